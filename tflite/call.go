@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
-// call is one operator while it is being planned. It keeps the first error; what it returns after that is not to be
-// used, so a handler returns as soon as it has seen one.
+// call is one operator while it is being planned. The first error ends that, see package fault.
 type call struct {
 	plan    *plan
 	op      *operator
@@ -23,24 +23,21 @@ type call struct {
 	uses    []usage
 	compute func(*run) error
 	reads   []int // operands that compute reads
-	err     error
 }
 
-func (c *call) fail(kind error, format string, args ...any) {
-	if c.err == nil {
-		c.err = fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
-	}
+func malformed(format string, args ...any) {
+	fault.Check(fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...)))
 }
 
-func (c *call) malformed(format string, args ...any)   { c.fail(ErrMalformed, format, args...) }
-func (c *call) unsupported(format string, args ...any) { c.fail(ErrUnsupported, format, args...) }
+func unsupported(format string, args ...any) {
+	fault.Check(fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...)))
+}
 
 // arity checks how many operands there are.
-func (c *call) arity(least, most int) bool {
+func (c *call) arity(least, most int) {
 	if n := len(c.op.inputs); n < least || n > most {
-		c.malformed("%d inputs, not %d to %d", n, least, most)
+		malformed("%d inputs, not %d to %d", n, least, most)
 	}
-	return c.err == nil
 }
 
 // tensor returns the index of the tensor that operand i names, or absent.
@@ -54,43 +51,33 @@ func (c *call) tensor(i int) int {
 // resolve returns the value of operand i, which must have been computed before or be a constant.
 func (c *call) resolve(i int) *value {
 	n := c.tensor(i)
-	if c.err != nil {
-		return &value{}
-	}
 	if n == absent {
-		c.malformed("input %d is missing", i)
-		return &value{}
+		malformed("input %d is missing", i)
 	}
 	v := &c.plan.values[n]
 	if v.state == refused {
-		c.err = errRefused
-		return &value{}
+		fault.Check(errRefused)
 	}
 	if v.state == empty {
-		c.unsupported("input %d has no elements", i)
+		unsupported("input %d has no elements", i)
 	}
 	if v.state != undefined {
 		return v
 	}
 	t := &c.plan.graph.tensors[n]
 	if c.plan.vacant(n) {
-		c.unsupported("input %d, %q, has no elements", i, t.name)
-		return &value{}
+		unsupported("input %d, %q, has no elements", i, t.name)
 	}
 	if t.data.Size == 0 {
-		c.malformed("input %d, %q, is not computed before it is used", i, t.name)
-		return &value{}
+		malformed("input %d, %q, is not computed before it is used", i, t.name)
 	}
 	k, err := newConstant(t)
 	if err != nil {
-		c.err = fmt.Errorf("input %d, %q: %w", i, t.name, err)
-		return &value{}
+		fault.Check(fmt.Errorf("input %d, %q: %w", i, t.name, err))
 	}
 	k.name = c.plan.firstName(t)
 	if t.element() != t.dtype {
-		if k = c.fromInt16(k); c.err != nil {
-			return &value{}
-		}
+		k = c.fromInt16(k)
 	}
 	*v = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
 	return v
@@ -106,20 +93,17 @@ func (p *plan) vacant(n int) bool {
 // data returns operand i as something that is read at inference, whether computed or constant.
 func (c *call) data(i int) *value {
 	v := c.resolve(i)
-	if c.err != nil {
-		return v
-	}
 	t := &c.plan.graph.tensors[c.tensor(i)]
-	if c.accept(t, v.dtype); c.err == nil && c.inGo {
+	if c.accept(t, v.dtype); c.inGo {
 		if v.state == static && c.wide && v.dtype.isBytes() {
-			c.err = v.constant.scaled()
+			fault.Check(v.constant.scaled())
 		}
 		c.reads = append(c.reads, i)
 		c.bounded(v.shape)
 		return v
 	}
 	if v.state == static && v.dtype.isBytes() && len(v.constant.quant.scales) > 1 {
-		c.unsupported("input %d, %q, with a scale for each channel", i, t.name)
+		unsupported("input %d, %q, with a scale for each channel", i, t.name)
 	}
 	c.use(v, useInference)
 	return v
@@ -128,29 +112,28 @@ func (c *call) data(i int) *value {
 // bounded checks that Go computes with a shape.
 func (c *call) bounded(shape []int) {
 	if c.inGo && slices.ContainsFunc(shape, func(d int) bool { return d > compute.MostIndices }) {
-		c.unsupported("in Go, of shape %v", shape)
+		unsupported("in Go, of shape %v", shape)
 	}
 }
 
 // accept checks that the operator takes values of a type, a tensor's.
 func (c *call) accept(t *tensor, dtype elementType) {
 	switch {
-	case c.err != nil:
 	case t.dtype == typeComplex64 && (!c.inGo || c.takes&complexes == 0):
-		c.unsupported("values of type %v", t.dtype)
+		unsupported("values of type %v", t.dtype)
 	case t.inGo() && c.inGo, dtype == typeFloat32, !t.inGo() && dtype.isBytes() && c.takes&bytes8 != 0:
 	case !t.inGo() && dtype.isBytes() && c.takes&widened != 0:
 		c.wide = true
 	default:
-		c.unsupported("values of type %v", t.dtype)
+		unsupported("values of type %v", t.dtype)
 	}
 }
 
 // rank4 is data of shape [batch, height, width, channels].
 func (c *call) rank4(i int) *value {
 	v := c.data(i)
-	if c.err == nil && len(v.shape) != 4 {
-		c.malformed("input %d has shape %v, not [batch, height, width, channels]", i, v.shape)
+	if len(v.shape) != 4 {
+		malformed("input %d has shape %v, not [batch, height, width, channels]", i, v.shape)
 	}
 	return v
 }
@@ -158,13 +141,10 @@ func (c *call) rank4(i int) *value {
 // packed returns operand i as weights that XNNPACK packs, of the given rank.
 func (c *call) packed(i, rank int, how use) *value {
 	v := c.resolve(i)
-	if c.err != nil {
-		return v
-	}
 	if v.state != static {
-		c.unsupported("input %d, %q, is not constant", i, c.plan.graph.tensors[c.tensor(i)].name)
+		unsupported("input %d, %q, is not constant", i, c.plan.graph.tensors[c.tensor(i)].name)
 	} else if len(v.shape) != rank {
-		c.malformed("input %d has shape %v, not %d dimensions", i, v.shape, rank)
+		malformed("input %d has shape %v, not %d dimensions", i, v.shape, rank)
 	}
 	c.use(v, how)
 	return v
@@ -172,48 +152,37 @@ func (c *call) packed(i, rank int, how use) *value {
 
 // bias returns whether operand i, a bias of n elements, is given.
 func (c *call) bias(i, n int, how use) bool {
-	if c.tensor(i) == absent || c.err != nil {
+	if c.tensor(i) == absent {
 		return false
 	}
 	v := c.resolve(i)
-	if c.err != nil {
-		return false
-	}
 	if v.state != static {
-		c.unsupported("the bias, %q, is not constant", c.plan.graph.tensors[c.tensor(i)].name)
+		unsupported("the bias, %q, is not constant", c.plan.graph.tensors[c.tensor(i)].name)
 	} else if len(v.shape) != 1 || v.shape[0] != n {
-		c.malformed("a bias of shape %v for %d output channels", v.shape, n)
+		malformed("a bias of shape %v for %d output channels", v.shape, n)
 	}
 	c.use(v, how)
 	return true
 }
 
 func (c *call) use(v *value, how use) {
-	if c.err != nil || v.state != static || how == 0 {
-		return
+	if v.state == static && how != 0 {
+		c.uses = append(c.uses, usage{constant: v.constant, how: how})
 	}
-	c.uses = append(c.uses, usage{constant: v.constant, how: how})
 }
 
 // integers returns the elements of operand i, a constant of shape or index numbers, which may have none.
 func (c *call) integers(i int) []int {
-	if n := c.tensor(i); n != absent && c.err == nil && c.plan.vacant(n) {
+	if n := c.tensor(i); n != absent && c.plan.vacant(n) {
 		return nil
 	}
 	v := c.resolve(i)
-	if c.err != nil {
-		return nil
-	}
 	const most = 256
 	width := v.dtype.Size()
 	if v.state != static || v.dtype != typeInt32 && v.dtype != typeInt64 || v.constant.size > most*width {
-		c.unsupported("input %d is not a short constant of integers", i)
-		return nil
+		unsupported("input %d is not a short constant of integers", i)
 	}
-	b, err := v.constant.bytes(c.file)
-	if err != nil {
-		c.err = err
-	}
+	b := fault.Value(v.constant.bytes(c.file))
 	out := make([]int, 0, len(b)/width)
 	for ; len(b) > 0; b = b[width:] {
 		n := int64(int32(binary.LittleEndian.Uint32(b)))
@@ -222,8 +191,7 @@ func (c *call) integers(i int) []int {
 		}
 		// No number that is good as a shape or an index is greater, and sums of these cannot overflow.
 		if n > math.MaxInt32 || n < math.MinInt32 {
-			c.malformed("input %d has the element %d", i, n)
-			return nil
+			malformed("input %d has the element %d", i, n)
 		}
 		out = append(out, int(n))
 	}
@@ -232,53 +200,34 @@ func (c *call) integers(i int) []int {
 
 // define gives output i its shape. The type is the file's, which operators that compute on values must agree with.
 func (c *call) define(i int, shape ...int) {
-	if c.err != nil {
-		return
-	}
 	if _, err := elements(shape); err != nil {
-		c.err = fmt.Errorf("%w: output %d: %w", ErrMalformed, i, err)
-		return
+		fault.Check(fmt.Errorf("%w: output %d: %w", ErrMalformed, i, err))
 	}
 	t := c.output(i)
-	if t == nil {
-		return
-	}
-	if c.bounded(shape); c.err != nil {
-		return
-	}
+	c.bounded(shape)
 	if err := t.computable(shape); err != nil {
-		c.err = fmt.Errorf("output %d, %q: %w", i, t.name, err)
-		return
+		fault.Check(fmt.Errorf("output %d, %q: %w", i, t.name, err))
 	}
-	if c.accept(t, t.element()); c.err != nil {
-		return
-	}
+	c.accept(t, t.element())
 	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: t.element()}
 	c.defined = append(c.defined, i)
 }
 
 // alias makes output i a constant that is not in the file as such.
 func (c *call) alias(i int, k *constant) {
-	if t := c.output(i); t != nil {
-		k = k.as(t.name, func(*constant) {})
-		c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
-		c.defined = append(c.defined, i)
-	}
+	k = k.as(c.output(i).name, func(*constant) {})
+	c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
+	c.defined = append(c.defined, i)
 }
 
 // output returns the tensor that is output i, which nothing may have computed before.
 func (c *call) output(i int) *tensor {
-	if c.err != nil {
-		return nil
-	}
 	if i >= len(c.op.outputs) {
-		c.malformed("%d outputs", len(c.op.outputs))
-		return nil
+		malformed("%d outputs", len(c.op.outputs))
 	}
 	t := &c.plan.graph.tensors[c.op.outputs[i]]
 	if c.plan.values[c.op.outputs[i]].state != undefined || t.data.Size != 0 {
-		c.malformed("output %d, %q, is computed twice, or constant", i, t.name)
-		return nil
+		malformed("output %d, %q, is computed twice, or constant", i, t.name)
 	}
 	return t
 }
@@ -286,12 +235,10 @@ func (c *call) output(i int) *tensor {
 // activation returns the range to which a fused activation limits an output; no activation is the zero Range, no
 // limits.
 func (c *call) activation(slot int) xnnpack.Range {
-	inf := float32(math.Inf(1))
 	switch a := c.op.options.Byte(slot); a {
 	case activationNone:
-		return xnnpack.Range{}
 	case activationReLU:
-		return xnnpack.Range{Min: 0, Max: inf}
+		return xnnpack.Range{Min: 0, Max: float32(math.Inf(1))}
 	case activationReLUN1:
 		return xnnpack.Range{Min: -1, Max: 1}
 	case activationReLU6:
@@ -301,25 +248,7 @@ func (c *call) activation(slot int) xnnpack.Range {
 		if int(a) < len(activationNames) {
 			name = activationNames[a]
 		}
-		c.unsupported("the fused activation %s", name)
-		return xnnpack.Range{}
+		unsupported("the fused activation %s", name)
 	}
-}
-
-// scalar returns the only element of operand i, a constant in single precision.
-func (c *call) scalar(i int) float32 {
-	v := c.resolve(i)
-	if c.err != nil {
-		return 0
-	}
-	if v.state != static || v.dtype != typeFloat32 || v.constant.size != 4 {
-		c.unsupported("input %d is not a constant number", i)
-		return 0
-	}
-	b, err := v.constant.bytes(c.file)
-	if err != nil {
-		c.err = err
-		return 0
-	}
-	return math.Float32frombits(binary.LittleEndian.Uint32(b))
+	return xnnpack.Range{}
 }

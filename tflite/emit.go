@@ -1,13 +1,14 @@
 package tflite
 
 import (
+	"errors"
 	"fmt"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
-// emitter adds the steps of a plan to a subgraph. It keeps the first error of defining a value; the node that was to
-// use the value is then refused too, and the first error is the one to report.
+// emitter adds the steps of a plan to a subgraph. The first error ends that, see package fault.
 type emitter struct {
 	s       *xnnpack.Subgraph
 	plan    *plan
@@ -17,7 +18,6 @@ type emitter struct {
 	loaded  map[*constant]xnnpack.ValueID
 	wide    bool            // of the step
 	narrow  []xnnpack.Unary // conversions of the step's outputs
-	err     error
 }
 
 func (p *plan) emit(load func(string, *constant) ([]byte, error)) (*xnnpack.Subgraph, error) {
@@ -30,47 +30,34 @@ func (p *plan) emit(load func(string, *constant) ([]byte, error)) (*xnnpack.Subg
 		s: s, plan: p, load: load, ids: make([]xnnpack.ValueID, len(p.values)), defined: make([]bool, len(p.values)),
 		loaded: map[*constant]xnnpack.ValueID{},
 	}
-	if err := e.emit(); err != nil {
-		return nil, fmt.Errorf("%w%s", err, deleted(s))
+	if err := fault.Try(e.emit); err != nil {
+		return nil, errors.Join(err, s.Delete())
 	}
 	return s, nil
 }
 
-// deleted deletes an incomplete subgraph, and returns the text of the error if that fails too.
-func deleted(s *xnnpack.Subgraph) string {
-	if err := s.Delete(); err != nil {
-		return "; " + err.Error()
-	}
-	return ""
-}
-
-func (e *emitter) emit() error {
+func (e *emitter) emit() {
 	copies := e.externals()
 	for i := range e.plan.steps {
 		step := &e.plan.steps[i]
-		if e.wide, e.narrow = step.wide, nil; e.err == nil {
-			if err := step.emit(e); e.err == nil {
-				e.err = err
-			}
-		}
-		for _, n := range e.narrow {
-			if e.err == nil {
-				e.err = e.s.Unary(n)
-			}
-		}
-		if e.err != nil {
-			return fmt.Errorf("operator %d, %s: %w", step.op.index, step.op.name(), e.err)
+		if err := fault.Try(func() { e.step(step) }); err != nil {
+			fault.Check(fmt.Errorf("operator %d, %s: %w", step.op.index, step.op.name(), err))
 		}
 	}
 	for _, c := range copies {
 		if c.Input == xnnpack.InvalidValue {
 			c.Input = e.value(e.plan.graph.outputs[int(c.Output)-len(e.plan.graph.inputs)])
 		}
-		if e.err == nil {
-			e.err = e.s.Copy(c)
-		}
+		fault.Check(e.s.Copy(c))
 	}
-	return e.err
+}
+
+func (e *emitter) step(s *step) {
+	e.wide, e.narrow = s.wide, nil
+	s.emit(e)
+	for _, n := range e.narrow {
+		fault.Check(e.s.Unary(n))
+	}
 }
 
 // externals defines the model's inputs and outputs, whose IDs are their positions, inputs first. An output that is an
@@ -78,17 +65,13 @@ func (e *emitter) emit() error {
 func (e *emitter) externals() []xnnpack.Copy {
 	g := e.plan.graph
 	for i, t := range g.inputs {
-		if e.err == nil {
-			e.err = e.s.Input(xnnpack.ValueID(i), e.describe(t))
-		}
+		fault.Check(e.s.Input(xnnpack.ValueID(i), e.describe(t)))
 		e.ids[t], e.defined[t] = xnnpack.ValueID(i), true
 	}
 	var copies []xnnpack.Copy
 	for i, t := range g.outputs {
 		id := xnnpack.ValueID(len(g.inputs) + i)
-		if e.err == nil {
-			e.err = e.s.Output(id, e.describe(t))
-		}
+		fault.Check(e.s.Output(id, e.describe(t)))
 		switch {
 		case e.defined[t]:
 			copies = append(copies, xnnpack.Copy{Input: e.ids[t], Output: id})
@@ -103,25 +86,14 @@ func (e *emitter) externals() []xnnpack.Copy {
 
 // describe returns a tensor's description for XNNPACK.
 func (e *emitter) describe(tensor int) xnnpack.Tensor {
-	t, err := e.plan.describe(tensor)
-	if e.err == nil {
-		e.err = err
-	}
-	return t
+	return fault.Value(e.plan.describe(tensor))
 }
 
-func (e *emitter) define(t xnnpack.Tensor) xnnpack.ValueID {
-	if e.err != nil {
-		return xnnpack.InvalidValue
-	}
-	var id xnnpack.ValueID
-	id, e.err = e.s.Tensor(t)
-	return id
-}
+func (e *emitter) define(t xnnpack.Tensor) xnnpack.ValueID { return fault.Value(e.s.Tensor(t)) }
 
 // value returns the ID of a tensor, which it defines when it is first used; a constant's content is asked for then.
 func (e *emitter) value(t int) xnnpack.ValueID {
-	if e.defined[t] || e.err != nil {
+	if e.defined[t] {
 		return e.ids[t]
 	}
 	if c := e.plan.values[t].constant; c != nil {
@@ -135,16 +107,13 @@ func (e *emitter) value(t int) xnnpack.ValueID {
 
 // constant returns the ID of a constant, which it loads and defines when it is first used.
 func (e *emitter) constant(c *constant) xnnpack.ValueID {
-	id, ok := e.loaded[c]
-	if ok || e.err != nil {
-		return id
+	id, known := e.loaded[c]
+	if !known {
+		d := fault.Value(c.describe())
+		d.Data = fault.Value(e.load(c.name, c))
+		id = e.define(d)
+		e.loaded[c] = id
 	}
-	var d xnnpack.Tensor
-	if d, e.err = c.describe(); e.err == nil {
-		d.Data, e.err = e.load(c.name, c)
-	}
-	id = e.define(d)
-	e.loaded[c] = id
 	return id
 }
 
@@ -187,13 +156,9 @@ func (e *emitter) like(tensor int, shape ...int) xnnpack.Tensor {
 	return d
 }
 
-// unary adds a node, unless one before failed. The error is kept, too.
-func (e *emitter) unary(node xnnpack.Unary, in, out xnnpack.ValueID) error {
+func (e *emitter) unary(node xnnpack.Unary, in, out xnnpack.ValueID) {
 	node.Input, node.Output = in, out
-	if e.err == nil {
-		e.err = e.s.Unary(node)
-	}
-	return e.err
+	fault.Check(e.s.Unary(node))
 }
 
 // reshaped returns the ID of a value that is tensor t in another shape.
@@ -203,9 +168,6 @@ func (e *emitter) reshaped(id xnnpack.ValueID, t int, shape ...int) xnnpack.Valu
 	return out
 }
 
-func (e *emitter) reshape(in, out xnnpack.ValueID, shape []int) error {
-	if e.err == nil {
-		e.err = e.s.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: in, Output: out})
-	}
-	return e.err
+func (e *emitter) reshape(in, out xnnpack.ValueID, shape []int) {
+	fault.Check(e.s.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: in, Output: out}))
 }

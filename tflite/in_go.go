@@ -189,8 +189,7 @@ func (c *call) fold(s *step) {
 		outputs = append(outputs, make([]byte, n))
 	}
 	if err := p.compute(s, c.file, nil, outputs); err != nil {
-		c.malformed("%v", err)
-		return
+		malformed("%v", err)
 	}
 	for i, t := range s.op.outputs {
 		of := &p.graph.tensors[t]

@@ -9,30 +9,25 @@ import (
 
 // NON_MAX_SUPPRESSION_V4: boxes [n, 4], scores [n], how many stay at most, the overlap, the least score. V5 has sigma,
 // too. The outputs are indices, in V5 their scores, and how many there are.
-func planSuppression(c *call) func(*emitter) error {
+func planSuppression(c *call) func(*emitter) {
 	soft := c.op.code == opSuppression5
 	operands, outputs := 5, 2
 	if soft {
 		operands, outputs = 6, 3
 	}
-	if !c.arity(operands, operands) {
-		return nil
-	}
+	c.arity(operands, operands)
 	boxes, scores, most := c.data(0), c.data(1), c.oneInteger(2)
 	for i := 3; i < operands; i++ {
-		if v := c.data(i); c.err == nil && (v.dtype != typeFloat32 || len(v.shape) > 0) {
-			c.malformed("input %d of %v%v", i, v.dtype, v.shape)
+		if v := c.data(i); v.dtype != typeFloat32 || len(v.shape) > 0 {
+			malformed("input %d of %v%v", i, v.dtype, v.shape)
 		}
 	}
-	if c.err == nil && (len(scores.shape) != 1 || !slices.Equal(boxes.shape, []int{scores.shape[0], 4}) ||
-		len(c.op.outputs) != outputs) {
-		c.malformed("boxes of shape %v, scores of %v, and %d outputs", boxes.shape, scores.shape, len(c.op.outputs))
-	}
-	if c.err != nil {
-		return nil
+	if len(scores.shape) != 1 || !slices.Equal(boxes.shape, []int{scores.shape[0], 4}) ||
+		len(c.op.outputs) != outputs {
+		malformed("boxes of shape %v, scores of %v, and %d outputs", boxes.shape, scores.shape, len(c.op.outputs))
 	}
 	if boxes.dtype != typeFloat32 || scores.dtype != typeFloat32 {
-		c.unsupported("boxes of type %v, scores of %v", boxes.dtype, scores.dtype)
+		unsupported("boxes of type %v, scores of %v", boxes.dtype, scores.dtype)
 	}
 	want := []elementType{typeInt32, typeFloat32, typeInt32}
 	for i, n := range c.op.outputs {
@@ -40,8 +35,8 @@ func planSuppression(c *call) func(*emitter) error {
 		if i == outputs-1 {
 			i, shape = 2, nil
 		}
-		if t := &c.plan.graph.tensors[n]; c.err == nil && t.dtype != want[i] {
-			c.malformed("output %q of type %v", t.name, t.dtype)
+		if t := &c.plan.graph.tensors[n]; t.dtype != want[i] {
+			malformed("output %q of type %v", t.name, t.dtype)
 		}
 		c.define(len(c.defined), shape...)
 	}

@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
 // do has Go compute the operator.
-func (c *call) do(f func(*run) error) func(*emitter) error {
+func (c *call) do(f func(*run) error) func(*emitter) {
 	c.compute = f
 	return nil
 }
@@ -19,7 +20,7 @@ func copied(r *run) error { copy(r.out[0].Data, r.in[0].Data); return nil }
 
 // take plans in Go that output 0, in some dimensions that have the elements of its own, is made of elements of operand
 // 0, see [compute.Take].
-func (c *call) take(dims []int, places [][]int) func(*emitter) error {
+func (c *call) take(dims []int, places [][]int) func(*emitter) {
 	return c.do(func(r *run) error {
 		r.out[0].Shape = dims
 		return compute.Take(r.out[0], r.in[0], places, nil)
@@ -34,8 +35,7 @@ func (c *call) axes(i, rank int) []int {
 			axes[k] += rank
 		}
 		if axes[k] < 0 || axes[k] >= rank {
-			c.malformed("axes %v of %d dimensions", axes, rank)
-			return nil
+			malformed("axes %v of %d dimensions", axes, rank)
 		}
 	}
 	return axes
@@ -44,24 +44,16 @@ func (c *call) axes(i, rank int) []int {
 // axis is axes of one number.
 func (c *call) axis(i, rank int) int {
 	n := c.axes(i, rank)
-	if c.err == nil && len(n) != 1 {
-		c.malformed("input %d has %d numbers, not 1", i, len(n))
-	}
-	if c.err != nil {
-		return 0
+	if len(n) != 1 {
+		malformed("input %d has %d numbers, not 1", i, len(n))
 	}
 	return n[0]
 }
 
 // REVERSE_V2 along constant axes.
-func planReverse(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planReverse(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, axes := c.data(0), c.axes(1, len(c.resolve(0).shape))
-	if c.err != nil {
-		return nil
-	}
 	places := compute.Everywhere(in.shape)
 	for _, a := range axes {
 		places[a] = compute.Every(in.shape[a]-1, in.shape[a], -1)
@@ -72,20 +64,14 @@ func planReverse(c *call) func(*emitter) error {
 }
 
 // REVERSE_SEQUENCE: the first elements along an axis, as many as each batch says, in the other order.
-func planReverseSequence(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planReverseSequence(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, lengths := c.data(0), c.data(1)
-	if c.err != nil {
-		return nil
-	}
 	axis, batch := int(c.op.options.Int32(reverseSequenceAxis, 0)), int(c.op.options.Int32(reverseSequenceBatch, 0))
 	rank := len(in.shape)
 	if axis < 0 || axis >= rank || batch < 0 || batch >= rank || axis == batch ||
 		!slices.Equal(lengths.shape, []int{in.shape[batch]}) {
-		c.malformed("%v lengths along axis %d, for each of axis %d, of shape %v", lengths.shape, axis, batch, in.shape)
-		return nil
+		malformed("%v lengths along axis %d, for each of axis %d, of shape %v", lengths.shape, axis, batch, in.shape)
 	}
 	c.index(1)
 	c.define(0, in.shape...)
@@ -94,29 +80,24 @@ func planReverseSequence(c *call) func(*emitter) error {
 }
 
 // MATRIX_DIAG: matrices with rows of numbers as their diagonals, and zeros. MATRIX_SET_DIAG: with those of others.
-func planMatrixDiag(c *call) func(*emitter) error {
+func planMatrixDiag(c *call) func(*emitter) {
 	last := len(c.op.inputs) - 1
-	if n := 1 + int(c.op.code-opMatrixDiag)/2; !c.arity(n, n) {
-		return nil
-	}
+	operands := 1 + int(c.op.code-opMatrixDiag)/2
+	c.arity(operands, operands)
 	in, diagonal := c.data(0), c.data(last)
-	if c.err != nil {
-		return nil
-	}
 	shape, rank := in.shape, len(diagonal.shape)
 	if last == 0 && rank > 0 {
 		shape = append(slices.Clone(shape), shape[rank-1])
 	}
 	if rank == 0 || len(shape) != rank+1 || in.dtype != diagonal.dtype ||
 		!slices.Equal(diagonal.shape, append(slices.Clone(shape[:rank-1]), min(shape[rank-1], shape[rank]))) {
-		c.malformed("diagonals of shape %v in shape %v", diagonal.shape, in.shape)
-		return nil
+		malformed("diagonals of shape %v in shape %v", diagonal.shape, in.shape)
 	}
 	c.sameTypes(in)
 	c.define(0, shape...)
 	c.keepsScale(0)
 	c.keepsScale(last)
-	if c.err == nil && last == 0 && c.plan.quantized(c.op.inputs[0]) {
+	if last == 0 && c.plan.quantized(c.op.inputs[0]) {
 		c.wide = true // a byte of zero is no zero
 	}
 	return c.do(func(r *run) error {
@@ -128,26 +109,19 @@ func planMatrixDiag(c *call) func(*emitter) error {
 }
 
 // MIRROR_PAD: what is before and after each dimension is its mirror image, with the elements at the edge or without.
-func planMirrorPad(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planMirrorPad(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, paddings := c.data(0), c.integers(1)
-	if c.err != nil {
-		return nil
-	}
 	edge := int(c.op.options.Byte(mirrorPadMode)) // 1 repeats it
 	if edge > 1 || len(paddings) != 2*len(in.shape) {
-		c.malformed("paddings %v of shape %v, mode %d", paddings, in.shape, edge)
-		return nil
+		malformed("paddings %v of shape %v, mode %d", paddings, in.shape, edge)
 	}
 	var shape []int
 	var places [][]int
 	for d, n := range in.shape {
 		before, after := paddings[2*d], paddings[2*d+1]
 		if most := n - 1 + edge; before < 0 || after < 0 || before > most || after > most {
-			c.malformed("paddings %v of shape %v", paddings, in.shape)
-			return nil
+			malformed("paddings %v of shape %v", paddings, in.shape)
 		}
 		shape = append(shape, before+n+after)
 		places = append(places, slices.Concat(compute.Every(before-edge, before, -1), compute.Every(0, n, 1),
@@ -159,17 +133,11 @@ func planMirrorPad(c *call) func(*emitter) error {
 }
 
 // BROADCAST_TO a known shape.
-func planBroadcastTo(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planBroadcastTo(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, shape := c.data(0), c.integers(1)
-	if c.err != nil {
-		return nil
-	}
 	if len(shape) < len(in.shape) {
-		c.malformed("shape %v for %v", shape, in.shape)
-		return nil
+		malformed("shape %v for %v", shape, in.shape)
 	}
 	from := append(slices.Repeat([]int{1}, len(shape)-len(in.shape)), in.shape...)
 	times := slices.Clone(from)
@@ -180,22 +148,19 @@ func planBroadcastTo(c *call) func(*emitter) error {
 		case from[i] == 1:
 			times[i] = n
 		default:
-			c.malformed("shape %v for %v", shape, in.shape)
-			return nil
+			malformed("shape %v for %v", shape, in.shape)
 		}
 	}
 	return c.tile(from, times)
 }
 
 // BROADCAST_ARGS: the shape that two known shapes are broadcast to.
-func planBroadcastArgs(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planBroadcastArgs(c *call) func(*emitter) {
+	c.arity(2, 2)
 	a, b := c.integers(0), c.integers(1)
 	shape, ok := compute.Broadcast(a, b)
-	if c.err == nil && !ok {
-		c.malformed("shapes %v and %v", a, b)
+	if !ok {
+		malformed("shapes %v and %v", a, b)
 	}
 	if len(shape) == 0 {
 		c.vacate(0, []int{0})
@@ -211,33 +176,26 @@ func planBroadcastArgs(c *call) func(*emitter) error {
 }
 
 // FILL of a known shape with a number.
-func planFill(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planFill(c *call) func(*emitter) {
+	c.arity(2, 2)
 	shape, v := c.integers(0), c.data(1)
 	c.sameTypes(v)
 	c.define(0, shape...)
-	if n, _ := elements(v.shape); c.err == nil && n != 1 {
-		c.malformed("a value of shape %v", v.shape)
+	if n, _ := elements(v.shape); n != 1 {
+		malformed("a value of shape %v", v.shape)
 	}
 	c.keepsScale(1)
 	return c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
 }
 
 // GATHER along an axis, and EMBEDDING_LOOKUP, which has its operands the other way round.
-func planGather(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planGather(c *call) func(*emitter) {
+	c.arity(2, 2)
 	table, at := 0, 1
 	if c.op.code == opEmbeddingLookup {
 		table, at = 1, 0
 	}
 	from, rows := c.resolve(table), c.data(at)
-	if c.err != nil {
-		return nil
-	}
 	axis, batch := 0, 0
 	if c.op.code == opGather {
 		axis, batch = int(c.op.options.Int32(gatherAxis, 0)), int(c.op.options.Int32(gatherBatchDims, 0))
@@ -250,18 +208,16 @@ func planGather(c *call) func(*emitter) error {
 	}
 	if batch < 0 || batch > axis || axis >= len(from.shape) || batch > len(rows.shape) ||
 		!slices.Equal(from.shape[:batch], rows.shape[:batch]) {
-		c.malformed("axis %d of shape %v, %d batches, indices of shape %v", axis, from.shape, batch, rows.shape)
-		return nil
+		malformed("axis %d of shape %v, %d batches, indices of shape %v", axis, from.shape, batch, rows.shape)
 	}
 	c.index(at)
 	c.define(0, slices.Concat(from.shape[:axis], rows.shape[batch:], from.shape[axis+1:])...)
-	if k := from.constant; c.err == nil && k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
+	if k := from.constant; k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
 		if to := c.plan.values[c.op.outputs[0]].dtype; k.dtype.isBytes() && to == typeFloat32 {
-			if c.err = k.scaled(); c.err == nil {
-				k = k.dequantized()
-			}
+			fault.Check(k.scaled())
+			k = k.dequantized()
 		}
-		if k.widened() && c.err == nil {
+		if k.widened() {
 			return c.do(func(r *run) error { return k.lookUp(r, r.in[at]) })
 		}
 	}
@@ -273,11 +229,8 @@ func planGather(c *call) func(*emitter) error {
 
 // index checks that an operand has integers.
 func (c *call) index(i int) {
-	if c.err != nil {
-		return
-	}
 	if t := c.declared(i); t != typeInt32 && t != typeInt64 {
-		c.unsupported("indices of type %v", t)
+		unsupported("indices of type %v", t)
 	}
 }
 
@@ -304,15 +257,10 @@ func (c *constant) lookUp(r *run, rows compute.Array) error {
 }
 
 // GATHER_ND.
-func planGatherND(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planGatherND(c *call) func(*emitter) {
+	c.arity(2, 2)
 	from, at := c.data(0), c.data(1)
 	depth := c.depth(at, from.shape)
-	if c.err != nil {
-		return nil
-	}
 	c.sameTypes(from)
 	c.index(1)
 	c.define(0, slices.Concat(at.shape[:len(at.shape)-1], from.shape[depth:])...)
@@ -322,29 +270,20 @@ func planGatherND(c *call) func(*emitter) error {
 
 // depth returns of how many dimensions of a shape indices have an index each.
 func (c *call) depth(indices *value, shape []int) int {
-	if c.err != nil {
-		return 0
-	}
 	rank := len(indices.shape)
 	if rank == 0 || indices.shape[rank-1] > len(shape) {
-		c.malformed("indices of shape %v for shape %v", indices.shape, shape)
-		return 0
+		malformed("indices of shape %v for shape %v", indices.shape, shape)
 	}
 	return indices.shape[rank-1]
 }
 
 // SCATTER_ND to a known shape.
-func planScatterND(c *call) func(*emitter) error {
-	if !c.arity(3, 3) {
-		return nil
-	}
+func planScatterND(c *call) func(*emitter) {
+	c.arity(3, 3)
 	at, updates, shape := c.data(0), c.data(1), c.integers(2)
 	depth := c.depth(at, shape)
-	if c.err != nil {
-		return nil
-	}
 	if !slices.Equal(updates.shape, slices.Concat(at.shape[:len(at.shape)-1], shape[depth:])) {
-		c.malformed("updates of shape %v at %v of %v", updates.shape, at.shape, shape)
+		malformed("updates of shape %v at %v of %v", updates.shape, at.shape, shape)
 	}
 	c.sameTypes(updates)
 	c.index(0)
@@ -353,14 +292,9 @@ func planScatterND(c *call) func(*emitter) error {
 }
 
 // DYNAMIC_UPDATE_SLICE: operand 0 with operand 1 in it, where operand 2 says or as near as it fits.
-func planDynamicUpdateSlice(c *call) func(*emitter) error {
-	if !c.arity(3, 3) {
-		return nil
-	}
+func planDynamicUpdateSlice(c *call) func(*emitter) {
+	c.arity(3, 3)
 	in, update, at := c.data(0), c.data(1), c.data(2)
-	if c.err != nil {
-		return nil
-	}
 	c.index(2)
 	c.sameTypes(in)
 	fits := len(update.shape) == len(in.shape) && slices.Equal(at.shape, []int{len(in.shape)})
@@ -368,7 +302,7 @@ func planDynamicUpdateSlice(c *call) func(*emitter) error {
 		fits = fits && update.shape[d] <= in.shape[d]
 	}
 	if !fits || update.dtype != in.dtype {
-		c.malformed("an update of %v%v at %v of %v%v", update.dtype, update.shape, at.shape, in.dtype, in.shape)
+		malformed("an update of %v%v at %v of %v%v", update.dtype, update.shape, at.shape, in.dtype, in.shape)
 	}
 	c.define(0, in.shape...)
 	c.keepsScale(0)
@@ -377,22 +311,16 @@ func planDynamicUpdateSlice(c *call) func(*emitter) error {
 }
 
 // ONE_HOT: the depth is known.
-func planOneHot(c *call) func(*emitter) error {
-	if !c.arity(4, 4) {
-		return nil
-	}
+func planOneHot(c *call) func(*emitter) {
+	c.arity(4, 4)
 	in, depth, on, off := c.data(0), c.oneInteger(1), c.data(2), c.data(3)
-	if c.err != nil {
-		return nil
-	}
 	c.index(0)
 	axis := int(c.op.options.Int32(oneHotAxis, 0))
 	if axis < 0 {
 		axis += len(in.shape) + 1
 	}
 	if axis < 0 || axis > len(in.shape) || on.dtype != off.dtype || len(on.shape)+len(off.shape) > 0 {
-		c.malformed("axis %d, and %v%v or %v%v", axis, on.dtype, on.shape, off.dtype, off.shape)
-		return nil
+		malformed("axis %d, and %v%v or %v%v", axis, on.dtype, on.shape, off.dtype, off.shape)
 	}
 	c.sameTypes(on)
 	c.define(0, slices.Insert(slices.Clone(in.shape), axis, depth)...)
@@ -400,11 +328,9 @@ func planOneHot(c *call) func(*emitter) error {
 }
 
 // SHAPE, RANK and ZEROS_LIKE depend on a shape alone.
-func planOfShape(list func(shape []int) (numbers, of []int)) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
-		if !c.arity(1, 1) {
-			return nil
-		}
+func planOfShape(list func(shape []int) (numbers, of []int)) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
+		c.arity(1, 1)
 		numbers, shape := list(c.resolve(0).shape)
 		c.define(0, shape...)
 		return c.do(func(r *run) error {
@@ -421,18 +347,12 @@ func rank(shape []int) (numbers, of []int)       { return []int{len(shape)}, nil
 func zeros(shape []int) (numbers, of []int)      { return nil, shape }
 
 // RANGE of known numbers.
-func planRange(c *call) func(*emitter) error {
-	if !c.arity(3, 3) {
-		return nil
-	}
+func planRange(c *call) func(*emitter) {
+	c.arity(3, 3)
 	from, to, step := c.number(0), c.number(1), c.number(2)
-	if c.err != nil {
-		return nil
-	}
 	n := (to - from) / step
 	if !(n > 0 && n <= maxElements) {
-		c.malformed("from %v to %v by %v", from, to, step)
-		return nil
+		malformed("from %v to %v by %v", from, to, step)
 	}
 	c.define(0, int(math.Ceil(n)))
 	return c.do(func(r *run) error { return compute.Count(r.out[0], from, step) })

@@ -5,85 +5,69 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 )
 
 // number returns the only element of operand i, a constant.
 func (c *call) number(i int) float64 {
 	v := c.resolve(i)
-	if c.err != nil {
-		return 0
-	}
 	n, _ := elements(v.shape)
 	if v.state != static || n != 1 || elementTypes[v.dtype] == 0 || c.plan.quantized(c.op.inputs[i]) {
-		c.unsupported("input %d is not a constant number", i)
-		return 0
+		unsupported("input %d is not a constant number", i)
 	}
-	b, err := v.constant.bytes(c.file)
-	if err != nil {
-		c.err = err
-		return 0
-	}
-	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape, Data: b}.Number(0)
+	content := fault.Value(v.constant.bytes(c.file))
+	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape, Data: content}.Number(0)
 }
 
 // together plans in Go an operator on all its operands, which are broadcast to one shape.
 func (c *call) together(operands int) []*value {
-	if !c.arity(operands, operands) {
-		return nil
-	}
+	c.arity(operands, operands)
 	var shape []int
 	var values []*value
 	for i := range operands {
 		v := c.data(i)
 		values = append(values, v)
-		if shape = c.broadcast(shape, v.shape); c.err != nil {
-			return nil
-		}
+		shape = c.broadcast(shape, v.shape)
 	}
 	c.define(0, shape...)
 	return values
 }
 
 // planComparison plans EQUAL and the others.
-func planComparison(of compute.Comparison) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
+func planComparison(of compute.Comparison) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
 		values := c.together(2)
-		if c.err == nil && values[0].dtype != values[1].dtype {
-			c.malformed("values of types %v and %v", c.declared(0), c.declared(1))
+		if values[0].dtype != values[1].dtype {
+			malformed("values of types %v and %v", c.declared(0), c.declared(1))
 		}
 		return c.do(func(r *run) error { return compute.Compare(of, r.out[0], r.in[0], r.in[1]) })
 	}
 }
 
 // planLogical plans LOGICAL_AND and LOGICAL_OR.
-func planLogical(of func(a, b bool) bool) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
+func planLogical(of func(a, b bool) bool) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
 		c.together(2)
 		return c.do(func(r *run) error { return compute.Logical(of, r.out[0], r.in[0], r.in[1]) })
 	}
 }
 
 // LOGICAL_NOT.
-func planNot(c *call) func(*emitter) error {
+func planNot(c *call) func(*emitter) {
 	c.together(1)
 	return c.do(func(r *run) error { return compute.Not(r.out[0], r.in[0]) })
 }
 
 // SELECT and SELECT_V2. The older one may have a condition for each row.
-func planSelect(c *call) func(*emitter) error {
-	if !c.arity(3, 3) {
-		return nil
-	}
+func planSelect(c *call) func(*emitter) {
+	c.arity(3, 3)
 	condition, a, b := c.data(0), c.data(1), c.data(2)
-	if c.err != nil {
-		return nil
-	}
 	shape := condition.shape
 	if rank := len(a.shape); c.op.code == opSelect && len(shape) == 1 && rank > 1 {
 		shape = append(slices.Clone(shape), slices.Repeat([]int{1}, rank-1)...)
 	}
 	if c.declared(0) != typeBool || a.dtype != b.dtype {
-		c.malformed("values of types %v, %v and %v", c.declared(0), c.declared(1), c.declared(2))
+		malformed("values of types %v, %v and %v", c.declared(0), c.declared(1), c.declared(2))
 	}
 	c.sameTypes(a)
 	c.define(0, c.broadcast(shape, c.broadcast(a.shape, b.shape))...)
@@ -96,36 +80,31 @@ func planSelect(c *call) func(*emitter) error {
 }
 
 // planCombined plans an operator on two numbers. The slot is its fused activation's, if it can have one.
-func planCombined(operation compute.Operation, slot int) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
+func planCombined(operation compute.Operation, slot int) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
 		values := c.together(2)
-		if c.err == nil && values[0].dtype != values[1].dtype {
-			c.malformed("values of types %v and %v", c.declared(0), c.declared(1))
-		}
-		if c.err != nil {
-			return nil
+		if values[0].dtype != values[1].dtype {
+			malformed("values of types %v and %v", c.declared(0), c.declared(1))
 		}
 		c.sameTypes(values[0])
 		if operation.Whole == nil && c.plan.graph.tensors[c.op.inputs[0]].inGo() {
-			c.unsupported("of %v", values[0].dtype)
+			unsupported("of %v", values[0].dtype)
 		}
 		if slot >= 0 && c.op.options.Byte(slot) != activationNone {
-			c.unsupported("a fused activation")
+			unsupported("a fused activation")
 		}
 		return c.do(func(r *run) error { return compute.Combine(operation, r.out[0], r.in[0], r.in[1]) })
 	}
 }
 
 // planMapped plans an operator on one integer.
-func planMapped(f func(a int64) int64) func(*call) func(*emitter) error {
+func planMapped(f func(a int64) int64) func(*call) func(*emitter) {
 	of := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
-	return func(c *call) func(*emitter) error {
+	return func(c *call) func(*emitter) {
 		values := c.together(1)
-		if c.err == nil {
-			c.sameTypes(values[0])
-		}
-		if c.err == nil && values[0].dtype == typeFloat32 {
-			c.unsupported("of single precision in Go")
+		c.sameTypes(values[0])
+		if values[0].dtype == typeFloat32 {
+			unsupported("of single precision in Go")
 		}
 		return c.do(func(r *run) error { return compute.Combine(of, r.out[0], r.in[0], r.in[0]) })
 	}
@@ -134,12 +113,9 @@ func planMapped(f func(a int64) int64) func(*call) func(*emitter) error {
 func sign(a int64) int64 { return int64(cmp.Compare(a, 0)) }
 
 // planReduced plans in Go what is computed of all elements along constant axes.
-func planReduced(of func(out, in compute.Array, kept []int) error) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
+func planReduced(of func(out, in compute.Array, kept []int) error) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
 		r := c.reduction()
-		if c.err != nil {
-			return nil
-		}
 		c.sameTypes(r.in)
 		kept := slices.Clone(r.in.shape)
 		for _, d := range r.over {
@@ -165,50 +141,37 @@ func integerMean(out, in compute.Array, kept []int) error {
 }
 
 // planArg plans ARG_MAX and ARG_MIN.
-func planArg(of func(out, in compute.Array, axis int) error) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
-		if !c.arity(2, 2) {
-			return nil
-		}
+func planArg(of func(out, in compute.Array, axis int) error) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
+		c.arity(2, 2)
 		in := c.data(0)
 		axis := c.axis(1, len(in.shape))
-		if c.err != nil {
-			return nil
-		}
 		c.define(0, slices.Delete(slices.Clone(in.shape), axis, axis+1)...)
 		return c.do(func(r *run) error { return of(r.out[0], r.in[0], axis) })
 	}
 }
 
 // TOPK_V2 of a known number.
-func planTopK(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planTopK(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, k := c.data(0), c.oneInteger(1)
-	if c.err != nil {
-		return nil
-	}
 	rank := len(in.shape)
 	if rank == 0 || k > in.shape[rank-1] {
-		c.malformed("the largest %d of shape %v", k, in.shape)
-		return nil
+		malformed("the largest %d of shape %v", k, in.shape)
 	}
 	shape := append(slices.Clone(in.shape[:rank-1]), k)
 	c.define(0, shape...)
 	c.define(1, shape...)
-	if c.err == nil && (c.plan.graph.tensors[c.op.outputs[0]].dtype != in.dtype ||
-		!c.plan.graph.tensors[c.op.outputs[1]].inGo()) {
-		c.malformed("outputs of other types")
+	if c.plan.graph.tensors[c.op.outputs[0]].dtype != in.dtype ||
+		!c.plan.graph.tensors[c.op.outputs[1]].inGo() {
+		malformed("outputs of other types")
 	}
 	return c.do(func(r *run) error { return compute.TopK(r.out[0], r.out[1], r.in[0]) })
 }
 
 // CUMSUM along a constant axis.
-func planCumulativeSum(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planCumulativeSum(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in := c.data(0)
 	axis := c.axis(1, len(in.shape))
 	c.sameTypes(in)
@@ -218,36 +181,36 @@ func planCumulativeSum(c *call) func(*emitter) error {
 }
 
 // LOG_SOFTMAX over the last dimension.
-func planLogSoftmax(c *call) func(*emitter) error {
+func planLogSoftmax(c *call) func(*emitter) {
 	values := c.together(1)
-	if c.err == nil && len(values[0].shape) == 0 {
-		c.malformed("a scalar")
+	if len(values[0].shape) == 0 {
+		malformed("a scalar")
 	}
 	return c.do(func(r *run) error { return compute.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
 }
 
 // CAST. Of a complex number, its real part is cast.
-func planCast(c *call) func(*emitter) error {
+func planCast(c *call) func(*emitter) {
 	values := c.together(1)
 	for _, n := range append(slices.Clone(c.op.inputs), c.op.outputs...) {
-		if t := &c.plan.graph.tensors[n]; c.err == nil && t.element() != t.dtype {
-			c.unsupported("between %v with a scale and others", t.dtype)
+		if t := &c.plan.graph.tensors[n]; t.element() != t.dtype {
+			unsupported("between %v with a scale and others", t.dtype)
 		}
 	}
-	if c.err == nil && values[0].dtype == typeComplex64 {
+	if values[0].dtype == typeComplex64 {
 		return c.fromComplex(values[0], realPart)
 	}
-	if c.err == nil && c.plan.values[c.op.outputs[0]].dtype == typeComplex64 {
-		c.unsupported("to %v", typeComplex64)
+	if c.plan.values[c.op.outputs[0]].dtype == typeComplex64 {
+		unsupported("to %v", typeComplex64)
 	}
 	return c.do(func(r *run) error { return compute.Cast(r.out[0], r.in[0]) })
 }
 
 // LOCAL_RESPONSE_NORMALIZATION over the channels beside each.
-func planLocalNormalization(c *call) func(*emitter) error {
+func planLocalNormalization(c *call) func(*emitter) {
 	values, o := c.together(1), c.op.options
-	if c.err == nil && len(values[0].shape) == 0 {
-		c.malformed("a scalar")
+	if len(values[0].shape) == 0 {
+		malformed("a scalar")
 	}
 	radius := max(0, int(o.Int32(localRadius, 0)))
 	bias, alpha, beta := o.Float32(localBias, 0), o.Float32(localAlpha, 0), o.Float32(localBeta, 0)

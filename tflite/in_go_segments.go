@@ -5,26 +5,20 @@ import (
 	"sort"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 )
 
 // BUCKETIZE: how many boundaries each number has reached.
-func planBucketize(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planBucketize(c *call) func(*emitter) {
+	c.arity(1, 1)
 	in := c.data(0)
 	boundaries := c.op.options.Float32s(bucketBoundaries)
-	if c.err == nil {
-		c.err = c.op.options.Err()
+	fault.Check(c.op.options.Err())
+	if !slices.IsSorted(boundaries) {
+		malformed("boundaries %v in no order", boundaries)
 	}
-	if c.err == nil && !slices.IsSorted(boundaries) {
-		c.malformed("boundaries %v in no order", boundaries)
-	}
-	if out := c.output(0); c.err == nil && out.dtype != typeInt32 {
-		c.unsupported("buckets of type %v", out.dtype)
-	}
-	if c.err != nil {
-		return nil
+	if out := c.output(0); out.dtype != typeInt32 {
+		unsupported("buckets of type %v", out.dtype)
 	}
 	c.define(0, in.shape...)
 	bucket := func(x float64) float64 {
@@ -35,36 +29,31 @@ func planBucketize(c *call) func(*emitter) error {
 
 // planSegments plans SEGMENT_SUM, and UNSORTED_SEGMENT_SUM and those like it. A row of nothing has a number, perhaps
 // another for integers.
-func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
-		sorted := c.op.code == opSegmentSum
-		if sorted && !c.arity(2, 2) || !sorted && !c.arity(3, 3) {
-			return nil
+func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
+		sorted, operands := c.op.code == opSegmentSum, 3
+		if sorted {
+			operands = 2
 		}
+		c.arity(operands, operands)
 		in, at := c.data(0), c.data(1)
+		c.index(1)
 		rows, fill := 0, empty
-		if c.index(1); sorted {
-			if of := c.integers(1); len(of) > 0 {
-				rows = of[len(of)-1] + 1
-			}
-		} else {
+		if !sorted {
 			rows = c.oneInteger(2)
-		}
-		if c.err != nil {
-			return nil
+		} else if of := c.integers(1); len(of) > 0 {
+			rows = of[len(of)-1] + 1
 		}
 		switch in.dtype {
 		case typeFloat32:
 		case typeInt32:
 			fill = emptyWhole
 		default:
-			c.unsupported("segments of type %v", in.dtype)
-			return nil
+			unsupported("segments of type %v", in.dtype)
 		}
 		n := len(at.shape)
 		if n > len(in.shape) || !slices.Equal(at.shape, in.shape[:n]) || rows < 1 || sorted && n != 1 {
-			c.malformed("rows of %v for %d indices of %v", in.shape, rows, at.shape)
-			return nil
+			malformed("rows of %v for %d indices of %v", in.shape, rows, at.shape)
 		}
 		c.sameTypes(in)
 		c.define(0, slices.Insert(slices.Clone(in.shape[n:]), 0, rows)...)

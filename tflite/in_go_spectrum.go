@@ -7,46 +7,37 @@ import (
 )
 
 // RFFT2D: images [..., height, width], and the height and width to transform.
-func planRealFFT2D(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planRealFFT2D(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, size := c.data(0), c.integers(1)
-	if c.err != nil {
-		return nil
-	}
 	rank := len(in.shape)
 	if rank < 2 || len(size) != 2 || size[0] <= 0 || size[1] <= 0 {
-		c.malformed("a transform of size %v for shape %v", size, in.shape)
-		return nil
+		malformed("a transform of size %v for shape %v", size, in.shape)
 	}
 	const most = 1 << 22 // of numbers of 16 bytes that are in memory for it
 	height, width := size[0], size[1]
 	if n, err := checkedMul(height, width); err != nil || n > most || height&(height-1) != 0 || width&(width-1) != 0 {
-		c.unsupported("a transform of size %v", size)
+		unsupported("a transform of size %v", size)
 	}
-	if t := c.output(0); c.err == nil && (t.dtype != typeComplex64 || in.dtype != typeFloat32) {
-		c.unsupported("a transform from %v to %v", in.dtype, t.dtype)
+	if t := c.output(0); t.dtype != typeComplex64 || in.dtype != typeFloat32 {
+		unsupported("a transform from %v to %v", in.dtype, t.dtype)
 	}
 	c.define(0, append(slices.Clone(in.shape[:rank-2]), height, width/2+1)...)
 	return c.do(func(r *run) error { return compute.RealFFT2D(r.out[0], r.in[0], height, width) })
 }
 
 // planFromComplex plans REAL, IMAG, and COMPLEX_ABS.
-func planFromComplex(of func(complex128) float64) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
+func planFromComplex(of func(complex128) float64) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
 		values := c.together(1)
-		if c.err != nil {
-			return nil
-		}
 		return c.fromComplex(values[0], of)
 	}
 }
 
 // fromComplex plans an operator that computes a real number from each complex one.
-func (c *call) fromComplex(in *value, of func(complex128) float64) func(*emitter) error {
+func (c *call) fromComplex(in *value, of func(complex128) float64) func(*emitter) {
 	if out := c.plan.values[c.op.outputs[0]].dtype; in.dtype != typeComplex64 || out != typeFloat32 {
-		c.unsupported("from %v to %v", in.dtype, out)
+		unsupported("from %v to %v", in.dtype, out)
 	}
 	return c.do(func(r *run) error { return compute.FromComplex(of, r.out[0], r.in[0]) })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -15,12 +16,9 @@ import (
 // fromInt16 is a constant of int16 in single precision.
 func (c *call) fromInt16(k *constant) *constant {
 	if k.scatter != nil {
-		c.unsupported("sparse values of type %v", k.stored)
-		return k
+		unsupported("sparse values of type %v", k.stored)
 	}
-	if c.err = k.scaled(); c.err != nil {
-		return k
-	}
+	fault.Check(k.scaled())
 	return c.plan.derive(k, (*constant).dequantized)
 }
 
@@ -30,9 +28,8 @@ func (c *call) withinInt16() xnnpack.Unary {
 	if t.dtype != typeInt16 {
 		t = &c.plan.graph.tensors[c.op.inputs[0]]
 	}
-	var step float32
-	step, c.err = t.int16Step()
-	return clamp(math.MinInt16*float64(step), math.MaxInt16*float64(step))
+	step := float64(fault.Value(t.int16Step()))
+	return clamp(math.MinInt16*step, math.MaxInt16*step)
 }
 
 // int16Step is what int16 of a tensor counts.
@@ -50,56 +47,45 @@ func (t *tensor) int16Step() (float32, error) {
 }
 
 // inputsOfInt16 puts a tensor of integers before each input of int16, which has its name then.
-func (n *inliner) inputsOfInt16() error {
+func (n *inliner) inputsOfInt16() {
 	for i, t := range n.graph.inputs {
 		if n.graph.tensors[t].element() == n.graph.tensors[t].dtype {
 			continue
 		}
-		outside, err := n.outside(t)
-		if err != nil {
-			return fmt.Errorf("input %q: %w", n.graph.tensors[outside].name, err)
-		}
+		outside := n.outside(t, "input")
 		n.values[outside] = value{state: dynamic, shape: n.values[t].shape, dtype: typeInt16}
 		n.values[t] = value{}
-		if err := n.edge(outside, t); err != nil {
-			return fmt.Errorf("input %q: %w", n.graph.tensors[outside].name, err)
-		}
+		n.edge(outside, t)
 		n.graph.inputs[i] = outside
 	}
-	return nil
 }
 
 // outputsOfInt16 puts a tensor of integers after each output of int16.
-func (n *inliner) outputsOfInt16() error {
+func (n *inliner) outputsOfInt16() {
 	for i, t := range n.graph.outputs {
-		if n.graph.tensors[t].element() == n.graph.tensors[t].dtype {
-			continue
+		if n.graph.tensors[t].element() != n.graph.tensors[t].dtype {
+			n.graph.outputs[i] = n.outside(t, "output")
+			n.edge(t, n.graph.outputs[i])
 		}
-		outside, err := n.outside(t)
-		if err == nil {
-			err = n.edge(t, outside)
-		}
-		if err != nil {
-			return fmt.Errorf("output %q: %w", n.graph.tensors[outside].name, err)
-		}
-		n.graph.outputs[i] = outside
 	}
-	return nil
 }
 
 // outside adds a tensor of integers that has a tensor's name from now on.
-func (n *inliner) outside(t int) (int, error) {
+func (n *inliner) outside(t int, what string) int {
 	step, err := n.graph.tensors[t].int16Step()
+	if err != nil {
+		fault.Check(fmt.Errorf("%s %q: %w", what, n.graph.tensors[t].name, err))
+	}
 	of := n.tensor(tensor{name: n.graph.tensors[t].name, dtype: typeInt16, step: step})
 	in, out := &n.graph.tensors[t], &n.graph.tensors[of]
 	in.name, out.name = out.name, in.name
-	return of, err
+	return of
 }
 
 // edge plans the conversion of a tensor to the one outside, or from it.
-func (n *inliner) edge(from, to int) error {
+func (n *inliner) edge(from, to int) {
 	op := &operator{code: opDequantize, inputs: []int{from}, outputs: []int{to}}
-	return n.add(op, operatorRow{inGo: func(c *call) func(*emitter) error {
+	n.add(op, operatorRow{inGo: func(c *call) func(*emitter) {
 		in := c.data(0)
 		c.define(0, in.shape...)
 		return c.do(func(r *run) error {

@@ -1,6 +1,9 @@
 package tflite
 
-import "xpwc/xnnpack"
+import (
+	"xpwc/internal/fault"
+	"xpwc/xnnpack"
+)
 
 // window is how a kernel or pool moves over an image, along one dimension.
 type window struct{ size, stride, dilation int }
@@ -11,12 +14,10 @@ func (w window) reach() int { return (w.size-1)*w.dilation + 1 }
 // window checks options that the file gives as any 32-bit numbers.
 func (c *call) window(size, stride, dilation int) window {
 	if size <= 0 || stride <= 0 || dilation <= 0 {
-		c.malformed("a window of %d with stride %d and dilation %d", size, stride, dilation)
-		return window{1, 1, 1}
+		malformed("a window of %d with stride %d and dilation %d", size, stride, dilation)
 	}
 	if _, err := checkedMul(size, dilation); err != nil || stride > maxElements {
-		c.malformed("a window of %d with stride %d and dilation %d", size, stride, dilation)
-		return window{1, 1, 1}
+		malformed("a window of %d with stride %d and dilation %d", size, stride, dilation)
 	}
 	return window{size, stride, dilation}
 }
@@ -29,8 +30,7 @@ func (c *call) slide(w window, in int, same bool) int {
 		return (in + w.stride - 1) / w.stride
 	}
 	if in < w.reach() {
-		c.malformed("a window that reaches over %d of an input of %d", w.reach(), in)
-		return 0
+		malformed("a window that reaches over %d of an input of %d", w.reach(), in)
 	}
 	return (in-w.reach())/w.stride + 1
 }
@@ -47,8 +47,8 @@ func (c *call) pointers(factors ...int) {
 	n := 1
 	for _, f := range factors {
 		var err error
-		if n, err = checkedMul(n, f); err != nil && c.err == nil {
-			c.unsupported("windows over %v pixels: %v", factors, err)
+		if n, err = checkedMul(n, f); err != nil {
+			unsupported("windows over %v pixels: %v", factors, err)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func padding(y, x window, image []int, height, width int, same bool) (p xnnpack.
 func (c *call) samePadding(slot int) bool {
 	p := c.op.options.Byte(slot)
 	if p != paddingSame && p != paddingValid {
-		c.malformed("unknown padding %d", p)
+		malformed("unknown padding %d", p)
 	}
 	return p == paddingSame
 }
@@ -102,19 +102,13 @@ func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs in
 }
 
 // CONV_2D: input [N, H, W, C], filter [outputs, height, width, C/groups], bias [outputs] or none.
-func planConv2D(c *call) func(*emitter) error {
-	if !c.arity(2, 3) {
-		return nil
-	}
+func planConv2D(c *call) func(*emitter) {
+	c.arity(2, 3)
 	in := c.rank4(0)
 	filter := c.packed(1, 4, 0)
-	if c.err != nil {
-		return nil
-	}
 	channels, outputs, perGroup := in.shape[3], filter.shape[0], filter.shape[3]
 	if channels%perGroup != 0 || outputs%(channels/perGroup) != 0 {
-		c.malformed("%d input channels and a filter of shape %v", channels, filter.shape)
-		return nil
+		malformed("%d input channels and a filter of shape %v", channels, filter.shape)
 	}
 	groups := channels / perGroup
 	how, dynamic := usePacked, 0
@@ -131,28 +125,22 @@ func planConv2D(c *call) func(*emitter) error {
 		SamePadding: k.same, Activation: k.limits}
 	c.define(0, in.shape[0], k.height, k.width, outputs)
 	c.packs(node.Packing, 0, k.weights)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		n := node
 		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
 		n.Output = e.output(c, 0)
-		return e.s.Convolution2D(n)
+		fault.Check(e.s.Convolution2D(n))
 	}
 }
 
 // DEPTHWISE_CONV_2D: input [N, H, W, C], filter [1, height, width, C*multiplier], bias [C*multiplier] or none.
-func planDepthwiseConv2D(c *call) func(*emitter) error {
-	if !c.arity(2, 3) {
-		return nil
-	}
+func planDepthwiseConv2D(c *call) func(*emitter) {
+	c.arity(2, 3)
 	in := c.rank4(0)
 	filter := c.packed(1, 4, 0)
-	if c.err != nil {
-		return nil
-	}
 	channels, outputs := in.shape[3], filter.shape[3]
 	if filter.shape[0] != 1 || outputs%channels != 0 {
-		c.malformed("%d input channels and a filter of shape %v", channels, filter.shape)
-		return nil
+		malformed("%d input channels and a filter of shape %v", channels, filter.shape)
 	}
 	slots := convolutionSlots{
 		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW,
@@ -166,29 +154,24 @@ func planDepthwiseConv2D(c *call) func(*emitter) error {
 	}
 	c.define(0, in.shape[0], k.height, k.width, outputs)
 	c.packs(node.Packing, 0, k.weights)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		n := node
 		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
 		n.Output = e.output(c, 0)
-		return e.s.DepthwiseConvolution2D(n)
+		fault.Check(e.s.DepthwiseConvolution2D(n))
 	}
 }
 
 // FULLY_CONNECTED: input [..., C] of which all but C is one batch, filter [outputs, C], bias [outputs] or none. A
 // filter that is computed is packed by no operator: it is multiplied with.
-func planFullyConnected(c *call) func(*emitter) error {
-	if !c.arity(2, 3) {
-		return nil
-	}
+func planFullyConnected(c *call) func(*emitter) {
+	c.arity(2, 3)
 	in, filter := c.data(0), c.resolve(1)
 	computed := filter.state == dynamic
 	if !computed {
 		filter = c.packed(1, 2, 0)
-	} else if c.data(1); c.err == nil && len(filter.shape) != 2 {
-		c.malformed("input 1 has shape %v, not 2 dimensions", filter.shape)
-	}
-	if c.err != nil {
-		return nil
+	} else if c.data(1); len(filter.shape) != 2 {
+		malformed("input 1 has shape %v, not 2 dimensions", filter.shape)
 	}
 	outputs, channels := filter.shape[0], filter.shape[1]
 	var w weights
@@ -197,20 +180,18 @@ func planFullyConnected(c *call) func(*emitter) error {
 	}
 	o := c.op.options
 	if f := o.Byte(fullyConnectedWeightsFormat); f != 0 {
-		c.unsupported("weights in format %d", f)
+		unsupported("weights in format %d", f)
 	}
 	limits := c.activation(fullyConnectedActivation)
 	n, err := elements(in.shape)
 	if err != nil || n%channels != 0 {
-		c.malformed("an input of shape %v for %d input channels", in.shape, channels)
-		return nil
+		malformed("an input of shape %v for %d input channels", in.shape, channels)
 	}
 	shape := []int{n / channels, outputs}
 	flat := false
 	if rank := len(in.shape); o.Bool(fullyConnectedKeepNumDims) {
 		if rank == 0 || in.shape[rank-1] != channels {
-			c.malformed("an input of shape %v for %d input channels", in.shape, channels)
-			return nil
+			malformed("an input of shape %v for %d input channels", in.shape, channels)
 		}
 		shape = append(append([]int(nil), in.shape[:rank-1]...), outputs)
 	} else {
@@ -221,15 +202,15 @@ func planFullyConnected(c *call) func(*emitter) error {
 		return c.multiplied(n/channels, in, filter, limits)
 	}
 	c.packs(xnnpack.FullyConnected{}.Packing, 0, w)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		in, like := e.input(c, 0), e.like(c.op.inputs[0])
 		if flat {
 			in = e.reshaped(in, c.op.inputs[0], n/channels, channels)
 			like.Shape = []int{n / channels, channels}
 		}
 		in, kernel, bias := e.operands(w, in, like)
-		return e.s.FullyConnected(xnnpack.FullyConnected{
+		fault.Check(e.s.FullyConnected(xnnpack.FullyConnected{
 			Input: in, Filter: kernel, Bias: bias, Output: e.output(c, 0), Activation: limits,
-		})
+		}))
 	}
 }

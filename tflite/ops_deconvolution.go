@@ -3,6 +3,7 @@ package tflite
 import (
 	"encoding/binary"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -17,25 +18,19 @@ type stretch struct {
 // [outputs, height, width, C], bias [outputs]. The options are TfLiteTransposeConvParams: padding (1 is SAME, 2 is
 // VALID), stride width and stride height, each an int32. The output follows from the input; that of SAME padding is
 // the input's size times the stride only if the kernel is large enough.
-func planTransposeConvBias(c *call) func(*emitter) error {
-	if !c.arity(3, 3) {
-		return nil
-	}
+func planTransposeConvBias(c *call) func(*emitter) {
+	c.arity(3, 3)
 	const params = 3 * 4
 	if c.op.bytes.Size < params {
-		c.malformed("%d bytes of options, not %d", c.op.bytes.Size, params)
-		return nil
+		malformed("%d bytes of options, not %d", c.op.bytes.Size, params)
 	}
 	b := c.op.bytes.In(c.file)
 	padding := int32(binary.LittleEndian.Uint32(b))
 	strideW, strideH := int(int32(binary.LittleEndian.Uint32(b[4:]))), int(int32(binary.LittleEndian.Uint32(b[8:])))
 	if padding != 1 && padding != 2 {
-		c.malformed("unknown padding %d", padding)
+		malformed("unknown padding %d", padding)
 	}
 	in, filter := c.rank4(0), c.packed(1, 4, 0)
-	if c.err != nil {
-		return nil
-	}
 	place := func(w window, in int) stretch {
 		var off int
 		if padding == 1 {
@@ -43,7 +38,7 @@ func planTransposeConvBias(c *call) func(*emitter) error {
 		}
 		full, err := checkedMul(w.stride, in-1)
 		if err != nil || full > maxElements-w.size {
-			c.malformed("a stride of %d on an input of %d", w.stride, in)
+			malformed("a stride of %d on an input of %d", w.stride, in)
 		}
 		return stretch{out: full + w.size - off, before: off / 2, after: off - off/2}
 	}
@@ -54,31 +49,21 @@ func planTransposeConvBias(c *call) func(*emitter) error {
 
 // TRANSPOSE_CONV: the output's shape (a constant), filter [outputs, height, width, C], input [N, H, W, C], bias
 // [outputs] or none.
-func planTransposeConv(c *call) func(*emitter) error {
-	if !c.arity(3, 4) {
-		return nil
-	}
+func planTransposeConv(c *call) func(*emitter) {
+	c.arity(3, 4)
 	shape := c.integers(0)
 	filter, in := c.packed(1, 4, 0), c.rank4(2)
 	same, limits := c.samePadding(transposeConvPadding), c.activation(transposeConvActivation)
-	if c.err != nil {
-		return nil
-	}
 	o := c.op.options
 	y := c.window(filter.shape[1], int(o.Int32(transposeConvStrideH, 0)), 1)
 	x := c.window(filter.shape[2], int(o.Int32(transposeConvStrideW, 0)), 1)
-	if c.err != nil {
-		return nil
-	}
 	if len(shape) != 4 || shape[0] != in.shape[0] || shape[3] != filter.shape[0] || shape[1] <= 0 || shape[2] <= 0 {
-		c.malformed("an output of shape %v for an input of %v and a filter of %v", shape, in.shape, filter.shape)
-		return nil
+		malformed("an output of shape %v for an input of %v and a filter of %v", shape, in.shape, filter.shape)
 	}
 	place := func(w window, in, out int) stretch {
 		// The input must be what the convolution that this one transposes would make of the output.
 		if c.slide(w, out, same) != in {
-			c.malformed("an output of %d for an input of %d with stride %d", out, in, w.stride)
-			return stretch{}
+			malformed("an output of %d for an input of %d with stride %d", out, in, w.stride)
 		}
 		full := w.stride*(in-1) + w.size
 		off := max(0, full-out)
@@ -89,12 +74,9 @@ func planTransposeConv(c *call) func(*emitter) error {
 }
 
 func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x window, py, px stretch,
-	limits xnnpack.Range) func(*emitter) error {
-	if c.err != nil {
-		return nil
-	}
+	limits xnnpack.Range) func(*emitter) {
 	if in.shape[3] != filter.shape[3] {
-		c.malformed("%d input channels and a filter of shape %v", in.shape[3], filter.shape)
+		malformed("%d input channels and a filter of shape %v", in.shape[3], filter.shape)
 	}
 	// XNNPACK has a record for each pixel of a stride, and a pointer for each pixel under the kernel at each position.
 	c.pointers(y.stride, x.stride)
@@ -108,10 +90,10 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 		Groups: 1, Activation: limits,
 	}
 	c.packs(node.Packing, input, w)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		n := node
 		n.Input, n.Filter, n.Bias = e.operands(w, e.input(c, input), e.like(c.op.inputs[input]))
 		n.Output = e.output(c, 0)
-		return e.s.Deconvolution2D(n)
+		fault.Check(e.s.Deconvolution2D(n))
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
 // planUnary plans an operator that computes each element from one.
-func planUnary(node xnnpack.Unary) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
-		if !c.arity(1, 1) {
-			return nil
-		}
+func planUnary(node xnnpack.Unary) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
+		c.arity(1, 1)
 		in := c.data(0)
 		c.define(0, in.shape...)
-		return func(e *emitter) error { return e.unary(node, e.input(c, 0), e.output(c, 0)) }
+		return func(e *emitter) { e.unary(node, e.input(c, 0), e.output(c, 0)) }
 	}
 }
 
@@ -27,18 +27,16 @@ func clamp(low, high float64) xnnpack.Unary {
 
 // GELU. XNNPACK's is the exact one. The approximation, x/2 * (1 + tanh(k*(x + 0.044715*x³))) with k = √(2/π), is
 // x * sigmoid(x * (2k + 2k*0.044715*x²)).
-func planGELU(c *call) func(*emitter) error {
+func planGELU(c *call) func(*emitter) {
 	if !c.op.options.Bool(geluApproximate) {
 		return planUnary(xnnpack.Unary{Op: xnnpack.GELU})(c)
 	}
-	if !c.arity(1, 1) {
-		return nil
-	}
+	c.arity(1, 1)
 	in := c.data(0)
 	c.define(0, in.shape...)
 	k := 2 * math.Sqrt(2/math.Pi)
 	linear, cubic := c.fixed(float32(k)), c.fixed(float32(k*0.044715))
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		x, inner := e.input(c, 0), e.like(c.op.inputs[0])
 		a, b, d, f, g := e.define(inner), e.define(inner), e.define(inner), e.define(inner), e.define(inner)
 		e.binary(xnnpack.Multiply, x, x, a, xnnpack.Range{})
@@ -46,41 +44,39 @@ func planGELU(c *call) func(*emitter) error {
 		e.binary(xnnpack.Add, b, e.constant(linear), d, xnnpack.Range{})
 		e.binary(xnnpack.Multiply, d, x, f, xnnpack.Range{})
 		e.unary(xnnpack.Unary{Op: xnnpack.Sigmoid}, f, g)
-		return e.binary(xnnpack.Multiply, g, x, e.output(c, 0), xnnpack.Range{})
+		e.binary(xnnpack.Multiply, g, x, e.output(c, 0), xnnpack.Range{})
 	}
 }
 
 // LEAKY_RELU.
-func planLeakyReLU(c *call) func(*emitter) error {
+func planLeakyReLU(c *call) func(*emitter) {
 	return planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: c.op.options.Float32(leakyReluAlpha, 0)})(c)
 }
 
 // SOFTMAX over the last dimension.
-func planSoftmax(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planSoftmax(c *call) func(*emitter) {
+	c.arity(1, 1)
 	in := c.data(0)
 	beta := c.op.options.Float32(softmaxBeta, 0)
 	if !(beta > 0 && beta <= math.MaxFloat32) {
-		c.unsupported("a beta of %v", beta)
+		unsupported("a beta of %v", beta)
 	}
-	if c.err == nil && len(in.shape) == 0 {
-		c.malformed("a scalar")
+	if len(in.shape) == 0 {
+		malformed("a scalar")
 	}
 	c.define(0, in.shape...)
 	var factor *constant
 	if beta != 1 {
 		factor = c.fixed(beta)
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		id := e.input(c, 0)
 		if factor != nil {
 			scaled := e.define(e.like(c.op.inputs[0]))
 			e.binary(xnnpack.Multiply, id, e.constant(factor), scaled, xnnpack.Range{})
 			id = scaled
 		}
-		return e.s.Softmax(xnnpack.Softmax{Input: id, Output: e.output(c, 0)})
+		fault.Check(e.s.Softmax(xnnpack.Softmax{Input: id, Output: e.output(c, 0)}))
 	}
 }
 
@@ -90,68 +86,53 @@ func (c *call) fixed(x float32) *constant {
 		return &constant{name: fmt.Sprint("the number ", x), stored: typeFloat32, dtype: typeFloat32, size: 4,
 			data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))}
 	})
-	if c.err == nil {
-		c.uses = append(c.uses, usage{constant: k, how: useInference})
-	}
+	c.uses = append(c.uses, usage{constant: k, how: useInference})
 	return k
 }
 
-// binary adds a node, unless one before failed.
-func (e *emitter) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) error {
-	if e.err == nil {
-		e.err = e.s.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits})
-	}
-	return e.err
+func (e *emitter) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) {
+	fault.Check(e.s.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
 }
 
 // L2_NORMALIZATION divides by the root of the sum of the squares over the last dimension.
-func planL2Normalization(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planL2Normalization(c *call) func(*emitter) {
+	c.arity(1, 1)
 	in := c.data(0)
 	limits := c.activation(l2Activation)
-	if c.err == nil && len(in.shape) == 0 {
-		c.malformed("a scalar")
+	if len(in.shape) == 0 {
+		malformed("a scalar")
 	}
 	c.define(0, in.shape...)
 	least := c.fixed(1e-6)
-	if c.err != nil {
-		return nil
-	}
 	sums := slices.Clone(in.shape)
 	sums[len(sums)-1] = 1
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		x, t := e.input(c, 0), c.op.inputs[0]
 		squares, norm := e.define(e.like(t)), [3]xnnpack.ValueID{}
 		for i := range norm {
 			norm[i] = e.define(e.like(t, sums...))
 		}
 		e.unary(xnnpack.Unary{Op: xnnpack.Square}, x, squares)
-		if e.err == nil {
-			e.err = e.s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, KeepDims: true,
-				Input: squares, Output: norm[0]})
-		}
+		fault.Check(e.s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, KeepDims: true,
+			Input: squares, Output: norm[0]}))
 		e.unary(xnnpack.Unary{Op: xnnpack.SquareRoot}, norm[0], norm[1])
 		e.binary(xnnpack.Maximum, norm[1], e.constant(least), norm[2], xnnpack.Range{})
-		return e.binary(xnnpack.Divide, x, norm[2], e.output(c, 0), limits)
+		e.binary(xnnpack.Divide, x, norm[2], e.output(c, 0), limits)
 	}
 }
 
 // ADD_N.
-func planAddN(c *call) func(*emitter) error {
-	if !c.arity(2, mostJoined) {
-		return nil
-	}
+func planAddN(c *call) func(*emitter) {
+	c.arity(2, mostJoined)
 	first := c.data(0)
 	c.sameTypes(first)
 	for i := 1; i < len(c.op.inputs); i++ {
-		if v := c.data(i); c.err == nil && !slices.Equal(v.shape, first.shape) {
-			c.malformed("shapes %v and %v", first.shape, v.shape)
+		if v := c.data(i); !slices.Equal(v.shape, first.shape) {
+			malformed("shapes %v and %v", first.shape, v.shape)
 		}
 	}
 	c.define(0, first.shape...)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		sum := e.input(c, 0)
 		for i := 1; i < len(c.op.inputs); i++ {
 			to := e.output(c, 0)
@@ -161,39 +142,27 @@ func planAddN(c *call) func(*emitter) error {
 			e.binary(xnnpack.Add, sum, e.input(c, i), to, xnnpack.Range{})
 			sum = to
 		}
-		return e.err
 	}
 }
 
 // broadcast returns the shape of an operation on elements of a and b, whose dimensions are matched from the last and
 // are equal or 1.
 func (c *call) broadcast(a, b []int) []int {
-	if len(a) < len(b) {
-		a, b = b, a
+	shape, ok := compute.Broadcast(a, b)
+	if !ok {
+		malformed("shapes %v and %v do not go together", a, b)
 	}
-	out := append([]int(nil), a...)
-	for i := range b {
-		d := &out[len(a)-len(b)+i]
-		switch {
-		case *d == 1:
-			*d = b[i]
-		case b[i] != 1 && b[i] != *d:
-			c.malformed("shapes %v and %v do not go together", a, b)
-		}
-	}
-	return out
+	return shape
 }
 
 // planBinary plans an operator that computes each element from two. The slot is its fused activation's, if it can
 // have one.
-func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
-		if !c.arity(2, 2) {
-			return nil
-		}
+func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
+		c.arity(2, 2)
 		a, b := c.data(0), c.data(1)
-		if c.err == nil && a.dtype != b.dtype {
-			c.unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
+		if a.dtype != b.dtype {
+			unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
 		}
 		c.sameTypes(a)
 		var limits xnnpack.Range
@@ -201,13 +170,13 @@ func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) func(*emi
 			limits = c.activation(slot)
 		}
 		c.define(0, c.broadcast(a.shape, b.shape)...)
-		if c.err == nil && a.dtype.isBytes() && !c.requantizes(operator) {
+		if a.dtype.isBytes() && !c.requantizes(operator) {
 			c.wide = true
 		}
-		return func(e *emitter) error {
-			return e.s.Binary(xnnpack.Binary{
+		return func(e *emitter) {
+			fault.Check(e.s.Binary(xnnpack.Binary{
 				Op: operator, A: e.input(c, 0), B: e.input(c, 1), Output: e.output(c, 0), Activation: limits,
-			})
+			}))
 		}
 	}
 }
@@ -228,80 +197,60 @@ func (c *call) requantizes(operator xnnpack.BinaryOperator) bool {
 }
 
 // PRELU: the slopes of negative elements go with the elements as those of any other operator on two values.
-func planPReLU(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planPReLU(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, slope := c.data(0), c.data(1)
-	if c.err != nil {
-		return nil
-	}
 	c.define(0, c.broadcast(in.shape, slope.shape)...)
-	return func(e *emitter) error {
-		return e.s.Binary(xnnpack.Binary{
+	return func(e *emitter) {
+		fault.Check(e.s.Binary(xnnpack.Binary{
 			Op: xnnpack.PReLUOperator, A: e.input(c, 0), B: e.input(c, 1), Output: e.output(c, 0),
-		})
+		}))
 	}
 }
 
 // DEQUANTIZE of a constant in half precision is the same constant widened: no node, and nothing is computed before
 // its content is asked for. Of quantized values it is a conversion.
-func planDequantize(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planDequantize(c *call) func(*emitter) {
+	c.arity(1, 1)
 	in := c.resolve(0)
-	if out := c.output(0); out != nil && out.dtype != typeFloat32 {
-		c.unsupported("an output of type %v", out.dtype)
-	}
-	if c.err != nil {
-		return nil
+	if out := c.output(0); out.dtype != typeFloat32 {
+		unsupported("an output of type %v", out.dtype)
 	}
 	if in.state == static && (in.dtype == typeFloat16 || in.dtype.isBytes()) {
-		if _, _, err := in.constant.datatype(); err != nil && in.dtype.isBytes() {
-			c.err = err
-			return nil
+		if _, _, err := in.constant.datatype(); in.dtype.isBytes() {
+			fault.Check(err)
 		}
-		elements := in.constant.size / in.dtype.Size()
-		c.alias(0, in.constant.as("", func(k *constant) { k.dtype, k.size = typeFloat32, 4*elements }))
+		c.alias(0, in.constant.dequantized())
 		return nil
 	}
 	return c.convert()
 }
 
 // QUANTIZE, of single precision or from one quantization to another.
-func planQuantize(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planQuantize(c *call) func(*emitter) {
+	c.arity(1, 1)
 	return c.convert()
 }
 
-func (c *call) convert() func(*emitter) error {
+func (c *call) convert() func(*emitter) {
 	in, node := c.data(0), xnnpack.Unary{Op: xnnpack.ConvertElements}
 	c.define(0, in.shape...)
-	if c.err == nil && in.dtype == typeFloat32 && c.plan.values[c.op.outputs[0]].dtype == typeFloat32 {
+	if in.dtype == typeFloat32 && c.plan.values[c.op.outputs[0]].dtype == typeFloat32 {
 		node = c.withinInt16()
 	}
-	return func(e *emitter) error {
-		return e.unary(node, e.input(c, 0), e.output(c, 0))
-	}
+	return func(e *emitter) { e.unary(node, e.input(c, 0), e.output(c, 0)) }
 }
 
 // DENSIFY: the same constant, dense. As with DEQUANTIZE, its content is computed when it is asked for.
-func planDensify(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planDensify(c *call) func(*emitter) {
+	c.arity(1, 1)
 	in := c.resolve(0)
-	if c.err == nil && in.state != static {
-		c.unsupported("an input that is not constant")
+	if in.state != static {
+		unsupported("an input that is not constant")
 	}
-	if out := c.output(0); out != nil && out.dtype != in.dtype {
-		c.malformed("an output of type %v for an input of type %v", out.dtype, in.dtype)
+	if out := c.output(0); out.dtype != in.dtype {
+		malformed("an output of type %v for an input of type %v", out.dtype, in.dtype)
 	}
-	if c.err == nil {
-		c.alias(0, in.constant)
-	}
+	c.alias(0, in.constant)
 	return nil
 }

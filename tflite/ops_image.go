@@ -5,49 +5,45 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
 // planPool plans MAX_POOL_2D and AVERAGE_POOL_2D, which with SAME padding averages over the pixels that exist.
-func planPool(average bool) func(*call) func(*emitter) error {
-	return func(c *call) func(*emitter) error {
-		if !c.arity(1, 1) {
-			return nil
-		}
+func planPool(average bool) func(*call) func(*emitter) {
+	return func(c *call) func(*emitter) {
+		c.arity(1, 1)
 		in := c.rank4(0)
 		o := c.op.options
 		y := c.window(int(o.Int32(poolFilterHeight, 0)), int(o.Int32(poolStrideH, 0)), 1)
 		x := c.window(int(o.Int32(poolFilterWidth, 0)), int(o.Int32(poolStrideW, 0)), 1)
 		same, limits := c.samePadding(poolPadding), c.activation(poolActivation)
-		if c.err != nil {
-			return nil
-		}
 		height, width := c.slides(y, x, in.shape, same)
 		c.define(0, in.shape[0], height, width, in.shape[3])
 		c.keepsScale(0)
 		pool, stride := xnnpack.Size{Height: y.size, Width: x.size}, xnnpack.Size{Height: y.stride, Width: x.stride}
 		one := xnnpack.Size{Height: 1, Width: 1}
 		padded, same := padding(y, x, in.shape, height, width, same)
-		return func(e *emitter) error {
+		return func(e *emitter) {
 			shape, in, out := in.shape, e.input(c, 0), e.output(c, 0)
 			if pool == one && stride != one {
 				in = e.everySo(in, c.op.inputs[0], shape, stride)
 			}
 			switch {
 			case pool == one && limits == (xnnpack.Range{}):
-				return e.s.Copy(xnnpack.Copy{Input: in, Output: out})
+				fault.Check(e.s.Copy(xnnpack.Copy{Input: in, Output: out}))
 			case pool == one: // XNNPACK has no pools of one pixel
-				return e.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, in, out)
+				e.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, in, out)
 			case average:
-				return e.s.AveragePooling2D(xnnpack.AveragePooling2D{
+				fault.Check(e.s.AveragePooling2D(xnnpack.AveragePooling2D{
 					Input: in, Output: out, Padding: padded, Pooling: pool, Stride: stride, SamePadding: same,
 					Activation: limits,
-				})
+				}))
 			default:
-				return e.s.MaxPooling2D(xnnpack.MaxPooling2D{
+				fault.Check(e.s.MaxPooling2D(xnnpack.MaxPooling2D{
 					Input: in, Output: out, Padding: padded, Pooling: pool, Stride: stride, Dilation: one,
 					SamePadding: same, Activation: limits,
-				})
+				}))
 			}
 		}
 	}
@@ -68,69 +64,56 @@ func (e *emitter) everySo(id xnnpack.ValueID, like int, shape []int, stride xnnp
 
 // RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the
 // top left pixels coincide, which XNNPACK calls TensorFlow's legacy mode.
-func planResizeBilinear(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planResizeBilinear(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, size := c.rank4(0), c.integers(1)
 	align, half := c.op.options.Bool(resizeAlignCorners), c.op.options.Bool(resizeHalfPixelCenters)
 	if align && half {
-		c.malformed("both align_corners and half_pixel_centers")
-	}
-	if c.err != nil {
-		return nil
+		malformed("both align_corners and half_pixel_centers")
 	}
 	if len(size) != 2 {
-		c.malformed("the new size %v", size)
-		return nil
+		malformed("the new size %v", size)
 	}
 	if size[0] >= 1<<24 || size[1] >= 1<<24 || in.shape[1] >= 1<<24 || in.shape[2] >= 1<<24 {
-		c.unsupported("a height or width that single precision cannot count: %v to %v", in.shape, size)
+		unsupported("a height or width that single precision cannot count: %v to %v", in.shape, size)
 	}
 	c.define(0, in.shape[0], size[0], size[1], in.shape[3])
 	c.keepsScale(0)
-	return func(e *emitter) error {
-		return e.s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
+	return func(e *emitter) {
+		fault.Check(e.s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
 			Input: e.input(c, 0), Output: e.output(c, 0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
 			AlignCorners: align, LegacyMode: !align && !half,
-		})
+		}))
 	}
 }
 
 // RESIZE_NEAREST_NEIGHBOR. To a multiple of the size it is the same with half_pixel_centers and without: each pixel
 // several times. Any other is computed in Go.
-func planResizeNearest(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planResizeNearest(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, size := c.rank4(0), c.integers(1)
-	if c.err != nil {
-		return nil
-	}
 	if len(size) != 2 || slices.Min(size) <= 0 {
-		c.malformed("the new size %v", size)
-		return nil
+		malformed("the new size %v", size)
 	}
 	n, h, w, ch := in.shape[0], in.shape[1], in.shape[2], in.shape[3]
 	times := []int{1, 1, size[0] / h, 1, size[1] / w, 1}
 	align, half := c.op.options.Bool(nearestAlignCorners), c.op.options.Bool(nearestHalfPixelCenters)
 	if !c.inGo && (size[0]%h != 0 || size[1]%w != 0 || slices.Max(times) > mostJoined ||
 		align && slices.Max(times) > 1) {
-		c.unsupported("%v to %v", in.shape, size)
-		return nil
+		unsupported("%v to %v", in.shape, size)
 	}
 	shape := []int{n, size[0], size[1], ch}
 	c.define(0, shape...)
 	c.keepsScale(0)
-	if c.inGo && c.err == nil {
+	if c.inGo {
 		places := compute.Everywhere(in.shape)
 		places[1], places[2] = nearest(h, size[0], align, half), nearest(w, size[1], align, half)
 		return c.take(shape, places)
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		t := c.op.inputs[0]
 		pixels := []int{n, h, 1, w, 1, ch}
-		return e.reshape(e.tiled(e.reshaped(e.input(c, 0), t, pixels...), t, pixels, times), e.output(c, 0), shape)
+		e.reshape(e.tiled(e.reshaped(e.input(c, 0), t, pixels...), t, pixels, times), e.output(c, 0), shape)
 	}
 }
 
@@ -158,78 +141,61 @@ func nearest(from, to int, align, half bool) []int {
 }
 
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
-func planDepthToSpace(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planDepthToSpace(c *call) func(*emitter) {
+	c.arity(1, 1)
 	in := c.rank4(0)
-	if c.err != nil {
-		return nil
-	}
 	block := int(c.op.options.Int32(depthToSpaceBlockSize, 0))
 	square, err := checkedMul(block, block)
 	if err != nil || block <= 0 || in.shape[3]%square != 0 {
-		c.malformed("blocks of %d for %d channels", block, in.shape[3])
-		return nil
+		malformed("blocks of %d for %d channels", block, in.shape[3])
 	}
 	if block == 1 {
 		c.define(0, in.shape...)
 		c.keepsScale(0)
-		return func(e *emitter) error {
-			return e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)})
+		return func(e *emitter) {
+			fault.Check(e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)}))
 		}
 	}
 	c.define(0, in.shape[0], in.shape[1]*block, in.shape[2]*block, in.shape[3]/square)
 	c.keepsScale(0)
-	return func(e *emitter) error {
-		return e.s.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
-			BlockSize: block})
+	return func(e *emitter) {
+		fault.Check(e.s.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
+			BlockSize: block}))
 	}
 }
 
 // SPACE_TO_DEPTH: a square of block_size pixels becomes the channels of one.
-func planSpaceToDepth(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planSpaceToDepth(c *call) func(*emitter) {
+	c.arity(1, 1)
 	in := c.rank4(0)
-	if c.err != nil {
-		return nil
-	}
 	block := int(c.op.options.Int32(spaceToDepthBlockSize, 0))
 	square, err := checkedMul(block, block)
 	if err != nil || block <= 0 || in.shape[1]%block != 0 || in.shape[2]%block != 0 {
-		c.malformed("blocks of %d for an input of shape %v", block, in.shape)
-		return nil
+		malformed("blocks of %d for an input of shape %v", block, in.shape)
 	}
 	channels, err := checkedMul(in.shape[3], square)
 	if err != nil {
-		c.malformed("blocks of %d: %v", block, err)
-		return nil
+		malformed("blocks of %d: %v", block, err)
 	}
 	c.define(0, in.shape[0], in.shape[1]/block, in.shape[2]/block, channels)
 	c.keepsScale(0)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		if block == 1 {
-			return e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)})
+			fault.Check(e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)}))
+			return
 		}
-		return e.s.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: e.input(c, 0), Output: e.output(c, 0),
-			BlockSize: block})
+		fault.Check(e.s.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: e.input(c, 0), Output: e.output(c, 0),
+			BlockSize: block}))
 	}
 }
 
 // blocks reads what SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND have in common: images, the height and width of a block,
 // and how much is added to or taken off the four sides. Each side is less than 2^24. Rows are images of one column.
 func (c *call) blocks() (images, block, sides []int) {
-	if !c.arity(3, 3) {
-		return nil, nil, nil
-	}
+	c.arity(3, 3)
 	in, block, sides := c.data(0), slices.Clone(c.integers(1)), slices.Clone(c.integers(2))
-	if c.err == nil && len(in.shape) != 4 && len(in.shape) != 3 {
-		c.unsupported("an input of %d dimensions", len(in.shape))
-	}
-	if c.err != nil {
-		return nil, nil, nil
+	if len(in.shape) != 4 && len(in.shape) != 3 {
+		unsupported("an input of %d dimensions", len(in.shape))
 	}
 	images = slices.Clone(in.shape)
 	if len(images) == 3 {
@@ -238,38 +204,32 @@ func (c *call) blocks() (images, block, sides []int) {
 	}
 	if len(block) != 2 || block[0] <= 0 || block[1] <= 0 || len(sides) != 4 || slices.Min(sides) < 0 ||
 		slices.Max(append(sides, block...)) >= 1<<24 {
-		c.malformed("blocks of %v with %v at the sides", block, sides)
+		malformed("blocks of %v with %v at the sides", block, sides)
 	}
 	return images, block, sides
 }
 
 // SPACE_TO_BATCH_ND of images: each pixel of a block goes into an image of its own.
-func planSpaceToBatch(c *call) func(*emitter) error {
+func planSpaceToBatch(c *call) func(*emitter) {
 	from, block, sides := c.blocks()
-	if c.err != nil {
-		return nil
-	}
 	n, ch := from[0], from[3]
 	height, width := from[1]+sides[0]+sides[1], from[2]+sides[2]+sides[3]
 	if height%block[0] != 0 || width%block[1] != 0 {
-		c.malformed("blocks of %v for %d by %d pixels", block, height, width)
-		return nil
+		malformed("blocks of %v for %d by %d pixels", block, height, width)
 	}
 	padded := []int{n, height, width, ch}
 	h, w := height/block[0], width/block[1]
 	images, err := checkedMul(n*block[0], block[1])
 	if err != nil {
-		c.malformed("blocks of %v: %v", block, err)
-		return nil
+		malformed("blocks of %v: %v", block, err)
 	}
 	if _, err := elements(padded); err != nil {
-		c.malformed("%v at the sides: %v", sides, err)
-		return nil
+		malformed("%v at the sides: %v", sides, err)
 	}
 	shape := c.asRows(images, h, w, ch)
 	c.define(0, shape...)
 	c.keepsScale(0)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		t, id := c.op.inputs[0], e.input(c, 0)
 		if len(shape) == 3 {
 			id = e.reshaped(id, t, from...)
@@ -281,7 +241,7 @@ func planSpaceToBatch(c *call) func(*emitter) error {
 		}
 		id = e.reshaped(id, t, n, h, block[0], w, block[1], ch)
 		id = e.transposed(id, t, []int{n, h, block[0], w, block[1], ch}, []int{2, 4, 0, 1, 3, 5})
-		return e.reshape(id, e.output(c, 0), shape)
+		e.reshape(id, e.output(c, 0), shape)
 	}
 }
 
@@ -294,15 +254,11 @@ func (c *call) asRows(images, height, width, channels int) []int {
 }
 
 // BATCH_TO_SPACE_ND of images: the inverse of SPACE_TO_BATCH_ND.
-func planBatchToSpace(c *call) func(*emitter) error {
+func planBatchToSpace(c *call) func(*emitter) {
 	from, block, sides := c.blocks()
-	if c.err != nil {
-		return nil
-	}
 	square, err := checkedMul(block[0], block[1])
 	if err != nil || from[0]%square != 0 {
-		c.malformed("blocks of %v for %d images", block, from[0])
-		return nil
+		malformed("blocks of %v for %d images", block, from[0])
 	}
 	n, h, w, ch := from[0]/square, from[1], from[2], from[3]
 	whole := []int{n, h * block[0], w * block[1], ch}
@@ -310,15 +266,16 @@ func planBatchToSpace(c *call) func(*emitter) error {
 	shape := c.asRows(cut[0], cut[1], cut[2], cut[3])
 	c.define(0, shape...)
 	c.keepsScale(0)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		t := c.op.inputs[0]
 		id := e.reshaped(e.input(c, 0), t, block[0], block[1], n, h, w, ch)
 		id = e.transposed(id, t, []int{block[0], block[1], n, h, w, ch}, []int{2, 3, 0, 4, 1, 5})
 		if slices.Max(sides) == 0 {
-			return e.reshape(id, e.output(c, 0), shape)
+			e.reshape(id, e.output(c, 0), shape)
+			return
 		}
 		part := e.define(e.like(t, cut...))
 		e.slice(e.reshaped(id, t, whole...), part, []int{0, sides[0], sides[2], 0}, cut)
-		return e.reshape(part, e.output(c, 0), shape)
+		e.reshape(part, e.output(c, 0), shape)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -11,40 +12,29 @@ import (
 const mostJoined = 256
 
 // CONCATENATION along an axis.
-func planConcatenation(c *call) func(*emitter) error {
-	if !c.arity(1, mostJoined) {
-		return nil
-	}
+func planConcatenation(c *call) func(*emitter) {
+	c.arity(1, mostJoined)
 	first := c.data(0)
 	if a := c.activation(concatenationActivation); a != (xnnpack.Range{}) {
-		c.unsupported("a fused activation")
-	}
-	if c.err != nil {
-		return nil
+		unsupported("a fused activation")
 	}
 	axis, rank := int(c.op.options.Int32(concatenationAxis, 0)), len(first.shape)
 	if axis < 0 {
 		axis += rank
 	}
 	if axis < 0 || axis >= rank {
-		c.malformed("axis %d of shape %v", axis, first.shape)
-		return nil
+		malformed("axis %d of shape %v", axis, first.shape)
 	}
 	shape := slices.Clone(first.shape)
 	shapes := [][]int{first.shape}
 	for i := 1; i < len(c.op.inputs); i++ {
 		v := c.data(i)
-		if c.err != nil {
-			return nil
-		}
 		if v.dtype != first.dtype || len(v.shape) != rank {
-			c.malformed("inputs of %v%v and %v%v", first.dtype, first.shape, v.dtype, v.shape)
-			return nil
+			malformed("inputs of %v%v and %v%v", first.dtype, first.shape, v.dtype, v.shape)
 		}
 		for d := range rank {
 			if d != axis && v.shape[d] != shape[d] {
-				c.malformed("inputs of shapes %v and %v along axis %d", first.shape, v.shape, axis)
-				return nil
+				malformed("inputs of shapes %v and %v along axis %d", first.shape, v.shape, axis)
 			}
 		}
 		shape[axis] += v.shape[axis]
@@ -57,70 +47,56 @@ func planConcatenation(c *call) func(*emitter) error {
 	if c.inGo {
 		return c.do(func(r *run) error { return compute.Join(r.out[0], axis, r.in...) })
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		out := e.output(c, 0)
 		inputs := make([]xnnpack.ValueID, len(c.op.inputs))
 		for i := range inputs {
 			inputs[i] = e.input(c, i)
 		}
-		return e.concatenate(axis, inputs, shapes, out, e.like(c.op.inputs[0]))
+		e.concatenate(axis, inputs, shapes, out, e.like(c.op.inputs[0]))
 	}
 }
 
 // concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into
 // the next one. What is joined is as the given description says.
 func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int, out xnnpack.ValueID,
-	like xnnpack.Tensor) error {
+	like xnnpack.Tensor) {
 	const most = 5
-	if e.err == nil && len(inputs) == 1 {
-		return e.s.Copy(xnnpack.Copy{Input: inputs[0], Output: out})
+	if len(inputs) == 1 {
+		fault.Check(e.s.Copy(xnnpack.Copy{Input: inputs[0], Output: out}))
+		return
 	}
-	for e.err == nil && len(inputs) > most {
+	for len(inputs) > most {
 		joined := slices.Clone(shapes[0])
 		for _, s := range shapes[1:most] {
 			joined[axis] += s[axis]
 		}
 		like.Name, like.Shape = "joined", joined
 		id := e.define(like)
-		if e.err == nil {
-			e.err = e.s.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: id})
-		}
+		fault.Check(e.s.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: id}))
 		inputs = append([]xnnpack.ValueID{id}, inputs[most:]...)
 		shapes = append([][]int{joined}, shapes[most:]...)
 	}
-	if e.err != nil {
-		return e.err
-	}
-	return e.s.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out})
+	fault.Check(e.s.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
 }
 
 // PACK: values of one shape, joined along a new dimension.
-func planPack(c *call) func(*emitter) error {
-	if !c.arity(1, mostJoined) {
-		return nil
-	}
+func planPack(c *call) func(*emitter) {
+	c.arity(1, mostJoined)
 	first := c.data(0)
-	if c.err != nil {
-		return nil
-	}
 	axis, rank := int(c.op.options.Int32(packAxis, 0)), len(first.shape)
 	if axis < 0 {
 		axis += rank + 1
 	}
 	if axis < 0 || axis > rank {
-		c.malformed("axis %d for values of shape %v", axis, first.shape)
-		return nil
+		malformed("axis %d for values of shape %v", axis, first.shape)
 	}
 	one := slices.Insert(slices.Clone(first.shape), axis, 1)
 	var shapes [][]int
 	for i := range c.op.inputs {
 		v := c.data(i)
-		if c.err != nil {
-			return nil
-		}
 		if v.dtype != first.dtype || !slices.Equal(v.shape, first.shape) {
-			c.malformed("inputs of %v%v and %v%v", first.dtype, first.shape, v.dtype, v.shape)
-			return nil
+			malformed("inputs of %v%v and %v%v", first.dtype, first.shape, v.dtype, v.shape)
 		}
 		shapes = append(shapes, one)
 	}
@@ -138,47 +114,37 @@ func planPack(c *call) func(*emitter) error {
 			return compute.Join(r.out[0], axis, r.in...)
 		})
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		var inputs []xnnpack.ValueID
 		for i, t := range c.op.inputs {
 			inputs = append(inputs, e.reshaped(e.input(c, i), t, one...))
 		}
-		return e.concatenate(axis, inputs, shapes, e.output(c, 0), e.like(c.op.inputs[0]))
+		e.concatenate(axis, inputs, shapes, e.output(c, 0), e.like(c.op.inputs[0]))
 	}
 }
 
 // TILE: the input several times along each dimension.
-func planTile(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planTile(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, times := c.data(0), c.integers(1)
-	if c.err != nil {
-		return nil
-	}
 	if len(times) != len(in.shape) {
-		c.malformed("%v times an input of shape %v", times, in.shape)
-		return nil
+		malformed("%v times an input of shape %v", times, in.shape)
 	}
 	return c.tile(in.shape, times)
 }
 
 // tile plans an operator whose output is operand 0, in a shape, several times along each dimension.
-func (c *call) tile(from, times []int) func(*emitter) error {
+func (c *call) tile(from, times []int) func(*emitter) {
 	shape := slices.Clone(from)
 	var places [][]int
 	for i, n := range times {
 		if n > mostJoined && !c.inGo {
-			c.unsupported("%v times", times)
-			return nil
+			unsupported("%v times", times)
 		}
 		shape[i] *= n // a number that is not positive is none of a shape
 	}
 	c.define(0, shape...)
 	c.keepsScale(0)
-	if c.err != nil {
-		return nil
-	}
 	if c.inGo {
 		for i, n := range times {
 			places = append(places, slices.Repeat(compute.Every(0, from[i], 1), n))
@@ -188,13 +154,13 @@ func (c *call) tile(from, times []int) func(*emitter) error {
 			return compute.Take(r.out[0], r.in[0], places, nil)
 		})
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		t := c.op.inputs[0]
 		id := e.input(c, 0)
 		if rank := len(c.plan.values[t].shape); rank < len(from) {
 			id = e.reshaped(id, t, from...)
 		}
-		return e.reshape(e.tiled(id, t, from, times), e.output(c, 0), shape)
+		e.reshape(e.tiled(id, t, from, times), e.output(c, 0), shape)
 	}
 }
 
@@ -209,9 +175,7 @@ func (e *emitter) tiled(id xnnpack.ValueID, like int, shape, times []int) xnnpac
 		shapes := slices.Repeat([][]int{slices.Clone(shape)}, n)
 		shape[axis] *= n
 		id = e.define(e.like(like, shape...))
-		if err := e.concatenate(axis, same, shapes, id, e.like(like)); e.err == nil {
-			e.err = err
-		}
+		e.concatenate(axis, same, shapes, id, e.like(like))
 	}
 	return id
 }

@@ -3,26 +3,21 @@ package tflite
 import (
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
 // BATCH_MATMUL of two computed values or constants: [..., m, k] by [..., k, n]. adj_x and adj_y say that the last two
 // dimensions of the first and of the second are in the other order.
-func planBatchMatMul(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planBatchMatMul(c *call) func(*emitter) {
+	c.arity(2, 2)
 	a, b := c.data(0), c.data(1)
-	if c.err == nil && a.dtype != b.dtype {
-		c.unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
-	}
-	if c.err != nil {
-		return nil
+	if a.dtype != b.dtype {
+		unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
 	}
 	ra, rb := len(a.shape), len(b.shape)
 	if ra < 2 || rb < 2 {
-		c.malformed("shapes %v and %v", a.shape, b.shape)
-		return nil
+		malformed("shapes %v and %v", a.shape, b.shape)
 	}
 	turnA, turnB := c.op.options.Bool(adjointX), c.op.options.Bool(adjointY)
 	m, k := a.shape[ra-2], a.shape[ra-1]
@@ -35,10 +30,10 @@ func planBatchMatMul(c *call) func(*emitter) error {
 	}
 	batch := c.broadcast(a.shape[:ra-2], b.shape[:rb-2])
 	if k != inner {
-		c.malformed("shapes %v and %v do not go together", a.shape, b.shape)
+		malformed("shapes %v and %v do not go together", a.shape, b.shape)
 	}
 	c.define(0, append(batch, m, n)...)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		in := e.input(c, 0)
 		if turnA {
 			permutation := make([]int, ra)
@@ -48,34 +43,32 @@ func planBatchMatMul(c *call) func(*emitter) error {
 			permutation[ra-2], permutation[ra-1] = ra-1, ra-2
 			in = e.transposed(in, c.op.inputs[0], a.shape, permutation)
 		}
-		return e.s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: e.input(c, 1), Output: e.output(c, 0),
-			TransposeB: turnB})
+		fault.Check(e.s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: e.input(c, 1), Output: e.output(c, 0),
+			TransposeB: turnB}))
 	}
 }
 
 // multiplied plans the product of operand 0, as a matrix of some rows, by the transpose of operand 1, which is
 // computed, and perhaps a bias, operand 2. All are in single precision, or bytes that are computed with so.
-func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) func(*emitter) error {
+func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) func(*emitter) {
 	outputs, channels := filter.shape[0], filter.shape[1]
 	c.sameTypes(in)
 	if filter.dtype != in.dtype {
-		c.unsupported("computed weights of type %v for an input of type %v", c.declared(1), c.declared(0))
+		unsupported("computed weights of type %v for an input of type %v", c.declared(1), c.declared(0))
 	}
 	c.wide = c.wide || in.dtype.isBytes()
 	biased := c.tensor(2) != absent
 	if biased {
-		if v := c.data(2); c.err == nil && !slices.Equal(v.shape, []int{outputs}) {
-			c.malformed("a bias of shape %v for %d output channels", v.shape, outputs)
+		if v := c.data(2); !slices.Equal(v.shape, []int{outputs}) {
+			malformed("a bias of shape %v for %d output channels", v.shape, outputs)
 		}
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		to := c.op.outputs[0]
 		matrix := e.reshaped(e.input(c, 0), c.op.inputs[0], rows, channels)
 		product := e.define(e.like(to, rows, outputs))
-		if e.err == nil {
-			e.err = e.s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: e.input(c, 1), Output: product,
-				TransposeB: true})
-		}
+		fault.Check(e.s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: e.input(c, 1), Output: product,
+			TransposeB: true}))
 		if biased {
 			sum := e.define(e.like(to, rows, outputs))
 			e.binary(xnnpack.Add, product, e.input(c, 2), sum, xnnpack.Range{})
@@ -86,6 +79,6 @@ func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) fun
 			e.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product, limited)
 			product = limited
 		}
-		return e.reshape(product, e.output(c, 0), c.plan.values[to].shape)
+		e.reshape(product, e.output(c, 0), c.plan.values[to].shape)
 	}
 }

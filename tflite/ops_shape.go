@@ -4,31 +4,28 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
 // PAD with zeros, and PADV2 with a constant: paddings [rank, 2] before and after each dimension.
-func planPad(c *call) func(*emitter) error {
-	if !c.arity(2, 3) {
-		return nil
-	}
+func planPad(c *call) func(*emitter) {
+	c.arity(2, 3)
 	in, paddings := c.data(0), c.integers(1)
 	var fill float32
 	switch {
 	case c.inGo && len(c.op.inputs) == 3:
-		if v := c.data(2); c.err == nil && (v.dtype != in.dtype || len(v.shape) > 0) {
-			c.malformed("an element of %v%v for %v", v.dtype, v.shape, in.dtype)
+		if v := c.data(2); v.dtype != in.dtype || len(v.shape) > 0 {
+			malformed("an element of %v%v for %v", v.dtype, v.shape, in.dtype)
 		}
 	case c.op.code == opPadV2:
-		fill = c.scalar(2)
-	}
-	if c.err != nil {
-		return nil
+		if fill = float32(c.number(2)); c.resolve(2).dtype != typeFloat32 {
+			unsupported("padding with %v", c.declared(2))
+		}
 	}
 	rank := len(in.shape)
 	if len(paddings) != 2*rank || slices.Min(append(paddings, 0)) < 0 {
-		c.malformed("paddings %v of shape %v", paddings, in.shape)
-		return nil
+		malformed("paddings %v of shape %v", paddings, in.shape)
 	}
 	pre, post, shape := make([]int, rank), make([]int, rank), make([]int, rank)
 	for i, d := range in.shape {
@@ -51,25 +48,21 @@ func planPad(c *call) func(*emitter) error {
 			return compute.Take(r.out[0], r.in[0], places, missing)
 		})
 	}
-	return func(e *emitter) error {
-		return e.s.StaticConstantPad(xnnpack.StaticConstantPad{
+	return func(e *emitter) {
+		fault.Check(e.s.StaticConstantPad(xnnpack.StaticConstantPad{
 			Input: e.input(c, 0), Output: e.output(c, 0), Pre: pre, Post: post, Value: fill,
-		})
+		}))
 	}
 }
 
 // pad adds a node that puts zeros around a value.
 func (e *emitter) pad(in, out xnnpack.ValueID, pre, post []int) {
-	if e.err == nil {
-		e.err = e.s.StaticConstantPad(xnnpack.StaticConstantPad{Input: in, Output: out, Pre: pre, Post: post})
-	}
+	fault.Check(e.s.StaticConstantPad(xnnpack.StaticConstantPad{Input: in, Output: out, Pre: pre, Post: post}))
 }
 
 // RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
-func planReshape(c *call) func(*emitter) error {
-	if !c.arity(1, 2) {
-		return nil
-	}
+func planReshape(c *call) func(*emitter) {
+	c.arity(1, 2)
 	in := c.data(0)
 	var shape []int
 	n := c.tensor(1)
@@ -79,12 +72,7 @@ func planReshape(c *call) func(*emitter) error {
 		shape = ints(c.op.options.Int32s(reshapeNewShape))
 	}
 	c.sameTypes(in)
-	if c.err != nil {
-		return nil
-	}
-	if shape = c.newShape(in.shape, shape); c.err != nil {
-		return nil
-	}
+	shape = c.newShape(in.shape, shape)
 	return c.reshape(shape)
 }
 
@@ -103,39 +91,34 @@ func (c *call) newShape(old, shape []int) []int {
 		}
 		var err error
 		if known, err = checkedMul(known, d); err != nil || d <= 0 {
-			c.malformed("the new shape %v", shape)
-			return nil
+			malformed("the new shape %v", shape)
 		}
 	}
 	if free != absent && total%known == 0 {
 		shape[free], known = total/known, total
 	}
 	if known != total {
-		c.malformed("shape %v cannot become %v", old, shape)
-		return nil
+		malformed("shape %v cannot become %v", old, shape)
 	}
 	return shape
 }
 
 // reshape plans an operator that gives operand 0 another shape.
-func (c *call) reshape(shape []int) func(*emitter) error {
+func (c *call) reshape(shape []int) func(*emitter) {
 	c.define(0, shape...)
 	c.keepsScale(0)
 	if c.inGo {
 		return c.do(copied)
 	}
-	return func(e *emitter) error { return e.reshape(e.input(c, 0), e.output(c, 0), shape) }
+	return func(e *emitter) { e.reshape(e.input(c, 0), e.output(c, 0), shape) }
 }
 
 // keepsScale has an operator that moves elements computed in single precision where they get another scale on the way.
 func (c *call) keepsScale(input int) {
-	if c.err != nil {
-		return
-	}
 	if tensors := c.plan.graph.tensors; tensors[c.op.inputs[input]].inGo() {
 		for _, n := range c.op.outputs {
 			if tensors[n].dtype != c.declared(input) || !tensors[n].inGo() {
-				c.malformed("values of type %v become %v", c.declared(input), tensors[n].dtype)
+				malformed("values of type %v become %v", c.declared(input), tensors[n].dtype)
 			}
 		}
 		return
@@ -151,40 +134,28 @@ func (c *call) keepsScale(input int) {
 }
 
 // EXPAND_DIMS: a new dimension at a constant place.
-func planExpandDims(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planExpandDims(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, axis := c.data(0), c.oneInteger(1)
-	if c.err != nil {
-		return nil
-	}
 	if axis < 0 {
 		axis += len(in.shape) + 1
 	}
 	if axis < 0 || axis > len(in.shape) {
-		c.malformed("axis %d for shape %v", axis, in.shape)
-		return nil
+		malformed("axis %d for shape %v", axis, in.shape)
 	}
 	return c.reshape(slices.Insert(slices.Clone(in.shape), axis, 1))
 }
 
 // SQUEEZE drops some dimensions of length 1, or all.
-func planSqueeze(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planSqueeze(c *call) func(*emitter) {
+	c.arity(1, 1)
 	in, dims := c.data(0), ints(c.op.options.Int32s(squeezeDims))
-	if c.err != nil {
-		return nil
-	}
 	for i, d := range dims {
 		if d < 0 {
 			dims[i] += len(in.shape)
 		}
 		if d = dims[i]; d < 0 || d >= len(in.shape) || in.shape[d] != 1 {
-			c.malformed("dimensions %v of shape %v", dims, in.shape)
-			return nil
+			malformed("dimensions %v of shape %v", dims, in.shape)
 		}
 	}
 	var shape []int
@@ -197,14 +168,9 @@ func planSqueeze(c *call) func(*emitter) error {
 }
 
 // TRANSPOSE with a constant permutation.
-func planTranspose(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planTranspose(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, permutation := c.data(0), slices.Clone(c.integers(1))
-	if c.err != nil {
-		return nil
-	}
 	rank := len(in.shape)
 	shape := make([]int, rank)
 	seen := make([]bool, rank)
@@ -213,14 +179,12 @@ func planTranspose(c *call) func(*emitter) error {
 			d += rank
 		}
 		if len(permutation) != rank || d < 0 || d >= rank || seen[d] {
-			c.malformed("the permutation %v of shape %v", permutation, in.shape)
-			return nil
+			malformed("the permutation %v of shape %v", permutation, in.shape)
 		}
 		permutation[i], shape[i], seen[d] = d, in.shape[d], true
 	}
 	if len(permutation) != rank {
-		c.malformed("the permutation %v of shape %v", permutation, in.shape)
-		return nil
+		malformed("the permutation %v of shape %v", permutation, in.shape)
 	}
 	c.define(0, shape...)
 	c.keepsScale(0)
@@ -231,12 +195,13 @@ func planTranspose(c *call) func(*emitter) error {
 		}
 		return c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[0], 0, strides) })
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		if rank == 0 {
-			return e.reshape(e.input(c, 0), e.output(c, 0), nil)
+			e.reshape(e.input(c, 0), e.output(c, 0), nil)
+			return
 		}
-		return e.s.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: e.input(c, 0),
-			Output: e.output(c, 0)})
+		fault.Check(e.s.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: e.input(c, 0),
+			Output: e.output(c, 0)}))
 	}
 }
 
@@ -247,8 +212,6 @@ func (e *emitter) transposed(id xnnpack.ValueID, like int, shape, permutation []
 		to[i] = shape[d]
 	}
 	out := e.define(e.like(like, to...))
-	if e.err == nil {
-		e.err = e.s.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: id, Output: out})
-	}
+	fault.Check(e.s.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: id, Output: out}))
 	return out
 }

@@ -4,15 +4,13 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
 // slice adds a node that takes a part of a value.
-func (e *emitter) slice(in, out xnnpack.ValueID, offsets, sizes []int) error {
-	if e.err == nil {
-		e.err = e.s.StaticSlice(xnnpack.StaticSlice{Offsets: offsets, Sizes: sizes, Input: in, Output: out})
-	}
-	return e.err
+func (e *emitter) slice(in, out xnnpack.ValueID, offsets, sizes []int) {
+	fault.Check(e.s.StaticSlice(xnnpack.StaticSlice{Offsets: offsets, Sizes: sizes, Input: in, Output: out}))
 }
 
 // within returns the indices of a part of a shape, each stride apart, or 1 if that is nil.
@@ -28,32 +26,26 @@ func within(begin, size, stride []int) (places [][]int) {
 }
 
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
-func (c *call) part(offsets, sizes, shape []int) func(*emitter) error {
+func (c *call) part(offsets, sizes, shape []int) func(*emitter) {
 	c.define(0, shape...)
 	c.keepsScale(0)
 	if c.inGo {
 		return c.take(sizes, within(offsets, sizes, nil))
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		part := e.define(e.like(c.op.inputs[0], sizes...))
 		e.slice(e.input(c, 0), part, offsets, sizes)
-		return e.reshape(part, e.output(c, 0), shape)
+		e.reshape(part, e.output(c, 0), shape)
 	}
 }
 
 // SLICE: begin and size are constant, and a size of -1 is what is left.
-func planSlice(c *call) func(*emitter) error {
-	if !c.arity(3, 3) {
-		return nil
-	}
+func planSlice(c *call) func(*emitter) {
+	c.arity(3, 3)
 	in, begin, size := c.data(0), c.integers(1), c.integers(2)
-	if c.err != nil {
-		return nil
-	}
 	sizes, ok := sliceSizes(in.shape, begin, size)
 	if !ok {
-		c.malformed("a slice of %v from %v of shape %v", size, begin, in.shape)
-		return nil
+		malformed("a slice of %v from %v of shape %v", size, begin, in.shape)
 	}
 	if slices.Contains(sizes, 0) {
 		c.vacate(0, sizes)
@@ -96,9 +88,6 @@ type stridedSlice struct {
 // stridedSlice reads operands 1 to 3 and the masks.
 func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 	begin, end, stride := c.integers(1), c.integers(2), c.integers(3)
-	if c.err != nil {
-		return s
-	}
 	o := c.op.options
 	masks := map[int]int32{} // all read before they are looked at, as one that cannot be read is 0
 	for slot := sliceBeginMask; slot <= sliceShrinkAxisMask; slot++ {
@@ -106,12 +95,9 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 	}
 	mask := func(slot, i int) bool { return masks[slot]>>i&1 != 0 }
 	offset := o.Bool(sliceOffset)
-	if c.err = o.Err(); c.err != nil {
-		return s
-	}
+	fault.Check(o.Err())
 	if offset {
-		c.unsupported("an offset in a slice")
-		return s
+		unsupported("an offset in a slice")
 	}
 	n, left := len(begin), len(shape) // dimensions that no number is about
 	for i := range n {
@@ -120,8 +106,7 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 		}
 	}
 	if n > 31 || left < 0 || len(end) != n || len(stride) != n {
-		c.malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
-		return s
+		malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
 	}
 	add := func(from, size, step int, dropped bool) {
 		s.begin, s.size, s.stride = append(s.begin, from), append(s.size, size), append(s.stride, step)
@@ -171,8 +156,7 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 			continue
 		}
 		if step == 0 || from < 0 || from >= d {
-			c.malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
-			return s
+			malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
 		}
 		add(from, (to-from+step-step/abs(step))/step, step, dropped)
 	}
@@ -183,16 +167,11 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 func abs(n int) int { return max(n, -n) }
 
 // STRIDED_SLICE. XNNPACK has strides of 1.
-func planStridedSlice(c *call) func(*emitter) error {
-	if !c.arity(4, 4) {
-		return nil
-	}
+func planStridedSlice(c *call) func(*emitter) {
+	c.arity(4, 4)
 	in := c.data(0)
-	if c.err != nil {
-		return nil
-	}
 	s := c.stridedSlice(in.shape)
-	if slices.Contains(s.size, 0) && c.err == nil {
+	if slices.Contains(s.size, 0) {
 		c.vacate(0, s.shape)
 		return nil
 	}
@@ -203,24 +182,16 @@ func planStridedSlice(c *call) func(*emitter) error {
 	}
 	for i, n := range s.stride {
 		if n != 1 && s.size[i] != 1 {
-			c.unsupported("a slice by %v", s.stride)
+			unsupported("a slice by %v", s.stride)
 		}
-	}
-	if c.err != nil {
-		return nil
 	}
 	return c.part(s.begin, s.size, s.shape)
 }
 
 // GATHER of known rows of what is computed, where each follows the one before.
-func planGatherPart(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planGatherPart(c *call) func(*emitter) {
+	c.arity(2, 2)
 	in, rows, at := c.data(0), c.integers(1), c.resolve(1)
-	if c.err != nil {
-		return nil
-	}
 	axis, rank := int(c.op.options.Int32(gatherAxis, 0)), len(in.shape)
 	if axis < 0 {
 		axis += rank
@@ -230,8 +201,7 @@ func planGatherPart(c *call) func(*emitter) error {
 		known = known && n == rows[0]+i && n >= 0 && n < in.shape[axis]
 	}
 	if !known {
-		c.unsupported("rows %v along axis %d of shape %v", rows, axis, in.shape)
-		return nil
+		unsupported("rows %v along axis %d of shape %v", rows, axis, in.shape)
 	}
 	c.sameTypes(in)
 	offsets, sizes := make([]int, rank), slices.Clone(in.shape)
@@ -240,17 +210,13 @@ func planGatherPart(c *call) func(*emitter) error {
 }
 
 // parts plans an operator whose outputs are the parts of an operand along an axis, each in one of two shapes.
-func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter) error {
+func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter) {
 	in := c.data(input)
-	if c.err != nil {
-		return nil
-	}
 	if axis < 0 {
 		axis += len(in.shape)
 	}
 	if axis < 0 || axis >= len(in.shape) || len(c.op.outputs) != len(lengths) {
-		c.malformed("%d outputs along axis %d of shape %v", len(c.op.outputs), axis, in.shape)
-		return nil
+		malformed("%d outputs along axis %d of shape %v", len(c.op.outputs), axis, in.shape)
 	}
 	sum := 0
 	for i, n := range lengths {
@@ -264,13 +230,12 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 		}
 		c.define(i, shape...)
 		if n > in.shape[axis]-sum {
-			c.malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
-			return nil
+			malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
 		}
 		sum += n
 	}
 	if sum != in.shape[axis] {
-		c.malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
+		malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
 	}
 	c.keepsScale(input)
 	if c.inGo {
@@ -286,7 +251,7 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 			return nil
 		})
 	}
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		t, id := c.op.inputs[input], e.input(c, input)
 		offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
 		for i, n := range lengths {
@@ -302,50 +267,35 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 			}
 			offsets[axis] += n
 		}
-		return e.err
 	}
 }
 
 // oneInteger returns operand i, a constant.
 func (c *call) oneInteger(i int) int {
 	n := c.integers(i)
-	if c.err == nil && len(n) != 1 {
-		c.malformed("input %d has %d numbers, not 1", i, len(n))
-	}
-	if c.err != nil {
-		return 0
+	if len(n) != 1 {
+		malformed("input %d has %d numbers, not 1", i, len(n))
 	}
 	return n[0]
 }
 
 // SPLIT into equal parts: the axis, the value.
-func planSplit(c *call) func(*emitter) error {
-	if !c.arity(2, 2) {
-		return nil
-	}
+func planSplit(c *call) func(*emitter) {
+	c.arity(2, 2)
 	axis, in, n := c.oneInteger(0), c.data(1), len(c.op.outputs)
-	if c.err != nil {
-		return nil
-	}
 	if axis < 0 {
 		axis += len(in.shape)
 	}
 	if axis < 0 || axis >= len(in.shape) || n == 0 || in.shape[axis]%n != 0 {
-		c.malformed("%d parts along axis %d of shape %v", n, axis, in.shape)
-		return nil
+		malformed("%d parts along axis %d of shape %v", n, axis, in.shape)
 	}
 	return c.parts(1, axis, slices.Repeat([]int{in.shape[axis] / n}, n), false)
 }
 
 // SPLIT_V: the value, the lengths of its parts, the axis. A length of -1 is what the others leave.
-func planSplitV(c *call) func(*emitter) error {
-	if !c.arity(3, 3) {
-		return nil
-	}
+func planSplitV(c *call) func(*emitter) {
+	c.arity(3, 3)
 	in, lengths, axis := c.data(0), c.integers(1), c.oneInteger(2)
-	if c.err != nil {
-		return nil
-	}
 	if axis < 0 {
 		axis += len(in.shape)
 	}
@@ -361,10 +311,8 @@ func planSplitV(c *call) func(*emitter) error {
 }
 
 // UNPACK: the parts of one element along an axis, without it.
-func planUnpack(c *call) func(*emitter) error {
-	if !c.arity(1, 1) {
-		return nil
-	}
+func planUnpack(c *call) func(*emitter) {
+	c.arity(1, 1)
 	axis := int(c.op.options.Int32(unpackAxis, 0))
 	return c.parts(0, axis, slices.Repeat([]int{1}, len(c.op.outputs)), true)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -11,23 +12,18 @@ import (
 // CONV_3D: input [N, D, H, W, C], filter [depth, height, width, C, outputs], bias [outputs] or none. XNNPACK has
 // convolutions of images. So each position in depth is an image, whose channels are those of all images that the kernel
 // reaches from there.
-func planConv3D(c *call) func(*emitter) error {
-	if !c.arity(2, 3) {
-		return nil
-	}
+func planConv3D(c *call) func(*emitter) {
+	c.arity(2, 3)
 	in, filter := c.data(0), c.packed(1, 5, 0)
-	if c.err == nil && len(in.shape) != 5 {
-		c.malformed("input 0 has shape %v, not [batch, depth, height, width, channels]", in.shape)
-	}
-	if c.err != nil {
-		return nil
+	if len(in.shape) != 5 {
+		malformed("input 0 has shape %v, not [batch, depth, height, width, channels]", in.shape)
 	}
 	kernel, channels := filter.shape, in.shape[4]
 	if kernel[3] != channels || kernel[0] > mostJoined {
-		c.unsupported("%d channels and a filter of shape %v", channels, kernel)
+		unsupported("%d channels and a filter of shape %v", channels, kernel)
 	}
 	if in.dtype != typeFloat32 || filter.dtype != typeFloat32 {
-		c.unsupported("values of type %v, and a filter of %v", in.dtype, filter.dtype)
+		unsupported("values of type %v, and a filter of %v", in.dtype, filter.dtype)
 	}
 	o := c.op.options
 	w := c.window(kernel[0], int(o.Int32(conv3DStrideD, 0)), int(o.Int32(conv3DDilationD, 1)))
@@ -44,12 +40,9 @@ func planConv3D(c *call) func(*emitter) error {
 	image := []int{in.shape[0] * depth, in.shape[2], in.shape[3], channels}
 	joined := slices.Concat(image[:3], []int{kernel[0] * channels})
 	for _, shape := range [][]int{padded, joined} {
-		if _, err := elements(shape); err != nil && c.err == nil {
-			c.unsupported("windows in depth: %v", err)
+		if _, err := elements(shape); err != nil {
+			unsupported("windows in depth: %v", err)
 		}
-	}
-	if c.err != nil {
-		return nil
 	}
 	flat := c.plan.derive(filter.constant, func(k *constant) *constant {
 		return k.as(k.name+", of images", func(k *constant) {
@@ -69,7 +62,7 @@ func planConv3D(c *call) func(*emitter) error {
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: 1, Padding: k.padding,
 		SamePadding: k.same, Activation: k.limits}
 	c.packs(node.Packing, 0, k.weights)
-	return func(e *emitter) error {
+	return func(e *emitter) {
 		t, id, parts := c.op.inputs[0], e.input(c, 0), []xnnpack.ValueID{}
 		if padded[1] > in.shape[1] {
 			whole := e.define(e.like(t, padded...))
@@ -90,16 +83,12 @@ func planConv3D(c *call) func(*emitter) error {
 		}
 		n, like := node, e.like(t, joined...)
 		n.Input = e.define(like)
-		if err := e.concatenate(3, parts, slices.Repeat([][]int{image}, len(parts)), n.Input, like); err != nil {
-			return err
-		}
+		e.concatenate(3, parts, slices.Repeat([][]int{image}, len(parts)), n.Input, like)
 		to := c.op.outputs[0]
 		_, n.Filter, n.Bias = e.operands(k.weights, n.Input, like)
 		n.Output = e.define(e.like(to, image[0], k.height, k.width, kernel[4]))
-		if e.err == nil {
-			e.err = e.s.Convolution2D(n)
-		}
-		return e.reshape(n.Output, e.output(c, 0), c.plan.values[to].shape)
+		fault.Check(e.s.Convolution2D(n))
+		e.reshape(n.Output, e.output(c, 0), c.plan.values[to].shape)
 	}
 }
 

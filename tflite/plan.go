@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -54,7 +55,7 @@ type keeping struct {
 type step struct {
 	op      *operator
 	wide    bool // quantized values are computed in single precision
-	emit    func(*emitter) error
+	emit    func(*emitter)
 	uses    []usage
 	compute func(*run) error // nil of nodes
 	reads   []int            // the operands that Go reads
@@ -95,49 +96,43 @@ func elements(shape []int) (int, error) {
 	return n, nil
 }
 
-func newPlan(g *graph, file []byte) (*plan, error) {
+func newPlan(g *graph, file []byte) (p *plan, err error) {
+	err = fault.Try(func() { p = planned(g, file) })
+	return p, err
+}
+
+func planned(g *graph, file []byte) *plan {
 	p := &plan{graph: g, values: make([]value, len(g.tensors))}
 	if len(g.inputs) == 0 || len(g.outputs) == 0 {
-		return nil, fmt.Errorf("%w: it has %d inputs and %d outputs", ErrMalformed, len(g.inputs), len(g.outputs))
+		malformed("it has %d inputs and %d outputs", len(g.inputs), len(g.outputs))
 	}
 	for _, i := range g.inputs {
 		t := &g.tensors[i]
 		if p.values[i].state != undefined || t.data.Size != 0 {
-			return nil, fmt.Errorf("%w: input %q is a constant or listed twice", ErrMalformed, t.name)
+			malformed("input %q is a constant or listed twice", t.name)
 		}
 		shape := ints(t.shape)
 		if _, err := elements(shape); err != nil {
-			return nil, fmt.Errorf("%w: input %q: %w", ErrMalformed, t.name, err)
+			malformed("input %q: %v", t.name, err)
 		}
 		if err := t.computable(shape); err != nil {
-			return nil, fmt.Errorf("input %q: %w", t.name, err)
+			fault.Check(fmt.Errorf("input %q: %w", t.name, err))
 		}
 		if t.dtype == typeComplex64 {
-			return nil, fmt.Errorf("input %q: %w: values of type %v", t.name, ErrUnsupported, t.dtype)
+			fault.Check(fmt.Errorf("input %q: %w: values of type %v", t.name, ErrUnsupported, t.dtype))
 		}
 		p.values[i] = value{state: dynamic, shape: shape, dtype: t.element()}
 	}
 	p.steps = make([]step, 0, len(g.operators))
 	var why reasons
 	inline := inliner{plan: p, file: file, why: &why}
-	if err := inline.inputsOfInt16(); err != nil {
-		return nil, err
-	}
+	inline.inputsOfInt16()
 	inline.prepare(g.operators)
-	if err := inline.operators(g.operators); err != nil {
-		return nil, err
-	}
-	if err := why.err(); err != nil {
-		return nil, err
-	}
+	inline.operators(g.operators)
+	fault.Check(why.err())
 	inline.keep()
-	if err := inline.outputsOfInt16(); err != nil {
-		return nil, err
-	}
-	outputs, err := p.planOutputs(file)
-	if err != nil {
-		return nil, err
-	}
+	inline.outputsOfInt16()
+	outputs := p.planOutputs(file)
 	p.prune()
 	for _, s := range p.steps {
 		p.use(s.uses)
@@ -150,31 +145,34 @@ func newPlan(g *graph, file []byte) (*plan, error) {
 	for _, c := range p.constants {
 		c.use = how[c.name]
 	}
-	return p, nil
+	return p
 }
 
 // plan plans an operator: as nodes, or where XNNPACK cannot compute it, in Go.
 func (p *plan) plan(op *operator, row operatorRow, file []byte) (s step, err error) {
 	for _, f := range []struct {
-		plan func(*call) func(*emitter) error
+		plan func(*call) func(*emitter)
 		inGo bool
 	}{{row.plan, false}, {row.inGo, true}} {
 		if f.plan == nil {
 			continue
 		}
 		c := &call{plan: p, op: op, file: file, takes: row.takes, inGo: f.inGo}
-		s = step{op: op, emit: f.plan(c)}
+		err = fault.Try(func() {
+			s = step{op: op, emit: f.plan(c)}
+			fault.Check(op.options.Err()) // of those that could not be read, defaults were taken
+			if len(c.defined) != len(op.outputs) {
+				malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
+			}
+			s.wide, s.uses, s.compute, s.reads = c.wide, c.uses, c.compute, c.reads
+			if c.compute != nil {
+				c.fold(&s)
+			}
+		})
 		if fault := op.options.Err(); fault != nil {
-			c.err = fault // options are read only now, and one that cannot be read gives its default
+			err = fault
 		}
-		if c.err == nil && len(c.defined) != len(op.outputs) {
-			c.malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
-		}
-		s.wide, s.uses, s.compute, s.reads = c.wide, c.uses, c.compute, c.reads
-		if c.err == nil && c.compute != nil {
-			c.fold(&s)
-		}
-		if err = c.err; !errors.Is(err, ErrUnsupported) {
+		if !errors.Is(err, ErrUnsupported) {
 			return s, err
 		}
 		for _, i := range c.defined {
@@ -185,21 +183,20 @@ func (p *plan) plan(op *operator, row operatorRow, file []byte) (s step, err err
 }
 
 // planOutputs checks that every output is computed, and returns the uses of the constants among them.
-func (p *plan) planOutputs(file []byte) ([]usage, error) {
-	var uses []usage
+func (p *plan) planOutputs(file []byte) (uses []usage) {
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
 		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file, takes: bytes8, inGo: t.inGo()}
-		c.data(0)
-		if c.err == nil && !c.inGo {
-			_, _, c.err = p.datatype(i)
+		err := fault.Try(func() { c.data(0) })
+		if err == nil && !c.inGo {
+			_, _, err = p.datatype(i)
 		}
-		if c.err != nil {
-			return nil, fmt.Errorf("output %q: %w", t.name, c.err)
+		if err != nil {
+			fault.Check(fmt.Errorf("output %q: %w", t.name, err))
 		}
 		uses = append(uses, c.uses...)
 	}
-	return uses, nil
+	return uses
 }
 
 // prune drops the steps whose results no output depends on: XNNPACK may end the process when it finds such a node.

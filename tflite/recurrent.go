@@ -2,10 +2,10 @@ package tflite
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 )
 
@@ -36,40 +36,33 @@ const (
 	outputGate
 )
 
-// A composer plans an operator as several others. It keeps the first error.
+// A composer plans an operator as several others.
 type composer struct {
 	*inliner
 	op   *operator
 	none flatbuf.Table // options that are not given
 	wide map[int]int   // tensors in single precision, by those that they are of
-	err  error
 }
 
-func (n *inliner) sequence(op *operator) error {
-	c := &composer{inliner: n, op: op, none: op.options.Table(lstmNone)}
+func (n *inliner) sequence(op *operator) {
+	c := &composer{inliner: n, op: op, none: op.options.Table(lstmNone), wide: map[int]int{}}
 	if len(op.inputs) != lstmOperands || len(op.outputs) != 1 {
-		return fmt.Errorf("%w: %d inputs and %d outputs", ErrMalformed, len(op.inputs), len(op.outputs))
+		malformed("%d inputs and %d outputs", len(op.inputs), len(op.outputs))
 	}
-	for _, i := range []int{lstmNorm, lstmNorm + 1, lstmNorm + 2, lstmNorm + 3} {
-		if op.inputs[i] != absent {
-			return fmt.Errorf("%w: layer normalization inside", ErrUnsupported)
-		}
+	if slices.ContainsFunc(op.inputs[lstmNorm:], func(t int) bool { return t != absent }) {
+		unsupported("layer normalization inside")
 	}
 	if op.options.Bool(lstmDiagonal) {
-		return fmt.Errorf("%w: recurrent weights that are a diagonal", ErrUnsupported)
+		unsupported("recurrent weights that are a diagonal")
 	}
 	c.lstm()
-	return c.err
 }
 
 func (c *composer) lstm() {
 	x := c.floats(c.op.inputs[lstmInput])
-	shape := c.shape(x)
-	if c.err == nil && len(shape) != 3 {
-		c.err = fmt.Errorf("%w: an input of shape %v, not batch, time and numbers", ErrMalformed, shape)
-	}
-	if c.err != nil {
-		return
+	shape := c.value(x).shape
+	if len(shape) != 3 {
+		malformed("an input of shape %v, not batch, time and numbers", shape)
 	}
 	byTime := c.op.options.Bool(lstmTimeMajor)
 	if !byTime {
@@ -84,16 +77,13 @@ func (c *composer) lstm() {
 			given[gate] = c.plans(opSplit, steps, c.integers(0), all)
 		}
 	}
-	if c.err == nil && slices.ContainsFunc(given[forgetGate:], func(g []int) bool { return g == nil }) {
-		c.err = fmt.Errorf("%w: a gate without weights", ErrMalformed)
+	if slices.ContainsFunc(given[forgetGate:], func(g []int) bool { return g == nil }) {
+		malformed("a gate without weights")
 	}
-	if c.err != nil {
-		return
-	}
-	width := c.shape(given[cellGate][0])[1]
+	width := c.value(given[cellGate][0]).shape[1]
 	last := width
 	if p := c.op.inputs[lstmProjection]; p != absent {
-		last = c.shape(c.floats(p))[0]
+		last = c.value(c.floats(p)).shape[0]
 	}
 	output, cell := c.state(batch, last), c.state(batch, width)
 	h, state := output, cell
@@ -123,12 +113,9 @@ func (c *composer) lstm() {
 		}
 		h = c.rounded(h, c.op.inputs[lstmState])
 		all = append(all, c.computes(opReshape, h, c.integers(1, batch, last)))
-		if c.err != nil {
-			return
-		}
 	}
 	if c.states = append(c.states, keeping{output, h, nil}, keeping{cell, state, nil}); len(all) > mostJoined {
-		c.err = fmt.Errorf("%w: %d steps", ErrUnsupported, len(all))
+		unsupported("%d steps", len(all))
 	}
 	joined := c.computes(opConcatenation, all...)
 	if !byTime {
@@ -136,15 +123,9 @@ func (c *composer) lstm() {
 	}
 	to, out := &c.graph.tensors[c.op.outputs[0]], c.op.outputs
 	if to.dtype == typeFloat32 {
-		c.finish(c.copied(c.op, joined, out[0]))
+		c.copied(c.op, joined, out[0])
 	} else {
 		c.step(opQuantize, []int{joined}, out)
-	}
-}
-
-func (c *composer) finish(err error) {
-	if c.err == nil {
-		c.err = err
 	}
 }
 
@@ -154,10 +135,8 @@ func (c *composer) step(code opcode, inputs, outputs []int) {
 }
 
 func (c *composer) stepOf(code opcode, row operatorRow, inputs, outputs []int) {
-	if c.err == nil {
-		c.err = c.add(&operator{index: c.op.index, within: c.op.name() + ": ", code: code, options: c.none,
-			inputs: inputs, outputs: outputs}, row)
-	}
+	c.add(&operator{index: c.op.index, within: c.op.name() + ": ", code: code, options: c.none,
+		inputs: inputs, outputs: outputs}, row)
 }
 
 // computes plans an operator with one output in single precision, and plans one with some. They return the outputs.
@@ -165,20 +144,20 @@ func (c *composer) computes(code opcode, inputs ...int) int { return c.plans(cod
 
 func (c *composer) plans(code opcode, n int, inputs ...int) (outputs []int) {
 	for range n {
-		outputs = append(outputs, c.value(typeFloat32, quantization{}))
+		outputs = append(outputs, c.fresh(typeFloat32, quantization{}))
 	}
 	c.step(code, inputs, outputs)
 	return outputs
 }
 
-// value returns a new tensor.
-func (c *composer) value(dtype elementType, q quantization) int {
+// fresh returns a new tensor.
+func (c *composer) fresh(dtype elementType, q quantization) int {
 	return c.tensor(tensor{name: c.op.name(), dtype: dtype, quantization: q})
 }
 
 // constant returns a new constant.
 func (c *composer) constant(dtype elementType, shape []int, data []byte) int {
-	t := c.value(dtype, quantization{})
+	t := c.fresh(dtype, quantization{})
 	c.values[t] = value{state: static, shape: shape, dtype: dtype, constant: &constant{name: c.graph.tensors[t].name,
 		stored: dtype, dtype: dtype, data: data, shape: shape, size: len(data)}}
 	return t
@@ -194,27 +173,18 @@ func (c *composer) integers(numbers ...int) int {
 
 // state returns a value that is kept from one inference to the next, and begins with zeros.
 func (c *composer) state(shape ...int) int {
-	t := c.value(typeFloat32, quantization{})
-	if _, err := elements(shape); err != nil && c.err == nil {
-		c.err = fmt.Errorf("%w: a state: %w", ErrMalformed, err)
+	t := c.fresh(typeFloat32, quantization{})
+	if _, err := elements(shape); err != nil {
+		malformed("a state: %v", err)
 	}
 	c.values[t] = value{state: dynamic, shape: shape, dtype: typeFloat32}
 	return t
 }
 
-// shape returns that of a value that was planned.
-func (c *composer) shape(t int) []int {
-	of := &call{plan: c.inliner.plan, op: &operator{inputs: []int{t}}, file: c.file}
-	v := of.resolve(0)
-	c.finish(of.err)
-	return v.shape
-}
-
 // floats returns a tensor in single precision: another one if it is quantized, the same each time that it is asked for.
 func (c *composer) floats(t int) int {
 	if t == absent {
-		c.finish(fmt.Errorf("%w: an operand is missing", ErrMalformed))
-		return t
+		malformed("an operand is missing")
 	}
 	of := &c.graph.tensors[t]
 	if of.element() == typeFloat32 || c.graph.tensors[c.op.outputs[0]].dtype == typeFloat32 && of.dtype == typeInt8 {
@@ -223,12 +193,8 @@ func (c *composer) floats(t int) int {
 	if known, is := c.wide[t]; is {
 		return known
 	}
-	out := c.computes(opDequantize, t)
-	if c.wide == nil {
-		c.wide = map[int]int{}
-	}
-	c.wide[t] = out
-	return out
+	c.wide[t] = c.computes(opDequantize, t)
+	return c.wide[t]
 }
 
 // bias returns operand i in single precision, or absent.
@@ -237,18 +203,11 @@ func (c *composer) bias(i int) int {
 	if t == absent || c.graph.tensors[t].dtype != typeInt32 {
 		return t
 	}
-	of := &call{plan: c.inliner.plan, op: &operator{inputs: []int{t}}, file: c.file}
-	v := of.resolve(0)
-	if c.finish(of.err); c.err != nil {
-		return absent
-	}
-	q := c.graph.tensors[t].quantization
+	v, q := c.value(t), c.graph.tensors[t].quantization
 	if v.state != static || len(q.scales) != 1 {
-		c.err = fmt.Errorf("%w: a bias that is not constant, or of %d scales", ErrUnsupported, len(q.scales))
-		return absent
+		unsupported("a bias that is not constant, or of %d scales", len(q.scales))
 	}
-	stored, err := v.constant.bytes(c.file)
-	c.finish(err)
+	stored := fault.Value(v.constant.bytes(c.file))
 	data := make([]byte, len(stored))
 	for k := 0; k < len(stored); k += 4 {
 		n := int32(binary.LittleEndian.Uint32(stored[k:]))
@@ -266,7 +225,7 @@ func (c *composer) rounded(t, like int) int {
 	if !of.dtype.isBytes() {
 		return t
 	}
-	stored := c.value(of.dtype, of.quantization)
+	stored := c.fresh(of.dtype, of.quantization)
 	c.step(opQuantize, []int{t}, []int{stored})
 	return c.computes(opDequantize, stored)
 }
@@ -279,7 +238,7 @@ func (c *composer) activated(t int) int {
 	case activationTanh:
 		return c.computes(opTanh, t)
 	default:
-		c.finish(fmt.Errorf("%w: activation %d", ErrUnsupported, a))
+		unsupported("activation %d", a)
 		return t
 	}
 }
@@ -290,7 +249,7 @@ func (c *composer) clipped(t, slot int) int {
 	if !(most > 0) {
 		return t
 	}
-	out := c.value(typeFloat32, quantization{})
+	out := c.fresh(typeFloat32, quantization{})
 	row := operatorRow{plan: planUnary(clamp(-most, most))}
 	c.stepOf(opMaximum, row, []int{t}, []int{out})
 	return out

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"xpwc/internal/fault"
 )
 
 // WHILE and IF call other subgraphs. A subgraph is planned anew for each time that it is called, with the values that
@@ -39,120 +41,101 @@ const (
 )
 
 // operators plans operators in their order, and notes why some cannot run.
-func (n *inliner) operators(ops []operator) error {
+func (n *inliner) operators(ops []operator) {
 	for i := range ops {
 		op := &ops[i]
-		var err error
-		row, ok := operators[op.code]
-		switch {
-		case op.code == opCustom:
-			row, ok = customOperators[op.custom]
-		case op.calls() != nil, op.code == opSequenceLSTM, op.ofVariable():
-			ok = true
-		}
-		switch {
-		case !ok:
-			err = ErrUnsupportedOp
-		case op.code == opCallOnce:
-			err = n.once(op)
-		case op.ofVariable():
-			err = n.ofVariable(op)
-		case op.calls() != nil:
-			err = n.call(op)
-		case op.code == opSequenceLSTM:
-			err = n.sequence(op)
-		default:
-			err = n.add(op, row)
-		}
+		err := fault.Try(func() { n.operator(op) })
 		if errors.Is(err, ErrMalformed) {
-			return fmt.Errorf("operator %d, %s: %w", op.index, op.name(), err)
+			fault.Check(fmt.Errorf("operator %d, %s: %w", op.index, op.name(), err))
 		}
 		if err != nil {
 			n.why.add(op, err)
 			n.refuse(op)
 		}
 	}
-	return nil
+}
+
+func (n *inliner) operator(op *operator) {
+	row, known := operators[op.code]
+	if op.code == opCustom {
+		row, known = customOperators[op.custom]
+	}
+	switch {
+	case op.code == opCallOnce:
+		n.once(op)
+	case op.ofVariable():
+		n.ofVariable(op)
+	case op.calls() != nil:
+		n.call(op)
+	case op.code == opSequenceLSTM:
+		n.sequence(op)
+	case !known:
+		fault.Check(ErrUnsupportedOp)
+	default:
+		n.add(op, row)
+	}
 }
 
 // add plans one operator that calls no other subgraph. What a loop joins to nothing yet is not joined.
-func (n *inliner) add(op *operator, row operatorRow) error {
+func (n *inliner) add(op *operator, row operatorRow) {
 	some := func(t int) bool { return t == absent || n.values[t].state != empty }
 	if op.code == opConcatenation && slices.ContainsFunc(op.inputs, some) {
 		joined := *op
 		joined.inputs = slices.DeleteFunc(slices.Clone(op.inputs), func(t int) bool { return !some(t) })
 		op = &joined
 	}
-	s, err := n.plan.plan(op, row, n.file)
-	if err == nil && (s.emit != nil || s.compute != nil) {
+	if s := fault.Value(n.plan.plan(op, row, n.file)); s.emit != nil || s.compute != nil {
 		n.steps = append(n.steps, s)
 	}
-	return err
 }
 
 // call plans an operator that calls subgraphs.
-func (n *inliner) call(op *operator) error {
-	if err := op.options.Err(); err != nil {
-		return err
-	}
+func (n *inliner) call(op *operator) {
+	fault.Check(op.options.Err())
 	if n.depth++; n.depth > mostNested {
-		return fmt.Errorf("%w: more than %d calls in each other", ErrUnsupported, mostNested)
+		unsupported("more than %d calls in each other", mostNested)
 	}
 	defer func() { n.depth-- }()
 	if op.code == opWhile {
-		return n.loop(op)
+		n.loop(op)
+	} else {
+		n.choose(op)
 	}
-	return n.choose(op)
 }
 
 // loop plans WHILE: as many rounds as it has, which must be known.
-func (n *inliner) loop(op *operator) error {
+func (n *inliner) loop(op *operator) {
 	if len(op.inputs) != len(op.outputs) {
-		return fmt.Errorf("%w: %d values, and %d after the loop", ErrMalformed, len(op.inputs), len(op.outputs))
+		malformed("%d values, and %d after the loop", len(op.inputs), len(op.outputs))
 	}
 	current := op.inputs
 	for {
-		again, err := n.inline(op, op.calls()[0], current)
-		if err != nil {
-			return err
-		}
+		again := n.inline(op, op.calls()[0], current)
 		if len(again) != 1 {
-			return fmt.Errorf("%w: a condition of %d values", ErrMalformed, len(again))
+			malformed("a condition of %d values", len(again))
 		}
-		goesOn, known, err := n.decided(again[0])
-		if err == nil && !known {
-			err = fmt.Errorf("%w: how often it repeats depends on what is computed", ErrUnsupported)
-		}
-		if err != nil {
-			return err
+		goesOn, known := n.decided(again[0])
+		if !known {
+			unsupported("how often it repeats depends on what is computed")
 		}
 		if !goesOn {
 			break
 		}
-		if current, err = n.inline(op, op.calls()[1], current); err != nil {
-			return err
-		}
-		if len(current) != len(op.outputs) {
-			return fmt.Errorf("%w: a round has %d values, and the next %d", ErrMalformed, len(op.outputs), len(current))
+		if current = n.inline(op, op.calls()[1], current); len(current) != len(op.outputs) {
+			malformed("a round has %d values, and the next %d", len(op.outputs), len(current))
 		}
 	}
 	for i, out := range op.outputs {
-		if err := n.copied(op, current[i], out); err != nil {
-			return err
-		}
+		n.copied(op, current[i], out)
 	}
-	return nil
 }
 
 // choose plans IF. If the condition is not known, both subgraphs are computed.
-func (n *inliner) choose(op *operator) error {
+func (n *inliner) choose(op *operator) {
 	if len(op.inputs) == 0 {
-		return fmt.Errorf("%w: no condition", ErrMalformed)
+		malformed("no condition")
 	}
-	holds, known, err := n.decided(op.inputs[0])
-	if err != nil {
-		return err
-	}
+	holds, known := n.decided(op.inputs[0])
 	var results [2][]int
 	defer func(before bool) { n.perhaps = before }(n.perhaps)
 	n.perhaps = n.perhaps || !known
@@ -160,78 +143,64 @@ func (n *inliner) choose(op *operator) error {
 		if known && holds != (i == 0) {
 			continue
 		}
-		if results[i], err = n.inline(op, subgraph, op.inputs[1:]); err != nil {
-			return err
-		}
-		if len(results[i]) != len(op.outputs) {
-			return fmt.Errorf("%w: %d values of %d", ErrMalformed, len(results[i]), len(op.outputs))
+		if results[i] = n.inline(op, subgraph, op.inputs[1:]); len(results[i]) != len(op.outputs) {
+			malformed("%d values of %d", len(results[i]), len(op.outputs))
 		}
 	}
 	for i, out := range op.outputs {
 		switch {
 		case known && holds:
-			err = n.copied(op, results[0][i], out)
+			n.copied(op, results[0][i], out)
 		case known:
-			err = n.copied(op, results[1][i], out)
+			n.copied(op, results[1][i], out)
 		default:
-			chosen := operator{index: op.index, within: op.name() + ": ", code: opSelectV2,
-				options: op.options, inputs: []int{op.inputs[0], results[0][i], results[1][i]}, outputs: []int{out}}
-			err = n.operators([]operator{chosen})
-		}
-		if err != nil {
-			return err
+			n.operators([]operator{{index: op.index, within: op.name() + ": ", code: opSelectV2, options: op.options,
+				inputs: []int{op.inputs[0], results[0][i], results[1][i]}, outputs: []int{out}}})
 		}
 	}
-	return nil
 }
 
 // copied makes an output of a call one of the values of the subgraph.
-func (n *inliner) copied(op *operator, from, to int) error {
+func (n *inliner) copied(op *operator, from, to int) {
 	one := operator{index: op.index, within: op.within, code: op.code, options: op.options,
 		inputs: []int{from}, outputs: []int{to}}
-	return n.add(&one, operatorRow{plan: planCopy, takes: bytes8, inGo: planCopy})
+	n.add(&one, operatorRow{plan: planCopy, takes: bytes8, inGo: planCopy})
 }
 
 // planCopy plans what gives a value another number.
-func planCopy(c *call) func(*emitter) error {
+func planCopy(c *call) func(*emitter) {
 	in := c.data(0)
 	c.sameTypes(in)
 	return c.reshape(in.shape)
 }
 
-// decided returns a boolean, if it is a constant.
-func (n *inliner) decided(t int) (holds, known bool, err error) {
+// value returns what a tensor is, which must have been computed before or be a constant.
+func (n *inliner) value(t int) *value {
 	c := &call{plan: n.plan, op: &operator{inputs: []int{t}}, file: n.file}
-	v := c.resolve(0)
-	switch {
-	case c.err != nil:
-		return false, false, c.err
-	case v.dtype != typeBool || !slices.Equal(v.shape, []int{1}) && len(v.shape) > 0:
-		return false, false, fmt.Errorf("%w: a condition of %v%v", ErrMalformed, v.dtype, v.shape)
-	case v.state != static:
-		return false, false, nil
+	return c.resolve(0)
+}
+
+// decided returns a boolean, if it is a constant.
+func (n *inliner) decided(t int) (holds, known bool) {
+	v := n.value(t)
+	if v.dtype != typeBool || !slices.Equal(v.shape, []int{1}) && len(v.shape) > 0 {
+		malformed("a condition of %v%v", v.dtype, v.shape)
 	}
-	b, err := v.constant.bytes(n.file)
-	return err == nil && b[0] != 0, true, err
+	return v.state == static && fault.Value(v.constant.bytes(n.file))[0] != 0, v.state == static
 }
 
 // inline plans the operators of a subgraph that is called with some values, and returns its outputs.
-func (n *inliner) inline(op *operator, subgraph int, inputs []int) (outputs []int, err error) {
+func (n *inliner) inline(op *operator, subgraph int, inputs []int) (outputs []int) {
 	b := n.graph.bodies[subgraph]
 	if n.planned += 1 + len(b.operators); n.planned > mostPlanned {
-		return nil, fmt.Errorf("%w: more than %d operators in all rounds", ErrUnsupported, mostPlanned)
+		unsupported("more than %d operators in all rounds", mostPlanned)
 	}
 	if len(inputs) != len(b.inputs) {
-		return nil, fmt.Errorf("%w: %d values for a subgraph of %d", ErrMalformed, len(inputs), len(b.inputs))
+		malformed("%d values for a subgraph of %d", len(inputs), len(b.inputs))
 	}
-	now := make([]int, b.tensors) // the numbers that its tensors have this time
-	for i := range now {
-		now[i] = absent
-	}
+	now := slices.Repeat([]int{absent}, b.tensors) // the numbers that its tensors have this time
 	for i, t := range b.inputs {
-		if err := n.passes(inputs[i], t); err != nil {
-			return nil, err
-		}
+		n.passes(inputs[i], t)
 		now[t-b.first] = inputs[i]
 	}
 	number := func(tensors []int) []int {
@@ -254,28 +223,27 @@ func (n *inliner) inline(op *operator, subgraph int, inputs []int) (outputs []in
 		o.inputs, o.outputs = number(o.inputs), number(o.outputs)
 	}
 	before := len(n.why.list)
-	if err = n.operators(ops); err == nil && len(n.why.list) > before {
-		err = errRefused
+	if n.operators(ops); len(n.why.list) > before {
+		fault.Check(errRefused)
 	}
-	return number(b.outputs), err
+	return number(b.outputs)
 }
 
 // passes checks that a value can be an input of a subgraph.
-func (n *inliner) passes(value, input int) error {
+func (n *inliner) passes(value, input int) {
 	if value == absent {
-		return fmt.Errorf("%w: a value is missing", ErrMalformed)
+		malformed("a value is missing")
 	}
 	from, to := &n.graph.tensors[value], &n.graph.tensors[input]
 	switch {
 	case to.data.Size != 0:
-		return fmt.Errorf("%w: the input %q is constant", ErrMalformed, to.name)
+		malformed("the input %q is constant", to.name)
 	case from.dtype != to.dtype:
-		return fmt.Errorf("%w: %q is of type %v, and %q of %v", ErrMalformed, from.name, from.dtype, to.name, to.dtype)
+		malformed("%q is of type %v, and %q of %v", from.name, from.dtype, to.name, to.dtype)
 	case !slices.Equal(from.quantization.scales, to.quantization.scales),
 		!slices.Equal(from.quantization.zeroPoints, to.quantization.zeroPoints):
-		return fmt.Errorf("%w: %q and %q have different scales", ErrUnsupported, from.name, to.name)
+		unsupported("%q and %q have different scales", from.name, to.name)
 	}
-	return nil
 }
 
 // again returns a tensor of a subgraph for one more time that it is called: itself if it is constant.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -108,19 +109,14 @@ func zeroPoints(t elementType) (low, high int64) {
 
 // describe returns the description for XNNPACK of a tensor that has a shape.
 func (c *call) describe(tensor int) xnnpack.Tensor {
-	if c.err != nil {
-		return xnnpack.Tensor{}
-	}
-	t, err := c.plan.describe(tensor)
-	c.err = err
-	return t
+	return fault.Value(c.plan.describe(tensor))
 }
 
 // sameTypes checks that every output has the type of the input.
 func (c *call) sameTypes(in *value) {
 	for i, n := range c.op.outputs {
-		if t := c.plan.graph.tensors[n].element(); c.err == nil && t != in.dtype {
-			c.unsupported("output %d of type %v for an input of type %v", i, t, in.dtype)
+		if t := c.plan.graph.tensors[n].element(); t != in.dtype {
+			unsupported("output %d of type %v for an input of type %v", i, t, in.dtype)
 		}
 	}
 }

@@ -1,8 +1,9 @@
 package tflite
 
 import (
-	"fmt"
 	"slices"
+
+	"xpwc/internal/fault"
 )
 
 // Variables are values with names that stay from one inference to the next. CALL_ONCE calls a subgraph that gives them
@@ -86,21 +87,18 @@ func (n *inliner) prepare(ops []operator) {
 }
 
 // once plans CALL_ONCE.
-func (n *inliner) once(op *operator) error {
-	if err := op.options.Err(); err != nil {
-		return err
-	}
+func (n *inliner) once(op *operator) {
+	fault.Check(op.options.Err())
 	if n.starting || op.within != "" {
-		return fmt.Errorf("%w: within another subgraph", ErrUnsupported)
+		unsupported("within another subgraph")
 	}
 	n.starting = true
 	defer func() { n.starting = false }()
-	_, err := n.inline(op, op.calls()[0], nil)
-	return err
+	n.inline(op, op.calls()[0], nil)
 }
 
 // ofVariable plans what gives, reads and changes variables.
-func (n *inliner) ofVariable(op *operator) error {
+func (n *inliner) ofVariable(op *operator) {
 	in, out := 1, 1
 	switch op.code {
 	case opVarHandle:
@@ -109,26 +107,25 @@ func (n *inliner) ofVariable(op *operator) error {
 		in, out = 2, 0
 	}
 	if len(op.inputs) != in || len(op.outputs) != out || slices.Contains(op.inputs, absent) {
-		return fmt.Errorf("%w: %d inputs and %d outputs", ErrMalformed, len(op.inputs), len(op.outputs))
+		malformed("%d inputs and %d outputs", len(op.inputs), len(op.outputs))
 	}
 	if op.code == opVarHandle {
 		name := op.variableName()
-		if err := op.options.Err(); err != nil {
-			return err
-		}
+		fault.Check(op.options.Err())
 		v := n.variable(name)
 		n.handles[op.outputs[0]] = v
-		return nil
+		return
 	}
 	v := n.handles[op.inputs[0]]
 	if v == nil {
-		return fmt.Errorf("%w: a variable that is not known", ErrUnsupported)
+		unsupported("a variable that is not known")
 	}
 	if op.code == opAssignVariable && n.starting {
-		return n.starts(v, op)
+		n.starts(v, op.inputs[1])
+		return
 	}
 	if v.initial == absent {
-		return fmt.Errorf("%w: a variable that begins with nothing", ErrUnsupported)
+		unsupported("a variable that begins with nothing")
 	}
 	if v.changes && v.state == absent {
 		begins := n.values[v.initial]
@@ -138,40 +135,35 @@ func (n *inliner) ofVariable(op *operator) error {
 		v.now = v.state
 	}
 	if op.code == opReadVariable {
-		return n.copied(op, v.now, op.outputs[0])
+		n.copied(op, v.now, op.outputs[0])
+	} else {
+		n.changed(v, op)
 	}
-	return n.changed(v, op)
 }
 
 // starts takes note of what a variable begins with.
-func (n *inliner) starts(v *variable, op *operator) error {
-	c := &call{plan: n.plan, op: &operator{inputs: op.inputs[1:]}, file: n.file}
-	if begins := c.resolve(0); c.err == nil && begins.state != static {
-		return fmt.Errorf("%w: a variable that begins with no constant", ErrUnsupported)
+func (n *inliner) starts(v *variable, with int) {
+	if n.value(with).state != static {
+		unsupported("a variable that begins with no constant")
 	}
-	v.initial, v.now = op.inputs[1], op.inputs[1]
-	return c.err
+	v.initial, v.now = with, with
 }
 
 // changed plans ASSIGN_VARIABLE: the variable's value is another one from now on.
-func (n *inliner) changed(v *variable, op *operator) error {
-	c := &call{plan: n.plan, op: &operator{inputs: []int{op.inputs[1], v.initial}}, file: n.file}
-	to, from := c.resolve(0), c.resolve(1)
+func (n *inliner) changed(v *variable, op *operator) {
+	to, from := n.value(op.inputs[1]), n.value(v.initial)
 	switch {
-	case c.err != nil:
-		return c.err
 	case n.perhaps:
-		return fmt.Errorf("%w: a variable that changes on a condition", ErrUnsupported)
+		unsupported("a variable that changes on a condition")
 	case to.dtype != from.dtype, !slices.Equal(to.shape, from.shape):
-		return fmt.Errorf("%w: a variable of %v%v that becomes %v%v", ErrUnsupported, from.dtype, from.shape, to.dtype,
-			to.shape)
+		unsupported("a variable of %v%v that becomes %v%v", from.dtype, from.shape, to.dtype, to.shape)
 	case to.state != dynamic:
-		return fmt.Errorf("%w: a variable that is given a constant", ErrUnsupported)
+		unsupported("a variable that is given a constant")
 	}
 	of := n.graph.tensors[v.state]
 	next := n.tensor(tensor{name: of.name, dtype: of.dtype, quantization: n.graph.tensors[op.inputs[1]].quantization})
 	v.now = next
-	return n.copied(op, op.inputs[1], next)
+	n.copied(op, op.inputs[1], next)
 }
 
 // keep adds the variables that were changed to what the plan keeps.

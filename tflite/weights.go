@@ -1,10 +1,10 @@
 package tflite
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/packing"
 	"xpwc/xnnpack"
@@ -27,21 +27,17 @@ type weights struct {
 func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs int, how use, dynamic int) (w weights) {
 	in := c.resolve(inputAt)
 	c.sameTypes(in)
-	if c.err == nil && len(c.op.outputs) != 1 {
-		c.malformed("%d outputs", len(c.op.outputs))
+	if len(c.op.outputs) != 1 {
+		malformed("%d outputs", len(c.op.outputs))
 	}
 	hasBias := c.bias(biasAt, outputs, how)
-	if c.err != nil {
-		return w
-	}
 	w.kernel = filter.constant
 	if c.declared(inputAt) == typeInt16 {
 		if hasBias {
 			w.bias = c.resolve(biasAt).constant
 		}
-		if c.dequantize(&w); c.err == nil {
-			c.uses = append(c.uses, usage{constant: w.kernel, how: how})
-		}
+		c.dequantize(&w)
+		c.uses = append(c.uses, usage{constant: w.kernel, how: how})
 		return w
 	}
 	biasType := typeInt32
@@ -52,15 +48,14 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs int
 		v := c.resolve(biasAt)
 		w.bias = v.constant
 		if v.dtype != biasType {
-			c.unsupported("a bias of type %v for an input of type %v", c.declared(biasAt), in.dtype)
+			unsupported("a bias of type %v for an input of type %v", c.declared(biasAt), in.dtype)
 		}
 	}
 	switch {
 	case filter.dtype != in.dtype && (in.dtype != typeFloat32 || !filter.dtype.isBytes()):
-		c.unsupported("weights of type %v for an input of type %v", c.declared(kernelAt), in.dtype)
-	case filter.dtype != in.dtype && filter.constant.scaled() != nil:
-		c.err = filter.constant.scaled()
+		unsupported("weights of type %v for an input of type %v", c.declared(kernelAt), in.dtype)
 	case filter.dtype != in.dtype:
+		fault.Check(filter.constant.scaled())
 		if dynamic > 0 && c.channelwise(&w, filter, outputs) {
 			w.dynamic = dynamic
 		} else {
@@ -68,18 +63,14 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs int
 		}
 	case filter.dtype == typeInt8:
 		if z := filter.constant.quant.zeroPoints; len(z) == 1 && z[0] != 0 && len(filter.constant.quant.scales) == 1 {
-			c.unsupported("int8 weights with the zero point %d", z[0])
+			unsupported("int8 weights with the zero point %d", z[0])
 		}
 	}
-	if _, err := w.kernel.describe(); c.err == nil {
-		c.err = err
-	}
-	if c.err == nil && in.dtype.isBytes() && c.tooCoarse(inputAt, w.kernel) {
+	fault.Value(w.kernel.describe())
+	if in.dtype.isBytes() && c.tooCoarse(inputAt, w.kernel) {
 		c.dequantize(&w)
 	}
-	if c.err == nil {
-		c.uses = append(c.uses, usage{constant: w.kernel, how: how})
-	}
+	c.uses = append(c.uses, usage{constant: w.kernel, how: how})
 	return w
 }
 
@@ -103,9 +94,7 @@ func (c *call) dequantize(w *weights) {
 		if stored == nil || stored.dtype == typeFloat32 {
 			continue
 		}
-		if c.err = stored.scaled(); c.err != nil {
-			return
-		}
+		fault.Check(stored.scaled())
 		*k = c.plan.derive(stored, (*constant).dequantized)
 		for i := range c.uses {
 			if c.uses[i].constant == stored {
@@ -198,28 +187,21 @@ type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
 
 // packs notes what XNNPACK makes of the weights of an input, an operand, once the output is defined.
 func (c *call) packs(node packer, input int, w weights) {
-	if c.err != nil {
-		return
-	}
 	in, out := c.describe(c.op.inputs[input]), c.describe(c.op.outputs[0])
 	if c.wide {
 		in, out = inFloats(in), inFloats(out)
 	}
-	filter, err := w.kernel.describe()
+	filter := fault.Value(w.kernel.describe())
 	var bias xnnpack.Tensor
-	if w.bias != nil && err == nil {
-		bias, err = w.bias.describe()
+	if w.bias != nil {
+		bias = fault.Value(w.bias.describe())
 	}
 	if w.dynamic > 0 {
 		in = w.quantized(in)
-		if w.bias != nil && err == nil {
+		if w.bias != nil {
 			bias.Data = make([]byte, w.bias.size)
-			err = w.bias.fill(bias.Data, w.bias.source.In(c.file))
+			fault.Check(w.bias.fill(bias.Data, w.bias.source.In(c.file)))
 		}
-	}
-	if err != nil {
-		c.err = fmt.Errorf("weights: %w", err)
-		return
 	}
 	for i, u := range c.uses {
 		if u.constant == w.kernel && u.how&(usePacked|usePackedBlind) != 0 {
