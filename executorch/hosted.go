@@ -10,12 +10,15 @@ import (
 	"xpwc/xnnpack"
 )
 
+// An array is a tensor that Go computes with.
+type array = compute.Array
+
 // hosted is an operator that XNNPACK does not have, which is computed in Go between subgraphs.
 type hosted struct {
-	inputs   []xnnpack.ValueID
+	inputs   ids
 	output   xnnpack.ValueID
 	computed []int // its shape
-	compute  func(out compute.Array, in []compute.Array) error
+	compute  func(out array, in []array) error
 }
 
 func (n hosted) operands() ([]xnnpack.ValueID, xnnpack.ValueID) { return n.inputs, n.output }
@@ -70,7 +73,7 @@ func (m *Method) Stages() (stages []models.Stage, between []models.Buffer) {
 			return nil
 		}
 		id := xnnpack.ValueID(n)
-		write := m.hosted("an output", hosted{inputs: []xnnpack.ValueID{id}, output: id, compute: same})
+		write := m.hosted("an output", hosted{inputs: ids{id}, output: id, compute: same})
 		return func(dst []byte) error { return write(nil, [][]byte{dst}) }
 	}
 	of.Subgraph = func(steps, inputs, outputs []int, l models.Loader) (*xnnpack.Subgraph, error) {

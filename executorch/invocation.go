@@ -6,35 +6,28 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
-// An invocation is a call of an operator outside of delegates, while it is planned. It keeps the first error; what it
-// returns after that is not to be used.
+// An invocation is a call of an operator outside of delegates, while it is planned. The first error ends that, see
+// package fault.
 type invocation struct {
 	*planner
 	name string
 	args []int // values of the method
-	err  error
 }
 
 // errOutside is the error of a call that cannot be run here, though its operator can.
 var errOutside = errors.New("outside of XNNPACK")
 
-func (c *invocation) fail(err error) {
-	if c.err == nil {
-		c.err = err
-	}
-}
-
 // outside ends a call that is not planned.
-func (c *invocation) outside() { c.fail(errOutside) }
+func (c *invocation) outside() { fault.Check(errOutside) }
 
 // arg returns the value of an argument.
 func (c *invocation) arg(i int) *evalue {
 	if i < 0 || i >= len(c.args) {
-		c.fail(malformed("%d arguments", len(c.args)))
-		return &evalue{}
+		fault.Check(malformed("%d arguments", len(c.args)))
 	}
 	return &c.method.values[c.args[i]]
 }
@@ -49,7 +42,7 @@ func (c *invocation) absent(i int) bool { return c.arg(i).kind == evalueNull }
 func (c *invocation) whole(i int) int {
 	v := c.arg(i)
 	if v.kind != evalueInt && v.kind != evalueBool {
-		c.fail(malformed("argument %d is no integer", i))
+		fault.Check(malformed("argument %d is no integer", i))
 	}
 	return clampedInt(v.whole)
 }
@@ -64,7 +57,7 @@ func (c *invocation) number(i int) float64 {
 	case evalueDouble:
 		return v.number
 	}
-	c.fail(malformed("argument %d is no number", i))
+	fault.Check(malformed("argument %d is no number", i))
 	return 0
 }
 
@@ -75,13 +68,13 @@ func (c *invocation) wholes(i int) []int {
 		return []int{clampedInt(v.whole)}
 	}
 	if v.kind != evalueIntList {
-		c.fail(malformed("argument %d is no list of integers", i))
+		fault.Check(malformed("argument %d is no list of integers", i))
 	}
 	out := make([]int, len(v.list))
 	for k, n := range v.list {
 		item := &c.method.values[n]
 		if item.kind != evalueInt {
-			c.fail(malformed("argument %d has what is no integer", i))
+			fault.Check(malformed("argument %d has what is no integer", i))
 		}
 		out[k] = clampedInt(item.whole)
 	}
@@ -93,14 +86,14 @@ func (c *invocation) tensorAt(value int) *tensor {
 	if t := c.method.values[value].tensor; t != nil {
 		return t
 	}
-	c.fail(malformed("value %d is no tensor", value))
-	return &tensor{shape: scalar(), order: []int{0}}
+	fault.Check(malformed("value %d is no tensor", value))
+	return nil
 }
 
 // tensor returns the tensor that an argument is.
 func (c *invocation) tensor(i int) *tensor {
-	if c.arg(i); c.err != nil {
-		return &tensor{shape: scalar(), order: []int{0}}
+	if t := c.arg(i).tensor; t != nil {
+		return t
 	}
 	return c.tensorAt(c.args[i])
 }
@@ -109,7 +102,7 @@ func (c *invocation) tensor(i int) *tensor {
 func (c *invocation) tensors(i int) []int {
 	v := c.arg(i)
 	if v.kind != evalueTensorList || len(v.list) == 0 {
-		c.fail(malformed("argument %d is no list of tensors", i))
+		fault.Check(malformed("argument %d is no list of tensors", i))
 	}
 	return v.list
 }
@@ -117,57 +110,41 @@ func (c *invocation) tensors(i int) []int {
 // operandAt returns a value of the method that XNNPACK computes with.
 func (c *invocation) operandAt(value int) xnnpack.ValueID {
 	c.tensorAt(value)
-	if c.err != nil {
-		return xnnpack.InvalidValue
-	}
 	if err := c.know(value); errors.Is(err, ErrUnsupported) {
 		c.outside()
-	} else if err != nil {
-		c.fail(err)
+	} else {
+		fault.Check(err)
 	}
 	return xnnpack.ValueID(c.base + value)
 }
 
 // operand returns an argument that XNNPACK computes with.
 func (c *invocation) operand(i int) xnnpack.ValueID {
-	if c.arg(i); c.err != nil {
-		return xnnpack.InvalidValue
-	}
+	c.arg(i)
 	return c.operandAt(c.args[i])
 }
 
 // float returns an argument of floats that XNNPACK computes with.
 func (c *invocation) float(i int) xnnpack.ValueID {
 	id := c.operand(i)
-	if c.err == nil {
-		if t := c.of(id).Type; t != xnnpack.Float32 && t != xnnpack.Float16 {
-			c.outside()
-		}
+	if t := c.of(id).Type; t != xnnpack.Float32 && t != xnnpack.Float16 {
+		c.outside()
 	}
 	return id
 }
 
 // of returns a value of the plan.
-func (c *invocation) of(id xnnpack.ValueID) *xnnpack.Tensor {
-	if id == xnnpack.InvalidValue {
-		return &xnnpack.Tensor{Shape: scalar()}
-	}
-	return &c.plan.values[id].tensor
-}
+func (c *invocation) of(id xnnpack.ValueID) *xnnpack.Tensor { return &c.plan.values[id].tensor }
 
 // resultAt says that a value of the method is computed, with elements like another's.
 func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
 	t := c.tensorAt(value)
-	if c.err != nil {
-		return xnnpack.InvalidValue
-	}
 	out, in := &c.plan.values[c.base+value], &c.plan.values[like]
 	if want := argumentTypes[in.tensor.Type]; t.dtype != want {
 		c.outside()
-		return xnnpack.InvalidValue
 	}
 	if out.known && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
-		c.fail(malformed("value %d means other things than what it is computed from", value))
+		fault.Check(malformed("value %d means other things than what it is computed from", value))
 	}
 	kept := out.tensor
 	out.known, out.tensor, out.scales = true, in.tensor, in.scales
@@ -177,9 +154,7 @@ func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
 
 // result is resultAt for what the operator computes, its last argument.
 func (c *invocation) result(like xnnpack.ValueID) xnnpack.ValueID {
-	if c.arg(c.last()); c.err != nil {
-		return xnnpack.InvalidValue
-	}
+	c.arg(c.last())
 	return c.resultAt(c.args[c.last()], like)
 }
 
@@ -193,17 +168,10 @@ func (c *invocation) between(shape []int, like xnnpack.ValueID) xnnpack.ValueID 
 // filled returns a constant of that shape with one number everywhere.
 func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) xnnpack.ValueID {
 	kind := c.of(like).Type
-	if c.err == nil && kind != xnnpack.Float32 && kind != xnnpack.Float16 {
+	if kind != xnnpack.Float32 && kind != xnnpack.Float16 {
 		c.outside()
 	}
-	if c.err != nil {
-		return xnnpack.InvalidValue
-	}
-	n, err := elements(shape...)
-	if err != nil {
-		c.fail(err)
-		return xnnpack.InvalidValue
-	}
+	n := fault.Value(elements(shape...))
 	t := xnnpack.Tensor{Type: kind, Shape: shape}
 	k := &constant{elements: n, filled: float32(number), from: argumentTypes[kind], to: argumentTypes[kind]}
 	k.name = fmt.Sprintf("%d of %x, %v", n, math.Float32bits(k.filled), k.to)
@@ -214,9 +182,7 @@ func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) x
 
 // node plans a node.
 func (c *invocation) node(op operation) {
-	if c.err == nil {
-		c.err = c.add(step{name: c.name, operation: op})
-	}
+	fault.Check(c.add(step{name: c.name, operation: op}))
 }
 
 // axis returns where a tensor has a dimension of the method's in memory; a negative one counts from the last.
@@ -226,8 +192,7 @@ func (c *invocation) axis(t *tensor, dim int) int {
 	}
 	at := slices.Index(t.order, dim)
 	if at < 0 {
-		c.fail(malformed("dimension %d of %d", dim, len(t.order)))
-		return 0
+		fault.Check(malformed("dimension %d of %d", dim, len(t.order)))
 	}
 	return at
 }

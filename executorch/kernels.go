@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -42,12 +43,11 @@ func (p *planner) kernel(name string, args []int) error {
 			continue
 		}
 		c := &invocation{planner: p, name: name, args: args}
-		plan(c)
-		if !errors.Is(c.err, errOutside) {
-			if c.err == nil && len(p.plan.steps) > steps {
+		if err := fault.Try(func() { plan(c) }); !errors.Is(err, errOutside) {
+			if err == nil && len(p.plan.steps) > steps {
 				p.count(name, Between)
 			}
-			return c.err
+			return err
 		}
 		p.plan.values, p.plan.steps = p.plan.values[:values], p.plan.steps[:steps]
 		what = c.types()
@@ -72,16 +72,11 @@ func (c *invocation) types() string {
 // copy is a copy into another order of dimensions, or to another type.
 func (c *invocation) copy() {
 	x, y := c.tensor(0), c.tensor(c.last())
-	if c.err != nil {
-		return
-	}
 	if len(c.args) < 2 {
-		c.fail(malformed("%d arguments", len(c.args)))
-		return
+		fault.Check(malformed("%d arguments", len(c.args)))
 	}
 	if len(x.order) != len(y.order) {
-		c.fail(malformed("it copies %d dimensions to %d", len(x.order), len(y.order)))
-		return
+		fault.Check(malformed("it copies %d dimensions to %d", len(x.order), len(y.order)))
 	}
 	from, to := c.args[0], c.args[c.last()]
 	var source xnnpack.ValueID
@@ -93,9 +88,8 @@ func (c *invocation) copy() {
 	} else if x.dtype != y.dtype && !c.asFloat[from] {
 		converted, err := c.converted(x, y.dtype)
 		if err != nil || converted == nil {
-			c.fail(err)
+			fault.Check(err)
 			c.outside()
-			return
 		}
 		c.plan.values = append(c.plan.values, *converted)
 		source = xnnpack.ValueID(len(c.plan.values) - 1)
@@ -103,9 +97,6 @@ func (c *invocation) copy() {
 		source = c.operand(0)
 	}
 	target := c.resultAt(to, source)
-	if c.err != nil {
-		return
-	}
 	var permutation []int
 	for _, d := range y.order {
 		permutation = append(permutation, slices.Index(x.order, d))

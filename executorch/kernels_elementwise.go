@@ -143,7 +143,7 @@ func (c *invocation) second(like xnnpack.ValueID) xnnpack.ValueID {
 
 // binary plans a node to the last argument.
 func (c *invocation) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) {
-	if c.err == nil && c.of(a).Type != c.of(b).Type {
+	if c.of(a).Type != c.of(b).Type {
 		c.outside()
 	}
 	c.node(elementwise{xnnpack.Binary{Op: op, A: a, B: b, Output: c.result(a)}})
@@ -207,18 +207,11 @@ func (c *invocation) constantResult(number float64) {
 	if t.dtype != Float {
 		c.outside()
 	}
-	if c.err != nil {
-		return
-	}
 	id := c.base + c.args[c.last()]
 	if v := &c.plan.values[id]; v.known || v.constant != nil {
 		c.outside()
-		return
 	}
 	filled := c.filled(t.shape, number, c.internal(xnnpack.Tensor{Type: xnnpack.Float32, Shape: scalar()}))
-	if c.err != nil {
-		return
-	}
 	v := &c.plan.values[id]
 	v.known, v.constant, v.tensor.Type = true, c.plan.values[filled].constant, xnnpack.Float32
 }
@@ -240,9 +233,6 @@ func (c *invocation) matrices() {
 	x, w, y := c.tensor(first), c.tensor(first+1), c.tensor(c.last())
 	c.rows(x, w, y)
 	a, b := c.float(first), c.float(first+1)
-	if c.err != nil {
-		return
-	}
 	batch := func(id xnnpack.ValueID, shape []int) xnnpack.ValueID {
 		shape = append([]int{1}, shape...)
 		to := c.between(shape, id)

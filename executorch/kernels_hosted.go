@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -101,9 +102,7 @@ func init() { maps.Copy(hostedKernels, movingKernels) }
 
 // given returns an argument that Go computes with.
 func (c *invocation) given(i int) xnnpack.ValueID {
-	if c.arg(i); c.err != nil {
-		return xnnpack.InvalidValue
-	}
+	c.arg(i)
 	return c.givenAt(c.args[i])
 }
 
@@ -112,18 +111,13 @@ func (c *invocation) givenAt(value int) xnnpack.ValueID {
 	t := c.tensorAt(value)
 	c.rows(t)
 	c.fixed(t)
-	if c.err == nil && slices.Max(t.shape) > compute.MostIndices {
+	if slices.Max(t.shape) > compute.MostIndices {
 		c.outside()
-	}
-	if c.err != nil {
-		return xnnpack.InvalidValue
 	}
 	if err := c.knowHere(value); errors.Is(err, ErrUnsupported) {
 		c.outside()
-		return xnnpack.InvalidValue
-	} else if err != nil {
-		c.fail(err)
-		return xnnpack.InvalidValue
+	} else {
+		fault.Check(err)
 	}
 	id := xnnpack.ValueID(c.base + value)
 	if !compute.Computable(c.plan.values[id].element()) {
@@ -133,54 +127,48 @@ func (c *invocation) givenAt(value int) xnnpack.ValueID {
 }
 
 // here plans a step that Go computes, from these inputs to the last argument.
-func (c *invocation) here(inputs []xnnpack.ValueID, f func(out compute.Array, in []compute.Array) error) {
+func (c *invocation) here(inputs []xnnpack.ValueID, f func(out array, in []array) error) {
 	c.hereTo(c.last(), inputs, f)
 }
 
 // hereTo is here to another argument.
-func (c *invocation) hereTo(to int, inputs []xnnpack.ValueID, f func(out compute.Array, in []compute.Array) error) {
+func (c *invocation) hereTo(to int, inputs []xnnpack.ValueID, f func(out array, in []array) error) {
 	out := c.given(to)
-	if c.err == nil {
-		c.node(hosted{inputs, out, c.of(out).Shape, f})
-	}
+	c.node(hosted{inputs, out, c.of(out).Shape, f})
 }
 
 // fits fails where inputs are not broadcast to what is computed.
 func (c *invocation) fits(inputs ...xnnpack.ValueID) {
 	y := c.tensor(c.last())
 	c.rows(y)
-	if c.err != nil {
-		return
-	}
 	all := [][]int{}
 	for _, id := range inputs {
 		all = append(all, c.of(id).Shape)
 	}
 	if shape, ok := compute.Broadcast(all...); !ok || !slices.Equal(shape, y.shape) {
-		c.fail(malformed("shapes %v for %v", all, y.shape))
+		fault.Check(malformed("shapes %v for %v", all, y.shape))
 	}
 }
 
 // two plans an operator of two operands, of which the second may be a number. Where it divides integers by 0, the error
 // matches [compute.ErrDivision].
-func (c *invocation) two(f func(out, a, b compute.Array) error) {
-	inputs := []xnnpack.ValueID{c.given(0)}
+func (c *invocation) two(f func(out, a, b array) error) {
+	inputs := ids{c.given(0)}
 	var number compute.Array
 	if c.arg(1).tensor != nil {
 		inputs = append(inputs, c.given(1))
-	} else if x := c.number(1); c.err == nil {
-		number = compute.Number(c.plan.values[inputs[0]].element(), x)
-		if c.arg(1).kind == evalueDouble {
-			number = compute.Number(declared[Double], x)
-		}
+	} else if c.arg(1).kind == evalueDouble {
+		number = compute.Number(declared[Double], c.number(1))
+	} else {
+		number = compute.Number(c.plan.values[inputs[0]].element(), c.number(1))
 	}
 	c.fits(inputs...)
-	c.here(inputs, func(out compute.Array, in []compute.Array) error { return f(out, in[0], append(in, number)[1]) })
+	c.here(inputs, func(out array, in []array) error { return f(out, in[0], append(in, number)[1]) })
 }
 
 func comparing(how compute.Comparison) func(*invocation) {
 	return func(c *invocation) {
-		c.two(func(out, a, b compute.Array) error { return compute.Compare(how, out, a, b) })
+		c.two(func(out, a, b array) error { return compute.Compare(how, out, a, b) })
 	}
 }
 
@@ -189,7 +177,7 @@ func logical(of func(a, b bool) bool) func(*invocation) {
 		if t := c.tensor(0); t.dtype != Bool { // of the bits of integers
 			c.outside()
 		}
-		c.two(func(out, a, b compute.Array) error { return compute.Logical(of, out, a, b) })
+		c.two(func(out, a, b array) error { return compute.Logical(of, out, a, b) })
 	}
 }
 
@@ -200,7 +188,7 @@ func combined(o compute.Operation) func(*invocation) {
 		if c.arg(2).tensor == nil && c.number(2) != 1 {
 			c.outside()
 		}
-		c.two(func(out, a, b compute.Array) error { return compute.Combine(o, out, a, b) })
+		c.two(func(out, a, b array) error { return compute.Combine(o, out, a, b) })
 	}
 }
 
@@ -213,7 +201,7 @@ func (c *invocation) divided() {
 	if !ok {
 		c.outside()
 	}
-	c.two(func(out, a, b compute.Array) error { return compute.Combine(o, out, a, b) })
+	c.two(func(out, a, b array) error { return compute.Combine(o, out, a, b) })
 }
 
 // ofIntegers plans what Go computes of an integer.
@@ -223,9 +211,7 @@ func ofIntegers(f func(a int64) int64) func(*invocation) {
 		in := c.given(0)
 		c.fits(in)
 		o := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
-		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-			return compute.Combine(o, out, in[0], in[0])
-		})
+		c.here(ids{in}, func(out array, in []array) error { return compute.Combine(o, out, in[0], in[0]) })
 	}
 }
 
@@ -254,7 +240,7 @@ func (c *invocation) clampHere() {
 // clampBetween limits numbers to those of two tensors, each of which may be missing.
 func (c *invocation) clampBetween() {
 	x := c.given(0)
-	inputs, low, high := []xnnpack.ValueID{x}, 0, 0
+	inputs, low, high := ids{x}, 0, 0
 	if !c.absent(1) {
 		low, inputs = len(inputs), append(inputs, c.given(1))
 	}
@@ -262,7 +248,7 @@ func (c *invocation) clampBetween() {
 		high, inputs = len(inputs), append(inputs, c.given(2))
 	}
 	c.fits(inputs...)
-	c.here(inputs, func(out compute.Array, in []compute.Array) error {
+	c.here(inputs, func(out array, in []array) error {
 		if err := compute.Combine(compute.Greatest, out, in[0], in[low]); err != nil {
 			return err
 		}
@@ -276,11 +262,11 @@ func (c *invocation) not() {
 	}
 	in := c.given(0)
 	c.fits(in)
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error { return compute.Not(out, in[0]) })
+	c.here(ids{in}, func(out array, in []array) error { return compute.Not(out, in[0]) })
 }
 
 // quantified plans what Go computes of all elements along some dimensions: one, a list, or all of them.
-func quantified(of func(out, in compute.Array, kept []int) error) func(*invocation) {
+func quantified(of func(out, in array, kept []int) error) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x, y := c.tensor(0), c.tensor(c.last())
@@ -290,17 +276,15 @@ func quantified(of func(out, in compute.Array, kept []int) error) func(*invocati
 			dims = c.wholes(1)
 		}
 		for _, d := range dims {
-			if axis := c.axis(x, d); c.err == nil {
-				kept[axis] = 1
-			}
+			kept[c.axis(x, d)] = 1
 		}
 		if len(dims) == 0 {
 			kept = ones(len(kept))
 		}
-		if c.err == nil && product(kept) != product(y.shape) {
-			c.fail(malformed("dimensions %v of %v for %v", dims, x.shape, y.shape))
+		if product(kept) != product(y.shape) {
+			fault.Check(malformed("dimensions %v of %v for %v", dims, x.shape, y.shape))
 		}
-		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error { return of(out, in[0], kept) })
+		c.here(ids{in}, func(out array, in []array) error { return of(out, in[0], kept) })
 	}
 }
 
@@ -314,26 +298,19 @@ func summed(out, in compute.Array, kept []int) error {
 }
 
 // extreme plans the largest or smallest elements along a dimension, and their indices.
-func extreme(o compute.Operation, index func(out, in compute.Array, axis int) error) func(*invocation) {
+func extreme(o compute.Operation, index func(out, in array, axis int) error) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x := c.tensor(0)
 		axis := c.axis(x, c.whole(1))
-		if c.err != nil {
-			return
-		}
 		kept := slices.Clone(x.shape)
 		kept[axis] = 1
-		if y := c.tensor(3); c.err == nil && (y.dtype != x.dtype || product(y.shape) != product(kept) ||
-			product(c.tensor(4).shape) != product(kept)) {
-			c.fail(malformed("dimension %d of %v for %v", axis, x.shape, y.shape))
+		if y := c.tensor(3); y.dtype != x.dtype || product(y.shape) != product(kept) ||
+			product(c.tensor(4).shape) != product(kept) {
+			fault.Check(malformed("dimension %d of %v for %v", axis, x.shape, y.shape))
 		}
-		c.hereTo(3, []xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-			return compute.Reduce(o, out, in[0], kept)
-		})
-		c.hereTo(4, []xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-			return index(out, in[0], axis)
-		})
+		c.hereTo(3, ids{in}, func(out array, in []array) error { return compute.Reduce(o, out, in[0], kept) })
+		c.hereTo(4, ids{in}, func(out array, in []array) error { return index(out, in[0], axis) })
 	}
 }
 
@@ -342,20 +319,17 @@ func (c *invocation) topK() {
 	in := c.given(0)
 	x, k := c.tensor(0), c.whole(1)
 	axis := c.axis(x, c.whole(2))
-	if c.err == nil && (axis != len(x.shape)-1 || c.whole(3) == 0) {
+	if axis != len(x.shape)-1 || c.whole(3) == 0 {
 		c.outside()
-	}
-	if c.err != nil {
-		return
 	}
 	shape := append(slices.Clone(x.shape[:axis]), k)
 	for i := 5; i < 7; i++ {
-		if y := c.tensor(i); c.err == nil && (k < 1 || k > x.shape[axis] || !sameElements(y.shape, shape)) {
-			c.fail(malformed("the largest %d of %v for %v", k, x.shape, y.shape))
+		if y := c.tensor(i); k < 1 || k > x.shape[axis] || !sameElements(y.shape, shape) {
+			fault.Check(malformed("the largest %d of %v for %v", k, x.shape, y.shape))
 		}
 	}
 	for i := range 2 {
-		c.hereTo(5+i, []xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+		c.hereTo(5+i, ids{in}, func(out array, in []array) error {
 			both := [2]compute.Array{compute.New(in[0].Element, shape...), compute.New(declared[Long], shape...)}
 			err := compute.TopK(both[0], both[1], in[0])
 			copy(out.Data, both[i].Data)
@@ -369,10 +343,10 @@ func (c *invocation) cumulativeSum() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	axis := c.axis(x, c.whole(1))
 	c.fits(in)
-	if c.err == nil && !slices.Equal(x.shape, y.shape) {
-		c.fail(malformed("%v for %v", x.shape, y.shape))
+	if !slices.Equal(x.shape, y.shape) {
+		fault.Check(malformed("%v for %v", x.shape, y.shape))
 	}
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+	c.here(ids{in}, func(out array, in []array) error {
 		if err := compute.Cast(out, in[0]); err != nil {
 			return err
 		}
@@ -384,10 +358,10 @@ func (c *invocation) cumulativeSum() {
 func (c *invocation) maskedFill() {
 	x, condition, number := c.given(0), c.given(1), c.number(2)
 	c.fits(x, condition)
-	if c.err == nil && c.tensor(0).dtype != c.tensor(c.last()).dtype {
+	if c.tensor(0).dtype != c.tensor(c.last()).dtype {
 		c.outside()
 	}
-	c.here([]xnnpack.ValueID{condition, x}, func(out compute.Array, in []compute.Array) error {
+	c.here(ids{condition, x}, func(out array, in []array) error {
 		return compute.Where(out, in[0], compute.Number(out.Element, number), in[1])
 	})
 }
@@ -396,9 +370,7 @@ func applied(of func(x float64) float64) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		c.fits(in)
-		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-			return compute.Apply(of, out, in[0])
-		})
+		c.here(ids{in}, func(out array, in []array) error { return compute.Apply(of, out, in[0]) })
 	}
 }
 
@@ -409,19 +381,15 @@ func largest(smallest bool) func(*invocation) {
 		x, y := c.tensor(0), c.tensor(c.last())
 		kept := slices.Clone(x.shape)
 		for _, d := range c.wholes(1) {
-			if axis := c.axis(x, d); c.err == nil {
-				kept[axis] = 1
-			}
+			kept[c.axis(x, d)] = 1
 		}
-		if c.err == nil && slices.Equal(kept, x.shape) && product(y.shape) == 1 {
+		if slices.Equal(kept, x.shape) && product(y.shape) == 1 {
 			kept = ones(len(x.shape))
 		}
-		if c.err == nil && product(kept) != product(y.shape) {
-			c.fail(malformed("the largest of %v for %v", x.shape, y.shape))
+		if product(kept) != product(y.shape) {
+			fault.Check(malformed("the largest of %v for %v", x.shape, y.shape))
 		}
-		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-			return compute.Largest(out, in[0], kept, smallest)
-		})
+		c.here(ids{in}, func(out array, in []array) error { return compute.Largest(out, in[0], kept, smallest) })
 	}
 }
 
@@ -429,9 +397,7 @@ func (c *invocation) logSoftmax() {
 	in := c.given(0)
 	c.fits(in)
 	axis := c.axis(c.tensor(0), c.whole(1))
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-		return compute.LogSoftmax(out, in[0], axis)
-	})
+	c.here(ids{in}, func(out array, in []array) error { return compute.LogSoftmax(out, in[0], axis) })
 }
 
 func (c *invocation) where() {
@@ -440,13 +406,11 @@ func (c *invocation) where() {
 	if t := c.tensor(c.last()); c.tensor(1).dtype != t.dtype || c.tensor(2).dtype != t.dtype {
 		c.outside()
 	}
-	c.here([]xnnpack.ValueID{condition, a, b}, func(out compute.Array, in []compute.Array) error {
-		return compute.Where(out, in[0], in[1], in[2])
-	})
+	c.here(ids{condition, a, b}, func(out array, in []array) error { return compute.Where(out, in[0], in[1], in[2]) })
 }
 
 // indexOf plans where the largest or smallest element is: along a dimension, or of all in their order.
-func indexOf(index func(out, in compute.Array, axis int) error) func(*invocation) {
+func indexOf(index func(out, in array, axis int) error) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x, y := c.tensor(0), c.tensor(c.last())
@@ -454,10 +418,10 @@ func indexOf(index func(out, in compute.Array, axis int) error) func(*invocation
 		if !c.absent(1) {
 			shape, axis = x.shape, c.axis(x, c.whole(1))
 		}
-		if c.err == nil && product(y.shape)*shape[axis] != product(shape) {
-			c.fail(malformed("a dimension of %v for %v", x.shape, y.shape))
+		if product(y.shape)*shape[axis] != product(shape) {
+			fault.Check(malformed("a dimension of %v for %v", x.shape, y.shape))
 		}
-		c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+		c.here(ids{in}, func(out array, in []array) error {
 			in[0].Shape = shape
 			return index(out, in[0], axis)
 		})
@@ -467,7 +431,7 @@ func indexOf(index func(out, in compute.Array, axis int) error) func(*invocation
 // arange counts from a number in steps.
 func (c *invocation) arange() {
 	from, step := c.number(0), c.number(2)
-	c.here(nil, func(out compute.Array, _ []compute.Array) error { return compute.Count(out, from, step) })
+	c.here(nil, func(out array, _ []array) error { return compute.Count(out, from, step) })
 }
 
 // fullOf is one number everywhere.
@@ -477,11 +441,11 @@ func (c *invocation) fullOf() {
 		at = 0
 	}
 	x := c.number(at)
-	c.here(nil, func(out compute.Array, _ []compute.Array) error { return compute.Count(out, x, 0) })
+	c.here(nil, func(out array, _ []array) error { return compute.Count(out, x, 0) })
 }
 
 func (c *invocation) cast() {
 	in := c.given(0)
 	c.fits(in)
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error { return compute.Cast(out, in[0]) })
+	c.here(ids{in}, func(out array, in []array) error { return compute.Cast(out, in[0]) })
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -20,15 +21,13 @@ func (c *invocation) image() (id xnnpack.ValueID, shape []int) {
 	x := c.tensor(0)
 	c.fixed(x)
 	in := c.float(0)
-	if c.err == nil && len(x.shape) != 4 {
+	if len(x.shape) != 4 {
 		c.outside()
 	}
-	if c.err != nil || slices.Equal(x.order, []int{0, 2, 3, 1}) {
+	if slices.Equal(x.order, []int{0, 2, 3, 1}) {
 		return in, x.shape
 	}
-	if c.rows(x); c.err != nil {
-		return in, x.shape
-	}
+	c.rows(x)
 	shape = []int{x.shape[0], x.shape[2], x.shape[3], x.shape[1]}
 	id = c.between(shape, in)
 	c.permuted(in, id, []int{0, 2, 3, 1})
@@ -38,9 +37,6 @@ func (c *invocation) image() (id xnnpack.ValueID, shape []int) {
 // imageTo plans that an argument is an image, in the order of dimensions that it has.
 func (c *invocation) imageTo(i int, id xnnpack.ValueID) {
 	y := c.tensor(i)
-	if c.err != nil {
-		return
-	}
 	out := c.resultAt(c.args[i], id)
 	if slices.Equal(y.order, []int{0, 2, 3, 1}) {
 		c.permuted(id, out, []int{0, 1, 2, 3})
@@ -54,24 +50,20 @@ func (c *invocation) imageTo(i int, id xnnpack.ValueID) {
 func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
 	list := c.wholes(i)
 	switch {
-	case c.err != nil || len(list) == 0:
+	case len(list) == 0:
 		return missing
 	case len(list) == 1:
 		return xnnpack.Size{Height: list[0], Width: list[0]}
 	case len(list) > 2 || slices.Min(list) < 0:
-		c.fail(malformed("a size of %v", list))
-		return missing
+		fault.Check(malformed("a size of %v", list))
 	}
 	return xnnpack.Size{Height: list[0], Width: list[1]}
 }
 
 // pooled returns a new value for what a pool makes of an image.
 func (c *invocation) pooled(in xnnpack.ValueID, n operation) xnnpack.ValueID {
-	if c.err != nil {
-		return xnnpack.InvalidValue
-	}
 	shape, err := n.shape(func(id xnnpack.ValueID) []int { return c.of(id).Shape })
-	c.fail(err)
+	fault.Check(err)
 	return c.between(shape, in)
 }
 
@@ -85,16 +77,12 @@ func (c *invocation) averagePool() {
 	n := xnnpack.AveragePooling2D{Pooling: c.size(1, xnnpack.Size{})}
 	n.Stride = c.size(2, n.Pooling)
 	around := c.size(3, xnnpack.Size{})
-	if c.err != nil {
-		return
-	}
 	p := xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
 	counts := p != (xnnpack.Padding{}) && c.whole(5) != 0
 	if c.whole(4) != 0 {
 		even := p
 		if p = roundedUp(p, shape, n.Pooling, n.Stride); counts && p != even { // some of the padding counts
 			c.outside()
-			return
 		}
 	}
 	if counts {
@@ -122,10 +110,10 @@ func (c *invocation) averageHere() {
 	fits := func(n, to, around, window, stride int) bool {
 		return window > 0 && stride > 0 && around >= 0 && 2*around <= window && (to-1)*stride < n+around
 	}
-	if c.err == nil && (len(x.shape) != 4 || len(y.shape) != 4 || !slices.Equal(x.shape[:2], y.shape[:2]) ||
+	if len(x.shape) != 4 || len(y.shape) != 4 || !slices.Equal(x.shape[:2], y.shape[:2]) ||
 		x.dtype != y.dtype || !fits(x.shape[2], y.shape[2], around.Height, window.Height, stride.Height) ||
-		!fits(x.shape[3], y.shape[3], around.Width, window.Width, stride.Width)) {
-		c.fail(malformed("a window of %v by %v on %v for %v", window, stride, x.shape, y.shape))
+		!fits(x.shape[3], y.shape[3], around.Width, window.Width, stride.Width) {
+		fault.Check(malformed("a window of %v by %v on %v for %v", window, stride, x.shape, y.shape))
 	}
 	padded := []int{0, 0}
 	if counts {
@@ -133,9 +121,7 @@ func (c *invocation) averageHere() {
 	}
 	w := compute.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
 		Before: []int{around.Height, around.Width}}
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-		return compute.MeanUnder(w, out, in[0], padded, divisor)
-	})
+	c.here(ids{in}, func(out array, in []array) error { return compute.MeanUnder(w, out, in[0], padded, divisor) })
 }
 
 // roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
@@ -157,11 +143,8 @@ func roundedUp(p xnnpack.Padding, image []int, window, stride xnnpack.Size) xnnp
 func (c *invocation) adaptivePool() {
 	id, shape := c.image()
 	to := c.size(1, xnnpack.Size{})
-	if c.err == nil && (to.Height < 1 || to.Width < 1 || shape[1]%to.Height != 0 || shape[2]%to.Width != 0) {
+	if to.Height < 1 || to.Width < 1 || shape[1]%to.Height != 0 || shape[2]%to.Width != 0 {
 		c.outside()
-	}
-	if c.err != nil {
-		return
 	}
 	window := xnnpack.Size{Height: shape[1] / to.Height, Width: shape[2] / to.Width}
 	if window == (xnnpack.Size{Height: 1, Width: 1}) {
@@ -185,7 +168,7 @@ func (c *invocation) maxPool() {
 	around := c.size(3, xnnpack.Size{})
 	n.Dilation = c.size(4, xnnpack.Size{Height: 1, Width: 1})
 	n.Padding = xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
-	if c.err == nil && c.whole(5) != 0 {
+	if c.whole(5) != 0 {
 		n.Padding = roundedUp(n.Padding, shape, xnnpack.Size{
 			Height: (n.Pooling.Height-1)*n.Dilation.Height + 1,
 			Width:  (n.Pooling.Width-1)*n.Dilation.Width + 1,
@@ -207,40 +190,36 @@ func (c *invocation) convolution() {
 	in, kernel := c.given(0), c.float(1)
 	stride, around, dilation, groups := c.wholes(3), c.wholes(4), c.wholes(5), c.whole(8)
 	rank := len(x.shape) - 2
-	if c.err == nil && (rank < 1 || len(w.shape) != rank+2 || len(y.shape) != rank+2 || groups < 1 ||
+	if rank < 1 || len(w.shape) != rank+2 || len(y.shape) != rank+2 || groups < 1 ||
 		w.shape[0]%groups != 0 || x.shape[1] != w.shape[1]*groups || y.shape[0] != x.shape[0] ||
-		y.shape[1] != w.shape[0]) {
-		c.fail(malformed("a kernel of %v for %v", w.shape, x.shape))
+		y.shape[1] != w.shape[0] {
+		fault.Check(malformed("a kernel of %v for %v", w.shape, x.shape))
 	}
 	each := func(list []int) []int {
 		if len(list) == 1 {
 			list = slices.Repeat(list, rank)
 		}
-		if c.err == nil && len(list) != rank {
-			c.fail(malformed("%v for %d dimensions", list, rank))
+		if len(list) != rank {
+			fault.Check(malformed("%v for %d dimensions", list, rank))
 		}
 		return list
-	}
-	if c.err != nil {
-		return
 	}
 	window := compute.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around)}
 	places := 1
 	for d := range rank {
-		if c.err != nil || window.Stride[d] < 1 || window.Dilation[d] < 1 || window.Before[d] < 0 ||
+		if window.Stride[d] < 1 || window.Dilation[d] < 1 || window.Before[d] < 0 ||
 			(y.shape[d+2]-1)*window.Stride[d]+(window.Size[d]-1)*window.Dilation[d] >=
 				x.shape[d+2]+2*window.Before[d] {
-			c.fail(malformed("a kernel of %v on %v for %v", w.shape, x.shape, y.shape))
-			return
+			fault.Check(malformed("a kernel of %v on %v for %v", w.shape, x.shape, y.shape))
 		}
 		places *= y.shape[d+2]
 	}
 	depth := product(w.shape[1:])
 	under := c.between([]int{x.shape[0] * groups, places, depth}, in)
 	if _, err := elements(c.of(under).Shape...); err != nil {
-		c.fail(err)
+		fault.Check(err)
 	}
-	c.node(hosted{[]xnnpack.ValueID{in}, under, c.of(under).Shape, func(out compute.Array, in []compute.Array) error {
+	c.node(hosted{ids{in}, under, c.of(under).Shape, func(out array, in []array) error {
 		return compute.Under(window, out, in[0], y.shape[2:], groups)
 	}})
 	outputs := w.shape[0] / groups

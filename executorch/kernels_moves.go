@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -50,10 +51,10 @@ func (c *invocation) take(places [][]int) {
 		dims[d] = len(p)
 		fits = fits && (len(p) == 0 || slices.Max(p) < x.shape[d])
 	}
-	if c.err == nil && (!fits || product(dims) != product(y.shape)) {
-		c.fail(malformed("%v of %v for %v of %v", x.dtype, x.shape, y.dtype, y.shape))
+	if !fits || product(dims) != product(y.shape) {
+		fault.Check(malformed("%v of %v for %v of %v", x.dtype, x.shape, y.dtype, y.shape))
 	}
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
+	c.here(ids{in}, func(out array, in []array) error {
 		out.Shape = dims
 		return compute.Take(out, in[0], places, nil)
 	})
@@ -61,14 +62,11 @@ func (c *invocation) take(places [][]int) {
 
 func (c *invocation) flip() {
 	x := c.tensor(0)
-	if c.given(0); c.err != nil {
-		return
-	}
+	c.given(0)
 	places := compute.Everywhere(x.shape)
 	for _, d := range c.wholes(1) {
-		if axis := c.axis(x, d); c.err == nil {
-			places[axis] = compute.Every(x.shape[axis]-1, x.shape[axis], -1)
-		}
+		axis := c.axis(x, d)
+		places[axis] = compute.Every(x.shape[axis]-1, x.shape[axis], -1)
 	}
 	c.take(places)
 }
@@ -77,19 +75,15 @@ func (c *invocation) flip() {
 func (c *invocation) repeat() {
 	x, y, times := c.tensor(0), c.tensor(c.last()), c.wholes(1)
 	more := len(times) - len(x.shape)
-	if c.err == nil && (more < 0 || len(times) != len(y.shape) || slices.Min(times) < 1) {
-		c.fail(malformed("%v times %v", times, x.shape))
+	if more < 0 || len(times) != len(y.shape) || slices.Min(times) < 1 {
+		fault.Check(malformed("%v times %v", times, x.shape))
 	}
 	c.given(0)
 	c.given(c.last())
-	if c.err != nil {
-		return
-	}
 	places := compute.Everywhere(append(ones(more), x.shape...))
 	for d, n := range times {
 		if n > y.shape[d] {
-			c.fail(malformed("%v times %v for %v", times, x.shape, y.shape))
-			return
+			fault.Check(malformed("%v times %v for %v", times, x.shape, y.shape))
 		}
 		places[d] = slices.Repeat(places[d], n)
 	}
@@ -104,14 +98,11 @@ func (c *invocation) repeat() {
 func (c *invocation) nearest() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	c.rows(x, y)
-	if c.err == nil && (len(x.shape) != 4 || len(y.shape) != 4) {
-		c.fail(malformed("%v for %v", x.shape, y.shape))
+	if len(x.shape) != 4 || len(y.shape) != 4 {
+		fault.Check(malformed("%v for %v", x.shape, y.shape))
 	}
 	c.given(0)
 	c.given(c.last())
-	if c.err != nil {
-		return
-	}
 	places := compute.Everywhere(x.shape)
 	for d := 2; d < 4; d++ {
 		scale := float32(x.shape[d]) / float32(y.shape[d])
@@ -128,7 +119,7 @@ func (c *invocation) nearest() {
 
 // indices returns an argument that has indices.
 func (c *invocation) indices(i int) xnnpack.ValueID {
-	if t := c.tensor(i).dtype; c.err == nil && t != Long && t != Int {
+	if t := c.tensor(i).dtype; t != Long && t != Int {
 		c.outside()
 	}
 	return c.given(i)
@@ -138,14 +129,14 @@ func (c *invocation) gather() {
 	x, at, y := c.tensor(0), c.tensor(2), c.tensor(c.last())
 	axis := c.axis(x, c.whole(1))
 	in, indices := c.given(0), c.indices(2)
-	fits := c.err == nil && x.dtype == y.dtype && slices.Equal(at.shape, y.shape) && len(at.shape) == len(x.shape)
+	fits := x.dtype == y.dtype && slices.Equal(at.shape, y.shape) && len(at.shape) == len(x.shape)
 	for d := range at.shape {
 		fits = fits && (d == axis || at.shape[d] <= x.shape[d])
 	}
 	if !fits {
-		c.fail(malformed("elements of %v at %v for %v", x.shape, at.shape, y.shape))
+		fault.Check(malformed("elements of %v at %v for %v", x.shape, at.shape, y.shape))
 	}
-	c.here([]xnnpack.ValueID{in, indices}, func(out compute.Array, in []compute.Array) error {
+	c.here(ids{in, indices}, func(out array, in []array) error {
 		return compute.GatherElements(out, in[0], in[1], axis)
 	})
 }
@@ -154,13 +145,11 @@ func (c *invocation) indexSelect() {
 	x, at, y := c.tensor(0), c.tensor(2), c.tensor(c.last())
 	axis := c.axis(x, c.whole(1))
 	in, indices := c.given(0), c.indices(2)
-	if c.err == nil && (x.dtype != y.dtype || len(at.shape) != 1 ||
-		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], at.shape, x.shape[axis+1:]))) {
-		c.fail(malformed("slices of %v at %v for %v", x.shape, at.shape, y.shape))
+	if x.dtype != y.dtype || len(at.shape) != 1 ||
+		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], at.shape, x.shape[axis+1:])) {
+		fault.Check(malformed("slices of %v at %v for %v", x.shape, at.shape, y.shape))
 	}
-	c.here([]xnnpack.ValueID{in, indices}, func(out compute.Array, in []compute.Array) error {
-		return compute.Gather(out, in[0], in[1], axis, 0)
-	})
+	c.here(ids{in, indices}, func(out array, in []array) error { return compute.Gather(out, in[0], in[1], axis, 0) })
 }
 
 // An indexing is by a list with a tensor of indices for some dimensions. All of them are broadcast together, and take
@@ -175,12 +164,9 @@ type indexing struct {
 func (c *invocation) indexing(i int) (x indexing) {
 	of, list := c.tensor(0), c.arg(i)
 	c.rows(of)
-	if c.err == nil && (list.kind != evalueOptionalTensorList && list.kind != evalueTensorList ||
-		len(list.list) == 0 || len(list.list) > len(of.shape)) {
-		c.fail(malformed("%d indices of %v", len(list.list), of.shape))
-	}
-	if c.err != nil {
-		return x
+	if list.kind != evalueOptionalTensorList && list.kind != evalueTensorList ||
+		len(list.list) == 0 || len(list.list) > len(of.shape) {
+		fault.Check(malformed("%d indices of %v", len(list.list), of.shape))
 	}
 	given := make([]int, len(of.shape)) // value, or -1
 	var together [][]int
@@ -195,17 +181,14 @@ func (c *invocation) indexing(i int) (x indexing) {
 			first = d
 		}
 		t := c.tensorAt(given[d])
-		if c.err == nil && t.dtype != Long && t.dtype != Int {
+		if t.dtype != Long && t.dtype != Int {
 			c.outside()
 		}
 		together = append(together, t.shape)
 	}
 	shape, ok := compute.Broadcast(together...)
-	if c.err == nil && (first < 0 || !ok) {
-		c.fail(malformed("indices of shapes %v", together))
-	}
-	if c.err != nil {
-		return x
+	if first < 0 || !ok {
+		fault.Check(malformed("indices of shapes %v", together))
 	}
 	if slices.Contains(given[first:last+1], -1) {
 		first = 0 // they do not follow each other
@@ -262,10 +245,10 @@ func (x indexing) indices(in []compute.Array) (all []compute.Array) {
 func (c *invocation) indexed() {
 	from, x := c.given(0), c.indexing(1)
 	of, y := c.tensor(0), c.tensor(c.last())
-	if c.err == nil && (of.dtype != y.dtype || !sameElements(y.shape, x.shape)) {
-		c.fail(malformed("%v at indices of %v for %v", of.shape, x.shape, y.shape))
+	if of.dtype != y.dtype || !sameElements(y.shape, x.shape) {
+		fault.Check(malformed("%v at indices of %v for %v", of.shape, x.shape, y.shape))
 	}
-	c.here(append([]xnnpack.ValueID{from}, x.inputs...), func(out compute.Array, in []compute.Array) error {
+	c.here(append(ids{from}, x.inputs...), func(out array, in []array) error {
 		return compute.At(in[0].Shape, x.indices(in[1:]), func(i, at int) { out.Copy(i, in[0], at) })
 	})
 }
@@ -277,15 +260,12 @@ func sameElements(a, b []int) bool { return slices.Equal(a, b) || product(a) == 
 func (c *invocation) indexPut() {
 	from, x, values := c.given(0), c.indexing(1), c.given(2)
 	of, y, add := c.tensor(0), c.tensor(c.last()), c.whole(3) != 0
-	if c.err != nil {
-		return
-	}
 	fits, ok := compute.Broadcast(c.tensor(2).shape, x.shape)
 	if of.dtype != y.dtype || c.tensor(2).dtype != y.dtype || !slices.Equal(of.shape, y.shape) || !ok ||
 		!sameElements(fits, x.shape) {
-		c.fail(malformed("%v at indices of %v of %v", c.tensor(2).shape, x.shape, of.shape))
+		fault.Check(malformed("%v at indices of %v of %v", c.tensor(2).shape, x.shape, of.shape))
 	}
-	c.here(append([]xnnpack.ValueID{from, values}, x.inputs...), func(out compute.Array, in []compute.Array) error {
+	c.here(append(ids{from, values}, x.inputs...), func(out array, in []array) error {
 		copy(out.Data, in[0].Data)
 		all := compute.New(out.Element, x.shape...)
 		if err := compute.Expand(all, in[1]); err != nil {
@@ -305,17 +285,14 @@ func (c *invocation) indexPut() {
 func (c *invocation) scattered(axis int, indices []int) {
 	into, src := c.given(0), c.given(1)
 	x, s, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
-	if c.err != nil {
-		return
-	}
 	part := slices.Clone(x.shape)
 	part[axis] = len(indices)
 	if x.dtype != y.dtype || s.dtype != y.dtype || !slices.Equal(x.shape, y.shape) ||
 		product(s.shape) != product(part) {
-		c.fail(malformed("%v in %v for %v", s.shape, x.shape, y.shape))
+		fault.Check(malformed("%v in %v for %v", s.shape, x.shape, y.shape))
 	}
 	inner := product(x.shape[axis+1:])
-	c.here([]xnnpack.ValueID{into, src}, func(out compute.Array, in []compute.Array) error {
+	c.here(ids{into, src}, func(out array, in []array) error {
 		copy(out.Data, in[0].Data)
 		for i := range product(part) {
 			outer, k := i/(inner*len(indices)), i/inner%len(indices)
@@ -328,11 +305,8 @@ func (c *invocation) scattered(axis int, indices []int) {
 func (c *invocation) sliceScatter() {
 	x := c.tensor(0)
 	axis, step := c.axis(x, c.whole(2)), c.whole(5)
-	if c.err == nil && step < 1 {
-		c.fail(malformed("each %d of %v", step, x.shape))
-	}
-	if c.err != nil {
-		return
+	if step < 1 {
+		fault.Check(malformed("each %d of %v", step, x.shape))
 	}
 	length := x.shape[axis]
 	begin, end := c.bound(3, 0, length), c.bound(4, length, length)
@@ -342,15 +316,11 @@ func (c *invocation) sliceScatter() {
 func (c *invocation) selectScatter() {
 	x := c.tensor(0)
 	axis, index := c.axis(x, c.whole(2)), c.whole(3)
-	if c.err != nil {
-		return
-	}
 	if index < 0 {
 		index += x.shape[axis]
 	}
 	if index < 0 || index >= x.shape[axis] {
-		c.fail(malformed("index %d of %v", index, x.shape))
-		return
+		fault.Check(malformed("index %d of %v", index, x.shape))
 	}
 	c.scattered(axis, []int{index})
 }
@@ -362,7 +332,7 @@ func (c *invocation) asStrided() {
 		offset = c.whole(3)
 	}
 	y := c.tensor(c.last())
-	if c.err == nil && (len(strides) != len(y.shape) || slices.Min(strides) < 0) {
+	if len(strides) != len(y.shape) || slices.Min(strides) < 0 {
 		c.outside()
 	}
 	c.rows(c.tensor(0), y)
@@ -381,70 +351,58 @@ func (c *invocation) joinedHere() {
 			continue // PyTorch lets an empty one be of any shape
 		}
 		inputs = append(inputs, c.givenAt(i))
-		if c.err != nil {
-			return
-		}
 		same := len(x.shape) == len(y.shape) && x.dtype == y.dtype
 		for d := range y.shape {
 			same = same && (d == axis || x.shape[d] == y.shape[d])
 		}
 		if !same {
-			c.fail(malformed("%v of %v in %v of %v", x.dtype, x.shape, y.dtype, y.shape))
-			return
+			fault.Check(malformed("%v of %v in %v of %v", x.dtype, x.shape, y.dtype, y.shape))
 		}
 		sum += x.shape[axis]
 	}
-	if c.err == nil && sum != y.shape[axis] {
-		c.fail(malformed("%d along dimension %d of %v", sum, axis, y.shape))
+	if sum != y.shape[axis] {
+		fault.Check(malformed("%d along dimension %d of %v", sum, axis, y.shape))
 	}
-	c.here(inputs, func(out compute.Array, in []compute.Array) error { return compute.Join(out, axis, in...) })
+	c.here(inputs, func(out array, in []array) error { return compute.Join(out, axis, in...) })
 }
 
 // copied is the second argument, broadcast to the first one's shape.
 func (c *invocation) copied() {
 	in := c.given(1)
 	y := c.tensor(c.last())
-	if c.err == nil && c.tensor(1).dtype != y.dtype {
+	if c.tensor(1).dtype != y.dtype {
 		c.outside()
 	}
-	if shape, ok := compute.Broadcast(c.of(in).Shape, y.shape); c.err == nil && (!ok || !slices.Equal(shape, y.shape)) {
-		c.fail(malformed("shape %v for %v", c.of(in).Shape, y.shape))
+	if shape, ok := compute.Broadcast(c.of(in).Shape, y.shape); !ok || !slices.Equal(shape, y.shape) {
+		fault.Check(malformed("shape %v for %v", c.of(in).Shape, y.shape))
 	}
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-		return compute.Expand(out, in[0])
-	})
+	c.here(ids{in}, func(out array, in []array) error { return compute.Expand(out, in[0]) })
 }
 
 // embedding looks rows of a table up; what it says of training does not matter.
 func (c *invocation) embedding() {
 	table, indices := c.given(0), c.given(1)
 	w, x, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
-	if c.err == nil && (len(w.shape) != 2 || w.dtype != y.dtype || product(y.shape) != product(x.shape)*w.shape[1]) {
-		c.fail(malformed("rows of %v at %v for %v", w.shape, x.shape, y.shape))
+	if len(w.shape) != 2 || w.dtype != y.dtype || product(y.shape) != product(x.shape)*w.shape[1] {
+		fault.Check(malformed("rows of %v at %v for %v", w.shape, x.shape, y.shape))
 	}
-	c.here([]xnnpack.ValueID{table, indices}, func(out compute.Array, in []compute.Array) error {
-		return compute.LookUp(out, in[0], in[1])
-	})
+	c.here(ids{table, indices}, func(out array, in []array) error { return compute.LookUp(out, in[0], in[1]) })
 }
 
 // strided plans that what is computed are elements of the first argument, see [compute.Strided].
 func (c *invocation) strided(offset int, strides []int) {
 	in := c.given(0)
-	if c.err == nil && c.tensor(0).dtype != c.tensor(c.last()).dtype {
+	if c.tensor(0).dtype != c.tensor(c.last()).dtype {
 		c.outside()
 	}
-	if x, y := c.tensor(0), c.tensor(c.last()); c.err == nil {
-		most := offset
-		for d, n := range y.shape {
-			most += (n - 1) * strides[d]
-		}
-		if offset < 0 || most >= product(x.shape) {
-			c.fail(malformed("parts of %v for %v", x.shape, y.shape))
-		}
+	x, y, most := c.tensor(0), c.tensor(c.last()), offset
+	for d, n := range y.shape {
+		most += (n - 1) * strides[d]
 	}
-	c.here([]xnnpack.ValueID{in}, func(out compute.Array, in []compute.Array) error {
-		return compute.Strided(out, in[0], offset, strides)
-	})
+	if offset < 0 || most >= product(x.shape) {
+		fault.Check(malformed("parts of %v for %v", x.shape, y.shape))
+	}
+	c.here(ids{in}, func(out array, in []array) error { return compute.Strided(out, in[0], offset, strides) })
 }
 
 // rowsOf returns how far apart neighbours along each dimension are in memory.
@@ -460,8 +418,8 @@ func rowsOf(shape []int) []int {
 
 func (c *invocation) sameBytes() {
 	x, y := c.tensor(0), c.tensor(c.last())
-	if c.err == nil && product(x.shape) != product(y.shape) {
-		c.fail(malformed("%v for %v", x.shape, y.shape))
+	if product(x.shape) != product(y.shape) {
+		fault.Check(malformed("%v for %v", x.shape, y.shape))
 	}
 	c.strided(0, rowsOf(y.shape))
 }
@@ -472,8 +430,7 @@ func (c *invocation) repeated() {
 	for i, d := range x.shape {
 		at := len(y.shape) - len(x.shape) + i
 		if at < 0 || d != 1 && d != y.shape[at] {
-			c.fail(malformed("%v for %v", x.shape, y.shape))
-			return
+			fault.Check(malformed("%v for %v", x.shape, y.shape))
 		}
 		if d != 1 {
 			strides[at] = from[i]
@@ -487,13 +444,9 @@ func (c *invocation) unfolded() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	axis, size, step := c.axis(x, c.whole(1)), c.whole(2), c.whole(3)
 	c.rows(x, y)
-	if c.err != nil {
-		return
-	}
 	if n := x.shape[axis]; size < 1 || step < 1 || size > n ||
 		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], []int{(n-size)/step + 1}, x.shape[axis+1:], []int{size})) {
-		c.fail(malformed("slices of %d of %v for %v", size, x.shape, y.shape))
-		return
+		fault.Check(malformed("slices of %d of %v for %v", size, x.shape, y.shape))
 	}
 	strides := rowsOf(x.shape)
 	strides = append(strides, strides[axis])
@@ -505,11 +458,8 @@ func (c *invocation) unfolded() {
 func (c *invocation) everySo() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	axis, step := c.axis(x, c.whole(1)), c.whole(4)
-	if c.err == nil && (step < 1 || len(x.shape) != len(y.shape)) {
-		c.fail(malformed("each %d of %v for %v", step, x.shape, y.shape))
-	}
-	if c.err != nil {
-		return
+	if step < 1 || len(x.shape) != len(y.shape) {
+		fault.Check(malformed("each %d of %v for %v", step, x.shape, y.shape))
 	}
 	begin := 0
 	if !c.absent(2) {
@@ -523,8 +473,7 @@ func (c *invocation) everySo() {
 	strides[axis] *= step
 	for i, d := range y.shape {
 		if i != axis && d != x.shape[i] || i == axis && begin+(d-1)*step >= x.shape[i] {
-			c.fail(malformed("parts of %v for %v", x.shape, y.shape))
-			return
+			fault.Check(malformed("parts of %v for %v", x.shape, y.shape))
 		}
 	}
 	c.strided(offset, strides)
@@ -534,9 +483,6 @@ func (c *invocation) everySo() {
 func (c *invocation) one() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	axis, index := c.axis(x, c.whole(1)), c.whole(2)
-	if c.err != nil {
-		return
-	}
 	if index < 0 {
 		index += x.shape[axis]
 	}
@@ -547,8 +493,7 @@ func (c *invocation) one() {
 		strides = []int{1}
 	}
 	if index < 0 || index >= x.shape[axis] || len(strides) != len(y.shape) {
-		c.fail(malformed("index %d of %v", index, x.shape))
-		return
+		fault.Check(malformed("index %d of %v", index, x.shape))
 	}
 	c.strided(offset, strides)
 }
@@ -557,13 +502,11 @@ func (c *invocation) reordered() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	from, strides := rowsOf(x.shape), make([]int, len(y.shape))
 	dims := c.wholes(1)
-	if c.err == nil && (len(dims) != len(x.shape) || len(dims) != len(y.shape)) {
-		c.fail(malformed("%v of %v", dims, x.shape))
+	if len(dims) != len(x.shape) || len(dims) != len(y.shape) {
+		fault.Check(malformed("%v of %v", dims, x.shape))
 	}
 	for i, d := range dims {
-		if c.err == nil {
-			strides[i] = from[c.axis(x, d)]
-		}
+		strides[i] = from[c.axis(x, d)]
 	}
 	c.strided(0, strides)
 }
@@ -573,23 +516,18 @@ func (c *invocation) reordered() {
 func (c *invocation) kept() {
 	src, of := c.given(1), c.given(0)
 	x := c.tensor(0)
-	if c.err != nil {
-		return
-	}
 	value := c.args[0]
 	v := c.plan.values[of]
 	if v.computed || v.constant != nil || c.tensor(1).dtype != x.dtype || slices.Contains(c.method.inputs, value) ||
 		slices.Contains(c.method.outputs, value) || !slices.Equal(c.method.lastUse(value), c.args) {
 		c.outside()
-		return
 	}
 	if shape, ok := compute.Broadcast(c.of(src).Shape, x.shape); !ok || !slices.Equal(shape, x.shape) {
-		c.fail(malformed("%v for a state of %v", c.of(src).Shape, x.shape))
-		return
+		fault.Check(malformed("%v for a state of %v", c.of(src).Shape, x.shape))
 	}
 	c.plan.values = append(c.plan.values, v)
 	next := xnnpack.ValueID(len(c.plan.values) - 1)
-	c.node(hosted{[]xnnpack.ValueID{src}, next, x.shape, func(out compute.Array, in []compute.Array) error {
+	c.node(hosted{ids{src}, next, x.shape, func(out array, in []array) error {
 		return compute.Expand(out, in[0])
 	}})
 	c.states = append(c.states, state{int(of), int(next)})

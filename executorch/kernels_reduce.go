@@ -3,6 +3,7 @@ package executorch
 import (
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -47,7 +48,7 @@ func (c *invocation) reduced(op xnnpack.ReduceOperator, dims []int, keep bool) {
 			n.Axes = append(n.Axes, i)
 		}
 	}
-	if c.err == nil && !keep && len(n.Axes) == len(x.shape) { // a number, which has the shape [1] here
+	if !keep && len(n.Axes) == len(x.shape) { // a number, which has the shape [1] here
 		n.KeepDims = true
 		all := c.between(ones(len(x.shape)), in)
 		out := n.Output
@@ -76,9 +77,6 @@ func (c *invocation) softmax() {
 	in := c.float(0)
 	out := c.result(in)
 	axis, rank := c.axis(x, c.whole(1)), len(x.shape)
-	if c.err != nil {
-		return
-	}
 	if axis == rank-1 {
 		c.node(softmax{xnnpack.Softmax{Input: in, Output: out}})
 		return
@@ -100,19 +98,15 @@ func (c *invocation) softmax() {
 // dimensions, as many as the list has. Its other outputs, mean and root, are not computed here.
 func (c *invocation) layerNorm() {
 	if len(c.args) < 8 {
-		c.fail(malformed("%d arguments", len(c.args)))
-		return
+		fault.Check(malformed("%d arguments", len(c.args)))
 	}
 	x, y := c.tensor(0), c.tensor(5)
 	c.rows(x, y)
 	over := len(c.wholes(1))
 	in := c.float(0)
 	out := c.resultAt(c.args[5], in)
-	if c.err == nil && (over < 1 || over > len(x.shape)) {
-		c.fail(malformed("%d dimensions of %d", over, len(x.shape)))
-	}
-	if c.err != nil {
-		return
+	if over < 1 || over > len(x.shape) {
+		fault.Check(malformed("%d dimensions of %d", over, len(x.shape)))
 	}
 	var axes []int
 	for i := range over {
@@ -157,9 +151,6 @@ func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centr
 
 // centred returns a value minus its mean over some axes, over the root of its variance plus a number.
 func (c *invocation) centred(x xnnpack.ValueID, axes []int, more float64) xnnpack.ValueID {
-	if c.err != nil {
-		return xnnpack.InvalidValue
-	}
 	centred, variance := c.moments(x, axes, 0)
 	above, root := c.between(c.of(variance).Shape, x), c.between(c.of(variance).Shape, x)
 	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: variance, B: c.filled(scalar(), more, x), Output: above}})
@@ -171,9 +162,6 @@ func (c *invocation) centred(x xnnpack.ValueID, axes []int, more float64) xnnpac
 
 // scaled plans a value times a scale, plus a shift; both may be missing.
 func (c *invocation) scaled(x, scale, shift, out xnnpack.ValueID) {
-	if c.err != nil {
-		return
-	}
 	to := func(last bool) xnnpack.ValueID {
 		if last {
 			return out
@@ -194,9 +182,6 @@ func (c *invocation) scaled(x, scale, shift, out xnnpack.ValueID) {
 
 // another returns a value in another shape.
 func (c *invocation) another(x xnnpack.ValueID, shape []int) xnnpack.ValueID {
-	if c.err != nil {
-		return xnnpack.InvalidValue
-	}
 	out := c.between(shape, x)
 	c.node(reshape{xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}})
 	return out
@@ -208,9 +193,6 @@ func (c *invocation) channels(i, rank int) xnnpack.ValueID {
 		return xnnpack.InvalidValue
 	}
 	x := c.float(i)
-	if c.err != nil {
-		return xnnpack.InvalidValue
-	}
 	return c.another(x, append(slices.Clone(c.of(x).Shape), ones(rank-2)...))
 }
 
@@ -222,11 +204,8 @@ func (c *invocation) groupNorm() {
 	groups := c.whole(6)
 	in := c.float(0)
 	out := c.resultAt(c.args[min(8, c.last())], in)
-	if c.err == nil && (len(x.shape) < 2 || groups < 1 || x.shape[1]%groups != 0) {
-		c.fail(malformed("%d groups of %v", groups, x.shape))
-	}
-	if c.err != nil {
-		return
+	if len(x.shape) < 2 || groups < 1 || x.shape[1]%groups != 0 {
+		fault.Check(malformed("%d groups of %v", groups, x.shape))
 	}
 	each := []int{x.shape[0], groups, product(x.shape) / (x.shape[0] * groups)}
 	normal := c.centred(c.another(in, each), []int{2}, c.number(7))
@@ -240,8 +219,8 @@ func (c *invocation) instanceNorm() {
 	c.fixed(x)
 	in := c.float(0)
 	out := c.resultAt(c.args[min(6, c.last())], in)
-	if c.err == nil && len(x.shape) < 2 {
-		c.fail(malformed("channels of %v", x.shape))
+	if len(x.shape) < 2 {
+		fault.Check(malformed("channels of %v", x.shape))
 	}
 	var axes []int
 	for d := range x.shape {
@@ -274,12 +253,7 @@ func (c *invocation) variance() {
 		}
 	}
 	in := c.float(0)
-	if c.err != nil {
-		return
-	}
 	_, variance := c.moments(in, axes, less)
 	out := c.result(in)
-	if c.err == nil {
-		c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}})
-	}
+	c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}})
 }

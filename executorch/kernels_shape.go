@@ -3,6 +3,7 @@ package executorch
 import (
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -43,9 +44,7 @@ func (c *invocation) reshape(in, out xnnpack.ValueID, x, y *tensor) {
 		return
 	}
 	c.rows(x, y)
-	if c.err == nil {
-		c.node(reshape{xnnpack.StaticReshape{Shape: c.shapeOf(x, y), Input: in, Output: out}})
-	}
+	c.node(reshape{xnnpack.StaticReshape{Shape: c.shapeOf(x, y), Input: in, Output: out}})
 }
 
 // shapeOf returns what a reshape of x to y is given: where the first dimension may be smaller, it is what is left.
@@ -61,7 +60,6 @@ func (c *invocation) shapeOf(x, y *tensor) []int {
 	if rest, err := elements(x.shape[1:]...); err != nil && len(x.shape) > 1 || len(shape) == 0 ||
 		product(shape[at+1:]) != rest {
 		c.outside()
-		return shape
 	}
 	shape[at] = 0
 	return shape
@@ -82,18 +80,15 @@ func (c *invocation) permuteBy(dims []int) {
 	x, y := c.tensor(0), c.tensor(c.last())
 	in := c.operand(0)
 	out := c.result(in)
-	if c.err == nil && (len(dims) != len(x.order) || len(dims) != len(y.order)) {
-		c.fail(malformed("%v for %d dimensions", dims, len(x.order)))
-	}
-	if c.err != nil {
-		return
+	if len(dims) != len(x.order) || len(dims) != len(y.order) {
+		fault.Check(malformed("%v for %d dimensions", dims, len(x.order)))
 	}
 	order := make([]int, len(dims))
 	for i, d := range y.order {
 		order[i] = c.axis(x, dims[d])
 	}
-	if c.err == nil && !permutation(order, len(dims)) {
-		c.fail(malformed("%v is no order of %d dimensions", dims, len(dims)))
+	if !permutation(order, len(dims)) {
+		fault.Check(malformed("%v is no order of %d dimensions", dims, len(dims)))
 	}
 	c.permuted(in, out, order)
 }
@@ -109,15 +104,14 @@ func (c *invocation) swap() {
 	if len(c.args) > 3 {
 		a, b = c.whole(1), c.whole(2)
 	} else if len(dims) > 2 {
-		c.fail(malformed("%d dimensions are transposed", len(dims)))
+		fault.Check(malformed("%d dimensions are transposed", len(dims)))
 	}
 	for _, d := range []*int{&a, &b} {
 		if *d < 0 {
 			*d += len(dims)
 		}
 		if *d < 0 || *d >= len(dims) {
-			c.fail(malformed("dimension %d of %d", *d, len(dims)))
-			return
+			fault.Check(malformed("dimension %d of %d", *d, len(dims)))
 		}
 	}
 	dims[a], dims[b] = dims[b], dims[a]
@@ -126,9 +120,6 @@ func (c *invocation) swap() {
 
 // part plans a part of a tensor, as long along an axis of memory as it says.
 func (c *invocation) part(in xnnpack.ValueID, x *tensor, axis, offset, length int, out xnnpack.ValueID) {
-	if c.err != nil {
-		return
-	}
 	if axis == 0 {
 		c.fixed(x)
 	}
@@ -136,7 +127,6 @@ func (c *invocation) part(in xnnpack.ValueID, x *tensor, axis, offset, length in
 	n.Offsets[axis], n.Sizes[axis] = offset, length
 	if x.dynamic || offset < 0 || length <= 0 {
 		c.outside()
-		return
 	}
 	c.node(slice{n})
 }
@@ -158,9 +148,6 @@ func (c *invocation) slice() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	c.alike(x, y)
 	axis := c.axis(x, c.whole(1))
-	if c.err != nil {
-		return
-	}
 	length := x.shape[axis]
 	begin, end := c.bound(2, 0, length), c.bound(3, length, length)
 	if c.whole(4) != 1 {
@@ -180,16 +167,11 @@ func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, to int
 	y := c.tensorAt(to)
 	c.rows(x, y)
 	out := c.resultAt(to, in)
-	if c.err != nil {
-		return
-	}
 	shape := slices.Clone(x.shape)
 	shape[axis] = 1
 	taken := c.between(shape, in)
 	c.part(in, x, axis, index, 1, taken)
-	if c.err == nil {
-		c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: taken, Output: out}})
-	}
+	c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: taken, Output: out}})
 }
 
 // selected is x at one index of a dimension.
@@ -197,15 +179,11 @@ func (c *invocation) selected() {
 	x := c.tensor(0)
 	axis, index := c.axis(x, c.whole(1)), c.whole(2)
 	in := c.operand(0)
-	if c.err != nil {
-		return
-	}
 	if index < 0 {
 		index += x.shape[axis]
 	}
 	if index < 0 || index >= x.shape[axis] {
-		c.fail(malformed("index %d of %d", index, x.shape[axis]))
-		return
+		fault.Check(malformed("index %d of %d", index, x.shape[axis]))
 	}
 	c.selectAt(in, x, axis, index, c.args[c.last()])
 }
@@ -220,18 +198,14 @@ func (c *invocation) split() {
 		y := c.tensorAt(to)
 		c.alike(x, y)
 		out := c.resultAt(to, in)
-		if c.err != nil {
-			return
-		}
 		if len(y.shape) != len(x.shape) {
-			c.fail(malformed("parts of shape %v of %v", y.shape, x.shape))
-			return
+			fault.Check(malformed("parts of shape %v of %v", y.shape, x.shape))
 		}
 		c.part(in, x, axis, at, y.shape[axis], out)
 		at += y.shape[axis]
 	}
-	if c.err == nil && at != x.shape[axis] {
-		c.fail(malformed("parts of %d elements of %d", at, x.shape[axis]))
+	if at != x.shape[axis] {
+		fault.Check(malformed("parts of %d elements of %d", at, x.shape[axis]))
 	}
 }
 
@@ -240,13 +214,11 @@ func (c *invocation) unbind() {
 	x, parts := c.tensor(0), c.tensors(c.last())
 	axis := c.axis(x, c.whole(1))
 	in := c.operand(0)
-	if c.err == nil && len(parts) != x.shape[axis] {
-		c.fail(malformed("%d parts of %d", len(parts), x.shape[axis]))
+	if len(parts) != x.shape[axis] {
+		fault.Check(malformed("%d parts of %d", len(parts), x.shape[axis]))
 	}
 	for i, to := range parts {
-		if c.err == nil {
-			c.selectAt(in, x, axis, i, to)
-		}
+		c.selectAt(in, x, axis, i, to)
 	}
 }
 
@@ -270,14 +242,11 @@ const atOnce = 5
 
 // join plans concatenations, of concatenations if there are too many inputs.
 func (c *invocation) join(axis int, inputs []xnnpack.ValueID) {
-	if c.err == nil && len(inputs) == 0 {
+	if len(inputs) == 0 {
 		c.outside()
 	}
-	if c.err != nil {
-		return
-	}
 	out := c.result(inputs[0])
-	for c.err == nil && len(inputs) > atOnce {
+	for len(inputs) > atOnce {
 		var shape []int
 		for i, in := range inputs[:atOnce] {
 			s := c.of(in).Shape
@@ -289,7 +258,7 @@ func (c *invocation) join(axis int, inputs []xnnpack.ValueID) {
 		}
 		joined := c.between(shape, inputs[0])
 		c.node(concatenate{xnnpack.Concatenate{Axis: axis, Inputs: slices.Clone(inputs[:atOnce]), Output: joined}})
-		inputs = append([]xnnpack.ValueID{joined}, inputs[atOnce:]...)
+		inputs = append(ids{joined}, inputs[atOnce:]...)
 	}
 	if len(inputs) == 1 {
 		c.permuted(inputs[0], out, []int{0})
@@ -306,11 +275,8 @@ func (c *invocation) stacked() {
 	if dim < 0 {
 		dim += len(y.shape)
 	}
-	if c.err == nil && (dim < 0 || dim >= len(y.shape)) {
-		c.fail(malformed("dimension %d of %d", dim, len(y.shape)))
-	}
-	if c.err != nil {
-		return
+	if dim < 0 || dim >= len(y.shape) {
+		fault.Check(malformed("dimension %d of %d", dim, len(y.shape)))
 	}
 	shape := slices.Clone(y.shape)
 	shape[dim] = 1
@@ -319,9 +285,6 @@ func (c *invocation) stacked() {
 		x, in := c.tensorAt(i), c.operandAt(i)
 		c.rows(x)
 		c.fixed(x)
-		if c.err != nil {
-			return
-		}
 		one := c.between(shape, in)
 		c.node(reshape{xnnpack.StaticReshape{Shape: shape, Input: in, Output: one}})
 		inputs = append(inputs, one)
@@ -334,9 +297,6 @@ func (c *invocation) expand() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	c.rows(x, y)
 	in := c.operand(0)
-	if c.err != nil {
-		return
-	}
 	if slices.Equal(x.shape, y.shape) {
 		c.permuted(in, c.result(in), []int{0})
 		return
@@ -355,9 +315,9 @@ func (c *invocation) pad() {
 	n := xnnpack.StaticConstantPad{
 		Pre: make([]int, len(x.shape)), Post: make([]int, len(x.shape)), Value: float32(c.number(2)), Input: in}
 	if len(around)%2 != 0 || len(around) > 2*len(x.shape) {
-		c.fail(malformed("%d numbers for %d dimensions", len(around), len(x.shape)))
+		fault.Check(malformed("%d numbers for %d dimensions", len(around), len(x.shape)))
 	}
-	for i := 0; i+1 < len(around) && c.err == nil; i += 2 {
+	for i := 0; i+1 < len(around); i += 2 {
 		if around[i] < 0 || around[i+1] < 0 {
 			c.outside()
 		}

@@ -8,6 +8,9 @@ import (
 	"xpwc/xnnpack"
 )
 
+// ids are values of a plan.
+type ids = []xnnpack.ValueID
+
 // An operation is a node of package xnnpack whose operands are values of a plan.
 type operation interface {
 	// operands returns what the node reads, weights among them, and what it computes. An absent bias is not among

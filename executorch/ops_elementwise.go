@@ -7,7 +7,7 @@ import (
 type unary struct{ xnnpack.Unary }
 
 func (n unary) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n unary) shape(of shapes) ([]int, error) { return of(n.Input), nil }
 func (n unary) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
@@ -18,7 +18,7 @@ func (n unary) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID
 type convert struct{ xnnpack.Convert }
 
 func (n convert) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n convert) shape(of shapes) ([]int, error) { return of(n.Input), nil }
 func (n convert) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
@@ -29,7 +29,7 @@ func (n convert) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.Value
 type duplicate struct{ xnnpack.Copy }
 
 func (n duplicate) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n duplicate) shape(of shapes) ([]int, error) { return of(n.Input), nil }
 func (n duplicate) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
@@ -40,7 +40,7 @@ func (n duplicate) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.Val
 type softmax struct{ xnnpack.Softmax }
 
 func (n softmax) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n softmax) shape(of shapes) ([]int, error) { return of(n.Input), nil }
 func (n softmax) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
@@ -51,7 +51,7 @@ func (n softmax) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.Value
 type elementwise struct{ xnnpack.Binary }
 
 func (n elementwise) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.A, n.B}, n.Output
+	return ids{n.A, n.B}, n.Output
 }
 func (n elementwise) shape(of shapes) ([]int, error) { return broadcast(of(n.A), of(n.B)) }
 func (n elementwise) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
@@ -81,7 +81,7 @@ func broadcast(a, b []int) ([]int, error) {
 type prelu struct{ xnnpack.PReLU }
 
 func (n prelu) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input, n.Slope}, n.Output
+	return ids{n.Input, n.Slope}, n.Output
 }
 func (n prelu) shape(of shapes) ([]int, error) { return broadcast(of(n.Input), of(n.Slope)) }
 func (n prelu) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {

@@ -58,7 +58,7 @@ func slides(
 type maxPooling struct{ xnnpack.MaxPooling2D }
 
 func (n maxPooling) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n maxPooling) shape(of shapes) ([]int, error) {
 	in := of(n.Input)
@@ -76,7 +76,7 @@ func (n maxPooling) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.Va
 type averagePooling struct{ xnnpack.AveragePooling2D }
 
 func (n averagePooling) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n averagePooling) shape(of shapes) ([]int, error) {
 	in := of(n.Input)
@@ -95,7 +95,7 @@ func (n averagePooling) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpac
 type reduce struct{ xnnpack.StaticReduce }
 
 func (n reduce) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n reduce) shape(of shapes) ([]int, error) {
 	in := of(n.Input)
@@ -122,7 +122,7 @@ func (n reduce) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueI
 type mean struct{ xnnpack.StaticReduce }
 
 func (n mean) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n mean) shape(of shapes) ([]int, error) {
 	in := of(n.Input)
@@ -142,7 +142,7 @@ func (n mean) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID)
 type resize struct{ xnnpack.StaticResizeBilinear2D }
 
 func (n resize) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n resize) shape(of shapes) ([]int, error) {
 	in := of(n.Input)

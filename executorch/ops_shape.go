@@ -9,7 +9,7 @@ import (
 type reshape struct{ xnnpack.StaticReshape }
 
 func (n reshape) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n reshape) shape(of shapes) ([]int, error) {
 	whole, err := elements(of(n.Input)...)
@@ -44,7 +44,7 @@ func (n reshape) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.Value
 type transpose struct{ xnnpack.StaticTranspose }
 
 func (n transpose) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n transpose) shape(of shapes) ([]int, error) {
 	in := of(n.Input)
@@ -65,7 +65,7 @@ func (n transpose) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.Val
 type slice struct{ xnnpack.StaticSlice }
 
 func (n slice) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n slice) shape(of shapes) ([]int, error) {
 	in := of(n.Input)
@@ -90,7 +90,7 @@ func (n slice) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID
 type pad struct{ xnnpack.StaticConstantPad }
 
 func (n pad) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.Input}, n.Output
+	return ids{n.Input}, n.Output
 }
 func (n pad) shape(of shapes) ([]int, error) {
 	in := of(n.Input)

@@ -249,7 +249,7 @@ func (n deconvolution) packing(tensor func(xnnpack.ValueID) xnnpack.Tensor) pack
 type batchMatrixMultiply struct{ xnnpack.BatchMatrixMultiply }
 
 func (n batchMatrixMultiply) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return []xnnpack.ValueID{n.A, n.B}, n.Output
+	return ids{n.A, n.B}, n.Output
 }
 func (n batchMatrixMultiply) shape(of shapes) ([]int, error) {
 	a, b := of(n.A), of(n.B)

@@ -158,7 +158,7 @@ func (p *planner) views(whole *part) {
 		in, out := xnnpack.ValueID(of), xnnpack.ValueID(i)
 		var op operation = reshape{xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: in, Output: out}}
 		if v.host {
-			op = hosted{[]xnnpack.ValueID{in}, out, v.tensor.Shape, same}
+			op = hosted{ids{in}, out, v.tensor.Shape, same}
 		}
 		if err := p.add(step{name: "a view", operation: op}); err != nil {
 			p.reasons.add(err)
