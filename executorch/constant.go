@@ -90,9 +90,17 @@ func (f *files) tensor(c *constant) (xpwc.Tensor, error) {
 			if len(dst) != 4*c.elements {
 				return fmt.Errorf("%d bytes of memory for a constant of %d", len(dst), 4*c.elements)
 			}
-			var wrong error
-			err := f.read(c.stored, func(b []byte) { wrong = c.fill(dst, b) })
-			return errors.Join(err, wrong)
+			return f.fill(c, dst)
 		},
 	}, nil
+}
+
+// fill computes the content of a constant, as XNNPACK sees it.
+func (f *files) fill(c *constant, dst []byte) error {
+	if !c.inFile() {
+		return c.fill(dst, nil)
+	}
+	var wrong error
+	err := f.read(c.stored, func(b []byte) { wrong = c.fill(dst, b) })
+	return errors.Join(err, wrong)
 }

@@ -2,10 +2,12 @@ package executorch
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
 	"xpwc"
+	"xpwc/internal/fault"
 	"xpwc/internal/mapped"
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -65,8 +67,7 @@ func (u use) options() []xpwc.LoadOption {
 	return append(options, xpwc.PackOnly())
 }
 
-// emitter adds the steps of a part to a subgraph. It keeps the first error of defining a value; the node that was to
-// use the value is then refused too, and the first error is the one to report.
+// emitter adds the steps of a part to a subgraph. The first error ends that, see package fault.
 type emitter struct {
 	part
 	s       *xnnpack.Subgraph
@@ -75,7 +76,6 @@ type emitter struct {
 	ids     map[xnnpack.ValueID]xnnpack.ValueID // of the subgraph, by those of the plan
 	tensors map[xnnpack.ValueID]xnnpack.Tensor  // values whose scales were read from the file
 	options map[string][]xpwc.LoadOption        // of constants, by name
-	err     error
 }
 
 func (p part) emit(f *files, l models.Loader) (*xnnpack.Subgraph, error) {
@@ -88,43 +88,33 @@ func (p part) emit(f *files, l models.Loader) (*xnnpack.Subgraph, error) {
 		ids: map[xnnpack.ValueID]xnnpack.ValueID{}, tensors: map[xnnpack.ValueID]xnnpack.Tensor{},
 		options: map[string][]xpwc.LoadOption{},
 	}
-	if err := e.emit(); err != nil {
-		if deleted := s.Delete(); deleted != nil {
-			err = fmt.Errorf("%w; %w", err, deleted)
-		}
-		return nil, err
+	if err := fault.Try(e.emit); err != nil {
+		return nil, errors.Join(err, s.Delete())
 	}
 	return s, nil
 }
 
-func (e *emitter) emit() error {
-	if err := e.collectOptions(); err != nil {
-		return err
-	}
+func (e *emitter) emit() {
+	e.collectOptions()
 	copies := e.externals()
-	value := e.value
 	for _, i := range e.steps {
 		s := &e.plan.steps[i]
-		if e.err == nil {
-			if err := s.add(e.s, value); e.err == nil {
-				e.err = err
-			}
-		}
-		if e.err != nil {
-			return fmt.Errorf("%s: %w", s.name, e.err)
-		}
+		s.attempt(func() { fault.Check(s.add(e.s, e.value)) })
 	}
 	for _, c := range copies {
-		from := e.value(c.Input)
-		if e.err == nil {
-			e.err = e.s.Copy(xnnpack.Copy{Input: from, Output: c.Output})
-		}
+		fault.Check(e.s.Copy(xnnpack.Copy{Input: e.value(c.Input), Output: c.Output}))
 	}
-	return e.err
+}
+
+// attempt does something for a step, whose name an error has then.
+func (s *step) attempt(work func()) {
+	if err := fault.Try(work); err != nil {
+		fault.Check(fmt.Errorf("%s: %w", s.name, err))
+	}
 }
 
 // collectOptions says what all steps do with each constant before the first is loaded.
-func (e *emitter) collectOptions() error {
+func (e *emitter) collectOptions() {
 	uses := map[string]use{}
 	for _, i := range e.steps {
 		s := &e.plan.steps[i]
@@ -134,20 +124,15 @@ func (e *emitter) collectOptions() error {
 			continue
 		}
 		kernel, _ := w.weights()
-		c := e.values[kernel].constant
-		if c == nil {
-			continue
+		if c := e.values[kernel].constant; c != nil {
+			s.attempt(func() {
+				e.options[c.name] = append(e.options[c.name], xpwc.PackedAs(packingOf(w, e.operand)))
+			})
 		}
-		packing := w.packing(e.operand)
-		if e.err != nil {
-			return fmt.Errorf("%s: %w", s.name, e.err)
-		}
-		e.options[c.name] = append(e.options[c.name], xpwc.PackedAs(packing))
 	}
 	for name, how := range uses {
 		e.options[name] = append(e.options[name], how.options()...)
 	}
-	return nil
 }
 
 // operand describes a value for the identity of a packing: with its content, if it is a constant of one dimension.
@@ -156,20 +141,16 @@ func (e *emitter) operand(id xnnpack.ValueID) xnnpack.Tensor {
 		return xnnpack.Tensor{}
 	}
 	t := e.describe(id)
-	if c := e.values[id].constant; c != nil && len(t.Shape) == 1 && e.err == nil {
-		size := e.size(t)
+	if c := e.values[id].constant; c != nil && len(t.Shape) == 1 {
+		size := size(t)
 		var b []byte
-		var err error
 		if c.inFile() {
-			b, err = e.files.inPlace(c.stored)
+			b = fault.Value(e.files.inPlace(c.stored))
 		}
-		switch {
-		case err != nil:
-			e.err = err
-		case c.converts() || !c.inFile():
+		if c.converts() || !c.inFile() {
 			t.Data = make([]byte, size)
-			e.err = c.fill(t.Data, b)
-		default: // named data may be longer
+			fault.Check(c.fill(t.Data, b))
+		} else { // named data may be longer
 			t.Data = b[:size]
 		}
 	}
@@ -177,13 +158,7 @@ func (e *emitter) operand(id xnnpack.ValueID) xnnpack.Tensor {
 }
 
 // size is that of a value whose shape and type were checked.
-func (e *emitter) size(t xnnpack.Tensor) int {
-	n, err := t.Type.ByteSize(t.Shape)
-	if e.err == nil {
-		e.err = err
-	}
-	return n
-}
+func size(t xnnpack.Tensor) int { return fault.Value(t.Type.ByteSize(t.Shape)) }
 
 // describe returns a value as XNNPACK is given it, with its scales and without its content.
 func (e *emitter) describe(id xnnpack.ValueID) xnnpack.Tensor {
@@ -192,21 +167,13 @@ func (e *emitter) describe(id xnnpack.ValueID) xnnpack.Tensor {
 		return v.tensor
 	}
 	t, known := e.tensors[id]
-	if known {
-		return t
+	if !known {
+		t = v.tensor
+		count, size, err := scaleCount(&t)
+		fault.Check(err)
+		readScales(&t, fault.Value(e.files.inPlace(*v.scales))[:count*size]) // named data may be longer
+		e.tensors[id] = t
 	}
-	t = v.tensor
-	count, size, err := scaleCount(&t)
-	if err == nil {
-		var b []byte
-		if b, err = e.files.inPlace(*v.scales); err == nil {
-			readScales(&t, b[:count*size]) // named data may be longer
-		}
-	}
-	if e.err == nil {
-		e.err = err
-	}
-	e.tensors[id] = t
 	return t
 }
 
@@ -238,19 +205,13 @@ func numbersIn[T uint16 | float32](b []byte, get func([]byte) T) []T {
 // a constant or another output as well is a copy of a value of the plan, which it returns.
 func (e *emitter) externals() []xnnpack.Copy {
 	for i, v := range e.inputs {
-		t := e.describe(xnnpack.ValueID(v))
-		if e.err == nil {
-			e.err = e.s.Input(xnnpack.ValueID(i), t)
-		}
+		fault.Check(e.s.Input(xnnpack.ValueID(i), e.describe(xnnpack.ValueID(v))))
 		e.ids[xnnpack.ValueID(v)] = xnnpack.ValueID(i)
 	}
 	var copies []xnnpack.Copy
 	for i, v := range e.outputs {
 		value, id := xnnpack.ValueID(v), xnnpack.ValueID(len(e.inputs)+i)
-		t := e.describe(value)
-		if e.err == nil {
-			e.err = e.s.Output(id, t)
-		}
+		fault.Check(e.s.Output(id, e.describe(value)))
 		if _, there := e.ids[value]; there || e.values[v].constant != nil {
 			copies = append(copies, xnnpack.Copy{Input: value, Output: id})
 		} else {
@@ -266,31 +227,26 @@ func (e *emitter) value(id xnnpack.ValueID) xnnpack.ValueID {
 	if id == xnnpack.InvalidValue {
 		return id
 	}
-	if known, ok := e.ids[id]; ok || e.err != nil {
-		return known
+	known, ok := e.ids[id]
+	if !ok {
+		t := e.describe(id)
+		if c := e.values[id].constant; c != nil {
+			t.Data = e.load(c, size(t))
+		}
+		known = fault.Value(e.s.Tensor(t))
+		e.ids[id] = known
 	}
-	t := e.describe(id)
-	if c := e.values[id].constant; c != nil && e.err == nil {
-		t.Data, e.err = e.load(c, e.size(t))
-	}
-	if e.err != nil {
-		return xnnpack.InvalidValue
-	}
-	e.ids[id], e.err = e.s.Tensor(t)
-	return e.ids[id]
+	return known
 }
 
-func (e *emitter) load(c *constant, size int) ([]byte, error) {
+func (e *emitter) load(c *constant, size int) []byte {
 	options, ok := e.options[c.name]
 	if !ok { // an output that is a constant
 		options = useInference.options()
 	}
-	b, err := e.loader.Load(c.name, options...)
-	if err != nil {
-		return nil, err
-	}
+	b := fault.Value(e.loader.Load(c.name, options...))
 	if len(b) < size {
-		return nil, fmt.Errorf("load tensor %q: %d bytes, not %d", c.name, len(b), size)
+		fault.Check(fmt.Errorf("load tensor %q: %d bytes, not %d", c.name, len(b), size))
 	}
-	return b[:size], nil
+	return b[:size]
 }

@@ -21,11 +21,9 @@ type hosted struct {
 	compute  func(out array, in []array) error
 }
 
-func (n hosted) operands() ([]xnnpack.ValueID, xnnpack.ValueID) { return n.inputs, n.output }
-func (n hosted) shape(shapes) ([]int, error)                    { return n.computed, nil }
-func (n hosted) add(*xnnpack.Subgraph, func(xnnpack.ValueID) xnnpack.ValueID) error {
-	return models.ErrStaged
-}
+func (n hosted) operands() (ids, xnnpack.ValueID)      { return n.inputs, n.output }
+func (n hosted) shape(shapes) []int                    { return n.computed }
+func (n hosted) add(*xnnpack.Subgraph, renaming) error { return models.ErrStaged }
 
 // same computes the same bytes.
 func same(out compute.Array, in []compute.Array) error { copy(out.Data, in[0].Data); return nil }
@@ -140,18 +138,8 @@ func (m *Method) withConstants(ids []xnnpack.ValueID, in []compute.Array, do fun
 		size := m.whole.values[id].bytes()
 		if !c.inFile() || c.converts() {
 			in[i].Data = make([]byte, size)
-			if !c.inFile() {
-				if err := c.fill(in[i].Data, nil); err != nil {
-					return err
-				}
-				continue
-			}
-			var wrong error
-			if err := m.program.files.read(c.stored, func(b []byte) { wrong = c.fill(in[i].Data, b) }); err != nil {
+			if err := m.program.files.fill(c, in[i].Data); err != nil {
 				return err
-			}
-			if wrong != nil {
-				return wrong
 			}
 			continue
 		}

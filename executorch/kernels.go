@@ -84,7 +84,7 @@ func (c *invocation) copy() {
 		in := c.operand(0)
 		source = c.between(x.shape, in)
 		c.of(source).Type = between
-		c.node(convert{xnnpack.Convert{Input: in, Output: source}})
+		c.node(conversion(in, source))
 	} else if x.dtype != y.dtype && !c.asFloat[from] {
 		converted, err := c.converted(x, y.dtype)
 		if err != nil || converted == nil {

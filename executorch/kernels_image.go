@@ -62,9 +62,7 @@ func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
 
 // pooled returns a new value for what a pool makes of an image.
 func (c *invocation) pooled(in xnnpack.ValueID, n operation) xnnpack.ValueID {
-	shape, err := n.shape(func(id xnnpack.ValueID) []int { return c.of(id).Shape })
-	fault.Check(err)
-	return c.between(shape, in)
+	return c.between(n.shape(c.shapeAt), in)
 }
 
 // averagePool is the mean under a window. XNNPACK leaves padded pixels out, so that they are added first where they

@@ -164,7 +164,7 @@ func (d *decoder) elu() operation {
 // in XNNPACK of 2024 that asks for the packing of KleidiAI. XNNPACK of 2026 does not read it and decides by itself.
 func (d *decoder) convert() operation {
 	d.flags(2, 0)
-	return convert{xnnpack.Convert{Input: d.value(0), Output: d.value(1)}}
+	return conversion(d.value(0), d.value(1))
 }
 
 func (d *decoder) duplicate() operation {
@@ -190,7 +190,7 @@ func binaryOf(op xnnpack.BinaryOperator) func(*decoder) operation {
 
 func (d *decoder) prelu() operation {
 	d.flags(3, 0)
-	return prelu{xnnpack.PReLU{Input: d.value(0), Slope: d.value(1), Output: d.value(2)}}
+	return elementwise{xnnpack.Binary{Op: xnnpack.PReLUOperator, A: d.value(0), B: d.value(1), Output: d.value(2)}}
 }
 
 func (d *decoder) fullyConnected() operation {
@@ -277,7 +277,7 @@ func (d *decoder) averagePooling() operation {
 
 // mean is a global average pooling. Whether it keeps the dimensions of images the plan sees from its output.
 func (d *decoder) mean() operation {
-	return mean{xnnpack.StaticReduce{
+	return reduce{xnnpack.StaticReduce{
 		Op: xnnpack.ReduceMean, Axes: []int{1, 2}, Input: d.value(0), Output: d.value(1),
 		KeepDims: d.flags(2, flagKeepDims) != 0,
 	}}

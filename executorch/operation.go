@@ -15,12 +15,15 @@ type ids = []xnnpack.ValueID
 type operation interface {
 	// operands returns what the node reads, weights among them, and what it computes. An absent bias is not among
 	// them.
-	operands() (inputs []xnnpack.ValueID, output xnnpack.ValueID)
-	// shape returns the shape that the node computes from those of its inputs, or an error that says why it cannot.
-	shape(of shapes) ([]int, error)
+	operands() (inputs ids, output xnnpack.ValueID)
+	// shape returns the shape that the node computes from those of its inputs. Where it cannot, that is a fault.
+	shape(of shapes) []int
 	// add adds the node to a subgraph, in which id gives the plan's values their IDs.
-	add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error
+	add(s *xnnpack.Subgraph, id renaming) error
 }
+
+// renaming gives values of a plan the IDs that they have in a subgraph.
+type renaming func(xnnpack.ValueID) xnnpack.ValueID
 
 // shapes gives the shape of a value.
 type shapes func(xnnpack.ValueID) []int
@@ -32,14 +35,23 @@ type weighted interface {
 	weights() (kernel, bias xnnpack.ValueID)
 	// looksUp reports whether XNNPACK looks into the weights cache before it packs.
 	looksUp() bool
-	// packing returns the identity of what is packed. tensor describes a value; the bias' content is there if inputs
-	// are quantised at inference.
-	packing(tensor func(xnnpack.ValueID) xnnpack.Tensor) packing.Identity
-	// least returns the shape of the smallest input that suits the kernel, or an error if none does. The input is the
+	// packer returns what gives the identity of what is packed.
+	packer() packer
+	// least returns the shape of the smallest input that suits the kernel; it is a fault if none does. The input is the
 	// first of the operands.
-	least(of shapes) ([]int, error)
+	least(of shapes) []int
 	// between returns the same node with another input and output.
 	between(input, output xnnpack.ValueID) operation
+}
+
+// A packer is the Packing method of a node. The bias' content is there if inputs are quantised at inference.
+type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
+
+// packingOf returns the identity of what a node packs, of which tensor describes the values.
+func packingOf(w weighted, tensor func(xnnpack.ValueID) xnnpack.Tensor) packing.Identity {
+	kernel, bias := w.weights()
+	inputs, output := w.operands()
+	return w.packer()(tensor(kernel), tensor(bias), tensor(inputs[0]), tensor(output))
 }
 
 // present leaves out an absent bias.

@@ -1,90 +1,57 @@
 package executorch
 
 import (
+	"xpwc/internal/compute"
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
 type unary struct{ xnnpack.Unary }
 
-func (n unary) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
+// conversion changes the type of the elements.
+func conversion(from, to xnnpack.ValueID) unary {
+	return unary{xnnpack.Unary{Op: xnnpack.ConvertElements, Input: from, Output: to}}
 }
-func (n unary) shape(of shapes) ([]int, error) { return of(n.Input), nil }
-func (n unary) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+
+func (n unary) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
+func (n unary) shape(of shapes) []int            { return of(n.Input) }
+func (n unary) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
 	return s.Unary(n.Unary)
 }
 
-type convert struct{ xnnpack.Convert }
-
-func (n convert) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
-}
-func (n convert) shape(of shapes) ([]int, error) { return of(n.Input), nil }
-func (n convert) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Convert(n.Convert)
-}
-
 type duplicate struct{ xnnpack.Copy }
 
-func (n duplicate) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
-}
-func (n duplicate) shape(of shapes) ([]int, error) { return of(n.Input), nil }
-func (n duplicate) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+func (n duplicate) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
+func (n duplicate) shape(of shapes) []int            { return of(n.Input) }
+func (n duplicate) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
 	return s.Copy(n.Copy)
 }
 
 type softmax struct{ xnnpack.Softmax }
 
-func (n softmax) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
-}
-func (n softmax) shape(of shapes) ([]int, error) { return of(n.Input), nil }
-func (n softmax) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+func (n softmax) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
+func (n softmax) shape(of shapes) []int            { return of(n.Input) }
+func (n softmax) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
 	return s.Softmax(n.Softmax)
 }
 
 type elementwise struct{ xnnpack.Binary }
 
-func (n elementwise) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.A, n.B}, n.Output
-}
-func (n elementwise) shape(of shapes) ([]int, error) { return broadcast(of(n.A), of(n.B)) }
-func (n elementwise) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+func (n elementwise) operands() (ids, xnnpack.ValueID) { return ids{n.A, n.B}, n.Output }
+func (n elementwise) shape(of shapes) []int            { return broadcast(of(n.A), of(n.B)) }
+func (n elementwise) add(s *xnnpack.Subgraph, id renaming) error {
 	n.A, n.B, n.Output = id(n.A), id(n.B), id(n.Output)
 	return s.Binary(n.Binary)
 }
 
 // broadcast aligns shapes at their last dimensions; one that is missing or 1 is repeated.
-func broadcast(a, b []int) ([]int, error) {
-	out := make([]int, max(len(a), len(b)))
-	at := func(s []int, i int) int {
-		if i += len(s) - len(out); i < 0 {
-			return 1
-		}
-		return s[i]
+func broadcast(a, b []int) []int {
+	shape, ok := compute.Broadcast(a, b)
+	if !ok {
+		fault.Check(malformed("shapes %v and %v", a, b))
 	}
-	for i := range out {
-		x, y := at(a, i), at(b, i)
-		if x != y && x != 1 && y != 1 {
-			return nil, malformed("shapes %v and %v", a, b)
-		}
-		out[i] = max(x, y)
-	}
-	return out, nil
-}
-
-type prelu struct{ xnnpack.PReLU }
-
-func (n prelu) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input, n.Slope}, n.Output
-}
-func (n prelu) shape(of shapes) ([]int, error) { return broadcast(of(n.Input), of(n.Slope)) }
-func (n prelu) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
-	n.Input, n.Slope, n.Output = id(n.Input), id(n.Slope), id(n.Output)
-	return s.PReLU(n.PReLU)
+	return shape
 }

@@ -3,90 +3,71 @@ package executorch
 import (
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
 // images checks that a value has the shape [batch, height, width, channels].
-func images(shape []int) error {
+func images(shape []int) {
 	if len(shape) != 4 {
-		return malformed("an input of shape %v, not [batch, height, width, channels]", shape)
+		fault.Check(malformed("an input of shape %v, not [batch, height, width, channels]", shape))
 	}
-	return nil
 }
 
 // window is how a kernel or pool moves over an image along one dimension.
 type window struct{ size, stride, dilation, padding int }
 
 // slide returns how many positions the window has along in pixels. With SAME padding that is what the stride gives.
-func (w window) slide(in int, same bool) (int, error) {
+func (w window) slide(in int, same bool) int {
 	for _, n := range []int{w.size, w.stride, w.dilation} {
 		if n <= 0 || n > maxElements {
-			return 0, malformed("a window of %d with stride %d and dilation %d", w.size, w.stride, w.dilation)
+			fault.Check(malformed("a window of %d with stride %d and dilation %d", w.size, w.stride, w.dilation))
 		}
 	}
 	if same {
-		return (in-1)/w.stride + 1, nil
+		return (in-1)/w.stride + 1
 	}
 	reach := int64(w.size-1)*int64(w.dilation) + 1
 	padded := int64(in) + int64(w.padding)
 	if reach > padded {
-		return 0, malformed("a window that reaches over %d of an image of %d", reach, padded)
+		fault.Check(malformed("a window that reaches over %d of an image of %d", reach, padded))
 	}
-	return int((padded-reach)/int64(w.stride) + 1), nil
+	return int((padded-reach)/int64(w.stride) + 1)
 }
 
 // slides returns the size of the image that a window makes. XNNPACK keeps a pointer for each pixel under the window
 // at each position, and computes the size of that without looking for an overflow.
-func slides(
-	in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, same bool,
-) (size xnnpack.Size, err error) {
-	if err := images(in); err != nil {
-		return size, err
-	}
+func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, same bool) xnnpack.Size {
+	images(in)
 	y := window{kernel.Height, stride.Height, dilation.Height, p.Top + p.Bottom}
 	x := window{kernel.Width, stride.Width, dilation.Width, p.Left + p.Right}
-	if size.Height, err = y.slide(in[1], same); err != nil {
-		return size, err
-	}
-	if size.Width, err = x.slide(in[2], same); err != nil {
-		return size, err
-	}
-	_, err = elements(in[0], size.Height, size.Width, kernel.Height, kernel.Width)
-	return size, err
+	size := xnnpack.Size{Height: y.slide(in[1], same), Width: x.slide(in[2], same)}
+	fault.Value(elements(in[0], size.Height, size.Width, kernel.Height, kernel.Width))
+	return size
 }
 
 type maxPooling struct{ xnnpack.MaxPooling2D }
 
-func (n maxPooling) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
-}
-func (n maxPooling) shape(of shapes) ([]int, error) {
+func (n maxPooling) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
+func (n maxPooling) shape(of shapes) []int {
 	in := of(n.Input)
-	size, err := slides(in, n.Pooling, n.Stride, n.Dilation, n.Padding, n.SamePadding)
-	if err != nil {
-		return nil, err
-	}
-	return []int{in[0], size.Height, size.Width, in[3]}, nil
+	size := slides(in, n.Pooling, n.Stride, n.Dilation, n.Padding, n.SamePadding)
+	return []int{in[0], size.Height, size.Width, in[3]}
 }
-func (n maxPooling) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+func (n maxPooling) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
 	return s.MaxPooling2D(n.MaxPooling2D)
 }
 
 type averagePooling struct{ xnnpack.AveragePooling2D }
 
-func (n averagePooling) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
-}
-func (n averagePooling) shape(of shapes) ([]int, error) {
+func (n averagePooling) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
+func (n averagePooling) shape(of shapes) []int {
 	in := of(n.Input)
-	size, err := slides(in, n.Pooling, n.Stride, xnnpack.Size{Height: 1, Width: 1}, n.Padding, n.SamePadding)
-	if err != nil {
-		return nil, err
-	}
-	return []int{in[0], size.Height, size.Width, in[3]}, nil
+	size := slides(in, n.Pooling, n.Stride, xnnpack.Size{Height: 1, Width: 1}, n.Padding, n.SamePadding)
+	return []int{in[0], size.Height, size.Width, in[3]}
 }
-func (n averagePooling) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+func (n averagePooling) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
 	return s.AveragePooling2D(n.AveragePooling2D)
 }
@@ -94,10 +75,8 @@ func (n averagePooling) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpac
 // reduce is a sum or a mean along dimensions.
 type reduce struct{ xnnpack.StaticReduce }
 
-func (n reduce) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
-}
-func (n reduce) shape(of shapes) ([]int, error) {
+func (n reduce) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
+func (n reduce) shape(of shapes) []int {
 	in := of(n.Input)
 	var out []int
 	for i, d := range in {
@@ -109,49 +88,24 @@ func (n reduce) shape(of shapes) ([]int, error) {
 		}
 	}
 	if len(n.Axes) == 0 || len(out) == 0 {
-		return nil, malformed("dimensions %v of %v", n.Axes, in)
+		fault.Check(malformed("dimensions %v of %v", n.Axes, in))
 	}
-	return out, nil
+	return out
 }
-func (n reduce) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.StaticReduce(n.StaticReduce)
-}
-
-// mean is the mean of each image, channel by channel.
-type mean struct{ xnnpack.StaticReduce }
-
-func (n mean) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
-}
-func (n mean) shape(of shapes) ([]int, error) {
-	in := of(n.Input)
-	if err := images(in); err != nil {
-		return nil, err
-	}
-	if n.KeepDims {
-		return []int{in[0], 1, 1, in[3]}, nil
-	}
-	return []int{in[0], in[3]}, nil
-}
-func (n mean) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+func (n reduce) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
 	return s.StaticReduce(n.StaticReduce)
 }
 
 type resize struct{ xnnpack.StaticResizeBilinear2D }
 
-func (n resize) operands() ([]xnnpack.ValueID, xnnpack.ValueID) {
-	return ids{n.Input}, n.Output
-}
-func (n resize) shape(of shapes) ([]int, error) {
+func (n resize) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
+func (n resize) shape(of shapes) []int {
 	in := of(n.Input)
-	if err := images(in); err != nil {
-		return nil, err
-	}
-	return []int{in[0], n.NewSize.Height, n.NewSize.Width, in[3]}, nil
+	images(in)
+	return []int{in[0], n.NewSize.Height, n.NewSize.Width, in[3]}
 }
-func (n resize) add(s *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+func (n resize) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
 	return s.StaticResizeBilinear2D(n.StaticResizeBilinear2D)
 }

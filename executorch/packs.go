@@ -3,6 +3,7 @@ package executorch
 import (
 	"errors"
 
+	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
@@ -23,10 +24,9 @@ func (p *planner) addPacking(s step) error {
 	if contradicts == nil {
 		return nil
 	}
-	alone, err := p.alone(s.operation.(weighted))
-	if err == nil {
-		err = p.add(step{name: s.name, operation: alone})
-	}
+	err := fault.Try(func() {
+		fault.Check(p.add(step{name: s.name, operation: p.alone(s.operation.(weighted))}))
+	})
 	if err == nil {
 		p.notPlanned(s.name, contradicts)
 	} else if !errors.Is(contradicts, errNotComputed) {
@@ -36,16 +36,13 @@ func (p *planner) addPacking(s step) error {
 }
 
 // alone returns a node that reads the least that it can, from a value of its own, and computes another of its own.
-func (p *planner) alone(w weighted) (operation, error) {
-	shape, err := w.least(func(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape })
-	if err != nil {
-		return nil, err
-	}
+func (p *planner) alone(w weighted) operation {
+	shape := w.least(p.shapeAt)
 	inputs, out := w.operands()
 	in, computed := p.plan.values[inputs[0]].tensor, p.plan.values[out]
 	for _, t := range []*xnnpack.Tensor{&in, &computed.tensor} {
 		if scales, _, err := scaleCount(t); err != nil || scales > 0 || computed.constant != nil {
-			return nil, errors.Join(malformed("it computes with constants alone"), err)
+			fault.Check(errors.Join(malformed("it computes with constants alone"), err))
 		}
 	}
 	for len(shape) < in.Quantization.NonBatchDims && len(shape) < xnnpack.MaxTensorDims {
@@ -54,15 +51,15 @@ func (p *planner) alone(w weighted) (operation, error) {
 	in.Name, in.Shape = in.Name+", the least", shape
 	output := p.internal(computed.tensor)
 	if in.Type != xnnpack.DynamicQInt8 {
-		return w.between(p.given(in), output), nil
+		return w.between(p.given(in), output)
 	}
 	quantised := p.internal(in)
 	in.Quantization, in.Type = xnnpack.Quantization{}, xnnpack.Float32
 	if computed.tensor.Type == xnnpack.Float16 {
 		in.Type = xnnpack.Float16
 	}
-	n := convert{xnnpack.Convert{Input: p.given(in), Output: quantised}}
-	return w.between(quantised, output), p.add(step{name: in.Name, operation: n})
+	fault.Check(p.add(step{name: in.Name, operation: conversion(p.given(in), quantised)}))
+	return w.between(quantised, output)
 }
 
 // given appends a value that no step computes.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/xnnpack"
 )
@@ -346,6 +347,9 @@ func (p *planner) complete(v *value, c, scales *content) error {
 	return err
 }
 
+// shapeAt returns the shape of a value of the plan.
+func (p *planner) shapeAt(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape }
+
 // errNotComputed is returned for a step that reads what no step computes before it.
 var errNotComputed = malformed("what it reads is not computed before")
 
@@ -358,11 +362,7 @@ func (p *planner) add(s step) error {
 			return errNotComputed
 		}
 	}
-	shape, err := s.shape(func(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape })
-	if err != nil {
-		return err
-	}
-	if err := p.plan.values[out].compute(shape); err != nil {
+	if err := fault.Try(func() { fault.Check(p.plan.values[out].compute(s.shape(p.shapeAt))) }); err != nil {
 		return err
 	}
 	for _, in := range inputs {
@@ -511,7 +511,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 	quantised := p.internal(t)
 	ids[x.id] = quantised
 	p.count("Convert", InDelegate)
-	n := convert{xnnpack.Convert{Input: argument, Output: quantised}}
+	n := conversion(argument, quantised)
 	if err := p.add(step{name: name, operation: n}); err != nil {
 		p.notPlanned(name, err)
 	}
@@ -607,7 +607,7 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 	}
 	var err error
 	switch n := op.(type) {
-	case mean:
+	case reduce:
 		err = p.mean(s, n, d.limits)
 	case fullyConnected:
 		err = p.fullyConnected(s, n, add)
@@ -623,8 +623,11 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 
 // mean adds a global average pooling. XNNPACK keeps the images' dimensions as its output has them, and does not limit
 // a mean.
-func (p *planner) mean(s step, n mean, limits xnnpack.Range) error {
+func (p *planner) mean(s step, n reduce, limits xnnpack.Range) error {
 	in, out := p.plan.values[n.Input].tensor, p.plan.values[n.Output].tensor
+	if err := fault.Try(func() { images(in.Shape) }); err != nil {
+		return err
+	}
 	n.KeepDims = len(out.Shape) == len(in.Shape)
 	s.operation = n
 	if unbounded(limits) {
@@ -658,7 +661,7 @@ func (p *planner) fullyConnected(s step, n fullyConnected, add func(step) error)
 	if err := add(s); err != nil {
 		return err
 	}
-	s.operation = convert{xnnpack.Convert{Input: n.Output, Output: rounded}}
+	s.operation = conversion(n.Output, rounded)
 	return p.add(s)
 }
 

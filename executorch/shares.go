@@ -99,7 +99,7 @@ func (g *group) signature(p *plan) string {
 	var parts []string
 	for _, i := range g.Steps {
 		w := p.steps[i].operation.(weighted)
-		id := w.packing(func(id xnnpack.ValueID) (t xnnpack.Tensor) {
+		id := packingOf(w, func(id xnnpack.ValueID) (t xnnpack.Tensor) {
 			if id != xnnpack.InvalidValue {
 				t = p.values[id].tensor
 			}

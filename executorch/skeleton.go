@@ -251,8 +251,10 @@ func (p part) neverFinite(nodes map[int]*weighedNode) map[xnnpack.ValueID]bool {
 			is = left && unbounded(n.Activation)
 		case depthwise:
 			is = left && unbounded(n.Activation)
-		case reshape, transpose, slice, duplicate, concatenate, convert:
+		case reshape, transpose, slice, duplicate, concatenate:
 			is = !slices.ContainsFunc(inputs, finite)
+		case unary:
+			is = n.Op == xnnpack.ConvertElements && !finite(n.Input)
 		case elementwise:
 			sum := n.Op == xnnpack.Add || n.Op == xnnpack.Subtract
 			is = sum && unbounded(n.Activation) && (never[n.A] || never[n.B])
