@@ -15,7 +15,7 @@ import (
 
 func newBenchCommand() *cobra.Command {
 	o := bench.Options{Model: bench.Llama}
-	var stack llama.Stack
+	var layers int
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "bench [MODEL [DATA...]]",
@@ -23,21 +23,20 @@ func newBenchCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Loads and runs a model in several modes, each time in a process of its own. A round runs
 each mode once, in random order, each after a process that uses and frees memory.
 
-  none          without a cache
-  xnnpack       with XNNPACK's own cache, in the heap of one process
-  write         packing into one buffer, which is written to a new file and then mapped
-  ideal         with a provider in C that knows every answer in advance and maps packed
-                bytes from a file: the limit
-  cold          packing into a new cache file
-  warm          from that file
-  dropped       from that file when it is not in the page cache, with Options.Prefetch
-  dropped-lazy  the same without Options.Prefetch
-  reread        warm, after another process has read the file from the disk
+  none     without a cache
+  xnnpack  with XNNPACK's own cache, in the heap of one process
+  write    packing into one buffer, which is written to a new file and then mapped
+  ideal    with a provider in C that knows every answer in advance and maps packed bytes
+           from a file: the limit
+  cold     packing into a new cache file
+  warm     from that file
+  dropped  from that file when it is not in the page cache, with Options.Prefetch
+  reread   warm, after another process has read the file from the disk
 
 MODEL is a .tflite file, a program of ExecuTorch (.pte; DATA are its .ptd files), a
 .safetensors file with its description MODEL.json, or the word llama. By default it is
 llama: two generated stacks of layers of Llama 3.2 1B's shape, one of %d layers with int8
-weights and one of %d layers in float32. With --layers or --float32 it is one stack.
+weights and one of %d layers in float32. With --layers it is one with int8 weights.
 
 In all modes, the clock starts when the model is mapped, XNNPACK is initialized and its
 threads are started. Warm, ideal and reread are run %d times in each round. Figures are
@@ -51,7 +50,7 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 			if len(args) > 0 {
 				o.Model, o.Data = args[0], args[1:]
 			}
-			if err := checkBench(cmd, &o, stack); err != nil {
+			if err := checkBench(cmd, &o, layers); err != nil {
 				return err
 			}
 			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
@@ -70,9 +69,7 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 	methodFlag(cmd, &o.Method)
 	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for the cache files and generated weights, created if it is not there")
 	f.StringVar(&o.Figures, "figures", "", "also write all figures, of each run too, to `FILE`, in JSON")
-	f.IntVar(&stack.Layers, "layers", bench.Layers,
-		fmt.Sprintf("number `N` of layers of the model llama; with --float32 %d by default", bench.LayersFloat32))
-	f.BoolVar(&stack.Float32, "float32", false, "weights of the model llama in float32 in place of int8")
+	f.IntVar(&layers, "layers", bench.Layers, "number `N` of layers of the model llama, with int8 weights")
 	f.IntVar(&o.Rounds, "runs", 7, "number `N` of rounds")
 	f.StringSliceVar(&o.Modes, "modes", nil, "`MODES` to measure (default all)")
 	threadsFlag(cmd, &o.Threads)
@@ -81,7 +78,7 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 }
 
 // checkBench checks the flags, and completes the options with the stacks that they mean.
-func checkBench(cmd *cobra.Command, o *bench.Options, stack llama.Stack) error {
+func checkBench(cmd *cobra.Command, o *bench.Options, layers int) error {
 	if err := checkThreads(o.Threads); err != nil {
 		return err
 	}
@@ -108,19 +105,12 @@ func checkBench(cmd *cobra.Command, o *bench.Options, stack llama.Stack) error {
 	o.Modes = slices.DeleteFunc(slices.Clone(bench.AllModes), func(m string) bool {
 		return !slices.Contains(o.Modes, m)
 	})
-	chosen := cmd.Flags().Changed("layers")
-	if stack.Float32 && !chosen {
-		stack.Layers = bench.LayersFloat32
-	}
-	if err := checkLayers(cmd, o.Model, stack.Layers); err != nil {
+	if err := checkLayers(cmd, o.Model, layers); err != nil {
 		return err
 	}
-	if o.Model != bench.Llama && stack.Float32 {
-		return usagef("--float32 is for the model llama, not for %s", o.Model)
-	}
 	o.Stacks = []llama.Stack{{Layers: bench.Layers}, {Layers: bench.LayersFloat32, Float32: true}}
-	if stack.Float32 || chosen {
-		o.Stacks = []llama.Stack{stack}
+	if cmd.Flags().Changed("layers") {
+		o.Stacks = []llama.Stack{{Layers: layers}}
 	}
 	return nil
 }

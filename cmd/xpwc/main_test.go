@@ -177,7 +177,6 @@ func TestMistakesAreReported(t *testing.T) {
 		{[]string{"bench", "--runs", "0"}, exitUsage, "--runs 0"},
 		{[]string{"bench", "--layers", "257"}, exitUsage, "--layers 257"},
 		{[]string{"bench", model, "--layers", "2"}, exitUsage, "--layers"},
-		{[]string{"bench", model, "--float32"}, exitUsage, "--float32"},
 		{[]string{"bench", model, model}, exitUsage, "bench --help"},
 		{[]string{"bench", "absent.tflite"}, exitFailed, "absent.tflite"},
 		{[]string{"demo", "absent.tflite"}, exitFailed, "absent.tflite"},

@@ -28,7 +28,7 @@ const (
 
 // AllModes are the ways in which a model can be run, in the order of the tables.
 var AllModes = []string{
-	modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm, modeDropped, modeDroppedLazy, modeReread,
+	modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm, modeDropped, modeReread,
 }
 
 // Modes returns those of AllModes that this system can measure.
@@ -36,13 +36,8 @@ func Modes() []string {
 	if runtime.GOOS == "linux" {
 		return AllModes
 	}
-	return slices.DeleteFunc(slices.Clone(AllModes), dropsPages)
+	return slices.DeleteFunc(slices.Clone(AllModes), func(m string) bool { return m == modeDropped || m == modeReread })
 }
-
-// fromDisk reports whether a mode does not find its file in the page cache.
-func fromDisk(mode string) bool { return mode == modeDropped || mode == modeDroppedLazy }
-
-func dropsPages(mode string) bool { return fromDisk(mode) || mode == modeReread }
 
 // Options are what Run measures.
 type Options struct {

@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,7 +75,6 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	require.Equal(t, Modes(), modeNames(r))
 	require.True(t, r.sameOutputs())
 	require.Equal(t, 7, r.Payloads)
-	require.EqualValues(t, 2048*8192, r.LargestTensor)
 	for _, m := range r.Modes {
 		runs := 1
 		if slices.Contains([]string{modeIdeal, modeWarm, modeReread}, m.Mode) {
@@ -89,20 +89,21 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 		require.Equal(t, m.Mode != modeNone && m.Mode != modeIdeal && m.Mode != modeWrite, opened, m.Mode)
 		for _, run := range m.Runs {
 			require.Equal(t, m.Mode, run.Mode)
-			require.Positive(t, run.SteadyMS)
+			f := run.Figures
+			require.Positive(t, f[steadyMS])
 			if runtime.GOOS == "linux" {
-				require.Equal(t, !fromDisk(m.Mode), run.AfterLoad != nil, m.Mode)
-				require.Positive(t, run.LoadFaults.Minor)
-				require.GreaterOrEqual(t, run.PeakRSSBytes, run.AfterInference.RSSAnon+run.AfterInference.RSSFile-1<<20)
+				require.Equal(t, m.Mode != modeDropped, f[loading+rss] > 0, m.Mode)
+				require.Positive(t, f[loading+minorFaults])
+				require.GreaterOrEqual(t, f[peakBytes], f[first+rssAnon]+f[first+rssFile]-1<<20)
 			}
 		}
 	}
-	cold, warm := r.mode(modeCold).Runs[0], r.mode(modeWarm).Runs[0]
-	require.Positive(t, cold.CommitMS)
-	require.EqualValues(t, 7, cold.Packed)
-	require.EqualValues(t, 7, warm.Hits)
-	require.Equal(t, r.PayloadBytes, cold.PayloadBytes, "the ideal cache has the same payloads")
-	require.Len(t, r.Write.Runs, 1)
+	cold, warm := r.mode(modeCold).Runs[0].Figures, r.mode(modeWarm).Runs[0].Figures
+	require.Positive(t, cold[commitMS])
+	require.EqualValues(t, 7, cold[packed])
+	require.EqualValues(t, 7, warm[hits])
+	require.EqualValues(t, r.PayloadBytes, cold[payloadBytes], "the ideal cache has the same payloads")
+	require.Len(t, r.Write, 1)
 
 	names := map[string]bool{}
 	for _, b := range r.Goals {
@@ -111,12 +112,12 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 		require.Contains(t, out, b.Name)
 	}
 	for line := range strings.Lines(out) {
-		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, " \n")), 120, line)
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, " \n")), 90, line)
 	}
 	plots := []string{"llama-qc8w-1-load.svg"}
 	if runtime.GOOS == "linux" {
 		require.Len(t, r.Goals, 14)
-		require.Len(t, r.Read.Runs, 1)
+		require.Len(t, r.Read, 1)
 		plots = []string{"llama-qc8w-1-dropped.svg", plots[0], "llama-qc8w-1-memory.svg"}
 	}
 	drawn := filepath.Join(dir, "new", "plots")
@@ -143,9 +144,9 @@ func TestBenchOfATfliteModel(t *testing.T) {
 	require.Len(t, r.mode(modeNone).Runs, 2)
 	require.Len(t, r.mode(modeIdeal).Runs, 2*Repeats)
 	require.True(t, r.sameOutputs())
-	require.Positive(t, r.mode(modeWarm).Runs[0].Hits)
-	require.Nil(t, r.Write)
-	require.Nil(t, r.Read)
+	require.Positive(t, r.mode(modeWarm).Runs[0].Figures[hits])
+	require.Empty(t, r.Write)
+	require.Empty(t, r.Read)
 }
 
 func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {
@@ -162,10 +163,9 @@ func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {
 }
 
 func TestDifferentOutputsAreNoticed(t *testing.T) {
-	run := func(sum string) *measured { return &measured{measurement: measurement{OutputSHA256: sum}} }
-	r := result{Modes: []*modeResult{{Runs: []*measured{run("a")}}, {Runs: []*measured{run("a"), run("a")}}}}
+	r := result{Modes: []*modeResult{{Runs: []*run{{Output: "a"}}}, {Runs: []*run{{Output: "a"}, {Output: "a"}}}}}
 	require.True(t, r.sameOutputs())
-	r.Modes[1].Runs[1] = run("b")
+	r.Modes[1].Runs[1].Output = "b"
 	require.False(t, r.sameOutputs())
 }
 
@@ -176,25 +176,23 @@ func TestSpreads(t *testing.T) {
 }
 
 // judged returns the goals of a run of all modes with these figures, by their names.
-func judged(warm, cold func(*measured)) map[string]goal {
-	run := func(mode string, total float64) *measured {
-		m := &measured{SteadyMS: 30, MemoryKnown: true, AfterLoad: &memory{}}
-		m.measurement = measurement{Mode: mode, CreateRuntimeMS: total, TotalLoadMS: total, FirstInferenceMS: 30,
-			PayloadBytes: 930 << 20, FileBytes: 930 << 20}
-		return m
+func judged(warm, cold figures) map[string]goal {
+	of := func(mode string, total float64, others figures) *modeResult {
+		f := figures{createMS: total, packMS: total, totalMS: total, firstMS: 30, steadyMS: 30, answerMS: total + 30}
+		if mode == modeIdeal || mode == modeWarm || mode == modeCold {
+			for _, memory := range []figure{loading + rssAnon, loading + dirty, first + rssAnon, first + dirty} {
+				f[memory] = 0
+			}
+		}
+		if mode == modeCold {
+			maps.Copy(f, figures{commitMS: 0, peakBytes: 0, overhead: 0, copiedBytes: 0})
+		}
+		maps.Copy(f, others)
+		return &modeResult{Mode: mode, Runs: []*run{{Figures: f}}}
 	}
-	runs := []*measured{
-		run(modeNone, 1182), run(modeIdeal, 0.8), run(modeCold, 1000), run(modeWarm, 0.9), run(modeDropped, 500),
-	}
-	cold(runs[2])
-	warm(runs[3])
-	r := result{Layers: Layers, Threads: 1, Write: &baseline{}, Read: &baseline{},
-		recording: recording{PayloadBytes: 930 << 20, LargestTensor: 16 << 20}}
-	r.Write.add(1000)
-	r.Read.add(482)
-	for _, m := range runs {
-		r.Modes = append(r.Modes, &modeResult{Mode: m.Mode, Runs: []*measured{m}})
-	}
+	r := result{Layers: Layers, Threads: 1, Write: []float64{1000}, Read: []float64{482}, PayloadBytes: 930 << 20,
+		Modes: []*modeResult{of(modeNone, 1182, nil), of(modeIdeal, 0.8, nil),
+			of(modeCold, 1000, cold), of(modeWarm, 0.9, warm), of(modeDropped, 500, nil)}}
 	r.judge()
 	goals := map[string]goal{}
 	for _, b := range r.Goals {
@@ -204,24 +202,19 @@ func judged(warm, cold func(*measured)) map[string]goal {
 }
 
 func TestGoalsAreJudged(t *testing.T) {
-	same := func(*measured) {}
-	good := judged(same, same)
+	good := judged(nil, nil)
 	require.Len(t, good, 12)
 	for name, b := range good {
 		require.True(t, b.Reached, name)
 	}
-	bad := judged(func(m *measured) {
-		m.TotalLoadMS, m.SteadyMS, m.FirstInferenceMS = 1.005, 30.2, 33.6
-		m.AfterLoad.RSSAnon, m.AfterInference.PrivateDirty = 5<<20, 5<<20
-	}, func(m *measured) {
-		m.FinalizeMS, m.CommitMS, m.PeakRSSBytes, m.CopiedBytes = 194, 1206, 963<<20, 1
-		m.FileBytes += 1 << 20
-	})
+	bad := judged(
+		figures{totalMS: 1.005, steadyMS: 30.2, firstMS: 33.6, loading + rssAnon: 5 << 20, first + dirty: 5 << 20},
+		figures{packMS: 1194, commitMS: 1206, peakBytes: 963 << 20, copiedBytes: 1, overhead: 0.0011})
 	require.Len(t, bad, len(good))
 	for name, b := range bad {
 		require.Equal(t, strings.HasPrefix(name, "dropped"), b.Reached, name)
 	}
-	require.InDelta(t, 1.26, *bad["warm: total load, against ideal"].Ratio, 1e-9)
-	rounded := judged(same, func(m *measured) { m.CreateRuntimeMS = 1125 })["cold: create and finalize, against none"]
-	require.InDelta(t, 0.95, *rounded.Ratio, 1e-9, "ratios are judged as they are printed")
+	require.InDelta(t, 1.26, bad["warm: total load, against ideal"].Value, 1e-9)
+	rounded := judged(nil, figures{packMS: 1125})["cold: create and finalize, against none"]
+	require.InDelta(t, 0.95, rounded.Value, 1e-9, "ratios are judged as they are printed")
 }

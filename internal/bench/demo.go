@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"xpwc/internal/console"
-	"xpwc/internal/execution"
 	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 )
@@ -17,7 +16,7 @@ import (
 const DemoModel = "third_party/models/pose_landmark_heavy.tflite"
 
 // DemoLayers is how many layers a demo's generated stack has by default: about 500 MB of weights.
-var DemoLayers = llama.LayersFor(500e6)
+const DemoLayers = 8
 
 // DemoOptions are what Demo runs.
 type DemoOptions struct {
@@ -34,8 +33,20 @@ type DemoOptions struct {
 // A Demonstration is what Demo measured: of each mode, or, if weights are shared, of two methods without a cache and
 // with one.
 type Demonstration struct {
-	Modes   []measurement `json:"modes,omitempty"`
-	Methods []twice       `json:"methods,omitempty"`
+	Modes   []map[string]any `json:"modes,omitempty"` // shownFigures, mode and output_sha256 of each
+	Methods []twice          `json:"methods,omitempty"`
+}
+
+// shownFigures are those of a mode that a demonstration has; 0 if they do not apply.
+var shownFigures = []figure{createMS, totalMS, firstMS, rssAnon, rssFile, dirty, hits, packed, private, bytesWritten,
+	fileBytes, payloadBytes}
+
+func (r *run) shown() map[string]any {
+	all := map[string]any{"mode": r.Mode, "output_sha256": r.Output}
+	for _, f := range shownFigures {
+		all[string(f)] = r.Figures[f]
+	}
+	return all
 }
 
 // Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
@@ -58,9 +69,9 @@ func demoModes(ctx context.Context, t task, title, file string, stdout, stderr i
 		return nil, err
 	}
 	shown := &Demonstration{}
-	var all []*measured
+	var all []*run
 	before := processors()
-	for _, run := range []struct {
+	for _, way := range []struct {
 		mode, what string
 		task       task
 	}{
@@ -68,15 +79,15 @@ func demoModes(ctx context.Context, t task, title, file string, stdout, stderr i
 		{modeCold, "first start: packing into " + t.Cache, t},
 		{modeWarm, "next start: mapping " + t.Cache, t},
 	} {
-		fmt.Fprintln(stderr, run.what)
-		var r measured
-		if err := run.task.start(ctx, run.mode, &r, stderr); err != nil {
-			return nil, fmt.Errorf("mode %s: %w", run.mode, err)
+		fmt.Fprintln(stderr, way.what)
+		var r run
+		if err := way.task.start(ctx, way.mode, &r, stderr); err != nil {
+			return nil, fmt.Errorf("mode %s: %w", way.mode, err)
 		}
-		all, shown.Modes = append(all, &r), append(shown.Modes, r.measurement)
+		all, shown.Modes = append(all, &r), append(shown.Modes, r.shown())
 	}
 	fmt.Fprintf(stdout, "\n%s\n\n", title)
-	if err := modesTable(all).Print(stdout); err != nil {
+	if err := demoTable(all).Print(stdout); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(stdout, "\n%s", disturbed(before, processors()))
@@ -87,81 +98,66 @@ func demoModes(ctx context.Context, t task, title, file string, stdout, stderr i
 	return shown, err
 }
 
-func modesTable(all []*measured) *console.Table {
+func demoTable(all []*run) *console.Table {
 	t := &console.Table{}
-	row := func(name string, cell func(*measured) string) {
-		cells := []string{name}
+	t.Row("", "without cache", "first start", "next start")
+	mib := func(v float64) string { return console.Mebibytes(int64(v)) }
+	size := func(v float64) string { return console.Size(int64(v)) }
+	for _, row := range []struct {
+		name  string
+		of    figure
+		write func(float64) string
+	}{
+		{"open cache", openMS, console.MS}, {"load tensors", subgraphMS, console.MS},
+		{"create runtime", createMS, console.MS}, {"finalize", finalizeMS, console.MS},
+		{"total load", totalMS, console.MS}, {"first inference", firstMS, console.MS},
+		{"steady inference (median)", steadyMS, console.MS},
+		{"RssAnon", rssAnon, mib}, {"RssFile", rssFile, mib}, {"Private_Dirty", dirty, mib},
+		{"entries found", hits, count}, {"entries packed", packed, count},
+		{"  packed again, found equal", reused, count}, {"entries in private memory", private, nil},
+		{"written to the file", bytesWritten, size}, {"file size", fileBytes, size},
+	} {
+		cells := []string{row.name}
 		for _, r := range all {
-			cells = append(cells, cell(r))
+			cell := console.None
+			if v, ok := r.Figures[row.of]; ok && row.of == private {
+				cell = r.privateCell()
+			} else if ok {
+				cell = row.write(v)
+			}
+			cells = append(cells, cell)
 		}
 		t.Row(cells...)
 	}
-	// Rows that do not apply without a cache, and rows of figures that a system may not have.
-	cached := func(name string, cell func(*measured) string) {
-		row(name, func(r *measured) string {
-			if r.Mode == modeNone {
-				return console.None
-			}
-			return cell(r)
-		})
-	}
-	resident := func(name string, bytes func(*measured) int64) {
-		row(name, func(r *measured) string {
-			if !r.MemoryKnown {
-				return console.None
-			}
-			return console.Mebibytes(bytes(r))
-		})
-	}
-	t.Row("", "without cache", "first start", "next start")
-	cached("open cache", func(r *measured) string { return console.MS(r.OpenMS) })
-	row("load tensors", func(r *measured) string { return console.MS(r.LoadMS) })
-	row("create runtime", func(r *measured) string { return console.MS(r.CreateRuntimeMS) })
-	row("finalize", func(r *measured) string { return console.MS(r.FinalizeMS) })
-	row("total load", func(r *measured) string { return console.MS(r.TotalLoadMS) })
-	row("first inference", func(r *measured) string { return console.MS(r.FirstInferenceMS) })
-	row("steady inference (median)", func(r *measured) string { return console.MS(r.SteadyMS) })
-	resident("RssAnon", func(r *measured) int64 { return r.RSSAnonBytes })
-	resident("RssFile", func(r *measured) int64 { return r.RSSFileBytes })
-	resident("Private_Dirty", func(r *measured) int64 { return r.PrivateDirtyBytes })
-	cached("entries found", func(r *measured) string { return fmt.Sprint(r.Hits) })
-	cached("entries packed", func(r *measured) string { return fmt.Sprint(r.Packed) })
-	cached("  packed again, found equal", func(r *measured) string { return fmt.Sprint(r.Reused) })
-	cached("entries in private memory", func(r *measured) string {
-		return execution.PrivateCell(r.Private, r.Reasons)
-	})
-	cached("written to the file", func(r *measured) string { return console.Size(r.BytesWritten) })
-	cached("file size", func(r *measured) string { return console.Size(r.FileBytes) })
 	return t
 }
 
 var errDiffer = errors.New("the outputs differ: without a cache, cold and warm must agree bit for bit")
 
 // summarize prints the gains of the cache, a sentence for each, and fails if the outputs are not the same.
-func summarize(w io.Writer, uncached, cold, warm *measured) error {
-	for _, r := range []*measured{cold, warm} {
+func summarize(w io.Writer, uncached, cold, warm *run) error {
+	for _, r := range []*run{cold, warm} {
 		for _, note := range r.Notes {
 			fmt.Fprintf(w, "Note (%s): %s\n", r.Mode, note)
 		}
 	}
+	without, with := uncached.Figures, warm.Figures
 	fmt.Fprintf(w, "Loading takes %s at the next start, and %s without a cache:\n%s.\n",
-		console.MS(warm.TotalLoadMS), console.MS(uncached.TotalLoadMS), faster(uncached.TotalLoadMS, warm.TotalLoadMS))
-	if warm.MemoryKnown && uncached.MemoryKnown && warm.PayloadBytes > 0 {
-		saved := uncached.RSSAnonBytes - warm.RSSAnonBytes
+		console.MS(with[totalMS]), console.MS(without[totalMS]), faster(without[totalMS], with[totalMS]))
+	if own, known := with[rssAnon]; known && with[payloadBytes] > 0 {
 		fmt.Fprintf(w, "Private memory (RssAnon) is %s less at the next start.\n"+
 			"The packed weights, which are in the file, are %s.\n",
-			console.Mebibytes(saved), console.Mebibytes(warm.PayloadBytes))
+			console.Mebibytes(int64(without[rssAnon]-own)), console.Mebibytes(int64(with[payloadBytes])))
 	}
-	if cold.PayloadBytes > 0 {
-		fmt.Fprintf(w, "The cache file is %.2f %% larger than the packed weights in it.\n",
-			100*float64(cold.FileBytes-cold.PayloadBytes)/float64(cold.PayloadBytes))
+	if more, ok := cold.Figures[overhead]; ok {
+		fmt.Fprintf(w, "The cache file is %.2f %% larger than the packed weights in it.\n", 100*more)
 	}
-	if uncached.OutputSHA256 == cold.OutputSHA256 && cold.OutputSHA256 == warm.OutputSHA256 {
-		fmt.Fprintf(w, "The three outputs are identical bit for bit.\nSHA-256 %s\n", warm.OutputSHA256)
+	if uncached.Output == cold.Output && cold.Output == warm.Output {
+		fmt.Fprintf(w, "The three outputs are identical bit for bit.\nSHA-256 %s\n", warm.Output)
 		return nil
 	}
-	for _, r := range []*measured{uncached, cold, warm} {
-		fmt.Fprintf(w, "SHA-256 of the outputs, %s: %s\n", r.Mode, r.OutputSHA256)
+	for _, r := range []*run{uncached, cold, warm} {
+		fmt.Fprintf(w, "SHA-256 of the outputs, %s: %s\n", r.Mode, r.Output)
 	}
 	return errDiffer
 }

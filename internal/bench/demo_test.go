@@ -3,9 +3,11 @@ package bench
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +22,14 @@ func demo(t testing.TB, o DemoOptions) (string, error) {
 	return out.String(), err
 }
 
+// shown is one of the modes that demo --figures wrote.
+type shown struct {
+	figures
+	mode, sum string
+}
+
 // requireModes checks what demo --figures wrote against the promises of a warm start.
-func requireModes(t testing.TB, path string) []measurement {
+func requireModes(t testing.TB, path string) (modes []shown) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -29,41 +37,46 @@ func requireModes(t testing.TB, path string) []measurement {
 	require.NoError(t, json.Unmarshal(content, &raw))
 	require.Len(t, raw, 3)
 	for _, object := range raw {
-		var names []string
-		for name := range object {
-			names = append(names, name)
-		}
 		require.ElementsMatch(t, []string{"mode", "create_runtime_ms", "total_load_ms", "first_inference_ms",
 			"rss_anon_bytes", "rss_file_bytes", "private_dirty_bytes", "hits", "packed", "private", "bytes_written",
-			"file_bytes", "payload_bytes", "output_sha256"}, names)
+			"file_bytes", "payload_bytes", "output_sha256"}, slices.Collect(maps.Keys(object)))
+		m := shown{figures: figures{}}
+		for name, v := range object {
+			switch v := v.(type) {
+			case float64:
+				m.figures[figure(name)] = v
+			case string:
+				m.mode, m.sum = object["mode"].(string), object["output_sha256"].(string)
+			}
+		}
+		modes = append(modes, m)
 	}
-	var modes []measurement
-	require.NoError(t, json.Unmarshal(content, &modes))
 	uncached, cold, warm := modes[0], modes[1], modes[2]
-	require.Equal(t, []string{modeNone, modeCold, modeWarm}, []string{uncached.Mode, cold.Mode, warm.Mode})
+	require.Equal(t, []string{modeNone, modeCold, modeWarm}, []string{uncached.mode, cold.mode, warm.mode})
 	for _, m := range modes {
-		require.Positive(t, m.CreateRuntimeMS)
-		require.GreaterOrEqual(t, m.TotalLoadMS, m.CreateRuntimeMS)
-		require.Positive(t, m.FirstInferenceMS)
-		require.Equal(t, uncached.OutputSHA256, m.OutputSHA256)
-		require.Len(t, m.OutputSHA256, 2*sha256.Size)
+		require.Positive(t, m.figures[createMS])
+		require.GreaterOrEqual(t, m.figures[totalMS], m.figures[createMS])
+		require.Positive(t, m.figures[firstMS])
+		require.Equal(t, uncached.sum, m.sum)
+		require.Len(t, m.sum, 2*sha256.Size)
 		if runtime.GOOS == "linux" {
-			require.Positive(t, m.RSSAnonBytes)
-			require.Positive(t, m.RSSFileBytes)
-			require.Positive(t, m.PrivateDirtyBytes)
+			require.Positive(t, m.figures[rssAnon])
+			require.Positive(t, m.figures[rssFile])
+			require.Positive(t, m.figures[dirty])
 		}
 	}
-	require.Zero(t, uncached.Hits+uncached.Packed+uncached.Private)
-	require.Zero(t, uncached.BytesWritten+uncached.FileBytes+uncached.PayloadBytes)
-	require.Zero(t, cold.Hits)
-	require.Positive(t, cold.Packed)
-	require.Greater(t, cold.BytesWritten, cold.PayloadBytes)
-	require.Equal(t, cold.Packed, warm.Hits)
-	require.Zero(t, warm.Packed)
-	require.Zero(t, warm.Private)
-	require.Zero(t, warm.BytesWritten)
-	require.Equal(t, cold.FileBytes, warm.FileBytes)
-	require.Equal(t, cold.PayloadBytes, warm.PayloadBytes)
+	for _, f := range []figure{hits, packed, private, bytesWritten, fileBytes, payloadBytes} {
+		require.Zero(t, uncached.figures[f])
+	}
+	require.Zero(t, cold.figures[hits])
+	require.Positive(t, cold.figures[packed])
+	require.Greater(t, cold.figures[bytesWritten], cold.figures[payloadBytes])
+	require.Equal(t, cold.figures[packed], warm.figures[hits])
+	require.Zero(t, warm.figures[packed])
+	require.Zero(t, warm.figures[private])
+	require.Zero(t, warm.figures[bytesWritten])
+	require.Equal(t, cold.figures[fileBytes], warm.figures[fileBytes])
+	require.Equal(t, cold.figures[payloadBytes], warm.figures[payloadBytes])
 	return modes
 }
 
@@ -74,7 +87,7 @@ func TestDemoComparesTheModes(t *testing.T) {
 	out, err := demo(t, o)
 	require.NoError(t, err)
 	modes := requireModes(t, filepath.Join(dir, "modes.json"))
-	require.Contains(t, out, "identical bit for bit.\nSHA-256 "+modes[0].OutputSHA256)
+	require.Contains(t, out, "identical bit for bit.\nSHA-256 "+modes[0].sum)
 	require.FileExists(t, filepath.Join(dir, "work", "face_detection_short_range.demo.xpwc"))
 
 	_, err = demo(t, o)
@@ -105,11 +118,11 @@ func TestTheDemoOfTheREADME(t *testing.T) {
 	require.NoError(t, err)
 	modes := requireModes(t, filepath.Join(dir, "modes.json"))
 	warm := modes[2]
-	require.Less(t, float64(warm.FileBytes), 1.01*float64(warm.PayloadBytes))
+	require.Less(t, warm.figures[fileBytes], 1.01*warm.figures[payloadBytes])
 	if runtime.GOOS == "linux" {
-		private := warm.RSSAnonBytes - (modes[0].RSSAnonBytes - warm.PayloadBytes)
+		private := warm.figures[rssAnon] - (modes[0].figures[rssAnon] - warm.figures[payloadBytes])
 		// What a process has beside the weights differs between the modes by some MiB, with the race detector.
-		require.Less(t, float64(private), 0.2*float64(warm.PayloadBytes))
+		require.Less(t, private, 0.2*warm.figures[payloadBytes])
 	}
 }
 
@@ -120,14 +133,15 @@ func TestDemoOfTheGeneratedStack(t *testing.T) {
 	_, err := demo(t, o)
 	require.NoError(t, err)
 	modes := requireModes(t, filepath.Join(dir, "modes.json"))
-	cold, warm := modes[1], modes[2]
-	require.EqualValues(t, 7, cold.Packed)
-	require.Less(t, float64(cold.FileBytes), 1.01*float64(cold.PayloadBytes))
+	cold, warm := modes[1].figures, modes[2].figures
+	payload := cold[payloadBytes]
+	require.EqualValues(t, 7, cold[packed])
+	require.Less(t, cold[fileBytes], 1.01*payload)
 	if runtime.GOOS == "linux" {
-		require.Greater(t, modes[0].RSSAnonBytes, cold.PayloadBytes, "without a cache packed weights are private")
-		require.Greater(t, warm.RSSFileBytes, cold.PayloadBytes, "warm they are the file's")
-		private := warm.RSSAnonBytes - (modes[0].RSSAnonBytes - cold.PayloadBytes)
-		require.Less(t, float64(private), 0.05*float64(cold.PayloadBytes), "and not private")
+		require.Greater(t, modes[0].figures[rssAnon], payload, "without a cache packed weights are private")
+		require.Greater(t, warm[rssFile], payload, "warm they are the file's")
+		private := warm[rssAnon] - (modes[0].figures[rssAnon] - payload)
+		require.Less(t, private, 0.05*payload, "and not private")
 	}
 	weights, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.weights"))
 	require.NoError(t, err)
@@ -150,15 +164,13 @@ func TestDemoOfTheGeneratedStack(t *testing.T) {
 	require.False(t, without.Cache)
 	require.True(t, with.Cache)
 	require.Equal(t, without.Sum, with.Sum)
-	added := without.AfterSecond - without.AfterFirst
-	require.Greater(t, added, cold.PayloadBytes, "without a cache there are two copies")
-	require.Less(t, with.AfterSecond-with.AfterFirst, cold.PayloadBytes/10, "with one there is one")
+	added := func(r twice) float64 { return float64(r.AfterSecond - r.AfterFirst) }
+	require.Greater(t, added(without), payload, "without a cache there are two copies")
+	require.Less(t, added(with), payload/10, "with one there is one")
 }
 
 func TestDifferentOutputsFail(t *testing.T) {
-	of := func(mode, sum string) *measured {
-		return &measured{measurement: measurement{Mode: mode, OutputSHA256: sum}}
-	}
+	of := func(mode, sum string) *run { return &run{Mode: mode, Output: sum} }
 	for _, sums := range [][3]string{{"b", "a", "a"}, {"a", "b", "a"}, {"a", "a", "b"}} {
 		var out strings.Builder
 		err := summarize(&out, of(modeNone, sums[0]), of(modeCold, sums[1]), of(modeWarm, sums[2]))

@@ -41,20 +41,11 @@ func dropPages(path string) error {
 }
 
 // readDirect returns how long it takes to read a file from its beginning to its end without the page cache, in large
-// pieces: each into the same memory or, if keep is set, all into new memory as large as the file.
-func readDirect(path string, keep bool) (took time.Duration, err error) {
+// pieces, each into the same memory.
+func readDirect(path string) (took time.Duration, err error) {
 	const piece = 8 << 20
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, err
-	}
-	size, flags := piece, unix.MAP_PRIVATE|unix.MAP_ANON
-	if keep {
-		size = (int(info.Size())/piece + 1) * piece
-	} else {
-		flags |= unix.MAP_POPULATE
-	}
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
+	memory, err := unix.Mmap(-1, 0, piece, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
 	if err != nil {
 		return 0, err
 	}
@@ -65,11 +56,8 @@ func readDirect(path string, keep bool) (took time.Duration, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	for at := 0; err == nil; {
-		_, err = f.Read(memory[at : at+piece])
-		if keep {
-			at = min(at+piece, size-piece)
-		}
+	for err == nil {
+		_, err = f.Read(memory)
 	}
 	if !errors.Is(err, io.EOF) {
 		return 0, err

@@ -15,4 +15,4 @@ func syncData(f *os.File) error { return f.Sync() }
 
 func dropPages(string) error { return errNotHere }
 
-func readDirect(string, bool) (time.Duration, error) { return 0, errNotHere }
+func readDirect(string) (time.Duration, error) { return 0, errNotHere }

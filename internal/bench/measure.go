@@ -22,61 +22,81 @@ import (
 
 // Modes: the ways in which a model is run.
 const (
-	modeNone        = "none"         // without a cache
-	modeXNNPACK     = "xnnpack"      // with XNNPACK's own cache
-	modeWrite       = "write"        // packing into one buffer, and writing that to a new file
-	modeIdeal       = "ideal"        // with a provider in C that knows every answer in advance
-	modeCold        = "cold"         // packing into a new cache file
-	modeWarm        = "warm"         // from the file that the cold run wrote
-	modeDropped     = "dropped"      // warm, when the file is not in the page cache, with Options.Prefetch
-	modeDroppedLazy = "dropped-lazy" // the same without it
-	modeReread      = "reread"       // warm, when an earlier process has read the file from the disk
+	modeNone    = "none"    // without a cache
+	modeXNNPACK = "xnnpack" // with XNNPACK's own cache
+	modeWrite   = "write"   // packing into one buffer, and writing that to a new file
+	modeIdeal   = "ideal"   // with a provider in C that knows every answer in advance
+	modeCold    = "cold"    // packing into a new cache file
+	modeWarm    = "warm"    // from the file that the cold run wrote
+	modeDropped = "dropped" // warm, when the file is not in the page cache, with Options.Prefetch
+	modeReread  = "reread"  // warm, when an earlier process has read the file from the disk
 
 	modeRecord = "record" // not measured: writes the file of modeIdeal
 	modeTwice  = "twice"  // two runtimes of one model in one process
 	modeChurn  = "churn"  // not measured: uses small pages, and frees them
 )
 
-// measurement is what Demo returns for each mode.
-type measurement struct {
-	Mode              string  `json:"mode"`
-	CreateRuntimeMS   float64 `json:"create_runtime_ms"`
-	TotalLoadMS       float64 `json:"total_load_ms"`
-	FirstInferenceMS  float64 `json:"first_inference_ms"`
-	RSSAnonBytes      int64   `json:"rss_anon_bytes"`
-	RSSFileBytes      int64   `json:"rss_file_bytes"`
-	PrivateDirtyBytes int64   `json:"private_dirty_bytes"`
-	Hits              int64   `json:"hits"`
-	Packed            int64   `json:"packed"`
-	Private           int64   `json:"private"`
-	BytesWritten      int64   `json:"bytes_written"`
-	FileBytes         int64   `json:"file_bytes"`
-	PayloadBytes      int64   `json:"payload_bytes"`
-	OutputSHA256      string  `json:"output_sha256"`
+// A figure is the name of a number that was measured.
+type figure string
+
+// figures are what one process measured. What does not apply, or is not known on this system, is not there.
+type figures map[figure]float64
+
+const (
+	openMS      figure = "open_ms"
+	subgraphMS  figure = "subgraph_ms"
+	createMS    figure = "create_runtime_ms"
+	finalizeMS  figure = "finalize_ms"
+	totalMS     figure = "total_load_ms"
+	packMS      figure = "create_and_finalize_ms"
+	firstMS     figure = "first_inference_ms"
+	answerMS    figure = "first_answer_ms" // total load and first inference
+	steadyMS    figure = "steady_ms"
+	commitMS    figure = "commit_ms" // cold: from finalize until all is on the disk
+	copiedBytes figure = "copied_bytes"
+	// The bytes of the file that are not payload, divided by those that are.
+	overhead figure = "file_overhead"
+
+	// What the cache did.
+	hits         figure = "hits"
+	packed       figure = "packed"
+	reused       figure = "reused"
+	private      figure = "private"
+	bytesWritten figure = "bytes_written"
+	fileBytes    figure = "file_bytes"
+	payloadBytes figure = "payload_bytes"
+
+	// Memory of a process. In front of them stands when it was.
+	rss       figure = "rss_bytes"
+	rssAnon   figure = "rss_anon_bytes"
+	rssFile   figure = "rss_file_bytes"
+	dirty     figure = "private_dirty_bytes"
+	pss       figure = "pss_bytes"
+	peakBytes figure = "peak_rss_bytes" // of the process so far
+
+	// Page faults. In front of them stands when it was.
+	minorFaults figure = "minor_faults"
+	majorFaults figure = "major_faults"
+)
+
+// The times of memory and page faults: while loading and at its end, and at the first inference. What stands alone is
+// memory after the first answer, in mode cold when all is saved.
+const (
+	loading = "load_"
+	first   = "first_"
+)
+
+// A run is what one process measured.
+type run struct {
+	Mode    string        `json:"mode,omitempty"`
+	Figures figures       `json:"figures"`
+	Output  string        `json:"output_sha256,omitempty"` // the sum of all outputs, one after the other
+	Reasons []xpwc.Reason `json:"reasons,omitempty"`       // why entries are in private memory
+	Notes   []string      `json:"notes,omitempty"`
 }
 
-// measured is what the process of one mode reports.
-type measured struct {
-	measurement
-	OpenMS          float64          `json:"open_ms"`
-	LoadMS          float64          `json:"load_ms"`
-	FinalizeMS      float64          `json:"finalize_ms"`
-	SteadyMS        float64          `json:"steady_ms"`
-	CommitMS        float64          `json:"commit_ms,omitempty"` // cold: from finalize until all is on the disk
-	LoadFaults      execution.Faults `json:"load_faults"`
-	InferenceFaults execution.Faults `json:"first_inference_faults"`
-	MemoryKnown     bool             `json:"memory_known"`         // the system has the memory figures
-	AfterLoad       *memory          `json:"after_load,omitempty"` // not if the first inference followed at once
-	AfterInference  memory           `json:"after_first_inference"`
-	PeakRSSBytes    int64            `json:"peak_rss_bytes"` // until the first answer; cold: until saved
-	CopiedBytes     int64            `json:"copied_bytes"`
-	Reused          int64            `json:"reused"`
-	Reasons         []xpwc.Reason    `json:"reasons,omitempty"`
-	Notes           []string         `json:"notes,omitempty"`
-}
-
-func measure(t task, stderr io.Writer) (r *measured, err error) {
-	r = &measured{measurement: measurement{Mode: t.Mode}}
+func measure(t task, stderr io.Writer) (r *run, err error) {
+	r = &run{Mode: t.Mode, Figures: figures{}}
 	m, err := t.open()
 	if err != nil {
 		return nil, err
@@ -88,11 +108,11 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 	case modeXNNPACK:
 		b = instance.PackedInHeapCache
 	case modeIdeal:
-		known, openErr := ideal.Open(t.Cache)
+		known, openErr := ideal.Open(t.Cache, t.Places)
 		if openErr != nil {
 			return nil, openErr
 		}
-		defer func() { err = errors.Join(err, checkAnswers(known), known.Close()) }()
+		defer func() { err = errors.Join(err, known.CheckAnswers(), known.Close()) }()
 		b = instance.PackedInProvider(known, nil)
 	case modeWrite:
 		c, createErr := written.Create(t.Cache)
@@ -112,94 +132,95 @@ func measure(t task, stderr io.Writer) (r *measured, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	r.takeTimes(e.Times)
+	r.takeFaults(loading, e.Faults)
 	var saved <-chan saving
 	if t.Mode == modeCold {
 		saved = save(e.Cache)
 	}
-	if !fromDisk(t.Mode) { // which measure the time to the first answer
-		if r.AfterLoad, err = r.memory(); err != nil {
+	if t.Mode != modeDropped { // which measures the time to the first answer
+		if err := r.takeMemory(loading); err != nil {
 			return nil, err
 		}
-	}
-	if err := e.FillKnuth(); err != nil {
-		return nil, err
 	}
 	if err := r.infer(e); err != nil {
 		return nil, err
 	}
 	if t.Mode == modeCold {
 		s := <-saved
-		r.CommitMS = console.Milliseconds(s.took)
+		r.Figures[commitMS] = console.Milliseconds(s.took)
 		if err := errors.Join(s.err, touch(e)); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.takeMemory(); err != nil {
+	if err := r.takeMemory(""); err != nil {
 		return nil, err
 	}
-	r.takeTimes(e.Times)
-	r.LoadFaults = e.Faults
-	r.OutputSHA256 = outputSum(e)
+	r.Output = outputSum(e)
 	steady, err := steady(e)
 	if err != nil {
 		return nil, err
 	}
-	r.SteadyMS = console.Milliseconds(steady)
+	r.Figures[steadyMS] = console.Milliseconds(steady)
 	return r, r.countCache(t.Cache, e.Cache)
 }
 
-func (r *measured) takeTimes(t instance.Times) {
-	r.OpenMS, r.LoadMS = console.Milliseconds(t.Open), console.Milliseconds(t.Load)
-	r.CreateRuntimeMS, r.FinalizeMS = console.Milliseconds(t.Create), console.Milliseconds(t.Finalize)
-	r.TotalLoadMS = console.Milliseconds(t.Total())
+func (r *run) takeTimes(t instance.Times) {
+	r.takeTime(subgraphMS, t.Load)
+	r.takeTime(createMS, t.Create)
+	r.takeTime(totalMS, t.Total())
+	r.takeTime(packMS, t.Create+t.Finalize)
+	if r.Mode != modeNone && r.Mode != modeIdeal {
+		r.takeTime(finalizeMS, t.Finalize)
+	}
+	if r.Mode != modeNone && r.Mode != modeIdeal && r.Mode != modeWrite {
+		r.takeTime(openMS, t.Open)
+	}
+}
+
+func (r *run) takeTime(of figure, d time.Duration) { r.Figures[of] = console.Milliseconds(d) }
+
+func (r *run) takeFaults(when figure, f execution.Faults) {
+	if runtime.GOOS == "linux" { // elsewhere nobody counts them
+		r.Figures[when+minorFaults], r.Figures[when+majorFaults] = float64(f.Minor), float64(f.Major)
+	}
+}
+
+func (r *run) takeMemory(when figure) error {
+	m, err := measureMemory()
+	for name, bytes := range m {
+		r.Figures[when+name] = bytes
+	}
+	return err
 }
 
 // infer is the first inference.
-func (r *measured) infer(e *execution.Execution) error {
+func (r *run) infer(e *execution.Execution) error {
+	if err := e.FillKnuth(); err != nil {
+		return err
+	}
 	before := execution.PageFaults()
-	first, err := e.Infer()
+	took, err := e.Infer()
 	if err != nil {
 		return err
 	}
-	r.InferenceFaults = execution.PageFaults().Since(before)
-	r.FirstInferenceMS = console.Milliseconds(first)
-	m, err := r.memory()
-	if m != nil {
-		r.AfterInference = *m
-	}
-	return err
+	r.takeFaults(first, execution.PageFaults().Since(before))
+	r.takeTime(firstMS, took)
+	r.Figures[answerMS] = r.Figures[totalMS] + r.Figures[firstMS]
+	return r.takeMemory(first)
 }
 
-// memory returns nil where the system has no such figures.
-func (r *measured) memory() (*memory, error) {
-	m, err := measureMemory()
-	if errors.Is(err, errNoMemoryFigures) {
-		return nil, nil
-	}
-	r.MemoryKnown = err == nil
-	return &m, err
-}
-
-// takeMemory takes the figures of the demo.
-func (r *measured) takeMemory() error {
-	m, err := r.memory()
-	if m != nil {
-		r.RSSAnonBytes, r.RSSFileBytes = m.RSSAnon, m.RSSFile
-		r.PrivateDirtyBytes, r.PeakRSSBytes = m.PrivateDirty, m.Peak
-	}
-	return err
-}
-
-func (r *measured) countCache(path string, cache *xpwc.Cache) error {
+func (r *run) countCache(path string, cache *xpwc.Cache) error {
 	if cache == nil {
 		return nil
 	}
 	s := cache.Stats()
 	c := execution.ReportCache(path, s)
-	r.Hits, r.Packed, r.Private, r.Reused = c.Hits, c.Packed, c.Private, c.Reused
-	r.BytesWritten, r.PayloadBytes = c.BytesWritten, c.PayloadBytes
 	r.Reasons, r.Notes = c.Reasons, c.Notes
-	r.CopiedBytes = s.CopiedBytes
+	for of, n := range map[figure]int64{hits: c.Hits, packed: c.Packed, reused: c.Reused, private: c.Private,
+		bytesWritten: c.BytesWritten, payloadBytes: c.PayloadBytes, copiedBytes: s.CopiedBytes} {
+		r.Figures[of] = float64(n)
+	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it could not be created: see the notes
@@ -207,7 +228,10 @@ func (r *measured) countCache(path string, cache *xpwc.Cache) error {
 	if err != nil {
 		return err
 	}
-	r.FileBytes = info.Size()
+	r.Figures[fileBytes] = float64(info.Size())
+	if c.PayloadBytes > 0 {
+		r.Figures[overhead] = float64(info.Size()-c.PayloadBytes) / float64(c.PayloadBytes)
+	}
 	return nil
 }
 

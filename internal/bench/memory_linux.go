@@ -8,19 +8,19 @@ import (
 )
 
 // memoryOf returns the memory of a process.
-func memoryOf(pid int) (memory, error) {
+func memoryOf(pid int) (figures, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
-		return memory{}, err
+		return nil, err
 	}
 	status, err := p.NewStatus()
 	if err != nil {
-		return memory{}, err
+		return nil, err
 	}
 	maps, err := p.ProcSMapsRollup()
-	return memory{
-		RSS: int64(status.VmRSS), RSSAnon: int64(status.RssAnon), RSSFile: int64(status.RssFile),
-		PrivateDirty: int64(maps.PrivateDirty), PSS: int64(maps.Pss), Peak: int64(status.VmHWM),
+	return figures{
+		rss: float64(status.VmRSS), rssAnon: float64(status.RssAnon), rssFile: float64(status.RssFile),
+		peakBytes: float64(status.VmHWM), dirty: float64(maps.PrivateDirty), pss: float64(maps.Pss),
 	}, err
 }
 

@@ -22,22 +22,19 @@ import (
 // "chain.pte". See package chain.
 const Chain = "chain"
 
-// ChainMatrices is how many matrices a chain has by default: 896 MiB of weights.
-const ChainMatrices = 14
+// chainMatrices is how many matrices a chain has: 896 MiB of weights.
+const chainMatrices = 14
 
 // PeersOptions are what RunPeers measures.
 type PeersOptions struct {
 	Models    []string // .tflite files and .pte programs, or one of Chain's names
-	Matrices  int      // of a chain
-	Rounds    int      // 0 for none
-	Processes int      // that have one model loaded at the same time; 0 for none
-	Dir       string   // for cache files and generated models, created if it is not there
-	JSON      string   // file for all figures, or ""; results of other models that it has are kept
+	Rounds    int
+	Processes int    // that have one model loaded at the same time; 0 for none
+	Dir       string // for cache files and generated models, created if it is not there
+	JSON      string // file for all figures, or ""; results of other models that it has are kept
 	Programs  Programs
 	// Only names a peer, if only its ways are measured. They must give the same answer.
 	Only string
-	// NextStarts leaves out what packs.
-	NextStarts bool
 }
 
 // Programs are the hosts of the peers. What has no program is not measured.
@@ -65,10 +62,10 @@ func RunPeers(ctx context.Context, o PeersOptions, stdout, stderr io.Writer) err
 				return err
 			}
 		}
-		if err := c.result.print(stdout); err != nil {
+		if err := c.result.printPeers(stdout); err != nil {
 			return err
 		}
-		differs := func(m *peerMode) bool { return m.Difference != 0 }
+		differs := func(m *modeResult) bool { return m.Difference != 0 }
 		if o.Only != "" && slices.ContainsFunc(c.result.Modes, differs) {
 			return fmt.Errorf("%s: the answers of %s differ", name, o.Only)
 		}
@@ -82,7 +79,7 @@ type comparison struct {
 	files  peerFiles
 	memory int64 // that a process without a cache needs, about
 	ways   []*way
-	result *peersResult
+	result *result
 }
 
 func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.Writer) (*comparison, error) {
@@ -97,10 +94,10 @@ func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.W
 	base := strings.TrimSuffix(filepath.Base(name), ext)
 	generated := name == Chain+ext || name == Chain+chain.InInt8
 	if generated {
-		base = fmt.Sprintf("%s-%d%s", Chain, o.Matrices, strings.TrimPrefix(base, Chain))
+		base = fmt.Sprintf("%s-%d%s", Chain, chainMatrices, strings.TrimPrefix(base, Chain))
 		name = filepath.Join(dir, base+ext)
 		progress := terminal.NewProgress(stderr, "generating")
-		err := chain.Generate(ctx, name, o.Matrices, progress.Update)
+		err := chain.Generate(ctx, name, chainMatrices, progress.Update)
 		progress.Finish()
 		if err != nil {
 			return nil, err
@@ -113,7 +110,8 @@ func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.W
 	base += strings.ReplaceAll(ext, ".", "-")
 	c := &comparison{
 		model: name, files: peerFiles{filepath.Join(dir, base)}, memory: size * 2,
-		result: &peersResult{Name: "peers-" + base, Model: filepath.Base(name) + ", " + console.Mebibytes(size)},
+		result: &result{Name: "peers-" + base, Model: filepath.Base(name) + ", " + console.Mebibytes(size), Threads: 1,
+			Rounds: o.Rounds, Processes: o.Processes},
 	}
 	switch ext {
 	case ".tflite":
@@ -126,9 +124,7 @@ func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.W
 	default:
 		err = fmt.Errorf("%s: LiteRT runs .tflite files, and ExecuTorch .pte programs", name)
 	}
-	c.ways = slices.DeleteFunc(c.ways, func(w *way) bool {
-		return !strings.HasPrefix(w.name, o.Only) || o.NextStarts && w.start != nextStart
-	})
+	c.ways = slices.DeleteFunc(c.ways, func(w *way) bool { return !strings.HasPrefix(w.name, o.Only) })
 	if err == nil && len(c.ways) == 0 {
 		err = fmt.Errorf("%s: %s does not run it, or its program was not given", name, o.Only)
 	}
@@ -174,8 +170,7 @@ func (c *comparison) run(ctx context.Context, o PeersOptions, stderr io.Writer) 
 			return err
 		}
 	}
-	c.result.Rounds, c.result.Processes = o.Rounds, o.Processes
-	return c.result.take(c.ways)
+	return c.takeResults()
 }
 
 // prepare makes the cache file that is there before the first measurement.
@@ -206,9 +201,9 @@ func (c *comparison) measure(ctx context.Context, w *way) error {
 	}
 	r := h.run()
 	memory, err := h.memory()
-	r.RSSAnonBytes = memory.RSSAnon
+	r.Figures[rssAnon] = memory[rssAnon]
 	if w.start == firstStart && err == nil {
-		r.written, err = w.cacheBytes()
+		r.Figures[fileBytes], err = w.cacheBytes()
 	}
 	if err := errors.Join(err, h.stop()); err != nil {
 		return err
@@ -225,7 +220,7 @@ func (c *comparison) begin(ctx context.Context, w *way) (*host, error) {
 	if err := c.readFiles(ctx, w); err != nil {
 		return nil, err
 	}
-	return startHost(ctx, w.command(c.model, w.cache))
+	return answeringHost(ctx, w.command(c.model, w.cache))
 }
 
 // readFiles reads what a process is going to read: a system may take pages from the page cache that were idle for
@@ -247,37 +242,26 @@ func (c *comparison) readFiles(ctx context.Context, w *way) error {
 
 // measureMany starts processes one after the other, of which all stay, and looks at their memory when all are there.
 func (c *comparison) measureMany(ctx context.Context, w *way, n int) (err error) {
-	var all []*host
-	defer func() {
-		for _, h := range all {
-			err = errors.Join(err, h.stop())
-		}
-	}()
-	m := &many{}
-	for range n {
-		h, err := c.begin(ctx, w)
-		if err != nil {
-			return err
-		}
-		all = append(all, h)
-		m.LoadMS += h.run().LoadMS
+	hosts, err := startHosts(n, func() (*host, error) { return c.begin(ctx, w) })
+	defer func() { err = errors.Join(err, stopAll(hosts)) }()
+	if err != nil {
+		return err
 	}
-	for _, h := range all {
+	w.many = &many{}
+	for _, h := range hosts {
 		memory, err := h.memory()
 		if err != nil {
 			return err
 		}
-		m.PSSBytes += memory.PSS
-		m.RSSAnonBytes += memory.RSSAnon
+		w.many.LoadMS += h.report.LoadMS
+		w.many.PSSBytes += memory[pss]
 	}
-	w.many = m
 	return nil
 }
 
-// addToJSON writes a result to a file, in place of the one of the same name if there is one, from which it takes what
-// was not measured again.
-func addToJSON(path string, r *peersResult) error {
-	all := peersReport{Environment: environment()}
+// addToJSON writes a result to a file, in place of the one of the same name if there is one.
+func addToJSON(path string, r *result) error {
+	all := Report{Environment: environment()}
 	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, &all)
@@ -287,13 +271,7 @@ func addToJSON(path string, r *peersResult) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	for i, other := range all.Results {
-		if other.Name == r.Name {
-			r.merge(other)
-			all.Results[i] = r
-			return writeJSON(path, all)
-		}
-	}
+	all.Results = slices.DeleteFunc(all.Results, func(other *result) bool { return other.Name == r.Name })
 	all.Results = append(all.Results, r)
 	return writeJSON(path, all)
 }

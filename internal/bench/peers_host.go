@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -18,21 +19,10 @@ import (
 	"xpwc/internal/modelfile"
 )
 
-// peerRun is what one process took.
-type peerRun struct {
-	LoadMS       float64 `json:"load_ms"`
-	LoadCPUMS    float64 `json:"load_cpu_ms,omitempty"` // of all threads; 0 if the host does not say
-	FirstMS      float64 `json:"first_inference_ms"`
-	SteadyMS     float64 `json:"steady_ms"`
-	RSSAnonBytes int64   `json:"rss_anon_bytes"`
-	written      int64
-}
-
 // hostReport is what a host prints when it has answered.
 type hostReport struct {
-	LoadMS    float64      `json:"load_ms"`
-	LoadCPUMS float64      `json:"load_cpu_ms"`
-	Methods   []hostMethod `json:"methods,omitempty"` // a .tflite file has one
+	LoadMS  float64      `json:"load_ms"`
+	Methods []hostMethod `json:"methods,omitempty"` // a .tflite file has one
 }
 
 type hostMethod struct {
@@ -40,49 +30,65 @@ type hostMethod struct {
 	SteadyMS float64 `json:"steady_inference_ms"`
 }
 
-// host is a process that has loaded a model and answered, and stays until it is stopped.
+// host is a process that has a model loaded. It stays until it is stopped.
 type host struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
+	stdout *bufio.Reader
 	stderr bytes.Buffer
 	report hostReport
 }
 
-func startHost(ctx context.Context, command []string) (*host, error) {
+// startHost starts a host, with more in its environment.
+func startHost(ctx context.Context, command []string, environment ...string) (*host, error) {
 	h := &host{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
-	h.cmd.Stderr = &h.stderr
-	stdin, err := h.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	h.stdin = stdin
+	h.cmd.Env, h.cmd.Stderr = append(h.cmd.Environ(), environment...), &h.stderr
 	stdout, err := h.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := h.cmd.Start(); err != nil {
+	h.stdout = bufio.NewReader(stdout)
+	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	err = json.NewDecoder(stdout).Decode(&h.report)
+	return h, h.cmd.Start()
+}
+
+// answeringHost starts a host and waits until it has answered.
+func answeringHost(ctx context.Context, command []string) (*host, error) {
+	h, err := startHost(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	err = h.read()
 	if err == nil && len(h.report.Methods) != 1 {
 		err = fmt.Errorf("%d methods were run, not one", len(h.report.Methods))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%v: %w: %s", h.cmd, errors.Join(err, h.stop()), bytes.TrimSpace(h.stderr.Bytes()))
+		return nil, errors.Join(err, h.stop())
 	}
 	return h, nil
 }
 
-func (h *host) run() *peerRun {
+// read waits for the host's report.
+func (h *host) read() error { return json.NewDecoder(h.stdout).Decode(&h.report) }
+
+func (h *host) run() *run {
 	m := h.report.Methods[0]
-	return &peerRun{LoadMS: h.report.LoadMS, LoadCPUMS: h.report.LoadCPUMS, FirstMS: m.FirstMS, SteadyMS: m.SteadyMS}
+	return &run{Figures: figures{totalMS: h.report.LoadMS, firstMS: m.FirstMS, answerMS: h.report.LoadMS + m.FirstMS,
+		steadyMS: m.SteadyMS}}
 }
 
 // memory is that of the process now.
-func (h *host) memory() (memory, error) { return memoryOf(h.cmd.Process.Pid) }
+func (h *host) memory() (figures, error) { return memoryOf(h.cmd.Process.Pid) }
 
+// stop lets the host end. If it failed, the error has what it said.
 func (h *host) stop() error {
-	return errors.Join(h.stdin.Close(), h.cmd.Wait())
+	_ = h.stdin.Close() // which may be closed
+	if err := h.cmd.Wait(); err != nil {
+		return fmt.Errorf("%v: %w: %s", h.cmd, err, bytes.TrimSpace(h.stderr.Bytes()))
+	}
+	return nil
 }
 
 // HostCommand is the first argument of processes that RunPeers starts: the running program once more. A program that

@@ -15,48 +15,36 @@ import (
 	"xpwc/npy"
 )
 
-func TestPeersAreMeasuredInPieces(t *testing.T) {
+func TestPeersAreMeasured(t *testing.T) {
 	dir := t.TempDir()
 	hand := filepath.Join(filepath.Dir(faceModel(t)), "hand_landmark_lite.tflite")
-	o := PeersOptions{Models: []string{hand}, Rounds: 2, Dir: filepath.Join(dir, "work"),
+	o := PeersOptions{Models: []string{hand}, Rounds: 2, Processes: 2, Dir: filepath.Join(dir, "work"),
 		JSON: filepath.Join(dir, "peers.json")}
-	measure := func() *peersResult {
-		var out, stderr strings.Builder
-		require.NoError(t, RunPeers(t.Context(), o, &out, &stderr), stderr.String())
-		require.Contains(t, out.String(), "xpwc, next start")
-		content, err := os.ReadFile(o.JSON)
-		require.NoError(t, err)
-		var all peersReport
-		require.NoError(t, json.Unmarshal(content, &all))
-		require.Len(t, all.Results, 1)
-		return all.Results[0]
-	}
-	r := measure()
+	require.NoError(t, writeJSON(o.JSON, Report{Results: []*result{{Name: "of another model"}}}))
+	var out, stderr strings.Builder
+	require.NoError(t, RunPeers(t.Context(), o, &out, &stderr), stderr.String())
+	require.Contains(t, out.String(), "xpwc, next start")
+	content, err := os.ReadFile(o.JSON)
+	require.NoError(t, err)
+	var all Report
+	require.NoError(t, json.Unmarshal(content, &all))
+	require.Len(t, all.Results, 2, "what was measured before is kept")
+	r := all.Results[1]
 	require.Equal(t, 2, r.Rounds)
-	var names []string
+	require.Equal(t, 2, r.Processes)
+	require.Equal(t, []string{"xpwc, without cache", "xpwc, first start", "xpwc, next start"}, modeNames(r))
 	for _, m := range r.Modes {
-		names = append(names, m.Mode)
 		require.Len(t, m.Runs, 2)
 		require.Zero(t, m.Difference)
-		for _, f := range []figure{peerLoadMS, firstMS, steadyMS, peerAnon} {
+		for _, f := range []figure{totalMS, firstMS, answerMS, steadyMS, rssAnon} {
 			require.Positive(t, m.Figures[f].Min, "%s: %s", m.Mode, f)
 		}
-		_, written := m.Figures[peerFile]
+		_, written := m.Figures[fileBytes]
 		require.Equal(t, m.Mode == "xpwc, first start", written)
-		require.Nil(t, m.Many)
-	}
-	require.Equal(t, []string{"xpwc, without cache", "xpwc, first start", "xpwc, next start"}, names)
-
-	o.Rounds, o.Processes = 0, 2
-	r = measure()
-	require.Equal(t, 2, r.Rounds, "what was measured before is kept")
-	require.Equal(t, 2, r.Processes)
-	for _, m := range r.Modes {
-		require.Len(t, m.Runs, 2)
 		require.Equal(t, m.Mode != "xpwc, first start", m.Many != nil)
 		if m.Many != nil {
 			require.Positive(t, m.Many.LoadMS)
-			require.Greater(t, m.Many.PSSBytes, m.Many.RSSAnonBytes)
+			require.Greater(t, m.Many.PSSBytes, m.Figures[rssAnon].Min)
 			require.Equal(t, m.Mode == "xpwc, next start", m.Many.TogetherMS > 0)
 			require.GreaterOrEqual(t, m.Many.SlowestMS, m.Many.TogetherMS)
 		}
@@ -84,7 +72,7 @@ func TestOnlyModelsThatAPeerRunsAreCompared(t *testing.T) {
 }
 
 func TestAHostThatFailsIsReportedWithWhatItSaid(t *testing.T) {
-	_, err := startHost(t.Context(), []string{"sh", "-c", "echo no such model >&2; exit 3"})
+	_, err := answeringHost(t.Context(), []string{"sh", "-c", "echo no such model >&2; exit 3"})
 	require.ErrorContains(t, err, "no such model")
 }
 

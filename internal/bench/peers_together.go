@@ -1,16 +1,11 @@
 package bench
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 )
@@ -51,48 +46,45 @@ func (c *comparison) measureTogether(ctx context.Context, n int, stderr io.Write
 
 // loadTogether starts processes, lets all of them go when each could begin, and returns how long each took to load.
 func loadTogether(ctx context.Context, command []string, n int) (loads []float64, err error) {
-	wait, letGo, err := os.Pipe()
+	hosts, err := startHosts(n, func() (*host, error) { return startHost(ctx, command, togetherVariable+"=1") })
+	defer func() { err = errors.Join(err, stopAll(hosts)) }()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, wait.Close()) }()
-	hosts := make([]*exec.Cmd, 0, n)
-	said, stderr := make([]*bufio.Reader, n), make([]bytes.Buffer, n)
-	defer func() {
-		_ = letGo.Close() // which an error has left open
-		for i, h := range hosts {
-			if ended := h.Wait(); ended != nil {
-				err = errors.Join(err, fmt.Errorf("%v: %w: %s", h, ended, bytes.TrimSpace(stderr[i].Bytes())))
-			}
-		}
-	}()
-	for i := range n {
-		h := exec.CommandContext(ctx, command[0], command[1:]...)
-		h.Env = append(h.Environ(), togetherVariable+"=1")
-		h.Stdin, h.Stderr = wait, &stderr[i]
-		stdout, err := h.StdoutPipe()
-		if err != nil {
-			return nil, err
-		}
-		if err := h.Start(); err != nil {
-			return nil, err
-		}
-		hosts, said[i] = append(hosts, h), bufio.NewReader(stdout)
-	}
-	for _, s := range said {
-		if _, err := s.ReadString('\n'); err != nil {
+	for _, h := range hosts {
+		if _, err := h.stdout.ReadString('\n'); err != nil {
 			return nil, fmt.Errorf("a process does not wait: %w", err)
 		}
 	}
-	if err := letGo.Close(); err != nil {
-		return nil, err
-	}
-	for _, s := range said {
-		var r hostReport
-		if err := json.NewDecoder(s).Decode(&r); err != nil {
+	for _, h := range hosts {
+		if err := h.stdin.Close(); err != nil {
 			return nil, err
 		}
-		loads = append(loads, r.LoadMS)
+	}
+	for _, h := range hosts {
+		if err := h.read(); err != nil {
+			return nil, err
+		}
+		loads = append(loads, h.report.LoadMS)
 	}
 	return loads, nil
+}
+
+// startHosts starts hosts one after the other. What was started is returned with an error, too.
+func startHosts(n int, start func() (*host, error)) (all []*host, err error) {
+	for range n {
+		h, err := start()
+		if err != nil {
+			return all, err
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+func stopAll(hosts []*host) (err error) {
+	for _, h := range hosts {
+		err = errors.Join(err, h.stop())
+	}
+	return err
 }

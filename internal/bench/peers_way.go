@@ -33,7 +33,7 @@ type way struct {
 	cache   string                                            // its file, "" without a cache
 	pack    func(ctx context.Context, model, to string) error // makes the cache file; nil if a first start does
 
-	runs    []*peerRun
+	runs    []*run
 	many    *many
 	outputs []float32 // of the first run
 }
@@ -71,13 +71,20 @@ func (p Programs) packedWay(peer string, f peerFiles, command func(model, cache 
 		name: peer + ", packed by xpwc", start: nextStart, cache: f.base + "." + peer + ".packed",
 		command: func(model, cache string) []string { return append(asUser(), command(model, cache)...) },
 		pack: func(ctx context.Context, model, to string) error {
-			cmd := exec.CommandContext(ctx, p.XPWC, "pack", model, "--for", strings.ToLower(peer), "-o", to)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("%v: %w: %s", cmd, err, out)
-			}
-			return nil
+			_, err := p.pack(ctx, model, "--for", strings.ToLower(peer), "-o", to)
+			return err
 		},
 	}
+}
+
+// pack has the tool pack ahead, and returns what it says.
+func (p Programs) pack(ctx context.Context, args ...string) (said string, err error) {
+	cmd := exec.CommandContext(ctx, p.XPWC, append([]string{"pack"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%v: %w: %s", cmd, err, out)
+	}
+	return string(out), err
 }
 
 // readerWays are those of a host in C with the reader, which can run a chain and nothing else.
@@ -98,13 +105,15 @@ func readerWays(f peerFiles, model string, p Programs) []*way {
 // seal makes a sealed file, and says the digest of the model that it is for.
 func (p Programs) seal(digest *string) func(ctx context.Context, model, to string) error {
 	return func(ctx context.Context, model, to string) error {
-		cmd := exec.CommandContext(ctx, p.XPWC, "pack", model, "--sealed", "-o", to)
-		out, err := cmd.CombinedOutput()
-		_, said, found := strings.Cut(string(out), "sealed for the model ")
-		if err != nil || !found {
-			return fmt.Errorf("%v: %w: %s", cmd, err, out)
+		said, err := p.pack(ctx, model, "--sealed", "-o", to)
+		if err != nil {
+			return err
 		}
-		*digest = strings.Fields(said)[0]
+		_, name, found := strings.Cut(said, "sealed for the model ")
+		if !found {
+			return fmt.Errorf("pack --sealed does not say the model's digest: %s", said)
+		}
+		*digest = strings.Fields(name)[0]
 		return nil
 	}
 }
@@ -197,15 +206,14 @@ func (w *way) removeCache() error {
 }
 
 // cacheBytes is how large its files are.
-func (w *way) cacheBytes() (int64, error) {
+func (w *way) cacheBytes() (size float64, err error) {
 	files, err := w.cacheFiles()
-	var size int64
 	for _, path := range files {
 		info, statErr := os.Stat(path)
 		if statErr != nil {
 			return 0, statErr
 		}
-		size += info.Size()
+		size += float64(info.Size())
 	}
 	return size, err
 }

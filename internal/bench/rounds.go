@@ -42,12 +42,6 @@ func newRounds(p prepared, dir string, modes []string) *rounds {
 	for _, mode := range modes {
 		r.result.Modes = append(r.result.Modes, &modeResult{Mode: mode})
 	}
-	if r.wants(modeCold) {
-		r.result.Write = &baseline{}
-	}
-	if r.wants(modeDropped, modeDroppedLazy) {
-		r.result.Read, r.result.Keep = &baseline{}, &baseline{}
-	}
 	return r
 }
 
@@ -63,7 +57,11 @@ func (r *rounds) prepare(ctx context.Context) error {
 	if err := remove(r.spare); err != nil {
 		return err
 	}
-	return r.withCache(r.ideal).startQuietly(ctx, modeRecord, &r.result.recording)
+	var recorded recording
+	err := r.withCache(r.ideal).startQuietly(ctx, modeRecord, &recorded)
+	r.Places = recorded.Places
+	r.result.Payloads, r.result.PayloadBytes = len(recorded.Places), recorded.PayloadBytes
+	return err
 }
 
 // clean removes the files that prepare and the rounds made.
@@ -117,12 +115,12 @@ func (r *rounds) measure(ctx context.Context, mode, file string) error {
 	if _, err := readIn(found...); err != nil {
 		return err
 	}
-	var m measured
+	var m run
 	if err := r.withCache(file).startQuietly(ctx, mode, &m); err != nil {
 		return err
 	}
-	if mode != modeCold && m.Packed > 0 {
-		return fmt.Errorf("mode %s packed %d entries of %s, and must pack none", mode, m.Packed, file)
+	if n := m.Figures[packed]; mode != modeCold && n > 0 {
+		return fmt.Errorf("mode %s packed %.0f entries of %s, and must pack none", mode, n, file)
 	}
 	to := r.result.Modes[i]
 	to.Runs = append(to.Runs, &m)
@@ -139,7 +137,7 @@ func (r *rounds) write(ctx context.Context) func() error {
 // cold packs into a new file. If the mode is not wanted, it makes the file for the modes that need it.
 func (r *rounds) cold(ctx context.Context) func() error {
 	return func() error {
-		if !r.wants(modeCold) && (r.stored || !r.wants(modeWarm, modeDropped, modeDroppedLazy, modeReread)) {
+		if !r.wants(modeCold) && (r.stored || !r.wants(modeWarm, modeDropped, modeReread)) {
 			return nil
 		}
 		r.stored = true
@@ -147,7 +145,7 @@ func (r *rounds) cold(ctx context.Context) func() error {
 			return err
 		}
 		if !r.wants(modeCold) {
-			return r.withCache(r.file).startQuietly(ctx, modeCold, &measured{})
+			return r.withCache(r.file).startQuietly(ctx, modeCold, &run{})
 		}
 		return r.measure(ctx, modeCold, r.file)
 	}
@@ -156,60 +154,46 @@ func (r *rounds) cold(ctx context.Context) func() error {
 // writeToCompare writes the bytes that cold packs to the disk.
 func (r *rounds) writeToCompare() error {
 	took, err := writeDurably(r.ideal, r.result.PayloadBytes, r.spare)
-	r.result.Write.add(console.Milliseconds(took))
+	r.result.Write = append(r.result.Write, console.Milliseconds(took))
 	return err
 }
 
 // dropped loads the file when it is not in the page cache, and reads it without the page cache to compare; and loads it
 // when another process has read it from the disk.
 func (r *rounds) dropped(ctx context.Context) (steps []func() error) {
-	for _, mode := range []string{modeDropped, modeDroppedLazy} {
-		if r.wants(mode) {
-			steps = append(steps, func() error {
-				r.stored = false
-				if err := dropPages(r.file); err != nil {
-					return err
-				}
-				return r.measure(ctx, mode, r.file)
-			})
-		}
-	}
-	if r.wants(modeReread) {
-		steps = append(steps, r.reread(ctx))
-	}
-	if r.result.Read == nil {
-		return steps
-	}
-	read := func(keep bool, to *baseline) func() error {
+	fromDisk := func(do func() error) func() error {
 		return func() error {
 			r.stored = false
 			if err := dropPages(r.file); err != nil {
 				return err
 			}
-			took, err := readDirect(r.file, keep)
-			to.add(console.Milliseconds(took))
-			return err
+			return do()
 		}
 	}
-	return append(steps, read(false, r.result.Read), read(true, r.result.Keep))
+	if r.wants(modeDropped) {
+		steps = append(steps, fromDisk(func() error { return r.measure(ctx, modeDropped, r.file) }),
+			fromDisk(func() error {
+				took, err := readDirect(r.file)
+				r.result.Read = append(r.result.Read, console.Milliseconds(took))
+				return err
+			}))
+	}
+	if r.wants(modeReread) {
+		steps = append(steps, fromDisk(func() error { return r.reread(ctx) }))
+	}
+	return steps
 }
 
 // reread has a process bring the file into the page cache, as the first one after a start of the machine does, and
 // loads it in others.
-func (r *rounds) reread(ctx context.Context) func() error {
-	return func() error {
-		r.stored = false
-		if err := dropPages(r.file); err != nil {
-			return err
-		}
-		if err := r.withCache(r.file).startQuietly(ctx, modeDroppedLazy, &measured{}); err != nil {
-			return err
-		}
-		for range Repeats {
-			if err := r.measure(ctx, modeReread, r.file); err != nil {
-				return err
-			}
-		}
-		return nil
+func (r *rounds) reread(ctx context.Context) error {
+	if err := r.withCache(r.file).startQuietly(ctx, modeWarm, &run{}); err != nil {
+		return err
 	}
+	for range Repeats {
+		if err := r.measure(ctx, modeReread, r.file); err != nil {
+			return err
+		}
+	}
+	return nil
 }

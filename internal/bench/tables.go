@@ -9,14 +9,27 @@ import (
 	"xpwc/internal/execution"
 )
 
-// print writes the tables. They are at most 120 columns wide.
+// print writes the tables. They are at most 90 columns wide.
 func (r *result) print(w io.Writer) error {
-	fmt.Fprintf(w, "\n%s; %s of packed weights in %d entries; %s; %s\n", r.Model, console.Mebibytes(r.PayloadBytes),
-		r.Payloads, console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
-	fmt.Fprintln(w, "Medians. In all modes, the model is mapped and XNNPACK is initialized before the clock starts.")
+	fmt.Fprintf(w, "\n%s\n", r.Model)
+	fmt.Fprintf(w, "%s of packed weights in %d entries; %s; %s\n", console.Mebibytes(r.PayloadBytes), r.Payloads,
+		console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
+	fmt.Fprintln(w, "Medians. The clock starts when the model is mapped and XNNPACK is initialized.")
 	fmt.Fprintln(w, "Before each run, another process used and freed memory page by page.")
-	for _, t := range []*console.Table{r.times(), r.memoryTable(), r.diskTable(), r.goalTable()} {
-		if len(t.Rows) == 0 {
+	err := printTables(w, modesTable("ms", r.Modes, timeColumns),
+		modesTable("loaded, MiB", r.Modes, memoryColumns(loading)),
+		modesTable("answered, MiB", r.Modes, memoryColumns(first, peakBytes)), r.diskTable(), r.goalTable())
+	for _, note := range r.notes() {
+		fmt.Fprintf(w, "Note: %s\n", note)
+	}
+	fmt.Fprintln(w)
+	return err
+}
+
+// printTables prints tables with empty lines in front of them, but those without a row.
+func printTables(w io.Writer, tables ...*console.Table) error {
+	for _, t := range tables {
+		if len(t.Rows) < 2 {
 			continue
 		}
 		fmt.Fprintln(w)
@@ -24,103 +37,110 @@ func (r *result) print(w io.Writer) error {
 			return err
 		}
 	}
-	for _, note := range r.notes() {
-		fmt.Fprintf(w, "Note: %s\n", note)
-	}
-	fmt.Fprintln(w)
 	return nil
 }
 
-// cell writes a median, or console.None if the figure does not apply.
-func (m *modeResult) cell(f figure, write func(float64) string) string {
-	s, ok := m.Figures[f]
-	if !ok {
-		return console.None
-	}
-	return write(s.Median)
+// A column of a table has a figure of each mode.
+type column struct {
+	title string
+	cell  func(m *modeResult) string
 }
 
-func (m *modeResult) digits(f figure) string { return m.cell(f, console.Digits) }
+// columnOf is that of a figure's medians. What does not apply is console.None.
+func columnOf(title string, f figure, write func(float64) string) column {
+	return column{title, func(m *modeResult) string {
+		if s, ok := m.Figures[f]; ok {
+			return write(s.Median)
+		}
+		return console.None
+	}}
+}
+
+// betweenColumn has the least and the greatest value.
+func betweenColumn(f figure) column {
+	return column{"min - max", func(m *modeResult) string {
+		if s, ok := m.Figures[f]; ok {
+			return s.between()
+		}
+		return console.None
+	}}
+}
 
 // between writes the least and the greatest value.
 func (s spread) between() string { return console.Digits(s.Min) + " - " + console.Digits(s.Max) }
 
 func count(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-func (r *result) times() *console.Table {
-	t := &console.Table{}
-	t.Row("ms", "open", "subgraph", "create", "finalize", "total load", "min - max", "first", "steady", "faults",
-		"first's")
-	for _, m := range r.Modes {
-		total := m.Figures[totalMS]
-		t.Row(m.Mode, m.digits(openMS), m.digits(subgraphMS), m.digits(createMS), m.digits(finalizeMS),
-			console.Digits(total.Median), total.between(), m.digits(firstMS), m.digits(steadyMS),
-			m.faults(loadMinor, loadMajor), m.faults(firstMinor, firstMajor))
-	}
-	return t
+func mebibytes(v float64) string { return fmt.Sprintf("%.1f", v/(1<<20)) }
+
+var timeColumns = []column{
+	columnOf("open", openMS, console.Digits), columnOf("subgraph", subgraphMS, console.Digits),
+	columnOf("create", createMS, console.Digits), columnOf("finalize", finalizeMS, console.Digits),
+	columnOf("total", totalMS, console.Digits), betweenColumn(totalMS),
+	columnOf("first", firstMS, console.Digits), columnOf("steady", steadyMS, console.Digits),
 }
 
-// faults writes minor and major ones.
-func (m *modeResult) faults(minor, major figure) string {
-	if _, ok := m.Figures[minor]; !ok {
-		return console.None
-	}
-	return m.cell(minor, count) + "/" + m.cell(major, count)
+// memoryNames are what the system calls memory.
+var memoryNames = map[figure]string{
+	rssAnon: "RssAnon", rssFile: "RssFile", dirty: "Priv.Dirty", pss: "Pss", peakBytes: "peak RSS",
 }
 
-func (r *result) memoryTable() *console.Table {
+func memoryColumns(when figure, and ...figure) (all []column) {
+	for _, f := range []figure{rssAnon, rssFile, dirty, pss} {
+		all = append(all, columnOf(memoryNames[f], when+f, mebibytes))
+	}
+	for _, f := range and {
+		all = append(all, columnOf(memoryNames[f], f, mebibytes))
+	}
+	minor, major := columnOf("", when+minorFaults, count), columnOf("", when+majorFaults, count)
+	return append(all, column{"faults", func(m *modeResult) string {
+		if _, ok := m.Figures[when+minorFaults]; !ok {
+			return console.None
+		}
+		return minor.cell(m) + "/" + major.cell(m)
+	}})
+}
+
+// modesTable has a row for each mode to which any of the columns applies.
+func modesTable(title string, modes []*modeResult, columns []column) *console.Table {
 	t := &console.Table{}
-	mib := func(v float64) string { return fmt.Sprintf("%.1f", v/(1<<20)) }
-	for i, m := range r.Modes {
-		if _, ok := m.Figures[peakBytes]; !ok {
-			return t // this system has no such figures
-		}
-		if i == 0 {
-			t.Row("MiB", "loaded:", "", "", "", "answered:", "", "", "", "")
-			t.Row("", "RssAnon", "RssFile", "Priv.Dirty", "Pss", "RssAnon", "RssFile", "Priv.Dirty", "Pss",
-				"peak RSS")
-		}
+	head := []string{title}
+	for _, c := range columns {
+		head = append(head, c.title)
+	}
+	t.Row(head...)
+	for _, m := range modes {
 		cells := []string{m.Mode}
-		for _, f := range []figure{loadAnon, loadFile, loadDirty, loadPSS,
-			firstAnon, firstFile, firstDirty, firstPSS, peakBytes} {
-			cells = append(cells, m.cell(f, mib))
+		for _, c := range columns {
+			cells = append(cells, c.cell(m))
 		}
-		t.Row(cells...)
+		if slices.ContainsFunc(cells[1:], func(cell string) bool { return cell != console.None }) {
+			t.Row(cells...)
+		}
 	}
 	return t
 }
 
 func (r *result) diskTable() *console.Table {
 	t := &console.Table{}
-	row := func(what string, s spread) {
-		if len(t.Rows) == 0 {
-			t.Row("disk, ms", "median", "min - max")
-		}
-		t.Row(what, console.Digits(s.Median), s.between())
-	}
+	t.Row("disk, ms", "median", "min - max")
+	row := func(what string, s spread) { t.Row(what, console.Digits(s.Median), s.between()) }
 	if cold := r.mode(modeCold); cold != nil {
 		row("cold: from finalize until all is on the disk", cold.Figures[commitMS])
-		row("writing the same bytes, 1 MiB at a time, and fdatasync", r.Write.spread)
+		row("writing the same bytes, 1 MiB at a time, and fdatasync", spreadOf(r.Write))
 	}
-	for _, mode := range []string{modeDropped, modeDroppedLazy} {
-		if m := r.mode(mode); m != nil {
-			row(mode+": to the first answer", m.Figures[answerMS])
-		}
-	}
-	if r.Read != nil {
-		row("reading the file with O_DIRECT, 8 MiB at a time", r.Read.spread)
-		row("the same, into new memory as large as the file", r.Keep.spread)
+	if dropped := r.mode(modeDropped); dropped != nil {
+		row("dropped: to the first answer", dropped.Figures[answerMS])
+		row("reading the file with O_DIRECT, 8 MiB at a time", spreadOf(r.Read))
 	}
 	return t
 }
 
 func (r *result) goalTable() *console.Table {
 	t := &console.Table{}
-	for i, b := range r.Goals {
-		if i == 0 {
-			t.Row("goal", "this", "against", "ratio", "at most", "")
-		}
-		t.Row(b.cells()...)
+	t.Row("goal", "figure", "at most", "")
+	for _, g := range r.Goals {
+		t.Row(g.cells()...)
 	}
 	return t
 }
@@ -130,16 +150,19 @@ func (r *result) notes() []string {
 	var all []string
 	for _, m := range r.Modes {
 		for _, run := range m.Runs {
-			notes := run.Notes
-			if run.Private > 0 {
-				private := "packed into private memory: " + execution.PrivateCell(run.Private, run.Reasons)
-				notes = append(slices.Clone(notes), private)
-			}
-			for _, n := range notes {
+			for _, n := range run.Notes {
 				all = append(all, m.Mode+": "+n)
+			}
+			if len(run.Reasons) > 0 {
+				all = append(all, m.Mode+": packed into private memory: "+run.privateCell())
 			}
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// privateCell is how many entries are in private memory, and why.
+func (r *run) privateCell() string {
+	return execution.PrivateCell(int64(r.Figures[private]), r.Reasons)
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"xpwc"
+	"xpwc/internal/bench/ideal"
 	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
@@ -28,8 +29,9 @@ type task struct {
 	Model   modelfile.File
 	Stack   llama.Stack // whose weights are the Model's file; without layers for another model
 	Threads int
-	Cache   string // file, "" without one
-	Churn   int64  // bytes that modeChurn uses
+	Cache   string        // file, "" without one
+	Places  []ideal.Place // of the payloads in the file of modeIdeal
+	Churn   int64         // bytes that modeChurn uses
 }
 
 // Measure is a measuring process: it reads its task from standard input, and writes what it measured to standard

@@ -1,7 +1,6 @@
 package llama
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -10,55 +9,29 @@ import (
 	"math/rand/v2"
 	"os"
 
-	"xpwc/internal/mapped"
 	newfile "xpwc/internal/output"
 )
 
 // chunkSize divides the size of every matrix.
 const chunkSize = 1 << 20
 
-// Generate makes sure that the stack's file of weights is at path; a complete one is left as it is. A new one is
+// Generate makes sure that the stack's file of weights is at path; a file of its size is left as it is. A new one is
 // written beside it and renamed when it is complete and on the disk, so an interrupted run leaves nothing at path. The
 // weights depend on the stack alone. progress, if not nil, is given the bytes written so far and in all, and is not
-// called if there is nothing to write. The error matches ErrLayers, ctx.Err() or what the operating system returned,
-// and names the file.
+// called if there is nothing to write. The error matches ctx.Err() or what the operating system returned, and names the
+// file.
 func (s Stack) Generate(ctx context.Context, path string, progress func(done, total int64)) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	if s.isAt(path) {
+	_, _, size := s.places()
+	if info, err := os.Stat(path); err == nil && info.Size() == size {
 		return nil
 	}
-	if err := newfile.Write(path, func(f *os.File) error { return s.write(ctx, f, progress) }); err != nil {
+	if err := newfile.Write(path, func(f *os.File) error { return s.write(ctx, f, size, progress) }); err != nil {
 		return fmt.Errorf("generate weights %s: %w", path, err)
 	}
 	return nil
 }
 
-// isAt reports whether path is a complete file of the stack's weights.
-func (s Stack) isAt(path string) bool {
-	f, err := mapped.Open(path)
-	if err != nil {
-		return false
-	}
-	complete := s.checkContent(f.Data()) == nil
-	return f.Close() == nil && complete
-}
-
-func (s Stack) checkContent(data []byte) error {
-	_, at := s.places()
-	if len(data) != at+trailerSize {
-		return fmt.Errorf("%w: %d bytes, not %d", ErrNotWeights, len(data), at+trailerSize)
-	}
-	if !bytes.Equal(data[at:], s.trailer()) {
-		return fmt.Errorf("%w: its trailer is another", ErrNotWeights)
-	}
-	return nil
-}
-
-func (s Stack) write(ctx context.Context, f *os.File, progress func(done, total int64)) error {
-	places, end := s.places()
-	total := int64(end) + trailerSize
+func (s Stack) write(ctx context.Context, f *os.File, size int64, progress func(done, total int64)) error {
 	done := int64(0)
 	put := func(b []byte) error {
 		if err := ctx.Err(); err != nil {
@@ -69,27 +42,25 @@ func (s Stack) write(ctx context.Context, f *os.File, progress func(done, total 
 		}
 		done += int64(len(b))
 		if progress != nil {
-			progress(done, total)
+			progress(done, size)
 		}
 		return nil
 	}
+	matrices := s.Layers * len(kinds)
 	chunk := make([]byte, chunkSize)
-	for i := range places {
+	for i := range matrices {
 		if err := s.writeMatrix(put, i, chunk); err != nil {
 			return err
 		}
 	}
 	if !s.Float32 {
-		for i := range places {
+		for i := range matrices {
 			if err := put(scales(i)); err != nil {
 				return err
 			}
 		}
 	}
-	if err := put(s.trailer()); err != nil {
-		return err
-	}
-	return nil
+	return put(make([]byte, end))
 }
 
 // source gives the random bytes of the i-th matrix, or of its scales.
@@ -108,7 +79,7 @@ func (s Stack) writeMatrix(put func([]byte) error, i int, chunk []byte) error {
 	random := source(i, false)
 	// Uniform numbers of this bound have variance 1/in, which keeps the variance of what they are multiplied with.
 	bound := math.Sqrt(3 / float64(m.in))
-	for range m.size(s.Float32) / chunkSize {
+	for range s.bytes(m) / chunkSize {
 		if _, err := io.ReadFull(random, chunk); err != nil {
 			return err
 		}

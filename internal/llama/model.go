@@ -7,6 +7,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/mapped"
+	"xpwc/internal/tensorfile"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -14,8 +15,9 @@ import (
 // ErrNotWeights is matched by the error of opening a file that is not a complete file of the stack's weights.
 var ErrNotWeights = errors.New("not the weights of this stack")
 
-// Model is a stack with its weights, which lie in a read-only mapping of their file. It is a [models.Model]. Its
-// methods may be called from many goroutines; what is asked of it after Close is an error that matches os.ErrClosed.
+// Model is a stack with its weights, which lie in a read-only mapping of their file. It is a [models.Model] and its
+// data map. Its methods may be called from many goroutines; what is asked of it after Close is an error that matches
+// [xpwc.ErrClosed].
 type Model struct {
 	stack    Stack
 	file     *mapped.File
@@ -25,68 +27,47 @@ type Model struct {
 // weights is a matrix in the file, with what is read and summed up once, when the file is opened, and not for each
 // subgraph.
 type weights struct {
-	place
+	place  tensorfile.Place
 	filter xnnpack.Tensor // without its data
 	packed xpwc.LoadOption
 }
 
-// Open maps the weights that Generate wrote. The error matches ErrLayers, ErrNotWeights or what the operating system
-// returned, and names the file. The caller closes the model when all sessions, loaders and runtimes made of it are
-// closed.
+// Open maps the weights that Generate wrote. The error matches ErrNotWeights or what the operating system returned, and
+// names the file. The caller closes the model when all sessions, loaders and runtimes made of it are closed.
 func (s Stack) Open(path string) (*Model, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
 	f, err := mapped.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open weights: %w", err)
 	}
 	m := &Model{stack: s, file: f, matrices: map[string]weights{}}
-	if err := f.View(m.read); err != nil {
+	if err := m.read(f.Data()); err != nil {
 		return nil, errors.Join(fmt.Errorf("open weights %s: %w", path, err), f.Close())
 	}
 	return m, nil
 }
 
 func (m *Model) read(data []byte) error {
-	if err := m.stack.checkContent(data); err != nil {
-		return err
+	places, scales, size := m.stack.places()
+	if int64(len(data)) != size {
+		return fmt.Errorf("%w: %d bytes, not %d", ErrNotWeights, len(data), size)
 	}
-	places, _ := m.stack.places()
 	for i, p := range places {
 		k := kinds[i%len(kinds)]
-		w := weights{place: p}
-		w.filter = xnnpack.Tensor{Name: weightName(i/len(kinds), i%len(kinds)), Type: xnnpack.Float32,
+		filter := xnnpack.Tensor{Name: weightName(i/len(kinds), i%len(kinds)), Type: xnnpack.Float32,
 			Shape: []int{k.out, k.in}}
-		if !m.stack.Float32 {
-			w.filter.Type = xnnpack.ChannelQInt8
-			w.filter.Quantization.Scales = make([]float32, k.out)
-			if _, err := binary.Decode(data[p.scales:], binary.LittleEndian, w.filter.Quantization.Scales); err != nil {
-				return err
-			}
-		}
 		row := xnnpack.Tensor{Type: xnnpack.Float32}
 		input := row
 		if !m.stack.Float32 {
-			input = dynamic(k.in)
+			input, filter.Type = dynamic(k.in), xnnpack.ChannelQInt8
+			filter.Quantization.Scales = make([]float32, k.out)
+			if _, err := binary.Decode(data[scales[i]:], binary.LittleEndian, filter.Quantization.Scales); err != nil {
+				return err
+			}
 		}
-		w.packed = xpwc.PackedAs(xnnpack.FullyConnected{}.Packing(w.filter, xnnpack.Tensor{}, input, row))
-		m.matrices[w.filter.Name] = w
+		packed := xpwc.PackedAs(xnnpack.FullyConnected{}.Packing(filter, xnnpack.Tensor{}, input, row))
+		m.matrices[filter.Name] = weights{p, filter, packed}
 	}
 	return nil
-}
-
-// find returns a matrix by its name, and its bytes in the mapping.
-func (m *Model) find(name string) (w weights, content []byte, err error) {
-	w, ok := m.matrices[name]
-	if !ok {
-		return w, nil, fmt.Errorf("%s: tensor %q: %w", m.file.Path(), name, xpwc.ErrUnknownTensor)
-	}
-	err = m.file.View(func(data []byte) error {
-		content = data[w.offset : w.offset+w.size]
-		return nil
-	})
-	return w, content, err
 }
 
 // Close unmaps the weights. Closing twice is harmless.
@@ -94,24 +75,15 @@ func (m *Model) Close() error { return m.file.Close() }
 
 // DataMap returns the matrices by name. Their bytes lie in the mapping, whose pages are given back when a session
 // needs them no more.
-func (m *Model) DataMap() xpwc.DataMap { return dataMap{m} }
-
-type dataMap struct{ m *Model }
+func (m *Model) DataMap() xpwc.DataMap { return m }
 
 // Tensor implements [xpwc.DataMap].
-func (d dataMap) Tensor(name string) (xpwc.Tensor, error) {
-	w, b, err := d.m.find(name)
-	if err != nil {
-		return xpwc.Tensor{}, err
+func (m *Model) Tensor(name string) (xpwc.Tensor, error) {
+	w, ok := m.matrices[name]
+	if !ok {
+		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", m.file.Path(), name, xpwc.ErrUnknownTensor)
 	}
-	return xpwc.Tensor{
-		Data: b,
-		Identity: xpwc.Identity{
-			Source: d.m.file.Path(),
-			Stamp:  d.m.file.StampOf(fmt.Sprintf("%d+%d", w.offset, w.size)),
-		},
-		Evict: func() { d.m.file.Drop(b) },
-	}, nil
+	return tensorfile.Tensor(m.file, w.place)
 }
 
 // NewLoader returns a loader without a cache: it gives out the mapping itself.

@@ -8,9 +8,9 @@
 package llama
 
 import (
-	"errors"
 	"fmt"
 
+	"xpwc/internal/tensorfile"
 	"xpwc/xnnpack"
 )
 
@@ -31,44 +31,22 @@ const (
 // MaxLayers is how many layers a stack may have.
 const MaxLayers = 256
 
-// ErrLayers is matched by the errors about a number of layers that is not from 1 to MaxLayers.
-var ErrLayers = errors.New("the number of layers is out of range")
-
 // Stack says which stack is meant.
 type Stack struct {
-	Layers  int
+	Layers  int  // 1 to MaxLayers
 	Float32 bool // float32 weights in place of int8 ones
 }
 
-func (s Stack) check() error {
-	if s.Layers < 1 || s.Layers > MaxLayers {
-		return fmt.Errorf("%w: %d, not from 1 to %d", ErrLayers, s.Layers, MaxLayers)
-	}
-	return nil
-}
-
-// LayersFor returns how many int8 layers come closest to the given bytes of weights, at least one and at most
-// MaxLayers.
-func LayersFor(bytes int64) int {
-	layer := Stack{Layers: 1}.weightBytes()
-	return int(min(max((bytes+layer/2)/layer, 1), MaxLayers))
-}
-
-// WeightBytes returns the bytes of the unpacked matrices, without scales; 0 if the number of layers is out of range.
-func (s Stack) WeightBytes() int64 {
-	if s.check() != nil {
-		return 0
-	}
-	return s.weightBytes()
-}
-
-func (s Stack) weightBytes() int64 {
-	var n int64
+// WeightBytes returns the bytes of the unpacked matrices, without scales.
+func (s Stack) WeightBytes() (n int64) {
 	for _, m := range kinds {
-		n += int64(m.size(s.Float32))
+		n += s.bytes(m)
 	}
 	return n * int64(s.Layers)
 }
+
+// LargestBytes returns the bytes of the largest unpacked matrix.
+func (s Stack) LargestBytes() int64 { return s.bytes(kinds[up]) }
 
 // A matrix is one of the weights of a layer, stored [out, in].
 type matrix struct {
@@ -97,11 +75,11 @@ var kinds = [...]matrix{
 	down:   {"mlp.down_proj", hiddenWidth, Width},
 }
 
-func (m matrix) size(float bool) int {
-	if float {
-		return 4 * m.in * m.out
+func (s Stack) bytes(m matrix) int64 {
+	if s.Float32 {
+		return 4 * int64(m.in*m.out)
 	}
-	return m.in * m.out
+	return int64(m.in * m.out)
 }
 
 // weightName is the name checkpoints of the Llama family use.
@@ -109,42 +87,24 @@ func weightName(layer, kind int) string {
 	return fmt.Sprintf("model.layers.%d.%s.weight", layer, kinds[kind].name)
 }
 
-// A place is where a matrix lies in the file of weights.
-type place struct {
-	offset, size int
-	scales       int // offset of the scales
-}
-
-// places returns the matrices' places, layer by layer, and where the trailer begins. All matrices come first: their
-// sizes are multiples of any page size, so each begins on a page of its own and can be given back alone.
-func (s Stack) places() (all []place, trailer int) {
-	all = make([]place, 0, s.Layers*len(kinds))
+// places returns where the matrices lie in the file of weights, layer by layer, where the scales of each begin, and the
+// file's size. All matrices come first: their sizes are multiples of any page size, so each begins on a page of its own
+// and can be given back alone.
+func (s Stack) places() (matrices []tensorfile.Place, scales []int64, size int64) {
 	for range s.Layers {
 		for _, m := range kinds {
-			all = append(all, place{offset: trailer, size: m.size(s.Float32)})
-			trailer += m.size(s.Float32)
+			matrices = append(matrices, tensorfile.Place{Offset: size, Size: s.bytes(m), Alignment: 4})
+			size += s.bytes(m)
 		}
 	}
-	if s.Float32 {
-		return all, trailer
+	for i := range matrices {
+		scales = append(scales, size)
+		if !s.Float32 {
+			size += 4 * int64(kinds[i%len(kinds)].out)
+		}
 	}
-	for i := range all {
-		all[i].scales = trailer
-		trailer += 4 * kinds[i%len(kinds)].out
-	}
-	return all, trailer
+	return matrices, scales, size + end
 }
 
-// trailerSize is more than XNNPACK may read beyond a tensor.
-const trailerSize = 256
-
-// trailer distinguishes a complete file of these parameters from any other.
-func (s Stack) trailer() []byte {
-	kind := "qc8w"
-	if s.Float32 {
-		kind = "f32"
-	}
-	t := make([]byte, trailerSize)
-	copy(t, fmt.Sprintf("xpwc generated llama stack, version 1, %s, %d layers\n", kind, s.Layers))
-	return t
-}
+// end is how many zeros end the file: more than kernels read beyond a tensor.
+const end = 2 * tensorfile.Overread

@@ -1,9 +1,9 @@
 // Package ideal is a weights cache that knows every answer in advance: the limit of what a warm load can take, for
 // benchmarks.
 //
-// It records what XNNPACK packs while one runtime is created, and writes it to a file. Another process maps that file
-// and answers the look-ups of the same runtime in the same order, without looking at the key. Nothing checks that it is
-// the same runtime.
+// It records what XNNPACK packs while one runtime is created, and writes it to a file. Another process, which is given
+// where the payloads lie in the file, maps it and answers the look-ups of the same runtime in the same order, without
+// looking at the key. Nothing checks that it is the same runtime.
 package ideal
 
 /*
@@ -37,10 +37,10 @@ func New() (*Cache, error) {
 	return &Cache{c: c}, nil
 }
 
-// Open makes a cache that knows what Save wrote to path. The file is mapped read-only. The error matches
-// ErrNotRecording or what the operating system returned, and names the file. The caller closes the cache after the
+// Open makes a cache that knows what Save wrote to path, at the places that Save returned. The file is mapped
+// read-only. The error is what the operating system returned, and names the file. The caller closes the cache after the
 // runtime is deleted.
-func Open(path string) (*Cache, error) {
+func Open(path string, places []Place) (*Cache, error) {
 	f, err := mapped.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("ideal cache: %w", err)
@@ -49,59 +49,52 @@ func Open(path string) (*Cache, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	c.file = f
-	if err := c.learn(f.Data()); err != nil {
-		return nil, errors.Join(fmt.Errorf("ideal cache %s: %w", path, err), c.Close())
-	}
-	return c, nil
-}
-
-func (c *Cache) learn(data []byte) error {
-	places, err := parse(data)
-	if err != nil {
-		return err
-	}
+	c.file, c.known = f, len(places)
 	for _, p := range places {
-		b := data[p.Offset : p.Offset+p.Size]
+		b := f.Data()[p.Offset:][:p.Size]
 		if !C.ideal_append(c.c, unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b))) {
-			return errors.New("out of memory")
+			return nil, errors.Join(errors.New("ideal cache: out of memory"), c.Close())
 		}
 	}
-	c.known = len(places)
-	return nil
+	return c, nil
 }
 
 // Provider implements xnnpack.WeightsCache.
 func (c *Cache) Provider() unsafe.Pointer { return unsafe.Pointer(&c.c.callbacks) }
 
-// Misses returns how many look-ups the cache had no answer for. XNNPACK packed for each of them.
-func (c *Cache) Misses() int { return int(c.c.payloads) - c.known }
-
-// Unasked returns how many of the known answers no look-up has asked for.
-func (c *Cache) Unasked() int { return int(c.c.payloads - c.c.next) }
-
-// Payloads returns the packed weights in the order of their look-ups. They are valid until Close.
-func (c *Cache) Payloads() [][]byte {
-	var all [][]byte
-	for _, p := range unsafe.Slice(c.c.payload, int(c.c.payloads)) {
-		all = append(all, unsafe.Slice((*byte)(p.address), int(p.size)))
+// CheckAnswers fails if the cache was asked for something else than it knows. XNNPACK packed for each look-up that
+// missed.
+func (c *Cache) CheckAnswers() error {
+	missed, unasked := int(c.c.payloads)-c.known, int(c.c.payloads-c.c.next)
+	if missed > 0 || unasked > 0 {
+		return fmt.Errorf("the recording is of another runtime: %d look-ups missed, %d answers are left",
+			missed, unasked)
 	}
-	return all
+	return nil
 }
 
-// Save writes the payloads to a new file at path, in place of what is there, and waits for the disk.
-func (c *Cache) Save(path string) error {
+// Save writes the payloads to a new file at path, in place of what is there, and waits for the disk. It returns where
+// they lie, in the order of their look-ups.
+func (c *Cache) Save(path string) (places []Place, err error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("ideal cache: %w", err)
+		return nil, fmt.Errorf("ideal cache: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return fmt.Errorf("ideal cache: %w", err)
+		return nil, fmt.Errorf("ideal cache: %w", err)
 	}
-	if err := errors.Join(write(f, c.Payloads()), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("ideal cache %s: %w", path, err)
+	var at int64
+	for _, p := range unsafe.Slice(c.c.payload, int(c.c.payloads)) {
+		b := unsafe.Slice((*byte)(p.address), int(p.size))
+		_, wrong := f.WriteAt(b, at)
+		err = errors.Join(err, wrong)
+		places = append(places, Place{at, int64(len(b))})
+		at += (int64(len(b)) + alignment - 1) / alignment * alignment
 	}
-	return nil
+	if err := errors.Join(err, f.Truncate(max(at, alignment)), f.Sync(), f.Close()); err != nil {
+		return nil, fmt.Errorf("ideal cache %s: %w", path, err)
+	}
+	return places, nil
 }
 
 // Close frees the cache and its memory. Closing twice is harmless.

@@ -16,22 +16,16 @@ type Cache struct{}
 func New() (*Cache, error) { return nil, errNoCgo }
 
 // Open fails.
-func Open(string) (*Cache, error) { return nil, errNoCgo }
+func Open(string, []Place) (*Cache, error) { return nil, errNoCgo }
 
 // Provider implements xnnpack.WeightsCache.
 func (c *Cache) Provider() unsafe.Pointer { return nil }
 
-// Misses returns 0.
-func (c *Cache) Misses() int { return 0 }
-
-// Unasked returns 0.
-func (c *Cache) Unasked() int { return 0 }
+// CheckAnswers fails.
+func (c *Cache) CheckAnswers() error { return errNoCgo }
 
 // Save fails.
-func (c *Cache) Save(string) error { return errNoCgo }
+func (c *Cache) Save(string) ([]Place, error) { return nil, errNoCgo }
 
 // Close does nothing.
 func (c *Cache) Close() error { return nil }
-
-// Payloads returns none.
-func (c *Cache) Payloads() [][]byte { return nil }

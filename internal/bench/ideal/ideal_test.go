@@ -37,14 +37,6 @@ func run(t testing.TB, m *llama.Model, cache xnnpack.WeightsCache) []float32 {
 	return append([]float32(nil), out.Float32s()...)
 }
 
-func open(t testing.TB, path string) *ideal.Cache {
-	t.Helper()
-	c, err := ideal.Open(path)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
-}
-
 func TestWhatWasRecordedAnswersEveryLookUp(t *testing.T) {
 	stack := llama.Stack{Layers: 1}
 	path := filepath.Join(t.TempDir(), "weights")
@@ -57,34 +49,33 @@ func TestWhatWasRecordedAnswersEveryLookUp(t *testing.T) {
 	require.NoError(t, err)
 	want := run(t, m, nil)
 	require.Equal(t, want, run(t, m, recorder))
-	require.Equal(t, 7, recorder.Misses())
+	require.ErrorContains(t, recorder.CheckAnswers(), "7 look-ups missed")
 	recording := filepath.Join(t.TempDir(), "recording")
 	require.NoError(t, os.WriteFile(recording, []byte("something else"), 0o600))
-	require.NoError(t, recorder.Save(recording), "it takes the place of what was there")
-	payloads := len(recorder.Payloads())
+	places, err := recorder.Save(recording)
+	require.NoError(t, err, "it takes the place of what was there")
+	require.Len(t, places, 7)
+	for _, p := range places {
+		require.Zero(t, p.Offset%128)
+	}
 	require.NoError(t, recorder.Close())
 	require.NoError(t, recorder.Close())
 
-	c := open(t, recording)
-	require.Len(t, c.Payloads(), payloads)
+	open := func() *ideal.Cache {
+		c, err := ideal.Open(recording, places)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		return c
+	}
+	c := open()
 	require.Equal(t, want, run(t, m, c))
-	require.Zero(t, c.Misses())
-	require.Zero(t, c.Unasked())
+	require.NoError(t, c.CheckAnswers())
 
 	// A second runtime asks for more than there is.
 	require.Equal(t, want, run(t, m, c))
-	require.Equal(t, 7, c.Misses())
-	require.Equal(t, 7, open(t, recording).Unasked())
-}
+	require.ErrorContains(t, c.CheckAnswers(), "7 look-ups missed")
+	require.ErrorContains(t, open().CheckAnswers(), "7 answers are left")
 
-func TestOtherFilesAreNoRecordings(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	for _, content := range []string{"", "short", "long enough to have a footer, but it is none"} {
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		_, err := ideal.Open(path)
-		require.ErrorIs(t, err, ideal.ErrNotRecording)
-		require.ErrorContains(t, err, path)
-	}
-	_, err := ideal.Open(path + ".absent")
+	_, err = ideal.Open(recording+".absent", places)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -31,13 +31,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	var o bench.PeersOptions
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
-	f.IntVar(&o.Rounds, "rounds", 5, "`rounds` of all modes; 0 measures only many processes")
+	f.IntVar(&o.Rounds, "rounds", 5, "`rounds` of all modes")
 	f.IntVar(&o.Processes, "processes", 8, "`number` of processes with one model at the same time; 0 for none")
-	f.IntVar(&o.Matrices, "matrices", bench.ChainMatrices, "`number` of matrices, of 64 MiB each, of a generated chain")
 	f.StringVar(&o.Dir, "dir", "demo/peers", "`directory` for cache files and generated models")
 	f.StringVar(&o.JSON, "json", "", "`file` for all figures; those of other models that it has are kept")
 	f.StringVar(&o.Only, "only", "", "measure only this `peer`, as LiteRT, and fail if its answers differ")
-	f.BoolVar(&o.NextStarts, "next-starts", false, "measure only those that find a cache file")
 	f.StringVar(&o.Programs.LiteRT, "litert", "", "`program` of internal/bench/litert")
 	f.StringVar(&o.Programs.Reader, "reader", "", "`program` of internal/bench/reader, which runs generated models")
 	f.StringVar(&o.Programs.ExecuTorch, "executorch", "", "`program` of examples/executorch")

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"xpwc/internal/console"
+)
+
+// A programStart is a way of starting processes of a program.
+type programStart struct {
+	name      string
+	processes int
+	cached    bool
+	prepare   func() error
+}
+
+// outputMS is the time from exec to the first output of a process, of the last one that has it where several are
+// started at once.
+const outputMS figure = "first_output_ms"
+
+// CompareStarts starts a program without a cache and with one: it takes -cache FILE before its other arguments. It
+// prints the time from exec to the first byte that the program writes, and its memory then: the medians of some rounds,
+// or with a single round the outputs too.
+func CompareStarts(ctx context.Context, cache, source string, program []string, rounds int, stdout io.Writer) error {
+	removed := func() error {
+		_, err := readIn(source)
+		return errors.Join(remove(cache), err)
+	}
+	inMemory := func() error {
+		_, err := readIn(cache, source)
+		return err
+	}
+	dropped := func() error { return errors.Join(dropPages(cache), dropPages(source)) }
+	starts := []programStart{
+		{"without cache", 1, false, removed},
+		{"first start", 1, true, removed},
+		{"next start", 1, true, inMemory},
+		{"next start, from the disk", 1, true, dropped},
+		{"eight at once, without cache", 8, false, inMemory},
+		{"eight at once, next start", 8, true, inMemory},
+	}
+	if rounds == 1 {
+		starts = starts[:3]
+	}
+	modes := make([]*modeResult, len(starts))
+	for i, s := range starts {
+		modes[i] = &modeResult{Mode: s.name}
+	}
+	for range rounds {
+		for i, s := range starts {
+			output := io.Discard
+			if rounds == 1 {
+				fmt.Fprintf(stdout, "%s: %s\n", s.name, program[len(program)-1])
+				output = stdout
+			}
+			f, err := s.run(ctx, cache, program, output)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			modes[i].Runs = append(modes[i].Runs, &run{Figures: f})
+		}
+	}
+	for _, m := range modes {
+		m.sumUp()
+	}
+	ms := func(v float64) string { return fmt.Sprintf("%.0f ms", v) }
+	mib := func(v float64) string { return fmt.Sprintf("%.0f MiB", v/(1<<20)) }
+	columns := []column{columnOf("first output", outputMS, ms)}
+	if rounds > 1 { // of one there is nothing beside the median
+		columns = append(columns, column{"least", func(m *modeResult) string { return ms(m.Figures[outputMS].Min) }})
+	}
+	columns = append(columns, columnOf("memory", pss, mib), columnOf("of it anonymous", rssAnon, mib))
+	return modesTable("", modes, columns).Print(stdout)
+}
+
+// run starts processes, has each wait when its first output is there, looks at their memory, and writes their outputs.
+func (s programStart) run(
+	ctx context.Context, cache string, program []string, output io.Writer,
+) (f figures, err error) {
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	args := program[1:]
+	if s.cached {
+		args = append([]string{"-cache", cache}, args...)
+	}
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
+	type process struct {
+		*exec.Cmd
+		output *bufio.Reader
+	}
+	var all []process
+	defer func() {
+		if err != nil {
+			kill()
+		}
+		for _, p := range all {
+			err = errors.Join(err, p.Wait())
+		}
+	}()
+	begin := time.Now()
+	for range s.processes {
+		p := exec.CommandContext(ctx, program[0], args...)
+		p.Stderr = os.Stderr
+		pipe, err := p.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Start(); err != nil {
+			return nil, err
+		}
+		all = append(all, process{p, bufio.NewReader(pipe)})
+	}
+	waiting := make(chan error)
+	for _, p := range all {
+		go func() {
+			_, err := p.output.Peek(1)
+			waiting <- errors.Join(err, p.Process.Signal(syscall.SIGSTOP))
+		}()
+	}
+	for range all {
+		err = errors.Join(err, <-waiting)
+	}
+	f = figures{outputMS: console.Milliseconds(time.Since(begin))}
+	for _, p := range all {
+		memory, wrong := memoryOf(p.Process.Pid)
+		err = errors.Join(err, wrong)
+		f[pss] += memory[pss]
+		f[rssAnon] += memory[rssAnon]
+	}
+	for _, p := range all {
+		err = errors.Join(err, p.Process.Signal(syscall.SIGCONT))
+		if err == nil {
+			_, err = io.Copy(output, p.output)
+		}
+	}
+	fmt.Fprintln(output)
+	return f, err
+}
