@@ -98,8 +98,8 @@ func TestAFileTellsWhetherItsContentChanged(t *testing.T) {
 			away(t, path)
 			require.NoError(t, os.WriteFile(path, make([]byte, 100), 0o600))
 			require.NoError(t, os.Chtimes(path, earlier, earlier))
-		}, false},
-		"gone": {away, false},
+		}, awayIsAChange},
+		"gone": {away, awayIsAChange},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")

@@ -1,4 +1,4 @@
-// Package settled brings a file of a test into a state: it has a stamp, or a program is amid a write to it.
+// Package settled brings a file of a test into a state in which it has a stamp.
 package settled
 
 import (

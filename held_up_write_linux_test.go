@@ -1,4 +1,6 @@
-package settled
+//go:build cgo
+
+package xpwc_test
 
 import (
 	"os"
@@ -19,11 +21,11 @@ const (
 	missing      = 1
 )
 
-// Write begins to overwrite the file at path, from its beginning, with one call to write, and returns when that call
+// writeHeldUp begins to overwrite the file at path, from its beginning, with one call to write, and returns when that call
 // has begun and waits for the second half of content, which is several pages long. end has the call go on, and
 // returns when it has returned; the end of the test does so too. The test is skipped where readers of a file wait for a
 // write (XFS), and where this process may not hold up what the system reads of its memory.
-func Write(t testing.TB, path string, content []byte) (end func()) {
+func writeHeldUp(t testing.TB, path string, content []byte) (end func()) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	require.NoError(t, err)
