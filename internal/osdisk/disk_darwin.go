@@ -6,9 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// searching opens a directory to look names up in it.
-const searching = unix.O_RDONLY
-
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
 // into a mapping of it can find the disk full. F_PREALLOCATE counts from the end of the file, so that what lies before
 // it is known to have space already.
@@ -36,6 +33,3 @@ func flushFile(f *os.File) error {
 	}
 	return nil
 }
-
-// populate has a mapping's pages read in. Bytes that cannot be read are a signal all the same on this system.
-func populate(b []byte) error { return unix.Madvise(b, unix.MADV_WILLNEED) }

@@ -15,9 +15,6 @@ import (
 	"xpwc/internal/store"
 )
 
-// searching opens a directory only to look names up in it.
-const searching = unix.O_PATH
-
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
 // into a mapping of it can find the disk full. A file system that cannot reserve space (NFS before 4.2, some FUSE) gets
 // zeros.

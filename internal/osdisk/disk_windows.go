@@ -64,20 +64,15 @@ func preallocate(f *os.File, offset, size int64) error {
 		return nil
 	}
 	// A file has the space that is allocated to it, whatever its size: a full disk is found before it has grown.
-	err := setFileSize(h, windows.FileAllocationInfo, end)
+	allocation := binary.LittleEndian.AppendUint64(nil, uint64(end)) // FILE_ALLOCATION_INFO
+	err := windows.SetFileInformationByHandle(h, windows.FileAllocationInfo, &allocation[0], uint32(len(allocation)))
 	if errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) {
 		return err
 	}
 	if allocated, err := allocatedSize(h); err != nil || allocated < end { // Wine, and servers of other systems
 		return writeZeros(f, was, end-was)
 	}
-	return setFileSize(h, windows.FileEndOfFileInfo, end)
-}
-
-// setFileSize sets the size that information of this class has.
-func setFileSize(h windows.Handle, class uint32, size int64) error {
-	b := binary.LittleEndian.AppendUint64(nil, uint64(size)) // FILE_ALLOCATION_INFO, FILE_END_OF_FILE_INFO
-	return windows.SetFileInformationByHandle(h, class, &b[0], uint32(len(b)))
+	return f.Truncate(end)
 }
 
 func allocatedSize(h windows.Handle) (int64, error) {
@@ -224,16 +219,3 @@ func makeReadOnly(b []byte) error {
 
 // Granularity is what a mapping's file offset must be a multiple of: the same on every Windows.
 func Granularity() uint64 { return 64 << 10 }
-
-var prefetchVirtualMemory = windows.NewLazySystemDLL("kernel32.dll").NewProc("PrefetchVirtualMemory")
-
-// populate has a mapping's pages read in, in few large reads. Bytes that cannot be read are an exception all the same.
-func populate(b []byte) error {
-	if len(b) == 0 || prefetchVirtualMemory.Find() != nil { // before Windows 8
-		return nil
-	}
-	stretch := struct{ address, size uintptr }{addressOf(b), uintptr(len(b))}
-	// It is no more than a hint.
-	_, _, _ = prefetchVirtualMemory.Call(uintptr(windows.CurrentProcess()), 1, uintptr(unsafe.Pointer(&stretch)), 0)
-	return nil
-}

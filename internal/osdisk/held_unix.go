@@ -34,7 +34,7 @@ func (o Files) Hold(path string) (release func(), err error) {
 	if d := heldAt(dir, nil); d != nil {
 		return d.release, nil
 	}
-	f, err := fd.Open(dir, searching|unix.O_DIRECTORY, 0)
+	f, err := fd.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}

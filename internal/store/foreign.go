@@ -11,10 +11,7 @@ import (
 
 // notOurs returns the error for a file that ExecuTorch has written, or for one that is no cache at all.
 func (st *Store) notOurs(size int64) error {
-	_, version, err := format.DecodeTrailer(uint64(size), func(b []byte, offset uint64) error {
-		_, err := st.disk.ReadAt(b, int64(offset))
-		return err
-	})
+	_, version, err := format.DecodeTrailer(uint64(size), readingOf(st.disk))
 	switch {
 	case errors.Is(err, format.ErrVersion):
 		return fmt.Errorf("%s: ExecuTorch's format, version %d: %w", st.path, version, err)

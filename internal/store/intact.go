@@ -87,10 +87,7 @@ func (l *Loaded) Check() error {
 		return nil
 	}
 	// Another process has committed: nothing of what there was before changes.
-	_, err = format.LoadIndex(func(b []byte, offset uint64) error {
-		_, err := l.disk.ReadAt(b, int64(offset))
-		return err
-	}, slot)
+	_, err = format.LoadIndex(readingOf(l.disk), slot)
 	if h.Current.Generation <= slot.Generation || errors.Is(err, format.ErrDamaged) {
 		return fmt.Errorf("%s: %w", l.path, ErrOverwritten)
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 
@@ -17,8 +16,7 @@ import (
 func (st *Store) prefetch(m Mapping) error {
 	const (
 		readers = 4
-		stretch = 4 << 20 // of which each reads one after the other
-		piece   = 256 << 10
+		piece   = 1 << 20 // of which each reads one after the other
 	)
 	var (
 		next  atomic.Int64
@@ -29,17 +27,13 @@ func (st *Store) prefetch(m Mapping) error {
 		group.Go(func() {
 			buf := make([]byte, piece)
 			for errs[i] == nil {
-				from := next.Add(stretch) - stretch
-				if from >= int64(len(m.Data())) {
+				from := next.Add(piece) - piece
+				size := min(piece, int64(len(m.Data()))-from)
+				if size <= 0 {
 					return
 				}
-				to := min(from+stretch, int64(len(m.Data())))
-				errs[i] = m.Populate(int(from), int(to))
-				for ; from < to && errs[i] == nil; from += piece {
-					n := min(piece, to-from)
-					if _, err := st.disk.ReadAt(buf[:n], from); err != nil && !errors.Is(err, io.EOF) {
-						errs[i] = err
-					}
+				if errs[i] = m.Populate(int(from), int(from+size)); errs[i] == nil {
+					_, errs[i] = st.disk.ReadAt(buf[:size], from)
 				}
 			}
 		})

@@ -14,9 +14,6 @@ type Item struct {
 	Region  *Region
 }
 
-// Describe returns the layouts of records.
-type Describe func(records []format.Record) []format.Layout
-
 // A Rewriting is a new file beside the one of a store, made of what that is to keep.
 type Rewriting struct {
 	old     *Store
@@ -30,7 +27,7 @@ type Rewriting struct {
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
 // writer of the file. describe says what else the index is to have. The store may be used meanwhile.
 // If Rewrite fails it leaves nothing there.
-func (st *Store) Rewrite(items []Item, describe Describe) (rw *Rewriting, err error) {
+func (st *Store) Rewrite(items []Item, describe func([]format.Record) []format.Layout) (rw *Rewriting, err error) {
 	if err := st.hold(); err != nil {
 		return nil, err
 	}
@@ -59,7 +56,7 @@ func (st *Store) Rewrite(items []Item, describe Describe) (rw *Rewriting, err er
 	return rw, nil
 }
 
-func (rw *Rewriting) write(items []Item, describe Describe) error {
+func (rw *Rewriting) write(items []Item, describe func([]format.Record) []format.Layout) error {
 	old, made := rw.old, rw.made
 	mode, err := old.disk.Mode()
 	if err == nil {

@@ -2,7 +2,32 @@
 // chooses the answers; who can change a link to it chooses which file is opened, and perhaps replaced.
 package trust
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
 
 // ErrUnsafe: another user could change the file, or the path leads to something that is not a regular file.
 var ErrUnsafe = errors.New("not opened for safety; correct its owner and mode, or set Options.AllowUnsafeFile")
+
+// Follow returns where a symbolic link leads, which need not be there, and any other path as it is. A link is followed
+// if nobody but this user and root can change it: it and its directory belong to them, and others may not write to the
+// directory. The same holds for each link that it leads to; the error for others matches ErrUnsafe. Otherwise whoever
+// could change a link would choose which of the user's files is opened, and perhaps replaced. On Windows no link is
+// followed. Links in the path's directory are left to the system.
+func Follow(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 { // what is not there is for who opens it to say
+		return path, nil
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	return followLinks(filepath.Join(dir, filepath.Base(path)))
+}
