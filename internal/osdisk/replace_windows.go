@@ -2,17 +2,12 @@ package osdisk
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf16"
 
 	"golang.org/x/sys/windows"
-
-	"xpwc/internal/fd"
 )
 
 // NTFS of Windows 10 can replace a file that others have open and mapped, as Unix does. Elsewhere (older systems, FAT,
@@ -38,24 +33,14 @@ func rename(from, to string) error {
 	return err
 }
 
-// renamePOSIX has the new file take the place of one that others have open: they keep what they have.
+// renamePOSIX has the new file take the place of one that others have open: they keep what they have. Both are in one
+// directory.
 func renamePOSIX(from, to string) error {
-	f, err := fd.OpenHandle(from, windows.DELETE|windows.SYNCHRONIZE, nil, windows.OPEN_EXISTING,
-		windows.FILE_FLAG_OPEN_REPARSE_POINT)
+	dir, err := os.OpenRoot(filepath.Dir(from)) // whose Rename does so, as os.Rename does not
 	if err != nil {
 		return err
 	}
-	name := utf16.Encode([]rune(to))
-	// FILE_RENAME_INFO: flags, padding to a pointer's size, a pointer, the name's length in bytes, the name
-	b := make([]byte, 2*bits.UintSize/8, 2*bits.UintSize/8+4+2*len(name)+2)
-	binary.LittleEndian.PutUint32(b, windows.FILE_RENAME_REPLACE_IF_EXISTS|windows.FILE_RENAME_POSIX_SEMANTICS)
-	b = binary.LittleEndian.AppendUint32(b, uint32(2*len(name)))
-	for _, c := range name {
-		b = binary.LittleEndian.AppendUint16(b, c)
-	}
-	b = append(b, 0, 0)
-	err = windows.SetFileInformationByHandle(windows.Handle(f.Fd()), windows.FileRenameInfoEx, &b[0], uint32(len(b)))
-	return errors.Join(err, f.Close())
+	return errors.Join(dir.Rename(filepath.Base(from), filepath.Base(to)), dir.Close())
 }
 
 // renameAside renames the old file away and the new one into its place, where nobody may have put another meanwhile. A
