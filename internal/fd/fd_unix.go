@@ -15,20 +15,26 @@ import (
 // poller: that is for regular files and directories. Programs that the process starts do not inherit it. The error is
 // a *fs.PathError.
 func Open(path string, flags int, permissions fs.FileMode) (*os.File, error) {
+	f, err := OpenAt(unix.AT_FDCWD, path, path, flags, permissions)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return f, nil
+}
+
+// OpenAt is Open for a name in an open directory. The file is called as, and the error is the system's.
+func OpenAt(dir int, name, as string, flags int, permissions fs.FileMode) (*os.File, error) {
 	for {
-		descriptor, err := unix.Open(path, flags|unix.O_CLOEXEC, uint32(permissions.Perm()))
-		if errors.Is(err, unix.EINTR) {
+		descriptor, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, uint32(permissions.Perm()))
+		switch {
+		case errors.Is(err, unix.EINTR):
 			continue
+		case err != nil:
+			return nil, err
+		case flags&unix.O_NONBLOCK != 0: // by which os.NewFile knows what is for the poller
+			_ = unix.SetNonblock(descriptor, false)
 		}
-		if err == nil && flags&unix.O_NONBLOCK != 0 { // by which os.NewFile knows what is for the poller
-			if err = unix.SetNonblock(descriptor, false); err != nil {
-				_ = unix.Close(descriptor)
-			}
-		}
-		if err != nil {
-			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-		}
-		return os.NewFile(uintptr(descriptor), path), nil
+		return os.NewFile(uintptr(descriptor), as), nil
 	}
 }
 

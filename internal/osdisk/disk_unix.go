@@ -26,10 +26,10 @@ func openFile(path string, writable, insecure bool) (*os.File, error) {
 	if writable {
 		flag = os.O_RDWR
 	}
-	if insecure {
-		return fd.Open(path, flag, 0)
+	if !insecure {
+		flag |= openFlags
 	}
-	return openAt(path, flag|openFlags, 0)
+	return openAt(path, flag, 0)
 }
 
 func createFile(path string) (*os.File, error) {
@@ -65,11 +65,10 @@ func flushDir(path string) error {
 		if dir == unix.AT_FDCWD {
 			name = filepath.Dir(path)
 		}
-		descriptor, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		f, err := fd.OpenAt(dir, name, path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
 			return err
 		}
-		f := os.NewFile(uintptr(descriptor), path)
 		return errors.Join(f.Sync(), f.Close())
 	})
 }

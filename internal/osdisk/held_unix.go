@@ -98,12 +98,8 @@ func at(operation, path string, do func(dir int, name string) error) error {
 
 // openAt opens a file as [fd.Open] does.
 func openAt(path string, flags int, permissions fs.FileMode) (f *os.File, err error) {
-	err = at("open", path, func(dir int, name string) error {
-		descriptor, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, uint32(permissions.Perm()))
-		if err == nil {
-			_ = unix.SetNonblock(descriptor, false) // by which os.NewFile knows what is for the poller
-			f = os.NewFile(uintptr(descriptor), path)
-		}
+	err = at("open", path, func(dir int, name string) (err error) {
+		f, err = fd.OpenAt(dir, name, path, flags, permissions)
 		return err
 	})
 	return f, err

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/fd"
 )
 
 // A directory is an open one: names are looked up in it alone.
@@ -17,41 +19,26 @@ type directory struct {
 
 // openDirectory also opens a directory that this process may not list, as a drop box.
 func openDirectory(path string) (*directory, error) {
-	f, err := openAt(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	f, err := fd.OpenAt(unix.AT_FDCWD, path, path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, os.ErrPermission) && searching != 0 {
-		f, err = openAt(unix.AT_FDCWD, path, searching|unix.O_DIRECTORY, 0)
+		f, err = fd.OpenAt(unix.AT_FDCWD, path, path, searching|unix.O_DIRECTORY, 0)
 		return &directory{f, false}, err
 	}
 	return &directory{f, true}, err
 }
 
-// openAt opens a name in a directory without the network poller of Go's runtime. The file is called as.
-func openAt(dir int, name string, flags int, mode uint32, as ...string) (*os.File, error) {
-	for {
-		descriptor, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, mode)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return nil, err
-		default:
-			_ = unix.SetNonblock(descriptor, false) // by which os.NewFile knows what is for the poller
-			return os.NewFile(uintptr(descriptor), append(as, name)[0]), nil
-		}
-	}
-}
-
 func (d *directory) fd() int { return int(d.Fd()) }
 
 func (d *directory) create(name, as string) (*os.File, error) {
-	return openAt(d.fd(), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o644, as)
+	return fd.OpenAt(d.fd(), name, as, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o644)
 }
 
 func (d *directory) open(name, as string) (*os.File, error) {
-	return openAt(d.fd(), name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0, as)
+	return fd.OpenAt(d.fd(), name, as, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
 func (d *directory) read(name, as string) (*os.File, error) {
-	return openAt(d.fd(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0, as)
+	return fd.OpenAt(d.fd(), name, as, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
 func (d *directory) rename(_ *os.File, from, to string) error {

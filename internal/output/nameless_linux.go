@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"xpwc/internal/fd"
 )
 
 // searching opens a directory only to look names up in it.
@@ -14,7 +16,7 @@ const searching = unix.O_PATH
 // createNameless makes a file that has no name. It fails where the file system has no such files, or the system nothing
 // to link them by, as without /proc.
 func (d *directory) createNameless(as string) (*os.File, error) {
-	f, err := openAt(d.fd(), ".", unix.O_RDWR|unix.O_TMPFILE, 0o644, as)
+	f, err := fd.OpenAt(d.fd(), ".", as, unix.O_RDWR|unix.O_TMPFILE, 0o644)
 	if err != nil {
 		return nil, err
 	}
