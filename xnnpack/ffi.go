@@ -73,34 +73,21 @@ var unaryOperators = [...]C.enum_xnn_unary_operator{
 	SquareRoot:           C.xnn_unary_square_root,
 	ReciprocalSquareRoot: C.xnn_unary_reciprocal_square_root,
 	Tanh:                 C.xnn_unary_tanh,
-	CubeRoot:             C.xnn_unary_cube_root,
 	Cosine:               C.xnn_unary_cosine,
 	Sine:                 C.xnn_unary_sine,
-	CountLeadingZeros:    C.xnn_unary_count_leading_zeros,
-	BitwiseNot:           C.xnn_unary_bitwise_not,
-	PopulationCount:      C.xnn_unary_popcount,
 	Sign:                 C.xnn_unary_sign,
 }
 
 var binaryOperators = [...]C.enum_xnn_binary_operator{
-	Add:                  C.xnn_binary_add,
-	Subtract:             C.xnn_binary_subtract,
-	Multiply:             C.xnn_binary_multiply,
-	Divide:               C.xnn_binary_divide,
-	Maximum:              C.xnn_binary_maximum,
-	Minimum:              C.xnn_binary_minimum,
-	CopySign:             C.xnn_binary_copysign,
-	SquaredDifference:    C.xnn_binary_squared_difference,
-	PReLUOperator:        C.xnn_binary_prelu,
-	Modulus:              C.xnn_binary_modulus,
-	Atan2:                C.xnn_binary_atan2,
-	Pow:                  C.xnn_binary_pow,
-	BitwiseAnd:           C.xnn_binary_bitwise_and,
-	BitwiseOr:            C.xnn_binary_bitwise_or,
-	BitwiseXor:           C.xnn_binary_bitwise_xor,
-	ShiftLeft:            C.xnn_binary_shift_left,
-	ShiftRightLogical:    C.xnn_binary_shift_right_logical,
-	ShiftRightArithmetic: C.xnn_binary_shift_right_arithmetic,
+	Add:               C.xnn_binary_add,
+	Subtract:          C.xnn_binary_subtract,
+	Multiply:          C.xnn_binary_multiply,
+	Divide:            C.xnn_binary_divide,
+	Maximum:           C.xnn_binary_maximum,
+	Minimum:           C.xnn_binary_minimum,
+	SquaredDifference: C.xnn_binary_squared_difference,
+	PReLUOperator:     C.xnn_binary_prelu,
+	Pow:               C.xnn_binary_pow,
 }
 
 var reduceOperators = [...]C.enum_xnn_reduce_operator{
@@ -321,9 +308,6 @@ func defineNode(g C.xnn_subgraph_t, n any, v []*value) C.enum_xnn_status {
 	case *StaticTranspose:
 		return C.xnn_define_static_transpose(g, C.size_t(len(n.Permutation)), &toDims(n.Permutation)[0],
 			id(n.Input), id(n.Output), 0)
-	case *StaticExpandDims:
-		return C.xnn_define_static_expand_dims(g, C.size_t(len(n.Axes)), &toDims(n.Axes)[0], id(n.Input),
-			id(n.Output), 0)
 	case *StaticSlice:
 		return C.xnn_define_static_slice(g, C.size_t(len(n.Offsets)), &toDims(n.Offsets)[0],
 			&toDims(n.Sizes)[0], id(n.Input), id(n.Output), 0)

@@ -9,7 +9,7 @@ import (
 // own.
 type UnaryOperator int
 
-// The unary operators. XNNPACK calls those from CubeRoot on experimental.
+// The unary operators that models use. XNNPACK calls Cosine, Sine and Sign experimental.
 const (
 	Abs             UnaryOperator = iota
 	BankersRounding               // to the nearest integer, halves to the even one
@@ -29,12 +29,8 @@ const (
 	SquareRoot
 	ReciprocalSquareRoot
 	Tanh
-	CubeRoot
 	Cosine
 	Sine
-	CountLeadingZeros
-	BitwiseNot
-	PopulationCount
 	Sign
 )
 
@@ -72,7 +68,7 @@ func (s *Subgraph) Convert(n Convert) error {
 // package's own.
 type BinaryOperator int
 
-// The binary operators. XNNPACK calls those from Modulus on experimental.
+// The binary operators that models use. XNNPACK calls Pow experimental.
 const (
 	Add BinaryOperator = iota
 	Subtract
@@ -80,18 +76,9 @@ const (
 	Divide
 	Maximum
 	Minimum
-	CopySign
 	SquaredDifference // (A-B)²
 	PReLUOperator     // A, and A*B where A is negative
-	Modulus
-	Atan2
 	Pow
-	BitwiseAnd
-	BitwiseOr
-	BitwiseXor
-	ShiftLeft
-	ShiftRightLogical
-	ShiftRightArithmetic
 )
 
 // Binary is xnn_define_binary: Output = Op(A, B), element by element, limited to Activation. Shapes are aligned at
@@ -107,7 +94,7 @@ type Binary struct {
 // Binary adds the node.
 func (s *Subgraph) Binary(n Binary) error {
 	const op = "define binary"
-	if n.Op < 0 || n.Op > ShiftRightArithmetic {
+	if n.Op < 0 || n.Op > Pow {
 		return noOperator(op, int(n.Op))
 	}
 	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
@@ -238,25 +225,6 @@ func (s *Subgraph) StaticTranspose(n StaticTranspose) error {
 	return s.listed("define static transpose", &n, n.Permutation, n.Input, n.Output, func(rank int) error {
 		if len(n.Permutation) != rank {
 			return fmt.Errorf("%v is no permutation of %d dimensions: %w", n.Permutation, rank, InvalidParameter)
-		}
-		return nil
-	})
-}
-
-// StaticExpandDims is xnn_define_static_expand_dims: Input with more dimensions, of length 1.
-type StaticExpandDims struct {
-	Axes          []int // which dimensions of Output are new, in ascending order
-	Input, Output ValueID
-}
-
-// StaticExpandDims adds the node.
-func (s *Subgraph) StaticExpandDims(n StaticExpandDims) error {
-	return s.listed("define static expand dims", &n, n.Axes, n.Input, n.Output, func(rank int) error {
-		rank += len(n.Axes)
-		for i, axis := range n.Axes {
-			if axis >= rank || i > 0 && axis <= n.Axes[i-1] {
-				return fmt.Errorf("axes %v are not ascending ones of %d dimensions: %w", n.Axes, rank, InvalidParameter)
-			}
 		}
 		return nil
 	})

@@ -264,8 +264,6 @@ enum xnn_status xnn_define_static_reshape(
     xnn_subgraph_t, size_t rank, const size_t* dims, uint32_t in, uint32_t out, uint32_t flags);
 enum xnn_status xnn_define_static_transpose(
     xnn_subgraph_t, size_t rank, const size_t* permutation, uint32_t in, uint32_t out, uint32_t flags);
-enum xnn_status xnn_define_static_expand_dims(
-    xnn_subgraph_t, size_t axes, const size_t* axis, uint32_t in, uint32_t out, uint32_t flags);
 enum xnn_status xnn_define_static_slice(
     xnn_subgraph_t, size_t rank, const size_t* offsets, const size_t* sizes, uint32_t in, uint32_t out, uint32_t flags);
 enum xnn_status xnn_define_static_resize_bilinear_2d(
