@@ -1,12 +1,12 @@
 package safetensors
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -82,42 +82,31 @@ func parse(file io.ReaderAt, size int64) (*header, error) {
 
 // decode reads the header's JSON. It accepts what the format's JSON schema allows, except names that come twice.
 func decode(text []byte) (*header, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(text))
-	if _, err := d.ReadToken(); err != nil {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(text, &members); err != nil {
 		return nil, malformed("header: %v", err)
 	}
 	h := &header{}
-	for d.PeekKind() != jsontext.KindEndObject {
-		token, err := d.ReadToken()
-		if err != nil {
-			return nil, malformed("header: %v", err)
-		}
-		name := token.String()
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if name == metadataName {
-			if h.metadata, err = decodeMetadata(d); err != nil {
+			var err error
+			if h.metadata, err = decodeMetadata(members[name]); err != nil {
 				return nil, malformed("header: %s: %v", metadataName, err)
 			}
 			continue
 		}
-		e, err := decodeEntry(d)
-		if err != nil {
+		e := entry{name: name}
+		if err := e.decode(members[name]); err != nil {
 			return nil, malformed("header: tensor %q: %v", name, err)
 		}
-		e.name = name
 		h.tensors = append(h.tensors, e)
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, malformed("header: %v", err)
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, malformed("header: something follows the object")
 	}
 	return h, nil
 }
 
-func decodeMetadata(d *jsontext.Decoder) (map[string]string, error) {
+func decodeMetadata(text jsontext.Value) (map[string]string, error) {
 	var raw map[string]*string
-	if err := json.UnmarshalDecode(d, &raw); err != nil {
+	if err := json.Unmarshal(text, &raw); err != nil {
 		return nil, err
 	}
 	metadata := make(map[string]string, len(raw))
@@ -130,19 +119,20 @@ func decodeMetadata(d *jsontext.Decoder) (map[string]string, error) {
 	return metadata, nil
 }
 
-func decodeEntry(d *jsontext.Decoder) (entry, error) {
+func (e *entry) decode(text jsontext.Value) error {
 	var raw struct {
-		Dtype   string  `json:"dtype"`
+		Dtype   Dtype   `json:"dtype"`
 		Shape   []int   `json:"shape"`
 		Offsets []int64 `json:"data_offsets"`
 	}
-	if err := json.UnmarshalDecode(d, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return entry{}, err
+	if err := json.Unmarshal(text, &raw, json.RejectUnknownMembers(true)); err != nil {
+		return err
 	}
 	if raw.Shape == nil || len(raw.Offsets) != 2 {
-		return entry{}, errors.New("dtype, shape and two data_offsets are needed")
+		return errors.New("dtype, shape and two data_offsets are needed")
 	}
-	return entry{dtype: Dtype(raw.Dtype), shape: raw.Shape, begin: raw.Offsets[0], end: raw.Offsets[1]}, nil
+	e.dtype, e.shape, e.begin, e.end = raw.Dtype, raw.Shape, raw.Offsets[0], raw.Offsets[1]
+	return nil
 }
 
 // check orders the tensors by position and sees that they cover the size bytes that follow the header: each begins
