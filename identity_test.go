@@ -444,7 +444,8 @@ func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
 	c := openCache(t, native, nil)
 	threeLayers.run(t, c, xpwc.MapOf(tensors))
 	require.NoError(t, c.Close())
-	executorchFile(t, native, path, format.TrailerVersion, func(e []format.TrailerEntry, _ []byte) { e[1].Offset = 1 << 40 })
+	executorchFile(t, native, path, format.TrailerVersion,
+		func(e []format.TrailerEntry, _ []byte) { e[1].Offset = 1 << 40 })
 	c = openCache(t, path, nil)
 	require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrDamaged)
 	require.Equal(t, threeLayers.plain(t, tensors), threeLayers.run(t, c, xpwc.MapOf(tensors)))

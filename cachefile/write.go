@@ -128,17 +128,12 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 	if f.format == Native {
 		meant = oneAName(entries)
 	}
-	var kept []Entry
-	known := map[answer]bool{}
+	served := map[answer]bool{}
 	for i := range meant {
-		known[meant[i].answer()] = true
+		served[meant[i].answer()] = true
 	}
 	for _, e := range entries {
-		if n := len(kept); n < len(meant) && meant[n] == e {
-			kept = append(kept, e)
-			continue
-		}
-		if known[e.answer()] {
+		if served[e.answer()] {
 			continue
 		}
 		err := f.wrap(fmt.Errorf("entry %q: %w", e.Name, ErrAmbiguous))
@@ -146,12 +141,12 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 			return nil, err
 		}
 	}
-	if len(kept) == 0 {
+	if len(meant) == 0 {
 		return nil, f.wrap(ErrEmpty)
 	}
 	// The order in which entries were packed is another one each time.
-	slices.SortStableFunc(kept, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
-	return kept, nil
+	slices.SortStableFunc(meant, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	return meant, nil
 }
 
 // An answer is what ExecuTorch looks up, and what it finds.

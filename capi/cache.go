@@ -250,16 +250,16 @@ func xpwcCacheTrim(handle C.xpwc_cache) C.xpwc_status {
 //export xpwcCacheNames
 func xpwcCacheNames(handle C.xpwc_cache, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
 	return withCache(handle, func(c *cache) error {
-		if names == nil || count == nil {
-			return invalid("xpwc_cache_names: names or count is NULL")
-		}
-		return returnNames(c.Names(), names, count)
+		return returnNames("xpwc_cache_names", c.Names, names, count)
 	})
 }
 
-// returnNames copies names into C memory, which the host frees with xpwc_names_free.
-func returnNames(all []string, names *C.xpwc_strings, count *C.size_t) error {
-	size := 0
+// returnNames copies names into C memory, which the host frees with xpwc_names_free, for a function of that name.
+func returnNames(function string, of func() []string, names *C.xpwc_strings, count *C.size_t) error {
+	if names == nil || count == nil {
+		return invalid("%s: names or count is NULL", function)
+	}
+	all, size := of(), 0
 	for _, s := range all {
 		size += len(s) + 1
 	}

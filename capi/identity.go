@@ -4,7 +4,6 @@ package main
 import "C"
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"unsafe"
@@ -61,6 +60,9 @@ func xpwcFileStamp(descriptor C.int, stamp *C.char, capacity C.size_t) C.xpwc_st
 	})
 }
 
+// The host keeps a mapped.State as it is in memory: the sizes are the same.
+var _ [unsafe.Sizeof(C.struct_xpwc_file_state{})]byte = [unsafe.Sizeof(mapped.State{})]byte{}
+
 //export xpwcFileLook
 func xpwcFileLook(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_status {
 	return call(nil, func() error {
@@ -71,11 +73,7 @@ func xpwcFileLook(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_stat
 		if err != nil {
 			return fmt.Errorf("xpwc_file_look: %w", err)
 		}
-		*state = C.struct_xpwc_file_state{opaque: [8]C.uint64_t{
-			C.uint64_t(s.Device), C.uint64_t(s.Inode), C.uint64_t(s.Size),
-			C.uint64_t(s.Modified), C.uint64_t(s.Changed), C.uint64_t(s.Links),
-			C.uint64_t(binary.BigEndian.Uint64(s.Content[:8])), C.uint64_t(binary.BigEndian.Uint64(s.Content[8:])),
-		}}
+		*state = *(*C.struct_xpwc_file_state)(unsafe.Pointer(&s))
 		return nil
 	})
 }
@@ -86,14 +84,7 @@ func xpwcFileChanged(descriptor C.int, before *C.struct_xpwc_file_state, changed
 		if before == nil || changed == nil {
 			return invalid("xpwc_file_changed: before or changed is NULL")
 		}
-		o := &before.opaque
-		var content xpwc.Digest
-		binary.BigEndian.PutUint64(content[:8], uint64(o[6]))
-		binary.BigEndian.PutUint64(content[8:], uint64(o[7]))
-		is, err := mapped.ChangedSince(uintptr(descriptor), mapped.State{
-			Device: uint64(o[0]), Inode: uint64(o[1]), Size: int64(o[2]),
-			Modified: int64(o[3]), Changed: int64(o[4]), Links: uint64(o[5]), Content: content,
-		})
+		is, err := mapped.ChangedSince(uintptr(descriptor), *(*mapped.State)(unsafe.Pointer(before)))
 		if err != nil {
 			return fmt.Errorf("xpwc_file_changed: %w", err)
 		}

@@ -104,8 +104,8 @@ var hostWords = strings.NewReplacer("\n", "; ", "\x00", "?",
 	"in Options.", "in xpwc_options.",
 )
 
-// A logHandler writes what happens to a cache to the host's log. Package xpwc gives it neither groups nor attributes but
-// those of its records.
+// A logHandler writes what happens to a cache to the host's log. Package xpwc gives it no groups, and no attributes but
+// those of records.
 type logHandler struct{ host *hostCallbacks }
 
 // Enabled implements slog.Handler.

@@ -171,10 +171,7 @@ func xpwcSessionFinalize(handle C.xpwc_session) C.xpwc_status {
 //export xpwcSessionNames
 func xpwcSessionNames(handle C.xpwc_session, names *C.xpwc_strings, count *C.size_t) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
-		if names == nil || count == nil {
-			return invalid("xpwc_session_names: names or count is NULL")
-		}
-		return returnNames(s.Names(), names, count)
+		return returnNames("xpwc_session_names", s.Names, names, count)
 	})
 }
 

@@ -42,8 +42,8 @@ func flag(err error) int {
 	return 0
 }
 
-// ofCache returns all figures of a cache, in the order of Stats' fields. Each name says what is counted, and ends in the
-// unit if there is one: here alone, for Prometheus and expvar.
+// ofCache returns all figures of a cache. Each name says what is counted, and ends in the unit if there is one: here
+// alone, for Prometheus and expvar.
 func ofCache(s xpwc.Stats) []figure {
 	all := []figure{
 		counter("lookup_hits_total", "Look-ups answered from the cache.", s.Hits.Entries),
@@ -62,7 +62,8 @@ func ofCache(s xpwc.Stats) []figure {
 		counter("lost_payloads_total", "Payloads that may have been lost while a session used them.", s.LostPayloads),
 		counter("damaged_payloads_total", "Payloads of the file that were found wrong, and packed afresh.",
 			s.DamagedPayloads),
-		gauge("unverified_payloads", "Payloads that open sessions use and that are yet to be checked in the background.",
+		gauge("unverified_payloads",
+			"Payloads that open sessions use and that are yet to be checked in the background.",
 			s.Unverified.Entries),
 		gauge("unverified_payload_bytes",
 			"Bytes of payloads that open sessions use and that are yet to be checked in the background.",
@@ -96,9 +97,9 @@ func ofCache(s xpwc.Stats) []figure {
 	}
 	for _, outcome := range []xpwc.LoadOutcome{xpwc.LoadMapped, xpwc.LoadPacked, xpwc.LoadFailed} {
 		durations := s.Loads[outcome]
-		all = append(all, figure{name: "load_duration_seconds", durations: &durations, label: "outcome",
-			labelled: string(outcome), help: "How long models took to load, from the beginning of a session until its " +
-				"runtime was created, by outcome."})
+		all = append(all, figure{name: "load_duration_seconds", help: "How long models took to load, from the " +
+			"beginning of a session until its runtime was created, by outcome.",
+			durations: &durations, label: "outcome", labelled: string(outcome)})
 	}
 	return all
 }

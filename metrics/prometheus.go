@@ -36,7 +36,8 @@ import (
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
 	var all withBuild
 	for name, cache := range named(caches) {
-		all = append(all, collector{prometheus.Labels{"path": name}, func() []figure { return ofCache(cache.Stats()) }})
+		figures := func() []figure { return ofCache(cache.Stats()) }
+		all = append(all, collector{prometheus.Labels{"path": name}, figures})
 	}
 	return all
 }

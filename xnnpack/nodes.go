@@ -183,7 +183,7 @@ func (s *Subgraph) StaticReduce(n StaticReduce) error {
 				return err
 			}
 			if seen[at] {
-				return fmt.Errorf("axes %v are not distinct: %w", n.Axes, InvalidParameter)
+				return fmt.Errorf("axes %v are not distinct", n.Axes)
 			}
 			seen[at] = true
 		}
@@ -224,7 +224,7 @@ type StaticTranspose struct {
 func (s *Subgraph) StaticTranspose(n StaticTranspose) error {
 	return s.listed("define static transpose", &n, n.Permutation, n.Input, n.Output, func(rank int) error {
 		if len(n.Permutation) != rank {
-			return fmt.Errorf("%v is no permutation of %d dimensions: %w", n.Permutation, rank, InvalidParameter)
+			return fmt.Errorf("%v is no permutation of %d dimensions", n.Permutation, rank)
 		}
 		return nil
 	})
@@ -275,8 +275,7 @@ func (s *Subgraph) Concatenate(n Concatenate) error {
 		for _, in := range v[1 : len(v)-1] {
 			for i := range max(len(in.shape), len(first)) {
 				if len(in.shape) != len(first) || i != axis && in.shape[i] != first[i] {
-					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d: %w", first, in.shape,
-						axis, InvalidParameter)
+					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d", first, in.shape, axis)
 				}
 			}
 		}
@@ -307,8 +306,7 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 			return err
 		}
 		if length := v[0].shape[axis]; length%len(n.Outputs) != 0 {
-			return fmt.Errorf("%d elements cannot be cut into %d equal parts: %w", length, len(n.Outputs),
-				InvalidParameter)
+			return fmt.Errorf("%d elements cannot be cut into %d equal parts", length, len(n.Outputs))
 		}
 		return nil
 	})
@@ -340,7 +338,7 @@ type Softmax struct{ Input, Output ValueID }
 func (s *Subgraph) Softmax(n Softmax) error {
 	return s.node("define softmax", &n, inOut(n.Input, n.Output), func(v []*value) error {
 		if len(v[0].shape) == 0 {
-			return fmt.Errorf("the input needs a dimension: %w", InvalidParameter)
+			return fmt.Errorf("the input needs a dimension")
 		}
 		return nil
 	})
@@ -414,8 +412,7 @@ func (s *Subgraph) listed(op string, n any, list []int, in, out ValueID, check f
 func (s *Subgraph) paired(op string, n any, a, b []int, in, out ValueID) error {
 	return s.node(op, n, inOut(in, out), func(v []*value) error {
 		if rank := len(v[0].shape); len(a) != rank || len(b) != rank {
-			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions: %w", a, b, rank,
-				InvalidParameter)
+			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions", a, b, rank)
 		}
 		return checkNumbers(slices.Concat(a, b)...)
 	})
@@ -426,8 +423,7 @@ func (s *Subgraph) resized(op string, n any, in, out ValueID, settings func(in *
 	return s.node(op, n, inOut(in, out), func(v []*value) error {
 		x, y := v[0].shape, v[1].shape
 		if len(x) != 4 || len(y) != 4 || x[3] != y[3] {
-			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]: %w",
-				InvalidParameter)
+			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]")
 		}
 		return settings(v[0])
 	})
@@ -440,7 +436,7 @@ func resolveAxis(axis int, shape []int) (int, error) {
 		at += len(shape)
 	}
 	if at < 0 || at >= len(shape) {
-		return 0, fmt.Errorf("%d is no axis of shape %v: %w", axis, shape, InvalidParameter)
+		return 0, fmt.Errorf("%d is no axis of shape %v", axis, shape)
 	}
 	return at, nil
 }

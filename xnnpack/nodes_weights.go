@@ -37,7 +37,7 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 	return s.node("define fully connected", &n, weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
 		filter := v[1]
 		if len(filter.shape) != 2 {
-			return fmt.Errorf("the filter needs 2 dimensions: %w", InvalidParameter)
+			return fmt.Errorf("the filter needs 2 dimensions")
 		}
 		out, in := filter.shape[0], filter.shape[1]
 		if n.TransposeWeights {
@@ -49,11 +49,10 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 			}
 		}
 		if out == 0 || in == 0 {
-			return fmt.Errorf("the filter is empty: %w", InvalidParameter)
+			return fmt.Errorf("the filter is empty")
 		}
 		if r := len(v[0].shape); r == 0 || v[0].shape[r-1] != in {
-			return fmt.Errorf("the input's last dimension must be the filter's %d input channels: %w", in,
-				InvalidParameter)
+			return fmt.Errorf("the input's last dimension must be the filter's %d input channels", in)
 		}
 		defect, err := defectOf(v[0], filter, out)
 		if err != nil {
@@ -122,11 +121,11 @@ func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
 			}
 			filter := v[1].shape
 			if len(filter) != 4 || filter[0] != 1 || slices.Contains(filter, 0) {
-				return fmt.Errorf("the filter's shape must be [1, height, width, channels]: %w", InvalidParameter)
+				return fmt.Errorf("the filter's shape must be [1, height, width, channels]")
 			}
 			if n.DepthMultiplier < 0 || filter[3]%n.DepthMultiplier != 0 {
-				return fmt.Errorf("the filter's %d channels are no multiple of the depth multiplier %d: %w", filter[3],
-					n.DepthMultiplier, InvalidParameter)
+				return fmt.Errorf("the filter's %d channels are no multiple of the depth multiplier %d", filter[3],
+					n.DepthMultiplier)
 			}
 			if err := checkImages(v[0], v[3], filter[3]/n.DepthMultiplier, filter[3]); err != nil {
 				return err
@@ -196,19 +195,18 @@ func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
 	return s.node("define batch matrix multiply", &n, operands, func(v []*value) error {
 		a, b := v[0].shape, v[1].shape
 		if len(a) < 2 || len(b) < 2 {
-			return fmt.Errorf("both factors need at least 2 dimensions: %w", InvalidParameter)
+			return fmt.Errorf("both factors need at least 2 dimensions")
 		}
 		rows, columns := len(b)-2, len(b)-1
 		if n.TransposeB {
 			rows, columns = columns, rows
 		}
 		if a[len(a)-1] != b[rows] {
-			return fmt.Errorf("the inner dimensions %d and %d differ: %w", a[len(a)-1], b[rows], InvalidParameter)
+			return fmt.Errorf("the inner dimensions %d and %d differ", a[len(a)-1], b[rows])
 		}
 		// XNNPACK reads a scale for each column of each matrix, whatever the tensor's channels are.
 		if v[1].kind == ChannelQInt8 && (v[1].channel != columns || v[1].scales != b[columns]*matrices(b)) {
-			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices: %w", columns, matrices(b),
-				InvalidParameter)
+			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices", columns, matrices(b))
 		}
 		_, err := defectOf(v[0], v[1], b[columns])
 		return err
@@ -227,15 +225,14 @@ func (s *Subgraph) grouped(op string, n any, operands []operand, groups int,
 	return s.node(op, n, operands, func(v []*value) error {
 		filter := v[1].shape
 		if len(filter) != 4 || slices.Contains(filter, 0) {
-			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]: %w",
-				InvalidParameter)
+			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]")
 		}
 		if groups < 0 || filter[0]%groups != 0 {
-			return fmt.Errorf("%d output channels do not make %d groups: %w", filter[0], groups, InvalidParameter)
+			return fmt.Errorf("%d output channels do not make %d groups", filter[0], groups)
 		}
 		channels, ok := multiply(filter[3], groups)
 		if !ok {
-			return fmt.Errorf("%d groups are too many: %w", groups, InvalidParameter)
+			return fmt.Errorf("%d groups are too many", groups)
 		}
 		if err := checkImages(v[0], v[3], channels, filter[0]); err != nil {
 			return err
@@ -249,10 +246,10 @@ func (s *Subgraph) grouped(op string, n any, operands []operand, groups int,
 
 func checkImages(in, out *value, inChannels, outChannels int) error {
 	if len(in.shape) != 4 || in.shape[3] != inChannels {
-		return fmt.Errorf("the input's shape must be [batch, height, width, %d]: %w", inChannels, InvalidParameter)
+		return fmt.Errorf("the input's shape must be [batch, height, width, %d]", inChannels)
 	}
 	if len(out.shape) != 4 || out.shape[3] != outChannels {
-		return fmt.Errorf("the output's shape must be [batch, height, width, %d]: %w", outChannels, InvalidParameter)
+		return fmt.Errorf("the output's shape must be [batch, height, width, %d]", outChannels)
 	}
 	return nil
 }
@@ -269,13 +266,13 @@ func checkWindow(image *value, p Padding, same bool, window, dilation Size) erro
 		fits(width, p.Left+p.Right, window.Width, dilation.Width) {
 		return nil
 	}
-	return fmt.Errorf("a window of %v with dilation %v does not fit an image of %d by %d with padding %+v: %w",
-		window, dilation, height, width, p, InvalidParameter)
+	return fmt.Errorf("a window of %v with dilation %v does not fit an image of %d by %d with padding %+v", window,
+		dilation, height, width, p)
 }
 
 func checkBias(v *value, channels int) error {
 	if v != nil && (len(v.shape) != 1 || v.shape[0] != channels) {
-		return fmt.Errorf("the bias' shape must be [%d]: %w", channels, InvalidParameter)
+		return fmt.Errorf("the bias' shape must be [%d]", channels)
 	}
 	return nil
 }
@@ -296,7 +293,7 @@ func checkSettings(p Padding, sizes ...Size) error {
 func checkNumbers(numbers ...int) error {
 	for _, n := range numbers {
 		if n < 0 || int64(n) > 1<<31-1 {
-			return fmt.Errorf("setting %d must be from 0 to %d: %w", n, 1<<31-1, InvalidParameter)
+			return fmt.Errorf("setting %d must be from 0 to %d", n, 1<<31-1)
 		}
 	}
 	return nil

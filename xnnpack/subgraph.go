@@ -127,7 +127,7 @@ func (s *Subgraph) value(id ValueID) *value {
 	return s.values[id]
 }
 
-// wrap makes an Error of an error that has a Status inside.
+// wrap makes an Error of an error, which is of an invalid parameter if it has no other Status inside.
 func wrap(op, subject string, err error) error {
 	status := InvalidParameter
 	errors.As(err, &status)

@@ -42,13 +42,13 @@ func (t *Tensor) validate(external bool) (int, error) {
 		return 0, err
 	}
 	if t.Data != nil && len(t.Data) < n {
-		return 0, fmt.Errorf("data has %d bytes, %v %v takes %d: %w", len(t.Data), t.Type, t.Shape, n, InvalidParameter)
+		return 0, fmt.Errorf("data has %d bytes, %v %v takes %d", len(t.Data), t.Type, t.Shape, n)
 	}
 	if t.Data != nil && n == 0 {
-		return 0, fmt.Errorf("static tensor of shape %v is empty: %w", t.Shape, InvalidParameter)
+		return 0, fmt.Errorf("static tensor of shape %v is empty", t.Shape)
 	}
 	if t.Data != nil && external {
-		return 0, fmt.Errorf("an external value has no static data: %w", InvalidParameter)
+		return 0, fmt.Errorf("an external value has no static data")
 	}
 	if bits := t.Type.Size(); t.Data != nil && bits < 8 && Elements(t.Shape) == 1 {
 		return 0, fmt.Errorf("XNNPACK of 2026 crashes on a static tensor of one element of %d bits: %w",
@@ -65,7 +65,7 @@ func (t *Tensor) validateQuantization() error {
 	switch t.Type {
 	case QInt8, QUint8, QInt32:
 		if !validScale(q.Scale) {
-			return fmt.Errorf("scale %g is not a positive normal number: %w", q.Scale, InvalidParameter)
+			return fmt.Errorf("scale %g is not a positive normal number", q.Scale)
 		}
 	case ChannelQInt8, ChannelQInt32, ChannelQInt4:
 		if err := t.validateChannelDim(); err != nil {
@@ -76,16 +76,16 @@ func (t *Tensor) validateQuantization() error {
 		case channels * matrices(t.Shape):
 			return t.validateScales()
 		default:
-			return fmt.Errorf("%d scales for %d channels: %w", len(q.Scales), channels, InvalidParameter)
+			return fmt.Errorf("%d scales for %d channels", len(q.Scales), channels)
 		}
 	case BlockQInt4:
 		return t.validateBlocks()
 	case DynamicQInt8, PackedQInt8:
 		if q.NonBatchDims < 0 || q.NonBatchDims > len(t.Shape) {
-			return fmt.Errorf("%d non-batch dimensions of %d: %w", q.NonBatchDims, len(t.Shape), InvalidParameter)
+			return fmt.Errorf("%d non-batch dimensions of %d", q.NonBatchDims, len(t.Shape))
 		}
 		if len(t.Shape) == 0 {
-			return fmt.Errorf("%v needs a dimension: %w", t.Type, InvalidParameter)
+			return fmt.Errorf("%v needs a dimension", t.Type)
 		}
 	}
 	return nil
@@ -94,7 +94,7 @@ func (t *Tensor) validateQuantization() error {
 func (t *Tensor) validateScales() error {
 	for i, s := range t.Quantization.Scales {
 		if !validScale(s) {
-			return fmt.Errorf("scale %g of channel %d is not a positive normal number: %w", s, i, InvalidParameter)
+			return fmt.Errorf("scale %g of channel %d is not a positive normal number", s, i)
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func Elements(shape []int) int {
 
 func (t *Tensor) validateChannelDim() error {
 	if d := t.Quantization.ChannelDim; d < 0 || d >= len(t.Shape) {
-		return fmt.Errorf("channel dimension %d of a tensor of %d dimensions: %w", d, len(t.Shape), InvalidParameter)
+		return fmt.Errorf("channel dimension %d of a tensor of %d dimensions", d, len(t.Shape))
 	}
 	return nil
 }
@@ -122,22 +122,21 @@ func (t *Tensor) validateChannelDim() error {
 func (t *Tensor) validateBlocks() error {
 	q := &t.Quantization
 	if len(t.Shape) != 2 {
-		return fmt.Errorf("%v needs 2 dimensions, not %v: %w", t.Type, t.Shape, InvalidParameter)
+		return fmt.Errorf("%v needs 2 dimensions, not %v", t.Type, t.Shape)
 	}
 	if err := t.validateChannelDim(); err != nil {
 		return err
 	}
 	along := t.Shape[1-q.ChannelDim]
 	if q.BlockSize < MinBlockSize || q.BlockSize%MinBlockSize != 0 || along%q.BlockSize != 0 {
-		return fmt.Errorf("block size %d must be a multiple of %d and divide %d: %w", q.BlockSize, MinBlockSize,
-			along, InvalidParameter)
+		return fmt.Errorf("block size %d must be a multiple of %d and divide %d", q.BlockSize, MinBlockSize, along)
 	}
 	if blocks := t.Shape[q.ChannelDim] * (along / q.BlockSize); len(q.BlockScales) != blocks {
-		return fmt.Errorf("%d block scales for %d blocks: %w", len(q.BlockScales), blocks, InvalidParameter)
+		return fmt.Errorf("%d block scales for %d blocks", len(q.BlockScales), blocks)
 	}
 	for i, s := range q.BlockScales {
 		if !validScale(math.Float32frombits(uint32(s) << 16)) {
-			return fmt.Errorf("scale of block %d is not a positive normal number: %w", i, InvalidParameter)
+			return fmt.Errorf("scale of block %d is not a positive normal number", i)
 		}
 	}
 	return nil
