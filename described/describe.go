@@ -1,6 +1,7 @@
 package described
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -17,22 +18,25 @@ import (
 // New accepts what is neither Undecided nor lacks Input and Output of qs8. That the operators are those of the model is
 // for whoever knows it to say.
 func Describe(tensors Tensors) []Operator {
-	g := newGuesser(tensors)
-	var all []Operator
-	for _, t := range g.all {
-		if !g.taken[t.Name] {
-			all = append(all, g.guessed[t.Name])
+	g := &guesser{tensors: tensors, taken: map[string]bool{}}
+	for _, t := range tensors.Tensors() {
+		if t.Name != safetensors.PackedName {
+			g.all = append(g.all, t)
 		}
 	}
-	return all
+	g.transposed, g.order = g.findTransposed(), g.findOrder()
+	var guessed []Operator
+	for _, t := range g.all {
+		guessed = append(guessed, g.guess(t))
+	}
+	return slices.DeleteFunc(guessed, func(o Operator) bool { return g.taken[o.Weights] })
 }
 
 // A guesser guesses how tensors are used.
 type guesser struct {
 	tensors Tensors
 	all     []safetensors.Tensor
-	guessed map[string]Operator // by the weights' name
-	taken   map[string]bool     // names of biases and scales
+	taken   map[string]bool // names of biases and scales
 
 	transposed bool // matrices of the model are stored [in, out]
 	order      order
@@ -46,20 +50,6 @@ const (
 	channelsLast       // [out, height, width, in], as XNNPACK takes them
 	channelsNext       // [out, in, height, width], as PyTorch stores them
 )
-
-func newGuesser(tensors Tensors) *guesser {
-	g := &guesser{tensors: tensors, guessed: map[string]Operator{}, taken: map[string]bool{}}
-	for _, t := range tensors.Tensors() {
-		if t.Name != safetensors.PackedName {
-			g.all = append(g.all, t)
-		}
-	}
-	g.transposed, g.order = g.findTransposed(), g.findOrder()
-	for _, t := range g.all {
-		g.guessed[t.Name] = g.guess(t)
-	}
-	return g
-}
 
 // The endings of the names of weights: PyTorch's and, of matrices [in, out], Flax'. What follows them, optimum-quanto
 // adds.
@@ -119,18 +109,19 @@ func (g *guesser) findTransposed() bool {
 
 // findOrder returns the order that square windows show, if all of them show the same.
 func (g *guesser) findOrder() order {
-	var found order
+	shown := map[order]bool{}
 	for _, t := range g.all {
-		if len(t.Shape) != 4 {
-			continue
+		if len(t.Shape) == 4 {
+			shown[orderOf(t.Shape)] = true
 		}
-		of := orderOf(t.Shape)
-		if of != unknownOrder && found != unknownOrder && of != found {
-			return unknownOrder
-		}
-		found = max(found, of)
 	}
-	return found
+	switch {
+	case shown[channelsLast] == shown[channelsNext]:
+		return unknownOrder
+	case shown[channelsLast]:
+		return channelsLast
+	}
+	return channelsNext
 }
 
 // orderOf returns the order that a shape shows: windows mostly are squares.
@@ -206,10 +197,7 @@ func (g *guesser) guessMatrix(t safetensors.Tensor, o Operator) Operator {
 	bias, hasBias := g.find(o.Bias)
 	square := t.Shape[0] == t.Shape[1]
 	switch {
-	case kernel:
-		o.Transposed = true
-		o.Assumed = append(o.Assumed, "transposed")
-	case hasBias && square && g.transposed:
+	case kernel, hasBias && square && g.transposed:
 		o.Transposed = true
 		o.Assumed = append(o.Assumed, "transposed")
 	case hasBias && !square && slices.Equal(bias.Shape, t.Shape[1:]):
@@ -220,11 +208,7 @@ func (g *guesser) guessMatrix(t safetensors.Tensor, o Operator) Operator {
 
 // guessImages guesses what weights of 4 dimensions are used for.
 func (g *guesser) guessImages(t safetensors.Tensor, o Operator) Operator {
-	of := orderOf(t.Shape)
-	if of == unknownOrder {
-		of = g.order
-	}
-	switch of {
+	switch cmp.Or(orderOf(t.Shape), g.order) {
 	case unknownOrder:
 		return undecided(t, "its shape does not say whether it is [out, height, width, in], as XNNPACK takes it (%s), "+
 			"or [out, in, height, width], as PyTorch stores it: then save it with its dimensions permuted", convolution)
@@ -314,16 +298,11 @@ func (g *guesser) guessQuantized(t, scales safetensors.Tensor, o *Operator) {
 		eight := int32(8)
 		o.ZeroPoint, o.Datatype = &eight, "qd8_f32_qc4w"
 		o.Assumed = append(o.Assumed, "zero_point")
-		if n := elements(scales); scales.Dtype == safetensors.BF16 && n > 0 {
-			o.Datatype, o.BlockSize = "qd8_f32_qb4w", elements(t)*2/n
+		if n := len(scales.Data) / 2; scales.Dtype == safetensors.BF16 && n > 0 {
+			o.Datatype, o.BlockSize = "qd8_f32_qb4w", 2*len(t.Data)/n
 		}
 	}
 	o.Assumed = append(o.Assumed, "datatype")
-}
-
-func elements(t safetensors.Tensor) int {
-	n, _ := product(t.Shape...)
-	return n
 }
 
 // checked returns an operator if the tensors fit it, and leaves them out otherwise.
