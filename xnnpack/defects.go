@@ -83,7 +83,7 @@ func (s *Subgraph) follows(in, out ValueID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from, to := s.values[in], s.values[out]
-	if from.row > 0 || from.kind == QInt8 || from.kind == QUint8 {
+	if from.row > 0 || from.Type == QInt8 || from.Type == QUint8 {
 		to.row = max(to.row, from.row+1)
 		s.tabulates = s.tabulates || to.row >= tabulated
 	}
@@ -96,10 +96,10 @@ func KnownDefects() []KnownDefect { return slices.Clone(knownDefects) }
 // defectOf returns an error if the XNNPACK in use computes a product of these operands wrongly on this processor, and
 // otherwise the defect that the node would have with other rows, if there is one.
 func defectOf(input, weights *value, outputs int) (otherRows *KnownDefect, err error) {
-	rank := len(input.shape)
-	p := product{input: input.kind, weights: weights.kind, rows: 1, inputs: input.shape[rank-1], outputs: outputs,
-		block: weights.blockSize}
-	for _, d := range input.shape[:rank-1] {
+	rank := len(input.Shape)
+	p := product{input: input.Type, weights: weights.Type, rows: 1, inputs: input.Shape[rank-1], outputs: outputs,
+		block: weights.Quantization.BlockSize}
+	for _, d := range input.Shape[:rank-1] {
 		p.rows *= d
 	}
 	for i := range knownDefects {

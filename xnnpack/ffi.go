@@ -235,7 +235,7 @@ func defineNode(g C.xnn_subgraph_t, n any, v []*value) C.enum_xnn_status {
 			id(n.Input), id(n.Filter), id(n.Bias), id(n.Output),
 			flag(n.TransposeWeights, C.XNN_FLAG_TRANSPOSE_WEIGHTS))
 	case *Convolution2D:
-		filter := v[1].shape
+		filter := v[1].Shape
 		return C.xnn_define_convolution_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(filter[1]), number(filter[2]), number(n.Stride.Height), number(n.Stride.Width),
@@ -244,7 +244,7 @@ func defineNode(g C.xnn_subgraph_t, n any, v []*value) C.enum_xnn_status {
 			least(n.Activation), greatest(n.Activation), id(n.Input), id(n.Filter), id(n.Bias), id(n.Output),
 			flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
 	case *DepthwiseConvolution2D:
-		filter := v[1].shape
+		filter := v[1].Shape
 		return C.xnn_define_depthwise_convolution_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(filter[1]), number(filter[2]), number(n.Stride.Height), number(n.Stride.Width),
@@ -253,7 +253,7 @@ func defineNode(g C.xnn_subgraph_t, n any, v []*value) C.enum_xnn_status {
 			least(n.Activation), greatest(n.Activation), id(n.Input), id(n.Filter), id(n.Bias), id(n.Output),
 			flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
 	case *Deconvolution2D:
-		filter := v[1].shape
+		filter := v[1].Shape
 		return C.xnn_define_deconvolution_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(n.Adjustment.Height), number(n.Adjustment.Width),

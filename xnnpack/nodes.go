@@ -178,7 +178,7 @@ func (s *Subgraph) StaticReduce(n StaticReduce) error {
 	return s.node(op, &n, inOut(n.Input, n.Output), func(v []*value) error {
 		seen := map[int]bool{}
 		for _, axis := range n.Axes {
-			at, err := resolveAxis(axis, v[0].shape)
+			at, err := resolveAxis(axis, v[0].Shape)
 			if err != nil {
 				return err
 			}
@@ -267,15 +267,15 @@ func (s *Subgraph) Concatenate(n Concatenate) error {
 	}
 	operands = append(operands, operand{role: "output", id: n.Output})
 	return s.node(op, &n, operands, func(v []*value) error {
-		first := v[0].shape
+		first := v[0].Shape
 		axis, err := resolveAxis(n.Axis, first)
 		if err != nil {
 			return err
 		}
 		for _, in := range v[1 : len(v)-1] {
-			for i := range max(len(in.shape), len(first)) {
-				if len(in.shape) != len(first) || i != axis && in.shape[i] != first[i] {
-					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d", first, in.shape, axis)
+			for i := range max(len(in.Shape), len(first)) {
+				if len(in.Shape) != len(first) || i != axis && in.Shape[i] != first[i] {
+					return fmt.Errorf("shapes %v and %v cannot be joined along dimension %d", first, in.Shape, axis)
 				}
 			}
 		}
@@ -301,11 +301,11 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 		operands = append(operands, operand{role: fmt.Sprint("output ", i), id: id})
 	}
 	return s.node(op, &n, operands, func(v []*value) error {
-		axis, err := resolveAxis(n.Axis, v[0].shape)
+		axis, err := resolveAxis(n.Axis, v[0].Shape)
 		if err != nil {
 			return err
 		}
-		if length := v[0].shape[axis]; length%len(n.Outputs) != 0 {
+		if length := v[0].Shape[axis]; length%len(n.Outputs) != 0 {
 			return fmt.Errorf("%d elements cannot be cut into %d equal parts", length, len(n.Outputs))
 		}
 		return nil
@@ -337,7 +337,7 @@ type Softmax struct{ Input, Output ValueID }
 // Softmax adds the node.
 func (s *Subgraph) Softmax(n Softmax) error {
 	return s.node("define softmax", &n, inOut(n.Input, n.Output), func(v []*value) error {
-		if len(v[0].shape) == 0 {
+		if len(v[0].Shape) == 0 {
 			return fmt.Errorf("the input needs a dimension")
 		}
 		return nil
@@ -404,14 +404,14 @@ func (s *Subgraph) listed(op string, n any, list []int, in, out ValueID, check f
 		if err := checkNumbers(list...); err != nil || check == nil {
 			return err
 		}
-		return check(len(v[0].shape))
+		return check(len(v[0].Shape))
 	})
 }
 
 // paired adds a node with two numbers for each dimension of its input.
 func (s *Subgraph) paired(op string, n any, a, b []int, in, out ValueID) error {
 	return s.node(op, n, inOut(in, out), func(v []*value) error {
-		if rank := len(v[0].shape); len(a) != rank || len(b) != rank {
+		if rank := len(v[0].Shape); len(a) != rank || len(b) != rank {
 			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions", a, b, rank)
 		}
 		return checkNumbers(slices.Concat(a, b)...)
@@ -421,7 +421,7 @@ func (s *Subgraph) paired(op string, n any, a, b []int, in, out ValueID) error {
 // resized adds a node that makes images of another height and width. settings is given the input.
 func (s *Subgraph) resized(op string, n any, in, out ValueID, settings func(in *value) error) error {
 	return s.node(op, n, inOut(in, out), func(v []*value) error {
-		x, y := v[0].shape, v[1].shape
+		x, y := v[0].Shape, v[1].Shape
 		if len(x) != 4 || len(y) != 4 || x[3] != y[3] {
 			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]")
 		}

@@ -36,22 +36,22 @@ type FullyConnected struct {
 func (s *Subgraph) FullyConnected(n FullyConnected) error {
 	return s.node("define fully connected", &n, weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
 		filter := v[1]
-		if len(filter.shape) != 2 {
+		if len(filter.Shape) != 2 {
 			return fmt.Errorf("the filter needs 2 dimensions")
 		}
-		out, in := filter.shape[0], filter.shape[1]
+		out, in := filter.Shape[0], filter.Shape[1]
 		if n.TransposeWeights {
 			out, in = in, out
 			// XNNPACK would call a packing function that it does not have.
-			if filter.kind == BlockQInt4 || filter.kind == ChannelQInt4 && v[0].kind == Float32 {
-				return fmt.Errorf("a %v filter of a %v input cannot be transposed: %w", filter.kind, v[0].kind,
+			if filter.Type == BlockQInt4 || filter.Type == ChannelQInt4 && v[0].Type == Float32 {
+				return fmt.Errorf("a %v filter of a %v input cannot be transposed: %w", filter.Type, v[0].Type,
 					UnsupportedParameter)
 			}
 		}
 		if out == 0 || in == 0 {
 			return fmt.Errorf("the filter is empty")
 		}
-		if r := len(v[0].shape); r == 0 || v[0].shape[r-1] != in {
+		if r := len(v[0].Shape); r == 0 || v[0].Shape[r-1] != in {
 			return fmt.Errorf("the input's last dimension must be the filter's %d input channels", in)
 		}
 		defect, err := defectOf(v[0], filter, out)
@@ -119,7 +119,7 @@ func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
 			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
 				return err
 			}
-			filter := v[1].shape
+			filter := v[1].Shape
 			if len(filter) != 4 || filter[0] != 1 || slices.Contains(filter, 0) {
 				return fmt.Errorf("the filter's shape must be [1, height, width, channels]")
 			}
@@ -193,7 +193,7 @@ type BatchMatrixMultiply struct {
 func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
 	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
 	return s.node("define batch matrix multiply", &n, operands, func(v []*value) error {
-		a, b := v[0].shape, v[1].shape
+		a, b := v[0].Shape, v[1].Shape
 		if len(a) < 2 || len(b) < 2 {
 			return fmt.Errorf("both factors need at least 2 dimensions")
 		}
@@ -205,7 +205,8 @@ func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
 			return fmt.Errorf("the inner dimensions %d and %d differ", a[len(a)-1], b[rows])
 		}
 		// XNNPACK reads a scale for each column of each matrix, whatever the tensor's channels are.
-		if v[1].kind == ChannelQInt8 && (v[1].channel != columns || v[1].scales != b[columns]*matrices(b)) {
+		q := &v[1].Quantization
+		if v[1].Type == ChannelQInt8 && (q.ChannelDim != columns || len(q.Scales) != b[columns]*matrices(b)) {
 			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices", columns, matrices(b))
 		}
 		_, err := defectOf(v[0], v[1], b[columns])
@@ -223,7 +224,7 @@ func weighted(input, filter, bias, output ValueID) []operand {
 func (s *Subgraph) grouped(op string, n any, operands []operand, groups int,
 	settings func(in *value, kernel Size) error) error {
 	return s.node(op, n, operands, func(v []*value) error {
-		filter := v[1].shape
+		filter := v[1].Shape
 		if len(filter) != 4 || slices.Contains(filter, 0) {
 			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]")
 		}
@@ -245,10 +246,10 @@ func (s *Subgraph) grouped(op string, n any, operands []operand, groups int,
 }
 
 func checkImages(in, out *value, inChannels, outChannels int) error {
-	if len(in.shape) != 4 || in.shape[3] != inChannels {
+	if len(in.Shape) != 4 || in.Shape[3] != inChannels {
 		return fmt.Errorf("the input's shape must be [batch, height, width, %d]", inChannels)
 	}
-	if len(out.shape) != 4 || out.shape[3] != outChannels {
+	if len(out.Shape) != 4 || out.Shape[3] != outChannels {
 		return fmt.Errorf("the output's shape must be [batch, height, width, %d]", outChannels)
 	}
 	return nil
@@ -261,7 +262,7 @@ func checkWindow(image *value, p Padding, same bool, window, dilation Size) erro
 		reach, ok := multiply(max(window-1, 0), dilation)
 		return ok && reach < image+padding
 	}
-	height, width := image.shape[1], image.shape[2]
+	height, width := image.Shape[1], image.Shape[2]
 	if same || fits(height, p.Top+p.Bottom, window.Height, dilation.Height) &&
 		fits(width, p.Left+p.Right, window.Width, dilation.Width) {
 		return nil
@@ -271,7 +272,7 @@ func checkWindow(image *value, p Padding, same bool, window, dilation Size) erro
 }
 
 func checkBias(v *value, channels int) error {
-	if v != nil && (len(v.shape) != 1 || v.shape[0] != channels) {
+	if v != nil && (len(v.Shape) != 1 || v.Shape[0] != channels) {
 		return fmt.Errorf("the bias' shape must be [%d]", channels)
 	}
 	return nil

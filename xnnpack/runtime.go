@@ -157,17 +157,17 @@ func (r *Runtime) ReshapeExternal(id ValueID, shape []int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := v.kind.ByteSize(shape); err != nil {
-		return wrap(op, describe(id, v.name), err)
+	if _, err := v.Type.ByteSize(shape); err != nil {
+		return wrap(op, describe(id, v.Name), err)
 	}
-	if len(shape) != len(v.shape) {
-		return reject(InvalidParameter, op, describe(id, v.name), "shape %v has another rank than %v", shape, v.shape)
+	if len(shape) != len(v.Shape) {
+		return reject(InvalidParameter, op, describe(id, v.Name), "shape %v has another rank than %v", shape, v.Shape)
 	}
-	if r.rowDefect != nil && !slices.Equal(shape, v.shape) {
-		return wrap(op, describe(id, v.name), r.rowDefect.error())
+	if r.rowDefect != nil && !slices.Equal(shape, v.Shape) {
+		return wrap(op, describe(id, v.Name), r.rowDefect.error())
 	}
 	r.state = stateCreated
-	return check(r.r.reshapeExternal(id, shape), op, describe(id, v.name))
+	return check(r.r.reshapeExternal(id, shape), op, describe(id, v.Name))
 }
 
 // ExternalShape returns the current shape of an external value: of an output, what the last Reshape made of it.
@@ -180,7 +180,7 @@ func (r *Runtime) ExternalShape(id ValueID) ([]int, error) {
 		return nil, err
 	}
 	shape, status := r.r.externalShape(id)
-	return shape, check(status, op, describe(id, v.name))
+	return shape, check(status, op, describe(id, v.Name))
 }
 
 // Reshape computes all shapes from those of the inputs, and plans the memory. Setup is due afterwards. The error
@@ -224,19 +224,19 @@ func (r *Runtime) Setup(values map[ValueID][]byte) error {
 		v := r.externals[id]
 		buffer, ok := values[id]
 		if !ok {
-			return reject(InvalidParameter, op, describe(id, v.name), "no memory is given for this external value")
+			return reject(InvalidParameter, op, describe(id, v.Name), "no memory is given for this external value")
 		}
 		shape, status := r.r.externalShape(id)
 		if status != Success {
-			return check(status, op, describe(id, v.name))
+			return check(status, op, describe(id, v.Name))
 		}
-		need, err := v.kind.ByteSize(shape)
+		need, err := v.Type.ByteSize(shape)
 		if err != nil {
-			return wrap(op, describe(id, v.name), err)
+			return wrap(op, describe(id, v.Name), err)
 		}
 		if len(buffer) < need {
-			return reject(InvalidParameter, op, describe(id, v.name), "%d bytes are given, %v %v takes %d",
-				len(buffer), v.kind, shape, need)
+			return reject(InvalidParameter, op, describe(id, v.Name), "%d bytes are given, %v %v takes %d",
+				len(buffer), v.Type, shape, need)
 		}
 		buffers[i] = buffer
 	}

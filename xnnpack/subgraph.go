@@ -194,7 +194,7 @@ func (s *Subgraph) subject(operands []operand) string {
 		if b.Len() > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s %s %v %v", o.role, describe(o.id, v.name), v.kind, v.shape)
+		fmt.Fprintf(&b, "%s %s %v %v", o.role, describe(o.id, v.Name), v.Type, v.Shape)
 	}
 	return b.String()
 }

@@ -160,19 +160,13 @@ func (t *Tensor) pinScales(p pinned) {
 
 // value is what the binding remembers of a defined tensor, to check nodes and buffers against.
 type value struct {
-	name     string
-	kind     Datatype
-	shape    []int
+	Tensor
 	external bool
-	channel  int // the channel dimension of a channelwise or blockwise quantised tensor
-	scales   int // how many Scales there are
-
-	blockSize int // of a blockwise quantised tensor
-	row       int // how many elementwise nodes compute it, one after the other, from an 8-bit quantised value
+	row      int // how many elementwise nodes compute it, one after the other, from an 8-bit quantised value
 }
 
 func (t *Tensor) remember(external bool) *value {
-	return &value{name: t.Name, kind: t.Type, shape: slices.Clone(t.Shape), external: external,
-		channel: t.Quantization.ChannelDim, scales: len(t.Quantization.Scales),
-		blockSize: t.Quantization.BlockSize}
+	v := &value{Tensor: *t, external: external}
+	v.Shape, v.Data = slices.Clone(t.Shape), nil
+	return v
 }
