@@ -59,23 +59,25 @@ func Open(path string) (*File, error) {
 }
 
 func openFile(path string) (*File, error) {
+	f := &File{byName: map[string]int{}}
+	h, err := f.addShard(path, func(string) bool { return true })
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	f.path, f.metadata = f.shards[0].Path(), h.metadata
+	return f, nil
+}
+
+// addShard opens a file, and takes over its tensors that are wanted.
+func (f *File) addShard(path string, wanted func(name string) bool) (*header, error) {
 	m, err := mapped.Open(path)
 	if err != nil {
 		return nil, err
 	}
+	f.shards = append(f.shards, m)
 	h, err := parse(m, int64(len(m.Data())))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.Close())
-	}
-	f := &File{path: m.Path(), shards: []*mapped.File{m}, metadata: h.metadata}
-	f.add(m, h, func(string) bool { return true })
-	return f, nil
-}
-
-// add takes over the tensors of a shard that are wanted.
-func (f *File) add(m *mapped.File, h *header, wanted func(name string) bool) {
-	if f.byName == nil {
-		f.byName = make(map[string]int, len(h.tensors))
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, e := range h.tensors {
 		if !wanted(e.name) {
@@ -86,6 +88,7 @@ func (f *File) add(m *mapped.File, h *header, wanted func(name string) bool) {
 			Offset: h.data + e.begin, Size: e.end - e.begin, Alignment: e.dtype.alignment(),
 		}})
 	}
+	return h, nil
 }
 
 // Path returns the absolute path of what was opened.

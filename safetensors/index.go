@@ -64,7 +64,7 @@ func openIndex(path string) (*File, error) {
 	f := &File{path: absolute, metadata: i.metadata(), byName: make(map[string]int, len(i.WeightMap))}
 	for _, file := range slices.Compact(slices.Sorted(maps.Values(i.WeightMap))) {
 		shard := filepath.Join(filepath.Dir(path), filepath.FromSlash(file))
-		if err := f.addShard(shard, func(name string) bool { return i.WeightMap[name] == file }); err != nil {
+		if _, err := f.addShard(shard, func(name string) bool { return i.WeightMap[name] == file }); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
@@ -75,20 +75,6 @@ func openIndex(path string) (*File, error) {
 		}
 	}
 	return f, nil
-}
-
-func (f *File) addShard(path string, wanted func(name string) bool) error {
-	m, err := mapped.Open(path)
-	if err != nil {
-		return err
-	}
-	f.shards = append(f.shards, m)
-	h, err := parse(m, int64(len(m.Data())))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	f.add(m, h, wanted)
-	return nil
 }
 
 func (i *index) metadata() map[string]string {
