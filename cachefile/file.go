@@ -205,9 +205,6 @@ func (f *File) read() ([]finding, error) {
 	h, err := format.DecodeHeader(header)
 	switch {
 	case errors.Is(err, format.ErrNotCache):
-		if format.LeadsToIndex(header, f.size, f.readAt) {
-			return f.headerless("index"), nil
-		}
 		return f.readForeign()
 	case errors.Is(err, format.ErrVersion):
 		return nil, f.wrap(err)
@@ -287,12 +284,6 @@ func (f *File) readIndex() (findings []finding, err error) {
 	return findings, nil
 }
 
-// headerless is what is wrong with a native file whose header was destroyed, and which is known by something else.
-func (f *File) headerless(by string) []finding {
-	f.format = Native
-	return []finding{{f.problem(0, "the header is damaged; by its %s the file is a native one", by), true}}
-}
-
 // readForeign reads ExecuTorch's index.
 func (f *File) readForeign() ([]finding, error) {
 	trailer, version, err := format.DecodeTrailer(f.size, f.readAt)
@@ -303,7 +294,8 @@ func (f *File) readForeign() ([]finding, error) {
 		return nil, f.wrap(fmt.Errorf("ExecuTorch's format, version %d: %w", version, err))
 	}
 	if slices.ContainsFunc(trailer, func(e format.TrailerEntry) bool { return e.Name == format.NativeEntry }) {
-		return f.headerless("trailer"), nil
+		f.format = Native
+		return []finding{{f.problem(0, "the header is damaged; by its trailer the file is a native one"), true}}, nil
 	}
 	f.format = XPWC2
 	if errors.Is(err, format.ErrDamaged) {

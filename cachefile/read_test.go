@@ -194,9 +194,7 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 		says   string
 	}{
 		"the header": {flip(16), 0, "", "the header's checksum"},
-		"the magic":  {flip(0), 0, "", "the header is damaged; by its index"},
-		"the magic and the end": {func(b []byte) []byte { return cut(trailer)(flip(0)(b)) }, 0, "",
-			"the header is damaged; by its index"},
+		"the magic":  {flip(0), 0, "", "the header is damaged; by its trailer"},
 		"all of the header": {func(b []byte) []byte { clear(b[:format.HeaderSize]); return b }, 0, "",
 			"the header is damaged; by its trailer"},
 		"the slot in force":      {flip(1024 + 40), 1024, "", "the slot of odd generations"},

@@ -102,28 +102,6 @@ func DecodeHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// LeadsToIndex reports whether a block that does not begin as a native file's header is one all the same: a place for a
-// slot in it leads to an index of the size that it says. fileSize and readAt are as for DecodeTrailer.
-func LeadsToIndex(header []byte, fileSize uint64, readAt func(b []byte, offset uint64) error) bool {
-	if len(header) < HeaderSize {
-		return false
-	}
-	for _, at := range []uint64{evenSlotOffset, oddSlotOffset} {
-		offset, size := le.Uint64(header[at+8:]), le.Uint64(header[at+16:])
-		if offset < HeaderSize || offset%Alignment != 0 || size < IndexHeaderSize || !span(offset, size, fileSize) {
-			continue
-		}
-		row := make([]byte, IndexHeaderSize)
-		if readAt(row, offset) != nil {
-			continue
-		}
-		if _, there, ok := LooksLikeIndex(row); ok && there == size {
-			return true
-		}
-	}
-	return false
-}
-
 // SlotState says what is in a place for a slot.
 type SlotState int
 
