@@ -140,7 +140,7 @@ func TestOneKernelAsRowsAndAsWeights(t *testing.T) {
 }
 
 func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
-	m := single(blueOp{code: opReLU}, []int{4})
+	m := single(blueOp{code: code("RELU")}, []int{4})
 	next := func(op blueOp, more ...blueTensor) {
 		op.inputs, op.outputs = []int{len(m.tensors) - 1}, []int{len(m.tensors) + len(more)}
 		for i := range more {
@@ -151,10 +151,10 @@ func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
 	}
 	const where, unique = opcode(109), opcode(103)
 	next(blueOp{code: where})
-	next(blueOp{code: opAbs}) // depends on it, and is no reason of its own
+	next(blueOp{code: code("ABS")}) // depends on it, and is no reason of its own
 	next(blueOp{code: where})
 	next(blueOp{code: opCustom, custom: "Mine"})
-	m.ops = append(m.ops, blueOp{code: opSoftmax, inputs: []int{1}, outputs: []int{len(m.tensors)}})
+	m.ops = append(m.ops, blueOp{code: code("SOFTMAX"), inputs: []int{1}, outputs: []int{len(m.tensors)}})
 	m.tensors = append(m.tensors, floats("softmax", nil))
 	m.ops = append(m.ops, blueOp{code: unique, inputs: []int{1, 1}, outputs: []int{len(m.tensors)}})
 	m.tensors = append(m.tensors, floats("different", nil))

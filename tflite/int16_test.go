@@ -15,7 +15,7 @@ func int16Tensor(name string, scale float32, shape ...int) blueTensor {
 }
 
 func TestInputsAndOutputsOfInt16AreGivenAsTheyAre(t *testing.T) {
-	b := single(blueOp{code: opAbs}, []int{4})
+	b := single(blueOp{code: code("ABS")}, []int{4})
 	b.tensors[0], b.tensors[1] = int16Tensor("in", 0.5, 4), int16Tensor("out", 0.25, 4)
 	m := openModel(t, save(t, b.bytes()))
 	require.Equal(t, []models.Value{{Name: "in", Shape: []int{4}, Declared: models.Int16,
@@ -27,7 +27,7 @@ func TestInputsAndOutputsOfInt16AreGivenAsTheyAre(t *testing.T) {
 }
 
 func TestQuantizingToInt16KeepsWhatIsInItsRange(t *testing.T) {
-	b := single(blueOp{code: opQuantize}, []int{3})
+	b := single(blueOp{code: code("QUANTIZE")}, []int{3})
 	b.tensors[1] = int16Tensor("q", 1.0/1024, 3)
 	b.tensors = append(b.tensors, floats("out", []int{3}))
 	b.ops = append(b.ops, blueOp{code: opDequantize, inputs: []int{1}, outputs: []int{2}})
@@ -40,8 +40,8 @@ func TestConstantsOfInt16WithEqualBytesAndOtherScalesAreDifferent(t *testing.T) 
 	b := blueprint{inputs: []int{0}, outputs: []int{2, 4}, tensors: []blueTensor{int16Tensor("in", 1, 2),
 		quantizedTensor("a", typeInt16, []int{2}, 0, 0, []float32{1}, []float32{3, 5}), int16Tensor("x", 1, 2),
 		quantizedTensor("b", typeInt16, []int{2}, 0, 0, []float32{2}, []float32{6, 10}), int16Tensor("y", 1, 2)},
-		ops: []blueOp{{code: opAdd, inputs: []int{0, 1}, outputs: []int{2}},
-			{code: opAdd, inputs: []int{0, 3}, outputs: []int{4}}}}
+		ops: []blueOp{{code: code("ADD"), inputs: []int{0, 1}, outputs: []int{2}},
+			{code: code("ADD"), inputs: []int{0, 3}, outputs: []int{4}}}}
 	b.tensors[3].sharing = 1
 	got := modeltest.Run(t, openModel(t, save(t, b.bytes())), []float32{1, 2})
 	require.Equal(t, [][]float32{{4, 7}, {7, 12}}, got)
@@ -54,7 +54,7 @@ func TestInt16ThatCannotRunIsRefused(t *testing.T) {
 		"many scales":      func(m *blueprint) { m.tensors[0].scales = []float32{1, 2, 3, 4} },
 		"what is not cast": func(m *blueprint) { m.ops[0].code = opCast },
 	} {
-		m := single(blueOp{code: opAbs}, []int{4})
+		m := single(blueOp{code: code("ABS")}, []int{4})
 		m.tensors[0], m.tensors[1] = int16Tensor("in", 0.5, 4), int16Tensor("out", 0.25, 4)
 		change(&m)
 		_, err := Open(save(t, m.bytes()), nil)

@@ -20,22 +20,23 @@ func typed(t blueTensor, dtype elementType) blueTensor {
 func TestComparisonsOfIntegersAndSelect(t *testing.T) {
 	input := []float32{-7, 0, 3, 4, 5, 16777215}
 	const other = 4
-	for code, holds := range map[opcode]func(x float32) bool{
-		opLess:    func(x float32) bool { return x < other },
-		opGreater: func(x float32) bool { return x > other }, opEqual: func(x float32) bool { return x == other },
-		opLessEqual:    func(x float32) bool { return x <= other },
-		opGreaterEqual: func(x float32) bool { return x >= other },
-		opNotEqual:     func(x float32) bool { return x != other },
+	for name, holds := range map[string]func(x float32) bool{
+		"LESS":          func(x float32) bool { return x < other },
+		"GREATER":       func(x float32) bool { return x > other },
+		"EQUAL":         func(x float32) bool { return x == other },
+		"LESS_EQUAL":    func(x float32) bool { return x <= other },
+		"GREATER_EQUAL": func(x float32) bool { return x >= other },
+		"NOT_EQUAL":     func(x float32) bool { return x != other },
 	} {
-		t.Run(code.String(), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			// CAST(SELECT_V2(x ? other, x+other, x))
 			m := blueprint{
 				tensors: []blueTensor{typed(floats("x", []int{2, 3}), typeInt32), int32Tensor("other", []int{}, other),
 					typed(floats("holds", nil), typeBool), typed(floats("sum", nil), typeInt32),
 					typed(floats("chosen", nil), typeInt32), floats("out", nil)},
 				ops: []blueOp{
-					{code: code, inputs: []int{0, 1}, outputs: []int{2}},
-					{code: opAdd, inputs: []int{0, 1}, outputs: []int{3}},
+					{code: code(name), inputs: []int{0, 1}, outputs: []int{2}},
+					{code: code("ADD"), inputs: []int{0, 1}, outputs: []int{3}},
 					{code: opSelectV2, inputs: []int{2, 3, 0}, outputs: []int{4}},
 					{code: opCast, inputs: []int{4}, outputs: []int{5}},
 				},
@@ -110,43 +111,44 @@ func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 	}{
 		"SHAPE": {nil, []int{2, 3, 4}},
 		"STRIDED_SLICE, PACK": {[]step{
-			{op: blueOp{code: opStridedSlice, options: fields{sliceShrinkAxisMask: int32(1)}},
+			{op: blueOp{code: code("STRIDED_SLICE"), options: fields{sliceShrinkAxisMask: int32(1)}},
 				more: []blueTensor{list(-1), list(0), list(1)}},
 			{op: blueOp{code: opPack, inputs: []int{before, 0}}, more: []blueTensor{scalar(6)}}}, []int{4, 6}},
 		"STRIDED_SLICE by 2": {[]step{
-			{op: blueOp{code: opStridedSlice}, more: []blueTensor{list(0), list(3), list(2)}},
+			{op: blueOp{code: code("STRIDED_SLICE")}, more: []blueTensor{list(0), list(3), list(2)}},
 			{op: blueOp{code: opConcatenation, inputs: []int{before, 0}}, more: []blueTensor{list(3)}}},
 			[]int{2, 4, 3}},
 		"GATHER, REDUCE_PROD, EXPAND_DIMS": {[]step{
 			{op: blueOp{code: opGather}, more: []blueTensor{list(2, 0, 1)}},
-			{op: blueOp{code: opReduceProd}, more: []blueTensor{list(0)}},
-			{op: blueOp{code: opExpandDims}, more: []blueTensor{scalar(0)}}}, []int{24}},
+			{op: blueOp{code: code("REDUCE_PROD")}, more: []blueTensor{list(0)}},
+			{op: blueOp{code: code("EXPAND_DIMS")}, more: []blueTensor{scalar(0)}}}, []int{24}},
 		"SLICE, SUB, MUL, ADD, MAXIMUM, MINIMUM": {[]step{
-			{op: blueOp{code: opSlice}, more: []blueTensor{list(1), list(-1)}}, // 3, 4
-			{op: blueOp{code: opSub}, more: []blueTensor{list(1, 3)}},          // 2, 1
-			{op: blueOp{code: opMul}, more: []blueTensor{scalar(3)}},           // 6, 3
-			{op: blueOp{code: opAdd}, more: []blueTensor{list(0, 1)}},          // 6, 4
-			{op: blueOp{code: opMaximum}, more: []blueTensor{scalar(5)}},       // 6, 5
-			{op: blueOp{code: opMinimum}, more: []blueTensor{list(9, 4)}}}, []int{6, 4}},
+			{op: blueOp{code: code("SLICE")}, more: []blueTensor{list(1), list(-1)}}, // 3, 4
+			{op: blueOp{code: code("SUB")}, more: []blueTensor{list(1, 3)}},          // 2, 1
+			{op: blueOp{code: code("MUL")}, more: []blueTensor{scalar(3)}},           // 6, 3
+			{op: blueOp{code: code("ADD")}, more: []blueTensor{list(0, 1)}},          // 6, 4
+			{op: blueOp{code: code("MAXIMUM")}, more: []blueTensor{scalar(5)}},       // 6, 5
+			{op: blueOp{code: code("MINIMUM")}, more: []blueTensor{list(9, 4)}}}, []int{6, 4}},
 		"SLICE, BROADCAST_ARGS": {[]step{
-			{op: blueOp{code: opSlice}, more: []blueTensor{list(2), list(1)}}, // 4
-			{op: blueOp{code: opBroadcastArgs}, more: []blueTensor{list(6, 1)}}}, []int{6, 4}},
+			{op: blueOp{code: code("SLICE")}, more: []blueTensor{list(2), list(1)}}, // 4
+			{op: blueOp{code: code("BROADCAST_ARGS")}, more: []blueTensor{list(6, 1)}}}, []int{6, 4}},
 		"SUM, RESHAPE, CAST": {[]step{
-			{op: blueOp{code: opSum, options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 9
+			{op: blueOp{code: code("SUM"), options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 9
 			{op: blueOp{code: opReshape}, more: []blueTensor{list(1)}},
 			{op: blueOp{code: opCast}},
-			{op: blueOp{code: opSub}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: code("SUB")}, more: []blueTensor{list(1)}},
 			{op: blueOp{code: opConcatenation, inputs: []int{before, 0}}, more: []blueTensor{list(3)}}}, []int{8, 3}},
 		"REDUCE_MAX, FILL": {[]step{
-			{op: blueOp{code: opReduceMax, options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 4
-			{op: blueOp{code: opSub}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: code("REDUCE_MAX"), options: fields{reducerKeepDims: true}},
+				more: []blueTensor{list(0)}}, // 4
+			{op: blueOp{code: code("SUB")}, more: []blueTensor{list(1)}},
 			{op: blueOp{code: opFill, inputs: []int{before, 0}}, more: []blueTensor{scalar(1)}}, // 1, 1, 1
-			{op: blueOp{code: opMul}, more: []blueTensor{list(3, 2, 4)}}}, []int{3, 2, 4}},
+			{op: blueOp{code: code("MUL")}, more: []blueTensor{list(3, 2, 4)}}}, []int{3, 2, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := blueprint{tensors: []blueTensor{floats("in", []int{2, 3, 4}), floats("out", nil),
 				typed(floats("shape", nil), typeInt32)},
-				ops:    []blueOp{{code: opShape, inputs: []int{0}, outputs: []int{2}}},
+				ops:    []blueOp{{code: code("SHAPE"), inputs: []int{0}, outputs: []int{2}}},
 				inputs: []int{0}, outputs: []int{1}}
 			last := 2
 			for _, s := range c.steps {
@@ -183,7 +185,7 @@ func TestAFilledTensorIsAConstant(t *testing.T) {
 	m := blueprint{tensors: []blueTensor{floats("in", []int{3, 5}), int32Tensor("shape", []int{2}, 3, 5),
 		floats("value", []int{}, 0.75), floats("filled", nil), floats("out", nil)},
 		ops: []blueOp{{code: opFill, inputs: []int{1, 2}, outputs: []int{3}},
-			{code: opMul, inputs: []int{0, 3}, outputs: []int{4}}},
+			{code: code("MUL"), inputs: []int{0, 3}, outputs: []int{4}}},
 		inputs: []int{0}, outputs: []int{4}}
 	want := wave(15)
 	for i := range want {
@@ -193,12 +195,12 @@ func TestAFilledTensorIsAConstant(t *testing.T) {
 }
 
 func TestShapesOfIntegersThatOverflowAreMalformed(t *testing.T) {
-	m := single(blueOp{code: opShape}, []int{4})
+	m := single(blueOp{code: code("SHAPE")}, []int{4})
 	m.tensors[1] = typed(m.tensors[1], typeInt32)
 	big := binary.LittleEndian.AppendUint32(nil, 1<<30)
 	m.tensors = append(m.tensors, blueTensor{name: "big", shape: []int{}, dtype: typeInt32, data: big},
 		typed(floats("product", nil), typeInt32), floats("reshaped", nil))
-	m.ops = append(m.ops, blueOp{code: opMul, inputs: []int{1, 2}, outputs: []int{3}},
+	m.ops = append(m.ops, blueOp{code: code("MUL"), inputs: []int{1, 2}, outputs: []int{3}},
 		blueOp{code: opReshape, inputs: []int{0, 3}, outputs: []int{4}})
 	m.outputs = []int{4}
 	_, err := Open(save(t, m.bytes()), nil)
@@ -214,8 +216,8 @@ func TestAPartWithoutElementsIsTheShapeOfAScalar(t *testing.T) {
 			typed(floats("nothing", nil), typeInt32), typed(floats("scalar", nil), typeInt32),
 			int32Tensor("six", []int{}, 6), typed(floats("packed", nil), typeInt32), floats("out", nil)},
 		ops: []blueOp{
-			{code: opShape, inputs: []int{0}, outputs: []int{1}},
-			{code: opSplitV, inputs: []int{1, 2, 3}, outputs: []int{4, 5, 6}},
+			{code: code("SHAPE"), inputs: []int{0}, outputs: []int{1}},
+			{code: code("SPLIT_V"), inputs: []int{1, 2, 3}, outputs: []int{4, 5, 6}},
 			{code: opReshape, inputs: []int{5, 6}, outputs: []int{7}},
 			{code: opPack, inputs: []int{7, 8}, outputs: []int{9}},
 			{code: opReshape, inputs: []int{0, 9}, outputs: []int{10}},
@@ -234,7 +236,7 @@ func TestPartsThatHaveElementsAreComputedBesideThoseThatHaveNone(t *testing.T) {
 			tensors: []blueTensor{typed(floats("in", []int{6}), dtype), int32Tensor("lengths", []int{4}, 0, 2, 0, 4),
 				int32Tensor("axis", []int{}, 0), typed(floats("a", nil), dtype), typed(floats("b", nil), dtype),
 				typed(floats("c", nil), dtype), typed(floats("d", nil), dtype)},
-			ops:    []blueOp{{code: opSplitV, inputs: []int{0, 1, 2}, outputs: []int{3, 4, 5, 6}}},
+			ops:    []blueOp{{code: code("SPLIT_V"), inputs: []int{0, 1, 2}, outputs: []int{3, 4, 5, 6}}},
 			inputs: []int{0}, outputs: []int{4, 6},
 		}
 		got := modeltest.Run(t, openModel(t, save(t, m.bytes())), []float32{1, 2, 3, 4, 5, 6})

@@ -23,13 +23,13 @@ func convolutional() blueprint {
 			int32Tensor("size", []int{2}, 12, 12),
 		},
 		ops: []blueOp{
-			{code: opPad, inputs: []int{0, 7}, outputs: []int{2}},
+			{code: code("PAD"), inputs: []int{0, 7}, outputs: []int{2}},
 			{code: opConv2D, inputs: []int{2, 5, 6}, outputs: []int{3}, options: fields{convPadding: byte(paddingValid),
 				convStrideH: int32(1), convStrideW: int32(1), convActivation: byte(activationReLU)}},
-			{code: opMaxPool2D, inputs: []int{3}, outputs: []int{4},
+			{code: code("MAX_POOL_2D"), inputs: []int{3}, outputs: []int{4},
 				options: fields{poolFilterHeight: int32(2), poolFilterWidth: int32(2),
 					poolStrideH: int32(2), poolStrideW: int32(2)}},
-			{code: opResizeBilinear, inputs: []int{4, 8}, outputs: []int{1},
+			{code: code("RESIZE_BILINEAR"), inputs: []int{4, 8}, outputs: []int{1},
 				options: fields{resizeHalfPixelCenters: true}},
 		},
 		inputs: []int{0}, outputs: []int{1},
@@ -308,10 +308,10 @@ func weight(p *plan) float64 {
 			computed += size(n)
 		}
 		o := s.op.options
-		if s.op.code == opMaxPool2D || s.op.code == opAveragePool2D {
+		if s.op.code == code("MAX_POOL_2D") || s.op.code == code("AVERAGE_POOL_2D") {
 			constants = float64(o.Int32(poolFilterHeight, 0)) * float64(o.Int32(poolFilterWidth, 0))
 		}
-		if s.op.code == opTransposeConv || s.op.code == opCustom || s.op.code == opBatchMatMul {
+		if s.op.code == opTransposeConv || s.op.code == opCustom || s.op.code == code("BATCH_MATMUL") {
 			constants *= 1 << 10
 		}
 		total += computed * constants

@@ -82,7 +82,7 @@ func widening() blueprint {
 				options: fields{convStrideH: int32(1), convStrideW: int32(1)}},
 			{code: opDepthwiseConv2D, inputs: []int{2, 7}, outputs: []int{3},
 				options: fields{depthwiseStrideH: int32(1), depthwiseStrideW: int32(1)}},
-			{code: opAdd, inputs: []int{3, 9}, outputs: []int{1}},
+			{code: code("ADD"), inputs: []int{3, 9}, outputs: []int{1}},
 		},
 		inputs: []int{0}, outputs: []int{1},
 	}
@@ -134,7 +134,7 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 	for h := range 1 << 16 {
 		bits = binary.LittleEndian.AppendUint16(bits, uint16(h))
 	}
-	m := single(blueOp{code: opAdd, inputs: []int{0, 2}}, []int{1 << 16})
+	m := single(blueOp{code: code("ADD"), inputs: []int{0, 2}}, []int{1 << 16})
 	m.tensors = append(m.tensors, floats("c", []int{1 << 16}),
 		blueTensor{name: "h", shape: []int{1 << 16}, dtype: typeFloat16, data: bits})
 	m.ops = append([]blueOp{{code: opDequantize, inputs: []int{3}, outputs: []int{2}}}, m.ops...)
@@ -181,7 +181,7 @@ func TestWeightsInSinglePrecisionAreUsedWhereTheyLie(t *testing.T) {
 }
 
 func TestConstantsReadAtInferenceAreCopiedToMemoryWithSlack(t *testing.T) {
-	m := single(blueOp{code: opAdd}, []int{1, 4}, constantOf("addend", 4))
+	m := single(blueOp{code: code("ADD")}, []int{1, 4}, constantOf("addend", 4))
 	tensor, err := openModel(t, save(t, m.bytes())).DataMap().Tensor("addend")
 	require.NoError(t, err)
 	require.Nil(t, tensor.Data)
@@ -331,8 +331,8 @@ func TestInputsAndOutputsComeInTheModelsOrder(t *testing.T) {
 	m := blueprint{
 		tensors: []blueTensor{floats("a", []int{2, 2}), floats("b", []int{2}), floats("sum", nil),
 			floats("difference", nil), floats("one", []int{1}, 1)},
-		ops: []blueOp{{code: opAdd, inputs: []int{0, 1}, outputs: []int{2}},
-			{code: opSub, inputs: []int{0, 1}, outputs: []int{3}}},
+		ops: []blueOp{{code: code("ADD"), inputs: []int{0, 1}, outputs: []int{2}},
+			{code: code("SUB"), inputs: []int{0, 1}, outputs: []int{3}}},
 		inputs: []int{1, 0},
 		// An output may be given twice, and be an input or a constant.
 		outputs: []int{3, 2, 3, 1, 4},
@@ -361,7 +361,7 @@ func TestAnUnknownOperatorIsNamedWithItsIndex(t *testing.T) {
 		{blueOp{code: opCustom, custom: "Landmarks2TransformMatrix"},
 			"operator 1, Landmarks2TransformMatrix: unsupported operator"},
 	} {
-		m := single(blueOp{code: opReLU}, []int{4})
+		m := single(blueOp{code: code("RELU")}, []int{4})
 		m.tensors = append(m.tensors, floats("more", nil))
 		c.op.inputs, c.op.outputs = []int{1}, []int{2}
 		m.ops, m.outputs = append(m.ops, c.op), []int{2}
@@ -415,8 +415,8 @@ func TestWhatNoOutputDependsOnIsLeftOut(t *testing.T) {
 	m := blueprint{
 		tensors: []blueTensor{floats("in", []int{4}), floats("out", nil), floats("unused", nil),
 			constantOf("addend", 4), floats("idle", []int{3})},
-		ops: []blueOp{{code: opReLU, inputs: []int{0}, outputs: []int{1}},
-			{code: opAdd, inputs: []int{1, 3}, outputs: []int{2}}},
+		ops: []blueOp{{code: code("RELU"), inputs: []int{0}, outputs: []int{1}},
+			{code: code("ADD"), inputs: []int{1, 3}, outputs: []int{2}}},
 		inputs: []int{4, 0}, outputs: []int{1},
 	}
 	model := openModel(t, save(t, m.bytes()))

@@ -21,6 +21,10 @@ func planUnary(node xnnpack.Unary) func(*call) func(*emitter) {
 	}
 }
 
+func planOne(op xnnpack.UnaryOperator) func(*call) func(*emitter) {
+	return planUnary(xnnpack.Unary{Op: op})
+}
+
 func clamp(low, high float64) xnnpack.Unary {
 	return xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Min: float32(low), Max: float32(high)}}
 }
@@ -29,7 +33,7 @@ func clamp(low, high float64) xnnpack.Unary {
 // x * sigmoid(x * (2k + 2k*0.044715*x²)).
 func planGELU(c *call) func(*emitter) {
 	if !c.op.options.Bool(geluApproximate) {
-		return planUnary(xnnpack.Unary{Op: xnnpack.GELU})(c)
+		return planOne(xnnpack.GELU)(c)
 	}
 	c.arity(1, 1)
 	in := c.data(0)

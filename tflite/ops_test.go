@@ -123,7 +123,7 @@ func deconvolutionCases() (cases []opCase) {
 }
 
 func poolCases() (cases []opCase) {
-	for _, op := range []opcode{opMaxPool2D, opAveragePool2D} {
+	for _, op := range []opcode{code("MAX_POOL_2D"), code("AVERAGE_POOL_2D")} {
 		for _, padding := range []byte{paddingSame, paddingValid} {
 			for _, c := range []struct{ h, w, kh, kw, strideH, strideW int }{
 				{6, 7, 2, 2, 2, 2}, {7, 6, 3, 3, 2, 2}, {8, 8, 8, 8, 8, 8}, {5, 6, 3, 2, 1, 1},
@@ -147,7 +147,7 @@ func resizeCases() (cases []opCase) {
 	for _, mode := range []struct{ align, half bool }{{false, false}, {true, false}, {false, true}} {
 		for _, size := range [][2]int{{8, 8}, {7, 3}, {2, 9}, {4, 5}, {1, 1}} {
 			cases = append(cases, opCase{fmt.Sprintf("RESIZE_BILINEAR to %v %+v", size, mode), single(
-				blueOp{code: opResizeBilinear,
+				blueOp{code: code("RESIZE_BILINEAR"),
 					options: fields{resizeAlignCorners: mode.align, resizeHalfPixelCenters: mode.half}},
 				[]int{2, 4, 5, 3}, int32Tensor("size", []int{2}, int32(size[0]), int32(size[1])))})
 		}
@@ -156,18 +156,20 @@ func resizeCases() (cases []opCase) {
 }
 
 func elementwiseCases() (cases []opCase) {
-	for _, op := range []opcode{opReLU, opReLU6, opReLUN1To1, opLogistic, opHardSwish, opTanh, opAbs} {
+	for _, name := range []string{"RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "HARD_SWISH", "TANH", "ABS"} {
+		op := code(name)
 		cases = append(cases, opCase{op.String(), single(blueOp{code: op}, []int{2, 3, 67})})
 	}
 	cases = append(cases,
-		opCase{"LEAKY_RELU", single(blueOp{code: opLeakyReLU, options: fields{leakyReluAlpha: float32(0.25)}},
+		opCase{"LEAKY_RELU", single(blueOp{code: code("LEAKY_RELU"), options: fields{leakyReluAlpha: float32(0.25)}},
 			[]int{2, 3, 5})},
-		opCase{"SOFTMAX", single(blueOp{code: opSoftmax, options: fields{softmaxBeta: float32(1)}}, []int{2, 3, 5})},
-		opCase{"PRELU", single(blueOp{code: opPReLU}, []int{1, 3, 4, 5}, constantOf("slope", 1, 1, 5))})
-	for _, op := range []opcode{opAdd, opSub, opMul, opDiv, opMaximum, opMinimum} {
+		opCase{"SOFTMAX",
+			single(blueOp{code: code("SOFTMAX"), options: fields{softmaxBeta: float32(1)}}, []int{2, 3, 5})},
+		opCase{"PRELU", single(blueOp{code: code("PRELU")}, []int{1, 3, 4, 5}, constantOf("slope", 1, 1, 5))})
+	for _, op := range []opcode{code("ADD"), code("SUB"), code("MUL"), opDiv, code("MAXIMUM"), code("MINIMUM")} {
 		for _, shape := range [][]int{{2, 3, 4, 5}, {5}, {1, 1, 1, 5}, {2, 3, 1, 1}, {3, 1, 5}, {1}, {}} {
 			for _, act := range []byte{activationNone, activationReLU, activationReLUN1, activationReLU6} {
-				if act != activationNone && (op == opMaximum || op == opMinimum) {
+				if act != activationNone && (op == code("MAXIMUM") || op == code("MINIMUM")) {
 					continue
 				}
 				constant := constantOf("c", shape...)
@@ -188,7 +190,7 @@ func shapeCases() (cases []opCase) {
 	for _, axes := range [][]int32{{1, 2}, {2, 1}, {-1}, {0}, {1, 2, 3}, {1, -3}, {0, 1, 2, 3}} {
 		for _, keep := range []bool{false, true} {
 			cases = append(cases, opCase{fmt.Sprintf("MEAN over %v keeping dimensions: %v", axes, keep), single(
-				blueOp{code: opMean, options: fields{reducerKeepDims: keep}}, []int{2, 3, 4, 5},
+				blueOp{code: code("MEAN"), options: fields{reducerKeepDims: keep}}, []int{2, 3, 4, 5},
 				int32Tensor("axes", []int{len(axes)}, axes...))})
 		}
 	}
@@ -196,7 +198,7 @@ func shapeCases() (cases []opCase) {
 		{0, 0, 0, 0, 0, 0, 0, 0}} {
 		p := int32Tensor("paddings", []int{4, 2}, paddings...)
 		cases = append(cases,
-			opCase{fmt.Sprint("PAD by ", paddings), single(blueOp{code: opPad}, []int{2, 3, 4, 5}, p)},
+			opCase{fmt.Sprint("PAD by ", paddings), single(blueOp{code: code("PAD")}, []int{2, 3, 4, 5}, p)},
 			opCase{fmt.Sprint("PADV2 by ", paddings),
 				single(blueOp{code: opPadV2}, []int{2, 3, 4, 5}, p, floats("fill", []int{}, 1.5))})
 	}
@@ -223,7 +225,7 @@ func shapeCases() (cases []opCase) {
 	}
 	for _, block := range []int32{1, 2, 3} {
 		cases = append(cases, opCase{fmt.Sprint("DEPTH_TO_SPACE ", block), single(
-			blueOp{code: opDepthToSpace, options: fields{depthToSpaceBlockSize: block}}, []int{2, 3, 4, 36})})
+			blueOp{code: code("DEPTH_TO_SPACE"), options: fields{depthToSpaceBlockSize: block}}, []int{2, 3, 4, 36})})
 	}
 	for _, in := range [][]int{{3, 6}, {2, 3, 6}, {1, 2, 2, 9}, {6}, {4, 3}} {
 		for _, keep := range []bool{false, true} {
@@ -256,7 +258,7 @@ func weightCases() (cases []opCase) {
 		m := constants(halves("stored", []int{2, 1, 1, 4}, wave(s.stored)...))
 		m.tensors[3].sparsity = s.sparsity
 		m.tensors = append(m.tensors, blueTensor{name: "dense", shape: []int{2, 1, 1, 4}, dtype: typeFloat16})
-		m.ops = append([]blueOp{{code: opDensify, inputs: []int{3}, outputs: []int{4}},
+		m.ops = append([]blueOp{{code: code("DENSIFY"), inputs: []int{3}, outputs: []int{4}},
 			{code: opDequantize, inputs: []int{4}, outputs: []int{2}}}, m.ops...)
 		cases = append(cases, opCase{"CONV_2D with sparse weights: " + name, m})
 	}

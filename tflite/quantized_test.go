@@ -86,9 +86,9 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 		{"FULLY_CONNECTED", blueOp{code: opFullyConnected}, []int{2, 9}, weights([]int{4, 9}, 0, false), false},
 		{"FULLY_CONNECTED, a scale a channel", blueOp{code: opFullyConnected}, []int{2, 9},
 			weights([]int{4, 9}, 0, true), true},
-		{"ADD", blueOp{code: opAdd}, []int{2, 3, 4, 5}, operand, false},
-		{"SUB", blueOp{code: opSub}, []int{2, 3, 4, 5}, operand, false},
-		{"MUL", blueOp{code: opMul}, []int{2, 3, 4, 5}, operand, false},
+		{"ADD", blueOp{code: code("ADD")}, []int{2, 3, 4, 5}, operand, false},
+		{"SUB", blueOp{code: code("SUB")}, []int{2, 3, 4, 5}, operand, false},
+		{"MUL", blueOp{code: code("MUL")}, []int{2, 3, 4, 5}, operand, false},
 		{"RESHAPE", blueOp{code: opReshape, options: fields{reshapeNewShape: []int32{-1}}}, []int{2, 5},
 			func(elementType, int64) []blueTensor { return nil }, false},
 	} {
@@ -194,7 +194,7 @@ func meaning(t blueTensor) []float32 {
 
 func TestQuantizeAndDequantizeAreInverse(t *testing.T) {
 	for _, dtype := range []elementType{typeInt8, typeUint8} {
-		m := single(blueOp{code: opQuantize}, []int{4, 16})
+		m := single(blueOp{code: code("QUANTIZE")}, []int{4, 16})
 		m.tensors[1] = blueTensor{name: "q", shape: []int{4, 16}, dtype: dtype, scales: []float32{1. / 16},
 			zeroPoints: []int64{100}}
 		m.tensors = append(m.tensors, floats("out", []int{4, 16}))
@@ -211,7 +211,7 @@ func TestQuantizeAndDequantizeAreInverse(t *testing.T) {
 }
 
 func TestInputsAndOutputsSayHowTheyAreQuantized(t *testing.T) {
-	b := single(blueOp{code: opQuantize}, []int{4})
+	b := single(blueOp{code: code("QUANTIZE")}, []int{4})
 	b.tensors[1] = blueTensor{name: "q", shape: []int{4}, dtype: typeUint8, scales: []float32{0.5},
 		zeroPoints: []int64{100}}
 	m := openModel(t, save(t, b.bytes()))
@@ -221,5 +221,6 @@ func TestInputsAndOutputsSayHowTheyAreQuantized(t *testing.T) {
 	err := models.CheckFloat32(m)
 	require.ErrorIs(t, err, models.ErrNotFloat32)
 	require.ErrorContains(t, err, `"q"`)
-	require.NoError(t, models.CheckFloat32(openModel(t, save(t, new(single(blueOp{code: opAbs}, []int{4})).bytes()))))
+	absolute := single(blueOp{code: code("ABS")}, []int{4})
+	require.NoError(t, models.CheckFloat32(openModel(t, save(t, absolute.bytes()))))
 }

@@ -66,15 +66,15 @@ func (c *composer) lstm() {
 	}
 	byTime := c.op.options.Bool(lstmTimeMajor)
 	if !byTime {
-		x = c.computes(opTranspose, x, c.integers(1, 0, 2))
+		x = c.computes("TRANSPOSE", x, c.integers(1, 0, 2))
 		shape = []int{shape[1], shape[0], shape[2]}
 	}
 	steps, batch := shape[0], shape[1]
 	var given [4][]int // what each gate makes of the input, by step
 	for gate := range given {
 		if w := c.op.inputs[lstmWeights+gate]; w != absent {
-			all := c.computes(opFullyConnected, x, c.floats(w), c.bias(lstmBias+gate))
-			given[gate] = c.plans(opSplit, steps, c.integers(0), all)
+			all := c.computes("FULLY_CONNECTED", x, c.floats(w), c.bias(lstmBias+gate))
+			given[gate] = c.plans("SPLIT", steps, c.integers(0), all)
 		}
 	}
 	if slices.ContainsFunc(given[forgetGate:], func(g []int) bool { return g == nil }) {
@@ -90,63 +90,63 @@ func (c *composer) lstm() {
 	var all []int
 	for t := range steps {
 		gate := func(k, peephole int) int {
-			sum := c.computes(opAdd, given[k][t], c.computes(opFullyConnected, h,
+			sum := c.computes("ADD", given[k][t], c.computes("FULLY_CONNECTED", h,
 				c.floats(c.op.inputs[lstmRecurrent+k]), absent))
 			if peephole != absent && c.op.inputs[peephole] != absent {
-				sum = c.computes(opAdd, sum, c.computes(opMul, state, c.floats(c.op.inputs[peephole])))
+				sum = c.computes("ADD", sum, c.computes("MUL", state, c.floats(c.op.inputs[peephole])))
 			}
 			return sum
 		}
-		forget := c.computes(opLogistic, gate(forgetGate, lstmPeephole+1))
+		forget := c.computes("LOGISTIC", gate(forgetGate, lstmPeephole+1))
 		candidate := c.activated(gate(cellGate, absent))
-		kept := c.computes(opMul, forget, state)
+		kept := c.computes("MUL", forget, state)
 		var added int
 		if given[inputGate] != nil {
-			added = c.computes(opMul, c.computes(opLogistic, gate(inputGate, lstmPeephole)), candidate)
+			added = c.computes("MUL", c.computes("LOGISTIC", gate(inputGate, lstmPeephole)), candidate)
 		} else { // what is not forgotten is not replaced
-			added = c.computes(opSub, candidate, c.computes(opMul, forget, candidate))
+			added = c.computes("SUB", candidate, c.computes("MUL", forget, candidate))
 		}
-		state = c.clipped(c.computes(opAdd, kept, added), lstmCellClip)
-		h = c.computes(opMul, c.computes(opLogistic, gate(outputGate, lstmPeephole+2)), c.activated(state))
+		state = c.clipped(c.computes("ADD", kept, added), lstmCellClip)
+		h = c.computes("MUL", c.computes("LOGISTIC", gate(outputGate, lstmPeephole+2)), c.activated(state))
 		if p := c.op.inputs[lstmProjection]; p != absent {
-			h = c.clipped(c.computes(opFullyConnected, h, c.floats(p), c.bias(lstmProjected)), lstmProjectionClip)
+			h = c.clipped(c.computes("FULLY_CONNECTED", h, c.floats(p), c.bias(lstmProjected)), lstmProjectionClip)
 		}
 		h = c.rounded(h, c.op.inputs[lstmState])
-		all = append(all, c.computes(opReshape, h, c.integers(1, batch, last)))
+		all = append(all, c.computes("RESHAPE", h, c.integers(1, batch, last)))
 	}
 	if c.states = append(c.states, keeping{output, h, nil}, keeping{cell, state, nil}); len(all) > mostJoined {
 		unsupported("%d steps", len(all))
 	}
-	joined := c.computes(opConcatenation, all...)
+	joined := c.computes("CONCATENATION", all...)
 	if !byTime {
-		joined = c.computes(opTranspose, joined, c.integers(1, 0, 2))
+		joined = c.computes("TRANSPOSE", joined, c.integers(1, 0, 2))
 	}
 	to, out := &c.graph.tensors[c.op.outputs[0]], c.op.outputs
 	if to.dtype == typeFloat32 {
 		c.copied(c.op, joined, out[0])
 	} else {
-		c.step(opQuantize, []int{joined}, out)
+		c.step("QUANTIZE", []int{joined}, out)
 	}
 }
 
 // step plans one of the operators.
-func (c *composer) step(code opcode, inputs, outputs []int) {
-	c.stepOf(code, operators[code], inputs, outputs)
+func (c *composer) step(name string, inputs, outputs []int) {
+	c.stepOf(name, operators[name], inputs, outputs)
 }
 
-func (c *composer) stepOf(code opcode, row operatorRow, inputs, outputs []int) {
-	c.add(&operator{index: c.op.index, within: c.op.name() + ": ", code: code, options: c.none,
+func (c *composer) stepOf(name string, row operatorRow, inputs, outputs []int) {
+	c.add(&operator{index: c.op.index, within: c.op.name() + ": ", code: code(name), options: c.none,
 		inputs: inputs, outputs: outputs}, row)
 }
 
 // computes plans an operator with one output in single precision, and plans one with some. They return the outputs.
-func (c *composer) computes(code opcode, inputs ...int) int { return c.plans(code, 1, inputs...)[0] }
+func (c *composer) computes(name string, inputs ...int) int { return c.plans(name, 1, inputs...)[0] }
 
-func (c *composer) plans(code opcode, n int, inputs ...int) (outputs []int) {
+func (c *composer) plans(name string, n int, inputs ...int) (outputs []int) {
 	for range n {
 		outputs = append(outputs, c.fresh(typeFloat32, quantization{}))
 	}
-	c.step(code, inputs, outputs)
+	c.step(name, inputs, outputs)
 	return outputs
 }
 
@@ -193,7 +193,7 @@ func (c *composer) floats(t int) int {
 	if known, is := c.wide[t]; is {
 		return known
 	}
-	c.wide[t] = c.computes(opDequantize, t)
+	c.wide[t] = c.computes("DEQUANTIZE", t)
 	return c.wide[t]
 }
 
@@ -226,8 +226,8 @@ func (c *composer) rounded(t, like int) int {
 		return t
 	}
 	stored := c.fresh(of.dtype, of.quantization)
-	c.step(opQuantize, []int{t}, []int{stored})
-	return c.computes(opDequantize, stored)
+	c.step("QUANTIZE", []int{t}, []int{stored})
+	return c.computes("DEQUANTIZE", stored)
 }
 
 // activated applies the operator's activation.
@@ -236,7 +236,7 @@ func (c *composer) activated(t int) int {
 	case activationNone:
 		return t
 	case activationTanh:
-		return c.computes(opTanh, t)
+		return c.computes("TANH", t)
 	default:
 		unsupported("activation %d", a)
 		return t
@@ -251,6 +251,6 @@ func (c *composer) clipped(t, slot int) int {
 	}
 	out := c.fresh(typeFloat32, quantization{})
 	row := operatorRow{plan: planUnary(clamp(-most, most))}
-	c.stepOf(opMaximum, row, []int{t}, []int{out})
+	c.stepOf("MAXIMUM", row, []int{t}, []int{out})
 	return out
 }

@@ -192,36 +192,36 @@ func (in *interpreter) compute(op *operator) *array {
 			int(shape.v[1]), int(shape.v[2])), o.Byte(transposeConvActivation))
 	case opCustom:
 		return in.transposeConvBias(op)
-	case opAveragePool2D, opMaxPool2D:
-		return limit(pool(x, op.code == opAveragePool2D, o.Byte(poolPadding), i32(poolFilterHeight, 0),
+	case code("AVERAGE_POOL_2D"), code("MAX_POOL_2D"):
+		return limit(pool(x, op.code == code("AVERAGE_POOL_2D"), o.Byte(poolPadding), i32(poolFilterHeight, 0),
 			i32(poolFilterWidth, 0),
 			i32(poolStrideH, 0), i32(poolStrideW, 0)), o.Byte(poolActivation))
-	case opAdd:
+	case code("ADD"):
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a + b }),
 			o.Byte(binaryActivation))
-	case opSub:
+	case code("SUB"):
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a - b }),
 			o.Byte(binaryActivation))
-	case opMul:
+	case code("MUL"):
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a * b }),
 			o.Byte(binaryActivation))
 	case opDiv:
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a / b }),
 			o.Byte(binaryActivation))
-	case opMaximum:
+	case code("MAXIMUM"):
 		return pairwise(x, in.operand(op, 1), math.Max)
-	case opMinimum:
+	case code("MINIMUM"):
 		return pairwise(x, in.operand(op, 1), math.Min)
-	case opPReLU:
+	case code("PRELU"):
 		return pairwise(x, in.operand(op, 1), func(a, b float64) float64 {
 			if a < 0 {
 				return a * b
 			}
 			return a
 		})
-	case opMean:
+	case code("MEAN"):
 		return mean(x, in.operand(op, 1).v, o.Bool(reducerKeepDims))
-	case opPad, opPadV2:
+	case code("PAD"), opPadV2:
 		fill := 0.0
 		if op.code == opPadV2 {
 			fill = in.operand(op, 2).v[0]
@@ -251,12 +251,12 @@ func (in *interpreter) compute(op *operator) *array {
 			parts = append(parts, in.operand(op, i))
 		}
 		return join(parts, i32(concatenationAxis, 0))
-	case opResizeBilinear:
+	case code("RESIZE_BILINEAR"):
 		size := in.operand(op, 1).v
 		return resize(x, int(size[0]), int(size[1]), o.Bool(resizeAlignCorners), o.Bool(resizeHalfPixelCenters))
-	case opDepthToSpace:
+	case code("DEPTH_TO_SPACE"):
 		return spread(x, i32(depthToSpaceBlockSize, 0))
-	case opSoftmax:
+	case code("SOFTMAX"):
 		return softmax(x)
 	}
 	if f := in.elementwise(op); f != nil {
@@ -267,23 +267,23 @@ func (in *interpreter) compute(op *operator) *array {
 
 func (in *interpreter) elementwise(op *operator) func(float64) float64 {
 	switch op.code {
-	case opDensify, opDequantize:
+	case code("DENSIFY"), opDequantize:
 		return func(x float64) float64 { return x }
-	case opReLU:
+	case code("RELU"):
 		return func(x float64) float64 { return math.Max(x, 0) }
-	case opReLU6:
+	case code("RELU6"):
 		return func(x float64) float64 { return math.Min(math.Max(x, 0), 6) }
-	case opReLUN1To1:
+	case code("RELU_N1_TO_1"):
 		return func(x float64) float64 { return math.Min(math.Max(x, -1), 1) }
-	case opLogistic:
+	case code("LOGISTIC"):
 		return func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	case opHardSwish:
+	case code("HARD_SWISH"):
 		return func(x float64) float64 { return x * math.Min(math.Max(x+3, 0), 6) / 6 }
-	case opTanh:
+	case code("TANH"):
 		return math.Tanh
-	case opAbs:
+	case code("ABS"):
 		return math.Abs
-	case opLeakyReLU:
+	case code("LEAKY_RELU"):
 		slope := float64(op.options.Float32(leakyReluAlpha, 0))
 		return func(x float64) float64 {
 			if x < 0 {

@@ -35,7 +35,7 @@ func TestSharesAreOfAboutTheSameSize(t *testing.T) {
 			require.InDelta(t, all[0].Bytes/int64(n), s.Bytes, float64(all[0].Bytes)/20)
 		}
 	}
-	require.Empty(t, openModel(t, save(t, new(single(blueOp{code: opAbs}, []int{2, 3})).bytes())).Shares(2))
+	require.Empty(t, openModel(t, save(t, new(single(blueOp{code: code("ABS")}, []int{2, 3})).bytes())).Shares(2))
 }
 
 // Two operators may pack one kernel alike or not, which only a runtime with both can see.

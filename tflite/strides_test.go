@@ -29,9 +29,9 @@ func TestAStrideMayBeLongerThanTheWindow(t *testing.T) {
 					single(blueOp{code: opDepthwiseConv2D, options: fields{depthwisePadding: same,
 						depthwiseStrideH: int32(1), depthwiseStrideW: int32(stride)}}, image,
 						floats("k", filter, wave(6*size)...)),
-					single(blueOp{code: opAveragePool2D, options: pool(stride)}, image))
+					single(blueOp{code: code("AVERAGE_POOL_2D"), options: pool(stride)}, image))
 				if stride <= size { // XNNPACK of 2024 has no others
-					ops = append(ops, single(blueOp{code: opMaxPool2D, options: pool(stride)}, image))
+					ops = append(ops, single(blueOp{code: code("MAX_POOL_2D"), options: pool(stride)}, image))
 				}
 			}
 			for _, m := range ops {

@@ -56,7 +56,7 @@ func (n *inliner) operators(ops []operator) {
 }
 
 func (n *inliner) operator(op *operator) {
-	row, known := operators[op.code]
+	row, known := operators[op.code.String()]
 	if op.code == opCustom {
 		row, known = customOperators[op.custom]
 	}

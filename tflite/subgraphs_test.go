@@ -23,7 +23,7 @@ func looping() blueprint {
 			{
 				tensors: []blueTensor{count("n"), floats("all", nil), floats("x", nil), int32Tensor("end", []int{}, 3),
 					typed(floats("less", nil), typeBool)},
-				ops:    []blueOp{{code: opLess, inputs: []int{0, 3}, outputs: []int{4}}},
+				ops:    []blueOp{{code: code("LESS"), inputs: []int{0, 3}, outputs: []int{4}}},
 				inputs: []int{0, 1, 2}, outputs: []int{4},
 			},
 			{
@@ -34,14 +34,14 @@ func looping() blueprint {
 					int32Tensor("single", []int{1}, 1), int32Tensor("at", nil), int32Tensor("size", nil),
 					floats("before", nil)},
 				ops: []blueOp{
-					{code: opAdd, inputs: []int{0, 3}, outputs: []int{4}},
+					{code: code("ADD"), inputs: []int{0, 3}, outputs: []int{4}},
 					{code: opFullyConnected, inputs: []int{2, 5, absent}, outputs: []int{6}},
-					{code: opTanh, inputs: []int{6}, outputs: []int{7}},
+					{code: code("TANH"), inputs: []int{6}, outputs: []int{7}},
 					{code: opReshape, inputs: []int{7, 9}, outputs: []int{8}},
 					// What is there so far, nothing at first.
 					{code: opReshape, inputs: []int{0, 13}, outputs: []int{14}},
 					{code: opConcatenation, inputs: []int{14, 12}, outputs: []int{15}, options: fields{}},
-					{code: opSlice, inputs: []int{1, 11, 15}, outputs: []int{16}},
+					{code: code("SLICE"), inputs: []int{1, 11, 15}, outputs: []int{16}},
 					{code: opConcatenation, inputs: []int{16, 8}, outputs: []int{10}, options: fields{}},
 				},
 				inputs: []int{0, 1, 2}, outputs: []int{4, 10, 7},
@@ -54,7 +54,7 @@ func TestALoopThatCountsBecomesAsManySteps(t *testing.T) {
 	w := constantOf("w", 4, 4)
 	once := single(blueOp{code: opFullyConnected}, []int{1, 4}, w)
 	once.tensors = append(once.tensors, floats("y", nil))
-	once.ops = append(once.ops, blueOp{code: opTanh, inputs: once.outputs, outputs: []int{len(once.tensors) - 1}})
+	once.ops = append(once.ops, blueOp{code: code("TANH"), inputs: once.outputs, outputs: []int{len(once.tensors) - 1}})
 	once.outputs = []int{len(once.tensors) - 1}
 	round := openModel(t, save(t, once.bytes()))
 	m := looping()
@@ -84,7 +84,7 @@ func choosing(condition blueTensor) blueprint {
 		ops: []blueOp{{code: opIf, inputs: []int{1, 0}, outputs: []int{2},
 			options: fields{ifThen: int32(1), ifElse: int32(2)}}},
 		inputs: []int{0}, outputs: []int{2},
-		bodies: []blueprint{branch(opMul, 2), branch(opSub, 1)},
+		bodies: []blueprint{branch(code("MUL"), 2), branch(code("SUB"), 1)},
 	}
 }
 

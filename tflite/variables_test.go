@@ -27,11 +27,11 @@ func summing() blueprint {
 			of(names("sum"), nil, []int{1}),
 			of(names("step"), nil, []int{2}),
 			{code: opReadVariable, inputs: []int{1}, outputs: []int{3}},
-			{code: opAdd, inputs: []int{3, 0}, outputs: []int{5}, options: fields{}},
+			{code: code("ADD"), inputs: []int{3, 0}, outputs: []int{5}, options: fields{}},
 			{code: opAssignVariable, inputs: []int{1, 5}},
 			{code: opReadVariable, inputs: []int{1}, outputs: []int{6}},
 			{code: opReadVariable, inputs: []int{2}, outputs: []int{4}},
-			{code: opMul, inputs: []int{6, 4}, outputs: []int{7}, options: fields{}},
+			{code: code("MUL"), inputs: []int{6, 4}, outputs: []int{7}, options: fields{}},
 		},
 		inputs: []int{0}, outputs: []int{3, 7},
 		bodies: []blueprint{{
