@@ -51,8 +51,8 @@ var hostedKernels = map[string]func(*invocation){
 	"aten::neg.out":                         ofIntegers(func(a int64) int64 { return -a }),
 	"aten::clamp.out":                       (*invocation).clampHere,
 	"aten::clamp.Tensor_out":                (*invocation).clampBetween,
-	"aten::amax.out":                        largest(false),
-	"aten::amin.out":                        largest(true),
+	"aten::amax.out":                        quantified(reduced(compute.Greatest)),
+	"aten::amin.out":                        quantified(reduced(compute.Least)),
 	"aten::max.dim_max":                     extreme(compute.Greatest, compute.ArgMax),
 	"aten::min.dim_min":                     extreme(compute.Least, compute.ArgMin),
 	"aten::topk.values":                     (*invocation).topK,
@@ -64,7 +64,7 @@ var hostedKernels = map[string]func(*invocation){
 	"aten::all.out":                         quantified(compute.All),
 	"aten::all.dims_out":                    quantified(compute.All),
 	"aten::all.all_out":                     quantified(compute.All),
-	"aten::sum.IntList_out":                 quantified(summed),
+	"aten::sum.IntList_out":                 quantified(reduced(compute.Sum)),
 	"aten::where.self_out":                  (*invocation).where,
 	"aten::masked_fill.Scalar_out":          (*invocation).maskedFill,
 	"aten::argmax.out":                      indexOf(compute.ArgMax),
@@ -288,13 +288,15 @@ func quantified(of func(out, in array, kept []int) error) func(*invocation) {
 	}
 }
 
-// summed is the sum of integers.
-func summed(out, in compute.Array, kept []int) error {
-	wide := compute.New(out.Element, in.Shape...)
-	if err := compute.Cast(wide, in); err != nil {
-		return err
+// reduced is the result for all elements, as elements of what is computed.
+func reduced(o compute.Operation) func(out, in array, kept []int) error {
+	return func(out, in array, kept []int) error {
+		wide := compute.New(out.Element, in.Shape...)
+		if err := compute.Cast(wide, in); err != nil {
+			return err
+		}
+		return compute.Reduce(o, out, wide, kept)
 	}
-	return compute.Reduce(compute.Sum, out, wide, kept)
 }
 
 // extreme plans the largest or smallest elements along a dimension, and their indices.
@@ -371,25 +373,6 @@ func applied(of func(x float64) float64) func(*invocation) {
 		in := c.given(0)
 		c.fits(in)
 		c.here(ids{in}, func(out array, in []array) error { return compute.Apply(of, out, in[0]) })
-	}
-}
-
-// largest is the largest or the smallest number along dimensions, all if the list of them is empty.
-func largest(smallest bool) func(*invocation) {
-	return func(c *invocation) {
-		in := c.given(0)
-		x, y := c.tensor(0), c.tensor(c.last())
-		kept := slices.Clone(x.shape)
-		for _, d := range c.wholes(1) {
-			kept[c.axis(x, d)] = 1
-		}
-		if slices.Equal(kept, x.shape) && product(y.shape) == 1 {
-			kept = ones(len(x.shape))
-		}
-		if product(kept) != product(y.shape) {
-			fault.Check(malformed("the largest of %v for %v", x.shape, y.shape))
-		}
-		c.here(ids{in}, func(out array, in []array) error { return compute.Largest(out, in[0], kept, smallest) })
 	}
 }
 

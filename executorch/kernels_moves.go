@@ -386,7 +386,7 @@ func (c *invocation) embedding() {
 	if len(w.shape) != 2 || w.dtype != y.dtype || product(y.shape) != product(x.shape)*w.shape[1] {
 		fault.Check(malformed("rows of %v at %v for %v", w.shape, x.shape, y.shape))
 	}
-	c.here(ids{table, indices}, func(out array, in []array) error { return compute.LookUp(out, in[0], in[1]) })
+	c.here(ids{table, indices}, func(out array, in []array) error { return compute.Gather(out, in[0], in[1], 0, 0) })
 }
 
 // strided plans that what is computed are elements of the first argument, see [compute.Strided].
@@ -405,28 +405,17 @@ func (c *invocation) strided(offset int, strides []int) {
 	c.here(ids{in}, func(out array, in []array) error { return compute.Strided(out, in[0], offset, strides) })
 }
 
-// rowsOf returns how far apart neighbours along each dimension are in memory.
-func rowsOf(shape []int) []int {
-	out := make([]int, len(shape))
-	step := 1
-	for i, d := range slices.Backward(shape) {
-		out[i] = step
-		step *= d
-	}
-	return out
-}
-
 func (c *invocation) sameBytes() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	if product(x.shape) != product(y.shape) {
 		fault.Check(malformed("%v for %v", x.shape, y.shape))
 	}
-	c.strided(0, rowsOf(y.shape))
+	c.strided(0, compute.Rows(y.shape))
 }
 
 func (c *invocation) repeated() {
 	x, y := c.tensor(0), c.tensor(c.last())
-	strides, from := make([]int, len(y.shape)), rowsOf(x.shape)
+	strides, from := make([]int, len(y.shape)), compute.Rows(x.shape)
 	for i, d := range x.shape {
 		at := len(y.shape) - len(x.shape) + i
 		if at < 0 || d != 1 && d != y.shape[at] {
@@ -448,7 +437,7 @@ func (c *invocation) unfolded() {
 		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], []int{(n-size)/step + 1}, x.shape[axis+1:], []int{size})) {
 		fault.Check(malformed("slices of %d of %v for %v", size, x.shape, y.shape))
 	}
-	strides := rowsOf(x.shape)
+	strides := compute.Rows(x.shape)
 	strides = append(strides, strides[axis])
 	strides[axis] *= step
 	c.strided(0, strides)
@@ -468,7 +457,7 @@ func (c *invocation) everySo() {
 		}
 		begin = max(0, min(begin, x.shape[axis]))
 	}
-	strides := rowsOf(x.shape)
+	strides := compute.Rows(x.shape)
 	offset := begin * strides[axis]
 	strides[axis] *= step
 	for i, d := range y.shape {
@@ -486,7 +475,7 @@ func (c *invocation) one() {
 	if index < 0 {
 		index += x.shape[axis]
 	}
-	strides := rowsOf(x.shape)
+	strides := compute.Rows(x.shape)
 	offset := index * strides[axis]
 	strides = slices.Delete(strides, axis, axis+1)
 	if len(strides) == 0 {
@@ -500,7 +489,7 @@ func (c *invocation) one() {
 
 func (c *invocation) reordered() {
 	x, y := c.tensor(0), c.tensor(c.last())
-	from, strides := rowsOf(x.shape), make([]int, len(y.shape))
+	from, strides := compute.Rows(x.shape), make([]int, len(y.shape))
 	dims := c.wholes(1)
 	if len(dims) != len(x.shape) || len(dims) != len(y.shape) {
 		fault.Check(malformed("%v of %v", dims, x.shape))

@@ -10,7 +10,6 @@ package compute
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 
 	"xpwc/internal/half"
@@ -35,6 +34,9 @@ func (a Array) at(i int) []byte {
 
 // Number returns element i.
 func (a Array) Number(i int) float64 { return numberOf(a.Element, a.at(i)) }
+
+// Whole returns element i, an integer, with all its digits.
+func (a Array) Whole(i int) int64 { return wholeOf(a.Element, a.at(i)) }
 
 // Put sets element i.
 func (a Array) Put(i int, x float64) { putNumber(a.Element, a.at(i), x) }
@@ -162,11 +164,7 @@ func steps(of, shape []int) []int {
 // walk calls do for each element of a shape, in order, with its place in each of the arrays that have these steps.
 func walk(shape []int, steps [][]int, do func(i int, places []int)) {
 	index, places := make([]int, len(shape)), make([]int, len(steps))
-	total := 1
-	for _, d := range shape {
-		total *= d
-	}
-	for i := range total {
+	for i := range product(shape) {
 		do(i, places)
 		for d := len(shape) - 1; d >= 0; d-- {
 			index[d]++
@@ -195,12 +193,12 @@ func together(out Array, in []Array, do func(i int, places []int)) {
 
 // Cast converts numbers; floats are cut off to integers.
 func Cast(out, in Array) error {
-	size, wholes := product(out.Shape), whole(in.Element)
-	for i := range size {
+	wholes := whole(in.Element)
+	for i := range product(out.Shape) {
 		if wholes {
-			putWhole(out.Element, out.at(i), wholeOf(in.Element, in.at(i)))
+			putWhole(out.Element, out.at(i), in.Whole(i))
 		} else {
-			putNumber(out.Element, out.at(i), numberOf(in.Element, in.at(i)))
+			out.Put(i, in.Number(i))
 		}
 	}
 	return nil
@@ -218,20 +216,5 @@ func product(shape []int) int {
 // strides[d] apart.
 func Strided(out, in Array, offset int, strides []int) error {
 	walk(out.Shape, [][]int{strides}, func(i int, places []int) { copy(out.at(i), in.at(offset+places[0])) })
-	return nil
-}
-
-// LookUp fills an output with rows of a table, which indices name: the output has the shape of indices and after it
-// that of a row. The error matches ErrIndex.
-func LookUp(out, table, indices Array) error {
-	rows, count := table.Shape[0], product(indices.Shape)
-	size := len(table.Data) / rows
-	for i := range count {
-		n := wholeOf(indices.Element, indices.at(i))
-		if n < 0 || n >= int64(rows) {
-			return fmt.Errorf("%w: %d of %d", ErrIndex, n, rows)
-		}
-		copy(out.Data[i*size:(i+1)*size], table.Data[int(n)*size:])
-	}
 	return nil
 }

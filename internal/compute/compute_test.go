@@ -91,11 +91,12 @@ func TestRowsAreLookedUpAndNothingElse(t *testing.T) {
 	table := of(models.Float32, []int{3, 2}, 1, 2, 3, 4, 5, 6)
 	for _, e := range []models.Element{models.Int32, models.Int64, models.Uint8} {
 		out := of(models.Float32, []int{1, 2, 2})
-		require.NoError(t, LookUp(out, table, of(e, []int{1, 2}, 2, 0)))
+		require.NoError(t, Gather(out, table, of(e, []int{1, 2}, 2, 0), 0, 0))
 		require.Equal(t, []float64{5, 6, 1, 2}, out.list())
 	}
 	for _, n := range []float64{-1, 3, math.MinInt32} {
-		require.ErrorIs(t, LookUp(of(models.Float32, []int{1, 2}), table, of(models.Int32, []int{1}, n)), ErrIndex)
+		require.ErrorIs(t, Gather(of(models.Float32, []int{1, 2}), table, of(models.Int32, []int{1}, n), 0, 0),
+			ErrIndex)
 	}
 }
 
@@ -131,12 +132,12 @@ func TestTheLargestElementsPlaceIsFound(t *testing.T) {
 func TestNumbersAreReducedAndNormalised(t *testing.T) {
 	in := of(models.Float32, []int{2, 3}, 1, 7, -7, 0, 9, 2)
 	most := of(models.Float32, []int{2})
-	require.NoError(t, Largest(most, in, []int{2, 1}, false))
+	require.NoError(t, Reduce(Greatest, most, in, []int{2, 1}))
 	require.Equal(t, []float64{7, 9}, most.list())
 	least := of(models.Int8, []int{3})
-	require.NoError(t, Largest(least, of(models.Int8, []int{2, 3}, 1, 7, -7, 0, 9, 2), []int{1, 3}, true))
+	require.NoError(t, Reduce(Least, least, of(models.Int8, []int{2, 3}, 1, 7, -7, 0, 9, 2), []int{1, 3}))
 	require.Equal(t, []float64{0, 7, -7}, least.list())
-	require.NoError(t, Largest(most, of(models.Float32, []int{2, 1}, math.NaN(), 1), []int{2, 1}, false))
+	require.NoError(t, Reduce(Greatest, most, of(models.Float32, []int{2, 1}, math.NaN(), 1), []int{2, 1}))
 	require.True(t, math.IsNaN(most.list()[0]))
 
 	out := of(models.Float32, []int{2, 2})

@@ -53,7 +53,7 @@ func putTruth(out Array, i int, truth bool) {
 }
 
 // truth reports whether an element is not 0.
-func (a Array) truth(i int) bool { return numberOf(a.Element, a.at(i)) != 0 }
+func (a Array) truth(i int) bool { return a.Number(i) != 0 }
 
 // Not fills an output with whether each element of the input is 0.
 func Not(out, in Array) error {

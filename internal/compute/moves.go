@@ -13,29 +13,19 @@ func Take(out, in Array, places [][]int, missing []byte) error {
 	if missing == nil {
 		missing = make([]byte, out.Element.Size())
 	}
-	far := rows(in.Shape)
-	index := make([]int, len(out.Shape))
-	for i := range product(out.Shape) {
+	far := Rows(in.Shape)
+	walkIndices(out.Shape, func(i int, index []int) {
 		from := 0
 		for d, at := range index {
-			if p := places[d][at]; p < 0 || from < 0 {
-				from = -1
-			} else {
-				from += p * far[d]
+			p := places[d][at]
+			if p < 0 {
+				copy(out.at(i), missing)
+				return
 			}
+			from += p * far[d]
 		}
-		if from < 0 {
-			copy(out.at(i), missing)
-		} else {
-			copy(out.at(i), in.at(from))
-		}
-		for d := range slices.Backward(index) {
-			if index[d]++; index[d] < out.Shape[d] {
-				break
-			}
-			index[d] = 0
-		}
-	}
+		copy(out.at(i), in.at(from))
+	})
 	return nil
 }
 
@@ -61,8 +51,8 @@ func Everywhere(shape []int) [][]int {
 	return out
 }
 
-// rows returns how far apart in memory neighbours along each dimension are.
-func rows(shape []int) []int {
+// Rows returns how far apart in memory neighbours along each dimension are.
+func Rows(shape []int) []int {
 	out := make([]int, len(shape))
 	step := 1
 	for i, d := range slices.Backward(shape) {
@@ -112,7 +102,7 @@ func Gather(out, table, indices Array, axis, batch int) error {
 
 // Index returns element i, an index of a dimension of length all. The error matches [ErrIndex].
 func (a Array) Index(i, all int) (int, error) {
-	n := wholeOf(a.Element, a.at(i))
+	n := a.Whole(i)
 	if n < 0 || n >= int64(all) {
 		return 0, fmt.Errorf("%w: %d of %d", ErrIndex, n, all)
 	}
@@ -166,23 +156,18 @@ func ScatterSlices(out, indices, slices Array) error {
 
 // GatherElements fills an output with elements of a table: each is the one at its own place but along an axis, where
 // indices, of the output's shape, say. The error matches [ErrIndex].
-func GatherElements(out, table, indices Array, axis int) error {
-	far, to := rows(table.Shape), rows(out.Shape)
-	for i := range product(out.Shape) {
-		at := 0
-		for d := range out.Shape {
-			n := i / to[d] % out.Shape[d]
-			if d == axis {
-				var err error
-				if n, err = indices.Index(i, table.Shape[axis]); err != nil {
-					return err
-				}
-			}
-			at += n * far[d]
+func GatherElements(out, table, indices Array, axis int) (err error) {
+	far := Rows(table.Shape)
+	far[axis] = 0
+	along := Rows(table.Shape)[axis]
+	walk(out.Shape, [][]int{far}, func(i int, places []int) {
+		n, wrong := indices.Index(i, table.Shape[axis])
+		if wrong != nil {
+			err = wrong
 		}
-		copy(out.at(i), table.at(at))
-	}
-	return nil
+		copy(out.at(i), table.at(places[0]+n*along))
+	})
+	return err
 }
 
 // At calls do for each element of the shape that several indices are broadcast to, with its number and the place in a
@@ -202,7 +187,7 @@ func At(table []int, indices []Array, do func(i, at int)) error {
 	walk(shape, all, func(i int, places []int) {
 		at := 0
 		for d, a := range indices {
-			n := wholeOf(a.Element, a.at(places[d]))
+			n := a.Whole(places[d])
 			if n < 0 {
 				n += int64(table[d])
 			}
@@ -223,9 +208,9 @@ func At(table []int, indices []Array, do func(i, at int)) error {
 // it fits.
 func Update(out, in, update, at Array) error {
 	copy(out.Data, in.Data)
-	first, far := 0, rows(in.Shape)
+	first, far := 0, Rows(in.Shape)
 	for d, n := range in.Shape {
-		first += far[d] * int(min(max(wholeOf(at.Element, at.at(d)), 0), int64(n-update.Shape[d])))
+		first += far[d] * int(min(max(at.Whole(d), 0), int64(n-update.Shape[d])))
 	}
 	walk(update.Shape, [][]int{far}, func(i int, places []int) { copy(out.at(first+places[0]), update.at(i)) })
 	return nil
@@ -245,7 +230,7 @@ func TopK(values, indices, in Array) error {
 	row := make([]ranked, length)
 	for o := range product(in.Shape[:last]) {
 		for i := range row {
-			row[i] = ranked{numberOf(in.Element, in.at(o*length+i)), i}
+			row[i] = ranked{in.Number(o*length + i), i}
 		}
 		slices.SortStableFunc(row, func(a, b ranked) int {
 			switch {
@@ -254,7 +239,7 @@ func TopK(values, indices, in Array) error {
 			case a.number < b.number:
 				return 1
 			}
-			return 0
+			return 0 // also if one is no number
 		})
 		for i, r := range row[:k] {
 			copy(values.at(o*k+i), in.at(o*length+r.at))
@@ -270,7 +255,7 @@ func OneHot(out, indices, on, off Array, axis int) error {
 	length, inner := out.Shape[axis], product(out.Shape[axis+1:])
 	for i := range product(out.Shape) {
 		from, k := i/(inner*length)*inner+i%inner, i/inner%length
-		if wholeOf(indices.Element, indices.at(from)) == int64(k) {
+		if indices.Whole(from) == int64(k) {
 			copy(out.at(i), on.Data)
 		} else {
 			copy(out.at(i), off.Data)
@@ -302,7 +287,7 @@ func ReverseSequences(out, in, lengths Array, axis, batch int) error {
 	stride, along := product(in.Shape[axis+1:]), in.Shape[axis]
 	batches := product(in.Shape[batch+1:])
 	for i := range product(in.Shape) {
-		n, from := wholeOf(lengths.Element, lengths.at(i/batches%in.Shape[batch])), i
+		n, from := lengths.Whole(i/batches%in.Shape[batch]), i
 		if n < 0 || n > int64(along) {
 			return fmt.Errorf("%w: %d of %d", ErrIndex, n, along)
 		}

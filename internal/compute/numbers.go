@@ -31,7 +31,7 @@ func Segments(o Operation, out, in, indices Array, empty float64) error {
 		out.Put(i, empty)
 	}
 	for i := range product(indices.Shape) {
-		if wholeOf(indices.Element, indices.at(i)) < 0 {
+		if indices.Whole(i) < 0 {
 			continue
 		}
 		n, err := indices.Index(i, all)
@@ -105,7 +105,7 @@ func Number(e models.Element, x float64) Array {
 // Count fills an output with a first number, and each following one a step further.
 func Count(out Array, from, step float64) error {
 	for i := range product(out.Shape) {
-		putNumber(out.Element, out.at(i), from+float64(i)*step)
+		out.Put(i, from+float64(i)*step)
 	}
 	return nil
 }
@@ -113,26 +113,8 @@ func Count(out Array, from, step float64) error {
 // Apply fills an output with what a function says of each number of the input.
 func Apply(of func(x float64) float64, out, in Array) error {
 	for i := range product(out.Shape) {
-		putNumber(out.Element, out.at(i), of(numberOf(in.Element, in.at(i))))
+		out.Put(i, of(in.Number(i)))
 	}
-	return nil
-}
-
-// Largest fills an output with the largest number of those that each element stands for, or with the smallest: along
-// the dimensions that are 1 in the output's shape, kept, and not in the input's.
-func Largest(out, in Array, kept []int, smallest bool) error {
-	sign := 1.0
-	if smallest {
-		sign = -1
-	}
-	begun := make([]bool, product(out.Shape))
-	walk(in.Shape, [][]int{steps(kept, in.Shape)}, func(i int, at []int) {
-		x, to := numberOf(in.Element, in.at(i)), out.at(at[0])
-		if !begun[at[0]] || sign*x > sign*numberOf(out.Element, to) || x != x {
-			begun[at[0]] = true
-			putNumber(out.Element, to, x)
-		}
-	})
 	return nil
 }
 
@@ -144,13 +126,13 @@ func LogSoftmax(out, in Array, axis int) error {
 			at := func(k int) int { return (o*length+k)*inner + i }
 			most, sum := math.Inf(-1), 0.0
 			for k := range length {
-				most = max(most, numberOf(in.Element, in.at(at(k))))
+				most = max(most, in.Number(at(k)))
 			}
 			for k := range length {
-				sum += math.Exp(numberOf(in.Element, in.at(at(k))) - most)
+				sum += math.Exp(in.Number(at(k)) - most)
 			}
 			for k := range length {
-				putNumber(out.Element, out.at(at(k)), numberOf(in.Element, in.at(at(k)))-most-math.Log(sum))
+				out.Put(at(k), in.Number(at(k))-most-math.Log(sum))
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func Under(w Window, out, in Array, places []int, groups int) error {
 	sizes := in.Shape[2:]
 	inner, count, size := product(sizes), product(places), product(w.Size)
 	channels := in.Shape[1] / groups
-	far := rows(sizes)
+	far := Rows(sizes)
 	at := make([][]int, count) // for each place, where each element of the window is in the input, or -1
 	walkIndices(places, func(place int, index []int) {
 		at[place] = make([]int, size)
@@ -50,7 +50,7 @@ func Under(w Window, out, in Array, places []int, groups int) error {
 func MeanUnder(w Window, out, in Array, padded []int, divisor float64) error {
 	sizes, places := in.Shape[2:], out.Shape[2:]
 	inner, count := product(sizes), product(places)
-	far := rows(sizes)
+	far := Rows(sizes)
 	walkIndices(places, func(place int, index []int) {
 		var elements []int
 		counted := 0

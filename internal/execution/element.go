@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"xpwc/internal/half"
+	"xpwc/internal/compute"
 	"xpwc/models"
 	"xpwc/npy"
 )
@@ -18,12 +18,21 @@ type Element struct {
 	models.Element
 	Dtype     npy.Dtype // in a .npy; of bfloat16 the bits, which NumPy itself has no type for
 	Extension string    // of a file that has nothing else
-	put       func(b []byte, hash uint32)
-	text      func(b []byte) string
 }
 
 // Text writes the number that b begins with.
-func (e *Element) Text(b []byte) string { return e.text(b) }
+func (e *Element) Text(b []byte) string {
+	number := compute.Array{Element: e.Element, Data: b}
+	switch e.Element {
+	case models.Float32, models.Float64, models.Float16:
+		return fmt.Sprintf("%.5g", number.Number(0))
+	case models.BFloat16:
+		return fmt.Sprintf("%.5g", math.Float32frombits(uint32(binary.LittleEndian.Uint16(b))<<16))
+	case models.Bool:
+		return strconv.FormatBool(b[0] != 0)
+	}
+	return strconv.FormatInt(number.Whole(0), 10)
+}
 
 // hashOf is Knuth's multiplicative hash of an index.
 func hashOf(i int) uint32 { return uint32(i) * 2654435761 }
@@ -34,49 +43,28 @@ func fraction(hash uint32) float32 { return float32(hash) / (1 << 32) }
 // Knuth returns number i of what FillKnuth gives an input of floats.
 func Knuth(i int) float32 { return fraction(hashOf(i)) }
 
-// halfOf returns the bits of the first 11 bits of a hash as a fraction, which half precision has exactly.
-func halfOf(hash uint32) uint16 { return half.Bits(float64(hash>>21) / (1 << 11)) }
-
-// byteOf maps a hash to a small number, which may be an index.
-func byteOf(hash uint32) byte { return byte(hash >> 24) }
-
-func floatText(f float64) string { return fmt.Sprintf("%.5g", f) }
-
-func intText(n int64) string { return strconv.FormatInt(n, 10) }
-
-var le = binary.LittleEndian
+// put writes the number that a hash stands for to where b begins.
+func (e *Element) put(b []byte, hash uint32) {
+	number := compute.Array{Element: e.Element, Data: b}
+	switch e.Element {
+	case models.Float32, models.Float64:
+		number.Put(0, float64(fraction(hash)))
+	case models.Float16: // which has 11 bits exactly
+		number.Put(0, float64(hash>>21)/(1<<11))
+	case models.BFloat16:
+		binary.LittleEndian.PutUint16(b, uint16(math.Float32bits(fraction(hash))>>16))
+	case models.Bool:
+		number.Put(0, float64(hash>>31))
+	default: // a small number, which may be an index
+		number.Put(0, float64(hash>>24))
+	}
+}
 
 var elements = []*Element{
-	{models.Float32, npy.Float32, "f32",
-		func(b []byte, h uint32) { le.PutUint32(b, math.Float32bits(fraction(h))) },
-		func(b []byte) string { return floatText(float64(math.Float32frombits(le.Uint32(b)))) }},
-	{models.Float64, npy.Float64, "f64",
-		func(b []byte, h uint32) { le.PutUint64(b, math.Float64bits(float64(fraction(h)))) },
-		func(b []byte) string { return floatText(math.Float64frombits(le.Uint64(b))) }},
-	{models.Float16, npy.Float16, "f16",
-		func(b []byte, h uint32) { le.PutUint16(b, halfOf(h)) },
-		func(b []byte) string { return floatText(half.Float64(le.Uint16(b))) }},
-	{models.BFloat16, npy.Uint16, "bf16",
-		func(b []byte, h uint32) { le.PutUint16(b, uint16(math.Float32bits(fraction(h))>>16)) },
-		func(b []byte) string { return floatText(float64(math.Float32frombits(uint32(le.Uint16(b)) << 16))) }},
-	{models.Int8, npy.Int8, "i8",
-		func(b []byte, h uint32) { b[0] = byteOf(h) },
-		func(b []byte) string { return intText(int64(int8(b[0]))) }},
-	{models.Uint8, npy.Uint8, "u8",
-		func(b []byte, h uint32) { b[0] = byteOf(h) },
-		func(b []byte) string { return intText(int64(b[0])) }},
-	{models.Bool, npy.Bool, "bool",
-		func(b []byte, h uint32) { b[0] = byteOf(h) >> 7 },
-		func(b []byte) string { return strconv.FormatBool(b[0] != 0) }},
-	{models.Int16, npy.Int16, "i16",
-		func(b []byte, h uint32) { le.PutUint16(b, uint16(byteOf(h))) },
-		func(b []byte) string { return intText(int64(int16(le.Uint16(b)))) }},
-	{models.Int32, npy.Int32, "i32",
-		func(b []byte, h uint32) { le.PutUint32(b, uint32(byteOf(h))) },
-		func(b []byte) string { return intText(int64(int32(le.Uint32(b)))) }},
-	{models.Int64, npy.Int64, "i64",
-		func(b []byte, h uint32) { le.PutUint64(b, uint64(byteOf(h))) },
-		func(b []byte) string { return intText(int64(le.Uint64(b))) }},
+	{models.Float32, npy.Float32, "f32"}, {models.Float64, npy.Float64, "f64"}, {models.Float16, npy.Float16, "f16"},
+	{models.BFloat16, npy.Uint16, "bf16"}, {models.Int8, npy.Int8, "i8"}, {models.Uint8, npy.Uint8, "u8"},
+	{models.Bool, npy.Bool, "bool"}, {models.Int16, npy.Int16, "i16"}, {models.Int32, npy.Int32, "i32"},
+	{models.Int64, npy.Int64, "i64"},
 }
 
 func elementsOf(values []models.Value) []*Element {
