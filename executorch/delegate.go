@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/xnnpack"
 )
@@ -65,26 +66,26 @@ func readGraph(file []byte, blob flatbuf.Span) (*graph, error) {
 }
 
 // content returns where the constant of that number is.
-func (g *graph) content(index uint32) (content, error) {
+func (g *graph) content(index uint32) *content {
 	if g.data.Len() == 0 {
 		if int64(index) >= int64(len(g.buffers)) {
-			return content{}, malformed("constant %d of %d", index, len(g.buffers))
+			fault.Check(malformed("constant %d of %d", index, len(g.buffers)))
 		}
-		return content{at: g.buffers[index]}, nil
+		return &content{at: g.buffers[index]}
 	}
 	if int64(index) >= int64(g.data.Len()) {
-		return content{}, malformed("constant %d of %d", index, g.data.Len())
+		fault.Check(malformed("constant %d of %d", index, g.data.Len()))
 	}
 	t := g.data.Table(int(index))
-	offset, size := t.Uint64(constantOffset), t.Uint64(constantSize)
-	if name := t.String(constantKey); name != "" || t.Err() != nil {
-		return content{name: name}, t.Err()
+	offset, size, name := t.Uint64(constantOffset), t.Uint64(constantSize), t.String(constantKey)
+	if fault.Check(t.Err()); name != "" {
+		return &content{name: name}
 	}
 	whole := uint64(g.constants.Size)
 	if offset > whole || size > whole-offset {
-		return content{}, malformed("constant %d, %d bytes at byte %d of %d", index, size, offset, whole)
+		fault.Check(malformed("constant %d, %d bytes at byte %d of %d", index, size, offset, whole))
 	}
-	return content{at: flatbuf.Span{Offset: g.constants.Offset + int64(offset), Size: int64(size)}}, nil
+	return &content{at: flatbuf.Span{Offset: g.constants.Offset + int64(offset), Size: int64(size)}}
 }
 
 // xvalue is a value of a graph.
@@ -100,7 +101,7 @@ type xvalue struct {
 }
 
 // value reads a value of the graph.
-func (g *graph) value(t flatbuf.Table) (xvalue, error) {
+func (g *graph) value(t flatbuf.Table) xvalue {
 	x := t.Table(xvalueVal)
 	v, params, kind := x, flatbuf.Table{}, byte(0)
 	switch union := t.Byte(xvalueType); union {
@@ -110,27 +111,21 @@ func (g *graph) value(t flatbuf.Table) (xvalue, error) {
 	default:
 		t.Fail("a value of type %d", union)
 	}
-	if err := t.Err(); err != nil {
-		return xvalue{}, err
-	}
-	if !v.Present() {
-		return xvalue{}, malformed("a value without a tensor")
+	if fault.Check(t.Err()); !v.Present() {
+		fault.Check(malformed("a value without a tensor"))
 	}
 	flags := v.Uint32(xtensorFlags)
 	out := xvalue{id: v.Uint32(xtensorID), external: v.Uint32(xtensorExternal)}
 	out.input, out.output = flags&externalInput != 0, flags&externalOutput != 0
 	if flags&^(externalInput|externalOutput) != 0 || out.input && out.output {
-		return out, malformed("the value has the flags %#x", flags)
+		fault.Check(malformed("the value has the flags %#x", flags))
 	}
-	var err error
-	if out.tensor.Type, err = xdatatype(v.Int16(xtensorDatatype)); err != nil {
-		return out, err
-	}
+	out.tensor.Type = fault.Value(xdatatype(v.Int16(xtensorDatatype)))
 	dims := v.Uint32s(xtensorDims)
 	out.tensor.Shape = make([]int, 0, len(dims))
 	for _, d := range dims {
 		if d > math.MaxInt32 {
-			return out, malformed("a dimension of %d", d)
+			fault.Check(malformed("a dimension of %d", d))
 		}
 		out.tensor.Shape = append(out.tensor.Shape, int(d))
 	}
@@ -138,48 +133,37 @@ func (g *graph) value(t flatbuf.Table) (xvalue, error) {
 		out.tensor.Shape = scalar()
 	}
 	if index := v.Uint32(xtensorConstant); index != 0 {
-		c, err := g.content(index)
-		if err != nil {
-			return out, err
-		}
-		out.constant = &c
+		out.constant = g.content(index)
 	}
 	if dq := v.Int16(xtensorDQDatatype); dq != 0 {
 		if kind, err := xdatatype(dq); err != nil || kind != xnnpack.QInt8 || !out.input || out.constant != nil {
-			return out, fmt.Errorf("%w: a value quantised at inference to datatype %d", ErrUnsupported, dq)
+			fault.Check(fmt.Errorf("%w: a value quantised at inference to datatype %d", ErrUnsupported, dq))
 		}
 		out.dynamic = true
 	}
 	if params.Present() || kind != 0 {
-		err = g.quantization(&out, params, kind)
+		g.quantization(&out, params, kind)
 	}
-	if err == nil {
-		err = t.Err()
-	}
-	return out, err
+	fault.Check(t.Err())
+	return out
 }
 
 // The zero point of channels and blocks of 4-bit elements, which the schema leaves out.
 const zeroPoint4Bit = 8
 
-func (g *graph) quantization(v *xvalue, t flatbuf.Table, kind byte) error {
+func (g *graph) quantization(v *xvalue, t flatbuf.Table, kind byte) {
 	q := &v.tensor.Quantization
-	buffer := func(slot int) error {
-		index := t.Uint32(slot)
-		if index == 0 {
-			return nil
+	buffer := func(slot int) {
+		if index := t.Uint32(slot); index != 0 {
+			v.scales = g.content(index)
 		}
-		c, err := g.content(index)
-		v.scales = &c
-		return err
 	}
-	var err error
 	switch kind {
 	case perTensor:
 		q.Scale, q.ZeroPoint = t.Float32(perTensorScale, 0), t.Int32(perTensorZeroPoint, 0)
 	case perChannel:
 		q.Scales, q.ChannelDim = t.Float32s(perChannelScale), int(t.Int32(perChannelDim, 0))
-		err = buffer(perChannelBuffer)
+		buffer(perChannelBuffer)
 		if v.tensor.Type == xnnpack.ChannelQInt4 {
 			q.ZeroPoint = zeroPoint4Bit
 		}
@@ -188,16 +172,15 @@ func (g *graph) quantization(v *xvalue, t flatbuf.Table, kind byte) error {
 	case perGroup:
 		q.ChannelDim, q.BlockSize = int(t.Int32(perGroupDim, 0)), int(t.Int32(perGroupSize, 0))
 		q.ZeroPoint = zeroPoint4Bit
-		err = buffer(perGroupBuffer)
+		buffer(perGroupBuffer)
 		if v.scales == nil {
 			for _, s := range t.Float32s(perGroupScale) {
 				q.BlockScales = append(q.BlockScales, bfloat16(s))
 			}
 		}
 	default:
-		return fmt.Errorf("%w: quantization of type %d", ErrUnsupported, kind)
+		fault.Check(fmt.Errorf("%w: quantization of type %d", ErrUnsupported, kind))
 	}
-	return err
 }
 
 // bfloat16 rounds as ExecuTorch does where it finds scales of blocks in single precision: up by a little over half of

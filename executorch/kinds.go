@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/xnnpack"
 )
@@ -72,20 +73,13 @@ func kindOf(n byte) kind {
 	return kind{name: fmt.Sprint("type ", n)}
 }
 
-// decoder reads one node. It keeps the first error; what it returns after that is not to be used.
+// decoder reads one node. The first error ends that, see package fault.
 type decoder struct {
 	t      flatbuf.Table
 	ids    map[uint32]xnnpack.ValueID // of the plan, by those of the graph
 	limits xnnpack.Range              // of the output; zero if there are none
-	err    error
-	odd    error  // the first number that this package does not take
-	other  uint32 // flags that are not known
-}
-
-func (d *decoder) fail(err error) {
-	if d.err == nil {
-		d.err = err
-	}
+	odd    error                      // the first number that this package does not take
+	other  uint32                     // flags that are not known
 }
 
 // value returns the value that a field names.
@@ -93,7 +87,7 @@ func (d *decoder) value(slot int) xnnpack.ValueID {
 	id := d.t.Uint32(slot)
 	v, ok := d.ids[id]
 	if !ok {
-		d.fail(malformed("it uses the value %d, which is not there", id))
+		fault.Check(malformed("it uses the value %d, which is not there", id))
 	}
 	return v
 }
@@ -230,8 +224,7 @@ func (d *decoder) convolution() operation {
 func (d *decoder) depthwise() operation {
 	inputs, outputs := d.number(convGroupInputs), d.number(convGroupOutputs)
 	if inputs == 0 || outputs%inputs != 0 {
-		d.fail(malformed("%d output channels for %d", outputs, inputs))
-		return nil
+		fault.Check(malformed("%d output channels for %d", outputs, inputs))
 	}
 	return depthwise{
 		DepthwiseConvolution2D: xnnpack.DepthwiseConvolution2D{

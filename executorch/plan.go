@@ -1,6 +1,7 @@
 package executorch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -437,16 +438,14 @@ func (p *planner) delegate(number int, args []int) error {
 	here := "delegate " + strconv.Itoa(number) + ", "
 	given := map[uint32]bool{}
 	for i := range xvalues.Len() {
-		x, err := g.value(xvalues.Table(i))
-		if err == nil && (x.input || x.output) {
-			if given[x.external] {
-				err = malformed("argument %d is two values", x.external)
+		err := fault.Try(func() {
+			x := g.value(xvalues.Table(i))
+			if (x.input || x.output) && given[x.external] {
+				fault.Check(malformed("argument %d is two values", x.external))
 			}
-			given[x.external] = true
-		}
-		if err == nil {
-			err = p.define(&x, here+"value "+strconv.FormatUint(uint64(x.id), 10), args, ids)
-		}
+			given[x.external] = given[x.external] || x.input || x.output
+			fault.Check(p.define(&x, here+"value "+strconv.FormatUint(uint64(x.id), 10), args, ids))
+		})
 		if err != nil {
 			return fmt.Errorf("value %d: %w", i, err)
 		}
@@ -578,12 +577,10 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 	if !d.t.Present() {
 		return malformed("it has no fields")
 	}
-	op := k.decode(d)
-	if err := t.Err(); err != nil {
+	var op operation
+	wrong := fault.Try(func() { op = k.decode(d) })
+	if err := cmp.Or(t.Err(), wrong); err != nil {
 		return err
-	}
-	if d.err != nil {
-		return d.err
 	}
 	packs := p.packs(op)
 	switch {
