@@ -27,28 +27,29 @@ func (c *call) take(dims []int, places [][]int) func(*emitter) {
 	})
 }
 
+// dimension returns the one of so many dimensions that a number is of; a negative one counts from the end.
+func dimension(n, rank int) int {
+	at := n
+	if at < 0 {
+		at += rank
+	}
+	if at < 0 || at >= rank {
+		malformed("dimension %d of %d", n, rank)
+	}
+	return at
+}
+
 // axes returns the dimensions that operand i, a constant, has the numbers of.
 func (c *call) axes(i, rank int) []int {
 	axes := slices.Clone(c.integers(i))
 	for k, a := range axes {
-		if a < 0 {
-			axes[k] += rank
-		}
-		if axes[k] < 0 || axes[k] >= rank {
-			malformed("axes %v of %d dimensions", axes, rank)
-		}
+		axes[k] = dimension(a, rank)
 	}
 	return axes
 }
 
 // axis is axes of one number.
-func (c *call) axis(i, rank int) int {
-	n := c.axes(i, rank)
-	if len(n) != 1 {
-		malformed("input %d has %d numbers, not 1", i, len(n))
-	}
-	return n[0]
-}
+func (c *call) axis(i, rank int) int { return dimension(c.oneInteger(i), rank) }
 
 // REVERSE_V2 along constant axes.
 func planReverse(c *call) func(*emitter) {
@@ -200,13 +201,11 @@ func planGather(c *call) func(*emitter) {
 	if c.op.code == opGather {
 		axis, batch = int(c.op.options.Int32(gatherAxis, 0)), int(c.op.options.Int32(gatherBatchDims, 0))
 	}
-	if axis < 0 {
-		axis += len(from.shape)
-	}
 	if batch < 0 {
 		batch += len(rows.shape)
 	}
-	if batch < 0 || batch > axis || axis >= len(from.shape) || batch > len(rows.shape) ||
+	axis = dimension(axis, len(from.shape))
+	if batch < 0 || batch > axis || batch > len(rows.shape) ||
 		!slices.Equal(from.shape[:batch], rows.shape[:batch]) {
 		malformed("axis %d of shape %v, %d batches, indices of shape %v", axis, from.shape, batch, rows.shape)
 	}
@@ -315,12 +314,9 @@ func planOneHot(c *call) func(*emitter) {
 	c.arity(4, 4)
 	in, depth, on, off := c.data(0), c.oneInteger(1), c.data(2), c.data(3)
 	c.index(0)
-	axis := int(c.op.options.Int32(oneHotAxis, 0))
-	if axis < 0 {
-		axis += len(in.shape) + 1
-	}
-	if axis < 0 || axis > len(in.shape) || on.dtype != off.dtype || len(on.shape)+len(off.shape) > 0 {
-		malformed("axis %d, and %v%v or %v%v", axis, on.dtype, on.shape, off.dtype, off.shape)
+	axis := dimension(int(c.op.options.Int32(oneHotAxis, 0)), len(in.shape)+1)
+	if on.dtype != off.dtype || len(on.shape)+len(off.shape) > 0 {
+		malformed("%v%v or %v%v", on.dtype, on.shape, off.dtype, off.shape)
 	}
 	c.sameTypes(on)
 	c.define(0, slices.Insert(slices.Clone(in.shape), axis, depth)...)

@@ -18,13 +18,8 @@ func planConcatenation(c *call) func(*emitter) {
 	if a := c.activation(concatenationActivation); a != (xnnpack.Range{}) {
 		unsupported("a fused activation")
 	}
-	axis, rank := int(c.op.options.Int32(concatenationAxis, 0)), len(first.shape)
-	if axis < 0 {
-		axis += rank
-	}
-	if axis < 0 || axis >= rank {
-		malformed("axis %d of shape %v", axis, first.shape)
-	}
+	rank := len(first.shape)
+	axis := dimension(int(c.op.options.Int32(concatenationAxis, 0)), rank)
 	shape := slices.Clone(first.shape)
 	shapes := [][]int{first.shape}
 	for i := 1; i < len(c.op.inputs); i++ {
@@ -84,13 +79,7 @@ func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int
 func planPack(c *call) func(*emitter) {
 	c.arity(1, mostJoined)
 	first := c.data(0)
-	axis, rank := int(c.op.options.Int32(packAxis, 0)), len(first.shape)
-	if axis < 0 {
-		axis += rank + 1
-	}
-	if axis < 0 || axis > rank {
-		malformed("axis %d for values of shape %v", axis, first.shape)
-	}
+	axis := dimension(int(c.op.options.Int32(packAxis, 0)), len(first.shape)+1)
 	one := slices.Insert(slices.Clone(first.shape), axis, 1)
 	var shapes [][]int
 	for i := range c.op.inputs {

@@ -18,28 +18,17 @@ type reduction struct {
 // reduction reads the axes, operand 1, and defines the output.
 func (c *call) reduction() (r reduction) {
 	c.arity(2, 2)
-	in, axes := c.data(0), c.integers(1)
-	reduced := make([]bool, len(in.shape))
-	for _, a := range axes {
-		if a < 0 {
-			a += len(in.shape)
-		}
-		if a < 0 || a >= len(in.shape) {
-			malformed("axes %v of shape %v", axes, in.shape)
-		}
-		reduced[a] = true
-	}
-	keep := c.op.options.Bool(reducerKeepDims)
-	var over, shape []int
+	in := c.data(0)
+	over, keep := c.axes(1, len(in.shape)), c.op.options.Bool(reducerKeepDims)
+	slices.Sort(over)
+	over = slices.Compact(over)
+	var shape []int
 	for i, d := range in.shape {
 		switch {
-		case !reduced[i]:
+		case !slices.Contains(over, i):
 			shape = append(shape, d)
 		case keep:
 			shape = append(shape, 1)
-		}
-		if reduced[i] {
-			over = append(over, i)
 		}
 	}
 	c.define(0, shape...)

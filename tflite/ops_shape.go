@@ -136,13 +136,8 @@ func (c *call) keepsScale(input int) {
 // EXPAND_DIMS: a new dimension at a constant place.
 func planExpandDims(c *call) func(*emitter) {
 	c.arity(2, 2)
-	in, axis := c.data(0), c.oneInteger(1)
-	if axis < 0 {
-		axis += len(in.shape) + 1
-	}
-	if axis < 0 || axis > len(in.shape) {
-		malformed("axis %d for shape %v", axis, in.shape)
-	}
+	in := c.data(0)
+	axis := c.axis(1, len(in.shape)+1)
 	return c.reshape(slices.Insert(slices.Clone(in.shape), axis, 1))
 }
 
@@ -151,10 +146,7 @@ func planSqueeze(c *call) func(*emitter) {
 	c.arity(1, 1)
 	in, dims := c.data(0), ints(c.op.options.Int32s(squeezeDims))
 	for i, d := range dims {
-		if d < 0 {
-			dims[i] += len(in.shape)
-		}
-		if d = dims[i]; d < 0 || d >= len(in.shape) || in.shape[d] != 1 {
+		if dims[i] = dimension(d, len(in.shape)); in.shape[dims[i]] != 1 {
 			malformed("dimensions %v of shape %v", dims, in.shape)
 		}
 	}
@@ -170,21 +162,17 @@ func planSqueeze(c *call) func(*emitter) {
 // TRANSPOSE with a constant permutation.
 func planTranspose(c *call) func(*emitter) {
 	c.arity(2, 2)
-	in, permutation := c.data(0), slices.Clone(c.integers(1))
+	in := c.data(0)
 	rank := len(in.shape)
-	shape := make([]int, rank)
-	seen := make([]bool, rank)
-	for i, d := range permutation {
-		if d < 0 {
-			d += rank
-		}
-		if len(permutation) != rank || d < 0 || d >= rank || seen[d] {
-			malformed("the permutation %v of shape %v", permutation, in.shape)
-		}
-		permutation[i], shape[i], seen[d] = d, in.shape[d], true
-	}
+	permutation, shape, seen := c.axes(1, rank), make([]int, rank), make([]bool, rank)
 	if len(permutation) != rank {
 		malformed("the permutation %v of shape %v", permutation, in.shape)
+	}
+	for i, d := range permutation {
+		if seen[d] {
+			malformed("the permutation %v of shape %v", permutation, in.shape)
+		}
+		shape[i], seen[d] = in.shape[d], true
 	}
 	c.define(0, shape...)
 	c.keepsScale(0)

@@ -192,11 +192,9 @@ func planStridedSlice(c *call) func(*emitter) {
 func planGatherPart(c *call) func(*emitter) {
 	c.arity(2, 2)
 	in, rows, at := c.data(0), c.integers(1), c.resolve(1)
-	axis, rank := int(c.op.options.Int32(gatherAxis, 0)), len(in.shape)
-	if axis < 0 {
-		axis += rank
-	}
-	known := axis >= 0 && axis < rank && c.op.options.Int32(gatherBatchDims, 0) == 0 && in.state == dynamic
+	rank := len(in.shape)
+	axis := dimension(int(c.op.options.Int32(gatherAxis, 0)), rank)
+	known := c.op.options.Int32(gatherBatchDims, 0) == 0 && in.state == dynamic
 	for i, n := range rows {
 		known = known && n == rows[0]+i && n >= 0 && n < in.shape[axis]
 	}
@@ -212,10 +210,8 @@ func planGatherPart(c *call) func(*emitter) {
 // parts plans an operator whose outputs are the parts of an operand along an axis, each in one of two shapes.
 func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter) {
 	in := c.data(input)
-	if axis < 0 {
-		axis += len(in.shape)
-	}
-	if axis < 0 || axis >= len(in.shape) || len(c.op.outputs) != len(lengths) {
+	axis = dimension(axis, len(in.shape))
+	if len(c.op.outputs) != len(lengths) {
 		malformed("%d outputs along axis %d of shape %v", len(c.op.outputs), axis, in.shape)
 	}
 	sum := 0
@@ -282,11 +278,9 @@ func (c *call) oneInteger(i int) int {
 // SPLIT into equal parts: the axis, the value.
 func planSplit(c *call) func(*emitter) {
 	c.arity(2, 2)
-	axis, in, n := c.oneInteger(0), c.data(1), len(c.op.outputs)
-	if axis < 0 {
-		axis += len(in.shape)
-	}
-	if axis < 0 || axis >= len(in.shape) || n == 0 || in.shape[axis]%n != 0 {
+	in, n := c.data(1), len(c.op.outputs)
+	axis := c.axis(0, len(in.shape))
+	if n == 0 || in.shape[axis]%n != 0 {
 		malformed("%d parts along axis %d of shape %v", n, axis, in.shape)
 	}
 	return c.parts(1, axis, slices.Repeat([]int{in.shape[axis] / n}, n), false)
@@ -295,11 +289,9 @@ func planSplit(c *call) func(*emitter) {
 // SPLIT_V: the value, the lengths of its parts, the axis. A length of -1 is what the others leave.
 func planSplitV(c *call) func(*emitter) {
 	c.arity(3, 3)
-	in, lengths, axis := c.data(0), c.integers(1), c.oneInteger(2)
-	if axis < 0 {
-		axis += len(in.shape)
-	}
-	if rest := slices.Index(lengths, -1); rest >= 0 && axis >= 0 && axis < len(in.shape) {
+	in, lengths := c.data(0), c.integers(1)
+	axis := c.axis(2, len(in.shape))
+	if rest := slices.Index(lengths, -1); rest >= 0 {
 		lengths[rest] = in.shape[axis]
 		for i, n := range lengths {
 			if i != rest {
