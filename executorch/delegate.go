@@ -56,9 +56,8 @@ func readGraph(file []byte, blob flatbuf.Span) (*graph, error) {
 	}
 	r := flatbuf.New(flat, ErrMalformed)
 	g.table = r.Root(identifier)
-	buffers := g.table.Tables(graphConstantBuffer)
-	for i := 0; i < buffers.Len() && r.Err() == nil; i++ {
-		span := buffers.Table(i).Span(inlineData)
+	for _, x := range g.table.Tables(graphConstantBuffer).All() {
+		span := x.Span(inlineData)
 		g.buffers = append(g.buffers, flatbuf.Span{Offset: g.flat + span.Offset, Size: span.Size})
 	}
 	g.data = g.table.Tables(graphConstantData)

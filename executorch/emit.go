@@ -99,17 +99,10 @@ func (e *emitter) emit() {
 	copies := e.externals()
 	for _, i := range e.steps {
 		s := &e.plan.steps[i]
-		s.attempt(func() { fault.Check(s.add(e.s, e.value)) })
+		fault.Within(func() { fault.Check(s.add(e.s, e.value)) }, "%s", s.name)
 	}
 	for _, c := range copies {
 		fault.Check(e.s.Copy(xnnpack.Copy{Input: e.value(c.Input), Output: c.Output}))
-	}
-}
-
-// attempt does something for a step, whose name an error has then.
-func (s *step) attempt(work func()) {
-	if err := fault.Try(work); err != nil {
-		fault.Check(fmt.Errorf("%s: %w", s.name, err))
 	}
 }
 
@@ -125,9 +118,9 @@ func (e *emitter) collectOptions() {
 		}
 		kernel, _ := w.weights()
 		if c := e.values[kernel].constant; c != nil {
-			s.attempt(func() {
+			fault.Within(func() {
 				e.options[c.name] = append(e.options[c.name], xpwc.PackedAs(packingOf(w, e.operand)))
-			})
+			}, "%s", s.name)
 		}
 	}
 	for name, how := range uses {

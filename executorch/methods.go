@@ -7,6 +7,7 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 )
 
@@ -103,13 +104,16 @@ type programReader struct {
 }
 
 // readMethods reads what a .pte's methods compute.
-func readMethods(c contents) ([]method, error) {
-	p := &programReader{contents: c}
-	root := c.table
+func readMethods(c contents) (methods []method, err error) {
+	err = fault.Try(func() { methods = (&programReader{contents: c}).methods() })
+	return methods, err
+}
+
+func (p *programReader) methods() (methods []method) {
+	root := p.table
 	spans := func(slot int) (out []flatbuf.Span) {
-		tables := root.Tables(slot)
-		for i := 0; i < tables.Len() && root.Err() == nil; i++ {
-			out = append(out, tables.Table(i).Span(inlineData))
+		for _, t := range root.Tables(slot).All() {
+			out = append(out, t.Span(inlineData))
 		}
 		return out
 	}
@@ -118,81 +122,61 @@ func readMethods(c contents) ([]method, error) {
 		p.offsets = t.Uint64s(subsegmentOffsets)
 		segment := t.Uint32(subsegmentSegment)
 		switch {
-		case int64(segment) < int64(len(c.segments)):
-			p.constants = c.segments[segment]
+		case int64(segment) < int64(len(p.segments)):
+			p.constants = p.segments[segment]
 		case len(p.offsets) > 0:
-			root.Fail("constants are in segment %d of %d", segment, len(c.segments))
+			root.Fail("constants are in segment %d of %d", segment, len(p.segments))
 		}
 	}
-	if err := root.Err(); err != nil {
-		return nil, err
-	}
-	plans := root.Tables(programPlans)
-	var methods []method
+	fault.Check(root.Err())
 	names := map[string]bool{}
-	for i := range plans.Len() {
-		m, err := p.method(plans.Table(i))
-		if err != nil {
-			return nil, fmt.Errorf("method %d, %q: %w", i, m.name, err)
-		}
+	for i, t := range root.Tables(programPlans).All() {
+		m := method{name: t.String(planName)}
+		fault.Within(func() { p.read(&m, t) }, "method %d, %q", i, m.name)
 		if names[m.name] {
-			return nil, malformed("method %q comes twice", m.name)
+			fault.Check(malformed("method %q comes twice", m.name))
 		}
 		names[m.name] = true
 		methods = append(methods, m)
 	}
-	return methods, root.Err()
+	fault.Check(root.Err())
+	return methods
 }
 
-func (p *programReader) method(t flatbuf.Table) (method, error) {
-	m := method{name: t.String(planName)}
-	values := t.Tables(planValues)
-	for i := 0; i < values.Len() && t.Err() == nil; i++ {
-		v, err := p.value(values.Table(i))
-		if err != nil {
-			return m, fmt.Errorf("value %d: %w", i, err)
-		}
-		m.values = append(m.values, v)
+func (p *programReader) read(m *method, t flatbuf.Table) {
+	for i, v := range t.Tables(planValues).All() {
+		fault.Within(func() { m.values = append(m.values, p.value(v)) }, "value %d", i)
 	}
 	for i, v := range m.values {
 		for _, item := range v.list {
 			if item >= len(m.values) || item < 0 && (item != -1 || v.kind != evalueOptionalTensorList) {
-				return m, malformed("value %d has the value %d of %d", i, item, len(m.values))
+				fault.Check(malformed("value %d has the value %d of %d", i, item, len(m.values)))
 			}
 		}
 	}
-	operators := t.Tables(planOperators)
-	for i := 0; i < operators.Len() && t.Err() == nil; i++ {
-		o := operators.Table(i)
+	for _, o := range t.Tables(planOperators).All() {
 		name := o.String(operatorName)
 		if overload := o.String(operatorOverload); overload != "" {
 			name += "." + overload
 		}
 		m.operators = append(m.operators, name)
 	}
-	delegates := t.Tables(planDelegates)
-	for i := 0; i < delegates.Len() && t.Err() == nil; i++ {
-		d, err := p.delegate(delegates.Table(i))
-		if err != nil {
-			return m, fmt.Errorf("delegate %d: %w", i, err)
-		}
-		m.delegates = append(m.delegates, d)
+	for i, d := range t.Tables(planDelegates).All() {
+		fault.Within(func() { m.delegates = append(m.delegates, p.delegate(d)) }, "delegate %d", i)
 	}
-	chains := t.Tables(planChains)
-	for i := 0; i < chains.Len() && t.Err() == nil; i++ {
-		instructions := chains.Table(i).Tables(chainInstructions)
-		for j := 0; j < instructions.Len() && t.Err() == nil; j++ {
-			in := m.instruction(instructions.Table(j))
+	for i, chain := range t.Tables(planChains).All() {
+		for j, instruction := range chain.Tables(chainInstructions).All() {
+			in := m.instruction(instruction)
 			if err := t.Err(); err != nil {
-				return m, fmt.Errorf("chain %d, instruction %d: %w", i, j, err)
+				fault.Check(fmt.Errorf("chain %d, instruction %d: %w", i, j, err))
 			}
 			if m.instructions = append(m.instructions, in); len(m.instructions) > maxSteps {
-				return m, fmt.Errorf("%w: more than %d instructions", ErrUnsupported, maxSteps)
+				fault.Check(fmt.Errorf("%w: more than %d instructions", ErrUnsupported, maxSteps))
 			}
 		}
 	}
 	m.inputs, m.outputs = m.indices(t, planInputs), m.indices(t, planOutputs)
-	return m, t.Err()
+	fault.Check(t.Err())
 }
 
 // indices reads a list of values.
@@ -231,7 +215,7 @@ func (m *method) instruction(t flatbuf.Table) instruction {
 	return in
 }
 
-func (p *programReader) delegate(t flatbuf.Table) (delegate, error) {
+func (p *programReader) delegate(t flatbuf.Table) delegate {
 	d := delegate{backend: t.String(delegateID)}
 	reference := t.Table(delegateProcessed)
 	list := p.inline
@@ -240,25 +224,22 @@ func (p *programReader) delegate(t flatbuf.Table) (delegate, error) {
 	case locationSegment:
 		list = p.segments
 	default:
-		return d, malformed("its data is at a location of type %d", location)
+		fault.Check(malformed("its data is at a location of type %d", location))
 	}
 	index := reference.Uint32(referenceIndex)
-	if err := t.Err(); err != nil {
-		return d, err
-	}
-	if int64(index) >= int64(len(list)) {
-		return d, malformed("its data is number %d of %d", index, len(list))
+	if fault.Check(t.Err()); int64(index) >= int64(len(list)) {
+		fault.Check(malformed("its data is number %d of %d", index, len(list)))
 	}
 	d.blob = list[index]
-	return d, nil
+	return d
 }
 
-func (p *programReader) value(t flatbuf.Table) (evalue, error) {
+func (p *programReader) value(t flatbuf.Table) evalue {
 	v := t.Table(evalueVal)
 	e := evalue{kind: t.Byte(evalueType)}
 	switch e.kind {
 	case evalueTensor:
-		return p.tensor(v)
+		e.tensor = p.tensor(v)
 	case evalueInt:
 		e.whole = int64(v.Uint64(evalueItem))
 	case evalueBool:
@@ -276,10 +257,11 @@ func (p *programReader) value(t flatbuf.Table) (evalue, error) {
 			e.list = append(e.list, int(i))
 		}
 	}
-	return e, t.Err()
+	fault.Check(t.Err())
+	return e
 }
 
-func (p *programReader) tensor(v flatbuf.Table) (evalue, error) {
+func (p *programReader) tensor(v flatbuf.Table) *tensor {
 	x := &tensor{dtype: ScalarType(v.Byte(evalueTensorType)), dynamic: v.Byte(evalueTensorDynamism) != dynamismStatic}
 	x.within = v.Int32(evalueTensorOffset, 0)
 	if x.dtype.Size() == 0 {
@@ -293,15 +275,12 @@ func (p *programReader) tensor(v flatbuf.Table) (evalue, error) {
 			x.order = append(x.order, i)
 		}
 	}
-	if err := v.Err(); err != nil {
-		return evalue{}, err
-	}
-	if !permutation(x.order, len(sizes)) {
-		return evalue{}, malformed("a tensor of %d dimensions has them in the order %v", len(sizes), x.order)
+	if fault.Check(v.Err()); !permutation(x.order, len(sizes)) {
+		fault.Check(malformed("a tensor of %d dimensions has them in the order %v", len(sizes), x.order))
 	}
 	for _, d := range x.order {
 		if sizes[d] < 0 {
-			return evalue{}, malformed("a tensor of sizes %v", sizes)
+			fault.Check(malformed("a tensor of sizes %v", sizes))
 		}
 		x.shape = append(x.shape, int(sizes[d]))
 	}
@@ -311,36 +290,34 @@ func (p *programReader) tensor(v flatbuf.Table) (evalue, error) {
 	if at := v.Table(evalueTensorAllocation); at.Present() {
 		x.memory = &memory{at.Uint32(allocationMemory), at.Uint32(allocationLow), at.Uint32(allocationHigh)}
 	}
-	if x.within != 0 {
-		return evalue{kind: evalueTensor, tensor: x}, v.Err()
+	if x.within == 0 {
+		p.locate(v, x)
 	}
-	return evalue{kind: evalueTensor, tensor: x}, p.locate(v, x)
+	return x
 }
 
 // scalar is the shape that a tensor without dimensions has here: XNNPACK's delegates write [1] for it, too.
 func scalar() []int { return []int{1} }
 
 // locate finds a tensor's content, if it has one in the file.
-func (p *programReader) locate(t flatbuf.Table, x *tensor) error {
+func (p *programReader) locate(t flatbuf.Table, x *tensor) {
 	planned := x.memory != nil
 	if extra := t.Table(evalueTensorExtra); extra.Present() && extra.Byte(extraLocation) == locationExternal {
 		x.content, x.state = &content{name: extra.String(extraName)}, planned
-		return t.Err()
+		return
 	}
 	index := t.Uint32(evalueTensorData)
 	switch {
 	case index == 0 || t.Err() != nil:
-		return t.Err()
 	case planned:
 		x.state = true
-		return nil
 	case len(p.offsets) > 0:
 		if int64(index) >= int64(len(p.offsets)) {
-			return malformed("its content is number %d of %d", index, len(p.offsets))
+			fault.Check(malformed("its content is number %d of %d", index, len(p.offsets)))
 		}
 		offset := p.offsets[index]
 		if offset > math.MaxInt64 || int64(offset) > p.constants.Size {
-			return malformed("its content is at byte %d of a segment of %d", offset, p.constants.Size)
+			fault.Check(malformed("its content is at byte %d of a segment of %d", offset, p.constants.Size))
 		}
 		x.content = &content{at: p.constants}
 		x.content.at.Offset += int64(offset)
@@ -348,7 +325,6 @@ func (p *programReader) locate(t flatbuf.Table, x *tensor) error {
 	case int64(index) < int64(len(p.buffers)):
 		x.content = &content{at: p.buffers[index]}
 	default:
-		return malformed("its content is number %d of %d", index, len(p.buffers))
+		fault.Check(malformed("its content is number %d of %d", index, len(p.buffers)))
 	}
-	return nil
 }

@@ -60,8 +60,7 @@ func readNamedData(r *flatbuf.Reader, c *contents) []entry {
 	named := c.table.Tables(c.kind.namedData)
 	out := make([]entry, 0, min(named.Len(), ahead))
 	known := make(map[string]bool, min(named.Len(), ahead))
-	for i := 0; i < named.Len() && r.Err() == nil; i++ {
-		n := named.Table(i)
+	for i, n := range named.All() {
 		e := entry{name: n.String(namedKey)}
 		if !n.Vector(namedKey, flatbuffers.SizeByte).Present() {
 			r.Fail("named data %d has no key", i)
@@ -88,8 +87,7 @@ func readNamedData(r *flatbuf.Reader, c *contents) []entry {
 func readSegments(r *flatbuf.Reader, tables flatbuf.Vector, h header) []flatbuf.Span {
 	out := make([]flatbuf.Span, 0, min(tables.Len(), ahead))
 	end := uint64(0) // of the segment before
-	for i := 0; i < tables.Len() && r.Err() == nil; i++ {
-		t := tables.Table(i)
+	for i, t := range tables.All() {
 		offset, size := t.Uint64(segmentOffset), t.Uint64(segmentSize)
 		if offset > uint64(h.size) || size > uint64(h.size)-offset {
 			r.Fail("segment %d at byte %d (%d bytes) lies outside the segments' %d bytes", i, offset, size, h.size)

@@ -2,7 +2,6 @@ package tflite
 
 import (
 	"errors"
-	"fmt"
 
 	"xpwc/internal/fault"
 	"xpwc/xnnpack"
@@ -40,9 +39,7 @@ func (e *emitter) emit() {
 	copies := e.externals()
 	for i := range e.plan.steps {
 		step := &e.plan.steps[i]
-		if err := fault.Try(func() { e.step(step) }); err != nil {
-			fault.Check(fmt.Errorf("operator %d, %s: %w", step.op.index, step.op.name(), err))
-		}
+		fault.Within(func() { e.step(step) }, "operator %d, %s", step.op.index, step.op.name())
 	}
 	for _, c := range copies {
 		if c.Input == xnnpack.InvalidValue {

@@ -86,15 +86,12 @@ type signature struct {
 
 // readSignatures reads all signatures, without looking at the tensors that they name.
 func readSignatures(model flatbuf.Table) (all []signature) {
-	tables := model.Tables(modelSignatures)
-	for i := 0; i < tables.Len() && model.Err() == nil; i++ {
-		t := tables.Table(i)
+	for _, t := range model.Tables(modelSignatures).All() {
 		s := signature{name: t.String(signatureKey), subgraph: int(t.Uint32(signatureSubgraph))}
 		for k, slot := range []int{signatureInputs, signatureOutputs} {
-			named := t.Tables(slot)
-			for j := 0; j < named.Len() && model.Err() == nil; j++ {
-				s.tensors[k] = append(s.tensors[k], int(named.Table(j).Uint32(mapTensor)))
-				s.called[k] = append(s.called[k], named.Table(j).String(mapName))
+			for _, x := range t.Tables(slot).All() {
+				s.tensors[k] = append(s.tensors[k], int(x.Uint32(mapTensor)))
+				s.called[k] = append(s.called[k], x.String(mapName))
 			}
 		}
 		all = append(all, s)
@@ -227,8 +224,7 @@ const ahead = 4096
 func (p *parser) readBuffers(model flatbuf.Table) {
 	buffers := model.Tables(modelBuffers)
 	p.buffers = make([]flatbuf.Span, 0, min(buffers.Len(), ahead))
-	for i := 0; i < buffers.Len() && p.r.Err() == nil; i++ {
-		t := buffers.Table(i)
+	for _, t := range buffers.All() {
 		s := t.Span(bufferData)
 		if offset := t.Uint64(bufferOffset); offset > 1 {
 			s = p.external(offset, t.Uint64(bufferSize), "a buffer")
@@ -240,8 +236,7 @@ func (p *parser) readBuffers(model flatbuf.Table) {
 func (p *parser) readTensors(subgraph flatbuf.Table) {
 	tensors := subgraph.Tables(subgraphTensors)
 	p.g.tensors = slices.Grow(p.g.tensors, min(tensors.Len(), ahead))
-	for i := 0; i < tensors.Len() && p.r.Err() == nil; i++ {
-		t := tensors.Table(i)
+	for i, t := range tensors.All() {
 		v := tensor{
 			name:  t.String(tensorName),
 			shape: t.Int32s(tensorShape),
@@ -271,8 +266,8 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 // readBlocks reads the scales of tensors that have one for each of the blocks that a row consists of. Another tensor
 // has them.
 func (p *parser) readBlocks(of *body, tensors flatbuf.Vector) {
-	for i := 0; i < tensors.Len() && p.r.Err() == nil; i++ {
-		q := tensors.Table(i).Table(tensorQuantization)
+	for i, x := range tensors.All() {
+		q := x.Table(tensorQuantization)
 		if q.Byte(quantizationDetailsType) != detailsBlocks {
 			continue
 		}
@@ -308,8 +303,7 @@ func (p *parser) readSparsity(t flatbuf.Table) *sparsity {
 	if dims.Len() > 4*maxRank {
 		p.r.Fail("a sparse tensor of %d dimensions", dims.Len())
 	}
-	for i := 0; i < dims.Len() && p.r.Err() == nil; i++ {
-		d := dims.Table(i)
+	for _, d := range dims.All() {
 		s.dims = append(s.dims, sparseDim{
 			format:   d.Byte(dimensionFormat),
 			size:     d.Int32(dimensionDenseSize, 0),
@@ -359,8 +353,7 @@ func (p *parser) indices(of *body, raw []int32, what string, optional bool) []in
 func (p *parser) readOperators(of *body, subgraph flatbuf.Table, codes flatbuf.Vector) {
 	operators := subgraph.Tables(subgraphOperators)
 	of.operators = make([]operator, 0, min(operators.Len(), ahead))
-	for i := 0; i < operators.Len() && p.r.Err() == nil; i++ {
-		t := operators.Table(i)
+	for i, t := range operators.All() {
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
 		code := t.Uint32(operatorCodeIndex)
 		if int64(code) >= int64(codes.Len()) {

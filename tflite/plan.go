@@ -187,13 +187,12 @@ func (p *plan) planOutputs(file []byte) (uses []usage) {
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
 		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file, takes: bytes8, inGo: t.inGo()}
-		err := fault.Try(func() { c.data(0) })
-		if err == nil && !c.inGo {
-			_, _, err = p.datatype(i)
-		}
-		if err != nil {
-			fault.Check(fmt.Errorf("output %q: %w", t.name, err))
-		}
+		fault.Within(func() {
+			if c.data(0); !c.inGo {
+				_, _, err := p.datatype(i)
+				fault.Check(err)
+			}
+		}, "output %q", t.name)
 		uses = append(uses, c.uses...)
 	}
 	return uses

@@ -109,14 +109,12 @@ func (s *Skeleton) read(data []byte) error {
 	p.readBuffers(s.model)
 	s.buffers = p.buffers
 	far := slices.ContainsFunc(s.buffers, func(b flatbuf.Span) bool { return b.Size > 0 && b.End() > math.MaxInt32 })
-	buffers := s.model.Tables(modelBuffers)
-	for i := 0; i < buffers.Len() && r.Err() == nil; i++ {
-		far = far || buffers.Table(i).Uint64(bufferOffset) > 1
+	for _, x := range s.model.Tables(modelBuffers).All() {
+		far = far || x.Uint64(bufferOffset) > 1
 	}
 	codes, subgraphs := s.model.Tables(modelOperatorCodes), s.model.Tables(modelSubgraphs)
 	reads := map[uint64]int{}
-	for i := 0; i < subgraphs.Len() && r.Err() == nil; i++ {
-		t := subgraphs.Table(i)
+	for _, t := range subgraphs.All() {
 		g := &skeletonGraph{t, t.Tables(subgraphTensors), t.Tables(subgraphOperators), map[int32]dequantizing{}}
 		s.graphs = append(s.graphs, g)
 		var rest []*Kernel

@@ -2,6 +2,8 @@
 // leave the work by a panic, which [Try], where it began, turns into the error that it returns.
 package fault
 
+import "fmt"
+
 type fault struct{ err error }
 
 // Check ends the work if there is an error.
@@ -30,4 +32,11 @@ func Try(work func()) (err error) {
 	}()
 	work()
 	return nil
+}
+
+// Within does a part of some work, and ends all of it with an error that says which part that was.
+func Within(part func(), format string, args ...any) {
+	if err := Try(part); err != nil {
+		Check(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
+	}
 }

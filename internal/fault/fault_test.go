@@ -26,3 +26,10 @@ func TestTheFirstErrorEndsTheWork(t *testing.T) {
 func TestOtherPanicsGoOn(t *testing.T) {
 	require.PanicsWithValue(t, "other", func() { _ = fault.Try(func() { panic("other") }) })
 }
+
+func TestAnErrorSaysInWhichPartItWas(t *testing.T) {
+	wrong := errors.New("wrong")
+	err := fault.Try(func() { fault.Within(func() { fault.Check(wrong) }, "part %d", 1) })
+	require.EqualError(t, err, "part 1: wrong")
+	require.ErrorIs(t, err, wrong)
+}

@@ -3,6 +3,7 @@ package flatbuf
 
 import (
 	"fmt"
+	"iter"
 	"math"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -244,6 +245,14 @@ func (v Vector) Table(i int) Table {
 	}
 	pos := v.pos + int64(i)*flatbuffers.SizeUOffsetT
 	return v.r.table(pos + int64(flatbuffers.GetUOffsetT(v.r.buf[pos:])))
+}
+
+// All yields the elements of a vector of tables with their numbers, until the first fault of its Reader.
+func (v Vector) All() iter.Seq2[int, Table] {
+	return func(yield func(int, Table) bool) {
+		for i := 0; i < v.n && v.r.err == nil && yield(i, v.Table(i)); i++ {
+		}
+	}
 }
 
 // Span returns where a vector of bytes lies in the file.
