@@ -48,9 +48,7 @@ func newChart(title, axis string) *chart {
 		*f = font.From(sans, 10)
 	}
 	c.Y.LineStyle.Width, c.Y.Tick.LineStyle.Color = 0, color.Transparent
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color = nil
-	c.Add(grid)
+	c.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
 	return c
 }
 
@@ -70,23 +68,13 @@ func (c *chart) fromZero() {
 
 // columns draws a value for each name.
 func (c *chart) columns(values plotter.Values, fill color.Color) (*plotter.BarChart, error) {
-	// A bar chart of the library goes from the bottom to the top.
-	b, err := plotter.NewBarChart(reversed(values), columnWidth)
+	b, err := plotter.NewBarChart(values, columnWidth)
 	if err != nil {
 		return nil, err
 	}
 	b.Horizontal, b.Color, b.LineStyle.Width = true, fill, 0
-	b.XMin = float64(1 - len(values))
 	c.Add(b)
 	return b, nil
-}
-
-func reversed(values plotter.Values) plotter.Values {
-	out := make(plotter.Values, len(values))
-	for i, v := range values {
-		out[len(values)-1-i] = v
-	}
-	return out
 }
 
 // measured draws columns with their figures.
@@ -102,7 +90,7 @@ func (c *chart) measured(values plotter.Values) error {
 func (c *chart) figures(values plotter.Values) error {
 	at := plotter.XYLabels{}
 	for i, v := range values {
-		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(-i)})
+		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(i)})
 		at.Labels = append(at.Labels, console.Digits(v))
 	}
 	labels, err := plotter.NewLabels(at)
@@ -114,23 +102,9 @@ func (c *chart) figures(values plotter.Values) error {
 		labels.TextStyle[i].YAlign = draw.YCenter
 	}
 	labels.Offset = vg.Point{X: 4, Y: 2} // the centre of a line of text is below that of its digits
-	c.Add(onWhite{labels})
+	c.Add(labels)
 	c.X.Max *= 1.05 // for the last figure
 	return nil
-}
-
-// onWhite are labels on a ground of their own: no line of the grid strikes them through.
-type onWhite struct{ *plotter.Labels }
-
-func (l onWhite) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for i, text := range l.Labels.Labels {
-		ground := l.TextStyle[i].Rectangle(text).Add(vg.Point{X: x(l.XYs[i].X), Y: y(l.XYs[i].Y)}.Add(l.Offset))
-		c.FillPolygon(color.White, []vg.Point{
-			ground.Min, {X: ground.Max.X, Y: ground.Min.Y}, ground.Max, {X: ground.Min.X, Y: ground.Max.Y},
-		})
-	}
-	l.Labels.Plot(c, p)
 }
 
 const (
@@ -177,13 +151,13 @@ func (c *chart) drawAt(at draw.Canvas) {
 	var ticks plot.ConstantTicks
 	var longest vg.Length
 	for i, name := range c.names {
-		ticks = append(ticks, plot.Tick{Value: float64(-i), Label: name})
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: name})
 		longest = max(longest, c.Y.Tick.Label.Width(name))
 	}
 	// Ticks that nobody sees keep names away from the axis, also in a reader's font, which may be a seventh wider.
 	c.Y.Tick.Length = 4 + longest/7
 	c.Y.Tick.Marker = ticks
-	c.Y.Min, c.Y.Max = 0.5-float64(len(c.names)), 0.6
+	c.Y.Min, c.Y.Max = -0.6, float64(len(c.names))-0.5
 	if len(c.legend) > 0 {
 		below := at
 		below.Max.Y = at.Min.Y + legendHeight

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/plotter"
@@ -72,21 +71,6 @@ type many struct {
 	PSSBytes float64 `json:"pss_bytes"`
 }
 
-// titles are what the modes of xpwc bench mean.
-var titles = map[string]string{
-	"none": "without cache", "xnnpack": "XNNPACK's own cache", "ideal": "limit", "cold": "first start",
-	"warm": "next start", "dropped": "next start, from disk", "dropped-lazy": "from disk, page by page",
-	"reread": "next start, read before",
-	"write":  "packed, then written",
-}
-
-func (m mode) title() string {
-	if t, ok := titles[m.Mode]; ok {
-		return t
-	}
-	return m.Mode
-}
-
 type spread struct {
 	Median float64 `json:"median"`
 }
@@ -94,7 +78,12 @@ type spread struct {
 // draw writes the plots of a model. The name of each begins with the model's.
 func (r result) draw(dir string) error {
 	for name, draw := range map[string]func() ([]*chart, error){
-		"load": r.loadChart, "memory": r.memoryChart, "dropped": r.droppedChart, "processes": r.processesCharts,
+		"load": func() ([]*chart, error) { return r.compared("Time to load", "total_load_ms", starts...) },
+		"dropped": func() ([]*chart, error) {
+			return r.compared("Time to the first answer", "first_answer_ms", starts[0],
+				row{"dropped", "next start, file on the disk"}, row{"warm", "next start, file in memory"})
+		},
+		"memory": r.memoryChart, "processes": r.processesCharts,
 	} {
 		charts, err := draw()
 		if err == nil && charts != nil {
@@ -113,16 +102,14 @@ type row struct{ mode, name string }
 // starts are what a reader compares first.
 var starts = []row{{"none", "without cache"}, {"cold", "first start"}, {"warm", "next start"}}
 
-// loadChart has the total load without a cache and with one; nil if that was not measured.
-func (r result) loadChart() ([]*chart, error) {
-	return r.compared("Time to load", "total_load_ms", starts...)
-}
-
-// droppedChart has what the first answer takes when the file is not in memory; nil if that was not measured.
-func (r result) droppedChart() ([]*chart, error) {
-	return r.compared("Time to the first answer", "first_answer_ms",
-		row{"none", "without cache"}, row{"dropped", "next start, file on the disk"},
-		row{"warm", "next start, file in memory"})
+// figures are those of a row's mode; nil if it was not measured.
+func (r result) figures(of row) map[string]spread {
+	for _, m := range r.Modes {
+		if m.Mode == of.mode {
+			return m.Figures
+		}
+	}
+	return nil
 }
 
 // compared is a chart of the medians of one figure; nil if a mode was not measured.
@@ -130,11 +117,7 @@ func (r result) compared(title, figure string, rows ...row) ([]*chart, error) {
 	c := newChart(title+": "+r.subject(), "ms (median)")
 	var values plotter.Values
 	for _, row := range rows {
-		i := slices.IndexFunc(r.Modes, func(m mode) bool { return m.Mode == row.mode })
-		if i < 0 {
-			return nil, nil
-		}
-		median, ok := r.Modes[i].Figures[figure]
+		median, ok := r.figures(row)[figure]
 		if !ok {
 			return nil, nil
 		}
@@ -162,18 +145,15 @@ func (r result) memoryChart() ([]*chart, error) {
 	var anon, file plotter.Values
 	var peaks plotter.XYs
 	for i, row := range starts {
-		at := slices.IndexFunc(r.Modes, func(m mode) bool { return m.Mode == row.mode })
-		if at < 0 {
-			return nil, nil
-		}
-		m := r.Modes[at]
-		if _, ok := m.Figures["peak_rss_bytes"]; !ok {
+		m := r.figures(row)
+		peak, ok := m["peak_rss_bytes"]
+		if !ok {
 			return nil, nil
 		}
 		c.names = append(c.names, row.name)
-		anon = append(anon, m.Figures["first_rss_anon_bytes"].Median/mib)
-		file = append(file, m.Figures["first_rss_file_bytes"].Median/mib)
-		peaks = append(peaks, plotter.XY{X: m.Figures["peak_rss_bytes"].Median / mib, Y: float64(-i)})
+		anon = append(anon, m["first_rss_anon_bytes"].Median/mib)
+		file = append(file, m["first_rss_file_bytes"].Median/mib)
+		peaks = append(peaks, plotter.XY{X: peak.Median / mib, Y: float64(i)})
 	}
 	private, err := c.columns(anon, blue)
 	if err != nil {
@@ -208,7 +188,7 @@ func (r result) processesCharts() ([]*chart, error) {
 			continue
 		}
 		for _, c := range []*chart{memory, loads} {
-			c.names = append(c.names, strings.Replace(m.title(), "next start", "with cache", 1))
+			c.names = append(c.names, strings.Replace(m.Mode, "next start", "with cache", 1))
 		}
 		sizes, times = append(sizes, m.Many.PSSBytes/mib), append(times, m.Many.LoadMS)
 	}
