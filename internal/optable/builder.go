@@ -2,38 +2,48 @@ package optable
 
 import (
 	"fmt"
+	"math"
 
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
+// maxPorts is how many inputs and outputs a case may have.
 const maxPorts = 4
+
+// A port is an external value of a case.
+type port struct {
+	id   xnnpack.ValueID
+	as   tensor
+	data []byte // of an input
+	size int    // in bytes
+	want []float64
+	tol  []float64 // of an output: how far each number may be from what is wanted
+}
+
+// check compares an output with what a plain computation in double precision gives. What may differ follows from the
+// datatypes: one step of a quantised output, the rounding of dynamically quantised inputs, the precision of floats.
+func (p *port) check(output []byte) error {
+	for i, got := range p.as.decode(output) {
+		if diff := got - p.want[i]; !(math.Abs(diff) <= p.tol[i]) {
+			return fmt.Errorf("element %d is %g, want %g ± %.2g", i, got, p.want[i], p.tol[i])
+		}
+	}
+	return nil
+}
 
 // builder defines a case's subgraph and collects its inputs and outputs.
 type builder struct {
 	*random
-	place   Place
-	g       *xnnpack.Subgraph
-	ports   int
-	inputs  []Port
-	outputs []Port
-}
-
-func (b *builder) port() (xnnpack.ValueID, error) {
-	if b.ports == maxPorts {
-		return 0, fmt.Errorf("more than %d inputs and outputs", maxPorts)
-	}
-	b.ports++
-	return xnnpack.ValueID(b.ports - 1), nil
+	place Place
+	g     *xnnpack.Subgraph
+	ports []port
 }
 
 // input defines an input with the given content.
 func (b *builder) input(t tensor) (xnnpack.ValueID, error) {
-	id, err := b.port()
-	if err != nil {
-		return 0, err
-	}
-	b.inputs = append(b.inputs, Port{ID: id, Data: t.content, Size: len(t.content), as: t})
+	id := xnnpack.ValueID(len(b.ports))
+	b.ports = append(b.ports, port{id: id, as: t, data: t.content, size: len(t.content)})
 	return id, b.g.Input(id, t.Tensor)
 }
 
@@ -55,15 +65,12 @@ func (b *builder) dynamic(t tensor, nonBatchDims int) (xnnpack.ValueID, error) {
 func (b *builder) output(kind xnnpack.Datatype, r *result) (xnnpack.ValueID, tensor, error) {
 	t := tensor{Tensor: xnnpack.Tensor{Name: "output", Type: kind, Shape: r.shape}}
 	t.quantise(r.real)
-	id, err := b.port()
-	if err != nil {
-		return 0, t, err
-	}
+	id := xnnpack.ValueID(len(b.ports))
 	size, err := kind.ByteSize(r.shape)
 	if err != nil {
 		return 0, t, err
 	}
-	p := Port{ID: id, Size: size, want: r.real, tol: make([]float64, len(r.real)), as: t}
+	p := port{id: id, as: t, size: size, want: r.real, tol: make([]float64, len(r.real))}
 	for i := range p.tol {
 		p.tol[i] = r.weight[i]
 		switch kind {
@@ -86,7 +93,7 @@ func (b *builder) output(kind xnnpack.Datatype, r *result) (xnnpack.ValueID, ten
 			p.want[i] = min(max(v, (lo-zero)*scale), (hi-zero)*scale)
 		}
 	}
-	b.outputs = append(b.outputs, p)
+	b.ports = append(b.ports, p)
 	return id, t, b.g.Output(id, t.Tensor)
 }
 

@@ -47,121 +47,75 @@ type Case struct {
 // Varies stands for a number that depends on the CPU, or on the version of XNNPACK.
 const Varies = -1
 
-// Port is an external value of a model.
-type Port struct {
-	ID   xnnpack.ValueID
-	Data []byte // of an input
-	// Size is the number of bytes.
-	Size int
-	want []float64 // of an output
-	tol  []float64
-	as   tensor
-}
-
-// Model is a case that has been built.
-type Model struct {
-	Subgraph *xnnpack.Subgraph
-	Inputs   []Port
-	Outputs  []Port
-}
-
-// Build defines the case's subgraph. Its static tensors lie where place says. The caller deletes the subgraph.
-func (c Case) Build(place Place) (*Model, error) {
-	b := &builder{place: place, random: newRandom(c.Name)}
-	var err error
-	if b.g, err = xnnpack.NewSubgraph(maxPorts); err != nil {
-		return nil, err
-	}
-	if err := c.define(b); err != nil {
-		return nil, errors.Join(fmt.Errorf("case %s: %w", c.Name, err), b.g.Delete())
-	}
-	return &Model{Subgraph: b.g, Inputs: b.inputs, Outputs: b.outputs}, nil
-}
-
-// Run builds the case, creates a runtime with the cache (nil for none), calls afterCreate (nil for nothing: where the
-// cache is finalized), runs it on the calling thread and returns the outputs' bytes. A nil place is a copy in C
-// memory for as long as it runs. Where the hardware cannot run the case the error matches
-// xnnpack.UnsupportedHardware.
-func (c Case) Run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (outputs [][]byte, err error) {
-	_, outputs, err = c.run(cache, place, afterCreate)
-	return outputs, err
+// Run builds the case with its static tensors where place says, creates a runtime with the cache (nil for none), calls
+// afterCreate (nil for nothing: where the cache is finalized), runs it on the calling thread and returns the outputs'
+// bytes. A nil place is a copy in C memory for as long as it runs. Where the hardware cannot run the case the error
+// matches xnnpack.UnsupportedHardware.
+func (c Case) Run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) ([][]byte, error) {
+	return c.run(cache, place, afterCreate, func(*port, []byte) error { return nil })
 }
 
 // RunChecked is Run, and compares the outputs with the expected ones.
 func (c Case) RunChecked(cache xnnpack.WeightsCache, place Place, afterCreate func() error) ([][]byte, error) {
-	m, outputs, err := c.run(cache, place, afterCreate)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.Check(outputs); err != nil {
-		return nil, fmt.Errorf("case %s: %w", c.Name, err)
-	}
-	return outputs, nil
+	return c.run(cache, place, afterCreate, (*port).check)
 }
 
-func (c Case) run(
-	cache xnnpack.WeightsCache, place Place, afterCreate func() error,
-) (m *Model, outputs [][]byte, err error) {
+func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() error,
+	check func(p *port, output []byte) error) (outputs [][]byte, err error) {
+	defer func() {
+		if err != nil {
+			outputs, err = nil, fmt.Errorf("case %s: %w", c.Name, err)
+		}
+	}()
 	if place == nil {
 		var copies Copies
 		defer copies.Free()
 		place = copies.Place
 	}
-	if m, err = c.Build(place); err != nil {
-		return nil, nil, err
+	b := &builder{place: place, random: newRandom(c.Name)}
+	if b.g, err = xnnpack.NewSubgraph(maxPorts); err != nil {
+		return nil, err
 	}
-	r, err := xnnpack.NewRuntime(m.Subgraph, &xnnpack.RuntimeOptions{WeightsCache: cache, Flags: c.Flags})
-	err = errors.Join(err, m.Subgraph.Delete())
+	if err := c.define(b); err != nil {
+		return nil, errors.Join(err, b.g.Delete())
+	}
+	r, err := xnnpack.NewRuntime(b.g, &xnnpack.RuntimeOptions{WeightsCache: cache, Flags: c.Flags})
+	err = errors.Join(err, b.g.Delete())
 	if err != nil {
-		return nil, nil, fmt.Errorf("case %s: %w", c.Name, err)
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Delete()) }()
 	if afterCreate != nil {
 		if err := afterCreate(); err != nil {
-			return nil, nil, fmt.Errorf("case %s: %w", c.Name, err)
+			return nil, err
 		}
 	}
 	if err := r.Reshape(); err != nil {
-		return nil, nil, fmt.Errorf("case %s: %w", c.Name, err)
+		return nil, err
 	}
 	values := map[xnnpack.ValueID][]byte{}
-	for _, p := range slices.Concat(m.Inputs, m.Outputs) {
-		b, err := xnnpack.NewBuffer(p.Size)
+	for _, p := range b.ports {
+		buffer, err := xnnpack.NewBuffer(p.size)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		defer b.Free()
-		copy(b.Bytes(), p.Data)
-		values[p.ID] = b.Bytes()
+		defer buffer.Free()
+		copy(buffer.Bytes(), p.data)
+		values[p.id] = buffer.Bytes()
 	}
 	if err := errors.Join(r.Setup(values), r.Invoke()); err != nil {
-		return nil, nil, fmt.Errorf("case %s: %w", c.Name, err)
+		return nil, err
 	}
-	for _, p := range m.Outputs {
-		outputs = append(outputs, slices.Clone(values[p.ID]))
-	}
-	return m, outputs, nil
-}
-
-// Check compares outputs, in the order of m.Outputs, with what a plain computation in double precision gives. What
-// may differ follows from the datatypes: one step of a quantised output, the rounding of dynamically quantised
-// inputs, the precision of floats.
-func (m *Model) Check(outputs [][]byte) error {
-	if len(outputs) != len(m.Outputs) {
-		return fmt.Errorf("%d outputs, want %d", len(outputs), len(m.Outputs))
-	}
-	for i, p := range m.Outputs {
-		got := p.as.decode(outputs[i])
-		if len(got) != len(p.want) {
-			return fmt.Errorf("output %d has %d elements, want %d", i, len(got), len(p.want))
+	for _, p := range b.ports {
+		if p.want == nil {
+			continue
 		}
-		for j, want := range p.want {
-			if diff := got[j] - want; !(diff <= p.tol[j] && -diff <= p.tol[j]) {
-				return fmt.Errorf("output %d element %d is %g, want %g ± %.2g", i, j, got[j], want, p.tol[j])
-			}
+		if err := check(&p, values[p.id]); err != nil {
+			return nil, fmt.Errorf("output %d: %w", len(outputs), err)
 		}
+		outputs = append(outputs, slices.Clone(values[p.id]))
 	}
-	return nil
+	return outputs, nil
 }
 
 // Copies are weights in C memory.
