@@ -5,18 +5,13 @@
 package chain
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
-	"math"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 
-	"xpwc/internal/output"
+	"xpwc/internal/generated"
 )
 
 // Width is the length of the chain's input and output, float32 [1, Width].
@@ -38,9 +33,6 @@ func matrixBytes(path string) int {
 	return MatrixBytes
 }
 
-// MaxMatrices is how many a chain may have: 4 GiB.
-const MaxMatrices = 64
-
 // A matrix is stored [out, in].
 type matrix struct {
 	name    string
@@ -58,26 +50,24 @@ func matrices(n int) []matrix {
 	return all
 }
 
-// Generate makes sure that a chain of an even number of matrices is at path, as the extension says: .tflite or .pte. A
-// complete file is left as it is. A new one is renamed to path when it is complete and on the disk. progress, if not
-// nil, is given the bytes written so far and in all. The error matches ctx.Err() or what the operating system
-// returned, and names the file.
+// Generate makes sure that a chain of an even number of matrices is at path, as the extension says: .tflite or .pte,
+// and as [generated.Write] has it.
 func Generate(ctx context.Context, path string, n int, progress func(done, total int64)) error {
-	if n < 2 || n > MaxMatrices || n%2 != 0 {
-		return fmt.Errorf("a chain of %d matrices: the number is even, and from 2 to %d", n, MaxMatrices)
-	}
 	head, err := head(path, matrices(n))
 	if err != nil {
 		return err
 	}
-	if isAt(path, head, n) {
-		return nil
+	parts := []generated.Part{{Bytes: head}}
+	for i, m := range matrices(n) {
+		p := generated.Part{Random: int64(matrixBytes(path))}
+		copy(p.Seed[4:], "xpwc chain")
+		binary.LittleEndian.PutUint32(p.Seed[:], uint32(i))
+		if p.Random == MatrixBytes {
+			p.Convert = generated.Floats(generated.Bound(m.in))
+		}
+		parts = append(parts, p)
 	}
-	err = output.Write(path, func(f *os.File) error { return write(ctx, f, head, n, matrixBytes(path), progress) })
-	if err != nil {
-		return fmt.Errorf("generate %s: %w", path, err)
-	}
-	return nil
+	return generated.Write(ctx, path, parts, progress)
 }
 
 // dataOffset is where the matrices lie in either file, one after the other: their sizes are multiples of any page
@@ -99,55 +89,4 @@ func head(path string, all []matrix) ([]byte, error) {
 		return nil, fmt.Errorf("%s: what describes the matrices has more than %d bytes", path, dataOffset)
 	}
 	return append(content, make([]byte, dataOffset-len(content))...), nil
-}
-
-// isAt reports whether the complete file is there.
-func isAt(path string, head []byte, n int) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || info.Size() != dataOffset+int64(n*matrixBytes(path)) {
-		return false
-	}
-	is := make([]byte, dataOffset)
-	_, err = io.ReadFull(f, is)
-	return err == nil && bytes.Equal(is, head)
-}
-
-func write(ctx context.Context, f *os.File, head []byte, n, matrixBytes int, progress func(done, total int64)) error {
-	if _, err := f.Write(head); err != nil {
-		return err
-	}
-	const chunkSize = 1 << 20
-	chunk := make([]byte, chunkSize)
-	for i, m := range matrices(n) {
-		var seed [32]byte
-		copy(seed[4:], "xpwc chain")
-		binary.LittleEndian.PutUint32(seed[:], uint32(i))
-		random := rand.NewChaCha8(seed)
-		// Uniform numbers of this bound have variance 1/in, which keeps the variance of what they are multiplied with.
-		bound := float32(math.Sqrt(3 / float64(m.in)))
-		for j := range matrixBytes / chunkSize {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if _, err := random.Read(chunk); err != nil {
-				return err
-			}
-			for k := 0; k < chunkSize && matrixBytes == MatrixBytes; k += 4 {
-				x := float32(int32(binary.LittleEndian.Uint32(chunk[k:]))) * (0x1p-31 * bound)
-				binary.LittleEndian.PutUint32(chunk[k:], math.Float32bits(x))
-			}
-			if _, err := f.Write(chunk); err != nil {
-				return err
-			}
-			if progress != nil {
-				progress(int64(i*matrixBytes+(j+1)*chunkSize), int64(n*matrixBytes))
-			}
-		}
-	}
-	return nil
 }

@@ -2,9 +2,9 @@ package chain
 
 import (
 	"fmt"
-	"math"
 
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/generated"
 )
 
 // tfliteModel describes the chain as TensorFlow Lite's schema.fbs says; the numbers are its slots and values.
@@ -39,4 +39,4 @@ func tfliteModel(all []matrix, matrixBytes int) []byte {
 }
 
 // scale is that of the integers of a matrix, whose variance is 1/in then.
-func scale(m matrix) float32 { return float32(math.Sqrt(3/float64(m.in)) / 128) }
+func scale(m matrix) float32 { return float32(generated.Bound(m.in) / 128) }
