@@ -166,7 +166,7 @@ test: ## formatting, vet, staticcheck, all tests, those of one process with the 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
 pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./litert ./npy ./internal/tensorfile ./registry
 compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./litert/stock ./internal/llama ./cmd/xpwc/... \
-	./internal/bench ./internal/bench/{chain,ideal,peers,terminal,written}/...
+	./internal/bench ./internal/bench/{chain,peers,terminal}/...
 plots := ./internal/bench/plots
 
 # Lists the lines of more than 120 columns. A tab counts 4, and a character one, however many bytes it has.

@@ -33,17 +33,14 @@ type DemoOptions struct {
 // A Demonstration is what Demo measured: of each mode, or, if weights are shared, of two methods without a cache and
 // with one.
 type Demonstration struct {
-	Modes   []map[string]any `json:"modes,omitempty"` // shownFigures, mode and output_sha256 of each
-	Methods []twice          `json:"methods,omitempty"`
+	Modes   []map[string]any `json:"modes,omitempty"`
+	Methods []map[string]any `json:"methods,omitempty"`
 }
 
-// shownFigures are those of a mode that a demonstration has; 0 if they do not apply.
-var shownFigures = []figure{createMS, totalMS, firstMS, rssAnon, rssFile, dirty, hits, packed, private, bytesWritten,
-	fileBytes, payloadBytes}
-
-func (r *run) shown() map[string]any {
-	all := map[string]any{"mode": r.Mode, "output_sha256": r.Output}
-	for _, f := range shownFigures {
+// shown are figures and the outputs' sum, as they are in JSON. What does not apply is 0.
+func (r *run) shown(of ...figure) map[string]any {
+	all := map[string]any{"output_sha256": r.Output}
+	for _, f := range of {
 		all[string(f)] = r.Figures[f]
 	}
 	return all
@@ -58,16 +55,22 @@ func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demons
 		return nil, err
 	}
 	t := p.withCache(filepath.Join(o.Dir, p.base+".demo.xpwc"))
-	if o.Shared {
-		return demoShared(ctx, t, p.title, o.Figures, stdout, stderr)
-	}
-	return demoModes(ctx, t, p.title, o.Figures, stdout, stderr)
-}
-
-func demoModes(ctx context.Context, t task, title, file string, stdout, stderr io.Writer) (*Demonstration, error) {
 	if err := t.removeCache(); err != nil {
 		return nil, err
 	}
+	var shown *Demonstration
+	if o.Shared {
+		shown, err = demoShared(ctx, t, p.title, stdout, stderr)
+	} else {
+		shown, err = demoModes(ctx, t, p.title, stdout, stderr)
+	}
+	if shown == nil || o.Figures == "" {
+		return shown, err
+	}
+	return shown, errors.Join(err, writeJSON(o.Figures, append(shown.Modes, shown.Methods...)))
+}
+
+func demoModes(ctx context.Context, t task, title string, stdout, stderr io.Writer) (*Demonstration, error) {
 	shown := &Demonstration{}
 	var all []*run
 	before := processors()
@@ -84,18 +87,17 @@ func demoModes(ctx context.Context, t task, title, file string, stdout, stderr i
 		if err := way.task.start(ctx, way.mode, &r, stderr); err != nil {
 			return nil, fmt.Errorf("mode %s: %w", way.mode, err)
 		}
-		all, shown.Modes = append(all, &r), append(shown.Modes, r.shown())
+		figures := r.shown(createMS, totalMS, firstMS, rssAnon, rssFile, dirty, hits, packed, private, bytesWritten,
+			fileBytes, payloadBytes)
+		figures["mode"] = r.Mode
+		all, shown.Modes = append(all, &r), append(shown.Modes, figures)
 	}
 	fmt.Fprintf(stdout, "\n%s\n\n", title)
 	if err := demoTable(all).Print(stdout); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(stdout, "\n%s", disturbed(before, processors()))
-	err := summarize(stdout, all[0], all[1], all[2])
-	if file != "" {
-		err = errors.Join(err, writeJSON(file, shown.Modes))
-	}
-	return shown, err
+	return shown, summarize(stdout, all[0], all[1], all[2])
 }
 
 func demoTable(all []*run) *console.Table {

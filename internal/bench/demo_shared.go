@@ -12,65 +12,61 @@ import (
 	"xpwc/xnnpack"
 )
 
+// Memory before two methods are loaded, and after each of them.
+const (
+	before      = "before_"
+	afterFirst  = "after_first_"
+	afterSecond = "after_second_"
+
+	secondAdded figure = "second_added_bytes"
+)
+
 // demoShared repeats the experiment of pull request 9155 to ExecuTorch: two methods that share weights, in one process,
 // without a cache and with one.
-func demoShared(ctx context.Context, t task, title, file string, stdout, stderr io.Writer) (*Demonstration, error) {
-	if err := t.removeCache(); err != nil {
-		return nil, err
-	}
-	var without, with twice
-	fmt.Fprintln(stderr, "two methods without a cache")
-	if err := t.withCache("").start(ctx, modeTwice, &without, stderr); err != nil {
-		return nil, err
-	}
-	fmt.Fprintln(stderr, "two methods on one cache")
-	if err := t.start(ctx, modeTwice, &with, stderr); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(stdout, "\nTwo methods that share their weights: %s\n\n", title)
-	var table console.Table
-	table.Row("RSS", "before", "after the 1st", "after the 2nd", "the 2nd added")
-	row := func(name string, r twice) {
-		if r.AfterSecond == 0 { // the system has no such figures
-			table.Row(name, console.None, console.None, console.None, console.None)
-			return
+func demoShared(ctx context.Context, t task, title string, stdout, stderr io.Writer) (*Demonstration, error) {
+	shown := &Demonstration{}
+	var ways []*modeResult
+	for _, way := range []struct {
+		name, what string
+		task       task
+	}{
+		{"without cache", "two methods without a cache", t.withCache("")},
+		{"one cache", "two methods on one cache", t},
+	} {
+		fmt.Fprintln(stderr, way.what)
+		r := &run{}
+		if err := way.task.start(ctx, modeTwice, r, stderr); err != nil {
+			return nil, err
 		}
-		table.Row(name, console.Mebibytes(r.Before), console.Mebibytes(r.AfterFirst), console.Mebibytes(r.AfterSecond),
-			console.Mebibytes(r.AfterSecond-r.AfterFirst))
+		figures := r.shown(before+rss, afterFirst+rss, afterSecond+rss)
+		figures["cache"] = way.task.Cache != ""
+		shown.Methods = append(shown.Methods, figures)
+		m := &modeResult{Mode: way.name, Runs: []*run{r}}
+		m.sumUp()
+		ways = append(ways, m)
 	}
-	row("without cache", without)
-	row("one cache", with)
-	if err := table.Print(stdout); err != nil {
+	fmt.Fprintf(stdout, "\nTwo methods that share their weights: %s\n", title)
+	mib := func(v float64) string { return console.Mebibytes(int64(v)) }
+	err := printTables(stdout, modesTable("RSS", ways, []column{
+		columnOf("before", before+rss, mib), columnOf("after the 1st", afterFirst+rss, mib),
+		columnOf("after the 2nd", afterSecond+rss, mib), columnOf("the 2nd added", secondAdded, mib),
+	}))
+	if err != nil {
 		return nil, err
 	}
 	fmt.Fprint(stdout, "\nFor comparison, ExecuTorch's pull request 9155 reports, of another model: 62.8 MiB after\n"+
 		"the first; after the second 130.0 MiB without a cache and 93.2 MiB with one.\n\n")
-	shown := &Demonstration{Methods: []twice{without, with}}
-	if file != "" {
-		if err := writeJSON(file, shown.Methods); err != nil {
-			return shown, err
-		}
-	}
-	if without.Sum != with.Sum {
+	sum := ways[0].Runs[0].Output
+	if ways[1].Runs[0].Output != sum {
 		return shown, errDiffer
 	}
-	fmt.Fprintf(stdout, "All outputs are identical bit for bit.\nSHA-256 %s\n", with.Sum)
+	fmt.Fprintf(stdout, "All outputs are identical bit for bit.\nSHA-256 %s\n", sum)
 	return shown, nil
 }
 
-// twice is what a process reports that ran two runtimes of one model.
-type twice struct {
-	Cache       bool   `json:"cache"`
-	Before      int64  `json:"before_rss_bytes"`
-	AfterFirst  int64  `json:"after_first_rss_bytes"`
-	AfterSecond int64  `json:"after_second_rss_bytes"`
-	Sum         string `json:"output_sha256"`
-}
-
-// measureTwice loads and runs a model twice in this process, as two methods that share all their weights. Where the
-// system has no figures of memory they are 0.
-func measureTwice(t task) (r *twice, err error) {
-	r = &twice{Cache: t.Cache != ""}
+// measureTwice loads and runs a model twice in this process, as two methods that share all their weights.
+func measureTwice(t task) (r *run, err error) {
+	r = &run{Figures: figures{}}
 	if err := xnnpack.Initialize(); err != nil {
 		return nil, err
 	}
@@ -79,10 +75,10 @@ func measureTwice(t task) (r *twice, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if err := r.takeRSS(&r.Before); err != nil {
+	if err := r.takeMemory(before); err != nil {
 		return nil, err
 	}
-	for _, after := range []*int64{&r.AfterFirst, &r.AfterSecond} {
+	for _, after := range []figure{afterFirst, afterSecond} {
 		e, loadErr := execution.Load(m, execution.PackedIn(t.Cache, &xpwc.Options{}), t.Threads)
 		if loadErr != nil {
 			return nil, loadErr
@@ -92,11 +88,14 @@ func measureTwice(t task) (r *twice, err error) {
 			return nil, err
 		}
 	}
+	if second, known := r.Figures[afterSecond+rss]; known {
+		r.Figures[secondAdded] = second - r.Figures[afterFirst+rss]
+	}
 	return r, nil
 }
 
 // method runs one of the two, and measures the memory after it.
-func (r *twice) method(e *execution.Execution, after *int64) error {
+func (r *run) method(e *execution.Execution, after figure) error {
 	if err := e.FillKnuth(); err != nil {
 		return err
 	}
@@ -109,15 +108,9 @@ func (r *twice) method(e *execution.Execution, after *int64) error {
 		}
 	}
 	sum := outputSum(e)
-	if r.Sum != "" && r.Sum != sum {
+	if r.Output != "" && r.Output != sum {
 		return errors.New("the outputs of the two runtimes differ")
 	}
-	r.Sum = sum
-	return r.takeRSS(after)
-}
-
-func (r *twice) takeRSS(to *int64) error {
-	m, err := measureMemory()
-	*to = int64(m[rss])
-	return err
+	r.Output = sum
+	return r.takeMemory(after)
 }

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"xpwc"
-	"xpwc/internal/bench/ideal"
 	"xpwc/internal/bench/terminal"
-	"xpwc/internal/bench/written"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/instance"
@@ -107,20 +105,13 @@ func measure(t task, stderr io.Writer) (r *run, err error) {
 	switch t.Mode {
 	case modeXNNPACK:
 		b = instance.PackedInHeapCache
-	case modeIdeal:
-		known, openErr := ideal.Open(t.Cache, t.Places)
+	case modeIdeal, modeWrite:
+		provided, done, openErr := providedBy(t)
 		if openErr != nil {
 			return nil, openErr
 		}
-		defer func() { err = errors.Join(err, known.CheckAnswers(), known.Close()) }()
-		b = instance.PackedInProvider(known, nil)
-	case modeWrite:
-		c, createErr := written.Create(t.Cache)
-		if createErr != nil {
-			return nil, createErr
-		}
-		defer func() { err = errors.Join(err, c.Close()) }()
-		b = instance.PackedInProvider(c, c.Finalize)
+		defer func() { err = errors.Join(err, done()) }()
+		b = provided
 	default:
 		o := &xpwc.Options{Progress: terminal.ShowPacking(progress), Prefetch: t.Mode == modeDropped}
 		b = execution.PackedIn(t.Cache, o)

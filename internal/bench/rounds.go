@@ -57,10 +57,11 @@ func (r *rounds) prepare(ctx context.Context) error {
 	if err := remove(r.spare); err != nil {
 		return err
 	}
-	var recorded recording
-	err := r.withCache(r.ideal).startQuietly(ctx, modeRecord, &recorded)
-	r.Places = recorded.Places
-	r.result.Payloads, r.result.PayloadBytes = len(recorded.Places), recorded.PayloadBytes
+	err := r.withCache(r.ideal).startQuietly(ctx, modeRecord, &r.recording)
+	r.result.Payloads = len(r.Places)
+	for _, p := range r.Places {
+		r.result.PayloadBytes += p[1]
+	}
 	return err
 }
 

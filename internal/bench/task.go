@@ -13,7 +13,6 @@ import (
 	"slices"
 
 	"xpwc"
-	"xpwc/internal/bench/ideal"
 	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
@@ -29,9 +28,14 @@ type task struct {
 	Model   modelfile.File
 	Stack   llama.Stack // whose weights are the Model's file; without layers for another model
 	Threads int
-	Cache   string        // file, "" without one
-	Places  []ideal.Place // of the payloads in the file of modeIdeal
-	Churn   int64         // bytes that modeChurn uses
+	Cache   string // file, "" without one
+	Churn   int64  // bytes that modeChurn uses
+	recording
+}
+
+// recording is what the process of modeRecord reports, and that of modeIdeal is given.
+type recording struct {
+	Places [][2]int64 // offset and size of each payload in the file
 }
 
 // Measure is a measuring process: it reads its task from standard input, and writes what it measured to standard

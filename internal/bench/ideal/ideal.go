@@ -40,7 +40,7 @@ func New() (*Cache, error) {
 // Open makes a cache that knows what Save wrote to path, at the places that Save returned. The file is mapped
 // read-only. The error is what the operating system returned, and names the file. The caller closes the cache after the
 // runtime is deleted.
-func Open(path string, places []Place) (*Cache, error) {
+func Open(path string, places [][2]int64) (*Cache, error) {
 	f, err := mapped.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("ideal cache: %w", err)
@@ -51,7 +51,7 @@ func Open(path string, places []Place) (*Cache, error) {
 	}
 	c.file, c.known = f, len(places)
 	for _, p := range places {
-		b := f.Data()[p.Offset:][:p.Size]
+		b := f.Data()[p[0]:][:p[1]]
 		if !C.ideal_append(c.c, unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b))) {
 			return nil, errors.Join(errors.New("ideal cache: out of memory"), c.Close())
 		}
@@ -73,9 +73,9 @@ func (c *Cache) CheckAnswers() error {
 	return nil
 }
 
-// Save writes the payloads to a new file at path, in place of what is there, and waits for the disk. It returns where
-// they lie, in the order of their look-ups.
-func (c *Cache) Save(path string) (places []Place, err error) {
+// Save writes the payloads to a new file at path, in place of what is there, and waits for the disk. It returns their
+// offsets and sizes there, in the order of their look-ups.
+func (c *Cache) Save(path string) (places [][2]int64, err error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("ideal cache: %w", err)
 	}
@@ -83,12 +83,13 @@ func (c *Cache) Save(path string) (places []Place, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("ideal cache: %w", err)
 	}
+	const alignment = 128
 	var at int64
 	for _, p := range unsafe.Slice(c.c.payload, int(c.c.payloads)) {
 		b := unsafe.Slice((*byte)(p.address), int(p.size))
 		_, wrong := f.WriteAt(b, at)
 		err = errors.Join(err, wrong)
-		places = append(places, Place{at, int64(len(b))})
+		places = append(places, [2]int64{at, int64(len(b))})
 		at += (int64(len(b)) + alignment - 1) / alignment * alignment
 	}
 	if err := errors.Join(err, f.Truncate(max(at, alignment)), f.Sync(), f.Close()); err != nil {

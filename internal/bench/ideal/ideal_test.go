@@ -56,7 +56,7 @@ func TestWhatWasRecordedAnswersEveryLookUp(t *testing.T) {
 	require.NoError(t, err, "it takes the place of what was there")
 	require.Len(t, places, 7)
 	for _, p := range places {
-		require.Zero(t, p.Offset%128)
+		require.Zero(t, p[0]%128)
 	}
 	require.NoError(t, recorder.Close())
 	require.NoError(t, recorder.Close())
