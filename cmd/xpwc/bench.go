@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 func newBenchCommand() *cobra.Command {
 	o := bench.Options{Model: bench.Llama}
 	var layers int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "bench [MODEL [DATA...]]",
 		Short: "Measure a model with the cache, with every alternative, and at the limit",
@@ -54,13 +52,9 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 				return err
 			}
 			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
-			stdout := cmd.OutOrStdout()
-			if asJSON {
-				stdout = io.Discard
-			}
-			all, err := bench.Run(cmd.Context(), o, stdout, cmd.ErrOrStderr())
-			if asJSON && len(all.Results) > 0 {
-				setResult(cmd.Context(), all)
+			all, err := bench.Run(cmd.Context(), o, textOutput(cmd), cmd.ErrOrStderr())
+			if len(all.Results) > 0 {
+				setResult(cmd.Context(), printedResult{all})
 			}
 			return err
 		},
@@ -73,7 +67,7 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 	f.IntVar(&o.Rounds, "runs", 7, "number `N` of rounds")
 	f.StringSliceVar(&o.Modes, "modes", nil, "`MODES` to measure (default all)")
 	threadsFlag(cmd, &o.Threads)
-	jsonFlag(cmd, &asJSON)
+	jsonFlag(cmd)
 	return cmd
 }
 

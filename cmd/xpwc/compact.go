@@ -22,7 +22,7 @@ file cannot be rewritten; then it is as it was. An interrupt waits until it is r
   xpwc compact model.xpwc --wait 5m --json`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return rewrite(cmd.Context(), args[0], o, cmd.OutOrStdout(), (*xpwc.Cache).Compact)
+			return rewrite(cmd.Context(), args[0], o, (*xpwc.Cache).Compact)
 		},
 	}
 	o.flags(cmd)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +12,6 @@ import (
 
 func newDemoCommand() *cobra.Command {
 	o := bench.DemoOptions{Model: bench.DemoModel}
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "demo [MODEL [DATA...]]",
 		Short: "Compare running a model without a cache, cold and warm",
@@ -53,13 +51,9 @@ takes, without a cache and with one.`,
 				return err
 			}
 			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
-			stdout := cmd.OutOrStdout()
-			if asJSON {
-				stdout = io.Discard
-			}
-			shown, err := bench.Demo(cmd.Context(), o, stdout, cmd.ErrOrStderr())
-			if asJSON && shown != nil {
-				setResult(cmd.Context(), shown)
+			shown, err := bench.Demo(cmd.Context(), o, textOutput(cmd), cmd.ErrOrStderr())
+			if shown != nil {
+				setResult(cmd.Context(), printedResult{shown})
 			}
 			return err
 		},
@@ -70,7 +64,7 @@ takes, without a cache and with one.`,
 	f.StringVar(&o.Figures, "figures", "", "also write the figures to `FILE`, a JSON list with an object for each mode")
 	f.IntVar(&o.Layers, "layers", bench.DemoLayers, "number `N` of layers of the model llama")
 	threadsFlag(cmd, &o.Threads)
-	jsonFlag(cmd, &asJSON)
+	jsonFlag(cmd)
 	f.BoolVar(&o.Shared, "shared", false, "show the memory that a second method with the same weights takes")
 	return cmd
 }

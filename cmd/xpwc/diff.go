@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,6 @@ type troubleError struct{ error }
 func (e troubleError) Unwrap() error { return e.error }
 
 func newDiffCommand() *cobra.Command {
-	var json bool
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare the entries of two cache files",
@@ -46,7 +46,7 @@ went wrong.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := withFile(args[0], func(a *cachefile.File) error {
 				return withFile(args[1], func(b *cachefile.File) error {
-					return diff(cmd.Context(), a, b, json, cmd.OutOrStdout())
+					return diff(cmd.Context(), a, b)
 				})
 			})
 			if err != nil && !errors.Is(err, errDifferent) {
@@ -55,7 +55,7 @@ went wrong.`,
 			return err
 		},
 	}
-	jsonFlag(cmd, &json)
+	jsonFlag(cmd)
 	return cmd
 }
 
@@ -66,7 +66,7 @@ type comparison struct {
 	Equal       int                `json:"equal_entry_count"`
 	Differences []differenceReport `json:"differences"`
 
-	labels map[string]string // of layouts, by their fingerprints
+	layouts map[string]string // descriptions, by their fingerprints
 }
 
 type differenceReport struct {
@@ -75,7 +75,7 @@ type differenceReport struct {
 	A      *sideReport      `json:"a,omitempty"`
 	B      *sideReport      `json:"b,omitempty"`
 
-	kernel, bias string // "" if only their joined name is known
+	name entryName
 }
 
 type sideReport struct {
@@ -85,7 +85,7 @@ type sideReport struct {
 	Sum    string `json:"sum"`
 }
 
-func diff(ctx context.Context, a, b *cachefile.File, asJSON bool, stdout io.Writer) error {
+func diff(ctx context.Context, a, b *cachefile.File) error {
 	differences, equal, err := cachefile.Diff(a, b)
 	if err != nil {
 		return err
@@ -100,30 +100,32 @@ func diff(ctx context.Context, a, b *cachefile.File, asJSON bool, stdout io.Writ
 		}
 		return s
 	}
-	c := comparison{A: a.Path(), B: b.Path(), Equal: equal, Differences: []differenceReport{}}
+	c := &comparison{A: a.Path(), B: b.Path(), Equal: equal, Differences: []differenceReport{},
+		layouts: map[string]string{}}
 	for _, d := range differences {
-		of := differenceReport{d.Change, d.Name, side(d.Change, d.A), side(d.Change, d.B), "", ""}
+		of := differenceReport{d.Change, d.Name, side(d.Change, d.A), side(d.Change, d.B), entryName{d.Name, ""}}
 		if e := cmp.Or(d.A, d.B); e.Kernel != "" {
-			of.kernel, of.bias = e.Kernel, e.Bias
+			of.name = entryName{e.Kernel, e.Bias}
 		}
 		c.Differences = append(c.Differences, of)
 	}
-	if asJSON {
-		setResult(ctx, c)
-	} else {
-		c.labels = labelsOf(a, b)
-		err = c.print(stdout)
+	for _, f := range []*cachefile.File{a, b} {
+		info, _ := f.Info() // what cannot be read has no layouts
+		for _, l := range info.Layouts {
+			c.layouts[l.Fingerprint.String()] = l.Description
+		}
 	}
-	if err == nil && len(differences) > 0 {
-		err = errDifferent
+	setResult(ctx, c)
+	if len(differences) > 0 {
+		return errDifferent
 	}
-	return err
+	return nil
 }
 
-func (c *comparison) print(w io.Writer) error {
+func (c *comparison) print(w io.Writer) {
 	var t console.Table
 	head := []string{"name", "", "A", "B"}
-	layouts := len(c.labels) > 1 && slices.ContainsFunc(c.Differences, func(d differenceReport) bool {
+	layouts := len(c.layouts) > 1 && slices.ContainsFunc(c.Differences, func(d differenceReport) bool {
 		return d.Change != cachefile.OtherLayout // whose layouts are A and B
 	})
 	if layouts {
@@ -131,25 +133,27 @@ func (c *comparison) print(w io.Writer) error {
 	}
 	t.Row(head...)
 	count := map[cachefile.Change]int{}
+	var names []entryName
 	for _, d := range c.Differences {
+		names = append(names, d.name)
 		count[d.Change]++
-		row := []string{d.name(0), string(d.Change), c.cell(d, d.A), c.cell(d, d.B)}
+		row := []string{d.name.whole(), string(d.Change), d.cell(d.A), d.cell(d.B)}
 		if layouts {
-			row = append(row, c.layout(d))
+			row = append(row, d.layout())
 		}
 		t.Row(row...)
 	}
 	if len(c.Differences) > 0 {
 		if width := terminal.Width(w); width > 0 {
-			room := t.Room(width)
-			for i, d := range c.Differences {
-				t.Rows[i+1][0] = console.Shorten(d.name(room), room)
+			for i, name := range fitNames(names, t.Room(width)) {
+				t.Rows[i+1][0] = name
 			}
 		}
-		if err := t.Print(w); err != nil {
-			return err
-		}
+		t.Print(w)
 		fmt.Fprintln(w)
+		for _, l := range slices.Sorted(maps.Keys(c.layouts)) {
+			fmt.Fprintf(w, "layout %s: %s\n", l[:shortLayout], console.Printable(c.layouts[l]))
+		}
 	}
 	text := console.Plural(c.Equal, "entry") + " in common"
 	for _, change := range []cachefile.Change{
@@ -160,35 +164,26 @@ func (c *comparison) print(w io.Writer) error {
 			text += fmt.Sprintf(", %d %s", n, change)
 		}
 	}
-	_, err := fmt.Fprintln(w, text+".")
-	return err
-}
-
-// name names the entry in room columns, or in any number if room is 0.
-func (d *differenceReport) name(room int) string {
-	if d.kernel == "" {
-		return console.Printable(d.Name)
-	}
-	return console.Printable(entryName(d.kernel, d.bias, room))
+	fmt.Fprintln(w, text+".")
 }
 
 // layout returns the layout of a difference.
-func (c *comparison) layout(d differenceReport) string {
+func (d *differenceReport) layout() string {
 	if s := cmp.Or(d.A, d.B); s.Layout != "" && d.Change != cachefile.OtherLayout {
-		return c.labels[s.Layout]
+		return s.Layout[:shortLayout]
 	}
 	return console.None
 }
 
 // cell returns what the difference is about.
-func (c *comparison) cell(d differenceReport, s *sideReport) string {
+func (d *differenceReport) cell(s *sideReport) string {
 	switch {
 	case s == nil:
 		return console.None
 	case d.Change == cachefile.OtherSeed:
 		return fmt.Sprintf("seed %08x", s.Seed)
 	case d.Change == cachefile.OtherLayout:
-		return "layout " + c.labels[s.Layout]
+		return "layout " + s.Layout[:shortLayout]
 	case d.Change == cachefile.OtherBytes:
 		return fmt.Sprintf("%s, sum %s", console.Size(s.Size), s.Sum[:8])
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,6 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/executorch"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	operator "xpwc/packing"
 	"xpwc/xnnpack"
@@ -86,10 +86,9 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 // read-only: what the stock runtime can write to it locks, so that no second process maps it, and it truncates what it
 // cannot read.
 func (s *stockFile) writeFrom(st *stage) error {
-	st.extend = false
-	st.mode &^= 0o222
+	st.readOnly()
 	err := st.remake(func(f *cachefile.File, to *os.File) error {
-		return errors.Join(s.write(f, to, st.stderr), s.packedFor.check())
+		return errors.Join(s.write(st.ctx, f, to), s.packedFor.check())
 	})
 	if err == nil {
 		err = st.with(func(written *cachefile.File) error {
@@ -104,7 +103,7 @@ func (s *stockFile) writeFrom(st *stage) error {
 	return nil
 }
 
-func (s *stockFile) write(f *cachefile.File, to *os.File, stderr io.Writer) error {
+func (s *stockFile) write(ctx context.Context, f *cachefile.File, to *os.File) error {
 	var entries []cachefile.Entry
 	for e, err := range f.Entries() {
 		if err != nil {
@@ -135,16 +134,15 @@ func (s *stockFile) write(f *cachefile.File, to *os.File, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	progress := terminal.NewProgress(stderr, "writing")
-	defer progress.Finish()
-	err = f.WriteFile(to, keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note, Progress: progress.Update,
-		LeftOut: func(e cachefile.Entry, err error) error {
-			if !errors.Is(err, cachefile.ErrAmbiguous) {
-				return err
-			}
-			s.LeftOut = append(s.LeftOut, leftOut{e.Name, ambiguous})
-			return nil
-		}})
+	leaveOut := func(e cachefile.Entry, err error) error {
+		if !errors.Is(err, cachefile.ErrAmbiguous) {
+			return err
+		}
+		s.LeftOut = append(s.LeftOut, leftOut{e.Name, ambiguous})
+		return nil
+	}
+	err = writeCache(ctx, f, to, "writing", keep,
+		cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note, LeftOut: leaveOut})
 	slices.SortFunc(s.LeftOut, func(a, b leftOut) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Why, b.Why))
 	})

@@ -98,7 +98,7 @@ func TestEveryCommandThatWritesWorksWhereOpenFilesAreHidden(t *testing.T) {
 				{"pack", testModel(t, selfie), "-o", in("packed")},
 				{"pack", model, "-o", in("two"), "--cpu", "sse2,ssse3"},
 				{"convert", in("model.xpwc"), "--to", "xpwc2", "-o", in("et")},
-				{"convert", in("et"), "--to", "native", "--model", model, "-o", in("back")},
+				{"convert", in("model.xpwc"), "--to", "native", "-o", in("back")},
 				{"verify", in("back"), "--model", model},
 				{"report", in("back"), "-o", in("page")},
 				{"compact", in("packed")},

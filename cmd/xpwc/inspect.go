@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,15 +14,14 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
 )
 
 type inspectOptions struct {
-	sort, filter, layout      string
-	check, drawn, short, json bool
+	sort, filter, layout string
+	check, drawn, short  bool
 }
 
 // entryOrders are the values of --sort. Names and seeds are sorted upwards, sizes and times downwards.
@@ -72,7 +70,7 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 				if err := checkProgramFlags(cmd, file.Path); err != nil {
 					return err
 				}
-				return inspectProgram(cmd.Context(), file, o, cmd.OutOrStdout())
+				return inspectProgram(cmd.Context(), file, o)
 			}
 			if litert.IsCache(args[0]) {
 				return inspectLiteRT(cmd, args[0], o)
@@ -82,7 +80,7 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 				return err
 			}
 			return at.with(func(f *cachefile.File) error {
-				return inspect(cmd.Context(), f, at, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return inspect(cmd.Context(), f, at, o)
 			})
 		},
 	}
@@ -95,7 +93,7 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 	flags.BoolVar(&o.check, "check", false, "compare the checksums of the entries shown")
 	flags.BoolVar(&o.drawn, "map", false, "draw a map of the bytes in the file, in place of the table of entries")
 	flags.BoolVar(&o.short, "summary", false, "do not list the entries or weights")
-	jsonFlag(cmd, &o.json)
+	jsonFlag(cmd)
 	completeWords(cmd, "sort", entryOrderNames...)
 	layoutFlag(cmd, "layout")
 	return cmd
@@ -121,6 +119,7 @@ type inspection struct {
 	// Of LiteRT's files: its mark of those that lacked something, and what it compares with its own.
 	Stale        bool     `json:"stale,omitempty"`
 	Fingerprints []string `json:"fingerprints,omitempty"`
+	drawn        bool
 	note         string   // about Embedded, for people
 	damaged      []string // Problems, for people
 }
@@ -162,7 +161,7 @@ type entryReport struct {
 	operator string // and the kernel's datatype, for the table
 }
 
-func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptions, stdout, stderr io.Writer) error {
+func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptions) error {
 	r, err := report(f)
 	if err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return err
@@ -172,25 +171,22 @@ func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptio
 	if err != nil {
 		return err
 	}
-	if err := r.describe(f, entries, o.check, terminal.NewProgress(stderr, "checking")); err != nil {
+	if err := r.describe(ctx, f, entries, o.check); err != nil {
 		return err
 	}
 	if o.drawn {
 		r.Map, _ = f.Map() // report had its error
 	}
-	return r.show(ctx, o, stdout)
+	return r.show(ctx, o)
 }
 
-// show prints the inspection, and returns an error if there are problems.
-func (r *inspection) show(ctx context.Context, o inspectOptions, stdout io.Writer) error {
+// show makes the inspection the result, and returns an error if there are problems.
+func (r *inspection) show(ctx context.Context, o inspectOptions) error {
+	r.drawn = o.drawn
 	if o.short {
 		r.Entries = nil
 	}
-	if o.json {
-		setResult(ctx, r)
-	} else if err := r.print(stdout, o); err != nil {
-		return err
-	}
+	setResult(ctx, r)
 	if len(r.Problems) > 0 {
 		return damagedError{fmt.Errorf("%s is damaged: %d of %s; xpwc verify reports where", r.File, len(r.Problems),
 			console.Plural(r.Total, "entry"))}
@@ -266,8 +262,8 @@ func nameFilter(text string) func(name string) bool {
 }
 
 // describe adds entries to the inspection, after checking them if check is set.
-func (r *inspection) describe(f *cachefile.File, entries []cachefile.Entry, check bool,
-	progress *terminal.Progress) error {
+func (r *inspection) describe(ctx context.Context, f *cachefile.File, entries []cachefile.Entry, check bool) error {
+	progress := newProgress(ctx, "checking")
 	var done, total int64
 	for _, e := range entries {
 		total += e.Size

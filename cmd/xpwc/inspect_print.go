@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -22,29 +21,27 @@ const shortLayout = 8
 // longModel is how many columns a model's name has in the table of entries.
 const longModel = 24
 
-func (r *inspection) print(w io.Writer, o inspectOptions) error {
-	if err := r.printSummary(w); err != nil {
-		return err
-	}
-	if o.drawn {
+func (r *inspection) print(w io.Writer) {
+	r.printSummary(w)
+	if r.drawn {
 		fmt.Fprintln(w)
-		return drawMap(w, r.Map, r.FileBytes)
+		drawMap(w, r.Map, r.FileBytes)
+		return
 	}
 	for _, damage := range r.damaged {
 		fmt.Fprintf(w, "damaged: %s\n", console.Printable(damage))
 	}
-	if o.short {
-		return nil
+	switch {
+	case r.Entries == nil: // only a summary
+	case len(r.Entries) == 0:
+		fmt.Fprintln(w, "\nNo entries to show.")
+	default:
+		fmt.Fprintln(w)
+		r.printEntries(w)
 	}
-	fmt.Fprintln(w)
-	if len(r.Entries) == 0 {
-		fmt.Fprintln(w, "No entries to show.")
-		return nil
-	}
-	return r.printEntries(w)
 }
 
-func (r *inspection) printSummary(w io.Writer) error {
+func (r *inspection) printSummary(w io.Writer) {
 	switch r.Format {
 	case cachefile.Native:
 		fmt.Fprintf(w, "%s: packed weights cache, format version %d, generation %d\n", r.File, r.Version, r.Generation)
@@ -62,9 +59,8 @@ func (r *inspection) printSummary(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	if r.Format == cachefile.Native {
-		if err := errors.Join(r.printLayouts(w), printModels(w, r.Models)); err != nil {
-			return err
-		}
+		r.printLayouts(w)
+		printModels(w, r.Models)
 	}
 	var t console.Table
 	t.Row("", "bytes", "")
@@ -81,10 +77,10 @@ func (r *inspection) printSummary(w io.Writer) error {
 	row("dead", r.DeadBytes)
 	row("uncommitted", r.UncommittedBytes)
 	t.Row("file", console.Size(r.FileBytes), "")
-	return t.Print(w)
+	t.Print(w)
 }
 
-func (r *inspection) printLayouts(w io.Writer) error {
+func (r *inspection) printLayouts(w io.Writer) {
 	var t console.Table
 	t.Row("packed for", "layout", "entries", "payloads", "")
 	here, width := false, terminal.Width(w)
@@ -98,9 +94,7 @@ func (r *inspection) printLayouts(w io.Writer) error {
 	}
 	if len(r.Layouts) > 0 {
 		t.Fit(width)
-		if err := t.Print(w); err != nil {
-			return err
-		}
+		t.Print(w)
 	}
 	switch {
 	case here:
@@ -112,13 +106,12 @@ func (r *inspection) printLayouts(w io.Writer) error {
 		fmt.Fprintf(w, "This machine's layout, %s, is not among them.\n", r.Here)
 	}
 	fmt.Fprintln(w)
-	return nil
 }
 
 // printModels prints what entries were packed from, where that is known of some.
-func printModels(w io.Writer, models []cachefile.Model) error {
+func printModels(w io.Writer, models []cachefile.Model) {
 	if len(modelNames(models)) == 0 {
-		return nil
+		return
 	}
 	var t console.Table
 	t.Row("packed from", "entries", "payloads")
@@ -136,9 +129,8 @@ func printModels(w io.Writer, models []cachefile.Model) error {
 		row(unknown)
 	}
 	t.Fit(terminal.Width(w))
-	err := t.Print(w)
+	t.Print(w)
 	fmt.Fprintln(w)
-	return err
 }
 
 // modelNames returns the names of models, as far as they are known, each once.
@@ -151,7 +143,7 @@ func modelNames(models []cachefile.Model) (names []string) {
 	return names
 }
 
-func (r *inspection) printEntries(w io.Writer) error {
+func (r *inspection) printEntries(w io.Writer) {
 	native := r.Format == cachefile.Native
 	layouts := len(r.Layouts) > 1
 	kinds := slices.ContainsFunc(r.Entries, func(e entryReport) bool { return e.Variant || e.Tied })
@@ -170,167 +162,82 @@ func (r *inspection) printEntries(w io.Writer) error {
 	head = when(kinds, head, "kind")
 	head = when(native, head, "used")
 	rows := [][]string{when(native, head, "checksum")}
-	descriptions := map[string]string{}
-	for _, l := range r.Layouts {
-		descriptions[l.Fingerprint.String()] = l.Description
-	}
-	labels := layoutLabels(descriptions)
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
-		name := console.Printable(e.Name)
-		if e.Kernel != "" {
-			name = console.Printable(entryName(e.Kernel, e.Bias, 0))
-		}
-		row := []string{name, console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
+		row := []string{e.name().whole(), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
 		row = when(models, row, cmp.Or(console.Shorten(e.Model, longModel), console.None))
-		row = when(layouts, row, labels[e.Layout])
+		row = when(layouts, row, fmt.Sprintf("%.*s", shortLayout, e.Layout))
 		row = when(operators, row, e.operator)
 		row = when(kinds, row, e.kind())
 		row = when(native, row, e.used.Local().Format(time.DateOnly))
 		rows = append(rows, when(native, row, e.Checksum))
 	}
 	t := console.Table{Rows: rows}
-	said := r.fit(&t, terminal.Width(w))
-	if err := t.Print(w); err != nil {
-		return err
-	}
-	if len(said) > 0 {
-		fmt.Fprintf(w, "\nAll of these: %s.\n", strings.Join(said, ", "))
-	}
+	r.fit(&t, terminal.Width(w))
+	t.Print(w)
 	if len(r.Entries) < r.Total-len(r.Problems) {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Entries), "entry"), r.Total, console.Size(total))
 	}
-	return nil
 }
 
-// fit makes a table of the entries fit a terminal. It returns what is left out because it is true of all.
-func (r *inspection) fit(t *console.Table, width int) (said []string) {
+// fit makes a table of the entries fit a terminal.
+func (r *inspection) fit(t *console.Table, width int) {
 	if width == 0 {
-		return nil
+		return
 	}
-	said = t.LeaveOutAlike(width)
 	t.LeaveOut(width, "offset", "seed", "checksum", "used") // --json and a wider terminal have them
 	if slices.Contains(t.Rows[0], "model") {
 		t.LeaveOut(width, "operator")
 	}
-	room, alike := t.Room(width), 0
-	if t.Widest(0) > room {
-		alike = r.beginAlike()
-	}
-	for i, e := range r.Entries {
-		name := &t.Rows[i+1][0]
-		if e.Kernel != "" {
-			kernel, bias := without(e.Kernel, alike), without(e.Bias, alike)
-			*name = console.Printable(entryName(kernel, bias, room))
-		}
-	}
-	r.distinguish(t, room)
-	t.Fit(width) // what has no kernel's name
-	return said
-}
-
-// distinguish shows, of kernels whose names are different and were shortened to the same, where they begin to differ.
-func (r *inspection) distinguish(t *console.Table, room int) {
-	same := map[string][]int{}
-	for i, e := range r.Entries {
-		if e.Kernel != "" {
-			same[t.Rows[i+1][0]] = append(same[t.Rows[i+1][0]], i)
-		}
-	}
-	for _, alike := range same {
-		first := r.Entries[alike[0]].Kernel
-		n := len(first)
-		for _, i := range alike {
-			for !strings.HasPrefix(r.Entries[i].Kernel, first[:n]) {
-				n--
-			}
-		}
-		if n == len(first) {
-			continue
-		}
-		seen := (room - len(someBias) - 2) * 4 / 5 // of what they have in common
-		from := max(strings.LastIndexAny(first[:n], "/.;")+1, n-seen)
-		for _, i := range alike {
-			bias := ""
-			if r.Entries[i].Bias != "" {
-				bias = someBias
-			}
-			name := beginning(console.Printable("…"+r.Entries[i].Kernel[from:]), room-len(bias))
-			t.Rows[i+1][0] = name + bias
-		}
-	}
-}
-
-// beginning returns what there is room for of a text.
-func beginning(s string, room int) string {
-	if r := []rune(s); len(r) > room {
-		return string(r[:room-1]) + "…"
-	}
-	return s
-}
-
-// beginAlike returns how many bytes, up to the end of a part, all names begin with.
-func (r *inspection) beginAlike() int {
-	first := r.Entries[0].Kernel
-	n := len(first)
+	var names []entryName
 	for _, e := range r.Entries {
-		for _, name := range []string{e.Kernel, e.Bias} {
-			if name != "" || e.Kernel == "" {
-				n = min(n, len(name))
-				for !strings.HasPrefix(name, first[:n]) {
-					n--
-				}
-			}
-		}
+		names = append(names, e.name())
 	}
-	return strings.LastIndexAny(first[:n], "/.") + 1
+	for i, name := range fitNames(names, t.Room(width)) {
+		t.Rows[i+1][0] = name
+	}
 }
 
-// without leaves out the beginning of a name.
-func without(name string, n int) string {
-	if n == 0 || name == "" {
-		return name
+// someBias stands for the name of a bias for which there is no room.
+const someBias = " + bias"
+
+// An entryName is the names of a kernel and of its bias, or the one name that an entry has.
+type entryName struct{ kernel, bias string }
+
+func (e *entryReport) name() entryName {
+	if e.Kernel == "" {
+		return entryName{e.Name, ""}
 	}
-	return "…" + name[n:]
+	return entryName{e.Kernel, e.Bias}
 }
 
-// What stands between a kernel's name and that of its bias, or for the bias.
-const (
-	and      = " + "
-	someBias = and + "bias"
-)
-
-// entryName names the kernel and the bias of an entry, in room columns if that is not 0. Of a bias for whose whole name
-// there is no room it shows what follows the beginning that it has in common with the kernel, or only that there is
-// one. Of a kernel it leaves out the middle.
-func entryName(kernel, bias string, room int) string {
-	if bias == "" {
-		return shortened(kernel, room)
+func (n entryName) whole() string {
+	if n.bias == "" {
+		return console.Printable(n.kernel)
 	}
-	whole := kernel + and + bias
-	common := 0
-	for i := range min(len(kernel), len(bias)) {
-		if kernel[i] != bias[i] {
-			break
-		}
-		if kernel[i] == '/' || kernel[i] == '.' {
-			common = i + 1
-		}
-	}
-	for _, name := range []string{whole, kernel + and + "…" + bias[common:]} {
-		if room == 0 || utf8.RuneCountInString(name) <= room {
-			return name
-		}
-	}
-	return shortened(kernel, room-len(someBias)) + someBias
+	return console.Printable(n.kernel + " + " + n.bias)
 }
 
-func shortened(name string, room int) string {
-	if room == 0 {
-		return name
+// fitNames returns names in so many columns. Those that are too long have only the kernel, without a part of it.
+func fitNames(names []entryName, room int) []string {
+	kernels := make([]string, len(names))
+	for i, n := range names {
+		kernels[i] = console.Printable(n.kernel)
 	}
-	return console.Shorten(name, room)
+	forBias := 0
+	if slices.ContainsFunc(names, func(n entryName) bool { return n.bias != "" }) {
+		forBias = len(someBias)
+	}
+	shown := console.ShortenAll(kernels, room-forBias)
+	for i, n := range names {
+		if whole := n.whole(); utf8.RuneCountInString(whole) <= room {
+			shown[i] = whole
+		} else if n.bias != "" {
+			shown[i] += someBias
+		}
+	}
+	return shown
 }
 
 // kind returns what is special about an entry.
@@ -359,10 +266,10 @@ const (
 
 // drawMap draws the bytes of a file, a character for each piece of equal size. What is neither payload nor padding is
 // shown however small it is.
-func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
+func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 	if fileBytes == 0 {
 		fmt.Fprintln(w, "The file is empty.")
-		return nil
+		return
 	}
 	width := terminal.Width(w)
 	if width == 0 {
@@ -424,5 +331,5 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) error {
 			t.Row(text, console.Size(n), console.Percent(n, fileBytes))
 		}
 	}
-	return t.Print(w)
+	t.Print(w)
 }

@@ -76,18 +76,14 @@ func checkProgramFlags(cmd *cobra.Command, program string) error {
 	return nil
 }
 
-func inspectProgram(ctx context.Context, file modelfile.File, o inspectOptions, stdout io.Writer) (err error) {
+func inspectProgram(ctx context.Context, file modelfile.File, o inspectOptions) (err error) {
 	p, err := file.OpenProgram()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	r := reportProgram(p, file, o)
-	if o.json {
-		setResult(ctx, r)
-		return nil
-	}
-	return r.print(stdout, o)
+	setResult(ctx, reportProgram(p, file, o))
+	return nil
 }
 
 func reportProgram(p *executorch.Program, file modelfile.File, o inspectOptions) *programReport {
@@ -134,26 +130,23 @@ func reportMethod(m *executorch.Method) methodReport {
 	return r
 }
 
-func (r *programReport) print(w io.Writer, o inspectOptions) error {
+func (r *programReport) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: ExecuTorch's program, %s, %s of %s\n", r.File, console.Plural(len(r.Methods), "method"),
 		console.Plural(r.WeightCount, "weight"), console.Size(r.WeightBytes))
 	for _, m := range r.Methods {
-		if err := m.print(w); err != nil {
-			return err
-		}
+		m.print(w)
 	}
-	if o.short {
-		return nil
+	switch {
+	case r.Weights == nil: // only a summary
+	case len(r.Weights) == 0:
+		fmt.Fprintln(w, "\nNo weights to show.")
+	default:
+		fmt.Fprintln(w)
+		r.printWeights(w)
 	}
-	fmt.Fprintln(w)
-	if len(r.Weights) == 0 {
-		fmt.Fprintln(w, "No weights to show.")
-		return nil
-	}
-	return r.printWeights(w)
 }
 
-func (m *methodReport) print(w io.Writer) error {
+func (m *methodReport) print(w io.Writer) {
 	fmt.Fprintf(w, "\nmethod %s: %s, ", console.Printable(m.Name), console.Plural(m.Delegates, "delegate"))
 	switch {
 	case m.Runnable:
@@ -179,10 +172,10 @@ func (m *methodReport) print(w io.Writer) error {
 	for _, o := range m.Operators {
 		t.Row(console.Printable(o.Name), fmt.Sprint(o.Count), o.Where)
 	}
-	return t.Print(w)
+	t.Print(w)
 }
 
-func (r *programReport) printWeights(w io.Writer) error {
+func (r *programReport) printWeights(w io.Writer) {
 	var t console.Table
 	several := len(r.Data) > 0
 	row := func(file string, cells ...string) {
@@ -197,14 +190,9 @@ func (r *programReport) printWeights(w io.Writer) error {
 		size += c.Bytes
 		row(filepath.Base(c.File), console.Printable(c.Name), console.Size(c.Bytes), c.Type, shapeText(c.Shape))
 	}
-	if width := terminal.Width(w); width > 0 {
-		t.Fit(width)
-	}
-	if err := t.Print(w); err != nil {
-		return err
-	}
+	t.Fit(terminal.Width(w))
+	t.Print(w)
 	if len(r.Weights) < r.WeightCount {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Weights), "weight"), r.WeightCount, console.Size(size))
 	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"xpwc/internal/bench/terminal"
 )
 
 // errInterrupted: the user, or the system, wants the program to end.
@@ -27,7 +30,8 @@ var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 type job struct {
 	signals chan os.Signal
 	cancel  context.CancelFunc
-	result  any // of the command, with --json; the command sets it, and it is read when that has returned
+	stderr  io.Writer
+	result  result // of the command, which sets it; it is read when that has returned
 
 	mu     sync.Mutex // held for ever when the program ends, so that no file is moved to its path any more
 	undo   []*func()
@@ -38,9 +42,10 @@ type job struct {
 
 type jobKey struct{}
 
-// newJob returns a job, and the context in which commands find it, which an interrupt cancels.
-func newJob() (context.Context, *job) {
-	j := &job{signals: make(chan os.Signal, 1)}
+// newJob returns a job, and the context in which commands find it, which an interrupt cancels. Progress and notes go to
+// stderr.
+func newJob(stderr io.Writer) (context.Context, *job) {
+	j := &job{signals: make(chan os.Signal, 1), stderr: stderr}
 	ctx, cancel := context.WithCancel(context.Background())
 	j.cancel = cancel
 	return context.WithValue(ctx, jobKey{}, j), j
@@ -48,6 +53,11 @@ func newJob() (context.Context, *job) {
 
 // jobOf returns the job of a command's context.
 func jobOf(ctx context.Context) *job { return ctx.Value(jobKey{}).(*job) }
+
+// newProgress shows how far a command is with something.
+func newProgress(ctx context.Context, what string) *terminal.Progress {
+	return terminal.NewProgress(jobOf(ctx).stderr, what)
+}
 
 // oneInterrupt is how long after a signal others are the same interrupt: timeout(1) signals a program and then its
 // group, and service managers send several signals.
@@ -118,7 +128,7 @@ func (j *job) interrupt() (ends bool) {
 // outcome is the result of a command.
 type outcome struct {
 	command *cobra.Command
-	result  any // with --json
+	result  result
 	err     error
 }
 

@@ -105,8 +105,6 @@ func moments(t *testing.T, ref string) []moment {
 		{"pack adds", append(pack[:len(pack):len(pack)], "there.xpwc"), writing(1 << 20)},
 		{"convert", []string{"convert", "there.xpwc", "--to", "native", "-o", "new"}, writing(1 << 20)},
 		{"convert for ExecuTorch", []string{"convert", "there.xpwc", "--to", "xpwc2", "-o", "new"}, writing(1 << 20)},
-		{"convert from ExecuTorch", []string{"convert", "for.executorch", "--to", "native", "--model", model,
-			"-o", "new"}, writing(1 << 20)},
 		{"verify with a model", []string{"verify", "there.xpwc", "--model", model}, writing(1 << 20)},
 	}
 	if ref != "" {

@@ -11,7 +11,6 @@ import (
 )
 
 func newLayoutCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "layout",
 		Short: "Print this machine's layout",
@@ -27,16 +26,12 @@ what packed weights must be packed for to be used here. It differs whenever pack
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				setResult(cmd.Context(), machineLayout{here.Fingerprint.String(), here.Description,
-					xnnpack.BuildIdentifier()})
-				return nil
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), here.Fingerprint)
-			return err
+			setResult(cmd.Context(), machineLayout{here.Fingerprint.String(), here.Description,
+				xnnpack.BuildIdentifier()})
+			return nil
 		},
 	}
-	jsonFlag(cmd, &asJSON)
+	jsonFlag(cmd)
 	return cmd
 }
 
@@ -46,6 +41,8 @@ type machineLayout struct {
 	Description string `json:"description"`
 	XNNPACK     string `json:"xnnpack_build_identifier,omitempty"`
 }
+
+func (l machineLayout) print(w io.Writer) { fmt.Fprintln(w, l.Layout) }
 
 // printVersion prints what this tool is and what it packs for. XNNPACK has no version but its build identifier.
 func printVersion(w io.Writer) error {

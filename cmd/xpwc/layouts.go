@@ -114,62 +114,6 @@ func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ 
 		ref, len(like), console.Plural(len(listed), "layout"), how, strings.Join(all, ", "))}
 }
 
-// labelsOf returns short names of the layouts of files, by their fingerprints.
-func labelsOf(files ...*cachefile.File) map[string]string {
-	descriptions := map[string]string{}
-	for _, f := range files {
-		info, _ := f.Info() // what cannot be read has no layouts
-		for _, l := range info.Layouts {
-			descriptions[l.Fingerprint.String()] = l.Description
-		}
-	}
-	return layoutLabels(descriptions)
-}
-
-// layoutLabels returns short names of layouts: of the words of their descriptions that not all have, the first, or all
-// if several have the first. Where words do not distinguish them, digits of the fingerprint do.
-func layoutLabels(descriptions map[string]string) map[string]string {
-	words := func(description string) []string {
-		separator := func(r rune) bool { return r == ' ' || r == ',' }
-		return strings.FieldsFunc(console.Printable(description), separator)
-	}
-	having := map[string]int{}
-	for _, d := range descriptions {
-		for _, w := range words(d) {
-			having[w]++
-		}
-	}
-	short, long, named := map[string]string{}, map[string]string{}, map[string]int{}
-	for fingerprint, d := range descriptions {
-		own := slices.DeleteFunc(words(d), func(w string) bool {
-			return len(descriptions) > 1 && having[w] >= len(descriptions)
-		})
-		long[fingerprint] = strings.Join(own, " ")
-		if len(own) > 0 {
-			short[fingerprint] = own[0]
-		}
-		named[short[fingerprint]]++
-		if len(own) != 1 {
-			named[long[fingerprint]]++
-		}
-	}
-	labels := map[string]string{}
-	for fingerprint := range descriptions {
-		digits := fingerprint[:min(shortLayout, len(fingerprint))]
-		switch s, l := short[fingerprint], long[fingerprint]; {
-		case s == "":
-			labels[fingerprint] = digits
-		case named[s] == 1 && len(descriptions) > 1:
-			labels[fingerprint] = s
-		case named[l] == 1:
-			labels[fingerprint] = l
-		default:
-			labels[fingerprint] = l + " " + digits
-		}
-	}
-	return labels
-}
-
 // completeLayouts completes fingerprints of the file that the command line names.
 func completeLayouts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	names := []string{current + "\tthis machine's"}
@@ -198,15 +142,15 @@ type layoutTable struct {
 	console.Table
 	w     io.Writer
 	width int // of the terminal that w is, else 0
-	here  registry.Fingerprint
+	here  string
 
 	marked []int // rows of this machine's
 }
 
 const thisMachines = " (this machine's)"
 
-func newLayoutTable(w io.Writer, here registry.Fingerprint) *layoutTable {
-	t := &layoutTable{w: w, width: terminal.Width(w), here: here}
+func (r referred) newLayoutTable(w io.Writer) *layoutTable {
+	t := &layoutTable{w: w, width: terminal.Width(w), here: r.Here}
 	t.Row("packed for", "layout", "entries", "payloads", "file", "")
 	return t
 }
@@ -215,7 +159,7 @@ func newLayoutTable(w io.Writer, here registry.Fingerprint) *layoutTable {
 func (t *layoutTable) add(layouts []registry.Layout, what string) {
 	for _, l := range layouts {
 		name := console.Printable(l.Description)
-		if l.Fingerprint == t.here || isLiteRTHere(l) {
+		if l.Fingerprint.String() == t.here || isLiteRTHere(l) {
 			t.marked = append(t.marked, len(t.Rows))
 			name = strings.TrimSpace(name + thisMachines)
 		}
@@ -224,18 +168,18 @@ func (t *layoutTable) add(layouts []registry.Layout, what string) {
 	}
 }
 
-func (t *layoutTable) print() error {
+func (t *layoutTable) print() {
 	if t.width > 0 {
 		t.LeaveOut(t.width, "payloads") // the file is hardly larger
 	}
 	if room := t.Room(t.width); t.width > 0 && t.Widest(0) > room {
 		for _, i := range t.marked { // the mark stays whole
 			name := strings.TrimSuffix(t.Rows[i][0], thisMachines)
-			t.Rows[i][0] = beginning(name, room-len(thisMachines)) + thisMachines
+			t.Rows[i][0] = console.Beginning(name, room-len(thisMachines)) + thisMachines
 		}
 	}
 	t.Fit(t.width)
-	return t.Print(t.w)
+	_ = t.Print(t.w)
 }
 
 // layoutCell is a fingerprint in a table: whole for who reads it from a pipe, the beginning on a terminal.

@@ -167,13 +167,13 @@ func (p *litertPacker) pack(ctx context.Context, s *stage, model, level string,
 }
 
 // packAside packs a model into a new file in the directory for temporary files, which is to be discarded.
-func (p *litertPacker) packAside(ctx context.Context, model, level string, stderr io.Writer,
+func (p *litertPacker) packAside(ctx context.Context, model, level string,
 	share ...*os.File) (*newFile, *litert.File, error) {
 	work, err := makeFile(ctx, filepath.Join(os.TempDir(), "proof.litert_cache"))
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := p.pack(ctx, &stage{newFile: work, ctx: ctx, stderr: stderr}, model, level, share...)
+	f, err := p.pack(ctx, &stage{newFile: work, ctx: ctx}, model, level, share...)
 	if err != nil {
 		work.discard()
 		return nil, nil, err
@@ -223,7 +223,7 @@ func newPackLiteRTCommand() *cobra.Command {
 }
 
 // packLiteRT writes the files for the stock runtime of LiteRT, one for each level.
-func packLiteRT(ctx context.Context, model modelfile.File, o packOptions, stdout, stderr io.Writer) error {
+func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error {
 	if err := checkLiteRTModel(model); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions, stdout
 	if err != nil {
 		return err
 	}
-	r := packReport{Model: model.Path, Output: o.output, Jobs: 1, Levels: []packedLevel{}}
+	r := &packReport{Model: model.Path, Output: o.output, Jobs: 1, Levels: []packedLevel{}}
 	for _, level := range o.levels {
 		of, err := newPackedFor(model, level)
 		if err != nil {
@@ -248,7 +248,7 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions, stdout
 		if o.byContent {
 			path = filepath.Join(path, packer.nameFor(model.Path, of))
 		}
-		f, err := packer.write(ctx, path, of, o.placing, stderr)
+		f, err := packer.write(ctx, path, of, o.placing)
 		if err != nil {
 			return fmt.Errorf("%w\nnothing was written to %s", err, path)
 		}
@@ -260,11 +260,8 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions, stdout
 		r.Entries, r.PayloadBytes, r.FileBytes = r.Entries+f.Entries, r.PayloadBytes+f.PayloadBytes,
 			r.FileBytes+f.FileBytes
 	}
-	if o.json {
-		setResult(ctx, r)
-		return nil
-	}
-	return r.print(stdout)
+	setResult(ctx, r)
+	return nil
 }
 
 // nameFor names a file after what it is for, so that another model, LiteRT or CPU has another one.
@@ -286,17 +283,15 @@ func litertTarget(r litert.Release, level string) litert.Target {
 // write writes the file for one level, unless it is there already: then it is left, so that processes go on sharing
 // its pages. It returns nil if there is nothing to pack. The file is read-only: LiteRT writes to one that it can write
 // to when it does not suit it, also while other processes have it mapped.
-func (p *litertPacker) write(ctx context.Context, path string, of *packedFor, o placing,
-	stderr io.Writer) (*litertFile, error) {
-	s, err := newStage(ctx, path, o, stderr, of.model.Path)
+func (p *litertPacker) write(ctx context.Context, path string, of *packedFor, o placing) (*litertFile, error) {
+	s, err := newReplacing(ctx, path, o, onlyLiteRT, of.model.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer s.discard()
-	s.extend, s.replaces = false, onlyLiteRT
-	s.mode &^= 0o222
+	s.readOnly()
 	f, err := p.pack(ctx, s, of.model.Path, of.CPU)
-	if err := errors.Join(err, of.check(), ctx.Err()); err != nil || len(f.Entries) == 0 {
+	if err := errors.Join(err, of.check()); err != nil || len(f.Entries) == 0 {
 		return nil, err
 	}
 	out := &litertFile{Output: path, LiteRT: p.release.Version, Packer: p.release.Packer, Architecture: runtime.GOARCH,
@@ -318,8 +313,7 @@ func onlyLiteRT(there *os.File) error {
 		return err
 	}
 	if _, err = litert.Read(there, info.Size()); errors.Is(err, litert.ErrNotCache) {
-		return fmt.Errorf("%s is %w, and is left as it is: remove it or choose another path", there.Name(),
-			err)
+		return leftAsItIs(fmt.Errorf("%s is %w", there.Name(), err))
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
-	"xpwc/internal/console"
 	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
@@ -54,13 +53,12 @@ func inspectLiteRT(cmd *cobra.Command, path string, o inspectOptions) error {
 	if f.Stale {
 		r.note = "note: " + staleLiteRT + "\n"
 	}
-	return r.show(cmd.Context(), o, cmd.OutOrStdout())
+	return r.show(cmd.Context(), o)
 }
 
 // verifyLiteRT checks what can be checked of a file of LiteRT, and with a model packs that and compares every byte.
-func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, library string, asJSON bool,
-	stdout, stderr io.Writer) error {
-	v := verification{File: path, Format: litertFormat, Problems: []cachefile.Problem{}}
+func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
+	v := &verification{File: path, Format: litertFormat, Problems: []cachefile.Problem{}}
 	f, err := litert.Open(path)
 	switch {
 	case errors.Is(err, litert.ErrDamaged):
@@ -77,27 +75,20 @@ func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, l
 		if err != nil {
 			return err
 		}
-		v.Proof, err = proveLiteRT(ctx, there, model, cpu, library, stderr)
+		v.Proof, err = proveLiteRT(ctx, there, model, cpu, library)
 		if err := errors.Join(err, there.Close()); err != nil {
 			return err
 		}
 	}
-	if asJSON {
-		setResult(ctx, v)
-	} else {
-		v.print(stdout, v.Problems)
-		v.Proof.print(stdout, v.File)
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o222 != 0 {
-			fmt.Fprintf(stdout, "note: %s is not read-only: LiteRT writes to it when it does not suit it; chmod 0444\n",
-				console.Printable(path))
-		}
+	if info, err := os.Stat(path); err == nil {
+		v.writable = info.Mode().Perm()&0o222 != 0
 	}
+	setResult(ctx, v)
 	return v.err()
 }
 
 // proveLiteRT has LiteRT's code pack a model, and compares a file with that.
-func proveLiteRT(ctx context.Context, there *os.File, model modelfile.File, cpu, library string,
-	stderr io.Writer) (*proof, error) {
+func proveLiteRT(ctx context.Context, there *os.File, model modelfile.File, cpu, library string) (*proof, error) {
 	if err := checkLiteRTModel(model); err != nil {
 		return nil, err
 	}
@@ -105,7 +96,7 @@ func proveLiteRT(ctx context.Context, there *os.File, model modelfile.File, cpu,
 	if err != nil {
 		return nil, err
 	}
-	work, right, err := packer.packAside(ctx, model.Path, cpu, stderr)
+	work, right, err := packer.packAside(ctx, model.Path, cpu)
 	if err != nil {
 		return nil, err
 	}

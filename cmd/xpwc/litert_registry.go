@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
@@ -58,20 +57,18 @@ func (p *litertProof) check(files []string) (bool, error) {
 	return true, nil
 }
 
-// push returns what pushes files for LiteRT.
-func (p *litertProof) push(stderr io.Writer) pusher {
-	return func(ctx context.Context, ref string, paths []string, o *registry.Options) (*registry.Pushed, error) {
-		files, err := p.prove(ctx, paths, stderr)
-		if err != nil {
-			return nil, err
-		}
-		return registry.PushLiteRT(ctx, ref, files, o)
+// push is registry.Push for files for LiteRT.
+func (p *litertProof) push(ctx context.Context, ref string, paths []string,
+	o *registry.Options) (*registry.Pushed, error) {
+	files, err := p.prove(ctx, paths)
+	if err != nil {
+		return nil, err
 	}
+	return registry.PushLiteRT(ctx, ref, files, o)
 }
 
 // prove finds out for which level each file is, by packing the model. Two levels can have the same file.
-func (p *litertProof) prove(ctx context.Context, paths []string,
-	stderr io.Writer) (files []registry.LiteRTFile, err error) {
+func (p *litertProof) prove(ctx context.Context, paths []string) (files []registry.LiteRTFile, err error) {
 	packer, err := newLiteRTPacker(p.library)
 	if err != nil {
 		return nil, err
@@ -83,7 +80,7 @@ func (p *litertProof) prove(ctx context.Context, paths []string,
 		if err != nil {
 			return nil, err
 		}
-		sum, err := packer.sumPacked(ctx, of, stderr)
+		sum, err := packer.sumPacked(ctx, of)
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +114,8 @@ func (p *litertProof) prove(ctx context.Context, paths []string,
 }
 
 // sumPacked returns the SHA-256 of the file that a model is packed into.
-func (p *litertPacker) sumPacked(ctx context.Context, of *packedFor, stderr io.Writer) (string, error) {
-	work, f, err := p.packAside(ctx, of.model.Path, of.CPU, stderr)
+func (p *litertPacker) sumPacked(ctx context.Context, of *packedFor) (string, error) {
+	work, f, err := p.packAside(ctx, of.model.Path, of.CPU)
 	if err != nil {
 		return "", err
 	}
@@ -139,7 +136,7 @@ func isLiteRTHere(l registry.Layout) bool {
 }
 
 // pullLiteRT pulls the file for LiteRT on this machine.
-func (o *pullOptions) pullLiteRT(cmd *cobra.Command, ref string, stdout, stderr io.Writer) error {
+func (o *pullOptions) pullLiteRT(cmd *cobra.Command, ref string) error {
 	ctx := cmd.Context()
 	here, known := litertHere()
 	if !known {
@@ -153,17 +150,16 @@ func (o *pullOptions) pullLiteRT(cmd *cobra.Command, ref string, stdout, stderr 
 	if err := o.nameOutput(ref); err != nil {
 		return err
 	}
-	s, err := newStage(ctx, o.output, o.placing, stderr, o.model.Path)
+	s, err := newReplacing(ctx, o.output, o.placing, onlyLiteRT, o.model.Path)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	s.extend, s.replaces = false, onlyLiteRT
-	s.mode &^= 0o222
-	progress := terminal.NewProgress(stderr, "downloading")
+	s.readOnly()
+	progress := newProgress(ctx, "downloading")
 	client := o.client(cmd, progress)
 	client.MaxBytes, client.Have = o.maxBytes, s.path
-	p := pulling{referred: newReferred(ref), Output: o.output}
+	p := &pulling{referred: newReferred(ref), Output: o.output}
 	p.Pulled, err = registry.PullLiteRT(ctx, ref, here, s.File.File, client)
 	progress.Finish()
 	if errors.Is(err, registry.ErrNoLayout) {
@@ -173,25 +169,15 @@ func (o *pullOptions) pullLiteRT(cmd *cobra.Command, ref string, stdout, stderr 
 		return err
 	}
 	if o.model.Path != "" {
-		if err := p.proveLiteRT(ctx, s, o, stderr); err != nil {
+		if err := p.proveLiteRT(ctx, s, o); err != nil {
 			return err
 		}
 	}
-	what, done := "pulled", "written to"
-	if p.UpToDate {
-		what, done = "up to date", "left as is"
-		err = s.keep()
-	} else {
-		err = s.publish()
-	}
-	if err != nil {
-		return err
-	}
-	return o.show(ctx, &p, registry.Fingerprint{}, what, done, stdout)
+	return p.conclude(ctx, s)
 }
 
 // proveLiteRT compares what was pulled with the file that the model is packed into here.
-func (p *pulling) proveLiteRT(ctx context.Context, s *stage, o *pullOptions, stderr io.Writer) error {
+func (p *pulling) proveLiteRT(ctx context.Context, s *stage, o *pullOptions) error {
 	of, err := newPackedFor(o.model, native)
 	if err != nil {
 		return err
@@ -207,12 +193,6 @@ func (p *pulling) proveLiteRT(ctx context.Context, s *stage, o *pullOptions, std
 		}
 		defer file.Close()
 	}
-	if p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library, stderr); err != nil {
-		return err
-	}
-	if !p.Proof.holds() {
-		p.Proof.print(stderr, o.output)
-		return fmt.Errorf("%w; nothing was written to %s", p.Proof.err("what was pulled"), o.output)
-	}
-	return of.check()
+	p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library)
+	return errors.Join(p.proven(ctx, err), of.check())
 }

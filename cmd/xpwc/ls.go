@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/registry"
 )
@@ -17,6 +17,8 @@ type listing struct {
 	referred
 	Layouts []registry.Layout `json:"layouts"`
 	Tags    []string          `json:"tags,omitempty"` // of a repository, in place of layouts
+
+	ofRepository bool
 }
 
 func newLsCommand() *cobra.Command {
@@ -32,35 +34,33 @@ repository, HOST/NAME without a tag, it lists the tags.
   xpwc ls registry.example/models/pose`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			progress := terminal.NewProgress(cmd.ErrOrStderr(), "")
-			if !strings.ContainsAny(path.Base(args[0]), ":@") {
-				return listTags(cmd, args[0], &o, progress)
+			client := o.client(cmd, newProgress(cmd.Context(), ""))
+			found := listing{referred: newReferred(args[0]), Layouts: []registry.Layout{}}
+			var err error
+			if strings.ContainsAny(path.Base(args[0]), ":@") {
+				found.Layouts, err = registry.List(cmd.Context(), args[0], client)
+			} else {
+				found.Tags, err = registry.Tags(cmd.Context(), args[0], client)
+				found.ofRepository = true
 			}
-			layouts, err := registry.List(cmd.Context(), args[0], o.client(cmd, progress))
 			if err != nil {
 				return err
 			}
-			return o.report(cmd.Context(), listing{newReferred(args[0]), layouts, nil}, func() error {
-				here, _ := layoutHere() // where XNNPACK cannot run, no layout is marked
-				t := newLayoutTable(cmd.OutOrStdout(), here)
-				t.add(layouts, "")
-				return t.print()
-			})
+			setResult(cmd.Context(), found)
+			return nil
 		},
 	}
 	o.flags(cmd)
 	return cmd
 }
 
-func listTags(cmd *cobra.Command, ref string, o *registryOptions, progress *terminal.Progress) error {
-	tags, err := registry.Tags(cmd.Context(), ref, o.client(cmd, progress))
-	if err != nil {
-		return err
+func (l listing) print(w io.Writer) {
+	for _, tag := range l.Tags {
+		fmt.Fprintln(w, console.Printable(tag))
 	}
-	return o.report(cmd.Context(), listing{newReferred(ref), []registry.Layout{}, tags}, func() error {
-		for _, tag := range tags {
-			fmt.Fprintln(cmd.OutOrStdout(), console.Printable(tag))
-		}
-		return nil
-	})
+	if !l.ofRepository {
+		t := l.newLayoutTable(w)
+		t.add(l.Layouts, "")
+		t.print()
+	}
 }

@@ -41,7 +41,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	ctx, j := newJob()
+	ctx, j := newJob(stderr)
 	// The hidden commands are processes that this program starts for itself: they end with it.
 	command, _, err := root.Find(args)
 	if err != nil || !command.Hidden {
@@ -54,11 +54,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if o.command == nil {
 		o.command = command
 	}
+	asJSON := wantsJSON(o.command, args, o.err)
+	if o.result != nil && !asJSON {
+		o.result.print(out)
+	}
 	if o.err == nil && out.err != nil {
 		o.unprinted(out.err)
 	}
 	code, message := o.exit(j)
-	if wantsJSON(o.command, args, o.err) && (o.err != nil || o.result != nil) {
+	if asJSON && (o.err != nil || o.result != nil) {
 		d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
 		if message != "" {
 			d.Error = failureOf(o.command, o.err, message, code)

@@ -41,7 +41,7 @@ func hold(path string) {
 }
 
 func stuck() {
-	ctx, j := newJob()
+	ctx, j := newJob(os.Stderr)
 	j.listen()
 	jobOf(ctx).onInterrupt(func() {
 		fmt.Println("interrupted")

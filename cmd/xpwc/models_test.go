@@ -100,8 +100,8 @@ func TestPruneKeepsAllModelsOfANameWhereverItIsRun(t *testing.T) {
 
 func TestModelsThatAreNotKnownAreOneLine(t *testing.T) {
 	var said strings.Builder
-	require.NoError(t, printModels(&said, []cachefile.Model{{Name: "one.tflite", Entries: 1},
-		{Source: cachefile.Digest{1}, Entries: 2}, {Source: cachefile.Digest{2}, Entries: 3}}))
+	printModels(&said, []cachefile.Model{{Name: "one.tflite", Entries: 1},
+		{Source: cachefile.Digest{1}, Entries: 2}, {Source: cachefile.Digest{2}, Entries: 3}})
 	require.Equal(t, 1, strings.Count(said.String(), "not known"))
 	require.Regexp(t, `not known +5 `, said.String())
 }

@@ -29,7 +29,6 @@ type packOptions struct {
 	embed       bool
 	sealed      bool
 	align       int
-	json        bool
 	byContent   bool   // the output is a directory, and the file in it is named after what it has
 	library     string // LiteRT's; "" for that of third_party/
 }
@@ -114,7 +113,7 @@ the file is; then --cpu can name several.`, safetensors.PackedName),
 			if o.output == "" {
 				o.output = o.named(file.Path)
 			}
-			return packModel(cmd.Context(), file, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return packModel(cmd.Context(), file, o)
 		},
 	}
 	f := cmd.Flags()
@@ -132,7 +131,7 @@ the file is; then --cpu can name several.`, safetensors.PackedName),
 	f.BoolVar(&o.embed, "embed-beside", false, "write a safetensors file with MODEL's tensors and the packed weights")
 	f.IntVar(&o.align, "align", safetensors.EverySystem,
 		"offset of embedded packed weights in the file, a multiple of `N`; the default suits every system")
-	jsonFlag(cmd, &o.json)
+	jsonFlag(cmd)
 	return cmd
 }
 
@@ -157,16 +156,15 @@ type packReport struct {
 	LiteRT       []litertFile  `json:"litert,omitempty"`         // written, or there already
 }
 
-func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout, stderr io.Writer) (err error) {
+func packModel(ctx context.Context, model modelfile.File, o packOptions) (err error) {
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
 	}
 	if o.runtime == forLiteRT {
-		return packLiteRT(ctx, model, o, stdout, stderr)
+		return packLiteRT(ctx, model, o)
 	}
 	var stock *stockFile
 	if o.runtime != "" {
-		var err error
 		if stock, err = o.stockFile(model); err != nil {
 			return err
 		}
@@ -176,7 +174,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	s, err := newStage(ctx, o.output, o.placing, stderr, model.Files()...)
+	s, err := newStage(ctx, o.output, o.placing, model.Files()...)
 	if err != nil {
 		return err
 	}
@@ -194,28 +192,25 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions, stdout,
 			return err
 		}
 	}
-	report := packReport{Model: model.Path, Output: o.output, Jobs: o.jobs, Levels: []packedLevel{}}
-	if err := report.pack(ctx, output, model, s, o, stderr); err != nil {
+	report := &packReport{Model: model.Path, Output: o.output, Jobs: o.jobs, Levels: []packedLevel{}}
+	if err := report.pack(ctx, output, model, s, o); err != nil {
 		return err
 	}
 	report.LeftOut = s.left
-	if o.json {
-		setResult(ctx, report)
-		return nil
-	}
-	return report.print(stdout)
+	setResult(ctx, report)
+	return nil
 }
 
 // pack makes the output.
-func (r *packReport) pack(ctx context.Context, output packOutput, model modelfile.File, s *stage, o packOptions,
-	stderr io.Writer) error {
-	if err := output.begin(ctx); err != nil {
+func (r *packReport) pack(ctx context.Context, output packOutput, model modelfile.File, s *stage,
+	o packOptions) error {
+	if err := output.begin(); err != nil {
 		return err
 	}
 	var written int64
 	for _, level := range o.levels {
-		l, err := packLevel(ctx, model, s, level, o, stderr)
-		if err := errors.Join(err, ctx.Err()); err != nil {
+		l, err := packLevel(ctx, model, s, level, o)
+		if err != nil {
 			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
 		}
 		if l.Packed+l.Found+l.Reused == 0 && model.Program() {
@@ -231,11 +226,11 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
 	}
 	if o.runtime == "" && !o.sealed && written > 0 {
-		if err := errors.Join(r.writeAnew(s), ctx.Err()); err != nil {
+		if err := r.writeAnew(s); err != nil {
 			return err
 		}
 	}
-	return output.finish(ctx, written > 0, r)
+	return output.finish(written > 0, r)
 }
 
 // stockFile returns the file that is to be written for the stock runtime, after checking that it can be.
@@ -324,17 +319,17 @@ func checkJobs(n *int) error {
 // allJobs is a job for each core.
 func allJobs() int { return runtime.GOMAXPROCS(0) }
 
-func (r *packReport) print(w io.Writer) error {
+func (r *packReport) print(w io.Writer) {
 	if r.Nothing != "" {
-		_, err := fmt.Fprintf(w, "note: %s: %s; nothing was written to %s, and it needs no cache\n",
+		fmt.Fprintf(w, "note: %s: %s; nothing was written to %s, and it needs no cache\n",
 			r.Model, r.Nothing, r.Output)
-		return err
+		return
 	}
 	for _, f := range r.LiteRT {
 		f.print(w)
 	}
 	if len(r.LiteRT) > 0 {
-		return nil
+		return
 	}
 	var t console.Table
 	header := []string{""}
@@ -354,12 +349,10 @@ func (r *packReport) print(w io.Writer) error {
 	for _, row := range rows {
 		t.Row(row...)
 	}
-	if err := t.Print(w); err != nil {
-		return err
-	}
+	t.Print(w)
 	if r.For != nil {
 		r.For.print(w, r.Output, "--cpu names others")
-		return nil
+		return
 	}
 	fmt.Fprintf(w, "\n%s: %d entries, %s packed, %s in all\n",
 		r.Output, r.Entries, console.Size(r.PayloadBytes), console.Size(r.FileBytes))
@@ -373,5 +366,4 @@ func (r *packReport) print(w io.Writer) error {
 	if e := r.Embedded; e != nil {
 		fmt.Fprintf(w, "embedded at byte %d of a file of %s\n", e.Offset, console.Size(e.FileBytes))
 	}
-	return nil
 }

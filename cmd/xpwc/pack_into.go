@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -62,8 +61,7 @@ type packedInto struct {
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once in a process, and only
 // the end of the process stops its packing.
-func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions,
-	stderr io.Writer) (packedLevel, error) {
+func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions) (packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return packedLevel{}, err
@@ -76,7 +74,7 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 	if name == "" {
 		cmd.ExtraFiles = []*os.File{s.File.File}
 	}
-	cmd.Stderr = stderr
+	cmd.Stderr = s.job.stderr
 	p, err := s.packIn(cmd, level)
 	if err != nil {
 		return packedLevel{}, err
@@ -137,7 +135,7 @@ func newPackIntoCommand() *cobra.Command {
 			if name == "" {
 				into = os.NewFile(inherited, args[0])
 			}
-			p, err := packInto(file, into, name, level, jobs, portable, cmd.ErrOrStderr())
+			p, err := packInto(cmd.Context(), file, into, name, level, jobs, portable)
 			if err != nil {
 				p = &packedInto{Error: failureOf(cmd, err, explain(err), exitFailed)}
 			}
@@ -153,8 +151,8 @@ func newPackIntoCommand() *cobra.Command {
 }
 
 // packInto packs a model into a new file, which openNew opens: into is nil where it has a name.
-func packInto(model modelfile.File, into *os.File, name, level string, jobs int, portable bool,
-	stderr io.Writer) (p *packedInto, err error) {
+func packInto(ctx context.Context, model modelfile.File, into *os.File, name, level string, jobs int,
+	portable bool) (p *packedInto, err error) {
 	start := time.Now()
 	weights, err := model.OpenAllWeights()
 	defer func() {
@@ -180,7 +178,7 @@ func packInto(model modelfile.File, into *os.File, name, level string, jobs int,
 	if err != nil {
 		return nil, err
 	}
-	progress := newPackingProgress(stderr, "packing for "+level, total)
+	progress := newPackingProgress(ctx, "packing for "+level, total)
 	cache, err := openNew(into, name, &xpwc.Options{Strict: true, Progress: progress.packed})
 	if err != nil {
 		return nil, err
@@ -275,8 +273,8 @@ type packingProgress struct {
 	done map[*xpwc.Session]int64
 }
 
-func newPackingProgress(w io.Writer, what string, total int64) *packingProgress {
-	p := &packingProgress{Progress: terminal.NewProgress(w, what), total: total, done: map[*xpwc.Session]int64{}}
+func newPackingProgress(ctx context.Context, what string, total int64) *packingProgress {
+	p := &packingProgress{Progress: newProgress(ctx, what), total: total, done: map[*xpwc.Session]int64{}}
 	p.Update(0, p.total)
 	return p
 }

@@ -2,49 +2,46 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/described"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/mapped"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/output"
 	"xpwc/safetensors"
 )
 
 // A packOutput is what pack makes of the cache that it has packed in a stage.
 type packOutput interface {
 	// begin writes the entries into the stage that the cache begins with.
-	begin(context.Context) error
+	begin() error
 	// finish makes the output appear, and completes the report. It may leave an existing one as it is if nothing was
 	// packed.
-	finish(ctx context.Context, packed bool, r *packReport) error
+	finish(packed bool, r *packReport) error
 }
 
 // cacheOutput is a cache file. An existing one is added to.
 type cacheOutput struct{ *stage }
 
-func (p cacheOutput) begin(context.Context) error {
-	p.replaces = onlyCaches
+func (p cacheOutput) begin() error {
 	if p.before == nil {
 		return nil
 	}
 	switch err := checkCache(p.path); {
 	case errors.Is(err, cachefile.ErrOlder):
-		return nil // it is replaced
+		return p.replace(onlyCaches)
 	case err != nil:
 		return err
 	}
 	return withFile(p.path, p.seed)
 }
 
-func (p cacheOutput) finish(_ context.Context, packed bool, _ *packReport) error {
+func (p cacheOutput) finish(packed bool, _ *packReport) error {
 	if p.before != nil && !packed && p.left == 0 {
 		return p.keep()
 	}
@@ -57,19 +54,16 @@ type stockOutput struct {
 	file *stockFile
 }
 
-func (p stockOutput) begin(context.Context) error {
-	p.replaces = onlyCaches
-	return (*cachefile.File)(nil).CheckOutput(p.path)
-}
+func (p stockOutput) begin() error { return p.replace(onlyCaches) }
 
-func (p stockOutput) finish(ctx context.Context, _ bool, r *packReport) error {
+func (p stockOutput) finish(_ bool, r *packReport) error {
 	err := p.file.writeFrom(p.stage)
 	if errors.Is(err, errNothing) {
 		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(p.file.reasons(), ", "))
 		r.Entries, r.PayloadBytes, r.FileBytes = 0, 0, 0
 		return nil
 	}
-	if err := errors.Join(err, ctx.Err()); err != nil {
+	if err != nil {
 		return err
 	}
 	r.For, r.Entries, r.PayloadBytes, r.FileBytes = p.file, p.file.Entries, p.file.PayloadBytes, p.file.FileBytes
@@ -80,28 +74,22 @@ func (p stockOutput) finish(ctx context.Context, _ bool, r *packReport) error {
 // programs find that a file was replaced and did not only grow. Damaged entries are left out: what the model has of
 // them is packed again.
 func (s *stage) seed(f *cachefile.File) error {
-	progress := terminal.NewProgress(s.stderr, "copying")
-	defer progress.Finish()
-	return f.WriteFile(s.File.File, nil, cachefile.WriteOptions{Format: cachefile.Native, Progress: progress.Update,
-		LeftOut: func(_ cachefile.Entry, err error) error {
-			if !errors.Is(err, cachefile.ErrDamaged) {
-				return err
-			}
-			s.left++
-			return nil
-		}})
+	leftOut := func(_ cachefile.Entry, err error) error {
+		if !errors.Is(err, cachefile.ErrDamaged) {
+			return err
+		}
+		s.left++
+		return nil
+	}
+	return writeCache(s.ctx, f, s.File.File, "copying", nil,
+		cachefile.WriteOptions{Format: cachefile.Native, LeftOut: leftOut})
 }
 
 // writeAnew writes the packed cache in large pieces: whoever maps it takes fewer page faults than with what was packed
 // into a mapping. Equal payloads of several layouts become one copy, since each level was packed without a look at the
 // others, and what is dead is left out.
 func (r *packReport) writeAnew(s *stage) error {
-	progress := terminal.NewProgress(s.stderr, "copying")
-	defer progress.Finish()
-	err := s.remake(func(f *cachefile.File, to *os.File) error {
-		return f.WriteFile(to, nil, cachefile.WriteOptions{Progress: progress.Update})
-	})
-	if err != nil {
+	if err := s.rewrite("copying", nil, cachefile.WriteOptions{}); err != nil {
 		return err
 	}
 	return r.describe(s)
@@ -152,7 +140,7 @@ func newEmbedding(s *stage, m modelfile.Weights, align int) (packOutput, error) 
 	return embeddingOutput{s, d, align}, nil
 }
 
-func (p embeddingOutput) begin(context.Context) error {
+func (p embeddingOutput) begin() error {
 	if p.before != nil {
 		if err := checkEmbedding(p.path); err != nil {
 			return err
@@ -186,24 +174,17 @@ func checkEmbedding(path string) error {
 	return nil
 }
 
-func (p embeddingOutput) finish(ctx context.Context, _ bool, r *packReport) error {
+func (p embeddingOutput) finish(_ bool, r *packReport) error {
 	cache, err := mapped.OpenFile(p.File.File)
 	if err != nil {
 		return err
 	}
-	size := int64(len(cache.Data()))
-	for _, t := range p.model.File().Tensors() {
-		if t.Name != safetensors.PackedName {
-			size += int64(len(t.Data))
-		}
-	}
 	err = p.remake(func(_ *cachefile.File, to *os.File) error {
-		return p.write(to, size, func(w io.Writer) error {
-			metadata := map[string]string{described.MetadataName: p.model.Description()}
-			return p.model.File().WritePacked(w, cache.Data(), p.align, metadata)
-		})
+		pieces := output.NewPieces(to)
+		metadata := map[string]string{described.MetadataName: p.model.Description()}
+		return errors.Join(p.model.File().WritePacked(pieces, cache.Data(), p.align, metadata), pieces.Flush())
 	})
-	if err := errors.Join(err, cache.Close(), ctx.Err()); err != nil {
+	if err := errors.Join(err, cache.Close()); err != nil {
 		return err
 	}
 	if err := p.publish(); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -227,28 +226,6 @@ func TestPackReportsAWrongCommandLine(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "missing.tflite")
 	require.NoFileExists(t, filepath.Join(dir, "c"))
-}
-
-func TestWritingStopsWhenItIsInterrupted(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	var out bytes.Buffer
-	var reports []int64
-	w := &reportingWriter{ctx: ctx, w: &out, report: func(n int64) {
-		if reports = append(reports, n); len(reports) == 3 {
-			stop()
-		}
-	}}
-	n, err := w.Write(nil)
-	require.NoError(t, err)
-	require.Zero(t, n)
-	n, err = w.Write(make([]byte, 1<<20+1))
-	require.NoError(t, err)
-	require.Equal(t, 1<<20+1, n)
-	n, err = w.Write(make([]byte, 5<<20))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, 1<<20, n)
-	require.Equal(t, []int64{1 << 20, 1<<20 + 1, 2<<20 + 1}, reports)
-	require.Equal(t, 2<<20+1, out.Len())
 }
 
 func sizeOf(path string) int64 {

@@ -153,18 +153,6 @@ func TestAProgramIsPackedForLesserCPUs(t *testing.T) {
 	require.Zero(t, warm.Cache.Packed)
 }
 
-func TestAProgramsCacheOfExecuTorchsFormatIsPackedAnewAndCompared(t *testing.T) {
-	dir := t.TempDir()
-	packed := packJSON(t, dir, program(t, mobilenet), "-o", "c.xpwc")
-	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "-o", "c.packed_cache")
-	back := reported[conversion](t, dir, 0, "convert", "c.packed_cache", "--to", "native", "-o", "back.xpwc",
-		"--model", program(t, mobilenet))
-	require.Equal(t, packed.Entries, back.Entries)
-	require.EqualValues(t, packed.Entries, *back.Adopted)
-	warm, _ := runJSON(t, dir, program(t, mobilenet), "--cache", "back.xpwc")
-	require.Zero(t, warm.Cache.Packed)
-}
-
 // outsider makes a program with an operator that only ExecuTorch could run, and returns its path.
 func outsider(t testing.TB) string {
 	t.Helper()
@@ -293,7 +281,6 @@ func TestMistakesWithProgramsAreReported(t *testing.T) {
 		{exitUsage, "wrong number of arguments", []string{"pack", faceModel(t), ptd, "-o", "c"}},
 		{exitUsage, "--description is for", []string{"pack", pte, "--description", "d.json", "-o", "c"}},
 		{exitUsage, "--data is for a --model", []string{"verify", "c", "--model", faceModel(t), "--data", ptd}},
-		{exitUsage, "--data is for a --model", []string{"convert", "c", "--to", "native", "-o", "d", "--data", ptd}},
 		{exitUsage, "--embed-beside is for", []string{"pack", pte, "--embed-beside", "-o", "c"}},
 		{exitUsage, "the same file", []string{"pack", pte, ptd, "-o", ptd}},
 		{exitUsage, "--map is for cache files", []string{"inspect", pte, "--map"}},

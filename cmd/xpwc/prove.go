@@ -53,8 +53,7 @@ func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 
 // prove packs a model for a level of CPU, which this process must have, into a new cache file in the directory for
 // temporary files. It compares with that, byte for byte, every entry that the given file has for the model.
-func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu string,
-	stderr io.Writer) (p *proof, err error) {
+func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu string) (p *proof, err error) {
 	info, err := f.Info()
 	if err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 	}
 	defer work.discard()
 	name := work.byName()
-	packed, err := packInto(model, work.File.File, name, cpu, allJobs(), false, stderr)
+	packed, err := packInto(ctx, model, work.File.File, name, cpu, allJobs(), false)
 	if err != nil {
 		return nil, err
 	}

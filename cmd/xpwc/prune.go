@@ -74,8 +74,7 @@ numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 			if err != nil {
 				return err
 			}
-			return rewrite(cmd.Context(), args[0], o, cmd.OutOrStdout(),
-				func(c *xpwc.Cache) error { return c.Prune(keep) })
+			return rewrite(cmd.Context(), args[0], o, func(c *xpwc.Cache) error { return c.Prune(keep) })
 		},
 	}
 	flags := cmd.Flags()

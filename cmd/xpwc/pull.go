@@ -12,7 +12,6 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/registry"
@@ -97,9 +96,9 @@ pose.packed_cache (executorch) or pose.litert_cache.`,
 				}
 			}
 			if o.runtime == forLiteRT {
-				return o.pullLiteRT(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return o.pullLiteRT(cmd, args[0])
 			}
-			return o.pull(cmd, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.pull(cmd, args[0])
 		},
 	}
 	f := cmd.Flags()
@@ -143,23 +142,23 @@ func (o *pullOptions) nameOutput(ref string) error {
 	return nil
 }
 
-func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Writer) (err error) {
+func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	ctx := cmd.Context()
 	if err := o.nameOutput(ref); err != nil {
 		return err
 	}
-	p := pulling{referred: newReferred(ref), Output: o.output}
+	p := &pulling{referred: newReferred(ref), Output: o.output}
 	if o.runtime != "" {
 		if p.For, err = newStockFile(o.runtime, native); err != nil {
 			return err
 		}
 	}
-	s, err := newCacheStage(ctx, o.output, o.placing, nil, stderr)
+	s, err := newReplacing(ctx, o.output, o.placing, onlyCaches)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	progress := terminal.NewProgress(stderr, "downloading")
+	progress := newProgress(ctx, "downloading")
 	client := o.client(cmd, progress)
 	client.MaxBytes = o.maxBytes
 	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,
@@ -168,16 +167,14 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		client.Have = s.path
 	}
 	client.Into = s.File.File
-	got, here, chosen, err := o.fetch(ctx, ref, s.path, client)
+	p.Pulled, p.Chosen, err = o.fetch(ctx, ref, s.path, client)
 	progress.Finish()
 	if err != nil {
 		return err
 	}
-	p.Pulled, p.Chosen = got, chosen
-	with, what, done := s.with, "pulled", "written to"
+	with := s.with
 	if p.UpToDate {
 		with = func(do func(*cachefile.File) error) error { return withFile(o.output, do) }
-		what, done = "up to date", "left as is"
 	}
 	if o.model.Path != "" && p.For != nil { // before the model is packed: writeFrom looks whether it is the same
 		if p.For.packedFor, err = newPackedFor(o.model, native); err != nil {
@@ -185,7 +182,11 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 		}
 	}
 	if o.model.Path != "" {
-		if err := with(func(f *cachefile.File) error { return p.prove(ctx, f, o, stderr) }); err != nil {
+		err := with(func(f *cachefile.File) (err error) {
+			p.Proof, err = prove(ctx, f, o.model, native)
+			return p.proven(ctx, err)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -199,67 +200,64 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string, stdout, stderr io.Wri
 			return err
 		}
 	}
+	return p.conclude(ctx, s)
+}
+
+// proven returns the error if what was pulled is not what the model is packed into. What differs is printed.
+func (p *pulling) proven(ctx context.Context, err error) error {
+	if err == nil && !p.Proof.holds() {
+		p.Proof.print(jobOf(ctx).stderr, p.Output)
+		err = fmt.Errorf("%w; nothing was written to %s", p.Proof.err("what was pulled"), p.Output)
+	}
+	return err
+}
+
+// conclude puts the file at its path, unless it is there.
+func (p *pulling) conclude(ctx context.Context, s *stage) error {
+	place := s.publish
 	if p.UpToDate {
-		err = s.keep()
-	} else {
-		err = s.publish()
+		place = s.keep
 	}
-	if err != nil {
+	if err := place(); err != nil {
 		return err
 	}
-	return o.show(ctx, &p, here, what, done, stdout)
-}
-
-// show reports the result. What is what happened to the layouts, and done what happened to the file.
-func (o *pullOptions) show(ctx context.Context, p *pulling, here registry.Fingerprint, what, done string,
-	stdout io.Writer) error {
-	return o.report(ctx, *p, func() error {
-		t := newLayoutTable(stdout, here)
-		t.add(p.Layouts, what)
-		if err := t.print(); err != nil {
-			return err
-		}
-		fmt.Fprintf(stdout, "\n%s  %s\ndigest      %s\n", done, o.output, p.Digest)
-		if model := p.Layouts[0].Model; model != "" {
-			fmt.Fprintf(stdout, "for model   %s (SHA-256)\n", console.Printable(model))
-		}
-		if p.Chosen != "" {
-			fmt.Fprintf(stdout, "layout      %s\n", p.Chosen)
-		}
-		if p.Sealed != "" {
-			fmt.Fprintf(stdout, "sealed for  %s\n", p.Sealed)
-		}
-		p.Proof.print(stdout, o.output)
-		if p.For != nil {
-			p.For.print(stdout, o.output, "pull on such a machine for that")
-		}
-		return nil
-	})
-}
-
-// prove compares what was pulled with the packed weights of the model. What differs is printed, and is an error.
-func (p *pulling) prove(ctx context.Context, f *cachefile.File, o *pullOptions, stderr io.Writer) (err error) {
-	if p.Proof, err = prove(ctx, f, o.model, native, stderr); err != nil {
-		return err
-	}
-	if !p.Proof.holds() {
-		p.Proof.print(stderr, o.output)
-		return fmt.Errorf("%w; nothing was written to %s", p.Proof.err("what was pulled"), o.output)
-	}
+	setResult(ctx, p)
 	return nil
 }
 
-// fetch pulls to a path. It also returns this machine's layout, which need not be known to pull another, and why
-// another was chosen.
+func (p *pulling) print(w io.Writer) {
+	what, done := "pulled", "written to"
+	if p.UpToDate {
+		what, done = "up to date", "left as is"
+	}
+	t := p.newLayoutTable(w)
+	t.add(p.Layouts, what)
+	t.print()
+	fmt.Fprintf(w, "\n%s  %s\ndigest      %s\n", done, p.Output, p.Digest)
+	if model := p.Layouts[0].Model; model != "" {
+		fmt.Fprintf(w, "for model   %s (SHA-256)\n", console.Printable(model))
+	}
+	if p.Chosen != "" {
+		fmt.Fprintf(w, "layout      %s\n", p.Chosen)
+	}
+	if p.Sealed != "" {
+		fmt.Fprintf(w, "sealed for  %s\n", p.Sealed)
+	}
+	p.Proof.print(w, p.Output)
+	if p.For != nil {
+		p.For.print(w, p.Output, "pull on such a machine for that")
+	}
+}
+
+// fetch pulls to a path. It also returns why another layout than this machine's was chosen, if one was.
 func (o *pullOptions) fetch(ctx context.Context, ref, path string,
-	client *registry.Options) (_ *registry.Pulled, here registry.Fingerprint, chosen string, err error) {
-	here, hereErr := layoutHere()
+	client *registry.Options) (_ *registry.Pulled, chosen string, err error) {
 	if o.all {
 		pulled, err := registry.PullAll(ctx, ref, path, client)
-		return pulled, here, "", err
+		return pulled, "", err
 	}
+	layout, hereErr := layoutHere()
 	own := o.layout == "" || o.layout == current
-	layout := here
 	switch {
 	case !own:
 		layout, err = listedLayout(ctx, ref, o.layout, client)
@@ -269,11 +267,11 @@ func (o *pullOptions) fetch(ctx context.Context, ref, path string,
 		err = fmt.Errorf("%w; name one with --layout", hereErr)
 	}
 	if err != nil {
-		return nil, here, "", err
+		return nil, "", err
 	}
 	pulled, err := registry.Pull(ctx, ref, layout, path, client)
 	if errors.Is(err, registry.ErrNoLayout) && own {
 		err = fmt.Errorf("%w; pack here and push, so that other nodes like this one can pull", err)
 	}
-	return pulled, here, chosen, err
+	return pulled, chosen, err
 }

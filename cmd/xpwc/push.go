@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/registry"
 )
@@ -49,9 +47,19 @@ byte for byte. A tag has LiteRT's files of one model only, beside cache files of
 			}
 			push := registry.Push
 			if ofLiteRT {
-				push = litert.push(cmd.ErrOrStderr())
+				push = litert.push
 			}
-			return pushFiles(cmd, args[0], args[1:], subject, &o, push, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			jobOf(cmd.Context()).waitFor("")
+			progress := newProgress(cmd.Context(), "uploading")
+			client := o.client(cmd, progress)
+			client.Subject = subject
+			pushed, err := push(cmd.Context(), args[0], args[1:], client)
+			progress.Finish()
+			if err != nil {
+				return err
+			}
+			setResult(cmd.Context(), pushing{newReferred(args[0]), args[1:], pushed})
+			return nil
 		},
 	}
 	o.flags(cmd)
@@ -67,33 +75,14 @@ type pushing struct {
 	*registry.Pushed
 }
 
-// A pusher is registry.Push, or pushes other files.
-type pusher func(ctx context.Context, ref string, files []string, o *registry.Options) (*registry.Pushed, error)
-
-func pushFiles(cmd *cobra.Command, ref string, files []string, subject string, o *registryOptions,
-	push pusher, stdout, stderr io.Writer) error {
-	jobOf(cmd.Context()).waitFor("")
-	progress := terminal.NewProgress(stderr, "uploading")
-	client := o.client(cmd, progress)
-	client.Subject = subject
-	pushed, err := push(cmd.Context(), ref, files, client)
-	progress.Finish()
-	if err != nil {
-		return err
+func (p pushing) print(w io.Writer) {
+	t := p.newLayoutTable(w)
+	t.add(p.Layouts, "pushed")
+	t.add(p.Kept, "kept")
+	t.print()
+	uploaded := console.Size(p.UploadedBytes)
+	if p.UpToDate {
+		uploaded = "nothing: the tag has all of this already"
 	}
-	return o.report(cmd.Context(), pushing{newReferred(ref), files, pushed}, func() error {
-		here, _ := layoutHere() // where XNNPACK cannot run, no layout is marked
-		t := newLayoutTable(stdout, here)
-		t.add(pushed.Layouts, "pushed")
-		t.add(pushed.Kept, "kept")
-		if err := t.print(); err != nil {
-			return err
-		}
-		uploaded := console.Size(pushed.UploadedBytes)
-		if pushed.UpToDate {
-			uploaded = "nothing: the tag has all of this already"
-		}
-		_, err := fmt.Fprintf(stdout, "\nuploaded  %s\ndigest    %s\n", uploaded, pushed.Digest)
-		return err
-	})
+	fmt.Fprintf(w, "\nuploaded  %s\ndigest    %s\n", uploaded, p.Digest)
 }

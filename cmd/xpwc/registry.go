@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 type registryOptions struct {
 	plainHTTP bool
 	silence   time.Duration
-	json      bool
 }
 
 const refHelp = `REF is HOST/NAME:TAG, as with docker; the default of TAG is latest. Credentials are those
@@ -24,7 +22,7 @@ turns it off for others.`
 func (o *registryOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.plainHTTP, "plain-http", false, "do not use TLS (default for a registry on this machine)")
 	cmd.Flags().DurationVar(&o.silence, "timeout", registry.DefaultSilence, "how long the registry may be silent")
-	jsonFlag(cmd, &o.json)
+	jsonFlag(cmd)
 }
 
 // client returns the options of package registry, which show progress.
@@ -34,15 +32,6 @@ func (o *registryOptions) client(cmd *cobra.Command, progress *terminal.Progress
 		client.PlainHTTP = &o.plainHTTP
 	}
 	return client
-}
-
-// report prints the result of a command, as JSON or for people.
-func (o *registryOptions) report(ctx context.Context, result any, print func() error) error {
-	if !o.json {
-		return print()
-	}
-	setResult(ctx, result)
-	return nil
 }
 
 // A referred is what a reference leads to, and this machine's layout, if that is known.

@@ -13,7 +13,6 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/cmd/xpwc/internal/htmlreport"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
@@ -22,7 +21,6 @@ import (
 type reportOptions struct {
 	out string
 	placing
-	verify bool
 }
 
 func newReportCommand() *cobra.Command {
@@ -43,13 +41,9 @@ weights. However many entries there are it has at most 4 MiB: layers that are sm
 put together, and tables end. - is standard output. An existing PAGE is replaced if it is
 empty or such a page.
 
-With --verify everything is checked as xpwc verify does, which reads the whole of FILE,
-and PAGE says what is wrong.
-
 Exits with 1 if FILE cannot be read, or if a part that was read is damaged. PAGE is made
-then too, unless FILE cannot be opened.`,
+then too, unless FILE cannot be opened. xpwc verify checks everything.`,
 		Example: `  xpwc report model.xpwc -o report.html
-  xpwc report model.xpwc -o report.html --verify
   xpwc report model.xpwc -o - | gzip > report.html.gz`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,19 +55,17 @@ then too, unless FILE cannot be opened.`,
 			case modelfile.File{Path: args[0]}.Program():
 				return usagef("%s is a program; xpwc inspect shows what is in it", args[0])
 			}
-			return makeReport(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return makeReport(cmd.Context(), args[0], o, cmd.OutOrStdout())
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVarP(&o.out, "output", "o", "", "`PAGE` to write, or - for standard output")
-	flags.BoolVar(&o.verify, "verify", false, "check everything, and say on the page what is wrong")
+	cmd.Flags().StringVarP(&o.out, "output", "o", "", "`PAGE` to write, or - for standard output")
 	o.placing.flags(cmd)
 	return cmd
 }
 
 // makeReport writes the page, and returns an error after that if the file is damaged.
-func makeReport(ctx context.Context, path string, o reportOptions, stdout, stderr io.Writer) error {
-	page, damage, err := renderReport(path, o.verify, stderr)
+func makeReport(ctx context.Context, path string, o reportOptions, stdout io.Writer) error {
+	page, damage, err := renderReport(path)
 	if err != nil {
 		return err
 	}
@@ -83,7 +75,7 @@ func makeReport(ctx context.Context, path string, o reportOptions, stdout, stder
 		}
 		return damage
 	}
-	if err := writeReport(ctx, page, path, o, stderr); err != nil {
+	if err := writeReport(ctx, page, path, o); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "%s: %s about %s\n", o.out, console.Size(int64(len(page))), path)
@@ -91,8 +83,8 @@ func makeReport(ctx context.Context, path string, o reportOptions, stdout, stder
 }
 
 // renderReport returns the page, and as damage what is wrong with the file.
-func renderReport(path string, verify bool, stderr io.Writer) (page []byte, damage, err error) {
-	shown := htmlreport.Options{Path: path, Checked: verify, Made: time.Now(), Tool: "xpwc " + xpwc.Version}
+func renderReport(path string) (page []byte, damage, err error) {
+	shown := htmlreport.Options{Path: path, Made: time.Now(), Tool: "xpwc " + xpwc.Version}
 	if litert.IsCache(path) {
 		return renderLiteRT(path, shown)
 	}
@@ -107,26 +99,15 @@ func renderReport(path string, verify bool, stderr io.Writer) (page []byte, dama
 	if here, err := xpwc.CurrentLayout(); err == nil {
 		shown.Here = here.Fingerprint
 	}
-	if verify {
-		progress := terminal.NewProgress(stderr, "verifying")
-		shown.Problems, err = at.verify(progress.Update)
-		progress.Finish()
-		if err != nil {
-			return nil, nil, err
-		}
-	}
 	var b bytes.Buffer
 	err = at.with(func(f *cachefile.File) error {
 		r, err := htmlreport.New(f, shown)
 		if err != nil {
 			return err
 		}
-		switch problems := len(shown.Problems); {
-		case problems > 0:
-			damage = fmt.Errorf("%s: %s: %w", path, console.Plural(problems, "problem"), cachefile.ErrDamaged)
-		case len(r.Damaged) > 0:
-			entries := console.Plural(len(r.Damaged), "entry")
-			damage = fmt.Errorf("%s is damaged: %s; xpwc verify reports where", path, entries)
+		if n := len(r.Damaged); n > 0 {
+			damage = damagedError{fmt.Errorf("%s is damaged: %s; xpwc verify reports where", path,
+				console.Plural(n, "entry"))}
 		}
 		return r.Write(&b)
 	})
@@ -141,7 +122,6 @@ func renderLiteRT(path string, shown htmlreport.Options) (page []byte, damage, e
 	}
 	if f.Stale {
 		shown.Warning = staleLiteRT
-		shown.Problems = []cachefile.Problem{{Offset: litert.StaleAt, What: staleLiteRT}}
 		damage = fmt.Errorf("%s: %s: %w", path, staleLiteRT, litert.ErrDamaged)
 	}
 	var b bytes.Buffer
@@ -150,28 +130,26 @@ func renderLiteRT(path string, shown htmlreport.Options) (page []byte, damage, e
 }
 
 // writeReport puts the page at its path.
-func writeReport(ctx context.Context, page []byte, input string, o reportOptions, stderr io.Writer) (err error) {
-	s, err := newStage(ctx, o.out, o.placing, stderr, input)
+func writeReport(ctx context.Context, page []byte, input string, o reportOptions) (err error) {
+	s, err := newReplacing(ctx, o.out, o.placing, onlyReports, input)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	s.replaces = checkReport
 	if _, err := s.Write(page); err != nil {
 		return err
 	}
 	return s.publish()
 }
 
-// checkReport fails if a file is not a page that this command has written.
-func checkReport(there *os.File) error {
+// onlyReports is a stage's replaces for pages that this command has written.
+func onlyReports(there *os.File) error {
 	head, err := io.ReadAll(io.LimitReader(there, 1<<10))
 	if err != nil {
 		return err
 	}
 	if !bytes.Contains(head, []byte(htmlreport.Mark)) {
-		return fmt.Errorf("%s exists and is no page of xpwc report; it is left as it is: "+
-			"remove it or choose another path", there.Name())
+		return leftAsItIs(fmt.Errorf("%s is no page of xpwc report", there.Name()))
 	}
 	return nil
 }

@@ -52,13 +52,34 @@ know.`,
 	}
 }
 
-func jsonFlag(cmd *cobra.Command, on *bool) {
-	cmd.Flags().BoolVar(on, "json", false, "print JSON in place of text (see xpwc schema)")
+// jsonFlag is the flag of a command that has a result.
+func jsonFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool("json", false, "print JSON in place of text (see xpwc schema)")
 }
 
-// setResult makes v, a struct, what a command prints with --json. It is printed when the command has returned, together
-// with the command's error.
-func setResult(ctx context.Context, v any) { jobOf(ctx).result = v }
+// A result is what a command has found out, a struct: its members with --json, and else its text. Standard output keeps
+// the errors of printing it.
+type result interface{ print(w io.Writer) }
+
+// setResult makes r the result of a command. It is printed when the command has returned, with --json together with the
+// command's error.
+func setResult(ctx context.Context, r result) { jobOf(ctx).result = r }
+
+// A printedResult is one whose text the command prints while it goes on, to textOutput.
+type printedResult struct{ members any }
+
+func (printedResult) print(io.Writer) {}
+
+// MarshalJSON returns the members.
+func (r printedResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.members) }
+
+// textOutput is standard output, or nothing with --json.
+func textOutput(cmd *cobra.Command) io.Writer {
+	if asJSON, err := cmd.Flags().GetBool("json"); err == nil && asJSON {
+		return io.Discard
+	}
+	return cmd.OutOrStdout()
+}
 
 // A document is the beginning of what a command prints with --json. The members of its result follow.
 type document struct {
@@ -79,7 +100,7 @@ type failure struct {
 func (f *failure) Error() string { return f.Message }
 
 // print prints the document with the members of a result, which may be nil.
-func (d document) print(w io.Writer, result any) error {
+func (d document) print(w io.Writer, result result) error {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return err

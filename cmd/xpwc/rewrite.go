@@ -20,14 +20,14 @@ import (
 )
 
 type rewriteOptions struct {
-	wait         time.Duration
-	json, shared bool
+	wait   time.Duration
+	shared bool
 }
 
 func (o *rewriteOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.wait, "wait", 10*time.Second,
 		"how long to wait for another program that writes to the file, as a `DURATION` such as 30s")
-	jsonFlag(cmd, &o.json)
+	jsonFlag(cmd)
 	sharedFlag(cmd, &o.shared)
 }
 
@@ -58,12 +58,11 @@ type rewriting struct {
 }
 
 // rewrite opens the file as a cache, its only writer, and lets do rewrite it.
-func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Writer,
-	do func(*xpwc.Cache) error) (err error) {
+func rewrite(ctx context.Context, path string, o rewriteOptions, do func(*xpwc.Cache) error) (err error) {
 	if err := refuseEmbedded(path); err != nil {
 		return err
 	}
-	r := rewriting{File: path}
+	r := &rewriting{File: path}
 	err = withFile(path, func(f *cachefile.File) error {
 		info, err := f.Info()
 		if err == nil && info.Format != cachefile.Native {
@@ -104,11 +103,12 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 		return err
 	}
 	r.Dropped = slices.DeleteFunc(r.Dropped, func(name string) bool { return slices.Contains(r.Models, name) })
-	if o.json {
-		setResult(ctx, r)
-		return nil
-	}
-	fmt.Fprintf(stdout, "%s: %s in %s, before %s in %s\n", path,
+	setResult(ctx, r)
+	return nil
+}
+
+func (r *rewriting) print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s in %s, before %s in %s\n", r.File,
 		console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),
 		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
 	if len(r.Dropped) > 0 {
@@ -116,13 +116,12 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, stdout io.Write
 		if len(r.Models) > 0 {
 			said += "; it still has those of " + strings.Join(r.Models, ", ")
 		}
-		fmt.Fprintln(stdout, fold("no more entries of "+said, textWidth(stdout)))
+		fmt.Fprintln(w, fold("no more entries of "+said, textWidth(w)))
 	}
 	if r.Damaged > 0 {
-		fmt.Fprintf(stdout, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"),
+		fmt.Fprintf(w, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"),
 			oneOrMany(int(r.Damaged), "was", "were"))
 	}
-	return nil
 }
 
 // oneOrMany returns the verb for so many things.

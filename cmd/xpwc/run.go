@@ -32,7 +32,7 @@ type runOptions struct {
 	cpu              string
 	inputs           []string
 	threads          int
-	trust, json      bool
+	trust            bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -72,7 +72,7 @@ computed with, no output is given; the next run packs again.`,
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			model.Path, model.Data = args[0], args[1:]
-			return runModel(cmd.Context(), model, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runModel(cmd.Context(), model, o)
 		},
 	}
 	f := cmd.Flags()
@@ -85,7 +85,7 @@ computed with, no output is given; the next run packs again.`,
 	f.StringVar(&o.cpu, "cpu", native, "CPU `LEVEL` to compute for, as a lesser CPU would: "+levelNames())
 	f.BoolVar(&o.trust, "trust", false,
 		"trust that the packed weights in MODEL are those of its tensors; do not compare")
-	jsonFlag(cmd, &o.json)
+	jsonFlag(cmd)
 	return cmd
 }
 
@@ -115,7 +115,7 @@ type outputFile struct {
 	beginning []string // the first numbers
 }
 
-func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, stderr io.Writer) (err error) {
+func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error) {
 	if err := checkThreads(o.threads); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	progress := terminal.NewProgress(stderr, "packing")
+	progress := newProgress(ctx, "packing")
 	// A single run ends before the cache would verify in the background.
 	options := &xpwc.Options{Progress: terminal.ShowPacking(progress), Verify: xpwc.VerifyOnUse}
 	packed := execution.PackedIn(o.cache, options)
@@ -158,7 +158,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 		if closeErr := e.Close(); !ran {
 			err = errors.Join(err, closeErr)
 		} else if unsaved := cmp.Or(closeErr, saveErr); unsaved != nil {
-			noteUnsaved(stderr, o.cache, unsaved)
+			noteUnsaved(j.stderr, o.cache, unsaved)
 		}
 	}()
 	if e.Cache != nil && e.Cache.Stats().Packed.Entries > 0 {
@@ -183,7 +183,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	report := runReport{
+	report := &runReport{
 		Model:            file.Path,
 		Threads:          1,
 		OpenCacheMS:      console.Milliseconds(e.Times.Open),
@@ -207,14 +207,11 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions, stdout, st
 		stats := e.Cache.Stats()
 		report.Cache = execution.ReportCache(o.cache, stats)
 		if n, why := unsaved(stats); n > 0 {
-			noteUnsaved(stderr, o.cache, fmt.Errorf("%s in private memory: %s", console.Plural(int(n), "entry"), why))
+			noteUnsaved(j.stderr, o.cache, fmt.Errorf("%s in private memory: %s", console.Plural(int(n), "entry"), why))
 		}
 	}
-	if o.json {
-		setResult(ctx, report)
-		return nil
-	}
-	return report.print(stdout)
+	setResult(ctx, report)
+	return nil
 }
 
 // unsaved counts the entries that the file should have and does not, and says why.
@@ -280,7 +277,7 @@ func writeOutput(path string, b []byte) error {
 	return f.Publish(f.Usual())
 }
 
-func (r *runReport) print(w io.Writer) error {
+func (r *runReport) print(w io.Writer) {
 	var t console.Table
 	if r.Cache != nil {
 		t.Row("open cache", console.MS(r.OpenCacheMS))
@@ -298,9 +295,7 @@ func (r *runReport) print(w io.Writer) error {
 		t.Row("written to the file", console.Size(c.BytesWritten))
 		t.Row("file size", console.Size(c.FileBytes))
 	}
-	if err := t.Print(w); err != nil {
-		return err
-	}
+	t.Print(w)
 	if r.Cache != nil {
 		for _, note := range r.Cache.Notes {
 			fmt.Fprintf(w, "note: cache %s: %s\n", r.Cache.File, note)
@@ -317,7 +312,6 @@ func (r *runReport) print(w io.Writer) error {
 			fmt.Fprintf(w, "   written to %s\n", o.File)
 		}
 	}
-	return nil
 }
 
 // typedName is a value's name as a line can have it, with its type unless that is the usual one.

@@ -78,7 +78,6 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 		{strips, []string{"pack", program(t, perceptron), "--for", "executorch", "-o", "for.packed_cache"}},
 		{strips, []string{"strip", program(t, perceptron), "--packed", "for.packed_cache", "-o", "skeleton.pte"}},
 		{0, []string{"convert", "model.xpwc", "--to", "xpwc2", "-o", "packed_cache"}},
-		{0, []string{"convert", "packed_cache", "--to", "native", "--model", model, "-o", "native.xpwc"}},
 		{0, []string{"inspect", "packed_cache"}},
 		{0, []string{"verify", "packed_cache"}},
 		{0, []string{"diff", "model.xpwc", "other.xpwc"}},

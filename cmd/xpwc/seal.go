@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/digest"
 	"xpwc/internal/modelfile"
 )
@@ -27,12 +25,9 @@ func newSealing(s *stage, m modelfile.File) (packOutput, error) {
 	return sealedOutput{s, m, d}, err
 }
 
-func (p sealedOutput) begin(context.Context) error {
-	p.replaces = onlyCaches
-	return (*cachefile.File)(nil).CheckOutput(p.path)
-}
+func (p sealedOutput) begin() error { return p.replace(onlyCaches) }
 
-func (p sealedOutput) finish(_ context.Context, _ bool, r *packReport) error {
+func (p sealedOutput) finish(_ bool, r *packReport) error {
 	digest, err := p.seal(p.model)
 	if err == nil && digest != p.digest.String() {
 		err = fmt.Errorf("%s was changed while it was packed; nothing was written to %s", p.model.Path, p.path)
@@ -59,12 +54,8 @@ func (s *stage) seal(model modelfile.File) (digest string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.mode &^= 0o222
-	progress := terminal.NewProgress(s.stderr, "sealing")
-	defer progress.Finish()
-	return of.String(), s.remake(func(f *cachefile.File, to *os.File) error {
-		return f.WriteFile(to, nil, cachefile.WriteOptions{Seal: &of, Progress: progress.Update})
-	})
+	s.readOnly()
+	return of.String(), s.rewrite("sealing", nil, cachefile.WriteOptions{Seal: &of})
 }
 
 var errNotSealed = errors.New("not all entries are sealed for one model: give the model with --model, " +

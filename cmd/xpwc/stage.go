@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/fd"
 	"xpwc/internal/output"
 	"xpwc/internal/trust"
@@ -84,22 +82,21 @@ type stage struct {
 	ctx    context.Context
 	path   string      // of the output
 	before fs.FileInfo // of the file at path when the stage was made, or nil
-	extend bool        // the output has the entries of that file too
 	mode   fs.FileMode // of the output
 	left   int         // how many damaged entries of that file are not in the output
-	// replaces returns an error for a file, which is not empty, that the output must not replace. Nil for none.
+	// replaces returns an error for a file, which is not empty, that the output must not replace. Nil: the output has
+	// what that file has, which must not be changed meanwhile.
 	replaces func(there *os.File) error
-	stderr   io.Writer
 }
 
 // newStage makes the stage of an output that has the entries of an existing file too. If the output is one of the
 // inputs, also by a link, the error is a usage error. A symbolic link is followed if that is safe.
-func newStage(ctx context.Context, path string, o placing, stderr io.Writer, inputs ...string) (*stage, error) {
+func newStage(ctx context.Context, path string, o placing, inputs ...string) (*stage, error) {
 	path, err := trust.Follow(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{ctx: ctx, path: path, stderr: stderr, extend: true}
+	s := &stage{ctx: ctx, path: path}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.before, err = nil, nil
 	}
@@ -114,23 +111,26 @@ func newStage(ctx context.Context, path string, o placing, stderr io.Writer, inp
 	return s, s.begin(o)
 }
 
-// newCacheStage makes the stage of a cache file. It replaces an existing file, which must be empty or a cache, and must
-// not be the source, if there is one. A symbolic link is followed if that is safe.
-func newCacheStage(ctx context.Context, path string, o placing, source *cachefile.File,
-	stderr io.Writer) (*stage, error) {
-	if err := source.CheckOutput(path); err != nil {
-		return nil, err
+// newReplacing makes the stage of an output that replaces a file, unless replaces has an error for that.
+func newReplacing(ctx context.Context, path string, o placing, replaces func(there *os.File) error,
+	inputs ...string) (*stage, error) {
+	s, err := newStage(ctx, path, o, inputs...)
+	if err == nil {
+		if err = s.replace(replaces); err != nil {
+			s.discard()
+		}
 	}
-	path, err := trust.Follow(path)
-	if err != nil {
-		return nil, err
-	}
-	s := &stage{ctx: ctx, path: path, stderr: stderr, replaces: onlyCaches}
-	if info, err := os.Lstat(path); err == nil {
-		s.before = info
-	}
-	return s, s.begin(o)
+	return s, err
 }
+
+// replace makes the output one that replaces a file, unless replaces has an error for that.
+func (s *stage) replace(replaces func(there *os.File) error) error {
+	s.replaces = replaces
+	return s.checkThere()
+}
+
+// readOnly makes the output a file that nobody writes to.
+func (s *stage) readOnly() { s.mode &^= 0o222 }
 
 // begin makes the file, unless others can change the directory that it is to be in.
 func (s *stage) begin(o placing) (err error) {
@@ -196,39 +196,18 @@ func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) erro
 	return nil
 }
 
-// write writes size bytes to a file, and gives up when the command is interrupted.
-func (s *stage) write(to *os.File, size int64, content func(io.Writer) error) error {
-	progress := terminal.NewProgress(s.stderr, "writing")
+// rewrite has the output made anew of entries of what it is so far.
+func (s *stage) rewrite(what string, keep func(cachefile.Entry) bool, o cachefile.WriteOptions) error {
+	return s.remake(func(f *cachefile.File, to *os.File) error { return writeCache(s.ctx, f, to, what, keep, o) })
+}
+
+// writeCache writes entries of a file into another one, and shows how far it is.
+func writeCache(ctx context.Context, f *cachefile.File, to *os.File, what string, keep func(cachefile.Entry) bool,
+	o cachefile.WriteOptions) error {
+	progress := newProgress(ctx, what)
 	defer progress.Finish()
-	pieces := output.NewPieces(to)
-	err := content(&reportingWriter{ctx: s.ctx, w: pieces,
-		report: func(written int64) { progress.Update(written, size) }})
-	return errors.Join(err, pieces.Flush())
-}
-
-// reportingWriter writes in pieces, reports how much it wrote, and fails when its context is done.
-type reportingWriter struct {
-	ctx     context.Context
-	w       io.Writer
-	written int64
-	report  func(written int64)
-}
-
-func (w *reportingWriter) Write(b []byte) (n int, err error) {
-	const piece = 1 << 20
-	for n < len(b) || n == 0 {
-		if err := w.ctx.Err(); err != nil {
-			return n, err
-		}
-		m, err := w.w.Write(b[n:min(len(b), n+piece)])
-		n += m
-		w.written += int64(m)
-		if err != nil || len(b) == 0 {
-			return n, err
-		}
-		w.report(w.written)
-	}
-	return n, nil
+	o.Progress = progress.Update
+	return f.WriteFile(to, keep, o)
 }
 
 // publish puts the output at its path. If the existing file was to be added to, and has changed since the stage was
@@ -257,13 +236,18 @@ func (s *stage) checkThere() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if s.extend && changed(s.before, now) {
+	if s.replaces == nil && changed(s.before, now) {
 		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 	}
 	if now == nil || now.Mode().IsRegular() && now.Size() == 0 || s.replaces == nil {
 		return nil
 	}
 	return s.replaces(there)
+}
+
+// leftAsItIs is the error of what is not replaced, since it is something else.
+func leftAsItIs(err error) error {
+	return fmt.Errorf("%w, and is left as it is: remove it or choose another path", err)
 }
 
 // onlyCaches is a stage's replaces for cache files.
@@ -273,10 +257,10 @@ func onlyCaches(there *os.File) error {
 		return err
 	}
 	_, err = cachefile.NewFile(there, info.Size())
-	if errors.Is(err, cachefile.ErrDamaged) || errors.Is(err, cachefile.ErrOlder) {
+	if err == nil || errors.Is(err, cachefile.ErrDamaged) || errors.Is(err, cachefile.ErrOlder) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("not written over: %w", err)
 }
 
 // keep leaves the existing file as it is, but for its mode.

@@ -16,12 +16,12 @@ import (
 func TestWhatIsReplacedIsWhatWasLookedAt(t *testing.T) {
 	for name, make := range map[string]func(path string) (*stage, error){
 		"added to": func(path string) (*stage, error) {
-			ctx, _ := newJob()
-			return newStage(ctx, path, placing{}, io.Discard)
+			ctx, _ := newJob(io.Discard)
+			return newStage(ctx, path, placing{})
 		},
 		"replaced": func(path string) (*stage, error) {
-			ctx, _ := newJob()
-			return newCacheStage(ctx, path, placing{}, nil, io.Discard)
+			ctx, _ := newJob(io.Discard)
+			return newReplacing(ctx, path, placing{}, onlyCaches)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,11 +48,11 @@ func TestAReportReplacesNoOtherFileThatIsShownLater(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "page")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
-	ctx, _ := newJob()
-	s, err := newStage(ctx, path, placing{}, io.Discard)
+	ctx, _ := newJob(io.Discard)
+	s, err := newStage(ctx, path, placing{})
 	require.NoError(t, err)
 	defer s.discard()
-	s.replaces = checkReport
+	s.replaces = onlyReports
 	require.ErrorContains(t, s.publish(), "is no page")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)

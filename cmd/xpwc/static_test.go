@@ -73,8 +73,6 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 			"pull --for: this xpwc was built without XNNPACK"},
 		{[]string{"pull", s.Ref("face:v1"), "--layout", lesser, "--model", faceModel(t), "-o", "absent.xpwc"},
 			exitFailed, "pull --model: this xpwc was built without XNNPACK"},
-		{[]string{"convert", "packed_cache", "--to", "native", "--model", faceModel(t), "-o", "absent.xpwc"},
-			exitFailed, "convert --model: this xpwc was built without XNNPACK"},
 		{[]string{"layout"}, exitFailed, "layout: this xpwc was built without XNNPACK"},
 		{[]string{"--version"}, 0, "this machine's layout is not known: this xpwc was built without XNNPACK"},
 		{[]string{"run", faceModel(t)}, exitFailed, "built without XNNPACK"},

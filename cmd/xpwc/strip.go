@@ -21,7 +21,6 @@ type stripOptions struct {
 	cpu, library   string // of LiteRT
 	least          int64  // likewise: bytes of the kernels that are left out; 0 for a page
 	placing
-	json bool
 }
 
 func newStripCommand() *cobra.Command {
@@ -61,9 +60,9 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 			}
 			model := modelfile.File{Path: args[0], Data: args[1:]}
 			if !model.Program() {
-				return stripLiteRT(cmd.Context(), model, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return stripLiteRT(cmd.Context(), model, o)
 			}
-			return strip(cmd.Context(), model, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return strip(cmd.Context(), model, o)
 		},
 	}
 	f := cmd.Flags()
@@ -74,7 +73,7 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 	f.Int64Var(&o.least, "least", 0, "")
 	_ = f.MarkHidden("least")
 	o.placing.flags(cmd)
-	jsonFlag(cmd, &o.json)
+	jsonFlag(cmd)
 	return cmd
 }
 
@@ -97,7 +96,7 @@ type keptWeights struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-func strip(ctx context.Context, model modelfile.File, o stripOptions, stdout, stderr io.Writer) (err error) {
+func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error) {
 	p, err := executorch.Open(model.Path, model.Data...)
 	if err != nil {
 		return err
@@ -118,28 +117,24 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions, stdout, st
 	if left.Kernels == 0 {
 		return fmt.Errorf("%s: all of its weights would stay", model.Path)
 	}
-	s, err := newStage(ctx, o.output, o.placing, stderr, append(model.Files(), o.packed)...)
+	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, append(model.Files(), o.packed)...)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	s.extend, s.replaces = false, onlySkeletons
-	if err := errors.Join(left.Write(s.File.File), of.check(), ctx.Err()); err != nil {
+	if err := errors.Join(left.Write(s.File.File), of.check()); err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, o.output)
 	}
 	if err := s.publish(); err != nil {
 		return err
 	}
-	r := stripped{Model: model.Path, Packed: o.packed, Output: o.output, CPU: of.CPU, Kernels: left.Kernels,
+	r := &stripped{Model: model.Path, Packed: o.packed, Output: o.output, CPU: of.CPU, Kernels: left.Kernels,
 		HoleBytes: left.HoleBytes, FileBytes: left.FileBytes, Kept: []keptWeights{}}
 	for _, k := range left.Kept {
 		r.Kept = append(r.Kept, keptWeights(k))
 	}
-	if o.json {
-		setResult(ctx, r)
-		return nil
-	}
-	return r.print(stdout)
+	setResult(ctx, r)
+	return nil
 }
 
 // stockNames adds the names under which the stock runtime finds entries in a file, which must say that it was packed
@@ -174,7 +169,7 @@ func onlySkeletons(there *os.File) error {
 		return err
 	}
 	if !is {
-		return fmt.Errorf("%s is no skeleton, and is left as it is: remove it or choose another path", there.Name())
+		return leftAsItIs(fmt.Errorf("%s is no skeleton", there.Name()))
 	}
 	return nil
 }
@@ -191,7 +186,7 @@ func isSkeleton(f *os.File) (bool, error) {
 	return executorch.IsSkeleton(end) || tflite.IsSkeleton(end), nil
 }
 
-func (r *stripped) print(w io.Writer) error {
+func (r *stripped) print(w io.Writer) {
 	on := "CPUs of level " + r.CPU
 	if r.CPU == native {
 		on = "CPUs like the machine's that packed it"
@@ -206,6 +201,5 @@ func (r *stripped) print(w io.Writer) error {
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "stays: %s, %s: %s\n", console.Plural(k.Kernels, "kernel"), console.Size(k.Bytes), k.Why)
 	}
-	_, err := fmt.Fprintf(w, "note: without that file it %s; keep %s\n", without, console.Printable(r.Model))
-	return err
+	fmt.Fprintf(w, "note: without that file it %s; keep %s\n", without, console.Printable(r.Model))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +15,7 @@ import (
 )
 
 // stripLiteRT writes the skeleton of a model for LiteRT and a file that was packed for it.
-func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions, stdout, stderr io.Writer) (err error) {
+func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err error) {
 	if err := errors.Join(checkLiteRTModel(model), checkLevel(o.cpu)); err != nil {
 		return err
 	}
@@ -28,7 +27,7 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions, stdo
 	if err != nil {
 		return err
 	}
-	has, err := provenKeys(ctx, model, o, stderr)
+	has, err := provenKeys(ctx, model, o)
 	if err != nil {
 		return err
 	}
@@ -37,35 +36,30 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions, stdo
 		return err
 	}
 	defer func() { err = errors.Join(err, left.Close()) }()
-	if err := packer.choose(ctx, left, has, o.cpu, stderr); err != nil {
+	if err := packer.choose(ctx, left, has, o.cpu); err != nil {
 		return err
 	}
-	s, err := newStage(ctx, o.output, o.placing, stderr, model.Path, o.packed)
+	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, model.Path, o.packed)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	s.extend, s.replaces = false, onlySkeletons
 	err = packer.writeSkeleton(ctx, s, left, has, o.cpu)
-	if err := errors.Join(err, of.check(), ctx.Err()); err != nil {
+	if err := errors.Join(err, of.check()); err != nil {
 		return fmt.Errorf("%s: %w\nnothing was written to %s", model.Path, err, o.output)
 	}
 	if err := s.publish(); err != nil {
 		return err
 	}
-	r := stripped{Model: model.Path, Packed: o.packed, Output: o.output, LiteRT: packer.release.Version, CPU: o.cpu,
+	r := &stripped{Model: model.Path, Packed: o.packed, Output: o.output, LiteRT: packer.release.Version, CPU: o.cpu,
 		HoleBytes: left.HoleBytes, FileBytes: left.FileBytes, Kept: []keptWeights{}}
 	r.count(left)
-	if o.json {
-		setResult(ctx, r)
-		return nil
-	}
-	return r.print(stdout)
+	setResult(ctx, r)
+	return nil
 }
 
 // provenKeys returns those of the entries of a file that has what a model is packed into, byte for byte.
-func provenKeys(ctx context.Context, model modelfile.File, o stripOptions,
-	stderr io.Writer) (map[litert.Key]bool, error) {
+func provenKeys(ctx context.Context, model modelfile.File, o stripOptions) (map[litert.Key]bool, error) {
 	f, err := litert.Open(o.packed)
 	if err != nil {
 		return nil, err
@@ -74,7 +68,7 @@ func provenKeys(ctx context.Context, model modelfile.File, o stripOptions,
 	if err != nil {
 		return nil, err
 	}
-	p, err := proveLiteRT(ctx, there, model, o.cpu, o.library, stderr)
+	p, err := proveLiteRT(ctx, there, model, o.cpu, o.library)
 	if err := errors.Join(err, there.Close()); err != nil {
 		return nil, err
 	}
@@ -89,16 +83,16 @@ func provenKeys(ctx context.Context, model modelfile.File, o stripOptions,
 }
 
 // choose finds which kernels can be left out.
-func (p *litertPacker) choose(ctx context.Context, left *tflite.Skeleton, has map[litert.Key]bool, level string,
-	stderr io.Writer) error {
+func (p *litertPacker) choose(ctx context.Context, left *tflite.Skeleton, has map[litert.Key]bool,
+	level string) error {
 	if !slices.ContainsFunc(left.Kernels, func(k *tflite.Kernel) bool { return k.Kept == "" }) {
 		return nil
 	}
-	with, f, err := p.probe(ctx, left, false, level, stderr)
+	with, f, err := p.probe(ctx, left, false, level)
 	if err != nil {
 		return err
 	}
-	without, _, err := p.probe(ctx, left, true, level, stderr)
+	without, _, err := p.probe(ctx, left, true, level)
 	if err != nil {
 		return err
 	}
@@ -133,8 +127,8 @@ func isOf(key litert.Key, k *tflite.Kernel) bool {
 }
 
 // probe has LiteRT's code compute the answers to the checks, and pack for that.
-func (p *litertPacker) probe(ctx context.Context, left *tflite.Skeleton, holes bool, level string,
-	stderr io.Writer) (answers []byte, f *litert.File, err error) {
+func (p *litertPacker) probe(ctx context.Context, left *tflite.Skeleton, holes bool,
+	level string) (answers []byte, f *litert.File, err error) {
 	model, err := makeFile(ctx, filepath.Join(os.TempDir(), "probe.tflite"))
 	if err != nil {
 		return nil, nil, err
@@ -148,7 +142,7 @@ func (p *litertPacker) probe(ctx context.Context, left *tflite.Skeleton, holes b
 		return nil, nil, err
 	}
 	defer to.discard()
-	work, f, err := p.packAside(ctx, "what checks it", level, stderr, model.File.File, to.File.File)
+	work, f, err := p.packAside(ctx, "what checks it", level, model.File.File, to.File.File)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,7 +166,7 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite
 		if err := errors.Join(s.Truncate(0), left.Write(s.File.File)); err != nil {
 			return err
 		}
-		work, f, err := p.packAside(ctx, s.path, level, s.stderr, s.File.File)
+		work, f, err := p.packAside(ctx, s.path, level, s.File.File)
 		if err != nil {
 			return err
 		}

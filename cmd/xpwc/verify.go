@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
@@ -19,7 +18,6 @@ import (
 )
 
 func newVerifyCommand() *cobra.Command {
-	var json bool
 	var model modelfile.File
 	var cpu, library string
 	cmd := &cobra.Command{
@@ -68,16 +66,15 @@ cannot be read.`,
 				return usagef("--cpu is for --model")
 			}
 			if litert.IsCache(args[0]) {
-				return verifyLiteRT(cmd.Context(), args[0], model, cpu, library, json, cmd.OutOrStdout(),
-					cmd.ErrOrStderr())
+				return verifyLiteRT(cmd.Context(), args[0], model, cpu, library)
 			}
-			return verify(cmd.Context(), args[0], model, cpu, json, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return verify(cmd.Context(), args[0], model, cpu)
 		},
 	}
 	modelFlags(cmd, &model)
 	cmd.Flags().StringVar(&cpu, "cpu", native, "CPU `LEVEL` to pack MODEL for: "+levelNames())
 	libraryFlag(cmd, &library)
-	jsonFlag(cmd, &json)
+	jsonFlag(cmd)
 	return cmd
 }
 
@@ -96,21 +93,23 @@ type verification struct {
 	Proof        *proof              `json:"proof,omitempty"`
 	PackedFor    *packedFor          `json:"packed_for,omitempty"`
 	Another      bool                `json:"packed_for_another,omitempty"` // than the model
+
+	note     string // about Embedded, for people
+	writable bool   // a file of LiteRT, which LiteRT writes to
 }
 
-func verify(ctx context.Context, path string, model modelfile.File, cpu string, asJSON bool,
-	stdout, stderr io.Writer) error {
+func verify(ctx context.Context, path string, model modelfile.File, cpu string) error {
 	at, err := locate(path)
 	if err != nil {
 		return err
 	}
-	progress := terminal.NewProgress(stderr, "verifying")
+	progress := newProgress(ctx, "verifying")
 	problems, err := at.verify(progress.Update)
 	progress.Finish()
 	if err != nil {
 		return err
 	}
-	v := verification{File: path, Embedded: at.report(), Sound: len(problems) == 0,
+	v := &verification{File: path, Embedded: at.report(), Sound: len(problems) == 0, note: at.note(),
 		Problems: append([]cachefile.Problem{}, problems...)} // not null
 	if info, err := os.Stat(path); err == nil {
 		v.Refused = trust.Writable(info)
@@ -124,7 +123,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 		return nil
 	})
 	if v.Sound && model.Path != "" {
-		if err := v.prove(ctx, at, model, cpu, stderr); err != nil {
+		if err := v.prove(ctx, at, model, cpu); err != nil {
 			return err
 		}
 		if v.PackedFor != nil {
@@ -135,14 +134,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string, 
 			v.Another = !v.PackedFor.sameProgram(given)
 		}
 	}
-	if asJSON {
-		setResult(ctx, v)
-	} else {
-		fmt.Fprint(stdout, at.note())
-		v.print(stdout, problems)
-		v.Proof.print(stdout, v.File)
-		v.printPackedFor(stdout)
-	}
+	setResult(ctx, v)
 	return v.err()
 }
 
@@ -161,13 +153,12 @@ func (v *verification) err() error {
 }
 
 // prove compares the file with the packed weights of the model.
-func (v *verification) prove(ctx context.Context, at location, model modelfile.File, cpu string,
-	stderr io.Writer) error {
+func (v *verification) prove(ctx context.Context, at location, model modelfile.File, cpu string) error {
 	if err := xnnpack.LimitCPU(cpu); err != nil {
 		return err
 	}
 	return at.with(func(f *cachefile.File) (err error) {
-		v.Proof, err = prove(ctx, f, model, cpu, stderr)
+		v.Proof, err = prove(ctx, f, model, cpu)
 		return err
 	})
 }
@@ -187,8 +178,9 @@ func (v *verification) printPackedFor(w io.Writer) {
 	}
 }
 
-func (v *verification) print(w io.Writer, problems []cachefile.Problem) {
-	for _, p := range problems {
+func (v *verification) print(w io.Writer) {
+	fmt.Fprint(w, v.note)
+	for _, p := range v.Problems {
 		fmt.Fprintf(w, "%s: %s\n", v.File, console.Printable(p.Place()))
 	}
 	if v.Uncommitted > 0 {
@@ -206,5 +198,10 @@ func (v *verification) print(w io.Writer, problems []cachefile.Problem) {
 	default:
 		fmt.Fprintf(w, "%s: sound as far as ExecuTorch's files (%s) can be checked: %s, %s without checksums\n",
 			v.File, v.Format, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
+	}
+	v.Proof.print(w, v.File)
+	v.printPackedFor(w)
+	if v.writable {
+		fmt.Fprintf(w, "note: %s is not read-only: LiteRT writes to it when it does not suit it; chmod 0444\n", v.File)
 	}
 }

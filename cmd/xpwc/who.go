@@ -20,7 +20,6 @@ import (
 )
 
 func newWhoCommand() *cobra.Command {
-	var json bool
 	cmd := &cobra.Command{
 		Use:   "who FILE",
 		Short: "Show the processes that have a cache file mapped, and what they share",
@@ -57,14 +56,11 @@ image (overlayfs) each count it as a file of its own.`,
 			if err != nil {
 				return err
 			}
-			if json {
-				setResult(cmd.Context(), r)
-				return nil
-			}
-			return r.print(cmd.OutOrStdout())
+			setResult(cmd.Context(), r)
+			return nil
 		},
 	}
-	jsonFlag(cmd, &json)
+	jsonFlag(cmd)
 	return cmd
 }
 
@@ -273,7 +269,7 @@ func (p *userReport) group() string {
 	return strings.Join(said, ", ")
 }
 
-func (r *usersReport) print(w io.Writer) error {
+func (r *usersReport) print(w io.Writer) {
 	said := []string{console.Printable(r.File) + ": " + console.Size(r.FileBytes)}
 	if !r.Present {
 		said = []string{console.Printable(r.File) + ": nothing is there now"}
@@ -291,16 +287,13 @@ func (r *usersReport) print(w io.Writer) error {
 	}
 	if len(r.Processes) > 0 {
 		fmt.Fprintln(w)
-		if err := r.printProcesses(w); err != nil {
-			return err
-		}
+		r.printProcesses(w)
 	}
 	fmt.Fprintln(w)
 	if r.Hidden > 0 {
 		fmt.Fprintf(w, "note: you may not look into %s%s\n", console.Plural(r.Hidden, "other process"), asRoot())
 	}
-	_, err := fmt.Fprintln(w, fold(r.Answer, textWidth(w)))
-	return err
+	fmt.Fprintln(w, fold(r.Answer, textWidth(w)))
 }
 
 // asRoot says who sees more, if somebody does.
@@ -312,7 +305,7 @@ func asRoot() string {
 }
 
 // printProcesses writes one table of all processes, with a line before those that use the same.
-func (r *usersReport) printProcesses(w io.Writer) error {
+func (r *usersReport) printProcesses(w io.Writer) {
 	const longName = 8
 	var t console.Table
 	t.Row("process", "user", "resident", "share", "private", "dirty")
@@ -322,9 +315,7 @@ func (r *usersReport) printProcesses(w io.Writer) error {
 	}
 	t.Fit(cmp.Or(terminal.Width(w), unknownWidth))
 	var table bytes.Buffer
-	if err := t.Print(&table); err != nil {
-		return err
-	}
+	t.Print(&table)
 	rows := slices.Collect(bytes.Lines(table.Bytes()))
 	fmt.Fprintf(w, "%s", rows[0])
 	group := ""
@@ -335,5 +326,4 @@ func (r *usersReport) printProcesses(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s", rows[i+1])
 	}
-	return nil
 }

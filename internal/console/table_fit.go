@@ -2,6 +2,7 @@ package console
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -13,6 +14,42 @@ func Shorten(s string, width int) string {
 	}
 	front := (width - 1) / 2
 	return string(r[:front]) + "…" + string(r[len(r)-(width-1-front):])
+}
+
+// Beginning leaves out the end of a text that is longer than width.
+func Beginning(s string, width int) string {
+	if r := []rune(s); len(r) > width {
+		return string(r[:width-1]) + "…"
+	}
+	return s
+}
+
+// ShortenAll shortens names that are longer than width. Of those that would look the same it leaves out the beginning,
+// up to a part's before they differ.
+func ShortenAll(names []string, width int) []string {
+	short := make([]string, len(names))
+	same := map[string][]int{}
+	for i, name := range names {
+		short[i] = Shorten(name, width)
+		same[short[i]] = append(same[short[i]], i)
+	}
+	for _, alike := range same {
+		first := names[alike[0]]
+		n := len(first) // how much of it they have in common
+		for _, i := range alike {
+			for !strings.HasPrefix(names[i], first[:n]) {
+				n--
+			}
+		}
+		if n == len(first) {
+			continue
+		}
+		from := max(strings.LastIndexAny(first[:n], "/.;")+1, n-width*4/5)
+		for _, i := range alike {
+			short[i] = Beginning("…"+names[i][from:], width)
+		}
+	}
+	return short
 }
 
 // Room is how many columns the names in the first cells may have so that the table is no wider than width; it is never
@@ -49,28 +86,9 @@ func (t *Table) Fit(width int) {
 func (t *Table) LeaveOut(width int, columns ...string) {
 	for _, name := range columns {
 		if i := slices.Index(t.Rows[0], name); i > 0 && t.Widest(0) > t.Room(width) {
-			t.leaveOut(i)
+			for n, row := range t.Rows {
+				t.Rows[n] = slices.Delete(row, i, i+1)
+			}
 		}
 	}
-}
-
-func (t *Table) leaveOut(column int) {
-	for n, row := range t.Rows {
-		t.Rows[n] = slices.Delete(row, column, column+1)
-	}
-}
-
-// LeaveOutAlike leaves out columns in which all rows say the same while names would have to be shortened, from the last
-// on. It returns what these columns say, for a line beneath the table; 0 is a width that everything fits.
-func (t *Table) LeaveOutAlike(width int) (said []string) {
-	for i := len(t.Rows[0]) - 1; i > 0 && width > 0 && len(t.Rows) > 2 && t.Widest(0) > t.Room(width); i-- {
-		first := t.Rows[1][i]
-		if slices.ContainsFunc(t.Rows[1:], func(row []string) bool { return row[i] != first }) {
-			continue
-		}
-		said = append(said, t.Rows[0][i]+" "+first)
-		t.leaveOut(i)
-	}
-	slices.Reverse(said)
-	return said
 }

@@ -1,7 +1,6 @@
 package htmlreport
 
 import (
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -11,11 +10,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"xpwc/cachefile"
 	"xpwc/internal/console"
-	"xpwc/packing"
 )
 
 // shortDigest is how many digits of a digest tables have.
@@ -53,20 +50,15 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"first":    first,
-		"kernel":   kernelOf,
-		"label":    nameOf,
 		"more":     more,
 		"name":     func(s string) string { return text(s, mostName) },
 		"number":   number,
 		"number64": number64,
-		"packed":   between,
 		"path":     func(s string) string { return text(s, 4*mostName) },
 		"percent":  percent,
 		"rest":     rest,
 		"share":    console.Percent,
-		"short":    func(d cachefile.Digest) string { return d.String()[:shortDigest] },
 		"size":     console.Size,
-		"what":     func(s string) string { return text(s, 2*mostName) },
 	}).Parse(pageSource))
 )
 
@@ -123,32 +115,22 @@ func (p *page) Notes() (notes []string) {
 }
 
 // A figure is one of those at the top.
-type figure struct{ Name, Value, Note, Class string }
+type figure struct{ Name, Value, Note string }
 
 // Figures are what stands at the top.
 func (p *page) Figures() (all []figure) {
 	info := p.Info
-	add := func(name, value, note, class string) { all = append(all, figure{name, value, note, class}) }
-	add("File", console.Size(info.FileBytes), console.Size(info.PayloadBytes)+" of it payloads", "")
+	add := func(name, value, note string) { all = append(all, figure{name, value, note}) }
+	add("File", console.Size(info.FileBytes), console.Size(info.PayloadBytes)+" of it payloads")
 	note := ""
 	if p.variants > 0 {
 		note = number(p.variants) + " variants"
 	}
-	add("Entries", number(info.Entries), note, "")
+	add("Entries", number(info.Entries), note)
 	if p.Native() {
-		add("Layouts", number(len(info.Layouts)), p.hereNote(), "")
-		add("Shared", console.Size(p.spared), "more without sharing", "")
-		add("Dead", console.Size(info.DeadBytes), console.Percent(info.DeadBytes, info.FileBytes)+" of the file", "")
-	}
-	switch {
-	case !p.Checked:
-		add("Checksums", "not checked", "made without --verify", "unsure")
-	case len(p.Problems) > 0:
-		add("Checksums", "✗ damaged", "see below", "bad")
-	case p.Native():
-		add("Checksums", "✓ right", "all were compared", "good")
-	default:
-		add("Checksums", "none", p.Whose()+"'s files have none", "unsure")
+		add("Layouts", number(len(info.Layouts)), p.hereNote())
+		add("Shared", console.Size(p.spared), "more without sharing")
+		add("Dead", console.Size(info.DeadBytes), console.Percent(info.DeadBytes, info.FileBytes)+" of the file")
 	}
 	return all
 }
@@ -220,67 +202,14 @@ func (p *page) Sharing() string {
 		console.Size(p.spared))
 }
 
-// Equal says how many payloads are copies.
-func (p *page) Equal() string {
-	switch p.equal {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprintf("By its checksum, 1 payload is a copy of another, %s.", console.Size(p.again))
-	}
-	return fmt.Sprintf("By their checksums, %s payloads are copies of others, %s.", number(p.equal),
-		console.Size(p.again))
-}
-
 // MoreShared says how many more payloads than Shared has are of several entries.
 func (p *page) MoreShared() string { return more(p.sharing-len(p.Shared), "payload") }
-
-// unused are the kinds of bytes that no entry in force uses.
-var unused = map[cachefile.Kind]string{
-	cachefile.OldIndex:    "index of a generation before the one in force",
-	cachefile.Dead:        "replaced payloads, or the end of a generation before the one in force",
-	cachefile.Uncommitted: "uncommitted",
-}
-
-// Dead are the segments that no entry in force uses. Their names say what they were.
-func (p *page) Dead() (dead []cachefile.Segment) {
-	for _, segment := range p.segments {
-		if segment.Name = unused[segment.Kind]; segment.Name != "" {
-			dead = append(dead, segment)
-		}
-	}
-	return dead
-}
 
 // LastCommits are those that there is room for.
 func (p *page) LastCommits() []cachefile.Commit { return p.commits[max(len(p.commits)-mostRows, 0):] }
 
 // MoreCommits says how many there were before.
 func (p *page) MoreCommits() string { return more(len(p.commits)-mostRows, "older commit") }
-
-// between writes when the first and the last entry of a commit was packed, the second without what it has in common
-// with the first.
-func between(a cachefile.Added) string {
-	if a.Entries == 0 {
-		return console.None
-	}
-	from, to := a.First.UTC().Format(time.DateTime), a.Last.UTC().Format(time.DateTime)
-	switch {
-	case from == to:
-		return from
-	case from[:10] == to[:10]:
-		return from + " to " + to[11:]
-	}
-	return from + " to " + to
-}
-
-// MoreEntries says how many entries Largest does not have.
-func (p *page) MoreEntries() string {
-	return more(p.Info.Entries-len(p.damaged)-len(p.Largest), "smaller entry")
-}
-
-// kernelOf says what an entry is packed for.
-func kernelOf(f packing.Family) string { return cmp.Or(colourOf(f), "not recorded") }
 
 // first returns the rows of a slice that a table has room for.
 func first(rows any) any {

@@ -18,7 +18,6 @@ const Mark = `<meta name="generator" content="xpwc report"/>`
 const (
 	mostBoxes  = 1200 // of the treemap, and rows of the tree of layers
 	mostRows   = 100  // of each table
-	mostLarge  = 25   // of the table of the largest entries
 	mostLabel  = 48   // characters of a box or a row of the tree
 	mostName   = 120  // characters of a name elsewhere
 	mostLayers = 12   // from the root to an entry; what is deeper is in the last one's name
@@ -26,15 +25,12 @@ const (
 
 // Options say what a page shows beside what is in the file. All may be left out.
 type Options struct {
-	Path  string           // of the file
-	Where string           // where in the file the cache is, if it is not the whole file
-	Here  cachefile.Digest // this machine's layout; zero where it is not known
-	// Checked: the file was verified, and Problems is what is wrong with it.
-	Checked  bool
-	Problems []cachefile.Problem
-	Warning  string // of the whole file
-	Tool     string // what made the page
-	Made     time.Time
+	Path    string           // of the file
+	Where   string           // where in the file the cache is, if it is not the whole file
+	Here    cachefile.Digest // this machine's layout; zero where it is not known
+	Warning string           // of the whole file
+	Tool    string           // what made the page
+	Made    time.Time
 }
 
 // A Report is what a page shows of a file.

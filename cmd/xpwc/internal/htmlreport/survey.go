@@ -9,7 +9,6 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/litert"
-	"xpwc/packing"
 )
 
 // A survey is what is in a file, added up.
@@ -20,32 +19,12 @@ type survey struct {
 	damaged  []error
 
 	root     *layer
-	Kernels  []kernel // in the order of layouts, then by bytes
 	Colours  []colour
 	Sources  []source
 	Shared   []sharedPayload // of several entries, the most that is spared first
 	sharing  int             // how many of these there are
 	spared   int64           // bytes that would be in the file if each entry had its own
-	equal    int             // payloads that another one equals
-	again    int64           // and their bytes
-	Largest  []cachefile.Entry
 	variants int
-}
-
-// A kernel is what entries of a layout are packed for.
-type kernel struct {
-	Layout  cachefile.Digest
-	Family  packing.Family
-	Entries int
-	Bytes   int64
-}
-
-// Recorded returns the family, and nil if it is not recorded.
-func (k kernel) Recorded() *packing.Family {
-	if k.Family == (packing.Family{}) {
-		return nil
-	}
-	return &k.Family
 }
 
 // A source is where kernels come from.
@@ -149,26 +128,13 @@ func (s *survey) addAll(entries iter.Seq2[cachefile.Entry, error]) {
 type adder struct {
 	*survey
 	several  bool // layouts
-	kernels  map[kernelKey]*kernel
 	coloured map[string]int64
 	sources  map[origin]*source
-	sums     map[content]bool
 	before   []cachefile.Entry // those that have the same payload
 }
 
-type kernelKey struct {
-	layout cachefile.Digest
-	family packing.Family
-}
-
-type content struct {
-	sum  cachefile.Digest
-	size int64
-}
-
 func (a *adder) begin(s *survey) {
-	*a = adder{survey: s, several: len(s.Info.Layouts) > 1, kernels: map[kernelKey]*kernel{},
-		coloured: map[string]int64{}, sources: map[origin]*source{}, sums: map[content]bool{}}
+	*a = adder{survey: s, several: len(s.Info.Layouts) > 1, coloured: map[string]int64{}, sources: map[origin]*source{}}
 }
 
 // Native reports whether the file is xpwc's own.
@@ -191,20 +157,8 @@ func (a *adder) add(e cachefile.Entry) {
 	if len(a.before) > 1 {
 		bytes = 0 // which the first has
 	}
-	key := kernelKey{e.Layout, e.Family}
-	k := a.kernels[key]
-	if k == nil {
-		k = &kernel{Layout: e.Layout, Family: e.Family}
-		a.kernels[key] = k
-	}
-	k.Entries++
-	k.Bytes += bytes
 	a.coloured[colourOf(e.Family)] += bytes
 	a.root.add(a.pathOf(&e), &e, bytes, a.several)
-	a.Largest = append(a.Largest, e)
-	if len(a.Largest) >= 8*mostLarge {
-		a.keepLargest()
-	}
 	if e.Variant {
 		a.variants++
 	}
@@ -231,12 +185,6 @@ func (a *adder) payload() {
 				a.sources[of].Shared += size
 			}
 		}
-		key := content{a.before[0].Sum, size}
-		if a.sums[key] {
-			a.equal++
-			a.again += size
-		}
-		a.sums[key] = true
 	}
 	if len(a.before) > 1 {
 		p := sharedPayload{Size: size, Entries: len(a.before), Sources: len(from)}
@@ -253,11 +201,6 @@ func (a *adder) payload() {
 	a.before = a.before[:0]
 }
 
-func (a *adder) keepLargest() {
-	slices.SortStableFunc(a.Largest, func(x, y cachefile.Entry) int { return cmp.Compare(y.Size, x.Size) })
-	a.Largest = a.Largest[:min(len(a.Largest), mostLarge)]
-}
-
 func (a *adder) keepShared() {
 	slices.SortStableFunc(a.Shared, func(x, y sharedPayload) int { return cmp.Compare(y.Spared(), x.Spared()) })
 	a.Shared = a.Shared[:min(len(a.Shared), mostRows)]
@@ -267,19 +210,7 @@ func (a *adder) end() {
 	if len(a.before) > 0 {
 		a.payload()
 	}
-	a.keepLargest()
 	a.keepShared()
-	place := map[cachefile.Digest]int{}
-	for i, l := range a.Info.Layouts {
-		place[l.Fingerprint] = i
-	}
-	for _, k := range a.kernels {
-		a.Kernels = append(a.Kernels, *k)
-	}
-	slices.SortFunc(a.Kernels, func(x, y kernel) int {
-		return cmp.Or(cmp.Compare(place[x.Layout], place[y.Layout]), cmp.Compare(y.Bytes, x.Bytes),
-			cmp.Compare(x.Family.String(), y.Family.String()))
-	})
 	for _, s := range a.sources {
 		a.Sources = append(a.Sources, *s)
 	}
