@@ -41,9 +41,6 @@ const (
 	annotationModel  = "dev.xpwc.model"
 )
 
-// What versions before 0.6 called them all began so. Their manifests are read; a push writes its own anew.
-const oldAnnotations, newAnnotations = "vnd.xpwc.", "dev.xpwc."
-
 // A Fingerprint is what one layout differs from any other by: the digest that an xpwc.Layout and a cachefile.Layout
 // have. As text, also in JSON, it is 32 hexadecimal digits.
 type Fingerprint = digest.Digest
@@ -134,13 +131,6 @@ func isNewer(annotations map[string]string) bool {
 // layoutOf reads what a manifest's or its descriptor's annotations say. Whether that is true shows when the cache
 // file is read.
 func layoutOf(annotations map[string]string) (l Layout, err error) {
-	for name, value := range annotations {
-		if rest, old := strings.CutPrefix(name, oldAnnotations); old {
-			if _, known := annotations[newAnnotations+rest]; !known {
-				annotations[newAnnotations+rest] = value
-			}
-		}
-	}
 	if l.Fingerprint, err = ParseFingerprint(annotations[annotationLayout]); err != nil {
 		return Layout{}, err
 	}

@@ -68,7 +68,6 @@ not even by a link.`,
 	o.placing.flags(cmd)
 	jsonFlag(cmd)
 	completeWords(cmd, "to", formatNames...)
-	layoutFlag(cmd, "layout")
 	return cmd
 }
 

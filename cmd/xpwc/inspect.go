@@ -21,7 +21,7 @@ import (
 
 type inspectOptions struct {
 	sort, filter, layout string
-	check, drawn, short  bool
+	check, drawn         bool
 }
 
 // entryOrders are the values of --sort. Names and seeds are sorted upwards, sizes and times downwards.
@@ -49,7 +49,7 @@ use.
 Of a program of ExecuTorch (.pte) it shows the methods, their operators, and the weights
 by size. An operator is in a delegate for XNNPACK, or between delegates, where xpwc runs it
 too, or outside: then ExecuTorch alone runs it. DATA are the program's .ptd files. Of the
-flags, --filter, --summary and --json are for programs.
+flags, --filter and --json are for programs.
 
 Only --check compares checksums, and reads the whole file for that; xpwc verify checks
 more. ExecuTorch's files have no checksums.
@@ -92,10 +92,8 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 		"only entries of this `LAYOUT`: the beginning of its fingerprint, or the word current")
 	flags.BoolVar(&o.check, "check", false, "compare the checksums of the entries shown")
 	flags.BoolVar(&o.drawn, "map", false, "draw a map of the bytes in the file, in place of the table of entries")
-	flags.BoolVar(&o.short, "summary", false, "do not list the entries or weights")
 	jsonFlag(cmd)
 	completeWords(cmd, "sort", entryOrderNames...)
-	layoutFlag(cmd, "layout")
 	return cmd
 }
 
@@ -112,7 +110,7 @@ type inspection struct {
 	Models     []cachefile.Model  `json:"models,omitempty"`
 	Total      int                `json:"entry_count"`
 	cachefile.Sizes
-	Entries  []entryReport       `json:"entries"` // null with --summary
+	Entries  []entryReport       `json:"entries"`
 	Problems []cachefile.Problem `json:"problems"`
 	Map      []cachefile.Segment `json:"map,omitempty"`
 	Embedded *embedded           `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
@@ -183,9 +181,6 @@ func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptio
 // show makes the inspection the result, and returns an error if there are problems.
 func (r *inspection) show(ctx context.Context, o inspectOptions) error {
 	r.drawn = o.drawn
-	if o.short {
-		r.Entries = nil
-	}
 	setResult(ctx, r)
 	if len(r.Problems) > 0 {
 		return damagedError{fmt.Errorf("%s is damaged: %d of %s; xpwc verify reports where", r.File, len(r.Problems),

@@ -31,14 +31,12 @@ func (r *inspection) print(w io.Writer) {
 	for _, damage := range r.damaged {
 		fmt.Fprintf(w, "damaged: %s\n", console.Printable(damage))
 	}
-	switch {
-	case r.Entries == nil: // only a summary
-	case len(r.Entries) == 0:
-		fmt.Fprintln(w, "\nNo entries to show.")
-	default:
-		fmt.Fprintln(w)
-		r.printEntries(w)
+	fmt.Fprintln(w)
+	if len(r.Entries) == 0 {
+		fmt.Fprintln(w, "No entries to show.")
+		return
 	}
+	r.printEntries(w)
 }
 
 func (r *inspection) printSummary(w io.Writer) {
@@ -81,20 +79,14 @@ func (r *inspection) printSummary(w io.Writer) {
 }
 
 func (r *inspection) printLayouts(w io.Writer) {
-	var t console.Table
-	t.Row("packed for", "layout", "entries", "payloads", "")
-	here, width := false, terminal.Width(w)
+	t := newLayoutTable(w, r.Here)
+	here := false
 	for _, l := range r.Layouts {
-		note := ""
-		if l.Fingerprint.String() == r.Here {
-			note, here = "this machine's", true
-		}
-		t.Row(console.Printable(l.Description), layoutCell(l.Fingerprint, width),
-			fmt.Sprint(l.Entries), console.Size(l.PayloadBytes), note)
+		here = here || l.Fingerprint.String() == r.Here
+		t.add(l.Fingerprint, l.Description, int64(l.Entries), l.PayloadBytes, "")
 	}
 	if len(r.Layouts) > 0 {
-		t.Fit(width)
-		t.Print(w)
+		t.print()
 	}
 	switch {
 	case here:

@@ -25,7 +25,7 @@ type programReport struct {
 	Methods     []methodReport `json:"methods"`
 	WeightCount int            `json:"weight_count"`
 	WeightBytes int64          `json:"weight_bytes"`
-	Weights     []weightReport `json:"weights"` // null with --summary
+	Weights     []weightReport `json:"weights"`
 }
 
 type methodReport struct {
@@ -87,18 +87,15 @@ func inspectProgram(ctx context.Context, file modelfile.File, o inspectOptions) 
 }
 
 func reportProgram(p *executorch.Program, file modelfile.File, o inspectOptions) *programReport {
-	r := &programReport{File: file.Path, Data: file.Data}
+	r := &programReport{File: file.Path, Data: file.Data, Weights: []weightReport{}}
 	for _, m := range p.Methods() {
 		r.Methods = append(r.Methods, reportMethod(m))
-	}
-	if !o.short {
-		r.Weights = []weightReport{}
 	}
 	matches := nameFilter(o.filter)
 	for _, c := range p.Constants() {
 		r.WeightCount++
 		r.WeightBytes += c.Bytes
-		if !o.short && matches(c.Name) {
+		if matches(c.Name) {
 			shape := append([]int{}, c.Shape...) // not null, of a scalar
 			r.Weights = append(r.Weights, weightReport{c.Name, c.Type.String(), shape, c.Bytes, c.Path})
 		}
@@ -136,14 +133,12 @@ func (r *programReport) print(w io.Writer) {
 	for _, m := range r.Methods {
 		m.print(w)
 	}
-	switch {
-	case r.Weights == nil: // only a summary
-	case len(r.Weights) == 0:
-		fmt.Fprintln(w, "\nNo weights to show.")
-	default:
-		fmt.Fprintln(w)
-		r.printWeights(w)
+	fmt.Fprintln(w)
+	if len(r.Weights) == 0 {
+		fmt.Fprintln(w, "No weights to show.")
+		return
 	}
+	r.printWeights(w)
 }
 
 func (m *methodReport) print(w io.Writer) {

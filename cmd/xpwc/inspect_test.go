@@ -77,7 +77,6 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 	require.Equal(t, v.Total, strings.Count(text, "not checked"))
 	text = says(t, dir, 0, "inspect", "model.xpwc", "--check")
 	require.Equal(t, v.Total, strings.Count(text, "   ok\n"))
-	require.NotContains(t, says(t, dir, 0, "inspect", "model.xpwc", "--summary"), "offset")
 }
 
 func TestInspectSortsAndFilters(t *testing.T) {

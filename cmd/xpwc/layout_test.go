@@ -40,14 +40,15 @@ func TestATableOfLayoutsFitsTheTerminal(t *testing.T) {
 		PayloadBytes: 1 << 30, FileBytes: 1 << 30, Fingerprint: registry.Fingerprint{1}}
 	print := func(width int) string {
 		var out bytes.Buffer
-		table := referred{Here: layout.Fingerprint.String()}.newLayoutTable(&out)
+		table := newLayoutTable(&out, layout.Fingerprint.String(), "file")
 		table.width = width
-		table.add([]registry.Layout{layout}, "pushed")
+		table.addListed([]registry.Layout{layout}, "pushed")
 		table.print()
 		return out.String()
 	}
 	require.Contains(t, print(0), layout.Fingerprint.String())
-	require.Contains(t, print(0), layout.Description+" (this machine's)")
+	require.Contains(t, print(0), layout.Description)
+	require.Contains(t, print(0), "pushed, this machine's")
 	for line := range strings.Lines(print(80)) {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 80)
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/bench/terminal"
@@ -114,80 +112,47 @@ func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ 
 		ref, len(like), console.Plural(len(listed), "layout"), how, strings.Join(all, ", "))}
 }
 
-// completeLayouts completes fingerprints of the file that the command line names.
-func completeLayouts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	names := []string{current + "\tthis machine's"}
-	if len(args) > 0 {
-		_ = withFile(args[0], func(f *cachefile.File) error {
-			info, err := f.Info()
-			for _, l := range info.Layouts {
-				names = append(names, fmt.Sprintf("%s\t%s, %s", l.Fingerprint, console.Printable(l.Description),
-					console.Plural(l.Entries, "entry")))
-			}
-			return err
-		})
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// layoutFlag completes a flag that takes layouts.
-func layoutFlag(cmd *cobra.Command, flag string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, completeLayouts); err != nil {
-		panic(err) // no such flag
-	}
-}
-
-// A layoutTable shows what a registry has of layouts.
+// A layoutTable shows layouts, and marks this machine's.
 type layoutTable struct {
 	console.Table
 	w     io.Writer
 	width int // of the terminal that w is, else 0
 	here  string
-
-	marked []int // rows of this machine's
 }
 
-const thisMachines = " (this machine's)"
-
-func (r referred) newLayoutTable(w io.Writer) *layoutTable {
-	t := &layoutTable{w: w, width: terminal.Width(w), here: r.Here}
-	t.Row("packed for", "layout", "entries", "payloads", "file", "")
+// newLayoutTable returns a table with more columns than all have. The last says what is special.
+func newLayoutTable(w io.Writer, here string, columns ...string) *layoutTable {
+	t := &layoutTable{w: w, width: terminal.Width(w), here: here}
+	t.Row(append(append([]string{"packed for", "layout", "entries", "payloads"}, columns...), "")...)
 	return t
 }
 
-// add adds a row for each layout, with what happened to it, and marks this machine's.
-func (t *layoutTable) add(layouts []registry.Layout, what string) {
+// add adds a layout. A fingerprint is whole for who reads it from a pipe; a terminal has its beginning.
+func (t *layoutTable) add(fingerprint cachefile.Digest, description string, entries, payloads int64, cells ...string) {
+	text := fingerprint.String()
+	if forLiteRT, known := litertHere(); text == t.here || known && fingerprint == forLiteRT.Layout() {
+		cells[len(cells)-1] = strings.TrimPrefix(cells[len(cells)-1]+", this machine's", ", ")
+	}
+	if t.width > 0 {
+		text = text[:shortLayout]
+	}
+	first := []string{console.Printable(description), text, fmt.Sprint(entries), console.Size(payloads)}
+	t.Row(append(first, cells...)...)
+}
+
+// addListed adds what a registry has, with what happened to it.
+func (t *layoutTable) addListed(layouts []registry.Layout, what string) {
 	for _, l := range layouts {
-		name := console.Printable(l.Description)
-		if l.Fingerprint.String() == t.here || isLiteRTHere(l) {
-			t.marked = append(t.marked, len(t.Rows))
-			name = strings.TrimSpace(name + thisMachines)
-		}
-		t.Row(name, layoutCell(l.Fingerprint, t.width), fmt.Sprint(l.Entries), console.Size(l.PayloadBytes),
-			console.Size(l.FileBytes), what)
+		t.add(l.Fingerprint, l.Description, l.Entries, l.PayloadBytes, console.Size(l.FileBytes), what)
 	}
 }
 
 func (t *layoutTable) print() {
-	if t.width > 0 {
-		t.LeaveOut(t.width, "payloads") // the file is hardly larger
-	}
-	if room := t.Room(t.width); t.width > 0 && t.Widest(0) > room {
-		for _, i := range t.marked { // the mark stays whole
-			name := strings.TrimSuffix(t.Rows[i][0], thisMachines)
-			t.Rows[i][0] = console.Beginning(name, room-len(thisMachines)) + thisMachines
-		}
+	if t.width > 0 && slices.Contains(t.Rows[0], "file") { // which is hardly larger than the payloads
+		t.LeaveOut(t.width, "payloads", "entries")
 	}
 	t.Fit(t.width)
-	_ = t.Print(t.w)
-}
-
-// layoutCell is a fingerprint in a table: whole for who reads it from a pipe, the beginning on a terminal.
-func layoutCell(fingerprint cachefile.Digest, width int) string {
-	if width == 0 {
-		return fingerprint.String()
-	}
-	return fingerprint.String()[:shortLayout]
+	t.Print(t.w)
 }
 
 // layoutHere returns the fingerprint of this machine's layout.

@@ -130,11 +130,6 @@ func litertHere() (litert.Target, bool) {
 	return litertTarget(release, native), known
 }
 
-func isLiteRTHere(l registry.Layout) bool {
-	here, known := litertHere()
-	return known && l.LiteRT == here.Version && l.Fingerprint == here.Layout()
-}
-
 // pullLiteRT pulls the file for LiteRT on this machine.
 func (o *pullOptions) pullLiteRT(cmd *cobra.Command, ref string) error {
 	ctx := cmd.Context()

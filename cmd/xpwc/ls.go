@@ -59,8 +59,8 @@ func (l listing) print(w io.Writer) {
 		fmt.Fprintln(w, console.Printable(tag))
 	}
 	if !l.ofRepository {
-		t := l.newLayoutTable(w)
-		t.add(l.Layouts, "")
+		t := newLayoutTable(w, l.Here, "file")
+		t.addListed(l.Layouts, "")
 		t.print()
 	}
 }

@@ -41,56 +41,42 @@ func newPackCommand() *cobra.Command {
 		Short: "Pack a model's weights ahead of time",
 		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when the model is built, installed or
 deployed. A program that loads the model with that cache packs nothing. MODEL is a .tflite
-file, a program of ExecuTorch (.pte), or tensors: a .safetensors file or the index of one,
-a .npy file or a directory of them, or a .ptd file.
+file, a program of ExecuTorch (.pte; DATA are its .ptd files), or tensors: a .safetensors
+file or the index of one, a .npy file or a directory of them, or a .ptd file.
 
 Tensors need a description of the operators and datatypes that they are used with: a JSON
-file, see go doc xpwc/described. --describe packs nothing and writes one to start from, to
-FILE or to standard output: what names, types and shapes show. What they do not show, as
-strides, is listed as assumed; tensors that are not to be packed have the reason. An op of
+file, see go doc xpwc/described. --describe packs nothing and writes one to start from:
+what names, types and shapes show. What they do not show is listed as assumed. An op of
 "?" is to be decided before the description can be used.
 
-Of a .pte the weights of all methods are packed, also of those that xpwc run cannot run.
-DATA are the .ptd files, if it has external data. A program that has nothing to pack is no
-failure: no file is written, one that is there is left as it is, and a note says so.
-
 The packed weights suit CPUs for which XNNPACK chooses the same kernels as here. --cpu
-packs for lesser CPUs of x86. One file can have the packed weights of several levels; a
-program finds those for its own CPU.
+packs for lesser CPUs of x86, for several into one file.
 
-Without -o, FILE is in the current directory and has the name of MODEL, with .xpwc in place
-of its extension, .packed_cache or .litert_cache: which of them, --for says.
-
-FILE appears by a rename, when it is complete. If it exists, its entries stay, and missing
-ones are added, in a copy that takes its place: programs that use the old file are not
-disturbed. Damaged entries are left out, and packed again if MODEL has them. MODEL is only
-read.
+FILE appears by a rename, when it is complete. Without -o it is in the current directory,
+and named after MODEL. If it exists, its entries stay, and missing and damaged ones are
+packed, in a copy that takes its place. For a program that has nothing to pack no file is
+written, and a note says so.
 
 With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is one too,
-the description, and the packed weights as the tensor %s. Programs map the
-packed weights from there (safetensors.File.OpenPacked) and need no other file. Packed
-weights that MODEL has already are kept and added to. An existing FILE is replaced by a
-new one if it has packed weights in it, also if it is read-only.
+the description, and the packed weights as the tensor %s.
 
 With --sealed, FILE is read-only, complete for MODEL, and served by the reader in C too
-(xpwc_reader.h), which needs the digest that is printed: that of MODEL's bytes. A program
-that gives it has MODEL's content, and reads none of it. An existing FILE is replaced.
+(xpwc_reader.h), which needs the digest of MODEL that is printed. An existing FILE is
+replaced.
 
-With --for executorch, FILE is for the stock runtime of ExecuTorch, which maps the file
-that its options weight_cache_enabled and packed_cache_path name. It has the packed
-weights of all methods for one CPU: this machine's, or the one of --cpu. The stock runtime
-compares names and seeds, and neither the CPU nor the XNNPACK that packed FILE: on a CPU
-for which XNNPACK packs otherwise it computes wrong numbers. So xpwc must have that
-XNNPACK, as make build gives it. FILE is read-only and replaces an existing cache.
-A file that the stock runtime can write to serves one process at a time, can grow, and is
-emptied when it cannot be read. FILE says which program it is for: xpwc verify compares.
+With --for, FILE is for a stock runtime and for one CPU. It is read-only, and replaces an
+existing one. The runtime compares neither the CPU nor who packed: on another kind of CPU
+it computes wrong numbers.
 
-With --for litert, FILE is for the stock runtime of LiteRT, which maps the file that its
-option xnnpack_weight_cache_path names. LiteRT's own code packs, in the library of the
-package litert-lm-api, so that FILE is the one that LiteRT would write, byte for byte. It
-is read-only. LiteRT does not compare the model: FILE is for this MODEL only. With
---name-by-content FILE is a directory, and the name says for which model, LiteRT and CPU
-the file is; then --cpu can name several.`, safetensors.PackedName),
+  executorch  ExecuTorch maps the file that its options weight_cache_enabled and
+              packed_cache_path name. xpwc must have its XNNPACK, as make build gives it.
+              xpwc verify compares FILE with the program.
+  litert      LiteRT maps the file that its option xnnpack_weight_cache_path names. Its
+              own code packs, in the library of the package litert-lm-api. It does not
+              compare the model either: FILE is for this MODEL only. With
+              --name-by-content FILE is a directory, and the name in it says for which
+              model, LiteRT and CPU the file is; then --cpu can name several.`,
+			safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
   xpwc pack model.pte weights.ptd -o model.xpwc

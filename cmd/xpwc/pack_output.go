@@ -29,12 +29,13 @@ type packOutput interface {
 type cacheOutput struct{ *stage }
 
 func (p cacheOutput) begin() error {
+	p.replaces = onlyCaches
 	if p.before == nil {
 		return nil
 	}
 	switch err := checkCache(p.path); {
 	case errors.Is(err, cachefile.ErrOlder):
-		return p.replace(onlyCaches)
+		return nil // it is replaced
 	case err != nil:
 		return err
 	}

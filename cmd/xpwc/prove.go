@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"xpwc/internal/ask"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
+	"xpwc/litert"
 )
 
 // errUnproven: a file does not have what the model is packed into here.
@@ -179,21 +179,17 @@ func (p *proof) compareByName(f, right *cachefile.File) error {
 // compare compares the one entry that can be found with what the model is packed into.
 func (p *proof) compare(f *cachefile.File, c *candidate, right *cachefile.File, e *cachefile.Entry) error {
 	c.used = true
-	equal, err := equalPayloads(f.Payload(c.Entry), c.Size, right.Payload(*e), e.Size)
-	if err == nil {
-		p.compared(c.Name, equal, c.Size, e.Size, c.Offset)
+	equal, err := equalPayloads(f, c, right, e)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// compared takes note of whether a payload of the file, of that size and place, is what its entry is packed into here.
-func (p *proof) compared(entry string, equal bool, size, here, offset int64) {
 	if !equal {
-		p.Wrong = append(p.Wrong, wrong{entry, otherBytes(size, here), offset})
-		return
+		p.Wrong = append(p.Wrong, wrong{c.Name, otherBytes(c.Size, e.Size), c.Offset})
+		return nil
 	}
 	p.Equal++
-	p.EqualBytes += here
+	p.EqualBytes += e.Size
+	return nil
 }
 
 // A candidate is an entry of the file to prove.
@@ -215,7 +211,7 @@ func (p *proof) look(f, right *cachefile.File, e cachefile.Entry, theirs []*cand
 			continue
 		}
 		c.used = true
-		equal, err := equalPayloads(f.Payload(c.Entry), c.Size, right.Payload(e), e.Size)
+		equal, err := equalPayloads(f, c, right, &e)
 		if err != nil {
 			return err
 		}
@@ -247,25 +243,12 @@ func otherBytes(size, here int64) string {
 }
 
 // equalPayloads compares two payloads byte for byte: who chooses the bytes can make the checksums equal.
-func equalPayloads(from io.Reader, size int64, with io.Reader, here int64) (bool, error) {
-	if size != here {
+func equalPayloads(f *cachefile.File, c *candidate, right *cachefile.File, e *cachefile.Entry) (bool, error) {
+	if c.Size != e.Size {
 		return false, nil
 	}
-	const piece = 1 << 20
-	as, bs := make([]byte, min(size, piece)), make([]byte, min(size, piece))
-	for left := size; left > 0; left -= int64(len(as)) {
-		as, bs = as[:min(int64(len(as)), left)], bs[:min(int64(len(bs)), left)]
-		if _, err := io.ReadFull(from, as); err != nil {
-			return false, err
-		}
-		if _, err := io.ReadFull(with, bs); err != nil {
-			return false, err
-		}
-		if !bytes.Equal(as, bs) {
-			return false, nil
-		}
-	}
-	return true, nil
+	at, err := litert.Differ(f.Payload(c.Entry), right.Payload(*e))
+	return at < 0 && err == nil, err
 }
 
 func (p *proof) holds() bool { return len(p.Wrong) == 0 }

@@ -84,7 +84,6 @@ numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.
 		"keep entries that were packed from this `MODEL`: a name or a path; may be repeated")
 	flags.StringVar(&maxSize, "max-size", "",
 		"drop the entries used longest ago until the file has at most this `SIZE`, for instance 200MiB")
-	layoutFlag(cmd, "keep-layout")
 	o.flags(cmd)
 	return cmd
 }

@@ -230,8 +230,8 @@ func (p *pulling) print(w io.Writer) {
 	if p.UpToDate {
 		what, done = "up to date", "left as is"
 	}
-	t := p.newLayoutTable(w)
-	t.add(p.Layouts, what)
+	t := newLayoutTable(w, p.Here, "file")
+	t.addListed(p.Layouts, what)
 	t.print()
 	fmt.Fprintf(w, "\n%s  %s\ndigest      %s\n", done, p.Output, p.Digest)
 	if model := p.Layouts[0].Model; model != "" {

@@ -76,9 +76,9 @@ type pushing struct {
 }
 
 func (p pushing) print(w io.Writer) {
-	t := p.newLayoutTable(w)
-	t.add(p.Layouts, "pushed")
-	t.add(p.Kept, "kept")
+	t := newLayoutTable(w, p.Here, "file")
+	t.addListed(p.Layouts, "pushed")
+	t.addListed(p.Kept, "kept")
 	t.print()
 	uploaded := console.Size(p.UploadedBytes)
 	if p.UpToDate {

@@ -27,7 +27,7 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 	cold, _ := runJSON(t, packer, faceModel(t), "--cache", "packed.xpwc")
 	code, out, stderr := xpwcIn(t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
 	require.Zero(t, code, stderr)
-	require.Contains(t, out, "(this machine's)")
+	require.Contains(t, out, "pushed, this machine's")
 	require.Contains(t, out, "digest    sha256:")
 
 	pushed := decoded[registry.Pushed](t, packer, "push", s.Ref("face:v1"), "packed.xpwc")

@@ -32,7 +32,6 @@ type runOptions struct {
 	cpu              string
 	inputs           []string
 	threads          int
-	trust            bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -83,8 +82,6 @@ computed with, no output is given; the next run packs again.`,
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
 	threadsFlag(cmd, &o.threads)
 	f.StringVar(&o.cpu, "cpu", native, "CPU `LEVEL` to compute for, as a lesser CPU would: "+levelNames())
-	f.BoolVar(&o.trust, "trust", false,
-		"trust that the packed weights in MODEL are those of its tensors; do not compare")
 	jsonFlag(cmd)
 	return cmd
 }
@@ -139,11 +136,8 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	packed := execution.PackedIn(o.cache, options)
 	if d, ok := m.(*described.Model); ok && d.File() != nil && o.cache == "" {
 		if _, ok := d.File().Lookup(safetensors.PackedName); ok {
-			packed, o.cache = execution.PackedBeside(d.File(), o.trust, options), file.Path
+			packed, o.cache = execution.PackedBeside(d.File(), options), file.Path
 		}
-	}
-	if o.trust && o.cache != file.Path {
-		return usagef("--trust is for a safetensors file with packed weights in it, without --cache")
 	}
 	j := jobOf(ctx)
 	j.waitFor("")

@@ -83,9 +83,9 @@ type stage struct {
 	path   string      // of the output
 	before fs.FileInfo // of the file at path when the stage was made, or nil
 	mode   fs.FileMode // of the output
+	adds   bool        // the output has what that file has, which must not be changed meanwhile
 	left   int         // how many damaged entries of that file are not in the output
-	// replaces returns an error for a file, which is not empty, that the output must not replace. Nil: the output has
-	// what that file has, which must not be changed meanwhile.
+	// replaces returns an error for a file, which is not empty, that the output must not replace. Nil for none.
 	replaces func(there *os.File) error
 }
 
@@ -96,7 +96,7 @@ func newStage(ctx context.Context, path string, o placing, inputs ...string) (*s
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{ctx: ctx, path: path}
+	s := &stage{ctx: ctx, path: path, adds: true}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.before, err = nil, nil
 	}
@@ -125,7 +125,7 @@ func newReplacing(ctx context.Context, path string, o placing, replaces func(the
 
 // replace makes the output one that replaces a file, unless replaces has an error for that.
 func (s *stage) replace(replaces func(there *os.File) error) error {
-	s.replaces = replaces
+	s.adds, s.replaces = false, replaces
 	return s.checkThere()
 }
 
@@ -236,7 +236,7 @@ func (s *stage) checkThere() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if s.replaces == nil && changed(s.before, now) {
+	if s.adds && changed(s.before, now) {
 		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 	}
 	if now == nil || now.Mode().IsRegular() && now.Size() == 0 || s.replaces == nil {

@@ -72,7 +72,7 @@ func provenKeys(ctx context.Context, model modelfile.File, o stripOptions) (map[
 	if err := errors.Join(err, there.Close()); err != nil {
 		return nil, err
 	}
-	if len(p.Wrong) > 0 || p.Unused > 0 {
+	if !p.holds() {
 		return nil, fmt.Errorf("%s, and %s for %s: %w", o.packed, model.Path, o.cpu, errUnproven)
 	}
 	has := map[litert.Key]bool{}

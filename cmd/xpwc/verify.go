@@ -23,30 +23,24 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE [--model MODEL]",
 		Short: "Check everything in a cache file",
-		Long: `Checks every rule of the format of a cache file (docs/format.md): the slots of the
-header, the index and each of its records, that records can be found, where payloads are
-and that they do not overlap, the index for ExecuTorch, and the checksum of each payload.
-Prints what is wrong and at which offset of the file, in bytes. The file is neither
-changed nor locked. FILE may be a safetensors file with packed weights in it (xpwc pack
---embed-beside): then the packed weights are checked, and not the other tensors.
-
-ExecuTorch's files have no checksums. Of these the index is checked, and that payloads can
-be read. Neither have LiteRT's; their list is checked. With --model they are compared as a
-whole with what LiteRT's own code writes for it (see xpwc pack --for litert).
+		Long: `Checks every rule of the format of a cache file (docs/format.md), and the checksum of each
+payload. Prints what is wrong and at which offset of the file, in bytes. The file is
+neither changed nor locked. FILE may be a safetensors file with packed weights in it: then
+these are checked, and not the other tensors. ExecuTorch's files and LiteRT's have no
+checksums: of these the index is checked.
 
 Checksums find damage. They do not prove who made the file, and who can write it decides
 what the model computes. With --model, MODEL is packed as xpwc pack does, and every entry
 that the file has for it is compared byte for byte. Use it before you deploy a file that
 was packed elsewhere. It needs space for the packed weights in the directory for
-temporary files (TMPDIR). Entries that no look-up of MODEL finds, and entries of other
-CPUs' layouts, cannot be compared; they are counted. --cpu compares with what MODEL is
-packed into for a lesser CPU than this one. A file of ExecuTorch has no layouts: each
-entry that the stock runtime would find must be equal. So name the CPU that it was packed
-for, and use an xpwc with its XNNPACK (see xpwc pack --for). Such a file says which
+temporary files (TMPDIR). Entries that cannot be compared, since no look-up of MODEL finds
+them or they are of other CPUs' layouts, are counted. --cpu compares with what MODEL is
+packed into for a lesser CPU than this one; a file for a stock runtime needs it, unless it
+is for this machine's CPU (see xpwc pack --for). Such a file for ExecuTorch says which
 program it was packed for, which is printed: one that was exported again needs a new file.
 
-A damaged cache need not be repaired: programs that open it with xpwc pack damaged weights
-again. xpwc compact drops damaged payloads.
+A damaged cache need not be repaired: programs that open it pack damaged weights again.
+xpwc compact drops damaged payloads.
 
 Exits with 0 if nothing is wrong. Exits with 1 if something is wrong, if the file has not
 all that MODEL needs, if others can write to it, so that programs refuse it, or if it

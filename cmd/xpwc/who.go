@@ -35,18 +35,14 @@ shared. On Linux only. Nothing is locked or changed, and no page is read in.
 Private pages are pages of the page cache, too, unless they are said to be copies: a
 second process that maps the file shares them.
 
-A process keeps what it has mapped when the file is replaced or deleted. Processes that
-have an earlier file of this path are shown as such, until they open it anew. What was
-moved to another path, or has another path because a link was changed, is shown for that.
+A process keeps what it has mapped when the file is replaced or deleted: it is shown as
+one that has an earlier file, until it opens the path anew. A generation is what one
+commit left in the file. It is shown where the mapping says it, of a replaced file to root
+only.
 
-A generation is what one commit left in the file. It is shown where the mapping says it:
-it ends where the generation does. The process that packed a generation may have it in
-pieces, for which it is not known. That of a replaced file is shown to root only.
-
-Processes of other users cannot be looked into; they are counted. As root you see all, but
-only those of your PID namespace: see a container's from its host. There the file may have
-another path: what counts is the file itself. Containers that have it in a layer of their
-image (overlayfs) each count it as a file of its own.`,
+Processes of other users cannot be looked into; they are counted. As root you see all of
+your PID namespace: see a container's from its host. Containers that have the file in a
+layer of their image (overlayfs) each count it as a file of its own.`,
 		Example: `  xpwc who model.xpwc
   sudo xpwc who model.xpwc
   xpwc who model.xpwc --json | jq '.processes[] | select(.current | not) | .pid'`,

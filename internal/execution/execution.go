@@ -43,14 +43,6 @@ func PackedIn(path string, o *xpwc.Options) instance.Backing {
 }
 
 // PackedBeside is the cache in a safetensors file, whose seal may be trusted.
-func PackedBeside(f *safetensors.File, trust bool, o *xpwc.Options) instance.Backing {
-	return func(i *instance.Instance) (err error) {
-		var data xpwc.DataMap
-		if trust {
-			if data, err = f.Trusted(); err != nil {
-				return err
-			}
-		}
-		return instance.PackedInOpened(func() (*xpwc.Cache, error) { return f.OpenPacked(o) }, data)(i)
-	}
+func PackedBeside(f *safetensors.File, o *xpwc.Options) instance.Backing {
+	return instance.PackedInOpened(func() (*xpwc.Cache, error) { return f.OpenPacked(o) }, nil)
 }

@@ -23,7 +23,6 @@ type layer struct {
 	byName   map[string]*layer
 	own      []*layer // entries of this very name, with what distinguishes them
 	source   origin
-	seed     uint32
 }
 
 // pathOf returns the layers that an entry is in: its layout, if there are several, and the parts of its name.
@@ -80,38 +79,21 @@ func (l *layer) add(path []string, e *cachefile.Entry, bytes int64, several bool
 	l.entries++
 	l.bytes += bytes
 	l.own = append(l.own,
-		&layer{entries: 1, bytes: bytes, family: e.Family, leaf: true, source: originOf(e), seed: e.Seed})
+		&layer{entries: 1, bytes: bytes, family: e.Family, leaf: true, source: originOf(e)})
 }
 
-// nameOwn names the entries of one name by what they differ in.
+// nameOwn names the entries of one name by their sources, or by numbers.
 func (l *layer) nameOwn() {
-	differ := func(what func(*layer) string) bool {
-		return slices.ContainsFunc(l.own, func(e *layer) bool { return what(e) != what(l.own[0]) })
-	}
-	number := map[*layer]int{}
+	several := slices.ContainsFunc(l.own, func(e *layer) bool { return e.source != l.own[0].source })
 	for i, e := range l.own {
-		number[e] = i + 1
-	}
-	name := func(e *layer) string { return fmt.Sprintf("number %d", number[e]) }
-	for _, what := range []func(*layer) string{
-		func(e *layer) string {
-			return cmp.Or(e.source.Called(), "source "+e.source.digest.String()[:shortDigest])
-		},
-		func(e *layer) string { return colourOf(e.family) },
-		func(e *layer) string { return fmt.Sprintf("seed %08x", e.seed) },
-	} {
-		if differ(what) {
-			name = what
-			break
+		if e.name = fmt.Sprintf(" number %d", i+1); several {
+			e.name = " " + cmp.Or(e.source.Called(), "source "+e.source.digest.String()[:shortDigest])
 		}
-	}
-	for _, e := range l.own {
-		e.name = " " + name(e)
 	}
 }
 
 // join makes one layer of each that has one child only, makes leaves of entries, and sorts: what is largest comes
-// first, then names, numbers in them by their value.
+// first, and of the same size what comes first in the file.
 func (l *layer) join() {
 	l.byName = nil
 	if len(l.own) == 1 && len(l.children) == 0 && !l.alone {
@@ -132,37 +114,7 @@ func (l *layer) join() {
 		only := l.children[0]
 		l.name, l.leaf, l.family, l.children = l.name+only.name, only.leaf, only.family, only.children
 	}
-	slices.SortStableFunc(l.children, func(a, b *layer) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), compareNatural(a.name, b.name))
-	})
-}
-
-// compareNatural compares texts, numbers in them by their value.
-func compareNatural(a, b string) int {
-	for a != "" && b != "" {
-		n, m := digits(a), digits(b)
-		if n == 0 || m == 0 {
-			if a[0] != b[0] {
-				return cmp.Compare(a[0], b[0])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		x, y := strings.TrimLeft(a[:n], "0"), strings.TrimLeft(b[:m], "0")
-		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
-			return c
-		}
-		a, b = a[n:], b[m:]
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// digits returns how many digits a text begins with.
-func digits(s string) (n int) {
-	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
-		n++
-	}
-	return n
+	slices.SortStableFunc(l.children, func(a, b *layer) int { return cmp.Compare(b.bytes, a.bytes) })
 }
 
 // A shown layer is one that the page has, with those of its children that it has.

@@ -192,18 +192,15 @@ func percent(property string, part, whole int64) template.CSS {
 
 // Sharing says how many payloads are of several entries.
 func (p *page) Sharing() string {
-	switch p.sharing {
+	switch len(p.Shared) {
 	case 0:
 		return "Each entry has a payload of its own."
 	case 1:
 		return fmt.Sprintf("1 payload is of several entries, which spares %s.", console.Size(p.spared))
 	}
-	return fmt.Sprintf("%s are of several entries each, which spares %s.", console.Plural(p.sharing, "payload"),
+	return fmt.Sprintf("%s are of several entries each, which spares %s.", console.Plural(len(p.Shared), "payload"),
 		console.Size(p.spared))
 }
-
-// MoreShared says how many more payloads than Shared has are of several entries.
-func (p *page) MoreShared() string { return more(p.sharing-len(p.Shared), "payload") }
 
 // LastCommits are those that there is room for.
 func (p *page) LastCommits() []cachefile.Commit { return p.commits[max(len(p.commits)-mostRows, 0):] }

@@ -54,7 +54,7 @@ func TestLayersAreWhatNamesHaveInCommon(t *testing.T) {
 	for _, e := range tree {
 		names = append(names, e.text)
 	}
-	require.Equal(t, []string{"amd64 avx2 (a1000000)", "model.layers", "0.mlp", "down", "up", "1.mlp.up", "head/Conv2D",
+	require.Equal(t, []string{"amd64 avx2 (a1000000)", "model.layers", "0.mlp", "up", "down", "1.mlp.up", "head/Conv2D",
 		"amd64 avx512vnni (b2000000)", "other/Conv2D", "unknown", "third/Conv2D"}, names)
 	boxes := page.boxes()
 	require.Len(t, boxes, len(names)+1, "and the whole")

@@ -22,7 +22,6 @@ type survey struct {
 	Colours  []colour
 	Sources  []source
 	Shared   []sharedPayload // of several entries, the most that is spared first
-	sharing  int             // how many of these there are
 	spared   int64           // bytes that would be in the file if each entry had its own
 	variants int
 }
@@ -112,8 +111,7 @@ const formatLiteRT cachefile.Format = "litert"
 
 // addAll adds the entries of a file, in the order of their payloads.
 func (s *survey) addAll(entries iter.Seq2[cachefile.Entry, error]) {
-	var a adder
-	a.begin(s)
+	a := adder{survey: s, several: len(s.Info.Layouts) > 1, coloured: map[string]int64{}, sources: map[origin]*source{}}
 	for e, err := range entries {
 		if err != nil {
 			s.damaged = append(s.damaged, err)
@@ -131,10 +129,6 @@ type adder struct {
 	coloured map[string]int64
 	sources  map[origin]*source
 	before   []cachefile.Entry // those that have the same payload
-}
-
-func (a *adder) begin(s *survey) {
-	*a = adder{survey: s, several: len(s.Info.Layouts) > 1, coloured: map[string]int64{}, sources: map[origin]*source{}}
 }
 
 // Native reports whether the file is xpwc's own.
@@ -191,26 +185,17 @@ func (a *adder) payload() {
 		for _, e := range a.before[:min(len(a.before), 3)] {
 			p.names = append(p.names, text(nameOf(e), mostName/2))
 		}
-		a.sharing++
 		a.spared += p.Spared()
 		a.Shared = append(a.Shared, p)
-		if len(a.Shared) >= 4*mostRows {
-			a.keepShared()
-		}
 	}
 	a.before = a.before[:0]
-}
-
-func (a *adder) keepShared() {
-	slices.SortStableFunc(a.Shared, func(x, y sharedPayload) int { return cmp.Compare(y.Spared(), x.Spared()) })
-	a.Shared = a.Shared[:min(len(a.Shared), mostRows)]
 }
 
 func (a *adder) end() {
 	if len(a.before) > 0 {
 		a.payload()
 	}
-	a.keepShared()
+	slices.SortStableFunc(a.Shared, func(x, y sharedPayload) int { return cmp.Compare(y.Spared(), x.Spared()) })
 	for _, s := range a.sources {
 		a.Sources = append(a.Sources, *s)
 	}

@@ -175,15 +175,7 @@ func (s *surveyor) ofPath(dir string, m *mapping) bool {
 		return true
 	}
 	name, gone := strings.CutSuffix(m.name, deleted)
-	if !gone {
-		return false
-	}
-	leadsHere := func(path string) bool { return s.leadsHere(filepath.Join(dir, "root", path)) }
-	if name != written(s.Path) && (m.file.Device != s.now.Device || !slices.ContainsFunc(readings(name), leadsHere)) {
-		return false
-	}
-	lives := func(path string) bool { return livesAt(filepath.Join(dir, "root", path), m.file) }
-	return !slices.ContainsFunc(readings(m.name), lives) // under a name that ends so
+	return gone && (name == s.Path || m.file.Device == s.now.Device && s.leadsHere(filepath.Join(dir, "root", name)))
 }
 
 // leadsHere reports whether a path of a process leads to the file that is at the surveyed path. In a container the file
@@ -191,15 +183,4 @@ func (s *surveyor) ofPath(dir string, m *mapping) bool {
 func (s *surveyor) leadsHere(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && os.SameFile(info, s.Info)
-}
-
-// livesAt reports whether a file is at a path.
-func livesAt(path string, file File) bool {
-	f, _, err := fd.OpenRegular(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	there, err := mappedAs(f)
-	return err == nil && there == file
 }

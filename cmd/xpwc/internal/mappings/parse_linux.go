@@ -3,7 +3,6 @@ package mappings
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,20 +12,12 @@ type mapping struct {
 	start, end uint64 // addresses
 	offset     int64  // in the file
 	file       File
-	name       string // as it is written there: see written
+	name       string // a newline in it is written as \012
 	memory     Memory
 }
 
 // deleted is what the system adds to the name of a file that is at no path any more, or not at this one.
 const deleted = " (deleted)"
-
-// written returns a path as it is written in maps and smaps. A newline is all that is escaped there.
-func written(path string) string { return strings.ReplaceAll(path, "\n", `\012`) }
-
-// readings returns the paths that may be written so: a name that has \012 in it is written as one with a newline.
-func readings(name string) []string {
-	return slices.Compact([]string{name, strings.ReplaceAll(name, `\012`, "\n")})
-}
 
 // parse calls do with the entries of maps or smaps.
 func parse(content []byte, do func(mapping)) error {
