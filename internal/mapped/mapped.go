@@ -98,7 +98,7 @@ func newFile(f *os.File, path string) (*File, error) {
 		m.stamp = state.stamp(f.Fd(), now)
 	}
 	if size > 0 { // there are no empty mappings
-		if m.data, err = mapFile(f, size); err != nil {
+		if m.data, err = Map(f, 0, size, false); err != nil {
 			return nil, err
 		}
 	}
@@ -162,8 +162,8 @@ func (f *File) Data() []byte {
 	return f.data
 }
 
-// ReadAt implements [io.ReaderAt] for what must not end the process: it reads the file and not the mapping, so that what
-// the disk cannot give is an error. Errors are those of View, and io.EOF after the end.
+// ReadAt implements [io.ReaderAt] for what must not end the process: it reads the file and not the mapping, so that
+// what the disk cannot give is an error. Errors are those of View, and io.EOF after the end.
 func (f *File) ReadAt(b []byte, offset int64) (n int, err error) {
 	err = f.View(func(data []byte) error {
 		if offset < 0 || offset >= int64(len(data)) {

@@ -8,8 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func mapFile(f *os.File, size int) ([]byte, error) {
-	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+// Map maps size bytes of a file from an offset, a multiple of what the system maps files in. What is written to the
+// memory reaches the file.
+func Map(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
+	protection := unix.PROT_READ
+	if writable {
+		protection |= unix.PROT_WRITE
+	}
+	return unix.Mmap(int(f.Fd()), offset, size, protection, unix.MAP_SHARED)
 }
 
 func unmapFile(b []byte) error { return unix.Munmap(b) }

@@ -8,19 +8,25 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// mapFile returns a view, which outlives the handle of the mapping object.
-func mapFile(f *os.File, size int) ([]byte, error) {
-	h, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, windows.PAGE_READONLY, 0, 0, nil)
+// Map maps size bytes of a file from an offset, a multiple of what the system maps files in. What is written to the
+// memory reaches the file.
+func Map(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
+	protect, access := uint32(windows.PAGE_READONLY), uint32(windows.FILE_MAP_READ)
+	if writable {
+		protect, access = windows.PAGE_READWRITE, windows.FILE_MAP_READ|windows.FILE_MAP_WRITE
+	}
+	from, end := uint64(offset), uint64(offset)+uint64(size)
+	section, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, protect, uint32(end>>32), uint32(end), nil)
 	if err != nil {
 		return nil, err
 	}
-	defer windows.CloseHandle(h)
-	addr, err := windows.MapViewOfFile(h, windows.FILE_MAP_READ, 0, 0, uintptr(size))
+	defer windows.CloseHandle(section) // the view keeps it alive
+	at, err := windows.MapViewOfFile(section, access, uint32(from>>32), uint32(from), uintptr(size))
 	if err != nil {
 		return nil, err
 	}
 	// The address is no Go pointer; reading it through memory keeps vet's rule on unsafe.Pointer satisfied.
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size), nil
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size), nil
 }
 
 func unmapFile(b []byte) error { return windows.UnmapViewOfFile(address(b)) }

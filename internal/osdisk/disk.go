@@ -148,9 +148,9 @@ func (d *Disk) Granularity() uint64 { return Granularity() }
 func (d *Disk) Truncate(size int64) error { return truncate(d.File, size) }
 
 func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
-	data, err := mapFile(d.File, offset, size, writable)
+	data, err := mapped.Map(d.File, offset, size, writable)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("map %d bytes of %s: %w", size, d.path, err)
 	}
 	m := &mapping{disk: d, offset: offset, data: data}
 	if writable {

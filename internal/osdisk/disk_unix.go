@@ -87,20 +87,6 @@ func (*views) add(*mapping)           {}
 func (*views) flush() error           { return nil }
 func (*views) unmap(m *mapping) error { return unix.Munmap(m.data) }
 
-// mapFile maps size bytes of f from offset, a multiple of Granularity. What is written to the memory reaches the
-// file.
-func mapFile(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
-	prot := unix.PROT_READ
-	if writable {
-		prot |= unix.PROT_WRITE
-	}
-	b, err := unix.Mmap(int(f.Fd()), offset, size, prot, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map %d bytes of %s: %w", size, f.Name(), err)
-	}
-	return b, nil
-}
-
 // makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
 func makeReadOnly(b []byte) error {
 	if err := unix.Mprotect(b, unix.PROT_READ); err != nil {

@@ -182,32 +182,6 @@ func ownerOnly() (*windows.SecurityAttributes, error) {
 	return attributes, nil
 }
 
-// mapFile maps size bytes of f from offset, a multiple of Granularity. What is written to the memory reaches the
-// file.
-func mapFile(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
-	protect, access := uint32(windows.PAGE_READONLY), uint32(windows.FILE_MAP_READ)
-	if writable {
-		protect, access = windows.PAGE_READWRITE, windows.FILE_MAP_READ|windows.FILE_MAP_WRITE
-	}
-	end := uint64(offset) + uint64(size)
-	section, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, protect, uint32(end>>32), uint32(end), nil)
-	if err != nil {
-		return nil, fmt.Errorf("map %d bytes of %s: %w", size, f.Name(), err)
-	}
-	// The view keeps the section alive.
-	defer func() { _ = windows.CloseHandle(section) }()
-	address, err := windows.MapViewOfFile(section, access, uint32(uint64(offset)>>32), uint32(offset), uintptr(size))
-	if err != nil {
-		return nil, fmt.Errorf("map %d bytes of %s: %w", size, f.Name(), err)
-	}
-	return memoryAt(address, size), nil
-}
-
-// memoryAt makes a slice of a view. The address is read through a pointer because it is not the Go heap's.
-func memoryAt(address uintptr, size int) []byte {
-	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&address))), size)
-}
-
 // makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
 func makeReadOnly(b []byte) error {
 	var old uint32
