@@ -52,7 +52,7 @@ type Array struct {
 // against it; or it does so for a single file of such a name. In a directory, files and directories whose names begin
 // with a dot are left out, and links to directories are not followed. Arrays' bytes are not read. The error matches
 // [ErrMalformed], [ErrUnsupported] or what the operating system returned, and names the file. Files must not be changed
-// in place while they are open, as for any mapping; replacing one by another is harmless. On Unix each open file keeps
+// in place while they are open, as for any mapping; replacing one by another is harmless. Each open file keeps
 // a descriptor. The caller closes the directory when everything that uses its arrays is closed.
 func Open(path string) (*Dir, error) {
 	d, err := open(path)
