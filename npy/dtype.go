@@ -28,22 +28,13 @@ const (
 	Complex128 Dtype = "<c16"
 )
 
-// Size returns how many bytes an element has, and 0 if the type is not one of the constants.
-func (d Dtype) Size() int {
-	switch d {
-	case Bool, Int8, Uint8:
-		return 1
-	case Int16, Uint16, Float16:
-		return 2
-	case Int32, Uint32, Float32:
-		return 4
-	case Int64, Uint64, Float64, Complex64:
-		return 8
-	case Complex128:
-		return 16
-	}
-	return 0
+var sizes = map[Dtype]int{
+	Bool: 1, Int8: 1, Uint8: 1, Int16: 2, Uint16: 2, Float16: 2, Int32: 4, Uint32: 4, Float32: 4,
+	Int64: 8, Uint64: 8, Float64: 8, Complex64: 8, Complex128: 16,
 }
+
+// Size returns how many bytes an element has, and 0 if the type is not one of the constants.
+func (d Dtype) Size() int { return sizes[d] }
 
 // byteSize returns how many bytes an array of a known type has. Even an empty array's dimensions must multiply within
 // 63 bits.

@@ -36,24 +36,14 @@ const (
 	U64        Dtype = "U64"
 )
 
-// Bits returns how many bits an element has, and 0 if the type is not one of the constants.
-func (d Dtype) Bits() int {
-	switch d {
-	case F4:
-		return 4
-	case F6E2M3, F6E3M2:
-		return 6
-	case Bool, U8, I8, F8E5M2, F8E4M3, F8E8M0, F8E4M3FNUZ, F8E5M2FNUZ:
-		return 8
-	case I16, U16, F16, BF16:
-		return 16
-	case I32, U32, F32:
-		return 32
-	case C64, F64, I64, U64:
-		return 64
-	}
-	return 0
+var bitsOf = map[Dtype]int{
+	F4: 4, F6E2M3: 6, F6E3M2: 6,
+	Bool: 8, U8: 8, I8: 8, F8E5M2: 8, F8E4M3: 8, F8E8M0: 8, F8E4M3FNUZ: 8, F8E5M2FNUZ: 8,
+	I16: 16, U16: 16, F16: 16, BF16: 16, I32: 32, U32: 32, F32: 32, C64: 64, F64: 64, I64: 64, U64: 64,
 }
+
+// Bits returns how many bits an element has, and 0 if the type is not one of the constants.
+func (d Dtype) Bits() int { return bitsOf[d] }
 
 // alignment is what addresses of elements must be a multiple of.
 func (d Dtype) alignment() int64 {
