@@ -62,6 +62,25 @@ func (c *invocation) unary(n xnnpack.Unary) {
 	c.node(unary{n})
 }
 
+// each plans a node from a value, and returns what it computes.
+func (c *invocation) each(op xnnpack.UnaryOperator, x xnnpack.ValueID) xnnpack.ValueID {
+	to := c.between(c.of(x).Shape, x)
+	c.node(unary{xnnpack.Unary{Op: op, Input: x, Output: to}})
+	return to
+}
+
+// both plans a node from two values, and returns what it computes.
+func (c *invocation) both(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) xnnpack.ValueID {
+	to := c.between(broadcast(c.of(a).Shape, c.of(b).Shape), a)
+	c.node(elementwise{xnnpack.Binary{Op: op, A: a, B: b, Output: to}})
+	return to
+}
+
+// constant returns a number like the elements of a value.
+func (c *invocation) constant(n float64, like xnnpack.ValueID) xnnpack.ValueID {
+	return c.filled(scalar(), n, like)
+}
+
 func (c *invocation) relu() {
 	c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Max: float32(math.Inf(1))}})
 }
@@ -95,7 +114,7 @@ func (c *invocation) elu() {
 	n.Input = c.float(0)
 	n.Output = c.between(c.of(n.Input).Shape, n.Input)
 	c.node(unary{n})
-	c.binary(xnnpack.Multiply, n.Output, c.filled(scalar(), scale, n.Output))
+	c.binary(xnnpack.Multiply, n.Output, c.constant(scale, n.Output))
 }
 
 func (c *invocation) leakyReLU() {
@@ -109,20 +128,11 @@ func (c *invocation) gelu() {
 	}
 	c.alike(c.tensor(0), c.tensor(c.last()))
 	x := c.float(0)
-	shape := c.of(x).Shape
-	binary := func(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) xnnpack.ValueID {
-		to := c.between(shape, x)
-		c.node(elementwise{xnnpack.Binary{Op: op, A: a, B: b, Output: to}})
-		return to
-	}
-	number := func(n float64) xnnpack.ValueID { return c.filled(scalar(), n, x) }
 	// x/2 * (1 + tanh(k/2 * (x + 0.044715*x³))) is x * sigmoid(x * (k + k*0.044715*x²)).
 	k := 2 * math.Sqrt(2/math.Pi)
-	cubic := binary(xnnpack.Multiply, binary(xnnpack.Multiply, x, x), number(k*0.044715))
-	inner := binary(xnnpack.Multiply, binary(xnnpack.Add, cubic, number(k)), x)
-	gate := c.between(shape, x)
-	c.node(unary{xnnpack.Unary{Op: xnnpack.Sigmoid, Input: inner, Output: gate}})
-	c.binary(xnnpack.Multiply, gate, x)
+	cubic := c.both(xnnpack.Multiply, c.both(xnnpack.Multiply, x, x), c.constant(k*0.044715, x))
+	inner := c.both(xnnpack.Multiply, c.both(xnnpack.Add, cubic, c.constant(k, x)), x)
+	c.binary(xnnpack.Multiply, c.each(xnnpack.Sigmoid, inner), x)
 }
 
 func binaryCall(op xnnpack.BinaryOperator) func(*invocation) {
@@ -135,7 +145,7 @@ func binaryCall(op xnnpack.BinaryOperator) func(*invocation) {
 // second returns the second operand, a tensor or a number.
 func (c *invocation) second(like xnnpack.ValueID) xnnpack.ValueID {
 	if c.arg(1).tensor == nil {
-		return c.filled(scalar(), c.number(1), like)
+		return c.constant(c.number(1), like)
 	}
 	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.last()))
 	return c.float(1)
@@ -154,10 +164,7 @@ func (c *invocation) sum() {
 	a := c.float(0)
 	b := c.second(a)
 	if len(c.args) > 3 && c.number(2) != 1 {
-		scaled := c.between(c.of(b).Shape, a)
-		c.node(elementwise{xnnpack.Binary{
-			Op: xnnpack.Multiply, A: b, B: c.filled(scalar(), c.number(2), a), Output: scaled}})
-		b = scaled
+		b = c.both(xnnpack.Multiply, b, c.constant(c.number(2), a))
 	}
 	op := xnnpack.Add
 	if c.name == "aten::sub.out" || c.name == "aten::sub.Scalar_out" {
@@ -169,7 +176,7 @@ func (c *invocation) sum() {
 func (c *invocation) reciprocal() {
 	c.alike(c.tensor(0), c.tensor(c.last()))
 	a := c.float(0)
-	c.binary(xnnpack.Divide, c.filled(scalar(), 1, a), a)
+	c.binary(xnnpack.Divide, c.constant(1, a), a)
 }
 
 // power raises to a number.
@@ -184,20 +191,18 @@ func (c *invocation) power() {
 	case 3:
 		c.alike(c.tensor(0), c.tensor(c.last()))
 		a := c.float(0)
-		squared := c.between(c.of(a).Shape, a)
-		c.node(unary{xnnpack.Unary{Op: xnnpack.Square, Input: a, Output: squared}})
-		c.binary(xnnpack.Multiply, squared, a)
+		c.binary(xnnpack.Multiply, c.each(xnnpack.Square, a), a)
 	default:
 		c.alike(c.tensor(0), c.tensor(c.last()))
 		a := c.float(0)
-		c.binary(xnnpack.Pow, a, c.filled(scalar(), n, a))
+		c.binary(xnnpack.Pow, a, c.constant(n, a))
 	}
 }
 
 func (c *invocation) powerOfNumber() {
 	c.alike(c.tensor(1), c.tensor(c.last()))
 	exponent := c.float(1)
-	c.binary(xnnpack.Pow, c.filled(scalar(), c.number(0), exponent), exponent)
+	c.binary(xnnpack.Pow, c.constant(c.number(0), exponent), exponent)
 }
 
 // constantResult makes what the call computes a constant of one number.
@@ -233,14 +238,8 @@ func (c *invocation) matrices() {
 	x, w, y := c.tensor(first), c.tensor(first+1), c.tensor(c.last())
 	c.rows(x, w, y)
 	a, b := c.float(first), c.float(first+1)
-	batch := func(id xnnpack.ValueID, shape []int) xnnpack.ValueID {
-		shape = append([]int{1}, shape...)
-		to := c.between(shape, id)
-		c.node(reshape{xnnpack.StaticReshape{Shape: shape, Input: id, Output: to}})
-		return to
-	}
 	c.fixed(x)
-	p, q := batch(a, x.shape), batch(b, w.shape)
+	p, q := c.another(a, append([]int{1}, x.shape...)), c.another(b, append([]int{1}, w.shape...))
 	whole := c.between(append([]int{1}, y.shape...), a)
 	c.node(batchMatrixMultiply{xnnpack.BatchMatrixMultiply{A: p, B: q, Output: whole}})
 	out := c.result(a)
@@ -248,9 +247,7 @@ func (c *invocation) matrices() {
 		c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: out}})
 		return
 	}
-	matrix := c.between(y.shape, a)
-	c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: matrix}})
-	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: matrix, B: c.float(0), Output: out}})
+	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: c.another(whole, y.shape), B: c.float(0), Output: out}})
 }
 
 // multiplied is the product of two batches of matrices.

@@ -125,8 +125,7 @@ func (c *invocation) layerNorm() {
 // moments returns a value minus its mean over some axes, and its variance over them, of which the sum of squares is
 // divided by their number less some.
 func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centred, variance xnnpack.ValueID) {
-	shape := c.of(x).Shape
-	each, n := slices.Clone(shape), 1
+	each, n := slices.Clone(c.of(x).Shape), 1
 	for _, d := range axes {
 		n *= each[d]
 		each[d] = 1
@@ -136,28 +135,20 @@ func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centr
 		c.node(reduce{xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: true, Input: of, Output: to}})
 		return to
 	}
-	centred, squared := c.between(shape, x), c.between(shape, x)
-	mean := reduced(xnnpack.ReduceMean, x)
-	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Subtract, A: x, B: mean, Output: centred}})
-	c.node(unary{xnnpack.Unary{Op: xnnpack.Square, Input: centred, Output: squared}})
+	centred = c.both(xnnpack.Subtract, x, reduced(xnnpack.ReduceMean, x))
+	squared := c.each(xnnpack.Square, centred)
 	if less == 0 {
 		return centred, reduced(xnnpack.ReduceMean, squared)
 	}
-	variance = c.between(each, x)
-	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Multiply, A: reduced(xnnpack.ReduceSum, squared),
-		B: c.filled(scalar(), 1/(float64(n)-less), x), Output: variance}})
-	return centred, variance
+	sum := reduced(xnnpack.ReduceSum, squared)
+	return centred, c.both(xnnpack.Multiply, sum, c.constant(1/(float64(n)-less), x))
 }
 
 // centred returns a value minus its mean over some axes, over the root of its variance plus a number.
 func (c *invocation) centred(x xnnpack.ValueID, axes []int, more float64) xnnpack.ValueID {
 	centred, variance := c.moments(x, axes, 0)
-	above, root := c.between(c.of(variance).Shape, x), c.between(c.of(variance).Shape, x)
-	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: variance, B: c.filled(scalar(), more, x), Output: above}})
-	c.node(unary{xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot, Input: above, Output: root}})
-	out := c.between(c.of(x).Shape, x)
-	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Multiply, A: centred, B: root, Output: out}})
-	return out
+	above := c.both(xnnpack.Add, variance, c.constant(more, x))
+	return c.both(xnnpack.Multiply, centred, c.each(xnnpack.ReciprocalSquareRoot, above))
 }
 
 // scaled plans a value times a scale, plus a shift; both may be missing.

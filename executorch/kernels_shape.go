@@ -285,9 +285,7 @@ func (c *invocation) stacked() {
 		x, in := c.tensorAt(i), c.operandAt(i)
 		c.rows(x)
 		c.fixed(x)
-		one := c.between(shape, in)
-		c.node(reshape{xnnpack.StaticReshape{Shape: shape, Input: in, Output: one}})
-		inputs = append(inputs, one)
+		inputs = append(inputs, c.another(in, shape))
 	}
 	c.join(dim, inputs)
 }
