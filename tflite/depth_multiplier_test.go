@@ -20,7 +20,8 @@ func TestADepthwiseFilterThatIsWidenedIsPackedFromItsContent(t *testing.T) {
 			t.Run(fmt.Sprintf("multiplier %d, %d operands", multiplier, inputs), func(t *testing.T) {
 				n := channels * multiplier
 				m := single(blueOp{code: opDepthwiseConv2D, inputs: []int{0, 2, 3}[:inputs],
-					options: fields{depthwiseStrideH: int32(1), depthwiseStrideW: int32(1)}}, []int{1, 9, 9, channels},
+					options: fields{depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(1)}},
+					[]int{1, 9, 9, channels},
 					halves("k", []int{1, size, size, n}, wave(size*size*n)...), floats("wide", nil),
 					floats("b", []int{n}, wave(n)...))
 				m.ops = append([]blueOp{{code: opDequantize, inputs: []int{1}, outputs: []int{2}}}, m.ops...)

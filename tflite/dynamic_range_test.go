@@ -34,7 +34,7 @@ func dynamicRange(op blueOp, input, weights []int, channel int, perChannel bool,
 func strided(slotH, slotW int) fields { return fields{slotH: int32(1), slotW: int32(1)} }
 
 func TestWeightsOfInt8ForInputsInSinglePrecision(t *testing.T) {
-	grouped := blueOp{code: opConv2D, options: strided(convStrideH, convStrideW)}
+	grouped := blueOp{code: opConv2D, options: strided(conv2D.strideH, conv2D.strideW)}
 	for _, c := range []struct {
 		name           string
 		op             blueOp
@@ -51,7 +51,7 @@ func TestWeightsOfInt8ForInputsInSinglePrecision(t *testing.T) {
 		{"CONV_2D", grouped, []int{2, 7, 8, 6}, []int{5, 3, 3, 6}, 0, false},
 		{"CONV_2D in groups", grouped, []int{1, 7, 8, 6}, []int{4, 3, 3, 3}, 0, true},
 		{"DEPTHWISE_CONV_2D",
-			blueOp{code: opDepthwiseConv2D, options: strided(depthwiseStrideH, depthwiseStrideW)},
+			blueOp{code: opDepthwiseConv2D, options: strided(depthwise2D.strideH, depthwise2D.strideW)},
 			[]int{1, 7, 8, 6}, []int{1, 3, 3, 6}, 3, true},
 	} {
 		for _, perChannel := range []bool{false, true} {

@@ -59,8 +59,7 @@ func planReverse(c *call) func(*emitter) {
 	for _, a := range axes {
 		places[a] = compute.Every(in.shape[a]-1, in.shape[a], -1)
 	}
-	c.define(0, in.shape...)
-	c.keepsScale(0)
+	c.moves(in.shape...)
 	return c.take(in.shape, places)
 }
 
@@ -75,8 +74,7 @@ func planReverseSequence(c *call) func(*emitter) {
 		malformed("%v lengths along axis %d, for each of axis %d, of shape %v", lengths.shape, axis, batch, in.shape)
 	}
 	c.index(1)
-	c.define(0, in.shape...)
-	c.keepsScale(0)
+	c.moves(in.shape...)
 	return c.do(func(r *run) error { return compute.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
 }
 
@@ -95,8 +93,7 @@ func planMatrixDiag(c *call) func(*emitter) {
 		malformed("diagonals of shape %v in shape %v", diagonal.shape, in.shape)
 	}
 	c.sameTypes(in)
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	c.keepsScale(last)
 	if last == 0 && c.plan.quantized(c.op.inputs[0]) {
 		c.wide = true // a byte of zero is no zero
@@ -128,8 +125,7 @@ func planMirrorPad(c *call) func(*emitter) {
 		places = append(places, slices.Concat(compute.Every(before-edge, before, -1), compute.Every(0, n, 1),
 			compute.Every(n-2+edge, after, -1)))
 	}
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	return c.take(shape, places)
 }
 
@@ -262,8 +258,7 @@ func planGatherND(c *call) func(*emitter) {
 	depth := c.depth(at, from.shape)
 	c.sameTypes(from)
 	c.index(1)
-	c.define(0, slices.Concat(at.shape[:len(at.shape)-1], from.shape[depth:])...)
-	c.keepsScale(0)
+	c.moves(slices.Concat(at.shape[:len(at.shape)-1], from.shape[depth:])...)
 	return c.do(func(r *run) error { return compute.GatherSlices(r.out[0], r.in[0], r.in[1]) })
 }
 
@@ -303,8 +298,7 @@ func planDynamicUpdateSlice(c *call) func(*emitter) {
 	if !fits || update.dtype != in.dtype {
 		malformed("an update of %v%v at %v of %v%v", update.dtype, update.shape, at.shape, in.dtype, in.shape)
 	}
-	c.define(0, in.shape...)
-	c.keepsScale(0)
+	c.moves(in.shape...)
 	c.keepsScale(1)
 	return c.do(func(r *run) error { return compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
 }

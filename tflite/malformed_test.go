@@ -24,8 +24,9 @@ func convolutional() blueprint {
 		},
 		ops: []blueOp{
 			{code: code("PAD"), inputs: []int{0, 7}, outputs: []int{2}},
-			{code: opConv2D, inputs: []int{2, 5, 6}, outputs: []int{3}, options: fields{convPadding: byte(paddingValid),
-				convStrideH: int32(1), convStrideW: int32(1), convActivation: byte(activationReLU)}},
+			{code: opConv2D, inputs: []int{2, 5, 6}, outputs: []int{3},
+				options: fields{conv2D.padding: byte(paddingValid),
+					conv2D.strideH: int32(1), conv2D.strideW: int32(1), conv2D.activation: byte(activationReLU)}},
 			{code: code("MAX_POOL_2D"), inputs: []int{3}, outputs: []int{4},
 				options: fields{poolFilterHeight: int32(2), poolFilterWidth: int32(2),
 					poolStrideH: int32(2), poolStrideW: int32(2)}},
@@ -117,17 +118,17 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 			ErrUnsupported, "integers"},
 		"paddings that are computed": {func(m *blueprint) { m.ops[0].inputs[1] = 0 }, ErrUnsupported,
 			"integers"},
-		"no stride":       {options(1, convStrideH, int32(0)), ErrMalformed, "stride 0"},
-		"negative stride": {options(1, convStrideW, int32(-1)), ErrMalformed, "stride -1"},
-		"no dilation":     {options(1, convDilationH, int32(0)), ErrMalformed, "dilation 0"},
-		"huge dilation": {options(1, convDilationH, int32(huge)), ErrMalformed,
+		"no stride":       {options(1, conv2D.strideH, int32(0)), ErrMalformed, "stride 0"},
+		"negative stride": {options(1, conv2D.strideW, int32(-1)), ErrMalformed, "stride -1"},
+		"no dilation":     {options(1, conv2D.dilationH, int32(0)), ErrMalformed, "dilation 0"},
+		"huge dilation": {options(1, conv2D.dilationH, int32(huge)), ErrMalformed,
 			"dilation 2147483647"},
-		"window beyond the image": {options(1, convDilationH, int32(100)), ErrMalformed,
+		"window beyond the image": {options(1, conv2D.dilationH, int32(100)), ErrMalformed,
 			"reaches over 201"},
-		"unknown padding": {options(1, convPadding, byte(7)), ErrMalformed, "unknown padding 7"},
-		"activation that XNNPACK cannot fuse": {options(1, convActivation, byte(activationTanh)), ErrUnsupported,
+		"unknown padding": {options(1, conv2D.padding, byte(7)), ErrMalformed, "unknown padding 7"},
+		"activation that XNNPACK cannot fuse": {options(1, conv2D.activation, byte(activationTanh)), ErrUnsupported,
 			"fused activation TANH"},
-		"unknown activation": {options(1, convActivation, byte(99)), ErrUnsupported,
+		"unknown activation": {options(1, conv2D.activation, byte(99)), ErrUnsupported,
 			"fused activation 99"},
 		"empty pool": {options(2, poolFilterHeight, int32(0)), ErrMalformed, "window of 0"},
 		"huge pool": {func(m *blueprint) {
@@ -222,9 +223,9 @@ func TestOptionsThatLieOutsideTheirTableAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	options := g.operators[1].options.Position()
 	vtable := int(options) - int(flatbuffers.GetSOffsetT(good[options:]))
-	slot := vtable + 4 + 2*convDilationH
+	slot := vtable + 4 + 2*conv2D.dilationH
 	if vtable+int(flatbuffers.GetVOffsetT(good[vtable:])) <= slot {
-		slot = vtable + 4 + 2*convStrideH
+		slot = vtable + 4 + 2*conv2D.strideH
 	}
 	binary.LittleEndian.PutUint16(good[slot:], 0xfff0)
 	_, err = load(good, Options{})

@@ -79,9 +79,9 @@ func widening() blueprint {
 			{code: opDequantize, inputs: []int{6}, outputs: []int{7}},
 			{code: opDequantize, inputs: []int{8}, outputs: []int{9}},
 			{code: opConv2D, inputs: []int{0, 5}, outputs: []int{2},
-				options: fields{convStrideH: int32(1), convStrideW: int32(1)}},
+				options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
 			{code: opDepthwiseConv2D, inputs: []int{2, 7}, outputs: []int{3},
-				options: fields{depthwiseStrideH: int32(1), depthwiseStrideW: int32(1)}},
+				options: fields{depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(1)}},
 			{code: code("ADD"), inputs: []int{3, 9}, outputs: []int{1}},
 		},
 		inputs: []int{0}, outputs: []int{1},
@@ -159,7 +159,7 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 }
 
 func TestWeightsInSinglePrecisionAreUsedWhereTheyLie(t *testing.T) {
-	m := single(blueOp{code: opConv2D, options: fields{convStrideH: int32(1), convStrideW: int32(1)}},
+	m := single(blueOp{code: opConv2D, options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
 		[]int{1, 4, 4, 3},
 		constantOf("kernel", 5, 1, 1, 3), constantOf("bias", 5), floats("end of the file", []int{4096}, wave(4096)...))
 	m.ops[0].inputs = []int{0, 1, 2}

@@ -72,9 +72,6 @@ func (c *call) samePadding(slot int) bool {
 	return p == paddingSame
 }
 
-// convolutionSlots says where a convolution's options are.
-type convolutionSlots struct{ padding, strideH, strideW, dilationH, dilationW, activation int }
-
 // convolution is what the two kinds of convolution have in common.
 type convolution struct {
 	weights          weights
@@ -119,8 +116,7 @@ func planConv2D(c *call) func(*emitter) {
 		// XNNPACK makes this a depthwise convolution.
 		how = usePackedBlind
 	}
-	slots := convolutionSlots{convPadding, convStrideH, convStrideW, convDilationH, convDilationW, convActivation}
-	k := c.convolution(slots, in, filter, outputs, how, dynamic)
+	k := c.convolution(conv2D, in, filter, outputs, how, dynamic)
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, Padding: k.padding,
 		SamePadding: k.same, Activation: k.limits}
 	c.define(0, in.shape[0], k.height, k.width, outputs)
@@ -142,12 +138,8 @@ func planDepthwiseConv2D(c *call) func(*emitter) {
 	if filter.shape[0] != 1 || outputs%channels != 0 {
 		malformed("%d input channels and a filter of shape %v", channels, filter.shape)
 	}
-	slots := convolutionSlots{
-		depthwisePadding, depthwiseStrideH, depthwiseStrideW, depthwiseDilationH, depthwiseDilationW,
-		depthwiseActivation,
-	}
 	// With a multiplier XNNPACK looks up, but that of 2024 reads the filter before.
-	k := c.convolution(slots, in, filter, outputs, usePackedBlind, 0)
+	k := c.convolution(depthwise2D, in, filter, outputs, usePackedBlind, 0)
 	node := xnnpack.DepthwiseConvolution2D{
 		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, Padding: k.padding,
 		SamePadding: k.same, Activation: k.limits,

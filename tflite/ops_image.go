@@ -19,8 +19,7 @@ func planPool(average bool) func(*call) func(*emitter) {
 		x := c.window(int(o.Int32(poolFilterWidth, 0)), int(o.Int32(poolStrideW, 0)), 1)
 		same, limits := c.samePadding(poolPadding), c.activation(poolActivation)
 		height, width := c.slides(y, x, in.shape, same)
-		c.define(0, in.shape[0], height, width, in.shape[3])
-		c.keepsScale(0)
+		c.moves(in.shape[0], height, width, in.shape[3])
 		pool, stride := xnnpack.Size{Height: y.size, Width: x.size}, xnnpack.Size{Height: y.stride, Width: x.stride}
 		one := xnnpack.Size{Height: 1, Width: 1}
 		padded, same := padding(y, x, in.shape, height, width, same)
@@ -77,8 +76,7 @@ func planResizeBilinear(c *call) func(*emitter) {
 	if size[0] >= 1<<24 || size[1] >= 1<<24 || in.shape[1] >= 1<<24 || in.shape[2] >= 1<<24 {
 		unsupported("a height or width that single precision cannot count: %v to %v", in.shape, size)
 	}
-	c.define(0, in.shape[0], size[0], size[1], in.shape[3])
-	c.keepsScale(0)
+	c.moves(in.shape[0], size[0], size[1], in.shape[3])
 	return func(e *emitter) {
 		fault.Check(e.s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
 			Input: e.input(c, 0), Output: e.output(c, 0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
@@ -103,8 +101,7 @@ func planResizeNearest(c *call) func(*emitter) {
 		unsupported("%v to %v", in.shape, size)
 	}
 	shape := []int{n, size[0], size[1], ch}
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	if c.inGo {
 		places := compute.Everywhere(in.shape)
 		places[1], places[2] = nearest(h, size[0], align, half), nearest(w, size[1], align, half)
@@ -150,14 +147,12 @@ func planDepthToSpace(c *call) func(*emitter) {
 		malformed("blocks of %d for %d channels", block, in.shape[3])
 	}
 	if block == 1 {
-		c.define(0, in.shape...)
-		c.keepsScale(0)
+		c.moves(in.shape...)
 		return func(e *emitter) {
 			fault.Check(e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)}))
 		}
 	}
-	c.define(0, in.shape[0], in.shape[1]*block, in.shape[2]*block, in.shape[3]/square)
-	c.keepsScale(0)
+	c.moves(in.shape[0], in.shape[1]*block, in.shape[2]*block, in.shape[3]/square)
 	return func(e *emitter) {
 		fault.Check(e.s.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
 			BlockSize: block}))
@@ -177,8 +172,7 @@ func planSpaceToDepth(c *call) func(*emitter) {
 	if err != nil {
 		malformed("blocks of %d: %v", block, err)
 	}
-	c.define(0, in.shape[0], in.shape[1]/block, in.shape[2]/block, channels)
-	c.keepsScale(0)
+	c.moves(in.shape[0], in.shape[1]/block, in.shape[2]/block, channels)
 	return func(e *emitter) {
 		if block == 1 {
 			fault.Check(e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)}))
@@ -227,8 +221,7 @@ func planSpaceToBatch(c *call) func(*emitter) {
 		malformed("%v at the sides: %v", sides, err)
 	}
 	shape := c.asRows(images, h, w, ch)
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	return func(e *emitter) {
 		t, id := c.op.inputs[0], e.input(c, 0)
 		if len(shape) == 3 {
@@ -264,8 +257,7 @@ func planBatchToSpace(c *call) func(*emitter) {
 	whole := []int{n, h * block[0], w * block[1], ch}
 	cut := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
 	shape := c.asRows(cut[0], cut[1], cut[2], cut[3])
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	return func(e *emitter) {
 		t := c.op.inputs[0]
 		id := e.reshaped(e.input(c, 0), t, block[0], block[1], n, h, w, ch)

@@ -132,8 +132,7 @@ func (c *call) tile(from, times []int) func(*emitter) {
 		}
 		shape[i] *= n // a number that is not positive is none of a shape
 	}
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	if c.inGo {
 		for i, n := range times {
 			places = append(places, slices.Repeat(compute.Every(0, from[i], 1), n))

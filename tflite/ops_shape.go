@@ -32,8 +32,7 @@ func planPad(c *call) func(*emitter) {
 		pre[i], post[i] = paddings[2*i], paddings[2*i+1]
 		shape[i] = d + pre[i] + post[i]
 	}
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	if c.inGo {
 		var places [][]int
 		for i, d := range in.shape {
@@ -105,12 +104,17 @@ func (c *call) newShape(old, shape []int) []int {
 
 // reshape plans an operator that gives operand 0 another shape.
 func (c *call) reshape(shape []int) func(*emitter) {
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	if c.inGo {
 		return c.do(copied)
 	}
 	return func(e *emitter) { e.reshape(e.input(c, 0), e.output(c, 0), shape) }
+}
+
+// moves gives output 0 a shape, of elements of operand 0.
+func (c *call) moves(shape ...int) {
+	c.define(0, shape...)
+	c.keepsScale(0)
 }
 
 // keepsScale has an operator that moves elements computed in single precision where they get another scale on the way.
@@ -174,8 +178,7 @@ func planTranspose(c *call) func(*emitter) {
 		}
 		shape[i], seen[d] = in.shape[d], true
 	}
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	if c.inGo {
 		strides := make([]int, rank)
 		for i, d := range permutation {

@@ -27,8 +27,7 @@ func within(begin, size, stride []int) (places [][]int) {
 
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
 func (c *call) part(offsets, sizes, shape []int) func(*emitter) {
-	c.define(0, shape...)
-	c.keepsScale(0)
+	c.moves(shape...)
 	if c.inGo {
 		return c.take(sizes, within(offsets, sizes, nil))
 	}
@@ -176,8 +175,7 @@ func planStridedSlice(c *call) func(*emitter) {
 		return nil
 	}
 	if c.inGo {
-		c.define(0, s.shape...)
-		c.keepsScale(0)
+		c.moves(s.shape...)
 		return c.take(s.size, within(s.begin, s.size, s.stride))
 	}
 	for i, n := range s.stride {

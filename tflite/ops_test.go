@@ -58,13 +58,14 @@ func convolutionCases() (cases []opCase) {
 				name := fmt.Sprintf("%+v padding %d activation %d", c, padding, act)
 				window := func(depthwise bool) fields {
 					if depthwise {
-						return fields{depthwisePadding: padding, depthwiseStrideH: int32(c.strideH),
-							depthwiseStrideW:    int32(c.strideW),
-							depthwiseActivation: act, depthwiseDilationH: int32(c.dilation),
-							depthwiseDilationW: int32(c.dilation)}
+						return fields{depthwise2D.padding: padding, depthwise2D.strideH: int32(c.strideH),
+							depthwise2D.strideW:    int32(c.strideW),
+							depthwise2D.activation: act, depthwise2D.dilationH: int32(c.dilation),
+							depthwise2D.dilationW: int32(c.dilation)}
 					}
-					return fields{convPadding: padding, convStrideH: int32(c.strideH), convStrideW: int32(c.strideW),
-						convActivation: act, convDilationH: int32(c.dilation), convDilationW: int32(c.dilation)}
+					return fields{conv2D.padding: padding, conv2D.activation: act,
+						conv2D.strideH: int32(c.strideH), conv2D.strideW: int32(c.strideW),
+						conv2D.dilationH: int32(c.dilation), conv2D.dilationW: int32(c.dilation)}
 				}
 				add := func(kind string, op opcode, in []int, constants ...blueTensor) {
 					cases = append(cases, opCase{kind + " " + name,
@@ -245,7 +246,7 @@ func shapeCases() (cases []opCase) {
 
 func weightCases() (cases []opCase) {
 	constants := func(k blueTensor) blueprint {
-		m := single(blueOp{code: opConv2D, options: fields{convStrideH: int32(1), convStrideW: int32(1)}},
+		m := single(blueOp{code: opConv2D, options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
 			[]int{1, 3, 3, 4})
 		m.ops[0].inputs = []int{0, 2}
 		m.tensors = append(m.tensors, floats("kernel", []int{2, 1, 1, 4}), k)

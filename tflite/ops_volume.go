@@ -27,7 +27,7 @@ func planConv3D(c *call) func(*emitter) {
 	}
 	o := c.op.options
 	w := c.window(kernel[0], int(o.Int32(conv3DStrideD, 0)), int(o.Int32(conv3DDilationD, 1)))
-	same := c.samePadding(conv3DPadding)
+	same := c.samePadding(conv3D.padding)
 	depth := c.slide(w, in.shape[1], same)
 	before := 0
 	if same {
@@ -54,9 +54,7 @@ func planConv3D(c *call) func(*emitter) {
 	if joined[3] == 1 && kernel[4] == 1 {
 		how = usePackedBlind // as a CONV_2D
 	}
-	slots := convolutionSlots{conv3DPadding, conv3DStrideH, conv3DStrideW, conv3DDilationH, conv3DDilationW,
-		conv3DActivation}
-	k := c.convolution(slots, &value{shape: joined}, &value{state: static, shape: flat.shape, dtype: flat.dtype,
+	k := c.convolution(conv3D, &value{shape: joined}, &value{state: static, shape: flat.shape, dtype: flat.dtype,
 		constant: flat}, kernel[4], how, 0)
 	c.define(0, in.shape[0], depth, k.height, k.width, kernel[4])
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: 1, Padding: k.padding,

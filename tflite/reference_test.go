@@ -171,14 +171,14 @@ func (in *interpreter) compute(op *operator) *array {
 	i32 := func(slot int, absent int32) int { return int(o.Int32(slot, absent)) }
 	switch op.code {
 	case opConv2D:
-		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), false, o.Byte(convPadding),
-			i32(convStrideH, 0), i32(convStrideW, 0), i32(convDilationH, 1), i32(convDilationW,
-				1)), o.Byte(convActivation))
+		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), false, o.Byte(conv2D.padding),
+			i32(conv2D.strideH, 0), i32(conv2D.strideW, 0), i32(conv2D.dilationH, 1), i32(conv2D.dilationW,
+				1)), o.Byte(conv2D.activation))
 	case opDepthwiseConv2D:
-		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), true, o.Byte(depthwisePadding),
-			i32(depthwiseStrideH, 0),
-			i32(depthwiseStrideW, 0), i32(depthwiseDilationH, 1), i32(depthwiseDilationW,
-				1)), o.Byte(depthwiseActivation))
+		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), true, o.Byte(depthwise2D.padding),
+			i32(depthwise2D.strideH, 0),
+			i32(depthwise2D.strideW, 0), i32(depthwise2D.dilationH, 1), i32(depthwise2D.dilationW,
+				1)), o.Byte(depthwise2D.activation))
 	case opFullyConnected:
 		return limit(connect(x, in.operand(op, 1), in.operand(op, 2), o.Bool(fullyConnectedKeepNumDims)),
 			o.Byte(fullyConnectedActivation))

@@ -126,33 +126,19 @@ const ( // types of an operator's options
 	optionsCallOnce = 103
 )
 
-const ( // Conv2DOptions
-	convPadding    = 0
-	convStrideW    = 1
-	convStrideH    = 2
-	convActivation = 3
-	convDilationW  = 4
-	convDilationH  = 5
+// convolutionSlots says where a convolution's options are. The depth_multiplier of DepthwiseConv2DOptions is redundant
+// and ignored, as TFLite does.
+type convolutionSlots struct{ padding, strideH, strideW, dilationH, dilationW, activation int }
+
+var (
+	conv2D      = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 3, dilationW: 4, dilationH: 5}
+	depthwise2D = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 4, dilationW: 5, dilationH: 6}
+	conv3D      = convolutionSlots{padding: 0, strideW: 2, strideH: 3, activation: 4, dilationW: 6, dilationH: 7}
 )
 
-const ( // Conv3DOptions
-	conv3DPadding    = 0
-	conv3DStrideD    = 1
-	conv3DStrideW    = 2
-	conv3DStrideH    = 3
-	conv3DActivation = 4
-	conv3DDilationD  = 5
-	conv3DDilationW  = 6
-	conv3DDilationH  = 7
-)
-
-const ( // DepthwiseConv2DOptions; depth_multiplier is redundant and ignored, as TFLite does
-	depthwisePadding    = 0
-	depthwiseStrideW    = 1
-	depthwiseStrideH    = 2
-	depthwiseActivation = 4
-	depthwiseDilationW  = 5
-	depthwiseDilationH  = 6
+const ( // Conv3DOptions, of the depth
+	conv3DStrideD   = 1
+	conv3DDilationD = 5
 )
 
 const ( // Pool2DOptions

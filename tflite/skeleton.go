@@ -218,7 +218,7 @@ func (s *Skeleton) left() (left []*Kernel) {
 // padding are of one element then.
 func (k *Kernel) shapes(shape []int32, channels int32) (input, output []int32) {
 	o := k.op.Table(operatorOptions)
-	same := o.Byte(convPadding) == paddingSame
+	same := o.Byte(conv2D.padding) == paddingSame
 	var dilations [2]int32
 	switch k.code {
 	case opFullyConnected:
@@ -230,9 +230,10 @@ func (k *Kernel) shapes(shape []int32, channels int32) (input, output []int32) {
 		}
 		return []int32{1, 1, 1, channels}, []int32{1, size[0], size[1], shape[0]}
 	case opConv2D:
-		dilations, output = [2]int32{o.Int32(convDilationH, 1), o.Int32(convDilationW, 1)}, []int32{1, 1, 1, shape[0]}
+		dilations = [2]int32{o.Int32(conv2D.dilationH, 1), o.Int32(conv2D.dilationW, 1)}
+		output = []int32{1, 1, 1, shape[0]}
 	case opDepthwiseConv2D:
-		dilations = [2]int32{o.Int32(depthwiseDilationH, 1), o.Int32(depthwiseDilationW, 1)}
+		dilations = [2]int32{o.Int32(depthwise2D.dilationH, 1), o.Int32(depthwise2D.dilationW, 1)}
 		output = []int32{1, 1, 1, shape[3]}
 	}
 	if same {

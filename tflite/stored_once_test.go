@@ -25,7 +25,7 @@ func TestSharesPackBiasesThatAConverterStoredOnce(t *testing.T) {
 
 // TestEqualBytesWithTwoScalesAreDequantizedTwice: what is stored once may mean two things.
 func TestEqualBytesWithTwoScalesAreDequantizedTwice(t *testing.T) {
-	op := blueOp{code: opDepthwiseConv2D, options: strided(depthwiseStrideH, depthwiseStrideW)}
+	op := blueOp{code: opDepthwiseConv2D, options: strided(depthwise2D.strideH, depthwise2D.strideW)}
 	m, plain := dynamicRange(op, []int{1, 4, 4, 3}, []int{1, 1, 1, 3}, 3, false, 0)
 	twice := m.tensors[1]
 	twice.name, twice.scales, twice.sharing, twice.data = "k, twice", []float32{1. / 8}, 1, nil

@@ -24,10 +24,10 @@ func TestAStrideMayBeLongerThanTheWindow(t *testing.T) {
 			for in := 4; in < 9; in++ {
 				image := []int{1, 5, in, 2}
 				ops = append(ops,
-					single(blueOp{code: opConv2D, options: fields{convPadding: same, convStrideH: int32(1),
-						convStrideW: int32(stride)}}, image, floats("k", kernel, wave(12*size)...)),
-					single(blueOp{code: opDepthwiseConv2D, options: fields{depthwisePadding: same,
-						depthwiseStrideH: int32(1), depthwiseStrideW: int32(stride)}}, image,
+					single(blueOp{code: opConv2D, options: fields{conv2D.padding: same, conv2D.strideH: int32(1),
+						conv2D.strideW: int32(stride)}}, image, floats("k", kernel, wave(12*size)...)),
+					single(blueOp{code: opDepthwiseConv2D, options: fields{depthwise2D.padding: same,
+						depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(stride)}}, image,
 						floats("k", filter, wave(6*size)...)),
 					single(blueOp{code: code("AVERAGE_POOL_2D"), options: pool(stride)}, image))
 				if stride <= size { // XNNPACK of 2024 has no others
