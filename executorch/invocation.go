@@ -187,12 +187,17 @@ func (c *invocation) node(op operation) {
 
 // axis returns where a tensor has a dimension of the method's in memory; a negative one counts from the last.
 func (c *invocation) axis(t *tensor, dim int) int {
-	if dim < 0 {
-		dim += len(t.order)
-	}
-	at := slices.Index(t.order, dim)
+	return slices.Index(t.order, counted(dim, len(t.order)))
+}
+
+// counted returns an index below a length; a negative one counts from the end.
+func counted(n, length int) int {
+	at := n
 	if at < 0 {
-		fault.Check(malformed("dimension %d of %d", dim, len(t.order)))
+		at += length
+	}
+	if at < 0 || at >= length {
+		fault.Check(malformed("index %d of %d", n, length))
 	}
 	return at
 }

@@ -315,14 +315,8 @@ func (c *invocation) sliceScatter() {
 
 func (c *invocation) selectScatter() {
 	x := c.tensor(0)
-	axis, index := c.axis(x, c.whole(2)), c.whole(3)
-	if index < 0 {
-		index += x.shape[axis]
-	}
-	if index < 0 || index >= x.shape[axis] {
-		fault.Check(malformed("index %d of %v", index, x.shape))
-	}
-	c.scattered(axis, []int{index})
+	axis := c.axis(x, c.whole(2))
+	c.scattered(axis, []int{counted(c.whole(3), x.shape[axis])})
 }
 
 // asStrided is elements that lie some steps apart in memory.
@@ -471,18 +465,16 @@ func (c *invocation) everySo() {
 // one is what is at one index of a dimension.
 func (c *invocation) one() {
 	x, y := c.tensor(0), c.tensor(c.last())
-	axis, index := c.axis(x, c.whole(1)), c.whole(2)
-	if index < 0 {
-		index += x.shape[axis]
-	}
+	axis := c.axis(x, c.whole(1))
+	index := counted(c.whole(2), x.shape[axis])
 	strides := compute.Rows(x.shape)
 	offset := index * strides[axis]
 	strides = slices.Delete(strides, axis, axis+1)
 	if len(strides) == 0 {
 		strides = []int{1}
 	}
-	if index < 0 || index >= x.shape[axis] || len(strides) != len(y.shape) {
-		fault.Check(malformed("index %d of %v", index, x.shape))
+	if len(strides) != len(y.shape) {
+		fault.Check(malformed("index %d of %v for %v", index, x.shape, y.shape))
 	}
 	c.strided(offset, strides)
 }

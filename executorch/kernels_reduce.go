@@ -3,6 +3,7 @@ package executorch
 import (
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
@@ -44,9 +45,7 @@ func (c *invocation) reduced(op xnnpack.ReduceOperator, dims []int, keep bool) {
 		n.Axes = append(n.Axes, c.axis(x, d))
 	}
 	if len(dims) == 0 {
-		for i := range x.shape {
-			n.Axes = append(n.Axes, i)
-		}
+		n.Axes = compute.Every(0, len(x.shape), 1)
 	}
 	if !keep && len(n.Axes) == len(x.shape) { // a number, which has the shape [1] here
 		n.KeepDims = true
@@ -60,13 +59,7 @@ func (c *invocation) reduced(op xnnpack.ReduceOperator, dims []int, keep bool) {
 	c.node(reduce{n})
 }
 
-func ones(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = 1
-	}
-	return out
-}
+func ones(n int) []int { return compute.Every(1, n, 0) }
 
 func (c *invocation) meanOfAll() { c.reduced(xnnpack.ReduceMean, nil, false) }
 
@@ -81,11 +74,7 @@ func (c *invocation) softmax() {
 		c.node(softmax{xnnpack.Softmax{Input: in, Output: out}})
 		return
 	}
-	permutation := make([]int, rank)
-	shape := slices.Clone(x.shape)
-	for i := range permutation {
-		permutation[i] = i
-	}
+	permutation, shape := compute.Every(0, rank, 1), slices.Clone(x.shape)
 	permutation[axis], permutation[rank-1] = rank-1, axis
 	shape[axis], shape[rank-1] = shape[rank-1], shape[axis]
 	turned, computed := c.between(shape, in), c.between(shape, in)
@@ -108,10 +97,7 @@ func (c *invocation) layerNorm() {
 	if over < 1 || over > len(x.shape) {
 		fault.Check(malformed("%d dimensions of %d", over, len(x.shape)))
 	}
-	var axes []int
-	for i := range over {
-		axes = append(axes, len(x.shape)-over+i)
-	}
+	axes := compute.Every(len(x.shape)-over, over, 1)
 	var scale, shift xnnpack.ValueID = xnnpack.InvalidValue, xnnpack.InvalidValue
 	if !c.absent(2) {
 		scale = c.float(2)
@@ -239,9 +225,7 @@ func (c *invocation) variance() {
 		}
 	}
 	if len(axes) == 0 {
-		for d := range x.shape {
-			axes = append(axes, d)
-		}
+		axes = compute.Every(0, len(x.shape), 1)
 	}
 	in := c.float(0)
 	_, variance := c.moments(in, axes, less)

@@ -3,6 +3,7 @@ package executorch
 import (
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
@@ -96,24 +97,14 @@ func (c *invocation) permuteBy(dims []int) {
 // swap exchanges two dimensions.
 func (c *invocation) swap() {
 	x := c.tensor(0)
-	dims := make([]int, len(x.order))
-	for i := range dims {
-		dims[i] = i
-	}
+	dims := compute.Every(0, len(x.order), 1)
 	a, b := 0, len(dims)-1
 	if len(c.args) > 3 {
 		a, b = c.whole(1), c.whole(2)
 	} else if len(dims) > 2 {
 		fault.Check(malformed("%d dimensions are transposed", len(dims)))
 	}
-	for _, d := range []*int{&a, &b} {
-		if *d < 0 {
-			*d += len(dims)
-		}
-		if *d < 0 || *d >= len(dims) {
-			fault.Check(malformed("dimension %d of %d", *d, len(dims)))
-		}
-	}
+	a, b = counted(a, len(dims)), counted(b, len(dims))
 	dims[a], dims[b] = dims[b], dims[a]
 	c.permuteBy(dims)
 }
@@ -177,15 +168,8 @@ func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, to int
 // selected is x at one index of a dimension.
 func (c *invocation) selected() {
 	x := c.tensor(0)
-	axis, index := c.axis(x, c.whole(1)), c.whole(2)
-	in := c.operand(0)
-	if index < 0 {
-		index += x.shape[axis]
-	}
-	if index < 0 || index >= x.shape[axis] {
-		fault.Check(malformed("index %d of %d", index, x.shape[axis]))
-	}
-	c.selectAt(in, x, axis, index, c.args[c.last()])
+	axis := c.axis(x, c.whole(1))
+	c.selectAt(c.operand(0), x, axis, counted(c.whole(2), x.shape[axis]), c.args[c.last()])
 }
 
 // split is x in parts along a dimension, as long as the list of outputs has them.
@@ -271,13 +255,7 @@ func (c *invocation) join(axis int, inputs []xnnpack.ValueID) {
 func (c *invocation) stacked() {
 	y := c.tensor(c.last())
 	c.rows(y)
-	dim := c.whole(1)
-	if dim < 0 {
-		dim += len(y.shape)
-	}
-	if dim < 0 || dim >= len(y.shape) {
-		fault.Check(malformed("dimension %d of %d", dim, len(y.shape)))
-	}
+	dim := counted(c.whole(1), len(y.shape))
 	shape := slices.Clone(y.shape)
 	shape[dim] = 1
 	var inputs []xnnpack.ValueID

@@ -18,18 +18,18 @@ import (
 // are packed too, as ExecuTorch packs them.
 func (p *Program) Shares(n int) []models.Share {
 	// Each round has a kernel only once.
-	var rounds [][]*group
+	var rounds [][]*divide.Group
 	known := map[string]bool{}
 	of := map[string]int{}
 	for _, m := range p.methods {
 		for _, g := range m.all.weighted() {
-			if signature := g.signature(p.plan); known[signature] {
+			if signature := p.plan.signature(g.Steps); known[signature] {
 				continue
 			} else {
 				known[signature] = true
 			}
-			round := of[g.kernel]
-			of[g.kernel]++
+			round := of[g.Kernel]
+			of[g.Kernel]++
 			if round == len(rounds) {
 				rounds = append(rounds, nil)
 			}
@@ -49,27 +49,18 @@ func (p *Program) Shares(n int) []models.Share {
 // method would, whether they pack it alike. A bias that several nodes add counts for each.
 func (m *Method) Shares(n int) []models.Share { return m.program.shares(m.whole.weighted(), n) }
 
-func (p *Program) shares(groups []*group, n int) []models.Share {
-	pieces := make([]*divide.Group, len(groups))
-	for i, g := range groups {
-		pieces[i] = &g.Group
-	}
-	return divide.Shares(pieces, n, func(steps []int) func(models.Loader) (*xnnpack.Subgraph, error) {
+func (p *Program) shares(groups []*divide.Group, n int) []models.Share {
+	return divide.Shares(groups, n, func(steps []int) func(models.Loader) (*xnnpack.Subgraph, error) {
 		cut := p.plan.cut(steps)
 		return func(l models.Loader) (*xnnpack.Subgraph, error) { return p.subgraph(cut, l) }
 	})
 }
 
-// A group is the steps that pack one kernel, with the bytes of the kernel and of the biases.
-type group struct {
-	kernel string
-	divide.Group
-}
-
-// weighted groups the steps with packed weights by their kernels, in the order of their first steps.
-func (p part) weighted() []*group {
-	var groups []*group
-	of := map[string]*group{}
+// weighted groups the steps with packed weights by their kernels, in the order of their first steps. The bytes are
+// those of the kernel and of the biases.
+func (p part) weighted() []*divide.Group {
+	var groups []*divide.Group
+	of := map[string]*divide.Group{}
 	for _, i := range p.steps {
 		w, ok := p.plan.steps[i].operation.(weighted)
 		if !ok {
@@ -82,7 +73,7 @@ func (p part) weighted() []*group {
 		}
 		g := of[kernel.name]
 		if g == nil {
-			g = &group{kernel.name, divide.Group{Bytes: kernel.at.Size}}
+			g = &divide.Group{Kernel: kernel.name, Bytes: kernel.at.Size}
 			of[kernel.name] = g
 			groups = append(groups, g)
 		}
@@ -94,10 +85,10 @@ func (p part) weighted() []*group {
 	return groups
 }
 
-// signature says what a group packs and how, for as much as the constants are known by their places.
-func (g *group) signature(p *plan) string {
+// signature says what steps pack and how, for as much as the constants are known by their places.
+func (p *plan) signature(steps []int) string {
 	var parts []string
-	for _, i := range g.Steps {
+	for _, i := range steps {
 		w := p.steps[i].operation.(weighted)
 		id := packingOf(w, func(id xnnpack.ValueID) (t xnnpack.Tensor) {
 			if id != xnnpack.InvalidValue {

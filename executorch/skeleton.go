@@ -152,9 +152,7 @@ func (p *Program) weighedNodes(packed func(name string) bool) (map[int]*weighedN
 	for _, g := range all.weighted() {
 		ways := map[string]bool{}
 		for _, i := range g.Steps {
-			one := *g
-			one.Steps = []int{i}
-			ways[one.signature(p.plan)] = true
+			ways[p.plan.signature([]int{i})] = true
 		}
 		for _, i := range g.Steps {
 			w := p.plan.steps[i].operation.(weighted)

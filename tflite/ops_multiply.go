@@ -3,6 +3,7 @@ package tflite
 import (
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
@@ -36,10 +37,7 @@ func planBatchMatMul(c *call) func(*emitter) {
 	return func(e *emitter) {
 		in := e.input(c, 0)
 		if turnA {
-			permutation := make([]int, ra)
-			for i := range permutation {
-				permutation[i] = i
-			}
+			permutation := compute.Every(0, ra, 1)
 			permutation[ra-2], permutation[ra-1] = ra-1, ra-2
 			in = e.transposed(in, c.op.inputs[0], a.shape, permutation)
 		}

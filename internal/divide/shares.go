@@ -7,8 +7,9 @@ import (
 
 // A Group is steps of a model that come into one share, by their positions, and the bytes of their weights.
 type Group struct {
-	Steps []int
-	Bytes int64
+	Kernel string // the name of what all of them pack, if there is one
+	Steps  []int
+	Bytes  int64
 }
 
 // Shares divides groups among n shares, as [models.Model] says. cut returns what makes the subgraph of some steps.
