@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +39,7 @@ threads are started. Warm, ideal and reread are run %d times in each round. Figu
 medians. Compare only figures of the same run with each other. See docs/measurements.md.`,
 			bench.Layers, bench.LayersFloat32, bench.Repeats),
 		Example: `  xpwc bench
-  xpwc bench --layers 4 --runs 3 --modes none,ideal,warm
+  xpwc bench --layers 4 --runs 3
   xpwc bench pose_landmark_heavy.tflite --figures bench.json`,
 		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +63,6 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 	f.StringVar(&o.Figures, "figures", "", "also write all figures, of each run too, to `FILE`, in JSON")
 	f.IntVar(&layers, "layers", bench.Layers, "number `N` of layers of the model llama, with int8 weights")
 	f.IntVar(&o.Rounds, "runs", 7, "number `N` of rounds")
-	f.StringSliceVar(&o.Modes, "modes", nil, "`MODES` to measure (default all)")
 	threadsFlag(cmd, &o.Threads)
 	jsonFlag(cmd)
 	return cmd
@@ -82,23 +79,6 @@ func checkBench(cmd *cobra.Command, o *bench.Options, layers int) error {
 	if o.Rounds < 1 || o.Rounds > 1000 {
 		return usagef("--runs %d: must be from 1 to 1000", o.Rounds)
 	}
-	if !cmd.Flags().Changed("modes") {
-		o.Modes = bench.Modes()
-	}
-	for _, mode := range o.Modes {
-		if !slices.Contains(bench.AllModes, mode) {
-			return usagef("--modes %s: the modes are %s", mode, strings.Join(bench.AllModes, ", "))
-		}
-		if !slices.Contains(bench.Modes(), mode) {
-			return usagef("--modes %s: not possible on this system", mode)
-		}
-	}
-	if len(o.Modes) == 0 {
-		return usagef("--modes: name one of %s", strings.Join(bench.Modes(), ", "))
-	}
-	o.Modes = slices.DeleteFunc(slices.Clone(bench.AllModes), func(m string) bool {
-		return !slices.Contains(o.Modes, m)
-	})
 	if err := checkLayers(cmd, o.Model, layers); err != nil {
 		return err
 	}

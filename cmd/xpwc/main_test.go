@@ -171,9 +171,6 @@ func TestMistakesAreReported(t *testing.T) {
 		{[]string{"demo", "llama", "--layers", "0"}, exitUsage, "--layers 0"},
 		{[]string{"demo", model, model}, exitUsage, "demo --help"},
 		{[]string{"demo"}, exitFailed, "make third_party"},
-		{[]string{"bench", "--modes", "none,wram"}, exitUsage,
-			"wram: the modes are none, xnnpack, write, ideal, cold, warm"},
-		{[]string{"bench", "--modes", ""}, exitUsage, "--modes"},
 		{[]string{"bench", "--runs", "0"}, exitUsage, "--runs 0"},
 		{[]string{"bench", "--layers", "257"}, exitUsage, "--layers 257"},
 		{[]string{"bench", model, "--layers", "2"}, exitUsage, "--layers"},
@@ -204,11 +201,9 @@ func TestDemoAndBenchMeasureInProcessesOfThisProgram(t *testing.T) {
 	code, out, stderr := xpwcIn(t, dir, "demo", faceModel(t), "--figures", "demo.json", "--dir", "work")
 	require.Zero(t, code, stderr)
 	require.Contains(t, out, "identical bit for bit")
-	code, out, stderr = xpwcIn(t, dir, "bench", faceModel(t), "--figures", "bench.json", "--dir", "work", "--runs", "1",
-		"--modes", "warm,none")
+	code, out, stderr = xpwcIn(t, dir, "bench", faceModel(t), "--figures", "bench.json", "--dir", "work", "--runs", "1")
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `(?s)none .*warm `, out, "in the order of the help")
-	require.NotContains(t, out, "xnnpack  ")
 	for _, name := range []string{"demo.json", "bench.json"} {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)

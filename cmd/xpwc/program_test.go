@@ -200,7 +200,7 @@ func TestAProgramsExternalDataIsGivenWithIt(t *testing.T) {
 	demo := says(t, dir, 0, "demo", pte, ptd)
 	require.Contains(t, demo, "mobilenet_v2_fp32_ext.pte, 13.3 MiB\n", "both files")
 	require.Contains(t, demo, "identical bit for bit")
-	says(t, dir, 0, "bench", pte, ptd, "--runs", "1", "--modes", "none,ideal,warm")
+	says(t, dir, 0, "bench", pte, ptd, "--runs", "1")
 	packJSON(t, dir, pte, ptd, "-o", "c.xpwc")
 	plain, _ := runJSON(t, dir, pte, ptd)
 	warm, _ := runJSON(t, dir, pte, ptd, "--cache", "c.xpwc")

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 
 	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
@@ -26,17 +25,13 @@ const (
 	LayersFloat32 = 4
 )
 
-// AllModes are the ways in which a model can be run, in the order of the tables.
-var AllModes = []string{
-	modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm, modeDropped, modeReread,
-}
-
-// Modes returns those of AllModes that this system can measure.
-func Modes() []string {
+// modes returns the ways in which a model can be run on this system, in the order of the tables.
+func modes() []string {
+	all := []string{modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm}
 	if runtime.GOOS == "linux" {
-		return AllModes
+		all = append(all, modeDropped, modeReread)
 	}
-	return slices.DeleteFunc(slices.Clone(AllModes), func(m string) bool { return m == modeDropped || m == modeReread })
+	return all
 }
 
 // Options are what Run measures.
@@ -45,7 +40,6 @@ type Options struct {
 	Data    []string      // the .ptd files of a program
 	Method  string        // of a program; "" for its only one, or the one called forward
 	Stacks  []llama.Stack // of the model Llama, one after the other
-	Modes   []string      // in the order of AllModes
 	Rounds  int
 	Threads int    // 0 for one for each processor
 	Dir     string // for cache files and generated weights, created if it is not there
@@ -91,7 +85,7 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, err
 var errModesDiffer = errors.New("the outputs differ: all modes must agree bit for bit")
 
 func runOne(ctx context.Context, p prepared, o Options, stderr io.Writer) (of *result, err error) {
-	r := newRounds(p, o.Dir, o.Modes)
+	r := newRounds(p, o.Dir)
 	defer func() { err = errors.Join(err, r.clean()) }()
 	fmt.Fprintf(stderr, "%s: recording\n", p.title)
 	if err := r.prepare(ctx); err != nil {

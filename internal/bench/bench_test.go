@@ -71,8 +71,8 @@ func modeNames(r *result) (names []string) {
 
 func TestBenchMeasuresEveryMode(t *testing.T) {
 	dir := t.TempDir()
-	r, out := measureJSON(t, dir, Options{Model: Llama, Stacks: []llama.Stack{{Layers: 1}}, Modes: Modes(), Rounds: 1})
-	require.Equal(t, Modes(), modeNames(r))
+	r, out := measureJSON(t, dir, Options{Model: Llama, Stacks: []llama.Stack{{Layers: 1}}, Rounds: 1})
+	require.Equal(t, modes(), modeNames(r))
 	require.True(t, r.sameOutputs())
 	require.Equal(t, 7, r.Payloads)
 	for _, m := range r.Modes {
@@ -139,14 +139,12 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 // A convolutional model packs some weights without a look-up.
 func TestBenchOfATfliteModel(t *testing.T) {
 	dir := t.TempDir()
-	r, _ := measureJSON(t, dir, Options{Model: faceModel(t), Modes: []string{modeNone, modeIdeal, modeWarm}, Rounds: 2})
-	require.Equal(t, []string{modeNone, modeIdeal, modeWarm}, modeNames(r))
+	r, _ := measureJSON(t, dir, Options{Model: faceModel(t), Rounds: 2})
 	require.Len(t, r.mode(modeNone).Runs, 2)
 	require.Len(t, r.mode(modeIdeal).Runs, 2*Repeats)
 	require.True(t, r.sameOutputs())
 	require.Positive(t, r.mode(modeWarm).Runs[0].Figures[hits])
-	require.Empty(t, r.Write)
-	require.Empty(t, r.Read)
+	require.Len(t, r.Write, 2)
 }
 
 func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {

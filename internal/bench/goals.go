@@ -65,9 +65,7 @@ func (r *result) judge() {
 	for _, mode := range []string{modeNone, modeWrite} {
 		ratio("cold: create and finalize, against "+mode, of(modeCold, packMS), of(mode, packMS), 1)
 	}
-	if len(r.Write) > 0 {
-		ratio("cold: durable, against writing and fdatasync", of(modeCold, commitMS), spreadOf(r.Write).Median, 1.2)
-	}
+	ratio("cold: durable, against writing and fdatasync", of(modeCold, commitMS), spreadOf(r.Write).Median, 1.2)
 	for _, f := range []figure{rssAnon, dirty} {
 		loaded := of(modeWarm, loading+f) - of(modeIdeal, loading+f)
 		answered := of(modeWarm, first+f) - of(modeIdeal, first+f)

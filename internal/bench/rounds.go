@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 
 	"xpwc/internal/console"
 )
@@ -15,12 +14,9 @@ import (
 // them.
 type rounds struct {
 	task
-	modes []string
-
-	file   string // the file of cold, warm and dropped
-	ideal  string // the file of ideal
-	spare  string // what is written for comparison
-	stored bool   // file was written by a cold run and not dropped from the page cache since
+	file  string // the file of cold, warm and dropped
+	ideal string // the file of ideal
+	spare string // what is written for comparison
 
 	result *result
 }
@@ -28,10 +24,9 @@ type rounds struct {
 // Repeats is how often the modes that take almost no time, ideal and warm, are run in each round.
 const Repeats = 5
 
-func newRounds(p prepared, dir string, modes []string) *rounds {
+func newRounds(p prepared, dir string) *rounds {
 	r := &rounds{
 		task:  p.task,
-		modes: modes,
 		file:  filepath.Join(dir, p.base+".bench.xpwc"),
 		ideal: filepath.Join(dir, p.base+".bench.ideal"),
 		spare: filepath.Join(dir, p.base+".bench.tmp"),
@@ -39,14 +34,10 @@ func newRounds(p prepared, dir string, modes []string) *rounds {
 			Name: p.base, Model: p.title, Layers: p.Stack.Layers, Float32: p.Stack.Float32, Threads: p.Threads,
 		},
 	}
-	for _, mode := range modes {
+	for _, mode := range modes() {
 		r.result.Modes = append(r.result.Modes, &modeResult{Mode: mode})
 	}
 	return r
-}
-
-func (r *rounds) wants(modes ...string) bool {
-	return slices.ContainsFunc(modes, func(m string) bool { return slices.Contains(r.modes, m) })
 }
 
 // prepare records what there is to pack, for the ideal cache.
@@ -79,10 +70,7 @@ func (r *rounds) clean() error {
 // of these in random order.
 func (r *rounds) round(ctx context.Context) error {
 	uncached := func(mode string) func() error { return func() error { return r.measure(ctx, mode, "") } }
-	packing := []func() error{uncached(modeNone), uncached(modeXNNPACK), r.write(ctx), r.cold(ctx)}
-	if r.wants(modeCold) {
-		packing = append(packing, r.writeToCompare)
-	}
+	packing := []func() error{uncached(modeNone), uncached(modeXNNPACK), r.write(ctx), r.cold(ctx), r.writeToCompare}
 	var finding []func() error
 	for range Repeats {
 		finding = append(finding,
@@ -99,13 +87,9 @@ func (r *rounds) round(ctx context.Context) error {
 	return nil
 }
 
-// measure runs a mode if it is wanted, after another process has used and freed memory. What the mode is to find in the
-// page cache is read first: a system may take pages that were idle for seconds.
+// measure runs a mode, after another process has used and freed memory. What the mode is to find in the page cache is
+// read first: a system may take pages that were idle for seconds.
 func (r *rounds) measure(ctx context.Context, mode, file string) error {
-	i := slices.Index(r.modes, mode)
-	if i < 0 {
-		return nil
-	}
 	if err := startChurning(ctx, r.result.PayloadBytes*5/4); err != nil {
 		return err
 	}
@@ -123,7 +107,7 @@ func (r *rounds) measure(ctx context.Context, mode, file string) error {
 	if n := m.Figures[packed]; mode != modeCold && n > 0 {
 		return fmt.Errorf("mode %s packed %.0f entries of %s, and must pack none", mode, n, file)
 	}
-	to := r.result.Modes[i]
+	to := r.result.mode(mode)
 	to.Runs = append(to.Runs, &m)
 	return nil
 }
@@ -135,18 +119,11 @@ func (r *rounds) write(ctx context.Context) func() error {
 	}
 }
 
-// cold packs into a new file. If the mode is not wanted, it makes the file for the modes that need it.
+// cold packs into a new file.
 func (r *rounds) cold(ctx context.Context) func() error {
 	return func() error {
-		if !r.wants(modeCold) && (r.stored || !r.wants(modeWarm, modeDropped, modeReread)) {
-			return nil
-		}
-		r.stored = true
 		if err := r.withCache(r.file).removeCache(); err != nil {
 			return err
-		}
-		if !r.wants(modeCold) {
-			return r.withCache(r.file).startQuietly(ctx, modeCold, &run{})
 		}
 		return r.measure(ctx, modeCold, r.file)
 	}
@@ -160,27 +137,26 @@ func (r *rounds) writeToCompare() error {
 }
 
 // dropped loads the file when it is not in the page cache, and reads it without the page cache to compare; and loads it
-// when another process has read it from the disk.
+// when another process has read it from the disk. Where the system cannot drop it there are no such steps.
 func (r *rounds) dropped(ctx context.Context) (steps []func() error) {
-	fromDisk := func(do func() error) func() error {
-		return func() error {
-			r.stored = false
+	if r.result.mode(modeDropped) == nil {
+		return nil
+	}
+	for _, do := range []func() error{
+		func() error { return r.measure(ctx, modeDropped, r.file) },
+		func() error {
+			took, err := readDirect(r.file)
+			r.result.Read = append(r.result.Read, console.Milliseconds(took))
+			return err
+		},
+		func() error { return r.reread(ctx) },
+	} {
+		steps = append(steps, func() error {
 			if err := dropPages(r.file); err != nil {
 				return err
 			}
 			return do()
-		}
-	}
-	if r.wants(modeDropped) {
-		steps = append(steps, fromDisk(func() error { return r.measure(ctx, modeDropped, r.file) }),
-			fromDisk(func() error {
-				took, err := readDirect(r.file)
-				r.result.Read = append(r.result.Read, console.Milliseconds(took))
-				return err
-			}))
-	}
-	if r.wants(modeReread) {
-		steps = append(steps, fromDisk(func() error { return r.reread(ctx) }))
+		})
 	}
 	return steps
 }

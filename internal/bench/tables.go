@@ -125,10 +125,8 @@ func (r *result) diskTable() *console.Table {
 	t := &console.Table{}
 	t.Row("disk, ms", "median", "min - max")
 	row := func(what string, s spread) { t.Row(what, console.Digits(s.Median), s.between()) }
-	if cold := r.mode(modeCold); cold != nil {
-		row("cold: from finalize until all is on the disk", cold.Figures[commitMS])
-		row("writing the same bytes, 1 MiB at a time, and fdatasync", spreadOf(r.Write))
-	}
+	row("cold: from finalize until all is on the disk", r.mode(modeCold).Figures[commitMS])
+	row("writing the same bytes, 1 MiB at a time, and fdatasync", spreadOf(r.Write))
 	if dropped := r.mode(modeDropped); dropped != nil {
 		row("dropped: to the first answer", dropped.Figures[answerMS])
 		row("reading the file with O_DIRECT, 8 MiB at a time", spreadOf(r.Read))

@@ -69,7 +69,7 @@ func Measure(stdin io.Reader, stdout, stderr io.Writer) error {
 // check fails if the task is none that start gives.
 func (t task) check() error {
 	switch {
-	case !slices.Contains(AllModes, t.Mode) && !slices.Contains([]string{modeRecord, modeTwice, modeChurn}, t.Mode):
+	case !slices.Contains(append(modes(), modeRecord, modeTwice, modeChurn), t.Mode):
 		return fmt.Errorf("there is no mode %q", t.Mode)
 	case t.Cache == "" && !slices.Contains([]string{modeNone, modeXNNPACK, modeTwice, modeChurn}, t.Mode):
 		return fmt.Errorf("mode %s needs a cache file", t.Mode)
