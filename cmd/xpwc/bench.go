@@ -11,7 +11,7 @@ import (
 )
 
 func newBenchCommand() *cobra.Command {
-	o := bench.Options{Model: bench.Llama}
+	o := bench.Options{Subject: bench.Subject{File: modelfile.File{Path: bench.Llama}}}
 	var layers int
 	cmd := &cobra.Command{
 		Use:   "bench [MODEL [DATA...]]",
@@ -44,7 +44,7 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				o.Model, o.Data = args[0], args[1:]
+				o.Path, o.Data = args[0], args[1:]
 			}
 			if err := checkBench(cmd, &o, layers); err != nil {
 				return err
@@ -58,28 +58,21 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 		},
 	}
 	f := cmd.Flags()
-	methodFlag(cmd, &o.Method)
-	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for the cache files and generated weights, created if it is not there")
-	f.StringVar(&o.Figures, "figures", "", "also write all figures, of each run too, to `FILE`, in JSON")
+	subjectFlags(cmd, &o.Subject)
 	f.IntVar(&layers, "layers", bench.Layers, "number `N` of layers of the model llama, with int8 weights")
 	f.IntVar(&o.Rounds, "runs", 7, "number `N` of rounds")
-	threadsFlag(cmd, &o.Threads)
-	jsonFlag(cmd)
 	return cmd
 }
 
 // checkBench checks the flags, and completes the options with the stacks that they mean.
 func checkBench(cmd *cobra.Command, o *bench.Options, layers int) error {
-	if err := checkThreads(o.Threads); err != nil {
-		return err
-	}
-	if err := checkModel(modelfile.File{Path: o.Model, Method: o.Method}); err != nil {
+	if err := checkSubject(&o.Subject); err != nil {
 		return err
 	}
 	if o.Rounds < 1 || o.Rounds > 1000 {
 		return usagef("--runs %d: must be from 1 to 1000", o.Rounds)
 	}
-	if err := checkLayers(cmd, o.Model, layers); err != nil {
+	if err := checkLayers(cmd, o.Path, layers); err != nil {
 		return err
 	}
 	o.Stacks = []llama.Stack{{Layers: bench.Layers}, {Layers: bench.LayersFloat32, Float32: true}}

@@ -11,7 +11,7 @@ import (
 )
 
 func newDemoCommand() *cobra.Command {
-	o := bench.DemoOptions{Model: bench.DemoModel}
+	o := bench.DemoOptions{Subject: bench.Subject{File: modelfile.File{Path: bench.DemoModel}}}
 	cmd := &cobra.Command{
 		Use:   "demo [MODEL [DATA...]]",
 		Short: "Compare running a model without a cache, cold and warm",
@@ -39,15 +39,12 @@ takes, without a cache and with one.`,
 		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				o.Model, o.Data = args[0], args[1:]
+				o.Path, o.Data = args[0], args[1:]
 			}
-			if err := checkLayers(cmd, o.Model, o.Layers); err != nil {
+			if err := checkLayers(cmd, o.Path, o.Layers); err != nil {
 				return err
 			}
-			if err := checkModel(modelfile.File{Path: o.Model, Method: o.Method}); err != nil {
-				return err
-			}
-			if err := checkThreads(o.Threads); err != nil {
+			if err := checkSubject(&o.Subject); err != nil {
 				return err
 			}
 			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
@@ -59,14 +56,27 @@ takes, without a cache and with one.`,
 		},
 	}
 	f := cmd.Flags()
-	methodFlag(cmd, &o.Method)
-	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for the cache file and generated weights, created if it is not there")
-	f.StringVar(&o.Figures, "figures", "", "also write the figures to `FILE`, a JSON list with an object for each mode")
+	subjectFlags(cmd, &o.Subject)
 	f.IntVar(&o.Layers, "layers", bench.DemoLayers, "number `N` of layers of the model llama")
-	threadsFlag(cmd, &o.Threads)
-	jsonFlag(cmd)
 	f.BoolVar(&o.Shared, "shared", false, "show the memory that a second method with the same weights takes")
 	return cmd
+}
+
+// subjectFlags are those of commands that measure a model.
+func subjectFlags(cmd *cobra.Command, s *bench.Subject) {
+	methodFlag(cmd, &s.Method)
+	threadsFlag(cmd, &s.Threads)
+	jsonFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&s.Dir, "dir", "demo", "`DIR` for cache files and generated weights, created if it is not there")
+	f.StringVar(&s.Figures, "figures", "", "also write all figures to `FILE`, in JSON")
+}
+
+func checkSubject(s *bench.Subject) error {
+	if err := checkModel(modelfile.File{Path: s.Path, Method: s.Method}); err != nil {
+		return err
+	}
+	return checkThreads(s.Threads)
 }
 
 // checkLayers checks the flag --layers.

@@ -34,16 +34,19 @@ func modes() []string {
 	return all
 }
 
+// A Subject is the model that is measured, and how.
+type Subject struct {
+	modelfile.File        // its path may be Llama
+	Threads        int    // 0 for one for each processor
+	Dir            string // for cache files and generated weights, created if it is not there
+	Figures        string // file for all figures in JSON, or ""
+}
+
 // Options are what Run measures.
 type Options struct {
-	Model   string        // a file, or Llama
-	Data    []string      // the .ptd files of a program
-	Method  string        // of a program; "" for its only one, or the one called forward
-	Stacks  []llama.Stack // of the model Llama, one after the other
-	Rounds  int
-	Threads int    // 0 for one for each processor
-	Dir     string // for cache files and generated weights, created if it is not there
-	Figures string // file for all figures in JSON, or ""
+	Subject
+	Stacks []llama.Stack // of the model Llama, one after the other
+	Rounds int
 }
 
 // Run measures the modes in rounds. It prints tables to stdout, and to stderr what it is doing. It fails if the outputs
@@ -51,13 +54,12 @@ type Options struct {
 func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, error) {
 	all := &Report{Environment: environment()}
 	stacks := o.Stacks
-	if o.Model != Llama {
+	if o.Path != Llama {
 		stacks = []llama.Stack{{}}
 	}
 	var errs []error
 	for _, stack := range stacks {
-		model := modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}
-		p, err := prepare(ctx, model, o.Dir, stack, o.Threads, stderr)
+		p, err := prepare(ctx, o.Subject, stack, stderr)
 		if err != nil {
 			return all, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/llama"
+	"xpwc/internal/modelfile"
 )
 
 // TestMain makes this test's binary a measuring process too.
@@ -45,10 +46,13 @@ func faceModel(t testing.TB) string {
 	return path
 }
 
+// of is a model that one thread runs.
+func of(path string) Subject { return Subject{File: modelfile.File{Path: path}, Threads: 1} }
+
 // measureJSON is a bench with its figures in JSON.
 func measureJSON(t testing.TB, dir string, o Options) (r *result, stdout string) {
 	t.Helper()
-	o.Dir, o.Figures, o.Threads = filepath.Join(dir, "demo"), filepath.Join(dir, "bench.json"), 1
+	o.Dir, o.Figures = filepath.Join(dir, "demo"), filepath.Join(dir, "bench.json")
 	var out, stderr strings.Builder
 	returned, err := Run(t.Context(), o, &out, &stderr)
 	require.NoError(t, err, stderr.String())
@@ -71,7 +75,7 @@ func modeNames(r *result) (names []string) {
 
 func TestBenchMeasuresEveryMode(t *testing.T) {
 	dir := t.TempDir()
-	r, out := measureJSON(t, dir, Options{Model: Llama, Stacks: []llama.Stack{{Layers: 1}}, Rounds: 1})
+	r, out := measureJSON(t, dir, Options{Subject: of(Llama), Stacks: []llama.Stack{{Layers: 1}}, Rounds: 1})
 	require.Equal(t, modes(), modeNames(r))
 	require.True(t, r.sameOutputs())
 	require.Equal(t, 7, r.Payloads)
@@ -139,7 +143,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 // A convolutional model packs some weights without a look-up.
 func TestBenchOfATfliteModel(t *testing.T) {
 	dir := t.TempDir()
-	r, _ := measureJSON(t, dir, Options{Model: faceModel(t), Rounds: 2})
+	r, _ := measureJSON(t, dir, Options{Subject: of(faceModel(t)), Rounds: 2})
 	require.Len(t, r.mode(modeNone).Runs, 2)
 	require.Len(t, r.mode(modeIdeal).Runs, 2*Repeats)
 	require.True(t, r.sameOutputs())
@@ -149,10 +153,8 @@ func TestBenchOfATfliteModel(t *testing.T) {
 
 func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {
 	for says, task := range map[string]string{
-		"standard input":     "",
-		"no mode \"fly\"":    `{"Mode": "fly", "Model": {"Path": "model.tflite"}}`,
-		"needs a cache file": `{"Mode": "cold", "Model": {"Path": "model.tflite"}}`,
-		"model.tflite":       `{"Mode": "none", "Model": {"Path": "model.tflite"}}`,
+		"standard input": "",
+		"model.tflite":   `{"Mode": "none", "Model": {"Path": "model.tflite"}}`,
 	} {
 		var out strings.Builder
 		require.ErrorContains(t, Measure(strings.NewReader(task), &out, &out), says)

@@ -9,7 +9,6 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/llama"
-	"xpwc/internal/modelfile"
 )
 
 // DemoModel is the model that a demo runs by default. make third_party fetches it.
@@ -20,14 +19,9 @@ const DemoLayers = 8
 
 // DemoOptions are what Demo runs.
 type DemoOptions struct {
-	Model   string   // a file, or Llama
-	Data    []string // the .ptd files of a program
-	Method  string   // of a program; "" for its only one, or the one called forward
-	Layers  int      // of the model Llama
-	Threads int      // 0 for one for each processor
-	Dir     string   // for the cache file and generated weights, created if it is not there
-	Figures string   // file for the figures in JSON, or ""
-	Shared  bool     // two runtimes that share their weights, in place of the three modes
+	Subject
+	Layers int  // of the model Llama
+	Shared bool // two runtimes that share their weights, in place of the three modes
 }
 
 // A Demonstration is what Demo measured: of each mode, or, if weights are shared, of two methods without a cache and
@@ -49,8 +43,7 @@ func (r *run) shown(of ...figure) map[string]any {
 // Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
 // measured is returned with an error, too, if all of it was.
 func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demonstration, error) {
-	model := modelfile.File{Path: o.Model, Data: o.Data, Method: o.Method}
-	p, err := prepare(ctx, model, o.Dir, llama.Stack{Layers: o.Layers}, o.Threads, stderr)
+	p, err := prepare(ctx, o.Subject, llama.Stack{Layers: o.Layers}, stderr)
 	if err != nil {
 		return nil, err
 	}

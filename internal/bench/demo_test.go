@@ -82,7 +82,7 @@ func requireModes(t testing.TB, path string) (modes []shown) {
 
 func TestDemoComparesTheModes(t *testing.T) {
 	dir := t.TempDir()
-	o := DemoOptions{Model: faceModel(t), Threads: 1}
+	o := DemoOptions{Subject: of(faceModel(t))}
 	o.Dir, o.Figures = filepath.Join(dir, "work"), filepath.Join(dir, "modes.json")
 	out, err := demo(t, o)
 	require.NoError(t, err)
@@ -112,8 +112,8 @@ func TestDemoComparesTheModes(t *testing.T) {
 // weights are the file's pages and not private memory.
 func TestTheDemoOfTheREADME(t *testing.T) {
 	dir := t.TempDir()
-	o := DemoOptions{Model: filepath.Join("..", "..", DemoModel), Threads: 1, Dir: dir}
-	o.Figures = filepath.Join(dir, "modes.json")
+	o := DemoOptions{Subject: of(filepath.Join("..", "..", DemoModel))}
+	o.Dir, o.Figures = dir, filepath.Join(dir, "modes.json")
 	_, err := demo(t, o)
 	require.NoError(t, err)
 	modes := requireModes(t, filepath.Join(dir, "modes.json"))
@@ -128,7 +128,7 @@ func TestTheDemoOfTheREADME(t *testing.T) {
 
 func TestDemoOfTheGeneratedStack(t *testing.T) {
 	dir := t.TempDir()
-	o := DemoOptions{Model: Llama, Layers: 1, Threads: 1}
+	o := DemoOptions{Subject: of(Llama), Layers: 1}
 	o.Dir, o.Figures = filepath.Join(dir, "demo"), filepath.Join(dir, "modes.json")
 	_, err := demo(t, o)
 	require.NoError(t, err)

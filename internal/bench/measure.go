@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -177,8 +178,10 @@ func (r *run) takeFaults(when figure, f execution.Faults) {
 	}
 }
 
+// takeMemory takes this process' memory, after giving the free pages of the Go heap back to the system.
 func (r *run) takeMemory(when figure) error {
-	m, err := measureMemory()
+	debug.FreeOSMemory()
+	m, err := memoryOf(os.Getpid())
 	for name, bytes := range m {
 		r.Figures[when+name] = bytes
 	}

@@ -24,14 +24,14 @@ type prepared struct {
 }
 
 // prepare checks a model and reads its files into the page cache, so that the first mode does not wait longer for the
-// disk than the others. If its path is Llama, it generates the weights of the stack in dir, unless they are there.
-func prepare(ctx context.Context, file modelfile.File, dir string, stack llama.Stack, threads int,
-	stderr io.Writer) (prepared, error) {
-	name := file.Path
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+// disk than the others. If its path is Llama, it generates the weights of the stack in its directory, unless they are
+// there.
+func prepare(ctx context.Context, s Subject, stack llama.Stack, stderr io.Writer) (prepared, error) {
+	name := s.Path
+	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
 		return prepared{}, err
 	}
-	p := prepared{task: task{Model: file, Threads: threads}, title: filepath.Base(name)}
+	p := prepared{task: task{Model: s.File, Threads: s.Threads}, title: filepath.Base(name)}
 	p.base = strings.TrimSuffix(p.title, filepath.Ext(name))
 	if name == Llama {
 		kind, description := "qc8w", "qd8-f32-qc8w"
@@ -39,7 +39,7 @@ func prepare(ctx context.Context, file modelfile.File, dir string, stack llama.S
 			kind, description = "f32", "f32"
 		}
 		p.base = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
-		p.Stack, p.Model = stack, modelfile.File{Path: filepath.Join(dir, p.base+".weights")}
+		p.Stack, p.Model = stack, modelfile.File{Path: filepath.Join(s.Dir, p.base+".weights")}
 		p.title = fmt.Sprintf("llama, %s, %s", console.Plural(stack.Layers, "layer"), description)
 		progress := terminal.NewProgress(stderr, "generating")
 		err := stack.Generate(ctx, p.Model.Path, progress.Update)

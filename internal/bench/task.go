@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
 
 	"xpwc"
 	"xpwc/internal/llama"
@@ -45,9 +44,6 @@ func Measure(stdin io.Reader, stdout, stderr io.Writer) error {
 	if err := json.NewDecoder(stdin).Decode(&t); err != nil {
 		return fmt.Errorf("read what to measure from standard input: %w", err)
 	}
-	if err := t.check(); err != nil {
-		return err
-	}
 	var result any
 	var err error
 	switch t.Mode {
@@ -64,17 +60,6 @@ func Measure(stdin io.Reader, stdout, stderr io.Writer) error {
 		return err
 	}
 	return json.NewEncoder(stdout).Encode(result)
-}
-
-// check fails if the task is none that start gives.
-func (t task) check() error {
-	switch {
-	case !slices.Contains(append(modes(), modeRecord, modeTwice, modeChurn), t.Mode):
-		return fmt.Errorf("there is no mode %q", t.Mode)
-	case t.Cache == "" && !slices.Contains([]string{modeNone, modeXNNPACK, modeTwice, modeChurn}, t.Mode):
-		return fmt.Errorf("mode %s needs a cache file", t.Mode)
-	}
-	return nil
 }
 
 // start has a process do the task in a mode, and decodes what it measured.

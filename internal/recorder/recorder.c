@@ -11,9 +11,10 @@
 #define aligned_free free
 #endif
 
-static void record(struct recorder* r, struct recorder_event e) {
+static void record(struct recorder* r, enum recorder_call call, bool hit) {
   if (r->events < recorder_limit) {
-    r->event[r->events] = e;
+    r->event[r->events].call = call;
+    r->event[r->events].hit = hit;
   }
   r->events++;
 }
@@ -41,15 +42,13 @@ static size_t find(struct recorder* r, const struct xnn_weights_cache_look_up_ke
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
   struct recorder* r = context;
   const size_t at = find(r, key);
-  const struct recorder_event e = {recorder_look_up, key->seed, key->kernel, key->bias, 0, at != SIZE_MAX};
-  record(r, e);
+  record(r, recorder_look_up, at != SIZE_MAX);
   return at;
 }
 
 static void* reserve_space(void* context, size_t n) {
   struct recorder* r = context;
-  const struct recorder_event e = {recorder_reserve, 0, NULL, NULL, n, false};
-  record(r, e);
+  record(r, recorder_reserve, false);
   if (r->blocks == recorder_limit) {
     return NULL;
   }
@@ -68,8 +67,7 @@ static size_t look_up_or_insert(void* context, const struct xnn_weights_cache_lo
   // After a look-up that hit, a convolution inserts all the same, with nothing.
   const bool hit = at != SIZE_MAX && r->entry[at].size == size &&
                    (packed == NULL || memcmp(r->entry[at].packed, packed, size) == 0);
-  const struct recorder_event e = {recorder_insert, key->seed, key->kernel, key->bias, size, hit};
-  record(r, e);
+  record(r, recorder_insert, hit);
   if (!hit) {
     // There are no more entries than blocks, and reserving failed where the blocks ran out.
     at = r->entries++;

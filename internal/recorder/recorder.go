@@ -25,12 +25,8 @@ const (
 
 // Event is one call by XNNPACK.
 type Event struct {
-	Call   Call
-	Seed   uint32  // of the key; not of Reserve
-	Kernel uintptr // of the key; not of Reserve
-	Bias   uintptr // of the key; not of Reserve
-	Size   int     // of Reserve and Insert
-	Hit    bool    // LookUp found an entry; Insert found one with the same bytes
+	Call Call
+	Hit  bool // LookUp found an entry; Insert found one with the same bytes
 }
 
 // Recorder is the cache. It implements xnnpack.WeightsCache.
@@ -66,8 +62,7 @@ func (r *Recorder) Take() ([]Event, error) {
 	}
 	var events []Event
 	for _, e := range r.r.event[:r.r.events] {
-		events = append(events, Event{Call(e.call), uint32(e.seed), uintptr(e.kernel), uintptr(e.bias), int(e.size),
-			bool(e.hit)})
+		events = append(events, Event{Call(e.call), bool(e.hit)})
 	}
 	r.r.events = 0
 	return events, nil

@@ -12,10 +12,6 @@ enum recorder_call { recorder_look_up, recorder_reserve, recorder_insert };
 
 struct recorder_event {
   enum recorder_call call;
-  uint32_t seed;
-  const void* kernel;
-  const void* bias;
-  size_t size;
   bool hit;
 };
 

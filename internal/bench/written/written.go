@@ -16,9 +16,6 @@ import (
 	"unsafe"
 )
 
-// ErrNotWritten is matched by the error of finalizing a cache whose file could not be written to.
-var ErrNotWritten = errors.New("packed weights could not be written")
-
 // Cache implements xnnpack.WeightsCache, for one runtime. Its methods must not be called at the same time.
 type Cache struct {
 	c    *C.struct_written
@@ -42,11 +39,10 @@ func Create(path string) (*Cache, error) {
 // Provider implements xnnpack.WeightsCache.
 func (c *Cache) Provider() unsafe.Pointer { return unsafe.Pointer(&c.c.callbacks) }
 
-// Finalize maps the file, for the runtime that was created. It does not wait for the disk. The error matches
-// ErrNotWritten, or is what the operating system returned.
+// Finalize maps the file, for the runtime that was created. It does not wait for the disk.
 func (c *Cache) Finalize() error {
 	if bool(c.c.failed) {
-		return fmt.Errorf("written cache %s: %w", c.file.Name(), ErrNotWritten)
+		return fmt.Errorf("written cache %s: packed weights could not be written", c.file.Name())
 	}
 	if ok, err := C.written_map(c.c); !bool(ok) {
 		return fmt.Errorf("map written cache %s: %w", c.file.Name(), err)
