@@ -50,7 +50,7 @@ func newHelpCommand() *cobra.Command {
 		Short:             "Show the help of a command",
 		Long:              `Shows the help of a command, as COMMAND --help does.`,
 		Example:           "  xpwc help pack\n  xpwc help completion bash",
-		ValidArgsFunction: completeCommands,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
@@ -60,19 +60,6 @@ func newHelpCommand() *cobra.Command {
 			return about.Help()
 		},
 	}
-}
-
-// completeCommands completes the names of the commands of the command that args name.
-func completeCommands(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if of, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
-		for _, c := range of.Commands() {
-			if c.IsAvailableCommand() && strings.HasPrefix(c.Name(), begin) {
-				names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
-			}
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // unknownCommand is the error that args name no command of root.

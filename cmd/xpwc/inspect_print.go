@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -245,16 +244,23 @@ func (e *entryReport) kind() string {
 	return console.None
 }
 
-// Marks of the map. Payloads that follow each other have different ones.
-var mapMarks = map[cachefile.Kind]byte{
-	cachefile.Header: 'H', cachefile.Padding: '.', cachefile.Dead: 'x', cachefile.OldIndex: 'o', cachefile.Index: 'I',
-	cachefile.Trailer: 'T', cachefile.Uncommitted: '?',
+// mapMarks are the marks of the map, in the order of its legend. Payloads that follow each other have different ones.
+var mapMarks = []struct {
+	kind  cachefile.Kind
+	marks string
+	text  string
+}{
+	{cachefile.Payload, "#=", "payloads, alternating"},
+	{cachefile.Header, "H", "header"},
+	{cachefile.Index, "I", "index"},
+	{cachefile.Trailer, "T", "index for ExecuTorch"},
+	{cachefile.OldIndex, "o", "old index"},
+	{cachefile.Dead, "x", "dead"},
+	{cachefile.Uncommitted, "?", "uncommitted: a program is writing, or was killed"},
+	{cachefile.Padding, ".", "padding"},
 }
 
-const (
-	evenPayload, oddPayload = '#', '='
-	mapRows                 = 24
-)
+const mapRows = 24
 
 // drawMap draws the bytes of a file, a character for each piece of equal size. What is neither payload nor padding is
 // shown however small it is.
@@ -263,21 +269,22 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 		fmt.Fprintln(w, "The file is empty.")
 		return
 	}
-	width := terminal.Width(w)
-	if width == 0 {
-		width = 80
-	}
+	width := cmp.Or(terminal.Width(w), unknownWidth)
 	offsets := len(fmt.Sprint(fileBytes)) + 2
 	columns := int64(max(16, width-offsets-1))
 	perCell := (fileBytes + columns*mapRows - 1) / (columns * mapRows)
 	perCell = (perCell + 63) / 64 * 64
 	cells := make([]byte, (fileBytes+perCell-1)/perCell)
 	most := make([]int64, len(cells)) // bytes of what the cell shows
-	payloads := 0
+	marks, total, payloads := map[cachefile.Kind]string{}, map[cachefile.Kind]int64{}, 0
+	for _, m := range mapMarks {
+		marks[m.kind] = m.marks
+	}
 	for _, s := range segments {
-		mark := mapMarks[s.Kind]
+		total[s.Kind] += s.Size
+		mark := marks[s.Kind][0]
 		if s.Kind == cachefile.Payload {
-			mark = [2]byte{evenPayload, oddPayload}[payloads%2]
+			mark = marks[s.Kind][payloads%2]
 			payloads++
 		}
 		for at := s.Offset; at < s.Offset+s.Size; {
@@ -297,30 +304,10 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 		fmt.Fprintf(w, "%*d  %s\n", offsets-2, row*perCell, cells[row:min(row+columns, int64(len(cells)))])
 	}
 	fmt.Fprintf(w, "\nEach character is %s.\n", console.Size(perCell))
-	var total [256]int64
-	for _, s := range segments {
-		total[mapMarks[s.Kind]] += s.Size
-	}
 	var t console.Table
-	for _, l := range []struct {
-		mark byte
-		text string
-	}{
-		{0, string([]byte{evenPayload, ' ', oddPayload}) + "  payloads, alternating"},
-		{'H', "header"},
-		{'I', "index"},
-		{'T', "index for ExecuTorch"},
-		{'o', "old index"},
-		{'x', "dead"},
-		{'?', "uncommitted: a program is writing, or was killed"},
-		{'.', "padding"},
-	} {
-		if n := total[l.mark]; n > 0 {
-			text := l.text
-			if l.mark != 0 {
-				text = string(l.mark) + strings.Repeat(" ", 4) + text
-			}
-			t.Row(text, console.Size(n), console.Percent(n, fileBytes))
+	for _, m := range mapMarks {
+		if n := total[m.kind]; n > 0 {
+			t.Row(fmt.Sprintf("%-4s %s", m.marks, m.text), console.Size(n), console.Percent(n, fileBytes))
 		}
 	}
 	t.Print(w)

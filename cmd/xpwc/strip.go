@@ -117,21 +117,27 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 	if left.Kernels == 0 {
 		return fmt.Errorf("%s: all of its weights would stay", model.Path)
 	}
-	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, append(model.Files(), o.packed)...)
+	r := &stripped{CPU: of.CPU, Kernels: left.Kernels, HoleBytes: left.HoleBytes, FileBytes: left.FileBytes}
+	for _, k := range left.Kept {
+		r.Kept = append(r.Kept, keptWeights(k))
+	}
+	return r.write(ctx, of, o, func(s *stage) error { return left.Write(s.File.File) })
+}
+
+// write has a skeleton written, and puts it at its path.
+func (r *stripped) write(ctx context.Context, of *packedFor, o stripOptions, write func(s *stage) error) error {
+	r.Model, r.Packed, r.Output = of.model.Path, o.packed, o.output
+	r.Kept = append([]keptWeights{}, r.Kept...) // not null
+	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, append(of.model.Files(), o.packed)...)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	if err := errors.Join(left.Write(s.File.File), of.check()); err != nil {
+	if err := errors.Join(write(s), of.check()); err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, o.output)
 	}
 	if err := s.publish(); err != nil {
 		return err
-	}
-	r := &stripped{Model: model.Path, Packed: o.packed, Output: o.output, CPU: of.CPU, Kernels: left.Kernels,
-		HoleBytes: left.HoleBytes, FileBytes: left.FileBytes, Kept: []keptWeights{}}
-	for _, k := range left.Kept {
-		r.Kept = append(r.Kept, keptWeights(k))
 	}
 	setResult(ctx, r)
 	return nil

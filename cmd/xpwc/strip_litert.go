@@ -39,23 +39,15 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err
 	if err := packer.choose(ctx, left, has, o.cpu); err != nil {
 		return err
 	}
-	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, model.Path, o.packed)
-	if err != nil {
-		return err
-	}
-	defer s.discard()
-	err = packer.writeSkeleton(ctx, s, left, has, o.cpu)
-	if err := errors.Join(err, of.check()); err != nil {
-		return fmt.Errorf("%s: %w\nnothing was written to %s", model.Path, err, o.output)
-	}
-	if err := s.publish(); err != nil {
-		return err
-	}
-	r := &stripped{Model: model.Path, Packed: o.packed, Output: o.output, LiteRT: packer.release.Version, CPU: o.cpu,
-		HoleBytes: left.HoleBytes, FileBytes: left.FileBytes, Kept: []keptWeights{}}
-	r.count(left)
-	setResult(ctx, r)
-	return nil
+	r := &stripped{LiteRT: packer.release.Version, CPU: o.cpu}
+	return r.write(ctx, of, o, func(s *stage) error {
+		if err := packer.writeSkeleton(ctx, s, left, has, o.cpu); err != nil {
+			return fmt.Errorf("%s: %w", model.Path, err)
+		}
+		r.HoleBytes, r.FileBytes = left.HoleBytes, left.FileBytes
+		r.count(left)
+		return nil
+	})
 }
 
 // provenKeys returns those of the entries of a file that has what a model is packed into, byte for byte.

@@ -16,8 +16,8 @@ func Shorten(s string, width int) string {
 	return string(r[:front]) + "…" + string(r[len(r)-(width-1-front):])
 }
 
-// Beginning leaves out the end of a text that is longer than width.
-func Beginning(s string, width int) string {
+// beginning leaves out the end of a text that is longer than width.
+func beginning(s string, width int) string {
 	if r := []rune(s); len(r) > width {
 		return string(r[:width-1]) + "…"
 	}
@@ -46,7 +46,7 @@ func ShortenAll(names []string, width int) []string {
 		}
 		from := max(strings.LastIndexAny(first[:n], "/.;")+1, n-width*4/5)
 		for _, i := range alike {
-			short[i] = Beginning("…"+names[i][from:], width)
+			short[i] = beginning("…"+names[i][from:], width)
 		}
 	}
 	return short

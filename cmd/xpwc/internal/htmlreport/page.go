@@ -192,13 +192,13 @@ func percent(property string, part, whole int64) template.CSS {
 
 // Sharing says how many payloads are of several entries.
 func (p *page) Sharing() string {
-	switch len(p.Shared) {
+	switch p.sharing {
 	case 0:
 		return "Each entry has a payload of its own."
 	case 1:
 		return fmt.Sprintf("1 payload is of several entries, which spares %s.", console.Size(p.spared))
 	}
-	return fmt.Sprintf("%s are of several entries each, which spares %s.", console.Plural(len(p.Shared), "payload"),
+	return fmt.Sprintf("%s are of several entries each, which spares %s.", console.Plural(p.sharing, "payload"),
 		console.Size(p.spared))
 }
 

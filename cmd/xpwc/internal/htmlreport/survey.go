@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 
 	"xpwc/cachefile"
 	"xpwc/litert"
@@ -21,8 +20,8 @@ type survey struct {
 	root     *layer
 	Colours  []colour
 	Sources  []source
-	Shared   []sharedPayload // of several entries, the most that is spared first
-	spared   int64           // bytes that would be in the file if each entry had its own
+	sharing  int   // how many payloads are of several entries
+	spared   int64 // bytes that would be in the file if each entry had its own
 	variants int
 }
 
@@ -52,23 +51,6 @@ func (o origin) Digest() string {
 	}
 	return o.digest.String()
 }
-
-// A sharedPayload is one that several entries have.
-type sharedPayload struct {
-	Size    int64
-	Entries int
-	names   []string
-	Sources int
-}
-
-// Spared is how many bytes more the file would have if each entry had its own.
-func (p sharedPayload) Spared() int64 { return p.Size * int64(p.Entries-1) }
-
-// Names are those of the first entries.
-func (p sharedPayload) Names() string { return strings.Join(p.names, ", ") }
-
-// Unnamed is how many entries are not among these.
-func (p sharedPayload) Unnamed() int { return p.Entries - len(p.names) }
 
 func look(f *cachefile.File) (*survey, error) {
 	s := &survey{root: &layer{}}
@@ -180,13 +162,9 @@ func (a *adder) payload() {
 			}
 		}
 	}
-	if len(a.before) > 1 {
-		p := sharedPayload{Size: size, Entries: len(a.before), Sources: len(from)}
-		for _, e := range a.before[:min(len(a.before), 3)] {
-			p.names = append(p.names, text(nameOf(e), mostName/2))
-		}
-		a.spared += p.Spared()
-		a.Shared = append(a.Shared, p)
+	if more := len(a.before) - 1; more > 0 {
+		a.sharing++
+		a.spared += size * int64(more)
 	}
 	a.before = a.before[:0]
 }
@@ -195,7 +173,6 @@ func (a *adder) end() {
 	if len(a.before) > 0 {
 		a.payload()
 	}
-	slices.SortStableFunc(a.Shared, func(x, y sharedPayload) int { return cmp.Compare(y.Spared(), x.Spared()) })
 	for _, s := range a.sources {
 		a.Sources = append(a.Sources, *s)
 	}
