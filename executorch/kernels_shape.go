@@ -66,13 +66,7 @@ func (c *invocation) shapeOf(x, y *tensor) []int {
 	return shape
 }
 
-func product(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
-}
+func product(dims []int) int { return xnnpack.Elements(dims) }
 
 func (c *invocation) permute() { c.permuteBy(c.wholes(1)) }
 

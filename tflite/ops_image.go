@@ -137,6 +137,11 @@ func nearest(from, to int, align, half bool) []int {
 	return out
 }
 
+// copies plans that output 0 is operand 0.
+func (c *call) copies() func(*emitter) {
+	return func(e *emitter) { fault.Check(e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)})) }
+}
+
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
 func planDepthToSpace(c *call) func(*emitter) {
 	c.arity(1, 1)
@@ -146,13 +151,10 @@ func planDepthToSpace(c *call) func(*emitter) {
 	if err != nil || block <= 0 || in.shape[3]%square != 0 {
 		malformed("blocks of %d for %d channels", block, in.shape[3])
 	}
-	if block == 1 {
-		c.moves(in.shape...)
-		return func(e *emitter) {
-			fault.Check(e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)}))
-		}
-	}
 	c.moves(in.shape[0], in.shape[1]*block, in.shape[2]*block, in.shape[3]/square)
+	if block == 1 {
+		return c.copies()
+	}
 	return func(e *emitter) {
 		fault.Check(e.s.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
 			BlockSize: block}))
@@ -173,11 +175,10 @@ func planSpaceToDepth(c *call) func(*emitter) {
 		malformed("blocks of %d: %v", block, err)
 	}
 	c.moves(in.shape[0], in.shape[1]/block, in.shape[2]/block, channels)
+	if block == 1 {
+		return c.copies()
+	}
 	return func(e *emitter) {
-		if block == 1 {
-			fault.Check(e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)}))
-			return
-		}
 		fault.Check(e.s.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: e.input(c, 0), Output: e.output(c, 0),
 			BlockSize: block}))
 	}

@@ -39,11 +39,10 @@ func (c *call) reduction() (r reduction) {
 func planReduce(op xnnpack.ReduceOperator) func(*call) func(*emitter) {
 	return func(c *call) func(*emitter) {
 		r := c.reduction()
+		if len(r.over) == 0 {
+			return c.copies()
+		}
 		return func(e *emitter) {
-			if len(r.over) == 0 {
-				fault.Check(e.s.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)}))
-				return
-			}
 			fault.Check(e.s.StaticReduce(xnnpack.StaticReduce{
 				Op: op, Axes: r.over, Input: e.input(c, 0), Output: e.output(c, 0), KeepDims: r.keep,
 			}))

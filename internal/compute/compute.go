@@ -14,6 +14,7 @@ import (
 
 	"xpwc/internal/half"
 	"xpwc/models"
+	"xpwc/xnnpack"
 )
 
 // ErrIndex: a number that is an index, such as a token, is not in range.
@@ -204,13 +205,7 @@ func Cast(out, in Array) error {
 	return nil
 }
 
-func product(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
+func product(shape []int) int { return xnnpack.Elements(shape) }
 
 // Strided fills an output with elements of an input: the first is number offset, and along dimension d they are
 // strides[d] apart.
