@@ -144,8 +144,7 @@ func (s *surveyor) usersIn(p procfs.Proc) ([]User, error) {
 		if goesOn := last.file == m.file && last.end == m.start && last.offset+last.memory.Mapped == m.offset; goesOn {
 			u.Spans[len(u.Spans)-1].Size += m.memory.Mapped // the system splits what differs in its flags
 		} else {
-			name := filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.start, m.end))
-			u.Spans = append(u.Spans, Span{m.offset, m.memory.Mapped, name})
+			u.Spans = append(u.Spans, Span{m.offset, m.memory.Mapped, m.link(dir)})
 		}
 		last = m
 	})
@@ -174,8 +173,21 @@ func (s *surveyor) ofPath(dir string, m *mapping) bool {
 	if m.file == s.now {
 		return true
 	}
-	name, gone := strings.CutSuffix(m.name, deleted)
-	return gone && (name == s.Path || m.file.Device == s.now.Device && s.leadsHere(filepath.Join(dir, "root", name)))
+	if !strings.HasSuffix(m.name, deleted) {
+		return false
+	}
+	whole, _ := os.Readlink(m.link(dir)) // where a newline is one; not all systems have it
+	whole = cmp.Or(whole, m.name)
+	name, gone := strings.CutSuffix(whole, deleted)
+	if !gone || name != s.Path && (m.file.Device != s.now.Device || !s.leadsHere(filepath.Join(dir, "root", name))) {
+		return false
+	}
+	return !livesAt(filepath.Join(dir, "root", whole), m.file) // under a name that ends so
+}
+
+// link is where the system links to the file of a mapping of a process.
+func (m *mapping) link(dir string) string {
+	return filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.start, m.end))
 }
 
 // leadsHere reports whether a path of a process leads to the file that is at the surveyed path. In a container the file
@@ -183,4 +195,15 @@ func (s *surveyor) ofPath(dir string, m *mapping) bool {
 func (s *surveyor) leadsHere(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && os.SameFile(info, s.Info)
+}
+
+// livesAt reports whether a file is at a path.
+func livesAt(path string, file File) bool {
+	f, _, err := fd.OpenRegular(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	there, err := mappedAs(f)
+	return err == nil && there == file
 }

@@ -167,23 +167,28 @@ func TestPagesThatAProcessHasCopiedAreCountedAsSuch(t *testing.T) {
 }
 
 func TestFilesAreFoundByAnyNameAndPath(t *testing.T) {
-	for _, name := range []string{"with two  blanks ", "gone (deleted)", "ü:-"} {
+	for _, name := range []string{"with two  blanks ", "with\na newline", `with \012 in it`, "gone (deleted)", "ü:-"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, name)
 			write(t, path)
+			other := filepath.Join(dir, name+" (deleted)") // whose name is written as that of a deleted file
+			write(t, other)
+			bystander := start(t, nil, envMap+"="+other)
 			require.NoError(t, os.Link(path, filepath.Join(dir, "hard")))
 			require.NoError(t, os.Symlink(dir, filepath.Join(dir, "current")))
 			user := start(t, nil, envMap+"="+path)
 			for _, as := range []string{path, filepath.Join(dir, "hard"), filepath.Join(dir, "current", name)} {
 				users := survey(t, as)
 				require.Contains(t, users, user.Process.Pid)
+				require.NotContains(t, users, bystander.Process.Pid)
 				require.True(t, users[user.Process.Pid].Now)
 			}
 			write(t, path)
 			for _, as := range []string{path, filepath.Join(dir, "current", name)} {
 				users := survey(t, as)
 				require.Contains(t, users, user.Process.Pid)
+				require.NotContains(t, users, bystander.Process.Pid)
 				require.False(t, users[user.Process.Pid].Now)
 			}
 		})
