@@ -49,15 +49,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	o := j.run(func() outcome {
 		command, err := root.ExecuteContextC(ctx)
+		if j.result != nil && !wantsJSON(command, args, err) { // while an interrupt ends the program
+			j.result.print(out)
+		}
 		return outcome{command, j.result, err}
 	})
 	if o.command == nil {
 		o.command = command
 	}
 	asJSON := wantsJSON(o.command, args, o.err)
-	if o.result != nil && !asJSON {
-		o.result.print(out)
-	}
 	if o.err == nil && out.err != nil {
 		o.unprinted(out.err)
 	}
