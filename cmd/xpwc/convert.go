@@ -94,7 +94,7 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 	}
 	switch {
 	case r.From != cachefile.Native && r.To == cachefile.Native:
-		return fmt.Errorf("%s: %w; xpwc pack makes a native file of its model", r.File, cachefile.ErrForeign)
+		return fmt.Errorf("%s: %w", r.File, cachefile.ErrForeign)
 	case o.layout != "" && r.From != cachefile.Native:
 		return usagef("--layout: %s is a cache of ExecuTorch, which has no layouts", r.File)
 	}

@@ -66,8 +66,7 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, do func(*xpwc.C
 	err = withFile(path, func(f *cachefile.File) error {
 		info, err := f.Info()
 		if err == nil && info.Format != cachefile.Native {
-			return fmt.Errorf("%s: %w; xpwc convert makes a native file of it, or another file for ExecuTorch", path,
-				xpwc.ErrForeign)
+			return fmt.Errorf("%s: %w, and xpwc convert another file for ExecuTorch", path, xpwc.ErrForeign)
 		}
 		r.BytesBefore, r.EntriesBefore, r.Dropped = info.FileBytes, info.Entries, modelNames(info.Models)
 		return err

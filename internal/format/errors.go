@@ -18,7 +18,7 @@ var (
 	// ErrOlder: that version is an older one. It matches ErrVersion.
 	ErrOlder error = older{}
 	// ErrForeign: the file is ExecuTorch's. It has neither the layout of its entries nor what they were packed from.
-	ErrForeign = errors.New("written by ExecuTorch; xpwc convert --model makes a native file of it")
+	ErrForeign = errors.New("written by ExecuTorch; xpwc pack makes a native file of its model")
 )
 
 type older struct{}
