@@ -120,6 +120,7 @@ func proveLiteRT(ctx context.Context, there *os.File, model modelfile.File, cpu,
 			differs.Entry, differs.What = e.Name(), "its bytes are not those that it is packed into here"
 		}
 	}
+	differs.What = fmt.Sprintf("from byte %d of the file on %s", at, differs.What)
 	p.Wrong = append(p.Wrong, differs)
 	return p, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -133,7 +134,10 @@ func TestAFileForLiteRTIsProvenByteForByte(t *testing.T) {
 		bad := slices.Clone(good)
 		bad[at] ^= 1
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		says(t, dir, exitFailed, "verify", "copy", "--model", model, "--litert-lm", libraryForLiteRT)
+		said := says(t, dir, exitFailed, "verify", "copy", "--model", model, "--litert-lm", libraryForLiteRT)
+		if at != litert.StaleAt {
+			require.Contains(t, said, fmt.Sprintf("from byte %d ", at))
+		}
 	}
 	require.Contains(t, says(t, dir, exitFailed, "verify", "copy"), "stale")
 	require.NoError(t, os.WriteFile(path, good, 0o600))
