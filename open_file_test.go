@@ -66,6 +66,20 @@ func TestAFileThatIsHandedOverServesWhatIsInIt(t *testing.T) {
 	}
 }
 
+// Its name may lead to another file, which somebody else opens.
+func TestAFileThatIsHandedOverHasFiguresOfItsOwn(t *testing.T) {
+	tensors := someTensors(3, 5000)
+	path := packedFile(t, tensors)
+	c := mustOpenFile(t, handOver(t, path, os.O_RDONLY), nil)
+	open(t, c, tensors).close(t)
+	again := mustOpenFile(t, handOver(t, path, os.O_RDONLY), nil)
+	require.False(t, c.Shares(again))
+	require.NoError(t, c.Close())
+	other := mustOpen(t, path, nil)
+	require.False(t, c.Shares(other))
+	require.EqualValues(t, 3, c.Stats().Hits.Entries)
+}
+
 func TestAFileThatIsHandedOverForWritingIsPackedInto(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux opens a descriptor's file once more")

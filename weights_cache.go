@@ -53,8 +53,9 @@ type core struct {
 
 // A place is where a cache is: a file, or a section of one.
 type place struct {
-	path         string // absolute; "" for a cache in memory
-	offset, size int64  // of the section; without a size it is the file
+	path         string   // absolute; "" for a cache in memory
+	offset, size int64    // of the section; without a size it is the file
+	handed       *os.File // what OpenFile was given, with a name for a path: no two are one place
 }
 
 // cores are those of this process that have a handle. No disk is asked while it is locked.
