@@ -170,22 +170,20 @@ func cached(t testing.TB, m *described.Model, cache *xpwc.Cache, data xpwc.DataM
 	return modeltest.RunCached(t, m, cache, data, inputs(t, m)...)
 }
 
-func TestSharesPackWhatAWholeLoadLooksUp(t *testing.T) {
+func TestWhatWasPackedIsLookedUp(t *testing.T) {
 	for name, build := range map[string]func() (*tensors, string){"every use": everyUse, "settings": settings} {
-		for _, n := range []int{1, 3, 100} {
-			t.Run(fmt.Sprint(name, " in ", n), func(t *testing.T) {
-				ts, description := build()
-				m := open(t, ts, description)
-				want := plain(t, m)
-				cache, err := xpwc.Open(modeltest.CheckShares(t, m, n), nil)
-				require.NoError(t, err)
-				require.Equal(t, want, cached(t, m, cache, m.DataMap()))
-				require.NoError(t, cache.Close())
-				warm := cache.Stats()
-				require.Zero(t, warm.Packed)
-				require.Zero(t, warm.WrittenBytes)
-				require.Empty(t, warm.Private)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			ts, description := build()
+			m := open(t, ts, description)
+			want := plain(t, m)
+			cache, err := xpwc.Open(modeltest.CheckPacked(t, m), nil)
+			require.NoError(t, err)
+			require.Equal(t, want, cached(t, m, cache, m.DataMap()))
+			require.NoError(t, cache.Close())
+			warm := cache.Stats()
+			require.Zero(t, warm.Packed)
+			require.Zero(t, warm.WrittenBytes)
+			require.Empty(t, warm.Private)
+		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"xpwc"
-	"xpwc/internal/divide"
 	"xpwc/models"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
@@ -127,25 +126,10 @@ func (m *Model) values(first int, role string, shape func(*step) []int) (all []m
 	return all
 }
 
-// Shares divides the operators as [models.Model] says. Operators of the same weights come into one share, so that its
-// runtime sees, as that of the whole model would, whether they pack them alike.
-func (m *Model) Shares(n int) []models.Share {
-	of := map[string]*divide.Group{}
-	var groups []*divide.Group
-	for i, s := range m.steps {
-		g := of[s.Weights]
-		if g == nil {
-			g = &divide.Group{}
-			of[s.Weights], groups = g, append(groups, g)
-		}
-		g.Steps = append(g.Steps, i)
-		g.Bytes += s.size
+// WeightBytes returns the bytes of the operators' weights and biases, as XNNPACK is given them.
+func (m *Model) WeightBytes() (n int64) {
+	for _, s := range m.steps {
+		n += s.size
 	}
-	return divide.Shares(groups, n, func(chosen []int) func(models.Loader) (*xnnpack.Subgraph, error) {
-		var steps []*step
-		for _, i := range chosen {
-			steps = append(steps, m.steps[i])
-		}
-		return func(l models.Loader) (*xnnpack.Subgraph, error) { return emit(steps, l) }
-	})
+	return n
 }

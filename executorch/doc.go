@@ -23,7 +23,7 @@
 // does not have, such as embeddings and what makes masks, is computed in Go: then the method has a subgraph before and
 // one after it, see [Method.Stages]. So has one that keeps a state, such as a key-value cache, from one inference to
 // the next: it begins as zeros. A method that has yet other operators cannot be run here, [Method.Runnable] lists them;
-// its weights can be packed all the same ([Program.Shares]).
+// its weights can be packed all the same ([Program.Weights]).
 //
 // [Program.Skeleton] writes a program without the weights that the stock runtime has in a file of packed weights. Such
 // a skeleton is refused here.

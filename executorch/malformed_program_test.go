@@ -236,9 +236,9 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 func requireAsManyPacked(t *testing.T, p, other *Program) (found xpwc.Stats) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cache")
-	want := packAll(t, other, path, other.Shares(1))
+	want := packAll(t, other, path)
 	require.NotZero(t, want.Packed)
-	found = packAll(t, p, path, p.Shares(1))
+	found = packAll(t, p, path)
 	require.Equal(t, want.Packed.Entries, found.Packed.Entries+found.Hits.Entries+found.Reused.Entries)
 	return found
 }
@@ -357,9 +357,9 @@ func exercise(t testing.TB, b []byte) {
 	if size > 1<<20 {
 		return // nothing wrong with it, but too much to compute
 	}
-	for _, s := range p.Shares(2) {
+	for _, subgraph := range p.Weights() {
 		l := p.methods[0].NewLoader()
-		if s, err := s.Subgraph(l); err == nil {
+		if s, err := subgraph(l); err == nil {
 			if r, err := xnnpack.NewRuntime(s, nil); err == nil {
 				require.NoError(t, r.Delete())
 			}

@@ -138,7 +138,7 @@ func (m *Method) Name() string { return m.name }
 // It matches
 // [ErrUnsupportedOp], and lists the operators outside of delegates and names the nodes that package xnnpack does not
 // have; [ErrUnsupported]; or [ErrMalformed], where shapes contradict each other. Of many reasons it counts the last.
-// The weights of any method can be packed, see Shares.
+// The weights of any method can be packed, see [Program.Weights].
 func (m *Method) Runnable() error {
 	if m.fault != nil {
 		return fmt.Errorf("%s: method %q: %w", m.program.Path(), m.name, m.fault)

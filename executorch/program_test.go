@@ -270,13 +270,13 @@ func layers(methods ...int) mprogram {
 	return p
 }
 
-// packAll packs shares one after the other.
-func packAll(t *testing.T, p *Program, path string, shares []models.Share) xpwc.Stats {
+// packAll packs all weights of a program.
+func packAll(t *testing.T, p *Program, path string) xpwc.Stats {
 	t.Helper()
 	cache, err := xpwc.Open(path, nil)
 	require.NoError(t, err)
-	for _, s := range shares {
-		require.NoError(t, models.Pack(cache, p.DataMap(), s.Subgraph))
+	for _, subgraph := range p.Weights() {
+		require.NoError(t, models.Pack(cache, p.DataMap(), subgraph))
 	}
 	require.NoError(t, cache.Save())
 	stats := cache.Stats()
@@ -286,18 +286,20 @@ func packAll(t *testing.T, p *Program, path string, shares []models.Share) xpwc.
 
 func TestAllMethodsArePackedOnce(t *testing.T) {
 	p := openBytes(t, layers(2, 3, 3).bytes())
-	for _, n := range []int{1, 2, 8} {
-		path := filepath.Join(t.TempDir(), "cache")
-		shares := p.Shares(n)
-		require.Len(t, shares, min(n, 3))
-		require.EqualValues(t, 3, packAll(t, p, path, shares).Packed.Entries)
-		for _, m := range p.Methods() {
-			warm := packAll(t, p, path, []models.Share{{Subgraph: m.Subgraph}})
-			require.Zero(t, warm.Packed)
-			require.Zero(t, warm.WrittenBytes)
-		}
+	path := filepath.Join(t.TempDir(), "cache")
+	require.EqualValues(t, 3, packAll(t, p, path).Packed.Entries)
+	require.EqualValues(t, 4*(3*48*48+48), p.WeightBytes())
+	require.EqualValues(t, 4*(2*48*48+48), p.Methods()[0].WeightBytes())
+	requireAllMethodsPacked(t, p, path)
+}
+
+func requireAllMethodsPacked(t *testing.T, p *Program, path string) {
+	t.Helper()
+	for _, m := range p.Methods() {
+		warm := modeltest.PackWhole(t, m, path)
+		require.Zero(t, warm.Packed)
+		require.Zero(t, warm.WrittenBytes)
 	}
-	require.Empty(t, p.Shares(0))
 }
 
 func TestTheProgramForTheToolsTestsIsWhatIsBuiltHere(t *testing.T) {
@@ -315,14 +317,8 @@ func TestAKernelThatMethodsPackDifferentlyIsPackedForEach(t *testing.T) {
 	program.segments[1] = g.bytes()
 	p := openBytes(t, program.bytes())
 	path := filepath.Join(t.TempDir(), "cache")
-	shares := p.Shares(1)
-	require.Len(t, shares, 2)
-	require.EqualValues(t, 2, packAll(t, p, path, shares).Packed.Entries)
-	for _, m := range p.Methods() {
-		warm := packAll(t, p, path, []models.Share{{Subgraph: m.Subgraph}})
-		require.Zero(t, warm.Packed)
-		require.Zero(t, warm.WrittenBytes)
-	}
+	require.EqualValues(t, 2, packAll(t, p, path).Packed.Entries)
+	requireAllMethodsPacked(t, p, path)
 }
 
 func TestAProgramThatCannotBeRunIsPackedAllTheSame(t *testing.T) {
@@ -333,17 +329,31 @@ func TestAProgramThatCannotBeRunIsPackedAllTheSame(t *testing.T) {
 	p := openBytes(t, program.bytes())
 	require.ErrorIs(t, p.Methods()[0].Runnable(), ErrUnsupportedOp)
 	path := filepath.Join(t.TempDir(), "cache")
-	require.EqualValues(t, 3, packAll(t, p, path, p.Shares(2)).Packed.Entries)
-	require.Zero(t, packAll(t, p, path, p.Shares(3)).Packed)
+	require.EqualValues(t, 3, packAll(t, p, path).Packed.Entries)
+	require.Zero(t, packAll(t, p, path).Packed)
+}
+
+func TestWeightsThatNoOutputNeedsArePackedToo(t *testing.T) {
+	program := layers(1, 2)
+	m := &program.methods[0]
+	m.delegates = append(m.delegates, inSegment(1))
+	m.values = append(m.values, tensors(mtensor{dtype: Float, sizes: []int32{2, 48}})...)
+	m.instructions = append(m.instructions, call(1, 0, 2))
+	program.methods = program.methods[:1]
+	p := openBytes(t, program.bytes())
+	require.NoError(t, p.Methods()[0].Runnable())
+	path := filepath.Join(t.TempDir(), "cache")
+	require.EqualValues(t, 2, packAll(t, p, path).Packed.Entries)
+	require.EqualValues(t, 1, modeltest.PackWhole(t, p.Methods()[0], path).Hits.Entries)
 }
 
 // The Llama-like program of ExecuTorch has 26 delegates and operators between them.
 func TestAllDelegatesOfAProgramArePacked(t *testing.T) {
 	p := openProgram(t, "llama_8da4w_g32")
 	path := filepath.Join(t.TempDir(), "cache")
-	cold := packAll(t, p, path, p.Shares(2))
+	cold := packAll(t, p, path)
 	require.Positive(t, cold.Packed.Entries)
-	warm := packAll(t, p, path, p.Shares(3))
+	warm := packAll(t, p, path)
 	require.Zero(t, warm.Packed)
 	require.Equal(t, cold.Packed.Entries, warm.Hits.Entries+warm.Reused.Entries)
 }

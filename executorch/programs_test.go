@@ -200,9 +200,7 @@ func TestProgramsComputeWhatExecuTorchDoes(t *testing.T) {
 					require.Positive(t, stats.Packed.Entries)
 				}
 			}
-			for _, n := range []int{1, 3} {
-				modeltest.CheckShares(t, m, n)
-			}
+			modeltest.CheckPacked(t, m)
 		})
 	}
 }
@@ -212,10 +210,10 @@ func TestAProgramOfManyDelegatesIsPackedOnce(t *testing.T) {
 	p := openProgram(t, "llama_8da4w_g32")
 	require.ErrorIs(t, p.Methods()[0].Runnable(), ErrUnsupportedOp)
 	path := filepath.Join(t.TempDir(), "cache")
-	cold := packAll(t, p, path, p.Shares(3))
+	cold := packAll(t, p, path)
 	require.Positive(t, cold.Packed.Entries)
 	require.NoError(t, cold.Damaged)
-	warm := packAll(t, p, path, p.Shares(1))
+	warm := packAll(t, p, path)
 	require.Zero(t, warm.Packed)
 	require.Empty(t, warm.Private)
 	require.Zero(t, warm.DamagedPayloads)

@@ -145,9 +145,9 @@ func TestWhatADelegateComputesInsideHasTheShapeThatXNNPACKComputes(t *testing.T)
 func TestDynamicallyQuantisedConvolutionsArePacked(t *testing.T) {
 	p := openProgram(t, filepath.Join("..", "..", "..", "internal", "zoo", "testdata", "pte", "group_dyn"))
 	path := filepath.Join(t.TempDir(), "cache")
-	cold := packAll(t, p, path, p.Shares(2))
+	cold := packAll(t, p, path)
 	require.GreaterOrEqual(t, cold.Packed.Entries, int64(2), "and XNNPACK of 2026 packs depthwise ones through a cache")
-	warm := packAll(t, p, path, p.Shares(1))
+	warm := packAll(t, p, path)
 	require.Zero(t, warm.Packed)
 	require.Equal(t, cold.Packed.Entries, warm.Hits.Entries+warm.Reused.Entries)
 }
@@ -186,7 +186,7 @@ func TestQuantizedWeightsMeanWhatTheirScalesSay(t *testing.T) {
 				require.Equal(t, got, modeltest.RunCached(t, m, cache, m.DataMap(), x)[0])
 				require.EqualValues(t, 1, cache.Stats().Packed.Entries)
 				require.NoError(t, cache.Close())
-				modeltest.CheckShares(t, m, 2)
+				modeltest.CheckPacked(t, m)
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/output"
@@ -140,50 +141,78 @@ type weighedNode struct {
 // weighedNodes returns the nodes that pack a kernel, by their steps, with what of each node alone is against leaving it
 // out.
 func (p *Program) weighedNodes(packed func(name string) bool) (map[int]*weighedNode, error) {
-	all := part{plan: p.plan}
-	for i := range p.plan.steps {
-		all.steps = append(all.steps, i)
-	}
 	methods, err := readMethods(p.files.program().contents)
 	if err != nil {
 		return nil, err
 	}
-	nodes := map[int]*weighedNode{}
-	for _, g := range all.weighted() {
-		ways := map[string]bool{}
-		for _, i := range g.Steps {
-			ways[p.plan.signature([]int{i})] = true
+	nodes, ways := map[int]*weighedNode{}, map[string]map[string]bool{} // by the kernel's name
+	steps := p.plan.all().packing()
+	for _, i := range steps {
+		w := p.plan.steps[i].operation.(weighted)
+		kernel, bias := w.weights()
+		n := &weighedNode{kernel: p.plan.values[kernel].constant}
+		if bias != xnnpack.InvalidValue {
+			n.bias = p.plan.values[bias].constant
+			n.half = p.plan.values[bias].tensor.Type == xnnpack.Float16
 		}
-		for _, i := range g.Steps {
-			w := p.plan.steps[i].operation.(weighted)
-			kernel, bias := w.weights()
-			n := &weighedNode{kernel: p.plan.values[kernel].constant}
-			nodes[i] = n
-			name := n.kernel.name
-			if bias != xnnpack.InvalidValue {
-				n.bias = p.plan.values[bias].constant
-				n.half = p.plan.values[bias].tensor.Type == xnnpack.Float16
-			}
-			inputs, _ := w.operands()
-			if n.bias != nil && p.plan.values[inputs[0]].tensor.Type != xnnpack.DynamicQInt8 {
-				name += n.bias.name // else the runtime finds it by the kernel alone
-			}
-			_, deconvolves := w.(deconvolution)
-			switch {
-			case n.bias == nil || !n.half && p.plan.values[bias].tensor.Type != xnnpack.Float32:
-				n.kept = "without a bias of floats, which can be NaN"
-			case !Named(n.kernel.name) || !Named(n.bias.name) || deconvolves || !packed(name):
-				n.kept = "not in the file of packed weights"
-			case n.kernel.file != 0 || n.bias.file != 0:
-				n.kept = "in another file than the .pte"
-			case len(ways) > 1:
-				n.kept = "packed in several ways"
-			case p.overlaps(n.kernel, methods) || p.overlaps(n.bias, methods):
-				n.kept = "where the program has other data too"
-			}
+		nodes[i] = n
+		if ways[n.kernel.name] == nil {
+			ways[n.kernel.name] = map[string]bool{}
+		}
+		ways[n.kernel.name][p.plan.signature(w)] = true
+	}
+	for _, i := range steps {
+		n, w, name := nodes[i], p.plan.steps[i].operation.(weighted), nodes[i].kernel.name
+		inputs, _ := w.operands()
+		if n.bias != nil && p.plan.values[inputs[0]].tensor.Type != xnnpack.DynamicQInt8 {
+			name += n.bias.name // else the runtime finds it by the kernel alone
+		}
+		_, deconvolves := w.(deconvolution)
+		_, bias := w.weights()
+		switch {
+		case n.bias == nil || !n.half && p.plan.values[bias].tensor.Type != xnnpack.Float32:
+			n.kept = "without a bias of floats, which can be NaN"
+		case !Named(n.kernel.name) || !Named(n.bias.name) || deconvolves || !packed(name):
+			n.kept = "not in the file of packed weights"
+		case n.kernel.file != 0 || n.bias.file != 0:
+			n.kept = "in another file than the .pte"
+		case len(ways[n.kernel.name]) > 1:
+			n.kept = "packed in several ways"
+		case p.overlaps(n.kernel, methods) || p.overlaps(n.bias, methods):
+			n.kept = "where the program has other data too"
 		}
 	}
 	return nodes, nil
+}
+
+// signature says what a node packs and how, for as much as the constants are known by their places.
+func (p *plan) signature(w weighted) string {
+	id := packingOf(w, func(id xnnpack.ValueID) (t xnnpack.Tensor) {
+		if id != xnnpack.InvalidValue {
+			t = p.values[id].tensor
+		}
+		return t
+	})
+	of := []string{id.Digest().String()}
+	kernel, bias := w.weights()
+	for _, id := range []xnnpack.ValueID{kernel, bias} {
+		if id != xnnpack.InvalidValue {
+			of = append(of, p.values[id].places())
+		}
+	}
+	return strings.Join(of, " ")
+}
+
+// places says where a value's content and scales are.
+func (v *value) places() string {
+	var c, s stored
+	if v.constant != nil {
+		c = v.constant.stored
+	}
+	if v.scales != nil {
+		s = *v.scales
+	}
+	return fmt.Sprint(c, s)
 }
 
 // overlaps reports whether the place of a constant is that of other named data, or of a tensor of a method.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"xpwc"
-	"xpwc/internal/instance"
 	"xpwc/models"
 )
 
@@ -90,7 +89,7 @@ func Load(m models.Model, cacheFile string, o *Options) (r *Runner, err error) {
 
 // doesWithout reports whether a model is too small for a cache file. If so, the logger gets an event.
 func (o *Options) doesWithout(m models.Model, cacheFile string) bool {
-	weights, from := instance.WeightBytes(m), cmp.Or(o.CacheFrom, DefaultCacheFrom)
+	weights, from := m.WeightBytes(), cmp.Or(o.CacheFrom, DefaultCacheFrom)
 	if weights >= from {
 		return false
 	}

@@ -32,9 +32,8 @@ type Model interface {
 	// how XNNPACK uses it. The external values are those of Inputs and Outputs. The caller deletes the subgraph when
 	// a runtime is made of it.
 	Subgraph(Loader) (*xnnpack.Subgraph, error)
-	// Shares divides the weights that are packed into up to n shares of about the same number of bytes. The largest
-	// share is the first. There are none if n is not positive or the model has no such weights.
-	Shares(n int) []Share
+	// WeightBytes is the size of the unpacked weights that XNNPACK packs, as it is given them.
+	WeightBytes() int64
 
 	// Close closes the files that the model was read from. Subgraphs, runtimes, loaders and sessions made of the
 	// model must be gone before. Closing twice is harmless.
@@ -47,17 +46,4 @@ type Model interface {
 // constant.
 type Loader interface {
 	Load(name string, options ...xpwc.LoadOption) ([]byte, error)
-}
-
-// A Share is some of a model's operators with packed weights. A runtime made of it packs their weights and nothing
-// else, and asks a weights cache for the keys that a runtime of the whole model asks it for. Shares are for packing
-// ahead of time, with a runtime and a goroutine for each; what is computed between the operators is missing, so that
-// a share is not for inference.
-type Share struct {
-	// Bytes is the size of the unpacked weights, as XNNPACK sees them.
-	Bytes int64
-	// Subgraph makes a new subgraph of the share, as [Model.Subgraph] does of the model: it loads the weights under
-	// the same names with the same options. What the operators read and what they compute are external values, from
-	// 0.
-	Subgraph func(Loader) (*xnnpack.Subgraph, error)
 }

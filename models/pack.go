@@ -8,8 +8,8 @@ import (
 )
 
 // Pack makes sure that the cache has what a runtime of the subgraph looks up: it creates the runtime with a session
-// of its own, and deletes both. The subgraph is that of a [Share] or of a whole [Model]. What is packed is on the
-// disk after [xpwc.Cache.Save]. Goroutines that each call Pack may pack shares at the same time.
+// of its own, and deletes both. The subgraph is that of a [Model], or of one of its stages: see [SubgraphsOf]. What
+// is packed is on the disk after [xpwc.Cache.Save].
 func Pack(cache *xpwc.Cache, data xpwc.DataMap, subgraph func(Loader) (*xnnpack.Subgraph, error)) (err error) {
 	session, err := cache.NewSession(data)
 	if err != nil {

@@ -53,3 +53,14 @@ func StagesOf(m Model) (stages []Stage, between []Buffer) {
 	}
 	return []Stage{whole}, nil
 }
+
+// SubgraphsOf returns what makes the subgraphs of any model, for [Pack]: those of its stages.
+func SubgraphsOf(m Model) (all []func(Loader) (*xnnpack.Subgraph, error)) {
+	stages, _ := StagesOf(m)
+	for _, s := range stages {
+		if s.Subgraph != nil {
+			all = append(all, s.Subgraph)
+		}
+	}
+	return all
+}

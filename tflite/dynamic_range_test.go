@@ -136,7 +136,7 @@ func TestOneKernelAsRowsAndAsWeights(t *testing.T) {
 		out, _, _ := cached(t, opened, path, ids)
 		require.Equal(t, got, out[0])
 	}
-	modeltest.CheckShares(t, opened, 2)
+	modeltest.CheckPacked(t, opened)
 }
 
 func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {

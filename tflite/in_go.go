@@ -82,6 +82,17 @@ func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 	return of.Stages()
 }
 
+// part makes a plan of some of the steps, with these inputs and outputs.
+func (p *plan) part(steps, inputs, outputs []int) *plan {
+	g := *p.graph
+	g.inputs, g.outputs = inputs, outputs
+	part := &plan{graph: &g, values: p.values}
+	for _, i := range steps {
+		part.steps = append(part.steps, p.steps[i])
+	}
+	return part
+}
+
 // dynamic returns the values that a step reads and other steps compute.
 func (p *plan) dynamic(s *step) (tensors []int) {
 	for i, t := range s.op.inputs {

@@ -137,6 +137,16 @@ func (m *Model) external(tensors []int, first int, called []string) []models.Val
 // The others lie in the mapping. The data map may be used until the model is closed.
 func (m *Model) DataMap() xpwc.DataMap { return m.data }
 
+// WeightBytes returns the bytes of the constants that are packed, those in half precision widened.
+func (m *Model) WeightBytes() (n int64) {
+	for _, c := range m.plan.constants {
+		if c.use&(usePacked|usePackedBlind) != 0 {
+			n += int64(c.size)
+		}
+	}
+	return n
+}
+
 // NewLoader returns a loader that needs no cache.
 func (m *Model) NewLoader() *models.Memory {
 	return models.NewMemory(m.data, func(name string) bool {

@@ -93,7 +93,7 @@ func TestVolumesAreConvolved(t *testing.T) {
 				require.Equal(t, plain, modeltest.RunCached(t, opened, cache, opened.DataMap(), input)[0])
 				require.NoError(t, cache.Close())
 			}
-			modeltest.CheckShares(t, opened, 2)
+			modeltest.CheckPacked(t, opened)
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"xpwc/internal/modeltest"
 )
 
-// TestSharesPackBiasesThatAConverterStoredOnce: converters store equal bytes once, such as biases of zeros.
-func TestSharesPackBiasesThatAConverterStoredOnce(t *testing.T) {
+// TestBiasesThatAConverterStoredOnceArePacked: converters store equal bytes once, such as biases of zeros.
+func TestBiasesThatAConverterStoredOnceArePacked(t *testing.T) {
 	second := floats("bias 2", []int{6})
 	second.sharing = 3
 	m := blueprint{
@@ -20,7 +20,7 @@ func TestSharesPackBiasesThatAConverterStoredOnce(t *testing.T) {
 			{code: opFullyConnected, inputs: []int{5, 2, 4}, outputs: []int{6}}},
 		inputs: []int{0}, outputs: []int{6},
 	}
-	modeltest.CheckShares(t, openModel(t, save(t, m.bytes())), 2)
+	modeltest.CheckPacked(t, openModel(t, save(t, m.bytes())))
 }
 
 // TestEqualBytesWithTwoScalesAreDequantizedTwice: what is stored once may mean two things.

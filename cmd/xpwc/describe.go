@@ -16,7 +16,7 @@ import (
 
 // onlyOutput checks that --describe is given with -o alone.
 func onlyOutput(cmd *cobra.Command) error {
-	for _, other := range []string{"description", "cpu", "for", "jobs", "mode", "embed-beside", "align", "json"} {
+	for _, other := range []string{"description", "cpu", "for", "mode", "embed-beside", "align", "json"} {
 		if cmd.Flags().Changed(other) {
 			return usagef("--describe packs nothing, and --%s does not go with it", other)
 		}

@@ -72,7 +72,7 @@ func TestTheStockRuntimesFileHasWhatTheProgramIsPackedInto(t *testing.T) {
 			v := reported[inspection](t, dir, 0, "inspect", name+".packed_cache")
 			require.EqualValues(t, "xpwc2", v.Format)
 			require.Len(t, v.Entries, report.Entries)
-			packJSON(t, dir, model, "--for", "executorch", "-o", "again", "--jobs", "3")
+			packJSON(t, dir, model, "--for", "executorch", "-o", "again")
 			require.Equal(t, contentOf(t, filepath.Join(dir, name+".packed_cache")),
 				contentOf(t, filepath.Join(dir, "again")), "the same program, XNNPACK and CPU give the same file")
 			require.Len(t, reported[comparison](t, dir, 0, "diff", name+".xpwc", name+".packed_cache").Differences, 0)
@@ -119,8 +119,7 @@ func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 
 	report := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
 	require.Equal(t, 1, report.Entries, "it has one entry a name")
-	again := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again",
-		"--jobs", "1")
+	again := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again")
 	require.Equal(t, report.For, again.For)
 	require.Equal(t, contentOf(t, filepath.Join(dir, "two")), contentOf(t, filepath.Join(dir, "again")))
 	var why []string

@@ -238,7 +238,7 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 	if err != nil {
 		return err
 	}
-	r := &packReport{Model: model.Path, Output: o.output, Jobs: 1, Levels: []packedLevel{}}
+	r := &packReport{Model: model.Path, Output: o.output, Levels: []packedLevel{}}
 	for _, level := range o.levels {
 		of, err := newPackedFor(model, level)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -25,7 +24,6 @@ type packOptions struct {
 	runtime     string // that the file is for; "" for those that have this project's cache
 	output      string
 	levels      []string
-	jobs        int
 	embed       bool
 	sealed      bool
 	align       int
@@ -110,7 +108,6 @@ it computes wrong numbers.
 	f.BoolVar(&o.byContent, "name-by-content", false, "of --for litert: FILE is a directory, and names what is in it")
 	libraryFlag(cmd, &o.library)
 	descriptionFlag(cmd, &o.description)
-	jobsFlag(cmd, &o.jobs)
 	o.placing.flags(cmd)
 	f.BoolVar(&describe, "describe", false, "pack nothing, and write a description of tensors to start from")
 	f.BoolVar(&o.sealed, "sealed", false, "write a read-only file of this model alone, for the reader in C too")
@@ -121,15 +118,10 @@ it computes wrong numbers.
 	return cmd
 }
 
-func jobsFlag(cmd *cobra.Command, n *int) {
-	cmd.Flags().IntVarP(n, "jobs", "j", 0, "number `N` of cores to pack on, 0 for all")
-}
-
 // packReport is the result of xpwc pack.
 type packReport struct {
 	Model        string        `json:"model"`
 	Output       string        `json:"output"`
-	Jobs         int           `json:"jobs"`
 	Levels       []packedLevel `json:"levels"`
 	Entries      int           `json:"entry_count"` // of the whole file
 	PayloadBytes int64         `json:"payload_bytes"`
@@ -178,7 +170,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 			return err
 		}
 	}
-	report := &packReport{Model: model.Path, Output: o.output, Jobs: o.jobs, Levels: []packedLevel{}}
+	report := &packReport{Model: model.Path, Output: o.output, Levels: []packedLevel{}}
 	if err := report.pack(ctx, output, model, s, o); err != nil {
 		return err
 	}
@@ -256,9 +248,6 @@ func (o *packOptions) check() error {
 	if o.output == "" {
 		return usagef("-o FILE is missing, for instance -o packed.safetensors")
 	}
-	if err := checkJobs(&o.jobs); err != nil {
-		return err
-	}
 	if o.runtime != forLiteRT && (o.byContent || o.library != "") {
 		return usagef("--name-by-content and --litert-lm are for --for litert")
 	}
@@ -292,19 +281,6 @@ func checkLevel(level string) error {
 	return nil
 }
 
-func checkJobs(n *int) error {
-	if *n < 0 || *n > 1<<10 {
-		return usagef("--jobs %d: must be from 0 to %d", *n, 1<<10)
-	}
-	if *n == 0 {
-		*n = allJobs()
-	}
-	return nil
-}
-
-// allJobs is a job for each core.
-func allJobs() int { return runtime.GOMAXPROCS(0) }
-
 func (r *packReport) print(w io.Writer) {
 	if r.Nothing != "" {
 		fmt.Fprintf(w, "note: %s: %s; nothing was written to %s, and it needs no cache\n",
@@ -320,7 +296,7 @@ func (r *packReport) print(w io.Writer) {
 	var t console.Table
 	header := []string{""}
 	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"},
-		{"packed again, found equal"}, {"in private memory"}, {"time packing, of all cores"}, {"time in all"}}
+		{"packed again, found equal"}, {"in private memory"}, {"time packing"}, {"time in all"}}
 	for _, l := range r.Levels {
 		header = append(header, l.CPU)
 		for i, cell := range []string{

@@ -54,7 +54,6 @@ func TestASafetensorsFileIsPackedByItsDescription(t *testing.T) {
 	model := describedModel(t, dir)
 	report := packJSON(t, dir, model, "-o", "c.xpwc")
 	require.EqualValues(t, 3, report.Levels[0].Packed)
-	require.Zero(t, report.Levels[0].Late)
 	plain, _ := runJSON(t, dir, model)
 	require.Len(t, plain.Outputs, 3)
 	warm, _ := runJSON(t, dir, model, "--cache", "c.xpwc")

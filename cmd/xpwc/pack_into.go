@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 
 	"xpwc"
 	"xpwc/described"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -37,9 +35,8 @@ type packedLevel struct {
 	Reused      int64         `json:"reused"`
 	Private     int64         `json:"private"`
 	Reasons     []xpwc.Reason `json:"private_reasons,omitempty"`
-	Late        int64         `json:"packed_by_the_whole"` // not by a share
 	Written     int64         `json:"written_bytes"`
-	PackingMS   float64       `json:"packing_ms"` // the sum over all cores
+	PackingMS   float64       `json:"packing_ms"`
 	TotalMS     float64       `json:"total_ms"`
 
 	file fileFigures
@@ -67,9 +64,8 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 		return packedLevel{}, err
 	}
 	name := s.byName()
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--jobs", strconv.Itoa(o.jobs),
-		"--description", model.Description, "--portable="+strconv.FormatBool(o.embed),
-		"--by-name", name, "--", s.path, model.Path)
+	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--description", model.Description,
+		"--portable="+strconv.FormatBool(o.embed), "--by-name", name, "--", s.path, model.Path)
 	cmd.Args = append(cmd.Args, model.Data...)
 	if name == "" {
 		cmd.ExtraFiles = []*os.File{s.File.File}
@@ -120,14 +116,13 @@ func stopped(exit *exec.ExitError) bool {
 func newPackIntoCommand() *cobra.Command {
 	const inherited = 3 // the first of exec.Cmd.ExtraFiles
 	var level, description, name string
-	var jobs int
 	var portable bool
 	cmd := &cobra.Command{
 		Use:    "pack-into CACHE MODEL [DATA...]",
 		Hidden: true,
 		Args:   usage(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(checkJobs(&jobs), xnnpack.LimitCPU(level)); err != nil {
+			if err := xnnpack.LimitCPU(level); err != nil {
 				return err
 			}
 			file := modelfile.File{Path: args[1], Description: description, Data: args[2:]}
@@ -135,7 +130,7 @@ func newPackIntoCommand() *cobra.Command {
 			if name == "" {
 				into = os.NewFile(inherited, args[0])
 			}
-			p, err := packInto(cmd.Context(), file, into, name, level, jobs, portable)
+			p, err := packInto(cmd.Context(), file, into, name, level, portable)
 			if err != nil {
 				p = &packedInto{Error: failureOf(cmd, err, explain(err), exitFailed)}
 			}
@@ -143,7 +138,6 @@ func newPackIntoCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&level, "cpu", native, "")
-	jobsFlag(cmd, &jobs)
 	descriptionFlag(cmd, &description)
 	cmd.Flags().StringVar(&name, "by-name", "", "")
 	cmd.Flags().BoolVar(&portable, "portable", false, "")
@@ -151,7 +145,7 @@ func newPackIntoCommand() *cobra.Command {
 }
 
 // packInto packs a model into a new file, which openNew opens: into is nil where it has a name.
-func packInto(ctx context.Context, model modelfile.File, into *os.File, name, level string, jobs int,
+func packInto(ctx context.Context, model modelfile.File, into *os.File, name, level string,
 	portable bool) (p *packedInto, err error) {
 	start := time.Now()
 	weights, err := model.OpenAllWeights()
@@ -163,39 +157,39 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 	if err != nil {
 		return nil, err
 	}
-	parts := make([]part, len(weights))
+	data := make([]xpwc.DataMap, len(weights))
 	var total int64
 	for i, w := range weights {
-		parts[i] = part{weights: w, shares: w.Shares(jobs)}
-		if parts[i].data, err = packedTensors(w, portable); err != nil {
+		if data[i], err = packedTensors(w, portable); err != nil {
 			return nil, err
 		}
-		for _, s := range parts[i].shares {
-			total += s.Bytes
-		}
+		total += w.WeightBytes()
 	}
 	layout, err := xpwc.CurrentLayout()
 	if err != nil {
 		return nil, err
 	}
-	progress := newPackingProgress(ctx, "packing for "+level, total)
-	cache, err := openNew(into, name, &xpwc.Options{Strict: true, Progress: progress.packed})
+	progress := newProgress(ctx, "packing for "+level)
+	progress.Update(0, total)
+	var before, done int64 // of the subgraphs before, and of this one
+	packed := func(now xpwc.Progress) {
+		done = now.Done
+		progress.Update(min(before+done, total), total)
+	}
+	cache, err := openNew(into, name, &xpwc.Options{Strict: true, Progress: packed})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
-	for _, of := range parts {
-		if err := packShares(cache, of.data, of.shares); err != nil {
-			return nil, err
+	for i, w := range weights {
+		for _, subgraph := range modelfile.Subgraphs(w) {
+			if err := models.Pack(cache, data[i], subgraph); err != nil {
+				return nil, err
+			}
+			before, done = before+done, 0
 		}
 	}
 	progress.Finish()
-	shared := cache.Stats()
-	for _, of := range parts {
-		if err := of.packMissed(cache); err != nil {
-			return nil, err
-		}
-	}
 	if err := cache.Save(); err != nil {
 		return nil, err
 	}
@@ -204,41 +198,18 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 		Level: packedLevel{
 			CPU: level, Layout: layout.Fingerprint.String(), Description: layout.Description,
 			Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Written: all.WrittenBytes,
-			Found: shared.Hits.Entries, Reused: shared.Reused.Entries, Late: all.Packed.Entries - shared.Packed.Entries,
+			Found: all.Hits.Entries, Reused: all.Reused.Entries,
 			PackingMS: console.Milliseconds(all.PackingTime), TotalMS: console.Milliseconds(time.Since(start)),
 		},
 		File: fileFigures{Entries: all.Entries, PayloadBytes: all.PayloadBytes, FileBytes: all.FileBytes},
 	}
-	p.Level.Private, p.Level.Reasons = execution.Private(shared)
+	p.Level.Private, p.Level.Reasons = execution.Private(all)
 	for _, reason := range p.Level.Reasons {
 		if reason != xpwc.ReasonUnnamed {
 			return nil, fmt.Errorf("not everything could be packed into the file (%s): %w", reason, all.LastError)
 		}
 	}
 	return p, nil
-}
-
-// A part is what is packed of a model with one data map.
-type part struct {
-	weights modelfile.Weights
-	data    xpwc.DataMap
-	shares  []models.Share
-}
-
-// packMissed packs what an ordinary load would still miss, by such loads.
-func (p part) packMissed(cache *xpwc.Cache) error {
-	for _, whole := range modelfile.Runnable(p.weights) {
-		stages, _ := models.StagesOf(whole)
-		for _, stage := range stages {
-			if stage.Subgraph == nil {
-				continue
-			}
-			if err := models.Pack(cache, p.data, stage.Subgraph); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // packedTensors are what a model's weights are packed from; portable ones are known again in any copy of the model.
@@ -251,41 +222,4 @@ func packedTensors(m modelfile.Weights, portable bool) (xpwc.DataMap, error) {
 		return nil, errors.ErrUnsupported
 	}
 	return d.File().Sealed()
-}
-
-// packShares packs each share on a goroutine of its own.
-func packShares(cache *xpwc.Cache, data xpwc.DataMap, shares []models.Share) error {
-	errs := make([]error, len(shares))
-	var group sync.WaitGroup
-	for i, s := range shares {
-		group.Go(func() { errs[i] = models.Pack(cache, data, s.Subgraph) })
-	}
-	group.Wait()
-	return errors.Join(errs...)
-}
-
-// packingProgress adds up the progress of several sessions.
-type packingProgress struct {
-	*terminal.Progress
-	total int64
-
-	mu   sync.Mutex
-	done map[*xpwc.Session]int64
-}
-
-func newPackingProgress(ctx context.Context, what string, total int64) *packingProgress {
-	p := &packingProgress{Progress: newProgress(ctx, what), total: total, done: map[*xpwc.Session]int64{}}
-	p.Update(0, p.total)
-	return p
-}
-
-func (p *packingProgress) packed(now xpwc.Progress) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done[now.Session] = now.Done
-	var done int64
-	for _, n := range p.done {
-		done += n
-	}
-	p.Update(min(done, p.total), p.total)
 }

@@ -46,10 +46,9 @@ func TestAModelThatWasPackedAheadOfTimePacksNothing(t *testing.T) {
 	for _, model := range append(models, severalSubgraphs) {
 		name := filepath.Base(model)
 		t.Run(name, func(t *testing.T) {
-			report := packJSON(t, dir, model, "-o", name+".xpwc", "--jobs", "3")
+			report := packJSON(t, dir, model, "-o", name+".xpwc")
 			require.Len(t, report.Levels, 1)
 			require.Positive(t, report.Levels[0].Packed)
-			require.Zero(t, report.Levels[0].Late, "the shares pack everything")
 			require.EqualValues(t, report.Levels[0].Packed, report.Entries)
 			info, err := os.Stat(filepath.Join(dir, name+".xpwc"))
 			require.NoError(t, err)
@@ -213,7 +212,6 @@ func TestPackReportsAWrongCommandLine(t *testing.T) {
 		{[]string{"-o", "c"}, "arg"},
 		{[]string{faceModel(t), "-o", "c", "--cpu", "pentium"}, "sse2"},
 		{[]string{faceModel(t), "-o", "c", "--cpu", ""}, "--cpu"},
-		{[]string{faceModel(t), "-o", "c", "--jobs", "-1"}, "--jobs"},
 	} {
 		if runtime.GOARCH != "amd64" && c.says == "sse2" {
 			c.says = "native"

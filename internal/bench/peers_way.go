@@ -11,7 +11,6 @@ import (
 
 	"xpwc/inference"
 	"xpwc/internal/bench/chain"
-	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
 )
@@ -186,7 +185,7 @@ func ourWays(f peerFiles, model string) ([]*way, error) {
 
 // doesWithoutFile reports whether package inference loads a model without its cache file by default.
 func doesWithoutFile(m models.Model) bool {
-	return instance.WeightBytes(m) < inference.DefaultCacheFrom
+	return m.WeightBytes() < inference.DefaultCacheFrom
 }
 
 // cacheFiles are the cache file and those that its writer put beside it.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"xpwc"
-	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -47,14 +46,6 @@ func PackedIn(cache *xpwc.Cache, data xpwc.DataMap) Backing {
 			return place{session, session, session.Finalize}, nil
 		})
 	}
-}
-
-// WeightBytes is how many bytes of weights are packed of a model, as XNNPACK is given them.
-func WeightBytes(m models.Model) (bytes int64) {
-	for _, share := range m.Shares(1) {
-		bytes += share.Bytes
-	}
-	return bytes
 }
 
 // PackedInHeap is XNNPACK's memory, without any cache.

@@ -77,9 +77,9 @@ func TestAnswersAreTameAndTheSameWithACacheAndWithout(t *testing.T) {
 	}
 }
 
-func TestTheStackIsOneShare(t *testing.T) {
+func TestTheStackIsPackedOnce(t *testing.T) {
 	stack := llama.Stack{Layers: 1}
-	modeltest.CheckShares(t, open(t, stack, generated(t, stack)), 2)
+	modeltest.CheckPacked(t, open(t, stack, generated(t, stack)))
 }
 
 func TestWeightsAreGeneratedOnceAndAlwaysTheSame(t *testing.T) {

@@ -99,10 +99,5 @@ func external(id xnnpack.ValueID, name string) models.Value {
 	return models.Value{ID: id, Name: name, Type: xnnpack.Float32, Shape: []int{1, Width}}
 }
 
-// Shares returns the whole stack as the only share: it is not packed ahead of time.
-func (m *Model) Shares(n int) []models.Share {
-	if n < 1 {
-		return nil
-	}
-	return []models.Share{{Bytes: m.stack.WeightBytes(), Subgraph: m.Subgraph}}
-}
+// WeightBytes returns the bytes of the unpacked matrices, without scales.
+func (m *Model) WeightBytes() int64 { return m.stack.WeightBytes() }

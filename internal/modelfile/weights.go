@@ -5,13 +5,14 @@ import (
 	"xpwc/executorch"
 	"xpwc/models"
 	"xpwc/tflite"
+	"xpwc/xnnpack"
 )
 
 // Weights are what a model has to pack. Those of a program are of all its methods, also of those that cannot be run
 // here.
 type Weights interface {
 	DataMap() xpwc.DataMap
-	Shares(n int) []models.Share
+	WeightBytes() int64
 	Close() error
 }
 
@@ -47,19 +48,10 @@ func (f File) OpenAllWeights() ([]Weights, error) {
 	return all, nil
 }
 
-// Runnable returns what of the weights' model can be run here: the model itself, or methods of a program.
-func Runnable(w Weights) []models.Model {
-	switch w := w.(type) {
-	case models.Model:
-		return []models.Model{w}
-	case *executorch.Program:
-		var out []models.Model
-		for _, m := range w.Methods() {
-			if m.Runnable() == nil {
-				out = append(out, m)
-			}
-		}
-		return out
+// Subgraphs returns what makes the subgraphs whose runtimes pack all of the weights, for [models.Pack].
+func Subgraphs(w Weights) []func(models.Loader) (*xnnpack.Subgraph, error) {
+	if p, ok := w.(*executorch.Program); ok {
+		return p.Weights()
 	}
-	return nil
+	return models.SubgraphsOf(w.(models.Model))
 }
