@@ -159,6 +159,15 @@ func TestNativeFilesAreConvertedToExecuTorchs(t *testing.T) {
 	require.Empty(t, r.LeftOut)
 	b, err := os.ReadFile(filepath.Join(dir, "xpwc2"))
 	require.NoError(t, err)
+	const format = "xpwc2"
+	require.Contains(t, says(t, dir, 0, "verify", format), "sound as far as ExecuTorch's files")
+	v := reported[inspection](t, dir, 0, "inspect", format)
+	require.EqualValues(t, format, v.Format)
+	require.Len(t, v.Entries, native.Total)
+	require.Equal(t, sumNone, v.Entries[0].Checksum)
+	require.Contains(t, says(t, dir, 0, "inspect", format), "ExecuTorch's packed weights cache")
+	says(t, dir, 0, "diff", "model.xpwc", format)
+
 	for _, args := range [][]string{{"convert", format, "--to", "native", "-o", "back"}, {"compact", format},
 		{"pack", testModel(t, face), "-o", format}} {
 		said := says(t, dir, 1, args...)
