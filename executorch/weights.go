@@ -9,9 +9,9 @@ import (
 )
 
 // Weights returns what makes subgraphs whose runtimes, one after the other, pack all weights of the program, for
-// [models.Pack]. Those of a method that can be run are the method's own. Of other methods, and of nodes whose results no
-// output needs, ExecuTorch packs the weights too: these nodes are cut out, without what is computed between them. Only
-// what no method before has packed alike is packed.
+// [models.Pack]. Those of a method that can be run are the method's own. Of other methods, and of nodes whose results
+// no output needs, ExecuTorch packs the weights too: these nodes are cut out, without what is computed between them.
+// Only what no method before has packed alike is packed.
 func (p *Program) Weights() (all []func(models.Loader) (*xnnpack.Subgraph, error)) {
 	for _, m := range p.methods {
 		steps := m.all.packing()
