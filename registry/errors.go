@@ -11,7 +11,7 @@ var (
 	// ErrNoLayout: the registry has nothing for that layout. The error lists what it has.
 	ErrNoLayout = errors.New("no packed weights for this layout")
 	// ErrNotFound: there is no such repository, tag or digest in the registry, or it is hidden from who asks.
-	ErrNotFound = errors.New("not found in the registry")
+	ErrNotFound = errors.New("not found in the registry, or hidden; check the name, the tag and the login")
 	// ErrUnauthorized: the registry wants credentials, or other ones.
 	ErrUnauthorized = errors.New("the registry does not allow it; docker login stores credentials")
 	// ErrOtherArtifact: the reference leads to something else than packed weights. It is never replaced.

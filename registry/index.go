@@ -225,7 +225,7 @@ func translate(err error) error {
 		return err
 	case isSilence(err):
 		return fmt.Errorf("%w: %w", ErrSilent, err)
-	case errors.Is(err, errdef.ErrNotFound):
+	case errors.Is(err, errdef.ErrNotFound), answered && response.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", ErrNotFound, strings.TrimSuffix(err.Error(), ": "+errdef.ErrNotFound.Error()))
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),
 		errors.Is(err, ErrDamaged):

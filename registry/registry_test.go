@@ -363,8 +363,10 @@ func TestARegistryThatIsAwayOrHasNothingIsToldPlainly(t *testing.T) {
 		require.ErrorIs(t, err, registry.ErrNotFound)
 		require.ErrorContains(t, err, ref)
 	}
+	_, err := registry.Tags(t.Context(), s.Ref("nothing"), nil)
+	require.ErrorIs(t, err, registry.ErrNotFound)
 	s.Stop()
-	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+	_, err = registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
 	require.ErrorContains(t, err, s.Host)
 	require.ErrorContains(t, err, "connection refused")
 	_, err = registry.Push(t.Context(), s.Ref("face:v1"), []string{cache}, nil)

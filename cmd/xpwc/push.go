@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/registry"
 )
@@ -55,6 +57,9 @@ byte for byte. A tag has LiteRT's files of one model only, beside cache files of
 			client.Subject = subject
 			pushed, err := push(cmd.Context(), args[0], args[1:], client)
 			progress.Finish()
+			if errors.Is(err, cachefile.ErrNotCache) {
+				err = fmt.Errorf("%w; xpwc pack makes one of a model", err)
+			}
 			if err != nil {
 				return err
 			}
@@ -84,5 +89,5 @@ func (p pushing) print(w io.Writer) {
 	if p.UpToDate {
 		uploaded = "nothing: the tag has all of this already"
 	}
-	fmt.Fprintf(w, "\nuploaded  %s\ndigest    %s\n", uploaded, p.Digest)
+	fmt.Fprintf(w, "\nuploaded  %s\ndigest  %s\n", uploaded, p.Digest)
 }

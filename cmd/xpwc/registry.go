@@ -21,7 +21,8 @@ turns it off for others.`
 
 func (o *registryOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.plainHTTP, "plain-http", false, "do not use TLS (default for a registry on this machine)")
-	cmd.Flags().DurationVar(&o.silence, "timeout", registry.DefaultSilence, "how long the registry may be silent")
+	cmd.Flags().DurationVar(&o.silence, "timeout", registry.DefaultSilence,
+		"how long the registry may be silent, as a `DURATION` such as 30s")
 	jsonFlag(cmd)
 }
 

@@ -28,7 +28,7 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 	code, out, stderr := xpwcIn(t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
 	require.Zero(t, code, stderr)
 	require.Contains(t, out, "pushed, this machine's")
-	require.Contains(t, out, "digest    sha256:")
+	require.Contains(t, out, "digest  sha256:")
 
 	pushed := decoded[registry.Pushed](t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
 	require.Zero(t, pushed.UploadedBytes, "it was pushed before")
@@ -38,6 +38,8 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 	require.Equal(t, []string{"v1"}, decoded[listing](t, node, "ls", s.Ref("face")).Tags)
 	_, tags, _ := xpwcIn(t, node, "ls", s.Ref("face"))
 	require.Equal(t, "v1\n", tags)
+	require.Contains(t, says(t, node, exitFailed, "ls", s.Ref("fase")), "check the name")
+	require.Contains(t, says(t, packer, exitFailed, "push", s.Ref("face:v1"), faceModel(t)), "xpwc pack makes one")
 	require.Len(t, pushed.Layouts, 1)
 	require.EqualValues(t, cold.Cache.Packed, pushed.Layouts[0].Entries)
 	require.Contains(t, out, pushed.Digest)
