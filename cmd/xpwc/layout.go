@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/internal/cpu"
 	"xpwc/xnnpack"
 )
 
@@ -53,12 +54,12 @@ func printVersion(w io.Writer) error {
 	fmt.Fprintf(w, "xpwc version %s%s\n", xpwc.Version, commit)
 	here, err := xpwc.CurrentLayout()
 	if err != nil {
-		_, err = fmt.Fprintln(w, explain(err))
+		_, err = fmt.Fprintf(w, "processor %s\n%s\n", cpu.Name(), explain(err))
 		return err
 	}
 	if id := xnnpack.BuildIdentifier(); id != "" {
 		fmt.Fprintf(w, "XNNPACK build %s\n", id)
 	}
-	_, err = fmt.Fprintf(w, "layout %s (%s)\n", here.Fingerprint, here.Description)
+	_, err = fmt.Fprintf(w, "layout %s\npacks for %s\n", here.Fingerprint, here.Description)
 	return err
 }

@@ -38,21 +38,35 @@ func TestTheToolSaysWhatItIsAndWhatItPacksFor(t *testing.T) {
 func TestATableOfLayoutsFitsTheTerminal(t *testing.T) {
 	layout := registry.Layout{Description: "amd64 avx512vnnigfni avx512bf16, XNNPACK e595e247", Entries: 12345,
 		PayloadBytes: 1 << 30, FileBytes: 1 << 30, Fingerprint: registry.Fingerprint{1}}
-	print := func(width int) string {
+	other := layout
+	other.Fingerprint = registry.Fingerprint{2}
+	print := func(width int, what string, layouts ...registry.Layout) string {
 		var out bytes.Buffer
 		table := newLayoutTable(&out, layout.Fingerprint.String(), "file")
 		table.width = width
-		table.addListed([]registry.Layout{layout}, "pushed")
+		table.addListed(layouts, what)
 		table.print()
 		return out.String()
 	}
-	require.Contains(t, print(0), layout.Fingerprint.String())
-	require.Contains(t, print(0), layout.Description)
-	require.Contains(t, print(0), "pushed, this machine's")
-	for line := range strings.Lines(print(80)) {
+	require.Contains(t, print(0, "pushed", layout), layout.Fingerprint.String())
+	require.Contains(t, print(0, "pushed", layout), layout.Description)
+	require.Contains(t, print(0, "pushed", layout), "pushed, this machine's")
+	for line := range strings.Lines(print(80, "pushed", layout)) {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 80)
 	}
-	require.Contains(t, print(80), layout.Fingerprint.String()[:shortLayout])
+	require.Contains(t, print(80, "pushed", layout), layout.Fingerprint.String()[:shortLayout])
+
+	processor, with, _ := strings.Cut(layout.Description, ", ")
+	for _, same := range [][]registry.Layout{{layout}, {layout, other}} {
+		narrow := print(80, "", same...)
+		require.Equal(t, len(same), strings.Count(narrow, processor), narrow)
+		require.Contains(t, narrow, "Packed with "+with+".\n")
+	}
+	other.Description = processor + ", XNNPACK 78e8776e"
+	narrow := print(80, "", layout, other)
+	require.NotContains(t, narrow, "Packed with")
+	require.Contains(t, narrow, "78e8776e")
+	require.NotContains(t, print(0, "", layout), "Packed with")
 }
 
 func TestLayoutsHaveNames(t *testing.T) {

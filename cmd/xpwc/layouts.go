@@ -104,12 +104,12 @@ func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ 
 		}
 		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
 	}
-	how := "packed on a processor such as this one, " + cpu.Name()
+	const how = "packed on a processor such as this one"
 	if len(like) == 1 {
 		return like[0].Fingerprint, fmt.Sprintf("the only one of %d %s", len(listed), how), nil
 	}
-	return registry.Fingerprint{}, "", layoutError{fmt.Errorf("%s: %d of %s were %s; name one with --layout: %s",
-		ref, len(like), console.Plural(len(listed), "layout"), how, strings.Join(all, ", "))}
+	return registry.Fingerprint{}, "", layoutError{fmt.Errorf("%s: %d of %s %s, %s; name one with --layout: %s",
+		ref, len(like), console.Plural(len(listed), "layout"), how, cpu.Name(), strings.Join(all, ", "))}
 }
 
 // A layoutTable shows layouts, and marks this machine's.
@@ -148,11 +148,37 @@ func (t *layoutTable) addListed(layouts []registry.Layout, what string) {
 }
 
 func (t *layoutTable) print() {
-	if t.width > 0 && slices.Contains(t.Rows[0], "file") { // which is hardly larger than the payloads
-		t.LeaveOut(t.width, "payloads", "entries")
+	with := ""
+	if t.width > 0 {
+		if slices.Contains(t.Rows[0], "file") { // which is hardly larger than the payloads
+			t.LeaveOut(t.width, "payloads")
+		}
+		if t.Widest(0) > t.Room(t.width) {
+			with = t.cutXNNPACK()
+		}
+		t.LeaveOut(t.width, "entries")
 	}
 	t.Fit(t.width)
 	t.Print(t.w)
+	if with != "" {
+		fmt.Fprintf(t.w, "Packed with %s.\n", with)
+	}
+}
+
+// cutXNNPACK takes the XNNPACK out of the descriptions and returns it, if all have the same: where there is little
+// room, the processors are what tells them apart.
+func (t *layoutTable) cutXNNPACK() (with string) {
+	for i, row := range t.Rows[1:] {
+		_, of, _ := strings.Cut(row[0], ", ")
+		if of == "" || i > 0 && of != with {
+			return ""
+		}
+		with = of
+	}
+	for _, row := range t.Rows[1:] {
+		row[0] = strings.TrimSuffix(row[0], ", "+with)
+	}
+	return with
 }
 
 // layoutHere returns the fingerprint of this machine's layout.

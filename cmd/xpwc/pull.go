@@ -226,14 +226,14 @@ func (p *pulling) conclude(ctx context.Context, s *stage) error {
 }
 
 func (p *pulling) print(w io.Writer) {
-	what, done := "pulled", "written to"
+	done := "written to"
 	if p.UpToDate {
-		what, done = "up to date", "left as is"
+		done = "up to date"
 	}
 	t := newLayoutTable(w, p.Here, "file")
-	t.addListed(p.Layouts, what)
+	t.addListed(p.Layouts, "")
 	t.print()
-	fmt.Fprintf(w, "\n%s  %s\ndigest      %s\n", done, p.Output, p.Digest)
+	fmt.Fprintf(w, "\n%s  %s\ndigest  %s\n", done, p.Output, p.Digest)
 	if model := p.Layouts[0].Model; model != "" {
 		fmt.Fprintf(w, "for model   %s (SHA-256)\n", console.Printable(model))
 	}
