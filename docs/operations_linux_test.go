@@ -405,7 +405,8 @@ func TestTheOperationsGuideNamesMetricsAlertsAndErrorsThatThereAre(t *testing.T)
 		said := regexp.MustCompile("`" + regexp.QuoteMeta(strings.SplitN(err.Error(), ";", 2)[0]) + "`")
 		require.Regexp(t, said, text)
 	}
-	for _, reason := range []xpwc.Reason{xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonDisk, xpwc.ReasonVersion} {
+	for _, reason := range []xpwc.Reason{xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonDisk, xpwc.ReasonVersion,
+		xpwc.ReasonUnnamed} {
 		require.Contains(t, text, fmt.Sprintf("| reason `%s`", reason))
 	}
 }
