@@ -94,6 +94,10 @@ func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
 	}
 	_, err := xpwc.Open(link, nil)
 	require.ErrorContains(t, err, open+": its mode 0777 lets others write to it")
+	piped := filepath.Join(dir, "piped")
+	require.NoError(t, os.Symlink("fifo", piped))
+	_, err = xpwc.Open(piped, &xpwc.Options{AllowUnsafeFile: true}) // which does not wait for who writes to it
+	require.ErrorIs(t, err, xpwc.ErrUnsafeFile)
 	c := openCache(t, link, &xpwc.Options{AllowUnsafeFile: true})
 	threeLayers.run(t, c, xpwc.MapOf(threeLayers.weights(1)))
 }

@@ -17,8 +17,8 @@ import (
 // ErrReadOnlyFileSystem makes a cache read-only, as a lack of permission does.
 const ErrReadOnlyFileSystem = unix.EROFS
 
-// openFlags keep a final symbolic link, a terminal or a FIFO from being opened by mistake.
-const openFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+// openFlags keep a terminal or a FIFO from being opened by mistake, where that would wait for its other end.
+const openFlags = unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
 
 // openFile opens an existing file. A final symbolic link is an error unless insecure is set.
 func openFile(path string, writable, insecure bool) (*os.File, error) {
@@ -27,9 +27,9 @@ func openFile(path string, writable, insecure bool) (*os.File, error) {
 		flag = os.O_RDWR
 	}
 	if !insecure {
-		flag |= openFlags
+		flag |= unix.O_NOFOLLOW
 	}
-	return openAt(path, flag, 0)
+	return openAt(path, flag|openFlags, 0)
 }
 
 func createFile(path string) (*os.File, error) {
