@@ -166,7 +166,7 @@ func (t *layoutTable) print() {
 }
 
 // cutXNNPACK takes the XNNPACK out of the descriptions and returns it, if all have the same: where there is little
-// room, the processors are what tells them apart.
+// room, the processors are what they differ in.
 func (t *layoutTable) cutXNNPACK() (with string) {
 	for i, row := range t.Rows[1:] {
 		_, of, _ := strings.Cut(row[0], ", ")
