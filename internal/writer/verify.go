@@ -51,7 +51,7 @@ func wanted(e *entries.Entry) bool { return e.Sessions > 0 && !e.Verified && e.W
 // verifySoonLocked begins to verify what is queued in a moment, unless that has begun.
 func (w *Writer) verifySoonLocked() {
 	v := &w.verifier
-	if v.unverified().Entries > 0 && !v.running && v.timer == nil {
+	if len(v.waiting) > 0 && !v.running && v.timer == nil {
 		v.timer = time.AfterFunc(v.pause, w.verify)
 	}
 }
