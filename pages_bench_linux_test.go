@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,25 +27,15 @@ type wayToWrite struct {
 	write func(f *os.File, pattern []byte) error
 }
 
-// waysToWrite differ in who supplies the pages of a mapping, how large they are, and when.
+// waysToWrite differ in what makes the pages of a mapping, how large they are, and when.
 var waysToWrite = []wayToWrite{
-	{"plain", throughMappings(nil, func([]byte) {}, nil)},
-	{"hugepage", throughMappings(nil, func(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) }, nil)},
-	{"supplied-first", throughMappings(nil, func(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) }, nil)},
-	{"supplied-2M", throughMappings(nil, func([]byte) {}, func(b []byte) func(at int) {
-		return func(at int) {
-			if at%(2<<20) == 0 {
-				_ = unix.Madvise(b[at:min(at+2<<20, len(b))], unix.MADV_POPULATE_WRITE)
-			}
-		}
-	})},
-	{"supplied-ahead-8M", throughMappings(nil, func([]byte) {}, supplied(8<<20))},
-	{"supplied-ahead-16M", throughMappings(nil, func([]byte) {}, supplied(16<<20))},
-	{"supplied-ahead-64M", throughMappings(nil, func([]byte) {}, supplied(64<<20))},
-	{"prepared-64K", throughMappings(prepared(64<<10), func([]byte) {}, supplied(16<<20))},
-	{"prepared-256K", throughMappings(prepared(256<<10), func([]byte) {}, supplied(16<<20))},
-	{"prepared-1M", throughMappings(prepared(1<<20), func([]byte) {}, supplied(16<<20))},
-	{"prepared-2M", throughMappings(prepared(2<<20), func([]byte) {}, supplied(16<<20))},
+	{"plain", throughMappings(nil, nil)},
+	{"hugepage", throughMappings(nil, func(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) })},
+	{"populated", throughMappings(nil, func(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) })},
+	{"prepared-64K", throughMappings(prepared(64<<10), nil)},
+	{"prepared-1M", throughMappings(prepared(1<<20), nil)},
+	{"prepared-2M", throughMappings(prepared(2<<20), nil)},
+	{"prepared-4M", throughMappings(prepared(4<<20), nil)},
 	{"pwrite", func(f *os.File, pattern []byte) error {
 		buffer := make([]byte, len(pattern))
 		for at := 0; at < pagesSize; at += len(pattern) {
@@ -59,11 +48,9 @@ var waysToWrite = []wayToWrite{
 	}},
 }
 
-// throughMappings writes through segments, each of which is advised of when it is mapped. before, which may be nil, is
-// called with the offset of each segment before that. ahead is called for each segment and returns what is called with
-// each offset before that is written to.
-func throughMappings(before func(f *os.File, start int) error, advise func([]byte),
-	ahead func([]byte) func(at int)) func(*os.File, []byte) error {
+// throughMappings writes through segments, each of which is advised of when it is mapped. before is called with the
+// offset of each segment before that. Either may be nil.
+func throughMappings(before func(f *os.File, start int) error, advise func([]byte)) func(*os.File, []byte) error {
 	return func(f *os.File, pattern []byte) error {
 		for start := 0; start < pagesSize; start += store.LastSegment {
 			if before != nil {
@@ -79,16 +66,12 @@ func throughMappings(before func(f *os.File, start int) error, advise func([]byt
 			if err != nil {
 				return err
 			}
-			advise(b)
-			reached := func(int) {}
-			if ahead != nil {
-				reached = ahead(b)
+			if advise != nil {
+				advise(b)
 			}
 			for at := 0; at < len(b); at += len(pattern) {
-				reached(at)
 				copy(b[at:], pattern)
 			}
-			reached(len(b))
 			if err := unix.Munmap(b); err != nil {
 				return err
 			}
@@ -97,57 +80,30 @@ func throughMappings(before func(f *os.File, start int) error, advise func([]byt
 	}
 }
 
-// prepared has another thread write zeros to the segment after the one that is mapped next, so much with one call.
+// prepared writes zeros to a segment before it is mapped, so much with one call: to the first at once, and to each of
+// the others while the one before it is written to.
 func prepared(piece int) func(f *os.File, start int) error {
 	zeros := make([]byte, piece)
-	write := func(f *os.File, start int) error {
-		err := unix.Fallocate(int(f.Fd()), 0, int64(start), store.LastSegment)
-		for at := 0; at < store.LastSegment && err == nil; at += piece {
-			_, err = f.WriteAt(zeros, int64(start+at))
-		}
-		return err
-	}
 	var written chan error
-	return func(f *os.File, start int) (err error) {
-		if start > 0 {
-			err = <-written
+	begin := func(f *os.File, start int) {
+		written = make(chan error, 1)
+		go func(written chan<- error) {
+			err := unix.Fallocate(int(f.Fd()), 0, int64(start), store.LastSegment)
+			for at := 0; at < store.LastSegment && err == nil; at += piece {
+				_, err = f.WriteAt(zeros, int64(start+at))
+			}
+			written <- err
+		}(written)
+	}
+	return func(f *os.File, start int) error {
+		if start == 0 {
+			begin(f, 0)
 		}
+		err := <-written
 		if next := start + store.LastSegment; next < pagesSize {
-			written = make(chan error, 1)
-			go func(written chan<- error) { written <- write(f, next) }(written)
+			begin(f, next)
 		}
 		return err
-	}
-}
-
-// supplied has another thread supply pages, so far ahead of what is written.
-func supplied(window int) func(b []byte) func(at int) {
-	return func(b []byte) func(at int) {
-		const piece = 1 << 20
-		var reached atomic.Int64
-		done := make(chan bool)
-		go func() {
-			defer close(done)
-			for at := 0; at < len(b); {
-				r := int(reached.Load())
-				if r == len(b) {
-					return
-				}
-				at = max(at, r)
-				if at >= r+window {
-					time.Sleep(100 * time.Microsecond)
-					continue
-				}
-				_ = unix.Madvise(b[at:min(at+piece, len(b))], unix.MADV_POPULATE_WRITE)
-				at += piece
-			}
-		}()
-		return func(at int) {
-			reached.Store(int64(at))
-			if at == len(b) {
-				<-done
-			}
-		}
 	}
 }
 

@@ -59,7 +59,6 @@ type Entry struct {
 	Verified bool // its bytes were compared with a packing, or with its sum
 	Sized    bool // it has the size that a look-up of its key was answered with
 	Queued   bool // to be verified in the background
-	Ahead    bool // its pages were mapped ahead of whoever reads them, or are just being so
 	Unlisted bool // it was packed here, and the loaded index does not have it
 
 	surveyed *format.Index // all records of that index under its key are in memory

@@ -167,12 +167,6 @@ func (m *mapping) Data() []byte { return m.data }
 
 func (m *mapping) Populate(from, to int) error { return populate(m.data[from:to]) }
 
-func (m *mapping) PopulateCached(from, to int) error {
-	return populateCached(m.disk.File, m.offset+int64(from), m.data[from:to])
-}
-
-func (m *mapping) Supply(from, to int) error { return Supply(m.data[from:to]) }
-
 func (m *mapping) Seal(from int) error { return makeReadOnly(m.data[from:]) }
 
 func (m *mapping) GiveBack(from, to int) { giveBack(m.data[from:to]) }

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
@@ -66,33 +64,6 @@ func populate(b []byte) error {
 		_ = unix.Madvise(b, unix.MADV_WILLNEED) // no more than a hint
 	}
 	return nil
-}
-
-// populateCached maps a part of a mapping of a file, from an offset, if its pages are in the page cache but for a few:
-// a system may take single ones that nobody has used for some seconds. These are read.
-func populateCached(f *os.File, offset int64, b []byte) error {
-	page := int64(os.Getpagesize())
-	before := offset % page
-	size := int64(format.AlignUp(uint64(before)+uint64(len(b)), uint64(page)))
-	pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), -before)), size)
-	cached, err := CachedPages(f, offset-before, size)
-	if few := size / page / 8; err != nil || cached < size/page-few {
-		return err
-	}
-	return unix.Madvise(pages, unix.MADV_POPULATE_READ)
-}
-
-// CachedPages counts the pages of a part of a file that are in the page cache, since Linux 6.5.
-func CachedPages(f *os.File, offset, size int64) (n int64, err error) {
-	c, err := f.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var stat unix.Cachestat_t
-	controlErr := c.Control(func(fd uintptr) {
-		err = unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(offset), Len: uint64(size)}, &stat, 0)
-	})
-	return int64(stat.Cache), errors.Join(controlErr, err)
 }
 
 // cannotSync are the errors of systems, file systems and sandboxes that do not have the call.

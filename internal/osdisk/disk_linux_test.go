@@ -20,6 +20,13 @@ func diskIn(t *testing.T, dir string) *Disk {
 	return d
 }
 
+// cachedPages counts the pages of a part of a file that are in the page cache, since Linux 6.5.
+func cachedPages(f *os.File, offset, size uint64) (n uint64, err error) {
+	var stat unix.Cachestat_t
+	err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{Off: offset, Len: size}, &stat, 0)
+	return stat.Cache, err
+}
+
 func TestWhatIsPreparedIsInThePageCache(t *testing.T) {
 	d := diskIn(t, t.TempDir())
 	if !d.Prepares() {
@@ -28,12 +35,12 @@ func TestWhatIsPreparedIsInThePageCache(t *testing.T) {
 	const size = 4 * store.PreparedAtOnce
 	require.NoError(t, d.Allocate(0, size))
 	require.NoError(t, d.Prepare(store.PreparedAtOnce, store.PreparedAtOnce))
-	n, err := CachedPages(d.File, store.PreparedAtOnce, store.PreparedAtOnce)
+	n, err := cachedPages(d.File, store.PreparedAtOnce, store.PreparedAtOnce)
 	if err != nil {
 		t.Skipf("what is in the page cache cannot be asked: %v", err)
 	}
 	require.EqualValues(t, store.PreparedAtOnce/os.Getpagesize(), n)
-	n, err = CachedPages(d.File, 2*store.PreparedAtOnce, 2*store.PreparedAtOnce)
+	n, err = cachedPages(d.File, 2*store.PreparedAtOnce, 2*store.PreparedAtOnce)
 	require.NoError(t, err)
 	require.Zero(t, n)
 	content := make([]byte, size)

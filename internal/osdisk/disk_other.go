@@ -18,8 +18,6 @@ func preferLargePages([]byte) {}
 // populate: bytes that cannot be read are a signal here.
 func populate([]byte) error { return nil }
 
-func populateCached(*os.File, int64, []byte) error { return errors.ErrUnsupported }
-
 // Supply gives a part of a written mapping, or of private memory, its pages.
 func Supply([]byte) error { return errors.ErrUnsupported }
 

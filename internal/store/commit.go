@@ -47,10 +47,6 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 	return c, nil
 }
 
-// Reads takes note that somebody reads from a region, a sealed one: what Write gives back of its pages is mapped again
-// at once.
-func (c *Commit) Reads(r *Region) { r.read = r.read || r.sealed }
-
 func (c *Commit) release() (err error) {
 	for _, r := range c.sealed {
 		err = errors.Join(err, r.Release())
@@ -61,8 +57,10 @@ func (c *Commit) release() (err error) {
 // Write brings the commit to the disk in the order that leaves the old or the new generation in force at every
 // instant: payloads, index, slot, each flushed before the next. It may run while the store is used.
 func (c *Commit) Write() error {
+	// Otherwise the system takes the mark that a page was written from each page-table entry by itself, when it writes
+	// the page to the disk, and interrupts every processor that runs this process each time.
 	for _, r := range c.sealed {
-		r.giveBack()
+		r.mapped.GiveBack(0, len(r.data))
 	}
 	if err := c.disk.Flush(); err != nil {
 		return err

@@ -69,12 +69,6 @@ type Mapping interface {
 	Data() []byte
 	// Populate has the pages of a part read in. Where the system says so, bytes that cannot be read are an error.
 	Populate(from, to int) error
-	// PopulateCached has the pages of a part mapped if nearly all of them are in the page cache, and does nothing
-	// otherwise. It may be called beside all other methods but Unmap, also when the file is closed.
-	PopulateCached(from, to int) error
-	// Supply gives a part, which begins at a page and can be written to, pages to write to, ahead of whoever does. An
-	// error changes nothing for them. It may be called beside all other methods but Unmap.
-	Supply(from, to int) error
 	// Seal makes what lies from there on read-only.
 	Seal(from int) error
 	// GiveBack gives the pages of a part, which begins at a page, back to the system, which keeps them as it keeps any

@@ -29,8 +29,8 @@ type preparations struct {
 	done      []span
 	allocated int64 // up to where there is space; beyond room there is none
 	room      int64
-	mapped    map[uintptr]span // that can be written to
-	began     chan bool
+	reserved  []span // to be packed into
+	ended     chan bool
 	wrong     error
 }
 
@@ -55,11 +55,28 @@ func (f preparingFiles) Open(path string, writable bool) (store.File, error) {
 	return preparingDisk{d, f.preparations}, err
 }
 
-func newPreparations(t *testing.T) *preparations {
-	if runtime.GOMAXPROCS(0) == 1 {
-		t.Skip("nothing is prepared where there is only one processor")
+func newPreparations() *preparations {
+	return &preparations{room: 10 << 20, ended: make(chan bool, 10_000)}
+}
+
+// upTo returns up to where something was prepared.
+func (p *preparations) upTo() (offset int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.done {
+		offset = max(offset, s.to)
 	}
-	return &preparations{room: 10 << 20, mapped: map[uintptr]span{}, began: make(chan bool, 10_000)}
+	return offset
+}
+
+// begin forgets all, for another file.
+func (p *preparations) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done, p.reserved, p.allocated = nil, nil, 0
+	for len(p.ended) > 0 {
+		<-p.ended
+	}
 }
 
 func (d preparingDisk) Prepares() bool { return !d.refused }
@@ -68,16 +85,15 @@ func (d preparingDisk) Prepare(offset, size int64) error {
 	s := span{offset, offset + size}
 	d.mu.Lock()
 	d.now = s
-	for _, m := range d.mapped {
-		if m.overlaps(s) {
-			d.wrong = fmt.Errorf("%v is prepared, of which %v is mapped", s, m)
+	for _, r := range d.reserved {
+		if r.overlaps(s) {
+			d.wrong = fmt.Errorf("%v is prepared, of which %v is reserved", s, r)
 		}
 	}
 	if s.to > d.allocated {
 		d.wrong = fmt.Errorf("%v is prepared, and there is space up to %d", s, d.allocated)
 	}
 	d.mu.Unlock()
-	d.began <- true
 	for range 100 { // others come to their turn
 		runtime.Gosched()
 	}
@@ -93,15 +109,16 @@ func (d preparingDisk) Prepare(offset, size int64) error {
 	}
 	d.now = span{}
 	d.done = append(d.done, s)
+	d.ended <- true
 	return err
 }
 
 // leave notes that nothing of a part of the file may be prepared just now.
-func (d preparingDisk) leave(what string, s span) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.now.overlaps(s) {
-		d.wrong = fmt.Errorf("%v is %s while %v is prepared", s, what, d.now)
+func (p *preparations) leave(what string, s span) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now.overlaps(s) {
+		p.wrong = fmt.Errorf("%v is %s while %v is prepared", s, what, p.now)
 	}
 }
 
@@ -116,30 +133,6 @@ func (d preparingDisk) Allocate(offset, size int64) error {
 		d.allocated = max(d.allocated, offset+size)
 	}
 	return err
-}
-
-func (d preparingDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
-	s := span{offset, offset + int64(size)}
-	m, err := d.File.Map(offset, size, writable)
-	if writable && err == nil {
-		d.leave("mapped", s)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.mapped[start(m.Data())] = s
-	}
-	return preparedMapping{m, d.preparations}, err
-}
-
-type preparedMapping struct {
-	store.Mapping
-	*preparations
-}
-
-func (m preparedMapping) Unmap() error {
-	m.mu.Lock()
-	delete(m.mapped, start(m.Data()))
-	m.mu.Unlock()
-	return m.Mapping.Unmap()
 }
 
 func (d preparingDisk) WriteAt(b []byte, offset int64) (int, error) {
@@ -160,63 +153,58 @@ func (d preparingDisk) Unlock() error {
 	return d.File.Unlock()
 }
 
-// Packs a payload, of which more follow.
-func (w *writer) packAhead(t *testing.T, name string, payload []byte, following uint64) {
+// packAhead packs a payload, after which more follow.
+func (w *writer) packAhead(t *testing.T, p *preparations, name string, payload []byte, following uint64) {
 	t.Helper()
-	r, err := w.reserve(name, len(payload))
+	r, err := w.Reserve(uint64(len(payload)), uint64(len(name)), following)
 	require.NoError(t, err)
-	w.Supply(following)
+	from := int64(r.Offset())
+	s := span{from, from + int64(len(payload))}
+	p.leave("reserved", s)
+	p.mu.Lock()
+	p.reserved = append(p.reserved, s)
+	p.mu.Unlock()
 	copy(r.Data, payload)
 	require.NoError(t, w.handIn(name, r))
 }
 
-func TestWhatComesAfterASegmentIsPrepared(t *testing.T) {
+func TestWhatIsReservedAndWhatFollowsIsPrepared(t *testing.T) {
 	const mib = 1 << 20
-	const first = 4096 + store.FirstSegment // where the first segment ends, or a page before
 	for name, c := range map[string]struct {
 		reserved  int
 		following uint64
 		refused   bool
 		room      int64
-		want      int64 // offset up to which it is prepared; 0: not at all
+		want      int64 // offset up to which it is prepared, or a page more; 0: not at all
 	}{
 		"a small model":             {reserved: 44 << 10, following: 100 << 10},
-		"no more than the segment":  {reserved: 3 * mib, following: mib / 2},
-		"what is expected":          {reserved: 3 * mib, following: 2 * mib, want: 5 * mib},
+		"no more than is expected":  {reserved: 3 * mib, following: mib / 2, want: 3*mib + mib/2},
+		"whole large pages":         {reserved: 3 * mib, following: 2 * mib, want: 4 * mib},
 		"as much as there was":      {reserved: 3 * mib, following: 100 * mib, want: 6 * mib},
-		"as much as there is space": {reserved: 3 * mib, following: 100 * mib, room: 5 * mib},
+		"as much as there is space": {reserved: 3 * mib, following: 100 * mib, room: 5 * mib, want: 4 * mib},
 		"where it does not pay":     {reserved: 3 * mib, following: 100 * mib, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newPreparations(t)
-			s.refused = c.refused
+			p := newPreparations()
+			p.refused = c.refused
 			if c.room > 0 {
-				s.room = c.room
+				p.room = c.room
 			}
 			dir := newDir(t)
-			w := mustOpen(t, preparingFiles{dir.Process(), s})
+			w := mustOpen(t, preparingFiles{dir.Process(), p})
 			require.NoError(t, w.begin())
 			want := map[string][]byte{"a": bytes.Repeat([]byte{1}, c.reserved)}
-			w.packAhead(t, "a", want["a"], c.following)
-			for at := int64(first); at < c.want; {
-				<-s.began
-				s.mu.Lock()
-				at = s.now.to
-				if n := len(s.done); at == 0 {
-					at = s.done[n-1].to
-				}
-				s.mu.Unlock()
+			w.packAhead(t, p, "a", want["a"], c.following)
+			for p.upTo() < c.want {
+				<-p.ended
 			}
 			require.NoError(t, w.commit(nil))
 			require.NoError(t, w.Close())
-			require.NoError(t, s.wrong)
-			if c.want == 0 {
-				require.Empty(t, s.done)
-			}
-			for i, p := range s.done {
-				require.LessOrEqual(t, p.to, c.want+2*4096)
-				require.True(t, i == 0 || p.from%store.PreparedAtOnce == 0)
-				require.LessOrEqual(t, p.to-p.from, int64(store.PreparedAtOnce))
+			require.NoError(t, p.wrong)
+			require.LessOrEqual(t, p.upTo(), c.want+2*4096*min(c.want, 1))
+			for i, s := range p.done {
+				require.True(t, i == 0 || s.from%store.PreparedAtOnce == 0)
+				require.LessOrEqual(t, s.to-s.from, int64(store.PreparedAtOnce))
 			}
 			requireContent(t, dir, want)
 		})
@@ -225,7 +213,7 @@ func TestWhatComesAfterASegmentIsPrepared(t *testing.T) {
 
 // Whatever is done meanwhile, what was packed and written stays.
 func TestNothingThatIsUsedIsPrepared(t *testing.T) {
-	s := newPreparations(t)
+	p := newPreparations()
 	steps := map[string]func(w *writer) error{
 		"commit": func(w *writer) error { return w.commit(nil) },
 		"end": func(w *writer) error {
@@ -234,7 +222,7 @@ func TestNothingThatIsUsedIsPrepared(t *testing.T) {
 			}
 			return errors.Join(w.EndWriting(), w.begin())
 		},
-		"end of packing": func(w *writer) error { w.EndSupply(); return nil },
+		"end of packing": func(w *writer) error { w.EndPreparing(); return nil },
 	}
 	rounds := 100
 	if testing.Short() {
@@ -242,13 +230,13 @@ func TestNothingThatIsUsedIsPrepared(t *testing.T) {
 	}
 	for round := range rounds {
 		dir := newDir(t)
-		w := mustOpen(t, preparingFiles{dir.Process(), s})
+		w := mustOpen(t, preparingFiles{dir.Process(), p})
 		require.NoError(t, w.begin())
 		want := map[string][]byte{}
 		for i := range 6 {
 			name := fmt.Sprint(round, "-", i)
 			want[name] = bytes.Repeat([]byte{byte(i + 1)}, 300_000+rand.IntN(900_000))
-			w.packAhead(t, name, want[name], 100<<20)
+			w.packAhead(t, p, name, want[name], 100<<20)
 			if i%2 == rand.IntN(2) {
 				for step, do := range steps {
 					require.NoError(t, do(w), step)
@@ -258,43 +246,38 @@ func TestNothingThatIsUsedIsPrepared(t *testing.T) {
 		}
 		require.NoError(t, w.commit(nil))
 		require.NoError(t, w.Close())
-		require.NoError(t, s.wrong)
+		require.NoError(t, p.wrong)
 		requireContent(t, dir, want)
-		drain(s.began)
-		clear(s.mapped)
-		s.allocated = 0
+		require.NotEmpty(t, p.done)
+		p.begin()
 	}
-	require.NotEmpty(t, s.done)
 }
 
 // A file's space is its own: where another file is replaced, nothing is prepared that the new one does not have.
 func TestInPlaceOfAnotherFileOnlyItsOwnSpaceIsPrepared(t *testing.T) {
 	const mib = 1 << 20
-	s := newPreparations(t)
+	s := newPreparations()
 	s.room = 100 * mib
 	dir := newDir(t)
-	p := dir.Process()
-	w := mustOpen(t, preparingFiles{p, s})
+	process := dir.Process()
+	w := mustOpen(t, preparingFiles{process, s})
 	require.NoError(t, w.begin())
-	w.packAhead(t, "a", bytes.Repeat([]byte{1}, 7*mib), 0)
+	w.packAhead(t, s, "a", bytes.Repeat([]byte{1}, 7*mib), 0)
 	require.NoError(t, w.commit(nil))
 	require.NoError(t, w.EndWriting())
 
 	foreign := bytes.Repeat([]byte{3}, 1000)
 	entries := []format.TrailerEntry{{Name: "x", Offset: 0, Size: 1000}}
 	foreign = append(foreign, format.EncodeTrailer(entries, uint64(len(foreign)))...)
-	require.NoError(t, p.Remove(cachePath))
+	require.NoError(t, process.Remove(cachePath))
 	dir.Put(cachePath, foreign, int64(len(foreign)))
 	require.ErrorIs(t, w.Refresh(), format.ErrForeign)
-	s.mu.Lock()
-	s.allocated, s.done = 0, nil
-	s.mu.Unlock()
-	drain(s.began)
+	s.begin()
 	w.packed = nil
 	require.NoError(t, w.begin())
 	want := map[string][]byte{"b": bytes.Repeat([]byte{2}, 3*mib)}
-	w.packAhead(t, "b", want["b"], 3*mib)
-	<-s.began
+	w.packAhead(t, s, "b", want["b"], 3*mib)
+	<-s.ended
 	require.NoError(t, w.commit(nil))
 	require.NoError(t, w.Close())
 	require.NoError(t, s.wrong)

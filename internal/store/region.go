@@ -18,8 +18,6 @@ type Region struct {
 	refs   atomic.Int32 // entries and reservations in it, its owner, and whoever reads it
 	open   atomic.Int32 // reservations of it that may still be written to
 	sealed bool         // read-only in memory
-	used   int          // bytes from the beginning that were reserved
-	read   bool         // see Commit.Reads
 	lost   atomic.Bool  // a flush failed while something could be packed into it
 
 	disk *openFile // what it was loaded from, or nil
@@ -75,38 +73,6 @@ func (r *Region) Release() error {
 		err = errors.Join(err, r.disk.Close())
 	}
 	return err
-}
-
-// PopulateCached has bytes of the region mapped if nearly all of them are in the page cache. Who has a reference may
-// call it beside everything else.
-func (r *Region) PopulateCached(from, to int) error {
-	if r.mapped == nil {
-		return nil
-	}
-	return r.mapped.PopulateCached(from, to)
-}
-
-// givenBackAtOnce is how much of the file is given back at once, and where that begins: whole large pages, where the
-// system has some. Who reads there meanwhile meets page faults.
-const givenBackAtOnce = 2 << 20
-
-// giveBack gives the pages of the region, which is sealed and was written to, back to the system. Otherwise the system
-// takes the mark that a page was written from each page-table entry by itself, when it writes the page to the disk, and
-// interrupts every processor that runs this process each time. If somebody reads the region it is mapped again, a
-// stretch at a time, so that they meet few page faults. It may be called beside everything else.
-func (r *Region) giveBack() {
-	for from := 0; from < len(r.data); {
-		next := from + givenBackAtOnce - int((r.offset+uint64(from))%givenBackAtOnce)
-		r.giveBackPart(from, min(next, len(r.data)))
-		from = next
-	}
-}
-
-func (r *Region) giveBackPart(from, to int) {
-	r.mapped.GiveBack(from, to)
-	if to = min(to, r.used); r.read && from < to {
-		_ = r.PopulateCached(from, to) // whoever reads there has the page, or the error
-	}
 }
 
 // end returns the file offset after the region.

@@ -20,8 +20,9 @@ const (
 type listing struct{ records, names uint64 }
 
 // Reserve returns n bytes of the file, mapped and with disk space for them, for an entry whose names have so many
-// bytes. There is room for the index that lists it, too. ErrLongNames: an index has no place for such names.
-func (st *Store) Reserve(n, names uint64) (Reservation, error) {
+// bytes. There is room for the index that lists it, too. About following bytes are expected to be reserved next: their
+// memory is prepared meanwhile. ErrLongNames: an index has no place for such names.
+func (st *Store) Reserve(n, names, following uint64) (Reservation, error) {
 	listed := listing{st.listed.records + 1, st.listed.names + names}
 	if !format.NamesFit(listed.records, listed.names) { // else nothing could be committed any more
 		return Reservation{}, fmt.Errorf("cache %s: %d packed weights with %d bytes of names: %w",
@@ -36,10 +37,11 @@ func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 	if err := st.makeRoom(start+n, listed); err != nil {
 		return Reservation{}, err
 	}
+	st.prepareReserved(start, start+n, following)
 	at := start - st.segment.offset
 	st.tail = start + n
-	st.last, st.segment.used = int(at), int(at+n)
 	st.reserved += n
+	st.prepareAhead(following)
 	st.segment.open.Add(1)
 	return Reservation{Region: st.segment.Retain(), Data: st.segment.data[at : at+n : at+n], offset: start}, nil
 }
@@ -74,7 +76,6 @@ func (st *Store) allocate(offset, size uint64) error {
 // grow maps a new segment that has room for n bytes at file offset start. It begins with the page that start lies in,
 // mapped a second time, so that payloads are packed densely across segments.
 func (st *Store) grow(start, n uint64) error {
-	st.preparer.stop() // it writes where the segment will be
 	granularity := st.disk.Granularity()
 	offset := start &^ (granularity - 1)
 	need := format.AlignUp(start+n-offset, granularity)
@@ -98,7 +99,6 @@ func (st *Store) grow(start, n uint64) error {
 	}
 	st.segment = newRegion(m, offset, st.id)
 	st.segments = append(st.segments, st.segment.Retain())
-	st.supplier, st.preparer = newSupplier(granularity, st.segment), newPreparer(st.disk.File)
 	return nil
 }
 
@@ -108,7 +108,6 @@ func (st *Store) retire() error {
 	if st.segment == nil {
 		return nil
 	}
-	st.stopSupply()
 	r := st.segment
 	st.segment = nil
 	var err error
@@ -155,7 +154,6 @@ func (st *Store) leaveSegment(r *Region) error {
 	if st.segment != r || r == nil {
 		return nil
 	}
-	st.stopSupply()
 	st.segment = nil
 	return r.Release()
 }

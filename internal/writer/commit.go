@@ -184,7 +184,6 @@ func (w *Writer) commit() error {
 	if err != nil {
 		return w.undone(what, err)
 	}
-	w.reads(what, plan)
 	written := w.file.whileStoring(plan.Write)
 	inForce, err := st.Conclude(plan, written)
 	switch {
@@ -313,17 +312,6 @@ func (w *Writer) undone(what choice, err error) error {
 		e.Change = entries.Changed
 	}
 	return err
-}
-
-// reads says to a commit which memory of it is being read.
-func (w *Writer) reads(what choice, plan *store.Commit) {
-	w.mu.Lock()
-	defer w.unlock()
-	for _, e := range what.entries {
-		if e.Sessions > 0 {
-			plan.Reads(e.Region)
-		}
-	}
 }
 
 // concluded takes note that a generation is in force, whose payloads lie before an offset. It returns how many bytes of

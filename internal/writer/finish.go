@@ -76,7 +76,7 @@ type Ending struct {
 // the session's tensors any more.
 func (u *User) Finish(end Ending) (changed, lost error) {
 	changed, lost = u.conclude(end)
-	u.endSupply()
+	u.endPreparing()
 	u.pins.Wait()
 	return changed, lost
 }
@@ -100,7 +100,6 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 		w.noteLocked(u.identifyLocked(e))
 	}
 	w.noteLocked(end.Errors)
-	w.mapAheadLocked(u.used)
 	w.verifySoonLocked()
 	if u.packs {
 		w.leaveLocked(u)
@@ -109,8 +108,8 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 	return changed, u.lost
 }
 
-// endSupply ends the supplying of memory if nobody packs any more, and commits what was only changed.
-func (u *User) endSupply() {
+// endPreparing ends the preparing of memory if nobody packs any more, and commits what was only changed.
+func (u *User) endPreparing() {
 	w := u.w
 	if w.inMemory() {
 		return
@@ -118,7 +117,7 @@ func (u *User) endSupply() {
 	packing, dirty := w.quiet()
 	if !packing {
 		st := w.file.take()
-		st.EndSupply()
+		st.EndPreparing()
 		w.file.give()
 	}
 	if dirty {

@@ -95,9 +95,6 @@ func (p Probe) AwaitVerified() {
 	p.await(func() bool { return p.w.verifier.running || p.w.verifier.timer != nil })
 }
 
-// AwaitMapped returns when nothing more is mapped in the background.
-func (p Probe) AwaitMapped() { p.w.mapping.Wait() }
-
 // Verifies reports whether the verifier is going to run.
 func (p Probe) Verifies() (due bool) {
 	w := p.w

@@ -81,13 +81,9 @@ func (u *User) Reserve(n, names, following uint64) (store.Reservation, error) {
 		u.w.notice(st)
 		return store.Reservation{}, fmt.Errorf("cache %s: %w", u.w.name(), store.ErrReplaced)
 	}
-	r, err := st.Reserve(n, names)
-	if err != nil {
-		u.w.Note(err)
-		return r, err
-	}
-	st.Supply(following)
-	return r, nil
+	r, err := st.Reserve(n, names, following)
+	u.w.Note(err)
+	return r, err
 }
 
 // Cancel gives up space of the file that nothing stays in.

@@ -73,8 +73,7 @@ type Writer struct {
 	endedUntil time.Time // until then it does not write to another
 
 	verifier verifier
-	mapping  sync.WaitGroup // of what is mapped ahead; added to with mu held, while there are sessions
-	stop     int32          // 1 when the cache is closed: what works in the background ends; atomic
+	stop     int32 // 1 when the cache is closed: what works in the background ends; atomic
 	figures  Figures
 	freed    []releaser   // to be released when mu is not held
 	now      func() int64 // seconds since 1970
@@ -345,7 +344,6 @@ func (h *Handle) leave() (last bool, err error) {
 func (w *Writer) close() error {
 	atomic.StoreInt32(&w.stop, 1)
 	w.stopVerifying()
-	w.mapping.Wait()
 	w.dropAll()
 	st := w.file.takeStill()
 	defer w.file.give()

@@ -136,10 +136,8 @@ func (m *mapping) Data() []byte { return m.bytes }
 
 // A mapping is the page cache's memory itself.
 
-func (*mapping) Populate(_, _ int) error       { return nil }
-func (*mapping) PopulateCached(_, _ int) error { return nil }
-func (*mapping) Supply(_, _ int) error         { return nil }
-func (*mapping) GiveBack(_, _ int)             {}
+func (*mapping) Populate(_, _ int) error { return nil }
+func (*mapping) GiveBack(_, _ int)       {}
 
 // Seal ends writing through a mapping. A real one faults then; here it shows as bytes that no image has.
 func (m *mapping) Seal(from int) error {
