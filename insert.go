@@ -235,10 +235,6 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which. What a host packed that
 	// knew too little must not be believed by one that says no more.
 	variant := kernel.compare || !kernel.known() && uniform(w.kernel.content)
-	var sum *writer.Sum
-	if len(p.Data) <= hashedAtOnce {
-		sum = writer.SumOf(p.Data)
-	}
 	for {
 		seen := s.look(w)
 		lots := compare(s.cache.options.Verify == VerifyRepack, s.rivals(w, p, seen))
@@ -259,7 +255,6 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 			lots[taken] = writer.Tied
 		}
 		packed := s.packedFrom(w, p, variant)
-		packed.Sum = sum
 		e, made := s.user.Keep(&w.Query, &packed, seen, lots)
 		s.user.Free(seen)
 		switch {
@@ -336,7 +331,7 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 		}
 		r.seed = v.Seed
 		r.sound = !v.Durable || writer.HasItsSum(v.Entry)
-		r.unchecked = v.Durable && !v.Verified && v.Flags&format.Variant == 0
+		r.unchecked = v.Durable && !v.Verified && v.Record.Flags&format.Variant == 0
 		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals

@@ -39,11 +39,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.announced = &announcement{named: w.named, compare: same, failed: s.fillFor(w), sources: w.sources()}
 	for _, src := range s.announced.sources {
 		src.willRead() // to be packed
-		switch {
-		case !w.named:
-		case src.digestWith == nil && len(src.content) <= hashedAtOnce:
-			_, _ = src.is.Digest()
-		default:
+		if w.named {
 			src.willRead()
 			s.digests.Go(func() {
 				_, _ = src.is.Digest()
@@ -53,10 +49,6 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	}
 	return notFound
 }
-
-// hashedAtOnce is the most bytes that are hashed at once. A goroutine that does it beside the packing takes longer to
-// begin than so few take, and a million of them may come to wait.
-const hashedAtOnce = 4 << 10
 
 // answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
 // something stored.
@@ -207,7 +199,7 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		return nil, false
 	}
 	for {
-		hit, views, index := s.user.LookUp(&w.Query, w)
+		hit, views, index := s.user.LookUp(&w.Query, w.judge)
 		switch {
 		case index != nil:
 			s.survey(w, index)
@@ -223,8 +215,8 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 	}
 }
 
-// Judge implements [writer.Judge]: it decides with what is known.
-func (w *weight) Judge(views []writer.View) (hit int) {
+// judge decides with what is known.
+func (w *weight) judge(views []writer.View) (hit int) {
 	known := make([]candidate, 0, len(views))
 	for i := range views {
 		known = append(known, w.candidate(&views[i]))
@@ -248,8 +240,8 @@ func (w *weight) candidate(v *writer.View) candidate {
 	k := candidate{
 		stamped: sameStamps(w, v), content: yes,
 		seed:     v.Seed,
-		variant:  v.Flags&format.Variant != 0,
-		tied:     v.Flags&format.Tied != 0,
+		variant:  v.Record.Flags&format.Variant != 0,
+		tied:     v.Record.Flags&format.Tied != 0,
 		verified: !v.Durable || v.Verified,
 	}
 	if !k.stamped {
@@ -319,7 +311,8 @@ func (w *weight) biasContent() *entries.Content {
 // sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
 // the stamps say alone, without reading it.
 func sameStamps(w *weight, v *writer.View) bool {
-	return sameStamp(&w.kernel.is, v.Kernel, v.KernelStamp) && sameStamp(w.biasContent(), v.Bias, v.BiasStamp)
+	return sameStamp(&w.kernel.is, v.Kernel, v.Record.KernelStamp) &&
+		sameStamp(w.biasContent(), v.Bias, v.Record.BiasStamp)
 }
 
 // sameStamp compares a tensor of this session with another's, or with what the file says of one.
@@ -336,11 +329,11 @@ func sameStamp(mine, theirs *entries.Content, stamp format.Digest) bool {
 // sameContent reports whether an entry was packed from the content that this session has under the same names, as far
 // as it is known.
 func sameContent(w *weight, v *writer.View) fact {
-	kernel := sameTensor(&w.kernel.is, v.Kernel, v.KernelStamp, v.KernelDigest)
-	if kernel != yes {
+	is := &v.Record
+	if kernel := sameTensor(&w.kernel.is, v.Kernel, is.KernelStamp, is.KernelDigest); kernel != yes {
 		return kernel
 	}
-	return sameTensor(w.biasContent(), v.Bias, v.BiasStamp, v.BiasDigest)
+	return sameTensor(w.biasContent(), v.Bias, is.BiasStamp, is.BiasDigest)
 }
 
 func sameTensor(mine, theirs *entries.Content, stamp, digest format.Digest) fact {

@@ -176,17 +176,16 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 
 // Needed reports whether an entry's stamps or digests may have to be written anew.
 func (r *Restamp) Needed(v *View) bool {
-	return v.Kernel == nil && !v.Private &&
-		r.differs(v.Source, v.KernelStamp, v.KernelDigest, v.BiasStamp, v.BiasDigest)
+	return v.Kernel == nil && !v.Private && r.differs(&v.Record)
 }
 
-func (r *Restamp) differs(source, kernelStamp, kernelDigest, biasStamp, biasDigest format.Digest) bool {
+func (r *Restamp) differs(is *format.Record) bool {
 	origin, none := r.Kernel.Origin.Source, format.Digest{}
-	if source == none && origin != none {
+	if is.Source == none && origin != none {
 		return true
 	}
-	return source == origin &&
-		(r.Kernel.MayDiffer(kernelStamp, kernelDigest) || r.Bias.MayDiffer(biasStamp, biasDigest))
+	return is.Source == origin &&
+		(r.Kernel.MayDiffer(is.KernelStamp, is.KernelDigest) || r.Bias.MayDiffer(is.BiasStamp, is.BiasDigest))
 }
 
 // restampLocked brings an entry's stamps and digests up to date with tensors, all of which were read. Where one content
@@ -194,8 +193,7 @@ func (r *Restamp) differs(source, kernelStamp, kernelDigest, biasStamp, biasDige
 func (w *Writer) restampLocked(r *Restamp) {
 	e := r.Entry
 	is := &e.Record
-	if e.Kernel != nil || e.Reason != "" ||
-		!r.differs(is.Source, is.KernelStamp, is.KernelDigest, is.BiasStamp, is.BiasDigest) {
+	if e.Kernel != nil || e.Reason != "" || !r.differs(is) {
 		return
 	}
 	// What was packed elsewhere (package registry) is this source's from now on.

@@ -11,22 +11,10 @@ import (
 	"xpwc/internal/store"
 )
 
-// A Sum is the sum of bytes in memory, or why they cannot be read.
-type Sum struct {
-	Sum format.Digest
-	Err error
-}
-
-// SumOf computes the sum of bytes in memory, mapped or not.
-func SumOf(b []byte) *Sum {
-	sum, err := osdisk.Sum(b)
-	return &Sum{sum, err}
-}
-
 // HasItsSum reports whether an entry has the bytes that its sum was made of.
 func HasItsSum(e *entries.Entry) bool {
-	s := SumOf(e.Data)
-	return s.Err == nil && s.Sum == e.Record.Sum
+	sum, err := osdisk.Sum(e.Data)
+	return err == nil && sum == e.Record.Sum
 }
 
 // Packed is what was packed, and where it lies.
@@ -36,7 +24,6 @@ type Packed struct {
 	Space        store.Reservation
 	InFile       bool   // or else in private memory
 	Reason       string // why it is private, or ""
-	Sum          *Sum   // of the bytes; nil, and it is computed beside
 	Took         time.Duration
 }
 
@@ -160,23 +147,19 @@ func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
 		w.loseEntriesLocked([]*entries.Entry{e}, store.ErrFlush)
 	case e.File == w.loaded.id:
 		w.entries.AddUnlisted(e)
-		w.sumLocked(e, p.Sum)
+		w.sumLocked(e)
 	}
 }
 
-// sumLocked has an entry have its sum, which is computed beside if it is not known.
-func (w *Writer) sumLocked(e *entries.Entry, sum *Sum) {
-	if sum != nil {
-		w.summedLocked(e, sum)
-		return
-	}
+// sumLocked has the sum of an entry computed beside what its session does.
+func (w *Writer) sumLocked(e *entries.Entry) {
 	region := e.Region.Retain()
 	w.summing[e] = true
 	go func() {
-		s := SumOf(e.Data)
+		sum, err := osdisk.Sum(e.Data)
 		w.mu.Lock()
 		defer w.unlock()
-		w.summedLocked(e, s)
+		w.summedLocked(e, sum, err)
 		w.freed = append(w.freed, region)
 		delete(w.summing, e)
 		w.changed.Broadcast()
@@ -184,11 +167,11 @@ func (w *Writer) sumLocked(e *entries.Entry, sum *Sum) {
 }
 
 // summedLocked takes note of an entry's sum, or that its bytes cannot be read any more.
-func (w *Writer) summedLocked(e *entries.Entry, s *Sum) {
-	e.Record.Sum = s.Sum
-	if s.Err != nil {
-		w.noteLocked(fmt.Errorf("cache %s: payload of %q: %w", w.name(), e.Name(), s.Err))
-		w.loseEntriesLocked([]*entries.Entry{e}, s.Err)
+func (w *Writer) summedLocked(e *entries.Entry, sum format.Digest, err error) {
+	e.Record.Sum = sum
+	if err != nil {
+		w.noteLocked(fmt.Errorf("cache %s: payload of %q: %w", w.name(), e.Name(), err))
+		w.loseEntriesLocked([]*entries.Entry{e}, err)
 	}
 }
 

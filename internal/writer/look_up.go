@@ -23,12 +23,8 @@ func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout,
 // A View is what was known of an entry at some time.
 type View struct {
 	Entry        *entries.Entry
-	Kernel, Bias *entries.Content // what it was packed from, if it does not say so yet
-
-	Source                    format.Digest
-	KernelStamp, KernelDigest format.Digest
-	BiasStamp, BiasDigest     format.Digest
-	Flags                     format.Flags
+	Kernel, Bias *entries.Content // what it was packed from, if its record does not say so yet
+	Record       format.Record
 
 	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
 	Private  bool
@@ -39,11 +35,8 @@ type View struct {
 }
 
 func (w *Writer) viewLocked(e *entries.Entry, seed uint32) View {
-	r := &e.Record
 	return View{
-		Entry: e, Kernel: e.Kernel, Bias: e.Bias,
-		Source: r.Source, KernelStamp: r.KernelStamp, KernelDigest: r.KernelDigest,
-		BiasStamp: r.BiasStamp, BiasDigest: r.BiasDigest, Flags: r.Flags,
+		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record,
 		Seed: e.PackedUnder(seed), Private: e.Reason != "", Durable: e.State() == entries.Durable,
 		Listed: e.Listed(w.loaded.id), Verified: e.Verified, Sized: e.Sized,
 	}
@@ -60,15 +53,11 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 	return nil, index
 }
 
-// A Judge decides which of some entries answers its query, from what is known of them: -1 if none does, or none yet.
-type Judge interface {
-	Judge([]View) (hit int)
-}
-
-// LookUp has a judge decide about the entries that a query may be answered with. The session uses the one that answers
-// it from then on. Of the others nothing but what is known may be used: they may be given up. If the loaded index is to
-// be asked first, nothing is decided and it is returned, for Survey.
-func (u *User) LookUp(q *Query, j Judge) (hit int, among []View, ask *format.Index) {
+// LookUp has judge decide which of the entries that a query may be answered with does so, from what is known of them: -1
+// if none does, or none yet. The session uses the one that answers it from then on. Of the others nothing but what is
+// known may be used: they may be given up. If the loaded index is to be asked first, nothing is decided and it is
+// returned, for Survey.
+func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, ask *format.Index) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -80,7 +69,7 @@ func (u *User) LookUp(q *Query, j Judge) (hit int, among []View, ask *format.Ind
 	for _, e := range candidates {
 		among = append(among, w.viewLocked(e, q.Seed))
 	}
-	if hit = j.Judge(among); hit >= 0 {
+	if hit = judge(among); hit >= 0 {
 		u.useLocked(candidates[hit])
 		w.figures.Hits.add(len(candidates[hit].Data))
 	}

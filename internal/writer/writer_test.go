@@ -188,21 +188,19 @@ func pack(t *testing.T, u *User, name string, stamp byte) *entries.Entry {
 	require.Empty(t, reason)
 	space, err := u.Reserve(64, uint64(len(name)), 0)
 	require.NoError(t, err)
-	p := Packed{Kernel: content(stamp), Space: space, InFile: true, Sum: SumOf(space.Data)}
+	p := Packed{Kernel: content(stamp), Space: space, InFile: true}
 	e, made := u.Keep(look(t, u, name), &p, nil, nil)
 	require.True(t, made)
 	return e
 }
 
 // first answers each query with the first candidate.
-type first struct{}
-
-func (first) Judge(of []View) (hit int) { return min(0, len(of)-1) }
+func first(of []View) (hit int) { return min(0, len(of)-1) }
 
 // use has a session use what the file has.
 func use(t *testing.T, u *User, name string) *entries.Entry {
 	t.Helper()
-	hit, views, _ := u.LookUp(look(t, u, name), first{})
+	hit, views, _ := u.LookUp(look(t, u, name), first)
 	require.Zero(t, hit)
 	return views[0].Entry
 }
