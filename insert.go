@@ -203,7 +203,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if w.named {
 		s.given[w.question()] = e
 	}
-	progress = &Progress{Name: e.Name(), Session: s, Bytes: int64(size), Done: s.done, Total: s.total}
+	progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.Data)
 }
 

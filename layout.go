@@ -61,32 +61,10 @@ func (c *core) shown() evidence {
 	return c.evidence
 }
 
-// A hereLayout is how XNNPACK packs here, or why it does not say so.
-type hereLayout struct {
-	fingerprint format.Digest
-	err         error
-}
-
-// layout returns how XNNPACK packs here. Without a fingerprint, nobody could distinguish what is packed from what
-// others pack. A cache in memory needs none.
-func (s *Session) layout() *hereLayout {
-	if s.here == nil {
-		s.here = &hereLayout{}
-		if !s.cache.inMemory() {
-			layout, err := ask.Layout()
-			if err != nil {
-				s.remark(err)
-			}
-			*s.here = hereLayout{layout.Fingerprint, err}
-		}
-	}
-	return s.here
-}
-
 // presume has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be presumed,
 // from evidence: then what the file does not have must not be packed under it.
 func (s *Session) presume(w *weight) {
-	if s.here == nil && w.kernel != nil && !ask.Answered() {
+	if w.kernel != nil && !ask.Answered() {
 		if layout, known := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); known {
 			w.presumeUnder(layout)
 			return
@@ -104,7 +82,7 @@ func (w *weight) presumeUnder(layout format.Digest) {
 // bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a look-up, as
 // deconvolutions in every process, and the file has that.
 func (s *Session) presumePacked(w *weight) {
-	if s.here != nil || ask.Answered() || len(s.evidence) == 0 || s.cache.options.Verify == VerifyRepack {
+	if ask.Answered() || len(s.evidence) == 0 || s.cache.options.Verify == VerifyRepack {
 		s.makeSure(w)
 		return
 	}
@@ -112,12 +90,22 @@ func (s *Session) presumePacked(w *weight) {
 }
 
 // makeSure has the weight named under this machine's layout, and reports whether it was under another. XNNPACK takes a
-// millisecond or two to say which that is.
+// millisecond or two to say which that is. If it does not, nobody could distinguish what is packed from what others
+// pack. A cache in memory needs no layout.
 func (s *Session) makeSure(w *weight) (changed bool) {
+	var here format.Layout
+	var err error
+	if !s.cache.inMemory() {
+		here, err = ask.Layout()
+	}
+	if err != nil && !s.unsaid {
+		s.unsaid = true
+		s.remark(err)
+	}
 	presumed := w.Key.Layout
-	w.Under(s.layout().fingerprint)
+	w.Under(here.Fingerprint)
 	w.presumed = false
-	w.named = w.named && s.here.err == nil
+	w.named = w.named && err == nil
 	return w.Key.Layout != presumed || !w.named
 }
 

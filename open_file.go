@@ -37,7 +37,7 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 	}
 	name := cmp.Or(f.Name(), "a descriptor") // no path is a cache in memory
 	o := options.withDefaults()
-	c, err := newHandle(place{path: name, handed: file}, o, handedOver{file, name, o.AllowUnsafeFile}, file.Close)
+	c, err := newHandle(place{path: name, handed: file}, o, handedOver{file, name, o.AllowUnsafeFile}, nil)
 	if err != nil {
 		_ = file.Close()
 		return nil, err
@@ -123,7 +123,7 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 			name, granularity, ErrMisaligned)
 	}
 	files := osdisk.Files{Insecure: o.AllowUnsafeFile}
-	return openPlace(place{path: path, offset: offset, size: size}, o, sectionFiles{files, offset, size})
+	return openPlace(place{path: path, offset: offset, size: size}, o, sectionFiles{files, offset, size}, nil)
 }
 
 // sectionFiles opens a section of a file as a disk.

@@ -41,7 +41,7 @@ func TestAFileThatIsSlowToOpenHoldsUpNoOther(t *testing.T) {
 	slow := slowToOpen{asked: make(chan struct{}), there: make(chan struct{})}
 	opened := make(chan *Cache)
 	open := func() {
-		c, err := openPlace(p, (*Options)(nil).withDefaults(), slow)
+		c, err := openPlace(p, (*Options)(nil).withDefaults(), slow, nil)
 		if err != nil {
 			t.Error(err)
 		}

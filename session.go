@@ -42,8 +42,8 @@ type Session struct {
 	onDesk    *source             // what is packed from there, or nil
 	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
-	here     *hereLayout // how XNNPACK packs here, nil until it was asked
-	evidence evidence    // of the file's layouts, of this machine, when the session began
+	evidence evidence // of the file's layouts, of this machine, when the session began
+	unsaid   bool     // XNNPACK does not say how it packs here, and that was remarked
 
 	given     map[question]*entries.Entry // to look-ups, and in place of what was packed
 	announced *announcement

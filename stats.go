@@ -2,6 +2,7 @@ package xpwc
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	"xpwc/internal/writer"
@@ -125,9 +126,9 @@ func (c *core) stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.SourcesChanged = c.sourcesChanged
-	for _, outcome := range []LoadOutcome{LoadMapped, LoadPacked, LoadFailed} {
-		loads := c.loads[outcome]
-		s.Loads[outcome] = loads.durations()
+	for outcome, loads := range c.loads {
+		loads.Within = maps.Clone(loads.Within)
+		s.Loads[outcome] = loads
 	}
 	return s
 }
@@ -162,27 +163,21 @@ var loadBounds = [...]time.Duration{
 	10 * time.Second, 25 * time.Second, 50 * time.Second,
 }
 
-// A histogram is Durations as they are counted.
-type histogram struct {
-	count  int64
-	sum    time.Duration
-	within [len(loadBounds)]int64
-}
-
-func (h *histogram) add(took time.Duration) {
-	h.count++
-	h.sum += took
-	for i, bound := range loadBounds {
-		if took <= bound {
-			h.within[i]++
-		}
-	}
-}
-
-func (h *histogram) durations() Durations {
-	d := Durations{h.count, h.sum, map[time.Duration]int64{}}
-	for i, bound := range loadBounds {
-		d.Within[bound] = h.within[i]
+// newDurations returns Durations of nothing.
+func newDurations() Durations {
+	d := Durations{Within: map[time.Duration]int64{}}
+	for _, bound := range loadBounds {
+		d.Within[bound] = 0
 	}
 	return d
+}
+
+func (d *Durations) add(took time.Duration) {
+	d.Count++
+	d.Sum += took
+	for bound := range d.Within {
+		if took <= bound {
+			d.Within[bound]++
+		}
+	}
 }

@@ -70,7 +70,7 @@ func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "bad")
 			require.NoError(t, os.WriteFile(path, c.content, 0o600))
 			bad := unreadableFiles{id: c.content[:32], at: int64(c.at)}
-			handle, err := openPlace(place{path: path}, (*Options)(nil).withDefaults(), bad)
+			handle, err := openPlace(place{path: path}, (*Options)(nil).withDefaults(), bad, nil)
 			require.NoError(t, err)
 			for range 3 { // what was found before the damage is packed by the next
 				_, err = c.m.use(t, handle, everyTensor(c.m))
@@ -87,7 +87,7 @@ func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
 			require.NoError(t, good.Close())
 
 			require.NoError(t, os.WriteFile(path, c.content, 0o600))
-			strict, err := openPlace(place{path: path}, (&Options{Strict: true}).withDefaults(), bad)
+			strict, err := openPlace(place{path: path}, (&Options{Strict: true}).withDefaults(), bad, nil)
 			if err == nil {
 				_, err = c.m.use(t, strict, everyTensor(c.m))
 				require.NoError(t, strict.Close())
@@ -140,10 +140,10 @@ func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
 			require.NoError(t, c.Close())
 
 			files := unmappableFiles{mended: new(atomic.Bool), stat: stat}
-			_, err = openPlace(place{path: path}, (&Options{Strict: true}).withDefaults(), files)
+			_, err = openPlace(place{path: path}, (&Options{Strict: true}).withDefaults(), files, nil)
 			require.ErrorIs(t, err, store.ErrUnmappable)
 
-			c, err = openPlace(place{path: path}, (*Options)(nil).withDefaults(), files)
+			c, err = openPlace(place{path: path}, (*Options)(nil).withDefaults(), files, nil)
 			require.NoError(t, err)
 			_, err = m.use(t, c, everyTensor(m))
 			require.NoError(t, err)

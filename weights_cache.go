@@ -45,7 +45,7 @@ type core struct {
 	overflowed atomic.Bool // that MaxBytes is too small was reported
 
 	mu             sync.Mutex // of what follows; nothing else is locked while it is held
-	loads          map[LoadOutcome]histogram
+	loads          map[LoadOutcome]Durations
 	sourcesChanged int64
 	index          *format.Index
 	evidence       evidence // what the index says of layouts
@@ -56,6 +56,14 @@ type place struct {
 	path         string   // absolute; "" for a cache in memory
 	offset, size int64    // of the section; without a size it is the file
 	handed       *os.File // what OpenFile was given, with a name for a path: no two are one place
+}
+
+// close gives up what the place holds open.
+func (p place) close() error {
+	if p.handed == nil {
+		return nil
+	}
+	return p.handed.Close()
 }
 
 // cores are those of this process that have a handle. No disk is asked while it is locked.
@@ -86,7 +94,7 @@ func Open(path string, options *Options) (*Cache, error) {
 	if err != nil {
 		return orMemory(path, o, fmt.Errorf("open cache: %w", err))
 	}
-	return openPlace(place{path: at}, o, osdisk.Files{Insecure: o.AllowUnsafeFile})
+	return openPlace(place{path: at}, o, osdisk.Files{Insecure: o.AllowUnsafeFile}, nil)
 }
 
 // orMemory opens a cache whose file cannot be used, for an error: in memory, if the options say so.
@@ -95,26 +103,22 @@ func orMemory(path string, o Options, err error) (*Cache, error) {
 		return nil, err
 	}
 	if path, absErr := filepath.Abs(path); absErr == nil {
-		return openPlace(place{path: path}, o, noFiles{why: err})
+		return openPlace(place{path: path}, o, nil, err)
 	}
 	return nil, err
 }
 
-// noFiles are those of a cache whose path leads nowhere.
-type noFiles struct {
-	store.Files
-	why error
-}
-
-// newHandle makes a core and its first handle. also is given up with the core; it may be nil.
-func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, error) {
+// newHandle makes a core and its first handle. unusable is why its file cannot be used, if that is known, or nil.
+func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	c := &core{place: p, options: o, loads: map[LoadOutcome]histogram{}}
+	c := &core{place: p, options: o, loads: map[LoadOutcome]Durations{
+		LoadMapped: newDurations(), LoadPacked: newDurations(), LoadFailed: newDurations(),
+	}}
 	events := c.logTo(o.Logger)
 	settings := writer.Options{
 		Path:     p.path,
@@ -125,18 +129,9 @@ func newHandle(p place, o Options, f store.Files, also func() error) (*Cache, er
 		Describe: layoutsOf,
 		Prepare:  func() { _, _ = ask.Layout() }, // to ask takes a millisecond or two
 		Report:   c.events.add,
-		Close: func() error {
-			err := c.arena.drop()
-			if also != nil {
-				err = errors.Join(err, also())
-			}
-			return err
-		},
 	}
-	var err error
-	if none, ok := f.(noFiles); ok {
-		err = none.why
-	} else {
+	err := unusable
+	if err == nil {
 		c.writer, err = writer.New(f, settings)
 	}
 	if err != nil && o.OrMemory {
@@ -163,9 +158,9 @@ func (c *core) name() string {
 // inMemory reports whether the cache has no file, or cannot use it.
 func (c *core) inMemory() bool { return c.place.path == "" || c.unusable != nil }
 
-func openPlace(p place, o Options, f store.Files) (*Cache, error) {
+func openPlace(p place, o Options, f store.Files, unusable error) (*Cache, error) {
 	for {
-		c, err := openOnce(p, o, f)
+		c, err := openOnce(p, o, f, unusable)
 		if c != nil || err != nil {
 			return c, err
 		}
@@ -174,7 +169,7 @@ func openPlace(p place, o Options, f store.Files) (*Cache, error) {
 
 // openOnce finds the core of a place or makes one. It returns neither a handle nor an error when the core was just
 // being made, or closed.
-func openOnce(p place, o Options, f store.Files) (*Cache, error) {
+func openOnce(p place, o Options, f store.Files, unusable error) (*Cache, error) {
 	cores.Lock()
 	c, making := cores.at[p], cores.making[p]
 	if c == nil && making == nil {
@@ -186,12 +181,12 @@ func openOnce(p place, o Options, f store.Files) (*Cache, error) {
 		<-making
 		return nil, nil
 	case c == nil:
-		return makeCore(p, o, f)
+		return makeCore(p, o, f, unusable)
 	}
 	return c.another(o)
 }
 
-func makeCore(p place, o Options, f store.Files) (first *Cache, err error) {
+func makeCore(p place, o Options, f store.Files, unusable error) (first *Cache, err error) {
 	defer func() {
 		cores.Lock()
 		defer cores.Unlock()
@@ -201,7 +196,7 @@ func makeCore(p place, o Options, f store.Files) (first *Cache, err error) {
 		close(cores.making[p])
 		delete(cores.making, p)
 	}()
-	return newHandle(p, o, f, nil)
+	return newHandle(p, o, f, unusable)
 }
 
 // another makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
@@ -290,6 +285,7 @@ func (c *Cache) Close() error {
 	c.events.wait()
 	if last {
 		c.dropCore()
+		err = errors.Join(err, c.arena.drop(), c.place.close())
 	}
 	return err
 }
@@ -358,19 +354,17 @@ func keepSources(sources []string) func(*format.Record) bool {
 	}
 }
 
-// Trim gives back the memory of packed weights that no session uses. A cache without a file forgets them. One with a
-// file maps it anew, if no session is open, so that its pages no longer count as this process's: they stay in the file,
-// and in the system's page cache. Trim waits for a commit that is being written, or about to be. Errors: ErrClosed, and
-// those of mapping.
+// Trim has a cache without a file forget the packed weights that no session uses, and gives their memory back. One with
+// a file has no such memory: its pages stay in the file, and in the system's page cache. The error matches ErrClosed.
 func (c *Cache) Trim() error {
 	if err := c.checkOpen("trim"); err != nil {
 		return err
 	}
-	err := c.writer.Trim()
-	if c.inMemory() && c.writer.Sessions() == 0 {
-		err = errors.Join(err, c.arena.drop())
+	if !c.inMemory() {
+		return nil
 	}
-	return err
+	c.writer.Forget()
+	return c.arena.drop()
 }
 
 // Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the
@@ -458,8 +452,6 @@ const (
 type Progress struct {
 	// Name of the entry: the weights' name directly followed by the bias' name; empty for unnamed weights.
 	Name string
-	// Session that packed it, of several that pack at the same time. Its methods must not be called here.
-	Session *Session
 	// Bytes packed for this entry.
 	Bytes int64
 	// Done and Total count bytes of unpacked tensors of the session: those that packing has consumed, or found in the

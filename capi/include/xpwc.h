@@ -301,8 +301,8 @@ xpwc_status xpwc_cache_save(xpwc_cache cache);
 // Statuses: as xpwc_cache_save.
 xpwc_status xpwc_cache_compact(xpwc_cache cache);
 
-// Gives back the memory of packed weights that no session uses. A cache in memory forgets them. A cache with a file
-// keeps them there and maps them again when they are looked up.
+// Has a cache in memory forget the packed weights that no session uses, and gives their memory back. A cache with a file
+// has no such memory.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_cache_trim(xpwc_cache cache);
 

@@ -19,10 +19,12 @@ var ErrNoCgo = errors.New("built without cgo; build with CGO_ENABLED=1 and a C c
 
 // Layout returns how XNNPACK, which it initializes, packs on this machine. The answer cannot change while the process
 // lives; the first takes a millisecond or two. Without cgo it is a layout without a fingerprint. Errors: XNNPACK's.
-func Layout() (format.Layout, error) { return layout() }
+func Layout() (format.Layout, error) {
+	defer answered.Store(true)
+	return layout()
+}
 
 var layout = sync.OnceValues(func() (format.Layout, error) {
-	defer answered.Store(true)
 	var all sample
 	switch err := probeLayout(&all); {
 	case errors.Is(err, ErrNoCgo):

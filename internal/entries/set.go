@@ -98,9 +98,6 @@ func (s *Set) All() iter.Seq[*Entry] {
 	}
 }
 
-// Len returns how many kernels' names there are.
-func (s *Set) Len() int { return len(s.kernels) }
-
 // Remove takes an entry out of the set, but not out of Unlisted: see List.
 func (s *Set) Remove(e *Entry) {
 	s.removeWhere(e.Record.Kernel, func(other *Entry) bool { return other == e })

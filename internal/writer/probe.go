@@ -77,14 +77,6 @@ func (p Probe) Pack(more bool) {
 // GiveUp gives the writer's lock up, if nobody needs it.
 func (p Probe) GiveUp() { p.w.giveUpWriting() }
 
-// Len returns how many names are in memory.
-func (p Probe) Len() int {
-	w := p.w
-	w.mu.Lock()
-	defer w.unlock()
-	return w.entries.Len()
-}
-
 // VerifyAtOnce has payloads verified as soon as a session is finalized.
 func (p Probe) VerifyAtOnce() {
 	p.w.locked(func() { p.w.verifier.pause = 0 })

@@ -38,8 +38,6 @@ type Options struct {
 	Prepare func()
 	// Report is given events. It must not wait.
 	Report func(level slog.Level, message string, attributes ...slog.Attr)
-	// Close gives up what belongs to the caller, after the file.
-	Close func() error
 }
 
 // A Writer is one cache in this process.
@@ -347,19 +345,16 @@ func (w *Writer) close() error {
 	w.dropAll()
 	st := w.file.takeStill()
 	defer w.file.give()
-	var errs []error
+	var err error
 	if st != nil {
-		errs = append(errs, st.Close())
-	}
-	if w.options.Close != nil {
-		errs = append(errs, w.options.Close())
+		err = st.Close()
 	}
 	w.mu.Lock()
 	defer w.unlock()
 	w.dropBaseLocked() // a commit that the verifier began may have noticed it since
 	w.phase = closed
 	w.changed.Broadcast()
-	return errors.Join(errs...)
+	return err
 }
 
 // dropAll gives up all entries.
@@ -391,54 +386,9 @@ func (w *Writer) loseLocked(err error) {
 	}
 }
 
-// Trim gives back the memory of packed weights that no session uses.
-func (w *Writer) Trim() error {
-	trimmed, err := w.trimMemory()
-	if trimmed || err != nil {
-		return err
-	}
-	st := w.file.takeStill()
-	defer w.file.give()
-	if st.Writing() || !st.HasFile() || !w.unused() {
-		return nil // what is mapped is in use, or yet to be committed, or nothing
-	}
-	err = w.accept(st, st.Reopen())
-	w.notice(st)
-	return err
-}
-
-// unused reports whether there are neither sessions nor anything wrong with the file.
-func (w *Writer) unused() bool {
-	w.mu.Lock()
-	defer w.unlock()
-	return len(w.users) == 0 && w.access != useless
-}
-
-// trimMemory waits for commits, and gives back what a cache in memory has; trimmed reports that it is one.
-func (w *Writer) trimMemory() (trimmed bool, err error) {
-	w.mu.Lock()
-	defer w.unlock()
-	if w.activity == due && len(w.users) == 0 {
-		w.startLocked()
-	}
-	for w.phase == open && (w.activity == committing || w.activity == compacting) {
-		w.changed.Wait()
-	}
-	if w.phase != open {
-		return false, fmt.Errorf("trim cache %s: %w", w.name(), ErrClosed)
-	}
-	if !w.inMemory() {
-		return false, nil
-	}
-	w.dropWhereLocked(func(e *entries.Entry) bool { return e.Sessions == 0 })
-	return true, nil
-}
-
-// Sessions returns how many sessions are open.
-func (w *Writer) Sessions() int {
-	w.mu.Lock()
-	defer w.unlock()
-	return len(w.users)
+// Forget gives up the entries that no session uses, of a cache in memory.
+func (w *Writer) Forget() {
+	w.locked(func() { w.dropWhereLocked(func(e *entries.Entry) bool { return e.Sessions == 0 }) })
 }
 
 // Index returns the loaded index, nil if there is none.
