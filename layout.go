@@ -109,37 +109,6 @@ func (s *Session) makeSure(w *weight) (changed bool) {
 	return w.Key.Layout != presumed || !w.named
 }
 
-// layoutsOf returns the layouts of records, with what is known of each. known are those that the file says so far.
-func layoutsOf(said []format.Layout, records []format.Record) []format.Layout {
-	var layouts []format.Layout
-	known := map[format.Digest]format.Layout{}
-	for _, l := range said {
-		known[l.Fingerprint] = l
-	}
-	if here, err := ask.Layout(); err == nil { // else nothing was packed for it
-		if _, listed := known[here.Fingerprint]; !listed {
-			known[here.Fingerprint] = here
-		}
-		families := format.Families{}
-		for i := range records {
-			families.Add(records[i].Layout, records[i].Family)
-		}
-		for fingerprint, l := range known {
-			l.Evidence = ask.Evidence(fingerprint, families.Of(fingerprint), l.Evidence)
-			known[fingerprint] = l
-		}
-	}
-	listed := map[format.Digest]bool{}
-	for i := range records {
-		is := records[i].Layout
-		if (i == 0 || is != records[i-1].Layout) && !listed[is] {
-			listed[is] = true
-			layouts = append(layouts, known[is])
-		}
-	}
-	return layouts
-}
-
 // A layout's fingerprint is what XNNPACK packs of all families, which takes it more than a small model takes to load.
 // So a file says of a layout also which machines pack in it, and what XNNPACK packs there for each family that the file
 // has entries of. Where the machine is such a one, and XNNPACK packs the same for the family of a look-up, the layout's

@@ -126,24 +126,19 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 	return openPlace(place{path: path, offset: offset, size: size}, o, sectionFiles{files, offset, size}, nil)
 }
 
-// sectionFiles opens a section of a file as a disk.
+// sectionFiles opens a section of a file as a disk, for reading alone.
 type sectionFiles struct {
-	files        osdisk.Files
+	osdisk.Files
 	offset, size int64
 }
 
 func (s sectionFiles) Open(path string, _ bool) (store.File, error) {
-	d, err := s.files.Open(path, false)
+	d, err := s.Files.Open(path, false)
 	if err != nil {
 		return nil, err
 	}
 	return sectionDisk{d, s.offset, s.size}, nil
 }
-
-func (sectionFiles) Create(string) (store.File, error) { return nil, ErrReadOnly }
-func (sectionFiles) Rename(_, _ string) error          { return ErrReadOnly }
-func (sectionFiles) Remove(string) error               { return ErrReadOnly }
-func (sectionFiles) SyncDir(string) error              { return ErrReadOnly }
 
 // sectionDisk is a section of a file that is open for reading.
 type sectionDisk struct {
@@ -163,8 +158,3 @@ func (d sectionDisk) Size() (int64, error) {
 func (d sectionDisk) Map(offset int64, size int, _ bool) (store.Mapping, error) {
 	return d.File.Map(d.offset+offset, size, false)
 }
-
-func (sectionDisk) WriteAt([]byte, int64) (int, error) { return 0, ErrReadOnly }
-func (sectionDisk) Allocate(_, _ int64) error          { return ErrReadOnly }
-func (sectionDisk) Truncate(int64) error               { return ErrReadOnly }
-func (sectionDisk) TryLock() (bool, error)             { return false, ErrReadOnly }

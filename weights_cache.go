@@ -123,12 +123,10 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	settings := writer.Options{
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
-		Repack:   o.Verify == VerifyRepack,
-		Store:    store.Options{Prefetch: o.Prefetch},
-		Verify:   o.Verify == VerifyInBackground,
-		Describe: layoutsOf,
-		Prepare:  func() { _, _ = ask.Layout() }, // to ask takes a millisecond or two
-		Report:   c.events.add,
+		Repack: o.Verify == VerifyRepack,
+		Store:  store.Options{Prefetch: o.Prefetch},
+		Verify: o.Verify == VerifyInBackground,
+		Report: c.events.add,
 	}
 	err := unusable
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
@@ -169,7 +170,7 @@ func (w *Writer) commit() error {
 	if !w.hasNews() {
 		return nil
 	}
-	w.options.Prepare()
+	_, _ = ask.Layout() // without a lock: it may take milliseconds
 	st := w.file.take()
 	defer w.file.give()
 	if !st.Writing() {
@@ -180,7 +181,7 @@ func (w *Writer) commit() error {
 	if err != nil {
 		return err
 	}
-	plan, err := st.PrepareCommit(w.options.Describe(what.layouts, what.records), what.records)
+	plan, err := st.PrepareCommit(ask.Layouts(what.layouts, what.records), what.records)
 	if err != nil {
 		return w.undone(what, err)
 	}

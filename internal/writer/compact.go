@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
@@ -117,7 +118,7 @@ func (w *Writer) worthCompacting() bool {
 // rewrite writes the new file, with the records that keep returns, and puts it in place. This process is the writer,
 // nothing is uncommitted, and nobody packs.
 func (w *Writer) rewrite(keep Keep) error {
-	w.options.Prepare()
+	_, _ = ask.Layout() // without a lock: it may take milliseconds
 	st := w.file.take()
 	defer w.file.give()
 	if !st.Writing() || st.Slot().Generation == 0 {
@@ -130,7 +131,7 @@ func (w *Writer) rewrite(keep Keep) error {
 	}
 	items := w.content(st, keep(what.records))
 	defer w.free(items)
-	describe := func(kept []format.Record) []format.Layout { return w.options.Describe(what.layouts, kept) }
+	describe := func(kept []format.Record) []format.Layout { return ask.Layouts(what.layouts, kept) }
 	var next *store.Rewriting
 	err = w.file.whileStoring(func() (err error) {
 		next, err = st.Rewrite(items, describe)

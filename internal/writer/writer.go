@@ -32,10 +32,6 @@ type Options struct {
 	Verify   bool          // payloads are verified in the background
 	Store    store.Options
 
-	// Describe returns the layouts of records, with what is said of each. known are those that the file says so far.
-	Describe func(known []format.Layout, records []format.Record) []format.Layout
-	// Prepare is called before something is committed, without a lock: it may take milliseconds.
-	Prepare func()
 	// Report is given events. It must not wait.
 	Report func(level slog.Level, message string, attributes ...slog.Attr)
 }

@@ -25,10 +25,8 @@ func newWriter(t *testing.T) (*Writer, *Handle) {
 func openWriter(t *testing.T, path string) (*Writer, *Handle) {
 	t.Helper()
 	w, err := New(osdisk.Files{}, Options{
-		Path:     path,
-		Describe: func([]format.Layout, []format.Record) []format.Layout { return []format.Layout{{}} },
-		Prepare:  func() {},
-		Report:   func(slog.Level, string, ...slog.Attr) {},
+		Path:   path,
+		Report: func(slog.Level, string, ...slog.Attr) {},
 	})
 	require.NoError(t, err)
 	h, err := w.Open(nil)
