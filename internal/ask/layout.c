@@ -156,10 +156,9 @@ static size_t record_sample(
   return (size_t)packed; // the runtime is deleted without being set up
 }
 
-// Makes tensors of so many elements. Those of fewer are the beginning of those of more.
-static void make_tensors(struct recorder* r, size_t elements) {
+static void make_tensors(struct recorder* r) {
   uint32_t state = 1;
-  for (size_t i = 0; i < elements; i++) {
+  for (size_t i = 0; i < max_elements; i++) {
     state = state * 1664525 + 1013904223;
     r->integers[i] = (uint8_t)(state >> 24);
     r->f32[i] = (float)(state >> 16) / 65536.0f - 0.5f;
@@ -265,6 +264,7 @@ static enum xnn_status record_for(uintptr_t sample, struct recorder** recorder) 
   r->sample = sample;
   r->out_of_memory = false;
   r->reserved = NULL;
+  make_tensors(r);
   *recorder = r;
   return xnn_status_success;
 }
@@ -284,7 +284,6 @@ enum xnn_status xpwc_probe_layout(uintptr_t sample) {
   if (status != xnn_status_success) {
     return status;
   }
-  make_tensors(r, max_elements);
   run_older_probes(r);
   run_newer_probes(r);
   return end_record(r, xnn_status_success);
@@ -322,14 +321,6 @@ static void collect(
   }
 }
 
-static size_t elements_of(const struct xpwc_node* n) {
-  size_t elements = 1;
-  for (size_t i = 0; i < n->dims; i++) {
-    elements *= n->shape[i];
-  }
-  return elements;
-}
-
 enum xnn_status xpwc_probe_family(
     const struct xpwc_node* family, const size_t* sides, size_t sides_count, uintptr_t sample, bool* transposed) {
   struct family_nodes found = {.count = 0};
@@ -338,23 +329,14 @@ enum xnn_status xpwc_probe_family(
   if (found.count == 0) {
     return xnn_status_unsupported_parameter;
   }
-  size_t elements = output_channels; // of a bias
   *transposed = false;
-  for (size_t i = 0; i < found.count; i++) {
-    const size_t n = elements_of(&found.nodes[i]);
-    elements = n > elements ? n : elements;
-    // The flag is XNN_FLAG_TRANSPOSE_B too.
+  for (size_t i = 0; i < found.count; i++) { // the flag is XNN_FLAG_TRANSPOSE_B too
     *transposed = *transposed || (found.nodes[i].flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
   }
-  if (elements > max_elements) {
-    return xnn_status_unsupported_parameter;
-  }
-  elements += XNN_EXTRA_BYTES; // which may be read, and more than that of wider elements
   struct recorder* r = NULL;
   enum xnn_status status = record_for(sample, &r);
   if (status != xnn_status_success) {
     return status;
   }
-  make_tensors(r, elements < max_elements ? elements : max_elements);
   return end_record(r, pack(found.nodes, found.count, r));
 }
