@@ -2,6 +2,7 @@ package xpwc
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -104,26 +105,30 @@ func OpenSection(path string, offset, size int64, options *Options) (*Cache, err
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	info, err := os.Lstat(path)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 && o.AllowUnsafeFile {
-		info, err = os.Stat(path)
-	}
-	if err == nil {
-		err = osdisk.Acceptable(path, nil, info, o.AllowUnsafeFile)
-	}
+	files := osdisk.Files{Insecure: o.AllowUnsafeFile}
+	whole, err := sizeOf(files, path)
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	name := fmt.Sprintf("cache %s, %d bytes at %d", path, size, offset)
 	switch granularity := int64(osdisk.Granularity()); {
-	case offset < 0 || size <= 0 || size > math.MaxInt64-offset || offset+size > info.Size():
-		return nil, fmt.Errorf("%s: the file has %d bytes: %w", name, info.Size(), ErrDamaged)
+	case offset < 0 || size <= 0 || size > math.MaxInt64-offset || offset+size > whole:
+		return nil, fmt.Errorf("%s: the file has %d bytes: %w", name, whole, ErrDamaged)
 	case offset%granularity != 0:
 		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w",
 			name, granularity, ErrMisaligned)
 	}
-	files := osdisk.Files{Insecure: o.AllowUnsafeFile}
 	return openPlace(place{path: path, offset: offset, size: size}, o, sectionFiles{files, offset, size}, nil)
+}
+
+// sizeOf returns the size of a file that can be opened.
+func sizeOf(files store.Files, path string) (int64, error) {
+	d, err := files.Open(path, false)
+	if err != nil {
+		return 0, err
+	}
+	size, err := d.Size()
+	return size, errors.Join(err, d.Close())
 }
 
 // sectionFiles opens a section of a file as a disk, for reading alone.

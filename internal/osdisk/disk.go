@@ -41,7 +41,7 @@ func (o Files) Open(path string, writable bool) (store.File, error) {
 
 func openChecked(path string, writable, insecure bool) (*Disk, error) {
 	if info, err := os.Lstat(path); err == nil {
-		if err := Acceptable(path, nil, info, insecure); err != nil {
+		if err := acceptable(path, nil, info, insecure); err != nil {
 			return nil, err
 		}
 	}
@@ -56,7 +56,7 @@ func openChecked(path string, writable, insecure bool) (*Disk, error) {
 func Of(f *os.File, path string, writable, insecure bool) (*Disk, error) {
 	info, err := f.Stat()
 	if err == nil {
-		err = Acceptable(path, f, info, insecure)
+		err = acceptable(path, f, info, insecure)
 	}
 	if err == nil && writable && info.Mode().Perm()&0o222 == 0 { // root could
 		err = &fs.PathError{Op: "write to", Path: path, Err: fs.ErrPermission}
@@ -95,9 +95,9 @@ func (Files) Remove(path string) error {
 
 func (Files) SyncDir(path string) error { return flushDir(path) }
 
-// Acceptable returns an error if a file is none to open: before it is, with f nil, and again when it is open as f. If
+// acceptable returns an error if a file is none to open: before it is, with f nil, and again when it is open as f. If
 // insecure is set, it may be anybody's.
-func Acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error {
+func acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
 		return fmt.Errorf("%s is a directory: %w", path, format.ErrNotCache)

@@ -146,12 +146,7 @@ func (w *Writer) hasUncommitted() bool {
 }
 
 func (w *Writer) hasUncommittedLocked() bool {
-	for _, e := range w.entries.Unlisted {
-		if e.Uncommitted() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.entries.Unlisted, (*entries.Entry).Uncommitted)
 }
 
 // A choice is what the next generation is to be.
@@ -277,7 +272,6 @@ func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
 		if err != nil {
 			err = st.Damaged(err)
 			w.Note(w.accept(st, err))
-			w.notice(st)
 			return nil, err
 		}
 		records = append(records, r)
@@ -338,7 +332,5 @@ func (w *Writer) replaced(st *store.Store) error {
 	err := fmt.Errorf("cache %s: what was packed is not in it: %w", w.name(), store.ErrReplaced)
 	w.locked(func() { w.loseLocked(err) })
 	w.setAside(st, err)
-	err = errors.Join(err, w.accept(st, st.Reopen()))
-	w.notice(st)
-	return err
+	return errors.Join(err, w.accept(st, st.Reopen()))
 }

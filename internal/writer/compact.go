@@ -63,7 +63,6 @@ func (w *Writer) stillUseless() bool {
 	st := w.file.take()
 	defer w.file.give()
 	w.Note(w.accept(st, st.Reopen()))
-	w.notice(st)
 	return useless()
 }
 

@@ -28,9 +28,7 @@ func (w *Writer) refresh() error {
 	if err == nil {
 		w.noticeReplacement(st, was)
 	}
-	err = w.accept(st, err)
-	w.notice(st)
-	return err
+	return w.accept(st, err)
 }
 
 // followsFile reports whether what is at the path by now is loaded: not for a writer that is closed, nor if nothing of
@@ -49,7 +47,8 @@ func unusable(err error) bool {
 	return errors.Is(err, format.ErrDamaged) || errors.Is(err, format.ErrForeign) || errors.Is(err, format.ErrVersion)
 }
 
-// accept turns what loading the file found into what it means for the cache. The error is one for the caller of Open.
+// accept turns what loading the file found into what it means for the cache, and notices what is loaded by then. The
+// error is one for the caller of Open.
 func (w *Writer) accept(st *store.Store, err error) error {
 	if errors.Is(err, store.ErrOverwritten) {
 		w.loseFile(st.ID(), err)
@@ -58,10 +57,14 @@ func (w *Writer) accept(st *store.Store, err error) error {
 		w.distrust(st, err)
 	}
 	if err != nil && w.options.Strict {
-		return errors.Join(err, st.Close())
+		err = errors.Join(err, st.Close())
+		w.notice(st)
+		return err
 	}
+	now := loadedBy(st)
 	w.mu.Lock()
 	defer w.unlock()
+	w.noticeLocked(now)
 	switch {
 	case err == nil:
 		w.changeAccessLocked(writable, "", nil)
@@ -175,9 +178,7 @@ func (w *Writer) damagedIndex(index *format.Index, err error) error {
 	if st.Index() != index {
 		return nil
 	}
-	err = w.accept(st, st.Damaged(err))
-	w.notice(st)
-	return err
+	return w.accept(st, st.Damaged(err))
 }
 
 // distrust keeps new sessions from memory whose file is damaged: it may be cut off. It gives the file up.
@@ -255,7 +256,6 @@ func (w *Writer) lost(id [16]byte, err error) {
 		w.endFile(st, err)
 	default:
 		w.Note(w.accept(st, err))
-		w.notice(st)
 	}
 }
 

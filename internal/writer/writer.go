@@ -193,7 +193,6 @@ func New(files store.Files, o Options) (*Writer, error) {
 	if err := w.accept(st, st.Load()); err != nil {
 		return nil, err
 	}
-	w.notice(st)
 	return w, nil
 }
 
