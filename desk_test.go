@@ -185,7 +185,7 @@ func wide(cache xnnpack.WeightsCache, load loader) (*xnnpack.Runtime, error) {
 	second := xnnpack.FullyConnected{Input: 0, Output: 2}
 	second.Filter = static(kernel("w"), xpwc.PackedAs(second.Packing(kernel("w"), bias, number, row)))
 	second.Bias = static(bias)
-	errs = append(errs, g.FullyConnected(first), g.FullyConnected(second))
+	errs = append(errs, g.Add(first), g.Add(second))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

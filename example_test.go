@@ -31,7 +31,7 @@ func (name layer) load(session *xpwc.Session) *xnnpack.Runtime {
 	check(err)
 	node.Filter, err = subgraph.Tensor(weights)
 	check(err)
-	check(subgraph.FullyConnected(node))
+	check(subgraph.Add(node))
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 	check(err)
 	check(subgraph.Delete())

@@ -171,8 +171,8 @@ func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
 			out, err = g.Tensor(row)
 			require.NoError(t, err)
 		}
-		require.NoError(t, g.Convert(xnnpack.Convert{Input: in, Output: q}))
-		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: q, Filter: k, Bias: xnnpack.InvalidValue,
+		require.NoError(t, g.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: in, Output: q}))
+		require.NoError(t, g.Add(xnnpack.FullyConnected{Input: q, Filter: k, Bias: xnnpack.InvalidValue,
 			Output: out}))
 		in = out
 	}
@@ -525,7 +525,7 @@ func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 		require.NoError(t, errors.Join(g.Input(0, row(shape[1])), g.Output(1, row(shape[0]))))
 		k, err := g.Tensor(xnnpack.Tensor{Type: xnnpack.Float32, Shape: shape, Data: w})
 		require.NoError(t, err)
-		require.NoError(t, g.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: k, Bias: xnnpack.InvalidValue,
+		require.NoError(t, g.Add(xnnpack.FullyConnected{Input: 0, Filter: k, Bias: xnnpack.InvalidValue,
 			Output: 1}))
 		r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: s})
 		require.NoError(t, errors.Join(err, g.Delete()))

@@ -45,7 +45,7 @@ func TestScalesMayBeSetWhenTheContentIsComputed(t *testing.T) {
 			x.Type, x.Quantization.NonBatchDims = input, 1
 			node.Input, err = subgraph.Tensor(x)
 			require.NoError(t, err)
-			require.NoError(t, subgraph.Convert(xnnpack.Convert{Input: 0, Output: node.Input}))
+			require.NoError(t, subgraph.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: 0, Output: node.Input}))
 		}
 		filter := xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{outputs, inputs}}
 		filter.Quantization.Scales = slices.Repeat([]float32{1}, outputs) // the same for whoever looks it up
@@ -55,7 +55,7 @@ func TestScalesMayBeSetWhenTheContentIsComputed(t *testing.T) {
 		require.NoError(t, err)
 		node.Filter, err = subgraph.Tensor(filter)
 		require.NoError(t, err)
-		require.NoError(t, subgraph.FullyConnected(node))
+		require.NoError(t, subgraph.Add(node))
 		runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 		require.NoError(t, err)
 		defer runtime.Delete()

@@ -87,7 +87,7 @@ func (m chain) create(cache xnnpack.WeightsCache, load loader) (*xnnpack.Runtime
 		}
 		n := xnnpack.FullyConnected{Input: in, Output: out}
 		n.Filter, n.Bias = static(filter, xpwc.PackedAs(n.Packing(filter, bias, row, row))), static(bias)
-		errs = append(errs, g.FullyConnected(n))
+		errs = append(errs, g.Add(n))
 		in = out
 	}
 	if err := errors.Join(errs...); err != nil {

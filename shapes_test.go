@@ -177,7 +177,7 @@ func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 		if err != nil {
 			return err
 		}
-		if err := g.Convert(xnnpack.Convert{Input: in, Output: converted}); err != nil {
+		if err := g.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: in, Output: converted}); err != nil {
 			return err
 		}
 		in = converted
@@ -197,30 +197,30 @@ func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 	case packing.FullyConnected:
 		n := xnnpack.FullyConnected{Input: in, Bias: xnnpack.InvalidValue, Output: out, TransposeWeights: u.transposed}
 		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
-			err = g.FullyConnected(n)
+			err = g.Add(n)
 		}
 	case packing.Convolution2D:
 		n := xnnpack.Convolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
 			Groups: u.groups, Stride: u.stride}
 		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
-			err = g.Convolution2D(n)
+			err = g.Add(n)
 		}
 	case packing.DepthwiseConvolution2D:
 		n := xnnpack.DepthwiseConvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
 			DepthMultiplier: u.groups, Stride: u.stride}
 		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
-			err = g.DepthwiseConvolution2D(n)
+			err = g.Add(n)
 		}
 	case packing.Deconvolution2D:
 		n := xnnpack.Deconvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
 			Groups: u.groups, Stride: u.stride}
 		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
-			err = g.Deconvolution2D(n)
+			err = g.Add(n)
 		}
 	default:
 		n := xnnpack.BatchMatrixMultiply{A: in, Output: out, TransposeB: u.transposed}
 		if n.B, err = content(n.Packing(kernel, input, output)); err == nil {
-			err = g.BatchMatrixMultiply(n)
+			err = g.Add(n)
 		}
 	}
 	return err

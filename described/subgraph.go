@@ -43,7 +43,7 @@ func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueI
 		if input, err = g.Tensor(s.input); err != nil {
 			return err
 		}
-		if err := g.Convert(xnnpack.Convert{Input: in, Output: input}); err != nil {
+		if err := g.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: in, Output: input}); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueI
 		return err
 	}
 	if output != out {
-		return g.Convert(xnnpack.Convert{Input: output, Output: out})
+		return g.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: output, Output: out})
 	}
 	return nil
 }
@@ -71,20 +71,20 @@ func (s *step) node(in, filter, bias, out xnnpack.ValueID) (packer, func(*xnnpac
 	case fullyConnected:
 		n := xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits,
 			TransposeWeights: s.Transposed}
-		return n.Packing, func(g *xnnpack.Subgraph) error { return g.FullyConnected(n) }
+		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Add(n) }
 	case convolution:
 		n := xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
 			SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
-		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Convolution2D(n) }
+		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Add(n) }
 	case depthwise:
 		n := xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
 			SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier,
 			Activation: s.limits}
-		return n.Packing, func(g *xnnpack.Subgraph) error { return g.DepthwiseConvolution2D(n) }
+		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Add(n) }
 	default:
 		n := xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
 			Adjustment: s.adjustment, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
-		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Deconvolution2D(n) }
+		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Add(n) }
 	}
 }
 

@@ -102,7 +102,7 @@ func (e *emitter) emit() {
 		fault.Within(func() { fault.Check(s.add(e.s, e.value)) }, "%s", s.name)
 	}
 	for _, c := range copies {
-		fault.Check(e.s.Copy(xnnpack.Copy{Input: e.value(c.Input), Output: c.Output}))
+		fault.Check(e.s.Add(xnnpack.Copy{Input: e.value(c.Input), Output: c.Output}))
 	}
 }
 

@@ -68,7 +68,7 @@ func run(cache *xpwc.Cache, weights *executorch.File) []float32 {
 	layer := xnnpack.FullyConnected{Input: 0, Output: 1}
 	layer.Filter = load(session, subgraph, kernel, xpwc.PackedAs(layer.Packing(kernel, bias, float, float)))
 	layer.Bias = load(session, subgraph, bias)
-	check(subgraph.FullyConnected(layer))
+	check(subgraph.Add(layer))
 	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 	check(err)
 	check(subgraph.Delete())

@@ -17,7 +17,7 @@ func (n unary) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output
 func (n unary) shape(of shapes) []int            { return of(n.Input) }
 func (n unary) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Unary(n.Unary)
+	return s.Add(n.Unary)
 }
 
 type duplicate struct{ xnnpack.Copy }
@@ -26,7 +26,7 @@ func (n duplicate) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Ou
 func (n duplicate) shape(of shapes) []int            { return of(n.Input) }
 func (n duplicate) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Copy(n.Copy)
+	return s.Add(n.Copy)
 }
 
 type softmax struct{ xnnpack.Softmax }
@@ -35,7 +35,7 @@ func (n softmax) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Outp
 func (n softmax) shape(of shapes) []int            { return of(n.Input) }
 func (n softmax) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Softmax(n.Softmax)
+	return s.Add(n.Softmax)
 }
 
 type elementwise struct{ xnnpack.Binary }
@@ -44,7 +44,7 @@ func (n elementwise) operands() (ids, xnnpack.ValueID) { return ids{n.A, n.B}, n
 func (n elementwise) shape(of shapes) []int            { return broadcast(of(n.A), of(n.B)) }
 func (n elementwise) add(s *xnnpack.Subgraph, id renaming) error {
 	n.A, n.B, n.Output = id(n.A), id(n.B), id(n.Output)
-	return s.Binary(n.Binary)
+	return s.Add(n.Binary)
 }
 
 // broadcast aligns shapes at their last dimensions; one that is missing or 1 is repeated.

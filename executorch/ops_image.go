@@ -56,7 +56,7 @@ func (n maxPooling) shape(of shapes) []int {
 }
 func (n maxPooling) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.MaxPooling2D(n.MaxPooling2D)
+	return s.Add(n.MaxPooling2D)
 }
 
 type averagePooling struct{ xnnpack.AveragePooling2D }
@@ -69,7 +69,7 @@ func (n averagePooling) shape(of shapes) []int {
 }
 func (n averagePooling) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.AveragePooling2D(n.AveragePooling2D)
+	return s.Add(n.AveragePooling2D)
 }
 
 // reduce is a sum or a mean along dimensions.
@@ -94,7 +94,7 @@ func (n reduce) shape(of shapes) []int {
 }
 func (n reduce) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.StaticReduce(n.StaticReduce)
+	return s.Add(n.StaticReduce)
 }
 
 type resize struct{ xnnpack.StaticResizeBilinear2D }
@@ -107,5 +107,5 @@ func (n resize) shape(of shapes) []int {
 }
 func (n resize) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.StaticResizeBilinear2D(n.StaticResizeBilinear2D)
+	return s.Add(n.StaticResizeBilinear2D)
 }

@@ -34,7 +34,7 @@ func (n reshape) shape(of shapes) []int {
 }
 func (n reshape) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.StaticReshape(n.StaticReshape)
+	return s.Add(n.StaticReshape)
 }
 
 type transpose struct{ xnnpack.StaticTranspose }
@@ -53,7 +53,7 @@ func (n transpose) shape(of shapes) []int {
 }
 func (n transpose) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.StaticTranspose(n.StaticTranspose)
+	return s.Add(n.StaticTranspose)
 }
 
 type slice struct{ xnnpack.StaticSlice }
@@ -76,7 +76,7 @@ func (n slice) shape(of shapes) []int {
 }
 func (n slice) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.StaticSlice(n.StaticSlice)
+	return s.Add(n.StaticSlice)
 }
 
 type pad struct{ xnnpack.StaticConstantPad }
@@ -99,7 +99,7 @@ func (n pad) shape(of shapes) []int {
 }
 func (n pad) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.StaticConstantPad(n.StaticConstantPad)
+	return s.Add(n.StaticConstantPad)
 }
 
 type concatenate struct{ xnnpack.Concatenate }
@@ -134,5 +134,5 @@ func (n concatenate) add(s *xnnpack.Subgraph, id renaming) error {
 		inputs[i] = id(input)
 	}
 	n.Inputs, n.Output = inputs, id(n.Output)
-	return s.Concatenate(n.Concatenate)
+	return s.Add(n.Concatenate)
 }

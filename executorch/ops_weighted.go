@@ -37,7 +37,7 @@ func (n fullyConnected) channels(of shapes) (out, in int) {
 }
 func (n fullyConnected) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
-	return s.FullyConnected(n.FullyConnected)
+	return s.Add(n.FullyConnected)
 }
 func (n fullyConnected) between(input, output xnnpack.ValueID) operation {
 	n.Input, n.Output = input, output
@@ -98,7 +98,7 @@ func (n convolution) shape(of shapes) []int {
 }
 func (n convolution) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
-	return s.Convolution2D(n.Convolution2D)
+	return s.Add(n.Convolution2D)
 }
 func (n convolution) between(input, output xnnpack.ValueID) operation {
 	n.Input, n.Output = input, output
@@ -145,7 +145,7 @@ func (n depthwise) shape(of shapes) []int {
 }
 func (n depthwise) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
-	return s.DepthwiseConvolution2D(n.DepthwiseConvolution2D)
+	return s.Add(n.DepthwiseConvolution2D)
 }
 func (n depthwise) between(input, output xnnpack.ValueID) operation {
 	n.Input, n.Output = input, output
@@ -196,7 +196,7 @@ func (n deconvolution) shape(of shapes) []int {
 }
 func (n deconvolution) add(s *xnnpack.Subgraph, id renaming) error {
 	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
-	return s.Deconvolution2D(n.Deconvolution2D)
+	return s.Add(n.Deconvolution2D)
 }
 func (n deconvolution) between(input, output xnnpack.ValueID) operation {
 	n.Input, n.Output = input, output
@@ -231,7 +231,7 @@ func (n batchMatrixMultiply) shape(of shapes) []int {
 }
 func (n batchMatrixMultiply) add(s *xnnpack.Subgraph, id renaming) error {
 	n.A, n.B, n.Output = id(n.A), id(n.B), id(n.Output)
-	return s.BatchMatrixMultiply(n.BatchMatrixMultiply)
+	return s.Add(n.BatchMatrixMultiply)
 }
 func (n batchMatrixMultiply) between(input, output xnnpack.ValueID) operation {
 	n.A, n.Output = input, output

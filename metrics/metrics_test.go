@@ -40,7 +40,7 @@ func use(t *testing.T, c *xpwc.Cache, name string) (end func()) {
 	require.NoError(t, err)
 	filter, err := g.Tensor(xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{width, width}, Data: data})
 	require.NoError(t, err)
-	require.NoError(t, g.FullyConnected(
+	require.NoError(t, g.Add(
 		xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: xnnpack.InvalidValue, Output: 1}))
 	r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: s})
 	require.NoError(t, err)

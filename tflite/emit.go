@@ -45,7 +45,7 @@ func (e *emitter) emit() {
 		if c.Input == xnnpack.InvalidValue {
 			c.Input = e.value(e.plan.graph.outputs[int(c.Output)-len(e.plan.graph.inputs)])
 		}
-		fault.Check(e.s.Copy(c))
+		fault.Check(e.s.Add(c))
 	}
 }
 
@@ -53,7 +53,7 @@ func (e *emitter) step(s *step) {
 	e.wide, e.narrow = s.wide, nil
 	s.emit(e)
 	for _, n := range e.narrow {
-		fault.Check(e.s.Unary(n))
+		fault.Check(e.s.Add(n))
 	}
 }
 
@@ -155,7 +155,7 @@ func (e *emitter) like(tensor int, shape ...int) xnnpack.Tensor {
 
 func (e *emitter) unary(node xnnpack.Unary, in, out xnnpack.ValueID) {
 	node.Input, node.Output = in, out
-	fault.Check(e.s.Unary(node))
+	fault.Check(e.s.Add(node))
 }
 
 // reshaped returns the ID of a value that is tensor t in another shape.
@@ -166,5 +166,5 @@ func (e *emitter) reshaped(id xnnpack.ValueID, t int, shape ...int) xnnpack.Valu
 }
 
 func (e *emitter) reshape(in, out xnnpack.ValueID, shape []int) {
-	fault.Check(e.s.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: in, Output: out}))
+	fault.Check(e.s.Add(xnnpack.StaticReshape{Shape: shape, Input: in, Output: out}))
 }

@@ -125,7 +125,7 @@ func planConv2D(c *call) func(*emitter) {
 		n := node
 		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
 		n.Output = e.output(c, 0)
-		fault.Check(e.s.Convolution2D(n))
+		fault.Check(e.s.Add(n))
 	}
 }
 
@@ -150,7 +150,7 @@ func planDepthwiseConv2D(c *call) func(*emitter) {
 		n := node
 		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
 		n.Output = e.output(c, 0)
-		fault.Check(e.s.DepthwiseConvolution2D(n))
+		fault.Check(e.s.Add(n))
 	}
 }
 
@@ -201,7 +201,7 @@ func planFullyConnected(c *call) func(*emitter) {
 			like.Shape = []int{n / channels, channels}
 		}
 		in, kernel, bias := e.operands(w, in, like)
-		fault.Check(e.s.FullyConnected(xnnpack.FullyConnected{
+		fault.Check(e.s.Add(xnnpack.FullyConnected{
 			Input: in, Filter: kernel, Bias: bias, Output: e.output(c, 0), Activation: limits,
 		}))
 	}

@@ -10,7 +10,7 @@ import (
 
 // slice adds a node that takes a part of a value.
 func (e *emitter) slice(in, out xnnpack.ValueID, offsets, sizes []int) {
-	fault.Check(e.s.StaticSlice(xnnpack.StaticSlice{Offsets: offsets, Sizes: sizes, Input: in, Output: out}))
+	fault.Check(e.s.Add(xnnpack.StaticSlice{Offsets: offsets, Sizes: sizes, Input: in, Output: out}))
 }
 
 // within returns the indices of a part of a shape, each stride apart, or 1 if that is nil.

@@ -21,7 +21,7 @@ type KnownDefect struct {
 	// Of products of matrices alone:
 	has       func() bool          // whether this is such a processor, as XNNPACK sees it
 	hit       func(p product) bool // whether a node is concerned
-	rowsCount bool                 // whether other rows can make a node wrong that is right
+	rowsCount bool                 // whether other rows can make a node of 4-bit blocks wrong that is right
 }
 
 // A product of matrices is a fully connected node, or a batch matrix multiplication.
@@ -78,11 +78,8 @@ const tabulated = 10
 // noFusion is XNN_FLAG_NO_OPERATOR_FUSION of XNNPACK's src/xnnpack/subgraph.h.
 const noFusion RuntimeFlags = 1 << 31
 
-// follows notes that an elementwise node computes out of in.
-func (s *Subgraph) follows(in, out ValueID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	from, to := s.values[in], s.values[out]
+// follows notes that an elementwise node computes one value of another.
+func (s *Subgraph) follows(from, to *value) {
 	if from.row > 0 || from.Type == QInt8 || from.Type == QUint8 {
 		to.row = max(to.row, from.row+1)
 		s.tabulates = s.tabulates || to.row >= tabulated
@@ -93,26 +90,31 @@ func (s *Subgraph) follows(in, out ValueID) {
 // cannot be defined: the error matches ErrKnownDefect.
 func KnownDefects() []KnownDefect { return slices.Clone(knownDefects) }
 
-// defectOf returns an error if the XNNPACK in use computes a product of these operands wrongly on this processor, and
-// otherwise the defect that the node would have with other rows, if there is one.
-func defectOf(input, weights *value, outputs int) (otherRows *KnownDefect, err error) {
+// here reports whether the XNNPACK in use has the defect on this processor, and nodes can avoid it.
+func (d *KnownDefect) here() bool { return d.hit != nil && d.Build == BuildIdentifier() && d.has() }
+
+// defectOf returns an error if the XNNPACK in use computes a product of these operands wrongly on this processor.
+func defectOf(input, weights *value, outputs int) error {
 	rank := len(input.Shape)
-	p := product{input: input.Type, weights: weights.Type, rows: 1, inputs: input.Shape[rank-1], outputs: outputs,
-		block: weights.Quantization.BlockSize}
-	for _, d := range input.Shape[:rank-1] {
-		p.rows *= d
-	}
-	for i := range knownDefects {
-		d := &knownDefects[i]
-		switch {
-		case d.hit == nil || d.Build != BuildIdentifier() || !d.has():
-		case d.hit(p):
-			return nil, d.error()
-		case d.rowsCount && p.blocks4():
-			otherRows = d
+	p := product{input: input.Type, weights: weights.Type, rows: Elements(input.Shape[:rank-1]),
+		inputs: input.Shape[rank-1], outputs: outputs, block: weights.Quantization.BlockSize}
+	for _, d := range knownDefects {
+		if d.here() && d.hit(p) {
+			return d.error()
 		}
 	}
-	return otherRows, nil
+	return nil
+}
+
+// rowDefect returns the defect that a node of the subgraph could have with other rows, or nil.
+func (s *Subgraph) rowDefect() *KnownDefect {
+	blocks := slices.ContainsFunc(s.values, func(v *value) bool { return v != nil && v.Type == BlockQInt4 })
+	for i := range knownDefects {
+		if d := &knownDefects[i]; blocks && d.rowsCount && d.here() {
+			return d
+		}
+	}
+	return nil
 }
 
 func (d *KnownDefect) error() error {

@@ -25,7 +25,7 @@ func TestANodeThatAKnownDefectConcernsIsRefused(t *testing.T) {
 		quantised, err := s.Tensor(Tensor{Type: DynamicQInt8, Shape: []int{rows, 64},
 			Quantization: Quantization{NonBatchDims: 1}})
 		require.NoError(t, err)
-		require.NoError(t, s.Convert(Convert{Input: 0, Output: quantised}))
+		require.NoError(t, s.Add(Unary{Op: ConvertElements, Input: 0, Output: quantised}))
 		q := Quantization{BlockSize: 32, BlockScales: slices.Repeat([]uint16{0x3f80}, 8), ZeroPoint: 8}
 		if filterType == ChannelQInt8 {
 			q = Quantization{Scales: []float32{1, 1, 1, 1}}
@@ -34,7 +34,7 @@ func TestANodeThatAKnownDefectConcernsIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		filter, err := s.Tensor(Tensor{Type: filterType, Shape: []int{4, 64}, Data: make([]byte, n), Quantization: q})
 		require.NoError(t, err)
-		return s, s.FullyConnected(FullyConnected{Input: quantised, Filter: filter, Bias: InvalidValue, Output: 1})
+		return s, s.Add(FullyConnected{Input: quantised, Filter: filter, Bias: InvalidValue, Output: 1})
 	}
 
 	_, err := define(2, BlockQInt4)
@@ -73,7 +73,7 @@ func TestAnyNumberOfElementwiseNodesInARowIsComputed(t *testing.T) {
 				next, err = s.Tensor(of)
 				require.NoError(t, err)
 			}
-			require.NoError(t, s.Unary(Unary{Op: Negate, Input: before, Output: next}))
+			require.NoError(t, s.Add(Unary{Op: Negate, Input: before, Output: next}))
 			before = next
 		}
 		r, err := NewRuntime(s, nil)
@@ -110,14 +110,14 @@ func TestARuntimeThatCannotBeMadeLeavesTheProcessAlone(t *testing.T) {
 	require.NoError(t, err)
 	twice, err := s.Tensor(of)
 	require.NoError(t, err)
-	require.NoError(t, s.Unary(Unary{Op: Negate, Input: 0, Output: once}))
-	require.NoError(t, s.Unary(Unary{Op: Abs, Input: once, Output: twice}))
+	require.NoError(t, s.Add(Unary{Op: Negate, Input: 0, Output: once}))
+	require.NoError(t, s.Add(Unary{Op: Abs, Input: once, Output: twice}))
 	filter, err := s.Tensor(Tensor{
 		Type: ChannelQInt8, Shape: []int{4, 4}, Data: make([]byte, 16),
 		Quantization: Quantization{Scales: []float32{1, 1, 1, 1}},
 	})
 	require.NoError(t, err)
-	require.NoError(t, s.FullyConnected(FullyConnected{Input: twice, Filter: filter, Bias: InvalidValue, Output: 1}))
+	require.NoError(t, s.Add(FullyConnected{Input: twice, Filter: filter, Bias: InvalidValue, Output: 1}))
 	_, err = NewRuntime(s, nil)
 	require.ErrorIs(t, err, UnsupportedParameter)
 	_, err = NewRuntime(s, nil)

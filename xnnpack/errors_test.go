@@ -18,7 +18,7 @@ func TestErrorsSayWhatWasBeingDone(t *testing.T) {
 		Data: static(t, ramp(15)...)})
 	require.NoError(t, err)
 
-	err = s.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: kernel, Bias: xnnpack.InvalidValue, Output: 1})
+	err = s.Add(xnnpack.FullyConnected{Input: 0, Filter: kernel, Bias: xnnpack.InvalidValue, Output: 1})
 	require.ErrorIs(t, err, xnnpack.InvalidParameter)
 	var e *xnnpack.Error
 	require.ErrorAs(t, err, &e)
@@ -32,7 +32,7 @@ func TestXNNPACKsOwnRefusalsCarryTheOperands(t *testing.T) {
 	s := newSubgraph(t, 2)
 	require.NoError(t, s.Input(0, float("x", 1, 4)))
 	require.NoError(t, s.Output(1, xnnpack.Tensor{Name: "y", Type: xnnpack.Int32, Shape: []int{1, 4}}))
-	err := s.Softmax(xnnpack.Softmax{Input: 0, Output: 1})
+	err := s.Add(xnnpack.Softmax{Input: 0, Output: 1})
 	require.ErrorIs(t, err, xnnpack.InvalidParameter)
 	require.Contains(t, err.Error(), `output value 1 "y" int32`)
 }
@@ -130,7 +130,7 @@ func TestBadNodesAreRefused(t *testing.T) {
 	}
 	kernel, bias := tensor(6, 3, 3, 4), tensor(6)
 	good := xnnpack.Convolution2D{Input: 0, Filter: kernel, Bias: bias, Output: 1}
-	require.NoError(t, s.Convolution2D(good))
+	require.NoError(t, s.Add(good))
 
 	with := func(change func(*xnnpack.Convolution2D)) xnnpack.Convolution2D {
 		n := good
@@ -156,7 +156,7 @@ func TestBadNodesAreRefused(t *testing.T) {
 		}),
 		"padding twice": with(func(n *xnnpack.Convolution2D) { n.SamePadding, n.Padding.Top = true, 1 }),
 	} {
-		t.Run(name, func(t *testing.T) { require.ErrorIs(t, s.Convolution2D(n), xnnpack.InvalidParameter) })
+		t.Run(name, func(t *testing.T) { require.ErrorIs(t, s.Add(n), xnnpack.InvalidParameter) })
 	}
 
 	image := func(shape ...int) xnnpack.ValueID {
@@ -167,59 +167,59 @@ func TestBadNodesAreRefused(t *testing.T) {
 	scalar, small, part := image(), image(1, 2, 5, 4), image(1, 5, 5, 2)
 	window := xnnpack.Size{Height: 2, Width: 2}
 	invalid := map[string]error{
-		"axis past the rank":      s.StaticReduce(xnnpack.StaticReduce{Axes: []int{4}, Input: 0, Output: 1}),
-		"axis twice":              s.StaticReduce(xnnpack.StaticReduce{Axes: []int{-1, 3}, Input: 0, Output: 1}),
-		"no such reduction":       s.StaticReduce(xnnpack.StaticReduce{Op: 9, Input: 0, Output: 1}),
-		"no such unary operator":  s.Unary(xnnpack.Unary{Op: 99, Input: 0, Output: 1}),
-		"no such binary operator": s.Binary(xnnpack.Binary{Op: -1, A: 0, B: 0, Output: 1}),
-		"one input to join":       s.Concatenate(xnnpack.Concatenate{Inputs: []xnnpack.ValueID{0}, Output: 1}),
-		"six inputs to join":      s.Concatenate(xnnpack.Concatenate{Inputs: make([]xnnpack.ValueID, 6), Output: 1}),
-		"five parts":              s.EvenSplit(xnnpack.EvenSplit{Input: 0, Outputs: make([]xnnpack.ValueID, 5)}),
-		"paddings of other rank": s.StaticConstantPad(xnnpack.StaticConstantPad{Pre: []int{1}, Post: []int{1},
+		"axis past the rank":      s.Add(xnnpack.StaticReduce{Axes: []int{4}, Input: 0, Output: 1}),
+		"axis twice":              s.Add(xnnpack.StaticReduce{Axes: []int{-1, 3}, Input: 0, Output: 1}),
+		"no such reduction":       s.Add(xnnpack.StaticReduce{Op: 9, Input: 0, Output: 1}),
+		"no such unary operator":  s.Add(xnnpack.Unary{Op: 99, Input: 0, Output: 1}),
+		"no such binary operator": s.Add(xnnpack.Binary{Op: -1, A: 0, B: 0, Output: 1}),
+		"one input to join":       s.Add(xnnpack.Concatenate{Inputs: []xnnpack.ValueID{0}, Output: 1}),
+		"six inputs to join":      s.Add(xnnpack.Concatenate{Inputs: make([]xnnpack.ValueID, 6), Output: 1}),
+		"five parts":              s.Add(xnnpack.EvenSplit{Input: 0, Outputs: make([]xnnpack.ValueID, 5)}),
+		"paddings of other rank": s.Add(xnnpack.StaticConstantPad{Pre: []int{1}, Post: []int{1},
 			Input: 0, Output: 1}),
-		"negative slice": s.StaticSlice(xnnpack.StaticSlice{Offsets: []int{0, 0, 0, -1},
+		"negative slice": s.Add(xnnpack.StaticSlice{Offsets: []int{0, 0, 0, -1},
 			Sizes: []int{1, 1, 1, 1}, Input: 0, Output: 1}),
-		"permutation with a hole": s.StaticTranspose(xnnpack.StaticTranspose{Permutation: []int{0, 1, 2, 2}, Input: 0,
+		"permutation with a hole": s.Add(xnnpack.StaticTranspose{Permutation: []int{0, 1, 2, 2}, Input: 0,
 			Output: 1}),
-		"transposed filter": s.FullyConnected(xnnpack.FullyConnected{Input: 2, Filter: tensor(5, 6),
+		"transposed filter": s.Add(xnnpack.FullyConnected{Input: 2, Filter: tensor(5, 6),
 			Bias: xnnpack.InvalidValue, Output: 1, TransposeWeights: true}),
-		"matrix of one dimension": s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: 2, B: bias, Output: 1}),
-		"inner dimensions differ": s.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: 2, B: tensor(5, 6), Output: 1}),
-		"no window":               s.MaxPooling2D(xnnpack.MaxPooling2D{Input: 0, Output: small}),
-		"window over the edge": s.MaxPooling2D(xnnpack.MaxPooling2D{Pooling: xnnpack.Size{Height: 6, Width: 1},
+		"matrix of one dimension": s.Add(xnnpack.BatchMatrixMultiply{A: 2, B: bias, Output: 1}),
+		"inner dimensions differ": s.Add(xnnpack.BatchMatrixMultiply{A: 2, B: tensor(5, 6), Output: 1}),
+		"no window":               s.Add(xnnpack.MaxPooling2D{Input: 0, Output: small}),
+		"window over the edge": s.Add(xnnpack.MaxPooling2D{Pooling: xnnpack.Size{Height: 6, Width: 1},
 			Input: 0, Output: small}),
-		"dilated over the edge": s.MaxPooling2D(xnnpack.MaxPooling2D{Pooling: window,
+		"dilated over the edge": s.Add(xnnpack.MaxPooling2D{Pooling: window,
 			Dilation: xnnpack.Size{Height: 1, Width: 5}, Input: 0, Output: small}),
-		"mean over the edge": s.AveragePooling2D(xnnpack.AveragePooling2D{
+		"mean over the edge": s.Add(xnnpack.AveragePooling2D{
 			Pooling: xnnpack.Size{Height: 1, Width: 6}, Input: 0, Output: small}),
-		"kernel over the edge": s.Convolution2D(xnnpack.Convolution2D{Input: small, Filter: kernel, Bias: bias,
+		"kernel over the edge": s.Add(xnnpack.Convolution2D{Input: small, Filter: kernel, Bias: bias,
 			Output: 1}),
-		"depthwise over the edge": s.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: small,
+		"depthwise over the edge": s.Add(xnnpack.DepthwiseConvolution2D{Input: small,
 			Filter: tensor(1, 3, 3, 4), Bias: xnnpack.InvalidValue, Output: 0}),
-		"permutation too short": s.StaticTranspose(xnnpack.StaticTranspose{Permutation: []int{0, 1, 2}, Input: 0,
+		"permutation too short": s.Add(xnnpack.StaticTranspose{Permutation: []int{0, 1, 2}, Input: 0,
 			Output: 1}),
-		"permutation too long": s.StaticTranspose(xnnpack.StaticTranspose{Permutation: []int{0, 1, 2, 3, 4},
+		"permutation too long": s.Add(xnnpack.StaticTranspose{Permutation: []int{0, 1, 2, 3, 4},
 			Input: 0, Output: 1}),
-		"slice of nothing": s.StaticSlice(xnnpack.StaticSlice{Offsets: []int{0, 1}, Sizes: []int{1, 0},
+		"slice of nothing": s.Add(xnnpack.StaticSlice{Offsets: []int{0, 1}, Sizes: []int{1, 0},
 			Input: 2, Output: 1}),
-		"join of other sizes": s.Concatenate(xnnpack.Concatenate{Axis: 3, Inputs: []xnnpack.ValueID{0, small},
+		"join of other sizes": s.Add(xnnpack.Concatenate{Axis: 3, Inputs: []xnnpack.ValueID{0, small},
 			Output: 1}),
-		"join of other ranks": s.Concatenate(xnnpack.Concatenate{Axis: 1, Inputs: []xnnpack.ValueID{2, scalar},
+		"join of other ranks": s.Add(xnnpack.Concatenate{Axis: 1, Inputs: []xnnpack.ValueID{2, scalar},
 			Output: 1}),
-		"join past the rank": s.Concatenate(xnnpack.Concatenate{Axis: -5, Inputs: []xnnpack.ValueID{0, 0},
+		"join past the rank": s.Add(xnnpack.Concatenate{Axis: -5, Inputs: []xnnpack.ValueID{0, 0},
 			Output: 1}),
-		"uneven parts": s.EvenSplit(xnnpack.EvenSplit{Axis: 1, Input: 0,
+		"uneven parts": s.Add(xnnpack.EvenSplit{Axis: 1, Input: 0,
 			Outputs: []xnnpack.ValueID{part, part}}),
-		"parts past the rank": s.EvenSplit(xnnpack.EvenSplit{Axis: 4, Input: 0,
+		"parts past the rank": s.Add(xnnpack.EvenSplit{Axis: 4, Input: 0,
 			Outputs: []xnnpack.ValueID{part, part}}),
-		"softmax of a scalar": s.Softmax(xnnpack.Softmax{Input: scalar, Output: scalar}),
-		"activation is empty": s.FullyConnected(xnnpack.FullyConnected{Input: 2, Filter: tensor(6, 4), Bias: bias,
+		"softmax of a scalar": s.Add(xnnpack.Softmax{Input: scalar, Output: scalar}),
+		"activation is empty": s.Add(xnnpack.FullyConnected{Input: 2, Filter: tensor(6, 4), Bias: bias,
 			Output: 1, Activation: xnnpack.Range{Min: 2, Max: 1}}),
 	}
 	for name, err := range invalid {
 		t.Run(name, func(t *testing.T) { require.ErrorIs(t, err, xnnpack.InvalidParameter) })
 	}
-	require.ErrorIs(t, s.StaticReshape(xnnpack.StaticReshape{Shape: make([]int, 7), Input: 0, Output: 1}),
+	require.ErrorIs(t, s.Add(xnnpack.StaticReshape{Shape: make([]int, 7), Input: 0, Output: 1}),
 		xnnpack.UnsupportedParameter)
 }
 
@@ -234,7 +234,7 @@ func TestTransposed4BitFiltersWithoutAPackingFunctionAreRefused(t *testing.T) {
 		Quantization: xnnpack.Quantization{Scales: scales, ChannelDim: 1, ZeroPoint: 8}})
 	require.NoError(t, err)
 	n := xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: xnnpack.InvalidValue, Output: 1, TransposeWeights: true}
-	require.ErrorIs(t, s.FullyConnected(n), xnnpack.UnsupportedParameter)
+	require.ErrorIs(t, s.Add(n), xnnpack.UnsupportedParameter)
 }
 
 func TestStatusesAreErrors(t *testing.T) {

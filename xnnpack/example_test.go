@@ -24,7 +24,7 @@ func Example() {
 	bias, err := subgraph.Tensor(xnnpack.Tensor{Name: "b", Type: xnnpack.Float32, Shape: []int{2}, Data: b.Bytes()})
 	check(err)
 	relu := xnnpack.Range{Min: 0, Max: float32(math.Inf(1))}
-	check(subgraph.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: bias, Output: 1,
+	check(subgraph.Add(xnnpack.FullyConnected{Input: 0, Filter: filter, Bias: bias, Output: 1,
 		Activation: relu}))
 
 	runtime, err := xnnpack.NewRuntime(subgraph, nil)

@@ -225,34 +225,40 @@ func (g cSubgraph) define(t *Tensor, external ValueID, flags uint32) (ValueID, S
 	return ValueID(id), Status(s)
 }
 
-// add adds a node, which n points to. v has the values of its operands.
-func (g cSubgraph) add(n any, v []*value) Status { return Status(defineNode(g.p, n, v)) }
+// add adds a node, whose operands have these IDs and values.
+func (g cSubgraph) add(n Node, ids []ValueID, v []*value) Status {
+	var all [MaxTensorDims]C.uint32_t // no node has more
+	for i, v := range ids {
+		all[i] = C.uint32_t(v)
+	}
+	return Status(defineNode(g.p, n, all, v))
+}
 
-func defineNode(g C.xnn_subgraph_t, n any, v []*value) C.enum_xnn_status {
+func defineNode(g C.xnn_subgraph_t, n Node, id [MaxTensorDims]C.uint32_t, v []*value) C.enum_xnn_status {
 	switch n := n.(type) {
-	case *FullyConnected:
+	case FullyConnected:
 		return C.xnn_define_fully_connected(g, least(n.Activation), greatest(n.Activation),
-			id(n.Input), id(n.Filter), id(n.Bias), id(n.Output),
+			id[0], id[1], id[2], id[3],
 			flag(n.TransposeWeights, C.XNN_FLAG_TRANSPOSE_WEIGHTS))
-	case *Convolution2D:
+	case Convolution2D:
 		filter := v[1].Shape
 		return C.xnn_define_convolution_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(filter[1]), number(filter[2]), number(n.Stride.Height), number(n.Stride.Width),
 			number(n.Dilation.Height), number(n.Dilation.Width),
 			number(n.Groups), C.size_t(filter[3]), C.size_t(filter[0]/n.Groups),
-			least(n.Activation), greatest(n.Activation), id(n.Input), id(n.Filter), id(n.Bias), id(n.Output),
+			least(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3],
 			flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
-	case *DepthwiseConvolution2D:
+	case DepthwiseConvolution2D:
 		filter := v[1].Shape
 		return C.xnn_define_depthwise_convolution_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(filter[1]), number(filter[2]), number(n.Stride.Height), number(n.Stride.Width),
 			number(n.Dilation.Height), number(n.Dilation.Width),
 			number(n.DepthMultiplier), C.size_t(filter[3]/n.DepthMultiplier),
-			least(n.Activation), greatest(n.Activation), id(n.Input), id(n.Filter), id(n.Bias), id(n.Output),
+			least(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3],
 			flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
-	case *Deconvolution2D:
+	case Deconvolution2D:
 		filter := v[1].Shape
 		return C.xnn_define_deconvolution_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
@@ -260,11 +266,11 @@ func defineNode(g C.xnn_subgraph_t, n any, v []*value) C.enum_xnn_status {
 			number(filter[1]), number(filter[2]), number(n.Stride.Height), number(n.Stride.Width),
 			number(n.Dilation.Height), number(n.Dilation.Width),
 			number(n.Groups), C.size_t(filter[3]), C.size_t(filter[0]/n.Groups),
-			least(n.Activation), greatest(n.Activation), id(n.Input), id(n.Filter), id(n.Bias), id(n.Output), 0)
-	case *BatchMatrixMultiply:
-		return C.xnn_define_batch_matrix_multiply(g, id(n.A), id(n.B), id(n.Output),
+			least(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3], 0)
+	case BatchMatrixMultiply:
+		return C.xnn_define_batch_matrix_multiply(g, id[0], id[1], id[2],
 			flag(n.TransposeB, C.XNN_FLAG_TRANSPOSE_B))
-	case *Unary:
+	case Unary:
 		var a, b C.float
 		switch n.Op {
 		case Clamp:
@@ -274,65 +280,63 @@ func defineNode(g C.xnn_subgraph_t, n any, v []*value) C.enum_xnn_status {
 		case LeakyReLU:
 			a = C.float(n.NegativeSlope)
 		}
-		return C.xpwc_define_unary(g, unaryOperators[n.Op], a, b, id(n.Input), id(n.Output))
-	case *Binary:
+		return C.xpwc_define_unary(g, unaryOperators[n.Op], a, b, id[0], id[1])
+	case Binary:
 		limits := C.struct_xnn_binary_params{
 			output_min: C.double(least(n.Activation)), output_max: C.double(greatest(n.Activation)),
 		}
-		return C.xnn_define_binary(g, binaryOperators[n.Op], &limits, id(n.A), id(n.B), id(n.Output), 0)
-	case *MaxPooling2D:
+		return C.xnn_define_binary(g, binaryOperators[n.Op], &limits, id[0], id[1], id[2], 0)
+	case MaxPooling2D:
 		return C.xnn_define_max_pooling_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(n.Pooling.Height), number(n.Pooling.Width), number(n.Stride.Height), number(n.Stride.Width),
 			number(n.Dilation.Height), number(n.Dilation.Width), least(n.Activation), greatest(n.Activation),
-			id(n.Input), id(n.Output), flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
-	case *AveragePooling2D:
+			id[0], id[1], flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
+	case AveragePooling2D:
 		return C.xnn_define_average_pooling_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(n.Pooling.Height), number(n.Pooling.Width), number(n.Stride.Height), number(n.Stride.Width),
 			least(n.Activation), greatest(n.Activation),
-			id(n.Input), id(n.Output), flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
-	case *StaticReduce:
+			id[0], id[1], flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
+	case StaticReduce:
 		var axes [MaxTensorDims]C.int64_t
 		for i, axis := range n.Axes {
 			axes[i] = C.int64_t(axis)
 		}
 		return C.xnn_define_static_reduce_v2(g, reduceOperators[n.Op], C.size_t(len(n.Axes)), &axes[0],
-			id(n.Input), id(n.Output), flag(n.KeepDims, C.XNN_FLAG_KEEP_DIMS))
-	case *StaticConstantPad:
+			id[0], id[1], flag(n.KeepDims, C.XNN_FLAG_KEEP_DIMS))
+	case StaticConstantPad:
 		return C.xpwc_define_static_constant_pad(g, C.size_t(len(n.Pre)), &toDims(n.Pre)[0], &toDims(n.Post)[0],
-			C.float(n.Value), id(n.Input), id(n.Output))
-	case *StaticReshape:
-		return C.xnn_define_static_reshape(g, C.size_t(len(n.Shape)), &toDims(n.Shape)[0], id(n.Input),
-			id(n.Output), 0)
-	case *StaticTranspose:
+			C.float(n.Value), id[0], id[1])
+	case StaticReshape:
+		return C.xnn_define_static_reshape(g, C.size_t(len(n.Shape)), &toDims(n.Shape)[0], id[0], id[1], 0)
+	case StaticTranspose:
 		return C.xnn_define_static_transpose(g, C.size_t(len(n.Permutation)), &toDims(n.Permutation)[0],
-			id(n.Input), id(n.Output), 0)
-	case *StaticSlice:
+			id[0], id[1], 0)
+	case StaticSlice:
 		return C.xnn_define_static_slice(g, C.size_t(len(n.Offsets)), &toDims(n.Offsets)[0],
-			&toDims(n.Sizes)[0], id(n.Input), id(n.Output), 0)
-	case *Concatenate:
-		return C.xpwc_define_concatenate(g, C.int32_t(n.Axis), C.size_t(len(n.Inputs)), ids(n.Inputs), id(n.Output))
-	case *EvenSplit:
-		return C.xpwc_define_even_split(g, C.int32_t(n.Axis), id(n.Input), C.size_t(len(n.Outputs)), ids(n.Outputs))
-	case *StaticResizeBilinear2D:
+			&toDims(n.Sizes)[0], id[0], id[1], 0)
+	case Concatenate:
+		return C.xpwc_define_concatenate(g, C.int32_t(n.Axis), C.size_t(len(n.Inputs)), &id[0], id[len(n.Inputs)])
+	case EvenSplit:
+		return C.xpwc_define_even_split(g, C.int32_t(n.Axis), id[0], C.size_t(len(n.Outputs)), &id[1])
+	case StaticResizeBilinear2D:
 		return C.xnn_define_static_resize_bilinear_2d(g, C.size_t(n.NewSize.Height), C.size_t(n.NewSize.Width),
-			id(n.Input), id(n.Output), flag(n.AlignCorners, C.XNN_FLAG_ALIGN_CORNERS)|
+			id[0], id[1], flag(n.AlignCorners, C.XNN_FLAG_ALIGN_CORNERS)|
 				flag(n.LegacyMode, C.XNN_FLAG_TENSORFLOW_LEGACY_MODE))
-	case *Softmax:
-		return C.xnn_define_softmax(g, id(n.Input), id(n.Output), 0)
-	case *Copy:
-		return C.xnn_define_copy(g, id(n.Input), id(n.Output), 0)
-	case *DepthToSpace2D:
-		return C.xnn_define_depth_to_space_2d(g, number(n.BlockSize), id(n.Input), id(n.Output), 0)
-	case *SpaceToDepth2D:
-		return C.xnn_define_space_to_depth_2d(g, number(n.BlockSize), id(n.Input), id(n.Output), 0)
+	case Softmax:
+		return C.xnn_define_softmax(g, id[0], id[1], 0)
+	case Copy:
+		return C.xnn_define_copy(g, id[0], id[1], 0)
+	case DepthToSpace2D:
+		return C.xnn_define_depth_to_space_2d(g, number(n.BlockSize), id[0], id[1], 0)
+	case SpaceToDepth2D:
+		return C.xnn_define_space_to_depth_2d(g, number(n.BlockSize), id[0], id[1], 0)
 	}
 	return C.xnn_status_invalid_parameter
 }
 
 func number(n int) C.uint32_t  { return C.uint32_t(n) }
-func id(v ValueID) C.uint32_t  { return C.uint32_t(v) }
 func least(r Range) C.float    { return C.float(r.bounded().Min) }
 func greatest(r Range) C.float { return C.float(r.bounded().Max) }
 
@@ -341,14 +345,6 @@ func flag(set bool, f C.uint32_t) C.uint32_t {
 		return f
 	}
 	return 0
-}
-
-func ids(all []ValueID) *C.uint32_t {
-	var a [MaxTensorDims]C.uint32_t
-	for i, v := range all {
-		a[i] = id(v)
-	}
-	return &a[0]
 }
 
 type cRuntime struct{ p C.xnn_runtime_t }

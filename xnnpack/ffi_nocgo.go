@@ -62,7 +62,7 @@ func view[T Number](cMemory) []T                                    { return nil
 func cNewSubgraph(int) (cSubgraph, Status)                          { return cSubgraph{}, NoCgo }
 func (cSubgraph) delete()                                           {}
 func (cSubgraph) define(*Tensor, ValueID, uint32) (ValueID, Status) { return 0, NoCgo }
-func (cSubgraph) add(any, []*value) Status                          { return NoCgo }
+func (cSubgraph) add(Node, []ValueID, []*value) Status              { return NoCgo }
 func cNewRuntime(cSubgraph, WeightsCache, cWorkspace, cThreadpool, RuntimeFlags) (cRuntime, Status) {
 	return cRuntime{}, NoCgo
 }

@@ -47,7 +47,7 @@ func sum(t *testing.T, n int) *xnnpack.Subgraph {
 	require.NoError(t, s.Input(0, float("a", n)))
 	require.NoError(t, s.Input(1, float("b", n)))
 	require.NoError(t, s.Output(2, float("sum", n)))
-	require.NoError(t, s.Binary(xnnpack.Binary{Op: xnnpack.Add, A: 0, B: 1, Output: 2}))
+	require.NoError(t, s.Add(xnnpack.Binary{Op: xnnpack.Add, A: 0, B: 1, Output: 2}))
 	return s
 }
 

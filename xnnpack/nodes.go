@@ -14,9 +14,11 @@ const (
 	Abs             UnaryOperator = iota
 	BankersRounding               // to the nearest integer, halves to the even one
 	Ceiling
-	Clamp           // to Unary.Limits
-	ConvertElements // see Convert
-	ELU             // x, and Alpha*(exp(x)-1) where x is negative
+	Clamp // to Unary.Limits
+	// ConvertElements changes the type of the elements: between float types, to and from quantised ones, and from a
+	// float type to DynamicQInt8, which is how the input of a node with dynamically quantised weights is made.
+	ConvertElements
+	ELU // x, and Alpha*(exp(x)-1) where x is negative
 	Exp
 	Floor
 	GELU      // x/2 * (1+erf(x/√2))
@@ -45,23 +47,9 @@ type Unary struct {
 	NegativeSlope float32 // for LeakyReLU
 }
 
-// Unary adds the node.
-func (s *Subgraph) Unary(n Unary) error {
-	const op = "define unary"
-	if n.Op < 0 || n.Op > Sign {
-		return noOperator(op, int(n.Op))
-	}
-	return s.oneToOne(op, &n, n.Input, n.Output)
-}
-
-// Convert changes the type of the elements: between float types, to and from quantised ones, and from a float type to
-// DynamicQInt8, which is how the input of a node with dynamically quantised weights is made. The shapes are the same.
-type Convert struct{ Input, Output ValueID }
-
-// Convert adds the node.
-func (s *Subgraph) Convert(n Convert) error {
-	unary := Unary{Op: ConvertElements, Input: n.Input, Output: n.Output}
-	return s.oneToOne("define convert", &unary, n.Input, n.Output)
+func (n Unary) node() node {
+	return node{self: n, op: "unary", operands: inOut(n.Input, n.Output), check: operator(n.Op, Sign),
+		elementwise: true}
 }
 
 // BinaryOperator is an elementwise operator of two operands (enum xnn_binary_operator). The numbers are this
@@ -91,19 +79,9 @@ type Binary struct {
 	Activation Range
 }
 
-// Binary adds the node.
-func (s *Subgraph) Binary(n Binary) error {
-	const op = "define binary"
-	if n.Op < 0 || n.Op > Pow {
-		return noOperator(op, int(n.Op))
-	}
-	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
-	if err := s.node(op, &n, operands, nil); err != nil {
-		return err
-	}
-	s.follows(n.A, n.Output)
-	s.follows(n.B, n.Output)
-	return nil
+func (n Binary) node() node {
+	return node{self: n, op: "binary", operands: factors(n.A, n.B, n.Output), check: operator(n.Op, Pow),
+		elementwise: true}
 }
 
 // MaxPooling2D is xnn_define_max_pooling_2d: each pixel of Output is the maximum of those under a window, channel by
@@ -118,15 +96,10 @@ type MaxPooling2D struct {
 	Activation    Range
 }
 
-// MaxPooling2D adds the node.
-func (s *Subgraph) MaxPooling2D(n MaxPooling2D) error {
+func (n MaxPooling2D) node() node {
 	orOne(&n.Stride, &n.Dilation)
-	return s.resized("define max pooling 2d", &n, n.Input, n.Output, func(in *value) error {
-		if err := checkSettings(n.Padding, n.Pooling, n.Stride, n.Dilation); err != nil {
-			return err
-		}
-		return checkWindow(in, n.Padding, n.SamePadding, n.Pooling, n.Dilation)
-	})
+	return node{self: n, op: "max pooling 2d", operands: inOut(n.Input, n.Output),
+		check: pooling(n.Padding, n.SamePadding, n.Pooling, n.Stride, n.Dilation)}
 }
 
 // AveragePooling2D is xnn_define_average_pooling_2d: each pixel of Output is the mean of those under a window,
@@ -140,15 +113,10 @@ type AveragePooling2D struct {
 	Activation    Range
 }
 
-// AveragePooling2D adds the node.
-func (s *Subgraph) AveragePooling2D(n AveragePooling2D) error {
+func (n AveragePooling2D) node() node {
 	orOne(&n.Stride)
-	return s.resized("define average pooling 2d", &n, n.Input, n.Output, func(in *value) error {
-		if err := checkSettings(n.Padding, n.Pooling, n.Stride); err != nil {
-			return err
-		}
-		return checkWindow(in, n.Padding, n.SamePadding, n.Pooling, Size{1, 1})
-	})
+	return node{self: n, op: "average pooling 2d", operands: inOut(n.Input, n.Output),
+		check: pooling(n.Padding, n.SamePadding, n.Pooling, n.Stride, Size{1, 1})}
 }
 
 // ReduceOperator is what StaticReduce does with the elements of an axis.
@@ -169,13 +137,11 @@ type StaticReduce struct {
 	Input, Output ValueID
 }
 
-// StaticReduce adds the node.
-func (s *Subgraph) StaticReduce(n StaticReduce) error {
-	const op = "define static reduce"
-	if n.Op < 0 || n.Op > ReduceMean {
-		return noOperator(op, int(n.Op))
-	}
-	return s.node(op, &n, inOut(n.Input, n.Output), func(v []*value) error {
+func (n StaticReduce) node() node {
+	return node{self: n, op: "static reduce", operands: inOut(n.Input, n.Output), check: func(v []*value) error {
+		if err := operator(n.Op, ReduceMean)(v); err != nil {
+			return err
+		}
 		seen := map[int]bool{}
 		for _, axis := range n.Axes {
 			at, err := resolveAxis(axis, v[0].Shape)
@@ -188,7 +154,7 @@ func (s *Subgraph) StaticReduce(n StaticReduce) error {
 			seen[at] = true
 		}
 		return nil
-	})
+	}}
 }
 
 // StaticConstantPad is xnn_define_static_constant_pad: Input with more elements around it.
@@ -198,9 +164,8 @@ type StaticConstantPad struct {
 	Input, Output ValueID
 }
 
-// StaticConstantPad adds the node.
-func (s *Subgraph) StaticConstantPad(n StaticConstantPad) error {
-	return s.paired("define static constant pad", &n, n.Pre, n.Post, n.Input, n.Output)
+func (n StaticConstantPad) node() node {
+	return node{self: n, op: "static constant pad", operands: inOut(n.Input, n.Output), check: paired(n.Pre, n.Post)}
 }
 
 // StaticReshape is xnn_define_static_reshape: the same elements in another shape.
@@ -209,9 +174,8 @@ type StaticReshape struct {
 	Input, Output ValueID
 }
 
-// StaticReshape adds the node.
-func (s *Subgraph) StaticReshape(n StaticReshape) error {
-	return s.listed("define static reshape", &n, n.Shape, n.Input, n.Output, nil)
+func (n StaticReshape) node() node {
+	return node{self: n, op: "static reshape", operands: inOut(n.Input, n.Output), check: listed(n.Shape)}
 }
 
 // StaticTranspose is xnn_define_static_transpose: Input with its dimensions in another order.
@@ -220,14 +184,13 @@ type StaticTranspose struct {
 	Input, Output ValueID
 }
 
-// StaticTranspose adds the node.
-func (s *Subgraph) StaticTranspose(n StaticTranspose) error {
-	return s.listed("define static transpose", &n, n.Permutation, n.Input, n.Output, func(rank int) error {
-		if len(n.Permutation) != rank {
+func (n StaticTranspose) node() node {
+	return node{self: n, op: "static transpose", operands: inOut(n.Input, n.Output), check: func(v []*value) error {
+		if rank := len(v[0].Shape); len(n.Permutation) != rank {
 			return fmt.Errorf("%v is no permutation of %d dimensions", n.Permutation, rank)
 		}
-		return nil
-	})
+		return checkNumbers(n.Permutation...)
+	}}
 }
 
 // StaticSlice is xnn_define_static_slice: a part of Input.
@@ -237,14 +200,14 @@ type StaticSlice struct {
 	Input, Output ValueID
 }
 
-// StaticSlice adds the node.
-func (s *Subgraph) StaticSlice(n StaticSlice) error {
-	const op = "define static slice"
-	// XNNPACK would take 0 for Input's whole length, whatever the offset is.
-	if slices.Contains(n.Sizes, 0) {
-		return reject(InvalidParameter, op, "", "sizes %v, none can be 0", n.Sizes)
-	}
-	return s.paired(op, &n, n.Offsets, n.Sizes, n.Input, n.Output)
+func (n StaticSlice) node() node {
+	return node{self: n, op: "static slice", operands: inOut(n.Input, n.Output), check: func(v []*value) error {
+		// XNNPACK would take 0 for Input's whole length, whatever the offset is.
+		if slices.Contains(n.Sizes, 0) {
+			return fmt.Errorf("sizes %v, none can be 0", n.Sizes)
+		}
+		return paired(n.Offsets, n.Sizes)(v)
+	}}
 }
 
 // Concatenate joins 2 to 5 values (xnn_define_concatenate2 to 5). The caller joins more of them step by step, by
@@ -255,18 +218,12 @@ type Concatenate struct {
 	Output ValueID
 }
 
-// Concatenate adds the node.
-func (s *Subgraph) Concatenate(n Concatenate) error {
-	const op = "define concatenate"
-	if len(n.Inputs) < 2 || len(n.Inputs) > 5 {
-		return reject(InvalidParameter, op, "", "%d inputs, 2 to 5 are possible", len(n.Inputs))
-	}
-	var operands []operand
-	for i, id := range n.Inputs {
-		operands = append(operands, operand{role: fmt.Sprint("input ", i), id: id})
-	}
-	operands = append(operands, operand{role: "output", id: n.Output})
-	return s.node(op, &n, operands, func(v []*value) error {
+func (n Concatenate) node() node {
+	operands := append(numbered("input", n.Inputs), operand{role: "output", id: n.Output})
+	return node{self: n, op: "concatenate", operands: operands, check: func(v []*value) error {
+		if len(n.Inputs) < 2 || len(n.Inputs) > 5 {
+			return fmt.Errorf("%d inputs, 2 to 5 are possible", len(n.Inputs))
+		}
 		first := v[0].Shape
 		axis, err := resolveAxis(n.Axis, first)
 		if err != nil {
@@ -280,7 +237,7 @@ func (s *Subgraph) Concatenate(n Concatenate) error {
 			}
 		}
 		return nil
-	})
+	}}
 }
 
 // EvenSplit cuts a value into 2 to 4 of equal size (xnn_define_even_split2 to 4).
@@ -290,17 +247,12 @@ type EvenSplit struct {
 	Outputs []ValueID
 }
 
-// EvenSplit adds the node.
-func (s *Subgraph) EvenSplit(n EvenSplit) error {
-	const op = "define even split"
-	if len(n.Outputs) < 2 || len(n.Outputs) > 4 {
-		return reject(InvalidParameter, op, "", "%d outputs, 2 to 4 are possible", len(n.Outputs))
-	}
-	operands := []operand{{role: "input", id: n.Input}}
-	for i, id := range n.Outputs {
-		operands = append(operands, operand{role: fmt.Sprint("output ", i), id: id})
-	}
-	return s.node(op, &n, operands, func(v []*value) error {
+func (n EvenSplit) node() node {
+	operands := append([]operand{{role: "input", id: n.Input}}, numbered("output", n.Outputs)...)
+	return node{self: n, op: "even split", operands: operands, check: func(v []*value) error {
+		if len(n.Outputs) < 2 || len(n.Outputs) > 4 {
+			return fmt.Errorf("%d outputs, 2 to 4 are possible", len(n.Outputs))
+		}
 		axis, err := resolveAxis(n.Axis, v[0].Shape)
 		if err != nil {
 			return err
@@ -309,7 +261,7 @@ func (s *Subgraph) EvenSplit(n EvenSplit) error {
 			return fmt.Errorf("%d elements cannot be cut into %d equal parts", length, len(n.Outputs))
 		}
 		return nil
-	})
+	}}
 }
 
 // StaticResizeBilinear2D is xnn_define_static_resize_bilinear_2d: an image in another size, interpolated. Without
@@ -323,33 +275,29 @@ type StaticResizeBilinear2D struct {
 	Input, Output ValueID // [batch, height, width, channels]
 }
 
-// StaticResizeBilinear2D adds the node.
-func (s *Subgraph) StaticResizeBilinear2D(n StaticResizeBilinear2D) error {
-	return s.resized("define static resize bilinear 2d", &n, n.Input, n.Output, func(*value) error {
-		return checkNumbers(n.NewSize.Height, n.NewSize.Width)
-	})
+func (n StaticResizeBilinear2D) node() node {
+	return node{self: n, op: "static resize bilinear 2d", operands: inOut(n.Input, n.Output),
+		check: resized(func(*value) error { return checkNumbers(n.NewSize.Height, n.NewSize.Width) })}
 }
 
 // Softmax is xnn_define_softmax: exp(x) divided by the sum of all exp(x) along the last dimension. The shapes are the
 // same.
 type Softmax struct{ Input, Output ValueID }
 
-// Softmax adds the node.
-func (s *Subgraph) Softmax(n Softmax) error {
-	return s.node("define softmax", &n, inOut(n.Input, n.Output), func(v []*value) error {
+func (n Softmax) node() node {
+	return node{self: n, op: "softmax", operands: inOut(n.Input, n.Output), check: func(v []*value) error {
 		if len(v[0].Shape) == 0 {
 			return fmt.Errorf("the input needs a dimension")
 		}
 		return nil
-	})
+	}}
 }
 
 // Copy is xnn_define_copy: Output has the type, shape and elements of Input.
 type Copy struct{ Input, Output ValueID }
 
-// Copy adds the node.
-func (s *Subgraph) Copy(n Copy) error {
-	return s.oneToOne("define copy", &n, n.Input, n.Output)
+func (n Copy) node() node {
+	return node{self: n, op: "copy", operands: inOut(n.Input, n.Output), elementwise: true}
 }
 
 // DepthToSpace2D is xnn_define_depth_to_space_2d: the channels of a pixel become a block of pixels, row by row.
@@ -359,10 +307,8 @@ type DepthToSpace2D struct {
 	Output    ValueID // [batch, height * BlockSize, width * BlockSize, channels]
 }
 
-// DepthToSpace2D adds the node.
-func (s *Subgraph) DepthToSpace2D(n DepthToSpace2D) error {
-	return s.node("define depth to space 2d", &n, inOut(n.Input, n.Output),
-		func([]*value) error { return checkNumbers(n.BlockSize) })
+func (n DepthToSpace2D) node() node {
+	return node{self: n, op: "depth to space 2d", operands: inOut(n.Input, n.Output), check: listed([]int{n.BlockSize})}
 }
 
 // SpaceToDepth2D is xnn_define_space_to_depth_2d, the inverse of DepthToSpace2D.
@@ -372,60 +318,72 @@ type SpaceToDepth2D struct {
 	Output    ValueID // [batch, height, width, BlockSize * BlockSize * channels]
 }
 
-// SpaceToDepth2D adds the node.
-func (s *Subgraph) SpaceToDepth2D(n SpaceToDepth2D) error {
-	return s.node("define space to depth 2d", &n, inOut(n.Input, n.Output),
-		func([]*value) error { return checkNumbers(n.BlockSize) })
+func (n SpaceToDepth2D) node() node {
+	return node{self: n, op: "space to depth 2d", operands: inOut(n.Input, n.Output), check: listed([]int{n.BlockSize})}
 }
 
 func inOut(in, out ValueID) []operand {
 	return []operand{{role: "input", id: in}, {role: "output", id: out}}
 }
 
-func noOperator(op string, n int) error {
-	return reject(InvalidParameter, op, fmt.Sprint("operator ", n), "no such operator")
+func factors(a, b, output ValueID) []operand {
+	return []operand{{role: "a", id: a}, {role: "b", id: b}, {role: "output", id: output}}
 }
 
-func (s *Subgraph) oneToOne(op string, n any, in, out ValueID) error {
-	if err := s.node(op, n, inOut(in, out), nil); err != nil {
-		return err
+func numbered(role string, ids []ValueID) (operands []operand) {
+	for i, id := range ids {
+		operands = append(operands, operand{role: fmt.Sprint(role, " ", i), id: id})
 	}
-	s.follows(in, out)
-	return nil
+	return operands
 }
 
-// listed adds a node with a list of at most MaxTensorDims numbers, which check (if not nil) compares with the rank of
-// the input.
-func (s *Subgraph) listed(op string, n any, list []int, in, out ValueID, check func(rank int) error) error {
-	return s.node(op, n, inOut(in, out), func(v []*value) error {
+// operator checks the number of an operator, of which there are those up to last.
+func operator[T ~int](op, last T) func([]*value) error {
+	return func([]*value) error {
+		if op < 0 || op > last {
+			return fmt.Errorf("operator %d: no such operator", op)
+		}
+		return nil
+	}
+}
+
+// listed checks a list of at most MaxTensorDims numbers.
+func listed(list []int) func([]*value) error {
+	return func([]*value) error {
 		if len(list) > MaxTensorDims {
 			return fmt.Errorf("%v has more than %d dimensions: %w", list, MaxTensorDims, UnsupportedParameter)
 		}
-		if err := checkNumbers(list...); err != nil || check == nil {
-			return err
-		}
-		return check(len(v[0].Shape))
-	})
+		return checkNumbers(list...)
+	}
 }
 
-// paired adds a node with two numbers for each dimension of its input.
-func (s *Subgraph) paired(op string, n any, a, b []int, in, out ValueID) error {
-	return s.node(op, n, inOut(in, out), func(v []*value) error {
+// paired checks two numbers for each dimension of the input.
+func paired(a, b []int) func([]*value) error {
+	return func(v []*value) error {
 		if rank := len(v[0].Shape); len(a) != rank || len(b) != rank {
 			return fmt.Errorf("%v and %v do not have a number for each of %d dimensions", a, b, rank)
 		}
 		return checkNumbers(slices.Concat(a, b)...)
-	})
+	}
 }
 
-// resized adds a node that makes images of another height and width. settings is given the input.
-func (s *Subgraph) resized(op string, n any, in, out ValueID, settings func(in *value) error) error {
-	return s.node(op, n, inOut(in, out), func(v []*value) error {
+// resized checks a node that makes images of another height and width. settings is given the input.
+func resized(settings func(in *value) error) func([]*value) error {
+	return func(v []*value) error {
 		x, y := v[0].Shape, v[1].Shape
 		if len(x) != 4 || len(y) != 4 || x[3] != y[3] {
 			return fmt.Errorf("input and output must have the shape [batch, height, width, channels]")
 		}
 		return settings(v[0])
+	}
+}
+
+func pooling(p Padding, same bool, window, stride, dilation Size) func([]*value) error {
+	return resized(func(in *value) error {
+		if err := checkSettings(p, window, stride, dilation); err != nil {
+			return err
+		}
+		return checkWindow(in, p, same, window, dilation)
 	})
 }
 

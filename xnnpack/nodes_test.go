@@ -51,7 +51,7 @@ func TestUnaryOperators(t *testing.T) {
 			got := compute(t, []xnnpack.Tensor{float("x", n)}, [][]float32{c.in}, []int{n},
 				func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
 					c.node.Input, c.node.Output = in[0], out
-					return s.Unary(c.node)
+					return s.Add(c.node)
 				})
 			want := make([]float32, n)
 			for i, x := range c.in {
@@ -87,7 +87,7 @@ func TestBinaryOperators(t *testing.T) {
 			n := len(a)
 			got := compute(t, []xnnpack.Tensor{float("a", n), float("b", n)}, [][]float32{a, b}, []int{n},
 				func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-					return s.Binary(xnnpack.Binary{Op: c.op, A: in[0], B: in[1], Output: out})
+					return s.Add(xnnpack.Binary{Op: c.op, A: in[0], B: in[1], Output: out})
 				})
 			want := make([]float32, n)
 			for i := range a {
@@ -101,7 +101,7 @@ func TestBinaryOperators(t *testing.T) {
 func TestBinaryBroadcastsAndClamps(t *testing.T) {
 	got := compute(t, []xnnpack.Tensor{float("a", 2, 3), float("b", 3)}, [][]float32{ramp(6), {1, 0, -1}}, []int{2, 3},
 		func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-			return s.Binary(xnnpack.Binary{Op: xnnpack.Add, A: in[0], B: in[1], Output: out,
+			return s.Add(xnnpack.Binary{Op: xnnpack.Add, A: in[0], B: in[1], Output: out,
 				Activation: xnnpack.Range{Min: 2, Max: 5}})
 		})
 	require.Equal(t, []float32{2, 2, 2, 5, 5, 5}, got)
@@ -118,71 +118,71 @@ func TestNodesThatMoveAndPoolElements(t *testing.T) {
 	}{
 		"max pooling": {[]int{1, 2, 4, 1}, []int{1, 1, 2, 1}, []float32{6, 8},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.MaxPooling2D(xnnpack.MaxPooling2D{Input: in[0], Output: out, Pooling: square, Stride: square})
+				return s.Add(xnnpack.MaxPooling2D{Input: in[0], Output: out, Pooling: square, Stride: square})
 			}},
 		"max pooling with SAME padding": {[]int{1, 3, 3, 1}, []int{1, 2, 2, 1}, []float32{5, 6, 8, 9},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.MaxPooling2D(xnnpack.MaxPooling2D{Input: in[0], Output: out, Pooling: square, Stride: square,
+				return s.Add(xnnpack.MaxPooling2D{Input: in[0], Output: out, Pooling: square, Stride: square,
 					SamePadding: true})
 			}},
 		"average pooling": {[]int{1, 2, 4, 1}, []int{1, 1, 2, 1}, []float32{3.5, 5.5},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.AveragePooling2D(xnnpack.AveragePooling2D{Input: in[0], Output: out, Pooling: square,
+				return s.Add(xnnpack.AveragePooling2D{Input: in[0], Output: out, Pooling: square,
 					Stride: square})
 			}},
 		"sum": {[]int{2, 3}, []int{2}, []float32{6, 15},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, Input: in[0],
+				return s.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, Input: in[0],
 					Output: out})
 			}},
 		"mean, keeping dimensions": {[]int{1, 2, 2, 2}, []int{1, 1, 1, 2}, []float32{4, 5},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true,
+				return s.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true,
 					Input: in[0], Output: out})
 			}},
 		"constant pad": {[]int{2, 2}, []int{3, 4}, []float32{9, 9, 9, 9, 9, 1, 2, 9, 9, 3, 4, 9},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticConstantPad(xnnpack.StaticConstantPad{Pre: []int{1, 1}, Post: []int{0, 1}, Value: 9,
+				return s.Add(xnnpack.StaticConstantPad{Pre: []int{1, 1}, Post: []int{0, 1}, Value: 9,
 					Input: in[0], Output: out})
 			}},
 		"reshape": {[]int{2, 3}, []int{3, 2}, ramp(6),
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticReshape(xnnpack.StaticReshape{Shape: []int{3, 0}, Input: in[0], Output: out})
+				return s.Add(xnnpack.StaticReshape{Shape: []int{3, 0}, Input: in[0], Output: out})
 			}},
 		"transpose": {[]int{2, 3}, []int{3, 2}, []float32{1, 4, 2, 5, 3, 6},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticTranspose(xnnpack.StaticTranspose{Permutation: []int{1, 0}, Input: in[0], Output: out})
+				return s.Add(xnnpack.StaticTranspose{Permutation: []int{1, 0}, Input: in[0], Output: out})
 			}},
 		"slice": {[]int{3, 3}, []int{2, 1}, []float32{5, 8},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticSlice(xnnpack.StaticSlice{Offsets: []int{1, 1}, Sizes: []int{2, 1}, Input: in[0],
+				return s.Add(xnnpack.StaticSlice{Offsets: []int{1, 1}, Sizes: []int{2, 1}, Input: in[0],
 					Output: out})
 			}},
 		"resize, corners aligned": {[]int{1, 1, 2, 1}, []int{1, 1, 3, 1}, []float32{1, 1.5, 2},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
+				return s.Add(xnnpack.StaticResizeBilinear2D{
 					NewSize: xnnpack.Size{Height: 1, Width: 3}, AlignCorners: true, Input: in[0], Output: out})
 			}},
 		"resize, half pixels": {[]int{1, 1, 2, 1}, []int{1, 1, 4, 1}, []float32{1, 1.25, 1.75, 2},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
+				return s.Add(xnnpack.StaticResizeBilinear2D{
 					NewSize: xnnpack.Size{Height: 1, Width: 4}, Input: in[0], Output: out})
 			}},
 		"softmax": {[]int{1, 2}, []int{1, 2}, []float32{0.26894142, 0.73105858},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.Softmax(xnnpack.Softmax{Input: in[0], Output: out})
+				return s.Add(xnnpack.Softmax{Input: in[0], Output: out})
 			}},
 		"copy": {[]int{5}, []int{5}, ramp(5),
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.Copy(xnnpack.Copy{Input: in[0], Output: out})
+				return s.Add(xnnpack.Copy{Input: in[0], Output: out})
 			}},
 		"depth to space": {[]int{1, 1, 1, 4}, []int{1, 2, 2, 1}, ramp(4),
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.DepthToSpace2D(xnnpack.DepthToSpace2D{BlockSize: 2, Input: in[0], Output: out})
+				return s.Add(xnnpack.DepthToSpace2D{BlockSize: 2, Input: in[0], Output: out})
 			}},
 		"space to depth": {[]int{1, 2, 2, 1}, []int{1, 1, 1, 4}, ramp(4),
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.SpaceToDepth2D(xnnpack.SpaceToDepth2D{BlockSize: 2, Input: in[0], Output: out})
+				return s.Add(xnnpack.SpaceToDepth2D{BlockSize: 2, Input: in[0], Output: out})
 			}},
 		"convert to half precision and back": {[]int{5}, []int{5}, ramp(5),
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
@@ -190,10 +190,10 @@ func TestNodesThatMoveAndPoolElements(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if err := s.Convert(xnnpack.Convert{Input: in[0], Output: half}); err != nil {
+				if err := s.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: in[0], Output: half}); err != nil {
 					return err
 				}
-				return s.Convert(xnnpack.Convert{Input: half, Output: out})
+				return s.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: half, Output: out})
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestConcatenateJoinsTwoToFiveValues(t *testing.T) {
 		}
 		got := compute(t, inputs, data, []int{1, 2 * n},
 			func(s *xnnpack.Subgraph, in []xnnpack.ValueID, out xnnpack.ValueID) error {
-				return s.Concatenate(xnnpack.Concatenate{Axis: 1, Inputs: in, Output: out})
+				return s.Add(xnnpack.Concatenate{Axis: 1, Inputs: in, Output: out})
 			})
 		require.Equal(t, want, got)
 	}
@@ -233,10 +233,10 @@ func TestEvenSplitAndConcatenateUndoEachOther(t *testing.T) {
 					require.NoError(t, err)
 					parts = append(parts, id)
 				}
-				if err := s.EvenSplit(xnnpack.EvenSplit{Axis: 1, Input: in[0], Outputs: parts}); err != nil {
+				if err := s.Add(xnnpack.EvenSplit{Axis: 1, Input: in[0], Outputs: parts}); err != nil {
 					return err
 				}
-				return s.Concatenate(xnnpack.Concatenate{Axis: 1, Inputs: parts, Output: out})
+				return s.Add(xnnpack.Concatenate{Axis: 1, Inputs: parts, Output: out})
 			})
 		require.Equal(t, ramp(24), got)
 	}
@@ -250,10 +250,10 @@ func TestQuantisedValuesAreConvertedByTheirScaleAndZeroPoint(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := s.Convert(xnnpack.Convert{Input: in[0], Output: id}); err != nil {
+			if err := s.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: in[0], Output: id}); err != nil {
 				return err
 			}
-			return s.Convert(xnnpack.Convert{Input: id, Output: out})
+			return s.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: id, Output: out})
 		})
 	require.Equal(t, []float32{-1, 0, 0.5, 62}, got)
 }

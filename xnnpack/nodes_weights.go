@@ -32,9 +32,9 @@ type FullyConnected struct {
 	TransposeWeights bool // XNN_FLAG_TRANSPOSE_WEIGHTS
 }
 
-// FullyConnected adds the node.
-func (s *Subgraph) FullyConnected(n FullyConnected) error {
-	return s.node("define fully connected", &n, weighted(n.Input, n.Filter, n.Bias, n.Output), func(v []*value) error {
+func (n FullyConnected) node() node {
+	operands := weighted(n.Input, n.Filter, n.Bias, n.Output)
+	return node{self: n, op: "fully connected", operands: operands, check: func(v []*value) error {
 		filter := v[1]
 		if len(filter.Shape) != 2 {
 			return fmt.Errorf("the filter needs 2 dimensions")
@@ -54,15 +54,11 @@ func (s *Subgraph) FullyConnected(n FullyConnected) error {
 		if r := len(v[0].Shape); r == 0 || v[0].Shape[r-1] != in {
 			return fmt.Errorf("the input's last dimension must be the filter's %d input channels", in)
 		}
-		defect, err := defectOf(v[0], filter, out)
-		if err != nil {
+		if err := defectOf(v[0], filter, out); err != nil {
 			return err
 		}
-		if defect != nil {
-			s.rowDefect = defect
-		}
 		return checkBias(v[2], out)
-	})
+	}}
 }
 
 // Convolution2D is xnn_define_convolution_2d: each pixel of Output is made of those of Input under the kernel,
@@ -81,17 +77,16 @@ type Convolution2D struct {
 	Activation  Range
 }
 
-// Convolution2D adds the node.
-func (s *Subgraph) Convolution2D(n Convolution2D) error {
+func (n Convolution2D) node() node {
 	orOne(&n.Stride, &n.Dilation)
 	n.Groups = cmp.Or(n.Groups, 1)
-	return s.grouped("define convolution 2d", &n, weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
-		func(in *value, kernel Size) error {
+	return node{self: n, op: "convolution 2d", operands: weighted(n.Input, n.Filter, n.Bias, n.Output),
+		check: grouped(n.Groups, func(in *value, kernel Size) error {
 			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
 				return err
 			}
 			return checkWindow(in, n.Padding, n.SamePadding, kernel, n.Dilation)
-		})
+		})}
 }
 
 // DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to
@@ -110,12 +105,11 @@ type DepthwiseConvolution2D struct {
 	Activation      Range
 }
 
-// DepthwiseConvolution2D adds the node.
-func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
+func (n DepthwiseConvolution2D) node() node {
 	orOne(&n.Stride, &n.Dilation)
 	n.DepthMultiplier = cmp.Or(n.DepthMultiplier, 1)
-	return s.node("define depthwise convolution 2d", &n, weighted(n.Input, n.Filter, n.Bias, n.Output),
-		func(v []*value) error {
+	return node{self: n, op: "depthwise convolution 2d", operands: weighted(n.Input, n.Filter, n.Bias, n.Output),
+		check: func(v []*value) error {
 			if err := checkSettings(n.Padding, n.Stride, n.Dilation); err != nil {
 				return err
 			}
@@ -134,7 +128,7 @@ func (s *Subgraph) DepthwiseConvolution2D(n DepthwiseConvolution2D) error {
 				return err
 			}
 			return checkWindow(v[0], n.Padding, n.SamePadding, Size{filter[1], filter[2]}, n.Dilation)
-		})
+		}}
 }
 
 // Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size
@@ -157,26 +151,13 @@ type Deconvolution2D struct {
 	Activation Range
 }
 
-// Deconvolution2D adds the node.
-func (s *Subgraph) Deconvolution2D(n Deconvolution2D) error {
+func (n Deconvolution2D) node() node {
 	orOne(&n.Stride, &n.Dilation)
 	n.Groups = cmp.Or(n.Groups, 1)
-	return s.grouped("define deconvolution 2d", &n, weighted(n.Input, n.Filter, n.Bias, n.Output), n.Groups,
-		func(*value, Size) error { return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation) })
-}
-
-// PReLU is Input where that is positive, and Slope * Input elsewhere (xnn_binary_prelu). A static Slope is read at
-// inference.
-type PReLU struct {
-	Input  ValueID // [..., channels]
-	Slope  ValueID // [channels], of Input's type
-	Output ValueID // as Input
-}
-
-// PReLU adds the node.
-func (s *Subgraph) PReLU(n PReLU) error {
-	operands := []operand{{role: "input", id: n.Input}, {role: "slope", id: n.Slope}, {role: "output", id: n.Output}}
-	return s.node("define prelu", &Binary{Op: PReLUOperator, A: n.Input, B: n.Slope, Output: n.Output}, operands, nil)
+	return node{self: n, op: "deconvolution 2d", operands: weighted(n.Input, n.Filter, n.Bias, n.Output),
+		check: grouped(n.Groups, func(*value, Size) error {
+			return checkSettings(n.Padding, n.Adjustment, n.Stride, n.Dilation)
+		})}
 }
 
 // BatchMatrixMultiply is xnn_define_batch_matrix_multiply: Output = A * B for each matrix of the batch. A batch
@@ -189,10 +170,9 @@ type BatchMatrixMultiply struct {
 	TransposeB bool // XNN_FLAG_TRANSPOSE_B
 }
 
-// BatchMatrixMultiply adds the node.
-func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
-	operands := []operand{{role: "a", id: n.A}, {role: "b", id: n.B}, {role: "output", id: n.Output}}
-	return s.node("define batch matrix multiply", &n, operands, func(v []*value) error {
+func (n BatchMatrixMultiply) node() node {
+	operands := factors(n.A, n.B, n.Output)
+	return node{self: n, op: "batch matrix multiply", operands: operands, check: func(v []*value) error {
 		a, b := v[0].Shape, v[1].Shape
 		if len(a) < 2 || len(b) < 2 {
 			return fmt.Errorf("both factors need at least 2 dimensions")
@@ -209,9 +189,8 @@ func (s *Subgraph) BatchMatrixMultiply(n BatchMatrixMultiply) error {
 		if v[1].Type == ChannelQInt8 && (q.ChannelDim != columns || len(q.Scales) != b[columns]*matrices(b)) {
 			return fmt.Errorf("b needs scales along dimension %d for each of %d matrices", columns, matrices(b))
 		}
-		_, err := defectOf(v[0], v[1], b[columns])
-		return err
-	})
+		return defectOf(v[0], v[1], b[columns])
+	}}
 }
 
 func weighted(input, filter, bias, output ValueID) []operand {
@@ -219,11 +198,10 @@ func weighted(input, filter, bias, output ValueID) []operand {
 		{role: "bias", id: bias, optional: true}, {role: "output", id: output}}
 }
 
-// grouped adds a convolution or its transpose, and checks its operands against each other: XNNPACK reads as many
-// elements as the node says, whatever the tensors' shapes are.
-func (s *Subgraph) grouped(op string, n any, operands []operand, groups int,
-	settings func(in *value, kernel Size) error) error {
-	return s.node(op, n, operands, func(v []*value) error {
+// grouped checks the operands of a convolution or its transpose against each other: XNNPACK reads as many elements as
+// the node says, whatever the tensors' shapes are.
+func grouped(groups int, settings func(in *value, kernel Size) error) func([]*value) error {
+	return func(v []*value) error {
 		filter := v[1].Shape
 		if len(filter) != 4 || slices.Contains(filter, 0) {
 			return fmt.Errorf("the filter's shape must be [output channels, height, width, input channels]")
@@ -242,7 +220,7 @@ func (s *Subgraph) grouped(op string, n any, operands []operand, groups int,
 			return err
 		}
 		return settings(v[0], Size{filter[1], filter[2]})
-	})
+	}
 }
 
 func checkImages(in, out *value, inChannels, outChannels int) error {

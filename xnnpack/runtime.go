@@ -66,7 +66,7 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 		return nil, reject(InvalidState, op, "", "the subgraph is deleted")
 	}
 	r := &Runtime{externals: map[ValueID]*value{}, constants: s.constants, keep: o.WeightsCache,
-		pinned: &runtime.Pinner{}, rowDefect: s.rowDefect}
+		pinned: &runtime.Pinner{}, rowDefect: s.rowDefect()}
 	var w cWorkspace
 	var t cThreadpool
 	if o.Workspace != nil {

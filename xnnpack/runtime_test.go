@@ -23,7 +23,7 @@ func TestARuntimeOutlivesItsSubgraph(t *testing.T) {
 		Data:         weights.Bytes(),
 		Quantization: xnnpack.Quantization{Scales: []float32{1, 2, 4}}}) // which nothing in Go refers to afterwards
 	require.NoError(t, err)
-	require.NoError(t, s.FullyConnected(xnnpack.FullyConnected{Input: 0, Filter: id, Bias: xnnpack.InvalidValue,
+	require.NoError(t, s.Add(xnnpack.FullyConnected{Input: 0, Filter: id, Bias: xnnpack.InvalidValue,
 		Output: 1}))
 	r := newRuntime(t, s, nil)
 	require.NoError(t, s.Delete())
@@ -71,7 +71,7 @@ func TestDeletedObjectsGiveErrors(t *testing.T) {
 	_, err = s.Tensor(float("x", 1))
 	require.ErrorIs(t, err, xnnpack.InvalidState)
 	require.ErrorIs(t, s.Input(0, float("x", 1)), xnnpack.InvalidState)
-	require.ErrorIs(t, s.Copy(xnnpack.Copy{Input: 0, Output: 2}), xnnpack.InvalidState)
+	require.ErrorIs(t, s.Add(xnnpack.Copy{Input: 0, Output: 2}), xnnpack.InvalidState)
 }
 
 func TestStepsOutOfOrderGiveErrors(t *testing.T) {

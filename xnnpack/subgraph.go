@@ -31,8 +31,7 @@ type Subgraph struct {
 	externals int
 	values    []*value // by ID; nil where none is defined
 	constants *constants
-	rowDefect *KnownDefect // would concern a node with other rows
-	tabulates bool         // it has a row of elementwise nodes of the length tabulated
+	tabulates bool // it has a row of elementwise nodes of the length tabulated
 }
 
 // NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; those that Tensor
@@ -147,6 +146,19 @@ func describe(id ValueID, name string) string {
 	return fmt.Sprintf("value %d %q", id, name)
 }
 
+// A Node is an operator between values of a subgraph: FullyConnected, Unary and the others of this package, and types
+// that embed one of them.
+type Node interface{ node() node }
+
+// node is what there is to know of a Node.
+type node struct {
+	self        Node // without what it is embedded in
+	op          string
+	operands    []operand              // the one output, or all of several, last
+	check       func(v []*value) error // what XNNPACK does not check, once the operands are found; nil for nothing
+	elementwise bool
+}
+
 // operand is a value in its role in a node.
 type operand struct {
 	role     string
@@ -154,16 +166,18 @@ type operand struct {
 	optional bool
 }
 
-// node adds n, which points to a node, if the operands are defined values and extra, if not nil, has nothing against
-// them. An error names all operands.
-func (s *Subgraph) node(op string, n any, operands []operand, extra func(v []*value) error) error {
+// Add adds a node. The error names all operands.
+func (s *Subgraph) Add(n Node) error {
+	of := n.node()
+	op := "define " + of.op
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.deleted {
 		return reject(InvalidState, op, "", "the subgraph is deleted")
 	}
-	values := make([]*value, len(operands))
-	for i, o := range operands {
+	ids, values := make([]ValueID, len(of.operands)), make([]*value, len(of.operands))
+	for i, o := range of.operands {
+		ids[i] = o.id
 		if o.id == InvalidValue && o.optional {
 			continue
 		}
@@ -172,13 +186,18 @@ func (s *Subgraph) node(op string, n any, operands []operand, extra func(v []*va
 				"no such value is defined in the subgraph")
 		}
 	}
-	if extra != nil {
-		if err := extra(values); err != nil {
-			return wrap(op, s.subject(operands), err)
+	if of.check != nil {
+		if err := of.check(values); err != nil {
+			return wrap(op, s.subject(of.operands), err)
 		}
 	}
-	if status := s.g.add(n, values); status != Success {
-		return check(status, op, s.subject(operands))
+	if status := s.g.add(of.self, ids, values); status != Success {
+		return check(status, op, s.subject(of.operands))
+	}
+	if last := len(values) - 1; of.elementwise {
+		for _, in := range values[:last] {
+			s.follows(in, values[last])
+		}
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (g *graph) define() {
 		x = g.feedForward(layer, x)
 	}
 	last := g.value(1, g.width)
-	g.check(g.subgraph.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: idPick, B: x, Output: last}))
+	g.check(g.subgraph.Add(xnnpack.BatchMatrixMultiply{A: idPick, B: x, Output: last}))
 	// What decides between tokens is not quantised.
 	normed := factor{g.norm("output_norm.weight", last, 1), floats(1, g.width)}
 	g.multiplyInto(idLogits, normed, embedding, g.vocabulary)
@@ -87,18 +87,18 @@ func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 	q := g.turn(g.multiply(normed, name("q"), g.width), g.heads)
 	q = g.reshape(g.swap(q, g.heads, g.tokens, g.headSize), 1, g.keyHeads, rows, g.headSize)
 	k := g.turn(g.multiply(normed, name("k"), g.keyWidth()), g.keyHeads)
-	g.check(g.subgraph.StaticReshape(xnnpack.StaticReshape{Shape: []int{0, g.keyWidth()}, Input: k,
+	g.check(g.subgraph.Add(xnnpack.StaticReshape{Shape: []int{0, g.keyWidth()}, Input: k,
 		Output: cacheID(layer, newKeys)}))
 	g.multiplyInto(cacheID(layer, newValues), normed, name("v"), g.keyWidth())
 
 	scores := g.value(g.keyHeads, rows, all)
-	g.check(g.subgraph.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: q,
+	g.check(g.subgraph.Add(xnnpack.BatchMatrixMultiply{A: q,
 		B: g.joined(layer, pastKeys, newKeys), Output: scores, TransposeB: true}))
 	scores = g.binary(xnnpack.Add, scores, idMask, g.keyHeads, rows, all)
 	shares := g.value(g.keyHeads, rows, all)
-	g.check(g.subgraph.Softmax(xnnpack.Softmax{Input: scores, Output: shares}))
+	g.check(g.subgraph.Add(xnnpack.Softmax{Input: scores, Output: shares}))
 	mixed := g.value(g.keyHeads, rows, g.headSize)
-	g.check(g.subgraph.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: shares,
+	g.check(g.subgraph.Add(xnnpack.BatchMatrixMultiply{A: shares,
 		B: g.joined(layer, pastValues, newValues), Output: mixed}))
 
 	mixed = g.swap(g.reshape(mixed, 1, g.heads, g.tokens, g.headSize), g.tokens, g.heads, g.headSize)
@@ -110,7 +110,7 @@ func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 func (g *graph) joined(layer int, past, new xnnpack.ValueID) xnnpack.ValueID {
 	all := g.past + g.tokens
 	rows := g.value(all, g.keyWidth())
-	g.check(g.subgraph.Concatenate(xnnpack.Concatenate{Axis: 0, Output: rows,
+	g.check(g.subgraph.Add(xnnpack.Concatenate{Axis: 0, Output: rows,
 		Inputs: []xnnpack.ValueID{cacheID(layer, past), cacheID(layer, new)}}))
 	return g.swap(g.reshape(rows, 0, all, g.keyHeads, g.headSize), g.keyHeads, all, g.headSize)
 }
@@ -119,11 +119,11 @@ func (g *graph) joined(layer int, past, new xnnpack.ValueID) xnnpack.ValueID {
 func (g *graph) turn(x xnnpack.ValueID, heads int) xnnpack.ValueID {
 	shape := []int{g.tokens, heads, g.headSize / 2}
 	halves := []xnnpack.ValueID{g.value(shape...), g.value(shape...)}
-	g.check(g.subgraph.EvenSplit(xnnpack.EvenSplit{Axis: 2, Input: g.reshape(x, 0, g.tokens, heads, g.headSize),
+	g.check(g.subgraph.Add(xnnpack.EvenSplit{Axis: 2, Input: g.reshape(x, 0, g.tokens, heads, g.headSize),
 		Outputs: halves}))
 	times := func(a, b xnnpack.ValueID) xnnpack.ValueID { return g.binary(xnnpack.Multiply, a, b, shape...) }
 	turned := g.value(g.tokens, heads, g.headSize)
-	g.check(g.subgraph.Concatenate(xnnpack.Concatenate{Axis: 2, Output: turned, Inputs: []xnnpack.ValueID{
+	g.check(g.subgraph.Add(xnnpack.Concatenate{Axis: 2, Output: turned, Inputs: []xnnpack.ValueID{
 		g.binary(xnnpack.Subtract, times(halves[0], idCosine), times(halves[1], idSine), shape...),
 		g.binary(xnnpack.Add, times(halves[1], idCosine), times(halves[0], idSine), shape...)}}))
 	return turned
@@ -147,7 +147,7 @@ func (g *graph) norm(name string, x xnnpack.ValueID, rows int) xnnpack.ValueID {
 	g.check(err)
 	factors.Data = g.load(name, xpwc.Retain())
 	mean := g.value(rows, 1)
-	g.check(g.subgraph.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
+	g.check(g.subgraph.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
 		Input: g.unary(xnnpack.Square, x, rows, g.width), Output: mean}))
 	mean = g.binary(xnnpack.Add, mean, idEpsilon, rows, 1)
 	x = g.binary(xnnpack.Multiply, x, g.unary(xnnpack.ReciprocalSquareRoot, mean, rows, 1), rows, g.width)
@@ -168,7 +168,7 @@ func (g *graph) factor(x xnnpack.ValueID, rows, columns int) factor {
 	quantized := xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: []int{rows, columns},
 		Quantization: xnnpack.Quantization{NonBatchDims: 1}}
 	id := g.tensor(quantized)
-	g.check(g.subgraph.Convert(xnnpack.Convert{Input: x, Output: id}))
+	g.check(g.subgraph.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: x, Output: id}))
 	return factor{id, quantized}
 }
 
@@ -194,18 +194,18 @@ func (g *graph) multiplyInto(product xnnpack.ValueID, x factor, name string, out
 	packing := node.Packing(matrix, xnnpack.Tensor{}, x.rows, floats(rows, outputs))
 	matrix.Data = g.load(name, xpwc.PackedAs(packing))
 	node.Filter = g.tensor(matrix)
-	g.check(g.subgraph.FullyConnected(node))
+	g.check(g.subgraph.Add(node))
 }
 
 func (g *graph) unary(op xnnpack.UnaryOperator, x xnnpack.ValueID, shape ...int) xnnpack.ValueID {
 	out := g.value(shape...)
-	g.check(g.subgraph.Unary(xnnpack.Unary{Op: op, Input: x, Output: out}))
+	g.check(g.subgraph.Add(xnnpack.Unary{Op: op, Input: x, Output: out}))
 	return out
 }
 
 func (g *graph) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID, shape ...int) xnnpack.ValueID {
 	out := g.value(shape...)
-	g.check(g.subgraph.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out}))
+	g.check(g.subgraph.Add(xnnpack.Binary{Op: op, A: a, B: b, Output: out}))
 	return out
 }
 
@@ -213,14 +213,14 @@ func (g *graph) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID, shape ..
 func (g *graph) reshape(x xnnpack.ValueID, axis int, shape ...int) xnnpack.ValueID {
 	out := g.value(shape...)
 	shape[axis] = 0 // what is left
-	g.check(g.subgraph.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}))
+	g.check(g.subgraph.Add(xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}))
 	return out
 }
 
 // swap returns x with its first two dimensions exchanged, in the shape that this gives.
 func (g *graph) swap(x xnnpack.ValueID, shape ...int) xnnpack.ValueID {
 	out := g.value(shape...)
-	g.check(g.subgraph.StaticTranspose(xnnpack.StaticTranspose{Permutation: []int{1, 0, 2}, Input: x, Output: out}))
+	g.check(g.subgraph.Add(xnnpack.StaticTranspose{Permutation: []int{1, 0, 2}, Input: x, Output: out}))
 	return out
 }
 

@@ -69,13 +69,13 @@ func (b *builder) row(width int) xnnpack.ValueID {
 
 func (b *builder) unary(op xnnpack.UnaryOperator, x xnnpack.ValueID, width int) xnnpack.ValueID {
 	y := b.row(width)
-	b.do(b.s.Unary(xnnpack.Unary{Op: op, Input: x, Output: y}))
+	b.do(b.s.Add(xnnpack.Unary{Op: op, Input: x, Output: y}))
 	return y
 }
 
 func (b *builder) binary(op xnnpack.BinaryOperator, x, y xnnpack.ValueID, width int) xnnpack.ValueID {
 	z := b.row(width)
-	b.do(b.s.Binary(xnnpack.Binary{Op: op, A: x, B: y, Output: z}))
+	b.do(b.s.Add(xnnpack.Binary{Op: op, A: x, B: y, Output: z}))
 	return z
 }
 
@@ -90,7 +90,7 @@ func (b *builder) attention(x xnnpack.ValueID) xnnpack.ValueID {
 // repeat makes four key or value heads' worth of one.
 func (b *builder) repeat(x xnnpack.ValueID) xnnpack.ValueID {
 	y := b.row(Width)
-	b.do(b.s.Concatenate(xnnpack.Concatenate{Axis: 1, Inputs: []xnnpack.ValueID{x, x, x, x}, Output: y}))
+	b.do(b.s.Add(xnnpack.Concatenate{Axis: 1, Inputs: []xnnpack.ValueID{x, x, x, x}, Output: y}))
 	return y
 }
 
@@ -113,13 +113,13 @@ func (b *builder) norm(x xnnpack.ValueID) xnnpack.ValueID {
 func (b *builder) normInto(x, y xnnpack.ValueID) {
 	squares := b.unary(xnnpack.Square, x, Width)
 	mean := b.row(1)
-	b.do(b.s.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
+	b.do(b.s.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
 		Input: squares, Output: mean}))
 	positive := b.row(1)
-	b.do(b.s.Unary(xnnpack.Unary{Op: xnnpack.Clamp, Input: mean, Output: positive,
+	b.do(b.s.Add(xnnpack.Unary{Op: xnnpack.Clamp, Input: mean, Output: positive,
 		Limits: xnnpack.Range{Min: 1e-5, Max: math.MaxFloat32}}))
 	factor := b.unary(xnnpack.ReciprocalSquareRoot, positive, 1)
-	b.do(b.s.Binary(xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: factor, Output: y}))
+	b.do(b.s.Add(xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: factor, Output: y}))
 }
 
 // activation is x as the matrices take it: quantised row by row, unless they are float32.
@@ -128,7 +128,7 @@ func (b *builder) activation(x xnnpack.ValueID, width int) xnnpack.ValueID {
 		return x
 	}
 	y := b.define(dynamic(width))
-	b.do(b.s.Convert(xnnpack.Convert{Input: x, Output: y}))
+	b.do(b.s.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: x, Output: y}))
 	return y
 }
 
@@ -141,7 +141,7 @@ func dynamic(width int) xnnpack.Tensor {
 func (b *builder) multiply(kind int, x xnnpack.ValueID) xnnpack.ValueID {
 	y := b.row(kinds[kind].out)
 	filter := b.weight(kind)
-	b.do(b.s.FullyConnected(xnnpack.FullyConnected{Input: x, Filter: filter, Bias: xnnpack.InvalidValue,
+	b.do(b.s.Add(xnnpack.FullyConnected{Input: x, Filter: filter, Bias: xnnpack.InvalidValue,
 		Output: y}))
 	return y
 }

@@ -58,7 +58,7 @@ func (b *builder) dynamic(t tensor, nonBatchDims int) (xnnpack.ValueID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return id, b.g.Convert(xnnpack.Convert{Input: in, Output: id})
+	return id, b.g.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: in, Output: id})
 }
 
 // output defines an output that must hold r.

@@ -65,10 +65,10 @@ func (b *builder) sparse() error {
 			return err
 		}
 		if layer.depthwise {
-			err = b.g.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: last, Filter: k, Bias: c,
+			err = b.g.Add(xnnpack.DepthwiseConvolution2D{Input: last, Filter: k, Bias: c,
 				Output: next, Padding: g.padding})
 		} else {
-			err = b.g.Convolution2D(xnnpack.Convolution2D{Input: last, Filter: k, Bias: c, Output: next,
+			err = b.g.Add(xnnpack.Convolution2D{Input: last, Filter: k, Bias: c, Output: next,
 				Padding: g.padding, Stride: g.stride})
 		}
 		if err != nil {
@@ -88,7 +88,7 @@ func (b *builder) sparse() error {
 	if err != nil {
 		return err
 	}
-	return b.g.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true,
+	return b.g.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true,
 		Input: last, Output: out})
 }
 

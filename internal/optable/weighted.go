@@ -166,7 +166,7 @@ func (b *builder) fullyConnected(s scheme, f fcShape) error {
 	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(1), onMiss); err != nil {
 		return err
 	}
-	return b.g.FullyConnected(n)
+	return b.g.Add(n)
 }
 
 // A convShape is the shape of a convolution of any kind.
@@ -245,7 +245,7 @@ func (b *builder) convolution(s scheme, f convShape) error {
 	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(3), onMiss); err != nil {
 		return err
 	}
-	return b.g.Convolution2D(n)
+	return b.g.Add(n)
 }
 
 // XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW only, later ones to
@@ -294,7 +294,7 @@ func (b *builder) depthwise(s scheme, f convShape) error {
 	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, 0, atCreation); err != nil {
 		return err
 	}
-	return b.g.DepthwiseConvolution2D(n)
+	return b.g.Add(n)
 }
 
 func deconvolutions() []Case {
@@ -337,7 +337,7 @@ func (b *builder) deconvolution(s scheme, f convShape) error {
 	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(3), atCreation); err != nil {
 		return err
 	}
-	return b.g.Deconvolution2D(n)
+	return b.g.Add(n)
 }
 
 // This XNNPACK's subgraph does not give its weights cache to batch matrix multiplications.
@@ -386,7 +386,7 @@ func (b *builder) matrixMultiply(s scheme, batch int, transposed bool) error {
 	if node.B, _, err = b.weights(packed, kernel, nil, x, y, s.dynamicDims(1), when); err != nil {
 		return err
 	}
-	return b.g.BatchMatrixMultiply(node)
+	return b.g.Add(node)
 }
 
 func prelus() []Case {
@@ -414,7 +414,7 @@ func prelus() []Case {
 			if err != nil {
 				return err
 			}
-			return b.g.PReLU(xnnpack.PReLU{Input: in, Slope: id, Output: out})
+			return b.g.Add(xnnpack.Binary{Op: xnnpack.PReLUOperator, A: in, B: id, Output: out})
 		}})
 	}
 	return cases
