@@ -21,9 +21,7 @@ type hosted struct {
 	compute  func(out array, in []array) error
 }
 
-func (n hosted) operands() (ids, xnnpack.ValueID)      { return n.inputs, n.output }
-func (n hosted) shape(shapes) []int                    { return n.computed }
-func (n hosted) add(*xnnpack.Subgraph, renaming) error { return models.ErrStaged }
+func (n hosted) shape(shapes) []int { return n.computed }
 
 // same computes the same bytes.
 func same(out compute.Array, in []compute.Array) error { copy(out.Data, in[0].Data); return nil }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"xpwc/models"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -11,19 +12,31 @@ import (
 // ids are values of a plan.
 type ids = []xnnpack.ValueID
 
-// An operation is a node of package xnnpack whose operands are values of a plan.
+// An operation is a node of package xnnpack whose operands are values of a plan, or hosted.
 type operation interface {
-	// operands returns what the node reads, weights among them, and what it computes. An absent bias is not among
-	// them.
-	operands() (inputs ids, output xnnpack.ValueID)
 	// shape returns the shape that the node computes from those of its inputs. Where it cannot, that is a fault.
 	shape(of shapes) []int
-	// add adds the node to a subgraph, in which id gives the plan's values their IDs.
-	add(s *xnnpack.Subgraph, id renaming) error
 }
 
-// renaming gives values of a plan the IDs that they have in a subgraph.
-type renaming func(xnnpack.ValueID) xnnpack.ValueID
+// operands returns what an operation reads, weights among them, and what it computes. An absent bias is not among them.
+func operands(op operation) (inputs ids, output xnnpack.ValueID) {
+	if n, is := op.(hosted); is {
+		return n.inputs, n.output
+	}
+	inputs, outputs := xnnpack.Operands(op.(xnnpack.Node))
+	return inputs, outputs[0]
+}
+
+func (s step) operands() (inputs ids, output xnnpack.ValueID) { return operands(s.operation) }
+
+// add adds the step to a subgraph, in which id gives the plan's values their IDs.
+func (s step) add(to *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID) error {
+	n, is := s.operation.(xnnpack.Node)
+	if !is {
+		return models.ErrStaged
+	}
+	return to.AddRenamed(n, id)
+}
 
 // shapes gives the shape of a value.
 type shapes func(xnnpack.ValueID) []int
@@ -50,16 +63,8 @@ type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
 // packingOf returns the identity of what a node packs, of which tensor describes the values.
 func packingOf(w weighted, tensor func(xnnpack.ValueID) xnnpack.Tensor) packing.Identity {
 	kernel, bias := w.weights()
-	inputs, output := w.operands()
+	inputs, output := operands(w)
 	return w.packer()(tensor(kernel), tensor(bias), tensor(inputs[0]), tensor(output))
-}
-
-// present leaves out an absent bias.
-func present(ids ...xnnpack.ValueID) []xnnpack.ValueID {
-	if last := len(ids) - 1; ids[last] == xnnpack.InvalidValue {
-		return ids[:last]
-	}
-	return ids
 }
 
 // maxElements bounds every value that is computed: XNNPACK's kernels count bytes in what may be 32 bits with a sign.

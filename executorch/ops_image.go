@@ -48,34 +48,23 @@ func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, 
 
 type maxPooling struct{ xnnpack.MaxPooling2D }
 
-func (n maxPooling) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
 func (n maxPooling) shape(of shapes) []int {
 	in := of(n.Input)
 	size := slides(in, n.Pooling, n.Stride, n.Dilation, n.Padding, n.SamePadding)
 	return []int{in[0], size.Height, size.Width, in[3]}
 }
-func (n maxPooling) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Add(n.MaxPooling2D)
-}
 
 type averagePooling struct{ xnnpack.AveragePooling2D }
 
-func (n averagePooling) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
 func (n averagePooling) shape(of shapes) []int {
 	in := of(n.Input)
 	size := slides(in, n.Pooling, n.Stride, xnnpack.Size{Height: 1, Width: 1}, n.Padding, n.SamePadding)
 	return []int{in[0], size.Height, size.Width, in[3]}
 }
-func (n averagePooling) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Add(n.AveragePooling2D)
-}
 
 // reduce is a sum or a mean along dimensions.
 type reduce struct{ xnnpack.StaticReduce }
 
-func (n reduce) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
 func (n reduce) shape(of shapes) []int {
 	in := of(n.Input)
 	var out []int
@@ -92,20 +81,11 @@ func (n reduce) shape(of shapes) []int {
 	}
 	return out
 }
-func (n reduce) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Add(n.StaticReduce)
-}
 
 type resize struct{ xnnpack.StaticResizeBilinear2D }
 
-func (n resize) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
 func (n resize) shape(of shapes) []int {
 	in := of(n.Input)
 	images(in)
 	return []int{in[0], n.NewSize.Height, n.NewSize.Width, in[3]}
-}
-func (n resize) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Add(n.StaticResizeBilinear2D)
 }

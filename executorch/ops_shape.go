@@ -9,7 +9,6 @@ import (
 
 type reshape struct{ xnnpack.StaticReshape }
 
-func (n reshape) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
 func (n reshape) shape(of shapes) []int {
 	whole := fault.Value(elements(of(n.Input)...))
 	out, free, rest := append([]int{}, n.Shape...), -1, 1
@@ -32,14 +31,9 @@ func (n reshape) shape(of shapes) []int {
 	}
 	return out
 }
-func (n reshape) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Add(n.StaticReshape)
-}
 
 type transpose struct{ xnnpack.StaticTranspose }
 
-func (n transpose) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
 func (n transpose) shape(of shapes) []int {
 	in := of(n.Input)
 	if !permutation(n.Permutation, len(in)) {
@@ -51,14 +45,9 @@ func (n transpose) shape(of shapes) []int {
 	}
 	return out
 }
-func (n transpose) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Add(n.StaticTranspose)
-}
 
 type slice struct{ xnnpack.StaticSlice }
 
-func (n slice) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
 func (n slice) shape(of shapes) []int {
 	in := of(n.Input)
 	if len(n.Offsets) != len(in) || len(n.Sizes) != len(in) {
@@ -74,14 +63,9 @@ func (n slice) shape(of shapes) []int {
 	}
 	return n.Sizes
 }
-func (n slice) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Add(n.StaticSlice)
-}
 
 type pad struct{ xnnpack.StaticConstantPad }
 
-func (n pad) operands() (ids, xnnpack.ValueID) { return ids{n.Input}, n.Output }
 func (n pad) shape(of shapes) []int {
 	in := of(n.Input)
 	if len(n.Pre) != len(in) || len(n.Post) != len(in) {
@@ -97,14 +81,9 @@ func (n pad) shape(of shapes) []int {
 	}
 	return out
 }
-func (n pad) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Output = id(n.Input), id(n.Output)
-	return s.Add(n.StaticConstantPad)
-}
 
 type concatenate struct{ xnnpack.Concatenate }
 
-func (n concatenate) operands() (ids, xnnpack.ValueID) { return n.Inputs, n.Output }
 func (n concatenate) shape(of shapes) []int {
 	out := append([]int{}, of(n.Inputs[0])...)
 	axis := n.Axis
@@ -127,12 +106,4 @@ func (n concatenate) shape(of shapes) []int {
 		out[axis] += in[axis]
 	}
 	return out
-}
-func (n concatenate) add(s *xnnpack.Subgraph, id renaming) error {
-	inputs := make([]xnnpack.ValueID, len(n.Inputs))
-	for i, input := range n.Inputs {
-		inputs[i] = id(input)
-	}
-	n.Inputs, n.Output = inputs, id(n.Output)
-	return s.Add(n.Concatenate)
 }

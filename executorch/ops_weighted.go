@@ -10,9 +10,6 @@ import (
 
 type fullyConnected struct{ xnnpack.FullyConnected }
 
-func (n fullyConnected) operands() (ids, xnnpack.ValueID) {
-	return present(n.Input, n.Filter, n.Bias), n.Output
-}
 func (n fullyConnected) shape(of shapes) []int {
 	in := of(n.Input)
 	out, channels := n.channels(of)
@@ -34,10 +31,6 @@ func (n fullyConnected) channels(of shapes) (out, in int) {
 		return filter[1], filter[0]
 	}
 	return filter[0], filter[1]
-}
-func (n fullyConnected) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
-	return s.Add(n.FullyConnected)
 }
 func (n fullyConnected) between(input, output xnnpack.ValueID) operation {
 	n.Input, n.Output = input, output
@@ -86,19 +79,12 @@ type convolution struct {
 	inputs, outputs int // channels of a group
 }
 
-func (n convolution) operands() (ids, xnnpack.ValueID) {
-	return present(n.Input, n.Filter, n.Bias), n.Output
-}
 func (n convolution) shape(of shapes) []int {
 	in, filter := of(n.Input), of(n.Filter)
 	size := slides(in, n.kernel, n.Stride, n.Dilation, n.Padding, n.SamePadding)
 	grouped(in, filter, n.kernel, n.Groups, n.inputs, n.outputs)
 	bias(of, n.Bias, filter[0])
 	return []int{in[0], size.Height, size.Width, filter[0]}
-}
-func (n convolution) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
-	return s.Add(n.Convolution2D)
 }
 func (n convolution) between(input, output xnnpack.ValueID) operation {
 	n.Input, n.Output = input, output
@@ -129,9 +115,6 @@ type depthwise struct {
 	groups int // input channels
 }
 
-func (n depthwise) operands() (ids, xnnpack.ValueID) {
-	return present(n.Input, n.Filter, n.Bias), n.Output
-}
 func (n depthwise) shape(of shapes) []int {
 	in, filter := of(n.Input), of(n.Filter)
 	size := slides(in, n.kernel, n.Stride, n.Dilation, n.Padding, n.SamePadding)
@@ -142,10 +125,6 @@ func (n depthwise) shape(of shapes) []int {
 	}
 	bias(of, n.Bias, filter[3])
 	return []int{in[0], size.Height, size.Width, filter[3]}
-}
-func (n depthwise) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
-	return s.Add(n.DepthwiseConvolution2D)
 }
 func (n depthwise) between(input, output xnnpack.ValueID) operation {
 	n.Input, n.Output = input, output
@@ -164,9 +143,6 @@ type deconvolution struct {
 	inputs, outputs int // channels of a group
 }
 
-func (n deconvolution) operands() (ids, xnnpack.ValueID) {
-	return present(n.Input, n.Filter, n.Bias), n.Output
-}
 func (n deconvolution) shape(of shapes) []int {
 	in, filter := of(n.Input), of(n.Filter)
 	images(in)
@@ -194,10 +170,6 @@ func (n deconvolution) shape(of shapes) []int {
 	bias(of, n.Bias, filter[0])
 	return []int{in[0], height, width, filter[0]}
 }
-func (n deconvolution) add(s *xnnpack.Subgraph, id renaming) error {
-	n.Input, n.Filter, n.Bias, n.Output = id(n.Input), id(n.Filter), id(n.Bias), id(n.Output)
-	return s.Add(n.Deconvolution2D)
-}
 func (n deconvolution) between(input, output xnnpack.ValueID) operation {
 	n.Input, n.Output = input, output
 	return n
@@ -213,7 +185,6 @@ func (n deconvolution) packer() packer                          { return n.Packi
 
 type batchMatrixMultiply struct{ xnnpack.BatchMatrixMultiply }
 
-func (n batchMatrixMultiply) operands() (ids, xnnpack.ValueID) { return ids{n.A, n.B}, n.Output }
 func (n batchMatrixMultiply) shape(of shapes) []int {
 	a, b := of(n.A), of(n.B)
 	if len(a) < 2 || len(b) < 2 {
@@ -228,10 +199,6 @@ func (n batchMatrixMultiply) shape(of shapes) []int {
 		fault.Check(malformed("factors of shapes %v and %v", a, b))
 	}
 	return append(batch, a[len(a)-2], columns)
-}
-func (n batchMatrixMultiply) add(s *xnnpack.Subgraph, id renaming) error {
-	n.A, n.B, n.Output = id(n.A), id(n.B), id(n.Output)
-	return s.Add(n.BatchMatrixMultiply)
 }
 func (n batchMatrixMultiply) between(input, output xnnpack.ValueID) operation {
 	n.A, n.Output = input, output

@@ -38,7 +38,7 @@ func (p *planner) addPacking(s step) error {
 // alone returns a node that reads the least that it can, from a value of its own, and computes another of its own.
 func (p *planner) alone(w weighted) operation {
 	shape := w.least(p.shapeAt)
-	inputs, out := w.operands()
+	inputs, out := operands(w)
 	in, computed := p.plan.values[inputs[0]].tensor, p.plan.values[out]
 	for _, t := range []*xnnpack.Tensor{&in, &computed.tensor} {
 		if scales, _, err := scaleCount(t); err != nil || scales > 0 || computed.constant != nil {

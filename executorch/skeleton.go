@@ -163,7 +163,7 @@ func (p *Program) weighedNodes(packed func(name string) bool) (map[int]*weighedN
 	}
 	for _, i := range steps {
 		n, w, name := nodes[i], p.plan.steps[i].operation.(weighted), nodes[i].kernel.name
-		inputs, _ := w.operands()
+		inputs, _ := operands(w)
 		if n.bias != nil && p.plan.values[inputs[0]].tensor.Type != xnnpack.DynamicQInt8 {
 			name += n.bias.name // else the runtime finds it by the kernel alone
 		}

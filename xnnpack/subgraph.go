@@ -166,10 +166,35 @@ type operand struct {
 	optional bool
 }
 
+func (o operand) absent() bool { return o.optional && o.id == InvalidValue }
+
+// Operands returns the values that a node reads, weights among them, and those that it computes. An absent bias is not
+// among them.
+func Operands(n Node) (inputs, outputs []ValueID) {
+	for _, o := range n.node().operands {
+		switch {
+		case o.absent():
+		case strings.HasPrefix(o.role, "output"):
+			outputs = append(outputs, o.id)
+		default:
+			inputs = append(inputs, o.id)
+		}
+	}
+	return inputs, outputs
+}
+
 // Add adds a node. The error names all operands.
-func (s *Subgraph) Add(n Node) error {
+func (s *Subgraph) Add(n Node) error { return s.AddRenamed(n, func(id ValueID) ValueID { return id }) }
+
+// AddRenamed adds a node with other operands: those that id returns for the node's own.
+func (s *Subgraph) AddRenamed(n Node, id func(ValueID) ValueID) error {
 	of := n.node()
 	op := "define " + of.op
+	for i := range of.operands {
+		if o := &of.operands[i]; !o.absent() {
+			o.id = id(o.id)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.deleted {
@@ -177,8 +202,7 @@ func (s *Subgraph) Add(n Node) error {
 	}
 	ids, values := make([]ValueID, len(of.operands)), make([]*value, len(of.operands))
 	for i, o := range of.operands {
-		ids[i] = o.id
-		if o.id == InvalidValue && o.optional {
+		if ids[i] = o.id; o.absent() {
 			continue
 		}
 		if values[i] = s.value(o.id); values[i] == nil {
