@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"xpwc/internal/fault"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -14,9 +15,7 @@ const maxPorts = 4
 // A port is an external value of a case.
 type port struct {
 	id   xnnpack.ValueID
-	as   tensor
-	data []byte // of an input
-	size int    // in bytes
+	as   tensor // its content is an input's, or has the size of an output's
 	want []float64
 	tol  []float64 // of an output: how far each number may be from what is wanted
 }
@@ -32,7 +31,8 @@ func (p *port) check(output []byte) error {
 	return nil
 }
 
-// builder defines a case's subgraph and collects its inputs and outputs.
+// builder defines a case's subgraph and collects its inputs and outputs. Its first error ends the work, as package
+// fault has it.
 type builder struct {
 	*random
 	place Place
@@ -41,38 +41,20 @@ type builder struct {
 }
 
 // input defines an input with the given content.
-func (b *builder) input(t tensor) (xnnpack.ValueID, error) {
+func (b *builder) input(t tensor) xnnpack.ValueID {
 	id := xnnpack.ValueID(len(b.ports))
-	b.ports = append(b.ports, port{id: id, as: t, data: t.content, size: len(t.content)})
-	return id, b.g.Input(id, t.Tensor)
-}
-
-// dynamic defines an input and its conversion to a dynamically quantised value, which nodes then consume.
-func (b *builder) dynamic(t tensor, nonBatchDims int) (xnnpack.ValueID, error) {
-	in, err := b.input(t)
-	if err != nil {
-		return 0, err
-	}
-	id, err := b.g.Tensor(xnnpack.Tensor{Name: "quantised input", Type: xnnpack.DynamicQInt8, Shape: t.Shape,
-		Quantization: xnnpack.Quantization{NonBatchDims: nonBatchDims}})
-	if err != nil {
-		return 0, err
-	}
-	return id, b.g.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: in, Output: id})
+	b.ports = append(b.ports, port{id: id, as: t})
+	fault.Check(b.g.Input(id, t.Tensor))
+	return id
 }
 
 // output defines an output that must hold r.
-func (b *builder) output(kind xnnpack.Datatype, r *result) (xnnpack.ValueID, tensor, error) {
+func (b *builder) output(kind xnnpack.Datatype, r *result) (xnnpack.ValueID, tensor) {
 	t := tensor{Tensor: xnnpack.Tensor{Name: "output", Type: kind, Shape: r.shape}}
 	t.quantise(r.real)
-	id := xnnpack.ValueID(len(b.ports))
-	size, err := kind.ByteSize(r.shape)
-	if err != nil {
-		return 0, t, err
-	}
-	p := port{id: id, as: t, size: size, want: r.real, tol: make([]float64, len(r.real))}
+	t.content = make([]byte, fault.Value(kind.ByteSize(r.shape)))
+	p := port{id: xnnpack.ValueID(len(b.ports)), as: t, want: r.real, tol: r.weight}
 	for i := range p.tol {
-		p.tol[i] = r.weight[i]
 		switch kind {
 		case xnnpack.Float32:
 			p.tol[i] += 1e-5*r.magnitude[i] + 1e-6
@@ -94,7 +76,8 @@ func (b *builder) output(kind xnnpack.Datatype, r *result) (xnnpack.ValueID, ten
 		}
 	}
 	b.ports = append(b.ports, p)
-	return id, t, b.g.Output(id, t.Tensor)
+	fault.Check(b.g.Output(p.id, t.Tensor))
+	return p.id, t
 }
 
 // reading is when XNNPACK reads a static tensor.
@@ -107,42 +90,85 @@ const (
 )
 
 // static defines a static tensor where the case was given a place for it.
-func (b *builder) static(t tensor, when reading, packed packing.Identity) (xnnpack.ValueID, error) {
+func (b *builder) static(t tensor, when reading, packed packing.Identity) xnnpack.ValueID {
 	data, err := b.place(Weight{Name: t.Name, Content: t.content, Eager: when != onMiss, Retain: when == atInference,
 		Packing: packed})
 	if err != nil {
-		return 0, fmt.Errorf("place %s: %w", t.Name, err)
+		fault.Check(fmt.Errorf("place %s: %w", t.Name, err))
 	}
 	t.Data = data
-	return b.g.Tensor(t.Tensor)
+	return fault.Value(b.g.Tensor(t.Tensor))
 }
 
-// A packer is the Packing method of a node.
-type packer func(kernel, bias, input, output xnnpack.Tensor) packing.Identity
+// The operands of a layer's node, which are given the values' IDs when it is added.
+const (
+	inputOf xnnpack.ValueID = iota
+	kernelOf
+	biasOf
+	outputOf
+)
 
-// weights defines a kernel and, if there is one, a bias, of a node with the given input and output.
-func (b *builder) weights(
-	node packer, kernel tensor, bias *tensor, in, out tensor, dynamic int, when reading,
-) (k, c xnnpack.ValueID, err error) {
-	if kernel.Type == xnnpack.Float16 { // XNNPACK of 2026 converts it first, where the CPU has no arithmetic for it
+// A packer is a node that packs a kernel.
+type packer interface {
+	xnnpack.Node
+	Packing(kernel, bias, input, output xnnpack.Tensor) packing.Identity
+}
+
+// A layer is a weight-bearing node with all that is around it.
+type layer struct {
+	scheme
+	node     packer
+	in       []int // the shape of its input
+	together int   // how many of the input's last dimensions are quantised together at inference
+	shape    []int // of its kernel
+	channel  int   // the dimension of the kernel that has scales
+	biases   int   // how many there are
+	limits   xnnpack.Range
+	when     reading
+	compute  func(x, kernel image) *result
+}
+
+func (b *builder) layer(l layer) {
+	x := b.activation(l.scheme.in, l.in...)
+	in, input := b.input(x), x.Tensor
+	from := image{l.in, x.real, make([]float64, len(x.real))}
+	if l.dynamic {
+		from.errors = dynamicError(x.real, xnnpack.Elements(l.in[len(l.in)-l.together:]))
+		input = xnnpack.Tensor{Name: "quantised input", Type: xnnpack.DynamicQInt8, Shape: l.in,
+			Quantization: xnnpack.Quantization{NonBatchDims: l.together}}
+		quantised := fault.Value(b.g.Tensor(input))
+		fault.Check(b.g.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: in, Output: quantised}))
+		in = quantised
+	}
+	k := b.kernel(l.scheme.kernel, l.channel, l.zero, l.block, l.shape...)
+	r := l.compute(from, image{shape: l.shape, real: k.real})
+	var c tensor
+	biased := xnnpack.Tensor{}
+	if l.biases > 0 {
+		c = b.bias(l.scheme.bias, &x, &k, l.biases)
+		biased = c.Tensor
+		biased.Data = c.content
+		if l.scaledBias {
+			for i := range c.real {
+				c.real[i] *= float64(k.Quantization.Scales[i])
+			}
+		}
+		r.addBias(&c)
+	}
+	r.clamp(l.limits)
+	out, y := b.output(l.out, r)
+	when := l.when
+	if k.Type == xnnpack.Float16 { // XNNPACK of 2026 converts it first, where the CPU has no arithmetic for it
 		when = max(when, atCreation)
 	}
-	input, biasWhen := in.Tensor, when
-	if dynamic > 0 {
-		input = xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Quantization: xnnpack.Quantization{NonBatchDims: dynamic}}
+	biasWhen := when
+	if l.dynamic {
 		biasWhen = max(when, atCreation) // XNNPACK packs it without naming it
 	}
-	biased := xnnpack.Tensor{}
-	if bias != nil {
-		biased = bias.Tensor
-		biased.Data = bias.content
+	ids := []xnnpack.ValueID{in, b.static(k, when, l.node.Packing(k.Tensor, biased, input, y.Tensor)),
+		xnnpack.InvalidValue, out}
+	if l.biases > 0 {
+		ids[biasOf] = b.static(c, biasWhen, packing.Identity{})
 	}
-	if k, err = b.static(kernel, when, node(kernel.Tensor, biased, input, out.Tensor)); err != nil {
-		return 0, 0, err
-	}
-	if bias == nil {
-		return k, xnnpack.InvalidValue, nil
-	}
-	c, err = b.static(*bias, biasWhen, packing.Identity{})
-	return k, c, err
+	fault.Check(b.g.AddRenamed(l.node, func(id xnnpack.ValueID) xnnpack.ValueID { return ids[id] }))
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -41,7 +42,7 @@ type Case struct {
 	// Flags are those the runtime must be created with.
 	Flags xnnpack.RuntimeFlags
 
-	define func(b *builder) error
+	define func(b *builder)
 }
 
 // Varies stands for a number that depends on the CPU, or on the version of XNNPACK.
@@ -76,7 +77,7 @@ func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() er
 	if b.g, err = xnnpack.NewSubgraph(maxPorts); err != nil {
 		return nil, err
 	}
-	if err := c.define(b); err != nil {
+	if err := fault.Try(func() { c.define(b) }); err != nil {
 		return nil, errors.Join(err, b.g.Delete())
 	}
 	r, err := xnnpack.NewRuntime(b.g, &xnnpack.RuntimeOptions{WeightsCache: cache, Flags: c.Flags})
@@ -95,12 +96,12 @@ func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() er
 	}
 	values := map[xnnpack.ValueID][]byte{}
 	for _, p := range b.ports {
-		buffer, err := xnnpack.NewBuffer(p.size)
+		buffer, err := xnnpack.NewBuffer(len(p.as.content))
 		if err != nil {
 			return nil, err
 		}
 		defer buffer.Free()
-		copy(buffer.Bytes(), p.data)
+		copy(buffer.Bytes(), p.as.content)
 		values[p.id] = buffer.Bytes()
 	}
 	if err := errors.Join(r.Setup(values), r.Invoke()); err != nil {

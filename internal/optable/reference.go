@@ -15,7 +15,7 @@ type result struct {
 }
 
 func newResult(shape ...int) *result {
-	n := count(shape)
+	n := xnnpack.Elements(shape)
 	return &result{shape, make([]float64, n), make([]float64, n), make([]float64, n)}
 }
 
@@ -74,38 +74,50 @@ func (w *window) fillIn() {
 	w.groups = max(w.groups, 1)
 }
 
-// convolve convolves images x of shape [n, h, w, groups*gic] with a kernel [oc, kh, kw, gic].
-func convolve(x []float64, xs []int, xError []float64, k []float64, ks []int, g window) *result {
+// An image, or a kernel, has real numbers, and how wrong each may be.
+type image struct {
+	shape        []int
+	real, errors []float64
+}
+
+// convolve convolves images of shape [n, h, w, groups*gic] with a kernel [oc, kh, kw, gic].
+func convolve(x, k image, g window) *result {
 	g.fillIn()
-	oh := (xs[1]+g.padding.Top+g.padding.Bottom-(ks[1]-1)*g.dilation.Height-1)/g.stride.Height + 1
-	ow := (xs[2]+g.padding.Left+g.padding.Right-(ks[2]-1)*g.dilation.Width-1)/g.stride.Width + 1
-	r := newResult(xs[0], oh, ow, ks[0])
-	slide(r.shape, xs, ks, g, func(out, in, c, with int) {
-		from := in*xs[3] + c/(ks[0]/g.groups)*ks[3]
-		for d := range ks[3] {
-			r.add(out*ks[0]+c, x[from+d], k[with+d], xError[from+d])
-		}
-	})
+	oh := (x.shape[1]+g.padding.Top+g.padding.Bottom-(k.shape[1]-1)*g.dilation.Height-1)/g.stride.Height + 1
+	ow := (x.shape[2]+g.padding.Left+g.padding.Right-(k.shape[2]-1)*g.dilation.Width-1)/g.stride.Width + 1
+	r := newResult(x.shape[0], oh, ow, k.shape[0])
+	slide(r.shape, x.shape, k.shape, g, r.adder(x, k, g))
 	return r
 }
 
-// deconvolve is the transpose of convolve in x: kernel [oc, kh, kw, gic], output of the given height and width.
-func deconvolve(x []float64, xs []int, xError []float64, k []float64, ks []int, g window, oh, ow int) *result {
+// deconvolve is the transpose of convolve in x: kernel [oc, kh, kw, gic].
+func deconvolve(x, k image, g window, adjustment xnnpack.Size) *result {
 	g.fillIn()
-	r := newResult(xs[0], oh, ow, ks[0])
-	slide(xs, r.shape, ks, g, func(in, out, c, with int) {
-		from := in*xs[3] + c/(ks[0]/g.groups)*ks[3]
-		for d := range ks[3] {
-			r.add(out*ks[0]+c, x[from+d], k[with+d], xError[from+d])
-		}
-	})
+	oh := (x.shape[1]-1)*g.stride.Height + adjustment.Height + (k.shape[1]-1)*g.dilation.Height + 1 -
+		g.padding.Top - g.padding.Bottom
+	ow := (x.shape[2]-1)*g.stride.Width + adjustment.Width + (k.shape[2]-1)*g.dilation.Width + 1 -
+		g.padding.Left - g.padding.Right
+	r := newResult(x.shape[0], oh, ow, k.shape[0])
+	add := r.adder(x, k, g)
+	slide(x.shape, r.shape, k.shape, g, func(in, out, channel, with int) { add(out, in, channel, with) })
 	return r
+}
+
+// adder returns what adds, to an output channel of a pixel, a pixel of the input times the kernel's numbers for both.
+func (r *result) adder(x, k image, g window) func(out, in, channel, with int) {
+	outputs, inputs := k.shape[0], k.shape[3]
+	return func(out, in, channel, with int) {
+		from := in*x.shape[3] + channel/(outputs/g.groups)*inputs
+		for d := range inputs {
+			r.add(out*outputs+channel, x.real[from+d], k.real[with+d], x.errors[from+d])
+		}
+	}
 }
 
 // slide moves a window over images of the shape under, a stride for each pixel of the shape over. It calls do with each
 // pair of pixels, an output channel, and where in the kernel the numbers for all of them are.
 func slide(over, under, ks []int, g window, do func(over, under, channel, kernel int)) {
-	for at := range count(over[:3]) {
+	for at := range xnnpack.Elements(over[:3]) {
 		n, y, z := at/over[2]/over[1], at/over[2]%over[1], at%over[2]
 		for c := range ks[0] {
 			for i := range ks[1] {
@@ -121,28 +133,25 @@ func slide(over, under, ks []int, g window, do func(over, under, channel, kernel
 	}
 }
 
-// multiply multiplies matrices a [batch, m, k] and b [batch, k, n], or b [batch, n, k] if transposed; b of batch 1 is
-// used for all.
-func multiply(a []float64, as []int, aError []float64, b []float64, bs []int, transposed bool) *result {
-	m, k, n := as[1], as[2], bs[2]
-	if transposed {
-		n = bs[1]
-	}
-	r := newResult(as[0], m, n)
-	for batch := range as[0] {
-		base := batch % bs[0] * k * n
-		for i := range m {
-			for j := range n {
-				for l := range k {
-					with := base + l*n + j
-					if transposed {
-						with = base + j*k + l
-					}
-					from := (batch*m+i)*k + l
-					r.add((batch*m+i)*n+j, a[from], b[with], aError[from])
-				}
-			}
+// multiply multiplies matrices x [batch, m, k] with [batch, n, k].
+func multiply(x, factor image) *result {
+	batch, m, k, n := x.shape[0], x.shape[1], x.shape[2], factor.shape[1]
+	r := newResult(batch, m, n)
+	for i := range r.real {
+		row, column := i/n*k, (i/n/m*n+i%n)*k
+		for l := range k {
+			r.add(i, x.real[row+l], factor.real[column+l], x.errors[row+l])
 		}
 	}
 	return r
+}
+
+// transposed exchanges the last two dimensions of matrices with so many rows and columns.
+func transposed(of []float64, rows, columns int) []float64 {
+	t := make([]float64, len(of))
+	for i, v := range of {
+		matrix, at := i/(rows*columns)*(rows*columns), i%(rows*columns)
+		t[matrix+at%columns*rows+at/columns] = v
+	}
+	return t
 }

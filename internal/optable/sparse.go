@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"xpwc/internal/fault"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -15,81 +16,55 @@ func sparse() []Case {
 	return []Case{{Name: "nchw-f32", Flags: xnnpack.HintSparseInference, Packs: Varies, define: (*builder).sparse}}
 }
 
-func (b *builder) sparse() error {
-	in, x, _, err := b.begin(f32, 3, 1, 17, 15, 3)
-	if err != nil {
-		return err
-	}
-	last, shape, real := in, x.Shape, x.real
+func (b *builder) sparse() {
+	x := b.activation(xnnpack.Float32, 1, 17, 15, 3)
+	last, at := b.input(x), image{shape: x.Shape, real: x.real}
 	for i, layer := range []struct {
-		kernel    []int // of the grouped convolution
+		kernel    []int
 		depthwise bool
 		geometry  window
 	}{
 		{kernel: []int{16, 3, 3, 3}, geometry: window{padding: one, stride: two}},
 		{kernel: []int{24, 1, 1, 16}},
-		{kernel: []int{24, 3, 3, 1}, depthwise: true, geometry: window{padding: one}},
+		{kernel: []int{1, 3, 3, 24}, depthwise: true, geometry: window{padding: one}},
 		{kernel: []int{12, 1, 1, 24}},
 	} {
 		kernel := b.float(layerName("kernel", i), xnnpack.Float32, layer.kernel...)
 		if layer.kernel[1] == 1 {
 			b.thinOut(&kernel)
 		}
-		channels := layer.kernel[0]
-		bias := b.float(layerName("bias", i), xnnpack.Float32, channels)
-		g, weights := layer.geometry, kernel.real
+		g, weights := layer.geometry, image{shape: layer.kernel, real: kernel.real}
+		var node packer = xnnpack.Convolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
+			Padding: g.padding, Stride: g.stride}
 		if layer.depthwise {
-			g.groups = channels
-			kernel.Shape = []int{1, layer.kernel[1], layer.kernel[2], channels}
-			weights = grouped(kernel.real, layer.kernel[1], layer.kernel[2], channels)
+			weights = grouped(weights)
+			g.groups = weights.shape[0]
+			node = xnnpack.DepthwiseConvolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
+				Padding: g.padding}
 		}
-		r := convolve(real, shape, make([]float64, len(real)), weights, layer.kernel, g)
+		bias := b.float(layerName("bias", i), xnnpack.Float32, weights.shape[0])
+		at.errors = make([]float64, len(at.real))
+		r := convolve(at, weights, g)
 		r.addBias(&bias)
-		next, err := b.g.Tensor(xnnpack.Tensor{Name: layerName("image", i), Type: xnnpack.Float32, Shape: r.shape})
-		if err != nil {
-			return err
-		}
-		in, out := xnnpack.Tensor{Type: xnnpack.Float32}, xnnpack.Tensor{Type: xnnpack.Float32}
-		packed := xnnpack.Convolution2D{Padding: g.padding, Stride: g.stride}.Packing(kernel.Tensor, bias.Tensor, in,
-			out)
-		if layer.depthwise {
-			packed = xnnpack.DepthwiseConvolution2D{Padding: g.padding}.Packing(kernel.Tensor, bias.Tensor, in, out)
-		}
+		next := xnnpack.Tensor{Name: layerName("image", i), Type: xnnpack.Float32, Shape: r.shape}
+		packed := node.Packing(kernel.Tensor, bias.Tensor, xnnpack.Tensor{Type: xnnpack.Float32}, next)
 		packed.Flags |= packing.SparseInference
-		k, err := b.static(kernel, atCreation, packed)
-		if err != nil {
-			return err
-		}
-		c, err := b.static(bias, atCreation, packing.Identity{})
-		if err != nil {
-			return err
-		}
-		if layer.depthwise {
-			err = b.g.Add(xnnpack.DepthwiseConvolution2D{Input: last, Filter: k, Bias: c,
-				Output: next, Padding: g.padding})
-		} else {
-			err = b.g.Add(xnnpack.Convolution2D{Input: last, Filter: k, Bias: c, Output: next,
-				Padding: g.padding, Stride: g.stride})
-		}
-		if err != nil {
-			return err
-		}
-		last, shape, real = next, r.shape, r.real
+		ids := []xnnpack.ValueID{last, b.static(kernel, atCreation, packed),
+			b.static(bias, atCreation, packing.Identity{}), fault.Value(b.g.Tensor(next))}
+		fault.Check(b.g.AddRenamed(node, func(id xnnpack.ValueID) xnnpack.ValueID { return ids[id] }))
+		last, at = ids[outputOf], image{shape: r.shape, real: r.real}
 	}
-	mean := newResult(1, 1, 1, shape[3])
-	pixels := shape[1] * shape[2]
-	for i, v := range real {
-		mean.add(i%shape[3], v, 1/float64(pixels), 0)
+	channels := at.shape[3]
+	mean := newResult(1, 1, 1, channels)
+	for i, v := range at.real {
+		mean.add(i%channels, v, float64(channels)/float64(len(at.real)), 0)
 	}
 	for i := range mean.magnitude {
 		mean.magnitude[i] += 10 // the layers' own roundings
 	}
-	out, _, err := b.output(xnnpack.Float32, mean)
-	if err != nil {
-		return err
-	}
-	return b.g.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true,
-		Input: last, Output: out})
+	out, _ := b.output(xnnpack.Float32, mean)
+	fault.Check(b.g.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true, Input: last,
+		Output: out}))
 }
 
 // thinOut zeroes three quarters of a float32 kernel.

@@ -39,17 +39,9 @@ type tensor struct {
 	real    []float64
 }
 
-func count(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
-
 // channelOf is the index along dimension dim of the element at flat index i.
 func channelOf(shape []int, dim, i int) int {
-	return i / count(shape[dim+1:]) % shape[dim]
+	return i / xnnpack.Elements(shape[dim+1:]) % shape[dim]
 }
 
 // scaleOf is the factor of element i.
@@ -60,7 +52,7 @@ func (t *tensor) scaleOf(i int) float64 {
 		channels := t.Shape[q.ChannelDim]
 		batch := 0
 		if len(q.Scales) > channels { // of a batch matrix multiplication's factor
-			batch = i / count(t.Shape[1:])
+			batch = i / xnnpack.Elements(t.Shape[1:])
 		}
 		return float64(q.Scales[batch*channels+channelOf(t.Shape, q.ChannelDim, i)])
 	case xnnpack.BlockQInt4:
@@ -75,7 +67,7 @@ func (t *tensor) scaleOf(i int) float64 {
 
 // decode turns stored bytes into real numbers.
 func (t *tensor) decode(b []byte) []float64 {
-	real := make([]float64, count(t.Shape))
+	real := make([]float64, xnnpack.Elements(t.Shape))
 	for i := range real {
 		zero := float64(t.Quantization.ZeroPoint)
 		switch t.Type {
@@ -104,7 +96,7 @@ func (t *tensor) decode(b []byte) []float64 {
 
 // fill gives t random content, real numbers roughly within ±1 (±16 steps for a quantised bias).
 func (r *random) fill(t *tensor) {
-	n := count(t.Shape)
+	n := xnnpack.Elements(t.Shape)
 	switch t.Type {
 	case xnnpack.Float32:
 		for range n {
@@ -175,7 +167,11 @@ func (r *random) kernel(kind xnnpack.Datatype, channel int, zero int32, blockSiz
 	case xnnpack.QUint8:
 		q.Scale, q.ZeroPoint = scale(128), int32(r.between(120, 135))
 	case xnnpack.ChannelQInt8:
-		for range shape[channel] {
+		scales := shape[channel]
+		if len(shape) == 3 { // a matrix multiplication's, for each of the batch
+			scales *= shape[0]
+		}
+		for range scales {
 			q.Scales = append(q.Scales, scale(128))
 		}
 	case xnnpack.ChannelQInt4:
@@ -190,19 +186,6 @@ func (r *random) kernel(kind xnnpack.Datatype, channel int, zero int32, blockSiz
 		}
 	}
 	r.fill(&t)
-	return t
-}
-
-// rescalePerBatch gives a channelwise quantised factor of shape [batch, ...] scales for each of the batch.
-func (r *random) rescalePerBatch(t tensor, batch int) tensor {
-	if t.Type != xnnpack.ChannelQInt8 {
-		return t
-	}
-	q := &t.Quantization
-	for len(q.Scales) < batch*t.Shape[q.ChannelDim] {
-		q.Scales = append(q.Scales, float32((0.5+r.unit())/128))
-	}
-	t.real = t.decode(t.content)
 	return t
 }
 

@@ -3,6 +3,7 @@ package optable
 import (
 	"fmt"
 
+	"xpwc/internal/fault"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -60,46 +61,6 @@ var (
 		out: xnnpack.Float32, zero: 8, scaledBias: true, notTransposed: true}
 )
 
-// begin makes the input, of which the last nonBatch dimensions are quantised together, and its rounding errors.
-func (b *builder) begin(
-	s scheme, nonBatch int, shape ...int,
-) (id xnnpack.ValueID, in tensor, inError []float64, err error) {
-	in = b.activation(s.in, shape...)
-	if !s.dynamic {
-		id, err = b.input(in)
-		return id, in, make([]float64, len(in.real)), err
-	}
-	id, err = b.dynamic(in, nonBatch)
-	return id, in, dynamicError(in.real, count(shape[len(shape)-nonBatch:])), err
-}
-
-func (s scheme) dynamicDims(n int) int {
-	if s.dynamic {
-		return n
-	}
-	return 0
-}
-
-// finish adds a bias for so many channels, if there is one, and limits to what an operator must compute, and makes its
-// output.
-func (b *builder) finish(
-	s scheme, r *result, x, kernel *tensor, channels int, limits xnnpack.Range,
-) (bias *tensor, id xnnpack.ValueID, out tensor, err error) {
-	if channels > 0 {
-		t := b.bias(s.bias, x, kernel, channels)
-		if s.scaledBias {
-			for i := range t.real {
-				t.real[i] *= float64(kernel.Quantization.Scales[i])
-			}
-		}
-		bias = &t
-		r.addBias(bias)
-	}
-	r.clamp(limits)
-	id, out, err = b.output(s.out, r)
-	return bias, id, out, err
-}
-
 type fcShape struct {
 	suffix     string
 	batch      int
@@ -139,34 +100,30 @@ func fullyConnected() []Case {
 				shape.in += shape.in % 2
 			}
 			cases = append(cases, Case{Name: "fully-connected-" + s.name + shape.suffix, Announced: true, Packs: 1,
-				define: func(b *builder) error { return b.fullyConnected(s, shape) }})
+				define: func(b *builder) { b.fullyConnected(s, shape) }})
 		}
 	}
 	return cases
 }
 
-func (b *builder) fullyConnected(s scheme, f fcShape) error {
-	in, x, xError, err := b.begin(s, 1, f.batch, f.in)
-	if err != nil {
-		return err
-	}
-	kernelShape, channel := []int{f.out, f.in}, 0
+func (b *builder) fullyConnected(s scheme, f fcShape) {
+	l := layer{scheme: s, in: []int{f.batch, f.in}, together: 1, shape: []int{f.out, f.in}, biases: f.biases,
+		limits: f.activation}
 	if f.transposed {
-		kernelShape, channel = []int{f.in, f.out}, 1
+		l.shape, l.channel = []int{f.in, f.out}, 1
 	}
-	kernel := b.kernel(s.kernel, channel, s.zero, s.block, kernelShape...)
-	r := multiply(x.real, []int{1, f.batch, f.in}, xError, kernel.real, []int{1, kernelShape[0], kernelShape[1]},
-		!f.transposed)
-	r.shape = []int{f.batch, f.out}
-	bias, out, y, err := b.finish(s, r, &x, &kernel, f.biases, f.activation)
-	if err != nil {
-		return err
+	l.node = xnnpack.FullyConnected{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
+		Activation: f.activation, TransposeWeights: f.transposed}
+	l.compute = func(x, kernel image) *result {
+		if f.transposed {
+			kernel.real = transposed(kernel.real, f.in, f.out)
+		}
+		x.shape, kernel.shape = []int{1, f.batch, f.in}, []int{1, f.out, f.in}
+		r := multiply(x, kernel)
+		r.shape = []int{f.batch, f.out}
+		return r
 	}
-	n := xnnpack.FullyConnected{Input: in, Output: out, Activation: f.activation, TransposeWeights: f.transposed}
-	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(1), onMiss); err != nil {
-		return err
-	}
-	return b.g.Add(n)
+	b.layer(l)
 }
 
 // A convShape is the shape of a convolution of any kind.
@@ -191,13 +148,13 @@ func (f *convShape) biases(channels int) int {
 
 // casesOf returns the cases like one of all schemes in all shapes.
 func casesOf(
-	like Case, schemes []scheme, shapes []convShape, define func(*builder, scheme, convShape) error,
+	like Case, schemes []scheme, shapes []convShape, define func(*builder, scheme, convShape),
 ) (cases []Case) {
 	for _, s := range schemes {
 		for _, shape := range shapes {
 			c := like
 			c.Name += s.name + shape.suffix
-			c.define = func(b *builder) error { return define(b, s, shape) }
+			c.define = func(b *builder) { define(b, s, shape) }
 			cases = append(cases, c)
 		}
 	}
@@ -226,26 +183,20 @@ func convolutions() []Case {
 		}, (*builder).convolution)
 }
 
-func (b *builder) convolution(s scheme, f convShape) error {
-	in, x, xError, err := b.begin(s, 3, f.in[:]...)
-	if err != nil {
-		return err
-	}
-	kernel := b.kernel(s.kernel, 0, 0, 0, f.kernel[:]...)
-	r := convolve(x.real, f.in[:], xError, kernel.real, f.kernel[:], f.geometry)
-	bias, out, y, err := b.finish(s, r, &x, &kernel, f.biases(f.kernel[0]), f.limits)
-	if err != nil {
-		return err
-	}
-	n := xnnpack.Convolution2D{Input: in, Output: out, Padding: f.geometry.padding, SamePadding: f.same,
-		Stride: f.geometry.stride, Dilation: f.geometry.dilation, Groups: f.geometry.groups, Activation: f.limits}
+// layer is what the convolutions have in common.
+func (f convShape) layer(s scheme, channels int) layer {
+	return layer{scheme: s, in: f.in[:], together: 3, shape: f.kernel[:], biases: f.biases(channels), limits: f.limits}
+}
+
+func (b *builder) convolution(s scheme, f convShape) {
+	l, g := f.layer(s, f.kernel[0]), f.geometry
+	n := xnnpack.Convolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf, Padding: g.padding,
+		SamePadding: f.same, Stride: g.stride, Dilation: g.dilation, Groups: g.groups, Activation: f.limits}
 	if f.same {
 		n.Padding = xnnpack.Padding{}
 	}
-	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(3), onMiss); err != nil {
-		return err
-	}
-	return b.g.Add(n)
+	l.node, l.compute = n, func(x, kernel image) *result { return convolve(x, kernel, g) }
+	b.layer(l)
 }
 
 // XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW only, later ones to
@@ -266,35 +217,19 @@ func depthwise() []Case {
 
 // grouped turns a depthwise kernel [1, h, w, channels] into that of the grouped convolution that does the same:
 // [channels, h, w, 1].
-func grouped(kernel []float64, h, w, channels int) []float64 {
-	g := make([]float64, len(kernel))
-	for i, v := range kernel {
-		g[i%channels*h*w+i/channels] = v
-	}
-	return g
+func grouped(kernel image) image {
+	h, w, channels := kernel.shape[1], kernel.shape[2], kernel.shape[3]
+	return image{shape: []int{channels, h, w, 1}, real: transposed(kernel.real, h*w, channels)}
 }
 
-func (b *builder) depthwise(s scheme, f convShape) error {
-	in, x, xError, err := b.begin(s, 3, f.in[:]...)
-	if err != nil {
-		return err
-	}
-	kernel := b.kernel(s.kernel, 3, 0, 0, f.kernel[:]...)
-	height, width, channels := f.kernel[1], f.kernel[2], f.kernel[3]
-	g := f.geometry
+func (b *builder) depthwise(s scheme, f convShape) {
+	l, g := f.layer(s, f.kernel[3]), f.geometry
+	l.channel, l.when = 3, atCreation
+	l.node = xnnpack.DepthwiseConvolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
+		Padding: g.padding, Stride: g.stride, Dilation: g.dilation, DepthMultiplier: f.kernel[3] / f.in[3]}
 	g.groups = f.in[3]
-	r := convolve(x.real, f.in[:], xError, grouped(kernel.real, height, width, channels),
-		[]int{channels, height, width, 1}, g)
-	bias, out, y, err := b.finish(s, r, &x, &kernel, f.biases(channels), f.limits)
-	if err != nil {
-		return err
-	}
-	n := xnnpack.DepthwiseConvolution2D{Input: in, Output: out, Padding: g.padding, Stride: g.stride,
-		Dilation: g.dilation, DepthMultiplier: channels / f.in[3]}
-	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, 0, atCreation); err != nil {
-		return err
-	}
-	return b.g.Add(n)
+	l.compute = func(x, kernel image) *result { return convolve(x, grouped(kernel), g) }
+	b.layer(l)
 }
 
 func deconvolutions() []Case {
@@ -312,32 +247,13 @@ func deconvolutions() []Case {
 	}, (*builder).deconvolution)
 }
 
-func (b *builder) deconvolution(s scheme, f convShape) error {
-	in, x, xError, err := b.begin(s, 3, f.in[:]...)
-	if err != nil {
-		return err
-	}
-	g := f.geometry
-	g.fillIn()
-	kernel := b.kernel(s.kernel, 0, 0, 0, f.kernel[:]...)
-	extent := func(in, kernel, stride, dilation, adjustment, padding int) int {
-		return stride*(in-1) + adjustment + (kernel-1)*dilation + 1 - padding
-	}
-	height := extent(f.in[1], f.kernel[1], g.stride.Height, g.dilation.Height, f.adjustment.Height,
-		g.padding.Top+g.padding.Bottom)
-	width := extent(f.in[2], f.kernel[2], g.stride.Width, g.dilation.Width, f.adjustment.Width,
-		g.padding.Left+g.padding.Right)
-	r := deconvolve(x.real, f.in[:], xError, kernel.real, f.kernel[:], g, height, width)
-	bias, out, y, err := b.finish(s, r, &x, &kernel, f.biases(f.kernel[0]), f.limits)
-	if err != nil {
-		return err
-	}
-	n := xnnpack.Deconvolution2D{Input: in, Output: out, Padding: g.padding, Adjustment: f.adjustment, Stride: g.stride,
-		Dilation: g.dilation, Groups: g.groups}
-	if n.Filter, n.Bias, err = b.weights(n.Packing, kernel, bias, x, y, s.dynamicDims(3), atCreation); err != nil {
-		return err
-	}
-	return b.g.Add(n)
+func (b *builder) deconvolution(s scheme, f convShape) {
+	l, g := f.layer(s, f.kernel[0]), f.geometry
+	l.when = atCreation
+	l.node = xnnpack.Deconvolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
+		Padding: g.padding, Adjustment: f.adjustment, Stride: g.stride, Dilation: g.dilation, Groups: g.groups}
+	l.compute = func(x, kernel image) *result { return deconvolve(x, kernel, g, f.adjustment) }
+	b.layer(l)
 }
 
 // This XNNPACK's subgraph does not give its weights cache to batch matrix multiplications.
@@ -351,53 +267,45 @@ func matrixMultiplications() []Case {
 					name += "-transposed"
 				}
 				cases = append(cases,
-					Case{Name: name, define: func(b *builder) error { return b.matrixMultiply(s, batch, transposed) }})
+					Case{Name: name, define: func(b *builder) { b.matrixMultiply(s, batch, transposed) }})
 			}
 		}
 	}
 	return cases
 }
 
-func (b *builder) matrixMultiply(s scheme, batch int, transposed bool) error {
+// matrixMultiply is a BatchMatrixMultiply whose Packing is given what the other nodes' are.
+type matrixMultiply struct{ xnnpack.BatchMatrixMultiply }
+
+func (n matrixMultiply) Packing(kernel, _, input, output xnnpack.Tensor) packing.Identity {
+	return n.BatchMatrixMultiply.Packing(kernel, input, output)
+}
+
+func (b *builder) matrixMultiply(s scheme, batch int, turned bool) {
 	const m, k, n = 5, 21, 34
-	in, x, xError, err := b.begin(s, 1, batch, m, k)
-	if err != nil {
-		return err
+	l := layer{scheme: s, in: []int{batch, m, k}, together: 1, shape: []int{batch, k, n}, channel: 2, when: atCreation}
+	if turned {
+		l.shape, l.channel = []int{batch, n, k}, 1
 	}
-	shape, channel := []int{batch, k, n}, 2
-	if transposed {
-		shape, channel = []int{batch, n, k}, 1
-	}
-	kernel := b.kernel(s.kernel, channel, 0, 0, shape...)
-	kernel = b.rescalePerBatch(kernel, batch)
-	r := multiply(x.real, []int{batch, m, k}, xError, kernel.real, shape, transposed)
-	out, y, err := b.output(s.out, r)
-	if err != nil {
-		return err
-	}
-	when := atCreation
 	if s.kernel == xnnpack.Float16 {
-		when = atInference
+		l.when = atInference
 	}
-	node := xnnpack.BatchMatrixMultiply{A: in, Output: out, TransposeB: transposed}
-	packed := func(kernel, _, input, output xnnpack.Tensor) packing.Identity {
-		return node.Packing(kernel, input, output)
+	l.node = matrixMultiply{xnnpack.BatchMatrixMultiply{A: inputOf, B: kernelOf, Output: outputOf, TransposeB: turned}}
+	l.compute = func(x, kernel image) *result {
+		if !turned {
+			kernel = image{shape: []int{batch, n, k}, real: transposed(kernel.real, k, n)}
+		}
+		return multiply(x, kernel)
 	}
-	if node.B, _, err = b.weights(packed, kernel, nil, x, y, s.dynamicDims(1), when); err != nil {
-		return err
-	}
-	return b.g.Add(node)
+	b.layer(l)
 }
 
 func prelus() []Case {
 	var cases []Case
 	for _, s := range []scheme{f32, f16} {
-		cases = append(cases, Case{Name: "prelu-" + s.name, define: func(b *builder) error {
-			in, x, _, err := b.begin(s, 1, 2, 3, 5, 23)
-			if err != nil {
-				return err
-			}
-			slope := b.float("slope", s.kernel, 23)
+		cases = append(cases, Case{Name: "prelu-" + s.name, define: func(b *builder) {
+			x := b.activation(s.in, 2, 3, 5, 23)
+			in, slope := b.input(x), b.float("slope", s.kernel, 23)
 			r := newResult(x.Shape...)
 			for i, v := range x.real {
 				if v >= 0 {
@@ -406,15 +314,9 @@ func prelus() []Case {
 					r.add(i, v, slope.real[i%23], 0)
 				}
 			}
-			out, _, err := b.output(s.out, r)
-			if err != nil {
-				return err
-			}
-			id, err := b.static(slope, atInference, packing.Identity{})
-			if err != nil {
-				return err
-			}
-			return b.g.Add(xnnpack.Binary{Op: xnnpack.PReLUOperator, A: in, B: id, Output: out})
+			out, _ := b.output(s.out, r)
+			id := b.static(slope, atInference, packing.Identity{})
+			fault.Check(b.g.Add(xnnpack.Binary{Op: xnnpack.PReLUOperator, A: in, B: id, Output: out}))
 		}})
 	}
 	return cases
