@@ -4,33 +4,23 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"math"
+	"math/rand/v2"
 
 	"xpwc/internal/half"
 	"xpwc/xnnpack"
 )
 
-// random is SplitMix64 (Steele, Lea, Flood 2014): the same numbers on every machine and in every Go version.
-type random struct{ state uint64 }
+// random is a source of the same numbers on every machine.
+type random struct{ *rand.Rand }
 
 func newRandom(seed string) *random {
 	h := fnv.New64a()
 	h.Write([]byte(seed))
-	return &random{h.Sum64()}
+	return &random{rand.New(rand.NewPCG(h.Sum64(), 0))}
 }
-
-func (r *random) next() uint64 {
-	r.state += 0x9e3779b97f4a7c15
-	z := r.state
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// unit is uniform over [0, 1).
-func (r *random) unit() float64 { return float64(r.next()>>11) / (1 << 53) }
 
 // between is uniform over the integers from lo to hi.
-func (r *random) between(lo, hi int) int { return lo + int(r.next()%uint64(hi-lo+1)) }
+func (r *random) between(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
 
 // tensor is a tensor's description and content, stored and real.
 type tensor struct {
@@ -100,11 +90,11 @@ func (r *random) fill(t *tensor) {
 	switch t.Type {
 	case xnnpack.Float32:
 		for range n {
-			t.content = binary.LittleEndian.AppendUint32(t.content, math.Float32bits(float32(2*r.unit()-1)))
+			t.content = binary.LittleEndian.AppendUint32(t.content, math.Float32bits(float32(2*r.Float64()-1)))
 		}
 	case xnnpack.Float16:
 		for range n {
-			t.content = binary.LittleEndian.AppendUint16(t.content, half.Bits(2*r.unit()-1))
+			t.content = binary.LittleEndian.AppendUint16(t.content, half.Bits(2*r.Float64()-1))
 		}
 	case xnnpack.QInt8, xnnpack.ChannelQInt8:
 		for range n {
@@ -145,10 +135,10 @@ func (r *random) activation(kind xnnpack.Datatype, shape ...int) tensor {
 	t := tensor{Tensor: xnnpack.Tensor{Name: "input", Type: kind, Shape: shape}}
 	switch kind {
 	case xnnpack.QInt8:
-		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256,
+		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.Float64())/256,
 			ZeroPoint: int32(r.between(-9, 9))}
 	case xnnpack.QUint8:
-		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.unit())/256,
+		t.Quantization = xnnpack.Quantization{Scale: 0.0078125 + float32(r.Float64())/256,
 			ZeroPoint: int32(r.between(120, 135))}
 	}
 	r.fill(&t)
@@ -160,7 +150,7 @@ func (r *random) kernel(kind xnnpack.Datatype, channel int, zero int32, blockSiz
 	t := tensor{Tensor: xnnpack.Tensor{Name: "kernel", Type: kind, Shape: shape}}
 	q := &t.Quantization
 	q.ChannelDim = channel
-	scale := func(steps float64) float32 { return float32((0.5 + r.unit()) / steps) }
+	scale := func(steps float64) float32 { return float32((0.5 + r.Float64()) / steps) }
 	switch kind {
 	case xnnpack.QInt8:
 		q.Scale = scale(128)
