@@ -63,17 +63,14 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, err
 		if err != nil {
 			return all, err
 		}
-		before := processors()
 		r, err := runOne(ctx, p, o, stderr)
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", p.title, err)
 		}
-		others := disturbed(before, processors())
 		all.Results = append(all.Results, r)
 		if err := r.print(stdout); err != nil {
 			return all, err
 		}
-		fmt.Fprint(stdout, others)
 		if !r.sameOutputs() {
 			errs = append(errs, fmt.Errorf("%s: %w", p.title, errModesDiffer))
 		}
@@ -100,7 +97,7 @@ func runOne(ctx context.Context, p prepared, o Options, stderr io.Writer) (of *r
 		}
 	}
 	r.result.Rounds = o.Rounds
-	r.result.judge()
+	r.result.sumUp()
 	return r.result, nil
 }
 

@@ -66,7 +66,6 @@ func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demons
 func demoModes(ctx context.Context, t task, title string, stdout, stderr io.Writer) (*Demonstration, error) {
 	shown := &Demonstration{}
 	var all []*run
-	before := processors()
 	for _, way := range []struct {
 		mode, what string
 		task       task
@@ -89,7 +88,7 @@ func demoModes(ctx context.Context, t task, title string, stdout, stderr io.Writ
 	if err := demoTable(all).Print(stdout); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(stdout, "\n%s", disturbed(before, processors()))
+	fmt.Fprintln(stdout)
 	return shown, summarize(stdout, all[0], all[1], all[2])
 }
 

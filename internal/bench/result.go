@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"math"
 	"runtime"
 	"slices"
 )
@@ -37,7 +36,6 @@ type result struct {
 	PayloadBytes int64     `json:"payload_bytes,omitempty"`
 	Write        []float64 `json:"write_fdatasync_ms,omitempty"` // the payloads' bytes; with cold
 	Read         []float64 `json:"read_direct_ms,omitempty"`     // the cache file; with dropped
-	Goals        []goal    `json:"goals,omitempty"`
 
 	// Of RunPeers:
 	Processes int `json:"processes,omitempty"` // of many
@@ -90,22 +88,18 @@ func (m *modeResult) sumUp() {
 	}
 }
 
+func (r *result) sumUp() {
+	for _, m := range r.Modes {
+		m.sumUp()
+	}
+}
+
 func (r *result) mode(name string) *modeResult {
 	i := slices.IndexFunc(r.Modes, func(m *modeResult) bool { return m.Mode == name })
 	if i < 0 {
 		return nil
 	}
 	return r.Modes[i]
-}
-
-// median returns a median; NaN if the mode was not measured or the figure does not apply to it.
-func (r *result) median(mode string, f figure) float64 {
-	if m := r.mode(mode); m != nil {
-		if s, ok := m.Figures[f]; ok {
-			return s.Median
-		}
-	}
-	return math.NaN()
 }
 
 func (r *result) sameOutputs() bool {

@@ -18,7 +18,7 @@ func (r *result) print(w io.Writer) error {
 	fmt.Fprintln(w, "Before each run, another process used and freed memory page by page.")
 	err := printTables(w, modesTable("ms", r.Modes, timeColumns),
 		modesTable("loaded, MiB", r.Modes, memoryColumns(loading)),
-		modesTable("answered, MiB", r.Modes, memoryColumns(first, peakBytes)), r.diskTable(), r.goalTable())
+		modesTable("answered, MiB", r.Modes, memoryColumns(first, peakBytes)), r.diskTable())
 	for _, note := range r.notes() {
 		fmt.Fprintf(w, "Note: %s\n", note)
 	}
@@ -130,15 +130,6 @@ func (r *result) diskTable() *console.Table {
 	if dropped := r.mode(modeDropped); dropped != nil {
 		row("dropped: to the first answer", dropped.Figures[answerMS])
 		row("reading the file with O_DIRECT, 8 MiB at a time", spreadOf(r.Read))
-	}
-	return t
-}
-
-func (r *result) goalTable() *console.Table {
-	t := &console.Table{}
-	t.Row("goal", "figure", "at most", "")
-	for _, g := range r.Goals {
-		t.Row(g.cells()...)
 	}
 	return t
 }
