@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/described"
 	"xpwc/internal/llama"
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -27,15 +28,16 @@ var benchStack = llama.Stack{Layers: 4}
 // stackRuntime is the stack's runtime with its buffers, ready to be invoked.
 type stackRuntime struct {
 	*xnnpack.Runtime
-	session *xpwc.Session // nil: XNNPACK's own heap
-	in, out *xnnpack.Buffer
+	session *xpwc.Session  // nil: XNNPACK's own heap
+	values  []models.Value // inputs and outputs, with their buffers
+	buffers map[xnnpack.ValueID]*xnnpack.Buffer
 }
 
-func benchModel(b *testing.B, stack llama.Stack) *llama.Model {
+func benchModel(b *testing.B, stack llama.Stack) *described.Model {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), "weights")
+	path := filepath.Join(b.TempDir(), "m.safetensors")
 	require.NoError(b, stack.Generate(context.Background(), path, nil))
-	m, err := stack.Open(path)
+	m, err := described.Open(path, "")
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, m.Close()) })
 	return m
@@ -52,6 +54,8 @@ func create(b *testing.B, m models.Model, c *xpwc.Cache) (r stackRuntime, took t
 }
 
 func newStackRuntime(m models.Model, c *xpwc.Cache) (r stackRuntime, err error) {
+	r.values = append(m.Inputs(), m.Outputs()...)
+	r.buffers = map[xnnpack.ValueID]*xnnpack.Buffer{}
 	memory := m.NewLoader()
 	var loader models.Loader = memory
 	options := &xnnpack.RuntimeOptions{}
@@ -83,21 +87,13 @@ func (r *stackRuntime) prepare(b *testing.B) {
 	b.Helper()
 	require.NoError(b, r.Reshape())
 	values := map[xnnpack.ValueID][]byte{}
-	for _, v := range []struct {
-		id  xnnpack.ValueID
-		buf **xnnpack.Buffer
-	}{{llama.Input, &r.in}, {llama.Output, &r.out}} {
-		shape, err := r.ExternalShape(v.id)
+	for _, v := range r.values {
+		n := xnnpack.Elements(v.Shape)
+		buffer, err := xnnpack.NewBuffer(4 * n)
 		require.NoError(b, err)
-		n := 4
-		for _, d := range shape {
-			n *= d
-		}
-		*v.buf, err = xnnpack.NewBuffer(n)
-		require.NoError(b, err)
-		values[v.id] = (*v.buf).Bytes()
+		copy(buffer.Bytes(), floats(n, 5))
+		r.buffers[v.ID], values[v.ID] = buffer, buffer.Bytes()
 	}
-	copy(r.in.Bytes(), floats(len(r.in.Float32s()), 5))
 	require.NoError(b, r.Setup(values))
 }
 
@@ -117,9 +113,8 @@ func (r *stackRuntime) close() error {
 	if r.session != nil {
 		err = errors.Join(err, r.session.Close())
 	}
-	if r.in != nil {
-		r.in.Free()
-		r.out.Free()
+	for _, buffer := range r.buffers {
+		buffer.Free()
 	}
 	return err
 }
@@ -184,7 +179,9 @@ func BenchmarkSteadyInference(b *testing.B) {
 	heap.prepare(b)
 	first := mapped.invoke(b)
 	heap.invoke(b)
-	require.Equal(b, heap.out.Bytes(), mapped.out.Bytes())
+	for id, buffer := range heap.buffers {
+		require.Equal(b, buffer.Bytes(), mapped.buffers[id].Bytes())
+	}
 	var onHeap, onMapped []time.Duration
 	for range max(b.N, 50) {
 		onHeap = append(onHeap, heap.invoke(b))

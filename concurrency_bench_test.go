@@ -4,6 +4,7 @@ package xpwc_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/described"
 	"xpwc/internal/llama"
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -166,7 +168,7 @@ func BenchmarkExecutors(b *testing.B) {
 
 // A relative is one of several models of one shape whose weights all differ.
 type relative struct {
-	*llama.Model
+	*described.Model
 	prefix string // of its tensors' names
 }
 
@@ -175,18 +177,19 @@ type relative struct {
 func relatives(b *testing.B, n int, sameNames bool) (all []relative) {
 	b.Helper()
 	stack := llama.Stack{Layers: 1}
-	first := filepath.Join(b.TempDir(), "weights")
+	first := filepath.Join(b.TempDir(), "m")
 	require.NoError(b, stack.Generate(context.Background(), first, nil))
 	content, err := os.ReadFile(first)
 	require.NoError(b, err)
 	for i := range n {
 		const step = 1 << 20 // divides the sizes of all matrices
-		for at := 0; at < int(stack.WeightBytes()); at += step {
+		begin := 8 + binary.LittleEndian.Uint64(content)
+		for at := int(begin); at < int(begin)+int(stack.WeightBytes()); at += step {
 			content[at] = byte(i)
 		}
-		path := fmt.Sprint(first, i)
+		path := fmt.Sprint(first, i, ".safetensors")
 		require.NoError(b, os.WriteFile(path, content, 0o600))
-		m, err := stack.Open(path)
+		m, err := described.Open(path, "")
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, m.Close()) })
 		r := relative{Model: m}

@@ -128,7 +128,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "demo", "*"))
 	require.NoError(t, err)
-	weights := filepath.Join(dir, "demo", "llama-qc8w-1.weights")
+	weights := filepath.Join(dir, "demo", "llama-qc8w-1.safetensors")
 	require.Equal(t, []string{weights}, left, "only what takes long to make is kept")
 }
 

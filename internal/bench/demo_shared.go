@@ -70,7 +70,7 @@ func measureTwice(t task) (r *run, err error) {
 	if err := xnnpack.Initialize(); err != nil {
 		return nil, err
 	}
-	m, err := t.open()
+	m, err := t.Model.Open()
 	if err != nil {
 		return nil, err
 	}

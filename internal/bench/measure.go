@@ -96,7 +96,7 @@ type run struct {
 
 func measure(t task, stderr io.Writer) (r *run, err error) {
 	r = &run{Mode: t.Mode, Figures: figures{}}
-	m, err := t.open()
+	m, err := t.Model.Open()
 	if err != nil {
 		return nil, err
 	}

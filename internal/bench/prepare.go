@@ -20,12 +20,12 @@ import (
 type prepared struct {
 	task
 	title string
-	base  string // the beginning of the names of its files
+	base  string      // the beginning of the names of its files
+	stack llama.Stack // that was generated; without layers for another model
 }
 
 // prepare checks a model and reads its files into the page cache, so that the first mode does not wait longer for the
-// disk than the others. If its path is Llama, it generates the weights of the stack in its directory, unless they are
-// there.
+// disk than the others. If its path is Llama, it generates the stack in its directory, unless it is there.
 func prepare(ctx context.Context, s Subject, stack llama.Stack, stderr io.Writer) (prepared, error) {
 	name := s.Path
 	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
@@ -39,7 +39,7 @@ func prepare(ctx context.Context, s Subject, stack llama.Stack, stderr io.Writer
 			kind, description = "f32", "f32"
 		}
 		p.base = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
-		p.Stack, p.Model = stack, modelfile.File{Path: filepath.Join(s.Dir, p.base+".weights")}
+		p.stack, p.Model = stack, modelfile.File{Path: filepath.Join(s.Dir, p.base+".safetensors")}
 		p.title = fmt.Sprintf("llama, %s, %s", console.Plural(stack.Layers, "layer"), description)
 		progress := terminal.NewProgress(stderr, "generating")
 		err := stack.Generate(ctx, p.Model.Path, progress.Update)
@@ -48,7 +48,7 @@ func prepare(ctx context.Context, s Subject, stack llama.Stack, stderr io.Writer
 			return prepared{}, err
 		}
 	}
-	m, err := p.open() // for its errors, which would otherwise come from a process
+	m, err := p.Model.Open() // for its errors, which would otherwise come from a process
 	if err != nil {
 		if name == DemoModel && errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w; name a model, or fetch this one with make third_party", err)

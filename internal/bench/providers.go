@@ -30,7 +30,7 @@ func providedBy(t task) (b instance.Backing, done func() error, err error) {
 
 // record packs a model's weights and writes them to t.Cache, for modeIdeal.
 func record(t task) (r *recording, err error) {
-	m, err := t.open()
+	m, err := t.Model.Open()
 	if err != nil {
 		return nil, err
 	}

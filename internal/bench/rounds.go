@@ -31,7 +31,7 @@ func newRounds(p prepared, dir string) *rounds {
 		ideal: filepath.Join(dir, p.base+".bench.ideal"),
 		spare: filepath.Join(dir, p.base+".bench.tmp"),
 		result: &result{
-			Name: p.base, Model: p.title, Layers: p.Stack.Layers, Float32: p.Stack.Float32, Threads: p.Threads,
+			Name: p.base, Model: p.title, Layers: p.stack.Layers, Float32: p.stack.Float32, Threads: p.Threads,
 		},
 	}
 	for _, mode := range modes() {

@@ -12,9 +12,7 @@ import (
 	"os/exec"
 
 	"xpwc"
-	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
-	"xpwc/models"
 )
 
 // MeasureCommand is the only argument of the processes that Run, Demo and RunPeers start: the running program once
@@ -25,7 +23,6 @@ const MeasureCommand = "measure"
 type task struct {
 	Mode    string
 	Model   modelfile.File
-	Stack   llama.Stack // whose weights are the Model's file; without layers for another model
 	Threads int
 	Cache   string // file, "" without one
 	Churn   int64  // bytes that modeChurn uses
@@ -103,17 +100,6 @@ func (t task) modelFiles() []string { return append([]string{t.Model.Path}, t.Mo
 func (t task) withCache(path string) task {
 	t.Cache = path
 	return t
-}
-
-func (t task) open() (models.Model, error) {
-	if t.Stack.Layers == 0 {
-		return t.Model.Open()
-	}
-	m, err := t.Stack.Open(t.Model.Path)
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
 }
 
 // removeCache removes the cache file of an earlier run. A file that is not a cache stays, and is an error.

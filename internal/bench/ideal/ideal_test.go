@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/described"
 	"xpwc/internal/bench/ideal"
 	"xpwc/internal/llama"
 	"xpwc/xnnpack"
 )
 
 // run gives the answer of a runtime made with the cache.
-func run(t testing.TB, m *llama.Model, cache xnnpack.WeightsCache) []float32 {
+func run(t testing.TB, m *described.Model, cache xnnpack.WeightsCache) (all []float32) {
 	t.Helper()
 	g, err := m.Subgraph(m.NewLoader())
 	require.NoError(t, err)
@@ -23,25 +24,27 @@ func run(t testing.TB, m *llama.Model, cache xnnpack.WeightsCache) []float32 {
 	defer func() { require.NoError(t, r.Delete()) }()
 	require.NoError(t, g.Delete())
 	require.NoError(t, r.Reshape())
-	in, err := xnnpack.NewBuffer(4 * llama.Width)
-	require.NoError(t, err)
-	defer in.Free()
-	out, err := xnnpack.NewBuffer(4 * llama.Width)
-	require.NoError(t, err)
-	defer out.Free()
-	for i := range in.Float32s() {
-		in.Float32s()[i] = float32(i%17) / 17
+	values := map[xnnpack.ValueID][]byte{}
+	for _, v := range append(m.Inputs(), m.Outputs()...) {
+		b, err := xnnpack.NewBuffer(4 * xnnpack.Elements(v.Shape))
+		require.NoError(t, err)
+		defer b.Free()
+		for i := range b.Float32s() {
+			b.Float32s()[i] = float32(i%17) / 17
+		}
+		values[v.ID] = b.Bytes()
+		defer func() { all = append(all, b.Float32s()...) }()
 	}
-	require.NoError(t, r.Setup(map[xnnpack.ValueID][]byte{llama.Input: in.Bytes(), llama.Output: out.Bytes()}))
+	require.NoError(t, r.Setup(values))
 	require.NoError(t, r.Invoke())
-	return append([]float32(nil), out.Float32s()...)
+	return nil
 }
 
 func TestWhatWasRecordedAnswersEveryLookUp(t *testing.T) {
 	stack := llama.Stack{Layers: 1}
-	path := filepath.Join(t.TempDir(), "weights")
+	path := filepath.Join(t.TempDir(), "m.safetensors")
 	require.NoError(t, stack.Generate(context.Background(), path, nil))
-	m, err := stack.Open(path)
+	m, err := described.Open(path, "")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 
