@@ -1,7 +1,6 @@
 package described
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,8 +11,8 @@ import (
 
 // Describe returns a description to start from, in the order of the tensors: an operator for each tensor that by its
 // name, type and shape can be the weights of one, with its bias and scales, and [LeftOut] with a reason for each other
-// tensor. Where the name does not say enough, Op is [Undecided]. What a file of tensors does not have, as strides, is
-// in Assumed.
+// tensor. Where the name does not say enough, Op is [Undecided]. What a file of tensors does not have, as the limits
+// of outputs, is in Assumed.
 //
 // New accepts what is neither Undecided nor lacks Input and Output of qs8. That the operators are those of the model is
 // for whoever knows it to say.
@@ -24,7 +23,7 @@ func Describe(tensors Tensors) []Operator {
 			g.all = append(g.all, t)
 		}
 	}
-	g.transposed, g.order = g.findTransposed(), g.findOrder()
+	g.transposed = g.findTransposed()
 	var guessed []Operator
 	for _, t := range g.all {
 		guessed = append(guessed, g.guess(t))
@@ -39,17 +38,7 @@ type guesser struct {
 	taken   map[string]bool // names of biases and scales
 
 	transposed bool // matrices of the model are stored [in, out]
-	order      order
 }
-
-// An order is how the dimensions of the weights of convolutions are stored.
-type order int
-
-const (
-	unknownOrder order = iota
-	channelsLast       // [out, height, width, in], as XNNPACK takes them
-	channelsNext       // [out, in, height, width], as PyTorch stores them
-)
 
 // The endings of the names of weights: PyTorch's and, of matrices [in, out], Flax'. What follows them, optimum-quanto
 // adds.
@@ -107,34 +96,6 @@ func (g *guesser) findTransposed() bool {
 	return found
 }
 
-// findOrder returns the order that square windows show, if all of them show the same.
-func (g *guesser) findOrder() order {
-	shown := map[order]bool{}
-	for _, t := range g.all {
-		if len(t.Shape) == 4 {
-			shown[orderOf(t.Shape)] = true
-		}
-	}
-	switch {
-	case shown[channelsLast] == shown[channelsNext]:
-		return unknownOrder
-	case shown[channelsLast]:
-		return channelsLast
-	}
-	return channelsNext
-}
-
-// orderOf returns the order that a shape shows: windows mostly are squares.
-func orderOf(shape []int) order {
-	switch first, second := shape[1] == shape[2], shape[2] == shape[3]; {
-	case first && !second:
-		return channelsLast
-	case second && !first:
-		return channelsNext
-	}
-	return unknownOrder
-}
-
 func leftOut(t safetensors.Tensor, format string, args ...any) Operator {
 	return Operator{Op: LeftOut, Weights: t.Name, Note: fmt.Sprintf(format, args...)}
 }
@@ -170,7 +131,9 @@ func (g *guesser) guess(t safetensors.Tensor) Operator {
 		o.Bias, g.taken[bias.Name] = bias.Name, true
 	}
 	if len(t.Shape) == 4 {
-		return g.guessImages(t, o)
+		return undecided(t, "weights of images: of [out, height, width, in], as XNNPACK takes them, op is %s; PyTorch "+
+			"stores [out, in, height, width]: save it permuted by (0, 2, 3, 1), or for %s by (1, 2, 3, 0)",
+			strings.Join(operators[1:], ", "), depthwise)
 	}
 	return g.guessMatrix(t, o)
 }
@@ -206,41 +169,6 @@ func (g *guesser) guessMatrix(t safetensors.Tensor, o Operator) Operator {
 	return g.guessDatatype(t, o)
 }
 
-// guessImages guesses what weights of 4 dimensions are used for.
-func (g *guesser) guessImages(t safetensors.Tensor, o Operator) Operator {
-	switch cmp.Or(orderOf(t.Shape), g.order) {
-	case unknownOrder:
-		return undecided(t, "its shape does not say whether it is [out, height, width, in], as XNNPACK takes it (%s), "+
-			"or [out, in, height, width], as PyTorch stores it: then save it with its dimensions permuted", convolution)
-	case channelsNext:
-		permutation := "(0, 2, 3, 1)"
-		if t.Shape[1] == 1 && t.Shape[0] > 1 {
-			permutation = "(1, 2, 3, 0), for " + depthwise
-		}
-		return leftOut(t, "stored [out, in, height, width], as PyTorch does; XNNPACK takes the weights of images with "+
-			"the channels last: save it permuted by %s", permutation)
-	}
-	o.Stride, o.Dilation, o.Padding = []int{1, 1}, []int{1, 1}, []int{0, 0, 0, 0}
-	o.Assumed = append([]string{"stride", "dilation", "padding"}, o.Assumed...)
-	name := strings.ToLower(t.Name)
-	switch {
-	case t.Shape[0] == 1 && t.Shape[3] > 1:
-		o.Op, o.DepthMultiplier = depthwise, 1
-		o.Assumed = append(o.Assumed, "op", "depth_multiplier")
-	case strings.Contains(name, "deconv") || strings.Contains(name, "transpose"):
-		o.Op, o.Groups, o.Adjustment = deconvolution, 1, []int{0, 0}
-		o.Assumed = append(o.Assumed, "op", "groups", "adjustment")
-	case t.Shape[3] == 1 && t.Shape[0] > 1:
-		o.Op, o.Groups = convolution, t.Shape[0]
-		o.Assumed = append(o.Assumed, "groups")
-		o.Note = "depthwise, unless the image has one channel: then groups is 1"
-	default:
-		o.Op, o.Groups = convolution, 1
-		o.Assumed = append(o.Assumed, "groups")
-	}
-	return g.guessDatatype(t, o)
-}
-
 // guessDatatype completes an operator with the types, and leaves out what no datatype takes.
 func (g *guesser) guessDatatype(t safetensors.Tensor, o Operator) Operator {
 	scales, quantized := g.scales(t.Name)
@@ -269,12 +197,6 @@ func (g *guesser) guessDatatype(t safetensors.Tensor, o Operator) Operator {
 
 // otherScheme says how a tensor is quantised, if that is in a way that XNNPACK does not take.
 func (g *guesser) otherScheme(t safetensors.Tensor) string {
-	if _, ok := g.find(beside(t.Name, "SCB")); ok {
-		return "quantised by bitsandbytes: the scales are SCB/127; save these beside it, as scales"
-	}
-	if _, ok := g.find(t.Name + ".absmax"); ok {
-		return "quantised by bitsandbytes, to numbers that are no integers"
-	}
 	zeros, ok := g.find(beside(t.Name, "weight_zero_point"), beside(t.Name, "zero_point"),
 		beside(t.Name, "zero_points"), beside(t.Name, "zeros"))
 	if !ok {
@@ -289,7 +211,7 @@ func (g *guesser) otherScheme(t safetensors.Tensor) string {
 func (g *guesser) guessQuantized(t, scales safetensors.Tensor, o *Operator) {
 	bias, _ := g.find(o.Bias)
 	switch {
-	case t.Dtype == safetensors.I8 && (bias.Dtype == safetensors.I32 || o.Op == depthwise):
+	case t.Dtype == safetensors.I8 && bias.Dtype == safetensors.I32:
 		o.Datatype = "qs8_qc8w"
 		o.Note = `give "input" and "output", the quantisation of the activations: {"scale": 0.5, "zero_point": 0}`
 	case t.Dtype == safetensors.I8:

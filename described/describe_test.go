@@ -86,7 +86,7 @@ var checkpoints = map[string][]stored{
 		{"model.layers.0.self_attn.q_proj.qweight", safetensors.I32, []int{4, 40}, "none: of I32"},
 		{"model.layers.0.self_attn.q_proj.scales", safetensors.F16, []int{1, 40}, "?: its name does not say"},
 		{"model.layers.0.self_attn.v_proj.weight", safetensors.I8, []int{40, 32},
-			"none: quantised by bitsandbytes: the scales are SCB/127"},
+			"?: integers without scales of a usual name"},
 		{"model.layers.0.self_attn.v_proj.SCB", safetensors.F32, []int{40}, "none: no matrix"},
 	},
 	"4 bits": {
@@ -97,37 +97,23 @@ var checkpoints = map[string][]stored{
 			"fully_connected qd8_f32_qb4w scales=layers.0.w2.scales zero_point=8 block_size=32"},
 		{"layers.0.w2.scales", safetensors.BF16, []int{40, 2}, part},
 	},
-	"a convolutional net of PyTorch": {
+	"a convolutional net": {
 		{"conv1.weight", safetensors.F32, []int{64, 3, 7, 7},
-			"none: stored [out, in, height, width], as PyTorch does; XNNPACK takes the weights of images " +
-				"with the channels last: save it permuted by (0, 2, 3, 1)"},
+			"?: weights of images: of [out, height, width, in], as XNNPACK takes them, op is convolution_2d, " +
+				"depthwise_convolution_2d, deconvolution_2d; PyTorch stores [out, in, height, width]"},
+		{"conv1.bias", safetensors.F32, []int{64}, part},
 		{"bn1.weight", safetensors.F32, []int{64}, "none: of a norm"},
 		{"bn1.running_mean", safetensors.F32, []int{64}, "none: of a norm"},
 		{"bn1.num_batches_tracked", safetensors.I64, []int{}, "none: of a norm"},
-		{"rgb.weight", safetensors.F32, []int{8, 3, 3, 3}, "none: stored [out, in, height, width]"},
-		{"features.1.conv.0.0.weight", safetensors.F32, []int{32, 1, 3, 3},
-			"none: stored [out, in, height, width], as PyTorch does; XNNPACK takes the weights of images " +
-				"with the channels last: save it permuted by (1, 2, 3, 0), for depthwise_convolution_2d"},
 		{"fc.weight", safetensors.F32, []int{10, 64}, "fully_connected f32 bias=fc.bias"},
 		{"fc.bias", safetensors.F32, []int{10}, part},
 	},
-	"a convolutional net with the channels last": {
-		{"stem.weight", safetensors.F32, []int{16, 3, 3, 3}, "convolution_2d f32 bias=stem.bias groups=1"},
-		{"stem.bias", safetensors.F32, []int{16}, part},
-		{"point.weight", safetensors.F32, []int{16, 1, 1, 8}, "convolution_2d f32 groups=1"},
-		{"depth.weight", safetensors.F32, []int{1, 3, 3, 16}, "depthwise_convolution_2d f32 depth_multiplier=1"},
-		{"depth1.weight", safetensors.F32, []int{16, 3, 3, 1}, "convolution_2d f32 groups=16"},
-		{"head.deconv.weight", safetensors.F32, []int{8, 2, 2, 16}, "deconvolution_2d f32 groups=1"},
-		{"q.weight", safetensors.I8, []int{16, 3, 3, 8}, "convolution_2d qd8_f32_qc8w scales=q.weight_scale groups=1"},
-		{"q.weight_scale", safetensors.F32, []int{16}, part},
-		{"qd.weight", safetensors.I8, []int{1, 3, 3, 16},
-			"depthwise_convolution_2d qs8_qc8w scales=qd.weight_scale depth_multiplier=1"},
-		{"qd.weight_scale", safetensors.F32, []int{16}, part},
-		{"half.weight", safetensors.F16, []int{16, 3, 3, 8},
-			"none: not packed as it is: there is no convolution_2d of f16"},
+	"integers of 32 bits as biases": {
+		{"fc.weight", safetensors.I8, []int{16, 8}, "fully_connected qs8_qc8w bias=fc.bias scales=fc.weight_scale"},
+		{"fc.weight_scale", safetensors.F32, []int{16}, part},
+		{"fc.bias", safetensors.I32, []int{16}, part},
 	},
-	"nothing else shows the order": {
-		{"conv.weight", safetensors.F32, []int{8, 3, 3, 3}, "?: its shape does not say"},
+	"nothing that is packed": {
 		{"cls", safetensors.F32, []int{8, 3}, "?: its name does not say"},
 		{"pos_embed", safetensors.F32, []int{1, 8, 3}, "none: of 3 dimensions"},
 		{"empty.weight", safetensors.F32, []int{0, 3}, "none: empty"},
@@ -155,13 +141,8 @@ func text(o described.Operator) string {
 	if o.ZeroPoint != nil {
 		s += fmt.Sprint(" zero_point=", *o.ZeroPoint)
 	}
-	for _, m := range []struct {
-		name  string
-		value int
-	}{{"block_size", o.BlockSize}, {"groups", o.Groups}, {"depth_multiplier", o.DepthMultiplier}} {
-		if m.value != 0 {
-			s += fmt.Sprintf(" %s=%d", m.name, m.value)
-		}
+	if o.BlockSize != 0 {
+		s += fmt.Sprint(" block_size=", o.BlockSize)
 	}
 	if o.Transposed {
 		s += " transposed"
@@ -241,7 +222,7 @@ func TestADescriptionIsGuessedFromNamesTypesAndShapes(t *testing.T) {
 }
 
 func TestADescriptionThatLeavesAllOutHasNoOperators(t *testing.T) {
-	tensors := openStored(t, checkpoints["nothing else shows the order"])
+	tensors := openStored(t, checkpoints["nothing that is packed"])
 	_, err := described.New(tensors, []described.Operator{{Op: described.LeftOut, Weights: "cls"}})
 	require.ErrorContains(t, err, "no operators")
 }
