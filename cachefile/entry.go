@@ -16,41 +16,48 @@ import (
 // version 2), Offset and Size; the rest is zero.
 type Entry struct {
 	// Name as ExecuTorch has it: the kernel's name directly followed by the bias' name.
-	Name string
+	Name string `json:"name"`
 	// Kernel and Bias are the names of the unpacked tensors. HasBias says whether a bias of its own is part of the key.
-	Kernel, Bias string
-	HasBias      bool
+	Kernel  string `json:"kernel,omitempty"`
+	Bias    string `json:"bias,omitempty"`
+	HasBias bool   `json:"-"`
 	// Layout is the fingerprint of the layout that it was packed for.
-	Layout Digest
+	Layout Digest `json:"layout,omitzero"`
 	// Seed and FingerprintID are those of XNNPACK's look-up key (xnnpack.h); FingerprintID is 0 where XNNPACK has none.
-	Seed, FingerprintID uint32
+	Seed          uint32 `json:"seed"`
+	FingerprintID uint32 `json:"fingerprint_id,omitempty"`
 	// Packing is the digest of what the host said of how XNNPACK packs (xpwc.PackedAs), zero if it said nothing.
 	// Family is the operator and the datatypes in it, zero likewise. LeastSize is how many bytes a payload of it has
 	// at least, 0 where that is not known.
-	Packing   Digest
-	Family    packing.Family
-	LeastSize int64
+	Packing   Digest         `json:"packing,omitzero"`
+	Family    packing.Family `json:"-"`
+	LeastSize int64          `json:"least_bytes,omitempty"`
 	// Variant: there are several payloads under this key, and only packing finds which one is meant. Tied: one model
 	// has several operators with this key and this payload.
-	Variant, Tied bool
+	Variant bool `json:"variant,omitempty"`
+	Tied    bool `json:"tied,omitempty"`
 
 	// Offset and Size say where in the file the payload is, in bytes. Several entries may have the same payload.
-	Offset, Size int64
+	Offset int64 `json:"offset"`
+	Size   int64 `json:"bytes"`
 	// Sum is the payload's checksum.
-	Sum Digest
+	Sum Digest `json:"sum,omitzero"`
 
 	// Source is the digest of where the kernel comes from; the stamps and digests are of the content of kernel and bias
 	// (xpwc.Identity). What was not known is zero.
-	Source                    Digest
-	KernelStamp, KernelDigest Digest
-	BiasStamp, BiasDigest     Digest
+	Source       Digest `json:"source,omitzero"`
+	KernelStamp  Digest `json:"kernel_stamp,omitzero"`
+	KernelDigest Digest `json:"kernel_digest,omitzero"`
+	BiasStamp    Digest `json:"bias_stamp,omitzero"`
+	BiasDigest   Digest `json:"bias_digest,omitzero"`
 	// SourceName is the name of the model's file that the kernel is from, without its directory; "" where it is not
 	// known. It is for people: who can write the cache chooses it. It is printable, and short.
-	SourceName string
+	SourceName string `json:"model,omitempty"`
 
 	// PackedAt and UsedAt say when it was packed, and when a process that wrote to the file last used it, to the
-	// second.
-	PackedAt, UsedAt time.Time
+	// second. A damaged file may have years that JSON has not.
+	PackedAt time.Time `json:"-"`
+	UsedAt   time.Time `json:"-"`
 
 	record format.Record // but for its offset; zero in an ExecuTorch file
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/cachefile"
 	"xpwc/internal/console"
 )
 
@@ -99,7 +100,8 @@ func TestColumnsMakeRoomForNames(t *testing.T) {
 	r := inspection{}
 	rows := [][]string{{"name", "size", "used", "checksum"}}
 	for i := range 3 {
-		e := entryReport{Kernel: fmt.Sprintf("model/block_%d/attention/weight", i), Bias: strings.Repeat("/bias", 30)}
+		e := entryReport{Entry: cachefile.Entry{Kernel: fmt.Sprintf("model/block_%d/attention/weight", i),
+			Bias: strings.Repeat("/bias", 30)}}
 		r.Entries = append(r.Entries, e)
 		rows = append(rows, []string{e.Kernel + e.Bias, fmt.Sprintf("%d B", i), "2024-11-08", "not checked"})
 	}
@@ -121,7 +123,8 @@ func TestNamesThatDifferComeBeforeSeedsAndOffsets(t *testing.T) {
 	r := inspection{}
 	table := console.Table{Rows: [][]string{{"name", "size", "seed", "offset", "operator"}}}
 	for i := range 3 {
-		e := entryReport{Kernel: fmt.Sprintf("the/model/block_%d/attention/weight", i), Bias: "the/model/bias"}
+		e := entryReport{Entry: cachefile.Entry{Kernel: fmt.Sprintf("the/model/block_%d/attention/weight", i),
+			Bias: "the/model/bias"}}
 		r.Entries = append(r.Entries, e)
 		n := fmt.Sprint(i)
 		table.Rows = append(table.Rows, []string{e.name().whole(), n, "0000000" + n, n, "operator " + n})
@@ -139,7 +142,8 @@ func TestNamesThatAreShortenedStayDifferent(t *testing.T) {
 	table := console.Table{Rows: [][]string{{"name", "size"}}}
 	for i := range 12 {
 		const kernel = "model_1/model/batch_normalization_v1_%d/FusedBatchNormV3;model_1/model/depthwise_dequantize"
-		e := entryReport{Kernel: fmt.Sprintf(kernel, i), Bias: fmt.Sprintf("model_1/model/conv2d_%d/BiasAdd", i)}
+		e := entryReport{Entry: cachefile.Entry{Kernel: fmt.Sprintf(kernel, i),
+			Bias: fmt.Sprintf("model_1/model/conv2d_%d/BiasAdd", i)}}
 		r.Entries = append(r.Entries, e)
 		table.Rows = append(table.Rows, []string{e.name().whole(), fmt.Sprint(i)})
 	}

@@ -16,7 +16,6 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
-	"xpwc/litert"
 )
 
 type inspectOptions struct {
@@ -72,16 +71,7 @@ Exits with 1 if the file cannot be read, or if a part that was read is damaged.`
 				}
 				return inspectProgram(cmd.Context(), file, o)
 			}
-			if litert.IsCache(args[0]) {
-				return inspectLiteRT(cmd, args[0], o)
-			}
-			at, err := locate(args[0])
-			if err != nil {
-				return err
-			}
-			return at.with(func(f *cachefile.File) error {
-				return inspect(cmd.Context(), f, at, o)
-			})
+			return withShown(args[0], func(f shownFile, at location) error { return inspect(cmd.Context(), f, at, o) })
 		},
 	}
 	flags := cmd.Flags()
@@ -131,56 +121,36 @@ const (
 )
 
 type entryReport struct {
-	Name          string `json:"name"`
-	Kernel        string `json:"kernel,omitempty"`
-	Bias          string `json:"bias,omitempty"`
-	Layout        string `json:"layout,omitempty"`
-	Seed          uint32 `json:"seed"`
-	FingerprintID uint32 `json:"fingerprint_id,omitempty"`
-	Packing       string `json:"packing,omitempty"`
-	Family        string `json:"family,omitempty"`
-	LeastSize     int64  `json:"least_bytes,omitempty"`
-	Variant       bool   `json:"variant,omitempty"`
-	Tied          bool   `json:"tied,omitempty"`
-	Offset        int64  `json:"offset"`
-	Size          int64  `json:"bytes"`
-	Sum           string `json:"sum,omitempty"`
-	Checksum      string `json:"checksum"`
-	PackedAt      string `json:"packed_at,omitempty"`
-	UsedAt        string `json:"used_at,omitempty"`
-	Source        string `json:"source,omitempty"`
-	Model         string `json:"model,omitempty"`
-	KernelStamp   string `json:"kernel_stamp,omitempty"`
-	KernelDigest  string `json:"kernel_digest,omitempty"`
-	BiasStamp     string `json:"bias_stamp,omitempty"`
-	BiasDigest    string `json:"bias_digest,omitempty"`
-
-	used     time.Time
-	operator string // and the kernel's datatype, for the table
+	cachefile.Entry
+	Family   string `json:"family,omitempty"`
+	Checksum string `json:"checksum"`
+	PackedAt string `json:"packed_at,omitempty"`
+	UsedAt   string `json:"used_at,omitempty"`
 }
 
-func inspect(ctx context.Context, f *cachefile.File, at location, o inspectOptions) error {
+func inspect(ctx context.Context, f shownFile, at location, o inspectOptions) error {
 	r, err := report(f)
 	if err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return err
 	}
 	r.Embedded, r.note = at.report(), at.note()
+	if l, ok := f.(litertCache); ok {
+		r.addLiteRT(l)
+	}
 	entries, err := r.choose(f, o)
 	if err != nil {
 		return err
 	}
-	if err := r.describe(ctx, f, entries, o.check); err != nil {
+	var check func(cachefile.Entry) error
+	if native, ok := f.(*cachefile.File); ok && o.check {
+		check = native.Check
+	}
+	if err := r.describe(ctx, entries, check); err != nil {
 		return err
 	}
-	if o.drawn {
+	if r.drawn = o.drawn; r.drawn {
 		r.Map, _ = f.Map() // report had its error
 	}
-	return r.show(ctx, o)
-}
-
-// show makes the inspection the result, and returns an error if there are problems.
-func (r *inspection) show(ctx context.Context, o inspectOptions) error {
-	r.drawn = o.drawn
 	setResult(ctx, r)
 	if len(r.Problems) > 0 {
 		return damagedError{fmt.Errorf("%s is damaged: %d of %s; xpwc verify reports where", r.File, len(r.Problems),
@@ -195,7 +165,7 @@ type damagedError struct{ error }
 func (damagedError) Is(target error) bool { return target == cachefile.ErrDamaged }
 
 // report describes a file, but for its entries.
-func report(f *cachefile.File) (*inspection, error) {
+func report(f shownFile) (*inspection, error) {
 	info, err := f.Info()
 	r := &inspection{
 		File: f.Path(), Format: info.Format, Version: info.Version, Generation: info.Generation,
@@ -213,11 +183,11 @@ func report(f *cachefile.File) (*inspection, error) {
 }
 
 // choose returns the entries to show, in their order, and notes those whose records are damaged.
-func (r *inspection) choose(f *cachefile.File, o inspectOptions) ([]cachefile.Entry, error) {
+func (r *inspection) choose(f shownFile, o inspectOptions) ([]cachefile.Entry, error) {
 	var layout cachefile.Digest
 	if o.layout != "" {
 		if r.Format != cachefile.Native {
-			return nil, usagef("--layout: %s is a cache of ExecuTorch, which has no layouts", r.File)
+			return nil, usagef("--layout: %s is not a cache of xpwc, and has no layouts", r.File)
 		}
 		var err error
 		if layout, err = selectLayout(r.File, r.Layouts, o.layout); err != nil {
@@ -256,8 +226,8 @@ func nameFilter(text string) func(name string) bool {
 	return regexp.MustCompile("(?s)^" + pattern + "$").MatchString
 }
 
-// describe adds entries to the inspection, after checking them if check is set.
-func (r *inspection) describe(ctx context.Context, f *cachefile.File, entries []cachefile.Entry, check bool) error {
+// describe adds entries to the inspection, after checking them if check is given.
+func (r *inspection) describe(ctx context.Context, entries []cachefile.Entry, check func(cachefile.Entry) error) error {
 	progress := newProgress(ctx, "checking")
 	var done, total int64
 	for _, e := range entries {
@@ -266,49 +236,26 @@ func (r *inspection) describe(ctx context.Context, f *cachefile.File, entries []
 	defer progress.Finish()
 	r.Entries = []entryReport{}
 	for _, e := range entries {
-		state := sumUnchecked
-		switch {
-		case r.Format != cachefile.Native:
-			state = sumNone
-		case check:
-			err := f.Check(e)
+		v := entryReport{Entry: e, Checksum: sumNone}
+		if r.Format == cachefile.Native {
+			v.Family, v.Checksum = e.Family.String(), sumUnchecked
+			v.PackedAt, v.UsedAt = e.PackedAt.Format(time.RFC3339), e.UsedAt.Format(time.RFC3339)
+		}
+		if r.Format == cachefile.Native && check != nil {
+			err := check(e)
 			switch {
 			case errors.Is(err, cachefile.ErrDamaged):
-				state = sumDamaged
+				v.Checksum = sumDamaged
 				r.addProblem(err)
 			case err != nil:
 				return err
 			default:
-				state = sumOK
+				v.Checksum = sumOK
 			}
 			done += e.Size
 			progress.Update(done, total)
 		}
-		r.Entries = append(r.Entries, reportEntry(e, r.Format, state))
+		r.Entries = append(r.Entries, v)
 	}
 	return nil
-}
-
-func reportEntry(e cachefile.Entry, format cachefile.Format, state string) entryReport {
-	v := entryReport{Name: e.Name, Seed: e.Seed, Offset: e.Offset, Size: e.Size, Checksum: state}
-	if format != cachefile.Native {
-		return v
-	}
-	v.Kernel, v.Bias, v.Layout, v.Sum = e.Kernel, e.Bias, e.Layout.String(), e.Sum.String()
-	v.FingerprintID, v.Variant, v.Tied = e.FingerprintID, e.Variant, e.Tied
-	v.PackedAt, v.UsedAt, v.used = e.PackedAt.Format(time.RFC3339), e.UsedAt.Format(time.RFC3339), e.UsedAt
-	known := func(d cachefile.Digest) string {
-		if d == (cachefile.Digest{}) {
-			return ""
-		}
-		return d.String()
-	}
-	v.Packing, v.Source, v.Model = known(e.Packing), known(e.Source), e.SourceName
-	v.Family, v.LeastSize = e.Family.String(), e.LeastSize
-	if v.operator = console.None; v.Family != "" {
-		v.operator = e.Family.Operator.String() + " " + e.Family.Kernel.String()
-	}
-	v.KernelStamp, v.KernelDigest = known(e.KernelStamp), known(e.KernelDigest)
-	v.BiasStamp, v.BiasDigest = known(e.BiasStamp), known(e.BiasDigest)
-	return v
 }

@@ -157,11 +157,11 @@ func (r *inspection) printEntries(w io.Writer) {
 	for _, e := range r.Entries {
 		total += e.Size
 		row := []string{e.name().whole(), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
-		row = when(models, row, cmp.Or(console.Shorten(e.Model, longModel), console.None))
-		row = when(layouts, row, fmt.Sprintf("%.*s", shortLayout, e.Layout))
-		row = when(operators, row, e.operator)
+		row = when(models, row, cmp.Or(console.Shorten(e.SourceName, longModel), console.None))
+		row = when(layouts, row, e.Layout.String()[:shortLayout])
+		row = when(operators, row, e.operator())
 		row = when(kinds, row, e.kind())
-		row = when(native, row, e.used.Local().Format(time.DateOnly))
+		row = when(native, row, e.Entry.UsedAt.Local().Format(time.DateOnly))
 		rows = append(rows, when(native, row, e.Checksum))
 	}
 	t := console.Table{Rows: rows}
@@ -229,6 +229,14 @@ func fitNames(names []entryName, room int) []string {
 		}
 	}
 	return shown
+}
+
+// operator returns the operator of an entry and the kernel's datatype, if they are recorded.
+func (e *entryReport) operator() string {
+	if e.Family == "" {
+		return console.None
+	}
+	return e.Entry.Family.Operator.String() + " " + e.Entry.Family.Kernel.String()
 }
 
 // kind returns what is special about an entry.

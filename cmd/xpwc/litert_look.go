@@ -1,16 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/htmlreport"
 	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
@@ -22,38 +23,82 @@ const litertFormat cachefile.Format = "litert"
 // staleLiteRT says what a stale file of LiteRT's is.
 const staleLiteRT = "LiteRT has marked it as stale, because it lacked something: LiteRT writes it anew"
 
-// inspectLiteRT shows a file of LiteRT.
-func inspectLiteRT(cmd *cobra.Command, path string, o inspectOptions) error {
-	if o.layout != "" || o.check || o.drawn {
-		return usagef("--layout, --check and --map are not for LiteRT's files: they have neither layouts nor checksums")
+// A shownFile is a cache file of any kind: package cachefile's, or a litertCache.
+type shownFile interface {
+	htmlreport.File
+	Path() string
+}
+
+// withShown calls do with an open cache file of any kind, or with the packed weights in a safetensors file.
+func withShown(path string, do func(f shownFile, at location) error) error {
+	if litert.IsCache(path) {
+		f, err := litert.Open(path)
+		if err != nil {
+			return err
+		}
+		return do(litertCache{f, path}, location{path: path})
 	}
-	f, err := litert.Open(path)
+	at, err := locate(path)
 	if err != nil {
 		return err
 	}
-	r := &inspection{File: path, Format: litertFormat, Version: litert.Version, Total: len(f.Entries),
-		Layouts: []cachefile.Layout{}, Problems: []cachefile.Problem{}, Entries: []entryReport{}, Stale: f.Stale}
-	r.FileBytes, r.HeaderBytes, r.IndexBytes = f.FileBytes, f.HeaderBytes(), f.ListBytes
-	r.PayloadBytes = f.PayloadBytes()
-	r.PaddingBytes = r.FileBytes - r.HeaderBytes - r.PayloadBytes - r.IndexBytes
-	for _, id := range f.Fingerprints {
-		r.Fingerprints = append(r.Fingerprints, fmt.Sprintf("%016x", id))
+	return at.with(func(f *cachefile.File) error { return do(f, at) })
+}
+
+// A litertCache is a file of LiteRT.
+type litertCache struct {
+	file *litert.File
+	path string
+}
+
+func (l litertCache) Path() string { return l.path }
+
+func (l litertCache) Info() (cachefile.Info, error) {
+	f := l.file
+	padding := f.FileBytes - f.HeaderBytes() - f.PayloadBytes() - f.ListBytes
+	return cachefile.Info{Format: litertFormat, Version: litert.Version, Entries: len(f.Entries), Sizes: cachefile.Sizes{
+		FileBytes: f.FileBytes, HeaderBytes: f.HeaderBytes(), PayloadBytes: f.PayloadBytes(), IndexBytes: f.ListBytes,
+		PaddingBytes: padding}}, nil
+}
+
+// Commits returns none: LiteRT writes a file once.
+func (l litertCache) Commits() ([]cachefile.Commit, error) { return nil, nil }
+
+func (l litertCache) Map() ([]cachefile.Segment, error) {
+	end := l.file.HeaderBytes()
+	all := []cachefile.Segment{{Kind: cachefile.Header, Size: end}}
+	add := func(kind cachefile.Kind, offset, size int64) {
+		if offset > end {
+			all = append(all, cachefile.Segment{Kind: cachefile.Padding, Offset: end, Size: offset - end})
+		}
+		all, end = append(all, cachefile.Segment{Kind: kind, Offset: offset, Size: size}), offset+size
 	}
-	var entries []cachefile.Entry
-	matches := nameFilter(o.filter)
-	for _, e := range f.Entries {
-		if matches(e.Name()) {
-			entries = append(entries, cachefile.Entry{Name: e.Name(), Seed: e.Seed, Offset: e.Offset, Size: e.Size})
+	for e := range l.Entries() {
+		add(cachefile.Payload, e.Offset, e.Size)
+	}
+	add(cachefile.Index, l.file.FileBytes-l.file.ListBytes, l.file.ListBytes)
+	return all, nil
+}
+
+func (l litertCache) Entries() iter.Seq2[cachefile.Entry, error] {
+	byOffset := func(a, b litert.Entry) int { return cmp.Compare(a.Offset, b.Offset) }
+	return func(yield func(cachefile.Entry, error) bool) {
+		for _, e := range slices.SortedFunc(slices.Values(l.file.Entries), byOffset) {
+			if !yield(cachefile.Entry{Name: e.Name(), Seed: e.Seed, Offset: e.Offset, Size: e.Size}, nil) {
+				return
+			}
 		}
 	}
-	slices.SortStableFunc(entries, entryOrders[o.sort])
-	for _, e := range entries {
-		r.Entries = append(r.Entries, reportEntry(e, litertFormat, sumNone))
+}
+
+// addLiteRT adds what only files of LiteRT have.
+func (r *inspection) addLiteRT(l litertCache) {
+	for _, id := range l.file.Fingerprints {
+		r.Fingerprints = append(r.Fingerprints, fmt.Sprintf("%016x", id))
 	}
-	if f.Stale {
+	if r.Stale = l.file.Stale; r.Stale {
 		r.note = "note: " + staleLiteRT + "\n"
 	}
-	return r.show(cmd.Context(), o)
 }
 
 // verifyLiteRT checks what can be checked of a file of LiteRT, and with a model packs that and compares every byte.

@@ -23,7 +23,7 @@ func TestAFileSaysWhichModelsItHas(t *testing.T) {
 		require.Equal(t, names, modelNames(v.Models), file)
 		of := map[string]int{}
 		for _, e := range v.Entries {
-			of[e.Model]++
+			of[e.SourceName]++
 		}
 		require.Len(t, of, len(names))
 		for i, m := range v.Models {

@@ -61,7 +61,7 @@ func TestPackReportsTheLayoutOfEachLevel(t *testing.T) {
 	for _, level := range report.Levels {
 		n := 0
 		for _, e := range v.Entries {
-			if e.Layout == level.Layout {
+			if e.Layout.String() == level.Layout {
 				n++
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
-	"xpwc/cachefile"
 	"xpwc/cmd/xpwc/internal/htmlreport"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
@@ -85,47 +84,26 @@ func makeReport(ctx context.Context, path string, o reportOptions, stdout io.Wri
 // renderReport returns the page, and as damage what is wrong with the file.
 func renderReport(path string) (page []byte, damage, err error) {
 	shown := htmlreport.Options{Path: path, Made: time.Now(), Tool: "xpwc " + xpwc.Version}
-	if litert.IsCache(path) {
-		return renderLiteRT(path, shown)
-	}
-	at, err := locate(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if l := at.report(); l != nil {
-		shown.Where = fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d on; offsets begin there.",
-			l.Tensor, console.Size(l.Bytes), l.Offset)
-	}
 	if here, err := xpwc.CurrentLayout(); err == nil {
 		shown.Here = here.Fingerprint
 	}
 	var b bytes.Buffer
-	err = at.with(func(f *cachefile.File) error {
-		r, err := htmlreport.New(f, shown)
-		if err != nil {
-			return err
+	err = withShown(path, func(f shownFile, at location) error {
+		if l, ok := f.(litertCache); ok && l.file.Stale {
+			shown.Warning = staleLiteRT
+			damage = fmt.Errorf("%s: %s: %w", path, staleLiteRT, litert.ErrDamaged)
 		}
-		if n := len(r.Damaged); n > 0 {
+		if l := at.report(); l != nil {
+			shown.Where = fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d on; offsets begin there.",
+				l.Tensor, console.Size(l.Bytes), l.Offset)
+		}
+		damaged, err := htmlreport.Write(&b, f, shown)
+		if n := len(damaged); n > 0 {
 			damage = damagedError{fmt.Errorf("%s is damaged: %s; xpwc verify reports where", path,
 				console.Plural(n, "entry"))}
 		}
-		return r.Write(&b)
+		return err
 	})
-	return b.Bytes(), damage, err
-}
-
-// renderLiteRT is renderReport for a file of LiteRT.
-func renderLiteRT(path string, shown htmlreport.Options) (page []byte, damage, err error) {
-	f, err := litert.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if f.Stale {
-		shown.Warning = staleLiteRT
-		damage = fmt.Errorf("%s: %s: %w", path, staleLiteRT, litert.ErrDamaged)
-	}
-	var b bytes.Buffer
-	err = htmlreport.NewLiteRT(f, shown).Write(&b)
 	return b.Bytes(), damage, err
 }
 

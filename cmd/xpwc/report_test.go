@@ -22,7 +22,7 @@ func TestAReportIsAPageAboutAnyCacheFile(t *testing.T) {
 	}
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	for _, want := range []string{"format version 4, generation 2", v.Here, "this machine’s", "convolution fp32",
-		v.Entries[0].Source} {
+		v.Entries[0].Source.String()} {
 		require.Contains(t, page("report.html"), want)
 	}
 	_, commits, found := strings.Cut(page("report.html"), `<section id="commits"`)

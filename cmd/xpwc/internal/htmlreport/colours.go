@@ -7,70 +7,48 @@ import (
 	"xpwc/packing"
 )
 
-// Boxes of the treemap are coloured by their kernels: the first classes of page.css are those that have the most bytes,
-// and the last two those of the other kernels and of entries whose kernel is not recorded.
-const (
-	distinct     = 6
-	otherColour  = "other kernels"
-	noColour     = ""
-	classOther   = distinct
-	classUnknown = distinct + 1
-)
+// classes is how many colours page.css has for boxes: the kernels that have the most bytes have one each but for the
+// last, which is that of all others.
+const classes = 8
 
 // A colour is what boxes are coloured for.
 type colour struct {
 	What  string
-	Class int
 	Bytes int64
 }
 
 // colourOf returns the operator and the kernel's datatype.
 func colourOf(f packing.Family) string {
 	if f == (packing.Family{}) {
-		return noColour
+		return "kernel not recorded"
 	}
 	return f.Operator.String() + " " + f.Kernel.String()
 }
 
-// rank returns the colours that there are.
+// rank returns the colours that there are, in the order of their classes.
 func rank(bytes map[string]int64) (ranked []colour) {
-	other := colour{otherColour, classOther, 0}
-	unknown := colour{"kernel not recorded", classUnknown, 0}
-	_, none := bytes[noColour]
 	for what, n := range bytes {
-		if what != noColour {
-			ranked = append(ranked, colour{what, 0, n})
-		}
+		ranked = append(ranked, colour{what, n})
 	}
 	slices.SortFunc(ranked, func(a, b colour) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.What, b.What))
 	})
-	for i := range ranked {
-		ranked[i].Class = min(i, classOther)
+	if len(ranked) <= classes {
+		return ranked
 	}
-	if len(ranked) > distinct {
-		for _, c := range ranked[distinct:] {
-			other.Bytes += c.Bytes
-		}
-		ranked = append(ranked[:distinct:distinct], other)
+	other := colour{What: "other kernels"}
+	for _, c := range ranked[classes-1:] {
+		other.Bytes += c.Bytes
 	}
-	if none {
-		unknown.Bytes = bytes[noColour]
-		ranked = append(ranked, unknown)
-	}
-	return ranked
+	return append(ranked[:classes-1], other)
 }
 
-// ClassOf returns the class of a box.
-func (s *survey) ClassOf(f packing.Family) int {
+// classOf returns the class of a box.
+func (s *survey) classOf(f packing.Family) int {
 	what := colourOf(f)
-	if what == noColour {
-		return classUnknown
+	at := slices.IndexFunc(s.Colours, func(c colour) bool { return c.What == what })
+	if at < 0 {
+		return classes - 1
 	}
-	for _, c := range s.Colours {
-		if c.What == what {
-			return c.Class
-		}
-	}
-	return classOther
+	return at
 }

@@ -2,7 +2,6 @@ package htmlreport
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ type layer struct {
 	bytes    int64 // of payloads; one that several entries have is the first one's
 	family   packing.Family
 	leaf     bool
+	rest     bool // several small ones that the page does not show by themselves
 	alone    bool // it is not joined with its only child
 	children []*layer
 	byName   map[string]*layer
@@ -92,8 +92,7 @@ func (l *layer) nameOwn() {
 	}
 }
 
-// join makes one layer of each that has one child only, makes leaves of entries, and sorts: what is largest comes
-// first, and of the same size what comes first in the file.
+// join makes one layer of each that has one child only, makes leaves of entries, and sorts.
 func (l *layer) join() {
 	l.byName = nil
 	if len(l.own) == 1 && len(l.children) == 0 && !l.alone {
@@ -114,67 +113,56 @@ func (l *layer) join() {
 		only := l.children[0]
 		l.name, l.leaf, l.family, l.children = l.name+only.name, only.leaf, only.family, only.children
 	}
-	slices.SortStableFunc(l.children, func(a, b *layer) int { return cmp.Compare(b.bytes, a.bytes) })
+	l.sort()
 }
 
-// A shown layer is one that the page has, with those of its children that it has.
-type shown struct {
-	*layer
-	children []*shown
-	rest     int // how many of its children are put together in one box
-	restSize int64
-	restOf   int // entries in them
-}
-
-// A largestFirst is a heap of what may show its children.
-type largestFirst []*shown
-
-func (h largestFirst) Len() int           { return len(h) }
-func (h largestFirst) Less(i, j int) bool { return h[i].bytes > h[j].bytes }
-func (h largestFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *largestFirst) Push(x any)        { *h = append(*h, x.(*shown)) }
-func (h *largestFirst) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
-// choose returns a tree of at most so many layers: the children of the largest ones come first. Of many children the
-// small ones are put together.
-func choose(root *layer, most int) *shown {
+// cut leaves at most so many layers below the root: the children of the largest ones come first. Of many children the
+// small ones become one.
+func (l *layer) cut(most int) {
 	const (
 		always = 24   // how many children of a layer are shown however small they are
 		part   = 5000 // of the whole, which the others must have
 	)
-	top := &shown{layer: root}
-	queue := &largestFirst{top}
-	for left := most; queue.Len() > 0; {
-		s := heap.Pop(queue).(*shown)
-		all := s.layer.children
+	least := l.bytes / part
+	for queue := []*layer{l}; len(queue) > 0; {
+		largest := slices.MaxFunc(queue, func(a, b *layer) int { return cmp.Compare(a.bytes, b.bytes) })
+		at := slices.Index(queue, largest)
+		queue = slices.Delete(queue, at, at+1)
+		all := largest.children
 		n := 0
-		for n < len(all) && (n < always || all[n].bytes >= root.bytes/part) {
+		for n < len(all) && (n < always || all[n].bytes >= least) {
 			n++
 		}
-		if left-1 < min(n, always) {
-			continue // it is shown without its children
+		if most-1 < min(n, always) {
+			largest.children = nil // it is shown without them
+			continue
 		}
-		n = min(n, left-1)
+		n = min(n, most-1)
 		for _, c := range all[:n] {
-			child := &shown{layer: c}
-			s.children = append(s.children, child)
 			if len(c.children) > 0 {
-				heap.Push(queue, child)
+				queue = append(queue, c)
 			}
 		}
-		left -= n
+		most -= n
 		if n < len(all) {
-			left--
-			for _, c := range all[n:] {
-				s.rest++
-				s.restSize += c.bytes
-				s.restOf += c.entries
-			}
+			most--
+			largest.children = append(all[:n:n], smaller(all[n:]))
+			largest.sort()
 		}
 	}
-	return top
+}
+
+// smaller makes one of several layers.
+func smaller(layers []*layer) *layer {
+	one := &layer{name: fmt.Sprintf("%d smaller", len(layers)), rest: true}
+	for _, l := range layers {
+		one.entries += l.entries
+		one.bytes += l.bytes
+	}
+	return one
+}
+
+// sort has the largest children come first, and of the same size those that come first in the file.
+func (l *layer) sort() {
+	slices.SortStableFunc(l.children, func(a, b *layer) int { return cmp.Compare(b.bytes, a.bytes) })
 }

@@ -8,8 +8,6 @@ import (
 	"html/template"
 	"path/filepath"
 	"reflect"
-	"slices"
-	"strings"
 
 	"xpwc/cachefile"
 	"xpwc/internal/console"
@@ -49,16 +47,14 @@ var (
 	scriptSource string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"first":    first,
-		"more":     more,
-		"name":     func(s string) string { return text(s, mostName) },
-		"number":   number,
-		"number64": number64,
-		"path":     func(s string) string { return text(s, 4*mostName) },
-		"percent":  percent,
-		"rest":     rest,
-		"share":    console.Percent,
-		"size":     console.Size,
+		"first":   first,
+		"name":    func(s string) string { return text(s, mostName) },
+		"path":    func(s string) string { return text(s, 4*mostName) },
+		"percent": percent,
+		"plural":  console.Plural,
+		"rest":    rest,
+		"share":   console.Percent,
+		"size":    console.Size,
 	}).Parse(pageSource))
 )
 
@@ -73,7 +69,7 @@ func text(s string, most int) string {
 func newPage(s *survey, o Options) *page {
 	p := &page{survey: s, Options: o, Style: template.CSS(styleSource), Script: template.JS(scriptSource),
 		Policy: policy()}
-	p.addMap(s)
+	p.addMap()
 	return p
 }
 
@@ -105,50 +101,18 @@ func (p *page) Notes() (notes []string) {
 			notes = append(notes, fmt.Sprintf(torn, slot.Offset))
 		}
 	}
-	for i, err := range p.damaged {
+	for i, err := range p.Damaged {
 		if i == mostRows/10 {
-			return append(notes, fmt.Sprintf("And %d more.", len(p.damaged)-i))
+			return append(notes, fmt.Sprintf("And %d more.", len(p.Damaged)-i))
 		}
 		notes = append(notes, "Damaged: "+text(err.Error(), 2*mostName))
 	}
 	return notes
 }
 
-// A figure is one of those at the top.
-type figure struct{ Name, Value, Note string }
-
-// Figures are what stands at the top.
-func (p *page) Figures() (all []figure) {
-	info := p.Info
-	add := func(name, value, note string) { all = append(all, figure{name, value, note}) }
-	add("File", console.Size(info.FileBytes), console.Size(info.PayloadBytes)+" of it payloads")
-	note := ""
-	if p.variants > 0 {
-		note = number(p.variants) + " variants"
-	}
-	add("Entries", number(info.Entries), note)
-	if p.Native() {
-		add("Layouts", number(len(info.Layouts)), p.hereNote())
-		add("Shared", console.Size(p.spared), "more without sharing")
-		add("Dead", console.Size(info.DeadBytes), console.Percent(info.DeadBytes, info.FileBytes)+" of the file")
-	}
-	return all
-}
-
 // IsHere reports whether a layout is this machine's.
 func (p *page) IsHere(l cachefile.Layout) bool {
 	return l.Fingerprint == p.Here && p.Here != cachefile.Digest{}
-}
-
-// hereNote says whether this machine's layout is among those of the file.
-func (p *page) hereNote() string {
-	switch {
-	case len(p.Info.Layouts) == 0 || p.Here == cachefile.Digest{}:
-		return ""
-	case slices.ContainsFunc(p.Info.Layouts, p.IsHere):
-		return "one is this machine’s"
-	}
-	return "none is this machine’s"
 }
 
 // A part is a kind of bytes of the file.
@@ -202,12 +166,6 @@ func (p *page) Sharing() string {
 		console.Size(p.spared))
 }
 
-// LastCommits are those that there is room for.
-func (p *page) LastCommits() []cachefile.Commit { return p.commits[max(len(p.commits)-mostRows, 0):] }
-
-// MoreCommits says how many there were before.
-func (p *page) MoreCommits() string { return more(len(p.commits)-mostRows, "older commit") }
-
 // first returns the rows of a slice that a table has room for.
 func first(rows any) any {
 	all := reflect.ValueOf(rows)
@@ -215,23 +173,9 @@ func first(rows any) any {
 }
 
 // rest says how many it has no room for.
-func rest(rows any, what string) string { return more(reflect.ValueOf(rows).Len()-mostRows, what) }
-
-// more says what a table has no room for.
-func more(n int, what string) string {
-	if n <= 0 {
-		return ""
+func rest(rows any, what string) string {
+	if n := reflect.ValueOf(rows).Len() - mostRows; n > 0 {
+		return "And " + console.Plural(n, what) + "."
 	}
-	return "And " + strings.Replace(console.Plural(n, what), fmt.Sprint(n), number(n), 1) + "."
-}
-
-func number(n int) string { return number64(uint64(max(n, 0))) }
-
-// number64 writes a number with its digits in groups of three.
-func number64(n uint64) string {
-	digits := fmt.Sprint(n)
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "\u2009" + digits[at:]
-	}
-	return digits
+	return ""
 }

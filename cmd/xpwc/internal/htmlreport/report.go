@@ -2,10 +2,10 @@ package htmlreport
 
 import (
 	"io"
+	"iter"
 	"time"
 
 	"xpwc/cachefile"
-	"xpwc/litert"
 )
 
 // MaxBytes is more than any page has, in bytes.
@@ -33,24 +33,20 @@ type Options struct {
 	Made    time.Time
 }
 
-// A Report is what a page shows of a file.
-type Report struct {
-	page *page
-	// Damaged are the records that could not be read. The page says so, and shows the rest.
-	Damaged []error
+// A File is a cache file of any kind.
+type File interface {
+	Info() (cachefile.Info, error)
+	Map() ([]cachefile.Segment, error)
+	Commits() ([]cachefile.Commit, error)
+	Entries() iter.Seq2[cachefile.Entry, error] // in the order of their payloads
 }
 
-// New looks at a file, which is not needed any more afterwards. The error is of reading.
-func New(f *cachefile.File, o Options) (*Report, error) {
+// Write writes a page about a file. Damaged are the records that could not be read: the page says so, and shows the
+// rest.
+func Write(w io.Writer, f File, o Options) (damaged []error, err error) {
 	s, err := look(f)
 	if err != nil {
 		return nil, err
 	}
-	return &Report{newPage(s, o), s.damaged}, nil
+	return s.Damaged, pageTemplate.Execute(w, newPage(s, o))
 }
-
-// NewLiteRT is New for a file of LiteRT.
-func NewLiteRT(f *litert.File, o Options) *Report { return &Report{page: newPage(lookLiteRT(f), o)} }
-
-// Write writes the page.
-func (r *Report) Write(w io.Writer) error { return pageTemplate.Execute(w, r.page) }

@@ -77,10 +77,9 @@ func rendered(t testing.TB, file []byte, o Options) string {
 	t.Helper()
 	f, err := cachefile.NewFile(bytes.NewReader(file), int64(len(file)))
 	require.NoError(t, err)
-	r, err := New(f, o)
-	require.NoError(t, err)
 	var page strings.Builder
-	require.NoError(t, r.Write(&page))
+	_, err = Write(&page, f, o)
+	require.NoError(t, err)
 	require.LessOrEqual(t, page.Len(), MaxBytes)
 	return page.String()
 }

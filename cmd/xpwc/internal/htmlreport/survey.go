@@ -3,26 +3,23 @@ package htmlreport
 import (
 	"cmp"
 	"errors"
-	"iter"
 	"slices"
 
 	"xpwc/cachefile"
-	"xpwc/litert"
 )
 
 // A survey is what is in a file, added up.
 type survey struct {
 	Info     cachefile.Info
 	segments []cachefile.Segment
-	commits  []cachefile.Commit
-	damaged  []error
+	Commits  []cachefile.Commit // the last one first
+	Damaged  []error            // of records that could not be read
 
-	root     *layer
-	Colours  []colour
-	Sources  []source
-	sharing  int   // how many payloads are of several entries
-	spared   int64 // bytes that would be in the file if each entry had its own
-	variants int
+	root    *layer
+	Colours []colour
+	Sources []source
+	sharing int   // how many payloads are of several entries
+	spared  int64 // bytes that would be in the file if each entry had its own
 }
 
 // A source is where kernels come from.
@@ -52,56 +49,27 @@ func (o origin) Digest() string {
 	return o.digest.String()
 }
 
-func look(f *cachefile.File) (*survey, error) {
+func look(f File) (*survey, error) {
 	s := &survey{root: &layer{}}
 	var err error
 	if s.Info, err = f.Info(); err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return nil, err
 	}
 	s.segments, _ = f.Map() // whose error Info had
-	if s.commits, err = f.Commits(); err != nil {
+	if s.Commits, err = f.Commits(); err != nil {
 		return nil, err
 	}
-	s.addAll(f.Entries())
-	return s, nil
-}
-
-// lookLiteRT looks at a file of LiteRT.
-func lookLiteRT(f *litert.File) *survey {
-	s := &survey{root: &layer{}, Info: cachefile.Info{Format: formatLiteRT, Version: litert.Version,
-		Entries: len(f.Entries)}}
-	s.Info.FileBytes, s.Info.PayloadBytes = f.FileBytes, f.PayloadBytes()
-	s.segments = []cachefile.Segment{
-		{Kind: cachefile.Header, Size: f.HeaderBytes()},
-		{Kind: cachefile.Payload, Size: f.PayloadBytes()},
-		{Kind: cachefile.Index, Size: f.ListBytes},
-		{Kind: cachefile.Padding, Size: f.FileBytes - f.HeaderBytes() - f.PayloadBytes() - f.ListBytes},
-	}
-	byOffset := func(a, b litert.Entry) int { return cmp.Compare(a.Offset, b.Offset) }
-	s.addAll(func(yield func(cachefile.Entry, error) bool) {
-		for _, e := range slices.SortedFunc(slices.Values(f.Entries), byOffset) {
-			if !yield(cachefile.Entry{Name: e.Name(), Seed: e.Seed, Offset: e.Offset, Size: e.Size}, nil) {
-				return
-			}
-		}
-	})
-	return s
-}
-
-// formatLiteRT is the format of LiteRT's files, beside those of package cachefile.
-const formatLiteRT cachefile.Format = "litert"
-
-// addAll adds the entries of a file, in the order of their payloads.
-func (s *survey) addAll(entries iter.Seq2[cachefile.Entry, error]) {
+	slices.Reverse(s.Commits)
 	a := adder{survey: s, several: len(s.Info.Layouts) > 1, coloured: map[string]int64{}, sources: map[origin]*source{}}
-	for e, err := range entries {
+	for e, err := range f.Entries() {
 		if err != nil {
-			s.damaged = append(s.damaged, err)
+			s.Damaged = append(s.Damaged, err)
 			continue
 		}
 		a.add(e)
 	}
 	a.end()
+	return s, nil
 }
 
 // An adder adds entries to a survey, in the order of their payloads.
@@ -118,10 +86,10 @@ func (s *survey) Native() bool { return s.Info.Format == cachefile.Native }
 
 // Whose says whose the file is if it is not xpwc's own.
 func (s *survey) Whose() string {
-	if s.Info.Format == formatLiteRT {
-		return "LiteRT"
+	if s.Info.Format == cachefile.XPWC2 {
+		return "ExecuTorch"
 	}
-	return "ExecuTorch"
+	return "LiteRT"
 }
 
 func (a *adder) add(e cachefile.Entry) {
@@ -135,9 +103,6 @@ func (a *adder) add(e cachefile.Entry) {
 	}
 	a.coloured[colourOf(e.Family)] += bytes
 	a.root.add(a.pathOf(&e), &e, bytes, a.several)
-	if e.Variant {
-		a.variants++
-	}
 }
 
 // payload ends the entries of a payload.
