@@ -23,9 +23,9 @@ func newWhoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "who FILE",
 		Short: "Show the processes that have a cache file mapped, and what they share",
-		Long: `Shows the processes that have a cache file mapped, with what each has of it in memory, and
-how much of the file is in the page cache. The last line says whether its memory is
-shared. On Linux only. Nothing is locked or changed, and no page is read in.
+		Long: `Shows the processes that have a cache file mapped, with what each has of it in memory.
+The last line says whether its memory is shared. On Linux only. Nothing is locked or
+changed, and no page is read in.
 
   resident  pages of the file that the process has in memory
   share     its part of these: each page divided by the number of its mappings
@@ -67,8 +67,7 @@ type usersReport struct {
 	Present    bool         `json:"present"`
 	FileBytes  int64        `json:"file_bytes"`
 	Generation uint64       `json:"generation,omitempty"`
-	Models     []string     `json:"models,omitempty"`           // names of what it was packed from
-	Cached     *int64       `json:"page_cache_bytes,omitempty"` // nil if the system does not say it to this user
+	Models     []string     `json:"models,omitempty"` // names of what it was packed from
 	Processes  []userReport `json:"processes"`
 	Hidden     int          `json:"hidden_process_count"` // that this user may not look into
 	Shared     bool         `json:"shared"`
@@ -107,9 +106,6 @@ func findUsers(file string) (*usersReport, error) {
 		r.FileBytes = found.Info.Size()
 		now = infoOf(found.Path) // after the mappings, which are of generations that it has
 		r.Generation, r.Models = now.Generation, modelNames(now.Models)
-	}
-	if found.Cached >= 0 {
-		r.Cached = &found.Cached
 	}
 	for _, u := range found.Users {
 		p := reportUser(&u)
@@ -272,10 +268,6 @@ func (r *usersReport) print(w io.Writer) {
 	}
 	if r.Generation > 0 {
 		said = append(said, fmt.Sprintf("generation %d", r.Generation))
-	}
-	if r.Cached != nil {
-		said = append(said, fmt.Sprintf("%s (%s) in the page cache", console.Size(*r.Cached),
-			console.Percent(*r.Cached, r.FileBytes)))
 	}
 	fmt.Fprintln(w, strings.Join(said, ", "))
 	if len(r.Models) > 0 {

@@ -1,5 +1,5 @@
-// Package mappings finds the processes that have a file mapped, how much memory their mappings take, and what of the
-// file is in the page cache. Linux shows that in /proc (proc_pid_smaps(5)); elsewhere it is errors.ErrUnsupported.
+// Package mappings finds the processes that have a file mapped, and how much memory their mappings take. Linux shows that
+// in /proc (proc_pid_smaps(5)); elsewhere it is errors.ErrUnsupported.
 package mappings
 
 import "io/fs"
@@ -16,9 +16,6 @@ type Survey struct {
 	// Hidden counts the processes that this one may not look into. Processes of another PID namespace than that of
 	// /proc are not known at all.
 	Hidden int
-	// Cached is how many bytes of the file are in the page cache, in whole pages; -1 where the system does not say so
-	// to this process. It does to the file's owner, and to those who may write to it.
-	Cached int64
 }
 
 // A User is a process, and what it has mapped of one file.

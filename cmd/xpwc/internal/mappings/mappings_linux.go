@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ func Of(path string) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &surveyor{Survey: Survey{Path: at, Cached: -1}}
+	s := &surveyor{Survey: Survey{Path: at}}
 	if real, err := filepath.EvalSymlinks(at); err == nil {
 		s.Path = real
 	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
@@ -58,10 +59,7 @@ func (s *surveyor) look(path string) error {
 	if s.now, err = mappedAs(f); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if tellsCached(s.Path, s.Info) {
-		s.Cached, err = cached(f, s.Info.Size())
-	}
-	return err
+	return nil
 }
 
 // mappedAs returns by which numbers mappings of a file are known, by mapping it.
@@ -75,7 +73,7 @@ func mappedAs(f *os.File) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	at := uint64(addressOf(b))
+	at := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 	var found File
 	err = parse(content, func(m mapping) {
 		if m.start <= at && at < m.end {

@@ -240,9 +240,6 @@ func TestAFileOfAnOverlay(t *testing.T) {
 	u := survey(t, path)[user.Process.Pid]
 	require.True(t, u.Now)
 	require.Equal(t, size, u.Memory.Resident)
-	s, err := mappings.Of(path)
-	require.NoError(t, err)
-	require.Equal(t, size, s.Cached)
 	write(t, path)
 	again := survey(t, path)
 	require.Contains(t, again, user.Process.Pid)
@@ -284,7 +281,6 @@ func TestProcessesOfOthersAreCounted(t *testing.T) {
 	require.Equal(t, theirs.Process.Pid, s.Users[0].PID)
 	require.EqualValues(t, nobody, s.Users[0].UID)
 	require.Positive(t, s.Hidden)
-	require.EqualValues(t, -1, s.Cached, "the system says to others that all is in the page cache")
 }
 
 func TestProcessesMayEndMeanwhile(t *testing.T) {
@@ -317,26 +313,6 @@ func TestProcessesMayEndMeanwhile(t *testing.T) {
 	close(done)
 	short.Wait()
 	require.Empty(t, survey(t, path))
-}
-
-func TestWhatIsInThePageCache(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "model.xpwc")
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	defer f.Close()
-	of := func() int64 {
-		s, err := mappings.Of(path)
-		require.NoError(t, err)
-		return s.Cached
-	}
-	require.Zero(t, of(), "an empty file")
-	const whole = 1<<30 + 12345
-	require.NoError(t, f.Truncate(whole))
-	require.Zero(t, of(), "nothing of it was read")
-	_, err = f.ReadAt(make([]byte, 2<<20), whole-(2<<20))
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, of(), int64(2<<20)-int64(os.Getpagesize()))
-	require.Less(t, of(), int64(whole))
 }
 
 func TestOnlyFilesThatCanBeMappedAreLookedAt(t *testing.T) {
