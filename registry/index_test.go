@@ -73,11 +73,11 @@ func TestAFileForLiteRTOfAnotherVersionDoesNotHideTheOneThatIsKnown(t *testing.T
 	newer := known
 	newer.Format++
 	for at, layouts := range [][]Layout{{known, newer}, {newer, known}} {
-		got, err := (&listing{layouts: layouts}).findLiteRT(target)
+		got, err := (&listing{layouts: layouts}).find(target.Layout(), target.Version)
 		require.NoError(t, err)
 		require.Equal(t, at, got)
 	}
-	_, err := (&listing{layouts: []Layout{newer}}).findLiteRT(target)
+	_, err := (&listing{layouts: []Layout{newer}}).find(target.Layout(), target.Version)
 	require.ErrorIs(t, err, ErrVersion)
 }
 

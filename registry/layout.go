@@ -10,6 +10,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/litert"
 )
 
 const (
@@ -114,12 +115,16 @@ func (l Layout) mediaType() string {
 	return CacheMediaType
 }
 
-// readable returns an error that matches ErrVersion if the cache file is of another version of the format.
+// readable returns an error that matches ErrVersion if the file is of another version of its format.
 func (l Layout) readable() error {
-	if l.Format == format.Version {
+	known := format.Version
+	if l.LiteRT != "" {
+		known = litert.Version
+	}
+	if l.Format == known {
 		return nil
 	}
-	return fmt.Errorf("layout %s: version %d, not %d: %w", l.Fingerprint, l.Format, format.Version, ErrVersion)
+	return fmt.Errorf("layout %s: version %d, not %d: %w", l.Fingerprint, l.Format, known, ErrVersion)
 }
 
 // isNewer reports whether annotations are those of a later version of the format, which may be others than today's.

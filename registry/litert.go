@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"xpwc/internal/fd"
 	"xpwc/litert"
@@ -114,45 +114,17 @@ func (p *push) checkModel(current *listing) error {
 // Errors: ErrNoLayout if there is none for the target, and those of Pull.
 func PullLiteRT(ctx context.Context, ref string, target litert.Target, to *os.File, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
-		at, err := l.findLiteRT(target)
+		p.into = to
+		chosen, err := p.one(ctx, l, target.Layout(), target.Version, "")
 		if err != nil {
-			return nil, err
+			err = fmt.Errorf("for %s: %w", target, err)
 		}
-		return []int{at}, p.fetchLiteRT(ctx, l, at, to)
+		return chosen, err
 	})
 }
 
-// findLiteRT returns where the listing has a file for a target, in the version of LiteRT's files that is known.
-func (l *listing) findLiteRT(target litert.Target) (at int, err error) {
-	err = fmt.Errorf("%w: %s; there is %s", ErrNoLayout, target, l)
-	for i, listed := range l.layouts {
-		if listed.Fingerprint != target.Layout() || listed.LiteRT != target.Version {
-			continue
-		}
-		if listed.Format == litert.Version {
-			return i, nil
-		}
-		err = fmt.Errorf("layout %s: version %d of LiteRT's files, not %d: %w", listed.Fingerprint, listed.Format,
-			litert.Version, ErrVersion)
-	}
-	return -1, err
-}
-
-// fetchLiteRT writes the file of a layout, unless the caller has it.
-func (p *download) fetchLiteRT(ctx context.Context, from *listing, i int, to *os.File) error {
-	listed := from.layouts[i]
-	file, err := p.cacheOf(ctx, from, i)
-	if err != nil {
-		return fmt.Errorf("layout %s: %w", listed.Fingerprint, err)
-	}
-	if p.have != "" && isFile(p.have, file.Digest) {
-		p.upToDate = true
-		return nil
-	}
-	if err := p.fits(file.Size, filepath.Dir(to.Name())); err != nil {
-		return fmt.Errorf("layout %s: %w", listed.Fingerprint, err)
-	}
-	p.total = file.Size
+// copyLiteRT writes the file of a layout, and checks that it is what the listing says.
+func (p *download) copyLiteRT(ctx context.Context, to *os.File, file ocispec.Descriptor, listed Layout) error {
 	if err := p.copy(ctx, to, file); err != nil {
 		return err
 	}

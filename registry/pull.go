@@ -42,15 +42,7 @@ type Pulled struct {
 // is at path, and those of the network and of the file system.
 func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
-		at, err := l.find(layout)
-		if err != nil {
-			return nil, err
-		}
-		p.total = l.layouts[at].FileBytes
-		if err := p.has(ctx, l, []int{at}); err != nil || p.upToDate {
-			return []int{at}, err
-		}
-		return []int{at}, p.write(path, func(to *os.File) error { return p.fetch(ctx, l, at, to) })
+		return p.one(ctx, l, layout, "", path)
 	})
 }
 
@@ -86,11 +78,24 @@ func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled,
 	})
 }
 
-// find returns where the listing has a layout in this version of the format.
-func (l *listing) find(f Fingerprint) (at int, err error) {
+// one pulls what the listing has for a layout, of xpwc or of a version of LiteRT.
+func (p *download) one(ctx context.Context, from *listing, layout Fingerprint, version, path string) ([]int, error) {
+	at, err := from.find(layout, version)
+	if err != nil {
+		return nil, err
+	}
+	p.total = from.layouts[at].FileBytes
+	if err := p.has(ctx, from, []int{at}); err != nil || p.upToDate {
+		return []int{at}, err
+	}
+	return []int{at}, p.write(path, func(to *os.File) error { return p.fetch(ctx, from, at, to) })
+}
+
+// find returns where the listing has a layout in the version of its files that is known.
+func (l *listing) find(f Fingerprint, version string) (at int, err error) {
 	err = fmt.Errorf("%w: %s; there is %s", ErrNoLayout, f, l)
 	for i, l := range l.layouts {
-		if l.Fingerprint != f || l.LiteRT != "" {
+		if l.Fingerprint != f || l.LiteRT != version {
 			continue
 		}
 		if err = l.readable(); err == nil {
@@ -102,7 +107,7 @@ func (l *listing) find(f Fingerprint) (at int, err error) {
 
 // layout returns what the listing says of a layout.
 func (l *listing) layout(f Fingerprint) (listed Layout, known bool) {
-	at, err := l.find(f)
+	at, err := l.find(f, "")
 	if err != nil {
 		return Layout{}, false
 	}
@@ -173,6 +178,11 @@ func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 	if p.have == "" {
 		return nil
 	}
+	if one := chosen[0]; from.layouts[one].LiteRT != "" {
+		cache, err := p.cacheOf(ctx, from, one)
+		p.upToDate = err == nil && isFile(p.have, cache.Digest)
+		return err
+	}
 	f, err := cachefile.Open(p.have)
 	if err != nil {
 		return nil // whatever is wrong with it, it is not what would be pulled
@@ -226,6 +236,9 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, to *os.File)
 	}
 	if err != nil {
 		return fmt.Errorf("layout %s: %w", layout, err)
+	}
+	if from.layouts[i].LiteRT != "" {
+		return p.copyLiteRT(ctx, to, cache, from.layouts[i])
 	}
 	write := func(w io.Writer) error { return p.copy(ctx, w, cache) }
 	return cachefile.InstallFile(to, write, func(info cachefile.Info) error {

@@ -130,7 +130,7 @@ func newLayoutTable(w io.Writer, here string, columns ...string) *layoutTable {
 // add adds a layout. A fingerprint is whole for who reads it from a pipe; a terminal has its beginning.
 func (t *layoutTable) add(fingerprint cachefile.Digest, description string, entries, payloads int64, cells ...string) {
 	text := fingerprint.String()
-	if forLiteRT, known := litertHere(); text == t.here || known && fingerprint == forLiteRT.Layout() {
+	if forLiteRT, err := litertHere(); text == t.here || err == nil && fingerprint == forLiteRT.Layout() {
 		cells[len(cells)-1] = strings.TrimPrefix(cells[len(cells)-1]+", this machine's", ", ")
 	}
 	if t.width > 0 {

@@ -125,69 +125,29 @@ func (p *litertPacker) sumPacked(ctx context.Context, of *packedFor) (string, er
 }
 
 // litertHere is what a file for LiteRT on this machine is for.
-func litertHere() (litert.Target, bool) {
+func litertHere() (litert.Target, error) {
 	release, known := litert.Newest(runtime.GOARCH)
-	return litertTarget(release, native), known
-}
-
-// pullLiteRT pulls the file for LiteRT on this machine.
-func (o *pullOptions) pullLiteRT(cmd *cobra.Command, ref string) error {
-	ctx := cmd.Context()
-	here, known := litertHere()
 	if !known {
-		return fmt.Errorf("--for litert: no LiteRT is known on %s; without a file it packs for itself", runtime.GOARCH)
+		return litert.Target{}, fmt.Errorf("--for litert: no LiteRT is known on %s; without a file it packs for itself",
+			runtime.GOARCH)
 	}
-	if o.model.Path != "" {
-		if err := checkLiteRTModel(o.model); err != nil {
-			return err
-		}
-	}
-	if err := o.nameOutput(ref); err != nil {
-		return err
-	}
-	s, err := newReplacing(ctx, o.output, o.placing, onlyLiteRT, o.model.Path)
-	if err != nil {
-		return err
-	}
-	defer s.discard()
-	s.readOnly()
-	progress := newProgress(ctx, "downloading")
-	client := o.client(cmd, progress)
-	client.MaxBytes, client.Have = o.maxBytes, s.path
-	p := &pulling{referred: newReferred(ref), Output: o.output}
-	p.Pulled, err = registry.PullLiteRT(ctx, ref, here, s.File.File, client)
-	progress.Finish()
-	if errors.Is(err, registry.ErrNoLayout) {
-		err = fmt.Errorf("%w; pack here with --for litert and push, so that other nodes like this one can pull", err)
-	}
-	if err != nil {
-		return err
-	}
-	if o.model.Path != "" {
-		if err := p.proveLiteRT(ctx, s, o); err != nil {
-			return err
-		}
-	}
-	return p.conclude(ctx, s)
+	return litertTarget(release, native), nil
 }
 
 // proveLiteRT compares what was pulled with the file that the model is packed into here.
-func (p *pulling) proveLiteRT(ctx context.Context, s *stage, o *pullOptions) error {
-	of, err := newPackedFor(o.model, native)
-	if err != nil {
-		return err
-	}
+func (p *pulling) proveLiteRT(ctx context.Context, s *stage, o *pullOptions, of *packedFor) error {
 	if l := p.Layouts[0]; l.Model != of.Files[0].SHA256 {
-		return fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w; nothing was written "+
-			"to %s", l.Model, of, errUnproven, o.output)
+		return fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", l.Model, of, errUnproven)
 	}
 	file := s.File.File
 	if p.UpToDate {
+		var err error
 		if file, _, err = fd.OpenRegular(s.path); err != nil {
 			return err
 		}
 		defer file.Close()
 	}
+	var err error
 	p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library)
-	return errors.Join(p.proven(ctx, err), of.check())
+	return errors.Join(err, of.check())
 }

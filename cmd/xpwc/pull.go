@@ -89,14 +89,16 @@ pose.packed_cache (executorch) or pose.litert_cache.`,
 			if err := checkModel(o.model); err != nil {
 				return err
 			}
+			if o.runtime == forLiteRT && o.model.Path != "" {
+				if err := checkLiteRTModel(o.model); err != nil {
+					return err
+				}
+			}
 			if maxSize != "" {
 				var err error
 				if o.maxBytes, err = parseSize("max-size", maxSize); err != nil {
 					return err
 				}
-			}
-			if o.runtime == forLiteRT {
-				return o.pullLiteRT(cmd, args[0])
 			}
 			return o.pull(cmd, args[0])
 		},
@@ -148,12 +150,17 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 		return err
 	}
 	p := &pulling{referred: newReferred(ref), Output: o.output}
-	if o.runtime != "" {
+	replaces := onlyCaches
+	switch o.runtime {
+	case "":
+	case forLiteRT:
+		replaces = onlyLiteRT
+	default:
 		if p.For, err = newStockFile(o.runtime, native); err != nil {
 			return err
 		}
 	}
-	s, err := newReplacing(ctx, o.output, o.placing, onlyCaches)
+	s, err := newReplacing(ctx, o.output, o.placing, replaces, o.model.Path)
 	if err != nil {
 		return err
 	}
@@ -161,9 +168,9 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	progress := newProgress(ctx, "downloading")
 	client := o.client(cmd, progress)
 	client.MaxBytes = o.maxBytes
-	// A file for another runtime cannot be compared with what is in the registry. One that programs would not open,
-	// since others can change it, is replaced whatever it has.
-	if p.For == nil && !o.sealed && checkCache(s.path) == nil {
+	// A file for ExecuTorch cannot be compared with what is in the registry. A cache that programs would not open, since
+	// others can change it, is replaced whatever it has.
+	if o.runtime == forLiteRT || p.For == nil && !o.sealed && checkCache(s.path) == nil {
 		client.Have = s.path
 	}
 	client.Into = s.File.File
@@ -172,42 +179,51 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	if err != nil {
 		return err
 	}
-	with := s.with
-	if p.UpToDate {
-		with = func(do func(*cachefile.File) error) error { return withFile(o.output, do) }
-	}
-	if o.model.Path != "" && p.For != nil { // before the model is packed: writeFrom looks whether it is the same
-		if p.For.packedFor, err = newPackedFor(o.model, native); err != nil {
-			return err
-		}
-	}
 	if o.model.Path != "" {
-		err := with(func(f *cachefile.File) (err error) {
-			p.Proof, err = prove(ctx, f, o.model, native)
-			return p.proven(ctx, err)
-		})
-		if err != nil {
-			return err
+		if err := p.prove(ctx, s, o); err != nil {
+			return fmt.Errorf("%w; nothing was written to %s", err, p.Output)
 		}
 	}
-	if p.For != nil {
-		if err := p.For.writeFrom(s); err != nil {
-			return err
-		}
+	switch {
+	case p.For != nil:
+		err = p.For.writeFrom(s)
+	case o.runtime == forLiteRT:
+		s.readOnly()
+	case o.sealed:
+		p.Sealed, err = s.seal(o.model)
 	}
-	if o.sealed {
-		if p.Sealed, err = s.seal(o.model); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	return p.conclude(ctx, s)
 }
 
-// proven returns the error if what was pulled is not what the model is packed into. What differs is printed.
-func (p *pulling) proven(ctx context.Context, err error) error {
+// prove returns an error if what was pulled is not what the model is packed into. What differs is printed.
+func (p *pulling) prove(ctx context.Context, s *stage, o *pullOptions) (err error) {
+	var of *packedFor
+	if o.runtime != "" { // before the model is packed: it is looked at again afterwards
+		if of, err = newPackedFor(o.model, native); err != nil {
+			return err
+		}
+	}
+	with := s.with
+	if p.UpToDate {
+		with = func(do func(*cachefile.File) error) error { return withFile(o.output, do) }
+	}
+	if o.runtime == forLiteRT {
+		err = p.proveLiteRT(ctx, s, o, of)
+	} else {
+		err = with(func(f *cachefile.File) error {
+			p.Proof, err = prove(ctx, f, o.model, native)
+			return err
+		})
+	}
+	if p.For != nil {
+		p.For.packedFor = of
+	}
 	if err == nil && !p.Proof.holds() {
 		p.Proof.print(jobOf(ctx).stderr, p.Output)
-		err = fmt.Errorf("%w; nothing was written to %s", p.Proof.err("what was pulled"), p.Output)
+		err = p.Proof.err("what was pulled")
 	}
 	return err
 }
@@ -251,7 +267,17 @@ func (p *pulling) print(w io.Writer) {
 
 // fetch pulls to a path. It also returns why another layout than this machine's was chosen, if one was.
 func (o *pullOptions) fetch(ctx context.Context, ref, path string,
-	client *registry.Options) (_ *registry.Pulled, chosen string, err error) {
+	client *registry.Options) (pulled *registry.Pulled, chosen string, err error) {
+	if o.runtime == forLiteRT {
+		here, err := litertHere()
+		if err == nil {
+			pulled, err = registry.PullLiteRT(ctx, ref, here, client.Into, client)
+		}
+		if errors.Is(err, registry.ErrNoLayout) {
+			err = fmt.Errorf("%w; pack here with --for litert and push, so that other nodes like this one can pull", err)
+		}
+		return pulled, "", err
+	}
 	if o.all {
 		pulled, err := registry.PullAll(ctx, ref, path, client)
 		return pulled, "", err
@@ -269,7 +295,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref, path string,
 	if err != nil {
 		return nil, "", err
 	}
-	pulled, err := registry.Pull(ctx, ref, layout, path, client)
+	pulled, err = registry.Pull(ctx, ref, layout, path, client)
 	if errors.Is(err, registry.ErrNoLayout) && own {
 		err = fmt.Errorf("%w; pack here and push, so that other nodes like this one can pull", err)
 	}

@@ -29,12 +29,12 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	layouts := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts
 	require.Len(t, layouts, 2)
 	lesser := layouts[0].Fingerprint.String()
-	forHere, known := litertHere()
+	forHere, unknown := litertHere()
 	packed := filepath.Join("..", "..", "litert", "testdata", "embedding_int8.litert_cache")
 	sum, err := sumOf(packed)
 	require.NoError(t, err)
 	pullsLiteRT := exitFailed
-	if known {
+	if unknown == nil {
 		pullsLiteRT = 0
 		_, err := registry.PushLiteRT(t.Context(), s.Ref("face:v1"),
 			[]registry.LiteRTFile{{Path: packed, SHA256: sum, For: forHere, Model: sum}}, nil)
