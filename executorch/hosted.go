@@ -24,7 +24,36 @@ type hosted struct {
 func (n hosted) shape(shapes) []int { return n.computed }
 
 // same computes the same bytes.
-func same(out compute.Array, in []compute.Array) error { copy(out.Data, in[0].Data); return nil }
+func same(out array, in []array) error { copy(out.Data, in[0].Data); return nil }
+
+func (n duplicate) move(out array, in []array) error { return same(out, in) }
+func (n reshape) move(out array, in []array) error   { return same(out, in) }
+
+func (n transpose) move(out array, in []array) error {
+	from, strides := compute.Rows(in[0].Shape), make([]int, len(n.Permutation))
+	for i, d := range n.Permutation {
+		strides[i] = from[d]
+	}
+	return compute.Strided(out, in[0], 0, strides)
+}
+
+func (n slice) move(out array, in []array) error {
+	offset, strides := 0, compute.Rows(in[0].Shape)
+	for d, first := range n.Offsets {
+		offset += first * strides[d]
+	}
+	return compute.Strided(out, in[0], offset, strides)
+}
+
+func (n pad) move(out array, in []array) error {
+	places := compute.Everywhere(in[0].Shape)
+	for d := range places {
+		places[d] = slices.Concat(slices.Repeat([]int{-1}, n.Pre[d]), places[d], slices.Repeat([]int{-1}, n.Post[d]))
+	}
+	return compute.Take(out, in[0], places, compute.Number(out.Element, float64(n.Value)).Data)
+}
+
+func (n concatenate) move(out array, in []array) error { return compute.Join(out, n.Axis, in...) }
 
 // isHosted reports whether Go computes a step.
 func (p *plan) isHosted(step int) bool {

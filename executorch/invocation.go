@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
@@ -107,18 +108,31 @@ func (c *invocation) tensors(i int) []int {
 	return v.list
 }
 
-// operandAt returns a value of the method that XNNPACK computes with.
+// operandAt returns a value of the method: one of XNNPACK's or, where it has no such elements, of Go's.
 func (c *invocation) operandAt(value int) xnnpack.ValueID {
-	c.tensorAt(value)
-	if err := c.know(value); errors.Is(err, ErrUnsupported) {
+	t := c.tensorAt(value)
+	if err := c.knowHere(value); errors.Is(err, ErrUnsupported) {
 		c.outside()
 	} else {
 		fault.Check(err)
 	}
-	return xnnpack.ValueID(c.base + value)
+	id := xnnpack.ValueID(c.base + value)
+	if c.plan.values[id].host {
+		c.computable(t, id)
+	}
+	return id
 }
 
-// operand returns an argument that XNNPACK computes with.
+// computable ends a call with a tensor that Go does not compute with.
+func (c *invocation) computable(t *tensor, id xnnpack.ValueID) {
+	c.rows(t)
+	c.fixed(t)
+	if slices.Max(t.shape) > compute.MostIndices || !compute.Computable(c.plan.values[id].element()) {
+		c.outside()
+	}
+}
+
+// operand returns an argument that is a tensor.
 func (c *invocation) operand(i int) xnnpack.ValueID {
 	c.arg(i)
 	return c.operandAt(c.args[i])
@@ -140,6 +154,12 @@ func (c *invocation) of(id xnnpack.ValueID) *xnnpack.Tensor { return &c.plan.val
 func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
 	t := c.tensorAt(value)
 	out, in := &c.plan.values[c.base+value], &c.plan.values[like]
+	if in.host {
+		if t.dtype != in.dtype {
+			c.outside()
+		}
+		return c.operandAt(value)
+	}
 	if want := argumentTypes[in.tensor.Type]; t.dtype != want {
 		c.outside()
 	}
@@ -162,7 +182,9 @@ func (c *invocation) result(like xnnpack.ValueID) xnnpack.ValueID {
 func (c *invocation) between(shape []int, like xnnpack.ValueID) xnnpack.ValueID {
 	t := *c.of(like)
 	t.Name, t.Shape = fmt.Sprint("within ", c.name), shape
-	return c.internal(t)
+	id := c.internal(t)
+	c.plan.values[id].host, c.plan.values[id].dtype = c.plan.values[like].host, c.plan.values[like].dtype
+	return id
 }
 
 // filled returns a constant of that shape with one number everywhere.

@@ -3,33 +3,181 @@ package executorch
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/xnnpack"
 )
 
-// kernels are the operators outside of delegates that become nodes: what PyTorch's documentation says of each. The
-// last argument of a call is what it computes.
-var kernels = map[string]func(*invocation){
-	"dim_order_ops::_to_dim_order_copy.out": (*invocation).copy,
-	"dim_order_ops::_clone_dim_order.out":   (*invocation).copy,
-	"aten::_to_copy.out":                    (*invocation).copy,
-	"aten::clone.out":                       (*invocation).copy,
+// An operatorRow plans the calls of an operator outside of delegates: as nodes, or where XNNPACK does not have what is
+// called, in Go. Either may be nil.
+type operatorRow struct{ nodes, inGo func(*invocation) }
+
+// kernels are the operators outside of delegates that run here: what PyTorch's documentation says of each. The last
+// argument of a call is what it computes. What only moves elements has no function for Go: see [mover].
+var kernels = map[string]operatorRow{
+	"aten::_adaptive_avg_pool2d.out":              {nodes: (*invocation).adaptivePool},
+	"aten::_log_softmax.out":                      {inGo: (*invocation).logSoftmax},
+	"aten::_native_batch_norm_legit.no_stats_out": {nodes: (*invocation).instanceNorm},
+	"aten::_softmax.out":                          {nodes: (*invocation).softmax},
+	"aten::_to_copy.out":                          {(*invocation).copy, (*invocation).cast},
+	"aten::_unsafe_view.out":                      {nodes: (*invocation).reshaped},
+	"aten::abs.out": {unaryCall(xnnpack.Abs),
+		ofIntegers(func(a int64) int64 { return max(a, -a) })},
+	"aten::acos.out":                    {inGo: applied(math.Acos)},
+	"aten::acosh.out":                   {inGo: applied(math.Acosh)},
+	"aten::add.Scalar_out":              {(*invocation).sum, combined(compute.Sum)},
+	"aten::add.out":                     {(*invocation).sum, combined(compute.Sum)},
+	"aten::addmm.out":                   {nodes: (*invocation).matrices},
+	"aten::alias_copy.out":              {nodes: (*invocation).reshaped},
+	"aten::all.all_out":                 {inGo: quantified(compute.All)},
+	"aten::all.dims_out":                {inGo: quantified(compute.All)},
+	"aten::all.out":                     {inGo: quantified(compute.All)},
+	"aten::amax.out":                    {inGo: quantified(reduced(compute.Greatest))},
+	"aten::amin.out":                    {inGo: quantified(reduced(compute.Least))},
+	"aten::any.all_out":                 {inGo: quantified(compute.Any)},
+	"aten::any.dims_out":                {inGo: quantified(compute.Any)},
+	"aten::any.out":                     {inGo: quantified(compute.Any)},
+	"aten::arange.start_out":            {inGo: (*invocation).arange},
+	"aten::argmax.out":                  {inGo: indexOf(compute.ArgMax)},
+	"aten::argmin.out":                  {inGo: indexOf(compute.ArgMin)},
+	"aten::as_strided_copy.out":         {inGo: (*invocation).asStrided},
+	"aten::asin.out":                    {inGo: applied(math.Asin)},
+	"aten::asinh.out":                   {inGo: applied(math.Asinh)},
+	"aten::atan.out":                    {inGo: applied(math.Atan)},
+	"aten::atanh.out":                   {inGo: applied(math.Atanh)},
+	"aten::avg_pool2d.out":              {(*invocation).averagePool, (*invocation).averageHere},
+	"aten::bitwise_and.Tensor_out":      {inGo: logical(func(a, b bool) bool { return a && b })},
+	"aten::bitwise_not.out":             {inGo: (*invocation).not},
+	"aten::bitwise_or.Tensor_out":       {inGo: logical(func(a, b bool) bool { return a || b })},
+	"aten::bmm.out":                     {nodes: (*invocation).multiplied},
+	"aten::cat.out":                     {nodes: (*invocation).joined},
+	"aten::ceil.out":                    {nodes: unaryCall(xnnpack.Ceiling)},
+	"aten::clamp.Tensor_out":            {inGo: (*invocation).clampBetween},
+	"aten::clamp.out":                   {(*invocation).clamp, (*invocation).clampHere},
+	"aten::clone.out":                   {(*invocation).copy, (*invocation).cast},
+	"aten::constant_pad_nd.out":         {nodes: (*invocation).pad},
+	"aten::convolution.out":             {nodes: (*invocation).convolution},
+	"aten::copy.out":                    {inGo: expanded(1)},
+	"aten::copy_":                       {inGo: (*invocation).kept},
+	"aten::cos.out":                     {nodes: unaryCall(xnnpack.Cosine)},
+	"aten::cosh.out":                    {inGo: applied(math.Cosh)},
+	"aten::cumsum.out":                  {inGo: (*invocation).cumulativeSum},
+	"aten::detach_copy.out":             {nodes: (*invocation).reshaped},
+	"aten::div.Scalar_mode_out":         {inGo: (*invocation).divided},
+	"aten::div.Scalar_out":              {binaryCall(xnnpack.Divide), combined(compute.Quotient)},
+	"aten::div.out":                     {binaryCall(xnnpack.Divide), combined(compute.Quotient)},
+	"aten::div.out_mode":                {inGo: (*invocation).divided},
+	"aten::elu.out":                     {nodes: (*invocation).elu},
+	"aten::embedding.out":               {inGo: (*invocation).embedding},
+	"aten::eq.Scalar_out":               {inGo: comparing(compute.Equal)},
+	"aten::eq.Tensor_out":               {inGo: comparing(compute.Equal)},
+	"aten::erf.out":                     {inGo: applied(math.Erf)},
+	"aten::exp.out":                     {nodes: unaryCall(xnnpack.Exp)},
+	"aten::expand_copy.out":             {(*invocation).expand, expanded(0)},
+	"aten::expm1.out":                   {inGo: applied(math.Expm1)},
+	"aten::flip.out":                    {inGo: (*invocation).flip},
+	"aten::floor.out":                   {nodes: unaryCall(xnnpack.Floor)},
+	"aten::floor_divide.out":            {inGo: combined(compute.FloorQuotient)},
+	"aten::fmod.Scalar_out":             {inGo: combined(compute.TruncatedRemainder)},
+	"aten::fmod.Tensor_out":             {inGo: combined(compute.TruncatedRemainder)},
+	"aten::full.out":                    {(*invocation).full, (*invocation).fullOf},
+	"aten::full_like.out":               {(*invocation).full, (*invocation).fullOf},
+	"aten::gather.out":                  {inGo: (*invocation).gather},
+	"aten::ge.Scalar_out":               {inGo: comparing(compute.GreaterOrEqual)},
+	"aten::ge.Tensor_out":               {inGo: comparing(compute.GreaterOrEqual)},
+	"aten::gelu.out":                    {nodes: (*invocation).gelu},
+	"aten::gt.Scalar_out":               {inGo: comparing(compute.Greater)},
+	"aten::gt.Tensor_out":               {inGo: comparing(compute.Greater)},
+	"aten::hardswish.out":               {nodes: unaryCall(xnnpack.HardSwish)},
+	"aten::hardtanh.out":                {nodes: (*invocation).clamp},
+	"aten::index.Tensor_out":            {inGo: (*invocation).indexed},
+	"aten::index_put.out":               {inGo: (*invocation).indexPut},
+	"aten::index_select.out":            {inGo: (*invocation).indexSelect},
+	"aten::le.Scalar_out":               {inGo: comparing(compute.LessOrEqual)},
+	"aten::le.Tensor_out":               {inGo: comparing(compute.LessOrEqual)},
+	"aten::leaky_relu.out":              {nodes: (*invocation).leakyReLU},
+	"aten::lift_fresh_copy.out":         {nodes: (*invocation).reshaped},
+	"aten::log.out":                     {nodes: unaryCall(xnnpack.Log)},
+	"aten::log10.out":                   {inGo: applied(math.Log10)},
+	"aten::log1p.out":                   {inGo: applied(math.Log1p)},
+	"aten::log2.out":                    {inGo: applied(math.Log2)},
+	"aten::logical_and.out":             {inGo: logical(func(a, b bool) bool { return a && b })},
+	"aten::logical_not.out":             {inGo: (*invocation).not},
+	"aten::logical_or.out":              {inGo: logical(func(a, b bool) bool { return a || b })},
+	"aten::logical_xor.out":             {inGo: logical(func(a, b bool) bool { return a != b })},
+	"aten::lt.Scalar_out":               {inGo: comparing(compute.Less)},
+	"aten::lt.Tensor_out":               {inGo: comparing(compute.Less)},
+	"aten::masked_fill.Scalar_out":      {inGo: (*invocation).maskedFill},
+	"aten::max.dim_max":                 {inGo: extreme(compute.Greatest, compute.ArgMax)},
+	"aten::max_pool2d_with_indices.out": {nodes: (*invocation).maxPool},
+	"aten::maximum.out":                 {binaryCall(xnnpack.Maximum), combined(compute.Greatest)},
+	"aten::mean.dtype_out":              {nodes: (*invocation).meanOfAll},
+	"aten::mean.out":                    {nodes: reducingCall(xnnpack.ReduceMean)},
+	"aten::min.dim_min":                 {inGo: extreme(compute.Least, compute.ArgMin)},
+	"aten::minimum.out":                 {binaryCall(xnnpack.Minimum), combined(compute.Least)},
+	"aten::mm.out":                      {nodes: (*invocation).matrices},
+	"aten::mul.Scalar_out":              {binaryCall(xnnpack.Multiply), combined(compute.Product)},
+	"aten::mul.out":                     {binaryCall(xnnpack.Multiply), combined(compute.Product)},
+	"aten::native_group_norm.out":       {nodes: (*invocation).groupNorm},
+	"aten::native_layer_norm.out":       {nodes: (*invocation).layerNorm},
+	"aten::ne.Scalar_out":               {inGo: comparing(compute.NotEqual)},
+	"aten::ne.Tensor_out":               {inGo: comparing(compute.NotEqual)},
+	"aten::neg.out": {unaryCall(xnnpack.Negate),
+		ofIntegers(func(a int64) int64 { return -a })},
+	"aten::permute_copy.out":                {nodes: (*invocation).permute},
+	"aten::pow.Scalar_out":                  {nodes: (*invocation).powerOfNumber},
+	"aten::pow.Tensor_Scalar_out":           {nodes: (*invocation).power},
+	"aten::pow.Tensor_Tensor_out":           {binaryCall(xnnpack.Pow), combined(compute.Power)},
+	"aten::reciprocal.out":                  {nodes: (*invocation).reciprocal},
+	"aten::relu.out":                        {nodes: (*invocation).relu},
+	"aten::remainder.Scalar_out":            {inGo: combined(compute.FloorRemainder)},
+	"aten::remainder.Tensor_out":            {inGo: combined(compute.FloorRemainder)},
+	"aten::repeat.out":                      {inGo: (*invocation).repeat},
+	"aten::round.out":                       {nodes: unaryCall(xnnpack.BankersRounding)},
+	"aten::rsqrt.out":                       {nodes: unaryCall(xnnpack.ReciprocalSquareRoot)},
+	"aten::scalar_tensor.out":               {(*invocation).scalarTensor, (*invocation).fullOf},
+	"aten::select_copy.int_out":             {nodes: (*invocation).selected},
+	"aten::select_scatter.out":              {inGo: (*invocation).selectScatter},
+	"aten::sigmoid.out":                     {nodes: unaryCall(xnnpack.Sigmoid)},
+	"aten::sign.out":                        {nodes: unaryCall(xnnpack.Sign)},
+	"aten::sin.out":                         {nodes: unaryCall(xnnpack.Sine)},
+	"aten::sinh.out":                        {inGo: applied(math.Sinh)},
+	"aten::slice_copy.Tensor_out":           {nodes: (*invocation).slice},
+	"aten::slice_scatter.out":               {inGo: (*invocation).sliceScatter},
+	"aten::split_copy.Tensor_out":           {nodes: (*invocation).split},
+	"aten::split_with_sizes_copy.out":       {nodes: (*invocation).split},
+	"aten::sqrt.out":                        {nodes: unaryCall(xnnpack.SquareRoot)},
+	"aten::squeeze_copy.dim_out":            {nodes: (*invocation).reshaped},
+	"aten::squeeze_copy.dims_out":           {nodes: (*invocation).reshaped},
+	"aten::stack.out":                       {nodes: (*invocation).stacked},
+	"aten::sub.Scalar_out":                  {(*invocation).sum, combined(compute.Difference)},
+	"aten::sub.out":                         {(*invocation).sum, combined(compute.Difference)},
+	"aten::sum.IntList_out":                 {reducingCall(xnnpack.ReduceSum), quantified(reduced(compute.Sum))},
+	"aten::t_copy.out":                      {nodes: (*invocation).swap},
+	"aten::tan.out":                         {inGo: applied(math.Tan)},
+	"aten::tanh.out":                        {nodes: unaryCall(xnnpack.Tanh)},
+	"aten::topk.values":                     {inGo: (*invocation).topK},
+	"aten::transpose_copy.int_out":          {nodes: (*invocation).swap},
+	"aten::trunc.out":                       {inGo: applied(math.Trunc)},
+	"aten::unbind_copy.int_out":             {nodes: (*invocation).unbind},
+	"aten::unfold_copy.out":                 {inGo: (*invocation).unfolded},
+	"aten::unsqueeze_copy.out":              {nodes: (*invocation).reshaped},
+	"aten::upsample_nearest2d.out":          {inGo: (*invocation).nearest},
+	"aten::upsample_nearest2d.vec_out":      {inGo: (*invocation).nearest},
+	"aten::var.correction_out":              {nodes: (*invocation).variance},
+	"aten::view_copy.out":                   {nodes: (*invocation).reshaped},
+	"aten::where.self_out":                  {inGo: (*invocation).where},
+	"dim_order_ops::_clone_dim_order.out":   {(*invocation).copy, (*invocation).cast},
+	"dim_order_ops::_to_dim_order_copy.out": {(*invocation).copy, (*invocation).cast},
 }
 
 // copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
 // of their last.
-var copies = maps.Clone(kernels)
-
-func init() {
-	for _, family := range []map[string]func(*invocation){
-		elementwiseKernels, shapeKernels, reducingKernels, imageKernels,
-	} {
-		maps.Copy(kernels, family)
-	}
-}
+var copies = []string{"aten::_to_copy.out", "aten::clone.out", "dim_order_ops::_clone_dim_order.out",
+	"dim_order_ops::_to_dim_order_copy.out"}
 
 // kernel plans a call of an operator.
 func (p *planner) kernel(name string, args []int) error {
@@ -38,7 +186,7 @@ func (p *planner) kernel(name string, args []int) error {
 	if len(args) == 0 {
 		return malformed("operator %s has no arguments", name)
 	}
-	for _, plan := range []func(*invocation){kernels[name], hostedKernels[name]} {
+	for _, plan := range []func(*invocation){kernels[name].nodes, kernels[name].inGo} {
 		if plan == nil {
 			continue
 		}

@@ -6,50 +6,6 @@ import (
 	"xpwc/xnnpack"
 )
 
-var elementwiseKernels = map[string]func(*invocation){
-	"aten::abs.out":               unaryCall(xnnpack.Abs),
-	"aten::neg.out":               unaryCall(xnnpack.Negate),
-	"aten::exp.out":               unaryCall(xnnpack.Exp),
-	"aten::log.out":               unaryCall(xnnpack.Log),
-	"aten::sqrt.out":              unaryCall(xnnpack.SquareRoot),
-	"aten::rsqrt.out":             unaryCall(xnnpack.ReciprocalSquareRoot),
-	"aten::sin.out":               unaryCall(xnnpack.Sine),
-	"aten::cos.out":               unaryCall(xnnpack.Cosine),
-	"aten::tanh.out":              unaryCall(xnnpack.Tanh),
-	"aten::sigmoid.out":           unaryCall(xnnpack.Sigmoid),
-	"aten::floor.out":             unaryCall(xnnpack.Floor),
-	"aten::ceil.out":              unaryCall(xnnpack.Ceiling),
-	"aten::round.out":             unaryCall(xnnpack.BankersRounding),
-	"aten::sign.out":              unaryCall(xnnpack.Sign),
-	"aten::hardswish.out":         unaryCall(xnnpack.HardSwish),
-	"aten::relu.out":              (*invocation).relu,
-	"aten::clamp.out":             (*invocation).clamp,
-	"aten::hardtanh.out":          (*invocation).clamp,
-	"aten::elu.out":               (*invocation).elu,
-	"aten::leaky_relu.out":        (*invocation).leakyReLU,
-	"aten::gelu.out":              (*invocation).gelu,
-	"aten::reciprocal.out":        (*invocation).reciprocal,
-	"aten::add.out":               (*invocation).sum,
-	"aten::sub.out":               (*invocation).sum,
-	"aten::mul.out":               binaryCall(xnnpack.Multiply),
-	"aten::div.out":               binaryCall(xnnpack.Divide),
-	"aten::maximum.out":           binaryCall(xnnpack.Maximum),
-	"aten::minimum.out":           binaryCall(xnnpack.Minimum),
-	"aten::pow.Tensor_Tensor_out": binaryCall(xnnpack.Pow),
-	"aten::add.Scalar_out":        (*invocation).sum,
-	"aten::sub.Scalar_out":        (*invocation).sum,
-	"aten::mul.Scalar_out":        binaryCall(xnnpack.Multiply),
-	"aten::div.Scalar_out":        binaryCall(xnnpack.Divide),
-	"aten::pow.Tensor_Scalar_out": (*invocation).power,
-	"aten::pow.Scalar_out":        (*invocation).powerOfNumber,
-	"aten::full.out":              (*invocation).full,
-	"aten::full_like.out":         (*invocation).full,
-	"aten::scalar_tensor.out":     (*invocation).scalarTensor,
-	"aten::mm.out":                (*invocation).matrices,
-	"aten::addmm.out":             (*invocation).matrices,
-	"aten::bmm.out":               (*invocation).multiplied,
-}
-
 func unaryCall(op xnnpack.UnaryOperator) func(*invocation) {
 	return func(c *invocation) { c.unary(xnnpack.Unary{Op: op}) }
 }

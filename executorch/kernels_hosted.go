@@ -1,8 +1,6 @@
 package executorch
 
 import (
-	"errors"
-	"maps"
 	"math"
 	"slices"
 
@@ -12,93 +10,6 @@ import (
 )
 
 // hostedKernels are the operators that Go computes, where XNNPACK cannot.
-var hostedKernels = map[string]func(*invocation){
-	"aten::eq.Scalar_out":                   comparing(compute.Equal),
-	"aten::eq.Tensor_out":                   comparing(compute.Equal),
-	"aten::ne.Scalar_out":                   comparing(compute.NotEqual),
-	"aten::ne.Tensor_out":                   comparing(compute.NotEqual),
-	"aten::lt.Scalar_out":                   comparing(compute.Less),
-	"aten::lt.Tensor_out":                   comparing(compute.Less),
-	"aten::le.Scalar_out":                   comparing(compute.LessOrEqual),
-	"aten::le.Tensor_out":                   comparing(compute.LessOrEqual),
-	"aten::gt.Scalar_out":                   comparing(compute.Greater),
-	"aten::gt.Tensor_out":                   comparing(compute.Greater),
-	"aten::ge.Scalar_out":                   comparing(compute.GreaterOrEqual),
-	"aten::ge.Tensor_out":                   comparing(compute.GreaterOrEqual),
-	"aten::logical_not.out":                 (*invocation).not,
-	"aten::logical_and.out":                 logical(func(a, b bool) bool { return a && b }),
-	"aten::logical_or.out":                  logical(func(a, b bool) bool { return a || b }),
-	"aten::logical_xor.out":                 logical(func(a, b bool) bool { return a != b }),
-	"aten::bitwise_not.out":                 (*invocation).not,
-	"aten::bitwise_and.Tensor_out":          logical(func(a, b bool) bool { return a && b }),
-	"aten::bitwise_or.Tensor_out":           logical(func(a, b bool) bool { return a || b }),
-	"aten::log1p.out":                       applied(math.Log1p),
-	"aten::expm1.out":                       applied(math.Expm1),
-	"aten::log2.out":                        applied(math.Log2),
-	"aten::log10.out":                       applied(math.Log10),
-	"aten::erf.out":                         applied(math.Erf),
-	"aten::trunc.out":                       applied(math.Trunc),
-	"aten::tan.out":                         applied(math.Tan),
-	"aten::asin.out":                        applied(math.Asin),
-	"aten::acos.out":                        applied(math.Acos),
-	"aten::atan.out":                        applied(math.Atan),
-	"aten::sinh.out":                        applied(math.Sinh),
-	"aten::cosh.out":                        applied(math.Cosh),
-	"aten::asinh.out":                       applied(math.Asinh),
-	"aten::acosh.out":                       applied(math.Acosh),
-	"aten::atanh.out":                       applied(math.Atanh),
-	"aten::abs.out":                         ofIntegers(func(a int64) int64 { return max(a, -a) }),
-	"aten::neg.out":                         ofIntegers(func(a int64) int64 { return -a }),
-	"aten::clamp.out":                       (*invocation).clampHere,
-	"aten::clamp.Tensor_out":                (*invocation).clampBetween,
-	"aten::amax.out":                        quantified(reduced(compute.Greatest)),
-	"aten::amin.out":                        quantified(reduced(compute.Least)),
-	"aten::max.dim_max":                     extreme(compute.Greatest, compute.ArgMax),
-	"aten::min.dim_min":                     extreme(compute.Least, compute.ArgMin),
-	"aten::topk.values":                     (*invocation).topK,
-	"aten::cumsum.out":                      (*invocation).cumulativeSum,
-	"aten::_log_softmax.out":                (*invocation).logSoftmax,
-	"aten::any.out":                         quantified(compute.Any),
-	"aten::any.dims_out":                    quantified(compute.Any),
-	"aten::any.all_out":                     quantified(compute.Any),
-	"aten::all.out":                         quantified(compute.All),
-	"aten::all.dims_out":                    quantified(compute.All),
-	"aten::all.all_out":                     quantified(compute.All),
-	"aten::sum.IntList_out":                 quantified(reduced(compute.Sum)),
-	"aten::where.self_out":                  (*invocation).where,
-	"aten::masked_fill.Scalar_out":          (*invocation).maskedFill,
-	"aten::argmax.out":                      indexOf(compute.ArgMax),
-	"aten::argmin.out":                      indexOf(compute.ArgMin),
-	"aten::arange.start_out":                (*invocation).arange,
-	"aten::full.out":                        (*invocation).fullOf,
-	"aten::full_like.out":                   (*invocation).fullOf,
-	"aten::scalar_tensor.out":               (*invocation).fullOf,
-	"aten::add.out":                         combined(compute.Sum),
-	"aten::add.Scalar_out":                  combined(compute.Sum),
-	"aten::sub.out":                         combined(compute.Difference),
-	"aten::sub.Scalar_out":                  combined(compute.Difference),
-	"aten::mul.out":                         combined(compute.Product),
-	"aten::mul.Scalar_out":                  combined(compute.Product),
-	"aten::maximum.out":                     combined(compute.Greatest),
-	"aten::minimum.out":                     combined(compute.Least),
-	"aten::pow.Tensor_Tensor_out":           combined(compute.Power),
-	"aten::avg_pool2d.out":                  (*invocation).averageHere,
-	"aten::div.out":                         combined(compute.Quotient),
-	"aten::div.Scalar_out":                  combined(compute.Quotient),
-	"aten::div.out_mode":                    (*invocation).divided,
-	"aten::div.Scalar_mode_out":             (*invocation).divided,
-	"aten::floor_divide.out":                combined(compute.FloorQuotient),
-	"aten::fmod.Scalar_out":                 combined(compute.TruncatedRemainder),
-	"aten::fmod.Tensor_out":                 combined(compute.TruncatedRemainder),
-	"aten::remainder.Scalar_out":            combined(compute.FloorRemainder),
-	"aten::remainder.Tensor_out":            combined(compute.FloorRemainder),
-	"dim_order_ops::_to_dim_order_copy.out": (*invocation).cast,
-	"dim_order_ops::_clone_dim_order.out":   (*invocation).cast,
-	"aten::_to_copy.out":                    (*invocation).cast,
-	"aten::clone.out":                       (*invocation).cast,
-}
-
-func init() { maps.Copy(hostedKernels, movingKernels) }
 
 // given returns an argument that Go computes with.
 func (c *invocation) given(i int) xnnpack.ValueID {
@@ -108,21 +19,8 @@ func (c *invocation) given(i int) xnnpack.ValueID {
 
 // givenAt returns a value of the method that Go computes with.
 func (c *invocation) givenAt(value int) xnnpack.ValueID {
-	t := c.tensorAt(value)
-	c.rows(t)
-	c.fixed(t)
-	if slices.Max(t.shape) > compute.MostIndices {
-		c.outside()
-	}
-	if err := c.knowHere(value); errors.Is(err, ErrUnsupported) {
-		c.outside()
-	} else {
-		fault.Check(err)
-	}
-	id := xnnpack.ValueID(c.base + value)
-	if !compute.Computable(c.plan.values[id].element()) {
-		c.outside()
-	}
+	id := c.operandAt(value)
+	c.computable(c.tensorAt(value), id)
 	return id
 }
 

@@ -91,6 +91,10 @@ func TestOperatorsThatXNNPACKDoesNotHaveAreComputedInGo(t *testing.T) {
 		{"aten::select_copy.int_out", []any{longs, 0, -1}, typed{Long, []int32{3}}, []any{n}, []int64{2, 3, 4}},
 		{"aten::permute_copy.out", []any{longs, wholes{1, 0}}, typed{Long, []int32{3, 2}}, []any{n},
 			[]int64{-1, 2, 0, 3, 1, 4}},
+		{"aten::transpose_copy.int_out", []any{longs, 0, 1}, typed{Long, []int32{3, 2}}, []any{n},
+			[]int64{-1, 2, 0, 3, 1, 4}},
+		{"aten::constant_pad_nd.out", []any{longs, wholes{1, 0}, 7}, typed{Long, []int32{2, 4}}, []any{n},
+			[]int64{7, -1, 0, 1, 7, 2, 3, 4}},
 		{"aten::_to_copy.out", []any{truths, false, nothing{}}, floats, []any{b}, []float32{0, 1, 0, 1, 1, 0}},
 		{"aten::_to_copy.out", []any{floats, false, nothing{}}, longs, []any{x}, n},
 	} {

@@ -8,13 +8,6 @@ import (
 	"xpwc/xnnpack"
 )
 
-var imageKernels = map[string]func(*invocation){
-	"aten::avg_pool2d.out":              (*invocation).averagePool,
-	"aten::_adaptive_avg_pool2d.out":    (*invocation).adaptivePool,
-	"aten::max_pool2d_with_indices.out": (*invocation).maxPool,
-	"aten::convolution.out":             (*invocation).convolution,
-}
-
 // image returns the first argument as XNNPACK has images: [batch, height, width, channels]. Its dimensions in memory
 // are in that order already, or in PyTorch's own.
 func (c *invocation) image() (id xnnpack.ValueID, shape []int) {

@@ -9,36 +9,6 @@ import (
 )
 
 // movingKernels are the operators that Go computes whose output has elements of the input.
-var movingKernels = map[string]func(*invocation){
-	"aten::flip.out":                   (*invocation).flip,
-	"aten::repeat.out":                 (*invocation).repeat,
-	"aten::gather.out":                 (*invocation).gather,
-	"aten::index_select.out":           (*invocation).indexSelect,
-	"aten::index.Tensor_out":           (*invocation).indexed,
-	"aten::index_put.out":              (*invocation).indexPut,
-	"aten::slice_scatter.out":          (*invocation).sliceScatter,
-	"aten::select_scatter.out":         (*invocation).selectScatter,
-	"aten::as_strided_copy.out":        (*invocation).asStrided,
-	"aten::upsample_nearest2d.vec_out": (*invocation).nearest,
-	"aten::upsample_nearest2d.out":     (*invocation).nearest,
-	"aten::cat.out":                    (*invocation).joinedHere,
-	"aten::copy.out":                   (*invocation).copied,
-	"aten::copy_":                      (*invocation).kept,
-	"aten::view_copy.out":              (*invocation).sameBytes,
-	"aten::_unsafe_view.out":           (*invocation).sameBytes,
-	"aten::squeeze_copy.dims_out":      (*invocation).sameBytes,
-	"aten::squeeze_copy.dim_out":       (*invocation).sameBytes,
-	"aten::unsqueeze_copy.out":         (*invocation).sameBytes,
-	"aten::alias_copy.out":             (*invocation).sameBytes,
-	"aten::detach_copy.out":            (*invocation).sameBytes,
-	"aten::lift_fresh_copy.out":        (*invocation).sameBytes,
-	"aten::expand_copy.out":            (*invocation).repeated,
-	"aten::unfold_copy.out":            (*invocation).unfolded,
-	"aten::slice_copy.Tensor_out":      (*invocation).everySo,
-	"aten::select_copy.int_out":        (*invocation).one,
-	"aten::permute_copy.out":           (*invocation).reordered,
-	"aten::embedding.out":              (*invocation).embedding,
-}
 
 // take plans that what is computed, of as many dimensions as the first argument, has elements of it: see
 // [compute.Take].
@@ -333,44 +303,19 @@ func (c *invocation) asStrided() {
 	c.strided(offset, strides)
 }
 
-// joinedHere is tensors one after the other along a dimension.
-func (c *invocation) joinedHere() {
-	y := c.tensor(c.last())
-	axis := c.axis(y, c.whole(1))
-	var inputs []xnnpack.ValueID
-	sum := 0
-	for _, i := range c.tensors(0) {
-		x := c.tensorAt(i)
-		if len(x.shape) == 1 && x.shape[0] == 0 {
-			continue // PyTorch lets an empty one be of any shape
+// expanded plans an argument that is broadcast to the shape of what is computed.
+func expanded(i int) func(*invocation) {
+	return func(c *invocation) {
+		in := c.given(i)
+		y := c.tensor(c.last())
+		if c.tensor(i).dtype != y.dtype {
+			c.outside()
 		}
-		inputs = append(inputs, c.givenAt(i))
-		same := len(x.shape) == len(y.shape) && x.dtype == y.dtype
-		for d := range y.shape {
-			same = same && (d == axis || x.shape[d] == y.shape[d])
+		if shape, ok := compute.Broadcast(c.of(in).Shape, y.shape); !ok || !slices.Equal(shape, y.shape) {
+			fault.Check(malformed("shape %v for %v", c.of(in).Shape, y.shape))
 		}
-		if !same {
-			fault.Check(malformed("%v of %v in %v of %v", x.dtype, x.shape, y.dtype, y.shape))
-		}
-		sum += x.shape[axis]
+		c.here(ids{in}, func(out array, in []array) error { return compute.Expand(out, in[0]) })
 	}
-	if sum != y.shape[axis] {
-		fault.Check(malformed("%d along dimension %d of %v", sum, axis, y.shape))
-	}
-	c.here(inputs, func(out array, in []array) error { return compute.Join(out, axis, in...) })
-}
-
-// copied is the second argument, broadcast to the first one's shape.
-func (c *invocation) copied() {
-	in := c.given(1)
-	y := c.tensor(c.last())
-	if c.tensor(1).dtype != y.dtype {
-		c.outside()
-	}
-	if shape, ok := compute.Broadcast(c.of(in).Shape, y.shape); !ok || !slices.Equal(shape, y.shape) {
-		fault.Check(malformed("shape %v for %v", c.of(in).Shape, y.shape))
-	}
-	c.here(ids{in}, func(out array, in []array) error { return compute.Expand(out, in[0]) })
 }
 
 // embedding looks rows of a table up; what it says of training does not matter.
@@ -399,29 +344,6 @@ func (c *invocation) strided(offset int, strides []int) {
 	c.here(ids{in}, func(out array, in []array) error { return compute.Strided(out, in[0], offset, strides) })
 }
 
-func (c *invocation) sameBytes() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	if product(x.shape) != product(y.shape) {
-		fault.Check(malformed("%v for %v", x.shape, y.shape))
-	}
-	c.strided(0, compute.Rows(y.shape))
-}
-
-func (c *invocation) repeated() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	strides, from := make([]int, len(y.shape)), compute.Rows(x.shape)
-	for i, d := range x.shape {
-		at := len(y.shape) - len(x.shape) + i
-		if at < 0 || d != 1 && d != y.shape[at] {
-			fault.Check(malformed("%v for %v", x.shape, y.shape))
-		}
-		if d != 1 {
-			strides[at] = from[i]
-		}
-	}
-	c.strided(0, strides)
-}
-
 // unfolded is slices of a size along a dimension, a step apart: they are along it, and the elements of each come last.
 func (c *invocation) unfolded() {
 	x, y := c.tensor(0), c.tensor(c.last())
@@ -434,61 +356,6 @@ func (c *invocation) unfolded() {
 	strides := compute.Rows(x.shape)
 	strides = append(strides, strides[axis])
 	strides[axis] *= step
-	c.strided(0, strides)
-}
-
-// everySo is every element so far along a dimension, from one index to another.
-func (c *invocation) everySo() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	axis, step := c.axis(x, c.whole(1)), c.whole(4)
-	if step < 1 || len(x.shape) != len(y.shape) {
-		fault.Check(malformed("each %d of %v for %v", step, x.shape, y.shape))
-	}
-	begin := 0
-	if !c.absent(2) {
-		if begin = c.whole(2); begin < 0 {
-			begin += x.shape[axis]
-		}
-		begin = max(0, min(begin, x.shape[axis]))
-	}
-	strides := compute.Rows(x.shape)
-	offset := begin * strides[axis]
-	strides[axis] *= step
-	for i, d := range y.shape {
-		if i != axis && d != x.shape[i] || i == axis && begin+(d-1)*step >= x.shape[i] {
-			fault.Check(malformed("parts of %v for %v", x.shape, y.shape))
-		}
-	}
-	c.strided(offset, strides)
-}
-
-// one is what is at one index of a dimension.
-func (c *invocation) one() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	axis := c.axis(x, c.whole(1))
-	index := counted(c.whole(2), x.shape[axis])
-	strides := compute.Rows(x.shape)
-	offset := index * strides[axis]
-	strides = slices.Delete(strides, axis, axis+1)
-	if len(strides) == 0 {
-		strides = []int{1}
-	}
-	if len(strides) != len(y.shape) {
-		fault.Check(malformed("index %d of %v for %v", index, x.shape, y.shape))
-	}
-	c.strided(offset, strides)
-}
-
-func (c *invocation) reordered() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	from, strides := compute.Rows(x.shape), make([]int, len(y.shape))
-	dims := c.wholes(1)
-	if len(dims) != len(x.shape) || len(dims) != len(y.shape) {
-		fault.Check(malformed("%v of %v", dims, x.shape))
-	}
-	for i, d := range dims {
-		strides[i] = from[c.axis(x, d)]
-	}
 	c.strided(0, strides)
 }
 

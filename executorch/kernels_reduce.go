@@ -8,18 +8,6 @@ import (
 	"xpwc/xnnpack"
 )
 
-var reducingKernels = map[string]func(*invocation){
-	"aten::_softmax.out":          (*invocation).softmax,
-	"aten::native_layer_norm.out": (*invocation).layerNorm,
-	"aten::mean.out":              reducingCall(xnnpack.ReduceMean),
-	"aten::sum.IntList_out":       reducingCall(xnnpack.ReduceSum),
-	"aten::mean.dtype_out":        (*invocation).meanOfAll,
-	"aten::var.correction_out":    (*invocation).variance,
-	"aten::native_group_norm.out": (*invocation).groupNorm,
-
-	"aten::_native_batch_norm_legit.no_stats_out": (*invocation).instanceNorm,
-}
-
 // reducingCall reduces the dimensions of a list, all if it is empty or missing.
 func reducingCall(op xnnpack.ReduceOperator) func(*invocation) {
 	return func(c *invocation) {

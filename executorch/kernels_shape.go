@@ -8,29 +8,6 @@ import (
 	"xpwc/xnnpack"
 )
 
-var shapeKernels = map[string]func(*invocation){
-	"aten::expand_copy.out":           (*invocation).expand,
-	"aten::constant_pad_nd.out":       (*invocation).pad,
-	"aten::view_copy.out":             (*invocation).reshaped,
-	"aten::_unsafe_view.out":          (*invocation).reshaped,
-	"aten::squeeze_copy.dims_out":     (*invocation).reshaped,
-	"aten::squeeze_copy.dim_out":      (*invocation).reshaped,
-	"aten::unsqueeze_copy.out":        (*invocation).reshaped,
-	"aten::alias_copy.out":            (*invocation).reshaped,
-	"aten::detach_copy.out":           (*invocation).reshaped,
-	"aten::lift_fresh_copy.out":       (*invocation).reshaped,
-	"aten::permute_copy.out":          (*invocation).permute,
-	"aten::transpose_copy.int_out":    (*invocation).swap,
-	"aten::t_copy.out":                (*invocation).swap,
-	"aten::slice_copy.Tensor_out":     (*invocation).slice,
-	"aten::select_copy.int_out":       (*invocation).selected,
-	"aten::split_with_sizes_copy.out": (*invocation).split,
-	"aten::split_copy.Tensor_out":     (*invocation).split,
-	"aten::unbind_copy.int_out":       (*invocation).unbind,
-	"aten::cat.out":                   (*invocation).joined,
-	"aten::stack.out":                 (*invocation).stacked,
-}
-
 // reshaped is the same elements row by row in another shape, which is the output's.
 func (c *invocation) reshaped() {
 	x, y := c.tensor(0), c.tensor(c.last())
@@ -135,8 +112,14 @@ func (c *invocation) slice() {
 	axis := c.axis(x, c.whole(1))
 	length := x.shape[axis]
 	begin, end := c.bound(2, 0, length), c.bound(3, length, length)
-	if c.whole(4) != 1 {
-		c.outside()
+	if step := c.whole(4); step != 1 {
+		if step < 1 {
+			fault.Check(malformed("each %d of %v", step, x.shape))
+		}
+		places := compute.Everywhere(x.shape)
+		places[axis] = compute.Every(begin, max(0, (end-begin+step-1)/step), step)
+		c.take(places)
+		return
 	}
 	in := c.operand(0)
 	out := c.result(in)

@@ -38,6 +38,12 @@ func (s step) add(to *xnnpack.Subgraph, id func(xnnpack.ValueID) xnnpack.ValueID
 	return to.AddRenamed(n, id)
 }
 
+// A mover is an operation that moves elements, whatever they are. Those that XNNPACK does not have Go moves.
+type mover interface {
+	operation
+	move(out array, in []array) error
+}
+
 // shapes gives the shape of a value.
 type shapes func(xnnpack.ValueID) []int
 

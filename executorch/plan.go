@@ -158,10 +158,7 @@ func (p *planner) views(whole *part) {
 			return
 		}
 		in, out := xnnpack.ValueID(of), xnnpack.ValueID(i)
-		var op operation = reshape{xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: in, Output: out}}
-		if v.host {
-			op = hosted{ids{in}, out, v.tensor.Shape, same}
-		}
+		op := reshape{xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: in, Output: out}}
 		if err := p.add(step{name: "a view", operation: op}); err != nil {
 			p.reasons.add(err)
 			return
@@ -240,7 +237,8 @@ func (m *method) onlyConverts(i int) bool {
 		}
 		used = true
 		to := m.values[in.args[len(in.args)-1]].tensor
-		copied := in.kind == kernelCall && copies[m.operators[in.target]] != nil && to != nil && to.dtype == Float
+		copied := in.kind == kernelCall && slices.Contains(copies, m.operators[in.target]) &&
+			to != nil && to.dtype == Float
 		if !copied || at > 0 || slices.Contains(in.args[1:], i) {
 			return false
 		}
@@ -363,7 +361,14 @@ func (p *planner) add(s step) error {
 			return errNotComputed
 		}
 	}
-	if err := fault.Try(func() { fault.Check(p.plan.values[out].compute(s.shape(p.shapeAt))) }); err != nil {
+	err := fault.Try(func() {
+		shape := s.shape(p.shapeAt)
+		fault.Check(p.plan.values[out].compute(shape))
+		if op, moves := s.operation.(mover); moves && p.inGo(inputs, out) {
+			s.operation = hosted{inputs, out, shape, op.move}
+		}
+	})
+	if err != nil {
 		return err
 	}
 	for _, in := range inputs {
@@ -372,6 +377,17 @@ func (p *planner) add(s step) error {
 	s.name = "method " + strconv.Quote(p.method.name) + ", " + s.name
 	p.plan.steps = append(p.plan.steps, s)
 	return nil
+}
+
+// inGo reports whether only Go has the elements that are moved from some values to another.
+func (p *planner) inGo(inputs ids, out xnnpack.ValueID) bool {
+	to := &p.plan.values[out]
+	for _, in := range inputs {
+		if from := &p.plan.values[in]; from.host != to.host || to.host && from.dtype != to.dtype {
+			fault.Check(malformed("it moves elements of %v and %v", from.dtype, to.dtype))
+		}
+	}
+	return to.host
 }
 
 // compute gives a value the shape that a step computes. An internal one takes it, as with XNNPACK: ExecuTorch's export
