@@ -98,9 +98,13 @@ func (d *Disk) Failed() error {
 // emptyPages are what Prepare writes. Nothing writes to them, so that they take no memory.
 var emptyPages [store.PreparedAtOnce]byte
 
+// largePagesSince says since which Linux a file system takes large pages for what is written.
+var largePagesSince = map[int64][]int{unix.EXT4_SUPER_MAGIC: {6, 16}, unix.XFS_SUPER_MAGIC: {6, 6}}
+
 // Prepares implements [store.Preparer].
 func (d *Disk) Prepares() bool {
-	return largeWritten() && fileSystemOf(d.File) == unix.EXT4_SUPER_MAGIC
+	since := largePagesSince[fileSystemOf(d.File)]
+	return since != nil && slices.Compare(linuxVersion(), since) >= 0
 }
 
 // Prepare implements [store.Preparer]. It writes zeros where there are zeros: the page cache takes one large page for
@@ -110,13 +114,15 @@ func (d *Disk) Prepare(offset, size int64) error {
 	return err
 }
 
-// largeWritten reports whether ext4 has large pages for what is written: since Linux 6.16.
-var largeWritten = sync.OnceValue(func() bool {
+// linuxVersion returns the first two numbers of the system's version, or nil.
+var linuxVersion = sync.OnceValue(func() []int {
 	var name unix.Utsname
-	var major, minor int
+	version := make([]int, 2)
 	if unix.Uname(&name) != nil {
-		return false
+		return nil
 	}
-	_, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
-	return err == nil && (major > 6 || major == 6 && minor >= 16)
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &version[0], &version[1]); err != nil {
+		return nil
+	}
+	return version
 })
