@@ -5,7 +5,6 @@ import (
 	"iter"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
@@ -13,9 +12,9 @@ import (
 	"xpwc/packing"
 )
 
-// An Index reads an encoded index, which is in memory or not: then it has the root in memory, and the pages of the body
-// that were read last, some hundred. So an index of any size takes little memory, and what nobody looks at is not read.
-// It may be used by several goroutines.
+// An Index reads an encoded index. It has the root in memory, and the pages of the body that were read last, 1 MiB at
+// most. So an index of any size takes little memory, and what nobody looks at is not read. It may be used by several
+// goroutines.
 type Index struct {
 	slot    Slot
 	layouts []Layout
@@ -23,9 +22,7 @@ type Index struct {
 	names   []string // of the sources, or nil
 	sums    []byte
 	at      sections
-	memory  []byte      // all of it, or nil
-	readAt  ReadAt      // reads it where that is so
-	whole   atomic.Bool // it is in memory, and Check found nothing wrong
+	readAt  ReadAt
 
 	mu    sync.Mutex
 	pages []page // that with a number is at the number modulo their length
@@ -46,12 +43,15 @@ const (
 	mostPages = 256
 )
 
-// DecodeIndex is LoadIndex for an index that is in memory, which is kept.
+// DecodeIndex is LoadIndex for an index that is in memory.
 func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 	if uint64(len(b)) != slot.IndexSize {
 		return nil, damaged("the index has %d bytes", len(b))
 	}
-	return decodeIndex(&Index{slot: slot, memory: b})
+	return LoadIndex(func(to []byte, offset uint64) error {
+		copy(to, b[offset-slot.IndexOffset:])
+		return nil
+	}, slot)
 }
 
 // LoadIndex reads and checks the root of the index that slot says where to find. What follows is checked when it is
@@ -59,20 +59,12 @@ func DecodeIndex(b []byte, slot Slot) (*Index, error) {
 // What they return without one was stored in that place, and its payload lies within the file and overlaps neither the
 // index nor the payloads before and after it. The index can be read as long as readAt can.
 func LoadIndex(readAt ReadAt, slot Slot) (*Index, error) {
-	return decodeIndex(&Index{slot: slot, readAt: readAt})
-}
-
-func decodeIndex(x *Index) (*Index, error) {
-	slot := x.slot
+	x := &Index{slot: slot, readAt: readAt}
 	if slot.IndexSize < IndexHeaderSize {
 		return nil, damaged("the index has %d bytes", slot.IndexSize)
 	}
-	b := x.memory
-	var err error
-	if b == nil {
-		b = make([]byte, IndexHeaderSize)
-		err = x.fill(b, 0)
-	}
+	b := make([]byte, IndexHeaderSize)
+	err := x.fill(b, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +72,7 @@ func decodeIndex(x *Index) (*Index, error) {
 	if x.at, err = n.arrangeIn(slot.IndexSize); err != nil {
 		return nil, err
 	}
-	if x.memory != nil {
-		b = x.memory[:x.at.body]
-	} else if b, err = readSolid(x.fill, 0, x.at.body, x.at.body); err != nil {
+	if b, err = readSolid(x.fill, 0, x.at.body, x.at.body); err != nil {
 		return nil, err
 	}
 	if _, found := hole(b); found {
@@ -101,11 +91,7 @@ func decodeIndex(x *Index) (*Index, error) {
 		return nil, damaged("the index has %d records, its slot says %d", n.records, slot.Records)
 	}
 	x.sources, x.sums = b[x.at.sources:x.at.sums], b[x.at.sums:]
-	pages := (x.at.end - x.at.body + pageSize - 1) / pageSize
-	if x.memory == nil {
-		pages = min(pages, mostPages)
-	}
-	x.pages = make([]page, pages)
+	x.pages = make([]page, min((x.at.end-x.at.body+pageSize-1)/pageSize, mostPages))
 	described := uint64(0)
 	for i := range n.layouts {
 		row := b[IndexHeaderSize+layoutSize*i:]
@@ -157,10 +143,6 @@ func (x *Index) fill(b []byte, at uint64) error {
 
 // read fills b with what is in the body, so far from its start.
 func (x *Index) read(b []byte, at uint64) error {
-	if x.whole.Load() {
-		copy(b, x.memory[x.at.body+at:])
-		return nil
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for len(b) > 0 {
@@ -188,13 +170,9 @@ func (x *Index) turnTo(p *page, number uint64) error {
 	from := x.at.body + number*pageSize
 	to := min(from+pageSize, x.at.end)
 	p.number, p.sound = 0, 0
-	if x.memory != nil {
-		p.bytes = x.memory[from:to]
-	} else {
-		p.bytes = slices.Grow(p.bytes[:0], pageSize)[:to-from]
-		if err := x.fill(p.bytes, from); err != nil {
-			return err
-		}
+	p.bytes = slices.Grow(p.bytes[:0], pageSize)[:to-from]
+	if err := x.fill(p.bytes, from); err != nil {
+		return err
 	}
 	p.number = number + 1
 	return nil
@@ -203,7 +181,7 @@ func (x *Index) turnTo(p *page, number uint64) error {
 // row reads a record, after checking it and how it fits the records beside it.
 func (x *Index) row(i int) (row row, err error) {
 	row, err = x.rowAlone(i)
-	if err != nil || x.whole.Load() {
+	if err != nil {
 		return row, err
 	}
 	before, err := x.rowAlone(max(i-1, 0))

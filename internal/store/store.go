@@ -232,18 +232,10 @@ func (st *Store) unmappable(err error) error {
 
 // loadIndex reads an index, and checks it completely unless it is large. It is read and not mapped: what the disk
 // cannot give, or somebody has cut off, is an error then, and no signal.
-func (st *Store) loadIndex(slot format.Slot, whole bool) (x *format.Index, err error) {
+func (st *Store) loadIndex(slot format.Slot, whole bool) (*format.Index, error) {
 	readAt := readingOf(st.disk) // which is open as long as the region that is loaded with the index
-	if slot.IndexSize > CheckedAtOnce {
-		x, err = format.LoadIndex(readAt, slot)
-	} else {
-		whole = true
-		var b []byte
-		if b, err = format.ReadIndex(readAt, slot); err == nil {
-			x, err = format.DecodeIndex(b, slot)
-		}
-	}
-	if err == nil && whole {
+	x, err := format.LoadIndex(readAt, slot)
+	if err == nil && (whole || slot.IndexSize <= CheckedAtOnce) {
 		err = x.Check()
 	}
 	if err != nil {
