@@ -38,13 +38,12 @@ func (s *Session) finalize() (lost error) {
 	s.stage = stageFinalized
 	s.digests.Wait()
 	end := s.lookAgain()
-	end.Errors = errors.Join(s.remarks...)
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
 	}
 	changed, lost := s.user.Finish(end)
 	s.err = errors.Join(changed, s.err)
-	s.restamps, s.packings, s.announced, s.remarks = nil, nil, nil, nil
+	s.restamps, s.packings, s.announced = nil, nil, nil
 	s.note(s.dropScratch())
 	for _, src := range s.sources {
 		if src.consumed && !src.retain.Load() {

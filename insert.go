@@ -60,10 +60,10 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 	switch {
 	case announced != nil && announced.failed:
 		return space{}
-	case announced == nil || announced.compare:
+	case announced == nil || announced.alike:
 		p, err = s.reserveScratch(n)
 	case announced.named:
-		p, err = s.reserveKept(n, announced.names())
+		p, err = s.reserveKept(n, announced)
 	default:
 		p, err = s.reservePrivate(n)
 	}
@@ -73,7 +73,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 	}
 	p.start = start
 	if announced != nil {
-		p.sources = announced.sources
+		p.sources = announced.sources()
 	}
 	s.packings[addressOf(p.Data)] = p
 	return p
@@ -81,13 +81,13 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
 // the reason counted later, in private memory.
-func (s *Session) reserveKept(n uint64, names int) (space, error) {
+func (s *Session) reserveKept(n uint64, w *weight) (space, error) {
 	for !s.cache.inMemory() {
 		s.becomeWriter()
 		if s.noFile != "" {
 			break
 		}
-		r, err := s.user.Reserve(n, uint64(names), uint64(max(s.total-s.done, 0)))
+		r, err := s.user.Reserve(n, uint64(len(w.Key.Kernel)+len(w.Key.Bias)), uint64(max(s.total-s.done, 0)))
 		switch {
 		case err == nil:
 			return space{Reservation: r, kind: inFile}, nil
@@ -148,15 +148,8 @@ func (s *Session) insert(key lookUpKey, packed uintptr, size uint64) uintptr {
 
 // reportProgress calls the host's progress function. Its panic must not keep XNNPACK from the address.
 func (s *Session) reportProgress(p Progress) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.remark(fmt.Errorf("panic in Options.Progress: %v", r))
-		}
-	}()
 	if s.cache.progress != nil {
-		s.cache.progress(p)
+		s.note(guarded("Options.Progress", func() error { s.cache.progress(p); return nil }))
 	}
 }
 
@@ -247,7 +240,7 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 		if taken < 0 && !s.stays(p) {
 			s.user.Free(seen)
 			if p.kind == inFile || !s.becomeWriter() { // another process may have packed it while we waited
-				p = s.place(p, len(w.Key.Kernel)+len(w.Key.Bias))
+				p = s.place(p, w)
 			}
 			continue
 		}
@@ -357,15 +350,15 @@ func (s *Session) stays(p space) bool {
 }
 
 // place moves what was packed to where a new entry belongs.
-func (s *Session) place(p space, names int) space {
-	to, err := s.reserveKept(uint64(len(p.Data)), names)
+func (s *Session) place(p space, w *weight) space {
+	to, err := s.reserveKept(uint64(len(p.Data)), w)
 	return s.moved(p, to, ReasonDisk, err)
 }
 
 // moved returns what was packed where it was moved to. If there is no memory for a copy, it stays for good.
 func (s *Session) moved(p, to space, otherwise Reason, err error) space {
 	if err != nil {
-		s.remark(err)
+		s.note(err)
 		if p.kind == inScratch { // the packing's reference to the region goes to the entry
 			s.note(s.dropScratch())
 		}

@@ -100,7 +100,7 @@ func (s *Session) makeSure(w *weight) (changed bool) {
 	}
 	if err != nil && !s.unsaid {
 		s.unsaid = true
-		s.remark(err)
+		s.note(err)
 	}
 	presumed := w.Key.Layout
 	w.Under(here.Fingerprint)

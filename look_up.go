@@ -36,8 +36,9 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	if e != nil {
 		return addressOf(e.Data)
 	}
-	s.announced = &announcement{named: w.named, compare: same, failed: s.fillFor(w), sources: w.sources()}
-	for _, src := range s.announced.sources {
+	w.alike, w.failed = same, s.fillFor(w)
+	s.announced = w
+	for _, src := range w.sources() {
 		src.willRead() // to be packed
 		if w.named {
 			src.willRead()
@@ -80,22 +81,6 @@ func (s *Session) becomeWriter() (changed bool) {
 	return changed
 }
 
-// An announcement is a look-up that missed: the next reservation is for it.
-type announcement struct {
-	named   bool
-	compare bool // there is something stored that the packing may turn out equal to
-	failed  bool // what is to be packed could not be computed
-	sources []*source
-}
-
-// names returns how many bytes the names have.
-func (a *announcement) names() (n int) {
-	for _, src := range a.sources {
-		n += len(src.name)
-	}
-	return n
-}
-
 // A weight is what a key of XNNPACK's stands for.
 type weight struct {
 	writer.Query
@@ -107,6 +92,10 @@ type weight struct {
 
 	session *Session
 	verdict verdict // of a look-up that is being decided
+
+	// Of a look-up that missed:
+	alike  bool // there is something stored that the packing may turn out equal to
+	failed bool // what is to be packed could not be computed
 }
 
 // A question is what XNNPACK asks of a kernel in a session.
@@ -295,7 +284,7 @@ func (s *Session) learnContent(w *weight, v *writer.View) {
 			continue
 		}
 		if _, err := mine.Digest(); err != nil {
-			s.remark(fmt.Errorf("tensor %q: %w", mine.Reader.(*source).name, err))
+			s.note(fmt.Errorf("tensor %q: %w", mine.Reader.(*source).name, err))
 		}
 	}
 }

@@ -406,7 +406,7 @@ func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
 		address = s.insert(lookUpKey{7, addressOf(b), 0, 0}, addressOf(space), 100)
 	}()
 	bytesAt(t, s, address, 100)
-	require.Equal(t, []string{"packing goes on after an error"}, l.messages(c))
+	require.Equal(t, []string{"the cache goes on after an error"}, l.messages(c))
 	require.NoError(t, s.Finalize())
 	require.ErrorContains(t, c.Stats().LastError, "panic in Options.Progress: x")
 }

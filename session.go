@@ -3,7 +3,6 @@ package xpwc
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -27,10 +26,9 @@ type Session struct {
 	provider provider
 	begun    time.Time
 
-	mu      sync.Mutex
-	stage   stage
-	err     error   // the first that a callback could not return
-	remarks []error // that did the runtime no harm, for Stats
+	mu    sync.Mutex
+	stage stage
+	err   error // the first that a callback could not return
 
 	sources   map[string]*source
 	kept      []*source           // until Close, of a session that is finalized
@@ -46,7 +44,7 @@ type Session struct {
 	unsaid   bool     // XNNPACK does not say how it packs here, and that was remarked
 
 	given     map[question]*entries.Entry // to look-ups, and in place of what was packed
-	announced *announcement
+	announced *weight                     // a look-up that missed: the next reservation is for it
 	packings  map[uintptr]space
 	scratch   *store.Region // packing space for what is compared before it is kept
 	busy      bool          // the scratch is being packed into
@@ -287,13 +285,6 @@ func (s *Session) fail(err error) {
 	}
 }
 
-// remark reports an error that does the runtime no harm: what could not be kept or found is packed into private memory.
-// s.mu is held.
-func (s *Session) remark(err error) {
-	s.remarks = append(s.remarks, err)
-	s.cache.events.add(slog.LevelWarn, "packing goes on after an error", slog.Any("error", err))
-}
-
 // Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly
 // followed by the bias' name. It has none of unnamed weights, and none after Close.
 func (s *Session) Names() []string {
@@ -310,9 +301,8 @@ func (s *Session) Names() []string {
 // Cache.Save.
 func (s *Session) Err() error { return s.user.Check() }
 
-func (s *Session) note(err error) {
-	s.cache.writer.Note(err)
-}
+// note keeps and reports an error that does the runtime no harm, if there is one.
+func (s *Session) note(err error) { s.cache.writer.Note(err) }
 
 // Close ends the session; the runtime must have been deleted. Private packed weights that no other session uses are
 // freed. Closing twice is harmless.

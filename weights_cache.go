@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -146,12 +147,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 }
 
 // name is what error messages call the cache.
-func (c *core) name() string {
-	if c.place.path == "" {
-		return "in memory"
-	}
-	return c.place.path
-}
+func (c *core) name() string { return cmp.Or(c.place.path, "in memory") }
 
 // inMemory reports whether the cache has no file, or cannot use it.
 func (c *core) inMemory() bool { return c.place.path == "" || c.unusable != nil }
@@ -421,7 +417,7 @@ type Options struct {
 	//
 	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may
 	// use the cache, but must not close it: Close waits for events to be handled. Handles of a cache may have different
-	// loggers: what sessions of one handle meet goes to its own, what concerns the file to each logger once.
+	// loggers: that a session packs into private memory goes to its handle's, all else to each logger once.
 	Logger *slog.Logger
 }
 

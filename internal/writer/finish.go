@@ -68,7 +68,6 @@ type Ending struct {
 	Changed  error            // what it packed from was changed meanwhile, or nil
 	Restamps []Restamp        // what it found
 	Variants []*entries.Entry // of what it packed, those that are not all that their key may stand for
-	Errors   error            // that did the runtime no harm
 }
 
 // Finish says in the session's entries what they were packed from, and has them committed in a moment. The runtime must
@@ -99,7 +98,6 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 	for _, e := range u.used {
 		w.noteLocked(u.identifyLocked(e))
 	}
-	w.noteLocked(end.Errors)
 	w.verifySoonLocked()
 	if u.packs {
 		w.leaveLocked(u)
