@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -21,9 +20,7 @@ import (
 type space struct {
 	store.Reservation
 	kind    packingKind
-	start   time.Time
-	took    time.Duration // the packing
-	sources []*source     // that will be read for it, as far as it was announced
+	sources []*source // that will be read for it, as far as it was announced
 
 	reason Reason // why it stays in private memory, or ""
 }
@@ -55,7 +52,6 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 	}
 	announced := s.announced
 	s.announced = nil
-	start := time.Now()
 	var err error
 	switch {
 	case announced != nil && announced.failed:
@@ -71,7 +67,6 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, err))
 		return space{}
 	}
-	p.start = start
 	if announced != nil {
 		p.sources = announced.sources()
 	}
@@ -186,7 +181,6 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 		}
 	}
 	s.work = max(s.work, workEqual)
-	p.took = time.Since(p.start)
 	p.Data = p.Data[:size:size]
 	if w.named {
 		s.presumePacked(w)
@@ -265,7 +259,7 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 // packedFrom describes what was packed of a weight.
 func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 	packed := writer.Packed{
-		Kernel: &w.kernel.is, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile, Took: p.took,
+		Kernel: &w.kernel.is, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile,
 	}
 	packed.Record.Key = w.Key
 	w.kernel.packing.describe(&packed.Record, len(p.Data), w.kernel.copyOf != nil)
@@ -387,7 +381,7 @@ func (s *Session) keepUnnamed(p space) *entries.Entry {
 		}
 	}
 	s.keptPacked(writer.ReasonUnnamed)
-	return s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation, Took: p.took})
+	return s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation})
 }
 
 // discard gives up the space of a packing whose bytes are elsewhere.

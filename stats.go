@@ -63,8 +63,6 @@ type Stats struct {
 	// CopiedBytes counts packed bytes that were copied to where they stay: those of operators that are packed without a
 	// look-up. All others are used where the packing kernels wrote them.
 	CopiedBytes int64
-	// PackingTime is what XNNPACK's packing took, from reserving space to handing it in.
-	PackingTime time.Duration
 
 	// MappedBytes and PrivateBytes are what open sessions use now, of the file and of private memory.
 	MappedBytes  int64
@@ -114,7 +112,7 @@ func (c *core) stats() Stats {
 		Packed: Count(f.Packed), Reused: Count(f.Reused),
 		Verified: Count(f.Verified), DamagedPayloads: f.DamagedPayloads, Unverified: Count(f.Unverified),
 		Compactions: f.Compactions, Private: map[Reason]Count{}, Loads: map[LoadOutcome]Durations{},
-		LostPayloads: f.LostPayloads, CopiedBytes: f.CopiedBytes, PackingTime: f.PackingTime,
+		LostPayloads: f.LostPayloads, CopiedBytes: f.CopiedBytes,
 		MappedBytes: f.MappedBytes, PrivateBytes: f.PrivateBytes,
 		Generation: f.Generation, Entries: f.Entries, FileBytes: f.FileBytes, PayloadBytes: f.PayloadBytes,
 		DeadBytes: f.DeadBytes, WrittenBytes: f.WrittenBytes, Unusable: c.unusable, Damaged: f.Damaged,

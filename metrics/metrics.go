@@ -70,7 +70,6 @@ func ofCache(s xpwc.Stats) []figure {
 			s.Unverified.Bytes),
 		counter("file_compactions_total", "Compactions of the file by this process.", s.Compactions),
 		counter("copied_packed_bytes_total", "Packed bytes that were copied to where they stay.", s.CopiedBytes),
-		counter("packing_seconds_total", "Time that XNNPACK's packing took.", s.PackingTime.Seconds()),
 		gauge("mapped_bytes", "Bytes of the file that open sessions use.", s.MappedBytes),
 		gauge("private_bytes", "Bytes of private memory that open sessions use.", s.PrivateBytes),
 		gauge("file_generation", "Number of the commit in force, 0 while there is none.", s.Generation),

@@ -241,7 +241,6 @@ func TestExpvarSeesWhatACacheDoes(t *testing.T) {
 		LookupHits   int64           `json:"lookup_hits_total"`
 		Packed       int64           `json:"packed_entries_total"`
 		Mapped       int64           `json:"mapped_bytes"`
-		PackingTime  float64         `json:"packing_seconds_total"`
 		Loads        map[string]load `json:"load_duration_seconds"`
 		DamageSeen   int             `json:"file_damage_seen"`
 		Damage       string          `json:"file_damage"`
@@ -268,7 +267,6 @@ func TestExpvarSeesWhatACacheDoes(t *testing.T) {
 	require.EqualValues(t, 1, f.LookupHits)
 	require.Equal(t, s.Packed.Entries, f.Packed)
 	require.Equal(t, s.MappedBytes, f.Mapped)
-	require.Equal(t, s.PackingTime.Seconds(), f.PackingTime)
 	require.Empty(t, *f.Failure)
 	require.Contains(t, f.PrivateBytes, string(xpwc.ReasonBusy))
 	for outcome, count := range map[string]int64{"packed": 1, "mapped": 1, "failed": 0} {

@@ -342,8 +342,6 @@ typedef struct xpwc_stats {
   xpwc_count private_read_only;
   xpwc_count private_busy;
   xpwc_count private_disk;
-  // The time that packing took, from reserving space to inserting.
-  uint64_t packing_nanoseconds;
   // What open sessions use now, of the file and of private memory.
   uint64_t mapped_bytes;
   uint64_t private_bytes;

@@ -296,13 +296,12 @@ func (r *packReport) print(w io.Writer) {
 	var t console.Table
 	header := []string{""}
 	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"},
-		{"packed again, found equal"}, {"in private memory"}, {"time packing"}, {"time in all"}}
+		{"packed again, found equal"}, {"in private memory"}, {"time"}}
 	for _, l := range r.Levels {
 		header = append(header, l.CPU)
 		for i, cell := range []string{
 			l.Layout[:shortLayout], fmt.Sprint(l.Packed), console.Size(l.PackedBytes), fmt.Sprint(l.Found),
-			fmt.Sprint(l.Reused), execution.PrivateCell(l.Private, l.Reasons), console.MS(l.PackingMS),
-			console.MS(l.TotalMS),
+			fmt.Sprint(l.Reused), execution.PrivateCell(l.Private, l.Reasons), console.MS(l.TotalMS),
 		} {
 			rows[i] = append(rows[i], cell)
 		}

@@ -36,7 +36,6 @@ type packedLevel struct {
 	Private     int64         `json:"private"`
 	Reasons     []xpwc.Reason `json:"private_reasons,omitempty"`
 	Written     int64         `json:"written_bytes"`
-	PackingMS   float64       `json:"packing_ms"`
 	TotalMS     float64       `json:"total_ms"`
 
 	file fileFigures
@@ -199,7 +198,7 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 			CPU: level, Layout: layout.Fingerprint.String(), Description: layout.Description,
 			Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Written: all.WrittenBytes,
 			Found: all.Hits.Entries, Reused: all.Reused.Entries,
-			PackingMS: console.Milliseconds(all.PackingTime), TotalMS: console.Milliseconds(time.Since(start)),
+			TotalMS: console.Milliseconds(time.Since(start)),
 		},
 		File: fileFigures{Entries: all.Entries, PayloadBytes: all.PayloadBytes, FileBytes: all.FileBytes},
 	}

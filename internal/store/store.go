@@ -133,9 +133,6 @@ func (st *Store) Payload(r *format.Record) ([]byte, *Region) {
 // Base returns the region that the payloads of the loaded index are in, nil while there is none.
 func (st *Store) Base() *Region { return st.base }
 
-// HasFile reports whether a cache file is open.
-func (st *Store) HasFile() bool { return st.disk != nil }
-
 // Load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
 // processes never write. It leaves the store empty, without an error, when there is no file. format.ErrDamaged,
 // format.ErrVersion, format.ErrNotCache and format.ErrForeign say what else there is.

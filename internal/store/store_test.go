@@ -43,7 +43,7 @@ var (
 
 func TestAStoreWithoutAFileIsEmpty(t *testing.T) {
 	w := mustOpen(t, newDir(t).Process())
-	require.False(t, w.HasFile())
+	require.Nil(t, w.Loaded())
 	require.Nil(t, w.Index())
 	require.Zero(t, w.Slot().Generation)
 	require.NoError(t, w.Close())
@@ -124,7 +124,7 @@ func TestACommitSaysThatItsFileWasReplaced(t *testing.T) {
 	require.ErrorIs(t, w.commit(payloadA), store.ErrReplaced)
 	_, err := w.End()
 	require.NoError(t, errors.Join(err, w.Reopen()))
-	require.False(t, w.HasFile())
+	require.Nil(t, w.Loaded())
 	w.packed = nil
 	require.NoError(t, w.commit(payloadB))
 	require.NoError(t, w.Close())
@@ -157,7 +157,7 @@ func TestAFailedFlushEndsTheFile(t *testing.T) {
 	as, err := w.End()
 	require.NoError(t, err)
 	require.Equal(t, cachePath+".damaged", as)
-	require.False(t, w.HasFile())
+	require.Nil(t, w.Loaded())
 	require.Equal(t, size, dir.Size(as), "nothing is cut off")
 	require.Equal(t, payloadB["b"], r.Data)
 	require.True(t, late.Region.Lost(), "what was still being packed")

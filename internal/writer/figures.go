@@ -1,7 +1,5 @@
 package writer
 
-import "time"
-
 // A Count is a number of entries and their bytes.
 type Count struct {
 	Entries int64
@@ -23,7 +21,6 @@ type Figures struct {
 	Private         map[string]Count
 	LostPayloads    int64
 	CopiedBytes     int64
-	PackingTime     time.Duration
 	MappedBytes     int64
 	PrivateBytes    int64
 	Generation      uint64

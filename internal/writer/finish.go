@@ -174,7 +174,7 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 
 // Needed reports whether an entry's stamps or digests may have to be written anew.
 func (r *Restamp) Needed(v *View) bool {
-	return v.Kernel == nil && !v.Private && r.differs(&v.Record)
+	return v.Kernel == nil && v.Entry.Reason == "" && r.differs(&v.Record)
 }
 
 func (r *Restamp) differs(is *format.Record) bool {

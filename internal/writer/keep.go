@@ -3,7 +3,6 @@ package writer
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -24,7 +23,6 @@ type Packed struct {
 	Space        store.Reservation
 	InFile       bool   // or else in private memory
 	Reason       string // why it is private, or ""
-	Took         time.Duration
 }
 
 // A Lot is what becomes of an entry beside which something was packed under its key.
@@ -65,7 +63,6 @@ func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries
 	if kept == nil {
 		kept, made = w.makeLocked(u, q, p), true
 	}
-	w.figures.PackingTime += p.Took
 	u.useLocked(kept)
 	return kept, made
 }
@@ -83,7 +80,6 @@ func (u *User) KeepUnnamed(p *Packed) *entries.Entry {
 	e := &entries.Entry{Data: p.Space.Data, Region: p.Space.Region, Reason: ReasonUnnamed}
 	w.becomeLocked(e, entries.Private)
 	w.countPrivateLocked(e)
-	w.figures.PackingTime += p.Took
 	u.useLocked(e)
 	return e
 }

@@ -27,7 +27,6 @@ type View struct {
 	Record       format.Record
 
 	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
-	Private  bool
 	Durable  bool
 	Listed   bool // the loaded index has it
 	Verified bool
@@ -37,7 +36,7 @@ type View struct {
 func (w *Writer) viewLocked(e *entries.Entry, seed uint32) View {
 	return View{
 		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record,
-		Seed: e.PackedUnder(seed), Private: e.Reason != "", Durable: e.State() == entries.Durable,
+		Seed: e.PackedUnder(seed), Durable: e.State() == entries.Durable,
 		Listed: e.Listed(w.loaded.id), Verified: e.Verified, Sized: e.Sized,
 	}
 }

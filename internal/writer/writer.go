@@ -69,8 +69,8 @@ type Writer struct {
 	verifier verifier
 	stop     int32 // 1 when the cache is closed: what works in the background ends; atomic
 	figures  Figures
-	freed    []releaser   // to be released when mu is not held
-	now      func() int64 // seconds since 1970
+	freed    []*store.Region // to be released when mu is not held
+	now      func() int64    // seconds since 1970
 }
 
 // A phase is where a writer is in its life.
@@ -201,9 +201,6 @@ func (w *Writer) name() string { return cmp.Or(w.options.Path, "in memory") }
 
 // inMemory reports whether the cache has no file.
 func (w *Writer) inMemory() bool { return w.file.st == nil }
-
-// A releaser is memory, or a file that is read.
-type releaser interface{ Release() error }
 
 // unlock ends holding mu, and gives up what was freed meanwhile.
 func (w *Writer) unlock() {

@@ -100,9 +100,9 @@ func TestAClosedWriterStaysClosed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.NewUser()
 	require.ErrorIs(t, err, ErrClosed)
-	require.False(t, w.file.st.HasFile())
+	require.Nil(t, w.file.st.Loaded())
 	require.False(t, w.beginAtOnce(), "as the verifier does that found damage")
-	require.False(t, w.file.st.HasFile())
+	require.Nil(t, w.file.st.Loaded())
 }
 
 // A session that has just left does not take the writer's lock from a compaction that begins.
@@ -213,7 +213,7 @@ func record(t *testing.T, path, name string) format.Record {
 	u.Close()
 	_, err = h.Close()
 	require.NoError(t, err)
-	require.False(t, w.file.st.HasFile())
+	require.Nil(t, w.file.st.Loaded())
 	return r
 }
 
