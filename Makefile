@@ -133,9 +133,7 @@ demo-hello: lib ## a C++ host of one page, twice: its first start packs, the sec
 demo-service: xnnpack models ## an HTTP service loads two models cold and warm, and a third while it serves
 	@echo "building examples/service" >&2
 	@$(go) build -o bin/service ./examples/service
-	@$(go) build -o bin/demo-service ./examples/service/demo
-	@mkdir -p demo/service
-	@bin/demo-service bin/service third_party/models demo/service
+	@examples/service/demo.sh bin/service third_party/models demo/service
 
 demo-llm: llm ## a language model answers without a cache, as a first start and as a next one (PROMPT=, WEIGHTS=, ROUNDS=5)
 	@mkdir -p demo/llm
@@ -148,9 +146,8 @@ demo-executorch bench-peers demo-litert peers: override XNNPACK := executorch
 demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
 	@echo "building examples/executorch" >&2
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
-	@$(go) build -o bin/executorch/ ./cmd/xpwc ./examples/executorch/demo
-	@mkdir -p demo/executorch
-	@bin/executorch/demo bin/executorch demo/executorch $(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte) $(DATA)
+	@$(go) build -o bin/executorch/ ./cmd/xpwc
+	@examples/executorch/demo.sh bin/executorch demo/executorch $(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte) $(DATA)
 
 demo-litert: $(if $(MODEL),,models) peers ## the stock LiteRT without a cache, with its own, and with a file packed ahead (MODEL=, ROUNDS=, PROCESSES=)
 	@$(measure_peers) --only LiteRT --dir demo/litert $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
@@ -223,7 +220,7 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 
 test-zoo: xnnpack ## run models of ordinary users, compare with the stock runtimes' answers, write docs/models.md
 	@$(go) test -count=1 ./internal/zoo -update
-	@$(go) test -count=1 -run TheStockRuntimeAnswersTheSame ./examples/executorch/demo
+	@$(go) test -count=1 -run TheStockRuntimeAnswersTheSame ./examples/executorch/stock
 
 test-llm: xnnpack ## the language model's tests, which make test skips where it was not fetched
 	@third_party/fetch-llm

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ExecuTorch's own backend with the class in it is in examples/executorch/demo. Here are methods in several threads,
+// ExecuTorch's own backend with the class in it is in examples/executorch/stock. Here are methods in several threads,
 // and constants without names.
 func TestTheClassForExecuTorchServesMethodsThatComeAndGo(t *testing.T) {
 	const executorch = "../../third_party/executorch"

@@ -1,11 +1,11 @@
-package main
+//go:build linux && cgo
+
+package stock
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,19 +26,14 @@ type host struct {
 
 // report is what the host prints.
 type report struct {
-	LoadMS        float64 `json:"load_ms"`        // the program and all its methods
-	RSSAnonBytes  int64   `json:"rss_anon_bytes"` // after the first inference of all methods
-	PackedEntries int     `json:"packed_entries"` // into the cache, if there is one
-	PackedBytes   int64   `json:"packed_bytes"`
+	PackedEntries int   `json:"packed_entries"` // into the cache, if there is one
+	PackedBytes   int64 `json:"packed_bytes"`
 	Methods       []struct {
-		Name     string  `json:"name"`
-		Outputs  int     `json:"outputs"` // their number
-		FirstMS  float64 `json:"first_inference_ms"`
-		SteadyMS float64 `json:"steady_inference_ms"` // the median
+		Name    string `json:"name"`
+		Outputs int    `json:"outputs"` // their number
 	} `json:"methods"`
 
-	FileBytes int64  `json:"-"` // of the cache, after the run
-	Log       string `json:"-"` // what ExecuTorch logged
+	Log string `json:"-"` // what ExecuTorch logged
 }
 
 // run runs all methods of a program in a process of their own, with packed weights in the file cache, unless that is
@@ -62,16 +57,6 @@ func (h host) run(p program, cache, outputs string) (*report, error) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		return nil, fmt.Errorf("%s: %w", h.path, err)
 	}
-	if cache != "" {
-		// A runtime that delegates nothing to XNNPACK makes no file.
-		info, err := os.Stat(cache)
-		switch {
-		case err == nil:
-			r.FileBytes = info.Size()
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, err
-		}
-	}
 	return &r, nil
 }
 
@@ -84,4 +69,13 @@ func (r *report) outputFiles(dir string) []string {
 		}
 	}
 	return files
+}
+
+// pack packs a program ahead of time for the stock ExecuTorch on a level of CPU.
+func pack(tool string, p program, cpu, file string) error {
+	args := append([]string{"pack", p.path, "--for", "executorch", "--cpu", cpu, "-o", file}, p.data...)
+	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s pack: %w: %s", tool, err, bytes.TrimSpace(out))
+	}
+	return nil
 }
