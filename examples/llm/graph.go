@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"xpwc"
+	"xpwc/internal/fault"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -34,14 +35,13 @@ func cacheID(layer int, which xnnpack.ValueID) xnnpack.ValueID {
 	return idLayers + xnnpack.ValueID(layer)*cacheValues + which
 }
 
-// A graph is a subgraph under construction. The first error stays, and what follows it does nothing.
+// A graph is a subgraph under construction. The first error ends that, as package fault has it.
 type graph struct {
 	*constants
 	loader   models.Loader
 	subgraph *xnnpack.Subgraph
 	// How many tokens there are and how many came before them. Runtimes are reshaped to other numbers.
 	tokens, past int
-	err          error
 }
 
 // build makes the subgraph, whose constants the loader has of c. The caller deletes it.
@@ -51,9 +51,8 @@ func (c *constants) build(loader models.Loader, tokens, past int) (*xnnpack.Subg
 		return nil, err
 	}
 	g := &graph{constants: c, loader: loader, subgraph: subgraph, tokens: tokens, past: past}
-	g.define()
-	if g.err != nil {
-		return nil, errors.Join(g.err, subgraph.Delete())
+	if err := fault.Try(g.define); err != nil {
+		return nil, errors.Join(err, subgraph.Delete())
 	}
 	return subgraph, nil
 }
@@ -61,10 +60,10 @@ func (c *constants) build(loader models.Loader, tokens, past int) (*xnnpack.Subg
 func (g *graph) define() {
 	inputs, outputs := g.shapes(g.tokens, g.past)
 	for id, shape := range inputs {
-		g.check(g.subgraph.Input(id, floats(shape...)))
+		fault.Check(g.subgraph.Input(id, floats(shape...)))
 	}
 	for id, shape := range outputs {
-		g.check(g.subgraph.Output(id, floats(shape...)))
+		fault.Check(g.subgraph.Output(id, floats(shape...)))
 	}
 	x := idTokens
 	for layer := range g.layers {
@@ -72,7 +71,7 @@ func (g *graph) define() {
 		x = g.feedForward(layer, x)
 	}
 	last := g.value(1, g.width)
-	g.check(g.subgraph.Add(xnnpack.BatchMatrixMultiply{A: idPick, B: x, Output: last}))
+	g.add(xnnpack.BatchMatrixMultiply{A: idPick, B: x, Output: last})
 	// What decides between tokens is not quantised.
 	normed := factor{g.norm("output_norm.weight", last, 1), floats(1, g.width)}
 	g.multiplyInto(idLogits, normed, embedding, g.vocabulary)
@@ -87,19 +86,19 @@ func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 	q := g.turn(g.multiply(normed, name("q"), g.width), g.heads)
 	q = g.reshape(g.swap(q, g.heads, g.tokens, g.headSize), 1, g.keyHeads, rows, g.headSize)
 	k := g.turn(g.multiply(normed, name("k"), g.keyWidth()), g.keyHeads)
-	g.check(g.subgraph.Add(xnnpack.StaticReshape{Shape: []int{0, g.keyWidth()}, Input: k,
-		Output: cacheID(layer, newKeys)}))
+	g.add(xnnpack.StaticReshape{Shape: []int{0, g.keyWidth()}, Input: k,
+		Output: cacheID(layer, newKeys)})
 	g.multiplyInto(cacheID(layer, newValues), normed, name("v"), g.keyWidth())
 
 	scores := g.value(g.keyHeads, rows, all)
-	g.check(g.subgraph.Add(xnnpack.BatchMatrixMultiply{A: q,
-		B: g.joined(layer, pastKeys, newKeys), Output: scores, TransposeB: true}))
+	g.add(xnnpack.BatchMatrixMultiply{A: q,
+		B: g.joined(layer, pastKeys, newKeys), Output: scores, TransposeB: true})
 	scores = g.binary(xnnpack.Add, scores, idMask, g.keyHeads, rows, all)
 	shares := g.value(g.keyHeads, rows, all)
-	g.check(g.subgraph.Add(xnnpack.Softmax{Input: scores, Output: shares}))
+	g.add(xnnpack.Softmax{Input: scores, Output: shares})
 	mixed := g.value(g.keyHeads, rows, g.headSize)
-	g.check(g.subgraph.Add(xnnpack.BatchMatrixMultiply{A: shares,
-		B: g.joined(layer, pastValues, newValues), Output: mixed}))
+	g.add(xnnpack.BatchMatrixMultiply{A: shares,
+		B: g.joined(layer, pastValues, newValues), Output: mixed})
 
 	mixed = g.swap(g.reshape(mixed, 1, g.heads, g.tokens, g.headSize), g.tokens, g.heads, g.headSize)
 	out := g.factor(g.reshape(mixed, 0, g.tokens, g.width), g.tokens, g.width)
@@ -110,8 +109,8 @@ func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 func (g *graph) joined(layer int, past, new xnnpack.ValueID) xnnpack.ValueID {
 	all := g.past + g.tokens
 	rows := g.value(all, g.keyWidth())
-	g.check(g.subgraph.Add(xnnpack.Concatenate{Axis: 0, Output: rows,
-		Inputs: []xnnpack.ValueID{cacheID(layer, past), cacheID(layer, new)}}))
+	g.add(xnnpack.Concatenate{Axis: 0, Output: rows,
+		Inputs: []xnnpack.ValueID{cacheID(layer, past), cacheID(layer, new)}})
 	return g.swap(g.reshape(rows, 0, all, g.keyHeads, g.headSize), g.keyHeads, all, g.headSize)
 }
 
@@ -119,13 +118,13 @@ func (g *graph) joined(layer int, past, new xnnpack.ValueID) xnnpack.ValueID {
 func (g *graph) turn(x xnnpack.ValueID, heads int) xnnpack.ValueID {
 	shape := []int{g.tokens, heads, g.headSize / 2}
 	halves := []xnnpack.ValueID{g.value(shape...), g.value(shape...)}
-	g.check(g.subgraph.Add(xnnpack.EvenSplit{Axis: 2, Input: g.reshape(x, 0, g.tokens, heads, g.headSize),
-		Outputs: halves}))
+	g.add(xnnpack.EvenSplit{Axis: 2, Input: g.reshape(x, 0, g.tokens, heads, g.headSize),
+		Outputs: halves})
 	times := func(a, b xnnpack.ValueID) xnnpack.ValueID { return g.binary(xnnpack.Multiply, a, b, shape...) }
 	turned := g.value(g.tokens, heads, g.headSize)
-	g.check(g.subgraph.Add(xnnpack.Concatenate{Axis: 2, Output: turned, Inputs: []xnnpack.ValueID{
+	g.add(xnnpack.Concatenate{Axis: 2, Output: turned, Inputs: []xnnpack.ValueID{
 		g.binary(xnnpack.Subtract, times(halves[0], idCosine), times(halves[1], idSine), shape...),
-		g.binary(xnnpack.Add, times(halves[1], idCosine), times(halves[0], idSine), shape...)}}))
+		g.binary(xnnpack.Add, times(halves[1], idCosine), times(halves[0], idSine), shape...)}})
 	return turned
 }
 
@@ -143,12 +142,11 @@ func (g *graph) feedForward(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 // norm divides each of some rows of x by the root of its mean square, and multiplies it with a constant.
 func (g *graph) norm(name string, x xnnpack.ValueID, rows int) xnnpack.ValueID {
 	factors := floats(1, g.width)
-	_, err := g.file.tensor(name, 1, g.width)
-	g.check(err)
+	fault.Value(g.file.tensor(name, 1, g.width))
 	factors.Data = g.load(name, xpwc.Retain())
 	mean := g.value(rows, 1)
-	g.check(g.subgraph.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
-		Input: g.unary(xnnpack.Square, x, rows, g.width), Output: mean}))
+	g.add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1}, KeepDims: true,
+		Input: g.unary(xnnpack.Square, x, rows, g.width), Output: mean})
 	mean = g.binary(xnnpack.Add, mean, idEpsilon, rows, 1)
 	x = g.binary(xnnpack.Multiply, x, g.unary(xnnpack.ReciprocalSquareRoot, mean, rows, 1), rows, g.width)
 	return g.binary(xnnpack.Multiply, x, g.tensor(factors), rows, g.width)
@@ -168,7 +166,7 @@ func (g *graph) factor(x xnnpack.ValueID, rows, columns int) factor {
 	quantized := xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: []int{rows, columns},
 		Quantization: xnnpack.Quantization{NonBatchDims: 1}}
 	id := g.tensor(quantized)
-	g.check(g.subgraph.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: x, Output: id}))
+	g.add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: x, Output: id})
 	return factor{id, quantized}
 }
 
@@ -182,8 +180,7 @@ func (g *graph) multiply(x factor, name string, outputs int) xnnpack.ValueID {
 // multiplyInto sets product, [rows, outputs], to x times a matrix of [outputs, columns of x].
 func (g *graph) multiplyInto(product xnnpack.ValueID, x factor, name string, outputs int) {
 	rows, columns := x.rows.Shape[0], x.rows.Shape[1]
-	_, err := g.file.tensor(name, outputs, columns)
-	g.check(err)
+	fault.Value(g.file.tensor(name, outputs, columns))
 	node := xnnpack.FullyConnected{Input: x.id, Bias: xnnpack.InvalidValue, Output: product}
 	matrix := floats(outputs, columns)
 	if g.weights != float32Weights {
@@ -194,18 +191,18 @@ func (g *graph) multiplyInto(product xnnpack.ValueID, x factor, name string, out
 	packing := node.Packing(matrix, xnnpack.Tensor{}, x.rows, floats(rows, outputs))
 	matrix.Data = g.load(name, xpwc.PackedAs(packing))
 	node.Filter = g.tensor(matrix)
-	g.check(g.subgraph.Add(node))
+	g.add(node)
 }
 
 func (g *graph) unary(op xnnpack.UnaryOperator, x xnnpack.ValueID, shape ...int) xnnpack.ValueID {
 	out := g.value(shape...)
-	g.check(g.subgraph.Add(xnnpack.Unary{Op: op, Input: x, Output: out}))
+	g.add(xnnpack.Unary{Op: op, Input: x, Output: out})
 	return out
 }
 
 func (g *graph) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID, shape ...int) xnnpack.ValueID {
 	out := g.value(shape...)
-	g.check(g.subgraph.Add(xnnpack.Binary{Op: op, A: a, B: b, Output: out}))
+	g.add(xnnpack.Binary{Op: op, A: a, B: b, Output: out})
 	return out
 }
 
@@ -213,37 +210,25 @@ func (g *graph) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID, shape ..
 func (g *graph) reshape(x xnnpack.ValueID, axis int, shape ...int) xnnpack.ValueID {
 	out := g.value(shape...)
 	shape[axis] = 0 // what is left
-	g.check(g.subgraph.Add(xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}))
+	g.add(xnnpack.StaticReshape{Shape: shape, Input: x, Output: out})
 	return out
 }
 
 // swap returns x with its first two dimensions exchanged, in the shape that this gives.
 func (g *graph) swap(x xnnpack.ValueID, shape ...int) xnnpack.ValueID {
 	out := g.value(shape...)
-	g.check(g.subgraph.Add(xnnpack.StaticTranspose{Permutation: []int{1, 0, 2}, Input: x, Output: out}))
+	g.add(xnnpack.StaticTranspose{Permutation: []int{1, 0, 2}, Input: x, Output: out})
 	return out
 }
 
 func (g *graph) value(shape ...int) xnnpack.ValueID { return g.tensor(floats(shape...)) }
 
-func (g *graph) tensor(t xnnpack.Tensor) (id xnnpack.ValueID) {
-	if g.err == nil {
-		id, g.err = g.subgraph.Tensor(t)
-	}
-	return id
+func (g *graph) tensor(t xnnpack.Tensor) xnnpack.ValueID { return fault.Value(g.subgraph.Tensor(t)) }
+
+func (g *graph) load(name string, o xpwc.LoadOption) []byte {
+	return fault.Value(g.loader.Load(name, o))
 }
 
-func (g *graph) load(name string, o xpwc.LoadOption) (b []byte) {
-	if g.err == nil {
-		b, g.err = g.loader.Load(name, o)
-	}
-	return b
-}
-
-func (g *graph) check(err error) {
-	if g.err == nil {
-		g.err = err
-	}
-}
+func (g *graph) add(n xnnpack.Node) { fault.Check(g.subgraph.Add(n)) }
 
 func floats(shape ...int) xnnpack.Tensor { return xnnpack.Tensor{Type: xnnpack.Float32, Shape: shape} }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"runtime"
 	"sync"
+
+	"xpwc/internal/half"
 )
 
 // decode computes the elements of consecutive rows.
@@ -16,14 +18,14 @@ func (t tensor) decode(dst []float32, rows []byte) {
 		}
 	case kindQ8_0: // a scale, 32 int8
 		for ; len(dst) >= 32; dst, rows = dst[32:], rows[34:] {
-			scale := half(rows)
+			scale := scaleOf(rows)
 			for i, q := range rows[2:34] {
 				dst[i] = scale * float32(int8(q))
 			}
 		}
 	case kindQ4_1: // a scale, a minimum, the low halves of 16 bytes and then the high ones
 		for ; len(dst) >= 32; dst, rows = dst[32:], rows[20:] {
-			scale, least := half(rows), half(rows[2:])
+			scale, least := scaleOf(rows), scaleOf(rows[2:])
 			for i, q := range rows[4:20] {
 				dst[i] = scale*float32(q&15) + least
 				dst[i+16] = scale*float32(q>>4) + least
@@ -32,18 +34,8 @@ func (t tensor) decode(dst []float32, rows []byte) {
 	}
 }
 
-// half returns the half-precision number that b begins with.
-func half(b []byte) float32 {
-	bits := uint32(binary.LittleEndian.Uint16(b))
-	sign, exponent, fraction := bits>>15<<31, bits>>10&31, bits&0x3ff
-	switch exponent {
-	case 0:
-		return math.Float32frombits(sign | math.Float32bits(float32(fraction)*0x1p-24))
-	case 31:
-		return math.Float32frombits(sign | 0xff<<23 | fraction<<13)
-	}
-	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
-}
+// scaleOf returns the number of half precision that b begins with.
+func scaleOf(b []byte) float32 { return float32(half.Float64(binary.LittleEndian.Uint16(b))) }
 
 // quantize rounds a row to 8 bits and returns their scale.
 func quantize(dst []byte, row []float32) float32 {

@@ -5,21 +5,15 @@ import "math"
 
 // Float64 returns the number that the bits stand for.
 func Float64(bits uint16) float64 {
-	sign := 1.0
-	if bits&0x8000 != 0 {
-		sign = -1
-	}
-	exponent, fraction := int(bits>>10&0x1f), float64(bits&0x3ff)
+	sign, exponent, fraction := uint32(bits>>15)<<31, uint32(bits>>10&31), uint32(bits&0x3ff)
+	single := sign | (exponent+112)<<23 | fraction<<13
 	switch exponent {
 	case 0:
-		return math.Copysign(math.Ldexp(fraction, -24), sign)
-	case 0x1f:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
+		single = sign | math.Float32bits(float32(fraction)*0x1p-24)
+	case 31:
+		single = sign | 0xff<<23 | fraction<<13
 	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
+	return float64(math.Float32frombits(single))
 }
 
 // Bits returns the bits of the nearest number in half precision, which is infinite from 65520 on.
