@@ -2,6 +2,9 @@ package xnnpack
 
 import "fmt"
 
+// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
+const ExtraBytes = 16
+
 // Buffer is C memory for inputs, outputs and static tensors: aligned to 64 bytes, zeroed when it is made, with slack
 // of at least ExtraBytes after its end, which XNNPACK may read. It never moves. The caller frees it.
 type Buffer struct {

@@ -23,36 +23,6 @@ import (
 // Available reports whether this program has XNNPACK: a program that was built without cgo has not.
 const Available = true
 
-const (
-	// MaxTensorDims is the largest number of dimensions of a tensor (XNN_MAX_TENSOR_DIMS).
-	MaxTensorDims = C.XNN_MAX_TENSOR_DIMS
-	// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
-	ExtraBytes = C.XNN_EXTRA_BYTES
-	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements; larger ones are multiples of it
-	// (XNN_MIN_BLOCKSIZE).
-	MinBlockSize = C.XNN_MIN_BLOCKSIZE
-)
-
-// Flags of a runtime (XNN_FLAG_*).
-const (
-	// HintSparseInference lets XNNPACK compute chains of suitable convolutions in NCHW, those with mostly zero
-	// weights by sparse kernels. It then reads weights without asking the weights cache first.
-	HintSparseInference RuntimeFlags = C.XNN_FLAG_HINT_SPARSE_INFERENCE
-	// HintFP16Inference lets XNNPACK compute a float32 model in half precision. Static tensors are then converted
-	// into memory of its own, whose addresses the weights cache is given instead of the caller's, and the subgraph
-	// makes only one runtime.
-	HintFP16Inference RuntimeFlags = C.XNN_FLAG_HINT_FP16_INFERENCE
-	// ForceFP16Inference is HintFP16Inference, and creation fails where it is impossible.
-	ForceFP16Inference RuntimeFlags = C.XNN_FLAG_FORCE_FP16_INFERENCE
-	// BasicProfiling makes Runtime.Profile available.
-	BasicProfiling RuntimeFlags = C.XNN_FLAG_BASIC_PROFILING
-)
-
-const (
-	flagExternalInput  = C.XNN_VALUE_FLAG_EXTERNAL_INPUT
-	flagExternalOutput = C.XNN_VALUE_FLAG_EXTERNAL_OUTPUT
-)
-
 // The numbers of these names differ between versions of the header, hence the tables.
 var unaryOperators = [...]C.enum_xnn_unary_operator{
 	Abs:                  C.xnn_unary_abs,

@@ -2,8 +2,7 @@
 
 package xnnpack
 
-// Without cgo there is no XNNPACK: Initialize fails, and what comes after it is never reached. Constants have the
-// values of xnnpack.h.
+// Without cgo there is no XNNPACK: Initialize fails, and what comes after it is never reached.
 
 import (
 	"runtime"
@@ -12,28 +11,6 @@ import (
 
 // Available reports whether this program has XNNPACK: a program that was built without cgo has not.
 const Available = false
-
-const (
-	// MaxTensorDims is the largest number of dimensions of a tensor (XNN_MAX_TENSOR_DIMS).
-	MaxTensorDims = 6
-	// ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
-	ExtraBytes = 16
-	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements (XNN_MIN_BLOCKSIZE).
-	MinBlockSize = 32
-)
-
-// Flags of a runtime (XNN_FLAG_*); see the build with cgo.
-const (
-	HintSparseInference RuntimeFlags = 0x01
-	HintFP16Inference   RuntimeFlags = 0x02
-	ForceFP16Inference  RuntimeFlags = 0x04
-	BasicProfiling      RuntimeFlags = 0x08
-)
-
-const (
-	flagExternalInput  = 0x1
-	flagExternalOutput = 0x2
-)
 
 type (
 	pinned        struct{ pinner *runtime.Pinner }

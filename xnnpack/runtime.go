@@ -13,6 +13,21 @@ import (
 // RuntimeFlags are options of a runtime (XNN_FLAG_*).
 type RuntimeFlags uint32
 
+// Flags of a runtime. Others are taken by their numbers.
+const (
+	// HintSparseInference lets XNNPACK compute chains of suitable convolutions in NCHW, those with mostly zero
+	// weights by sparse kernels. It then reads weights without asking the weights cache first.
+	HintSparseInference RuntimeFlags = 1 << iota
+	// HintFP16Inference lets XNNPACK compute a float32 model in half precision. Static tensors are then converted
+	// into memory of its own, whose addresses the weights cache is given instead of the caller's, and the subgraph
+	// makes only one runtime.
+	HintFP16Inference
+	// ForceFP16Inference is HintFP16Inference, and creation fails where it is impossible.
+	ForceFP16Inference
+	// BasicProfiling makes Runtime.Profile available.
+	BasicProfiling
+)
+
 // RuntimeOptions says what a runtime is made with; the zero value is valid.
 type RuntimeOptions struct {
 	// WeightsCache takes the packed weights; nil lets the runtime keep its own. It must outlive the runtime, and must

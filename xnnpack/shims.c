@@ -6,6 +6,13 @@
 #endif
 #include <string.h>
 
+// The binding has these numbers without cgo, too.
+_Static_assert(XNN_MAX_TENSOR_DIMS == 6 && XNN_MIN_BLOCKSIZE == 32 && XNN_EXTRA_BYTES == 16, "sizes");
+_Static_assert(XNN_VALUE_FLAG_EXTERNAL_INPUT == 1 && XNN_VALUE_FLAG_EXTERNAL_OUTPUT == 2, "flags of values");
+_Static_assert(XNN_FLAG_HINT_SPARSE_INFERENCE == 1 && XNN_FLAG_HINT_FP16_INFERENCE == 2 &&
+                   XNN_FLAG_FORCE_FP16_INFERENCE == 4 && XNN_FLAG_BASIC_PROFILING == 8,
+               "flags of runtimes");
+
 // xnn_define_concatenate2..5, xnn_define_even_split2..4 and xnn_define_static_constant_pad are the only forms that the
 // older headers have; the newer ones mark them deprecated in favour of forms that the older ones do not have.
 #if defined(__GNUC__)

@@ -34,6 +34,12 @@ type Subgraph struct {
 	tabulates bool // it has a row of elementwise nodes of the length tabulated
 }
 
+// Flags of an external value (XNN_VALUE_FLAG_*).
+const (
+	flagExternalInput  = 0x1
+	flagExternalOutput = 0x2
+)
+
 // NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; those that Tensor
 // gives out come after them. The caller deletes the subgraph.
 func NewSubgraph(externalValues int) (*Subgraph, error) {
@@ -100,7 +106,7 @@ func (s *Subgraph) define(op string, id ValueID, t Tensor, flags uint32) (ValueI
 	if s.value(id) != nil {
 		return InvalidValue, reject(InvalidParameter, op, subject(), "the value is defined already")
 	}
-	if _, err := t.validate(external); err != nil {
+	if err := t.validate(external); err != nil {
 		return InvalidValue, wrap(op, subject(), err)
 	}
 	t.pinScales(s.constants.scales)

@@ -14,6 +14,14 @@ type ValueID uint32
 // InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it says that there is none.
 const InvalidValue ValueID = math.MaxUint32
 
+const (
+	// MaxTensorDims is the largest number of dimensions of a tensor (XNN_MAX_TENSOR_DIMS).
+	MaxTensorDims = 6
+	// MinBlockSize is the smallest block of a BlockQInt4 tensor, in elements; larger ones are multiples of it
+	// (XNN_MIN_BLOCKSIZE).
+	MinBlockSize = 32
+)
+
 // Quantization says what the stored integers of a quantised tensor mean. BlockSize must be a multiple of MinBlockSize.
 type Quantization = packing.Quantization
 
@@ -35,29 +43,29 @@ type Tensor struct {
 	Quantization Quantization
 }
 
-// validate checks what XNNPACK does not check itself, and returns how many bytes the tensor takes.
-func (t *Tensor) validate(external bool) (int, error) {
+// validate checks what XNNPACK does not check itself.
+func (t *Tensor) validate(external bool) error {
 	n, err := t.Type.ByteSize(t.Shape)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if t.Data != nil && len(t.Data) < n {
-		return 0, fmt.Errorf("data has %d bytes, %v %v takes %d", len(t.Data), t.Type, t.Shape, n)
+		return fmt.Errorf("data has %d bytes, %v %v takes %d", len(t.Data), t.Type, t.Shape, n)
 	}
 	if t.Data != nil && n == 0 {
-		return 0, fmt.Errorf("static tensor of shape %v is empty", t.Shape)
+		return fmt.Errorf("static tensor of shape %v is empty", t.Shape)
 	}
 	if t.Data != nil && external {
-		return 0, fmt.Errorf("an external value has no static data")
+		return fmt.Errorf("an external value has no static data")
 	}
 	if bits := t.Type.Size(); t.Data != nil && bits < 8 && Elements(t.Shape) == 1 {
-		return 0, fmt.Errorf("XNNPACK of 2026 crashes on a static tensor of one element of %d bits: %w",
+		return fmt.Errorf("XNNPACK of 2026 crashes on a static tensor of one element of %d bits: %w",
 			bits, UnsupportedParameter)
 	}
 	if t.Type.internalOnly() && (external || t.Data != nil) {
-		return 0, fmt.Errorf("%v can only be an internal value: %w", t.Type, UnsupportedParameter)
+		return fmt.Errorf("%v can only be an internal value: %w", t.Type, UnsupportedParameter)
 	}
-	return n, t.validateQuantization()
+	return t.validateQuantization()
 }
 
 func (t *Tensor) validateQuantization() error {
