@@ -72,23 +72,21 @@ func (g *graph) define() {
 	}
 	last := g.value(1, g.width)
 	g.add(xnnpack.BatchMatrixMultiply{A: idPick, B: x, Output: last})
-	// What decides between tokens is not quantised.
-	normed := factor{g.norm("output_norm.weight", last, 1), floats(1, g.width)}
-	g.multiplyInto(idLogits, normed, embedding, g.vocabulary)
+	g.multiplyInto(idLogits, g.norm("output_norm.weight", last, 1), 1, g.width, embedding, g.vocabulary)
 }
 
 // attention returns x with what the layer's heads add to it. Heads that share keys are one matrix.
 func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 	name := func(part string) string { return fmt.Sprintf("blk.%d.attn_%s.weight", layer, part) }
 	all, rows := g.past+g.tokens, g.heads/g.keyHeads*g.tokens
-	normed := g.factor(g.norm(name("norm"), x, g.tokens), g.tokens, g.width)
+	normed := g.norm(name("norm"), x, g.tokens)
 
-	q := g.turn(g.multiply(normed, name("q"), g.width), g.heads)
+	q := g.turn(g.multiply(normed, g.width, name("q"), g.width), g.heads)
 	q = g.reshape(g.swap(q, g.heads, g.tokens, g.headSize), 1, g.keyHeads, rows, g.headSize)
-	k := g.turn(g.multiply(normed, name("k"), g.keyWidth()), g.keyHeads)
+	k := g.turn(g.multiply(normed, g.width, name("k"), g.keyWidth()), g.keyHeads)
 	g.add(xnnpack.StaticReshape{Shape: []int{0, g.keyWidth()}, Input: k,
 		Output: cacheID(layer, newKeys)})
-	g.multiplyInto(cacheID(layer, newValues), normed, name("v"), g.keyWidth())
+	g.multiplyInto(cacheID(layer, newValues), normed, g.tokens, g.width, name("v"), g.keyWidth())
 
 	scores := g.value(g.keyHeads, rows, all)
 	g.add(xnnpack.BatchMatrixMultiply{A: q,
@@ -101,8 +99,8 @@ func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 		B: g.joined(layer, pastValues, newValues), Output: mixed})
 
 	mixed = g.swap(g.reshape(mixed, 1, g.heads, g.tokens, g.headSize), g.tokens, g.heads, g.headSize)
-	out := g.factor(g.reshape(mixed, 0, g.tokens, g.width), g.tokens, g.width)
-	return g.binary(xnnpack.Add, x, g.multiply(out, name("output"), g.width), g.tokens, g.width)
+	out := g.multiply(g.reshape(mixed, 0, g.tokens, g.width), g.width, name("output"), g.width)
+	return g.binary(xnnpack.Add, x, out, g.tokens, g.width)
 }
 
 // joined returns the keys or values of all tokens: [keyHeads, past+tokens, headSize].
@@ -131,12 +129,12 @@ func (g *graph) turn(x xnnpack.ValueID, heads int) xnnpack.ValueID {
 // feedForward returns x with what the layer's gated perceptron adds to it.
 func (g *graph) feedForward(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 	name := func(part string) string { return fmt.Sprintf("blk.%d.ffn_%s.weight", layer, part) }
-	normed := g.factor(g.norm(name("norm"), x, g.tokens), g.tokens, g.width)
-	gate := g.multiply(normed, name("gate"), g.inner)
+	normed := g.norm(name("norm"), x, g.tokens)
+	gate := g.multiply(normed, g.width, name("gate"), g.inner)
 	gate = g.binary(xnnpack.Multiply, gate, g.unary(xnnpack.Sigmoid, gate, g.tokens, g.inner), g.tokens, g.inner)
-	up := g.multiply(normed, name("up"), g.inner)
-	inner := g.factor(g.binary(xnnpack.Multiply, gate, up, g.tokens, g.inner), g.tokens, g.inner)
-	return g.binary(xnnpack.Add, x, g.multiply(inner, name("down"), g.width), g.tokens, g.width)
+	up := g.multiply(normed, g.width, name("up"), g.inner)
+	inner := g.binary(xnnpack.Multiply, gate, up, g.tokens, g.inner)
+	return g.binary(xnnpack.Add, x, g.multiply(inner, g.inner, name("down"), g.width), g.tokens, g.width)
 }
 
 // norm divides each of some rows of x by the root of its mean square, and multiplies it with a constant.
@@ -152,43 +150,24 @@ func (g *graph) norm(name string, x xnnpack.ValueID, rows int) xnnpack.ValueID {
 	return g.binary(xnnpack.Multiply, x, g.tensor(factors), rows, g.width)
 }
 
-// A factor is what matrices are multiplied with: rows of Float32, or of DynamicQInt8.
-type factor struct {
-	id   xnnpack.ValueID
-	rows xnnpack.Tensor
-}
-
-// factor returns x as the layers' matrices are multiplied with it.
-func (g *graph) factor(x xnnpack.ValueID, rows, columns int) factor {
-	if g.weights != dynamicWeights {
-		return factor{x, floats(rows, columns)}
-	}
-	quantized := xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: []int{rows, columns},
-		Quantization: xnnpack.Quantization{NonBatchDims: 1}}
-	id := g.tensor(quantized)
-	g.add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: x, Output: id})
-	return factor{id, quantized}
-}
-
-// multiply returns the tokens' factor times a matrix.
-func (g *graph) multiply(x factor, name string, outputs int) xnnpack.ValueID {
+// multiply returns what the tokens have in x, each so many columns, times a matrix.
+func (g *graph) multiply(x xnnpack.ValueID, columns int, name string, outputs int) xnnpack.ValueID {
 	product := g.value(g.tokens, outputs)
-	g.multiplyInto(product, x, name, outputs)
+	g.multiplyInto(product, x, g.tokens, columns, name, outputs)
 	return product
 }
 
-// multiplyInto sets product, [rows, outputs], to x times a matrix of [outputs, columns of x].
-func (g *graph) multiplyInto(product xnnpack.ValueID, x factor, name string, outputs int) {
-	rows, columns := x.rows.Shape[0], x.rows.Shape[1]
+// multiplyInto sets product, [rows, outputs], to x, [rows, columns], times a matrix of [outputs, columns].
+func (g *graph) multiplyInto(product, x xnnpack.ValueID, rows, columns int, name string, outputs int) {
 	fault.Value(g.file.tensor(name, outputs, columns))
-	node := xnnpack.FullyConnected{Input: x.id, Bias: xnnpack.InvalidValue, Output: product}
+	node := xnnpack.FullyConnected{Input: x, Bias: xnnpack.InvalidValue, Output: product}
 	matrix := floats(outputs, columns)
 	if g.weights != float32Weights {
 		matrix.Type = xnnpack.ChannelQInt8
 		matrix.Quantization.Scales = g.scalesOf(name, outputs)
 	}
 	// Scales are 1 until the matrix is computed. The rows' own follow from the content, which the cache knows.
-	packing := node.Packing(matrix, xnnpack.Tensor{}, x.rows, floats(rows, outputs))
+	packing := node.Packing(matrix, xnnpack.Tensor{}, floats(rows, columns), floats(rows, outputs))
 	matrix.Data = g.load(name, xpwc.PackedAs(packing))
 	node.Filter = g.tensor(matrix)
 	g.add(node)

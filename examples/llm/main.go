@@ -33,7 +33,7 @@ func main() {
 	serve := flag.String("serve", "", "serve HTTP on this `ADDRESS`")
 	flag.StringVar(&o.model, "model", "third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf", "GGUF `FILE` of the model")
 	flag.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights; none is used if it is empty")
-	flag.StringVar((*string)(&o.weights), "weights", string(int8Weights), "`KIND` of weights: float32, int8 or dynamic")
+	flag.StringVar((*string)(&o.weights), "weights", string(int8Weights), "`KIND` of weights: float32 or int8")
 	flag.IntVar(&o.tokens, "n", 48, "`NUMBER` of tokens to answer with at most")
 	flag.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "`NUMBER` of threads")
 	flag.Float64Var(&o.temperature, "temperature", 0, "`TEMPERATURE` to sample with; 0 takes the likeliest token")

@@ -19,9 +19,6 @@ type weights string
 const (
 	float32Weights weights = "float32" // exactly what the file has
 	int8Weights    weights = "int8"    // 8 bits, with a scale for each row
-	// dynamicWeights are int8Weights, and what the layers' are multiplied with is quantised, too, when it is computed:
-	// that is faster, and less exact.
-	dynamicWeights weights = "dynamic"
 )
 
 // A model is a Llama in a GGUF file. Its methods may be called from many goroutines.
@@ -39,8 +36,8 @@ const embedding = "token_embd.weight"
 
 // openModel maps a file. The caller closes the model after all that was made of it.
 func openModel(path string, w weights) (_ *model, err error) {
-	if !slices.Contains([]weights{float32Weights, int8Weights, dynamicWeights}, w) {
-		return nil, fmt.Errorf("weights are float32, int8 or dynamic, and not %q", w)
+	if w != float32Weights && w != int8Weights {
+		return nil, fmt.Errorf("weights are float32 or int8, and not %q", w)
 	}
 	file, err := openGGUF(path)
 	if err != nil {
