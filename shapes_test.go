@@ -219,7 +219,7 @@ func (u kernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 		}
 	default:
 		n := xnnpack.BatchMatrixMultiply{A: in, Output: out, TransposeB: u.transposed}
-		if n.B, err = content(n.Packing(kernel, input, output)); err == nil {
+		if n.B, err = content(n.Packing(kernel, none, input, output)); err == nil {
 			err = g.Add(n)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"xpwc"
 	"xpwc/models"
-	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -52,8 +51,7 @@ func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueI
 			return err
 		}
 	}
-	_, define := s.node(input, filter, bias, output)
-	if err := define(g); err != nil {
+	if err := g.Add(s.node(input, filter, bias, output)); err != nil {
 		return err
 	}
 	if output != out {
@@ -62,29 +60,22 @@ func (s *step) emit(g *xnnpack.Subgraph, l models.Loader, in, out xnnpack.ValueI
 	return nil
 }
 
-// A packer is the Packing method of a node.
-type packer func(kernel, bias, input, output xnnpack.Tensor) packing.Identity
-
-// node returns the operator as XNNPACK takes it: how it packs, and what defines it.
-func (s *step) node(in, filter, bias, out xnnpack.ValueID) (packer, func(*xnnpack.Subgraph) error) {
+// node returns the operator as XNNPACK takes it.
+func (s *step) node(in, filter, bias, out xnnpack.ValueID) xnnpack.WeightedNode {
 	switch s.Op {
 	case fullyConnected:
-		n := xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits,
+		return xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out, Activation: s.limits,
 			TransposeWeights: s.Transposed}
-		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Add(n) }
 	case convolution:
-		n := xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		return xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
 			SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
-		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Add(n) }
 	case depthwise:
-		n := xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		return xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
 			SamePadding: s.SamePadding, Stride: s.stride, Dilation: s.dilation, DepthMultiplier: s.DepthMultiplier,
 			Activation: s.limits}
-		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Add(n) }
 	default:
-		n := xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
+		return xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out, Padding: s.padding,
 			Adjustment: s.adjustment, Stride: s.stride, Dilation: s.dilation, Groups: s.Groups, Activation: s.limits}
-		return n.Packing, func(g *xnnpack.Subgraph) error { return g.Add(n) }
 	}
 }
 
@@ -103,10 +94,10 @@ func (s *step) load(g *xnnpack.Subgraph, l models.Loader) (filter, bias xnnpack.
 	}
 	f := s.filter
 	const none = xnnpack.InvalidValue // which values it has makes no difference
-	packs, _ := s.node(none, none, none, none)
+	node := s.node(none, none, none, none)
 	// XNNPACK of 2026 converts half precision before it looks it up, where the CPU has no arithmetic for it.
 	eager := s.blind || s.weights == xnnpack.Float16
-	if f.Data, err = s.read(l, f, eager, xpwc.PackedAs(packs(f, b, s.input, s.output))); err != nil {
+	if f.Data, err = s.read(l, f, eager, xpwc.PackedAs(node.Packing(f, b, s.input, s.output))); err != nil {
 		return 0, 0, err
 	}
 	filter, err = g.Tensor(f)

@@ -50,12 +50,11 @@ type shapes func(xnnpack.ValueID) []int
 // A weighted operation packs a static kernel, and a bias with it.
 type weighted interface {
 	operation
+	xnnpack.WeightedNode
 	// weights returns the kernel and the bias, which may be absent.
 	weights() (kernel, bias xnnpack.ValueID)
 	// looksUp reports whether XNNPACK looks into the weights cache before it packs.
 	looksUp() bool
-	// packer returns what gives the identity of what is packed.
-	packer() packer
 	// least returns the shape of the smallest input that suits the kernel; it is a fault if none does. The input is the
 	// first of the operands.
 	least(of shapes) []int
@@ -63,14 +62,11 @@ type weighted interface {
 	between(input, output xnnpack.ValueID) operation
 }
 
-// A packer is the Packing method of a node. The bias' content is there if inputs are quantised at inference.
-type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
-
 // packingOf returns the identity of what a node packs, of which tensor describes the values.
 func packingOf(w weighted, tensor func(xnnpack.ValueID) xnnpack.Tensor) packing.Identity {
 	kernel, bias := w.weights()
 	inputs, output := operands(w)
-	return w.packer()(tensor(kernel), tensor(bias), tensor(inputs[0]), tensor(output))
+	return w.Packing(tensor(kernel), tensor(bias), tensor(inputs[0]), tensor(output))
 }
 
 // maxElements bounds every value that is computed: XNNPACK's kernels count bytes in what may be 32 bits with a sign.

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"xpwc/internal/fault"
-	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -42,7 +41,6 @@ func (n fullyConnected) least(of shapes) []int {
 }
 func (n fullyConnected) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 func (n fullyConnected) looksUp() bool                           { return true }
-func (n fullyConnected) packer() packer                          { return n.Packing }
 
 // bias checks a bias, if there is one.
 func bias(of shapes, id xnnpack.ValueID, channels int) {
@@ -96,8 +94,7 @@ func (n convolution) least(shapes) []int {
 func (n convolution) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 
 // looksUp is false where XNNPACK makes the node a depthwise convolution.
-func (n convolution) looksUp() bool  { return n.inputs != 1 || n.outputs != 1 }
-func (n convolution) packer() packer { return n.Packing }
+func (n convolution) looksUp() bool { return n.inputs != 1 || n.outputs != 1 }
 
 // grouped checks a convolution's groups against its filter, [groups * outputs, height, width, inputs], and its input.
 func grouped(in, filter []int, kernel xnnpack.Size, groups, inputs, outputs int) {
@@ -134,8 +131,7 @@ func (n depthwise) least(shapes) []int                      { return leastImage(
 func (n depthwise) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 
 // looksUp is false also with several outputs in a group: XNNPACK of 2024 reads the filter before it looks up.
-func (n depthwise) looksUp() bool  { return false }
-func (n depthwise) packer() packer { return n.Packing }
+func (n depthwise) looksUp() bool { return false }
 
 type deconvolution struct {
 	xnnpack.Deconvolution2D
@@ -181,7 +177,6 @@ func (n deconvolution) least(shapes) []int {
 }
 func (n deconvolution) weights() (kernel, bias xnnpack.ValueID) { return n.Filter, n.Bias }
 func (n deconvolution) looksUp() bool                           { return false }
-func (n deconvolution) packer() packer                          { return n.Packing }
 
 type batchMatrixMultiply struct{ xnnpack.BatchMatrixMultiply }
 
@@ -218,8 +213,3 @@ func (n batchMatrixMultiply) weights() (kernel, bias xnnpack.ValueID) {
 	return n.B, xnnpack.InvalidValue
 }
 func (n batchMatrixMultiply) looksUp() bool { return false }
-func (n batchMatrixMultiply) packer() packer {
-	return func(filter, _, input, output xnnpack.Tensor) packing.Identity {
-		return n.Packing(filter, input, output)
-	}
-}

@@ -2,12 +2,18 @@ package xnnpack
 
 import "xpwc/packing"
 
-// The Packing methods say what XNNPACK will pack from a node's static kernel: everything that decides the bytes,
-// except the kernel's own content. A host gives the identity to its cache (xpwc.PackedAs), because the key that
-// XNNPACK gives has almost nothing of it. The tensors are the node's operands, with the types they have in the
-// subgraph; of bias, which is a zero Tensor if there is none, input and output neither name nor shape count. Where
-// the input is dynamically quantised XNNPACK packs the bias in without naming it, so that its Data must be there. The
-// identity refers to the tensors' slices. Flags of the runtime that change packing are the caller's to add.
+// A WeightedNode is a Node that packs a static kernel.
+//
+// Packing says what XNNPACK will pack: everything that decides the bytes, except the kernel's own content. A host gives
+// the identity to its cache (xpwc.PackedAs), because the key that XNNPACK gives has almost nothing of it. The tensors
+// are the node's operands, with the types they have in the subgraph; of bias, which is a zero Tensor if there is none,
+// input and output neither name nor shape count. Where the input is dynamically quantised XNNPACK packs the bias in
+// without naming it, so that its Data must be there. The identity refers to the tensors' slices. Flags of the runtime
+// that change packing are the caller's to add.
+type WeightedNode interface {
+	Node
+	Packing(kernel, bias, input, output Tensor) packing.Identity
+}
 
 // Packing returns the identity of what is packed from Filter.
 func (n FullyConnected) Packing(filter, bias, input, output Tensor) packing.Identity {
@@ -36,8 +42,8 @@ func (n Deconvolution2D) Packing(filter, bias, input, output Tensor) packing.Ide
 	return windowed(id, n.Groups, n.Stride, n.Dilation, Padding{}) // its padding is taken off the output
 }
 
-// Packing returns the identity of what is packed from B.
-func (n BatchMatrixMultiply) Packing(b, a, output Tensor) packing.Identity {
+// Packing returns the identity of what is packed from B. There is no bias.
+func (n BatchMatrixMultiply) Packing(b, _, a, output Tensor) packing.Identity {
 	id := identity(packing.BatchMatrixMultiply, b, Tensor{}, a, output)
 	if n.TransposeB {
 		id.Flags |= packing.Transposed

@@ -37,8 +37,8 @@ func TestANodeSaysWhatIsPackedForIt(t *testing.T) {
 		"deconvolution":   xnnpack.Deconvolution2D{}.Packing(filter, bias, input, input),
 		"fully connected": xnnpack.FullyConnected{}.Packing(filter, bias, input, input),
 		"transposed":      xnnpack.FullyConnected{TransposeWeights: true}.Packing(filter, bias, input, input),
-		"batch matrix":    xnnpack.BatchMatrixMultiply{}.Packing(filter, input, input),
-		"transposed b":    xnnpack.BatchMatrixMultiply{TransposeB: true}.Packing(filter, input, input),
+		"batch matrix":    xnnpack.BatchMatrixMultiply{}.Packing(filter, xnnpack.Tensor{}, input, input),
+		"transposed b":    xnnpack.BatchMatrixMultiply{TransposeB: true}.Packing(filter, bias, input, input),
 	} {
 		digest := id.Digest()
 		require.NotContains(t, digests, digest, name)

@@ -108,16 +108,10 @@ const (
 	outputOf
 )
 
-// A packer is a node that packs a kernel.
-type packer interface {
-	xnnpack.Node
-	Packing(kernel, bias, input, output xnnpack.Tensor) packing.Identity
-}
-
 // A layer is a weight-bearing node with all that is around it.
 type layer struct {
 	scheme
-	node     packer
+	node     xnnpack.WeightedNode
 	in       []int // the shape of its input
 	together int   // how many of the input's last dimensions are quantised together at inference
 	shape    []int // of its kernel

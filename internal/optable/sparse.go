@@ -34,8 +34,8 @@ func (b *builder) sparse() {
 			b.thinOut(&kernel)
 		}
 		g, weights := layer.geometry, image{shape: layer.kernel, real: kernel.real}
-		var node packer = xnnpack.Convolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
-			Padding: g.padding, Stride: g.stride}
+		var node xnnpack.WeightedNode = xnnpack.Convolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf,
+			Output: outputOf, Padding: g.padding, Stride: g.stride}
 		if layer.depthwise {
 			weights = grouped(weights)
 			g.groups = weights.shape[0]

@@ -274,13 +274,6 @@ func matrixMultiplications() []Case {
 	return cases
 }
 
-// matrixMultiply is a BatchMatrixMultiply whose Packing is given what the other nodes' are.
-type matrixMultiply struct{ xnnpack.BatchMatrixMultiply }
-
-func (n matrixMultiply) Packing(kernel, _, input, output xnnpack.Tensor) packing.Identity {
-	return n.BatchMatrixMultiply.Packing(kernel, input, output)
-}
-
 func (b *builder) matrixMultiply(s scheme, batch int, turned bool) {
 	const m, k, n = 5, 21, 34
 	l := layer{scheme: s, in: []int{batch, m, k}, together: 1, shape: []int{batch, k, n}, channel: 2, when: atCreation}
@@ -290,7 +283,7 @@ func (b *builder) matrixMultiply(s scheme, batch int, turned bool) {
 	if s.kernel == xnnpack.Float16 {
 		l.when = atInference
 	}
-	l.node = matrixMultiply{xnnpack.BatchMatrixMultiply{A: inputOf, B: kernelOf, Output: outputOf, TransposeB: turned}}
+	l.node = xnnpack.BatchMatrixMultiply{A: inputOf, B: kernelOf, Output: outputOf, TransposeB: turned}
 	l.compute = func(x, kernel image) *result {
 		if !turned {
 			kernel = image{shape: []int{batch, n, k}, real: transposed(kernel.real, k, n)}
