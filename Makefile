@@ -208,7 +208,7 @@ tests-for-races: third_party bin/gotestsum
 
 # Left out are what builds the C library or measures, and what takes seconds where the rest takes a moment: kills, power
 # failures, failing disks, every flipped bit, every CPU.
-slow_packages := /capi$$|/internal/(bench|bench/chain|bench/ideal|bench/plots|llama)$$|/examples/
+slow_packages := /capi$$|/internal/(bench|bench/chain|bench/plots|bench/provider|llama)$$|/examples/
 slow := Kill|Interrupt|Power|Flush|FullDisk|SizeLimit|Flipped|NeverCrash|Truncated|EveryCPU|AnySize|AnyGeometry|AnotherSize|ShareASeed
 slow := $(slow)|CommitsWhile|OpenedClosed|CachesAreClosed|ClosingWaits|AreHashed|AThousand|WithoutXNNPACKLooks|OutOfBounds|HasTrouble
 quick-tests: third_party bin/gotestsum
@@ -322,8 +322,7 @@ host-costs: xnnpack ## measure what the C library costs a host, and write it int
 peer_models := third_party/models/pose_landmark_heavy.tflite third_party/models/selfie_segmentation.tflite chain.tflite chain-int8.tflite \
 	executorch/testdata/programs/mobilenet_v3_small_int8.pte chain.pte
 peer_figures = $(or $(JSON),bin/peers/peers.json)
-measure_peers = bin/peers/peers --litert bin/peers/litert --reader bin/peers/reader --xpwc bin/peers/xpwc $(if $(ROUNDS),--rounds $(ROUNDS)) \
-	$(if $(PROCESSES),--processes $(PROCESSES))
+measure_peers = bin/peers/peers $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PROCESSES),--processes $(PROCESSES))
 peers: xnnpack
 	@third_party/fetch-litert
 	@third_party/fetch-litert-lm
@@ -337,9 +336,8 @@ peers: xnnpack
 
 bench-peers: xnnpack models peers ## compare with LiteRT and the stock ExecuTorch (MODELS=, ROUNDS=, PROCESSES=, JSON=, PLOTS=)
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/peers/executorch'
-	@$(with) sh -c 'cd capi && $(CC) -O2 -Wall -Wextra -fPIC -fvisibility=hidden -I.. -Iinclude -Ireader $$XPWC_FLAGS -c -o ../bin/peers/reader.o \
+	@[ "$$(uname -m)" != x86_64 ] || $(with) sh -c 'cd capi && $(CC) -O2 -Wall -Wextra -fPIC -fvisibility=hidden -I.. -Iinclude -Ireader $$XPWC_FLAGS -c -o ../bin/peers/reader.o \
 		reader/xpwc_reader.c && $(CXX) -std=c++17 -O2 -Wall -Wextra -shared -fPIC -DON_READER -DXNNWeightsCache=DropIn -Iinclude -Ireader $$XPWC_FLAGS \
 		-o ../bin/peers/drop_in.so @testdata/executorch/flags testdata/executorch/real.cc ../bin/peers/reader.o -ldl'
-	@$(measure_peers) --executorch bin/peers/executorch/host $(if $(filter x86_64,$(shell uname -m)),--drop-in '$(CURDIR)/bin/peers/drop_in.so') \
-		--json '$(peer_figures)' $(or $(MODELS),$(peer_models))
+	@$(measure_peers) --json '$(peer_figures)' $(or $(MODELS),$(peer_models))
 	@$(call plot,$(peer_figures))

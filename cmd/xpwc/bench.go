@@ -25,8 +25,8 @@ each mode once, in random order, each after a process that uses and frees memory
   ideal    with a provider in C that knows every answer in advance and maps packed bytes
            from a file: the limit
   cold     packing into a new cache file
-  warm     from that file
-  dropped  from that file when it is not in the page cache, with Options.Prefetch
+  warm     from such a file
+  dropped  from such a file when it is not in the page cache, with Options.Prefetch
   reread   warm, after another process has read the file from the disk
 
 MODEL is a .tflite file, a program of ExecuTorch (.pte; DATA are its .ptd files), a

@@ -11,9 +11,9 @@ func newMeasureCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    bench.MeasureCommand,
 		Hidden: true,
-		Args:   usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return bench.Measure(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		Args:   usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return bench.Measure(args, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 }

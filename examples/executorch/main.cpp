@@ -151,13 +151,13 @@ TensorPtr tensor(const TensorInfo& info, Array array, const std::string& what) {
       std::move(array.shape), std::move(array.data), {order.begin(), order.end()}, {}, info.scalar_type());
 }
 
-// Ones and other small numbers, for a measurement without inputs. Whole numbers are zero: they may be indices.
+// The numbers that xpwc makes up, for a measurement without inputs. Whole numbers are zero: they may be indices.
 Array made_up(const TensorInfo& info) {
   Array array{numpy_type(info.scalar_type()), {info.sizes().begin(), info.sizes().end()}, {}};
   array.data.resize(info.nbytes());
   if (info.scalar_type() == ScalarType::Float) {
     for (std::size_t i = 0; i < array.data.size() / sizeof(float); ++i) {
-      const float value = static_cast<float>(i % 17) / 8 - 1;
+      const float value = static_cast<float>(static_cast<std::uint32_t>(i) * 2654435761u) / 4294967296.0f;
       std::memcpy(&array.data[i * sizeof(float)], &value, sizeof(float));
     }
   }

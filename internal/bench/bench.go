@@ -1,6 +1,6 @@
 // Package bench measures how a cache of packed weights changes the loading and running of models. [Run] compares it
-// with every alternative and with the limit, [Demo] only with running without a cache. Each measurement is taken by a
-// process of its own, [Measure].
+// with every alternative and with the limit, [Demo] only with running without a cache, and [RunPeers] with what others
+// have. Each measurement is taken by a process of its own, [Measure] or a host of others.
 package bench
 
 import (
@@ -9,9 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 
+	"xpwc/internal/bench/terminal"
+	"xpwc/internal/console"
 	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 )
@@ -25,14 +30,8 @@ const (
 	LayersFloat32 = 4
 )
 
-// modes returns the ways in which a model can be run on this system, in the order of the tables.
-func modes() []string {
-	all := []string{modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm}
-	if runtime.GOOS == "linux" {
-		all = append(all, modeDropped, modeReread)
-	}
-	return all
-}
+// Repeats is how often the modes that take almost no time, ideal, warm and reread, are run in each round.
+const Repeats = 5
 
 // A Subject is the model that is measured, and how.
 type Subject struct {
@@ -59,20 +58,19 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, err
 	}
 	var errs []error
 	for _, stack := range stacks {
-		p, err := prepare(ctx, o.Subject, stack, stderr)
+		c, t, err := subject(ctx, o.Subject, stack, stderr)
 		if err != nil {
 			return all, err
 		}
-		r, err := runOne(ctx, p, o, stderr)
-		if err != nil {
-			return all, fmt.Errorf("%s: %w", p.title, err)
+		if err := errors.Join(c.runModes(ctx, t, o), c.clean()); err != nil {
+			return all, fmt.Errorf("%s: %w", c.result.Model, err)
 		}
-		all.Results = append(all.Results, r)
-		if err := r.print(stdout); err != nil {
+		all.Results = append(all.Results, c.result)
+		if err := c.result.print(stdout); err != nil {
 			return all, err
 		}
-		if !r.sameOutputs() {
-			errs = append(errs, fmt.Errorf("%s: %w", p.title, errModesDiffer))
+		if !c.result.sameOutputs() {
+			errs = append(errs, fmt.Errorf("%s: %w", c.result.Model, errDiffer))
 		}
 	}
 	if o.Figures != "" {
@@ -81,24 +79,103 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, err
 	return all, errors.Join(errs...)
 }
 
-var errModesDiffer = errors.New("the outputs differ: all modes must agree bit for bit")
+var errDiffer = errors.New("the outputs differ: all modes must agree bit for bit")
 
-func runOne(ctx context.Context, p prepared, o Options, stderr io.Writer) (of *result, err error) {
-	r := newRounds(p, o.Dir)
-	defer func() { err = errors.Join(err, r.clean()) }()
-	fmt.Fprintf(stderr, "%s: recording\n", p.title)
-	if err := r.prepare(ctx); err != nil {
-		return nil, err
+// runModes measures all modes of this system, and what the disk takes for the same bytes.
+func (c *comparison) runModes(ctx context.Context, t task, o Options) error {
+	base := filepath.Join(o.Dir, c.result.Name+".bench.")
+	if err := checkOwn(base + "xpwc"); err != nil {
+		return err
 	}
-	for n := range o.Rounds {
-		fmt.Fprintf(stderr, "%s: round %d of %d\n", p.title, n+1, o.Rounds)
-		if err := r.round(ctx); err != nil {
-			return nil, err
+	var errs []error
+	mode := func(name string, s start, cache string) *way {
+		command, err := t.in(name, cache).command()
+		errs = append(errs, err)
+		return &way{modeResult: modeResult{Mode: name}, start: s, command: command, cache: cache}
+	}
+	ideal, warm := mode(modeIdeal, nextStart, base+"ideal"), mode(modeWarm, nextStart, base+"xpwc")
+	ideal.repeats, warm.repeats = Repeats, Repeats
+	ideal.pack = func(ctx context.Context) error {
+		r, err := t.in(modeRecord, ideal.cache).run(ctx)
+		if err == nil {
+			c.result.Payloads, c.result.PayloadBytes = int(r.Figures[payloads]), int64(r.Figures[payloadBytes])
+			c.churned = c.result.PayloadBytes * 5 / 4
+		}
+		return err
+	}
+	c.add(mode(modeNone, withoutCache, ""), mode(modeXNNPACK, withoutCache, ""),
+		mode(modeWrite, firstStart, base+"written"), ideal, mode(modeCold, firstStart, base+"cold"), warm)
+	disk := []func() error{func() error {
+		took, err := writeDurably(ideal.cache, c.result.PayloadBytes, base+"tmp")
+		c.result.Write = append(c.result.Write, console.Milliseconds(took))
+		return err
+	}}
+	if runtime.GOOS == "linux" { // elsewhere nothing can be dropped
+		dropped := mode(modeDropped, fromDisk, base+"dropped")
+		reread := mode(modeReread, nextStart, dropped.cache)
+		reread.repeats = Repeats
+		reread.pack = func(ctx context.Context) error {
+			_, err := t.in(modeWarm, dropped.cache).run(ctx)
+			return errors.Join(err, dropPages(dropped.cache))
+		}
+		c.add(dropped, reread)
+		disk = append(disk, func() error {
+			took, err := readDirect(dropped.cache)
+			c.result.Read = append(c.result.Read, console.Milliseconds(took))
+			return err
+		})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	return c.rounds(ctx, o.Rounds, disk...)
+}
+
+// subject checks a model and reads its files into the page cache, so that the first mode does not wait longer for the
+// disk than the others. If its path is Llama, it generates the stack in its directory, unless it is
+// there. The task is to run it.
+func subject(ctx context.Context, s Subject, stack llama.Stack, stderr io.Writer) (*comparison, task, error) {
+	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
+		return nil, task{}, err
+	}
+	name := filepath.Base(s.Path)
+	title := name
+	t := task{Model: s.File, Threads: s.Threads}
+	if s.Path == Llama {
+		kind, description := "qc8w", "qd8-f32-qc8w"
+		if stack.Float32 {
+			kind, description = "f32", "f32"
+		}
+		name = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
+		t.Model = modelfile.File{Path: filepath.Join(s.Dir, name+".safetensors")}
+		title = fmt.Sprintf("llama, %s, %s", console.Plural(stack.Layers, "layer"), description)
+		progress := terminal.NewProgress(stderr, "generating")
+		err := stack.Generate(ctx, t.Model.Path, progress.Update)
+		progress.Finish()
+		if err != nil {
+			return nil, task{}, err
 		}
 	}
-	r.result.Rounds = o.Rounds
-	r.result.sumUp()
-	return r.result, nil
+	m, err := t.Model.Open() // for its errors, which would otherwise come from a process
+	if err != nil {
+		if s.Path == DemoModel && errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; name a model, or fetch this one with make third_party", err)
+		}
+		return nil, task{}, err
+	}
+	if err := m.Close(); err != nil {
+		return nil, task{}, err
+	}
+	c := &comparison{model: append([]string{t.Model.Path}, t.Model.Data...), stderr: stderr}
+	total, err := readIn(c.model...)
+	c.result = &result{
+		Name: strings.TrimSuffix(name, filepath.Ext(s.Path)), Model: title + ", " + console.Mebibytes(total),
+		Threads: s.Threads,
+	}
+	return c, t, err
 }
 
 func writeJSON(path string, v any) error {

@@ -20,18 +20,12 @@ import (
 
 // TestMain makes this test's binary a measuring process too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		commands := map[string]func() error{
-			MeasureCommand: func() error { return Measure(os.Stdin, os.Stdout, os.Stderr) },
-			HostCommand:    func() error { return Host(os.Args[2:], os.Stdin, os.Stdout) },
+	if len(os.Args) > 1 && os.Args[1] == MeasureCommand {
+		if err := Measure(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
-		if command := commands[os.Args[1]]; command != nil {
-			if err := command(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-			os.Exit(0)
-		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -75,7 +69,11 @@ func modeNames(r *result) (names []string) {
 func TestBenchMeasuresEveryMode(t *testing.T) {
 	dir := t.TempDir()
 	r, out := measureJSON(t, dir, Options{Subject: of(Llama), Stacks: []llama.Stack{{Layers: 1}}, Rounds: 1})
-	require.Equal(t, modes(), modeNames(r))
+	modes := []string{modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm}
+	if runtime.GOOS == "linux" {
+		modes = append(modes, modeDropped, modeReread)
+	}
+	require.Equal(t, modes, modeNames(r))
 	require.True(t, r.sameOutputs())
 	require.Equal(t, 7, r.Payloads)
 	for _, m := range r.Modes {
@@ -91,13 +89,11 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 		_, opened := m.Figures[openMS]
 		require.Equal(t, m.Mode != modeNone && m.Mode != modeIdeal && m.Mode != modeWrite, opened, m.Mode)
 		for _, run := range m.Runs {
-			require.Equal(t, m.Mode, run.Mode)
 			f := run.Figures
 			require.Positive(t, f[steadyMS])
 			if runtime.GOOS == "linux" {
-				require.Equal(t, m.Mode != modeDropped, f[loading+rss] > 0, m.Mode)
 				require.Positive(t, f[loading+minorFaults])
-				require.GreaterOrEqual(t, f[peakBytes], f[first+rssAnon]+f[first+rssFile]-1<<20)
+				require.GreaterOrEqual(t, f[peakBytes], f[rssAnon]+f[rssFile]-1<<20)
 			}
 		}
 	}
@@ -145,11 +141,11 @@ func TestBenchOfATfliteModel(t *testing.T) {
 
 func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {
 	for says, task := range map[string]string{
-		"standard input": "",
-		"model.tflite":   `{"Mode": "none", "Model": {"Path": "model.tflite"}}`,
+		"end of JSON":  "",
+		"model.tflite": `{"Mode": "none", "Model": {"Path": "model.tflite"}}`,
 	} {
 		var out strings.Builder
-		require.ErrorContains(t, Measure(strings.NewReader(task), &out, &out), says)
+		require.ErrorContains(t, Measure([]string{task}, strings.NewReader(""), &out), says)
 		require.Empty(t, out.String())
 	}
 }
@@ -162,7 +158,7 @@ func TestDifferentOutputsAreNoticed(t *testing.T) {
 }
 
 func TestSpreads(t *testing.T) {
-	require.Equal(t, spread{Median: 3, Min: 3, Max: 3, Q1: 3, Q3: 3}, spreadOf([]float64{3}))
-	require.Equal(t, spread{Median: 2.5, Min: 1, Max: 4, Q1: 1.75, Q3: 3.25}, spreadOf([]float64{4, 1, 3, 2}))
-	require.Equal(t, spread{Median: 3, Min: 1, Max: 5, Q1: 2, Q3: 4}, spreadOf([]float64{5, 4, 3, 2, 1}))
+	require.Equal(t, spread{Median: 3, Min: 3, Max: 3}, spreadOf([]float64{3}))
+	require.Equal(t, spread{Median: 2.5, Min: 1, Max: 4}, spreadOf([]float64{4, 1, 3, 2}))
+	require.Equal(t, spread{Median: 3, Min: 1, Max: 5}, spreadOf([]float64{5, 4, 3, 2, 1}))
 }

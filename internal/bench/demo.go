@@ -7,8 +7,12 @@ import (
 	"io"
 	"path/filepath"
 
+	"xpwc"
 	"xpwc/internal/console"
+	"xpwc/internal/execution"
 	"xpwc/internal/llama"
+	"xpwc/models"
+	"xpwc/xnnpack"
 )
 
 // DemoModel is the model that a demo runs by default. make third_party fetches it.
@@ -43,19 +47,22 @@ func (r *run) shown(of ...figure) map[string]any {
 // Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
 // measured is returned with an error, too, if all of it was.
 func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demonstration, error) {
-	p, err := prepare(ctx, o.Subject, llama.Stack{Layers: o.Layers}, stderr)
+	c, t, err := subject(ctx, o.Subject, llama.Stack{Layers: o.Layers}, stderr)
 	if err != nil {
 		return nil, err
 	}
-	t := p.withCache(filepath.Join(o.Dir, p.base+".demo.xpwc"))
-	if err := t.removeCache(); err != nil {
+	cache := filepath.Join(o.Dir, c.result.Name+".demo.xpwc")
+	if err := checkOwn(cache); err != nil {
+		return nil, err
+	}
+	if err := remove(cache); err != nil {
 		return nil, err
 	}
 	var shown *Demonstration
 	if o.Shared {
-		shown, err = demoShared(ctx, t, p.title, stdout, stderr)
+		shown, err = c.demoShared(ctx, t, cache, stdout)
 	} else {
-		shown, err = demoModes(ctx, t, p.title, stdout, stderr)
+		shown, err = c.demoModes(ctx, t, cache, stdout)
 	}
 	if shown == nil || o.Figures == "" {
 		return shown, err
@@ -63,95 +70,82 @@ func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demons
 	return shown, errors.Join(err, writeJSON(o.Figures, append(shown.Modes, shown.Methods...)))
 }
 
-func demoModes(ctx context.Context, t task, title string, stdout, stderr io.Writer) (*Demonstration, error) {
+// runOnce has a process do the task, and its figures be those of a mode.
+func (c *comparison) runOnce(ctx context.Context, t task, name, what string) (*run, error) {
+	fmt.Fprintln(c.stderr, what)
+	r, err := t.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &modeResult{Mode: name, Runs: []*run{r}}
+	m.sumUp()
+	c.result.Modes = append(c.result.Modes, m)
+	return r, nil
+}
+
+func (c *comparison) demoModes(ctx context.Context, t task, cache string, stdout io.Writer) (*Demonstration, error) {
 	shown := &Demonstration{}
-	var all []*run
-	for _, way := range []struct {
-		mode, what string
-		task       task
-	}{
-		{modeNone, "without a cache", t.withCache("")},
-		{modeCold, "first start: packing into " + t.Cache, t},
-		{modeWarm, "next start: mapping " + t.Cache, t},
+	for _, way := range []struct{ mode, cache, name, what string }{
+		{modeNone, "", "without cache", "without a cache"},
+		{modeCold, cache, "first start", "first start: packing into " + cache},
+		{modeWarm, cache, "next start", "next start: mapping " + cache},
 	} {
-		fmt.Fprintln(stderr, way.what)
-		var r run
-		if err := way.task.start(ctx, way.mode, &r, stderr); err != nil {
-			return nil, fmt.Errorf("mode %s: %w", way.mode, err)
+		r, err := c.runOnce(ctx, t.in(way.mode, way.cache), way.name, way.what)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", way.name, err)
 		}
 		figures := r.shown(createMS, totalMS, firstMS, rssAnon, rssFile, dirty, hits, packed, private, bytesWritten,
 			fileBytes, payloadBytes)
-		figures["mode"] = r.Mode
-		all, shown.Modes = append(all, &r), append(shown.Modes, figures)
+		figures["mode"] = way.mode
+		shown.Modes = append(shown.Modes, figures)
 	}
-	fmt.Fprintf(stdout, "\n%s\n\n", title)
-	if err := demoTable(all).Print(stdout); err != nil {
+	fmt.Fprintf(stdout, "\n%s\n", c.result.Model)
+	if err := printTables(stdout, transposed(modesTable("", c.result.Modes, demoColumns))); err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(stdout)
-	return shown, summarize(stdout, all[0], all[1], all[2])
+	return shown, c.result.summarize(stdout)
 }
 
-func demoTable(all []*run) *console.Table {
-	t := &console.Table{}
-	t.Row("", "without cache", "first start", "next start")
-	mib := func(v float64) string { return console.Mebibytes(int64(v)) }
-	size := func(v float64) string { return console.Size(int64(v)) }
-	for _, row := range []struct {
-		name  string
-		of    figure
-		write func(float64) string
-	}{
-		{"open cache", openMS, console.MS}, {"load tensors", subgraphMS, console.MS},
-		{"create runtime", createMS, console.MS}, {"finalize", finalizeMS, console.MS},
-		{"total load", totalMS, console.MS}, {"first inference", firstMS, console.MS},
-		{"steady inference (median)", steadyMS, console.MS},
-		{"RssAnon", rssAnon, mib}, {"RssFile", rssFile, mib}, {"Private_Dirty", dirty, mib},
-		{"entries found", hits, count}, {"entries packed", packed, count},
-		{"  packed again, found equal", reused, count}, {"entries in private memory", private, nil},
-		{"written to the file", bytesWritten, size}, {"file size", fileBytes, size},
-	} {
-		cells := []string{row.name}
-		for _, r := range all {
-			cell := console.None
-			if v, ok := r.Figures[row.of]; ok && row.of == private {
-				cell = r.privateCell()
-			} else if ok {
-				cell = row.write(v)
-			}
-			cells = append(cells, cell)
-		}
-		t.Row(cells...)
-	}
-	return t
-}
+func inMebibytes(v float64) string { return console.Mebibytes(int64(v)) }
 
-var errDiffer = errors.New("the outputs differ: without a cache, cold and warm must agree bit for bit")
+func inBytes(v float64) string { return console.Size(int64(v)) }
+
+var demoColumns = []column{
+	columnOf("open cache", openMS, console.MS), columnOf("load tensors", subgraphMS, console.MS),
+	columnOf("create runtime", createMS, console.MS), columnOf("finalize", finalizeMS, console.MS),
+	columnOf("total load", totalMS, console.MS), columnOf("first inference", firstMS, console.MS),
+	columnOf("steady inference (median)", steadyMS, console.MS), columnOf("RssAnon", rssAnon, inMebibytes),
+	columnOf("RssFile", rssFile, inMebibytes), columnOf("Private_Dirty", dirty, inMebibytes),
+	columnOf("entries found", hits, count), columnOf("entries packed", packed, count),
+	columnOf("  packed again, found equal", reused, count), columnOf("entries in private memory", private, count),
+	columnOf("written to the file", bytesWritten, inBytes), columnOf("file size", fileBytes, inBytes),
+}
 
 // summarize prints the gains of the cache, a sentence for each, and fails if the outputs are not the same.
-func summarize(w io.Writer, uncached, cold, warm *run) error {
-	for _, r := range []*run{cold, warm} {
-		for _, note := range r.Notes {
-			fmt.Fprintf(w, "Note (%s): %s\n", r.Mode, note)
-		}
+func (r *result) summarize(w io.Writer) error {
+	for _, note := range r.notes() {
+		fmt.Fprintf(w, "Note: %s\n", note)
 	}
-	without, with := uncached.Figures, warm.Figures
+	without, with := r.Modes[0].Runs[0].Figures, r.Modes[2].Runs[0].Figures
 	fmt.Fprintf(w, "Loading takes %s at the next start, and %s without a cache:\n%s.\n",
 		console.MS(with[totalMS]), console.MS(without[totalMS]), faster(without[totalMS], with[totalMS]))
 	if own, known := with[rssAnon]; known && with[payloadBytes] > 0 {
 		fmt.Fprintf(w, "Private memory (RssAnon) is %s less at the next start.\n"+
 			"The packed weights, which are in the file, are %s.\n",
-			console.Mebibytes(int64(without[rssAnon]-own)), console.Mebibytes(int64(with[payloadBytes])))
+			inMebibytes(without[rssAnon]-own), inMebibytes(with[payloadBytes]))
 	}
-	if more, ok := cold.Figures[overhead]; ok {
-		fmt.Fprintf(w, "The cache file is %.2f %% larger than the packed weights in it.\n", 100*more)
-	}
-	if uncached.Output == cold.Output && cold.Output == warm.Output {
-		fmt.Fprintf(w, "The three outputs are identical bit for bit.\nSHA-256 %s\n", warm.Output)
+	return r.compareOutputs(w)
+}
+
+// compareOutputs says whether the outputs of all modes are the same, and fails if they are not.
+func (r *result) compareOutputs(w io.Writer) error {
+	if r.sameOutputs() {
+		fmt.Fprintf(w, "All outputs are identical bit for bit.\nSHA-256 %s\n", r.Modes[0].Runs[0].Output)
 		return nil
 	}
-	for _, r := range []*run{uncached, cold, warm} {
-		fmt.Fprintf(w, "SHA-256 of the outputs, %s: %s\n", r.Mode, r.Output)
+	for _, m := range r.Modes {
+		fmt.Fprintf(w, "SHA-256 of the outputs, %s: %s\n", m.Mode, m.Runs[0].Output)
 	}
 	return errDiffer
 }
@@ -164,4 +158,82 @@ func faster(without, with float64) string {
 		return fmt.Sprintf("%.1f times faster", r)
 	}
 	return fmt.Sprintf("%.0f times faster", without/with)
+}
+
+// Memory before two methods are loaded, and after each of them.
+const (
+	before      = "before_"
+	afterFirst  = "after_first_"
+	afterSecond = "after_second_"
+
+	secondAdded figure = "second_added_bytes"
+)
+
+// demoShared repeats the experiment of pull request 9155 to ExecuTorch: two methods that share weights, in one process,
+// without a cache and with one.
+func (c *comparison) demoShared(ctx context.Context, t task, cache string, stdout io.Writer) (*Demonstration, error) {
+	shown := &Demonstration{}
+	for _, way := range []struct{ cache, name, what string }{
+		{"", "without cache", "two methods without a cache"},
+		{cache, "one cache", "two methods on one cache"},
+	} {
+		r, err := c.runOnce(ctx, t.in(modeTwice, way.cache), way.name, way.what)
+		if err != nil {
+			return nil, err
+		}
+		figures := r.shown(before+rss, afterFirst+rss, afterSecond+rss)
+		figures["cache"] = way.cache != ""
+		shown.Methods = append(shown.Methods, figures)
+	}
+	fmt.Fprintf(stdout, "\nTwo methods that share their weights: %s\n", c.result.Model)
+	err := printTables(stdout, modesTable("RSS", c.result.Modes, []column{
+		columnOf("before", before+rss, inMebibytes), columnOf("after the 1st", afterFirst+rss, inMebibytes),
+		columnOf("after the 2nd", afterSecond+rss, inMebibytes), columnOf("the 2nd added", secondAdded, inMebibytes),
+	}))
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprint(stdout, "\nFor comparison, ExecuTorch's pull request 9155 reports, of another model: 62.8 MiB after\n"+
+		"the first; after the second 130.0 MiB without a cache and 93.2 MiB with one.\n\n")
+	return shown, c.result.compareOutputs(stdout)
+}
+
+// twice loads and runs a model twice in this process, as two methods that share all their weights.
+func (r *run) twice(m models.Model, t task) (err error) {
+	if err := errors.Join(xnnpack.Initialize(), r.takeMemory(before)); err != nil {
+		return err
+	}
+	for _, after := range []figure{afterFirst, afterSecond} {
+		e, loadErr := execution.Load(m, execution.PackedIn(t.Cache, &xpwc.Options{}), t.Threads)
+		if loadErr != nil {
+			return loadErr
+		}
+		defer func() { err = errors.Join(err, e.Close()) }()
+		if err := errors.Join(e.FillKnuth(), saveAndInfer(e)); err != nil {
+			return err
+		}
+		sum := outputSum(e)
+		if r.Output != "" && r.Output != sum {
+			return errors.New("the outputs of the two runtimes differ")
+		}
+		r.Output = sum
+		if err := r.takeMemory(after); err != nil {
+			return err
+		}
+	}
+	if second, known := r.Figures[afterSecond+rss]; known {
+		r.Figures[secondAdded] = second - r.Figures[afterFirst+rss]
+	}
+	return nil
+}
+
+// saveAndInfer saves the cache, if there is one, and then has all weights in this process' memory.
+func saveAndInfer(e *execution.Execution) error {
+	if e.Cache != nil {
+		if err := e.Cache.Save(); err != nil {
+			return err
+		}
+	}
+	_, err := e.Infer()
+	return err
 }

@@ -174,13 +174,16 @@ func TestDemoOfTheGeneratedStack(t *testing.T) {
 }
 
 func TestDifferentOutputsFail(t *testing.T) {
-	of := func(mode, sum string) *run { return &run{Mode: mode, Output: sum} }
+	of := func(mode, sum string) *modeResult {
+		return &modeResult{Mode: mode, Runs: []*run{{Output: sum}}}
+	}
 	for _, sums := range [][3]string{{"b", "a", "a"}, {"a", "b", "a"}, {"a", "a", "b"}} {
 		var out strings.Builder
-		err := summarize(&out, of(modeNone, sums[0]), of(modeCold, sums[1]), of(modeWarm, sums[2]))
-		require.ErrorIs(t, err, errDiffer)
+		r := result{Modes: []*modeResult{of("none", sums[0]), of("cold", sums[1]), of("warm", sums[2])}}
+		require.ErrorIs(t, r.summarize(&out), errDiffer)
 		require.Contains(t, out.String(), "cold: "+sums[1])
 		require.NotContains(t, out.String(), "identical")
 	}
-	require.NoError(t, summarize(&strings.Builder{}, of(modeNone, "a"), of(modeCold, "a"), of(modeWarm, "a")))
+	r := result{Modes: []*modeResult{of("none", "a"), of("cold", "a"), of("warm", "a")}}
+	require.NoError(t, r.summarize(&strings.Builder{}))
 }

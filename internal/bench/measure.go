@@ -1,11 +1,10 @@
 package bench
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -13,159 +12,150 @@ import (
 	"time"
 
 	"xpwc"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/instance"
+	"xpwc/internal/modelfile"
 )
 
-// Modes: the ways in which a model is run.
+// Modes: the ways in which a process of this program runs a model.
 const (
 	modeNone    = "none"    // without a cache
 	modeXNNPACK = "xnnpack" // with XNNPACK's own cache
 	modeWrite   = "write"   // packing into one buffer, and writing that to a new file
 	modeIdeal   = "ideal"   // with a provider in C that knows every answer in advance
 	modeCold    = "cold"    // packing into a new cache file
-	modeWarm    = "warm"    // from the file that the cold run wrote
+	modeWarm    = "warm"    // from the file that a cold run wrote
 	modeDropped = "dropped" // warm, when the file is not in the page cache, with Options.Prefetch
 	modeReread  = "reread"  // warm, when an earlier process has read the file from the disk
 
 	modeRecord = "record" // not measured: writes the file of modeIdeal
+	modeMemory = "memory" // with a cache that has no file
 	modeTwice  = "twice"  // two runtimes of one model in one process
 	modeChurn  = "churn"  // not measured: uses small pages, and frees them
 )
 
-// A figure is the name of a number that was measured.
-type figure string
-
-// figures are what one process measured. What does not apply, or is not known on this system, is not there.
-type figures map[figure]float64
-
-const (
-	openMS      figure = "open_ms"
-	subgraphMS  figure = "subgraph_ms"
-	createMS    figure = "create_runtime_ms"
-	finalizeMS  figure = "finalize_ms"
-	totalMS     figure = "total_load_ms"
-	packMS      figure = "create_and_finalize_ms"
-	firstMS     figure = "first_inference_ms"
-	answerMS    figure = "first_answer_ms" // total load and first inference
-	steadyMS    figure = "steady_ms"
-	commitMS    figure = "commit_ms" // cold: from finalize until all is on the disk
-	copiedBytes figure = "copied_bytes"
-	// The bytes of the file that are not payload, divided by those that are.
-	overhead figure = "file_overhead"
-
-	// What the cache did.
-	hits         figure = "hits"
-	packed       figure = "packed"
-	reused       figure = "reused"
-	private      figure = "private"
-	bytesWritten figure = "bytes_written"
-	fileBytes    figure = "file_bytes"
-	payloadBytes figure = "payload_bytes"
-
-	// Memory of a process. In front of them stands when it was.
-	rss       figure = "rss_bytes"
-	rssAnon   figure = "rss_anon_bytes"
-	rssFile   figure = "rss_file_bytes"
-	dirty     figure = "private_dirty_bytes"
-	pss       figure = "pss_bytes"
-	peakBytes figure = "peak_rss_bytes" // of the process so far
-
-	// Page faults. In front of them stands when it was.
-	minorFaults figure = "minor_faults"
-	majorFaults figure = "major_faults"
-)
-
-// The times of memory and page faults: while loading and at its end, and at the first inference. What stands alone is
-// memory after the first answer, in mode cold when all is saved.
-const (
-	loading = "load_"
-	first   = "first_"
-)
-
-// A run is what one process measured.
-type run struct {
-	Mode    string        `json:"mode,omitempty"`
-	Figures figures       `json:"figures"`
-	Output  string        `json:"output_sha256,omitempty"` // the sum of all outputs, one after the other
-	Reasons []xpwc.Reason `json:"reasons,omitempty"`       // why entries are in private memory
-	Notes   []string      `json:"notes,omitempty"`
+// A task is what a process of this program does.
+type task struct {
+	Mode    string
+	Model   modelfile.File
+	Threads int
+	Cache   string // file, "" without one
+	Churn   int64  // bytes that modeChurn uses
+	// Peer: it is compared with hosts of others. Loading begins with opening the model, as theirs does, and memory is
+	// looked at from outside.
+	Peer bool
 }
 
-func measure(t task, stderr io.Writer) (r *run, err error) {
-	r = &run{Mode: t.Mode, Figures: figures{}}
+func (t task) in(mode, cache string) task {
+	t.Mode, t.Cache = mode, cache
+	return t
+}
+
+// togetherVariable is set in the environment of a process that loads at the same instant as others: it prints an empty
+// line when it could begin, waits until standard input ends, loads, reports the time of that alone, and ends.
+const togetherVariable = "LOAD_TOGETHER"
+
+// Measure is a process that RunPeers, Run or Demo has started, with its arguments.
+func Measure(args []string, stdin io.Reader, stdout io.Writer) error {
+	if len(args) != 1 {
+		return errors.New("measure: give what to measure, in JSON")
+	}
+	var t task
+	if err := json.Unmarshal([]byte(args[0]), &t); err != nil {
+		return fmt.Errorf("measure: %w", err)
+	}
+	wait := func() error {
+		_, err := io.Copy(io.Discard, stdin)
+		return err
+	}
+	say := func(r *run) error {
+		if err := json.NewEncoder(stdout).Encode(r); err != nil {
+			return err
+		}
+		return wait()
+	}
+	if t.Mode == modeChurn {
+		if err := churn(t.Churn); err != nil {
+			return err
+		}
+		return say(&run{Figures: figures{}})
+	}
+	together := os.Getenv(togetherVariable) != ""
+	if together {
+		fmt.Fprintln(stdout)
+		if err := wait(); err != nil {
+			return err
+		}
+	}
+	return t.measure(together, say)
+}
+
+// measure says what it has measured while the model is still loaded.
+func (t task) measure(together bool, say func(*run) error) (err error) {
+	r := &run{Figures: figures{}}
+	start := time.Now()
 	m, err := t.Model.Open()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	progress := terminal.NewProgress(stderr, "packing")
-	var b instance.Backing
-	switch t.Mode {
-	case modeXNNPACK:
-		b = instance.PackedInHeapCache
-	case modeIdeal, modeWrite:
-		provided, done, openErr := providedBy(t)
-		if openErr != nil {
-			return nil, openErr
+	if t.Mode == modeTwice {
+		if err := r.twice(m, t); err != nil {
+			return err
 		}
-		defer func() { err = errors.Join(err, done()) }()
-		b = provided
-	default:
-		o := &xpwc.Options{Progress: terminal.ShowPacking(progress), Prefetch: t.Mode == modeDropped}
-		b = execution.PackedIn(t.Cache, o)
+		return say(r)
 	}
-	runtime.GC() // before the clock starts
-	e, err := execution.Load(m, b, t.Threads)
-	progress.Finish()
+	b, done, err := t.backing(r.Figures)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if !t.Peer {
+		runtime.GC() // before the clock starts
+	}
+	e, err := execution.Load(m, b, t.Threads)
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	r.takeTimes(e.Times)
+	r.takeTimes(t.Mode, e.Times)
+	if t.Peer {
+		r.takeTime(totalMS, time.Since(start))
+	}
+	if together {
+		return say(r)
+	}
 	r.takeFaults(loading, e.Faults)
-	var saved <-chan saving
-	if t.Mode == modeCold {
-		saved = save(e.Cache)
+	if err := r.infer(t, e); err != nil {
+		return err
 	}
-	if t.Mode != modeDropped { // which measures the time to the first answer
-		if err := r.takeMemory(loading); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.infer(e); err != nil {
-		return nil, err
-	}
-	if t.Mode == modeCold {
-		s := <-saved
-		r.Figures[commitMS] = console.Milliseconds(s.took)
-		if err := errors.Join(s.err, touch(e)); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.takeMemory(""); err != nil {
-		return nil, err
-	}
-	r.Output = outputSum(e)
-	steady, err := steady(e)
-	if err != nil {
-		return nil, err
-	}
-	r.Figures[steadyMS] = console.Milliseconds(steady)
-	return r, r.countCache(t.Cache, e.Cache)
+	r.countCache(t.Cache, e.Cache)
+	return say(r)
 }
 
-func (r *run) takeTimes(t instance.Times) {
+// backing is where the packed weights are. done ends its use, after the runtime's.
+func (t task) backing(f figures) (b instance.Backing, done func() error, err error) {
+	done = func() error { return nil }
+	switch t.Mode {
+	case modeXNNPACK:
+		return instance.PackedInHeapCache, done, nil
+	case modeMemory:
+		return instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open("", nil) }, nil), done, nil
+	case modeIdeal, modeWrite, modeRecord:
+		return t.provided(f)
+	}
+	return execution.PackedIn(t.Cache, &xpwc.Options{Prefetch: t.Mode == modeDropped}), done, nil
+}
+
+func (r *run) takeTimes(mode string, t instance.Times) {
 	r.takeTime(subgraphMS, t.Load)
 	r.takeTime(createMS, t.Create)
 	r.takeTime(totalMS, t.Total())
-	r.takeTime(packMS, t.Create+t.Finalize)
-	if r.Mode != modeNone && r.Mode != modeIdeal {
+	if mode != modeNone && mode != modeIdeal {
 		r.takeTime(finalizeMS, t.Finalize)
 	}
-	if r.Mode != modeNone && r.Mode != modeIdeal && r.Mode != modeWrite {
+	if mode != modeNone && mode != modeIdeal && mode != modeWrite {
 		r.takeTime(openMS, t.Open)
 	}
 }
@@ -188,8 +178,19 @@ func (r *run) takeMemory(when figure) error {
 	return err
 }
 
-// infer is the first inference.
-func (r *run) infer(e *execution.Execution) error {
+// infer measures inferences, and memory after the first one. In mode cold that one runs while the file is saved, and is
+// followed by another when it was: saving may have taken pages out of this process' memory.
+func (r *run) infer(t task, e *execution.Execution) error {
+	var commit time.Duration
+	saved := make(chan error, 1)
+	if t.Mode == modeCold {
+		start := time.Now()
+		go func() {
+			err := e.Cache.Save()
+			commit = time.Since(start)
+			saved <- err
+		}()
+	}
 	if err := e.FillKnuth(); err != nil {
 		return err
 	}
@@ -201,32 +202,37 @@ func (r *run) infer(e *execution.Execution) error {
 	r.takeFaults(first, execution.PageFaults().Since(before))
 	r.takeTime(firstMS, took)
 	r.Figures[answerMS] = r.Figures[totalMS] + r.Figures[firstMS]
-	return r.takeMemory(first)
+	r.Output = outputSum(e)
+	if t.Mode == modeCold {
+		if err := <-saved; err != nil {
+			return err
+		}
+		r.takeTime(commitMS, commit)
+		if _, err := e.Infer(); err != nil {
+			return err
+		}
+	}
+	if !t.Peer {
+		if err := r.takeMemory(""); err != nil {
+			return err
+		}
+	}
+	steady, err := steady(e)
+	r.takeTime(steadyMS, steady)
+	return err
 }
 
-func (r *run) countCache(path string, cache *xpwc.Cache) error {
+// countCache takes what the cache did, if there is one.
+func (r *run) countCache(path string, cache *xpwc.Cache) {
 	if cache == nil {
-		return nil
+		return
 	}
-	s := cache.Stats()
-	c := execution.ReportCache(path, s)
+	c := execution.ReportCache(path, cache.Stats())
 	r.Reasons, r.Notes = c.Reasons, c.Notes
 	for of, n := range map[figure]int64{hits: c.Hits, packed: c.Packed, reused: c.Reused, private: c.Private,
-		bytesWritten: c.BytesWritten, payloadBytes: c.PayloadBytes, copiedBytes: s.CopiedBytes} {
+		bytesWritten: c.BytesWritten, payloadBytes: c.PayloadBytes, fileBytes: c.FileBytes} {
 		r.Figures[of] = float64(n)
 	}
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it could not be created: see the notes
-	}
-	if err != nil {
-		return err
-	}
-	r.Figures[fileBytes] = float64(info.Size())
-	if c.PayloadBytes > 0 {
-		r.Figures[overhead] = float64(info.Size()-c.PayloadBytes) / float64(c.PayloadBytes)
-	}
-	return nil
 }
 
 // steady returns the median time of further inferences: at least 5, and up to 50 while they take less than a second
@@ -247,34 +253,11 @@ func steady(e *execution.Execution) (time.Duration, error) {
 	return times[len(times)/2], nil
 }
 
-// A saving is how long waiting for the disk took.
-type saving struct {
-	took time.Duration
-	err  error
-}
-
-// save waits for the disk in the background.
-func save(c *xpwc.Cache) <-chan saving {
-	done := make(chan saving, 1)
-	start := time.Now()
-	go func() {
-		err := c.Save()
-		done <- saving{time.Since(start), err}
-	}()
-	return done
-}
-
-// touch has all weights in this process' memory: a commit may have taken pages out of it.
-func touch(e *execution.Execution) error {
-	_, err := e.Infer()
-	return err
-}
-
 // outputSum returns the SHA-256 of all outputs, one after the other.
 func outputSum(e *execution.Execution) string {
-	h := sha256.New()
-	for _, b := range e.Outputs {
-		h.Write(b.Bytes())
+	outputs := make([][]byte, len(e.Outputs))
+	for i, b := range e.Outputs {
+		outputs[i] = b.Bytes()
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return sumOf(outputs...)
 }

@@ -2,11 +2,9 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -29,60 +27,43 @@ const chainMatrices = 14
 type PeersOptions struct {
 	Models    []string // .tflite files and .pte programs, or one of Chain's names
 	Rounds    int
-	Processes int    // that have one model loaded at the same time; 0 for none
-	Dir       string // for cache files and generated models, created if it is not there
-	JSON      string // file for all figures, or ""; results of other models that it has are kept
-	Programs  Programs
+	Processes int      // that have one model loaded at the same time; 0 for none
+	Dir       string   // for cache files and generated models, created if it is not there
+	JSON      string   // file for all figures, or ""
+	Programs  Programs // of the peers
 	// Only names a peer, if only its ways are measured. They must give the same answer.
 	Only string
-}
-
-// Programs are the hosts of the peers. What has no program is not measured.
-type Programs struct {
-	LiteRT     string // internal/bench/litert
-	Reader     string // internal/bench/reader
-	ExecuTorch string // examples/executorch
-	DropIn     string // a library with the class on the reader, in place of the one in ExecuTorch's backend
-	XPWC       string // the tool, built with the XNNPACK of ExecuTorch, to pack ahead for the others
 }
 
 // RunPeers measures how long xpwc and others that keep packed weights in files need for the same models, and how much
 // memory. It prints tables to stdout, and to stderr what it is doing.
 func RunPeers(ctx context.Context, o PeersOptions, stdout, stderr io.Writer) error {
+	all := &Report{Environment: environment()}
 	for _, name := range o.Models {
-		c, err := newComparison(ctx, name, o, stderr)
+		c, err := newPeers(ctx, name, o, stderr)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(c.run(ctx, o, stderr), c.clean()); err != nil {
+		if err := errors.Join(c.runPeers(ctx, o), c.clean()); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		all.Results = append(all.Results, c.result)
 		if o.JSON != "" {
-			if err := addToJSON(o.JSON, c.result); err != nil {
+			if err := writeJSON(o.JSON, all); err != nil {
 				return err
 			}
 		}
 		if err := c.result.printPeers(stdout); err != nil {
 			return err
 		}
-		differs := func(m *modeResult) bool { return m.Difference != 0 }
-		if o.Only != "" && slices.ContainsFunc(c.result.Modes, differs) {
+		if o.Only != "" && !c.result.sameOutputs() {
 			return fmt.Errorf("%s: the answers of %s differ", name, o.Only)
 		}
 	}
 	return nil
 }
 
-// comparison is one model in all ways in which it can be run.
-type comparison struct {
-	model  string
-	files  peerFiles
-	memory int64 // that a process without a cache needs, about
-	ways   []*way
-	result *result
-}
-
-func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.Writer) (*comparison, error) {
+func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer) (*comparison, error) {
 	if err := os.MkdirAll(o.Dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -109,169 +90,166 @@ func newComparison(ctx context.Context, name string, o PeersOptions, stderr io.W
 	}
 	base += strings.ReplaceAll(ext, ".", "-")
 	c := &comparison{
-		model: name, files: peerFiles{filepath.Join(dir, base)}, memory: size * 2,
-		result: &result{Name: "peers-" + base, Model: filepath.Base(name) + ", " + console.Mebibytes(size), Threads: 1,
-			Rounds: o.Rounds, Processes: o.Processes},
+		model: []string{name}, churned: size * 2, stderr: stderr,
+		outputs: outputDir(filepath.Join(dir, base+".output")),
+		result: &result{
+			Name: "peers-" + base, Model: filepath.Base(name) + ", " + console.Mebibytes(size), Threads: 1,
+			Processes: o.Processes,
+		},
 	}
+	p := peers{o.Programs, name, filepath.Join(dir, base), c.outputs}
+	var ways []*way
 	switch ext {
 	case ".tflite":
-		c.ways, err = modelWays(c.files, name, o.Programs)
-		if generated && o.Programs.Reader != "" && o.Programs.XPWC != "" {
-			c.ways = append(c.ways, readerWays(c.files, name, o.Programs)...)
-		}
+		ways, err = p.ofModel(generated)
 	case ".pte":
-		c.ways, err = programWays(c.files, name, o.Programs)
+		ways, err = p.ofProgram()
 	default:
 		err = fmt.Errorf("%s: LiteRT runs .tflite files, and ExecuTorch .pte programs", name)
 	}
-	c.ways = slices.DeleteFunc(c.ways, func(w *way) bool { return !strings.HasPrefix(w.name, o.Only) })
+	c.add(slices.DeleteFunc(ways, func(w *way) bool { return !strings.HasPrefix(w.Mode, o.Only) })...)
 	if err == nil && len(c.ways) == 0 {
-		err = fmt.Errorf("%s: %s does not run it, or its program was not given", name, o.Only)
+		err = fmt.Errorf("%s: %s does not run it, or its program is not there", name, o.Only)
 	}
 	return c, err
 }
 
-// clean removes the files of all ways, but not the model.
-func (c *comparison) clean() error {
-	errs := []error{c.files.remove()}
-	for _, w := range c.ways {
-		errs = append(errs, w.removeCache())
+func (c *comparison) runPeers(ctx context.Context, o PeersOptions) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
-}
-
-func (c *comparison) run(ctx context.Context, o PeersOptions, stderr io.Writer) error {
-	fmt.Fprintf(stderr, "%s: packing\n", c.result.Model)
-	for _, w := range c.ways {
-		if err := c.prepare(ctx, w); err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
-		}
-	}
-	for n := range o.Rounds {
-		fmt.Fprintf(stderr, "%s: round %d of %d\n", c.result.Model, n+1, o.Rounds)
-		for _, i := range rand.Perm(len(c.ways)) {
-			if err := c.measure(ctx, c.ways[i]); err != nil {
-				return fmt.Errorf("%s: %w", c.ways[i].name, err)
-			}
-		}
+	if err := c.rounds(ctx, o.Rounds); err != nil || o.Processes == 0 {
+		return err
 	}
 	for _, i := range rand.Perm(len(c.ways)) {
 		w := c.ways[i]
-		if o.Processes == 0 || w.start == firstStart {
+		if w.start == firstStart {
 			continue // what follows a first start is a next one
 		}
-		fmt.Fprintf(stderr, "%s: %d processes, %s\n", c.result.Model, o.Processes, w.name)
+		fmt.Fprintf(c.stderr, "%s: %d processes, %s\n", c.result.Model, o.Processes, w.Mode)
 		if err := c.measureMany(ctx, w, o.Processes); err != nil {
-			return fmt.Errorf("%d processes, %s: %w", o.Processes, w.name, err)
+			return fmt.Errorf("%d processes, %s: %w", o.Processes, w.Mode, err)
 		}
 	}
-	if o.Processes > 0 {
-		if err := c.measureTogether(ctx, o.Processes, stderr); err != nil {
-			return err
-		}
-	}
-	return c.takeResults()
+	return c.measureTogether(ctx, o.Processes)
 }
 
-// prepare makes the cache file that is there before the first measurement.
-func (c *comparison) prepare(ctx context.Context, w *way) error {
-	if err := w.removeCache(); err != nil || w.start != nextStart {
-		return err
-	}
-	if w.pack != nil {
-		return w.pack(ctx, c.model, w.cache)
-	}
-	h, err := c.begin(ctx, w)
-	if err != nil {
-		return err
-	}
-	return h.stop()
-}
-
-// measure runs one process.
-func (c *comparison) measure(ctx context.Context, w *way) error {
-	if w.start == firstStart {
-		if err := w.removeCache(); err != nil {
-			return err
-		}
-	}
-	h, err := c.begin(ctx, w)
-	if err != nil {
-		return err
-	}
-	r := h.run()
-	memory, err := h.memory()
-	r.Figures[rssAnon] = memory[rssAnon]
-	if w.start == firstStart && err == nil {
-		r.Figures[fileBytes], err = w.cacheBytes()
-	}
-	if err := errors.Join(err, h.stop()); err != nil {
-		return err
-	}
-	w.runs = append(w.runs, r)
-	if w.outputs == nil {
-		w.outputs, err = c.files.outputs()
-	}
-	return err
-}
-
-// begin starts a process and waits until it has answered.
-func (c *comparison) begin(ctx context.Context, w *way) (*host, error) {
-	if err := c.readFiles(ctx, w); err != nil {
-		return nil, err
-	}
-	return answeringHost(ctx, w.command(c.model, w.cache))
-}
-
-// readFiles reads what a process is going to read: a system may take pages from the page cache that were idle for
-// seconds.
-func (c *comparison) readFiles(ctx context.Context, w *way) error {
-	if err := c.files.clearOutputs(); err != nil {
-		return err
-	}
-	if err := startChurning(ctx, c.memory); err != nil {
-		return err
-	}
-	found, err := w.cacheFiles()
-	if err != nil {
-		return err
-	}
-	_, err = readIn(append(found, c.model)...)
-	return err
+// A many is what some processes took together.
+type many struct {
+	LoadMS     float64 `json:"load_ms"`                    // the sum: they were started one after the other
+	TogetherMS float64 `json:"together_load_ms,omitempty"` // the median of all, where they loaded at the same instant
+	SlowestMS  float64 `json:"slowest_load_ms,omitempty"`  // likewise, that of the slowest of each time
+	PSSBytes   float64 `json:"pss_bytes"`                  // when all had answered
 }
 
 // measureMany starts processes one after the other, of which all stay, and looks at their memory when all are there.
 func (c *comparison) measureMany(ctx context.Context, w *way, n int) (err error) {
-	hosts, err := startHosts(n, func() (*host, error) { return c.begin(ctx, w) })
-	defer func() { err = errors.Join(err, stopAll(hosts)) }()
+	w.Many = &many{}
+	all, err := startAll(n, func() (*process, error) {
+		p, r, err := c.begin(ctx, w)
+		if err == nil {
+			w.Many.LoadMS += r.Figures[totalMS]
+		}
+		return p, err
+	})
+	defer func() { err = errors.Join(err, stopAll(all)) }()
 	if err != nil {
 		return err
 	}
-	w.many = &many{}
-	for _, h := range hosts {
-		memory, err := h.memory()
+	for _, p := range all {
+		memory, err := p.memory()
 		if err != nil {
 			return err
 		}
-		w.many.LoadMS += h.report.LoadMS
-		w.many.PSSBytes += memory[pss]
+		w.Many.PSSBytes += memory[pss]
 	}
 	return nil
 }
 
-// addToJSON writes a result to a file, in place of the one of the same name if there is one.
-func addToJSON(path string, r *result) error {
-	all := Report{Environment: environment()}
-	content, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(content, &all)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+// togetherTimes is how often processes load together.
+const togetherTimes = 5
+
+// measureTogether has processes load at the same instant, a few times, the ways that have a file in turn. ExecuTorch's
+// host is left out: it is an example to copy from, and does not wait.
+func (c *comparison) measureTogether(ctx context.Context, n int) error {
+	ways := slices.DeleteFunc(slices.Clone(c.ways), func(w *way) bool {
+		return w.start != nextStart || strings.HasPrefix(w.Mode, "ExecuTorch")
+	})
+	all, slowest := make([][]float64, len(ways)), make([][]float64, len(ways))
+	for range togetherTimes {
+		for _, i := range rand.Perm(len(ways)) {
+			w := ways[i]
+			fmt.Fprintf(c.stderr, "%s: %d processes at once, %s\n", c.result.Model, n, w.Mode)
+			if err := c.ready(ctx, w); err != nil {
+				return err
+			}
+			loads, err := loadTogether(ctx, w.command, n)
+			if err != nil {
+				return fmt.Errorf("%d processes at once, %s: %w", n, w.Mode, err)
+			}
+			all[i], slowest[i] = append(all[i], loads...), append(slowest[i], slices.Max(loads))
+		}
 	}
+	for i, w := range ways {
+		w.Many.TogetherMS, w.Many.SlowestMS = spreadOf(all[i]).Median, spreadOf(slowest[i]).Median
+	}
+	return nil
+}
+
+// loadTogether starts processes, lets all of them go when each could begin, and returns how long each took to load.
+func loadTogether(ctx context.Context, command []string, n int) (loads []float64, err error) {
+	all, err := startAll(n, func() (*process, error) {
+		return startProcess(ctx, command, togetherVariable+"=1")
+	})
+	defer func() { err = errors.Join(err, stopAll(all)) }()
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	all.Results = slices.DeleteFunc(all.Results, func(other *result) bool { return other.Name == r.Name })
-	all.Results = append(all.Results, r)
-	return writeJSON(path, all)
+	for _, p := range all {
+		if _, err := p.stdout.ReadString('\n'); err != nil {
+			return nil, fmt.Errorf("a process does not wait: %w", err)
+		}
+	}
+	for _, p := range all {
+		if err := p.stdin.Close(); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range all {
+		r, err := p.read()
+		if err != nil {
+			return nil, err
+		}
+		loads = append(loads, r.Figures[totalMS])
+	}
+	return loads, nil
+}
+
+// printPeers writes the table.
+func (r *result) printPeers(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s; medians of %s; 1 thread\n", r.Model, console.Plural(r.Rounds, "round"))
+	mib := func(v float64) string { return console.Digits(v / (1 << 20)) }
+	of := func(title string, write func(float64) string, get func(*many) float64) column {
+		return column{title, func(m *modeResult) string {
+			if m.Many == nil || get(m.Many) == 0 {
+				return console.None
+			}
+			return write(get(m.Many))
+		}}
+	}
+	return printTables(w, modesTable("ms and MiB", r.Modes, []column{
+		columnOf("load", totalMS, console.Digits), betweenColumn(totalMS), columnOf("first", firstMS, console.Digits),
+		columnOf("answer", answerMS, console.Digits), columnOf("steady", steadyMS, console.Digits),
+		columnOf("RssAnon", rssAnon, mib), columnOf("file", fileBytes, mib),
+		of(fmt.Sprintf("PSS of %d", r.Processes), mib, func(m *many) float64 { return m.PSSBytes }),
+		of("their loads", console.Digits, func(m *many) float64 { return m.LoadMS }),
+		of("at once", console.Digits, func(m *many) float64 { return m.TogetherMS }),
+		of("slowest", console.Digits, func(m *many) float64 { return m.SlowestMS }),
+		{"outputs", func(m *modeResult) string {
+			if m.Runs[0].Output == r.Modes[0].Runs[0].Output {
+				return "the same"
+			}
+			return "others"
+		}},
+	}))
 }

@@ -3,6 +3,8 @@ package bench
 import (
 	"runtime"
 	"slices"
+
+	"xpwc"
 )
 
 // A Report is what Run or RunPeers measured, of one model after the other. It is what is written to Options.Figures.
@@ -21,12 +23,64 @@ func environment() machine {
 	return machine{runtime.GOOS + "/" + runtime.GOARCH, runtime.NumCPU(), runtime.Version()}
 }
 
+// A figure is the name of a number that was measured.
+type figure string
+
+// figures are what one process measured. What does not apply, or is not known on this system, is not there.
+type figures map[figure]float64
+
+const (
+	openMS     figure = "open_ms"
+	subgraphMS figure = "subgraph_ms"
+	createMS   figure = "create_runtime_ms"
+	finalizeMS figure = "finalize_ms"
+	totalMS    figure = "total_load_ms"
+	firstMS    figure = "first_inference_ms"
+	answerMS   figure = "first_answer_ms" // total load and first inference
+	steadyMS   figure = "steady_ms"
+	commitMS   figure = "commit_ms" // cold: from finalize until all is on the disk
+
+	// What the cache did.
+	hits         figure = "hits"
+	packed       figure = "packed"
+	reused       figure = "reused"
+	private      figure = "private"
+	bytesWritten figure = "bytes_written"
+	fileBytes    figure = "file_bytes"
+	payloadBytes figure = "payload_bytes"
+	payloads     figure = "payloads" // of modeRecord
+
+	// Memory of a process after its first answer, in mode cold when all is saved.
+	rss       figure = "rss_bytes"
+	rssAnon   figure = "rss_anon_bytes"
+	rssFile   figure = "rss_file_bytes"
+	dirty     figure = "private_dirty_bytes"
+	pss       figure = "pss_bytes"
+	peakBytes figure = "peak_rss_bytes" // of the process so far
+
+	// Page faults. In front of them stands when it was.
+	minorFaults figure = "minor_faults"
+	majorFaults figure = "major_faults"
+)
+
+// The times of page faults.
+const (
+	loading = "load_"
+	first   = "first_"
+)
+
+// A run is what one process measured.
+type run struct {
+	Figures figures       `json:"figures"`
+	Output  string        `json:"output_sha256,omitempty"` // the sum of all outputs, one after the other
+	Reasons []xpwc.Reason `json:"reasons,omitempty"`       // why entries are in private memory
+	Notes   []string      `json:"notes,omitempty"`
+}
+
 // A result is all that was measured of one model.
 type result struct {
 	Name    string        `json:"name"` // the beginning of the names of its files
 	Model   string        `json:"model"`
-	Layers  int           `json:"layers,omitempty"`
-	Float32 bool          `json:"float32,omitempty"`
 	Threads int           `json:"threads"`
 	Rounds  int           `json:"rounds"`
 	Modes   []*modeResult `json:"modes"`
@@ -37,8 +91,7 @@ type result struct {
 	Write        []float64 `json:"write_fdatasync_ms,omitempty"` // the payloads' bytes; with cold
 	Read         []float64 `json:"read_direct_ms,omitempty"`     // the cache file; with dropped
 
-	// Of RunPeers:
-	Processes int `json:"processes,omitempty"` // of many
+	Processes int `json:"processes,omitempty"` // of RunPeers' many
 }
 
 // A modeResult has the runs of a mode, in their order, and their figures.
@@ -47,11 +100,7 @@ type modeResult struct {
 	Runs    []*run            `json:"runs"`
 	Figures map[figure]spread `json:"figures"`
 
-	// Of RunPeers:
-	Many *many `json:"many,omitempty"`
-	// Difference is the greatest one between the answer and that of the first mode, divided by the greatest number of
-	// the latter.
-	Difference float64 `json:"difference,omitempty"`
+	Many *many `json:"many,omitempty"` // of RunPeers
 }
 
 // A spread is how a figure is distributed over the runs.
@@ -59,19 +108,13 @@ type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
-	Q1     float64 `json:"lower_quartile"`
-	Q3     float64 `json:"upper_quartile"`
 }
 
 // spreadOf returns the spread of at least one value.
 func spreadOf(values []float64) spread {
 	v := slices.Sorted(slices.Values(values))
-	at := func(part float64) float64 {
-		place := part * float64(len(v)-1)
-		i := int(place)
-		return v[i] + (place-float64(i))*(v[min(i+1, len(v)-1)]-v[i])
-	}
-	return spread{at(0.5), v[0], v[len(v)-1], at(0.25), at(0.75)}
+	n := len(v)
+	return spread{(v[(n-1)/2] + v[n/2]) / 2, v[0], v[n-1]}
 }
 
 // sumUp computes the figures from the runs.

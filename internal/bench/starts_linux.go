@@ -1,13 +1,11 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -88,43 +86,28 @@ func (s programStart) run(
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
-	args := program[1:]
+	command := slices.Clone(program)
 	if s.cached {
-		args = append([]string{"-cache", cache}, args...)
+		command = slices.Insert(command, 1, "-cache", cache)
 	}
 	ctx, kill := context.WithCancel(ctx)
-	defer kill()
-	type process struct {
-		*exec.Cmd
-		output *bufio.Reader
-	}
-	var all []process
+	begin := time.Now()
+	all, err := startAll(s.processes, func() (*process, error) { return startProcess(ctx, command) })
 	defer func() {
 		if err != nil {
 			kill()
 		}
-		for _, p := range all {
-			err = errors.Join(err, p.Wait())
-		}
+		err = errors.Join(err, stopAll(all))
+		kill()
 	}()
-	begin := time.Now()
-	for range s.processes {
-		p := exec.CommandContext(ctx, program[0], args...)
-		p.Stderr = os.Stderr
-		pipe, err := p.StdoutPipe()
-		if err != nil {
-			return nil, err
-		}
-		if err := p.Start(); err != nil {
-			return nil, err
-		}
-		all = append(all, process{p, bufio.NewReader(pipe)})
+	if err != nil {
+		return nil, err
 	}
 	waiting := make(chan error)
 	for _, p := range all {
 		go func() {
-			_, err := p.output.Peek(1)
-			waiting <- errors.Join(err, p.Process.Signal(syscall.SIGSTOP))
+			_, err := p.stdout.Peek(1)
+			waiting <- errors.Join(err, p.cmd.Process.Signal(syscall.SIGSTOP))
 		}()
 	}
 	for range all {
@@ -132,15 +115,15 @@ func (s programStart) run(
 	}
 	f = figures{outputMS: console.Milliseconds(time.Since(begin))}
 	for _, p := range all {
-		memory, wrong := memoryOf(p.Process.Pid)
+		memory, wrong := p.memory()
 		err = errors.Join(err, wrong)
 		f[pss] += memory[pss]
 		f[rssAnon] += memory[rssAnon]
 	}
 	for _, p := range all {
-		err = errors.Join(err, p.Process.Signal(syscall.SIGCONT))
+		err = errors.Join(err, p.cmd.Process.Signal(syscall.SIGCONT))
 		if err == nil {
-			_, err = io.Copy(output, p.output)
+			_, err = io.Copy(output, p.stdout)
 		}
 	}
 	fmt.Fprintln(output)

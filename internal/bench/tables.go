@@ -16,9 +16,8 @@ func (r *result) print(w io.Writer) error {
 		console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
 	fmt.Fprintln(w, "Medians. The clock starts when the model is mapped and XNNPACK is initialized.")
 	fmt.Fprintln(w, "Before each run, another process used and freed memory page by page.")
-	err := printTables(w, modesTable("ms", r.Modes, timeColumns),
-		modesTable("loaded, MiB", r.Modes, memoryColumns(loading)),
-		modesTable("answered, MiB", r.Modes, memoryColumns(first, peakBytes)), r.diskTable())
+	times, memory := modesTable("ms", r.Modes, timeColumns), modesTable("MiB", r.Modes, memoryColumns)
+	err := printTables(w, times, memory, r.diskTable())
 	for _, note := range r.notes() {
 		fmt.Fprintf(w, "Note: %s\n", note)
 	}
@@ -80,25 +79,21 @@ var timeColumns = []column{
 	columnOf("first", firstMS, console.Digits), columnOf("steady", steadyMS, console.Digits),
 }
 
-// memoryNames are what the system calls memory.
-var memoryNames = map[figure]string{
-	rssAnon: "RssAnon", rssFile: "RssFile", dirty: "Priv.Dirty", pss: "Pss", peakBytes: "peak RSS",
+var memoryColumns = []column{
+	columnOf("RssAnon", rssAnon, mebibytes), columnOf("RssFile", rssFile, mebibytes),
+	columnOf("Priv.Dirty", dirty, mebibytes), columnOf("Pss", pss, mebibytes),
+	columnOf("peak RSS", peakBytes, mebibytes),
+	faultsColumn("faults", loading), faultsColumn("at first", first),
 }
 
-func memoryColumns(when figure, and ...figure) (all []column) {
-	for _, f := range []figure{rssAnon, rssFile, dirty, pss} {
-		all = append(all, columnOf(memoryNames[f], when+f, mebibytes))
-	}
-	for _, f := range and {
-		all = append(all, columnOf(memoryNames[f], f, mebibytes))
-	}
+func faultsColumn(title string, when figure) column {
 	minor, major := columnOf("", when+minorFaults, count), columnOf("", when+majorFaults, count)
-	return append(all, column{"faults", func(m *modeResult) string {
+	return column{title, func(m *modeResult) string {
 		if _, ok := m.Figures[when+minorFaults]; !ok {
 			return console.None
 		}
 		return minor.cell(m) + "/" + major.cell(m)
-	}})
+	}}
 }
 
 // modesTable has a row for each mode to which any of the columns applies.
@@ -119,6 +114,19 @@ func modesTable(title string, modes []*modeResult, columns []column) *console.Ta
 		}
 	}
 	return t
+}
+
+// transposed is a table with rows in place of columns.
+func transposed(t *console.Table) *console.Table {
+	out := &console.Table{}
+	for i := range t.Rows[0] {
+		var cells []string
+		for _, row := range t.Rows {
+			cells = append(cells, row[i])
+		}
+		out.Row(cells...)
+	}
+	return out
 }
 
 func (r *result) diskTable() *console.Table {

@@ -1,4 +1,5 @@
 // Command peers compares xpwc with LiteRT and ExecuTorch: make bench-peers builds it with the XNNPACK of ExecuTorch.
+// The programs of the peers lie beside it.
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 
 	"xpwc/internal/bench"
 )
@@ -21,29 +23,23 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case bench.HostCommand:
-			return bench.Host(args[1:], os.Stdin, os.Stdout)
-		case bench.MeasureCommand:
-			return bench.Measure(os.Stdin, os.Stdout, os.Stderr)
-		}
+	if len(args) > 0 && args[0] == bench.MeasureCommand {
+		return bench.Measure(args[1:], os.Stdin, os.Stdout)
 	}
 	var o bench.PeersOptions
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.IntVar(&o.Rounds, "rounds", 5, "`rounds` of all modes")
 	f.IntVar(&o.Processes, "processes", 8, "`number` of processes with one model at the same time; 0 for none")
 	f.StringVar(&o.Dir, "dir", "demo/peers", "`directory` for cache files and generated models")
-	f.StringVar(&o.JSON, "json", "", "`file` for all figures; those of other models that it has are kept")
+	f.StringVar(&o.JSON, "json", "", "`file` for all figures")
 	f.StringVar(&o.Only, "only", "", "measure only this `peer`, as LiteRT, and fail if its answers differ")
-	f.StringVar(&o.Programs.LiteRT, "litert", "", "`program` of internal/bench/litert")
-	f.StringVar(&o.Programs.Reader, "reader", "", "`program` of internal/bench/reader, which runs generated models")
-	f.StringVar(&o.Programs.ExecuTorch, "executorch", "", "`program` of examples/executorch")
-	f.StringVar(&o.Programs.DropIn, "drop-in", "", "`library` of capi/testdata/executorch/real.cc, on the reader")
-	f.StringVar(&o.Programs.XPWC, "xpwc", "", "the tool, `xpwc`")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	o.Models = f.Args()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o.Models, o.Programs = f.Args(), bench.Programs(filepath.Dir(self))
 	return bench.RunPeers(ctx, o, os.Stdout, os.Stderr)
 }

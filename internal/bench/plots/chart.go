@@ -17,10 +17,8 @@ import (
 )
 
 var (
-	sans  = font.Font{Typeface: "Liberation", Variant: "Sans"}
-	blue  = color.RGBA{0x1f, 0x5f, 0xa8, 0xff}
-	amber = color.RGBA{0xe0, 0x9a, 0x2b, 0xff}
-	ink   = color.RGBA{0x22, 0x22, 0x22, 0xff}
+	sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	blue = color.RGBA{0x1f, 0x5f, 0xa8, 0xff}
 )
 
 const columnWidth = vg.Length(14)
@@ -28,13 +26,7 @@ const columnWidth = vg.Length(14)
 // chart is a plot with a row for each name, from the top to the bottom.
 type chart struct {
 	*plot.Plot
-	names  []string
-	legend []entry // below the plot, in one line: within it there may be no room
-}
-
-type entry struct {
-	name string
-	plot.Thumbnailer
+	names []string
 }
 
 func newChart(title, axis string) *chart {
@@ -52,9 +44,15 @@ func newChart(title, axis string) *chart {
 	return c
 }
 
-// fromZero leaves some room at the right.
-func (c *chart) fromZero() {
-	c.X.Min, c.X.Max = 0, 1.05*c.X.Max
+// measured draws columns with their figures.
+func (c *chart) measured(values plotter.Values) error {
+	b, err := plotter.NewBarChart(values, columnWidth)
+	if err != nil {
+		return err
+	}
+	b.Horizontal, b.Color, b.LineStyle.Width = true, blue, 0
+	c.Add(b)
+	c.X.Min, c.X.Max = 0, 1.05*c.X.Max // with some room at the right
 	c.X.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
 		ticks := plot.DefaultTicks{}.Ticks(low, high)
 		for i, t := range ticks {
@@ -64,25 +62,6 @@ func (c *chart) fromZero() {
 		}
 		return ticks
 	})
-}
-
-// columns draws a value for each name.
-func (c *chart) columns(values plotter.Values, fill color.Color) (*plotter.BarChart, error) {
-	b, err := plotter.NewBarChart(values, columnWidth)
-	if err != nil {
-		return nil, err
-	}
-	b.Horizontal, b.Color, b.LineStyle.Width = true, fill, 0
-	c.Add(b)
-	return b, nil
-}
-
-// measured draws columns with their figures.
-func (c *chart) measured(values plotter.Values) error {
-	if _, err := c.columns(values, blue); err != nil {
-		return err
-	}
-	c.fromZero()
 	return c.figures(values)
 }
 
@@ -107,18 +86,9 @@ func (c *chart) figures(values plotter.Values) error {
 	return nil
 }
 
-const (
-	margin       = vg.Length(10)
-	legendHeight = vg.Length(18)
-)
+const margin = vg.Length(10)
 
-func (c *chart) height() vg.Length {
-	h := vg.Length(70 + 30*len(c.names))
-	if len(c.legend) > 0 {
-		h += legendHeight
-	}
-	return h
-}
+func (c *chart) height() vg.Length { return vg.Length(70 + 30*len(c.names)) }
 
 // save writes charts as one SVG, from the top to the bottom. The same charts give the same bytes.
 func save(path string, charts ...*chart) error {
@@ -158,30 +128,5 @@ func (c *chart) drawAt(at draw.Canvas) {
 	c.Y.Tick.Length = 4 + longest/7
 	c.Y.Tick.Marker = ticks
 	c.Y.Min, c.Y.Max = -0.6, float64(len(c.names))-0.5
-	if len(c.legend) > 0 {
-		below := at
-		below.Max.Y = at.Min.Y + legendHeight
-		c.drawLegend(below)
-		at = draw.Crop(at, 0, 0, legendHeight, 0)
-	}
 	c.Draw(at)
-}
-
-func (c *chart) drawLegend(at draw.Canvas) {
-	const size, gap = vg.Length(12), vg.Length(6)
-	style := c.X.Tick.Label
-	style.XAlign, style.YAlign = draw.XLeft, draw.YBottom
-	var width vg.Length
-	for _, e := range c.legend {
-		width += size + gap + style.Width(e.name) + 3*gap
-	}
-	x := (at.Min.X + at.Max.X - width + 3*gap) / 2
-	for _, e := range c.legend {
-		thumbnail := at
-		thumbnail.Min = vg.Point{X: x, Y: at.Min.Y}
-		thumbnail.Max = vg.Point{X: x + size, Y: at.Min.Y + size}
-		e.Thumbnail(&thumbnail)
-		at.FillText(style, vg.Point{X: x + size + gap, Y: at.Min.Y + 1}, e.name)
-		x += size + gap + style.Width(e.name) + 3*gap
-	}
 }

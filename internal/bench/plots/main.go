@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 func main() {
@@ -55,8 +54,6 @@ type result struct {
 	Model     string `json:"model"`
 	Modes     []mode `json:"modes"`
 	Processes int    `json:"processes"` // of many
-	Layers    int    `json:"layers"`    // of the generated stack
-	Float32   bool   `json:"float32"`
 }
 
 type mode struct {
@@ -77,13 +74,17 @@ type spread struct {
 
 // draw writes the plots of a model. The name of each begins with the model's.
 func (r result) draw(dir string) error {
+	const mib = 1 << 20
 	for name, draw := range map[string]func() ([]*chart, error){
-		"load": func() ([]*chart, error) { return r.compared("Time to load", "total_load_ms", starts...) },
+		"load": func() ([]*chart, error) { return r.compared("Time to load", "ms", "total_load_ms", 1, starts...) },
 		"dropped": func() ([]*chart, error) {
-			return r.compared("Time to the first answer", "first_answer_ms", starts[0],
+			return r.compared("Time to the first answer", "ms", "first_answer_ms", 1, starts[0],
 				row{"dropped", "next start, file on the disk"}, row{"warm", "next start, file in memory"})
 		},
-		"memory": r.memoryChart, "processes": r.processesCharts,
+		"memory": func() ([]*chart, error) {
+			return r.compared("Memory of its own after the first inference", "MiB", "rss_anon_bytes", mib, starts...)
+		},
+		"processes": r.processesCharts,
 	} {
 		charts, err := draw()
 		if err == nil && charts != nil {
@@ -112,69 +113,19 @@ func (r result) figures(of row) map[string]spread {
 	return nil
 }
 
-// compared is a chart of the medians of one figure; nil if a mode was not measured.
-func (r result) compared(title, figure string, rows ...row) ([]*chart, error) {
-	c := newChart(title+": "+r.subject(), "ms (median)")
+// compared is a chart of the medians of one figure, in a unit; nil if a mode was not measured, or the system does not
+// have the figure.
+func (r result) compared(title, unit, figure string, one float64, rows ...row) ([]*chart, error) {
+	c := newChart(title+": "+r.Model, unit+" (median)")
 	var values plotter.Values
 	for _, row := range rows {
 		median, ok := r.figures(row)[figure]
 		if !ok {
 			return nil, nil
 		}
-		c.names, values = append(c.names, row.name), append(values, median.Median)
+		c.names, values = append(c.names, row.name), append(values, median.Median/one)
 	}
 	return []*chart{c}, c.measured(values)
-}
-
-// subject is the model in a reader's words.
-func (r result) subject() string {
-	switch {
-	case r.Layers == 0:
-		return r.Model
-	case r.Float32:
-		return fmt.Sprintf("%d layers of Llama 3.2 1B's shape, float32", r.Layers)
-	default:
-		return fmt.Sprintf("%d layers of Llama 3.2 1B's shape, int8", r.Layers)
-	}
-}
-
-// memoryChart has the memory after the first inference; nil where the system has no such figures.
-func (r result) memoryChart() ([]*chart, error) {
-	const mib = 1 << 20
-	c := newChart("Memory after the first inference: "+r.subject(), "MiB (median)")
-	var anon, file plotter.Values
-	var peaks plotter.XYs
-	for i, row := range starts {
-		m := r.figures(row)
-		peak, ok := m["peak_rss_bytes"]
-		if !ok {
-			return nil, nil
-		}
-		c.names = append(c.names, row.name)
-		anon = append(anon, m["first_rss_anon_bytes"].Median/mib)
-		file = append(file, m["first_rss_file_bytes"].Median/mib)
-		peaks = append(peaks, plotter.XY{X: peak.Median / mib, Y: float64(i)})
-	}
-	private, err := c.columns(anon, blue)
-	if err != nil {
-		return nil, err
-	}
-	shared, err := c.columns(file, amber)
-	if err != nil {
-		return nil, err
-	}
-	shared.StackOn(private)
-	peak, err := plotter.NewScatter(peaks)
-	if err != nil {
-		return nil, err
-	}
-	peak.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: 4, Shape: draw.RingGlyph{}}
-	c.Add(peak)
-	c.legend = []entry{
-		{"the process' own", private}, {"of files, shared by all processes", shared}, {"the most until then", peak},
-	}
-	c.fromZero()
-	return []*chart{c}, nil
 }
 
 // processesCharts have what some processes with one model take together; nil if that was not measured.

@@ -18,8 +18,7 @@ func written(t testing.TB) string {
 	t.Helper()
 	r := result{Name: "x", Model: "model", Processes: 8}
 	for i, name := range []string{"none", "cold", "warm", "dropped"} {
-		figures := map[string]spread{"peak_rss_bytes": {Median: 2 << 30}, "first_rss_anon_bytes": {Median: 1 << 30},
-			"first_rss_file_bytes": {Median: 1 << 20}}
+		figures := map[string]spread{"rss_anon_bytes": {Median: 1 << 30}}
 		for _, f := range []string{"total_load_ms", "first_answer_ms"} {
 			figures[f] = spread{float64(i + 2)}
 		}

@@ -1,4 +1,4 @@
-package ideal_test
+package provider_test
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/described"
-	"xpwc/internal/bench/ideal"
+	"xpwc/internal/bench/provider"
 	"xpwc/internal/llama"
 	"xpwc/xnnpack"
 )
 
 // run gives the answer of a runtime made with the cache.
-func run(t testing.TB, m *described.Model, cache xnnpack.WeightsCache) (all []float32) {
+func run(t testing.TB, m *described.Model, cache xnnpack.WeightsCache, finalize func() error) (all []float32) {
 	t.Helper()
 	g, err := m.Subgraph(m.NewLoader())
 	require.NoError(t, err)
@@ -23,6 +23,9 @@ func run(t testing.TB, m *described.Model, cache xnnpack.WeightsCache) (all []fl
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Delete()) }()
 	require.NoError(t, g.Delete())
+	if finalize != nil {
+		require.NoError(t, finalize())
+	}
 	require.NoError(t, r.Reshape())
 	values := map[xnnpack.ValueID][]byte{}
 	for _, v := range append(m.Inputs(), m.Outputs()...) {
@@ -40,7 +43,7 @@ func run(t testing.TB, m *described.Model, cache xnnpack.WeightsCache) (all []fl
 	return nil
 }
 
-func TestWhatWasRecordedAnswersEveryLookUp(t *testing.T) {
+func TestWhatWasWrittenAnswersEveryLookUp(t *testing.T) {
 	stack := llama.Stack{Layers: 1}
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	require.NoError(t, stack.Generate(context.Background(), path, nil))
@@ -48,37 +51,38 @@ func TestWhatWasRecordedAnswersEveryLookUp(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 
-	recorder, err := ideal.New()
-	require.NoError(t, err)
-	want := run(t, m, nil)
-	require.Equal(t, want, run(t, m, recorder))
-	require.ErrorContains(t, recorder.CheckAnswers(), "7 look-ups missed")
-	recording := filepath.Join(t.TempDir(), "recording")
-	require.NoError(t, os.WriteFile(recording, []byte("something else"), 0o600))
-	places, err := recorder.Save(recording)
+	want := run(t, m, nil, nil)
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("something else"), 0o600))
+	writer, err := provider.Create(file)
 	require.NoError(t, err, "it takes the place of what was there")
-	require.Len(t, places, 7)
-	for _, p := range places {
-		require.Zero(t, p[0]%128)
-	}
-	require.NoError(t, recorder.Close())
-	require.NoError(t, recorder.Close())
+	require.Equal(t, want, run(t, m, writer, writer.Finalize))
+	answers, size, err := writer.Keep()
+	require.NoError(t, err)
+	require.Equal(t, 7, answers)
+	require.NoError(t, writer.Close())
+	require.NoError(t, writer.Close())
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, info.Size(), size)
 
-	open := func() *ideal.Cache {
-		c, err := ideal.Open(recording, places)
+	open := func() *provider.Cache {
+		c, err := provider.Open(file)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, c.Close()) })
 		return c
 	}
 	c := open()
-	require.Equal(t, want, run(t, m, c))
+	require.Equal(t, want, run(t, m, c, nil))
 	require.NoError(t, c.CheckAnswers())
 
 	// A second runtime asks for more than there is.
-	require.Equal(t, want, run(t, m, c))
+	require.Equal(t, want, run(t, m, c, nil))
 	require.ErrorContains(t, c.CheckAnswers(), "7 look-ups missed")
 	require.ErrorContains(t, open().CheckAnswers(), "7 answers are left")
 
-	_, err = ideal.Open(recording+".absent", places)
+	_, err = provider.Open(file + ".absent")
 	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = provider.Create(filepath.Join(file, "below"))
+	require.ErrorContains(t, err, "below")
 }

@@ -1,0 +1,257 @@
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"xpwc"
+)
+
+// A start says what a process finds.
+type start string
+
+const (
+	withoutCache start = "without cache"
+	firstStart   start = "first start" // no cache file, which the process makes
+	nextStart    start = "next start"  // the cache file of an earlier process
+	fromDisk     start = "next start, from the disk"
+)
+
+// A way is one in which a process runs the model.
+type way struct {
+	modeResult
+	start   start
+	command []string
+	cache   string                          // its file, "" without a cache
+	repeats int                             // how often it is run in each round, if not once
+	pack    func(ctx context.Context) error // makes the file of a next start; nil if a process of this way does
+}
+
+// A comparison measures one model in some ways, each time in a process of its own.
+type comparison struct {
+	result  *result
+	model   []string // its files
+	churned int64    // bytes that are used and freed before each process
+	ways    []*way
+	outputs outputDir // of hosts that do not say the sum of their outputs
+	stderr  io.Writer
+}
+
+func (c *comparison) add(ways ...*way) {
+	for _, w := range ways {
+		c.ways, c.result.Modes = append(c.ways, w), append(c.result.Modes, &w.modeResult)
+	}
+}
+
+// prepare makes the cache files that are there before the first measurement, and no others.
+func (c *comparison) prepare(ctx context.Context) error {
+	fmt.Fprintf(c.stderr, "%s: packing\n", c.result.Model)
+	if err := c.clean(); err != nil {
+		return err
+	}
+	for _, w := range c.ways {
+		if w.cache == "" || w.start == firstStart {
+			continue
+		}
+		pack := w.pack
+		if pack == nil {
+			pack = func(ctx context.Context) error {
+				_, err := runProcess(ctx, w.command)
+				return err
+			}
+		}
+		if err := pack(ctx); err != nil {
+			return fmt.Errorf("%s: %w", w.Mode, err)
+		}
+	}
+	return nil
+}
+
+// clean removes the files of all ways, but not the model.
+func (c *comparison) clean() error {
+	err := c.outputs.remove()
+	for _, w := range c.ways {
+		err = errors.Join(err, w.removeCache())
+	}
+	return err
+}
+
+// rounds measures the ways again and again, and does what else is to be done in each round, in random order: so a
+// change of the machine meanwhile affects all of them.
+func (c *comparison) rounds(ctx context.Context, n int, more ...func() error) error {
+	for _, w := range c.ways {
+		for range max(w.repeats, 1) {
+			more = append(more, func() error { return c.measure(ctx, w) })
+		}
+	}
+	for i := range n {
+		fmt.Fprintf(c.stderr, "%s: round %d of %d\n", c.result.Model, i+1, n)
+		for _, i := range rand.Perm(len(more)) {
+			if err := more[i](); err != nil {
+				return err
+			}
+		}
+	}
+	c.result.Rounds = n
+	c.result.sumUp()
+	return nil
+}
+
+// measure runs one process.
+func (c *comparison) measure(ctx context.Context, w *way) error {
+	p, r, err := c.begin(ctx, w)
+	if err != nil {
+		return err
+	}
+	if _, known := r.Figures[rssAnon]; !known {
+		var memory figures
+		memory, err = p.memory()
+		r.Figures[rssAnon] = memory[rssAnon]
+	}
+	if err := errors.Join(err, p.stop()); err != nil {
+		return fmt.Errorf("%s: %w", w.Mode, err)
+	}
+	if w.start == firstStart {
+		r.Figures[fileBytes], err = w.cacheBytes()
+		if err := errors.Join(err, w.removeCache()); err != nil {
+			return err
+		}
+	}
+	w.Runs = append(w.Runs, r)
+	return nil
+}
+
+// begin brings files and memory into the state that a process is to find, starts one, and waits until it has answered.
+func (c *comparison) begin(ctx context.Context, w *way) (*process, *run, error) {
+	if err := c.ready(ctx, w); err != nil {
+		return nil, nil, err
+	}
+	p, err := startProcess(ctx, w.command)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := p.read()
+	if err == nil && r.Output == "" {
+		r.Output, err = c.outputs.sum()
+	}
+	if err == nil && w.cache != "" && w.start != firstStart && r.Figures[packed] > 0 {
+		err = fmt.Errorf("%.0f entries of %s were packed, and must be found", r.Figures[packed], w.cache)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", w.Mode, errors.Join(err, p.stop()))
+	}
+	return p, r, nil
+}
+
+// ready has another process use and free memory, and reads what the process is to find in the page cache: a system may
+// take pages that were idle for seconds.
+func (c *comparison) ready(ctx context.Context, w *way) error {
+	if err := c.outputs.clear(); err != nil {
+		return err
+	}
+	if c.churned > 0 {
+		if _, err := (task{Mode: modeChurn, Churn: c.churned}).run(ctx); err != nil {
+			return err
+		}
+	}
+	found := c.model
+	switch w.start {
+	case fromDisk:
+		if err := dropPages(w.cache); err != nil {
+			return err
+		}
+	case nextStart:
+		files, err := w.cacheFiles()
+		if err != nil {
+			return err
+		}
+		found = slices.Concat(found, files)
+	}
+	_, err := readIn(found...)
+	return err
+}
+
+// cacheFiles are the cache file and those that its writer put beside it.
+func (w *way) cacheFiles() ([]string, error) {
+	if w.cache == "" {
+		return nil, nil
+	}
+	return filepath.Glob(w.cache + "*")
+}
+
+func (w *way) removeCache() error {
+	files, err := w.cacheFiles()
+	for _, path := range files {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
+// cacheBytes is how large its files are.
+func (w *way) cacheBytes() (size float64, err error) {
+	files, err := w.cacheFiles()
+	for _, path := range files {
+		info, statErr := os.Stat(path)
+		if statErr != nil {
+			return 0, statErr
+		}
+		size += float64(info.Size())
+	}
+	return size, err
+}
+
+// checkOwn returns an error if there is a file that is not a cache: it is somebody's.
+func checkOwn(path string) error {
+	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// readIn has all of some files in the page cache, and returns how many bytes they have.
+func readIn(paths ...string) (total int64, err error) {
+	for _, path := range paths {
+		n, err := readThrough(path)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+func readThrough(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return io.Copy(struct{ io.Writer }{io.Discard}, f)
+}
+
+// sumOf writes the SHA-256 of outputs, one after the other.
+func sumOf(outputs ...[]byte) string {
+	h := sha256.New()
+	for _, b := range outputs {
+		h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// remove removes a file, if there is one.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
