@@ -55,7 +55,7 @@ func (c *comparison) add(ways ...*way) {
 // prepare makes the cache files that are there before the first measurement, and no others.
 func (c *comparison) prepare(ctx context.Context) error {
 	fmt.Fprintf(c.stderr, "%s: packing\n", c.result.Model)
-	if err := c.clean(); err != nil {
+	if err := errors.Join(c.clean(), c.outputs.clear()); err != nil {
 		return err
 	}
 	for _, w := range c.ways {
