@@ -17,7 +17,6 @@ import (
 	"xpwc"
 	"xpwc/described"
 	"xpwc/executorch"
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -132,7 +131,8 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	defer func() { err = errors.Join(err, m.Close()) }()
 	progress := newProgress(ctx, "packing")
 	// A single run ends before the cache would verify in the background.
-	options := &xpwc.Options{Progress: terminal.ShowPacking(progress), Verify: xpwc.VerifyOnUse}
+	show := func(p xpwc.Progress) { progress.Update(p.Done, p.Total) }
+	options := &xpwc.Options{Progress: show, Verify: xpwc.VerifyOnUse}
 	packed := execution.PackedIn(o.cache, options)
 	if d, ok := m.(*described.Model); ok && d.File() != nil && o.cache == "" {
 		if _, ok := d.File().Lookup(safetensors.PackedName); ok {

@@ -40,9 +40,6 @@ func hashOf(i int) uint32 { return uint32(i) * 2654435761 }
 // fraction maps a hash to a number from 0 to 1.
 func fraction(hash uint32) float32 { return float32(hash) / (1 << 32) }
 
-// Knuth returns number i of what FillKnuth gives an input of floats.
-func Knuth(i int) float32 { return fraction(hashOf(i)) }
-
 // put writes the number that a hash stands for to where b begins.
 func (e *Element) put(b []byte, hash uint32) {
 	number := compute.Array{Element: e.Element, Data: b}

@@ -131,53 +131,37 @@ func checkShapes(t testing.TB, m models.Model, stage models.Stage, r *xnnpack.Ru
 	}
 }
 
+// numbers are those of a value's content, as they are stored: so many steps from zero.
+func numbers(v models.Value, b *xnnpack.Buffer) (stored compute.Array, step float32, zero float64) {
+	element, step := v.Element(), v.Quantization.Scale
+	if v.Widened() {
+		element = models.Float32
+	}
+	if step == 0 {
+		step = 1
+	}
+	return compute.Array{Element: element, Data: b.Bytes()}, step, float64(v.Quantization.ZeroPoint)
+}
+
 // store quantises where the input is quantised.
 func store(t testing.TB, v models.Value, b *xnnpack.Buffer, x []float32) {
 	t.Helper()
-	if v.Type == xnnpack.Float32 {
-		require.Len(t, x, len(b.Float32s()))
-		copy(b.Float32s(), x)
-		return
-	}
-	if v.Type == 0 {
-		for i, f := range x {
-			compute.Array{Element: v.Declared, Data: b.Bytes()}.Put(i, math.RoundToEven(float64(f/step(v))))
-		}
-		return
-	}
-	require.Len(t, x, len(b.Bytes()))
-	q := v.Quantization
+	stored, step, zero := numbers(v, b)
+	require.Len(t, x, len(stored.Data)/stored.Element.Size())
 	for i, f := range x {
-		b.Bytes()[i] = byte(int32(math.RoundToEven(float64(f/q.Scale))) + q.ZeroPoint)
+		n := float64(f / step)
+		if stored.Element != models.Float32 {
+			n = math.RoundToEven(n)
+		}
+		stored.Put(i, n+zero)
 	}
 }
 
 func fetch(v models.Value, b *xnnpack.Buffer) []float32 {
-	if v.Type == xnnpack.Float32 {
-		return append([]float32(nil), b.Float32s()...)
-	}
-	if v.Type == 0 {
-		out := make([]float32, len(b.Bytes())/v.Declared.Size())
-		for i := range out {
-			out[i] = step(v) * float32(compute.Array{Element: v.Declared, Data: b.Bytes()}.Number(i))
-		}
-		return out
-	}
-	out := make([]float32, len(b.Bytes()))
-	for i, stored := range b.Bytes() {
-		n := int32(stored)
-		if v.Type == xnnpack.QInt8 {
-			n = int32(int8(stored))
-		}
-		out[i] = v.Quantization.Scale * float32(n-v.Quantization.ZeroPoint)
+	stored, step, zero := numbers(v, b)
+	out := make([]float32, len(stored.Data)/stored.Element.Size())
+	for i := range out {
+		out[i] = step * float32(stored.Number(i)-zero)
 	}
 	return out
-}
-
-// step is what integers count.
-func step(v models.Value) float32 {
-	if s := v.Quantization.Scale; s != 0 {
-		return s
-	}
-	return 1
 }

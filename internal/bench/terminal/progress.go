@@ -10,7 +10,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"xpwc"
 	"xpwc/internal/console"
 )
 
@@ -66,9 +65,4 @@ func (p *Progress) Finish() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 	}
-}
-
-// ShowPacking returns the Options.Progress of a cache that shows on p how far packing is.
-func ShowPacking(p *Progress) func(xpwc.Progress) {
-	return func(now xpwc.Progress) { p.Update(now.Done, now.Total) }
 }
