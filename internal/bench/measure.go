@@ -114,7 +114,13 @@ func (t task) measure(together bool, say func(*run) error) (err error) {
 	if !t.Peer {
 		runtime.GC() // before the clock starts
 	}
-	e, err := execution.Load(m, b, t.Threads)
+	counted := func(i *instance.Instance) error {
+		before := faults()
+		err := b(i)
+		r.takeFaults(loading, before)
+		return err
+	}
+	e, err := execution.Load(m, counted, t.Threads)
 	if err != nil {
 		return err
 	}
@@ -126,7 +132,6 @@ func (t task) measure(together bool, say func(*run) error) (err error) {
 	if together {
 		return say(r)
 	}
-	r.takeFaults(loading, e.Faults)
 	if err := r.infer(t, e); err != nil {
 		return err
 	}
@@ -162,9 +167,10 @@ func (r *run) takeTimes(mode string, t instance.Times) {
 
 func (r *run) takeTime(of figure, d time.Duration) { r.Figures[of] = console.Milliseconds(d) }
 
-func (r *run) takeFaults(when figure, f execution.Faults) {
-	if runtime.GOOS == "linux" { // elsewhere nobody counts them
-		r.Figures[when+minorFaults], r.Figures[when+majorFaults] = float64(f.Minor), float64(f.Major)
+// takeFaults takes this process' page faults since an earlier count.
+func (r *run) takeFaults(when figure, before figures) {
+	for name, n := range faults() {
+		r.Figures[when+name] = n - before[name]
 	}
 }
 
@@ -194,12 +200,12 @@ func (r *run) infer(t task, e *execution.Execution) error {
 	if err := e.FillKnuth(); err != nil {
 		return err
 	}
-	before := execution.PageFaults()
+	before := faults()
 	took, err := e.Infer()
 	if err != nil {
 		return err
 	}
-	r.takeFaults(first, execution.PageFaults().Since(before))
+	r.takeFaults(first, before)
 	r.takeTime(firstMS, took)
 	r.Figures[answerMS] = r.Figures[totalMS] + r.Figures[firstMS]
 	r.Output = outputSum(e)

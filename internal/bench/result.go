@@ -58,7 +58,7 @@ const (
 	pss       figure = "pss_bytes"
 	peakBytes figure = "peak_rss_bytes" // of the process so far
 
-	// Page faults. In front of them stands when it was.
+	// Page faults: minor ones are answered from memory, major ones by the disk. In front of them stands when it was.
 	minorFaults figure = "minor_faults"
 	majorFaults figure = "major_faults"
 )

@@ -12,26 +12,17 @@ import (
 // An Execution is an instance of a model, which knows how files have its inputs and outputs.
 type Execution struct {
 	*instance.Instance
-	Faults         Faults     // while loading
 	InputElements  []*Element // what Give takes
 	OutputElements []*Element // what Output returns
 }
 
 // Load creates a runtime of the model, with its packed weights where the backing has them; see [instance.New].
 func Load(m models.Model, b instance.Backing, threads int) (*Execution, error) {
-	var e Execution
-	counted := func(i *instance.Instance) error {
-		before := PageFaults()
-		err := b(i)
-		e.Faults = PageFaults().Since(before)
-		return err
-	}
-	var err error
-	if e.Instance, err = instance.New(m, counted, threads); err != nil {
+	i, err := instance.New(m, b, threads)
+	if err != nil {
 		return nil, err
 	}
-	e.InputElements, e.OutputElements = elementsOf(m.Inputs()), elementsOf(m.Outputs())
-	return &e, nil
+	return &Execution{i, elementsOf(m.Inputs()), elementsOf(m.Outputs())}, nil
 }
 
 // PackedIn is a cache file, or [instance.PackedInHeap] if there is no path.
