@@ -17,6 +17,7 @@ import (
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/optable"
+	"xpwc/internal/output"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -104,7 +105,9 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 					require.Contains(t, problems[0].What, "too short", op.Name)
 					f, err := cachefile.Open(path)
 					require.NoError(t, err)
-					require.ErrorIs(t, f.Write(path+".copy", nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
+					require.ErrorIs(t, output.Write(path+".copy", func(to *os.File) error {
+						return f.Write(to, nil, cachefile.WriteOptions{})
+					}), cachefile.ErrDamaged)
 					require.NoError(t, f.Close())
 				}
 				stats := run()

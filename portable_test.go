@@ -13,6 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/output"
 )
 
 // broughtFrom makes a file of other machines' caches, as a registry would bring it here.
@@ -28,10 +29,12 @@ func broughtFrom(t *testing.T, caches ...string) (path string) {
 	}
 	image, err := cachefile.Combine(files, nil, nil)
 	require.NoError(t, err)
-	require.NoError(t, cachefile.Install(path, func(w io.Writer) error {
-		_, err := io.Copy(w, image.Reader())
-		return err
-	}, nil, nil))
+	require.NoError(t, output.Write(path, func(to *os.File) error {
+		return cachefile.Install(to, func(w io.Writer) error {
+			_, err := io.Copy(w, image.Reader())
+			return err
+		}, nil, nil)
+	}))
 	return path
 }
 

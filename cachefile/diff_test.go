@@ -61,8 +61,8 @@ func TestDiffComparesWhatExecuTorchsFilesHave(t *testing.T) {
 	ofHere := func(e cachefile.Entry) bool { return e.Layout == here.Fingerprint && e.Seed != 3 }
 	dir := t.TempDir()
 	one, v2 := filepath.Join(dir, "one"), filepath.Join(dir, "v2")
-	require.NoError(t, native.Write(one, ofHere, cachefile.WriteOptions{}))
-	require.NoError(t, native.Write(v2, ofHere, cachefile.WriteOptions{Format: cachefile.XPWC2}))
+	require.NoError(t, copyTo(native, one, ofHere, cachefile.WriteOptions{}))
+	require.NoError(t, copyTo(native, v2, ofHere, cachefile.WriteOptions{Format: cachefile.XPWC2}))
 	for _, pair := range [][2]string{{one, v2}, {v2, v2}, {v2, one}} {
 		differences, equal, err := cachefile.Diff(open(t, pair[0]), open(t, pair[1]))
 		require.NoError(t, err)

@@ -25,8 +25,6 @@ var (
 	ErrForeign = format.ErrForeign
 	// ErrUnsafeFile: the path of a new file is a symbolic link that another user could change.
 	ErrUnsafeFile = trust.ErrUnsafe
-	// ErrSameFile: a file would be written over the one it is made of, perhaps under another name of it.
-	ErrSameFile = errors.New("is the file that is read; choose another path")
 	// ErrLayouts: ExecuTorch's format has no layouts, so that a file of it can have entries of one only.
 	ErrLayouts = errors.New("the entries are of several layouts; choose one")
 	// ErrAmbiguous: ExecuTorch finds entries by name alone, and this name has others, or this is a variant.

@@ -115,7 +115,7 @@ func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
 		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), "cache")
 		asked := map[format.Digest]cachefile.Layout{}
-		require.NoError(t, cachefile.Install(path, func(w io.Writer) error { _, err := w.Write(b); return err }, nil,
+		require.NoError(t, installAt(path, b, nil,
 			func(l cachefile.Layout) string {
 				asked[l.Fingerprint] = l
 				if l.Fingerprint == here.Fingerprint {

@@ -10,7 +10,7 @@
 //
 //	f, err := cachefile.Open("model.xpwc")
 //	for entry, err := range f.Entries() { … }
-//	err = f.Write("mine.xpwc", func(e cachefile.Entry) bool { return e.Layout == here }, cachefile.WriteOptions{})
+//	err = f.Write(file, func(e cachefile.Entry) bool { return e.Layout == here }, cachefile.WriteOptions{})
 package cachefile
 
 import (

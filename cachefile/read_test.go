@@ -389,10 +389,10 @@ func TestADamagedBlockHidesItsEntries(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, problems, 1)
 	to := filepath.Join(t.TempDir(), "copy")
-	require.ErrorIs(t, f.Write(to, nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
+	require.ErrorIs(t, copyTo(f, to, nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
 	left := 0
 	leaveOut := func(cachefile.Entry, error) error { left++; return nil }
-	require.NoError(t, f.Write(to, nil, cachefile.WriteOptions{LeftOut: leaveOut}))
+	require.NoError(t, copyTo(f, to, nil, cachefile.WriteOptions{LeftOut: leaveOut}))
 	require.Equal(t, damaged, left)
 	requireSound(t, to)
 }
@@ -420,7 +420,7 @@ func FuzzOpen(f *testing.F) {
 		_, _ = c.Map()
 		to := filepath.Join(t.TempDir(), "copy")
 		if info, err := c.Info(); err == nil && info.Format == cachefile.Native && len(problems) == 0 {
-			require.NoError(t, c.Write(to, nil, cachefile.WriteOptions{}))
+			require.NoError(t, copyTo(c, to, nil, cachefile.WriteOptions{}))
 			requireSound(t, to)
 		}
 	})

@@ -3,6 +3,7 @@ package cachefile_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/output"
 )
 
 var (
@@ -109,6 +111,18 @@ func write(t testing.TB, content []byte) string {
 	path := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
+}
+
+// copyTo writes a copy at a path.
+func copyTo(f *cachefile.File, path string, keep func(cachefile.Entry) bool, o cachefile.WriteOptions) error {
+	return output.Write(path, func(to *os.File) error { return f.Write(to, keep, o) })
+}
+
+// installAt installs a file at a path.
+func installAt(path string, b []byte, accept func(cachefile.Info) error, evidence func(cachefile.Layout) string) error {
+	return output.Write(path, func(to *os.File) error {
+		return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(b); return err }, accept, evidence)
+	})
 }
 
 func open(t testing.TB, path string) *cachefile.File {

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 
 	"xpwc/internal/format"
 	"xpwc/internal/output"
-	"xpwc/internal/trust"
 )
 
 // WriteOptions say what [File.Write] makes.
@@ -35,31 +33,16 @@ type WriteOptions struct {
 	Progress func(done, total int64)
 }
 
-// Write makes a new file, at the path to, of the entries that keep returns true for; nil keeps all. Payloads are copied
-// densely, without dead bytes, and compared with their checksums on the way. A native file has equal payloads of
-// several layouts once; it gets an identity of its own and begins with generation 1, so that it and its source can go
-// different ways.
+// Write makes a new file of the entries that keep returns true for; nil keeps all. Payloads are copied densely, without
+// dead bytes, and compared with their checksums on the way. A native file has equal payloads of several layouts once; it
+// gets an identity of its own and begins with generation 1, so that it and its source can go different ways.
 //
-// The file is written beside the path under another name, flushed, and renamed. So a file that was at the path is
-// replaced whole or not at all, and who has it mapped keeps it. It is replaced only if it is empty or a cache of this
-// version or an older one, perhaps damaged: otherwise the error matches ErrNotCache or ErrVersion. If it is the file
-// that is read, also by a link, the error matches ErrSameFile. A symbolic link at the path is followed if nobody but
-// this user and root can change it, and is ErrUnsafeFile otherwise. The new file can be read and written by its owner
-// only, as all caches.
+// The new file is an open one, which is empty and can be read and written. It stays the caller's, who flushes it and, if
+// there was an error, throws it away. It must not be at a path that programs open before it is whole: rename it.
 //
 // A file for ExecuTorch has one entry a name, in the order of the names: the one used last, if their seeds differ.
 // ErrLayouts, ErrForeign and ErrEmpty say what cannot be made.
-func (f *File) Write(to string, keep func(Entry) bool, o WriteOptions) (err error) {
-	to, err = f.outputAt(to)
-	if err != nil {
-		return err
-	}
-	return output.Write(to, func(t *os.File) error { return f.WriteFile(t, keep, o) })
-}
-
-// WriteFile is Write into an open file, which is empty and can be read and written. It stays the caller's, who flushes
-// it and, if there was an error, throws it away.
-func (f *File) WriteFile(to *os.File, keep func(Entry) bool, o WriteOptions) error {
+func (f *File) Write(to *os.File, keep func(Entry) bool, o WriteOptions) error {
 	o.Format = cmp.Or(o.Format, f.format)
 	if len(o.Note) > format.MaxNote {
 		return fmt.Errorf("a note of %d bytes, of at most %d", len(o.Note), format.MaxNote)
@@ -289,48 +272,6 @@ func (f *File) copyPayloads(t writer, tail *uint64, entries []Entry, o *WriteOpt
 	}
 	err = errors.Join(pieces.MoveTo(int64(*tail)), pieces.Flush())
 	return kept, errors.Join(err, t.truncate(*tail)) // what was copied of damaged ones
-}
-
-// CheckOutput returns the error with which Write would refuse to write at the path, if it would.
-func (f *File) CheckOutput(path string) error {
-	_, err := f.outputAt(path)
-	return err
-}
-
-// outputAt returns where a file for the path is written, which is where it leads if it is a symbolic link, after
-// checking that it may be. f is nil if no cache is read.
-func (f *File) outputAt(path string) (string, error) {
-	path, err := trust.Follow(path)
-	if err != nil {
-		return "", err
-	}
-	there, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return path, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if f != nil && f.file != nil {
-		read, err := f.file.Stat()
-		if err != nil {
-			return "", err
-		}
-		if os.SameFile(read, there) {
-			return "", fmt.Errorf("%s: %w", path, ErrSameFile)
-		}
-	}
-	if there.Mode().IsRegular() && there.Size() == 0 {
-		return path, nil
-	}
-	old, err := Open(path)
-	if err == nil {
-		return path, old.Close()
-	}
-	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrOlder) {
-		return path, nil
-	}
-	return "", fmt.Errorf("not written over: %w", err)
 }
 
 // writer writes a new file at offsets.

@@ -43,7 +43,7 @@ func TestCredentialsAreThoseOfDocker(t *testing.T) {
 		require.ErrorContains(t, err, s.Host)
 		require.ErrorContains(t, err, says)
 		require.NotContains(t, err.Error(), "map[", "words, and no value of Go")
-		_, err = registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+		_, err = pullAt(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
 		require.ErrorIs(t, err, registry.ErrUnauthorized)
 		require.NoFileExists(t, file)
 	}
@@ -53,7 +53,7 @@ func TestCredentialsAreThoseOfDocker(t *testing.T) {
 	refused(s.Host + " answers GET with 401: unauthorized: authentication required")
 	logIn(t, s.Host, "node", "secret")
 	push(t, s.Ref("face:v1"), cache)
-	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+	_, err := pullAt(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
 	require.NoError(t, err)
 	require.FileExists(t, file)
 }

@@ -3,7 +3,6 @@
 package registry_test
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/format"
+	"xpwc/internal/output"
 	"xpwc/internal/registrytest"
 	"xpwc/registry"
 )
@@ -51,10 +51,10 @@ func saying(t *testing.T, cache string, evidence format.Evidence) string {
 	b, err := os.ReadFile(cache)
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "saying.xpwc")
-	require.NoError(t, cachefile.Install(path, func(w io.Writer) error {
-		_, err := io.Copy(w, bytes.NewReader(b))
-		return err
-	}, nil, func(cachefile.Layout) string { return evidence.Encode() }))
+	require.NoError(t, output.Write(path, func(to *os.File) error {
+		return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(b); return err }, nil,
+			func(cachefile.Layout) string { return evidence.Encode() })
+	}))
 	return path
 }
 
@@ -62,7 +62,7 @@ func saying(t *testing.T, cache string, evidence format.Evidence) string {
 func pull(t *testing.T, ref string, layout registry.Fingerprint, o *registry.Options) format.Evidence {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pulled.xpwc")
-	_, err := registry.Pull(t.Context(), ref, layout, file, o)
+	_, err := pullAt(t.Context(), ref, layout, file, o)
 	require.NoError(t, err)
 	return evidenceIn(t, file, layout)
 }
@@ -91,11 +91,11 @@ func TestAPulledFileSaysWhatWasSeenOfTheMachinesThatPackSo(t *testing.T) {
 	require.Zero(t, w.requests[http.MethodPut], "%v", w.requests)
 
 	// What was pulled is what would be pulled, whatever it says of machines.
-	pulled, err := registry.Pull(t.Context(), ref, here, cache, &registry.Options{Have: cache})
+	pulled, err := pullAt(t.Context(), ref, here, cache, &registry.Options{Have: cache})
 	require.NoError(t, err)
 	require.True(t, pulled.UpToDate)
 	file := filepath.Join(t.TempDir(), "all.xpwc")
-	_, err = registry.PullAll(t.Context(), ref, file, nil)
+	_, err = pullAllAt(t.Context(), ref, file, nil)
 	require.NoError(t, err)
 	require.Equal(t, both, evidenceIn(t, file, here))
 	got, stats := run(t, modelFile(t), file)
@@ -117,7 +117,7 @@ func TestAPulledFileSaysHowThisMachinePacks(t *testing.T) {
 	require.Equal(t, another.And(own), pull(t, ref, here, nil))
 	require.Equal(t, another, pull(t, ref, elsewhere, nil), "this one packs otherwise")
 	file := filepath.Join(t.TempDir(), "all.xpwc")
-	_, err := registry.PullAll(t.Context(), ref, file, nil)
+	_, err := pullAllAt(t.Context(), ref, file, nil)
 	require.NoError(t, err)
 	require.Equal(t, another.And(own), evidenceIn(t, file, here))
 	require.Equal(t, another, evidenceIn(t, file, elsewhere))

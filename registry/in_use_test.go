@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/registrytest"
-	"xpwc/registry"
 )
 
 const ready = "the model is loaded"
@@ -39,7 +38,7 @@ func TestAPullOverAFileThatAProcessUsesLeavesItWhatItMapped(t *testing.T) {
 	}
 	require.Equal(t, ready, lines.Text(), &said)
 
-	_, err = registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), cache, nil)
+	_, err = pullAt(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), cache, nil)
 	require.NoError(t, err)
 	after, err := os.Stat(cache)
 	require.NoError(t, err)
@@ -83,7 +82,7 @@ func TestCopiesOfOneRegistryFileAreFilesOfTheirOwn(t *testing.T) {
 	identities := map[[16]byte]bool{}
 	for range 3 { // at one path, as a fleet updates it
 		file := filepath.Join(filepath.Dir(cache), "pulled.xpwc")
-		_, err := registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+		_, err := pullAt(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
 		require.NoError(t, err)
 		identities[infoOf(t, file).ID] = true
 	}

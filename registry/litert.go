@@ -108,14 +108,12 @@ func (p *push) checkModel(current *listing) error {
 // PullLiteRT writes the file that ref has for a target into a file, which is empty and open for reading and writing.
 // The digests are checked while reading, and then that it is a file of which LiteRT uses all. It stays the caller's,
 // who flushes it, gives it no permission to be written to, compares Layout.Model with the model, and throws it away if
-// there was an error. Nothing is written if the file Options.Have has the same content. Options.Into is not
-// used.
+// there was an error. Nothing is written if the file Options.Have has the same content.
 //
 // Errors: ErrNoLayout if there is none for the target, and those of Pull.
 func PullLiteRT(ctx context.Context, ref string, target litert.Target, to *os.File, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
-		p.into = to
-		chosen, err := p.one(ctx, l, target.Layout(), target.Version, "")
+		chosen, err := p.one(ctx, l, target.Layout(), target.Version, to)
 		if err != nil {
 			err = fmt.Errorf("for %s: %w", target, err)
 		}

@@ -94,9 +94,9 @@ func TestEachKindOfNodePullsItsFileForLiteRT(t *testing.T) {
 	_, _, err = pullLiteRT(t, ref, here.For, &registry.Options{MaxBytes: 10})
 	require.ErrorIs(t, err, registry.ErrTooLarge)
 	for _, none := range []func(path string) (*registry.Pulled, error){
-		func(path string) (*registry.Pulled, error) { return registry.PullAll(t.Context(), ref, path, nil) },
+		func(path string) (*registry.Pulled, error) { return pullAllAt(t.Context(), ref, path, nil) },
 		func(path string) (*registry.Pulled, error) {
-			return registry.Pull(t.Context(), ref, here.For.Layout(), path, nil)
+			return pullAt(t.Context(), ref, here.For.Layout(), path, nil)
 		},
 	} {
 		_, err := none(filepath.Join(t.TempDir(), "c"))
@@ -205,9 +205,9 @@ func TestATagHasFilesForLiteRTBesideThoseOfXpwc(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, file.SHA256, sumOf(t, path))
 	all := filepath.Join(t.TempDir(), "c.xpwc")
-	pulled, err := registry.PullAll(t.Context(), ref, all, nil)
+	pulled, err := pullAllAt(t.Context(), ref, all, nil)
 	require.NoError(t, err)
 	require.Equal(t, native.Layouts, pulled.Layouts)
-	_, err = registry.Pull(t.Context(), ref, layoutOf(t, cache), all, nil)
+	_, err = pullAt(t.Context(), ref, layoutOf(t, cache), all, nil)
 	require.NoError(t, err)
 }

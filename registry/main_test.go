@@ -3,6 +3,8 @@
 package registry_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/output"
 	"xpwc/internal/reexec"
+	"xpwc/registry"
 	"xpwc/xnnpack"
 )
 
@@ -44,4 +48,31 @@ func runNode(t *testing.T, level, test string, env ...string) {
 	out, err := node(level, test, env...).CombinedOutput()
 	require.NoError(t, err, "%s on %s:\n%s", test, level, out)
 	require.Contains(t, string(out), "--- PASS: "+test)
+}
+
+// errKept ends a write of which nothing is to be put at the path.
+var errKept = errors.New("what was there is kept")
+
+// pullAt pulls a layout to a path, as the tool does.
+func pullAt(ctx context.Context, ref string, layout registry.Fingerprint, path string, o *registry.Options) (
+	*registry.Pulled, error) {
+	return putAt(path, func(to *os.File) (*registry.Pulled, error) { return registry.Pull(ctx, ref, layout, to, o) })
+}
+
+// pullAllAt pulls all layouts to a path.
+func pullAllAt(ctx context.Context, ref, path string, o *registry.Options) (*registry.Pulled, error) {
+	return putAt(path, func(to *os.File) (*registry.Pulled, error) { return registry.PullAll(ctx, ref, to, o) })
+}
+
+func putAt(path string, pull func(to *os.File) (*registry.Pulled, error)) (pulled *registry.Pulled, err error) {
+	err = output.Write(path, func(to *os.File) error {
+		if pulled, err = pull(to); err == nil && pulled.UpToDate {
+			return errKept
+		}
+		return err
+	})
+	if errors.Is(err, errKept) {
+		err = nil
+	}
+	return pulled, err
 }

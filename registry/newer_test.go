@@ -66,18 +66,18 @@ func TestATagWithNewerLayoutsIsOfUseAsFarAsItIsUnderstood(t *testing.T) {
 	another := withNewer(t, s)
 
 	file := filepath.Join(t.TempDir(), "pulled.xpwc")
-	_, err := registry.Pull(t.Context(), ref, here, file, nil)
+	_, err := pullAt(t.Context(), ref, here, file, nil)
 	require.NoError(t, err)
 	got, stats := run(t, modelFile(t), file)
 	require.Equal(t, outputs, got)
 	require.Zero(t, stats.Packed)
 
-	pulled, err := registry.PullAll(t.Context(), ref, filepath.Join(t.TempDir(), "all.xpwc"), nil)
+	pulled, err := pullAllAt(t.Context(), ref, filepath.Join(t.TempDir(), "all.xpwc"), nil)
 	require.NoError(t, err)
 	require.Len(t, pulled.Layouts, 1)
 	require.Equal(t, here, pulled.Layouts[0].Fingerprint)
 
-	_, err = registry.Pull(t.Context(), ref, another, file, nil)
+	_, err = pullAt(t.Context(), ref, another, file, nil)
 	require.ErrorIs(t, err, registry.ErrVersion)
 	require.ErrorContains(t, err, "version 9")
 

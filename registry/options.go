@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -36,10 +35,6 @@ type Options struct {
 	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
 	// Whether xpwc.Open would open it is not looked at.
 	Have string
-	// Into, if not nil, is an empty file, open for reading and writing, that a pull is written into in place of the one
-	// at the path, whose directory it still works in. It stays the caller's, who flushes it, and throws it away if
-	// there was an error.
-	Into *os.File
 	// Subject is what a push says that the packed weights belong to: the model's own artifact, by its tag or digest in
 	// the same repository. Registries list the packed weights among its referrers then (image-spec 1.1,
 	// image-index.md; where a registry has no such list, a tag has it, as the distribution-spec says). Without it, a

@@ -19,7 +19,6 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/format"
 	"xpwc/internal/output"
-	"xpwc/internal/trust"
 )
 
 // Pulled is the outcome of a pull.
@@ -30,25 +29,24 @@ type Pulled struct {
 	UpToDate bool `json:"up_to_date"`
 }
 
-// Pull writes what ref, a tag or a digest, has for a layout to the file at path. The OCI digests are checked while
-// reading, then every checksum of the cache file, and that it has no other layout; only then does it appear at path,
-// by a rename, for its owner only. A cache file that is there is replaced and never written to: who has it mapped
-// keeps what it mapped, and a cache that has it open follows the path with its next session. What was packed into it
-// and not pushed is lost. The new file gets an identity of its own, see [cachefile.Install], and says what was seen of
-// machines that pack in its layout, so its header and index are not quite the registry's. Nothing is written if the
-// file Options.Have has the entries that would be pulled.
+// Pull writes what ref, a tag or a digest, has for a layout into a file, which is empty and open for reading and writing.
+// It stays the caller's, who flushes it, puts it at its path by a rename, and throws it away if there was an error. The
+// OCI digests are checked while reading, then every checksum of the cache file, and that it has no other layout. The file
+// gets an identity of its own, see [cachefile.Install], and says what was seen of machines that pack in its layout, so
+// its header and index are not quite the registry's. Nothing is written if the file Options.Have has the entries that
+// would be pulled.
 //
-// Errors: ErrNoLayout, ErrVersion, ErrNotFound, ErrOtherArtifact, ErrDamaged, cachefile.ErrNotCache if something else
-// is at path, and those of the network and of the file system.
-func Pull(ctx context.Context, ref string, layout Fingerprint, path string, o *Options) (*Pulled, error) {
+// Errors: ErrNoLayout, ErrVersion, ErrNotFound, ErrOtherArtifact, ErrDamaged, and those of the network and of the file
+// system.
+func Pull(ctx context.Context, ref string, layout Fingerprint, to *os.File, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
-		return p.one(ctx, l, layout, "", path)
+		return p.one(ctx, l, layout, "", to)
 	})
 }
 
 // PullAll is Pull for all layouts, in one file. Those of other versions of the format, and for LiteRT, are left out. If
 // there is nothing else, the error matches ErrVersion or ErrNoLayout.
-func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled, error) {
+func PullAll(ctx context.Context, ref string, to *os.File, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
 		var all []int
 		var unreadable error
@@ -71,15 +69,16 @@ func PullAll(ctx context.Context, ref string, path string, o *Options) (*Pulled,
 		if err := p.has(ctx, l, all); err != nil || p.upToDate {
 			return all, err
 		}
-		if err := p.fits(p.total, filepath.Dir(path)); err != nil {
+		if err := p.fits(p.total, filepath.Dir(to.Name())); err != nil {
 			return nil, fmt.Errorf("all layouts: %w", err)
 		}
-		return all, p.write(path, func(to *os.File) error { return p.fetchAll(ctx, l, all, path, to) })
+		return all, p.fetchAll(ctx, l, all, to)
 	})
 }
 
-// one pulls what the listing has for a layout, of xpwc or of a version of LiteRT.
-func (p *download) one(ctx context.Context, from *listing, layout Fingerprint, version, path string) ([]int, error) {
+// one pulls what the listing has for a layout, of xpwc or of a version of LiteRT, into a file.
+func (p *download) one(ctx context.Context, from *listing, layout Fingerprint, version string,
+	to *os.File) ([]int, error) {
 	at, err := from.find(layout, version)
 	if err != nil {
 		return nil, err
@@ -88,7 +87,7 @@ func (p *download) one(ctx context.Context, from *listing, layout Fingerprint, v
 	if err := p.has(ctx, from, []int{at}); err != nil || p.upToDate {
 		return []int{at}, err
 	}
-	return []int{at}, p.write(path, func(to *os.File) error { return p.fetch(ctx, from, at, to) })
+	return []int{at}, p.fetch(ctx, from, at, to)
 }
 
 // find returns where the listing has a layout in the version of its files that is known.
@@ -146,7 +145,7 @@ func pull(ctx context.Context, ref string, o *Options, fetch func(*download, *li
 	listed, err := resolve(ctx, repo)
 	d := &download{repo: repo, progress: o.progress()}
 	if o != nil {
-		d.have, d.into, d.maxBytes = o.Have, o.Into, o.MaxBytes
+		d.have, d.maxBytes = o.Have, o.MaxBytes
 	}
 	if err == nil {
 		chosen, err = fetch(d, listed)
@@ -167,7 +166,6 @@ type download struct {
 	progress    func(done, total int64)
 	done, total int64 // bytes
 	have        string
-	into        *os.File // Options.Into, or nil
 	upToDate    bool
 	maxBytes    int64 // 0 for no limit
 }
@@ -212,21 +210,6 @@ func (p *download) has(ctx context.Context, from *listing, chosen []int) error {
 	return nil
 }
 
-// write has a file written that is to be at path, or Options.Into.
-func (p *download) write(path string, write func(to *os.File) error) error {
-	if p.into != nil {
-		return write(p.into)
-	}
-	if err := (*cachefile.File)(nil).CheckOutput(path); err != nil {
-		return err
-	}
-	path, err := trust.Follow(path)
-	if err != nil {
-		return err
-	}
-	return output.Write(path, write)
-}
-
 // fetch writes the cache file of a layout.
 func (p *download) fetch(ctx context.Context, from *listing, i int, to *os.File) error {
 	layout := from.layouts[i].Fingerprint
@@ -241,7 +224,7 @@ func (p *download) fetch(ctx context.Context, from *listing, i int, to *os.File)
 		return p.copyLiteRT(ctx, to, cache, from.layouts[i])
 	}
 	write := func(w io.Writer) error { return p.copy(ctx, w, cache) }
-	return cachefile.InstallFile(to, write, func(info cachefile.Info) error {
+	return cachefile.Install(to, write, func(info cachefile.Info) error {
 		if len(info.Layouts) != 1 || info.Layouts[0].Fingerprint != layout {
 			return damage{fmt.Errorf("it is said to be of layout %s and is not", layout)}
 		}
@@ -307,11 +290,11 @@ func (p *download) copy(ctx context.Context, w io.Writer, blob ocispec.Descripto
 	return verified.Verify()
 }
 
-// fetchAll writes one cache file of several layouts, by way of one of each in the directory of path.
-func (p *download) fetchAll(ctx context.Context, from *listing, all []int, path string, to *os.File) error {
+// fetchAll writes one cache file of several layouts, by way of one of each in the same directory.
+func (p *download) fetchAll(ctx context.Context, from *listing, all []int, to *os.File) error {
 	var files []*cachefile.File
 	for _, i := range all {
-		one, err := output.New(path)
+		one, err := output.New(to.Name())
 		if err != nil {
 			return err
 		}
@@ -333,7 +316,7 @@ func (p *download) fetchAll(ctx context.Context, from *listing, all []int, path 
 	if err != nil {
 		return err
 	}
-	return cachefile.InstallFile(to, func(w io.Writer) error {
+	return cachefile.Install(to, func(w io.Writer) error {
 		_, err := io.Copy(w, image.Reader())
 		return err
 	}, nil, nil)

@@ -17,7 +17,6 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry/remote"
 
-	"xpwc/cachefile"
 	"xpwc/internal/registrytest"
 	"xpwc/registry"
 )
@@ -32,7 +31,7 @@ func TestADamagedBlobIsRefusedAndNothingAppears(t *testing.T) {
 	whole, err := os.ReadFile(blobs[0])
 	require.NoError(t, err)
 	kept := filepath.Join(t.TempDir(), "kept.xpwc")
-	_, err = registry.Pull(t.Context(), s.Ref("face:v1"), here, kept, nil)
+	_, err = pullAt(t.Context(), s.Ref("face:v1"), here, kept, nil)
 	require.NoError(t, err)
 	before, err := os.ReadFile(kept)
 	require.NoError(t, err)
@@ -51,7 +50,7 @@ func TestADamagedBlobIsRefusedAndNothingAppears(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(blobs[0], content, 0o600))
 			file := filepath.Join(t.TempDir(), "c.xpwc")
-			_, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, nil)
+			_, err := pullAt(t.Context(), s.Ref("face:v1"), here, file, nil)
 			require.Error(t, err)
 			if len(content) == len(whole) {
 				require.ErrorIs(t, err, registry.ErrDamaged)
@@ -60,7 +59,7 @@ func TestADamagedBlobIsRefusedAndNothingAppears(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, there)
 
-			_, err = registry.Pull(t.Context(), s.Ref("face:v1"), here, kept, nil)
+			_, err = pullAt(t.Context(), s.Ref("face:v1"), here, kept, nil)
 			require.Error(t, err)
 			after, err := os.ReadFile(kept)
 			require.NoError(t, err)
@@ -129,8 +128,8 @@ func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 			})
 			file := filepath.Join(t.TempDir(), "c.xpwc")
 			for _, pull := range []func() (*registry.Pulled, error){
-				func() (*registry.Pulled, error) { return registry.Pull(t.Context(), ref, here, file, nil) },
-				func() (*registry.Pulled, error) { return registry.PullAll(t.Context(), ref, file, nil) },
+				func() (*registry.Pulled, error) { return pullAt(t.Context(), ref, here, file, nil) },
+				func() (*registry.Pulled, error) { return pullAllAt(t.Context(), ref, file, nil) },
 			} {
 				_, err := pull()
 				require.ErrorIs(t, err, registry.ErrDamaged)
@@ -140,20 +139,6 @@ func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestPullReplacesNothingButCaches(t *testing.T) {
-	s := registrytest.Start(t)
-	cache, _ := pack(t)
-	push(t, s.Ref("face:v1"), cache)
-	file := filepath.Join(t.TempDir(), "notes.txt")
-	require.NoError(t, os.WriteFile(file, []byte("not a cache, and wanted"), 0o600))
-	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
-	require.ErrorIs(t, err, cachefile.ErrNotCache)
-	content, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "not a cache, and wanted", string(content))
-	requireAlone(t, file)
 }
 
 func TestPushRefusesWhatIsNoSoundCache(t *testing.T) {
@@ -195,7 +180,7 @@ func TestOtherArtifactsAreLeftAlone(t *testing.T) {
 
 	_, err = registry.Push(t.Context(), s.Ref("app:v1"), []string{cache}, nil)
 	require.ErrorIs(t, err, registry.ErrOtherArtifact)
-	_, err = registry.Pull(t.Context(), s.Ref("app:v1"), layoutOf(t, cache), filepath.Join(t.TempDir(), "c"), nil)
+	_, err = pullAt(t.Context(), s.Ref("app:v1"), layoutOf(t, cache), filepath.Join(t.TempDir(), "c"), nil)
 	require.ErrorIs(t, err, registry.ErrOtherArtifact)
 	_, err = registry.List(t.Context(), s.Ref("app:v1"), nil)
 	require.ErrorIs(t, err, registry.ErrOtherArtifact)
@@ -222,6 +207,6 @@ func TestPushingToATagOfASingleManifestKeepsItsLayout(t *testing.T) {
 	layouts, err := registry.List(t.Context(), s.Ref("face:pinned"), nil)
 	require.NoError(t, err)
 	require.ElementsMatch(t, append(pushed.Layouts, pushed.Kept...), layouts)
-	_, err = registry.Pull(t.Context(), s.Ref("face:pinned"), layoutOf(t, cache), filepath.Join(t.TempDir(), "c"), nil)
+	_, err = pullAt(t.Context(), s.Ref("face:pinned"), layoutOf(t, cache), filepath.Join(t.TempDir(), "c"), nil)
 	require.NoError(t, err)
 }

@@ -19,6 +19,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"xpwc/cachefile"
+	"xpwc/internal/output"
 	"xpwc/internal/registrytest"
 	"xpwc/registry"
 	"xpwc/xnnpack"
@@ -43,7 +44,7 @@ func TestAModelLoadedFromAPulledCachePacksNothing(t *testing.T) {
 	var done, total int64
 	file := filepath.Join(t.TempDir(), "pulled.xpwc")
 	progress := func(d, of int64) { done, total = d, of }
-	pulled, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Progress: progress})
+	pulled, err := pullAt(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Progress: progress})
 	require.NoError(t, err)
 	require.Equal(t, pushed.Digest, pulled.Digest)
 	require.Equal(t, pushed.Layouts, pulled.Layouts)
@@ -101,7 +102,7 @@ func TestPushingAgainUploadsNothing(t *testing.T) {
 	first := push(t, s.Ref("face:v1"), cache)
 	require.NotZero(t, first.UploadedBytes)
 	file := filepath.Join(t.TempDir(), "pulled.xpwc")
-	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+	_, err := pullAt(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
 	require.NoError(t, err)
 	run(t, modelFile(t), file) // which makes a second generation of it
 
@@ -173,7 +174,7 @@ func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
 	// A node of which there is nothing yet.
 	first := push(t, ref, there)
 	missing := filepath.Join(t.TempDir(), "none.xpwc")
-	_, err := registry.Pull(t.Context(), ref, mine, missing, nil)
+	_, err := pullAt(t.Context(), ref, mine, missing, nil)
 	require.ErrorIs(t, err, registry.ErrNoLayout)
 	require.ErrorContains(t, err, theirs.String(), "it lists what there is")
 	require.ErrorContains(t, err, mine.String())
@@ -186,26 +187,26 @@ func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
 	require.ElementsMatch(t, append(first.Layouts, second.Layouts...), listed)
 
 	file := filepath.Join(t.TempDir(), "c.xpwc")
-	_, err = registry.Pull(t.Context(), ref, mine, file, nil)
+	_, err = pullAt(t.Context(), ref, mine, file, nil)
 	require.NoError(t, err)
 	require.Equal(t, mine, layoutOf(t, file))
 	got, stats := run(t, modelFile(t), file)
 	require.Equal(t, outputs, got)
 	require.Zero(t, stats.Packed)
-	_, err = registry.Pull(t.Context(), ref, theirs, file, nil)
+	_, err = pullAt(t.Context(), ref, theirs, file, nil)
 	require.NoError(t, err)
 	require.Equal(t, theirs, layoutOf(t, file))
 
 	// What a digest leads to stays: of the index before the second push, and of one manifest.
 	repository, _, _ := strings.Cut(ref, ":v1")
-	_, err = registry.Pull(t.Context(), repository+"@"+first.Digest, mine, file, nil)
+	_, err = pullAt(t.Context(), repository+"@"+first.Digest, mine, file, nil)
 	require.ErrorIs(t, err, registry.ErrNoLayout)
-	_, err = registry.Pull(t.Context(), repository+"@"+second.Layouts[0].Manifest, mine, file, nil)
+	_, err = pullAt(t.Context(), repository+"@"+second.Layouts[0].Manifest, mine, file, nil)
 	require.NoError(t, err)
 	require.Equal(t, mine, layoutOf(t, file))
 
 	// All at once, and back again: nothing is new.
-	_, err = registry.PullAll(t.Context(), ref, file, nil)
+	_, err = pullAllAt(t.Context(), ref, file, nil)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []registry.Fingerprint{mine, theirs}, layoutsOf(t, file))
 	requireAlone(t, file)
@@ -351,7 +352,9 @@ func writePart(t *testing.T, cache, part string, first int) {
 	defer f.Close()
 	n := first
 	keep := func(cachefile.Entry) bool { n++; return n%2 == 0 }
-	require.NoError(t, f.Write(part, keep, cachefile.WriteOptions{}))
+	require.NoError(t, output.Write(part, func(to *os.File) error {
+		return f.Write(to, keep, cachefile.WriteOptions{})
+	}))
 }
 
 func TestARegistryThatIsAwayOrHasNothingIsToldPlainly(t *testing.T) {
@@ -359,14 +362,14 @@ func TestARegistryThatIsAwayOrHasNothingIsToldPlainly(t *testing.T) {
 	cache, _ := pack(t)
 	file := filepath.Join(t.TempDir(), "c.xpwc")
 	for _, ref := range []string{s.Ref("nothing:v1"), s.Ref("nothing@sha256:" + strings.Repeat("0", 64))} {
-		_, err := registry.Pull(t.Context(), ref, layoutOf(t, cache), file, nil)
+		_, err := pullAt(t.Context(), ref, layoutOf(t, cache), file, nil)
 		require.ErrorIs(t, err, registry.ErrNotFound)
 		require.ErrorContains(t, err, ref)
 	}
 	_, err := registry.Tags(t.Context(), s.Ref("nothing"), nil)
 	require.ErrorIs(t, err, registry.ErrNotFound)
 	s.Stop()
-	_, err = registry.Pull(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
+	_, err = pullAt(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), file, nil)
 	require.ErrorContains(t, err, s.Host)
 	require.ErrorContains(t, err, "connection refused")
 	_, err = registry.Push(t.Context(), s.Ref("face:v1"), []string{cache}, nil)
@@ -386,7 +389,7 @@ func TestAnInterruptedPullLeavesNothing(t *testing.T) {
 	push(t, s.Ref("face:v1"), cache)
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	_, err := registry.Pull(ctx, s.Ref("face:v1"), layoutOf(t, cache), filepath.Join(dir, "c.xpwc"),
+	_, err := pullAt(ctx, s.Ref("face:v1"), layoutOf(t, cache), filepath.Join(dir, "c.xpwc"),
 		&registry.Options{Progress: func(int64, int64) { cancel() }})
 	require.ErrorIs(t, err, context.Canceled)
 	there, err := os.ReadDir(dir)

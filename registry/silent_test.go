@@ -57,7 +57,7 @@ func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
 			if strings.Contains(name, "uploaded") {
 				_, err = registry.Push(t.Context(), host+"/face:v2", []string{packOn(t, lesser, modelFile(t))}, o)
 			} else {
-				_, err = registry.Pull(t.Context(), host+"/face:v1", layoutOf(t, cache), filepath.Join(dir, "c"), o)
+				_, err = pullAt(t.Context(), host+"/face:v1", layoutOf(t, cache), filepath.Join(dir, "c"), o)
 			}
 			require.ErrorIs(t, err, registry.ErrSilent)
 			left, err := os.ReadDir(dir)
@@ -173,13 +173,13 @@ func TestAFileThatIsTooLargeIsNotDownloaded(t *testing.T) {
 		}
 	}}
 	file := filepath.Join(t.TempDir(), "c")
-	_, err := registry.Pull(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Transport: w, MaxBytes: 1000})
+	_, err := pullAt(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Transport: w, MaxBytes: 1000})
 	require.ErrorIs(t, err, registry.ErrTooLarge)
 
 	const huge = 1 << 50
 	for said, want := range map[int64]error{0: registry.ErrDamaged, huge: registry.ErrTooLarge} {
 		ref := forge(t, s, said, func(_ *remote.Repository, layer *ocispec.Descriptor) { layer.Size = huge })
-		_, err = registry.Pull(t.Context(), ref, here, file, &registry.Options{Transport: w})
+		_, err = pullAt(t.Context(), ref, here, file, &registry.Options{Transport: w})
 		require.ErrorIs(t, err, want)
 	}
 	require.Zero(t, downloads)
@@ -200,7 +200,7 @@ func TestAllLayoutsTogetherAreNotTooLarge(t *testing.T) {
 		}
 	}}
 	file := filepath.Join(t.TempDir(), "c")
-	_, err := registry.PullAll(t.Context(), s.Ref("face:v1"), file,
+	_, err := pullAllAt(t.Context(), s.Ref("face:v1"), file,
 		&registry.Options{Transport: w, MaxBytes: largest + 1})
 	require.ErrorIs(t, err, registry.ErrTooLarge)
 	require.Zero(t, downloads)

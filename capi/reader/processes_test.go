@@ -14,6 +14,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/described"
+	"xpwc/internal/output"
 	"xpwc/models"
 )
 
@@ -39,7 +40,9 @@ func sealedChain(t *testing.T, start, kind string) []string {
 	f, err := cachefile.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, f.Write(path+".sealed", nil, cachefile.WriteOptions{Seal: &digest}))
+	require.NoError(t, output.Write(path+".sealed", func(to *os.File) error {
+		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest})
+	}))
 	return append(model, path+".sealed", digest.String())
 }
 

@@ -20,6 +20,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/capi/reader"
 	"xpwc/internal/optable"
+	"xpwc/internal/output"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -76,7 +77,9 @@ func sealed(t *testing.T, path string) string {
 	b, err := hex.DecodeString(model)
 	require.NoError(t, err)
 	digest := xpwc.Digest(b)
-	require.NoError(t, f.Write(path+".sealed", nil, cachefile.WriteOptions{Seal: &digest}))
+	require.NoError(t, output.Write(path+".sealed", func(to *os.File) error {
+		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest})
+	}))
 	require.NoError(t, os.Chmod(path+".sealed", 0o444))
 	return path + ".sealed"
 }

@@ -107,10 +107,7 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 		r.Layout = layout.String()
 		keep = func(e cachefile.Entry) bool { return e.Layout == layout }
 	}
-	if err := f.CheckOutput(o.out); err != nil {
-		return err
-	}
-	s, err := newReplacing(ctx, o.out, o.placing, onlyCaches)
+	s, err := newReplacing(ctx, o.out, o.placing, onlyCaches, r.File)
 	if err != nil {
 		return err
 	}

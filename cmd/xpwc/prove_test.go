@@ -16,6 +16,7 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/output"
 	"xpwc/internal/registrytest"
 )
 
@@ -147,13 +148,13 @@ func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 	evidence := ""
 	change := func(path string, of func(l *format.Layout)) {
 		file := contentOf(t, filepath.Join(dir, path))
-		require.NoError(t, cachefile.Install(filepath.Join(dir, path), func(w io.Writer) error {
-			_, err := w.Write(file)
-			return err
-		}, nil, func(l cachefile.Layout) string {
-			as := format.Layout{Fingerprint: l.Fingerprint, Evidence: l.Evidence}
-			of(&as)
-			return as.Evidence
+		require.NoError(t, output.Write(filepath.Join(dir, path), func(to *os.File) error {
+			return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(file); return err }, nil,
+				func(l cachefile.Layout) string {
+					as := format.Layout{Fingerprint: l.Fingerprint, Evidence: l.Evidence}
+					of(&as)
+					return as.Evidence
+				})
 		}))
 	}
 	var here format.Digest

@@ -173,8 +173,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	if o.runtime == forLiteRT || p.For == nil && !o.sealed && checkCache(s.path) == nil {
 		client.Have = s.path
 	}
-	client.Into = s.File.File
-	p.Pulled, p.Chosen, err = o.fetch(ctx, ref, s.path, client)
+	p.Pulled, p.Chosen, err = o.fetch(ctx, ref, s.File.File, client)
 	progress.Finish()
 	if err != nil {
 		return err
@@ -265,13 +264,13 @@ func (p *pulling) print(w io.Writer) {
 	}
 }
 
-// fetch pulls to a path. It also returns why another layout than this machine's was chosen, if one was.
-func (o *pullOptions) fetch(ctx context.Context, ref, path string,
+// fetch pulls into a file. It also returns why another layout than this machine's was chosen, if one was.
+func (o *pullOptions) fetch(ctx context.Context, ref string, to *os.File,
 	client *registry.Options) (pulled *registry.Pulled, chosen string, err error) {
 	if o.runtime == forLiteRT {
 		here, err := litertHere()
 		if err == nil {
-			pulled, err = registry.PullLiteRT(ctx, ref, here, client.Into, client)
+			pulled, err = registry.PullLiteRT(ctx, ref, here, to, client)
 		}
 		if errors.Is(err, registry.ErrNoLayout) {
 			err = fmt.Errorf("%w; pack here with --for litert and push, so that other nodes like this one can pull", err)
@@ -279,7 +278,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref, path string,
 		return pulled, "", err
 	}
 	if o.all {
-		pulled, err := registry.PullAll(ctx, ref, path, client)
+		pulled, err := registry.PullAll(ctx, ref, to, client)
 		return pulled, "", err
 	}
 	layout, hereErr := layoutHere()
@@ -295,7 +294,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref, path string,
 	if err != nil {
 		return nil, "", err
 	}
-	pulled, err = registry.Pull(ctx, ref, layout, path, client)
+	pulled, err = registry.Pull(ctx, ref, layout, to, client)
 	if errors.Is(err, registry.ErrNoLayout) && own {
 		err = fmt.Errorf("%w; pack here and push, so that other nodes like this one can pull", err)
 	}

@@ -207,7 +207,7 @@ func writeCache(ctx context.Context, f *cachefile.File, to *os.File, what string
 	progress := newProgress(ctx, what)
 	defer progress.Finish()
 	o.Progress = progress.Update
-	return f.WriteFile(to, keep, o)
+	return f.Write(to, keep, o)
 }
 
 // publish puts the output at its path. If the existing file was to be added to, and has changed since the stage was
