@@ -117,9 +117,7 @@ func open(path string) (*File, error) {
 
 // newFile is read of what NewFile is given.
 func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
-	f := &File{size: uint64(size), file: fileOf(r)}
-	r = filling{r}
-	f.r = io.NewSectionReader(r, 0, size)
+	f := &File{r: io.NewSectionReader(r, 0, size), size: uint64(size), file: fileOf(r)}
 	if f.file != nil {
 		f.path = f.file.Name()
 	}
@@ -139,22 +137,6 @@ func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
 	}
 	findings, err := f.read()
 	return f, findings, err
-}
-
-// A filling reader fills what it is given, without an error, or has one. The last bytes that another reader has may
-// come with io.EOF (io.ReaderAt), and too few bytes without an error are never taken for more.
-type filling struct{ io.ReaderAt }
-
-func (r filling) ReadAt(b []byte, offset int64) (int, error) {
-	n, err := r.ReaderAt.ReadAt(b, offset)
-	switch {
-	case n == len(b):
-		return n, nil
-	case err == nil || n < 0 || n > len(b):
-		return 0, fmt.Errorf("the reader returns %d of %d bytes at %d: %w", n, len(b), offset, io.ErrNoProgress)
-	default:
-		return n, err
-	}
 }
 
 // fileOf returns the file that r reads, whole or a section of it, or nil.
@@ -321,7 +303,10 @@ func (f *File) readForeign() ([]finding, error) {
 
 // readAt fills b with what is at the offset.
 func (f *File) readAt(b []byte, offset uint64) error {
-	_, err := f.r.ReadAt(b, int64(offset))
+	n, err := f.r.ReadAt(b, int64(offset))
+	if n == len(b) { // the last bytes may come with io.EOF
+		return nil
+	}
 	if errors.Is(err, io.EOF) {
 		return f.wrap(fmt.Errorf("read: %w", io.ErrUnexpectedEOF))
 	}

@@ -221,27 +221,3 @@ func TestTheLastBytesOfAReaderMayComeWithTheEnd(t *testing.T) {
 		})
 	}
 }
-
-// Such a reader is wrong, which is no reason to panic, to read for ever, or to take zeros for what it has.
-func TestAReaderThatReturnsTooLittleWithoutAnErrorIsAnError(t *testing.T) {
-	cache := sample(t)
-	for _, n := range []int{0, -1, len(cache) + 1} {
-		for from := range 4 {
-			calls := 0
-			r := readerFunc(func(b []byte, offset int64) (int, error) {
-				if calls++; calls > from {
-					return n, nil
-				}
-				return copy(b, cache[offset:]), nil
-			})
-			f, err := cachefile.NewFile(r, int64(len(cache)))
-			if err == nil {
-				err = f.Check(entries(t, f)[0])
-			}
-			require.ErrorIs(t, err, io.ErrNoProgress, "%d bytes after %d calls", n, from)
-			calls = 0
-			_, err = cachefile.VerifyReader(r, int64(len(cache)), nil)
-			require.ErrorIs(t, err, io.ErrNoProgress, "%d bytes after %d calls", n, from)
-		}
-	}
-}
