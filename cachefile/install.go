@@ -11,15 +11,15 @@ import (
 	"xpwc/internal/output"
 )
 
-// Install makes a native file of the bytes that content writes, which may come from anywhere. It returns nil if [Verify]
-// finds nothing wrong with it and accept, if it is not nil, returns nil. The file gets an identity of its own: processes
-// take a file of another identity for a replaced one, and one of the same for one that grew. So two copies of one file,
-// one after the other at one path, must not have the same.
+// Install makes a native file of the bytes that content writes, which may come from anywhere. It returns nil if
+// [Verify] finds nothing wrong with it and accept, if it is not nil, returns nil. The file gets an identity of its own:
+// processes take a file of another identity for a replaced one, and one of the same for one that grew. So two copies of
+// one file, one after the other at one path, must not have the same.
 //
 // evidence, if it is not nil, is asked about each layout, and returns what the file has in place of Layout.Evidence.
 //
-// What to is, and who looks after it, is as with [File.Write]. Errors: ErrDamaged, ErrVersion and ErrForeign for what was
-// to be put there, and those of content and accept.
+// What to is, and who looks after it, is as with [File.Write]. Errors: ErrDamaged, ErrVersion and ErrForeign for what
+// was to be put there, and those of content and accept.
 func Install(to *os.File, content func(io.Writer) error, accept func(Info) error, evidence func(Layout) string) error {
 	pieces := output.NewPieces(to)
 	if err := content(pieces); err != nil {

@@ -34,11 +34,11 @@ type WriteOptions struct {
 }
 
 // Write makes a new file of the entries that keep returns true for; nil keeps all. Payloads are copied densely, without
-// dead bytes, and compared with their checksums on the way. A native file has equal payloads of several layouts once; it
-// gets an identity of its own and begins with generation 1, so that it and its source can go different ways.
+// dead bytes, and compared with their checksums on the way. A native file has equal payloads of several layouts once;
+// it gets an identity of its own and begins with generation 1, so that it and its source can go different ways.
 //
-// The new file is an open one, which is empty and can be read and written. It stays the caller's, who flushes it and, if
-// there was an error, throws it away. It must not be at a path that programs open before it is whole: rename it.
+// The new file is an open one, which is empty and can be read and written. It stays the caller's, who flushes it and,
+// if there was an error, throws it away. It must not be at a path that programs open before it is whole: rename it.
 //
 // A file for ExecuTorch has one entry a name, in the order of the names: the one used last, if their seeds differ.
 // ErrLayouts, ErrForeign and ErrEmpty say what cannot be made.

@@ -29,12 +29,12 @@ type Pulled struct {
 	UpToDate bool `json:"up_to_date"`
 }
 
-// Pull writes what ref, a tag or a digest, has for a layout into a file, which is empty and open for reading and writing.
-// It stays the caller's, who flushes it, puts it at its path by a rename, and throws it away if there was an error. The
-// OCI digests are checked while reading, then every checksum of the cache file, and that it has no other layout. The file
-// gets an identity of its own, see [cachefile.Install], and says what was seen of machines that pack in its layout, so
-// its header and index are not quite the registry's. Nothing is written if the file Options.Have has the entries that
-// would be pulled.
+// Pull writes what ref, a tag or a digest, has for a layout into a file, which is empty and open for reading and
+// writing. It stays the caller's, who flushes it, puts it at its path by a rename, and throws it away if there was an
+// error. The OCI digests are checked while reading, then every checksum of the cache file, and that it has no other
+// layout. The file gets an identity of its own, see [cachefile.Install], and says what was seen of machines that pack
+// in its layout, so its header and index are not quite the registry's. Nothing is written if the file Options.Have has
+// the entries that would be pulled.
 //
 // Errors: ErrNoLayout, ErrVersion, ErrNotFound, ErrOtherArtifact, ErrDamaged, and those of the network and of the file
 // system.

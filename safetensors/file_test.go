@@ -109,12 +109,12 @@ func TestTensorsAreGivenInPlaceUnlessCCouldNotReadThemThere(t *testing.T) {
 		{"aligned", written(t, []Tensor{u8("a", 1, 2, 3), u8("b", 4)}, nil), map[string]bool{"a": true, "b": true}},
 		{"not aligned", odd, map[string]bool{"a": false, "b": true}},
 		{"to the end of a page", written(t, []Tensor{u8("a", make([]byte, page)...), u8("b", make([]byte, page)...)},
-			&WriteOptions{Aligned: map[string]int{"a": page}}),
+			&WriteOptions{Alignment: page}),
 			map[string]bool{"a": true, "b": false}},
 		{"127 bytes before it", written(t, []Tensor{u8("a", make([]byte, page-127)...)},
-			&WriteOptions{Aligned: map[string]int{"a": page}}), map[string]bool{"a": false}},
+			&WriteOptions{Alignment: page}), map[string]bool{"a": false}},
 		{"128 bytes before it", written(t, []Tensor{u8("a", make([]byte, page-128)...)},
-			&WriteOptions{Aligned: map[string]int{"a": page}}), map[string]bool{"a": true}},
+			&WriteOptions{Alignment: page}), map[string]bool{"a": true}},
 	} {
 		f := open(t, save(t, "f", c.file))
 		for name, inPlace := range c.inPlace {

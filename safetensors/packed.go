@@ -26,7 +26,7 @@ func (f *File) WritePacked(w io.Writer, cache []byte, alignment int, metadata ma
 	if alignment == 0 {
 		alignment = EverySystem
 	}
-	o := WriteOptions{Metadata: f.Metadata(), Aligned: map[string]int{PackedName: alignment}}
+	o := WriteOptions{Metadata: f.Metadata(), Alignment: alignment}
 	if o.Metadata == nil {
 		o.Metadata = map[string]string{}
 	}

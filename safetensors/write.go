@@ -31,17 +31,16 @@ type WriteOptions struct {
 	// Metadata is free text, which becomes __metadata__.
 	Metadata map[string]string
 
-	// Aligned gives names of tensors that begin at multiples of a power of two in the file, up to 64 MiB, for
-	// instance of the granularity that a system maps files in (65,536 on Windows). They come first, the most aligned
-	// foremost.
-	Aligned map[string]int
+	// Alignment, if it is not 0, is a power of two up to 64 MiB, for instance the granularity that a system maps files
+	// in (65,536 on Windows): the first tensor given comes first, at a multiple of it in the file.
+	Alignment int
 }
 
 // Write writes a safetensors file that the reference implementation reads: header, then the tensors' bytes, without
-// holes. After those of WriteOptions.Aligned, tensors come by the alignment of their elements, greatest first, else
-// in the order given, so that every element is aligned in the file. Where the bytes before a tensor do not end at a
-// multiple of its alignment, a tensor of [PaddingPrefix] goes between. The same arguments give the same file. What
-// cannot be written is an error that matches [ErrInvalid], before anything is written; other errors are w's.
+// holes. Tensors come by the alignment of their elements, greatest first, else in the order given, so that every
+// element is aligned in the file. Where the bytes before a tensor do not end at a multiple of its alignment, a tensor
+// of [PaddingPrefix] goes between. The same arguments give the same file. What cannot be written is an error that
+// matches [ErrInvalid], before anything is written; other errors are w's.
 func Write(w io.Writer, tensors []Tensor, options *WriteOptions) error {
 	var o WriteOptions
 	if options != nil {
@@ -58,7 +57,7 @@ func Write(w io.Writer, tensors []Tensor, options *WriteOptions) error {
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
-	for _, t := range all.tensors {
+	for _, t := range all {
 		if _, err := w.Write(t.Data); err != nil {
 			return err
 		}
@@ -70,23 +69,13 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// arrangement is the tensors in the order of the file, padding among them.
-type arrangement struct {
-	tensors   []Tensor
-	alignment int // of where the first begins
-}
-
-// aligned is a tensor and what its place in the file must be a multiple of.
-type aligned struct {
-	Tensor
-	alignment int
-	rank      int // those of greater rank come first
-}
-
-func (o *WriteOptions) arrange(tensors []Tensor) (*arrangement, error) {
-	out := &arrangement{alignment: minAlignment}
+// arrange returns the tensors in the order of the file, padding among them.
+func (o *WriteOptions) arrange(tensors []Tensor) ([]Tensor, error) {
+	if n := o.Alignment; n < 0 || n > maxAlignment || bits.OnesCount(uint(n)) > 1 {
+		return nil, invalid("alignment %d is no power of two up to %d", n, maxAlignment)
+	}
 	known := make(map[string]bool, len(tensors))
-	var all []aligned
+	var all []Tensor
 	for _, t := range tensors {
 		if strings.HasPrefix(t.Name, PaddingPrefix) {
 			continue
@@ -98,34 +87,26 @@ func (o *WriteOptions) arrange(tensors []Tensor) (*arrangement, error) {
 			return nil, invalid("tensor %q comes twice", t.Name)
 		}
 		known[t.Name] = true
-		a := aligned{Tensor: t, alignment: int(t.Dtype.alignment())}
-		a.rank = a.alignment
-		if n, ok := o.Aligned[t.Name]; ok {
-			if n <= 0 || n > maxAlignment || bits.OnesCount(uint(n)) != 1 {
-				return nil, invalid("tensor %q: alignment %d is no power of two up to %d", t.Name, n, maxAlignment)
-			}
-			a.alignment = max(n, a.alignment)
-			a.rank = a.alignment + maxAlignment // before all that need not be here
-		}
-		out.alignment = max(out.alignment, a.alignment)
-		all = append(all, a)
+		all = append(all, t)
 	}
-	for name := range o.Aligned {
-		if !known[name] {
-			return nil, invalid("no tensor %q to align", name)
-		}
+	ordered := all
+	if o.Alignment > 0 && len(all) > 0 {
+		ordered = all[1:]
 	}
-	slices.SortStableFunc(all, func(a, b aligned) int { return cmp.Compare(b.rank, a.rank) })
+	slices.SortStableFunc(ordered, func(a, b Tensor) int {
+		return cmp.Compare(b.Dtype.alignment(), a.Dtype.alignment())
+	})
+	var out []Tensor
 	at, paddings := 0, 0
-	for _, a := range all {
-		if n := -at & (a.alignment - 1); n > 0 {
+	for _, t := range all {
+		if n := -at & int(t.Dtype.alignment()-1); n > 0 {
 			name := PaddingPrefix + strconv.Itoa(paddings)
-			out.tensors = append(out.tensors, Tensor{Name: name, Dtype: U8, Shape: []int{n}, Data: make([]byte, n)})
+			out = append(out, Tensor{Name: name, Dtype: U8, Shape: []int{n}, Data: make([]byte, n)})
 			paddings++
 			at += n
 		}
-		out.tensors = append(out.tensors, a.Tensor)
-		at += len(a.Data)
+		out = append(out, t)
+		at += len(t.Data)
 	}
 	return out, nil
 }
@@ -147,7 +128,7 @@ func (t *Tensor) check() error {
 }
 
 // header returns the length, the JSON and the spaces that align what follows.
-func (o *WriteOptions) header(all *arrangement) ([]byte, error) {
+func (o *WriteOptions) header(all []Tensor) ([]byte, error) {
 	out := bytes.NewBuffer(make([]byte, lengthSize, 1<<10))
 	e := jsontext.NewEncoder(out)
 	_ = e.WriteToken(jsontext.BeginObject)
@@ -158,7 +139,7 @@ func (o *WriteOptions) header(all *arrangement) ([]byte, error) {
 		}
 	}
 	at := 0
-	for _, t := range all.tensors {
+	for _, t := range all {
 		_ = e.WriteToken(jsontext.String(t.Name))
 		entry := struct {
 			Dtype   Dtype  `json:"dtype"`
@@ -174,7 +155,8 @@ func (o *WriteOptions) header(all *arrangement) ([]byte, error) {
 		return nil, invalid("header: %v", err)
 	}
 	head := bytes.TrimRight(out.Bytes(), "\n")
-	n := (len(head) + all.alignment - 1) &^ (all.alignment - 1)
+	alignment := max(o.Alignment, minAlignment)
+	n := (len(head) + alignment - 1) &^ (alignment - 1)
 	head = append(head, bytes.Repeat([]byte{' '}, n-len(head))...)
 	if n-lengthSize > maxHeader {
 		return nil, invalid("a header of %d bytes, more than %d", n-lengthSize, maxHeader)

@@ -36,7 +36,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 func TestTheSameTensorsGiveTheSameFile(t *testing.T) {
 	in := open(t, "testdata/reference.safetensors")
 	o := &WriteOptions{Metadata: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"},
-		Aligned: map[string]int{"mask": 64, "bias": 64, "four": 128}}
+		Alignment: 128}
 	first := written(t, in.Tensors(), o)
 	for range 10 {
 		require.Equal(t, first, written(t, in.Tensors(), o))
@@ -57,20 +57,18 @@ func TestElementsAreAlignedWhateverTheOrder(t *testing.T) {
 func TestTheFirstTensorBeginsWhereAsked(t *testing.T) {
 	for _, alignment := range []int{1, 8, 16, 64, 4096, 65536, 1 << 20} {
 		at := offsets(t, written(t, []Tensor{f32("a", 2), u8("b", 1)},
-			&WriteOptions{Aligned: map[string]int{"a": alignment}}))
+			&WriteOptions{Alignment: alignment}))
 		require.Zero(t, at["a"]%int64(max(alignment, 8)), alignment)
 		require.Equal(t, at["a"]+8, at["b"])
 	}
 }
 
-func TestNamedTensorsBeginWhereAskedAndOthersStayAligned(t *testing.T) {
+func TestTheFirstTensorBeginsWhereAskedAndOthersStayAligned(t *testing.T) {
 	packed := u8("packed", bytes.Repeat([]byte{9}, 1001)...)
-	in := []Tensor{f32("a", 5), packed, {"d", F64, []int{1}, make([]byte, 8)}, u8("more", 1, 2, 3), f32("b", 1)}
-	o := &WriteOptions{Aligned: map[string]int{"packed": 65536, "more": 4096}, Metadata: map[string]string{"k": "v"}}
+	in := []Tensor{packed, f32("a", 5), {"d", F64, []int{1}, make([]byte, 8)}, u8("more", 1, 2, 3), f32("b", 1)}
+	o := &WriteOptions{Alignment: 65536, Metadata: map[string]string{"k": "v"}}
 	b := written(t, in, o)
 	at := offsets(t, b)
-	require.Zero(t, at["packed"]%65536)
-	require.Zero(t, at["more"]%4096)
 	require.Zero(t, at["d"]%8)
 	require.Zero(t, at["a"]%4)
 	require.EqualValues(t, 65536, at["packed"], "it comes first, so the header alone aligns it")
@@ -107,14 +105,11 @@ func TestWhatTheFormatCannotHoldIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"size of another shape": {[]Tensor{{"a", F32, []int{2}, make([]byte, 4)}}, nil,
 			"4 bytes for shape [2] of F32"},
 		"half a byte": {[]Tensor{{"a", F4, []int{1}, []byte{1}}}, nil, "whole byte"},
-		"alignment of three": {[]Tensor{u8("a", 1)}, &WriteOptions{Aligned: map[string]int{"a": 24}},
+		"alignment of three": {[]Tensor{u8("a", 1)}, &WriteOptions{Alignment: 24},
 			"power of two"},
-		"alignment beyond bounds": {[]Tensor{u8("a", 1)}, &WriteOptions{Aligned: map[string]int{"a": 128 << 20}},
+		"alignment beyond bounds": {[]Tensor{u8("a", 1)}, &WriteOptions{Alignment: 128 << 20},
 			"power of two"},
-		"aligned to nothing": {[]Tensor{u8("a", 1)}, &WriteOptions{Aligned: map[string]int{"a": 0}},
-			"power of two"},
-		"aligned but not there": {[]Tensor{u8("a", 1)}, &WriteOptions{Aligned: map[string]int{"b": 8}},
-			`no tensor "b"`},
+		"alignment below zero": {[]Tensor{u8("a", 1)}, &WriteOptions{Alignment: -8}, "power of two"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
