@@ -12,7 +12,6 @@ import (
 	"math"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -28,9 +27,6 @@ type cache struct {
 	name   string      // for messages
 	number C.uintptr_t // stands for the cache while the host is called; handles of one path have the same
 	host   *hostCallbacks
-
-	mu     sync.Mutex // held while closing
-	closed atomic.Bool
 
 	users    sync.Mutex
 	sessions int  // begun with this handle and not ended
@@ -57,15 +53,26 @@ func (c *cache) unuse() {
 	c.sessions--
 }
 
-// unused keeps new sessions away, unless there are some: the callbacks of this handle are theirs.
-func (c *cache) unused() error {
+// beginClosing keeps new sessions away, unless there are some: the callbacks of this handle are theirs.
+func (c *cache) beginClosing() error {
 	c.users.Lock()
 	defer c.users.Unlock()
-	if c.sessions > 0 {
+	switch {
+	case c.closing:
+		return fmt.Errorf("cache: %w", errInvalidHandle)
+	case c.sessions > 0:
 		return fmt.Errorf("%s: %d %w", c.name, c.sessions, xpwc.ErrInUse)
 	}
 	c.closing = true
 	return nil
+}
+
+func (c *cache) ofCache() *cache { return c }
+
+func (c *cache) isOver() bool {
+	c.users.Lock()
+	defer c.users.Unlock()
+	return c.closing
 }
 
 //export xpwcOpen
@@ -173,21 +180,6 @@ func duration(milliseconds int64) time.Duration {
 	return time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
-// openCache returns the cache of a handle.
-func openCache(handle C.xpwc_cache) (*cache, error) {
-	c, err := resolve[*cache](&handles, uint64(handle.id))
-	if err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
-	}
-	if err := c.checkCaller(); err != nil {
-		return nil, err
-	}
-	if c.closed.Load() {
-		return nil, fmt.Errorf("cache: %w", errInvalidHandle)
-	}
-	return c, nil
-}
-
 // checkCaller keeps a callback from waiting for what waits for it.
 func (c *cache) checkCaller() error {
 	if C.xpwc_in_callback(c.number) {
@@ -196,36 +188,23 @@ func (c *cache) checkCaller() error {
 	return nil
 }
 
-// withCache calls do with the cache of a handle.
-func withCache(handle C.xpwc_cache, do func(*cache) error) C.xpwc_status {
-	c, err := openCache(handle)
-	if err != nil {
-		return call(nil, func() error { return err })
-	}
-	return call(c.host, func() error { return do(c) })
-}
-
 //export xpwcClose
 func xpwcClose(handle C.xpwc_cache) C.xpwc_status {
-	c, err := openCache(handle)
+	c, err := resolve[*cache]("cache", handle.id)
 	if err != nil {
 		return call(nil, func() error { return err })
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	closed := false
 	status := call(c.host, func() error {
-		if c.closed.Load() {
-			return fmt.Errorf("cache: %w", errInvalidHandle)
-		}
-		if err := c.unused(); err != nil {
+		if err := c.beginClosing(); err != nil {
 			return err
 		}
+		closed = true
 		err := contain(c.Close)
-		c.closed.Store(true)
 		c.host.log(C.XPWC_LOG_INFO, c.name+": closed")
 		return err
 	})
-	if c.closed.Load() { // after the last message, whose callback may use the handle to no avail
+	if closed { // after the last message, whose callback may use the handle to no avail
 		handles.remove(uint64(handle.id))
 		c.host.close()
 	}

@@ -1,5 +1,8 @@
 package main
 
+// #include "host.h"
+import "C"
+
 import (
 	"fmt"
 	"sync"
@@ -36,13 +39,42 @@ func (t *handleTable) remove(id uint64) {
 	delete(t.live, id)
 }
 
+// An opened is what a handle stands for.
+type opened interface {
+	ofCache() *cache
+	isOver() bool // it was closed or ended, or is about to be
+}
+
 // resolve returns what a handle stands for.
-func resolve[T any](t *handleTable, id uint64) (T, error) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	v, ok := t.live[id].(T)
-	if !ok {
-		return v, fmt.Errorf("%w: %#x", errInvalidHandle, id)
+func resolve[T opened](what string, id C.uint64_t) (v T, err error) {
+	handles.mu.RLock()
+	v, known := handles.live[uint64(id)].(T)
+	handles.mu.RUnlock()
+	if !known {
+		return v, fmt.Errorf("%s: %w: %#x", what, errInvalidHandle, uint64(id))
+	}
+	if err := v.ofCache().checkCaller(); err != nil {
+		return v, err
+	}
+	if v.isOver() {
+		return v, fmt.Errorf("%s: %w", what, errInvalidHandle)
 	}
 	return v, nil
+}
+
+// with calls do with what a handle stands for.
+func with[T opened](what string, id C.uint64_t, do func(T) error) C.xpwc_status {
+	v, err := resolve[T](what, id)
+	if err != nil {
+		return call(nil, func() error { return err })
+	}
+	return call(v.ofCache().host, func() error { return do(v) })
+}
+
+func withCache(handle C.xpwc_cache, do func(*cache) error) C.xpwc_status {
+	return with("cache", handle.id, do)
+}
+
+func withSession(handle C.xpwc_session, do func(*session) error) C.xpwc_status {
+	return with("session", handle.id, do)
 }

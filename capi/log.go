@@ -24,47 +24,35 @@ type hostCallbacks struct {
 	cache                     atomic.Uintptr // for which they are called, see cache.number; 0 before it is open
 
 	mu     sync.Mutex
-	idle   sync.Cond
-	calls  int // under way
 	closed bool
+	calls  sync.WaitGroup // under way
 }
 
 func newHostCallbacks(o *C.struct_xpwc_options_view) *hostCallbacks {
-	h := &hostCallbacks{logger: o.log, progress: o.progress, context: o.context, level: o.log_level}
-	h.idle.L = &h.mu
-	return h
+	return &hostCallbacks{logger: o.log, progress: o.progress, context: o.context, level: o.log_level}
 }
 
 func (h *hostCallbacks) callback(function C.uintptr_t) C.struct_xpwc_callback {
 	return C.struct_xpwc_callback{function: function, context: h.context, cache: C.uintptr_t(h.cache.Load())}
 }
 
-// enter must be followed by leave if it returns true. It is no lock: a callback may call this library, which calls
+// enter must be followed by calls.Done if it returns true. It is no lock: a callback may call this library, which calls
 // another.
 func (h *hostCallbacks) enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.closed {
-		h.calls++
+		h.calls.Add(1)
 	}
 	return !h.closed
-}
-
-func (h *hostCallbacks) leave() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.calls--
-	h.idle.Broadcast()
 }
 
 // close waits for the callbacks under way.
 func (h *hostCallbacks) close() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.closed = true
-	for h.calls > 0 {
-		h.idle.Wait()
-	}
+	h.mu.Unlock()
+	h.calls.Wait()
 }
 
 func (h *hostCallbacks) logs(level C.uint32_t) bool {
@@ -75,7 +63,7 @@ func (h *hostCallbacks) log(level C.uint32_t, message string) {
 	if !h.logs(level) || !h.enter() {
 		return
 	}
-	defer h.leave()
+	defer h.calls.Done()
 	c := C.CString(hostText(message))
 	defer C.free(unsafe.Pointer(c))
 	C.xpwc_call_log(h.callback(h.logger), level, c)
@@ -86,7 +74,7 @@ func (h *hostCallbacks) reportProgress(p xpwc.Progress) {
 	if !h.enter() {
 		return
 	}
-	defer h.leave()
+	defer h.calls.Done()
 	name := C.CString(p.Name)
 	defer C.free(unsafe.Pointer(name))
 	C.xpwc_call_progress(h.callback(h.progress), name, C.uint64_t(p.Bytes), C.uint64_t(p.Done), C.uint64_t(p.Total))

@@ -55,29 +55,9 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 	})
 }
 
-// openSession returns the session of a handle.
-func openSession(handle C.xpwc_session) (*session, error) {
-	s, err := resolve[*session](&handles, uint64(handle.id))
-	if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
-	}
-	if err := s.cache.checkCaller(); err != nil {
-		return nil, err
-	}
-	if s.ended.Load() {
-		return nil, fmt.Errorf("session: %w", errInvalidHandle)
-	}
-	return s, nil
-}
+func (s *session) ofCache() *cache { return s.cache }
 
-// withSession calls do with the session of a handle.
-func withSession(handle C.xpwc_session, do func(*session) error) C.xpwc_status {
-	s, err := openSession(handle)
-	if err != nil {
-		return call(nil, func() error { return err })
-	}
-	return call(s.cache.host, func() error { return do(s) })
-}
+func (s *session) isOver() bool { return s.ended.Load() }
 
 //export xpwcSessionLoad
 func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.bool, flags C.uint32_t,
@@ -182,7 +162,7 @@ func xpwcSessionCheck(handle C.xpwc_session) C.xpwc_status {
 
 //export xpwcSessionEnd
 func xpwcSessionEnd(handle C.xpwc_session) C.xpwc_status {
-	s, err := openSession(handle)
+	s, err := resolve[*session]("session", handle.id)
 	if err != nil {
 		return call(nil, func() error { return err })
 	}
