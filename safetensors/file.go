@@ -94,8 +94,7 @@ func (f *File) addShard(path string, wanted func(name string) bool) (*header, er
 // Path returns the absolute path of what was opened.
 func (f *File) Path() string { return f.path }
 
-// Metadata returns a copy of the file's free text, __metadata__. That of a sharded model is its index's: a value
-// there that is no string comes as its JSON.
+// Metadata returns a copy of the file's free text, __metadata__. A sharded model has none.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
 // Tensors returns all tensors in the order they lie in the file; a sharded model's files come by name. After Close

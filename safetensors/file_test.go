@@ -205,7 +205,7 @@ func TestAShardedModelIsOneFileByItsIndex(t *testing.T) {
 		})
 	f := open(t, path)
 	require.Equal(t, path, f.Path())
-	require.Equal(t, map[string]string{"total_size": "4", "by": "hand"}, f.Metadata())
+	require.Empty(t, f.Metadata())
 	require.Equal(t, []Tensor{u8("c", 7), u8("a", 1, 2), u8("b", 3)}, f.Tensors())
 	for name, source := range map[string]string{"a": "2.safetensors", "b": "sub/1.safetensors"} {
 		d, err := f.Tensor(name)

@@ -8,14 +8,12 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"xpwc/internal/mapped"
 )
 
 // index is what Hugging Face's libraries write beside the files of a sharded model.
 type index struct {
-	Metadata map[string]jsontext.Value `json:"metadata"`
 	// WeightMap gives for each tensor the file that has it, beside the index.
 	WeightMap map[string]string `json:"weight_map"`
 }
@@ -61,7 +59,7 @@ func openIndex(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{path: absolute, metadata: i.metadata(), byName: make(map[string]int, len(i.WeightMap))}
+	f := &File{path: absolute, byName: make(map[string]int, len(i.WeightMap))}
 	for _, file := range slices.Compact(slices.Sorted(maps.Values(i.WeightMap))) {
 		shard := filepath.Join(filepath.Dir(path), filepath.FromSlash(file))
 		if _, err := f.addShard(shard, func(name string) bool { return i.WeightMap[name] == file }); err != nil {
@@ -75,16 +73,4 @@ func openIndex(path string) (*File, error) {
 		}
 	}
 	return f, nil
-}
-
-func (i *index) metadata() map[string]string {
-	out := make(map[string]string, len(i.Metadata))
-	for k, v := range i.Metadata {
-		var s string
-		if json.Unmarshal(v, &s) != nil {
-			s = string(v)
-		}
-		out[k] = s
-	}
-	return out
 }
