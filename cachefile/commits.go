@@ -16,20 +16,14 @@ type Commit struct {
 	// IndexAt and IndexBytes say where its index is.
 	IndexAt, IndexBytes int64
 	Entries             int
-	// Added is what it lists and the Commit before it does not, which may be several generations older. Of the first
-	// Commit it is all that it lists.
-	Added Added
-	// Removed is what the Commit before it lists and this one does not.
+	// AddedEntries are those that it lists and the Commit before it does not, which may be several generations older,
+	// with the bytes of their payloads: those that several entries share are counted once. Of the first Commit they are
+	// all that it lists. RemovedEntries are those that the Commit before it lists and this one does not.
+	AddedEntries   int
+	AddedBytes     int64
 	RemovedEntries int
-	RemovedBytes   int64
-}
-
-// Added is what a commit added. Payloads that several entries share are counted once. The times say when the first and
-// the last of them were packed; they are zero if there are none. When the commit was made is not in the file.
-type Added struct {
-	Entries     int
-	Bytes       int64
-	First, Last time.Time
+	// LastPacked says when the last of its entries was packed. When the commit was made is not in the file.
+	LastPacked time.Time
 }
 
 // Commits returns the generations whose indexes are still in the file, in their order: the one in force last, before it
@@ -55,10 +49,10 @@ func (f *File) Commits() ([]Commit, error) {
 				return nil, err
 			}
 		}
-		now := listingOf(x)
-		removed := before.without(now)
-		c.Entries, c.Added = x.Len(), now.without(before)
-		c.RemovedEntries, c.RemovedBytes = removed.Entries, removed.Bytes
+		now, packed := listingOf(x)
+		c.Entries, c.LastPacked = x.Len(), packed
+		c.AddedEntries, c.AddedBytes = now.without(before)
+		c.RemovedEntries, _ = before.without(now)
 		known, before = append(known, c), now
 	}
 	return known, nil
@@ -103,41 +97,28 @@ type listedPayload struct {
 	sum          Digest
 }
 
-// A listing is the payloads of an index, with when the entries of each were packed.
-type listing map[listedPayload][]int64
+// A listing is the payloads of an index, with how many entries each has.
+type listing map[listedPayload]int
 
-func listingOf(x *format.Index) listing {
-	l := make(listing, x.Len())
+// listingOf also returns when the last of the entries was packed.
+func listingOf(x *format.Index) (_ listing, packed time.Time) {
+	l, last := make(listing, x.Len()), int64(0)
 	for i := range x.Len() {
 		if r, err := x.Record(i); err == nil {
-			p := listedPayload{r.Offset, r.Size, r.Sum}
-			l[p] = append(l[p], r.PackedAt)
+			l[listedPayload{r.Offset, r.Size, r.Sum}]++
+			last = max(last, r.PackedAt)
 		}
 	}
-	return l
+	return l, time.Unix(last, 0).UTC()
 }
 
-// without returns what is in one listing and not in the other.
-func (l listing) without(other listing) (a Added) {
-	for p, packed := range l {
-		known := len(other[p])
-		if known == 0 {
-			a.Bytes += int64(p.size)
-		}
-		if len(packed) <= known {
-			continue
-		}
-		slices.Sort(packed)
-		for _, seconds := range packed[known:] {
-			a.Entries++
-			at := time.Unix(seconds, 0).UTC()
-			if a.First.IsZero() || at.Before(a.First) {
-				a.First = at
-			}
-			if at.After(a.Last) {
-				a.Last = at
-			}
+// without returns how many entries are in one listing and not in the other, and the bytes of payloads likewise.
+func (l listing) without(other listing) (entries int, bytes int64) {
+	for p, n := range l {
+		entries += max(0, n-other[p])
+		if other[p] == 0 {
+			bytes += int64(p.size)
 		}
 	}
-	return a
+	return entries, bytes
 }

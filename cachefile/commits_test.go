@@ -15,7 +15,6 @@ func TestCommitsSayWhatEachGenerationAdded(t *testing.T) {
 	m.commit(t)
 	m.add(weights[2], weights[3], weights[4]) // of which two share a payload
 	m.commit(t)
-	lost := m.records[0]
 	m.records = m.records[1:]
 	m.add(weights[5])
 	m.commit(t)
@@ -23,14 +22,13 @@ func TestCommitsSayWhatEachGenerationAdded(t *testing.T) {
 	commits, err := f.Commits()
 	require.NoError(t, err)
 	require.Len(t, commits, 3)
-	packed := time.Unix(1000, 0).UTC()
 	for i, want := range []cachefile.Commit{
-		{Entries: 2, Added: cachefile.Added{Entries: 2, Bytes: 301_000, First: packed, Last: packed}},
-		{Entries: 5, Added: cachefile.Added{Entries: 3, Bytes: 200_077, First: packed, Last: packed}},
-		{Entries: 5, Added: cachefile.Added{Entries: 1, Bytes: 128, First: packed, Last: packed},
-			InForce: true, RemovedEntries: 1, RemovedBytes: int64(lost.Size)},
+		{Entries: 2, AddedEntries: 2, AddedBytes: 301_000},
+		{Entries: 5, AddedEntries: 3, AddedBytes: 200_077},
+		{Entries: 5, AddedEntries: 1, AddedBytes: 128,
+			InForce: true, RemovedEntries: 1},
 	} {
-		want.Generation = uint64(i + 1)
+		want.Generation, want.LastPacked = uint64(i+1), time.Unix(1000, 0).UTC()
 		want.IndexAt, want.IndexBytes = int64(m.slots[i].IndexOffset), int64(m.slots[i].IndexSize)
 		require.Equal(t, want, commits[i])
 	}
@@ -53,7 +51,7 @@ func TestADamagedOldIndexIsNoCommit(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, commits, 2)
 			require.EqualValues(t, 1, commits[0].Generation)
-			require.Equal(t, 2, commits[1].Added.Entries, "of two generations")
+			require.Equal(t, 2, commits[1].AddedEntries, "of two generations")
 		})
 	}
 	commits, err := open(t, write(t, executorchFile("a"))).Commits()
