@@ -22,40 +22,22 @@ type LiteRTFile struct {
 	Model  string        // the SHA-256 of the .tflite that it was packed from, likewise
 }
 
-// PushLiteRT is Push for files for LiteRT, each of which is a layout of its own. They must not change meanwhile. A tag
-// can have files of xpwc too, and files for LiteRT of one model only.
+// PushLiteRT is Push for a file for LiteRT, which is a layout of its own. It must not change meanwhile. A tag can have
+// files of xpwc too, and files for LiteRT of one model only.
 //
 // Errors: those of Push; ErrBadFile also for a file that has other content than is said, or that LiteRT would write
 // anew; ErrOtherModel.
-func PushLiteRT(ctx context.Context, ref string, files []LiteRTFile, o *Options) (*Pushed, error) {
+func PushLiteRT(ctx context.Context, ref string, file LiteRTFile, o *Options) (*Pushed, error) {
 	return pushParts(ctx, ref, o, func() (parts []*part, closeFiles func(), err error) {
-		var open []*os.File
-		known := map[Fingerprint]bool{}
-		closeFiles = func() {
-			for _, f := range open {
-				_ = f.Close() // read-only
-			}
+		f, info, err := fd.OpenRegular(file.Path)
+		if err != nil {
+			return nil, func() {}, err
 		}
-		for _, file := range files {
-			f, info, err := fd.OpenRegular(file.Path)
-			if err != nil {
-				return nil, closeFiles, err
-			}
-			open = append(open, f)
-			p, err := newLiteRTPart(f, info.Size(), file)
-			if err == nil && (known[p.layout.Fingerprint] || file.Model != files[0].Model) {
-				err = fmt.Errorf("another file is for %s too, or this one is for another model", file.For)
-			}
-			if err != nil {
-				return nil, closeFiles, fmt.Errorf("%s: %w", file.Path, err)
-			}
-			known[p.layout.Fingerprint] = true
-			parts = append(parts, p)
+		p, err := newLiteRTPart(f, info.Size(), file)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", file.Path, err)
 		}
-		if len(parts) == 0 {
-			err = errors.New("no file is given")
-		}
-		return parts, closeFiles, err
+		return []*part{p}, func() { _ = f.Close() }, err // read-only
 	})
 }
 

@@ -38,9 +38,9 @@ func sumOf(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func pushLiteRT(t *testing.T, ref string, files ...registry.LiteRTFile) *registry.Pushed {
+func pushLiteRT(t *testing.T, ref string, file registry.LiteRTFile) *registry.Pushed {
 	t.Helper()
-	pushed, err := registry.PushLiteRT(t.Context(), ref, files, nil)
+	pushed, err := registry.PushLiteRT(t.Context(), ref, file, nil)
 	require.NoError(t, err)
 	return pushed
 }
@@ -118,7 +118,7 @@ func TestATagHasFilesForLiteRTOfOneModel(t *testing.T) {
 	file, other := forLiteRT(t, "avx2"), forLiteRT(t, "avx512vnni")
 	pushed := pushLiteRT(t, ref, file)
 	other.Model = strings.Repeat("b", 64)
-	_, err := registry.PushLiteRT(t.Context(), ref, []registry.LiteRTFile{other}, nil)
+	_, err := registry.PushLiteRT(t.Context(), ref, other, nil)
 	require.ErrorIs(t, err, registry.ErrOtherModel)
 	listed, err := registry.List(t.Context(), ref, nil)
 	require.NoError(t, err)
@@ -144,15 +144,12 @@ func TestWhatIsNoFileForLiteRTIsNotPushed(t *testing.T) {
 	changed.SHA256 = strings.Repeat("0", 64)
 	absent := good
 	absent.Path = filepath.Join(dir, "absent")
-	otherModel := forLiteRT(t, "avx")
-	otherModel.Model = "b"
-	for name, files := range map[string][]registry.LiteRTFile{
-		"text": {written("text", []byte("my notes"))}, "cut": {written("cut", content[:len(content)-1])},
-		"stale": {written("stale", stale)}, "changed meanwhile": {changed}, "absent": {absent}, "none": {},
-		"two of one layout": {good, good}, "two models": {good, otherModel},
+	for name, file := range map[string]registry.LiteRTFile{
+		"text": written("text", []byte("my notes")), "cut": written("cut", content[:len(content)-1]),
+		"stale": written("stale", stale), "changed meanwhile": changed, "absent": absent,
 	} {
 		w := &wire{}
-		_, err := registry.PushLiteRT(t.Context(), s.Ref("m:v1"), files, &registry.Options{Transport: w})
+		_, err := registry.PushLiteRT(t.Context(), s.Ref("m:v1"), file, &registry.Options{Transport: w})
 		require.ErrorIs(t, err, registry.ErrBadFile, name)
 		require.Empty(t, w.requests, name)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,23 +16,23 @@ import (
 	"xpwc/registry"
 )
 
-// A litertProof is what files for LiteRT are compared with before they are pushed.
+// A litertProof is what a file for LiteRT is compared with before it is pushed.
 type litertProof struct {
 	model   modelfile.File
-	levels  []string
+	cpu     string // level that the file is for
 	library string
 	given   func() bool // whether the command line has any of it
 }
 
 func (p *litertProof) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&p.model.Path, "model", "", "of LiteRT's files: the `MODEL` (.tflite) to pack and compare them with")
-	f.StringSliceVar(&p.levels, "cpu", []string{native}, "of LiteRT's files: CPU `LEVEL`s they are for: "+levelNames())
+	f.StringVar(&p.model.Path, "model", "", "of a file for LiteRT: the `MODEL` (.tflite) to pack and compare it with")
+	f.StringVar(&p.cpu, "cpu", native, "of a file for LiteRT: CPU `LEVEL` it is for: "+levelNames())
 	libraryFlag(cmd, &p.library)
 	p.given = func() bool { return f.Changed("model") || f.Changed("cpu") || f.Changed("litert-lm") }
 }
 
-// check reports whether files for LiteRT are to be pushed. Then all must be.
+// check reports whether a file for LiteRT is to be pushed. It is the only one then.
 func (p *litertProof) check(files []string) (bool, error) {
 	if !p.given() && !slices.ContainsFunc(files, litert.IsCache) {
 		return false, nil
@@ -42,75 +41,42 @@ func (p *litertProof) check(files []string) (bool, error) {
 		return false, usagef("%s: LiteRT, which such a file is for, does not compare models: give --model, the model "+
 			"that it was packed from, to be compared with it", files[0])
 	}
-	err := errors.Join(checkModel(p.model), checkLiteRTModel(p.model))
-	for _, level := range p.levels {
-		err = errors.Join(err, checkLevel(level))
+	if len(files) > 1 {
+		return false, usagef("files for LiteRT are pushed one by one, each with its --cpu")
 	}
-	if err != nil {
+	if err := errors.Join(checkModel(p.model), checkLiteRTModel(p.model), checkLevel(p.cpu)); err != nil {
 		return false, err
 	}
-	for _, path := range files {
-		if _, err := litert.Open(path); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	_, err := litert.Open(files[0])
+	return true, err
 }
 
-// push is registry.Push for files for LiteRT.
+// push is registry.Push for a file for LiteRT.
 func (p *litertProof) push(ctx context.Context, ref string, paths []string,
 	o *registry.Options) (*registry.Pushed, error) {
-	files, err := p.prove(ctx, paths)
-	if err != nil {
-		return nil, err
-	}
-	return registry.PushLiteRT(ctx, ref, files, o)
-}
-
-// prove finds out for which level each file is, by packing the model. Two levels can have the same file.
-func (p *litertProof) prove(ctx context.Context, paths []string) (files []registry.LiteRTFile, err error) {
 	packer, err := newLiteRTPacker(p.library)
 	if err != nil {
 		return nil, err
 	}
-	packed := map[string][]litert.Target{} // by the SHA-256 of their files
-	model := ""
-	for _, level := range p.levels {
-		of, err := newPackedFor(p.model, level)
-		if err != nil {
-			return nil, err
-		}
-		sum, err := packer.sumPacked(ctx, of)
-		if err != nil {
-			return nil, err
-		}
-		model = of.Files[0].SHA256
-		if target := litertTarget(packer.release, level); !slices.Contains(packed[sum], target) {
-			packed[sum] = append(packed[sum], target)
-		}
+	of, err := newPackedFor(p.model, p.cpu)
+	if err != nil {
+		return nil, err
 	}
-	for _, path := range paths {
-		sum, err := sumOf(path)
-		if err != nil {
-			return nil, err
-		}
-		targets, ok := packed[sum]
-		if !ok {
-			return nil, fmt.Errorf("%s: %w, %s for CPU %s; xpwc verify --model says what differs, and "+
-				"xpwc pack --for litert writes the right one", path, errUnproven, p.model.Path,
-				strings.Join(p.levels, " or "))
-		}
-		for _, target := range targets {
-			files = append(files, registry.LiteRTFile{Path: path, SHA256: sum, For: target, Model: model})
-		}
-		packed[sum] = nil // of two equal files one is pushed
+	packed, err := packer.sumPacked(ctx, of)
+	if err != nil {
+		return nil, err
 	}
-	for _, targets := range packed {
-		if len(targets) > 0 {
-			return nil, usagef("--cpu: no file is for CPU %s", targets[0].CPU)
-		}
+	sum, err := sumOf(paths[0])
+	if err != nil {
+		return nil, err
 	}
-	return files, nil
+	if sum != packed {
+		return nil, fmt.Errorf("%s: %w, %s for CPU %s; xpwc verify --model says what differs, and "+
+			"xpwc pack --for litert writes the right one", paths[0], errUnproven, p.model.Path, p.cpu)
+	}
+	file := registry.LiteRTFile{Path: paths[0], SHA256: sum, For: litertTarget(packer.release, p.cpu),
+		Model: of.Files[0].SHA256}
+	return registry.PushLiteRT(ctx, ref, file, o)
 }
 
 // sumPacked returns the SHA-256 of the file that a model is packed into.

@@ -21,20 +21,18 @@ func newPushCommand() *cobra.Command {
 		Short: "Push cache files to an OCI registry",
 		Long: `Adds the packed weights of cache files to a tag in an OCI registry, one file for each
 layout, so that each node of a fleet pulls what its CPU needs. Layouts of the tag that the
-files do not have are kept, so that each kind of node can add its own; the others are
-replaced. What the registry has already is not uploaded again. Several machines may push
-to one tag at the same time: each looks once more, after a random time, whether the tag
-has its layouts, and pushes again if not. A registry cannot do more: a push that looked
-before and takes far longer can still undo another. xpwc ls shows what the tag has.
+files do not have are kept; the others are replaced. What the registry has already is not
+uploaded again. Several machines may push to one tag at the same time: each looks again
+whether the tag has its layouts. A push that takes far longer than others can still undo
+one of them: xpwc ls shows what the tag has.
 
 --subject names the model's own artifact in the same repository. The registry then lists
-the packed weights among what refers to the model, for tools that copy or delete both. A
-tag keeps its subject until another is given.
+the packed weights among what refers to the model. A tag keeps its subject until another
+is given.
 
-FILEs may also be for LiteRT (xpwc pack --for litert), one for each of the CPUs that --cpu
-names. They do not say what they are for, and LiteRT compares no model: so they are pushed
-with --model, which is packed for each CPU, and each FILE must be equal to one of these,
-byte for byte. A tag has LiteRT's files of one model only, beside cache files of xpwc.
+One FILE may also be for LiteRT (xpwc pack --for litert). It does not say what it is for:
+so --model is packed for the CPU that --cpu names, and FILE must be equal to that, byte
+for byte. A tag has LiteRT's files of one model only, one for each CPU.
 
 ` + refHelp,
 		Example: `  xpwc push registry.example/models/pose:v3 pose.xpwc

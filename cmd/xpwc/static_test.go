@@ -37,7 +37,7 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	if unknown == nil {
 		pullsLiteRT = 0
 		_, err := registry.PushLiteRT(t.Context(), s.Ref("face:v1"),
-			[]registry.LiteRTFile{{Path: packed, SHA256: sum, For: forHere, Model: sum}}, nil)
+			registry.LiteRTFile{Path: packed, SHA256: sum, For: forHere, Model: sum}, nil)
 		require.NoError(t, err)
 	}
 
@@ -49,7 +49,7 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 		{[]string{"inspect", "model.xpwc"}, 0, lesser},
 		{[]string{"inspect", faceModel(t)}, exitFailed, ""},
 		{[]string{"verify", "model.xpwc"}, 0, ""},
-		{[]string{"report", "model.xpwc", "-o", "-"}, 0, lesser},
+		{[]string{"report", "model.xpwc", "-o", "page.html"}, 0, "about model.xpwc"},
 		{[]string{"diff", "model.xpwc", "model.xpwc"}, 0, "in common"},
 		{[]string{"convert", "model.xpwc", "--to", "xpwc2", "--layout", lesser, "-o", "packed_cache"}, 0, ""},
 		{[]string{"push", s.Ref("face:v1"), "model.xpwc"}, 0, "digest"},
