@@ -33,18 +33,13 @@ safetensors file with packed weights in it.
   xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed
            weights, no checksums.
 
-ExecuTorch's files have neither layouts nor variants, so such a file has the entries of
-one layout: of this machine's by default, or of the only one in FILE. --layout names
-another, by the beginning of its fingerprint or by the word current. Of several entries
-with one name the one used last is taken, and none if ExecuTorch could not distinguish
-them. What is left out is printed.
+ExecuTorch's files have entries of one layout: by default of this machine's, or of the
+only one in FILE. Of several entries with one name the one used last is taken, and none
+if ExecuTorch could not distinguish them. What is left out is printed. A file that
+ExecuTorch wrote does not become a native one: pack the model (xpwc pack).
 
-A file that ExecuTorch wrote does not become a native one: it has neither the layout of
-its entries nor what they were packed from. Pack the model (xpwc pack).
-
-Checksums of payloads are compared while they are copied. OUT appears by a rename, when
-it is complete. If OUT exists it must be a cache or empty. It must not be FILE itself,
-not even by a link.`,
+Checksums of payloads are compared while they are copied. OUT appears when it is
+complete. If OUT exists it must be a cache or empty.`,
 		Example: `  xpwc convert model.xpwc --to xpwc2 -o model.packed_cache
   xpwc convert model.xpwc --to native --layout current -o mine.xpwc`,
 		Args: usage(cobra.ExactArgs(1)),

@@ -71,19 +71,29 @@ func writeNew(path string, text []byte, stdout io.Writer) error {
 		_, err := stdout.Write(text)
 		return err
 	}
+	return writeFile(path, text, func(f *output.File) error {
+		there, err := f.There()
+		if err == nil {
+			err = there.Close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(leftAsItIs(fmt.Errorf("%s exists", path)), err)
+		}
+		return nil
+	})
+}
+
+// writeFile puts bytes at a path in a new file, unless check has an error.
+func writeFile(path string, b []byte, check func(*output.File) error) error {
 	f, err := output.New(path)
 	if err != nil {
 		return err
 	}
 	defer f.Discard()
-	there, err := f.There()
-	if err == nil {
-		err = there.Close()
+	if err := check(f); err != nil {
+		return err
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("%s exists, and is left as it is: remove it or choose another path", path), err)
-	}
-	if _, err := f.Write(text); err != nil {
+	if _, err := f.Write(b); err != nil {
 		return err
 	}
 	return f.Publish(f.Usual())

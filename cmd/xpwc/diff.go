@@ -31,11 +31,8 @@ func newDiffCommand() *cobra.Command {
 		Short: "Compare the entries of two cache files",
 		Long: `Prints in which entries two cache files differ: entries that only A or only B has, and
 entries of one name that have different bytes, seeds, keys (packing, fingerprint_id) or
-layouts. Payloads are compared by the checksums in the files. The offsets of payloads, and
-when they were used, are not compared.
-
-ExecuTorch's files have no layouts, packing and checksums. What one of the files does not
-have is not compared; without checksums, payloads are read.
+layouts. Where both files have checksums, payloads are not read. What one of the files
+does not have, as ExecuTorch's have no layouts, is not compared.
 
 Exits with 0 if there are no differences, with 1 if there are, and with 2 if something
 went wrong.`,
@@ -124,25 +121,15 @@ func diff(ctx context.Context, a, b *cachefile.File) error {
 
 func (c *comparison) print(w io.Writer) {
 	var t console.Table
-	head := []string{"name", "", "A", "B"}
-	layouts := len(c.layouts) > 1 && slices.ContainsFunc(c.Differences, func(d differenceReport) bool {
-		return d.Change != cachefile.OtherLayout // whose layouts are A and B
-	})
-	if layouts {
-		head = append(head, "layout")
-	}
-	t.Row(head...)
+	t.Row("name", "", "A", "B", "layout")
 	count := map[cachefile.Change]int{}
 	var names []entryName
 	for _, d := range c.Differences {
 		names = append(names, d.name)
 		count[d.Change]++
-		row := []string{d.name.whole(), string(d.Change), d.cell(d.A), d.cell(d.B)}
-		if layouts {
-			row = append(row, d.layout())
-		}
-		t.Row(row...)
+		t.Row(d.name.whole(), string(d.Change), d.cell(d.A), d.cell(d.B), cell(len(c.layouts) > 1, d.layout()))
 	}
+	t.LeaveOutEmpty()
 	if len(c.Differences) > 0 {
 		if width := terminal.Width(w); width > 0 {
 			for i, name := range fitNames(names, t.Room(width)) {

@@ -35,15 +35,13 @@ func forFlag(cmd *cobra.Command, runtime *string, usage string, runtimes ...stri
 
 // stockFile describes a file for the stock runtime.
 type stockFile struct {
-	ExecuTorch   []string  `json:"executorch"`               // the versions that have the XNNPACK that packed it
-	XNNPACK      string    `json:"xnnpack_build_identifier"` // the build identifier of that
-	Architecture string    `json:"architecture"`
-	CPU          string    `json:"cpu"` // level
-	Layout       string    `json:"layout"`
-	Entries      int       `json:"entry_count"`
-	PayloadBytes int64     `json:"payload_bytes"`
-	FileBytes    int64     `json:"file_bytes"`
-	LeftOut      []leftOut `json:"left_out,omitempty"` // the stock runtime packs these with each load
+	ExecuTorch   []string `json:"executorch"`               // the versions that have the XNNPACK that packed it
+	XNNPACK      string   `json:"xnnpack_build_identifier"` // the build identifier of that
+	Architecture string   `json:"architecture"`
+	CPU          string   `json:"cpu"` // level
+	Layout       string   `json:"layout"`
+	fileFigures
+	LeftOut []leftOut `json:"left_out,omitempty"` // the stock runtime packs these with each load
 
 	packedFor *packedFor // nil if it is not known
 }
@@ -91,11 +89,7 @@ func (s *stockFile) writeFrom(st *stage) error {
 		return errors.Join(s.write(st.ctx, f, to), s.packedFor.check())
 	})
 	if err == nil {
-		err = st.with(func(written *cachefile.File) error {
-			info, err := written.Info()
-			s.Entries, s.PayloadBytes, s.FileBytes = info.Entries, info.PayloadBytes, info.FileBytes
-			return err
-		})
+		err = s.measure(st.newFile)
 	}
 	if err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, st.path)
@@ -237,14 +231,22 @@ func packedBy(e *cachefile.Entry) string {
 	return fmt.Sprintf("%s into %d bytes", by, e.Size)
 }
 
+// onCPUs says on which CPUs a file is used that was packed for a level on such a machine.
+func onCPUs(level, machine string) string {
+	if level == native {
+		return "CPUs like " + machine
+	}
+	return "CPUs of level " + console.Printable(level)
+}
+
 // print describes the file. others says how to make one for another CPU.
 func (s *stockFile) print(w io.Writer, path, others string) {
-	cpu, other := "CPUs of level "+s.CPU, ""
+	other := ""
 	if s.CPU == native {
-		cpu, other = "CPUs like this machine's", "; "+others
+		other = "; " + others
 	}
 	fmt.Fprintf(w, "\n%s: for ExecuTorch %s on %s, %s: %s, %s packed, %s in all\n", path,
-		strings.Join(s.ExecuTorch, ", "), s.Architecture, cpu, console.Plural(s.Entries, "entry"),
+		strings.Join(s.ExecuTorch, ", "), s.Architecture, onCPUs(s.CPU, "this machine's"), console.Plural(s.Entries, "entry"),
 		console.Size(s.PayloadBytes), console.Size(s.FileBytes))
 	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
 		"it computes wrong numbers%s\n", s.Layout[:shortLayout], other)

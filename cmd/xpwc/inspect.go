@@ -40,20 +40,16 @@ func newInspectCommand() *cobra.Command {
 		Use:   "inspect FILE [DATA...]",
 		Short: "Show what is in a cache file or a program",
 		Long: `Shows the format of a cache file, the layouts (ways of packing) of its packed weights,
-whether this machine's layout is among them, the entries, and what the bytes are used
-for. FILE is a cache of xpwc, of ExecuTorch or of LiteRT, or a safetensors file with packed
-weights in it (xpwc pack --embed-beside). It is neither changed nor locked: it may be in
-use.
+whether this machine's is among them, the entries, and what the bytes are used for. FILE
+is a cache of xpwc, of ExecuTorch or of LiteRT, or a safetensors file with packed weights
+in it. It is neither changed nor locked: it may be in use.
 
 Of a program of ExecuTorch (.pte) it shows the methods, their operators, and the weights
 by size. An operator is in a delegate for XNNPACK, or between delegates, where xpwc runs it
-too, or outside: then ExecuTorch alone runs it. DATA are the program's .ptd files. Of the
-flags, --filter and --json are for programs.
+too, or outside: then ExecuTorch alone runs it. DATA are the program's .ptd files.
 
-Only --check compares checksums, and reads the whole file for that; xpwc verify checks
-more. ExecuTorch's files have no checksums.
-
-Exits with 1 if the file cannot be read, or if a part that was read is damaged.`,
+Only --check compares checksums; xpwc verify checks more. Exits with 1 if a part that was
+read is damaged.`,
 		Example: `  xpwc inspect model.xpwc
   xpwc inspect model.xpwc --sort size --filter '*attention*'
   xpwc inspect model.xpwc --check --layout current
@@ -108,8 +104,7 @@ type inspection struct {
 	Stale        bool     `json:"stale,omitempty"`
 	Fingerprints []string `json:"fingerprints,omitempty"`
 	drawn        bool
-	note         string   // about Embedded, for people
-	damaged      []string // Problems, for people
+	note         string // about Embedded, for people
 }
 
 // Checksum states of an entry.
@@ -209,7 +204,6 @@ func (r *inspection) choose(f shownFile, o inspectOptions) ([]cachefile.Entry, e
 }
 
 func (r *inspection) addProblem(err error) {
-	r.damaged = append(r.damaged, err.Error())
 	p := cachefile.Problem{What: err.Error()}
 	if of := (*cachefile.Problem)(nil); errors.As(err, &of) {
 		p = *of

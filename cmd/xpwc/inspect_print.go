@@ -27,8 +27,8 @@ func (r *inspection) print(w io.Writer) {
 		drawMap(w, r.Map, r.FileBytes)
 		return
 	}
-	for _, damage := range r.damaged {
-		fmt.Fprintf(w, "damaged: %s\n", console.Printable(damage))
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "damaged: %s\n", console.Printable(p.Place()))
 	}
 	fmt.Fprintln(w)
 	if len(r.Entries) == 0 {
@@ -137,39 +137,32 @@ func modelNames(models []cachefile.Model) (names []string) {
 func (r *inspection) printEntries(w io.Writer) {
 	native := r.Format == cachefile.Native
 	layouts := len(r.Layouts) > 1
-	kinds := slices.ContainsFunc(r.Entries, func(e entryReport) bool { return e.Variant || e.Tied })
-	operators := slices.ContainsFunc(r.Entries, func(e entryReport) bool { return e.Family != "" })
-	head := []string{"name", "size", "seed", "offset"}
-	when := func(show bool, row []string, cell string) []string {
-		if show {
-			row = append(row, cell)
-		}
-		return row
-	}
 	models := len(modelNames(r.Models)) > 0 && len(r.Models) > 1
-	head = when(models, head, "model")
-	head = when(layouts, head, "layout")
-	head = when(operators, head, "operator")
-	head = when(kinds, head, "kind")
-	head = when(native, head, "used")
-	rows := [][]string{when(native, head, "checksum")}
+	checked := func(e entryReport) bool { return e.Checksum != sumUnchecked && e.Checksum != sumNone }
+	var t console.Table
+	t.Row("name", "size", "seed", "offset", "model", "layout", "operator", "kind", "used", "checksum")
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
-		row := []string{e.name().whole(), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset)}
-		row = when(models, row, cmp.Or(console.Shorten(e.SourceName, longModel), console.None))
-		row = when(layouts, row, e.Layout.String()[:shortLayout])
-		row = when(operators, row, e.operator())
-		row = when(kinds, row, e.kind())
-		row = when(native, row, e.Entry.UsedAt.Local().Format(time.DateOnly))
-		rows = append(rows, when(native, row, e.Checksum))
+		t.Row(e.name().whole(), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset),
+			cell(models && e.SourceName != "", console.Shorten(e.SourceName, longModel)),
+			cell(layouts, e.Layout.String()[:shortLayout]), e.operator(), e.kind(),
+			cell(native, e.Entry.UsedAt.Local().Format(time.DateOnly)), cell(checked(e), e.Checksum))
 	}
-	t := console.Table{Rows: rows}
+	t.LeaveOutEmpty()
 	r.fit(&t, terminal.Width(w))
 	t.Print(w)
 	if len(r.Entries) < r.Total-len(r.Problems) {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Entries), "entry"), r.Total, console.Size(total))
 	}
+}
+
+// cell is one of a table that says something, or nothing.
+func cell(says bool, text string) string {
+	if says {
+		return text
+	}
+	return console.None
 }
 
 // fit makes a table of the entries fit a terminal.

@@ -93,6 +93,9 @@ func reportProgram(p *executorch.Program, file modelfile.File, o inspectOptions)
 	}
 	matches := nameFilter(o.filter)
 	for _, c := range p.Constants() {
+		if c.Bytes == 0 {
+			continue // it is in no file: what an operator fills
+		}
 		r.WeightCount++
 		r.WeightBytes += c.Bytes
 		if matches(c.Name) {
@@ -172,19 +175,14 @@ func (m *methodReport) print(w io.Writer) {
 
 func (r *programReport) printWeights(w io.Writer) {
 	var t console.Table
-	several := len(r.Data) > 0
-	row := func(file string, cells ...string) {
-		if several {
-			cells = append(cells, file)
-		}
-		t.Row(cells...)
-	}
-	row("file", "weight", "size", "type", "shape")
+	t.Row("weight", "size", "type", "shape", "file")
 	var size int64
 	for _, c := range r.Weights {
 		size += c.Bytes
-		row(filepath.Base(c.File), console.Printable(c.Name), console.Size(c.Bytes), c.Type, shapeText(c.Shape))
+		t.Row(console.Printable(c.Name), console.Size(c.Bytes), c.Type, shapeText(c.Shape),
+			cell(len(r.Data) > 0, filepath.Base(c.File)))
 	}
+	t.LeaveOutEmpty()
 	t.Fit(terminal.Width(w))
 	t.Print(w)
 	if len(r.Weights) < r.WeightCount {

@@ -38,6 +38,9 @@ type job struct {
 	placed bool   // a file is at its path
 	waits  bool   // for the command to return
 	kept   string // what stays of a command that is interrupted, or ""
+
+	interrupted bool
+	printing    bool // what the command has found out
 }
 
 type jobKey struct{}
@@ -115,6 +118,7 @@ func (j *job) interrupt() (ends bool) {
 	})
 	j.cancel()
 	j.mu.Lock()
+	j.interrupted = true
 	if j.placed || j.waits {
 		j.mu.Unlock()
 		return false
@@ -144,13 +148,21 @@ func (j *job) run(command func() outcome) outcome {
 	if j.interrupt() {
 		return outcome{err: errInterrupted}
 	}
-	o := <-done
+	return <-done
+}
+
+// ended returns the error of a command that has returned, errInterrupted if that is why. From now on an interrupt waits
+// for nothing: what is left is to print, to somebody who may not read.
+func (j *job) ended(err error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if o.err != nil && !j.placed {
-		o.err = errInterrupted
+	if err != nil && j.interrupted && !j.placed {
+		err = errInterrupted
 	}
-	return o
+	if j.printing = true; !j.interrupted {
+		j.waits, j.kept = false, "not all of its results were printed"
+	}
+	return err
 }
 
 // String says what an interrupt left.

@@ -257,23 +257,25 @@ func TestAnInterruptLeavesWhatThereWas(t *testing.T) {
 }
 
 // A pager that nobody scrolls in, for instance, reads no further.
-func TestAnInterruptEndsACommandWhoseTextNobodyReads(t *testing.T) {
+func TestAnInterruptEndsACommandWhoseOutputNobodyReads(t *testing.T) {
 	obeyInterrupts(t)
 	dir := workplace(t)
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	defer r.Close()
-	_, err = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, os.Getpagesize())
-	require.NoError(t, err)
-	cmd := exec.Command(tool, "inspect", "there.xpwc")
-	cmd.Dir, cmd.Stdout = dir, w
-	require.NoError(t, cmd.Start())
-	require.NoError(t, w.Close())
-	_, err = r.Read(make([]byte, 1))
-	require.NoError(t, err, "it has begun, and there is no room for all")
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	require.Error(t, cmd.Wait())
-	require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
+	for _, args := range [][]string{{"inspect", "there.xpwc"}, {"inspect", "there.xpwc", "--json"}} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		defer r.Close()
+		_, err = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, os.Getpagesize())
+		require.NoError(t, err)
+		cmd := exec.Command(tool, args...)
+		cmd.Dir, cmd.Stdout = dir, w
+		require.NoError(t, cmd.Start())
+		require.NoError(t, w.Close())
+		_, err = r.Read(make([]byte, 1))
+		require.NoError(t, err, "it has begun, and there is no room for all")
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.Error(t, cmd.Wait())
+		require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), "%v", args)
+	}
 }
 
 // timeout(1) signals a program and then its group.

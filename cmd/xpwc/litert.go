@@ -45,10 +45,8 @@ type litertFile struct {
 	Packer       string `json:"packer"` // the package whose library packed it
 	Architecture string `json:"architecture"`
 	CPU          string `json:"cpu"` // level
-	Entries      int    `json:"entry_count"`
-	PayloadBytes int64  `json:"payload_bytes"`
-	FileBytes    int64  `json:"file_bytes"`
-	Kept         bool   `json:"kept,omitempty"` // it was there already, with the same bytes
+	fileFigures
+	Kept bool `json:"kept,omitempty"` // it was there already, with the same bytes
 }
 
 // A litertPacker is a library by which LiteRT's own code packs.
@@ -295,7 +293,7 @@ func (p *litertPacker) write(ctx context.Context, path string, of *packedFor, o 
 		return nil, err
 	}
 	out := &litertFile{Output: path, LiteRT: p.release.Version, Packer: p.release.Packer, Architecture: runtime.GOARCH,
-		CPU: of.CPU, Entries: len(f.Entries), PayloadBytes: f.PayloadBytes(), FileBytes: f.FileBytes}
+		CPU: of.CPU, fileFigures: fileFigures{len(f.Entries), f.PayloadBytes(), f.FileBytes}}
 	if there, err := s.There(); err == nil {
 		at, err := litert.Differ(io.NewSectionReader(s, 0, f.FileBytes), there)
 		_ = there.Close()
@@ -319,15 +317,12 @@ func onlyLiteRT(there *os.File) error {
 }
 
 func (f *litertFile) print(w io.Writer) {
-	on := "CPUs of level " + f.CPU
-	if f.CPU == native {
-		on = "CPUs like this machine's"
-	}
 	as := ""
 	if f.Kept {
 		as = "; it was there already"
 	}
-	fmt.Fprintf(w, "%s: for LiteRT %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, f.LiteRT, f.Architecture, on,
-		console.Plural(f.Entries, "entry"), console.Size(f.PayloadBytes), console.Size(f.FileBytes), as)
+	fmt.Fprintf(w, "%s: for LiteRT %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, f.LiteRT, f.Architecture,
+		onCPUs(f.CPU, "this machine's"), console.Plural(f.Entries, "entry"), console.Size(f.PayloadBytes),
+		console.Size(f.FileBytes), as)
 	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
 }

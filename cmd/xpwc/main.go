@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -47,31 +48,35 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil || !command.Hidden {
 		j.listen()
 	}
+	show := func(o outcome) outcome {
+		var err error
+		switch code, message := o.exit(j); {
+		case !wantsJSON(o.command, args, o.err):
+			if o.result != nil {
+				o.result.print(out)
+			}
+		case o.err != nil || o.result != nil:
+			d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
+			if message != "" {
+				d.Error = failureOf(o.command, o.err, message, code)
+			}
+			err = d.print(out, o.result)
+		}
+		if err = cmp.Or(err, out.err); err != nil && o.err == nil {
+			o.unprinted(err)
+		}
+		return o
+	}
 	o := j.run(func() outcome {
 		command, err := root.ExecuteContextC(ctx)
-		if j.result != nil && !wantsJSON(command, args, err) { // while an interrupt ends the program
-			j.result.print(out)
-		}
-		return outcome{command, j.result, err}
+		return show(outcome{command, j.result, j.ended(err)}) // an interrupt ends also the printing
 	})
 	if o.command == nil {
-		o.command = command
-	}
-	asJSON := wantsJSON(o.command, args, o.err)
-	if o.err == nil && out.err != nil {
-		o.unprinted(out.err)
+		if o.command = command; !j.printing {
+			o = show(o)
+		}
 	}
 	code, message := o.exit(j)
-	if asJSON && (o.err != nil || o.result != nil) {
-		d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
-		if message != "" {
-			d.Error = failureOf(o.command, o.err, message, code)
-		}
-		if err := d.print(out, o.result); err != nil && message == "" {
-			o.unprinted(err)
-			code, message = o.exit(j)
-		}
-	}
 	if message != "" {
 		fmt.Fprintf(stderr, "xpwc: %s\n", printableLines(message))
 	}
@@ -165,8 +170,6 @@ Exits with
   1    if something went wrong, or a file is damaged
   2    if the command line is wrong
   130  if it was interrupted, by Ctrl-C, SIGTERM or SIGHUP
-
-xpwc diff exits with 1 if there are differences, and with 2 if something went wrong.
 
 An interrupted command has written nothing and leaves no files, unless its message says
 otherwise. A second interrupt, a second later, ends it at once.

@@ -35,7 +35,7 @@ func TestAFileSaysWhichModelsItHas(t *testing.T) {
 		}
 		require.Equal(t, names, reported[usersReport](t, dir, 0, "who", file).Models)
 		said := says(t, dir, 0, "inspect", file)
-		about := says(t, dir, 0, "report", file, "-o", "-")
+		about := pageAbout(t, dir, 0, file)
 		mapped := says(t, dir, 0, "who", file)
 		for _, name := range names {
 			require.Contains(t, said, name)

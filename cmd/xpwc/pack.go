@@ -43,37 +43,31 @@ file, a program of ExecuTorch (.pte; DATA are its .ptd files), or tensors: a .sa
 file or the index of one, a .npy file or a directory of them, or a .ptd file.
 
 Tensors need a description of the operators and datatypes that they are used with: a JSON
-file, see go doc xpwc/described. --describe packs nothing and writes one to start from:
-what names, types and shapes show. What they do not show is listed as assumed. An op of
-"?" is to be decided before the description can be used.
+file, see go doc xpwc/described. --describe writes one to start from: what names, types
+and shapes show. An op of "?" is to be decided before it can be used.
 
 The packed weights suit CPUs for which XNNPACK chooses the same kernels as here. --cpu
 packs for lesser CPUs of x86, for several into one file.
 
 FILE appears by a rename, when it is complete. Without -o it is in the current directory,
 and named after MODEL. If it exists, its entries stay, and missing and damaged ones are
-packed, in a copy that takes its place. For a program that has nothing to pack no file is
-written, and a note says so.
+packed. For a program that has nothing to pack no file is written.
 
 With --embed-beside, FILE is a safetensors file: the tensors of MODEL, which is one too,
 the description, and the packed weights as the tensor %s.
 
 With --sealed, FILE is read-only, complete for MODEL, and served by the reader in C too
-(xpwc_reader.h), which needs the digest of MODEL that is printed. An existing FILE is
-replaced.
+(xpwc_reader.h), which needs the digest of MODEL that is printed.
 
-With --for, FILE is for a stock runtime and for one CPU. It is read-only, and replaces an
-existing one. The runtime compares neither the CPU nor who packed: on another kind of CPU
-it computes wrong numbers.
+With --for, FILE is for a stock runtime and for one CPU, and read-only. The runtime
+compares neither the CPU nor who packed: on another kind of CPU it computes wrong numbers.
 
   executorch  ExecuTorch maps the file that its options weight_cache_enabled and
               packed_cache_path name. xpwc must have its XNNPACK, as make build gives it.
-              xpwc verify compares FILE with the program.
-  litert      LiteRT maps the file that its option xnnpack_weight_cache_path names. Its
-              own code packs, in the library of the package litert-lm-api. It does not
-              compare the model either: FILE is for this MODEL only. With
-              --name-by-content FILE is a directory, and the name in it says for which
-              model, LiteRT and CPU the file is; then --cpu can name several.`,
+  litert      LiteRT maps the file that its option xnnpack_weight_cache_path names, which
+              is for this MODEL only. Its own code packs, in the library of the package
+              litert-lm-api. With --name-by-content FILE is a directory, the name in it
+              says for which model, LiteRT and CPU the file is, and --cpu can name several.`,
 			safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
@@ -120,18 +114,16 @@ it computes wrong numbers.
 
 // packReport is the result of xpwc pack.
 type packReport struct {
-	Model        string        `json:"model"`
-	Output       string        `json:"output"`
-	Levels       []packedLevel `json:"levels"`
-	Entries      int           `json:"entry_count"` // of the whole file
-	PayloadBytes int64         `json:"payload_bytes"`
-	FileBytes    int64         `json:"file_bytes"`
-	LeftOut      int           `json:"damaged_entry_count,omitempty"` // of the file that was added to
-	Sealed       string        `json:"sealed,omitempty"`              // the digest of the model
-	Embedded     *embedded     `json:"embedded,omitempty"`
-	For          *stockFile    `json:"for,omitempty"`
-	Nothing      string        `json:"nothing_packed,omitempty"` // why no file was written
-	LiteRT       []litertFile  `json:"litert,omitempty"`         // written, or there already
+	Model  string        `json:"model"`
+	Output string        `json:"output"`
+	Levels []packedLevel `json:"levels"`
+	fileFigures
+	LeftOut  int          `json:"damaged_entry_count,omitempty"` // of the file that was added to
+	Sealed   string       `json:"sealed,omitempty"`              // the digest of the model
+	Embedded *embedded    `json:"embedded,omitempty"`
+	For      *stockFile   `json:"for,omitempty"`
+	Nothing  string       `json:"nothing_packed,omitempty"` // why no file was written
+	LiteRT   []litertFile `json:"litert,omitempty"`         // written, or there already
 }
 
 func packModel(ctx context.Context, model modelfile.File, o packOptions) (err error) {
@@ -201,7 +193,7 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		}
 		written += l.Written
 		r.Levels = append(r.Levels, l)
-		r.Entries, r.PayloadBytes, r.FileBytes = l.file.Entries, l.file.PayloadBytes, l.file.FileBytes
+		r.fileFigures = l.file
 	}
 	if o.runtime == "" && !o.sealed && written > 0 {
 		if err := r.writeAnew(s); err != nil {

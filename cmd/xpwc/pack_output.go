@@ -61,13 +61,13 @@ func (p stockOutput) finish(_ bool, r *packReport) error {
 	err := p.file.writeFrom(p.stage)
 	if errors.Is(err, errNothing) {
 		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(p.file.reasons(), ", "))
-		r.Entries, r.PayloadBytes, r.FileBytes = 0, 0, 0
+		r.fileFigures = fileFigures{}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	r.For, r.Entries, r.PayloadBytes, r.FileBytes = p.file, p.file.Entries, p.file.PayloadBytes, p.file.FileBytes
+	r.For, r.fileFigures = p.file, p.file.fileFigures
 	return p.publish()
 }
 
@@ -93,14 +93,14 @@ func (r *packReport) writeAnew(s *stage) error {
 	if err := s.rewrite("copying", nil, cachefile.WriteOptions{}); err != nil {
 		return err
 	}
-	return r.describe(s)
+	return r.measure(s.newFile)
 }
 
-// describe takes the figures of what the stage has.
-func (r *packReport) describe(s *stage) error {
-	return s.with(func(f *cachefile.File) error {
-		info, err := f.Info()
-		r.Entries, r.PayloadBytes, r.FileBytes = info.Entries, info.PayloadBytes, info.FileBytes
+// measure takes the figures of a file.
+func (f *fileFigures) measure(file *newFile) error {
+	return file.with(func(c *cachefile.File) error {
+		info, err := c.Info()
+		*f = fileFigures{info.Entries, info.PayloadBytes, info.FileBytes}
 		return err
 	})
 }

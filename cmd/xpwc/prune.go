@@ -23,15 +23,14 @@ func newPruneCommand() *cobra.Command {
 		Short: "Drop entries of other machines' layouts, of other models, or used longest ago",
 		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries. With
 --keep-layout only entries of these layouts are kept. With --keep-model only entries are
-kept that were packed from these models: a name as xpwc inspect shows it, or the path
-that programs open the model at, such as ./pose.tflite. Entries of which it is not known
-are kept, too. With --max-size the entries used longest ago are dropped until the file
-has at most this size: first what versions left that nobody loads any more, and models
-that were not loaded for longest. Dropped weights are packed again when they are needed.
+kept that were packed from these models, or of which that is not known. A model is a name
+as xpwc inspect shows it, or the path that programs open it at. With --max-size the
+entries used longest ago are dropped until the file has at most this size. Dropped weights
+are packed again when they are needed.
 
-A layout is named by the beginning of its fingerprint, which xpwc inspect shows, or by the
-word current, which is this machine's layout. The file must have entries of it. Sizes are
-numbers with a unit: KB, MB and GB are powers of 1000; KiB, MiB and GiB of 1024.`,
+A layout is named by the beginning of its fingerprint, or by the word current, which is
+this machine's. Sizes are numbers with a unit: MB and GB are powers of 1000, MiB and GiB
+of 1024.`,
 		Example: `  xpwc prune model.xpwc --keep-layout current
   xpwc prune model.xpwc --keep-layout 0f3a --keep-layout current --max-size 2GiB
   xpwc prune models.xpwc --keep-model pose.tflite --keep-model hand.tflite

@@ -37,29 +37,25 @@ func newPullCommand() *cobra.Command {
 		Short: "Pull this machine's packed weights from an OCI registry",
 		Long: `Writes the packed weights that a reference in an OCI registry has for this machine's
 layout to a cache file. The file is checked completely, and then appears by a rename:
-programs that use an old file there are not disturbed, and find the new one with their
-next session. If the reference has nothing for the layout, the exit code is 1 and the
-error lists what it has. If FILE has exactly that already, and programs would open it, it
-is left as it is, so that new processes share its pages with old ones.
+programs that use an old file there find the new one with their next session. If the
+reference has nothing for the layout, the exit code is 1 and the error lists what it has.
+If FILE has exactly that already it is left as it is, so that new processes share its
+pages with old ones.
 
 Who can write to the registry decides what the model computes. With --model you need not
 trust them: the model is packed here, and the file appears only if its entries for the
-model are the same, byte for byte (see xpwc verify --model).
+model are the same, byte for byte.
 
 With --sealed, FILE is read-only, and served by the reader in C too. What was pushed must
 have been sealed (xpwc pack --sealed), or MODEL be given, which it is sealed for.
 
-With --for executorch, FILE is for the stock runtime of ExecuTorch (see xpwc pack --for),
-and has the packed weights of this machine's layout. With --for litert, FILE is for that
-of LiteRT, and for this machine's CPU; it must have been pushed as such. The version of
-LiteRT and the model's SHA-256 are printed. LiteRT compares neither: give --model, and
-each model a FILE of its own. Both are read-only.
+With --for, FILE is read-only, and for a stock runtime (see xpwc pack --for) on this
+machine's CPU. For LiteRT it must have been pushed as such. LiteRT compares neither its
+version nor the model: give --model, and each model a FILE of its own.
 
 ` + refHelp + `
-HOST/NAME@sha256:… always pulls the same.
-
-If FILE is a directory, the file in it is named after REF: pose.xpwc, or with --for
-pose.packed_cache (executorch) or pose.litert_cache.`,
+HOST/NAME@sha256:… always pulls the same. If FILE is a directory, the file in it is named
+after REF.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all

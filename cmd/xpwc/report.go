@@ -29,35 +29,30 @@ func newReportCommand() *cobra.Command {
 		Short: "Make a page about a cache file, to look at in a browser",
 		Long: `Makes a page about a cache file: what its bytes are by layer, as a treemap to zoom into,
 for which layouts and kernels they were packed, what is stored once for several entries,
-what is dead, and what each commit added that is still in the file. FILE is a cache of
-xpwc, of ExecuTorch or of LiteRT, or a safetensors file with packed weights in it. It is
-neither changed nor locked: it may be in use. Files that ExecuTorch and LiteRT wrote have
-names and sizes only, LiteRT's the numbers of buffers as names.
+what is dead, and what each commit added that is still in the file. FILE is what xpwc
+inspect takes, but for programs. It is neither changed nor locked: it may be in use.
 
-PAGE is one file of HTML, which asks for nothing from the network. It can be read without
-its script, printed, and sent on: it has names of tensors and the path FILE, and no
-weights. However many entries there are it has at most 4 MiB: layers that are small are
-put together, and tables end. - is standard output. An existing PAGE is replaced if it is
-empty or such a page.
+PAGE is one file of HTML, which asks for nothing from the network. It has names of tensors
+and the path FILE, and no weights. However many entries there are it has at most 4 MiB:
+layers that are small are put together, and tables end. An existing PAGE is replaced if it
+is empty or such a page.
 
 Exits with 1 if FILE cannot be read, or if a part that was read is damaged. PAGE is made
-then too, unless FILE cannot be opened. xpwc verify checks everything.`,
+then too, unless FILE cannot be opened.`,
 		Example: `  xpwc report model.xpwc -o report.html
-  xpwc report model.xpwc -o - | gzip > report.html.gz`,
+  xpwc report model.packed_cache -o report.html --mode 0644`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.out == "":
 				return usagef("-o PAGE is missing, for instance -o report.html")
-			case o.out == "-" && o.mode != 0:
-				return usagef("--mode is for a file, not for standard output")
 			case modelfile.File{Path: args[0]}.Program():
 				return usagef("%s is a program; xpwc inspect shows what is in it", args[0])
 			}
 			return makeReport(cmd.Context(), args[0], o, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVarP(&o.out, "output", "o", "", "`PAGE` to write, or - for standard output")
+	cmd.Flags().StringVarP(&o.out, "output", "o", "", "`PAGE` to write")
 	o.placing.flags(cmd)
 	return cmd
 }
@@ -67,12 +62,6 @@ func makeReport(ctx context.Context, path string, o reportOptions, stdout io.Wri
 	page, damage, err := renderReport(path)
 	if err != nil {
 		return err
-	}
-	if o.out == "-" {
-		if _, err := stdout.Write(page); err != nil {
-			return err
-		}
-		return damage
 	}
 	if err := writeReport(ctx, page, path, o); err != nil {
 		return err

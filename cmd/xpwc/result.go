@@ -231,8 +231,9 @@ func pathOf(cmd *cobra.Command, err error) string {
 	message := explain(err)
 	first, path := len(message), ""
 	for _, name := range named {
-		if at := indexOfName(message, name); at >= 0 && at < first {
-			first, path = at, name
+		alone := regexp.MustCompile(`(?:^|[^\w./-])` + regexp.QuoteMeta(name) + `(?:$|[^\w/-])`)
+		if at := alone.FindStringIndex(message); name != "" && at != nil && at[0] < first {
+			first, path = at[0], name
 		}
 	}
 	var of *fs.PathError
@@ -240,19 +241,6 @@ func pathOf(cmd *cobra.Command, err error) string {
 		path = of.Path
 	}
 	return path
-}
-
-// indexOfName returns where in a text a name stands by itself, or -1.
-func indexOfName(text, name string) int {
-	if name == "" {
-		return -1
-	}
-	alone := regexp.MustCompile(`(?:^|[^\w./-])(` + regexp.QuoteMeta(name) + `)(?:$|[^\w/-])`)
-	at := alone.FindStringSubmatchIndex(text)
-	if at == nil {
-		return -1
-	}
-	return at[2]
 }
 
 // failureOf describes an error of a command.

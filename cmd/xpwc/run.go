@@ -42,27 +42,24 @@ func newRunCommand() *cobra.Command {
 		Long: `Runs a .tflite model or a program of ExecuTorch (.pte) once. Prints how long it took, what
 the cache did, and the checksums of the outputs. Of tensors (.safetensors, .npy or a
 directory of them, .ptd) it runs each operator of the description (go doc xpwc/described)
-by itself. If a safetensors file has packed weights in it, and --cache is not given, these
-are used.
+by itself. Packed weights in a safetensors file are used, unless --cache is given.
 
 Of a .pte one method is run: its delegates for XNNPACK, and the operators between them that
-XNNPACK or xpwc has. If it has others, the error lists them: ExecuTorch runs it, and xpwc
-pack packs its weights. DATA are the .ptd files, if it has external data. Dynamic shapes are the
-largest ones, but for the first dimension of an input, which its .npy file may have smaller.
+XNNPACK or xpwc has; the error lists others. DATA are its .ptd files. Dynamic shapes are
+the largest ones, but for the first dimension of an input, which its .npy file may have
+smaller.
 
 --input names a file of all inputs, one after the other in the order of the model, raw and
 little-endian; or it is given once for each input, as a raw file or a NumPy file (.npy).
-A .tflite whose inputs may have other shapes, as a larger batch, takes those of .npy files.
-The numbers are of the type that the model declares: mostly float32, also float16,
-bfloat16 (in a .npy as its bits, uint16), int8, uint8 and int32; and integers, booleans
-and float64, where a program only converts them to floats. Without --input they are made
-of h = uint32(i*2654435761): floats are h/2^32 (float16 has 11 bits of it), integers
-h>>24, booleans h>>31. With --output-dir, output k is written to output_<k>.f32, raw, or
-.f16, .bf16, .i8, .u8, .i32.
+A .tflite whose inputs may have other shapes takes those of .npy files. The numbers are of
+the type that the model declares (bfloat16 in a .npy as its bits, uint16). Without --input
+they are made of h = uint32(i*2654435761): floats are h/2^32 (float16 has 11 bits of it),
+integers h>>24, booleans h>>31. With --output-dir, output k is written to output_<k>.f32,
+raw, or .f16, .bf16, .i8, .u8, .i32.
 
 Exits with 0 when the model has run, even if the cache could not be saved: then a note on
-standard error says so. If the disk fails and may have lost weights that were packed and
-computed with, no output is given; the next run packs again.`,
+standard error says so. If the disk may have lost weights that were computed with, no
+output is given; the next run packs again.`,
 		Example: `  xpwc run pose_landmark_lite.tflite --cache pose.xpwc
   xpwc run model.tflite --input image.npy
   xpwc run model.pte weights.ptd --method encode --cache model.xpwc
@@ -248,27 +245,14 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 		f.beginning = numbers(element, b)
 		if dir != "" {
 			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.%s", i, element.Extension))
-			if err := writeOutput(f.File, b); err != nil {
+			// What is at the path may be another's: a link there is replaced, and not followed.
+			if err := writeFile(f.File, b, func(*output.File) error { return nil }); err != nil {
 				return nil, err
 			}
 		}
 		files = append(files, f)
 	}
 	return files, nil
-}
-
-// writeOutput puts bytes at a path in a new file. What is at the path may be another's: a link there is replaced, and
-// not followed.
-func writeOutput(path string, b []byte) error {
-	f, err := output.New(path)
-	if err != nil {
-		return err
-	}
-	defer f.Discard()
-	if _, err := f.Write(b); err != nil {
-		return err
-	}
-	return f.Publish(f.Usual())
 }
 
 func (r *runReport) print(w io.Writer) {

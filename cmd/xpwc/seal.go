@@ -36,7 +36,7 @@ func (p sealedOutput) finish(_ bool, r *packReport) error {
 		return err
 	}
 	r.Sealed = digest
-	if err := r.describe(p.stage); err != nil {
+	if err := r.measure(p.newFile); err != nil {
 		return err
 	}
 	return p.publish()

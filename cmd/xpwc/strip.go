@@ -30,21 +30,13 @@ func newStripCommand() *cobra.Command {
 		Short: "Leave out of a model the weights that a packed file has",
 		Long: `Writes a model (.pte, .tflite) without the weights that its stock runtime finds in FILE,
 which xpwc pack --for packed for MODEL. They become holes, which take no space on the disk.
-So the weights are there once, packed, and the runtime reads no others. DATA are the .ptd
-files of a program that has external data: they stay as they are.
+So the weights are there once, packed. DATA are the .ptd files of a program that has
+external data: they stay as they are.
 
 Only weights that nothing but packing reads are left out. All others stay, and the reasons
-are printed. xpwc itself refuses a SKELETON.
-
-A .tflite for LiteRT gets checks: before it first answers, LiteRT computes a little with
-each kernel that is left out. Without FILE, with that of another model, or of another CPU,
-it returns an error in place of an answer. FILE is compared with what MODEL is packed into,
-for the CPU that --cpu names.
-
-A .pte has NaN for the biases of such kernels. Without FILE ExecuTorch packs what SKELETON
-has: then all elements of the outputs are NaN or infinite. MODEL is refused where that
-cannot be said of each output: where it is not from a node that adds such a bias of floats
-and limits nothing.
+are printed. Without FILE, with that of another model, or of another CPU, LiteRT returns
+an error in place of an answer. ExecuTorch answers NaN or infinities without FILE; a .pte
+of which that cannot be said is refused. xpwc itself refuses a SKELETON.
 
 SKELETON is for FILE, and so for its CPU, and cannot be packed again: keep MODEL. Tools
 that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S).`,
@@ -193,16 +185,12 @@ func isSkeleton(f *os.File) (bool, error) {
 }
 
 func (r *stripped) print(w io.Writer) {
-	on := "CPUs of level " + r.CPU
-	if r.CPU == native {
-		on = "CPUs like the machine's that packed it"
-	}
 	runtime, without := "ExecuTorch", "answers NaN or infinities"
 	if r.LiteRT != "" {
 		runtime, without = "LiteRT "+r.LiteRT, "fails in place of answering"
 	}
 	fmt.Fprintf(w, "%s: for %s with %s, on %s: %s, of which %s take space; %s left out\n", console.Printable(r.Output),
-		runtime, console.Printable(r.Packed), console.Printable(on), console.Size(r.FileBytes),
+		runtime, console.Printable(r.Packed), onCPUs(r.CPU, "the machine's that packed it"), console.Size(r.FileBytes),
 		console.Size(r.FileBytes-r.HoleBytes), console.Plural(r.Kernels, "kernel"))
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "stays: %s, %s: %s\n", console.Plural(k.Kernels, "kernel"), console.Size(k.Bytes), k.Why)

@@ -30,21 +30,15 @@ these are checked, and not the other tensors. ExecuTorch's files and LiteRT's ha
 checksums: of these the index is checked.
 
 Checksums find damage. They do not prove who made the file, and who can write it decides
-what the model computes. With --model, MODEL is packed as xpwc pack does, and every entry
-that the file has for it is compared byte for byte. Use it before you deploy a file that
-was packed elsewhere. It needs space for the packed weights in the directory for
-temporary files (TMPDIR). Entries that cannot be compared, since no look-up of MODEL finds
-them or they are of other CPUs' layouts, are counted. --cpu compares with what MODEL is
-packed into for a lesser CPU than this one; a file for a stock runtime needs it, unless it
-is for this machine's CPU (see xpwc pack --for). Such a file for ExecuTorch says which
-program it was packed for, which is printed: one that was exported again needs a new file.
+what the model computes. With --model, MODEL is packed, in the directory for temporary
+files (TMPDIR), and every entry that the file has for it is compared byte for byte. Use it
+before you deploy a file that was packed elsewhere. A file for a stock runtime and another
+CPU needs --cpu (see xpwc pack --for).
 
 A damaged cache need not be repaired: programs that open it pack damaged weights again.
-xpwc compact drops damaged payloads.
 
-Exits with 0 if nothing is wrong. Exits with 1 if something is wrong, if the file has not
-all that MODEL needs, if others can write to it, so that programs refuse it, or if it
-cannot be read.`,
+Exits with 1 if something is wrong, if the file has not all that MODEL needs, if others
+can write to it, so that programs refuse it, or if it cannot be read.`,
 		Example: `  xpwc verify model.xpwc
   xpwc verify model.xpwc --json | jq '.problems[] | {offset, what, entry}'
   xpwc verify model.xpwc || rm model.xpwc

@@ -35,14 +35,12 @@ changed, and no page is read in.
 Private pages are pages of the page cache, too, unless they are said to be copies: a
 second process that maps the file shares them.
 
-A process keeps what it has mapped when the file is replaced or deleted: it is shown as
-one that has an earlier file, until it opens the path anew. A generation is what one
-commit left in the file. It is shown where the mapping says it, of a replaced file to root
-only.
+A process keeps what it has mapped when the file is replaced or deleted, until it opens
+the path anew: it is shown as one that has an earlier file. Its generation, what one commit
+left in the file, is shown where the mapping says it, of a replaced file to root only.
 
 Processes of other users cannot be looked into; they are counted. As root you see all of
-your PID namespace: see a container's from its host. Containers that have the file in a
-layer of their image (overlayfs) each count it as a file of its own.`,
+your PID namespace: see a container's from its host.`,
 		Example: `  xpwc who model.xpwc
   sudo xpwc who model.xpwc
   xpwc who model.xpwc --json | jq '.processes[] | select(.current | not) | .pid'`,

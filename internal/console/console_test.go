@@ -49,3 +49,15 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestShortenedNamesBeginAndEndWithWholeCharacters(t *testing.T) {
+	names := []string{strings.Repeat("é", 40) + "à1" + strings.Repeat("é", 9), strings.Repeat("é", 40) + "á2" + strings.Repeat("é", 9)}
+	for width := 20; width < 40; width++ {
+		short := ShortenAll(names, width)
+		require.NotEqual(t, short[0], short[1])
+		for _, name := range short {
+			require.True(t, utf8.ValidString(name), "%q", name)
+			require.LessOrEqual(t, utf8.RuneCountInString(name), width)
+		}
+	}
+}

@@ -38,13 +38,17 @@ func ShortenAll(names []string, width int) []string {
 		n := len(first) // how much of it they have in common
 		for _, i := range alike {
 			for !strings.HasPrefix(names[i], first[:n]) {
-				n--
+				_, last := utf8.DecodeLastRuneInString(first[:n])
+				n -= last
 			}
 		}
 		if n == len(first) {
 			continue
 		}
 		from := max(strings.LastIndexAny(first[:n], "/.;")+1, n-width*4/5)
+		for !utf8.RuneStart(first[from]) {
+			from++
+		}
 		for _, i := range alike {
 			short[i] = beginning("…"+names[i][from:], width)
 		}
@@ -86,9 +90,22 @@ func (t *Table) Fit(width int) {
 func (t *Table) LeaveOut(width int, columns ...string) {
 	for _, name := range columns {
 		if i := slices.Index(t.Rows[0], name); i > 0 && t.Widest(0) > t.Room(width) {
-			for n, row := range t.Rows {
-				t.Rows[n] = slices.Delete(row, i, i+1)
-			}
+			t.drop(i)
 		}
+	}
+}
+
+// LeaveOutEmpty leaves out columns in which no row below the first says anything.
+func (t *Table) LeaveOutEmpty() {
+	for i := len(t.Rows[0]) - 1; i > 0; i-- {
+		if !slices.ContainsFunc(t.Rows[1:], func(row []string) bool { return row[i] != None }) {
+			t.drop(i)
+		}
+	}
+}
+
+func (t *Table) drop(column int) {
+	for n, row := range t.Rows {
+		t.Rows[n] = slices.Delete(row, column, column+1)
 	}
 }
