@@ -246,8 +246,8 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 		other = "; " + others
 	}
 	fmt.Fprintf(w, "\n%s: for ExecuTorch %s on %s, %s: %s, %s packed, %s in all\n", path,
-		strings.Join(s.ExecuTorch, ", "), s.Architecture, onCPUs(s.CPU, "this machine's"), console.Plural(s.Entries, "entry"),
-		console.Size(s.PayloadBytes), console.Size(s.FileBytes))
+		strings.Join(s.ExecuTorch, ", "), s.Architecture, onCPUs(s.CPU, "this machine's"),
+		console.Plural(s.Entries, "entry"), console.Size(s.PayloadBytes), console.Size(s.FileBytes))
 	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
 		"it computes wrong numbers%s\n", s.Layout[:shortLayout], other)
 	for _, reason := range s.reasons() {

@@ -56,9 +56,9 @@ func (l litertCache) Path() string { return l.path }
 func (l litertCache) Info() (cachefile.Info, error) {
 	f := l.file
 	padding := f.FileBytes - f.HeaderBytes() - f.PayloadBytes() - f.ListBytes
-	return cachefile.Info{Format: litertFormat, Version: litert.Version, Entries: len(f.Entries), Sizes: cachefile.Sizes{
-		FileBytes: f.FileBytes, HeaderBytes: f.HeaderBytes(), PayloadBytes: f.PayloadBytes(), IndexBytes: f.ListBytes,
-		PaddingBytes: padding}}, nil
+	sizes := cachefile.Sizes{FileBytes: f.FileBytes, HeaderBytes: f.HeaderBytes(), PayloadBytes: f.PayloadBytes(),
+		IndexBytes: f.ListBytes, PaddingBytes: padding}
+	return cachefile.Info{Format: litertFormat, Version: litert.Version, Entries: len(f.Entries), Sizes: sizes}, nil
 }
 
 // Commits returns none: LiteRT writes a file once.

@@ -103,7 +103,8 @@ func litertHere() (litert.Target, error) {
 // proveLiteRT compares what was pulled with the file that the model is packed into here.
 func (p *pulling) proveLiteRT(ctx context.Context, s *stage, o *pullOptions, of *packedFor) error {
 	if l := p.Layouts[0]; l.Model != of.Files[0].SHA256 {
-		return fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", l.Model, of, errUnproven)
+		return fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", l.Model, of,
+			errUnproven)
 	}
 	file := s.File.File
 	if p.UpToDate {

@@ -164,8 +164,8 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	progress := newProgress(ctx, "downloading")
 	client := o.client(cmd, progress)
 	client.MaxBytes = o.maxBytes
-	// A file for ExecuTorch cannot be compared with what is in the registry. A cache that programs would not open, since
-	// others can change it, is replaced whatever it has.
+	// A file for ExecuTorch cannot be compared with what is in the registry. A cache that programs would not open,
+	// since others can change it, is replaced whatever it has.
 	if o.runtime == forLiteRT || p.For == nil && !o.sealed && checkCache(s.path) == nil {
 		client.Have = s.path
 	}
@@ -269,7 +269,8 @@ func (o *pullOptions) fetch(ctx context.Context, ref string, to *os.File,
 			pulled, err = registry.PullLiteRT(ctx, ref, here, to, client)
 		}
 		if errors.Is(err, registry.ErrNoLayout) {
-			err = fmt.Errorf("%w; pack here with --for litert and push, so that other nodes like this one can pull", err)
+			err = fmt.Errorf("%w; pack here with --for litert and push, so that other nodes like this one can pull",
+				err)
 		}
 		return pulled, "", err
 	}

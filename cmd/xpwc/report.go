@@ -83,8 +83,8 @@ func renderReport(path string) (page []byte, damage, err error) {
 			damage = fmt.Errorf("%s: %s: %w", path, staleLiteRT, litert.ErrDamaged)
 		}
 		if l := at.report(); l != nil {
-			shown.Where = fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d on; offsets begin there.",
-				l.Tensor, console.Size(l.Bytes), l.Offset)
+			shown.Where = fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d on; offsets begin "+
+				"there.", l.Tensor, console.Size(l.Bytes), l.Offset)
 		}
 		damaged, err := htmlreport.Write(&b, f, shown)
 		if n := len(damaged); n > 0 {

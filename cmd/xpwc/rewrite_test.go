@@ -126,7 +126,7 @@ func TestACacheOfTwoKindsOfMachines(t *testing.T) {
 	require.Equal(t, each, v.Layouts[1].Entries)
 	shown := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--layout", other[:8])
 	require.Len(t, shown.Entries, each)
-	require.Equal(t, other, shown.Entries[0].Layout)
+	require.Equal(t, other, shown.Entries[0].Layout.String())
 
 	// ExecuTorch's files have one layout: this machine's, unless another is named.
 	r := reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here")

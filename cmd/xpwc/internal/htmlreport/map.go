@@ -49,7 +49,7 @@ func (p *page) box(l *layer, in string, at rectangle) *box {
 	for _, c := range l.children {
 		sizes = append(sizes, float64(c.bytes))
 	}
-	for i, at := range squarify(inner, sizes) {
+	for i, at := range divide(inner, sizes) {
 		c := p.box(l.children[i], path, at)
 		c.Place = place(at, inner)
 		b.Children = append(b.Children, c)

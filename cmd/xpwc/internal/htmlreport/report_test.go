@@ -222,7 +222,7 @@ func TestABoxesChildrenFillItAndDoNotOverlap(t *testing.T) {
 			}
 		}
 		in := rectangle{0, 0, 1 + 1000*random.Float64(), 1 + 1000*random.Float64()}
-		parts := squarify(in, sizes)
+		parts := divide(in, sizes)
 		require.Len(t, parts, len(sizes))
 		const little = 1e-6
 		for i, p := range parts {
@@ -239,7 +239,7 @@ func TestABoxesChildrenFillItAndDoNotOverlap(t *testing.T) {
 		}
 	}
 	for _, sizes := range [][]float64{nil, {0}, {0, 0, 0}, {5, 0, 0}} {
-		require.Len(t, squarify(rectangle{0, 0, 10, 10}, sizes), len(sizes))
-		require.Len(t, squarify(rectangle{}, sizes), len(sizes))
+		require.Len(t, divide(rectangle{0, 0, 10, 10}, sizes), len(sizes))
+		require.Len(t, divide(rectangle{}, sizes), len(sizes))
 	}
 }

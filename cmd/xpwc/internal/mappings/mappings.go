@@ -1,5 +1,5 @@
-// Package mappings finds the processes that have a file mapped, and how much memory their mappings take. Linux shows that
-// in /proc (proc_pid_smaps(5)); elsewhere it is errors.ErrUnsupported.
+// Package mappings finds the processes that have a file mapped, and how much memory their mappings take. Linux shows
+// that in /proc (proc_pid_smaps(5)); elsewhere it is errors.ErrUnsupported.
 package mappings
 
 import "io/fs"
