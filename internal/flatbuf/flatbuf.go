@@ -2,6 +2,7 @@
 package flatbuf
 
 import (
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"math"
@@ -142,45 +143,37 @@ func (t Table) field(slot int, size int64) (pos int64, ok bool) {
 	return int64(t.t.Pos) + o, true
 }
 
-// number returns the field in a slot, of the size that get reads, and the given value if it is absent.
-func number[T any](t Table, slot int, size int64, get func([]byte) T, absent T) T {
-	if pos, ok := t.field(slot, size); ok {
+// number returns the field in a slot as get reads it, and the given value if it is absent.
+func number[T any](t Table, slot int, get func([]byte) T, absent T) T {
+	if pos, ok := t.field(slot, int64(binary.Size(absent))); ok {
 		return get(t.r.buf[pos:])
 	}
 	return absent
 }
 
 // Byte returns the field in a slot, counted as the schema declares fields, and 0 if it is absent.
-func (t Table) Byte(slot int) byte {
-	return number(t, slot, flatbuffers.SizeByte, flatbuffers.GetByte, 0)
-}
+func (t Table) Byte(slot int) byte { return number(t, slot, flatbuffers.GetByte, 0) }
 
 // Bool returns the field in a slot, and false if it is absent.
 func (t Table) Bool(slot int) bool { return t.Byte(slot) != 0 }
 
 // Int16 returns the field in a slot, and 0 if it is absent.
-func (t Table) Int16(slot int) int16 {
-	return number(t, slot, flatbuffers.SizeInt16, flatbuffers.GetInt16, 0)
-}
+func (t Table) Int16(slot int) int16 { return number(t, slot, flatbuffers.GetInt16, 0) }
 
 // Int32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Int32(slot int, absent int32) int32 {
-	return number(t, slot, flatbuffers.SizeInt32, flatbuffers.GetInt32, absent)
+	return number(t, slot, flatbuffers.GetInt32, absent)
 }
 
 // Uint32 returns the field in a slot, and 0 if it is absent.
-func (t Table) Uint32(slot int) uint32 {
-	return number(t, slot, flatbuffers.SizeUint32, flatbuffers.GetUint32, 0)
-}
+func (t Table) Uint32(slot int) uint32 { return number(t, slot, flatbuffers.GetUint32, 0) }
 
 // Uint64 returns the field in a slot, and 0 if it is absent.
-func (t Table) Uint64(slot int) uint64 {
-	return number(t, slot, flatbuffers.SizeUint64, flatbuffers.GetUint64, 0)
-}
+func (t Table) Uint64(slot int) uint64 { return number(t, slot, flatbuffers.GetUint64, 0) }
 
 // Float32 returns the field in a slot, and the given value if it is absent.
 func (t Table) Float32(slot int, absent float32) float32 {
-	return number(t, slot, flatbuffers.SizeFloat32, flatbuffers.GetFloat32, absent)
+	return number(t, slot, flatbuffers.GetFloat32, absent)
 }
 
 // indirect follows the offset that a field holds.
@@ -271,28 +264,25 @@ func (t Table) String(slot int) string {
 }
 
 // Int32s returns a copy of a vector of int32, and nil if the field is absent.
-func (t Table) Int32s(slot int) []int32 {
-	return Copied(t.Vector(slot, flatbuffers.SizeInt32), flatbuffers.SizeInt32, flatbuffers.GetInt32)
-}
+func (t Table) Int32s(slot int) []int32 { return numbers(t, slot, flatbuffers.GetInt32) }
 
 // Uint32s returns such a copy.
-func (t Table) Uint32s(slot int) []uint32 {
-	return Copied(t.Vector(slot, flatbuffers.SizeUint32), flatbuffers.SizeUint32, flatbuffers.GetUint32)
-}
+func (t Table) Uint32s(slot int) []uint32 { return numbers(t, slot, flatbuffers.GetUint32) }
 
 // Uint64s returns such a copy.
-func (t Table) Uint64s(slot int) []uint64 {
-	return Copied(t.Vector(slot, flatbuffers.SizeUint64), flatbuffers.SizeUint64, flatbuffers.GetUint64)
-}
+func (t Table) Uint64s(slot int) []uint64 { return numbers(t, slot, flatbuffers.GetUint64) }
 
 // Int64s returns such a copy.
-func (t Table) Int64s(slot int) []int64 {
-	return Copied(t.Vector(slot, flatbuffers.SizeInt64), flatbuffers.SizeInt64, flatbuffers.GetInt64)
-}
+func (t Table) Int64s(slot int) []int64 { return numbers(t, slot, flatbuffers.GetInt64) }
 
 // Float32s returns such a copy.
-func (t Table) Float32s(slot int) []float32 {
-	return Copied(t.Vector(slot, flatbuffers.SizeFloat32), flatbuffers.SizeFloat32, flatbuffers.GetFloat32)
+func (t Table) Float32s(slot int) []float32 { return numbers(t, slot, flatbuffers.GetFloat32) }
+
+// numbers returns a copy of a vector of numbers, each as get reads it.
+func numbers[T any](t Table, slot int, get func([]byte) T) []T {
+	var number T
+	size := binary.Size(number)
+	return Copied(t.Vector(slot, int64(size)), size, get)
 }
 
 // Copied returns a copy of a vector whose elements have that size, each as get reads it, and nil if the field is
