@@ -118,29 +118,3 @@ func (m goMap) Tensor(name string) (Tensor, error) {
 		},
 	}, nil
 }
-
-// Nested is for hosts whose models have subgraphs within others, as those of control flow are. It returns the data map
-// of the inner scope: a name that inner does not know is outer's. Only [ErrUnknownTensor] falls through; any other
-// error of inner is returned. A tensor keeps the identity it has in its own scope, so that sessions of both scopes on
-// one [Cache] pack an outer weight once, and a name that inner shadows stands for a weight of its own. Scopes that give
-// one name to two tensors need Identity.Source to distinguish these: packed weights of the same name and source but
-// other content supersede each other in the file. Either may be nil: a scope without tensors.
-func Nested(inner, outer DataMap) DataMap {
-	switch {
-	case inner == nil:
-		return outer
-	case outer == nil:
-		return inner
-	}
-	return nested{inner, outer}
-}
-
-type nested struct{ inner, outer DataMap }
-
-func (m nested) Tensor(name string) (Tensor, error) {
-	t, err := m.inner.Tensor(name)
-	if errors.Is(err, ErrUnknownTensor) {
-		return m.outer.Tensor(name)
-	}
-	return t, err
-}

@@ -3,6 +3,7 @@
 package xpwc_test
 
 import (
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -130,8 +131,19 @@ func ExampleOpen_memory() {
 	// packed 1
 }
 
+// nested is the data map of a subgraph: what it does not know is a tensor of the graph around it.
+type nested struct{ inner, outer xpwc.DataMap }
+
+func (m nested) Tensor(name string) (xpwc.Tensor, error) {
+	t, err := m.inner.Tensor(name)
+	if errors.Is(err, xpwc.ErrUnknownTensor) {
+		return m.outer.Tensor(name)
+	}
+	return t, err
+}
+
 // A subgraph's body uses a weight of the graph around it, which is packed once for both.
-func ExampleNested() {
+func ExampleDataMap_nested() {
 	cache, err := xpwc.Open("", nil)
 	check(err)
 	defer cache.Close()
@@ -155,7 +167,7 @@ func ExampleNested() {
 		}
 	}
 	defer load(graph, "shared")()
-	defer load(xpwc.Nested(body, graph), "shared", "own")()
+	defer load(nested{body, graph}, "shared", "own")()
 	stats := cache.Stats()
 	fmt.Println("packed", stats.Packed.Entries, "found", stats.Hits.Entries)
 	// Output:

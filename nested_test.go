@@ -20,59 +20,15 @@ func (s scope) Tensor(name string) (Tensor, error) {
 	return t, err
 }
 
-func contentIn(t *testing.T, m DataMap, name string) []byte {
-	t.Helper()
-	tensor, err := m.Tensor(name)
-	require.NoError(t, err)
-	content := make([]byte, tensor.Size)
-	require.NoError(t, tensor.Fill(content))
-	return content
-}
+// nested is the data map of a scope within another one.
+type nested struct{ inner, outer DataMap }
 
-func TestANameIsThatOfTheInnermostScopeThatHasIt(t *testing.T) {
-	graph := scope{"graph", map[string][]byte{"a": {1}, "b": {2}, "c": {3}}}
-	branch := scope{"branch", map[string][]byte{"b": {20}, "c": {30}}}
-	loop := scope{"loop", map[string][]byte{"c": {40}}}
-	m := Nested(loop, Nested(branch, graph))
-	for name, want := range map[string]struct {
-		content byte
-		source  string
-	}{
-		"a": {1, "graph"},
-		"b": {20, "branch"},
-		"c": {40, "loop"},
-	} {
-		require.Equal(t, []byte{want.content}, contentIn(t, m, name))
-		tensor, err := m.Tensor(name)
-		require.NoError(t, err)
-		require.Equal(t, want.source, tensor.Identity.Source)
+func (m nested) Tensor(name string) (Tensor, error) {
+	t, err := m.inner.Tensor(name)
+	if errors.Is(err, ErrUnknownTensor) {
+		return m.outer.Tensor(name)
 	}
-	_, err := m.Tensor("d")
-	require.ErrorIs(t, err, ErrUnknownTensor)
-	require.ErrorContains(t, err, `"d"`)
-}
-
-type failing struct{ error }
-
-func (f failing) Tensor(string) (Tensor, error) { return Tensor{}, f.error }
-
-func TestOnlyAnUnknownTensorIsLookedForInTheOuterScope(t *testing.T) {
-	outer := MapOf(map[string][]byte{"w": {1}})
-	unreadable := errors.New("the disk cannot read it")
-	c := mustOpen(t, "", nil)
-	s, err := c.NewSession(Nested(failing{unreadable}, outer))
-	require.NoError(t, err)
-	_, err = s.Load("w")
-	require.ErrorIs(t, err, unreadable)
-	require.NoError(t, s.Close())
-	require.NoError(t, c.Close())
-}
-
-func TestAScopeWithoutTensorsIsItsNeighbour(t *testing.T) {
-	m := MapOf(map[string][]byte{"w": {1}})
-	require.Equal(t, []byte{1}, contentIn(t, Nested(nil, m), "w"))
-	require.Equal(t, []byte{1}, contentIn(t, Nested(m, nil), "w"))
-	require.Nil(t, Nested(nil, nil))
+	return t, err
 }
 
 // What one source calls by one name is superseded when it changes; what two call so is kept for both.
@@ -89,7 +45,7 @@ func TestAShadowedNameIsKeptForBothScopes(t *testing.T) {
 			return packAll(t, s, tensors)
 		}
 		a := session(outer, outer.tensors)
-		b := session(Nested(inner, outer), seen)
+		b := session(nested{inner, outer}, seen)
 		s := c.Stats()
 		if round == 0 {
 			require.EqualValues(t, 3, s.Packed.Entries, "v once, w twice")

@@ -37,7 +37,7 @@ func TestASubgraphPacksAnOuterWeightOnce(t *testing.T) {
 				}
 				c := openCache(t, path, nil)
 				graph := outerGraph.open(t, c, xpwc.MapOf(outer))
-				body := subgraph.open(t, c, xpwc.Nested(xpwc.MapOf(inner), xpwc.MapOf(outer)))
+				body := subgraph.open(t, c, nested{xpwc.MapOf(inner), xpwc.MapOf(outer)})
 				require.Equal(t, outerGraph.plain(t, outer), outerGraph.infer(t, graph.runtime))
 				require.Equal(t, subgraph.plain(t, all), subgraph.infer(t, body.runtime))
 				s := c.Stats()
