@@ -102,7 +102,9 @@ func (c *comparison) rounds(ctx context.Context, n int, more ...func() error) er
 		}
 	}
 	c.result.Rounds = n
-	c.result.sumUp()
+	for _, m := range c.result.Modes {
+		m.sumUp()
+	}
 	return nil
 }
 
@@ -121,10 +123,15 @@ func (c *comparison) measure(ctx context.Context, w *way) error {
 		return fmt.Errorf("%s: %w", w.Mode, err)
 	}
 	if w.start == firstStart {
-		r.Figures[fileBytes], err = w.cacheBytes()
+		files, err := w.cacheFiles()
+		if err != nil {
+			return err
+		}
+		size, err := readIn(files...)
 		if err := errors.Join(err, w.removeCache()); err != nil {
 			return err
 		}
+		r.Figures[fileBytes] = float64(size)
 	}
 	w.Runs = append(w.Runs, r)
 	return nil
@@ -194,19 +201,6 @@ func (w *way) removeCache() error {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
 	return err
-}
-
-// cacheBytes is how large its files are.
-func (w *way) cacheBytes() (size float64, err error) {
-	files, err := w.cacheFiles()
-	for _, path := range files {
-		info, statErr := os.Stat(path)
-		if statErr != nil {
-			return 0, statErr
-		}
-		size += float64(info.Size())
-	}
-	return size, err
 }
 
 // checkOwn returns an error if there is a file that is not a cache: it is somebody's.

@@ -131,12 +131,6 @@ func (m *modeResult) sumUp() {
 	}
 }
 
-func (r *result) sumUp() {
-	for _, m := range r.Modes {
-		m.sumUp()
-	}
-}
-
 func (r *result) mode(name string) *modeResult {
 	i := slices.IndexFunc(r.Modes, func(m *modeResult) bool { return m.Mode == name })
 	if i < 0 {

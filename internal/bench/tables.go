@@ -151,15 +151,11 @@ func (r *result) notes() []string {
 				all = append(all, m.Mode+": "+n)
 			}
 			if len(run.Reasons) > 0 {
-				all = append(all, m.Mode+": packed into private memory: "+run.privateCell())
+				entries := execution.PrivateCell(int64(run.Figures[private]), run.Reasons)
+				all = append(all, m.Mode+": packed into private memory: "+entries)
 			}
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// privateCell is how many entries are in private memory, and why.
-func (r *run) privateCell() string {
-	return execution.PrivateCell(int64(r.Figures[private]), r.Reasons)
 }

@@ -26,7 +26,12 @@ const columnWidth = vg.Length(14)
 // chart is a plot with a row for each name, from the top to the bottom.
 type chart struct {
 	*plot.Plot
-	names []string
+	names  []string
+	values plotter.Values
+}
+
+func (c *chart) add(name string, value float64) {
+	c.names, c.values = append(c.names, name), append(c.values, value)
 }
 
 func newChart(title, axis string) *chart {
@@ -44,9 +49,9 @@ func newChart(title, axis string) *chart {
 	return c
 }
 
-// measured draws columns with their figures.
-func (c *chart) measured(values plotter.Values) error {
-	b, err := plotter.NewBarChart(values, columnWidth)
+// columns draws the values with their figures.
+func (c *chart) columns() error {
+	b, err := plotter.NewBarChart(c.values, columnWidth)
 	if err != nil {
 		return err
 	}
@@ -62,13 +67,13 @@ func (c *chart) measured(values plotter.Values) error {
 		}
 		return ticks
 	})
-	return c.figures(values)
+	return c.figures()
 }
 
 // figures writes the values at the ends of columns.
-func (c *chart) figures(values plotter.Values) error {
+func (c *chart) figures() error {
 	at := plotter.XYLabels{}
-	for i, v := range values {
+	for i, v := range c.values {
 		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(i)})
 		at.Labels = append(at.Labels, console.Digits(v))
 	}
@@ -94,6 +99,9 @@ func (c *chart) height() vg.Length { return vg.Length(70 + 30*len(c.names)) }
 func save(path string, charts ...*chart) error {
 	height := margin
 	for _, c := range charts {
+		if err := c.columns(); err != nil {
+			return err
+		}
 		height += c.height() + margin
 	}
 	canvas := vgsvg.New(19*vg.Centimeter, height)

@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"gonum.org/v1/plot/plotter"
 )
 
 func main() {
@@ -75,22 +73,17 @@ type spread struct {
 // draw writes the plots of a model. The name of each begins with the model's.
 func (r result) draw(dir string) error {
 	const mib = 1 << 20
-	for name, draw := range map[string]func() ([]*chart, error){
-		"load": func() ([]*chart, error) { return r.compared("Time to load", "ms", "total_load_ms", 1, starts...) },
-		"dropped": func() ([]*chart, error) {
-			return r.compared("Time to the first answer", "ms", "first_answer_ms", 1, starts[0],
-				row{"dropped", "next start, file on the disk"}, row{"warm", "next start, file in memory"})
-		},
-		"memory": func() ([]*chart, error) {
-			return r.compared("Memory of its own after the first inference", "MiB", "rss_anon_bytes", mib, starts...)
-		},
-		"processes": r.processesCharts,
+	fromDisk := []row{starts[0], {"dropped", "next start, file on the disk"}, {"warm", "next start, file in memory"}}
+	for name, charts := range map[string][]*chart{
+		"load":      r.compared("Time to load", "ms", "total_load_ms", 1, starts),
+		"dropped":   r.compared("Time to the first answer", "ms", "first_answer_ms", 1, fromDisk),
+		"memory":    r.compared("Memory of its own after the first inference", "MiB", "rss_anon_bytes", mib, starts),
+		"processes": r.processesCharts(),
 	} {
-		charts, err := draw()
-		if err == nil && charts != nil {
-			err = save(filepath.Join(dir, r.Name+"-"+name+".svg"), charts...)
+		if charts == nil {
+			continue
 		}
-		if err != nil {
+		if err := save(filepath.Join(dir, r.Name+"-"+name+".svg"), charts...); err != nil {
 			return fmt.Errorf("plot %s of %s: %w", name, r.Model, err)
 		}
 	}
@@ -115,41 +108,32 @@ func (r result) figures(of row) map[string]spread {
 
 // compared is a chart of the medians of one figure, in a unit; nil if a mode was not measured, or the system does not
 // have the figure.
-func (r result) compared(title, unit, figure string, one float64, rows ...row) ([]*chart, error) {
+func (r result) compared(title, unit, figure string, one float64, rows []row) []*chart {
 	c := newChart(title+": "+r.Model, unit+" (median)")
-	var values plotter.Values
 	for _, row := range rows {
 		median, ok := r.figures(row)[figure]
 		if !ok {
-			return nil, nil
+			return nil
 		}
-		c.names, values = append(c.names, row.name), append(values, median.Median/one)
+		c.add(row.name, median.Median/one)
 	}
-	return []*chart{c}, c.measured(values)
+	return []*chart{c}
 }
 
 // processesCharts have what some processes with one model take together; nil if that was not measured.
-func (r result) processesCharts() ([]*chart, error) {
+func (r result) processesCharts() []*chart {
 	const mib = 1 << 20
 	memory := newChart(fmt.Sprintf("Memory of %d processes together: %s", r.Processes, r.Model), "MiB")
 	loads := newChart("Time to load them, one after the other", "ms (sum)")
-	var sizes, times plotter.Values
 	for _, m := range r.Modes {
-		if m.Many == nil {
-			continue
-		}
-		for _, c := range []*chart{memory, loads} {
-			c.names = append(c.names, strings.Replace(m.Mode, "next start", "with cache", 1))
-		}
-		sizes, times = append(sizes, m.Many.PSSBytes/mib), append(times, m.Many.LoadMS)
-	}
-	if len(sizes) == 0 {
-		return nil, nil
-	}
-	for c, values := range map[*chart]plotter.Values{memory: sizes, loads: times} {
-		if err := c.measured(values); err != nil {
-			return nil, err
+		if m.Many != nil {
+			name := strings.Replace(m.Mode, "next start", "with cache", 1)
+			memory.add(name, m.Many.PSSBytes/mib)
+			loads.add(name, m.Many.LoadMS)
 		}
 	}
-	return []*chart{memory, loads}, nil
+	if len(memory.names) == 0 {
+		return nil
+	}
+	return []*chart{memory, loads}
 }
