@@ -286,20 +286,3 @@ func medianRatio(times, others []time.Duration) float64 {
 	slices.Sort(ratios)
 	return ratios[len(ratios)/2]
 }
-
-// BenchmarkLookUp is what a look-up costs in a cache of many entries, from XNNPACK's call to the address.
-func BenchmarkLookUp(b *testing.B) {
-	many := chain{width: 8}
-	for i := range 1000 {
-		layer := fmt.Sprint("layer.", i)
-		many.layers = append(many.layers, [2]string{layer + ".weight", layer + ".bias"})
-	}
-	tensors := many.weights(1)
-	c := openCache(b, cachePath(b), nil)
-	many.run(b, c, xpwc.MapOf(tensors))
-	for b.Loop() {
-		opened := many.open(b, c, xpwc.MapOf(tensors))
-		opened.close(b)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/entry")
-}
