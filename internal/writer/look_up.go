@@ -36,8 +36,8 @@ type View struct {
 func (w *Writer) viewLocked(e *entries.Entry, seed uint32) View {
 	return View{
 		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record,
-		Seed: e.PackedUnder(seed), Durable: e.State() == entries.Durable,
-		Listed: e.Listed(w.loaded.id), Verified: e.Verified, Sized: e.Sized,
+		Seed: e.PackedUnder(seed), Durable: e.State() == entries.Durable, Listed: e.Listed(w.loaded.id),
+		Verified: e.Verified, Sized: e.Sized,
 	}
 }
 
@@ -52,10 +52,9 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 	return nil, index
 }
 
-// LookUp has judge decide which of the entries that a query may be answered with does so, from what is known of them: -1
-// if none does, or none yet. The session uses the one that answers it from then on. Of the others nothing but what is
-// known may be used: they may be given up. If the loaded index is to be asked first, nothing is decided and it is
-// returned, for Survey.
+// LookUp has judge decide which of some entries answers a query, from what is known of them: -1 if none does, or none
+// yet. The session uses the one that answers it from then on. Of the others nothing but what is known may be used: they
+// may be given up. If the loaded index is to be asked first, nothing is decided and it is returned, for Survey.
 func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, ask *format.Index) {
 	w := u.w
 	w.mu.Lock()
