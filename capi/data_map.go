@@ -151,6 +151,9 @@ func (m *dataMap) settle() {
 
 // end releases the tensors that the session did not take.
 func (m *dataMap) end() {
+	if m == nil {
+		return
+	}
 	for _, t := range m.take() {
 		t.free()
 	}

@@ -32,6 +32,12 @@ func (t *handleTable) add(v any) uint64 {
 	return id
 }
 
+func (t *handleTable) get(id uint64) any {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.live[id]
+}
+
 // remove makes a handle invalid.
 func (t *handleTable) remove(id uint64) {
 	t.mu.Lock()
@@ -47,9 +53,7 @@ type opened interface {
 
 // resolve returns what a handle stands for.
 func resolve[T opened](what string, id C.uint64_t) (v T, err error) {
-	handles.mu.RLock()
-	v, known := handles.live[uint64(id)].(T)
-	handles.mu.RUnlock()
+	v, known := handles.get(uint64(id)).(T)
 	if !known {
 		return v, fmt.Errorf("%s: %w: %#x", what, errInvalidHandle, uint64(id))
 	}

@@ -49,10 +49,15 @@ func (h *hostCallbacks) enter() bool {
 
 // close waits for the callbacks under way.
 func (h *hostCallbacks) close() {
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
+	h.stop()
 	h.calls.Wait()
+}
+
+// stop lets no callback begin any more.
+func (h *hostCallbacks) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
 }
 
 func (h *hostCallbacks) logs(level C.uint32_t) bool {

@@ -172,14 +172,7 @@ func xpwcSessionEnd(handle C.xpwc_session) C.xpwc_status {
 			return fmt.Errorf("session: %w", errInvalidHandle) // another thread is ending it
 		}
 		defer s.cache.unuse()
-		defer s.free()
+		defer s.data.end()
 		return s.Close()
 	})
-}
-
-// free releases what the session holds of the host. It is closed.
-func (s *session) free() {
-	if s.data != nil {
-		s.data.end()
-	}
 }
