@@ -1,12 +1,12 @@
 package executorch
 
 import (
-	"errors"
 	"fmt"
 
 	"xpwc"
 	"xpwc/internal/compute"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/tensorfile"
 	"xpwc/models"
 )
 
@@ -67,40 +67,18 @@ func (f *files) tensor(c *constant) (xpwc.Tensor, error) {
 			}},
 		}, nil
 	}
-	t, err := f.all[c.file].tensor(c.at)
-	if err != nil || !c.converts() {
-		return t, err
+	file := f.all[c.file]
+	if !c.converts() {
+		return file.tensor(c.at)
 	}
 	conversion := fmt.Sprintf(":%d %v as %v", c.elements, c.from, c.to)
-	id := t.Identity
-	if id.Stamp != "" {
-		id.Stamp += conversion
-	}
-	digest := id.Digest
-	id.Digest = func() (xpwc.Digest, error) {
-		of, err := digest()
-		return xpwc.DigestOf(append([]byte(conversion), of[:]...)), err
-	}
-	return xpwc.Tensor{
-		Identity: id,
-		Evict:    t.Evict,
-		Size:     4 * c.elements,
-		Refill:   true,
-		Fill: func(dst []byte) error {
-			if len(dst) != 4*c.elements {
-				return fmt.Errorf("%d bytes of memory for a constant of %d", len(dst), 4*c.elements)
-			}
-			return f.fill(c, dst)
+	return tensorfile.Converted(file.file, placeOf(c.at), tensorfile.Conversion{
+		Name: conversion,
+		Size: 4 * c.elements,
+		Fill: c.fill,
+		Digest: func(stored []byte) xpwc.Digest {
+			of := xpwc.DigestOf(stored)
+			return xpwc.DigestOf(append([]byte(conversion), of[:]...))
 		},
-	}, nil
-}
-
-// fill computes the content of a constant, as XNNPACK sees it.
-func (f *files) fill(c *constant, dst []byte) error {
-	if !c.inFile() {
-		return c.fill(dst, nil)
-	}
-	var wrong error
-	err := f.read(c.stored, func(b []byte) { wrong = c.fill(dst, b) })
-	return errors.Join(err, wrong)
+	})
 }

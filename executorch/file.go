@@ -19,6 +19,7 @@ const alignment = 16
 // many goroutines.
 type File struct {
 	file     *mapped.File
+	data     []byte // of the mapping, to be read within view
 	contents contents
 	byName   map[string]int
 }
@@ -57,7 +58,7 @@ func OpenFile(path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open ExecuTorch file %s: %w", path, err), m.Close())
 	}
-	f := &File{file: m, contents: c, byName: make(map[string]int, len(c.named))}
+	f := &File{file: m, data: m.Data(), contents: c, byName: make(map[string]int, len(c.named))}
 	for i := range c.named {
 		f.byName[c.named[i].name] = i
 	}
@@ -87,7 +88,7 @@ func (f *File) Lookup(name string) (NamedData, bool) {
 
 func (f *File) at(i int) NamedData {
 	e := &f.contents.named[i]
-	d := NamedData{Name: e.name, Data: place(e).In(f.file.Data())}
+	d := NamedData{Name: e.name, Data: placeOf(e.span).In(f.file.Data())}
 	if e.meta != nil {
 		d.Meta = &TensorMeta{Type: e.meta.Type, Sizes: slices.Clone(e.meta.Sizes),
 			DimOrder: slices.Clone(e.meta.DimOrder)}
@@ -95,8 +96,8 @@ func (f *File) at(i int) NamedData {
 	return d
 }
 
-func place(e *entry) tensorfile.Place {
-	return tensorfile.Place{Offset: e.span.Offset, Size: e.span.Size, Alignment: alignment}
+func placeOf(at flatbuf.Span) tensorfile.Place {
+	return tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment}
 }
 
 // Tensor implements [xpwc.DataMap]. The content lies in the mapping, as the file has it, whatever the order of the
@@ -111,12 +112,17 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {
-	return tensorfile.Tensor(f.file, tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment})
+	return tensorfile.Tensor(f.file, placeOf(at))
 }
 
 // read calls do with the file's bytes, which it must not keep.
 func (f *File) read(do func(file []byte)) error {
-	err := f.file.View(func(file []byte) error { do(file); return nil })
+	return f.view(func(file []byte) error { do(file); return nil })
+}
+
+// view calls do, until whose end the file is not closed.
+func (f *File) view(do func(file []byte) error) error {
+	err := f.file.View(do)
 	if errors.Is(err, fs.ErrClosed) {
 		return fmt.Errorf("%s: %w", f.Path(), xpwc.ErrClosed)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -203,8 +204,8 @@ func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) x
 }
 
 // node plans a node.
-func (c *invocation) node(op operation) {
-	fault.Check(c.add(step{name: c.name, operation: op}))
+func (c *invocation) node(op flow.Operation) {
+	fault.Check(c.add(c.name, op))
 }
 
 // axis returns where a tensor has a dimension of the method's in memory; a negative one counts from the last.

@@ -8,6 +8,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -16,7 +17,7 @@ import (
 type operatorRow struct{ nodes, inGo func(*invocation) }
 
 // kernels are the operators outside of delegates that run here: what PyTorch's documentation says of each. The last
-// argument of a call is what it computes. What only moves elements has no function for Go: see [mover].
+// argument of a call is what it computes. What only moves elements has no function for Go: see [flow.Mover].
 var kernels = map[string]operatorRow{
 	"aten::_adaptive_avg_pool2d.out":              {nodes: (*invocation).adaptivePool},
 	"aten::_log_softmax.out":                      {inGo: (*invocation).logSoftmax},
@@ -232,7 +233,7 @@ func (c *invocation) copy() {
 		in := c.operand(0)
 		source = c.between(x.shape, in)
 		c.of(source).Type = between
-		c.node(conversion(in, source))
+		c.node(flow.Convert(in, source))
 	} else if x.dtype != y.dtype && !c.asFloat[from] {
 		converted, err := c.converted(x, y.dtype)
 		if err != nil || converted == nil {
@@ -263,10 +264,10 @@ func isFloat(t ScalarType) bool { return t == Float || t == Half || t == BFloat1
 // permuted plans a transposition, or a copy if there is nothing to transpose.
 func (c *invocation) permuted(source, target xnnpack.ValueID, permutation []int) {
 	if slices.IsSorted(permutation) {
-		c.node(duplicate{xnnpack.Copy{Input: source, Output: target}})
+		c.node(flow.Copy(xnnpack.Copy{Input: source, Output: target}))
 		return
 	}
-	c.node(transpose{xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}})
+	c.node(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}))
 }
 
 // converted returns a constant tensor as a value of another type, or nil if it is no constant or cannot be converted

@@ -3,6 +3,9 @@ package executorch
 import (
 	"math"
 
+	"xpwc/internal/compute"
+	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -15,20 +18,24 @@ func (c *invocation) unary(n xnnpack.Unary) {
 	c.alike(c.tensor(0), c.tensor(c.last()))
 	n.Input = c.float(0)
 	n.Output = c.result(n.Input)
-	c.node(unary{n})
+	c.node(flow.Unary(n))
 }
 
 // each plans a node from a value, and returns what it computes.
 func (c *invocation) each(op xnnpack.UnaryOperator, x xnnpack.ValueID) xnnpack.ValueID {
 	to := c.between(c.of(x).Shape, x)
-	c.node(unary{xnnpack.Unary{Op: op, Input: x, Output: to}})
+	c.node(flow.Unary(xnnpack.Unary{Op: op, Input: x, Output: to}))
 	return to
 }
 
 // both plans a node from two values, and returns what it computes.
 func (c *invocation) both(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) xnnpack.ValueID {
-	to := c.between(broadcast(c.of(a).Shape, c.of(b).Shape), a)
-	c.node(elementwise{xnnpack.Binary{Op: op, A: a, B: b, Output: to}})
+	shape, ok := compute.Broadcast(c.of(a).Shape, c.of(b).Shape)
+	if !ok {
+		fault.Check(malformed("shapes %v and %v", c.of(a).Shape, c.of(b).Shape))
+	}
+	to := c.between(shape, a)
+	c.node(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: to}))
 	return to
 }
 
@@ -69,7 +76,7 @@ func (c *invocation) elu() {
 	c.alike(c.tensor(0), c.tensor(c.last()))
 	n.Input = c.float(0)
 	n.Output = c.between(c.of(n.Input).Shape, n.Input)
-	c.node(unary{n})
+	c.node(flow.Unary(n))
 	c.binary(xnnpack.Multiply, n.Output, c.constant(scale, n.Output))
 }
 
@@ -112,7 +119,7 @@ func (c *invocation) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) {
 	if c.of(a).Type != c.of(b).Type {
 		c.outside()
 	}
-	c.node(elementwise{xnnpack.Binary{Op: op, A: a, B: b, Output: c.result(a)}})
+	c.node(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: c.result(a)}))
 }
 
 // sum adds or subtracts the second operand times a number.
@@ -197,18 +204,18 @@ func (c *invocation) matrices() {
 	c.fixed(x)
 	p, q := c.another(a, append([]int{1}, x.shape...)), c.another(b, append([]int{1}, w.shape...))
 	whole := c.between(append([]int{1}, y.shape...), a)
-	c.node(batchMatrixMultiply{xnnpack.BatchMatrixMultiply{A: p, B: q, Output: whole}})
+	c.node(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: p, B: q, Output: whole}))
 	out := c.result(a)
 	if !added {
-		c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: out}})
+		c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: out}))
 		return
 	}
-	c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: c.another(whole, y.shape), B: c.float(0), Output: out}})
+	c.node(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: c.another(whole, y.shape), B: c.float(0), Output: out}))
 }
 
 // multiplied is the product of two batches of matrices.
 func (c *invocation) multiplied() {
 	c.rows(c.tensor(0), c.tensor(1), c.tensor(c.last()))
 	a, b := c.float(0), c.float(1)
-	c.node(batchMatrixMultiply{xnnpack.BatchMatrixMultiply{A: a, B: b, Output: c.result(a)}})
+	c.node(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: a, B: b, Output: c.result(a)}))
 }

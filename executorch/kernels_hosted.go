@@ -6,6 +6,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -31,8 +32,13 @@ func (c *invocation) here(inputs []xnnpack.ValueID, f func(out array, in []array
 
 // hereTo is here to another argument.
 func (c *invocation) hereTo(to int, inputs []xnnpack.ValueID, f func(out array, in []array) error) {
-	out := c.given(to)
-	c.node(hosted{inputs, out, c.of(out).Shape, f})
+	c.hosted(inputs, c.given(to), f)
+}
+
+// hosted plans a step that Go computes.
+func (c *invocation) hosted(inputs ids, out xnnpack.ValueID, f func(out array, in []array) error) {
+	c.node(flow.Hosted{Inputs: inputs, Results: ids{out}, Computed: c.of(out).Shape,
+		Compute: func(out, in []array) error { return f(out[0], in) }})
 }
 
 // fits fails where inputs are not broadcast to what is computed.

@@ -5,6 +5,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -54,8 +55,8 @@ func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
 }
 
 // pooled returns a new value for what a pool makes of an image.
-func (c *invocation) pooled(in xnnpack.ValueID, n operation) xnnpack.ValueID {
-	return c.between(n.shape(c.shapeAt), in)
+func (c *invocation) pooled(in xnnpack.ValueID, n flow.Operation) xnnpack.ValueID {
+	return c.between(n.Shape([][]int{c.of(in).Shape}), in)
 }
 
 // averagePool is the mean under a window. XNNPACK leaves padded pixels out, so that they are added first where they
@@ -79,12 +80,12 @@ func (c *invocation) averagePool() {
 	if counts {
 		padded := c.between([]int{shape[0], shape[1] + 2*p.Top, shape[2] + 2*p.Left, shape[3]}, id)
 		each := []int{0, p.Top, p.Left, 0}
-		c.node(pad{xnnpack.StaticConstantPad{Pre: each, Post: each, Input: id, Output: padded}})
+		c.node(flow.StaticConstantPad(xnnpack.StaticConstantPad{Pre: each, Post: each, Input: id, Output: padded}))
 		id, p = padded, xnnpack.Padding{}
 	}
 	n.Input, n.Padding = id, p
-	n.Output = c.pooled(id, averagePooling{n})
-	c.node(averagePooling{n})
+	n.Output = c.pooled(id, flow.AveragePooling2D(n))
+	c.node(flow.AveragePooling2D(n))
 	c.imageTo(c.last(), n.Output)
 }
 
@@ -143,8 +144,8 @@ func (c *invocation) adaptivePool() {
 		return
 	}
 	n := xnnpack.AveragePooling2D{Input: id, Pooling: window, Stride: window}
-	n.Output = c.pooled(id, averagePooling{n})
-	c.node(averagePooling{n})
+	n.Output = c.pooled(id, flow.AveragePooling2D(n))
+	c.node(flow.AveragePooling2D(n))
 	c.imageTo(c.last(), n.Output)
 }
 
@@ -165,8 +166,8 @@ func (c *invocation) maxPool() {
 			Width:  (n.Pooling.Width-1)*n.Dilation.Width + 1,
 		}, n.Stride)
 	}
-	n.Output = c.pooled(id, maxPooling{n})
-	c.node(maxPooling{n})
+	n.Output = c.pooled(id, flow.MaxPooling2D(n))
+	c.node(flow.MaxPooling2D(n))
 	c.imageTo(6, n.Output)
 }
 
@@ -210,16 +211,17 @@ func (c *invocation) convolution() {
 	if _, err := elements(c.of(under).Shape...); err != nil {
 		fault.Check(err)
 	}
-	c.node(hosted{ids{in}, under, c.of(under).Shape, func(out array, in []array) error {
+	c.hosted(ids{in}, under, func(out array, in []array) error {
 		return compute.Under(window, out, in[0], y.shape[2:], groups)
-	}})
+	})
 	outputs := w.shape[0] / groups
 	filters := c.another(kernel, []int{groups, outputs, depth})
 	if x.shape[0] > 1 {
 		c.outside() // the kernel would have to be repeated for each image
 	}
 	products := c.between([]int{groups, outputs, places}, in)
-	c.node(batchMatrixMultiply{xnnpack.BatchMatrixMultiply{A: filters, B: under, TransposeB: true, Output: products}})
+	n := xnnpack.BatchMatrixMultiply{A: filters, B: under, TransposeB: true, Output: products}
+	c.node(flow.BatchMatrixMultiply(n))
 	shaped := c.another(products, y.shape)
 	bias := c.channels(2, len(y.shape))
 	out := c.result(in)

@@ -5,6 +5,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -375,8 +376,7 @@ func (c *invocation) kept() {
 	}
 	c.plan.values = append(c.plan.values, v)
 	next := xnnpack.ValueID(len(c.plan.values) - 1)
-	c.node(hosted{ids{src}, next, x.shape, func(out array, in []array) error {
-		return compute.Expand(out, in[0])
-	}})
-	c.states = append(c.states, state{int(of), int(next)})
+	c.hosted(ids{src}, next, func(out array, in []array) error { return compute.Expand(out, in[0]) })
+	zeros := func(dst []byte) error { clear(dst); return nil }
+	c.states = append(c.states, flow.State{Value: of, Next: next, Initial: zeros})
 }

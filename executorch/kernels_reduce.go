@@ -5,6 +5,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -40,11 +41,11 @@ func (c *invocation) reduced(op xnnpack.ReduceOperator, dims []int, keep bool) {
 		all := c.between(ones(len(x.shape)), in)
 		out := n.Output
 		n.Output = all
-		c.node(reduce{n})
-		c.node(reshape{xnnpack.StaticReshape{Shape: scalar(), Input: all, Output: out}})
+		c.node(flow.StaticReduce(n))
+		c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: scalar(), Input: all, Output: out}))
 		return
 	}
-	c.node(reduce{n})
+	c.node(flow.StaticReduce(n))
 }
 
 func ones(n int) []int { return compute.Every(1, n, 0) }
@@ -59,7 +60,7 @@ func (c *invocation) softmax() {
 	out := c.result(in)
 	axis, rank := c.axis(x, c.whole(1)), len(x.shape)
 	if axis == rank-1 {
-		c.node(softmax{xnnpack.Softmax{Input: in, Output: out}})
+		c.node(flow.Softmax(xnnpack.Softmax{Input: in, Output: out}))
 		return
 	}
 	permutation, shape := compute.Every(0, rank, 1), slices.Clone(x.shape)
@@ -67,7 +68,7 @@ func (c *invocation) softmax() {
 	shape[axis], shape[rank-1] = shape[rank-1], shape[axis]
 	turned, computed := c.between(shape, in), c.between(shape, in)
 	c.permuted(in, turned, permutation)
-	c.node(softmax{xnnpack.Softmax{Input: turned, Output: computed}})
+	c.node(flow.Softmax(xnnpack.Softmax{Input: turned, Output: computed}))
 	c.permuted(computed, out, permutation)
 }
 
@@ -106,7 +107,7 @@ func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centr
 	}
 	reduced := func(op xnnpack.ReduceOperator, of xnnpack.ValueID) xnnpack.ValueID {
 		to := c.between(each, x)
-		c.node(reduce{xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: true, Input: of, Output: to}})
+		c.node(flow.StaticReduce(xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: true, Input: of, Output: to}))
 		return to
 	}
 	centred = c.both(xnnpack.Subtract, x, reduced(xnnpack.ReduceMean, x))
@@ -135,11 +136,11 @@ func (c *invocation) scaled(x, scale, shift, out xnnpack.ValueID) {
 	}
 	if scale != xnnpack.InvalidValue {
 		y := to(shift == xnnpack.InvalidValue)
-		c.node(elementwise{xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: scale, Output: y}})
+		c.node(flow.Binary(xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: scale, Output: y}))
 		x = y
 	}
 	if shift != xnnpack.InvalidValue {
-		c.node(elementwise{xnnpack.Binary{Op: xnnpack.Add, A: x, B: shift, Output: out}})
+		c.node(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: x, B: shift, Output: out}))
 	} else if scale == xnnpack.InvalidValue {
 		c.permuted(x, out, []int{0})
 	}
@@ -148,7 +149,7 @@ func (c *invocation) scaled(x, scale, shift, out xnnpack.ValueID) {
 // another returns a value in another shape.
 func (c *invocation) another(x xnnpack.ValueID, shape []int) xnnpack.ValueID {
 	out := c.between(shape, x)
-	c.node(reshape{xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}})
+	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}))
 	return out
 }
 
@@ -218,5 +219,5 @@ func (c *invocation) variance() {
 	in := c.float(0)
 	_, variance := c.moments(in, axes, less)
 	out := c.result(in)
-	c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}})
+	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}))
 }

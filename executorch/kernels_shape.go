@@ -5,6 +5,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -22,7 +23,7 @@ func (c *invocation) reshape(in, out xnnpack.ValueID, x, y *tensor) {
 		return
 	}
 	c.rows(x, y)
-	c.node(reshape{xnnpack.StaticReshape{Shape: c.shapeOf(x, y), Input: in, Output: out}})
+	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.shapeOf(x, y), Input: in, Output: out}))
 }
 
 // shapeOf returns what a reshape of x to y is given: where the first dimension may be smaller, it is what is left.
@@ -59,7 +60,7 @@ func (c *invocation) permuteBy(dims []int) {
 	for i, d := range y.order {
 		order[i] = c.axis(x, dims[d])
 	}
-	if !permutation(order, len(dims)) {
+	if !flow.Permutation(order, len(dims)) {
 		fault.Check(malformed("%v is no order of %d dimensions", dims, len(dims)))
 	}
 	c.permuted(in, out, order)
@@ -90,7 +91,7 @@ func (c *invocation) part(in xnnpack.ValueID, x *tensor, axis, offset, length in
 	if x.dynamic || offset < 0 || length <= 0 {
 		c.outside()
 	}
-	c.node(slice{n})
+	c.node(flow.StaticSlice(n))
 }
 
 // bound returns an index of a dimension of some length, where a negative one counts from the end.
@@ -139,7 +140,7 @@ func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, to int
 	shape[axis] = 1
 	taken := c.between(shape, in)
 	c.part(in, x, axis, index, 1, taken)
-	c.node(reshape{xnnpack.StaticReshape{Shape: y.shape, Input: taken, Output: out}})
+	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: taken, Output: out}))
 }
 
 // selected is x at one index of a dimension.
@@ -218,14 +219,14 @@ func (c *invocation) join(axis int, inputs []xnnpack.ValueID) {
 			}
 		}
 		joined := c.between(shape, inputs[0])
-		c.node(concatenate{xnnpack.Concatenate{Axis: axis, Inputs: slices.Clone(inputs[:atOnce]), Output: joined}})
+		c.node(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: slices.Clone(inputs[:atOnce]), Output: joined}))
 		inputs = append(ids{joined}, inputs[atOnce:]...)
 	}
 	if len(inputs) == 1 {
 		c.permuted(inputs[0], out, []int{0})
 		return
 	}
-	c.node(concatenate{xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}})
+	c.node(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
 }
 
 // stacked is tensors of one shape along a new dimension.
@@ -278,5 +279,5 @@ func (c *invocation) pad() {
 		n.Pre[at], n.Post[at] = around[i], around[i+1]
 	}
 	n.Output = c.result(in)
-	c.node(pad{n})
+	c.node(flow.StaticConstantPad(n))
 }

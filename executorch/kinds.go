@@ -4,16 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
 // A kind is one of the schema's nodes, by its number in the union of nodes.
 type kind struct {
 	name   string
-	decode func(*decoder) operation // nil if package xnnpack does not have it
+	decode func(*decoder) flow.Operation // nil if package xnnpack does not have it
 }
 
 var kinds = [...]kind{
@@ -75,6 +77,7 @@ func kindOf(n byte) kind {
 
 // decoder reads one node. The first error ends that, see package fault.
 type decoder struct {
+	plan   *plan
 	t      flatbuf.Table
 	ids    map[uint32]xnnpack.ValueID // of the plan, by those of the graph
 	limits xnnpack.Range              // of the output; zero if there are none
@@ -135,63 +138,63 @@ func (d *decoder) padding() xnnpack.Padding {
 	return xnnpack.Padding{Top: d.number(0), Right: d.number(1), Bottom: d.number(2), Left: d.number(3)}
 }
 
-func unaryOf(op xnnpack.UnaryOperator) func(*decoder) operation {
-	return func(d *decoder) operation {
+func unaryOf(op xnnpack.UnaryOperator) func(*decoder) flow.Operation {
+	return func(d *decoder) flow.Operation {
 		d.flags(2, 0)
-		return unary{xnnpack.Unary{Op: op, Input: d.value(0), Output: d.value(1), Limits: d.limits}}
+		return flow.Unary(xnnpack.Unary{Op: op, Input: d.value(0), Output: d.value(1), Limits: d.limits})
 	}
 }
 
-func (d *decoder) leakyReLU() operation {
+func (d *decoder) leakyReLU() flow.Operation {
 	d.flags(3, 0)
-	return unary{xnnpack.Unary{
+	return flow.Unary(xnnpack.Unary{
 		Op: xnnpack.LeakyReLU, NegativeSlope: d.t.Float32(0, 0), Input: d.value(1), Output: d.value(2),
-	}}
+	})
 }
 
-func (d *decoder) elu() operation {
+func (d *decoder) elu() flow.Operation {
 	d.flags(3, 0)
-	return unary{xnnpack.Unary{Op: xnnpack.ELU, Alpha: d.t.Float32(0, 0), Input: d.value(1), Output: d.value(2)}}
+	return flow.Unary(xnnpack.Unary{Op: xnnpack.ELU, Alpha: d.t.Float32(0, 0), Input: d.value(1), Output: d.value(2)})
 }
 
 // convert has no flags. ExecuTorch's runtime for arm64 adds one, 0x100, where a fully connected layer reads the result:
 // in XNNPACK of 2024 that asks for the packing of KleidiAI. XNNPACK of 2026 does not read it and decides by itself.
-func (d *decoder) convert() operation {
+func (d *decoder) convert() flow.Operation {
 	d.flags(2, 0)
-	return conversion(d.value(0), d.value(1))
+	return flow.Convert(d.value(0), d.value(1))
 }
 
-func (d *decoder) duplicate() operation {
+func (d *decoder) duplicate() flow.Operation {
 	d.flags(2, 0)
-	return duplicate{xnnpack.Copy{Input: d.value(0), Output: d.value(1)}}
+	return flow.Copy(xnnpack.Copy{Input: d.value(0), Output: d.value(1)})
 }
 
-func (d *decoder) softmax() operation {
+func (d *decoder) softmax() flow.Operation {
 	d.flags(2, 0)
-	return softmax{xnnpack.Softmax{Input: d.value(0), Output: d.value(1)}}
+	return flow.Softmax(xnnpack.Softmax{Input: d.value(0), Output: d.value(1)})
 }
 
-func binaryOf(op xnnpack.BinaryOperator) func(*decoder) operation {
-	return func(d *decoder) operation {
+func binaryOf(op xnnpack.BinaryOperator) func(*decoder) flow.Operation {
+	return func(d *decoder) flow.Operation {
 		d.flags(3, 0)
 		n := xnnpack.Binary{Op: op, A: d.value(0), B: d.value(1), Output: d.value(2)}
 		if op != xnnpack.Minimum && op != xnnpack.Maximum {
 			n.Activation = d.limits
 		}
-		return elementwise{n}
+		return flow.Binary(n)
 	}
 }
 
-func (d *decoder) prelu() operation {
+func (d *decoder) prelu() flow.Operation {
 	d.flags(3, 0)
-	return elementwise{xnnpack.Binary{Op: xnnpack.PReLUOperator, A: d.value(0), B: d.value(1), Output: d.value(2)}}
+	return flow.Binary(xnnpack.Binary{Op: xnnpack.PReLUOperator, A: d.value(0), B: d.value(1), Output: d.value(2)})
 }
 
-func (d *decoder) fullyConnected() operation {
-	return fullyConnected{xnnpack.FullyConnected{
+func (d *decoder) fullyConnected() flow.Operation {
+	return flow.FullyConnected(xnnpack.FullyConnected{
 		Input: d.value(0), Filter: d.value(1), Bias: d.optional(2), Output: d.value(3), Activation: d.limits,
 		TransposeWeights: d.flags(4, flagTransposeWeights) != 0,
-	}}
+	})
 }
 
 // The fields of the three kinds of convolution are the same.
@@ -209,116 +212,126 @@ const (
 	convOutput, convFlags = 18, 19
 )
 
-func (d *decoder) convolution() operation {
-	return convolution{
-		Convolution2D: xnnpack.Convolution2D{
-			Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias),
-			Output: d.value(convOutput), Activation: d.limits,
-			Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
-			Groups: d.number(convGroups), SamePadding: d.flags(convFlags, flagSamePadding) != 0,
-		},
-		kernel: d.size(convKernel), inputs: d.number(convGroupInputs), outputs: d.number(convGroupOutputs),
+func (d *decoder) convolution() flow.Operation {
+	n := xnnpack.Convolution2D{
+		Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias), Output: d.value(convOutput),
+		Activation: d.limits, Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
+		Groups: d.number(convGroups), SamePadding: d.flags(convFlags, flagSamePadding) != 0,
+	}
+	inputs, outputs := d.number(convGroupInputs), d.number(convGroupOutputs)
+	d.kernel(n.Filter, n.Groups, inputs, outputs, []int{n.Groups * outputs, inputs})
+	return flow.Convolution2D(n)
+}
+
+// kernel checks that a filter has the shape that the node says, of which the ends are the first and last dimension.
+func (d *decoder) kernel(filter xnnpack.ValueID, groups, inputs, outputs int, ends []int) {
+	size, shape := d.size(convKernel), d.plan.values[filter].tensor.Shape
+	if !slices.Equal(shape, []int{ends[0], size.Height, size.Width, ends[1]}) {
+		d.odd = cmp.Or(d.odd, malformed(
+			"a filter of shape %v for a kernel of %d by %d, and %d groups of %d to %d channels", shape,
+			size.Height, size.Width, groups, inputs, outputs))
 	}
 }
 
-func (d *decoder) depthwise() operation {
-	inputs, outputs := d.number(convGroupInputs), d.number(convGroupOutputs)
+func (d *decoder) depthwise() flow.Operation {
+	inputs, outputs, groups := d.number(convGroupInputs), d.number(convGroupOutputs), d.number(convGroups)
 	if inputs == 0 || outputs%inputs != 0 {
 		fault.Check(malformed("%d output channels for %d", outputs, inputs))
 	}
-	return depthwise{
-		DepthwiseConvolution2D: xnnpack.DepthwiseConvolution2D{
-			Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias),
-			Output: d.value(convOutput), Activation: d.limits,
-			Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
-			DepthMultiplier: outputs / inputs, SamePadding: d.flags(convFlags, flagSamePadding) != 0,
-		},
-		kernel: d.size(convKernel), groups: d.number(convGroups),
+	n := xnnpack.DepthwiseConvolution2D{
+		Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias), Output: d.value(convOutput),
+		Activation: d.limits, Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
+		DepthMultiplier: outputs / inputs, SamePadding: d.flags(convFlags, flagSamePadding) != 0,
 	}
+	d.kernel(n.Filter, groups, inputs, outputs, []int{1, groups * n.DepthMultiplier})
+	return flow.DepthwiseConvolution2D(n)
 }
 
-func (d *decoder) deconvolution() operation {
+func (d *decoder) deconvolution() flow.Operation {
 	d.flags(convFlags, 0)
-	return deconvolution{
-		Deconvolution2D: xnnpack.Deconvolution2D{
-			Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias),
-			Output: d.value(convOutput), Activation: d.limits,
-			Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
-			Adjustment: d.size(convAdjustment), Groups: d.number(convGroups),
-		},
-		kernel: d.size(convKernel), inputs: d.number(convGroupInputs), outputs: d.number(convGroupOutputs),
+	n := xnnpack.Deconvolution2D{
+		Input: d.value(convInput), Filter: d.value(convFilter), Bias: d.optional(convBias), Output: d.value(convOutput),
+		Activation: d.limits, Padding: d.padding(), Stride: d.size(convStride), Dilation: d.size(convDilation),
+		Adjustment: d.size(convAdjustment), Groups: d.number(convGroups),
 	}
+	inputs, outputs := d.number(convGroupInputs), d.number(convGroupOutputs)
+	d.kernel(n.Filter, n.Groups, inputs, outputs, []int{n.Groups * outputs, inputs})
+	return flow.Deconvolution2D(n)
 }
 
 // maxPooling has no use for the flag that keeps dimensions, which ExecuTorch's export gives each: XNNPACK's pooling
 // always keeps them.
-func (d *decoder) maxPooling() operation {
-	return maxPooling{xnnpack.MaxPooling2D{
+func (d *decoder) maxPooling() flow.Operation {
+	return flow.MaxPooling2D(xnnpack.MaxPooling2D{
 		Padding: d.padding(), Pooling: d.size(4), Stride: d.size(6), Dilation: d.size(8),
 		Input: d.value(10), Output: d.value(11),
 		SamePadding: d.flags(12, flagSamePadding|flagKeepDims)&flagSamePadding != 0, Activation: d.limits,
-	}}
+	})
 }
 
 // averagePooling has no use for the dilation, nor for the flag that keeps dimensions.
-func (d *decoder) averagePooling() operation {
-	return averagePooling{xnnpack.AveragePooling2D{
+func (d *decoder) averagePooling() flow.Operation {
+	return flow.AveragePooling2D(xnnpack.AveragePooling2D{
 		Padding: d.padding(), Pooling: d.size(4), Stride: d.size(6), Input: d.value(10), Output: d.value(11),
 		SamePadding: d.flags(12, flagSamePadding|flagKeepDims)&flagSamePadding != 0, Activation: d.limits,
-	}}
+	})
 }
 
 // mean is a global average pooling. Whether it keeps the dimensions of images the plan sees from its output.
-func (d *decoder) mean() operation {
-	return reduce{xnnpack.StaticReduce{
+func (d *decoder) mean() flow.Operation {
+	return flow.StaticReduce(xnnpack.StaticReduce{
 		Op: xnnpack.ReduceMean, Axes: []int{1, 2}, Input: d.value(0), Output: d.value(1),
 		KeepDims: d.flags(2, flagKeepDims) != 0,
-	}}
+	})
 }
 
-func (d *decoder) transpose() operation {
+func (d *decoder) transpose() flow.Operation {
 	d.flags(4, 0)
-	return transpose{xnnpack.StaticTranspose{Permutation: d.numbers(1), Input: d.value(2), Output: d.value(3)}}
+	return flow.StaticTranspose(xnnpack.StaticTranspose{
+		Permutation: d.numbers(1), Input: d.value(2), Output: d.value(3),
+	})
 }
 
-func (d *decoder) resize() operation {
+func (d *decoder) resize() flow.Operation {
 	flags := d.flags(4, flagAlignCorners|flagLegacyMode)
-	return resize{xnnpack.StaticResizeBilinear2D{
+	return flow.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
 		NewSize: d.size(0), Input: d.value(2), Output: d.value(3),
 		AlignCorners: flags&flagAlignCorners != 0, LegacyMode: flags&flagLegacyMode != 0,
-	}}
+	})
 }
 
-func (d *decoder) pad() operation {
+func (d *decoder) pad() flow.Operation {
 	d.flags(5, 0)
-	return pad{xnnpack.StaticConstantPad{
+	return flow.StaticConstantPad(xnnpack.StaticConstantPad{
 		Pre: d.numbers(0), Post: d.numbers(1), Value: d.t.Float32(2, 0), Input: d.value(3), Output: d.value(4),
-	}}
+	})
 }
 
-func (d *decoder) reshape() operation {
+func (d *decoder) reshape() flow.Operation {
 	d.flags(4, 0)
-	return reshape{xnnpack.StaticReshape{Shape: d.numbers(1), Input: d.value(2), Output: d.value(3)}}
+	return flow.StaticReshape(xnnpack.StaticReshape{Shape: d.numbers(1), Input: d.value(2), Output: d.value(3)})
 }
 
-func (d *decoder) slice() operation {
+func (d *decoder) slice() flow.Operation {
 	d.flags(5, 0)
-	return slice{xnnpack.StaticSlice{Offsets: d.numbers(1), Sizes: d.numbers(2), Input: d.value(3), Output: d.value(4)}}
+	return flow.StaticSlice(xnnpack.StaticSlice{
+		Offsets: d.numbers(1), Sizes: d.numbers(2), Input: d.value(3), Output: d.value(4),
+	})
 }
 
-func concatenateOf(inputs ...int) func(*decoder) operation {
-	return func(d *decoder) operation {
+func concatenateOf(inputs ...int) func(*decoder) flow.Operation {
+	return func(d *decoder) flow.Operation {
 		d.flags(6, 0)
 		n := xnnpack.Concatenate{Axis: d.number(0), Output: d.value(5)}
 		for _, slot := range inputs {
 			n.Inputs = append(n.Inputs, d.value(slot))
 		}
-		return concatenate{n}
+		return flow.Concatenate(n)
 	}
 }
 
-func (d *decoder) batchMatrixMultiply() operation {
-	return batchMatrixMultiply{xnnpack.BatchMatrixMultiply{
+func (d *decoder) batchMatrixMultiply() flow.Operation {
+	return flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{
 		A: d.value(0), B: d.value(1), Output: d.value(2), TransposeB: d.flags(3, flagTransposeWeights) != 0,
-	}}
+	})
 }

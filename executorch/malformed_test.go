@@ -158,7 +158,7 @@ func check(t testing.TB, b []byte) {
 	c, err := parse(b)
 	for _, e := range c.named {
 		if err == nil {
-			require.Len(t, place(&e).In(b), int(e.span.Size), e.name)
+			require.Len(t, placeOf(e.span).In(b), int(e.span.Size), e.name)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/flow"
 )
 
 // method is an execution plan, as the program has it. Every index in it is one of what it names.
@@ -275,7 +276,7 @@ func (p *programReader) tensor(v flatbuf.Table) *tensor {
 			x.order = append(x.order, i)
 		}
 	}
-	if fault.Check(v.Err()); !permutation(x.order, len(sizes)) {
+	if fault.Check(v.Err()); !flow.Permutation(x.order, len(sizes)) {
 		fault.Check(malformed("a tensor of %d dimensions has them in the order %v", len(sizes), x.order))
 	}
 	for _, d := range x.order {

@@ -7,6 +7,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/flow"
 )
 
 // entry is named data and where in the file it lies.
@@ -123,7 +124,7 @@ func readMeta(r *flatbuf.Reader, t flatbuf.Table, e entry) *TensorMeta {
 	}
 	order := flatbuf.Copied(t.Vector(tensorDimOrder, flatbuffers.SizeByte), flatbuffers.SizeByte,
 		func(b []byte) int { return int(b[0]) })
-	if r.Err() == nil && !permutation(order, len(m.Sizes)) {
+	if r.Err() == nil && !flow.Permutation(order, len(m.Sizes)) {
 		r.Fail("tensor %q of %d dimensions has them in the order %v", e.name, len(m.Sizes), order)
 	}
 	if r.Err() == nil && size != e.span.Size {
@@ -131,16 +132,4 @@ func readMeta(r *flatbuf.Reader, t flatbuf.Table, e entry) *TensorMeta {
 	}
 	m.DimOrder = order
 	return m
-}
-
-// permutation reports whether order has each number below n once.
-func permutation(order []int, n int) bool {
-	seen := make([]bool, n)
-	for _, d := range order {
-		if d >= n || seen[d] {
-			return false
-		}
-		seen[d] = true
-	}
-	return len(order) == n
 }

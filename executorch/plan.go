@@ -10,6 +10,7 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -17,8 +18,9 @@ import (
 // between them. Every step has been checked against the shapes of its operands, so that XNNPACK never sees a value
 // that contradicts another. It is made once, by Open, and only read afterwards.
 type plan struct {
+	files  *files
 	values []value
-	steps  []step
+	steps  []*flow.Step
 }
 
 // value is a tensor of a plan.
@@ -36,23 +38,6 @@ type value struct {
 	read     bool // a step uses it
 }
 
-// step is a node, or what stands for a copy.
-type step struct {
-	name string // what errors call it
-	operation
-}
-
-// part is some of a plan's steps, with what they compute from and what they compute.
-type part struct {
-	*plan
-	steps           []int
-	inputs, outputs []int // values
-	states          []state
-}
-
-// state is a value that a method keeps from one inference to the next, and the one that it becomes.
-type state struct{ value, next int }
-
 // planner makes one method's part of a plan.
 type planner struct {
 	method  *method
@@ -60,13 +45,13 @@ type planner struct {
 	plan    *plan
 	base    int              // where the method's own values begin in the plan
 	asFloat map[int]bool     // values of the method: inputs that are converted before they are given
-	states  []state          // that the method keeps
+	states  []flow.State     // that the method keeps
 	calls   int              // of XNNPACK's delegates
 	counts  map[Operator]int // how often the method has each operator
 	reasons reasons          // why the method cannot be run, besides operators outside of XNNPACK
 }
 
-func (p *planner) planMethod() (part, error) {
+func (p *planner) planMethod() (flow.Part, error) {
 	m := p.method
 	p.base, p.asFloat = len(p.plan.values), m.inputsAsFloats()
 	for i, v := range m.values {
@@ -100,28 +85,24 @@ func (p *planner) planMethod() (part, error) {
 		case freeCall:
 		}
 		if err != nil {
-			return part{}, err
+			return flow.Part{}, err
 		}
 		if len(p.plan.steps) > maxSteps || len(p.plan.values) > 4*maxSteps {
-			return part{}, fmt.Errorf("%w: %d nodes and %d values",
+			return flow.Part{}, fmt.Errorf("%w: %d nodes and %d values",
 				ErrUnsupported, len(p.plan.steps), len(p.plan.values))
 		}
 	}
-	whole := part{plan: p.plan}
-	for i := first; i < len(p.plan.steps); i++ {
-		whole.steps = append(whole.steps, i)
-	}
+	whole := flow.Part{Values: p.plan, Steps: slices.Clone(p.plan.steps[first:]), States: p.states}
 	for _, i := range m.inputs {
-		whole.inputs = append(whole.inputs, p.base+i)
+		whole.Inputs = append(whole.Inputs, xnnpack.ValueID(p.base+i))
 	}
 	for _, i := range m.outputs {
-		whole.outputs = append(whole.outputs, p.base+i)
+		whole.Outputs = append(whole.Outputs, xnnpack.ValueID(p.base+i))
 	}
-	whole.states = p.states
 	p.externals()
 	p.views(&whole)
 	if p.runnable() == nil {
-		if err := whole.order(); err != nil {
+		if err := p.plan.order(whole); err != nil {
 			p.reasons.add(err)
 		}
 	}
@@ -130,22 +111,22 @@ func (p *planner) planMethod() (part, error) {
 
 // views plans what the export left out: a tensor that nothing computes is another view of what was computed last at its
 // place in memory.
-func (p *planner) views(whole *part) {
-	computed, last := map[int]bool{}, map[memory]int{}
-	compute := func(i int) {
+func (p *planner) views(whole *flow.Part) {
+	computed, last := map[xnnpack.ValueID]bool{}, map[memory]xnnpack.ValueID{}
+	compute := func(i xnnpack.ValueID) {
 		computed[i] = true
 		if t := p.tensorOf(i); t != nil && t.memory != nil {
 			last[*t.memory] = i
 		}
 	}
-	for _, i := range whole.inputs {
+	for _, i := range whole.Inputs {
 		compute(i)
 	}
-	for _, s := range whole.states {
-		compute(s.value)
+	for _, s := range whole.States {
+		compute(s.Value)
 	}
-	var steps []int
-	view := func(i int) {
+	var steps []*flow.Step
+	view := func(i xnnpack.ValueID) {
 		t, v := p.tensorOf(i), &p.plan.values[i]
 		if computed[i] || v.constant != nil || t == nil || t.memory == nil {
 			return
@@ -157,60 +138,34 @@ func (p *planner) views(whole *part) {
 			product(from.tensor.Shape) != product(v.tensor.Shape) {
 			return
 		}
-		in, out := xnnpack.ValueID(of), xnnpack.ValueID(i)
-		op := reshape{xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: in, Output: out}}
-		if err := p.add(step{name: "a view", operation: op}); err != nil {
+		op := flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: of, Output: i})
+		if err := p.add("a view", op); err != nil {
 			p.reasons.add(err)
 			return
 		}
-		steps = append(steps, len(p.plan.steps)-1)
+		steps = append(steps, p.plan.steps[len(p.plan.steps)-1])
 		computed[i] = true
 	}
-	for _, i := range whole.steps {
-		inputs, out := p.plan.steps[i].operands()
+	for _, s := range whole.Steps {
+		inputs, outputs := s.Operands()
 		for _, in := range inputs {
-			view(int(in))
+			view(in)
 		}
-		compute(int(out))
-		steps = append(steps, i)
+		compute(outputs[0])
+		steps = append(steps, s)
 	}
-	for _, i := range whole.outputs {
+	for _, i := range whole.Outputs {
 		view(i)
 	}
-	whole.steps = steps
+	whole.Steps = steps
 }
 
 // tensorOf returns the method's tensor that a value of the plan is, or nil.
-func (p *planner) tensorOf(value int) *tensor {
-	if i := value - p.base; i >= 0 && i < len(p.method.values) {
+func (p *planner) tensorOf(value xnnpack.ValueID) *tensor {
+	if i := int(value) - p.base; i >= 0 && i < len(p.method.values) {
 		return p.method.values[i].tensor
 	}
 	return nil
-}
-
-// pruned returns the part without the steps whose results nothing uses, which XNNPACK does not expect.
-func (p part) pruned() part {
-	used := map[xnnpack.ValueID]bool{}
-	for _, i := range p.outputs {
-		used[xnnpack.ValueID(i)] = true
-	}
-	for _, s := range p.states {
-		used[xnnpack.ValueID(s.next)] = true
-	}
-	var steps []int
-	for _, i := range slices.Backward(p.steps) {
-		inputs, out := p.plan.steps[i].operands()
-		if !used[out] {
-			continue
-		}
-		steps = append(steps, i)
-		for _, in := range inputs {
-			used[in] = true
-		}
-	}
-	slices.Reverse(steps)
-	p.steps = steps
-	return p
 }
 
 func (p *planner) count(name string, where Where) { p.counts[Operator{Name: name, Where: where}]++ }
@@ -346,6 +301,23 @@ func (p *planner) complete(v *value, c, scales *content) error {
 	return err
 }
 
+// ours returns an error of package flow as one of this package.
+func ours(err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrMalformed), errors.Is(err, ErrUnsupported):
+		return err
+	case errors.As(err, &flow.Unsupported{}):
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return fmt.Errorf("%w: %w", ErrMalformed, err)
+}
+
+// elements multiplies dimensions, all of which must be positive.
+func elements(shape ...int) (int, error) {
+	n, err := flow.Elements(shape...)
+	return n, ours(err)
+}
+
 // shapeAt returns the shape of a value of the plan.
 func (p *planner) shapeAt(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape }
 
@@ -353,41 +325,48 @@ func (p *planner) shapeAt(id xnnpack.ValueID) []int { return p.plan.values[id].t
 var errNotComputed = malformed("what it reads is not computed before")
 
 // add appends a step, whose operands' shapes must fit together.
-func (p *planner) add(s step) error {
-	inputs, out := s.operands()
+func (p *planner) add(name string, op flow.Operation) error {
+	inputs, outputs := op.Operands()
+	var shapes [][]int
 	for _, in := range inputs {
 		v := &p.plan.values[in]
 		if v.internal && !v.computed && v.constant == nil {
 			return errNotComputed
 		}
+		shapes = append(shapes, v.tensor.Shape)
 	}
-	err := fault.Try(func() {
-		shape := s.shape(p.shapeAt)
-		fault.Check(p.plan.values[out].compute(shape))
-		if op, moves := s.operation.(mover); moves && p.inGo(inputs, out) {
-			s.operation = hosted{inputs, out, shape, op.move}
+	var shape []int
+	err := ours(fault.Try(func() { shape = op.Shape(shapes) }))
+	if err == nil {
+		err = p.plan.values[outputs[0]].compute(shape)
+	}
+	if mover, is := op.(flow.Mover); err == nil && is && mover.Moves() {
+		var inGo bool
+		if inGo, err = p.inGo(inputs, outputs[0]); inGo {
+			op = flow.Hosted{Inputs: inputs, Results: outputs, Computed: shape,
+				Compute: func(out, in []array) error { return mover.Move(out[0], in) }}
 		}
-	})
+	}
 	if err != nil {
 		return err
 	}
 	for _, in := range inputs {
 		p.plan.values[in].read = true
 	}
-	s.name = "method " + strconv.Quote(p.method.name) + ", " + s.name
-	p.plan.steps = append(p.plan.steps, s)
+	name = "method " + strconv.Quote(p.method.name) + ", " + name
+	p.plan.steps = append(p.plan.steps, &flow.Step{Name: name, Operation: op})
 	return nil
 }
 
 // inGo reports whether only Go has the elements that are moved from some values to another.
-func (p *planner) inGo(inputs ids, out xnnpack.ValueID) bool {
+func (p *planner) inGo(inputs ids, out xnnpack.ValueID) (bool, error) {
 	to := &p.plan.values[out]
 	for _, in := range inputs {
 		if from := &p.plan.values[in]; from.host != to.host || to.host && from.dtype != to.dtype {
-			fault.Check(malformed("it moves elements of %v and %v", from.dtype, to.dtype))
+			return false, malformed("it moves elements of %v and %v", from.dtype, to.dtype)
 		}
 	}
-	return to.host
+	return to.host, nil
 }
 
 // compute gives a value the shape that a step computes. An internal one takes it, as with XNNPACK: ExecuTorch's export
@@ -526,8 +505,8 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 	quantised := p.internal(t)
 	ids[x.id] = quantised
 	p.count("Convert", InDelegate)
-	n := conversion(argument, quantised)
-	if err := p.add(step{name: name, operation: n}); err != nil {
+	n := flow.Convert(argument, quantised)
+	if err := p.add(name, n); err != nil {
 		p.notPlanned(name, err)
 	}
 	return nil
@@ -581,7 +560,7 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		p.reasons.add(fmt.Errorf("%s: %w", name, ErrUnsupportedOp))
 		return nil
 	}
-	d := &decoder{t: t.Table(xnodeVal), ids: ids}
+	d := &decoder{plan: p.plan, t: t.Table(xnodeVal), ids: ids}
 	if limits := t.Table(xnodeMinMax); limits.Present() {
 		r := xnnpack.Range{Min: limits.Float32(0, 0), Max: limits.Float32(1, 0)}
 		if r.Min < r.Max {
@@ -593,12 +572,12 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 	if !d.t.Present() {
 		return malformed("it has no fields")
 	}
-	var op operation
+	var op flow.Operation
 	wrong := fault.Try(func() { op = k.decode(d) })
 	if err := cmp.Or(t.Err(), wrong); err != nil {
 		return err
 	}
-	packs := p.packs(op)
+	packs := flow.Part{Values: p.plan}.Packs(op)
 	switch {
 	case d.odd != nil && packs:
 		return d.odd
@@ -613,19 +592,18 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		}
 		p.reasons.add(fmt.Errorf("%s: %w", name, err))
 	}
-	s := step{name: name, operation: op}
 	add := p.add
 	if packs {
 		add = p.addPacking
 	}
 	var err error
 	switch n := op.(type) {
-	case reduce:
-		err = p.mean(s, n, d.limits)
-	case fullyConnected:
-		err = p.fullyConnected(s, n, add)
+	case flow.Node[xnnpack.StaticReduce]:
+		err = p.mean(name, n.N, d.limits)
+	case flow.Weighing[xnnpack.FullyConnected]:
+		err = p.fullyConnected(name, n.N, add)
 	default:
-		err = add(s)
+		err = add(name, op)
 	}
 	if err != nil && !packs {
 		p.notPlanned(name, err)
@@ -636,25 +614,23 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 
 // mean adds a global average pooling. XNNPACK keeps the images' dimensions as its output has them, and does not limit
 // a mean.
-func (p *planner) mean(s step, n reduce, limits xnnpack.Range) error {
+func (p *planner) mean(name string, n xnnpack.StaticReduce, limits xnnpack.Range) error {
 	in, out := p.plan.values[n.Input].tensor, p.plan.values[n.Output].tensor
-	if err := fault.Try(func() { images(in.Shape) }); err != nil {
+	if err := ours(fault.Try(func() { flow.Images(in.Shape) })); err != nil {
 		return err
 	}
 	n.KeepDims = len(out.Shape) == len(in.Shape)
-	s.operation = n
 	if unbounded(limits) {
-		return p.add(s)
+		return p.add(name, flow.StaticReduce(n))
 	}
 	out.Name += ", unlimited"
 	limited := n.Output
 	n.Output = p.internal(out)
-	s.operation = n
-	if err := p.add(s); err != nil {
+	if err := p.add(name, flow.StaticReduce(n)); err != nil {
 		return err
 	}
-	s.operation = unary{xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits, Input: n.Output, Output: limited}}
-	return p.add(s)
+	clamp := xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits, Input: n.Output, Output: limited}
+	return p.add(name, flow.Unary(clamp))
 }
 
 func unbounded(r xnnpack.Range) bool {
@@ -662,20 +638,19 @@ func unbounded(r xnnpack.Range) bool {
 }
 
 // fullyConnected adds a node. One of bfloat16 computes single precision, from which its output is converted.
-func (p *planner) fullyConnected(s step, n fullyConnected, add func(step) error) error {
+func (p *planner) fullyConnected(name string, n xnnpack.FullyConnected,
+	add func(string, flow.Operation) error) error {
 	bf16 := func(id xnnpack.ValueID) bool { return p.plan.values[id].tensor.Type == xnnpack.BFloat16 }
 	if !bf16(n.Input) || !bf16(n.Filter) || !bf16(n.Output) {
-		return add(s)
+		return add(name, flow.FullyConnected(n))
 	}
 	t, rounded := p.plan.values[n.Output].tensor, n.Output
 	t.Name, t.Type = t.Name+", in single precision", xnnpack.Float32
 	n.Output = p.internal(t)
-	s.operation = n
-	if err := add(s); err != nil {
+	if err := add(name, flow.FullyConnected(n)); err != nil {
 		return err
 	}
-	s.operation = conversion(n.Output, rounded)
-	return p.add(s)
+	return p.add(name, flow.Convert(n.Output, rounded))
 }
 
 // externals sees that the method's inputs and outputs are something XNNPACK knows.
@@ -702,30 +677,30 @@ func (p *planner) externals() {
 }
 
 // order checks that everything is computed once, before it is used.
-func (p part) order() error {
+func (p *plan) order(of flow.Part) error {
 	computed := make([]bool, len(p.values))
-	for _, i := range p.inputs {
+	for _, i := range of.Inputs {
 		computed[i] = true
 	}
-	for _, s := range p.states {
-		computed[s.value] = true
+	for _, s := range of.States {
+		computed[s.Value] = true
 	}
-	there := func(i int) bool { return computed[i] || p.values[i].constant != nil }
-	for _, i := range p.steps {
-		s := &p.plan.steps[i]
-		inputs, out := s.operands()
+	there := func(i xnnpack.ValueID) bool { return computed[i] || p.values[i].constant != nil }
+	for _, s := range of.Steps {
+		inputs, outputs := s.Operands()
+		out := outputs[0]
 		for _, in := range inputs {
-			if !there(int(in)) {
+			if !there(in) {
 				name := p.values[in].tensor.Name
-				return fmt.Errorf("%s: %w", s.name, malformed("%q is not computed before it is used", name))
+				return fmt.Errorf("%s: %w", s.Name, malformed("%q is not computed before it is used", name))
 			}
 		}
-		if there(int(out)) {
-			return fmt.Errorf("%s: %w", s.name, malformed("%q is computed twice", p.values[out].tensor.Name))
+		if there(out) {
+			return fmt.Errorf("%s: %w", s.Name, malformed("%q is computed twice", p.values[out].tensor.Name))
 		}
 		computed[out] = true
 	}
-	for _, i := range p.outputs {
+	for _, i := range of.Outputs {
 		if !there(i) {
 			return malformed("output %q is not computed", p.values[i].tensor.Name)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"xpwc"
+	"xpwc/internal/flow"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -44,7 +45,7 @@ func newProgram(f *files) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{files: f, plan: &plan{}, data: &dataMap{files: f, constants: map[string]*constant{}}}
+	p := &Program{files: f, plan: &plan{files: f}, data: &dataMap{files: f, constants: map[string]*constant{}}}
 	for i := range methods {
 		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{}}
 		all, err := m.planMethod()
@@ -61,7 +62,7 @@ func newProgram(f *files) (*Program, error) {
 			}
 		}
 		if method.fault == nil {
-			method.whole = all.pruned()
+			method.whole = all.Pruned()
 		}
 		p.methods = append(p.methods, method)
 	}
@@ -114,8 +115,8 @@ func (p *Program) Close() error { return p.files.close() }
 type Method struct {
 	program   *Program
 	name      string
-	all       part             // everything that the file has of it
-	whole     part             // what its outputs need, if it can be run
+	all       flow.Part        // everything that the file has of it
+	whole     flow.Part        // what its outputs need, if it can be run
 	delegates int              // calls of XNNPACK's
 	counts    map[Operator]int // how often it has each operator
 	types     []inputType      // of the inputs, if it can be run
@@ -150,7 +151,7 @@ func (m *Method) Runnable() error {
 // the outermost first: [batch, height, width, channels] for a tensor in the memory format that PyTorch calls channels
 // last, whatever its sizes there. There are none if the method is not runnable.
 func (m *Method) Inputs() []models.Value {
-	inputs := m.external(m.whole.inputs, "input", 0)
+	inputs := m.external(m.whole.Inputs, "input", 0)
 	for i := range inputs {
 		if m.types[i].asFloat {
 			inputs[i].Declared = declared[m.types[i].declared]
@@ -167,16 +168,16 @@ var declared = map[ScalarType]models.Element{
 
 // Outputs returns the method's outputs likewise.
 func (m *Method) Outputs() []models.Value {
-	return m.external(m.whole.outputs, "output", len(m.whole.inputs))
+	return m.external(m.whole.Outputs, "output", len(m.whole.Inputs))
 }
 
-func (m *Method) external(values []int, name string, first int) []models.Value {
+func (m *Method) external(values ids, name string, first int) []models.Value {
 	if m.fault != nil {
 		return nil
 	}
-	out, staged := make([]models.Value, len(values)), m.whole.staged()
+	out, staged := make([]models.Value, len(values)), m.whole.Staged()
 	for i, n := range values {
-		v := &m.whole.values[n]
+		v := &m.program.plan.values[n]
 		out[i] = models.Value{
 			ID: xnnpack.ValueID(first + i), Name: fmt.Sprint(name, " ", i), Type: v.tensor.Type,
 			Shape: slices.Clone(v.tensor.Shape), Dynamic: v.dynamic && !staged, Quantization: v.tensor.Quantization,
@@ -195,21 +196,15 @@ func (m *Method) external(values []int, name string, first int) []models.Value {
 func (m *Method) DataMap() xpwc.DataMap { return m.program.data }
 
 // NewLoader returns a loader that needs no cache.
-func (m *Method) NewLoader() *models.Memory {
-	atInference := map[string]bool{}
-	for _, i := range m.whole.steps {
-		m.whole.use(&m.whole.plan.steps[i], func(c *constant, how use) {
-			if how&useInference != 0 {
-				atInference[c.name] = true
-			}
-		})
+func (m *Method) NewLoader() *models.Memory { return m.whole.NewLoader(m.program.data) }
+
+// Stages returns what the method computes where XNNPACK does not have all of its operators: subgraphs, and what Go
+// computes between them. See [models.Staged].
+func (m *Method) Stages() (stages []models.Stage, between []models.Buffer) {
+	if m.fault != nil {
+		return nil, nil
 	}
-	for _, n := range m.whole.outputs {
-		if c := m.whole.values[n].constant; c != nil {
-			atInference[c.name] = true
-		}
-	}
-	return models.NewMemory(m.program.data, func(name string) bool { return atInference[name] })
+	return m.whole.Stages(m.program.Path())
 }
 
 // Subgraph makes a new subgraph of the method, if it is one, and asks l once for each constant that a node uses. If it
@@ -226,14 +221,14 @@ func (m *Method) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	if err := m.Runnable(); err != nil {
 		return nil, err
 	}
-	if m.whole.staged() {
+	if m.whole.Staged() {
 		return nil, fmt.Errorf("%s: method %q: %w", m.program.Path(), m.name, models.ErrStaged)
 	}
 	return m.program.subgraph(m.whole, l)
 }
 
-func (p *Program) subgraph(of part, l models.Loader) (*xnnpack.Subgraph, error) {
-	s, err := of.emit(p.files, l)
+func (p *Program) subgraph(of flow.Part, l models.Loader) (*xnnpack.Subgraph, error) {
+	s, err := of.Subgraph(l)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Path(), err)
 	}

@@ -43,16 +43,15 @@ func TestScalesAreReadWhereTheyAreInTheFile(t *testing.T) {
 			p := openBytes(t, withScales(q, aligned).bytes())
 			m := p.Methods()[0]
 			outputs = append(outputs, modeltest.Run(t, m, sequence(2*q.inputs, 3))[0])
-			e := &emitter{part: m.whole, files: p.files, tensors: nil}
 			found := 0
-			for id := range m.whole.values {
-				v := &m.whole.values[id]
+			for id := range p.plan.values {
+				v := &p.plan.values[id]
 				if v.scales == nil {
 					continue
 				}
 				found++
 				file, scales := p.files.program().file.Data(), v.tensor
-				b, err := e.files.inPlace(*v.scales)
+				b, err := p.files.inPlace(*v.scales)
 				require.NoError(t, err)
 				readScales(&scales, b)
 				at := unsafe.Pointer(unsafe.SliceData(scales.Quantization.Scales))

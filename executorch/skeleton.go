@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/flow"
 	"xpwc/internal/output"
 	"xpwc/xnnpack"
 )
@@ -68,9 +69,9 @@ func (p *Program) Skeleton(packed func(name string) bool) (*Skeleton, error) {
 	}
 	p.keepShared(nodes)
 	for _, m := range p.methods {
-		never := m.whole.neverFinite(nodes)
-		for i, out := range m.whole.outputs {
-			if !never[xnnpack.ValueID(out)] {
+		never := p.plan.neverFinite(m.whole, nodes)
+		for i, out := range m.whole.Outputs {
+			if !never[out] {
 				return nil, fmt.Errorf("%s: method %q: %w: without its packed weights, output %d could be numbers "+
 					"that one might believe; it must be from a node that adds a bias of floats and limits nothing, "+
 					"and whose weights are in the .pte, and packed", p.Path(), m.name, ErrNoSkeleton, i)
@@ -80,8 +81,8 @@ func (p *Program) Skeleton(packed func(name string) bool) (*Skeleton, error) {
 	s := &Skeleton{program: p, half: map[*constant]bool{}}
 	err = p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(skeletonMark)) })
 	seen, kept := map[string]bool{}, map[string]*Kept{}
-	for i := range p.plan.steps {
-		n := nodes[i]
+	for _, step := range p.plan.steps {
+		n := nodes[step]
 		if n == nil || seen[n.kernel.name] {
 			continue
 		}
@@ -140,35 +141,35 @@ type weighedNode struct {
 
 // weighedNodes returns the nodes that pack a kernel, by their steps, with what of each node alone is against leaving it
 // out.
-func (p *Program) weighedNodes(packed func(name string) bool) (map[int]*weighedNode, error) {
+func (p *Program) weighedNodes(packed func(name string) bool) (map[*flow.Step]*weighedNode, error) {
 	methods, err := readMethods(p.files.program().contents)
 	if err != nil {
 		return nil, err
 	}
-	nodes, ways := map[int]*weighedNode{}, map[string]map[string]bool{} // by the kernel's name
-	steps := p.plan.all().packing()
-	for _, i := range steps {
-		w := p.plan.steps[i].operation.(weighted)
-		kernel, bias := w.weights()
+	nodes, ways := map[*flow.Step]*weighedNode{}, map[string]map[string]bool{} // by the kernel's name
+	steps := packing(p.plan.all())
+	for _, s := range steps {
+		w := s.Operation.(flow.Weighted)
+		kernel, bias := w.Weights()
 		n := &weighedNode{kernel: p.plan.values[kernel].constant}
 		if bias != xnnpack.InvalidValue {
 			n.bias = p.plan.values[bias].constant
 			n.half = p.plan.values[bias].tensor.Type == xnnpack.Float16
 		}
-		nodes[i] = n
+		nodes[s] = n
 		if ways[n.kernel.name] == nil {
 			ways[n.kernel.name] = map[string]bool{}
 		}
 		ways[n.kernel.name][p.plan.signature(w)] = true
 	}
-	for _, i := range steps {
-		n, w, name := nodes[i], p.plan.steps[i].operation.(weighted), nodes[i].kernel.name
-		inputs, _ := operands(w)
+	for _, s := range steps {
+		n, w, name := nodes[s], s.Operation.(flow.Weighted), nodes[s].kernel.name
+		inputs, _ := w.Operands()
 		if n.bias != nil && p.plan.values[inputs[0]].tensor.Type != xnnpack.DynamicQInt8 {
 			name += n.bias.name // else the runtime finds it by the kernel alone
 		}
-		_, deconvolves := w.(deconvolution)
-		_, bias := w.weights()
+		_, deconvolves := w.(flow.Weighing[xnnpack.Deconvolution2D])
+		_, bias := w.Weights()
 		switch {
 		case n.bias == nil || !n.half && p.plan.values[bias].tensor.Type != xnnpack.Float32:
 			n.kept = "without a bias of floats, which can be NaN"
@@ -186,15 +187,10 @@ func (p *Program) weighedNodes(packed func(name string) bool) (map[int]*weighedN
 }
 
 // signature says what a node packs and how, for as much as the constants are known by their places.
-func (p *plan) signature(w weighted) string {
-	id := packingOf(w, func(id xnnpack.ValueID) (t xnnpack.Tensor) {
-		if id != xnnpack.InvalidValue {
-			t = p.values[id].tensor
-		}
-		return t
-	})
+func (p *plan) signature(w flow.Weighted) string {
+	id := flow.PackingOf(w, p.Bare)
 	of := []string{id.Digest().String()}
-	kernel, bias := w.weights()
+	kernel, bias := w.Weights()
 	for _, id := range []xnnpack.ValueID{kernel, bias} {
 		if id != xnnpack.InvalidValue {
 			of = append(of, p.values[id].places())
@@ -238,13 +234,15 @@ func (p *Program) overlaps(c *constant, methods []method) bool {
 }
 
 // keepShared keeps the kernels whose weights anything else than such nodes reads.
-func (p *Program) keepShared(nodes map[int]*weighedNode) {
+func (p *Program) keepShared(nodes map[*flow.Step]*weighedNode) {
 	for again := true; again; {
 		again = false
 		shared := map[string]bool{}
-		for i := range p.plan.steps {
-			n := nodes[i]
-			p.plan.use(&p.plan.steps[i], func(c *constant, _ use) {
+		all := p.plan.all()
+		for _, s := range p.plan.steps {
+			n := nodes[s]
+			all.EachUse(s, func(id xnnpack.ValueID, _ flow.Use) {
+				c := p.plan.values[id].constant
 				if n == nil || n.kept != "" || c.name != n.kernel.name && c.name != n.bias.name {
 					shared[c.name] = true
 				}
@@ -260,31 +258,33 @@ func (p *Program) keepShared(nodes map[int]*weighedNode) {
 
 // neverFinite returns the values of which all elements are NaN or infinite if the nodes whose kernels are left out pack
 // what a skeleton has.
-func (p part) neverFinite(nodes map[int]*weighedNode) map[xnnpack.ValueID]bool {
+func (p *plan) neverFinite(of flow.Part, nodes map[*flow.Step]*weighedNode) map[xnnpack.ValueID]bool {
 	never := map[xnnpack.ValueID]bool{}
 	floats := func(id xnnpack.ValueID) bool {
 		v := &p.values[id]
 		return !v.host && (v.tensor.Type == xnnpack.Float32 || v.tensor.Type == xnnpack.Float16)
 	}
 	finite := func(id xnnpack.ValueID) bool { return !never[id] }
-	for _, i := range p.steps { // each after those whose results it reads
-		inputs, out := p.plan.steps[i].operands()
-		left := nodes[i] != nil && nodes[i].kept == ""
+	for _, s := range of.Steps { // each after those whose results it reads
+		inputs, outputs := s.Operands()
+		out := outputs[0]
+		left := nodes[s] != nil && nodes[s].kept == ""
 		is := false
-		switch n := p.plan.steps[i].operation.(type) {
-		case fullyConnected:
-			is = left && unbounded(n.Activation)
-		case convolution:
-			is = left && unbounded(n.Activation)
-		case depthwise:
-			is = left && unbounded(n.Activation)
-		case reshape, transpose, slice, duplicate, concatenate:
-			is = !slices.ContainsFunc(inputs, finite)
-		case unary:
-			is = n.Op == xnnpack.ConvertElements && !finite(n.Input)
-		case elementwise:
-			sum := n.Op == xnnpack.Add || n.Op == xnnpack.Subtract
-			is = sum && unbounded(n.Activation) && (never[n.A] || never[n.B])
+		switch n := s.Operation.(type) {
+		case flow.Weighing[xnnpack.FullyConnected]:
+			is = left && unbounded(n.N.Activation)
+		case flow.Weighing[xnnpack.Convolution2D]:
+			is = left && unbounded(n.N.Activation)
+		case flow.Weighing[xnnpack.DepthwiseConvolution2D]:
+			is = left && unbounded(n.N.Activation)
+		case flow.Node[xnnpack.StaticConstantPad]: // with other elements around
+		case flow.Node[xnnpack.Unary]:
+			is = n.N.Op == xnnpack.ConvertElements && !finite(n.N.Input)
+		case flow.Node[xnnpack.Binary]:
+			sum := n.N.Op == xnnpack.Add || n.N.Op == xnnpack.Subtract
+			is = sum && unbounded(n.N.Activation) && (never[n.N.A] || never[n.N.B])
+		case flow.Mover:
+			is = n.Moves() && !slices.ContainsFunc(inputs, finite)
 		}
 		never[out] = is && floats(out)
 	}

@@ -1,9 +1,9 @@
 package executorch
 
 import (
-	"maps"
 	"slices"
 
+	"xpwc/internal/flow"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -14,14 +14,14 @@ import (
 // Only what no method before has packed alike is packed.
 func (p *Program) Weights() (all []func(models.Loader) (*xnnpack.Subgraph, error)) {
 	for _, m := range p.methods {
-		steps := m.all.packing()
+		steps := packing(m.all)
 		if m.fault == nil {
 			all = append(all, models.SubgraphsOf(m)...)
-			packed := map[int]bool{}
-			for _, i := range m.whole.steps {
-				packed[i] = true
+			packed := map[*flow.Step]bool{}
+			for _, s := range m.whole.Steps {
+				packed[s] = true
 			}
-			steps = slices.DeleteFunc(steps, func(i int) bool { return packed[i] })
+			steps = slices.DeleteFunc(steps, func(s *flow.Step) bool { return packed[s] })
 		}
 		if len(steps) > 0 {
 			cut := p.plan.cut(steps)
@@ -32,26 +32,21 @@ func (p *Program) Weights() (all []func(models.Loader) (*xnnpack.Subgraph, error
 }
 
 // WeightBytes returns the bytes of the kernels and biases that the program's methods pack.
-func (p *Program) WeightBytes() int64 { return p.plan.all().weightBytes() }
+func (p *Program) WeightBytes() int64 { return p.plan.weightBytes(p.plan.all()) }
 
 // WeightBytes returns the bytes of the kernels and biases that the method packs.
-func (m *Method) WeightBytes() int64 { return m.whole.weightBytes() }
+func (m *Method) WeightBytes() int64 { return m.program.plan.weightBytes(m.whole) }
 
 // all is everything of the plan.
-func (p *plan) all() part {
-	all := part{plan: p}
-	for i := range p.steps {
-		all.steps = append(all.steps, i)
-	}
-	return all
-}
+func (p *plan) all() flow.Part { return flow.Part{Values: p, Steps: p.steps} }
 
 // weightBytes counts each constant once.
-func (p part) weightBytes() (n int64) {
+func (p *plan) weightBytes(of flow.Part) (n int64) {
 	counted := map[string]bool{}
-	for _, i := range p.packing() {
-		p.use(&p.plan.steps[i], func(c *constant, how use) {
-			if how&(usePacked|usePackedBlind) != 0 && !counted[c.name] {
+	for _, s := range packing(of) {
+		of.EachUse(s, func(id xnnpack.ValueID, how flow.Use) {
+			c := p.values[id].constant
+			if how&(flow.Packed|flow.PackedBlind) != 0 && !counted[c.name] {
 				counted[c.name] = true
 				n += c.at.Size
 			}
@@ -61,51 +56,40 @@ func (p part) weightBytes() (n int64) {
 }
 
 // packing returns the steps that pack a kernel.
-func (p part) packing() (steps []int) {
-	for _, i := range p.steps {
-		if w, ok := p.plan.steps[i].operation.(weighted); ok {
-			if kernel, _ := w.weights(); p.values[kernel].constant != nil {
-				steps = append(steps, i)
-			}
-		}
-	}
-	return steps
+func packing(of flow.Part) []*flow.Step {
+	return slices.DeleteFunc(slices.Clone(of.Steps), func(s *flow.Step) bool { return !of.Packs(s.Operation) })
 }
 
 // cut makes a part of some steps, and of those that quantise what they read, whose output cannot leave a subgraph.
 // Its inputs are what these read and none of them computes, its outputs what they compute.
-func (p *plan) cut(steps []int) part {
-	quantised := map[xnnpack.ValueID]int{}
-	for i := range p.steps {
-		if _, out := p.steps[i].operands(); p.values[out].tensor.Type == xnnpack.DynamicQInt8 {
-			quantised[out] = i
-		}
-	}
-	all := map[int]bool{}
-	for _, i := range steps {
-		all[i] = true
-		inputs, _ := p.steps[i].operands()
+func (p *plan) cut(steps []*flow.Step) flow.Part {
+	all, read := map[*flow.Step]bool{}, map[xnnpack.ValueID]bool{}
+	for _, s := range steps {
+		all[s] = true
+		inputs, _ := s.Operands()
 		for _, in := range inputs {
-			if by, ok := quantised[in]; ok {
-				all[by] = true
-			}
+			read[in] = true
 		}
 	}
-	c := part{plan: p, steps: slices.Sorted(maps.Keys(all))}
-	seen := map[xnnpack.ValueID]bool{}
-	for _, i := range c.steps {
-		_, out := p.steps[i].operands()
-		seen[out] = true
-		if _, inside := quantised[out]; !inside {
-			c.outputs = append(c.outputs, int(out))
+	c, seen := flow.Part{Values: p}, map[xnnpack.ValueID]bool{}
+	for _, s := range p.steps {
+		_, outputs := s.Operands()
+		out := outputs[0]
+		quantises := p.values[out].tensor.Type == xnnpack.DynamicQInt8
+		if !all[s] && !(quantises && read[out]) {
+			continue
+		}
+		c.Steps = append(c.Steps, s)
+		if seen[out] = true; !quantises {
+			c.Outputs = append(c.Outputs, out)
 		}
 	}
-	for _, i := range c.steps {
-		inputs, _ := p.steps[i].operands()
+	for _, s := range c.Steps {
+		inputs, _ := s.Operands()
 		for _, in := range inputs {
 			if !seen[in] && p.values[in].constant == nil {
 				seen[in] = true
-				c.inputs = append(c.inputs, int(in))
+				c.Inputs = append(c.Inputs, in)
 			}
 		}
 	}

@@ -15,12 +15,10 @@ import (
 type call struct {
 	plan    *plan
 	op      *operator
-	file    []byte
 	takes   takes
 	inGo    bool  // it is planned for Go, not for XNNPACK
 	wide    bool  // quantized values are computed in single precision, between conversions
 	defined []int // outputs that have a shape
-	uses    []usage
 	compute func(*run) error
 	reads   []int // operands that compute reads
 }
@@ -105,7 +103,6 @@ func (c *call) data(i int) *value {
 	if v.state == static && v.dtype.isBytes() && len(v.constant.quant.scales) > 1 {
 		unsupported("input %d, %q, with a scale for each channel", i, t.name)
 	}
-	c.use(v, useInference)
 	return v
 }
 
@@ -139,19 +136,18 @@ func (c *call) rank4(i int) *value {
 }
 
 // packed returns operand i as weights that XNNPACK packs, of the given rank.
-func (c *call) packed(i, rank int, how use) *value {
+func (c *call) packed(i, rank int) *value {
 	v := c.resolve(i)
 	if v.state != static {
 		unsupported("input %d, %q, is not constant", i, c.plan.graph.tensors[c.tensor(i)].name)
 	} else if len(v.shape) != rank {
 		malformed("input %d has shape %v, not %d dimensions", i, v.shape, rank)
 	}
-	c.use(v, how)
 	return v
 }
 
 // bias returns whether operand i, a bias of n elements, is given.
-func (c *call) bias(i, n int, how use) bool {
+func (c *call) bias(i, n int) bool {
 	if c.tensor(i) == absent {
 		return false
 	}
@@ -161,14 +157,7 @@ func (c *call) bias(i, n int, how use) bool {
 	} else if len(v.shape) != 1 || v.shape[0] != n {
 		malformed("a bias of shape %v for %d output channels", v.shape, n)
 	}
-	c.use(v, how)
 	return true
-}
-
-func (c *call) use(v *value, how use) {
-	if v.state == static && how != 0 {
-		c.uses = append(c.uses, usage{constant: v.constant, how: how})
-	}
 }
 
 // integers returns the elements of operand i, a constant of shape or index numbers, which may have none.
@@ -182,7 +171,7 @@ func (c *call) integers(i int) []int {
 	if v.state != static || v.dtype != typeInt32 && v.dtype != typeInt64 || v.constant.size > most*width {
 		unsupported("input %d is not a short constant of integers", i)
 	}
-	b := fault.Value(v.constant.bytes(c.file))
+	b := fault.Value(v.constant.bytes(c.plan.file))
 	out := make([]int, 0, len(b)/width)
 	for ; len(b) > 0; b = b[width:] {
 		n := int64(int32(binary.LittleEndian.Uint32(b)))

@@ -7,41 +7,28 @@ import (
 
 	"xpwc"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/flow"
 	"xpwc/internal/tensorfile"
-	"xpwc/packing"
 	"xpwc/xnnpack"
-)
-
-// use says how XNNPACK reads a constant, which decides when its content must be there and how long it must stay.
-type use uint8
-
-const (
-	// usePacked: packed by an operator that looks into the weights cache first, so read only if it misses there.
-	usePacked use = 1 << iota
-	// usePackedBlind: packed by an operator that does not look up first (depthwise convolution, deconvolution).
-	usePackedBlind
-	// useInference: read at every inference, where kernels may read up to tensorfile.Overread beyond the end.
-	useInference
 )
 
 // constant is a tensor of the file with what must be done to its bytes before XNNPACK can use them: stored elements
 // spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it
 // lies.
 type constant struct {
-	name     string // in the data map
-	source   flatbuf.Span
-	stored   elementType // as in the file
-	dtype    elementType // as XNNPACK sees it
-	data     []byte      // of one that was computed when the model was opened, and is in no file
-	scatter  *scatter
-	sparse   *sparsity
-	shape    []int
-	from     []int // the shape in the file, if XNNPACK sees its dimensions in another order, which order says
-	order    []int
-	size     int // bytes as XNNPACK sees it
-	quant    quantization
-	use      use
-	packings []packing.Identity // one for each operator that packs it
+	name    string // in the data map
+	source  flatbuf.Span
+	stored  elementType // as in the file
+	dtype   elementType // as XNNPACK sees it
+	data    []byte      // of one that was computed when the model was opened, and is in no file
+	scatter *scatter
+	sparse  *sparsity
+	shape   []int
+	from    []int // the shape in the file, if XNNPACK sees its dimensions in another order, which order says
+	order   []int
+	size    int // bytes as XNNPACK sees it
+	quant   quantization
+	use     flow.Use
 }
 
 // newConstant checks that a tensor's bytes are those of its shape and type.
@@ -86,7 +73,7 @@ func (c *constant) widened() bool { return c.stored != c.dtype }
 // as is a constant that is computed from the same bytes.
 func (c *constant) as(name string, change func(*constant)) *constant {
 	k := *c
-	k.name, k.use, k.packings = name, 0, nil
+	k.name, k.use = name, 0
 	change(&k)
 	return &k
 }
@@ -133,7 +120,7 @@ func (c *constant) place() tensorfile.Place {
 // computed reports whether XNNPACK is given other memory than that of the file: for what is converted, and what it
 // reads at inference.
 func (c *constant) computed() bool {
-	return !c.asStored() || c.use&useInference != 0
+	return !c.asStored() || c.use&flow.AtInference != 0
 }
 
 // asStored reports whether the file has the content as XNNPACK sees it.
@@ -279,21 +266,4 @@ func (c *constant) spread(dst, src []byte) {
 		return
 	}
 	c.scatter.place(dst, src, c.stored.Size())
-}
-
-// loadOptions says how the constant is used.
-func (c *constant) loadOptions() []xpwc.LoadOption {
-	var opts []xpwc.LoadOption
-	if c.use&(usePackedBlind|useInference) != 0 {
-		opts = append(opts, xpwc.Eager())
-	}
-	if c.use&useInference != 0 {
-		opts = append(opts, xpwc.Retain())
-	} else {
-		opts = append(opts, xpwc.PackOnly())
-	}
-	for _, id := range c.packings {
-		opts = append(opts, xpwc.PackedAs(id))
-	}
-	return opts
 }

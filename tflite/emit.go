@@ -1,115 +1,86 @@
 package tflite
 
 import (
-	"errors"
+	"fmt"
+	"slices"
 
+	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
-// emitter adds the steps of a plan to a subgraph. The first error ends that, see package fault.
+// emitter makes the nodes of steps. Values of the flow are the tensors, by their indices, and then those inside of
+// steps. The first error ends that, see package fault.
 type emitter struct {
-	s       *xnnpack.Subgraph
-	plan    *plan
-	load    func(name string, c *constant) ([]byte, error)
-	ids     []xnnpack.ValueID // by tensor index
-	defined []bool
-	loaded  map[*constant]xnnpack.ValueID
-	wide    bool            // of the step
-	narrow  []xnnpack.Unary // conversions of the step's outputs
+	plan   *plan
+	steps  []*flow.Step
+	known  map[*constant]flow.ID
+	name   string           // of the step
+	wide   bool             // likewise
+	narrow []flow.Operation // conversions of the step's outputs
 }
 
-func (p *plan) emit(load func(string, *constant) ([]byte, error)) (*xnnpack.Subgraph, error) {
-	inputs, outputs := len(p.graph.inputs), len(p.graph.outputs)
-	s, err := xnnpack.NewSubgraph(inputs + outputs)
-	if err != nil {
-		return nil, err
-	}
-	e := &emitter{
-		s: s, plan: p, load: load, ids: make([]xnnpack.ValueID, len(p.values)), defined: make([]bool, len(p.values)),
-		loaded: map[*constant]xnnpack.ValueID{},
-	}
-	if err := fault.Try(e.emit); err != nil {
-		return nil, errors.Join(err, s.Delete())
-	}
-	return s, nil
-}
-
-func (e *emitter) emit() {
-	copies := e.externals()
-	for i := range e.plan.steps {
-		step := &e.plan.steps[i]
-		fault.Within(func() { e.step(step) }, "operator %d, %s", step.op.index, step.op.name())
-	}
-	for _, c := range copies {
-		if c.Input == xnnpack.InvalidValue {
-			c.Input = e.value(e.plan.graph.outputs[int(c.Output)-len(e.plan.graph.inputs)])
+// flow makes what the plan computes of its steps. It leaves out what no output needs.
+func (p *plan) flow() flow.Part {
+	e := &emitter{plan: p, known: map[*constant]flow.ID{}}
+	for i, v := range p.values {
+		if v.constant != nil {
+			e.known[v.constant] = flow.ID(i)
 		}
-		fault.Check(e.s.Add(c))
 	}
+	for i := range p.steps {
+		step := &p.steps[i]
+		e.name = fmt.Sprintf("operator %d, %s", step.op.index, step.op.name())
+		fault.Within(func() { e.step(step) }, "%s", e.name)
+	}
+	ids := func(tensors []int) (out flow.IDs) {
+		for _, t := range tensors {
+			out = append(out, flow.ID(t))
+		}
+		return out
+	}
+	whole := flow.Part{Values: p, Steps: e.steps, Inputs: ids(p.graph.inputs), Outputs: ids(p.graph.outputs),
+		States: p.states}
+	return whole.Pruned()
 }
 
 func (e *emitter) step(s *step) {
+	if s.compute != nil {
+		var inputs, results flow.IDs
+		for _, i := range s.reads {
+			inputs = append(inputs, flow.ID(s.op.inputs[i]))
+		}
+		for _, t := range s.op.outputs {
+			results = append(results, flow.ID(t))
+		}
+		e.add(flow.Hosted{Inputs: inputs, Results: results,
+			Compute: func(out, in []compute.Array) error { return e.plan.compute(s, out, in) }})
+		return
+	}
 	e.wide, e.narrow = s.wide, nil
 	s.emit(e)
 	for _, n := range e.narrow {
-		fault.Check(e.s.Add(n))
+		e.add(n)
 	}
 }
 
-// externals defines the model's inputs and outputs, whose IDs are their positions, inputs first. An output that is an
-// input, a constant or another output as well is a copy, which it returns.
-func (e *emitter) externals() []xnnpack.Copy {
-	g := e.plan.graph
-	for i, t := range g.inputs {
-		fault.Check(e.s.Input(xnnpack.ValueID(i), e.describe(t)))
-		e.ids[t], e.defined[t] = xnnpack.ValueID(i), true
-	}
-	var copies []xnnpack.Copy
-	for i, t := range g.outputs {
-		id := xnnpack.ValueID(len(g.inputs) + i)
-		fault.Check(e.s.Output(id, e.describe(t)))
-		switch {
-		case e.defined[t]:
-			copies = append(copies, xnnpack.Copy{Input: e.ids[t], Output: id})
-		case e.plan.values[t].state == static:
-			copies = append(copies, xnnpack.Copy{Input: xnnpack.InvalidValue, Output: id})
-		default:
-			e.ids[t], e.defined[t] = id, true
-		}
-	}
-	return copies
+func (e *emitter) add(op flow.Operation) {
+	e.steps = append(e.steps, &flow.Step{Name: e.name, Operation: op})
 }
 
-// describe returns a tensor's description for XNNPACK.
-func (e *emitter) describe(tensor int) xnnpack.Tensor {
-	return fault.Value(e.plan.describe(tensor))
+// define adds a value inside of a step.
+func (e *emitter) define(t xnnpack.Tensor) flow.ID {
+	e.plan.values = append(e.plan.values, value{inside: &t})
+	return flow.ID(len(e.plan.values) - 1)
 }
 
-func (e *emitter) define(t xnnpack.Tensor) xnnpack.ValueID { return fault.Value(e.s.Tensor(t)) }
-
-// value returns the ID of a tensor, which it defines when it is first used; a constant's content is asked for then.
-func (e *emitter) value(t int) xnnpack.ValueID {
-	if e.defined[t] {
-		return e.ids[t]
-	}
-	if c := e.plan.values[t].constant; c != nil {
-		e.ids[t] = e.constant(c)
-	} else {
-		e.ids[t] = e.define(e.describe(t))
-	}
-	e.defined[t] = true
-	return e.ids[t]
-}
-
-// constant returns the ID of a constant, which it loads and defines when it is first used.
-func (e *emitter) constant(c *constant) xnnpack.ValueID {
-	id, known := e.loaded[c]
+// constant returns the value of a constant.
+func (e *emitter) constant(c *constant) flow.ID {
+	id, known := e.known[c]
 	if !known {
-		d := fault.Value(c.describe())
-		d.Data = fault.Value(e.load(c.name, c))
-		id = e.define(d)
-		e.loaded[c] = id
+		id = e.define(fault.Value(c.describe()))
+		e.plan.values[id].constant, e.known[c] = c, id
 	}
 	return id
 }
@@ -117,7 +88,7 @@ func (e *emitter) constant(c *constant) xnnpack.ValueID {
 func (e *emitter) input(c *call, i int) xnnpack.ValueID {
 	id, wide, converted := e.widened(c.op.inputs[i])
 	if converted {
-		e.unary(xnnpack.Unary{Op: xnnpack.ConvertElements}, id, wide)
+		e.add(flow.Convert(id, wide))
 	}
 	return wide
 }
@@ -125,7 +96,7 @@ func (e *emitter) input(c *call, i int) xnnpack.ValueID {
 func (e *emitter) output(c *call, i int) xnnpack.ValueID {
 	id, wide, converted := e.widened(c.op.outputs[i])
 	if converted {
-		e.narrow = append(e.narrow, xnnpack.Unary{Op: xnnpack.ConvertElements, Input: wide, Output: id})
+		e.narrow = append(e.narrow, flow.Convert(wide, id))
 	}
 	return wide
 }
@@ -133,7 +104,7 @@ func (e *emitter) output(c *call, i int) xnnpack.ValueID {
 // widened returns a tensor's value, and the one that the step computes with in its place: another one, which is to be
 // converted, if the step computes in single precision and the tensor has bytes.
 func (e *emitter) widened(tensor int) (id, wide xnnpack.ValueID, converted bool) {
-	id = e.value(tensor)
+	id = flow.ID(tensor)
 	if !e.wide || !e.plan.values[tensor].dtype.isBytes() {
 		return id, id, false
 	}
@@ -142,12 +113,12 @@ func (e *emitter) widened(tensor int) (id, wide xnnpack.ValueID, converted bool)
 
 // like describes what the step has in place of a tensor, or a value of the same kind, without content.
 func (e *emitter) like(tensor int, shape ...int) xnnpack.Tensor {
-	d := e.describe(tensor)
+	d := fault.Value(e.plan.describe(tensor))
 	if e.wide {
 		d = inFloats(d)
 	}
 	if shape != nil {
-		d.Shape = shape
+		d.Shape = slices.Clone(shape)
 	}
 	d.Name += ", inside"
 	return d
@@ -155,7 +126,7 @@ func (e *emitter) like(tensor int, shape ...int) xnnpack.Tensor {
 
 func (e *emitter) unary(node xnnpack.Unary, in, out xnnpack.ValueID) {
 	node.Input, node.Output = in, out
-	fault.Check(e.s.Add(node))
+	e.add(flow.Unary(node))
 }
 
 // reshaped returns the ID of a value that is tensor t in another shape.
@@ -166,5 +137,5 @@ func (e *emitter) reshaped(id xnnpack.ValueID, t int, shape ...int) xnnpack.Valu
 }
 
 func (e *emitter) reshape(in, out xnnpack.ValueID, shape []int) {
-	fault.Check(e.s.Add(xnnpack.StaticReshape{Shape: shape, Input: in, Output: out}))
+	e.add(flow.StaticReshape(xnnpack.StaticReshape{Shape: slices.Clone(shape), Input: in, Output: out}))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"xpwc"
+	"xpwc/internal/flow"
 	"xpwc/internal/mapped"
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -49,6 +50,7 @@ func Open(path string, o *Options) (*Model, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open model %s: %w", path, err), f.Close())
 	}
+	p.mapped = f
 	return &Model{file: f, plan: p, data: newDataMap(f, p)}, nil
 }
 
@@ -140,7 +142,7 @@ func (m *Model) DataMap() xpwc.DataMap { return m.data }
 // WeightBytes returns the bytes of the constants that are packed, those in half precision widened.
 func (m *Model) WeightBytes() (n int64) {
 	for _, c := range m.plan.constants {
-		if c.use&(usePacked|usePackedBlind) != 0 {
+		if c.use&(flow.Packed|flow.PackedBlind) != 0 {
 			n += int64(c.size)
 		}
 	}
@@ -148,11 +150,11 @@ func (m *Model) WeightBytes() (n int64) {
 }
 
 // NewLoader returns a loader that needs no cache.
-func (m *Model) NewLoader() *models.Memory {
-	return models.NewMemory(m.data, func(name string) bool {
-		c := m.data.constants[name]
-		return c != nil && c.use&useInference != 0
-	})
+func (m *Model) NewLoader() *models.Memory { return m.plan.whole.NewLoader(m.data) }
+
+// Stages returns what the model computes where XNNPACK does not have all of it. See [models.Staged].
+func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
+	return m.plan.whole.Stages(m.file.Path())
 }
 
 // Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how
@@ -166,28 +168,12 @@ func (m *Model) NewLoader() *models.Memory {
 //
 // A model that Go computes parts of has no Subgraph: the error matches [models.ErrStaged], see [Model.Stages].
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
-	if m.plan.staged() {
-		return nil, fmt.Errorf("%s: %w", m.file.Path(), models.ErrStaged)
-	}
-	return m.subgraph(m.plan, l)
-}
-
-func (m *Model) subgraph(p *plan, l models.Loader) (*xnnpack.Subgraph, error) {
-	if m.file.Data() == nil {
-		return nil, fmt.Errorf("%s: %w", m.file.Path(), xpwc.ErrClosed)
-	}
-	s, err := p.emit(func(name string, c *constant) ([]byte, error) {
-		b, err := l.Load(name, c.loadOptions()...)
-		if err != nil {
-			return nil, err
+	err := models.ErrStaged
+	if !m.plan.whole.Staged() {
+		var s *xnnpack.Subgraph
+		if s, err = m.plan.whole.Subgraph(l); err == nil {
+			return s, nil
 		}
-		if len(b) < c.size {
-			return nil, fmt.Errorf("load tensor %q: %d bytes, not %d", name, len(b), c.size)
-		}
-		return b, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.file.Path(), err)
 	}
-	return s, nil
+	return nil, fmt.Errorf("%s: %w", m.file.Path(), err)
 }

@@ -1,7 +1,7 @@
 package tflite
 
 import (
-	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -83,9 +83,8 @@ type convolution struct {
 }
 
 // convolution plans a convolution of input 0 with the filter, input 1, and perhaps a bias, input 2.
-func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs int, how use,
-	dynamic int) (k convolution) {
-	k.weights = c.weights(0, 1, 2, filter, outputs, how, dynamic)
+func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs, dynamic int) (k convolution) {
+	k.weights = c.weights(0, 1, 2, filter, outputs, dynamic)
 	o := c.op.options
 	y := c.window(filter.shape[1], int(o.Int32(slots.strideH, 0)), int(o.Int32(slots.dilationH, 1)))
 	x := c.window(filter.shape[2], int(o.Int32(slots.strideW, 0)), int(o.Int32(slots.dilationW, 1)))
@@ -102,30 +101,25 @@ func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs in
 func planConv2D(c *call) func(*emitter) {
 	c.arity(2, 3)
 	in := c.rank4(0)
-	filter := c.packed(1, 4, 0)
+	filter := c.packed(1, 4)
 	channels, outputs, perGroup := in.shape[3], filter.shape[0], filter.shape[3]
 	if channels%perGroup != 0 || outputs%(channels/perGroup) != 0 {
 		malformed("%d input channels and a filter of shape %v", channels, filter.shape)
 	}
 	groups := channels / perGroup
-	how, dynamic := usePacked, 0
+	dynamic := 0
 	if groups == 1 {
 		dynamic = 3
 	}
-	if perGroup == 1 && outputs == groups {
-		// XNNPACK makes this a depthwise convolution.
-		how = usePackedBlind
-	}
-	k := c.convolution(conv2D, in, filter, outputs, how, dynamic)
+	k := c.convolution(conv2D, in, filter, outputs, dynamic)
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, Padding: k.padding,
 		SamePadding: k.same, Activation: k.limits}
 	c.define(0, in.shape[0], k.height, k.width, outputs)
-	c.packs(node.Packing, 0, k.weights)
 	return func(e *emitter) {
 		n := node
 		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
 		n.Output = e.output(c, 0)
-		fault.Check(e.s.Add(n))
+		e.add(flow.Convolution2D(n))
 	}
 }
 
@@ -133,24 +127,22 @@ func planConv2D(c *call) func(*emitter) {
 func planDepthwiseConv2D(c *call) func(*emitter) {
 	c.arity(2, 3)
 	in := c.rank4(0)
-	filter := c.packed(1, 4, 0)
+	filter := c.packed(1, 4)
 	channels, outputs := in.shape[3], filter.shape[3]
 	if filter.shape[0] != 1 || outputs%channels != 0 {
 		malformed("%d input channels and a filter of shape %v", channels, filter.shape)
 	}
-	// With a multiplier XNNPACK looks up, but that of 2024 reads the filter before.
-	k := c.convolution(depthwise2D, in, filter, outputs, usePackedBlind, 0)
+	k := c.convolution(depthwise2D, in, filter, outputs, 0)
 	node := xnnpack.DepthwiseConvolution2D{
 		Stride: k.stride, Dilation: k.dilation, DepthMultiplier: outputs / channels, Padding: k.padding,
 		SamePadding: k.same, Activation: k.limits,
 	}
 	c.define(0, in.shape[0], k.height, k.width, outputs)
-	c.packs(node.Packing, 0, k.weights)
 	return func(e *emitter) {
 		n := node
 		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
 		n.Output = e.output(c, 0)
-		fault.Check(e.s.Add(n))
+		e.add(flow.DepthwiseConvolution2D(n))
 	}
 }
 
@@ -161,14 +153,14 @@ func planFullyConnected(c *call) func(*emitter) {
 	in, filter := c.data(0), c.resolve(1)
 	computed := filter.state == dynamic
 	if !computed {
-		filter = c.packed(1, 2, 0)
+		filter = c.packed(1, 2)
 	} else if c.data(1); len(filter.shape) != 2 {
 		malformed("input 1 has shape %v, not 2 dimensions", filter.shape)
 	}
 	outputs, channels := filter.shape[0], filter.shape[1]
 	var w weights
 	if !computed {
-		w = c.weights(0, 1, 2, filter, outputs, usePacked, 1)
+		w = c.weights(0, 1, 2, filter, outputs, 1)
 	}
 	o := c.op.options
 	if f := o.Byte(fullyConnectedWeightsFormat); f != 0 {
@@ -193,7 +185,6 @@ func planFullyConnected(c *call) func(*emitter) {
 	if computed {
 		return c.multiplied(n/channels, in, filter, limits)
 	}
-	c.packs(xnnpack.FullyConnected{}.Packing, 0, w)
 	return func(e *emitter) {
 		in, like := e.input(c, 0), e.like(c.op.inputs[0])
 		if flat {
@@ -201,7 +192,7 @@ func planFullyConnected(c *call) func(*emitter) {
 			like.Shape = []int{n / channels, channels}
 		}
 		in, kernel, bias := e.operands(w, in, like)
-		fault.Check(e.s.Add(xnnpack.FullyConnected{
+		e.add(flow.FullyConnected(xnnpack.FullyConnected{
 			Input: in, Filter: kernel, Bias: bias, Output: e.output(c, 0), Activation: limits,
 		}))
 	}

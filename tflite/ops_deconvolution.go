@@ -3,7 +3,7 @@ package tflite
 import (
 	"encoding/binary"
 
-	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -24,13 +24,13 @@ func planTransposeConvBias(c *call) func(*emitter) {
 	if c.op.bytes.Size < params {
 		malformed("%d bytes of options, not %d", c.op.bytes.Size, params)
 	}
-	b := c.op.bytes.In(c.file)
+	b := c.op.bytes.In(c.plan.file)
 	padding := int32(binary.LittleEndian.Uint32(b))
 	strideW, strideH := int(int32(binary.LittleEndian.Uint32(b[4:]))), int(int32(binary.LittleEndian.Uint32(b[8:])))
 	if padding != 1 && padding != 2 {
 		malformed("unknown padding %d", padding)
 	}
-	in, filter := c.rank4(0), c.packed(1, 4, 0)
+	in, filter := c.rank4(0), c.packed(1, 4)
 	place := func(w window, in int) stretch {
 		var off int
 		if padding == 1 {
@@ -52,7 +52,7 @@ func planTransposeConvBias(c *call) func(*emitter) {
 func planTransposeConv(c *call) func(*emitter) {
 	c.arity(3, 4)
 	shape := c.integers(0)
-	filter, in := c.packed(1, 4, 0), c.rank4(2)
+	filter, in := c.packed(1, 4), c.rank4(2)
 	same, limits := c.samePadding(transposeConvPadding), c.activation(transposeConvActivation)
 	o := c.op.options
 	y := c.window(filter.shape[1], int(o.Int32(transposeConvStrideH, 0)), 1)
@@ -81,7 +81,7 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 	// XNNPACK has a record for each pixel of a stride, and a pointer for each pixel under the kernel at each position.
 	c.pointers(y.stride, x.stride)
 	c.pointers(in.shape[0], py.out, px.out, y.size, x.size)
-	w := c.weights(input, weights, bias, filter, filter.shape[0], usePackedBlind, 0)
+	w := c.weights(input, weights, bias, filter, filter.shape[0], 0)
 	c.define(0, in.shape[0], py.out, px.out, filter.shape[0])
 	node := xnnpack.Deconvolution2D{
 		Padding:    xnnpack.Padding{Top: py.before, Bottom: py.after, Left: px.before, Right: px.after},
@@ -89,11 +89,10 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 		Stride:     xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: 1, Width: 1},
 		Groups: 1, Activation: limits,
 	}
-	c.packs(node.Packing, input, w)
 	return func(e *emitter) {
 		n := node
 		n.Input, n.Filter, n.Bias = e.operands(w, e.input(c, input), e.like(c.op.inputs[input]))
 		n.Output = e.output(c, 0)
-		fault.Check(e.s.Add(n))
+		e.add(flow.Deconvolution2D(n))
 	}
 }

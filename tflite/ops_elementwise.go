@@ -8,6 +8,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -80,22 +81,20 @@ func planSoftmax(c *call) func(*emitter) {
 			e.binary(xnnpack.Multiply, id, e.constant(factor), scaled, xnnpack.Range{})
 			id = scaled
 		}
-		fault.Check(e.s.Add(xnnpack.Softmax{Input: id, Output: e.output(c, 0)}))
+		e.add(flow.Softmax(xnnpack.Softmax{Input: id, Output: e.output(c, 0)}))
 	}
 }
 
 // fixed has a node read a number, which is in no file.
 func (c *call) fixed(x float32) *constant {
-	k := c.plan.derive(nil, func(*constant) *constant {
+	return c.plan.derive(nil, func(*constant) *constant {
 		return &constant{name: fmt.Sprint("the number ", x), stored: typeFloat32, dtype: typeFloat32, size: 4,
 			data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))}
 	})
-	c.uses = append(c.uses, usage{constant: k, how: useInference})
-	return k
 }
 
 func (e *emitter) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) {
-	fault.Check(e.s.Add(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
+	e.add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
 }
 
 // L2_NORMALIZATION divides by the root of the sum of the squares over the last dimension.
@@ -117,7 +116,7 @@ func planL2Normalization(c *call) func(*emitter) {
 			norm[i] = e.define(e.like(t, sums...))
 		}
 		e.unary(xnnpack.Unary{Op: xnnpack.Square}, x, squares)
-		fault.Check(e.s.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, KeepDims: true,
+		e.add(flow.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, KeepDims: true,
 			Input: squares, Output: norm[0]}))
 		e.unary(xnnpack.Unary{Op: xnnpack.SquareRoot}, norm[0], norm[1])
 		e.binary(xnnpack.Maximum, norm[1], e.constant(least), norm[2], xnnpack.Range{})
@@ -178,7 +177,7 @@ func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) func(*emi
 			c.wide = true
 		}
 		return func(e *emitter) {
-			fault.Check(e.s.Add(xnnpack.Binary{
+			e.add(flow.Binary(xnnpack.Binary{
 				Op: operator, A: e.input(c, 0), B: e.input(c, 1), Output: e.output(c, 0), Activation: limits,
 			}))
 		}
@@ -206,7 +205,7 @@ func planPReLU(c *call) func(*emitter) {
 	in, slope := c.data(0), c.data(1)
 	c.define(0, c.broadcast(in.shape, slope.shape)...)
 	return func(e *emitter) {
-		fault.Check(e.s.Add(xnnpack.Binary{
+		e.add(flow.Binary(xnnpack.Binary{
 			Op: xnnpack.PReLUOperator, A: e.input(c, 0), B: e.input(c, 1), Output: e.output(c, 0),
 		}))
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -30,16 +30,16 @@ func planPool(average bool) func(*call) func(*emitter) {
 			}
 			switch {
 			case pool == one && limits == (xnnpack.Range{}):
-				fault.Check(e.s.Add(xnnpack.Copy{Input: in, Output: out}))
+				e.add(flow.Copy(xnnpack.Copy{Input: in, Output: out}))
 			case pool == one: // XNNPACK has no pools of one pixel
 				e.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, in, out)
 			case average:
-				fault.Check(e.s.Add(xnnpack.AveragePooling2D{
+				e.add(flow.AveragePooling2D(xnnpack.AveragePooling2D{
 					Input: in, Output: out, Padding: padded, Pooling: pool, Stride: stride, SamePadding: same,
 					Activation: limits,
 				}))
 			default:
-				fault.Check(e.s.Add(xnnpack.MaxPooling2D{
+				e.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{
 					Input: in, Output: out, Padding: padded, Pooling: pool, Stride: stride, Dilation: one,
 					SamePadding: same, Activation: limits,
 				}))
@@ -78,7 +78,7 @@ func planResizeBilinear(c *call) func(*emitter) {
 	}
 	c.moves(in.shape[0], size[0], size[1], in.shape[3])
 	return func(e *emitter) {
-		fault.Check(e.s.Add(xnnpack.StaticResizeBilinear2D{
+		e.add(flow.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
 			Input: e.input(c, 0), Output: e.output(c, 0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
 			AlignCorners: align, LegacyMode: !align && !half,
 		}))
@@ -139,7 +139,7 @@ func nearest(from, to int, align, half bool) []int {
 
 // copies plans that output 0 is operand 0.
 func (c *call) copies() func(*emitter) {
-	return func(e *emitter) { fault.Check(e.s.Add(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)})) }
+	return func(e *emitter) { e.add(flow.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)})) }
 }
 
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
@@ -156,7 +156,7 @@ func planDepthToSpace(c *call) func(*emitter) {
 		return c.copies()
 	}
 	return func(e *emitter) {
-		fault.Check(e.s.Add(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
+		e.add(flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
 			BlockSize: block}))
 	}
 }
@@ -179,7 +179,7 @@ func planSpaceToDepth(c *call) func(*emitter) {
 		return c.copies()
 	}
 	return func(e *emitter) {
-		fault.Check(e.s.Add(xnnpack.SpaceToDepth2D{Input: e.input(c, 0), Output: e.output(c, 0),
+		e.add(flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: e.input(c, 0), Output: e.output(c, 0),
 			BlockSize: block}))
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -58,7 +58,7 @@ func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int
 	like xnnpack.Tensor) {
 	const most = 5
 	if len(inputs) == 1 {
-		fault.Check(e.s.Add(xnnpack.Copy{Input: inputs[0], Output: out}))
+		e.add(flow.Copy(xnnpack.Copy{Input: inputs[0], Output: out}))
 		return
 	}
 	for len(inputs) > most {
@@ -68,11 +68,11 @@ func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int
 		}
 		like.Name, like.Shape = "joined", joined
 		id := e.define(like)
-		fault.Check(e.s.Add(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: id}))
+		e.add(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: id}))
 		inputs = append([]xnnpack.ValueID{id}, inputs[most:]...)
 		shapes = append([][]int{joined}, shapes[most:]...)
 	}
-	fault.Check(e.s.Add(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
+	e.add(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
 }
 
 // PACK: values of one shape, joined along a new dimension.

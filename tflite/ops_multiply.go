@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -41,7 +41,7 @@ func planBatchMatMul(c *call) func(*emitter) {
 			permutation[ra-2], permutation[ra-1] = ra-1, ra-2
 			in = e.transposed(in, c.op.inputs[0], a.shape, permutation)
 		}
-		fault.Check(e.s.Add(xnnpack.BatchMatrixMultiply{A: in, B: e.input(c, 1), Output: e.output(c, 0),
+		e.add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: e.input(c, 1), Output: e.output(c, 0),
 			TransposeB: turnB}))
 	}
 }
@@ -65,7 +65,7 @@ func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) fun
 		to := c.op.outputs[0]
 		matrix := e.reshaped(e.input(c, 0), c.op.inputs[0], rows, channels)
 		product := e.define(e.like(to, rows, outputs))
-		fault.Check(e.s.Add(xnnpack.BatchMatrixMultiply{A: matrix, B: e.input(c, 1), Output: product,
+		e.add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: e.input(c, 1), Output: product,
 			TransposeB: true}))
 		if biased {
 			sum := e.define(e.like(to, rows, outputs))

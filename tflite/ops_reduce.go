@@ -3,7 +3,7 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -43,7 +43,7 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) func(*emitter) {
 			return c.copies()
 		}
 		return func(e *emitter) {
-			fault.Check(e.s.Add(xnnpack.StaticReduce{
+			e.add(flow.StaticReduce(xnnpack.StaticReduce{
 				Op: op, Axes: r.over, Input: e.input(c, 0), Output: e.output(c, 0), KeepDims: r.keep,
 			}))
 		}
@@ -84,7 +84,7 @@ func planReduceMax(c *call) func(*emitter) {
 		}
 		in := e.reshaped(id, t, outer, pool, 1, inner)
 		top := e.define(e.like(t, outer, 1, 1, inner))
-		fault.Check(e.s.Add(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
+		e.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
 			Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: one}))
 		if c.op.code == opReduceMin {
 			top = e.negated(top, e.like(t, outer, 1, 1, inner))

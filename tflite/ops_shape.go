@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -48,7 +48,7 @@ func planPad(c *call) func(*emitter) {
 		})
 	}
 	return func(e *emitter) {
-		fault.Check(e.s.Add(xnnpack.StaticConstantPad{
+		e.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{
 			Input: e.input(c, 0), Output: e.output(c, 0), Pre: pre, Post: post, Value: fill,
 		}))
 	}
@@ -56,7 +56,7 @@ func planPad(c *call) func(*emitter) {
 
 // pad adds a node that puts zeros around a value.
 func (e *emitter) pad(in, out xnnpack.ValueID, pre, post []int) {
-	fault.Check(e.s.Add(xnnpack.StaticConstantPad{Input: in, Output: out, Pre: pre, Post: post}))
+	e.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: in, Output: out, Pre: pre, Post: post}))
 }
 
 // RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
@@ -191,7 +191,7 @@ func planTranspose(c *call) func(*emitter) {
 			e.reshape(e.input(c, 0), e.output(c, 0), nil)
 			return
 		}
-		fault.Check(e.s.Add(xnnpack.StaticTranspose{Permutation: permutation, Input: e.input(c, 0),
+		e.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: e.input(c, 0),
 			Output: e.output(c, 0)}))
 	}
 }
@@ -203,6 +203,6 @@ func (e *emitter) transposed(id xnnpack.ValueID, like int, shape, permutation []
 		to[i] = shape[d]
 	}
 	out := e.define(e.like(like, to...))
-	fault.Check(e.s.Add(xnnpack.StaticTranspose{Permutation: permutation, Input: id, Output: out}))
+	e.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: id, Output: out}))
 	return out
 }

@@ -5,12 +5,14 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
 // slice adds a node that takes a part of a value.
 func (e *emitter) slice(in, out xnnpack.ValueID, offsets, sizes []int) {
-	fault.Check(e.s.Add(xnnpack.StaticSlice{Offsets: offsets, Sizes: sizes, Input: in, Output: out}))
+	e.add(flow.StaticSlice(xnnpack.StaticSlice{Offsets: slices.Clone(offsets), Sizes: slices.Clone(sizes),
+		Input: in, Output: out}))
 }
 
 // within returns the indices of a part of a shape, each stride apart, or 1 if that is nil.
@@ -251,7 +253,6 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 		for i, n := range lengths {
 			sizes[axis] = n
 			switch {
-			case !c.plan.values[c.op.outputs[i]].needed:
 			case dropped:
 				part := e.define(e.like(t, sizes...))
 				e.slice(id, part, offsets, sizes)

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -14,7 +14,7 @@ import (
 // reaches from there.
 func planConv3D(c *call) func(*emitter) {
 	c.arity(2, 3)
-	in, filter := c.data(0), c.packed(1, 5, 0)
+	in, filter := c.data(0), c.packed(1, 5)
 	if len(in.shape) != 5 {
 		malformed("input 0 has shape %v, not [batch, depth, height, width, channels]", in.shape)
 	}
@@ -50,16 +50,11 @@ func planConv3D(c *call) func(*emitter) {
 			k.shape = []int{kernel[4], kernel[1], kernel[2], joined[3]}
 		})
 	})
-	how := usePacked
-	if joined[3] == 1 && kernel[4] == 1 {
-		how = usePackedBlind // as a CONV_2D
-	}
 	k := c.convolution(conv3D, &value{shape: joined}, &value{state: static, shape: flat.shape, dtype: flat.dtype,
-		constant: flat}, kernel[4], how, 0)
+		constant: flat}, kernel[4], 0)
 	c.define(0, in.shape[0], depth, k.height, k.width, kernel[4])
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: 1, Padding: k.padding,
 		SamePadding: k.same, Activation: k.limits}
-	c.packs(node.Packing, 0, k.weights)
 	return func(e *emitter) {
 		t, id, parts := c.op.inputs[0], e.input(c, 0), []xnnpack.ValueID{}
 		if padded[1] > in.shape[1] {
@@ -85,7 +80,7 @@ func planConv3D(c *call) func(*emitter) {
 		to := c.op.outputs[0]
 		_, n.Filter, n.Bias = e.operands(k.weights, n.Input, like)
 		n.Output = e.define(e.like(to, image[0], k.height, k.width, kernel[4]))
-		fault.Check(e.s.Add(n))
+		e.add(flow.Convolution2D(n))
 		e.reshape(n.Output, e.output(c, 0), c.plan.values[to].shape)
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"xpwc/internal/fault"
-	"xpwc/packing"
+	"xpwc/internal/flow"
+	"xpwc/internal/mapped"
 	"xpwc/xnnpack"
 )
 
@@ -15,10 +15,13 @@ import (
 // that contradicts another. It is made once, by Open, and only read afterwards.
 type plan struct {
 	graph     *graph
-	values    []value // by tensor index
+	file      []byte       // may be read while it is planned, and within View
+	mapped    *mapped.File // that these bytes are of
+	values    []value      // by tensor index
 	steps     []step
-	states    []keeping
-	constants []*constant // in the order in which nodes first use them
+	states    []flow.State
+	whole     flow.Part   // what the steps are
+	constants []*constant // that nodes use, in the order in which they do first
 	derived   map[string]*constant
 	names     map[string]bool   // of tensors, once they were asked for
 	first     map[stored]string // the name of the first tensor that has these bytes
@@ -32,7 +35,7 @@ type value struct {
 	shape    []int
 	dtype    elementType
 	constant *constant
-	needed   bool // an output depends on it
+	inside   *xnnpack.Tensor // of one that is no tensor of the graph
 }
 
 type state uint8
@@ -45,27 +48,13 @@ const (
 	empty   // it has no elements
 )
 
-// keeping is a value that becomes another one when an inference ends.
-type keeping struct {
-	value, next int
-	initial     *constant // what it is at first; nil is zeros
-}
-
 // step is one operator: nodes of a subgraph, or what Go computes.
 type step struct {
 	op      *operator
 	wide    bool // quantized values are computed in single precision
 	emit    func(*emitter)
-	uses    []usage
 	compute func(*run) error // nil of nodes
 	reads   []int            // the operands that Go reads
-}
-
-// usage is one use of a constant.
-type usage struct {
-	constant *constant
-	how      use
-	packing  *packing.Identity // of a kernel, or nil
 }
 
 // maxElements bounds every tensor: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
@@ -102,7 +91,7 @@ func newPlan(g *graph, file []byte) (p *plan, err error) {
 }
 
 func planned(g *graph, file []byte) *plan {
-	p := &plan{graph: g, values: make([]value, len(g.tensors))}
+	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors))}
 	if len(g.inputs) == 0 || len(g.outputs) == 0 {
 		malformed("it has %d inputs and %d outputs", len(g.inputs), len(g.outputs))
 	}
@@ -125,31 +114,39 @@ func planned(g *graph, file []byte) *plan {
 	}
 	p.steps = make([]step, 0, len(g.operators))
 	var why reasons
-	inline := inliner{plan: p, file: file, why: &why}
+	inline := inliner{plan: p, why: &why}
 	inline.inputsOfInt16()
 	inline.prepare(g.operators)
 	inline.operators(g.operators)
 	fault.Check(why.err())
 	inline.keep()
 	inline.outputsOfInt16()
-	outputs := p.planOutputs(file)
-	p.prune()
-	for _, s := range p.steps {
-		p.use(s.uses)
+	p.checkOutputs()
+	p.whole = p.flow()
+	uses := p.whole.Uses()
+	use := func(id flow.ID) {
+		if c := p.values[id].constant; c != nil && c.use == 0 {
+			c.use = uses[c.name]
+			p.constants = append(p.constants, c)
+		}
 	}
-	p.use(outputs)
-	how := map[string]use{}
-	for _, c := range p.constants {
-		how[c.name] |= c.use
+	for _, s := range p.whole.Steps {
+		if _, hosted := s.Operation.(flow.Hosted); hosted {
+			continue
+		}
+		inputs, _ := s.Operands()
+		for _, in := range inputs {
+			use(in)
+		}
 	}
-	for _, c := range p.constants {
-		c.use = how[c.name]
+	for _, out := range p.whole.Outputs {
+		use(out)
 	}
 	return p
 }
 
 // plan plans an operator: as nodes, or where XNNPACK cannot compute it, in Go.
-func (p *plan) plan(op *operator, row operatorRow, file []byte) (s step, err error) {
+func (p *plan) plan(op *operator, row operatorRow) (s step, err error) {
 	for _, f := range []struct {
 		plan func(*call) func(*emitter)
 		inGo bool
@@ -157,14 +154,14 @@ func (p *plan) plan(op *operator, row operatorRow, file []byte) (s step, err err
 		if f.plan == nil {
 			continue
 		}
-		c := &call{plan: p, op: op, file: file, takes: row.takes, inGo: f.inGo}
+		c := &call{plan: p, op: op, takes: row.takes, inGo: f.inGo}
 		err = fault.Try(func() {
 			s = step{op: op, emit: f.plan(c)}
 			fault.Check(op.options.Err()) // of those that could not be read, defaults were taken
 			if len(c.defined) != len(op.outputs) {
 				malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
 			}
-			s.wide, s.uses, s.compute, s.reads = c.wide, c.uses, c.compute, c.reads
+			s.wide, s.compute, s.reads = c.wide, c.compute, c.reads
 			if c.compute != nil {
 				c.fold(&s)
 			}
@@ -182,51 +179,17 @@ func (p *plan) plan(op *operator, row operatorRow, file []byte) (s step, err err
 	return s, err
 }
 
-// planOutputs checks that every output is computed, and returns the uses of the constants among them.
-func (p *plan) planOutputs(file []byte) (uses []usage) {
+// checkOutputs checks that every output is computed.
+func (p *plan) checkOutputs() {
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
-		c := &call{plan: p, op: &operator{inputs: []int{i}}, file: file, takes: bytes8, inGo: t.inGo()}
+		c := &call{plan: p, op: &operator{inputs: []int{i}}, takes: bytes8, inGo: t.inGo()}
 		fault.Within(func() {
 			if c.data(0); !c.inGo {
 				_, _, err := p.datatype(i)
 				fault.Check(err)
 			}
 		}, "output %q", t.name)
-		uses = append(uses, c.uses...)
-	}
-	return uses
-}
-
-// prune drops the steps whose results no output depends on: XNNPACK may end the process when it finds such a node.
-func (p *plan) prune() {
-	for _, i := range p.graph.outputs {
-		p.values[i].needed = true
-	}
-	for _, of := range p.states {
-		p.values[of.next].needed = true
-	}
-	for i, s := range slices.Backward(p.steps) {
-		if !slices.ContainsFunc(s.op.outputs, func(n int) bool { return p.values[n].needed }) {
-			p.steps[i].op = nil
-			continue
-		}
-		for _, n := range p.dynamic(&p.steps[i]) {
-			p.values[n].needed = true
-		}
-	}
-	p.steps = slices.DeleteFunc(p.steps, func(s step) bool { return s.op == nil })
-}
-
-func (p *plan) use(uses []usage) {
-	for _, u := range uses {
-		if u.constant.use == 0 {
-			p.constants = append(p.constants, u.constant)
-		}
-		u.constant.use |= u.how
-		if u.packing != nil {
-			u.constant.packings = append(u.constant.packings, *u.packing)
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/flow"
 )
 
 // UNIDIRECTIONAL_SEQUENCE_LSTM is planned as the operators that it consists of: matrix products for each gate, of all
@@ -114,7 +115,7 @@ func (c *composer) lstm() {
 		h = c.rounded(h, c.op.inputs[lstmState])
 		all = append(all, c.computes("RESHAPE", h, c.integers(1, batch, last)))
 	}
-	if c.states = append(c.states, keeping{output, h, nil}, keeping{cell, state, nil}); len(all) > mostJoined {
+	if c.states = append(c.states, zeroState(output, h), zeroState(cell, state)); len(all) > mostJoined {
 		unsupported("%d steps", len(all))
 	}
 	joined := c.computes("CONCATENATION", all...)
@@ -127,6 +128,12 @@ func (c *composer) lstm() {
 	} else {
 		c.step("QUANTIZE", []int{joined}, out)
 	}
+}
+
+// zeroState is a state that begins with zeros.
+func zeroState(t, next int) flow.State {
+	zeros := func(dst []byte) error { clear(dst); return nil }
+	return flow.State{Value: flow.ID(t), Next: flow.ID(next), Initial: zeros}
 }
 
 // step plans one of the operators.

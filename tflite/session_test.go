@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/internal/flow"
 	"xpwc/internal/modeltest"
 )
 
@@ -62,7 +63,7 @@ func TestAWarmStartComputesNothingThatHits(t *testing.T) {
 				if c.widened() {
 					require.Equal(t, 1, computed[constant], constant)
 				}
-				if c.widened() && c.use == usePacked {
+				if c.widened() && c.use == flow.Packed {
 					lazy++
 				}
 			}
@@ -73,7 +74,7 @@ func TestAWarmStartComputesNothingThatHits(t *testing.T) {
 			require.Zero(t, stats.Packed.Entries)
 			require.Zero(t, stats.WrittenBytes)
 			for _, c := range m.plan.constants {
-				if c.use == usePacked {
+				if c.use == flow.Packed {
 					require.Zero(t, computed[c.name], "computed although it hits")
 				}
 			}

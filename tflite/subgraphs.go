@@ -27,7 +27,6 @@ func (o *operator) calls() []int {
 // inliner plans operators, and those of the subgraphs that they call in their place.
 type inliner struct {
 	*plan
-	file    []byte
 	why     *reasons
 	planned int // operators and rounds
 	depth   int
@@ -84,7 +83,7 @@ func (n *inliner) add(op *operator, row operatorRow) {
 		joined.inputs = slices.DeleteFunc(slices.Clone(op.inputs), func(t int) bool { return !some(t) })
 		op = &joined
 	}
-	if s := fault.Value(n.plan.plan(op, row, n.file)); s.emit != nil || s.compute != nil {
+	if s := fault.Value(n.plan.plan(op, row)); s.emit != nil || s.compute != nil {
 		n.steps = append(n.steps, s)
 	}
 }
@@ -176,7 +175,7 @@ func planCopy(c *call) func(*emitter) {
 
 // value returns what a tensor is, which must have been computed before or be a constant.
 func (n *inliner) value(t int) *value {
-	c := &call{plan: n.plan, op: &operator{inputs: []int{t}}, file: n.file}
+	c := &call{plan: n.plan, op: &operator{inputs: []int{t}}}
 	return c.resolve(0)
 }
 
@@ -186,7 +185,7 @@ func (n *inliner) decided(t int) (holds, known bool) {
 	if v.dtype != typeBool || !slices.Equal(v.shape, []int{1}) && len(v.shape) > 0 {
 		malformed("a condition of %v%v", v.dtype, v.shape)
 	}
-	return v.state == static && fault.Value(v.constant.bytes(n.file))[0] != 0, v.state == static
+	return v.state == static && fault.Value(v.constant.bytes(n.plan.file))[0] != 0, v.state == static
 }
 
 // inline plans the operators of a subgraph that is called with some values, and returns its outputs.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 )
 
 // Variables are values with names that stay from one inference to the next. CALL_ONCE calls a subgraph that gives them
@@ -170,7 +171,8 @@ func (n *inliner) changed(v *variable, op *operator) {
 func (n *inliner) keep() {
 	for _, v := range n.order {
 		if v.state != absent {
-			n.states = append(n.states, keeping{v.state, v.now, n.values[v.initial].constant})
+			begin := func(dst []byte) error { return flow.Part{Values: n.plan}.WriteContent(dst, flow.ID(v.initial)) }
+			n.states = append(n.states, flow.State{Value: flow.ID(v.state), Next: flow.ID(v.now), Initial: begin})
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestAVariableThatNothingChangesIsAConstant(t *testing.T) {
 	m.ops = append(m.ops[:5:5], m.ops[6:]...)
 	opened = openModel(t, save(t, m.bytes()))
 	require.Empty(t, opened.plan.states)
-	require.False(t, opened.plan.staged(), "XNNPACK computes all of it")
+	require.False(t, opened.plan.whole.Staged(), "XNNPACK computes all of it")
 }
 
 func TestVariablesThatCannotBeKeptAreRefused(t *testing.T) {

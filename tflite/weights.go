@@ -6,7 +6,7 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
-	"xpwc/packing"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -24,20 +24,19 @@ type weights struct {
 // of int32; or an input in single precision with a filter of int8, its dynamic range. For that XNNPACK quantizes the
 // input, if dynamic says over how many dimensions, and where it has no such kernel the filter is dequantized. So is all
 // of an operator that is tooCoarse, and of one with an input of int16.
-func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs int, how use, dynamic int) (w weights) {
+func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs, dynamic int) (w weights) {
 	in := c.resolve(inputAt)
 	c.sameTypes(in)
 	if len(c.op.outputs) != 1 {
 		malformed("%d outputs", len(c.op.outputs))
 	}
-	hasBias := c.bias(biasAt, outputs, how)
+	hasBias := c.bias(biasAt, outputs)
 	w.kernel = filter.constant
 	if c.declared(inputAt) == typeInt16 {
 		if hasBias {
 			w.bias = c.resolve(biasAt).constant
 		}
 		c.dequantize(&w)
-		c.uses = append(c.uses, usage{constant: w.kernel, how: how})
 		return w
 	}
 	biasType := typeInt32
@@ -70,7 +69,6 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs int
 	if in.dtype.isBytes() && c.tooCoarse(inputAt, w.kernel) {
 		c.dequantize(&w)
 	}
-	c.uses = append(c.uses, usage{constant: w.kernel, how: how})
 	return w
 }
 
@@ -96,11 +94,6 @@ func (c *call) dequantize(w *weights) {
 		}
 		fault.Check(stored.scaled())
 		*k = c.plan.derive(stored, (*constant).dequantized)
-		for i := range c.uses {
-			if c.uses[i].constant == stored {
-				c.uses[i].constant = *k
-			}
-		}
 	}
 }
 
@@ -182,35 +175,6 @@ func (p *plan) tensorNames() map[string]bool {
 	return p.names
 }
 
-// A packer is the Packing method of a node.
-type packer func(filter, bias, input, output xnnpack.Tensor) packing.Identity
-
-// packs notes what XNNPACK makes of the weights of an input, an operand, once the output is defined.
-func (c *call) packs(node packer, input int, w weights) {
-	in, out := c.describe(c.op.inputs[input]), c.describe(c.op.outputs[0])
-	if c.wide {
-		in, out = inFloats(in), inFloats(out)
-	}
-	filter := fault.Value(w.kernel.describe())
-	var bias xnnpack.Tensor
-	if w.bias != nil {
-		bias = fault.Value(w.bias.describe())
-	}
-	if w.dynamic > 0 {
-		in = w.quantized(in)
-		if w.bias != nil {
-			bias.Data = make([]byte, w.bias.size)
-			fault.Check(w.bias.fill(bias.Data, w.bias.source.In(c.file)))
-		}
-	}
-	for i, u := range c.uses {
-		if u.constant == w.kernel && u.how&(usePacked|usePackedBlind) != 0 {
-			packed := node(filter, bias, in, out)
-			c.uses[i].packing = &packed
-		}
-	}
-}
-
 // inFloats describes the same in single precision.
 func inFloats(t xnnpack.Tensor) xnnpack.Tensor {
 	t.Type, t.Quantization = xnnpack.Float32, xnnpack.Quantization{}
@@ -228,7 +192,7 @@ func (w weights) quantized(in xnnpack.Tensor) xnnpack.Tensor {
 func (e *emitter) operands(w weights, input xnnpack.ValueID, like xnnpack.Tensor) (in, filter, bias xnnpack.ValueID) {
 	if w.dynamic > 0 {
 		quantized := e.define(w.quantized(like))
-		e.unary(xnnpack.Unary{Op: xnnpack.ConvertElements}, input, quantized)
+		e.add(flow.Convert(input, quantized))
 		input = quantized
 	}
 	bias = xnnpack.InvalidValue

@@ -9,44 +9,44 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A Step computes values, which have numbers, from others. Constants are none of them.
+// A Step computes values from others. Constants are none of them.
 type Step struct {
-	Inputs, Outputs []int
+	Inputs, Outputs []xnnpack.ValueID
 	// Compute computes Outputs from Inputs; it is nil of what XNNPACK computes.
 	Compute func(inputs, outputs [][]byte) error
 }
 
 // A Model is what is to be divided.
 type Model struct {
-	Inputs, Outputs []int
+	Inputs, Outputs []xnnpack.ValueID
 	Steps           []Step // each after those whose values it needs
 	// Size returns the size of a value in bytes.
-	Size func(value int) int
+	Size func(value xnnpack.ValueID) int
 	// Constant returns what writes a value that is a constant, and nil of any other.
-	Constant func(value int) func(dst []byte) error
+	Constant func(value xnnpack.ValueID) func(dst []byte) error
 	// States are kept from one inference to the next.
 	States []State
 	// Subgraph makes the subgraph of some steps, by number, with these inputs and after them outputs.
-	Subgraph func(steps, inputs, outputs []int, l models.Loader) (*xnnpack.Subgraph, error)
+	Subgraph func(steps []int, inputs, outputs []xnnpack.ValueID, l models.Loader) (*xnnpack.Subgraph, error)
 }
 
 // A State is a value that is there when an inference begins, and becomes another one when it ends.
 type State struct {
-	Value, Next int
+	Value, Next xnnpack.ValueID
 	Initial     func(dst []byte) error
 }
 
 // stager makes the stages of a model.
 type stager struct {
 	*Model
-	buffers map[int]int // of values
+	buffers map[xnnpack.ValueID]int // of values
 	between []models.Buffer
 	stages  []models.Stage
 }
 
 // Stages returns the stages and the sizes of the buffers between them, as [models.Staged] says.
 func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
-	s := &stager{Model: m, buffers: map[int]int{}}
+	s := &stager{Model: m, buffers: map[xnnpack.ValueID]int{}}
 	for i, n := range m.Inputs {
 		s.buffers[n] = i
 	}
@@ -129,8 +129,8 @@ func (m *Model) schedule() (groups [][]int) {
 }
 
 // readers returns the steps that read each value, each once.
-func (m *Model) readers() map[int][]int {
-	out := map[int][]int{}
+func (m *Model) readers() map[xnnpack.ValueID][]int {
+	out := map[xnnpack.ValueID][]int{}
 	for i, s := range m.Steps {
 		for k, n := range s.Inputs {
 			if !slices.Contains(s.Inputs[:k], n) {
@@ -155,8 +155,8 @@ func (s *stager) group(groups [][]int) {
 			s.add(models.Stage{Compute: first.Compute}, first.Inputs, first.Outputs)
 			continue
 		}
-		var inputs, outputs []int
-		seen := map[int]bool{}
+		var inputs, outputs []xnnpack.ValueID
+		seen := map[xnnpack.ValueID]bool{}
 		for _, i := range steps {
 			for _, n := range s.Steps[i].Outputs {
 				seen[n] = true
@@ -181,7 +181,7 @@ func (s *stager) group(groups [][]int) {
 	}
 }
 
-func (s *stager) add(stage models.Stage, inputs, outputs []int) {
+func (s *stager) add(stage models.Stage, inputs, outputs []xnnpack.ValueID) {
 	for _, n := range inputs {
 		stage.Inputs = append(stage.Inputs, s.buffer(n))
 	}
@@ -192,7 +192,7 @@ func (s *stager) add(stage models.Stage, inputs, outputs []int) {
 }
 
 // buffer returns the buffer of a value.
-func (s *stager) buffer(n int) int {
+func (s *stager) buffer(n xnnpack.ValueID) int {
 	b, known := s.buffers[n]
 	if !known {
 		b = len(s.Inputs) + len(s.Outputs) + len(s.between)
@@ -203,7 +203,7 @@ func (s *stager) buffer(n int) int {
 }
 
 // copied adds a stage for a state, or an output that is an input, a constant, or given twice.
-func (s *stager) copied(n, to int) {
+func (s *stager) copied(n xnnpack.ValueID, to int) {
 	stage := models.Stage{Outputs: []int{to}}
 	if write := s.Constant(n); write != nil {
 		stage.Compute = func(_, outputs [][]byte) error { return write(outputs[0]) }

@@ -12,9 +12,17 @@ import (
 	"xpwc/xnnpack"
 )
 
+type id = xnnpack.ValueID
+
+// subgraph is what one was asked for.
+type subgraph struct {
+	steps           []int
+	inputs, outputs []id
+}
+
 // step computes value out from others; Go computes it if inGo.
-func step(inGo bool, out int, in ...int) staging.Step {
-	s := staging.Step{Inputs: in, Outputs: []int{out}}
+func step(inGo bool, out id, in ...id) staging.Step {
+	s := staging.Step{Inputs: in, Outputs: []id{out}}
 	if inGo {
 		s.Compute = func(inputs, outputs [][]byte) error {
 			for _, b := range inputs {
@@ -27,21 +35,21 @@ func step(inGo bool, out int, in ...int) staging.Step {
 }
 
 // of returns a model whose subgraphs are noted as they are asked for.
-func of(inputs, outputs []int, subgraphs *[][3][]int, steps ...staging.Step) *staging.Model {
+func of(inputs, outputs []id, subgraphs *[]subgraph, steps ...staging.Step) *staging.Model {
 	return &staging.Model{Inputs: inputs, Outputs: outputs, Steps: steps,
-		Size:     func(value int) int { return 10 * value },
-		Constant: func(int) func([]byte) error { return nil },
-		Subgraph: func(steps, inputs, outputs []int, _ models.Loader) (*xnnpack.Subgraph, error) {
-			*subgraphs = append(*subgraphs, [3][]int{steps, inputs, outputs})
+		Size:     func(value id) int { return 10 * int(value) },
+		Constant: func(id) func([]byte) error { return nil },
+		Subgraph: func(steps []int, inputs, outputs []id, _ models.Loader) (*xnnpack.Subgraph, error) {
+			*subgraphs = append(*subgraphs, subgraph{steps, inputs, outputs})
 			return nil, nil
 		},
 	}
 }
 
 func TestThereAreAsFewSubgraphsAsCanBe(t *testing.T) {
-	var subgraphs [][3][]int
+	var subgraphs []subgraph
 	// XNNPACK and Go take turns in this order, but 3 needs nothing of 2, and 5 nothing of 4.
-	m := of([]int{0, 1}, []int{7}, &subgraphs,
+	m := of([]id{0, 1}, []id{7}, &subgraphs,
 		step(false, 2, 0), step(true, 3, 1), step(false, 4, 2), step(true, 5, 3), step(false, 6, 4, 5),
 		step(false, 7, 6, 2))
 	stages, between := m.Stages()
@@ -52,15 +60,15 @@ func TestThereAreAsFewSubgraphsAsCanBe(t *testing.T) {
 		}
 	}
 	require.Len(t, stages, 3)
-	require.Equal(t, [][3][]int{{{0, 2, 4, 5}, {0, 5}, {7}}}, subgraphs)
+	require.Equal(t, []subgraph{{[]int{0, 2, 4, 5}, []id{0, 5}, []id{7}}}, subgraphs)
 	require.Equal(t, []models.Buffer{{Size: 30}, {Size: 50}}, between)
 	require.Equal(t, []int{0, 4}, stages[2].Inputs, "buffers: two inputs, an output, and those between")
 	require.Equal(t, []int{2}, stages[2].Outputs)
 }
 
 func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
-	var subgraphs [][3][]int
-	m := of([]int{1}, []int{3, 1}, &subgraphs, step(true, 4, 1, 2), step(true, 3, 2))
+	var subgraphs []subgraph
+	m := of([]id{1}, []id{3, 1}, &subgraphs, step(true, 4, 1, 2), step(true, 3, 2))
 	m.States = []staging.State{{Value: 2, Next: 4, Initial: func(dst []byte) error { dst[0] = 7; return nil }}}
 	stages, between := m.Stages()
 	require.Len(t, stages, 4)

@@ -1,0 +1,134 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"xpwc"
+	"xpwc/internal/fault"
+	"xpwc/models"
+	"xpwc/xnnpack"
+)
+
+// emitter adds the steps of a part to a subgraph. The first error ends that, see package fault.
+type emitter struct {
+	Part
+	s       *xnnpack.Subgraph
+	loader  models.Loader
+	ids     map[ID]ID // of the subgraph, by those of the flow
+	options map[string][]xpwc.LoadOption
+	tensors map[ID]xnnpack.Tensor // that were described
+}
+
+// Subgraph makes a subgraph of the part, whose external values are the inputs and, after them, the outputs. It asks the
+// loader once for each constant that a node uses.
+func (p Part) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	s, err := xnnpack.NewSubgraph(len(p.Inputs) + len(p.Outputs))
+	if err != nil {
+		return nil, err
+	}
+	e := &emitter{Part: p, s: s, loader: l, ids: map[ID]ID{}, options: map[string][]xpwc.LoadOption{},
+		tensors: map[ID]xnnpack.Tensor{}}
+	if err := fault.Try(e.emit); err != nil {
+		return nil, errors.Join(err, s.Delete())
+	}
+	return s, nil
+}
+
+func (e *emitter) emit() {
+	e.collectOptions()
+	copies := e.externals()
+	for _, s := range e.Steps {
+		fault.Within(func() { fault.Check(s.add(e.s, e.value)) }, "%s", s.Name)
+	}
+	for _, c := range copies {
+		fault.Check(e.s.Add(xnnpack.Copy{Input: e.value(c.Input), Output: c.Output}))
+	}
+}
+
+// collectOptions says what all steps do with each constant before the first is loaded.
+func (e *emitter) collectOptions() {
+	for name, how := range e.Uses() {
+		e.options[name] = how.options()
+	}
+	for _, s := range e.Steps {
+		if !e.Packs(s.Operation) {
+			continue
+		}
+		w := s.Operation.(Weighted)
+		kernel, _ := w.Weights()
+		name, _ := e.Constant(kernel)
+		fault.Within(func() {
+			e.options[name] = append(e.options[name], xpwc.PackedAs(PackingOf(w, e.operand)))
+		}, "%s", s.Name)
+	}
+}
+
+// operand describes a value for the identity of a packing: with its content, if it is a constant of one dimension.
+func (e *emitter) operand(id ID) xnnpack.Tensor {
+	t := e.describe(id)
+	if e.constant(id) && len(t.Shape) == 1 {
+		fault.Check(e.View(func() (err error) { t.Data, err = e.Content(id); return err }))
+		t.Data = t.Data[:size(t)]
+	}
+	return t
+}
+
+// describe describes a value once.
+func (e *emitter) describe(id ID) xnnpack.Tensor {
+	t, known := e.tensors[id]
+	if !known {
+		t = e.Tensor(id)
+		e.tensors[id] = t
+	}
+	return t
+}
+
+// size is that of a value whose shape and type were checked.
+func size(t xnnpack.Tensor) int { return fault.Value(t.Type.ByteSize(t.Shape)) }
+
+// externals defines the inputs and outputs, whose IDs are their positions, inputs first. An output that is an input,
+// a constant or another output as well is a copy of a value of the flow, which it returns.
+func (e *emitter) externals() (copies []xnnpack.Copy) {
+	for i, v := range e.Inputs {
+		fault.Check(e.s.Input(ID(i), e.describe(v)))
+		e.ids[v] = ID(i)
+	}
+	for i, v := range e.Outputs {
+		id := ID(len(e.Inputs) + i)
+		fault.Check(e.s.Output(id, e.describe(v)))
+		if _, there := e.ids[v]; there || e.constant(v) {
+			copies = append(copies, xnnpack.Copy{Input: v, Output: id})
+		} else {
+			e.ids[v] = id
+		}
+	}
+	return copies
+}
+
+// value returns the ID of a value in the subgraph, which it defines when it is first used; a constant's content is
+// loaded then.
+func (e *emitter) value(id ID) ID {
+	if id == xnnpack.InvalidValue {
+		return id
+	}
+	known, ok := e.ids[id]
+	if !ok {
+		t := e.describe(id)
+		if name, is := e.Constant(id); is {
+			t.Data = e.load(name, size(t))
+		}
+		known = fault.Value(e.s.Tensor(t))
+		e.ids[id] = known
+	}
+	return known
+}
+
+func (e *emitter) load(name string, size int) []byte {
+	b := fault.Value(e.loader.Load(name, slices.Clone(e.options[name])...))
+	if len(b) < size {
+		fault.Check(fmt.Errorf("load tensor %q: %d bytes, not %d", name, len(b), size))
+	}
+	return b[:size]
+}

@@ -1,0 +1,181 @@
+// Package flow is what a reader of models makes of a model before XNNPACK sees it: steps between values that have
+// numbers. A step is a node of package xnnpack, or what Go computes. Of a part of a flow it makes a subgraph, or stages
+// where Go computes something.
+package flow
+
+import (
+	"slices"
+
+	"xpwc"
+	"xpwc/internal/compute"
+	"xpwc/internal/staging"
+	"xpwc/models"
+	"xpwc/packing"
+	"xpwc/xnnpack"
+)
+
+type (
+	// ID is the number of a value.
+	ID = xnnpack.ValueID
+	// IDs are several.
+	IDs = []xnnpack.ValueID
+	// An Array is a value that Go computes with.
+	Array = compute.Array
+)
+
+// Values are those that a flow has. What a method has to return, and cannot, is a fault (package fault).
+type Values interface {
+	// Tensor describes a value for XNNPACK: with scales, and without content. It is not called within View.
+	Tensor(ID) xnnpack.Tensor
+	// Bare is Tensor without the scales that lie in a file. It is no fault.
+	Bare(ID) xnnpack.Tensor
+	// Array describes a value for Go, without content.
+	Array(ID) Array
+	// InGo reports whether XNNPACK has no such values.
+	InGo(ID) bool
+	// Constant returns the name by which a loader has the content of a value, and whether it has any.
+	Constant(ID) (name string, is bool)
+	// Content returns the content as XNNPACK sees it. It may be longer, and may only be read within View.
+	Content(ID) ([]byte, error)
+	// View calls do, until whose end no file is closed.
+	View(do func() error) error
+}
+
+// A Step is one of a flow.
+type Step struct {
+	Name string // what errors call it
+	Operation
+}
+
+// A State is a value that is there when an inference begins, and becomes another one when it ends.
+type State = staging.State
+
+// A Part is steps of a flow, each after those whose values it reads, with what they compute from and what they compute.
+type Part struct {
+	Values
+	Steps           []*Step
+	Inputs, Outputs IDs
+	States          []State
+}
+
+// Pruned returns the part without the steps whose results nothing needs: XNNPACK may end the process when it finds one.
+func (p Part) Pruned() Part {
+	used := map[ID]bool{}
+	for _, id := range p.Outputs {
+		used[id] = true
+	}
+	for _, s := range p.States {
+		used[s.Next] = true
+	}
+	var steps []*Step
+	for _, s := range slices.Backward(p.Steps) {
+		inputs, outputs := s.Operands()
+		if !slices.ContainsFunc(outputs, func(id ID) bool { return used[id] }) {
+			continue
+		}
+		steps = append(steps, s)
+		for _, in := range inputs {
+			used[in] = true
+		}
+	}
+	slices.Reverse(steps)
+	p.Steps = steps
+	return p
+}
+
+// constant reports whether a value has a content.
+func (p Part) constant(id ID) bool { _, is := p.Constant(id); return is }
+
+// Packs reports whether a node packs weights: whether its kernel is a constant.
+func (p Part) Packs(op Operation) bool {
+	w, is := op.(Weighted)
+	if !is {
+		return false
+	}
+	kernel, _ := w.Weights()
+	return p.constant(kernel)
+}
+
+// A Use says how XNNPACK reads a constant, which decides when its content must be there and how long it must stay.
+type Use uint8
+
+// The ways to use a constant.
+const (
+	// Packed by an operator that looks into the weights cache first, so read only if it misses there.
+	Packed Use = 1 << iota
+	// PackedBlind: by an operator that does not look up first, or without being named in the key.
+	PackedBlind
+	// AtInference: read each time.
+	AtInference
+)
+
+// EachUse calls do for each constant that a step reads.
+func (p Part) EachUse(s *Step, do func(id ID, how Use)) {
+	inputs, _ := s.Operands()
+	for k, in := range inputs {
+		if !p.constant(in) {
+			continue
+		}
+		how := AtInference
+		if w, is := s.Operation.(Weighted); is && k > 0 && p.Packs(w) {
+			hidden := k == 2 && p.Bare(inputs[0]).Type == xnnpack.DynamicQInt8
+			switch _, multiplied := w.(Weighing[xnnpack.BatchMatrixMultiply]); {
+			case multiplied: // it depends on its type whether it is packed
+				how |= PackedBlind
+			case hidden || !w.LooksUp(p.Bare(inputs[1]).Shape) || p.Bare(in).Type == xnnpack.Float16:
+				how = PackedBlind
+			default:
+				how = Packed
+			}
+		}
+		do(in, how)
+	}
+}
+
+// Uses returns how XNNPACK uses each constant, by name. Those that are outputs are read at inference.
+func (p Part) Uses() map[string]Use {
+	uses := map[string]Use{}
+	add := func(id ID, how Use) {
+		if name, is := p.Constant(id); is {
+			uses[name] |= how
+		}
+	}
+	for _, s := range p.Steps {
+		if _, hosted := s.Operation.(Hosted); !hosted {
+			p.EachUse(s, add)
+		}
+	}
+	for _, id := range p.Outputs {
+		add(id, AtInference)
+	}
+	return uses
+}
+
+// NewLoader returns a loader of the part's constants that needs no cache.
+func (p Part) NewLoader(data xpwc.DataMap) *models.Memory {
+	uses := p.Uses()
+	return models.NewMemory(data, func(name string) bool { return uses[name]&AtInference != 0 })
+}
+
+// options are those of loading a constant that is used so.
+func (u Use) options() []xpwc.LoadOption {
+	var options []xpwc.LoadOption
+	if u&(PackedBlind|AtInference) != 0 {
+		options = append(options, xpwc.Eager())
+	}
+	if u&AtInference != 0 {
+		return append(options, xpwc.Retain())
+	}
+	return append(options, xpwc.PackOnly())
+}
+
+// PackingOf returns the identity of what a node packs, of which tensor describes the values.
+func PackingOf(w Weighted, tensor func(ID) xnnpack.Tensor) packing.Identity {
+	kernel, bias := w.Weights()
+	inputs, outputs := w.Operands()
+	biased := xnnpack.Tensor{}
+	if bias != xnnpack.InvalidValue {
+		biased = tensor(bias)
+	}
+	return w.Packing(tensor(kernel), biased, tensor(inputs[0]), tensor(outputs[0]))
+}

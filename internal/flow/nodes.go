@@ -1,0 +1,240 @@
+package flow
+
+import (
+	"fmt"
+	"slices"
+
+	"xpwc/internal/compute"
+	"xpwc/internal/fault"
+	"xpwc/xnnpack"
+)
+
+// Operations of nodes that keep the shape.
+var (
+	Unary   = of(kind[xnnpack.Unary]{shape: first[xnnpack.Unary]})
+	Copy    = of(kind[xnnpack.Copy]{shape: first[xnnpack.Copy], move: same[xnnpack.Copy]})
+	Softmax = of(kind[xnnpack.Softmax]{shape: first[xnnpack.Softmax]})
+	Binary  = of(kind[xnnpack.Binary]{shape: func(_ xnnpack.Binary, in [][]int) []int { return broadcast(in[0], in[1]) }})
+)
+
+// Convert changes the type of the elements.
+func Convert(from, to ID) Operation {
+	return Unary(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: from, Output: to})
+}
+
+func first[N any](_ N, in [][]int) []int { return in[0] }
+
+// same moves the same bytes.
+func same[N any](_ N, out Array, in []Array) error { copy(out.Data, in[0].Data); return nil }
+
+// broadcast aligns shapes at their last dimensions; one that is missing or 1 is repeated.
+func broadcast(a, b []int) []int {
+	shape, ok := compute.Broadcast(a, b)
+	if !ok {
+		wrong("shapes %v and %v", a, b)
+	}
+	return shape
+}
+
+// Operations of nodes on images.
+var (
+	MaxPooling2D = of(kind[xnnpack.MaxPooling2D]{
+		shape: func(n xnnpack.MaxPooling2D, in [][]int) []int {
+			return slides(in[0], n.Pooling, n.Stride, n.Dilation, n.Padding, n.SamePadding)
+		}})
+	AveragePooling2D = of(kind[xnnpack.AveragePooling2D]{
+		shape: func(n xnnpack.AveragePooling2D, in [][]int) []int {
+			one := xnnpack.Size{Height: 1, Width: 1}
+			return slides(in[0], n.Pooling, n.Stride, one, n.Padding, n.SamePadding)
+		}})
+	StaticResizeBilinear2D = of(kind[xnnpack.StaticResizeBilinear2D]{
+		shape: func(n xnnpack.StaticResizeBilinear2D, in [][]int) []int {
+			Images(in[0])
+			return []int{in[0][0], n.NewSize.Height, n.NewSize.Width, in[0][3]}
+		}})
+)
+
+// Images checks that a value has the shape [batch, height, width, channels].
+func Images(shape []int) {
+	if len(shape) != 4 {
+		wrong("an input of shape %v, not [batch, height, width, channels]", shape)
+	}
+}
+
+// window is how a kernel or pool moves over an image along one dimension.
+type window struct{ size, stride, dilation, padding int }
+
+// slide returns how many positions the window has along in pixels. With SAME padding that is what the stride gives.
+func (w window) slide(in int, same bool) int {
+	for _, n := range []int{w.size, w.stride, w.dilation} {
+		if n <= 0 || n > MaxElements {
+			wrong("a window of %d with stride %d and dilation %d", w.size, w.stride, w.dilation)
+		}
+	}
+	if same {
+		return (in-1)/w.stride + 1
+	}
+	reach := int64(w.size-1)*int64(w.dilation) + 1
+	padded := int64(in) + int64(w.padding)
+	if reach > padded {
+		wrong("a window that reaches over %d of an image of %d", reach, padded)
+	}
+	return int((padded-reach)/int64(w.stride) + 1)
+}
+
+// slides returns the shape of the images that a window makes. XNNPACK keeps a pointer for each pixel under the window
+// at each position, and computes the size of that without looking for an overflow.
+func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, same bool) []int {
+	Images(in)
+	y := window{kernel.Height, stride.Height, dilation.Height, p.Top + p.Bottom}
+	x := window{kernel.Width, stride.Width, dilation.Width, p.Left + p.Right}
+	height, width := y.slide(in[1], same), x.slide(in[2], same)
+	fault.Value(Elements(in[0], height, width, kernel.Height, kernel.Width))
+	return []int{in[0], height, width, in[3]}
+}
+
+// Operations of nodes that reduce, and that move elements.
+var (
+	StaticReduce  = of(kind[xnnpack.StaticReduce]{shape: reduced})
+	StaticReshape = of(kind[xnnpack.StaticReshape]{shape: reshaped,
+		move: same[xnnpack.StaticReshape]})
+	StaticTranspose = of(kind[xnnpack.StaticTranspose]{shape: transposed,
+		move: func(n xnnpack.StaticTranspose, out Array, in []Array) error {
+			from, strides := compute.Rows(in[0].Shape), make([]int, len(n.Permutation))
+			for i, d := range n.Permutation {
+				strides[i] = from[d]
+			}
+			return compute.Strided(out, in[0], 0, strides)
+		}})
+	StaticSlice = of(kind[xnnpack.StaticSlice]{shape: sliced,
+		move: func(n xnnpack.StaticSlice, out Array, in []Array) error {
+			offset, strides := 0, compute.Rows(in[0].Shape)
+			for d, first := range n.Offsets {
+				offset += first * strides[d]
+			}
+			return compute.Strided(out, in[0], offset, strides)
+		}})
+	StaticConstantPad = of(kind[xnnpack.StaticConstantPad]{shape: padded,
+		move: func(n xnnpack.StaticConstantPad, out Array, in []Array) error {
+			places := compute.Everywhere(in[0].Shape)
+			for d := range places {
+				before, after := slices.Repeat([]int{-1}, n.Pre[d]), slices.Repeat([]int{-1}, n.Post[d])
+				places[d] = slices.Concat(before, places[d], after)
+			}
+			return compute.Take(out, in[0], places, compute.Number(out.Element, float64(n.Value)).Data)
+		}})
+	Concatenate = of(kind[xnnpack.Concatenate]{shape: joined,
+		move: func(n xnnpack.Concatenate, out Array, in []Array) error { return compute.Join(out, n.Axis, in...) }})
+	DepthToSpace2D = of(kind[xnnpack.DepthToSpace2D]{})
+	SpaceToDepth2D = of(kind[xnnpack.SpaceToDepth2D]{})
+)
+
+func reduced(n xnnpack.StaticReduce, of [][]int) (out []int) {
+	for i, d := range of[0] {
+		switch {
+		case !slices.Contains(n.Axes, i):
+			out = append(out, d)
+		case n.KeepDims:
+			out = append(out, 1)
+		}
+	}
+	if len(n.Axes) == 0 || len(out) == 0 {
+		wrong("dimensions %v of %v", n.Axes, of[0])
+	}
+	return out
+}
+
+func reshaped(n xnnpack.StaticReshape, in [][]int) []int {
+	whole := fault.Value(Elements(in[0]...))
+	out, free, rest := append([]int{}, n.Shape...), -1, 1
+	for i, d := range out {
+		switch {
+		case d == 0 && free < 0:
+			free = i
+		case d <= 0 || d > MaxElements/rest:
+			wrong("the new shape %v", n.Shape)
+		default:
+			rest *= d
+		}
+	}
+	if free >= 0 {
+		out[free] = whole / rest
+		rest *= out[free]
+	}
+	if rest != whole {
+		wrong("the new shape %v for %d elements", n.Shape, whole)
+	}
+	return out
+}
+
+func transposed(n xnnpack.StaticTranspose, in [][]int) (out []int) {
+	if !Permutation(n.Permutation, len(in[0])) {
+		wrong("%v is no permutation of %d dimensions", n.Permutation, len(in[0]))
+	}
+	for _, d := range n.Permutation {
+		out = append(out, in[0][d])
+	}
+	return out
+}
+
+// Permutation reports whether order has each number below n once.
+func Permutation(order []int, n int) bool {
+	seen := make([]bool, n)
+	for _, d := range order {
+		if d < 0 || d >= n || seen[d] {
+			return false
+		}
+		seen[d] = true
+	}
+	return len(order) == n
+}
+
+func sliced(n xnnpack.StaticSlice, in [][]int) []int {
+	fits := len(n.Offsets) == len(in[0]) && len(n.Sizes) == len(in[0])
+	for i, d := range in[0] {
+		if fits && n.Sizes[i] == 0 {
+			fault.Check(Unsupported{fmt.Errorf("a part of sizes %v, of which one is 0", n.Sizes)})
+		}
+		fits = fits && n.Offsets[i] <= d && n.Sizes[i] <= d-n.Offsets[i]
+	}
+	if !fits {
+		wrong("a part at %v of sizes %v of shape %v", n.Offsets, n.Sizes, in[0])
+	}
+	return n.Sizes
+}
+
+func padded(n xnnpack.StaticConstantPad, in [][]int) (out []int) {
+	fits := len(n.Pre) == len(in[0]) && len(n.Post) == len(in[0])
+	for i, d := range in[0] {
+		if fits = fits && int64(n.Pre[i])+int64(d)+int64(n.Post[i]) <= MaxElements; fits {
+			out = append(out, n.Pre[i]+d+n.Post[i])
+		}
+	}
+	if !fits {
+		wrong("%v and %v elements around shape %v", n.Pre, n.Post, in[0])
+	}
+	return out
+}
+
+func joined(n xnnpack.Concatenate, of [][]int) []int {
+	out := append([]int{}, of[0]...)
+	axis := n.Axis
+	if axis < 0 {
+		axis += len(out)
+	}
+	if axis < 0 || axis >= len(out) {
+		wrong("axis %d of shape %v", n.Axis, out)
+	}
+	for _, in := range of[1:] {
+		for i := range max(len(in), len(out)) {
+			if len(in) != len(out) || i != axis && in[i] != out[i] {
+				wrong("shapes %v and %v along axis %d", of[0], in, axis)
+			}
+		}
+		if in[axis] > MaxElements-out[axis] {
+			wrong("more than %d elements along axis %d", MaxElements, axis)
+		}
+		out[axis] += in[axis]
+	}
+	return out
+}

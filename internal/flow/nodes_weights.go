@@ -1,0 +1,162 @@
+package flow
+
+import (
+	"math"
+
+	"xpwc/internal/fault"
+	"xpwc/xnnpack"
+)
+
+// Operations of nodes that can pack weights.
+var (
+	FullyConnected = weighing(kind[xnnpack.FullyConnected]{
+		shape: func(n xnnpack.FullyConnected, of [][]int) []int {
+			in := of[0]
+			out, channels := fullChannels(n, of[1])
+			last := len(in) - 1
+			if last < 0 || in[last] != channels {
+				wrong("an input of shape %v for %d input channels", in, channels)
+			}
+			bias(of, out)
+			return append(append([]int{}, in[:last]...), out)
+		},
+		looksUp: func(xnnpack.FullyConnected, []int) bool { return true },
+		least: func(n xnnpack.FullyConnected, kernel []int) []int {
+			_, channels := fullChannels(n, kernel)
+			return []int{1, channels}
+		}})
+	Convolution2D = weighing(kind[xnnpack.Convolution2D]{
+		shape: func(n xnnpack.Convolution2D, of [][]int) []int {
+			out := slides(of[0], kernelSize(of[1]), n.Stride, n.Dilation, n.Padding, n.SamePadding)
+			out[3] = grouped(of, n.Groups)
+			return out
+		},
+		// XNNPACK makes a depthwise convolution of one with a channel in each group.
+		looksUp: func(n xnnpack.Convolution2D, kernel []int) bool { return kernel[3] != 1 || kernel[0] != n.Groups },
+		least: func(n xnnpack.Convolution2D, kernel []int) []int {
+			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
+		}})
+	DepthwiseConvolution2D = weighing(kind[xnnpack.DepthwiseConvolution2D]{
+		shape: func(n xnnpack.DepthwiseConvolution2D, of [][]int) []int {
+			filter := of[1]
+			out := slides(of[0], kernelSize(filter), n.Stride, n.Dilation, n.Padding, n.SamePadding)
+			if filter[0] != 1 || int64(out[3])*int64(n.DepthMultiplier) != int64(filter[3]) {
+				wrong("1 to %d channels for an input of shape %v and a filter of %v", n.DepthMultiplier, of[0], filter)
+			}
+			bias(of, filter[3])
+			out[3] = filter[3]
+			return out
+		},
+		// Also with several outputs in a group: XNNPACK of 2024 reads the filter before it looks up.
+		looksUp: func(xnnpack.DepthwiseConvolution2D, []int) bool { return false },
+		least: func(n xnnpack.DepthwiseConvolution2D, kernel []int) []int {
+			return leastImage(kernelSize(kernel), n.Dilation, int64(kernel[3]/max(1, n.DepthMultiplier)))
+		}})
+	Deconvolution2D = weighing(kind[xnnpack.Deconvolution2D]{
+		shape: func(n xnnpack.Deconvolution2D, of [][]int) []int {
+			in, kernel, by, more, p := of[0], kernelSize(of[1]), n.Stride, n.Adjustment, n.Padding
+			Images(in)
+			channels := grouped(of, n.Groups)
+			height := stretched(in[1], kernel.Height, by.Height, n.Dilation.Height, more.Height, p.Top+p.Bottom)
+			width := stretched(in[2], kernel.Width, by.Width, n.Dilation.Width, more.Width, p.Left+p.Right)
+			fault.Value(Elements(in[0], height, width, kernel.Height, kernel.Width))
+			return []int{in[0], height, width, channels}
+		},
+		looksUp: func(xnnpack.Deconvolution2D, []int) bool { return false },
+		// As large as the kernel, for which no padding is too wide that suits the kernel.
+		least: func(n xnnpack.Deconvolution2D, kernel []int) []int {
+			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
+		}})
+	BatchMatrixMultiply = weighing(kind[xnnpack.BatchMatrixMultiply]{
+		shape: func(n xnnpack.BatchMatrixMultiply, of [][]int) []int {
+			a, b := of[0], of[1]
+			if len(a) < 2 || len(b) < 2 {
+				wrong("factors of shapes %v and %v", a, b)
+			}
+			batch := broadcast(a[:len(a)-2], b[:len(b)-2])
+			inner, columns := b[len(b)-2], b[len(b)-1]
+			if n.TransposeB {
+				inner, columns = columns, inner
+			}
+			if a[len(a)-1] != inner {
+				wrong("factors of shapes %v and %v", a, b)
+			}
+			return append(batch, a[len(a)-2], columns)
+		},
+		looksUp: func(xnnpack.BatchMatrixMultiply, []int) bool { return false },
+		least: func(n xnnpack.BatchMatrixMultiply, b []int) []int {
+			if len(b) < 2 {
+				wrong("a factor of shape %v", b)
+			}
+			if n.TransposeB {
+				return []int{1, b[len(b)-1]}
+			}
+			return []int{1, b[len(b)-2]}
+		}})
+)
+
+// fullChannels returns how many channels the node computes, and how many it reads.
+func fullChannels(n xnnpack.FullyConnected, filter []int) (out, in int) {
+	if len(filter) != 2 {
+		wrong("a filter of shape %v", filter)
+	}
+	if n.TransposeWeights {
+		return filter[1], filter[0]
+	}
+	return filter[0], filter[1]
+}
+
+// bias checks a bias, if there is one.
+func bias(of [][]int, channels int) {
+	if len(of) > 2 && (len(of[2]) != 1 || of[2][0] != channels) {
+		wrong("a bias of shape %v for %d output channels", of[2], channels)
+	}
+}
+
+// kernelSize returns the size of a kernel on images: [outputs, height, width, inputs].
+func kernelSize(filter []int) xnnpack.Size {
+	if len(filter) != 4 {
+		wrong("a filter of shape %v", filter)
+	}
+	return xnnpack.Size{Height: filter[1], Width: filter[2]}
+}
+
+// leastImage is one in which the kernel has one place.
+func leastImage(kernel, dilation xnnpack.Size, channels int64) []int {
+	height := int64(kernel.Height-1)*int64(dilation.Height) + 1
+	width := int64(kernel.Width-1)*int64(dilation.Width) + 1
+	for _, n := range []int64{height, width, channels} {
+		if n <= 0 || n > MaxElements {
+			wrong("a kernel of %d by %d, of %d channels", kernel.Height, kernel.Width, channels)
+		}
+	}
+	return []int{1, int(height), int(width), int(channels)}
+}
+
+// grouped checks a convolution's groups against its filter, [groups * outputs, height, width, inputs], its bias and its
+// input. It returns how many channels it computes.
+func grouped(of [][]int, groups int) int {
+	in, filter := of[0], of[1]
+	if groups < 1 || filter[0]%groups != 0 || int64(groups)*int64(filter[3]) != int64(in[3]) {
+		wrong("%d groups for an input of shape %v and a filter of shape %v", groups, in, filter)
+	}
+	bias(of, filter[0])
+	return filter[0]
+}
+
+// stretched returns the length of what a deconvolution makes of an image, along one dimension.
+func stretched(in, kernel, stride, dilation, adjustment, padding int) int {
+	for _, d := range []int{kernel, stride, dilation} {
+		if d <= 0 || d > math.MaxInt16 {
+			wrong("a kernel of %d with stride %d and dilation %d", kernel, stride, dilation)
+		}
+	}
+	if adjustment >= stride {
+		wrong("an adjustment of %d with stride %d", adjustment, stride)
+	}
+	out := int64(stride)*int64(in-1) + int64(adjustment) + int64(dilation)*int64(kernel-1) + 1 - int64(padding)
+	if out <= 0 || out > MaxElements {
+		wrong("an image of %d", out)
+	}
+	return int(out)
+}

@@ -1,0 +1,60 @@
+package tflite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"xpwc"
+	"xpwc/internal/compute"
+	"xpwc/internal/fault"
+	"xpwc/internal/flow"
+	"xpwc/models"
+	"xpwc/xnnpack"
+)
+
+// Tensor implements [flow.Values].
+func (p *plan) Tensor(id flow.ID) xnnpack.Tensor { return p.Bare(id) }
+
+// Bare implements [flow.Values]. That there is a description planning has seen.
+func (p *plan) Bare(id flow.ID) xnnpack.Tensor {
+	switch v := &p.values[id]; {
+	case v.inside != nil:
+		return *v.inside
+	case v.constant != nil:
+		return fault.Value(v.constant.describe())
+	}
+	return fault.Value(p.describe(int(id)))
+}
+
+// Array implements [flow.Values].
+func (p *plan) Array(id flow.ID) compute.Array {
+	v := &p.values[id]
+	if v.inside != nil {
+		return compute.Array{Element: models.Value{Type: v.inside.Type}.Element(), Shape: v.inside.Shape}
+	}
+	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape}
+}
+
+// InGo implements [flow.Values].
+func (p *plan) InGo(id flow.ID) bool { return p.values[id].inside == nil && p.graph.tensors[id].inGo() }
+
+// Constant implements [flow.Values].
+func (p *plan) Constant(id flow.ID) (name string, is bool) {
+	if c := p.values[id].constant; c != nil {
+		return c.name, true
+	}
+	return "", false
+}
+
+// Content implements [flow.Values].
+func (p *plan) Content(id flow.ID) ([]byte, error) { return p.values[id].constant.bytes(p.file) }
+
+// View implements [flow.Values].
+func (p *plan) View(do func() error) error {
+	err := p.mapped.View(func([]byte) error { return do() })
+	if errors.Is(err, fs.ErrClosed) {
+		return fmt.Errorf("%s: %w", p.mapped.Path(), xpwc.ErrClosed)
+	}
+	return err
+}
