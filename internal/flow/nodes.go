@@ -14,7 +14,7 @@ var (
 	Unary   = of(kind[xnnpack.Unary]{shape: first[xnnpack.Unary]})
 	Copy    = of(kind[xnnpack.Copy]{shape: first[xnnpack.Copy], move: same[xnnpack.Copy]})
 	Softmax = of(kind[xnnpack.Softmax]{shape: first[xnnpack.Softmax]})
-	Binary  = of(kind[xnnpack.Binary]{shape: func(_ xnnpack.Binary, in [][]int) []int { return broadcast(in[0], in[1]) }})
+	Binary  = of(kind[xnnpack.Binary]{shape: broadcasts})
 )
 
 // Convert changes the type of the elements.
@@ -26,6 +26,8 @@ func first[N any](_ N, in [][]int) []int { return in[0] }
 
 // same moves the same bytes.
 func same[N any](_ N, out Array, in []Array) error { copy(out.Data, in[0].Data); return nil }
+
+func broadcasts(_ xnnpack.Binary, in [][]int) []int { return broadcast(in[0], in[1]) }
 
 // broadcast aligns shapes at their last dimensions; one that is missing or 1 is repeated.
 func broadcast(a, b []int) []int {
