@@ -47,7 +47,6 @@ type Weighted interface {
 // A Node is a node of package xnnpack.
 type Node[N xnnpack.Node] struct {
 	N  N
-	as map[ID]ID // values in the place of the node's own
 	of *kind[N]
 }
 
@@ -61,6 +60,7 @@ type kind[N xnnpack.Node] struct {
 	// Of what packs weights:
 	least   func(n N, kernel []int) []int
 	looksUp func(n N, kernel []int) bool
+	between func(n N, input, output ID) N
 }
 
 // of returns what makes an operation of a node.
@@ -74,29 +74,13 @@ func weighing[N xnnpack.WeightedNode](k kind[N]) func(N) Operation {
 }
 
 // Operands implements [Operation].
-func (n Node[N]) Operands() (inputs, outputs IDs) {
-	inputs, outputs = xnnpack.Operands(n.N)
-	for _, ids := range []IDs{inputs, outputs} {
-		for i, id := range ids {
-			ids[i] = n.value(id)
-		}
-	}
-	return inputs, outputs
-}
-
-// value returns what is in the place of one of the node's values.
-func (n Node[N]) value(id ID) ID {
-	if other, is := n.as[id]; is {
-		return other
-	}
-	return id
-}
+func (n Node[N]) Operands() (inputs, outputs IDs) { return xnnpack.Operands(n.N) }
 
 // Shape implements [Operation].
 func (n Node[N]) Shape(in [][]int) []int { return n.of.shape(n.N, in) }
 
 func (n Node[N]) add(s *xnnpack.Subgraph, id func(ID) ID) error {
-	return s.AddRenamed(n.N, func(v ID) ID { return id(n.value(v)) })
+	return s.AddRenamed(n.N, id)
 }
 
 // Moves implements [Mover].
@@ -127,8 +111,7 @@ func (n Weighing[N]) Least(kernel []int) []int { return n.of.least(n.N, kernel) 
 
 // Between implements [Weighted].
 func (n Weighing[N]) Between(input, output ID) Operation {
-	in, out := xnnpack.Operands(n.N)
-	n.as = map[ID]ID{in[0]: input, out[0]: output}
+	n.N = n.of.between(n.N, input, output)
 	return n
 }
 
