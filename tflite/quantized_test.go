@@ -193,6 +193,24 @@ func meaning(t blueTensor) []float32 {
 	return out
 }
 
+func TestABiasWithAZeroPointIsRefusedWithItsOperator(t *testing.T) {
+	for name, op := range map[string]blueOp{
+		"CONV_2D": {code: opConv2D, options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
+		"DEPTHWISE_CONV_2D": {code: opDepthwiseConv2D,
+			options: fields{depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(1)}},
+	} {
+		m := single(op, []int{1, 4, 4, 1},
+			quantizedTensor("k", typeInt8, []int{1, 1, 1, 1}, 0, 0, []float32{1}, wave(1)),
+			quantizedTensor("b", typeInt32, []int{1}, 0, 3, []float32{1}, wave(1)))
+		for _, i := range []int{0, len(m.tensors) - 1} {
+			m.tensors[i].dtype, m.tensors[i].scales, m.tensors[i].zeroPoints = typeInt8, []float32{1}, []int64{0}
+		}
+		_, err := Open(save(t, m.bytes()), nil)
+		require.ErrorIs(t, err, ErrMalformed)
+		require.ErrorContains(t, err, "operator 0, "+name)
+	}
+}
+
 func TestQuantizeAndDequantizeAreInverse(t *testing.T) {
 	for _, dtype := range []elementType{typeInt8, typeUint8} {
 		m := single(blueOp{code: code("QUANTIZE")}, []int{4, 16})

@@ -69,6 +69,9 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs, dy
 	if in.dtype.isBytes() && c.tooCoarse(inputAt, w.kernel) {
 		c.dequantize(&w)
 	}
+	if w.bias != nil {
+		fault.Value(w.bias.describe())
+	}
 	return w
 }
 
