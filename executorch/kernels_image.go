@@ -56,7 +56,9 @@ func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
 
 // pooled returns a new value for what a pool makes of an image.
 func (c *invocation) pooled(in xnnpack.ValueID, n flow.Operation) xnnpack.ValueID {
-	return c.between(n.Shape([][]int{c.of(in).Shape}), in)
+	var shape []int
+	fault.Check(ours(fault.Try(func() { shape = n.Shape([][]int{c.of(in).Shape}) })))
+	return c.between(shape, in)
 }
 
 // averagePool is the mean under a window. XNNPACK leaves padded pixels out, so that they are added first where they

@@ -274,6 +274,7 @@ func (c *invocation) scattered(axis int, indices []int) {
 }
 
 func (c *invocation) sliceScatter() {
+	c.given(0)
 	x := c.tensor(0)
 	axis, step := c.axis(x, c.whole(2)), c.whole(5)
 	if step < 1 {

@@ -117,6 +117,7 @@ func (c *invocation) slice() {
 		if step < 1 {
 			fault.Check(malformed("each %d of %v", step, x.shape))
 		}
+		c.given(0)
 		places := compute.Everywhere(x.shape)
 		places[axis] = compute.Every(begin, max(0, (end-begin+step-1)/step), step)
 		c.take(places)
@@ -265,9 +266,12 @@ func (c *invocation) pad() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	c.alike(x, y)
 	around := c.wholes(1)
-	in := c.operand(0)
+	in, number := c.operand(0), c.number(2)
 	n := xnnpack.StaticConstantPad{
-		Pre: make([]int, len(x.shape)), Post: make([]int, len(x.shape)), Value: float32(c.number(2)), Input: in}
+		Pre: make([]int, len(x.shape)), Post: make([]int, len(x.shape)), Value: float32(number), Input: in}
+	if c.plan.values[in].host && float64(n.Value) != number {
+		c.outside() // the node has no such integer
+	}
 	if len(around)%2 != 0 || len(around) > 2*len(x.shape) {
 		fault.Check(malformed("%d numbers for %d dimensions", len(around), len(x.shape)))
 	}

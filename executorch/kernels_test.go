@@ -3,8 +3,10 @@
 package executorch
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -268,11 +270,32 @@ func TestACallThatContradictsItselfIsAReason(t *testing.T) {
 		"fewer dimensions":     invoked("aten::permute_copy.out", []any{six, wholes{0}}, six),
 		"padding":              invoked("aten::constant_pad_nd.out", []any{six, wholes{1, 2, 3, 4, 5, 6}, 0}, six),
 		"of nothing":           invoked("aten::cat.out", []any{parts{}, 0}, six),
+		"a pool": invoked("aten::avg_pool2d.out", []any{shaped{1, 1, 2, 3}, wholes{9, 9}, wholes{1, 1}, wholes{0, 0},
+			false, true, nothing{}}, shaped{1, 1, 1, 1}),
 	} {
 		t.Run(what, func(t *testing.T) {
 			err := openBytes(t, p.bytes()).Methods()[0].Runnable()
-			require.Error(t, err)
-			t.Log(err)
+			require.True(t, errors.Is(err, ErrMalformed) || errors.Is(err, ErrUnsupported), "%v", err)
 		})
 	}
+}
+
+func TestACallThatGoDoesNotComputeTakesNoMemory(t *testing.T) {
+	long := shaped{1 << 26}
+	for _, p := range []mprogram{
+		invoked("aten::slice_copy.Tensor_out", []any{long, 0, 0, nothing{}, 2}, shaped{1 << 25}),
+		invoked("aten::slice_scatter.out", []any{long, shaped{1 << 25}, 0, 0, nothing{}, 2}, long),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		require.ErrorIs(t, openBytes(t, p.bytes()).Methods()[0].Runnable(), ErrUnsupportedOp)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<26))
+	}
+}
+
+func TestAnIntegerThatSinglePrecisionDoesNotHaveIsNotPaddedWith(t *testing.T) {
+	p := invoked("aten::constant_pad_nd.out", []any{typed{Long, []int32{3}}, wholes{1, 0}, 1<<24 + 1},
+		typed{Long, []int32{4}})
+	require.ErrorIs(t, openBytes(t, p.bytes()).Methods()[0].Runnable(), ErrUnsupportedOp)
 }
