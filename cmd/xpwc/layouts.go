@@ -62,10 +62,17 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (_ cache
 	return cachefile.Digest{}, layoutError{err}
 }
 
-// listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's.
+// listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's. A whole
+// fingerprint need not be among them: pulling it says so.
 func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (registry.Fingerprint, error) {
 	if name == current {
 		return layoutHere()
+	}
+	if whole, err := registry.ParseFingerprint(strings.ToLower(name)); err == nil {
+		return whole, nil
+	}
+	if strings.Trim(strings.ToLower(name), "0123456789abcdef") != "" {
+		return registry.Fingerprint{}, usagef("--layout %s: not the beginning of 32 hexadecimal digits", name)
 	}
 	listed, err := registry.List(ctx, ref, o)
 	if err != nil {

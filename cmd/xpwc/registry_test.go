@@ -102,6 +102,7 @@ func TestRegistryCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 		{[]string{"push", "localhost:1/face", "missing"}, exitFailed, "missing"},
 		{[]string{"pull", "localhost:1/face"}, exitUsage, "-o FILE"},
 		{[]string{"pull", "localhost:1/face", "-o", "c", "--layout", "12", "--all"}, exitUsage, "exclude"},
+		{[]string{"pull", "localhost:1/face", "-o", "c", "--layout", "xy"}, exitUsage, "32 hexadecimal digits"},
 		{[]string{"pull", "localhost:1/face", "-o", "c"}, exitFailed, "connection refused"},
 		{[]string{"pull", "face", "-o", "c"}, exitFailed, "registry.example/name:tag"},
 		{[]string{"ls", "localhost:1/face"}, exitFailed, "connection refused"},
