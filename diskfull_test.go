@@ -360,9 +360,9 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// Room for the index is reserved with what it lists. Should the disk not keep its word, nothing is lost, and the next
-// commit has it all.
-func TestACommitWithoutRoomForItsIndexLosesNothing(t *testing.T) {
+// Room for the index is reserved with what it lists. Should the disk not take back what is too much, nothing is lost,
+// and the next commit has it all.
+func TestACommitThatCannotBeLaidOutLosesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := mustOpen(t, path, nil)
 	tensors := someTensors(4, 3000)
@@ -370,7 +370,7 @@ func TestACommitWithoutRoomForItsIndexLosesNothing(t *testing.T) {
 	c.commitWithSave()
 	full := &refusingDisk{File: diskOf(c), refusals: 1}
 	setDisk(c, full)
-	require.ErrorIs(t, c.Save(), syscall.ENOSPC)
+	require.ErrorIs(t, c.Save(), syscall.EIO)
 	require.NoError(t, o.Err())
 	o.check(t)
 	theirs := otherProcess(t, path)
@@ -380,7 +380,7 @@ func TestACommitWithoutRoomForItsIndexLosesNothing(t *testing.T) {
 	private.close(t)
 	require.NoError(t, theirs.Close())
 
-	require.NoError(t, c.Save(), "there is space again")
+	require.NoError(t, c.Save(), "the disk takes it by now")
 	o.check(t)
 	o.close(t)
 	require.NoError(t, c.Close())
@@ -390,18 +390,18 @@ func TestACommitWithoutRoomForItsIndexLosesNothing(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// A refusingDisk refuses to allocate space, some times.
+// A refusingDisk refuses to cut its file off, some times.
 type refusingDisk struct {
 	store.File
 	refusals int
 }
 
-func (d *refusingDisk) Allocate(offset, size int64) error {
+func (d *refusingDisk) Truncate(size int64) error {
 	if d.refusals > 0 {
 		d.refusals--
-		return syscall.ENOSPC
+		return syscall.EIO
 	}
-	return d.File.Allocate(offset, size)
+	return d.File.Truncate(size)
 }
 
 // What a session packed lies before the index of a commit that another session's end brought about meanwhile. That the

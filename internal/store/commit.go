@@ -31,7 +31,7 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 	if err != nil {
 		return nil, err
 	}
-	if err := st.allocate(slot.IndexOffset, uint64(len(block))); err != nil {
+	if err := st.allocate(slot.IndexOffset + uint64(len(block))); err != nil {
 		return nil, err
 	}
 	if err := st.cut(slot.End); err != nil {

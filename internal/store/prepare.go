@@ -91,7 +91,7 @@ func (st *Store) prepareAhead(following uint64) {
 			return // what it does not reach is prepared when it has ended
 		}
 	}
-	if to > st.backed && st.allocate(st.backed, format.AlignUp(to, preparedSpace)-st.backed) != nil {
+	if to > st.backed && st.allocate(format.AlignUp(to, preparedSpace)) != nil {
 		st.preparer = nil // what the disk has left is for what is packed
 		return
 	}

@@ -124,10 +124,10 @@ func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
 func (rw *Rewriting) append(payload []byte) (offset uint64, err error) {
 	made := rw.made
 	offset = format.AlignUp(made.tail, format.Alignment)
-	if err := made.allocate(offset, uint64(len(payload))); err != nil {
+	made.tail = offset + uint64(len(payload))
+	if err := made.allocate(made.tail); err != nil {
 		return 0, err
 	}
-	made.tail = offset + uint64(len(payload))
 	if err = rw.pieces.MoveTo(int64(offset)); err == nil {
 		_, err = rw.pieces.Write(payload)
 	}

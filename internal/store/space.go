@@ -52,9 +52,9 @@ const roomStep = 64 << 10
 // makeRoom reserves disk space for an index of so much after the payloads, which end at an offset.
 func (st *Store) makeRoom(end uint64, l listing) error {
 	if need := format.Align(end) + format.GenerationSize(l.records, l.names); need > st.backed {
-		err := st.allocate(st.backed, format.AlignUp(need-st.backed, roomStep))
+		err := st.allocate(st.backed + format.AlignUp(need-st.backed, roomStep))
 		if err != nil {
-			err = st.allocate(st.backed, need-st.backed)
+			err = st.allocate(need)
 		}
 		if err != nil {
 			return err
@@ -64,12 +64,16 @@ func (st *Store) makeRoom(end uint64, l listing) error {
 	return nil
 }
 
-func (st *Store) allocate(offset, size uint64) error {
+// allocate reserves disk space up to an offset. What has space is not asked for: XFS wants as much once more for that.
+func (st *Store) allocate(end uint64) error {
+	if end <= st.backed {
+		return nil
+	}
 	st.grown = true
-	if err := st.disk.Allocate(int64(offset), int64(size)); err != nil {
+	if err := st.disk.Allocate(int64(st.backed), int64(end-st.backed)); err != nil {
 		return err
 	}
-	st.backed = max(st.backed, offset+size)
+	st.backed = end
 	return nil
 }
 
@@ -81,10 +85,10 @@ func (st *Store) grow(start, n uint64) error {
 	need := format.AlignUp(start+n-offset, granularity)
 	st.growth = min(max(2*st.growth, FirstSegment), LastSegment)
 	size := max(need, st.growth)
-	err := st.allocate(offset, size)
+	err := st.allocate(offset + size)
 	if err != nil && size > need { // a nearly full disk may still have room for this one
 		st.growth, size = 0, need
-		err = st.allocate(offset, size)
+		err = st.allocate(offset + size)
 	}
 	if err != nil {
 		return err

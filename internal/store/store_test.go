@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -241,4 +242,47 @@ func TestWhatIsCancelledIsGivenBack(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.Equal(t, end, dir.Size(cachePath))
 	requireContent(t, dir, payloadA)
+}
+
+// A tightDisk has so much space. As XFS does, it wants as much once more for what has space.
+type tightDisk struct {
+	store.File
+	space, used int64
+}
+
+func (d *tightDisk) Allocate(offset, size int64) error {
+	if d.used+size > d.space {
+		return syscall.ENOSPC
+	}
+	d.used = max(d.used, offset+size)
+	return d.File.Allocate(offset, size)
+}
+
+func (d *tightDisk) Truncate(size int64) error {
+	d.used = size
+	return d.File.Truncate(size)
+}
+
+func TestWhatFitsOnAFullDiskIsCommitted(t *testing.T) {
+	const space = 10 << 20
+	dir := newDir(t)
+	w := mustOpen(t, dir.Process())
+	require.NoError(t, w.begin())
+	w.Intercept(nil, func(d store.File) store.File { return &tightDisk{File: d, space: space} })
+	want, size := map[string][]byte{}, 0
+	for i := range 10_000 {
+		name, payload := strconv.Itoa(i), bytes.Repeat([]byte{byte(i)}, 5000)
+		r, err := w.reserve(name, len(payload))
+		if err != nil {
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			break
+		}
+		want[name], size = payload, size+len(payload)
+		copy(r.Data, payload)
+		require.NoError(t, w.handIn(name, r))
+	}
+	require.Greater(t, size, space/10*9)
+	require.NoError(t, w.commit(nil))
+	require.NoError(t, w.Close())
+	requireContent(t, dir, want)
 }
