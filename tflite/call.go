@@ -8,6 +8,7 @@ import (
 
 	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
 
@@ -20,7 +21,8 @@ type call struct {
 	wide    bool  // quantized values are computed in single precision, between conversions
 	defined []int // outputs that have a shape
 	compute func(*run) error
-	reads   []int // operands that compute reads
+	reads   []int            // operands that compute reads
+	narrow  []flow.Operation // conversions of the outputs
 }
 
 func malformed(format string, args ...any) {

@@ -26,29 +26,30 @@ func (p *plan) quantized(t int) bool {
 	return p.values[t].dtype.isBytes() && !p.graph.tensors[t].inGo()
 }
 
-// compute computes a step from the operands that it reads: quantized ones in single precision if it is wide.
-func (p *plan) compute(s *step, out, in []compute.Array) error {
-	r := run{file: p.file, in: make([]compute.Array, len(s.op.inputs)), out: slices.Clone(out)}
-	for i, t := range s.op.inputs {
+// run computes from the operands that are read: quantized ones in single precision if the operator is wide.
+func (c *call) run(out, in []compute.Array) error {
+	p := c.plan
+	r := run{file: p.file, in: make([]compute.Array, len(c.op.inputs)), out: slices.Clone(out)}
+	for i, t := range c.op.inputs {
 		if t != absent {
 			r.in[i] = p.Array(flow.ID(t))
 		}
 	}
-	for k, i := range s.reads {
-		if r.in[i] = in[k]; s.wide && p.quantized(s.op.inputs[i]) {
-			r.in[i] = p.floats(s.op.inputs[i], in[k])
+	for k, i := range c.reads {
+		if r.in[i] = in[k]; c.wide && p.quantized(c.op.inputs[i]) {
+			r.in[i] = p.floats(c.op.inputs[i], in[k])
 		}
 	}
-	for i, t := range s.op.outputs {
-		if s.wide && p.quantized(t) {
+	for i, t := range c.op.outputs {
+		if c.wide && p.quantized(t) {
 			r.out[i] = compute.New(models.Float32, out[i].Shape...)
 		}
 	}
-	if err := s.compute(&r); err != nil {
+	if err := c.compute(&r); err != nil {
 		return err
 	}
-	for i, t := range s.op.outputs {
-		if s.wide && p.quantized(t) {
+	for i, t := range c.op.outputs {
+		if c.wide && p.quantized(t) {
 			p.quantize(t, out[i].Data, r.out[i].Data)
 		}
 	}
@@ -81,32 +82,32 @@ func (p *plan) quantize(t int, dst, floats []byte) {
 // memory then.
 const mostFolded = 16 << 20
 
-// fold computes a step at once if all that it reads is constant, and makes its outputs constants.
-func (c *call) fold(s *step) {
+// fold computes in Go at once if all that is read is constant, makes the outputs constants, and reports that.
+func (c *call) fold() bool {
 	p := c.plan
 	var in, out []compute.Array
-	for _, i := range s.reads {
-		t := s.op.inputs[i]
+	for _, i := range c.reads {
+		t := c.op.inputs[i]
 		if p.values[t].constant == nil {
-			return
+			return false
 		}
 		a := p.Array(flow.ID(t))
 		a.Data = fault.Value(p.Content(flow.ID(t)))
 		in = append(in, a)
 	}
-	for _, t := range s.op.outputs {
+	for _, t := range c.op.outputs {
 		a := p.Array(flow.ID(t))
 		n := xnnpack.Elements(a.Shape) * a.Element.Size()
 		if p.folded += n; p.folded > mostFolded {
-			return
+			return false
 		}
 		a.Data = make([]byte, n)
 		out = append(out, a)
 	}
-	if err := p.compute(s, out, in); err != nil {
+	if err := c.run(out, in); err != nil {
 		malformed("%v", err)
 	}
-	for i, t := range s.op.outputs {
+	for i, t := range c.op.outputs {
 		of := &p.graph.tensors[t]
 		if p.values[t].state == empty {
 			continue
@@ -115,5 +116,5 @@ func (c *call) fold(s *step) {
 		p.values[t].constant = &constant{name: of.name, stored: of.element(), dtype: of.element(), data: out[i].Data,
 			shape: p.values[t].shape, size: len(out[i].Data), quant: of.quantization}
 	}
-	s.compute = nil
+	return true
 }

@@ -9,7 +9,7 @@ import (
 
 // NON_MAX_SUPPRESSION_V4: boxes [n, 4], scores [n], how many stay at most, the overlap, the least score. V5 has sigma,
 // too. The outputs are indices, in V5 their scores, and how many there are.
-func planSuppression(c *call) func(*emitter) {
+func planSuppression(c *call) {
 	soft := c.op.code == opSuppression5
 	operands, outputs := 5, 2
 	if soft {
@@ -40,7 +40,7 @@ func planSuppression(c *call) func(*emitter) {
 		}
 		c.define(len(c.defined), shape...)
 	}
-	return c.do(func(r *run) error {
+	c.do(func(r *run) error {
 		s := compute.Suppression{Overlap: float32(r.in[3].Number(0)), Least: float32(r.in[4].Number(0))}
 		best := compute.Array{Element: models.Float32, Shape: []int{most}, Data: make([]byte, 4*most)}
 		if soft {

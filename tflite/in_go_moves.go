@@ -10,18 +10,15 @@ import (
 )
 
 // do has Go compute the operator.
-func (c *call) do(f func(*run) error) func(*emitter) {
-	c.compute = f
-	return nil
-}
+func (c *call) do(f func(*run) error) { c.compute = f }
 
 // copied: the elements of operand 0 as they are, in another shape.
 func copied(r *run) error { copy(r.out[0].Data, r.in[0].Data); return nil }
 
 // take plans in Go that output 0, in some dimensions that have the elements of its own, is made of elements of operand
 // 0, see [compute.Take].
-func (c *call) take(dims []int, places [][]int) func(*emitter) {
-	return c.do(func(r *run) error {
+func (c *call) take(dims []int, places [][]int) {
+	c.do(func(r *run) error {
 		r.out[0].Shape = dims
 		return compute.Take(r.out[0], r.in[0], places, nil)
 	})
@@ -52,7 +49,7 @@ func (c *call) axes(i, rank int) []int {
 func (c *call) axis(i, rank int) int { return dimension(c.oneInteger(i), rank) }
 
 // REVERSE_V2 along constant axes.
-func planReverse(c *call) func(*emitter) {
+func planReverse(c *call) {
 	c.arity(2, 2)
 	in, axes := c.data(0), c.axes(1, len(c.resolve(0).shape))
 	places := compute.Everywhere(in.shape)
@@ -60,11 +57,11 @@ func planReverse(c *call) func(*emitter) {
 		places[a] = compute.Every(in.shape[a]-1, in.shape[a], -1)
 	}
 	c.moves(in.shape...)
-	return c.take(in.shape, places)
+	c.take(in.shape, places)
 }
 
 // REVERSE_SEQUENCE: the first elements along an axis, as many as each batch says, in the other order.
-func planReverseSequence(c *call) func(*emitter) {
+func planReverseSequence(c *call) {
 	c.arity(2, 2)
 	in, lengths := c.data(0), c.data(1)
 	axis, batch := int(c.op.options.Int32(reverseSequenceAxis, 0)), int(c.op.options.Int32(reverseSequenceBatch, 0))
@@ -75,11 +72,11 @@ func planReverseSequence(c *call) func(*emitter) {
 	}
 	c.index(1)
 	c.moves(in.shape...)
-	return c.do(func(r *run) error { return compute.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
+	c.do(func(r *run) error { return compute.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
 }
 
 // MATRIX_DIAG: matrices with rows of numbers as their diagonals, and zeros. MATRIX_SET_DIAG: with those of others.
-func planMatrixDiag(c *call) func(*emitter) {
+func planMatrixDiag(c *call) {
 	last := len(c.op.inputs) - 1
 	operands := 1 + int(c.op.code-opMatrixDiag)/2
 	c.arity(operands, operands)
@@ -98,7 +95,7 @@ func planMatrixDiag(c *call) func(*emitter) {
 	if last == 0 && c.plan.quantized(c.op.inputs[0]) {
 		c.wide = true // a byte of zero is no zero
 	}
-	return c.do(func(r *run) error {
+	c.do(func(r *run) error {
 		if clear(r.out[0].Data); last > 0 {
 			copy(r.out[0].Data, r.in[0].Data)
 		}
@@ -107,7 +104,7 @@ func planMatrixDiag(c *call) func(*emitter) {
 }
 
 // MIRROR_PAD: what is before and after each dimension is its mirror image, with the elements at the edge or without.
-func planMirrorPad(c *call) func(*emitter) {
+func planMirrorPad(c *call) {
 	c.arity(2, 2)
 	in, paddings := c.data(0), c.integers(1)
 	edge := int(c.op.options.Byte(mirrorPadMode)) // 1 repeats it
@@ -126,11 +123,11 @@ func planMirrorPad(c *call) func(*emitter) {
 			compute.Every(n-2+edge, after, -1)))
 	}
 	c.moves(shape...)
-	return c.take(shape, places)
+	c.take(shape, places)
 }
 
 // BROADCAST_TO a known shape.
-func planBroadcastTo(c *call) func(*emitter) {
+func planBroadcastTo(c *call) {
 	c.arity(2, 2)
 	in, shape := c.data(0), c.integers(1)
 	if len(shape) < len(in.shape) {
@@ -148,11 +145,11 @@ func planBroadcastTo(c *call) func(*emitter) {
 			malformed("shape %v for %v", shape, in.shape)
 		}
 	}
-	return c.tile(from, times)
+	c.tile(from, times)
 }
 
 // BROADCAST_ARGS: the shape that two known shapes are broadcast to.
-func planBroadcastArgs(c *call) func(*emitter) {
+func planBroadcastArgs(c *call) {
 	c.arity(2, 2)
 	a, b := c.integers(0), c.integers(1)
 	shape, ok := compute.Broadcast(a, b)
@@ -161,10 +158,10 @@ func planBroadcastArgs(c *call) func(*emitter) {
 	}
 	if len(shape) == 0 {
 		c.vacate(0, []int{0})
-		return nil
+		return
 	}
 	c.define(0, len(shape))
-	return c.do(func(r *run) error {
+	c.do(func(r *run) error {
 		for i, n := range shape {
 			r.out[0].Put(i, float64(n))
 		}
@@ -173,7 +170,7 @@ func planBroadcastArgs(c *call) func(*emitter) {
 }
 
 // FILL of a known shape with a number.
-func planFill(c *call) func(*emitter) {
+func planFill(c *call) {
 	c.arity(2, 2)
 	shape, v := c.integers(0), c.data(1)
 	c.sameTypes(v)
@@ -182,11 +179,11 @@ func planFill(c *call) func(*emitter) {
 		malformed("a value of shape %v", v.shape)
 	}
 	c.keepsScale(1)
-	return c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
+	c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
 }
 
 // GATHER along an axis, and EMBEDDING_LOOKUP, which has its operands the other way round.
-func planGather(c *call) func(*emitter) {
+func planGather(c *call) {
 	c.arity(2, 2)
 	table, at := 0, 1
 	if c.op.code == opEmbeddingLookup {
@@ -213,13 +210,14 @@ func planGather(c *call) func(*emitter) {
 			k = k.dequantized()
 		}
 		if k.widened() {
-			return c.do(func(r *run) error { return k.lookUp(r, r.in[at]) })
+			c.do(func(r *run) error { return k.lookUp(r, r.in[at]) })
+			return
 		}
 	}
 	from = c.data(table)
 	c.sameTypes(from)
 	c.keepsScale(table)
-	return c.do(func(r *run) error { return compute.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
+	c.do(func(r *run) error { return compute.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
 }
 
 // index checks that an operand has integers.
@@ -252,14 +250,14 @@ func (c *constant) lookUp(r *run, rows compute.Array) error {
 }
 
 // GATHER_ND.
-func planGatherND(c *call) func(*emitter) {
+func planGatherND(c *call) {
 	c.arity(2, 2)
 	from, at := c.data(0), c.data(1)
 	depth := c.depth(at, from.shape)
 	c.sameTypes(from)
 	c.index(1)
 	c.moves(slices.Concat(at.shape[:len(at.shape)-1], from.shape[depth:])...)
-	return c.do(func(r *run) error { return compute.GatherSlices(r.out[0], r.in[0], r.in[1]) })
+	c.do(func(r *run) error { return compute.GatherSlices(r.out[0], r.in[0], r.in[1]) })
 }
 
 // depth returns of how many dimensions of a shape indices have an index each.
@@ -272,7 +270,7 @@ func (c *call) depth(indices *value, shape []int) int {
 }
 
 // SCATTER_ND to a known shape.
-func planScatterND(c *call) func(*emitter) {
+func planScatterND(c *call) {
 	c.arity(3, 3)
 	at, updates, shape := c.data(0), c.data(1), c.integers(2)
 	depth := c.depth(at, shape)
@@ -282,11 +280,11 @@ func planScatterND(c *call) func(*emitter) {
 	c.sameTypes(updates)
 	c.index(0)
 	c.define(0, shape...)
-	return c.do(func(r *run) error { return compute.ScatterSlices(r.out[0], r.in[0], r.in[1]) })
+	c.do(func(r *run) error { return compute.ScatterSlices(r.out[0], r.in[0], r.in[1]) })
 }
 
 // DYNAMIC_UPDATE_SLICE: operand 0 with operand 1 in it, where operand 2 says or as near as it fits.
-func planDynamicUpdateSlice(c *call) func(*emitter) {
+func planDynamicUpdateSlice(c *call) {
 	c.arity(3, 3)
 	in, update, at := c.data(0), c.data(1), c.data(2)
 	c.index(2)
@@ -300,11 +298,11 @@ func planDynamicUpdateSlice(c *call) func(*emitter) {
 	}
 	c.moves(in.shape...)
 	c.keepsScale(1)
-	return c.do(func(r *run) error { return compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
+	c.do(func(r *run) error { return compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
 }
 
 // ONE_HOT: the depth is known.
-func planOneHot(c *call) func(*emitter) {
+func planOneHot(c *call) {
 	c.arity(4, 4)
 	in, depth, on, off := c.data(0), c.oneInteger(1), c.data(2), c.data(3)
 	c.index(0)
@@ -314,16 +312,16 @@ func planOneHot(c *call) func(*emitter) {
 	}
 	c.sameTypes(on)
 	c.define(0, slices.Insert(slices.Clone(in.shape), axis, depth)...)
-	return c.do(func(r *run) error { return compute.OneHot(r.out[0], r.in[0], r.in[2], r.in[3], axis) })
+	c.do(func(r *run) error { return compute.OneHot(r.out[0], r.in[0], r.in[2], r.in[3], axis) })
 }
 
 // SHAPE, RANK and ZEROS_LIKE depend on a shape alone.
-func planOfShape(list func(shape []int) (numbers, of []int)) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planOfShape(list func(shape []int) (numbers, of []int)) func(*call) {
+	return func(c *call) {
 		c.arity(1, 1)
 		numbers, shape := list(c.resolve(0).shape)
 		c.define(0, shape...)
-		return c.do(func(r *run) error {
+		c.do(func(r *run) error {
 			for i, n := range numbers {
 				r.out[0].Put(i, float64(n))
 			}
@@ -337,7 +335,7 @@ func rank(shape []int) (numbers, of []int)       { return []int{len(shape)}, nil
 func zeros(shape []int) (numbers, of []int)      { return nil, shape }
 
 // RANGE of known numbers.
-func planRange(c *call) func(*emitter) {
+func planRange(c *call) {
 	c.arity(3, 3)
 	from, to, step := c.number(0), c.number(1), c.number(2)
 	n := (to - from) / step
@@ -345,5 +343,5 @@ func planRange(c *call) func(*emitter) {
 		malformed("from %v to %v by %v", from, to, step)
 	}
 	c.define(0, int(math.Ceil(n)))
-	return c.do(func(r *run) error { return compute.Count(r.out[0], from, step) })
+	c.do(func(r *run) error { return compute.Count(r.out[0], from, step) })
 }

@@ -34,32 +34,32 @@ func (c *call) together(operands int) []*value {
 }
 
 // planComparison plans EQUAL and the others.
-func planComparison(of compute.Comparison) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planComparison(of compute.Comparison) func(*call) {
+	return func(c *call) {
 		values := c.together(2)
 		if values[0].dtype != values[1].dtype {
 			malformed("values of types %v and %v", c.declared(0), c.declared(1))
 		}
-		return c.do(func(r *run) error { return compute.Compare(of, r.out[0], r.in[0], r.in[1]) })
+		c.do(func(r *run) error { return compute.Compare(of, r.out[0], r.in[0], r.in[1]) })
 	}
 }
 
 // planLogical plans LOGICAL_AND and LOGICAL_OR.
-func planLogical(of func(a, b bool) bool) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planLogical(of func(a, b bool) bool) func(*call) {
+	return func(c *call) {
 		c.together(2)
-		return c.do(func(r *run) error { return compute.Logical(of, r.out[0], r.in[0], r.in[1]) })
+		c.do(func(r *run) error { return compute.Logical(of, r.out[0], r.in[0], r.in[1]) })
 	}
 }
 
 // LOGICAL_NOT.
-func planNot(c *call) func(*emitter) {
+func planNot(c *call) {
 	c.together(1)
-	return c.do(func(r *run) error { return compute.Not(r.out[0], r.in[0]) })
+	c.do(func(r *run) error { return compute.Not(r.out[0], r.in[0]) })
 }
 
 // SELECT and SELECT_V2. The older one may have a condition for each row.
-func planSelect(c *call) func(*emitter) {
+func planSelect(c *call) {
 	c.arity(3, 3)
 	condition, a, b := c.data(0), c.data(1), c.data(2)
 	shape := condition.shape
@@ -73,15 +73,15 @@ func planSelect(c *call) func(*emitter) {
 	c.define(0, c.broadcast(shape, c.broadcast(a.shape, b.shape))...)
 	c.keepsScale(1)
 	c.keepsScale(2)
-	return c.do(func(r *run) error {
+	c.do(func(r *run) error {
 		r.in[0].Shape = shape
 		return compute.Where(r.out[0], r.in[0], r.in[1], r.in[2])
 	})
 }
 
 // planCombined plans an operator on two numbers. The slot is its fused activation's, if it can have one.
-func planCombined(operation compute.Operation, slot int) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planCombined(operation compute.Operation, slot int) func(*call) {
+	return func(c *call) {
 		values := c.together(2)
 		if values[0].dtype != values[1].dtype {
 			malformed("values of types %v and %v", c.declared(0), c.declared(1))
@@ -93,35 +93,35 @@ func planCombined(operation compute.Operation, slot int) func(*call) func(*emitt
 		if slot >= 0 && c.op.options.Byte(slot) != activationNone {
 			unsupported("a fused activation")
 		}
-		return c.do(func(r *run) error { return compute.Combine(operation, r.out[0], r.in[0], r.in[1]) })
+		c.do(func(r *run) error { return compute.Combine(operation, r.out[0], r.in[0], r.in[1]) })
 	}
 }
 
 // planMapped plans an operator on one integer.
-func planMapped(f func(a int64) int64) func(*call) func(*emitter) {
+func planMapped(f func(a int64) int64) func(*call) {
 	of := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
-	return func(c *call) func(*emitter) {
+	return func(c *call) {
 		values := c.together(1)
 		c.sameTypes(values[0])
 		if values[0].dtype == typeFloat32 {
 			unsupported("of single precision in Go")
 		}
-		return c.do(func(r *run) error { return compute.Combine(of, r.out[0], r.in[0], r.in[0]) })
+		c.do(func(r *run) error { return compute.Combine(of, r.out[0], r.in[0], r.in[0]) })
 	}
 }
 
 func sign(a int64) int64 { return int64(cmp.Compare(a, 0)) }
 
 // planReduced plans in Go what is computed of all elements along constant axes.
-func planReduced(of func(out, in compute.Array, kept []int) error) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planReduced(of func(out, in compute.Array, kept []int) error) func(*call) {
+	return func(c *call) {
 		r := c.reduction()
 		c.sameTypes(r.in)
 		kept := slices.Clone(r.in.shape)
 		for _, d := range r.over {
 			kept[d] = 1
 		}
-		return c.do(func(r *run) error { return of(r.out[0], r.in[0], kept) })
+		c.do(func(r *run) error { return of(r.out[0], r.in[0], kept) })
 	}
 }
 
@@ -141,18 +141,18 @@ func integerMean(out, in compute.Array, kept []int) error {
 }
 
 // planArg plans ARG_MAX and ARG_MIN.
-func planArg(of func(out, in compute.Array, axis int) error) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planArg(of func(out, in compute.Array, axis int) error) func(*call) {
+	return func(c *call) {
 		c.arity(2, 2)
 		in := c.data(0)
 		axis := c.axis(1, len(in.shape))
 		c.define(0, slices.Delete(slices.Clone(in.shape), axis, axis+1)...)
-		return c.do(func(r *run) error { return of(r.out[0], r.in[0], axis) })
+		c.do(func(r *run) error { return of(r.out[0], r.in[0], axis) })
 	}
 }
 
 // TOPK_V2 of a known number.
-func planTopK(c *call) func(*emitter) {
+func planTopK(c *call) {
 	c.arity(2, 2)
 	in, k := c.data(0), c.oneInteger(1)
 	rank := len(in.shape)
@@ -166,31 +166,31 @@ func planTopK(c *call) func(*emitter) {
 		!c.plan.graph.tensors[c.op.outputs[1]].inGo() {
 		malformed("outputs of other types")
 	}
-	return c.do(func(r *run) error { return compute.TopK(r.out[0], r.out[1], r.in[0]) })
+	c.do(func(r *run) error { return compute.TopK(r.out[0], r.out[1], r.in[0]) })
 }
 
 // CUMSUM along a constant axis.
-func planCumulativeSum(c *call) func(*emitter) {
+func planCumulativeSum(c *call) {
 	c.arity(2, 2)
 	in := c.data(0)
 	axis := c.axis(1, len(in.shape))
 	c.sameTypes(in)
 	c.define(0, in.shape...)
 	exclusive, reverse := c.op.options.Bool(cumsumExclusive), c.op.options.Bool(cumsumReverse)
-	return c.do(func(r *run) error { return compute.CumulativeSum(r.out[0], r.in[0], axis, exclusive, reverse) })
+	c.do(func(r *run) error { return compute.CumulativeSum(r.out[0], r.in[0], axis, exclusive, reverse) })
 }
 
 // LOG_SOFTMAX over the last dimension.
-func planLogSoftmax(c *call) func(*emitter) {
+func planLogSoftmax(c *call) {
 	values := c.together(1)
 	if len(values[0].shape) == 0 {
 		malformed("a scalar")
 	}
-	return c.do(func(r *run) error { return compute.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
+	c.do(func(r *run) error { return compute.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
 }
 
 // CAST. Of a complex number, its real part is cast.
-func planCast(c *call) func(*emitter) {
+func planCast(c *call) {
 	values := c.together(1)
 	for _, n := range append(slices.Clone(c.op.inputs), c.op.outputs...) {
 		if t := &c.plan.graph.tensors[n]; t.element() != t.dtype {
@@ -198,23 +198,24 @@ func planCast(c *call) func(*emitter) {
 		}
 	}
 	if values[0].dtype == typeComplex64 {
-		return c.fromComplex(values[0], realPart)
+		c.fromComplex(values[0], realPart)
+		return
 	}
 	if c.plan.values[c.op.outputs[0]].dtype == typeComplex64 {
 		unsupported("to %v", typeComplex64)
 	}
-	return c.do(func(r *run) error { return compute.Cast(r.out[0], r.in[0]) })
+	c.do(func(r *run) error { return compute.Cast(r.out[0], r.in[0]) })
 }
 
 // LOCAL_RESPONSE_NORMALIZATION over the channels beside each.
-func planLocalNormalization(c *call) func(*emitter) {
+func planLocalNormalization(c *call) {
 	values, o := c.together(1), c.op.options
 	if len(values[0].shape) == 0 {
 		malformed("a scalar")
 	}
 	radius := max(0, int(o.Int32(localRadius, 0)))
 	bias, alpha, beta := o.Float32(localBias, 0), o.Float32(localAlpha, 0), o.Float32(localBeta, 0)
-	return c.do(func(r *run) error {
+	c.do(func(r *run) error {
 		return compute.LocalNormalization(r.out[0], r.in[0], radius, float64(bias), float64(alpha), float64(beta))
 	})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // BUCKETIZE: how many boundaries each number has reached.
-func planBucketize(c *call) func(*emitter) {
+func planBucketize(c *call) {
 	c.arity(1, 1)
 	in := c.data(0)
 	boundaries := c.op.options.Float32s(bucketBoundaries)
@@ -24,13 +24,13 @@ func planBucketize(c *call) func(*emitter) {
 	bucket := func(x float64) float64 {
 		return float64(sort.Search(len(boundaries), func(i int) bool { return x < float64(boundaries[i]) }))
 	}
-	return c.do(func(r *run) error { return compute.Apply(bucket, r.out[0], r.in[0]) })
+	c.do(func(r *run) error { return compute.Apply(bucket, r.out[0], r.in[0]) })
 }
 
 // planSegments plans SEGMENT_SUM, and UNSORTED_SEGMENT_SUM and those like it. A row of nothing has a number, perhaps
 // another for integers.
-func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) {
+	return func(c *call) {
 		sorted, operands := c.op.code == opSegmentSum, 3
 		if sorted {
 			operands = 2
@@ -57,6 +57,6 @@ func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) fu
 		}
 		c.sameTypes(in)
 		c.define(0, slices.Insert(slices.Clone(in.shape[n:]), 0, rows)...)
-		return c.do(func(r *run) error { return compute.Segments(o, r.out[0], r.in[0], r.in[1], fill) })
+		c.do(func(r *run) error { return compute.Segments(o, r.out[0], r.in[0], r.in[1], fill) })
 	}
 }

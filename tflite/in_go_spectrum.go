@@ -7,7 +7,7 @@ import (
 )
 
 // RFFT2D: images [..., height, width], and the height and width to transform.
-func planRealFFT2D(c *call) func(*emitter) {
+func planRealFFT2D(c *call) {
 	c.arity(2, 2)
 	in, size := c.data(0), c.integers(1)
 	rank := len(in.shape)
@@ -23,23 +23,23 @@ func planRealFFT2D(c *call) func(*emitter) {
 		unsupported("a transform from %v to %v", in.dtype, t.dtype)
 	}
 	c.define(0, append(slices.Clone(in.shape[:rank-2]), height, width/2+1)...)
-	return c.do(func(r *run) error { return compute.RealFFT2D(r.out[0], r.in[0], height, width) })
+	c.do(func(r *run) error { return compute.RealFFT2D(r.out[0], r.in[0], height, width) })
 }
 
 // planFromComplex plans REAL, IMAG, and COMPLEX_ABS.
-func planFromComplex(of func(complex128) float64) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planFromComplex(of func(complex128) float64) func(*call) {
+	return func(c *call) {
 		values := c.together(1)
-		return c.fromComplex(values[0], of)
+		c.fromComplex(values[0], of)
 	}
 }
 
 // fromComplex plans an operator that computes a real number from each complex one.
-func (c *call) fromComplex(in *value, of func(complex128) float64) func(*emitter) {
+func (c *call) fromComplex(in *value, of func(complex128) float64) {
 	if out := c.plan.values[c.op.outputs[0]].dtype; in.dtype != typeComplex64 || out != typeFloat32 {
 		unsupported("from %v to %v", in.dtype, out)
 	}
-	return c.do(func(r *run) error { return compute.FromComplex(of, r.out[0], r.in[0]) })
+	c.do(func(r *run) error { return compute.FromComplex(of, r.out[0], r.in[0]) })
 }
 
 func realPart(z complex128) float64 { return real(z) }

@@ -85,10 +85,10 @@ func (n *inliner) outside(t int, what string) int {
 // edge plans the conversion of a tensor to the one outside, or from it.
 func (n *inliner) edge(from, to int) {
 	op := &operator{code: opDequantize, inputs: []int{from}, outputs: []int{to}}
-	n.add(op, operatorRow{inGo: func(c *call) func(*emitter) {
+	n.add(op, operatorRow{inGo: func(c *call) {
 		in := c.data(0)
 		c.define(0, in.shape...)
-		return c.do(func(r *run) error {
+		c.do(func(r *run) error {
 			for i := range len(r.in[0].Data) / r.in[0].Element.Size() {
 				x := r.in[0].Number(i)
 				if step := n.graph.tensors[from].step; step > 0 {

@@ -10,7 +10,9 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/flow"
 	"xpwc/internal/instance"
+	"xpwc/xnnpack"
 )
 
 // convolutional has a bit of everything that malformed files get wrong.
@@ -286,9 +288,9 @@ func openBytes(t testing.TB, b []byte) *Model {
 
 // weight estimates how much there is to compute and to keep.
 func weight(p *plan) float64 {
-	size := func(n int) float64 {
+	size := func(id flow.ID) float64 {
 		e := 1.0
-		for _, d := range p.values[n].shape {
+		for _, d := range p.Array(id).Shape {
 			e *= float64(d)
 		}
 		return e
@@ -296,23 +298,22 @@ func weight(p *plan) float64 {
 	total := 0.0
 	for _, s := range p.steps {
 		constants, computed := 1.0, 0.0
-		for _, n := range s.op.inputs {
-			if n == absent {
-				continue
+		inputs, outputs := s.Operands()
+		for _, id := range inputs {
+			if p.of(id).constant != nil {
+				constants *= size(id)
 			}
-			if p.values[n].state == static {
-				constants *= size(n)
-			}
-			computed += size(n)
+			computed += size(id)
 		}
-		for _, n := range s.op.outputs {
-			computed += size(n)
+		for _, id := range outputs {
+			computed += size(id)
 		}
-		o := s.op.options
-		if s.op.code == code("MAX_POOL_2D") || s.op.code == code("AVERAGE_POOL_2D") {
-			constants = float64(o.Int32(poolFilterHeight, 0)) * float64(o.Int32(poolFilterWidth, 0))
-		}
-		if s.op.code == opTransposeConv || s.op.code == opCustom || s.op.code == code("BATCH_MATMUL") {
+		switch op := s.Operation.(type) {
+		case flow.Node[xnnpack.MaxPooling2D]:
+			constants = float64(op.N.Pooling.Height) * float64(op.N.Pooling.Width)
+		case flow.Node[xnnpack.AveragePooling2D]:
+			constants = float64(op.N.Pooling.Height) * float64(op.N.Pooling.Width)
+		case flow.Weighing[xnnpack.Deconvolution2D], flow.Weighing[xnnpack.BatchMatrixMultiply]:
 			constants *= 1 << 10
 		}
 		total += computed * constants

@@ -25,10 +25,10 @@ const (
 type operatorRow struct {
 	// plan checks the operator, gives its outputs their shapes, and returns what adds it to a subgraph, or nil if it
 	// needs no node. It is nil if XNNPACK does not have the operator.
-	plan  func(*call) func(*emitter)
+	plan  func(*call)
 	takes takes
 	// inGo plans what Go computes, where plan does not; nil if it cannot.
-	inGo func(*call) func(*emitter)
+	inGo func(*call)
 }
 
 // operators has every builtin operator that can run, by its name in the schema. What it does not say of datatypes is

@@ -98,7 +98,7 @@ func (c *call) convolution(slots convolutionSlots, in, filter *value, outputs, d
 }
 
 // CONV_2D: input [N, H, W, C], filter [outputs, height, width, C/groups], bias [outputs] or none.
-func planConv2D(c *call) func(*emitter) {
+func planConv2D(c *call) {
 	c.arity(2, 3)
 	in := c.rank4(0)
 	filter := c.packed(1, 4)
@@ -115,16 +115,13 @@ func planConv2D(c *call) func(*emitter) {
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: groups, Padding: k.padding,
 		SamePadding: k.same, Activation: k.limits}
 	c.define(0, in.shape[0], k.height, k.width, outputs)
-	return func(e *emitter) {
-		n := node
-		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
-		n.Output = e.output(c, 0)
-		e.add(flow.Convolution2D(n))
-	}
+	node.Input, node.Filter, node.Bias = c.operands(k.weights, c.in(0), c.like(c.op.inputs[0]))
+	node.Output = c.out(0)
+	c.add(flow.Convolution2D(node))
 }
 
 // DEPTHWISE_CONV_2D: input [N, H, W, C], filter [1, height, width, C*multiplier], bias [C*multiplier] or none.
-func planDepthwiseConv2D(c *call) func(*emitter) {
+func planDepthwiseConv2D(c *call) {
 	c.arity(2, 3)
 	in := c.rank4(0)
 	filter := c.packed(1, 4)
@@ -138,17 +135,14 @@ func planDepthwiseConv2D(c *call) func(*emitter) {
 		SamePadding: k.same, Activation: k.limits,
 	}
 	c.define(0, in.shape[0], k.height, k.width, outputs)
-	return func(e *emitter) {
-		n := node
-		n.Input, n.Filter, n.Bias = e.operands(k.weights, e.input(c, 0), e.like(c.op.inputs[0]))
-		n.Output = e.output(c, 0)
-		e.add(flow.DepthwiseConvolution2D(n))
-	}
+	node.Input, node.Filter, node.Bias = c.operands(k.weights, c.in(0), c.like(c.op.inputs[0]))
+	node.Output = c.out(0)
+	c.add(flow.DepthwiseConvolution2D(node))
 }
 
 // FULLY_CONNECTED: input [..., C] of which all but C is one batch, filter [outputs, C], bias [outputs] or none. A
 // filter that is computed is packed by no operator: it is multiplied with.
-func planFullyConnected(c *call) func(*emitter) {
+func planFullyConnected(c *call) {
 	c.arity(2, 3)
 	in, filter := c.data(0), c.resolve(1)
 	computed := filter.state == dynamic
@@ -183,17 +177,16 @@ func planFullyConnected(c *call) func(*emitter) {
 	}
 	c.define(0, shape...)
 	if computed {
-		return c.multiplied(n/channels, in, filter, limits)
+		c.multiplied(n/channels, in, filter, limits)
+		return
 	}
-	return func(e *emitter) {
-		in, like := e.input(c, 0), e.like(c.op.inputs[0])
-		if flat {
-			in = e.reshaped(in, c.op.inputs[0], n/channels, channels)
-			like.Shape = []int{n / channels, channels}
-		}
-		in, kernel, bias := e.operands(w, in, like)
-		e.add(flow.FullyConnected(xnnpack.FullyConnected{
-			Input: in, Filter: kernel, Bias: bias, Output: e.output(c, 0), Activation: limits,
-		}))
+	matrix, like := c.in(0), c.like(c.op.inputs[0])
+	if flat {
+		matrix = c.reshaped(matrix, c.op.inputs[0], n/channels, channels)
+		like.Shape = []int{n / channels, channels}
 	}
+	matrix, kernel, bias := c.operands(w, matrix, like)
+	c.add(flow.FullyConnected(xnnpack.FullyConnected{
+		Input: matrix, Filter: kernel, Bias: bias, Output: c.out(0), Activation: limits,
+	}))
 }

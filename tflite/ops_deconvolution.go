@@ -18,7 +18,7 @@ type stretch struct {
 // [outputs, height, width, C], bias [outputs]. The options are TfLiteTransposeConvParams: padding (1 is SAME, 2 is
 // VALID), stride width and stride height, each an int32. The output follows from the input; that of SAME padding is
 // the input's size times the stride only if the kernel is large enough.
-func planTransposeConvBias(c *call) func(*emitter) {
+func planTransposeConvBias(c *call) {
 	c.arity(3, 3)
 	const params = 3 * 4
 	if c.op.bytes.Size < params {
@@ -44,12 +44,12 @@ func planTransposeConvBias(c *call) func(*emitter) {
 	}
 	y := c.window(filter.shape[1], strideH, 1)
 	x := c.window(filter.shape[2], strideW, 1)
-	return c.deconvolution(0, 1, 2, in, filter, y, x, place(y, in.shape[1]), place(x, in.shape[2]), xnnpack.Range{})
+	c.deconvolution(0, 1, 2, in, filter, y, x, place(y, in.shape[1]), place(x, in.shape[2]), xnnpack.Range{})
 }
 
 // TRANSPOSE_CONV: the output's shape (a constant), filter [outputs, height, width, C], input [N, H, W, C], bias
 // [outputs] or none.
-func planTransposeConv(c *call) func(*emitter) {
+func planTransposeConv(c *call) {
 	c.arity(3, 4)
 	shape := c.integers(0)
 	filter, in := c.packed(1, 4), c.rank4(2)
@@ -69,12 +69,12 @@ func planTransposeConv(c *call) func(*emitter) {
 		off := max(0, full-out)
 		return stretch{out: out, before: off / 2, after: off - off/2, adjustment: out - (full - off)}
 	}
-	return c.deconvolution(2, 1, 3, in, filter, y, x, place(y, in.shape[1], shape[1]),
+	c.deconvolution(2, 1, 3, in, filter, y, x, place(y, in.shape[1], shape[1]),
 		place(x, in.shape[2], shape[2]), limits)
 }
 
 func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x window, py, px stretch,
-	limits xnnpack.Range) func(*emitter) {
+	limits xnnpack.Range) {
 	if in.shape[3] != filter.shape[3] {
 		malformed("%d input channels and a filter of shape %v", in.shape[3], filter.shape)
 	}
@@ -89,10 +89,7 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, y, x w
 		Stride:     xnnpack.Size{Height: y.stride, Width: x.stride}, Dilation: xnnpack.Size{Height: 1, Width: 1},
 		Groups: 1, Activation: limits,
 	}
-	return func(e *emitter) {
-		n := node
-		n.Input, n.Filter, n.Bias = e.operands(w, e.input(c, input), e.like(c.op.inputs[input]))
-		n.Output = e.output(c, 0)
-		e.add(flow.Deconvolution2D(n))
-	}
+	node.Input, node.Filter, node.Bias = c.operands(w, c.in(input), c.like(c.op.inputs[input]))
+	node.Output = c.out(0)
+	c.add(flow.Deconvolution2D(node))
 }

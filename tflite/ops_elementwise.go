@@ -13,16 +13,16 @@ import (
 )
 
 // planUnary plans an operator that computes each element from one.
-func planUnary(node xnnpack.Unary) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planUnary(node xnnpack.Unary) func(*call) {
+	return func(c *call) {
 		c.arity(1, 1)
 		in := c.data(0)
 		c.define(0, in.shape...)
-		return func(e *emitter) { e.unary(node, e.input(c, 0), e.output(c, 0)) }
+		c.unary(node, c.in(0), c.out(0))
 	}
 }
 
-func planOne(op xnnpack.UnaryOperator) func(*call) func(*emitter) {
+func planOne(op xnnpack.UnaryOperator) func(*call) {
 	return planUnary(xnnpack.Unary{Op: op})
 }
 
@@ -32,34 +32,33 @@ func clamp(low, high float64) xnnpack.Unary {
 
 // GELU. XNNPACK's is the exact one. The approximation, x/2 * (1 + tanh(k*(x + 0.044715*x³))) with k = √(2/π), is
 // x * sigmoid(x * (2k + 2k*0.044715*x²)).
-func planGELU(c *call) func(*emitter) {
+func planGELU(c *call) {
 	if !c.op.options.Bool(geluApproximate) {
-		return planOne(xnnpack.GELU)(c)
+		planOne(xnnpack.GELU)(c)
+		return
 	}
 	c.arity(1, 1)
 	in := c.data(0)
 	c.define(0, in.shape...)
 	k := 2 * math.Sqrt(2/math.Pi)
 	linear, cubic := c.fixed(float32(k)), c.fixed(float32(k*0.044715))
-	return func(e *emitter) {
-		x, inner := e.input(c, 0), e.like(c.op.inputs[0])
-		a, b, d, f, g := e.define(inner), e.define(inner), e.define(inner), e.define(inner), e.define(inner)
-		e.binary(xnnpack.Multiply, x, x, a, xnnpack.Range{})
-		e.binary(xnnpack.Multiply, a, e.constant(cubic), b, xnnpack.Range{})
-		e.binary(xnnpack.Add, b, e.constant(linear), d, xnnpack.Range{})
-		e.binary(xnnpack.Multiply, d, x, f, xnnpack.Range{})
-		e.unary(xnnpack.Unary{Op: xnnpack.Sigmoid}, f, g)
-		e.binary(xnnpack.Multiply, g, x, e.output(c, 0), xnnpack.Range{})
-	}
+	x, inner := c.in(0), c.like(c.op.inputs[0])
+	a, b, d, f, g := c.inside(inner), c.inside(inner), c.inside(inner), c.inside(inner), c.inside(inner)
+	c.binary(xnnpack.Multiply, x, x, a, xnnpack.Range{})
+	c.binary(xnnpack.Multiply, a, c.constant(cubic), b, xnnpack.Range{})
+	c.binary(xnnpack.Add, b, c.constant(linear), d, xnnpack.Range{})
+	c.binary(xnnpack.Multiply, d, x, f, xnnpack.Range{})
+	c.unary(xnnpack.Unary{Op: xnnpack.Sigmoid}, f, g)
+	c.binary(xnnpack.Multiply, g, x, c.out(0), xnnpack.Range{})
 }
 
 // LEAKY_RELU.
-func planLeakyReLU(c *call) func(*emitter) {
-	return planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: c.op.options.Float32(leakyReluAlpha, 0)})(c)
+func planLeakyReLU(c *call) {
+	planUnary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: c.op.options.Float32(leakyReluAlpha, 0)})(c)
 }
 
 // SOFTMAX over the last dimension.
-func planSoftmax(c *call) func(*emitter) {
+func planSoftmax(c *call) {
 	c.arity(1, 1)
 	in := c.data(0)
 	beta := c.op.options.Float32(softmaxBeta, 0)
@@ -74,15 +73,13 @@ func planSoftmax(c *call) func(*emitter) {
 	if beta != 1 {
 		factor = c.fixed(beta)
 	}
-	return func(e *emitter) {
-		id := e.input(c, 0)
-		if factor != nil {
-			scaled := e.define(e.like(c.op.inputs[0]))
-			e.binary(xnnpack.Multiply, id, e.constant(factor), scaled, xnnpack.Range{})
-			id = scaled
-		}
-		e.add(flow.Softmax(xnnpack.Softmax{Input: id, Output: e.output(c, 0)}))
+	id := c.in(0)
+	if factor != nil {
+		scaled := c.inside(c.like(c.op.inputs[0]))
+		c.binary(xnnpack.Multiply, id, c.constant(factor), scaled, xnnpack.Range{})
+		id = scaled
 	}
+	c.add(flow.Softmax(xnnpack.Softmax{Input: id, Output: c.out(0)}))
 }
 
 // fixed has a node read a number, which is in no file.
@@ -93,12 +90,12 @@ func (c *call) fixed(x float32) *constant {
 	})
 }
 
-func (e *emitter) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) {
-	e.add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
+func (c *call) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) {
+	c.add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
 }
 
 // L2_NORMALIZATION divides by the root of the sum of the squares over the last dimension.
-func planL2Normalization(c *call) func(*emitter) {
+func planL2Normalization(c *call) {
 	c.arity(1, 1)
 	in := c.data(0)
 	limits := c.activation(l2Activation)
@@ -109,23 +106,21 @@ func planL2Normalization(c *call) func(*emitter) {
 	least := c.fixed(1e-6)
 	sums := slices.Clone(in.shape)
 	sums[len(sums)-1] = 1
-	return func(e *emitter) {
-		x, t := e.input(c, 0), c.op.inputs[0]
-		squares, norm := e.define(e.like(t)), [3]xnnpack.ValueID{}
-		for i := range norm {
-			norm[i] = e.define(e.like(t, sums...))
-		}
-		e.unary(xnnpack.Unary{Op: xnnpack.Square}, x, squares)
-		e.add(flow.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, KeepDims: true,
-			Input: squares, Output: norm[0]}))
-		e.unary(xnnpack.Unary{Op: xnnpack.SquareRoot}, norm[0], norm[1])
-		e.binary(xnnpack.Maximum, norm[1], e.constant(least), norm[2], xnnpack.Range{})
-		e.binary(xnnpack.Divide, x, norm[2], e.output(c, 0), limits)
+	x, t := c.in(0), c.op.inputs[0]
+	squares, norm := c.inside(c.like(t)), [3]xnnpack.ValueID{}
+	for i := range norm {
+		norm[i] = c.inside(c.like(t, sums...))
 	}
+	c.unary(xnnpack.Unary{Op: xnnpack.Square}, x, squares)
+	c.add(flow.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, KeepDims: true,
+		Input: squares, Output: norm[0]}))
+	c.unary(xnnpack.Unary{Op: xnnpack.SquareRoot}, norm[0], norm[1])
+	c.binary(xnnpack.Maximum, norm[1], c.constant(least), norm[2], xnnpack.Range{})
+	c.binary(xnnpack.Divide, x, norm[2], c.out(0), limits)
 }
 
 // ADD_N.
-func planAddN(c *call) func(*emitter) {
+func planAddN(c *call) {
 	c.arity(2, mostJoined)
 	first := c.data(0)
 	c.sameTypes(first)
@@ -135,17 +130,13 @@ func planAddN(c *call) func(*emitter) {
 		}
 	}
 	c.define(0, first.shape...)
-	return func(e *emitter) {
-		sum := e.input(c, 0)
-		for i := 1; i < len(c.op.inputs); i++ {
-			to := e.output(c, 0)
-			if i < len(c.op.inputs)-1 {
-				to = e.define(e.like(c.op.inputs[0]))
-			}
-			e.binary(xnnpack.Add, sum, e.input(c, i), to, xnnpack.Range{})
-			sum = to
-		}
+	sum, last := c.in(0), len(c.op.inputs)-1
+	for i := 1; i < last; i++ {
+		to := c.inside(c.like(c.op.inputs[0]))
+		c.binary(xnnpack.Add, sum, c.in(i), to, xnnpack.Range{})
+		sum = to
 	}
+	c.binary(xnnpack.Add, sum, c.in(last), c.out(0), xnnpack.Range{})
 }
 
 // broadcast returns the shape of an operation on elements of a and b, whose dimensions are matched from the last and
@@ -160,8 +151,8 @@ func (c *call) broadcast(a, b []int) []int {
 
 // planBinary plans an operator that computes each element from two. The slot is its fused activation's, if it can
 // have one.
-func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) {
+	return func(c *call) {
 		c.arity(2, 2)
 		a, b := c.data(0), c.data(1)
 		if a.dtype != b.dtype {
@@ -176,11 +167,9 @@ func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) func(*emi
 		if a.dtype.isBytes() && !c.requantizes(operator) {
 			c.wide = true
 		}
-		return func(e *emitter) {
-			e.add(flow.Binary(xnnpack.Binary{
-				Op: operator, A: e.input(c, 0), B: e.input(c, 1), Output: e.output(c, 0), Activation: limits,
-			}))
-		}
+		c.add(flow.Binary(xnnpack.Binary{
+			Op: operator, A: c.in(0), B: c.in(1), Output: c.out(0), Activation: limits,
+		}))
 	}
 }
 
@@ -200,20 +189,18 @@ func (c *call) requantizes(operator xnnpack.BinaryOperator) bool {
 }
 
 // PRELU: the slopes of negative elements go with the elements as those of any other operator on two values.
-func planPReLU(c *call) func(*emitter) {
+func planPReLU(c *call) {
 	c.arity(2, 2)
 	in, slope := c.data(0), c.data(1)
 	c.define(0, c.broadcast(in.shape, slope.shape)...)
-	return func(e *emitter) {
-		e.add(flow.Binary(xnnpack.Binary{
-			Op: xnnpack.PReLUOperator, A: e.input(c, 0), B: e.input(c, 1), Output: e.output(c, 0),
-		}))
-	}
+	c.add(flow.Binary(xnnpack.Binary{
+		Op: xnnpack.PReLUOperator, A: c.in(0), B: c.in(1), Output: c.out(0),
+	}))
 }
 
 // DEQUANTIZE of a constant in half precision is the same constant widened: no node, and nothing is computed before
 // its content is asked for. Of quantized values it is a conversion.
-func planDequantize(c *call) func(*emitter) {
+func planDequantize(c *call) {
 	c.arity(1, 1)
 	in := c.resolve(0)
 	if out := c.output(0); out.dtype != typeFloat32 {
@@ -224,28 +211,28 @@ func planDequantize(c *call) func(*emitter) {
 			fault.Check(err)
 		}
 		c.alias(0, in.constant.dequantized())
-		return nil
+		return
 	}
-	return c.convert()
+	c.convert()
 }
 
 // QUANTIZE, of single precision or from one quantization to another.
-func planQuantize(c *call) func(*emitter) {
+func planQuantize(c *call) {
 	c.arity(1, 1)
-	return c.convert()
+	c.convert()
 }
 
-func (c *call) convert() func(*emitter) {
+func (c *call) convert() {
 	in, node := c.data(0), xnnpack.Unary{Op: xnnpack.ConvertElements}
 	c.define(0, in.shape...)
 	if in.dtype == typeFloat32 && c.plan.values[c.op.outputs[0]].dtype == typeFloat32 {
 		node = c.withinInt16()
 	}
-	return func(e *emitter) { e.unary(node, e.input(c, 0), e.output(c, 0)) }
+	c.unary(node, c.in(0), c.out(0))
 }
 
 // DENSIFY: the same constant, dense. As with DEQUANTIZE, its content is computed when it is asked for.
-func planDensify(c *call) func(*emitter) {
+func planDensify(c *call) {
 	c.arity(1, 1)
 	in := c.resolve(0)
 	if in.state != static {
@@ -255,5 +242,4 @@ func planDensify(c *call) func(*emitter) {
 		malformed("an output of type %v for an input of type %v", out.dtype, in.dtype)
 	}
 	c.alias(0, in.constant)
-	return nil
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // planPool plans MAX_POOL_2D and AVERAGE_POOL_2D, which with SAME padding averages over the pixels that exist.
-func planPool(average bool) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planPool(average bool) func(*call) {
+	return func(c *call) {
 		c.arity(1, 1)
 		in := c.rank4(0)
 		o := c.op.options
@@ -23,47 +23,45 @@ func planPool(average bool) func(*call) func(*emitter) {
 		pool, stride := xnnpack.Size{Height: y.size, Width: x.size}, xnnpack.Size{Height: y.stride, Width: x.stride}
 		one := xnnpack.Size{Height: 1, Width: 1}
 		padded, same := padding(y, x, in.shape, height, width, same)
-		return func(e *emitter) {
-			shape, in, out := in.shape, e.input(c, 0), e.output(c, 0)
-			if pool == one && stride != one {
-				in = e.everySo(in, c.op.inputs[0], shape, stride)
-			}
-			switch {
-			case pool == one && limits == (xnnpack.Range{}):
-				e.add(flow.Copy(xnnpack.Copy{Input: in, Output: out}))
-			case pool == one: // XNNPACK has no pools of one pixel
-				e.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, in, out)
-			case average:
-				e.add(flow.AveragePooling2D(xnnpack.AveragePooling2D{
-					Input: in, Output: out, Padding: padded, Pooling: pool, Stride: stride, SamePadding: same,
-					Activation: limits,
-				}))
-			default:
-				e.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{
-					Input: in, Output: out, Padding: padded, Pooling: pool, Stride: stride, Dilation: one,
-					SamePadding: same, Activation: limits,
-				}))
-			}
+		from, to := c.in(0), c.out(0)
+		if pool == one && stride != one {
+			from = c.everySo(from, c.op.inputs[0], in.shape, stride)
+		}
+		switch {
+		case pool == one && limits == (xnnpack.Range{}):
+			c.add(flow.Copy(xnnpack.Copy{Input: from, Output: to}))
+		case pool == one: // XNNPACK has no pools of one pixel
+			c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, from, to)
+		case average:
+			c.add(flow.AveragePooling2D(xnnpack.AveragePooling2D{
+				Input: from, Output: to, Padding: padded, Pooling: pool, Stride: stride, SamePadding: same,
+				Activation: limits,
+			}))
+		default:
+			c.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{
+				Input: from, Output: to, Padding: padded, Pooling: pool, Stride: stride, Dilation: one,
+				SamePadding: same, Activation: limits,
+			}))
 		}
 	}
 }
 
 // everySo returns the pixels of images of a shape that are a stride apart, from the first one on: of each square of the
 // stride's size its first pixel.
-func (e *emitter) everySo(id xnnpack.ValueID, like int, shape []int, stride xnnpack.Size) xnnpack.ValueID {
+func (c *call) everySo(id xnnpack.ValueID, like int, shape []int, stride xnnpack.Size) xnnpack.ValueID {
 	n, ch := shape[0], shape[3]
 	h, w := (shape[1]+stride.Height-1)/stride.Height, (shape[2]+stride.Width-1)/stride.Width
-	padded := e.define(e.like(like, n, h*stride.Height, w*stride.Width, ch))
-	e.pad(id, padded, make([]int, 4), []int{0, h*stride.Height - shape[1], w*stride.Width - shape[2], 0})
-	squares := e.reshaped(padded, like, n, h, stride.Height, w, stride.Width, ch)
-	first := e.define(e.like(like, n, h, 1, w, 1, ch))
-	e.slice(squares, first, make([]int, 6), []int{n, h, 1, w, 1, ch})
-	return e.reshaped(first, like, n, h, w, ch)
+	padded := c.inside(c.like(like, n, h*stride.Height, w*stride.Width, ch))
+	c.pad(id, padded, make([]int, 4), []int{0, h*stride.Height - shape[1], w*stride.Width - shape[2], 0})
+	squares := c.reshaped(padded, like, n, h, stride.Height, w, stride.Width, ch)
+	first := c.inside(c.like(like, n, h, 1, w, 1, ch))
+	c.slice(squares, first, make([]int, 6), []int{n, h, 1, w, 1, ch})
+	return c.reshaped(first, like, n, h, w, ch)
 }
 
 // RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the
 // top left pixels coincide, which XNNPACK calls TensorFlow's legacy mode.
-func planResizeBilinear(c *call) func(*emitter) {
+func planResizeBilinear(c *call) {
 	c.arity(2, 2)
 	in, size := c.rank4(0), c.integers(1)
 	align, half := c.op.options.Bool(resizeAlignCorners), c.op.options.Bool(resizeHalfPixelCenters)
@@ -77,17 +75,15 @@ func planResizeBilinear(c *call) func(*emitter) {
 		unsupported("a height or width that single precision cannot count: %v to %v", in.shape, size)
 	}
 	c.moves(in.shape[0], size[0], size[1], in.shape[3])
-	return func(e *emitter) {
-		e.add(flow.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
-			Input: e.input(c, 0), Output: e.output(c, 0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
-			AlignCorners: align, LegacyMode: !align && !half,
-		}))
-	}
+	c.add(flow.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
+		Input: c.in(0), Output: c.out(0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
+		AlignCorners: align, LegacyMode: !align && !half,
+	}))
 }
 
 // RESIZE_NEAREST_NEIGHBOR. To a multiple of the size it is the same with half_pixel_centers and without: each pixel
 // several times. Any other is computed in Go.
-func planResizeNearest(c *call) func(*emitter) {
+func planResizeNearest(c *call) {
 	c.arity(2, 2)
 	in, size := c.rank4(0), c.integers(1)
 	if len(size) != 2 || slices.Min(size) <= 0 {
@@ -105,13 +101,12 @@ func planResizeNearest(c *call) func(*emitter) {
 	if c.inGo {
 		places := compute.Everywhere(in.shape)
 		places[1], places[2] = nearest(h, size[0], align, half), nearest(w, size[1], align, half)
-		return c.take(shape, places)
+		c.take(shape, places)
+		return
 	}
-	return func(e *emitter) {
-		t := c.op.inputs[0]
-		pixels := []int{n, h, 1, w, 1, ch}
-		e.reshape(e.tiled(e.reshaped(e.input(c, 0), t, pixels...), t, pixels, times), e.output(c, 0), shape)
-	}
+	t := c.op.inputs[0]
+	pixels := []int{n, h, 1, w, 1, ch}
+	c.shaped(c.tiled(c.reshaped(c.in(0), t, pixels...), t, pixels, times), c.out(0), shape)
 }
 
 // nearest returns the pixel of a row of some length that is nearest to each of a row of another length. It computes in
@@ -138,12 +133,12 @@ func nearest(from, to int, align, half bool) []int {
 }
 
 // copies plans that output 0 is operand 0.
-func (c *call) copies() func(*emitter) {
-	return func(e *emitter) { e.add(flow.Copy(xnnpack.Copy{Input: e.input(c, 0), Output: e.output(c, 0)})) }
+func (c *call) copies() {
+	c.add(flow.Copy(xnnpack.Copy{Input: c.in(0), Output: c.out(0)}))
 }
 
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
-func planDepthToSpace(c *call) func(*emitter) {
+func planDepthToSpace(c *call) {
 	c.arity(1, 1)
 	in := c.rank4(0)
 	block := int(c.op.options.Int32(depthToSpaceBlockSize, 0))
@@ -153,16 +148,15 @@ func planDepthToSpace(c *call) func(*emitter) {
 	}
 	c.moves(in.shape[0], in.shape[1]*block, in.shape[2]*block, in.shape[3]/square)
 	if block == 1 {
-		return c.copies()
+		c.copies()
+		return
 	}
-	return func(e *emitter) {
-		e.add(flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: e.input(c, 0), Output: e.output(c, 0),
-			BlockSize: block}))
-	}
+	c.add(flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: c.in(0), Output: c.out(0),
+		BlockSize: block}))
 }
 
 // SPACE_TO_DEPTH: a square of block_size pixels becomes the channels of one.
-func planSpaceToDepth(c *call) func(*emitter) {
+func planSpaceToDepth(c *call) {
 	c.arity(1, 1)
 	in := c.rank4(0)
 	block := int(c.op.options.Int32(spaceToDepthBlockSize, 0))
@@ -176,12 +170,11 @@ func planSpaceToDepth(c *call) func(*emitter) {
 	}
 	c.moves(in.shape[0], in.shape[1]/block, in.shape[2]/block, channels)
 	if block == 1 {
-		return c.copies()
+		c.copies()
+		return
 	}
-	return func(e *emitter) {
-		e.add(flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: e.input(c, 0), Output: e.output(c, 0),
-			BlockSize: block}))
-	}
+	c.add(flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: c.in(0), Output: c.out(0),
+		BlockSize: block}))
 }
 
 // blocks reads what SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND have in common: images, the height and width of a block,
@@ -205,7 +198,7 @@ func (c *call) blocks() (images, block, sides []int) {
 }
 
 // SPACE_TO_BATCH_ND of images: each pixel of a block goes into an image of its own.
-func planSpaceToBatch(c *call) func(*emitter) {
+func planSpaceToBatch(c *call) {
 	from, block, sides := c.blocks()
 	n, ch := from[0], from[3]
 	height, width := from[1]+sides[0]+sides[1], from[2]+sides[2]+sides[3]
@@ -223,20 +216,18 @@ func planSpaceToBatch(c *call) func(*emitter) {
 	}
 	shape := c.asRows(images, h, w, ch)
 	c.moves(shape...)
-	return func(e *emitter) {
-		t, id := c.op.inputs[0], e.input(c, 0)
-		if len(shape) == 3 {
-			id = e.reshaped(id, t, from...)
-		}
-		if slices.Max(sides) > 0 {
-			to := e.define(e.like(t, padded...))
-			e.pad(id, to, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
-			id = to
-		}
-		id = e.reshaped(id, t, n, h, block[0], w, block[1], ch)
-		id = e.transposed(id, t, []int{n, h, block[0], w, block[1], ch}, []int{2, 4, 0, 1, 3, 5})
-		e.reshape(id, e.output(c, 0), shape)
+	t, id := c.op.inputs[0], c.in(0)
+	if len(shape) == 3 {
+		id = c.reshaped(id, t, from...)
 	}
+	if slices.Max(sides) > 0 {
+		to := c.inside(c.like(t, padded...))
+		c.pad(id, to, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
+		id = to
+	}
+	id = c.reshaped(id, t, n, h, block[0], w, block[1], ch)
+	id = c.transposed(id, t, []int{n, h, block[0], w, block[1], ch}, []int{2, 4, 0, 1, 3, 5})
+	c.shaped(id, c.out(0), shape)
 }
 
 // asRows returns a shape of images as the operator has it: without the width where operand 0 has rows.
@@ -248,7 +239,7 @@ func (c *call) asRows(images, height, width, channels int) []int {
 }
 
 // BATCH_TO_SPACE_ND of images: the inverse of SPACE_TO_BATCH_ND.
-func planBatchToSpace(c *call) func(*emitter) {
+func planBatchToSpace(c *call) {
 	from, block, sides := c.blocks()
 	square, err := checkedMul(block[0], block[1])
 	if err != nil || from[0]%square != 0 {
@@ -259,16 +250,14 @@ func planBatchToSpace(c *call) func(*emitter) {
 	cut := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
 	shape := c.asRows(cut[0], cut[1], cut[2], cut[3])
 	c.moves(shape...)
-	return func(e *emitter) {
-		t := c.op.inputs[0]
-		id := e.reshaped(e.input(c, 0), t, block[0], block[1], n, h, w, ch)
-		id = e.transposed(id, t, []int{block[0], block[1], n, h, w, ch}, []int{2, 3, 0, 4, 1, 5})
-		if slices.Max(sides) == 0 {
-			e.reshape(id, e.output(c, 0), shape)
-			return
-		}
-		part := e.define(e.like(t, cut...))
-		e.slice(e.reshaped(id, t, whole...), part, []int{0, sides[0], sides[2], 0}, cut)
-		e.reshape(part, e.output(c, 0), shape)
+	t := c.op.inputs[0]
+	id := c.reshaped(c.in(0), t, block[0], block[1], n, h, w, ch)
+	id = c.transposed(id, t, []int{block[0], block[1], n, h, w, ch}, []int{2, 3, 0, 4, 1, 5})
+	if slices.Max(sides) == 0 {
+		c.shaped(id, c.out(0), shape)
+		return
 	}
+	part := c.inside(c.like(t, cut...))
+	c.slice(c.reshaped(id, t, whole...), part, []int{0, sides[0], sides[2], 0}, cut)
+	c.shaped(part, c.out(0), shape)
 }

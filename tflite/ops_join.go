@@ -12,7 +12,7 @@ import (
 const mostJoined = 256
 
 // CONCATENATION along an axis.
-func planConcatenation(c *call) func(*emitter) {
+func planConcatenation(c *call) {
 	c.arity(1, mostJoined)
 	first := c.data(0)
 	if a := c.activation(concatenationActivation); a != (xnnpack.Range{}) {
@@ -40,25 +40,24 @@ func planConcatenation(c *call) func(*emitter) {
 		c.keepsScale(i)
 	}
 	if c.inGo {
-		return c.do(func(r *run) error { return compute.Join(r.out[0], axis, r.in...) })
+		c.do(func(r *run) error { return compute.Join(r.out[0], axis, r.in...) })
+		return
 	}
-	return func(e *emitter) {
-		out := e.output(c, 0)
-		inputs := make([]xnnpack.ValueID, len(c.op.inputs))
-		for i := range inputs {
-			inputs[i] = e.input(c, i)
-		}
-		e.concatenate(axis, inputs, shapes, out, e.like(c.op.inputs[0]))
+	out := c.out(0)
+	inputs := make([]xnnpack.ValueID, len(c.op.inputs))
+	for i := range inputs {
+		inputs[i] = c.in(i)
 	}
+	c.concatenate(axis, inputs, shapes, out, c.like(c.op.inputs[0]))
 }
 
 // concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into
 // the next one. What is joined is as the given description says.
-func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int, out xnnpack.ValueID,
+func (c *call) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int, out xnnpack.ValueID,
 	like xnnpack.Tensor) {
 	const most = 5
 	if len(inputs) == 1 {
-		e.add(flow.Copy(xnnpack.Copy{Input: inputs[0], Output: out}))
+		c.add(flow.Copy(xnnpack.Copy{Input: inputs[0], Output: out}))
 		return
 	}
 	for len(inputs) > most {
@@ -67,16 +66,16 @@ func (e *emitter) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int
 			joined[axis] += s[axis]
 		}
 		like.Name, like.Shape = "joined", joined
-		id := e.define(like)
-		e.add(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: id}))
+		id := c.inside(like)
+		c.add(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: id}))
 		inputs = append([]xnnpack.ValueID{id}, inputs[most:]...)
 		shapes = append([][]int{joined}, shapes[most:]...)
 	}
-	e.add(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
+	c.add(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
 }
 
 // PACK: values of one shape, joined along a new dimension.
-func planPack(c *call) func(*emitter) {
+func planPack(c *call) {
 	c.arity(1, mostJoined)
 	first := c.data(0)
 	axis := dimension(int(c.op.options.Int32(packAxis, 0)), len(first.shape)+1)
@@ -96,34 +95,33 @@ func planPack(c *call) func(*emitter) {
 		c.keepsScale(i)
 	}
 	if c.inGo {
-		return c.do(func(r *run) error {
+		c.do(func(r *run) error {
 			for i := range r.in {
 				r.in[i].Shape = one
 			}
 			return compute.Join(r.out[0], axis, r.in...)
 		})
+		return
 	}
-	return func(e *emitter) {
-		var inputs []xnnpack.ValueID
-		for i, t := range c.op.inputs {
-			inputs = append(inputs, e.reshaped(e.input(c, i), t, one...))
-		}
-		e.concatenate(axis, inputs, shapes, e.output(c, 0), e.like(c.op.inputs[0]))
+	var inputs []xnnpack.ValueID
+	for i, t := range c.op.inputs {
+		inputs = append(inputs, c.reshaped(c.in(i), t, one...))
 	}
+	c.concatenate(axis, inputs, shapes, c.out(0), c.like(c.op.inputs[0]))
 }
 
 // TILE: the input several times along each dimension.
-func planTile(c *call) func(*emitter) {
+func planTile(c *call) {
 	c.arity(2, 2)
 	in, times := c.data(0), c.integers(1)
 	if len(times) != len(in.shape) {
 		malformed("%v times an input of shape %v", times, in.shape)
 	}
-	return c.tile(in.shape, times)
+	c.tile(in.shape, times)
 }
 
 // tile plans an operator whose output is operand 0, in a shape, several times along each dimension.
-func (c *call) tile(from, times []int) func(*emitter) {
+func (c *call) tile(from, times []int) {
 	shape := slices.Clone(from)
 	var places [][]int
 	for i, n := range times {
@@ -137,23 +135,22 @@ func (c *call) tile(from, times []int) func(*emitter) {
 		for i, n := range times {
 			places = append(places, slices.Repeat(compute.Every(0, from[i], 1), n))
 		}
-		return c.do(func(r *run) error {
+		c.do(func(r *run) error {
 			r.in[0].Shape = from
 			return compute.Take(r.out[0], r.in[0], places, nil)
 		})
+		return
 	}
-	return func(e *emitter) {
-		t := c.op.inputs[0]
-		id := e.input(c, 0)
-		if rank := len(c.plan.values[t].shape); rank < len(from) {
-			id = e.reshaped(id, t, from...)
-		}
-		e.reshape(e.tiled(id, t, from, times), e.output(c, 0), shape)
+	t := c.op.inputs[0]
+	id := c.in(0)
+	if rank := len(c.plan.values[t].shape); rank < len(from) {
+		id = c.reshaped(id, t, from...)
 	}
+	c.shaped(c.tiled(id, t, from, times), c.out(0), shape)
 }
 
 // tiled returns a value of a shape that is repeated along each dimension; it is of the kind of a tensor.
-func (e *emitter) tiled(id xnnpack.ValueID, like int, shape, times []int) xnnpack.ValueID {
+func (c *call) tiled(id xnnpack.ValueID, like int, shape, times []int) xnnpack.ValueID {
 	shape = slices.Clone(shape)
 	for axis, n := range slices.Backward(times) {
 		if n == 1 {
@@ -162,8 +159,8 @@ func (e *emitter) tiled(id xnnpack.ValueID, like int, shape, times []int) xnnpac
 		same := slices.Repeat([]xnnpack.ValueID{id}, n)
 		shapes := slices.Repeat([][]int{slices.Clone(shape)}, n)
 		shape[axis] *= n
-		id = e.define(e.like(like, shape...))
-		e.concatenate(axis, same, shapes, id, e.like(like))
+		id = c.inside(c.like(like, shape...))
+		c.concatenate(axis, same, shapes, id, c.like(like))
 	}
 	return id
 }

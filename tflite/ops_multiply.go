@@ -10,7 +10,7 @@ import (
 
 // BATCH_MATMUL of two computed values or constants: [..., m, k] by [..., k, n]. adj_x and adj_y say that the last two
 // dimensions of the first and of the second are in the other order.
-func planBatchMatMul(c *call) func(*emitter) {
+func planBatchMatMul(c *call) {
 	c.arity(2, 2)
 	a, b := c.data(0), c.data(1)
 	if a.dtype != b.dtype {
@@ -34,21 +34,19 @@ func planBatchMatMul(c *call) func(*emitter) {
 		malformed("shapes %v and %v do not go together", a.shape, b.shape)
 	}
 	c.define(0, append(batch, m, n)...)
-	return func(e *emitter) {
-		in := e.input(c, 0)
-		if turnA {
-			permutation := compute.Every(0, ra, 1)
-			permutation[ra-2], permutation[ra-1] = ra-1, ra-2
-			in = e.transposed(in, c.op.inputs[0], a.shape, permutation)
-		}
-		e.add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: e.input(c, 1), Output: e.output(c, 0),
-			TransposeB: turnB}))
+	in := c.in(0)
+	if turnA {
+		permutation := compute.Every(0, ra, 1)
+		permutation[ra-2], permutation[ra-1] = ra-1, ra-2
+		in = c.transposed(in, c.op.inputs[0], a.shape, permutation)
 	}
+	c.add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: c.in(1), Output: c.out(0),
+		TransposeB: turnB}))
 }
 
 // multiplied plans the product of operand 0, as a matrix of some rows, by the transpose of operand 1, which is
 // computed, and perhaps a bias, operand 2. All are in single precision, or bytes that are computed with so.
-func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) func(*emitter) {
+func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) {
 	outputs, channels := filter.shape[0], filter.shape[1]
 	c.sameTypes(in)
 	if filter.dtype != in.dtype {
@@ -61,22 +59,20 @@ func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) fun
 			malformed("a bias of shape %v for %d output channels", v.shape, outputs)
 		}
 	}
-	return func(e *emitter) {
-		to := c.op.outputs[0]
-		matrix := e.reshaped(e.input(c, 0), c.op.inputs[0], rows, channels)
-		product := e.define(e.like(to, rows, outputs))
-		e.add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: e.input(c, 1), Output: product,
-			TransposeB: true}))
-		if biased {
-			sum := e.define(e.like(to, rows, outputs))
-			e.binary(xnnpack.Add, product, e.input(c, 2), sum, xnnpack.Range{})
-			product = sum
-		}
-		if limits != (xnnpack.Range{}) {
-			limited := e.define(e.like(to, rows, outputs))
-			e.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product, limited)
-			product = limited
-		}
-		e.reshape(product, e.output(c, 0), c.plan.values[to].shape)
+	to := c.op.outputs[0]
+	matrix := c.reshaped(c.in(0), c.op.inputs[0], rows, channels)
+	product := c.inside(c.like(to, rows, outputs))
+	c.add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: c.in(1), Output: product,
+		TransposeB: true}))
+	if biased {
+		sum := c.inside(c.like(to, rows, outputs))
+		c.binary(xnnpack.Add, product, c.in(2), sum, xnnpack.Range{})
+		product = sum
 	}
+	if limits != (xnnpack.Range{}) {
+		limited := c.inside(c.like(to, rows, outputs))
+		c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product, limited)
+		product = limited
+	}
+	c.shaped(product, c.out(0), c.plan.values[to].shape)
 }

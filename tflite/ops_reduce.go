@@ -36,23 +36,22 @@ func (c *call) reduction() (r reduction) {
 }
 
 // planReduce plans MEAN and SUM over constant axes.
-func planReduce(op xnnpack.ReduceOperator) func(*call) func(*emitter) {
-	return func(c *call) func(*emitter) {
+func planReduce(op xnnpack.ReduceOperator) func(*call) {
+	return func(c *call) {
 		r := c.reduction()
 		if len(r.over) == 0 {
-			return c.copies()
+			c.copies()
+			return
 		}
-		return func(e *emitter) {
-			e.add(flow.StaticReduce(xnnpack.StaticReduce{
-				Op: op, Axes: r.over, Input: e.input(c, 0), Output: e.output(c, 0), KeepDims: r.keep,
-			}))
-		}
+		c.add(flow.StaticReduce(xnnpack.StaticReduce{
+			Op: op, Axes: r.over, Input: c.in(0), Output: c.out(0), KeepDims: r.keep,
+		}))
 	}
 }
 
 // REDUCE_MAX over axes that follow each other: the maximum of a pool of all their elements. REDUCE_MIN is that of the
 // negated ones.
-func planReduceMax(c *call) func(*emitter) {
+func planReduceMax(c *call) {
 	r := c.reduction()
 	outer, inner, pool := 1, 1, 1
 	for i, d := range r.in.shape {
@@ -73,28 +72,26 @@ func planReduceMax(c *call) func(*emitter) {
 	c.keepsScale(0)
 	c.pointers(outer, pool)
 	one := xnnpack.Size{Height: 1, Width: 1}
-	return func(e *emitter) {
-		if pool == 1 {
-			e.reshape(e.input(c, 0), e.output(c, 0), r.output)
-			return
-		}
-		t, id := c.op.inputs[0], e.input(c, 0)
-		if c.op.code == opReduceMin {
-			id = e.negated(id, e.like(t))
-		}
-		in := e.reshaped(id, t, outer, pool, 1, inner)
-		top := e.define(e.like(t, outer, 1, 1, inner))
-		e.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
-			Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: one}))
-		if c.op.code == opReduceMin {
-			top = e.negated(top, e.like(t, outer, 1, 1, inner))
-		}
-		e.reshape(top, e.output(c, 0), r.output)
+	if pool == 1 {
+		c.shaped(c.in(0), c.out(0), r.output)
+		return
 	}
+	t, id := c.op.inputs[0], c.in(0)
+	if c.op.code == opReduceMin {
+		id = c.negated(id, c.like(t))
+	}
+	in := c.reshaped(id, t, outer, pool, 1, inner)
+	top := c.inside(c.like(t, outer, 1, 1, inner))
+	c.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
+		Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: one}))
+	if c.op.code == opReduceMin {
+		top = c.negated(top, c.like(t, outer, 1, 1, inner))
+	}
+	c.shaped(top, c.out(0), r.output)
 }
 
-func (e *emitter) negated(id xnnpack.ValueID, like xnnpack.Tensor) xnnpack.ValueID {
-	out := e.define(like)
-	e.unary(xnnpack.Unary{Op: xnnpack.Negate}, id, out)
+func (c *call) negated(id xnnpack.ValueID, like xnnpack.Tensor) xnnpack.ValueID {
+	out := c.inside(like)
+	c.unary(xnnpack.Unary{Op: xnnpack.Negate}, id, out)
 	return out
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // PAD with zeros, and PADV2 with a constant: paddings [rank, 2] before and after each dimension.
-func planPad(c *call) func(*emitter) {
+func planPad(c *call) {
 	c.arity(2, 3)
 	in, paddings := c.data(0), c.integers(1)
 	var fill float32
@@ -39,28 +39,27 @@ func planPad(c *call) func(*emitter) {
 			places = append(places, slices.Concat(slices.Repeat([]int{-1}, pre[i]), compute.Every(0, d, 1),
 				slices.Repeat([]int{-1}, post[i])))
 		}
-		return c.do(func(r *run) error {
+		c.do(func(r *run) error {
 			var missing []byte
 			if len(r.in) == 3 {
 				missing = r.in[2].Data
 			}
 			return compute.Take(r.out[0], r.in[0], places, missing)
 		})
+		return
 	}
-	return func(e *emitter) {
-		e.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{
-			Input: e.input(c, 0), Output: e.output(c, 0), Pre: pre, Post: post, Value: fill,
-		}))
-	}
+	c.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{
+		Input: c.in(0), Output: c.out(0), Pre: pre, Post: post, Value: fill,
+	}))
 }
 
 // pad adds a node that puts zeros around a value.
-func (e *emitter) pad(in, out xnnpack.ValueID, pre, post []int) {
-	e.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: in, Output: out, Pre: pre, Post: post}))
+func (c *call) pad(in, out xnnpack.ValueID, pre, post []int) {
+	c.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: in, Output: out, Pre: pre, Post: post}))
 }
 
 // RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
-func planReshape(c *call) func(*emitter) {
+func planReshape(c *call) {
 	c.arity(1, 2)
 	in := c.data(0)
 	var shape []int
@@ -72,7 +71,7 @@ func planReshape(c *call) func(*emitter) {
 	}
 	c.sameTypes(in)
 	shape = c.newShape(in.shape, shape)
-	return c.reshape(shape)
+	c.reshape(shape)
 }
 
 // newShape returns the shape of which one dimension may be -1, for as many elements as an old shape has.
@@ -103,12 +102,13 @@ func (c *call) newShape(old, shape []int) []int {
 }
 
 // reshape plans an operator that gives operand 0 another shape.
-func (c *call) reshape(shape []int) func(*emitter) {
+func (c *call) reshape(shape []int) {
 	c.moves(shape...)
 	if c.inGo {
-		return c.do(copied)
+		c.do(copied)
+		return
 	}
-	return func(e *emitter) { e.reshape(e.input(c, 0), e.output(c, 0), shape) }
+	c.shaped(c.in(0), c.out(0), shape)
 }
 
 // moves gives output 0 a shape, of elements of operand 0.
@@ -138,15 +138,15 @@ func (c *call) keepsScale(input int) {
 }
 
 // EXPAND_DIMS: a new dimension at a constant place.
-func planExpandDims(c *call) func(*emitter) {
+func planExpandDims(c *call) {
 	c.arity(2, 2)
 	in := c.data(0)
 	axis := c.axis(1, len(in.shape)+1)
-	return c.reshape(slices.Insert(slices.Clone(in.shape), axis, 1))
+	c.reshape(slices.Insert(slices.Clone(in.shape), axis, 1))
 }
 
 // SQUEEZE drops some dimensions of length 1, or all.
-func planSqueeze(c *call) func(*emitter) {
+func planSqueeze(c *call) {
 	c.arity(1, 1)
 	in, dims := c.data(0), ints(c.op.options.Int32s(squeezeDims))
 	for i, d := range dims {
@@ -160,11 +160,11 @@ func planSqueeze(c *call) func(*emitter) {
 			shape = append(shape, d)
 		}
 	}
-	return c.reshape(shape)
+	c.reshape(shape)
 }
 
 // TRANSPOSE with a constant permutation.
-func planTranspose(c *call) func(*emitter) {
+func planTranspose(c *call) {
 	c.arity(2, 2)
 	in := c.data(0)
 	rank := len(in.shape)
@@ -184,25 +184,24 @@ func planTranspose(c *call) func(*emitter) {
 		for i, d := range permutation {
 			strides[i], _ = elements(in.shape[d+1:])
 		}
-		return c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[0], 0, strides) })
+		c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[0], 0, strides) })
+		return
 	}
-	return func(e *emitter) {
-		if rank == 0 {
-			e.reshape(e.input(c, 0), e.output(c, 0), nil)
-			return
-		}
-		e.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: e.input(c, 0),
-			Output: e.output(c, 0)}))
+	if rank == 0 {
+		c.shaped(c.in(0), c.out(0), nil)
+		return
 	}
+	c.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.in(0),
+		Output: c.out(0)}))
 }
 
 // transposed returns a value with its dimensions in another order; it is of the kind of a tensor.
-func (e *emitter) transposed(id xnnpack.ValueID, like int, shape, permutation []int) xnnpack.ValueID {
+func (c *call) transposed(id xnnpack.ValueID, like int, shape, permutation []int) xnnpack.ValueID {
 	to := make([]int, len(shape))
 	for i, d := range permutation {
 		to[i] = shape[d]
 	}
-	out := e.define(e.like(like, to...))
-	e.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: id, Output: out}))
+	out := c.inside(c.like(like, to...))
+	c.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: id, Output: out}))
 	return out
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // slice adds a node that takes a part of a value.
-func (e *emitter) slice(in, out xnnpack.ValueID, offsets, sizes []int) {
-	e.add(flow.StaticSlice(xnnpack.StaticSlice{Offsets: slices.Clone(offsets), Sizes: slices.Clone(sizes),
+func (c *call) slice(in, out xnnpack.ValueID, offsets, sizes []int) {
+	c.add(flow.StaticSlice(xnnpack.StaticSlice{Offsets: slices.Clone(offsets), Sizes: slices.Clone(sizes),
 		Input: in, Output: out}))
 }
 
@@ -28,20 +28,19 @@ func within(begin, size, stride []int) (places [][]int) {
 }
 
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
-func (c *call) part(offsets, sizes, shape []int) func(*emitter) {
+func (c *call) part(offsets, sizes, shape []int) {
 	c.moves(shape...)
 	if c.inGo {
-		return c.take(sizes, within(offsets, sizes, nil))
+		c.take(sizes, within(offsets, sizes, nil))
+		return
 	}
-	return func(e *emitter) {
-		part := e.define(e.like(c.op.inputs[0], sizes...))
-		e.slice(e.input(c, 0), part, offsets, sizes)
-		e.reshape(part, e.output(c, 0), shape)
-	}
+	part := c.inside(c.like(c.op.inputs[0], sizes...))
+	c.slice(c.in(0), part, offsets, sizes)
+	c.shaped(part, c.out(0), shape)
 }
 
 // SLICE: begin and size are constant, and a size of -1 is what is left.
-func planSlice(c *call) func(*emitter) {
+func planSlice(c *call) {
 	c.arity(3, 3)
 	in, begin, size := c.data(0), c.integers(1), c.integers(2)
 	sizes, ok := sliceSizes(in.shape, begin, size)
@@ -50,9 +49,9 @@ func planSlice(c *call) func(*emitter) {
 	}
 	if slices.Contains(sizes, 0) {
 		c.vacate(0, sizes)
-		return nil
+		return
 	}
-	return c.part(begin, sizes, sizes)
+	c.part(begin, sizes, sizes)
 }
 
 // vacate gives output i a shape without elements. Nothing takes it but CONCATENATION, and RESHAPE as a scalar's shape.
@@ -168,28 +167,29 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 func abs(n int) int { return max(n, -n) }
 
 // STRIDED_SLICE. XNNPACK has strides of 1.
-func planStridedSlice(c *call) func(*emitter) {
+func planStridedSlice(c *call) {
 	c.arity(4, 4)
 	in := c.data(0)
 	s := c.stridedSlice(in.shape)
 	if slices.Contains(s.size, 0) {
 		c.vacate(0, s.shape)
-		return nil
+		return
 	}
 	if c.inGo {
 		c.moves(s.shape...)
-		return c.take(s.size, within(s.begin, s.size, s.stride))
+		c.take(s.size, within(s.begin, s.size, s.stride))
+		return
 	}
 	for i, n := range s.stride {
 		if n != 1 && s.size[i] != 1 {
 			unsupported("a slice by %v", s.stride)
 		}
 	}
-	return c.part(s.begin, s.size, s.shape)
+	c.part(s.begin, s.size, s.shape)
 }
 
 // GATHER of known rows of what is computed, where each follows the one before.
-func planGatherPart(c *call) func(*emitter) {
+func planGatherPart(c *call) {
 	c.arity(2, 2)
 	in, rows, at := c.data(0), c.integers(1), c.resolve(1)
 	rank := len(in.shape)
@@ -204,11 +204,11 @@ func planGatherPart(c *call) func(*emitter) {
 	c.sameTypes(in)
 	offsets, sizes := make([]int, rank), slices.Clone(in.shape)
 	offsets[axis], sizes[axis] = rows[0], len(rows)
-	return c.part(offsets, sizes, slices.Concat(in.shape[:axis], at.shape, in.shape[axis+1:]))
+	c.part(offsets, sizes, slices.Concat(in.shape[:axis], at.shape, in.shape[axis+1:]))
 }
 
 // parts plans an operator whose outputs are the parts of an operand along an axis, each in one of two shapes.
-func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter) {
+func (c *call) parts(input, axis int, lengths []int, dropped bool) {
 	in := c.data(input)
 	axis = dimension(axis, len(in.shape))
 	if len(c.op.outputs) != len(lengths) {
@@ -235,7 +235,7 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 	}
 	c.keepsScale(input)
 	if c.inGo {
-		return c.do(func(r *run) error {
+		c.do(func(r *run) error {
 			from, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
 			for i, n := range lengths {
 				sizes[axis], r.out[i].Shape = n, sizes
@@ -246,22 +246,21 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) func(*emitter
 			}
 			return nil
 		})
+		return
 	}
-	return func(e *emitter) {
-		t, id := c.op.inputs[input], e.input(c, input)
-		offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
-		for i, n := range lengths {
-			sizes[axis] = n
-			switch {
-			case dropped:
-				part := e.define(e.like(t, sizes...))
-				e.slice(id, part, offsets, sizes)
-				e.reshape(part, e.output(c, i), slices.Delete(slices.Clone(sizes), axis, axis+1))
-			default:
-				e.slice(id, e.output(c, i), offsets, sizes)
-			}
-			offsets[axis] += n
+	t, id := c.op.inputs[input], c.in(input)
+	offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
+	for i, n := range lengths {
+		sizes[axis] = n
+		switch {
+		case dropped:
+			part := c.inside(c.like(t, sizes...))
+			c.slice(id, part, offsets, sizes)
+			c.shaped(part, c.out(i), slices.Delete(slices.Clone(sizes), axis, axis+1))
+		default:
+			c.slice(id, c.out(i), offsets, sizes)
 		}
+		offsets[axis] += n
 	}
 }
 
@@ -275,18 +274,18 @@ func (c *call) oneInteger(i int) int {
 }
 
 // SPLIT into equal parts: the axis, the value.
-func planSplit(c *call) func(*emitter) {
+func planSplit(c *call) {
 	c.arity(2, 2)
 	in, n := c.data(1), len(c.op.outputs)
 	axis := c.axis(0, len(in.shape))
 	if n == 0 || in.shape[axis]%n != 0 {
 		malformed("%d parts along axis %d of shape %v", n, axis, in.shape)
 	}
-	return c.parts(1, axis, slices.Repeat([]int{in.shape[axis] / n}, n), false)
+	c.parts(1, axis, slices.Repeat([]int{in.shape[axis] / n}, n), false)
 }
 
 // SPLIT_V: the value, the lengths of its parts, the axis. A length of -1 is what the others leave.
-func planSplitV(c *call) func(*emitter) {
+func planSplitV(c *call) {
 	c.arity(3, 3)
 	in, lengths := c.data(0), c.integers(1)
 	axis := c.axis(2, len(in.shape))
@@ -298,12 +297,12 @@ func planSplitV(c *call) func(*emitter) {
 			}
 		}
 	}
-	return c.parts(0, axis, lengths, false)
+	c.parts(0, axis, lengths, false)
 }
 
 // UNPACK: the parts of one element along an axis, without it.
-func planUnpack(c *call) func(*emitter) {
+func planUnpack(c *call) {
 	c.arity(1, 1)
 	axis := int(c.op.options.Int32(unpackAxis, 0))
-	return c.parts(0, axis, slices.Repeat([]int{1}, len(c.op.outputs)), true)
+	c.parts(0, axis, slices.Repeat([]int{1}, len(c.op.outputs)), true)
 }

@@ -12,7 +12,7 @@ import (
 // CONV_3D: input [N, D, H, W, C], filter [depth, height, width, C, outputs], bias [outputs] or none. XNNPACK has
 // convolutions of images. So each position in depth is an image, whose channels are those of all images that the kernel
 // reaches from there.
-func planConv3D(c *call) func(*emitter) {
+func planConv3D(c *call) {
 	c.arity(2, 3)
 	in, filter := c.data(0), c.packed(1, 5)
 	if len(in.shape) != 5 {
@@ -55,34 +55,32 @@ func planConv3D(c *call) func(*emitter) {
 	c.define(0, in.shape[0], depth, k.height, k.width, kernel[4])
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: 1, Padding: k.padding,
 		SamePadding: k.same, Activation: k.limits}
-	return func(e *emitter) {
-		t, id, parts := c.op.inputs[0], e.input(c, 0), []xnnpack.ValueID{}
-		if padded[1] > in.shape[1] {
-			whole := e.define(e.like(t, padded...))
-			e.pad(id, whole, []int{0, before, 0, 0, 0}, []int{0, padded[1] - before - in.shape[1], 0, 0, 0})
-			id = whole
-		}
-		for place := range kernel[0] {
-			part := e.define(e.like(t, cut...))
-			e.slice(id, part, []int{0, place * w.dilation, 0, 0, 0}, cut)
-			if w.stride > 1 {
-				positions := slices.Concat(cut[:1], []int{depth, w.stride}, cut[2:])
-				all := e.reshaped(part, t, positions...)
-				positions[2] = 1
-				part = e.define(e.like(t, positions...))
-				e.slice(all, part, make([]int, len(positions)), positions)
-			}
-			parts = append(parts, e.reshaped(part, t, image...))
-		}
-		n, like := node, e.like(t, joined...)
-		n.Input = e.define(like)
-		e.concatenate(3, parts, slices.Repeat([][]int{image}, len(parts)), n.Input, like)
-		to := c.op.outputs[0]
-		_, n.Filter, n.Bias = e.operands(k.weights, n.Input, like)
-		n.Output = e.define(e.like(to, image[0], k.height, k.width, kernel[4]))
-		e.add(flow.Convolution2D(n))
-		e.reshape(n.Output, e.output(c, 0), c.plan.values[to].shape)
+	t, id, parts := c.op.inputs[0], c.in(0), []xnnpack.ValueID{}
+	if padded[1] > in.shape[1] {
+		whole := c.inside(c.like(t, padded...))
+		c.pad(id, whole, []int{0, before, 0, 0, 0}, []int{0, padded[1] - before - in.shape[1], 0, 0, 0})
+		id = whole
 	}
+	for place := range kernel[0] {
+		part := c.inside(c.like(t, cut...))
+		c.slice(id, part, []int{0, place * w.dilation, 0, 0, 0}, cut)
+		if w.stride > 1 {
+			positions := slices.Concat(cut[:1], []int{depth, w.stride}, cut[2:])
+			all := c.reshaped(part, t, positions...)
+			positions[2] = 1
+			part = c.inside(c.like(t, positions...))
+			c.slice(all, part, make([]int, len(positions)), positions)
+		}
+		parts = append(parts, c.reshaped(part, t, image...))
+	}
+	like := c.like(t, joined...)
+	node.Input = c.inside(like)
+	c.concatenate(3, parts, slices.Repeat([][]int{image}, len(parts)), node.Input, like)
+	to := c.op.outputs[0]
+	_, node.Filter, node.Bias = c.operands(k.weights, node.Input, like)
+	node.Output = c.inside(c.like(to, image[0], k.height, k.width, kernel[4]))
+	c.add(flow.Convolution2D(node))
+	c.shaped(node.Output, c.out(0), c.plan.values[to].shape)
 }
 
 // reorder computes single precision with its dimensions in another order.

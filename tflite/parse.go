@@ -68,7 +68,10 @@ type operator struct {
 
 const absent = -1
 
-// name is what errors call the operator.
+// title is what errors call the operator, with its number.
+func (o *operator) title() string { return fmt.Sprintf("operator %d, %s", o.index, o.name()) }
+
+// name is its name, after those of the operators that it is within.
 func (o *operator) name() string {
 	if o.code == opCustom {
 		return o.within + o.custom

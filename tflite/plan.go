@@ -3,6 +3,7 @@ package tflite
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 
 	"xpwc/internal/fault"
@@ -18,14 +19,16 @@ type plan struct {
 	file      []byte       // may be read while it is planned, and within View
 	mapped    *mapped.File // that these bytes are of
 	values    []value      // by tensor index
-	steps     []step
+	inside    []value      // of operators, see firstInside
+	steps     []*flow.Step
 	states    []flow.State
 	whole     flow.Part   // what the steps are
 	constants []*constant // that nodes use, in the order in which they do first
 	derived   map[string]*constant
-	names     map[string]bool   // of tensors, once they were asked for
-	first     map[stored]string // the name of the first tensor that has these bytes
-	folded    int               // bytes of constants that were computed
+	known     map[*constant]flow.ID // those inside
+	names     map[string]bool       // of tensors, once they were asked for
+	first     map[stored]string     // the name of the first tensor that has these bytes
+	folded    int                   // bytes of constants that were computed
 }
 
 // value is what a tensor is at the point of the graph that planning has reached. TensorFlow Lite computes the shapes of
@@ -47,15 +50,6 @@ const (
 	refused // what computes it cannot run
 	empty   // it has no elements
 )
-
-// step is one operator: nodes of a subgraph, or what Go computes.
-type step struct {
-	op      *operator
-	wide    bool // quantized values are computed in single precision
-	emit    func(*emitter)
-	compute func(*run) error // nil of nodes
-	reads   []int            // the operands that Go reads
-}
 
 // maxElements bounds every tensor: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
 const maxElements = math.MaxInt32 / 4
@@ -91,7 +85,7 @@ func newPlan(g *graph, file []byte) (p *plan, err error) {
 }
 
 func planned(g *graph, file []byte) *plan {
-	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors))}
+	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), known: map[*constant]flow.ID{}}
 	if len(g.inputs) == 0 || len(g.outputs) == 0 {
 		malformed("it has %d inputs and %d outputs", len(g.inputs), len(g.outputs))
 	}
@@ -112,7 +106,6 @@ func planned(g *graph, file []byte) *plan {
 		}
 		p.values[i] = value{state: dynamic, shape: shape, dtype: t.element()}
 	}
-	p.steps = make([]step, 0, len(g.operators))
 	var why reasons
 	inline := inliner{plan: p, why: &why}
 	inline.inputsOfInt16()
@@ -125,7 +118,7 @@ func planned(g *graph, file []byte) *plan {
 	p.whole = p.flow()
 	uses := p.whole.Uses()
 	use := func(id flow.ID) {
-		if c := p.values[id].constant; c != nil && c.use == 0 {
+		if c := p.of(id).constant; c != nil && c.use == 0 {
 			c.use = uses[c.name]
 			p.constants = append(p.constants, c)
 		}
@@ -146,9 +139,10 @@ func planned(g *graph, file []byte) *plan {
 }
 
 // plan plans an operator: as nodes, or where XNNPACK cannot compute it, in Go.
-func (p *plan) plan(op *operator, row operatorRow) (s step, err error) {
+func (p *plan) plan(op *operator, row operatorRow) (err error) {
+	steps, inside := len(p.steps), len(p.inside)
 	for _, f := range []struct {
-		plan func(*call) func(*emitter)
+		plan func(*call)
 		inGo bool
 	}{{row.plan, false}, {row.inGo, true}} {
 		if f.plan == nil {
@@ -156,27 +150,26 @@ func (p *plan) plan(op *operator, row operatorRow) (s step, err error) {
 		}
 		c := &call{plan: p, op: op, takes: row.takes, inGo: f.inGo}
 		err = fault.Try(func() {
-			s = step{op: op, emit: f.plan(c)}
+			f.plan(c)
 			fault.Check(op.options.Err()) // of those that could not be read, defaults were taken
 			if len(c.defined) != len(op.outputs) {
 				malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
 			}
-			s.wide, s.compute, s.reads = c.wide, c.compute, c.reads
-			if c.compute != nil {
-				c.fold(&s)
-			}
+			c.finish()
 		})
 		if fault := op.options.Err(); fault != nil {
 			err = fault
 		}
 		if !errors.Is(err, ErrUnsupported) {
-			return s, err
+			return err
 		}
 		for _, i := range c.defined {
 			p.values[op.outputs[i]] = value{}
 		}
+		p.steps, p.inside = p.steps[:steps], p.inside[:inside]
+		maps.DeleteFunc(p.known, func(_ *constant, id flow.ID) bool { return id >= flow.ID(firstInside+inside) })
 	}
-	return s, err
+	return err
 }
 
 // checkOutputs checks that every output is computed.

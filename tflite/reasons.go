@@ -46,7 +46,7 @@ func (r *reasons) err() error {
 			errs = append(errs, fmt.Errorf("and %d other reasons", len(r.list)-most))
 			break
 		}
-		err := fmt.Errorf("operator %d, %s: %w", w.op.index, w.op.name(), w.err)
+		err := fmt.Errorf("%s: %w", w.op.title(), w.err)
 		if w.count > 1 {
 			err = fmt.Errorf("%w (and %d more)", err, w.count-1)
 		}

@@ -45,7 +45,7 @@ func (n *inliner) operators(ops []operator) {
 		op := &ops[i]
 		err := fault.Try(func() { n.operator(op) })
 		if errors.Is(err, ErrMalformed) {
-			fault.Check(fmt.Errorf("operator %d, %s: %w", op.index, op.name(), err))
+			fault.Check(fmt.Errorf("%s: %w", op.title(), err))
 		}
 		if err != nil {
 			n.why.add(op, err)
@@ -83,9 +83,7 @@ func (n *inliner) add(op *operator, row operatorRow) {
 		joined.inputs = slices.DeleteFunc(slices.Clone(op.inputs), func(t int) bool { return !some(t) })
 		op = &joined
 	}
-	if s := fault.Value(n.plan.plan(op, row)); s.emit != nil || s.compute != nil {
-		n.steps = append(n.steps, s)
-	}
+	fault.Check(n.plan.plan(op, row))
 }
 
 // call plans an operator that calls subgraphs.
@@ -167,10 +165,10 @@ func (n *inliner) copied(op *operator, from, to int) {
 }
 
 // planCopy plans what gives a value another number.
-func planCopy(c *call) func(*emitter) {
+func planCopy(c *call) {
 	in := c.data(0)
 	c.sameTypes(in)
-	return c.reshape(in.shape)
+	c.reshape(in.shape)
 }
 
 // value returns what a tensor is, which must have been computed before or be a constant.

@@ -18,7 +18,7 @@ func (p *plan) Tensor(id flow.ID) xnnpack.Tensor { return p.Bare(id) }
 
 // Bare implements [flow.Values]. That there is a description planning has seen.
 func (p *plan) Bare(id flow.ID) xnnpack.Tensor {
-	switch v := &p.values[id]; {
+	switch v := p.of(id); {
 	case v.inside != nil:
 		return *v.inside
 	case v.constant != nil:
@@ -29,7 +29,7 @@ func (p *plan) Bare(id flow.ID) xnnpack.Tensor {
 
 // Array implements [flow.Values].
 func (p *plan) Array(id flow.ID) compute.Array {
-	v := &p.values[id]
+	v := p.of(id)
 	if v.inside != nil {
 		return compute.Array{Element: models.Value{Type: v.inside.Type}.Element(), Shape: v.inside.Shape}
 	}
@@ -37,18 +37,18 @@ func (p *plan) Array(id flow.ID) compute.Array {
 }
 
 // InGo implements [flow.Values].
-func (p *plan) InGo(id flow.ID) bool { return p.values[id].inside == nil && p.graph.tensors[id].inGo() }
+func (p *plan) InGo(id flow.ID) bool { return id < firstInside && p.graph.tensors[id].inGo() }
 
 // Constant implements [flow.Values].
 func (p *plan) Constant(id flow.ID) (name string, is bool) {
-	if c := p.values[id].constant; c != nil {
+	if c := p.of(id).constant; c != nil {
 		return c.name, true
 	}
 	return "", false
 }
 
 // Content implements [flow.Values].
-func (p *plan) Content(id flow.ID) ([]byte, error) { return p.values[id].constant.bytes(p.file) }
+func (p *plan) Content(id flow.ID) ([]byte, error) { return p.of(id).constant.bytes(p.file) }
 
 // View implements [flow.Values].
 func (p *plan) View(do func() error) error {

@@ -192,15 +192,15 @@ func (w weights) quantized(in xnnpack.Tensor) xnnpack.Tensor {
 }
 
 // operands returns the values of a node's input, which is given in its shape, filter and bias.
-func (e *emitter) operands(w weights, input xnnpack.ValueID, like xnnpack.Tensor) (in, filter, bias xnnpack.ValueID) {
+func (c *call) operands(w weights, input xnnpack.ValueID, like xnnpack.Tensor) (in, filter, bias xnnpack.ValueID) {
 	if w.dynamic > 0 {
-		quantized := e.define(w.quantized(like))
-		e.add(flow.Convert(input, quantized))
+		quantized := c.inside(w.quantized(like))
+		c.add(flow.Convert(input, quantized))
 		input = quantized
 	}
 	bias = xnnpack.InvalidValue
 	if w.bias != nil {
-		bias = e.constant(w.bias)
+		bias = c.constant(w.bias)
 	}
-	return input, e.constant(w.kernel), bias
+	return input, c.constant(w.kernel), bias
 }
