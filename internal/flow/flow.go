@@ -8,7 +8,6 @@ import (
 
 	"xpwc"
 	"xpwc/internal/compute"
-	"xpwc/internal/staging"
 	"xpwc/models"
 	"xpwc/packing"
 	"xpwc/xnnpack"
@@ -48,7 +47,10 @@ type Step struct {
 }
 
 // A State is a value that is there when an inference begins, and becomes another one when it ends.
-type State = staging.State
+type State struct {
+	Value, Next ID
+	Initial     func(dst []byte) error
+}
 
 // A Part is steps of a flow, each after those whose values it reads, with what they compute from and what they compute.
 type Part struct {
@@ -141,7 +143,7 @@ func (p Part) Uses() map[string]Use {
 		}
 	}
 	for _, s := range p.Steps {
-		if _, hosted := s.Operation.(Hosted); !hosted {
+		if !s.hosted() {
 			p.EachUse(s, add)
 		}
 	}

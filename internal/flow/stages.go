@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"xpwc/internal/staging"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -24,10 +23,12 @@ func (n Hosted) Shape([][]int) []int { return n.Computed }
 
 func (n Hosted) add(*xnnpack.Subgraph, func(ID) ID) error { return models.ErrStaged }
 
+// hosted reports whether Go computes the step.
+func (s *Step) hosted() bool { _, is := s.Operation.(Hosted); return is }
+
 // Staged reports whether the part is more than one subgraph.
 func (p Part) Staged() bool {
-	hosted := func(s *Step) bool { _, is := s.Operation.(Hosted); return is }
-	return len(p.States) > 0 || slices.ContainsFunc(p.Steps, hosted) ||
+	return len(p.States) > 0 || slices.ContainsFunc(p.Steps, (*Step).hosted) ||
 		slices.ContainsFunc(p.Inputs, p.InGo) || slices.ContainsFunc(p.Outputs, p.InGo)
 }
 
@@ -37,49 +38,199 @@ func (p Part) Bytes(id ID) int {
 	return xnnpack.Elements(a.Shape) * a.Element.Size()
 }
 
-// Stages returns subgraphs, and what Go computes between them, if the part is Staged. See [models.Staged]. Within says
-// what an error is about.
+// Stages returns subgraphs, as few as can be, and what Go computes between them, if the part is Staged. See
+// [models.Staged]. Within says what an error is about.
 func (p Part) Stages(within string) (stages []models.Stage, between []models.Buffer) {
 	if !p.Staged() {
 		return nil, nil
 	}
-	of := staging.Model{Inputs: p.Inputs, Outputs: p.Outputs, Size: p.Bytes, States: p.States}
-	of.Constant = func(id ID) func([]byte) error {
-		if !p.constant(id) {
+	s := &stager{Part: p, within: within, buffers: map[ID]int{}, readers: map[ID][]int{}}
+	for i, step := range p.Steps {
+		read, _ := step.Operands()
+		for k, id := range read {
+			if !p.constant(id) && !slices.Contains(read[:k], id) {
+				s.readers[id] = append(s.readers[id], i)
+			}
+		}
+	}
+	for i, id := range p.Inputs {
+		s.buffers[id] = i
+	}
+	for i, id := range p.Outputs {
+		if _, known := s.buffers[id]; !known && !p.constant(id) {
+			s.buffers[id] = len(p.Inputs) + i
+		}
+	}
+	for _, state := range p.States {
+		s.between[s.buffer(state.Value)-len(p.Inputs)-len(p.Outputs)].Initial = state.Initial
+	}
+	s.group(s.schedule())
+	for i, id := range p.Outputs {
+		if to := len(p.Inputs) + i; p.constant(id) || s.buffers[id] != to {
+			s.copied(id, to)
+		}
+	}
+	for _, state := range p.States {
+		s.copied(state.Next, s.buffer(state.Value))
+	}
+	return s.stages, s.between
+}
+
+// stager makes the stages of a part.
+type stager struct {
+	Part
+	within  string
+	readers map[ID][]int // the steps that read each value, each once
+	buffers map[ID]int   // of values
+	between []models.Buffer
+	stages  []models.Stage
+}
+
+// schedule returns the steps in groups, each after those that it needs: one step that Go computes, or as many as
+// XNNPACK can compute in one subgraph.
+func (s *stager) schedule() (groups [][]int) {
+	waits := make([]int, len(s.Steps))
+	for _, steps := range s.readers {
+		for _, i := range steps {
+			waits[i]++
+		}
+	}
+	given := slices.Clone(s.Inputs)
+	for _, state := range s.States {
+		given = append(given, state.Value)
+	}
+	for _, id := range given {
+		for _, i := range s.readers[id] {
+			waits[i]--
+		}
+	}
+	var inGo, nodes []int
+	ready := func(i int) {
+		if s.Steps[i].hosted() {
+			inGo = append(inGo, i)
+		} else {
+			nodes = append(nodes, i)
+		}
+	}
+	done := func(i int) {
+		_, computed := s.Steps[i].Operands()
+		for _, id := range computed {
+			for _, reader := range s.readers[id] {
+				if waits[reader]--; waits[reader] == 0 {
+					ready(reader)
+				}
+			}
+		}
+	}
+	for i, n := range waits {
+		if n == 0 {
+			ready(i)
+		}
+	}
+	for len(inGo)+len(nodes) > 0 {
+		for len(inGo) > 0 {
+			i := inGo[0]
+			inGo = inGo[1:]
+			groups = append(groups, []int{i})
+			done(i)
+		}
+		for k := 0; k < len(nodes); k++ {
+			done(nodes[k])
+		}
+		if len(nodes) > 0 {
+			slices.Sort(nodes)
+			groups, nodes = append(groups, nodes), nil
+		}
+	}
+	return groups
+}
+
+// group makes the stages of groups of steps.
+func (s *stager) group(groups [][]int) {
+	of := make([]int, len(s.Steps))
+	for g, steps := range groups {
+		for _, i := range steps {
+			of[i] = g
+		}
+	}
+	for g, steps := range groups {
+		segment := Part{Values: s.Values}
+		seen := map[ID]bool{}
+		for _, i := range steps {
+			segment.Steps = append(segment.Steps, s.Steps[i])
+			_, computed := s.Steps[i].Operands()
+			for _, id := range computed {
+				seen[id] = true
+				leaves := func(reader int) bool { return of[reader] != g }
+				stays := func(state State) bool { return state.Next == id }
+				if segment.Steps[0].hosted() || slices.Contains(s.Outputs, id) ||
+					slices.ContainsFunc(s.readers[id], leaves) || slices.ContainsFunc(s.States, stays) {
+					segment.Outputs = append(segment.Outputs, id)
+				}
+			}
+		}
+		for _, step := range segment.Steps {
+			read, _ := step.Operands()
+			for _, id := range read {
+				if !seen[id] && !s.constant(id) {
+					seen[id] = true
+					segment.Inputs = append(segment.Inputs, id)
+				}
+			}
+		}
+		s.add(segment)
+	}
+}
+
+// add adds the stage of a step that Go computes, or of those that XNNPACK does.
+func (s *stager) add(segment Part) {
+	stage := models.Stage{}
+	for _, id := range segment.Inputs {
+		stage.Inputs = append(stage.Inputs, s.buffer(id))
+	}
+	for _, id := range segment.Outputs {
+		stage.Outputs = append(stage.Outputs, s.buffer(id))
+	}
+	within, first := s.within, segment.Steps[0]
+	if op, is := first.Operation.(Hosted); is {
+		stage.Compute = func(inputs, outputs [][]byte) error {
+			if err := segment.View(func() error { return segment.compute(op, inputs, outputs) }); err != nil {
+				return fmt.Errorf("%s: %s: %w", within, first.Name, err)
+			}
 			return nil
 		}
-		return func(dst []byte) error { return p.WriteContent(dst, id) }
-	}
-	of.Subgraph = func(steps []int, inputs, outputs IDs, l models.Loader) (*xnnpack.Subgraph, error) {
-		segment := Part{Values: p.Values, Inputs: inputs, Outputs: outputs}
-		for _, i := range steps {
-			segment.Steps = append(segment.Steps, p.Steps[i])
-		}
-		s, err := segment.Subgraph(l)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", within, err)
-		}
-		return s, nil
-	}
-	for _, s := range p.Steps {
-		inputs, outputs := s.Operands()
-		step := staging.Step{Outputs: outputs}
-		for k, in := range inputs {
-			if !p.constant(in) && !slices.Contains(inputs[:k], in) {
-				step.Inputs = append(step.Inputs, in)
+	} else {
+		stage.Subgraph = func(l models.Loader) (sub *xnnpack.Subgraph, err error) {
+			if sub, err = segment.Subgraph(l); err != nil {
+				err = fmt.Errorf("%s: %w", within, err)
 			}
+			return sub, err
 		}
-		if op, is := s.Operation.(Hosted); is {
-			step.Compute = func(inputs, outputs [][]byte) error {
-				if err := p.View(func() error { return p.compute(op, inputs, outputs) }); err != nil {
-					return fmt.Errorf("%s: %s: %w", within, s.Name, err)
-				}
-				return nil
-			}
-		}
-		of.Steps = append(of.Steps, step)
 	}
-	return of.Stages()
+	s.stages = append(s.stages, stage)
+}
+
+// buffer returns the buffer of a value.
+func (s *stager) buffer(id ID) int {
+	b, known := s.buffers[id]
+	if !known {
+		b = len(s.Inputs) + len(s.Outputs) + len(s.between)
+		s.buffers[id] = b
+		s.between = append(s.between, models.Buffer{Size: s.Bytes(id)})
+	}
+	return b
+}
+
+// copied adds a stage for a state, or an output that is an input, a constant, or given twice.
+func (s *stager) copied(id ID, to int) {
+	stage := models.Stage{Outputs: []int{to}}
+	if p := s.Part; p.constant(id) {
+		stage.Compute = func(_, outputs [][]byte) error { return p.WriteContent(outputs[0], id) }
+	} else {
+		stage.Inputs = []int{s.buffer(id)}
+		stage.Compute = func(inputs, outputs [][]byte) error { copy(outputs[0], inputs[0]); return nil }
+	}
+	s.stages = append(s.stages, stage)
 }
 
 // WriteContent writes the content of a constant.

@@ -1,0 +1,83 @@
+//go:build cgo
+
+package flow
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/models"
+	"xpwc/xnnpack"
+)
+
+// values are so many bytes each as ten times their number, and no constants.
+type values struct{ Values }
+
+func (values) Array(id ID) Array {
+	return Array{Element: models.Uint8, Shape: []int{10 * int(id)}}
+}
+func (values) InGo(ID) bool               { return false }
+func (values) Constant(ID) (string, bool) { return "", false }
+func (values) View(do func() error) error { return do() }
+
+// sum is a step in Go.
+func sum(out ID, in ...ID) *Step {
+	return &Step{Operation: Hosted{Inputs: in, Results: IDs{out}, Compute: func(out, in []Array) error {
+		for _, a := range in {
+			out[0].Data[0] += a.Data[0]
+		}
+		return nil
+	}}}
+}
+
+// node is a step of XNNPACK.
+func node(out ID, in ...ID) *Step {
+	if len(in) == 1 {
+		return &Step{Operation: Copy(xnnpack.Copy{Input: in[0], Output: out})}
+	}
+	return &Step{Operation: Concatenate(xnnpack.Concatenate{Inputs: in, Output: out})}
+}
+
+func TestThereAreAsFewSubgraphsAsCanBe(t *testing.T) {
+	// XNNPACK and Go take turns in this order, but 3 needs nothing of 2, and 5 nothing of 4.
+	p := Part{Values: values{}, Inputs: IDs{0, 1}, Outputs: IDs{7}, Steps: []*Step{
+		node(2, 0), sum(3, 1), node(4, 2), sum(5, 3), node(6, 4, 5), node(7, 6, 2)}}
+	stages, between := p.Stages("")
+	require.Len(t, stages, 3)
+	for i, s := range stages {
+		require.Equal(t, i == 2, s.Subgraph != nil)
+	}
+	require.Equal(t, []models.Buffer{{Size: 30}, {Size: 50}}, between)
+	require.Equal(t, []int{0, 4}, stages[2].Inputs, "buffers: two inputs, an output, and those between")
+	require.Equal(t, []int{2}, stages[2].Outputs)
+}
+
+func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
+	p := Part{Values: values{}, Inputs: IDs{1}, Outputs: IDs{3, 1}, Steps: []*Step{sum(4, 1, 2), sum(3, 2)},
+		States: []State{{Value: 2, Next: 4, Initial: func(dst []byte) error { dst[0] = 7; return nil }}}}
+	stages, between := p.Stages("")
+	require.Len(t, stages, 4)
+	require.Len(t, between, 2)
+	buffers := make([][]byte, 5)
+	for i := range buffers {
+		buffers[i] = make([]byte, 1)
+	}
+	require.NoError(t, between[0].Initial(buffers[3]))
+	buffers[0][0] = 1
+	for want := byte(7); want < 10; want++ {
+		clear(buffers[1])
+		clear(buffers[4])
+		for _, s := range stages {
+			give := func(of []int) (out [][]byte) {
+				for _, i := range of {
+					out = append(out, buffers[i])
+				}
+				return out
+			}
+			require.NoError(t, s.Compute(give(s.Inputs), give(s.Outputs)))
+		}
+		require.Equal(t, want, buffers[1][0], "the output is made of the state as it was")
+		require.EqualValues(t, 1, buffers[2][0], "an input that is an output")
+	}
+}
