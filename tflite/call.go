@@ -23,6 +23,7 @@ type call struct {
 	compute func(*run) error
 	reads   []int            // operands that compute reads
 	narrow  []flow.Operation // conversions of the outputs
+	movers  []flow.Mover     // what Go does instead of compute
 }
 
 func malformed(format string, args ...any) {

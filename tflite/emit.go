@@ -32,8 +32,12 @@ func (p *plan) flow() flow.Part {
 	return whole.Pruned()
 }
 
-// add plans a node.
+// add plans a node, or what it moves in Go.
 func (c *call) add(op flow.Operation) {
+	if mover, is := op.(flow.Mover); is && c.inGo {
+		c.compute, c.movers = c.move, append(c.movers, mover)
+		return
+	}
 	c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: op})
 }
 
@@ -99,11 +103,16 @@ func (c *call) out(i int) flow.ID {
 }
 
 // widens reports whether the operator computes with another value in the place of a tensor.
-func (c *call) widens(tensor int) bool { return c.wide && c.plan.values[tensor].dtype.isBytes() }
+func (c *call) widens(tensor int) bool {
+	return c.wide && !c.inGo && c.plan.values[tensor].dtype.isBytes()
+}
 
 // like describes what the operator has in place of a tensor, or a value of the same kind, without content.
 func (c *call) like(tensor int, shape ...int) xnnpack.Tensor {
-	d := c.describe(tensor)
+	var d xnnpack.Tensor
+	if !c.inGo { // which may have what XNNPACK does not
+		d = c.describe(tensor)
+	}
 	if c.wide {
 		d = inFloats(d)
 	}

@@ -56,6 +56,33 @@ func (c *call) run(out, in []compute.Array) error {
 	return nil
 }
 
+// move moves elements as the nodes would. Values inside of the operator have elements like those that they are of.
+func (c *call) move(r *run) error {
+	values := map[flow.ID]compute.Array{}
+	for _, i := range c.reads {
+		values[flow.ID(c.op.inputs[i])] = r.in[i]
+	}
+	for i, t := range c.op.outputs {
+		values[flow.ID(t)] = r.out[i]
+	}
+	for _, op := range c.movers {
+		inputs, outputs := op.Operands()
+		var in []compute.Array
+		for _, id := range inputs {
+			in = append(in, values[id])
+		}
+		out, is := values[outputs[0]]
+		if !is {
+			out = compute.New(in[0].Element, c.plan.of(outputs[0]).inside.Shape...)
+			values[outputs[0]] = out
+		}
+		if err := op.Move(out, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // floats returns a quantized value in single precision.
 func (p *plan) floats(t int, stored compute.Array) compute.Array {
 	of := constant{stored: p.values[t].dtype, quant: p.graph.tensors[t].quantization, shape: stored.Shape}

@@ -12,9 +12,6 @@ import (
 // do has Go compute the operator.
 func (c *call) do(f func(*run) error) { c.compute = f }
 
-// copied: the elements of operand 0 as they are, in another shape.
-func copied(r *run) error { copy(r.out[0].Data, r.in[0].Data); return nil }
-
 // take plans in Go that output 0, in some dimensions that have the elements of its own, is made of elements of operand
 // 0, see [compute.Take].
 func (c *call) take(dims []int, places [][]int) {

@@ -39,10 +39,6 @@ func planConcatenation(c *call) {
 	for i := range c.op.inputs {
 		c.keepsScale(i)
 	}
-	if c.inGo {
-		c.do(func(r *run) error { return compute.Join(r.out[0], axis, r.in...) })
-		return
-	}
 	out := c.out(0)
 	inputs := make([]xnnpack.ValueID, len(c.op.inputs))
 	for i := range inputs {
@@ -52,7 +48,7 @@ func planConcatenation(c *call) {
 }
 
 // concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into
-// the next one. What is joined is as the given description says.
+// the next one. Go joins all at once. What is joined is as the given description says.
 func (c *call) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int, out xnnpack.ValueID,
 	like xnnpack.Tensor) {
 	const most = 5
@@ -60,7 +56,7 @@ func (c *call) concatenate(axis int, inputs []xnnpack.ValueID, shapes [][]int, o
 		c.add(flow.Copy(xnnpack.Copy{Input: inputs[0], Output: out}))
 		return
 	}
-	for len(inputs) > most {
+	for !c.inGo && len(inputs) > most {
 		joined := slices.Clone(shapes[0])
 		for _, s := range shapes[1:most] {
 			joined[axis] += s[axis]
@@ -93,15 +89,6 @@ func planPack(c *call) {
 	c.define(0, shape...)
 	for i := range c.op.inputs {
 		c.keepsScale(i)
-	}
-	if c.inGo {
-		c.do(func(r *run) error {
-			for i := range r.in {
-				r.in[i].Shape = one
-			}
-			return compute.Join(r.out[0], axis, r.in...)
-		})
-		return
 	}
 	var inputs []xnnpack.ValueID
 	for i, t := range c.op.inputs {

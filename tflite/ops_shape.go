@@ -104,10 +104,6 @@ func (c *call) newShape(old, shape []int) []int {
 // reshape plans an operator that gives operand 0 another shape.
 func (c *call) reshape(shape []int) {
 	c.moves(shape...)
-	if c.inGo {
-		c.do(copied)
-		return
-	}
 	c.shaped(c.in(0), c.out(0), shape)
 }
 
@@ -179,14 +175,6 @@ func planTranspose(c *call) {
 		shape[i], seen[d] = in.shape[d], true
 	}
 	c.moves(shape...)
-	if c.inGo {
-		strides := make([]int, rank)
-		for i, d := range permutation {
-			strides[i], _ = elements(in.shape[d+1:])
-		}
-		c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[0], 0, strides) })
-		return
-	}
 	if rank == 0 {
 		c.shaped(c.in(0), c.out(0), nil)
 		return

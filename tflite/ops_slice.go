@@ -15,25 +15,9 @@ func (c *call) slice(in, out xnnpack.ValueID, offsets, sizes []int) {
 		Input: in, Output: out}))
 }
 
-// within returns the indices of a part of a shape, each stride apart, or 1 if that is nil.
-func within(begin, size, stride []int) (places [][]int) {
-	for d, n := range size {
-		step := 1
-		if stride != nil {
-			step = stride[d]
-		}
-		places = append(places, compute.Every(begin[d], n, step))
-	}
-	return places
-}
-
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
 func (c *call) part(offsets, sizes, shape []int) {
 	c.moves(shape...)
-	if c.inGo {
-		c.take(sizes, within(offsets, sizes, nil))
-		return
-	}
 	part := c.inside(c.like(c.op.inputs[0], sizes...))
 	c.slice(c.in(0), part, offsets, sizes)
 	c.shaped(part, c.out(0), shape)
@@ -177,7 +161,11 @@ func planStridedSlice(c *call) {
 	}
 	if c.inGo {
 		c.moves(s.shape...)
-		c.take(s.size, within(s.begin, s.size, s.stride))
+		var places [][]int
+		for d, n := range s.size {
+			places = append(places, compute.Every(s.begin[d], n, s.stride[d]))
+		}
+		c.take(s.size, places)
 		return
 	}
 	for i, n := range s.stride {
@@ -234,20 +222,6 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) {
 		malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
 	}
 	c.keepsScale(input)
-	if c.inGo {
-		c.do(func(r *run) error {
-			from, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
-			for i, n := range lengths {
-				sizes[axis], r.out[i].Shape = n, sizes
-				if err := compute.Take(r.out[i], r.in[input], within(from, sizes, nil), nil); err != nil {
-					return err
-				}
-				from[axis] += n
-			}
-			return nil
-		})
-		return
-	}
 	t, id := c.op.inputs[input], c.in(input)
 	offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
 	for i, n := range lengths {
