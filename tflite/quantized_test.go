@@ -89,6 +89,10 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 			weights([]int{4, 9}, 0, true), true},
 		{"ADD", blueOp{code: code("ADD")}, []int{2, 3, 4, 5}, operand, false},
 		{"SUB", blueOp{code: code("SUB")}, []int{2, 3, 4, 5}, operand, false},
+		{"ADD_N", blueOp{code: code("ADD_N")}, []int{5}, func(dtype elementType, zero int64) []blueTensor {
+			d := quantizedTensor("d", dtype, []int{5}, 0, zero, []float32{step}, wave(5))
+			return append(operand(dtype, zero), d)
+		}, false},
 		{"MUL", blueOp{code: code("MUL")}, []int{2, 3, 4, 5}, operand, false},
 		{"RESHAPE", blueOp{code: opReshape, options: fields{reshapeNewShape: []int32{-1}}}, []int{2, 5},
 			func(elementType, int64) []blueTensor { return nil }, false},

@@ -199,6 +199,11 @@ func (in *interpreter) compute(op *operator) *array {
 	case code("ADD"):
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a + b }),
 			o.Byte(binaryActivation))
+	case code("ADD_N"):
+		for i := range op.inputs[1:] {
+			x = pairwise(x, in.operand(op, i+1), func(a, b float64) float64 { return a + b })
+		}
+		return x
 	case code("SUB"):
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a - b }),
 			o.Byte(binaryActivation))
