@@ -7,6 +7,8 @@ cache=$dir/models.xpwc
 pose=pose_landmark_lite hand=hand_landmark_full third=pose_landmark_heavy
 mkdir -p "$dir"
 rm -f "$cache" "$dir/loaded" "$dir/times"
+export no_proxy='*' # the service is on this machine
+trap 'exit 1' HUP INT TERM
 
 # start returns when the service serves: its address is then in url. The models follow.
 start() {
@@ -14,9 +16,9 @@ start() {
 	: >"$dir/output"
 	"$service" -addr localhost:0 -cache "$cache" -models "$models" "$@" >"$dir/output" &
 	pid=$!
-	trap 'kill $pid' EXIT
+	trap 'kill $pid 2>/dev/null && wait $pid' EXIT
 	until url=$(sed -n 's/^serving on //p' "$dir/output") && [ "$url" ]; do
-		kill -0 $pid
+		kill -0 $pid 2>/dev/null
 		sleep 0.1
 	done
 	cat "$dir/output"
@@ -52,7 +54,7 @@ echo "\$ curl -X POST $url/models/$third"
 } &
 loading=$!
 until [ -e "$dir/loaded" ]; do
-	kill -0 $loading
+	kill -0 $loading 2>/dev/null
 	request $pose/infer "$dir/$pose.f32" "$dir/meanwhile" >>"$dir/times"
 done
 wait $loading
