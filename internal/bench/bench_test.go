@@ -128,15 +128,21 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	require.Equal(t, []string{weights}, left, "only what takes long to make is kept")
 }
 
-// A convolutional model packs some weights without a look-up.
+// A convolutional model packs some weights without a look-up. In a pattern its name would be another's.
 func TestBenchOfATfliteModel(t *testing.T) {
 	dir := t.TempDir()
-	r, _ := measureJSON(t, dir, Options{Subject: of(faceModel(t)), Rounds: 2})
+	model := filepath.Join(dir, "face[1].tflite")
+	require.NoError(t, os.Symlink(faceModel(t), model))
+	r, _ := measureJSON(t, dir, Options{Subject: of(model), Rounds: 2})
 	require.Len(t, r.mode(modeNone).Runs, 2)
 	require.Len(t, r.mode(modeIdeal).Runs, 2*Repeats)
 	require.True(t, r.sameOutputs())
 	require.Positive(t, r.mode(modeWarm).Runs[0].Figures[hits])
 	require.Len(t, r.Write, 2)
+	require.Positive(t, r.mode(modeCold).Runs[1].Figures[packed], "each first start finds no file")
+	left, err := os.ReadDir(filepath.Join(dir, "demo"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {

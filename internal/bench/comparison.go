@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"xpwc"
 )
@@ -187,12 +188,15 @@ func (c *comparison) ready(ctx context.Context, w *way) error {
 	return err
 }
 
+// literal makes a path a pattern that matches it alone.
+var literal = strings.NewReplacer(`\`, `\\`, "[", `\[`, "*", `\*`, "?", `\?`)
+
 // cacheFiles are the cache file and those that its writer put beside it.
 func (w *way) cacheFiles() ([]string, error) {
 	if w.cache == "" {
 		return nil, nil
 	}
-	return filepath.Glob(w.cache + "*")
+	return filepath.Glob(literal.Replace(w.cache) + "*")
 }
 
 func (w *way) removeCache() error {
