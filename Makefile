@@ -147,10 +147,10 @@ demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, 
 	@echo "building examples/executorch" >&2
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
 	@$(go) build -o bin/executorch/ ./cmd/xpwc
-	@examples/executorch/demo.sh bin/executorch demo/executorch $(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte) $(DATA)
+	@examples/executorch/demo.sh bin/executorch demo/executorch '$(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte)' $(DATA)
 
 demo-litert: $(if $(MODEL),,models) peers ## the stock LiteRT without a cache, with its own, and with a file packed ahead (MODEL=, ROUNDS=, PROCESSES=)
-	@$(measure_peers) --only LiteRT --dir demo/litert $(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)
+	@$(measure_peers) --only LiteRT --dir demo/litert '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
 
 # What is tested. `work` is every package of all modules.
 
