@@ -10,8 +10,9 @@ import (
 // prepared before it is reserved, in large pages: beside XNNPACK, while it packs what was reserved before.
 
 const (
-	// PreparedAtOnce is how much is prepared with one call, which begins at a multiple of it but for the first.
-	PreparedAtOnce = 2 << 20
+	// PreparedAtOnce is how much is prepared with one call, which begins at a multiple of it but for the first. Twice
+	// as much would be pages that the host of a virtual machine may have to supply, which takes it milliseconds.
+	PreparedAtOnce = 1 << 20
 
 	// preparedFrom is how much must be packed before anything is prepared: for less, it does not pay.
 	preparedFrom = 1 << 20

@@ -179,7 +179,7 @@ func TestWhatIsReservedAndWhatFollowsIsPrepared(t *testing.T) {
 	}{
 		"a small model":             {reserved: 44 << 10, following: 100 << 10},
 		"no more than is expected":  {reserved: 3 * mib, following: mib / 2, want: 3*mib + mib/2},
-		"whole large pages":         {reserved: 3 * mib, following: 2 * mib, want: 4 * mib},
+		"what is expected":          {reserved: 3 * mib, following: 2 * mib, want: 5 * mib},
 		"as much as there was":      {reserved: 3 * mib, following: 100 * mib, want: 6 * mib},
 		"as much as there is space": {reserved: 3 * mib, following: 100 * mib, room: 5 * mib, want: 4 * mib},
 		"where it does not pay":     {reserved: 3 * mib, following: 100 * mib, refused: true},
