@@ -2,6 +2,7 @@ package store
 
 import (
 	"sync/atomic"
+	"time"
 
 	"xpwc/internal/format"
 )
@@ -23,6 +24,9 @@ const (
 	// preparedSpace is of how much the disk space is reserved at once for what is prepared ahead.
 	preparedSpace = 8 << 20
 )
+
+// patience is how long a reservation waits for PreparedAtOnce, which mostly takes a fifth of it. Tests change it.
+var patience = 1500 * time.Microsecond
 
 // A Preparer is a disk that can take memory for a part of a file before somebody writes there. Not every system can.
 type Preparer interface {
@@ -59,8 +63,9 @@ func prepare(p Preparer, from, to uint64) *preparation {
 	return pr
 }
 
-// prepareReserved returns when the memory of what is to be reserved from start to end is prepared, after which about
-// following bytes are expected.
+// prepareReserved has the memory prepared of what is to be reserved from start to end, after which about following
+// bytes are expected. It waits for that. If it takes too long, as where the host of a virtual machine has taken the
+// memory back, nothing more is prepared: page faults are given small pages, which the system mostly has.
 func (st *Store) prepareReserved(start, end, following uint64) {
 	if st.preparer == nil || st.reserved+end-start+following < preparedFrom {
 		return
@@ -71,8 +76,18 @@ func (st *Store) prepareReserved(start, end, following uint64) {
 	st.stopPreparing()
 	expected := format.AlignUp(end+following, st.disk.Granularity())
 	st.startPreparing(start, min(format.AlignUp(end, PreparedAtOnce), expected, st.backed))
-	if st.preparation != nil {
-		<-st.preparation.ended
+	if st.preparation == nil {
+		return
+	}
+	begun, most := time.Now(), patience*time.Duration((end-start)/PreparedAtOnce+1)
+	enough := time.NewTimer(most)
+	defer enough.Stop()
+	select {
+	case <-st.preparation.ended:
+	case <-enough.C:
+	}
+	if time.Since(begun) >= most {
+		st.leavePreparing()
 	}
 }
 

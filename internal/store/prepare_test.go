@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -169,6 +170,7 @@ func (w *writer) packAhead(t *testing.T, p *preparations, name string, payload [
 }
 
 func TestWhatIsReservedAndWhatFollowsIsPrepared(t *testing.T) {
+	store.SetPatience(t, time.Hour)
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
 		reserved  int
@@ -211,8 +213,29 @@ func TestWhatIsReservedAndWhatFollowsIsPrepared(t *testing.T) {
 	}
 }
 
+// Where preparing takes longer than page faults do, who packs is not kept waiting again and again.
+func TestWhatTakesTooLongToPrepareIsNotPreparedAnyMore(t *testing.T) {
+	store.SetPatience(t, 0)
+	p := newPreparations()
+	dir := newDir(t)
+	w := mustOpen(t, preparingFiles{dir.Process(), p})
+	require.NoError(t, w.begin())
+	want := map[string][]byte{}
+	for i := range 3 {
+		name := fmt.Sprint(i)
+		want[name] = bytes.Repeat([]byte{byte(i + 1)}, 2<<20)
+		w.packAhead(t, p, name, want[name], 100<<20)
+		require.LessOrEqual(t, p.upTo(), int64(3<<20))
+	}
+	require.NoError(t, w.commit(nil))
+	require.NoError(t, w.Close())
+	require.NoError(t, p.wrong)
+	requireContent(t, dir, want)
+}
+
 // Whatever is done meanwhile, what was packed and written stays.
 func TestNothingThatIsUsedIsPrepared(t *testing.T) {
+	store.SetPatience(t, time.Hour)
 	p := newPreparations()
 	steps := map[string]func(w *writer) error{
 		"commit": func(w *writer) error { return w.commit(nil) },
@@ -255,6 +278,7 @@ func TestNothingThatIsUsedIsPrepared(t *testing.T) {
 
 // A file's space is its own: where another file is replaced, nothing is prepared that the new one does not have.
 func TestInPlaceOfAnotherFileOnlyItsOwnSpaceIsPrepared(t *testing.T) {
+	store.SetPatience(t, time.Hour)
 	const mib = 1 << 20
 	s := newPreparations()
 	s.room = 100 * mib

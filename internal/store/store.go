@@ -48,7 +48,7 @@ type Store struct {
 	grown    bool      // the file has space after the committed end
 	excess   bool      // and keeps it, because somebody has the file mapped: see cut
 
-	preparer    Preparer     // of the disk, while we are the writer; nil if it cannot, or need not any more
+	preparer    Preparer     // of the disk, while we are the writer; nil if it cannot, or is not to any more
 	preparation *preparation // the last one that was not awaited, or nil
 	prepared    uint64       // file offset: what the one before has reached
 
