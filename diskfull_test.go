@@ -311,7 +311,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 		require.True(t, ok)
 		require.NoError(t, err)
 		st.Intercept(nil, func(d store.File) store.File { return sparseDisk{d} })
-		r, err := st.Reserve(beyond, 0, 0)
+		r, err := st.Reserve(beyond, 0)
 		require.NoError(t, err)
 		store.Filled(r)
 		require.NoError(t, r.Region.Release())

@@ -94,7 +94,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 	begun, err := st.Begin()
 	require.NoError(t, err)
 	require.True(t, begun)
-	r, err := st.Reserve(uint64(len(payloads)), 0, 0)
+	r, err := st.Reserve(uint64(len(payloads)), 0)
 	require.NoError(t, err)
 	copy(r.Data, payloads)
 	store.Filled(r)

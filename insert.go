@@ -82,7 +82,7 @@ func (s *Session) reserveKept(n uint64, w *weight) (space, error) {
 		if s.noFile != "" {
 			break
 		}
-		r, err := s.user.Reserve(n, uint64(len(w.Key.Kernel)+len(w.Key.Bias)), uint64(max(s.total-s.done, 0)))
+		r, err := s.user.Reserve(n, uint64(len(w.Key.Kernel)+len(w.Key.Bias)))
 		switch {
 		case err == nil:
 			return space{Reservation: r, kind: inFile}, nil

@@ -2,15 +2,11 @@ package osdisk
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"xpwc/internal/store"
 )
 
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
@@ -94,35 +90,3 @@ func (d *Disk) Failed() error {
 	}
 	return err
 }
-
-// emptyPages are what Prepare writes. Nothing writes to them, so that they take no memory.
-var emptyPages [store.PreparedAtOnce]byte
-
-// largePagesSince says since which Linux a file system takes large pages for what is written.
-var largePagesSince = map[int64][]int{unix.EXT4_SUPER_MAGIC: {6, 16}, unix.XFS_SUPER_MAGIC: {6, 6}}
-
-// Prepares implements [store.Preparer].
-func (d *Disk) Prepares() bool {
-	since := largePagesSince[fileSystemOf(d.File)]
-	return since != nil && slices.Compare(linuxVersion(), since) >= 0
-}
-
-// Prepare implements [store.Preparer]. It writes zeros where there are zeros: the page cache takes one large page for
-// each call. That costs less than the pages that it has when page faults ask for them, and less to compute from.
-func (d *Disk) Prepare(offset, size int64) error {
-	_, err := d.WriteAt(emptyPages[:size], offset)
-	return err
-}
-
-// linuxVersion returns the first two numbers of the system's version, or nil.
-var linuxVersion = sync.OnceValue(func() []int {
-	var name unix.Utsname
-	version := make([]int, 2)
-	if unix.Uname(&name) != nil {
-		return nil
-	}
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &version[0], &version[1]); err != nil {
-		return nil
-	}
-	return version
-})

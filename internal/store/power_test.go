@@ -91,7 +91,7 @@ func (w *writer) begin() error {
 
 // reserve returns space for a payload.
 func (w *writer) reserve(name string, size int) (store.Reservation, error) {
-	return w.Reserve(uint64(size), uint64(len(name)), 0)
+	return w.Reserve(uint64(size), uint64(len(name)))
 }
 
 // handIn says that space is packed into.

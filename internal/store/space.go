@@ -20,9 +20,8 @@ const (
 type listing struct{ records, names uint64 }
 
 // Reserve returns n bytes of the file, mapped and with disk space for them, for an entry whose names have so many
-// bytes. There is room for the index that lists it, too. About following bytes are expected to be reserved next: their
-// memory is prepared meanwhile. ErrLongNames: an index has no place for such names.
-func (st *Store) Reserve(n, names, following uint64) (Reservation, error) {
+// bytes. There is room for the index that lists it, too. ErrLongNames: an index has no place for such names.
+func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 	listed := listing{st.listed.records + 1, st.listed.names + names}
 	if !format.NamesFit(listed.records, listed.names) { // else nothing could be committed any more
 		return Reservation{}, fmt.Errorf("cache %s: %d packed weights with %d bytes of names: %w",
@@ -37,11 +36,8 @@ func (st *Store) Reserve(n, names, following uint64) (Reservation, error) {
 	if err := st.makeRoom(start+n, listed); err != nil {
 		return Reservation{}, err
 	}
-	st.prepareReserved(start, start+n, following)
 	at := start - st.segment.offset
 	st.tail = start + n
-	st.reserved += n
-	st.prepareAhead(following)
 	st.segment.open.Add(1)
 	return Reservation{Region: st.segment.Retain(), Data: st.segment.data[at : at+n : at+n], offset: start}, nil
 }

@@ -43,14 +43,9 @@ type Store struct {
 	listed   listing   // what the next index has to list
 	segment  *Region   // where the next reservation comes from, or nil
 	segments []*Region // those not yet read-only
-	reserved uint64    // bytes, since Begin
 	growth   uint64    // size of the next segment
 	grown    bool      // the file has space after the committed end
 	excess   bool      // and keeps it, because somebody has the file mapped: see cut
-
-	preparer    Preparer     // of the disk, while we are the writer; nil if it cannot, or is not to any more
-	preparation *preparation // the last one that was not awaited, or nil
-	prepared    uint64       // file offset: what the one before has reached
 
 	release func() // lets go of the directory, if it is held
 }
@@ -294,7 +289,6 @@ func (st *Store) Reopen() error {
 func (st *Store) Abandon() error {
 	var errs []error
 	if st.access == writing { // the lock goes with the disk, on Linux when nothing of it is mapped any more
-		st.leavePreparing()
 		st.grown, st.growth = false, 0
 		errs = append(errs, st.leaveSegment(st.segment))
 		for _, r := range st.segments {

@@ -46,12 +46,9 @@ func (st *Store) Begin() (ok bool, err error) {
 	}
 }
 
-// beWriter takes note that this process is the writer, and has reserved nothing.
+// beWriter takes note that this process is the writer.
 func (st *Store) beWriter() {
-	st.access, st.reserved, st.prepared = writing, 0, 0
-	if p, ok := st.disk.File.(Preparer); ok && p.Prepares() {
-		st.preparer = p
-	}
+	st.access = writing
 	if _, ok := st.disk.File.(FailureTeller); ok { // if it cannot be opened, the flush says so
 		st.written, _ = st.files.Open(st.path, false)
 	}
@@ -190,7 +187,6 @@ func (st *Store) EndWriting() error {
 		return nil
 	}
 	st.access = writable
-	st.leavePreparing()
 	errs := []error{st.retire(), st.closeWritten()}
 	for _, r := range st.segments {
 		errs = append(errs, r.Release())
@@ -227,9 +223,8 @@ func (st *Store) End() (as string, err error) {
 // cut gives back the space after an end. Where a mapped file cannot be cut off it stays, and is reserved from next;
 // Close or the next writer then gives it back.
 func (st *Store) cut(end uint64) error {
-	st.stopPreparing()
 	err := st.disk.Truncate(int64(end))
-	st.backed, st.prepared = end, min(st.prepared, end)
+	st.backed = end
 	if st.excess = errors.Is(err, ErrMapped); err != nil && !st.excess {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}

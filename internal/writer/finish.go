@@ -75,7 +75,7 @@ type Ending struct {
 // the session's tensors any more.
 func (u *User) Finish(end Ending) (changed, lost error) {
 	changed, lost = u.conclude(end)
-	u.endPreparing()
+	u.commitChanges()
 	u.pins.Wait()
 	return changed, lost
 }
@@ -106,28 +106,22 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 	return changed, u.lost
 }
 
-// endPreparing ends the preparing of memory if nobody packs any more, and commits what was only changed.
-func (u *User) endPreparing() {
+// commitChanges commits what was only changed, if nobody packs.
+func (u *User) commitChanges() {
 	w := u.w
 	if w.inMemory() {
 		return
 	}
-	packing, dirty := w.quiet()
-	if !packing {
-		st := w.file.take()
-		st.EndPreparing()
-		w.file.give()
-	}
-	if dirty {
+	if w.onlyChanged() {
 		w.commitAtOnce()
 	}
 }
 
-// quiet reports whether a user packs, and whether there is nothing but changes to be committed.
-func (w *Writer) quiet() (packing, dirty bool) {
+// onlyChanged reports whether there is nothing but changes to be committed, and nobody packs.
+func (w *Writer) onlyChanged() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	return w.packing > 0, w.dirty && w.activity != due && w.packing == 0
+	return w.dirty && w.activity != due && w.packing == 0
 }
 
 // mixedLocked returns an error if the session uses what another packed from a source that changed.

@@ -72,16 +72,16 @@ func (u *User) StopWriting() {
 	}
 }
 
-// Reserve returns n bytes of the file to pack into, for an entry whose names have so many bytes. about following more
-// are expected. The error is why there are none; BecomeWriter must be asked again if it is ErrReplaced.
-func (u *User) Reserve(n, names, following uint64) (store.Reservation, error) {
+// Reserve returns n bytes of the file to pack into, for an entry whose names have so many bytes. The error
+// is why there are none; BecomeWriter must be asked again if it is ErrReplaced.
+func (u *User) Reserve(n, names uint64) (store.Reservation, error) {
 	st := u.w.file.take()
 	defer u.w.file.give()
 	if !st.Writing() {
 		u.w.notice(st)
 		return store.Reservation{}, fmt.Errorf("cache %s: %w", u.w.name(), store.ErrReplaced)
 	}
-	r, err := st.Reserve(n, names, following)
+	r, err := st.Reserve(n, names)
 	u.w.Note(err)
 	return r, err
 }

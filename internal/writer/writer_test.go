@@ -184,7 +184,7 @@ func pack(t *testing.T, u *User, name string, stamp byte) *entries.Entry {
 	t.Helper()
 	_, reason := u.BecomeWriter()
 	require.Empty(t, reason)
-	space, err := u.Reserve(64, uint64(len(name)), 0)
+	space, err := u.Reserve(64, uint64(len(name)))
 	require.NoError(t, err)
 	p := Packed{Kernel: content(stamp), Space: space, InFile: true}
 	e, made := u.Keep(look(t, u, name), &p, nil, nil)
