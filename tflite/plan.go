@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
@@ -51,8 +50,8 @@ const (
 	empty   // it has no elements
 )
 
-// maxElements bounds every tensor: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
-const maxElements = math.MaxInt32 / 4
+// maxElements bounds every tensor.
+const maxElements = flow.MaxElements
 
 func checkedMul(a, b int) (int, error) {
 	if a < 0 || b < 0 || (b != 0 && a > maxElements/b) {

@@ -135,8 +135,8 @@ func (c *comparison) runModes(ctx context.Context, t task, o Options) error {
 }
 
 // subject checks a model and reads its files into the page cache, so that the first mode does not wait longer for the
-// disk than the others. If its path is Llama, it generates the stack in its directory, unless it is
-// there. The task is to run it.
+// disk than the others. If its path is Llama, it generates the stack in its directory, unless it is there.
+// The task is to run it.
 func subject(ctx context.Context, s Subject, stack llama.Stack, stderr io.Writer) (*comparison, task, error) {
 	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
 		return nil, task{}, err

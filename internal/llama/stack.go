@@ -39,14 +39,6 @@ func (s Stack) WeightBytes() (n int64) {
 	return n * int64(s.Layers)
 }
 
-// LargestBytes returns the bytes of the largest unpacked matrix.
-func (s Stack) LargestBytes() (n int64) {
-	for _, m := range kinds {
-		n = max(n, s.bytes(m))
-	}
-	return n
-}
-
 // A matrix is one of the weights of a layer, stored [out, in].
 type matrix struct {
 	name    string

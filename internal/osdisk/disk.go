@@ -152,7 +152,7 @@ func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes of %s: %w", size, d.path, err)
 	}
-	m := &mapping{disk: d, offset: offset, data: data}
+	m := &mapping{disk: d, data: data}
 	if writable {
 		d.views.add(m)
 	} else {

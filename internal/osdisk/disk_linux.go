@@ -47,8 +47,7 @@ func giveBack(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more t
 // preferLargePages has what is read from the disk for a mapping read in large pieces, of which one page fault maps all.
 func preferLargePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) } // no more than a hint
 
-// Supply gives a part of a written mapping its pages. Before Linux 5.14, and with a file system that cannot, it is an
-// error.
+// Supply gives private memory its pages. Before Linux 5.14 it is an error.
 func Supply(b []byte) error { return unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
 
 // populate reads a mapping's pages in, so that bytes that cannot be read are an error here and not a signal later.

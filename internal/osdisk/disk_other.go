@@ -18,7 +18,7 @@ func preferLargePages([]byte) {}
 // populate: bytes that cannot be read are a signal here.
 func populate([]byte) error { return nil }
 
-// Supply gives a part of a written mapping, or of private memory, its pages.
+// Supply gives private memory its pages. This system cannot.
 func Supply([]byte) error { return errors.ErrUnsupported }
 
 // DeskUnit is what the sizes of memory that a [Desk] is moved to are multiples of.

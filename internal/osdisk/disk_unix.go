@@ -75,9 +75,8 @@ func flushDir(path string) error {
 
 // A mapping is a stretch of a file in memory, see [store.Mapping].
 type mapping struct {
-	disk   *Disk
-	offset int64
-	data   []byte
+	disk *Disk
+	data []byte
 }
 
 // views are for Windows. On Unix, flushing a file flushes what was written to its mappings.

@@ -17,9 +17,8 @@ type views struct {
 
 // A mapping is a stretch of a file in memory, see [store.Mapping].
 type mapping struct {
-	disk   *Disk
-	offset int64
-	data   []byte
+	disk *Disk
+	data []byte
 
 	mu   sync.Mutex // while it is flushed or unmapped
 	gone bool       // it is unmapped

@@ -108,11 +108,7 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 
 // commitChanges commits what was only changed, if nobody packs.
 func (u *User) commitChanges() {
-	w := u.w
-	if w.inMemory() {
-		return
-	}
-	if w.onlyChanged() {
+	if w := u.w; !w.inMemory() && w.onlyChanged() {
 		w.commitAtOnce()
 	}
 }
