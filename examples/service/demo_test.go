@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +28,9 @@ func TestADemoThatIsEndedLeavesNoService(t *testing.T) {
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
-	require.ErrorIs(t, syscall.Kill(pid, syscall.SIGKILL), syscall.ESRCH)
+	process, err := os.FindProcess(pid)
+	require.NoError(t, err)
+	require.ErrorIs(t, process.Kill(), os.ErrProcessDone)
 	exempt, err := os.ReadFile(filepath.Join(dir, "curl.no_proxy"))
 	require.NoError(t, err)
 	require.Equal(t, "*\n", string(exempt))
