@@ -155,9 +155,8 @@ func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error)
 	m := &mapping{disk: d, data: data}
 	if writable {
 		d.views.add(m)
-	} else {
-		preferLargePages(data)
 	}
+	preferLargePages(data)
 	return m, nil
 }
 

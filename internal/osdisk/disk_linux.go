@@ -44,7 +44,8 @@ func flushFile(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 // with the next access. What was written to them stays, too: those pages are dirty then, and not their entries.
 func giveBack(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more than a hint
 
-// preferLargePages has what is read from the disk for a mapping read in large pieces, of which one page fault maps all.
+// preferLargePages has pages of a mapping that are not in memory yet made and read in large pieces, of which one page
+// fault maps all, in the processes that map them later too.
 func preferLargePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) } // no more than a hint
 
 // Supply gives private memory its pages. Before Linux 5.14 it is an error.

@@ -16,6 +16,10 @@ const (
 	LastSegment  = 64 << 20
 )
 
+// largePage is what one page fault maps where the system can. The page that a file ends in is a small one, and what was
+// in small pages once remains so while it is in memory: a segment that more may follow ends with a large one.
+const largePage = 2 << 20
+
 // A listing is what an index lists: entries, and the bytes of their names.
 type listing struct{ records, names uint64 }
 
@@ -80,7 +84,7 @@ func (st *Store) grow(start, n uint64) error {
 	offset := start &^ (granularity - 1)
 	need := format.AlignUp(start+n-offset, granularity)
 	st.growth = min(max(2*st.growth, FirstSegment), LastSegment)
-	size := max(need, st.growth)
+	size := max(format.AlignUp(offset+need, largePage), (offset+st.growth)&^(largePage-1)) - offset
 	err := st.allocate(offset + size)
 	if err != nil && size > need { // a nearly full disk may still have room for this one
 		st.growth, size = 0, need

@@ -224,6 +224,20 @@ func TestARewritingDoesNotTakeThePlaceOfAFileThatItIsNotMadeOf(t *testing.T) {
 	requireContent(t, dir, payloadB)
 }
 
+// A page that the file's end lies in is a small one.
+func TestASegmentEndsWithALargePage(t *testing.T) {
+	w := mustOpen(t, newDir(t).Process())
+	require.NoError(t, w.begin())
+	for _, size := range []int{100, 3 << 20, 9 << 20, 1<<20 + 5} {
+		r, err := w.reserve("x", size)
+		require.NoError(t, err)
+		end := r.Region.Offset() + uint64(len(r.Region.Data()))
+		require.Zero(t, end%(2<<20), "%d bytes at %d", size, r.Offset())
+		require.NoError(t, w.Cancel(r))
+	}
+	require.NoError(t, w.Close())
+}
+
 // What was reserved and not packed into leaves no trace.
 func TestWhatIsCancelledIsGivenBack(t *testing.T) {
 	dir := newDir(t)
