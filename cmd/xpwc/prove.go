@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,15 +24,12 @@ var errUnproven = errors.New("it does not have what the model is packed into")
 
 // A proof is the result of packing a model to compare a cache file with it.
 type proof struct {
-	Model        string  `json:"model"`
-	CPU          string  `json:"cpu"` // level that it was packed for
-	Equal        int     `json:"equal_entry_count"`
-	EqualBytes   int64   `json:"equal_bytes"`
-	Wrong        []wrong `json:"wrong"`
-	Unused       int     `json:"unused_entry_count"`       // of the layout compared with, if the file has layouts
-	OtherLayouts int     `json:"other_layout_entry_count"` // which cannot be packed here
-
-	layout string // that the model was packed for; "" if the file has no layouts
+	Model      string  `json:"model"`
+	CPU        string  `json:"cpu"` // level that it was packed for
+	Equal      int     `json:"equal_entry_count"`
+	EqualBytes int64   `json:"equal_bytes"`
+	Wrong      []wrong `json:"wrong"`
+	Uncompared int     `json:"uncompared_entry_count"` // which no look-up of the model finds here
 }
 
 // wrong is an entry that the file has for the model and that differs, or one that the model needs and the file does not
@@ -74,164 +70,110 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 	if packed.File.Entries == 0 {
 		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model.Path)
 	}
-	err = work.with(func(right *cachefile.File) error {
-		p = &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
-		if info.Format == cachefile.XPWC2 {
-			return p.compareByName(f, right)
-		}
-		p.layout = packed.Level.Layout
-		return p.compareByKey(f, info.Layouts, right)
-	})
-	if err != nil {
-		return nil, err
+	p = &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
+	stock := info.Format == cachefile.XPWC2
+	if !stock && cpu == native {
+		p.lookAtEvidence(info.Layouts, packed.Level.Layout)
 	}
-	return p, nil
-}
-
-// compareByKey compares the entries of a native file with those of the packed model.
-func (p *proof) compareByKey(f *cachefile.File, layouts []cachefile.Layout, right *cachefile.File) error {
-	if p.CPU == native {
-		p.lookAtEvidence(layouts)
-	}
-	theirs := map[string][]*candidate{}
-	for e, err := range f.Entries() {
-		switch {
-		case err != nil:
-			return err
-		case e.Layout.String() != p.layout:
-			p.OtherLayouts++
-		default:
-			theirs[e.Name] = append(theirs[e.Name], &candidate{Entry: e})
-		}
-	}
-	for e, err := range right.Entries() {
-		if err == nil {
-			err = p.look(f, right, e, theirs[e.Name])
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, candidates := range theirs {
-		for _, c := range candidates {
-			if !c.used {
-				p.Unused++
-			}
-		}
-	}
-	return nil
+	return p, work.with(func(right *cachefile.File) error { return p.compare(f, right, stock) })
 }
 
 // lookAtEvidence reports what would have a process on this machine look for the model in another layout than it packs
 // in.
-func (p *proof) lookAtEvidence(layouts []cachefile.Layout) {
+func (p *proof) lookAtEvidence(layouts []cachefile.Layout, here string) {
 	for _, l := range layouts {
-		if l.Fingerprint.String() != p.layout && ask.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {
+		if l.Fingerprint.String() != here && ask.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {
 			p.Wrong = append(p.Wrong, wrong{What: fmt.Sprintf(
-				"the file says that this machine packs in layout %s, and it packs in %s", l.Fingerprint, p.layout)})
+				"the file says that this machine packs in layout %s, and it packs in %s", l.Fingerprint, here)})
 		}
 	}
-}
-
-// compareByName compares what ExecuTorch would find in a sound file of its own with the entries of the packed model.
-// What it packs with each load, whatever its file has, need not be there.
-func (p *proof) compareByName(f, right *cachefile.File) error {
-	theirs := map[string]*candidate{}
-	for e, err := range f.Entries() {
-		if err != nil {
-			return err
-		}
-		theirs[e.Name] = &candidate{Entry: e}
-	}
-	missing := map[string]wrong{}
-	for e, err := range right.Entries() {
-		if err != nil {
-			return err
-		}
-		name := stockName(&e)
-		c := theirs[name]
-		switch {
-		case (c == nil || c.Seed != e.Seed) && stockPacks(&e) != "":
-		case c == nil:
-			missing[name] = wrong{Entry: name, What: "it is missing"}
-		case c.Seed != e.Seed:
-			what := fmt.Sprintf("it has seed %08x, and is looked for with %08x here", c.Seed, e.Seed)
-			missing[name] = wrong{name, what, c.Offset}
-		default:
-			if err := p.compare(f, c, right, &e); err != nil {
-				return err
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(missing)) {
-		if c := theirs[name]; c == nil || !c.used { // the file can have only one entry of a name
-			p.Wrong = append(p.Wrong, missing[name])
-		}
-	}
-	for _, c := range theirs {
-		if !c.used {
-			p.Unused++
-		}
-	}
-	return nil
-}
-
-// compare compares the one entry that can be found with what the model is packed into.
-func (p *proof) compare(f *cachefile.File, c *candidate, right *cachefile.File, e *cachefile.Entry) error {
-	c.used = true
-	equal, err := equalPayloads(f, c, right, e)
-	if err != nil {
-		return err
-	}
-	if !equal {
-		p.Wrong = append(p.Wrong, wrong{c.Name, otherBytes(c.Size, e.Size), c.Offset})
-		return nil
-	}
-	p.Equal++
-	p.EqualBytes += e.Size
-	return nil
 }
 
 // A candidate is an entry of the file to prove.
 type candidate struct {
 	cachefile.Entry
-	used     bool // a look-up of the model finds it, or could
-	reported bool // as wrong
+	used bool // a look-up of the model finds it, or could
 }
 
-// look compares an entry of the packed model with the entries of its name that the file has.
-func (p *proof) look(f, right *cachefile.File, e cachefile.Entry, theirs []*candidate) error {
+// compare compares the entries of the packed model with those of the file that have their names. In a file for the
+// stock runtime the names are those that it looks for, and each is there once at most.
+func (p *proof) compare(f, right *cachefile.File, stock bool) error {
+	theirs, ours := map[string][]*candidate{}, map[string][]cachefile.Entry{}
+	for e, err := range f.Entries() {
+		if err != nil {
+			return err
+		}
+		theirs[e.Name] = append(theirs[e.Name], &candidate{Entry: e})
+	}
+	for e, err := range right.Entries() {
+		if err != nil {
+			return err
+		}
+		name := e.Name
+		if stock {
+			name = stockName(&e)
+		}
+		ours[name] = append(ours[name], e)
+	}
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		var missing []wrong
+		for _, e := range ours[name] {
+			why, err := p.look(f, right, &e, theirs[name], stock)
+			if err != nil {
+				return err
+			}
+			if why != "" && !(stock && stockPacks(&e) != "") { // what it packs with each load need not be there
+				missing = append(missing, wrong{Entry: name, What: why})
+			}
+		}
+		if there := theirs[name]; !stock || len(there) == 0 || !there[0].used {
+			p.Wrong = append(p.Wrong, missing...)
+		}
+	}
+	for _, candidates := range theirs {
+		for _, c := range candidates {
+			if !c.used {
+				p.Uncompared++
+			}
+		}
+	}
+	return nil
+}
+
+// look compares an entry of the packed model with the entries of its name that the file has. If a look-up finds none of
+// them, it returns why.
+func (p *proof) look(f, right *cachefile.File, e *cachefile.Entry, theirs []*candidate, stock bool) (string, error) {
 	found, why := false, "it is missing"
 	for _, c := range theirs {
-		if !c.SameKey(&e) || c.Seed != e.Seed {
+		switch {
+		case !stock && !c.SameKey(e):
 			continue
-		}
-		if !c.SameContent(&e) {
+		case c.Seed != e.Seed:
+			why = fmt.Sprintf("it has seed %08x, and is looked for with %08x here", c.Seed, e.Seed)
+			continue
+		case !stock && !c.SameContent(e):
 			why = "what is there under its key was packed from other content"
 			continue
 		}
 		c.used = true
-		equal, err := equalPayloads(f, c, right, &e)
+		equal, err := equalPayloads(f, c, right, e)
 		if err != nil {
-			return err
+			return "", err
 		}
 		found = found || equal
 		if !equal && !c.Variant { // a variant is used only after what was packed has been compared with it
 			why = ""
-			if !c.reported {
-				c.reported = true
-				p.Wrong = append(p.Wrong, wrong{c.Name, otherBytes(c.Size, e.Size), c.Offset})
+			if w := (wrong{c.Name, otherBytes(c.Size, e.Size), c.Offset}); !slices.Contains(p.Wrong, w) {
+				p.Wrong = append(p.Wrong, w)
 			}
 		}
 	}
-	switch {
-	case found:
+	if found {
 		p.Equal++
 		p.EqualBytes += e.Size
-	case why != "":
-		p.Wrong = append(p.Wrong, wrong{Entry: e.Name, What: why})
+		why = ""
 	}
-	return nil
+	return why, nil
 }
 
 // otherBytes says how a payload differs from what its entry is packed into here.
@@ -276,20 +218,9 @@ func (p *proof) print(w io.Writer, file string) {
 	if more := len(p.Wrong) - fewWrong; more > 0 {
 		fmt.Fprintf(w, "%s: and %d more, which --json lists\n", file, more)
 	}
-	var left []string
-	if p.Unused > 0 {
-		of := ""
-		if p.layout != "" {
-			of = " of layout " + p.layout[:shortLayout]
-		}
-		left = append(left, fmt.Sprintf("%s%s that no look-up of %s finds",
-			console.Plural(p.Unused, "entry"), of, p.Model))
-	}
-	if p.OtherLayouts > 0 {
-		left = append(left, console.Plural(p.OtherLayouts, "entry")+" of other layouts")
-	}
-	if len(left) > 0 {
-		fmt.Fprintf(w, "note: %s: not compared: %s\n", file, strings.Join(left, ", "))
+	if p.Uncompared > 0 {
+		fmt.Fprintf(w, "note: %s: not compared: %s that no look-up of %s finds here\n", file,
+			console.Plural(p.Uncompared, "entry"), p.Model)
 	}
 	if p.holds() {
 		here := "here"
