@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,17 +25,16 @@ func newWhoCommand() *cobra.Command {
 The last line says whether its memory is shared. On Linux only. Nothing is locked or
 changed, and no page is read in.
 
-  resident  pages of the file that the process has in memory
-  share     its part of these: each page divided by the number of its mappings
-  private   pages that have no other mapping
-  dirty     private pages that are yet to be written to the file
+  generation  what one commit left in the file, where the mapping says it
+  resident    pages of the file that the process has in memory
+  share       its part of these: each page divided by the number of its mappings
+  private     pages that have no other mapping
 
 Private pages are pages of the page cache, too, unless they are said to be copies: a
 second process that maps the file shares them.
 
 A process keeps what it has mapped when the file is replaced or deleted, until it opens
-the path anew: it is shown as one that has an earlier file. Its generation, what one commit
-left in the file, is shown where the mapping says it, of a replaced file to root only.
+the path anew: then "earlier" stands beside the generation, which root alone is shown.
 
 Processes of other users cannot be looked into; they are counted. As root you see all of
 your PID namespace: see a container's from its host.`,
@@ -74,19 +71,9 @@ type usersReport struct {
 
 // userReport is a process that has a file of the path mapped.
 type userReport struct {
-	PID     int    `json:"pid"`
-	Command string `json:"command"`
-	User    string `json:"user"`
-	UID     uint32 `json:"uid"`
-	// Current: the file that is at the path now.
-	Current bool   `json:"current"`
-	Device  string `json:"device"`
-	Inode   uint64 `json:"inode"`
-	// Generation that it uses, or one that was before it; 0 where nothing is known.
-	Generation uint64 `json:"generation,omitempty"`
-	Before     uint64 `json:"before_generation,omitempty"`
-
-	mappings.Memory
+	mappings.User
+	Name       string `json:"user"`
+	Generation uint64 `json:"generation,omitempty"` // that it uses; 0 where it is not known
 }
 
 func findUsers(file string) (*usersReport, error) {
@@ -106,39 +93,18 @@ func findUsers(file string) (*usersReport, error) {
 		r.Generation, r.Models = now.Generation, modelNames(now.Models)
 	}
 	for _, u := range found.Users {
-		p := reportUser(&u)
 		info := now
 		if !u.Now {
-			info = infoOf(u.Spans[0].Name)
+			info = infoOf(u.Link)
 		}
-		p.Generation, p.Before = generationMapped(&info, u.Spans)
-		r.Processes = append(r.Processes, p)
+		name := strconv.FormatUint(uint64(u.UID), 10)
+		if known, err := user.LookupId(name); err == nil {
+			name = known.Username
+		}
+		r.Processes = append(r.Processes, userReport{u, name, generationMapped(&info, u.Beginning)})
 	}
-	slices.SortStableFunc(r.Processes, func(a, b userReport) int {
-		return cmp.Or(cmp.Compare(standing(&a), standing(&b)), cmp.Compare(a.Inode, b.Inode),
-			-cmp.Compare(a.Generation, b.Generation), -cmp.Compare(a.Before, b.Before))
-	})
 	r.Shared, r.Answer = r.answer()
 	return r, nil
-}
-
-// standing is 0 for the file that is at the path.
-func standing(p *userReport) int {
-	if p.Current {
-		return 0
-	}
-	return 1
-}
-
-func reportUser(u *mappings.User) userReport {
-	name := strconv.FormatUint(uint64(u.UID), 10)
-	if known, err := user.LookupId(name); err == nil {
-		name = known.Username
-	}
-	return userReport{
-		PID: u.PID, Command: u.Command, User: name, UID: u.UID,
-		Current: u.Now, Device: u.File.Device, Inode: u.File.Inode, Memory: u.Memory,
-	}
 }
 
 // infoOf describes a cache file; zero if it is none, or cannot be read.
@@ -152,32 +118,18 @@ func infoOf(path string) cachefile.Info {
 	return info
 }
 
-// generationMapped returns the newest generation of a file that a process has mapped, if it is known: its mapping from
-// the file's beginning ends in the page where the generation ends, and no generation before it ends there. If the
-// mapping ends before those that the file's header knows, a generation that came after it is returned.
-func generationMapped(info *cachefile.Info, spans []mappings.Span) (generation, before uint64) {
+// generationMapped returns the newest generation of a file that a process has mapped, 0 if it is not known: what it has
+// mapped from the file's beginning on ends in the page where the generation ends, and no generation before it does.
+func generationMapped(info *cachefile.Info, mapped int64) (generation uint64) {
 	page := int64(os.Getpagesize())
 	pages := func(end int64) int64 { return (end + page - 1) / page * page }
-	for _, span := range spans {
-		if span.Offset != 0 {
-			continue
-		}
-		for _, slot := range info.Slots {
-			if slot.State != cachefile.SlotInForce && slot.State != cachefile.SlotOlder || slot.Generation == 0 {
-				continue
-			}
-			switch last := endBefore(info, slot); {
-			case span.Size == pages(slot.End) && span.Size > pages(last):
-				generation = max(generation, slot.Generation)
-			case span.Size < pages(slot.End) && (before == 0 || slot.Generation < before):
-				before = slot.Generation
-			}
+	for _, slot := range info.Slots {
+		committed := slot.State == cachefile.SlotInForce || slot.State == cachefile.SlotOlder
+		if committed && mapped == pages(slot.End) && mapped > pages(endBefore(info, slot)) {
+			generation = max(generation, slot.Generation)
 		}
 	}
-	if generation != 0 {
-		before = 0
-	}
-	return generation, before
+	return generation
 }
 
 // endBefore returns where the generation before a slot's ends at the latest.
@@ -195,40 +147,40 @@ func endBefore(info *cachefile.Info, slot cachefile.Slot) int64 {
 
 // answer says whether memory is shared.
 func (r *usersReport) answer() (shared bool, sentence string) {
-	var now, old []userReport
-	var sum mappings.Memory
-	var kept, copied int64
+	var now, old mappings.Memory
+	var copied int64
+	earlier := 0 // processes
+	only := ""
 	for _, p := range r.Processes {
 		copied += p.Copied
-		if !p.Current {
-			old = append(old, p)
-			kept += p.Share
+		if !p.Now {
+			earlier++
+			old.Add(&p.Memory)
 			continue
 		}
-		now = append(now, p)
-		sum.Add(&p.Memory)
+		only = p.title()
+		now.Add(&p.Memory)
 	}
-	processes := console.Plural(len(now), "process") + " have"
+	n := len(r.Processes) - earlier
+	processes := console.Plural(n, "process") + " have"
 	switch {
-	case len(now) == 0 && !r.Present:
+	case n == 0 && !r.Present:
 		sentence = "Nothing is at the path"
-	case len(now) == 0:
+	case n == 0:
 		sentence = "Not shared: no process has the file mapped"
-	case len(now) == 1:
-		p := now[0]
-		sentence = fmt.Sprintf("Not shared: only %s has the file mapped; another process would share its pages",
-			p.title())
-	case sum.Shared() == 0:
+	case n == 1:
+		sentence = fmt.Sprintf("Not shared: only %s has the file mapped; another process would share its pages", only)
+	case now.Shared() == 0:
 		sentence = fmt.Sprintf("Not shared: %s the file mapped, and none a page in memory that another one has",
 			processes)
 	default:
 		shared = true
 		sentence = fmt.Sprintf("Shared: %s %s of the file in memory, which take %s", processes,
-			console.Size(sum.Resident), console.Size(sum.Share))
+			console.Size(now.Resident), console.Size(now.Share))
 	}
-	if len(old) > 0 {
+	if earlier > 0 {
 		sentence += fmt.Sprintf("; %s still %s an earlier file, which takes %s more",
-			console.Plural(len(old), "process"), oneOrMany(len(old), "has", "have"), console.Size(kept))
+			console.Plural(earlier, "process"), oneOrMany(earlier, "has", "have"), console.Size(old.Share))
 	}
 	if copied > 0 {
 		sentence += fmt.Sprintf("; %s are copies, which nobody shares", console.Size(copied))
@@ -242,21 +194,16 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 // title names a process.
 func (p *userReport) title() string { return fmt.Sprintf("%d %s", p.PID, console.Printable(p.Command)) }
 
-// group says what a process uses.
-func (p *userReport) group() string {
-	var said []string
-	if p.Current {
-		said = append(said, "the file at the path")
-	} else {
-		said = append(said, fmt.Sprintf("an earlier file, replaced or deleted (inode %d)", p.Inode))
+// generation says what of which file a process uses.
+func (p *userReport) generation() string {
+	of := console.None
+	if p.Generation > 0 {
+		of = fmt.Sprint(p.Generation)
 	}
-	switch {
-	case p.Generation > 0:
-		said = append(said, fmt.Sprintf("generation %d", p.Generation))
-	case p.Before > 0:
-		said = append(said, fmt.Sprintf("a generation before %d", p.Before))
+	if !p.Now {
+		of += " (earlier)"
 	}
-	return strings.Join(said, ", ")
+	return of
 }
 
 func (r *usersReport) print(w io.Writer) {
@@ -277,39 +224,19 @@ func (r *usersReport) print(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	if r.Hidden > 0 {
-		fmt.Fprintf(w, "note: you may not look into %s%s\n", console.Plural(r.Hidden, "other process"), asRoot())
+		fmt.Fprintf(w, "note: you may not look into %s\n", console.Plural(r.Hidden, "other process"))
 	}
 	fmt.Fprintln(w, fold(r.Answer, textWidth(w)))
 }
 
-// asRoot says who sees more, if somebody does.
-func asRoot() string {
-	if os.Geteuid() == 0 {
-		return ""
-	}
-	return "; as root you see all"
-}
-
-// printProcesses writes one table of all processes, with a line before those that use the same.
 func (r *usersReport) printProcesses(w io.Writer) {
 	const longName = 8
 	var t console.Table
-	t.Row("process", "user", "resident", "share", "private", "dirty")
+	t.Row("process", "user", "generation", "resident", "share", "private")
 	for _, p := range r.Processes {
-		t.Row(p.title(), console.Shorten(console.Printable(p.User), longName), console.Size(p.Resident),
-			console.Size(p.Share), console.Size(p.PrivateClean+p.PrivateDirty), console.Size(p.PrivateDirty))
+		t.Row(p.title(), console.Shorten(console.Printable(p.Name), longName), p.generation(),
+			console.Size(p.Resident), console.Size(p.Share), console.Size(p.PrivateClean+p.PrivateDirty))
 	}
 	t.Fit(cmp.Or(terminal.Width(w), unknownWidth))
-	var table bytes.Buffer
-	t.Print(&table)
-	rows := slices.Collect(bytes.Lines(table.Bytes()))
-	fmt.Fprintf(w, "%s", rows[0])
-	group := ""
-	for i, p := range r.Processes {
-		if g := p.group(); g != group {
-			group = g
-			fmt.Fprintln(w, g)
-		}
-		fmt.Fprintf(w, "%s", rows[i+1])
-	}
+	t.Print(w)
 }

@@ -20,31 +20,26 @@ type Survey struct {
 
 // A User is a process, and what it has mapped of one file.
 type User struct {
-	PID     int
-	Command string // its name, as in /proc/PID/comm: up to 15 bytes that the process can choose
-	UID     uint32 // of its effective user
+	PID     int    `json:"pid"`
+	Command string `json:"command"` // its name, as in /proc/PID/comm: up to 15 bytes that the process can choose
+	UID     uint32 `json:"uid"`     // of its effective user
 
 	// File is the file. If it is not the one that is at the path now, it was replaced or deleted since the process
 	// mapped it.
-	File File
-	Now  bool
-	// Spans of the file that are mapped, in the order of addresses.
-	Spans  []Span
-	Memory Memory
+	File
+	Now bool `json:"current"`
+	// Beginning is how many bytes are mapped in one piece from the file's beginning on. Link leads to the file,
+	// whatever its path leads to now, for processes that may follow it: root's.
+	Beginning int64  `json:"-"`
+	Link      string `json:"-"`
+	Memory
 }
 
 // A File is known by the numbers that the system shows for its mappings. On overlayfs and btrfs the device differs from
 // that of stat(2).
 type File struct {
-	Device string // major and minor number, hexadecimal, as "fe:00"
-	Inode  uint64
-}
-
-// A Span is a stretch of a file that is mapped in one piece.
-type Span struct {
-	Offset, Size int64
-	// Name leads to the mapped file, whatever its path leads to now, for processes that may follow it: root's.
-	Name string
+	Device string `json:"device"` // major and minor number, hexadecimal, as "fe:00"
+	Inode  uint64 `json:"inode"`
 }
 
 // Memory is the sum over a process' mappings of a file, in bytes.

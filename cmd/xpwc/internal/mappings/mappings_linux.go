@@ -128,6 +128,7 @@ func (s *surveyor) usersIn(p procfs.Proc) ([]User, error) {
 	}
 	var users []User
 	var last mapping // that was taken
+	var begun int64  // where in the file a piece ends that begins with it
 	err = parse(smaps, func(m mapping) {
 		if !s.ofPath(dir, &m) {
 			return
@@ -135,15 +136,15 @@ func (s *surveyor) usersIn(p procfs.Proc) ([]User, error) {
 		i := slices.IndexFunc(users, func(u User) bool { return u.File == m.file })
 		if i < 0 {
 			i = len(users)
-			users = append(users, User{PID: p.PID, File: m.file, Now: m.file == s.now})
+			users = append(users, User{PID: p.PID, File: m.file, Now: m.file == s.now, Link: m.link(dir)})
 		}
 		u := &users[i]
 		u.Memory.Add(&m.memory)
-		if goesOn := last.file == m.file && last.end == m.start && last.offset+last.memory.Mapped == m.offset; goesOn {
-			u.Spans[len(u.Spans)-1].Size += m.memory.Mapped // the system splits what differs in its flags
-		} else {
-			u.Spans = append(u.Spans, Span{m.offset, m.memory.Mapped, m.link(dir)})
+		goesOn := last.file == m.file && last.end == m.start && begun == m.offset // it is split where flags differ
+		if begun = 0; goesOn || m.offset == 0 {
+			begun = m.offset + m.memory.Mapped
 		}
+		u.Beginning = max(u.Beginning, begun)
 		last = m
 	})
 	if err != nil || len(users) == 0 { // it has unmapped them meanwhile
