@@ -210,7 +210,7 @@ func newPackLiteRTCommand() *cobra.Command {
 				job.Answers = os.NewFile(inherited+2, "the answers")
 			}
 			if err := job.Pack(); err != nil {
-				p.Error = failureOf(cmd, err, explain(err), exitFailed)
+				p.Error = &failure{kindOf(err), explain(err), exitFailed}
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
 		},

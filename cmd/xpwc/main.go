@@ -58,7 +58,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		case o.err != nil || o.result != nil:
 			d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
 			if message != "" {
-				d.Error = failureOf(o.command, o.err, message, code)
+				d.Error = &failure{kindOf(o.err), message, code}
 			}
 			err = d.print(out, o.result)
 		}

@@ -131,7 +131,7 @@ func newPackIntoCommand() *cobra.Command {
 			}
 			p, err := packInto(cmd.Context(), file, into, name, level, portable)
 			if err != nil {
-				p = &packedInto{Error: failureOf(cmd, err, explain(err), exitFailed)}
+				p = &packedInto{Error: &failure{kindOf(err), explain(err), exitFailed}}
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
 		},

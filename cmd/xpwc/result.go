@@ -9,14 +9,12 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"xpwc"
 	"xpwc/described"
@@ -93,7 +91,6 @@ type failure struct {
 	Kind     errorKind `json:"kind"`
 	Message  string    `json:"message"`
 	ExitCode int       `json:"exit_code"`
-	Path     string    `json:"path,omitempty"` // that it concerns, or the reference in a registry
 }
 
 // Error is the message: a failure that another process of this program reports is an error here.
@@ -213,37 +210,4 @@ func kindOf(err error) errorKind {
 		return kindConnection
 	}
 	return kindFailed
-}
-
-// pathOf returns the path or reference that an error is about: what of the command line its message names first, or
-// else what the system's error is about; "" if neither is known, or the command line is wrong.
-func pathOf(cmd *cobra.Command, err error) string {
-	if errors.As(err, new(usageError)) {
-		return ""
-	}
-	named := slices.Clone(cmd.Flags().Args())
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		switch f.Value.Type() {
-		case "string", "stringArray":
-			named = append(named, strings.TrimSuffix(strings.TrimPrefix(f.Value.String(), "["), "]"))
-		}
-	})
-	message := explain(err)
-	first, path := len(message), ""
-	for _, name := range named {
-		alone := regexp.MustCompile(`(?:^|[^\w./-])` + regexp.QuoteMeta(name) + `(?:$|[^\w/-])`)
-		if at := alone.FindStringIndex(message); name != "" && at != nil && at[0] < first {
-			first, path = at[0], name
-		}
-	}
-	var of *fs.PathError
-	if path == "" && errors.As(err, &of) {
-		path = of.Path
-	}
-	return path
-}
-
-// failureOf describes an error of a command.
-func failureOf(cmd *cobra.Command, err error, message string, code int) *failure {
-	return &failure{kindOf(err), message, code, pathOf(cmd, err)}
 }
