@@ -28,8 +28,8 @@ func newReportCommand() *cobra.Command {
 		Use:   "report FILE -o PAGE",
 		Short: "Make a page about a cache file, to look at in a browser",
 		Long: `Makes a page about a cache file: what its bytes are by layer, as a treemap to zoom into,
-for which layouts and kernels they were packed, what is stored once for several entries,
-what is dead, and what each commit added that is still in the file. FILE is what xpwc
+for which layouts they were packed, what is stored once for several entries, what is
+dead, and what each commit added that is still in the file. FILE is what xpwc
 inspect takes, but for programs. It is neither changed nor locked: it may be in use.
 
 PAGE is one file of HTML, which asks for nothing from the network. It has names of tensors
@@ -79,12 +79,12 @@ func renderReport(path string) (page []byte, damage, err error) {
 	var b bytes.Buffer
 	err = withShown(path, func(f shownFile, at location) error {
 		if l, ok := f.(litertCache); ok && l.file.Stale {
-			shown.Warning = staleLiteRT
+			shown.Notes = append(shown.Notes, staleLiteRT)
 			damage = fmt.Errorf("%s: %s: %w", path, staleLiteRT, litert.ErrDamaged)
 		}
 		if l := at.report(); l != nil {
-			shown.Where = fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d on; offsets begin "+
-				"there.", l.Tensor, console.Size(l.Bytes), l.Offset)
+			shown.Notes = append(shown.Notes, fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d "+
+				"on; offsets begin there.", l.Tensor, console.Size(l.Bytes), l.Offset))
 		}
 		damaged, err := htmlreport.Write(&b, f, shown)
 		if n := len(damaged); n > 0 {

@@ -21,7 +21,7 @@ func TestAReportIsAPageAboutAnyCacheFile(t *testing.T) {
 		return string(b)
 	}
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
-	for _, want := range []string{"format version 4, generation 2", v.Here, "this machine’s", "convolution fp32",
+	for _, want := range []string{"format version 4, generation 2", v.Here, "this machine’s",
 		v.Entries[0].Source.String()} {
 		require.Contains(t, page("report.html"), want)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"xpwc/cachefile"
-	"xpwc/packing"
 )
 
 // A layer is a part of the names of entries: what they have in common up to a dot or a slash. A leaf is an entry.
@@ -15,14 +14,10 @@ type layer struct {
 	name     string // with what is before it: "/conv2d_6"
 	entries  int
 	bytes    int64 // of payloads; one that several entries have is the first one's
-	family   packing.Family
 	leaf     bool
 	rest     bool // several small ones that the page does not show by themselves
-	alone    bool // it is not joined with its only child
 	children []*layer
-	byName   map[string]*layer
-	own      []*layer // entries of this very name, with what distinguishes them
-	source   origin
+	byName   map[string]*layer // those that are no leaves
 }
 
 // pathOf returns the layers that an entry is in: its layout, if there are several, and the parts of its name.
@@ -54,15 +49,15 @@ func (a *adder) layoutName(fingerprint cachefile.Digest) string {
 	for _, l := range a.Info.Layouts {
 		if l.Fingerprint == fingerprint && l.Description != "" {
 			features, _, _ := strings.Cut(l.Description, ",")
-			return features + " (" + short + ")"
+			return features + " (" + short + "): "
 		}
 	}
-	return short
+	return short + ": "
 }
 
-// add adds an entry, of which so many bytes count. The first layers are layouts if there are several.
-func (l *layer) add(path []string, e *cachefile.Entry, bytes int64, several bool) {
-	for i, name := range path {
+// add adds an entry, of which so many bytes count.
+func (l *layer) add(path []string, bytes int64) {
+	for _, name := range path {
 		l.entries++
 		l.bytes += bytes
 		if l.byName == nil {
@@ -70,7 +65,7 @@ func (l *layer) add(path []string, e *cachefile.Entry, bytes int64, several bool
 		}
 		next := l.byName[name]
 		if next == nil {
-			next = &layer{name: name, alone: i == 0 && several}
+			next = &layer{name: name}
 			l.byName[name] = next
 			l.children = append(l.children, next)
 		}
@@ -78,41 +73,26 @@ func (l *layer) add(path []string, e *cachefile.Entry, bytes int64, several bool
 	}
 	l.entries++
 	l.bytes += bytes
-	l.own = append(l.own,
-		&layer{entries: 1, bytes: bytes, family: e.Family, leaf: true, source: originOf(e)})
+	l.children = append(l.children, &layer{entries: 1, bytes: bytes, leaf: true})
 }
 
-// nameOwn names the entries of one name by their sources, or by numbers.
-func (l *layer) nameOwn() {
-	several := slices.ContainsFunc(l.own, func(e *layer) bool { return e.source != l.own[0].source })
-	for i, e := range l.own {
-		if e.name = fmt.Sprintf(" number %d", i+1); several {
-			e.name = " " + cmp.Or(e.source.Called(), "source "+e.source.digest.String()[:shortDigest])
-		}
-	}
-}
-
-// join makes one layer of each that has one child only, makes leaves of entries, and sorts.
+// join makes one layer of each that has one child only, names the leaves of the others, and sorts.
 func (l *layer) join() {
-	l.byName = nil
-	if len(l.own) == 1 && len(l.children) == 0 && !l.alone {
-		l.leaf, l.family, l.own = true, l.own[0].family, nil
-		return
-	}
-	if l.nameOwn(); len(l.own) == 1 {
-		l.own[0].name = " itself"
-	}
-	l.children = append(l.children, l.own...)
-	l.own = nil
+	leaves := 0
 	for _, c := range l.children {
-		if !c.leaf {
+		switch {
+		case !c.leaf:
 			c.join()
+		case len(l.children) > 1:
+			leaves++
+			c.name = fmt.Sprintf(" number %d", leaves)
 		}
 	}
-	for len(l.children) == 1 && l.name != "" && !l.alone {
+	for len(l.children) == 1 && l.name != "" {
 		only := l.children[0]
-		l.name, l.leaf, l.family, l.children = l.name+only.name, only.leaf, only.family, only.children
+		l.name, l.leaf, l.children = l.name+only.name, only.leaf, only.children
 	}
+	l.byName = nil
 	l.sort()
 }
 

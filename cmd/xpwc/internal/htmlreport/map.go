@@ -1,6 +1,7 @@
 package htmlreport
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"strings"
@@ -13,6 +14,7 @@ import (
 const (
 	mapWidth, mapHeight = 1130, 620
 	labelHeight, edge   = 21, 3
+	colours             = 8 // that page.css has for entries
 )
 
 // addMap adds the treemap, whose boxes are also the rows of the tree.
@@ -21,16 +23,17 @@ func (p *page) addMap() {
 		return
 	}
 	p.root.cut(mostBoxes)
-	p.Map = p.box(p.root, "", rectangle{0, 0, mapWidth, mapHeight})
+	p.Map = p.box(p.root, "", "", rectangle{0, 0, mapWidth, mapHeight})
 	p.Map.Name, p.Map.Place = "all", "--x:0%;--y:0%;--w:100%;--h:100%"
 }
 
-// box returns the box of a layer, whose path begins with that of the layer it is in.
-func (p *page) box(l *layer, in string, at rectangle) *box {
-	path, kernel, class := in+l.name, "", "g"
+// box returns the box of a layer, whose path begins with that of the layer it is in. Entries of one layer have one
+// colour.
+func (p *page) box(l *layer, in, colour string, at rectangle) *box {
+	path, class := in+l.name, "g"
 	switch {
 	case l.leaf:
-		kernel, class = colourOf(l.family), fmt.Sprintf("c%d", p.classOf(l.family))
+		class = colour
 	case l.rest:
 		path, class = in+": "+l.name, "rest"
 	case len(l.children) == 0:
@@ -39,18 +42,16 @@ func (p *page) box(l *layer, in string, at rectangle) *box {
 	b := &box{ID: p.Layers, Name: nameIn(l.name), Class: class, Size: console.Size(l.bytes),
 		Share: console.Percent(l.bytes, p.root.bytes), Entries: console.Plural(l.entries, "entry"),
 		Width: percent("width", l.bytes, p.root.bytes), Group: len(l.children) > 0}
-	b.Title = title(text(path, mostName), b, kernel)
+	b.Title = fmt.Sprintf("%s — %s, %s, %s", text(cmp.Or(path, "all"), mostName), b.Size, b.Share, b.Entries)
+	colour = fmt.Sprintf("c%d", p.Layers%colours)
 	p.Layers++
-	if l.alone {
-		path += ": "
-	}
 	inner := rectangle{0, 0, max(0, at.width-2*edge), max(0, at.height-labelHeight-edge)}
 	var sizes []float64
 	for _, c := range l.children {
 		sizes = append(sizes, float64(c.bytes))
 	}
 	for i, at := range divide(inner, sizes) {
-		c := p.box(l.children[i], path, at)
+		c := p.box(l.children[i], path, colour, at)
 		c.Place = place(at, inner)
 		b.Children = append(b.Children, c)
 	}
@@ -59,22 +60,7 @@ func (p *page) box(l *layer, in string, at rectangle) *box {
 
 // nameIn returns the name of a layer without the dot or the slash before it.
 func nameIn(name string) string {
-	if trimmed := strings.TrimLeft(name, "./ "); trimmed != "" {
-		name = trimmed
-	}
-	return text(name, mostLabel)
-}
-
-// title is what a box says of itself.
-func title(path string, b *box, kernel string) string {
-	said := []string{b.Size, b.Share, b.Entries}
-	if kernel != "" {
-		said = append(said, kernel)
-	}
-	if path == "" {
-		path = "all"
-	}
-	return path + " — " + strings.Join(said, ", ")
+	return text(cmp.Or(strings.TrimLeft(strings.TrimSuffix(name, ": "), "./ "), name), mostLabel)
 }
 
 // place is where a box is in the one that it is in.

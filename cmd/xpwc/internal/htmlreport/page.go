@@ -90,10 +90,10 @@ func (p *page) Parent() string {
 	return ""
 }
 
-// Notes are what is wrong with parts of the file.
+// Notes are about the whole file, and what is wrong with parts of it.
 func (p *page) Notes() (notes []string) {
-	if p.Warning != "" {
-		notes = append(notes, p.Warning)
+	for _, note := range p.Options.Notes {
+		notes = append(notes, text(note, 4*mostName))
 	}
 	for _, slot := range p.Info.Slots {
 		if slot.State == cachefile.SlotTorn {

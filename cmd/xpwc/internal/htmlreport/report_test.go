@@ -154,7 +154,7 @@ func TestHostileNamesAreText(t *testing.T) {
 	requireHarmless(t, rendered(t, sample(t, weights), made))
 	for _, path := range hostile {
 		o := made
-		o.Path, o.Where, o.Tool = path, path, path
+		o.Path, o.Notes, o.Tool = path, []string{path}, path
 		requireHarmless(t, rendered(t, sample(t, models()...), o))
 	}
 	described := avx2

@@ -16,7 +16,6 @@ type survey struct {
 	Damaged  []error            // of records that could not be read
 
 	root    *layer
-	Colours []colour
 	Sources []source
 	sharing int   // how many payloads are of several entries
 	spared  int64 // bytes that would be in the file if each entry had its own
@@ -35,8 +34,6 @@ type origin struct {
 	digest cachefile.Digest
 	name   string
 }
-
-func originOf(e *cachefile.Entry) origin { return origin{e.Source, e.SourceName} }
 
 // Called is the name of the source's file, where it is recorded.
 func (o origin) Called() string { return text(o.name, mostName) }
@@ -60,7 +57,7 @@ func look(f File) (*survey, error) {
 		return nil, err
 	}
 	slices.Reverse(s.Commits)
-	a := adder{survey: s, several: len(s.Info.Layouts) > 1, coloured: map[string]int64{}, sources: map[origin]*source{}}
+	a := adder{survey: s, several: len(s.Info.Layouts) > 1, sources: map[origin]*source{}}
 	for e, err := range f.Entries() {
 		if err != nil {
 			s.Damaged = append(s.Damaged, err)
@@ -75,10 +72,9 @@ func look(f File) (*survey, error) {
 // An adder adds entries to a survey, in the order of their payloads.
 type adder struct {
 	*survey
-	several  bool // layouts
-	coloured map[string]int64
-	sources  map[origin]*source
-	before   []cachefile.Entry // those that have the same payload
+	several bool // layouts
+	sources map[origin]*source
+	before  []cachefile.Entry // those that have the same payload
 }
 
 // Native reports whether the file is xpwc's own.
@@ -101,8 +97,7 @@ func (a *adder) add(e cachefile.Entry) {
 	if len(a.before) > 1 {
 		bytes = 0 // which the first has
 	}
-	a.coloured[colourOf(e.Family)] += bytes
-	a.root.add(a.pathOf(&e), &e, bytes, a.several)
+	a.root.add(a.pathOf(&e), bytes)
 }
 
 // payload ends the entries of a payload.
@@ -110,21 +105,17 @@ func (a *adder) payload() {
 	size := a.before[0].Size
 	from := map[origin]bool{}
 	for _, e := range a.before {
-		from[originOf(&e)] = true
-	}
-	if a.Native() {
-		for _, e := range a.before {
-			of := originOf(&e)
-			if a.sources[of] == nil {
-				a.sources[of] = &source{origin: of}
-			}
-			a.sources[of].Entries++
+		of := origin{e.Source, e.SourceName}
+		from[of] = true
+		if a.sources[of] == nil {
+			a.sources[of] = &source{origin: of}
 		}
-		for of := range from {
-			a.sources[of].Bytes += size
-			if len(from) > 1 {
-				a.sources[of].Shared += size
-			}
+		a.sources[of].Entries++
+	}
+	for of := range from {
+		a.sources[of].Bytes += size
+		if len(from) > 1 {
+			a.sources[of].Shared += size
 		}
 	}
 	if more := len(a.before) - 1; more > 0 {
@@ -144,7 +135,6 @@ func (a *adder) end() {
 	slices.SortFunc(a.Sources, func(x, y source) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.digest.String(), y.digest.String()))
 	})
-	a.Colours = rank(a.coloured)
 	a.root.join()
 }
 
