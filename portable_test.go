@@ -13,6 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/internal/format"
 	"xpwc/internal/output"
 )
 
@@ -27,13 +28,19 @@ func broughtFrom(t *testing.T, caches ...string) (path string) {
 		defer f.Close()
 		files = append(files, f)
 	}
-	image, err := cachefile.Combine(files, nil, nil)
+	info, err := files[0].Info()
+	require.NoError(t, err)
+	image, err := cachefile.Combine(files, info.Layouts[0].Fingerprint)
 	require.NoError(t, err)
 	require.NoError(t, output.Write(path, func(to *os.File) error {
 		return cachefile.Install(to, func(w io.Writer) error {
 			_, err := io.Copy(w, image.Reader())
 			return err
-		}, nil, nil)
+		}, func(info *cachefile.Info) error {
+			l := &info.Layouts[0]
+			l.Evidence = format.SeenHere(l.Fingerprint, l.Families, "") // as a pull does
+			return nil
+		})
 	}))
 	return path
 }

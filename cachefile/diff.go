@@ -2,10 +2,7 @@ package cachefile
 
 import (
 	"cmp"
-	"io"
 	"slices"
-
-	"xpwc/internal/digest"
 )
 
 // A Change says how an entry of one file differs from what another file has under its name.
@@ -75,22 +72,13 @@ func (d differ) read(f *File) (map[string][]Entry, error) {
 			return nil, err
 		}
 		if f.format != Native {
-			if e.Sum, err = f.sum(&e); err != nil {
+			if e.Sum, err = f.sumOf(e); err != nil {
 				return nil, err
 			}
 		}
 		of[e.Name] = append(of[e.Name], e)
 	}
 	return of, nil
-}
-
-// sum computes the checksum of a payload.
-func (f *File) sum(e *Entry) (Digest, error) {
-	var sum digest.Hash
-	if err := f.copyPayload(struct{ io.Writer }{&sum}, e); err != nil {
-		return Digest{}, err
-	}
-	return sum.Sum(), nil
 }
 
 // match finds for each entry the one most like it, from what is equal to what has but the name. It returns what is

@@ -2,6 +2,7 @@ package cachefile
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"iter"
 	"math"
@@ -145,32 +146,56 @@ func (f *File) Payload(e Entry) *io.SectionReader { return io.NewSectionReader(f
 // Check reads a payload and compares its checksum. The error matches ErrDamaged if that is another one, or if the
 // payload is too short, so that XNNPACK would read past its end. The entries of ExecuTorch have neither checksum nor
 // least size, and are only read.
-func (f *File) Check(e Entry) error { return f.copyPayload(io.Discard, &e) }
-
-// copyPayload copies a payload and checks it.
-func (f *File) copyPayload(to io.Writer, e *Entry) error {
+func (f *File) Check(e Entry) error {
 	if err := f.checkSize(e); err != nil {
 		return err
 	}
-	var sum digest.Hash
-	block := make([]byte, max(1, min(e.Size, 1<<20)))
-	n, err := io.CopyBuffer(io.MultiWriter(to, &sum), struct{ io.Reader }{f.Payload(*e)}, block)
+	_, err := f.sumOf(e)
+	return err
+}
+
+// sumOf reads a payload.
+func (f *File) sumOf(e Entry) (Digest, error) {
+	payload := f.checked(e)
+	block := make([]byte, max(1, min(e.Size, mostBlock)))
+	_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, payload, block)
+	return payload.sum.Sum(), err
+}
+
+// mostBlock is how many bytes of payloads are read at a time.
+const mostBlock = 1 << 20
+
+// A checked payload is compared with its checksum while it is read: the last read has the error.
+type checked struct {
+	io.Reader
+	of  Entry
+	in  *File
+	n   int64
+	sum digest.Hash
+}
+
+func (f *File) checked(e Entry) *checked { return &checked{Reader: f.Payload(e), of: e, in: f} }
+
+func (c *checked) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.n += int64(n)
+	_, _ = c.sum.Write(b[:n]) // never fails
 	switch {
-	case err != nil:
-		return err
-	case n < e.Size:
-		return f.problemOf(e, "the file ends after %d of the payload's %d bytes", n, e.Size)
-	case f.format == Native && sum.Sum() != e.Sum:
-		return f.problemOf(e, "the checksum of the payload's %d bytes is wrong", e.Size)
+	case !errors.Is(err, io.EOF):
+		return n, err
+	case c.n < c.of.Size:
+		err = c.in.problemOf(&c.of, "the file ends after %d of the payload's %d bytes", c.n, c.of.Size)
+	case c.in.format == Native && c.sum.Sum() != c.of.Sum:
+		err = c.in.problemOf(&c.of, "the checksum of the payload's %d bytes is wrong", c.of.Size)
 	}
-	return nil
+	return n, err
 }
 
 // checkSize returns an error that matches ErrDamaged if a payload cannot be what its entry says.
-func (f *File) checkSize(e *Entry) error {
+func (f *File) checkSize(e Entry) error {
 	if e.Size >= e.LeastSize {
 		return nil
 	}
-	return f.problemOf(e, "the payload is too short: it has %d bytes, its kernel takes %d at least",
+	return f.problemOf(&e, "the payload is too short: it has %d bytes, its kernel takes %d at least",
 		e.Size, e.LeastSize)
 }

@@ -2,10 +2,8 @@ package cachefile_test
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,54 +52,16 @@ func evidenceIn(t *testing.T, path string) format.Evidence {
 	return format.DecodeEvidence(info.Layouts[0].Evidence)
 }
 
-func TestACombinedFileSaysOfItsEntriesWhatTheFilesSayTogether(t *testing.T) {
-	both := map[packing.Family]byte{dense: 1, conv: 2}
-	one := withEvidence(t, seenBy(both, 1), dense, conv)
-	part := withEvidence(t, seenBy(map[packing.Family]byte{dense: 1}, 2), dense)
-	silent := withEvidence(t, format.Evidence{}, conv)
-	for name, c := range map[string]struct {
-		paths []string
-		want  format.Evidence
-	}{
-		"one file":                 {[]string{one}, seenBy(both, 1)},
-		"files of two machines":    {[]string{one, part}, seenBy(both, 1, 2)},
-		"a file that says nothing": {[]string{one, silent}, seenBy(both, 1)},
-	} {
-		im, b := combine(t, nil, c.paths...)
-		made := write(t, b)
-		requireSound(t, made)
-		require.Equal(t, c.want, evidenceIn(t, made), name)
-		require.Equal(t, c.want.Encode(), im.Layouts[0].Evidence, name)
-		require.Empty(t, im.Layouts[1].Evidence, name)
-		slices.Reverse(c.paths)
-		_, again := combine(t, nil, c.paths...)
-		require.True(t, bytes.Equal(b, again), "%s: in whatever order", name)
-	}
-	_, b := combine(t, func(e cachefile.Entry) bool { return e.Family != conv }, one)
-	require.Equal(t, seenBy(map[packing.Family]byte{dense: 1}, 1), evidenceIn(t, write(t, b)), "what is left of it")
-}
-
 // A registry's file depends on the entries alone.
-func TestACombinedFileSaysWhatItIsToldToSay(t *testing.T) {
-	with := withEvidence(t, seenBy(map[packing.Family]byte{dense: 1}, 1), dense)
-	without := withEvidence(t, format.Evidence{}, dense)
-	var made [][]byte
-	for _, path := range []string{with, without} {
-		var asked []cachefile.Layout
-		describe := func(l cachefile.Layout) cachefile.Description {
-			asked = append(asked, l)
-			return cachefile.Description{Text: "amd64"}
-		}
-		im, err := cachefile.Combine([]*cachefile.File{open(t, path)}, nil, describe)
-		require.NoError(t, err)
-		require.Len(t, asked, 2)
-		require.Equal(t, []packing.Family{dense}, asked[0].Families)
-		require.Equal(t, evidenceIn(t, path).Encode(), asked[0].Evidence)
-		b, err := io.ReadAll(im.Reader())
-		require.NoError(t, err)
-		made = append(made, b)
-	}
-	require.True(t, bytes.Equal(made[0], made[1]))
+func TestACombinedFileSaysNothingOfWhoPacked(t *testing.T) {
+	_, with := combine(t, withEvidence(t, seenBy(map[packing.Family]byte{dense: 1}, 1), dense))
+	_, without := combine(t, withEvidence(t, format.Evidence{}, dense))
+	require.True(t, bytes.Equal(with, without))
+	info, err := open(t, write(t, with)).Info()
+	require.NoError(t, err)
+	require.Len(t, info.Layouts, 1)
+	require.Equal(t, format.Architecture(here.Description), info.Layouts[0].Description)
+	require.Empty(t, info.Layouts[0].Evidence)
 }
 
 func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
@@ -115,14 +75,16 @@ func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
 		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), "cache")
 		asked := map[format.Digest]cachefile.Layout{}
-		require.NoError(t, installAt(path, b, nil,
-			func(l cachefile.Layout) string {
+		require.NoError(t, installAt(path, b, func(info *cachefile.Info) error {
+			for i, l := range info.Layouts {
 				asked[l.Fingerprint] = l
+				info.Layouts[i].Evidence = ""
 				if l.Fingerprint == here.Fingerprint {
-					return said.Encode()
+					info.Layouts[i].Evidence = said.Encode()
 				}
-				return ""
-			}))
+			}
+			return nil
+		}))
 		requireSound(t, path)
 		require.Equal(t, said, evidenceIn(t, path), name)
 		require.Equal(t, []packing.Family{dense}, asked[here.Fingerprint].Families)

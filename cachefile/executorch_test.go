@@ -49,12 +49,12 @@ func TestExecuTorchLoadsWhatIsWrittenForIt(t *testing.T) {
 	load := func(name string, o cachefile.WriteOptions) (map[string][]byte, map[string]uint32, bool) {
 		path := filepath.Join(dir, name)
 		o.LeftOut = func(cachefile.Entry, error) error { return nil }
-		require.NoError(t, copyTo(f, path, nil, o))
+		require.NoError(t, copyTo(f, path, of(here), o))
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
 		return loadedByExecuTorch(b)
 	}
-	payloads, seeds, ok := load("v2", cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: here.Fingerprint})
+	payloads, seeds, ok := load("v2", cachefile.WriteOptions{Format: cachefile.XPWC2})
 	require.True(t, ok)
 	require.Equal(t, map[string]uint32{"convconv.bias": 1, "dense": 2, "tied": 4}, seeds)
 	for i, name := range map[int]string{0: "convconv.bias", 1: "dense", 3: "tied"} {

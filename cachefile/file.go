@@ -43,8 +43,7 @@ type Digest = digest.Digest
 type File struct {
 	r      io.ReaderAt
 	size   uint64
-	file   *os.File // that r reads, or a section of it; nil if r reads something else
-	opened bool     // the file is ours: it is closed with this, and may have grown while its header was read
+	opened *os.File // that r is, if it is ours: it is closed with this, and may have grown while its header was read
 	path   string   // of the file, or ""
 	format Format
 
@@ -85,10 +84,10 @@ func NewFile(r io.ReaderAt, size int64) (*File, error) {
 
 // Close closes the file that Open opened. After NewFile it does nothing.
 func (f *File) Close() error {
-	if !f.opened {
+	if f.opened == nil {
 		return nil
 	}
-	return f.file.Close()
+	return f.opened.Close()
 }
 
 // Path returns the path that the file was opened under, "" if NewFile was given something else than a file.
@@ -112,15 +111,12 @@ func open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{r: file, file: file, opened: true, path: path}, nil
+	return &File{r: file, opened: file, path: path}, nil
 }
 
 // newFile is read of what NewFile is given.
 func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
-	f := &File{r: io.NewSectionReader(r, 0, size), size: uint64(size), file: fileOf(r)}
-	if f.file != nil {
-		f.path = f.file.Name()
-	}
+	f := &File{r: io.NewSectionReader(r, 0, size), size: uint64(size), path: pathOf(r)}
 	if size < 0 {
 		return nil, nil, f.wrap(fmt.Errorf("%d bytes: %w", size, ErrNotCache))
 	}
@@ -139,18 +135,15 @@ func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
 	return f, findings, err
 }
 
-// fileOf returns the file that r reads, whole or a section of it, or nil.
-func fileOf(r io.ReaderAt) *os.File {
-	for {
-		switch reads := r.(type) {
-		case *os.File:
-			return reads
-		case *io.SectionReader:
-			r, _, _ = reads.Outer()
-		default:
-			return nil
-		}
+// pathOf returns the path of the file that r reads, whole or a section of it, or "".
+func pathOf(r io.ReaderAt) string {
+	if section, ok := r.(*io.SectionReader); ok {
+		r, _, _ = section.Outer()
 	}
+	if file, ok := r.(interface{ Name() string }); ok {
+		return file.Name()
+	}
+	return ""
 }
 
 // usable returns the file, unless something is so wrong with it that there is nothing to be read.
@@ -213,8 +206,8 @@ func (f *File) readHeader() (header []byte, err error) {
 		if header = header[:n]; before != nil && bytes.Equal(header, before) {
 			break
 		}
-		if f.opened {
-			info, err := f.file.Stat()
+		if f.opened != nil {
+			info, err := f.opened.Stat()
 			if err != nil {
 				return nil, err
 			}

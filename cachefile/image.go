@@ -4,97 +4,98 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"io"
-	"maps"
+	"os"
 	"slices"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
+	"xpwc/internal/output"
 )
 
-// An Image is a native file that is laid out and not written: its payloads are those of the files it was combined of,
-// which must stay open while it is read.
+// An Image is a file that is laid out and not written: its payloads are those of the files it was made of, which must
+// stay open while it is read.
 type Image struct {
-	// Layouts of the entries, in the order of their fingerprints.
-	Layouts []Layout
-	// Entries, their payloads' bytes and those of the whole file.
-	Entries                 int
-	PayloadBytes, FileBytes int64
+	// Layout of all entries of an image that Combine has made, as the files describe it.
+	Layout Layout
+	// FileBytes are those of the whole file.
+	FileBytes int64
 
-	parts []func() io.Reader
+	parts    []func() io.Reader
+	progress func(n int) // is given how many bytes of payloads were read, unless it is nil
+	payloads int64       // bytes of all payloads
 }
 
-// Combine lays out a native file of all entries of native files that keep returns true for; nil keeps all. The same
-// entries, of models' files with the same names, give the same bytes, whoever packed them, when and where. For that,
-// what says something only where it was packed is left out: the source and the stamps of its tensors, and the times.
-// (A stamp is no evidence elsewhere: two machines of one image have the same devices, inodes and times for different
-// files. Whoever uses such an entry compares digests, once, and notes source and stamps of its own. Those of sealed
-// entries are kept, and the names of models' files.) Entries are in the order of their keys, each once, and equal
-// payloads are stored once. Payloads that differ under all that a look-up knows become variants. The generation is 1,
-// and in place of a random identity the file has the digest of its index, and so of all payloads' checksums.
+// A source is an entry that an image has, and the file that its payload is read from.
+type source struct {
+	Entry
+	from *File
+}
+
+// Combine lays out a native file of all entries that native files have of a layout. The same entries, of models' files
+// with the same names, give the same bytes, whoever packed them, when and where. For that, what says something only
+// where it was packed is left out: the source and the stamps of its tensors, the times, the evidence, and all but the
+// architecture of the layout's description. (A stamp is no evidence elsewhere: two machines of one image have the same
+// devices, inodes and times for different files. Whoever uses such an entry compares digests, once, and notes source
+// and stamps of its own. Those of sealed entries are kept, and the names of models' files.) Entries are in the order of
+// their keys, each once, and equal payloads are there once. Payloads that differ under all that a look-up knows become
+// variants. The generation is 1, and in place of a random identity the file has the digest of its index, and so of all
+// payloads' checksums.
 //
-// The index has the layouts' descriptions and evidence, which depend on who packed. describe returns what is in their
-// place; nil keeps them: of several files' evidence, what all say together of families that there are entries of.
-//
-// Every payload is compared with its checksum. Errors: ErrDamaged, ErrForeign for a file that ExecuTorch wrote,
-// ErrEmpty if there is no entry.
-func Combine(files []*File, keep func(Entry) bool, describe func(Layout) Description) (*Image, error) {
-	var all []portable
-	descriptions, said := map[Digest]string{}, map[Digest]format.Evidence{}
+// Every payload is compared with its checksum, and again when it is read. Errors: ErrDamaged, ErrForeign for a file that
+// ExecuTorch wrote, ErrEmpty if there is no entry.
+func Combine(files []*File, layout Digest) (*Image, error) {
+	im := &Image{Layout: Layout{Fingerprint: layout}}
+	var all []source
 	for _, f := range files {
 		if err := f.convertible(Native); err != nil {
 			return nil, err
 		}
 		for e, err := range f.Entries() {
-			if err == nil && (keep == nil || keep(e)) {
-				err = f.Check(e)
-				all = append(all, newPortable(f, e))
-			}
 			if err != nil {
 				return nil, err
 			}
+			if e.Layout != layout {
+				continue
+			}
+			if err := f.Check(e); err != nil {
+				return nil, err
+			}
+			all = append(all, portable(f, e))
 		}
 		if f.index == nil {
 			continue
 		}
 		for _, l := range f.index.Layouts() {
-			descriptions[l.Fingerprint] = l.Description
-			said[l.Fingerprint] = said[l.Fingerprint].And(format.DecodeEvidence(l.Evidence))
+			if l.Fingerprint == layout {
+				im.Layout.Description = l.Description
+			}
 		}
 	}
 	if len(all) == 0 {
 		return nil, ErrEmpty
 	}
-	return layOut(inOrder(all), func(l Layout) Description {
-		l.Description, l.Evidence = descriptions[l.Fingerprint], said[l.Fingerprint].Of(l.Families).Encode()
-		if describe == nil {
-			return Description{l.Description, l.Evidence}
-		}
-		return describe(l)
-	})
+	all = inOrder(all)
+	as := []format.Layout{{Fingerprint: layout, Description: format.Architecture(im.Layout.Description)}}
+	err := im.native(all, as, nil, func(index []byte) [16]byte { return digest.Of(index) })
+	im.Layout.Entries, im.Layout.PayloadBytes = len(all), im.payloads
+	return im, err
 }
 
-// A Description is what the index of a new file says of a layout: a [Layout]'s Description and Evidence.
-type Description struct{ Text, Evidence string }
-
-// A portable entry has nothing that says something only where it was packed.
-type portable struct {
-	record format.Record
-	open   func() io.Reader
-}
-
-func newPortable(f *File, e Entry) portable {
-	r := e.record
+// portable returns an entry of a file without what says something only where it was packed.
+func portable(f *File, e Entry) source {
+	r := &e.record
 	r.PackedAt, r.UsedAt = 0, 0
 	if _, sealed := r.Sealed(); !sealed {
 		r.Source, r.KernelStamp, r.BiasStamp = Digest{}, Digest{}, Digest{}
 	}
-	return portable{r, func() io.Reader { return f.Payload(e) }}
+	return source{e, f}
 }
 
 // inOrder sorts entries by everything that can differ, but for the flags: what any packer saw of an entry holds.
-func inOrder(entries []portable) []portable {
-	slices.SortStableFunc(entries, func(a, b portable) int { return compare(&a.record, &b.record) })
+func inOrder(entries []source) []source {
+	slices.SortStableFunc(entries, func(a, b source) int { return compare(&a.record, &b.record) })
 	once := entries[:0]
 	for _, e := range entries {
 		if n := len(once); n > 0 && compare(&once[n-1].record, &e.record) == 0 {
@@ -145,73 +146,121 @@ func biases(r *format.Record) int {
 
 func byBytes(a, b Digest) int { return bytes.Compare(a[:], b[:]) }
 
-func layOut(entries []portable, describe func(Layout) Description) (*Image, error) {
-	type content struct {
-		sum  Digest
-		size uint64
-	}
-	im := &Image{Entries: len(entries)}
-	tail := uint64(format.HeaderSize)
-	records := make([]format.Record, len(entries))
-	layouts := map[Digest]*Layout{}
-	families := format.Families{}
-	stored := map[content]uint64{}
-	for i, e := range entries {
-		r := e.record
-		l := layouts[r.Layout]
-		if l == nil {
-			l = &Layout{Fingerprint: r.Layout}
-			layouts[r.Layout] = l
-		}
-		l.Entries++
-		families.Add(r.Layout, r.Family)
-		at, known := stored[content{r.Sum, r.Size}]
-		if !known {
-			at = im.align(&tail)
-			im.parts = append(im.parts, e.open)
-			tail += r.Size
-			stored[content{r.Sum, r.Size}] = at
-			l.PayloadBytes += int64(r.Size)
-		}
-		r.Offset = at
-		records[i] = r
-	}
-	im.align(&tail)
-	var listing []format.Layout
-	for _, fingerprint := range slices.SortedFunc(maps.Keys(layouts), byBytes) {
-		l := *layouts[fingerprint]
-		l.Families = families.Of(fingerprint)
-		as := describe(l)
-		l.Description, l.Evidence = as.Text, as.Evidence
-		im.Layouts = append(im.Layouts, l)
-		listing = append(listing, format.Layout{Fingerprint: fingerprint, Description: as.Text, Evidence: as.Evidence})
-	}
-	slot, block, err := format.EncodeGeneration(1, tail, listing, records)
+// native makes the image a native file of one generation. The identity may be that of its index.
+func (im *Image) native(entries []source, layouts []format.Layout, seal *Digest,
+	identity func(index []byte) [16]byte) error {
+	end, err := im.arrange(format.HeaderSize, entries)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	im.PayloadBytes, im.FileBytes = int64(slot.PayloadBytes), int64(slot.End)
-	im.parts = append(im.parts, inMemory(block))
-	im.parts = append([]func() io.Reader{inMemory(headerOf(digest.Of(block[:slot.IndexSize]), slot))}, im.parts...)
-	return im, nil
+	records := make([]format.Record, len(entries))
+	for i, e := range entries {
+		records[i] = e.record
+		records[i].Offset = uint64(e.Offset)
+		if seal != nil {
+			records[i].Seal(*seal)
+		}
+	}
+	slot, block, err := format.EncodeGeneration(1, end, layouts, records)
+	if err != nil {
+		return err
+	}
+	im.pad(slot.IndexOffset - end)
+	im.add(block)
+	header := headerOf(identity(block[:slot.IndexSize]), slot)
+	im.parts = slices.Insert(im.parts, 0, inMemory(header))
+	im.FileBytes = int64(slot.End)
+	return nil
 }
 
-// align ends the last part where the next one may begin.
-func (im *Image) align(tail *uint64) uint64 {
-	if gap := format.Align(*tail) - *tail; gap > 0 {
-		im.parts = append(im.parts, inMemory(make([]byte, gap)))
-		*tail += gap
+// foreign makes the image an ExecuTorch's file.
+func (im *Image) foreign(entries []source, text string) error {
+	end, err := im.arrange(0, entries)
+	if err != nil {
+		return err
 	}
-	return *tail
+	trailer := make([]format.TrailerEntry, len(entries))
+	for i, e := range entries {
+		trailer[i] = format.TrailerEntry{Name: e.Name, Offset: uint64(e.Offset), Size: uint64(e.Size), Seed: e.Seed}
+	}
+	note := format.EncodeNote([]byte(text))
+	list := format.EncodeTrailer(trailer, end+uint64(len(note)))
+	im.add(note)
+	im.add(list)
+	im.FileBytes = int64(end) + int64(len(note)+len(list))
+	return nil
 }
+
+// arrange lays out the payloads of entries from an offset of the file on, each where one may begin, and has the entries
+// say where theirs is. It returns where the last one ends. Equal payloads are there once, but for those of one key: an
+// offset distinguishes its entries.
+func (im *Image) arrange(from uint64, entries []source) (end uint64, err error) {
+	type payload struct {
+		sum          Digest
+		size, offset int64 // the offset in a file that has no sums
+	}
+	type place struct {
+		key    format.Key
+		name   string
+		offset int64
+	}
+	stored, taken := map[payload]source{}, map[place]bool{}
+	end = from
+	for i := range entries {
+		e := &entries[i]
+		p := payload{e.Sum, e.Size, 0}
+		if e.from.format != Native {
+			p.offset = e.Offset
+		}
+		there, known := stored[p]
+		switch {
+		case !known || taken[place{e.record.Key, e.Name, there.Offset}]:
+			copied := *e
+			at := format.Align(end)
+			im.pad(at - end)
+			im.parts = append(im.parts, func() io.Reader { return im.payload(copied) })
+			im.payloads += e.Size
+			end = at + uint64(e.Size)
+			e.Offset = int64(at)
+			stored[p] = *e
+		default:
+			if err := e.from.Check(e.Entry); err != nil { // it is not taken for its sound equal
+				return 0, err
+			}
+			e.Offset = there.Offset
+		}
+		taken[place{e.record.Key, e.Name, e.Offset}] = true
+	}
+	return end, nil
+}
+
+// payload reads a payload.
+func (im *Image) payload(of source) io.Reader {
+	r := of.from.checked(of.Entry)
+	if im.progress == nil {
+		return r
+	}
+	return io.TeeReader(r, counter(im.progress))
+}
+
+// A counter is given how many bytes are written to it.
+type counter func(n int)
+
+func (c counter) Write(b []byte) (int, error) {
+	c(len(b))
+	return len(b), nil
+}
+
+func (im *Image) pad(n uint64) { im.add(make([]byte, n)) }
+
+func (im *Image) add(b []byte) { im.parts = append(im.parts, inMemory(b)) }
 
 func inMemory(b []byte) func() io.Reader { return func() io.Reader { return bytes.NewReader(b) } }
 
-// newHeader is the header block of a file with one generation and an identity of its own.
-func newHeader(slot format.Slot) []byte {
-	var id [16]byte
+// newID returns a random identity.
+func newID() (id [16]byte) {
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
-	return headerOf(id, slot)
+	return id
 }
 
 // headerOf is the header block of a file with one generation.
@@ -229,4 +278,18 @@ func (im *Image) Reader() io.Reader {
 		readers[i] = open()
 	}
 	return io.MultiReader(readers...)
+}
+
+// write writes the file.
+func (im *Image) write(to *os.File, progress func(done, total int64)) error {
+	if progress != nil {
+		done := int64(0)
+		im.progress = func(n int) {
+			done += int64(n)
+			progress(done, im.payloads)
+		}
+	}
+	pieces := output.NewPieces(to)
+	_, err := io.CopyBuffer(struct{ io.Writer }{pieces}, struct{ io.Reader }{im.Reader()}, make([]byte, mostBlock))
+	return errors.Join(err, pieces.Flush())
 }

@@ -15,13 +15,14 @@ import (
 	"xpwc/internal/format"
 )
 
-func combine(t *testing.T, keep func(cachefile.Entry) bool, paths ...string) (*cachefile.Image, []byte) {
+// combine makes an image of the first layout.
+func combine(t *testing.T, paths ...string) (*cachefile.Image, []byte) {
 	t.Helper()
 	var files []*cachefile.File
 	for _, path := range paths {
 		files = append(files, open(t, path))
 	}
-	im, err := cachefile.Combine(files, keep, nil)
+	im, err := cachefile.Combine(files, here.Fingerprint)
 	require.NoError(t, err)
 	b, err := io.ReadAll(im.Reader())
 	require.NoError(t, err)
@@ -46,16 +47,20 @@ func TestTheSameEntriesMakeTheSameImage(t *testing.T) {
 	gaps.commit(t)
 	there := write(t, gaps.bytes())
 
-	im, want := combine(t, nil, path)
-	require.Equal(t, len(weights), im.Entries)
+	im, want := combine(t, path)
+	ofHere := slices.DeleteFunc(entries(t, f), func(e cachefile.Entry) bool { return e.Layout != here.Fingerprint })
+	require.Equal(t, len(ofHere), im.Layout.Entries)
 	for name, paths := range map[string][]string{
 		"again": {path}, "a copy": {copied}, "packed elsewhere": {there}, "twice": {path, there},
 		"in halves": halves(t, path),
 	} {
-		_, got := combine(t, nil, paths...)
+		_, got := combine(t, paths...)
 		require.True(t, bytes.Equal(want, got), name)
 	}
-	_, less := combine(t, func(e cachefile.Entry) bool { return e.Seed != 5 }, path)
+	fewer := filepath.Join(t.TempDir(), "fewer")
+	butOne := func(e cachefile.Entry) bool { return e != ofHere[0] }
+	require.NoError(t, copyTo(f, fewer, butOne, cachefile.WriteOptions{}))
+	_, less := combine(t, fewer)
 	require.NotEqual(t, want[16:32], less[16:32], "other entries make another identity")
 }
 
@@ -75,11 +80,8 @@ func halves(t *testing.T, path string) (paths []string) {
 
 func TestAnImageHasTheEntriesAndNothingOfWhereTheyWerePacked(t *testing.T) {
 	path := write(t, sample(t))
-	im, b := combine(t, func(e cachefile.Entry) bool { return e.Layout == here.Fingerprint }, path)
-	require.Len(t, im.Layouts, 1)
-	require.Equal(t, here.Description, im.Layouts[0].Description)
-	require.Equal(t, im.Entries, im.Layouts[0].Entries)
-	require.Equal(t, im.PayloadBytes, im.Layouts[0].PayloadBytes)
+	im, b := combine(t, path)
+	require.Equal(t, here.Description, im.Layout.Description)
 	made := write(t, b)
 	requireSound(t, made)
 	f, source := open(t, made), open(t, path)
@@ -91,6 +93,7 @@ func TestAnImageHasTheEntriesAndNothingOfWhereTheyWerePacked(t *testing.T) {
 	}
 	got := entries(t, f)
 	require.Len(t, got, len(payloads))
+	require.Len(t, got, im.Layout.Entries)
 	for _, e := range got {
 		require.Equal(t, payloads[e.Name+string(rune(e.Seed))], content(t, f, e))
 		require.Zero(t, e.Source)
@@ -104,20 +107,22 @@ func TestAnImageHasTheEntriesAndNothingOfWhereTheyWerePacked(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, info.Generation)
 	require.Zero(t, info.DeadBytes)
+	require.Equal(t, im.Layout.PayloadBytes, info.PayloadBytes)
 }
 
 func TestAnImageSaysWhichModelsItsEntriesAreOf(t *testing.T) {
 	var m maker
 	m.add(weights...)
 	for i := range m.records {
-		m.records[i].Source, m.records[i].SourceName = format.Digest{byte(1 + i/5)}, "pose.tflite"
+		m.records[i].Source, m.records[i].SourceName = format.Digest{byte(1 + i/3)}, "pose.tflite"
 	}
-	m.records[5].SourceName = "hand.tflite"
+	m.records[3].SourceName = "hand.tflite"
 	m.commit(t)
-	path := write(t, m.bytes())
+	path := filepath.Join(t.TempDir(), "models")
+	require.NoError(t, copyTo(open(t, write(t, m.bytes())), path, of(here), cachefile.WriteOptions{}))
 	same := write(t, sample(t)) // says nothing of models
-	_, b := combine(t, nil, path)
-	_, both := combine(t, nil, same, path)
+	_, b := combine(t, path)
+	_, both := combine(t, same, path)
 	require.True(t, bytes.Equal(b, both), "the order of files does not matter")
 	info, err := open(t, path).Info()
 	require.NoError(t, err)
@@ -139,8 +144,8 @@ func TestWhatOneFileKnowsOfAnEntryHoldsForAll(t *testing.T) {
 	plain.commit(t)
 	tied.add(weight{kernel: "k", layout: here, size: 100, flags: format.Tied})
 	tied.commit(t)
-	im, b := combine(t, nil, write(t, plain.bytes()), write(t, tied.bytes()))
-	require.Equal(t, 1, im.Entries)
+	im, b := combine(t, write(t, plain.bytes()), write(t, tied.bytes()))
+	require.Equal(t, 1, im.Layout.Entries)
 	require.True(t, entries(t, open(t, write(t, b)))[0].Tied)
 }
 
@@ -153,7 +158,7 @@ func TestPayloadsThatNothingTellsApartAreVariantsOfEachOther(t *testing.T) {
 	another.add(weight{kernel: "k", layout: here, seed: 8, size: 300})
 	another.records[1].KernelDigest = another.records[0].KernelDigest
 	another.commit(t)
-	_, b := combine(t, nil, write(t, one.bytes()), write(t, another.bytes()))
+	_, b := combine(t, write(t, one.bytes()), write(t, another.bytes()))
 	for _, e := range entries(t, open(t, write(t, b))) {
 		require.Equal(t, e.Seed == 7, e.Variant, "seed %d, %d bytes", e.Seed, e.Size)
 	}
@@ -163,16 +168,16 @@ func TestADamagedPayloadIsNotCombined(t *testing.T) {
 	b := sample(t)
 	b[format.HeaderSize+10] ^= 1
 	f := open(t, write(t, b))
-	_, err := cachefile.Combine([]*cachefile.File{f}, nil, nil)
+	_, err := cachefile.Combine([]*cachefile.File{f}, here.Fingerprint)
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
-	_, err = cachefile.Combine([]*cachefile.File{f}, func(cachefile.Entry) bool { return false }, nil)
+	_, err = cachefile.Combine([]*cachefile.File{f}, format.Digest{0xc})
 	require.ErrorIs(t, err, cachefile.ErrEmpty)
-	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile("k")))}, nil, nil)
+	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile("k")))}, here.Fingerprint)
 	require.ErrorIs(t, err, cachefile.ErrForeign)
 }
 
-func install(to string, b []byte, accept func(cachefile.Info) error) error {
-	return installAt(to, b, accept, nil)
+func install(to string, b []byte, accept func(*cachefile.Info) error) error {
+	return installAt(to, b, accept)
 }
 
 func TestAnInstalledFileIsSoundAndItsOwn(t *testing.T) {
@@ -181,7 +186,7 @@ func TestAnInstalledFileIsSoundAndItsOwn(t *testing.T) {
 	seen := map[[16]byte]bool{id: true}
 	for i := range 2 {
 		var reported cachefile.Info
-		require.NoError(t, install(path, b, func(info cachefile.Info) error { reported = info; return nil }))
+		require.NoError(t, install(path, b, func(info *cachefile.Info) error { reported = *info; return nil }))
 		require.Len(t, reported.Layouts, 2)
 		requireSound(t, path)
 		info, err := open(t, path).Info()
@@ -204,7 +209,7 @@ func TestWhatCannotBeInstalledLeavesWhatThereWas(t *testing.T) {
 	no := errors.New("no")
 	for name, try := range map[string]struct {
 		there, b []byte
-		accept   func(cachefile.Info) error
+		accept   func(*cachefile.Info) error
 		err      error
 	}{
 		"a damaged file":      {good, damaged, nil, cachefile.ErrDamaged},
@@ -212,7 +217,7 @@ func TestWhatCannotBeInstalledLeavesWhatThereWas(t *testing.T) {
 		"one with more":       {good, append(bytes.Clone(good), 0), nil, cachefile.ErrDamaged},
 		"something else":      {good, []byte("something else"), nil, cachefile.ErrDamaged},
 		"ExecuTorch's":        {good, executorchFile("k"), nil, cachefile.ErrForeign},
-		"not wanted":          {good, good, func(cachefile.Info) error { return no }, no},
+		"not wanted":          {good, good, func(*cachefile.Info) error { return no }, no},
 	} {
 		path := write(t, try.there)
 		require.ErrorIs(t, install(path, try.b, try.accept), try.err, name)

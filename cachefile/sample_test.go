@@ -119,9 +119,9 @@ func copyTo(f *cachefile.File, path string, keep func(cachefile.Entry) bool, o c
 }
 
 // installAt installs a file at a path.
-func installAt(path string, b []byte, accept func(cachefile.Info) error, evidence func(cachefile.Layout) string) error {
+func installAt(path string, b []byte, accept func(*cachefile.Info) error) error {
 	return output.Write(path, func(to *os.File) error {
-		return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(b); return err }, accept, evidence)
+		return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(b); return err }, accept)
 	})
 }
 

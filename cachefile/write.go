@@ -8,16 +8,12 @@ import (
 	"slices"
 
 	"xpwc/internal/format"
-	"xpwc/internal/output"
 )
 
 // WriteOptions say what [File.Write] makes.
 type WriteOptions struct {
 	// Format of the new file; "" is that of the file it is made of.
 	Format Format
-	// Layout is the layout whose entries a file for ExecuTorch is made of. Zero is the only layout there is. It has no
-	// effect on a native file.
-	Layout Digest
 	// Note is text for Info.Note, at most 64 KiB, in a file for ExecuTorch, which does not look there. A native file
 	// has none.
 	Note string
@@ -54,10 +50,27 @@ func (f *File) Write(to *os.File, keep func(Entry) bool, o WriteOptions) error {
 	if err != nil {
 		return err
 	}
+	im := &Image{}
 	if o.Format == Native {
-		return f.writeNative(writer{to}, entries, &o)
+		err = im.native(entries, f.layoutsOf(entries), o.Seal, func([]byte) [16]byte { return newID() })
+	} else {
+		err = im.foreign(entries, o.Note)
 	}
-	return f.writeForeign(writer{to}, entries, &o)
+	if err != nil {
+		return f.wrap(err)
+	}
+	return im.write(to, o.Progress)
+}
+
+// layoutsOf returns what the index says of the layouts of entries.
+func (f *File) layoutsOf(entries []source) []format.Layout {
+	if f.index == nil {
+		return nil
+	}
+	unused := func(l format.Layout) bool {
+		return !slices.ContainsFunc(entries, func(s source) bool { return s.Layout == l.Fingerprint })
+	}
+	return slices.DeleteFunc(slices.Clone(f.index.Layouts()), unused)
 }
 
 func (f *File) convertible(to Format) error {
@@ -79,29 +92,43 @@ func (o *WriteOptions) leaveOut(e Entry, why error) error {
 }
 
 // choose returns the entries of the new file.
-func (f *File) choose(keep func(Entry) bool, o *WriteOptions) ([]Entry, error) {
+func (f *File) choose(keep func(Entry) bool, o *WriteOptions) ([]source, error) {
+	check := f.checkSize // while a payload is copied it is too late to leave it out
+	if o.LeftOut != nil {
+		check = f.Check
+	}
 	var entries []Entry
 	for e, err := range f.Entries() {
+		if err == nil {
+			if keep != nil && !keep(e) {
+				continue
+			}
+			if err = check(e); err != nil && !errors.Is(err, ErrDamaged) {
+				return nil, err
+			}
+		}
 		if err != nil {
 			if err := o.leaveOut(e, err); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if keep == nil || keep(e) {
-			entries = append(entries, e)
+		entries = append(entries, e)
+	}
+	if o.Format != Native {
+		var err error
+		if entries, err = f.chooseForExecuTorch(entries, o); err != nil {
+			return nil, err
 		}
 	}
-	if o.Format == Native {
-		return entries, nil
+	sources := make([]source, len(entries))
+	for i, e := range entries {
+		sources[i] = source{e, f}
 	}
-	return f.chooseForExecuTorch(entries, o)
+	return sources, nil
 }
 
 func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, error) {
-	if o.Layout != (Digest{}) {
-		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Layout != o.Layout })
-	}
 	for _, e := range entries {
 		if e.Layout != entries[0].Layout {
 			return nil, f.wrap(ErrLayouts)
@@ -167,119 +194,3 @@ func oneAName(entries []Entry) []Entry {
 	}
 	return kept
 }
-
-// writeNative writes a native file of one generation.
-func (f *File) writeNative(t writer, entries []Entry, o *WriteOptions) error {
-	tail := uint64(format.HeaderSize)
-	kept, err := f.copyPayloads(t, &tail, entries, o)
-	if err != nil {
-		return err
-	}
-	records := make([]format.Record, len(kept))
-	used := map[Digest]bool{}
-	for i := range kept {
-		records[i] = kept[i].record
-		records[i].Offset = uint64(kept[i].Offset)
-		if o.Seal != nil {
-			records[i].Seal(*o.Seal)
-		}
-		used[kept[i].Layout] = true
-	}
-	var layouts []format.Layout
-	if f.index != nil {
-		unused := func(l format.Layout) bool { return !used[l.Fingerprint] }
-		layouts = slices.DeleteFunc(slices.Clone(f.index.Layouts()), unused)
-	}
-	slot, block, err := format.EncodeGeneration(1, tail, layouts, records)
-	if err != nil {
-		return f.wrap(err)
-	}
-	return errors.Join(t.write(block, slot.IndexOffset), t.write(newHeader(slot), 0))
-}
-
-// writeForeign writes an ExecuTorch's file.
-func (f *File) writeForeign(t writer, entries []Entry, o *WriteOptions) error {
-	tail := uint64(0)
-	kept, err := f.copyPayloads(t, &tail, entries, o)
-	if err != nil {
-		return err
-	}
-	if len(kept) == 0 {
-		return f.wrap(ErrEmpty)
-	}
-	trailer := make([]format.TrailerEntry, len(kept))
-	for i, e := range kept {
-		trailer[i] = format.TrailerEntry{Name: e.Name, Offset: uint64(e.Offset), Size: uint64(e.Size), Seed: e.Seed}
-	}
-	note := format.EncodeNote([]byte(o.Note))
-	tail += uint64(len(note))
-	return errors.Join(t.write(note, tail-uint64(len(note))), t.write(format.EncodeTrailer(trailer, tail), tail))
-}
-
-// copyPayloads copies payloads after the tail, each once, and returns the entries with where theirs are now. A native
-// file has equal payloads of several layouts once. (Under one key an offset distinguishes entries.)
-func (f *File) copyPayloads(t writer, tail *uint64, entries []Entry, o *WriteOptions) (kept []Entry, err error) {
-	type payload struct{ offset, size int64 }
-	type content struct {
-		sum  Digest
-		size int64
-	}
-	type place struct {
-		layout Digest
-		offset uint64
-	}
-	var done, total int64
-	for i, e := range entries {
-		if i == 0 || e.Offset != entries[i-1].Offset {
-			total += e.Size
-		}
-	}
-	moved, stored, taken := map[payload]uint64{}, map[content]uint64{}, map[place]bool{}
-	pieces := output.NewPieces(t.f)
-	for _, e := range entries {
-		at, copied := moved[payload{e.Offset, e.Size}]
-		if err := f.checkSize(&e); !copied || err != nil {
-			equal, known := stored[content{e.Sum, e.Size}]
-			if known && !taken[place{e.Layout, equal}] {
-				at, err = equal, f.Check(e)
-			} else {
-				at = format.Align(*tail)
-				if err = pieces.MoveTo(int64(at)); err == nil {
-					err = f.copyPayload(pieces, &e)
-				}
-			}
-			if err != nil {
-				if errors.Is(err, ErrDamaged) {
-					err = o.leaveOut(e, err)
-				}
-				if err != nil {
-					return nil, err
-				}
-				continue
-			}
-			*tail = max(*tail, at+uint64(e.Size))
-			moved[payload{e.Offset, e.Size}] = at
-			if o.Format == Native {
-				stored[content{e.Sum, e.Size}] = at
-			}
-			if done += e.Size; o.Progress != nil {
-				o.Progress(done, total)
-			}
-		}
-		taken[place{e.Layout, at}] = true
-		e.Offset = int64(at)
-		kept = append(kept, e)
-	}
-	err = errors.Join(pieces.MoveTo(int64(*tail)), pieces.Flush())
-	return kept, errors.Join(err, t.truncate(*tail)) // what was copied of damaged ones
-}
-
-// writer writes a new file at offsets.
-type writer struct{ f *os.File }
-
-func (t writer) write(b []byte, offset uint64) error {
-	_, err := t.f.WriteAt(b, int64(offset))
-	return err
-}
-
-func (t writer) truncate(size uint64) error { return t.f.Truncate(int64(size)) }

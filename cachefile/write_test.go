@@ -102,18 +102,23 @@ func TestACopyHasEqualPayloadsOfSeveralLayoutsOnce(t *testing.T) {
 		"it is not taken for its sound equal")
 }
 
+// of keeps the entries of a layout.
+func of(l format.Layout) func(cachefile.Entry) bool {
+	return func(e cachefile.Entry) bool { return e.Layout == l.Fingerprint }
+}
+
 func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
 	f := open(t, write(t, sample(t)))
 	to := filepath.Join(t.TempDir(), "copy")
 	require.ErrorIs(t, copyTo(f, to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2}), cachefile.ErrLayouts)
 	require.NoFileExists(t, to)
-	require.ErrorIs(t, copyTo(f, to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: here.Fingerprint}),
+	require.ErrorIs(t, copyTo(f, to, of(here), cachefile.WriteOptions{Format: cachefile.XPWC2}),
 		cachefile.ErrAmbiguous, "tied has two seeds")
 	require.NoFileExists(t, to)
-	require.ErrorIs(t, copyTo(f, to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: format.Digest{0xc}}),
+	require.ErrorIs(t, copyTo(f, to, of(format.Layout{}), cachefile.WriteOptions{Format: cachefile.XPWC2}),
 		cachefile.ErrEmpty)
 	var left []uint32
-	require.NoError(t, copyTo(f, to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: here.Fingerprint,
+	require.NoError(t, copyTo(f, to, of(here), cachefile.WriteOptions{Format: cachefile.XPWC2,
 		LeftOut: func(e cachefile.Entry, err error) error {
 			require.ErrorIs(t, err, cachefile.ErrAmbiguous)
 			left = append(left, e.Seed)
@@ -133,7 +138,7 @@ func TestAFileForExecuTorchHasOneLayoutAndOneEntryAName(t *testing.T) {
 		require.Zero(t, got[i].Offset%64)
 		require.Equal(t, []uint32{1, 2, 4}[i], got[i].Seed)
 	}
-	err = copyTo(f, to, nil, cachefile.WriteOptions{Format: cachefile.XPWC2, Layout: other.Fingerprint})
+	err = copyTo(f, to, of(other), cachefile.WriteOptions{Format: cachefile.XPWC2})
 	require.ErrorIs(t, err, cachefile.ErrAmbiguous)
 	require.ErrorContains(t, err, `"scaled"`, "a variant")
 }

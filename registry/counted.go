@@ -1,22 +1,18 @@
 package registry
 
-import (
-	"context"
-	"io"
-)
+import "io"
 
-// A counted reader reports how much is read, and ends with its context.
+// A counted reader reports how much of a transfer is read.
 type counted struct {
-	ctx   context.Context
-	from  io.Reader
-	count func(n int)
+	from        io.Reader
+	done, total int64
+	progress    func(done, total int64) // nil for nobody
 }
 
 func (c *counted) Read(b []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
 	n, err := c.from.Read(b)
-	c.count(n)
+	if c.done += int64(n); c.progress != nil {
+		c.progress(c.done, c.total)
+	}
 	return n, err
 }

@@ -5,9 +5,8 @@
 // the artifact type [ArtifactType]. It lists an image manifest (manifest.md) for each layout, a layout being one way
 // XNNPACK packs. A manifest has one layer, of the type [CacheMediaType]: a cache file with the entries of that layout
 // alone. What is known of the layout stands in annotations, see [Layout], of the manifest and of its descriptor in
-// the index, so that the index alone says what there is. One annotation has what was seen of machines that pack in
-// this layout, as a cache file's index has it. A pull writes it into the file, and a program that also imports package
-// xpwc adds how its own machine packs, so that programs there need not ask XNNPACK for all of it.
+// the index, so that the index alone says what there is. A pull in a program that also imports package xpwc writes into
+// the file how its machine packs, so that programs there need not ask XNNPACK for all of it.
 //
 //	index                    artifactType application/vnd.xpwc.cache.v1
 //	└─ manifest              a layout; artifactType likewise, config application/vnd.xpwc.config.v1+json ("{}")

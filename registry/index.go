@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
@@ -26,11 +27,16 @@ const maxManifest = 4 << 20
 
 // A listing is an index: what a reference leads to.
 type listing struct {
-	descriptor ocispec.Descriptor // of the index, or of the one manifest, that was read; zero if there was none
-	manifests  []ocispec.Descriptor
-	layouts    []Layout             // of the manifests, in their order
-	newer      []ocispec.Descriptor // which only programs of a later version understand; a push keeps them
-	subject    *ocispec.Descriptor  // of the index; nil if it has none
+	digest    digest.Digest // of the index that was read; empty if there was none
+	manifests []ocispec.Descriptor
+	layouts   []Layout             // of the manifests, in their order
+	newer     []ocispec.Descriptor // which only programs of a later version understand; a push keeps them
+	subject   *ocispec.Descriptor  // of the index; nil if it has none
+}
+
+// has reports whether the index lists a manifest.
+func (l *listing) has(manifest ocispec.Descriptor) bool {
+	return slices.ContainsFunc(l.manifests, func(d ocispec.Descriptor) bool { return d.Digest == manifest.Digest })
 }
 
 // List returns the layouts that a reference has, in the order of their fingerprints. Errors: ErrNotFound,
@@ -69,7 +75,7 @@ func Tags(ctx context.Context, ref string, o *Options) (tags []string, err error
 	return tags, nil
 }
 
-// resolve reads the index, or the single manifest, that the repository's reference leads to.
+// resolve reads the index that the repository's reference leads to.
 func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
 	descriptor, body, err := repo.Manifests().FetchReference(ctx, repo.Reference.Reference)
 	if err != nil {
@@ -83,33 +89,15 @@ func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{descriptor: ocispec.Descriptor{
-		MediaType: descriptor.MediaType, Digest: descriptor.Digest, Size: descriptor.Size,
-	}}
-	if descriptor.MediaType == ocispec.MediaTypeImageManifest {
-		m, err := decodeManifest(b)
-		if err != nil {
-			return nil, err
-		}
-		layout, err := layoutOf(m.Annotations)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOtherArtifact, err)
-		}
-		layout.Manifest = descriptor.Digest.String()
-		listed := l.descriptor // as encodeManifest has it: a push may put it into an index
-		listed.ArtifactType, listed.Annotations, listed.Platform = ArtifactType, layout.annotations(), layout.platform()
-		l.manifests, l.layouts = []ocispec.Descriptor{listed}, []Layout{layout}
-		return l, nil
-	}
 	index, err := decodeIndex(b)
 	if err != nil {
 		return nil, err
 	}
-	index.descriptor = l.descriptor
+	index.digest = descriptor.Digest
 	return index, nil
 }
 
-// decodeIndex reads an index, which anybody may have written. Its descriptor is left out.
+// decodeIndex reads an index, which anybody may have written. Its digest is left out.
 func decodeIndex(b []byte) (*listing, error) {
 	var index ocispec.Index
 	if err := json.Unmarshal(b, &index); err != nil {

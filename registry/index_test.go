@@ -11,7 +11,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/format"
 	"xpwc/litert"
 	"xpwc/packing"
 )
@@ -79,23 +78,6 @@ func TestAFileForLiteRTOfAnotherVersionDoesNotHideTheOneThatIsKnown(t *testing.T
 	}
 	_, err := (&listing{layouts: []Layout{newer}}).find(target.Layout(), target.Version)
 	require.ErrorIs(t, err, ErrVersion)
-}
-
-func TestWhatIsNoEvidenceIsLeftOut(t *testing.T) {
-	l := sample
-	seen := format.SeenFamily{Family: packing.Family{Operator: packing.FullyConnected}}
-	l.evidence = format.Evidence{Machines: []format.Digest{{1}}, Families: []format.SeenFamily{seen}}.Encode()
-	read, err := layoutOf(l.annotations())
-	require.NoError(t, err)
-	require.Equal(t, l, read)
-	require.NotContains(t, sample.annotations(), annotationEvidence)
-	for _, said := range []string{"", "?", "AAAA", l.annotations()[annotationEvidence] + "AAAA"} {
-		annotations := l.annotations()
-		annotations[annotationEvidence] = said
-		read, err := layoutOf(annotations)
-		require.NoError(t, err, said)
-		require.Equal(t, sample, read, said)
-	}
 }
 
 func TestATagThatIsTooLargeSaysOfHowManyLayoutsItIs(t *testing.T) {

@@ -1,10 +1,8 @@
 package registry
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strconv"
-	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -34,9 +32,6 @@ const (
 	annotationEntries      = "dev.xpwc.entries"
 	annotationPayloadBytes = "dev.xpwc.payload-bytes"
 	annotationFileBytes    = "dev.xpwc.file-bytes"
-	// What a cache file's index has as evidence, in base64; it may be left out. The file of a manifest has none: it
-	// depends on its entries alone, whoever packed them.
-	annotationEvidence = "dev.xpwc.layout.evidence"
 	// Of a file for LiteRT alone: LiteRT's version, and the SHA-256 of the model.
 	annotationLiteRT = "dev.xpwc.litert"
 	annotationModel  = "dev.xpwc.model"
@@ -69,20 +64,12 @@ type Layout struct {
 	// that it was packed from. Both are empty for a cache file of xpwc.
 	LiteRT string `json:"litert,omitempty"`
 	Model  string `json:"model,omitempty"`
-
-	evidence string // as a cache file has it
-}
-
-// architecture is what a description begins with.
-func architecture(description string) string {
-	name, _, _ := strings.Cut(description, " ")
-	return strings.TrimSuffix(name, ",")
 }
 
 // platform is that of a layout's descriptor in an index (image-index.md), by which others choose. Packed weights are
 // for every operating system, and so it names the one that images are for.
 func (l Layout) platform() *ocispec.Platform {
-	return &ocispec.Platform{Architecture: architecture(l.Description), OS: "linux"}
+	return &ocispec.Platform{Architecture: format.Architecture(l.Description), OS: "linux"}
 }
 
 func (l Layout) annotations() map[string]string {
@@ -100,9 +87,6 @@ func (l Layout) annotations() map[string]string {
 	if l.LiteRT != "" {
 		all[annotationLiteRT], all[annotationModel] = l.LiteRT, l.Model
 		all[ocispec.AnnotationTitle] = l.Fingerprint.String() + ".litert_cache"
-	}
-	if l.evidence != "" {
-		all[annotationEvidence] = base64.StdEncoding.EncodeToString([]byte(l.evidence))
 	}
 	return all
 }
@@ -141,9 +125,6 @@ func layoutOf(annotations map[string]string) (l Layout, err error) {
 	}
 	l.Description = annotations[annotationDescription]
 	l.LiteRT, l.Model = annotations[annotationLiteRT], annotations[annotationModel]
-	if b, err := base64.StdEncoding.DecodeString(annotations[annotationEvidence]); err == nil {
-		l.evidence = format.DecodeEvidence(string(b)).Encode() // empty if it is none
-	}
 	number := func(name string) int64 {
 		n, parseErr := strconv.ParseInt(annotations[name], 10, 64)
 		if err == nil && (parseErr != nil || n < 0) {

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"xpwc/internal/fd"
 	"xpwc/litert"
@@ -94,38 +93,25 @@ func (p *push) checkModel(current *listing) error {
 //
 // Errors: ErrNoLayout if there is none for the target, and those of Pull.
 func PullLiteRT(ctx context.Context, ref string, target litert.Target, to *os.File, o *Options) (*Pulled, error) {
-	return pull(ctx, ref, o, func(p *download, l *listing) ([]int, error) {
-		chosen, err := p.one(ctx, l, target.Layout(), target.Version, to)
-		if err != nil {
-			err = fmt.Errorf("for %s: %w", target, err)
-		}
-		return chosen, err
-	})
+	pulled, err := pull(ctx, ref, target.Layout(), target.Version, to, o)
+	if err != nil {
+		err = fmt.Errorf("for %s: %w", target, err)
+	}
+	return pulled, err
 }
 
-// copyLiteRT writes the file of a layout, and checks that it is what the listing says.
-func (p *download) copyLiteRT(ctx context.Context, to *os.File, file ocispec.Descriptor, listed Layout) error {
-	if err := p.copy(ctx, to, file); err != nil {
+// copyLiteRT writes the layout's file, and checks that it is what the listing says.
+func (p *download) copyLiteRT(ctx context.Context) error {
+	if err := p.copy(ctx, p.to); err != nil {
 		return err
 	}
-	read, err := readLiteRT(to, file.Size)
-	if err == nil && (int64(len(read.Entries)) != listed.Entries || read.PayloadBytes() != listed.PayloadBytes) {
-		err = fmt.Errorf("it is said to have %d entries with %d bytes, and has %d with %d", listed.Entries,
-			listed.PayloadBytes, len(read.Entries), read.PayloadBytes())
+	read, err := readLiteRT(p.to, p.file.Size)
+	if err == nil && (int64(len(read.Entries)) != p.listed.Entries || read.PayloadBytes() != p.listed.PayloadBytes) {
+		err = fmt.Errorf("it is said to have %d entries with %d bytes, and has %d with %d", p.listed.Entries,
+			p.listed.PayloadBytes, len(read.Entries), read.PayloadBytes())
 	}
 	if err != nil {
-		return damage{fmt.Errorf("layout %s: %w", listed.Fingerprint, err)}
+		return damage{fmt.Errorf("layout %s: %w", p.listed.Fingerprint, err)}
 	}
 	return nil
-}
-
-// isFile reports whether the file at a path has that digest.
-func isFile(path string, sum digest.Digest) bool {
-	f, _, err := fd.OpenRegular(path)
-	if err != nil {
-		return false // whatever is wrong with it, it is not what would be pulled
-	}
-	defer f.Close()
-	got, err := digest.Canonical.FromReader(f)
-	return err == nil && got == sum
 }

@@ -93,15 +93,8 @@ func TestEachKindOfNodePullsItsFileForLiteRT(t *testing.T) {
 	}
 	_, _, err = pullLiteRT(t, ref, here.For, &registry.Options{MaxBytes: 10})
 	require.ErrorIs(t, err, registry.ErrTooLarge)
-	for _, none := range []func(path string) (*registry.Pulled, error){
-		func(path string) (*registry.Pulled, error) { return pullAllAt(t.Context(), ref, path, nil) },
-		func(path string) (*registry.Pulled, error) {
-			return pullAt(t.Context(), ref, here.For.Layout(), path, nil)
-		},
-	} {
-		_, err := none(filepath.Join(t.TempDir(), "c"))
-		require.ErrorIs(t, err, registry.ErrNoLayout, "it is no cache file of xpwc")
-	}
+	_, err = pullAt(t.Context(), ref, here.For.Layout(), filepath.Join(t.TempDir(), "c"), nil)
+	require.ErrorIs(t, err, registry.ErrNoLayout, "it is no cache file of xpwc")
 }
 
 func readFile(t *testing.T, path string) []byte {
@@ -201,10 +194,7 @@ func TestATagHasFilesForLiteRTBesideThoseOfXpwc(t *testing.T) {
 	path, _, err := pullLiteRT(t, ref, file.For, nil)
 	require.NoError(t, err)
 	require.Equal(t, file.SHA256, sumOf(t, path))
-	all := filepath.Join(t.TempDir(), "c.xpwc")
-	pulled, err := pullAllAt(t.Context(), ref, all, nil)
+	pulled, err := pullAt(t.Context(), ref, layoutOf(t, cache), filepath.Join(t.TempDir(), "c.xpwc"), nil)
 	require.NoError(t, err)
 	require.Equal(t, native.Layouts, pulled.Layouts)
-	_, err = pullAt(t.Context(), ref, layoutOf(t, cache), all, nil)
-	require.NoError(t, err)
 }

@@ -59,11 +59,6 @@ func pullAt(ctx context.Context, ref string, layout registry.Fingerprint, path s
 	return putAt(path, func(to *os.File) (*registry.Pulled, error) { return registry.Pull(ctx, ref, layout, to, o) })
 }
 
-// pullAllAt pulls all layouts to a path.
-func pullAllAt(ctx context.Context, ref, path string, o *registry.Options) (*registry.Pulled, error) {
-	return putAt(path, func(to *os.File) (*registry.Pulled, error) { return registry.PullAll(ctx, ref, to, o) })
-}
-
 func putAt(path string, pull func(to *os.File) (*registry.Pulled, error)) (pulled *registry.Pulled, err error) {
 	err = output.Write(path, func(to *os.File) error {
 		if pulled, err = pull(to); err == nil && pulled.UpToDate {

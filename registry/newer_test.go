@@ -72,11 +72,6 @@ func TestATagWithNewerLayoutsIsOfUseAsFarAsItIsUnderstood(t *testing.T) {
 	require.Equal(t, outputs, got)
 	require.Zero(t, stats.Packed)
 
-	pulled, err := pullAllAt(t.Context(), ref, filepath.Join(t.TempDir(), "all.xpwc"), nil)
-	require.NoError(t, err)
-	require.Len(t, pulled.Layouts, 1)
-	require.Equal(t, here, pulled.Layouts[0].Fingerprint)
-
 	_, err = pullAt(t.Context(), ref, another, file, nil)
 	require.ErrorIs(t, err, registry.ErrVersion)
 	require.ErrorContains(t, err, "version 9")

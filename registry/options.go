@@ -28,8 +28,8 @@ type Options struct {
 	// for, and in the midst of a file; then the error matches ErrSilent. Zero is DefaultSilence. It is for the default
 	// Transport.
 	Silence time.Duration
-	// MaxBytes is how many bytes are pulled at most, of all layouts together; zero sets no limit. What is larger than
-	// the space that is free where it is to be is not pulled either. The error matches ErrTooLarge.
+	// MaxBytes is how many bytes are pulled at most; zero sets no limit. What is larger than the space that is free
+	// where it is to be is not pulled either. The error matches ErrTooLarge.
 	MaxBytes int64
 	// Have is the path of a cache file that may be what a pull is to bring: then it stays, and nothing is written. So
 	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
@@ -47,20 +47,18 @@ type Options struct {
 
 // repository returns the client of a reference's repository. Without a tag or digest the tag is latest.
 func (o *Options) repository(ref string) (*remote.Repository, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	options := o.orDefault()
 	repo, err := parse(ref)
 	if err != nil {
 		return nil, err
 	}
 	repo.Reference.Reference = repo.Reference.ReferenceOrDefault()
 	repo.PlainHTTP = onThisMachine(repo.Reference.Host())
-	if o.PlainHTTP != nil {
-		repo.PlainHTTP = *o.PlainHTTP
+	if options.PlainHTTP != nil {
+		repo.PlainHTTP = *options.PlainHTTP
 	}
 	repo.SkipReferrersGC = true // many registries do not let clients delete; their own garbage collection does it
-	credential := o.Credential
+	credential := options.Credential
 	if credential == nil {
 		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 		if err != nil {
@@ -68,9 +66,9 @@ func (o *Options) repository(ref string) (*remote.Repository, error) {
 		}
 		credential = credentials.Credential(store)
 	}
-	base := o.Transport
+	base := options.Transport
 	if base == nil {
-		base = transport(cmp.Or(o.Silence, DefaultSilence))
+		base = transport(cmp.Or(options.Silence, DefaultSilence))
 	}
 	client := &auth.Client{
 		Client:     &http.Client{Transport: retrying(base)},
@@ -109,9 +107,9 @@ func onThisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (o *Options) progress() func(done, total int64) {
-	if o == nil || o.Progress == nil {
-		return func(int64, int64) {}
+func (o *Options) orDefault() Options {
+	if o == nil {
+		return Options{}
 	}
-	return o.Progress
+	return *o
 }

@@ -25,19 +25,19 @@ import (
 
 // Pushed is the outcome of a push.
 type Pushed struct {
-	Digest        string   `json:"digest"`            // of the index that the tag leads to now
-	Layouts       []Layout `json:"layouts"`           // that were pushed
-	Kept          []Layout `json:"kept"`              // other ones that the tag has
-	Subject       string   `json:"subject,omitempty"` // the digest of what the tag's packed weights belong to
-	UploadedBytes int64    `json:"uploaded_bytes"`    // of cache files; the registry had the others
-	UpToDate      bool     `json:"up_to_date"`        // the tag had all of that, and is as it was
+	Digest        string   `json:"digest"`             // of the index that the tag leads to now
+	Layouts       []Layout `json:"layouts"`            // that were pushed
+	Kept          []Layout `json:"kept"`               // other ones that the tag has
+	Replaced      []Layout `json:"replaced,omitempty"` // of those that were pushed, what the tag had in their place
+	Subject       string   `json:"subject,omitempty"`  // the digest of what the tag's packed weights belong to
+	UploadedBytes int64    `json:"uploaded_bytes"`     // of cache files; the registry had the others
+	UpToDate      bool     `json:"up_to_date"`         // the tag had all of that, and is as it was
 }
 
 // Push adds cache files to the tag that ref names: the entries of all files, one manifest for each layout. Other
 // layouts that the tag has are kept, and so is what it has in newer versions of the format; those that it has too are
-// replaced, and the registry's garbage collection removes their old manifests. What the tag says of machines that pack
-// in a layout stays where the files say the same of others. Files may be in use, and written to, at the same time: what
-// was committed last is pushed.
+// replaced, and the registry's garbage collection removes their old manifests. Files may be in use, and written to, at
+// the same time: what was committed last is pushed.
 //
 // Two pushes to one tag at the same time: the OCI distribution-spec has no conditional write of a tag. Push looks
 // before it writes the tag, and after, and begins again if another index is there than it expects. So a layout can be
@@ -64,10 +64,11 @@ func pushParts(ctx context.Context, ref string, o *Options,
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadFile, err)
 	}
-	p := &push{repo: repo, parts: parts, progress: o.progress()}
-	if o != nil && o.Subject != "" {
-		if p.subject, err = subjectOf(ctx, repo, o.Subject); err != nil {
-			return nil, fmt.Errorf("push %s: subject %s: %w", ref, o.Subject, translate(err))
+	options := o.orDefault()
+	p := &push{repo: repo, parts: parts, progress: options.Progress}
+	if options.Subject != "" {
+		if p.subject, err = subjectOf(ctx, repo, options.Subject); err != nil {
+			return nil, fmt.Errorf("push %s: subject %s: %w", ref, options.Subject, translate(err))
 		}
 	}
 	pushed, err := p.run(ctx)
@@ -93,7 +94,6 @@ type part struct {
 	cache      ocispec.Descriptor // likewise
 	descriptor ocispec.Descriptor // of the manifest
 	manifest   []byte
-	evidence   format.Evidence // of the files
 }
 
 // split makes one cache file for each layout that the files have entries of. They are read from the files until those
@@ -128,19 +128,14 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	}
 	byDigits := func(a, b Fingerprint) int { return bytes.Compare(a[:], b[:]) }
 	for _, layout := range slices.SortedFunc(maps.Keys(layouts), byDigits) {
-		var described cachefile.Layout
-		image, err := cachefile.Combine(files, func(e cachefile.Entry) bool { return e.Layout == layout },
-			func(l cachefile.Layout) cachefile.Description {
-				described = l
-				return ofEntriesAlone(l)
-			})
+		image, err := cachefile.Combine(files, layout)
 		if errors.Is(err, cachefile.ErrEmpty) {
 			continue // it is listed, and all its entries were dropped
 		}
 		if err != nil {
 			return nil, closeFiles, err
 		}
-		p, err := newPart(image, described)
+		p, err := newPart(image)
 		if err != nil {
 			return nil, closeFiles, err
 		}
@@ -152,25 +147,19 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	return parts, closeFiles, err
 }
 
-// ofEntriesAlone is what a registry's cache files say of a layout: nothing that depends on who packed.
-func ofEntriesAlone(l cachefile.Layout) cachefile.Description {
-	return cachefile.Description{Text: architecture(l.Description)}
-}
-
 // newPart's layout is what the annotations say. What the image says depends on the entries alone.
-func newPart(image *cachefile.Image, described cachefile.Layout) (*part, error) {
+func newPart(image *cachefile.Image) (*part, error) {
 	sum, err := digest.Canonical.FromReader(image.Reader())
 	if err != nil {
 		return nil, err
 	}
-	p := &part{content: image.Reader, evidence: format.DecodeEvidence(described.Evidence), layout: Layout{
-		Fingerprint:  image.Layouts[0].Fingerprint,
-		Description:  described.Description,
+	p := &part{content: image.Reader, layout: Layout{
+		Fingerprint:  image.Layout.Fingerprint,
+		Description:  image.Layout.Description,
 		Format:       format.Version,
-		Entries:      int64(image.Entries),
-		PayloadBytes: image.PayloadBytes,
+		Entries:      int64(image.Layout.Entries),
+		PayloadBytes: image.Layout.PayloadBytes,
 		FileBytes:    image.FileBytes,
-		evidence:     described.Evidence,
 	}}
 	return p, p.begin(sum)
 }
@@ -216,20 +205,20 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 		if err := p.checkModel(current); err != nil {
 			return nil, err
 		}
-		kept, manifests := p.merge(current)
+		kept, replaced, manifests := p.merge(current)
 		subject := cmp.Or(p.subject, current.subject)
 		descriptor, index, err := encodeIndex(manifests, subject)
 		if err != nil {
 			return nil, err
 		}
-		pushed := &Pushed{Digest: descriptor.Digest.String(), Kept: kept}
+		pushed := &Pushed{Digest: descriptor.Digest.String(), Kept: kept, Replaced: replaced}
 		if subject != nil {
 			pushed.Subject = subject.Digest.String()
 		}
 		for _, part := range p.parts {
 			pushed.Layouts = append(pushed.Layouts, part.layout)
 		}
-		if descriptor.Digest == current.descriptor.Digest {
+		if descriptor.Digest == current.digest {
 			pushed.UploadedBytes, pushed.UpToDate = p.uploaded, p.uploaded == 0
 			return pushed, nil
 		}
@@ -241,7 +230,7 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 		if err != nil {
 			return nil, err
 		}
-		if before.descriptor.Digest == current.descriptor.Digest {
+		if before.digest == current.digest {
 			err := p.repo.Manifests().PushReference(ctx, descriptor, bytes.NewReader(index), p.repo.Reference.Reference)
 			if err != nil {
 				return nil, err
@@ -274,8 +263,7 @@ func (p *push) isIn(l *listing) bool {
 		return false
 	}
 	for _, part := range p.parts {
-		same := func(d ocispec.Descriptor) bool { return d.Digest == part.descriptor.Digest }
-		if !slices.ContainsFunc(l.manifests, same) {
+		if !l.has(part.descriptor) {
 			return false
 		}
 	}
@@ -291,23 +279,14 @@ func (p *push) current(ctx context.Context) (*listing, error) {
 	return l, err
 }
 
-// describe keeps what the tag says of a layout of which a file knows only the architecture, as a pulled file does, and
-// of machines that the file does not know.
+// describe keeps what the tag says of a layout of which a file knows only the architecture, as a pulled file does.
 func (p *push) describe(current *listing) error {
 	for _, part := range p.parts {
-		listed, known := current.layout(part.layout.Fingerprint)
-		if !known {
+		at, err := current.find(part.layout.Fingerprint, "")
+		if err != nil || part.layout.Description != format.Architecture(current.layouts[at].Description) {
 			continue
 		}
-		described := part.layout
-		if described.Description == architecture(listed.Description) {
-			described.Description = listed.Description
-		}
-		described.evidence = part.evidence.And(format.DecodeEvidence(listed.evidence)).Encode()
-		if described == part.layout {
-			continue
-		}
-		part.layout = described
+		part.layout.Description = current.layouts[at].Description
 		if err := part.encode(); err != nil {
 			return err
 		}
@@ -315,19 +294,22 @@ func (p *push) describe(current *listing) error {
 	return nil
 }
 
-// merge returns the manifests of the new index, and what it keeps of the current one.
-func (p *push) merge(current *listing) (kept []Layout, manifests []ocispec.Descriptor) {
-	replaced := map[Fingerprint]bool{}
+// merge returns the manifests of the new index, and what it keeps and replaces of the current one.
+func (p *push) merge(current *listing) (kept, replaced []Layout, manifests []ocispec.Descriptor) {
+	pushed := map[Fingerprint]*part{}
 	for _, part := range p.parts {
-		replaced[part.layout.Fingerprint] = true
+		pushed[part.layout.Fingerprint] = part
 		manifests = append(manifests, part.descriptor)
 	}
 	for i, l := range current.layouts {
-		if !replaced[l.Fingerprint] || l.LiteRT == "" && l.Format > format.Version {
+		switch by := pushed[l.Fingerprint]; {
+		case by == nil || l.LiteRT == "" && l.Format > format.Version:
 			kept, manifests = append(kept, l), append(manifests, current.manifests[i])
+		case l.Manifest != by.layout.Manifest:
+			replaced = append(replaced, l)
 		}
 	}
-	return kept, append(manifests, current.newer...)
+	return kept, replaced, append(manifests, current.newer...)
 }
 
 // uploadAmongOthers uploads, again where the registry does not know of a blob that it has: Docker's looks it up in a
@@ -352,8 +334,7 @@ func isBlobUnknown(e errcode.Error) bool { return e.Code == errcode.ErrorCodeMan
 func (p *push) upload(ctx context.Context, current *listing) error {
 	var missing []*part
 	for _, part := range p.parts {
-		known := func(d ocispec.Descriptor) bool { return d.Digest == part.descriptor.Digest }
-		if !slices.ContainsFunc(current.manifests, known) {
+		if !current.has(part.descriptor) {
 			missing = append(missing, part)
 		}
 	}
@@ -370,13 +351,11 @@ func (p *push) upload(ctx context.Context, current *listing) error {
 	}
 	done := int64(0)
 	for _, part := range files {
-		body := &counted{ctx, part.content(), func(n int) {
-			done += int64(n)
-			p.progress(done, total)
-		}}
+		body := &counted{part.content(), done, total, p.progress}
 		if err := p.repo.Blobs().Push(ctx, part.cache, body); err != nil {
 			return fmt.Errorf("upload layout %s: %w", part.layout.Fingerprint, err)
 		}
+		done = body.done
 		p.uploaded += part.cache.Size
 	}
 	if len(missing) > 0 {

@@ -100,7 +100,7 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, err = cachefile.Combine([]*cachefile.File{f}, nil, nil)
+				_, err = cachefile.Combine([]*cachefile.File{f}, cachefile.Digest{})
 				return errors.Join(err, f.Close())
 			},
 			"registry": func(path string) error {

@@ -185,24 +185,3 @@ func TestAFileThatIsTooLargeIsNotDownloaded(t *testing.T) {
 	require.Zero(t, downloads)
 	require.NoFileExists(t, file)
 }
-
-// It could also with many files, none of which is too large.
-func TestAllLayoutsTogetherAreNotTooLarge(t *testing.T) {
-	s := registrytest.Start(t)
-	cache, _ := pack(t)
-	pushed := push(t, s.Ref("face:v1"), cache, packOn(t, lesser, modelFile(t)))
-	require.Len(t, pushed.Layouts, 2)
-	largest := max(pushed.Layouts[0].FileBytes, pushed.Layouts[1].FileBytes)
-	downloads := 0
-	w := &wire{before: func(r *http.Request) {
-		if r.Method == http.MethodGet && isBlob(r) {
-			downloads++
-		}
-	}}
-	file := filepath.Join(t.TempDir(), "c")
-	_, err := pullAllAt(t.Context(), s.Ref("face:v1"), file,
-		&registry.Options{Transport: w, MaxBytes: largest + 1})
-	require.ErrorIs(t, err, registry.ErrTooLarge)
-	require.Zero(t, downloads)
-	require.NoFileExists(t, file)
-}

@@ -115,7 +115,7 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 		return nil
 	}
 	err = writeCache(ctx, f, s.File.File, "copying", keep,
-		cachefile.WriteOptions{Format: r.To, Layout: layout, LeftOut: leaveOut})
+		cachefile.WriteOptions{Format: r.To, LeftOut: leaveOut})
 	if err != nil {
 		return err
 	}

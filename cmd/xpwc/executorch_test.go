@@ -250,8 +250,7 @@ func TestMistakesWithTheStockRuntimeAreReported(t *testing.T) {
 		{"the runtimes known are executorch and litert", []string{"pack", program(t, perceptron), "--for", "tflite"}},
 		{"--for is for programs", []string{"pack", faceModel(t), "--for", "executorch"}},
 		{"exclude each other", []string{"pack", program(t, perceptron), "--for", "executorch", "--embed-beside"}},
-		{"--all and --layout name others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--all"}},
-		{"--all and --layout name others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--layout", "0"}},
+		{"--layout names others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--layout", "0"}},
 	} {
 		require.Contains(t, says(t, dir, exitUsage, append(c.args, "-o", "c")...), c.says, c.args)
 		require.NoFileExists(t, filepath.Join(dir, "c"))

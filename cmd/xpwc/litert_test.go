@@ -365,7 +365,7 @@ func TestMistakesWithFilesForLiteRTAndRegistriesAreReported(t *testing.T) {
 		"is one .tflite file":         {"push", "localhost:1/m", "c", "--model", "m.pte"},
 		"known are":                   {"push", "localhost:1/m", "c", "--model", "m.tflite", "--cpu", "z80"},
 		"--litert-lm is for":          {"pull", "localhost:1/m", "-o", "new", "--litert-lm", "text"},
-		"--for is for this machine's": {"pull", "localhost:1/m", "-o", "new", "--for", "litert", "--all"},
+		"--for is for this machine's": {"pull", "localhost:1/m", "-o", "new", "--for", "litert", "--layout", "0"},
 		"--sealed excludes":           {"pull", "localhost:1/m", "-o", "new", "--for", "litert", "--sealed"},
 		"for LiteRT a model is one":   {"pull", "localhost:1/m", "-o", "new", "--for", "litert", "--model", "m.pte"},
 		"the runtimes known are":      {"pull", "localhost:1/m", "-o", "new", "--for", "other"},

@@ -22,7 +22,6 @@ type pullOptions struct {
 	output, layout string
 	runtime        string // that the file is for; "" for those that have this project's cache
 	library        string // LiteRT's, for model; "" for that of third_party/
-	all            bool
 	sealed         bool
 	maxBytes       int64 // 0 for no limit
 	placing
@@ -58,7 +57,6 @@ HOST/NAME@sha256:… always pulls the same. If FILE is a directory, the file in 
 after REF.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
-  xpwc pull registry.example/models/pose:v3 -o pose.xpwc --all
   xpwc pull registry.example/models/llm:v1 --for executorch -o llm.packed_cache
   xpwc pull registry.example/models/pose:v3 --for litert -o pose.litert_cache`,
 		Args: usage(cobra.ExactArgs(1)),
@@ -70,14 +68,11 @@ after REF.`,
 				}
 				return usagef("-o FILE is missing, for instance -o %s%s", name, extensions[o.runtime])
 			}
-			if o.all && o.layout != "" {
-				return usagef("--all and --layout exclude each other")
-			}
 			if o.library != "" && o.runtime != forLiteRT {
 				return usagef("--litert-lm is for --for litert")
 			}
-			if o.runtime != "" && (o.all || o.layout != "") {
-				return usagef("--for is for this machine's layout: --all and --layout name others")
+			if o.runtime != "" && o.layout != "" {
+				return usagef("--for is for this machine's layout: --layout names others")
 			}
 			if o.runtime != "" && o.sealed {
 				return usagef("--sealed excludes --for")
@@ -103,12 +98,10 @@ after REF.`,
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write, or a directory; an existing cache is replaced")
 	f.StringVar(&o.layout, "layout", "",
 		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
-	f.BoolVar(&o.all, "all", false, "pull all layouts, into one file")
 	forFlag(cmd, &o.runtime, "write a file for a stock `RUNTIME`: executorch or litert", forExecuTorch, forLiteRT)
 	libraryFlag(cmd, &o.library)
 	f.BoolVar(&o.sealed, "sealed", false, "write a read-only file, for the reader in C too")
-	f.StringVar(&maxSize, "max-size", "",
-		"pull nothing that has more than `SIZE`, as 2GiB; with --all, all layouts together")
+	f.StringVar(&maxSize, "max-size", "", "pull nothing that has more than `SIZE`, as 2GiB")
 	modelFlags(cmd, &o.model)
 	o.placing.flags(cmd)
 	o.registryOptions.flags(cmd)
@@ -272,10 +265,6 @@ func (o *pullOptions) fetch(ctx context.Context, ref string, to *os.File,
 			err = fmt.Errorf("%w; pack here with --for litert and push, so that other nodes like this one can pull",
 				err)
 		}
-		return pulled, "", err
-	}
-	if o.all {
-		pulled, err := registry.PullAll(ctx, ref, to, client)
 		return pulled, "", err
 	}
 	layout, hereErr := layoutHere()

@@ -97,12 +97,6 @@ func union[T any](a, b []T, most int, compare func(T, T) int) (all []T) {
 	return all
 }
 
-// Of returns what is said of these families.
-func (e Evidence) Of(families []packing.Family) Evidence {
-	other := func(f SeenFamily) bool { return !slices.Contains(families, f.Family) }
-	return Evidence{e.Machines, slices.DeleteFunc(slices.Clone(e.Families), other)}
-}
-
 // Families are those of entries, by layout.
 type Families map[Digest]map[packing.Family]bool
 

@@ -84,7 +84,6 @@ func TestOfTwoThatSayDifferentThingsTheFirstIsRight(t *testing.T) {
 	mine, theirs := seen(map[int]byte{1: 1, 2: 2}, 1), seen(map[int]byte{2: 7, 3: 3}, 2)
 	require.Equal(t, seen(map[int]byte{1: 1, 2: 2, 3: 3}, 1, 2), mine.And(theirs))
 	require.Equal(t, seen(map[int]byte{1: 1, 2: 7, 3: 3}, 1, 2), theirs.And(mine))
-	require.Equal(t, seen(map[int]byte{2: 2}, 1), mine.Of([]packing.Family{family(3), family(2)}))
 }
 
 func TestFamiliesOfEntriesAreListedOnceByLayout(t *testing.T) {

@@ -2,6 +2,7 @@ package format
 
 import (
 	"math"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -202,4 +203,11 @@ func (r *Record) Sealed() (model Digest, ok bool) {
 // of the model's digest, a space and the tensor's name.
 func sealOf(model Digest, name string) Digest {
 	return digest.OfStrings("sealed", model.String()+" "+name)
+}
+
+// Architecture returns what the description of a layout begins with: the CPU's architecture. All that pack in a layout
+// say the same of it.
+func Architecture(description string) string {
+	name, _, _ := strings.Cut(description, " ")
+	return strings.TrimSuffix(name, ",")
 }
