@@ -2,6 +2,7 @@ package executorch
 
 import (
 	"errors"
+	"slices"
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
@@ -43,7 +44,7 @@ func (p *planner) alone(w flow.Weighted) flow.Operation {
 	in.Name, in.Shape = in.Name+", the least", shape
 	output := p.internal(computed.tensor)
 	if in.Type != xnnpack.DynamicQInt8 {
-		return w.Between(p.given(in), output)
+		return w.With(slices.Concat(flow.IDs{p.given(in)}, inputs[1:], flow.IDs{output})...)
 	}
 	quantised := p.internal(in)
 	in.Quantization, in.Type = xnnpack.Quantization{}, xnnpack.Float32
@@ -51,7 +52,7 @@ func (p *planner) alone(w flow.Weighted) flow.Operation {
 		in.Type = xnnpack.Float16
 	}
 	fault.Check(p.add(in.Name, flow.Convert(p.given(in), quantised)))
-	return w.Between(quantised, output)
+	return w.With(slices.Concat(flow.IDs{quantised}, inputs[1:], flow.IDs{output})...)
 }
 
 // given appends a value that no step computes.

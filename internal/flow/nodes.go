@@ -63,34 +63,36 @@ func Images(shape []int) {
 	}
 }
 
-// window is how a kernel or pool moves over an image along one dimension.
-type window struct{ size, stride, dilation, padding int }
+// A Window is how a kernel or pool moves over an image along one dimension.
+type Window struct{ Size, Stride, Dilation, Padding int }
 
-// slide returns how many positions the window has along in pixels. With SAME padding that is what the stride gives.
-func (w window) slide(in int, same bool) int {
-	for _, n := range []int{w.size, w.stride, w.dilation} {
+// Reach returns over how many pixels it reaches at once.
+func (w Window) Reach() int64 { return int64(w.Size-1)*int64(w.Dilation) + 1 }
+
+// Slide returns how many positions the window has along in pixels. With SAME padding that is what the stride gives.
+func (w Window) Slide(in int, same bool) int {
+	for _, n := range []int{w.Size, w.Stride, w.Dilation} {
 		if n <= 0 || n > MaxElements {
-			wrong("a window of %d with stride %d and dilation %d", w.size, w.stride, w.dilation)
+			wrong("a window of %d with stride %d and dilation %d", w.Size, w.Stride, w.Dilation)
 		}
 	}
 	if same {
-		return (in-1)/w.stride + 1
+		return (in-1)/w.Stride + 1
 	}
-	reach := int64(w.size-1)*int64(w.dilation) + 1
-	padded := int64(in) + int64(w.padding)
+	reach, padded := w.Reach(), int64(in)+int64(w.Padding)
 	if reach > padded {
 		wrong("a window that reaches over %d of an image of %d", reach, padded)
 	}
-	return int((padded-reach)/int64(w.stride) + 1)
+	return int((padded-reach)/int64(w.Stride) + 1)
 }
 
 // slides returns the shape of the images that a window makes. XNNPACK keeps a pointer for each pixel under the window
 // at each position, and computes the size of that without looking for an overflow.
 func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, same bool) []int {
 	Images(in)
-	y := window{kernel.Height, stride.Height, dilation.Height, p.Top + p.Bottom}
-	x := window{kernel.Width, stride.Width, dilation.Width, p.Left + p.Right}
-	height, width := y.slide(in[1], same), x.slide(in[2], same)
+	y := Window{kernel.Height, stride.Height, dilation.Height, p.Top + p.Bottom}
+	x := Window{kernel.Width, stride.Width, dilation.Width, p.Left + p.Right}
+	height, width := y.Slide(in[1], same), x.Slide(in[2], same)
 	fault.Value(Elements(in[0], height, width, kernel.Height, kernel.Width))
 	return []int{in[0], height, width, in[3]}
 }
@@ -127,9 +129,29 @@ var (
 		}})
 	Concatenate = of(kind[xnnpack.Concatenate]{shape: joined,
 		move: func(n xnnpack.Concatenate, out Array, in []Array) error { return compute.Join(out, n.Axis, in...) }})
-	DepthToSpace2D = of(kind[xnnpack.DepthToSpace2D]{})
-	SpaceToDepth2D = of(kind[xnnpack.SpaceToDepth2D]{})
+	DepthToSpace2D = of(kind[xnnpack.DepthToSpace2D]{
+		shape: func(n xnnpack.DepthToSpace2D, in [][]int) []int {
+			square := squared(in[0], n.BlockSize)
+			if in[0][3]%square != 0 {
+				wrong("blocks of %d for shape %v", n.BlockSize, in[0])
+			}
+			return []int{in[0][0], in[0][1] * n.BlockSize, in[0][2] * n.BlockSize, in[0][3] / square}
+		}})
+	SpaceToDepth2D = of(kind[xnnpack.SpaceToDepth2D]{
+		shape: func(n xnnpack.SpaceToDepth2D, in [][]int) []int {
+			square := squared(in[0], n.BlockSize)
+			if in[0][1]%n.BlockSize != 0 || in[0][2]%n.BlockSize != 0 {
+				wrong("blocks of %d for shape %v", n.BlockSize, in[0])
+			}
+			return []int{in[0][0], in[0][1] / n.BlockSize, in[0][2] / n.BlockSize, in[0][3] * square}
+		}})
 )
+
+// squared returns how many pixels of images of a shape are in a square block.
+func squared(images []int, block int) int {
+	Images(images)
+	return fault.Value(Elements(block, block))
+}
 
 func reduced(n xnnpack.StaticReduce, of [][]int) (out []int) {
 	for i, d := range of[0] {

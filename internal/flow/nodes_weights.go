@@ -24,10 +24,6 @@ var (
 		least: func(n xnnpack.FullyConnected, kernel []int) []int {
 			_, channels := fullChannels(n, kernel)
 			return []int{1, channels}
-		},
-		between: func(n xnnpack.FullyConnected, input, output ID) xnnpack.FullyConnected {
-			n.Input, n.Output = input, output
-			return n
 		}})
 	Convolution2D = weighing(kind[xnnpack.Convolution2D]{
 		shape: func(n xnnpack.Convolution2D, of [][]int) []int {
@@ -39,10 +35,6 @@ var (
 		looksUp: func(n xnnpack.Convolution2D, kernel []int) bool { return kernel[3] != 1 || kernel[0] != n.Groups },
 		least: func(n xnnpack.Convolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
-		},
-		between: func(n xnnpack.Convolution2D, input, output ID) xnnpack.Convolution2D {
-			n.Input, n.Output = input, output
-			return n
 		}})
 	DepthwiseConvolution2D = weighing(kind[xnnpack.DepthwiseConvolution2D]{
 		shape: func(n xnnpack.DepthwiseConvolution2D, of [][]int) []int {
@@ -59,10 +51,6 @@ var (
 		looksUp: func(xnnpack.DepthwiseConvolution2D, []int) bool { return false },
 		least: func(n xnnpack.DepthwiseConvolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(kernel[3]/max(1, n.DepthMultiplier)))
-		},
-		between: func(n xnnpack.DepthwiseConvolution2D, input, output ID) xnnpack.DepthwiseConvolution2D {
-			n.Input, n.Output = input, output
-			return n
 		}})
 	Deconvolution2D = weighing(kind[xnnpack.Deconvolution2D]{
 		shape: func(n xnnpack.Deconvolution2D, of [][]int) []int {
@@ -78,10 +66,6 @@ var (
 		// As large as the kernel, for which no padding is too wide that suits the kernel.
 		least: func(n xnnpack.Deconvolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
-		},
-		between: func(n xnnpack.Deconvolution2D, input, output ID) xnnpack.Deconvolution2D {
-			n.Input, n.Output = input, output
-			return n
 		}})
 	BatchMatrixMultiply = weighing(kind[xnnpack.BatchMatrixMultiply]{
 		shape: func(n xnnpack.BatchMatrixMultiply, of [][]int) []int {
@@ -108,10 +92,6 @@ var (
 				return []int{1, b[len(b)-1]}
 			}
 			return []int{1, b[len(b)-2]}
-		},
-		between: func(n xnnpack.BatchMatrixMultiply, input, output ID) xnnpack.BatchMatrixMultiply {
-			n.A, n.Output = input, output
-			return n
 		}})
 )
 

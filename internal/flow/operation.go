@@ -3,6 +3,7 @@ package flow
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"xpwc/internal/fault"
 	"xpwc/packing"
@@ -19,10 +20,12 @@ type Operation interface {
 	add(s *xnnpack.Subgraph, id func(ID) ID) error
 }
 
-// A Mover is an operation that moves elements, whatever they are. Those that XNNPACK does not have Go moves.
+// A Mover is a node. Some move elements, whatever they are. Those elements that XNNPACK does not have Go moves.
 type Mover interface {
 	Operation
-	// Moves reports whether it is one.
+	// With returns the same node with other operands in the place of its own, those that it computes last.
+	With(operands ...ID) Mover
+	// Moves reports whether it moves elements.
 	Moves() bool
 	// Move does in Go what XNNPACK does.
 	Move(out Array, in []Array) error
@@ -31,7 +34,7 @@ type Mover interface {
 // A Weighted operation can pack a static kernel, and a bias with it. Its inputs are what it multiplies, the kernel, and
 // the bias if there is one.
 type Weighted interface {
-	Operation
+	Mover
 	// Weights returns the kernel and the bias, which may be absent.
 	Weights() (kernel, bias ID)
 	// LooksUp reports whether XNNPACK looks into the weights cache before it packs a kernel of a shape.
@@ -40,14 +43,13 @@ type Weighted interface {
 	Packing(kernel, bias, input, output xnnpack.Tensor) packing.Identity
 	// Least returns the shape of the smallest input that suits a kernel of a shape; it is a fault if none does.
 	Least(kernel []int) []int
-	// Between returns the same node with another input and output.
-	Between(input, output ID) Operation
 }
 
 // A Node is a node of package xnnpack.
 type Node[N xnnpack.Node] struct {
-	N  N
-	of *kind[N]
+	N   N
+	of  *kind[N]
+	ids IDs // its operands, if they are others than those of N
 }
 
 // Weighing is a node that can pack weights.
@@ -60,7 +62,6 @@ type kind[N xnnpack.Node] struct {
 	// Of what packs weights:
 	least   func(n N, kernel []int) []int
 	looksUp func(n N, kernel []int) bool
-	between func(n N, input, output ID) N
 }
 
 // of returns what makes an operation of a node.
@@ -74,13 +75,29 @@ func weighing[N xnnpack.WeightedNode](k kind[N]) func(N) Operation {
 }
 
 // Operands implements [Operation].
-func (n Node[N]) Operands() (inputs, outputs IDs) { return xnnpack.Operands(n.N) }
+func (n Node[N]) Operands() (inputs, outputs IDs) {
+	if inputs, outputs = xnnpack.Operands(n.N); n.ids != nil {
+		return n.ids[:len(inputs):len(inputs)], n.ids[len(inputs):]
+	}
+	return inputs, outputs
+}
+
+// With implements [Mover].
+func (n Node[N]) With(operands ...ID) Mover {
+	n.ids = operands
+	return n
+}
 
 // Shape implements [Operation].
 func (n Node[N]) Shape(in [][]int) []int { return n.of.shape(n.N, in) }
 
 func (n Node[N]) add(s *xnnpack.Subgraph, id func(ID) ID) error {
-	return s.AddRenamed(n.N, id)
+	left := slices.Concat(n.Operands())
+	return s.AddRenamed(n.N, func(ID) ID {
+		next := left[0]
+		left = left[1:]
+		return id(next)
+	})
 }
 
 // Moves implements [Mover].
@@ -109,9 +126,9 @@ func (n Weighing[N]) Packing(kernel, bias, input, output xnnpack.Tensor) packing
 // Least implements [Weighted].
 func (n Weighing[N]) Least(kernel []int) []int { return n.of.least(n.N, kernel) }
 
-// Between implements [Weighted].
-func (n Weighing[N]) Between(input, output ID) Operation {
-	n.N = n.of.between(n.N, input, output)
+// With implements [Mover].
+func (n Weighing[N]) With(operands ...ID) Mover {
+	n.ids = operands
 	return n
 }
 
