@@ -48,4 +48,3 @@ var storedScales = map[xnnpack.Datatype]safetensors.Dtype{
 }
 
 func (d *datatype) fourBit() bool { return d.weights.Size() == 4 }
-func (d *datatype) dynamic() bool { return d.input == xnnpack.DynamicQInt8 }

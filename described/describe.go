@@ -234,7 +234,7 @@ func (g *guesser) checked(t safetensors.Tensor, o Operator) Operator {
 	if o.Datatype == "qs8_qc8w" {
 		complete.Input, complete.Output = &Scale{Scale: 1}, &Scale{Scale: 1}
 	}
-	if _, err := newStep(complete, g.tensors); err != nil {
+	if err := newModel(g.tensors).add(complete); err != nil {
 		return leftOut(t, "not packed as it is: %s", strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "))
 	}
 	return o

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"xpwc/xnnpack"
 )
 
 // ErrInvalid is matched by every error that says a description is malformed, or does not fit the tensors. It names
@@ -79,6 +81,10 @@ const (
 type Scale struct {
 	Scale     float32 `json:"scale"`
 	ZeroPoint int32   `json:"zero_point"`
+}
+
+func (s *Scale) quantization() xnnpack.Quantization {
+	return xnnpack.Quantization{Scale: s.Scale, ZeroPoint: s.ZeroPoint}
 }
 
 // Parse reads a description. It checks the JSON alone: [New] checks it against tensors. Errors match [ErrInvalid] and

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"xpwc"
+	"xpwc/internal/flow"
 	"xpwc/models"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
@@ -14,8 +15,8 @@ import (
 // Model is tensors with a description that fits them, ready to be made into subgraphs. It is a [models.Model]. Its
 // methods may be called from many goroutines.
 type Model struct {
-	tensors     Tensors
-	steps       []*step
+	values      *values
+	part        flow.Part
 	description string
 }
 
@@ -69,30 +70,33 @@ func open(tensors Tensors, weights, description string) (*Model, error) {
 // New makes a model of tensors. The error matches [ErrInvalid] and names the operator. Close of the model closes the
 // tensors.
 func New(tensors Tensors, operators []Operator) (*Model, error) {
-	m := &Model{tensors: tensors}
+	m := newModel(tensors)
 	for i, o := range operators {
 		if o.Op == LeftOut {
 			continue
 		}
-		s, err := newStep(o, tensors)
-		if err != nil {
+		if err := m.add(o); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.title(i), err)
 		}
-		m.steps = append(m.steps, s)
 	}
-	if len(m.steps) == 0 {
+	if len(m.part.Steps) == 0 {
 		return nil, invalid("it has no operators")
 	}
 	return m, nil
 }
 
+func newModel(tensors Tensors) *Model {
+	v := &values{tensors: tensors}
+	return &Model{values: v, part: flow.Part{Values: v}}
+}
+
 // Close closes the tensors. Subgraphs, loaders and sessions made of the model must be gone before. Closing twice is
 // harmless.
-func (m *Model) Close() error { return m.tensors.Close() }
+func (m *Model) Close() error { return m.values.tensors.Close() }
 
 // File returns the safetensors file, and nil for tensors of another kind. The model closes it.
 func (m *Model) File() *safetensors.File {
-	f, _ := m.tensors.(*safetensors.File)
+	f, _ := m.values.tensors.(*safetensors.File)
 	return f
 }
 
@@ -100,36 +104,39 @@ func (m *Model) File() *safetensors.File {
 func (m *Model) Description() string { return m.description }
 
 // DataMap returns the tensors, for [xpwc.Cache.NewSession].
-func (m *Model) DataMap() xpwc.DataMap { return m.tensors }
+func (m *Model) DataMap() xpwc.DataMap { return m.values.tensors }
 
 // NewLoader returns a loader that needs no cache.
-func (m *Model) NewLoader() *models.Memory { return models.NewMemory(m.tensors, nil) }
+func (m *Model) NewLoader() *models.Memory { return m.part.NewLoader(m.values.tensors) }
+
+// Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are
+// those of Inputs and Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
+func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return m.part.Subgraph(l) }
 
 // Inputs returns the operators' inputs in the description's order, named after the weights with " input". They are
-// float32, whatever the operators' own types are. A shape is one row [1, channels], or the smallest image [1, height,
-// width, channels] that the operator's window fits.
-func (m *Model) Inputs() []models.Value {
-	return m.values(0, " input", func(s *step) []int { return s.input.Shape })
-}
+// float32, whatever the operators' own types are. A shape is one row [1, channels], or an image [1, height, width,
+// channels] that is as large as the operator's window.
+func (m *Model) Inputs() []models.Value { return m.external(m.part.Inputs, 0) }
 
 // Outputs returns the operators' outputs in the same order and form, named with " output".
-func (m *Model) Outputs() []models.Value {
-	return m.values(len(m.steps), " output", func(s *step) []int { return s.output.Shape })
-}
+func (m *Model) Outputs() []models.Value { return m.external(m.part.Outputs, len(m.part.Inputs)) }
 
-// values returns values with IDs from first.
-func (m *Model) values(first int, role string, shape func(*step) []int) (all []models.Value) {
-	for i, s := range m.steps {
-		all = append(all, models.Value{ID: xnnpack.ValueID(first + i), Name: s.Weights + role, Type: xnnpack.Float32,
-			Shape: shape(s)})
+// external returns values with IDs from first.
+func (m *Model) external(ids flow.IDs, first int) (all []models.Value) {
+	for i, id := range ids {
+		t := m.values.list[id]
+		all = append(all, models.Value{ID: flow.ID(first + i), Name: t.Name, Type: t.Type, Shape: t.Shape})
 	}
 	return all
 }
 
 // WeightBytes returns the bytes of the operators' weights and biases, as XNNPACK is given them.
 func (m *Model) WeightBytes() (n int64) {
-	for _, s := range m.steps {
-		n += s.size
+	for _, v := range m.values.list {
+		if v.constant {
+			size, _ := v.Type.ByteSize(v.Shape) // which was checked
+			n += int64(size)
+		}
 	}
 	return n
 }

@@ -2,360 +2,318 @@ package described
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
 
-// A step is an operator that has been checked against the tensors.
-type step struct {
+// A planner makes steps of an operator. The first error ends that, see package fault.
+type planner struct {
+	*values
+	part *flow.Part
 	Operator
 	datatype
-	filter, bias  xnnpack.Tensor // without data
-	input, output xnnpack.Tensor // as the operator takes and gives them
-	hasBias       bool
-	blind         bool // it is packed without a look-up
-	stride        xnnpack.Size
-	dilation      xnnpack.Size
-	adjustment    xnnpack.Size
-	padding       xnnpack.Padding
-	limits        xnnpack.Range
-	size          int64 // of weights and bias
+	title string // what errors call it
 }
 
-// maxSetting bounds strides, dilations and paddings: XNNPACK has a pointer for each pixel under the window.
-const maxSetting = 1 << 10
-
-// maxElements bounds every tensor: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
-const maxElements = math.MaxInt32
-
-// newStep checks an operator.
-func newStep(o Operator, tensors Tensors) (*step, error) {
-	if o.Op == Undecided {
-		return nil, invalid("\"op\" is to be decided: one of %s, or %s to leave the tensor out; note: %s",
-			strings.Join(operators, ", "), LeftOut, o.Note)
+// add checks an operator against the tensors, and adds the steps that compute it. The error matches [ErrInvalid].
+func (m *Model) add(o Operator) error {
+	p := &planner{values: m.values, part: &m.part, Operator: o,
+		title: fmt.Sprintf("%s of weights %q", o.Op, o.Weights)}
+	err := fault.Try(p.plan)
+	if err != nil && !errors.Is(err, ErrInvalid) {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	d, ok := datatypes[o.Datatype]
+	return err
+}
+
+// refuse ends the work.
+func refuse(format string, args ...any) { fault.Check(invalid(format, args...)) }
+
+// plan adds the operator, with what converts its input from float32 and its output to it.
+func (p *planner) plan() {
+	p.checkType()
+	p.checkMembers()
+	filter := p.filter()
+	operands := []xnnpack.Tensor{filter}
+	kernel, bias := p.value(filter, true), xnnpack.InvalidValue
+	if p.Bias != "" {
+		operands = append(operands, p.bias(filter))
+		bias = p.value(operands[1], true)
+	}
+	node := p.node(kernel, bias)
+	shapes := [][]int{node.Least(filter.Shape)}
+	for _, t := range operands {
+		shapes = append(shapes, t.Shape)
+	}
+	from := xnnpack.Tensor{Name: p.Weights + " input", Type: p.datatype.input, Shape: shapes[0]}
+	to := xnnpack.Tensor{Name: p.Weights + " output", Type: p.output, Shape: node.Shape(shapes)}
+	if from.Type == xnnpack.DynamicQInt8 {
+		from.Quantization.NonBatchDims = len(from.Shape) - 1
+	}
+	if p.Input != nil {
+		from.Quantization, to.Quantization = p.Input.quantization(), p.Output.quantization()
+	}
+	for _, shape := range [][]int{from.Shape, to.Shape} {
+		_, err := flow.Elements(shape...)
+		fault.Check(err)
+	}
+	given, input := p.external(from)
+	computed, output := p.external(to)
+	p.part.Inputs, p.part.Outputs = append(p.part.Inputs, given), append(p.part.Outputs, computed)
+	if input != given {
+		p.step(flow.Convert(given, input))
+	}
+	p.step(node.Between(input, output))
+	if output != computed {
+		p.step(flow.Convert(output, computed))
+	}
+}
+
+func (p *planner) step(op flow.Operation) {
+	p.part.Steps = append(p.part.Steps, &flow.Step{Name: p.title, Operation: op})
+}
+
+// external adds a value outside of the subgraph, of float32, and the operator's own, if that is of another type.
+func (p *planner) external(t xnnpack.Tensor) (outside, own flow.ID) {
+	outside = p.value(xnnpack.Tensor{Name: t.Name, Type: xnnpack.Float32, Shape: t.Shape}, false)
+	if t.Type == xnnpack.Float32 {
+		return outside, outside
+	}
+	return outside, p.value(t, false)
+}
+
+// checkType finds the datatype, and sees that the operator is one of it.
+func (p *planner) checkType() {
+	if p.Op == Undecided {
+		refuse("\"op\" is to be decided: one of %s, or %s to leave the tensor out; note: %s",
+			strings.Join(operators, ", "), LeftOut, p.Note)
+	}
+	d, ok := datatypes[p.Datatype]
 	if !ok {
-		wrong := fmt.Sprintf("unknown datatype %q", o.Datatype)
-		if o.Datatype == "" {
+		wrong := fmt.Sprintf("unknown datatype %q", p.Datatype)
+		if p.Datatype == "" {
 			wrong = "\"datatype\" is missing"
 		}
-		return nil, invalid("%s; known are %s", wrong, strings.Join(slices.Sorted(maps.Keys(datatypes)), ", "))
+		refuse("%s; known are %s", wrong, strings.Join(slices.Sorted(maps.Keys(datatypes)), ", "))
 	}
-	if !slices.Contains(operators, o.Op) {
-		return nil, invalid("unknown op %q; known are %s", o.Op, strings.Join(operators, ", "))
+	if !slices.Contains(operators, p.Op) {
+		refuse("unknown op %q; known are %s", p.Op, strings.Join(operators, ", "))
 	}
-	if !slices.Contains(d.operators, o.Op) {
-		return nil, invalid("there is no %s of %s; it is for %s", o.Op, o.Datatype, strings.Join(d.operators, ", "))
+	if !slices.Contains(d.operators, p.Op) {
+		refuse("there is no %s of %s; it is for %s", p.Op, p.Datatype, strings.Join(d.operators, ", "))
 	}
-	s := &step{Operator: o, datatype: d}
-	for _, check := range []func() error{
-		s.checkMembers, s.readSettings, func() error { return s.readTensors(tensors) }, s.shapeImages,
-	} {
-		if err := check(); err != nil {
-			return nil, err
-		}
-	}
-	s.quantize()
-	return s, nil
+	p.datatype = d
 }
 
 // checkMembers refuses what the operator or the datatype has no use for.
-func (s *step) checkMembers() error {
-	image, scales := s.Op != fullyConnected, storedScales[s.weights] != ""
+func (p *planner) checkMembers() {
+	image, scales, blocks := p.Op != fullyConnected, storedScales[p.weights] != "", p.weights == xnnpack.BlockQInt4
+	static := p.datatype.input == xnnpack.QInt8 // and so is the output
 	for _, m := range []struct {
 		name            string
 		given, possible bool
 		needed          bool
 	}{
-		{"weights", s.Weights != "", true, true},
-		{"scales", s.Scales != "", scales, scales},
-		{"zero_point", s.ZeroPoint != nil, s.fourBit(), s.fourBit()},
-		{"block_size", s.BlockSize != 0, s.weights == xnnpack.BlockQInt4, s.weights == xnnpack.BlockQInt4},
-		{"transposed", s.Transposed, !image && !s.notTransposed, false},
-		{"input", s.Input != nil, s.datatype.input == xnnpack.QInt8, s.datatype.input == xnnpack.QInt8},
-		{"output", s.Output != nil, s.datatype.output == xnnpack.QInt8, s.datatype.output == xnnpack.QInt8},
-		{"stride", s.Stride != nil, image, false},
-		{"dilation", s.Dilation != nil, image, false},
-		{"padding", s.Padding != nil, image && !s.SamePadding, false},
-		{"same_padding", s.SamePadding, image && s.Op != deconvolution, false},
-		{"groups", s.Groups != 0, image && s.Op != depthwise, false},
-		{"depth_multiplier", s.DepthMultiplier != 0, s.Op == depthwise, false},
-		{"adjustment", s.Adjustment != nil, s.Op == deconvolution, false},
+		{"weights", p.Weights != "", true, true},
+		{"scales", p.Scales != "", scales, scales},
+		{"zero_point", p.ZeroPoint != nil, p.fourBit(), p.fourBit()},
+		{"block_size", p.BlockSize != 0, blocks, blocks},
+		{"transposed", p.Transposed, !image && !p.notTransposed, false},
+		{"input", p.Input != nil, static, static},
+		{"output", p.Output != nil, static, static},
+		{"stride", p.Stride != nil, image, false},
+		{"dilation", p.Dilation != nil, image, false},
+		{"padding", p.Padding != nil, image && !p.SamePadding, false},
+		{"same_padding", p.SamePadding, image && p.Op != deconvolution, false},
+		{"groups", p.Groups != 0, image && p.Op != depthwise, false},
+		{"depth_multiplier", p.DepthMultiplier != 0, p.Op == depthwise, false},
+		{"adjustment", p.Adjustment != nil, p.Op == deconvolution, false},
 	} {
 		switch {
 		case m.needed && !m.given:
-			return invalid("%q is missing, which %s of %s needs", m.name, s.Op, s.Datatype)
+			refuse("%q is missing, which %s of %s needs", m.name, p.Op, p.Datatype)
 		case m.given && !m.possible:
-			return invalid("%q does not apply to %s of %s", m.name, s.Op, s.Datatype)
+			refuse("%q does not apply to %s of %s", m.name, p.Op, p.Datatype)
 		}
 	}
-	return nil
-}
-
-func (s *step) readSettings() error {
-	two := func(name string, given []int, least, otherwise int) (xnnpack.Size, error) {
-		if given == nil {
-			return xnnpack.Size{Height: otherwise, Width: otherwise}, nil
-		}
-		if len(given) != 2 || min(given[0], given[1]) < least || max(given[0], given[1]) > maxSetting {
-			return xnnpack.Size{}, invalid("%s %v is no [height, width] from %d to %d", name, given, least, maxSetting)
-		}
-		return xnnpack.Size{Height: given[0], Width: given[1]}, nil
+	if p.Groups < 0 || p.DepthMultiplier < 0 || p.BlockSize < 0 {
+		refuse("groups, depth_multiplier and block_size are positive")
 	}
-	var err error
-	if s.stride, err = two("stride", s.Stride, 1, 1); err != nil {
-		return err
+	if z := p.ZeroPoint; z != nil && *z != 0 && *z != 8 {
+		refuse("zero_point %d of 4-bit weights is neither 8 (stored unsigned) nor 0 (signed)", *z)
 	}
-	if s.dilation, err = two("dilation", s.Dilation, 1, 1); err != nil {
-		return err
-	}
-	if s.adjustment, err = two("adjustment", s.Adjustment, 0, 0); err != nil {
-		return err
-	}
-	if s.adjustment.Height >= max(s.stride.Height, 1) || s.adjustment.Width >= max(s.stride.Width, 1) {
-		return invalid("adjustment %v is not less than the stride", s.Adjustment)
-	}
-	if p := s.Padding; p != nil {
-		if len(p) != 4 || slices.Min(p) < 0 || slices.Max(p) > maxSetting {
-			return invalid("padding %v is no [top, right, bottom, left] from 0 to %d", p, maxSetting)
-		}
-		s.padding = xnnpack.Padding{Top: p[0], Right: p[1], Bottom: p[2], Left: p[3]}
-	}
-	if s.Groups < 0 || s.DepthMultiplier < 0 || s.BlockSize < 0 {
-		return invalid("groups, depth_multiplier and block_size are positive")
-	}
-	s.Groups, s.DepthMultiplier = max(s.Groups, 1), max(s.DepthMultiplier, 1)
-	if z := s.ZeroPoint; z != nil && *z != 0 && *z != 8 {
-		return invalid("zero_point %d of 4-bit weights is neither 8 (stored unsigned) nor 0 (signed)", *z)
-	}
-	for name, q := range map[string]*Scale{"input": s.Input, "output": s.Output} {
+	for name, q := range map[string]*Scale{"input": p.Input, "output": p.Output} {
 		if q != nil && (!validScale(q.Scale) || q.ZeroPoint < -128 || q.ZeroPoint > 127) {
-			return invalid("%s: the scale must be a positive normal number, the zero point from -128 to 127", name)
+			refuse("%s: the scale must be a positive normal number, the zero point from -128 to 127", name)
 		}
 	}
-	return s.readActivation()
 }
 
-func (s *step) readActivation() error {
-	inf := float32(math.Inf(1))
-	s.limits = xnnpack.Range{Min: -inf, Max: inf}
-	if s.Activation == nil {
-		return nil
+// node returns the operator, of which input and output are not known yet. Its shape is checked by package flow.
+func (p *planner) node(filter, bias flow.ID) flow.Weighted {
+	limits, padding := p.limits(), p.padding()
+	stride, dilation := numbersOf("stride", p.Stride, 1, 1), numbersOf("dilation", p.Dilation, 1, 1)
+	groups := max(p.Groups, 1)
+	var op flow.Operation
+	switch p.Op {
+	case fullyConnected:
+		op = flow.FullyConnected(xnnpack.FullyConnected{Filter: filter, Bias: bias, Activation: limits,
+			TransposeWeights: p.Transposed})
+	case convolution:
+		op = flow.Convolution2D(xnnpack.Convolution2D{Filter: filter, Bias: bias, Padding: padding,
+			SamePadding: p.SamePadding, Stride: stride, Dilation: dilation, Groups: groups, Activation: limits})
+	case depthwise:
+		op = flow.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Filter: filter, Bias: bias, Padding: padding,
+			SamePadding: p.SamePadding, Stride: stride, Dilation: dilation, DepthMultiplier: max(p.DepthMultiplier, 1),
+			Activation: limits})
+	default:
+		op = flow.Deconvolution2D(xnnpack.Deconvolution2D{Filter: filter, Bias: bias, Padding: padding,
+			Adjustment: numbersOf("adjustment", p.Adjustment, 0, 0), Stride: stride, Dilation: dilation, Groups: groups,
+			Activation: limits})
 	}
-	if len(s.Activation) != 2 {
-		return invalid("activation has %d numbers, not [least, greatest]", len(s.Activation))
+	return op.(flow.Weighted)
+}
+
+// maxSetting bounds strides, dilations and paddings: XNNPACK has a pointer for each pixel under the window.
+const maxSetting = 1 << 10
+
+// numbersOf returns a member of two numbers, each another one if it is left out.
+func numbersOf(name string, given []int, least, otherwise int) xnnpack.Size {
+	if given == nil {
+		return xnnpack.Size{Height: otherwise, Width: otherwise}
 	}
-	if v := s.Activation[0]; v != nil {
-		s.limits.Min = *v
+	if len(given) != 2 || min(given[0], given[1]) < least || max(given[0], given[1]) > maxSetting {
+		refuse("%s %v is no [height, width] from %d to %d", name, given, least, maxSetting)
 	}
-	if v := s.Activation[1]; v != nil {
-		s.limits.Max = *v
+	return xnnpack.Size{Height: given[0], Width: given[1]}
+}
+
+func (p *planner) padding() xnnpack.Padding {
+	n := p.Padding
+	if n == nil {
+		return xnnpack.Padding{}
 	}
-	if !(s.limits.Min < s.limits.Max) {
-		return invalid("activation: %v is not less than %v", s.limits.Min, s.limits.Max)
+	if len(n) != 4 || slices.Min(n) < 0 || slices.Max(n) > maxSetting {
+		refuse("padding %v is no [top, right, bottom, left] from 0 to %d", n, maxSetting)
 	}
-	return nil
+	return xnnpack.Padding{Top: n[0], Right: n[1], Bottom: n[2], Left: n[3]}
+}
+
+func (p *planner) limits() xnnpack.Range {
+	limits := xnnpack.Range{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1))}
+	if p.Activation == nil {
+		return limits
+	}
+	if len(p.Activation) != 2 {
+		refuse("activation has %d numbers, not [least, greatest]", len(p.Activation))
+	}
+	for i, limit := range []*float32{&limits.Min, &limits.Max} {
+		if v := p.Activation[i]; v != nil {
+			*limit = *v
+		}
+	}
+	if !(limits.Min < limits.Max) {
+		refuse("activation: %v is not less than %v", limits.Min, limits.Max)
+	}
+	return limits
 }
 
 func validScale(v float32) bool { return v >= 0x1p-126 && v <= math.MaxFloat32 }
 
-// find returns a tensor that must be there, of a type.
-func find(tensors Tensors, role, name string, dtype safetensors.Dtype) (safetensors.Tensor, error) {
-	t, ok := tensors.Lookup(name)
+// find returns a tensor that must be there, of a type, and how many elements it has.
+func (p *planner) find(role, name string, dtype safetensors.Dtype) (t safetensors.Tensor, elements int) {
+	t, ok := p.tensors.Lookup(name)
 	switch {
 	case !ok:
-		return t, invalid("%s: there is no tensor %q", role, name)
+		refuse("%s: there is no tensor %q", role, name)
 	case t.Dtype == "":
-		return t, invalid("%s %q has no type and shape in the file", role, name)
+		refuse("%s %q has no type and shape in the file", role, name)
 	case t.Dtype != dtype:
-		return t, invalid("%s %q is of %s, not %s", role, name, t.Dtype, dtype)
+		refuse("%s %q is of %s, not %s", role, name, t.Dtype, dtype)
 	}
-	if _, ok := product(t.Shape...); !ok {
-		return t, invalid("%s %q of shape %v is empty or has more than %d elements", role, name, t.Shape, maxElements)
+	elements = len(t.Data) / (dtype.Bits() / 8)
+	if elements == 0 || elements > math.MaxInt32 {
+		refuse("%s %q of shape %v is empty or has more than %d elements", role, name, t.Shape, math.MaxInt32)
 	}
-	return t, nil
+	return t, elements
 }
 
-// readTensors finds the tensors and checks their shapes against each other.
-func (s *step) readTensors(tensors Tensors) error {
-	w, err := find(tensors, "weights", s.Weights, stored[s.weights])
-	if err != nil {
-		return err
-	}
-	s.size = int64(len(w.Data))
-	rank, out := 4, 0
-	switch s.Op {
-	case fullyConnected:
+// filter finds the weights and their scales.
+func (p *planner) filter() xnnpack.Tensor {
+	w, _ := p.find("weights", p.Weights, stored[p.weights])
+	rank := 4
+	if p.Op == fullyConnected {
 		rank = 2
-	case depthwise:
-		out = 3
 	}
 	if len(w.Shape) != rank {
-		return invalid("weights %q have shape %v, and %s takes %d dimensions", s.Weights, w.Shape, s.Op, rank)
+		refuse("weights %q have shape %v, and %s takes %d dimensions", p.Weights, w.Shape, p.Op, rank)
 	}
-	if s.Transposed {
-		out = 1
-	}
-	if s.fourBit() {
+	if p.fourBit() {
 		w.Shape[rank-1] *= 2
 	}
-	s.filter = xnnpack.Tensor{Name: s.Weights, Type: s.weights, Shape: w.Shape,
-		Quantization: xnnpack.Quantization{ChannelDim: out}}
-	channels := w.Shape[out]
-	if s.Bias != "" {
-		b, err := find(tensors, "bias", s.Bias, stored[s.datatype.bias])
-		if err != nil {
-			return err
-		}
-		if !slices.Equal(b.Shape, []int{channels}) {
-			return invalid("bias %q has shape %v, not [%d]", s.Bias, b.Shape, channels)
-		}
-		if s.Bias == s.Weights {
-			return invalid("%q is both weights and bias", s.Bias)
-		}
-		s.hasBias, s.size = true, s.size+int64(len(b.Data))
-		s.bias = xnnpack.Tensor{Name: s.Bias, Type: s.datatype.bias, Shape: b.Shape}
+	t := xnnpack.Tensor{Name: p.Weights, Type: p.weights, Shape: w.Shape}
+	q := &t.Quantization
+	switch {
+	case p.Transposed:
+		q.ChannelDim = 1
+	case p.Op == depthwise:
+		q.ChannelDim = 3
 	}
-	return s.readScales(tensors, channels)
+	if p.ZeroPoint != nil {
+		q.ZeroPoint = *p.ZeroPoint
+	}
+	if storedScales[p.weights] != "" {
+		p.scales(q, w.Shape)
+	}
+	return t
 }
 
-func (s *step) readScales(tensors Tensors, channels int) error {
-	q := &s.filter.Quantization
-	if s.ZeroPoint != nil {
-		q.ZeroPoint = *s.ZeroPoint
-	}
-	dtype := storedScales[s.weights]
-	if dtype == "" {
-		return nil
-	}
-	t, err := find(tensors, "scales", s.Scales, dtype)
-	if err != nil {
-		return err
-	}
-	want, per := channels, "channel"
-	if s.weights == xnnpack.BlockQInt4 {
-		in := s.filter.Shape[1]
-		if s.BlockSize%xnnpack.MinBlockSize != 0 || in%s.BlockSize != 0 {
-			return invalid("block_size %d must be a multiple of %d and divide %d",
-				s.BlockSize, xnnpack.MinBlockSize, in)
+// scales finds the scales of weights of a shape, and checks them.
+func (p *planner) scales(q *xnnpack.Quantization, shape []int) {
+	t, n := p.find("scales", p.Scales, storedScales[p.weights])
+	want, per := shape[q.ChannelDim], "channel"
+	if p.weights == xnnpack.BlockQInt4 {
+		if p.BlockSize%xnnpack.MinBlockSize != 0 || shape[1]%p.BlockSize != 0 {
+			refuse("block_size %d must be a multiple of %d and divide %d", p.BlockSize, xnnpack.MinBlockSize, shape[1])
 		}
-		want, per = channels*(in/s.BlockSize), "block"
+		want, per = want*(shape[1]/p.BlockSize), "block"
 	}
-	n := len(t.Data) / (t.Dtype.Bits() / 8)
 	if n != want {
-		return invalid("scales %q have %d elements, not one for each %s: %d", s.Scales, n, per, want)
+		refuse("scales %q have %d elements, not one for each %s: %d", p.Scales, n, per, want)
 	}
-	if dtype == safetensors.BF16 {
-		q.BlockSize, q.BlockScales = s.BlockSize, make([]uint16, n)
+	all := make([]float32, n)
+	if per == "block" {
+		q.BlockSize, q.BlockScales = p.BlockSize, make([]uint16, n)
+		fault.Value(binary.Decode(t.Data, binary.LittleEndian, q.BlockScales))
+		for i, s := range q.BlockScales {
+			all[i] = math.Float32frombits(uint32(s) << 16)
+		}
 	} else {
-		q.Scales = make([]float32, n)
+		fault.Value(binary.Decode(t.Data, binary.LittleEndian, all))
+		q.Scales = all
 	}
-	for i := range n {
-		var scale float32
-		if dtype == safetensors.BF16 {
-			q.BlockScales[i] = binary.LittleEndian.Uint16(t.Data[2*i:])
-			scale = math.Float32frombits(uint32(q.BlockScales[i]) << 16)
-		} else {
-			scale = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
-			q.Scales[i] = scale
-		}
-		if !validScale(scale) {
-			return invalid("scales %q: that of %s %d is not a positive normal number", s.Scales, per, i)
-		}
-	}
-	return nil
-}
-
-// quantize says how input, output and bias are quantised.
-func (s *step) quantize() {
-	s.input.Type, s.output.Type = s.datatype.input, s.datatype.output
-	if s.dynamic() {
-		s.input.Quantization.NonBatchDims = len(s.input.Shape) - 1
-	}
-	if s.Input != nil {
-		s.input.Quantization = xnnpack.Quantization{Scale: s.Input.Scale, ZeroPoint: s.Input.ZeroPoint}
-		s.output.Quantization = xnnpack.Quantization{Scale: s.Output.Scale, ZeroPoint: s.Output.ZeroPoint}
-	}
-	if s.bias.Type == xnnpack.ChannelQInt32 {
-		scales := make([]float32, len(s.filter.Quantization.Scales))
-		for i, w := range s.filter.Quantization.Scales {
-			scales[i] = max(w*s.Input.Scale, 0x1p-126)
-		}
-		s.bias.Quantization.Scales = scales
+	if i := slices.IndexFunc(all, func(s float32) bool { return !validScale(s) }); i >= 0 {
+		refuse("scales %q: that of %s %d is not a positive normal number", p.Scales, per, i)
 	}
 }
 
-// shapeImages gives the operator an input and an output: one row, or the smallest image that the window fits. The
-// weights are packed for images of any size.
-func (s *step) shapeImages() error {
-	f := s.filter.Shape
-	if s.Op == fullyConnected {
-		in, out := f[1], f[0]
-		if s.Transposed {
-			in, out = out, in
-		}
-		s.input.Shape, s.output.Shape = []int{1, in}, []int{1, out}
-		return nil
-	}
-	in, out := f[3]*s.Groups, f[0]
-	if s.Op == depthwise {
-		if f[0] != 1 || f[3]%s.DepthMultiplier != 0 {
-			return invalid("weights %q of shape %v are not [1, height, width, a multiple of %d]", s.Weights, f,
-				s.DepthMultiplier)
-		}
-		in, out = f[3]/s.DepthMultiplier, f[3]
-	} else if f[0]%s.Groups != 0 {
-		return invalid("%d output channels do not make %d groups", f[0], s.Groups)
-	}
-	// Of groups of one channel XNNPACK makes a depthwise convolution.
-	s.blind = s.Op == depthwise || s.Op == deconvolution || s.Groups > 1 && f[3] == 1
-	height, outHeight := s.extent(f[1], s.stride.Height, s.dilation.Height, s.padding.Top+s.padding.Bottom,
-		s.adjustment.Height)
-	width, outWidth := s.extent(f[2], s.stride.Width, s.dilation.Width, s.padding.Left+s.padding.Right,
-		s.adjustment.Width)
-	s.input.Shape, s.output.Shape = []int{1, height, width, in}, []int{1, outHeight, outWidth, out}
-	// Nobody wants an image of a window that reaches this far; XNNPACK counts its bytes and its pointers to pixels
-	// without a check for overflow.
-	for _, factors := range [][]int{
-		s.input.Shape, s.output.Shape, {outHeight, outWidth, f[1], f[2]}, {s.stride.Height, s.stride.Width, f[1], f[2]},
-	} {
-		if n, ok := product(factors...); !ok || n > maxElements/8 {
-			return invalid("a window of %v with stride %v and dilation %v is too large", f[1:3], s.stride, s.dilation)
+// bias finds the bias of weights.
+func (p *planner) bias(filter xnnpack.Tensor) xnnpack.Tensor {
+	b, _ := p.find("bias", p.Bias, stored[p.datatype.bias])
+	t := xnnpack.Tensor{Name: p.Bias, Type: p.datatype.bias, Shape: b.Shape}
+	if t.Type == xnnpack.ChannelQInt32 {
+		for _, w := range filter.Quantization.Scales {
+			t.Quantization.Scales = append(t.Quantization.Scales, max(w*p.Input.Scale, 0x1p-126))
 		}
 	}
-	return nil
-}
-
-// extent returns the smallest input of a window in one dimension, and the output it makes.
-func (s *step) extent(window, stride, dilation, padding, adjustment int) (in, out int) {
-	reach := (window-1)*dilation + 1
-	if s.Op == deconvolution {
-		more := max(0, 1-(adjustment+reach-padding)) // inputs that the output's first pixel needs
-		in = 1 + (more+stride-1)/stride
-		return in, stride*(in-1) + adjustment + reach - padding
-	}
-	if s.SamePadding {
-		return reach, (reach + stride - 1) / stride
-	}
-	in = max(1, reach-padding)
-	return in, (in+padding-reach)/stride + 1
-}
-
-// product multiplies positive numbers, and reports whether they are and their product is no more than maxElements.
-func product(factors ...int) (int, bool) {
-	n := 1
-	for _, f := range factors {
-		if f <= 0 || f > maxElements/n {
-			return 0, false
-		}
-		n *= f
-	}
-	return n, true
+	return t
 }

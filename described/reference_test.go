@@ -55,11 +55,14 @@ func TestOperatorsComputeWhatTheDescriptionSays(t *testing.T) {
 				for k := range w {
 					want[k%channels] += float64(content(k)) * w[k]
 				}
-			case "deconvolution_2d": // of one pixel
-				pixels := len(w) / channels / len(x)
+			case "deconvolution_2d": // of an image as large as the window
+				height, width, inputs := in[1], in[2], len(x)
 				for k := range w {
-					c, pixel := k/(pixels*len(x)), k/len(x)%pixels
-					want[pixel*channels+c] += x[k%len(x)] * w[k]
+					c, ky, kx := k/(height*width*inputs), k/(width*inputs)%height, k/inputs%width
+					for pixel := range height * width {
+						y, x := pixel/width+ky, pixel%width+kx
+						want[(y*out[2]+x)*channels+c] += float64(content(pixel*inputs+k%inputs)) * w[k]
+					}
 				}
 			}
 			tolerance := 1e-4
