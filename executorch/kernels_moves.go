@@ -361,6 +361,9 @@ func (c *invocation) unfolded() {
 	c.strided(0, strides)
 }
 
+// keeping is the operator that leaves what it copies for the next inference.
+const keeping = "aten::copy_"
+
 // kept makes a tensor that nothing computes a state: when an inference begins it is what the last one left, or zeros.
 // Nothing reads it after this call.
 func (c *invocation) kept() {

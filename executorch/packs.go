@@ -58,6 +58,6 @@ func (p *planner) alone(w flow.Weighted) flow.Operation {
 // given appends a value that no step computes.
 func (p *planner) given(t xnnpack.Tensor) xnnpack.ValueID {
 	id := p.internal(t)
-	p.plan.values[id].internal = false
+	p.plan.values[id].computed = true
 	return id
 }

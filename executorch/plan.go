@@ -33,9 +33,8 @@ type value struct {
 	bare     bool       // a tensor of the method without dimensions
 	dtype    ScalarType // of a method's value
 	host     bool       // only Go computes with it: XNNPACK has no such type
-	internal bool       // only nodes of one delegate use it: it has no shape before one of them computes it
-	computed bool
-	read     bool // a step uses it
+	internal bool       // only nodes of one delegate use it: it has the shape that one of them computes
+	computed bool       // or given, when an inference begins
 }
 
 // planner makes one method's part of a plan.
@@ -43,12 +42,15 @@ type planner struct {
 	method  *method
 	files   *files
 	plan    *plan
-	base    int              // where the method's own values begin in the plan
-	asFloat map[int]bool     // values of the method: inputs that are converted before they are given
-	states  []flow.State     // that the method keeps
-	calls   int              // of XNNPACK's delegates
-	counts  map[Operator]int // how often the method has each operator
-	reasons reasons          // why the method cannot be run, besides operators outside of XNNPACK
+	base    int                        // where the method's own values begin in the plan
+	asFloat map[int]bool               // values of the method: inputs that are converted before they are given
+	states  []flow.State               // that the method keeps
+	last    map[memory]xnnpack.ValueID // what was computed last at a place
+	kept    map[xnnpack.ValueID]bool   // what may be states
+	outside bool                       // it has an operator that is not planned
+	calls   int                        // of XNNPACK's delegates
+	counts  map[Operator]int           // how often the method has each operator
+	reasons reasons                    // why the method cannot be run, besides operators outside of XNNPACK
 }
 
 func (p *planner) planMethod() (flow.Part, error) {
@@ -66,13 +68,23 @@ func (p *planner) planMethod() (flow.Part, error) {
 		p.plan.values = append(p.plan.values, x)
 	}
 	first := len(p.plan.steps)
+	for _, i := range m.inputs {
+		p.computed(xnnpack.ValueID(p.base + i))
+	}
+	for _, in := range m.instructions {
+		if in.kind == kernelCall && m.operators[in.target] == keeping && len(in.args) > 0 {
+			state := xnnpack.ValueID(p.base + in.args[0])
+			p.kept[state] = true
+			p.at(state)
+		}
+	}
 	for i, in := range m.instructions {
 		var err error
 		switch in.kind {
 		case kernelCall:
 			name := m.operators[in.target]
 			if err := p.kernel(name, in.args); err != nil {
-				p.reasons.add(fmt.Errorf("instruction %d, %s: %w", i, name, err))
+				p.notPlanned(fmt.Sprintf("instruction %d, %s", i, name), err)
 			}
 		case delegateCall:
 			if err = p.delegate(in.target, in.args); err != nil {
@@ -92,72 +104,55 @@ func (p *planner) planMethod() (flow.Part, error) {
 				ErrUnsupported, len(p.plan.steps), len(p.plan.values))
 		}
 	}
-	whole := flow.Part{Values: p.plan, Steps: slices.Clone(p.plan.steps[first:]), States: p.states}
+	p.externals()
+	whole := flow.Part{Values: p.plan, States: p.states}
 	for _, i := range m.inputs {
 		whole.Inputs = append(whole.Inputs, xnnpack.ValueID(p.base+i))
 	}
-	for _, i := range m.outputs {
-		whole.Outputs = append(whole.Outputs, xnnpack.ValueID(p.base+i))
-	}
-	p.externals()
-	p.views(&whole)
-	if p.runnable() == nil {
-		if err := p.plan.order(whole); err != nil {
-			p.reasons.add(err)
+	for i, n := range m.outputs {
+		out := xnnpack.ValueID(p.base + n)
+		whole.Outputs = append(whole.Outputs, out)
+		if err := p.available(out); err != nil {
+			p.notPlanned(fmt.Sprint("output ", i), err)
 		}
 	}
+	whole.Steps = slices.Clone(p.plan.steps[first:])
 	return whole, nil
 }
 
-// views plans what the export left out: a tensor that nothing computes is another view of what was computed last at its
-// place in memory.
-func (p *planner) views(whole *flow.Part) {
-	computed, last := map[xnnpack.ValueID]bool{}, map[memory]xnnpack.ValueID{}
-	compute := func(i xnnpack.ValueID) {
-		computed[i] = true
-		if t := p.tensorOf(i); t != nil && t.memory != nil {
-			last[*t.memory] = i
-		}
+// available sees that a value is computed or given before it is read. What the export left out is planned: a tensor
+// that nothing computes is another view of what was computed last at its place in memory.
+func (p *planner) available(i xnnpack.ValueID) error {
+	t, v := p.tensorOf(i), &p.plan.values[i]
+	if v.computed || v.constant != nil || p.kept[i] {
+		return nil
 	}
-	for _, i := range whole.Inputs {
-		compute(i)
+	missing := fmt.Errorf("%q: %w", v.tensor.Name, errNotComputed)
+	if t == nil || t.memory == nil {
+		return missing
 	}
-	for _, s := range whole.States {
-		compute(s.Value)
+	of, is := p.last[*t.memory]
+	if from := &p.plan.values[of]; !is || from.host != v.host || from.dtype != v.dtype ||
+		from.tensor.Type != v.tensor.Type || !sameMeaning(from, v) || from.dynamic || v.dynamic ||
+		!slices.IsSorted(t.order) || !slices.IsSorted(p.tensorOf(of).order) ||
+		product(from.tensor.Shape) != product(v.tensor.Shape) {
+		return missing
 	}
-	var steps []*flow.Step
-	view := func(i xnnpack.ValueID) {
-		t, v := p.tensorOf(i), &p.plan.values[i]
-		if computed[i] || v.constant != nil || t == nil || t.memory == nil {
-			return
-		}
-		of, is := last[*t.memory]
-		if from := &p.plan.values[of]; !is || from.host != v.host || from.dtype != v.dtype ||
-			from.tensor.Type != v.tensor.Type || !sameMeaning(from, v) || from.dynamic || v.dynamic ||
-			!slices.IsSorted(t.order) || !slices.IsSorted(p.tensorOf(of).order) ||
-			product(from.tensor.Shape) != product(v.tensor.Shape) {
-			return
-		}
-		op := flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: of, Output: i})
-		if err := p.add("a view", op); err != nil {
-			p.reasons.add(err)
-			return
-		}
-		steps = append(steps, p.plan.steps[len(p.plan.steps)-1])
-		computed[i] = true
+	op := flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: of, Output: i})
+	return p.add("a view", op)
+}
+
+// computed notes that a value is computed or given.
+func (p *planner) computed(i xnnpack.ValueID) {
+	p.plan.values[i].computed = true
+	p.at(i)
+}
+
+// at notes that a value is what its place in memory has.
+func (p *planner) at(i xnnpack.ValueID) {
+	if t := p.tensorOf(i); t != nil && t.memory != nil {
+		p.last[*t.memory] = i
 	}
-	for _, s := range whole.Steps {
-		inputs, outputs := s.Operands()
-		for _, in := range inputs {
-			view(in)
-		}
-		compute(outputs[0])
-		steps = append(steps, s)
-	}
-	for _, i := range whole.Outputs {
-		view(i)
-	}
-	whole.Steps = steps
 }
 
 // tensorOf returns the method's tensor that a value of the plan is, or nil.
@@ -168,7 +163,10 @@ func (p *planner) tensorOf(value xnnpack.ValueID) *tensor {
 	return nil
 }
 
-func (p *planner) count(name string, where Where) { p.counts[Operator{Name: name, Where: where}]++ }
+func (p *planner) count(name string, where Where) {
+	p.counts[Operator{Name: name, Where: where}]++
+	p.outside = p.outside || where == Outside
+}
 
 // inputsAsFloats returns the inputs of other types with which the method does nothing but to convert them to floats:
 // images of bytes, for instance. Whoever gives such an input converts it.
@@ -322,18 +320,17 @@ func elements(shape ...int) (int, error) {
 func (p *planner) shapeAt(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape }
 
 // errNotComputed is returned for a step that reads what no step computes before it.
-var errNotComputed = malformed("what it reads is not computed before")
+var errNotComputed = malformed("it is not computed before it is used")
 
 // add appends a step, whose operands' shapes must fit together.
 func (p *planner) add(name string, op flow.Operation) error {
 	inputs, outputs := op.Operands()
 	var shapes [][]int
 	for _, in := range inputs {
-		v := &p.plan.values[in]
-		if v.internal && !v.computed && v.constant == nil {
-			return errNotComputed
+		if err := p.available(in); err != nil {
+			return err
 		}
-		shapes = append(shapes, v.tensor.Shape)
+		shapes = append(shapes, p.shapeAt(in))
 	}
 	var shape []int
 	err := ours(fault.Try(func() { shape = op.Shape(shapes) }))
@@ -350,9 +347,7 @@ func (p *planner) add(name string, op flow.Operation) error {
 	if err != nil {
 		return err
 	}
-	for _, in := range inputs {
-		p.plan.values[in].read = true
-	}
+	p.computed(outputs[0])
 	name = "method " + strconv.Quote(p.method.name) + ", " + name
 	p.plan.steps = append(p.plan.steps, &flow.Step{Name: name, Operation: op})
 	return nil
@@ -370,17 +365,19 @@ func (p *planner) inGo(inputs ids, out xnnpack.ValueID) (bool, error) {
 }
 
 // compute gives a value the shape that a step computes. An internal one takes it, as with XNNPACK: ExecuTorch's export
-// notes the dimensions of images that are quantised there in another order. But what was planned with another shape is
-// not planned again, and lists of scales were found for it.
+// notes the dimensions of images that are quantised there in another order. But lists of scales were found for one
+// shape.
 func (v *value) compute(shape []int) error {
 	if v.constant != nil {
 		return malformed("it computes a constant")
+	}
+	if v.computed {
+		return malformed("%q is computed twice", v.tensor.Name)
 	}
 	if _, err := elements(shape...); err != nil {
 		return err
 	}
 	if slices.Equal(shape, v.tensor.Shape) {
-		v.computed = true
 		return nil
 	}
 	if _, err := v.tensor.Type.ByteSize(shape); err != nil {
@@ -390,16 +387,16 @@ func (v *value) compute(shape []int) error {
 	if err != nil {
 		return err
 	}
-	if !v.internal || v.read || scales > 0 {
+	if !v.internal || scales > 0 {
 		return malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)
 	}
-	v.tensor.Shape, v.computed = shape, true
+	v.tensor.Shape = shape
 	return nil
 }
 
-// notPlanned notes why a node is no step. That it needs what another such node computes is no reason of its own.
+// notPlanned notes why something is no step. That it needs what is no step either is no reason of its own.
 func (p *planner) notPlanned(name string, err error) {
-	if errors.Is(err, errNotComputed) && !p.reasons.none() {
+	if errors.Is(err, errNotComputed) && (p.outside || !p.reasons.none()) {
 		return
 	}
 	p.reasons.add(fmt.Errorf("%s: %w", name, err))
@@ -489,6 +486,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 		p.reasons.add(fmt.Errorf("%s: argument %d, value %d of the method: %w", name, x.external, i, err))
 		_, bad := elements(v.tensor.Shape...)
 		v.internal = x.output || bad != nil
+		v.computed = !v.internal
 		p.plan.values = append(p.plan.values, v)
 		argument = xnnpack.ValueID(len(p.plan.values) - 1)
 	} else if err := p.bind(i, v); err != nil {
@@ -674,36 +672,4 @@ func (p *planner) externals() {
 			p.reasons.add(fmt.Errorf("%s %d: %w", name, i, err))
 		}
 	}
-}
-
-// order checks that everything is computed once, before it is used.
-func (p *plan) order(of flow.Part) error {
-	computed := make([]bool, len(p.values))
-	for _, i := range of.Inputs {
-		computed[i] = true
-	}
-	for _, s := range of.States {
-		computed[s.Value] = true
-	}
-	there := func(i xnnpack.ValueID) bool { return computed[i] || p.values[i].constant != nil }
-	for _, s := range of.Steps {
-		inputs, outputs := s.Operands()
-		out := outputs[0]
-		for _, in := range inputs {
-			if !there(in) {
-				name := p.values[in].tensor.Name
-				return fmt.Errorf("%s: %w", s.Name, malformed("%q is not computed before it is used", name))
-			}
-		}
-		if there(out) {
-			return fmt.Errorf("%s: %w", s.Name, malformed("%q is computed twice", p.values[out].tensor.Name))
-		}
-		computed[out] = true
-	}
-	for _, i := range of.Outputs {
-		if !there(i) {
-			return malformed("output %q is not computed", p.values[i].tensor.Name)
-		}
-	}
-	return nil
 }

@@ -47,7 +47,8 @@ func newProgram(f *files) (*Program, error) {
 	}
 	p := &Program{files: f, plan: &plan{files: f}, data: &dataMap{files: f, constants: map[string]*constant{}}}
 	for i := range methods {
-		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{}}
+		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{},
+			last: map[memory]xnnpack.ValueID{}, kept: map[xnnpack.ValueID]bool{}}
 		all, err := m.planMethod()
 		if err != nil {
 			return nil, fmt.Errorf("method %q: %w", m.method.name, err)
