@@ -260,17 +260,20 @@ func TestAnUnwritableDirectoryOrFileIsNoError(t *testing.T) {
 // and loads it as any other, gets the right weights all the same.
 func TestABiasThatXNNPACKDoesNotNameIsThereWhenItIsPacked(t *testing.T) {
 	op := caseNamed(t, "fully-connected-qd8-f32-qc8w")
+	plain, err := op.Run(nil, nil, nil)
+	require.NoError(t, err)
 	path := cachePath(t)
 	for start := range 2 {
 		c := openCache(t, path, nil)
 		weights := map[string][]byte{}
 		s, err := c.NewSession(xpwc.MapOf(weights))
 		require.NoError(t, err)
-		_, err = op.RunChecked(s, func(w optable.Weight) ([]byte, error) {
+		output, err := op.Run(s, func(w optable.Weight) ([]byte, error) {
 			weights[w.Name] = w.Content
 			return s.Load(w.Name)
 		}, s.Finalize)
 		require.NoError(t, err)
+		require.Equal(t, plain, output)
 		require.NoError(t, s.Close())
 		require.EqualValues(t, start, c.Stats().Hits.Entries)
 		require.NoError(t, c.Close())

@@ -74,7 +74,7 @@ func TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo(t *testing.T) 
 			path = ""
 		}
 		op := caseNamed(t, collisions[0])
-		plain, err := op.RunChecked(nil, nil, nil)
+		plain, err := op.Run(nil, nil, nil)
 		require.NoError(t, err)
 		c := openCache(t, path, &xpwc.Options{ReadOnly: os.Getenv("XPWC_TEST_READ_ONLY") != ""})
 		require.Equal(t, plain, runCase(t, c, op))
@@ -126,7 +126,7 @@ func TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas(t *testing.T) {
 	const name, envCase = "TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas", "XPWC_TEST_CASE"
 	if dir := os.Getenv(envDir); dir != "" {
 		op := caseNamed(t, os.Getenv(envCase))
-		plain, err := op.RunChecked(nil, nil, nil)
+		plain, err := op.Run(nil, nil, nil)
 		require.NoError(t, err)
 		c := openCache(t, filepath.Join(dir, "cache"), nil)
 		xpwc.ForgetLayout()
@@ -172,7 +172,7 @@ func TestADeconvolutionIsFoundByItsBytes(t *testing.T) {
 	const envAnswered, envPacks = "XPWC_TEST_ANSWERED=1", "XPWC_TEST_PACKS=1"
 	if dir := os.Getenv(envDir); dir != "" {
 		op := caseNamed(t, os.Getenv(envCase))
-		plain, err := op.RunChecked(nil, nil, nil)
+		plain, err := op.Run(nil, nil, nil)
 		require.NoError(t, err)
 		o := &xpwc.Options{ReadOnly: os.Getenv("XPWC_TEST_READ_ONLY") != ""}
 		if os.Getenv("XPWC_TEST_REPACK") != "" {
@@ -350,7 +350,7 @@ func TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame(t *testing.T) {
 func runTheTableOnEvidence(t *testing.T, path string) {
 	c := openCache(t, path, nil)
 	for _, op := range optable.Cases() {
-		plain, err := op.RunChecked(nil, nil, nil)
+		plain, err := op.Run(nil, nil, nil)
 		if errors.Is(err, xnnpack.UnsupportedHardware) {
 			continue
 		}

@@ -29,21 +29,21 @@ import (
 type tensors map[string][]byte
 
 // session runs a case with a session of a cache and returns what the cache did.
-func session(t *testing.T, c optable.Case, path string, o *xpwc.Options) ([][]byte, xpwc.Stats) {
+func session(t *testing.T, c optable.Case, path string, o *xpwc.Options) ([]byte, xpwc.Stats) {
 	t.Helper()
 	return sessionGiven(t, 0, c, path, o)
 }
 
 // sessionGiven does so for a host that says these flags of all kernels.
 func sessionGiven(t *testing.T, given packing.Flags, c optable.Case, path string, o *xpwc.Options) (
-	[][]byte, xpwc.Stats) {
+	[]byte, xpwc.Stats) {
 	t.Helper()
 	cache, err := xpwc.Open(path, o)
 	require.NoError(t, err)
 	known := tensors{}
 	s, err := cache.NewSession(xpwc.MapOf(known))
 	require.NoError(t, err)
-	outputs, err := c.RunChecked(s, func(w optable.Weight) ([]byte, error) {
+	output, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
 		known[w.Name] = w.Content
 		w.Packing = withFlags(given, w.Packing)
 		options := []xpwc.LoadOption{xpwc.PackedAs(w.Packing)}
@@ -59,11 +59,14 @@ func sessionGiven(t *testing.T, given packing.Flags, c optable.Case, path string
 		t.Skip(err)
 	}
 	require.NoError(t, err)
+	plain, err := c.Run(nil, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, plain, output)
 	require.NoError(t, s.Close())
 	require.NoError(t, cache.Save())
 	stats := cache.Stats()
 	require.NoError(t, cache.Close())
-	return outputs, stats
+	return output, stats
 }
 
 const model = "00112233445566778899aabbccddeeff"
@@ -85,7 +88,7 @@ func sealed(t *testing.T, path string) string {
 }
 
 // run runs a case with the reader. What is not Eager is not there if absent is set.
-func run(t *testing.T, c optable.Case, r *reader.Reader, absent bool) [][]byte {
+func run(t *testing.T, c optable.Case, r *reader.Reader, absent bool) []byte {
 	t.Helper()
 	return runGiven(t, 0, c, r, absent)
 }
@@ -97,7 +100,7 @@ func withFlags(given packing.Flags, id packing.Identity) packing.Identity {
 	return id
 }
 
-func runGiven(t *testing.T, given packing.Flags, c optable.Case, r *reader.Reader, absent bool) [][]byte {
+func runGiven(t *testing.T, given packing.Flags, c optable.Case, r *reader.Reader, absent bool) []byte {
 	t.Helper()
 	return runNamed(t, c, r, absent, func(w optable.Weight, b []byte) error {
 		w.Packing = withFlags(given, w.Packing)
@@ -106,11 +109,11 @@ func runGiven(t *testing.T, given packing.Flags, c optable.Case, r *reader.Reade
 }
 
 func runNamed(
-	t *testing.T, c optable.Case, r *reader.Reader, absent bool, name func(optable.Weight, []byte) error) [][]byte {
+	t *testing.T, c optable.Case, r *reader.Reader, absent bool, name func(optable.Weight, []byte) error) []byte {
 	t.Helper()
 	var copies optable.Copies
 	defer copies.Free()
-	outputs, err := c.RunChecked(r, func(w optable.Weight) ([]byte, error) {
+	output, err := c.Run(r, func(w optable.Weight) ([]byte, error) {
 		b, err := copies.Place(w)
 		if err == nil && absent && !w.Eager {
 			clear(b)
@@ -118,7 +121,7 @@ func runNamed(
 		return b, errors.Join(err, name(w, b))
 	}, r.Finalize)
 	require.NoError(t, err)
-	return outputs
+	return output
 }
 
 func name(r *reader.Reader, w optable.Weight, b []byte) error {
@@ -129,7 +132,7 @@ func name(r *reader.Reader, w optable.Weight, b []byte) error {
 }
 
 // packedCase makes the cache file of a case, and returns what a next start with the library computes and finds.
-func packedCase(t *testing.T, c optable.Case) (path string, want [][]byte, warm xpwc.Stats) {
+func packedCase(t *testing.T, c optable.Case) (path string, want []byte, warm xpwc.Stats) {
 	path = filepath.Join(t.TempDir(), "cache")
 	_, packed := session(t, c, path, nil)
 	if packed.Packed.Entries == 0 {
@@ -224,11 +227,12 @@ func TestWhatHasTwoNamesIsNotServedAsOneOfThemIsPacked(t *testing.T) {
 	known := tensors{}
 	s, err := cache.NewSession(xpwc.MapOf(known))
 	require.NoError(t, err)
-	_, err = c.RunChecked(s, func(w optable.Weight) ([]byte, error) {
+	output, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
 		known["another "+w.Name] = w.Content
 		return s.Load("another "+w.Name, xpwc.PackedAs(withFlags(packing.SparseInference, w.Packing)), xpwc.Eager())
 	}, s.Finalize)
 	require.NoError(t, err)
+	require.Equal(t, want, output)
 	require.NoError(t, s.Close())
 	require.NoError(t, cache.Close())
 	r, err := reader.Open(sealed(t, path), model)
@@ -253,7 +257,7 @@ func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
 	s, err := cache.NewSession(xpwc.MapOf(known))
 	require.NoError(t, err)
 	var weight optable.Weight
-	_, err = c.RunChecked(s, func(w optable.Weight) ([]byte, error) {
+	_, err = c.Run(s, func(w optable.Weight) ([]byte, error) {
 		weight = w
 		known[w.Name+"#"] = w.Content // as a copy of it is called
 		return s.Load(w.Name+"#", xpwc.PackedAs(w.Packing), xpwc.Eager())

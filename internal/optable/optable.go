@@ -1,8 +1,8 @@
 // Package optable is a table of small models, one for each weight-bearing operator of XNNPACK in each datatype it
-// accepts, with what they must compute. It is how this project's tests run every packing kernel: with and without a
+// accepts. It is how this project's tests run every packing kernel: with and without a
 // weights cache, and on lesser CPUs.
 //
-// A model's weights, inputs and expected outputs are a function of its name alone.
+// A model's weights and input are a function of its name alone.
 package optable
 
 import (
@@ -49,32 +49,26 @@ type Case struct {
 const Varies = -1
 
 // Run builds the case with its static tensors where place says, creates a runtime with the cache (nil for none), calls
-// afterCreate (nil for nothing: where the cache is finalized), runs it on the calling thread and returns the outputs'
+// afterCreate (nil for nothing: where the cache is finalized), runs it on the calling thread and returns the output's
 // bytes. A nil place is a copy in C memory for as long as it runs. Where the hardware cannot run the case the error
 // matches xnnpack.UnsupportedHardware.
-func (c Case) Run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) ([][]byte, error) {
-	return c.run(cache, place, afterCreate, func(*port, []byte) error { return nil })
+func (c Case) Run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (output []byte, err error) {
+	b, err := c.run(cache, place, afterCreate)
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.Name, err)
+	}
+	return b.output.content, nil
 }
 
-// RunChecked is Run, and compares the outputs with the expected ones.
-func (c Case) RunChecked(cache xnnpack.WeightsCache, place Place, afterCreate func() error) ([][]byte, error) {
-	return c.run(cache, place, afterCreate, (*port).check)
-}
-
-func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() error,
-	check func(p *port, output []byte) error) (outputs [][]byte, err error) {
-	defer func() {
-		if err != nil {
-			outputs, err = nil, fmt.Errorf("case %s: %w", c.Name, err)
-		}
-	}()
+// run returns all that the case is made of.
+func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (b *builder, err error) {
 	if place == nil {
 		var copies Copies
 		defer copies.Free()
 		place = copies.Place
 	}
-	b := &builder{place: place, random: newRandom(c.Name)}
-	if b.g, err = xnnpack.NewSubgraph(maxPorts); err != nil {
+	b = &builder{place: place, random: newRandom(c.Name)}
+	if b.g, err = xnnpack.NewSubgraph(int(externals)); err != nil {
 		return nil, err
 	}
 	if err := fault.Try(func() { c.define(b) }); err != nil {
@@ -95,28 +89,20 @@ func (c Case) run(cache xnnpack.WeightsCache, place Place, afterCreate func() er
 		return nil, err
 	}
 	values := map[xnnpack.ValueID][]byte{}
-	for _, p := range b.ports {
-		buffer, err := xnnpack.NewBuffer(len(p.as.content))
+	for id, t := range map[xnnpack.ValueID]tensor{inputID: b.input, outputID: b.output} {
+		buffer, err := xnnpack.NewBuffer(len(t.content))
 		if err != nil {
 			return nil, err
 		}
 		defer buffer.Free()
-		copy(buffer.Bytes(), p.as.content)
-		values[p.id] = buffer.Bytes()
+		copy(buffer.Bytes(), t.content)
+		values[id] = buffer.Bytes()
 	}
 	if err := errors.Join(r.Setup(values), r.Invoke()); err != nil {
 		return nil, err
 	}
-	for _, p := range b.ports {
-		if p.want == nil {
-			continue
-		}
-		if err := check(&p, values[p.id]); err != nil {
-			return nil, fmt.Errorf("output %d: %w", len(outputs), err)
-		}
-		outputs = append(outputs, slices.Clone(values[p.id]))
-	}
-	return outputs, nil
+	copy(b.output.content, values[outputID])
+	return b, nil
 }
 
 // Copies are weights in C memory.

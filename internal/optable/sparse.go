@@ -1,9 +1,6 @@
 package optable
 
 import (
-	"encoding/binary"
-	"math"
-
 	"xpwc/internal/fault"
 	"xpwc/packing"
 	"xpwc/xnnpack"
@@ -17,62 +14,44 @@ func sparse() []Case {
 }
 
 func (b *builder) sparse() {
-	x := b.activation(xnnpack.Float32, 1, 17, 15, 3)
-	last, at := b.input(x), image{shape: x.Shape, real: x.real}
-	for i, layer := range []struct {
-		kernel    []int
-		depthwise bool
-		geometry  window
-	}{
-		{kernel: []int{16, 3, 3, 3}, geometry: window{padding: one, stride: two}},
-		{kernel: []int{24, 1, 1, 16}},
-		{kernel: []int{1, 3, 3, 24}, depthwise: true, geometry: window{padding: one}},
-		{kernel: []int{12, 1, 1, 24}},
+	b.defineInput(b.activation(xnnpack.Float32, 1, 17, 15, 3))
+	last, at := inputID, b.input.Shape
+	for i, shape := range []convShape{
+		{kernel: [4]int{16, 3, 3, 3}, geometry: window{padding: one, stride: two}},
+		{kernel: [4]int{24, 1, 1, 16}},
+		{kernel: [4]int{1, 3, 3, 24}, geometry: window{padding: one}},
+		{kernel: [4]int{12, 1, 1, 24}},
 	} {
-		kernel := b.float(layerName("kernel", i), xnnpack.Float32, layer.kernel...)
-		if layer.kernel[1] == 1 {
-			b.thinOut(&kernel)
+		copy(shape.in[:], at)
+		l := shape.convolution(f32)
+		if shape.kernel[0] == 1 {
+			l = shape.depthwise(f32)
 		}
-		g, weights := layer.geometry, image{shape: layer.kernel, real: kernel.real}
-		var node xnnpack.WeightedNode = xnnpack.Convolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf,
-			Output: outputOf, Padding: g.padding, Stride: g.stride}
-		if layer.depthwise {
-			weights = grouped(weights)
-			g.groups = weights.shape[0]
-			node = xnnpack.DepthwiseConvolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
-				Padding: g.padding}
+		channels := l.out[3]
+		l.kernel = b.float(layerName("kernel", i), xnnpack.Float32, l.shape...)
+		if l.shape[1] == 1 {
+			thinOut(l.kernel.content)
 		}
-		bias := b.float(layerName("bias", i), xnnpack.Float32, weights.shape[0])
-		at.errors = make([]float64, len(at.real))
-		r := convolve(at, weights, g)
-		r.addBias(&bias)
-		next := xnnpack.Tensor{Name: layerName("image", i), Type: xnnpack.Float32, Shape: r.shape}
-		packed := node.Packing(kernel.Tensor, bias.Tensor, xnnpack.Tensor{Type: xnnpack.Float32}, next)
+		l.bias = b.float(layerName("bias", i), xnnpack.Float32, channels)
+		next := xnnpack.Tensor{Name: layerName("image", i), Type: xnnpack.Float32, Shape: l.out}
+		packed := l.node.Packing(l.kernel.Tensor, l.bias.Tensor, xnnpack.Tensor{Type: xnnpack.Float32}, next)
 		packed.Flags |= packing.SparseInference
-		ids := []xnnpack.ValueID{last, b.static(kernel, atCreation, packed),
-			b.static(bias, atCreation, packing.Identity{}), fault.Value(b.g.Tensor(next))}
-		fault.Check(b.g.AddRenamed(node, func(id xnnpack.ValueID) xnnpack.ValueID { return ids[id] }))
-		last, at = ids[outputOf], image{shape: r.shape, real: r.real}
+		ids := []xnnpack.ValueID{last, b.static(l.kernel, atCreation, packed),
+			b.static(l.bias, atCreation, packing.Identity{}), fault.Value(b.g.Tensor(next))}
+		b.add(l, ids)
+		last, at = ids[outputOf], l.out
 	}
-	channels := at.shape[3]
-	mean := newResult(1, 1, 1, channels)
-	for i, v := range at.real {
-		mean.add(i%channels, v, float64(channels)/float64(len(at.real)), 0)
-	}
-	for i := range mean.magnitude {
-		mean.magnitude[i] += 10 // the layers' own roundings
-	}
-	out, _ := b.output(xnnpack.Float32, mean)
+	b.defineOutput(xnnpack.Float32, []int{1, 1, 1, at[3]}, 1)
+	b.mean = true
 	fault.Check(b.g.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true, Input: last,
-		Output: out}))
+		Output: outputID}))
 }
 
 // thinOut zeroes three quarters of a float32 kernel.
-func (b *builder) thinOut(t *tensor) {
-	for i := range t.real {
-		if i%4 != 0 {
-			t.real[i] = 0
-			binary.LittleEndian.PutUint32(t.content[4*i:], math.Float32bits(0))
+func thinOut(content []byte) {
+	for i := range content {
+		if i/4%4 != 0 {
+			content[i] = 0
 		}
 	}
 }

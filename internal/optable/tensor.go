@@ -22,66 +22,10 @@ func newRandom(seed string) *random {
 // between is uniform over the integers from lo to hi.
 func (r *random) between(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
 
-// tensor is a tensor's description and content, stored and real.
+// tensor is a tensor's description and content.
 type tensor struct {
 	xnnpack.Tensor
 	content []byte
-	real    []float64
-}
-
-// channelOf is the index along dimension dim of the element at flat index i.
-func channelOf(shape []int, dim, i int) int {
-	return i / xnnpack.Elements(shape[dim+1:]) % shape[dim]
-}
-
-// scaleOf is the factor of element i.
-func (t *tensor) scaleOf(i int) float64 {
-	q := &t.Quantization
-	switch t.Type {
-	case xnnpack.ChannelQInt8, xnnpack.ChannelQInt32, xnnpack.ChannelQInt4:
-		channels := t.Shape[q.ChannelDim]
-		batch := 0
-		if len(q.Scales) > channels { // of a batch matrix multiplication's factor
-			batch = i / xnnpack.Elements(t.Shape[1:])
-		}
-		return float64(q.Scales[batch*channels+channelOf(t.Shape, q.ChannelDim, i)])
-	case xnnpack.BlockQInt4:
-		along := t.Shape[1]
-		block := i/along*(along/q.BlockSize) + i%along/q.BlockSize
-		return float64(math.Float32frombits(uint32(q.BlockScales[block]) << 16))
-	case xnnpack.QInt8, xnnpack.QUint8, xnnpack.QInt32:
-		return float64(q.Scale)
-	}
-	return 1
-}
-
-// decode turns stored bytes into real numbers.
-func (t *tensor) decode(b []byte) []float64 {
-	real := make([]float64, xnnpack.Elements(t.Shape))
-	for i := range real {
-		zero := float64(t.Quantization.ZeroPoint)
-		switch t.Type {
-		case xnnpack.Float32:
-			real[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-		case xnnpack.Float16:
-			real[i] = half.Float64(binary.LittleEndian.Uint16(b[2*i:]))
-		case xnnpack.QInt8, xnnpack.ChannelQInt8:
-			real[i] = (float64(int8(b[i])) - zero) * t.scaleOf(i)
-		case xnnpack.QUint8:
-			real[i] = (float64(b[i]) - zero) * t.scaleOf(i)
-		case xnnpack.QInt32, xnnpack.ChannelQInt32:
-			real[i] = float64(int32(binary.LittleEndian.Uint32(b[4*i:]))) * t.scaleOf(i)
-		case xnnpack.ChannelQInt4, xnnpack.BlockQInt4:
-			row := t.Shape[len(t.Shape)-1]
-			nibble := b[i/row*((row+1)/2)+i%row/2] >> (4 * (i % row % 2)) & 0xf
-			v := float64(nibble) - zero
-			if zero == 0 && nibble > 7 {
-				v -= 16
-			}
-			real[i] = v * t.scaleOf(i)
-		}
-	}
-	return real
 }
 
 // fill gives t random content, real numbers roughly within ±1 (±16 steps for a quantised bias).
@@ -108,19 +52,11 @@ func (r *random) fill(t *tensor) {
 		for range n {
 			t.content = binary.LittleEndian.AppendUint32(t.content, uint32(int32(r.between(-1500, 1500))))
 		}
-	case xnnpack.ChannelQInt4, xnnpack.BlockQInt4:
-		row := t.Shape[len(t.Shape)-1]
-		for range n / row {
-			for c := 0; c < row; c += 2 {
-				b := byte(r.between(0, 15))
-				if c+1 < row {
-					b |= byte(r.between(0, 15)) << 4
-				}
-				t.content = append(t.content, b)
-			}
+	case xnnpack.ChannelQInt4, xnnpack.BlockQInt4: // two in a byte: all rows are even
+		for range n / 2 {
+			t.content = append(t.content, byte(r.between(0, 255)))
 		}
 	}
-	t.real = t.decode(t.content)
 }
 
 // float is a random float tensor.
@@ -145,8 +81,8 @@ func (r *random) activation(kind xnnpack.Datatype, shape ...int) tensor {
 	return t
 }
 
-// kernel is a random filter. Scales run along dimension channel; a 4-bit one has the given zero point.
-func (r *random) kernel(kind xnnpack.Datatype, channel int, zero int32, blockSize int, shape ...int) tensor {
+// randomKernel is a random kernel. Scales run along dimension channel; a 4-bit one has the given zero point.
+func (r *random) randomKernel(kind xnnpack.Datatype, channel int, zero int32, blockSize int, shape ...int) tensor {
 	t := tensor{Tensor: xnnpack.Tensor{Name: "kernel", Type: kind, Shape: shape}}
 	q := &t.Quantization
 	q.ChannelDim = channel
@@ -179,8 +115,8 @@ func (r *random) kernel(kind xnnpack.Datatype, channel int, zero int32, blockSiz
 	return t
 }
 
-// bias is a random bias for an input and a kernel: XNNPACK takes its scales to be the products of theirs.
-func (r *random) bias(kind xnnpack.Datatype, in, kernel *tensor, channels int) tensor {
+// randomBias is a random bias for an input and a kernel: XNNPACK takes its scales to be the products of theirs.
+func (r *random) randomBias(kind xnnpack.Datatype, in, kernel *tensor, channels int) tensor {
 	t := tensor{Tensor: xnnpack.Tensor{Name: "bias", Type: kind, Shape: []int{channels}}}
 	switch kind {
 	case xnnpack.QInt32:
@@ -192,20 +128,4 @@ func (r *random) bias(kind xnnpack.Datatype, in, kernel *tensor, channels int) t
 	}
 	r.fill(&t)
 	return t
-}
-
-// quantise gives an output's description the range of what is expected there.
-func (t *tensor) quantise(want []float64) {
-	lo, hi := 0.0, 0.0
-	for _, v := range want {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	// A little less than the whole range, so that clamping happens too.
-	scale := float32((hi - lo) / 240)
-	switch t.Type {
-	case xnnpack.QInt8:
-		t.Quantization = xnnpack.Quantization{Scale: scale, ZeroPoint: int32(math.Round(-120 - lo/float64(scale)))}
-	case xnnpack.QUint8:
-		t.Quantization = xnnpack.Quantization{Scale: scale, ZeroPoint: int32(math.Round(8 - lo/float64(scale)))}
-	}
 }

@@ -1,6 +1,7 @@
 package optable
 
 import (
+	"cmp"
 	"fmt"
 
 	"xpwc/internal/fault"
@@ -108,21 +109,12 @@ func fullyConnected() []Case {
 
 func (b *builder) fullyConnected(s scheme, f fcShape) {
 	l := layer{scheme: s, in: []int{f.batch, f.in}, together: 1, shape: []int{f.out, f.in}, biases: f.biases,
-		limits: f.activation}
+		out: []int{f.batch, f.out}}
 	if f.transposed {
 		l.shape, l.channel = []int{f.in, f.out}, 1
 	}
 	l.node = xnnpack.FullyConnected{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
 		Activation: f.activation, TransposeWeights: f.transposed}
-	l.compute = func(x, kernel image) *result {
-		if f.transposed {
-			kernel.real = transposed(kernel.real, f.in, f.out)
-		}
-		x.shape, kernel.shape = []int{1, f.batch, f.in}, []int{1, f.out, f.in}
-		r := multiply(x, kernel)
-		r.shape = []int{f.batch, f.out}
-		return r
-	}
 	b.layer(l)
 }
 
@@ -138,23 +130,28 @@ type convShape struct {
 	adjustment xnnpack.Size // of a deconvolution
 }
 
-// biases is how many channels have a bias.
-func (f *convShape) biases(channels int) int {
-	if f.noBias {
-		return 0
-	}
-	return channels
+// window is the geometry of a convolution. What is zero stands for 1, but padding.
+type window struct {
+	padding          xnnpack.Padding
+	stride, dilation xnnpack.Size
+	groups           int
+}
+
+// filledIn has no more zeros that stand for 1.
+func (w window) filledIn() window {
+	one := xnnpack.Size{Height: 1, Width: 1}
+	return window{w.padding, cmp.Or(w.stride, one), cmp.Or(w.dilation, one), max(w.groups, 1)}
 }
 
 // casesOf returns the cases like one of all schemes in all shapes.
 func casesOf(
-	like Case, schemes []scheme, shapes []convShape, define func(*builder, scheme, convShape),
+	like Case, schemes []scheme, shapes []convShape, define func(convShape, scheme) layer,
 ) (cases []Case) {
 	for _, s := range schemes {
 		for _, shape := range shapes {
 			c := like
 			c.Name += s.name + shape.suffix
-			c.define = func(b *builder) { define(b, s, shape) }
+			c.define = func(b *builder) { b.layer(define(shape, s)) }
 			cases = append(cases, c)
 		}
 	}
@@ -180,23 +177,31 @@ func convolutions() []Case {
 				geometry: window{padding: one, groups: 3}, limits: xnnpack.Range{Min: 0, Max: 6}},
 			{suffix: "-1x1-groups-2", in: [4]int{1, 4, 4, 14}, kernel: [4]int{22, 1, 1, 7},
 				geometry: window{groups: 2}},
-		}, (*builder).convolution)
+		}, convShape.convolution)
 }
 
-// layer is what the convolutions have in common.
+// layer is what the convolutions have in common, one whose output has so many channels.
 func (f convShape) layer(s scheme, channels int) layer {
-	return layer{scheme: s, in: f.in[:], together: 3, shape: f.kernel[:], biases: f.biases(channels), limits: f.limits}
+	l := layer{scheme: s, in: f.in[:], together: 3, shape: f.kernel[:]}
+	if !f.noBias {
+		l.biases = channels
+	}
+	g := f.geometry.filledIn()
+	l.out = []int{f.in[0],
+		(f.in[1]+g.padding.Top+g.padding.Bottom-(f.kernel[1]-1)*g.dilation.Height-1)/g.stride.Height + 1,
+		(f.in[2]+g.padding.Left+g.padding.Right-(f.kernel[2]-1)*g.dilation.Width-1)/g.stride.Width + 1, channels}
+	return l
 }
 
-func (b *builder) convolution(s scheme, f convShape) {
+func (f convShape) convolution(s scheme) layer {
 	l, g := f.layer(s, f.kernel[0]), f.geometry
 	n := xnnpack.Convolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf, Padding: g.padding,
 		SamePadding: f.same, Stride: g.stride, Dilation: g.dilation, Groups: g.groups, Activation: f.limits}
 	if f.same {
 		n.Padding = xnnpack.Padding{}
 	}
-	l.node, l.compute = n, func(x, kernel image) *result { return convolve(x, kernel, g) }
-	b.layer(l)
+	l.node = n
+	return l
 }
 
 // XNNPACK's subgraph of November 2024 gives its weights cache to depthwise convolutions in NCHW only, later ones to
@@ -212,24 +217,15 @@ func depthwise() []Case {
 		{suffix: "-7x7", in: [4]int{1, 9, 8, 18}, kernel: [4]int{1, 7, 7, 18}},
 		{suffix: "-3x3-multiplier-2", in: [4]int{1, 5, 6, 9}, kernel: [4]int{1, 3, 3, 18},
 			geometry: window{padding: one}},
-	}, (*builder).depthwise)
+	}, convShape.depthwise)
 }
 
-// grouped turns a depthwise kernel [1, h, w, channels] into that of the grouped convolution that does the same:
-// [channels, h, w, 1].
-func grouped(kernel image) image {
-	h, w, channels := kernel.shape[1], kernel.shape[2], kernel.shape[3]
-	return image{shape: []int{channels, h, w, 1}, real: transposed(kernel.real, h*w, channels)}
-}
-
-func (b *builder) depthwise(s scheme, f convShape) {
+func (f convShape) depthwise(s scheme) layer {
 	l, g := f.layer(s, f.kernel[3]), f.geometry
 	l.channel, l.when = 3, atCreation
 	l.node = xnnpack.DepthwiseConvolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
 		Padding: g.padding, Stride: g.stride, Dilation: g.dilation, DepthMultiplier: f.kernel[3] / f.in[3]}
-	g.groups = f.in[3]
-	l.compute = func(x, kernel image) *result { return convolve(x, grouped(kernel), g) }
-	b.layer(l)
+	return l
 }
 
 func deconvolutions() []Case {
@@ -244,16 +240,20 @@ func deconvolutions() []Case {
 			geometry: window{groups: 2, stride: two}},
 		{suffix: "-3x3-dilation-2", in: [4]int{1, 4, 4, 6}, kernel: [4]int{7, 3, 3, 6},
 			geometry: window{dilation: two}},
-	}, (*builder).deconvolution)
+	}, convShape.deconvolution)
 }
 
-func (b *builder) deconvolution(s scheme, f convShape) {
+func (f convShape) deconvolution(s scheme) layer {
 	l, g := f.layer(s, f.kernel[0]), f.geometry
 	l.when = atCreation
 	l.node = xnnpack.Deconvolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
 		Padding: g.padding, Adjustment: f.adjustment, Stride: g.stride, Dilation: g.dilation, Groups: g.groups}
-	l.compute = func(x, kernel image) *result { return deconvolve(x, kernel, g, f.adjustment) }
-	b.layer(l)
+	g = g.filledIn()
+	l.out[1] = (f.in[1]-1)*g.stride.Height + f.adjustment.Height + (f.kernel[1]-1)*g.dilation.Height + 1 -
+		g.padding.Top - g.padding.Bottom
+	l.out[2] = (f.in[2]-1)*g.stride.Width + f.adjustment.Width + (f.kernel[2]-1)*g.dilation.Width + 1 -
+		g.padding.Left - g.padding.Right
+	return l
 }
 
 // This XNNPACK's subgraph does not give its weights cache to batch matrix multiplications.
@@ -274,22 +274,17 @@ func matrixMultiplications() []Case {
 	return cases
 }
 
-func (b *builder) matrixMultiply(s scheme, batch int, turned bool) {
+func (b *builder) matrixMultiply(s scheme, batch int, transposed bool) {
 	const m, k, n = 5, 21, 34
-	l := layer{scheme: s, in: []int{batch, m, k}, together: 1, shape: []int{batch, k, n}, channel: 2, when: atCreation}
-	if turned {
+	l := layer{scheme: s, in: []int{batch, m, k}, together: 1, shape: []int{batch, k, n}, channel: 2,
+		out: []int{batch, m, n}, when: atCreation}
+	if transposed {
 		l.shape, l.channel = []int{batch, n, k}, 1
 	}
 	if s.kernel == xnnpack.Float16 {
 		l.when = atInference
 	}
-	l.node = xnnpack.BatchMatrixMultiply{A: inputOf, B: kernelOf, Output: outputOf, TransposeB: turned}
-	l.compute = func(x, kernel image) *result {
-		if !turned {
-			kernel = image{shape: []int{batch, n, k}, real: transposed(kernel.real, k, n)}
-		}
-		return multiply(x, kernel)
-	}
+	l.node = xnnpack.BatchMatrixMultiply{A: inputOf, B: kernelOf, Output: outputOf, TransposeB: transposed}
 	b.layer(l)
 }
 
@@ -297,19 +292,12 @@ func prelus() []Case {
 	var cases []Case
 	for _, s := range []scheme{f32, f16} {
 		cases = append(cases, Case{Name: "prelu-" + s.name, define: func(b *builder) {
-			x := b.activation(s.in, 2, 3, 5, 23)
-			in, slope := b.input(x), b.float("slope", s.kernel, 23)
-			r := newResult(x.Shape...)
-			for i, v := range x.real {
-				if v >= 0 {
-					r.add(i, v, 1, 0)
-				} else {
-					r.add(i, v, slope.real[i%23], 0)
-				}
-			}
-			out, _ := b.output(s.out, r)
+			b.defineInput(b.activation(s.in, 2, 3, 5, 23))
+			slope := b.float("slope", s.kernel, 23)
+			b.defineOutput(s.out, b.input.Shape, 1)
 			id := b.static(slope, atInference, packing.Identity{})
-			fault.Check(b.g.Add(xnnpack.Binary{Op: xnnpack.PReLUOperator, A: in, B: id, Output: out}))
+			fault.Check(b.g.Add(xnnpack.Binary{Op: xnnpack.PReLUOperator, A: inputID, B: id, Output: outputID}))
+			b.layers = []layer{{kernel: slope, out: b.input.Shape}}
 		}})
 	}
 	return cases
