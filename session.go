@@ -3,7 +3,6 @@ package xpwc
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -283,14 +282,6 @@ func (s *Session) fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
-}
-
-// Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly
-// followed by the bias' name. It has none of unnamed weights, and none after Close.
-func (s *Session) Names() []string {
-	names := s.user.Names()
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Err returns ErrLost once packed weights that the session's runtime uses may be lost, whether Finalize was called or
