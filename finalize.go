@@ -41,8 +41,8 @@ func (s *Session) finalize() (lost error) {
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
 	}
-	changed, lost := s.user.Finish(end)
-	s.err = errors.Join(changed, s.err)
+	lost = s.user.Finish(end)
+	s.err = errors.Join(end.Changed, s.err)
 	s.restamps, s.packings, s.announced = nil, nil, nil
 	s.note(s.dropScratch())
 	for _, src := range s.sources {
@@ -66,21 +66,17 @@ func (s *Session) finalize() (lost error) {
 // the old content, of the new, or of both. A session that packed nothing, but found entries by the content, may have
 // found some of the old content and some of the new.
 func (s *Session) lookAgain() (end writer.Ending) {
-	unfinished := s.user.Unfinished(func(o *entries.Origin) bool { return s.watches[o.Watch.(*watch).Watch] == nil })
-	defer unfinished.Unpin()
-	end.Restamps, end.Variants = s.restamps, variants(unfinished.Own)
-	for _, o := range unfinished.Own {
+	own := s.user.Own()
+	end.Restamps, end.Variants = s.restamps, variants(own)
+	for _, o := range own {
 		readAll(o.Kernel, o.Bias)
 	}
 	for _, r := range s.restamps {
 		readAll(r.Kernel, r.Bias)
 	}
-	uses := s.work != workNone || unfinished.Others
+	uses := s.work != workNone
 	for _, w := range s.watches {
 		uses = uses || w.read
-	}
-	for _, other := range unfinished.Asked {
-		end.Changed = errors.Join(end.Changed, other.Changed())
 	}
 	if !uses && len(s.restamps) == 0 {
 		return end

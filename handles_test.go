@@ -138,3 +138,22 @@ func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.NoError(t, c.Close())
 }
+
+// What a session is packing answers no other: that packs, too, and uses it only if it is equal.
+func TestSessionsThatPackAtTheSameTimeShareOnlyWhatIsEqual(t *testing.T) {
+	for _, path := range []string{"", filepath.Join(t.TempDir(), "cache")} {
+		c := mustOpen(t, path, nil)
+		first, second := contentOf("first", 100), contentOf("second", 100)
+		for _, with := range [][]byte{first, first, second} {
+			s := newSession(t, c, map[string][]byte{"w": with})
+			w, err := s.Load("w", Eager())
+			require.NoError(t, err)
+			got, hit := packWeight(t, s, 7, addressOf(w), 0, packedFrom(with))
+			require.False(t, hit)
+			require.Equal(t, packedFrom(with), got)
+			defer finish(t, s)
+		}
+		require.EqualValues(t, 2, c.Stats().Packed.Entries)
+		require.EqualValues(t, 1, c.Stats().Reused.Entries)
+	}
+}

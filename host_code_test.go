@@ -57,31 +57,6 @@ func packOrFind(t *testing.T, c *Cache, h *hostCode, name string) (hit bool, err
 	return hit, s.Finalize()
 }
 
-// To ask a source may read all of it: whoever uses what another session packs from it asks once, too.
-func TestASessionAsksTheSourceOfAnotherOnce(t *testing.T) {
-	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
-	asked := 0
-	other := &hostCode{source: "theirs", size: 3000, before: func(what string) {
-		if what == "Watch.Changed" {
-			asked++
-		}
-	}}
-	tensors := someTensors(5, 3000)
-	for name := range tensors {
-		tensors[name] = contentOf(name, other.size)
-	}
-	packs, err := c.NewSession(other)
-	require.NoError(t, err)
-	o := pack(t, packs, tensors)
-	require.Equal(t, 1, asked)
-	open(t, c, tensors).close(t)
-	require.EqualValues(t, 5, c.Stats().Hits.Entries)
-	require.Equal(t, 2, asked)
-	require.NoError(t, o.Finalize())
-	o.close(t)
-	require.NoError(t, c.Close())
-}
-
 // What the host computes may look at the cache, whenever it is called.
 func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 	for _, size := range []int{100, 8 << 10} {

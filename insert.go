@@ -194,17 +194,6 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	return progress, read, addressOf(e.Data)
 }
 
-// look returns the entries under a weight's key, each with one more reference to its memory: see User.Free.
-func (s *Session) look(w *weight) []writer.View {
-	for {
-		seen, index := s.user.Hold(&w.Query)
-		if index == nil {
-			return seen
-		}
-		s.survey(w, index)
-	}
-}
-
 // hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
 func hasBytes(e *entries.Entry, b []byte) (same bool) {
 	_ = mapped.Faultless(func() { same = bytes.Equal(e.Data, b) })
@@ -223,7 +212,8 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 	// knew too little must not be believed by one that says no more.
 	variant := kernel.compare || !kernel.known() && uniform(w.kernel.content)
 	for {
-		seen := s.look(w)
+		seen, err := s.user.Hold(&w.Query)
+		s.fail(err)
 		lots := compare(s.cache.options.Verify == VerifyRepack, s.rivals(w, p, seen))
 		taken := slices.Index(lots, writer.Taken)
 		if taken < 0 && w.presumed { // what is not equal must be known to be of this layout
@@ -313,7 +303,7 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 	}
 	for i := range seen {
 		v, r := &seen[i], &rivals[i]
-		if r.content = s.hasContent(w, v); !r.content || r.equal {
+		if r.content = s.mayHaveContent(w, v); !r.content || r.equal {
 			continue
 		}
 		r.seed = v.Seed
@@ -324,17 +314,16 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 	return rivals
 }
 
-// hasContent reports whether an entry was packed from the content that this session has.
-func (s *Session) hasContent(w *weight, v *writer.View) bool {
-	same := sameContent(w, v)
-	for same == unknown {
-		s.learnContent(w, v)
-		if v.Kernel != nil { // it may say so itself by now
-			*v = s.user.Look(v.Entry, w.Seed)
-		}
-		same = sameContent(w, v)
+// mayHaveContent reports whether an entry was packed from the content that this session has. If another session is
+// packing it, nobody knows yet: but where all is given that decides the bytes, others are of other content.
+func (s *Session) mayHaveContent(w *weight, v *writer.View) bool {
+	if v.Others {
+		return !w.kernel.packing.known() || w.kernel.packing.ambiguous()
 	}
-	return same == yes
+	if sameContent(w, v) == unknown {
+		s.learnContent(w, v)
+	}
+	return sameContent(w, v) == yes
 }
 
 // stays reports whether what was packed can stay where it is: unless that is only for comparing, or the file has room

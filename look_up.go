@@ -188,10 +188,9 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		return nil, false
 	}
 	for {
-		hit, views, index := s.user.LookUp(&w.Query, w.judge)
+		hit, views, err := s.user.LookUp(&w.Query, w.judge)
+		s.fail(err)
 		switch {
-		case index != nil:
-			s.survey(w, index)
 		case hit >= 0:
 			s.restampLater(w, &views[hit])
 			s.given[w.question()] = views[hit].Entry
@@ -214,14 +213,6 @@ func (w *weight) judge(views []writer.View) (hit int) {
 	a := asking{p.compare, w.session.given[w.question()] != nil, p.given, p.ambiguous(), w.session.cache.options.Verify}
 	w.verdict = decide(a, known)
 	return w.verdict.hit
-}
-
-// survey has what the loaded index has under a weight's key in memory. With Options.Strict, a damaged index is an error
-// of the session; by default that leaves what is packed afresh.
-func (s *Session) survey(w *weight, index *format.Index) {
-	if err := s.user.Survey(&w.Query, index); err != nil {
-		s.fail(err)
-	}
 }
 
 // candidate returns what is known of an entry under the key of a weight.
@@ -248,8 +239,7 @@ func (w *weight) candidate(v *writer.View) candidate {
 	return k
 }
 
-// learn finds out what is lacking of a candidate. The tensors that it was packed from are there as long as their
-// session is pinned.
+// learn finds out what is lacking of a candidate.
 func (s *Session) learn(w *weight, what lack, v *writer.View) {
 	switch what {
 	case itsContent:
@@ -264,27 +254,22 @@ func (s *Session) learn(w *weight, what lack, v *writer.View) {
 	}
 }
 
+// learnContent has the tensors read whose digests are to be compared.
 func (s *Session) learnContent(w *weight, v *writer.View) {
-	if v.Kernel != nil {
-		unpin := s.user.Pin(v.Entry)
-		if unpin == nil {
-			return // it says so itself by now
-		}
-		defer unpin()
-	}
 	for _, pair := range [][2]*entries.Content{{&w.kernel.is, v.Kernel}, {w.biasContent(), v.Bias}} {
-		mine, theirs := pair[0], pair[1]
-		if mine == nil || mine == theirs {
+		if pair[0] == nil || pair[0] == pair[1] {
 			continue
 		}
-		if theirs != nil {
-			_, _ = theirs.Digest() // their session reports the error
-		}
-		if _, known, _ := mine.Known(); known {
-			continue
-		}
-		if _, err := mine.Digest(); err != nil {
-			s.note(fmt.Errorf("tensor %q: %w", mine.Reader.(*source).name, err))
+		for _, c := range pair {
+			if c == nil {
+				continue
+			}
+			if _, known, _ := c.Known(); known {
+				continue
+			}
+			if _, err := c.Digest(); err != nil {
+				s.note(fmt.Errorf("tensor %q: %w", c.Reader.(*source).name, err))
+			}
 		}
 	}
 }
@@ -304,7 +289,7 @@ func sameStamps(w *weight, v *writer.View) bool {
 		sameStamp(w.biasContent(), v.Bias, v.Record.BiasStamp)
 }
 
-// sameStamp compares a tensor of this session with another's, or with what the file says of one.
+// sameStamp compares two tensors of this session, or one with what the file says of one.
 func sameStamp(mine, theirs *entries.Content, stamp format.Digest) bool {
 	if mine == nil || mine == theirs {
 		return true
@@ -339,7 +324,7 @@ func sameTensor(mine, theirs *entries.Content, stamp, digest format.Digest) fact
 		case !computed:
 			return unknown
 		case err != nil:
-			return no // their session will say so
+			return no
 		}
 		digest = d
 	}

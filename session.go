@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -49,8 +50,8 @@ type Session struct {
 	busy      bool          // the scratch is being packed into
 	noFile    Reason        // why this session packs into private memory, or ""
 
-	watches  map[Watch]*watch // of loaded tensors
-	origins  map[from]*entries.Origin
+	watches  map[Watch]*watch           // of loaded tensors
+	origins  map[string]*entries.Origin // by Identity.Source
 	work     work
 	restamps []writer.Restamp // for Finalize, which knows whether their sources changed
 
@@ -96,7 +97,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		given:     map[question]*entries.Entry{},
 		packings:  map[uintptr]space{},
 		watches:   map[Watch]*watch{},
-		origins:   map[from]*entries.Origin{},
+		origins:   map[string]*entries.Origin{},
 		evidence:  c.shown(),
 	}
 	if s.provider, err = newProvider(s); err != nil {
@@ -243,7 +244,8 @@ func (s *Session) register(name string) (*source, error) {
 		s.refused[name] = err
 		return nil, err
 	}
-	src.is.Origin = s.origin(&t.Identity)
+	s.watch(&t.Identity)
+	src.is.Origin = s.origin(t.Identity.Source)
 	s.sources[name] = src
 	if src.presence == absent {
 		s.unfilled = append(s.unfilled, src)
@@ -276,12 +278,10 @@ func (s *Session) address(src *source) {
 	s.addresses[at] = src
 }
 
-// fail keeps the first error that a callback has no way to return: the runtime must not be used, or XNNPACK cannot
-// create it.
+// fail keeps the first error, if there is one, that a callback has no way to return: the runtime must not be used, or
+// XNNPACK cannot create it.
 func (s *Session) fail(err error) {
-	if s.err == nil {
-		s.err = err
-	}
+	s.err = cmp.Or(s.err, err)
 }
 
 // Err returns ErrLost once packed weights that the session's runtime uses may be lost, whether Finalize was called or

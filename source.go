@@ -374,22 +374,12 @@ func (w *watch) Changed() error {
 	return nil
 }
 
-// from is where a tensor comes from, as its Identity says it.
-type from struct {
-	source string
-	watch  *watch
-}
-
-// origin returns where a tensor comes from. Most of a session come from one file.
-func (s *Session) origin(id *Identity) *entries.Origin {
-	is := from{id.Source, s.watch(id)}
-	o := s.origins[is]
+// origin returns where a tensor comes from, as its Identity says it. Most of a session come from one file.
+func (s *Session) origin(source string) *entries.Origin {
+	o := s.origins[source]
 	if o == nil {
-		o = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source)}
-		if is.watch != nil {
-			o.Watch = is.watch
-		}
-		s.origins[is] = o
+		o = &entries.Origin{Source: digest.OfStrings(source), Name: sourceName(source)}
+		s.origins[source] = o
 	}
 	return o
 }
@@ -403,11 +393,11 @@ func sourceName(source string) string {
 	return format.CleanName(filepath.Base(source))
 }
 
-// watch returns the session's watch for a tensor, or nil if it has none. The first time it is asked, so that a change
-// after that will show.
-func (s *Session) watch(id *Identity) *watch {
+// watch takes note of the watch of a tensor, if it has one. The first time it is asked, so that a change after that will
+// show.
+func (s *Session) watch(id *Identity) {
 	if id.Watch == nil {
-		return nil
+		return
 	}
 	w := s.watches[id.Watch]
 	if w == nil {
@@ -416,5 +406,4 @@ func (s *Session) watch(id *Identity) *watch {
 		s.watches[id.Watch] = w
 	}
 	w.read = w.read || id.Stamp == ""
-	return w
 }

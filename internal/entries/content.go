@@ -27,13 +27,6 @@ type Reader interface {
 type Origin struct {
 	Source format.Digest // of its name
 	Name   string        // a part of it, for people
-	Watch  Watch         // or nil
-}
-
-// A Watch reports whether tensors were changed in place.
-type Watch interface {
-	// Changed returns an error if the content may have changed since it was given.
-	Changed() error
 }
 
 type digested struct {

@@ -2,20 +2,10 @@ package writer
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
 )
-
-// Unfinished is what is to be read and asked before a session is finished.
-type Unfinished struct {
-	Own    []Own           // entries that the session packed, each as often as it uses it
-	Others bool            // it uses what others have packed, which does not say yet from what
-	Asked  []entries.Watch // of those, each once; they are there until Unpin is called
-	Unpin  func()
-}
 
 // An Own is an entry that the session packed, and what from.
 type Own struct {
@@ -23,37 +13,16 @@ type Own struct {
 	Kernel, Bias *entries.Content
 }
 
-// Unfinished returns what the session's entries were packed from. asks reports whether another session's tensors from
-// somewhere are to be asked whether they were changed.
-func (u *User) Unfinished(asks func(*entries.Origin) bool) (unfinished Unfinished) {
-	w := u.w
-	w.mu.Lock()
-	defer w.unlock()
-	var pinned []*User
+// Own returns the entries that the session packed and that do not say yet what from, each as often as it uses it.
+func (u *User) Own() (own []Own) {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
 	for _, e := range u.used {
-		switch by, _ := e.By.(*User); {
-		case e.Kernel == nil:
-		case by == u:
-			unfinished.Own = append(unfinished.Own, Own{e, e.Kernel, e.Bias})
-		default:
-			unfinished.Others = true
-			for _, c := range []*entries.Content{e.Kernel, e.Bias} {
-				if c == nil || c.Origin.Watch == nil || slices.Contains(unfinished.Asked, c.Origin.Watch) ||
-					!asks(c.Origin) {
-					continue
-				}
-				by.pins.Add(1)
-				pinned = append(pinned, by)
-				unfinished.Asked = append(unfinished.Asked, c.Origin.Watch)
-			}
+		if e.Kernel != nil && e.By == u {
+			own = append(own, Own{e, e.Kernel, e.Bias})
 		}
 	}
-	unfinished.Unpin = func() {
-		for _, by := range pinned {
-			by.pins.Done()
-		}
-	}
-	return unfinished
+	return own
 }
 
 // A Restamp is an entry that was found by the content of tensors whose stamps it does not have, or by the bytes packed
@@ -71,21 +40,18 @@ type Ending struct {
 }
 
 // Finish says in the session's entries what they were packed from, and has them committed in a moment. The runtime must
-// not be used if what it uses was packed from a source that changed, or is lost by now. When it returns nobody reads
-// the session's tensors any more.
-func (u *User) Finish(end Ending) (changed, lost error) {
-	changed, lost = u.conclude(end)
+// not be used if what it packed from has changed, or if what it uses is lost by now, which is returned.
+func (u *User) Finish(end Ending) (lost error) {
+	lost = u.conclude(end)
 	u.commitChanges()
-	u.pins.Wait()
-	return changed, lost
+	return lost
 }
 
-func (u *User) conclude(end Ending) (changed, lost error) {
+func (u *User) conclude(end Ending) (lost error) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	changed = errors.Join(u.mixedLocked(), end.Changed)
-	if changed != nil {
+	if end.Changed != nil {
 		end.Restamps = nil
 		u.mixLocked()
 	}
@@ -103,7 +69,7 @@ func (u *User) conclude(end Ending) (changed, lost error) {
 		w.leaveLocked(u)
 		w.commitSoonLocked() // and the lock is given up after it
 	}
-	return changed, u.lost
+	return u.lost
 }
 
 // commitChanges commits what was only changed, if nobody packs.
@@ -118,17 +84,6 @@ func (w *Writer) onlyChanged() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	return w.dirty && w.activity != due && w.packing == 0
-}
-
-// mixedLocked returns an error if the session uses what another packed from a source that changed.
-func (u *User) mixedLocked() error {
-	for _, e := range u.used {
-		if errors.Is(e.Withheld, entries.ErrSourceChanged) {
-			return fmt.Errorf("packed weights %q of another session: their source was %w",
-				e.Name(), entries.ErrSourceChanged)
-		}
-	}
-	return nil
 }
 
 // mixLocked keeps nothing of what the session packed.
@@ -164,7 +119,7 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 
 // Needed reports whether an entry's stamps or digests may have to be written anew.
 func (r *Restamp) Needed(v *View) bool {
-	return v.Kernel == nil && v.Entry.Reason == "" && r.differs(&v.Record)
+	return v.Kernel == nil && !v.Others && v.Entry.Reason == "" && r.differs(&v.Record)
 }
 
 func (r *Restamp) differs(is *format.Record) bool {

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -23,9 +24,10 @@ func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout,
 // A View is what was known of an entry at some time.
 type View struct {
 	Entry        *entries.Entry
-	Kernel, Bias *entries.Content // what it was packed from, if its record does not say so yet
+	Kernel, Bias *entries.Content // what this session packed it from, if its record does not say so yet
 	Record       format.Record
 
+	Others   bool // another session packs it, and it does not say yet what from
 	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
 	Durable  bool
 	Listed   bool // the loaded index has it
@@ -33,16 +35,20 @@ type View struct {
 	Sized    bool
 }
 
-func (w *Writer) viewLocked(e *entries.Entry, seed uint32) View {
-	return View{
-		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record,
-		Seed: e.PackedUnder(seed), Durable: e.State() == entries.Durable, Listed: e.Listed(w.loaded.id),
+func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
+	v := View{
+		Entry: e, Record: e.Record,
+		Seed: e.PackedUnder(seed), Durable: e.State() == entries.Durable, Listed: e.Listed(u.w.loaded.id),
 		Verified: e.Verified, Sized: e.Sized,
 	}
+	if v.Others = !e.Identified() && e.By != u; !v.Others {
+		v.Kernel, v.Bias = e.Kernel, e.Bias
+	}
+	return v
 }
 
 // candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
-// returns that: see Survey.
+// returns that.
 func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 	under := w.entries.Under(&q.Key)
 	index := w.loaded.index
@@ -54,46 +60,56 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 
 // LookUp has judge decide which of some entries answers a query, from what is known of them: -1 if none does, or none
 // yet. The session uses the one that answers it from then on. Of the others nothing but what is known may be used: they
-// may be given up. If the loaded index is to be asked first, nothing is decided and it is returned, for Survey.
-func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, ask *format.Index) {
+// may be given up. What others are packing answers nothing. The error, with Options.Strict, is that the loaded index
+// turned out damaged.
+func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, err error) {
+	err = u.among(q, func(candidates []*entries.Entry) {
+		candidates = entries.Only(candidates, func(e *entries.Entry) bool { return e.Identified() || e.By == u })
+		among = make([]View, 0, len(candidates))
+		for _, e := range candidates {
+			among = append(among, u.viewLocked(e, q.Seed))
+		}
+		if hit = judge(among); hit >= 0 {
+			u.useLocked(candidates[hit])
+			u.w.figures.Hits.add(len(candidates[hit].Data))
+		}
+	})
+	return hit, among, err
+}
+
+// Hold returns the entries that what was packed is to be compared with. Each has one more reference to its memory, to
+// be given to Free. The error is as of LookUp.
+func (u *User) Hold(q *Query) (views []View, err error) {
+	err = u.among(q, func(candidates []*entries.Entry) {
+		for _, e := range candidates {
+			e.Region.Retain()
+			views = append(views, u.viewLocked(e, q.Seed))
+		}
+	})
+	return views, err
+}
+
+// among calls do, with mu held, with the entries under a query's key, once all that the loaded index has are in memory.
+func (u *User) among(q *Query, do func([]*entries.Entry)) (err error) {
+	for {
+		index := u.tryAmong(q, do)
+		if index == nil {
+			return err
+		}
+		err = errors.Join(err, u.survey(q, index))
+	}
+}
+
+// tryAmong does so, unless the index that it returns is to be asked first.
+func (u *User) tryAmong(q *Query, do func([]*entries.Entry)) *format.Index {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
 	candidates, index := w.candidatesLocked(q)
-	if index != nil {
-		return -1, nil, index
+	if index == nil {
+		do(candidates)
 	}
-	among = make([]View, 0, len(candidates))
-	for _, e := range candidates {
-		among = append(among, w.viewLocked(e, q.Seed))
-	}
-	if hit = judge(among); hit >= 0 {
-		u.useLocked(candidates[hit])
-		w.figures.Hits.add(len(candidates[hit].Data))
-	}
-	return hit, among, nil
-}
-
-// Hold is Candidates for whoever is going to read their bytes: each has one more reference to its memory, to be given
-// to Free.
-func (u *User) Hold(q *Query) ([]View, *format.Index) {
-	w := u.w
-	w.mu.Lock()
-	defer w.unlock()
-	candidates, index := w.candidatesLocked(q)
-	views := make([]View, 0, len(candidates))
-	for _, e := range candidates {
-		e.Region.Retain()
-		views = append(views, w.viewLocked(e, q.Seed))
-	}
-	return views, index
-}
-
-// Look returns what is known of an entry now.
-func (u *User) Look(e *entries.Entry, seed uint32) View {
-	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
-	return u.w.viewLocked(e, seed)
+	return index
 }
 
 // Free gives up the references that Hold has taken.
@@ -103,9 +119,8 @@ func (u *User) Free(views []View) {
 	}
 }
 
-// Survey has the records that an index has under a query's key in memory. The error, with Options.Strict, is that the
-// index turned out damaged.
-func (u *User) Survey(q *Query, index *format.Index) error {
+// survey has the records that an index has under a query's key in memory.
+func (u *User) survey(q *Query, index *format.Index) error {
 	records := make([]format.Record, 0, 1) // as many as there are mostly
 	for r, err := range index.Find(q.Key) {
 		if err != nil {
@@ -163,20 +178,6 @@ func (u *User) useLocked(e *entries.Entry) {
 	default:
 		w.figures.PrivateBytes += int64(len(e.Data))
 	}
-}
-
-// Pin keeps the tensors that an entry was packed from, which another session may have, until the result is called. It
-// is nil if the entry says by now what it was packed from.
-func (u *User) Pin(e *entries.Entry) (unpin func()) {
-	w := u.w
-	w.mu.Lock()
-	defer w.unlock()
-	if e.Kernel == nil {
-		return nil
-	}
-	by := e.By.(*User)
-	by.pins.Add(1)
-	return by.pins.Done
 }
 
 // Sized takes note of whether a candidate has the size that its look-up wants. One of the file that has another is not

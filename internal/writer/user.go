@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/store"
@@ -15,8 +14,6 @@ import (
 type User struct {
 	w      *Writer
 	handle *Handle
-
-	pins sync.WaitGroup // of others that read the session's tensors; added to with mu held
 
 	used  []*entries.Entry // once for each time that it was given or kept
 	lost  error            // the disk lost packed weights that the runtime uses

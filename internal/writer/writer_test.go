@@ -173,9 +173,9 @@ func content(stamp byte) *entries.Content {
 func look(t *testing.T, u *User, name string) *Query {
 	t.Helper()
 	q := &Query{Key: format.Key{Kernel: name}}
-	if _, index := u.Hold(q); index != nil {
-		require.NoError(t, u.Survey(q, index))
-	}
+	views, err := u.Hold(q)
+	require.NoError(t, err)
+	u.Free(views)
 	return q
 }
 
