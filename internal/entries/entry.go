@@ -4,7 +4,6 @@ package entries
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"xpwc/internal/format"
@@ -16,31 +15,15 @@ type State uint8
 
 // The states of an entry.
 const (
-	Unplaced State = iota // nowhere yet
-	Private               // in memory of this process
-	Written               // in the space of a file, and in no generation of it
-	Durable               // in a generation of a file
-	Dropped               // nowhere any more
+	Private State = iota // in memory of this process
+	Written              // in the space of a file, and in no generation of it
+	Durable              // in a generation of a file
+	Dropped              // nowhere any more
 )
-
-// following says which state may follow which.
-var following = [...][]State{
-	Unplaced: {Private, Written, Durable},
-	Private:  {Dropped},
-	Written:  {Durable, Dropped},
-	Durable:  {Dropped},
-	Dropped:  {},
-}
-
-func (s State) String() string {
-	return [...]string{"unplaced", "private", "written", "durable", "dropped"}[s]
-}
-
-// ErrState: this program has made a mistake.
-var ErrState = errors.New("an entry cannot change like that")
 
 // An Entry is one packed payload in memory.
 type Entry struct {
+	State  State
 	Record format.Record // without digests until it is identified
 	Data   []byte
 	Region *store.Region // that has the data; the entry has a reference to it
@@ -58,11 +41,9 @@ type Entry struct {
 	Change   Change
 	Verified bool // its bytes were compared with a packing, or with its sum
 	Sized    bool // it has the size that a look-up of its key was answered with
-	Queued   bool // to be verified in the background
 	Unlisted bool // it was packed here, and the loaded index does not have it
 
 	surveyed *format.Index // all records of that index under its key are in memory
-	state    State
 }
 
 // A Change is whether the loaded index still says of an entry which flags, stamps and digests it has.
@@ -78,25 +59,10 @@ const (
 // Name returns what the entry is called in ExecuTorch's trailer: the kernel's name directly followed by the bias'.
 func (e *Entry) Name() string { return e.Record.Kernel + e.Record.Bias }
 
-// State returns where the entry is.
-func (e *Entry) State() State { return e.state }
-
-// Become changes the entry's state. Nothing else does. ErrState if the new one may not follow: then no further session
-// is given the entry.
-func (e *Entry) Become(next State) error {
-	if !slices.Contains(following[e.state], next) {
-		err := fmt.Errorf("%q is %v and was to be %v: %w", e.Name(), e.state, next, ErrState)
-		e.Withheld = err
-		return err
-	}
-	e.state = next
-	return nil
-}
-
 // Given reports whether a further session is given the entry: it is not withheld, and it is private or its file is the
 // one in place.
 func (e *Entry) Given(inPlace [16]byte) bool {
-	return e.Withheld == nil && e.state != Dropped && (e.state == Private || e.File == inPlace)
+	return e.Withheld == nil && e.State != Dropped && (e.State == Private || e.File == inPlace)
 }
 
 // Withhold has no further session given the entry. Those that use it keep it. The first reason stays, unless the new
@@ -112,17 +78,17 @@ var ErrSourceChanged = errors.New("changed in place while it was packed; load th
 
 // Listed reports whether the entry is one of the loaded index, which is of the file in place.
 func (e *Entry) Listed(inPlace [16]byte) bool {
-	return e.state == Durable && !e.Unlisted && e.File == inPlace
+	return e.State == Durable && !e.Unlisted && e.File == inPlace
 }
 
 // Uncommitted reports whether the entry is in the space of a file, is in no generation, and is to be in one or used.
 func (e *Entry) Uncommitted() bool {
-	return e.state == Written && e.Unlisted && (e.Withheld == nil || e.Sessions > 0)
+	return e.State == Written && e.Unlisted && (e.Withheld == nil || e.Sessions > 0)
 }
 
 // Ready reports whether the entry can be committed: it was packed and is not withheld, and its record says all.
 func (e *Entry) Ready() bool {
-	return e.state == Written && e.Unlisted && e.Withheld == nil && e.Identified() && e.Summed()
+	return e.State == Written && e.Unlisted && e.Withheld == nil && e.Identified() && e.Summed()
 }
 
 // Summed reports whether the sum of the entry's bytes is known.

@@ -55,7 +55,7 @@ func (s *Set) Supersedes(r *format.Record) bool {
 }
 
 // next reports whether the next generation has the entry, which was packed here.
-func (e *Entry) next() bool { return e.Unlisted && e.state == Durable || e.Ready() }
+func (e *Entry) next() bool { return e.Unlisted && e.State == Durable || e.Ready() }
 
 // Next returns the records of what was packed here that the next generation has.
 func (s *Set) Next() (records []format.Record) {

@@ -315,8 +315,8 @@ func (w *Writer) concluded(what choice, plan *store.Commit, end uint64) (bytes i
 	w.mu.Lock()
 	defer w.unlock()
 	for _, e := range what.entries {
-		if e.State() == entries.Written && e.Unlisted { // it may have turned out wrong meanwhile
-			w.becomeLocked(e, entries.Durable)
+		if e.State == entries.Written && e.Unlisted { // it may have turned out wrong meanwhile
+			e.State = entries.Durable
 		}
 		bytes += int64(len(e.Data))
 	}

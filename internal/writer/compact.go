@@ -157,7 +157,7 @@ func (w *Writer) content(st *store.Store, records []format.Record) (items []stor
 	defer w.unlock()
 	unlisted := map[uint64]*entries.Entry{}
 	for _, e := range w.entries.Unlisted {
-		if e.State() == entries.Durable {
+		if e.State == entries.Durable {
 			unlisted[e.Record.Offset] = e
 		}
 	}
@@ -189,7 +189,7 @@ func (w *Writer) moved(from [16]byte, next *store.Rewriting, now loaded) {
 	w.figures.DamagedPayloads += int64(next.Damaged())
 	w.figures.WrittenBytes += int64(next.Size())
 	for e := range w.entries.All() {
-		if at, ok := next.Moved(e.Record.Offset); ok && e.File == from && e.State() == entries.Durable {
+		if at, ok := next.Moved(e.Record.Offset); ok && e.File == from && e.State == entries.Durable {
 			e.File, e.Record.Offset = next.ID(), at
 		}
 	}

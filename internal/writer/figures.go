@@ -43,7 +43,9 @@ func (w *Writer) Figures() Figures {
 	for reason, count := range w.figures.Private {
 		f.Private[reason] = count
 	}
-	f.Unverified = w.verifier.unverified()
+	for _, e := range w.unverifiedLocked() {
+		f.Unverified.add(len(e.Data))
+	}
 	return f
 }
 

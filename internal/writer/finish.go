@@ -64,7 +64,7 @@ func (u *User) conclude(end Ending) (lost error) {
 	for _, e := range u.used {
 		w.noteLocked(u.identifyLocked(e))
 	}
-	w.verifySoonLocked()
+	w.verifySoonLocked(u)
 	if u.packs {
 		w.leaveLocked(u)
 		w.commitSoonLocked() // and the lock is given up after it

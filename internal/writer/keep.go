@@ -78,7 +78,6 @@ func (u *User) KeepUnnamed(p *Packed) *entries.Entry {
 	w.mu.Lock()
 	defer w.unlock()
 	e := &entries.Entry{Data: p.Space.Data, Region: p.Space.Region, Reason: ReasonUnnamed}
-	w.becomeLocked(e, entries.Private)
 	w.countPrivateLocked(e)
 	u.useLocked(e)
 	return e
@@ -92,7 +91,7 @@ func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
 	if tied {
 		w.setFlagLocked(e, format.Tied)
 	}
-	if e.State() == entries.Durable && !e.Verified && w.options.Repack {
+	if e.State == entries.Durable && !e.Verified && w.options.Repack {
 		w.figures.Verified.add(len(e.Data))
 	}
 	e.Verified, e.Sized = true, true
@@ -120,7 +119,6 @@ func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 		w.fillLocked(e, p)
 	} else {
 		e.Reason = p.Reason
-		w.becomeLocked(e, entries.Private)
 	}
 	if e.Reason == "" {
 		w.figures.Packed.add(len(e.Data))
@@ -136,7 +134,7 @@ func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
 	e.File = p.Space.Region.File()
 	e.Record.Offset, e.Record.Size = p.Space.Offset(), uint64(len(e.Data))
-	w.becomeLocked(e, entries.Written)
+	e.State = entries.Written
 	store.Filled(p.Space)
 	switch {
 	case p.Space.Region.Lost():

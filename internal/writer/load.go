@@ -151,14 +151,14 @@ func (w *Writer) dropBaseLocked() {
 // dropUnlistedLocked takes out of what the loaded index does not have what is in it now, and what is lost with its
 // file.
 func (w *Writer) dropUnlistedLocked() {
-	w.entries.List(func(e *entries.Entry) bool { return e.State() == entries.Durable || e.File != w.loaded.id })
+	w.entries.List(func(e *entries.Entry) bool { return e.State == entries.Durable || e.File != w.loaded.id })
 }
 
 // dropUnusedLocked drops what was found through an index that is no longer the loaded one. Entries in use stay: their
 // memory does not change.
 func (w *Writer) dropUnusedLocked() {
 	w.dropWhereLocked(func(e *entries.Entry) bool {
-		return e.Sessions == 0 && e.State() != entries.Private && !e.Unlisted && e.By == nil &&
+		return e.Sessions == 0 && e.State != entries.Private && !e.Unlisted && e.By == nil &&
 			(e.Change != entries.Changed || e.File != w.loaded.id)
 	})
 }
@@ -197,7 +197,7 @@ func (w *Writer) withholdFile(st *store.Store, err error) {
 	w.mu.Lock()
 	defer w.unlock()
 	for e := range w.entries.All() {
-		if e.State() == entries.Durable {
+		if e.State == entries.Durable {
 			e.Withhold(err)
 		}
 	}
@@ -281,7 +281,7 @@ func (w *Writer) loseFile(id [16]byte, why error) {
 	defer w.unlock()
 	gone := map[*entries.Entry]bool{}
 	note := func(e *entries.Entry) {
-		if e.State() != entries.Private && e.File == id {
+		if e.State != entries.Private && e.File == id {
 			gone[e] = true
 		}
 	}

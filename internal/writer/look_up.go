@@ -38,7 +38,7 @@ type View struct {
 func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
 	v := View{
 		Entry: e, Record: e.Record,
-		Seed: e.PackedUnder(seed), Durable: e.State() == entries.Durable, Listed: e.Listed(u.w.loaded.id),
+		Seed: e.PackedUnder(seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
 		Verified: e.Verified, Sized: e.Sized,
 	}
 	if v.Others = !e.Identified() && e.By != u; !v.Others {
@@ -153,10 +153,9 @@ func (w *Writer) addLocked(key *format.Key, records []format.Record) {
 		}
 		end := r.Offset + r.Size
 		e := &entries.Entry{
-			Record: *r, File: w.loaded.id,
+			State: entries.Durable, Record: *r, File: w.loaded.id,
 			Data: w.loaded.base.Data()[r.Offset:end:end], Region: w.loaded.base.Retain(),
 		}
-		w.becomeLocked(e, entries.Durable)
 		w.entries.Add(e)
 	}
 	w.entries.Survey(key, w.loaded.index)
@@ -169,7 +168,6 @@ func (u *User) Missed() { u.w.locked(func() { u.w.figures.Misses++ }) }
 func (u *User) useLocked(e *entries.Entry) {
 	w := u.w
 	u.used = append(u.used, e)
-	w.verifyLaterLocked(e)
 	e.Sessions++
 	switch {
 	case e.Sessions > 1:
@@ -219,8 +217,9 @@ func (w *Writer) retain(e *entries.Entry) *store.Region {
 	return e.Region.Retain()
 }
 
-// judgeLocked takes note of whether an entry has the bytes that its sum was made of.
-func (w *Writer) judgeLocked(e *entries.Entry, intact bool) {
+// judgeLocked takes note of whether an entry has the bytes that its sum was made of, and reports whether it turned out
+// damaged.
+func (w *Writer) judgeLocked(e *entries.Entry, intact bool) (damaged bool) {
 	switch {
 	case e.Verified || e.Withheld != nil:
 	case intact:
@@ -228,5 +227,7 @@ func (w *Writer) judgeLocked(e *entries.Entry, intact bool) {
 		e.Verified = true
 	default:
 		w.damagedPayloadLocked(e)
+		return true
 	}
+	return false
 }

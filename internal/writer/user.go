@@ -149,7 +149,7 @@ func (u *User) Close() {
 		unlisted = w.releaseLocked(e) || unlisted
 	}
 	if unlisted {
-		w.entries.List(func(e *entries.Entry) bool { return e.State() == entries.Dropped })
+		w.entries.List(func(e *entries.Entry) bool { return e.State == entries.Dropped })
 	}
 	u.used = nil
 	delete(w.users, u)
@@ -175,7 +175,7 @@ func (w *Writer) releaseLocked(e *entries.Entry) (unlisted bool) {
 	if e.Reason == "" && e.Given(w.loaded.id) && (w.inMemory() || e.Region.File() == w.loaded.id) {
 		return false
 	}
-	w.becomeLocked(e, entries.Dropped)
+	e.State = entries.Dropped
 	w.entries.Remove(e)
 	w.freed = append(w.freed, e.Region)
 	return e.Unlisted

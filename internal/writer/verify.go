@@ -2,10 +2,10 @@ package writer
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"xpwc/internal/entries"
-	"xpwc/internal/format"
 	"xpwc/internal/store"
 )
 
@@ -19,107 +19,90 @@ const stopPatience = 100 * time.Millisecond
 
 // A verifier has the payloads of the file that sessions use hashed in the background. Its writer's mu guards it.
 type verifier struct {
-	waiting []queued
-	hashing *entries.Entry // or nil
-
 	timer   *time.Timer   // starts the goroutine, or nil
 	running bool          // the goroutine
 	pause   time.Duration // verifyPause, but in tests
 }
 
-// A queued entry is to be verified, with where it lies in the file that its region was mapped from: it may move.
-type queued struct {
-	entry  *entries.Entry
-	offset uint64
+// unverified reports whether an entry is to be verified: a session uses it, it lies in the file that its region was
+// loaded from, and nothing was compared with it yet. What a compaction has moved was compared with its sum then.
+func unverified(e *entries.Entry) bool {
+	return e.Sessions > 0 && !e.Verified && e.Withheld == nil && e.Region.Reader() != nil && e.Region.File() == e.File
 }
 
-// verifyLaterLocked queues an entry that a session uses, if it is one of the file that nothing was compared with yet.
-// What a compaction has moved was compared with its sum then, and lies elsewhere in the file that its region is of.
-func (w *Writer) verifyLaterLocked(e *entries.Entry) {
-	loaded := e.Region.Reader() != nil && e.Region.File() == e.File && e.Listed(w.loaded.id)
-	if !w.options.Verify || !loaded || e.Verified || e.Queued {
-		return
+// unverifiedLocked returns what the verifier has yet to come to.
+func (w *Writer) unverifiedLocked() (all []*entries.Entry) {
+	if !w.options.Verify {
+		return nil
 	}
-	e.Queued = true
-	v := &w.verifier
-	v.waiting = append(v.waiting, queued{e, e.Record.Offset})
+	for e := range w.entries.All() {
+		if unverified(e) {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
-// wanted reports whether there is a reason to verify an entry that was queued.
-func wanted(e *entries.Entry) bool { return e.Sessions > 0 && !e.Verified && e.Withheld == nil }
-
-// verifySoonLocked begins to verify what is queued in a moment, unless that has begun.
-func (w *Writer) verifySoonLocked() {
+// verifySoonLocked begins to verify what a session uses in a moment, unless that has begun.
+func (w *Writer) verifySoonLocked(u *User) {
 	v := &w.verifier
-	if len(v.waiting) > 0 && !v.running && v.timer == nil {
+	if w.options.Verify && !v.running && v.timer == nil && slices.ContainsFunc(u.used, unverified) {
 		v.timer = time.AfterFunc(v.pause, w.verify)
 	}
 }
 
 // verify is the verifier's goroutine.
 func (w *Writer) verify() {
-	hasher, damaged := store.NewHasher(&w.stop), false
+	hasher := store.NewHasher(&w.stop)
 	for {
-		switch next, region := w.toVerify(!damaged); {
-		case region != nil:
-			sum, err := hasher.Sum(region.Reader(), next.offset, uint64(len(next.entry.Data)))
-			damaged = w.verified(next.entry, region, sum, err) || damaged
-		case damaged:
-			w.commitAtOnce() // so that the file is rid of it
-			damaged = false
-		default:
+		batch, damaged := w.toVerify(), false
+		if len(batch) == 0 {
 			return
+		}
+		for _, e := range batch {
+			damaged = w.verifyOne(hasher, e) || damaged
+		}
+		if damaged {
+			w.commitAtOnce() // so that the file is rid of it
 		}
 	}
 }
 
-// toVerify takes from the queue what is hashed next, with a reference to its region. There is none if the queue is
-// empty, after which the goroutine is to end if it may.
-func (w *Writer) toVerify(mayEnd bool) (next queued, region *store.Region) {
+// toVerify returns what is verified next. If there is nothing the goroutine ends.
+func (w *Writer) toVerify() (batch []*entries.Entry) {
 	w.mu.Lock()
 	defer w.unlock()
 	v := &w.verifier
-	if v.timer == nil && !v.running { // the cache was closed meanwhile
-		return next, nil
+	if w.phase == open && (v.timer != nil || v.running) { // else the cache was closed meanwhile
+		batch = w.unverifiedLocked()
 	}
-	v.timer, v.running = nil, true
-	for len(v.waiting) > 0 && w.phase == open {
-		next, v.waiting = v.waiting[0], v.waiting[1:]
-		if wanted(next.entry) {
-			v.hashing = next.entry
-			return next, next.entry.Region.Retain()
-		}
-		next.entry.Queued = false
-	}
-	v.running = !mayEnd
+	v.timer, v.running = nil, len(batch) > 0
 	w.changed.Broadcast()
-	return next, nil
+	return batch
 }
 
-// verified compares what the file has of an entry with what was committed, and reports whether it is damaged.
-func (w *Writer) verified(e *entries.Entry, region *store.Region, sum format.Digest, err error) (damaged bool) {
+// verifyOne compares what the file has of an entry with what was committed, and reports whether it is damaged.
+func (w *Writer) verifyOne(hasher *store.Hasher, e *entries.Entry) (damaged bool) {
+	region, offset := w.retainUnverified(e)
+	if region == nil {
+		return false
+	}
+	sum, err := hasher.Sum(region.Reader(), offset, uint64(len(e.Data)))
 	w.mu.Lock()
 	defer w.unlock()
-	was := w.figures.DamagedPayloads
-	if w.phase == open && !errors.Is(err, store.ErrStopped) {
-		w.judgeLocked(e, err == nil && sum == e.Record.Sum)
-	}
-	e.Queued, w.verifier.hashing = false, nil
 	w.freed = append(w.freed, region)
-	return w.figures.DamagedPayloads > was
+	return w.phase == open && !errors.Is(err, store.ErrStopped) && w.judgeLocked(e, err == nil && sum == e.Record.Sum)
 }
 
-// unverified counts what open sessions use and the verifier has yet to come to.
-func (v *verifier) unverified() (n Count) {
-	if v.hashing != nil && wanted(v.hashing) {
-		n.add(len(v.hashing.Data))
+// retainUnverified returns an entry's region, with one more reference to it, and where the entry lies in its file; nil if
+// it need not be verified any more.
+func (w *Writer) retainUnverified(e *entries.Entry) (region *store.Region, offset uint64) {
+	w.mu.Lock()
+	defer w.unlock()
+	if w.phase != open || !unverified(e) {
+		return nil, 0
 	}
-	for _, q := range v.waiting {
-		if wanted(q.entry) {
-			n.add(len(q.entry.Data))
-		}
-	}
-	return n
+	return e.Region.Retain(), e.Record.Offset
 }
 
 // stopVerifying has the verifier end, and waits for it for a moment. There are no sessions.
@@ -133,7 +116,6 @@ func (w *Writer) stopVerifying() {
 		v.timer.Stop()
 		v.timer = nil
 	}
-	v.waiting = nil
 	for v.running && time.Now().Before(deadline) {
 		w.changed.Wait()
 	}

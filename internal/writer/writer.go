@@ -239,13 +239,6 @@ func (w *Writer) remember(err error) {
 	w.locked(func() { w.figures.LastError = err })
 }
 
-// becomeLocked changes an entry's state.
-func (w *Writer) becomeLocked(e *entries.Entry, next entries.State) {
-	if err := e.Become(next); err != nil {
-		w.noteLocked(fmt.Errorf("cache %s: %w", w.name(), err))
-	}
-}
-
 // A Handle is one opening of a cache.
 type Handle struct {
 	w    *Writer
@@ -365,7 +358,7 @@ func (w *Writer) dropWhereLocked(match func(*entries.Entry) bool) {
 		if !match(e) {
 			return false
 		}
-		w.becomeLocked(e, entries.Dropped)
+		e.State = entries.Dropped
 		w.freed = append(w.freed, e.Region)
 		return true
 	})
