@@ -17,9 +17,10 @@ const busyPause = time.Minute
 // An attempt is how it went to become the writer of the file.
 type attempt struct {
 	ok     bool
-	reason string // why it is not to be tried again; "" if it may be
 	busy   bool   // another process is writing
 	found  bool   // another file was found: with it, it is tried again at once
+	reason string // why nothing is to be written, or ""
+	err    error  // what keeps this process from writing, or nil
 }
 
 // begin makes this process the writer of the file, for a user that packs, which is counted from then on, or for a
@@ -39,6 +40,8 @@ func (w *Writer) begin(u *User) (reason string) {
 			return ""
 		case a.reason != "":
 			return a.reason
+		case a.err != nil:
+			return w.refused(a.err)
 		case a.found && found < 3:
 			found++
 			continue
@@ -74,7 +77,7 @@ func (w *Writer) patience(u *User) time.Time {
 	return time.Now().Add(w.options.Wait)
 }
 
-// tryBegin tries it once.
+// tryBegin tries it once. If it is ok, the user, or a compaction, is counted until leave.
 func (w *Writer) tryBegin(u *User) attempt {
 	st := w.file.take()
 	defer w.file.give()
@@ -98,9 +101,7 @@ func (w *Writer) tryBegin(u *User) attempt {
 	if !ok {
 		w.leave(u)
 	}
-	if err != nil {
-		a.reason = w.refused(err)
-	}
+	a.err = err
 	if ok {
 		w.locked(func() { w.busyUntil = time.Time{} })
 	}
@@ -108,14 +109,15 @@ func (w *Writer) tryBegin(u *User) attempt {
 }
 
 // enter counts a user that is about to pack, so that no compaction begins, or a compaction, unless the file is not to
-// be written to: then ok is false, with the reason, or with none if this process compacts.
+// be written to: then ok is false, with the reason, or with none if this process compacts,
+// or has closed the file.
 func (w *Writer) enter(u *User) (reason string, ok bool) {
 	w.mu.Lock()
 	defer w.unlock()
 	if reason = w.refusedLocked(); reason != "" {
 		return reason, false
 	}
-	if u != nil && w.activity == compacting {
+	if w.phase == closed || u != nil && w.activity == compacting {
 		return "", false
 	}
 	if u != nil {
@@ -222,39 +224,31 @@ func (w *Writer) pausing() (inTheWay, err error) {
 	return inTheWay, nil
 }
 
-// commitAtOnce begins to commit changed flags and stamps, if nobody else writes.
+// commitAtOnce begins to commit changed flags and stamps, if nobody else writes and nothing speaks against it. If not,
+// the next commit brings them along.
 func (w *Writer) commitAtOnce() {
-	if w.beginAtOnce() {
-		w.locked(func() { w.startLocked() })
+	if !w.mayChange() {
+		return
 	}
-}
-
-// beginAtOnce makes this process the writer for a commit of changed flags and stamps, if no other is and nothing speaks
-// against it. If not, the next commit brings them along.
-func (w *Writer) beginAtOnce() (ok bool) {
-	st := w.file.take()
-	defer w.file.give()
-	if !w.mayChange() || st.CopiesUp() {
-		return false
+	a := w.tryBegin(nil)
+	w.mu.Lock()
+	defer w.unlock()
+	switch {
+	case a.ok:
+		w.leaveLocked(nil)
+		w.startLocked()
+	case a.err != nil && !w.forbidLocked(a.err):
+		w.noteLocked(a.err)
 	}
-	ok, err := w.beginOnce(st)
-	if err != nil && !w.forbid(err) {
-		w.Note(w.accept(st, err))
-	}
-	w.notice(st)
-	return ok && err == nil
 }
 
 func (w *Writer) mayChange() bool {
+	st := w.file.take()
+	defer w.file.give()
+	dear := st.CopiesUp()
 	w.mu.Lock()
 	defer w.unlock()
-	return w.refusedLocked() == "" && w.access != useless && w.activity != compacting && w.phase == open
-}
-
-func (w *Writer) forbid(err error) bool {
-	w.mu.Lock()
-	defer w.unlock()
-	return w.forbidLocked(err)
+	return !dear && w.refusedLocked() == "" && w.access != useless && w.activity != compacting && w.phase == open
 }
 
 // endIfUnneeded gives the writer's lock to others if nobody here needs it, or has a commit to make. While something
