@@ -24,12 +24,3 @@ func preallocate(f *os.File, offset, size int64) error {
 	}
 	return f.Truncate(offset + size)
 }
-
-// flushFile returns when the file's content is on the disk itself; fsync alone stops at the drive's cache there.
-func flushFile(f *os.File) error {
-	_, err := unix.FcntlInt(f.Fd(), unix.F_FULLFSYNC, 0)
-	if err != nil { // file systems on a network do not have it
-		return f.Sync()
-	}
-	return nil
-}

@@ -7,7 +7,11 @@ import (
 	"os"
 )
 
-// These are for Linux.
+// flushFile returns when the file's content is on the disk itself, on macOS too; on Windows but for what was written to
+// views: see there.
+func flushFile(f *os.File) error { return f.Sync() }
+
+// What follows is for Linux.
 
 func copiesUp(*os.File) bool { return false }
 

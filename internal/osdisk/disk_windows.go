@@ -49,36 +49,16 @@ func createFile(path string) (*os.File, error) {
 }
 
 // preallocate gives the file disk space for [offset, offset+size), extending it where needed, so that no later write
-// into a mapping of it can find the disk full. What lies before the file's end has space already.
+// into a mapping of it can find the disk full.
 func preallocate(f *os.File, offset, size int64) error {
-	h := windows.Handle(f.Fd())
 	var info windows.ByHandleFileInformation
-	if err := windows.GetFileInformationByHandle(h, &info); err != nil {
+	if err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info); err != nil {
 		return err
 	}
 	if info.FileAttributes&(windows.FILE_ATTRIBUTE_SPARSE_FILE|windows.FILE_ATTRIBUTE_COMPRESSED) != 0 {
 		return errors.New("a sparse or compressed file has no space of its own")
 	}
-	was, end := int64(info.FileSizeHigh)<<32|int64(info.FileSizeLow), offset+size
-	if end <= was {
-		return nil
-	}
-	// A file has the space that is allocated to it, whatever its size: a full disk is found before it has grown.
-	allocation := binary.LittleEndian.AppendUint64(nil, uint64(end)) // FILE_ALLOCATION_INFO
-	err := windows.SetFileInformationByHandle(h, windows.FileAllocationInfo, &allocation[0], uint32(len(allocation)))
-	if errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) {
-		return err
-	}
-	if allocated, err := allocatedSize(h); err != nil || allocated < end { // Wine, and servers of other systems
-		return writeZeros(f, was, end-was)
-	}
-	return f.Truncate(end)
-}
-
-func allocatedSize(h windows.Handle) (int64, error) {
-	b := make([]byte, 24) // FILE_STANDARD_INFO
-	err := windows.GetFileInformationByHandleEx(h, windows.FileStandardInfo, &b[0], uint32(len(b)))
-	return int64(binary.LittleEndian.Uint64(b)), err
+	return writeZeros(f, offset, size)
 }
 
 // replaced reports whether a path leads to another file than the open one, or to none. [os.SameFile] would open the
@@ -120,9 +100,6 @@ func truncate(f *os.File, size int64) error {
 	}
 	return err
 }
-
-// flushFile returns when the file's content is on the disk, but for what was written to views: see views.
-func flushFile(f *os.File) error { return f.Sync() }
 
 func remove(path string) error { return os.Remove(path) }
 
