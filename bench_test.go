@@ -56,7 +56,7 @@ func create(b *testing.B, m models.Model, c *xpwc.Cache) (r stackRuntime, took t
 func newStackRuntime(m models.Model, c *xpwc.Cache) (r stackRuntime, err error) {
 	r.values = append(m.Inputs(), m.Outputs()...)
 	r.buffers = map[xnnpack.ValueID]*xnnpack.Buffer{}
-	memory := m.NewLoader()
+	memory := models.NewMemory(m.DataMap())
 	var loader models.Loader = memory
 	options := &xnnpack.RuntimeOptions{}
 	if c != nil {

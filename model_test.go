@@ -114,7 +114,7 @@ func (m chain) infer(t testing.TB, r *xnnpack.Runtime) []float32 {
 
 // outside gives tensors in C memory that no session knows.
 func outside(tensors map[string][]byte) (load loader, free func()) {
-	memory := models.NewMemory(xpwc.MapOf(tensors), nil)
+	memory := models.NewMemory(xpwc.MapOf(tensors))
 	return memory.Load, func() { _ = memory.Close() }
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/described"
+	"xpwc/models"
 	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
@@ -176,7 +177,7 @@ func FuzzDescription(f *testing.F) {
 			require.ErrorIs(t, err, described.ErrInvalid)
 			return
 		}
-		l := m.NewLoader()
+		l := models.NewMemory(m.DataMap())
 		g, err := m.Subgraph(l)
 		if err != nil {
 			var status xnnpack.Status

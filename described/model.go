@@ -106,9 +106,6 @@ func (m *Model) Description() string { return m.description }
 // DataMap returns the tensors, for [xpwc.Cache.NewSession].
 func (m *Model) DataMap() xpwc.DataMap { return m.values.tensors }
 
-// NewLoader returns a loader that needs no cache.
-func (m *Model) NewLoader() *models.Memory { return m.part.NewLoader(m.values.tensors) }
-
 // Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are
 // those of Inputs and Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return m.part.Subgraph(l) }

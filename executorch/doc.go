@@ -10,7 +10,7 @@
 //
 //	p, err := executorch.Open("model.pte", "weights.ptd") // maps and checks them
 //	m, err := p.Method("forward")                         // a models.Model
-//	session, err := cache.NewSession(m.DataMap())         // or m.NewLoader()
+//	session, err := cache.NewSession(m.DataMap())         // or models.NewMemory, without a cache
 //	subgraph, err := m.Subgraph(session)
 //	options := &xnnpack.RuntimeOptions{WeightsCache: session}
 //	runtime, err := xnnpack.NewRuntime(subgraph, options)

@@ -148,7 +148,7 @@ func TestWhatGoComputesLiesBetweenSubgraphsThatShareACache(t *testing.T) {
 		m := p.Methods()[0]
 		stages, _ := m.Stages()
 		require.Greater(t, len(stages), 3)
-		_, err = m.Subgraph(m.NewLoader())
+		_, err = m.Subgraph(models.NewMemory(m.DataMap()))
 		require.ErrorIs(t, err, models.ErrStaged)
 		r := loaded(t, m, file)
 		x := make([]float32, 20*64)

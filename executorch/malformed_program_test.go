@@ -17,6 +17,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/instance"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -359,7 +360,7 @@ func exercise(t testing.TB, b []byte) {
 		return // nothing wrong with it, but too much to compute
 	}
 	for _, subgraph := range p.Weights() {
-		l := p.methods[0].NewLoader()
+		l := models.NewMemory(p.methods[0].DataMap())
 		if s, err := subgraph(l); err == nil {
 			if r, err := xnnpack.NewRuntime(s, nil); err == nil {
 				require.NoError(t, r.Delete())
@@ -381,7 +382,7 @@ func invoke(t testing.TB, m *Method) {
 		}
 		return
 	}
-	l := m.NewLoader()
+	l := models.NewMemory(m.DataMap())
 	defer func() { require.NoError(t, l.Close()) }()
 	s, err := m.Subgraph(l)
 	if err != nil {

@@ -196,9 +196,6 @@ func (m *Method) external(values ids, name string, first int) []models.Value {
 // DataMap returns [Program.DataMap].
 func (m *Method) DataMap() xpwc.DataMap { return m.program.data }
 
-// NewLoader returns a loader that needs no cache.
-func (m *Method) NewLoader() *models.Memory { return m.whole.NewLoader(m.program.data) }
-
 // Stages returns what the method computes where XNNPACK does not have all of its operators: subgraphs, and what Go
 // computes between them. See [models.Staged].
 func (m *Method) Stages() (stages []models.Stage, between []models.Buffer) {

@@ -176,7 +176,7 @@ func TestWhatIsOutsideOfXNNPACKIsListed(t *testing.T) {
 	require.ErrorContains(t, err, `method "forward"`)
 	require.ErrorContains(t, err, "a delegate to CoreMLBackend, a jump, aten::median.out (2 times), aten::nonzero.out")
 	require.ErrorContains(t, err, opened.Path())
-	_, refused := method.Subgraph(method.NewLoader())
+	_, refused := method.Subgraph(models.NewMemory(method.DataMap()))
 	require.Equal(t, err, refused)
 	require.Empty(t, method.Inputs())
 	require.Empty(t, method.Outputs())
@@ -424,7 +424,7 @@ func TestAClosedProgramGivesNoBytes(t *testing.T) {
 	p, err := Open(save(t, layers(2).bytes()))
 	require.NoError(t, err)
 	m := p.Methods()[0]
-	l := m.NewLoader()
+	l := models.NewMemory(m.DataMap())
 	require.NoError(t, m.Close())
 	require.NoError(t, p.Close())
 	_, err = m.Subgraph(l)

@@ -88,7 +88,7 @@ func (e execution) run(
 	var finalize func() error
 	options := &xnnpack.RuntimeOptions{}
 	if e.cache == nil {
-		memory := m.NewLoader()
+		memory := models.NewMemory(m.DataMap())
 		defer func() { require.NoError(t, memory.Close()) }()
 		loader, finalize = memory, func() error { memory.Finalize(); return nil }
 	} else {

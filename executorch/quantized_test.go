@@ -14,6 +14,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/modeltest"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -242,7 +243,7 @@ func TestALayerOfBFloat16IsRoundedOnce(t *testing.T) {
 	}
 	m := openBytes(t, around(g).bytes()).Methods()[0]
 	require.NoError(t, m.Runnable())
-	l := m.NewLoader()
+	l := models.NewMemory(m.DataMap())
 	defer func() { require.NoError(t, l.Close()) }()
 	s, err := m.Subgraph(l)
 	if errors.Is(err, xnnpack.InvalidParameter) || errors.Is(err, xnnpack.UnsupportedParameter) {

@@ -105,7 +105,7 @@ func subgraphBytes(t testing.TB, p *Program, l models.Loader) uint64 {
 
 func TestTheHeapDoesNotGrowWithTheScales(t *testing.T) {
 	p := openBytes(t, manyBlocks().bytes())
-	loader := p.Methods()[0].NewLoader()
+	loader := models.NewMemory(p.Methods()[0].DataMap())
 	defer func() { require.NoError(t, loader.Close()) }()
 	require.Less(t, subgraphBytes(t, p, loader), uint64(128<<10), "without a cache")
 
@@ -123,7 +123,7 @@ func BenchmarkSubgraph(b *testing.B) {
 	p, err := Open(save(b, manyBlocks().bytes()))
 	require.NoError(b, err)
 	defer func() { require.NoError(b, p.Close()) }()
-	loader := p.Methods()[0].NewLoader()
+	loader := models.NewMemory(p.Methods()[0].DataMap())
 	defer func() { require.NoError(b, loader.Close()) }()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -41,10 +41,18 @@ func held(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// shaped has an input of another shape than its subgraph, or an output.
+// shaped has an input of another shape than its subgraph, or an output, or other constants.
 type shaped struct {
 	models.Model
 	input, output []int
+	data          xpwc.DataMap
+}
+
+func (m shaped) DataMap() xpwc.DataMap {
+	if m.data != nil {
+		return m.data
+	}
+	return m.Model.DataMap()
 }
 
 func (m shaped) Inputs() []models.Value  { return m.reshape(m.Model.Inputs(), m.input) }
@@ -152,8 +160,8 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 			return tflite.Load(model, model, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})
 		},
 		"no threads":                with(inference.Options{Threads: -1}),
-		"constants that nobody has": with(inference.Options{DataMap: none{}}),
-		"constants that are short":  with(inference.Options{DataMap: tooShort{}}),
+		"constants that nobody has": as(shaped{data: none{}}),
+		"constants that are short":  as(shaped{data: tooShort{}}),
 		"an input of no size":       as(shaped{input: []int{-1, 256, 256, 3}}),
 		"an input beyond numbers":   as(shaped{input: []int{1, 1 << 30, 1 << 30, 3}}),
 		"an input beyond memory":    as(shaped{input: []int{1, 1 << 22, 1 << 20, 3}}),

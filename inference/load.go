@@ -40,10 +40,6 @@ type Options struct {
 	// have the same (xpwc.ErrOtherOptions), but for Logger and Progress. A file that cannot be used is an error only if
 	// Strict is set: OrMemory is always set without it.
 	CacheOptions *xpwc.Options
-
-	// DataMap gives the constants in place of the model's own data map, under the same names and in the same sizes;
-	// nil means the model's own. It must be usable until the Runner is closed, which does not close it.
-	DataMap xpwc.DataMap
 }
 
 // ErrOptions: the options say what cannot be.

@@ -55,12 +55,11 @@ func (g *gated) value(name string) []models.Value {
 	return []models.Value{{Name: name, Type: xnnpack.Float32, Shape: []int{1}}}
 }
 
-func (g *gated) Inputs() []models.Value    { return g.value("in") }
-func (g *gated) Outputs() []models.Value   { return g.value("out") }
-func (g *gated) DataMap() xpwc.DataMap     { return none{} }
-func (g *gated) NewLoader() *models.Memory { return models.NewMemory(none{}, nil) }
-func (g *gated) WeightBytes() int64        { return 0 }
-func (g *gated) Close() error              { g.closed.Add(1); return nil }
+func (g *gated) Inputs() []models.Value  { return g.value("in") }
+func (g *gated) Outputs() []models.Value { return g.value("out") }
+func (g *gated) DataMap() xpwc.DataMap   { return none{} }
+func (g *gated) WeightBytes() int64      { return 0 }
+func (g *gated) Close() error            { g.closed.Add(1); return nil }
 func (g *gated) let(n int) {
 	for range n {
 		g.leave <- struct{}{}

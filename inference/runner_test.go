@@ -265,7 +265,6 @@ func TestALoadThatFailsClosesTheModel(t *testing.T) {
 		"the cache is a directory":   {dir, strict, 0, xpwc.ErrNotCache},
 		"no threads":                 {"", &inference.Options{Threads: -1}, 0, xnnpack.InvalidParameter},
 		"a type that Go has not":     {"", nil, xnnpack.ChannelQInt4, models.ErrElement},
-		"constants that nobody has":  {"", &inference.Options{DataMap: none{}}, 0, xpwc.ErrUnknownTensor},
 		"the directory is not there": {filepath.Join(dir, "none", "f"), strict, 0, os.ErrNotExist},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,26 +288,6 @@ func TestALoadThatFailsClosesTheModel(t *testing.T) {
 type none struct{}
 
 func (none) Tensor(string) (xpwc.Tensor, error) { return xpwc.Tensor{}, xpwc.ErrUnknownTensor }
-
-// asked counts what is asked of a data map.
-type asked struct {
-	xpwc.DataMap
-	times int
-}
-
-func (a *asked) Tensor(name string) (xpwc.Tensor, error) {
-	a.times++
-	return a.DataMap.Tensor(name)
-}
-
-func TestAnotherDataMapGivesTheConstants(t *testing.T) {
-	m := open(t)
-	data := &asked{DataMap: m.DataMap()}
-	r, err := inference.Load(m, cacheFile(t), &inference.Options{DataMap: data})
-	require.NoError(t, err)
-	require.NoError(t, r.Close())
-	require.Positive(t, data.times)
-}
 
 func TestASmallModelDoesWithoutTheCacheFileUnlessItIsToldToUseIt(t *testing.T) {
 	selfie := filepath.Join(filepath.Dir(pose), "selfie_segmentation.tflite")

@@ -29,7 +29,7 @@ func (r *Runner) load(m models.Model) (v *version, err error) {
 	}()
 	v.inputs, v.outputs = m.Inputs(), m.Outputs()
 	for range r.options.Instances {
-		i, err := instance.New(m, instance.PackedIn(r.cache, r.options.DataMap), r.options.Threads)
+		i, err := instance.New(m, instance.PackedIn(r.cache), r.options.Threads)
 		if err != nil {
 			return v, err
 		}

@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"xpwc"
@@ -11,8 +12,7 @@ import (
 // Memory is a [Loader] for running a model without a cache. Tensors that XNNPACK can use where the data map has them
 // are used there, the others are computed into C memory. Its methods may be called from many goroutines.
 type Memory struct {
-	data        xpwc.DataMap
-	atInference func(name string) bool
+	data xpwc.DataMap
 
 	mu     sync.Mutex
 	loaded map[string]tensor
@@ -21,37 +21,33 @@ type Memory struct {
 
 // tensor is a loaded tensor.
 type tensor struct {
-	bytes  []byte
-	buffer *xnnpack.Buffer // nil if the bytes lie where the data map has them
-	given  xpwc.Tensor
+	bytes    []byte
+	buffer   *xnnpack.Buffer // nil if the bytes lie where the data map has them
+	given    xpwc.Tensor
+	retained bool // a runtime reads it at inference
 }
 
-// NewMemory returns a loader of a data map's tensors. atInference reports which of them a runtime reads at inference;
-// nil stands for none. The caller calls Finalize when the runtimes are created, and Close when they are deleted and
-// before what the data map reads is closed.
-func NewMemory(data xpwc.DataMap, atInference func(name string) bool) *Memory {
-	if atInference == nil {
-		atInference = func(string) bool { return false }
-	}
-	return &Memory{data: data, atInference: atInference, loaded: map[string]tensor{}}
-}
+// NewMemory returns a loader of a data map's tensors. The caller calls Finalize when the runtimes are created, and
+// Close when they are deleted and before what the data map reads is closed.
+func NewMemory(data xpwc.DataMap) *Memory { return &Memory{data: data, loaded: map[string]tensor{}} }
 
-// Load implements [Loader]. Options make no difference: the content is there on return, and stays until Finalize or
-// Close. A name that was loaded before gives the same memory. The error names the tensor; it is the data map's, or
-// matches [xnnpack.OutOfMemory] or, after Close, [xpwc.ErrClosed].
-func (m *Memory) Load(name string, _ ...xpwc.LoadOption) ([]byte, error) {
+// Load implements [Loader]. The content is there on return, and stays until Finalize or, with [xpwc.Retain], Close;
+// other options make no difference. A name that was loaded before gives the same memory. The error names the tensor; it
+// is the data map's, or matches [xnnpack.OutOfMemory] or, after Close, [xpwc.ErrClosed].
+func (m *Memory) Load(name string, options ...xpwc.LoadOption) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, fmt.Errorf("load tensor %q: %w", name, xpwc.ErrClosed)
 	}
-	if t, ok := m.loaded[name]; ok {
-		return t.bytes, nil
+	t, ok := m.loaded[name]
+	if !ok {
+		var err error
+		if t, err = m.load(name); err != nil {
+			return nil, fmt.Errorf("load tensor %q: %w", name, err)
+		}
 	}
-	t, err := m.load(name)
-	if err != nil {
-		return nil, fmt.Errorf("load tensor %q: %w", name, err)
-	}
+	t.retained = t.retained || slices.Contains(options, xpwc.Retain())
 	m.loaded[name] = t
 	return t.bytes, nil
 }
@@ -88,13 +84,13 @@ func (t tensor) free() {
 	}
 }
 
-// Finalize frees what runtimes only pack, and keeps what they read at inference. It is called when the last runtime
-// is created: what was freed is computed anew when it is loaded again.
+// Finalize frees what runtimes only pack, and keeps what was loaded with [xpwc.Retain]. It is called when the last
+// runtime is created: what was freed is computed anew when it is loaded again.
 func (m *Memory) Finalize() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, t := range m.loaded {
-		if !m.atInference(name) {
+		if !t.retained {
 			t.free()
 			delete(m.loaded, name)
 		}

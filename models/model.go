@@ -1,7 +1,7 @@
 // Package models is the contract of everything that makes XNNPACK subgraphs: what a program needs to load any model,
 // with a cache or without. Package [xpwc/inference] does all of it in one call.
 //
-//	session, err := cache.NewSession(m.DataMap())       // or m.NewLoader(), without a cache
+//	session, err := cache.NewSession(m.DataMap())       // or models.NewMemory, without a cache
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 //
@@ -25,8 +25,6 @@ type Model interface {
 	// DataMap returns the constants that the model's nodes use, for [xpwc.Cache.NewSession]. It may be used until
 	// Close.
 	DataMap() xpwc.DataMap
-	// NewLoader returns a loader that needs no cache.
-	NewLoader() *Memory
 
 	// Subgraph makes a new subgraph, and asks the loader for each constant that a node uses, with options that say
 	// how XNNPACK uses it. The external values are those of Inputs and Outputs. The caller deletes the subgraph when

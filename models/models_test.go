@@ -45,16 +45,17 @@ func newSource() *source {
 
 func TestMemoryComputesWhatIsNotThereAndKeepsWhatInferenceReads(t *testing.T) {
 	s := newSource()
-	m := models.NewMemory(s, func(name string) bool { return name == "slope" })
-	load := func(name string) []byte {
+	m := models.NewMemory(s)
+	load := func(name string, options ...xpwc.LoadOption) []byte {
 		t.Helper()
-		b, err := m.Load(name, xpwc.PackOnly())
+		b, err := m.Load(name, options...)
 		require.NoError(t, err)
 		return b
 	}
 	there := load("there")
 	require.Same(t, &s.tensors["there"].Data[0], &there[0], "it is not copied")
-	weight, slope := load("weight"), load("slope")
+	weight, slope := load("weight", xpwc.PackOnly()), load("slope", xpwc.PackOnly())
+	load("slope", xpwc.Eager(), xpwc.Retain())
 	require.EqualValues(t, 5, weight[0])
 	require.Len(t, weight, 8)
 	require.Same(t, &weight[0], &load("weight")[0], "a name has one memory")
@@ -76,7 +77,7 @@ func TestMemoryComputesWhatIsNotThereAndKeepsWhatInferenceReads(t *testing.T) {
 
 func TestMemoryNamesTheTensorThatFails(t *testing.T) {
 	s := newSource()
-	m := models.NewMemory(s, nil)
+	m := models.NewMemory(s)
 	defer m.Close()
 	for name, want := range map[string]error{"unknown": xpwc.ErrUnknownTensor, "broken": errBroken} {
 		_, err := m.Load(name)

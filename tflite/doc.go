@@ -8,7 +8,7 @@
 // of its own does the same in steps:
 //
 //	m, err := tflite.Open("model.tflite", nil)    // maps and checks the file
-//	session, err := cache.NewSession(m.DataMap()) // m.NewLoader() without a cache
+//	session, err := cache.NewSession(m.DataMap()) // or models.NewMemory, without a cache
 //	subgraph, err := m.Subgraph(session)
 //	options := &xnnpack.RuntimeOptions{WeightsCache: session}
 //	runtime, err := xnnpack.NewRuntime(subgraph, options)

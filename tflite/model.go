@@ -149,9 +149,6 @@ func (m *Model) WeightBytes() (n int64) {
 	return n
 }
 
-// NewLoader returns a loader that needs no cache.
-func (m *Model) NewLoader() *models.Memory { return m.plan.whole.NewLoader(m.data) }
-
 // Stages returns what the model computes where XNNPACK does not have all of it. See [models.Staged].
 func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 	return m.plan.whole.Stages(m.file.Path())

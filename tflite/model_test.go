@@ -33,7 +33,7 @@ type recorder struct {
 }
 
 func newRecorder(m *Model) *recorder {
-	return &recorder{Memory: m.NewLoader(), opts: map[string][]xpwc.LoadOption{}}
+	return &recorder{Memory: models.NewMemory(m.DataMap()), opts: map[string][]xpwc.LoadOption{}}
 }
 
 func (r *recorder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error) {
@@ -377,7 +377,7 @@ func TestAClosedModelRefusesToBeUsed(t *testing.T) {
 	b := widening()
 	m, err := Open(save(t, b.bytes()), nil)
 	require.NoError(t, err)
-	data, l := m.DataMap(), m.NewLoader()
+	data, l := m.DataMap(), models.NewMemory(m.DataMap())
 	tensor, err := data.Tensor("conv")
 	require.NoError(t, err)
 	require.NoError(t, m.Close())

@@ -43,7 +43,7 @@ func (m *model) newInstance(cache *xpwc.Cache, threads int) (_ *instance, err er
 	var loader models.Loader
 	var weightsCache xnnpack.WeightsCache
 	if cache == nil {
-		i.memory = models.NewMemory(c, readAtInference)
+		i.memory = models.NewMemory(c)
 		defer i.memory.Finalize()
 		loader = i.memory
 	} else {

@@ -146,7 +146,7 @@ func (t task) backing(f figures) (b instance.Backing, done func() error, err err
 	case modeXNNPACK:
 		return instance.PackedInHeapCache, done, nil
 	case modeMemory:
-		return instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open("", nil) }, nil), done, nil
+		return instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open("", nil) }), done, nil
 	case modeIdeal, modeWrite, modeRecord:
 		return t.provided(f)
 	}

@@ -30,10 +30,10 @@ func PackedIn(path string, o *xpwc.Options) instance.Backing {
 	if path == "" {
 		return instance.PackedInHeap
 	}
-	return instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) }, nil)
+	return instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) })
 }
 
 // PackedBeside is the cache in a safetensors file, whose seal may be trusted.
 func PackedBeside(f *safetensors.File, o *xpwc.Options) instance.Backing {
-	return instance.PackedInOpened(func() (*xpwc.Cache, error) { return f.OpenPacked(o) }, nil)
+	return instance.PackedInOpened(func() (*xpwc.Cache, error) { return f.OpenPacked(o) })
 }

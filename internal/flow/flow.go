@@ -8,7 +8,6 @@ import (
 
 	"xpwc"
 	"xpwc/internal/compute"
-	"xpwc/models"
 	"xpwc/packing"
 	"xpwc/xnnpack"
 )
@@ -151,12 +150,6 @@ func (p Part) Uses() map[string]Use {
 		add(id, AtInference)
 	}
 	return uses
-}
-
-// NewLoader returns a loader of the part's constants that needs no cache.
-func (p Part) NewLoader(data xpwc.DataMap) *models.Memory {
-	uses := p.Uses()
-	return models.NewMemory(data, func(name string) bool { return uses[name]&AtInference != 0 })
 }
 
 // options are those of loading a constant that is used so.

@@ -80,10 +80,10 @@ func New(m models.Model, b Backing, n int) (e *Instance, err error) {
 		}
 		e.closers = append(e.closers, func() error { giveBack(); return nil })
 	}
-	if err := b(e); err != nil {
+	if err := e.allocate(); err != nil { // before the runtime, which uses it, so that it is closed after that
 		return e, err
 	}
-	err = e.allocate()
+	err = b(e)
 	made = err == nil
 	return e, err
 }
@@ -205,8 +205,7 @@ func (e *Instance) buffers(of []models.Value) (buffers []*xnnpack.Buffer, shapes
 		if err != nil {
 			return nil, nil, err
 		}
-		// In front: the runtime, which is closed first, uses them.
-		e.closers = append([]func() error{func() error { b.Free(); return nil }}, e.closers...)
+		e.closers = append(e.closers, func() error { b.Free(); return nil })
 		buffers, shapes = append(buffers, b), append(shapes, v.Shape)
 	}
 	return buffers, shapes, nil

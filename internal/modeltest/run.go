@@ -18,7 +18,7 @@ import (
 // Run computes a model's outputs without a cache, and checks that XNNPACK's shapes are the model's.
 func Run(t testing.TB, m models.Model, inputs ...[]float32) [][]float32 {
 	t.Helper()
-	l := m.NewLoader()
+	l := models.NewMemory(m.DataMap())
 	defer func() { require.NoError(t, l.Close()) }()
 	return run(t, m, inputs, func(made func(models.Loader, xnnpack.WeightsCache)) { made(l, nil) }, l.Finalize)
 }

@@ -11,13 +11,14 @@ import (
 	"xpwc/described"
 	"xpwc/internal/bench/provider"
 	"xpwc/internal/llama"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
 // run gives the answer of a runtime made with the cache.
 func run(t testing.TB, m *described.Model, cache xnnpack.WeightsCache, finalize func() error) (all []float32) {
 	t.Helper()
-	g, err := m.Subgraph(m.NewLoader())
+	g, err := m.Subgraph(models.NewMemory(m.DataMap()))
 	require.NoError(t, err)
 	r, err := xnnpack.NewRuntime(g, &xnnpack.RuntimeOptions{WeightsCache: cache})
 	require.NoError(t, err)
