@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"xpwc/cachefile"
 )
 
 // A converting host gives XNNPACK a copy of "w" that it made in some way. Its packed weights are those bytes.
@@ -80,15 +78,9 @@ func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
 			require.Equal(t, round > 0, hit)
 		}
 	}
-	f, err := cachefile.Open(path)
-	require.NoError(t, err)
-	var names []string
-	for e, err := range f.Entries() {
-		require.NoError(t, err)
-		names = append(names, e.Kernel)
-	}
-	require.NoError(t, f.Close())
-	require.ElementsMatch(t, []string{"w#", "w#f16", "w#f64"}, names)
+	c := mustOpen(t, path, nil)
+	require.Equal(t, []string{"w#", "w#f16", "w#f64"}, c.Names())
+	require.NoError(t, c.Close())
 }
 
 // The content of the original, under a name that looks like a copy's.

@@ -398,6 +398,7 @@ func TestALoggerMayUseTheCache(t *testing.T) {
 			return // what it does here may be reported too
 		}
 		_ = cache.Stats()
+		_ = cache.Names()
 		if err := cache.Save(); !errors.Is(err, ErrClosed) {
 			require.NoError(t, err)
 		}

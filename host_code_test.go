@@ -67,6 +67,7 @@ func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 			h := &hostCode{size: size, before: func(what string) {
 				called[what] = true
 				_ = c.Stats()
+				_ = c.Names()
 			}}
 			hit, err := packOrFind(t, c, h, "a")
 			require.NoError(t, err)

@@ -89,6 +89,7 @@ func TestTheRecordsOfALargeFileServe(t *testing.T) {
 	hits, err := m.use(t, c, everyTensor(m))
 	require.NoError(t, err)
 	require.Equal(t, len(m.names), hits)
+	require.Len(t, c.Names(), len(m.names))
 	require.NoError(t, c.Close())
 	require.Zero(t, c.Stats().WrittenBytes)
 }
@@ -186,6 +187,16 @@ func TestAWriterFindsDamageThatNobodyElseDid(t *testing.T) {
 			require.Equal(t, 1, c.Stats().Entries)
 		})
 	}
+}
+
+func TestNamesOfADamagedFileAreThoseThatCanBeRead(t *testing.T) {
+	m, content, slot := largeFile(t)
+	c := mustOpen(t, damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2), nil)
+	names := c.Names()
+	require.NotEmpty(t, names)
+	require.Less(t, len(names), len(m.names))
+	require.ErrorIs(t, c.Stats().Damaged, ErrDamaged)
+	require.NoError(t, c.Close())
 }
 
 func TestNoFlippedBitOfALargeIndexGivesAWrongByte(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -282,6 +283,14 @@ func (s *Session) address(src *source) {
 // XNNPACK cannot create it.
 func (s *Session) fail(err error) {
 	s.err = cmp.Or(s.err, err)
+}
+
+// Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly
+// followed by the bias' name. It has none of unnamed weights, and none after Close.
+func (s *Session) Names() []string {
+	names := s.user.Names()
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Err returns ErrLost once packed weights that the session's runtime uses may be lost, whether Finalize was called or

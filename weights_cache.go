@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/digest"
 	"xpwc/internal/fd"
 	"xpwc/internal/format"
@@ -358,6 +359,15 @@ func (c *Cache) Trim() error {
 	}
 	c.writer.Forget()
 	return c.arena.drop()
+}
+
+// Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the
+// weights' name directly followed by the bias' name. Variants of one name are one.
+func (c *Cache) Names() []string {
+	here, _ := ask.Layout()
+	names := c.writer.Names(here.Fingerprint)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Options of a [Cache]; nil and the zero value mean the defaults.

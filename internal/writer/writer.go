@@ -382,3 +382,41 @@ func (w *Writer) Index() *format.Index {
 	defer w.unlock()
 	return w.loaded.index
 }
+
+// Names returns the names of what sessions may be given: those of entries in memory, and those that the loaded index
+// has for a layout. They are neither sorted nor each once.
+func (w *Writer) Names(layout format.Digest) (names []string) {
+	names, index, damage := w.namesInMemory()
+	if index == nil {
+		return names
+	}
+	for i := range index.Len() {
+		r, err := index.Record(i)
+		if err != nil {
+			if w.Index() != index { // it was given up meanwhile
+				return w.Names(layout)
+			}
+			w.Note(w.damagedIndex(index, err))
+			break
+		}
+		if r.Layout == layout && !damage[r.Offset] {
+			names = append(names, r.Kernel+r.Bias)
+		}
+	}
+	return names
+}
+
+func (w *Writer) namesInMemory() (names []string, index *format.Index, damage map[uint64]bool) {
+	w.mu.Lock()
+	defer w.unlock()
+	for e := range w.entries.All() {
+		if e.Given(w.loaded.id) {
+			names = append(names, e.Name())
+		}
+	}
+	damage = map[uint64]bool{}
+	for at := range w.damage {
+		damage[at] = true
+	}
+	return names, w.loaded.index, damage
+}
