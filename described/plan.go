@@ -72,7 +72,8 @@ func (p *planner) plan() {
 	if input != given {
 		p.step(flow.Convert(given, input))
 	}
-	p.step(node.Between(input, output))
+	weights, _ := node.Operands()
+	p.step(node.With(slices.Concat(flow.IDs{input}, weights[1:], flow.IDs{output})...))
 	if output != computed {
 		p.step(flow.Convert(output, computed))
 	}
