@@ -1,29 +1,20 @@
-//go:build cgo && (amd64 || arm64)
+//go:build cgo
 
 package main
 
 /*
-#define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 static struct sigaction before;
-static uintptr_t go_begin, go_end;
 static const int32_t* faultlessly;
 
-// What faults in Go while somebody catches that is for Go's runtime. What else faults, as in XNNPACK while it packs, is
+// While somebody in Go catches faults they are for Go's runtime. At all other times, as while XNNPACK packs, they are
 // said in words, in place of a dump of the runtime's.
 static void on_bus_error(int signal, siginfo_t* info, void* context) {
-  const ucontext_t* at = context;
-#if defined(__x86_64__)
-  const uintptr_t faulted = (uintptr_t) at->uc_mcontext.gregs[REG_RIP];
-#else
-  const uintptr_t faulted = (uintptr_t) at->uc_mcontext.pc;
-#endif
-  if (faulted >= go_begin && faulted < go_end && __atomic_load_n(faultlessly, __ATOMIC_SEQ_CST) > 0) {
+  if (__atomic_load_n(faultlessly, __ATOMIC_SEQ_CST) > 0) {
     before.sa_sigaction(signal, info, context);
     return;
   }
@@ -36,15 +27,13 @@ static void on_bus_error(int signal, siginfo_t* info, void* context) {
   _exit(1);
 }
 
-static void say_bus_errors(uintptr_t begin, uintptr_t end, const int32_t* catching) {
+static void say_bus_errors(const int32_t* catching) {
   struct sigaction mine;
   memset(&mine, 0, sizeof(mine));
   mine.sa_sigaction = on_bus_error;
   if (sigaction(SIGBUS, NULL, &before) != 0) {
     return;
   }
-  go_begin = begin;
-  go_end = end;
   faultlessly = catching;
   mine.sa_flags = before.sa_flags;
   mine.sa_mask = before.sa_mask;
@@ -54,9 +43,6 @@ static void say_bus_errors(uintptr_t begin, uintptr_t end, const int32_t* catchi
 import "C"
 
 import (
-	"reflect"
-	"runtime"
-	"sort"
 	"unsafe"
 
 	"xpwc/internal/mapped"
@@ -64,16 +50,5 @@ import (
 
 // sayBusErrors has the process end in words when it reads a mapped file where there is nothing any more.
 func sayBusErrors() {
-	begin, end := goText()
-	C.say_bus_errors(C.uintptr_t(begin), C.uintptr_t(end), (*C.int32_t)(unsafe.Pointer(&mapped.Faultlessly)))
-}
-
-// goText returns where the program has what was compiled from Go, which the linker puts in one piece.
-func goText() (begin, end uintptr) {
-	here := reflect.ValueOf(goText).Pointer()
-	size := func(at func(n int) uintptr) uintptr {
-		return uintptr(sort.Search(1<<30, func(n int) bool { return runtime.FuncForPC(at(n)) == nil }))
-	}
-	begin = here - size(func(n int) uintptr { return here - uintptr(n) }) + 1
-	return begin, here + size(func(n int) uintptr { return here + uintptr(n) })
+	C.say_bus_errors((*C.int32_t)(unsafe.Pointer(&mapped.Faultlessly)))
 }
