@@ -43,25 +43,6 @@ func wrapHelp(root *cobra.Command) {
 	})
 }
 
-// newHelpCommand returns the command help. Cobra's own shows the help of the whole tool for a word that is no command.
-func newHelpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "help [COMMAND]",
-		Short:             "Show the help of a command",
-		Long:              `Shows the help of a command, as COMMAND --help does.`,
-		Example:           "  xpwc help pack\n  xpwc help completion bash",
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			about, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return unknownCommand(cmd.Root(), args)
-			}
-			about.InitDefaultHelpFlag()
-			return about.Help()
-		},
-	}
-}
-
 // unknownCommand is the error that args name no command of root.
 func unknownCommand(root *cobra.Command, args []string) error {
 	var like []string

@@ -81,11 +81,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "xpwc: %s\n", printableLines(message))
 	}
 	if code == exitUsage && !errors.As(o.err, new(troubleError)) {
-		about := o.command
-		if about.Name() == "help" {
-			about = about.Root()
-		}
-		fmt.Fprintf(stderr, "See %s --help.\n", about.CommandPath())
+		fmt.Fprintf(stderr, "See %s --help.\n", o.command.CommandPath())
 	}
 	return code
 }
@@ -217,19 +213,9 @@ root, or one that group or others can write to, without the sticky bit), unless
 			root.AddCommand(c)
 		}
 	}
-	root.SetHelpCommand(newHelpCommand())
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")
 	root.SuggestionsMinimumDistance = 2 // which cobra sets only for errors of its own
 	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
-			c.Args = usage(cobra.NoArgs)
-			c.RunE = func(*cobra.Command, []string) error {
-				return usagef("name a shell: bash, zsh, fish or powershell")
-			}
-			c.Example = "  source <(xpwc completion bash)"
-		}
-	}
 	return root
 }
