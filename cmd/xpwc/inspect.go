@@ -104,7 +104,6 @@ type inspection struct {
 	Stale        bool     `json:"stale,omitempty"`
 	Fingerprints []string `json:"fingerprints,omitempty"`
 	drawn        bool
-	note         string // about Embedded, for people
 }
 
 // Checksum states of an entry.
@@ -128,7 +127,7 @@ func inspect(ctx context.Context, f shownFile, at location, o inspectOptions) er
 	if err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return err
 	}
-	r.Embedded, r.note = at.report(), at.note()
+	r.Embedded = at.in
 	if l, ok := f.(litertCache); ok {
 		r.addLiteRT(l)
 	}

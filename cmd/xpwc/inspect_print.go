@@ -48,7 +48,12 @@ func (r *inspection) printSummary(w io.Writer) {
 	default:
 		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version %d\n", r.File, r.Version)
 	}
-	fmt.Fprint(w, r.note)
+	if r.Embedded != nil {
+		fmt.Fprintf(w, "note: %s: %s\n", r.File, r.Embedded.note())
+	}
+	if r.Stale {
+		fmt.Fprintln(w, "note:", staleLiteRT)
+	}
 	for _, s := range r.Slots {
 		if s.State == cachefile.SlotTorn {
 			fmt.Fprintf(w, "note: the slot of the header at %d is invalid: after a crash, or by damage\n", s.Offset)

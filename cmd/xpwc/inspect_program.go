@@ -36,8 +36,6 @@ type methodReport struct {
 	Inputs    []valueReport    `json:"inputs,omitempty"`
 	Outputs   []valueReport    `json:"outputs,omitempty"`
 	Operators []operatorReport `json:"operators"`
-
-	outside bool // only that it has operators which ExecuTorch alone runs keeps it from running here
 }
 
 type valueReport struct {
@@ -113,7 +111,6 @@ func reportMethod(m *executorch.Method) methodReport {
 		r.Reason = err.Error()
 	}
 	for _, o := range m.Operators() {
-		r.outside = r.outside || o.Where == executorch.Outside && !strings.Contains(r.Reason, "\n")
 		r.Operators = append(r.Operators, operatorReport{o.Name, o.Count, whereNames[o.Where]})
 	}
 	values := func(from []models.Value) (to []valueReport) {
@@ -146,12 +143,9 @@ func (r *programReport) print(w io.Writer) {
 
 func (m *methodReport) print(w io.Writer) {
 	fmt.Fprintf(w, "\nmethod %s: %s, ", console.Printable(m.Name), console.Plural(m.Delegates, "delegate"))
-	switch {
-	case m.Runnable:
+	if m.Runnable {
 		fmt.Fprintln(w, "can be run here")
-	case m.outside:
-		fmt.Fprintln(w, "can be packed here, not run: it has operators outside XNNPACK")
-	default:
+	} else {
 		fmt.Fprintln(w, "can be packed here, not run:")
 		for reason := range strings.SplitSeq(m.Reason, "\n") {
 			fmt.Fprintln(w, console.Printable(reason))

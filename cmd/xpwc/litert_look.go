@@ -96,9 +96,7 @@ func (r *inspection) addLiteRT(l litertCache) {
 	for _, id := range l.file.Fingerprints {
 		r.Fingerprints = append(r.Fingerprints, fmt.Sprintf("%016x", id))
 	}
-	if r.Stale = l.file.Stale; r.Stale {
-		r.note = "note: " + staleLiteRT + "\n"
-	}
+	r.Stale = l.file.Stale
 }
 
 // verifyLiteRT checks what can be checked of a file of LiteRT, and with a model packs that and compares every byte.

@@ -14,10 +14,10 @@ import (
 	"xpwc/internal/console"
 )
 
-// A location is where a cache is: in a file of its own or, if Tensor is set, in a safetensors file.
+// A location is where a cache is: in a file of its own, or in a safetensors file.
 type location struct {
 	path string
-	embedded
+	in   *embedded // nil for a file of its own
 }
 
 // locate finds the cache in the file at path. Every file that is not a safetensors file is left to package cachefile
@@ -47,7 +47,7 @@ func locate(path string) (location, error) {
 		return l, fmt.Errorf("%s: a safetensors file without packed weights; "+
 			"xpwc pack --embed-beside makes one with them: %w", path, cachefile.ErrNotCache)
 	case err == nil:
-		l.embedded = *e
+		l.in = e
 	}
 	return l, nil
 }
@@ -77,7 +77,7 @@ func withFile(path string, do func(f *cachefile.File) error) error {
 
 // with calls do with the open cache.
 func (l location) with(do func(f *cachefile.File) error) error {
-	if l.Tensor == "" {
+	if l.in == nil {
 		f, err := cachefile.Open(l.path)
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (l location) with(do func(f *cachefile.File) error) error {
 		return errors.Join(do(f), f.Close())
 	}
 	return l.read(func(packed io.ReaderAt) error {
-		f, err := cachefile.NewFile(packed, l.Bytes)
+		f, err := cachefile.NewFile(packed, l.in.Bytes)
 		if err != nil {
 			return err
 		}
@@ -94,11 +94,11 @@ func (l location) with(do func(f *cachefile.File) error) error {
 }
 
 func (l location) verify(progress func(done, total int64)) (problems []cachefile.Problem, err error) {
-	if l.Tensor == "" {
+	if l.in == nil {
 		return cachefile.Verify(l.path, progress)
 	}
 	err = l.read(func(packed io.ReaderAt) error {
-		problems, err = cachefile.VerifyReader(packed, l.Bytes, progress)
+		problems, err = cachefile.VerifyReader(packed, l.in.Bytes, progress)
 		return err
 	})
 	return problems, err
@@ -110,32 +110,11 @@ func (l location) read(do func(packed io.ReaderAt) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(io.NewSectionReader(f, l.Offset, l.Bytes)), f.Close())
+	return errors.Join(do(io.NewSectionReader(f, l.in.Offset, l.in.Bytes)), f.Close())
 }
 
-// note says where offsets begin, if that is not the beginning of the file.
-func (l location) note() string {
-	if l.Tensor == "" {
-		return ""
-	}
-	return fmt.Sprintf("note: %s: the packed weights are the tensor %s, %s from byte %d on; offsets begin there\n",
-		l.path, l.Tensor, console.Size(l.Bytes), l.Offset)
-}
-
-// report is the same for programs.
-func (l location) report() *embedded {
-	if l.Tensor == "" {
-		return nil
-	}
-	return &l.embedded
-}
-
-// refuseEmbedded is for commands that rewrite a file.
-func refuseEmbedded(path string) error {
-	l, err := locate(path)
-	if err == nil && l.Tensor != "" {
-		err = fmt.Errorf("%s: packed weights in a safetensors file are not rewritten; "+
-			"xpwc convert --to native takes them out, xpwc pack --embed-beside makes a new file", path)
-	}
-	return err
+// note says where offsets begin.
+func (e *embedded) note() string {
+	return fmt.Sprintf("the packed weights are the tensor %s, %s from byte %d on; offsets begin there", e.Tensor,
+		console.Size(e.Bytes), e.Offset)
 }

@@ -56,13 +56,9 @@ func (m *fileMode) String() string {
 // Set reads an octal mode. One that lets others write is refused: programs would refuse the file.
 func (m *fileMode) Set(text string) error {
 	n, err := strconv.ParseUint(text, 8, 12)
-	switch {
-	case err != nil || n&^0o777 != 0 || n == 0:
-		return errors.New("not an octal mode such as 0640")
-	case n&0o022 != 0:
-		return errors.New("it lets others write to the file, and programs do not open such a cache")
-	case n&0o400 == 0:
-		return errors.New("its owner could not read the file")
+	if err != nil || n&^0o755 != 0 || n&0o400 == 0 {
+		return errors.New("not an octal mode such as 0640; its owner must be able to read the file, and others not to " +
+			"write to it, else programs do not open it")
 	}
 	*m = fileMode(n)
 	return nil

@@ -46,7 +46,7 @@ func TestFilesHaveTheModeOfWhatTheyReplaceOrTheUmasks(t *testing.T) {
 		says(t, dir, 0, append(command, "--mode", "0440")...) // also of a file that stays
 		require.EqualValues(t, 0o440, mode("out.xpwc"), command)
 		for mode, why := range map[string]string{
-			"0664": "lets others write", "rw": "octal", "04755": "octal", "0": "octal",
+			"0664": "others not to write", "rw": "octal", "04755": "octal", "0": "octal",
 		} {
 			require.Contains(t, says(t, dir, 2, append(command, "--mode", mode)...), why)
 		}

@@ -82,9 +82,8 @@ func renderReport(path string) (page []byte, damage, err error) {
 			shown.Notes = append(shown.Notes, staleLiteRT)
 			damage = fmt.Errorf("%s: %s: %w", path, staleLiteRT, litert.ErrDamaged)
 		}
-		if l := at.report(); l != nil {
-			shown.Notes = append(shown.Notes, fmt.Sprintf("The cache is the tensor %s of this file, %s from byte %d "+
-				"on; offsets begin there.", l.Tensor, console.Size(l.Bytes), l.Offset))
+		if at.in != nil {
+			shown.Notes = append(shown.Notes, at.in.note())
 		}
 		damaged, err := htmlreport.Write(&b, f, shown)
 		if n := len(damaged); n > 0 {

@@ -58,12 +58,17 @@ type rewriting struct {
 }
 
 // rewrite opens the file as a cache, its only writer, and lets do rewrite it.
-func rewrite(ctx context.Context, path string, o rewriteOptions, do func(*xpwc.Cache) error) (err error) {
-	if err := refuseEmbedded(path); err != nil {
+func rewrite(ctx context.Context, path string, o rewriteOptions, do func(*xpwc.Cache) error) error {
+	at, err := locate(path)
+	if err == nil && at.in != nil {
+		err = fmt.Errorf("%s: packed weights in a safetensors file are not rewritten; "+
+			"xpwc convert --to native takes them out, xpwc pack --embed-beside makes a new file", path)
+	}
+	if err != nil {
 		return err
 	}
 	r := &rewriting{File: path}
-	err = withFile(path, func(f *cachefile.File) error {
+	err = at.with(func(f *cachefile.File) error {
 		info, err := f.Info()
 		if err == nil && info.Format != cachefile.Native {
 			return fmt.Errorf("%s: %w, and xpwc convert another file for ExecuTorch", path, xpwc.ErrForeign)
@@ -93,7 +98,7 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, do func(*xpwc.C
 	}
 	after := cache.Stats()
 	r.BytesAfter, r.EntriesAfter = after.FileBytes, after.Entries
-	err = withFile(path, func(f *cachefile.File) error {
+	err = at.with(func(f *cachefile.File) error {
 		info, err := f.Info()
 		r.Models = modelNames(info.Models)
 		return err

@@ -82,8 +82,7 @@ type verification struct {
 	PackedFor    *packedFor          `json:"packed_for,omitempty"`
 	Another      bool                `json:"packed_for_another,omitempty"` // than the model
 
-	note     string // about Embedded, for people
-	writable bool   // a file of LiteRT, which LiteRT writes to
+	writable bool // a file of LiteRT, which LiteRT writes to
 }
 
 func verify(ctx context.Context, path string, model modelfile.File, cpu string) error {
@@ -97,7 +96,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string) 
 	if err != nil {
 		return err
 	}
-	v := &verification{File: path, Embedded: at.report(), Sound: len(problems) == 0, note: at.note(),
+	v := &verification{File: path, Embedded: at.in, Sound: len(problems) == 0,
 		Problems: append([]cachefile.Problem{}, problems...)} // not null
 	if info, err := os.Stat(path); err == nil {
 		v.Refused = trust.Writable(info)
@@ -167,7 +166,9 @@ func (v *verification) printPackedFor(w io.Writer) {
 }
 
 func (v *verification) print(w io.Writer) {
-	fmt.Fprint(w, v.note)
+	if v.Embedded != nil {
+		fmt.Fprintf(w, "note: %s: %s\n", v.File, v.Embedded.note())
+	}
 	for _, p := range v.Problems {
 		fmt.Fprintf(w, "%s: %s\n", v.File, console.Printable(p.Place()))
 	}
