@@ -20,9 +20,10 @@ const (
 
 // A Difference is an entry that two files do not have in common. A is nil if it is only in B, and B if it is only in A.
 type Difference struct {
-	Change Change
-	Name   string
-	A, B   *Entry
+	Change Change `json:"change"`
+	Name   string `json:"entry"`
+	A      *Entry `json:"a,omitempty"`
+	B      *Entry `json:"b,omitempty"`
 }
 
 // Diff returns what differs between the entries of two files, in the order of their names, and how many they have in

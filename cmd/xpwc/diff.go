@@ -58,28 +58,12 @@ went wrong.`,
 
 // comparison is the result of xpwc diff.
 type comparison struct {
-	A           string             `json:"a"`
-	B           string             `json:"b"`
-	Equal       int                `json:"equal_entry_count"`
-	Differences []differenceReport `json:"differences"`
+	A           string                 `json:"a"`
+	B           string                 `json:"b"`
+	Equal       int                    `json:"equal_entry_count"`
+	Differences []cachefile.Difference `json:"differences"`
 
 	layouts map[string]string // descriptions, by their fingerprints
-}
-
-type differenceReport struct {
-	Change cachefile.Change `json:"change"`
-	Name   string           `json:"entry"`
-	A      *sideReport      `json:"a,omitempty"`
-	B      *sideReport      `json:"b,omitempty"`
-
-	name entryName
-}
-
-type sideReport struct {
-	Layout string `json:"layout,omitempty"`
-	Seed   uint32 `json:"seed"`
-	Size   int64  `json:"bytes"`
-	Sum    string `json:"sum"`
 }
 
 func diff(ctx context.Context, a, b *cachefile.File) error {
@@ -87,25 +71,8 @@ func diff(ctx context.Context, a, b *cachefile.File) error {
 	if err != nil {
 		return err
 	}
-	side := func(change cachefile.Change, e *cachefile.Entry) *sideReport {
-		if e == nil {
-			return nil
-		}
-		s := &sideReport{Seed: e.Seed, Size: e.Size, Sum: e.Sum.String()}
-		if e.Layout != (cachefile.Digest{}) || change == cachefile.OtherLayout { // a file may say that one is all zeros
-			s.Layout = e.Layout.String()
-		}
-		return s
-	}
-	c := &comparison{A: a.Path(), B: b.Path(), Equal: equal, Differences: []differenceReport{},
-		layouts: map[string]string{}}
-	for _, d := range differences {
-		of := differenceReport{d.Change, d.Name, side(d.Change, d.A), side(d.Change, d.B), entryName{d.Name, ""}}
-		if e := cmp.Or(d.A, d.B); e.Kernel != "" {
-			of.name = entryName{e.Kernel, e.Bias}
-		}
-		c.Differences = append(c.Differences, of)
-	}
+	c := &comparison{A: a.Path(), B: b.Path(), Equal: equal, layouts: map[string]string{},
+		Differences: append([]cachefile.Difference{}, differences...)} // not null
 	for _, f := range []*cachefile.File{a, b} {
 		info, _ := f.Info() // what cannot be read has no layouts
 		for _, l := range info.Layouts {
@@ -125,9 +92,13 @@ func (c *comparison) print(w io.Writer) {
 	count := map[cachefile.Change]int{}
 	var names []entryName
 	for _, d := range c.Differences {
-		names = append(names, d.name)
+		e := cmp.Or(d.A, d.B)
+		name := nameOf(e)
+		names = append(names, name)
 		count[d.Change]++
-		t.Row(d.name.whole(), string(d.Change), d.cell(d.A), d.cell(d.B), cell(len(c.layouts) > 1, d.layout()))
+		layout := len(c.layouts) > 1 && d.Change != cachefile.OtherLayout && e.Layout != (cachefile.Digest{})
+		t.Row(name.whole(), string(d.Change), side(d.Change, d.A), side(d.Change, d.B),
+			cell(layout, e.Layout.String()[:shortLayout]))
 	}
 	t.LeaveOutEmpty()
 	if len(c.Differences) > 0 {
@@ -154,25 +125,17 @@ func (c *comparison) print(w io.Writer) {
 	fmt.Fprintln(w, text+".")
 }
 
-// layout returns the layout of a difference.
-func (d *differenceReport) layout() string {
-	if s := cmp.Or(d.A, d.B); s.Layout != "" && d.Change != cachefile.OtherLayout {
-		return s.Layout[:shortLayout]
-	}
-	return console.None
-}
-
-// cell returns what the difference is about.
-func (d *differenceReport) cell(s *sideReport) string {
+// side returns what a change is about in one of the files.
+func side(change cachefile.Change, e *cachefile.Entry) string {
 	switch {
-	case s == nil:
+	case e == nil:
 		return console.None
-	case d.Change == cachefile.OtherSeed:
-		return fmt.Sprintf("seed %08x", s.Seed)
-	case d.Change == cachefile.OtherLayout:
-		return "layout " + s.Layout[:shortLayout]
-	case d.Change == cachefile.OtherBytes:
-		return fmt.Sprintf("%s, sum %s", console.Size(s.Size), s.Sum[:8])
+	case change == cachefile.OtherSeed:
+		return fmt.Sprintf("seed %08x", e.Seed)
+	case change == cachefile.OtherLayout:
+		return "layout " + e.Layout.String()[:shortLayout]
+	case change == cachefile.OtherBytes:
+		return fmt.Sprintf("%s, sum %s", console.Size(e.Size), e.Sum.String()[:8])
 	}
-	return console.Size(s.Size)
+	return console.Size(e.Size)
 }

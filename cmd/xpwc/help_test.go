@@ -122,7 +122,7 @@ func TestNamesThatDifferComeBeforeSeedsAndOffsets(t *testing.T) {
 			Bias: "the/model/bias"}}
 		r.Entries = append(r.Entries, e)
 		n := fmt.Sprint(i)
-		table.Rows = append(table.Rows, []string{e.name().whole(), n, "0000000" + n, n, "operator " + n})
+		table.Rows = append(table.Rows, []string{nameOf(&e.Entry).whole(), n, "0000000" + n, n, "operator " + n})
 	}
 	r.fit(&table, 60)
 	require.Equal(t, []string{"name", "size", "operator"}, table.Rows[0])
@@ -140,7 +140,7 @@ func TestNamesThatAreShortenedStayDifferent(t *testing.T) {
 		e := entryReport{Entry: cachefile.Entry{Kernel: fmt.Sprintf(kernel, i),
 			Bias: fmt.Sprintf("model_1/model/conv2d_%d/BiasAdd", i)}}
 		r.Entries = append(r.Entries, e)
-		table.Rows = append(table.Rows, []string{e.name().whole(), fmt.Sprint(i)})
+		table.Rows = append(table.Rows, []string{nameOf(&e.Entry).whole(), fmt.Sprint(i)})
 	}
 	r.fit(&table, 60)
 	shown := map[string]bool{}

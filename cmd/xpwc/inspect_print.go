@@ -149,7 +149,7 @@ func (r *inspection) printEntries(w io.Writer) {
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
-		t.Row(e.name().whole(), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset),
+		t.Row(nameOf(&e.Entry).whole(), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset),
 			cell(models && e.SourceName != "", console.Shorten(e.SourceName, longModel)),
 			cell(layouts, e.Layout.String()[:shortLayout]), e.operator(), e.kind(),
 			cell(native, e.Entry.UsedAt.Local().Format(time.DateOnly)), cell(checked(e), e.Checksum))
@@ -181,7 +181,7 @@ func (r *inspection) fit(t *console.Table, width int) {
 	}
 	var names []entryName
 	for _, e := range r.Entries {
-		names = append(names, e.name())
+		names = append(names, nameOf(&e.Entry))
 	}
 	for i, name := range fitNames(names, t.Room(width)) {
 		t.Rows[i+1][0] = name
@@ -194,7 +194,7 @@ const someBias = " + bias"
 // An entryName is the names of a kernel and of its bias, or the one name that an entry has.
 type entryName struct{ kernel, bias string }
 
-func (e *entryReport) name() entryName {
+func nameOf(e *cachefile.Entry) entryName {
 	if e.Kernel == "" {
 		return entryName{e.Name, ""}
 	}
