@@ -15,13 +15,9 @@ type Commit struct {
 	InForce    bool
 	// IndexAt and IndexBytes say where its index is.
 	IndexAt, IndexBytes int64
-	Entries             int
-	// AddedEntries are those that it lists and the Commit before it does not, which may be several generations older,
-	// with the bytes of their payloads: those that several entries share are counted once. Of the first Commit they are
-	// all that it lists. RemovedEntries are those that the Commit before it lists and this one does not.
-	AddedEntries   int
-	AddedBytes     int64
-	RemovedEntries int
+	// Entries that it lists, and the bytes of their payloads: those that several entries share are counted once.
+	Entries      int
+	PayloadBytes int64
 	// LastPacked says when the last of its entries was packed. When the commit was made is not in the file.
 	LastPacked time.Time
 }
@@ -38,7 +34,6 @@ func (f *File) Commits() ([]Commit, error) {
 		return nil, err
 	}
 	known := commits[:0]
-	before := listing{}
 	for _, c := range commits {
 		x := f.index
 		if !c.InForce {
@@ -49,11 +44,21 @@ func (f *File) Commits() ([]Commit, error) {
 				return nil, err
 			}
 		}
-		now, packed := listingOf(x)
-		c.Entries, c.LastPacked = x.Len(), packed
-		c.AddedEntries, c.AddedBytes = now.without(before)
-		c.RemovedEntries, _ = before.without(now)
-		known, before = append(known, c), now
+		c.Entries = x.Len()
+		last, before := int64(0), uint64(0)
+		for i := range x.Len() {
+			r, err := x.Record(i)
+			if err != nil {
+				continue
+			}
+			last = max(last, r.PackedAt)
+			if r.Offset != before {
+				c.PayloadBytes += int64(r.Size)
+			}
+			before = r.Offset
+		}
+		c.LastPacked = time.Unix(last, 0).UTC()
+		known = append(known, c)
 	}
 	return known, nil
 }
@@ -89,36 +94,4 @@ func (f *File) oldIndex(c Commit) (*format.Index, error) {
 		err = ErrDamaged
 	}
 	return x, err
-}
-
-// A listed payload is one of an index.
-type listedPayload struct {
-	offset, size uint64
-	sum          Digest
-}
-
-// A listing is the payloads of an index, with how many entries each has.
-type listing map[listedPayload]int
-
-// listingOf also returns when the last of the entries was packed.
-func listingOf(x *format.Index) (_ listing, packed time.Time) {
-	l, last := make(listing, x.Len()), int64(0)
-	for i := range x.Len() {
-		if r, err := x.Record(i); err == nil {
-			l[listedPayload{r.Offset, r.Size, r.Sum}]++
-			last = max(last, r.PackedAt)
-		}
-	}
-	return l, time.Unix(last, 0).UTC()
-}
-
-// without returns how many entries are in one listing and not in the other, and the bytes of payloads likewise.
-func (l listing) without(other listing) (entries int, bytes int64) {
-	for p, n := range l {
-		entries += max(0, n-other[p])
-		if other[p] == 0 {
-			bytes += int64(p.size)
-		}
-	}
-	return entries, bytes
 }

@@ -9,7 +9,7 @@ import (
 	"xpwc/cachefile"
 )
 
-func TestCommitsSayWhatEachGenerationAdded(t *testing.T) {
+func TestCommitsSayWhatEachGenerationLists(t *testing.T) {
 	m := maker{}
 	m.add(weights[0], weights[1])
 	m.commit(t)
@@ -23,10 +23,9 @@ func TestCommitsSayWhatEachGenerationAdded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, commits, 3)
 	for i, want := range []cachefile.Commit{
-		{Entries: 2, AddedEntries: 2, AddedBytes: 301_000},
-		{Entries: 5, AddedEntries: 3, AddedBytes: 200_077},
-		{Entries: 5, AddedEntries: 1, AddedBytes: 128,
-			InForce: true, RemovedEntries: 1},
+		{Entries: 2, PayloadBytes: 301_000},
+		{Entries: 5, PayloadBytes: 501_077},
+		{Entries: 5, PayloadBytes: 500_205, InForce: true},
 	} {
 		want.Generation, want.LastPacked = uint64(i+1), time.Unix(1000, 0).UTC()
 		want.IndexAt, want.IndexBytes = int64(m.slots[i].IndexOffset), int64(m.slots[i].IndexSize)
@@ -51,7 +50,7 @@ func TestADamagedOldIndexIsNoCommit(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, commits, 2)
 			require.EqualValues(t, 1, commits[0].Generation)
-			require.Equal(t, 2, commits[1].AddedEntries, "of two generations")
+			require.Equal(t, 3, commits[1].Entries)
 		})
 	}
 	commits, err := open(t, write(t, executorchFile("a"))).Commits()

@@ -93,9 +93,6 @@ func (f *File) Close() error {
 // Path returns the path that the file was opened under, "" if NewFile was given something else than a file.
 func (f *File) Path() string { return f.path }
 
-// Reader reads the whole file, as long as it is open.
-func (f *File) Reader() *io.SectionReader { return io.NewSectionReader(f.r, 0, int64(f.size)) }
-
 // A finding is a problem that opening found. One that is fatal leaves nothing to be read.
 type finding struct {
 	*Problem

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/rand"
-	"errors"
 	"io"
 	"os"
 	"slices"
@@ -23,8 +22,7 @@ type Image struct {
 	FileBytes int64
 
 	parts    []func() io.Reader
-	progress func(n int) // is given how many bytes of payloads were read, unless it is nil
-	payloads int64       // bytes of all payloads
+	payloads int64 // bytes of all payloads
 }
 
 // A source is an entry that an image has, and the file that its payload is read from.
@@ -43,7 +41,7 @@ type source struct {
 // variants. The generation is 1, and in place of a random identity the file has the digest of its index, and so of all
 // payloads' checksums.
 //
-// Every payload is compared with its checksum, and again when it is read. Errors: ErrDamaged, ErrForeign for a file that
+// Every payload is compared with its checksum, also when it is read. Errors: ErrDamaged, ErrForeign for a file that
 // ExecuTorch wrote, ErrEmpty if there is no entry.
 func Combine(files []*File, layout Digest) (*Image, error) {
 	im := &Image{Layout: Layout{Fingerprint: layout}}
@@ -218,7 +216,7 @@ func (im *Image) arrange(from uint64, entries []source) (end uint64, err error) 
 			copied := *e
 			at := format.Align(end)
 			im.pad(at - end)
-			im.parts = append(im.parts, func() io.Reader { return im.payload(copied) })
+			im.parts = append(im.parts, func() io.Reader { return copied.from.checked(copied.Entry) })
 			im.payloads += e.Size
 			end = at + uint64(e.Size)
 			e.Offset = int64(at)
@@ -232,23 +230,6 @@ func (im *Image) arrange(from uint64, entries []source) (end uint64, err error) 
 		taken[place{e.record.Key, e.Name, e.Offset}] = true
 	}
 	return end, nil
-}
-
-// payload reads a payload.
-func (im *Image) payload(of source) io.Reader {
-	r := of.from.checked(of.Entry)
-	if im.progress == nil {
-		return r
-	}
-	return io.TeeReader(r, counter(im.progress))
-}
-
-// A counter is given how many bytes are written to it.
-type counter func(n int)
-
-func (c counter) Write(b []byte) (int, error) {
-	c(len(b))
-	return len(b), nil
 }
 
 func (im *Image) pad(n uint64) { im.add(make([]byte, n)) }
@@ -282,14 +263,21 @@ func (im *Image) Reader() io.Reader {
 
 // write writes the file.
 func (im *Image) write(to *os.File, progress func(done, total int64)) error {
-	if progress != nil {
-		done := int64(0)
-		im.progress = func(n int) {
+	pieces, content, block := output.NewPieces(to), im.Reader(), make([]byte, mostBlock)
+	for done := int64(0); ; {
+		n, err := content.Read(block)
+		if n > 0 && progress != nil {
 			done += int64(n)
-			progress(done, im.payloads)
+			progress(done, im.FileBytes)
+		}
+		if _, failed := pieces.Write(block[:n]); failed != nil {
+			return failed
+		}
+		if err == io.EOF {
+			return pieces.Flush()
+		}
+		if err != nil {
+			return err
 		}
 	}
-	pieces := output.NewPieces(to)
-	_, err := io.CopyBuffer(struct{ io.Writer }{pieces}, struct{ io.Reader }{im.Reader()}, make([]byte, mostBlock))
-	return errors.Join(err, pieces.Flush())
 }

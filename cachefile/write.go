@@ -25,7 +25,7 @@ type WriteOptions struct {
 	// Seal, if not nil, is the digest of the model that all entries are of: a host that gives it to a reader has the
 	// content that they were packed from. See [Entry.Sealed]. It has no effect on a file for ExecuTorch.
 	Seal *Digest
-	// Progress, if not nil, is given how many bytes of how many are copied.
+	// Progress, if not nil, is given how many bytes of the new file are written, of how many.
 	Progress func(done, total int64)
 }
 

@@ -51,7 +51,7 @@ func TestACopyHasTheChosenEntriesAndNothingElse(t *testing.T) {
 			info, err := c.Info()
 			require.NoError(t, err)
 			require.Zero(t, info.DeadBytes)
-			require.Equal(t, total, info.PayloadBytes)
+			require.Equal(t, total, info.FileBytes)
 			require.EqualValues(t, 1, info.Generation)
 			require.NotEqual(t, id, info.ID, "it can go its own way")
 			if runtime.GOOS != "windows" {

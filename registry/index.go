@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote"
@@ -77,15 +78,8 @@ func Tags(ctx context.Context, ref string, o *Options) (tags []string, err error
 
 // resolve reads the index that the repository's reference leads to.
 func resolve(ctx context.Context, repo *remote.Repository) (*listing, error) {
-	descriptor, body, err := repo.Manifests().FetchReference(ctx, repo.Reference.Reference)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	if descriptor.Size > maxManifest {
-		return nil, fmt.Errorf("%w: its index has %d bytes", ErrOtherArtifact, descriptor.Size)
-	}
-	b, err := content.ReadAll(body, descriptor)
+	descriptor, b, err := oras.FetchBytes(ctx, repo, repo.Reference.Reference,
+		oras.FetchBytesOptions{MaxBytes: maxManifest})
 	if err != nil {
 		return nil, err
 	}

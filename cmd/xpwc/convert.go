@@ -33,9 +33,9 @@ safetensors file with packed weights in it.
   xpwc2    what ExecuTorch's XNNWeightsCache writes and reads: names, seeds and packed
            weights, no checksums.
 
-ExecuTorch's files have entries of one layout: by default of this machine's, or of the
-only one in FILE. Of several entries with one name the one used last is taken, and none
-if ExecuTorch could not distinguish them. What is left out is printed. A file that
+ExecuTorch's files have entries of one layout: of several in FILE, --layout names it. Of
+several entries with one name the one used last is taken, and none if ExecuTorch could not
+distinguish them. What is left out is printed. A file that
 ExecuTorch wrote does not become a native one: pack the model (xpwc pack).
 
 Checksums of payloads are compared while they are copied. OUT appears when it is
@@ -87,18 +87,12 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 	r := &conversion{
 		File: f.Path(), Output: o.out, From: info.Format, To: cachefile.Format(o.to), Original: info.Entries,
 	}
-	switch {
-	case r.From != cachefile.Native && r.To == cachefile.Native:
-		return fmt.Errorf("%s: %w", r.File, cachefile.ErrForeign)
-	case o.layout != "" && r.From != cachefile.Native:
-		return usagef("--layout: %s is a cache of ExecuTorch, which has no layouts", r.File)
-	}
-	layout, err := r.chooseLayout(info, o)
-	if err != nil {
-		return err
-	}
 	var keep func(cachefile.Entry) bool
-	if layout != (cachefile.Digest{}) {
+	if o.layout != "" {
+		layout, err := selectLayout(r.File, info.Layouts, o.layout)
+		if err != nil {
+			return err
+		}
 		r.Layout = layout.String()
 		keep = func(e cachefile.Entry) bool { return e.Layout == layout }
 	}
@@ -116,6 +110,9 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 	}
 	err = writeCache(ctx, f, s.File.File, "copying", keep,
 		cachefile.WriteOptions{Format: r.To, LeftOut: leaveOut})
+	if errors.Is(err, cachefile.ErrLayouts) {
+		err = fmt.Errorf("%w with --layout", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -132,23 +129,6 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 	}
 	setResult(ctx, r)
 	return nil
-}
-
-// chooseLayout returns the layout whose entries are taken, or zero for all.
-func (r *conversion) chooseLayout(info cachefile.Info, o convertOptions) (cachefile.Digest, error) {
-	switch {
-	case o.layout != "":
-		return selectLayout(r.File, info.Layouts, o.layout)
-	case r.From != cachefile.Native || r.To == cachefile.Native:
-		return cachefile.Digest{}, nil
-	case len(info.Layouts) == 1:
-		return info.Layouts[0].Fingerprint, nil
-	}
-	layout, err := selectLayout(r.File, info.Layouts, current)
-	if err != nil && len(info.Layouts) > 0 {
-		err = fmt.Errorf("%w; choose one with --layout", err)
-	}
-	return layout, err
 }
 
 func (r *conversion) print(w io.Writer) {

@@ -112,12 +112,11 @@ func (s *stockFile) write(ctx context.Context, f *cachefile.File, to *os.File) e
 	if err := stockCollisions(entries); err != nil {
 		return err
 	}
-	const ambiguous = "not the only one of its name, of which the file can have one"
 	chosen := stockChoice(entries)
 	keep := func(e cachefile.Entry) bool {
 		why := stockPacks(&e)
 		if why == "" && e.Seed != chosen[e.Name].Seed {
-			why = ambiguous
+			why = notAlone
 		}
 		if why != "" {
 			s.LeftOut = append(s.LeftOut, leftOut{e.Name, why})
@@ -128,15 +127,7 @@ func (s *stockFile) write(ctx context.Context, f *cachefile.File, to *os.File) e
 	if err != nil {
 		return err
 	}
-	leaveOut := func(e cachefile.Entry, err error) error {
-		if !errors.Is(err, cachefile.ErrAmbiguous) {
-			return err
-		}
-		s.LeftOut = append(s.LeftOut, leftOut{e.Name, ambiguous})
-		return nil
-	}
-	err = writeCache(ctx, f, to, "writing", keep,
-		cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note, LeftOut: leaveOut})
+	err = writeCache(ctx, f, to, "writing", keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note})
 	slices.SortFunc(s.LeftOut, func(a, b leftOut) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Why, b.Why))
 	})
@@ -158,10 +149,15 @@ func stockName(e *cachefile.Entry) string {
 	return e.Kernel
 }
 
+// notAlone is why an entry is left out of which the file could not say which one is meant.
+const notAlone = "not the only one of its name, of which the file can have one"
+
 // stockPacks returns why the stock runtime packs an entry with each load, whatever its file has, or "". If the file had
 // one of these, it would be in memory twice.
 func stockPacks(e *cachefile.Entry) string {
 	switch {
+	case e.Variant:
+		return notAlone
 	case !executorch.Named(e.Kernel) || e.HasBias && !executorch.Named(e.Bias):
 		return "packed from a constant without a name"
 	case e.Family.Operator == operator.Deconvolution2D:

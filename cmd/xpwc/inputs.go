@@ -19,33 +19,22 @@ import (
 
 // openFor opens a model for inputs of these files. Where a .tflite leaves shapes open, they are those of .npy files.
 func openFor(file modelfile.File, paths []string) (models.Model, error) {
-	m, err := file.Open()
-	t, ok := m.(*tflite.Model)
-	if err != nil || !ok || len(paths) != len(t.Inputs()) {
-		return m, err
-	}
-	file.Shapes = make([][]int, len(paths))
-	other := false
-	for i, v := range t.Inputs() {
-		if !isNumPy(paths[i]) {
-			continue
-		}
-		a, err := readArray(paths[i])
-		if err != nil {
-			return nil, errors.Join(err, m.Close())
-		}
-		if len(a.Shape) == len(v.Shape) && !slices.Equal(a.Shape, v.Shape) {
-			file.Shapes[i], other = a.Shape, true
+	shaped := file
+	shaped.Shapes = make([][]int, len(paths))
+	for i, path := range paths {
+		if isNumPy(path) {
+			a, err := readArray(path)
+			if err != nil {
+				return nil, err
+			}
+			shaped.Shapes[i] = a.Shape
 		}
 	}
-	if !other {
-		return m, nil
-	}
-	reshaped, err := file.Open()
+	m, err := shaped.Open()
 	if errors.Is(err, tflite.ErrShape) {
-		return m, nil // which will say so of the file
+		return file.Open() // what reads the files says which does not fit
 	}
-	return reshaped, errors.Join(err, m.Close())
+	return m, err
 }
 
 func readArray(path string) (npy.Array, error) {

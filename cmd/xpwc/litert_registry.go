@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 
@@ -62,32 +61,33 @@ func (p *litertProof) push(ctx context.Context, ref string, paths []string,
 	if err != nil {
 		return nil, err
 	}
-	packed, err := packer.sumPacked(ctx, of)
-	if err != nil {
-		return nil, err
-	}
 	sum, err := sumOf(paths[0])
 	if err != nil {
 		return nil, err
 	}
-	if sum != packed {
-		return nil, fmt.Errorf("%s: %w, %s for CPU %s; xpwc verify --model says what differs, and "+
-			"xpwc pack --for litert writes the right one", paths[0], errUnproven, p.model.Path, p.cpu)
+	if err := errors.Join(mustProve(ctx, paths[0], p.model, p.cpu, p.library), of.check()); err != nil {
+		return nil, err
 	}
 	file := registry.LiteRTFile{Path: paths[0], SHA256: sum, For: litertTarget(packer.release, p.cpu),
 		Model: of.Files[0].SHA256}
 	return registry.PushLiteRT(ctx, ref, file, o)
 }
 
-// sumPacked returns the SHA-256 of the file that a model is packed into.
-func (p *litertPacker) sumPacked(ctx context.Context, of *packedFor) (string, error) {
-	work, f, err := p.packAside(ctx, of.model.Path, of.CPU)
+// mustProve returns an error if a file for LiteRT is not what a model is packed into, byte for byte.
+func mustProve(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
+	there, _, err := fd.OpenRegular(path)
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer work.discard()
-	sum, _, err := sha256Of(io.NewSectionReader(work, 0, f.FileBytes))
-	return sum, errors.Join(err, of.check())
+	p, err := proveLiteRT(ctx, there, model, cpu, library)
+	if err := errors.Join(err, there.Close()); err != nil {
+		return err
+	}
+	if !p.holds() {
+		return fmt.Errorf("%s: %w, %s for CPU %s; xpwc verify --model says what differs, and "+
+			"xpwc pack --for litert writes the right one", path, errUnproven, model.Path, cpu)
+	}
+	return nil
 }
 
 // litertHere is what a file for LiteRT on this machine is for.

@@ -62,11 +62,7 @@ after REF.`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" {
-				name, err := registry.Name(args[0])
-				if err != nil {
-					return err
-				}
-				return usagef("-o FILE is missing, for instance -o %s%s", name, extensions[o.runtime])
+				return usagef("-o FILE is missing; -o . names a file in this directory")
 			}
 			if o.library != "" && o.runtime != forLiteRT {
 				return usagef("--litert-lm is for --for litert")

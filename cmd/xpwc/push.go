@@ -81,6 +81,7 @@ type pushing struct {
 func (p pushing) print(w io.Writer) {
 	t := newLayoutTable(w, p.Here, "file")
 	t.addListed(p.Layouts, "pushed")
+	t.addListed(p.Replaced, "replaced")
 	t.addListed(p.Kept, "kept")
 	t.print()
 	uploaded := console.Size(p.UploadedBytes)

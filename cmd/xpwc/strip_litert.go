@@ -56,16 +56,8 @@ func provenKeys(ctx context.Context, model modelfile.File, o stripOptions) (map[
 	if err != nil {
 		return nil, err
 	}
-	there, err := os.Open(o.packed)
-	if err != nil {
+	if err := mustProve(ctx, o.packed, model, o.cpu, o.library); err != nil {
 		return nil, err
-	}
-	p, err := proveLiteRT(ctx, there, model, o.cpu, o.library)
-	if err := errors.Join(err, there.Close()); err != nil {
-		return nil, err
-	}
-	if !p.holds() {
-		return nil, fmt.Errorf("%s, and %s for %s: %w", o.packed, model.Path, o.cpu, errUnproven)
 	}
 	has := map[litert.Key]bool{}
 	for _, e := range f.Entries {
