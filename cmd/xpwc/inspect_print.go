@@ -282,12 +282,12 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 	perCell = (perCell + 63) / 64 * 64
 	cells := make([]byte, (fileBytes+perCell-1)/perCell)
 	most := make([]int64, len(cells)) // bytes of what the cell shows
-	marks, total, payloads := map[cachefile.Kind]string{}, map[cachefile.Kind]int64{}, 0
+	marks, there, payloads := map[cachefile.Kind]string{}, map[cachefile.Kind]bool{}, 0
 	for _, m := range mapMarks {
 		marks[m.kind] = m.marks
 	}
 	for _, s := range segments {
-		total[s.Kind] += s.Size
+		there[s.Kind] = true
 		mark := marks[s.Kind][0]
 		if s.Kind == cachefile.Payload {
 			mark = marks[s.Kind][payloads%2]
@@ -310,11 +310,9 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 		fmt.Fprintf(w, "%*d  %s\n", offsets-2, row*perCell, cells[row:min(row+columns, int64(len(cells)))])
 	}
 	fmt.Fprintf(w, "\nEach character is %s.\n", console.Size(perCell))
-	var t console.Table
 	for _, m := range mapMarks {
-		if n := total[m.kind]; n > 0 {
-			t.Row(fmt.Sprintf("%-4s %s", m.marks, m.text), console.Size(n), console.Percent(n, fileBytes))
+		if there[m.kind] {
+			fmt.Fprintf(w, "%-4s %s\n", m.marks, m.text)
 		}
 	}
-	t.Print(w)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,28 +39,43 @@ func selectLayout(path string, layouts []cachefile.Layout, name string) (_ cache
 		prefix = here.Fingerprint.String()
 	}
 	var found []cachefile.Digest
-	var all []string
 	for _, l := range layouts {
 		if prefix != "" && strings.HasPrefix(l.Fingerprint.String(), prefix) {
 			found = append(found, l.Fingerprint)
 		}
-		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
 	}
-	has := "; it has " + strings.Join(all, ", ")
-	if len(all) == 0 {
-		has = "; it has none"
-	}
+	has := "it has " + cmp.Or(textOf(layouts), "none")
 	switch {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		err = fmt.Errorf("%s: several layouts begin with %q%s", path, name, has)
+		err = fmt.Errorf("%s: several layouts begin with %q; %s", path, name, has)
 	case name == current:
-		err = fmt.Errorf("%s has no entries of this machine's layout, %s%s", path, prefix, has)
+		err = fmt.Errorf("%s has no entries of this machine's layout, %s; %s", path, prefix, has)
 	default:
-		err = fmt.Errorf("%s: no layout begins with %q%s", path, name, has)
+		err = fmt.Errorf("%s: no layout begins with %q; %s", path, name, has)
 	}
 	return cachefile.Digest{}, layoutError{err}
+}
+
+// textOf lists layouts.
+func textOf(layouts []cachefile.Layout) string {
+	var all []string
+	for _, l := range layouts {
+		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
+	}
+	return strings.Join(all, ", ")
+}
+
+// listed returns the layouts that a reference has, but for those of LiteRT.
+func listed(ctx context.Context, ref string, o *registry.Options) (layouts []cachefile.Layout, err error) {
+	all, err := registry.List(ctx, ref, o)
+	for _, l := range all {
+		if l.LiteRT == "" {
+			layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+		}
+	}
+	return layouts, err
 }
 
 // listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's. A whole
@@ -74,15 +90,9 @@ func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (r
 	if strings.Trim(strings.ToLower(name), "0123456789abcdef") != "" {
 		return registry.Fingerprint{}, usagef("--layout %s: not the beginning of 32 hexadecimal digits", name)
 	}
-	listed, err := registry.List(ctx, ref, o)
+	layouts, err := listed(ctx, ref, o)
 	if err != nil {
 		return registry.Fingerprint{}, err
-	}
-	var layouts []cachefile.Layout
-	for _, l := range listed {
-		if l.LiteRT == "" {
-			layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
-		}
 	}
 	return selectLayout(ref, layouts, name)
 }
@@ -91,25 +101,22 @@ func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (r
 // is chosen. It is for where XNNPACK cannot be asked: programs ask it, and use nothing that does not fit.
 func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ registry.Fingerprint, why string,
 	err error) {
-	listed, err := registry.List(ctx, ref, o)
+	layouts, err := listed(ctx, ref, o)
 	if err != nil {
 		return registry.Fingerprint{}, "", err
 	}
-	listed = slices.DeleteFunc(listed, func(l registry.Layout) bool { return l.LiteRT != "" })
-	var like []registry.Layout
-	var all []string
-	for _, l := range listed {
+	var like []cachefile.Digest
+	for _, l := range layouts {
 		if processor, _, _ := strings.Cut(l.Description, ", "); processor == cpu.Name() {
-			like = append(like, l)
+			like = append(like, l.Fingerprint)
 		}
-		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
 	}
 	const how = "packed on a processor such as this one"
 	if len(like) == 1 {
-		return like[0].Fingerprint, fmt.Sprintf("the only one of %d %s", len(listed), how), nil
+		return like[0], fmt.Sprintf("the only one of %d %s", len(layouts), how), nil
 	}
 	return registry.Fingerprint{}, "", layoutError{fmt.Errorf("%s: %d of %s %s, %s; name one with --layout: %s",
-		ref, len(like), console.Plural(len(listed), "layout"), how, cpu.Name(), strings.Join(all, ", "))}
+		ref, len(like), console.Plural(len(layouts), "layout"), how, cpu.Name(), textOf(layouts))}
 }
 
 // A layoutTable shows layouts, and marks this machine's.

@@ -17,6 +17,7 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
+	"xpwc/xnnpack"
 )
 
 // errUnproven: a file does not have what the model is packed into here.
@@ -47,10 +48,13 @@ func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 	dataFlag(cmd, &m.Data)
 }
 
-// prove packs a model for a level of CPU, which this process must have, into a new cache file in the directory for
+// prove packs a model for a level of CPU, to which it limits this process, into a new cache file in the directory for
 // temporary files. It compares with that, byte for byte, every entry that the given file has for the model.
 func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu string) (p *proof, err error) {
 	info, err := f.Info()
+	if err == nil && cpu != native {
+		err = xnnpack.LimitCPU(cpu)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,15 @@ func makeReport(ctx context.Context, path string, o reportOptions, stdout io.Wri
 	if err != nil {
 		return err
 	}
-	if err := writeReport(ctx, page, path, o); err != nil {
+	s, err := newReplacing(ctx, o.out, o.placing, onlyReports, path)
+	if err != nil {
+		return err
+	}
+	defer s.discard()
+	if _, err := s.Write(page); err != nil {
+		return err
+	}
+	if err := s.publish(); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "%s: %s about %s\n", o.out, console.Size(int64(len(page))), path)
@@ -93,19 +101,6 @@ func renderReport(path string) (page []byte, damage, err error) {
 		return err
 	})
 	return b.Bytes(), damage, err
-}
-
-// writeReport puts the page at its path.
-func writeReport(ctx context.Context, page []byte, input string, o reportOptions) (err error) {
-	s, err := newReplacing(ctx, o.out, o.placing, onlyReports, input)
-	if err != nil {
-		return err
-	}
-	defer s.discard()
-	if _, err := s.Write(page); err != nil {
-		return err
-	}
-	return s.publish()
 }
 
 // onlyReports is a stage's replaces for pages that this command has written.

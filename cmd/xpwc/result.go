@@ -10,11 +10,10 @@ import (
 	"io/fs"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"xpwc"
 	"xpwc/described"
@@ -128,19 +127,12 @@ func wantsJSON(cmd *cobra.Command, args []string, err error) bool {
 	if f != nil && (f.Changed || cmd.Flags().Parsed() && !errors.As(err, new(usageError))) {
 		return f.Value.String() == "true"
 	}
-	return slices.ContainsFunc(flagsOf(args), func(a string) bool {
-		value, found := strings.CutPrefix(a, "--json=")
-		on, err := strconv.ParseBool(value)
-		return a == "--json" || found && err == nil && on
-	})
-}
-
-// flagsOf returns the arguments before a "--".
-func flagsOf(args []string) []string {
-	if i := slices.Index(args, "--"); i >= 0 {
-		return args[:i]
-	}
-	return args
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	known.ParseErrorsAllowlist.UnknownFlags = true
+	known.Usage = func() {}
+	asked := known.Bool("json", false, "")
+	_ = known.Parse(args)
+	return *asked
 }
 
 // An errorKind says what programs can do about an error. docs/json.md explains the kinds.

@@ -14,7 +14,6 @@ import (
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
 	"xpwc/litert"
-	"xpwc/xnnpack"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -110,7 +109,11 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string) 
 		return nil
 	})
 	if v.Sound && model.Path != "" {
-		if err := v.prove(ctx, at, model, cpu); err != nil {
+		err := at.with(func(f *cachefile.File) (err error) {
+			v.Proof, err = prove(ctx, f, model, cpu)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		if v.PackedFor != nil {
@@ -137,17 +140,6 @@ func (v *verification) err() error {
 		return fmt.Errorf("%s: programs refuse it, because %s: %w", v.File, v.Refused, cachefile.ErrUnsafeFile)
 	}
 	return nil
-}
-
-// prove compares the file with the packed weights of the model.
-func (v *verification) prove(ctx context.Context, at location, model modelfile.File, cpu string) error {
-	if err := xnnpack.LimitCPU(cpu); err != nil {
-		return err
-	}
-	return at.with(func(f *cachefile.File) (err error) {
-		v.Proof, err = prove(ctx, f, model, cpu)
-		return err
-	})
 }
 
 func (v *verification) printPackedFor(w io.Writer) {

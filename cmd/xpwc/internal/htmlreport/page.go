@@ -80,15 +80,8 @@ func policy() template.HTMLAttr {
 		`script-src 'sha256-%s'; base-uri 'none'; form-action 'none'"`, base64.StdEncoding.EncodeToString(sum[:])))
 }
 
-// Title is the name of the file, and Parent its path where that says more.
+// Title is the name of the file.
 func (p *page) Title() string { return text(filepath.Base(p.Path), mostName) }
-
-func (p *page) Parent() string {
-	if path := text(p.Path, 4*mostName); path != p.Title() {
-		return path
-	}
-	return ""
-}
 
 // Notes are about the whole file, and what is wrong with parts of it.
 func (p *page) Notes() (notes []string) {
@@ -152,18 +145,6 @@ func (p *page) Parts() (all []part) {
 // percent is a style that is a part of a whole.
 func percent(property string, part, whole int64) template.CSS {
 	return template.CSS(fmt.Sprintf("%s:%.3f%%", property, 100*float64(part)/float64(max(whole, 1))))
-}
-
-// Sharing says how many payloads are of several entries.
-func (p *page) Sharing() string {
-	switch p.sharing {
-	case 0:
-		return "Each entry has a payload of its own."
-	case 1:
-		return fmt.Sprintf("1 payload is of several entries, which spares %s.", console.Size(p.spared))
-	}
-	return fmt.Sprintf("%s are of several entries each, which spares %s.", console.Plural(p.sharing, "payload"),
-		console.Size(p.spared))
 }
 
 // first returns the rows of a slice that a table has room for.

@@ -29,7 +29,7 @@ func TestThePageSaysWhatTheFileRecords(t *testing.T) {
 	require.Contains(t, layouts[2][0], "amd64 avx512vnni, XNNPACK e595e247 this machine’s")
 
 	shared := page.id("shared")
-	require.Contains(t, shared.text, "1 payload is of several entries, which spares 2.0 KiB.")
+	require.Contains(t, shared.text, "1 payload of several entries each, which spares 2.0 KiB.")
 	sources := shared.rows()[1:]
 	require.Equal(t, [][]string{
 		{"01000000000000000000000000000000", "4", "27.3 KiB", "0 B"},

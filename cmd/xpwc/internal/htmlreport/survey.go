@@ -17,8 +17,8 @@ type survey struct {
 
 	root    *layer
 	Sources []source
-	sharing int   // how many payloads are of several entries
-	spared  int64 // bytes that would be in the file if each entry had its own
+	Sharing int   // how many payloads are of several entries
+	Spared  int64 // bytes that would be in the file if each entry had its own
 }
 
 // A source is where kernels come from.
@@ -119,8 +119,8 @@ func (a *adder) payload() {
 		}
 	}
 	if more := len(a.before) - 1; more > 0 {
-		a.sharing++
-		a.spared += size * int64(more)
+		a.Sharing++
+		a.Spared += size * int64(more)
 	}
 	a.before = a.before[:0]
 }
