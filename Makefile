@@ -162,8 +162,8 @@ test: ## formatting, vet, staticcheck, all tests, those of one process with the 
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
 pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./litert ./npy ./internal/tensorfile ./registry
-compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./litert/stock ./internal/llama ./cmd/xpwc/... \
-	./internal/bench ./internal/bench/{chain,peers,terminal}/...
+compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./litert/stock ./internal/generated ./cmd/xpwc/... \
+	./internal/bench ./internal/bench/{peers,terminal}/...
 plots := ./internal/bench/plots
 
 # Lists the lines of more than 120 columns. A tab counts 4, and a character one, however many bytes it has.
@@ -191,7 +191,7 @@ tests-without-cgo:
 
 # The race detector finds nothing in what is a program of its own, or one goroutine. What it is run on is not run without it, but
 # for the package xpwc, and at night.
-not_raced := /capi$$|/cmd/xpwc$$|/htmlreport$$|/internal/(bench|llama|optable|format|output)|/examples/|/docs$$
+not_raced := /capi$$|/cmd/xpwc$$|/htmlreport$$|/internal/(bench|generated|optable|format|output)|/examples/|/docs$$
 not_raced := $(not_raced)|/tflite$$|/described$$|/cachefile$$
 # What has goroutines in its tests alone, if any, is only raced at night.
 not_raced := $(not_raced)$(if $(NIGHTLY),,|/executorch$$|/models$$|/npy$$|/packing$$|/safetensors$$|/internal/zoo$$)
@@ -208,7 +208,7 @@ tests-for-races: third_party bin/gotestsum
 
 # Left out are what builds the C library or measures, and what takes seconds where the rest takes a moment: kills, power
 # failures, failing disks, every flipped bit, every CPU.
-slow_packages := /capi$$|/internal/(bench|bench/chain|bench/plots|bench/provider|llama)$$|/examples/
+slow_packages := /capi$$|/internal/(bench|bench/plots|bench/provider|generated)$$|/examples/
 slow := Kill|Interrupt|Power|Flush|FullDisk|SizeLimit|Flipped|NeverCrash|Truncated|EveryCPU|AnySize|AnyGeometry|AnotherSize|ShareASeed
 slow := $(slow)|CommitsWhile|OpenedClosed|CachesAreClosed|ClosingWaits|AreHashed|AThousand|WithoutXNNPACKLooks|OutOfBounds|HasTrouble
 quick-tests: third_party bin/gotestsum

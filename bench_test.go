@@ -3,7 +3,6 @@
 package xpwc_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,15 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/described"
-	"xpwc/internal/llama"
+	"xpwc/internal/generated"
 	"xpwc/models"
+	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
 
 // The benchmarks report ratios of medians, measured alternately in one run: times of this kind are not comparable
 // between machines, nor between runs on one. The work is a stack of Llama-3.2-1B's shape, 4 layers in qd8-f32-qc8w.
-var benchStack = llama.Stack{Layers: 4}
+var benchStack = generated.Stack(4, true)
 
 // stackRuntime is the stack's runtime with its buffers, ready to be invoked.
 type stackRuntime struct {
@@ -33,11 +32,11 @@ type stackRuntime struct {
 	buffers map[xnnpack.ValueID]*xnnpack.Buffer
 }
 
-func benchModel(b *testing.B, stack llama.Stack) *described.Model {
+func benchModel(b *testing.B, stack generated.Model) *tflite.Model {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), "m.safetensors")
-	require.NoError(b, stack.Generate(context.Background(), path, nil))
-	m, err := described.Open(path, "")
+	path := filepath.Join(b.TempDir(), "m.tflite")
+	require.NoError(b, stack.Generate(b.Context(), path, nil))
+	m, err := tflite.Open(path, nil)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, m.Close()) })
 	return m

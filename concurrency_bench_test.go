@@ -3,8 +3,6 @@
 package xpwc_test
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -19,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/described"
-	"xpwc/internal/llama"
+	"xpwc/internal/generated"
 	"xpwc/models"
+	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
 
@@ -105,7 +103,7 @@ func executions(b *testing.B, executors []stackRuntime, beside func() error) (pe
 // weights to themselves, by executions a second: how they scale with their number, and what is left of it beside a
 // thread that creates and deletes runtimes, warm or without a cache, or that only computes.
 func BenchmarkExecutors(b *testing.B) {
-	m := benchModel(b, llama.Stack{Layers: 1})
+	m := benchModel(b, generated.Stack(1, true))
 	c, err := xpwc.Open(packed(b, m), nil)
 	require.NoError(b, err)
 	threads := []int{1, 2, 4}
@@ -168,7 +166,7 @@ func BenchmarkExecutors(b *testing.B) {
 
 // A relative is one of several models of one shape whose weights all differ.
 type relative struct {
-	*described.Model
+	*tflite.Model
 	prefix string // of its tensors' names
 }
 
@@ -176,20 +174,19 @@ type relative struct {
 // all of them; others have names of their own.
 func relatives(b *testing.B, n int, sameNames bool) (all []relative) {
 	b.Helper()
-	stack := llama.Stack{Layers: 1}
-	first := filepath.Join(b.TempDir(), "m")
-	require.NoError(b, stack.Generate(context.Background(), first, nil))
+	stack := generated.Stack(1, true)
+	first := filepath.Join(b.TempDir(), "m.tflite")
+	require.NoError(b, stack.Generate(b.Context(), first, nil))
 	content, err := os.ReadFile(first)
 	require.NoError(b, err)
 	for i := range n {
 		const step = 1 << 20 // divides the sizes of all matrices
-		begin := 8 + binary.LittleEndian.Uint64(content)
-		for at := int(begin); at < int(begin)+int(stack.WeightBytes()); at += step {
+		for at := len(content) - int(stack.WeightBytes()); at < len(content); at += step {
 			content[at] = byte(i)
 		}
-		path := fmt.Sprint(first, i, ".safetensors")
+		path := fmt.Sprint(first, i)
 		require.NoError(b, os.WriteFile(path, content, 0o600))
-		m, err := described.Open(path, "")
+		m, err := tflite.Open(path, nil)
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, m.Close()) })
 		r := relative{Model: m}
@@ -237,7 +234,7 @@ func benchCreateAtOnce(b *testing.B, sameNames bool) {
 	models := relatives(b, slices.Max(threads), sameNames)
 	path := filepath.Join(b.TempDir(), "cache")
 	createAll := func(n int, c *xpwc.Cache) (seconds float64) {
-		backMemory(b, int64(n)*llama.Stack{Layers: 1}.WeightBytes())
+		backMemory(b, int64(n)*generated.Stack(1, true).WeightBytes())
 		runtimes := make([]stackRuntime, n)
 		work := make([]func() error, n)
 		for i := range work {

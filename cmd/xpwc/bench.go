@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/internal/bench"
-	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 )
 
@@ -64,7 +63,7 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 	return cmd
 }
 
-// checkBench checks the flags, and completes the options with the stacks that they mean.
+// checkBench checks the flags, and completes the options.
 func checkBench(cmd *cobra.Command, o *bench.Options, layers int) error {
 	if err := checkSubject(&o.Subject); err != nil {
 		return err
@@ -75,9 +74,8 @@ func checkBench(cmd *cobra.Command, o *bench.Options, layers int) error {
 	if err := checkLayers(cmd, o.Path, layers); err != nil {
 		return err
 	}
-	o.Stacks = []llama.Stack{{Layers: bench.Layers}, {Layers: bench.LayersFloat32, Float32: true}}
 	if cmd.Flags().Changed("layers") {
-		o.Stacks = []llama.Stack{{Layers: layers}}
+		o.Layers = layers
 	}
 	return nil
 }

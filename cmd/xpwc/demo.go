@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/internal/bench"
-	"xpwc/internal/llama"
+	"xpwc/internal/generated"
 	"xpwc/internal/modelfile"
 )
 
@@ -84,8 +84,8 @@ func checkLayers(cmd *cobra.Command, model string, layers int) error {
 	if cmd.Flags().Changed("layers") && model != bench.Llama {
 		return usagef("--layers is for the model llama, not for %s", model)
 	}
-	if layers < 1 || layers > llama.MaxLayers {
-		return usagef("--layers %d: must be from 1 to %d", layers, llama.MaxLayers)
+	if layers < 1 || layers > generated.MaxLayers {
+		return usagef("--layers %d: must be from 1 to %d", layers, generated.MaxLayers)
 	}
 	return nil
 }

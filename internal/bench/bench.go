@@ -17,7 +17,7 @@ import (
 
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
-	"xpwc/internal/llama"
+	"xpwc/internal/generated"
 	"xpwc/internal/modelfile"
 )
 
@@ -44,21 +44,27 @@ type Subject struct {
 // Options are what Run measures.
 type Options struct {
 	Subject
-	Stacks []llama.Stack // of the model Llama, one after the other
+	Layers int // of the model Llama with int8 weights; 0 for two stacks, of Layers and of LayersFloat32
 	Rounds int
+}
+
+// A stack is one that is generated.
+type stack struct {
+	layers int
+	int8   bool
 }
 
 // Run measures the modes in rounds. It prints tables to stdout, and to stderr what it is doing. It fails if the outputs
 // of the modes differ. What was measured by then is returned with an error, too.
 func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, error) {
 	all := &Report{Environment: environment()}
-	stacks := o.Stacks
-	if o.Path != Llama {
-		stacks = []llama.Stack{{}}
+	stacks := []stack{{layers: o.Layers, int8: true}}
+	if o.Path == Llama && o.Layers == 0 {
+		stacks = []stack{{Layers, true}, {LayersFloat32, false}}
 	}
 	var errs []error
-	for _, stack := range stacks {
-		c, t, err := subject(ctx, o.Subject, stack, stderr)
+	for _, of := range stacks {
+		c, t, err := subject(ctx, o.Subject, of, stderr)
 		if err != nil {
 			return all, err
 		}
@@ -137,7 +143,7 @@ func (c *comparison) runModes(ctx context.Context, t task, o Options) error {
 // subject checks a model and reads its files into the page cache, so that the first mode does not wait longer for the
 // disk than the others. If its path is Llama, it generates the stack in its directory, unless it is there.
 // The task is to run it.
-func subject(ctx context.Context, s Subject, stack llama.Stack, stderr io.Writer) (*comparison, task, error) {
+func subject(ctx context.Context, s Subject, of stack, stderr io.Writer) (*comparison, task, error) {
 	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
 		return nil, task{}, err
 	}
@@ -146,14 +152,14 @@ func subject(ctx context.Context, s Subject, stack llama.Stack, stderr io.Writer
 	t := task{Model: s.File, Threads: s.Threads}
 	if s.Path == Llama {
 		kind, description := "qc8w", "qd8-f32-qc8w"
-		if stack.Float32 {
+		if !of.int8 {
 			kind, description = "f32", "f32"
 		}
-		name = fmt.Sprintf("llama-%s-%d", kind, stack.Layers)
-		t.Model = modelfile.File{Path: filepath.Join(s.Dir, name+".safetensors")}
-		title = fmt.Sprintf("llama, %s, %s", console.Plural(stack.Layers, "layer"), description)
+		name = fmt.Sprintf("llama-%s-%d", kind, of.layers)
+		t.Model = modelfile.File{Path: filepath.Join(s.Dir, name+".tflite")}
+		title = fmt.Sprintf("llama, %s, %s", console.Plural(of.layers, "layer"), description)
 		progress := terminal.NewProgress(stderr, "generating")
-		err := stack.Generate(ctx, t.Model.Path, progress.Update)
+		err := generated.Stack(of.layers, of.int8).Generate(ctx, t.Model.Path, progress.Update)
 		progress.Finish()
 		if err != nil {
 			return nil, task{}, err

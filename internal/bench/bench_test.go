@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/llama"
 	"xpwc/internal/modelfile"
 )
 
@@ -68,7 +67,7 @@ func modeNames(r *result) (names []string) {
 
 func TestBenchMeasuresEveryMode(t *testing.T) {
 	dir := t.TempDir()
-	r, out := measureJSON(t, dir, Options{Subject: of(Llama), Stacks: []llama.Stack{{Layers: 1}}, Rounds: 1})
+	r, out := measureJSON(t, dir, Options{Subject: of(Llama), Layers: 1, Rounds: 1})
 	modes := []string{modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm}
 	if runtime.GOOS == "linux" {
 		modes = append(modes, modeDropped, modeReread)
@@ -124,7 +123,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "demo", "*"))
 	require.NoError(t, err)
-	weights := filepath.Join(dir, "demo", "llama-qc8w-1.safetensors")
+	weights := filepath.Join(dir, "demo", "llama-qc8w-1.tflite")
 	require.Equal(t, []string{weights}, left, "only what takes long to make is kept")
 }
 

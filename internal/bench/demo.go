@@ -10,7 +10,6 @@ import (
 	"xpwc"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
-	"xpwc/internal/llama"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -47,7 +46,7 @@ func (r *run) shown(of ...figure) map[string]any {
 // Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
 // measured is returned with an error, too, if all of it was.
 func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demonstration, error) {
-	c, t, err := subject(ctx, o.Subject, llama.Stack{Layers: o.Layers}, stderr)
+	c, t, err := subject(ctx, o.Subject, stack{o.Layers, true}, stderr)
 	if err != nil {
 		return nil, err
 	}

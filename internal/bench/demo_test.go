@@ -143,13 +143,13 @@ func TestDemoOfTheGeneratedStack(t *testing.T) {
 		private := warm[rssAnon] - (modes[0].figures[rssAnon] - payload)
 		require.Less(t, private, 0.05*payload, "and not private")
 	}
-	weights, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.safetensors"))
+	weights, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.tflite"))
 	require.NoError(t, err)
 
 	o.Shared, o.Figures = true, filepath.Join(dir, "shared.json")
 	_, err = demo(t, o)
 	require.NoError(t, err)
-	again, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.safetensors"))
+	again, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.tflite"))
 	require.NoError(t, err)
 	require.Equal(t, weights.ModTime(), again.ModTime(), "the weights are generated once")
 	if runtime.GOOS != "linux" {

@@ -11,14 +11,18 @@ import (
 	"slices"
 	"strings"
 
-	"xpwc/internal/bench/chain"
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
+	"xpwc/internal/generated"
 )
 
 // Chain is the beginning of the names of models that are generated: "chain.tflite", "chain-int8.tflite" and
-// "chain.pte". See package chain.
+// "chain.pte". See
+// [generated.Chain].
 const Chain = "chain"
+
+// inInt8 is what the name of a chain with weights in 8 bits ends in.
+const inInt8 = "-int8.tflite"
 
 // chainMatrices is how many matrices a chain has: 896 MiB of weights.
 const chainMatrices = 14
@@ -73,12 +77,12 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	}
 	ext := filepath.Ext(name)
 	base := strings.TrimSuffix(filepath.Base(name), ext)
-	generated := name == Chain+ext || name == Chain+chain.InInt8
-	if generated {
+	own := name == Chain+ext || name == Chain+inInt8
+	if own {
 		base = fmt.Sprintf("%s-%d%s", Chain, chainMatrices, strings.TrimPrefix(base, Chain))
 		name = filepath.Join(dir, base+ext)
 		progress := terminal.NewProgress(stderr, "generating")
-		err := chain.Generate(ctx, name, chainMatrices, progress.Update)
+		err := generated.Chain(chainMatrices, strings.HasSuffix(name, inInt8)).Generate(ctx, name, progress.Update)
 		progress.Finish()
 		if err != nil {
 			return nil, err
@@ -101,7 +105,7 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	var ways []*way
 	switch ext {
 	case ".tflite":
-		ways, err = p.ofModel(generated)
+		ways, err = p.ofModel(own)
 	case ".pte":
 		ways, err = p.ofProgram()
 	default:

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"xpwc/inference"
-	"xpwc/internal/bench/chain"
 	"xpwc/internal/modelfile"
 	"xpwc/npy"
 )
@@ -99,7 +98,7 @@ func (p peers) ofModel(generated bool) ([]*way, error) {
 	}
 	if host := p.path(readerHost); generated && host != "" && p.path(packTool) != "" {
 		kind := "float32"
-		if strings.HasSuffix(p.model, chain.InInt8) {
+		if strings.HasSuffix(p.model, inInt8) {
 			kind = "int8"
 		}
 		run := func(cache string) []string {

@@ -1,22 +1,21 @@
 package provider_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/described"
 	"xpwc/internal/bench/provider"
-	"xpwc/internal/llama"
+	"xpwc/internal/generated"
 	"xpwc/models"
+	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
 
 // run gives the answer of a runtime made with the cache.
-func run(t testing.TB, m *described.Model, cache xnnpack.WeightsCache, finalize func() error) (all []float32) {
+func run(t testing.TB, m *tflite.Model, cache xnnpack.WeightsCache, finalize func() error) (all []float32) {
 	t.Helper()
 	g, err := m.Subgraph(models.NewMemory(m.DataMap()))
 	require.NoError(t, err)
@@ -45,10 +44,10 @@ func run(t testing.TB, m *described.Model, cache xnnpack.WeightsCache, finalize 
 }
 
 func TestWhatWasWrittenAnswersEveryLookUp(t *testing.T) {
-	stack := llama.Stack{Layers: 1}
-	path := filepath.Join(t.TempDir(), "m.safetensors")
-	require.NoError(t, stack.Generate(context.Background(), path, nil))
-	m, err := described.Open(path, "")
+	stack := generated.Stack(1, true)
+	path := filepath.Join(t.TempDir(), "m.tflite")
+	require.NoError(t, stack.Generate(t.Context(), path, nil))
+	m, err := tflite.Open(path, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 

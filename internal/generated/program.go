@@ -1,4 +1,4 @@
-package chain
+package generated
 
 import (
 	"encoding/binary"
@@ -6,18 +6,22 @@ import (
 	"xpwc/internal/flatbuf"
 )
 
+// matrixBytes is the size of each matrix of a chain in float32.
+const matrixBytes = 4 * 4 * Width * Width
+
 // program describes the chain as ExecuTorch's program.fbs says, with one method that calls one XNNPACK delegate. The
 // matrices are named data, which ExecuTorch's cache of packed weights needs. The numbers are the schema's slots and
 // values.
-func program(all []matrix) []byte {
+func (m Model) program() []byte {
 	const alignment = 128
-	graph := delegate(all)
+	graph := m.delegate()
+	dataOffset := m.headBytes()
 	blobs := dataOffset - (len(graph)+alignment-1)/alignment*alignment
 	segments := []table{{0: uint64(0), 1: uint64(len(graph))}}
 	var named []table
-	for i, m := range all {
-		segments = append(segments, table{0: uint64(dataOffset - blobs + i*MatrixBytes), 1: uint64(MatrixBytes)})
-		named = append(named, table{0: m.name, 1: uint32(i + 1)})
+	for i, of := range m.matrices {
+		segments = append(segments, table{0: uint64(dataOffset - blobs + i*matrixBytes), 1: uint64(matrixBytes)})
+		named = append(named, table{0: of.name, 1: uint32(i + 1)})
 	}
 	const float, tensorValue, delegateCall, inSegment = byte(6), byte(5), byte(2), byte(1)
 	const planned = uint32(1) // the number of the memory that the runtime allocates for the method
@@ -38,7 +42,7 @@ func program(all []matrix) []byte {
 	}, "ET12")
 	// Between the flatbuffer's first 8 bytes and the rest is a header.
 	const header, before = 32, 8
-	end := dataOffset + len(all)*MatrixBytes
+	end := dataOffset + len(m.matrices)*matrixBytes
 	h := append([]byte("eh00"), make([]byte, header-4)...)
 	binary.LittleEndian.PutUint32(h[4:], header)
 	binary.LittleEndian.PutUint64(h[8:], uint64(header+len(flat)))
@@ -50,7 +54,7 @@ func program(all []matrix) []byte {
 }
 
 // delegate describes the chain as runtime_schema.fbs in ExecuTorch's XNNPACK backend says.
-func delegate(all []matrix) []byte {
+func (m Model) delegate() []byte {
 	const float32Type, tensorValue, fullyConnected = int16(1), byte(1), byte(2)
 	const none = uint32(1<<32 - 1)
 	const input, output = uint32(1), uint32(2)
@@ -62,16 +66,16 @@ func delegate(all []matrix) []byte {
 	constants := []table{{0: uint64(0), 1: uint64(0)}}
 	var nodes []table
 	x := uint32(0)
-	for i, m := range all {
+	for i, of := range m.matrices {
 		weight := uint32(len(values))
-		values = append(values, value(weight, uint32(i+1), none, 0, uint32(m.out), uint32(m.in)))
-		if i == len(all)-1 {
-			values = append(values, value(weight+1, 0, 1, output, 1, uint32(m.out)))
+		values = append(values, value(weight, uint32(i+1), none, 0, uint32(of.out), uint32(of.in)))
+		if i == len(m.matrices)-1 {
+			values = append(values, value(weight+1, 0, 1, output, 1, uint32(of.out)))
 		} else {
-			values = append(values, value(weight+1, 0, none, 0, 1, uint32(m.out)))
+			values = append(values, value(weight+1, 0, none, 0, 1, uint32(of.out)))
 		}
 		const elsewhere = ^uint64(0) // found by its name
-		constants = append(constants, table{0: elsewhere, 1: uint64(MatrixBytes), 2: m.name})
+		constants = append(constants, table{0: elsewhere, 1: uint64(matrixBytes), 2: of.name})
 		nodes = append(nodes, union(0, fullyConnected,
 			table{0: x, 1: weight, 2: none, 3: weight + 1, 4: uint32(0)}, table{2: uint32(i)}))
 		x = weight + 1

@@ -1,4 +1,4 @@
-package chain
+package generated_test
 
 import (
 	"encoding/binary"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/execution"
+	"xpwc/internal/generated"
 	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 )
@@ -27,7 +28,7 @@ func run(t testing.TB, path string) []byte {
 	require.NoError(t, err)
 	out, shape, err := e.Output(0)
 	require.NoError(t, err)
-	require.Equal(t, []int{1, Width}, shape)
+	require.Equal(t, []int{1, generated.Width}, shape)
 	return append([]byte(nil), out...)
 }
 
@@ -36,11 +37,11 @@ func TestBothFilesComputeTheSame(t *testing.T) {
 	model, program := filepath.Join(dir, "chain.tflite"), filepath.Join(dir, "chain.pte")
 	for _, path := range []string{model, program} {
 		var written int64
-		require.NoError(t, Generate(t.Context(), path, 2, func(done, total int64) {
-			require.EqualValues(t, dataOffset+2*MatrixBytes, total)
+		require.NoError(t, generated.Chain(2, false).Generate(t.Context(), path, func(done, total int64) {
+			require.EqualValues(t, 1<<16+generated.Chain(2, false).WeightBytes(), total)
 			written = done
 		}))
-		require.EqualValues(t, dataOffset+2*MatrixBytes, written)
+		require.EqualValues(t, 1<<16+generated.Chain(2, false).WeightBytes(), written)
 	}
 	answer := run(t, model)
 	require.NotEqual(t, make([]byte, len(answer)), answer)
@@ -48,38 +49,26 @@ func TestBothFilesComputeTheSame(t *testing.T) {
 }
 
 func TestWeightsIn8BitsComputeAboutTheSame(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "chain-int8.tflite")
-	require.NoError(t, Generate(t.Context(), path, 2, nil))
+	path := filepath.Join(t.TempDir(), "chain.tflite")
+	require.NoError(t, generated.Chain(2, true).Generate(t.Context(), path, nil))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	require.EqualValues(t, dataOffset+2*MatrixBytes/4, info.Size())
-	values := make([]float32, Width)
+	require.EqualValues(t, 1<<16+generated.Chain(2, true).WeightBytes(), info.Size())
+	values := make([]float32, generated.Width)
 	_, err = binary.Decode(run(t, path), binary.LittleEndian, values)
 	require.NoError(t, err)
 	sum := 0.0
 	for _, v := range values {
 		sum += float64(v) * float64(v)
 	}
-	require.InDelta(t, 1.0/3, sum/Width, 0.2, "the variance of the input's numbers, or a little more")
+	require.InDelta(t, 1.0/3, sum/generated.Width, 0.2, "the variance of the input's numbers, or a little more")
 }
 
-func TestACompleteChainIsLeftAsItIs(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "chain.tflite")
-	require.NoError(t, Generate(t.Context(), path, 2, nil))
-	before, err := os.Stat(path)
-	require.NoError(t, err)
-	require.NoError(t, Generate(t.Context(), path, 2, func(int64, int64) { t.Error("written again") }))
-	after, err := os.Stat(path)
-	require.NoError(t, err)
-	require.True(t, os.SameFile(before, after))
-
-	require.NoError(t, os.Truncate(path, before.Size()/2))
-	require.NoError(t, Generate(t.Context(), path, 2, nil))
-	after, err = os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, before.Size(), after.Size())
-}
-
-func TestOnlyWhatAChainCanBeIsGenerated(t *testing.T) {
-	require.ErrorContains(t, Generate(t.Context(), filepath.Join(t.TempDir(), "chain.onnx"), 2, nil), ".pte")
+func TestOnlyWhatAModelCanBeIsGenerated(t *testing.T) {
+	for name, m := range map[string]generated.Model{
+		"model.onnx": generated.Chain(2, false), "chain.pte": generated.Chain(2, true),
+		"stack.pte": generated.Stack(1, false),
+	} {
+		require.ErrorContains(t, m.Generate(t.Context(), filepath.Join(t.TempDir(), name), nil), ".pte", name)
+	}
 }
