@@ -232,6 +232,16 @@ func (e *Instance) ShapeInput(i int, shape []int) error {
 // OutputShape returns the shape of an output, after an inference.
 func (e *Instance) OutputShape(i int) []int { return e.outputShapes[i] }
 
+// ComputedShape returns the shape of an output to XNNPACK, after an inference. What Go computes has the model's.
+func (e *Instance) ComputedShape(i int) ([]int, error) {
+	for _, s := range e.stages {
+		if k := slices.Index(s.Outputs, len(e.Inputs)+i); k >= 0 && s.runtime != nil {
+			return s.runtime.ExternalShape(xnnpack.ValueID(len(s.Inputs) + k))
+		}
+	}
+	return e.outputShapes[i], nil
+}
+
 // Output returns the content of an output and its shape, after an inference.
 func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 	shape = e.outputShapes[i]
