@@ -2,6 +2,7 @@ package tflite
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -19,11 +20,12 @@ type call struct {
 	takes   takes
 	inGo    bool  // it is planned for Go, not for XNNPACK
 	wide    bool  // quantized values are computed in single precision, between conversions
+	asked   int   // how many operands were looked at
 	defined []int // outputs that have a shape
-	compute func(*run) error
+	nodes   []flow.Mover
+	inner   map[flow.ID]int  // the tensors that values inside of the operator are like
+	compute func(*run) error // in place of nodes
 	reads   []int            // operands that compute reads
-	narrow  []flow.Operation // conversions of the outputs
-	movers  []flow.Mover     // what Go does instead of compute
 }
 
 func malformed(format string, args ...any) {
@@ -34,16 +36,20 @@ func unsupported(format string, args ...any) {
 	fault.Check(fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...)))
 }
 
-// arity checks how many operands there are.
-func (c *call) arity(least, most int) {
-	if n := len(c.op.inputs); n < least || n > most {
-		malformed("%d inputs, not %d to %d", n, least, most)
+// checked does what package flow checks: what is wrong there is wrong with the file.
+func checked(do func()) {
+	err := fault.Try(do)
+	if u := (flow.Unsupported{}); errors.As(err, &u) {
+		unsupported("%v", err)
+	}
+	if err != nil {
+		malformed("%v", err)
 	}
 }
 
 // tensor returns the index of the tensor that operand i names, or absent.
 func (c *call) tensor(i int) int {
-	if i < 0 || i >= len(c.op.inputs) {
+	if c.asked = max(c.asked, i+1); i < 0 || i >= len(c.op.inputs) {
 		return absent
 	}
 	return c.op.inputs[i]
@@ -107,6 +113,22 @@ func (c *call) data(i int) *value {
 		unsupported("input %d, %q, with a scale for each channel", i, t.name)
 	}
 	return v
+}
+
+// all returns all operands, of which there are not too many, as values like the first.
+func (c *call) all() []*value {
+	if n := len(c.op.inputs); n > mostJoined {
+		unsupported("%d values", n)
+	}
+	values := []*value{c.data(0)}
+	for i := 1; i < len(c.op.inputs); i++ {
+		v := c.data(i)
+		if v.dtype != values[0].dtype {
+			malformed("inputs of %v and %v", values[0].dtype, v.dtype)
+		}
+		values = append(values, v)
+	}
+	return values
 }
 
 // bounded checks that Go computes with a shape.

@@ -19,6 +19,15 @@ func (p *plan) of(id flow.ID) *value {
 	return &p.values[id]
 }
 
+// shape returns the shape of a value of the flow, as far as it is known.
+func (p *plan) shape(id flow.ID) []int {
+	v := p.of(id)
+	if v.inside != nil {
+		return v.inside.Shape
+	}
+	return v.shape
+}
+
 // flow makes what the plan computes of its steps. It leaves out what no output needs.
 func (p *plan) flow() flow.Part {
 	ids := func(tensors []int) (out flow.IDs) {
@@ -32,19 +41,49 @@ func (p *plan) flow() flow.Part {
 	return whole.Pruned()
 }
 
-// add plans a node, or what it moves in Go.
+// add plans a node, or what it moves in Go. What it computes gets its shape, but an output that has one.
 func (c *call) add(op flow.Operation) {
-	if mover, is := op.(flow.Mover); is && c.inGo {
-		c.compute, c.movers = c.move, append(c.movers, mover)
-		return
+	node := op.(flow.Mover)
+	inputs, outputs := node.Operands()
+	var shapes [][]int
+	for _, id := range inputs {
+		shapes = append(shapes, c.plan.shape(id))
 	}
-	c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: op})
+	out, inside := outputs[0], outputs[0] >= firstInside
+	if i := slices.Index(c.op.outputs, int(out)); inside || !slices.Contains(c.defined, i) {
+		var shape []int
+		if checked(func() { shape = node.Shape(shapes) }); !inside {
+			c.define(i, shape...)
+		} else {
+			checked(func() { fault.Value(elements(shape)) })
+			c.plan.of(out).inside.Shape = slices.Clone(shape)
+		}
+	}
+	c.nodes = append(c.nodes, node)
 }
 
-// finish plans what Go computes, or the conversions of what the nodes compute.
+// finish plans what Go computes, or the nodes with conversions of what they read and compute.
 func (c *call) finish() {
-	for _, op := range c.narrow {
-		c.add(op)
+	steps := func(ops ...flow.Mover) {
+		for _, op := range ops {
+			c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: op})
+		}
+	}
+	if !c.inGo {
+		before, after := c.widened()
+		for id, t := range c.inner {
+			of := c.describe(t)
+			if c.wide {
+				of = inFloats(of)
+			}
+			of.Name, of.Shape = of.Name+", inside", c.plan.shape(id)
+			*c.plan.of(id).inside = of
+		}
+		steps(slices.Concat(before, c.nodes, after)...)
+		return
+	}
+	if c.compute == nil && len(c.nodes) > 0 {
+		c.compute = c.move
 	}
 	if c.compute == nil || c.fold() {
 		return
@@ -56,11 +95,49 @@ func (c *call) finish() {
 	for _, t := range c.op.outputs {
 		results = append(results, flow.ID(t))
 	}
-	c.add(flow.Hosted{Inputs: inputs, Results: results, Compute: c.run})
+	hosted := flow.Hosted{Inputs: inputs, Results: results, Compute: c.run}
+	c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: hosted})
 }
 
-// inside adds a value inside of the operator.
-func (c *call) inside(t xnnpack.Tensor) flow.ID {
+// widened has the nodes of an operator that is wide compute with single precision in the place of bytes. It returns the
+// conversions before and after them.
+func (c *call) widened() (before, after []flow.Mover) {
+	wide := map[flow.ID]flow.ID{}
+	for i, node := range c.nodes {
+		inputs, outputs := node.Operands()
+		operands := slices.Concat(inputs, outputs)
+		for k, id := range operands {
+			if !c.wide || id >= firstInside || !c.plan.values[id].dtype.isBytes() {
+				continue
+			}
+			if _, known := wide[id]; !known {
+				wide[id] = c.inside(int(id))
+				c.plan.of(wide[id]).inside.Shape = c.plan.values[id].shape
+				if k < len(inputs) {
+					before = append(before, flow.Convert(id, wide[id]).(flow.Mover))
+				} else {
+					after = append(after, flow.Convert(wide[id], id).(flow.Mover))
+				}
+			}
+			operands[k] = wide[id]
+		}
+		c.nodes[i] = node.With(operands...)
+	}
+	return before, after
+}
+
+// inside adds a value inside of the operator, of the kind of a tensor. What computes it gives it a shape.
+func (c *call) inside(like int) flow.ID {
+	id := c.described(xnnpack.Tensor{})
+	if c.inner == nil {
+		c.inner = map[flow.ID]int{}
+	}
+	c.inner[id] = like
+	return id
+}
+
+// described adds a value inside of the operator.
+func (c *call) described(t xnnpack.Tensor) flow.ID {
 	c.plan.inside = append(c.plan.inside, value{inside: &t})
 	return flow.ID(firstInside + len(c.plan.inside) - 1)
 }
@@ -74,53 +151,20 @@ func (c *call) constant(k *constant) flow.ID {
 	}
 	id, known := c.plan.known[k]
 	if !known {
-		id = c.inside(fault.Value(k.describe()))
+		id = c.described(fault.Value(k.describe()))
 		c.plan.of(id).constant, c.plan.known[k] = k, id
 	}
 	return id
 }
 
-// in returns operand i, in single precision if the operator computes so.
-func (c *call) in(i int) flow.ID {
-	t := c.op.inputs[i]
-	if !c.widens(t) {
-		return flow.ID(t)
-	}
-	wide := c.inside(c.like(t))
-	c.add(flow.Convert(flow.ID(t), wide))
-	return wide
-}
+// in returns operand i, and out output i.
+func (c *call) in(i int) flow.ID { return flow.ID(c.op.inputs[i]) }
 
-// out returns output i, which is converted in the end if the operator computes in single precision.
 func (c *call) out(i int) flow.ID {
-	t := c.op.outputs[i]
-	if !c.widens(t) {
-		return flow.ID(t)
+	if i >= len(c.op.outputs) {
+		malformed("%d outputs", len(c.op.outputs))
 	}
-	wide := c.inside(c.like(t))
-	c.narrow = append(c.narrow, flow.Convert(wide, flow.ID(t)))
-	return wide
-}
-
-// widens reports whether the operator computes with another value in the place of a tensor.
-func (c *call) widens(tensor int) bool {
-	return c.wide && !c.inGo && c.plan.values[tensor].dtype.isBytes()
-}
-
-// like describes what the operator has in place of a tensor, or a value of the same kind, without content.
-func (c *call) like(tensor int, shape ...int) xnnpack.Tensor {
-	var d xnnpack.Tensor
-	if !c.inGo { // which may have what XNNPACK does not
-		d = c.describe(tensor)
-	}
-	if c.wide {
-		d = inFloats(d)
-	}
-	if shape != nil {
-		d.Shape = slices.Clone(shape)
-	}
-	d.Name += ", inside"
-	return d
+	return flow.ID(c.op.outputs[i])
 }
 
 func (c *call) unary(node xnnpack.Unary, in, out flow.ID) {
@@ -128,9 +172,9 @@ func (c *call) unary(node xnnpack.Unary, in, out flow.ID) {
 	c.add(flow.Unary(node))
 }
 
-// reshaped returns the ID of a value that is tensor t in another shape.
-func (c *call) reshaped(id flow.ID, t int, shape ...int) flow.ID {
-	out := c.inside(c.like(t, shape...))
+// reshaped returns a value in another shape; it is of the kind of a tensor.
+func (c *call) reshaped(id flow.ID, like int, shape ...int) flow.ID {
+	out := c.inside(like)
 	c.shaped(id, out, shape)
 	return out
 }

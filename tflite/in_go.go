@@ -65,7 +65,7 @@ func (c *call) move(r *run) error {
 	for i, t := range c.op.outputs {
 		values[flow.ID(t)] = r.out[i]
 	}
-	for _, op := range c.movers {
+	for _, op := range c.nodes {
 		inputs, outputs := op.Operands()
 		var in []compute.Array
 		for _, id := range inputs {

@@ -15,7 +15,6 @@ func planSuppression(c *call) {
 	if soft {
 		operands, outputs = 6, 3
 	}
-	c.arity(operands, operands)
 	boxes, scores, most := c.data(0), c.data(1), c.oneInteger(2)
 	for i := 3; i < operands; i++ {
 		if v := c.data(i); v.dtype != typeFloat32 || len(v.shape) > 0 {

@@ -47,7 +47,6 @@ func (c *call) axis(i, rank int) int { return dimension(c.oneInteger(i), rank) }
 
 // REVERSE_V2 along constant axes.
 func planReverse(c *call) {
-	c.arity(2, 2)
 	in, axes := c.data(0), c.axes(1, len(c.resolve(0).shape))
 	places := compute.Everywhere(in.shape)
 	for _, a := range axes {
@@ -59,7 +58,6 @@ func planReverse(c *call) {
 
 // REVERSE_SEQUENCE: the first elements along an axis, as many as each batch says, in the other order.
 func planReverseSequence(c *call) {
-	c.arity(2, 2)
 	in, lengths := c.data(0), c.data(1)
 	axis, batch := int(c.op.options.Int32(reverseSequenceAxis, 0)), int(c.op.options.Int32(reverseSequenceBatch, 0))
 	rank := len(in.shape)
@@ -74,9 +72,7 @@ func planReverseSequence(c *call) {
 
 // MATRIX_DIAG: matrices with rows of numbers as their diagonals, and zeros. MATRIX_SET_DIAG: with those of others.
 func planMatrixDiag(c *call) {
-	last := len(c.op.inputs) - 1
-	operands := 1 + int(c.op.code-opMatrixDiag)/2
-	c.arity(operands, operands)
+	last := int(c.op.code-opMatrixDiag) / 2
 	in, diagonal := c.data(0), c.data(last)
 	shape, rank := in.shape, len(diagonal.shape)
 	if last == 0 && rank > 0 {
@@ -102,7 +98,6 @@ func planMatrixDiag(c *call) {
 
 // MIRROR_PAD: what is before and after each dimension is its mirror image, with the elements at the edge or without.
 func planMirrorPad(c *call) {
-	c.arity(2, 2)
 	in, paddings := c.data(0), c.integers(1)
 	edge := int(c.op.options.Byte(mirrorPadMode)) // 1 repeats it
 	if edge > 1 || len(paddings) != 2*len(in.shape) {
@@ -125,7 +120,6 @@ func planMirrorPad(c *call) {
 
 // BROADCAST_TO a known shape.
 func planBroadcastTo(c *call) {
-	c.arity(2, 2)
 	in, shape := c.data(0), c.integers(1)
 	if len(shape) < len(in.shape) {
 		malformed("shape %v for %v", shape, in.shape)
@@ -147,7 +141,6 @@ func planBroadcastTo(c *call) {
 
 // BROADCAST_ARGS: the shape that two known shapes are broadcast to.
 func planBroadcastArgs(c *call) {
-	c.arity(2, 2)
 	a, b := c.integers(0), c.integers(1)
 	shape, ok := compute.Broadcast(a, b)
 	if !ok {
@@ -168,7 +161,6 @@ func planBroadcastArgs(c *call) {
 
 // FILL of a known shape with a number.
 func planFill(c *call) {
-	c.arity(2, 2)
 	shape, v := c.integers(0), c.data(1)
 	c.sameTypes(v)
 	c.define(0, shape...)
@@ -181,7 +173,6 @@ func planFill(c *call) {
 
 // GATHER along an axis, and EMBEDDING_LOOKUP, which has its operands the other way round.
 func planGather(c *call) {
-	c.arity(2, 2)
 	table, at := 0, 1
 	if c.op.code == opEmbeddingLookup {
 		table, at = 1, 0
@@ -248,7 +239,6 @@ func (c *constant) lookUp(r *run, rows compute.Array) error {
 
 // GATHER_ND.
 func planGatherND(c *call) {
-	c.arity(2, 2)
 	from, at := c.data(0), c.data(1)
 	depth := c.depth(at, from.shape)
 	c.sameTypes(from)
@@ -268,7 +258,6 @@ func (c *call) depth(indices *value, shape []int) int {
 
 // SCATTER_ND to a known shape.
 func planScatterND(c *call) {
-	c.arity(3, 3)
 	at, updates, shape := c.data(0), c.data(1), c.integers(2)
 	depth := c.depth(at, shape)
 	if !slices.Equal(updates.shape, slices.Concat(at.shape[:len(at.shape)-1], shape[depth:])) {
@@ -282,7 +271,6 @@ func planScatterND(c *call) {
 
 // DYNAMIC_UPDATE_SLICE: operand 0 with operand 1 in it, where operand 2 says or as near as it fits.
 func planDynamicUpdateSlice(c *call) {
-	c.arity(3, 3)
 	in, update, at := c.data(0), c.data(1), c.data(2)
 	c.index(2)
 	c.sameTypes(in)
@@ -300,7 +288,6 @@ func planDynamicUpdateSlice(c *call) {
 
 // ONE_HOT: the depth is known.
 func planOneHot(c *call) {
-	c.arity(4, 4)
 	in, depth, on, off := c.data(0), c.oneInteger(1), c.data(2), c.data(3)
 	c.index(0)
 	axis := dimension(int(c.op.options.Int32(oneHotAxis, 0)), len(in.shape)+1)
@@ -315,7 +302,6 @@ func planOneHot(c *call) {
 // SHAPE, RANK and ZEROS_LIKE depend on a shape alone.
 func planOfShape(list func(shape []int) (numbers, of []int)) func(*call) {
 	return func(c *call) {
-		c.arity(1, 1)
 		numbers, shape := list(c.resolve(0).shape)
 		c.define(0, shape...)
 		c.do(func(r *run) error {
@@ -333,7 +319,6 @@ func zeros(shape []int) (numbers, of []int)      { return nil, shape }
 
 // RANGE of known numbers.
 func planRange(c *call) {
-	c.arity(3, 3)
 	from, to, step := c.number(0), c.number(1), c.number(2)
 	n := (to - from) / step
 	if !(n > 0 && n <= maxElements) {

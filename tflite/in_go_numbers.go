@@ -21,7 +21,6 @@ func (c *call) number(i int) float64 {
 
 // together plans in Go an operator on all its operands, which are broadcast to one shape.
 func (c *call) together(operands int) []*value {
-	c.arity(operands, operands)
 	var shape []int
 	var values []*value
 	for i := range operands {
@@ -60,7 +59,6 @@ func planNot(c *call) {
 
 // SELECT and SELECT_V2. The older one may have a condition for each row.
 func planSelect(c *call) {
-	c.arity(3, 3)
 	condition, a, b := c.data(0), c.data(1), c.data(2)
 	shape := condition.shape
 	if rank := len(a.shape); c.op.code == opSelect && len(shape) == 1 && rank > 1 {
@@ -143,7 +141,6 @@ func integerMean(out, in compute.Array, kept []int) error {
 // planArg plans ARG_MAX and ARG_MIN.
 func planArg(of func(out, in compute.Array, axis int) error) func(*call) {
 	return func(c *call) {
-		c.arity(2, 2)
 		in := c.data(0)
 		axis := c.axis(1, len(in.shape))
 		c.define(0, slices.Delete(slices.Clone(in.shape), axis, axis+1)...)
@@ -153,7 +150,6 @@ func planArg(of func(out, in compute.Array, axis int) error) func(*call) {
 
 // TOPK_V2 of a known number.
 func planTopK(c *call) {
-	c.arity(2, 2)
 	in, k := c.data(0), c.oneInteger(1)
 	rank := len(in.shape)
 	if rank == 0 || k > in.shape[rank-1] {
@@ -171,7 +167,6 @@ func planTopK(c *call) {
 
 // CUMSUM along a constant axis.
 func planCumulativeSum(c *call) {
-	c.arity(2, 2)
 	in := c.data(0)
 	axis := c.axis(1, len(in.shape))
 	c.sameTypes(in)

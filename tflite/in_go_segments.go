@@ -10,7 +10,6 @@ import (
 
 // BUCKETIZE: how many boundaries each number has reached.
 func planBucketize(c *call) {
-	c.arity(1, 1)
 	in := c.data(0)
 	boundaries := c.op.options.Float32s(bucketBoundaries)
 	fault.Check(c.op.options.Err())
@@ -31,11 +30,7 @@ func planBucketize(c *call) {
 // another for integers.
 func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) {
 	return func(c *call) {
-		sorted, operands := c.op.code == opSegmentSum, 3
-		if sorted {
-			operands = 2
-		}
-		c.arity(operands, operands)
+		sorted := c.op.code == opSegmentSum
 		in, at := c.data(0), c.data(1)
 		c.index(1)
 		rows, fill := 0, empty

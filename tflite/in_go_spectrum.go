@@ -8,7 +8,6 @@ import (
 
 // RFFT2D: images [..., height, width], and the height and width to transform.
 func planRealFFT2D(c *call) {
-	c.arity(2, 2)
 	in, size := c.data(0), c.integers(1)
 	rank := len(in.shape)
 	if rank < 2 || len(size) != 2 || size[0] <= 0 || size[1] <= 0 {

@@ -15,7 +15,6 @@ import (
 // planUnary plans an operator that computes each element from one.
 func planUnary(node xnnpack.Unary) func(*call) {
 	return func(c *call) {
-		c.arity(1, 1)
 		in := c.data(0)
 		c.define(0, in.shape...)
 		c.unary(node, c.in(0), c.out(0))
@@ -37,19 +36,16 @@ func planGELU(c *call) {
 		planOne(xnnpack.GELU)(c)
 		return
 	}
-	c.arity(1, 1)
-	in := c.data(0)
-	c.define(0, in.shape...)
+	c.data(0)
 	k := 2 * math.Sqrt(2/math.Pi)
-	linear, cubic := c.fixed(float32(k)), c.fixed(float32(k*0.044715))
-	x, inner := c.in(0), c.like(c.op.inputs[0])
-	a, b, d, f, g := c.inside(inner), c.inside(inner), c.inside(inner), c.inside(inner), c.inside(inner)
-	c.binary(xnnpack.Multiply, x, x, a, xnnpack.Range{})
-	c.binary(xnnpack.Multiply, a, c.constant(cubic), b, xnnpack.Range{})
-	c.binary(xnnpack.Add, b, c.constant(linear), d, xnnpack.Range{})
-	c.binary(xnnpack.Multiply, d, x, f, xnnpack.Range{})
-	c.unary(xnnpack.Unary{Op: xnnpack.Sigmoid}, f, g)
-	c.binary(xnnpack.Multiply, g, x, c.out(0), xnnpack.Range{})
+	x, t := c.in(0), c.op.inputs[0]
+	inner := c.result(xnnpack.Multiply, t, x, x)
+	inner = c.result(xnnpack.Multiply, t, inner, c.constant(c.fixed(float32(k*0.044715))))
+	inner = c.result(xnnpack.Add, t, inner, c.constant(c.fixed(float32(k))))
+	inner = c.result(xnnpack.Multiply, t, inner, x)
+	part := c.inside(t)
+	c.unary(xnnpack.Unary{Op: xnnpack.Sigmoid}, inner, part)
+	c.binary(xnnpack.Multiply, part, x, c.out(0), xnnpack.Range{})
 }
 
 // LEAKY_RELU.
@@ -59,7 +55,6 @@ func planLeakyReLU(c *call) {
 
 // SOFTMAX over the last dimension.
 func planSoftmax(c *call) {
-	c.arity(1, 1)
 	in := c.data(0)
 	beta := c.op.options.Float32(softmaxBeta, 0)
 	if !(beta > 0 && beta <= math.MaxFloat32) {
@@ -68,16 +63,9 @@ func planSoftmax(c *call) {
 	if len(in.shape) == 0 {
 		malformed("a scalar")
 	}
-	c.define(0, in.shape...)
-	var factor *constant
-	if beta != 1 {
-		factor = c.fixed(beta)
-	}
 	id := c.in(0)
-	if factor != nil {
-		scaled := c.inside(c.like(c.op.inputs[0]))
-		c.binary(xnnpack.Multiply, id, c.constant(factor), scaled, xnnpack.Range{})
-		id = scaled
+	if beta != 1 {
+		id = c.result(xnnpack.Multiply, c.op.inputs[0], id, c.constant(c.fixed(beta)))
 	}
 	c.add(flow.Softmax(xnnpack.Softmax{Input: id, Output: c.out(0)}))
 }
@@ -94,47 +82,46 @@ func (c *call) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limi
 	c.add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
 }
 
+// result returns what a node computes of two values; it is of the kind of a tensor.
+func (c *call) result(op xnnpack.BinaryOperator, like int, a, b xnnpack.ValueID) xnnpack.ValueID {
+	out := c.inside(like)
+	c.binary(op, a, b, out, xnnpack.Range{})
+	return out
+}
+
 // L2_NORMALIZATION divides by the root of the sum of the squares over the last dimension.
 func planL2Normalization(c *call) {
-	c.arity(1, 1)
 	in := c.data(0)
 	limits := c.activation(l2Activation)
 	if len(in.shape) == 0 {
 		malformed("a scalar")
 	}
-	c.define(0, in.shape...)
-	least := c.fixed(1e-6)
-	sums := slices.Clone(in.shape)
-	sums[len(sums)-1] = 1
 	x, t := c.in(0), c.op.inputs[0]
-	squares, norm := c.inside(c.like(t)), [3]xnnpack.ValueID{}
-	for i := range norm {
-		norm[i] = c.inside(c.like(t, sums...))
-	}
+	squares, sum, root := c.inside(t), c.inside(t), c.inside(t)
 	c.unary(xnnpack.Unary{Op: xnnpack.Square}, x, squares)
-	c.add(flow.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{-1}, KeepDims: true,
-		Input: squares, Output: norm[0]}))
-	c.unary(xnnpack.Unary{Op: xnnpack.SquareRoot}, norm[0], norm[1])
-	c.binary(xnnpack.Maximum, norm[1], c.constant(least), norm[2], xnnpack.Range{})
-	c.binary(xnnpack.Divide, x, norm[2], c.out(0), limits)
+	c.add(flow.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{len(in.shape) - 1}, KeepDims: true,
+		Input: squares, Output: sum}))
+	c.unary(xnnpack.Unary{Op: xnnpack.SquareRoot}, sum, root)
+	norm := c.result(xnnpack.Maximum, t, root, c.constant(c.fixed(1e-6)))
+	c.binary(xnnpack.Divide, x, norm, c.out(0), limits)
 }
 
 // ADD_N.
 func planAddN(c *call) {
-	c.arity(2, mostJoined)
-	first := c.data(0)
-	c.sameTypes(first)
-	for i := 1; i < len(c.op.inputs); i++ {
-		if v := c.data(i); !slices.Equal(v.shape, first.shape) {
-			malformed("shapes %v and %v", first.shape, v.shape)
+	values := c.all()
+	for _, v := range values {
+		if !slices.Equal(v.shape, values[0].shape) {
+			malformed("shapes %v and %v", values[0].shape, v.shape)
 		}
 	}
-	c.define(0, first.shape...)
-	sum, last := c.in(0), len(c.op.inputs)-1
+	c.sameTypes(values[0])
+	sum, last := c.in(0), len(values)-1
 	for i := 1; i < last; i++ {
-		to := c.inside(c.like(c.op.inputs[0]))
-		c.binary(xnnpack.Add, sum, c.in(i), to, xnnpack.Range{})
-		sum = to
+		sum = c.result(xnnpack.Add, c.op.inputs[0], sum, c.in(i))
+	}
+	if last == 0 {
+		c.copies()
+		return
 	}
 	c.binary(xnnpack.Add, sum, c.in(last), c.out(0), xnnpack.Range{})
 }
@@ -153,7 +140,6 @@ func (c *call) broadcast(a, b []int) []int {
 // have one.
 func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) {
 	return func(c *call) {
-		c.arity(2, 2)
 		a, b := c.data(0), c.data(1)
 		if a.dtype != b.dtype {
 			unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
@@ -163,13 +149,10 @@ func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) {
 		if slot >= 0 {
 			limits = c.activation(slot)
 		}
-		c.define(0, c.broadcast(a.shape, b.shape)...)
+		c.binary(operator, c.in(0), c.in(1), c.out(0), limits)
 		if a.dtype.isBytes() && !c.requantizes(operator) {
 			c.wide = true
 		}
-		c.add(flow.Binary(xnnpack.Binary{
-			Op: operator, A: c.in(0), B: c.in(1), Output: c.out(0), Activation: limits,
-		}))
 	}
 }
 
@@ -190,18 +173,14 @@ func (c *call) requantizes(operator xnnpack.BinaryOperator) bool {
 
 // PRELU: the slopes of negative elements go with the elements as those of any other operator on two values.
 func planPReLU(c *call) {
-	c.arity(2, 2)
-	in, slope := c.data(0), c.data(1)
-	c.define(0, c.broadcast(in.shape, slope.shape)...)
-	c.add(flow.Binary(xnnpack.Binary{
-		Op: xnnpack.PReLUOperator, A: c.in(0), B: c.in(1), Output: c.out(0),
-	}))
+	c.data(0)
+	c.data(1)
+	c.binary(xnnpack.PReLUOperator, c.in(0), c.in(1), c.out(0), xnnpack.Range{})
 }
 
 // DEQUANTIZE of a constant in half precision is the same constant widened: no node, and nothing is computed before
 // its content is asked for. Of quantized values it is a conversion.
 func planDequantize(c *call) {
-	c.arity(1, 1)
 	in := c.resolve(0)
 	if out := c.output(0); out.dtype != typeFloat32 {
 		unsupported("an output of type %v", out.dtype)
@@ -218,14 +197,12 @@ func planDequantize(c *call) {
 
 // QUANTIZE, of single precision or from one quantization to another.
 func planQuantize(c *call) {
-	c.arity(1, 1)
 	c.convert()
 }
 
 func (c *call) convert() {
 	in, node := c.data(0), xnnpack.Unary{Op: xnnpack.ConvertElements}
-	c.define(0, in.shape...)
-	if in.dtype == typeFloat32 && c.plan.values[c.op.outputs[0]].dtype == typeFloat32 {
+	if in.dtype == typeFloat32 && c.output(0).element() == typeFloat32 {
 		node = c.withinInt16()
 	}
 	c.unary(node, c.in(0), c.out(0))
@@ -233,7 +210,6 @@ func (c *call) convert() {
 
 // DENSIFY: the same constant, dense. As with DEQUANTIZE, its content is computed when it is asked for.
 func planDensify(c *call) {
-	c.arity(1, 1)
 	in := c.resolve(0)
 	if in.state != static {
 		unsupported("an input that is not constant")

@@ -12,37 +12,26 @@ import (
 // planPool plans MAX_POOL_2D and AVERAGE_POOL_2D, which with SAME padding averages over the pixels that exist.
 func planPool(average bool) func(*call) {
 	return func(c *call) {
-		c.arity(1, 1)
-		in := c.rank4(0)
-		o := c.op.options
-		y := c.window(int(o.Int32(poolFilterHeight, 0)), int(o.Int32(poolStrideH, 0)), 1)
-		x := c.window(int(o.Int32(poolFilterWidth, 0)), int(o.Int32(poolStrideW, 0)), 1)
-		same, limits := c.samePadding(poolPadding), c.activation(poolActivation)
-		height, width := c.slides(y, x, in.shape, same)
-		c.moves(in.shape[0], height, width, in.shape[3])
-		pool, stride := xnnpack.Size{Height: y.size, Width: x.size}, xnnpack.Size{Height: y.stride, Width: x.stride}
+		in, o := c.rank4(0), c.op.options
+		w := c.windows(pool2D, int(o.Int32(poolFilterHeight, 0)), int(o.Int32(poolFilterWidth, 0)), in.shape)
 		one := xnnpack.Size{Height: 1, Width: 1}
-		padded, same := padding(y, x, in.shape, height, width, same)
 		from, to := c.in(0), c.out(0)
-		if pool == one && stride != one {
-			from = c.everySo(from, c.op.inputs[0], in.shape, stride)
+		if w.size == one && w.stride != one {
+			from = c.everySo(from, c.op.inputs[0], in.shape, w.stride)
 		}
 		switch {
-		case pool == one && limits == (xnnpack.Range{}):
+		case w.size == one && w.limits == (xnnpack.Range{}):
 			c.add(flow.Copy(xnnpack.Copy{Input: from, Output: to}))
-		case pool == one: // XNNPACK has no pools of one pixel
-			c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, from, to)
+		case w.size == one: // XNNPACK has no pools of one pixel
+			c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: w.limits}, from, to)
 		case average:
-			c.add(flow.AveragePooling2D(xnnpack.AveragePooling2D{
-				Input: from, Output: to, Padding: padded, Pooling: pool, Stride: stride, SamePadding: same,
-				Activation: limits,
-			}))
+			c.add(flow.AveragePooling2D(xnnpack.AveragePooling2D{Input: from, Output: to, Padding: w.padding,
+				Pooling: w.size, Stride: w.stride, SamePadding: w.same, Activation: w.limits}))
 		default:
-			c.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{
-				Input: from, Output: to, Padding: padded, Pooling: pool, Stride: stride, Dilation: one,
-				SamePadding: same, Activation: limits,
-			}))
+			c.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: from, Output: to, Padding: w.padding,
+				Pooling: w.size, Stride: w.stride, Dilation: one, SamePadding: w.same, Activation: w.limits}))
 		}
+		c.keepsScale(0)
 	}
 }
 
@@ -50,19 +39,16 @@ func planPool(average bool) func(*call) {
 // stride's size its first pixel.
 func (c *call) everySo(id xnnpack.ValueID, like int, shape []int, stride xnnpack.Size) xnnpack.ValueID {
 	n, ch := shape[0], shape[3]
-	h, w := (shape[1]+stride.Height-1)/stride.Height, (shape[2]+stride.Width-1)/stride.Width
-	padded := c.inside(c.like(like, n, h*stride.Height, w*stride.Width, ch))
-	c.pad(id, padded, make([]int, 4), []int{0, h*stride.Height - shape[1], w*stride.Width - shape[2], 0})
+	h, w := (shape[1]-1)/stride.Height+1, (shape[2]-1)/stride.Width+1
+	padded := c.padded(id, like, make([]int, 4), []int{0, h*stride.Height - shape[1], w*stride.Width - shape[2], 0})
 	squares := c.reshaped(padded, like, n, h, stride.Height, w, stride.Width, ch)
-	first := c.inside(c.like(like, n, h, 1, w, 1, ch))
-	c.slice(squares, first, make([]int, 6), []int{n, h, 1, w, 1, ch})
+	first := c.sliced(squares, like, make([]int, 6), []int{n, h, 1, w, 1, ch})
 	return c.reshaped(first, like, n, h, w, ch)
 }
 
 // RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the
 // top left pixels coincide, which XNNPACK calls TensorFlow's legacy mode.
 func planResizeBilinear(c *call) {
-	c.arity(2, 2)
 	in, size := c.rank4(0), c.integers(1)
 	align, half := c.op.options.Bool(resizeAlignCorners), c.op.options.Bool(resizeHalfPixelCenters)
 	if align && half {
@@ -74,17 +60,16 @@ func planResizeBilinear(c *call) {
 	if size[0] >= 1<<24 || size[1] >= 1<<24 || in.shape[1] >= 1<<24 || in.shape[2] >= 1<<24 {
 		unsupported("a height or width that single precision cannot count: %v to %v", in.shape, size)
 	}
-	c.moves(in.shape[0], size[0], size[1], in.shape[3])
 	c.add(flow.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
 		Input: c.in(0), Output: c.out(0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
 		AlignCorners: align, LegacyMode: !align && !half,
 	}))
+	c.keepsScale(0)
 }
 
 // RESIZE_NEAREST_NEIGHBOR. To a multiple of the size it is the same with half_pixel_centers and without: each pixel
 // several times. Any other is computed in Go.
 func planResizeNearest(c *call) {
-	c.arity(2, 2)
 	in, size := c.rank4(0), c.integers(1)
 	if len(size) != 2 || slices.Min(size) <= 0 {
 		malformed("the new size %v", size)
@@ -97,8 +82,8 @@ func planResizeNearest(c *call) {
 		unsupported("%v to %v", in.shape, size)
 	}
 	shape := []int{n, size[0], size[1], ch}
-	c.moves(shape...)
 	if c.inGo {
+		c.moves(shape...)
 		places := compute.Everywhere(in.shape)
 		places[1], places[2] = nearest(h, size[0], align, half), nearest(w, size[1], align, half)
 		c.take(shape, places)
@@ -106,7 +91,8 @@ func planResizeNearest(c *call) {
 	}
 	t := c.op.inputs[0]
 	pixels := []int{n, h, 1, w, 1, ch}
-	c.shaped(c.tiled(c.reshaped(c.in(0), t, pixels...), t, pixels, times), c.out(0), shape)
+	c.shaped(c.tiled(c.reshaped(c.in(0), t, pixels...), t, times), c.out(0), shape)
+	c.keepsScale(0)
 }
 
 // nearest returns the pixel of a row of some length that is nearest to each of a row of another length. It computes in
@@ -139,48 +125,31 @@ func (c *call) copies() {
 
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
 func planDepthToSpace(c *call) {
-	c.arity(1, 1)
-	in := c.rank4(0)
+	c.rank4(0)
 	block := int(c.op.options.Int32(depthToSpaceBlockSize, 0))
-	square, err := checkedMul(block, block)
-	if err != nil || block <= 0 || in.shape[3]%square != 0 {
-		malformed("blocks of %d for %d channels", block, in.shape[3])
-	}
-	c.moves(in.shape[0], in.shape[1]*block, in.shape[2]*block, in.shape[3]/square)
-	if block == 1 {
-		c.copies()
-		return
-	}
-	c.add(flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: c.in(0), Output: c.out(0),
-		BlockSize: block}))
+	c.blocksOf(block, flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: c.in(0), Output: c.out(0), BlockSize: block}))
 }
 
 // SPACE_TO_DEPTH: a square of block_size pixels becomes the channels of one.
 func planSpaceToDepth(c *call) {
-	c.arity(1, 1)
-	in := c.rank4(0)
+	c.rank4(0)
 	block := int(c.op.options.Int32(spaceToDepthBlockSize, 0))
-	square, err := checkedMul(block, block)
-	if err != nil || block <= 0 || in.shape[1]%block != 0 || in.shape[2]%block != 0 {
-		malformed("blocks of %d for an input of shape %v", block, in.shape)
-	}
-	channels, err := checkedMul(in.shape[3], square)
-	if err != nil {
-		malformed("blocks of %d: %v", block, err)
-	}
-	c.moves(in.shape[0], in.shape[1]/block, in.shape[2]/block, channels)
+	c.blocksOf(block, flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: c.in(0), Output: c.out(0), BlockSize: block}))
+}
+
+// blocksOf plans a node that moves blocks of pixels, of which those of one pixel are copied.
+func (c *call) blocksOf(block int, node flow.Operation) {
 	if block == 1 {
 		c.copies()
-		return
+	} else {
+		c.add(node)
 	}
-	c.add(flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: c.in(0), Output: c.out(0),
-		BlockSize: block}))
+	c.keepsScale(0)
 }
 
 // blocks reads what SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND have in common: images, the height and width of a block,
 // and how much is added to or taken off the four sides. Each side is less than 2^24. Rows are images of one column.
 func (c *call) blocks() (images, block, sides []int) {
-	c.arity(3, 3)
 	in, block, sides := c.data(0), slices.Clone(c.integers(1)), slices.Clone(c.integers(2))
 	if len(in.shape) != 4 && len(in.shape) != 3 {
 		unsupported("an input of %d dimensions", len(in.shape))
@@ -205,29 +174,17 @@ func planSpaceToBatch(c *call) {
 	if height%block[0] != 0 || width%block[1] != 0 {
 		malformed("blocks of %v for %d by %d pixels", block, height, width)
 	}
-	padded := []int{n, height, width, ch}
 	h, w := height/block[0], width/block[1]
-	images, err := checkedMul(n*block[0], block[1])
-	if err != nil {
-		malformed("blocks of %v: %v", block, err)
-	}
-	if _, err := elements(padded); err != nil {
-		malformed("%v at the sides: %v", sides, err)
-	}
-	shape := c.asRows(images, h, w, ch)
-	c.moves(shape...)
 	t, id := c.op.inputs[0], c.in(0)
-	if len(shape) == 3 {
+	if len(c.plan.values[t].shape) == 3 {
 		id = c.reshaped(id, t, from...)
 	}
 	if slices.Max(sides) > 0 {
-		to := c.inside(c.like(t, padded...))
-		c.pad(id, to, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
-		id = to
+		id = c.padded(id, t, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
 	}
 	id = c.reshaped(id, t, n, h, block[0], w, block[1], ch)
-	id = c.transposed(id, t, []int{n, h, block[0], w, block[1], ch}, []int{2, 4, 0, 1, 3, 5})
-	c.shaped(id, c.out(0), shape)
+	c.shaped(c.transposed(id, t, 2, 4, 0, 1, 3, 5), c.out(0), c.asRows(n*block[0]*block[1], h, w, ch))
+	c.keepsScale(0)
 }
 
 // asRows returns a shape of images as the operator has it: without the width where operand 0 has rows.
@@ -248,16 +205,12 @@ func planBatchToSpace(c *call) {
 	n, h, w, ch := from[0]/square, from[1], from[2], from[3]
 	whole := []int{n, h * block[0], w * block[1], ch}
 	cut := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
-	shape := c.asRows(cut[0], cut[1], cut[2], cut[3])
-	c.moves(shape...)
 	t := c.op.inputs[0]
 	id := c.reshaped(c.in(0), t, block[0], block[1], n, h, w, ch)
-	id = c.transposed(id, t, []int{block[0], block[1], n, h, w, ch}, []int{2, 3, 0, 4, 1, 5})
-	if slices.Max(sides) == 0 {
-		c.shaped(id, c.out(0), shape)
-		return
+	id = c.transposed(id, t, 2, 3, 0, 4, 1, 5)
+	if slices.Max(sides) > 0 {
+		id = c.sliced(c.reshaped(id, t, whole...), t, []int{0, sides[0], sides[2], 0}, cut)
 	}
-	part := c.inside(c.like(t, cut...))
-	c.slice(c.reshaped(id, t, whole...), part, []int{0, sides[0], sides[2], 0}, cut)
-	c.shaped(part, c.out(0), shape)
+	c.shaped(id, c.out(0), c.asRows(cut[0], cut[1], cut[2], cut[3]))
+	c.keepsScale(0)
 }

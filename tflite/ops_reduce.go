@@ -17,7 +17,6 @@ type reduction struct {
 
 // reduction reads the axes, operand 1, and defines the output.
 func (c *call) reduction() (r reduction) {
-	c.arity(2, 2)
 	in := c.data(0)
 	over, keep := c.axes(1, len(in.shape)), c.op.options.Bool(reducerKeepDims)
 	slices.Sort(over)
@@ -70,28 +69,22 @@ func planReduceMax(c *call) {
 		}
 	}
 	c.keepsScale(0)
-	c.pointers(outer, pool)
 	one := xnnpack.Size{Height: 1, Width: 1}
 	if pool == 1 {
 		c.shaped(c.in(0), c.out(0), r.output)
 		return
 	}
 	t, id := c.op.inputs[0], c.in(0)
-	if c.op.code == opReduceMin {
-		id = c.negated(id, c.like(t))
+	negated := func(id xnnpack.ValueID) xnnpack.ValueID {
+		if c.op.code != opReduceMin {
+			return id
+		}
+		out := c.inside(t)
+		c.unary(xnnpack.Unary{Op: xnnpack.Negate}, id, out)
+		return out
 	}
-	in := c.reshaped(id, t, outer, pool, 1, inner)
-	top := c.inside(c.like(t, outer, 1, 1, inner))
+	in, top := c.reshaped(negated(id), t, outer, pool, 1, inner), c.inside(t)
 	c.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
 		Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: one}))
-	if c.op.code == opReduceMin {
-		top = c.negated(top, c.like(t, outer, 1, 1, inner))
-	}
-	c.shaped(top, c.out(0), r.output)
-}
-
-func (c *call) negated(id xnnpack.ValueID, like xnnpack.Tensor) xnnpack.ValueID {
-	out := c.inside(like)
-	c.unary(xnnpack.Unary{Op: xnnpack.Negate}, id, out)
-	return out
+	c.shaped(negated(top), c.out(0), r.output)
 }

@@ -10,7 +10,6 @@ import (
 
 // PAD with zeros, and PADV2 with a constant: paddings [rank, 2] before and after each dimension.
 func planPad(c *call) {
-	c.arity(2, 3)
 	in, paddings := c.data(0), c.integers(1)
 	var fill float32
 	switch {
@@ -27,40 +26,33 @@ func planPad(c *call) {
 	if len(paddings) != 2*rank || slices.Min(append(paddings, 0)) < 0 {
 		malformed("paddings %v of shape %v", paddings, in.shape)
 	}
-	pre, post, shape := make([]int, rank), make([]int, rank), make([]int, rank)
-	for i, d := range in.shape {
+	pre, post := make([]int, rank), make([]int, rank)
+	for i := range rank {
 		pre[i], post[i] = paddings[2*i], paddings[2*i+1]
-		shape[i] = d + pre[i] + post[i]
 	}
-	c.moves(shape...)
+	c.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.in(0), Output: c.out(0), Pre: pre, Post: post,
+		Value: fill}))
+	c.keepsScale(0)
 	if c.inGo {
-		var places [][]int
-		for i, d := range in.shape {
-			places = append(places, slices.Concat(slices.Repeat([]int{-1}, pre[i]), compute.Every(0, d, 1),
-				slices.Repeat([]int{-1}, post[i])))
-		}
 		c.do(func(r *run) error {
 			var missing []byte
 			if len(r.in) == 3 {
 				missing = r.in[2].Data
 			}
-			return compute.Take(r.out[0], r.in[0], places, missing)
+			return compute.Take(r.out[0], r.in[0], flow.Around(r.in[0].Shape, pre, post), missing)
 		})
-		return
 	}
-	c.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{
-		Input: c.in(0), Output: c.out(0), Pre: pre, Post: post, Value: fill,
-	}))
 }
 
-// pad adds a node that puts zeros around a value.
-func (c *call) pad(in, out xnnpack.ValueID, pre, post []int) {
-	c.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: in, Output: out, Pre: pre, Post: post}))
+// padded returns a value with zeros around it; it is of the kind of a tensor.
+func (c *call) padded(id xnnpack.ValueID, like int, pre, post []int) xnnpack.ValueID {
+	out := c.inside(like)
+	c.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: id, Output: out, Pre: pre, Post: post}))
+	return out
 }
 
 // RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
 func planReshape(c *call) {
-	c.arity(1, 2)
 	in := c.data(0)
 	var shape []int
 	n := c.tensor(1)
@@ -76,35 +68,24 @@ func planReshape(c *call) {
 
 // newShape returns the shape of which one dimension may be -1, for as many elements as an old shape has.
 func (c *call) newShape(old, shape []int) []int {
-	shape = slices.Clone(shape)
 	if len(shape) == 1 && shape[0] == 0 { // how old converters write a scalar
-		shape = nil
+		return c.newShape(old, nil)
 	}
-	total, _ := elements(old)
-	known, free := 1, absent
+	shape = slices.Clone(shape)
 	for i, d := range shape {
-		if d == -1 && free == absent {
-			free = i
-			continue
-		}
-		var err error
-		if known, err = checkedMul(known, d); err != nil || d <= 0 {
+		if d == 0 {
 			malformed("the new shape %v", shape)
 		}
+		shape[i] = max(d, 0) // package flow has 0 for what is left
 	}
-	if free != absent && total%known == 0 {
-		shape[free], known = total/known, total
-	}
-	if known != total {
-		malformed("shape %v cannot become %v", old, shape)
-	}
+	checked(func() { shape = flow.StaticReshape(xnnpack.StaticReshape{Shape: shape}).Shape([][]int{old}) })
 	return shape
 }
 
 // reshape plans an operator that gives operand 0 another shape.
 func (c *call) reshape(shape []int) {
-	c.moves(shape...)
 	c.shaped(c.in(0), c.out(0), shape)
+	c.keepsScale(0)
 }
 
 // moves gives output 0 a shape, of elements of operand 0.
@@ -135,7 +116,6 @@ func (c *call) keepsScale(input int) {
 
 // EXPAND_DIMS: a new dimension at a constant place.
 func planExpandDims(c *call) {
-	c.arity(2, 2)
 	in := c.data(0)
 	axis := c.axis(1, len(in.shape)+1)
 	c.reshape(slices.Insert(slices.Clone(in.shape), axis, 1))
@@ -143,7 +123,6 @@ func planExpandDims(c *call) {
 
 // SQUEEZE drops some dimensions of length 1, or all.
 func planSqueeze(c *call) {
-	c.arity(1, 1)
 	in, dims := c.data(0), ints(c.op.options.Int32s(squeezeDims))
 	for i, d := range dims {
 		if dims[i] = dimension(d, len(in.shape)); in.shape[dims[i]] != 1 {
@@ -161,35 +140,19 @@ func planSqueeze(c *call) {
 
 // TRANSPOSE with a constant permutation.
 func planTranspose(c *call) {
-	c.arity(2, 2)
 	in := c.data(0)
-	rank := len(in.shape)
-	permutation, shape, seen := c.axes(1, rank), make([]int, rank), make([]bool, rank)
-	if len(permutation) != rank {
-		malformed("the permutation %v of shape %v", permutation, in.shape)
-	}
-	for i, d := range permutation {
-		if seen[d] {
-			malformed("the permutation %v of shape %v", permutation, in.shape)
-		}
-		shape[i], seen[d] = in.shape[d], true
-	}
-	c.moves(shape...)
-	if rank == 0 {
-		c.shaped(c.in(0), c.out(0), nil)
+	permutation := c.axes(1, len(in.shape))
+	if len(in.shape) == 0 {
+		c.reshape(nil)
 		return
 	}
-	c.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.in(0),
-		Output: c.out(0)}))
+	c.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.in(0), Output: c.out(0)}))
+	c.keepsScale(0)
 }
 
 // transposed returns a value with its dimensions in another order; it is of the kind of a tensor.
-func (c *call) transposed(id xnnpack.ValueID, like int, shape, permutation []int) xnnpack.ValueID {
-	to := make([]int, len(shape))
-	for i, d := range permutation {
-		to[i] = shape[d]
-	}
-	out := c.inside(c.like(like, to...))
+func (c *call) transposed(id xnnpack.ValueID, like int, permutation ...int) xnnpack.ValueID {
+	out := c.inside(like)
 	c.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: id, Output: out}))
 	return out
 }

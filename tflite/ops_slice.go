@@ -15,17 +15,21 @@ func (c *call) slice(in, out xnnpack.ValueID, offsets, sizes []int) {
 		Input: in, Output: out}))
 }
 
+// sliced returns a part of a value; it is of the kind of a tensor.
+func (c *call) sliced(id xnnpack.ValueID, like int, offsets, sizes []int) xnnpack.ValueID {
+	out := c.inside(like)
+	c.slice(id, out, offsets, sizes)
+	return out
+}
+
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
 func (c *call) part(offsets, sizes, shape []int) {
-	c.moves(shape...)
-	part := c.inside(c.like(c.op.inputs[0], sizes...))
-	c.slice(c.in(0), part, offsets, sizes)
-	c.shaped(part, c.out(0), shape)
+	c.shaped(c.sliced(c.in(0), c.op.inputs[0], offsets, sizes), c.out(0), shape)
+	c.keepsScale(0)
 }
 
 // SLICE: begin and size are constant, and a size of -1 is what is left.
 func planSlice(c *call) {
-	c.arity(3, 3)
 	in, begin, size := c.data(0), c.integers(1), c.integers(2)
 	sizes, ok := sliceSizes(in.shape, begin, size)
 	if !ok {
@@ -152,7 +156,6 @@ func abs(n int) int { return max(n, -n) }
 
 // STRIDED_SLICE. XNNPACK has strides of 1.
 func planStridedSlice(c *call) {
-	c.arity(4, 4)
 	in := c.data(0)
 	s := c.stridedSlice(in.shape)
 	if slices.Contains(s.size, 0) {
@@ -178,7 +181,6 @@ func planStridedSlice(c *call) {
 
 // GATHER of known rows of what is computed, where each follows the one before.
 func planGatherPart(c *call) {
-	c.arity(2, 2)
 	in, rows, at := c.data(0), c.integers(1), c.resolve(1)
 	rank := len(in.shape)
 	axis := dimension(int(c.op.options.Int32(gatherAxis, 0)), rank)
@@ -202,40 +204,27 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) {
 	if len(c.op.outputs) != len(lengths) {
 		malformed("%d outputs along axis %d of shape %v", len(c.op.outputs), axis, in.shape)
 	}
-	sum := 0
-	for i, n := range lengths {
-		shape := slices.Clone(in.shape)
-		if shape[axis] = n; dropped {
-			shape = slices.Delete(shape, axis, axis+1)
-		}
-		if n == 0 {
-			c.vacate(i, shape)
-			continue
-		}
-		c.define(i, shape...)
-		if n > in.shape[axis]-sum {
-			malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
-		}
-		sum += n
-	}
-	if sum != in.shape[axis] {
-		malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
-	}
-	c.keepsScale(input)
 	t, id := c.op.inputs[input], c.in(input)
 	offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
 	for i, n := range lengths {
 		sizes[axis] = n
 		switch {
+		case n == 0:
+			c.vacate(i, slices.Clone(sizes))
+		case n < 0:
+			malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
 		case dropped:
-			part := c.inside(c.like(t, sizes...))
-			c.slice(id, part, offsets, sizes)
+			part := c.sliced(id, t, offsets, sizes)
 			c.shaped(part, c.out(i), slices.Delete(slices.Clone(sizes), axis, axis+1))
 		default:
 			c.slice(id, c.out(i), offsets, sizes)
 		}
 		offsets[axis] += n
 	}
+	if offsets[axis] != in.shape[axis] {
+		malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
+	}
+	c.keepsScale(input)
 }
 
 // oneInteger returns operand i, a constant.
@@ -249,7 +238,6 @@ func (c *call) oneInteger(i int) int {
 
 // SPLIT into equal parts: the axis, the value.
 func planSplit(c *call) {
-	c.arity(2, 2)
 	in, n := c.data(1), len(c.op.outputs)
 	axis := c.axis(0, len(in.shape))
 	if n == 0 || in.shape[axis]%n != 0 {
@@ -260,7 +248,6 @@ func planSplit(c *call) {
 
 // SPLIT_V: the value, the lengths of its parts, the axis. A length of -1 is what the others leave.
 func planSplitV(c *call) {
-	c.arity(3, 3)
 	in, lengths := c.data(0), c.integers(1)
 	axis := c.axis(2, len(in.shape))
 	if rest := slices.Index(lengths, -1); rest >= 0 {
@@ -276,7 +263,6 @@ func planSplitV(c *call) {
 
 // UNPACK: the parts of one element along an axis, without it.
 func planUnpack(c *call) {
-	c.arity(1, 1)
 	axis := int(c.op.options.Int32(unpackAxis, 0))
 	c.parts(0, axis, slices.Repeat([]int{1}, len(c.op.outputs)), true)
 }

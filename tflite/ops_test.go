@@ -133,10 +133,10 @@ func poolCases() (cases []opCase) {
 				for _, act := range []byte{activationNone, activationReLU6} {
 					cases = append(cases, opCase{fmt.Sprintf("%v %+v padding %d activation %d", op, c, padding, act),
 						single(
-							blueOp{code: op, options: fields{poolPadding: padding, poolStrideH: int32(c.strideH),
-								poolStrideW:      int32(c.strideW),
+							blueOp{code: op, options: fields{pool2D.padding: padding, pool2D.strideH: int32(c.strideH),
+								pool2D.strideW:   int32(c.strideW),
 								poolFilterHeight: int32(c.kh), poolFilterWidth: int32(c.kw),
-								poolActivation: act}}, []int{2, c.h, c.w, 3})})
+								pool2D.activation: act}}, []int{2, c.h, c.w, 3})})
 				}
 			}
 		}

@@ -65,17 +65,7 @@ func elements(shape []int) (int, error) {
 	if len(shape) > maxRank {
 		return 0, fmt.Errorf("%d dimensions, and XNNPACK has %d at most", len(shape), maxRank)
 	}
-	n := 1
-	for _, d := range shape {
-		if d <= 0 {
-			return 0, fmt.Errorf("shape %v has dimension %d", shape, d)
-		}
-		var err error
-		if n, err = checkedMul(n, d); err != nil {
-			return 0, fmt.Errorf("shape %v: %w", shape, err)
-		}
-	}
-	return n, nil
+	return flow.Elements(shape...)
 }
 
 func newPlan(g *graph, file []byte) (p *plan, err error) {
@@ -151,6 +141,9 @@ func (p *plan) plan(op *operator, row operatorRow) (err error) {
 		err = fault.Try(func() {
 			f.plan(c)
 			fault.Check(op.options.Err()) // of those that could not be read, defaults were taken
+			if n := len(op.inputs); n > c.asked {
+				malformed("%d inputs, not %d", n, c.asked)
+			}
 			if len(c.defined) != len(op.outputs) {
 				malformed("%d outputs, not %d", len(op.outputs), len(c.defined))
 			}

@@ -46,7 +46,7 @@ type composer struct {
 }
 
 func (n *inliner) sequence(op *operator) {
-	c := &composer{inliner: n, op: op, none: op.options.Table(lstmNone), wide: map[int]int{}}
+	c := &composer{inliner: n, op: op, none: op.options.Table(none), wide: map[int]int{}}
 	if len(op.inputs) != lstmOperands || len(op.outputs) != 1 {
 		malformed("%d inputs and %d outputs", len(op.inputs), len(op.outputs))
 	}

@@ -193,9 +193,9 @@ func (in *interpreter) compute(op *operator) *array {
 	case opCustom:
 		return in.transposeConvBias(op)
 	case code("AVERAGE_POOL_2D"), code("MAX_POOL_2D"):
-		return limit(pool(x, op.code == code("AVERAGE_POOL_2D"), o.Byte(poolPadding), i32(poolFilterHeight, 0),
+		return limit(pool(x, op.code == code("AVERAGE_POOL_2D"), o.Byte(pool2D.padding), i32(poolFilterHeight, 0),
 			i32(poolFilterWidth, 0),
-			i32(poolStrideH, 0), i32(poolStrideW, 0)), o.Byte(poolActivation))
+			i32(pool2D.strideH, 0), i32(pool2D.strideW, 0)), o.Byte(pool2D.activation))
 	case code("ADD"):
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a + b }),
 			o.Byte(binaryActivation))

@@ -134,7 +134,11 @@ var (
 	conv2D      = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 3, dilationW: 4, dilationH: 5}
 	depthwise2D = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 4, dilationW: 5, dilationH: 6}
 	conv3D      = convolutionSlots{padding: 0, strideW: 2, strideH: 3, activation: 4, dilationW: 6, dilationH: 7}
+	pool2D      = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 5, dilationW: none, dilationH: none}
 )
+
+// none is the slot of an option that an operator does not have.
+const none = 100
 
 const ( // Conv3DOptions, of the depth
 	conv3DStrideD   = 1
@@ -142,12 +146,8 @@ const ( // Conv3DOptions, of the depth
 )
 
 const ( // Pool2DOptions
-	poolPadding      = 0
-	poolStrideW      = 1
-	poolStrideH      = 2
 	poolFilterWidth  = 3
 	poolFilterHeight = 4
-	poolActivation   = 5
 )
 
 const ( // FullyConnectedOptions
@@ -258,7 +258,6 @@ const ( // UnidirectionalSequenceLSTMOptions
 	lstmProjectionClip = 2
 	lstmTimeMajor      = 3
 	lstmDiagonal       = 5
-	lstmNone           = 100 // no option
 )
 
 const ( // Padding

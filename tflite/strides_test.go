@@ -16,7 +16,7 @@ func TestAStrideMayBeLongerThanTheWindow(t *testing.T) {
 	for size := 1; size < 4; size++ {
 		kernel, filter := []int{2, 3, size, 2}, []int{1, 3, size, 2}
 		pool := func(stride int) fields {
-			return fields{poolPadding: same, poolStrideH: int32(3), poolStrideW: int32(stride),
+			return fields{pool2D.padding: same, pool2D.strideH: int32(3), pool2D.strideW: int32(stride),
 				poolFilterHeight: int32(3), poolFilterWidth: int32(size)}
 		}
 		for stride := 1; stride < 5; stride++ {

@@ -184,17 +184,11 @@ func inFloats(t xnnpack.Tensor) xnnpack.Tensor {
 	return t
 }
 
-// quantized describes the input of a node that quantizes it at inference.
-func (w weights) quantized(in xnnpack.Tensor) xnnpack.Tensor {
-	in.Name += ", quantized"
-	in.Type, in.Quantization = xnnpack.DynamicQInt8, xnnpack.Quantization{NonBatchDims: w.dynamic}
-	return in
-}
-
-// operands returns the values of a node's input, which is given in its shape, filter and bias.
-func (c *call) operands(w weights, input xnnpack.ValueID, like xnnpack.Tensor) (in, filter, bias xnnpack.ValueID) {
+// operands returns the values of a node's input, which is of the kind of a tensor, filter and bias.
+func (c *call) operands(w weights, input xnnpack.ValueID, like int) (in, filter, bias xnnpack.ValueID) {
 	if w.dynamic > 0 {
-		quantized := c.inside(w.quantized(like))
+		quantized := c.described(xnnpack.Tensor{Name: c.plan.graph.tensors[like].name + ", quantized",
+			Type: xnnpack.DynamicQInt8, Quantization: xnnpack.Quantization{NonBatchDims: w.dynamic}})
 		c.add(flow.Convert(input, quantized))
 		input = quantized
 	}

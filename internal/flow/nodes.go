@@ -120,12 +120,8 @@ var (
 		}})
 	StaticConstantPad = of(kind[xnnpack.StaticConstantPad]{shape: padded,
 		move: func(n xnnpack.StaticConstantPad, out Array, in []Array) error {
-			places := compute.Everywhere(in[0].Shape)
-			for d := range places {
-				before, after := slices.Repeat([]int{-1}, n.Pre[d]), slices.Repeat([]int{-1}, n.Post[d])
-				places[d] = slices.Concat(before, places[d], after)
-			}
-			return compute.Take(out, in[0], places, compute.Number(out.Element, float64(n.Value)).Data)
+			missing := compute.Number(out.Element, float64(n.Value)).Data
+			return compute.Take(out, in[0], Around(in[0].Shape, n.Pre, n.Post), missing)
 		}})
 	Concatenate = of(kind[xnnpack.Concatenate]{shape: joined,
 		move: func(n xnnpack.Concatenate, out Array, in []Array) error { return compute.Join(out, n.Axis, in...) }})
@@ -151,6 +147,16 @@ var (
 func squared(images []int, block int) int {
 	Images(images)
 	return fault.Value(Elements(block, block))
+}
+
+// Around returns the places of what is in a shape, and of what is put around it, as [compute.Take] has them.
+func Around(shape, pre, post []int) [][]int {
+	places := compute.Everywhere(shape)
+	for d := range places {
+		before, after := slices.Repeat([]int{-1}, pre[d]), slices.Repeat([]int{-1}, post[d])
+		places[d] = slices.Concat(before, places[d], after)
+	}
+	return places
 }
 
 func reduced(n xnnpack.StaticReduce, of [][]int) (out []int) {

@@ -60,6 +60,7 @@ var (
 			height := stretched(in[1], kernel.Height, by.Height, n.Dilation.Height, more.Height, p.Top+p.Bottom)
 			width := stretched(in[2], kernel.Width, by.Width, n.Dilation.Width, more.Width, p.Left+p.Right)
 			fault.Value(Elements(in[0], height, width, kernel.Height, kernel.Width))
+			fault.Value(Elements(by.Height, by.Width)) // XNNPACK has a record for each
 			return []int{in[0], height, width, channels}
 		},
 		looksUp: func(xnnpack.Deconvolution2D, []int) bool { return false },
