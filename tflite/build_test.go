@@ -3,6 +3,7 @@ package tflite
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -200,10 +201,14 @@ func (m *blueprint) write(outside map[int]uint64) []byte {
 			if op.custom != "" {
 				custom = b.CreateString(op.custom)
 			}
+			number := op.code.number()
+			if number < 0 {
+				_, _ = fmt.Sscanf(string(op.code), "BUILTIN_%d", &number)
+			}
 			b.StartObject(4)
-			b.PrependByteSlot(codeDeprecatedBuiltin, byte(min(op.code, placeholderOpcode)), 0)
+			b.PrependByteSlot(codeDeprecatedBuiltin, byte(min(number, placeholderOpcode)), 0)
 			b.PrependUOffsetTSlot(codeCustom, custom, 0)
-			b.PrependInt32Slot(codeBuiltin, int32(op.code), 0)
+			b.PrependInt32Slot(codeBuiltin, int32(number), 0)
 			codes = append(codes, b.EndObject())
 
 			if op.options != nil {

@@ -19,9 +19,9 @@ func TestWeightsMayBeComputed(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprint(dtype, biased), func(t *testing.T) {
-				m := single(blueOp{code: code("RELU")}, []int{rows, channels})
+				m := single(blueOp{code: "RELU"}, []int{rows, channels})
 				m.tensors = append(m.tensors, floats("out", nil), floats("b", []int{rows}, bias...))
-				of := blueOp{code: opFullyConnected, inputs: []int{0, 1}, outputs: []int{2},
+				of := blueOp{code: "FULLY_CONNECTED", inputs: []int{0, 1}, outputs: []int{2},
 					options: fields{fullyConnectedActivation: byte(activationReLU6)}}
 				if biased {
 					of.inputs = append(of.inputs, 3)
@@ -57,11 +57,11 @@ func TestAShapeWithoutElementsIsThatOfAScalar(t *testing.T) {
 			typed(floats("none", []int{0}), typeInt32), typed(floats("together", nil), typeInt32), floats("out", nil),
 			floats("one", []int{}, 7), typed(floats("nothing", nil), typeInt32), floats("scalar", nil)},
 		ops: []blueOp{
-			{code: code("SHAPE"), inputs: []int{0}, outputs: []int{1}},
-			{code: code("BROADCAST_ARGS"), inputs: []int{1, 2}, outputs: []int{3}},
-			{code: code("BROADCAST_TO"), inputs: []int{5, 3}, outputs: []int{4}},
-			{code: code("BROADCAST_ARGS"), inputs: []int{2, 2}, outputs: []int{6}},
-			{code: code("BROADCAST_TO"), inputs: []int{5, 6}, outputs: []int{7}},
+			{code: "SHAPE", inputs: []int{0}, outputs: []int{1}},
+			{code: "BROADCAST_ARGS", inputs: []int{1, 2}, outputs: []int{3}},
+			{code: "BROADCAST_TO", inputs: []int{5, 3}, outputs: []int{4}},
+			{code: "BROADCAST_ARGS", inputs: []int{2, 2}, outputs: []int{6}},
+			{code: "BROADCAST_TO", inputs: []int{5, 6}, outputs: []int{7}},
 		},
 		inputs: []int{0}, outputs: []int{4, 7},
 	}

@@ -19,12 +19,12 @@ func TestADepthwiseFilterThatIsWidenedIsPackedFromItsContent(t *testing.T) {
 		for inputs := 2; inputs <= 3; inputs++ {
 			t.Run(fmt.Sprintf("multiplier %d, %d operands", multiplier, inputs), func(t *testing.T) {
 				n := channels * multiplier
-				m := single(blueOp{code: opDepthwiseConv2D, inputs: []int{0, 2, 3}[:inputs],
+				m := single(blueOp{code: "DEPTHWISE_CONV_2D", inputs: []int{0, 2, 3}[:inputs],
 					options: fields{depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(1)}},
 					[]int{1, 9, 9, channels},
 					halves("k", []int{1, size, size, n}, wave(size*size*n)...), floats("wide", nil),
 					floats("b", []int{n}, wave(n)...))
-				m.ops = append([]blueOp{{code: opDequantize, inputs: []int{1}, outputs: []int{2}}}, m.ops...)
+				m.ops = append([]blueOp{{code: "DEQUANTIZE", inputs: []int{1}, outputs: []int{2}}}, m.ops...)
 				opened := openModel(t, save(t, m.bytes()))
 				input := wave(9 * 9 * channels)
 				plain := modeltest.Run(t, opened, input)

@@ -34,7 +34,7 @@ func dynamicRange(op blueOp, input, weights []int, channel int, perChannel bool,
 func strided(slotH, slotW int) fields { return fields{slotH: int32(1), slotW: int32(1)} }
 
 func TestWeightsOfInt8ForInputsInSinglePrecision(t *testing.T) {
-	grouped := blueOp{code: opConv2D, options: strided(conv2D.strideH, conv2D.strideW)}
+	grouped := blueOp{code: "CONV_2D", options: strided(conv2D.strideH, conv2D.strideW)}
 	for _, c := range []struct {
 		name           string
 		op             blueOp
@@ -42,16 +42,16 @@ func TestWeightsOfInt8ForInputsInSinglePrecision(t *testing.T) {
 		channel        int
 		exact          bool // no kernel of XNNPACK quantizes this input
 	}{
-		{"FULLY_CONNECTED", blueOp{code: opFullyConnected}, []int{5, 24}, []int{7, 24}, 0, false},
+		{"FULLY_CONNECTED", blueOp{code: "FULLY_CONNECTED"}, []int{5, 24}, []int{7, 24}, 0, false},
 		{"FULLY_CONNECTED of three dimensions",
-			blueOp{code: opFullyConnected, options: fields{fullyConnectedKeepNumDims: true}},
+			blueOp{code: "FULLY_CONNECTED", options: fields{fullyConnectedKeepNumDims: true}},
 			[]int{2, 3, 24}, []int{7, 24}, 0, false},
-		{"FULLY_CONNECTED of a flat input", blueOp{code: opFullyConnected}, []int{2, 3, 4}, []int{7, 12}, 0, false},
-		{"FULLY_CONNECTED of one output", blueOp{code: opFullyConnected}, []int{5, 24}, []int{1, 24}, 0, true},
+		{"FULLY_CONNECTED of a flat input", blueOp{code: "FULLY_CONNECTED"}, []int{2, 3, 4}, []int{7, 12}, 0, false},
+		{"FULLY_CONNECTED of one output", blueOp{code: "FULLY_CONNECTED"}, []int{5, 24}, []int{1, 24}, 0, true},
 		{"CONV_2D", grouped, []int{2, 7, 8, 6}, []int{5, 3, 3, 6}, 0, false},
 		{"CONV_2D in groups", grouped, []int{1, 7, 8, 6}, []int{4, 3, 3, 3}, 0, true},
 		{"DEPTHWISE_CONV_2D",
-			blueOp{code: opDepthwiseConv2D, options: strided(depthwise2D.strideH, depthwise2D.strideW)},
+			blueOp{code: "DEPTHWISE_CONV_2D", options: strided(depthwise2D.strideH, depthwise2D.strideW)},
 			[]int{1, 7, 8, 6}, []int{1, 3, 3, 6}, 3, true},
 	} {
 		for _, perChannel := range []bool{false, true} {
@@ -90,7 +90,7 @@ func TestWeightsOfInt8ForInputsInSinglePrecision(t *testing.T) {
 
 // TestOneKernelWithTwoBiasesIsPackedTwice: XNNPACK packs the bias of dynamically quantized operators in.
 func TestOneKernelWithTwoBiasesIsPackedTwice(t *testing.T) {
-	op := blueOp{code: opFullyConnected}
+	op := blueOp{code: "FULLY_CONNECTED"}
 	path := filepath.Join(t.TempDir(), "packed.xpwc")
 	var answers [][]float32
 	for _, bias := range []float32{0, 100, 0, 100} {
@@ -114,9 +114,9 @@ func TestOneKernelAsRowsAndAsWeights(t *testing.T) {
 		tensors: []blueTensor{typed(floats("ids", []int{3}), typeInt32), k,
 			{name: "row", dtype: typeInt8, scales: []float32{1. / 16}, zeroPoints: []int64{0}}, floats("wide", nil),
 			floats("out", nil)},
-		ops: []blueOp{{code: opGather, inputs: []int{1, 0}, outputs: []int{2}},
-			{code: opDequantize, inputs: []int{2}, outputs: []int{3}},
-			{code: opFullyConnected, inputs: []int{3, 1, absent}, outputs: []int{4}}},
+		ops: []blueOp{{code: "GATHER", inputs: []int{1, 0}, outputs: []int{2}},
+			{code: "DEQUANTIZE", inputs: []int{2}, outputs: []int{3}},
+			{code: "FULLY_CONNECTED", inputs: []int{3, 1, absent}, outputs: []int{4}}},
 		inputs: []int{0}, outputs: []int{4},
 	}
 	opened := openModel(t, save(t, m.bytes()))
@@ -140,7 +140,7 @@ func TestOneKernelAsRowsAndAsWeights(t *testing.T) {
 }
 
 func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
-	m := single(blueOp{code: code("RELU")}, []int{4})
+	m := single(blueOp{code: "RELU"}, []int{4})
 	next := func(op blueOp, more ...blueTensor) {
 		op.inputs, op.outputs = []int{len(m.tensors) - 1}, []int{len(m.tensors) + len(more)}
 		for i := range more {
@@ -149,12 +149,12 @@ func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
 		m.tensors = append(append(m.tensors, more...), floats("next", nil))
 		m.ops, m.outputs = append(m.ops, op), op.outputs
 	}
-	const where, unique = opcode(109), opcode(103)
+	const where, unique = opcode("WHERE"), opcode("UNIQUE")
 	next(blueOp{code: where})
-	next(blueOp{code: code("ABS")}) // depends on it, and is no reason of its own
+	next(blueOp{code: "ABS"}) // depends on it, and is no reason of its own
 	next(blueOp{code: where})
-	next(blueOp{code: opCustom, custom: "Mine"})
-	m.ops = append(m.ops, blueOp{code: code("SOFTMAX"), inputs: []int{1}, outputs: []int{len(m.tensors)}})
+	next(blueOp{code: "CUSTOM", custom: "Mine"})
+	m.ops = append(m.ops, blueOp{code: "SOFTMAX", inputs: []int{1}, outputs: []int{len(m.tensors)}})
 	m.tensors = append(m.tensors, floats("softmax", nil))
 	m.ops = append(m.ops, blueOp{code: unique, inputs: []int{1, 1}, outputs: []int{len(m.tensors)}})
 	m.tensors = append(m.tensors, floats("different", nil))
@@ -173,10 +173,10 @@ func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
 func blocks() (m, plain blueprint) {
 	k := blueTensor{name: "k", shape: []int{3, 4}, dtype: typeInt4, data: []byte{0x21, 0xf8, 0x07, 0x3e, 0x91, 0x44},
 		block: 2}
-	m = single(blueOp{code: opFullyConnected}, []int{2, 4}, k)
+	m = single(blueOp{code: "FULLY_CONNECTED"}, []int{2, 4}, k)
 	m.tensors = append(m.tensors, halves("scales", []int{3, 2}, 1, 0.5, 0.25, 2, 1, 4))
 	m.tensors[1].blockScale = len(m.tensors) - 1
-	plain = single(blueOp{code: opFullyConnected}, []int{2, 4}, floats("k", []int{3, 4},
+	plain = single(blueOp{code: "FULLY_CONNECTED"}, []int{2, 4}, floats("k", []int{3, 4},
 		1, 2, -4, -0.5, 1.75, 0, -4, 6, 1, -7, 16, 16))
 	return m, plain
 }

@@ -26,7 +26,7 @@ func specimens() [][]byte {
 		m := v.model(typeInt8, 1./16, 1./32)
 		out = append(out, m.bytes())
 	}
-	m, _ := dynamicRange(blueOp{code: opFullyConnected}, []int{2, 6}, []int{3, 6}, 0, false, 0)
+	m, _ := dynamicRange(blueOp{code: "FULLY_CONNECTED"}, []int{2, 6}, []int{3, 6}, 0, false, 0)
 	return append(append(out, m.bytes()), smallModels()...)
 }
 

@@ -10,7 +10,7 @@ import (
 // NON_MAX_SUPPRESSION_V4: boxes [n, 4], scores [n], how many stay at most, the overlap, the least score. V5 has sigma,
 // too. The outputs are indices, in V5 their scores, and how many there are.
 func planSuppression(c *call) {
-	soft := c.op.code == opSuppression5
+	soft := c.op.code == "NON_MAX_SUPPRESSION_V5"
 	operands, outputs := 5, 2
 	if soft {
 		operands, outputs = 6, 3

@@ -12,7 +12,7 @@ func TestBoxesInOtherShapesOrTypesAreRefused(t *testing.T) {
 			tensors: []blueTensor{floats("boxes", []int{5, 4}), floats("scores", []int{5}),
 				int32Tensor("most", []int{}, 3), floats("overlap", []int{}, 0.5), floats("least", []int{}, 0.1),
 				typed(floats("selected", nil), typeInt32), typed(floats("count", nil), typeInt32)},
-			ops:    []blueOp{{code: opSuppression5 - 1, inputs: []int{0, 1, 2, 3, 4}, outputs: []int{5, 6}}},
+			ops:    []blueOp{{code: "NON_MAX_SUPPRESSION_V4", inputs: []int{0, 1, 2, 3, 4}, outputs: []int{5, 6}}},
 			inputs: []int{0, 1}, outputs: []int{5, 6},
 		}
 	}
@@ -25,7 +25,7 @@ func TestBoxesInOtherShapesOrTypesAreRefused(t *testing.T) {
 		"corners":       {func(m *blueprint) { m.tensors[0].shape = []int{5, 3} }, ErrMalformed},
 		"scores":        {func(m *blueprint) { m.tensors[1].shape = []int{4} }, ErrMalformed},
 		"none":          {func(m *blueprint) { m.tensors[2] = int32Tensor("most", []int{}, 0) }, ErrMalformed},
-		"an input less": {func(m *blueprint) { m.ops[0].code = opSuppression5 }, ErrMalformed},
+		"an input less": {func(m *blueprint) { m.ops[0].code = "NON_MAX_SUPPRESSION_V5" }, ErrMalformed},
 		"many overlaps": {func(m *blueprint) { m.tensors[3] = floats("overlap", []int{2}, 1, 1) }, ErrMalformed},
 		"an output":     {func(m *blueprint) { m.tensors[5].dtype = typeFloat32 }, ErrMalformed},
 		"integers":      {func(m *blueprint) { m.tensors[1].dtype = typeInt32 }, ErrUnsupported},
@@ -39,7 +39,7 @@ func TestBoxesInOtherShapesOrTypesAreRefused(t *testing.T) {
 }
 
 func TestAnglesOfIntegersAreRefused(t *testing.T) {
-	m := single(blueOp{code: code("ATAN2"), inputs: []int{0, 0}}, []int{4})
+	m := single(blueOp{code: "ATAN2", inputs: []int{0, 0}}, []int{4})
 	m.tensors[0].dtype, m.tensors[1].dtype = typeInt32, typeInt32
 	_, err := Open(save(t, m.bytes()), nil)
 	require.ErrorIs(t, err, ErrUnsupported)

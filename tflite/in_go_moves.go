@@ -72,7 +72,10 @@ func planReverseSequence(c *call) {
 
 // MATRIX_DIAG: matrices with rows of numbers as their diagonals, and zeros. MATRIX_SET_DIAG: with those of others.
 func planMatrixDiag(c *call) {
-	last := int(c.op.code-opMatrixDiag) / 2
+	last := 0
+	if c.op.code == "MATRIX_SET_DIAG" {
+		last = 1
+	}
 	in, diagonal := c.data(0), c.data(last)
 	shape, rank := in.shape, len(diagonal.shape)
 	if last == 0 && rank > 0 {
@@ -174,12 +177,12 @@ func planFill(c *call) {
 // GATHER along an axis, and EMBEDDING_LOOKUP, which has its operands the other way round.
 func planGather(c *call) {
 	table, at := 0, 1
-	if c.op.code == opEmbeddingLookup {
+	if c.op.code == "EMBEDDING_LOOKUP" {
 		table, at = 1, 0
 	}
 	from, rows := c.resolve(table), c.data(at)
 	axis, batch := 0, 0
-	if c.op.code == opGather {
+	if c.op.code == "GATHER" {
 		axis, batch = int(c.op.options.Int32(gatherAxis, 0)), int(c.op.options.Int32(gatherBatchDims, 0))
 	}
 	if batch < 0 {

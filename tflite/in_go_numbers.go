@@ -61,7 +61,7 @@ func planNot(c *call) {
 func planSelect(c *call) {
 	condition, a, b := c.data(0), c.data(1), c.data(2)
 	shape := condition.shape
-	if rank := len(a.shape); c.op.code == opSelect && len(shape) == 1 && rank > 1 {
+	if rank := len(a.shape); c.op.code == "SELECT" && len(shape) == 1 && rank > 1 {
 		shape = append(slices.Clone(shape), slices.Repeat([]int{1}, rank-1)...)
 	}
 	if c.declared(0) != typeBool || a.dtype != b.dtype {

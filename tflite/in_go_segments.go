@@ -30,7 +30,7 @@ func planBucketize(c *call) {
 // another for integers.
 func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) {
 	return func(c *call) {
-		sorted := c.op.code == opSegmentSum
+		sorted := c.op.code == "SEGMENT_SUM"
 		in, at := c.data(0), c.data(1)
 		c.index(1)
 		rows, fill := 0, empty

@@ -84,7 +84,7 @@ func (n *inliner) outside(t int, what string) int {
 
 // edge plans the conversion of a tensor to the one outside, or from it.
 func (n *inliner) edge(from, to int) {
-	op := &operator{code: opDequantize, inputs: []int{from}, outputs: []int{to}}
+	op := &operator{code: "DEQUANTIZE", inputs: []int{from}, outputs: []int{to}}
 	n.add(op, operatorRow{inGo: func(c *call) {
 		in := c.data(0)
 		c.define(0, in.shape...)

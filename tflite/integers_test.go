@@ -35,10 +35,10 @@ func TestComparisonsOfIntegersAndSelect(t *testing.T) {
 					typed(floats("holds", nil), typeBool), typed(floats("sum", nil), typeInt32),
 					typed(floats("chosen", nil), typeInt32), floats("out", nil)},
 				ops: []blueOp{
-					{code: code(name), inputs: []int{0, 1}, outputs: []int{2}},
-					{code: code("ADD"), inputs: []int{0, 1}, outputs: []int{3}},
-					{code: opSelectV2, inputs: []int{2, 3, 0}, outputs: []int{4}},
-					{code: opCast, inputs: []int{4}, outputs: []int{5}},
+					{code: opcode(name), inputs: []int{0, 1}, outputs: []int{2}},
+					{code: "ADD", inputs: []int{0, 1}, outputs: []int{3}},
+					{code: "SELECT_V2", inputs: []int{2, 3, 0}, outputs: []int{4}},
+					{code: "CAST", inputs: []int{4}, outputs: []int{5}},
 				},
 				inputs: []int{0}, outputs: []int{5},
 			}
@@ -66,14 +66,14 @@ func TestRowsOfATableAreThoseOfTheTable(t *testing.T) {
 			wave(rows*width)),
 	}
 	for name, table := range tables {
-		for _, code := range []opcode{opGather, opEmbeddingLookup} {
-			t.Run(code.String()+" "+name, func(t *testing.T) {
+		for _, code := range []opcode{"GATHER", "EMBEDDING_LOOKUP"} {
+			t.Run(string(code)+" "+name, func(t *testing.T) {
 				out := floats("out", nil)
 				out.dtype, out.scales, out.zeroPoints = table.dtype, table.scales, table.zeroPoints
 				m := blueprint{tensors: []blueTensor{typed(floats("ids", []int{2, 4}), typeInt64), table, out},
 					ops:    []blueOp{{code: code, inputs: []int{1, 0}, outputs: []int{2}}},
 					inputs: []int{0}, outputs: []int{2}}
-				if code == opEmbeddingLookup {
+				if code == "EMBEDDING_LOOKUP" {
 					m.ops[0].inputs = []int{0, 1}
 				}
 				opened := openModel(t, save(t, m.bytes()))
@@ -89,7 +89,7 @@ func TestRowsOfATableAreThoseOfTheTable(t *testing.T) {
 					ids := binary.LittleEndian.AppendUint64(nil, uint64(wrong))
 					err := stages[0].Compute([][]byte{slices.Repeat(ids, 8)}, [][]byte{make([]byte, 4*8*width)})
 					require.ErrorIs(t, err, compute.ErrIndex)
-					require.ErrorContains(t, err, code.String())
+					require.ErrorContains(t, err, string(code))
 				}
 			})
 		}
@@ -111,44 +111,44 @@ func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 	}{
 		"SHAPE": {nil, []int{2, 3, 4}},
 		"STRIDED_SLICE, PACK": {[]step{
-			{op: blueOp{code: code("STRIDED_SLICE"), options: fields{sliceShrinkAxisMask: int32(1)}},
+			{op: blueOp{code: "STRIDED_SLICE", options: fields{sliceShrinkAxisMask: int32(1)}},
 				more: []blueTensor{list(-1), list(0), list(1)}},
-			{op: blueOp{code: opPack, inputs: []int{before, 0}}, more: []blueTensor{scalar(6)}}}, []int{4, 6}},
+			{op: blueOp{code: "PACK", inputs: []int{before, 0}}, more: []blueTensor{scalar(6)}}}, []int{4, 6}},
 		"STRIDED_SLICE by 2": {[]step{
-			{op: blueOp{code: code("STRIDED_SLICE")}, more: []blueTensor{list(0), list(3), list(2)}},
-			{op: blueOp{code: opConcatenation, inputs: []int{before, 0}}, more: []blueTensor{list(3)}}},
+			{op: blueOp{code: "STRIDED_SLICE"}, more: []blueTensor{list(0), list(3), list(2)}},
+			{op: blueOp{code: "CONCATENATION", inputs: []int{before, 0}}, more: []blueTensor{list(3)}}},
 			[]int{2, 4, 3}},
 		"GATHER, REDUCE_PROD, EXPAND_DIMS": {[]step{
-			{op: blueOp{code: opGather}, more: []blueTensor{list(2, 0, 1)}},
-			{op: blueOp{code: code("REDUCE_PROD")}, more: []blueTensor{list(0)}},
-			{op: blueOp{code: code("EXPAND_DIMS")}, more: []blueTensor{scalar(0)}}}, []int{24}},
+			{op: blueOp{code: "GATHER"}, more: []blueTensor{list(2, 0, 1)}},
+			{op: blueOp{code: "REDUCE_PROD"}, more: []blueTensor{list(0)}},
+			{op: blueOp{code: "EXPAND_DIMS"}, more: []blueTensor{scalar(0)}}}, []int{24}},
 		"SLICE, SUB, MUL, ADD, MAXIMUM, MINIMUM": {[]step{
-			{op: blueOp{code: code("SLICE")}, more: []blueTensor{list(1), list(-1)}}, // 3, 4
-			{op: blueOp{code: code("SUB")}, more: []blueTensor{list(1, 3)}},          // 2, 1
-			{op: blueOp{code: code("MUL")}, more: []blueTensor{scalar(3)}},           // 6, 3
-			{op: blueOp{code: code("ADD")}, more: []blueTensor{list(0, 1)}},          // 6, 4
-			{op: blueOp{code: code("MAXIMUM")}, more: []blueTensor{scalar(5)}},       // 6, 5
-			{op: blueOp{code: code("MINIMUM")}, more: []blueTensor{list(9, 4)}}}, []int{6, 4}},
+			{op: blueOp{code: "SLICE"}, more: []blueTensor{list(1), list(-1)}}, // 3, 4
+			{op: blueOp{code: "SUB"}, more: []blueTensor{list(1, 3)}},          // 2, 1
+			{op: blueOp{code: "MUL"}, more: []blueTensor{scalar(3)}},           // 6, 3
+			{op: blueOp{code: "ADD"}, more: []blueTensor{list(0, 1)}},          // 6, 4
+			{op: blueOp{code: "MAXIMUM"}, more: []blueTensor{scalar(5)}},       // 6, 5
+			{op: blueOp{code: "MINIMUM"}, more: []blueTensor{list(9, 4)}}}, []int{6, 4}},
 		"SLICE, BROADCAST_ARGS": {[]step{
-			{op: blueOp{code: code("SLICE")}, more: []blueTensor{list(2), list(1)}}, // 4
-			{op: blueOp{code: code("BROADCAST_ARGS")}, more: []blueTensor{list(6, 1)}}}, []int{6, 4}},
+			{op: blueOp{code: "SLICE"}, more: []blueTensor{list(2), list(1)}}, // 4
+			{op: blueOp{code: "BROADCAST_ARGS"}, more: []blueTensor{list(6, 1)}}}, []int{6, 4}},
 		"SUM, RESHAPE, CAST": {[]step{
-			{op: blueOp{code: code("SUM"), options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 9
-			{op: blueOp{code: opReshape}, more: []blueTensor{list(1)}},
-			{op: blueOp{code: opCast}},
-			{op: blueOp{code: code("SUB")}, more: []blueTensor{list(1)}},
-			{op: blueOp{code: opConcatenation, inputs: []int{before, 0}}, more: []blueTensor{list(3)}}}, []int{8, 3}},
+			{op: blueOp{code: "SUM", options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 9
+			{op: blueOp{code: "RESHAPE"}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: "CAST"}},
+			{op: blueOp{code: "SUB"}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: "CONCATENATION", inputs: []int{before, 0}}, more: []blueTensor{list(3)}}}, []int{8, 3}},
 		"REDUCE_MAX, FILL": {[]step{
-			{op: blueOp{code: code("REDUCE_MAX"), options: fields{reducerKeepDims: true}},
+			{op: blueOp{code: "REDUCE_MAX", options: fields{reducerKeepDims: true}},
 				more: []blueTensor{list(0)}}, // 4
-			{op: blueOp{code: code("SUB")}, more: []blueTensor{list(1)}},
-			{op: blueOp{code: opFill, inputs: []int{before, 0}}, more: []blueTensor{scalar(1)}}, // 1, 1, 1
-			{op: blueOp{code: code("MUL")}, more: []blueTensor{list(3, 2, 4)}}}, []int{3, 2, 4}},
+			{op: blueOp{code: "SUB"}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: "FILL", inputs: []int{before, 0}}, more: []blueTensor{scalar(1)}}, // 1, 1, 1
+			{op: blueOp{code: "MUL"}, more: []blueTensor{list(3, 2, 4)}}}, []int{3, 2, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := blueprint{tensors: []blueTensor{floats("in", []int{2, 3, 4}), floats("out", nil),
 				typed(floats("shape", nil), typeInt32)},
-				ops:    []blueOp{{code: code("SHAPE"), inputs: []int{0}, outputs: []int{2}}},
+				ops:    []blueOp{{code: "SHAPE", inputs: []int{0}, outputs: []int{2}}},
 				inputs: []int{0}, outputs: []int{1}}
 			last := 2
 			for _, s := range c.steps {
@@ -173,7 +173,7 @@ func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 				s.op.inputs, s.op.outputs = operands, []int{last}
 				m.ops = append(m.ops, s.op)
 			}
-			m.ops = append(m.ops, blueOp{code: opReshape, inputs: []int{0, last}, outputs: []int{1}})
+			m.ops = append(m.ops, blueOp{code: "RESHAPE", inputs: []int{0, last}, outputs: []int{1}})
 			opened := openModel(t, save(t, m.bytes()))
 			require.Equal(t, c.want, opened.Outputs()[0].Shape)
 			require.Equal(t, wave(24), modeltest.Run(t, opened, wave(24))[0])
@@ -184,8 +184,8 @@ func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 func TestAFilledTensorIsAConstant(t *testing.T) {
 	m := blueprint{tensors: []blueTensor{floats("in", []int{3, 5}), int32Tensor("shape", []int{2}, 3, 5),
 		floats("value", []int{}, 0.75), floats("filled", nil), floats("out", nil)},
-		ops: []blueOp{{code: opFill, inputs: []int{1, 2}, outputs: []int{3}},
-			{code: code("MUL"), inputs: []int{0, 3}, outputs: []int{4}}},
+		ops: []blueOp{{code: "FILL", inputs: []int{1, 2}, outputs: []int{3}},
+			{code: "MUL", inputs: []int{0, 3}, outputs: []int{4}}},
 		inputs: []int{0}, outputs: []int{4}}
 	want := wave(15)
 	for i := range want {
@@ -195,13 +195,13 @@ func TestAFilledTensorIsAConstant(t *testing.T) {
 }
 
 func TestShapesOfIntegersThatOverflowAreMalformed(t *testing.T) {
-	m := single(blueOp{code: code("SHAPE")}, []int{4})
+	m := single(blueOp{code: "SHAPE"}, []int{4})
 	m.tensors[1] = typed(m.tensors[1], typeInt32)
 	big := binary.LittleEndian.AppendUint32(nil, 1<<30)
 	m.tensors = append(m.tensors, blueTensor{name: "big", shape: []int{}, dtype: typeInt32, data: big},
 		typed(floats("product", nil), typeInt32), floats("reshaped", nil))
-	m.ops = append(m.ops, blueOp{code: code("MUL"), inputs: []int{1, 2}, outputs: []int{3}},
-		blueOp{code: opReshape, inputs: []int{0, 3}, outputs: []int{4}})
+	m.ops = append(m.ops, blueOp{code: "MUL", inputs: []int{1, 2}, outputs: []int{3}},
+		blueOp{code: "RESHAPE", inputs: []int{0, 3}, outputs: []int{4}})
 	m.outputs = []int{4}
 	_, err := Open(save(t, m.bytes()), nil)
 	require.ErrorIs(t, err, ErrMalformed)
@@ -216,11 +216,11 @@ func TestAPartWithoutElementsIsTheShapeOfAScalar(t *testing.T) {
 			typed(floats("nothing", nil), typeInt32), typed(floats("scalar", nil), typeInt32),
 			int32Tensor("six", []int{}, 6), typed(floats("packed", nil), typeInt32), floats("out", nil)},
 		ops: []blueOp{
-			{code: code("SHAPE"), inputs: []int{0}, outputs: []int{1}},
-			{code: code("SPLIT_V"), inputs: []int{1, 2, 3}, outputs: []int{4, 5, 6}},
-			{code: opReshape, inputs: []int{5, 6}, outputs: []int{7}},
-			{code: opPack, inputs: []int{7, 8}, outputs: []int{9}},
-			{code: opReshape, inputs: []int{0, 9}, outputs: []int{10}},
+			{code: "SHAPE", inputs: []int{0}, outputs: []int{1}},
+			{code: "SPLIT_V", inputs: []int{1, 2, 3}, outputs: []int{4, 5, 6}},
+			{code: "RESHAPE", inputs: []int{5, 6}, outputs: []int{7}},
+			{code: "PACK", inputs: []int{7, 8}, outputs: []int{9}},
+			{code: "RESHAPE", inputs: []int{0, 9}, outputs: []int{10}},
 		},
 		inputs: []int{0}, outputs: []int{10},
 	}
@@ -236,7 +236,7 @@ func TestPartsThatHaveElementsAreComputedBesideThoseThatHaveNone(t *testing.T) {
 			tensors: []blueTensor{typed(floats("in", []int{6}), dtype), int32Tensor("lengths", []int{4}, 0, 2, 0, 4),
 				int32Tensor("axis", []int{}, 0), typed(floats("a", nil), dtype), typed(floats("b", nil), dtype),
 				typed(floats("c", nil), dtype), typed(floats("d", nil), dtype)},
-			ops:    []blueOp{{code: code("SPLIT_V"), inputs: []int{0, 1, 2}, outputs: []int{3, 4, 5, 6}}},
+			ops:    []blueOp{{code: "SPLIT_V", inputs: []int{0, 1, 2}, outputs: []int{3, 4, 5, 6}}},
 			inputs: []int{0}, outputs: []int{4, 6},
 		}
 		got := modeltest.Run(t, openModel(t, save(t, m.bytes())), []float32{1, 2, 3, 4, 5, 6})

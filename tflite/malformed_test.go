@@ -25,14 +25,14 @@ func convolutional() blueprint {
 			int32Tensor("size", []int{2}, 12, 12),
 		},
 		ops: []blueOp{
-			{code: code("PAD"), inputs: []int{0, 7}, outputs: []int{2}},
-			{code: opConv2D, inputs: []int{2, 5, 6}, outputs: []int{3},
+			{code: "PAD", inputs: []int{0, 7}, outputs: []int{2}},
+			{code: "CONV_2D", inputs: []int{2, 5, 6}, outputs: []int{3},
 				options: fields{conv2D.padding: byte(paddingValid),
 					conv2D.strideH: int32(1), conv2D.strideW: int32(1), conv2D.activation: byte(activationReLU)}},
-			{code: code("MAX_POOL_2D"), inputs: []int{3}, outputs: []int{4},
+			{code: "MAX_POOL_2D", inputs: []int{3}, outputs: []int{4},
 				options: fields{poolFilterHeight: int32(2), poolFilterWidth: int32(2),
 					pool2D.strideH: int32(2), pool2D.strideW: int32(2)}},
-			{code: code("RESIZE_BILINEAR"), inputs: []int{4, 8}, outputs: []int{1},
+			{code: "RESIZE_BILINEAR", inputs: []int{4, 8}, outputs: []int{1},
 				options: fields{resizeHalfPixelCenters: true}},
 		},
 		inputs: []int{0}, outputs: []int{1},
@@ -156,10 +156,10 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 			m.tensors[5].dtype, m.tensors[5].data = typeInt16, m.tensors[5].data[:144]
 		}, ErrUnsupported, "INT16"},
 		"transposed convolution without a size": {func(m *blueprint) {
-			m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias"
+			m.ops[1].code, m.ops[1].custom = "CUSTOM", "Convolution2DTransposeBias"
 		}, ErrMalformed, "0 bytes of options"},
 		"transposed convolution of huge stride": {func(m *blueprint) {
-			m.ops[1].code, m.ops[1].custom = opCustom, "Convolution2DTransposeBias"
+			m.ops[1].code, m.ops[1].custom = "CUSTOM", "Convolution2DTransposeBias"
 			m.ops[1].customOptions = []byte{1, 0, 0, 0, 255, 255, 255, 31, 255, 255, 255, 31}
 		}, ErrMalformed, "stride"},
 		"sparsity of other dimensions": {func(m *blueprint) {

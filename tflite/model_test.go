@@ -75,14 +75,14 @@ func widening() blueprint {
 			halves("addend_f16", []int{8}, wave(8)...), floats("addend", []int{8}),
 		},
 		ops: []blueOp{
-			{code: opDequantize, inputs: []int{4}, outputs: []int{5}},
-			{code: opDequantize, inputs: []int{6}, outputs: []int{7}},
-			{code: opDequantize, inputs: []int{8}, outputs: []int{9}},
-			{code: opConv2D, inputs: []int{0, 5}, outputs: []int{2},
+			{code: "DEQUANTIZE", inputs: []int{4}, outputs: []int{5}},
+			{code: "DEQUANTIZE", inputs: []int{6}, outputs: []int{7}},
+			{code: "DEQUANTIZE", inputs: []int{8}, outputs: []int{9}},
+			{code: "CONV_2D", inputs: []int{0, 5}, outputs: []int{2},
 				options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
-			{code: opDepthwiseConv2D, inputs: []int{2, 7}, outputs: []int{3},
+			{code: "DEPTHWISE_CONV_2D", inputs: []int{2, 7}, outputs: []int{3},
 				options: fields{depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(1)}},
-			{code: code("ADD"), inputs: []int{3, 9}, outputs: []int{1}},
+			{code: "ADD", inputs: []int{3, 9}, outputs: []int{1}},
 		},
 		inputs: []int{0}, outputs: []int{1},
 	}
@@ -134,10 +134,10 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 	for h := range 1 << 16 {
 		bits = binary.LittleEndian.AppendUint16(bits, uint16(h))
 	}
-	m := single(blueOp{code: code("ADD"), inputs: []int{0, 2}}, []int{1 << 16})
+	m := single(blueOp{code: "ADD", inputs: []int{0, 2}}, []int{1 << 16})
 	m.tensors = append(m.tensors, floats("c", []int{1 << 16}),
 		blueTensor{name: "h", shape: []int{1 << 16}, dtype: typeFloat16, data: bits})
-	m.ops = append([]blueOp{{code: opDequantize, inputs: []int{3}, outputs: []int{2}}}, m.ops...)
+	m.ops = append([]blueOp{{code: "DEQUANTIZE", inputs: []int{3}, outputs: []int{2}}}, m.ops...)
 	model := openModel(t, save(t, m.bytes()))
 	tensor, err := model.DataMap().Tensor("c")
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestHalfPrecisionIsWidenedExactly(t *testing.T) {
 }
 
 func TestWeightsInSinglePrecisionAreUsedWhereTheyLie(t *testing.T) {
-	m := single(blueOp{code: opConv2D, options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
+	m := single(blueOp{code: "CONV_2D", options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
 		[]int{1, 4, 4, 3},
 		constantOf("kernel", 5, 1, 1, 3), constantOf("bias", 5), floats("end of the file", []int{4096}, wave(4096)...))
 	m.ops[0].inputs = []int{0, 1, 2}
@@ -181,7 +181,7 @@ func TestWeightsInSinglePrecisionAreUsedWhereTheyLie(t *testing.T) {
 }
 
 func TestConstantsReadAtInferenceAreCopiedToMemoryWithSlack(t *testing.T) {
-	m := single(blueOp{code: code("ADD")}, []int{1, 4}, constantOf("addend", 4))
+	m := single(blueOp{code: "ADD"}, []int{1, 4}, constantOf("addend", 4))
 	tensor, err := openModel(t, save(t, m.bytes())).DataMap().Tensor("addend")
 	require.NoError(t, err)
 	require.Nil(t, tensor.Data)
@@ -190,7 +190,7 @@ func TestConstantsReadAtInferenceAreCopiedToMemoryWithSlack(t *testing.T) {
 
 func TestAConstantAtTheVeryEndOfTheFileIsCopied(t *testing.T) {
 	page := os.Getpagesize()
-	m := single(blueOp{code: opFullyConnected}, []int{1, 16}, constantOf("kernel", 4, 16))
+	m := single(blueOp{code: "FULLY_CONNECTED"}, []int{1, 16}, constantOf("kernel", 4, 16))
 	m.tensors[1].outside = true
 	b := m.bytes()
 	// The kernel is moved so that it ends where a page ends.
@@ -331,8 +331,8 @@ func TestInputsAndOutputsComeInTheModelsOrder(t *testing.T) {
 	m := blueprint{
 		tensors: []blueTensor{floats("a", []int{2, 2}), floats("b", []int{2}), floats("sum", nil),
 			floats("difference", nil), floats("one", []int{1}, 1)},
-		ops: []blueOp{{code: code("ADD"), inputs: []int{0, 1}, outputs: []int{2}},
-			{code: code("SUB"), inputs: []int{0, 1}, outputs: []int{3}}},
+		ops: []blueOp{{code: "ADD", inputs: []int{0, 1}, outputs: []int{2}},
+			{code: "SUB", inputs: []int{0, 1}, outputs: []int{3}}},
 		inputs: []int{1, 0},
 		// An output may be given twice, and be an input or a constant.
 		outputs: []int{3, 2, 3, 1, 4},
@@ -355,13 +355,13 @@ func TestAnUnknownOperatorIsNamedWithItsIndex(t *testing.T) {
 		op   blueOp
 		want string
 	}{
-		{blueOp{code: 103}, "operator 1, UNIQUE: unsupported operator"},
-		{blueOp{code: 159}, "operator 1, BITCAST: unsupported operator"},
-		{blueOp{code: 9999}, "operator 1, BUILTIN_9999: unsupported operator"},
-		{blueOp{code: opCustom, custom: "Landmarks2TransformMatrix"},
+		{blueOp{code: "UNIQUE"}, "operator 1, UNIQUE: unsupported operator"},
+		{blueOp{code: "BITCAST"}, "operator 1, BITCAST: unsupported operator"},
+		{blueOp{code: "BUILTIN_9999"}, "operator 1, BUILTIN_9999: unsupported operator"},
+		{blueOp{code: "CUSTOM", custom: "Landmarks2TransformMatrix"},
 			"operator 1, Landmarks2TransformMatrix: unsupported operator"},
 	} {
-		m := single(blueOp{code: code("RELU")}, []int{4})
+		m := single(blueOp{code: "RELU"}, []int{4})
 		m.tensors = append(m.tensors, floats("more", nil))
 		c.op.inputs, c.op.outputs = []int{1}, []int{2}
 		m.ops, m.outputs = append(m.ops, c.op), []int{2}
@@ -415,8 +415,8 @@ func TestWhatNoOutputDependsOnIsLeftOut(t *testing.T) {
 	m := blueprint{
 		tensors: []blueTensor{floats("in", []int{4}), floats("out", nil), floats("unused", nil),
 			constantOf("addend", 4), floats("idle", []int{3})},
-		ops: []blueOp{{code: code("RELU"), inputs: []int{0}, outputs: []int{1}},
-			{code: code("ADD"), inputs: []int{1, 3}, outputs: []int{2}}},
+		ops: []blueOp{{code: "RELU", inputs: []int{0}, outputs: []int{1}},
+			{code: "ADD", inputs: []int{1, 3}, outputs: []int{2}}},
 		inputs: []int{4, 0}, outputs: []int{1},
 	}
 	model := openModel(t, save(t, m.bytes()))

@@ -5,49 +5,14 @@ import (
 	"slices"
 )
 
-// opcode is a value of the schema's BuiltinOperator.
-type opcode int32
+// opcode is the name of a value of the schema's BuiltinOperator.
+type opcode string
 
-// The operators that more is said of than the table of operators does.
-const (
-	opConcatenation   opcode = 2
-	opConv2D          opcode = 3
-	opDepthwiseConv2D opcode = 4
-	opDequantize      opcode = 6
-	opEmbeddingLookup opcode = 7
-	opFullyConnected  opcode = 9
-	opReshape         opcode = 22
-	opCustom          opcode = 32
-	opGather          opcode = 36
-	opDiv             opcode = 42
-	opSequenceLSTM    opcode = 44
-	opCast            opcode = 53
-	opPadV2           opcode = 60
-	opSelect          opcode = 64
-	opTransposeConv   opcode = 67
-	opEqual           opcode = 71
-	opPack            opcode = 83
-	opReduceMin       opcode = 89
-	opFill            opcode = 94
-	opMatrixDiag      opcode = 113
-	opIf              opcode = 118
-	opWhile           opcode = 119
-	opSuppression5    opcode = 121
-	opSelectV2        opcode = 123
-	opSegmentSum      opcode = 125
-	opCallOnce        opcode = 129
-	opReduceAll       opcode = 140
-	opVarHandle       opcode = 142
-	opReadVariable    opcode = 143
-	opAssignVariable  opcode = 144
+// placeholderOpcode is what the old one-byte field holds where the number does not fit into it.
+const placeholderOpcode = 127
 
-	// placeholderOpcode is what the old one-byte field holds where the code does not fit into it.
-	placeholderOpcode opcode = 127
-)
-
-// opcodeNames has the schema's name of every builtin operator up to 161, so that an error can name those that cannot
-// be run.
-var opcodeNames = [...]string{
+// opcodeNames has the schema's name of every builtin operator up to 161, by its number.
+var opcodeNames = [...]opcode{
 	"ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE", "DEQUANTIZE",
 	"EMBEDDING_LOOKUP", "FLOOR", "FULLY_CONNECTED", "HASHTABLE_LOOKUP", "L2_NORMALIZATION", "L2_POOL_2D",
 	"LOCAL_RESPONSE_NORMALIZATION", "LOGISTIC", "LSH_PROJECTION", "LSTM", "MAX_POOL_2D", "MUL", "RELU", "RELU_N1_TO_1",
@@ -71,12 +36,13 @@ var opcodeNames = [...]string{
 	"ATAN2", "UNSORTED_SEGMENT_MIN", "SIGN", "BITCAST", "BITWISE_XOR", "RIGHT_SHIFT",
 }
 
-// code returns the code of an operator that has a name.
-func code(name string) opcode { return opcode(slices.Index(opcodeNames[:], name)) }
-
-func (o opcode) String() string {
-	if o >= 0 && int(o) < len(opcodeNames) {
-		return opcodeNames[o]
+// numbered returns the operator of a number.
+func numbered(n int) opcode {
+	if n < 0 || n >= len(opcodeNames) {
+		return opcode(fmt.Sprintf("BUILTIN_%d", n))
 	}
-	return fmt.Sprintf("BUILTIN_%d", int32(o))
+	return opcodeNames[n]
 }
+
+// number returns the number of an operator that has a name.
+func (o opcode) number() int { return slices.Index(opcodeNames[:], o) }

@@ -33,7 +33,7 @@ type operatorRow struct {
 
 // operators has every builtin operator that can run, by its name in the schema. What it does not say of datatypes is
 // said by the rules of weights, in types.go.
-var operators = map[string]operatorRow{
+var operators = map[opcode]operatorRow{
 	"ABS": {plan: planOne(xnnpack.Abs), takes: widened, inGo: planMapped(func(a int64) int64 { return max(a, -a) })},
 	"ADD": {plan: planBinary(xnnpack.Add, binaryActivation), takes: bytes8,
 		inGo: planCombined(compute.Sum, binaryActivation)},

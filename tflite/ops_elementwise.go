@@ -185,8 +185,9 @@ func planDequantize(c *call) {
 	if out := c.output(0); out.dtype != typeFloat32 {
 		unsupported("an output of type %v", out.dtype)
 	}
-	if in.state == static && (in.dtype == typeFloat16 || in.dtype.isBytes()) {
-		if _, _, err := in.constant.datatype(); in.dtype.isBytes() {
+	if in.state == static && in.dtype != typeFloat32 {
+		if in.dtype != typeFloat16 {
+			_, _, err := in.constant.datatype()
 			fault.Check(err)
 		}
 		c.alias(0, in.constant.dequantized())

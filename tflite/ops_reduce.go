@@ -76,7 +76,7 @@ func planReduceMax(c *call) {
 	}
 	t, id := c.op.inputs[0], c.in(0)
 	negated := func(id xnnpack.ValueID) xnnpack.ValueID {
-		if c.op.code != opReduceMin {
+		if c.op.code != "REDUCE_MIN" {
 			return id
 		}
 		out := c.inside(t)

@@ -17,7 +17,7 @@ func planPad(c *call) {
 		if v := c.data(2); v.dtype != in.dtype || len(v.shape) > 0 {
 			malformed("an element of %v%v for %v", v.dtype, v.shape, in.dtype)
 		}
-	case c.op.code == opPadV2:
+	case c.op.code == "PADV2":
 		if fill = float32(c.number(2)); c.resolve(2).dtype != typeFloat32 {
 			unsupported("padding with %v", c.declared(2))
 		}

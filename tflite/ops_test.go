@@ -69,18 +69,18 @@ func convolutionCases() (cases []opCase) {
 				}
 				add := func(kind string, op opcode, in []int, constants ...blueTensor) {
 					cases = append(cases, opCase{kind + " " + name,
-						single(blueOp{code: op, options: window(op == opDepthwiseConv2D)}, in, constants...)})
+						single(blueOp{code: op, options: window(op == "DEPTHWISE_CONV_2D")}, in, constants...)})
 				}
 				image := func(n, channels int) []int { return []int{n, c.h, c.w, channels} }
-				add("CONV_2D", opConv2D, image(2, 3), constantOf("k", 5, c.kh, c.kw, 3), constantOf("b", 5))
-				add("CONV_2D without bias", opConv2D, image(1, 3), constantOf("k", 5, c.kh, c.kw, 3))
-				add("CONV_2D in groups", opConv2D, image(1, 6), constantOf("k", 9, c.kh, c.kw, 2), constantOf("b", 9))
-				add("CONV_2D with a channel a group", opConv2D, image(1, 4), constantOf("k", 4, c.kh, c.kw, 1),
+				add("CONV_2D", "CONV_2D", image(2, 3), constantOf("k", 5, c.kh, c.kw, 3), constantOf("b", 5))
+				add("CONV_2D without bias", "CONV_2D", image(1, 3), constantOf("k", 5, c.kh, c.kw, 3))
+				add("CONV_2D in groups", "CONV_2D", image(1, 6), constantOf("k", 9, c.kh, c.kw, 2), constantOf("b", 9))
+				add("CONV_2D with a channel a group", "CONV_2D", image(1, 4), constantOf("k", 4, c.kh, c.kw, 1),
 					constantOf("b", 4))
-				add("DEPTHWISE_CONV_2D", opDepthwiseConv2D, image(2, 5), constantOf("k", 1, c.kh, c.kw, 5),
+				add("DEPTHWISE_CONV_2D", "DEPTHWISE_CONV_2D", image(2, 5), constantOf("k", 1, c.kh, c.kw, 5),
 					constantOf("b", 5))
-				add("DEPTHWISE_CONV_2D without bias", opDepthwiseConv2D, image(1, 5), constantOf("k", 1, c.kh, c.kw, 5))
-				add("DEPTHWISE_CONV_2D with multiplier 3", opDepthwiseConv2D, image(1, 4),
+				add("DEPTHWISE_CONV_2D without bias", "DEPTHWISE_CONV_2D", image(1, 5), constantOf("k", 1, c.kh, c.kw, 5))
+				add("DEPTHWISE_CONV_2D with multiplier 3", "DEPTHWISE_CONV_2D", image(1, 4),
 					constantOf("k", 1, c.kh, c.kw, 12), constantOf("b", 12))
 			}
 		}
@@ -96,7 +96,7 @@ func deconvolutionCases() (cases []opCase) {
 		for _, padding := range []byte{1, 2} {
 			options := []byte{padding, 0, 0, 0, byte(c.strideW), 0, 0, 0, byte(c.strideH), 0, 0, 0}
 			cases = append(cases, opCase{fmt.Sprintf("Convolution2DTransposeBias %+v padding %d", c, padding), single(
-				blueOp{code: opCustom, custom: "Convolution2DTransposeBias", customOptions: options},
+				blueOp{code: "CUSTOM", custom: "Convolution2DTransposeBias", customOptions: options},
 				[]int{2, c.h, c.w, 3}, constantOf("k", 4, c.kh, c.kw, 3), constantOf("b", 4))})
 			if c.kh < c.strideH || c.kw < c.strideW {
 				continue
@@ -109,7 +109,7 @@ func deconvolutionCases() (cases []opCase) {
 				if padding == 2 {
 					less = -less
 				}
-				m := single(blueOp{code: opTransposeConv, inputs: []int{1, 2, 0, 3},
+				m := single(blueOp{code: "TRANSPOSE_CONV", inputs: []int{1, 2, 0, 3},
 					options: fields{transposeConvPadding: padding - 1,
 						transposeConvStrideH: int32(c.strideH), transposeConvStrideW: int32(c.strideW),
 						transposeConvActivation: byte(activationReLU)}},
@@ -124,7 +124,7 @@ func deconvolutionCases() (cases []opCase) {
 }
 
 func poolCases() (cases []opCase) {
-	for _, op := range []opcode{code("MAX_POOL_2D"), code("AVERAGE_POOL_2D")} {
+	for _, op := range []opcode{"MAX_POOL_2D", "AVERAGE_POOL_2D"} {
 		for _, padding := range []byte{paddingSame, paddingValid} {
 			for _, c := range []struct{ h, w, kh, kw, strideH, strideW int }{
 				{6, 7, 2, 2, 2, 2}, {7, 6, 3, 3, 2, 2}, {8, 8, 8, 8, 8, 8}, {5, 6, 3, 2, 1, 1},
@@ -148,7 +148,7 @@ func resizeCases() (cases []opCase) {
 	for _, mode := range []struct{ align, half bool }{{false, false}, {true, false}, {false, true}} {
 		for _, size := range [][2]int{{8, 8}, {7, 3}, {2, 9}, {4, 5}, {1, 1}} {
 			cases = append(cases, opCase{fmt.Sprintf("RESIZE_BILINEAR to %v %+v", size, mode), single(
-				blueOp{code: code("RESIZE_BILINEAR"),
+				blueOp{code: "RESIZE_BILINEAR",
 					options: fields{resizeAlignCorners: mode.align, resizeHalfPixelCenters: mode.half}},
 				[]int{2, 4, 5, 3}, int32Tensor("size", []int{2}, int32(size[0]), int32(size[1])))})
 		}
@@ -158,25 +158,24 @@ func resizeCases() (cases []opCase) {
 
 func elementwiseCases() (cases []opCase) {
 	for _, name := range []string{"RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "HARD_SWISH", "TANH", "ABS"} {
-		op := code(name)
-		cases = append(cases, opCase{op.String(), single(blueOp{code: op}, []int{2, 3, 67})})
+		cases = append(cases, opCase{name, single(blueOp{code: opcode(name)}, []int{2, 3, 67})})
 	}
 	cases = append(cases,
-		opCase{"LEAKY_RELU", single(blueOp{code: code("LEAKY_RELU"), options: fields{leakyReluAlpha: float32(0.25)}},
+		opCase{"LEAKY_RELU", single(blueOp{code: "LEAKY_RELU", options: fields{leakyReluAlpha: float32(0.25)}},
 			[]int{2, 3, 5})},
 		opCase{"SOFTMAX",
-			single(blueOp{code: code("SOFTMAX"), options: fields{softmaxBeta: float32(1)}}, []int{2, 3, 5})},
-		opCase{"PRELU", single(blueOp{code: code("PRELU")}, []int{1, 3, 4, 5}, constantOf("slope", 1, 1, 5))})
-	for _, op := range []opcode{code("ADD"), code("SUB"), code("MUL"), opDiv, code("MAXIMUM"), code("MINIMUM")} {
+			single(blueOp{code: "SOFTMAX", options: fields{softmaxBeta: float32(1)}}, []int{2, 3, 5})},
+		opCase{"PRELU", single(blueOp{code: "PRELU"}, []int{1, 3, 4, 5}, constantOf("slope", 1, 1, 5))})
+	for _, op := range []opcode{"ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"} {
 		for _, shape := range [][]int{{2, 3, 4, 5}, {5}, {1, 1, 1, 5}, {2, 3, 1, 1}, {3, 1, 5}, {1}, {}} {
 			for _, act := range []byte{activationNone, activationReLU, activationReLUN1, activationReLU6} {
-				if act != activationNone && (op == code("MAXIMUM") || op == code("MINIMUM")) {
+				if act != activationNone && (op == "MAXIMUM" || op == "MINIMUM") {
 					continue
 				}
 				constant := constantOf("c", shape...)
 				other := single(blueOp{code: op, inputs: []int{1, 0}, options: fields{binaryActivation: act}},
 					[]int{2, 3, 4, 5}, constant)
-				if op == opDiv { // division by zero is not defined
+				if op == "DIV" { // division by zero is not defined
 					other = single(blueOp{code: op, options: fields{binaryActivation: act}}, []int{2, 3, 4, 5},
 						floats("c", []int{5}, 1, -2, 0.5, 4, -8))
 				}
@@ -191,7 +190,7 @@ func shapeCases() (cases []opCase) {
 	for _, axes := range [][]int32{{1, 2}, {2, 1}, {-1}, {0}, {1, 2, 3}, {1, -3}, {0, 1, 2, 3}} {
 		for _, keep := range []bool{false, true} {
 			cases = append(cases, opCase{fmt.Sprintf("MEAN over %v keeping dimensions: %v", axes, keep), single(
-				blueOp{code: code("MEAN"), options: fields{reducerKeepDims: keep}}, []int{2, 3, 4, 5},
+				blueOp{code: "MEAN", options: fields{reducerKeepDims: keep}}, []int{2, 3, 4, 5},
 				int32Tensor("axes", []int{len(axes)}, axes...))})
 		}
 	}
@@ -199,21 +198,21 @@ func shapeCases() (cases []opCase) {
 		{0, 0, 0, 0, 0, 0, 0, 0}} {
 		p := int32Tensor("paddings", []int{4, 2}, paddings...)
 		cases = append(cases,
-			opCase{fmt.Sprint("PAD by ", paddings), single(blueOp{code: code("PAD")}, []int{2, 3, 4, 5}, p)},
+			opCase{fmt.Sprint("PAD by ", paddings), single(blueOp{code: "PAD"}, []int{2, 3, 4, 5}, p)},
 			opCase{fmt.Sprint("PADV2 by ", paddings),
-				single(blueOp{code: opPadV2}, []int{2, 3, 4, 5}, p, floats("fill", []int{}, 1.5))})
+				single(blueOp{code: "PADV2"}, []int{2, 3, 4, 5}, p, floats("fill", []int{}, 1.5))})
 	}
 	for _, shape := range [][]int32{{6, 20}, {-1, 5}, {120}, {1, 2, 3, 4, 5, 1}, {2, -1, 4}} {
 		cases = append(cases,
 			opCase{fmt.Sprint("RESHAPE by options to ", shape),
-				single(blueOp{code: opReshape, options: fields{reshapeNewShape: shape}}, []int{2, 3, 4, 5})},
+				single(blueOp{code: "RESHAPE", options: fields{reshapeNewShape: shape}}, []int{2, 3, 4, 5})},
 			opCase{fmt.Sprint("RESHAPE by operand to ", shape),
-				single(blueOp{code: opReshape, options: fields{reshapeNewShape: []int32{7}}},
+				single(blueOp{code: "RESHAPE", options: fields{reshapeNewShape: []int32{7}}},
 					[]int{2, 3, 4, 5}, int32Tensor("shape", []int{len(shape)}, shape...))})
 	}
 	for n := 1; n <= 12; n++ {
 		for _, axis := range []int32{0, 2, -1} {
-			op := blueOp{code: opConcatenation, options: fields{concatenationAxis: axis}}
+			op := blueOp{code: "CONCATENATION", options: fields{concatenationAxis: axis}}
 			var more []blueTensor
 			for i := range n - 1 {
 				shape := []int{2, 3, 4, 5}
@@ -226,7 +225,7 @@ func shapeCases() (cases []opCase) {
 	}
 	for _, block := range []int32{1, 2, 3} {
 		cases = append(cases, opCase{fmt.Sprint("DEPTH_TO_SPACE ", block), single(
-			blueOp{code: code("DEPTH_TO_SPACE"), options: fields{depthToSpaceBlockSize: block}}, []int{2, 3, 4, 36})})
+			blueOp{code: "DEPTH_TO_SPACE", options: fields{depthToSpaceBlockSize: block}}, []int{2, 3, 4, 36})})
 	}
 	for _, in := range [][]int{{3, 6}, {2, 3, 6}, {1, 2, 2, 9}, {6}, {4, 3}} {
 		for _, keep := range []bool{false, true} {
@@ -234,33 +233,33 @@ func shapeCases() (cases []opCase) {
 				continue
 			}
 			cases = append(cases, opCase{fmt.Sprintf("FULLY_CONNECTED of %v keeping dimensions: %v", in, keep), single(
-				blueOp{code: opFullyConnected,
+				blueOp{code: "FULLY_CONNECTED",
 					options: fields{fullyConnectedKeepNumDims: keep, fullyConnectedActivation: byte(activationReLU)}},
 				in, constantOf("k", 7, 6), constantOf("b", 7))})
 		}
 	}
 	cases = append(cases, opCase{"FULLY_CONNECTED without bias", single(
-		blueOp{code: opFullyConnected, inputs: []int{0, 1, absent}}, []int{3, 6}, constantOf("k", 7, 6))})
+		blueOp{code: "FULLY_CONNECTED", inputs: []int{0, 1, absent}}, []int{3, 6}, constantOf("k", 7, 6))})
 	return cases
 }
 
 func weightCases() (cases []opCase) {
 	constants := func(k blueTensor) blueprint {
-		m := single(blueOp{code: opConv2D, options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
+		m := single(blueOp{code: "CONV_2D", options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
 			[]int{1, 3, 3, 4})
 		m.ops[0].inputs = []int{0, 2}
 		m.tensors = append(m.tensors, floats("kernel", []int{2, 1, 1, 4}), k)
 		return m
 	}
 	half := constants(halves("stored", []int{2, 1, 1, 4}, wave(8)...))
-	half.ops = append([]blueOp{{code: opDequantize, inputs: []int{3}, outputs: []int{2}}}, half.ops...)
+	half.ops = append([]blueOp{{code: "DEQUANTIZE", inputs: []int{3}, outputs: []int{2}}}, half.ops...)
 	cases = append(cases, opCase{"CONV_2D with weights in half precision", half})
 	for name, s := range sparsities() {
 		m := constants(halves("stored", []int{2, 1, 1, 4}, wave(s.stored)...))
 		m.tensors[3].sparsity = s.sparsity
 		m.tensors = append(m.tensors, blueTensor{name: "dense", shape: []int{2, 1, 1, 4}, dtype: typeFloat16})
-		m.ops = append([]blueOp{{code: code("DENSIFY"), inputs: []int{3}, outputs: []int{4}},
-			{code: opDequantize, inputs: []int{4}, outputs: []int{2}}}, m.ops...)
+		m.ops = append([]blueOp{{code: "DENSIFY", inputs: []int{3}, outputs: []int{4}},
+			{code: "DEQUANTIZE", inputs: []int{4}, outputs: []int{2}}}, m.ops...)
 		cases = append(cases, opCase{"CONV_2D with sparse weights: " + name, m})
 	}
 	outside := constants(blueTensor{})

@@ -32,7 +32,7 @@ func volume(d, h, w along3D, same bool) (m blueprint, want []float32) {
 	}
 	shape, kernel := []int{2, d.in, h.in, w.in, channels}, []int{d.size, h.size, w.size, channels, outputs}
 	x, k, bias := wave(len(newArray(shape...).v)), wave(len(newArray(kernel...).v)), wave(outputs)
-	m = single(blueOp{code: code("CONV_3D"), options: fields{conv3D.padding: padding, conv3DStrideD: int32(d.stride),
+	m = single(blueOp{code: "CONV_3D", options: fields{conv3D.padding: padding, conv3DStrideD: int32(d.stride),
 		conv3D.strideH: int32(h.stride), conv3D.strideW: int32(w.stride), conv3DDilationD: int32(d.dilation),
 		conv3D.dilationH: int32(h.dilation), conv3D.dilationW: int32(w.dilation),
 		conv3D.activation: byte(activationReLU)}}, shape,

@@ -73,10 +73,10 @@ func (o *operator) title() string { return fmt.Sprintf("operator %d, %s", o.inde
 
 // name is its name, after those of the operators that it is within.
 func (o *operator) name() string {
-	if o.code == opCustom {
+	if o.code == "CUSTOM" {
 		return o.within + o.custom
 	}
-	return o.within + o.code.String()
+	return o.within + string(o.code)
 }
 
 // A signature is what a model names to be computed: inputs and outputs of a subgraph.
@@ -221,13 +221,8 @@ func (p *parser) readBodies(main *body, subgraphs, codes flatbuf.Vector) {
 	}
 }
 
-// ahead is for how many of a vector's tables memory is made ready at once, at most: a file may claim any number.
-const ahead = 4096
-
 func (p *parser) readBuffers(model flatbuf.Table) {
-	buffers := model.Tables(modelBuffers)
-	p.buffers = make([]flatbuf.Span, 0, min(buffers.Len(), ahead))
-	for _, t := range buffers.All() {
+	for _, t := range model.Tables(modelBuffers).All() {
 		s := t.Span(bufferData)
 		if offset := t.Uint64(bufferOffset); offset > 1 {
 			s = p.external(offset, t.Uint64(bufferSize), "a buffer")
@@ -237,9 +232,7 @@ func (p *parser) readBuffers(model flatbuf.Table) {
 }
 
 func (p *parser) readTensors(subgraph flatbuf.Table) {
-	tensors := subgraph.Tables(subgraphTensors)
-	p.g.tensors = slices.Grow(p.g.tensors, min(tensors.Len(), ahead))
-	for i, t := range tensors.All() {
+	for i, t := range subgraph.Tables(subgraphTensors).All() {
 		v := tensor{
 			name:  t.String(tensorName),
 			shape: t.Int32s(tensorShape),
@@ -354,9 +347,7 @@ func (p *parser) indices(of *body, raw []int32, what string, optional bool) []in
 }
 
 func (p *parser) readOperators(of *body, subgraph flatbuf.Table, codes flatbuf.Vector) {
-	operators := subgraph.Tables(subgraphOperators)
-	of.operators = make([]operator, 0, min(operators.Len(), ahead))
-	for i, t := range operators.All() {
+	for i, t := range subgraph.Tables(subgraphOperators).All() {
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
 		code := t.Uint32(operatorCodeIndex)
 		if int64(code) >= int64(codes.Len()) {
@@ -376,8 +367,8 @@ func (p *parser) readOperators(of *body, subgraph flatbuf.Table, codes flatbuf.V
 // readCode returns which operator a code stands for. Files older than schema 3a have only the one-byte field, newer
 // ones have both, so the greater is the right one.
 func readCode(t flatbuf.Table) (opcode, string) {
-	code := max(opcode(int8(t.Byte(codeDeprecatedBuiltin))), opcode(t.Int32(codeBuiltin, 0)))
-	if code == opCustom {
+	code := numbered(max(int(int8(t.Byte(codeDeprecatedBuiltin))), int(t.Int32(codeBuiltin, 0))))
+	if code == "CUSTOM" {
 		return code, t.String(codeCustom)
 	}
 	return code, ""

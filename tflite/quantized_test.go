@@ -71,30 +71,30 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 		constants tensors
 		signed    bool // int8 only
 	}{
-		{"CONV_2D", blueOp{code: opConv2D, options: fields{conv2D.strideH: int32(2), conv2D.strideW: int32(1)}},
+		{"CONV_2D", blueOp{code: "CONV_2D", options: fields{conv2D.strideH: int32(2), conv2D.strideW: int32(1)}},
 			[]int{1, 7, 8, 3}, weights([]int{5, 3, 3, 3}, 0, false), false},
 		{"CONV_2D, a scale a channel",
-			blueOp{code: opConv2D, options: fields{conv2D.strideH: int32(2), conv2D.strideW: int32(1),
+			blueOp{code: "CONV_2D", options: fields{conv2D.strideH: int32(2), conv2D.strideW: int32(1),
 				conv2D.activation: byte(activationReLU)}}, []int{1, 7, 8, 3},
 			weights([]int{5, 3, 3, 3}, 0, true), true},
-		{"DEPTHWISE_CONV_2D", blueOp{code: opDepthwiseConv2D,
+		{"DEPTHWISE_CONV_2D", blueOp{code: "DEPTHWISE_CONV_2D",
 			options: fields{depthwise2D.strideH: int32(1),
 				depthwise2D.strideW: int32(1)}}, []int{1, 7, 8, 6}, weights([]int{1, 3, 3, 6}, 3, false), false},
 		{"DEPTHWISE_CONV_2D, a scale a channel",
-			blueOp{code: opDepthwiseConv2D,
+			blueOp{code: "DEPTHWISE_CONV_2D",
 				options: fields{depthwise2D.strideH: int32(1),
 					depthwise2D.strideW: int32(1)}}, []int{1, 7, 8, 6}, weights([]int{1, 3, 3, 6}, 3, true), true},
-		{"FULLY_CONNECTED", blueOp{code: opFullyConnected}, []int{2, 9}, weights([]int{4, 9}, 0, false), false},
-		{"FULLY_CONNECTED, a scale a channel", blueOp{code: opFullyConnected}, []int{2, 9},
+		{"FULLY_CONNECTED", blueOp{code: "FULLY_CONNECTED"}, []int{2, 9}, weights([]int{4, 9}, 0, false), false},
+		{"FULLY_CONNECTED, a scale a channel", blueOp{code: "FULLY_CONNECTED"}, []int{2, 9},
 			weights([]int{4, 9}, 0, true), true},
-		{"ADD", blueOp{code: code("ADD")}, []int{2, 3, 4, 5}, operand, false},
-		{"SUB", blueOp{code: code("SUB")}, []int{2, 3, 4, 5}, operand, false},
-		{"ADD_N", blueOp{code: code("ADD_N")}, []int{5}, func(dtype elementType, zero int64) []blueTensor {
+		{"ADD", blueOp{code: "ADD"}, []int{2, 3, 4, 5}, operand, false},
+		{"SUB", blueOp{code: "SUB"}, []int{2, 3, 4, 5}, operand, false},
+		{"ADD_N", blueOp{code: "ADD_N"}, []int{5}, func(dtype elementType, zero int64) []blueTensor {
 			d := quantizedTensor("d", dtype, []int{5}, 0, zero, []float32{step}, wave(5))
 			return append(operand(dtype, zero), d)
 		}, false},
-		{"MUL", blueOp{code: code("MUL")}, []int{2, 3, 4, 5}, operand, false},
-		{"RESHAPE", blueOp{code: opReshape, options: fields{reshapeNewShape: []int32{-1}}}, []int{2, 5},
+		{"MUL", blueOp{code: "MUL"}, []int{2, 3, 4, 5}, operand, false},
+		{"RESHAPE", blueOp{code: "RESHAPE", options: fields{reshapeNewShape: []int32{-1}}}, []int{2, 5},
 			func(elementType, int64) []blueTensor { return nil }, false},
 	} {
 		type variant struct {
@@ -137,7 +137,7 @@ func TestQuantizedOperatorsAgreeWithSinglePrecision(t *testing.T) {
 				if dtype == typeInt16 {
 					scale = float32(top / 32000)
 				}
-				if c.op.code == opReshape {
+				if c.op.code == "RESHAPE" {
 					scale = step
 				}
 				if v.dead {
@@ -199,8 +199,8 @@ func meaning(t blueTensor) []float32 {
 
 func TestABiasWithAZeroPointIsRefusedWithItsOperator(t *testing.T) {
 	for name, op := range map[string]blueOp{
-		"CONV_2D": {code: opConv2D, options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
-		"DEPTHWISE_CONV_2D": {code: opDepthwiseConv2D,
+		"CONV_2D": {code: "CONV_2D", options: fields{conv2D.strideH: int32(1), conv2D.strideW: int32(1)}},
+		"DEPTHWISE_CONV_2D": {code: "DEPTHWISE_CONV_2D",
 			options: fields{depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(1)}},
 	} {
 		m := single(op, []int{1, 4, 4, 1},
@@ -217,11 +217,11 @@ func TestABiasWithAZeroPointIsRefusedWithItsOperator(t *testing.T) {
 
 func TestQuantizeAndDequantizeAreInverse(t *testing.T) {
 	for _, dtype := range []elementType{typeInt8, typeUint8} {
-		m := single(blueOp{code: code("QUANTIZE")}, []int{4, 16})
+		m := single(blueOp{code: "QUANTIZE"}, []int{4, 16})
 		m.tensors[1] = blueTensor{name: "q", shape: []int{4, 16}, dtype: dtype, scales: []float32{1. / 16},
 			zeroPoints: []int64{100}}
 		m.tensors = append(m.tensors, floats("out", []int{4, 16}))
-		m.ops = append(m.ops, blueOp{code: opDequantize, inputs: []int{1}, outputs: []int{2}})
+		m.ops = append(m.ops, blueOp{code: "DEQUANTIZE", inputs: []int{1}, outputs: []int{2}})
 		m.outputs = []int{2}
 		input := wave(64)
 		want := make([]float32, len(input))
@@ -234,7 +234,7 @@ func TestQuantizeAndDequantizeAreInverse(t *testing.T) {
 }
 
 func TestInputsAndOutputsSayHowTheyAreQuantized(t *testing.T) {
-	b := single(blueOp{code: code("QUANTIZE")}, []int{4})
+	b := single(blueOp{code: "QUANTIZE"}, []int{4})
 	b.tensors[1] = blueTensor{name: "q", shape: []int{4}, dtype: typeUint8, scales: []float32{0.5},
 		zeroPoints: []int64{100}}
 	m := openModel(t, save(t, b.bytes()))
@@ -244,6 +244,6 @@ func TestInputsAndOutputsSayHowTheyAreQuantized(t *testing.T) {
 	err := models.CheckFloat32(m)
 	require.ErrorIs(t, err, models.ErrNotFloat32)
 	require.ErrorContains(t, err, `"q"`)
-	absolute := single(blueOp{code: code("ABS")}, []int{4})
+	absolute := single(blueOp{code: "ABS"}, []int{4})
 	require.NoError(t, models.CheckFloat32(openModel(t, save(t, absolute.bytes()))))
 }

@@ -2,10 +2,8 @@ package tflite
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 
-	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
 )
@@ -137,19 +135,19 @@ func zeroState(t, next int) flow.State {
 }
 
 // step plans one of the operators.
-func (c *composer) step(name string, inputs, outputs []int) {
+func (c *composer) step(name opcode, inputs, outputs []int) {
 	c.stepOf(name, operators[name], inputs, outputs)
 }
 
-func (c *composer) stepOf(name string, row operatorRow, inputs, outputs []int) {
-	c.add(&operator{index: c.op.index, within: c.op.name() + ": ", code: code(name), options: c.none,
+func (c *composer) stepOf(name opcode, row operatorRow, inputs, outputs []int) {
+	c.add(&operator{index: c.op.index, within: c.op.name() + ": ", code: name, options: c.none,
 		inputs: inputs, outputs: outputs}, row)
 }
 
 // computes plans an operator with one output in single precision, and plans one with some. They return the outputs.
-func (c *composer) computes(name string, inputs ...int) int { return c.plans(name, 1, inputs...)[0] }
+func (c *composer) computes(name opcode, inputs ...int) int { return c.plans(name, 1, inputs...)[0] }
 
-func (c *composer) plans(name string, n int, inputs ...int) (outputs []int) {
+func (c *composer) plans(name opcode, n int, inputs ...int) (outputs []int) {
 	for range n {
 		outputs = append(outputs, c.fresh(typeFloat32, quantization{}))
 	}
@@ -210,17 +208,7 @@ func (c *composer) bias(i int) int {
 	if t == absent || c.graph.tensors[t].dtype != typeInt32 {
 		return t
 	}
-	v, q := c.value(t), c.graph.tensors[t].quantization
-	if v.state != static || len(q.scales) != 1 {
-		unsupported("a bias that is not constant, or of %d scales", len(q.scales))
-	}
-	stored := fault.Value(v.constant.bytes(c.file))
-	data := make([]byte, len(stored))
-	for k := 0; k < len(stored); k += 4 {
-		n := int32(binary.LittleEndian.Uint32(stored[k:]))
-		binary.LittleEndian.PutUint32(data[k:], math.Float32bits(float32(n)*q.scales[0]))
-	}
-	return c.constant(typeFloat32, v.shape, data)
+	return c.computes("DEQUANTIZE", t)
 }
 
 // rounded is a value as a tensor of another type has it.

@@ -72,7 +72,7 @@ func (l *lstm) model(steps int, byTime bool) blueprint {
 		}
 	}
 	add(lstmProjection, l.projection, last, l.n)
-	m.ops = []blueOp{{code: opSequenceLSTM, inputs: operands, outputs: []int{1}, options: fields{
+	m.ops = []blueOp{{code: "UNIDIRECTIONAL_SEQUENCE_LSTM", inputs: operands, outputs: []int{1}, options: fields{
 		lstmActivation: byte(activationTanh), lstmCellClip: l.cellClip, lstmProjectionClip: l.clip,
 		lstmTimeMajor: byTime}}}
 	return m

@@ -170,19 +170,19 @@ func (in *interpreter) compute(op *operator) *array {
 	x := in.operand(op, 0)
 	i32 := func(slot int, absent int32) int { return int(o.Int32(slot, absent)) }
 	switch op.code {
-	case opConv2D:
+	case "CONV_2D":
 		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), false, o.Byte(conv2D.padding),
 			i32(conv2D.strideH, 0), i32(conv2D.strideW, 0), i32(conv2D.dilationH, 1), i32(conv2D.dilationW,
 				1)), o.Byte(conv2D.activation))
-	case opDepthwiseConv2D:
+	case "DEPTHWISE_CONV_2D":
 		return limit(convolve(x, in.operand(op, 1), in.operand(op, 2), true, o.Byte(depthwise2D.padding),
 			i32(depthwise2D.strideH, 0),
 			i32(depthwise2D.strideW, 0), i32(depthwise2D.dilationH, 1), i32(depthwise2D.dilationW,
 				1)), o.Byte(depthwise2D.activation))
-	case opFullyConnected:
+	case "FULLY_CONNECTED":
 		return limit(connect(x, in.operand(op, 1), in.operand(op, 2), o.Bool(fullyConnectedKeepNumDims)),
 			o.Byte(fullyConnectedActivation))
-	case opTransposeConv:
+	case "TRANSPOSE_CONV":
 		shape := in.operand(op, 0)
 		k, y := in.operand(op, 1), in.operand(op, 2)
 		_, top := outside(int(shape.v[1]), k.shape[1], i32(transposeConvStrideH, 0), 1, o.Byte(transposeConvPadding))
@@ -190,49 +190,49 @@ func (in *interpreter) compute(op *operator) *array {
 		return limit(scatterKernel(y, k, in.operand(op, 3), i32(transposeConvStrideH, 0),
 			i32(transposeConvStrideW, 0), top, left,
 			int(shape.v[1]), int(shape.v[2])), o.Byte(transposeConvActivation))
-	case opCustom:
+	case "CUSTOM":
 		return in.transposeConvBias(op)
-	case code("AVERAGE_POOL_2D"), code("MAX_POOL_2D"):
-		return limit(pool(x, op.code == code("AVERAGE_POOL_2D"), o.Byte(pool2D.padding), i32(poolFilterHeight, 0),
+	case "AVERAGE_POOL_2D", "MAX_POOL_2D":
+		return limit(pool(x, op.code == "AVERAGE_POOL_2D", o.Byte(pool2D.padding), i32(poolFilterHeight, 0),
 			i32(poolFilterWidth, 0),
 			i32(pool2D.strideH, 0), i32(pool2D.strideW, 0)), o.Byte(pool2D.activation))
-	case code("ADD"):
+	case "ADD":
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a + b }),
 			o.Byte(binaryActivation))
-	case code("ADD_N"):
+	case "ADD_N":
 		for i := range op.inputs[1:] {
 			x = pairwise(x, in.operand(op, i+1), func(a, b float64) float64 { return a + b })
 		}
 		return x
-	case code("SUB"):
+	case "SUB":
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a - b }),
 			o.Byte(binaryActivation))
-	case code("MUL"):
+	case "MUL":
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a * b }),
 			o.Byte(binaryActivation))
-	case opDiv:
+	case "DIV":
 		return limit(pairwise(x, in.operand(op, 1), func(a, b float64) float64 { return a / b }),
 			o.Byte(binaryActivation))
-	case code("MAXIMUM"):
+	case "MAXIMUM":
 		return pairwise(x, in.operand(op, 1), math.Max)
-	case code("MINIMUM"):
+	case "MINIMUM":
 		return pairwise(x, in.operand(op, 1), math.Min)
-	case code("PRELU"):
+	case "PRELU":
 		return pairwise(x, in.operand(op, 1), func(a, b float64) float64 {
 			if a < 0 {
 				return a * b
 			}
 			return a
 		})
-	case code("MEAN"):
+	case "MEAN":
 		return mean(x, in.operand(op, 1).v, o.Bool(reducerKeepDims))
-	case code("PAD"), opPadV2:
+	case "PAD", "PADV2":
 		fill := 0.0
-		if op.code == opPadV2 {
+		if op.code == "PADV2" {
 			fill = in.operand(op, 2).v[0]
 		}
 		return pad(x, in.operand(op, 1).v, fill)
-	case opReshape:
+	case "RESHAPE":
 		shape := ints(o.Int32s(reshapeNewShape))
 		if s := in.operand(op, 1); s != nil {
 			shape = nil
@@ -250,18 +250,18 @@ func (in *interpreter) compute(op *operator) *array {
 			shape[i] = rest
 		}
 		return &array{shape, x.v}
-	case opConcatenation:
+	case "CONCATENATION":
 		var parts []*array
 		for i := range op.inputs {
 			parts = append(parts, in.operand(op, i))
 		}
 		return join(parts, i32(concatenationAxis, 0))
-	case code("RESIZE_BILINEAR"):
+	case "RESIZE_BILINEAR":
 		size := in.operand(op, 1).v
 		return resize(x, int(size[0]), int(size[1]), o.Bool(resizeAlignCorners), o.Bool(resizeHalfPixelCenters))
-	case code("DEPTH_TO_SPACE"):
+	case "DEPTH_TO_SPACE":
 		return spread(x, i32(depthToSpaceBlockSize, 0))
-	case code("SOFTMAX"):
+	case "SOFTMAX":
 		return softmax(x)
 	}
 	if f := in.elementwise(op); f != nil {
@@ -272,23 +272,23 @@ func (in *interpreter) compute(op *operator) *array {
 
 func (in *interpreter) elementwise(op *operator) func(float64) float64 {
 	switch op.code {
-	case code("DENSIFY"), opDequantize:
+	case "DENSIFY", "DEQUANTIZE":
 		return func(x float64) float64 { return x }
-	case code("RELU"):
+	case "RELU":
 		return func(x float64) float64 { return math.Max(x, 0) }
-	case code("RELU6"):
+	case "RELU6":
 		return func(x float64) float64 { return math.Min(math.Max(x, 0), 6) }
-	case code("RELU_N1_TO_1"):
+	case "RELU_N1_TO_1":
 		return func(x float64) float64 { return math.Min(math.Max(x, -1), 1) }
-	case code("LOGISTIC"):
+	case "LOGISTIC":
 		return func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	case code("HARD_SWISH"):
+	case "HARD_SWISH":
 		return func(x float64) float64 { return x * math.Min(math.Max(x+3, 0), 6) / 6 }
-	case code("TANH"):
+	case "TANH":
 		return math.Tanh
-	case code("ABS"):
+	case "ABS":
 		return math.Abs
-	case code("LEAKY_RELU"):
+	case "LEAKY_RELU":
 		slope := float64(op.options.Float32(leakyReluAlpha, 0))
 		return func(x float64) float64 {
 			if x < 0 {

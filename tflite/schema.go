@@ -10,7 +10,9 @@ const (
 	schemaVersion  = 3
 )
 
-const ( // Model
+// The tables, and what the options of operators are.
+const (
+	// Model
 	modelVersion        = 0
 	modelOperatorCodes  = 1
 	modelSubgraphs      = 2
@@ -19,43 +21,31 @@ const ( // Model
 	modelMetadataBuffer = 5
 	modelMetadata       = 6
 	modelSignatures     = 7
-)
-
-const ( // SignatureDef
+	// SignatureDef
 	signatureInputs   = 0
 	signatureOutputs  = 1
 	signatureKey      = 2
 	signatureSubgraph = 4
-)
-
-const ( // TensorMap
+	// TensorMap
 	mapName   = 0
 	mapTensor = 1
-)
-
-const ( // OperatorCode
+	// OperatorCode
 	codeDeprecatedBuiltin = 0
 	codeCustom            = 1
 	codeVersion           = 2
 	codeBuiltin           = 3
-)
-
-const ( // SubGraph
+	// SubGraph
 	subgraphTensors   = 0
 	subgraphInputs    = 1
 	subgraphOutputs   = 2
 	subgraphOperators = 3
 	subgraphName      = 4
 	subgraphDebug     = 5
-)
-
-const ( // Buffer; offset and size place bytes outside the flatbuffer and are valid if offset > 1
+	// Buffer; offset and size place bytes outside the flatbuffer and are valid if offset > 1
 	bufferData   = 0
 	bufferOffset = 1
 	bufferSize   = 2
-)
-
-const ( // Tensor
+	// Tensor
 	tensorShape        = 0
 	tensorType         = 1
 	tensorBuffer       = 2
@@ -64,51 +54,37 @@ const ( // Tensor
 	tensorSparsity     = 6
 	tensorSignature    = 7 // of the shape, where -1 is a dimension that may be any
 	tensorHasRank      = 8
-)
-
-const ( // QuantizationParameters
+	// QuantizationParameters
 	quantizationScale       = 2
 	quantizationZeroPoint   = 3
 	quantizationDetailsType = 4
 	quantizationDetails     = 5
 	quantizationDimension   = 6
-)
-
-const ( // BlockwiseQuantization, which is of type 2 of a tensor's details
+	// BlockwiseQuantization, which is of type 2 of a tensor's details
 	detailsBlocks    = 2
 	blocksScales     = 0
 	blocksZeroPoints = 1
 	blocksSize       = 2
-)
-
-const ( // SparsityParameters
+	// SparsityParameters
 	sparsityTraversalOrder = 0
 	sparsityBlockMap       = 1
 	sparsityDimMetadata    = 2
-)
-
-const ( // DimensionMetadata
+	// DimensionMetadata
 	dimensionFormat       = 0
 	dimensionDenseSize    = 1
 	dimensionSegmentsType = 2
 	dimensionSegments     = 3
 	dimensionIndicesType  = 4
 	dimensionIndices      = 5
-)
-
-const ( // DimensionType
+	// DimensionType
 	dimensionDense     = 0
 	dimensionSparseCSR = 1
-)
-
-const ( // SparseIndexVector, whose every member is a table with the values in slot 0
+	// SparseIndexVector, whose every member is a table with the values in slot 0
 	indexVectorInt32  = 1
 	indexVectorUint16 = 2
 	indexVectorUint8  = 3
 	indexVectorValues = 0
-)
-
-const ( // Operator
+	// Operator
 	operatorCodeIndex          = 0
 	operatorInputs             = 1
 	operatorOutputs            = 2
@@ -117,13 +93,103 @@ const ( // Operator
 	operatorCustomOptions      = 5
 	operatorLargeOptionsOffset = 9
 	operatorLargeOptionsSize   = 10
-)
-
-const ( // types of an operator's options
+	// types of an operator's options
 	optionsReducer  = 27
 	optionsDiv      = 29
 	optionsPack     = 59
 	optionsCallOnce = 103
+	// Conv3DOptions, of the depth
+	conv3DStrideD   = 1
+	conv3DDilationD = 5
+	// Pool2DOptions
+	poolFilterWidth  = 3
+	poolFilterHeight = 4
+	// FullyConnectedOptions
+	fullyConnectedActivation    = 0
+	fullyConnectedWeightsFormat = 1
+	fullyConnectedKeepNumDims   = 2
+	// ConcatenationOptions
+	concatenationAxis       = 0
+	concatenationActivation = 1
+	// ResizeBilinearOptions
+	resizeAlignCorners     = 2
+	resizeHalfPixelCenters = 3
+	// ResizeNearestNeighborOptions
+	nearestAlignCorners     = 0
+	nearestHalfPixelCenters = 1
+	// AddOptions, SubOptions, MulOptions, DivOptions
+	binaryActivation = 0
+	// ReshapeOptions, ReducerOptions, SoftmaxOptions, LeakyReluOptions, DepthToSpaceOptions
+	reshapeNewShape       = 0
+	reducerKeepDims       = 0
+	softmaxBeta           = 0
+	leakyReluAlpha        = 0
+	depthToSpaceBlockSize = 0
+	// GatherOptions, PackOptions, UnpackOptions, CastOptions, GeluOptions, BatchMatMulOptions
+	gatherAxis      = 0
+	gatherBatchDims = 1
+	packCount       = 0
+	packAxis        = 1
+	unpackAxis      = 1
+	geluApproximate = 0
+	adjointX        = 0
+	adjointY        = 1
+	// SqueezeOptions, SpaceToDepthOptions
+	squeezeDims           = 0
+	spaceToDepthBlockSize = 0
+	// StridedSliceOptions
+	sliceBeginMask      = 0
+	sliceEndMask        = 1
+	sliceEllipsisMask   = 2
+	sliceNewAxisMask    = 3
+	sliceShrinkAxisMask = 4
+	sliceOffset         = 5
+	// TransposeConvOptions
+	transposeConvPadding    = 0
+	transposeConvStrideW    = 1
+	transposeConvStrideH    = 2
+	transposeConvActivation = 3
+	// ReverseSequenceOptions
+	reverseSequenceAxis  = 0
+	reverseSequenceBatch = 1
+	// L2NormOptions, OneHotOptions, CumsumOptions, MirrorPadOptions
+	l2Activation    = 0
+	oneHotAxis      = 0
+	cumsumExclusive = 0
+	cumsumReverse   = 1
+	mirrorPadMode   = 0
+	// LocalResponseNormalizationOptions
+	localRadius = 0
+	localBias   = 1
+	localAlpha  = 2
+	localBeta   = 3
+	// BucketizeOptions
+	bucketBoundaries = 0
+	// CallOnceOptions, VarHandleOptions
+	callOnceInit = 0
+	varContainer = 0
+	varName      = 1
+	// WhileOptions, IfOptions
+	whileCondition = 0
+	whileBody      = 1
+	ifThen         = 0
+	ifElse         = 1
+	// UnidirectionalSequenceLSTMOptions
+	lstmActivation     = 0
+	lstmCellClip       = 1
+	lstmProjectionClip = 2
+	lstmTimeMajor      = 3
+	lstmDiagonal       = 5
+	// Padding
+	paddingSame  = 0
+	paddingValid = 1
+	// ActivationFunctionType
+	activationNone    = 0
+	activationReLU    = 1
+	activationReLUN1  = 2
+	activationReLU6   = 3
+	activationTanh    = 4
+	activationSignBit = 5
 )
 
 // convolutionSlots says where a convolution's options are. The depth_multiplier of DepthwiseConv2DOptions is redundant
@@ -139,140 +205,6 @@ var (
 
 // none is the slot of an option that an operator does not have.
 const none = 100
-
-const ( // Conv3DOptions, of the depth
-	conv3DStrideD   = 1
-	conv3DDilationD = 5
-)
-
-const ( // Pool2DOptions
-	poolFilterWidth  = 3
-	poolFilterHeight = 4
-)
-
-const ( // FullyConnectedOptions
-	fullyConnectedActivation    = 0
-	fullyConnectedWeightsFormat = 1
-	fullyConnectedKeepNumDims   = 2
-)
-
-const ( // ConcatenationOptions
-	concatenationAxis       = 0
-	concatenationActivation = 1
-)
-
-const ( // ResizeBilinearOptions
-	resizeAlignCorners     = 2
-	resizeHalfPixelCenters = 3
-)
-
-const ( // ResizeNearestNeighborOptions
-	nearestAlignCorners     = 0
-	nearestHalfPixelCenters = 1
-)
-
-const ( // AddOptions, SubOptions, MulOptions, DivOptions
-	binaryActivation = 0
-)
-
-const ( // ReshapeOptions, ReducerOptions, SoftmaxOptions, LeakyReluOptions, DepthToSpaceOptions
-	reshapeNewShape       = 0
-	reducerKeepDims       = 0
-	softmaxBeta           = 0
-	leakyReluAlpha        = 0
-	depthToSpaceBlockSize = 0
-)
-
-const ( // GatherOptions, PackOptions, UnpackOptions, CastOptions, GeluOptions, BatchMatMulOptions
-	gatherAxis      = 0
-	gatherBatchDims = 1
-	packCount       = 0
-	packAxis        = 1
-	unpackAxis      = 1
-	geluApproximate = 0
-	adjointX        = 0
-	adjointY        = 1
-)
-
-const ( // SqueezeOptions, SpaceToDepthOptions
-	squeezeDims           = 0
-	spaceToDepthBlockSize = 0
-)
-
-const ( // StridedSliceOptions
-	sliceBeginMask      = 0
-	sliceEndMask        = 1
-	sliceEllipsisMask   = 2
-	sliceNewAxisMask    = 3
-	sliceShrinkAxisMask = 4
-	sliceOffset         = 5
-)
-
-const ( // TransposeConvOptions
-	transposeConvPadding    = 0
-	transposeConvStrideW    = 1
-	transposeConvStrideH    = 2
-	transposeConvActivation = 3
-)
-
-const ( // ReverseSequenceOptions
-	reverseSequenceAxis  = 0
-	reverseSequenceBatch = 1
-)
-
-const ( // L2NormOptions, OneHotOptions, CumsumOptions, MirrorPadOptions
-	l2Activation    = 0
-	oneHotAxis      = 0
-	cumsumExclusive = 0
-	cumsumReverse   = 1
-	mirrorPadMode   = 0
-)
-
-const ( // LocalResponseNormalizationOptions
-	localRadius = 0
-	localBias   = 1
-	localAlpha  = 2
-	localBeta   = 3
-)
-
-const ( // BucketizeOptions
-	bucketBoundaries = 0
-)
-
-const ( // CallOnceOptions, VarHandleOptions
-	callOnceInit = 0
-	varContainer = 0
-	varName      = 1
-)
-
-const ( // WhileOptions, IfOptions
-	whileCondition = 0
-	whileBody      = 1
-	ifThen         = 0
-	ifElse         = 1
-)
-
-const ( // UnidirectionalSequenceLSTMOptions
-	lstmActivation     = 0
-	lstmCellClip       = 1
-	lstmProjectionClip = 2
-	lstmTimeMajor      = 3
-	lstmDiagonal       = 5
-)
-
-const ( // Padding
-	paddingSame  = 0
-	paddingValid = 1
-)
-
-const ( // ActivationFunctionType
-	activationNone    = 0
-	activationReLU    = 1
-	activationReLUN1  = 2
-	activationReLU6   = 3
-	activationTanh    = 4
-	activationSignBit = 5
-)
 
 var activationNames = [...]string{"NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT"}
 

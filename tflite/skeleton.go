@@ -124,7 +124,7 @@ func (s *Skeleton) read(data []byte) error {
 			code, _ := readCode(codes.Table(int(op.Uint32(operatorCodeIndex))))
 			inputs := op.Int32s(operatorInputs)
 			outputs := op.Int32s(operatorOutputs)
-			if code == opDequantize && len(inputs) == 1 && len(outputs) == 1 && s.buffer(g, inputs[0]) != 0 {
+			if code == "DEQUANTIZE" && len(inputs) == 1 && len(outputs) == 1 && s.buffer(g, inputs[0]) != 0 {
 				g.widened[outputs[0]] = dequantizing{op, inputs[0]}
 				continue
 			}
@@ -168,7 +168,7 @@ func (s *Skeleton) buffer(g *skeletonGraph, tensor int32) uint64 {
 // weighs reports whether an operator has a constant kernel, which it looks at.
 func (s *Skeleton) weighs(k *Kernel) bool {
 	inputs := k.inputs
-	if !slices.Contains([]opcode{opConv2D, opDepthwiseConv2D, opFullyConnected, opTransposeConv}, k.code) ||
+	if !slices.Contains([]opcode{"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}, k.code) ||
 		len(inputs) <= max(1, k.dataInput()) || s.buffer(k.graph, inputs[1]) == 0 {
 		return false
 	}
@@ -179,7 +179,7 @@ func (s *Skeleton) weighs(k *Kernel) bool {
 	}
 	input, kernel := k.graph.tensors.Table(int(inputs[k.dataInput()])), k.graph.tensors.Table(int(inputs[1]))
 	rank := 4
-	if k.code == opFullyConnected {
+	if k.code == "FULLY_CONNECTED" {
 		rank = 2
 	}
 	shape, of := kernel.Int32s(tensorShape), input.Int32s(tensorShape)
@@ -198,7 +198,7 @@ func (s *Skeleton) weighs(k *Kernel) bool {
 
 // dataInput is which of the operator's inputs is not constant.
 func (k *Kernel) dataInput() int {
-	if k.code == opTransposeConv {
+	if k.code == "TRANSPOSE_CONV" {
 		return 2
 	}
 	return 0
@@ -221,18 +221,18 @@ func (k *Kernel) shapes(shape []int32, channels int32) (input, output []int32) {
 	same := o.Byte(conv2D.padding) == paddingSame
 	var dilations [2]int32
 	switch k.code {
-	case opFullyConnected:
+	case "FULLY_CONNECTED":
 		return []int32{1, shape[1]}, []int32{1, shape[0]}
-	case opTransposeConv:
+	case "TRANSPOSE_CONV":
 		size := [2]int32{o.Int32(transposeConvStrideH, 0), o.Int32(transposeConvStrideW, 0)}
 		if !same {
 			size = [2]int32{max(size[0], shape[1]), max(size[1], shape[2])}
 		}
 		return []int32{1, 1, 1, channels}, []int32{1, size[0], size[1], shape[0]}
-	case opConv2D:
+	case "CONV_2D":
 		dilations = [2]int32{o.Int32(conv2D.dilationH, 1), o.Int32(conv2D.dilationW, 1)}
 		output = []int32{1, 1, 1, shape[0]}
-	case opDepthwiseConv2D:
+	case "DEPTHWISE_CONV_2D":
 		dilations = [2]int32{o.Int32(depthwise2D.dilationH, 1), o.Int32(depthwise2D.dilationW, 1)}
 		output = []int32{1, 1, 1, shape[3]}
 	}
@@ -313,7 +313,7 @@ func (s *Skeleton) Write(to *os.File) error {
 	var once []any
 	for _, group := range groups {
 		if len(group) > 0 {
-			once = append(once, operatorOf(r.code(opCallOnce), nil, nil, optionsCallOnce,
+			once = append(once, operatorOf(r.code("CALL_ONCE"), nil, nil, optionsCallOnce,
 				flatbuf.Fields{callOnceInit: int32(len(s.graphs) + len(once))}))
 			r.subgraphs = append(r.subgraphs, r.check(group))
 		}

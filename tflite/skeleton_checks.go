@@ -91,8 +91,8 @@ func (r *rewriting) code(of opcode) uint32 {
 		return i
 	}
 	r.codeOf[of] = uint32(len(r.codes))
-	r.codes = append(r.codes, flatbuf.Fields{codeDeprecatedBuiltin: byte(min(of, placeholderOpcode)),
-		codeVersion: int32(1), codeBuiltin: int32(of)})
+	r.codes = append(r.codes, flatbuf.Fields{codeDeprecatedBuiltin: byte(min(of.number(), placeholderOpcode)),
+		codeVersion: int32(1), codeBuiltin: int32(of.number())})
 	return r.codeOf[of]
 }
 
@@ -189,7 +189,7 @@ func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
 	if followed {
 		from := output
 		output = g.tensor(k.outputType(), k.output, nil, k.result())
-		g.middle = append(g.middle, operatorOf(g.r.code(opReshape), []int32{from, g.numbers(k.output...)},
+		g.middle = append(g.middle, operatorOf(g.r.code("RESHAPE"), []int32{from, g.numbers(k.output...)},
 			[]int32{output}, 0, nil))
 	}
 	return output
@@ -210,7 +210,7 @@ func (g *checkGraph) filled(like flatbuf.Table, shape []int32) int32 {
 	out := g.tensor(of, shape, nil, like)
 	g.known[name] = out
 	inputs := []int32{g.numbers(shape...), g.tensor(of, []int32{}, value, like)}
-	g.before = append(g.before, operatorOf(g.r.code(opFill), inputs, []int32{out}, 0, nil))
+	g.before = append(g.before, operatorOf(g.r.code("FILL"), inputs, []int32{out}, 0, nil))
 	return out
 }
 
@@ -225,7 +225,7 @@ func (r *rewriting) check(group []*Kernel) flatbuf.Fields {
 		if of == typeInt8 {
 			from := out
 			of, out = typeInt32, g.tensor(typeInt32, shape, nil, none)
-			g.then(opCast, 0, nil, []int32{from}, out)
+			g.then("CAST", 0, nil, []int32{from}, out)
 			wide := make([]int32, len(want))
 			for i, b := range want {
 				wide[i] = int32(int8(b))
@@ -233,19 +233,19 @@ func (r *rewriting) check(group []*Kernel) flatbuf.Fields {
 			want = littleEndianBytes(wide)
 		}
 		equal, all := g.tensor(typeBool, shape, nil, none), g.tensor(typeBool, []int32{}, nil, none)
-		g.then(opEqual, 0, nil, []int32{out, g.tensor(of, shape, want, none)}, equal)
-		g.then(opReduceAll, optionsReducer, flatbuf.Fields{}, []int32{equal, g.axes(len(shape))}, all)
+		g.then("EQUAL", 0, nil, []int32{out, g.tensor(of, shape, want, none)}, equal)
+		g.then("REDUCE_ALL", optionsReducer, flatbuf.Fields{}, []int32{equal, g.axes(len(shape))}, all)
 		right = append(right, g.tensor(typeInt32, []int32{}, nil, none))
-		g.then(opCast, 0, nil, []int32{all}, right[i])
+		g.then("CAST", 0, nil, []int32{all}, right[i])
 	}
 	n := []int32{int32(len(right))}
 	together, ones := g.tensor(typeInt32, n, nil, none), make([]int32, len(right))
 	for i := range ones {
 		ones[i] = 1
 	}
-	g.then(opPack, optionsPack, flatbuf.Fields{packCount: n[0]}, right, together)
+	g.then("PACK", optionsPack, flatbuf.Fields{packCount: n[0]}, right, together)
 	quotient := g.tensor(typeInt32, n, nil, none)
-	g.then(opDiv, optionsDiv, flatbuf.Fields{}, []int32{g.numbers(ones...), together}, quotient)
+	g.then("DIV", optionsDiv, flatbuf.Fields{}, []int32{g.numbers(ones...), together}, quotient)
 	return g.fields()
 }
 

@@ -17,8 +17,8 @@ func spectrum(size []int32, ops ...blueOp) blueprint {
 			typed(floats("spectrum", nil), typeComplex64), typed(floats("squeezed", nil), typeComplex64),
 			int32Tensor("shape", []int{1}, -1)},
 		ops: []blueOp{
-			{code: code("RFFT2D"), inputs: []int{0, 1}, outputs: []int{2}},
-			{code: code("SQUEEZE"), inputs: []int{2}, outputs: []int{3}},
+			{code: "RFFT2D", inputs: []int{0, 1}, outputs: []int{2}},
+			{code: "SQUEEZE", inputs: []int{2}, outputs: []int{3}},
 		},
 		inputs: []int{0},
 	}
@@ -31,9 +31,9 @@ func spectrum(size []int32, ops ...blueOp) blueprint {
 }
 
 func TestASpectrumIsComputedBetweenSubgraphs(t *testing.T) {
-	m := spectrum([]int32{1, 8}, blueOp{code: code("COMPLEX_ABS")}, blueOp{code: code("REAL")},
-		blueOp{code: code("IMAG")},
-		blueOp{code: opCast})
+	m := spectrum([]int32{1, 8}, blueOp{code: "COMPLEX_ABS"}, blueOp{code: "REAL"},
+		blueOp{code: "IMAG"},
+		blueOp{code: "CAST"})
 	input := wave(8)
 	got := modeltest.Run(t, openModel(t, save(t, m.bytes())), input)
 	for k := range 5 {
@@ -48,11 +48,11 @@ func TestASpectrumIsComputedBetweenSubgraphs(t *testing.T) {
 }
 
 func TestComplexNumbersAreRefusedWhereNothingComputesWithThem(t *testing.T) {
-	magnitude := blueOp{code: code("COMPLEX_ABS")}
+	magnitude := blueOp{code: "COMPLEX_ABS"}
 	for name, m := range map[string]blueprint{
 		"a size that is no power of 2": spectrum([]int32{1, 6}, magnitude),
 		"a size that takes all memory": spectrum([]int32{1 << 14, 1 << 14}, magnitude),
-		"what is for reals":            spectrum([]int32{1, 8}, blueOp{code: code("ABS")}),
+		"what is for reals":            spectrum([]int32{1, 8}, blueOp{code: "ABS"}),
 		"an output": func() blueprint {
 			m := spectrum([]int32{1, 8}, magnitude)
 			m.outputs = []int{3}
@@ -66,8 +66,8 @@ func TestComplexNumbersAreRefusedWhereNothingComputesWithThem(t *testing.T) {
 		"made of reals": {
 			tensors: []blueTensor{floats("in", []int{8}), typed(floats("complex", nil), typeComplex64),
 				floats("out", nil)},
-			ops: []blueOp{{code: opCast, inputs: []int{0}, outputs: []int{1}},
-				{code: code("COMPLEX_ABS"), inputs: []int{1}, outputs: []int{2}}},
+			ops: []blueOp{{code: "CAST", inputs: []int{0}, outputs: []int{1}},
+				{code: "COMPLEX_ABS", inputs: []int{1}, outputs: []int{2}}},
 			inputs: []int{0}, outputs: []int{2},
 		},
 	} {

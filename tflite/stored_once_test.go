@@ -16,8 +16,8 @@ func TestBiasesThatAConverterStoredOnceArePacked(t *testing.T) {
 		tensors: []blueTensor{floats("in", []int{1, 6}), constantOf("kernel 1", 6, 6),
 			floats("kernel 2", []int{6, 6}, wave(72)[36:]...), constantOf("bias 1", 6), second, floats("middle", nil),
 			floats("out", nil)},
-		ops: []blueOp{{code: opFullyConnected, inputs: []int{0, 1, 3}, outputs: []int{5}},
-			{code: opFullyConnected, inputs: []int{5, 2, 4}, outputs: []int{6}}},
+		ops: []blueOp{{code: "FULLY_CONNECTED", inputs: []int{0, 1, 3}, outputs: []int{5}},
+			{code: "FULLY_CONNECTED", inputs: []int{5, 2, 4}, outputs: []int{6}}},
 		inputs: []int{0}, outputs: []int{6},
 	}
 	modeltest.CheckPacked(t, openModel(t, save(t, m.bytes())))
@@ -25,7 +25,7 @@ func TestBiasesThatAConverterStoredOnceArePacked(t *testing.T) {
 
 // TestEqualBytesWithTwoScalesAreDequantizedTwice: what is stored once may mean two things.
 func TestEqualBytesWithTwoScalesAreDequantizedTwice(t *testing.T) {
-	op := blueOp{code: opDepthwiseConv2D, options: strided(depthwise2D.strideH, depthwise2D.strideW)}
+	op := blueOp{code: "DEPTHWISE_CONV_2D", options: strided(depthwise2D.strideH, depthwise2D.strideW)}
 	m, plain := dynamicRange(op, []int{1, 4, 4, 3}, []int{1, 1, 1, 3}, 3, false, 0)
 	twice := m.tensors[1]
 	twice.name, twice.scales, twice.sharing, twice.data = "k, twice", []float32{1. / 8}, 1, nil

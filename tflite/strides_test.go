@@ -24,14 +24,14 @@ func TestAStrideMayBeLongerThanTheWindow(t *testing.T) {
 			for in := 4; in < 9; in++ {
 				image := []int{1, 5, in, 2}
 				ops = append(ops,
-					single(blueOp{code: opConv2D, options: fields{conv2D.padding: same, conv2D.strideH: int32(1),
+					single(blueOp{code: "CONV_2D", options: fields{conv2D.padding: same, conv2D.strideH: int32(1),
 						conv2D.strideW: int32(stride)}}, image, floats("k", kernel, wave(12*size)...)),
-					single(blueOp{code: opDepthwiseConv2D, options: fields{depthwise2D.padding: same,
+					single(blueOp{code: "DEPTHWISE_CONV_2D", options: fields{depthwise2D.padding: same,
 						depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(stride)}}, image,
 						floats("k", filter, wave(6*size)...)),
-					single(blueOp{code: code("AVERAGE_POOL_2D"), options: pool(stride)}, image))
+					single(blueOp{code: "AVERAGE_POOL_2D", options: pool(stride)}, image))
 				if stride <= size { // XNNPACK of 2024 has no others
-					ops = append(ops, single(blueOp{code: code("MAX_POOL_2D"), options: pool(stride)}, image))
+					ops = append(ops, single(blueOp{code: "MAX_POOL_2D", options: pool(stride)}, image))
 				}
 			}
 			for _, m := range ops {

@@ -14,11 +14,11 @@ import (
 // calls returns the numbers of the subgraphs that the operator may call.
 func (o *operator) calls() []int {
 	switch o.code {
-	case opWhile:
+	case "WHILE":
 		return []int{int(o.options.Int32(whileCondition, 0)), int(o.options.Int32(whileBody, 0))}
-	case opCallOnce:
+	case "CALL_ONCE":
 		return []int{int(o.options.Int32(callOnceInit, 0))}
-	case opIf:
+	case "IF":
 		return []int{int(o.options.Int32(ifThen, 0)), int(o.options.Int32(ifElse, 0))}
 	}
 	return nil
@@ -55,18 +55,18 @@ func (n *inliner) operators(ops []operator) {
 }
 
 func (n *inliner) operator(op *operator) {
-	row, known := operators[op.code.String()]
-	if op.code == opCustom {
+	row, known := operators[op.code]
+	if op.code == "CUSTOM" {
 		row, known = customOperators[op.custom]
 	}
 	switch {
-	case op.code == opCallOnce:
+	case op.code == "CALL_ONCE":
 		n.once(op)
 	case op.ofVariable():
 		n.ofVariable(op)
 	case op.calls() != nil:
 		n.call(op)
-	case op.code == opSequenceLSTM:
+	case op.code == "UNIDIRECTIONAL_SEQUENCE_LSTM":
 		n.sequence(op)
 	case !known:
 		fault.Check(ErrUnsupportedOp)
@@ -78,7 +78,7 @@ func (n *inliner) operator(op *operator) {
 // add plans one operator that calls no other subgraph. What a loop joins to nothing yet is not joined.
 func (n *inliner) add(op *operator, row operatorRow) {
 	some := func(t int) bool { return t == absent || n.values[t].state != empty }
-	if op.code == opConcatenation && slices.ContainsFunc(op.inputs, some) {
+	if op.code == "CONCATENATION" && slices.ContainsFunc(op.inputs, some) {
 		joined := *op
 		joined.inputs = slices.DeleteFunc(slices.Clone(op.inputs), func(t int) bool { return !some(t) })
 		op = &joined
@@ -93,7 +93,7 @@ func (n *inliner) call(op *operator) {
 		unsupported("more than %d calls in each other", mostNested)
 	}
 	defer func() { n.depth-- }()
-	if op.code == opWhile {
+	if op.code == "WHILE" {
 		n.loop(op)
 	} else {
 		n.choose(op)
@@ -151,7 +151,7 @@ func (n *inliner) choose(op *operator) {
 		case known:
 			n.copied(op, results[1][i], out)
 		default:
-			n.operators([]operator{{index: op.index, within: op.name() + ": ", code: opSelectV2, options: op.options,
+			n.operators([]operator{{index: op.index, within: op.name() + ": ", code: "SELECT_V2", options: op.options,
 				inputs: []int{op.inputs[0], results[0][i], results[1][i]}, outputs: []int{out}}})
 		}
 	}

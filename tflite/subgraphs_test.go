@@ -16,14 +16,14 @@ func looping() blueprint {
 	return blueprint{
 		tensors: []blueTensor{floats("x", []int{1, 4}), int32Tensor("zero", []int{}, 0),
 			floats("none", []int{1, 1, 4}, 0, 0, 0, 0), count("n"), floats("all", nil), floats("last", nil)},
-		ops: []blueOp{{code: opWhile, inputs: []int{1, 2, 0}, outputs: []int{3, 4, 5},
+		ops: []blueOp{{code: "WHILE", inputs: []int{1, 2, 0}, outputs: []int{3, 4, 5},
 			options: fields{whileCondition: int32(1), whileBody: int32(2)}}},
 		inputs: []int{0}, outputs: []int{4, 5},
 		bodies: []blueprint{
 			{
 				tensors: []blueTensor{count("n"), floats("all", nil), floats("x", nil), int32Tensor("end", []int{}, 3),
 					typed(floats("less", nil), typeBool)},
-				ops:    []blueOp{{code: code("LESS"), inputs: []int{0, 3}, outputs: []int{4}}},
+				ops:    []blueOp{{code: "LESS", inputs: []int{0, 3}, outputs: []int{4}}},
 				inputs: []int{0, 1, 2}, outputs: []int{4},
 			},
 			{
@@ -34,15 +34,15 @@ func looping() blueprint {
 					int32Tensor("single", []int{1}, 1), int32Tensor("at", nil), int32Tensor("size", nil),
 					floats("before", nil)},
 				ops: []blueOp{
-					{code: code("ADD"), inputs: []int{0, 3}, outputs: []int{4}},
-					{code: opFullyConnected, inputs: []int{2, 5, absent}, outputs: []int{6}},
-					{code: code("TANH"), inputs: []int{6}, outputs: []int{7}},
-					{code: opReshape, inputs: []int{7, 9}, outputs: []int{8}},
+					{code: "ADD", inputs: []int{0, 3}, outputs: []int{4}},
+					{code: "FULLY_CONNECTED", inputs: []int{2, 5, absent}, outputs: []int{6}},
+					{code: "TANH", inputs: []int{6}, outputs: []int{7}},
+					{code: "RESHAPE", inputs: []int{7, 9}, outputs: []int{8}},
 					// What is there so far, nothing at first.
-					{code: opReshape, inputs: []int{0, 13}, outputs: []int{14}},
-					{code: opConcatenation, inputs: []int{14, 12}, outputs: []int{15}, options: fields{}},
-					{code: code("SLICE"), inputs: []int{1, 11, 15}, outputs: []int{16}},
-					{code: opConcatenation, inputs: []int{16, 8}, outputs: []int{10}, options: fields{}},
+					{code: "RESHAPE", inputs: []int{0, 13}, outputs: []int{14}},
+					{code: "CONCATENATION", inputs: []int{14, 12}, outputs: []int{15}, options: fields{}},
+					{code: "SLICE", inputs: []int{1, 11, 15}, outputs: []int{16}},
+					{code: "CONCATENATION", inputs: []int{16, 8}, outputs: []int{10}, options: fields{}},
 				},
 				inputs: []int{0, 1, 2}, outputs: []int{4, 10, 7},
 			},
@@ -52,9 +52,9 @@ func looping() blueprint {
 
 func TestALoopThatCountsBecomesAsManySteps(t *testing.T) {
 	w := constantOf("w", 4, 4)
-	once := single(blueOp{code: opFullyConnected}, []int{1, 4}, w)
+	once := single(blueOp{code: "FULLY_CONNECTED"}, []int{1, 4}, w)
 	once.tensors = append(once.tensors, floats("y", nil))
-	once.ops = append(once.ops, blueOp{code: code("TANH"), inputs: once.outputs, outputs: []int{len(once.tensors) - 1}})
+	once.ops = append(once.ops, blueOp{code: "TANH", inputs: once.outputs, outputs: []int{len(once.tensors) - 1}})
 	once.outputs = []int{len(once.tensors) - 1}
 	round := openModel(t, save(t, once.bytes()))
 	m := looping()
@@ -81,10 +81,10 @@ func choosing(condition blueTensor) blueprint {
 	}
 	return blueprint{
 		tensors: []blueTensor{floats("x", []int{1, 3}), condition, floats("y", nil)},
-		ops: []blueOp{{code: opIf, inputs: []int{1, 0}, outputs: []int{2},
+		ops: []blueOp{{code: "IF", inputs: []int{1, 0}, outputs: []int{2},
 			options: fields{ifThen: int32(1), ifElse: int32(2)}}},
 		inputs: []int{0}, outputs: []int{2},
-		bodies: []blueprint{branch(code("MUL"), 2), branch(code("SUB"), 1)},
+		bodies: []blueprint{branch("MUL", 2), branch("SUB", 1)},
 	}
 }
 
@@ -120,11 +120,11 @@ func TestLoopsThatCannotBeUnrolledAreRefused(t *testing.T) {
 		"without an end": {func(m *blueprint) { m.bodies[1].outputs[0] = 0 }, ErrUnsupported,
 			"operators in all rounds"},
 		"itself": {func(m *blueprint) {
-			m.bodies[1].ops[1] = blueOp{code: opWhile, inputs: []int{0, 1, 2}, outputs: []int{4, 10, 7},
+			m.bodies[1].ops[1] = blueOp{code: "WHILE", inputs: []int{0, 1, 2}, outputs: []int{4, 10, 7},
 				options: m.ops[0].options}
 			m.bodies[1].ops = m.bodies[1].ops[1:2]
 		}, ErrUnsupported, "calls in each other"},
-		"an operator that cannot run": {func(m *blueprint) { m.bodies[1].ops[2].code = 27 }, ErrUnsupportedOp,
+		"an operator that cannot run": {func(m *blueprint) { m.bodies[1].ops[2].code = "SVDF" }, ErrUnsupportedOp,
 			"operator 0, WHILE: operator 2, SVDF: unsupported operator"},
 		"no such subgraph": {func(m *blueprint) { m.ops[0].options[whileBody] = int32(3) }, ErrMalformed,
 			"calls subgraph 3 of 3"},

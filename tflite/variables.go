@@ -34,7 +34,7 @@ func (o *operator) variableName() string {
 
 // ofVariable reports whether the operator gives, reads or changes a variable.
 func (o *operator) ofVariable() bool {
-	return o.code == opVarHandle || o.code == opReadVariable || o.code == opAssignVariable
+	return o.code == "VAR_HANDLE" || o.code == "READ_VARIABLE" || o.code == "ASSIGN_VARIABLE"
 }
 
 // variable returns the one of a name.
@@ -56,10 +56,10 @@ func (v *variables) change(ops []operator) {
 	local := map[int]string{}
 	for i := range ops {
 		switch op := &ops[i]; {
-		case op.code == opVarHandle && len(op.outputs) == 1:
+		case op.code == "VAR_HANDLE" && len(op.outputs) == 1:
 			local[op.outputs[0]] = op.variableName()
 			v.variable(op.variableName())
-		case op.code == opAssignVariable && len(op.inputs) == 2:
+		case op.code == "ASSIGN_VARIABLE" && len(op.inputs) == 2:
 			if name, known := local[op.inputs[0]]; known {
 				v.variable(name).changes = true
 				continue
@@ -75,7 +75,7 @@ func (v *variables) change(ops []operator) {
 func (n *inliner) prepare(ops []operator) {
 	once := map[int]bool{}
 	for i := range ops {
-		if ops[i].code == opCallOnce {
+		if ops[i].code == "CALL_ONCE" {
 			once[ops[i].calls()[0]] = true
 		}
 	}
@@ -102,15 +102,15 @@ func (n *inliner) once(op *operator) {
 func (n *inliner) ofVariable(op *operator) {
 	in, out := 1, 1
 	switch op.code {
-	case opVarHandle:
+	case "VAR_HANDLE":
 		in = 0
-	case opAssignVariable:
+	case "ASSIGN_VARIABLE":
 		in, out = 2, 0
 	}
 	if len(op.inputs) != in || len(op.outputs) != out || slices.Contains(op.inputs, absent) {
 		malformed("%d inputs and %d outputs", len(op.inputs), len(op.outputs))
 	}
-	if op.code == opVarHandle {
+	if op.code == "VAR_HANDLE" {
 		name := op.variableName()
 		fault.Check(op.options.Err())
 		v := n.variable(name)
@@ -121,7 +121,7 @@ func (n *inliner) ofVariable(op *operator) {
 	if v == nil {
 		unsupported("a variable that is not known")
 	}
-	if op.code == opAssignVariable && n.starting {
+	if op.code == "ASSIGN_VARIABLE" && n.starting {
 		n.starts(v, op.inputs[1])
 		return
 	}
@@ -135,7 +135,7 @@ func (n *inliner) ofVariable(op *operator) {
 		n.values[v.state] = value{state: dynamic, shape: begins.shape, dtype: begins.dtype}
 		v.now = v.state
 	}
-	if op.code == opReadVariable {
+	if op.code == "READ_VARIABLE" {
 		n.copied(op, v.now, op.outputs[0])
 	} else {
 		n.changed(v, op)

@@ -9,7 +9,7 @@ import (
 func handle(name string) blueTensor { return blueTensor{name: name, dtype: typeResource} }
 
 func names(name string) blueOp {
-	return blueOp{code: opVarHandle, options: fields{varContainer: "", varName: name}}
+	return blueOp{code: "VAR_HANDLE", options: fields{varContainer: "", varName: name}}
 }
 
 // summing has two variables: sum, to which each inference adds x, and step, which nothing changes. Its outputs are the
@@ -23,15 +23,15 @@ func summing() blueprint {
 		tensors: []blueTensor{floats("x", []int{1, 2}), handle("sum"), handle("step"), floats("before", []int{1, 2}),
 			floats("times", []int{2}), floats("after", nil), floats("again", []int{1, 2}), floats("y", nil)},
 		ops: []blueOp{
-			{code: opCallOnce, options: fields{callOnceInit: int32(1)}},
+			{code: "CALL_ONCE", options: fields{callOnceInit: int32(1)}},
 			of(names("sum"), nil, []int{1}),
 			of(names("step"), nil, []int{2}),
-			{code: opReadVariable, inputs: []int{1}, outputs: []int{3}},
-			{code: code("ADD"), inputs: []int{3, 0}, outputs: []int{5}, options: fields{}},
-			{code: opAssignVariable, inputs: []int{1, 5}},
-			{code: opReadVariable, inputs: []int{1}, outputs: []int{6}},
-			{code: opReadVariable, inputs: []int{2}, outputs: []int{4}},
-			{code: code("MUL"), inputs: []int{6, 4}, outputs: []int{7}, options: fields{}},
+			{code: "READ_VARIABLE", inputs: []int{1}, outputs: []int{3}},
+			{code: "ADD", inputs: []int{3, 0}, outputs: []int{5}, options: fields{}},
+			{code: "ASSIGN_VARIABLE", inputs: []int{1, 5}},
+			{code: "READ_VARIABLE", inputs: []int{1}, outputs: []int{6}},
+			{code: "READ_VARIABLE", inputs: []int{2}, outputs: []int{4}},
+			{code: "MUL", inputs: []int{6, 4}, outputs: []int{7}, options: fields{}},
 		},
 		inputs: []int{0}, outputs: []int{3, 7},
 		bodies: []blueprint{{
@@ -39,9 +39,9 @@ func summing() blueprint {
 				floats("ten", []int{2}, 10, 100)},
 			ops: []blueOp{
 				of(names("sum"), nil, []int{0}),
-				{code: opAssignVariable, inputs: []int{0, 1}},
+				{code: "ASSIGN_VARIABLE", inputs: []int{0, 1}},
 				of(names("step"), nil, []int{2}),
-				{code: opAssignVariable, inputs: []int{2, 3}},
+				{code: "ASSIGN_VARIABLE", inputs: []int{2, 3}},
 			},
 		}},
 	}
@@ -94,13 +94,13 @@ func TestVariablesThatCannotBeKeptAreRefused(t *testing.T) {
 		"a change on a condition": {func(m *blueprint) {
 			m.tensors = append(m.tensors, blueTensor{name: "if", shape: []int{}, dtype: typeBool}, floats("x", nil))
 			m.inputs = append(m.inputs, 8)
-			m.ops = append(m.ops, blueOp{code: opIf, inputs: []int{8, 1, 0}, outputs: []int{9},
+			m.ops = append(m.ops, blueOp{code: "IF", inputs: []int{8, 1, 0}, outputs: []int{9},
 				options: fields{ifThen: int32(2), ifElse: int32(3)}})
 			m.outputs = append(m.outputs, 9)
 			branch := blueprint{tensors: []blueTensor{handle("sum"), floats("x", nil)}, inputs: []int{0, 1},
 				outputs: []int{1}}
 			change := branch
-			change.ops = []blueOp{{code: opAssignVariable, inputs: []int{0, 1}}}
+			change.ops = []blueOp{{code: "ASSIGN_VARIABLE", inputs: []int{0, 1}}}
 			m.bodies = append(m.bodies, change, branch)
 		}, ErrUnsupported, "changes on a condition"},
 		"a call within it": {func(m *blueprint) {
