@@ -29,12 +29,17 @@ type constant struct {
 // inFile reports whether a file has the content.
 func (c *constant) inFile() bool { return c.from != c.to || c.elements == 0 }
 
-// nameOf returns what a content is called: the name the files give it, or else its place.
-func nameOf(c *content, s stored) string {
-	if c.name != "" {
-		return c.name
+// constant returns a content of a size. It is called what the files call it, or else by its place.
+func (f *files) constant(c *content, size int64) (*constant, error) {
+	at, err := f.find(c, size)
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("%s%d+%d", placed, s.at.Offset, s.at.Size)
+	name := c.name
+	if name == "" {
+		name = fmt.Sprintf("%s%d+%d", placed, at.at.Offset, at.at.Size)
+	}
+	return &constant{name: name, stored: at}, nil
 }
 
 // convertible reports whether constants and inputs of a type are converted here to another one.

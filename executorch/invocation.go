@@ -112,7 +112,7 @@ func (c *invocation) tensors(i int) []int {
 // operandAt returns a value of the method: one of XNNPACK's or, where it has no such elements, of Go's.
 func (c *invocation) operandAt(value int) xnnpack.ValueID {
 	t := c.tensorAt(value)
-	if err := c.knowHere(value); errors.Is(err, ErrUnsupported) {
+	if err := c.know(value); errors.Is(err, ErrUnsupported) {
 		c.outside()
 	} else {
 		fault.Check(err)

@@ -280,12 +280,12 @@ func (p *planner) converted(x *tensor, to ScalarType) (*value, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := p.files.find(x.content, int64(n)*int64(x.dtype.Size()))
+	c, err := p.files.constant(x.content, int64(n)*int64(x.dtype.Size()))
 	if err != nil {
 		return nil, err
 	}
-	c := &constant{stored: at, elements: n, from: x.dtype, to: to}
-	c.name = fmt.Sprint(nameOf(x.content, at), converted, to)
+	c.elements, c.from, c.to = n, x.dtype, to
+	c.name += fmt.Sprint(converted, to)
 	t := xnnpack.Tensor{Name: c.name, Type: elementTypes[to], Shape: x.shape}
 	return &value{known: true, constant: c, tensor: t}, nil
 }

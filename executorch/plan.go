@@ -210,61 +210,35 @@ var elementTypes = map[ScalarType]xnnpack.Datatype{
 	Float: xnnpack.Float32, Half: xnnpack.Float16, BFloat16: xnnpack.BFloat16, Int: xnnpack.Int32,
 }
 
-// know makes sure that it is known what a method's value is.
+// know makes sure that it is known what a method's value is to XNNPACK or, if it is nothing there, to Go.
 func (p *planner) know(i int) error {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
-	if v.known && !v.host {
+	if v.known {
 		return nil
 	}
 	if t == nil {
 		return fmt.Errorf("%w: value %d is no tensor", ErrUnsupported, i)
 	}
-	kind, ok := elementTypes[t.dtype]
+	kind, has := elementTypes[t.dtype]
 	if p.asFloat[i] {
-		kind, ok = xnnpack.Float32, true
+		kind, has = xnnpack.Float32, true
 	}
-	if !ok {
+	if !has && declared[t.dtype] == 0 {
 		return fmt.Errorf("%w: value %d is a tensor of %v", ErrUnsupported, i, t.dtype)
-	}
-	v.tensor.Type = kind
-	if t.state {
-		return fmt.Errorf("%w: value %d is a state that the method keeps", ErrUnsupported, i)
-	}
-	if _, err := elements(t.shape...); err != nil {
-		return fmt.Errorf("value %d: %w", i, err)
-	}
-	if err := p.complete(v, t.content, nil); err != nil {
-		return fmt.Errorf("value %d: %w", i, err)
-	}
-	v.known = true
-	return nil
-}
-
-// knowHere makes sure that it is known what a method's value is to XNNPACK or, if it is nothing there, to Go.
-func (p *planner) knowHere(i int) error {
-	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
-	_, has := elementTypes[v.dtype]
-	if v.known || t == nil || has || p.asFloat[i] || declared[t.dtype] == 0 {
-		if v.host {
-			return nil
-		}
-		return p.know(i)
 	}
 	if t.state {
 		return fmt.Errorf("%w: value %d is a state that the method keeps", ErrUnsupported, i)
 	}
 	n, err := elements(t.shape...)
+	if v.tensor.Type = kind; err == nil && has {
+		err = p.complete(v, t.content, nil)
+	} else if err == nil && t.content != nil {
+		v.constant, err = p.files.constant(t.content, int64(n)*int64(t.dtype.Size()))
+	}
 	if err != nil {
 		return fmt.Errorf("value %d: %w", i, err)
 	}
-	if t.content != nil {
-		at, err := p.files.find(t.content, int64(n)*int64(t.dtype.Size()))
-		if err != nil {
-			return fmt.Errorf("value %d: %w", i, err)
-		}
-		v.constant = &constant{name: nameOf(t.content, at), stored: at}
-	}
-	v.known, v.host = true, true
+	v.known, v.host = true, !has
 	return nil
 }
 
@@ -278,11 +252,9 @@ func (p *planner) complete(v *value, c, scales *content) error {
 		if size == 0 {
 			return malformed("a constant of shape %v", v.tensor.Shape)
 		}
-		at, err := p.files.find(c, int64(size))
-		if err != nil {
+		if v.constant, err = p.files.constant(c, int64(size)); err != nil {
 			return err
 		}
-		v.constant = &constant{name: nameOf(c, at), stored: at}
 	}
 	count, each, err := scaleCount(&v.tensor)
 	if err != nil {
@@ -668,7 +640,7 @@ func (p *planner) externals() {
 		if i >= len(p.method.inputs) {
 			name, i = "output", i-len(p.method.inputs)
 		}
-		if err := p.knowHere(n); err != nil {
+		if err := p.know(n); err != nil {
 			p.reasons.add(fmt.Errorf("%s %d: %w", name, i, err))
 		}
 	}
