@@ -213,6 +213,20 @@ func (c *invocation) axis(t *tensor, dim int) int {
 	return slices.Index(t.order, counted(dim, len(t.order)))
 }
 
+// axes returns where the first argument has the dimensions that argument i is, or lists: all if there are none.
+func (c *invocation) axes(i int) (axes []int) {
+	x := c.tensor(0)
+	if v := c.arg(i); v.tensor == nil && v.kind != evalueNull {
+		for _, d := range c.wholes(i) {
+			axes = append(axes, c.axis(x, d))
+		}
+	}
+	if len(axes) == 0 {
+		return compute.Every(0, len(x.shape), 1)
+	}
+	return axes
+}
+
 // counted returns an index below a length; a negative one counts from the end.
 func counted(n, length int) int {
 	at := n

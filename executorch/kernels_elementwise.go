@@ -184,9 +184,8 @@ func (c *invocation) constantResult(number float64) {
 	v.known, v.constant, v.tensor.Type = true, c.plan.values[filled].constant, xnnpack.Float32
 }
 
-func (c *invocation) full() { c.constantResult(c.number(1)) }
-
-func (c *invocation) scalarTensor() { c.constantResult(c.number(0)) }
+// full plans that argument i, a number, is everywhere.
+func full(i int) func(*invocation) { return func(c *invocation) { c.constantResult(c.number(i)) } }
 
 // matrices is the product of two matrices, to which a third argument before them is added.
 func (c *invocation) matrices() {

@@ -108,14 +108,25 @@ func (c *invocation) divided() {
 	c.two(func(out, a, b array) error { return compute.Combine(o, out, a, b) })
 }
 
+// elementwise plans what Go computes of each element of the first argument.
+func elementwise(f func(out, in array) error) func(*invocation) {
+	return func(c *invocation) {
+		in := c.given(0)
+		c.fits(in)
+		c.here(ids{in}, func(out array, in []array) error { return f(out, in[0]) })
+	}
+}
+
+func applied(of func(x float64) float64) func(*invocation) {
+	return elementwise(func(out, in array) error { return compute.Apply(of, out, in) })
+}
+
 // ofIntegers plans what Go computes of an integer.
 func ofIntegers(f func(a int64) int64) func(*invocation) {
 	return func(c *invocation) {
 		c.wholesOnly()
-		in := c.given(0)
-		c.fits(in)
 		o := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
-		c.here(ids{in}, func(out array, in []array) error { return compute.Combine(o, out, in[0], in[0]) })
+		elementwise(func(out, in array) error { return compute.Combine(o, out, in, in) })(c)
 	}
 }
 
@@ -164,9 +175,7 @@ func (c *invocation) not() {
 	if t := c.tensor(0); t.dtype != Bool {
 		c.outside()
 	}
-	in := c.given(0)
-	c.fits(in)
-	c.here(ids{in}, func(out array, in []array) error { return compute.Not(out, in[0]) })
+	elementwise(compute.Not)(c)
 }
 
 // quantified plans what Go computes of all elements along some dimensions: one, a list, or all of them.
@@ -174,19 +183,12 @@ func quantified(of func(out, in array, kept []int) error) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x, y := c.tensor(0), c.tensor(c.last())
-		kept := slices.Clone(x.shape)
-		var dims []int
-		if of := c.arg(1); of.tensor == nil && of.kind != evalueNull {
-			dims = c.wholes(1)
-		}
-		for _, d := range dims {
-			kept[c.axis(x, d)] = 1
-		}
-		if len(dims) == 0 {
-			kept = ones(len(kept))
+		kept, axes := slices.Clone(x.shape), c.axes(1)
+		for _, d := range axes {
+			kept[d] = 1
 		}
 		if product(kept) != product(y.shape) {
-			fault.Check(malformed("dimensions %v of %v for %v", dims, x.shape, y.shape))
+			fault.Check(malformed("dimensions %v of %v for %v", axes, x.shape, y.shape))
 		}
 		c.here(ids{in}, func(out array, in []array) error { return of(out, in[0], kept) })
 	}
@@ -272,19 +274,9 @@ func (c *invocation) maskedFill() {
 	})
 }
 
-func applied(of func(x float64) float64) func(*invocation) {
-	return func(c *invocation) {
-		in := c.given(0)
-		c.fits(in)
-		c.here(ids{in}, func(out array, in []array) error { return compute.Apply(of, out, in[0]) })
-	}
-}
-
 func (c *invocation) logSoftmax() {
-	in := c.given(0)
-	c.fits(in)
 	axis := c.axis(c.tensor(0), c.whole(1))
-	c.here(ids{in}, func(out array, in []array) error { return compute.LogSoftmax(out, in[0], axis) })
+	elementwise(func(out, in array) error { return compute.LogSoftmax(out, in, axis) })(c)
 }
 
 func (c *invocation) where() {
@@ -321,18 +313,10 @@ func (c *invocation) arange() {
 	c.here(nil, func(out array, _ []array) error { return compute.Count(out, from, step) })
 }
 
-// fullOf is one number everywhere.
-func (c *invocation) fullOf() {
-	at := 1
-	if c.name == "aten::scalar_tensor.out" {
-		at = 0
+// fullOf plans that argument i, a number, is everywhere.
+func fullOf(i int) func(*invocation) {
+	return func(c *invocation) {
+		x := c.number(i)
+		c.here(nil, func(out array, _ []array) error { return compute.Count(out, x, 0) })
 	}
-	x := c.number(at)
-	c.here(nil, func(out array, _ []array) error { return compute.Count(out, x, 0) })
-}
-
-func (c *invocation) cast() {
-	in := c.given(0)
-	c.fits(in)
-	c.here(ids{in}, func(out array, in []array) error { return compute.Cast(out, in[0]) })
 }

@@ -64,7 +64,7 @@ func (c *invocation) pooled(in xnnpack.ValueID, n flow.Operation) xnnpack.ValueI
 // averagePool is the mean under a window. XNNPACK leaves padded pixels out, so that they are added first where they
 // count.
 func (c *invocation) averagePool() {
-	if len(c.args) < 8 || !c.absent(6) { // another divisor
+	if !c.absent(6) { // another divisor
 		c.outside()
 	}
 	id, shape := c.image()
@@ -153,7 +153,7 @@ func (c *invocation) adaptivePool() {
 
 // maxPool is the largest element under a window, without its place.
 func (c *invocation) maxPool() {
-	if len(c.args) < 8 || c.method.uses(c.args[min(7, c.last())]) { // where it is
+	if c.arg(7); c.method.uses(c.args[7]) { // where it is
 		c.outside()
 	}
 	id, shape := c.image()
@@ -176,7 +176,7 @@ func (c *invocation) maxPool() {
 // convolution is a product of matrices: one of the elements under the kernel at each place, which Go collects, and one
 // of the kernel's, which need not be constant.
 func (c *invocation) convolution() {
-	if len(c.args) < 10 || c.whole(6) != 0 { // transposed
+	if c.whole(6) != 0 { // transposed
 		c.outside()
 	}
 	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
@@ -210,9 +210,7 @@ func (c *invocation) convolution() {
 	}
 	depth := product(w.shape[1:])
 	under := c.between([]int{x.shape[0] * groups, places, depth}, in)
-	if _, err := elements(c.of(under).Shape...); err != nil {
-		fault.Check(err)
-	}
+	fault.Value(elements(c.of(under).Shape...))
 	c.hosted(ids{in}, under, func(out array, in []array) error {
 		return compute.Under(window, out, in[0], y.shape[2:], groups)
 	})

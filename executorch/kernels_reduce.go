@@ -11,17 +11,11 @@ import (
 
 // reducingCall reduces the dimensions of a list, all if it is empty or missing.
 func reducingCall(op xnnpack.ReduceOperator) func(*invocation) {
-	return func(c *invocation) {
-		var dims []int
-		if !c.absent(1) {
-			dims = c.wholes(1)
-		}
-		c.reduced(op, dims, c.whole(2) != 0)
-	}
+	return func(c *invocation) { c.reduced(op, c.axes(1), c.whole(2) != 0) }
 }
 
 // reduced plans a reduction of the first argument to the last.
-func (c *invocation) reduced(op xnnpack.ReduceOperator, dims []int, keep bool) {
+func (c *invocation) reduced(op xnnpack.ReduceOperator, axes []int, keep bool) {
 	x, y := c.tensor(0), c.tensor(c.last())
 	if keep {
 		c.alike(x, y)
@@ -29,13 +23,7 @@ func (c *invocation) reduced(op xnnpack.ReduceOperator, dims []int, keep bool) {
 		c.rows(y)
 	}
 	in := c.float(0)
-	n := xnnpack.StaticReduce{Op: op, KeepDims: keep, Input: in, Output: c.result(in)}
-	for _, d := range dims {
-		n.Axes = append(n.Axes, c.axis(x, d))
-	}
-	if len(dims) == 0 {
-		n.Axes = compute.Every(0, len(x.shape), 1)
-	}
+	n := xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: keep, Input: in, Output: c.result(in)}
 	if !keep && len(n.Axes) == len(x.shape) { // a number, which has the shape [1] here
 		n.KeepDims = true
 		all := c.between(ones(len(x.shape)), in)
@@ -50,7 +38,9 @@ func (c *invocation) reduced(op xnnpack.ReduceOperator, dims []int, keep bool) {
 
 func ones(n int) []int { return compute.Every(1, n, 0) }
 
-func (c *invocation) meanOfAll() { c.reduced(xnnpack.ReduceMean, nil, false) }
+func (c *invocation) meanOfAll() {
+	c.reduced(xnnpack.ReduceMean, compute.Every(0, len(c.tensor(0).shape), 1), false)
+}
 
 // softmax is along one dimension, which is brought to the end if it is not there.
 func (c *invocation) softmax() {
@@ -75,9 +65,6 @@ func (c *invocation) softmax() {
 // layerNorm is x minus its mean, over the root of its variance plus a number, times weights, plus a bias: over the last
 // dimensions, as many as the list has. Its other outputs, mean and root, are not computed here.
 func (c *invocation) layerNorm() {
-	if len(c.args) < 8 {
-		fault.Check(malformed("%d arguments", len(c.args)))
-	}
 	x, y := c.tensor(0), c.tensor(5)
 	c.rows(x, y)
 	over := len(c.wholes(1))
@@ -87,14 +74,7 @@ func (c *invocation) layerNorm() {
 		fault.Check(malformed("%d dimensions of %d", over, len(x.shape)))
 	}
 	axes := compute.Every(len(x.shape)-over, over, 1)
-	var scale, shift xnnpack.ValueID = xnnpack.InvalidValue, xnnpack.InvalidValue
-	if !c.absent(2) {
-		scale = c.float(2)
-	}
-	if !c.absent(3) {
-		shift = c.float(3)
-	}
-	c.scaled(c.centred(in, axes, c.number(4)), scale, shift, out)
+	c.scaled(c.centred(in, axes, c.number(4)), c.optional(2), c.optional(3), out)
 }
 
 // moments returns a value minus its mean over some axes, and its variance over them, of which the sum of squares is
@@ -146,6 +126,14 @@ func (c *invocation) scaled(x, scale, shift, out xnnpack.ValueID) {
 	}
 }
 
+// optional returns an argument of floats, or no value if it is not given.
+func (c *invocation) optional(i int) xnnpack.ValueID {
+	if c.absent(i) {
+		return xnnpack.InvalidValue
+	}
+	return c.float(i)
+}
+
 // another returns a value in another shape.
 func (c *invocation) another(x xnnpack.ValueID, shape []int) xnnpack.ValueID {
 	out := c.between(shape, x)
@@ -155,10 +143,10 @@ func (c *invocation) another(x xnnpack.ValueID, shape []int) xnnpack.ValueID {
 
 // channels returns argument i, a number for each channel, so that it goes with images of a rank.
 func (c *invocation) channels(i, rank int) xnnpack.ValueID {
-	if c.absent(i) {
-		return xnnpack.InvalidValue
+	x := c.optional(i)
+	if x == xnnpack.InvalidValue {
+		return x
 	}
-	x := c.float(i)
 	return c.another(x, append(slices.Clone(c.of(x).Shape), ones(rank-2)...))
 }
 
@@ -169,7 +157,7 @@ func (c *invocation) groupNorm() {
 	c.fixed(x)
 	groups := c.whole(6)
 	in := c.float(0)
-	out := c.resultAt(c.args[min(8, c.last())], in)
+	out := c.resultAt(c.args[8], in)
 	if len(x.shape) < 2 || groups < 1 || x.shape[1]%groups != 0 {
 		fault.Check(malformed("%d groups of %v", groups, x.shape))
 	}
@@ -184,7 +172,7 @@ func (c *invocation) instanceNorm() {
 	c.rows(x, y)
 	c.fixed(x)
 	in := c.float(0)
-	out := c.resultAt(c.args[min(6, c.last())], in)
+	out := c.resultAt(c.args[6], in)
 	if len(x.shape) < 2 {
 		fault.Check(malformed("channels of %v", x.shape))
 	}
@@ -207,17 +195,8 @@ func (c *invocation) variance() {
 	if !c.absent(2) {
 		less = c.number(2)
 	}
-	var axes []int
-	if !c.absent(1) {
-		for _, d := range c.wholes(1) {
-			axes = append(axes, c.axis(x, d))
-		}
-	}
-	if len(axes) == 0 {
-		axes = compute.Every(0, len(x.shape), 1)
-	}
 	in := c.float(0)
-	_, variance := c.moments(in, axes, less)
+	_, variance := c.moments(in, c.axes(1), less)
 	out := c.result(in)
 	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}))
 }
