@@ -37,7 +37,8 @@ func (c *core) askForLayout() {
 	if c.inMemory() {
 		return
 	}
-	go func(shown evidence) {
+	go func() {
+		shown := shownBy(c.writer.Index())
 		if len(shown) == 0 {
 			_, _ = ask.Layout()
 			return
@@ -47,18 +48,7 @@ func (c *core) askForLayout() {
 				shown[i].sample.Sum()
 			}
 		}
-	}(c.shown())
-}
-
-// shown returns what the loaded file says of layouts, as far as it was seen on such a machine as this.
-func (c *core) shown() evidence {
-	index := c.writer.Index()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if index != c.index {
-		c.index, c.evidence = index, shownBy(index)
-	}
-	return c.evidence
+	}()
 }
 
 // presume has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be presumed,

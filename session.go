@@ -33,7 +33,6 @@ type Session struct {
 
 	sources   map[string]*source
 	kept      []*source           // until Close, of a session that is finalized
-	refused   map[string]error    // tensors that there was no memory for: the data map is asked once
 	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
 	computed  arena               // of tensors whose content is computed
 	unfilled  []*source           // those whose content may yet have to be computed
@@ -93,13 +92,12 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		data:      data,
 		begun:     time.Now(),
 		sources:   map[string]*source{},
-		refused:   map[string]error{},
 		addresses: map[uintptr]*source{},
 		given:     map[question]*entries.Entry{},
 		packings:  map[uintptr]space{},
 		watches:   map[Watch]*watch{},
 		origins:   map[string]*entries.Origin{},
-		evidence:  c.shown(),
+		evidence:  shownBy(c.writer.Index()),
 	}
 	if s.provider, err = newProvider(s); err != nil {
 		user.Close()
@@ -230,9 +228,6 @@ func (s *Session) askAhead(src *source, g *packing.Geometry) {
 }
 
 func (s *Session) register(name string) (*source, error) {
-	if err := s.refused[name]; err != nil {
-		return nil, err
-	}
 	t, err := s.data.Tensor(name)
 	if err != nil {
 		return nil, err
@@ -242,7 +237,6 @@ func (s *Session) register(name string) (*source, error) {
 		if t.Release != nil {
 			t.Release()
 		}
-		s.refused[name] = err
 		return nil, err
 	}
 	s.watch(&t.Identity)

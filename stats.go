@@ -92,10 +92,8 @@ type Stats struct {
 // handles, from 0, so that whoever watches a file needs one handle of it.
 func (c *Cache) Stats() Stats {
 	now := c.core
-	if c.done.Load() && c.place.path != "" {
-		cores.Lock()
-		now = cmp.Or(cores.at[c.place], now)
-		cores.Unlock()
+	if at, known := spots.Load(c.place); known && c.done.Load() {
+		now = cmp.Or(at.(*spot).core.Load(), now)
 	}
 	return now.stats()
 }

@@ -48,8 +48,6 @@ type core struct {
 	mu             sync.Mutex // of what follows; nothing else is locked while it is held
 	loads          map[LoadOutcome]Durations
 	sourcesChanged int64
-	index          *format.Index
-	evidence       evidence // what the index says of layouts
 }
 
 // A place is where a cache is: a file, or a section of one.
@@ -67,12 +65,14 @@ func (p place) close() error {
 	return p.handed.Close()
 }
 
-// cores are those of this process that have a handle. No disk is asked while it is locked.
-var cores = struct {
-	sync.Mutex
-	at     map[place]*core
-	making map[place]chan struct{} // closed when the core is made, or could not be
-}{at: map[place]*core{}, making: map[place]chan struct{}{}}
+// A spot is where the handles of one place find their core.
+type spot struct {
+	mu   sync.Mutex // while a handle is opened: others of this place wait
+	core atomic.Pointer[core]
+}
+
+// spots are those of the places that this process has opened, by place: some bytes each.
+var spots sync.Map
 
 // Open opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights
 // are packed. Its directory must exist. An empty path gives a cache in memory.
@@ -125,8 +125,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
 		Repack: o.Verify == VerifyRepack,
-		Store:  store.Options{Prefetch: o.Prefetch},
-		Verify: o.Verify == VerifyInBackground,
+		Verify: o.Verify == VerifyInBackground, Prefetch: o.Prefetch,
 		Report: c.events.add,
 	}
 	err := unusable
@@ -152,45 +151,22 @@ func (c *core) name() string { return cmp.Or(c.place.path, "in memory") }
 // inMemory reports whether the cache has no file, or cannot use it.
 func (c *core) inMemory() bool { return c.place.path == "" || c.unusable != nil }
 
+// openPlace opens one more handle of a place, or its first.
 func openPlace(p place, o Options, f store.Files, unusable error) (*Cache, error) {
-	for {
-		c, err := openOnce(p, o, f, unusable)
-		if c != nil || err != nil {
+	found, _ := spots.LoadOrStore(p, &spot{})
+	at := found.(*spot)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if is := at.core.Load(); is != nil {
+		if c, err := is.another(o); c != nil || err != nil {
 			return c, err
 		}
 	}
-}
-
-// openOnce finds the core of a place or makes one. It returns neither a handle nor an error when the core was just
-// being made, or closed.
-func openOnce(p place, o Options, f store.Files, unusable error) (*Cache, error) {
-	cores.Lock()
-	c, making := cores.at[p], cores.making[p]
-	if c == nil && making == nil {
-		cores.making[p] = make(chan struct{})
+	first, err := newHandle(p, o, f, unusable)
+	if err == nil {
+		at.core.Store(first.core)
 	}
-	cores.Unlock()
-	switch {
-	case making != nil:
-		<-making
-		return nil, nil
-	case c == nil:
-		return makeCore(p, o, f, unusable)
-	}
-	return c.another(o)
-}
-
-func makeCore(p place, o Options, f store.Files, unusable error) (first *Cache, err error) {
-	defer func() {
-		cores.Lock()
-		defer cores.Unlock()
-		if first != nil {
-			cores.at[p] = first.core
-		}
-		close(cores.making[p])
-		delete(cores.making, p)
-	}()
-	return newHandle(p, o, f, unusable)
+	return first, err
 }
 
 // another makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
@@ -204,21 +180,9 @@ func (c *core) another(o Options) (*Cache, error) {
 	}
 	handle, err := c.writer.Open(refusal)
 	if handle == nil {
-		if err == nil {
-			c.dropCore()
-		}
 		return nil, err
 	}
 	return &Cache{core: c, handle: handle, events: c.logTo(o.Logger), progress: o.Progress}, nil
-}
-
-// dropCore has the next handle of the place get another core.
-func (c *core) dropCore() {
-	cores.Lock()
-	defer cores.Unlock()
-	if cores.at[c.place] == c {
-		delete(cores.at, c.place)
-	}
 }
 
 // canonical makes the path of one file the same however it is written. A final symbolic link is followed if that is
@@ -278,7 +242,9 @@ func (c *Cache) Close() error {
 	c.events.detach()
 	c.events.wait()
 	if last {
-		c.dropCore()
+		if at, known := spots.Load(c.place); known {
+			at.(*spot).core.CompareAndSwap(c.core, nil)
+		}
 		err = errors.Join(err, c.arena.drop(), c.place.close())
 	}
 	return err

@@ -20,8 +20,8 @@ type Rewriting struct {
 	made    *Store
 	commit  *Commit
 	pieces  *output.Pieces    // what payloads are written with
-	moved   map[uint64]uint64 // where payloads are now, by where they were
-	damaged int
+	Moved   map[uint64]uint64 // where payloads that were kept are now, by where they were
+	Damaged int               // payloads that had a wrong sum
 }
 
 // Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
@@ -43,13 +43,13 @@ func (st *Store) Rewrite(items []Item, describe func([]format.Record) []format.L
 	if err != nil {
 		return nil, err
 	}
-	made := New(path, st.files, st.options)
+	made := New(path, st.files, false)
 	d, err := st.files.Create(path)
 	if err != nil {
 		return nil, err
 	}
 	made.disk, made.access = opened(d), writing
-	rw = &Rewriting{old: st, made: made, pieces: output.NewPieces(d), moved: map[uint64]uint64{}}
+	rw = &Rewriting{old: st, made: made, pieces: output.NewPieces(d), Moved: map[uint64]uint64{}}
 	if err := rw.write(items, describe); err != nil {
 		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))
 	}
@@ -98,10 +98,10 @@ func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
 	kept = make([]format.Record, 0, len(items))
 	for _, it := range items {
 		r := it.Record
-		at, copied := rw.moved[r.Offset] // two records may share a payload
+		at, copied := rw.Moved[r.Offset] // two records may share a payload
 		if !copied {
 			if sum, err := rw.made.disk.Sum(it.Payload); err != nil || sum != r.Sum {
-				rw.damaged++
+				rw.Damaged++
 				continue
 			}
 			equal, known := stored[content{r.Sum, r.Size}]
@@ -111,7 +111,7 @@ func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
 				}
 			}
 			stored[content{r.Sum, r.Size}] = at
-			rw.moved[r.Offset] = at
+			rw.Moved[r.Offset] = at
 		}
 		taken[place{r.Layout, at}] = true
 		r.Offset = at
@@ -133,15 +133,6 @@ func (rw *Rewriting) append(payload []byte) (offset uint64, err error) {
 	}
 	return offset, err
 }
-
-// Moved returns where the payload that was at an offset is in the new file; false if it was not kept.
-func (rw *Rewriting) Moved(offset uint64) (now uint64, ok bool) {
-	now, ok = rw.moved[offset]
-	return now, ok
-}
-
-// Damaged returns how many payloads had a wrong sum.
-func (rw *Rewriting) Damaged() int { return rw.damaged }
 
 // Size returns how many bytes the new file has.
 func (rw *Rewriting) Size() uint64 { return rw.commit.slot.End }

@@ -152,12 +152,3 @@ func (st *Store) seal() (sealed []*Region, err error) {
 	st.segments = still
 	return sealed, errors.Join(errs...)
 }
-
-// leaveSegment ends reserving from a segment, if it is the current one.
-func (st *Store) leaveSegment(r *Region) error {
-	if st.segment != r || r == nil {
-		return nil
-	}
-	st.segment = nil
-	return r.Release()
-}

@@ -21,9 +21,9 @@ const CheckedAtOnce = 1 << 20
 // A Store is one cache file. It finds what was committed, reserves space to pack into, and commits. It knows bytes and
 // records but no policy. Its methods must not be called at the same time, except for Commit.Write and Rewrite.
 type Store struct {
-	path    string
-	files   Files
-	options Options
+	path       string
+	files      Files
+	prefetches bool
 
 	disk   *openFile // nil while there is no file
 	access access    // of this process
@@ -59,14 +59,9 @@ const (
 	writing         // and we are the writer
 )
 
-// Options say how a store treats its file.
-type Options struct {
-	Prefetch bool // all of it is read when it is loaded
-}
-
-// New returns a store that has not loaded its file.
-func New(path string, files Files, o Options) *Store {
-	return &Store{path: path, files: files, options: o}
+// New returns a store that has not loaded its file. With prefetch all of it is read when it is loaded.
+func New(path string, files Files, prefetch bool) *Store {
+	return &Store{path: path, files: files, prefetches: prefetch}
 }
 
 // Intercept has the store use what files makes of its files, and disk of the disk that is open, if there is one. Either
@@ -198,7 +193,7 @@ func (st *Store) reload() error {
 	if err != nil {
 		return st.unmappable(err)
 	}
-	if st.options.Prefetch {
+	if st.prefetches {
 		if err := st.prefetch(m); err != nil {
 			_ = m.Unmap()
 			return err
@@ -290,11 +285,13 @@ func (st *Store) Abandon() error {
 	var errs []error
 	if st.access == writing { // the lock goes with the disk, on Linux when nothing of it is mapped any more
 		st.grown, st.growth = false, 0
-		errs = append(errs, st.leaveSegment(st.segment))
+		if st.segment != nil {
+			errs = append(errs, st.segment.Release())
+		}
 		for _, r := range st.segments {
 			errs = append(errs, r.Release())
 		}
-		st.segments = nil
+		st.segment, st.segments = nil, nil
 	}
 	errs = append(errs, st.closeWritten())
 	if st.disk != nil {

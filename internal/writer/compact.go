@@ -147,7 +147,7 @@ func (w *Writer) rewrite(keep Keep) error {
 	w.moved(from, next, loadedBy(st))
 	w.options.Report(slog.LevelInfo, "compacted the cache file",
 		slog.Uint64("bytes_before", before), slog.Uint64("bytes", next.Size()),
-		slog.Int("damaged_payloads", next.Damaged()), slog.Duration("duration", time.Since(start)))
+		slog.Int("damaged_payloads", next.Damaged), slog.Duration("duration", time.Since(start)))
 	return err
 }
 
@@ -186,10 +186,10 @@ func (w *Writer) moved(from [16]byte, next *store.Rewriting, now loaded) {
 	w.mu.Lock()
 	defer w.unlock()
 	w.figures.Compactions++
-	w.figures.DamagedPayloads += int64(next.Damaged())
+	w.figures.DamagedPayloads += int64(next.Damaged)
 	w.figures.WrittenBytes += int64(next.Size())
 	for e := range w.entries.All() {
-		if at, ok := next.Moved(e.Record.Offset); ok && e.File == from && e.State == entries.Durable {
+		if at, kept := next.Moved[e.Record.Offset]; kept && e.File == from && e.State == entries.Durable {
 			e.File, e.Record.Offset = next.ID(), at
 		}
 	}
