@@ -52,28 +52,20 @@ func numbers[T xnnpack.Number]() kind {
 	}
 }
 
-// booleans are a byte each where they are not widened: XNNPACK has none.
+// booleans are a byte each, 0 or 1: XNNPACK has none.
 func booleans() kind {
+	bytes := numbers[uint8]()
 	return kind{
 		slice:  "[]bool",
 		length: length[bool],
 		give: func(to *xnnpack.Buffer, input any, widened bool) {
-			if !widened {
-				for i, set := range input.([]bool) {
-					to.Bytes()[i] = 0
-					if set {
-						to.Bytes()[i] = 1
-					}
-				}
-				return
-			}
-			floats := to.Float32s()
-			for i, set := range input.([]bool) {
-				floats[i] = 0
-				if set {
-					floats[i] = 1
+			set := make([]uint8, len(input.([]bool)))
+			for i, is := range input.([]bool) {
+				if is {
+					set[i] = 1
 				}
 			}
+			bytes.give(to, set, widened)
 		},
 		take: func(from *xnnpack.Buffer, n int, into any) any {
 			to, out := room[bool](into, n)

@@ -1,12 +1,6 @@
 package models
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-
-	"xpwc/xnnpack"
-)
+import "xpwc/xnnpack"
 
 // A Value is an input or an output of a model.
 type Value struct {
@@ -52,18 +46,4 @@ func (v Value) SizeAs(shape []int) (int, error) {
 	}
 	n, err := xnnpack.QInt8.ByteSize(shape)
 	return n * v.Declared.Size(), err
-}
-
-// ErrNotFloat32 is matched by the error of [CheckFloat32].
-var ErrNotFloat32 = errors.New("inputs and outputs of other types than float32 are not supported")
-
-// CheckFloat32 fails if a model has an input or an output that is not float32. It is for programs that compute with
-// nothing else. The error matches [ErrNotFloat32] and names the value.
-func CheckFloat32(m Model) error {
-	for _, v := range slices.Concat(m.Inputs(), m.Outputs()) {
-		if v.Type != xnnpack.Float32 {
-			return fmt.Errorf("%q is %v: %w", v.Name, v.Type, ErrNotFloat32)
-		}
-	}
-	return nil
 }

@@ -431,12 +431,8 @@ func cNewWeightsCache() (cWeightsCache, Status) {
 	return c, Status(s)
 }
 
-func (c cWeightsCache) finalize(soft bool) Status {
-	var kind C.enum_xnn_weights_cache_finalization_kind = C.xnn_weights_cache_finalization_kind_hard
-	if soft {
-		kind = C.xnn_weights_cache_finalization_kind_soft
-	}
-	return Status(C.xnn_finalize_weights_cache(c.p, kind))
+func (c cWeightsCache) finalize() Status {
+	return Status(C.xnn_finalize_weights_cache(c.p, C.xnn_weights_cache_finalization_kind_hard))
 }
 
 func (c cWeightsCache) delete() Status { return Status(C.xnn_delete_weights_cache(c.p)) }

@@ -57,7 +57,7 @@ func cNewThreadpool(int) (cThreadpool, bool)                       { return cThr
 func (cThreadpool) threads() int                                   { return 0 }
 func (cThreadpool) destroy()                                       {}
 func cNewWeightsCache() (cWeightsCache, Status)                    { return cWeightsCache{}, NoCgo }
-func (cWeightsCache) finalize(bool) Status                         { return NoCgo }
+func (cWeightsCache) finalize() Status                             { return NoCgo }
 func (cWeightsCache) delete() Status                               { return NoCgo }
 
 // Provider implements WeightsCache.

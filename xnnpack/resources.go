@@ -136,16 +136,14 @@ func NewWeightsCache() (*HeapWeightsCache, error) {
 }
 
 // Finalize closes the cache to new weights; it must be called once, after runtimes are created and before one is set
-// up. A soft finalization lets more runtimes be created from weights that are in the cache already, for some more
-// memory: at most as much as the largest packed weights. The error matches InvalidState if the cache is finalized or
-// deleted already.
-func (c *HeapWeightsCache) Finalize(soft bool) error {
+// up. The error matches InvalidState if the cache is finalized or deleted already.
+func (c *HeapWeightsCache) Finalize() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return reject(InvalidState, "finalize weights cache", "", "the cache is deleted")
 	}
-	return check(c.c.finalize(soft), "finalize weights cache", "")
+	return check(c.c.finalize(), "finalize weights cache", "")
 }
 
 // Delete frees the packed weights, as soon as the last runtime made with the cache is deleted. Deleting twice is

@@ -214,7 +214,7 @@ func TestADeletedWeightsCacheIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	cache.Delete()
 	cache.Delete()
-	require.ErrorIs(t, cache.Finalize(true), xnnpack.InvalidState)
+	require.ErrorIs(t, cache.Finalize(), xnnpack.InvalidState)
 	_, err = xnnpack.NewRuntime(sum(t, 1), &xnnpack.RuntimeOptions{WeightsCache: cache})
 	require.ErrorIs(t, err, xnnpack.InvalidState)
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"xpwc/metrics"
 	"xpwc/models"
 	"xpwc/tflite"
+	"xpwc/xnnpack"
 )
 
 var errNoModel = errors.New("no such model")
@@ -68,8 +70,11 @@ func (s *service) load(name string) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := models.CheckFloat32(file); err != nil {
-		return nil, errors.Join(err, file.Close())
+	for _, v := range slices.Concat(file.Inputs(), file.Outputs()) {
+		if v.Type != xnnpack.Float32 {
+			return nil, errors.Join(fmt.Errorf("%q is %v, and this service computes with float32", v.Name, v.Type),
+				file.Close())
+		}
 	}
 	m := &model{Inputs: file.Inputs(), Outputs: file.Outputs()}
 	if earlier := s.get(name); earlier != nil {
