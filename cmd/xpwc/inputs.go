@@ -11,6 +11,7 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
 	"xpwc/npy"
@@ -50,7 +51,7 @@ func readArray(path string) (npy.Array, error) {
 }
 
 // readInputs fills the inputs from files: from one of raw numbers for all of them, or from one for each.
-func readInputs(e *execution.Execution, paths []string) error {
+func readInputs(e *instance.Instance, paths []string) error {
 	inputs := make([]int, len(e.Inputs))
 	for i := range inputs {
 		inputs[i] = i
@@ -80,12 +81,13 @@ func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".
 
 // readNumPy fills input i from a .npy file of its type and shape; dimensions of 1 are ignored. A dynamic input takes
 // its first dimension from the file.
-func readNumPy(e *execution.Execution, i int, path string) error {
+func readNumPy(e *instance.Instance, i int, path string) error {
 	a, err := readArray(path)
 	if err != nil {
 		return err
 	}
-	v, element := e.Model.Inputs()[i], e.InputElements[i]
+	v := e.Model.Inputs()[i]
+	element := execution.ElementOf(v)
 	if a.Dtype != element.Dtype {
 		return fmt.Errorf("%s: its elements are %s, but the model takes %s; save it as %s",
 			path, a.Dtype, describe(e, []int{i}), saving(element))
@@ -120,7 +122,7 @@ func squeezed(shape []int) []int {
 }
 
 // readRaw fills inputs, one after the other, from a file of little-endian numbers that holds just them.
-func readRaw(e *execution.Execution, inputs []int, path string) error {
+func readRaw(e *instance.Instance, inputs []int, path string) error {
 	var total int64
 	for _, i := range inputs {
 		total += int64(e.InputBytes(i))
@@ -156,11 +158,11 @@ func readAtMost(path string, n int64) ([]byte, error) {
 }
 
 // describe lists inputs with what they take.
-func describe(e *execution.Execution, inputs []int) string {
+func describe(e *instance.Instance, inputs []int) string {
 	var list []string
 	for _, i := range inputs {
 		v := e.Model.Inputs()[i]
-		text := fmt.Sprintf("%s %s %v", e.InputElements[i], v.Name, v.Shape)
+		text := fmt.Sprintf("%s %s %v", execution.ElementOf(e.Model.Inputs()[i]), v.Name, v.Shape)
 		if q := v.Quantization; q.Scale != 0 {
 			text += fmt.Sprintf(", scale %g, zero point %d", q.Scale, q.ZeroPoint)
 		}

@@ -19,6 +19,7 @@ import (
 	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/output"
 	"xpwc/safetensors"
@@ -138,7 +139,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	}
 	j := jobOf(ctx)
 	j.waitFor("")
-	e, err := execution.Load(m, packed, o.threads)
+	e, err := instance.New(m, packed, o.threads)
 	progress.Finish()
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	if len(o.inputs) > 0 {
 		err = readInputs(e, o.inputs)
 	} else {
-		err = e.FillKnuth()
+		err = execution.FillKnuth(e)
 	}
 	if err != nil {
 		return err
@@ -187,8 +188,8 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	if e.Pool != nil {
 		report.Threads = e.Pool.Threads()
 	}
-	for i, v := range e.Model.Inputs() {
-		report.inputs = append(report.inputs, typedName(v.Name, e.InputElements[i].String())+" "+shapeText(v.Shape))
+	for _, v := range e.Model.Inputs() {
+		report.inputs = append(report.inputs, typedName(v.Name, execution.ElementOf(v).String())+" "+shapeText(v.Shape))
 	}
 	if err := j.place(func() error { report.Outputs, err = writeOutputs(e, o.outputDir); return err }); err != nil {
 		return err
@@ -228,7 +229,7 @@ func noteUnsaved(stderr io.Writer, cache string, err error) {
 // shownNumbers is how many of an output are printed.
 const shownNumbers = 6
 
-func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
+func writeOutputs(e *instance.Instance, dir string) ([]outputFile, error) {
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, err
@@ -240,7 +241,7 @@ func writeOutputs(e *execution.Execution, dir string) ([]outputFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum, element := sha256.Sum256(b), e.OutputElements[i]
+		sum, element := sha256.Sum256(b), execution.ElementOf(v)
 		f := outputFile{Name: v.Name, Type: element.String(), Shape: shape, SHA256: hex.EncodeToString(sum[:])}
 		f.beginning = numbers(element, b)
 		if dir != "" {

@@ -10,6 +10,7 @@ import (
 	"xpwc"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -203,12 +204,12 @@ func (r *run) twice(m models.Model, t task) (err error) {
 		return err
 	}
 	for _, after := range []figure{afterFirst, afterSecond} {
-		e, loadErr := execution.Load(m, execution.PackedIn(t.Cache, &xpwc.Options{}), t.Threads)
+		e, loadErr := instance.New(m, execution.PackedIn(t.Cache, &xpwc.Options{}), t.Threads)
 		if loadErr != nil {
 			return loadErr
 		}
 		defer func() { err = errors.Join(err, e.Close()) }()
-		if err := errors.Join(e.FillKnuth(), saveAndInfer(e)); err != nil {
+		if err := errors.Join(execution.FillKnuth(e), saveAndInfer(e)); err != nil {
 			return err
 		}
 		sum := outputSum(e)
@@ -227,7 +228,7 @@ func (r *run) twice(m models.Model, t task) (err error) {
 }
 
 // saveAndInfer saves the cache, if there is one, and then has all weights in this process' memory.
-func saveAndInfer(e *execution.Execution) error {
+func saveAndInfer(e *instance.Instance) error {
 	if e.Cache != nil {
 		if err := e.Cache.Save(); err != nil {
 			return err

@@ -120,7 +120,7 @@ func (t task) measure(together bool, say func(*run) error) (err error) {
 		r.takeFaults(loading, before)
 		return err
 	}
-	e, err := execution.Load(m, counted, t.Threads)
+	e, err := instance.New(m, counted, t.Threads)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (r *run) takeMemory(when figure) error {
 
 // infer measures inferences, and memory after the first one. In mode cold that one runs while the file is saved, and is
 // followed by another when it was: saving may have taken pages out of this process' memory.
-func (r *run) infer(t task, e *execution.Execution) error {
+func (r *run) infer(t task, e *instance.Instance) error {
 	var commit time.Duration
 	saved := make(chan error, 1)
 	if t.Mode == modeCold {
@@ -197,7 +197,7 @@ func (r *run) infer(t task, e *execution.Execution) error {
 			saved <- err
 		}()
 	}
-	if err := e.FillKnuth(); err != nil {
+	if err := execution.FillKnuth(e); err != nil {
 		return err
 	}
 	before := faults()
@@ -243,7 +243,7 @@ func (r *run) countCache(path string, cache *xpwc.Cache) {
 
 // steady returns the median time of further inferences: at least 5, and up to 50 while they take less than a second
 // together.
-func steady(e *execution.Execution) (time.Duration, error) {
+func steady(e *instance.Instance) (time.Duration, error) {
 	const least, most, enough = 5, 50, time.Second
 	var times []time.Duration
 	var sum time.Duration
@@ -260,7 +260,7 @@ func steady(e *execution.Execution) (time.Duration, error) {
 }
 
 // outputSum returns the SHA-256 of all outputs, one after the other.
-func outputSum(e *execution.Execution) string {
+func outputSum(e *instance.Instance) string {
 	outputs := make([][]byte, len(e.Outputs))
 	for i, b := range e.Outputs {
 		outputs[i] = b.Bytes()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"xpwc/internal/compute"
+	"xpwc/internal/instance"
 	"xpwc/models"
 	"xpwc/npy"
 )
@@ -64,41 +65,17 @@ var elements = []*Element{
 	{models.Int64, npy.Int64, "i64"},
 }
 
-func elementsOf(values []models.Value) []*Element {
-	out := make([]*Element, len(values))
-	for i, v := range values {
-		n := slices.IndexFunc(elements, func(e *Element) bool { return e.Element == v.Element() })
-		out[i] = elements[n]
-	}
-	return out
+// ElementOf returns the element of an input or an output.
+func ElementOf(v models.Value) *Element {
+	return elements[slices.IndexFunc(elements, func(e *Element) bool { return e.Element == v.Element() })]
 }
 
-// InputBytes returns how many bytes input i has as its element says, in the largest shape.
-func (e *Execution) InputBytes(i int) int {
-	if v := e.Model.Inputs()[i]; v.Widened() {
-		return len(e.Inputs[i].Bytes()) / models.Float32.Size() * v.Declared.Size()
-	}
-	return len(e.Inputs[i].Bytes())
-}
-
-// Give sets the content of input i, as its element says. It may be shorter than the largest shape.
-func (e *Execution) Give(i int, content []byte) error {
-	if v := e.Model.Inputs()[i]; v.Widened() {
-		if err := v.Declared.Widen(e.Inputs[i].Bytes(), content); err != nil {
-			return fmt.Errorf("input %q: %w", v.Name, err)
-		}
-		return nil
-	}
-	copy(e.Inputs[i].Bytes(), content)
-	return nil
-}
-
-// FillKnuth gives the inputs numbers made of h = uint32(i*2654435761), Knuth's multiplicative hash of the index: floats
-// are h/2^32 (in half precision the first 11 bits of it), integers the 8 bits h>>24, which are negative as int8 from
-// 128 on, and booleans its uppermost bit.
-func (e *Execution) FillKnuth() error {
-	for k, element := range e.InputElements {
-		content := make([]byte, e.InputBytes(k))
+// FillKnuth gives the inputs of an instance numbers made of h = uint32(i*2654435761), Knuth's multiplicative hash of
+// the index: floats are h/2^32 (in half precision the first 11 bits of it), integers the 8 bits h>>24, which are
+// negative as int8 from 128 on, and booleans its uppermost bit.
+func FillKnuth(e *instance.Instance) error {
+	for k, v := range e.Model.Inputs() {
+		element, content := ElementOf(v), make([]byte, e.InputBytes(k))
 		size := element.Size()
 		for i := range len(content) / size {
 			element.put(content[i*size:], hashOf(i))

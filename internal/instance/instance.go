@@ -229,6 +229,26 @@ func (e *Instance) ShapeInput(i int, shape []int) error {
 	return nil
 }
 
+// InputBytes returns how many bytes input i has as its element says, in the largest shape.
+func (e *Instance) InputBytes(i int) int {
+	if v := e.Model.Inputs()[i]; v.Widened() {
+		return len(e.Inputs[i].Bytes()) / models.Float32.Size() * v.Declared.Size()
+	}
+	return len(e.Inputs[i].Bytes())
+}
+
+// Give sets the content of input i, little-endian, as its element says. It may be shorter than the largest shape.
+func (e *Instance) Give(i int, content []byte) error {
+	if v := e.Model.Inputs()[i]; v.Widened() {
+		if err := v.Declared.Widen(e.Inputs[i].Bytes(), content); err != nil {
+			return fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		return nil
+	}
+	copy(e.Inputs[i].Bytes(), content)
+	return nil
+}
+
 // OutputShape returns the shape of an output, after an inference.
 func (e *Instance) OutputShape(i int) []int { return e.outputShapes[i] }
 

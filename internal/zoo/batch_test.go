@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 	"xpwc/models"
 	"xpwc/tflite"
 )
@@ -71,7 +72,7 @@ func TestABatchIsComputedAsItsPartsAre(t *testing.T) {
 
 func outputs(t *testing.T, m models.Model, inputs [][]byte) (all [][]float64) {
 	t.Helper()
-	e, err := execution.Load(m, execution.PackedIn("", nil), 1)
+	e, err := instance.New(m, execution.PackedIn("", nil), 1)
 	require.NoError(t, err)
 	for i, b := range inputs {
 		require.NoError(t, e.Give(i, b))
@@ -81,7 +82,7 @@ func outputs(t *testing.T, m models.Model, inputs [][]byte) (all [][]float64) {
 	for i := range m.Outputs() {
 		b, _, err := e.Output(i)
 		require.NoError(t, err)
-		all = append(all, numbers(t, e.OutputElements[i].Dtype, b))
+		all = append(all, numbers(t, execution.ElementOf(e.Model.Outputs()[i]).Dtype, b))
 	}
 	require.NoError(t, e.Close())
 	return all

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/execution"
+	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 )
 
@@ -53,11 +54,11 @@ func FuzzChangedModel(f *testing.F) {
 		if size > 1<<16 { // it may be any, and only takes long
 			return
 		}
-		e, err := execution.Load(m, execution.PackedIn("", nil), 1)
+		e, err := instance.New(m, execution.PackedIn("", nil), 1)
 		if err != nil {
 			return
 		}
-		if e.FillKnuth() == nil {
+		if execution.FillKnuth(e) == nil {
 			_, _ = e.Infer()
 		}
 		require.NoError(t, e.Close())

@@ -20,6 +20,7 @@ import (
 
 	"xpwc/internal/execution"
 	"xpwc/internal/half"
+	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 	"xpwc/npy"
 )
@@ -155,7 +156,7 @@ func run(t *testing.T, stem, extension string) (a answer) {
 		if err != nil {
 			return answer{refused: err}
 		}
-		e, err := execution.Load(m, execution.PackedIn(start.cache, nil), 1)
+		e, err := instance.New(m, execution.PackedIn(start.cache, nil), 1)
 		require.NoError(t, err, start.name)
 		for i := range m.Inputs() {
 			require.NoError(t, e.Give(i, array(t, fmt.Sprintf("%s.in%d.npy", stem, i)).Data))
@@ -172,7 +173,8 @@ func run(t *testing.T, stem, extension string) (a answer) {
 			plain = append(plain, bytes.Clone(got))
 			want := array(t, fmt.Sprintf("%s.out%d.npy", stem, i))
 			require.Equal(t, want.Shape, shape, "output %d", i)
-			computed, stock := numbers(t, e.OutputElements[i].Dtype, got), numbers(t, want.Dtype, want.Data)
+			dtype := execution.ElementOf(e.Model.Outputs()[i]).Dtype
+			computed, stock := numbers(t, dtype, got), numbers(t, want.Dtype, want.Data)
 			a.distance = max(a.distance, distance(t, computed, stock))
 			if precise {
 				a.toFloats = max(a.toFloats, distance(t, computed, floats(i)))

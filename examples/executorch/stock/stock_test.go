@@ -24,7 +24,6 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/executorch"
-	"xpwc/internal/execution"
 	"xpwc/internal/instance"
 	"xpwc/npy"
 	"xpwc/xnnpack"
@@ -268,7 +267,7 @@ func TestGoComputesWhatTheStockRuntimeDoes(t *testing.T) {
 			if err := m.Runnable(); err != nil {
 				t.Skip("ExecuTorch alone runs it: ", err)
 			}
-			e, err := execution.Load(m, instance.PackedInHeap, 1)
+			e, err := instance.New(m, instance.PackedInHeap, 1)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, e.Close()) }()
 			for i, path := range p.inputs {
