@@ -52,6 +52,7 @@ func (s *Session) finalize() (lost error) {
 			s.kept = append(s.kept, src)
 		}
 	}
+	s.data = nil
 	s.sources, s.unfilled, s.given, s.origins = nil, nil, nil, nil // there may be a million
 	s.note(s.computed.drop())
 	s.desk.Leave()

@@ -5,13 +5,14 @@ package main
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io/fs"
 	"log/slog"
 	"math"
 	"os"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -28,52 +29,13 @@ type cache struct {
 	number C.uintptr_t // stands for the cache while the host is called; handles of one path have the same
 	host   *hostCallbacks
 
-	users    sync.Mutex
-	sessions int  // begun with this handle and not ended
-	closing  bool // no session begins any more
+	closing atomic.Bool // by the call that closes it
 }
 
 // pathNumbers makes numbers of paths.
 var pathNumbers = maphash.MakeSeed()
 
-// use counts a session. It is followed by unuse.
-func (c *cache) use() error {
-	c.users.Lock()
-	defer c.users.Unlock()
-	if c.closing {
-		return fmt.Errorf("cache: %w", errInvalidHandle)
-	}
-	c.sessions++
-	return nil
-}
-
-func (c *cache) unuse() {
-	c.users.Lock()
-	defer c.users.Unlock()
-	c.sessions--
-}
-
-// beginClosing keeps new sessions away, unless there are some: the callbacks of this handle are theirs.
-func (c *cache) beginClosing() error {
-	c.users.Lock()
-	defer c.users.Unlock()
-	switch {
-	case c.closing:
-		return fmt.Errorf("cache: %w", errInvalidHandle)
-	case c.sessions > 0:
-		return fmt.Errorf("%s: %d %w", c.name, c.sessions, xpwc.ErrInUse)
-	}
-	c.closing = true
-	return nil
-}
-
 func (c *cache) ofCache() *cache { return c }
-
-func (c *cache) isOver() bool {
-	c.users.Lock()
-	defer c.users.Unlock()
-	return c.closing
-}
 
 //export xpwcOpen
 func xpwcOpen(path *C.xpwc_const_char, o *C.struct_xpwc_options_view, handle *C.xpwc_cache) C.xpwc_status {
@@ -196,11 +158,15 @@ func xpwcClose(handle C.xpwc_cache) C.xpwc_status {
 	}
 	closed := false
 	status := call(c.host, func() error {
-		if err := c.beginClosing(); err != nil {
+		if c.closing.Swap(true) {
+			return fmt.Errorf("cache: %w", errInvalidHandle) // another thread is closing it
+		}
+		err := contain(c.Close)
+		if errors.Is(err, xpwc.ErrInUse) {
+			c.closing.Store(false)
 			return err
 		}
 		closed = true
-		err := contain(c.Close)
 		c.host.log(C.XPWC_LOG_INFO, c.name+": closed")
 		return err
 	})

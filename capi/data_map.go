@@ -8,10 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"xpwc"
@@ -22,16 +18,12 @@ type dataMap struct {
 	get     C.struct_xpwc_callback // or else the table is used
 	changed C.struct_xpwc_callback
 	table   map[string]*tensor
-	asked   map[string]error // what get failed with
-
-	mu    sync.Mutex
-	given []*tensor // that are yet to be released
 }
 
 // A watch is an xpwc.Watch of the tensors with one source.
 type watch struct {
-	data   *dataMap
-	source string
+	changed C.struct_xpwc_callback
+	source  string
 }
 
 // Changed implements xpwc.Watch.
@@ -39,7 +31,7 @@ func (w watch) Changed() (bool, error) {
 	source := C.CString(w.source)
 	defer C.free(unsafe.Pointer(source))
 	var says C.int
-	if status := C.xpwc_call_changed(w.data.changed, source, &says); status != C.XPWC_STATUS_OK {
+	if status := C.xpwc_call_changed(w.changed, source, &says); status != C.XPWC_STATUS_OK {
 		return false, errors.New(callbackError{"changed", status}.Error()) // the call's status is what it means
 	}
 	return says != 0, nil
@@ -47,7 +39,7 @@ func (w watch) Changed() (bool, error) {
 
 // newDataMap copies the table: later only what tensors point to is read.
 func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tensor, n C.size_t) (*dataMap, error) {
-	m := &dataMap{get: get, changed: changed, table: map[string]*tensor{}, asked: map[string]error{}}
+	m := &dataMap{get: get, changed: changed, table: map[string]*tensor{}}
 	if get.function != 0 || n == 0 {
 		return m, nil
 	}
@@ -80,96 +72,43 @@ func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tenso
 	return m, nil
 }
 
-// Tensor implements xpwc.DataMap. The session asks once for each name that is there; the host is not asked again for
-// one that is not, either.
+// Tensor implements xpwc.DataMap. What it returns without an error the session releases.
 func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
-	t, err := m.tensor(name)
-	if t != nil {
-		m.give(t)
+	t, err := m.table[name], error(nil)
+	if m.get.function != 0 {
+		t, err = m.ask(name)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return xpwc.Tensor{}, err
+	case t == nil:
+		return xpwc.Tensor{}, xpwc.ErrUnknownTensor
 	}
 	u := t.unpacked()
 	if m.changed.function != 0 {
-		u.Identity.Watch = watch{m, u.Identity.Source}
+		u.Identity.Watch = watch{m.changed, u.Identity.Source}
 	}
 	return u, nil
 }
 
-func (m *dataMap) tensor(name string) (*tensor, error) {
-	if m.get.function == 0 {
-		if t := m.table[name]; t != nil {
-			return t, nil
-		}
-		return nil, xpwc.ErrUnknownTensor
-	}
-	if err := m.asked[name]; err != nil {
-		return nil, err
-	}
-	t, err := m.ask(name)
-	if err != nil {
-		m.asked[name] = err
-	}
-	return t, err
-}
-
-// ask returns a tensor that was given, so that it is released, with an error if it makes no sense.
+// ask returns what the host's get returns. What makes no sense is released at once.
 func (m *dataMap) ask(name string) (*tensor, error) {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
 	var view C.struct_xpwc_tensor_view
 	switch status := C.xpwc_call_get(m.get, c, &view); status {
 	case C.XPWC_STATUS_OK:
-		t := newTensor(&view, &identityStrings{}, m.get.cache)
-		return t, t.check(&view)
 	case C.XPWC_STATUS_UNKNOWN_TENSOR:
 		return nil, xpwc.ErrUnknownTensor
 	default:
 		return nil, callbackError{"data map", status}
 	}
-}
-
-// collectedFor is how many tensors leave so much garbage that it is given back at once. The Go heap is the library's
-// own.
-const collectedFor = 1 << 14
-
-// settle forgets what a finalized session will not ask for, and has released.
-func (m *dataMap) settle() {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	many := len(m.given) >= collectedFor
-	m.given = slices.Clone(slices.DeleteFunc(m.given, func(t *tensor) bool { return t.released.Load() }))
-	m.table, m.asked = nil, nil
-	if many {
-		go debug.FreeOSMemory()
-	}
-}
-
-// end releases the tensors that the session did not take.
-func (m *dataMap) end() {
-	if m == nil {
-		return
-	}
-	for _, t := range m.take() {
+	t := newTensor(&view, &identityStrings{}, m.get.cache)
+	if err := t.check(&view); err != nil {
 		t.free()
+		return nil, err
 	}
-}
-
-func (m *dataMap) give(t *tensor) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.given = append(m.given, t)
-}
-
-func (m *dataMap) take() (given []*tensor) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	given, m.given = m.given, nil
-	return given
+	return t, nil
 }
 
 // A tensor is an unpacked tensor of the host.
@@ -180,7 +119,6 @@ type tensor struct {
 	fill, evict C.struct_xpwc_callback
 	release     C.struct_xpwc_callback
 	identity    xpwc.Identity
-	released    atomic.Bool // while another thread may settle the data map
 }
 
 // identityStrings keeps one string for the many tensors of a table that have the same.
@@ -242,10 +180,9 @@ func (t *tensor) unpacked() xpwc.Tensor {
 	return u
 }
 
-// free calls the host's release, once.
+// free calls the host's release.
 func (t *tensor) free() {
-	if !t.released.Load() && t.release.function != 0 {
+	if t.release.function != 0 {
 		C.xpwc_call_release(t.release, t.address, t.size)
 	}
-	t.released.Store(true)
 }

@@ -46,10 +46,7 @@ func (t *handleTable) remove(id uint64) {
 }
 
 // An opened is what a handle stands for.
-type opened interface {
-	ofCache() *cache
-	isOver() bool // it was closed or ended, or is about to be
-}
+type opened interface{ ofCache() *cache }
 
 // resolve returns what a handle stands for.
 func resolve[T opened](what string, id C.uint64_t) (v T, err error) {
@@ -57,13 +54,7 @@ func resolve[T opened](what string, id C.uint64_t) (v T, err error) {
 	if !known {
 		return v, fmt.Errorf("%s: %w: %#x", what, errInvalidHandle, uint64(id))
 	}
-	if err := v.ofCache().checkCaller(); err != nil {
-		return v, err
-	}
-	if v.isOver() {
-		return v, fmt.Errorf("%s: %w", what, errInvalidHandle)
-	}
-	return v, nil
+	return v, v.ofCache().checkCaller()
 }
 
 // with calls do with what a handle stands for.

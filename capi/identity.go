@@ -12,19 +12,6 @@ import (
 	"xpwc/internal/mapped"
 )
 
-// hostBytes views memory of the host. No bytes are an empty slice, not nil.
-func hostBytes(data unsafe.Pointer, size C.size_t) ([]byte, error) {
-	switch {
-	case size == 0:
-		return []byte{}, nil
-	case data == nil:
-		return nil, invalid("its address is no address, its size %d", size)
-	case size > math.MaxInt || uintptr(size) > math.MaxUint-uintptr(data):
-		return nil, invalid("its size is %d", size)
-	}
-	return unsafe.Slice((*byte)(data), size), nil
-}
-
 //export xpwcDigest
 func xpwcDigest(data unsafe.Pointer, size C.size_t, digest *C.uint8_t) C.xpwc_status {
 	return call(nil, func() error {
@@ -32,9 +19,9 @@ func xpwcDigest(data unsafe.Pointer, size C.size_t, digest *C.uint8_t) C.xpwc_st
 			return invalid("xpwc_digest: digest is NULL")
 		}
 		out := (*xpwc.Digest)(unsafe.Pointer(digest))
-		content, err := hostBytes(data, size)
+		content, err := hostMemory[byte](data, size, math.MaxInt, "xpwc_digest: data")
 		if err != nil {
-			return fmt.Errorf("xpwc_digest: data: %w", err)
+			return err
 		}
 		*out = xpwc.DigestOf(content)
 		return nil

@@ -47,14 +47,9 @@ func (h *hostCallbacks) enter() bool {
 	return !h.closed
 }
 
-// close waits for the callbacks under way.
+// close lets no callback begin any more, and waits for those under way.
 func (h *hostCallbacks) close() {
-	h.stop()
-	h.calls.Wait()
-}
-
-// stop lets no callback begin any more.
-func (h *hostCallbacks) stop() {
+	defer h.calls.Wait() // without the lock, which is given up before
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true

@@ -7,29 +7,17 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strings"
 	"unsafe"
 
 	"xpwc/packing"
 )
 
-var operators = map[C.uint32_t]packing.Operator{
-	C.XPWC_OPERATOR_FULLY_CONNECTED:          packing.FullyConnected,
-	C.XPWC_OPERATOR_CONVOLUTION_2D:           packing.Convolution2D,
-	C.XPWC_OPERATOR_DEPTHWISE_CONVOLUTION_2D: packing.DepthwiseConvolution2D,
-	C.XPWC_OPERATOR_DECONVOLUTION_2D:         packing.Deconvolution2D,
-	C.XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY:    packing.BatchMatrixMultiply,
-}
-
-var packingFlags = []struct {
-	host C.uint32_t
-	flag packing.Flags
-}{
-	{C.XPWC_PACKING_TRANSPOSED, packing.Transposed},
-	{C.XPWC_PACKING_PADDED, packing.Padded},
-	{C.XPWC_PACKING_HALF_PRECISION, packing.HalfPrecision},
-	{C.XPWC_PACKING_SPARSE_INFERENCE, packing.SparseInference},
-	{C.XPWC_PACKING_CONSISTENT_ARITHMETIC, packing.ConsistentArithmetic},
-}
+// Operators and flags have the numbers that package packing has for them: this does not compile if the last ones differ.
+var (
+	_ [packing.BatchMatrixMultiply]byte  = [C.XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY]byte{}
+	_ [packing.ConsistentArithmetic]byte = [C.XPWC_PACKING_CONSISTENT_ARITHMETIC]byte{}
+)
 
 // packingOf returns the identity that the host describes. It refers to the host's memory. An error names the member
 // that makes no sense.
@@ -38,26 +26,20 @@ func packingOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 		return opaqueOf(p)
 	}
 	id := packing.Identity{
-		Operator: operators[p.operator_type],
+		Operator: packing.Operator(p.operator_type),
+		Flags:    packing.Flags(p.flags),
 		Groups:   int(p.groups),
 		Stride:   packing.Size{Height: max(int(p.stride_height), 1), Width: max(int(p.stride_width), 1)},
 		Dilation: packing.Size{Height: max(int(p.dilation_height), 1), Width: max(int(p.dilation_width), 1)},
 	}
-	if id.Operator == 0 {
+	const knownFlags = C.XPWC_PACKING_CONSISTENT_ARITHMETIC<<1 - 1
+	switch {
+	case p.operator_type > C.XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY:
 		return id, invalid("operator_type is %d", p.operator_type)
-	}
-	if p.opaque != nil || p.opaque_size > 0 {
+	case p.opaque != nil || p.opaque_size > 0:
 		return id, invalid("opaque is set, and operator_type too")
-	}
-	unknown := p.flags
-	for _, known := range packingFlags {
-		if p.flags&known.host != 0 {
-			id.Flags |= known.flag
-			unknown &^= known.host
-		}
-	}
-	if unknown != 0 {
-		return id, invalid("flags: %#x are unknown", unknown)
+	case p.flags&^knownFlags != 0:
+		return id, invalid("flags: %#x are unknown", p.flags&^knownFlags)
 	}
 	elements, err := readDims(&id, p)
 	if err != nil {
@@ -93,11 +75,8 @@ func opaqueOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 	if p.opaque_size == 0 || rest != (C.struct_xpwc_packing{}) {
 		return packing.Identity{}, invalid("operator_type is 0, without opaque or with other members")
 	}
-	b, err := hostBytes(p.opaque, p.opaque_size)
-	if err != nil {
-		return packing.Identity{}, fmt.Errorf("opaque: %w", err)
-	}
-	return packing.Opaque(b), nil
+	b, err := hostMemory[byte](p.opaque, p.opaque_size, math.MaxInt, "opaque")
+	return packing.Opaque(b), err
 }
 
 // readDims returns the number of the kernel's elements.
@@ -105,7 +84,7 @@ func readDims(id *packing.Identity, p *C.struct_xpwc_packing) (elements uint64, 
 	if p.dim_count == 0 || p.dim_count > packing.MaxDims {
 		return 0, invalid("dim_count is %d, not 1 to %d", p.dim_count, packing.MaxDims)
 	}
-	dims, err := hostNumbers[C.size_t]("", "dims", unsafe.Pointer(p.dims), C.size_t(p.dim_count), packing.MaxDims)
+	dims, err := hostMemory[C.size_t](unsafe.Pointer(p.dims), C.size_t(p.dim_count), packing.MaxDims, "dims")
 	if err != nil {
 		return 0, err
 	}
@@ -133,12 +112,12 @@ func readOperand(name string, to *packing.Operand, from *C.struct_xpwc_operand, 
 		BlockSize:    int(from.block_size),
 		NonBatchDims: int(from.non_batch_dims),
 	}}
-	to.Scales, err = hostNumbers[float32](name, ".scales", unsafe.Pointer(from.scales), from.scale_count, elements)
+	scales, blocks := unsafe.Pointer(from.scales), unsafe.Pointer(from.block_scales)
+	to.Scales, err = hostMemory[float32](scales, from.scale_count, elements, name, ".scales")
 	if err != nil {
 		return err
 	}
-	blocks := unsafe.Pointer(from.block_scales)
-	to.BlockScales, err = hostNumbers[uint16](name, ".block_scales", blocks, from.block_scale_count, elements)
+	to.BlockScales, err = hostMemory[uint16](blocks, from.block_scale_count, elements, name, ".block_scales")
 	return err
 }
 
@@ -160,36 +139,37 @@ func checkScales(id *packing.Identity, elements uint64) error {
 	return nil
 }
 
-func readHiddenBias(id *packing.Identity, p *C.struct_xpwc_packing) error {
-	switch {
-	case p.hidden_bias_size > 0:
-		bias, err := hostBytes(p.hidden_bias, p.hidden_bias_size)
-		if err != nil {
-			return fmt.Errorf("hidden_bias: %w", err)
+func readHiddenBias(id *packing.Identity, p *C.struct_xpwc_packing) (err error) {
+	if p.hidden_bias_size == 0 {
+		if id.Input.Type.Dynamic() && id.Bias.Type != 0 {
+			return invalid("hidden_bias is empty: a bias is packed in where input.datatype is %s", id.Input.Type)
 		}
-		id.HiddenBias = bias
-	case id.Input.Type.Dynamic() && id.Bias.Type != 0:
-		return invalid("hidden_bias is empty: a bias is packed in where input.datatype is %s", id.Input.Type)
+		return nil // and no empty one: that is another identity
 	}
-	return nil
+	id.HiddenBias, err = hostMemory[byte](p.hidden_bias, p.hidden_bias_size, math.MaxInt, "hidden_bias")
+	return err
 }
 
-// hostNumbers views numbers of the host, not more than most. of and member are their name.
-func hostNumbers[T float32 | uint16 | C.size_t](
-	of, member string, data unsafe.Pointer, n C.size_t, most uint64,
+// hostMemory views elements in the host's memory, not more than most. None are an empty slice, not nil. The parts of
+// their name are for errors.
+func hostMemory[T byte | float32 | uint16 | C.size_t](
+	data unsafe.Pointer, n C.size_t, most uint64, name ...string,
 ) ([]T, error) {
-	var number T
+	var element T
+	var wrong string
 	switch {
 	case n == 0:
-		return nil, nil
+		return []T{}, nil
 	case data == nil:
-		return nil, invalid("%s%s is no address, its count %d", of, member, n)
-	case uintptr(data)%unsafe.Alignof(number) != 0:
-		return nil, invalid("%s%s is not aligned", of, member)
+		wrong = "it is no address"
+	case uintptr(data)%unsafe.Alignof(element) != 0:
+		wrong = "it is not aligned"
 	case uint64(n) > most:
-		return nil, invalid("%s%s: their count is %d, %d at most", of, member, n, most)
-	case uint64(n) > (math.MaxUint-uint64(uintptr(data)))/uint64(unsafe.Sizeof(number)):
-		return nil, invalid("%s%s: their count is %d", of, member, n)
+		wrong = fmt.Sprintf("at most %d", most)
+	case uint64(n) > (math.MaxUint-uint64(uintptr(data)))/uint64(unsafe.Sizeof(element)):
+		wrong = "there is no such memory"
+	default:
+		return unsafe.Slice((*T)(data), n), nil
 	}
-	return unsafe.Slice((*T)(data), n), nil
+	return nil, invalid("%s, of %d elements: %s", strings.Join(name, ""), n, wrong)
 }

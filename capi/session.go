@@ -5,6 +5,8 @@ import "C"
 
 import (
 	"fmt"
+	"math"
+	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
 
@@ -15,10 +17,13 @@ import (
 type session struct {
 	*xpwc.Session
 	cache *cache
-	data  *dataMap // nil if there is none
-
+	table C.size_t // how many tensors there are in the host's table
 	ended atomic.Bool
 }
+
+// collectedFor is how many tensors leave so much garbage that it is given back at once. The Go heap is the library's
+// own.
+const collectedFor = 1 << 14
 
 //export xpwcSessionBegin
 func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context C.uintptr_t,
@@ -31,33 +36,27 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 		case !bool(valid):
 			return invalid("xpwc_session_begin: data.struct_size is wrong, or an unknown member is set")
 		}
-		s := &session{cache: c}
 		var data xpwc.DataMap
 		if some {
-			var err error
 			ask := C.struct_xpwc_callback{get, context, c.number}
 			watch := C.struct_xpwc_callback{changed, context, c.number}
-			if s.data, err = newDataMap(ask, watch, tensors, n); err != nil {
+			m, err := newDataMap(ask, watch, tensors, n)
+			if err != nil {
 				return fmt.Errorf("xpwc_session_begin: %w", err)
 			}
-			data = s.data
+			data = m
 		}
-		if err := c.use(); err != nil {
+		begun, err := c.NewSession(data)
+		if err != nil {
 			return err
 		}
-		var err error
-		if s.Session, err = c.NewSession(data); err != nil {
-			c.unuse()
-			return err
-		}
+		s := &session{Session: begun, cache: c, table: n}
 		handle.id = C.uint64_t(handles.add(s))
 		return nil
 	})
 }
 
 func (s *session) ofCache() *cache { return s.cache }
-
-func (s *session) isOver() bool { return s.ended.Load() }
 
 //export xpwcSessionLoad
 func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.bool, flags C.uint32_t,
@@ -116,9 +115,9 @@ func xpwcSessionAlias(handle C.xpwc_session, alias unsafe.Pointer, size C.size_t
 		if alias == nil || original == nil {
 			return invalid("xpwc_session_alias: alias or original is NULL")
 		}
-		content, err := hostBytes(alias, size)
+		content, err := hostMemory[byte](alias, size, math.MaxInt, "xpwc_session_alias: alias")
 		if err != nil {
-			return fmt.Errorf("xpwc_session_alias: alias: %w", err)
+			return err
 		}
 		return s.Alias(content, unsafe.Slice((*byte)(original), 1), C.GoString(conversion))
 	})
@@ -143,7 +142,9 @@ func xpwcSessionProvider(handle C.xpwc_session, provider **C.struct_xnn_weights_
 func xpwcSessionFinalize(handle C.xpwc_session) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
 		err := s.Finalize()
-		s.data.settle()
+		if s.table >= collectedFor {
+			go debug.FreeOSMemory()
+		}
 		return err
 	})
 }
@@ -171,8 +172,6 @@ func xpwcSessionEnd(handle C.xpwc_session) C.xpwc_status {
 		if s.ended.Swap(true) {
 			return fmt.Errorf("session: %w", errInvalidHandle) // another thread is ending it
 		}
-		defer s.cache.unuse()
-		defer s.data.end()
 		return s.Close()
 	})
 }
