@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -128,7 +129,7 @@ func TestAFileAtTheEndOfTheGenerationsIsSetAside(t *testing.T) {
 
 // atGeneration is a file with another generation in force, of the same entries.
 func atGeneration(t *testing.T, content []byte, slot format.Slot, generation uint64) []byte {
-	index, err := format.DecodeIndex(content[slot.IndexOffset:][:slot.IndexSize], slot)
+	index, err := format.LoadIndex(bytes.NewReader(content), slot)
 	require.NoError(t, err)
 	var records []format.Record
 	for i := range index.Len() {
@@ -287,7 +288,7 @@ func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
 	h, err := format.DecodeHeader(content[:format.HeaderSize])
 	require.NoError(t, err)
 	at := h.Current
-	index, err := format.DecodeIndex(content[at.IndexOffset:at.IndexOffset+at.IndexSize], at)
+	index, err := format.LoadIndex(bytes.NewReader(content), at)
 	require.NoError(t, err)
 	right, err := index.Record(0)
 	require.NoError(t, err)

@@ -182,7 +182,7 @@ func indexOverwriter(t *testing.T, path string) (overwrite func()) {
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
 	at := h.Current
-	index, err := format.DecodeIndex(content[at.IndexOffset:at.IndexOffset+at.IndexSize], at)
+	index, err := format.LoadIndex(bytes.NewReader(content), at)
 	require.NoError(t, err)
 	body := index.RecordOffset(0)
 	return func() {

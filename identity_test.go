@@ -31,7 +31,7 @@ func readIndex(t testing.TB, path string) (file []byte, index *format.Index) {
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(file)
 	require.NoError(t, err)
-	index, err = format.DecodeIndex(file[h.Current.IndexOffset:h.Current.IndexOffset+h.Current.IndexSize], h.Current)
+	index, err = format.LoadIndex(bytes.NewReader(file), h.Current)
 	require.NoError(t, err)
 	require.NoError(t, index.Check())
 	return file, index

@@ -230,7 +230,6 @@ func (s *Session) askAhead(src *source, g *packing.Geometry) {
 func (s *Session) register(name string) (*source, error) {
 	t, err := s.data.Tensor(name)
 	if err != nil {
-		s.refused[name] = err
 		return nil, err
 	}
 	src := &source{}

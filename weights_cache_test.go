@@ -455,10 +455,7 @@ func TestTheTrailerListsNoPackedWeights(t *testing.T) {
 	require.NoError(t, c.Close())
 	file, err := os.ReadFile(path)
 	require.NoError(t, err)
-	entries, version, err := format.DecodeTrailer(uint64(len(file)), func(b []byte, offset uint64) error {
-		copy(b, file[offset:])
-		return nil
-	})
+	entries, version, err := format.DecodeTrailer(bytes.NewReader(file), uint64(len(file)))
 	require.NoError(t, err)
 	require.EqualValues(t, format.TrailerVersion, version)
 	at := uint64(len(file)) - format.TrailerSize(entries)

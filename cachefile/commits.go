@@ -37,7 +37,8 @@ func (f *File) Commits() ([]Commit, error) {
 	for _, c := range commits {
 		x := f.index
 		if !c.InForce {
-			if x, err = f.oldIndex(c); errors.Is(err, ErrDamaged) {
+			x, err = loaded(format.LoadOldIndex(f.r, uint64(c.IndexAt), uint64(c.IndexBytes)))
+			if errors.Is(err, ErrDamaged) {
 				continue
 			}
 			if err != nil {
@@ -81,17 +82,4 @@ func (f *File) indexes() (found []Commit, err error) {
 	}
 	slices.SortStableFunc(found, func(a, b Commit) int { return cmp.Compare(a.Generation, b.Generation) })
 	return found, nil
-}
-
-func (f *File) oldIndex(c Commit) (*format.Index, error) {
-	at := format.Slot{IndexOffset: uint64(c.IndexAt), IndexSize: uint64(c.IndexBytes)}
-	b, err := format.ReadIndex(f.readAt, at)
-	if err != nil {
-		return nil, err
-	}
-	x, err := format.DecodeOldIndex(b, at.IndexOffset)
-	if err == nil && x.NameBytes() > x.NameLimit() {
-		err = ErrDamaged
-	}
-	return x, err
 }

@@ -238,27 +238,28 @@ func (f *File) readIndex() (findings []finding, err error) {
 	if slot.IndexOffset+slot.IndexSize > f.size || slot.IndexSize > math.MaxInt {
 		return findings, nil
 	}
-	var index *format.Index
-	b, err := format.ReadIndex(f.readAt, slot)
-	if err == nil {
-		index, err = format.DecodeIndex(b, slot)
-	} else if !errors.Is(err, ErrDamaged) {
-		return nil, err
-	}
-	if err != nil {
+	index, err := loaded(format.LoadIndex(f.r, slot))
+	switch {
+	case errors.Is(err, ErrDamaged):
 		return append(findings, finding{f.problem(slot.IndexOffset, "%v", err), true}), nil
-	}
-	if n := index.NameBytes(); n > index.NameLimit() {
-		p := f.problem(slot.IndexOffset, "the names of %d records add up to %d bytes", slot.Records, n)
-		return append(findings, finding{p, true}), nil
+	case err != nil:
+		return nil, f.wrap(err)
 	}
 	f.index = index
 	return findings, nil
 }
 
+// loaded returns an index that was loaded, unless its names are more than there may be memory for.
+func loaded(index *format.Index, err error) (*format.Index, error) {
+	if err == nil {
+		_, err = index.NameBytes()
+	}
+	return index, err
+}
+
 // readForeign reads ExecuTorch's index.
 func (f *File) readForeign() ([]finding, error) {
-	trailer, version, err := format.DecodeTrailer(f.size, f.readAt)
+	trailer, version, err := format.DecodeTrailer(f.r, f.size)
 	switch {
 	case errors.Is(err, format.ErrNotCache):
 		return nil, f.wrap(ErrNotCache)
@@ -286,7 +287,7 @@ func (f *File) readForeign() ([]finding, error) {
 		payloads = max(payloads, e.Offset+e.Size)
 	}
 	var note []byte
-	note, f.indexAt, err = format.DecodeNote(payloads, f.indexAt, f.readAt)
+	note, f.indexAt, err = format.DecodeNote(f.r, payloads, f.indexAt)
 	f.note = string(note)
 	return nil, err
 }

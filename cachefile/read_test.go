@@ -1,6 +1,7 @@
 package cachefile_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -163,7 +164,7 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	}
 	retrailed := func(change func(entries []format.TrailerEntry) []format.TrailerEntry) func([]byte) []byte {
 		return func(b []byte) []byte {
-			entries, _, err := format.DecodeTrailer(uint64(len(b)), readIn(b))
+			entries, _, err := format.DecodeTrailer(bytes.NewReader(b), uint64(len(b)))
 			require.NoError(t, err)
 			b = append(b[:trailer], format.EncodeTrailer(change(entries), trailer)...)
 			slot := slot

@@ -147,14 +147,6 @@ func content(t testing.TB, f *cachefile.File, e cachefile.Entry) []byte {
 	return b
 }
 
-// readIn reads bytes as DecodeTrailer reads a file.
-func readIn(file []byte) func(b []byte, offset uint64) error {
-	return func(b []byte, offset uint64) error {
-		copy(b, file[offset:])
-		return nil
-	}
-}
-
 // requireSound verifies a file.
 func requireSound(t testing.TB, path string) {
 	problems, err := cachefile.Verify(path, nil)

@@ -30,7 +30,7 @@ const sparseSize = 64 << 30
 // claim is the header of an index, and the header of a file that has it, as large as a sparse file can.
 func claim(count func(index []byte, size uint64)) map[int64][]byte {
 	const indexAt, size = 8192, sparseSize - 16384
-	index, _, err := format.EncodeIndex(1, nil, nil)
+	_, index, err := format.EncodeGeneration(1, 0, nil, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -127,7 +127,7 @@ func (v *verifier) trailer(at uint64) {
 	wrong := func(format string, args ...any) {
 		v.found(v.problem(at, "the trailer for ExecuTorch: "+format, args...))
 	}
-	trailer, version, err := format.DecodeTrailer(v.slot.End, v.readAt)
+	trailer, version, err := format.DecodeTrailer(v.r, v.slot.End)
 	switch {
 	case errors.Is(err, format.ErrNotCache):
 		wrong("the magic in its footer is wrong")

@@ -13,7 +13,8 @@ import (
 	"xpwc/packing"
 )
 
-// Operators and flags have the numbers that package packing has for them: this does not compile if the last ones differ.
+// Operators and flags have the numbers that package packing has for them: this does not compile if the last ones
+// differ.
 var (
 	_ [packing.BatchMatrixMultiply]byte  = [C.XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY]byte{}
 	_ [packing.ConsistentArithmetic]byte = [C.XPWC_PACKING_CONSISTENT_ARITHMETIC]byte{}

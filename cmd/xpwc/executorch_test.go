@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -313,11 +314,7 @@ func TestAnExecuTorchsFileIsProvenByWhatItsRuntimeWouldFind(t *testing.T) {
 	right := reported[verification](t, dir, 0, "verify", "right", "--model", model)
 	require.Equal(t, packed.Entries, right.Proof.Equal)
 	content := contentOf(t, filepath.Join(dir, "right"))
-	read := func(b []byte, offset uint64) error {
-		copy(b, content[offset:])
-		return nil
-	}
-	listed, _, err := format.DecodeTrailer(uint64(len(content)), read)
+	listed, _, err := format.DecodeTrailer(bytes.NewReader(content), uint64(len(content)))
 	require.NoError(t, err)
 	payloads := content[:uint64(len(content))-format.TrailerSize(listed)]
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +33,7 @@ func forge(t testing.TB, path string, change forgery) {
 	h, err := format.DecodeHeader(file)
 	require.NoError(t, err)
 	slot := h.Current
-	index, err := format.DecodeIndex(file[slot.IndexOffset:][:slot.IndexSize], slot)
+	index, err := format.LoadIndex(bytes.NewReader(file), slot)
 	require.NoError(t, err)
 	var records []format.Record
 	for i := range index.Len() {

@@ -56,8 +56,7 @@ func sampleRecords() []format.Record {
 // sampleFile is a whole file of one generation, its payloads zero.
 func sampleFile(t testing.TB) (file []byte, slot format.Slot) {
 	const indexAt = 9216
-	index, sum, err := format.EncodeIndex(1, []format.Layout{layoutA, layoutB}, sampleRecords())
-	require.NoError(t, err)
+	index, sum := encodeIndex(t, []format.Layout{layoutA, layoutB}, sampleRecords())
 	slot = format.Slot{Generation: 1, IndexOffset: indexAt, IndexSize: uint64(len(index)), IndexSum: sum,
 		Records: 5, PayloadBytes: 128 + 200 + 64 + 1000}
 	trailerAt := slot.IndexOffset + slot.IndexSize
@@ -240,10 +239,7 @@ func TestTrailersReadBack(t *testing.T) {
 }
 
 func decodeTrailer(file []byte) ([]format.TrailerEntry, uint32, error) {
-	return format.DecodeTrailer(uint64(len(file)), func(b []byte, offset uint64) error {
-		copy(b, file[offset:])
-		return nil
-	})
+	return format.DecodeTrailer(bytes.NewReader(file), uint64(len(file)))
 }
 
 func FuzzDecodeHeader(f *testing.F) {

@@ -1,15 +1,15 @@
 package format
 
-import "bytes"
+import (
+	"bytes"
+	"io"
+	"slices"
+)
 
 // A file can have holes, which take no space on the disk and read as zeros. So a small file may say that it has an
-// index of any size. What says how large an index is has no hole: none of the pieces before its table, counted from its
-// start, is all zeros, and what follows is limited by the number of records. Who is about to take memory for an index
-// looks at that first.
+// index of any size. What is taken into memory of an index has no hole: none of the pieces of its root, counted from
+// its start, is all zeros.
 const pieceSize = 4 << 10
-
-// readTogether is how much is read into memory without looking for holes before.
-const readTogether = 16 << 20
 
 // hole returns where in b, which begins with a piece, the first piece begins that is all zeros and has all its bytes;
 // false if none is.
@@ -23,43 +23,28 @@ func hole(b []byte) (at int, found bool) {
 	return 0, false
 }
 
-// readSolid reads size bytes at an offset, unless there is a hole among the first of them, as many as solid says:
-// damaged, before memory is taken for all. readAt fills its argument with the file's bytes at the offset; its errors
-// are returned as they are.
-func readSolid(readAt func(b []byte, offset uint64) error, offset, size, solid uint64) ([]byte, error) {
-	if size > readTogether {
-		const stretch = 1 << 20
-		b := make([]byte, stretch)
-		for at := uint64(0); at < solid; at += stretch {
-			b = b[:min(stretch, solid-at)]
-			if err := readAt(b, offset+at); err != nil {
-				return nil, err
-			}
-			if in, found := hole(b); found {
-				return nil, damaged("there is a hole in the file at %d", offset+at+uint64(in))
-			}
+// readSolid reads size bytes at an offset, unless there is a hole among them, which is damage. It takes no more memory
+// than in proportion to what is before the hole.
+func readSolid(r io.ReaderAt, offset, size uint64) (b []byte, err error) {
+	const stretch = 1 << 20
+	for at := uint64(0); at < size; at = uint64(len(b)) {
+		n := min(stretch, size-at)
+		b = slices.Grow(b, int(n))[:at+n]
+		if err := readFull(r, b[at:], offset+at); err != nil {
+			return nil, err
 		}
-	}
-	b := make([]byte, size)
-	if err := readAt(b, offset); err != nil {
-		return nil, err
+		if in, found := hole(b[at:]); found {
+			return nil, damaged("there is a hole in the file at %d", offset+at+uint64(in))
+		}
 	}
 	return b, nil
 }
 
-// ReadIndex reads the bytes of the index that slot says where to find, for DecodeIndex. readAt must fill its argument
-// with the file's bytes at the offset. It returns ErrDamaged for an index that is only claimed: a hole in the file.
-func ReadIndex(readAt func(b []byte, offset uint64) error, slot Slot) ([]byte, error) {
-	if slot.IndexSize < IndexHeaderSize {
-		return nil, damaged("the index has %d bytes", slot.IndexSize)
+// readFull fills b with what is at an offset.
+func readFull(r io.ReaderAt, b []byte, offset uint64) error {
+	n, err := r.ReadAt(b, int64(offset))
+	if n == len(b) { // the last bytes may come with io.EOF
+		return nil
 	}
-	header := make([]byte, IndexHeaderSize)
-	if err := readAt(header, slot.IndexOffset); err != nil {
-		return nil, err
-	}
-	at, err := countsOf(header).arrangeIn(slot.IndexSize)
-	if err != nil {
-		return nil, err
-	}
-	return readSolid(readAt, slot.IndexOffset, slot.IndexSize, at.table)
+	return err
 }

@@ -10,17 +10,9 @@ import (
 	"xpwc/internal/digest"
 )
 
-// EncodeIndex returns the index of the records, which it sorts by payload offset, and the sum that its slot must have.
-// Every record's layout must be among layouts. There must be fewer than 2^31 records and 2^16 layouts, and different
-// names must add up to less than 4 GiB, and to at most 64 MiB and eight times the size of the records; it returns an
-// error otherwise. Evidence and names of sources that there is no room for are left out.
-func EncodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
-	return encodeIndex(generation, layouts, records, 0, true)
-}
-
-// encodeIndex is EncodeIndex with room for more bytes after the index, and with names of sources or without.
-func encodeIndex(generation uint64, layouts []Layout, records []Record, more uint64, named bool) (
-	index []byte, sum Digest, err error) {
+// encodeIndex returns the index of the records, with room for the trailer after it, and the sum that its slot must
+// have.
+func encodeIndex(generation uint64, layouts []Layout, records []Record) (index []byte, sum Digest, err error) {
 	byOffset := func(a, b Record) int { return cmp.Compare(a.Offset, b.Offset) }
 	if !slices.IsSortedFunc(records, byOffset) {
 		slices.SortStableFunc(records, byOffset)
@@ -44,9 +36,6 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 		}
 	}
 	sourceNames, sourceNamesAt := sources.names(), uint32(0)
-	if !named {
-		sourceNames = ""
-	}
 	if sourceNames != "" {
 		sourceNamesAt = names.add(sourceNames)
 	}
@@ -56,13 +45,10 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 		records: uint64(len(records)), slots: slots, strings: uint64(len(names.text)),
 	}
 	if n.strings > n.mostStrings() {
-		if named { // what can be done without gives way
-			return encodeIndex(generation, withoutEvidence(layouts), records, more, false)
-		}
 		return nil, Digest{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
 	at := n.arrange()
-	b := make([]byte, at.end, at.end+more)
+	b := make([]byte, at.end, at.end+nativeTrailerSize)
 	copy(b, indexMagic)
 	le.PutUint64(b[8:], generation)
 	le.PutUint64(b[16:], uint64(len(records)))
@@ -111,14 +97,6 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record, more uin
 		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
 	}
 	return b, digest.Of(b[:at.body]), nil
-}
-
-func withoutEvidence(layouts []Layout) []Layout {
-	less := slices.Clone(layouts)
-	for i := range less {
-		less[i].Evidence = ""
-	}
-	return less
 }
 
 // tableSlots returns how many slots the hash table of so many records has.
@@ -189,10 +167,12 @@ func (n *interner) add(s string) (at uint32) {
 
 // EncodeGeneration lays out the end of a file whose payloads, with what is dead between them, reach up to tail: the
 // index of the records, which it sorts by payload offset, and the trailer. The block belongs at the slot's IndexOffset
-// and is the last of the file. Errors are those of EncodeIndex.
+// and is the last of the file. Every record's layout must be among layouts. There must be fewer than 2^31 records and
+// 2^16 layouts, and different names and descriptions must add up to less than 4 GiB, and to at most 64 MiB and eight
+// times the size of the records; it returns an error otherwise.
 func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record,
 ) (slot Slot, block []byte, err error) {
-	index, sum, err := encodeIndex(generation, layouts, records, nativeTrailerSize, true)
+	index, sum, err := encodeIndex(generation, layouts, records)
 	if err != nil {
 		return Slot{}, nil, err
 	}
@@ -235,9 +215,10 @@ func GenerationSize(records, names uint64) uint64 {
 	return most.arrange().end + nativeTrailerSize
 }
 
-// NamesFit reports whether an index can list so many records, whose names have so many bytes together, beside the
-// descriptions of some layouts: see EncodeIndex.
+// NamesFit reports whether an index can list so many records, whose names have so many bytes together, beside all that
+// is said of layouts and sources: see EncodeGeneration.
 func NamesFit(records, names uint64) bool {
-	n := counts{records: records, strings: names + roomForDescriptions}
+	const others = 1 << 20
+	n := counts{records: records, strings: names + others}
 	return n.strings <= n.mostStrings()
 }

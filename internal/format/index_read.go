@@ -1,7 +1,9 @@
 package format
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"sync"
@@ -22,14 +24,11 @@ type Index struct {
 	names   []string // of the sources, or nil
 	sums    []byte
 	at      sections
-	readAt  ReadAt
+	r       io.ReaderAt // of the file
 
 	mu    sync.Mutex
 	pages []page // that with a number is at the number modulo their length
 }
-
-// ReadAt fills b with a file's bytes at an offset.
-type ReadAt func(b []byte, offset uint64) error
 
 // A page is a few blocks of the body.
 type page struct {
@@ -43,52 +42,64 @@ const (
 	mostPages = 256
 )
 
-// DecodeIndex is LoadIndex for an index that is in memory.
-func DecodeIndex(b []byte, slot Slot) (*Index, error) {
-	if uint64(len(b)) != slot.IndexSize {
-		return nil, damaged("the index has %d bytes", len(b))
-	}
-	return LoadIndex(func(to []byte, offset uint64) error {
-		copy(to, b[offset-slot.IndexOffset:])
-		return nil
-	}, slot)
-}
-
-// LoadIndex reads and checks the root of the index that slot says where to find. What follows is checked when it is
-// read, whenever that is: the accessors return an error that matches ErrDamaged for what is damaged or cannot be read.
-// What they return without one was stored in that place, and its payload lies within the file and overlaps neither the
-// index nor the payloads before and after it. The index can be read as long as readAt can.
-func LoadIndex(readAt ReadAt, slot Slot) (*Index, error) {
-	x := &Index{slot: slot, readAt: readAt}
-	if slot.IndexSize < IndexHeaderSize {
-		return nil, damaged("the index has %d bytes", slot.IndexSize)
-	}
-	b := make([]byte, IndexHeaderSize)
-	err := x.fill(b, 0)
+// LoadIndex reads and checks the root of the index that slot says where to find in a file. What follows is checked when
+// it is read, whenever that is: the accessors return an error that matches ErrDamaged for what is damaged, and r's for
+// what cannot be read. What they return without one was stored in that place, and its payload lies within the file and
+// overlaps neither the index nor the payloads before and after it. The index can be read as long as r can.
+func LoadIndex(r io.ReaderAt, slot Slot) (*Index, error) {
+	x, root, err := readRoot(r, slot)
 	if err != nil {
 		return nil, err
 	}
-	n := countsOf(b)
-	if x.at, err = n.arrangeIn(slot.IndexSize); err != nil {
-		return nil, err
-	}
-	if b, err = readSolid(x.fill, 0, x.at.body, x.at.body); err != nil {
-		return nil, err
-	}
-	if _, found := hole(b); found {
-		return nil, damaged("there is a hole in the index' root")
-	}
-	if digest.Of(b) != slot.IndexSum {
+	if digest.Of(root) != slot.IndexSum {
 		return nil, damaged("the checksum of the index' root is wrong")
 	}
+	return x, x.decodeRoot(root)
+}
+
+// LoadOldIndex is LoadIndex for an index that no slot refers to: that of a generation before the one in force. The sum
+// of its root is not known, so that it may be anything that looks like an index, and this is for showing people what
+// there was.
+func LoadOldIndex(r io.ReaderAt, offset, size uint64) (*Index, error) {
+	x, root, err := readRoot(r, Slot{IndexOffset: offset, IndexSize: size, End: offset + size})
+	if err != nil {
+		return nil, err
+	}
+	x.slot.Generation, x.slot.Records = le.Uint64(root[8:]), countsOf(root).records
+	return x, x.decodeRoot(root)
+}
+
+// readRoot reads the root of an index.
+func readRoot(r io.ReaderAt, slot Slot) (x *Index, root []byte, err error) {
+	if slot.IndexSize < IndexHeaderSize {
+		return nil, nil, damaged("the index has %d bytes", slot.IndexSize)
+	}
+	x = &Index{slot: slot, r: r}
+	header := make([]byte, IndexHeaderSize)
+	if err := x.fill(header, 0); err != nil {
+		return nil, nil, err
+	}
+	if x.at, err = countsOf(header).arrangeIn(slot.IndexSize); err != nil {
+		return nil, nil, err
+	}
+	root, err = readSolid(r, slot.IndexOffset, x.at.body)
+	if err == nil && !bytes.Equal(root[:IndexHeaderSize], header) {
+		err = damaged("the index changed while it was read")
+	}
+	return x, root, err
+}
+
+// decodeRoot takes over what the root says.
+func (x *Index) decodeRoot(b []byte) error {
+	n, slot := countsOf(b), x.slot
 	if string(b[:8]) != indexMagic || le.Uint32(b[28:]) != recordSize || le.Uint64(b[48:]) != blockSize {
-		return nil, damaged("the index is of another kind")
+		return damaged("the index is of another kind")
 	}
 	if g := le.Uint64(b[8:]); g != slot.Generation {
-		return nil, damaged("the index is of generation %d, its slot of generation %d", g, slot.Generation)
+		return damaged("the index is of generation %d, its slot of generation %d", g, slot.Generation)
 	}
 	if n.records != slot.Records {
-		return nil, damaged("the index has %d records, its slot says %d", n.records, slot.Records)
+		return damaged("the index has %d records, its slot says %d", n.records, slot.Records)
 	}
 	x.sources, x.sums = b[x.at.sources:x.at.sums], b[x.at.sums:]
 	x.pages = make([]page, min((x.at.end-x.at.body+pageSize-1)/pageSize, mostPages))
@@ -96,47 +107,27 @@ func LoadIndex(readAt ReadAt, slot Slot) (*Index, error) {
 	for i := range n.layouts {
 		row := b[IndexHeaderSize+layoutSize*i:]
 		for _, at := range []int{16, 24} {
-			if described += uint64(le.Uint32(row[at+4:])); described > x.NameLimit() {
-				return nil, damaged("the descriptions of %d layouts have more than %d bytes", n.layouts, x.NameLimit())
+			if described += uint64(le.Uint32(row[at+4:])); described > leastLimit+8*x.at.body {
+				return damaged("the descriptions of %d layouts have %d bytes and more", n.layouts, described)
 			}
 		}
 		description, err := x.text(row, 16)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		evidence, err := x.text(row, 24)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), description, evidence})
 	}
-	if err := x.readSourceNames(b); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// DecodeOldIndex is DecodeIndex for an index at a file offset that no slot refers to: that of a generation before the
-// one in force. The sum of its root is not known, so that it may be anything that looks like an index, and this is for
-// showing people what there was.
-func DecodeOldIndex(b []byte, offset uint64) (*Index, error) {
-	size := uint64(len(b))
-	if size < IndexHeaderSize {
-		return nil, damaged("the index has %d bytes", size)
-	}
-	n := countsOf(b)
-	at, err := n.arrangeIn(size)
-	if err != nil {
-		return nil, err
-	}
-	return DecodeIndex(b, Slot{Generation: le.Uint64(b[8:]), IndexOffset: offset, IndexSize: size,
-		IndexSum: digest.Of(b[:at.body]), End: offset + size, Records: n.records})
+	return x.readSourceNames(b)
 }
 
 // fill reads a part of the index that begins so far from its start.
 func (x *Index) fill(b []byte, at uint64) error {
-	if err := x.readAt(b, x.slot.IndexOffset+at); err != nil {
-		return fmt.Errorf("the index cannot be read at %d: %w: %w", at, err, ErrDamaged)
+	if err := readFull(x.r, b, x.slot.IndexOffset+at); err != nil {
+		return fmt.Errorf("the index cannot be read at %d: %w", at, err)
 	}
 	return nil
 }
@@ -277,24 +268,31 @@ func (x *Index) hasText(row []byte, at int, s string) (bool, error) {
 	return true, nil
 }
 
-// NameBytes returns how many bytes the names of all records have together. Any number of records may have one long
-// name in the index, so that a small file could describe more than there is memory for: who wants all records
-// compares this with NameLimit first.
-func (x *Index) NameBytes() (n uint64) {
+// NameBytes returns how many bytes the names of all records have together. It is an error if those are more than the
+// names of an honest index: any number of records may have one long name in the index, so that a small file could
+// describe more than there is memory for.
+func (x *Index) NameBytes() (n uint64, err error) {
+	most := uint64(leastLimit)
 	for i := range x.Len() {
-		row, err := x.rowAlone(i)
+		r, err := x.rowAlone(i)
+		if err != nil {
+			continue // and so does reading the record fail
+		}
+		if r == (row{}) {
+			return n, damaged("there is a hole in place of record %d", i)
+		}
+		most += 8 * recordSize
 		for _, at := range []int{atKernel, atBias} {
-			length := uint64(le.Uint32(row[at+4:]))
-			if err == nil && length <= x.stringsSize() { // else reading the record fails
+			if length := uint64(le.Uint32(r[at+4:])); length <= x.stringsSize() { // else reading the record fails
 				n += length
 			}
 		}
 	}
-	return n
+	if n > most {
+		return n, damaged("the names of %d records add up to %d bytes", x.Len(), n)
+	}
+	return n, nil
 }
-
-// NameLimit is more than the names of an honest index of this size have.
-func (x *Index) NameLimit() uint64 { return leastLimit + 8*x.slot.IndexSize }
 
 // Len returns the number of records.
 func (x *Index) Len() int { return int(x.slot.Records) }

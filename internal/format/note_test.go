@@ -2,25 +2,16 @@ package format
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// in reads of bytes.
-func in(file []byte) func([]byte, uint64) error {
-	return func(b []byte, offset uint64) error {
-		_, err := io.ReadFull(io.NewSectionReader(bytes.NewReader(file), int64(offset), int64(len(b))), b)
-		return err
-	}
-}
-
 func TestANoteIsFoundBetweenPayloadsAndIndex(t *testing.T) {
 	payloads := []byte("payloads")
 	file := append(bytes.Clone(payloads), EncodeNote([]byte("of a model"))...)
-	text, at, err := DecodeNote(8, uint64(len(file)), in(file))
+	text, at, err := DecodeNote(bytes.NewReader(file), 8, uint64(len(file)))
 	require.NoError(t, err)
 	require.Equal(t, "of a model", string(text))
 	require.EqualValues(t, 8, at)
@@ -38,20 +29,19 @@ func TestANoteIsFoundBetweenPayloadsAndIndex(t *testing.T) {
 	} {
 		changed := bytes.Clone(file)
 		c.change(changed)
-		text, at, err := DecodeNote(c.payloads, uint64(len(file)), in(changed))
+		text, at, err := DecodeNote(bytes.NewReader(changed), c.payloads, uint64(len(file)))
 		require.NoError(t, err, name)
 		require.Empty(t, text, name)
 		require.EqualValues(t, len(file), at, name)
 	}
-	broken := errors.New("broken")
-	_, _, err = DecodeNote(8, uint64(len(file)), func([]byte, uint64) error { return broken })
-	require.ErrorIs(t, err, broken)
+	_, _, err = DecodeNote(bytes.NewReader(nil), 8, uint64(len(file)))
+	require.ErrorIs(t, err, io.EOF)
 }
 
 func FuzzDecodeNote(f *testing.F) {
 	f.Add(uint64(0), EncodeNote([]byte("text")))
 	f.Fuzz(func(t *testing.T, payloads uint64, file []byte) {
-		text, at, err := DecodeNote(payloads, uint64(len(file)), in(file))
+		text, at, err := DecodeNote(bytes.NewReader(file), payloads, uint64(len(file)))
 		require.NoError(t, err)
 		if len(text) > 0 {
 			require.Equal(t, file[at:], EncodeNote(text))

@@ -94,10 +94,4 @@ func TestNamesGiveWayWhereThereIsNoRoom(t *testing.T) {
 	names := namesOf(t, index, slot)
 	require.Equal(t, 8<<10/101, slices.Index(names, ""))
 	require.LessOrEqual(t, slot.IndexSize, format.GenerationSize(200, 200*uint64(len("weights"))))
-
-	// Without them the names of weights just fit.
-	r := format.Record{Key: format.Key{Kernel: strings.Repeat("n", 64<<20+1500)}, Offset: format.HeaderSize, Size: 1,
-		SourceName: strings.Repeat("s", 100)}
-	_, _, err := format.EncodeIndex(1, []format.Layout{{}}, []format.Record{r})
-	require.NoError(t, err)
 }

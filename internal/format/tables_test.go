@@ -89,7 +89,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	require.NoError(t, err)
 	slot.DeadBytes = 0x4444
 	encodedSlot, slotAt := slot.Encode(id)
-	index, err := format.DecodeIndex(block[:slot.IndexSize], slot)
+	index, err := decodeIndex(block[:slot.IndexSize], slot)
 	require.NoError(t, err)
 	recordAt := index.RecordOffset(1)
 	const sourceNames = "\x0cfirst.tflite\x03abc"

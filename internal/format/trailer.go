@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"io"
 	"math"
 )
 
@@ -61,17 +62,16 @@ func TrailerSize(entries []TrailerEntry) uint64 {
 	return n
 }
 
-// DecodeTrailer reads the trailer of a file of fileSize bytes. readAt must fill its argument with the file's bytes at
-// the offset. It returns ErrNotCache if the file has no trailer, ErrVersion and the version for another one,
-// ErrDamaged for a trailer that does not fit the file, and readAt's errors as they are.
-func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
-) (entries []TrailerEntry, version uint32, err error) {
+// DecodeTrailer reads the trailer of a file of fileSize bytes. It returns ErrNotCache if the file has no trailer,
+// ErrVersion and the version for another one, ErrDamaged for a trailer that does not fit the file, and r's errors as
+// they are.
+func DecodeTrailer(r io.ReaderAt, fileSize uint64) (entries []TrailerEntry, version uint32, err error) {
 	if fileSize < FooterSize || fileSize > math.MaxInt64 {
 		return nil, 0, ErrNotCache
 	}
 	footer := make([]byte, FooterSize)
 	footerAt := fileSize - FooterSize
-	if err := readAt(footer, footerAt); err != nil {
+	if err := readFull(r, footer, footerAt); err != nil {
 		return nil, 0, err
 	}
 	if le.Uint32(footer[12:]) != trailerMagic {
@@ -87,7 +87,7 @@ func DecodeTrailer(fileSize uint64, readAt func(b []byte, offset uint64) error,
 	if start > footerAt || uint64(count)*trailerEntrySize > footerAt-start {
 		return nil, version, damaged("the trailer's %d entries do not fit between %d and its footer", count, start)
 	}
-	b, err := readSolid(readAt, start, footerAt-start, footerAt-start)
+	b, err := readSolid(r, start, footerAt-start)
 	if err != nil {
 		return nil, version, err
 	}
@@ -133,15 +133,14 @@ func EncodeNote(text []byte) []byte {
 }
 
 // DecodeNote returns the text of the note that ends where the index begins, and where it begins; nothing if there is
-// none after the end of the payloads. readAt is that of DecodeTrailer; its errors are returned as they are.
-func DecodeNote(payloads, index uint64, readAt func(b []byte, offset uint64) error,
-) (text []byte, at uint64, err error) {
+// none after the end of the payloads. r's errors are returned as they are.
+func DecodeNote(r io.ReaderAt, payloads, index uint64) (text []byte, at uint64, err error) {
 	if index < payloads || index-payloads < uint64(noteEnd) {
 		return nil, index, nil
 	}
 	end := make([]byte, noteEnd)
 	endAt := index - uint64(noteEnd)
-	if err := readAt(end, endAt); err != nil {
+	if err := readFull(r, end, endAt); err != nil {
 		return nil, index, err
 	}
 	size := uint64(le.Uint32(end))
@@ -149,7 +148,7 @@ func DecodeNote(payloads, index uint64, readAt func(b []byte, offset uint64) err
 		return nil, index, nil
 	}
 	text = make([]byte, size)
-	if err := readAt(text, endAt-size); err != nil {
+	if err := readFull(r, text, endAt-size); err != nil {
 		return nil, index, err
 	}
 	return text, endAt - size, nil

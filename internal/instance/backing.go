@@ -55,7 +55,7 @@ func PackedInHeapCache(e *Instance) error {
 	}
 	e.Times.Open = time.Since(start)
 	e.closers = append(e.closers, func() error { cache.Delete(); return nil })
-	return PackedInProvider(cache, func() error { return cache.Finalize(false) })(e)
+	return PackedInProvider(cache, cache.Finalize)(e)
 }
 
 // PackedInProvider is a cache of the caller, which must stay open until the instance is closed; nil is none. finalize

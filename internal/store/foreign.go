@@ -11,7 +11,7 @@ import (
 
 // notOurs returns the error for a file that ExecuTorch has written, or for one that is no cache at all.
 func (st *Store) notOurs(size int64) error {
-	_, version, err := format.DecodeTrailer(uint64(size), readingOf(st.disk))
+	_, version, err := format.DecodeTrailer(st.disk, uint64(size))
 	switch {
 	case errors.Is(err, format.ErrVersion):
 		return fmt.Errorf("%s: ExecuTorch's format, version %d: %w", st.path, version, err)

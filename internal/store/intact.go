@@ -87,7 +87,7 @@ func (l *Loaded) Check() error {
 		return nil
 	}
 	// Another process has committed: nothing of what there was before changes.
-	_, err = format.LoadIndex(readingOf(l.disk), slot)
+	_, err = format.LoadIndex(l.disk, slot)
 	if h.Current.Generation <= slot.Generation || errors.Is(err, format.ErrDamaged) {
 		return fmt.Errorf("%s: %w", l.path, ErrOverwritten)
 	}

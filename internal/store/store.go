@@ -220,8 +220,7 @@ func (st *Store) unmappable(err error) error {
 // loadIndex reads an index, and checks it completely unless it is large. It is read and not mapped: what the disk
 // cannot give, or somebody has cut off, is an error then, and no signal.
 func (st *Store) loadIndex(slot format.Slot, whole bool) (*format.Index, error) {
-	readAt := readingOf(st.disk) // which is open as long as the region that is loaded with the index
-	x, err := format.LoadIndex(readAt, slot)
+	x, err := format.LoadIndex(st.disk, slot) // which is open as long as the region that is loaded with the index
 	if err == nil && (whole || slot.IndexSize <= CheckedAtOnce) {
 		err = x.Check()
 	}
@@ -229,14 +228,6 @@ func (st *Store) loadIndex(slot format.Slot, whole bool) (*format.Index, error) 
 		return nil, fmt.Errorf("%s: its index: %w: %w", st.path, err, format.ErrDamaged)
 	}
 	return x, nil
-}
-
-// readingOf returns what fills b with a file's bytes at an offset.
-func readingOf(f File) func(b []byte, offset uint64) error {
-	return func(b []byte, offset uint64) error {
-		_, err := f.ReadAt(b, int64(offset))
-		return err
-	}
 }
 
 // Damaged returns the error for something in the loaded index that turned out damaged.

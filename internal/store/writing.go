@@ -109,10 +109,11 @@ func (st *Store) prepare() error {
 	}
 	st.listed = listing{}
 	if st.index != nil { // the next generation is made of it
-		if err := st.index.Check(); err != nil {
+		names, err := st.index.NameBytes()
+		if err = errors.Join(st.index.Check(), err); err != nil {
 			return st.Damaged(err)
 		}
-		st.listed = listing{st.slot.Records, st.index.NameBytes()}
+		st.listed = listing{st.slot.Records, names}
 	}
 	if st.id == [16]byte{} {
 		if err := st.writeHeader(); err != nil {
