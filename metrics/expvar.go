@@ -19,7 +19,7 @@ func Var(caches ...*xpwc.Cache) expvar.Var {
 		for name, cache := range all {
 			figures[name] = published(cache.Stats())
 		}
-		return map[string]any{"build_info": thisBuild(), "caches": figures}
+		return map[string]any{"build_info": ofBuild()[0].labels, "caches": figures}
 	})
 }
 
@@ -51,14 +51,15 @@ func byName(all []figure) map[string]any {
 			}
 			value = map[string]any{"count": d.Count, "sum": d.Sum.Seconds(), "within": within}
 		}
-		if f.label == "" {
+		if f.labels == nil {
 			figures[f.name] = value
-			continue
 		}
-		if figures[f.name] == nil {
-			figures[f.name] = map[string]any{}
+		for _, labelled := range f.labels { // which is one
+			if figures[f.name] == nil {
+				figures[f.name] = map[string]any{}
+			}
+			figures[f.name].(map[string]any)[labelled] = value
 		}
-		figures[f.name].(map[string]any)[f.labelled] = value
 	}
 	return figures
 }

@@ -8,6 +8,7 @@ import (
 
 	"xpwc"
 	"xpwc/inference"
+	"xpwc/xnnpack"
 )
 
 const namespace = "xpwc"
@@ -19,7 +20,7 @@ type figure struct {
 	value      float64
 	durations  *xpwc.Durations // of a histogram, which has no value
 
-	label, labelled string // for instance "reason" and "disk"; empty if there is one figure of the name
+	labels prometheus.Labels // for instance "disk" as "reason"; nil if there is one figure of the name
 }
 
 type number interface {
@@ -90,7 +91,7 @@ func ofCache(s xpwc.Stats) []figure {
 			counter("private_packed_bytes_total", "Bytes packed into private memory, by reason.",
 				s.Private[reason].Bytes),
 		} {
-			f.label, f.labelled = "reason", string(reason)
+			f.labels = prometheus.Labels{"reason": string(reason)}
 			all = append(all, f)
 		}
 	}
@@ -98,7 +99,7 @@ func ofCache(s xpwc.Stats) []figure {
 		durations := s.Loads[outcome]
 		all = append(all, figure{name: "load_duration_seconds", help: "How long models took to load, from the " +
 			"beginning of a session until its runtime was created, by outcome.",
-			durations: &durations, label: "outcome", labelled: string(outcome)})
+			durations: &durations, labels: prometheus.Labels{"outcome": string(outcome)}})
 	}
 	return all
 }
@@ -115,6 +116,24 @@ func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
 		}
 	}
 	return known
+}
+
+// ofBuild says what this process packs with, in its labels: packed weights are of use to another one if the layout is
+// the same.
+func ofBuild() []figure {
+	f := gauge("build_info",
+		"What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build identifier and the layout.",
+		1)
+	f.labels = prometheus.Labels{
+		"version": xpwc.Version,
+		"commit":  xpwc.Commit(), // empty if it is not known
+		"xnnpack": xnnpack.BuildIdentifier(),
+		"layout":  "", // where XNNPACK cannot run
+	}
+	if here, err := xpwc.CurrentLayout(); err == nil {
+		f.labels["layout"] = here.Fingerprint.String()
+	}
+	return []figure{f}
 }
 
 // ofRunner returns all figures of a Runner, in the order of the fields of inference.Stats.

@@ -17,6 +17,7 @@ package metrics
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,7 +25,6 @@ import (
 
 	"xpwc"
 	"xpwc/inference"
-	"xpwc/xnnpack"
 )
 
 // NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in
@@ -34,10 +34,10 @@ import (
 // after a restart of the process. xpwc_build_info has no path: it says what the process packs with. The caller
 // registers the collector, and may do so with a registerer that wraps it in labels of its own.
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
-	var all withBuild
+	all := collector{{nil, ofBuild}}
 	for name, cache := range named(caches) {
 		figures := func() []figure { return ofCache(cache.Stats()) }
-		all = append(all, collector{prometheus.Labels{"path": name}, figures})
+		all = append(all, source{prometheus.Labels{"path": name}, figures})
 	}
 	return all
 }
@@ -45,63 +45,56 @@ func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
 // NewRunnerCollector returns a collector of a Runner's figures for Prometheus, its queue among them, with the label
 // model. The caller registers it, and unregisters it when the Runner is closed.
 func NewRunnerCollector(model string, r *inference.Runner) prometheus.Collector {
-	return collector{prometheus.Labels{"model": model}, func() []figure { return ofRunner(r.Stats()) }}
+	return collector{{prometheus.Labels{"model": model}, func() []figure { return ofRunner(r.Stats()) }}}
 }
 
-// A collector has the figures of one cache or Runner.
-type collector struct {
+// A source has the figures of one cache or Runner, or of the process.
+type source struct {
 	of      prometheus.Labels
 	figures func() []figure
 }
 
+// A collector has the figures of all that it collects from.
+type collector []source
+
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, f := range c.figures() {
-		descriptions <- f.metric(c.of).Desc()
+	for sample := range c.samples {
+		descriptions <- sample.Desc()
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(samples chan<- prometheus.Metric) {
-	for _, f := range c.figures() {
-		samples <- f.metric(c.of)
+	for sample := range c.samples {
+		samples <- sample
 	}
 }
 
-func (f *figure) metric(of prometheus.Labels) prometheus.Metric {
-	var labels, values []string
-	if f.label != "" {
-		labels, values = []string{f.label}, []string{f.labelled}
+func (c collector) samples(yield func(prometheus.Metric) bool) {
+	for _, s := range c {
+		for _, f := range s.figures() {
+			if !yield(f.sample(s.of)) {
+				return
+			}
+		}
 	}
-	description := prometheus.NewDesc(prometheus.BuildFQName(namespace, "", f.name), f.help, labels, of)
+}
+
+func (f *figure) sample(of prometheus.Labels) prometheus.Metric {
+	labels := prometheus.Labels{}
+	maps.Copy(labels, of)
+	maps.Copy(labels, f.labels)
+	description := prometheus.NewDesc(prometheus.BuildFQName(namespace, "", f.name), f.help, nil, labels)
 	if f.durations == nil {
-		return prometheus.MustNewConstMetric(description, f.kind, f.value, values...)
+		return prometheus.MustNewConstMetric(description, f.kind, f.value)
 	}
 	within := map[float64]uint64{}
 	for bound, count := range f.durations.Within {
 		within[bound.Seconds()] = uint64(count)
 	}
 	count, sum := uint64(f.durations.Count), f.durations.Sum.Seconds()
-	return prometheus.MustNewConstHistogram(description, count, sum, within, values...)
-}
-
-// withBuild are the caches' collectors, with what the process packs with.
-type withBuild []collector
-
-// Describe implements [prometheus.Collector].
-func (c withBuild) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- buildInfo
-	for _, cache := range c {
-		cache.Describe(descriptions)
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c withBuild) Collect(samples chan<- prometheus.Metric) {
-	collectBuild(samples)
-	for _, cache := range c {
-		cache.Collect(samples)
-	}
+	return prometheus.MustNewConstHistogram(description, count, sum, within)
 }
 
 // named returns caches by what they are called.
@@ -119,30 +112,4 @@ func named(caches []*xpwc.Cache) map[string]*xpwc.Cache {
 		all[name] = c
 	}
 	return all
-}
-
-// A build says what this process packs with: packed weights are of use to another one if the layout is the same.
-type build struct {
-	Version string `json:"version"` // xpwc.Version
-	Commit  string `json:"commit"`  // xpwc.Commit; empty if it is not known
-	XNNPACK string `json:"xnnpack"` // xnnpack.BuildIdentifier
-	Layout  string `json:"layout"`  // the fingerprint of xpwc.CurrentLayout; empty where XNNPACK cannot run
-}
-
-var buildInfo = prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "build_info"),
-	"What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build identifier and the layout.",
-	[]string{"version", "commit", "xnnpack", "layout"}, nil)
-
-func thisBuild() build {
-	b := build{Version: xpwc.Version, Commit: xpwc.Commit(), XNNPACK: xnnpack.BuildIdentifier()}
-	if here, err := xpwc.CurrentLayout(); err == nil {
-		b.Layout = here.Fingerprint.String()
-	}
-	return b
-}
-
-func collectBuild(samples chan<- prometheus.Metric) {
-	b := thisBuild()
-	samples <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, b.Version, b.Commit, b.XNNPACK,
-		b.Layout)
 }
