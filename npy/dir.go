@@ -25,16 +25,14 @@ const (
 // methods may be called from many goroutines.
 type Dir struct {
 	path   string  // of what was opened
-	root   string  // the directory of the files
 	arrays []array // by name
-	byName map[string]int
 }
 
 // array is one file.
 type array struct {
-	header
-	name string
-	file *mapped.File
+	Array // without Data
+	file  *mapped.File
+	place tensorfile.Place
 }
 
 // Array is what a file has.
@@ -71,20 +69,21 @@ func open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: absolute, root: absolute, byName: map[string]int{}}
-	if !info.IsDir() {
-		if !strings.HasSuffix(absolute, extension) {
-			return nil, fmt.Errorf("%s is not a directory, nor a %s file", absolute, extension)
-		}
-		d.root = filepath.Dir(absolute)
-		return d, d.add(strings.TrimSuffix(filepath.Base(absolute), extension))
+	root, names := absolute, []string(nil)
+	switch {
+	case info.IsDir():
+		names, err = list(absolute)
+	case strings.HasSuffix(absolute, extension):
+		root, names = filepath.Dir(absolute), []string{strings.TrimSuffix(filepath.Base(absolute), extension)}
+	default:
+		err = fmt.Errorf("%s is not a directory, nor a %s file", absolute, extension)
 	}
-	names, err := list(absolute)
 	if err != nil {
 		return nil, err
 	}
+	d := &Dir{path: absolute}
 	for _, name := range names {
-		if err := d.add(name); err != nil {
+		if err := d.add(name, filepath.Join(root, filepath.FromSlash(name)+extension)); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -109,18 +108,19 @@ func list(dir string) ([]string, error) {
 	return names, err
 }
 
-func (d *Dir) add(name string) error {
-	file := filepath.Join(d.root, filepath.FromSlash(name)+extension)
+func (d *Dir) add(name, file string) error {
 	m, err := mapped.Open(file)
 	if err != nil {
 		return err
 	}
-	h, err := parse(m.Data())
+	content := m.Data()
+	a, err := Read(content)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", file, err), m.Close())
 	}
-	d.byName[name] = len(d.arrays)
-	d.arrays = append(d.arrays, array{header: *h, name: name, file: m})
+	size := int64(len(a.Data))
+	place := tensorfile.Place{Offset: int64(len(content)) - size, Size: size, Alignment: alignment}
+	d.arrays = append(d.arrays, array{Array{Name: name, Dtype: a.Dtype, Shape: a.Shape}, m, place})
 	return nil
 }
 
@@ -138,30 +138,35 @@ func (d *Dir) Arrays() []Array {
 
 // Lookup returns the array of that name, and whether there is one.
 func (d *Dir) Lookup(name string) (Array, bool) {
-	i, ok := d.byName[name]
-	if !ok {
-		return Array{}, false
+	if a := d.find(name); a != nil {
+		return a.array(), true
 	}
-	return d.arrays[i].array(), true
+	return Array{}, false
+}
+
+func (d *Dir) find(name string) *array {
+	i, ok := slices.BinarySearchFunc(d.arrays, name, func(a array, name string) int {
+		return strings.Compare(a.Name, name)
+	})
+	if !ok {
+		return nil
+	}
+	return &d.arrays[i]
 }
 
 func (a *array) array() Array {
-	return Array{Name: a.name, Dtype: a.dtype, Shape: slices.Clone(a.shape), Data: a.place().In(a.file.Data())}
-}
-
-func (a *array) place() tensorfile.Place {
-	return tensorfile.Place{Offset: a.data, Size: a.size, Alignment: alignment}
+	return Array{Name: a.Name, Dtype: a.Dtype, Shape: slices.Clone(a.Shape), Data: a.place.In(a.file.Data())}
 }
 
 // Tensor implements [xpwc.DataMap]. The content lies in the file's mapping. It is copied, when it is asked for, only
 // if its address is no multiple of 16, as the format says it should be, or fewer than 128 bytes of the mapping follow
 // its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [xpwc.ErrClosed].
 func (d *Dir) Tensor(name string) (xpwc.Tensor, error) {
-	i, ok := d.byName[name]
-	if !ok {
+	a := d.find(name)
+	if a == nil {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", d.path, name, xpwc.ErrUnknownTensor)
 	}
-	return tensorfile.Tensor(d.arrays[i].file, d.arrays[i].place())
+	return tensorfile.Tensor(a.file, a.place)
 }
 
 // Close unmaps the files. Sessions, and runtimes that read arrays at inference, must be gone before; what asks for

@@ -1,8 +1,8 @@
 package npy
 
 import (
-	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // Dtype is the type of an array's elements, as NumPy writes it: '<' for little-endian or '|' for single bytes, then b
@@ -43,14 +43,12 @@ func byteSize(d Dtype, shape []int) (int64, error) {
 	for _, n := range shape {
 		hi, lo := bits.Mul64(total, uint64(max(n, 1)))
 		if hi != 0 || int64(lo) < 0 {
-			return 0, fmt.Errorf("shape %v of %s has more than 2^63 bytes", shape, d)
+			return 0, malformed("shape %v of %s has more than 2^63 bytes", shape, d)
 		}
 		total = lo
 	}
-	for _, n := range shape {
-		if n == 0 {
-			return 0, nil
-		}
+	if slices.Contains(shape, 0) {
+		return 0, nil
 	}
 	return int64(total), nil
 }

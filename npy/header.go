@@ -23,14 +23,6 @@ const (
 	maxHeader = 10_000
 )
 
-// header is what a file says of its array.
-type header struct {
-	dtype Dtype
-	shape []int
-	data  int64 // where in the file the array's bytes begin
-	size  int64 // of them
-}
-
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
@@ -39,10 +31,11 @@ func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// parse reads the header of a file with these bytes, and checks it against them.
-func parse(file []byte) (*header, error) {
+// Read returns the array that the bytes of a whole .npy file have, checked as [Open] checks them. Its Data is a part
+// of file; it has no Name.
+func Read(file []byte) (a Array, err error) {
 	if len(file) < len(magic)+2 || string(file[:len(magic)]) != magic {
-		return nil, malformed("it does not begin with %q", magic)
+		return Array{}, malformed("it does not begin with %q", magic)
 	}
 	major, minor := file[len(magic)], file[len(magic)+1]
 	at := len(magic) + 2
@@ -50,64 +43,36 @@ func parse(file []byte) (*header, error) {
 	var n int
 	switch {
 	case minor != 0 || major < 1 || major > 3:
-		return nil, unsupported("version %d.%d; save it with a NumPy that writes 1.0 to 3.0", major, minor)
+		return Array{}, unsupported("version %d.%d; save it with a NumPy that writes 1.0 to 3.0", major, minor)
 	case major == 1 && len(rest) >= 2:
 		n, at = int(binary.LittleEndian.Uint16(rest)), at+2
 	case major > 1 && len(rest) >= 4:
 		n, at = int(min(binary.LittleEndian.Uint32(rest), maxHeader+1)), at+4
 	default:
-		return nil, malformed("%d bytes are no header", len(file))
+		return Array{}, malformed("%d bytes are no header", len(file))
 	}
 	switch {
 	case n > maxHeader:
-		return nil, malformed("a header of more than %d bytes", maxHeader)
+		return Array{}, malformed("a header of more than %d bytes", maxHeader)
 	case n > len(file)-at:
-		return nil, malformed("a header of %d bytes in a file of %d", n, len(file))
+		return Array{}, malformed("a header of %d bytes in a file of %d", n, len(file))
 	}
 	text := file[at:][:n]
 	if major == 3 && !utf8.Valid(text) {
-		return nil, malformed("the header is not UTF-8")
+		return Array{}, malformed("the header is not UTF-8")
 	}
-	d, err := parseDictionary(string(text), major < 3)
-	if err != nil {
-		return nil, err
+	if a, err = parseDictionary(string(text)); err != nil {
+		return Array{}, err
 	}
-	h, err := d.header()
-	if err != nil {
-		return nil, err
-	}
-	h.data = int64(at + n)
-	if got := int64(len(file)) - h.data; got != h.size {
-		return nil, malformed("%d bytes for shape %v of %s, which has %d", got, h.shape, h.dtype, h.size)
-	}
-	return h, nil
-}
-
-// header says what the dictionary means.
-func (d *dictionary) header() (*header, error) {
-	h := &header{dtype: Dtype(d.descr), shape: d.shape}
-	if h.dtype.Size() == 0 {
-		return nil, unsupported("elements of type %q; save it as little-endian numbers, for instance a.astype('<f4')",
-			d.descr)
-	}
-	if d.fortran && len(d.shape) > 1 {
-		return nil, unsupported("Fortran order; save it row by row, as numpy.ascontiguousarray(a)")
-	}
-	var err error
-	if h.size, err = byteSize(h.dtype, h.shape); err != nil {
-		return nil, malformed("%v", err)
-	}
-	return h, nil
-}
-
-// Read returns the array that the bytes of a whole .npy file have, checked as [Open] checks them. Its Data is a part
-// of file; it has no Name.
-func Read(file []byte) (Array, error) {
-	h, err := parse(file)
+	size, err := byteSize(a.Dtype, a.Shape)
 	if err != nil {
 		return Array{}, err
 	}
-	return Array{Dtype: h.dtype, Shape: h.shape, Data: file[h.data : h.data+h.size : h.data+h.size]}, nil
+	a.Data = file[at+n:]
+	if got := int64(len(a.Data)); got != size {
+		return Array{}, malformed("%d bytes for shape %v of %s, which has %d", got, a.Shape, a.Dtype, size)
+	}
+	return a, nil
 }
 
 // Header returns what a file of version 1.0 has before the bytes of an array: elements of a type, row by row, in a

@@ -85,12 +85,10 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"too many bytes":              {v1(sound, 25), "25 bytes for shape [2 3] of <f4, which has 24", ErrMalformed},
 		"unknown type":                {with("<f4", "<f16"), `type "<f16"`, ErrUnsupported},
 		"type without order of bytes": {with("<f4", "f4"), `type "f4"`, ErrUnsupported},
-		"Python 2's integers in version 3": {
-			raw(3, strings.Replace(sound, "(2, 3)", "(2L, 3L)", 1), 24), "Python 2", ErrMalformed,
-		},
+		"Python 2's integers":         {with("(2, 3)", "(2L, 3L)"), `cannot have "shape"`, ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(c.file)
+			_, err := Read(c.file)
 			require.ErrorIs(t, err, c.is)
 			require.ErrorContains(t, err, c.want)
 		})
@@ -104,7 +102,7 @@ func TestArraysThatXNNPACKCannotBeGivenSayHowToSaveThem(t *testing.T) {
 	} {
 		b, err := os.ReadFile("testdata/refused/" + name + ".npy")
 		require.NoError(t, err)
-		_, err = parse(b)
+		_, err = Read(b)
 		require.ErrorIs(t, err, ErrUnsupported, name)
 		require.ErrorContains(t, err, want)
 	}
@@ -122,19 +120,17 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 		"other quotes": {v1(strings.ReplaceAll(sound, "'", `"`), 24), Float32, []int{2, 3}},
 		"another order of keys": {v1("{'shape': (2,), 'fortran_order': False, 'descr': '|b1'}", 2), Bool,
 			[]int{2}},
-		"Python 2's integers": {with("(2, 3)", "(2L, 3L)"), Float32, []int{2, 3}},
-		"comma in the tuple":  {with("(2, 3)", "(2, 3,)"), Float32, []int{2, 3}},
+		"comma in the tuple": {with("(2, 3)", "(2, 3,)"), Float32, []int{2, 3}},
 		"Fortran order of one dimension": {v1("{'descr': '<c16', 'fortran_order': True, 'shape': (2,)}", 32),
 			Complex128, []int{2}},
 		"header that is not a whole block": {v1("{'descr': '<f2', 'fortran_order': False, 'shape': ()}", 2), Float16,
 			[]int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, err := parse(c.file)
+			a, err := Read(c.file)
 			require.NoError(t, err)
-			require.Equal(t, c.dtype, h.dtype)
-			require.Equal(t, c.shape, h.shape)
-			require.Equal(t, int64(len(c.file)), h.data+h.size)
+			require.Equal(t, c.dtype, a.Dtype)
+			require.Equal(t, c.shape, a.Shape)
 		})
 	}
 }
@@ -148,10 +144,10 @@ func golden(t testing.TB) []byte {
 
 func TestAFileCutOffAnywhereIsRefused(t *testing.T) {
 	good := golden(t)
-	_, err := parse(good)
+	_, err := Read(good)
 	require.NoError(t, err)
 	for n := range good {
-		_, err := parse(good[:n])
+		_, err := Read(good[:n])
 		require.ErrorIs(t, err, ErrMalformed, "%d of %d bytes", n, len(good))
 	}
 }
@@ -170,17 +166,16 @@ func TestADamagedHeaderIsRefusedOrReadWithinTheFile(t *testing.T) {
 // check reads a file, which may be refused, and sees that its array is what follows the header.
 func check(t testing.TB, b []byte) {
 	t.Helper()
-	h, err := parse(b)
+	a, err := Read(b)
 	if err != nil {
 		return
 	}
-	require.LessOrEqual(t, h.data, int64(len(b)))
-	require.Equal(t, int64(len(b)), h.data+h.size)
+	require.True(t, bytes.HasSuffix(b, a.Data))
 	elements := 1
-	for _, n := range h.shape {
+	for _, n := range a.Shape {
 		elements *= n
 	}
-	require.Equal(t, h.size, int64(elements*h.dtype.Size()))
+	require.Len(t, a.Data, elements*a.Dtype.Size())
 }
 
 // FuzzParse reads any bytes as a file.
