@@ -184,7 +184,7 @@ func (f *File) read() ([]finding, error) {
 		f.format = Native
 		return []finding{{f.problem(0, "%v", err), true}}, nil
 	}
-	f.format, f.id, f.slot, f.slots = Native, h.ID, h.Current, format.Slots(h.ID, header)
+	f.format, f.id, f.slot, f.slots = Native, h.ID, h.Current, h.Slots
 	return f.readIndex()
 }
 

@@ -74,7 +74,8 @@ func TestAFileReadsBackAsItWasWritten(t *testing.T) {
 	file, slot := sampleFile(t)
 	h, err := format.DecodeHeader(file)
 	require.NoError(t, err)
-	require.Equal(t, format.Header{ID: id, Current: slot}, h)
+	require.Equal(t, id, h.ID)
+	require.Equal(t, slot, h.Current)
 
 	x, err := decodeWhole(file[slot.IndexOffset:slot.IndexOffset+slot.IndexSize], slot)
 	require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestTheNewerValidSlotIsInForce(t *testing.T) {
 		h, err := format.DecodeHeader(header)
 		require.NoError(t, err)
 		torn := 0
-		for _, s := range format.Slots(id, header) {
+		for _, s := range h.Slots {
 			if s.State == format.SlotTorn {
 				torn++
 			}

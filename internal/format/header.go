@@ -29,6 +29,8 @@ type Header struct {
 	ID [16]byte
 	// Current is the slot in force; the zero Slot (generation 0) when nothing was ever committed.
 	Current Slot
+	// Slots are those of even and of odd generations.
+	Slots [2]StoredSlot
 }
 
 // A Slot says where the index of one generation lies. Its fields are those of the file, in their order.
@@ -90,8 +92,18 @@ func DecodeHeader(b []byte) (Header, error) {
 		return Header{}, damaged("the header's size is wrong")
 	}
 	h := Header{ID: [16]byte(b[16:32])}
-	for _, stored := range Slots(h.ID, b) {
-		if stored.State == SlotValid && stored.Generation > h.Current.Generation {
+	for parity, at := range []uint64{evenSlotOffset, oddSlotOffset} {
+		stored := &h.Slots[parity]
+		stored.Offset = at
+		raw := b[at : at+slotSize]
+		if bytes.Equal(raw, make([]byte, slotSize)) {
+			continue
+		}
+		stored.State = SlotTorn
+		if s, ok := decodeSlot(h.ID, raw, uint64(parity)); ok {
+			stored.Slot, stored.State = s, SlotValid
+		}
+		if stored.Generation > h.Current.Generation {
 			h.Current = stored.Slot
 		}
 	}
@@ -119,24 +131,6 @@ type StoredSlot struct {
 	Slot   // zero unless valid
 	State  SlotState
 	Offset uint64 // in the file
-}
-
-// Slots reads the slots of even and of odd generations out of a header block, which must have all its bytes.
-func Slots(id [16]byte, header []byte) [2]StoredSlot {
-	var slots [2]StoredSlot
-	for parity, at := range []uint64{evenSlotOffset, oddSlotOffset} {
-		raw := header[at : at+slotSize]
-		stored := &slots[parity]
-		stored.Offset = at
-		if bytes.Equal(raw, make([]byte, slotSize)) {
-			continue
-		}
-		stored.State = SlotTorn
-		if s, ok := decodeSlot(id, raw, uint64(parity)); ok {
-			stored.Slot, stored.State = s, SlotValid
-		}
-	}
-	return slots
 }
 
 func decodeSlot(id [16]byte, b []byte, parity uint64) (Slot, bool) {

@@ -252,22 +252,6 @@ func (x *Index) text(row []byte, at int) (string, error) {
 	return string(b[:length]), err
 }
 
-// hasText reports whether that string is s.
-func (x *Index) hasText(row []byte, at int, s string) (bool, error) {
-	start, length := uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:]))
-	if length != uint64(len(s)) || !span(start, length, x.stringsSize()) {
-		return false, nil
-	}
-	var room [128]byte
-	for b, from := room[:], x.at.strings-x.at.body+start; s != ""; s, from = s[len(b):], from+uint64(len(b)) {
-		b = b[:min(len(b), len(s))]
-		if err := x.read(b, from); err != nil || string(b) != s[:len(b)] {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
 // NameBytes returns how many bytes the names of all records have together. It is an error if those are more than the
 // names of an honest index: any number of records may have one long name in the index, so that a small file could
 // describe more than there is memory for.
@@ -348,7 +332,7 @@ func (x *Index) record(row *row, key Key) Record {
 	}
 }
 
-// Find yields all records with that key, without allocating: their names are key's. An error is the last it yields.
+// Find yields all records with that key; their names are key's. An error is the last it yields.
 func (x *Index) Find(key Key) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		slots, hash := x.slots(), key.hash()
@@ -402,11 +386,12 @@ func (x *Index) having(key *Key, i int) (row row, has bool, err error) {
 		Digest(row[atPacking:atPacking+16]) != key.Packing {
 		return row, false, nil
 	}
-	if has, err = x.hasText(row[:], atKernel, key.Kernel); has {
-		has, err = x.hasText(row[:], atBias, key.Bias)
+	if kernel, err := x.text(row[:], atKernel); err != nil || kernel != key.Kernel {
+		return row, false, err
 	}
-	if has {
-		row, err = x.row(i)
+	if bias, err := x.text(row[:], atBias); err != nil || bias != key.Bias {
+		return row, false, err
 	}
-	return row, has, err
+	row, err = x.row(i)
+	return row, true, err
 }

@@ -323,22 +323,6 @@ func TestAnIndexIsReadByManyAtOnce(t *testing.T) {
 	readers.Wait()
 }
 
-func TestFindingARecordAllocatesNothing(t *testing.T) {
-	l := newLarge(t, 1000)
-	x, err := decodeIndex(l.bytes, l.slot)
-	require.NoError(t, err)
-	for range 2 { // at first by blocks, then checked as a whole
-		require.Zero(t, testing.AllocsPerRun(100, func() {
-			for r, err := range x.Find(l.records[700].Key) {
-				if err != nil || r.Offset != l.records[700].Offset {
-					t.Error("found another one")
-				}
-			}
-		}))
-		require.NoError(t, x.Check())
-	}
-}
-
 // What Find finds is what Lost does not name, whatever a table has in it.
 func TestLostRecordsAreThoseThatAreNotFound(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

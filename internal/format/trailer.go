@@ -54,13 +54,7 @@ func EncodeTrailer(entries []TrailerEntry, start uint64) []byte {
 }
 
 // TrailerSize returns the size in bytes of the trailer of these entries.
-func TrailerSize(entries []TrailerEntry) uint64 {
-	n := uint64(FooterSize)
-	for _, e := range entries {
-		n += trailerEntrySize + uint64(len(e.Name))
-	}
-	return n
-}
+func TrailerSize(entries []TrailerEntry) uint64 { return uint64(len(EncodeTrailer(entries, 0))) }
 
 // DecodeTrailer reads the trailer of a file of fileSize bytes. It returns ErrNotCache if the file has no trailer,
 // ErrVersion and the version for another one, ErrDamaged for a trailer that does not fit the file, and r's errors as
