@@ -69,12 +69,8 @@ func (h *hostCallbacks) log(level C.uint32_t, message string) {
 	C.xpwc_call_log(h.callback(h.logger), level, c)
 }
 
-// reportProgress is an xpwc.Options.Progress.
+// reportProgress is an xpwc.Options.Progress. It is called for sessions, and while there are some nothing is closed.
 func (h *hostCallbacks) reportProgress(p xpwc.Progress) {
-	if !h.enter() {
-		return
-	}
-	defer h.calls.Done()
 	name := C.CString(p.Name)
 	defer C.free(unsafe.Pointer(name))
 	C.xpwc_call_progress(h.callback(h.progress), name, C.uint64_t(p.Bytes), C.uint64_t(p.Done), C.uint64_t(p.Total))

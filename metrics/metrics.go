@@ -121,9 +121,8 @@ func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
 // ofBuild says what this process packs with, in its labels: packed weights are of use to another one if the layout is
 // the same.
 func ofBuild() []figure {
-	f := gauge("build_info",
-		"What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build identifier and the layout.",
-		1)
+	f := gauge("build_info", "What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build "+
+		"identifier and the layout.", 1)
 	f.labels = prometheus.Labels{
 		"version": xpwc.Version,
 		"commit":  xpwc.Commit(), // empty if it is not known

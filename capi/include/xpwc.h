@@ -395,8 +395,8 @@ typedef struct xpwc_tensor {
   // XPWC_LOAD_RETAIN; never after release. May be NULL.
   void (*evict)(void* context, const void* data, size_t size);
   // Called once, when the session needs data and context no more: by xpwc_session_finalize if packing consumed the
-  // tensor, by xpwc_session_end otherwise. It is called for every tensor that get returned with XPWC_STATUS_OK, also if
-  // the tensor made no sense, and for every tensor of a table that was loaded. May be NULL.
+  // tensor, by xpwc_session_end otherwise. It is called for every tensor that get returned with XPWC_STATUS_OK, at once
+  // if the tensor made no sense, and for every tensor of a table that was loaded. May be NULL.
   void (*release)(void* context, const void* data, size_t size);
   // Passed to fill, evict and release.
   void* context;
