@@ -104,7 +104,7 @@ func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpw
 		}
 		c.host = host
 		host.cache.Store(uintptr(c.number))
-		handle.id = C.uint64_t(handles.add(c))
+		handle.id = newHandle(c)
 		host.log(C.XPWC_LOG_INFO, c.name+": opened")
 		return nil
 	})
@@ -171,7 +171,7 @@ func xpwcClose(handle C.xpwc_cache) C.xpwc_status {
 		return err
 	})
 	if closed { // after the last message, whose callback may use the handle to no avail
-		handles.remove(uint64(handle.id))
+		dropHandle(handle.id)
 		c.host.close()
 	}
 	return status

@@ -25,11 +25,6 @@ func invalid(format string, arguments ...any) error {
 	return fmt.Errorf("%w: %s", errInvalidArgument, fmt.Sprintf(format, arguments...))
 }
 
-// A panicError is a defect of this library that was contained.
-type panicError struct{ value any }
-
-func (e panicError) Error() string { return fmt.Sprintf("defect in libxpwc: %v", e.value) }
-
 // A callbackError is a status that a callback of the host returned.
 type callbackError struct {
 	callback string
@@ -109,11 +104,11 @@ func call(l *hostCallbacks, do func() error) C.xpwc_status {
 	return statusOf(err)
 }
 
-// contain turns a panic, which must not unwind into C, into an error.
+// contain turns a panic, a defect of this library which must not unwind into C, into an error.
 func contain(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = panicError{r}
+			err = fmt.Errorf("defect in libxpwc: %v", r)
 		}
 	}()
 	return do()

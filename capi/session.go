@@ -51,7 +51,7 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 			return err
 		}
 		s := &session{Session: begun, cache: c, table: n}
-		handle.id = C.uint64_t(handles.add(s))
+		handle.id = newHandle(s)
 		return nil
 	})
 }
@@ -167,7 +167,7 @@ func xpwcSessionEnd(handle C.xpwc_session) C.xpwc_status {
 	if err != nil {
 		return call(nil, func() error { return err })
 	}
-	defer handles.remove(uint64(handle.id))
+	defer dropHandle(handle.id)
 	return call(s.cache.host, func() error {
 		if s.ended.Swap(true) {
 			return fmt.Errorf("session: %w", errInvalidHandle) // another thread is ending it

@@ -42,15 +42,15 @@ func (p Place) In(file []byte) []byte {
 // Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying,
 // only if C code could not read it in place. Where the file is closed, the error matches xpwc.ErrClosed.
 func Tensor(f *mapped.File, p Place) (xpwc.Tensor, error) {
-	s := source{f, p}
 	if !p.inPlace(f.Readable()) {
-		return s.converted(s.part(), Conversion{
+		return Converted(f, p, Conversion{
 			Size:   int(p.Size),
 			Fill:   func(dst, stored []byte) error { copy(dst, stored); return nil },
 			Digest: xpwc.DigestOf,
 		})
 	}
-	t := s.tensor(s.part(), xpwc.DigestOf)
+	s := source{f, p}
+	t := s.tensor("", xpwc.DigestOf)
 	if err := s.read(func(stored []byte) error { t.Data = stored; return nil }); err != nil {
 		return xpwc.Tensor{}, err
 	}
@@ -59,7 +59,7 @@ func Tensor(f *mapped.File, p Place) (xpwc.Tensor, error) {
 
 // A Conversion computes a tensor from the bytes that are stored.
 type Conversion struct {
-	Name string // differs from that of any other conversion of the same bytes
+	Name string // differs from that of any other conversion of the same bytes; "" is a copy
 	Size int    // of what is computed
 	// Fill computes all Size bytes of dst, whatever is in them. It may be called again.
 	Fill func(dst, stored []byte) error
@@ -70,17 +70,24 @@ type Conversion struct {
 // Converted returns the tensor that is computed from the bytes at p, as [Tensor] does.
 func Converted(f *mapped.File, p Place, c Conversion) (xpwc.Tensor, error) {
 	s := source{f, p}
-	return s.converted(s.part()+":"+c.Name, c)
+	t := s.tensor(c.Name, c.Digest)
+	t.Size, t.Refill = c.Size, true
+	t.Fill = func(dst []byte) error {
+		if len(dst) != c.Size {
+			return fmt.Errorf("%d bytes of memory for a tensor of %d", len(dst), c.Size)
+		}
+		return s.read(func(stored []byte) error { return c.Fill(dst, stored) })
+	}
+	if err := s.read(func([]byte) error { return nil }); err != nil {
+		return xpwc.Tensor{}, err
+	}
+	return t, nil
 }
 
 // source is where a tensor's bytes are stored.
 type source struct {
 	file  *mapped.File
 	place Place
-}
-
-func (s source) part() string {
-	return strconv.FormatInt(s.place.Offset, 10) + "+" + strconv.FormatInt(s.place.Size, 10)
 }
 
 // read calls do with the stored bytes, which it must not keep unless C code can read them in place.
@@ -92,8 +99,13 @@ func (s source) read(do func(stored []byte) error) error {
 	return err
 }
 
-// tensor returns a tensor without its content. The part differs from those of the file's other tensors.
-func (s source) tensor(part string, digest func(stored []byte) xpwc.Digest) xpwc.Tensor {
+// tensor returns a tensor, stored so or computed by a conversion, without its content. Its stamp differs from those of
+// the file's other tensors.
+func (s source) tensor(conversion string, digest func(stored []byte) xpwc.Digest) xpwc.Tensor {
+	part := strconv.FormatInt(s.place.Offset, 10) + "+" + strconv.FormatInt(s.place.Size, 10)
+	if conversion != "" {
+		part += ":" + conversion
+	}
 	return xpwc.Tensor{
 		Identity: xpwc.Identity{
 			Source: s.file.Path(),
@@ -110,19 +122,4 @@ func (s source) tensor(part string, digest func(stored []byte) xpwc.Digest) xpwc
 			}
 		},
 	}
-}
-
-func (s source) converted(part string, c Conversion) (xpwc.Tensor, error) {
-	t := s.tensor(part, c.Digest)
-	t.Size, t.Refill = c.Size, true
-	t.Fill = func(dst []byte) error {
-		if len(dst) != c.Size {
-			return fmt.Errorf("%d bytes of memory for a tensor of %d", len(dst), c.Size)
-		}
-		return s.read(func(stored []byte) error { return c.Fill(dst, stored) })
-	}
-	if err := s.read(func([]byte) error { return nil }); err != nil {
-		return xpwc.Tensor{}, err
-	}
-	return t, nil
 }
