@@ -25,8 +25,18 @@ func Run(t testing.TB, m models.Model, inputs ...[]float32) [][]float32 {
 // RunCached is Run with sessions of the cache, which are given the data map in place of the model's own.
 func RunCached(t testing.TB, m models.Model, cache *xpwc.Cache, data xpwc.DataMap, inputs ...[]float32) [][]float32 {
 	t.Helper()
-	return run(t, m, instance.PackedIn(cache, data), inputs)
+	return run(t, reading{m, data}, instance.PackedIn(cache), inputs)
 }
+
+// reading is a model that has its constants from a data map.
+type reading struct {
+	models.Model
+	data xpwc.DataMap
+}
+
+func (r reading) DataMap() xpwc.DataMap { return r.data }
+
+func (r reading) Stages() ([]models.Stage, []models.Buffer) { return models.StagesOf(r.Model) }
 
 func run(t testing.TB, m models.Model, b instance.Backing, inputs [][]float32) (out [][]float32) {
 	t.Helper()
