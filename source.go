@@ -393,8 +393,8 @@ func sourceName(source string) string {
 	return format.CleanName(filepath.Base(source))
 }
 
-// watch takes note of the watch of a tensor, if it has one. The first time it is asked, so that a change after that will
-// show.
+// watch takes note of the watch of a tensor, if it has one. The first time it is asked, so that a change after that
+// will show.
 func (s *Session) watch(id *Identity) {
 	if id.Watch == nil {
 		return

@@ -125,8 +125,11 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
 		Repack: o.Verify == VerifyRepack,
-		Verify: o.Verify == VerifyInBackground, Prefetch: o.Prefetch,
+		Verify: o.Verify == VerifyInBackground,
 		Report: c.events.add,
+	}
+	if o.Prefetch {
+		settings.Loading = store.AllRead
 	}
 	err := unusable
 	if err == nil {

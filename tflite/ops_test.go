@@ -79,7 +79,8 @@ func convolutionCases() (cases []opCase) {
 					constantOf("b", 4))
 				add("DEPTHWISE_CONV_2D", "DEPTHWISE_CONV_2D", image(2, 5), constantOf("k", 1, c.kh, c.kw, 5),
 					constantOf("b", 5))
-				add("DEPTHWISE_CONV_2D without bias", "DEPTHWISE_CONV_2D", image(1, 5), constantOf("k", 1, c.kh, c.kw, 5))
+				add("DEPTHWISE_CONV_2D without bias", "DEPTHWISE_CONV_2D", image(1, 5),
+					constantOf("k", 1, c.kh, c.kw, 5))
 				add("DEPTHWISE_CONV_2D with multiplier 3", "DEPTHWISE_CONV_2D", image(1, 4),
 					constantOf("k", 1, c.kh, c.kw, 12), constantOf("b", 12))
 			}

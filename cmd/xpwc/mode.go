@@ -57,8 +57,8 @@ func (m *fileMode) String() string {
 func (m *fileMode) Set(text string) error {
 	n, err := strconv.ParseUint(text, 8, 12)
 	if err != nil || n&^0o755 != 0 || n&0o400 == 0 {
-		return errors.New("not an octal mode such as 0640; its owner must be able to read the file, and others not to " +
-			"write to it, else programs do not open it")
+		return errors.New("not an octal mode such as 0640; its owner must be able to read the file, and others not " +
+			"to write to it, else programs do not open it")
 	}
 	*m = fileMode(n)
 	return nil

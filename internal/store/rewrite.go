@@ -43,7 +43,7 @@ func (st *Store) Rewrite(items []Item, describe func([]format.Record) []format.L
 	if err != nil {
 		return nil, err
 	}
-	made := New(path, st.files, false)
+	made := New(path, st.files, AsUsed)
 	d, err := st.files.Create(path)
 	if err != nil {
 		return nil, err
