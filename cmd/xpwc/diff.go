@@ -102,11 +102,7 @@ func (c *comparison) print(w io.Writer) {
 	}
 	t.LeaveOutEmpty()
 	if len(c.Differences) > 0 {
-		if width := terminal.Width(w); width > 0 {
-			for i, name := range fitNames(names, t.Room(width)) {
-				t.Rows[i+1][0] = name
-			}
-		}
+		fitNames(&t, names, terminal.Width(w))
 		t.Print(w)
 		fmt.Fprintln(w)
 		for _, l := range slices.Sorted(maps.Keys(c.layouts)) {

@@ -22,36 +22,21 @@ import (
 // no system calls, no URLs of requests, no types.
 func explain(err error) string {
 	text := err.Error()
-	for _, in := range chain(err) {
-		switch in := in.(type) {
-		case *fs.PathError:
-			text = strings.ReplaceAll(text, in.Error(), explainPath(in))
-		case *os.LinkError:
-			text = strings.ReplaceAll(text, in.Error(), fmt.Sprintf("%s: %v", in.New, in.Err))
-		case *url.Error:
-			text = strings.ReplaceAll(text, in.Error(), explainRequest(in))
-		}
+	var path *fs.PathError
+	var link *os.LinkError
+	var request *url.Error
+	if errors.As(err, &path) {
+		text = strings.ReplaceAll(text, path.Error(), explainPath(path))
+	}
+	if errors.As(err, &link) {
+		text = strings.ReplaceAll(text, link.Error(), fmt.Sprintf("%s: %v", link.New, link.Err))
+	}
+	if errors.As(err, &request) {
+		text = strings.ReplaceAll(text, request.Error(), explainRequest(request))
 	}
 	const layout = "this machine's layout"
 	return strings.ReplaceAll(text, layout+": "+xpwc.ErrNoCgo.Error(),
 		layout+" is not known: this xpwc was built without XNNPACK (make build makes one with it)")
-}
-
-// chain returns an error and all that it wraps.
-func chain(err error) (all []error) {
-	if err == nil {
-		return nil
-	}
-	all = []error{err}
-	switch err := err.(type) {
-	case interface{ Unwrap() error }:
-		all = append(all, chain(err.Unwrap())...)
-	case interface{ Unwrap() []error }:
-		for _, in := range err.Unwrap() {
-			all = append(all, chain(in)...)
-		}
-	}
-	return all
 }
 
 func explainPath(err *fs.PathError) string {

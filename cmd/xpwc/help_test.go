@@ -26,7 +26,7 @@ func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 		{exitUsage, "did you mean inspect?", []string{"inspec", "notes"}},
 		{exitUsage, "unknown command \"frobnicate\"\n", []string{"frobnicate"}},
 		{exitUsage, "wrong number of arguments; usage: xpwc inspect FILE", []string{"inspect", "notes", "b"}},
-		{exitUsage, "name, size, offset, used, seed", []string{"inspect", "notes", "--sort", "color"}},
+		{exitUsage, "name, offset, seed, size, used", []string{"inspect", "notes", "--sort", "color"}},
 		{exitFailed, "not a packed weights cache", []string{"inspect", "notes"}},
 		{exitFailed, "not a packed weights cache", []string{"verify", "notes"}},
 		{exitFailed, "absent", []string{"verify", "absent"}},
@@ -155,7 +155,7 @@ func TestNamesThatAreShortenedStayDifferent(t *testing.T) {
 
 func TestLongNamesLoseTheirMiddleAndKernelsAreToldFromBiases(t *testing.T) {
 	const kernel, bias = "model/block_1/dense/kernel", "model/block_1/dense/bias"
-	named := func(kernel, bias string, room int) string { return fitNames([]entryName{{kernel, bias}}, room)[0] }
+	named := func(kernel, bias string, room int) string { return shortNames([]entryName{{kernel, bias}}, room)[0] }
 	for room, want := range map[int]string{60: kernel + " + " + bias, 30: "model/block…ense/kernel + bias"} {
 		require.Equal(t, want, named(kernel, bias, room))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,8 +20,8 @@ import (
 )
 
 type inspectOptions struct {
-	sort, filter, layout string
-	check, drawn         bool
+	sort, filter string
+	check, drawn bool
 }
 
 // entryOrders are the values of --sort. Names and seeds are sorted upwards, sizes and times downwards.
@@ -32,7 +33,7 @@ var entryOrders = map[string]func(a, b cachefile.Entry) int{
 	"seed":   func(a, b cachefile.Entry) int { return cmp.Compare(a.Seed, b.Seed) },
 }
 
-var entryOrderNames = []string{"name", "size", "offset", "used", "seed"}
+var entryOrderNames = slices.Sorted(maps.Keys(entryOrders))
 
 func newInspectCommand() *cobra.Command {
 	var o inspectOptions
@@ -52,7 +53,7 @@ Only --check compares checksums; xpwc verify checks more. Exits with 1 if a part
 read is damaged.`,
 		Example: `  xpwc inspect model.xpwc
   xpwc inspect model.xpwc --sort size --filter '*attention*'
-  xpwc inspect model.xpwc --check --layout current
+  xpwc inspect model.xpwc --check
   xpwc inspect model.xpwc --map
   xpwc inspect model.xpwc --json | jq '.entries[].name'
   xpwc inspect model.pte weights.ptd`,
@@ -74,8 +75,6 @@ read is damaged.`,
 	flags.StringVar(&o.sort, "sort", "offset", "`ORDER` of the entries: "+strings.Join(entryOrderNames, ", "))
 	flags.StringVar(&o.filter, "filter", "",
 		"only entries or weights whose name contains `TEXT` or, with * or ?, matches it")
-	flags.StringVar(&o.layout, "layout", "",
-		"only entries of this `LAYOUT`: the beginning of its fingerprint, or the word current")
 	flags.BoolVar(&o.check, "check", false, "compare the checksums of the entries shown")
 	flags.BoolVar(&o.drawn, "map", false, "draw a map of the bytes in the file, in place of the table of entries")
 	jsonFlag(cmd)
@@ -131,10 +130,7 @@ func inspect(ctx context.Context, f shownFile, at location, o inspectOptions) er
 	if l, ok := f.(litertCache); ok {
 		r.addLiteRT(l)
 	}
-	entries, err := r.choose(f, o)
-	if err != nil {
-		return err
-	}
+	entries := r.choose(f, o)
 	var check func(cachefile.Entry) error
 	if native, ok := f.(*cachefile.File); ok && o.check {
 		check = native.Check
@@ -177,29 +173,18 @@ func report(f shownFile) (*inspection, error) {
 }
 
 // choose returns the entries to show, in their order, and notes those whose records are damaged.
-func (r *inspection) choose(f shownFile, o inspectOptions) ([]cachefile.Entry, error) {
-	var layout cachefile.Digest
-	if o.layout != "" {
-		if r.Format != cachefile.Native {
-			return nil, usagef("--layout: %s is not a cache of xpwc, and has no layouts", r.File)
-		}
-		var err error
-		if layout, err = selectLayout(r.File, r.Layouts, o.layout); err != nil {
-			return nil, err
-		}
-	}
+func (r *inspection) choose(f shownFile, o inspectOptions) (entries []cachefile.Entry) {
 	matches := nameFilter(o.filter)
-	var entries []cachefile.Entry
 	for e, err := range f.Entries() {
 		switch {
 		case err != nil:
 			r.addProblem(err)
-		case (o.layout == "" || e.Layout == layout) && matches(e.Name):
+		case matches(e.Name):
 			entries = append(entries, e)
 		}
 	}
 	slices.SortStableFunc(entries, entryOrders[o.sort])
-	return entries, nil
+	return entries
 }
 
 func (r *inspection) addProblem(err error) {

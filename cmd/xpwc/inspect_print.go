@@ -111,18 +111,8 @@ func printModels(w io.Writer, models []cachefile.Model) {
 	}
 	var t console.Table
 	t.Row("packed from", "entries", "payloads")
-	unknown := cachefile.Model{Name: "not known"} // however many they are
-	row := func(m cachefile.Model) { t.Row(m.Name, fmt.Sprint(m.Entries), console.Size(m.PayloadBytes)) }
 	for _, m := range models {
-		if m.Name != "" {
-			row(m)
-			continue
-		}
-		unknown.Entries += m.Entries
-		unknown.PayloadBytes += m.PayloadBytes
-	}
-	if unknown.Entries > 0 {
-		row(unknown)
+		t.Row(cmp.Or(m.Name, "not known"), fmt.Sprint(m.Entries), console.Size(m.PayloadBytes))
 	}
 	t.Fit(terminal.Width(w))
 	t.Print(w)
@@ -145,13 +135,13 @@ func (r *inspection) printEntries(w io.Writer) {
 	models := len(modelNames(r.Models)) > 0 && len(r.Models) > 1
 	checked := func(e entryReport) bool { return e.Checksum != sumUnchecked && e.Checksum != sumNone }
 	var t console.Table
-	t.Row("name", "size", "seed", "offset", "model", "layout", "operator", "kind", "used", "checksum")
+	t.Row("name", "size", "seed", "offset", "model", "layout", "operator", "used", "checksum")
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
 		t.Row(nameOf(&e.Entry).whole(), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset),
 			cell(models && e.SourceName != "", console.Shorten(e.SourceName, longModel)),
-			cell(layouts, e.Layout.String()[:shortLayout]), e.operator(), e.kind(),
+			cell(layouts, e.Layout.String()[:shortLayout]), e.operator(),
 			cell(native, e.Entry.UsedAt.Local().Format(time.DateOnly)), cell(checked(e), e.Checksum))
 	}
 	t.LeaveOutEmpty()
@@ -183,7 +173,15 @@ func (r *inspection) fit(t *console.Table, width int) {
 	for _, e := range r.Entries {
 		names = append(names, nameOf(&e.Entry))
 	}
-	for i, name := range fitNames(names, t.Room(width)) {
+	fitNames(t, names, width)
+}
+
+// fitNames shortens the names in the first cells so that the table is no wider than width; 0 leaves them whole.
+func fitNames(t *console.Table, names []entryName, width int) {
+	if width == 0 {
+		return
+	}
+	for i, name := range shortNames(names, t.Room(width)) {
 		t.Rows[i+1][0] = name
 	}
 }
@@ -208,8 +206,8 @@ func (n entryName) whole() string {
 	return console.Printable(n.kernel + " + " + n.bias)
 }
 
-// fitNames returns names in so many columns. Those that are too long have only the kernel, without a part of it.
-func fitNames(names []entryName, room int) []string {
+// shortNames returns names in so many columns. Those that are too long have only the kernel, without a part of it.
+func shortNames(names []entryName, room int) []string {
 	kernels := make([]string, len(names))
 	for i, n := range names {
 		kernels[i] = console.Printable(n.kernel)
@@ -235,19 +233,6 @@ func (e *entryReport) operator() string {
 		return console.None
 	}
 	return e.Entry.Family.Operator.String() + " " + e.Entry.Family.Kernel.String()
-}
-
-// kind returns what is special about an entry.
-func (e *entryReport) kind() string {
-	switch {
-	case e.Variant && e.Tied:
-		return "variant, tied"
-	case e.Variant:
-		return "variant"
-	case e.Tied:
-		return "tied"
-	}
-	return console.None
 }
 
 // mapMarks are the marks of the map, in the order of its legend. Payloads that follow each other have different ones.

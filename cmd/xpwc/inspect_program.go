@@ -66,7 +66,7 @@ var whereNames = map[executorch.Where]string{
 
 // checkProgramFlags refuses flags of inspect that are for cache files.
 func checkProgramFlags(cmd *cobra.Command, program string) error {
-	for _, name := range []string{"sort", "layout", "check", "map"} {
+	for _, name := range []string{"sort", "check", "map"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s is for cache files, not for the program %s", name, program)
 		}

@@ -174,7 +174,7 @@ func TestErrorsAreJSONToo(t *testing.T) {
 		{1, kindNotCache, []string{"verify", "notes"}},
 		{1, kindDamaged, []string{"verify", "bad.xpwc"}},
 		{1, kindDamaged, []string{"inspect", "bad.xpwc", "--check"}},
-		{1, kindNoLayout, []string{"inspect", "model.xpwc", "--layout", "0000"}},
+		{1, kindNoLayout, []string{"convert", "model.xpwc", "--to", "native", "--layout", "0000", "-o", "c"}},
 		{1, kindMalformed, []string{"run", "bad.tflite"}},
 		{1, kindNotFound, []string{"pack", model, "-o", "absent/c.xpwc"}},
 		{1, kindUnproven, []string{"verify", "model.xpwc", "--model", testModel(t, selfie)}},
@@ -204,7 +204,7 @@ func TestErrorsAreJSONToo(t *testing.T) {
 		{true, []string{"inspect", "absent.xpwc", "--json=T"}},
 		{true, []string{"inspect", "--jsom", "--json=TRUE"}},
 		{false, []string{"inspect", "absent.xpwc", "--json", "--json=false"}},
-		{false, []string{"inspect", "model.xpwc", "--json=0", "--layout", "0000"}},
+		{false, []string{"inspect", "absent.xpwc", "--json=0", "--sort", "size"}},
 		{false, []string{"pull", "localhost:1/face", "-o", "--json"}},
 	} {
 		_, out, _ := xpwcIn(t, dir, c.args...)

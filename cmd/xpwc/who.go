@@ -170,7 +170,7 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 		sentence = "Not shared: no process has the file mapped"
 	case n == 1:
 		sentence = fmt.Sprintf("Not shared: only %s has the file mapped; another process would share its pages", only)
-	case now.Shared() == 0:
+	case now.Shared == 0:
 		sentence = fmt.Sprintf("Not shared: %s the file mapped, and none a page in memory that another one has",
 			processes)
 	default:
@@ -235,7 +235,7 @@ func (r *usersReport) printProcesses(w io.Writer) {
 	t.Row("process", "user", "generation", "resident", "share", "private")
 	for _, p := range r.Processes {
 		t.Row(p.title(), console.Shorten(console.Printable(p.Name), longName), p.generation(),
-			console.Size(p.Resident), console.Size(p.Share), console.Size(p.PrivateClean+p.PrivateDirty))
+			console.Size(p.Resident), console.Size(p.Share), console.Size(p.Private))
 	}
 	t.Fit(cmp.Or(terminal.Width(w), unknownWidth))
 	t.Print(w)

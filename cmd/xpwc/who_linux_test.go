@@ -33,7 +33,7 @@ func TestWhoHasACacheMappedAndWhetherItIsShared(t *testing.T) {
 		for _, p := range r.Processes {
 			of[p.PID] = p
 			require.Positive(t, p.Resident)
-			require.Equal(t, p.Resident, p.SharedClean+p.SharedDirty+p.PrivateClean+p.PrivateDirty)
+			require.Equal(t, p.Resident, p.Shared+p.Private)
 		}
 		text := says(t, dir, 0, "who", "model.xpwc")
 		for line := range strings.Lines(text) {

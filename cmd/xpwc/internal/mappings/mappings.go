@@ -49,12 +49,9 @@ type Memory struct {
 	// Share is the process' part of Resident, where each page is divided by the number of its mappings in all
 	// processes: the system's "proportional set size".
 	Share int64 `json:"share_bytes"`
-	// Pages that have another mapping, mostly in another process, and pages that have not. Dirty ones are yet to be
-	// written to the file.
-	SharedClean  int64 `json:"shared_clean_bytes"`
-	SharedDirty  int64 `json:"shared_dirty_bytes"`
-	PrivateClean int64 `json:"private_clean_bytes"`
-	PrivateDirty int64 `json:"private_dirty_bytes"`
+	// Pages that have another mapping, mostly in another process, and pages that have not.
+	Shared  int64 `json:"shared_bytes"`
+	Private int64 `json:"private_bytes"`
 	// Copied is what of Resident is no part of the file any more: the process has written to a private mapping.
 	Copied int64 `json:"copied_bytes"`
 }
@@ -64,12 +61,7 @@ func (m *Memory) Add(other *Memory) {
 	m.Mapped += other.Mapped
 	m.Resident += other.Resident
 	m.Share += other.Share
-	m.SharedClean += other.SharedClean
-	m.SharedDirty += other.SharedDirty
-	m.PrivateClean += other.PrivateClean
-	m.PrivateDirty += other.PrivateDirty
+	m.Shared += other.Shared
+	m.Private += other.Private
 	m.Copied += other.Copied
 }
-
-// Shared are the resident pages that have another mapping.
-func (m *Memory) Shared() int64 { return m.SharedClean + m.SharedDirty }

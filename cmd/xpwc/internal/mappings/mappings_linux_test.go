@@ -135,8 +135,8 @@ func TestProcessesThatShareAFileAndOneOnTheFileBeforeIt(t *testing.T) {
 		require.Equal(t, size, u.Memory.Mapped)
 		require.Equal(t, size, u.Memory.Resident)
 		require.Equal(t, size/2, u.Memory.Share, "each page counts half")
-		require.Equal(t, size, u.Memory.Shared())
-		require.Zero(t, u.Memory.PrivateClean+u.Memory.PrivateDirty+u.Memory.Copied)
+		require.Equal(t, size, u.Shared)
+		require.Zero(t, u.Private+u.Copied)
 		require.Equal(t, size, u.Beginning)
 		require.EqualValues(t, os.Geteuid(), u.UID)
 		name := filepath.Base(cmd.Path)
@@ -146,7 +146,7 @@ func TestProcessesThatShareAFileAndOneOnTheFileBeforeIt(t *testing.T) {
 	require.False(t, before.Now)
 	require.NotEqual(t, users[first.Process.Pid].File, before.File)
 	require.Equal(t, size, before.Memory.Share)
-	require.Equal(t, size, before.Memory.PrivateClean+before.Memory.PrivateDirty)
+	require.Equal(t, size, before.Private)
 
 	require.NoError(t, os.Remove(path))
 	for _, u := range survey(t, path) {

@@ -80,8 +80,7 @@ func parseMapping(line string) (m mapping, err error) {
 func (m *Memory) add(key, value string) error {
 	to := map[string]*int64{
 		"Rss": &m.Resident, "Pss": &m.Share, "Anonymous": &m.Copied,
-		"Shared_Clean": &m.SharedClean, "Shared_Dirty": &m.SharedDirty,
-		"Private_Clean": &m.PrivateClean, "Private_Dirty": &m.PrivateDirty,
+		"Shared_Clean": &m.Shared, "Shared_Dirty": &m.Shared, "Private_Clean": &m.Private, "Private_Dirty": &m.Private,
 	}[key]
 	if to == nil {
 		return nil
