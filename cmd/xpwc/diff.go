@@ -110,13 +110,8 @@ func (c *comparison) print(w io.Writer) {
 		}
 	}
 	text := console.Plural(c.Equal, "entry") + " in common"
-	for _, change := range []cachefile.Change{
-		cachefile.OnlyInA, cachefile.OnlyInB, cachefile.OtherBytes, cachefile.OtherSeed, cachefile.OtherKey,
-		cachefile.OtherLayout,
-	} {
-		if n := count[change]; n > 0 {
-			text += fmt.Sprintf(", %d %s", n, change)
-		}
+	for _, change := range slices.Sorted(maps.Keys(count)) {
+		text += fmt.Sprintf(", %d %s", count[change], change)
 	}
 	fmt.Fprintln(w, text+".")
 }

@@ -99,10 +99,8 @@ type inspection struct {
 	Problems []cachefile.Problem `json:"problems"`
 	Map      []cachefile.Segment `json:"map,omitempty"`
 	Embedded *embedded           `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
-	// Of LiteRT's files: its mark of those that lacked something, and what it compares with its own.
-	Stale        bool     `json:"stale,omitempty"`
-	Fingerprints []string `json:"fingerprints,omitempty"`
-	drawn        bool
+	Stale    bool                `json:"stale,omitempty"`    // LiteRT's mark of a file that lacked something
+	drawn    bool
 }
 
 // Checksum states of an entry.
@@ -128,11 +126,11 @@ func inspect(ctx context.Context, f shownFile, at location, o inspectOptions) er
 	}
 	r.Embedded = at.in
 	if l, ok := f.(litertCache); ok {
-		r.addLiteRT(l)
+		r.Stale = l.file.Stale
 	}
 	entries := r.choose(f, o)
 	var check func(cachefile.Entry) error
-	if native, ok := f.(*cachefile.File); ok && o.check {
+	if native, ok := f.(*cachefile.File); ok && o.check && r.Format == cachefile.Native {
 		check = native.Check
 	}
 	if err := r.describe(ctx, entries, check); err != nil {
@@ -219,7 +217,7 @@ func (r *inspection) describe(ctx context.Context, entries []cachefile.Entry, ch
 			v.Family, v.Checksum = e.Family.String(), sumUnchecked
 			v.PackedAt, v.UsedAt = e.PackedAt.Format(time.RFC3339), e.UsedAt.Format(time.RFC3339)
 		}
-		if r.Format == cachefile.Native && check != nil {
+		if check != nil {
 			err := check(e)
 			switch {
 			case errors.Is(err, cachefile.ErrDamaged):

@@ -43,8 +43,7 @@ func (r *inspection) printSummary(w io.Writer) {
 	case cachefile.Native:
 		fmt.Fprintf(w, "%s: packed weights cache, format version %d, generation %d\n", r.File, r.Version, r.Generation)
 	case litertFormat:
-		fmt.Fprintf(w, "%s: LiteRT's packed weights cache, version %d, %s\n", r.File, r.Version,
-			console.Plural(len(r.Fingerprints), "fingerprint"))
+		fmt.Fprintf(w, "%s: LiteRT's packed weights cache, version %d\n", r.File, r.Version)
 	default:
 		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version %d\n", r.File, r.Version)
 	}

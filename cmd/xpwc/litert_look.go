@@ -91,14 +91,6 @@ func (l litertCache) Entries() iter.Seq2[cachefile.Entry, error] {
 	}
 }
 
-// addLiteRT adds what only files of LiteRT have.
-func (r *inspection) addLiteRT(l litertCache) {
-	for _, id := range l.file.Fingerprints {
-		r.Fingerprints = append(r.Fingerprints, fmt.Sprintf("%016x", id))
-	}
-	r.Stale = l.file.Stale
-}
-
 // verifyLiteRT checks what can be checked of a file of LiteRT, and with a model packs that and compares every byte.
 func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
 	v := &verification{File: path, Format: litertFormat, Problems: []cachefile.Problem{}}

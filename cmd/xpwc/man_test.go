@@ -14,7 +14,7 @@ func TestManualPagesKeepListsAsTheyAre(t *testing.T) {
 	for page, line := range map[string]string{
 		"xpwc.1":     "\n130  if it was interrupted, by Ctrl-C, SIGTERM or SIGHUP\n",
 		"xpwc-run.1": "\n\\fB--cpu\\fP=LEVEL\n",
-		"xpwc-who.1": "\ndirty     private pages that are yet to be written to the file\n",
+		"xpwc-who.1": "\nprivate     pages that have no other mapping\n",
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, page))
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"xpwc"
@@ -86,15 +87,7 @@ func (p *packedFor) note() (string, error) {
 
 // sameProgram reports whether the files of two have the same content, whatever they are called.
 func (p *packedFor) sameProgram(other *packedFor) bool {
-	if len(p.Files) != len(other.Files) {
-		return false
-	}
-	for i := range p.Files {
-		if p.Files[i].SHA256 != other.Files[i].SHA256 {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(p.Files, other.Files, func(a, b programFile) bool { return a.SHA256 == b.SHA256 })
 }
 
 // String names the program's files, with as much of their digests as distinguishes them.

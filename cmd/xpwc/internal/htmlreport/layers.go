@@ -21,9 +21,9 @@ type layer struct {
 }
 
 // pathOf returns the layers that an entry is in: its layout, if there are several, and the parts of its name.
-func (a *adder) pathOf(e *cachefile.Entry) (path []string) {
-	if a.several {
-		path = append(path, a.layoutName(e.Layout))
+func (s *survey) pathOf(e *cachefile.Entry) (path []string) {
+	if s.several {
+		path = append(path, s.layoutName(e.Layout))
 	}
 	name := nameOf(*e)
 	for name != "" && len(path) < mostLayers-1 {
@@ -44,9 +44,9 @@ func (a *adder) pathOf(e *cachefile.Entry) (path []string) {
 func separates(r rune) bool { return r == '.' || r == '/' }
 
 // layoutName is what a layout is called in the treemap.
-func (a *adder) layoutName(fingerprint cachefile.Digest) string {
+func (s *survey) layoutName(fingerprint cachefile.Digest) string {
 	short := fingerprint.String()[:shortDigest]
-	for _, l := range a.Info.Layouts {
+	for _, l := range s.Info.Layouts {
 		if l.Fingerprint == fingerprint && l.Description != "" {
 			features, _, _ := strings.Cut(l.Description, ",")
 			return features + " (" + short + "): "

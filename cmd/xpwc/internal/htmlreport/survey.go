@@ -19,6 +19,11 @@ type survey struct {
 	Sources []source
 	Sharing int   // how many payloads are of several entries
 	Spared  int64 // bytes that would be in the file if each entry had its own
+
+	// While entries are added, in the order of their payloads:
+	several bool // layouts
+	sources map[origin]*source
+	before  []cachefile.Entry // those that have the same payload
 }
 
 // A source is where kernels come from.
@@ -47,7 +52,7 @@ func (o origin) Digest() string {
 }
 
 func look(f File) (*survey, error) {
-	s := &survey{root: &layer{}}
+	s := &survey{root: &layer{}, sources: map[origin]*source{}}
 	var err error
 	if s.Info, err = f.Info(); err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return nil, err
@@ -57,24 +62,16 @@ func look(f File) (*survey, error) {
 		return nil, err
 	}
 	slices.Reverse(s.Commits)
-	a := adder{survey: s, several: len(s.Info.Layouts) > 1, sources: map[origin]*source{}}
+	s.several = len(s.Info.Layouts) > 1
 	for e, err := range f.Entries() {
 		if err != nil {
 			s.Damaged = append(s.Damaged, err)
 			continue
 		}
-		a.add(e)
+		s.add(e)
 	}
-	a.end()
+	s.end()
 	return s, nil
-}
-
-// An adder adds entries to a survey, in the order of their payloads.
-type adder struct {
-	*survey
-	several bool // layouts
-	sources map[origin]*source
-	before  []cachefile.Entry // those that have the same payload
 }
 
 // Native reports whether the file is xpwc's own.
@@ -88,54 +85,54 @@ func (s *survey) Whose() string {
 	return "LiteRT"
 }
 
-func (a *adder) add(e cachefile.Entry) {
-	if len(a.before) > 0 && (a.before[0].Offset != e.Offset || a.before[0].Size != e.Size) {
-		a.payload()
+func (s *survey) add(e cachefile.Entry) {
+	if len(s.before) > 0 && (s.before[0].Offset != e.Offset || s.before[0].Size != e.Size) {
+		s.payload()
 	}
-	a.before = append(a.before, e)
+	s.before = append(s.before, e)
 	bytes := e.Size
-	if len(a.before) > 1 {
+	if len(s.before) > 1 {
 		bytes = 0 // which the first has
 	}
-	a.root.add(a.pathOf(&e), bytes)
+	s.root.add(s.pathOf(&e), bytes)
 }
 
 // payload ends the entries of a payload.
-func (a *adder) payload() {
-	size := a.before[0].Size
+func (s *survey) payload() {
+	size := s.before[0].Size
 	from := map[origin]bool{}
-	for _, e := range a.before {
+	for _, e := range s.before {
 		of := origin{e.Source, e.SourceName}
 		from[of] = true
-		if a.sources[of] == nil {
-			a.sources[of] = &source{origin: of}
+		if s.sources[of] == nil {
+			s.sources[of] = &source{origin: of}
 		}
-		a.sources[of].Entries++
+		s.sources[of].Entries++
 	}
 	for of := range from {
-		a.sources[of].Bytes += size
+		s.sources[of].Bytes += size
 		if len(from) > 1 {
-			a.sources[of].Shared += size
+			s.sources[of].Shared += size
 		}
 	}
-	if more := len(a.before) - 1; more > 0 {
-		a.Sharing++
-		a.Spared += size * int64(more)
+	if more := len(s.before) - 1; more > 0 {
+		s.Sharing++
+		s.Spared += size * int64(more)
 	}
-	a.before = a.before[:0]
+	s.before = s.before[:0]
 }
 
-func (a *adder) end() {
-	if len(a.before) > 0 {
-		a.payload()
+func (s *survey) end() {
+	if len(s.before) > 0 {
+		s.payload()
 	}
-	for _, s := range a.sources {
-		a.Sources = append(a.Sources, *s)
+	for _, of := range s.sources {
+		s.Sources = append(s.Sources, *of)
 	}
-	slices.SortFunc(a.Sources, func(x, y source) int {
+	slices.SortFunc(s.Sources, func(x, y source) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.digest.String(), y.digest.String()))
 	})
-	a.root.join()
+	s.root.join()
 }
 
 // nameOf is what a tensor is called: the kernel's name, or in ExecuTorch's files that of the kernel and the bias.
