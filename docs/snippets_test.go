@@ -135,7 +135,7 @@ func TestABrokenSnippetIsFound(t *testing.T) {
 		"```sh\nif true; then\n```":                                                   "syntax error",
 		"```sh\nxpwc pakc m.tflite\n```":                                              "unknown command",
 		"```sh\nxpwc inspect m.xpwc --sort-by size\n```":                              "unknown flag",
-		"```sh\nxpwc inspect m.xpwc --sort color\n```":                                "name, size",
+		"```sh\nxpwc inspect m.xpwc --sort color\n```":                                "name, offset",
 		"```sh\ncd x && bin/xpwc diff a.xpwc | less\n```":                             "wrong number of arguments",
 		"```sh\nXNNPACK=system make demmo\n```":                                       "no target demmo",
 		"```sh\neval \"$(make -s enw)\"\n```":                                         "no target enw",
