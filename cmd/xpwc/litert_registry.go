@@ -99,22 +99,3 @@ func litertHere() (litert.Target, error) {
 	}
 	return litertTarget(release, native), nil
 }
-
-// proveLiteRT compares what was pulled with the file that the model is packed into here.
-func (p *pulling) proveLiteRT(ctx context.Context, s *stage, o *pullOptions, of *packedFor) error {
-	if l := p.Layouts[0]; l.Model != of.Files[0].SHA256 {
-		return fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", l.Model, of,
-			errUnproven)
-	}
-	file := s.File.File
-	if p.UpToDate {
-		var err error
-		if file, _, err = fd.OpenRegular(s.path); err != nil {
-			return err
-		}
-		defer file.Close()
-	}
-	var err error
-	p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library)
-	return errors.Join(err, of.check())
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -183,22 +184,27 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 		if err != nil {
 			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
 		}
-		if l.Packed+l.Found+l.Reused == 0 && model.Program() {
+		if l.nothing() && model.Program() {
 			r.Nothing = "it has no weights that XNNPACK packs through a cache"
 			return nil
 		}
-		if l.Packed+l.Found+l.Reused == 0 {
+		if l.nothing() {
 			return fmt.Errorf("%s has no weights that XNNPACK packs through a cache; nothing was written to %s",
 				r.Model, r.Output)
 		}
 		written += l.Written
-		r.Levels = append(r.Levels, l)
-		r.fileFigures = l.file
+		r.Levels = append(r.Levels, *l)
 	}
 	if o.runtime == "" && !o.sealed && written > 0 {
-		if err := r.writeAnew(s); err != nil {
+		// What is written anew is in large pieces: whoever maps it takes fewer page faults than with what was packed
+		// into a mapping. Equal payloads of several layouts become one copy, since each level was packed without a
+		// look at the others, and what is dead is left out.
+		if err := s.rewrite("copying", cachefile.WriteOptions{}); err != nil {
 			return err
 		}
+	}
+	if err := r.measure(s.newFile); err != nil {
+		return err
 	}
 	return output.finish(written > 0, r)
 }

@@ -37,8 +37,6 @@ type packedLevel struct {
 	Reasons     []xpwc.Reason `json:"private_reasons,omitempty"`
 	Written     int64         `json:"written_bytes"`
 	TotalMS     float64       `json:"total_ms"`
-
-	file fileFigures
 }
 
 // fileFigures describe the cache file.
@@ -48,19 +46,22 @@ type fileFigures struct {
 	FileBytes    int64 `json:"file_bytes"`
 }
 
-// packedInto is what the process of one level reports. Error is why it failed: then the others are empty.
+// nothing reports whether the model has no weights that XNNPACK packs through a cache.
+func (l *packedLevel) nothing() bool { return l.Packed+l.Found+l.Reused == 0 }
+
+// packedInto is what the process of one level reports: Level, which one that packs for LiteRT has not, or why it
+// failed.
 type packedInto struct {
-	Level packedLevel `json:"level"`
-	File  fileFigures `json:"file"`
-	Error *failure    `json:"error,omitempty"`
+	Level *packedLevel `json:"level,omitempty"`
+	Error *failure     `json:"error,omitempty"`
 }
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once in a process, and only
 // the end of the process stops its packing.
-func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions) (packedLevel, error) {
+func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions) (*packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return packedLevel{}, err
+		return nil, err
 	}
 	name := s.byName()
 	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--description", model.Description,
@@ -72,9 +73,8 @@ func packLevel(ctx context.Context, model modelfile.File, s *stage, level string
 	cmd.Stderr = s.job.stderr
 	p, err := s.packIn(cmd, level)
 	if err != nil {
-		return packedLevel{}, err
+		return nil, err
 	}
-	p.Level.file = p.File
 	return p.Level, s.reopen(name)
 }
 
@@ -113,7 +113,6 @@ func stopped(exit *exec.ExitError) bool {
 
 // newPackIntoCommand is the command of the processes that pack starts, one for each level.
 func newPackIntoCommand() *cobra.Command {
-	const inherited = 3 // the first of exec.Cmd.ExtraFiles
 	var level, description, name string
 	var portable bool
 	cmd := &cobra.Command{
@@ -129,9 +128,10 @@ func newPackIntoCommand() *cobra.Command {
 			if name == "" {
 				into = os.NewFile(inherited, args[0])
 			}
-			p, err := packInto(cmd.Context(), file, into, name, level, portable)
-			if err != nil {
-				p = &packedInto{Error: &failure{kindOf(err), explain(err), exitFailed}}
+			p := &packedInto{}
+			var err error
+			if p.Level, err = packInto(cmd.Context(), file, into, name, level, portable); err != nil {
+				p.Error = &failure{kindOf(err), explain(err), exitFailed}
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
 		},
@@ -145,7 +145,7 @@ func newPackIntoCommand() *cobra.Command {
 
 // packInto packs a model into a new file, which openNew opens: into is nil where it has a name.
 func packInto(ctx context.Context, model modelfile.File, into *os.File, name, level string,
-	portable bool) (p *packedInto, err error) {
+	portable bool) (l *packedLevel, err error) {
 	start := time.Now()
 	weights, err := model.OpenAllWeights()
 	defer func() {
@@ -193,22 +193,19 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 		return nil, err
 	}
 	all := cache.Stats()
-	p = &packedInto{
-		Level: packedLevel{
-			CPU: level, Layout: layout.Fingerprint.String(), Description: layout.Description,
-			Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Written: all.WrittenBytes,
-			Found: all.Hits.Entries, Reused: all.Reused.Entries,
-			TotalMS: console.Milliseconds(time.Since(start)),
-		},
-		File: fileFigures{Entries: all.Entries, PayloadBytes: all.PayloadBytes, FileBytes: all.FileBytes},
+	l = &packedLevel{
+		CPU: level, Layout: layout.Fingerprint.String(), Description: layout.Description,
+		Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Written: all.WrittenBytes,
+		Found: all.Hits.Entries, Reused: all.Reused.Entries,
+		TotalMS: console.Milliseconds(time.Since(start)),
 	}
-	p.Level.Private, p.Level.Reasons = execution.Private(all)
-	for _, reason := range p.Level.Reasons {
+	l.Private, l.Reasons = execution.Private(all)
+	for _, reason := range l.Reasons {
 		if reason != xpwc.ReasonUnnamed {
 			return nil, fmt.Errorf("not everything could be packed into the file (%s): %w", reason, all.LastError)
 		}
 	}
-	return p, nil
+	return l, nil
 }
 
 // packedTensors are what a model's weights are packed from; portable ones are known again in any copy of the model.

@@ -86,16 +86,6 @@ func (s *stage) seed(f *cachefile.File) error {
 		cachefile.WriteOptions{Format: cachefile.Native, LeftOut: leftOut})
 }
 
-// writeAnew writes the packed cache in large pieces: whoever maps it takes fewer page faults than with what was packed
-// into a mapping. Equal payloads of several layouts become one copy, since each level was packed without a look at the
-// others, and what is dead is left out.
-func (r *packReport) writeAnew(s *stage) error {
-	if err := s.rewrite("copying", nil, cachefile.WriteOptions{}); err != nil {
-		return err
-	}
-	return r.measure(s.newFile)
-}
-
 // measure takes the figures of a file.
 func (f *fileFigures) measure(file *newFile) error {
 	return file.with(func(c *cachefile.File) error {

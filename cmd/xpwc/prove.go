@@ -71,13 +71,13 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 	if err := work.reopen(name); err != nil {
 		return nil, err
 	}
-	if packed.File.Entries == 0 {
+	if packed.nothing() {
 		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model.Path)
 	}
 	p = &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
 	stock := info.Format == cachefile.XPWC2
 	if !stock && cpu == native {
-		p.lookAtEvidence(info.Layouts, packed.Level.Layout)
+		p.lookAtEvidence(info.Layouts, packed.Layout)
 	}
 	return p, work.with(func(right *cachefile.File) error { return p.compare(f, right, stock) })
 }

@@ -13,6 +13,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 	"xpwc/registry"
 )
@@ -190,17 +191,25 @@ func (p *pulling) prove(ctx context.Context, s *stage, o *pullOptions) (err erro
 			return err
 		}
 	}
-	with := s.with
+	file := s.File.File
 	if p.UpToDate {
-		with = func(do func(*cachefile.File) error) error { return withFile(o.output, do) }
+		if file, _, err = fd.OpenRegular(s.path); err != nil {
+			return err
+		}
+		defer file.Close()
 	}
-	if o.runtime == forLiteRT {
-		err = p.proveLiteRT(ctx, s, o, of)
-	} else {
-		err = with(func(f *cachefile.File) error {
+	switch {
+	case o.runtime != forLiteRT:
+		err = within(file, func(f *cachefile.File) error {
 			p.Proof, err = prove(ctx, f, o.model, native)
 			return err
 		})
+	case p.Layouts[0].Model != of.Files[0].SHA256:
+		err = fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", p.Layouts[0].Model, of,
+			errUnproven)
+	default:
+		p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library)
+		err = errors.Join(err, of.check())
 	}
 	if p.For != nil {
 		p.For.packedFor = of

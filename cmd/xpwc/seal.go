@@ -55,7 +55,7 @@ func (s *stage) seal(model modelfile.File) (digest string, err error) {
 		return "", err
 	}
 	s.readOnly()
-	return of.String(), s.rewrite("sealing", nil, cachefile.WriteOptions{Seal: &of})
+	return of.String(), s.rewrite("sealing", cachefile.WriteOptions{Seal: &of})
 }
 
 var errNotSealed = errors.New("not all entries are sealed for one model: give the model with --model, " +

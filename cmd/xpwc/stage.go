@@ -37,12 +37,15 @@ func (f *newFile) discard() {
 }
 
 // with opens the file as a cache file to be looked into, as long as do runs.
-func (f *newFile) with(do func(*cachefile.File) error) error {
-	info, err := f.Stat()
+func (f *newFile) with(do func(*cachefile.File) error) error { return within(f.File.File, do) }
+
+// within looks into an open cache file.
+func within(file *os.File, do func(*cachefile.File) error) error {
+	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	c, err := cachefile.NewFile(f, info.Size())
+	c, err := cachefile.NewFile(file, info.Size())
 	if err != nil {
 		return err
 	}
@@ -196,9 +199,9 @@ func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) erro
 	return nil
 }
 
-// rewrite has the output made anew of entries of what it is so far.
-func (s *stage) rewrite(what string, keep func(cachefile.Entry) bool, o cachefile.WriteOptions) error {
-	return s.remake(func(f *cachefile.File, to *os.File) error { return writeCache(s.ctx, f, to, what, keep, o) })
+// rewrite has the output made anew of the entries that it has so far.
+func (s *stage) rewrite(what string, o cachefile.WriteOptions) error {
+	return s.remake(func(f *cachefile.File, to *os.File) error { return writeCache(s.ctx, f, to, what, nil, o) })
 }
 
 // writeCache writes entries of a file into another one, and shows how far it is.
