@@ -56,7 +56,10 @@ func (f *File) Write(to *os.File, keep func(Entry) bool, o WriteOptions) error {
 	} else {
 		err = im.foreign(entries, o.Note)
 	}
-	if err != nil {
+	switch {
+	case errors.As(err, new(*Problem)): // which has the path
+		return err
+	case err != nil:
 		return f.wrap(err)
 	}
 	return im.write(to, o.Progress)
