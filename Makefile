@@ -111,14 +111,9 @@ clean: ## remove what was built and fetched
 
 # What is shown.
 
-demo_model = '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)' $(DATA)
-demo_flags = $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--figures '$(JSON)')
-
 demo: build $(if $(MODEL),,models) ## run a model without a cache, cold and warm (MODEL=, DATA=, LAYERS=, JSON=)
-	@bin/xpwc demo $(demo_flags) $(demo_model)
-
-demo-shared: build $(if $(MODEL),,models) ## two runtimes that share weights, without and with the cache (MODEL=, DATA=, LAYERS=, JSON=)
-	@bin/xpwc demo --shared $(demo_flags) $(demo_model)
+	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--figures '$(JSON)') \
+		'$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)' $(DATA)
 
 demo-host: host ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19988 (needs cmake, 1.3 GB in demo/)
 	@mkdir -p demo/host

@@ -28,14 +28,10 @@ default it is
 Total load is the time from the opened model to a runtime that can be executed: opening
 the cache, loading the tensors, creating the runtime with all packing, finalizing. The
 first inference includes planning the runtime's memory. Memory is measured after the first
-inference; in the cold run, after the cache is saved.
-
---shared shows instead the memory that a second method (runtime) with the same weights
-takes, without a cache and with one.`,
+inference; in the cold run, after the cache is saved.`,
 		Example: `  xpwc demo pose_landmark_heavy.tflite
   xpwc demo model.pte weights.ptd
-  xpwc demo llama --layers 4 --json
-  xpwc demo llama --shared`,
+  xpwc demo llama --layers 4 --json`,
 		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -55,10 +51,8 @@ takes, without a cache and with one.`,
 			return err
 		},
 	}
-	f := cmd.Flags()
 	subjectFlags(cmd, &o.Subject)
-	f.IntVar(&o.Layers, "layers", bench.DemoLayers, "number `N` of layers of the model llama")
-	f.BoolVar(&o.Shared, "shared", false, "show the memory that a second method with the same weights takes")
+	cmd.Flags().IntVar(&o.Layers, "layers", bench.DemoLayers, "number `N` of layers of the model llama")
 	return cmd
 }
 

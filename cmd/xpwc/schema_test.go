@@ -87,7 +87,6 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 		{0, []string{"compact", "other.xpwc"}},
 		{0, []string{"layout"}},
 		{0, []string{"demo", model, "--dir", "work"}},
-		{0, []string{"demo", model, "--dir", "work", "--shared"}},
 		{0, []string{"bench", model, "--dir", "work", "--runs", "1"}},
 		{0, []string{"push", s.Ref("face:v1"), "model.xpwc"}},
 		{0, []string{"ls", s.Ref("face:v1")}},

@@ -146,31 +146,11 @@ func TestDemoOfTheGeneratedStack(t *testing.T) {
 	weights, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.tflite"))
 	require.NoError(t, err)
 
-	o.Shared, o.Figures = true, filepath.Join(dir, "shared.json")
 	_, err = demo(t, o)
 	require.NoError(t, err)
 	again, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.tflite"))
 	require.NoError(t, err)
 	require.Equal(t, weights.ModTime(), again.ModTime(), "the weights are generated once")
-	if runtime.GOOS != "linux" {
-		return
-	}
-	var shared []struct {
-		Cache  bool
-		First  float64 `json:"after_first_rss_bytes"`
-		Second float64 `json:"after_second_rss_bytes"`
-		Sum    string  `json:"output_sha256"`
-	}
-	content, err := os.ReadFile(filepath.Join(dir, "shared.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(content, &shared))
-	require.Len(t, shared, 2)
-	without, with := shared[0], shared[1]
-	require.False(t, without.Cache)
-	require.True(t, with.Cache)
-	require.Equal(t, without.Sum, with.Sum)
-	require.Greater(t, without.Second-without.First, payload, "without a cache there are two copies")
-	require.Less(t, with.Second-with.First, payload/10, "with one there is one")
 }
 
 func TestDifferentOutputsFail(t *testing.T) {

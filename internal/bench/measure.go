@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -31,7 +32,6 @@ const (
 
 	modeRecord = "record" // not measured: writes the file of modeIdeal
 	modeMemory = "memory" // with a cache that has no file
-	modeTwice  = "twice"  // two runtimes of one model in one process
 	modeChurn  = "churn"  // not measured: uses small pages, and frees them
 )
 
@@ -100,12 +100,6 @@ func (t task) measure(together bool, say func(*run) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if t.Mode == modeTwice {
-		if err := r.twice(m, t); err != nil {
-			return err
-		}
-		return say(r)
-	}
 	b, done, err := t.backing(r.Figures)
 	if err != nil {
 		return err
@@ -175,12 +169,10 @@ func (r *run) takeFaults(when figure, before figures) {
 }
 
 // takeMemory takes this process' memory, after giving the free pages of the Go heap back to the system.
-func (r *run) takeMemory(when figure) error {
+func (r *run) takeMemory() error {
 	debug.FreeOSMemory()
 	m, err := memoryOf(os.Getpid())
-	for name, bytes := range m {
-		r.Figures[when+name] = bytes
-	}
+	maps.Copy(r.Figures, m)
 	return err
 }
 
@@ -219,7 +211,7 @@ func (r *run) infer(t task, e *instance.Instance) error {
 		}
 	}
 	if !t.Peer {
-		if err := r.takeMemory(""); err != nil {
+		if err := r.takeMemory(); err != nil {
 			return err
 		}
 	}

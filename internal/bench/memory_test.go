@@ -9,7 +9,7 @@ import (
 
 func TestThisProcessHasMemory(t *testing.T) {
 	r := run{Figures: figures{}}
-	require.NoError(t, r.takeMemory(""))
+	require.NoError(t, r.takeMemory())
 	m := r.Figures
 	if runtime.GOOS != "linux" {
 		require.Empty(t, m)
