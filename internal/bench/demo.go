@@ -28,8 +28,8 @@ type Demonstration struct {
 }
 
 // inJSON are the figures of a mode that are written.
-var inJSON = []figure{createMS, totalMS, firstMS, rssAnon, rssFile, dirty, hits, packed, private, bytesWritten, fileBytes,
-	payloadBytes}
+var inJSON = []figure{createMS, totalMS, firstMS, rssAnon, rssFile, dirty, hits, packed, private, bytesWritten,
+	fileBytes, payloadBytes}
 
 // Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
 // measured is returned with an error, too, if all of it was.

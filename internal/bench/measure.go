@@ -108,13 +108,7 @@ func (t task) measure(together bool, say func(*run) error) (err error) {
 	if !t.Peer {
 		runtime.GC() // before the clock starts
 	}
-	counted := func(i *instance.Instance) error {
-		before := faults()
-		err := b(i)
-		r.takeFaults(loading, before)
-		return err
-	}
-	e, err := instance.New(m, counted, t.Threads)
+	e, err := instance.New(m, b, t.Threads)
 	if err != nil {
 		return err
 	}
@@ -161,13 +155,6 @@ func (r *run) takeTimes(mode string, t instance.Times) {
 
 func (r *run) takeTime(of figure, d time.Duration) { r.Figures[of] = console.Milliseconds(d) }
 
-// takeFaults takes this process' page faults since an earlier count.
-func (r *run) takeFaults(when figure, before figures) {
-	for name, n := range faults() {
-		r.Figures[when+name] = n - before[name]
-	}
-}
-
 // takeMemory takes this process' memory, after giving the free pages of the Go heap back to the system.
 func (r *run) takeMemory() error {
 	debug.FreeOSMemory()
@@ -192,12 +179,10 @@ func (r *run) infer(t task, e *instance.Instance) error {
 	if err := execution.FillKnuth(e); err != nil {
 		return err
 	}
-	before := faults()
 	took, err := e.Infer()
 	if err != nil {
 		return err
 	}
-	r.takeFaults(first, before)
 	r.takeTime(firstMS, took)
 	r.Figures[answerMS] = r.Figures[totalMS] + r.Figures[firstMS]
 	r.Output = outputSum(e)

@@ -24,15 +24,6 @@ func memoryOf(pid int) (figures, error) {
 	}, err
 }
 
-// faults are this process' page faults so far.
-func faults() figures {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return nil
-	}
-	return figures{minorFaults: float64(u.Minflt), majorFaults: float64(u.Majflt)}
-}
-
 // churn uses small pages and frees them, as programs do that a machine runs all the time. Who takes memory next finds
 // what that left: pages that the host of a virtual machine has or has not taken back, in large pieces or small ones.
 func churn(size int64) error {

@@ -57,16 +57,6 @@ const (
 	dirty     figure = "private_dirty_bytes"
 	pss       figure = "pss_bytes"
 	peakBytes figure = "peak_rss_bytes" // of the process so far
-
-	// Page faults: minor ones are answered from memory, major ones by the disk. In front of them stands when it was.
-	minorFaults figure = "minor_faults"
-	majorFaults figure = "major_faults"
-)
-
-// The times of page faults.
-const (
-	loading = "load_"
-	first   = "first_"
 )
 
 // A run is what one process measured.

@@ -83,17 +83,6 @@ var memoryColumns = []column{
 	columnOf("RssAnon", rssAnon, mebibytes), columnOf("RssFile", rssFile, mebibytes),
 	columnOf("Priv.Dirty", dirty, mebibytes), columnOf("Pss", pss, mebibytes),
 	columnOf("peak RSS", peakBytes, mebibytes),
-	faultsColumn("faults", loading), faultsColumn("at first", first),
-}
-
-func faultsColumn(title string, when figure) column {
-	minor, major := columnOf("", when+minorFaults, count), columnOf("", when+majorFaults, count)
-	return column{title, func(m *modeResult) string {
-		if _, ok := m.Figures[when+minorFaults]; !ok {
-			return console.None
-		}
-		return minor.cell(m) + "/" + major.cell(m)
-	}}
 }
 
 // modesTable has a row for each mode to which any of the columns applies.
