@@ -38,10 +38,10 @@ func TestBothFilesComputeTheSame(t *testing.T) {
 	for _, path := range []string{model, program} {
 		var written int64
 		require.NoError(t, generated.Chain(2, false).Generate(t.Context(), path, func(done, total int64) {
-			require.EqualValues(t, 1<<16+generated.Chain(2, false).WeightBytes(), total)
+			require.EqualValues(t, 1<<16+256+generated.Chain(2, false).WeightBytes(), total)
 			written = done
 		}))
-		require.EqualValues(t, 1<<16+generated.Chain(2, false).WeightBytes(), written)
+		require.EqualValues(t, 1<<16+256+generated.Chain(2, false).WeightBytes(), written)
 	}
 	answer := run(t, model)
 	require.NotEqual(t, make([]byte, len(answer)), answer)
@@ -53,7 +53,7 @@ func TestWeightsIn8BitsComputeAboutTheSame(t *testing.T) {
 	require.NoError(t, generated.Chain(2, true).Generate(t.Context(), path, nil))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	require.EqualValues(t, 1<<16+generated.Chain(2, true).WeightBytes(), info.Size())
+	require.EqualValues(t, 1<<16+256+generated.Chain(2, true).WeightBytes(), info.Size())
 	values := make([]float32, generated.Width)
 	_, err = binary.Decode(run(t, path), binary.LittleEndian, values)
 	require.NoError(t, err)

@@ -67,7 +67,7 @@ func (m Model) bytes(of matrix) int {
 	return 4 * of.in * of.out
 }
 
-// WeightBytes returns the bytes of the unpacked matrices. A file of the model ends with them.
+// WeightBytes returns the bytes of the unpacked matrices.
 func (m Model) WeightBytes() (n int64) {
 	for _, of := range m.matrices {
 		n += int64(m.bytes(of))

@@ -11,11 +11,16 @@ import (
 	"os"
 
 	"xpwc/internal/output"
+	"xpwc/internal/tensorfile"
 )
+
+// padding is what follows the matrices: kernels read beyond a tensor, and the last one would be copied if there were
+// nothing.
+const padding = 2 * tensorfile.Overread
 
 // write writes the model's file, which begins with a head, unless it is there.
 func (m Model) write(ctx context.Context, path string, head []byte, progress func(done, total int64)) error {
-	total := int64(len(head)) + m.WeightBytes()
+	total := int64(len(head)) + m.WeightBytes() + padding
 	if isAt(path, total, head) {
 		return nil
 	}
@@ -51,7 +56,7 @@ func (m Model) write(ctx context.Context, path string, head []byte, progress fun
 				}
 			}
 		}
-		return nil
+		return put(make([]byte, padding))
 	})
 	if err != nil {
 		return fmt.Errorf("generate %s: %w", path, err)
