@@ -1,4 +1,4 @@
-// A host in C that runs a chain of internal/bench/chain with the reader, for make bench-peers.
+// A host in C that runs a chain of internal/generated with the reader, for make bench-peers.
 //
 //   reader MODEL float32|int8 CACHE OUTPUT [DIGEST]
 //
@@ -43,7 +43,7 @@ static uint32_t layer(xnn_subgraph_t subgraph, size_t i, uint32_t x, const char 
 	p.input.datatype = p.kernel.datatype = p.output.datatype = xnn_datatype_fp32;
 	if (quantized) {
 		uint32_t converted;
-		const float scale = (float)(sqrt(3 / (double)in) / 128);
+		const float scale = (float)(sqrt(3 / (double)in) / 127);
 		for (size_t k = 0; k < out; k++) scales[k] = scale;
 		DO(xnn_define_dynamically_quantized_tensor_value(subgraph, xnn_datatype_qdint8, 2, 1, row, XNN_INVALID_VALUE_ID,
 			0, &converted));
