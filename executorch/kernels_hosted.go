@@ -70,9 +70,9 @@ func (c *invocation) two(f func(out, a, b array) error) {
 	c.here(inputs, func(out array, in []array) error { return f(out, in[0], append(in, number)[1]) })
 }
 
-func comparing(how compute.Comparison) func(*invocation) {
+func comparing(how compute.Operation) func(*invocation) {
 	return func(c *invocation) {
-		c.two(func(out, a, b array) error { return compute.Compare(how, out, a, b) })
+		c.two(func(out, a, b array) error { return compute.Combine(how, out, a, b) })
 	}
 }
 

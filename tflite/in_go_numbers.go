@@ -33,14 +33,18 @@ func (c *call) together(operands int) []*value {
 }
 
 // planComparison plans EQUAL and the others.
-func planComparison(of compute.Comparison) func(*call) {
-	return func(c *call) {
-		values := c.together(2)
-		if values[0].dtype != values[1].dtype {
-			malformed("values of types %v and %v", c.declared(0), c.declared(1))
-		}
-		c.do(func(r *run) error { return compute.Compare(of, r.out[0], r.in[0], r.in[1]) })
+func planComparison(of compute.Operation) func(*call) {
+	return func(c *call) { c.combined(of) }
+}
+
+// combined plans in Go an operation on two numbers of one type, which it returns.
+func (c *call) combined(of compute.Operation) *value {
+	values := c.together(2)
+	if values[0].dtype != values[1].dtype {
+		malformed("values of types %v and %v", c.declared(0), c.declared(1))
 	}
+	c.do(func(r *run) error { return compute.Combine(of, r.out[0], r.in[0], r.in[1]) })
+	return values[0]
 }
 
 // planLogical plans LOGICAL_AND and LOGICAL_OR.
@@ -80,18 +84,14 @@ func planSelect(c *call) {
 // planCombined plans an operator on two numbers. The slot is its fused activation's, if it can have one.
 func planCombined(operation compute.Operation, slot int) func(*call) {
 	return func(c *call) {
-		values := c.together(2)
-		if values[0].dtype != values[1].dtype {
-			malformed("values of types %v and %v", c.declared(0), c.declared(1))
-		}
-		c.sameTypes(values[0])
+		first := c.combined(operation)
+		c.sameTypes(first)
 		if operation.Whole == nil && c.plan.graph.tensors[c.op.inputs[0]].inGo() {
-			unsupported("of %v", values[0].dtype)
+			unsupported("of %v", first.dtype)
 		}
 		if slot >= 0 && c.op.options.Byte(slot) != activationNone {
 			unsupported("a fused activation")
 		}
-		c.do(func(r *run) error { return compute.Combine(operation, r.out[0], r.in[0], r.in[1]) })
 	}
 }
 

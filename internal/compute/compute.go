@@ -94,10 +94,7 @@ func putWhole(e models.Element, b []byte, n int64) {
 	case models.Int8, models.Uint8:
 		b[0] = byte(n)
 	case models.Bool:
-		b[0] = 0
-		if n != 0 {
-			b[0] = 1
-		}
+		b[0] = byte(one(n != 0))
 	case models.Int16:
 		binary.LittleEndian.PutUint16(b, uint16(n))
 	case models.Int32:
@@ -119,10 +116,7 @@ func putNumber(e models.Element, b []byte, x float64) {
 	case models.Float16:
 		binary.LittleEndian.PutUint16(b, half.Bits(x))
 	case models.Bool:
-		b[0] = 0
-		if x != 0 {
-			b[0] = 1
-		}
+		b[0] = byte(one(x != 0))
 	default:
 		putWhole(e, b, int64(x))
 	}

@@ -1,56 +1,30 @@
 package compute
 
-import "cmp"
+// Comparisons of two numbers: 1 where they are true, and 0 elsewhere.
+var (
+	Equal = comparison(func(a, b int64) bool { return a == b }, func(a, b float64) bool { return a == b })
+	Less  = comparison(func(a, b int64) bool { return a < b }, func(a, b float64) bool { return a < b })
 
-// A Comparison is of two numbers.
-type Comparison int
-
-// The comparisons.
-const (
-	Equal Comparison = iota
-	NotEqual
-	Less
-	LessOrEqual
-	Greater
-	GreaterOrEqual
+	NotEqual       = comparison(func(a, b int64) bool { return a != b }, func(a, b float64) bool { return a != b })
+	LessOrEqual    = comparison(func(a, b int64) bool { return a <= b }, func(a, b float64) bool { return a <= b })
+	Greater        = comparison(func(a, b int64) bool { return a > b }, func(a, b float64) bool { return a > b })
+	GreaterOrEqual = comparison(func(a, b int64) bool { return a >= b }, func(a, b float64) bool { return a >= b })
 )
 
-// holds reports whether it is true of numbers that compare so; nan that one of them is none.
-func (c Comparison) holds(order int, nan bool) bool {
-	if nan {
-		return c == NotEqual
-	}
-	return [...]bool{
-		Equal: order == 0, NotEqual: order != 0, Less: order < 0, LessOrEqual: order <= 0,
-		Greater: order > 0, GreaterOrEqual: order >= 0,
-	}[c]
+func comparison(whole func(a, b int64) bool, number func(a, b float64) bool) Operation {
+	return Operation{compares: true, Whole: func(a, b int64) int64 { return one(whole(a, b)) },
+		Number: func(a, b float64) float64 { return float64(one(number(a, b))) }}
 }
 
-// Compare fills an output of booleans with whether a comparison is true of two inputs.
-func Compare(c Comparison, out, a, b Array) error {
-	wholes := whole(a.Element) && whole(b.Element)
-	together(out, []Array{a, b}, func(i int, at []int) {
-		x, y := a.at(at[0]), b.at(at[1])
-		var order int
-		var nan bool
-		if wholes {
-			order = cmp.Compare(wholeOf(a.Element, x), wholeOf(b.Element, y))
-		} else {
-			p, q := numberOf(a.Element, x), numberOf(b.Element, y)
-			order, nan = cmp.Compare(p, q), p != p || q != q
-		}
-		putTruth(out, i, c.holds(order, nan))
-	})
-	return nil
-}
-
-func putTruth(out Array, i int, truth bool) {
-	n := int64(0)
+// one is 1 of what is true, and 0 of what is not.
+func one(truth bool) int64 {
 	if truth {
-		n = 1
+		return 1
 	}
-	putWhole(out.Element, out.at(i), n)
+	return 0
 }
+
+func putTruth(out Array, i int, truth bool) { putWhole(out.Element, out.at(i), one(truth)) }
 
 // truth reports whether an element is not 0.
 func (a Array) truth(i int) bool { return a.Number(i) != 0 }

@@ -144,12 +144,7 @@ func ScatterSlices(out, indices, slices Array) error {
 	size := product(out.Shape[depth:])
 	return places(indices, out.Shape, func(i, at int) {
 		for k := range size {
-			to, from := out.at(at*size+k), slices.at(i*size+k)
-			if whole(out.Element) {
-				putWhole(out.Element, to, wholeOf(out.Element, to)+wholeOf(out.Element, from))
-			} else {
-				putNumber(out.Element, to, numberOf(out.Element, to)+numberOf(out.Element, from))
-			}
+			out.AddTo(at*size+k, slices, i*size+k)
 		}
 	})
 }

@@ -12,9 +12,11 @@ var ErrDivision = errors.New("an integer is divided by 0")
 
 // An Operation on two numbers is one function of integers, which have all their digits, and one of other numbers.
 type Operation struct {
-	Whole   func(a, b int64) int64
-	Number  func(a, b float64) float64
-	divides bool // of integers, the second is never 0
+	Whole  func(a, b int64) int64
+	Number func(a, b float64) float64
+
+	divides  bool // of integers, the second is never 0
+	compares bool // integers are compared as they are, whatever the results are given as
 }
 
 // The operations of several formats.
@@ -93,7 +95,7 @@ func (o Operation) of(e models.Element, to, a, b []byte) {
 // Combine fills an output with the results for elements of two inputs: those of integers if all are. The error matches
 // [ErrDivision].
 func Combine(o Operation, out, a, b Array) (err error) {
-	wholes := whole(out.Element) && whole(a.Element) && whole(b.Element)
+	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)
 	together(out, []Array{a, b}, func(i int, at []int) {
 		x, y := a.at(at[0]), b.at(at[1])
 		if !wholes {
