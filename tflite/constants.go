@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"xpwc"
 	"xpwc/internal/flatbuf"
@@ -195,19 +196,23 @@ func (c *constant) fill(dst, stored []byte) error {
 	if c.stored == typeInt4 {
 		stored = unpacked(stored)
 	}
-	if c.dtype == typeFloat32 && c.widened() && c.stored != typeFloat16 {
-		return c.toFloats(dst, stored)
-	}
-	if c.dtype.isBytes() || !c.widened() {
-		c.spread(dst, stored)
-		return nil
-	}
-	if c.scatter != nil || c.source.Offset%2 != 0 {
-		dense := make([]byte, c.size/2)
-		c.spread(dense, stored)
+	if c.scatter != nil {
+		width := max(c.stored.Size(), 1)
+		dense := make([]byte, c.scatter.dense*width)
+		c.scatter.place(dense, stored, width)
 		stored = dense
 	}
-	return xnnpack.WidenF16(dst, stored)
+	switch {
+	case c.dtype.isBytes() || !c.widened():
+		copy(dst, stored)
+	case c.stored != typeFloat16:
+		c.dequantize(dst, stored, 0)
+	case c.scatter == nil && c.source.Offset%2 != 0:
+		return xnnpack.WidenF16(dst, slices.Clone(stored)) // the copy is aligned
+	default:
+		return xnnpack.WidenF16(dst, stored)
+	}
+	return nil
 }
 
 // unpacked returns 4-bit integers, of which a byte has two, the first in its lower half, as int8.
@@ -217,17 +222,6 @@ func unpacked(halves []byte) []byte {
 		out = append(out, byte(int8(b<<4)>>4), byte(int8(b)>>4))
 	}
 	return out
-}
-
-// toFloats computes single precision from quantized bytes.
-func (c *constant) toFloats(dst, stored []byte) error {
-	if c.scatter != nil {
-		dense := make([]byte, c.scatter.dense)
-		c.spread(dense, stored)
-		stored = dense
-	}
-	c.dequantize(dst, stored, 0)
-	return nil
 }
 
 // dequantize computes single precision from bytes of which the first is element number first.
@@ -258,12 +252,4 @@ func (c *constant) dequantize(dst, stored []byte, first int) {
 		}
 		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.quant.scales[at]*float32(n)))
 	}
-}
-
-func (c *constant) spread(dst, src []byte) {
-	if c.scatter == nil {
-		copy(dst, src)
-		return
-	}
-	c.scatter.place(dst, src, c.stored.Size())
 }

@@ -29,11 +29,8 @@ type scatter struct {
 // level is one dimension in the order of traversal; each coordinate of it is stride elements of the dense tensor away
 // from the next.
 type level struct {
-	size     int
-	stride   int
-	sparse   bool
-	segments []int32
-	indices  []int32
+	sparseDim
+	length, stride int
 }
 
 // scatter checks every index against the shape, so that place needs no checks.
@@ -66,30 +63,29 @@ func (s *sparsity) scatter(shape []int) (*scatter, error) {
 			return nil, fmt.Errorf("%w: the traversal order of a sparse tensor is no permutation", ErrMalformed)
 		}
 		seen[d] = true
-		l := level{segments: s.dims[i].segments, indices: s.dims[i].indices}
+		l := level{sparseDim: s.dims[i]}
 		if d < rank {
-			l.size, l.stride = size[d], stride[d]
+			l.length, l.stride = size[d], stride[d]
 		} else {
-			l.size, l.stride = blockSize[d-rank], blockStride[d-rank]
+			l.length, l.stride = blockSize[d-rank], blockStride[d-rank]
 		}
-		n, err := l.check(s.dims[i], out.stored)
+		n, err := l.check(out.stored)
 		if err != nil {
 			return nil, fmt.Errorf("%w: dimension %d of a sparse tensor: %w", ErrMalformed, i, err)
 		}
-		l.sparse = s.dims[i].format == dimensionSparseCSR
 		out.levels, out.stored = append(out.levels, l), n
 	}
 	return out, nil
 }
 
 // check returns how many elements of this level there are below the given number of elements of the one above.
-func (l level) check(d sparseDim, above int) (int, error) {
-	switch d.format {
+func (l level) check(above int) (int, error) {
+	switch l.format {
 	case dimensionDense:
-		if int(d.size) != l.size {
-			return 0, fmt.Errorf("it has %d coordinates, not %d", d.size, l.size)
+		if int(l.size) != l.length {
+			return 0, fmt.Errorf("it has %d coordinates, not %d", l.size, l.length)
 		}
-		return checkedMul(above, l.size)
+		return checkedMul(above, l.length)
 	case dimensionSparseCSR:
 		if len(l.segments) != above+1 || l.segments[0] != 0 || int(l.segments[above]) != len(l.indices) {
 			return 0, fmt.Errorf("%d segments of %d indices do not fit %d rows", len(l.segments), len(l.indices), above)
@@ -100,13 +96,13 @@ func (l level) check(d sparseDim, above int) (int, error) {
 			}
 		}
 		for _, x := range l.indices {
-			if x < 0 || int(x) >= l.size {
-				return 0, fmt.Errorf("index %d is not below %d", x, l.size)
+			if x < 0 || int(x) >= l.length {
+				return 0, fmt.Errorf("index %d is not below %d", x, l.length)
 			}
 		}
 		return len(l.indices), nil
 	default:
-		return 0, fmt.Errorf("unknown format %d", d.format)
+		return 0, fmt.Errorf("unknown format %d", l.format)
 	}
 }
 
@@ -124,9 +120,9 @@ func (s *scatter) walk(depth, at, offset int, place func(from, to int)) {
 		return
 	}
 	l := s.levels[depth]
-	if !l.sparse {
-		for i := range l.size {
-			s.walk(depth+1, at*l.size+i, offset+i*l.stride, place)
+	if l.format == dimensionDense {
+		for i := range l.length {
+			s.walk(depth+1, at*l.length+i, offset+i*l.stride, place)
 		}
 		return
 	}

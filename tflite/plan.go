@@ -105,24 +105,12 @@ func planned(g *graph, file []byte) *plan {
 	inline.outputsOfInt16()
 	p.checkOutputs()
 	p.whole = p.flow()
-	uses := p.whole.Uses()
-	use := func(id flow.ID) {
-		if c := p.of(id).constant; c != nil && c.use == 0 {
+	uses, read := p.whole.Uses()
+	for _, id := range read {
+		if c := p.of(id).constant; c.use == 0 {
 			c.use = uses[c.name]
 			p.constants = append(p.constants, c)
 		}
-	}
-	for _, s := range p.whole.Steps {
-		if _, hosted := s.Operation.(flow.Hosted); hosted {
-			continue
-		}
-		inputs, _ := s.Operands()
-		for _, in := range inputs {
-			use(in)
-		}
-	}
-	for _, out := range p.whole.Outputs {
-		use(out)
 	}
 	return p
 }

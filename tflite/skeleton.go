@@ -219,7 +219,7 @@ func (s *Skeleton) left() (left []*Kernel) {
 func (k *Kernel) shapes(shape []int32, channels int32) (input, output []int32) {
 	o := k.op.Table(operatorOptions)
 	same := o.Byte(conv2D.padding) == paddingSame
-	var dilations [2]int32
+	slots := conv2D
 	switch k.code {
 	case "FULLY_CONNECTED":
 		return []int32{1, shape[1]}, []int32{1, shape[0]}
@@ -230,16 +230,15 @@ func (k *Kernel) shapes(shape []int32, channels int32) (input, output []int32) {
 		}
 		return []int32{1, 1, 1, channels}, []int32{1, size[0], size[1], shape[0]}
 	case "CONV_2D":
-		dilations = [2]int32{o.Int32(conv2D.dilationH, 1), o.Int32(conv2D.dilationW, 1)}
 		output = []int32{1, 1, 1, shape[0]}
 	case "DEPTHWISE_CONV_2D":
-		dilations = [2]int32{o.Int32(depthwise2D.dilationH, 1), o.Int32(depthwise2D.dilationW, 1)}
-		output = []int32{1, 1, 1, shape[3]}
+		slots, output = depthwise2D, []int32{1, 1, 1, shape[3]}
 	}
 	if same {
 		return []int32{1, 1, 1, channels}, output
 	}
-	return []int32{1, (shape[1]-1)*dilations[0] + 1, (shape[2]-1)*dilations[1] + 1, channels}, output
+	height, width := (shape[1]-1)*o.Int32(slots.dilationH, 1)+1, (shape[2]-1)*o.Int32(slots.dilationW, 1)+1
+	return []int32{1, height, width, channels}, output
 }
 
 // WriteProbe writes a model into an empty file that answers what the operators of the kernels that are left out answer

@@ -49,7 +49,8 @@ func (e *emitter) emit() {
 
 // collectOptions says what all steps do with each constant before the first is loaded.
 func (e *emitter) collectOptions() {
-	for name, how := range e.Uses() {
+	uses, _ := e.Uses()
+	for name, how := range uses {
 		e.options[name] = how.options()
 	}
 	for _, s := range e.Steps {

@@ -133,12 +133,14 @@ func (p Part) EachUse(s *Step, do func(id ID, how Use)) {
 	}
 }
 
-// Uses returns how XNNPACK uses each constant, by name. Those that are outputs are read at inference.
-func (p Part) Uses() map[string]Use {
-	uses := map[string]Use{}
+// Uses returns how XNNPACK uses each constant, by name, and all values that are constants which it reads, in the order
+// in which it does. Those that are outputs are read at inference.
+func (p Part) Uses() (uses map[string]Use, read IDs) {
+	uses = map[string]Use{}
 	add := func(id ID, how Use) {
 		if name, is := p.Constant(id); is {
 			uses[name] |= how
+			read = append(read, id)
 		}
 	}
 	for _, s := range p.Steps {
@@ -149,7 +151,7 @@ func (p Part) Uses() map[string]Use {
 	for _, id := range p.Outputs {
 		add(id, AtInference)
 	}
-	return uses
+	return uses, read
 }
 
 // options are those of loading a constant that is used so.

@@ -47,8 +47,7 @@ var (
 			out[3] = filter[3]
 			return out
 		},
-		// Also with several outputs in a group: XNNPACK of 2024 reads the filter before it looks up.
-		looksUp: func(xnnpack.DepthwiseConvolution2D, []int) bool { return false },
+		// It never looks up, also with several outputs in a group: XNNPACK of 2024 reads the filter before.
 		least: func(n xnnpack.DepthwiseConvolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(kernel[3]/max(1, n.DepthMultiplier)))
 		}})
@@ -63,7 +62,6 @@ var (
 			fault.Value(Elements(by.Height, by.Width)) // XNNPACK has a record for each
 			return []int{in[0], height, width, channels}
 		},
-		looksUp: func(xnnpack.Deconvolution2D, []int) bool { return false },
 		// As large as the kernel, for which no padding is too wide that suits the kernel.
 		least: func(n xnnpack.Deconvolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
@@ -84,7 +82,6 @@ var (
 			}
 			return append(batch, a[len(a)-2], columns)
 		},
-		looksUp: func(xnnpack.BatchMatrixMultiply, []int) bool { return false },
 		least: func(n xnnpack.BatchMatrixMultiply, b []int) []int {
 			if len(b) < 2 {
 				wrong("a factor of shape %v", b)

@@ -61,7 +61,7 @@ type kind[N xnnpack.Node] struct {
 	move  func(n N, out Array, in []Array) error // nil of what computes
 	// Of what packs weights:
 	least   func(n N, kernel []int) []int
-	looksUp func(n N, kernel []int) bool
+	looksUp func(n N, kernel []int) bool // nil of what never does
 }
 
 // of returns what makes an operation of a node.
@@ -116,7 +116,9 @@ func (n Weighing[N]) Weights() (kernel, bias ID) {
 }
 
 // LooksUp implements [Weighted].
-func (n Weighing[N]) LooksUp(kernel []int) bool { return n.of.looksUp(n.N, kernel) }
+func (n Weighing[N]) LooksUp(kernel []int) bool {
+	return n.of.looksUp != nil && n.of.looksUp(n.N, kernel)
+}
 
 // Packing implements [Weighted].
 func (n Weighing[N]) Packing(kernel, bias, input, output xnnpack.Tensor) packing.Identity {
