@@ -187,7 +187,7 @@ func planLogSoftmax(c *call) {
 // CAST. Of a complex number, its real part is cast.
 func planCast(c *call) {
 	values := c.together(1)
-	for _, n := range append(slices.Clone(c.op.inputs), c.op.outputs...) {
+	for _, n := range append(slices.Clone(c.op.inputs[:1]), c.op.outputs...) {
 		if t := &c.plan.graph.tensors[n]; t.element() != t.dtype {
 			unsupported("between %v with a scale and others", t.dtype)
 		}

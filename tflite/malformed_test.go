@@ -78,6 +78,9 @@ func TestMalformedModelsAreRefused(t *testing.T) {
 		"two outputs": {func(m *blueprint) { m.ops[0].outputs = []int{2, 3} }, ErrMalformed,
 			"2 outputs, not 1"},
 		"no output": {func(m *blueprint) { m.ops[2].outputs = nil }, ErrMalformed, "0 outputs"},
+		"an absent operand too many": {func(m *blueprint) {
+			m.ops[2] = blueOp{code: "CAST", inputs: []int{3, absent}, outputs: m.ops[2].outputs}
+		}, ErrMalformed, "2 inputs, not 1"},
 		"too few operands": {func(m *blueprint) { m.ops[1].inputs = m.ops[1].inputs[:1] }, ErrMalformed,
 			"input 1 is missing"},
 		"too many operands": {func(m *blueprint) { m.ops[2].inputs = []int{3, 3} }, ErrMalformed,
