@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"xpwc/internal/fault"
@@ -49,7 +48,8 @@ func (p *planner) plan() {
 		operands = append(operands, p.bias(filter))
 		bias = p.value(operands[1], true)
 	}
-	node := p.node(kernel, bias)
+	const unknown = xnnpack.InvalidValue
+	node := p.node(unknown, kernel, bias, unknown)
 	shapes := [][]int{node.Least(filter.Shape)}
 	for _, t := range operands {
 		shapes = append(shapes, t.Shape)
@@ -72,8 +72,7 @@ func (p *planner) plan() {
 	if input != given {
 		p.step(flow.Convert(given, input))
 	}
-	weights, _ := node.Operands()
-	p.step(node.With(slices.Concat(flow.IDs{input}, weights[1:], flow.IDs{output})...))
+	p.step(p.node(input, kernel, bias, output))
 	if output != computed {
 		p.step(flow.Convert(output, computed))
 	}
@@ -159,27 +158,28 @@ func (p *planner) checkMembers() {
 	}
 }
 
-// node returns the operator, of which input and output are not known yet. Its shape is checked by package flow.
-func (p *planner) node(filter, bias flow.ID) flow.Weighted {
+// node returns the operator as XNNPACK takes it.
+func (p *planner) node(in, filter, bias, out flow.ID) flow.Weighted {
 	limits, padding := p.limits(), p.padding()
 	stride, dilation := numbersOf("stride", p.Stride, 1, 1), numbersOf("dilation", p.Dilation, 1, 1)
 	groups := max(p.Groups, 1)
 	var op flow.Operation
 	switch p.Op {
 	case fullyConnected:
-		op = flow.FullyConnected(xnnpack.FullyConnected{Filter: filter, Bias: bias, Activation: limits,
-			TransposeWeights: p.Transposed})
+		op = flow.FullyConnected(xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out,
+			Activation: limits, TransposeWeights: p.Transposed})
 	case convolution:
-		op = flow.Convolution2D(xnnpack.Convolution2D{Filter: filter, Bias: bias, Padding: padding,
-			SamePadding: p.SamePadding, Stride: stride, Dilation: dilation, Groups: groups, Activation: limits})
+		op = flow.Convolution2D(xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out,
+			Padding: padding, SamePadding: p.SamePadding, Stride: stride, Dilation: dilation, Groups: groups,
+			Activation: limits})
 	case depthwise:
-		op = flow.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Filter: filter, Bias: bias, Padding: padding,
-			SamePadding: p.SamePadding, Stride: stride, Dilation: dilation, DepthMultiplier: max(p.DepthMultiplier, 1),
-			Activation: limits})
+		op = flow.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias,
+			Output: out, Padding: padding, SamePadding: p.SamePadding, Stride: stride, Dilation: dilation,
+			DepthMultiplier: max(p.DepthMultiplier, 1), Activation: limits})
 	default:
-		op = flow.Deconvolution2D(xnnpack.Deconvolution2D{Filter: filter, Bias: bias, Padding: padding,
-			Adjustment: numbersOf("adjustment", p.Adjustment, 0, 0), Stride: stride, Dilation: dilation, Groups: groups,
-			Activation: limits})
+		op = flow.Deconvolution2D(xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out,
+			Padding: padding, Adjustment: numbersOf("adjustment", p.Adjustment, 0, 0), Stride: stride, Dilation: dilation,
+			Groups: groups, Activation: limits})
 	}
 	return op.(flow.Weighted)
 }
