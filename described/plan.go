@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"xpwc/internal/fault"
@@ -178,8 +179,8 @@ func (p *planner) node(in, filter, bias, out flow.ID) flow.Weighted {
 			DepthMultiplier: max(p.DepthMultiplier, 1), Activation: limits})
 	default:
 		op = flow.Deconvolution2D(xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out,
-			Padding: padding, Adjustment: numbersOf("adjustment", p.Adjustment, 0, 0), Stride: stride, Dilation: dilation,
-			Groups: groups, Activation: limits})
+			Padding: padding, Stride: stride, Dilation: dilation, Groups: groups, Activation: limits,
+			Adjustment: numbersOf("adjustment", p.Adjustment, 0, 0)})
 	}
 	return op.(flow.Weighted)
 }

@@ -183,7 +183,7 @@ func (c *invocation) result(like xnnpack.ValueID) xnnpack.ValueID {
 func (c *invocation) between(shape []int, like xnnpack.ValueID) xnnpack.ValueID {
 	t := *c.of(like)
 	t.Name, t.Shape = fmt.Sprint("within ", c.name), shape
-	id := c.internal(t)
+	id := c.plan.internal(t)
 	c.plan.values[id].host, c.plan.values[id].dtype = c.plan.values[like].host, c.plan.values[like].dtype
 	return id
 }

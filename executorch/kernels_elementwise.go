@@ -179,7 +179,7 @@ func (c *invocation) constantResult(number float64) {
 	if v := &c.plan.values[id]; v.known || v.constant != nil {
 		c.outside()
 	}
-	filled := c.filled(t.shape, number, c.internal(xnnpack.Tensor{Type: xnnpack.Float32, Shape: scalar()}))
+	filled := c.filled(t.shape, number, c.plan.internal(xnnpack.Tensor{Type: xnnpack.Float32, Shape: scalar()}))
 	v := &c.plan.values[id]
 	v.known, v.constant, v.tensor.Type = true, c.plan.values[filled].constant, xnnpack.Float32
 }

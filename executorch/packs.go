@@ -6,20 +6,23 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
 // addPacking appends a step that packs weights. What is packed does not depend on the shapes of what the step reads and
-// computes. So if these are not known, or contradict the weights, it is packed between values of its own.
+// computes. So it is also appended if these are not known, or contradict the weights, which is why the method cannot be
+// run then.
 func (p *planner) addPacking(name string, op flow.Operation) error {
 	contradicts := p.add(name, op)
 	if contradicts == nil {
 		return nil
 	}
-	err := fault.Try(func() {
-		fault.Check(p.add(name, p.alone(op.(flow.Weighted))))
-	})
+	step, values := &flow.Step{Name: p.named(name), Operation: op}, len(p.plan.values)
+	_, err := p.plan.alone([]*flow.Step{step})
+	p.plan.values = p.plan.values[:values]
 	if err == nil {
+		p.plan.steps = append(p.plan.steps, step)
 		p.notPlanned(name, contradicts)
 	} else if !errors.Is(contradicts, errNotComputed) {
 		err = contradicts
@@ -27,37 +30,56 @@ func (p *planner) addPacking(name string, op flow.Operation) error {
 	return err
 }
 
-// alone returns a node that reads the least that it can, from a value of its own, and computes another of its own.
-func (p *planner) alone(w flow.Weighted) flow.Operation {
-	kernel, _ := w.Weights()
-	shape := w.Least(p.shapeAt(kernel))
+// packed makes a subgraph that packs what some steps do, and computes nothing else.
+func (p *Program) packed(steps []*flow.Step, l models.Loader) (*xnnpack.Subgraph, error) {
+	values := &plan{files: p.files, values: slices.Clone(p.plan.values)}
+	part, err := values.alone(steps)
+	if err != nil {
+		return nil, err
+	}
+	return p.subgraph(part, l)
+}
+
+// alone makes a part of nodes, each of which reads the least that it can, and adds the values for that.
+func (p *plan) alone(steps []*flow.Step) (part flow.Part, err error) {
+	part.Values = p
+	err = fault.Try(func() {
+		for _, s := range steps {
+			p.addAlone(&part, s.Name, s.Operation.(flow.Weighted))
+		}
+	})
+	return part, ours(err)
+}
+
+func (p *plan) addAlone(part *flow.Part, name string, w flow.Weighted) {
 	inputs, outputs := w.Operands()
-	in, computed := p.plan.values[inputs[0]].tensor, p.plan.values[outputs[0]]
-	for _, t := range []*xnnpack.Tensor{&in, &computed.tensor} {
-		if scales, _, err := scaleCount(t); err != nil || scales > 0 || computed.constant != nil {
+	in, out := p.values[inputs[0]].tensor, p.values[outputs[0]].tensor
+	for _, t := range []*xnnpack.Tensor{&in, &out} {
+		if scales, _, err := scaleCount(t); err != nil || scales > 0 || p.values[outputs[0]].constant != nil {
 			fault.Check(errors.Join(malformed("it computes with constants alone"), err))
 		}
 	}
-	for len(shape) < in.Quantization.NonBatchDims && len(shape) < xnnpack.MaxTensorDims {
-		shape = append([]int{1}, shape...)
+	in.Shape = w.Least(p.values[inputs[1]].tensor.Shape)
+	for len(in.Shape) < in.Quantization.NonBatchDims && len(in.Shape) < xnnpack.MaxTensorDims {
+		in.Shape = append([]int{1}, in.Shape...)
 	}
-	in.Name, in.Shape = in.Name+", the least", shape
-	output := p.internal(computed.tensor)
-	if in.Type != xnnpack.DynamicQInt8 {
-		return w.With(slices.Concat(flow.IDs{p.given(in)}, inputs[1:], flow.IDs{output})...)
+	shapes := [][]int{in.Shape}
+	for _, id := range inputs[1:] {
+		shapes = append(shapes, p.values[id].tensor.Shape)
 	}
-	quantised := p.internal(in)
-	in.Quantization, in.Type = xnnpack.Quantization{}, xnnpack.Float32
-	if computed.tensor.Type == xnnpack.Float16 {
-		in.Type = xnnpack.Float16
+	out.Shape = w.Shape(shapes)
+	fault.Value(elements(out.Shape...))
+	input, output := p.internal(in), p.internal(out)
+	given := input
+	if in.Type == xnnpack.DynamicQInt8 {
+		in.Quantization, in.Type = xnnpack.Quantization{}, xnnpack.Float32
+		if out.Type == xnnpack.Float16 {
+			in.Type = xnnpack.Float16
+		}
+		given = p.internal(in)
+		part.Steps = append(part.Steps, &flow.Step{Name: name, Operation: flow.Convert(given, input)})
 	}
-	fault.Check(p.add(in.Name, flow.Convert(p.given(in), quantised)))
-	return w.With(slices.Concat(flow.IDs{quantised}, inputs[1:], flow.IDs{output})...)
-}
-
-// given appends a value that no step computes.
-func (p *planner) given(t xnnpack.Tensor) xnnpack.ValueID {
-	id := p.internal(t)
-	p.plan.values[id].computed = true
-	return id
+	alone := w.With(slices.Concat(flow.IDs{input}, inputs[1:], flow.IDs{output})...)
+	part.Steps = append(part.Steps, &flow.Step{Name: name, Operation: alone})
+	part.Inputs, part.Outputs = append(part.Inputs, given), append(part.Outputs, output)
 }

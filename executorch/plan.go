@@ -320,9 +320,13 @@ func (p *planner) add(name string, op flow.Operation) error {
 		return err
 	}
 	p.computed(outputs[0])
-	name = "method " + strconv.Quote(p.method.name) + ", " + name
-	p.plan.steps = append(p.plan.steps, &flow.Step{Name: name, Operation: op})
+	p.plan.steps = append(p.plan.steps, &flow.Step{Name: p.named(name), Operation: op})
 	return nil
+}
+
+// named is what errors call a step.
+func (p *planner) named(name string) string {
+	return "method " + strconv.Quote(p.method.name) + ", " + name
 }
 
 // inGo reports whether only Go has the elements that are moved from some values to another.
@@ -375,9 +379,9 @@ func (p *planner) notPlanned(name string, err error) {
 }
 
 // internal appends a value that only XNNPACK sees.
-func (p *planner) internal(t xnnpack.Tensor) xnnpack.ValueID {
-	p.plan.values = append(p.plan.values, value{known: true, internal: true, tensor: t})
-	return xnnpack.ValueID(len(p.plan.values) - 1)
+func (p *plan) internal(t xnnpack.Tensor) xnnpack.ValueID {
+	p.values = append(p.values, value{known: true, internal: true, tensor: t})
+	return xnnpack.ValueID(len(p.values) - 1)
 }
 
 // delegate plans a call of a delegate. Its error begins with what of the delegate it is about.
@@ -472,7 +476,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 		Name: name + ", quantised", Type: xnnpack.DynamicQInt8, Shape: x.tensor.Shape,
 		Quantization: xnnpack.Quantization{NonBatchDims: 1},
 	}
-	quantised := p.internal(t)
+	quantised := p.plan.internal(t)
 	ids[x.id] = quantised
 	p.count("Convert", InDelegate)
 	n := flow.Convert(argument, quantised)
@@ -595,7 +599,7 @@ func (p *planner) mean(name string, n xnnpack.StaticReduce, limits xnnpack.Range
 	}
 	out.Name += ", unlimited"
 	limited := n.Output
-	n.Output = p.internal(out)
+	n.Output = p.plan.internal(out)
 	if err := p.add(name, flow.StaticReduce(n)); err != nil {
 		return err
 	}
@@ -616,7 +620,7 @@ func (p *planner) fullyConnected(name string, n xnnpack.FullyConnected,
 	}
 	t, rounded := p.plan.values[n.Output].tensor, n.Output
 	t.Name, t.Type = t.Name+", in single precision", xnnpack.Float32
-	n.Output = p.internal(t)
+	n.Output = p.plan.internal(t)
 	if err := add(name, flow.FullyConnected(n)); err != nil {
 		return err
 	}

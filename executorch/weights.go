@@ -10,7 +10,7 @@ import (
 
 // Weights returns what makes subgraphs whose runtimes, one after the other, pack all weights of the program, for
 // [models.Pack]. Those of a method that can be run are the method's own. Of other methods, and of nodes whose results
-// no output needs, ExecuTorch packs the weights too: these nodes are cut out, without what is computed between them.
+// no output needs, ExecuTorch packs the weights too: these nodes alone are made, without what is computed between them.
 // Only what no method before has packed alike is packed.
 func (p *Program) Weights() (all []func(models.Loader) (*xnnpack.Subgraph, error)) {
 	for _, m := range p.methods {
@@ -24,8 +24,7 @@ func (p *Program) Weights() (all []func(models.Loader) (*xnnpack.Subgraph, error
 			steps = slices.DeleteFunc(steps, func(s *flow.Step) bool { return packed[s] })
 		}
 		if len(steps) > 0 {
-			cut := p.plan.cut(steps)
-			all = append(all, func(l models.Loader) (*xnnpack.Subgraph, error) { return p.subgraph(cut, l) })
+			all = append(all, func(l models.Loader) (*xnnpack.Subgraph, error) { return p.packed(steps, l) })
 		}
 	}
 	return all
@@ -58,40 +57,4 @@ func (p *plan) weightBytes(of flow.Part) (n int64) {
 // packing returns the steps that pack a kernel.
 func packing(of flow.Part) []*flow.Step {
 	return slices.DeleteFunc(slices.Clone(of.Steps), func(s *flow.Step) bool { return !of.Packs(s.Operation) })
-}
-
-// cut makes a part of some steps, and of those that quantise what they read, whose output cannot leave a subgraph.
-// Its inputs are what these read and none of them computes, its outputs what they compute.
-func (p *plan) cut(steps []*flow.Step) flow.Part {
-	all, read := map[*flow.Step]bool{}, map[xnnpack.ValueID]bool{}
-	for _, s := range steps {
-		all[s] = true
-		inputs, _ := s.Operands()
-		for _, in := range inputs {
-			read[in] = true
-		}
-	}
-	c, seen := flow.Part{Values: p}, map[xnnpack.ValueID]bool{}
-	for _, s := range p.steps {
-		_, outputs := s.Operands()
-		out := outputs[0]
-		quantises := p.values[out].tensor.Type == xnnpack.DynamicQInt8
-		if !all[s] && !(quantises && read[out]) {
-			continue
-		}
-		c.Steps = append(c.Steps, s)
-		if seen[out] = true; !quantises {
-			c.Outputs = append(c.Outputs, out)
-		}
-	}
-	for _, s := range c.Steps {
-		inputs, _ := s.Operands()
-		for _, in := range inputs {
-			if !seen[in] && p.values[in].constant == nil {
-				seen[in] = true
-				c.Inputs = append(c.Inputs, in)
-			}
-		}
-	}
-	return c
 }
