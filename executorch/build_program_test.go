@@ -245,11 +245,11 @@ func (p mprogram) bytes() []byte {
 	if p.changes != nil {
 		p.changes(root)
 	}
-	flat := finish(root, programIdentifier)
+	flat := finish(root, program.identifier)
 	const length = 32
 	base := (len(flat) + length + 127) &^ 127
 	header := make([]byte, length)
-	copy(header, programMagic)
+	copy(header, program.magic)
 	binary.LittleEndian.PutUint32(header[4:], programHeaderWithSize)
 	for i, f := range []uint64{uint64(length + len(flat)), uint64(base), uint64(len(data))} {
 		binary.LittleEndian.PutUint64(header[8+8*i:], f)

@@ -55,11 +55,11 @@ func (p blueprint) bytes() []byte {
 	base := (len(flat) + length + 127) &^ 127
 	header := make([]byte, length)
 	fields := []uint64{uint64(length), uint64(len(flat)), uint64(base), uint64(len(p.data))}
-	copy(header, flatTensorMagic)
-	binary.LittleEndian.PutUint32(header[4:], flatTensorHeaderLength)
+	copy(header, flatTensor.magic)
+	binary.LittleEndian.PutUint32(header[4:], flatTensor.header)
 	if p.program {
 		fields = []uint64{uint64(length + len(flat)), uint64(base), uint64(len(p.data))}
-		copy(header, programMagic)
+		copy(header, program.magic)
 		binary.LittleEndian.PutUint32(header[4:], programHeaderWithSize)
 	}
 	for i, f := range fields {

@@ -10,9 +10,7 @@ const (
 	headSize     = 64
 	headerOffset = 8
 	// A header begins with its magic and its own length, which may be greater than the fields known here need.
-	headerFields           = headerOffset + 8
-	flatTensorHeaderLength = 40
-	programHeaderLength    = 24
+	headerFields = headerOffset + 8
 	// programHeaderWithSize has the size of the segments too, as ExecuTorch writes it since 1.0.
 	programHeaderWithSize = 32
 )
@@ -28,28 +26,18 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
-// readFlatTensorHeader reads the header of a .ptd, which always has one.
-func readFlatTensorHeader(file []byte) (header, error) {
-	if err := checkHeader(file, flatTensorMagic, flatTensorHeaderLength); err != nil {
-		return header{}, err
-	}
-	field := func(i int) uint64 { return binary.LittleEndian.Uint64(file[headerFields+8*i:]) }
-	offset, size := field(0), field(1)
-	if offset > uint64(len(file)) {
-		return header{}, malformed("a flatbuffer at byte %d of %d", offset, len(file))
-	}
-	return within(file, offset, size, field(2), field(3))
-}
-
-// readProgramHeader reads the header of a .pte. One without a header is a flatbuffer as a whole.
-func readProgramHeader(file []byte) (header, error) {
-	if len(file) < headerOffset+4 || string(file[headerOffset:][:4]) != programMagic {
+// readHeader reads the header of a file, which a .ptd always has. A .pte without one is a flatbuffer as a whole.
+func readHeader(kind *root, file []byte) (header, error) {
+	if kind == &program && (len(file) < headerOffset+4 || string(file[headerOffset:][:4]) != kind.magic) {
 		return header{flatbuffer: int64(len(file))}, nil
 	}
-	if err := checkHeader(file, programMagic, programHeaderLength); err != nil {
+	if err := checkHeader(file, kind.magic, kind.header); err != nil {
 		return header{}, err
 	}
 	field := func(i int) uint64 { return binary.LittleEndian.Uint64(file[headerFields+8*i:]) }
+	if kind == &flatTensor {
+		return within(file, field(0), field(1), field(2), field(3))
+	}
 	base, size := field(1), uint64(0)
 	if binary.LittleEndian.Uint32(file[headerOffset+4:]) >= programHeaderWithSize {
 		size = field(2)
@@ -77,7 +65,7 @@ func checkHeader(file []byte, magic string, length uint32) error {
 func within(file []byte, offset, size, base, segments uint64) (header, error) {
 	whole := uint64(len(file))
 	switch {
-	case size > whole-offset:
+	case offset > whole || size > whole-offset:
 		return header{}, malformed("a flatbuffer of %d bytes at byte %d of %d", size, offset, whole)
 	case base > whole || segments > whole-base:
 		return header{}, malformed("%d bytes of segments at byte %d of %d", segments, base, whole)

@@ -37,7 +37,7 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"no header":                   {ptd, func(b *blueprint) { b.headerless = true }, "a header", ErrMalformed},
 		"short header":                {ptd, headerLength(39), "a header of 39 bytes, not 40", ErrMalformed},
 		"short header of a program":   {pte, headerLength(23), "a header of 23 bytes, not 24", ErrMalformed},
-		"flatbuffer elsewhere":        {ptd, field(0, 1<<40), "a flatbuffer at byte", ErrMalformed},
+		"flatbuffer elsewhere":        {ptd, field(0, 1<<40), "bytes at byte 1099511627776 of", ErrMalformed},
 		"flatbuffer beyond the file":  {ptd, field(1, 1<<40), "a flatbuffer of", ErrMalformed},
 		"flatbuffer of 2^64-1 bytes":  {ptd, field(1, math.MaxUint64), "a flatbuffer of", ErrMalformed},
 		"segments beyond the file":    {ptd, field(2, 1<<40), "bytes of segments at byte", ErrMalformed},
@@ -127,7 +127,7 @@ func TestUnusualFilesAreRead(t *testing.T) {
 	}{
 		"no named data":               {empty, 0},
 		"program without a header":    {blueprint{program: true, headerless: true}, 0},
-		"program without a size":      {changed(true, headerLength(programHeaderLength)), 3},
+		"program without a size":      {changed(true, headerLength(program.header)), 3},
 		"program with a size of zero": {changed(true, field(2, 0)), 3},
 		"header of later versions":    {changed(false, headerLength(200)), 3},
 		"empty name":                  {changed(false, func(b *blueprint) { b.named[1].key = "" }), 3},

@@ -32,18 +32,15 @@ func parse(file []byte) (contents, error) {
 		identifier = string(file[4:headerOffset])
 	}
 	var c contents
-	var h header
-	var err error
 	switch identifier {
-	case flatTensorIdentifier:
+	case flatTensor.identifier:
 		c.kind = &flatTensor
-		h, err = readFlatTensorHeader(file)
-	case programIdentifier:
+	case program.identifier:
 		c.kind = &program
-		h, err = readProgramHeader(file)
 	default:
-		err = malformed("neither a .ptd nor a .pte: its identifier is %q", identifier)
+		return contents{}, malformed("neither a .ptd nor a .pte: its identifier is %q", identifier)
 	}
+	h, err := readHeader(c.kind, file)
 	if err != nil {
 		return contents{}, err
 	}

@@ -5,25 +5,19 @@ import "fmt"
 // The facts from ExecuTorch's schemas that this package reads: identifiers, and the slot of each field in its table, in
 // the order the schema declares them.
 
-const (
-	flatTensorIdentifier = "FT01"
-	flatTensorMagic      = "FH01"
-	programIdentifier    = "ET12"
-	programMagic         = "eh00"
+// schemaVersion is the version of both root tables.
+const schemaVersion = 0
 
-	// schemaVersion is the version of both root tables.
-	schemaVersion = 0
-)
-
-// root gives the slots of a root table.
+// root is a kind of files: identifier, magic and least length of the header, and the slots of the root table.
 type root struct {
-	identifier                   string
+	identifier, magic            string
+	header                       uint32
 	version, segments, namedData int
 }
 
 var (
-	flatTensor = root{identifier: flatTensorIdentifier, version: 0, segments: 1, namedData: 2}
-	program    = root{identifier: programIdentifier, version: 0, segments: 4, namedData: 7}
+	flatTensor = root{identifier: "FT01", magic: "FH01", header: 40, version: 0, segments: 1, namedData: 2}
+	program    = root{identifier: "ET12", magic: "eh00", header: 24, version: 0, segments: 4, namedData: 7}
 )
 
 const ( // DataSegment
