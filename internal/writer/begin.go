@@ -254,7 +254,8 @@ func (w *Writer) mayChange() bool {
 // endIfUnneeded gives the writer's lock to others if nobody here needs it, or has a commit to make. While something
 // uncommitted is in memory this process must stay the writer: the next one would give its space away.
 func (w *Writer) endIfUnneeded(st *store.Store) error {
-	if w.needed() {
+	needed := func() bool { return w.packing > 0 || w.next != nil || w.hasUncommittedLocked() }
+	if under(w, needed) {
 		return nil
 	}
 	err := st.EndWriting()
@@ -263,10 +264,4 @@ func (w *Writer) endIfUnneeded(st *store.Store) error {
 		return fmt.Errorf("give up writing cache %s: %w", w.name(), err)
 	}
 	return nil
-}
-
-func (w *Writer) needed() bool {
-	w.mu.Lock()
-	defer w.unlock()
-	return w.packing > 0 || w.next != nil || w.hasUncommittedLocked()
 }

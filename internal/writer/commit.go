@@ -139,12 +139,6 @@ func (w *Writer) restLocked() {
 	w.changed.Broadcast()
 }
 
-func (w *Writer) hasUncommitted() bool {
-	w.mu.Lock()
-	defer w.unlock()
-	return w.hasUncommittedLocked()
-}
-
 func (w *Writer) hasUncommittedLocked() bool {
 	return slices.ContainsFunc(w.entries.Unlisted, (*entries.Entry).Uncommitted)
 }
@@ -162,7 +156,7 @@ type choice struct {
 // stays as it is until the next commit; if it cannot be written, that ends the file.
 func (w *Writer) commit() error {
 	w.awaitSums()
-	if !w.hasNews() {
+	if !under(w, w.hasNewsLocked) {
 		return nil
 	}
 	_, _ = ask.Layout() // without a lock: it may take milliseconds
@@ -211,10 +205,8 @@ func (w *Writer) awaitSums() {
 	}
 }
 
-// hasNews reports whether there is something to commit.
-func (w *Writer) hasNews() bool {
-	w.mu.Lock()
-	defer w.unlock()
+// hasNewsLocked reports whether there is something to commit.
+func (w *Writer) hasNewsLocked() bool {
 	isNew := func(e *entries.Entry) bool { return e.Ready() || left(e) }
 	return w.dirty || slices.ContainsFunc(w.entries.Unlisted, isNew)
 }

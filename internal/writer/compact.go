@@ -39,7 +39,7 @@ func (w *Writer) Compact(keep Keep) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
-	if w.hasUncommitted() {
+	if under(w, w.hasUncommittedLocked) {
 		return fmt.Errorf("compact cache %s: %w", w.name(), ErrBusy)
 	}
 	return w.rewrite(func(records []format.Record) []format.Record {
@@ -52,18 +52,14 @@ func (w *Writer) Compact(keep Keep) error {
 
 // stillUseless reports whether nothing of the file can be used, and another process has not seen to that.
 func (w *Writer) stillUseless() bool {
-	useless := func() bool {
-		w.mu.Lock()
-		defer w.unlock()
-		return w.access == useless
-	}
-	if !useless() {
+	isUseless := func() bool { return w.access == useless }
+	if !under(w, isUseless) {
 		return false
 	}
 	st := w.file.take()
 	defer w.file.give()
 	w.Note(w.accept(st, st.Reopen()))
-	return useless()
+	return under(w, isUseless)
 }
 
 // beginCompaction waits until nobody packs or waits to. From then on no user becomes one that does, no commit starts,

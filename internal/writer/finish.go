@@ -16,7 +16,7 @@ type Own struct {
 // Own returns the entries that the session packed and that do not say yet what from, each as often as it uses it.
 func (u *User) Own() (own []Own) {
 	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
+	defer u.w.unlock()
 	for _, e := range u.used {
 		if e.Kernel != nil && e.By == u {
 			own = append(own, Own{e, e.Kernel, e.Bias})
@@ -43,7 +43,10 @@ type Ending struct {
 // not be used if what it packed from has changed, or if what it uses is lost by now, which is returned.
 func (u *User) Finish(end Ending) (lost error) {
 	lost = u.conclude(end)
-	u.commitChanges()
+	onlyChanged := func() bool { return u.w.dirty && u.w.activity != due && u.w.packing == 0 }
+	if !u.w.inMemory() && under(u.w, onlyChanged) {
+		u.w.commitAtOnce()
+	}
 	return lost
 }
 
@@ -70,20 +73,6 @@ func (u *User) conclude(end Ending) (lost error) {
 		w.commitSoonLocked() // and the lock is given up after it
 	}
 	return u.lost
-}
-
-// commitChanges commits what was only changed, if nobody packs.
-func (u *User) commitChanges() {
-	if w := u.w; !w.inMemory() && w.onlyChanged() {
-		w.commitAtOnce()
-	}
-}
-
-// onlyChanged reports whether there is nothing but changes to be committed, and nobody packs.
-func (w *Writer) onlyChanged() bool {
-	w.mu.Lock()
-	defer w.unlock()
-	return w.dirty && w.activity != due && w.packing == 0
 }
 
 // mixLocked keeps nothing of what the session packed.

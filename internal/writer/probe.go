@@ -89,8 +89,5 @@ func (p Probe) AwaitVerified() {
 
 // Verifies reports whether the verifier is going to run.
 func (p Probe) Verifies() (due bool) {
-	w := p.w
-	w.mu.Lock()
-	defer w.unlock()
-	return w.verifier.timer != nil
+	return under(p.w, func() bool { return p.w.verifier.timer != nil })
 }

@@ -44,18 +44,12 @@ func (h *Handle) NewUser() (*User, error) {
 // file, or "".
 func (u *User) BecomeWriter() (changed bool, reason string) {
 	w := u.w
-	if w.inMemory() || u.writes() {
+	writes := func() bool { return u.packs && w.loaded.written }
+	if w.inMemory() || under(w, writes) {
 		return false, ""
 	}
 	w.leave(u) // the file has ended or was replaced: it begins anew with the one that is there then
 	return true, w.begin(u)
-}
-
-// writes reports whether the session packs into the file at the path.
-func (u *User) writes() bool {
-	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
-	return u.packs && u.w.loaded.written
 }
 
 // StopWriting gives the writer's lock up, unless something else in this process needs it.
@@ -93,9 +87,7 @@ func (u *User) Cancel(r store.Reservation) {
 // Used returns the entries that the session uses, one for each time that it was given or kept. They are there until
 // Close.
 func (u *User) Used() []*entries.Entry {
-	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
-	return u.used
+	return under(u.w, func() []*entries.Entry { return u.used })
 }
 
 // Names returns the names of those, but of unnamed ones.
@@ -111,30 +103,20 @@ func (u *User) Names() (names []string) {
 }
 
 // Lost returns why the session's runtime must not be used any more, as far as is known, or nil.
-func (u *User) Lost() error {
-	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
-	return u.lost
-}
+func (u *User) Lost() error { return under(u.w, func() error { return u.lost }) }
 
 // Check is Lost once the file was looked at: whether it is still the one that was loaded, and whether the disk has
 // failed to take something.
 func (u *User) Check() error {
 	w := u.w
-	file, err := u.toCheck()
-	if err != nil || file == nil {
+	file := under(w, func() *store.Loaded { return w.loaded.file })
+	if err := u.Lost(); err != nil || file == nil {
 		return err
 	}
 	if err := file.Check(); err != nil {
 		w.lost(file.File(), err)
 	}
 	return u.Lost()
-}
-
-func (u *User) toCheck() (*store.Loaded, error) {
-	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
-	return u.w.loaded.file, u.lost
 }
 
 func (u *User) loseLocked(e *entries.Entry, why error) {

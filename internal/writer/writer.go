@@ -219,6 +219,13 @@ func (w *Writer) locked(do func()) {
 	do()
 }
 
+// under returns what a function returns with mu held.
+func under[T any](w *Writer, of func() T) T {
+	w.mu.Lock()
+	defer w.unlock()
+	return of()
+}
+
 // noteLocked keeps an error that changes nothing for the caller, and reports it.
 func (w *Writer) noteLocked(err error) {
 	if err != nil {
@@ -378,9 +385,7 @@ func (w *Writer) Forget() {
 
 // Index returns the loaded index, nil if there is none.
 func (w *Writer) Index() *format.Index {
-	w.mu.Lock()
-	defer w.unlock()
-	return w.loaded.index
+	return under(w, func() *format.Index { return w.loaded.index })
 }
 
 // Names returns the names of what sessions may be given: those of entries in memory, and those that the loaded index
