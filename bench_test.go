@@ -208,7 +208,6 @@ func BenchmarkVerify(b *testing.B) {
 		{"background/none", xpwc.Options{Verify: xpwc.VerifyInBackground}},
 		{"prefetch/none", xpwc.Options{Verify: xpwc.VerifyStructure, Prefetch: true}},
 		{"on-use/none", xpwc.Options{Verify: xpwc.VerifyOnUse}},
-		{"repack/none", xpwc.Options{Verify: xpwc.VerifyRepack}},
 	}
 	var none []time.Duration
 	times := make([][]time.Duration, len(modes))

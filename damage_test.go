@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
-	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/testkit"
 )
@@ -225,42 +224,32 @@ func TestAFileOfAnOlderVersionIsReplaced(t *testing.T) {
 // A damaged payload is found where payloads are checked, packed afresh, and gone from the file.
 func TestDamagedPayloads(t *testing.T) {
 	tensors := someTensors(3, 5000)
-	for name, c := range map[string]struct {
-		verify          Verify
-		damaged, wanted int64
-	}{
-		"on use":    {VerifyOnUse, 1, 2},
-		"by repack": {VerifyRepack, 1, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			content, _ := smallFile(t, tensors)
-			content[format.HeaderSize+100] ^= 4
-			path := filepath.Join(t.TempDir(), "cache")
-			require.NoError(t, os.WriteFile(path, content, 0o600))
+	content, _ := smallFile(t, tensors)
+	content[format.HeaderSize+100] ^= 4
+	path := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 
-			cache := mustOpen(t, path, &Options{Verify: c.verify})
-			open(t, cache, tensors).close(t)
-			require.NoError(t, cache.Close())
-			s := cache.Stats()
-			require.Equal(t, c.damaged, s.DamagedPayloads)
-			require.Equal(t, c.wanted, s.Verified.Entries)
-			require.EqualValues(t, 1, s.Packed.Entries)
-			require.ErrorIs(t, s.LastError, ErrDamaged)
+	cache := mustOpen(t, path, &Options{Verify: VerifyOnUse})
+	open(t, cache, tensors).close(t)
+	require.NoError(t, cache.Close())
+	s := cache.Stats()
+	require.EqualValues(t, 1, s.DamagedPayloads)
+	require.EqualValues(t, 2, s.Verified.Entries)
+	require.EqualValues(t, 1, s.Packed.Entries)
+	require.ErrorIs(t, s.LastError, ErrDamaged)
 
-			cache = mustOpen(t, path, &Options{Verify: VerifyOnUse, Strict: true})
-			open(t, cache, tensors).close(t)
-			require.NoError(t, cache.Close())
-			s = cache.Stats()
-			require.Zero(t, s.DamagedPayloads)
-			require.EqualValues(t, 3, s.Hits.Entries)
-			require.Equal(t, 3, s.Entries)
-		})
-	}
+	cache = mustOpen(t, path, &Options{Verify: VerifyOnUse, Strict: true})
+	open(t, cache, tensors).close(t)
+	require.NoError(t, cache.Close())
+	s = cache.Stats()
+	require.Zero(t, s.DamagedPayloads)
+	require.EqualValues(t, 3, s.Hits.Entries)
+	require.Equal(t, 3, s.Entries)
 }
 
 func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 	tensors := someTensors(3, 5000)
-	for _, verify := range []Verify{VerifyStructure, VerifyOnUse, VerifyRepack} {
+	for _, verify := range []Verify{VerifyStructure, VerifyOnUse} {
 		content, _ := smallFile(t, tensors)
 		path := filepath.Join(t.TempDir(), "cache")
 		require.NoError(t, os.WriteFile(path, content, 0o600))
@@ -272,52 +261,10 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 		require.Zero(t, s.Packed.Entries)
 		require.Zero(t, s.WrittenBytes)
 		require.Zero(t, s.DamagedPayloads)
-		require.EqualValues(t, map[Verify]int{VerifyStructure: 0, VerifyOnUse: 3, VerifyRepack: 3}[verify],
+		require.EqualValues(t, map[Verify]int{VerifyStructure: 0, VerifyOnUse: 3}[verify],
 			s.Verified.Entries)
 		after, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, content, after)
 	}
-}
-
-// A file can have a wrong payload beside the right one, under one key and with a right checksum. An ordinary look-up
-// may be answered with it, so whoever wants to be sure packs once more and compares with all that could answer.
-func TestRepackFindsAWrongPayloadBesideTheRightOne(t *testing.T) {
-	tensors := someTensors(1, 5000)
-	content, _ := smallFile(t, tensors)
-	h, err := format.DecodeHeader(content[:format.HeaderSize])
-	require.NoError(t, err)
-	at := h.Current
-	index, err := format.LoadIndex(bytes.NewReader(content), at)
-	require.NoError(t, err)
-	right, err := index.Record(0)
-	require.NoError(t, err)
-	wrong, payload := right, content[right.Offset:right.Offset+right.Size]
-
-	file := format.NewHeader(h.ID)
-	for _, r := range []*format.Record{&wrong, &right} {
-		r.Offset = format.Align(uint64(len(file)))
-		file = append(file, make([]byte, r.Offset-uint64(len(file)))...)
-		file = append(file, payload...)
-	}
-	file[wrong.Offset] ^= 1
-	wrong.Sum = digest.Of(file[wrong.Offset : wrong.Offset+wrong.Size])
-	records := []format.Record{wrong, right}
-	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records)
-	require.NoError(t, err)
-	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
-	b, slotAt := slot.Encode(h.ID)
-	copy(file[slotAt:], b)
-	path := filepath.Join(t.TempDir(), "cache")
-	require.NoError(t, os.WriteFile(path, file, 0o600))
-
-	c := mustOpen(t, path, &Options{Verify: VerifyRepack})
-	open(t, c, tensors).close(t)
-	require.EqualValues(t, 1, c.Stats().DamagedPayloads)
-	require.NoError(t, c.Close())
-	c = mustOpen(t, path, &Options{Strict: true})
-	open(t, c, tensors).close(t)
-	require.EqualValues(t, 1, c.Stats().Hits.Entries)
-	require.Equal(t, 1, c.Stats().Entries)
-	require.NoError(t, c.Close())
 }

@@ -104,8 +104,6 @@ func (a asking) takes(c *candidate) fact {
 		return c.size
 	case c.verified:
 		return yes
-	case a.verify == VerifyRepack:
-		return no
 	case a.verify == VerifyOnUse:
 		return c.sound
 	}
@@ -118,28 +116,25 @@ type rival struct {
 	content   bool // it was packed from the session's content
 	seed      bool // its bytes are what XNNPACK packs under the seed of the look-up
 	sound     bool // its bytes have their sum
-	unchecked bool // it is in the file, and nothing was compared with it yet
 	wrongSize bool // it is in the file, and cannot be what the operator reads
 }
 
 // compare decides what becomes of entries under the key of what was packed. Equal bytes are right, whoever packed them
-// from what. Other bytes of the same content are a variant, unless they are damaged. With repack, every entry is judged
-// even if one is equal.
-func compare(repack bool, rivals []rival) []writer.Lot {
+// from what. Other bytes of the same content are a variant, unless they are damaged.
+func compare(rivals []rival) []writer.Lot {
 	lots := make([]writer.Lot, len(rivals))
-	equal := -1
 	for i := range rivals {
 		if rivals[i].equal {
-			lots[i], equal = writer.Taken, i
-			break
+			lots[i] = writer.Taken
+			return lots
 		}
 	}
 	for i, r := range rivals {
 		switch {
-		case i == equal, equal >= 0 && !repack, !r.content, !r.seed:
-		case !r.sound, repack && r.unchecked, r.wrongSize:
+		case !r.content, !r.seed:
+		case !r.sound, r.wrongSize:
 			lots[i] = writer.Damaged
-		case equal < 0:
+		default:
 			lots[i] = writer.Varies
 		}
 	}

@@ -59,9 +59,6 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 			verdict{hit: -1, lacks: itsSum}},
 		"it was verified": {asking{given: true, verify: VerifyOnUse},
 			[]candidate{rightOne(func(c *candidate) { c.verified = true })}, verdict{hit: 0, same: true}},
-		"what is packed again": {asking{given: true, verify: VerifyRepack}, []candidate{rightOne()}, packAndCompare},
-		"what was packed again": {asking{given: true, verify: VerifyRepack},
-			[]candidate{rightOne(func(c *candidate) { c.verified = true })}, verdict{hit: 0, same: true}},
 	} {
 		require.Equal(t, is.want, decide(is.asking, is.candidates), name)
 	}
@@ -75,29 +72,24 @@ func TestWhatWasPackedIsKeptBesideOthersOnlyIfItIsAnother(t *testing.T) {
 		return r
 	}
 	equal := with(func(r *rival) { r.equal = true })
-	unchecked := with(func(r *rival) { r.unchecked = true })
 	for name, is := range map[string]struct {
-		repack bool
 		rivals []rival
 		want   []writer.Lot
 	}{
-		"nothing is stored":               {false, nil, []writer.Lot{}},
-		"equal bytes":                     {false, []rival{equal}, []writer.Lot{writer.Taken}},
-		"equal bytes of other content":    {false, []rival{{equal: true}}, []writer.Lot{writer.Taken}},
-		"other bytes of other content":    {false, []rival{{sound: true, seed: true}}, []writer.Lot{writer.Stays}},
-		"other bytes under another seed":  {false, []rival{{sound: true, content: true}}, []writer.Lot{writer.Stays}},
-		"other bytes of the same content": {false, []rival{sameContent}, []writer.Lot{writer.Varies}},
-		"bytes that are not what they were": {false, []rival{with(func(r *rival) { r.sound = false })},
+		"nothing is stored":               {nil, []writer.Lot{}},
+		"equal bytes":                     {[]rival{equal}, []writer.Lot{writer.Taken}},
+		"equal bytes of other content":    {[]rival{{equal: true}}, []writer.Lot{writer.Taken}},
+		"other bytes of other content":    {[]rival{{sound: true, seed: true}}, []writer.Lot{writer.Stays}},
+		"other bytes under another seed":  {[]rival{{sound: true, content: true}}, []writer.Lot{writer.Stays}},
+		"other bytes of the same content": {[]rival{sameContent}, []writer.Lot{writer.Varies}},
+		"bytes that are not what they were": {[]rival{with(func(r *rival) { r.sound = false })},
 			[]writer.Lot{writer.Damaged}},
-		"a size that no operator reads": {false, []rival{with(func(r *rival) { r.wrongSize = true })},
+		"a size that no operator reads": {[]rival{with(func(r *rival) { r.wrongSize = true })},
 			[]writer.Lot{writer.Damaged}},
-		"one is equal, the other stays": {false, []rival{sameContent, equal},
+		"one is equal, the other stays": {[]rival{sameContent, equal},
 			[]writer.Lot{writer.Stays, writer.Taken}},
-		"of two that are equal, the first": {false, []rival{equal, equal}, []writer.Lot{writer.Taken, writer.Stays}},
-		"packed again, and other bytes":    {true, []rival{unchecked}, []writer.Lot{writer.Damaged}},
-		"packed again, one is equal and the other was never compared": {true, []rival{unchecked, equal},
-			[]writer.Lot{writer.Damaged, writer.Taken}},
+		"of two that are equal, the first": {[]rival{equal, equal}, []writer.Lot{writer.Taken, writer.Stays}},
 	} {
-		require.Equal(t, is.want, compare(is.repack, is.rivals), name)
+		require.Equal(t, is.want, compare(is.rivals), name)
 	}
 }

@@ -214,7 +214,7 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 	for {
 		seen, err := s.user.Hold(&w.Query)
 		s.fail(err)
-		lots := compare(s.cache.options.Verify == VerifyRepack, s.rivals(w, p, seen))
+		lots := compare(s.rivals(w, p, seen))
 		taken := slices.Index(lots, writer.Taken)
 		if taken < 0 && w.presumed { // what is not equal must be known to be of this layout
 			s.user.Free(seen)
@@ -296,19 +296,17 @@ func uniform(b []byte) bool {
 func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 	rivals := make([]rival, len(seen))
 	for i := range seen {
-		rivals[i].equal = hasBytes(seen[i].Entry, p.Data)
-		if rivals[i].equal && s.cache.options.Verify != VerifyRepack {
+		if rivals[i].equal = hasBytes(seen[i].Entry, p.Data); rivals[i].equal {
 			return rivals
 		}
 	}
 	for i := range seen {
 		v, r := &seen[i], &rivals[i]
-		if r.content = s.mayHaveContent(w, v); !r.content || r.equal {
+		if r.content = s.mayHaveContent(w, v); !r.content {
 			continue
 		}
 		r.seed = v.Seed
 		r.sound = !v.Durable || writer.HasItsSum(v.Entry)
-		r.unchecked = v.Durable && !v.Verified && v.Record.Flags&format.Variant == 0
 		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals

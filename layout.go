@@ -72,7 +72,7 @@ func (w *weight) presumeUnder(layout format.Digest) {
 // bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a look-up, as
 // deconvolutions in every process, and the file has that.
 func (s *Session) presumePacked(w *weight) {
-	if ask.Answered() || len(s.evidence) == 0 || s.cache.options.Verify == VerifyRepack {
+	if ask.Answered() || len(s.evidence) == 0 {
 		s.makeSure(w)
 		return
 	}

@@ -210,7 +210,7 @@ func TestPayloadsOfASectionAreVerified(t *testing.T) {
 
 func TestOnlyTheDefaultVerifiesInTheBackground(t *testing.T) {
 	tensors := someTensors(3, 5000)
-	for _, verify := range []Verify{VerifyStructure, VerifyOnUse, VerifyRepack} {
+	for _, verify := range []Verify{VerifyStructure, VerifyOnUse} {
 		content, _ := smallFile(t, tensors)
 		path := filepath.Join(t.TempDir(), "cache")
 		require.NoError(t, os.WriteFile(path, content, 0o600))

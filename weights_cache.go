@@ -124,7 +124,6 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	settings := writer.Options{
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
-		Repack: o.Verify == VerifyRepack,
 		Verify: o.Verify == VerifyInBackground,
 		Report: c.events.add,
 	}
@@ -404,9 +403,6 @@ const (
 	VerifyInBackground Verify = iota
 	// VerifyOnUse checks a payload's checksum when it is found first in this process. A damaged one is packed afresh.
 	VerifyOnUse
-	// VerifyRepack answers the first look-up of each payload as a miss and compares what XNNPACK packs. A different one
-	// is replaced. It costs what packing costs, and is for finding out, not for every start.
-	VerifyRepack
 	// VerifyStructure does not read payloads.
 	VerifyStructure
 )

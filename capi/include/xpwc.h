@@ -207,10 +207,8 @@ enum {
   XPWC_VERIFY_BACKGROUND = 0,
   // Checksums are checked when packed weights are found for the first time. Damaged ones are packed afresh.
   XPWC_VERIFY_ON_USE = 1,
-  // Everything is packed once more and compared.
-  XPWC_VERIFY_REPACK = 2,
   // Packed weights are not read.
-  XPWC_VERIFY_STRUCTURE = 3
+  XPWC_VERIFY_STRUCTURE = 2
 };
 
 // Flags of xpwc_options.

@@ -95,7 +95,6 @@ using Progress = xpwc_progress;
 enum class Verify : std::uint32_t {
   background = XPWC_VERIFY_BACKGROUND,
   on_use = XPWC_VERIFY_ON_USE,
-  repack = XPWC_VERIFY_REPACK,
   structure = XPWC_VERIFY_STRUCTURE,
 };
 

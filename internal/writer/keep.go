@@ -91,9 +91,6 @@ func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
 	if tied {
 		w.setFlagLocked(e, format.Tied)
 	}
-	if e.State == entries.Durable && !e.Verified && w.options.Repack {
-		w.figures.Verified.add(len(e.Data))
-	}
 	e.Verified, e.Sized = true, true
 	w.figures.Reused.add(len(e.Data))
 }

@@ -26,7 +26,6 @@ type Options struct {
 	Path     string        // what the cache is called; without files it is in memory
 	ReadOnly bool          // nothing is written
 	Strict   bool          // what is wrong with the file is an error
-	Repack   bool          // each payload is compared with a packing
 	MaxBytes int64         // of the file, or 0
 	Wait     time.Duration // for another process that writes
 	Verify   bool          // payloads are verified in the background
