@@ -109,8 +109,7 @@ func (w *Writer) tryBegin(u *User) attempt {
 }
 
 // enter counts a user that is about to pack, so that no compaction begins, or a compaction, unless the file is not to
-// be written to: then ok is false, with the reason, or with none if this process compacts,
-// or has closed the file.
+// be written to: then ok is false, with the reason, or with none if this process compacts or has closed the file.
 func (w *Writer) enter(u *User) (reason string, ok bool) {
 	w.mu.Lock()
 	defer w.unlock()

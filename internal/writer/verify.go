@@ -94,8 +94,8 @@ func (w *Writer) verifyOne(hasher *store.Hasher, e *entries.Entry) (damaged bool
 	return w.phase == open && !errors.Is(err, store.ErrStopped) && w.judgeLocked(e, err == nil && sum == e.Record.Sum)
 }
 
-// retainUnverified returns an entry's region, with one more reference to it, and where the entry lies in its file; nil
-// if it need not be verified any more.
+// retainUnverified returns an entry's region, with one more reference to it, and where the entry lies in its file. It
+// returns nil if the entry need not be verified any more.
 func (w *Writer) retainUnverified(e *entries.Entry) (region *store.Region, offset uint64) {
 	w.mu.Lock()
 	defer w.unlock()
