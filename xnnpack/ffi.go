@@ -356,13 +356,7 @@ func (r cRuntime) reshape() Status { return Status(C.xnn_reshape_runtime(r.p)) }
 
 // setup gives buffers[i] to the value ids[i]; pin keeps those on the Go heap in place.
 func (r cRuntime) setup(ids []ValueID, buffers [][]byte, pin *runtime.Pinner) Status {
-	n := max(len(ids), 1)
-	list := (*C.struct_xnn_external_value)(C.calloc(C.size_t(n), C.sizeof_struct_xnn_external_value))
-	if list == nil {
-		return OutOfMemory
-	}
-	defer C.free(unsafe.Pointer(list))
-	values := unsafe.Slice(list, n)
+	values := make([]C.struct_xnn_external_value, len(ids))
 	for i, id := range ids {
 		p := unsafe.SliceData(buffers[i])
 		if p != nil {
@@ -370,7 +364,7 @@ func (r cRuntime) setup(ids []ValueID, buffers [][]byte, pin *runtime.Pinner) St
 		}
 		values[i] = C.struct_xnn_external_value{id: C.uint32_t(id), data: unsafe.Pointer(p)}
 	}
-	return Status(C.xnn_setup_runtime_v2(r.p, C.size_t(len(ids)), list))
+	return Status(C.xnn_setup_runtime_v2(r.p, C.size_t(len(ids)), unsafe.SliceData(values)))
 }
 
 func (r cRuntime) invoke() Status { return Status(C.xnn_invoke_runtime(r.p)) }
