@@ -81,8 +81,7 @@ void damage_is_found_on_use(const std::string& directory) {
 // What is compared is never a damaged one, however the file is checked.
 void damage_is_found_by_comparing(const std::string& directory) {
   const Constants constants = two_layers();
-  for (uint32_t verify :
-       {XPWC_VERIFY_BACKGROUND, XPWC_VERIFY_ON_USE, XPWC_VERIFY_REPACK, XPWC_VERIFY_STRUCTURE}) {
+  for (uint32_t verify : {XPWC_VERIFY_BACKGROUND, XPWC_VERIFY_ON_USE, XPWC_VERIFY_STRUCTURE}) {
     const std::string path = path_in(directory) + std::to_string(verify);
     {
       auto cache = cache_of(path);
