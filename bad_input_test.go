@@ -279,3 +279,30 @@ func TestABiasThatXNNPACKDoesNotNameIsThereWhenItIsPacked(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 }
+
+// asked counts how often it is asked for a name.
+type asked struct {
+	xpwc.DataMap
+	times map[string]int
+}
+
+func (a asked) Tensor(name string) (xpwc.Tensor, error) {
+	a.times[name]++
+	return a.DataMap.Tensor(name)
+}
+
+func TestANameIsAskedForOnceWhateverTheAnswer(t *testing.T) {
+	c := openCache(t, "", nil)
+	data := asked{xpwc.MapOf(map[string][]byte{"w": make([]byte, 64)}), map[string]int{}}
+	s, err := c.NewSession(data)
+	require.NoError(t, err)
+	for range 2 {
+		_, err := s.Load("w")
+		require.NoError(t, err)
+		_, err = s.Load("unknown")
+		require.ErrorIs(t, err, xpwc.ErrUnknownTensor)
+	}
+	require.Equal(t, map[string]int{"w": 1, "unknown": 1}, data.times)
+	require.NoError(t, s.Close())
+	require.NoError(t, c.Close())
+}

@@ -7,8 +7,8 @@ import (
 	"xpwc/internal/digest"
 )
 
-// A DataMap gives a model's unpacked tensors by name, as ExecuTorch's NamedDataMap does. A [Session] asks it once
-// for each name that it can load. Implementations must be safe for use by several sessions at the same time.
+// A DataMap gives a model's unpacked tensors by name, as ExecuTorch's NamedDataMap does. A [Session] asks it at most
+// once for each name. Implementations must be safe for use by several sessions at the same time.
 type DataMap interface {
 	// Tensor returns the tensor of that name. For a name it does not know it returns an error that matches
 	// [ErrUnknownTensor].

@@ -33,6 +33,7 @@ type Session struct {
 
 	sources   map[string]*source
 	kept      []*source           // until Close, of a session that is finalized
+	refused   map[string]error    // names that gave none: the data map is asked once
 	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
 	computed  arena               // of tensors whose content is computed
 	unfilled  []*source           // those whose content may yet have to be computed
@@ -92,6 +93,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		data:      data,
 		begun:     time.Now(),
 		sources:   map[string]*source{},
+		refused:   map[string]error{},
 		addresses: map[uintptr]*source{},
 		given:     map[question]*entries.Entry{},
 		packings:  map[uintptr]space{},
@@ -228,8 +230,12 @@ func (s *Session) askAhead(src *source, g *packing.Geometry) {
 }
 
 func (s *Session) register(name string) (*source, error) {
+	if err := s.refused[name]; err != nil {
+		return nil, err
+	}
 	t, err := s.data.Tensor(name)
 	if err != nil {
+		s.refused[name] = err
 		return nil, err
 	}
 	src := &source{}
@@ -237,6 +243,7 @@ func (s *Session) register(name string) (*source, error) {
 		if t.Release != nil {
 			t.Release()
 		}
+		s.refused[name] = err
 		return nil, err
 	}
 	s.watch(&t.Identity)
