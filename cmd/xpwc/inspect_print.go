@@ -110,8 +110,18 @@ func printModels(w io.Writer, models []cachefile.Model) {
 	}
 	var t console.Table
 	t.Row("packed from", "entries", "payloads")
+	row := func(name string, m cachefile.Model) { t.Row(name, fmt.Sprint(m.Entries), console.Size(m.PayloadBytes)) }
+	var unknown cachefile.Model
 	for _, m := range models {
-		t.Row(cmp.Or(m.Name, "not known"), fmt.Sprint(m.Entries), console.Size(m.PayloadBytes))
+		if m.Name != "" {
+			row(m.Name, m)
+			continue
+		}
+		unknown.Entries += m.Entries
+		unknown.PayloadBytes += m.PayloadBytes
+	}
+	if unknown.Entries > 0 {
+		row("not known", unknown)
 	}
 	t.Fit(terminal.Width(w))
 	t.Print(w)
