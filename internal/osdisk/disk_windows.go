@@ -58,7 +58,8 @@ func preallocate(f *os.File, offset, size int64) error {
 	if info.FileAttributes&(windows.FILE_ATTRIBUTE_SPARSE_FILE|windows.FILE_ATTRIBUTE_COMPRESSED) != 0 {
 		return errors.New("a sparse or compressed file has no space of its own")
 	}
-	return writeZeros(f, offset, size)
+	was := int64(info.FileSizeHigh)<<32 | int64(info.FileSizeLow)
+	return writeZeros(f, was, max(0, offset+size-was)) // what lies before the file's end has space already
 }
 
 // replaced reports whether a path leads to another file than the open one, or to none. [os.SameFile] would open the
