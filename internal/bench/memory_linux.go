@@ -24,16 +24,22 @@ func memoryOf(pid int) (figures, error) {
 	}, err
 }
 
-// churn uses small pages and frees them, as programs do that a machine runs all the time. Who takes memory next finds
-// what that left: pages that the host of a virtual machine has or has not taken back, in large pieces or small ones.
+// churn uses memory in small pages and then in large ones, and frees it, as programs do that a machine runs all the time.
+// The host of a virtual machine may have taken back what was free. So who takes memory next, in pages of either size,
+// finds what the host has given, and does not wait for it.
 func churn(size int64) error {
-	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		return err
+	for _, pages := range []int{unix.MADV_NOHUGEPAGE, unix.MADV_HUGEPAGE} {
+		b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return err
+		}
+		_ = unix.Madvise(b, pages) // fails where all pages are small
+		for i := 0; i < len(b); i += os.Getpagesize() {
+			b[i] = 1
+		}
+		if err := unix.Munmap(b); err != nil {
+			return err
+		}
 	}
-	_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) // fails where there are no others
-	for i := 0; i < len(b); i += os.Getpagesize() {
-		b[i] = 1
-	}
-	return unix.Munmap(b)
+	return nil
 }

@@ -94,7 +94,7 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	}
 	base += strings.ReplaceAll(ext, ".", "-")
 	c := &comparison{
-		model: []string{name}, churned: size * 2, stderr: stderr,
+		model: []string{name}, churned: size * 5 / 4, stderr: stderr,
 		outputs: outputDir(filepath.Join(dir, base+".output")),
 		result: &result{
 			Name: "peers-" + base, Model: filepath.Base(name) + ", " + console.Mebibytes(size), Threads: 1,
