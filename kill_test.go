@@ -21,7 +21,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/reexec"
 	"xpwc/internal/store"
 	"xpwc/internal/testkit"
 	"xpwc/internal/writer"
@@ -42,7 +41,7 @@ type Child struct {
 // pipe of its own.
 func StartChild(t testing.TB, test string, input *os.File, env ...string) *Child {
 	t.Helper()
-	c := &Child{Cmd: reexec.Command("-test.run=^"+test+"$", "-test.count=1")}
+	c := &Child{Cmd: testkit.Command("-test.run=^"+test+"$", "-test.count=1")}
 	// The race detector waits a second at the end of every process otherwise.
 	c.Env = append(append(os.Environ(), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0"), env...)
 	c.Stderr = &c.errs

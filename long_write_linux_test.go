@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/settled"
+	"xpwc/internal/testkit"
 	"xpwc/safetensors"
 )
 
@@ -18,7 +18,7 @@ import (
 func written(t *testing.T, tensors map[string][]byte) string {
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	require.NoError(t, os.WriteFile(path, safetensorsOf(t, tensors), 0o600))
-	return settled.File(t, path)
+	return testkit.Settled(t, path)
 }
 
 // opened opens a model's file, until the end of the test.

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/optable"
-	"xpwc/internal/reexec"
 	"xpwc/internal/testkit"
 	"xpwc/xnnpack"
 )
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 func inProcess(t *testing.T, test string, env ...string) string {
 	t.Helper()
 	testkit.SkipWithRace(t)
-	cmd := reexec.Command("-test.run=^"+test+"$", "-test.count=1", "-test.v")
+	cmd := testkit.Command("-test.run=^"+test+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == optable.Lacking {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 const (
@@ -27,7 +27,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 	run := func(b *testing.B, n int, path string) {
 		for b.Loop() {
-			cmd := reexec.Command("-test.run=^$", "-test.bench=^BenchmarkMemory$", "-test.benchtime=1x")
+			cmd := testkit.Command("-test.run=^$", "-test.bench=^BenchmarkMemory$", "-test.benchtime=1x")
 			cmd.Env = append(os.Environ(), fmt.Sprint(envEntries, "=", n), envFile+"="+path)
 			out, err := cmd.CombinedOutput()
 			require.NoError(b, err, "%s", out)

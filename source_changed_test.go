@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/settled"
+	"xpwc/internal/testkit"
 	"xpwc/safetensors"
 )
 
@@ -59,7 +59,7 @@ func newOverwritten(t *testing.T) *overwritten {
 		old: threeLayers.weights(1), new: threeLayers.weights(2), done: make(chan struct{}),
 	}
 	require.NoError(t, os.WriteFile(o.path, safetensorsOf(t, o.old), 0o600))
-	settled.File(t, o.path)
+	testkit.Settled(t, o.path)
 	data, err := safetensors.Open(o.path)
 	require.NoError(t, err)
 	o.data = data
@@ -90,7 +90,7 @@ func (d digestedAfter) Tensor(name string) (xpwc.Tensor, error) {
 func (o *overwritten) nextProcess() {
 	o.t.Helper()
 	want := threeLayers.plain(o.t, o.new)
-	settled.File(o.t, o.path)
+	testkit.Settled(o.t, o.path)
 	for range 2 {
 		data, err := safetensors.Open(o.path)
 		require.NoError(o.t, err)

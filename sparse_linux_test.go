@@ -13,13 +13,12 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
-	"xpwc/internal/format/formattest"
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 // A small file can say that it has an index larger than the memory of the machine.
 func TestAFileWithAnIndexThatIsAHoleIsOpenedWithoutMemory(t *testing.T) {
-	if os.Getenv(reexec.Emulator) != "" {
+	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("under the emulator, mappings of files count as memory")
 	}
 	inProcess(t, "TestOpeningAHole", envDir+"="+t.TempDir())
@@ -46,7 +45,7 @@ func TestOpeningAHole(t *testing.T) {
 		"native":       {0: header},
 	} {
 		path := filepath.Join(dir, name)
-		require.NoError(t, formattest.Sparse(path, size, parts))
+		testkit.Sparse(t, path, size, parts)
 		_, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 		require.ErrorIs(t, err, xpwc.ErrDamaged, name)
 	}

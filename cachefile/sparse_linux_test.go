@@ -12,8 +12,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/internal/format/formattest"
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 const envLimited = "XPWC_TEST_LIMITED"
@@ -21,7 +20,7 @@ const envLimited = "XPWC_TEST_LIMITED"
 // sparse makes a file of 64 GiB that takes a few pages of the disk.
 func sparse(t *testing.T, parts map[int64][]byte) (path string) {
 	path = filepath.Join(t.TempDir(), "cache")
-	require.NoError(t, formattest.Sparse(path, sparseSize, parts))
+	testkit.Sparse(t, path, sparseSize, parts)
 	return path
 }
 
@@ -47,7 +46,7 @@ func claim(count func(index []byte, size uint64)) map[int64][]byte {
 // A small file can say that it has an index larger than the memory of the machine.
 func TestAnIndexThatIsAHoleTakesNoMemory(t *testing.T) {
 	if os.Getenv(envLimited) == "" {
-		cmd := reexec.Command("-test.run=^"+t.Name()+"$", "-test.v")
+		cmd := testkit.Command("-test.run=^"+t.Name()+"$", "-test.v")
 		cmd.Env = append(os.Environ(), envLimited+"=1")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)

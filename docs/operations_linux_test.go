@@ -24,7 +24,6 @@ import (
 
 	"xpwc"
 	"xpwc/executorch"
-	"xpwc/internal/reexec"
 	"xpwc/internal/registrytest"
 	"xpwc/internal/testkit"
 	"xpwc/metrics"
@@ -334,7 +333,7 @@ func guideText(t *testing.T) string {
 }
 
 func TestTheOperationsGuideWorksFromItsBeginningToItsEnd(t *testing.T) {
-	if os.Getenv(reexec.Emulator) != "" {
+	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("systemd is not emulated")
 	}
 	n := newNode(t)

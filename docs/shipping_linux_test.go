@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/reexec"
 	"xpwc/internal/testkit"
 )
 
@@ -104,7 +103,7 @@ func (i *image) requirePacks(t *testing.T, tool string) {
 // It builds everything that is given away, which takes more than ten seconds.
 func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 	switch {
-	case os.Getenv(reexec.Emulator) != "":
+	case os.Getenv(testkit.Emulator) != "":
 		t.Skip("the compilers are not emulated")
 	case os.Geteuid() != 0:
 		t.Skip("only root can change the root directory")
@@ -183,7 +182,7 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 }
 
 func TestAProgramOfAnotherModuleIsShippedWithoutThePathOfThisOne(t *testing.T) {
-	if os.Getenv(reexec.Emulator) != "" {
+	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("the compilers are not emulated")
 	}
 	here, err := os.Getwd()

@@ -20,7 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 // A snippet is a block of code in a document.
@@ -78,7 +78,7 @@ func check(t *testing.T, s snippet) error {
 }
 
 func TestEverySnippetOfTheDocumentsCompiles(t *testing.T) {
-	if os.Getenv(reexec.Emulator) != "" {
+	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("the compilers are not emulated")
 	}
 	for _, name := range documents(t) {
@@ -119,7 +119,7 @@ func TestTheChangedLinesOfTheDocumentsAreThoseOfTheExample(t *testing.T) {
 }
 
 func TestABrokenSnippetIsFound(t *testing.T) {
-	if os.Getenv(reexec.Emulator) != "" {
+	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("the compilers are not emulated")
 	}
 	for broken, says := range map[string]string{
@@ -149,7 +149,7 @@ func TestABrokenSnippetIsFound(t *testing.T) {
 
 // TestASnippetThatIsRightPasses also shows that what a comment or a quoted text has of commands is none.
 func TestASnippetThatIsRightPasses(t *testing.T) {
-	if os.Getenv(reexec.Emulator) != "" {
+	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("the compilers are not emulated")
 	}
 	for _, s := range snippets("a.md", "```sh\n"+

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/settled"
+	"xpwc/internal/testkit"
 )
 
 func save(t testing.TB, b []byte) string {
@@ -87,7 +87,7 @@ func TestAnotherFileHasOtherStamps(t *testing.T) {
 	path := save(t, b.bytes())
 	stamps := map[string]bool{"": true}
 	for range 2 {
-		f := open(t, settled.File(t, path))
+		f := open(t, testkit.Settled(t, path))
 		for _, name := range []string{"a", "b"} {
 			d, err := f.Tensor(name)
 			require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 	"xpwc"
 	"xpwc/executorch"
 	"xpwc/inference"
-	"xpwc/internal/settled"
+	"xpwc/internal/testkit"
 	"xpwc/models"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
@@ -402,7 +402,7 @@ func TestAModelThatIsChangedWhileItIsPackedIsNotLoaded(t *testing.T) {
 	require.NoError(t, err)
 	path, file := filepath.Join(t.TempDir(), "model.tflite"), cacheFile(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	settled.File(t, path)
+	testkit.Settled(t, path)
 	var once sync.Once
 	o := &inference.Options{CacheOptions: &xpwc.Options{Progress: func(xpwc.Progress) {
 		once.Do(func() {

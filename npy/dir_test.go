@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/settled"
+	"xpwc/internal/testkit"
 )
 
 // directory writes files, by their paths in it.
@@ -141,8 +141,8 @@ func TestAnotherFileHasOtherStamps(t *testing.T) {
 	dir := directory(t, map[string][]byte{"a.npy": one, "b.npy": one})
 	stamps := map[string]bool{"": true}
 	for range 2 {
-		settled.File(t, filepath.Join(dir, "a.npy"))
-		settled.File(t, filepath.Join(dir, "b.npy"))
+		testkit.Settled(t, filepath.Join(dir, "a.npy"))
+		testkit.Settled(t, filepath.Join(dir, "b.npy"))
 		d := openDir(t, dir)
 		for _, name := range []string{"a", "b"} {
 			tensor, err := d.Tensor(name)

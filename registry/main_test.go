@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/output"
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 	"xpwc/registry"
 	"xpwc/xnnpack"
 )
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 // node is a command that runs one test of this binary as another machine would, with a CPU of that level.
 func node(level, test string, env ...string) *exec.Cmd {
-	cmd := reexec.Command("-test.run=^"+test+"$", "-test.count=1", "-test.v")
+	cmd := testkit.Command("-test.run=^"+test+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(append(os.Environ(), envNode+"=1", envCPU+"="+level), env...)
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/settled"
+	"xpwc/internal/testkit"
 )
 
 func golden(t testing.TB) []byte {
@@ -139,7 +139,7 @@ func TestAnotherFileHasOtherStamps(t *testing.T) {
 	path := save(t, "f", written(t, []Tensor{u8("a", 1, 2), u8("b", 1, 2)}, nil))
 	stamps := map[string]bool{"": true}
 	for range 2 {
-		f := open(t, settled.File(t, path))
+		f := open(t, testkit.Settled(t, path))
 		for _, name := range []string{"a", "b"} {
 			d, err := f.Tensor(name)
 			require.NoError(t, err)

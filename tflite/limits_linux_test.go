@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/inference"
-	"xpwc/internal/reexec"
 	"xpwc/internal/testkit"
 	"xpwc/tflite"
 )
@@ -31,11 +30,11 @@ var heavy = filepath.Join("..", "third_party", "models", "pose_landmark_heavy.tf
 
 // What is mapped of a cache takes the place of what XNNPACK would pack into memory, and does not come on top of it.
 func TestACacheRunsUnderTheLimitOfAddressesThatIsEnoughWithoutOne(t *testing.T) {
-	if testkit.Race() || os.Getenv(reexec.Emulator) != "" {
+	if testkit.Race() || os.Getenv(testkit.Emulator) != "" {
 		t.Skip("the race detector and emulators have limits of their own")
 	}
 	runs := func(limit uint64, cache string) (string, bool) {
-		cmd := reexec.Command("-test.run=^TestNodeLoadsAModelUnderALimit$", "-test.count=1")
+		cmd := testkit.Command("-test.run=^TestNodeLoadsAModelUnderALimit$", "-test.count=1")
 		// Which thread has a heap of its own in C's library, of 64 MB, is chance.
 		cmd.Env = append(os.Environ(), fmt.Sprint(envLimit, "=", limit), envCache+"="+cache, "MALLOC_ARENA_MAX=1")
 		said, err := cmd.CombinedOutput()

@@ -18,7 +18,7 @@ import (
 	"xpwc/internal/half"
 	"xpwc/internal/mapped"
 	"xpwc/internal/modeltest"
-	"xpwc/internal/settled"
+	"xpwc/internal/testkit"
 	"xpwc/models"
 	"xpwc/packing"
 	"xpwc/xnnpack"
@@ -260,7 +260,7 @@ func patch(t *testing.T, b []byte, old, new uint64) {
 func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	b := widening()
 	path := save(t, b.bytes())
-	settled.File(t, path)
+	testkit.Settled(t, path)
 	identity := func(name string) (string, xpwc.Digest) {
 		m, err := Open(path, nil)
 		require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	fresh := save(t, b.bytes())
 	require.NoError(t, os.Chtimes(fresh, info.ModTime(), info.ModTime()))
 	require.NoError(t, os.Rename(fresh, path))
-	settled.File(t, path)
+	testkit.Settled(t, path)
 	moved, same := identity("conv")
 	require.NotEmpty(t, moved)
 	require.NotEqual(t, stamp, moved)

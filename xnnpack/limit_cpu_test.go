@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 	"xpwc/xnnpack"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestLimitCPUKnowsItsLevels(t *testing.T) {
 	const variable = "XNNPACK_TEST_FRESH_PROCESS"
 	if os.Getenv(variable) == "" {
-		command := reexec.Command("-test.run=^TestLimitCPUKnowsItsLevels$")
+		command := testkit.Command("-test.run=^TestLimitCPUKnowsItsLevels$")
 		command.Env = append(os.Environ(), variable+"=1")
 		output, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", output)
@@ -50,7 +50,7 @@ func TestWidenF16IsExactOnEveryCPU(t *testing.T) {
 	if level == "" {
 		for _, level := range xnnpack.CPULevels() {
 			t.Run(level, func(t *testing.T) {
-				command := reexec.Command("-test.run=^TestWidenF16IsExactOnEveryCPU$")
+				command := testkit.Command("-test.run=^TestWidenF16IsExactOnEveryCPU$")
 				command.Env = append(os.Environ(), variable+"="+level)
 				output, err := command.CombinedOutput()
 				require.NoError(t, err, "%s", output)

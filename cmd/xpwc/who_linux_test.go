@@ -11,15 +11,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 // holder starts a process that has a cache open until the test ends.
 func holder(t *testing.T, path string) *exec.Cmd {
 	t.Helper()
-	cmd := reexec.Command()
+	cmd := testkit.Command()
 	cmd.Env = append(os.Environ(), envHolds+"="+path)
-	reexec.Await(t, cmd, "<nil>")
+	testkit.Await(t, cmd, "<nil>")
 	return cmd
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/optable"
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 	"xpwc/xnnpack"
 )
 
@@ -39,7 +39,7 @@ func TestEveryOperatorComputesWhatItShouldOnOtherCPUs(t *testing.T) {
 	for _, cpu := range cpus {
 		t.Run(cpu.Name, func(t *testing.T) {
 			t.Parallel()
-			command := reexec.Command("-test.run=^(TestEveryOperatorComputesWhatItShould|TestAnnounced.*)$", "-test.v")
+			command := testkit.Command("-test.run=^(TestEveryOperatorComputesWhatItShould|TestAnnounced.*)$", "-test.v")
 			command.Env = append(os.Environ(), childVariable+"=1", cpu.Environment)
 			output, err := command.CombinedOutput()
 			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == optable.Lacking {

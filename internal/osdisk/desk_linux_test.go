@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 func TestADeskHasWhatWasWrittenWhereverItIs(t *testing.T) {
@@ -78,7 +78,7 @@ func TestWithoutFurtherMappingsMemoryIsItsOwners(t *testing.T) {
 		t.Skipf("a process may have %d mappings, which takes long", most)
 	}
 	if os.Getenv(inProcess) == "" {
-		cmd := reexec.Command("-test.run=^" + t.Name() + "$")
+		cmd := testkit.Command("-test.run=^" + t.Name() + "$")
 		cmd.Env = append(os.Environ(), inProcess+"=1")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)

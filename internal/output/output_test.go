@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/output"
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 const (
@@ -91,7 +91,7 @@ func TestAReaderHasAWholeFileWheneverTheWriterIsKilled(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "weights")
 			require.NoError(t, write(make, path, 0))
 			for round := range 20 {
-				writer := reexec.Command()
+				writer := testkit.Command()
 				writer.Env = append(os.Environ(), envPath+"="+path)
 				if name == "with a name" {
 					writer.Env = append(writer.Env, envNamed+"=1")

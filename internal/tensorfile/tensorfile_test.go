@@ -10,8 +10,8 @@ import (
 
 	"xpwc"
 	"xpwc/internal/mapped"
-	"xpwc/internal/settled"
 	"xpwc/internal/tensorfile"
+	"xpwc/internal/testkit"
 )
 
 var page = os.Getpagesize()
@@ -75,7 +75,7 @@ func TestTensorsOfOneFileHaveStampsOfTheirOwn(t *testing.T) {
 	require.Empty(t, tensor.Identity.Stamp, "it could be written to again at the same time")
 	require.Equal(t, lately, tensor.Identity.Watch)
 
-	f, err := mapped.Open(settled.File(t, lately.Path()))
+	f, err := mapped.Open(testkit.Settled(t, lately.Path()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	require.NotEmpty(t, f.Stamp())
@@ -108,7 +108,7 @@ func TestAClosedFileIsAnErrorWhereverItsBytesAreAskedFor(t *testing.T) {
 
 func TestAConversionIsPartOfTheIdentity(t *testing.T) {
 	lately, content := open(t, 2*page)
-	f, err := mapped.Open(settled.File(t, lately.Path()))
+	f, err := mapped.Open(testkit.Settled(t, lately.Path()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	place := tensorfile.Place{Offset: 8, Size: 4, Alignment: 4}

@@ -9,8 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/mapped"
 )
 
 const seedVariable = "XPWC_TEST_SEED"
@@ -96,4 +99,36 @@ func SkipWithRace(t testing.TB) {
 	if Race() {
 		t.Skip("it is about processes: it runs without the race detector")
 	}
+}
+
+// Settled returns when the file at path, written a moment ago, has a stamp for whoever opens it from now on. It returns
+// path.
+func Settled(t testing.TB, path string) string {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	if time.Since(info.ModTime()) < time.Minute { // on overlayfs a file whose two times are one has none
+		earlier := time.Now().Add(-time.Hour)
+		require.NoError(t, os.Chtimes(path, earlier, earlier))
+	}
+	f, err := mapped.Open(path)
+	require.NoError(t, err)
+	changed, err := f.Changed() // it waits until another change would show
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.NoError(t, f.Close())
+	return path
+}
+
+// Sparse makes a file of so many bytes at path, of which only the parts take space on the disk, by their offsets.
+func Sparse(t testing.TB, path string, size int64, parts map[int64][]byte) {
+	t.Helper()
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	for at, b := range parts {
+		_, err := f.WriteAt(b, at)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Truncate(size))
+	require.NoError(t, f.Close())
 }

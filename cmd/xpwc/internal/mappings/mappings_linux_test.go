@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/cmd/xpwc/internal/mappings"
-	"xpwc/internal/reexec"
+	"xpwc/internal/testkit"
 )
 
 const (
@@ -87,12 +87,12 @@ func mapAndWait(path string) error {
 // start starts this program, which goes on until the test ends, and returns it when it has mapped its file.
 func start(t *testing.T, prepare func(*exec.Cmd), environment ...string) *exec.Cmd {
 	t.Helper()
-	cmd := reexec.Command()
+	cmd := testkit.Command()
 	cmd.Env = append(os.Environ(), environment...)
 	if prepare != nil {
 		prepare(cmd)
 	}
-	reexec.Await(t, cmd, "mapped")
+	testkit.Await(t, cmd, "mapped")
 	return cmd
 }
 
@@ -268,7 +268,7 @@ func TestProcessesOfOthersAreCounted(t *testing.T) {
 	theirs := start(t, asNobody, envMap+"="+path)
 	require.Len(t, survey(t, path), 2, "root sees both")
 
-	cmd := reexec.Command()
+	cmd := testkit.Command()
 	cmd.Env = append(os.Environ(), envSurvey+"="+path)
 	asNobody(cmd)
 	out, err := cmd.Output()
@@ -294,7 +294,7 @@ func TestProcessesMayEndMeanwhile(t *testing.T) {
 					return
 				default:
 				}
-				cmd := reexec.Command()
+				cmd := testkit.Command()
 				cmd.Env = append(os.Environ(), envMap+"="+path)
 				cmd.Stdin = strings.NewReader("") // it ends at once
 				_ = cmd.Run()
