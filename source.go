@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"xpwc/internal/digest"
@@ -384,10 +383,9 @@ func (s *Session) origin(source string) *entries.Origin {
 	return o
 }
 
-// sourceName is what a file has of the name of a source: the last part of a path, without where it is. A sealed source
-// is called after its content, which is no name for people.
+// sourceName is what a file has of the name of a source: the last part of a path, without where it is.
 func sourceName(source string) string {
-	if source == "" || source == "sealed" || strings.HasPrefix(source, "sealed ") {
+	if source == "" {
 		return ""
 	}
 	return format.CleanName(filepath.Base(source))

@@ -18,8 +18,8 @@ import (
 type File struct {
 	path     string
 	shards   []*mapped.File
-	tensors  []located // by file, then by position
-	byName   map[string]int
+	tensors  []*located // by file, then by position
+	byName   map[string]*located
 	metadata map[string]string
 }
 
@@ -59,7 +59,7 @@ func Open(path string) (*File, error) {
 }
 
 func openFile(path string) (*File, error) {
-	f := &File{byName: map[string]int{}}
+	f := &File{byName: map[string]*located{}}
 	h, err := f.addShard(path, func(string) bool { return true })
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -83,10 +83,10 @@ func (f *File) addShard(path string, wanted func(name string) bool) (*header, er
 		if !wanted(e.name) {
 			continue
 		}
-		f.byName[e.name] = len(f.tensors)
-		f.tensors = append(f.tensors, located{entry: e, file: m, place: tensorfile.Place{
+		t := &located{entry: e, file: m, place: tensorfile.Place{
 			Offset: h.data + e.begin, Size: e.end - e.begin, Alignment: e.dtype.alignment(),
-		}})
+		}}
+		f.byName[e.name], f.tensors = t, append(f.tensors, t)
 	}
 	return h, nil
 }
@@ -101,19 +101,26 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // they have no Data.
 func (f *File) Tensors() []Tensor {
 	out := make([]Tensor, len(f.tensors))
-	for i := range f.tensors {
-		out[i] = f.tensors[i].tensor()
+	for i, t := range f.tensors {
+		out[i] = t.tensor()
 	}
 	return out
 }
 
 // Lookup returns the tensor of that name, and whether there is one.
 func (f *File) Lookup(name string) (Tensor, bool) {
-	i, ok := f.byName[name]
-	if !ok {
+	t, err := f.find(name)
+	if err != nil {
 		return Tensor{}, false
 	}
-	return f.tensors[i].tensor(), true
+	return t.tensor(), true
+}
+
+func (f *File) find(name string) (*located, error) {
+	if t := f.byName[name]; t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("%s: tensor %q: %w", f.path, name, xpwc.ErrUnknownTensor)
 }
 
 func (t *located) tensor() Tensor {
@@ -125,11 +132,11 @@ func (t *located) tensor() Tensor {
 // the end. Those are copied when their content is asked for. The error matches [xpwc.ErrUnknownTensor] or
 // [xpwc.ErrClosed].
 func (f *File) Tensor(name string) (xpwc.Tensor, error) {
-	i, ok := f.byName[name]
-	if !ok {
-		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", f.path, name, xpwc.ErrUnknownTensor)
+	t, err := f.find(name)
+	if err != nil {
+		return xpwc.Tensor{}, err
 	}
-	return tensorfile.Tensor(f.tensors[i].file, f.tensors[i].place)
+	return tensorfile.Tensor(t.file, t.place)
 }
 
 // Close unmaps the file. Sessions, and runtimes that read tensors at inference, must be gone before; what asks for

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 var (
@@ -44,6 +43,18 @@ type entry struct {
 	dtype      Dtype
 	shape      []int
 	begin, end int64
+}
+
+// headerJSON is the header as a file has it: each member is a tensor, but for the metadata.
+type headerJSON struct {
+	Metadata map[string]*string      `json:"__metadata__,omitempty"`
+	Tensors  map[string]tensorHeader `json:",embed"`
+}
+
+type tensorHeader struct {
+	Dtype   Dtype   `json:"dtype"`
+	Shape   []int   `json:"shape"`
+	Offsets []int64 `json:"data_offsets"`
 }
 
 func malformed(format string, args ...any) error {
@@ -82,57 +93,25 @@ func parse(file io.ReaderAt, size int64) (*header, error) {
 
 // decode reads the header's JSON. It accepts what the format's JSON schema allows, except names that come twice.
 func decode(text []byte) (*header, error) {
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(text, &members); err != nil {
+	var all headerJSON
+	if err := json.Unmarshal(text, &all, json.RejectUnknownMembers(true)); err != nil {
 		return nil, malformed("header: %v", err)
 	}
-	h := &header{}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if name == metadataName {
-			var err error
-			if h.metadata, err = decodeMetadata(members[name]); err != nil {
-				return nil, malformed("header: %s: %v", metadataName, err)
-			}
-			continue
+	h := &header{metadata: map[string]string{}}
+	for name, value := range all.Metadata {
+		if value == nil {
+			return nil, malformed("header: %s: %q is no string", metadataName, name)
 		}
-		e := entry{name: name}
-		if err := e.decode(members[name]); err != nil {
-			return nil, malformed("header: tensor %q: %v", name, err)
+		h.metadata[name] = *value
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.Tensors)) {
+		t := all.Tensors[name]
+		if t.Shape == nil || len(t.Offsets) != 2 {
+			return nil, malformed("header: tensor %q: dtype, shape and two data_offsets are needed", name)
 		}
-		h.tensors = append(h.tensors, e)
+		h.tensors = append(h.tensors, entry{name, t.Dtype, t.Shape, t.Offsets[0], t.Offsets[1]})
 	}
 	return h, nil
-}
-
-func decodeMetadata(text jsontext.Value) (map[string]string, error) {
-	var raw map[string]*string
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, err
-	}
-	metadata := make(map[string]string, len(raw))
-	for k, v := range raw {
-		if v == nil {
-			return nil, fmt.Errorf("%q is no string", k)
-		}
-		metadata[k] = *v
-	}
-	return metadata, nil
-}
-
-func (e *entry) decode(text jsontext.Value) error {
-	var raw struct {
-		Dtype   Dtype   `json:"dtype"`
-		Shape   []int   `json:"shape"`
-		Offsets []int64 `json:"data_offsets"`
-	}
-	if err := json.Unmarshal(text, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return err
-	}
-	if raw.Shape == nil || len(raw.Offsets) != 2 {
-		return errors.New("dtype, shape and two data_offsets are needed")
-	}
-	e.dtype, e.shape, e.begin, e.end = raw.Dtype, raw.Shape, raw.Offsets[0], raw.Offsets[1]
-	return nil
 }
 
 // check orders the tensors by position and sees that they cover the size bytes that follow the header: each begins

@@ -59,7 +59,7 @@ func openIndex(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{path: absolute, byName: make(map[string]int, len(i.WeightMap))}
+	f := &File{path: absolute, byName: make(map[string]*located, len(i.WeightMap))}
 	for _, file := range slices.Compact(slices.Sorted(maps.Values(i.WeightMap))) {
 		shard := filepath.Join(filepath.Dir(path), filepath.FromSlash(file))
 		if _, err := f.addShard(shard, func(name string) bool { return i.WeightMap[name] == file }); err != nil {

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // PaddingPrefix begins the names of tensors that Write puts in for alignment: the format has no room for bytes of no
@@ -129,38 +128,25 @@ func (t *Tensor) check() error {
 
 // header returns the length, the JSON and the spaces that align what follows.
 func (o *WriteOptions) header(all []Tensor) ([]byte, error) {
-	out := bytes.NewBuffer(make([]byte, lengthSize, 1<<10))
-	e := jsontext.NewEncoder(out)
-	_ = e.WriteToken(jsontext.BeginObject)
-	if len(o.Metadata) > 0 {
-		_ = e.WriteToken(jsontext.String(metadataName))
-		if err := json.MarshalEncode(e, o.Metadata, json.Deterministic(true)); err != nil {
-			return nil, invalid("metadata: %v", err)
-		}
+	of := headerJSON{Metadata: map[string]*string{}, Tensors: map[string]tensorHeader{}}
+	for name, value := range o.Metadata {
+		of.Metadata[name] = &value
 	}
-	at := 0
+	at := int64(0)
 	for _, t := range all {
-		_ = e.WriteToken(jsontext.String(t.Name))
-		entry := struct {
-			Dtype   Dtype  `json:"dtype"`
-			Shape   []int  `json:"shape"`
-			Offsets [2]int `json:"data_offsets"`
-		}{t.Dtype, t.Shape, [2]int{at, at + len(t.Data)}}
-		if err := json.MarshalEncode(e, entry); err != nil {
-			return nil, invalid("tensor %q: %v", t.Name, err)
-		}
-		at += len(t.Data)
+		end := at + int64(len(t.Data))
+		of.Tensors[t.Name] = tensorHeader{t.Dtype, t.Shape, []int64{at, end}}
+		at = end
 	}
-	if err := e.WriteToken(jsontext.EndObject); err != nil {
+	text, err := json.Marshal(of, json.Deterministic(true))
+	if err != nil {
 		return nil, invalid("header: %v", err)
 	}
-	head := bytes.TrimRight(out.Bytes(), "\n")
 	alignment := max(o.Alignment, minAlignment)
-	n := (len(head) + alignment - 1) &^ (alignment - 1)
-	head = append(head, bytes.Repeat([]byte{' '}, n-len(head))...)
-	if n-lengthSize > maxHeader {
-		return nil, invalid("a header of %d bytes, more than %d", n-lengthSize, maxHeader)
+	n := (lengthSize+len(text)+alignment-1)&^(alignment-1) - lengthSize
+	if n > maxHeader {
+		return nil, invalid("a header of %d bytes, more than %d", n, maxHeader)
 	}
-	binary.LittleEndian.PutUint64(head, uint64(n-lengthSize))
-	return head, nil
+	head := append(binary.LittleEndian.AppendUint64(nil, uint64(n)), text...)
+	return append(head, bytes.Repeat([]byte{' '}, n-len(text))...), nil
 }

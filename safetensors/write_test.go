@@ -104,7 +104,7 @@ func TestWhatTheFormatCannotHoldIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"unknown type":         {[]Tensor{{"a", "Q4", []int{1}, []byte{1}}}, nil, "unknown dtype"},
 		"size of another shape": {[]Tensor{{"a", F32, []int{2}, make([]byte, 4)}}, nil,
 			"4 bytes for shape [2] of F32"},
-		"half a byte": {[]Tensor{{"a", F4, []int{1}, []byte{1}}}, nil, "whole byte"},
+		"half a byte": {[]Tensor{{"a", "F4", []int{1}, []byte{1}}}, nil, "whole byte"},
 		"alignment of three": {[]Tensor{u8("a", 1)}, &WriteOptions{Alignment: 24},
 			"power of two"},
 		"alignment beyond bounds": {[]Tensor{u8("a", 1)}, &WriteOptions{Alignment: 128 << 20},

@@ -180,7 +180,7 @@ func (r *packReport) pack(ctx context.Context, output packOutput, model modelfil
 	}
 	var written int64
 	for _, level := range o.levels {
-		l, err := packLevel(ctx, model, s, level, o)
+		l, err := packLevel(ctx, model, s, level)
 		if err != nil {
 			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
 		}

@@ -9,14 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"xpwc"
-	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
@@ -58,14 +56,14 @@ type packedInto struct {
 
 // packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once in a process, and only
 // the end of the process stops its packing.
-func packLevel(ctx context.Context, model modelfile.File, s *stage, level string, o packOptions) (*packedLevel, error) {
+func packLevel(ctx context.Context, model modelfile.File, s *stage, level string) (*packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	name := s.byName()
 	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--description", model.Description,
-		"--portable="+strconv.FormatBool(o.embed), "--by-name", name, "--", s.path, model.Path)
+		"--by-name", name, "--", s.path, model.Path)
 	cmd.Args = append(cmd.Args, model.Data...)
 	if name == "" {
 		cmd.ExtraFiles = []*os.File{s.File.File}
@@ -114,7 +112,6 @@ func stopped(exit *exec.ExitError) bool {
 // newPackIntoCommand is the command of the processes that pack starts, one for each level.
 func newPackIntoCommand() *cobra.Command {
 	var level, description, name string
-	var portable bool
 	cmd := &cobra.Command{
 		Use:    "pack-into CACHE MODEL [DATA...]",
 		Hidden: true,
@@ -130,7 +127,7 @@ func newPackIntoCommand() *cobra.Command {
 			}
 			p := &packedInto{}
 			var err error
-			if p.Level, err = packInto(cmd.Context(), file, into, name, level, portable); err != nil {
+			if p.Level, err = packInto(cmd.Context(), file, into, name, level); err != nil {
 				p.Error = &failure{kindOf(err), explain(err), exitFailed}
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
@@ -139,13 +136,12 @@ func newPackIntoCommand() *cobra.Command {
 	cmd.Flags().StringVar(&level, "cpu", native, "")
 	descriptionFlag(cmd, &description)
 	cmd.Flags().StringVar(&name, "by-name", "", "")
-	cmd.Flags().BoolVar(&portable, "portable", false, "")
 	return cmd
 }
 
 // packInto packs a model into a new file, which openNew opens: into is nil where it has a name.
-func packInto(ctx context.Context, model modelfile.File, into *os.File, name, level string,
-	portable bool) (l *packedLevel, err error) {
+func packInto(ctx context.Context, model modelfile.File, into *os.File, name, level string) (
+	l *packedLevel, err error) {
 	start := time.Now()
 	weights, err := model.OpenAllWeights()
 	defer func() {
@@ -156,12 +152,8 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 	if err != nil {
 		return nil, err
 	}
-	data := make([]xpwc.DataMap, len(weights))
 	var total int64
-	for i, w := range weights {
-		if data[i], err = packedTensors(w, portable); err != nil {
-			return nil, err
-		}
+	for _, w := range weights {
 		total += w.WeightBytes()
 	}
 	layout, err := xpwc.CurrentLayout()
@@ -180,9 +172,9 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
-	for i, w := range weights {
+	for _, w := range weights {
 		for _, subgraph := range modelfile.Subgraphs(w) {
-			if err := models.Pack(cache, data[i], subgraph); err != nil {
+			if err := models.Pack(cache, w.DataMap(), subgraph); err != nil {
 				return nil, err
 			}
 			before, done = before+done, 0
@@ -206,16 +198,4 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 		}
 	}
 	return l, nil
-}
-
-// packedTensors are what a model's weights are packed from; portable ones are known again in any copy of the model.
-func packedTensors(m modelfile.Weights, portable bool) (xpwc.DataMap, error) {
-	if !portable {
-		return m.DataMap(), nil
-	}
-	d, ok := m.(*described.Model)
-	if !ok || d.File() == nil {
-		return nil, errors.ErrUnsupported
-	}
-	return d.File().Sealed()
 }

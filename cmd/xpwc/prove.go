@@ -64,7 +64,7 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 	}
 	defer work.discard()
 	name := work.byName()
-	packed, err := packInto(ctx, model, work.File.File, name, cpu, false)
+	packed, err := packInto(ctx, model, work.File.File, name, cpu)
 	if err != nil {
 		return nil, err
 	}

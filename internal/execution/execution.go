@@ -16,7 +16,7 @@ func PackedIn(path string, o *xpwc.Options) instance.Backing {
 	return instance.PackedInOpened(func() (*xpwc.Cache, error) { return xpwc.Open(path, o) })
 }
 
-// PackedBeside is the cache in a safetensors file, whose seal may be trusted.
+// PackedBeside is the cache in a safetensors file.
 func PackedBeside(f *safetensors.File, o *xpwc.Options) instance.Backing {
 	return instance.PackedInOpened(func() (*xpwc.Cache, error) { return f.OpenPacked(o) })
 }

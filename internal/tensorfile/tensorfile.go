@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"math/bits"
 	"strconv"
 
 	"xpwc"
@@ -15,6 +17,29 @@ import (
 // Overread is how far after the end of a tensor kernels may read: XNN_EXTRA_BYTES of xnnpack.h, the greatest over all
 // targets.
 const Overread = 128
+
+// ByteSize returns how many bytes a tensor has whose elements have so many bits each and lie without gaps. Even an
+// empty tensor's dimensions must multiply within 63 bits.
+func ByteSize(shape []int, element int) (int64, error) {
+	size, empty := uint64(element), false
+	for _, n := range shape {
+		if n < 0 {
+			return 0, fmt.Errorf("shape %v has a negative dimension", shape)
+		}
+		high, low := bits.Mul64(size, uint64(max(n, 1)))
+		if high != 0 || low > math.MaxInt64 {
+			return 0, fmt.Errorf("shape %v has more than 2^63 bits", shape)
+		}
+		size, empty = low, empty || n == 0
+	}
+	switch {
+	case empty:
+		return 0, nil
+	case size%8 != 0:
+		return 0, fmt.Errorf("shape %v of elements of %d bits does not end at a whole byte", shape, element)
+	}
+	return int64(size / 8), nil
+}
 
 // Place is where a tensor's bytes lie in a file.
 type Place struct {
