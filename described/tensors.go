@@ -12,7 +12,8 @@ import (
 )
 
 // Tensors are what a description is of: a data map that knows the types and shapes of its tensors, by the names that
-// safetensors files have for types. A [safetensors.File] is one. They must not change until Close.
+// safetensors files have for types. A [safetensors.File] is one, and so is a [npy.Dir]. They must not change until
+// Close.
 type Tensors interface {
 	xpwc.DataMap
 	// Tensors returns all tensors, in an order that stays the same.
@@ -27,9 +28,8 @@ type Tensors interface {
 // sharded one (.json), a .ptd file of ExecuTorch, a .npy file, or a directory of them. The error is that of package
 // safetensors, executorch or npy. The caller closes the tensors.
 //
-// NumPy has no bfloat16: arrays of uint16 are taken for one's bits. A tensor of a .ptd has its dimensions in the order
-// of memory (DimOrder), so that the weights of a convolution in the memory format channels_last are as XNNPACK takes
-// them.
+// A tensor of a .ptd has its dimensions in the order of memory (DimOrder), so that the weights of a convolution in the
+// memory format channels_last are as XNNPACK takes them.
 func OpenTensors(path string) (Tensors, error) {
 	switch KindOf(path) {
 	case NumPy:
@@ -37,7 +37,7 @@ func OpenTensors(path string) (Tensors, error) {
 		if err != nil {
 			return nil, err
 		}
-		return arrays{d}, nil
+		return d, nil
 	case FlatTensor:
 		f, err := executorch.OpenFile(path)
 		if err != nil {
@@ -77,33 +77,6 @@ func KindOf(path string) Kind {
 		return NumPy
 	}
 	return NoTensors
-}
-
-// arrays are the tensors in .npy files.
-type arrays struct{ *npy.Dir }
-
-var arrayTypes = map[npy.Dtype]safetensors.Dtype{
-	npy.Bool: safetensors.Bool, npy.Int8: safetensors.I8, npy.Int16: safetensors.I16, npy.Int32: safetensors.I32,
-	npy.Int64: safetensors.I64, npy.Uint8: safetensors.U8, npy.Uint16: safetensors.BF16, npy.Uint32: safetensors.U32,
-	npy.Uint64: safetensors.U64, npy.Float16: safetensors.F16, npy.Float32: safetensors.F32,
-	npy.Float64: safetensors.F64, npy.Complex64: safetensors.C64,
-}
-
-func (d arrays) Tensors() []safetensors.Tensor {
-	var out []safetensors.Tensor
-	for _, a := range d.Arrays() {
-		out = append(out, ofArray(a))
-	}
-	return out
-}
-
-func (d arrays) Lookup(name string) (safetensors.Tensor, bool) {
-	a, ok := d.Dir.Lookup(name)
-	return ofArray(a), ok
-}
-
-func ofArray(a npy.Array) safetensors.Tensor {
-	return safetensors.Tensor{Name: a.Name, Dtype: arrayTypes[a.Dtype], Shape: a.Shape, Data: a.Data}
 }
 
 // namedData are the tensors in a .ptd file.

@@ -4,7 +4,19 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"xpwc/safetensors"
 )
+
+// dtypes are the types that can be read, as NumPy writes them: '<' for little-endian or '|' for single bytes, then b
+// for booleans, i and u for integers with and without sign, f for floating-point numbers and c for pairs of them, then
+// the size in bytes.
+var dtypes = map[string]safetensors.Dtype{
+	"|b1": safetensors.Bool, "|i1": safetensors.I8, "<i2": safetensors.I16, "<i4": safetensors.I32,
+	"<i8": safetensors.I64, "|u1": safetensors.U8, "<u2": safetensors.BF16, "<u4": safetensors.U32,
+	"<u8": safetensors.U64, "<f2": safetensors.F16, "<f4": safetensors.F32, "<f8": safetensors.F64,
+	"<c8": safetensors.C64,
+}
 
 // member is a name and a value of a Python dictionary: a string without escapes, a boolean, a tuple of numbers, or the
 // beginning of another list or tuple.
@@ -22,44 +34,44 @@ var members = map[string]*regexp.Regexp{
 var digits = regexp.MustCompile(`\d+`)
 
 // parseDictionary reads the literal that a header is, into an array without its bytes.
-func parseDictionary(text string) (Array, error) {
+func parseDictionary(text string) (a safetensors.Tensor, err error) {
 	const spaces = " \t\r\n\f"
 	rest, more := strings.CutPrefix(strings.Trim(text, spaces), "{")
 	values := map[string]string{}
 	for more && rest != "}" {
 		m := member.FindStringSubmatch(rest)
 		if m == nil {
-			return Array{}, malformed("header: no member of a dictionary begins at %.20q", rest)
+			return a, malformed("header: no member of a dictionary begins at %.20q", rest)
 		}
 		name, value := m[1]+m[2], m[3]
 		if known := members[name]; values[name] != "" || known == nil || !known.MatchString(value) {
-			return Array{}, malformed("header: it cannot have %q: %s", name, value)
+			return a, malformed("header: it cannot have %q: %s", name, value)
 		}
 		values[name] = value
 		if name == "descr" && strings.ContainsAny(value[:1], "[(") {
-			return Array{}, unsupported("structured elements; save each field as an array of its own")
+			return a, unsupported("structured elements; save each field as an array of its own")
 		}
 		rest, more = strings.CutPrefix(rest[len(m[0]):], ",")
 		rest = strings.TrimLeft(rest, spaces)
 	}
 	if rest != "}" || len(values) != len(members) {
-		return Array{}, malformed("header: not a dictionary of descr, fortran_order and shape")
+		return a, malformed("header: not a dictionary of descr, fortran_order and shape")
 	}
-	descr := values["descr"]
-	a := Array{Dtype: Dtype(descr[1 : len(descr)-1]), Shape: []int{}}
+	descr := strings.Trim(values["descr"], `'"`)
+	a.Dtype, a.Shape = dtypes[descr], []int{}
 	for _, size := range digits.FindAllString(values["shape"], -1) {
 		n, err := strconv.Atoi(size)
 		if err != nil {
-			return Array{}, malformed("header: a size of %s", size)
+			return a, malformed("header: a size of %s", size)
 		}
 		a.Shape = append(a.Shape, n)
 	}
 	switch {
-	case a.Dtype.Size() == 0:
-		return Array{}, unsupported(
-			"elements of type %q; save it as little-endian numbers, for instance a.astype('<f4')", string(a.Dtype))
+	case a.Dtype == "":
+		return a, unsupported(
+			"elements of type %q; save it as little-endian numbers, for instance a.astype('<f4')", descr)
 	case values["fortran_order"] == "True" && len(a.Shape) > 1:
-		return Array{}, unsupported("Fortran order; save it row by row, as numpy.ascontiguousarray(a)")
+		return a, unsupported("Fortran order; save it row by row, as numpy.ascontiguousarray(a)")
 	}
 	return a, nil
 }

@@ -13,6 +13,7 @@ import (
 	"xpwc"
 	"xpwc/internal/mapped"
 	"xpwc/internal/tensorfile"
+	"xpwc/safetensors"
 )
 
 const (
@@ -24,26 +25,16 @@ const (
 // Dir is a directory of .npy files, or a single one, each mapped read-only and checked. It is an [xpwc.DataMap]. Its
 // methods may be called from many goroutines.
 type Dir struct {
-	path   string  // of what was opened
-	arrays []array // by name
+	path   string // of what was opened
+	arrays []*array
+	byName map[string]*array
 }
 
-// array is one file.
+// array is what one file has.
 type array struct {
-	Array // without Data
-	file  *mapped.File
-	place tensorfile.Place
-}
-
-// Array is what a file has.
-type Array struct {
-	// Name is the file's path in the directory, with slashes and without .npy. That of a single file is its own name.
-	Name  string
-	Dtype Dtype
-	// Shape is empty for a scalar. Elements lie row by row.
-	Shape []int
-	// Data lies in the file's mapping: it can be read until Close, and must not be written to.
-	Data []byte
+	safetensors.Tensor // without Data
+	file               *mapped.File
+	place              tensorfile.Place
 }
 
 // Open maps every file of a directory, and of the directories in it, whose name ends in .npy, and checks its header
@@ -81,7 +72,7 @@ func open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: absolute}
+	d := &Dir{path: absolute, byName: map[string]*array{}}
 	for _, name := range names {
 		if err := d.add(name, filepath.Join(root, filepath.FromSlash(name)+extension)); err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -114,55 +105,50 @@ func (d *Dir) add(name, file string) error {
 		return err
 	}
 	content := m.Data()
-	a, err := Read(content)
+	t, err := Read(content)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", file, err), m.Close())
 	}
-	size := int64(len(a.Data))
+	size := int64(len(t.Data))
 	place := tensorfile.Place{Offset: int64(len(content)) - size, Size: size, Alignment: alignment}
-	d.arrays = append(d.arrays, array{Array{Name: name, Dtype: a.Dtype, Shape: a.Shape}, m, place})
+	t.Name, t.Data = name, nil
+	d.byName[name] = &array{t, m, place}
+	d.arrays = append(d.arrays, d.byName[name])
 	return nil
 }
 
 // Path returns the absolute path of what was opened.
 func (d *Dir) Path() string { return d.path }
 
-// Arrays returns all arrays, sorted by name. After Close they have no Data.
-func (d *Dir) Arrays() []Array {
-	out := make([]Array, len(d.arrays))
-	for i := range d.arrays {
-		out[i] = d.arrays[i].array()
+// Tensors returns all arrays, sorted by name. That is the file's path in the directory, with slashes and without .npy;
+// that of a single file is its own name. After Close they have no Data.
+func (d *Dir) Tensors() []safetensors.Tensor {
+	out := make([]safetensors.Tensor, len(d.arrays))
+	for i, a := range d.arrays {
+		out[i] = a.tensor()
 	}
 	return out
 }
 
 // Lookup returns the array of that name, and whether there is one.
-func (d *Dir) Lookup(name string) (Array, bool) {
-	if a := d.find(name); a != nil {
-		return a.array(), true
+func (d *Dir) Lookup(name string) (safetensors.Tensor, bool) {
+	if a := d.byName[name]; a != nil {
+		return a.tensor(), true
 	}
-	return Array{}, false
+	return safetensors.Tensor{}, false
 }
 
-func (d *Dir) find(name string) *array {
-	i, ok := slices.BinarySearchFunc(d.arrays, name, func(a array, name string) int {
-		return strings.Compare(a.Name, name)
-	})
-	if !ok {
-		return nil
-	}
-	return &d.arrays[i]
-}
-
-func (a *array) array() Array {
-	return Array{Name: a.Name, Dtype: a.Dtype, Shape: slices.Clone(a.Shape), Data: a.place.In(a.file.Data())}
+func (a *array) tensor() safetensors.Tensor {
+	t := a.Tensor
+	t.Shape, t.Data = slices.Clone(a.Shape), a.place.In(a.file.Data())
+	return t
 }
 
 // Tensor implements [xpwc.DataMap]. The content lies in the file's mapping. It is copied, when it is asked for, only
 // if its address is no multiple of 16, as the format says it should be, or fewer than 128 bytes of the mapping follow
 // its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [xpwc.ErrClosed].
 func (d *Dir) Tensor(name string) (xpwc.Tensor, error) {
-	a := d.find(name)
+	a := d.byName[name]
 	if a == nil {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", d.path, name, xpwc.ErrUnknownTensor)
 	}
@@ -173,8 +159,8 @@ func (d *Dir) Tensor(name string) (xpwc.Tensor, error) {
 // the files' bytes afterwards is an error that matches [xpwc.ErrClosed]. Closing twice is harmless.
 func (d *Dir) Close() error {
 	var errs []error
-	for i := range d.arrays {
-		errs = append(errs, d.arrays[i].file.Close())
+	for _, a := range d.arrays {
+		errs = append(errs, a.file.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/testkit"
+	"xpwc/safetensors"
 )
 
 // directory writes files, by their paths in it.
@@ -42,16 +43,17 @@ func bytesOf(t testing.TB, values any) []byte {
 func TestWhatNumPyWroteIsRead(t *testing.T) {
 	d := openDir(t, "testdata/reference")
 	small := bytesOf(t, []int16{-1, 256})
-	want := []Array{
-		{"empty", Uint8, []int{0, 3}, []byte{}},
-		{"kernel", Float32, []int{2, 3}, bytesOf(t, []float32{-2.5, -1.5, -0.5, 0.5, 1.5, 2.5})},
-		{"layer/bias", Float32, []int{2}, bytesOf(t, []float32{0.5, -0.5})},
-		{"scalar", Float64, []int{}, bytesOf(t, 0.5)},
-		{"v1", Int16, []int{1, 2, 1}, small},
-		{"v2", Int16, []int{1, 2, 1}, small},
-		{"v3", Int16, []int{1, 2, 1}, small},
+	want := []safetensors.Tensor{
+		{Name: "empty", Dtype: safetensors.U8, Shape: []int{0, 3}, Data: []byte{}},
+		{Name: "kernel", Dtype: safetensors.F32, Shape: []int{2, 3},
+			Data: bytesOf(t, []float32{-2.5, -1.5, -0.5, 0.5, 1.5, 2.5})},
+		{Name: "layer/bias", Dtype: safetensors.F32, Shape: []int{2}, Data: bytesOf(t, []float32{0.5, -0.5})},
+		{Name: "scalar", Dtype: safetensors.F64, Shape: []int{}, Data: bytesOf(t, 0.5)},
+		{Name: "v1", Dtype: safetensors.I16, Shape: []int{1, 2, 1}, Data: small},
+		{Name: "v2", Dtype: safetensors.I16, Shape: []int{1, 2, 1}, Data: small},
+		{Name: "v3", Dtype: safetensors.I16, Shape: []int{1, 2, 1}, Data: small},
 	}
-	require.Equal(t, want, d.Arrays())
+	require.Equal(t, want, d.Tensors())
 	for _, w := range want {
 		got, ok := d.Lookup(w.Name)
 		require.True(t, ok)
@@ -98,7 +100,7 @@ func TestOnlyArraysOfTheDirectoryAreRead(t *testing.T) {
 
 func names(d *Dir) []string {
 	var out []string
-	for _, a := range d.Arrays() {
+	for _, a := range d.Tensors() {
 		out = append(out, a.Name)
 	}
 	return out
@@ -172,7 +174,7 @@ func TestAClosedDirectoryGivesNoBytes(t *testing.T) {
 	_, err = tensor.Identity.Digest()
 	require.ErrorIs(t, err, xpwc.ErrClosed)
 	tensor.Evict()
-	require.Len(t, d.Arrays(), 7)
+	require.Len(t, d.Tensors(), 7)
 	got, ok := d.Lookup("kernel")
 	require.True(t, ok)
 	require.Equal(t, []int{2, 3}, got.Shape)

@@ -17,7 +17,8 @@
 //
 // The format is specified in NumPy's documentation of numpy.lib.format and by its implementation there, 2.4. As that
 // does, this package refuses headers of more than 10,000 bytes, and dictionaries with more or fewer keys. Only
-// little-endian numbers and booleans are read, and only row by row.
+// little-endian numbers and booleans are read, and only row by row. NumPy has no bfloat16: arrays of uint16 are taken
+// for one's bits.
 //
 // # Untrusted files
 //

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"xpwc/internal/tensorfile"
+	"xpwc/safetensors"
 )
 
 var (
@@ -33,9 +36,9 @@ func unsupported(format string, args ...any) error {
 
 // Read returns the array that the bytes of a whole .npy file have, checked as [Open] checks them. Its Data is a part
 // of file; it has no Name.
-func Read(file []byte) (a Array, err error) {
+func Read(file []byte) (a safetensors.Tensor, err error) {
 	if len(file) < len(magic)+2 || string(file[:len(magic)]) != magic {
-		return Array{}, malformed("it does not begin with %q", magic)
+		return a, malformed("it does not begin with %q", magic)
 	}
 	major, minor := file[len(magic)], file[len(magic)+1]
 	at := len(magic) + 2
@@ -43,47 +46,47 @@ func Read(file []byte) (a Array, err error) {
 	var n int
 	switch {
 	case minor != 0 || major < 1 || major > 3:
-		return Array{}, unsupported("version %d.%d; save it with a NumPy that writes 1.0 to 3.0", major, minor)
+		return a, unsupported("version %d.%d; save it with a NumPy that writes 1.0 to 3.0", major, minor)
 	case major == 1 && len(rest) >= 2:
 		n, at = int(binary.LittleEndian.Uint16(rest)), at+2
 	case major > 1 && len(rest) >= 4:
 		n, at = int(min(binary.LittleEndian.Uint32(rest), maxHeader+1)), at+4
 	default:
-		return Array{}, malformed("%d bytes are no header", len(file))
+		return a, malformed("%d bytes are no header", len(file))
 	}
 	switch {
 	case n > maxHeader:
-		return Array{}, malformed("a header of more than %d bytes", maxHeader)
+		return a, malformed("a header of more than %d bytes", maxHeader)
 	case n > len(file)-at:
-		return Array{}, malformed("a header of %d bytes in a file of %d", n, len(file))
+		return a, malformed("a header of %d bytes in a file of %d", n, len(file))
 	}
 	text := file[at:][:n]
 	if major == 3 && !utf8.Valid(text) {
-		return Array{}, malformed("the header is not UTF-8")
+		return a, malformed("the header is not UTF-8")
 	}
 	if a, err = parseDictionary(string(text)); err != nil {
-		return Array{}, err
+		return a, err
 	}
-	size, err := byteSize(a.Dtype, a.Shape)
+	size, err := tensorfile.ByteSize(a.Shape, a.Dtype.Bits())
 	if err != nil {
-		return Array{}, err
+		return a, malformed("%v", err)
 	}
 	a.Data = file[at+n:]
 	if got := int64(len(a.Data)); got != size {
-		return Array{}, malformed("%d bytes for shape %v of %s, which has %d", got, a.Shape, a.Dtype, size)
+		return a, malformed("%d bytes for shape %v of %s, which has %d", got, a.Shape, a.Dtype, size)
 	}
 	return a, nil
 }
 
-// Header returns what a file of version 1.0 has before the bytes of an array: elements of a type, row by row, in a
-// shape.
-func Header(d Dtype, shape []int) []byte {
+// Header returns what a file of version 1.0 has before the bytes of an array: elements of a type as NumPy writes it,
+// "<f4" for instance, row by row, in a shape.
+func Header(descr string, shape []int) []byte {
 	var dimensions string
 	for _, n := range shape {
 		dimensions += fmt.Sprintf("%d, ", n)
 	}
 	const alignment, fixed = 64, len(magic) + 2 + 2
-	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", string(d), dimensions)
+	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, dimensions)
 	padding := (alignment - (fixed+len(text)+1)%alignment) % alignment
 	text += fmt.Sprintf("%*s\n", padding, "")
 	b := append([]byte(magic), 1, 0)

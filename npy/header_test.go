@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/safetensors"
 )
 
 // raw is a file of that version with this header and so many bytes after it.
@@ -81,8 +83,8 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"overflow":                    {with("(2, 3)", "(4294967296, 4294967296)"), "more than 2^63", ErrMalformed},
 		"overflow beside a zero":      {with("(2, 3)", "(0, 4294967296, 4294967296)"), "more than 2^63", ErrMalformed},
 		"overflow by the type":        {with("(2, 3)", "(4611686018427387904,)"), "more than 2^63", ErrMalformed},
-		"too few bytes":               {v1(sound, 23), "23 bytes for shape [2 3] of <f4, which has 24", ErrMalformed},
-		"too many bytes":              {v1(sound, 25), "25 bytes for shape [2 3] of <f4, which has 24", ErrMalformed},
+		"too few bytes":               {v1(sound, 23), "23 bytes for shape [2 3] of F32, which has 24", ErrMalformed},
+		"too many bytes":              {v1(sound, 25), "25 bytes for shape [2 3] of F32, which has 24", ErrMalformed},
 		"unknown type":                {with("<f4", "<f16"), `type "<f16"`, ErrUnsupported},
 		"type without order of bytes": {with("<f4", "f4"), `type "f4"`, ErrUnsupported},
 		"Python 2's integers":         {with("(2, 3)", "(2L, 3L)"), `cannot have "shape"`, ErrMalformed},
@@ -111,19 +113,20 @@ func TestArraysThatXNNPACKCannotBeGivenSayHowToSaveThem(t *testing.T) {
 func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		file  []byte
-		dtype Dtype
+		dtype safetensors.Dtype
 		shape []int
 	}{
-		"no comma after the last entry": {with("3), }", "3)}"), Float32, []int{2, 3}},
-		"no spaces": {v1("{'descr':'|u1','fortran_order':False,'shape':(3,)}", 3), Uint8,
+		"no comma after the last entry": {with("3), }", "3)}"), safetensors.F32, []int{2, 3}},
+		"no spaces": {v1("{'descr':'|u1','fortran_order':False,'shape':(3,)}", 3), safetensors.U8,
 			[]int{3}},
-		"other quotes": {v1(strings.ReplaceAll(sound, "'", `"`), 24), Float32, []int{2, 3}},
-		"another order of keys": {v1("{'shape': (2,), 'fortran_order': False, 'descr': '|b1'}", 2), Bool,
+		"other quotes": {v1(strings.ReplaceAll(sound, "'", `"`), 24), safetensors.F32, []int{2, 3}},
+		"another order of keys": {v1("{'shape': (2,), 'fortran_order': False, 'descr': '|b1'}", 2), safetensors.Bool,
 			[]int{2}},
-		"comma in the tuple": {with("(2, 3)", "(2, 3,)"), Float32, []int{2, 3}},
-		"Fortran order of one dimension": {v1("{'descr': '<c16', 'fortran_order': True, 'shape': (2,)}", 32),
-			Complex128, []int{2}},
-		"header that is not a whole block": {v1("{'descr': '<f2', 'fortran_order': False, 'shape': ()}", 2), Float16,
+		"comma in the tuple": {with("(2, 3)", "(2, 3,)"), safetensors.F32, []int{2, 3}},
+		"Fortran order of one dimension": {v1("{'descr': '<c8', 'fortran_order': True, 'shape': (2,)}", 16),
+			safetensors.C64, []int{2}},
+		"header that is not a whole block": {v1("{'descr': '<f2', 'fortran_order': False, 'shape': ()}", 2),
+			safetensors.F16,
 			[]int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +178,7 @@ func check(t testing.TB, b []byte) {
 	for _, n := range a.Shape {
 		elements *= n
 	}
-	require.Len(t, a.Data, elements*a.Dtype.Size())
+	require.Len(t, a.Data, elements*a.Dtype.Bits()/8)
 }
 
 // FuzzParse reads any bytes as a file.

@@ -15,8 +15,8 @@ func TestOneFileIsReadAsItIsInItsDirectory(t *testing.T) {
 	d, err := npy.Open(dir)
 	require.NoError(t, err)
 	defer d.Close()
-	require.NotEmpty(t, d.Arrays())
-	for _, want := range d.Arrays() {
+	require.NotEmpty(t, d.Tensors())
+	for _, want := range d.Tensors() {
 		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(want.Name)+".npy"))
 		require.NoError(t, err)
 		got, err := npy.Read(content)

@@ -15,6 +15,7 @@ import (
 	"xpwc/internal/modelfile"
 	"xpwc/models"
 	"xpwc/npy"
+	"xpwc/safetensors"
 	"xpwc/tflite"
 )
 
@@ -38,14 +39,13 @@ func openFor(file modelfile.File, paths []string) (models.Model, error) {
 	return m, err
 }
 
-func readArray(path string) (npy.Array, error) {
+func readArray(path string) (a safetensors.Tensor, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return npy.Array{}, err
+		return a, err
 	}
-	a, err := npy.Read(content)
-	if err != nil {
-		return npy.Array{}, fmt.Errorf("%s: %w", path, err)
+	if a, err = npy.Read(content); err != nil {
+		return a, fmt.Errorf("%s: %w", path, err)
 	}
 	return a, nil
 }

@@ -18,8 +18,8 @@ import (
 // writeArrays writes tensors as a directory of .npy files.
 func writeArrays(t testing.TB, dir string, tensors []safetensors.Tensor) {
 	t.Helper()
-	types := map[safetensors.Dtype]npy.Dtype{safetensors.F32: npy.Float32, safetensors.I8: npy.Int8,
-		safetensors.U8: npy.Uint8, safetensors.BF16: npy.Uint16}
+	types := map[safetensors.Dtype]string{safetensors.F32: "<f4", safetensors.I8: "|i1",
+		safetensors.U8: "|u1", safetensors.BF16: "<u2"}
 	for _, tensor := range tensors {
 		path := filepath.Join(dir, filepath.FromSlash(tensor.Name)+".npy")
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))

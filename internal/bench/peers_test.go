@@ -92,7 +92,7 @@ func TestOutputsAreThoseOfOneFileOrOfMany(t *testing.T) {
 	_, err := d.sum()
 	require.ErrorIs(t, err, os.ErrNotExist)
 	for i, content := range []string{"1234", "56789012"} {
-		array := append(npy.Header(npy.Float32, []int{len(content) / 4}), content...)
+		array := append(npy.Header("<f4", []int{len(content) / 4}), content...)
 		path := filepath.Join(string(d), fmt.Sprintf("forward.out%d.npy", i))
 		require.NoError(t, os.WriteFile(path, array, 0o600))
 	}

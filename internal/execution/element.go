@@ -10,15 +10,15 @@ import (
 	"xpwc/internal/compute"
 	"xpwc/internal/instance"
 	"xpwc/models"
-	"xpwc/npy"
+	"xpwc/safetensors"
 )
 
 // An Element is the type of an input's or an output's numbers, as a file has them, little-endian. NumPy calls all of
 // them but for bfloat16 as its String does.
 type Element struct {
 	models.Element
-	Dtype     npy.Dtype // in a .npy; of bfloat16 the bits, which NumPy itself has no type for
-	Extension string    // of a file that has nothing else
+	Dtype     safetensors.Dtype // in a .npy
+	Extension string            // of a file that has nothing else
 }
 
 // Text writes the number that b begins with.
@@ -59,10 +59,11 @@ func (e *Element) put(b []byte, hash uint32) {
 }
 
 var elements = []*Element{
-	{models.Float32, npy.Float32, "f32"}, {models.Float64, npy.Float64, "f64"}, {models.Float16, npy.Float16, "f16"},
-	{models.BFloat16, npy.Uint16, "bf16"}, {models.Int8, npy.Int8, "i8"}, {models.Uint8, npy.Uint8, "u8"},
-	{models.Bool, npy.Bool, "bool"}, {models.Int16, npy.Int16, "i16"}, {models.Int32, npy.Int32, "i32"},
-	{models.Int64, npy.Int64, "i64"},
+	{models.Float32, safetensors.F32, "f32"}, {models.Float64, safetensors.F64, "f64"},
+	{models.Float16, safetensors.F16, "f16"}, {models.BFloat16, safetensors.BF16, "bf16"},
+	{models.Int8, safetensors.I8, "i8"}, {models.Uint8, safetensors.U8, "u8"}, {models.Bool, safetensors.Bool, "bool"},
+	{models.Int16, safetensors.I16, "i16"}, {models.Int32, safetensors.I32, "i32"},
+	{models.Int64, safetensors.I64, "i64"},
 }
 
 // ElementOf returns the element of an input or an output.

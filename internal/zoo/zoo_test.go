@@ -23,6 +23,7 @@ import (
 	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 	"xpwc/npy"
+	"xpwc/safetensors"
 )
 
 var update = flag.Bool("update", false, "write docs/models.md")
@@ -220,7 +221,7 @@ func inFloats(t *testing.T, stem, extension string) (output func(i int) []float6
 	}, true
 }
 
-func array(t *testing.T, path string) npy.Array {
+func array(t *testing.T, path string) safetensors.Tensor {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -230,28 +231,28 @@ func array(t *testing.T, path string) npy.Array {
 }
 
 // numbers converts elements to floats.
-func numbers(t *testing.T, d npy.Dtype, b []byte) (out []float64) {
+func numbers(t *testing.T, d safetensors.Dtype, b []byte) (out []float64) {
 	t.Helper()
 	le := binary.LittleEndian
 	for len(b) > 0 {
 		var n float64
 		width := 1
 		switch d {
-		case npy.Float32:
+		case safetensors.F32:
 			n, width = float64(math.Float32frombits(le.Uint32(b))), 4
-		case npy.Float64:
+		case safetensors.F64:
 			n, width = math.Float64frombits(le.Uint64(b)), 8
-		case npy.Float16:
+		case safetensors.F16:
 			n, width = half.Float64(le.Uint16(b)), 2
-		case npy.Int64:
+		case safetensors.I64:
 			n, width = float64(int64(le.Uint64(b))), 8
-		case npy.Int32:
+		case safetensors.I32:
 			n, width = float64(int32(le.Uint32(b))), 4
-		case npy.Int16:
+		case safetensors.I16:
 			n, width = float64(int16(le.Uint16(b))), 2
-		case npy.Int8:
+		case safetensors.I8:
 			n = float64(int8(b[0]))
-		case npy.Uint8, npy.Bool:
+		case safetensors.U8, safetensors.Bool:
 			n = float64(b[0])
 		default:
 			t.Fatalf("elements of %v", d)

@@ -16,6 +16,7 @@ import (
 
 	"xpwc/internal/testkit"
 	"xpwc/npy"
+	"xpwc/safetensors"
 )
 
 // dropIn returns the stock host with the drop-in class in its XNNPACK backend, in place of the backend's own.
@@ -63,7 +64,7 @@ func exportedAgain(t *testing.T) (programs []program) {
 	for i := range rows {
 		rows[i] = byte(i)
 	}
-	require.NoError(t, os.WriteFile(input, append(npy.Header(npy.Int8, []int{2, 24}), rows...), 0o600))
+	require.NoError(t, os.WriteFile(input, append(npy.Header("|i1", []int{2, 24}), rows...), 0o600))
 	for _, name := range []string{"calibrated", "calibrated_again"} {
 		path := filepath.Join("..", "..", "..", "executorch", "testdata", name+".pte")
 		programs = append(programs, program{path: path, inputs: []string{input}})
@@ -87,7 +88,7 @@ func TestInTheRealBackendTheDropInAnswersTheSameInWhateverOrderProgramsCome(t *t
 			programs = append(programs, p)
 		}
 	}
-	plain, want := stock(t), map[string][]npy.Array{}
+	plain, want := stock(t), map[string][]safetensors.Tensor{}
 	for _, p := range programs {
 		want[p.path] = plain.mustRun(t, p, "").outputs
 	}

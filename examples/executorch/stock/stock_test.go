@@ -26,6 +26,7 @@ import (
 	"xpwc/executorch"
 	"xpwc/internal/instance"
 	"xpwc/npy"
+	"xpwc/safetensors"
 	"xpwc/xnnpack"
 )
 
@@ -127,7 +128,7 @@ func golden(t *testing.T, name string) (p program, outputs []string) {
 	return p, outputs
 }
 
-func array(t *testing.T, path string) npy.Array {
+func array(t *testing.T, path string) safetensors.Tensor {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -139,7 +140,7 @@ func array(t *testing.T, path string) npy.Array {
 // A run is what the host reports, and its outputs.
 type run struct {
 	*report
-	outputs []npy.Array
+	outputs []safetensors.Tensor
 }
 
 func (h host) mustRun(t *testing.T, p program, cache string) run {
@@ -155,18 +156,18 @@ func (h host) mustRun(t *testing.T, p program, cache string) run {
 }
 
 // floats returns the elements of an array of single or half precision.
-func floats(t *testing.T, a npy.Array) []float64 {
+func floats(t *testing.T, a safetensors.Tensor) []float64 {
 	t.Helper()
 	var out []float64
 	switch a.Dtype {
-	case npy.Float32:
+	case safetensors.F32:
 		for b := range slices.Chunk(a.Data, 4) {
 			out = append(out, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
 		}
-	case npy.Float16:
+	case safetensors.F16:
 		wide := make([]byte, 2*len(a.Data))
 		require.NoError(t, xnnpack.WidenF16(wide, a.Data))
-		return floats(t, npy.Array{Dtype: npy.Float32, Data: wide})
+		return floats(t, safetensors.Tensor{Dtype: safetensors.F32, Data: wide})
 	default:
 		t.Fatal(a.Dtype)
 	}
@@ -174,7 +175,7 @@ func floats(t *testing.T, a npy.Array) []float64 {
 }
 
 // relativeL2 is the norm of the difference over that of what is wanted.
-func relativeL2(t *testing.T, got, want npy.Array) float64 {
+func relativeL2(t *testing.T, got, want safetensors.Tensor) float64 {
 	t.Helper()
 	require.Equal(t, want.Shape, got.Shape)
 	require.Equal(t, want.Dtype, got.Dtype)

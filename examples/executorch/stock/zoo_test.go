@@ -142,7 +142,7 @@ func TestTheStockRuntimeBelievesAFileThatIsLeftBesideAnExportedAgainProgram(t *t
 	for i := range rows {
 		rows[i] = byte(i)
 	}
-	require.NoError(t, os.WriteFile(input, append(npy.Header(npy.Int8, []int{2, 24}), rows...), 0o600))
+	require.NoError(t, os.WriteFile(input, append(npy.Header("|i1", []int{2, 24}), rows...), 0o600))
 	again.inputs = []string{input}
 	want := h.mustRun(t, again, "").outputs
 	require.Equal(t, want, requireUntouched(t, h, again, packFor(t, again, "native")).outputs)
