@@ -4,7 +4,6 @@ import (
 	"expvar"
 
 	"xpwc"
-	"xpwc/inference"
 )
 
 // Var returns the caches' figures as a variable for [expvar.Publish]: an object with build_info, and with caches, which
@@ -21,12 +20,6 @@ func Var(caches ...*xpwc.Cache) expvar.Var {
 		}
 		return map[string]any{"build_info": ofBuild()[0].labels, "caches": figures}
 	})
-}
-
-// RunnerVar returns a Runner's figures as a variable for [expvar.Publish]: an object, with the names that Prometheus
-// has them by, without the xpwc_ at the beginning.
-func RunnerVar(r *inference.Runner) expvar.Var {
-	return expvar.Func(func() any { return byName(ofRunner(r.Stats())) })
 }
 
 func published(s xpwc.Stats) map[string]any {

@@ -19,7 +19,7 @@ import (
 func samples(t *testing.T, s xpwc.Stats) map[string]float64 {
 	t.Helper()
 	collected := make(chan prometheus.Metric, 200)
-	collector{{prometheus.Labels{"path": "a"}, func() []figure { return ofCache(s) }}}.Collect(collected)
+	send(collected, prometheus.Labels{"path": "a"}, ofCache(s))
 	close(collected)
 	figures := map[string]float64{}
 	for m := range collected {

@@ -4,7 +4,7 @@
 //	prometheus.MustRegister(metrics.NewCollector(cache))
 //	expvar.Publish("xpwc", metrics.Var(cache))
 //
-// The figures of an [xpwc/inference.Runner], its queue among them, come by [NewRunnerCollector] and [RunnerVar].
+// The figures of an [xpwc/inference.Runner], its queue among them, come by [NewRunnerCollector].
 //
 // Nothing is registered or runs by itself: figures are taken when they are collected. Collecting waits for the
 // cache's lock, which is never held while a model is executed or a disk is written to. Caches may be closed while
@@ -34,50 +34,27 @@ import (
 // after a restart of the process. xpwc_build_info has no path: it says what the process packs with. The caller
 // registers the collector, and may do so with a registerer that wraps it in labels of its own.
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
-	all := collector{{nil, ofBuild}}
-	for name, cache := range named(caches) {
-		figures := func() []figure { return ofCache(cache.Stats()) }
-		all = append(all, source{prometheus.Labels{"path": name}, figures})
-	}
-	return all
+	all := named(caches)
+	return prometheus.CollectorFunc(func(samples chan<- prometheus.Metric) {
+		send(samples, nil, ofBuild())
+		for name, cache := range all {
+			send(samples, prometheus.Labels{"path": name}, ofCache(cache.Stats()))
+		}
+	})
 }
 
 // NewRunnerCollector returns a collector of a Runner's figures for Prometheus, its queue among them, with the label
 // model. The caller registers it, and unregisters it when the Runner is closed.
 func NewRunnerCollector(model string, r *inference.Runner) prometheus.Collector {
-	return collector{{prometheus.Labels{"model": model}, func() []figure { return ofRunner(r.Stats()) }}}
+	return prometheus.CollectorFunc(func(samples chan<- prometheus.Metric) {
+		send(samples, prometheus.Labels{"model": model}, ofRunner(r.Stats()))
+	})
 }
 
-// A source has the figures of one cache or Runner, or of the process.
-type source struct {
-	of      prometheus.Labels
-	figures func() []figure
-}
-
-// A collector has the figures of all that it collects from.
-type collector []source
-
-// Describe implements [prometheus.Collector].
-func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
-	for sample := range c.samples {
-		descriptions <- sample.Desc()
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c collector) Collect(samples chan<- prometheus.Metric) {
-	for sample := range c.samples {
-		samples <- sample
-	}
-}
-
-func (c collector) samples(yield func(prometheus.Metric) bool) {
-	for _, s := range c {
-		for _, f := range s.figures() {
-			if !yield(f.sample(s.of)) {
-				return
-			}
-		}
+// send gives figures to Prometheus, with labels that say of what they are.
+func send(samples chan<- prometheus.Metric, of prometheus.Labels, figures []figure) {
+	for _, f := range figures {
+		samples <- f.sample(of)
 	}
 }
 

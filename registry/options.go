@@ -14,14 +14,13 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
 
-// Options are for every function of the package. The zero value, and nil, is what most want.
+// Options are for every function of the package. The zero value, and nil, is what most want. The registry is given the
+// credentials of docker's config.json and of the credential helpers that it names, in $DOCKER_CONFIG or ~/.docker;
+// without any, it is asked anonymously.
 type Options struct {
 	// PlainHTTP says whether the registry is asked without TLS. By default only one on this machine (localhost and
 	// loopback addresses) is.
 	PlainHTTP *bool
-	// Credential gives the registry's credentials. By default they are those of docker's config.json and the
-	// credential helpers it names, in $DOCKER_CONFIG or ~/.docker; without any, the registry is asked anonymously.
-	Credential auth.CredentialFunc
 	// Transport makes the HTTP requests; by default one like http.DefaultTransport, which knows proxies, with Silence.
 	Transport http.RoundTripper
 	// Silence is for how long next to nothing may move on a connection, while it is made, while an answer is waited
@@ -58,13 +57,9 @@ func (o *Options) repository(ref string) (*remote.Repository, error) {
 		repo.PlainHTTP = *options.PlainHTTP
 	}
 	repo.SkipReferrersGC = true // many registries do not let clients delete; their own garbage collection does it
-	credential := options.Credential
-	if credential == nil {
-		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("docker's credentials: %w", err)
-		}
-		credential = credentials.Credential(store)
+	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("docker's credentials: %w", err)
 	}
 	base := options.Transport
 	if base == nil {
@@ -72,7 +67,7 @@ func (o *Options) repository(ref string) (*remote.Repository, error) {
 	}
 	client := &auth.Client{
 		Client:     &http.Client{Transport: retrying(base)},
-		Credential: credential,
+		Credential: credentials.Credential(store),
 		Cache:      auth.NewCache(),
 	}
 	client.SetUserAgent("xpwc")
