@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -22,87 +23,47 @@ func (id *Identity) Digest() Digest {
 	}
 	var e encoder
 	id.encode(&e)
-	return e.digest()
+	return e.Sum()
 }
 
-// An encoder computes the digest of what is written to it, with little memory of its own: scales may be many.
-type encoder struct {
-	n      int // bytes of buffer that hash was not given yet
-	hashed bool
-	buffer [2048]byte
-	hash   digest.Hash
-}
+// An encoder computes the digest of what is written to it.
+type encoder struct{ digest.Hash }
 
-// flush makes room in the buffer.
-func (e *encoder) flush() {
-	_, _ = e.hash.Write(e.buffer[:e.n]) // which never fails
-	e.n, e.hashed = 0, true
-}
+func (e *encoder) bytes(b ...byte) { _, _ = e.Write(b) } // which never fails
 
-func (e *encoder) digest() Digest {
-	if !e.hashed {
-		return digest.Of(e.buffer[:e.n])
-	}
-	e.flush()
-	return e.hash.Sum()
-}
-
-// take returns the place of n bytes, which are few.
-func (e *encoder) take(n int) []byte {
-	if e.n+n > len(e.buffer) {
-		e.flush()
-	}
-	e.n += n
-	return e.buffer[e.n-n : e.n]
-}
-
-func (e *encoder) bytes(b ...byte) {
-	if len(b) > len(e.buffer)-e.n {
-		e.flush()
-	}
-	if len(b) > len(e.buffer) {
-		_, _ = e.hash.Write(b) // which never fails
-		return
-	}
-	e.n += copy(e.buffer[e.n:], b)
-}
-
-func (e *encoder) uint32(n uint32) { binary.LittleEndian.PutUint32(e.take(4), n) }
-
-// scales writes numbers, as many at once as there is room for.
-func (e *encoder) scales(numbers []float32) {
-	for len(numbers) > 0 {
-		some := numbers[:min(len(numbers), max((len(e.buffer)-e.n)/4, 1))]
-		numbers = numbers[len(some):]
-		b := e.take(4 * len(some))
-		for len(some) >= 4 && len(b) >= 16 { // there may be hundreds of thousands, and this takes a third of the time
-			binary.LittleEndian.PutUint32(b[:4], math.Float32bits(some[0]))
-			binary.LittleEndian.PutUint32(b[4:8], math.Float32bits(some[1]))
-			binary.LittleEndian.PutUint32(b[8:12], math.Float32bits(some[2]))
-			binary.LittleEndian.PutUint32(b[12:16], math.Float32bits(some[3]))
-			some, b = some[4:], b[16:]
-		}
-		for i, s := range some {
-			binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(s))
-		}
-	}
-}
-
-// blockScales writes numbers, as many at once as there is room for.
-func (e *encoder) blockScales(numbers []uint16) {
-	for len(numbers) > 0 {
-		some := numbers[:min(len(numbers), max((len(e.buffer)-e.n)/2, 1))]
-		b := e.take(2 * len(some))
-		for i, s := range some {
-			binary.LittleEndian.PutUint16(b[2*i:2*i+2], s)
-		}
-		numbers = numbers[len(some):]
-	}
+func (e *encoder) uint32(n uint32) {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], n)
+	e.bytes(b[:]...)
 }
 
 func (e *encoder) ints(numbers ...int) {
 	for _, n := range numbers {
-		binary.LittleEndian.PutUint64(e.take(8), uint64(int64(n)))
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(int64(n)))
+		e.bytes(b[:]...)
+	}
+}
+
+// scales writes numbers, many at once: there may be hundreds of thousands.
+func (e *encoder) scales(numbers []float32) {
+	var b [1 << 10]byte
+	for some := range slices.Chunk(numbers, len(b)/4) {
+		for i, s := range some {
+			binary.LittleEndian.PutUint32(b[4*i:4*i+4], math.Float32bits(s))
+		}
+		e.bytes(b[:4*len(some)]...)
+	}
+}
+
+// blockScales writes numbers as scales does.
+func (e *encoder) blockScales(numbers []uint16) {
+	var b [1 << 10]byte
+	for some := range slices.Chunk(numbers, len(b)/2) {
+		for i, s := range some {
+			binary.LittleEndian.PutUint16(b[2*i:2*i+2], s)
+		}
+		e.bytes(b[:2*len(some)]...)
 	}
 }
 
@@ -117,8 +78,8 @@ func (id *Identity) encode(e *encoder) {
 	e.uint32(uint32(id.Flags))
 	e.ints(len(id.Shape))
 	e.ints(id.Shape...)
-	stride, dilation := id.Stride.orOne(), id.Dilation.orOne()
-	e.ints(orOne(id.Groups), stride.Height, stride.Width, dilation.Height, dilation.Width)
+	stride, dilation := cmp.Or(id.Stride, pixel), cmp.Or(id.Dilation, pixel)
+	e.ints(cmp.Or(id.Groups, 1), stride.Height, stride.Width, dilation.Height, dilation.Width)
 	for _, o := range []*Operand{&id.Input, &id.Kernel, &id.Bias, &id.Output} {
 		o.encode(e)
 	}

@@ -8,6 +8,8 @@
 // Package xnnpack makes the identity of a node. The package needs neither cgo nor XNNPACK.
 package packing
 
+import "cmp"
+
 // Quantization says what the stored integers of a quantised tensor mean: real = scale * (stored - ZeroPoint). Which
 // fields count depends on the datatype; the others are ignored. Scales are positive normal numbers.
 type Quantization struct {
@@ -39,6 +41,8 @@ type Operand struct {
 
 // Size is a height and a width. As a stride or a dilation, the zero Size stands for 1 by 1.
 type Size struct{ Height, Width int }
+
+var pixel = Size{1, 1}
 
 // Flags are what else changes packing.
 type Flags uint32
@@ -158,8 +162,8 @@ func (id *Identity) Geometry() Geometry {
 		return Geometry{}
 	}
 	g := Geometry{
-		Family: family, Flags: id.Flags, Dims: len(id.Shape), Groups: orOne(id.Groups),
-		Stride: id.Stride.orOne(), Dilation: id.Dilation.orOne(),
+		Family: family, Flags: id.Flags, Dims: len(id.Shape), Groups: cmp.Or(id.Groups, 1),
+		Stride: cmp.Or(id.Stride, pixel), Dilation: cmp.Or(id.Dilation, pixel),
 	}
 	copy(g.Shape[:], id.Shape)
 	switch id.Kernel.Type.quantization() {
@@ -169,18 +173,4 @@ func (id *Identity) Geometry() Geometry {
 		g.ChannelDim, g.BlockSize = id.Kernel.ChannelDim, id.Kernel.BlockSize
 	}
 	return g
-}
-
-func orOne(n int) int {
-	if n == 0 {
-		return 1
-	}
-	return n
-}
-
-func (s Size) orOne() Size {
-	if s == (Size{}) {
-		return Size{1, 1}
-	}
-	return s
 }
