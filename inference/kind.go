@@ -1,7 +1,8 @@
 package inference
 
 import (
-	"fmt"
+	"encoding/binary"
+	"reflect"
 
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -9,8 +10,7 @@ import (
 
 // A kind is how Go has the numbers of an element.
 type kind struct {
-	slice  string // its type
-	length func(input any) (n int, ok bool)
+	slice reflect.Type
 	// give copies an input, and converts it if it is widened to single precision.
 	give func(to *xnnpack.Buffer, input any, widened bool)
 	// take copies n elements of an output to where into has room for them, or else into new memory.
@@ -32,8 +32,7 @@ var kinds = map[models.Element]kind{
 
 func numbers[T xnnpack.Number]() kind {
 	return kind{
-		slice:  fmt.Sprintf("%T", []T{}),
-		length: length[T],
+		slice: reflect.TypeFor[[]T](),
 		give: func(to *xnnpack.Buffer, input any, widened bool) {
 			if !widened {
 				copy(xnnpack.Numbers[T](to), input.([]T))
@@ -56,15 +55,9 @@ func numbers[T xnnpack.Number]() kind {
 func booleans() kind {
 	bytes := numbers[uint8]()
 	return kind{
-		slice:  "[]bool",
-		length: length[bool],
+		slice: reflect.TypeFor[[]bool](),
 		give: func(to *xnnpack.Buffer, input any, widened bool) {
-			set := make([]uint8, len(input.([]bool)))
-			for i, is := range input.([]bool) {
-				if is {
-					set[i] = 1
-				}
-			}
+			set, _ := binary.Append(nil, binary.LittleEndian, input) // which fails for no slice of this type
 			bytes.give(to, set, widened)
 		},
 		take: func(from *xnnpack.Buffer, n int, into any) any {
@@ -87,9 +80,4 @@ func room[T any](into any, n int) ([]T, any) {
 		return to, into // as it is: an any of a slice takes memory
 	}
 	return to[:n], to[:n]
-}
-
-func length[T any](input any) (n int, ok bool) {
-	s, ok := input.([]T)
-	return len(s), ok
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -134,14 +135,20 @@ func (r *Runner) RunInto(ctx context.Context, into []Result, inputs ...any) ([]R
 	}
 	defer r.end(v, i)
 	results, err := v.compute(i, into, inputs)
+	r.count(func(s *Stats) {
+		if err != nil {
+			s.Failed++
+		} else {
+			s.Runs++
+		}
+	})
+	return results, err
+}
+
+func (r *Runner) count(change func(s *Stats)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil {
-		r.stats.Failed++
-	} else {
-		r.stats.Runs++
-	}
-	return results, err
+	change(&r.stats)
 }
 
 // begin waits for the turn of a Run, and returns an instance for it alone.
@@ -172,7 +179,12 @@ func (r *Runner) begin(ctx context.Context) (*version, *instance.Instance, error
 
 // wait waits for the turn of a Run.
 func (r *Runner) wait(ctx context.Context) error {
-	defer r.waits()()
+	start := time.Now()
+	r.count(func(s *Stats) { s.Waiting++ })
+	defer r.count(func(s *Stats) {
+		s.Waiting--
+		s.Waited += time.Since(start)
+	})
 	select {
 	case <-r.turns:
 		return nil
@@ -183,24 +195,8 @@ func (r *Runner) wait(ctx context.Context) error {
 	}
 }
 
-// waits counts a Run that waits, until ended is called.
-func (r *Runner) waits() (ended func()) {
-	start := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stats.Waiting++
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.stats.Waiting--
-		r.stats.Waited += time.Since(start)
-	}
-}
-
 func (r *Runner) abandoned(err error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stats.Abandoned++
+	r.count(func(s *Stats) { s.Abandoned++ })
 	return err
 }
 
@@ -279,9 +275,7 @@ func (r *Runner) reload(m models.Model) (old *version, err error) {
 	failed := true // also after a panic of the model's
 	defer func() {
 		if failed {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.stats.FailedReloads++
+			r.count(func(s *Stats) { s.FailedReloads++ })
 		}
 	}()
 	v, err := r.load(m)
@@ -311,10 +305,10 @@ func (v *version) shapes(inputs []any) ([][]int, error) {
 	shapes := make([][]int, len(inputs))
 	for i, input := range inputs {
 		of := v.inputs[i]
-		n, ok := kinds[of.Element()].length(input)
-		if !ok {
+		if reflect.TypeOf(input) != kinds[of.Element()].slice {
 			return nil, fmt.Errorf("%w %q: %T, not %s", ErrInputType, of.Name, input, takes(of))
 		}
+		n := reflect.ValueOf(input).Len()
 		if shapes[i] = shapeOf(of, n); shapes[i] == nil {
 			return nil, fmt.Errorf("%w %q: %d elements, not those of %s", ErrInputSize, of.Name, n, takes(of))
 		}
