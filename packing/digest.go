@@ -92,37 +92,6 @@ func (id *Identity) encode(e *encoder) {
 	e.bytes(id.HiddenBias...)
 }
 
-// How the quantisation of a datatype is described.
-type quantization int
-
-const (
-	none quantization = iota
-	one
-	channelwise
-	blockwise
-	dynamic
-	unknown // all of it counts
-)
-
-func (d Datatype) quantization() quantization {
-	switch d {
-	case qInt8, qUint8, qInt32:
-		return one
-	case channelQInt8, channelQInt32, channelQInt4, channelQInt2:
-		return channelwise
-	case blockQInt4:
-		return blockwise
-	case dynamicQInt8, packedQInt8, dynamicQUint8:
-		return dynamic
-	case 0, int32s:
-		return none
-	}
-	if d.float() {
-		return none
-	}
-	return unknown
-}
-
 func (o *Operand) encode(e *encoder) {
 	e.bytes(byte(o.Type))
 	kind := o.Type.quantization()
