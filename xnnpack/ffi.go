@@ -429,7 +429,7 @@ func (c cWeightsCache) finalize() Status {
 	return Status(C.xnn_finalize_weights_cache(c.p, C.xnn_weights_cache_finalization_kind_hard))
 }
 
-func (c cWeightsCache) delete() Status { return Status(C.xnn_delete_weights_cache(c.p)) }
+func (c cWeightsCache) delete() { C.xnn_delete_weights_cache(c.p) }
 
 // Provider implements WeightsCache. What it returns is valid until the cache is deleted.
 func (c *HeapWeightsCache) Provider() unsafe.Pointer { return unsafe.Pointer(c.c.p) }

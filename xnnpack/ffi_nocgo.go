@@ -58,7 +58,7 @@ func (cThreadpool) threads() int                                   { return 0 }
 func (cThreadpool) destroy()                                       {}
 func cNewWeightsCache() (cWeightsCache, Status)                    { return cWeightsCache{}, NoCgo }
 func (cWeightsCache) finalize() Status                             { return NoCgo }
-func (cWeightsCache) delete() Status                               { return NoCgo }
+func (cWeightsCache) delete()                                      {}
 
 // Provider implements WeightsCache.
 func (*HeapWeightsCache) Provider() unsafe.Pointer { return nil }

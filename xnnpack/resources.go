@@ -13,7 +13,7 @@ type WeightsCache interface {
 	Provider() unsafe.Pointer
 }
 
-// shared is a C object used by runtimes: it is destroyed when its owner and every runtime let go of it.
+// shared is what runtimes use: it is destroyed when its owner and every runtime let go of it.
 type shared struct {
 	mu      sync.Mutex
 	refs    int
@@ -41,7 +41,9 @@ func (s *shared) release() {
 	}
 }
 
-func (s *shared) close() {
+// Close gives the object up. It is freed as soon as the last runtime that was made with it is deleted. Closing twice is
+// harmless.
+func (s *shared) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -80,10 +82,6 @@ func NewThreadpool(threads int) (*Threadpool, error) {
 // Threads returns the number of threads.
 func (p *Threadpool) Threads() int { return p.n }
 
-// Close ends the threads, as soon as the last runtime that was made with the pool is deleted. Closing twice is
-// harmless.
-func (p *Threadpool) Close() { p.close() }
-
 // Workspace is the memory runtimes keep intermediate values in. Runtimes that are never used at the same time can
 // share one; it is then as large as the largest of them needs.
 type Workspace struct {
@@ -91,7 +89,7 @@ type Workspace struct {
 	w cWorkspace
 }
 
-// NewWorkspace makes an empty workspace; it grows as the runtimes that use it need. The caller releases it.
+// NewWorkspace makes an empty workspace; it grows as the runtimes that use it need. The caller closes it.
 func NewWorkspace() (*Workspace, error) {
 	if err := Initialize(); err != nil {
 		return nil, err
@@ -105,10 +103,6 @@ func NewWorkspace() (*Workspace, error) {
 	return ws, nil
 }
 
-// Release gives the memory back, as soon as the last runtime that was made with the workspace is deleted. Releasing
-// twice is harmless.
-func (w *Workspace) Release() { w.close() }
-
 // GiveBack gives memory that runtimes and workspaces had back to the system. glibc keeps much of it when they are
 // deleted, in pieces that the next ones do not fit into, so that a process that loads models again and again would
 // grow. It is of use after the last Delete of several.
@@ -121,7 +115,7 @@ type HeapWeightsCache struct {
 	c cWeightsCache
 }
 
-// NewWeightsCache makes an empty cache. The caller deletes it.
+// NewWeightsCache makes an empty cache. The caller closes it.
 func NewWeightsCache() (*HeapWeightsCache, error) {
 	if err := Initialize(); err != nil {
 		return nil, err
@@ -131,21 +125,17 @@ func NewWeightsCache() (*HeapWeightsCache, error) {
 		return nil, check(s, "create weights cache", "")
 	}
 	h := &HeapWeightsCache{c: c}
-	h.destroy = func() { c.delete() }
+	h.destroy = c.delete
 	return h, nil
 }
 
 // Finalize closes the cache to new weights; it must be called once, after runtimes are created and before one is set
-// up. The error matches InvalidState if the cache is finalized or deleted already.
+// up. The error matches InvalidState if the cache is finalized or closed already.
 func (c *HeapWeightsCache) Finalize() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return reject(InvalidState, "finalize weights cache", "", "the cache is deleted")
+		return reject(InvalidState, "finalize weights cache", "", "the cache is closed")
 	}
 	return check(c.c.finalize(), "finalize weights cache", "")
 }
-
-// Delete frees the packed weights, as soon as the last runtime made with the cache is deleted. Deleting twice is
-// harmless.
-func (c *HeapWeightsCache) Delete() { c.close() }

@@ -33,8 +33,8 @@ type RuntimeOptions struct {
 	// WeightsCache takes the packed weights; nil lets the runtime keep its own. It must outlive the runtime, and must
 	// be finalized after NewRuntime and before Setup.
 	WeightsCache WeightsCache
-	// Workspace holds intermediate values; nil gives the runtime one of its own. It may be released before the
-	// runtime is deleted.
+	// Workspace holds intermediate values; nil gives the runtime one of its own. It may be closed before the runtime
+	// is deleted.
 	Workspace *Workspace
 	// Threadpool computes; nil computes on the calling thread. It may be closed before the runtime is deleted.
 	Threadpool *Threadpool
@@ -50,7 +50,6 @@ type Runtime struct {
 	r         cRuntime
 	state     runtimeState
 	externals map[ValueID]*value
-	constants *constants
 	uses      []*shared
 	keep      WeightsCache
 	pinned    *runtime.Pinner
@@ -80,7 +79,7 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	if s.deleted {
 		return nil, reject(InvalidState, op, "", "the subgraph is deleted")
 	}
-	r := &Runtime{externals: map[ValueID]*value{}, constants: s.constants, keep: o.WeightsCache,
+	r := &Runtime{externals: map[ValueID]*value{}, keep: o.WeightsCache, uses: []*shared{s.pins},
 		pinned: &runtime.Pinner{}, rowDefect: s.rowDefect()}
 	var w cWorkspace
 	var t cThreadpool
@@ -112,10 +111,9 @@ func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 		// Runtime and subgraph have values that XNNPACK computed before it failed, as tables of elementwise nodes, and
 		// each frees them (xnn_create_runtime_v4 of 2026): so this subgraph stays.
 		s.deleted = true
-		s.constants.release()
+		s.pins.Close()
 		return nil, check(status, op, fmt.Sprint("subgraph of ", len(s.values), " values"))
 	}
-	s.constants.refs.Add(1)
 	for id, v := range s.values {
 		if v != nil && v.external {
 			r.externals[ValueID(id)] = v
@@ -141,7 +139,6 @@ func (r *Runtime) Delete() error {
 	r.state = stateDeleted
 	status := r.r.delete()
 	r.pinned.Unpin()
-	r.constants.release()
 	r.letGo()
 	return check(status, "delete runtime", "")
 }

@@ -185,8 +185,8 @@ func TestRuntimesShareAThreadpoolAndAWorkspace(t *testing.T) {
 	// The owner may let go first: the runtimes keep both.
 	pool.Close()
 	pool.Close()
-	workspace.Release()
-	workspace.Release()
+	workspace.Close()
+	workspace.Close()
 	for _, c := range []struct {
 		r *xnnpack.Runtime
 		n int
@@ -212,8 +212,8 @@ func TestBadThreadpoolSizesAreRefused(t *testing.T) {
 func TestADeletedWeightsCacheIsRefused(t *testing.T) {
 	cache, err := xnnpack.NewWeightsCache()
 	require.NoError(t, err)
-	cache.Delete()
-	cache.Delete()
+	cache.Close()
+	cache.Close()
 	require.ErrorIs(t, cache.Finalize(), xnnpack.InvalidState)
 	_, err = xnnpack.NewRuntime(sum(t, 1), &xnnpack.RuntimeOptions{WeightsCache: cache})
 	require.ErrorIs(t, err, xnnpack.InvalidState)

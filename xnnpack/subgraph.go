@@ -6,21 +6,7 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
-
-// constants holds the scales that XNNPACK points to in place, for a subgraph and the runtimes made of it.
-type constants struct {
-	refs   atomic.Int64
-	scales pinned
-}
-
-func (c *constants) release() {
-	if c.refs.Add(-1) > 0 {
-		return
-	}
-	c.scales.release()
-}
 
 // Subgraph is a model under construction: values and the nodes between them. Nodes are added in the order in which
 // they are to compute. Once a runtime is made of it, it can be deleted.
@@ -30,8 +16,9 @@ type Subgraph struct {
 	deleted   bool
 	externals int
 	values    []*value // by ID; nil where none is defined
-	constants *constants
-	tabulates bool // it has a row of elementwise nodes of the length tabulated
+	scales    pinned   // that XNNPACK points to in place
+	pins      *shared  // of the scales
+	tabulates bool     // it has a row of elementwise nodes of the length tabulated
 }
 
 // Flags of an external value (XNN_VALUE_FLAG_*).
@@ -54,9 +41,9 @@ func NewSubgraph(externalValues int) (*Subgraph, error) {
 	if s != Success {
 		return nil, check(s, op, subject)
 	}
-	c := &constants{scales: newPinned()}
-	c.refs.Store(1)
-	return &Subgraph{g: g, externals: externalValues, values: make([]*value, externalValues), constants: c}, nil
+	scales := newPinned()
+	return &Subgraph{g: g, externals: externalValues, values: make([]*value, externalValues),
+		scales: scales, pins: &shared{destroy: scales.release}}, nil
 }
 
 // Delete frees the subgraph. Runtimes made of it go on working. Deleting twice is harmless.
@@ -68,7 +55,7 @@ func (s *Subgraph) Delete() error {
 	}
 	s.deleted = true
 	s.g.delete()
-	s.constants.release()
+	s.pins.Close()
 	return nil
 }
 
@@ -109,7 +96,7 @@ func (s *Subgraph) define(op string, id ValueID, t Tensor, flags uint32) (ValueI
 	if err := t.validate(external); err != nil {
 		return InvalidValue, wrap(op, subject(), err)
 	}
-	t.pinScales(s.constants.scales)
+	t.pinScales(s.scales)
 	got, status := s.g.define(&t, id, flags)
 	if status != Success {
 		if err := t.validateScales(); err != nil && status == InvalidParameter {

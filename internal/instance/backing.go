@@ -54,7 +54,7 @@ func PackedInHeapCache(e *Instance) error {
 		return err
 	}
 	e.Times.Open = time.Since(start)
-	e.closers = append(e.closers, func() error { cache.Delete(); return nil })
+	e.closers = append(e.closers, func() error { cache.Close(); return nil })
 	return PackedInProvider(cache, cache.Finalize)(e)
 }
 

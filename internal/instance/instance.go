@@ -118,7 +118,7 @@ func (e *Instance) create(next func() (place, error)) error {
 		if shared, err = xnnpack.NewWorkspace(); err != nil {
 			return err
 		}
-		e.closers = append(e.closers, func() error { shared.Release(); return nil })
+		e.closers = append(e.closers, func() error { shared.Close(); return nil })
 	}
 	for _, s := range stages {
 		var runtime *xnnpack.Runtime

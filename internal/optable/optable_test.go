@@ -41,7 +41,7 @@ func TestEveryOperatorComputesWhatItShould(t *testing.T) {
 
 		cache, err := xnnpack.NewWeightsCache()
 		require.NoError(t, err)
-		defer cache.Delete()
+		defer cache.Close()
 		cached, err := c.Run(cache, nil, cache.Finalize)
 		require.NoError(t, err)
 		require.Equal(t, plain, cached, "with XNNPACK's own weights cache")
