@@ -20,18 +20,15 @@ var (
 	program    = root{identifier: "ET12", magic: "eh00", header: 24, version: 0, segments: 4, namedData: 7}
 )
 
-const ( // DataSegment
+const (
+	// DataSegment
 	segmentOffset = 0
 	segmentSize   = 1
-)
-
-const ( // NamedData; only a .ptd's has a TensorLayout
+	// NamedData; only a .ptd's has a TensorLayout
 	namedKey     = 0
 	namedSegment = 1
 	namedTensor  = 2
-)
-
-const ( // TensorLayout
+	// TensorLayout
 	tensorType     = 0
 	tensorSizes    = 1
 	tensorDimOrder = 2
