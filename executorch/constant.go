@@ -30,16 +30,13 @@ type constant struct {
 func (c *constant) inFile() bool { return c.from != c.to || c.elements == 0 }
 
 // constant returns a content of a size. It is called what the files call it, or else by its place.
-func (f *files) constant(c *content, size int64) (*constant, error) {
-	at, err := f.find(c, size)
-	if err != nil {
-		return nil, err
-	}
+func (f *files) constant(c *content, size int64) *constant {
+	at := f.find(c, size)
 	name := c.name
 	if name == "" {
 		name = fmt.Sprintf("%s%d+%d", placed, at.at.Offset, at.at.Size)
 	}
-	return &constant{name: name, stored: at}, nil
+	return &constant{name: name, stored: at}
 }
 
 // convertible reports whether constants and inputs of a type are converted here to another one.
@@ -52,7 +49,8 @@ func (c *constant) fill(dst, file []byte) error {
 	if !c.inFile() {
 		element := models.Value{Type: elementTypes[c.to]}.Element()
 		all := compute.Array{Element: element, Shape: []int{c.elements}, Data: dst}
-		return compute.Count(all, float64(c.filled), 0)
+		compute.Count(all, float64(c.filled), 0)
+		return nil
 	}
 	if !c.converts() {
 		copy(dst, file)

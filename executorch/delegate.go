@@ -2,11 +2,9 @@ package executorch
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
-	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/xnnpack"
 )
@@ -21,13 +19,13 @@ type graph struct {
 }
 
 // readGraph reads the blob of a delegate, which lies in the file.
-func readGraph(file []byte, blob flatbuf.Span) (*graph, error) {
+func readGraph(file []byte, blob flatbuf.Span) *graph {
 	b := blob.In(file)
 	g := &graph{flat: blob.Offset}
 	flat := b
 	if len(b) >= graphMagicOffset+len(graphMagic) && string(b[graphMagicOffset:][:len(graphMagic)]) == graphMagic {
 		if len(b) < graphHeaderSize {
-			return nil, malformed("%d bytes are no header of a graph", len(b))
+			malformed("%d bytes are no header of a graph", len(b))
 		}
 		u32 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(b[at:])) }
 		length, offset, size := binary.LittleEndian.Uint16(b[8:]), u32(10), u32(14)
@@ -35,11 +33,11 @@ func readGraph(file []byte, blob flatbuf.Span) (*graph, error) {
 		whole := uint64(len(b))
 		switch {
 		case length < graphHeaderSize:
-			return nil, malformed("a graph's header of %d bytes, not %d", length, graphHeaderSize)
+			malformed("a graph's header of %d bytes, not %d", length, graphHeaderSize)
 		case offset > whole || size > whole-offset:
-			return nil, malformed("a graph of %d bytes at byte %d of %d", size, offset, whole)
+			malformed("a graph of %d bytes at byte %d of %d", size, offset, whole)
 		case constants > 0 && (from > whole || constants > whole-from):
-			return nil, malformed("%d bytes of constants at byte %d of %d", constants, from, whole)
+			malformed("%d bytes of constants at byte %d of %d", constants, from, whole)
 		}
 		flat, g.flat = b[offset:][:size], blob.Offset+int64(offset)
 		if constants > 0 {
@@ -52,37 +50,36 @@ func readGraph(file []byte, blob flatbuf.Span) (*graph, error) {
 		identifier = string(flat[at:][:len(identifier)])
 	}
 	if !slices.Contains(graphIdentifiers, identifier) {
-		return nil, fmt.Errorf("%w: a graph of the format %q, not %q", ErrUnsupported, identifier, graphIdentifiers)
+		unsupported("a graph of the format %q, not %q", identifier, graphIdentifiers)
 	}
-	r := flatbuf.New(flat, ErrMalformed)
-	g.table = r.Root(identifier)
+	g.table = flatbuf.Root(flat, identifier, ErrMalformed)
 	for _, x := range g.table.Tables(graphConstantBuffer).All() {
 		span := x.Span(inlineData)
 		g.buffers = append(g.buffers, flatbuf.Span{Offset: g.flat + span.Offset, Size: span.Size})
 	}
 	g.data = g.table.Tables(graphConstantData)
-	return g, r.Err()
+	return g
 }
 
 // content returns where the constant of that number is.
 func (g *graph) content(index uint32) *content {
 	if g.data.Len() == 0 {
 		if int64(index) >= int64(len(g.buffers)) {
-			fault.Check(malformed("constant %d of %d", index, len(g.buffers)))
+			malformed("constant %d of %d", index, len(g.buffers))
 		}
 		return &content{at: g.buffers[index]}
 	}
 	if int64(index) >= int64(g.data.Len()) {
-		fault.Check(malformed("constant %d of %d", index, g.data.Len()))
+		malformed("constant %d of %d", index, g.data.Len())
 	}
 	t := g.data.Table(int(index))
 	offset, size, name := t.Uint64(constantOffset), t.Uint64(constantSize), t.String(constantKey)
-	if fault.Check(t.Err()); name != "" {
+	if name != "" {
 		return &content{name: name}
 	}
 	whole := uint64(g.constants.Size)
 	if offset > whole || size > whole-offset {
-		fault.Check(malformed("constant %d, %d bytes at byte %d of %d", index, size, offset, whole))
+		malformed("constant %d, %d bytes at byte %d of %d", index, size, offset, whole)
 	}
 	return &content{at: flatbuf.Span{Offset: g.constants.Offset + int64(offset), Size: int64(size)}}
 }
@@ -108,23 +105,23 @@ func (g *graph) value(t flatbuf.Table) xvalue {
 	case xvalueQuantized:
 		v, params, kind = x.Table(quantizedTensor), x.Table(quantizedParams), x.Byte(quantizedParamsType)
 	default:
-		t.Fail("a value of type %d", union)
+		malformed("a value of type %d", union)
 	}
-	if fault.Check(t.Err()); !v.Present() {
-		fault.Check(malformed("a value without a tensor"))
+	if !v.Present() {
+		malformed("a value without a tensor")
 	}
 	flags := v.Uint32(xtensorFlags)
 	out := xvalue{id: v.Uint32(xtensorID), external: v.Uint32(xtensorExternal)}
 	out.input, out.output = flags&externalInput != 0, flags&externalOutput != 0
 	if flags&^(externalInput|externalOutput) != 0 || out.input && out.output {
-		fault.Check(malformed("the value has the flags %#x", flags))
+		malformed("the value has the flags %#x", flags)
 	}
-	out.tensor.Type = fault.Value(xdatatype(v.Int16(xtensorDatatype)))
+	out.tensor.Type = xdatatype(v.Int16(xtensorDatatype))
 	dims := v.Uint32s(xtensorDims)
 	out.tensor.Shape = make([]int, 0, len(dims))
 	for _, d := range dims {
 		if d > math.MaxInt32 {
-			fault.Check(malformed("a dimension of %d", d))
+			malformed("a dimension of %d", d)
 		}
 		out.tensor.Shape = append(out.tensor.Shape, int(d))
 	}
@@ -135,15 +132,14 @@ func (g *graph) value(t flatbuf.Table) xvalue {
 		out.constant = g.content(index)
 	}
 	if dq := v.Int16(xtensorDQDatatype); dq != 0 {
-		if kind, err := xdatatype(dq); err != nil || kind != xnnpack.QInt8 || !out.input || out.constant != nil {
-			fault.Check(fmt.Errorf("%w: a value quantised at inference to datatype %d", ErrUnsupported, dq))
+		if xdatatype(dq) != xnnpack.QInt8 || !out.input || out.constant != nil {
+			unsupported("a value quantised at inference to datatype %d", dq)
 		}
 		out.dynamic = true
 	}
 	if params.Present() || kind != 0 {
 		g.quantization(&out, params, kind)
 	}
-	fault.Check(t.Err())
 	return out
 }
 
@@ -178,7 +174,7 @@ func (g *graph) quantization(v *xvalue, t flatbuf.Table, kind byte) {
 			}
 		}
 	default:
-		fault.Check(fmt.Errorf("%w: quantization of type %d", ErrUnsupported, kind))
+		unsupported("quantization of type %d", kind)
 	}
 }
 
@@ -190,28 +186,24 @@ func bfloat16(f float32) uint16 {
 
 // scaleCount returns how many scales a value has, and how many bytes each takes in a file; none if the value has no
 // list of them.
-func scaleCount(t *xnnpack.Tensor) (count, size int, err error) {
+func scaleCount(t *xnnpack.Tensor) (count, size int) {
 	q := &t.Quantization
 	switch t.Type {
 	case xnnpack.ChannelQInt8, xnnpack.ChannelQInt32, xnnpack.ChannelQInt4:
 		if q.ChannelDim < 0 || q.ChannelDim >= len(t.Shape) {
-			return 0, 0, malformed("channels along dimension %d of %v", q.ChannelDim, t.Shape)
+			malformed("channels along dimension %d of %v", q.ChannelDim, t.Shape)
 		}
-		return t.Shape[q.ChannelDim], 4, nil
+		return t.Shape[q.ChannelDim], 4
 	case xnnpack.BlockQInt4:
-		wrong := malformed("blocks of %d of channels along dimension %d of %v", q.BlockSize, q.ChannelDim, t.Shape)
-		if len(t.Shape) != 2 || q.ChannelDim < 0 || q.ChannelDim > 1 || q.BlockSize <= 0 {
-			return 0, 0, wrong
+		if len(t.Shape) != 2 || q.ChannelDim < 0 || q.ChannelDim > 1 || q.BlockSize <= 0 ||
+			t.Shape[1-q.ChannelDim]%q.BlockSize != 0 {
+			malformed("blocks of %d of channels along dimension %d of %v", q.BlockSize, q.ChannelDim, t.Shape)
 		}
-		along := t.Shape[1-q.ChannelDim]
-		if along%q.BlockSize != 0 {
-			return 0, 0, wrong
-		}
-		blocks := int64(t.Shape[q.ChannelDim]) * int64(along/q.BlockSize)
+		blocks := int64(t.Shape[q.ChannelDim]) * int64(t.Shape[1-q.ChannelDim]/q.BlockSize)
 		if blocks > math.MaxInt32 {
-			return 0, 0, malformed("%d blocks", blocks)
+			malformed("%d blocks", blocks)
 		}
-		return int(blocks), 2, nil
+		return int(blocks), 2
 	}
-	return 0, 0, nil
+	return 0, 0
 }

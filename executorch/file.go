@@ -115,14 +115,9 @@ func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {
 	return tensorfile.Tensor(f.file, placeOf(at))
 }
 
-// read calls do with the file's bytes, which it must not keep.
+// read calls do with the file's bytes, which it must not keep. Until its end the file is not closed.
 func (f *File) read(do func(file []byte)) error {
-	return f.view(func(file []byte) error { do(file); return nil })
-}
-
-// view calls do, until whose end the file is not closed.
-func (f *File) view(do func(file []byte) error) error {
-	err := f.file.View(do)
+	err := f.file.View(func(file []byte) error { do(file); return nil })
 	if errors.Is(err, fs.ErrClosed) {
 		return fmt.Errorf("%s: %w", f.Path(), xpwc.ErrClosed)
 	}

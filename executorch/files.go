@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"xpwc"
+	"xpwc/internal/fault"
 )
 
 // files are a program and its external data.
@@ -26,7 +27,7 @@ func openFiles(pte string, ptd []string) (*files, error) {
 			want, what = &flatTensor, "a .ptd"
 		}
 		if file.contents.kind != want {
-			return nil, errors.Join(fmt.Errorf("%s: %w", file.Path(), malformed("it is not %s", what)), f.close())
+			return nil, errors.Join(fmt.Errorf("%s: %w: it is not %s", file.Path(), ErrMalformed, what), f.close())
 		}
 	}
 	return f, f.distinct()
@@ -38,8 +39,8 @@ func (f *files) distinct() error {
 		for _, other := range f.all[:i] {
 			for name := range file.byName {
 				if _, twice := other.byName[name]; twice {
-					err := malformed("%s has named data %q too", other.Path(), name)
-					return errors.Join(fmt.Errorf("%s: %w", file.Path(), err), f.close())
+					return errors.Join(fmt.Errorf("%s: %w: %s has named data %q too", file.Path(), ErrMalformed,
+						other.Path(), name), f.close())
 				}
 			}
 		}
@@ -58,14 +59,14 @@ func (f *files) close() error {
 }
 
 // find returns where a content of that size is. What has a name may be longer.
-func (f *files) find(c *content, size int64) (stored, error) {
+func (f *files) find(c *content, size int64) stored {
 	if c.name == "" {
 		if c.at.Size < size {
-			return stored{}, malformed("%d bytes for a content of %d", c.at.Size, size)
+			malformed("%d bytes for a content of %d", c.at.Size, size)
 		}
 		s := stored{at: c.at}
 		s.at.Size = size
-		return s, nil
+		return s
 	}
 	for i, file := range f.all {
 		at, ok := file.byName[c.name]
@@ -74,22 +75,18 @@ func (f *files) find(c *content, size int64) (stored, error) {
 		}
 		s := stored{file: i, at: file.contents.named[at].span}
 		if s.at.Size < size {
-			return s, malformed("%d bytes of %q for a content of %d", s.at.Size, c.name, size)
+			malformed("%d bytes of %q for a content of %d", s.at.Size, c.name, size)
 		}
-		return s, nil
+		return s
 	}
-	return stored{}, fmt.Errorf("%w: %q", ErrMissingData, c.name)
-}
-
-// read calls do with the bytes at a place, which it must not keep.
-func (f *files) read(s stored, do func([]byte)) error {
-	return f.all[s.file].read(func(file []byte) { do(s.at.In(file)) })
+	fault.Check(fmt.Errorf("%w: %q", ErrMissingData, c.name))
+	return stored{}
 }
 
 // inPlace returns the bytes at a place, which may be read until the files are closed.
-func (f *files) inPlace(s stored) (b []byte, err error) {
-	err = f.read(s, func(there []byte) { b = there })
-	return b, err
+func (f *files) inPlace(s stored) (b []byte) {
+	fault.Check(f.all[s.file].read(func(file []byte) { b = s.at.In(file) }))
+	return b
 }
 
 // dataMap gives the constants of a program's nodes by name. It is read-only once made.

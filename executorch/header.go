@@ -2,7 +2,8 @@ package executorch
 
 import (
 	"encoding/binary"
-	"fmt"
+
+	"xpwc/internal/fault"
 )
 
 const (
@@ -22,18 +23,16 @@ type header struct {
 	base, size int64 // of all segments
 }
 
-func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
-}
+func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
+
+func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
 
 // readHeader reads the header of a file, which a .ptd always has. A .pte without one is a flatbuffer as a whole.
-func readHeader(kind *root, file []byte) (header, error) {
+func readHeader(kind *root, file []byte) header {
 	if kind == &program && (len(file) < headerOffset+4 || string(file[headerOffset:][:4]) != kind.magic) {
-		return header{flatbuffer: int64(len(file))}, nil
+		return header{flatbuffer: int64(len(file))}
 	}
-	if err := checkHeader(file, kind.magic, kind.header); err != nil {
-		return header{}, err
-	}
+	checkHeader(file, kind.magic, kind.header)
 	field := func(i int) uint64 { return binary.LittleEndian.Uint64(file[headerFields+8*i:]) }
 	if kind == &flatTensor {
 		return within(file, field(0), field(1), field(2), field(3))
@@ -48,29 +47,28 @@ func readHeader(kind *root, file []byte) (header, error) {
 	return within(file, 0, field(0), base, size)
 }
 
-func checkHeader(file []byte, magic string, length uint32) error {
+func checkHeader(file []byte, magic string, length uint32) {
 	if len(file) < headSize {
-		return malformed("%d bytes are no header", len(file))
+		malformed("%d bytes are no header", len(file))
 	}
 	if got := string(file[headerOffset:][:4]); got != magic {
-		return malformed("a header %q, not %q", got, magic)
+		malformed("a header %q, not %q", got, magic)
 	}
 	if got := binary.LittleEndian.Uint32(file[headerOffset+4:]); got < length {
-		return malformed("a header of %d bytes, not %d", got, length)
+		malformed("a header of %d bytes, not %d", got, length)
 	}
-	return nil
 }
 
 // within checks that the flatbuffer, size bytes after an offset, and the segments after it lie in the file.
-func within(file []byte, offset, size, base, segments uint64) (header, error) {
+func within(file []byte, offset, size, base, segments uint64) header {
 	whole := uint64(len(file))
 	switch {
 	case offset > whole || size > whole-offset:
-		return header{}, malformed("a flatbuffer of %d bytes at byte %d of %d", size, offset, whole)
+		malformed("a flatbuffer of %d bytes at byte %d of %d", size, offset, whole)
 	case base > whole || segments > whole-base:
-		return header{}, malformed("%d bytes of segments at byte %d of %d", segments, base, whole)
+		malformed("%d bytes of segments at byte %d of %d", segments, base, whole)
 	case segments > 0 && base < offset+size:
-		return header{}, malformed("segments at byte %d, inside the flatbuffer's %d", base, offset+size)
+		malformed("segments at byte %d, inside the flatbuffer's %d", base, offset+size)
 	}
-	return header{flatbuffer: int64(offset + size), base: int64(base), size: int64(segments)}, nil
+	return header{flatbuffer: int64(offset + size), base: int64(base), size: int64(segments)}
 }

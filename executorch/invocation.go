@@ -29,7 +29,7 @@ func (c *invocation) outside() { fault.Check(errOutside) }
 // arg returns the value of an argument.
 func (c *invocation) arg(i int) *evalue {
 	if i < 0 || i >= len(c.args) {
-		fault.Check(malformed("%d arguments", len(c.args)))
+		malformed("%d arguments", len(c.args))
 	}
 	return &c.method.values[c.args[i]]
 }
@@ -44,7 +44,7 @@ func (c *invocation) absent(i int) bool { return c.arg(i).kind == evalueNull }
 func (c *invocation) whole(i int) int {
 	v := c.arg(i)
 	if v.kind != evalueInt && v.kind != evalueBool {
-		fault.Check(malformed("argument %d is no integer", i))
+		malformed("argument %d is no integer", i)
 	}
 	return clampedInt(v.whole)
 }
@@ -59,7 +59,7 @@ func (c *invocation) number(i int) float64 {
 	case evalueDouble:
 		return v.number
 	}
-	fault.Check(malformed("argument %d is no number", i))
+	malformed("argument %d is no number", i)
 	return 0
 }
 
@@ -70,13 +70,13 @@ func (c *invocation) wholes(i int) []int {
 		return []int{clampedInt(v.whole)}
 	}
 	if v.kind != evalueIntList {
-		fault.Check(malformed("argument %d is no list of integers", i))
+		malformed("argument %d is no list of integers", i)
 	}
 	out := make([]int, len(v.list))
 	for k, n := range v.list {
 		item := &c.method.values[n]
 		if item.kind != evalueInt {
-			fault.Check(malformed("argument %d has what is no integer", i))
+			malformed("argument %d has what is no integer", i)
 		}
 		out[k] = clampedInt(item.whole)
 	}
@@ -88,7 +88,7 @@ func (c *invocation) tensorAt(value int) *tensor {
 	if t := c.method.values[value].tensor; t != nil {
 		return t
 	}
-	fault.Check(malformed("value %d is no tensor", value))
+	malformed("value %d is no tensor", value)
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (c *invocation) tensor(i int) *tensor {
 func (c *invocation) tensors(i int) []int {
 	v := c.arg(i)
 	if v.kind != evalueTensorList || len(v.list) == 0 {
-		fault.Check(malformed("argument %d is no list of tensors", i))
+		malformed("argument %d is no list of tensors", i)
 	}
 	return v.list
 }
@@ -112,7 +112,7 @@ func (c *invocation) tensors(i int) []int {
 // operandAt returns a value of the method: one of XNNPACK's or, where it has no such elements, of Go's.
 func (c *invocation) operandAt(value int) xnnpack.ValueID {
 	t := c.tensorAt(value)
-	if err := c.know(value); errors.Is(err, ErrUnsupported) {
+	if err := fault.Try(func() { c.know(value) }); errors.Is(err, ErrUnsupported) {
 		c.outside()
 	} else {
 		fault.Check(err)
@@ -165,7 +165,7 @@ func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
 		c.outside()
 	}
 	if out.known && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
-		fault.Check(malformed("value %d means other things than what it is computed from", value))
+		malformed("value %d means other things than what it is computed from", value)
 	}
 	kept := out.tensor
 	out.known, out.tensor, out.scales = true, in.tensor, in.scales
@@ -194,19 +194,16 @@ func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) x
 	if kind != xnnpack.Float32 && kind != xnnpack.Float16 {
 		c.outside()
 	}
-	n := fault.Value(elements(shape...))
+	n := elements(shape...)
 	t := xnnpack.Tensor{Type: kind, Shape: shape}
 	k := &constant{elements: n, filled: float32(number), from: argumentTypes[kind], to: argumentTypes[kind]}
 	k.name = fmt.Sprintf("%d of %x, %v", n, math.Float32bits(k.filled), k.to)
 	t.Name = k.name
-	c.plan.values = append(c.plan.values, value{known: true, constant: k, tensor: t})
-	return xnnpack.ValueID(len(c.plan.values) - 1)
+	return c.plan.value(value{known: true, constant: k, tensor: t})
 }
 
 // node plans a node.
-func (c *invocation) node(op flow.Operation) {
-	fault.Check(c.add(c.name, op))
-}
+func (c *invocation) node(op flow.Operation) { c.add(c.name, op) }
 
 // axis returns where a tensor has a dimension of the method's in memory; a negative one counts from the last.
 func (c *invocation) axis(t *tensor, dim int) int {
@@ -234,7 +231,7 @@ func counted(n, length int) int {
 		at += length
 	}
 	if at < 0 || at >= length {
-		fault.Check(malformed("index %d of %d", n, length))
+		malformed("index %d of %d", n, length)
 	}
 	return at
 }

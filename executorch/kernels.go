@@ -33,14 +33,14 @@ var kernels = map[string]operatorRow{
 	"aten::add.out":                     {(*invocation).sum, combined(compute.Sum)},
 	"aten::addmm.out":                   {nodes: (*invocation).matrices},
 	"aten::alias_copy.out":              {nodes: (*invocation).reshaped},
-	"aten::all.all_out":                 {inGo: quantified(compute.All)},
-	"aten::all.dims_out":                {inGo: quantified(compute.All)},
-	"aten::all.out":                     {inGo: quantified(compute.All)},
-	"aten::amax.out":                    {inGo: quantified(reduced(compute.Greatest))},
-	"aten::amin.out":                    {inGo: quantified(reduced(compute.Least))},
-	"aten::any.all_out":                 {inGo: quantified(compute.Any)},
-	"aten::any.dims_out":                {inGo: quantified(compute.Any)},
-	"aten::any.out":                     {inGo: quantified(compute.Any)},
+	"aten::all.all_out":                 {inGo: reduced(compute.And)},
+	"aten::all.dims_out":                {inGo: reduced(compute.And)},
+	"aten::all.out":                     {inGo: reduced(compute.And)},
+	"aten::amax.out":                    {inGo: reduced(compute.Greatest)},
+	"aten::amin.out":                    {inGo: reduced(compute.Least)},
+	"aten::any.all_out":                 {inGo: reduced(compute.Or)},
+	"aten::any.dims_out":                {inGo: reduced(compute.Or)},
+	"aten::any.out":                     {inGo: reduced(compute.Or)},
 	"aten::arange.start_out":            {inGo: (*invocation).arange},
 	"aten::argmax.out":                  {inGo: indexOf(compute.ArgMax)},
 	"aten::argmin.out":                  {inGo: indexOf(compute.ArgMin)},
@@ -50,9 +50,9 @@ var kernels = map[string]operatorRow{
 	"aten::atan.out":                    {inGo: applied(math.Atan)},
 	"aten::atanh.out":                   {inGo: applied(math.Atanh)},
 	"aten::avg_pool2d.out":              {(*invocation).averagePool, (*invocation).averageHere},
-	"aten::bitwise_and.Tensor_out":      {inGo: logical(func(a, b bool) bool { return a && b })},
+	"aten::bitwise_and.Tensor_out":      {inGo: logical(compute.And)},
 	"aten::bitwise_not.out":             {inGo: (*invocation).not},
-	"aten::bitwise_or.Tensor_out":       {inGo: logical(func(a, b bool) bool { return a || b })},
+	"aten::bitwise_or.Tensor_out":       {inGo: logical(compute.Or)},
 	"aten::bmm.out":                     {nodes: (*invocation).multiplied},
 	"aten::cat.out":                     {nodes: (*invocation).joined},
 	"aten::ceil.out":                    {nodes: unaryCall(xnnpack.Ceiling)},
@@ -105,10 +105,10 @@ var kernels = map[string]operatorRow{
 	"aten::log10.out":                   {inGo: applied(math.Log10)},
 	"aten::log1p.out":                   {inGo: applied(math.Log1p)},
 	"aten::log2.out":                    {inGo: applied(math.Log2)},
-	"aten::logical_and.out":             {inGo: logical(func(a, b bool) bool { return a && b })},
+	"aten::logical_and.out":             {inGo: logical(compute.And)},
 	"aten::logical_not.out":             {inGo: (*invocation).not},
-	"aten::logical_or.out":              {inGo: logical(func(a, b bool) bool { return a || b })},
-	"aten::logical_xor.out":             {inGo: logical(func(a, b bool) bool { return a != b })},
+	"aten::logical_or.out":              {inGo: logical(compute.Or)},
+	"aten::logical_xor.out":             {inGo: logical(compute.Xor)},
 	"aten::lt.Scalar_out":               {inGo: comparing(compute.Less)},
 	"aten::lt.Tensor_out":               {inGo: comparing(compute.Less)},
 	"aten::masked_fill.Scalar_out":      {inGo: (*invocation).maskedFill},
@@ -156,7 +156,7 @@ var kernels = map[string]operatorRow{
 	"aten::stack.out":                       {nodes: (*invocation).stacked},
 	"aten::sub.Scalar_out":                  {(*invocation).sum, combined(compute.Difference)},
 	"aten::sub.out":                         {(*invocation).sum, combined(compute.Difference)},
-	"aten::sum.IntList_out":                 {reducingCall(xnnpack.ReduceSum), quantified(reduced(compute.Sum))},
+	"aten::sum.IntList_out":                 {reducingCall(xnnpack.ReduceSum), reduced(compute.Sum)},
 	"aten::t_copy.out":                      {nodes: (*invocation).swap},
 	"aten::tan.out":                         {inGo: applied(math.Tan)},
 	"aten::tanh.out":                        {nodes: unaryCall(xnnpack.Tanh)},
@@ -181,11 +181,11 @@ var copies = []string{"aten::_to_copy.out", "aten::clone.out", "dim_order_ops::_
 	"dim_order_ops::_to_dim_order_copy.out"}
 
 // kernel plans a call of an operator.
-func (p *planner) kernel(name string, args []int) error {
+func (p *planner) kernel(name string, args []int) {
 	values, steps := len(p.plan.values), len(p.plan.steps)
 	what := ""
 	if len(args) == 0 {
-		return malformed("operator %s has no arguments", name)
+		malformed("operator %s has no arguments", name)
 	}
 	for _, plan := range []func(*invocation){kernels[name].nodes, kernels[name].inGo} {
 		if plan == nil {
@@ -193,16 +193,15 @@ func (p *planner) kernel(name string, args []int) error {
 		}
 		c := &invocation{planner: p, name: name, args: args}
 		if err := fault.Try(func() { plan(c) }); !errors.Is(err, errOutside) {
-			if err == nil && len(p.plan.steps) > steps {
+			if fault.Check(err); len(p.plan.steps) > steps {
 				p.count(name, Between)
 			}
-			return err
+			return
 		}
 		p.plan.values, p.plan.steps = p.plan.values[:values], p.plan.steps[:steps]
 		what = c.types()
 	}
 	p.count(name+what, Outside)
-	return nil
 }
 
 // types says what tensors a call was given, for who reads that it cannot be run.
@@ -222,10 +221,10 @@ func (c *invocation) types() string {
 func (c *invocation) copy() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	if len(c.args) < 2 {
-		fault.Check(malformed("%d arguments", len(c.args)))
+		malformed("%d arguments", len(c.args))
 	}
 	if len(x.order) != len(y.order) {
-		fault.Check(malformed("it copies %d dimensions to %d", len(x.order), len(y.order)))
+		malformed("it copies %d dimensions to %d", len(x.order), len(y.order))
 	}
 	from, to := c.args[0], c.args[c.last()]
 	var source xnnpack.ValueID
@@ -235,13 +234,7 @@ func (c *invocation) copy() {
 		c.of(source).Type = between
 		c.node(flow.Convert(in, source))
 	} else if x.dtype != y.dtype && !c.asFloat[from] {
-		converted, err := c.converted(x, y.dtype)
-		if err != nil || converted == nil {
-			fault.Check(err)
-			c.outside()
-		}
-		c.plan.values = append(c.plan.values, *converted)
-		source = xnnpack.ValueID(len(c.plan.values) - 1)
+		source = c.converted(x, y.dtype)
 	} else {
 		source = c.operand(0)
 	}
@@ -270,22 +263,16 @@ func (c *invocation) permuted(source, target xnnpack.ValueID, permutation []int)
 	c.node(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}))
 }
 
-// converted returns a constant tensor as a value of another type, or nil if it is no constant or cannot be converted
-// here. ExecuTorch's export leaves small constants, such as the numbers of an activation, for the runtime to convert.
-func (p *planner) converted(x *tensor, to ScalarType) (*value, error) {
+// converted returns a constant tensor as a value of another type, if it is a constant and can be converted here.
+// ExecuTorch's export leaves small constants, such as the numbers of an activation, for the runtime to convert.
+func (c *invocation) converted(x *tensor, to ScalarType) xnnpack.ValueID {
 	if x.content == nil || x.state || !convertible(x.dtype, to) {
-		return nil, nil
+		c.outside()
 	}
-	n, err := elements(x.shape...)
-	if err != nil {
-		return nil, err
-	}
-	c, err := p.files.constant(x.content, int64(n)*int64(x.dtype.Size()))
-	if err != nil {
-		return nil, err
-	}
-	c.elements, c.from, c.to = n, x.dtype, to
-	c.name += fmt.Sprint(converted, to)
-	t := xnnpack.Tensor{Name: c.name, Type: elementTypes[to], Shape: x.shape}
-	return &value{known: true, constant: c, tensor: t}, nil
+	n := elements(x.shape...)
+	k := c.files.constant(x.content, int64(n)*int64(x.dtype.Size()))
+	k.elements, k.from, k.to = n, x.dtype, to
+	k.name += fmt.Sprint(converted, to)
+	t := xnnpack.Tensor{Name: k.name, Type: elementTypes[to], Shape: x.shape}
+	return c.plan.value(value{known: true, constant: k, tensor: t})
 }

@@ -32,7 +32,7 @@ func (c *invocation) each(op xnnpack.UnaryOperator, x xnnpack.ValueID) xnnpack.V
 func (c *invocation) both(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) xnnpack.ValueID {
 	shape, ok := compute.Broadcast(c.of(a).Shape, c.of(b).Shape)
 	if !ok {
-		fault.Check(malformed("shapes %v and %v", c.of(a).Shape, c.of(b).Shape))
+		malformed("shapes %v and %v", c.of(a).Shape, c.of(b).Shape)
 	}
 	to := c.between(shape, a)
 	c.node(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: to}))

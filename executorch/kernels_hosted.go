@@ -26,19 +26,19 @@ func (c *invocation) givenAt(value int) xnnpack.ValueID {
 }
 
 // here plans a step that Go computes, from these inputs to the last argument.
-func (c *invocation) here(inputs []xnnpack.ValueID, f func(out array, in []array) error) {
+func (c *invocation) here(inputs []xnnpack.ValueID, f func(out array, in []array)) {
 	c.hereTo(c.last(), inputs, f)
 }
 
 // hereTo is here to another argument.
-func (c *invocation) hereTo(to int, inputs []xnnpack.ValueID, f func(out array, in []array) error) {
+func (c *invocation) hereTo(to int, inputs []xnnpack.ValueID, f func(out array, in []array)) {
 	c.hosted(inputs, c.given(to), f)
 }
 
 // hosted plans a step that Go computes.
-func (c *invocation) hosted(inputs ids, out xnnpack.ValueID, f func(out array, in []array) error) {
+func (c *invocation) hosted(inputs ids, out xnnpack.ValueID, f func(out array, in []array)) {
 	c.node(flow.Hosted{Inputs: inputs, Results: ids{out}, Computed: c.of(out).Shape,
-		Compute: func(out, in []array) error { return f(out[0], in) }})
+		Compute: func(out, in []array) { f(out[0], in) }})
 }
 
 // fits fails where inputs are not broadcast to what is computed.
@@ -50,13 +50,12 @@ func (c *invocation) fits(inputs ...xnnpack.ValueID) {
 		all = append(all, c.of(id).Shape)
 	}
 	if shape, ok := compute.Broadcast(all...); !ok || !slices.Equal(shape, y.shape) {
-		fault.Check(malformed("shapes %v for %v", all, y.shape))
+		malformed("shapes %v for %v", all, y.shape)
 	}
 }
 
-// two plans an operator of two operands, of which the second may be a number. Where it divides integers by 0, the error
-// matches [compute.ErrDivision].
-func (c *invocation) two(f func(out, a, b array) error) {
+// two plans an operation on two operands, of which the second may be a number.
+func (c *invocation) two(of compute.Operation) {
 	inputs := ids{c.given(0)}
 	var number compute.Array
 	if c.arg(1).tensor != nil {
@@ -67,21 +66,17 @@ func (c *invocation) two(f func(out, a, b array) error) {
 		number = compute.Number(c.plan.values[inputs[0]].element(), c.number(1))
 	}
 	c.fits(inputs...)
-	c.here(inputs, func(out array, in []array) error { return f(out, in[0], append(in, number)[1]) })
+	c.here(inputs, func(out array, in []array) { compute.Combine(of, out, in[0], append(in, number)[1]) })
 }
 
-func comparing(how compute.Operation) func(*invocation) {
-	return func(c *invocation) {
-		c.two(func(out, a, b array) error { return compute.Combine(how, out, a, b) })
-	}
-}
+func comparing(how compute.Operation) func(*invocation) { return func(c *invocation) { c.two(how) } }
 
-func logical(of func(a, b bool) bool) func(*invocation) {
+func logical(of compute.Operation) func(*invocation) {
 	return func(c *invocation) {
 		if t := c.tensor(0); t.dtype != Bool { // of the bits of integers
 			c.outside()
 		}
-		c.two(func(out, a, b array) error { return compute.Logical(of, out, a, b) })
+		c.two(of)
 	}
 }
 
@@ -92,7 +87,7 @@ func combined(o compute.Operation) func(*invocation) {
 		if c.arg(2).tensor == nil && c.number(2) != 1 {
 			c.outside()
 		}
-		c.two(func(out, a, b array) error { return compute.Combine(o, out, a, b) })
+		c.two(o)
 	}
 }
 
@@ -105,20 +100,20 @@ func (c *invocation) divided() {
 	if !ok {
 		c.outside()
 	}
-	c.two(func(out, a, b array) error { return compute.Combine(o, out, a, b) })
+	c.two(o)
 }
 
 // elementwise plans what Go computes of each element of the first argument.
-func elementwise(f func(out, in array) error) func(*invocation) {
+func elementwise(f func(out, in array)) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		c.fits(in)
-		c.here(ids{in}, func(out array, in []array) error { return f(out, in[0]) })
+		c.here(ids{in}, func(out array, in []array) { f(out, in[0]) })
 	}
 }
 
 func applied(of func(x float64) float64) func(*invocation) {
-	return elementwise(func(out, in array) error { return compute.Apply(of, out, in) })
+	return elementwise(func(out, in array) { compute.Apply(of, out, in) })
 }
 
 // ofIntegers plans what Go computes of an integer.
@@ -126,7 +121,7 @@ func ofIntegers(f func(a int64) int64) func(*invocation) {
 	return func(c *invocation) {
 		c.wholesOnly()
 		o := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
-		elementwise(func(out, in array) error { return compute.Combine(o, out, in, in) })(c)
+		elementwise(func(out, in array) { compute.Combine(o, out, in, in) })(c)
 	}
 }
 
@@ -163,11 +158,9 @@ func (c *invocation) clampBetween() {
 		high, inputs = len(inputs), append(inputs, c.given(2))
 	}
 	c.fits(inputs...)
-	c.here(inputs, func(out array, in []array) error {
-		if err := compute.Combine(compute.Greatest, out, in[0], in[low]); err != nil {
-			return err
-		}
-		return compute.Combine(compute.Least, out, out, in[max(high, 0)])
+	c.here(inputs, func(out array, in []array) {
+		compute.Combine(compute.Greatest, out, in[0], in[low])
+		compute.Combine(compute.Least, out, out, in[max(high, 0)])
 	})
 }
 
@@ -178,8 +171,8 @@ func (c *invocation) not() {
 	elementwise(compute.Not)(c)
 }
 
-// quantified plans what Go computes of all elements along some dimensions: one, a list, or all of them.
-func quantified(of func(out, in array, kept []int) error) func(*invocation) {
+// reduced plans what Go computes of all elements along some dimensions: one, a list, or all of them.
+func reduced(of compute.Operation) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x, y := c.tensor(0), c.tensor(c.last())
@@ -188,25 +181,14 @@ func quantified(of func(out, in array, kept []int) error) func(*invocation) {
 			kept[d] = 1
 		}
 		if product(kept) != product(y.shape) {
-			fault.Check(malformed("dimensions %v of %v for %v", axes, x.shape, y.shape))
+			malformed("dimensions %v of %v for %v", axes, x.shape, y.shape)
 		}
-		c.here(ids{in}, func(out array, in []array) error { return of(out, in[0], kept) })
-	}
-}
-
-// reduced is the result for all elements, as elements of what is computed.
-func reduced(o compute.Operation) func(out, in array, kept []int) error {
-	return func(out, in array, kept []int) error {
-		wide := compute.New(out.Element, in.Shape...)
-		if err := compute.Cast(wide, in); err != nil {
-			return err
-		}
-		return compute.Reduce(o, out, wide, kept)
+		c.here(ids{in}, func(out array, in []array) { compute.Reduce(of, out, in[0], kept) })
 	}
 }
 
 // extreme plans the largest or smallest elements along a dimension, and their indices.
-func extreme(o compute.Operation, index func(out, in array, axis int) error) func(*invocation) {
+func extreme(o compute.Operation, index func(out, in array, axis int)) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x := c.tensor(0)
@@ -215,10 +197,10 @@ func extreme(o compute.Operation, index func(out, in array, axis int) error) fun
 		kept[axis] = 1
 		if y := c.tensor(3); y.dtype != x.dtype || product(y.shape) != product(kept) ||
 			product(c.tensor(4).shape) != product(kept) {
-			fault.Check(malformed("dimension %d of %v for %v", axis, x.shape, y.shape))
+			malformed("dimension %d of %v for %v", axis, x.shape, y.shape)
 		}
-		c.hereTo(3, ids{in}, func(out array, in []array) error { return compute.Reduce(o, out, in[0], kept) })
-		c.hereTo(4, ids{in}, func(out array, in []array) error { return index(out, in[0], axis) })
+		c.hereTo(3, ids{in}, func(out array, in []array) { compute.Reduce(o, out, in[0], kept) })
+		c.hereTo(4, ids{in}, func(out array, in []array) { index(out, in[0], axis) })
 	}
 }
 
@@ -233,15 +215,14 @@ func (c *invocation) topK() {
 	shape := append(slices.Clone(x.shape[:axis]), k)
 	for i := 5; i < 7; i++ {
 		if y := c.tensor(i); k < 1 || k > x.shape[axis] || !sameElements(y.shape, shape) {
-			fault.Check(malformed("the largest %d of %v for %v", k, x.shape, y.shape))
+			malformed("the largest %d of %v for %v", k, x.shape, y.shape)
 		}
 	}
 	for i := range 2 {
-		c.hereTo(5+i, ids{in}, func(out array, in []array) error {
+		c.hereTo(5+i, ids{in}, func(out array, in []array) {
 			both := [2]compute.Array{compute.New(in[0].Element, shape...), compute.New(declared[Long], shape...)}
-			err := compute.TopK(both[0], both[1], in[0])
+			compute.TopK(both[0], both[1], in[0])
 			copy(out.Data, both[i].Data)
-			return err
 		})
 	}
 }
@@ -252,13 +233,11 @@ func (c *invocation) cumulativeSum() {
 	axis := c.axis(x, c.whole(1))
 	c.fits(in)
 	if !slices.Equal(x.shape, y.shape) {
-		fault.Check(malformed("%v for %v", x.shape, y.shape))
+		malformed("%v for %v", x.shape, y.shape)
 	}
-	c.here(ids{in}, func(out array, in []array) error {
-		if err := compute.Cast(out, in[0]); err != nil {
-			return err
-		}
-		return compute.CumulativeSum(out, out, axis, false, false)
+	c.here(ids{in}, func(out array, in []array) {
+		compute.Cast(out, in[0])
+		compute.CumulativeSum(out, out, axis, false, false)
 	})
 }
 
@@ -269,14 +248,14 @@ func (c *invocation) maskedFill() {
 	if c.tensor(0).dtype != c.tensor(c.last()).dtype {
 		c.outside()
 	}
-	c.here(ids{condition, x}, func(out array, in []array) error {
-		return compute.Where(out, in[0], compute.Number(out.Element, number), in[1])
+	c.here(ids{condition, x}, func(out array, in []array) {
+		compute.Where(out, in[0], compute.Number(out.Element, number), in[1])
 	})
 }
 
 func (c *invocation) logSoftmax() {
 	axis := c.axis(c.tensor(0), c.whole(1))
-	elementwise(func(out, in array) error { return compute.LogSoftmax(out, in, axis) })(c)
+	elementwise(func(out, in array) { compute.LogSoftmax(out, in, axis) })(c)
 }
 
 func (c *invocation) where() {
@@ -285,11 +264,11 @@ func (c *invocation) where() {
 	if t := c.tensor(c.last()); c.tensor(1).dtype != t.dtype || c.tensor(2).dtype != t.dtype {
 		c.outside()
 	}
-	c.here(ids{condition, a, b}, func(out array, in []array) error { return compute.Where(out, in[0], in[1], in[2]) })
+	c.here(ids{condition, a, b}, func(out array, in []array) { compute.Where(out, in[0], in[1], in[2]) })
 }
 
 // indexOf plans where the largest or smallest element is: along a dimension, or of all in their order.
-func indexOf(index func(out, in array, axis int) error) func(*invocation) {
+func indexOf(index func(out, in array, axis int)) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x, y := c.tensor(0), c.tensor(c.last())
@@ -298,11 +277,11 @@ func indexOf(index func(out, in array, axis int) error) func(*invocation) {
 			shape, axis = x.shape, c.axis(x, c.whole(1))
 		}
 		if product(y.shape)*shape[axis] != product(shape) {
-			fault.Check(malformed("a dimension of %v for %v", x.shape, y.shape))
+			malformed("a dimension of %v for %v", x.shape, y.shape)
 		}
-		c.here(ids{in}, func(out array, in []array) error {
+		c.here(ids{in}, func(out array, in []array) {
 			in[0].Shape = shape
-			return index(out, in[0], axis)
+			index(out, in[0], axis)
 		})
 	}
 }
@@ -310,13 +289,13 @@ func indexOf(index func(out, in array, axis int) error) func(*invocation) {
 // arange counts from a number in steps.
 func (c *invocation) arange() {
 	from, step := c.number(0), c.number(2)
-	c.here(nil, func(out array, _ []array) error { return compute.Count(out, from, step) })
+	c.here(nil, func(out array, _ []array) { compute.Count(out, from, step) })
 }
 
 // fullOf plans that argument i, a number, is everywhere.
 func fullOf(i int) func(*invocation) {
 	return func(c *invocation) {
 		x := c.number(i)
-		c.here(nil, func(out array, _ []array) error { return compute.Count(out, x, 0) })
+		c.here(nil, func(out array, _ []array) { compute.Count(out, x, 0) })
 	}
 }

@@ -49,7 +49,7 @@ func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
 	case len(list) == 1:
 		return xnnpack.Size{Height: list[0], Width: list[0]}
 	case len(list) > 2 || slices.Min(list) < 0:
-		fault.Check(malformed("a size of %v", list))
+		malformed("a size of %v", list)
 	}
 	return xnnpack.Size{Height: list[0], Width: list[1]}
 }
@@ -57,7 +57,7 @@ func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
 // pooled returns a new value for what a pool makes of an image.
 func (c *invocation) pooled(in xnnpack.ValueID, n flow.Operation) xnnpack.ValueID {
 	var shape []int
-	fault.Check(ours(fault.Try(func() { shape = n.Shape([][]int{c.of(in).Shape}) })))
+	checked(func() { shape = n.Shape([][]int{c.of(in).Shape}) })
 	return c.between(shape, in)
 }
 
@@ -107,15 +107,14 @@ func (c *invocation) averageHere() {
 	if len(x.shape) != 4 || len(y.shape) != 4 || !slices.Equal(x.shape[:2], y.shape[:2]) ||
 		x.dtype != y.dtype || !fits(x.shape[2], y.shape[2], around.Height, window.Height, stride.Height) ||
 		!fits(x.shape[3], y.shape[3], around.Width, window.Width, stride.Width) {
-		fault.Check(malformed("a window of %v by %v on %v for %v", window, stride, x.shape, y.shape))
-	}
-	padded := []int{0, 0}
-	if counts {
-		padded = []int{around.Height, around.Width}
+		malformed("a window of %v by %v on %v for %v", window, stride, x.shape, y.shape)
 	}
 	w := compute.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
-		Before: []int{around.Height, around.Width}}
-	c.here(ids{in}, func(out array, in []array) error { return compute.MeanUnder(w, out, in[0], padded, divisor) })
+		Dilation: []int{1, 1}, Before: []int{around.Height, around.Width}, Padded: []int{0, 0}}
+	if counts {
+		w.Padded = w.Before
+	}
+	c.here(ids{in}, func(out array, in []array) { compute.MeanUnder(w, out, in[0], divisor) })
 }
 
 // roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
@@ -187,32 +186,33 @@ func (c *invocation) convolution() {
 	if rank < 1 || len(w.shape) != rank+2 || len(y.shape) != rank+2 || groups < 1 ||
 		w.shape[0]%groups != 0 || x.shape[1] != w.shape[1]*groups || y.shape[0] != x.shape[0] ||
 		y.shape[1] != w.shape[0] {
-		fault.Check(malformed("a kernel of %v for %v", w.shape, x.shape))
+		malformed("a kernel of %v for %v", w.shape, x.shape)
 	}
 	each := func(list []int) []int {
 		if len(list) == 1 {
 			list = slices.Repeat(list, rank)
 		}
 		if len(list) != rank {
-			fault.Check(malformed("%v for %d dimensions", list, rank))
+			malformed("%v for %d dimensions", list, rank)
 		}
 		return list
 	}
-	window := compute.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around)}
+	window := compute.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around),
+		Padded: each(around)}
 	places := 1
 	for d := range rank {
 		if window.Stride[d] < 1 || window.Dilation[d] < 1 || window.Before[d] < 0 ||
 			(y.shape[d+2]-1)*window.Stride[d]+(window.Size[d]-1)*window.Dilation[d] >=
 				x.shape[d+2]+2*window.Before[d] {
-			fault.Check(malformed("a kernel of %v on %v for %v", w.shape, x.shape, y.shape))
+			malformed("a kernel of %v on %v for %v", w.shape, x.shape, y.shape)
 		}
 		places *= y.shape[d+2]
 	}
 	depth := product(w.shape[1:])
 	under := c.between([]int{x.shape[0] * groups, places, depth}, in)
-	fault.Value(elements(c.of(under).Shape...))
-	c.hosted(ids{in}, under, func(out array, in []array) error {
-		return compute.Under(window, out, in[0], y.shape[2:], groups)
+	elements(c.of(under).Shape...)
+	c.hosted(ids{in}, under, func(out array, in []array) {
+		compute.Under(window, out, in[0], y.shape[2:], groups)
 	})
 	outputs := w.shape[0] / groups
 	filters := c.another(kernel, []int{groups, outputs, depth})

@@ -23,11 +23,11 @@ func (c *invocation) take(places [][]int) {
 		fits = fits && (len(p) == 0 || slices.Max(p) < x.shape[d])
 	}
 	if !fits || product(dims) != product(y.shape) {
-		fault.Check(malformed("%v of %v for %v of %v", x.dtype, x.shape, y.dtype, y.shape))
+		malformed("%v of %v for %v of %v", x.dtype, x.shape, y.dtype, y.shape)
 	}
-	c.here(ids{in}, func(out array, in []array) error {
+	c.here(ids{in}, func(out array, in []array) {
 		out.Shape = dims
-		return compute.Take(out, in[0], places, nil)
+		compute.Take(out, in[0], places, nil)
 	})
 }
 
@@ -47,14 +47,14 @@ func (c *invocation) repeat() {
 	x, y, times := c.tensor(0), c.tensor(c.last()), c.wholes(1)
 	more := len(times) - len(x.shape)
 	if more < 0 || len(times) != len(y.shape) || slices.Min(times) < 1 {
-		fault.Check(malformed("%v times %v", times, x.shape))
+		malformed("%v times %v", times, x.shape)
 	}
 	c.given(0)
 	c.given(c.last())
 	places := compute.Everywhere(append(ones(more), x.shape...))
 	for d, n := range times {
 		if n > y.shape[d] {
-			fault.Check(malformed("%v times %v for %v", times, x.shape, y.shape))
+			malformed("%v times %v for %v", times, x.shape, y.shape)
 		}
 		places[d] = slices.Repeat(places[d], n)
 	}
@@ -70,7 +70,7 @@ func (c *invocation) nearest() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	c.rows(x, y)
 	if len(x.shape) != 4 || len(y.shape) != 4 {
-		fault.Check(malformed("%v for %v", x.shape, y.shape))
+		malformed("%v for %v", x.shape, y.shape)
 	}
 	c.given(0)
 	c.given(c.last())
@@ -105,10 +105,10 @@ func (c *invocation) gather() {
 		fits = fits && (d == axis || at.shape[d] <= x.shape[d])
 	}
 	if !fits {
-		fault.Check(malformed("elements of %v at %v for %v", x.shape, at.shape, y.shape))
+		malformed("elements of %v at %v for %v", x.shape, at.shape, y.shape)
 	}
-	c.here(ids{in, indices}, func(out array, in []array) error {
-		return compute.GatherElements(out, in[0], in[1], axis)
+	c.here(ids{in, indices}, func(out array, in []array) {
+		compute.GatherElements(out, in[0], in[1], axis)
 	})
 }
 
@@ -118,9 +118,9 @@ func (c *invocation) indexSelect() {
 	in, indices := c.given(0), c.indices(2)
 	if x.dtype != y.dtype || len(at.shape) != 1 ||
 		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], at.shape, x.shape[axis+1:])) {
-		fault.Check(malformed("slices of %v at %v for %v", x.shape, at.shape, y.shape))
+		malformed("slices of %v at %v for %v", x.shape, at.shape, y.shape)
 	}
-	c.here(ids{in, indices}, func(out array, in []array) error { return compute.Gather(out, in[0], in[1], axis, 0) })
+	c.here(ids{in, indices}, func(out array, in []array) { compute.Gather(out, in[0], in[1], axis, 0) })
 }
 
 // An indexing is by a list with a tensor of indices for some dimensions. All of them are broadcast together, and take
@@ -137,7 +137,7 @@ func (c *invocation) indexing(i int) (x indexing) {
 	c.rows(of)
 	if list.kind != evalueOptionalTensorList && list.kind != evalueTensorList ||
 		len(list.list) == 0 || len(list.list) > len(of.shape) {
-		fault.Check(malformed("%d indices of %v", len(list.list), of.shape))
+		malformed("%d indices of %v", len(list.list), of.shape)
 	}
 	given := make([]int, len(of.shape)) // value, or -1
 	var together [][]int
@@ -159,7 +159,7 @@ func (c *invocation) indexing(i int) (x indexing) {
 	}
 	shape, ok := compute.Broadcast(together...)
 	if first < 0 || !ok {
-		fault.Check(malformed("indices of shapes %v", together))
+		malformed("indices of shapes %v", together)
 	}
 	if slices.Contains(given[first:last+1], -1) {
 		first = 0 // they do not follow each other
@@ -199,7 +199,7 @@ func (c *invocation) indexing(i int) (x indexing) {
 			behind = len(after) - 1 - slices.Index(after, d)
 		}
 		counted := compute.New(declared[Long], append([]int{of.shape[d]}, ones(behind)...)...)
-		_ = compute.Count(counted, 0, 1)
+		compute.Count(counted, 0, 1)
 		x.arrays = append(x.arrays, func([]compute.Array) compute.Array { return counted })
 	}
 	return x
@@ -217,10 +217,10 @@ func (c *invocation) indexed() {
 	from, x := c.given(0), c.indexing(1)
 	of, y := c.tensor(0), c.tensor(c.last())
 	if of.dtype != y.dtype || !sameElements(y.shape, x.shape) {
-		fault.Check(malformed("%v at indices of %v for %v", of.shape, x.shape, y.shape))
+		malformed("%v at indices of %v for %v", of.shape, x.shape, y.shape)
 	}
-	c.here(append(ids{from}, x.inputs...), func(out array, in []array) error {
-		return compute.At(in[0].Shape, x.indices(in[1:]), func(i, at int) { out.Copy(i, in[0], at) })
+	c.here(append(ids{from}, x.inputs...), func(out array, in []array) {
+		compute.At(in[0].Shape, x.indices(in[1:]), func(i, at int) { out.Copy(i, in[0], at) })
 	})
 }
 
@@ -234,15 +234,13 @@ func (c *invocation) indexPut() {
 	fits, ok := compute.Broadcast(c.tensor(2).shape, x.shape)
 	if of.dtype != y.dtype || c.tensor(2).dtype != y.dtype || !slices.Equal(of.shape, y.shape) || !ok ||
 		!sameElements(fits, x.shape) {
-		fault.Check(malformed("%v at indices of %v of %v", c.tensor(2).shape, x.shape, of.shape))
+		malformed("%v at indices of %v of %v", c.tensor(2).shape, x.shape, of.shape)
 	}
-	c.here(append(ids{from, values}, x.inputs...), func(out array, in []array) error {
+	c.here(append(ids{from, values}, x.inputs...), func(out array, in []array) {
 		copy(out.Data, in[0].Data)
 		all := compute.New(out.Element, x.shape...)
-		if err := compute.Expand(all, in[1]); err != nil {
-			return err
-		}
-		return compute.At(in[0].Shape, x.indices(in[2:]), func(i, at int) {
+		compute.Expand(all, in[1])
+		compute.At(in[0].Shape, x.indices(in[2:]), func(i, at int) {
 			if add {
 				out.AddTo(at, all, i)
 			} else {
@@ -260,16 +258,15 @@ func (c *invocation) scattered(axis int, indices []int) {
 	part[axis] = len(indices)
 	if x.dtype != y.dtype || s.dtype != y.dtype || !slices.Equal(x.shape, y.shape) ||
 		product(s.shape) != product(part) {
-		fault.Check(malformed("%v in %v for %v", s.shape, x.shape, y.shape))
+		malformed("%v in %v for %v", s.shape, x.shape, y.shape)
 	}
 	inner := product(x.shape[axis+1:])
-	c.here(ids{into, src}, func(out array, in []array) error {
+	c.here(ids{into, src}, func(out array, in []array) {
 		copy(out.Data, in[0].Data)
 		for i := range product(part) {
 			outer, k := i/(inner*len(indices)), i/inner%len(indices)
 			out.Copy((outer*x.shape[axis]+indices[k])*inner+i%inner, in[1], i)
 		}
-		return nil
 	})
 }
 
@@ -278,7 +275,7 @@ func (c *invocation) sliceScatter() {
 	x := c.tensor(0)
 	axis, step := c.axis(x, c.whole(2)), c.whole(5)
 	if step < 1 {
-		fault.Check(malformed("each %d of %v", step, x.shape))
+		malformed("each %d of %v", step, x.shape)
 	}
 	length := x.shape[axis]
 	begin, end := c.bound(3, 0, length), c.bound(4, length, length)
@@ -314,9 +311,9 @@ func expanded(i int) func(*invocation) {
 			c.outside()
 		}
 		if shape, ok := compute.Broadcast(c.of(in).Shape, y.shape); !ok || !slices.Equal(shape, y.shape) {
-			fault.Check(malformed("shape %v for %v", c.of(in).Shape, y.shape))
+			malformed("shape %v for %v", c.of(in).Shape, y.shape)
 		}
-		c.here(ids{in}, func(out array, in []array) error { return compute.Expand(out, in[0]) })
+		c.here(ids{in}, func(out array, in []array) { compute.Expand(out, in[0]) })
 	}
 }
 
@@ -325,9 +322,9 @@ func (c *invocation) embedding() {
 	table, indices := c.given(0), c.given(1)
 	w, x, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
 	if len(w.shape) != 2 || w.dtype != y.dtype || product(y.shape) != product(x.shape)*w.shape[1] {
-		fault.Check(malformed("rows of %v at %v for %v", w.shape, x.shape, y.shape))
+		malformed("rows of %v at %v for %v", w.shape, x.shape, y.shape)
 	}
-	c.here(ids{table, indices}, func(out array, in []array) error { return compute.Gather(out, in[0], in[1], 0, 0) })
+	c.here(ids{table, indices}, func(out array, in []array) { compute.Gather(out, in[0], in[1], 0, 0) })
 }
 
 // strided plans that what is computed are elements of the first argument, see [compute.Strided].
@@ -341,9 +338,9 @@ func (c *invocation) strided(offset int, strides []int) {
 		most += (n - 1) * strides[d]
 	}
 	if offset < 0 || most >= product(x.shape) {
-		fault.Check(malformed("parts of %v for %v", x.shape, y.shape))
+		malformed("parts of %v for %v", x.shape, y.shape)
 	}
-	c.here(ids{in}, func(out array, in []array) error { return compute.Strided(out, in[0], offset, strides) })
+	c.here(ids{in}, func(out array, in []array) { compute.Strided(out, in[0], offset, strides) })
 }
 
 // unfolded is slices of a size along a dimension, a step apart: they are along it, and the elements of each come last.
@@ -353,7 +350,7 @@ func (c *invocation) unfolded() {
 	c.rows(x, y)
 	if n := x.shape[axis]; size < 1 || step < 1 || size > n ||
 		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], []int{(n-size)/step + 1}, x.shape[axis+1:], []int{size})) {
-		fault.Check(malformed("slices of %d of %v for %v", size, x.shape, y.shape))
+		malformed("slices of %d of %v for %v", size, x.shape, y.shape)
 	}
 	strides := compute.Rows(x.shape)
 	strides = append(strides, strides[axis])
@@ -376,11 +373,10 @@ func (c *invocation) kept() {
 		c.outside()
 	}
 	if shape, ok := compute.Broadcast(c.of(src).Shape, x.shape); !ok || !slices.Equal(shape, x.shape) {
-		fault.Check(malformed("%v for a state of %v", c.of(src).Shape, x.shape))
+		malformed("%v for a state of %v", c.of(src).Shape, x.shape)
 	}
-	c.plan.values = append(c.plan.values, v)
-	next := xnnpack.ValueID(len(c.plan.values) - 1)
-	c.hosted(ids{src}, next, func(out array, in []array) error { return compute.Expand(out, in[0]) })
+	next := c.plan.value(v)
+	c.hosted(ids{src}, next, func(out array, in []array) { compute.Expand(out, in[0]) })
 	zeros := func(dst []byte) error { clear(dst); return nil }
 	c.states = append(c.states, flow.State{Value: of, Next: next, Initial: zeros})
 }

@@ -11,11 +11,11 @@ import (
 
 // reducingCall reduces the dimensions of a list, all if it is empty or missing.
 func reducingCall(op xnnpack.ReduceOperator) func(*invocation) {
-	return func(c *invocation) { c.reduced(op, c.axes(1), c.whole(2) != 0) }
+	return func(c *invocation) { c.reduce(op, c.axes(1), c.whole(2) != 0) }
 }
 
-// reduced plans a reduction of the first argument to the last.
-func (c *invocation) reduced(op xnnpack.ReduceOperator, axes []int, keep bool) {
+// reduce plans a reduction of the first argument to the last.
+func (c *invocation) reduce(op xnnpack.ReduceOperator, axes []int, keep bool) {
 	x, y := c.tensor(0), c.tensor(c.last())
 	if keep {
 		c.alike(x, y)
@@ -39,7 +39,7 @@ func (c *invocation) reduced(op xnnpack.ReduceOperator, axes []int, keep bool) {
 func ones(n int) []int { return compute.Every(1, n, 0) }
 
 func (c *invocation) meanOfAll() {
-	c.reduced(xnnpack.ReduceMean, compute.Every(0, len(c.tensor(0).shape), 1), false)
+	c.reduce(xnnpack.ReduceMean, compute.Every(0, len(c.tensor(0).shape), 1), false)
 }
 
 // softmax is along one dimension, which is brought to the end if it is not there.
@@ -71,7 +71,7 @@ func (c *invocation) layerNorm() {
 	in := c.float(0)
 	out := c.resultAt(c.args[5], in)
 	if over < 1 || over > len(x.shape) {
-		fault.Check(malformed("%d dimensions of %d", over, len(x.shape)))
+		malformed("%d dimensions of %d", over, len(x.shape))
 	}
 	axes := compute.Every(len(x.shape)-over, over, 1)
 	c.scaled(c.centred(in, axes, c.number(4)), c.optional(2), c.optional(3), out)
@@ -159,7 +159,7 @@ func (c *invocation) groupNorm() {
 	in := c.float(0)
 	out := c.resultAt(c.args[8], in)
 	if len(x.shape) < 2 || groups < 1 || x.shape[1]%groups != 0 {
-		fault.Check(malformed("%d groups of %v", groups, x.shape))
+		malformed("%d groups of %v", groups, x.shape)
 	}
 	each := []int{x.shape[0], groups, product(x.shape) / (x.shape[0] * groups)}
 	normal := c.centred(c.another(in, each), []int{2}, c.number(7))
@@ -174,7 +174,7 @@ func (c *invocation) instanceNorm() {
 	in := c.float(0)
 	out := c.resultAt(c.args[6], in)
 	if len(x.shape) < 2 {
-		fault.Check(malformed("channels of %v", x.shape))
+		malformed("channels of %v", x.shape)
 	}
 	var axes []int
 	for d := range x.shape {

@@ -36,7 +36,7 @@ func (c *invocation) shapeOf(x, y *tensor) []int {
 	for at < len(shape)-1 && shape[at] == 1 && x.shape[0] != 1 {
 		at++ // a new dimension is before it
 	}
-	if rest, err := elements(x.shape[1:]...); err != nil && len(x.shape) > 1 || len(shape) == 0 ||
+	if rest, err := flow.Elements(x.shape[1:]...); err != nil && len(x.shape) > 1 || len(shape) == 0 ||
 		product(shape[at+1:]) != rest {
 		c.outside()
 	}
@@ -54,14 +54,14 @@ func (c *invocation) permuteBy(dims []int) {
 	in := c.operand(0)
 	out := c.result(in)
 	if len(dims) != len(x.order) || len(dims) != len(y.order) {
-		fault.Check(malformed("%v for %d dimensions", dims, len(x.order)))
+		malformed("%v for %d dimensions", dims, len(x.order))
 	}
 	order := make([]int, len(dims))
 	for i, d := range y.order {
 		order[i] = c.axis(x, dims[d])
 	}
 	if !flow.Permutation(order, len(dims)) {
-		fault.Check(malformed("%v is no order of %d dimensions", dims, len(dims)))
+		malformed("%v is no order of %d dimensions", dims, len(dims))
 	}
 	c.permuted(in, out, order)
 }
@@ -74,7 +74,7 @@ func (c *invocation) swap() {
 	if len(c.args) > 3 {
 		a, b = c.whole(1), c.whole(2)
 	} else if len(dims) > 2 {
-		fault.Check(malformed("%d dimensions are transposed", len(dims)))
+		malformed("%d dimensions are transposed", len(dims))
 	}
 	a, b = counted(a, len(dims)), counted(b, len(dims))
 	dims[a], dims[b] = dims[b], dims[a]
@@ -115,7 +115,7 @@ func (c *invocation) slice() {
 	begin, end := c.bound(2, 0, length), c.bound(3, length, length)
 	if step := c.whole(4); step != 1 {
 		if step < 1 {
-			fault.Check(malformed("each %d of %v", step, x.shape))
+			malformed("each %d of %v", step, x.shape)
 		}
 		c.given(0)
 		places := compute.Everywhere(x.shape)
@@ -162,13 +162,13 @@ func (c *invocation) split() {
 		c.alike(x, y)
 		out := c.resultAt(to, in)
 		if len(y.shape) != len(x.shape) {
-			fault.Check(malformed("parts of shape %v of %v", y.shape, x.shape))
+			malformed("parts of shape %v of %v", y.shape, x.shape)
 		}
 		c.part(in, x, axis, at, y.shape[axis], out)
 		at += y.shape[axis]
 	}
 	if at != x.shape[axis] {
-		fault.Check(malformed("parts of %d elements of %d", at, x.shape[axis]))
+		malformed("parts of %d elements of %d", at, x.shape[axis])
 	}
 }
 
@@ -178,7 +178,7 @@ func (c *invocation) unbind() {
 	axis := c.axis(x, c.whole(1))
 	in := c.operand(0)
 	if len(parts) != x.shape[axis] {
-		fault.Check(malformed("%d parts of %d", len(parts), x.shape[axis]))
+		malformed("%d parts of %d", len(parts), x.shape[axis])
 	}
 	for i, to := range parts {
 		c.selectAt(in, x, axis, i, to)
@@ -273,7 +273,7 @@ func (c *invocation) pad() {
 		c.outside() // the node has no such integer
 	}
 	if len(around)%2 != 0 || len(around) > 2*len(x.shape) {
-		fault.Check(malformed("%d numbers for %d dimensions", len(around), len(x.shape)))
+		malformed("%d numbers for %d dimensions", len(around), len(x.shape))
 	}
 	for i := 0; i+1 < len(around); i += 2 {
 		if around[i] < 0 || around[i+1] < 0 {

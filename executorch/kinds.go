@@ -110,7 +110,7 @@ func (d *decoder) value(slot int) xnnpack.ValueID {
 	id := d.t.Uint32(slot)
 	v, ok := d.ids[id]
 	if !ok {
-		fault.Check(malformed("it uses the value %d, which is not there", id))
+		malformed("it uses the value %d, which is not there", id)
 	}
 	return v
 }
@@ -123,11 +123,16 @@ func (d *decoder) optional(slot int) xnnpack.ValueID {
 	return d.value(slot)
 }
 
+// strange notes the first number that this package does not take.
+func (d *decoder) strange(format string, args ...any) {
+	d.odd = cmp.Or(d.odd, fault.Try(func() { malformed(format, args...) }))
+}
+
 func (d *decoder) number(slot int) int { return d.inRange(d.t.Uint32(slot)) }
 
 func (d *decoder) inRange(n uint32) int {
 	if n > math.MaxInt32 {
-		d.odd = cmp.Or(d.odd, malformed("the number %d", n))
+		d.strange("the number %d", n)
 		return 0
 	}
 	return int(n)
@@ -246,7 +251,7 @@ func convolution(d *decoder) flow.Operation {
 func depthwise(d *decoder) flow.Operation {
 	inputs, outputs := d.number(convGroupInputs), d.number(convGroupOutputs)
 	if inputs == 0 || outputs%inputs != 0 {
-		fault.Check(malformed("%d output channels for %d", outputs, inputs))
+		malformed("%d output channels for %d", outputs, inputs)
 	}
 	n := xnnpack.DepthwiseConvolution2D{DepthMultiplier: outputs / inputs}
 	op := node(flow.DepthwiseConvolution2D, n, padsSame,
@@ -265,9 +270,8 @@ func (d *decoder) kernel(op flow.Operation, first, last int) flow.Operation {
 	filter, _ := op.(flow.Weighted).Weights()
 	size, shape := d.size(convKernel), d.plan.values[filter].tensor.Shape
 	if !slices.Equal(shape, []int{first, size.Height, size.Width, last}) {
-		d.odd = cmp.Or(d.odd, malformed(
-			"a filter of shape %v for a kernel of %d by %d, and %d groups of %d to %d channels", shape, size.Height,
-			size.Width, d.number(convGroups), d.number(convGroupInputs), d.number(convGroupOutputs)))
+		d.strange("a filter of shape %v for a kernel of %d by %d, and %d groups of %d to %d channels", shape,
+			size.Height, size.Width, d.number(convGroups), d.number(convGroupInputs), d.number(convGroupOutputs))
 	}
 	return op
 }

@@ -1,7 +1,6 @@
 package executorch
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -105,13 +104,8 @@ type programReader struct {
 }
 
 // readMethods reads what a .pte's methods compute.
-func readMethods(c contents) (methods []method, err error) {
-	err = fault.Try(func() { methods = (&programReader{contents: c}).methods() })
-	return methods, err
-}
-
-func (p *programReader) methods() (methods []method) {
-	root := p.table
+func readMethods(c contents) (methods []method) {
+	p, root := &programReader{contents: c}, c.table
 	spans := func(slot int) (out []flatbuf.Span) {
 		for _, t := range root.Tables(slot).All() {
 			out = append(out, t.Span(inlineData))
@@ -126,21 +120,19 @@ func (p *programReader) methods() (methods []method) {
 		case int64(segment) < int64(len(p.segments)):
 			p.constants = p.segments[segment]
 		case len(p.offsets) > 0:
-			root.Fail("constants are in segment %d of %d", segment, len(p.segments))
+			malformed("constants are in segment %d of %d", segment, len(p.segments))
 		}
 	}
-	fault.Check(root.Err())
 	names := map[string]bool{}
 	for i, t := range root.Tables(programPlans).All() {
 		m := method{name: t.String(planName)}
 		fault.Within(func() { p.read(&m, t) }, "method %d, %q", i, m.name)
 		if names[m.name] {
-			fault.Check(malformed("method %q comes twice", m.name))
+			malformed("method %q comes twice", m.name)
 		}
 		names[m.name] = true
 		methods = append(methods, m)
 	}
-	fault.Check(root.Err())
 	return methods
 }
 
@@ -151,7 +143,7 @@ func (p *programReader) read(m *method, t flatbuf.Table) {
 	for i, v := range m.values {
 		for _, item := range v.list {
 			if item >= len(m.values) || item < 0 && (item != -1 || v.kind != evalueOptionalTensorList) {
-				fault.Check(malformed("value %d has the value %d of %d", i, item, len(m.values)))
+				malformed("value %d has the value %d of %d", i, item, len(m.values))
 			}
 		}
 	}
@@ -166,18 +158,15 @@ func (p *programReader) read(m *method, t flatbuf.Table) {
 		fault.Within(func() { m.delegates = append(m.delegates, p.delegate(d)) }, "delegate %d", i)
 	}
 	for i, chain := range t.Tables(planChains).All() {
-		for j, instruction := range chain.Tables(chainInstructions).All() {
-			in := m.instruction(instruction)
-			if err := t.Err(); err != nil {
-				fault.Check(fmt.Errorf("chain %d, instruction %d: %w", i, j, err))
-			}
+		for j, call := range chain.Tables(chainInstructions).All() {
+			var in instruction
+			fault.Within(func() { in = m.instruction(call) }, "chain %d, instruction %d", i, j)
 			if m.instructions = append(m.instructions, in); len(m.instructions) > maxSteps {
-				fault.Check(fmt.Errorf("%w: more than %d instructions", ErrUnsupported, maxSteps))
+				unsupported("more than %d instructions", maxSteps)
 			}
 		}
 	}
 	m.inputs, m.outputs = m.indices(t, planInputs), m.indices(t, planOutputs)
-	fault.Check(t.Err())
 }
 
 // indices reads a list of values.
@@ -185,8 +174,7 @@ func (m *method) indices(t flatbuf.Table, slot int) []int {
 	var out []int
 	for _, i := range t.Int32s(slot) {
 		if i < 0 || int(i) >= len(m.values) {
-			t.Fail("value %d of %d", i, len(m.values))
-			return nil
+			malformed("value %d of %d", i, len(m.values))
 		}
 		out = append(out, int(i))
 	}
@@ -204,13 +192,12 @@ func (m *method) instruction(t flatbuf.Table) instruction {
 	case moveCall, jumpFalseCall, freeCall:
 		return in
 	default:
-		t.Fail("an instruction of type %d", in.kind)
-		return in
+		malformed("an instruction of type %d", in.kind)
 	}
 	call := t.Table(instructionArgs)
 	target := call.Int32(callIndex, 0)
 	if target < 0 || int(target) >= limit {
-		t.Fail("%s %d of %d", what, target, limit)
+		malformed("%s %d of %d", what, target, limit)
 	}
 	in.target, in.args = int(target), m.indices(call, callArgs)
 	return in
@@ -225,11 +212,11 @@ func (p *programReader) delegate(t flatbuf.Table) delegate {
 	case locationSegment:
 		list = p.segments
 	default:
-		fault.Check(malformed("its data is at a location of type %d", location))
+		malformed("its data is at a location of type %d", location)
 	}
 	index := reference.Uint32(referenceIndex)
-	if fault.Check(t.Err()); int64(index) >= int64(len(list)) {
-		fault.Check(malformed("its data is number %d of %d", index, len(list)))
+	if int64(index) >= int64(len(list)) {
+		malformed("its data is number %d of %d", index, len(list))
 	}
 	d.blob = list[index]
 	return d
@@ -258,7 +245,6 @@ func (p *programReader) value(t flatbuf.Table) evalue {
 			e.list = append(e.list, int(i))
 		}
 	}
-	fault.Check(t.Err())
 	return e
 }
 
@@ -266,22 +252,22 @@ func (p *programReader) tensor(v flatbuf.Table) *tensor {
 	x := &tensor{dtype: ScalarType(v.Byte(evalueTensorType)), dynamic: v.Byte(evalueTensorDynamism) != dynamismStatic}
 	x.within = v.Int32(evalueTensorOffset, 0)
 	if x.dtype.Size() == 0 {
-		v.Fail("a tensor of unknown type %v", x.dtype)
+		malformed("a tensor of unknown type %v", x.dtype)
 	}
 	sizes := v.Int32s(evalueTensorSizes)
 	order := v.Vector(evalueTensorDimOrder, flatbuffers.SizeByte)
-	x.order = flatbuf.Copied(order, flatbuffers.SizeByte, func(b []byte) int { return int(b[0]) })
+	x.order = dimOrder(order)
 	if !order.Present() || order.Len() == 0 {
 		for i := range sizes {
 			x.order = append(x.order, i)
 		}
 	}
-	if fault.Check(v.Err()); !flow.Permutation(x.order, len(sizes)) {
-		fault.Check(malformed("a tensor of %d dimensions has them in the order %v", len(sizes), x.order))
+	if !flow.Permutation(x.order, len(sizes)) {
+		malformed("a tensor of %d dimensions has them in the order %v", len(sizes), x.order)
 	}
 	for _, d := range x.order {
 		if sizes[d] < 0 {
-			fault.Check(malformed("a tensor of sizes %v", sizes))
+			malformed("a tensor of sizes %v", sizes)
 		}
 		x.shape = append(x.shape, int(sizes[d]))
 	}
@@ -309,16 +295,16 @@ func (p *programReader) locate(t flatbuf.Table, x *tensor) {
 	}
 	index := t.Uint32(evalueTensorData)
 	switch {
-	case index == 0 || t.Err() != nil:
+	case index == 0:
 	case planned:
 		x.state = true
 	case len(p.offsets) > 0:
 		if int64(index) >= int64(len(p.offsets)) {
-			fault.Check(malformed("its content is number %d of %d", index, len(p.offsets)))
+			malformed("its content is number %d of %d", index, len(p.offsets))
 		}
 		offset := p.offsets[index]
 		if offset > math.MaxInt64 || int64(offset) > p.constants.Size {
-			fault.Check(malformed("its content is at byte %d of a segment of %d", offset, p.constants.Size))
+			malformed("its content is at byte %d of a segment of %d", offset, p.constants.Size)
 		}
 		x.content = &content{at: p.constants}
 		x.content.at.Offset += int64(offset)
@@ -326,6 +312,6 @@ func (p *programReader) locate(t flatbuf.Table, x *tensor) {
 	case int64(index) < int64(len(p.buffers)):
 		x.content = &content{at: p.buffers[index]}
 	default:
-		fault.Check(malformed("its content is number %d of %d", index, len(p.buffers)))
+		malformed("its content is number %d of %d", index, len(p.buffers))
 	}
 }

@@ -13,50 +13,48 @@ import (
 // addPacking appends a step that packs weights. What is packed does not depend on the shapes of what the step reads and
 // computes. So it is also appended if these are not known, or contradict the weights, which is why the method cannot be
 // run then.
-func (p *planner) addPacking(name string, op flow.Operation) error {
-	contradicts := p.add(name, op)
+func (p *planner) addPacking(name string, op flow.Operation) {
+	contradicts := fault.Try(func() { p.add(name, op) })
 	if contradicts == nil {
-		return nil
+		return
 	}
 	step, values := &flow.Step{Name: p.named(name), Operation: op}, len(p.plan.values)
-	_, err := p.plan.alone([]*flow.Step{step})
+	err := fault.Try(func() { p.plan.alone([]*flow.Step{step}) })
 	p.plan.values = p.plan.values[:values]
-	if err == nil {
-		p.plan.steps = append(p.plan.steps, step)
-		p.notPlanned(name, contradicts)
-	} else if !errors.Is(contradicts, errNotComputed) {
+	if err != nil && !errors.Is(contradicts, errNotComputed) {
 		err = contradicts
 	}
-	return err
+	fault.Check(err)
+	p.plan.steps = append(p.plan.steps, step)
+	p.notPlanned(name, contradicts)
 }
 
 // packed makes a subgraph that packs what some steps do, and computes nothing else.
 func (p *Program) packed(steps []*flow.Step, l models.Loader) (*xnnpack.Subgraph, error) {
-	values := &plan{files: p.files, values: slices.Clone(p.plan.values)}
-	part, err := values.alone(steps)
-	if err != nil {
+	values, part := &plan{files: p.files, values: slices.Clone(p.plan.values)}, flow.Part{}
+	if err := fault.Try(func() { part = values.alone(steps) }); err != nil {
 		return nil, err
 	}
 	return p.subgraph(part, l)
 }
 
 // alone makes a part of nodes, each of which reads the least that it can, and adds the values for that.
-func (p *plan) alone(steps []*flow.Step) (part flow.Part, err error) {
-	part.Values = p
-	err = fault.Try(func() {
+func (p *plan) alone(steps []*flow.Step) flow.Part {
+	part := flow.Part{Values: p}
+	checked(func() {
 		for _, s := range steps {
 			p.addAlone(&part, s.Name, s.Operation.(flow.Weighted))
 		}
 	})
-	return part, ours(err)
+	return part
 }
 
 func (p *plan) addAlone(part *flow.Part, name string, w flow.Weighted) {
 	inputs, outputs := w.Operands()
 	in, out := p.values[inputs[0]].tensor, p.values[outputs[0]].tensor
 	for _, t := range []*xnnpack.Tensor{&in, &out} {
-		if scales, _, err := scaleCount(t); err != nil || scales > 0 || p.values[outputs[0]].constant != nil {
-			fault.Check(errors.Join(malformed("it computes with constants alone"), err))
+		if scales, _ := scaleCount(t); scales > 0 || p.values[outputs[0]].constant != nil {
+			malformed("it computes with constants alone")
 		}
 	}
 	in.Shape = w.Least(p.values[inputs[1]].tensor.Shape)
@@ -68,7 +66,7 @@ func (p *plan) addAlone(part *flow.Part, name string, w flow.Weighted) {
 		shapes = append(shapes, p.values[id].tensor.Shape)
 	}
 	out.Shape = w.Shape(shapes)
-	fault.Value(elements(out.Shape...))
+	elements(out.Shape...)
 	input, output := p.internal(in), p.internal(out)
 	given := input
 	if in.Type == xnnpack.DynamicQInt8 {

@@ -1,7 +1,6 @@
 package executorch
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -53,7 +52,7 @@ type planner struct {
 	reasons reasons                    // why the method cannot be run, besides operators outside of XNNPACK
 }
 
-func (p *planner) planMethod() (flow.Part, error) {
+func (p *planner) planMethod() flow.Part {
 	m := p.method
 	p.base, p.asFloat = len(p.plan.values), m.inputsAsFloats()
 	for i, v := range m.values {
@@ -79,29 +78,20 @@ func (p *planner) planMethod() (flow.Part, error) {
 		}
 	}
 	for i, in := range m.instructions {
-		var err error
 		switch in.kind {
 		case kernelCall:
 			name := m.operators[in.target]
-			if err := p.kernel(name, in.args); err != nil {
-				p.notPlanned(fmt.Sprintf("instruction %d, %s", i, name), err)
-			}
+			p.attempt(fmt.Sprintf("instruction %d, %s", i, name), func() { p.kernel(name, in.args) })
 		case delegateCall:
-			if err = p.delegate(in.target, in.args); err != nil {
-				err = fmt.Errorf("delegate %d, %w", in.target, err)
-			}
+			p.delegate(in.target, in.args)
 		case moveCall:
 			p.count("a move", Outside)
 		case jumpFalseCall:
 			p.count("a jump", Outside)
 		case freeCall:
 		}
-		if err != nil {
-			return flow.Part{}, err
-		}
 		if len(p.plan.steps) > maxSteps || len(p.plan.values) > 4*maxSteps {
-			return flow.Part{}, fmt.Errorf("%w: %d nodes and %d values",
-				ErrUnsupported, len(p.plan.steps), len(p.plan.values))
+			unsupported("%d nodes and %d values", len(p.plan.steps), len(p.plan.values))
 		}
 	}
 	p.externals()
@@ -112,34 +102,31 @@ func (p *planner) planMethod() (flow.Part, error) {
 	for i, n := range m.outputs {
 		out := xnnpack.ValueID(p.base + n)
 		whole.Outputs = append(whole.Outputs, out)
-		if err := p.available(out); err != nil {
-			p.notPlanned(fmt.Sprint("output ", i), err)
-		}
+		p.attempt(fmt.Sprint("output ", i), func() { p.available(out) })
 	}
 	whole.Steps = slices.Clone(p.plan.steps[first:])
-	return whole, nil
+	return whole
 }
 
 // available sees that a value is computed or given before it is read. What the export left out is planned: a tensor
 // that nothing computes is another view of what was computed last at its place in memory.
-func (p *planner) available(i xnnpack.ValueID) error {
+func (p *planner) available(i xnnpack.ValueID) {
 	t, v := p.tensorOf(i), &p.plan.values[i]
 	if v.computed || v.constant != nil || p.kept[i] {
-		return nil
+		return
 	}
 	missing := fmt.Errorf("%q: %w", v.tensor.Name, errNotComputed)
 	if t == nil || t.memory == nil {
-		return missing
+		fault.Check(missing)
 	}
 	of, is := p.last[*t.memory]
 	if from := &p.plan.values[of]; !is || from.host != v.host || from.dtype != v.dtype ||
 		from.tensor.Type != v.tensor.Type || !sameMeaning(from, v) || from.dynamic || v.dynamic ||
 		!slices.IsSorted(t.order) || !slices.IsSorted(p.tensorOf(of).order) ||
 		product(from.tensor.Shape) != product(v.tensor.Shape) {
-		return missing
+		fault.Check(missing)
 	}
-	op := flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: of, Output: i})
-	return p.add("a view", op)
+	p.add("a view", flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: of, Output: i}))
 }
 
 // computed notes that a value is computed or given.
@@ -211,117 +198,103 @@ var elementTypes = map[ScalarType]xnnpack.Datatype{
 }
 
 // know makes sure that it is known what a method's value is to XNNPACK or, if it is nothing there, to Go.
-func (p *planner) know(i int) error {
+func (p *planner) know(i int) {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
 	if v.known {
-		return nil
+		return
 	}
 	if t == nil {
-		return fmt.Errorf("%w: value %d is no tensor", ErrUnsupported, i)
+		unsupported("value %d is no tensor", i)
 	}
 	kind, has := elementTypes[t.dtype]
 	if p.asFloat[i] {
 		kind, has = xnnpack.Float32, true
 	}
 	if !has && declared[t.dtype] == 0 {
-		return fmt.Errorf("%w: value %d is a tensor of %v", ErrUnsupported, i, t.dtype)
+		unsupported("value %d is a tensor of %v", i, t.dtype)
 	}
 	if t.state {
-		return fmt.Errorf("%w: value %d is a state that the method keeps", ErrUnsupported, i)
+		unsupported("value %d is a state that the method keeps", i)
 	}
-	n, err := elements(t.shape...)
-	if v.tensor.Type = kind; err == nil && has {
-		err = p.complete(v, t.content, nil)
-	} else if err == nil && t.content != nil {
-		v.constant, err = p.files.constant(t.content, int64(n)*int64(t.dtype.Size()))
-	}
-	if err != nil {
-		return fmt.Errorf("value %d: %w", i, err)
-	}
+	v.tensor.Type = kind
+	fault.Within(func() {
+		if n := elements(t.shape...); has {
+			p.complete(v, t.content, nil)
+		} else if t.content != nil {
+			v.constant = p.files.constant(t.content, int64(n)*int64(t.dtype.Size()))
+		}
+	}, "value %d", i)
 	v.known, v.host = true, !has
-	return nil
 }
 
 // complete checks a value's shape, and finds its content and scales if it has them.
-func (p *planner) complete(v *value, c, scales *content) error {
-	size, err := v.tensor.Type.ByteSize(v.tensor.Shape)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
+func (p *planner) complete(v *value, c, scales *content) {
+	size := v.byteSize(v.tensor.Shape)
 	if c != nil {
 		if size == 0 {
-			return malformed("a constant of shape %v", v.tensor.Shape)
+			malformed("a constant of shape %v", v.tensor.Shape)
 		}
-		if v.constant, err = p.files.constant(c, int64(size)); err != nil {
-			return err
-		}
+		v.constant = p.files.constant(c, int64(size))
 	}
-	count, each, err := scaleCount(&v.tensor)
-	if err != nil {
-		return err
-	}
+	count, each := scaleCount(&v.tensor)
 	if scales == nil {
-		return nil // package xnnpack checks those that are there
+		return // package xnnpack checks those that are there
 	}
 	if count == 0 {
-		return malformed("a list of scales for elements of %v", v.tensor.Type)
+		malformed("a list of scales for elements of %v", v.tensor.Type)
 	}
-	at, err := p.files.find(scales, int64(count)*int64(each))
+	at := p.files.find(scales, int64(count)*int64(each))
 	v.scales = &at
-	return err
 }
 
-// ours returns an error of package flow as one of this package.
-func ours(err error) error {
+// byteSize is the size that the value has in a shape.
+func (v *value) byteSize(shape []int) (size int) {
+	checked(func() { size = fault.Value(v.tensor.Type.ByteSize(shape)) })
+	return size
+}
+
+// checked has the errors of other packages be some of this one: what is wrong there is wrong with the file.
+func checked(do func()) {
+	err := fault.Try(do)
 	switch {
 	case err == nil, errors.Is(err, ErrMalformed), errors.Is(err, ErrUnsupported):
-		return err
+		fault.Check(err)
 	case errors.As(err, &flow.Unsupported{}):
-		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+		unsupported("%v", err)
+	default:
+		malformed("%v", err)
 	}
-	return fmt.Errorf("%w: %w", ErrMalformed, err)
 }
 
 // elements multiplies dimensions, all of which must be positive.
-func elements(shape ...int) (int, error) {
-	n, err := flow.Elements(shape...)
-	return n, ours(err)
+func elements(shape ...int) (n int) {
+	checked(func() { n = fault.Value(flow.Elements(shape...)) })
+	return n
 }
 
 // shapeAt returns the shape of a value of the plan.
 func (p *planner) shapeAt(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape }
 
 // errNotComputed is returned for a step that reads what no step computes before it.
-var errNotComputed = malformed("it is not computed before it is used")
+var errNotComputed = fmt.Errorf("%w: it is not computed before it is used", ErrMalformed)
 
 // add appends a step, whose operands' shapes must fit together.
-func (p *planner) add(name string, op flow.Operation) error {
+func (p *planner) add(name string, op flow.Operation) {
 	inputs, outputs := op.Operands()
 	var shapes [][]int
 	for _, in := range inputs {
-		if err := p.available(in); err != nil {
-			return err
-		}
+		p.available(in)
 		shapes = append(shapes, p.shapeAt(in))
 	}
 	var shape []int
-	err := ours(fault.Try(func() { shape = op.Shape(shapes) }))
-	if err == nil {
-		err = p.plan.values[outputs[0]].compute(shape)
-	}
-	if mover, is := op.(flow.Mover); err == nil && is && mover.Moves() {
-		var inGo bool
-		if inGo, err = p.inGo(inputs, outputs[0]); inGo {
-			op = flow.Hosted{Inputs: inputs, Results: outputs, Computed: shape,
-				Compute: func(out, in []array) error { return mover.Move(out[0], in) }}
-		}
-	}
-	if err != nil {
-		return err
+	checked(func() { shape = op.Shape(shapes) })
+	p.plan.values[outputs[0]].compute(shape)
+	if mover, is := op.(flow.Mover); is && mover.Moves() && p.inGo(inputs, outputs[0]) {
+		op = flow.Hosted{Inputs: inputs, Results: outputs, Computed: shape,
+			Compute: func(out, in []array) { mover.Move(out[0], in) }}
 	}
 	p.computed(outputs[0])
 	p.plan.steps = append(p.plan.steps, &flow.Step{Name: p.named(name), Operation: op})
-	return nil
 }
 
 // named is what errors call a step.
@@ -330,44 +303,43 @@ func (p *planner) named(name string) string {
 }
 
 // inGo reports whether only Go has the elements that are moved from some values to another.
-func (p *planner) inGo(inputs ids, out xnnpack.ValueID) (bool, error) {
+func (p *planner) inGo(inputs ids, out xnnpack.ValueID) bool {
 	to := &p.plan.values[out]
 	for _, in := range inputs {
 		if from := &p.plan.values[in]; from.host != to.host || to.host && from.dtype != to.dtype {
-			return false, malformed("it moves elements of %v and %v", from.dtype, to.dtype)
+			malformed("it moves elements of %v and %v", from.dtype, to.dtype)
 		}
 	}
-	return to.host, nil
+	return to.host
 }
 
 // compute gives a value the shape that a step computes. An internal one takes it, as with XNNPACK: ExecuTorch's export
 // notes the dimensions of images that are quantised there in another order. But lists of scales were found for one
 // shape.
-func (v *value) compute(shape []int) error {
+func (v *value) compute(shape []int) {
 	if v.constant != nil {
-		return malformed("it computes a constant")
+		malformed("it computes a constant")
 	}
 	if v.computed {
-		return malformed("%q is computed twice", v.tensor.Name)
+		malformed("%q is computed twice", v.tensor.Name)
 	}
-	if _, err := elements(shape...); err != nil {
-		return err
+	if elements(shape...); slices.Equal(shape, v.tensor.Shape) {
+		return
 	}
-	if slices.Equal(shape, v.tensor.Shape) {
-		return nil
-	}
-	if _, err := v.tensor.Type.ByteSize(shape); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	scales, _, err := scaleCount(&v.tensor)
-	if err != nil {
-		return err
-	}
-	if !v.internal || scales > 0 {
-		return malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)
+	v.byteSize(shape)
+	if scales, _ := scaleCount(&v.tensor); !v.internal || scales > 0 {
+		malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)
 	}
 	v.tensor.Shape = shape
-	return nil
+}
+
+// attempt plans something, or notes why it is no step. It reports whether it is one.
+func (p *planner) attempt(name string, plan func()) bool {
+	err := fault.Try(plan)
+	if err != nil {
+		p.notPlanned(name, err)
+	}
+	return err == nil
 }
 
 // notPlanned notes why something is no step. That it needs what is no step either is no reason of its own.
@@ -378,99 +350,90 @@ func (p *planner) notPlanned(name string, err error) {
 	p.reasons.add(fmt.Errorf("%s: %w", name, err))
 }
 
-// internal appends a value that only XNNPACK sees.
-func (p *plan) internal(t xnnpack.Tensor) xnnpack.ValueID {
-	p.values = append(p.values, value{known: true, internal: true, tensor: t})
+// value appends a value.
+func (p *plan) value(v value) xnnpack.ValueID {
+	p.values = append(p.values, v)
 	return xnnpack.ValueID(len(p.values) - 1)
 }
 
-// delegate plans a call of a delegate. Its error begins with what of the delegate it is about.
-func (p *planner) delegate(number int, args []int) error {
+// internal appends a value that only XNNPACK sees.
+func (p *plan) internal(t xnnpack.Tensor) xnnpack.ValueID {
+	return p.value(value{known: true, internal: true, tensor: t})
+}
+
+// delegate plans a call of a delegate.
+func (p *planner) delegate(number int, args []int) {
 	d := p.method.delegates[number]
 	if d.backend != xnnpackBackend {
 		p.count("a delegate to "+d.backend, Outside)
-		return nil
+		return
 	}
 	p.calls++
-	g, err := readGraph(p.files.program().file.Data(), d.blob)
-	if err != nil {
-		return fmt.Errorf("its graph: %w", err)
-	}
-	xvalues, nodes := g.table.Tables(graphValues), g.table.Tables(graphNodes)
-	if xvalues.Len() > maxSteps || nodes.Len() > maxSteps {
-		return fmt.Errorf("its graph: %w: %d values and %d nodes", ErrUnsupported, xvalues.Len(), nodes.Len())
-	}
+	var g *graph
+	var xvalues, nodes flatbuf.Vector
+	fault.Within(func() {
+		g = readGraph(p.files.program().file.Data(), d.blob)
+		xvalues, nodes = g.table.Tables(graphValues), g.table.Tables(graphNodes)
+		if xvalues.Len() > maxSteps || nodes.Len() > maxSteps {
+			unsupported("%d values and %d nodes", xvalues.Len(), nodes.Len())
+		}
+	}, "delegate %d, its graph", number)
 	p.plan.values = slices.Grow(p.plan.values, min(xvalues.Len(), ahead))
 	p.plan.steps = slices.Grow(p.plan.steps, min(nodes.Len(), ahead))
 	ids := make(map[uint32]xnnpack.ValueID, min(xvalues.Len(), ahead))
 	here := "delegate " + strconv.Itoa(number) + ", "
 	given := map[uint32]bool{}
-	for i := range xvalues.Len() {
-		err := fault.Try(func() {
-			x := g.value(xvalues.Table(i))
+	for i, t := range xvalues.All() {
+		fault.Within(func() {
+			x := g.value(t)
 			if (x.input || x.output) && given[x.external] {
-				fault.Check(malformed("argument %d is two values", x.external))
+				malformed("argument %d is two values", x.external)
 			}
 			given[x.external] = given[x.external] || x.input || x.output
-			fault.Check(p.define(&x, here+"value "+strconv.FormatUint(uint64(x.id), 10), args, ids))
-		})
-		if err != nil {
-			return fmt.Errorf("value %d: %w", i, err)
-		}
+			p.define(&x, here+"value "+strconv.FormatUint(uint64(x.id), 10), args, ids)
+		}, "%svalue %d", here, i)
 	}
-	for i := range nodes.Len() {
-		t := nodes.Table(i)
+	for i, t := range nodes.All() {
 		k := kindOf(t.Byte(xnodeType))
 		handle := strconv.FormatUint(uint64(t.Uint32(xnodeHandle)), 10)
-		name := "node " + strconv.Itoa(i) + " (" + k.name + ", debug handle " + handle + ")"
+		name := here + "node " + strconv.Itoa(i) + " (" + k.name + ", debug handle " + handle + ")"
 		p.count(k.name, InDelegate)
-		err := p.node(t, k, here+name, ids)
-		if err == nil {
-			err = g.table.Err()
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		fault.Within(func() { p.node(t, k, name, ids) }, "%s", name)
 	}
-	return g.table.Err()
 }
 
 // define makes a value of a delegate one of the plan.
-func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnpack.ValueID) error {
+func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnpack.ValueID) {
 	if _, ok := ids[x.id]; ok || x.id == invalidID {
-		return malformed("the number %d is taken", x.id)
+		malformed("the number %d is taken", x.id)
 	}
 	x.tensor.Name = name
 	v := value{known: true, internal: !x.input && !x.output, tensor: x.tensor}
-	if err := p.complete(&v, x.constant, x.scales); err != nil {
-		return err
-	}
+	p.complete(&v, x.constant, x.scales)
 	if v.internal {
-		p.plan.values = append(p.plan.values, v)
-		ids[x.id] = xnnpack.ValueID(len(p.plan.values) - 1)
-		return nil
+		ids[x.id] = p.plan.value(v)
+		return
 	}
 	if v.constant != nil {
-		return malformed("an argument with a content")
+		malformed("an argument with a content")
 	}
 	if int64(x.external) >= int64(len(args)) {
-		return malformed("argument %d of %d", x.external, len(args))
+		malformed("argument %d of %d", x.external, len(args))
 	}
 	i := args[x.external]
 	argument := xnnpack.ValueID(p.base + i)
-	if err := p.agrees(i, &v); err != nil {
-		p.reasons.add(fmt.Errorf("%s: argument %d, value %d of the method: %w", name, x.external, i, err))
-		_, bad := elements(v.tensor.Shape...)
+	what := fmt.Sprintf("argument %d, value %d of the method", x.external, i)
+	if p.attempt(name+": "+what, func() { p.agrees(i, &v) }) {
+		fault.Within(func() { p.bind(i, v) }, "%s", what)
+	} else {
+		_, bad := flow.Elements(v.tensor.Shape...)
 		v.internal = x.output || bad != nil
 		v.computed = !v.internal
-		p.plan.values = append(p.plan.values, v)
-		argument = xnnpack.ValueID(len(p.plan.values) - 1)
-	} else if err := p.bind(i, v); err != nil {
-		return fmt.Errorf("argument %d, value %d of the method: %w", x.external, i, err)
+		argument = p.plan.value(v)
 	}
 	ids[x.id] = argument
 	if !x.dynamic {
-		return nil
+		return
 	}
 	t := xnnpack.Tensor{
 		Name: name + ", quantised", Type: xnnpack.DynamicQInt8, Shape: x.tensor.Shape,
@@ -479,11 +442,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 	quantised := p.plan.internal(t)
 	ids[x.id] = quantised
 	p.count("Convert", InDelegate)
-	n := flow.Convert(argument, quantised)
-	if err := p.add(name, n); err != nil {
-		p.notPlanned(name, err)
-	}
-	return nil
+	p.attempt(name, func() { p.add(name, flow.Convert(argument, quantised)) })
 }
 
 // argumentTypes are how a method has what XNNPACK takes and gives.
@@ -492,47 +451,43 @@ var argumentTypes = map[xnnpack.Datatype]ScalarType{
 	xnnpack.QInt8: Char, xnnpack.QUint8: Byte, xnnpack.Int32: Int, xnnpack.QInt32: Int,
 }
 
-// agrees returns an error if value i of the method is not what a delegate takes it for.
-func (p *planner) agrees(i int, is *value) error {
+// agrees checks that value i of the method is what a delegate takes it for.
+func (p *planner) agrees(i int, is *value) {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
 	if t == nil {
-		return malformed("it is no tensor")
+		malformed("it is no tensor")
 	}
 	if want, ok := argumentTypes[is.tensor.Type]; !ok || want != t.dtype {
-		return malformed("a tensor of %v where the delegate has %v", t.dtype, is.tensor.Type)
+		malformed("a tensor of %v where the delegate has %v", t.dtype, is.tensor.Type)
 	}
 	if !slices.Equal(t.shape, is.tensor.Shape) {
-		return malformed("a tensor of shape %v in memory where the delegate has %v", t.shape, is.tensor.Shape)
+		malformed("a tensor of shape %v in memory where the delegate has %v", t.shape, is.tensor.Shape)
 	}
 	if v.host || v.known && (v.tensor.Type != is.tensor.Type || !sameMeaning(v, is)) {
-		return malformed("delegates take it for other things")
+		malformed("delegates take it for other things")
 	}
-	_, err := elements(t.shape...)
-	return err
+	elements(t.shape...)
 }
 
 // bind says what value i of the method is: an argument of a delegate.
-func (p *planner) bind(i int, is value) error {
+func (p *planner) bind(i int, is value) {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
 	if v.known {
-		return nil
+		return
 	}
 	v.tensor.Type, v.tensor.Quantization = is.tensor.Type, is.tensor.Quantization
 	if t.state {
 		p.cannot("value %d is a state that the method keeps", i)
 	}
-	if err := p.complete(v, t.content, nil); err != nil {
-		return err
-	}
+	p.complete(v, t.content, nil)
 	v.known = true
-	return nil
 }
 
 // node plans a node. One that packs nothing is left out if it cannot be run, which is a reason why the method cannot.
-func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnpack.ValueID) error {
+func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnpack.ValueID) {
 	if k.decode == nil {
 		p.reasons.add(fmt.Errorf("%s: %w", name, ErrUnsupportedOp))
-		return nil
+		return
 	}
 	d := &decoder{plan: p.plan, t: t.Table(xnodeVal), ids: ids}
 	if limits := t.Table(xnodeMinMax); limits.Present() {
@@ -540,71 +495,54 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		if r.Min < r.Max {
 			d.limits = r
 		} else {
-			d.odd = malformed("its output is limited to %g to %g", r.Min, r.Max)
+			d.strange("its output is limited to %g to %g", r.Min, r.Max)
 		}
 	}
 	if !d.t.Present() {
-		return malformed("it has no fields")
+		malformed("it has no fields")
 	}
-	var op flow.Operation
-	wrong := fault.Try(func() { op = k.decode(d) })
-	if err := cmp.Or(t.Err(), wrong); err != nil {
-		return err
-	}
-	packs := flow.Part{Values: p.plan}.Packs(op)
-	switch {
-	case d.odd != nil && packs:
-		return d.odd
-	case d.odd != nil:
-		p.notPlanned(name, d.odd)
-		return nil
-	}
-	if d.other != 0 {
-		err := fmt.Errorf("%w: the node's flags %#x", ErrUnsupported, d.other)
-		if packs {
-			return err
-		}
-		p.reasons.add(fmt.Errorf("%s: %w", name, err))
-	}
-	add := p.add
-	if packs {
+	op := k.decode(d)
+	attempt, add := p.attempt, p.add
+	if (flow.Part{Values: p.plan}).Packs(op) {
+		attempt = func(_ string, plan func()) bool { plan(); return true }
 		add = p.addPacking
 	}
-	var err error
-	switch n := op.(type) {
-	case flow.Node[xnnpack.StaticReduce]:
-		err = p.mean(name, n.N, d.limits)
-	case flow.Weighing[xnnpack.FullyConnected]:
-		err = p.fullyConnected(name, n.N, add)
-	default:
-		err = add(name, op)
+	if !attempt(name, func() { fault.Check(d.odd) }) {
+		return
 	}
-	if err != nil && !packs {
-		p.notPlanned(name, err)
-		return nil
-	}
-	return err
+	attempt(name, func() {
+		if d.other != 0 {
+			unsupported("the node's flags %#x", d.other)
+		}
+	})
+	attempt(name, func() {
+		switch n := op.(type) {
+		case flow.Node[xnnpack.StaticReduce]:
+			p.mean(name, n.N, d.limits)
+		case flow.Weighing[xnnpack.FullyConnected]:
+			p.fullyConnected(name, n.N, add)
+		default:
+			add(name, op)
+		}
+	})
 }
 
 // mean adds a global average pooling. XNNPACK keeps the images' dimensions as its output has them, and does not limit
 // a mean.
-func (p *planner) mean(name string, n xnnpack.StaticReduce, limits xnnpack.Range) error {
+func (p *planner) mean(name string, n xnnpack.StaticReduce, limits xnnpack.Range) {
 	in, out := p.plan.values[n.Input].tensor, p.plan.values[n.Output].tensor
-	if err := ours(fault.Try(func() { flow.Images(in.Shape) })); err != nil {
-		return err
-	}
+	checked(func() { flow.Images(in.Shape) })
 	n.KeepDims = len(out.Shape) == len(in.Shape)
 	if unbounded(limits) {
-		return p.add(name, flow.StaticReduce(n))
+		p.add(name, flow.StaticReduce(n))
+		return
 	}
 	out.Name += ", unlimited"
 	limited := n.Output
 	n.Output = p.plan.internal(out)
-	if err := p.add(name, flow.StaticReduce(n)); err != nil {
-		return err
-	}
+	p.add(name, flow.StaticReduce(n))
 	clamp := xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits, Input: n.Output, Output: limited}
-	return p.add(name, flow.Unary(clamp))
+	p.add(name, flow.Unary(clamp))
 }
 
 func unbounded(r xnnpack.Range) bool {
@@ -612,19 +550,17 @@ func unbounded(r xnnpack.Range) bool {
 }
 
 // fullyConnected adds a node. One of bfloat16 computes single precision, from which its output is converted.
-func (p *planner) fullyConnected(name string, n xnnpack.FullyConnected,
-	add func(string, flow.Operation) error) error {
+func (p *planner) fullyConnected(name string, n xnnpack.FullyConnected, add func(string, flow.Operation)) {
 	bf16 := func(id xnnpack.ValueID) bool { return p.plan.values[id].tensor.Type == xnnpack.BFloat16 }
 	if !bf16(n.Input) || !bf16(n.Filter) || !bf16(n.Output) {
-		return add(name, flow.FullyConnected(n))
+		add(name, flow.FullyConnected(n))
+		return
 	}
 	t, rounded := p.plan.values[n.Output].tensor, n.Output
 	t.Name, t.Type = t.Name+", in single precision", xnnpack.Float32
 	n.Output = p.plan.internal(t)
-	if err := add(name, flow.FullyConnected(n)); err != nil {
-		return err
-	}
-	return p.add(name, flow.Convert(n.Output, rounded))
+	add(name, flow.FullyConnected(n))
+	p.add(name, flow.Convert(n.Output, rounded))
 }
 
 // externals sees that the method's inputs and outputs are something XNNPACK knows.
@@ -644,8 +580,6 @@ func (p *planner) externals() {
 		if i >= len(p.method.inputs) {
 			name, i = "output", i-len(p.method.inputs)
 		}
-		if err := p.know(n); err != nil {
-			p.reasons.add(fmt.Errorf("%s %d: %w", name, i, err))
-		}
+		p.attempt(fmt.Sprint(name, " ", i), func() { p.know(n) })
 	}
 }

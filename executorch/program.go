@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"xpwc"
+	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -33,26 +34,21 @@ func Open(pte string, ptd ...string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newProgram(f)
-	if err != nil {
+	var p *Program
+	if err := fault.Try(func() { p = newProgram(f) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("open program %s: %w", pte, err), f.close())
 	}
 	return p, nil
 }
 
-func newProgram(f *files) (*Program, error) {
-	methods, err := readMethods(f.program().contents)
-	if err != nil {
-		return nil, err
-	}
+func newProgram(f *files) *Program {
+	methods := readMethods(f.program().contents)
 	p := &Program{files: f, plan: &plan{files: f}, data: &dataMap{files: f, constants: map[string]*constant{}}}
 	for i := range methods {
 		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{},
 			last: map[memory]xnnpack.ValueID{}, kept: map[xnnpack.ValueID]bool{}}
-		all, err := m.planMethod()
-		if err != nil {
-			return nil, fmt.Errorf("method %q: %w", m.method.name, err)
-		}
+		var all flow.Part
+		fault.Within(func() { all = m.planMethod() }, "method %q", m.method.name)
 		method := &Method{
 			program: p, name: m.method.name, all: all, whole: all,
 			delegates: m.calls, counts: m.counts, fault: m.runnable(),
@@ -73,9 +69,9 @@ func newProgram(f *files) (*Program, error) {
 		}
 	}
 	if len(p.methods) == 0 {
-		return nil, malformed("the program has no methods")
+		malformed("the program has no methods")
 	}
-	return p, nil
+	return p
 }
 
 // Methods returns the program's methods in the file's order. There is at least one.

@@ -1,10 +1,6 @@
 package executorch
 
-import (
-	"fmt"
-
-	"xpwc/xnnpack"
-)
+import "xpwc/xnnpack"
 
 // The facts of the XNNPACK delegate's blob: its header, and the slots of runtime_schema.fbs.
 
@@ -19,29 +15,23 @@ const (
 // graphIdentifiers are those of the flatbuffer. The schema is the same.
 var graphIdentifiers = []string{"XN01", "XN00"}
 
-const ( // XNNGraph
+const (
+	// XNNGraph
 	graphNodes          = 1
 	graphValues         = 2
-	graphExterns        = 3
 	graphConstantBuffer = 6
 	graphConstantData   = 8
-)
-
-const ( // ConstantDataOffset
+	// ConstantDataOffset
 	constantOffset = 0
 	constantSize   = 1
 	constantKey    = 2
-)
-
-const ( // XValue, a union
+	// XValue, a union
 	xvalueType = 0
 	xvalueVal  = 1
-
+	// types of an XValue
 	xvalueTensor    = 1
 	xvalueQuantized = 2
-)
-
-const ( // XNNTensorValue
+	// XNNTensorValue
 	xtensorDatatype   = 0
 	xtensorDims       = 2
 	xtensorConstant   = 3
@@ -49,43 +39,33 @@ const ( // XNNTensorValue
 	xtensorFlags      = 5
 	xtensorID         = 6
 	xtensorDQDatatype = 7
-
+	// flags of an XNNTensorValue
 	externalInput  = 1
 	externalOutput = 2
-)
-
-const ( // XNNQuantizedTensorValue
+	// XNNQuantizedTensorValue
 	quantizedTensor     = 0
 	quantizedParamsType = 1
 	quantizedParams     = 2
-
+	// types of its parameters
 	perChannel = 1
 	perTensor  = 2
 	perToken   = 3
 	perGroup   = 4
-)
-
-const ( // PerTensorQuant
+	// PerTensorQuant
 	perTensorScale     = 0
 	perTensorZeroPoint = 1
-)
-
-const ( // PerChannelQuant
+	// PerChannelQuant
 	perChannelScale  = 0
 	perChannelDim    = 1
 	perChannelBuffer = 2
-)
-
-const perTokenNonBatchDims = 0 // PerTokenDynamicQuant
-
-const ( // PerChannelGroupQuant
+	// PerTokenDynamicQuant
+	perTokenNonBatchDims = 0
+	// PerChannelGroupQuant
 	perGroupScale  = 0
 	perGroupDim    = 1
 	perGroupSize   = 2
 	perGroupBuffer = 4
-)
-
-const ( // XNode, a union
+	// XNode, a union
 	xnodeType   = 0
 	xnodeVal    = 1
 	xnodeHandle = 2
@@ -99,11 +79,11 @@ var xdatatypes = [...]xnnpack.Datatype{
 	10: xnnpack.BlockQInt4, 11: xnnpack.PackedQInt8, 12: xnnpack.Int32, 13: xnnpack.PackedFloat32, 14: xnnpack.BFloat16,
 }
 
-func xdatatype(n int16) (xnnpack.Datatype, error) {
+func xdatatype(n int16) xnnpack.Datatype {
 	if n <= 0 || int(n) >= len(xdatatypes) {
-		return 0, fmt.Errorf("%w: datatype %d", ErrUnsupported, n)
+		unsupported("datatype %d", n)
 	}
-	return xdatatypes[n], nil
+	return xdatatypes[n]
 }
 
 // The flags of nodes, with XNNPACK's numbers.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
 	"xpwc/internal/output"
@@ -57,29 +58,31 @@ type Kept struct {
 // Skeleton returns the skeleton of a .pte for a file of packed weights, of which packed reports whether it has an entry
 // that the stock runtime finds by a name. External data stays as it is. The error matches [ErrNoSkeleton], or is that
 // of reading the program.
-func (p *Program) Skeleton(packed func(name string) bool) (*Skeleton, error) {
+func (p *Program) Skeleton(packed func(name string) bool) (s *Skeleton, err error) {
+	err = fault.Try(func() { s = p.skeleton(packed) })
+	return s, err
+}
+
+func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 	for _, m := range p.methods {
 		if err := m.Runnable(); err != nil { // what reads its constants is not known
-			return nil, fmt.Errorf("%w: %w", ErrNoSkeleton, err)
+			fault.Check(fmt.Errorf("%w: %w", ErrNoSkeleton, err))
 		}
 	}
-	nodes, err := p.weighedNodes(packed)
-	if err != nil {
-		return nil, err
-	}
+	nodes := p.weighedNodes(packed)
 	p.keepShared(nodes)
 	for _, m := range p.methods {
 		never := p.plan.neverFinite(m.whole, nodes)
 		for i, out := range m.whole.Outputs {
 			if !never[out] {
-				return nil, fmt.Errorf("%s: method %q: %w: without its packed weights, output %d could be numbers "+
+				fault.Check(fmt.Errorf("%s: method %q: %w: without its packed weights, output %d could be numbers "+
 					"that one might believe; it must be from a node that adds a bias of floats and limits nothing, "+
-					"and whose weights are in the .pte, and packed", p.Path(), m.name, ErrNoSkeleton, i)
+					"and whose weights are in the .pte, and packed", p.Path(), m.name, ErrNoSkeleton, i))
 			}
 		}
 	}
 	s := &Skeleton{program: p, half: map[*constant]bool{}}
-	err = p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(skeletonMark)) })
+	fault.Check(p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(skeletonMark)) }))
 	seen, kept := map[string]bool{}, map[string]*Kept{}
 	for _, step := range p.plan.steps {
 		n := nodes[step]
@@ -105,7 +108,7 @@ func (p *Program) Skeleton(packed func(name string) bool) (*Skeleton, error) {
 	slices.SortFunc(s.Kept, func(a, b Kept) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Why, b.Why))
 	})
-	return s, err
+	return s
 }
 
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.
@@ -141,11 +144,8 @@ type weighedNode struct {
 
 // weighedNodes returns the nodes that pack a kernel, by their steps, with what of each node alone is against leaving it
 // out.
-func (p *Program) weighedNodes(packed func(name string) bool) (map[*flow.Step]*weighedNode, error) {
-	methods, err := readMethods(p.files.program().contents)
-	if err != nil {
-		return nil, err
-	}
+func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*weighedNode {
+	methods := readMethods(p.files.program().contents)
 	nodes, ways := map[*flow.Step]*weighedNode{}, map[string]map[string]bool{} // by the kernel's name
 	steps := packing(p.plan.all())
 	for _, s := range steps {
@@ -183,7 +183,7 @@ func (p *Program) weighedNodes(packed func(name string) bool) (map[*flow.Step]*w
 			n.kept = "where the program has other data too"
 		}
 	}
-	return nodes, nil
+	return nodes
 }
 
 // signature says what a node packs and how, for as much as the constants are known by their places.

@@ -23,9 +23,8 @@ func (p *plan) Tensor(id xnnpack.ValueID) xnnpack.Tensor {
 	v := &p.values[id]
 	t := v.tensor
 	if v.scales != nil {
-		count, size, err := scaleCount(&t)
-		fault.Check(err)
-		readScales(&t, fault.Value(p.files.inPlace(*v.scales))[:count*size]) // named data may be longer
+		count, size := scaleCount(&t)
+		readScales(&t, p.files.inPlace(*v.scales)[:count*size]) // named data may be longer
 	}
 	return t
 }
@@ -50,24 +49,26 @@ func (p *plan) Constant(id xnnpack.ValueID) (name string, is bool) {
 }
 
 // Content implements [flow.Values].
-func (p *plan) Content(id xnnpack.ValueID) ([]byte, error) {
+func (p *plan) Content(id xnnpack.ValueID) []byte {
 	c, v := p.values[id].constant, &p.values[id]
 	stored := c.at.In(p.files.all[c.file].data)
 	if c.inFile() && !c.converts() {
-		return stored, nil
+		return stored
 	}
 	content := make([]byte, xnnpack.Elements(v.tensor.Shape)*v.element().Size())
-	return content, c.fill(content, stored)
+	fault.Check(c.fill(content, stored))
+	return content
 }
 
 // View implements [flow.Values].
-func (p *plan) View(do func() error) error { return viewAll(p.files.all, do) }
+func (p *plan) View(do func()) { viewAll(p.files.all, do) }
 
-func viewAll(files []*File, do func() error) error {
+func viewAll(files []*File, do func()) {
 	if len(files) == 0 {
-		return do()
+		do()
+	} else {
+		fault.Check(files[0].read(func([]byte) { viewAll(files[1:], do) }))
 	}
-	return files[0].view(func([]byte) error { return viewAll(files[1:], do) })
 }
 
 // element returns what Go has a value of the plan as, or 0.

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"xpwc/internal/fd"
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 )
 
@@ -142,40 +143,32 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	f := &File{Stale: header[StaleAt] != 0, ListBytes: int64(length), FileBytes: size}
-	if err := f.parse(list, at); err != nil {
+	if err := fault.Try(func() { f.parse(list, at) }); err != nil {
 		return nil, err
 	}
 	return f, f.check(int64(at))
 }
 
 // parse reads the list, before which the payloads end.
-func (f *File) parse(list []byte, end uint64) error {
-	r := flatbuf.New(list, ErrDamaged)
-	root := r.Root("")
+func (f *File) parse(list []byte, end uint64) {
+	root := flatbuf.Root(list, "", ErrDamaged)
 	f.Fingerprints = root.Uint64s(0)
 	buffers, base := root.Tables(1), root.Uint64(2)
 	if n := buffers.Len(); n > len(list)/leastEntry {
-		r.Fail("its list of %d bytes has not room for %d entries", len(list), n)
-		return r.Err()
+		fault.Because(ErrDamaged, "its list of %d bytes has not room for %d entries", len(list), n)
 	}
-	for i := range buffers.Len() {
-		b := buffers.Table(i)
+	for i, b := range buffers.All() {
 		seed, offset, size := b.Uint64(0), b.Uint64(3), b.Uint64(4)
 		if seed > math.MaxUint32 {
-			r.Fail("entry %d has seed %d", i, seed)
-		}
-		if r.Err() != nil {
-			break
+			fault.Because(ErrDamaged, "entry %d has seed %d", i, seed)
 		}
 		if base > end || offset > end-base || size > end-base-offset {
-			r.Fail("the payload of entry %d, of %d bytes at %d after byte %d, does not lie before the list at byte %d",
-				i, size, offset, base, end)
-			break
+			fault.Because(ErrDamaged, "the payload of entry %d, of %d bytes at %d after byte %d, does not lie before "+
+				"the list at byte %d", i, size, offset, base, end)
 		}
 		f.Entries = append(f.Entries, Entry{Key{uint32(seed), b.Uint64(1), b.Uint64(2)},
 			int64(base + offset), int64(size)})
 	}
-	return r.Err()
 }
 
 // check finds what LiteRT would not: payloads that overlap or are not aligned, and keys that are there twice.

@@ -24,17 +24,13 @@ type call struct {
 	defined []int // outputs that have a shape
 	nodes   []flow.Mover
 	inner   map[flow.ID]int  // the tensors that values inside of the operator are like
-	compute func(*run) error // in place of nodes
+	compute func(*run)       // in place of nodes
 	reads   []int            // operands that compute reads
 }
 
-func malformed(format string, args ...any) {
-	fault.Check(fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...)))
-}
+func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
 
-func unsupported(format string, args ...any) {
-	fault.Check(fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...)))
-}
+func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
 
 // checked does what package flow checks: what is wrong there is wrong with the file.
 func checked(do func()) {
@@ -78,10 +74,8 @@ func (c *call) resolve(i int) *value {
 	if t.data.Size == 0 {
 		malformed("input %d, %q, is not computed before it is used", i, t.name)
 	}
-	k, err := newConstant(t)
-	if err != nil {
-		fault.Check(fmt.Errorf("input %d, %q: %w", i, t.name, err))
-	}
+	var k *constant
+	fault.Within(func() { k = newConstant(t) }, "input %d, %q", i, t.name)
 	k.name = c.plan.firstName(t)
 	if t.element() != t.dtype {
 		k = c.fromInt16(k)
@@ -103,7 +97,7 @@ func (c *call) data(i int) *value {
 	t := &c.plan.graph.tensors[c.tensor(i)]
 	if c.accept(t, v.dtype); c.inGo {
 		if v.state == static && c.wide && v.dtype.isBytes() {
-			fault.Check(v.constant.scaled())
+			v.constant.scaled()
 		}
 		c.reads = append(c.reads, i)
 		c.bounded(v.shape)
@@ -196,7 +190,7 @@ func (c *call) integers(i int) []int {
 	if v.state != static || v.dtype != typeInt32 && v.dtype != typeInt64 || v.constant.size > most*width {
 		unsupported("input %d is not a short constant of integers", i)
 	}
-	b := fault.Value(v.constant.bytes(c.plan.file))
+	b := v.constant.bytes(c.plan.file)
 	out := make([]int, 0, len(b)/width)
 	for ; len(b) > 0; b = b[width:] {
 		n := int64(int32(binary.LittleEndian.Uint32(b)))
@@ -219,9 +213,7 @@ func (c *call) define(i int, shape ...int) {
 	}
 	t := c.output(i)
 	c.bounded(shape)
-	if err := t.computable(shape); err != nil {
-		fault.Check(fmt.Errorf("output %d, %q: %w", i, t.name, err))
-	}
+	fault.Within(func() { t.computable(shape) }, "output %d, %q", i, t.name)
 	c.accept(t, t.element())
 	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: t.element()}
 	c.defined = append(c.defined, i)

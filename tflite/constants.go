@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"xpwc"
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
 	"xpwc/internal/tensorfile"
@@ -33,11 +34,11 @@ type constant struct {
 }
 
 // newConstant checks that a tensor's bytes are those of its shape and type.
-func newConstant(t *tensor) (*constant, error) {
+func newConstant(t *tensor) *constant {
 	shape := ints(t.shape)
 	count, err := elements(shape)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		malformed("%v", err)
 	}
 	dtype := t.dtype
 	if dtype == typeInt4 {
@@ -45,7 +46,7 @@ func newConstant(t *tensor) (*constant, error) {
 	}
 	width := dtype.Size()
 	if width == 0 {
-		return nil, fmt.Errorf("%w: a constant of type %v", ErrUnsupported, t.dtype)
+		unsupported("a constant of type %v", t.dtype)
 	}
 	k := &constant{
 		name: t.name, source: t.data, stored: t.dtype, dtype: dtype, shape: shape, size: count * width,
@@ -53,9 +54,7 @@ func newConstant(t *tensor) (*constant, error) {
 	}
 	stored := count
 	if t.sparsity != nil {
-		if k.scatter, err = t.sparsity.scatter(shape); err != nil {
-			return nil, err
-		}
+		k.scatter = t.sparsity.scatter(shape)
 		k.sparse, stored = t.sparsity, k.scatter.stored
 	}
 	bytes := int64(stored) * int64(width)
@@ -63,9 +62,9 @@ func newConstant(t *tensor) (*constant, error) {
 		bytes = (bytes + 1) / 2
 	}
 	if t.data.Size != bytes {
-		return nil, fmt.Errorf("%w: %d bytes for %d elements of %v", ErrMalformed, t.data.Size, stored, t.dtype)
+		malformed("%d bytes for %d elements of %v", t.data.Size, stored, t.dtype)
 	}
-	return k, nil
+	return k
 }
 
 // widened reports whether the elements are stored in another type than single precision, which XNNPACK is given.
@@ -80,19 +79,18 @@ func (c *constant) as(name string, change func(*constant)) *constant {
 }
 
 // scaled checks that there is a scale for each element, so that the constant can be dequantized.
-func (c *constant) scaled() error {
+func (c *constant) scaled() {
 	q := &c.quant
 	switch n := len(q.scales); {
 	case q.custom || n == 0:
-		return fmt.Errorf("%w: values of type %v without a scale", ErrUnsupported, c.stored)
+		unsupported("values of type %v without a scale", c.stored)
 	case q.block > 0:
 		if all, _ := elements(c.shape); n != all/q.block {
-			return fmt.Errorf("%w: %d scales of blocks of %d of shape %v", ErrMalformed, n, q.block, c.shape)
+			malformed("%d scales of blocks of %d of shape %v", n, q.block, c.shape)
 		}
 	case n > 1 && (q.dimension < 0 || q.dimension >= len(c.shape) || n != c.shape[q.dimension]):
-		return fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, n, q.dimension, c.shape)
+		malformed("%d scales along dimension %d of shape %v", n, q.dimension, c.shape)
 	}
-	return nil
 }
 
 // dequantized is the same constant in single precision.
@@ -101,18 +99,8 @@ func (c *constant) dequantized() *constant {
 	return c.as(c.name+", dequantized", func(k *constant) { k.dtype, k.size = typeFloat32, 4*elements })
 }
 
-func (c *constant) datatype() (xnnpack.Datatype, xnnpack.Quantization, error) {
-	return datatype(c.dtype, c.quant, c.shape)
-}
-
 // describe returns the description for XNNPACK, without the content.
-func (c *constant) describe() (xnnpack.Tensor, error) {
-	kind, q, err := c.datatype()
-	if err != nil {
-		return xnnpack.Tensor{}, fmt.Errorf("%q: %w", c.name, err)
-	}
-	return xnnpack.Tensor{Name: c.name, Type: kind, Shape: c.shape, Quantization: q}, nil
-}
+func (c *constant) describe() xnnpack.Tensor { return describe(c.name, c.dtype, c.quant, c.shape) }
 
 func (c *constant) place() tensorfile.Place {
 	return tensorfile.Place{Offset: c.source.Offset, Size: c.source.Size, Alignment: int64(c.dtype.Size())}
@@ -130,7 +118,7 @@ func (c *constant) asStored() bool { return c.unchanged() && c.data == nil }
 func (c *constant) unchanged() bool { return !c.widened() && c.scatter == nil && c.order == nil }
 
 // bytes returns the content that XNNPACK sees: where the file has it, or else computed anew.
-func (c *constant) bytes(file []byte) ([]byte, error) {
+func (c *constant) bytes(file []byte) []byte {
 	stored := c.data
 	if stored == nil {
 		stored = c.source.In(file)
@@ -139,12 +127,13 @@ func (c *constant) bytes(file []byte) ([]byte, error) {
 }
 
 // bytesOf is bytes, of those of the file.
-func (c *constant) bytesOf(stored []byte) ([]byte, error) {
+func (c *constant) bytesOf(stored []byte) []byte {
 	if c.unchanged() {
-		return stored, nil
+		return stored
 	}
 	out := make([]byte, c.size)
-	return out, c.fill(out, stored)
+	c.fill(out, stored)
+	return out
 }
 
 // conversion is how content is computed. Its name has the types: the same bytes converted otherwise are another
@@ -167,7 +156,7 @@ func (c *constant) conversion() tensorfile.Conversion {
 	return tensorfile.Conversion{
 		Name: name,
 		Size: c.size,
-		Fill: c.fill,
+		Fill: func(dst, stored []byte) error { return fault.Try(func() { c.fill(dst, stored) }) },
 		Digest: func(stored []byte) xpwc.Digest {
 			d := xpwc.DigestOf(stored) // of fewer bytes than those that fill computes, and no computing
 			if c.asStored() {
@@ -186,12 +175,13 @@ func (c *constant) conversion() tensorfile.Conversion {
 }
 
 // fill computes the content that XNNPACK sees from the bytes of the file.
-func (c *constant) fill(dst, stored []byte) error {
+func (c *constant) fill(dst, stored []byte) {
 	if c.data != nil {
 		stored = c.data
 	}
 	if c.order != nil {
-		return c.reorder(dst, stored)
+		c.reorder(dst, stored)
+		return
 	}
 	if c.stored == typeInt4 {
 		stored = unpacked(stored)
@@ -208,11 +198,10 @@ func (c *constant) fill(dst, stored []byte) error {
 	case c.stored != typeFloat16:
 		c.dequantize(dst, stored, 0)
 	case c.scatter == nil && c.source.Offset%2 != 0:
-		return xnnpack.WidenF16(dst, slices.Clone(stored)) // the copy is aligned
+		fault.Check(xnnpack.WidenF16(dst, slices.Clone(stored))) // the copy is aligned
 	default:
-		return xnnpack.WidenF16(dst, stored)
+		fault.Check(xnnpack.WidenF16(dst, stored))
 	}
-	return nil
 }
 
 // unpacked returns 4-bit integers, of which a byte has two, the first in its lower half, as int8.

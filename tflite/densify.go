@@ -1,6 +1,6 @@
 package tflite
 
-import "fmt"
+import "xpwc/internal/fault"
 
 // sparsity says where in a dense tensor the stored elements go, in the schema's variant of the TACO format
 // (http://tensor-compiler.org/kjolstad-oopsla17-tensor-compiler.pdf): the dimensions in the order in which they are
@@ -34,11 +34,10 @@ type level struct {
 }
 
 // scatter checks every index against the shape, so that place needs no checks.
-func (s *sparsity) scatter(shape []int) (*scatter, error) {
+func (s *sparsity) scatter(shape []int) *scatter {
 	rank, blocks := len(shape), len(s.blockMap)
 	if rank > maxRank || blocks > rank || len(s.traversalOrder) != rank+blocks || len(s.dims) != rank+blocks {
-		return nil, fmt.Errorf("%w: a tensor of %d dimensions has a sparsity of %d with %d block dimensions",
-			ErrMalformed, rank, len(s.dims), blocks)
+		malformed("a tensor of %d dimensions has a sparsity of %d with %d block dimensions", rank, len(s.dims), blocks)
 	}
 	strides, dense := make([]int, rank), 1
 	for i := rank - 1; i >= 0; i-- {
@@ -50,7 +49,7 @@ func (s *sparsity) scatter(shape []int) (*scatter, error) {
 	for i := blocks - 1; i >= 0; i-- {
 		of, n := int(s.blockMap[i]), int(s.dims[rank+i].size)
 		if of < 0 || of >= rank || n <= 0 || size[of]%n != 0 || s.dims[rank+i].format != dimensionDense {
-			return nil, fmt.Errorf("%w: block dimension %d of a sparse tensor does not divide it", ErrMalformed, i)
+			malformed("block dimension %d of a sparse tensor does not divide it", i)
 		}
 		blockSize[i], blockStride[i] = n, stride[of]
 		size[of], stride[of] = size[of]/n, stride[of]*n
@@ -60,7 +59,7 @@ func (s *sparsity) scatter(shape []int) (*scatter, error) {
 	for i, dim := range s.traversalOrder {
 		d := int(dim)
 		if d < 0 || d >= len(seen) || seen[d] || (d < rank) != (i < rank) {
-			return nil, fmt.Errorf("%w: the traversal order of a sparse tensor is no permutation", ErrMalformed)
+			malformed("the traversal order of a sparse tensor is no permutation")
 		}
 		seen[d] = true
 		l := level{sparseDim: s.dims[i]}
@@ -69,41 +68,40 @@ func (s *sparsity) scatter(shape []int) (*scatter, error) {
 		} else {
 			l.length, l.stride = blockSize[d-rank], blockStride[d-rank]
 		}
-		n, err := l.check(out.stored)
-		if err != nil {
-			return nil, fmt.Errorf("%w: dimension %d of a sparse tensor: %w", ErrMalformed, i, err)
-		}
-		out.levels, out.stored = append(out.levels, l), n
+		fault.Within(func() { out.stored = l.check(out.stored) }, "dimension %d of a sparse tensor", i)
+		out.levels = append(out.levels, l)
 	}
-	return out, nil
+	return out
 }
 
 // check returns how many elements of this level there are below the given number of elements of the one above.
-func (l level) check(above int) (int, error) {
+func (l level) check(above int) int {
 	switch l.format {
 	case dimensionDense:
 		if int(l.size) != l.length {
-			return 0, fmt.Errorf("it has %d coordinates, not %d", l.size, l.length)
+			malformed("it has %d coordinates, not %d", l.size, l.length)
+		} else if above > maxElements/max(l.length, 1) {
+			malformed("more than %d elements", maxElements)
 		}
-		return checkedMul(above, l.length)
+		return above * l.length
 	case dimensionSparseCSR:
 		if len(l.segments) != above+1 || l.segments[0] != 0 || int(l.segments[above]) != len(l.indices) {
-			return 0, fmt.Errorf("%d segments of %d indices do not fit %d rows", len(l.segments), len(l.indices), above)
+			malformed("%d segments of %d indices do not fit %d rows", len(l.segments), len(l.indices), above)
 		}
 		for i := range above {
 			if l.segments[i] > l.segments[i+1] {
-				return 0, fmt.Errorf("segment %d ends before it begins", i)
+				malformed("segment %d ends before it begins", i)
 			}
 		}
 		for _, x := range l.indices {
 			if x < 0 || int(x) >= l.length {
-				return 0, fmt.Errorf("index %d is not below %d", x, l.length)
+				malformed("index %d is not below %d", x, l.length)
 			}
 		}
-		return len(l.indices), nil
 	default:
-		return 0, fmt.Errorf("unknown format %d", l.format)
+		malformed("unknown format %d", l.format)
 	}
+	return len(l.indices)
 }
 
 // place writes the stored elements, of width bytes each, to their places in dst and zeroes the rest.

@@ -72,7 +72,7 @@ func (c *call) finish() {
 	if !c.inGo {
 		before, after := c.widened()
 		for id, t := range c.inner {
-			of := c.describe(t)
+			of := c.plan.describe(t)
 			if c.wide {
 				of = inFloats(of)
 			}
@@ -151,7 +151,7 @@ func (c *call) constant(k *constant) flow.ID {
 	}
 	id, known := c.plan.known[k]
 	if !known {
-		id = c.described(fault.Value(k.describe()))
+		id = c.described(k.describe())
 		c.plan.of(id).constant, c.plan.known[k] = k, id
 	}
 	return id

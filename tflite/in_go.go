@@ -27,7 +27,7 @@ func (p *plan) quantized(t int) bool {
 }
 
 // run computes from the operands that are read: quantized ones in single precision if the operator is wide.
-func (c *call) run(out, in []compute.Array) error {
+func (c *call) run(out, in []compute.Array) {
 	p := c.plan
 	r := run{file: p.file, in: make([]compute.Array, len(c.op.inputs)), out: slices.Clone(out)}
 	for i, t := range c.op.inputs {
@@ -45,19 +45,16 @@ func (c *call) run(out, in []compute.Array) error {
 			r.out[i] = compute.New(models.Float32, out[i].Shape...)
 		}
 	}
-	if err := c.compute(&r); err != nil {
-		return err
-	}
+	c.compute(&r)
 	for i, t := range c.op.outputs {
 		if c.wide && p.quantized(t) {
 			p.quantize(t, out[i].Data, r.out[i].Data)
 		}
 	}
-	return nil
 }
 
 // move moves elements as the nodes would. Values inside of the operator have elements like those that they are of.
-func (c *call) move(r *run) error {
+func (c *call) move(r *run) {
 	values := map[flow.ID]compute.Array{}
 	for _, i := range c.reads {
 		values[flow.ID(c.op.inputs[i])] = r.in[i]
@@ -76,11 +73,8 @@ func (c *call) move(r *run) error {
 			out = compute.New(in[0].Element, c.plan.of(outputs[0]).inside.Shape...)
 			values[outputs[0]] = out
 		}
-		if err := op.Move(out, in); err != nil {
-			return err
-		}
+		op.Move(out, in)
 	}
-	return nil
 }
 
 // floats returns a quantized value in single precision.
@@ -96,7 +90,7 @@ func (p *plan) floats(t int, stored compute.Array) compute.Array {
 
 // quantize computes bytes from single precision, rounded as TensorFlow Lite rounds.
 func (p *plan) quantize(t int, dst, floats []byte) {
-	_, q, _ := p.datatype(t) // planning has seen that there is one
+	q := p.describe(t).Quantization
 	low, high := zeroPoints(p.values[t].dtype)
 	for i := range dst {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(floats[4*i:]))
@@ -119,7 +113,7 @@ func (c *call) fold() bool {
 			return false
 		}
 		a := p.Array(flow.ID(t))
-		a.Data = fault.Value(p.Content(flow.ID(t)))
+		a.Data = p.Content(flow.ID(t))
 		in = append(in, a)
 	}
 	for _, t := range c.op.outputs {
@@ -131,9 +125,7 @@ func (c *call) fold() bool {
 		a.Data = make([]byte, n)
 		out = append(out, a)
 	}
-	if err := c.run(out, in); err != nil {
-		malformed("%v", err)
-	}
+	checked(func() { c.run(out, in) })
 	for i, t := range c.op.outputs {
 		of := &p.graph.tensors[t]
 		if p.values[t].state == empty {

@@ -39,13 +39,12 @@ func planSuppression(c *call) {
 		}
 		c.define(len(c.defined), shape...)
 	}
-	c.do(func(r *run) error {
+	c.do(func(r *run) {
 		s := compute.Suppression{Overlap: float32(r.in[3].Number(0)), Least: float32(r.in[4].Number(0))}
 		best := compute.Array{Element: models.Float32, Shape: []int{most}, Data: make([]byte, 4*most)}
 		if soft {
 			s.Sigma, best = float32(r.in[5].Number(0)), r.out[1]
 		}
 		r.out[outputs-1].Put(0, float64(s.Boxes(r.out[0], best, r.in[0], r.in[1])))
-		return nil
 	})
 }

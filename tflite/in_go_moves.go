@@ -10,14 +10,14 @@ import (
 )
 
 // do has Go compute the operator.
-func (c *call) do(f func(*run) error) { c.compute = f }
+func (c *call) do(f func(*run)) { c.compute = f }
 
 // take plans in Go that output 0, in some dimensions that have the elements of its own, is made of elements of operand
 // 0, see [compute.Take].
 func (c *call) take(dims []int, places [][]int) {
-	c.do(func(r *run) error {
+	c.do(func(r *run) {
 		r.out[0].Shape = dims
-		return compute.Take(r.out[0], r.in[0], places, nil)
+		compute.Take(r.out[0], r.in[0], places, nil)
 	})
 }
 
@@ -67,7 +67,7 @@ func planReverseSequence(c *call) {
 	}
 	c.index(1)
 	c.moves(in.shape...)
-	c.do(func(r *run) error { return compute.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
+	c.do(func(r *run) { compute.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
 }
 
 // MATRIX_DIAG: matrices with rows of numbers as their diagonals, and zeros. MATRIX_SET_DIAG: with those of others.
@@ -91,11 +91,11 @@ func planMatrixDiag(c *call) {
 	if last == 0 && c.plan.quantized(c.op.inputs[0]) {
 		c.wide = true // a byte of zero is no zero
 	}
-	c.do(func(r *run) error {
+	c.do(func(r *run) {
 		if clear(r.out[0].Data); last > 0 {
 			copy(r.out[0].Data, r.in[0].Data)
 		}
-		return compute.SetDiagonals(r.out[0], r.in[last])
+		compute.SetDiagonals(r.out[0], r.in[last])
 	})
 }
 
@@ -154,11 +154,10 @@ func planBroadcastArgs(c *call) {
 		return
 	}
 	c.define(0, len(shape))
-	c.do(func(r *run) error {
+	c.do(func(r *run) {
 		for i, n := range shape {
 			r.out[0].Put(i, float64(n))
 		}
-		return nil
 	})
 }
 
@@ -171,7 +170,7 @@ func planFill(c *call) {
 		malformed("a value of shape %v", v.shape)
 	}
 	c.keepsScale(1)
-	c.do(func(r *run) error { return compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
+	c.do(func(r *run) { compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
 }
 
 // GATHER along an axis, and EMBEDDING_LOOKUP, which has its operands the other way round.
@@ -197,18 +196,18 @@ func planGather(c *call) {
 	c.define(0, slices.Concat(from.shape[:axis], rows.shape[batch:], from.shape[axis+1:])...)
 	if k := from.constant; k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
 		if to := c.plan.values[c.op.outputs[0]].dtype; k.dtype.isBytes() && to == typeFloat32 {
-			fault.Check(k.scaled())
+			k.scaled()
 			k = k.dequantized()
 		}
 		if k.widened() {
-			c.do(func(r *run) error { return k.lookUp(r, r.in[at]) })
+			c.do(func(r *run) { k.lookUp(r, r.in[at]) })
 			return
 		}
 	}
 	from = c.data(table)
 	c.sameTypes(from)
 	c.keepsScale(table)
-	c.do(func(r *run) error { return compute.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
+	c.do(func(r *run) { compute.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
 }
 
 // index checks that an operand has integers.
@@ -219,25 +218,21 @@ func (c *call) index(i int) {
 }
 
 // lookUp fills an output with rows of the constant, and converts no others.
-func (c *constant) lookUp(r *run, rows compute.Array) error {
+func (c *constant) lookUp(r *run, rows compute.Array) {
 	stored := c.data
 	if stored == nil {
 		stored = c.source.In(r.file)
 	}
 	width, size := len(stored)/c.shape[0], c.size/c.shape[0]
 	for i := range len(r.out[0].Data) / size {
-		row, err := rows.Index(i, c.shape[0])
-		if err != nil {
-			return err
-		}
+		row := rows.Index(i, c.shape[0])
 		dst, src := r.out[0].Data[i*size:][:size], stored[row*width:][:width]
 		if c.stored != typeFloat16 {
 			c.dequantize(dst, src, row*size/4)
-		} else if err := xnnpack.WidenF16(dst, slices.Clone(src)); err != nil { // the copy is aligned
-			return err
+		} else {
+			fault.Check(xnnpack.WidenF16(dst, slices.Clone(src))) // the copy is aligned
 		}
 	}
-	return nil
 }
 
 // GATHER_ND.
@@ -247,7 +242,7 @@ func planGatherND(c *call) {
 	c.sameTypes(from)
 	c.index(1)
 	c.moves(slices.Concat(at.shape[:len(at.shape)-1], from.shape[depth:])...)
-	c.do(func(r *run) error { return compute.GatherSlices(r.out[0], r.in[0], r.in[1]) })
+	c.do(func(r *run) { compute.GatherSlices(r.out[0], r.in[0], r.in[1]) })
 }
 
 // depth returns of how many dimensions of a shape indices have an index each.
@@ -269,7 +264,7 @@ func planScatterND(c *call) {
 	c.sameTypes(updates)
 	c.index(0)
 	c.define(0, shape...)
-	c.do(func(r *run) error { return compute.ScatterSlices(r.out[0], r.in[0], r.in[1]) })
+	c.do(func(r *run) { compute.ScatterSlices(r.out[0], r.in[0], r.in[1]) })
 }
 
 // DYNAMIC_UPDATE_SLICE: operand 0 with operand 1 in it, where operand 2 says or as near as it fits.
@@ -286,7 +281,7 @@ func planDynamicUpdateSlice(c *call) {
 	}
 	c.moves(in.shape...)
 	c.keepsScale(1)
-	c.do(func(r *run) error { return compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
+	c.do(func(r *run) { compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
 }
 
 // ONE_HOT: the depth is known.
@@ -299,7 +294,7 @@ func planOneHot(c *call) {
 	}
 	c.sameTypes(on)
 	c.define(0, slices.Insert(slices.Clone(in.shape), axis, depth)...)
-	c.do(func(r *run) error { return compute.OneHot(r.out[0], r.in[0], r.in[2], r.in[3], axis) })
+	c.do(func(r *run) { compute.OneHot(r.out[0], r.in[0], r.in[2], r.in[3], axis) })
 }
 
 // SHAPE, RANK and ZEROS_LIKE depend on a shape alone.
@@ -307,11 +302,10 @@ func planOfShape(list func(shape []int) (numbers, of []int)) func(*call) {
 	return func(c *call) {
 		numbers, shape := list(c.resolve(0).shape)
 		c.define(0, shape...)
-		c.do(func(r *run) error {
+		c.do(func(r *run) {
 			for i, n := range numbers {
 				r.out[0].Put(i, float64(n))
 			}
-			return nil
 		})
 	}
 }
@@ -328,5 +322,5 @@ func planRange(c *call) {
 		malformed("from %v to %v by %v", from, to, step)
 	}
 	c.define(0, int(math.Ceil(n)))
-	c.do(func(r *run) error { return compute.Count(r.out[0], from, step) })
+	c.do(func(r *run) { compute.Count(r.out[0], from, step) })
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
+	"xpwc/models"
 )
 
 // number returns the only element of operand i, a constant.
@@ -15,7 +15,7 @@ func (c *call) number(i int) float64 {
 	if v.state != static || n != 1 || elementTypes[v.dtype] == 0 || c.plan.quantized(c.op.inputs[i]) {
 		unsupported("input %d is not a constant number", i)
 	}
-	content := fault.Value(v.constant.bytes(c.plan.file))
+	content := v.constant.bytes(c.plan.file)
 	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape, Data: content}.Number(0)
 }
 
@@ -32,7 +32,7 @@ func (c *call) together(operands int) []*value {
 	return values
 }
 
-// planComparison plans EQUAL and the others.
+// planComparison plans EQUAL and the others, and LOGICAL_AND and LOGICAL_OR.
 func planComparison(of compute.Operation) func(*call) {
 	return func(c *call) { c.combined(of) }
 }
@@ -43,22 +43,14 @@ func (c *call) combined(of compute.Operation) *value {
 	if values[0].dtype != values[1].dtype {
 		malformed("values of types %v and %v", c.declared(0), c.declared(1))
 	}
-	c.do(func(r *run) error { return compute.Combine(of, r.out[0], r.in[0], r.in[1]) })
+	c.do(func(r *run) { compute.Combine(of, r.out[0], r.in[0], r.in[1]) })
 	return values[0]
-}
-
-// planLogical plans LOGICAL_AND and LOGICAL_OR.
-func planLogical(of func(a, b bool) bool) func(*call) {
-	return func(c *call) {
-		c.together(2)
-		c.do(func(r *run) error { return compute.Logical(of, r.out[0], r.in[0], r.in[1]) })
-	}
 }
 
 // LOGICAL_NOT.
 func planNot(c *call) {
 	c.together(1)
-	c.do(func(r *run) error { return compute.Not(r.out[0], r.in[0]) })
+	c.do(func(r *run) { compute.Not(r.out[0], r.in[0]) })
 }
 
 // SELECT and SELECT_V2. The older one may have a condition for each row.
@@ -75,9 +67,9 @@ func planSelect(c *call) {
 	c.define(0, c.broadcast(shape, c.broadcast(a.shape, b.shape))...)
 	c.keepsScale(1)
 	c.keepsScale(2)
-	c.do(func(r *run) error {
+	c.do(func(r *run) {
 		r.in[0].Shape = shape
-		return compute.Where(r.out[0], r.in[0], r.in[1], r.in[2])
+		compute.Where(r.out[0], r.in[0], r.in[1], r.in[2])
 	})
 }
 
@@ -104,14 +96,14 @@ func planMapped(f func(a int64) int64) func(*call) {
 		if values[0].dtype == typeFloat32 {
 			unsupported("of single precision in Go")
 		}
-		c.do(func(r *run) error { return compute.Combine(of, r.out[0], r.in[0], r.in[0]) })
+		c.do(func(r *run) { compute.Combine(of, r.out[0], r.in[0], r.in[0]) })
 	}
 }
 
 func sign(a int64) int64 { return int64(cmp.Compare(a, 0)) }
 
-// planReduced plans in Go what is computed of all elements along constant axes.
-func planReduced(of func(out, in compute.Array, kept []int) error) func(*call) {
+// planReduced plans in Go what is computed of all elements along constant axes. The mean of integers is cut off.
+func planReduced(of compute.Operation) func(*call) {
 	return func(c *call) {
 		r := c.reduction()
 		c.sameTypes(r.in)
@@ -119,32 +111,23 @@ func planReduced(of func(out, in compute.Array, kept []int) error) func(*call) {
 		for _, d := range r.over {
 			kept[d] = 1
 		}
-		c.do(func(r *run) error { return of(r.out[0], r.in[0], kept) })
+		c.do(func(r *run) {
+			out, in := r.out[0], r.in[0]
+			if compute.Reduce(of, out, in, kept); c.op.code == "MEAN" {
+				n := float64(len(in.Data) / len(out.Data))
+				compute.Combine(compute.Quotient, out, out, compute.Number(models.Int64, n))
+			}
+		})
 	}
-}
-
-func reduced(o compute.Operation) func(out, in compute.Array, kept []int) error {
-	return func(out, in compute.Array, kept []int) error { return compute.Reduce(o, out, in, kept) }
-}
-
-// integerMean is the mean of integers, cut off.
-func integerMean(out, in compute.Array, kept []int) error {
-	if err := compute.Reduce(compute.Sum, out, in, kept); err != nil {
-		return err
-	}
-	n := len(in.Data) / len(out.Data)
-	divided := compute.Operation{Whole: func(a, _ int64) int64 { return a / int64(n) },
-		Number: func(a, _ float64) float64 { return a / float64(n) }}
-	return compute.Combine(divided, out, out, out)
 }
 
 // planArg plans ARG_MAX and ARG_MIN.
-func planArg(of func(out, in compute.Array, axis int) error) func(*call) {
+func planArg(of func(out, in compute.Array, axis int)) func(*call) {
 	return func(c *call) {
 		in := c.data(0)
 		axis := c.axis(1, len(in.shape))
 		c.define(0, slices.Delete(slices.Clone(in.shape), axis, axis+1)...)
-		c.do(func(r *run) error { return of(r.out[0], r.in[0], axis) })
+		c.do(func(r *run) { of(r.out[0], r.in[0], axis) })
 	}
 }
 
@@ -162,7 +145,7 @@ func planTopK(c *call) {
 		!c.plan.graph.tensors[c.op.outputs[1]].inGo() {
 		malformed("outputs of other types")
 	}
-	c.do(func(r *run) error { return compute.TopK(r.out[0], r.out[1], r.in[0]) })
+	c.do(func(r *run) { compute.TopK(r.out[0], r.out[1], r.in[0]) })
 }
 
 // CUMSUM along a constant axis.
@@ -172,7 +155,7 @@ func planCumulativeSum(c *call) {
 	c.sameTypes(in)
 	c.define(0, in.shape...)
 	exclusive, reverse := c.op.options.Bool(cumsumExclusive), c.op.options.Bool(cumsumReverse)
-	c.do(func(r *run) error { return compute.CumulativeSum(r.out[0], r.in[0], axis, exclusive, reverse) })
+	c.do(func(r *run) { compute.CumulativeSum(r.out[0], r.in[0], axis, exclusive, reverse) })
 }
 
 // LOG_SOFTMAX over the last dimension.
@@ -181,7 +164,7 @@ func planLogSoftmax(c *call) {
 	if len(values[0].shape) == 0 {
 		malformed("a scalar")
 	}
-	c.do(func(r *run) error { return compute.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
+	c.do(func(r *run) { compute.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
 }
 
 // CAST. Of a complex number, its real part is cast.
@@ -199,7 +182,7 @@ func planCast(c *call) {
 	if c.plan.values[c.op.outputs[0]].dtype == typeComplex64 {
 		unsupported("to %v", typeComplex64)
 	}
-	c.do(func(r *run) error { return compute.Cast(r.out[0], r.in[0]) })
+	c.do(func(r *run) { compute.Cast(r.out[0], r.in[0]) })
 }
 
 // LOCAL_RESPONSE_NORMALIZATION over the channels beside each.
@@ -210,7 +193,7 @@ func planLocalNormalization(c *call) {
 	}
 	radius := max(0, int(o.Int32(localRadius, 0)))
 	bias, alpha, beta := o.Float32(localBias, 0), o.Float32(localAlpha, 0), o.Float32(localBeta, 0)
-	c.do(func(r *run) error {
-		return compute.LocalNormalization(r.out[0], r.in[0], radius, float64(bias), float64(alpha), float64(beta))
+	c.do(func(r *run) {
+		compute.LocalNormalization(r.out[0], r.in[0], radius, float64(bias), float64(alpha), float64(beta))
 	})
 }

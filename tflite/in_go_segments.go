@@ -5,14 +5,12 @@ import (
 	"sort"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 )
 
 // BUCKETIZE: how many boundaries each number has reached.
 func planBucketize(c *call) {
 	in := c.data(0)
 	boundaries := c.op.options.Float32s(bucketBoundaries)
-	fault.Check(c.op.options.Err())
 	if !slices.IsSorted(boundaries) {
 		malformed("boundaries %v in no order", boundaries)
 	}
@@ -23,7 +21,7 @@ func planBucketize(c *call) {
 	bucket := func(x float64) float64 {
 		return float64(sort.Search(len(boundaries), func(i int) bool { return x < float64(boundaries[i]) }))
 	}
-	c.do(func(r *run) error { return compute.Apply(bucket, r.out[0], r.in[0]) })
+	c.do(func(r *run) { compute.Apply(bucket, r.out[0], r.in[0]) })
 }
 
 // planSegments plans SEGMENT_SUM, and UNSORTED_SEGMENT_SUM and those like it. A row of nothing has a number, perhaps
@@ -52,6 +50,6 @@ func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) {
 		}
 		c.sameTypes(in)
 		c.define(0, slices.Insert(slices.Clone(in.shape[n:]), 0, rows)...)
-		c.do(func(r *run) error { return compute.Segments(o, r.out[0], r.in[0], r.in[1], fill) })
+		c.do(func(r *run) { compute.Segments(o, r.out[0], r.in[0], r.in[1], fill) })
 	}
 }

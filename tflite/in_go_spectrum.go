@@ -15,14 +15,14 @@ func planRealFFT2D(c *call) {
 	}
 	const most = 1 << 22 // of numbers of 16 bytes that are in memory for it
 	height, width := size[0], size[1]
-	if n, err := checkedMul(height, width); err != nil || n > most || height&(height-1) != 0 || width&(width-1) != 0 {
+	if int64(height)*int64(width) > most || height&(height-1) != 0 || width&(width-1) != 0 {
 		unsupported("a transform of size %v", size)
 	}
 	if t := c.output(0); t.dtype != typeComplex64 || in.dtype != typeFloat32 {
 		unsupported("a transform from %v to %v", in.dtype, t.dtype)
 	}
 	c.define(0, append(slices.Clone(in.shape[:rank-2]), height, width/2+1)...)
-	c.do(func(r *run) error { return compute.RealFFT2D(r.out[0], r.in[0], height, width) })
+	c.do(func(r *run) { compute.RealFFT2D(r.out[0], r.in[0], height, width) })
 }
 
 // planFromComplex plans REAL, IMAG, and COMPLEX_ABS.
@@ -38,7 +38,7 @@ func (c *call) fromComplex(in *value, of func(complex128) float64) {
 	if out := c.plan.values[c.op.outputs[0]].dtype; in.dtype != typeComplex64 || out != typeFloat32 {
 		unsupported("from %v to %v", in.dtype, out)
 	}
-	c.do(func(r *run) error { return compute.FromComplex(of, r.out[0], r.in[0]) })
+	c.do(func(r *run) { compute.FromComplex(of, r.out[0], r.in[0]) })
 }
 
 func realPart(z complex128) float64 { return real(z) }

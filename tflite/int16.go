@@ -1,7 +1,6 @@
 package tflite
 
 import (
-	"fmt"
 	"math"
 
 	"xpwc/internal/fault"
@@ -18,7 +17,7 @@ func (c *call) fromInt16(k *constant) *constant {
 	if k.scatter != nil {
 		unsupported("sparse values of type %v", k.stored)
 	}
-	fault.Check(k.scaled())
+	k.scaled()
 	return c.plan.derive(k, (*constant).dequantized)
 }
 
@@ -28,22 +27,22 @@ func (c *call) withinInt16() xnnpack.Unary {
 	if t.dtype != typeInt16 {
 		t = &c.plan.graph.tensors[c.op.inputs[0]]
 	}
-	step := float64(fault.Value(t.int16Step()))
+	step := float64(t.int16Step())
 	return clamp(math.MinInt16*step, math.MaxInt16*step)
 }
 
 // int16Step is what int16 of a tensor counts.
-func (t *tensor) int16Step() (float32, error) {
+func (t *tensor) int16Step() float32 {
 	q := t.quantization
 	if t.dtype != typeInt16 || len(q.scales) != 1 || !(q.scales[0] > 0 && q.scales[0] < math.MaxFloat32/math.MaxInt16) {
-		return 0, fmt.Errorf("%w: values of type %v with the scales %v", ErrUnsupported, t.dtype, q.scales)
+		unsupported("values of type %v with the scales %v", t.dtype, q.scales)
 	}
 	for _, z := range q.zeroPoints {
 		if z != 0 {
-			return 0, fmt.Errorf("%w: values of type %v with the zero point %d", ErrUnsupported, t.dtype, z)
+			unsupported("values of type %v with the zero point %d", t.dtype, z)
 		}
 	}
-	return q.scales[0], nil
+	return q.scales[0]
 }
 
 // inputsOfInt16 puts a tensor of integers before each input of int16, which has its name then.
@@ -72,10 +71,8 @@ func (n *inliner) outputsOfInt16() {
 
 // outside adds a tensor of integers that has a tensor's name from now on.
 func (n *inliner) outside(t int, what string) int {
-	step, err := n.graph.tensors[t].int16Step()
-	if err != nil {
-		fault.Check(fmt.Errorf("%s %q: %w", what, n.graph.tensors[t].name, err))
-	}
+	var step float32
+	fault.Within(func() { step = n.graph.tensors[t].int16Step() }, "%s %q", what, n.graph.tensors[t].name)
 	of := n.tensor(tensor{name: n.graph.tensors[t].name, dtype: typeInt16, step: step})
 	in, out := &n.graph.tensors[t], &n.graph.tensors[of]
 	in.name, out.name = out.name, in.name
@@ -88,7 +85,7 @@ func (n *inliner) edge(from, to int) {
 	n.add(op, operatorRow{inGo: func(c *call) {
 		in := c.data(0)
 		c.define(0, in.shape...)
-		c.do(func(r *run) error {
+		c.do(func(r *run) {
 			for i := range len(r.in[0].Data) / r.in[0].Element.Size() {
 				x := r.in[0].Number(i)
 				if step := n.graph.tensors[from].step; step > 0 {
@@ -98,7 +95,6 @@ func (n *inliner) edge(from, to int) {
 				x = math.RoundToEven(x / float64(n.graph.tensors[to].step))
 				r.out[0].Put(i, min(max(x, math.MinInt16), math.MaxInt16))
 			}
-			return nil
 		})
 	}})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"xpwc"
+	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/internal/mapped"
 	"xpwc/models"
@@ -55,21 +56,19 @@ func Open(path string, o *Options) (*Model, error) {
 }
 
 // load does everything that needs only the file's bytes.
-func load(data []byte, o Options) (*plan, error) {
-	g, err := parse(data, o.Signature)
-	if err == nil {
-		err = g.reshape(o.Shapes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return newPlan(g, data)
+func load(data []byte, o Options) (p *plan, err error) {
+	err = fault.Try(func() {
+		g := parse(data, o.Signature)
+		g.reshape(o.Shapes)
+		p = newPlan(g, data)
+	})
+	return p, err
 }
 
 // reshape gives inputs other shapes, in the dimensions that the file leaves open.
-func (g *graph) reshape(shapes [][]int) error {
+func (g *graph) reshape(shapes [][]int) {
 	if len(shapes) > 0 && len(shapes) != len(g.inputs) {
-		return fmt.Errorf("%d shapes for %d inputs: %w", len(shapes), len(g.inputs), ErrShape)
+		fault.Check(fmt.Errorf("%d shapes for %d inputs: %w", len(shapes), len(g.inputs), ErrShape))
 	}
 	for i, shape := range shapes {
 		if shape == nil {
@@ -79,18 +78,17 @@ func (g *graph) reshape(shapes [][]int) error {
 		given := make([]int32, len(shape))
 		for d, n := range shape {
 			if given[d] = int32(n); n < 1 || n > maxElements {
-				return fmt.Errorf("input %q: shape %v: %w", t.name, shape, ErrShape)
+				fault.Check(fmt.Errorf("input %q: shape %v: %w", t.name, shape, ErrShape))
 			}
 		}
 		open := func(d int) bool { return len(t.free) == len(t.shape) && t.free[d] == -1 }
 		for d := range given {
 			if len(given) != len(t.shape) || given[d] != t.shape[d] && !open(d) {
-				return fmt.Errorf("input %q: shape %v, and the file has %v: %w", t.name, shape, t.shape, ErrShape)
+				fault.Check(fmt.Errorf("input %q: shape %v, and the file has %v: %w", t.name, shape, t.shape, ErrShape))
 			}
 		}
 		t.shape = given
 	}
-	return nil
 }
 
 // Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model
@@ -125,7 +123,8 @@ func (m *Model) external(tensors []int, first int, called []string) []models.Val
 		if t.inGo() {
 			out[i].Declared, out[i].Quantization.Scale = elementTypes[t.dtype], t.step
 		} else {
-			out[i].Type, out[i].Quantization, _ = m.plan.datatype(n) // planning has seen that there is one
+			of := m.plan.describe(n) // planning has seen that there is a description
+			out[i].Type, out[i].Quantization = of.Type, of.Quantization
 		}
 	}
 	return out

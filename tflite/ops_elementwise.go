@@ -159,8 +159,8 @@ func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) {
 // requantizes reports whether XNNPACK's kernels for bytes can compute an operator: the scales of the operands must not
 // differ too much from the output's.
 func (c *call) requantizes(operator xnnpack.BinaryOperator) bool {
-	a, b := c.describe(c.op.inputs[0]).Quantization.Scale, c.describe(c.op.inputs[1]).Quantization.Scale
-	out := c.describe(c.op.outputs[0]).Quantization.Scale
+	a, b := c.plan.describe(c.op.inputs[0]).Quantization.Scale, c.plan.describe(c.op.inputs[1]).Quantization.Scale
+	out := c.plan.describe(c.op.outputs[0]).Quantization.Scale
 	within := func(ratio, least float32) bool { return ratio >= least && ratio < 0x1p8 }
 	switch operator {
 	case xnnpack.Add, xnnpack.Subtract:
@@ -187,8 +187,7 @@ func planDequantize(c *call) {
 	}
 	if in.state == static && in.dtype != typeFloat32 {
 		if in.dtype != typeFloat16 {
-			_, _, err := in.constant.datatype()
-			fault.Check(err)
+			in.constant.describe()
 		}
 		c.alias(0, in.constant.dequantized())
 		return

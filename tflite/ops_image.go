@@ -198,11 +198,11 @@ func (c *call) asRows(images, height, width, channels int) []int {
 // BATCH_TO_SPACE_ND of images: the inverse of SPACE_TO_BATCH_ND.
 func planBatchToSpace(c *call) {
 	from, block, sides := c.blocks()
-	square, err := checkedMul(block[0], block[1])
-	if err != nil || from[0]%square != 0 {
+	square := int64(block[0]) * int64(block[1])
+	if int64(from[0])%square != 0 {
 		malformed("blocks of %v for %d images", block, from[0])
 	}
-	n, h, w, ch := from[0]/square, from[1], from[2], from[3]
+	n, h, w, ch := from[0]/int(square), from[1], from[2], from[3]
 	whole := []int{n, h * block[0], w * block[1], ch}
 	cut := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
 	t := c.op.inputs[0]

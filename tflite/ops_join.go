@@ -83,9 +83,9 @@ func (c *call) tile(from, times []int) {
 		for i, n := range times {
 			places = append(places, slices.Repeat(compute.Every(0, from[i], 1), n))
 		}
-		c.do(func(r *run) error {
+		c.do(func(r *run) {
 			r.in[0].Shape = from
-			return compute.Take(r.out[0], r.in[0], places, nil)
+			compute.Take(r.out[0], r.in[0], places, nil)
 		})
 		return
 	}

@@ -34,12 +34,12 @@ func planPad(c *call) {
 		Value: fill}))
 	c.keepsScale(0)
 	if c.inGo {
-		c.do(func(r *run) error {
+		c.do(func(r *run) {
 			var missing []byte
 			if len(r.in) == 3 {
 				missing = r.in[2].Data
 			}
-			return compute.Take(r.out[0], r.in[0], flow.Around(r.in[0].Shape, pre, post), missing)
+			compute.Take(r.out[0], r.in[0], flow.Around(r.in[0].Shape, pre, post), missing)
 		})
 	}
 }
@@ -104,9 +104,9 @@ func (c *call) keepsScale(input int) {
 		}
 		return
 	}
-	in := c.describe(c.op.inputs[input])
+	in := c.plan.describe(c.op.inputs[input])
 	for _, n := range c.op.outputs {
-		out := c.describe(n)
+		out := c.plan.describe(n)
 		if in.Type != out.Type || in.Quantization.Scale != out.Quantization.Scale ||
 			in.Quantization.ZeroPoint != out.Quantization.ZeroPoint {
 			c.wide = true

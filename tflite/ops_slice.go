@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
@@ -77,14 +76,8 @@ type stridedSlice struct {
 func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 	begin, end, stride := c.integers(1), c.integers(2), c.integers(3)
 	o := c.op.options
-	masks := map[int]int32{} // all read before they are looked at, as one that cannot be read is 0
-	for slot := sliceBeginMask; slot <= sliceShrinkAxisMask; slot++ {
-		masks[slot] = o.Int32(slot, 0)
-	}
-	mask := func(slot, i int) bool { return masks[slot]>>i&1 != 0 }
-	offset := o.Bool(sliceOffset)
-	fault.Check(o.Err())
-	if offset {
+	mask := func(slot, i int) bool { return o.Int32(slot, 0)>>i&1 != 0 }
+	if o.Bool(sliceOffset) {
 		unsupported("an offset in a slice")
 	}
 	n, left := len(begin), len(shape) // dimensions that no number is about

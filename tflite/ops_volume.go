@@ -70,18 +70,14 @@ func planConv3D(c *call) {
 }
 
 // reorder computes single precision with its dimensions in another order.
-func (c *constant) reorder(dst, stored []byte) error {
+func (c *constant) reorder(dst, stored []byte) {
 	plain := *c
 	plain.order, plain.shape = nil, c.from
-	src, err := plain.bytesOf(stored)
-	if err != nil {
-		return err
-	}
 	var shape, strides []int
 	for _, d := range c.order {
 		stride, _ := elements(c.from[d+1:])
 		shape, strides = append(shape, c.from[d]), append(strides, stride)
 	}
-	return compute.Strided(compute.Array{Element: models.Float32, Shape: shape, Data: dst},
-		compute.Array{Element: models.Float32, Shape: c.from, Data: src}, 0, strides)
+	compute.Strided(compute.Array{Element: models.Float32, Shape: shape, Data: dst},
+		compute.Array{Element: models.Float32, Shape: c.from, Data: plain.bytesOf(stored)}, 0, strides)
 }

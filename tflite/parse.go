@@ -8,6 +8,7 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/half"
 )
@@ -103,15 +104,15 @@ func readSignatures(model flatbuf.Table) (all []signature) {
 }
 
 // choose returns the signature of a name, or what stands for the first subgraph, the main one, if that is "".
-func choose(all []signature, name string) (signature, error) {
+func choose(all []signature, name string) signature {
 	if name == "" {
-		return signature{}, nil
+		return signature{}
 	}
 	at := slices.IndexFunc(all, func(s signature) bool { return s.name == name })
 	if at < 0 {
-		return signature{}, fmt.Errorf("%q: %w; it has %q", name, ErrUnknownSignature, signatureNames(all))
+		fault.Check(fmt.Errorf("%q: %w; it has %q", name, ErrUnknownSignature, signatureNames(all)))
 	}
-	return all[at], nil
+	return all[at]
 }
 
 func signatureNames(all []signature) []string {
@@ -123,51 +124,38 @@ func signatureNames(all []signature) []string {
 }
 
 // parse reads a model's signatures, and the subgraph of one of them, or the first, which is the main one.
-func parse(file []byte, name string) (*graph, error) {
-	r := flatbuf.New(file, ErrMalformed)
-	model := r.Root(fileIdentifier)
-	if version := model.Uint32(modelVersion); r.Err() == nil && version != schemaVersion {
-		r.Fail("schema version %d, not %d", version, schemaVersion)
+func parse(file []byte, name string) *graph {
+	model := flatbuf.Root(file, fileIdentifier, ErrMalformed)
+	if version := model.Uint32(modelVersion); version != schemaVersion {
+		malformed("schema version %d, not %d", version, schemaVersion)
 	}
-	p := &parser{r: r, file: file}
-	p.readBuffers(model)
-	codes := model.Tables(modelOperatorCodes)
-	subgraphs := model.Tables(modelSubgraphs)
+	p := &parser{file: file, buffers: readBuffers(file, model), codes: model.Tables(modelOperatorCodes),
+		subgraphs: model.Tables(modelSubgraphs)}
 	signatures := readSignatures(model)
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	s, err := choose(signatures, name)
-	if err != nil {
-		return nil, err
-	}
-	if s.subgraph >= subgraphs.Len() {
-		r.Fail("it has %d subgraphs, and no number %d", subgraphs.Len(), s.subgraph)
-		return nil, r.Err()
+	s := choose(signatures, name)
+	if n := p.subgraphs.Len(); s.subgraph >= n {
+		malformed("it has %d subgraphs, and no number %d", n, s.subgraph)
 	}
 	p.g.signatures = signatureNames(signatures)
-	main := p.readSubgraph(subgraphs.Table(s.subgraph), codes, "the model's")
+	main := p.readSubgraph(s.subgraph, "the model's")
 	p.g.inputs, p.g.outputs, p.g.operators = main.inputs, main.outputs, main.operators
-	p.readBodies(main, subgraphs, codes)
-	if r.Err() == nil && name != "" {
+	p.readBodies(main)
+	if name != "" {
 		p.follow(s)
 	}
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
 	uniqueNames(p.g.tensors)
-	return &p.g, nil
+	return &p.g
 }
 
 // follow takes the inputs and outputs of a signature, in its order, for those of the subgraph.
 func (p *parser) follow(s signature) {
 	if len(s.tensors[0]) != len(p.g.inputs) {
-		p.r.Fail("signature %q names %d of the %d inputs", s.name, len(s.tensors[0]), len(p.g.inputs))
+		malformed("signature %q names %d of the %d inputs", s.name, len(s.tensors[0]), len(p.g.inputs))
 	}
 	for k, tensors := range []*[]int{&p.g.inputs, &p.g.outputs} {
 		for i, n := range s.tensors[k] {
 			if !slices.Contains(*tensors, n) {
-				p.r.Fail("signature %q: %q is no input or output of its subgraph", s.name, s.called[k][i])
+				malformed("signature %q: %q is no input or output of its subgraph", s.name, s.called[k][i])
 			}
 		}
 		*tensors = s.tensors[k]
@@ -176,44 +164,43 @@ func (p *parser) follow(s signature) {
 }
 
 type parser struct {
-	r       *flatbuf.Reader
-	file    []byte
-	buffers []flatbuf.Span
-	g       graph
+	file             []byte
+	buffers          []flatbuf.Span
+	codes, subgraphs flatbuf.Vector
+	g                graph
 }
 
-// external returns the range of the file, outside the flatbuffer, that an offset and a size give.
-func (p *parser) external(offset, size uint64, what string) flatbuf.Span {
-	if offset > uint64(len(p.file)) || size > uint64(len(p.file))-offset {
-		p.r.Fail("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, offset, size, len(p.file))
-		return flatbuf.Span{}
+// external returns the range of a file, outside the flatbuffer, that an offset and a size give.
+func external(file []byte, offset, size uint64, what string) flatbuf.Span {
+	if offset > uint64(len(file)) || size > uint64(len(file))-offset {
+		malformed("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, offset, size, len(file))
 	}
 	return flatbuf.Span{Offset: int64(offset), Size: int64(size)}
 }
 
-func (p *parser) readSubgraph(t flatbuf.Table, codes flatbuf.Vector, whose string) *body {
-	b := &body{first: len(p.g.tensors)}
+func (p *parser) readSubgraph(number int, whose string) *body {
+	t, b := p.subgraphs.Table(number), &body{first: len(p.g.tensors)}
 	p.readTensors(t)
 	b.tensors = len(p.g.tensors) - b.first
 	p.readBlocks(b, t.Tables(subgraphTensors))
 	b.inputs = p.indices(b, t.Int32s(subgraphInputs), whose+" inputs", false)
 	b.outputs = p.indices(b, t.Int32s(subgraphOutputs), whose+" outputs", false)
-	p.readOperators(b, t, codes)
+	p.readOperators(b, t)
 	return b
 }
 
 // readBodies reads the subgraphs that operators call.
-func (p *parser) readBodies(main *body, subgraphs, codes flatbuf.Vector) {
+func (p *parser) readBodies(main *body) {
 	p.g.bodies = map[int]*body{}
-	for waiting := []*body{main}; len(waiting) > 0 && p.r.Err() == nil; waiting = waiting[1:] {
+	for waiting := []*body{main}; len(waiting) > 0; waiting = waiting[1:] {
 		for i := range waiting[0].operators {
 			for _, n := range waiting[0].operators[i].calls() {
 				switch {
-				case p.g.bodies[n] != nil || p.r.Err() != nil:
-				case n < 0 || n >= subgraphs.Len():
-					p.r.Fail("an operator calls subgraph %d of %d", n, subgraphs.Len())
+				case p.g.bodies[n] != nil:
+				case n < 0 || n >= p.subgraphs.Len():
+					malformed("an operator calls subgraph %d of %d", n, p.subgraphs.Len())
 				default:
-					p.g.bodies[n] = p.readSubgraph(subgraphs.Table(n), codes, "a subgraph's")
+					p.g.bodies[n] = p.readSubgraph(n, "a subgraph's")
 					waiting = append(waiting, p.g.bodies[n])
 				}
 			}
@@ -221,14 +208,15 @@ func (p *parser) readBodies(main *body, subgraphs, codes flatbuf.Vector) {
 	}
 }
 
-func (p *parser) readBuffers(model flatbuf.Table) {
+func readBuffers(file []byte, model flatbuf.Table) (buffers []flatbuf.Span) {
 	for _, t := range model.Tables(modelBuffers).All() {
 		s := t.Span(bufferData)
 		if offset := t.Uint64(bufferOffset); offset > 1 {
-			s = p.external(offset, t.Uint64(bufferSize), "a buffer")
+			s = external(file, offset, t.Uint64(bufferSize), "a buffer")
 		}
-		p.buffers = append(p.buffers, s)
+		buffers = append(buffers, s)
 	}
+	return buffers
 }
 
 func (p *parser) readTensors(subgraph flatbuf.Table) {
@@ -243,7 +231,7 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 		if b := t.Uint32(tensorBuffer); int64(b) < int64(len(p.buffers)) {
 			v.data = p.buffers[b]
 		} else if b != 0 {
-			p.r.Fail("tensor %d names buffer %d of %d", i, b, len(p.buffers))
+			malformed("tensor %d names buffer %d of %d", i, b, len(p.buffers))
 		}
 		q := t.Table(tensorQuantization)
 		v.quantization = quantization{
@@ -253,7 +241,7 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 			custom:     q.Byte(quantizationDetailsType) != 0,
 		}
 		if s := t.Table(tensorSparsity); s.Present() {
-			v.sparsity = p.readSparsity(s)
+			v.sparsity = readSparsity(s)
 		}
 		p.g.tensors = append(p.g.tensors, v)
 	}
@@ -270,7 +258,7 @@ func (p *parser) readBlocks(of *body, tensors flatbuf.Vector) {
 		t, blocks := &p.g.tensors[of.first+i], q.Table(quantizationDetails)
 		size := int(blocks.Int32(blocksSize, 0))
 		from := p.indices(of, []int32{blocks.Int32(blocksScales, 0)}, "blocks", false)
-		if blocks.Int32(blocksZeroPoints, 0) != absent || p.r.Err() != nil {
+		if blocks.Int32(blocksZeroPoints, 0) != absent {
 			continue
 		}
 		scales := &p.g.tensors[from[0]]
@@ -279,8 +267,7 @@ func (p *parser) readBlocks(of *body, tensors flatbuf.Vector) {
 			row = int(t.shape[n-1])
 		}
 		if size < 1 || row%size != 0 || scales.dtype != typeFloat16 || scales.data.Size%2 != 0 {
-			p.r.Fail("blocks of %d of shape %v with scales of type %v", size, t.shape, scales.dtype)
-			return
+			malformed("blocks of %d of shape %v with scales of type %v", size, t.shape, scales.dtype)
 		}
 		t.quantization = quantization{block: size}
 		for b := scales.data.In(p.file); len(b) > 0; b = b[2:] {
@@ -290,14 +277,14 @@ func (p *parser) readBlocks(of *body, tensors flatbuf.Vector) {
 	}
 }
 
-func (p *parser) readSparsity(t flatbuf.Table) *sparsity {
+func readSparsity(t flatbuf.Table) *sparsity {
 	s := &sparsity{
 		traversalOrder: t.Int32s(sparsityTraversalOrder),
 		blockMap:       t.Int32s(sparsityBlockMap),
 	}
 	dims := t.Tables(sparsityDimMetadata)
 	if dims.Len() > 4*maxRank {
-		p.r.Fail("a sparse tensor of %d dimensions", dims.Len())
+		malformed("a sparse tensor of %d dimensions", dims.Len())
 	}
 	for _, d := range dims.All() {
 		s.dims = append(s.dims, sparseDim{
@@ -315,7 +302,6 @@ func indexVector(t flatbuf.Table, typeSlot, slot int) []int32 {
 	v := t.Table(slot)
 	switch kind := t.Byte(typeSlot); kind {
 	case 0:
-		return nil
 	case indexVectorInt32:
 		return v.Int32s(indexVectorValues)
 	case indexVectorUint16:
@@ -325,9 +311,9 @@ func indexVector(t flatbuf.Table, typeSlot, slot int) []int32 {
 		return flatbuf.Copied(v.Vector(indexVectorValues, flatbuffers.SizeUint8), flatbuffers.SizeUint8,
 			func(b []byte) int32 { return int32(flatbuffers.GetUint8(b)) })
 	default:
-		t.Fail("a sparse tensor's indices are of unknown kind %d", kind)
-		return nil
+		malformed("a sparse tensor's indices are of unknown kind %d", kind)
 	}
+	return nil
 }
 
 // indices checks indices of tensors of a subgraph, and returns those that they have in the graph.
@@ -340,23 +326,22 @@ func (p *parser) indices(of *body, raw []int32, what string, optional bool) []in
 		case n == absent && optional:
 			out[i] = absent
 		default:
-			p.r.Fail("%s name tensor %d of %d", what, n, of.tensors)
+			malformed("%s name tensor %d of %d", what, n, of.tensors)
 		}
 	}
 	return out
 }
 
-func (p *parser) readOperators(of *body, subgraph flatbuf.Table, codes flatbuf.Vector) {
+func (p *parser) readOperators(of *body, subgraph flatbuf.Table) {
 	for i, t := range subgraph.Tables(subgraphOperators).All() {
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
 		code := t.Uint32(operatorCodeIndex)
-		if int64(code) >= int64(codes.Len()) {
-			p.r.Fail("operator %d names operator code %d of %d", i, code, codes.Len())
-			return
+		if n := p.codes.Len(); int64(code) >= int64(n) {
+			malformed("operator %d names operator code %d of %d", i, code, n)
 		}
-		op.code, op.custom = readCode(codes.Table(int(code)))
+		op.code, op.custom = readCode(p.codes.Table(int(code)))
 		if offset := t.Uint64(operatorLargeOptionsOffset); offset > 1 {
-			op.bytes = p.external(offset, t.Uint64(operatorLargeOptionsSize), "an operator's options")
+			op.bytes = external(p.file, offset, t.Uint64(operatorLargeOptionsSize), "an operator's options")
 		}
 		op.inputs = p.indices(of, t.Int32s(operatorInputs), "an operator's inputs", true)
 		op.outputs = p.indices(of, t.Int32s(operatorOutputs), "an operator's outputs", false)

@@ -53,13 +53,6 @@ const (
 // maxElements bounds every tensor.
 const maxElements = flow.MaxElements
 
-func checkedMul(a, b int) (int, error) {
-	if a < 0 || b < 0 || (b != 0 && a > maxElements/b) {
-		return 0, fmt.Errorf("more than %d elements", maxElements)
-	}
-	return a * b, nil
-}
-
 // elements returns the number of elements of a shape, all of whose dimensions must be positive.
 func elements(shape []int) (int, error) {
 	if len(shape) > maxRank {
@@ -68,12 +61,7 @@ func elements(shape []int) (int, error) {
 	return flow.Elements(shape...)
 }
 
-func newPlan(g *graph, file []byte) (p *plan, err error) {
-	err = fault.Try(func() { p = planned(g, file) })
-	return p, err
-}
-
-func planned(g *graph, file []byte) *plan {
+func newPlan(g *graph, file []byte) *plan {
 	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), known: map[*constant]flow.ID{}}
 	if len(g.inputs) == 0 || len(g.outputs) == 0 {
 		malformed("it has %d inputs and %d outputs", len(g.inputs), len(g.outputs))
@@ -87,9 +75,7 @@ func planned(g *graph, file []byte) *plan {
 		if _, err := elements(shape); err != nil {
 			malformed("input %q: %v", t.name, err)
 		}
-		if err := t.computable(shape); err != nil {
-			fault.Check(fmt.Errorf("input %q: %w", t.name, err))
-		}
+		fault.Within(func() { t.computable(shape) }, "input %q", t.name)
 		if t.dtype == typeComplex64 {
 			fault.Check(fmt.Errorf("input %q: %w: values of type %v", t.name, ErrUnsupported, t.dtype))
 		}
@@ -128,7 +114,6 @@ func (p *plan) plan(op *operator, row operatorRow) (err error) {
 		c := &call{plan: p, op: op, takes: row.takes, inGo: f.inGo}
 		err = fault.Try(func() {
 			f.plan(c)
-			fault.Check(op.options.Err()) // of those that could not be read, defaults were taken
 			if n := len(op.inputs); n > c.asked {
 				malformed("%d inputs, not %d", n, c.asked)
 			}
@@ -137,9 +122,6 @@ func (p *plan) plan(op *operator, row operatorRow) (err error) {
 			}
 			c.finish()
 		})
-		if fault := op.options.Err(); fault != nil {
-			err = fault
-		}
 		if !errors.Is(err, ErrUnsupported) {
 			return err
 		}
@@ -159,29 +141,19 @@ func (p *plan) checkOutputs() {
 		c := &call{plan: p, op: &operator{inputs: []int{i}}, takes: bytes8, inGo: t.inGo()}
 		fault.Within(func() {
 			if c.data(0); !c.inGo {
-				_, _, err := p.datatype(i)
-				fault.Check(err)
+				p.describe(i)
 			}
 		}, "output %q", t.name)
 	}
 }
 
 // describe returns a tensor's description for XNNPACK.
-func (p *plan) describe(tensor int) (xnnpack.Tensor, error) {
-	name := p.graph.tensors[tensor].name
-	kind, q, err := p.datatype(tensor)
-	if err != nil {
-		return xnnpack.Tensor{}, fmt.Errorf("%q: %w", name, err)
-	}
-	return xnnpack.Tensor{Name: name, Type: kind, Shape: p.values[tensor].shape, Quantization: q}, nil
-}
-
-func (p *plan) datatype(tensor int) (xnnpack.Datatype, xnnpack.Quantization, error) {
-	v, quant := &p.values[tensor], p.graph.tensors[tensor].quantization
+func (p *plan) describe(n int) xnnpack.Tensor {
+	v, t := &p.values[n], &p.graph.tensors[n]
 	if v.constant != nil {
-		return v.constant.datatype()
+		return describe(t.name, v.constant.dtype, v.constant.quant, v.shape)
 	}
-	return datatype(v.dtype, quant, v.shape)
+	return describe(t.name, v.dtype, t.quantization, v.shape)
 }
 
 func ints[T int32 | int64](raw []T) []int {

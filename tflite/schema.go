@@ -189,7 +189,6 @@ const (
 	activationReLUN1  = 2
 	activationReLU6   = 3
 	activationTanh    = 4
-	activationSignBit = 5
 )
 
 // convolutionSlots says where a convolution's options are. The depth_multiplier of DepthwiseConv2DOptions is redundant

@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/mapped"
 )
@@ -89,7 +91,7 @@ func NewSkeleton(path string, least int64) (s *Skeleton, err error) {
 	if s.file, err = mapped.Open(path); err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
-	if err := s.read(s.file.Data()); err != nil {
+	if err := fault.Try(func() { s.read(s.file.Data()) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.Close())
 	}
 	return s, nil
@@ -98,16 +100,13 @@ func NewSkeleton(path string, least int64) (s *Skeleton, err error) {
 // Close closes the model.
 func (s *Skeleton) Close() error { return s.file.Close() }
 
-func (s *Skeleton) read(data []byte) error {
+func (s *Skeleton) read(data []byte) {
 	s.data = data
 	if IsSkeleton(data) {
-		return ErrSkeleton
+		fault.Check(ErrSkeleton)
 	}
-	r := flatbuf.New(data, ErrMalformed)
-	s.model = r.Root(fileIdentifier)
-	p := &parser{r: r, file: data}
-	p.readBuffers(s.model)
-	s.buffers = p.buffers
+	s.model = flatbuf.Root(data, fileIdentifier, ErrMalformed)
+	s.buffers = readBuffers(data, s.model)
 	far := slices.ContainsFunc(s.buffers, func(b flatbuf.Span) bool { return b.Size > 0 && b.End() > math.MaxInt32 })
 	for _, x := range s.model.Tables(modelBuffers).All() {
 		far = far || x.Uint64(bufferOffset) > 1
@@ -118,8 +117,7 @@ func (s *Skeleton) read(data []byte) error {
 		g := &skeletonGraph{t, t.Tables(subgraphTensors), t.Tables(subgraphOperators), map[int32]dequantizing{}}
 		s.graphs = append(s.graphs, g)
 		var rest []*Kernel
-		for j := 0; j < g.operators.Len() && r.Err() == nil; j++ {
-			op := g.operators.Table(j)
+		for _, op := range g.operators.All() {
 			far = far || op.Uint64(operatorLargeOptionsOffset) > 1
 			code, _ := readCode(codes.Table(int(op.Uint32(operatorCodeIndex))))
 			inputs := op.Int32s(operatorInputs)
@@ -142,15 +140,14 @@ func (s *Skeleton) read(data []byte) error {
 			reads[s.buffer(g, t)] += 2
 		}
 	}
-	if r.Err() == nil && far {
-		return fmt.Errorf("%w: it has data outside the flatbuffer", ErrNoSkeleton)
+	if far {
+		fault.Because(ErrNoSkeleton, "it has data outside the flatbuffer")
 	}
 	for _, k := range s.Kernels {
 		if reads[k.Buffer] > 1 {
 			k.Kept = "read by several operators"
 		}
 	}
-	return r.Err()
 }
 
 // buffer returns the buffer that the constant is in that a tensor has, or is made of; 0 if it is no constant.
@@ -244,7 +241,7 @@ func (k *Kernel) shapes(shape []int32, channels int32) (input, output []int32) {
 // WriteProbe writes a model into an empty file that answers what the operators of the kernels that are left out answer
 // to their checks, with these kernels or with holes in their place.
 func (s *Skeleton) WriteProbe(to *os.File, holes bool) error {
-	return s.probe().write(to, holes)
+	return fault.Try(func() { s.probe().write(to, holes) })
 }
 
 func (s *Skeleton) probe() *rewriting {
@@ -260,13 +257,17 @@ func (s *Skeleton) probe() *rewriting {
 
 // SetAnswers takes what LiteRT answered to both probes. Kernels whose absence makes no difference then, are kept.
 func (s *Skeleton) SetAnswers(with, without []byte) error {
+	return fault.Try(func() { s.setAnswers(with, without) })
+}
+
+func (s *Skeleton) setAnswers(with, without []byte) {
 	for _, k := range s.left() {
 		n := k.outputType().Size()
 		for _, d := range k.output {
 			n *= int(d)
 		}
 		if n < 0 || n > len(with) || n > len(without) {
-			return fmt.Errorf("%w: LiteRT answers with less than it should", ErrNoSkeleton)
+			fault.Because(ErrNoSkeleton, "LiteRT answers with less than it should")
 		}
 		of := k.outputType()
 		if k.answer = with[:n]; !differ(of, k.answer, without[:n]) || differ(of, k.answer, k.answer) {
@@ -274,7 +275,6 @@ func (s *Skeleton) SetAnswers(with, without []byte) error {
 		}
 		with, without = with[n:], without[n:]
 	}
-	return nil
 }
 
 // differ reports whether LiteRT takes answers for different: NaN is, also from itself, and negative zero is not.
@@ -300,6 +300,10 @@ func (k *Kernel) outputType() elementType { return elementType(k.result().Byte(t
 
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.
 func (s *Skeleton) Write(to *os.File) error {
+	return fault.Try(func() { s.write(to) })
+}
+
+func (s *Skeleton) write(to *os.File) {
 	r := s.rewrite()
 	groups := [][]*Kernel{nil}
 	for _, k := range s.left() {
@@ -332,17 +336,12 @@ func (s *Skeleton) Write(to *os.File) error {
 		}
 	}
 	r.subgraphs = append(old, r.subgraphs...)
-	if err := r.write(to, true); err != nil {
-		return err
-	}
-	end, err := to.Seek(0, 2)
-	if err == nil {
-		_, err = to.WriteAt([]byte(skeletonMark), end)
-	}
+	r.write(to, true)
+	end := fault.Value(to.Seek(0, io.SeekEnd))
+	fault.Value(to.WriteAt([]byte(skeletonMark), end))
 	s.FileBytes, s.HoleBytes = end+int64(len(skeletonMark)), 0
 	for _, k := range s.left() {
 		at := s.buffers[k.Buffer]
 		s.HoleBytes += max(0, at.End()/page-(at.Offset+page-1)/page) * page
 	}
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/output"
 )
@@ -44,7 +45,7 @@ func (s *Skeleton) rewrite() *rewriting {
 }
 
 // before returns the bytes that make the model another one.
-func (r *rewriting) before() ([]byte, error) {
+func (r *rewriting) before() []byte {
 	root := flatbuf.Fields{modelVersion: uint32(schemaVersion), modelOperatorCodes: r.codes, modelBuffers: r.buffers,
 		modelSubgraphs: r.subgraphs}
 	if len(r.subgraphs) > 1 {
@@ -53,31 +54,23 @@ func (r *rewriting) before() ([]byte, error) {
 			root[slot] = at
 		}
 	}
-	if err := r.s.model.Err(); err != nil {
-		return nil, err
-	}
 	before := flatbuf.BuildBefore(root, fileIdentifier, page)
 	if int64(len(before)+len(r.s.data)) > math.MaxInt32 {
-		return nil, fmt.Errorf("%w: it is too large", ErrNoSkeleton)
+		fault.Because(ErrNoSkeleton, "it is too large")
 	}
-	return before, nil
+	return before
 }
 
-func (r *rewriting) write(to *os.File, holes bool) error {
-	before, err := r.before()
-	if err != nil {
-		return err
-	}
+func (r *rewriting) write(to *os.File, holes bool) {
+	before := r.before()
 	var left []output.Hole
 	for _, k := range r.s.left() {
 		if holes {
 			left = append(left, output.Hole(r.s.buffers[k.Buffer]))
 		}
 	}
-	if _, err := to.WriteAt(before, 0); err != nil {
-		return err
-	}
-	return output.WriteWithHoles(to, int64(len(before)), r.s.data, left)
+	fault.Value(to.WriteAt(before, 0))
+	fault.Check(output.WriteWithHoles(to, int64(len(before)), r.s.data, left))
 }
 
 func (r *rewriting) buffer(data []byte) uint32 {

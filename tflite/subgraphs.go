@@ -88,7 +88,6 @@ func (n *inliner) add(op *operator, row operatorRow) {
 
 // call plans an operator that calls subgraphs.
 func (n *inliner) call(op *operator) {
-	fault.Check(op.options.Err())
 	if n.depth++; n.depth > mostNested {
 		unsupported("more than %d calls in each other", mostNested)
 	}
@@ -183,7 +182,7 @@ func (n *inliner) decided(t int) (holds, known bool) {
 	if v.dtype != typeBool || !slices.Equal(v.shape, []int{1}) && len(v.shape) > 0 {
 		malformed("a condition of %v%v", v.dtype, v.shape)
 	}
-	return v.state == static && fault.Value(v.constant.bytes(n.plan.file))[0] != 0, v.state == static
+	return v.state == static && v.constant.bytes(n.plan.file)[0] != 0, v.state == static
 }
 
 // inline plans the operators of a subgraph that is called with some values, and returns its outputs.

@@ -1,7 +1,6 @@
 package tflite
 
 import (
-	"fmt"
 	"slices"
 
 	"xpwc/internal/fault"
@@ -23,12 +22,10 @@ func (t *tensor) inGo() bool {
 }
 
 // computable checks that XNNPACK or Go has values of the tensor's type, in a shape.
-func (t *tensor) computable(shape []int) error {
-	if t.inGo() {
-		return nil
+func (t *tensor) computable(shape []int) {
+	if !t.inGo() {
+		datatype(t.element(), t.quantization, shape)
 	}
-	_, _, err := datatype(t.element(), t.quantization, shape)
-	return err
 }
 
 // element is the type that values of the tensor are computed in: int16 with a scale, of which XNNPACK has no kernels,
@@ -42,11 +39,17 @@ func (t *tensor) element() elementType {
 
 func (t elementType) isBytes() bool { return t == typeInt8 || t == typeUint8 }
 
+// describe returns the description for XNNPACK of what has a name, a type and a shape.
+func describe(name string, t elementType, q quantization, shape []int) (out xnnpack.Tensor) {
+	out.Name, out.Shape = name, shape
+	fault.Within(func() { out.Type, out.Quantization = datatype(t, q, shape) }, "%q", name)
+	return out
+}
+
 // datatype returns how XNNPACK names the type of a tensor, and its quantization.
-func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnnpack.Quantization, error) {
-	none := xnnpack.Quantization{}
+func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnnpack.Quantization) {
 	if t == typeFloat32 {
-		return xnnpack.Float32, none, nil
+		return xnnpack.Float32, xnnpack.Quantization{}
 	}
 	perTensor, perChannel := xnnpack.Datatype(0), xnnpack.Datatype(0)
 	switch t {
@@ -57,25 +60,25 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 	case typeInt32:
 		perTensor, perChannel = xnnpack.QInt32, xnnpack.ChannelQInt32
 	default:
-		return 0, none, fmt.Errorf("%w: values of type %v", ErrUnsupported, t)
+		unsupported("values of type %v", t)
 	}
 	if q.block > 0 {
-		return 0, none, fmt.Errorf("%w: values of type %v with scales of blocks", ErrUnsupported, t)
+		unsupported("values of type %v with scales of blocks", t)
 	}
 	if q.custom || len(q.scales) == 0 {
-		return 0, none, fmt.Errorf("%w: values of type %v without a scale", ErrUnsupported, t)
+		unsupported("values of type %v without a scale", t)
 	}
 	if len(q.zeroPoints) > len(q.scales) {
-		return 0, none, fmt.Errorf("%w: %d zero points for %d scales", ErrMalformed, len(q.zeroPoints), len(q.scales))
+		malformed("%d zero points for %d scales", len(q.zeroPoints), len(q.scales))
 	}
 	for _, s := range q.scales {
 		if !(s > 0) { // also if it is no number
-			return 0, none, fmt.Errorf("%w: the scale %v", ErrMalformed, s)
+			malformed("the scale %v", s)
 		}
 	}
 	for _, z := range q.zeroPoints {
 		if low, high := zeroPoints(t); z < low || z > high {
-			return 0, none, fmt.Errorf("%w: the zero point %d of type %v", ErrMalformed, z, t)
+			malformed("the zero point %d of type %v", z, t)
 		}
 	}
 	if len(q.scales) == 1 {
@@ -83,17 +86,16 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 		if len(q.zeroPoints) == 1 {
 			out.ZeroPoint = int32(q.zeroPoints[0])
 		}
-		return perTensor, out, nil
+		return perTensor, out
 	}
 	if q.dimension < 0 || q.dimension >= len(shape) || len(q.scales) != shape[q.dimension] {
-		return 0, none, fmt.Errorf("%w: %d scales along dimension %d of shape %v", ErrMalformed, len(q.scales),
-			q.dimension, shape)
+		malformed("%d scales along dimension %d of shape %v", len(q.scales), q.dimension, shape)
 	}
 	nonzero := func(z int64) bool { return z != 0 }
 	if perChannel == 0 || slices.ContainsFunc(q.zeroPoints, nonzero) {
-		return 0, none, fmt.Errorf("%w: channelwise zero points, or channelwise %v", ErrUnsupported, t)
+		unsupported("channelwise zero points, or channelwise %v", t)
 	}
-	return perChannel, xnnpack.Quantization{Scales: q.scales, ChannelDim: q.dimension}, nil
+	return perChannel, xnnpack.Quantization{Scales: q.scales, ChannelDim: q.dimension}
 }
 
 func zeroPoints(t elementType) (low, high int64) {
@@ -105,11 +107,6 @@ func zeroPoints(t elementType) (low, high int64) {
 	default:
 		return 0, 0
 	}
-}
-
-// describe returns the description for XNNPACK of a tensor that has a shape.
-func (c *call) describe(tensor int) xnnpack.Tensor {
-	return fault.Value(c.plan.describe(tensor))
 }
 
 // sameTypes checks that every output has the type of the input.

@@ -1,9 +1,7 @@
 package tflite
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"xpwc"
 	"xpwc/internal/compute"
@@ -22,9 +20,9 @@ func (p *plan) Bare(id flow.ID) xnnpack.Tensor {
 	case v.inside != nil:
 		return *v.inside
 	case v.constant != nil:
-		return fault.Value(v.constant.describe())
+		return v.constant.describe()
 	}
-	return fault.Value(p.describe(int(id)))
+	return p.describe(int(id))
 }
 
 // Array implements [flow.Values].
@@ -48,13 +46,11 @@ func (p *plan) Constant(id flow.ID) (name string, is bool) {
 }
 
 // Content implements [flow.Values].
-func (p *plan) Content(id flow.ID) ([]byte, error) { return p.of(id).constant.bytes(p.file) }
+func (p *plan) Content(id flow.ID) []byte { return p.of(id).constant.bytes(p.file) }
 
 // View implements [flow.Values].
-func (p *plan) View(do func() error) error {
-	err := p.mapped.View(func([]byte) error { return do() })
-	if errors.Is(err, fs.ErrClosed) {
-		return fmt.Errorf("%s: %w", p.mapped.Path(), xpwc.ErrClosed)
+func (p *plan) View(do func()) {
+	if err := p.mapped.View(func([]byte) error { do(); return nil }); err != nil {
+		fault.Check(fmt.Errorf("%s: %w", p.mapped.Path(), xpwc.ErrClosed))
 	}
-	return err
 }

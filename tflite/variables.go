@@ -3,7 +3,6 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 )
 
@@ -89,7 +88,6 @@ func (n *inliner) prepare(ops []operator) {
 
 // once plans CALL_ONCE.
 func (n *inliner) once(op *operator) {
-	fault.Check(op.options.Err())
 	if n.starting || op.within != "" {
 		unsupported("within another subgraph")
 	}
@@ -111,10 +109,7 @@ func (n *inliner) ofVariable(op *operator) {
 		malformed("%d inputs and %d outputs", len(op.inputs), len(op.outputs))
 	}
 	if op.code == "VAR_HANDLE" {
-		name := op.variableName()
-		fault.Check(op.options.Err())
-		v := n.variable(name)
-		n.handles[op.outputs[0]] = v
+		n.handles[op.outputs[0]] = n.variable(op.variableName())
 		return
 	}
 	v := n.handles[op.inputs[0]]

@@ -54,7 +54,7 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs, dy
 	case filter.dtype != in.dtype && (in.dtype != typeFloat32 || !filter.dtype.isBytes()):
 		unsupported("weights of type %v for an input of type %v", c.declared(kernelAt), in.dtype)
 	case filter.dtype != in.dtype:
-		fault.Check(filter.constant.scaled())
+		filter.constant.scaled()
 		if dynamic > 0 && c.channelwise(&w, filter, outputs) {
 			w.dynamic = dynamic
 		} else {
@@ -65,12 +65,12 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs, dy
 			unsupported("int8 weights with the zero point %d", z[0])
 		}
 	}
-	fault.Value(w.kernel.describe())
+	w.kernel.describe()
 	if in.dtype.isBytes() && c.tooCoarse(inputAt, w.kernel) {
 		c.dequantize(&w)
 	}
 	if w.bias != nil {
-		fault.Value(w.bias.describe())
+		w.bias.describe()
 	}
 	return w
 }
@@ -95,7 +95,7 @@ func (c *call) dequantize(w *weights) {
 		if stored == nil || stored.dtype == typeFloat32 {
 			continue
 		}
-		fault.Check(stored.scaled())
+		stored.scaled()
 		*k = c.plan.derive(stored, (*constant).dequantized)
 	}
 }

@@ -2,9 +2,10 @@
 // tokens, comparisons for masks, and what is done with integers and booleans. A model computes them between its
 // subgraphs ([models.Staged]).
 //
-// An operator is a function that fills an output from inputs, whose shapes and elements its caller has checked. One
-// more is a function here in the file of its family, with a row in that family's test, and where a model's format has
-// it, a few lines that call it.
+// An operator is a function that fills an output from inputs, whose shapes and elements its caller has checked. What is
+// wrong with their numbers, [ErrIndex] or [ErrDivision], is a fault (package fault). One more operator is a function
+// here in the file of its family, with a row in that family's test, and where a model's format has it, a few lines that
+// call it.
 package compute
 
 import (
@@ -187,7 +188,7 @@ func together(out Array, in []Array, do func(i int, places []int)) {
 }
 
 // Cast converts numbers; floats are cut off to integers.
-func Cast(out, in Array) error {
+func Cast(out, in Array) {
 	wholes := whole(in.Element)
 	for i := range product(out.Shape) {
 		if wholes {
@@ -196,14 +197,22 @@ func Cast(out, in Array) error {
 			out.Put(i, in.Number(i))
 		}
 	}
-	return nil
+}
+
+// as is an array with its numbers converted, if they are not such elements.
+func (a Array) as(e models.Element) Array {
+	if a.Element == e {
+		return a
+	}
+	out := New(e, a.Shape...)
+	Cast(out, a)
+	return out
 }
 
 func product(shape []int) int { return xnnpack.Elements(shape) }
 
 // Strided fills an output with elements of an input: the first is number offset, and along dimension d they are
 // strides[d] apart.
-func Strided(out, in Array, offset int, strides []int) error {
+func Strided(out, in Array, offset int, strides []int) {
 	walk(out.Shape, [][]int{strides}, func(i int, places []int) { copy(out.at(i), in.at(offset+places[0])) })
-	return nil
 }

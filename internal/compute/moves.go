@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/models"
 )
 
 // Take fills an output with elements of an input of as many dimensions: along dimension d, index i of the output is
 // index places[d][i] of the input. Where one of these is -1, it is the element given, which is 0 if that is nil.
-func Take(out, in Array, places [][]int, missing []byte) error {
+func Take(out, in Array, places [][]int, missing []byte) {
 	if missing == nil {
 		missing = make([]byte, out.Element.Size())
 	}
@@ -26,7 +27,6 @@ func Take(out, in Array, places [][]int, missing []byte) error {
 		}
 		copy(out.at(i), in.at(from))
 	})
-	return nil
 }
 
 // MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than what
@@ -63,7 +63,7 @@ func Rows(shape []int) []int {
 }
 
 // Join fills an output with inputs one after the other along an axis. Their other dimensions are the output's.
-func Join(out Array, axis int, in ...Array) error {
+func Join(out Array, axis int, in ...Array) {
 	inner := product(out.Shape[axis+1:]) * out.Element.Size()
 	row, at := out.Shape[axis]*inner, 0
 	for _, a := range in {
@@ -73,13 +73,12 @@ func Join(out Array, axis int, in ...Array) error {
 		}
 		at += size
 	}
-	return nil
 }
 
 // Gather fills an output with slices of a table along an axis, which indices name: the output has the shape of the
 // table with the dimensions of indices in place of the axis. The first dimensions, as many as batch says, are common
-// to the table and the indices. The error matches [ErrIndex].
-func Gather(out, table, indices Array, axis, batch int) error {
+// to the table and the indices.
+func Gather(out, table, indices Array, axis, batch int) {
 	batches := product(table.Shape[:batch])
 	outer, all := product(table.Shape[batch:axis]), table.Shape[axis]
 	size := product(table.Shape[axis+1:]) * table.Element.Size()
@@ -89,60 +88,51 @@ func Gather(out, table, indices Array, axis, batch int) error {
 		for o := range outer {
 			from := table.Data[(b*outer+o)*all*size:][:all*size]
 			for i := range count {
-				n, err := indices.Index(b*count+i, all)
-				if err != nil {
-					return err
-				}
-				to = to[copy(to[:size], from[n*size:]):]
+				to = to[copy(to[:size], from[indices.Index(b*count+i, all)*size:]):]
 			}
 		}
 	}
-	return nil
 }
 
-// Index returns element i, an index of a dimension of length all. The error matches [ErrIndex].
-func (a Array) Index(i, all int) (int, error) {
-	n := a.Whole(i)
+// Index returns element i, an index of a dimension of length all.
+func (a Array) Index(i, all int) int { return inRange(a.Whole(i), all) }
+
+// inRange returns an index of a dimension of length all.
+func inRange(n int64, all int) int {
 	if n < 0 || n >= int64(all) {
-		return 0, fmt.Errorf("%w: %d of %d", ErrIndex, n, all)
+		fault.Check(fmt.Errorf("%w: %d of %d", ErrIndex, n, all))
 	}
-	return int(n), nil
+	return int(n)
 }
 
 // places reads indices, whose last dimension has an index of each of the first dimensions of a shape. It calls do for
 // each, with its number and where its slice begins, in slices.
-func places(indices Array, shape []int, do func(i, at int)) error {
+func places(indices Array, shape []int, do func(i, at int)) {
 	last := len(indices.Shape) - 1
 	depth := indices.Shape[last]
 	for i := range product(indices.Shape[:last]) {
 		at := 0
 		for d := range depth {
-			n, err := indices.Index(i*depth+d, shape[d])
-			if err != nil {
-				return err
-			}
-			at = at*shape[d] + n
+			at = at*shape[d] + indices.Index(i*depth+d, shape[d])
 		}
 		do(i, at)
 	}
-	return nil
 }
 
 // GatherSlices fills an output with slices of a table: the last dimension of indices has an index of each of the
-// table's first dimensions. The error matches [ErrIndex].
-func GatherSlices(out, table, indices Array) error {
+// table's first dimensions.
+func GatherSlices(out, table, indices Array) {
 	depth := indices.Shape[len(indices.Shape)-1]
 	size := product(table.Shape[depth:]) * table.Element.Size()
-	return places(indices, table.Shape, func(i, at int) { copy(out.Data[i*size:][:size], table.Data[at*size:]) })
+	places(indices, table.Shape, func(i, at int) { copy(out.Data[i*size:][:size], table.Data[at*size:]) })
 }
 
-// ScatterSlices fills an output with zeros and adds slices to it where indices say, as [GatherSlices] reads them. The
-// error matches [ErrIndex].
-func ScatterSlices(out, indices, slices Array) error {
+// ScatterSlices fills an output with zeros and adds slices to it where indices say, as [GatherSlices] reads them.
+func ScatterSlices(out, indices, slices Array) {
 	clear(out.Data)
 	depth := indices.Shape[len(indices.Shape)-1]
 	size := product(out.Shape[depth:])
-	return places(indices, out.Shape, func(i, at int) {
+	places(indices, out.Shape, func(i, at int) {
 		for k := range size {
 			out.AddTo(at*size+k, slices, i*size+k)
 		}
@@ -150,25 +140,19 @@ func ScatterSlices(out, indices, slices Array) error {
 }
 
 // GatherElements fills an output with elements of a table: each is the one at its own place but along an axis, where
-// indices, of the output's shape, say. The error matches [ErrIndex].
-func GatherElements(out, table, indices Array, axis int) (err error) {
+// indices, of the output's shape, say.
+func GatherElements(out, table, indices Array, axis int) {
 	far := Rows(table.Shape)
 	far[axis] = 0
 	along := Rows(table.Shape)[axis]
 	walk(out.Shape, [][]int{far}, func(i int, places []int) {
-		n, wrong := indices.Index(i, table.Shape[axis])
-		if wrong != nil {
-			err = wrong
-		}
-		copy(out.at(i), table.at(places[0]+n*along))
+		copy(out.at(i), table.at(places[0]+indices.Index(i, table.Shape[axis])*along))
 	})
-	return err
 }
 
 // At calls do for each element of the shape that several indices are broadcast to, with its number and the place in a
 // table that they name: an index for each of the table's dimensions, where one that is negative counts from the end.
-// The error matches [ErrIndex].
-func At(table []int, indices []Array, do func(i, at int)) error {
+func At(table []int, indices []Array, do func(i, at int)) {
 	var shapes [][]int
 	for _, a := range indices {
 		shapes = append(shapes, a.Shape)
@@ -178,7 +162,6 @@ func At(table []int, indices []Array, do func(i, at int)) error {
 	for k, a := range indices {
 		all[k] = steps(a.Shape, shape)
 	}
-	var wrong error
 	walk(shape, all, func(i int, places []int) {
 		at := 0
 		for d, a := range indices {
@@ -186,29 +169,21 @@ func At(table []int, indices []Array, do func(i, at int)) error {
 			if n < 0 {
 				n += int64(table[d])
 			}
-			if n < 0 || n >= int64(table[d]) {
-				wrong = fmt.Errorf("%w: %d of %d", ErrIndex, n, table[d])
-				n = 0
-			}
-			at = at*table[d] + int(n)
+			at = at*table[d] + inRange(n, table[d])
 		}
-		if wrong == nil {
-			do(i, at)
-		}
+		do(i, at)
 	})
-	return wrong
 }
 
 // Update fills an output with an input that has an update in it: where one index for each dimension says, or as near as
 // it fits.
-func Update(out, in, update, at Array) error {
+func Update(out, in, update, at Array) {
 	copy(out.Data, in.Data)
 	first, far := 0, Rows(in.Shape)
 	for d, n := range in.Shape {
 		first += far[d] * int(min(max(at.Whole(d), 0), int64(n-update.Shape[d])))
 	}
 	walk(update.Shape, [][]int{far}, func(i int, places []int) { copy(out.at(first+places[0]), update.at(i)) })
-	return nil
 }
 
 // ranked is a number with its index.
@@ -219,7 +194,7 @@ type ranked struct {
 
 // TopK fills values with the largest numbers along the input's last dimension, as many as values has there, the
 // largest first, and indices with their indices. Of equal ones the first comes first.
-func TopK(values, indices, in Array) error {
+func TopK(values, indices, in Array) {
 	last := len(in.Shape) - 1
 	length, k := in.Shape[last], values.Shape[last]
 	row := make([]ranked, length)
@@ -241,12 +216,11 @@ func TopK(values, indices, in Array) error {
 			putWhole(indices.Element, indices.at(o*k+i), int64(r.at))
 		}
 	}
-	return nil
 }
 
 // OneHot fills an output with one number where its index along an axis is what indices say, and with another elsewhere.
 // An index that the axis does not have is nowhere.
-func OneHot(out, indices, on, off Array, axis int) error {
+func OneHot(out, indices, on, off Array, axis int) {
 	length, inner := out.Shape[axis], product(out.Shape[axis+1:])
 	for i := range product(out.Shape) {
 		from, k := i/(inner*length)*inner+i%inner, i/inner%length
@@ -256,13 +230,11 @@ func OneHot(out, indices, on, off Array, axis int) error {
 			copy(out.at(i), off.Data)
 		}
 	}
-	return nil
 }
 
 // Expand fills an output with an input that is broadcast to it.
-func Expand(out, in Array) error {
+func Expand(out, in Array) {
 	together(out, []Array{in}, func(i int, places []int) { copy(out.at(i), in.at(places[0])) })
-	return nil
 }
 
 // Copy makes element i what another array's element k is, of the same type.
@@ -277,30 +249,25 @@ func New(e models.Element, shape ...int) Array {
 }
 
 // ReverseSequences fills an output with an input whose first elements along an axis are in the other order: for each
-// index along the axis batch as many as lengths say. The error matches ErrIndex.
-func ReverseSequences(out, in, lengths Array, axis, batch int) error {
+// index along the axis batch as many as lengths say.
+func ReverseSequences(out, in, lengths Array, axis, batch int) {
 	stride, along := product(in.Shape[axis+1:]), in.Shape[axis]
 	batches := product(in.Shape[batch+1:])
 	for i := range product(in.Shape) {
-		n, from := lengths.Whole(i/batches%in.Shape[batch]), i
-		if n < 0 || n > int64(along) {
-			return fmt.Errorf("%w: %d of %d", ErrIndex, n, along)
-		}
-		if at := i / stride % along; at < int(n) {
-			from += (int(n) - 1 - 2*at) * stride
+		n, from := lengths.Index(i/batches%in.Shape[batch], along+1), i
+		if at := i / stride % along; at < n {
+			from += (n - 1 - 2*at) * stride
 		}
 		copy(out.at(i), in.at(from))
 	}
-	return nil
 }
 
 // SetDiagonals puts rows of numbers into the diagonals of the matrices that an output's last two dimensions are.
-func SetDiagonals(out, diagonals Array) error {
+func SetDiagonals(out, diagonals Array) {
 	rank := len(out.Shape)
 	rows, columns := out.Shape[rank-2], out.Shape[rank-1]
 	n := min(rows, columns)
 	for i := range product(diagonals.Shape) {
 		copy(out.at(i/n*rows*columns+i%n*(columns+1)), diagonals.at(i))
 	}
-	return nil
 }

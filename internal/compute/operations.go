@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"xpwc/internal/fault"
 	"xpwc/models"
 )
 
@@ -92,19 +93,17 @@ func (o Operation) of(e models.Element, to, a, b []byte) {
 	}
 }
 
-// Combine fills an output with the results for elements of two inputs: those of integers if all are. The error matches
-// [ErrDivision].
-func Combine(o Operation, out, a, b Array) (err error) {
+// Combine fills an output with the results for elements of two inputs: those of integers if all are.
+func Combine(o Operation, out, a, b Array) {
 	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)
 	together(out, []Array{a, b}, func(i int, at []int) {
 		x, y := a.at(at[0]), b.at(at[1])
 		if !wholes {
 			putNumber(out.Element, out.at(i), o.Number(numberOf(a.Element, x), numberOf(b.Element, y)))
 		} else if n := wholeOf(b.Element, y); n == 0 && o.divides {
-			err = ErrDivision
+			fault.Check(ErrDivision)
 		} else {
 			putWhole(out.Element, out.at(i), o.Whole(wholeOf(a.Element, x), n))
 		}
 	})
-	return err
 }

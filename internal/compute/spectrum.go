@@ -21,17 +21,16 @@ func putComplex(b []byte, c complex128) {
 }
 
 // FromComplex fills an output with a real number for each complex one.
-func FromComplex(of func(complex128) float64, out, in Array) error {
+func FromComplex(of func(complex128) float64, out, in Array) {
 	for i := range product(out.Shape) {
 		out.Put(i, of(complexOf(in.at(i))))
 	}
-	return nil
 }
 
 // RealFFT2D fills an output with the spectra of the images that an input's last two dimensions are, without the half
 // that follows from the other: [..., height, width/2+1]. Height and width are powers of 2; the images are cut off at
 // them, or continued with zeros.
-func RealFFT2D(out, in Array, height, width int) error {
+func RealFFT2D(out, in Array, height, width int) {
 	rank := len(in.Shape)
 	rows, columns, half := in.Shape[rank-2], in.Shape[rank-1], width/2+1
 	alongX, alongY := newFFT(width), newFFT(height)
@@ -55,7 +54,6 @@ func RealFFT2D(out, in Array, height, width int) error {
 			}
 		}
 	}
-	return nil
 }
 
 // An fft has exp(-2πik/n) for each k below n/2. Its length n is a power of 2.

@@ -4,34 +4,52 @@ package compute
 type Window struct {
 	Size, Stride, Dilation []int
 	Before                 []int // how far it begins before the first element
+	Padded                 []int // how many zeros are before the first element, and after the last
+}
+
+// Where an element of a window is if it is not in the array.
+const (
+	zero    = -1 // among what is padded
+	outside = -2
+)
+
+// under returns where each element of a window is, for each of so many places along dimensions of these sizes.
+func (w Window) under(places, sizes []int) [][]int {
+	far := Rows(sizes)
+	under := make([][]int, product(places))
+	walkIndices(places, func(place int, index []int) {
+		under[place] = make([]int, product(w.Size))
+		walkIndices(w.Size, func(k int, element []int) {
+			at, inside := 0, true
+			for d, e := range element {
+				n := index[d]*w.Stride[d] - w.Before[d] + e*w.Dilation[d]
+				if n < -w.Padded[d] || n >= sizes[d]+w.Padded[d] {
+					under[place][k] = outside
+					return
+				}
+				at += n * far[d]
+				inside = inside && n >= 0 && n < sizes[d]
+			}
+			if !inside {
+				at = zero
+			}
+			under[place][k] = at
+		})
+	})
+	return under
 }
 
 // Under fills an output with what is under a window at each of its places, zeros where there is nothing: the input is
 // [batch, channels, …], and the output [batch * groups, places, channels of a group * elements of a window]. There are
 // as many places along each of the last dimensions as the list says.
-func Under(w Window, out, in Array, places []int, groups int) error {
+func Under(w Window, out, in Array, places []int, groups int) {
 	clear(out.Data)
-	sizes := in.Shape[2:]
-	inner, count, size := product(sizes), product(places), product(w.Size)
+	inner, size := product(in.Shape[2:]), product(w.Size)
 	channels := in.Shape[1] / groups
-	far := Rows(sizes)
-	at := make([][]int, count) // for each place, where each element of the window is in the input, or -1
-	walkIndices(places, func(place int, index []int) {
-		at[place] = make([]int, size)
-		walkIndices(w.Size, func(k int, element []int) {
-			for d, e := range element {
-				n := index[d]*w.Stride[d] - w.Before[d] + e*w.Dilation[d]
-				if n < 0 || n >= sizes[d] {
-					at[place][k] = -1
-					return
-				}
-				at[place][k] += n * far[d]
-			}
-		})
-	})
+	all := w.under(places, in.Shape[2:])
 	for g := range in.Shape[0] * groups {
-		for place, elements := range at {
-			to := (g*count + place) * channels * size
+		for place, elements := range all {
+			to := (g*len(all) + place) * channels * size
 			for ch := range channels {
 				for k, from := range elements {
 					if from >= 0 {
@@ -41,58 +59,38 @@ func Under(w Window, out, in Array, places []int, groups int) error {
 			}
 		}
 	}
-	return nil
 }
 
-// MeanUnder fills an output of [batch, channels, …] with the mean of what is under a window at each of its places.
-// Beside elements of the input, zeros count as far as padded says, before the first element and after the last. A
-// divisor that is not 0 takes the place of their number.
-func MeanUnder(w Window, out, in Array, padded []int, divisor float64) error {
-	sizes, places := in.Shape[2:], out.Shape[2:]
-	inner, count := product(sizes), product(places)
-	far := Rows(sizes)
-	walkIndices(places, func(place int, index []int) {
-		var elements []int
-		counted := 0
-		walkIndices(w.Size, func(_ int, element []int) {
-			at, inside := 0, true
-			for d, e := range element {
-				n := index[d]*w.Stride[d] - w.Before[d] + e
-				if n < -padded[d] || n >= sizes[d]+padded[d] {
-					return
-				}
-				at += n * far[d]
-				inside = inside && n >= 0 && n < sizes[d]
-			}
-			if counted++; inside {
-				elements = append(elements, at)
-			}
-		})
-		by := divisor
-		if by == 0 {
-			by = float64(counted)
-		}
-		for ch := range in.Shape[0] * in.Shape[1] {
-			sum := 0.0
+// MeanUnder fills an output of [batch, channels, …] with the mean of what is under a window at each place, zeros
+// that are padded among it. A divisor that is not 0 takes the place of their number.
+func MeanUnder(w Window, out, in Array, divisor float64) {
+	inner := product(in.Shape[2:])
+	all := w.under(out.Shape[2:], in.Shape[2:])
+	for ch := range in.Shape[0] * in.Shape[1] {
+		for place, elements := range all {
+			sum, counted := 0.0, 0.0
 			for _, at := range elements {
-				sum += in.Number(ch*inner + at)
+				if at >= 0 {
+					sum += in.Number(ch*inner + at)
+				}
+				if at != outside {
+					counted++
+				}
 			}
-			out.Put(ch*count+place, sum/by)
+			if divisor != 0 {
+				counted = divisor
+			}
+			out.Put(ch*len(all)+place, sum/counted)
 		}
-	})
-	return nil
+	}
 }
 
 // walkIndices calls do with each index of a shape, in order.
 func walkIndices(shape []int, do func(i int, index []int)) {
-	index := make([]int, len(shape))
-	for i := range product(shape) {
-		do(i, index)
-		for d := len(shape) - 1; d >= 0; d-- {
-			if index[d]++; index[d] < shape[d] {
-				break
-			}
-			index[d] = 0
-		}
+	each := make([][]int, len(shape))
+	for d := range each {
+		each[d] = make([]int, len(shape))
+		each[d][d] = 1
 	}
+	walk(shape, each, do)
 }

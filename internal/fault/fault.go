@@ -13,6 +13,11 @@ func Check(err error) {
 	}
 }
 
+// Because ends the work with an error that matches a cause, and says more.
+func Because(cause error, format string, args ...any) {
+	Check(fmt.Errorf("%w: %s", cause, fmt.Sprintf(format, args...)))
+}
+
 // Value returns a value, or ends the work if there is an error.
 func Value[T any](v T, err error) T {
 	Check(err)

@@ -1,135 +1,88 @@
 // Package flatbuf reads untrusted flatbuffers: Google's library trusts its input, so every position is checked first.
+// What is wrong with one is a fault (package fault).
 package flatbuf
 
 import (
 	"encoding/binary"
-	"fmt"
 	"iter"
 	"math"
 
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"xpwc/internal/fault"
 )
 
-// Reader gives all access to the bytes of a flatbuffer. The flatbuffers library trusts its input, so every position
-// is checked here before the library reads at it. The first fault is kept, and everything read after it is zero or
-// empty: a caller checks Err once, before it trusts what it read.
-type Reader struct {
+// reader gives all access to the bytes of a flatbuffer.
+type reader struct {
 	buf []byte
 	// budget bounds what is copied out of the flatbuffer. Vectors of a hostile file may all point at the same bytes,
 	// which would turn a small file into an arbitrary amount of memory; those of an honest file never hold more than
 	// the file.
 	budget    int
 	malformed error
-	err       error
 }
 
-// New returns a Reader of the flatbuffer at the start of b, whose faults are errors that match malformed. Positions
-// in a flatbuffer are 31 bits wide: what lies beyond is reached only by the offsets that the schema gives as 64 bits,
-// never through the Reader.
-func New(b []byte, malformed error) *Reader {
-	if len(b) > math.MaxInt32 {
-		b = b[:math.MaxInt32]
-	}
-	return &Reader{buf: b, budget: len(b), malformed: malformed}
-}
-
-// Err returns the first fault, or nil.
-func (r *Reader) Err() error { return r.err }
-
-// Fail records a fault that a caller found, if it is the first.
-func (r *Reader) Fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%w: %s", r.malformed, fmt.Sprintf(format, args...))
-	}
-}
-
-// fits reports whether the n bytes at pos lie in the flatbuffer, and records a fault if not.
-func (r *Reader) fits(pos, n int64, what string) bool {
-	if r.err != nil {
-		return false
-	}
-	if pos < 0 || n < 0 || pos > int64(len(r.buf)) || n > int64(len(r.buf))-pos {
-		r.Fail("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, pos, n, len(r.buf))
-		return false
-	}
-	return true
-}
-
-func (r *Reader) spend(n int) bool {
-	if r.err != nil {
-		return false
-	}
-	if n > r.budget {
-		r.Fail("its vectors hold more than the file has bytes")
-		return false
-	}
-	r.budget -= n
-	return true
-}
-
-// Root returns the root table of a flatbuffer with the given file identifier.
-func (r *Reader) Root(identifier string) Table {
-	if !r.fits(0, flatbuffers.SizeUOffsetT+int64(len(identifier)), "the header") {
-		return Table{r: r}
-	}
+// Root returns the root table of the flatbuffer at the start of b, which has the given file identifier. Its faults are
+// errors that match malformed. Positions in a flatbuffer are 31 bits wide: what lies beyond is reached only by the
+// offsets that the schema gives as 64 bits, never through the table.
+func Root(b []byte, identifier string, malformed error) Table {
+	b = b[:min(len(b), math.MaxInt32)]
+	r := &reader{buf: b, budget: len(b), malformed: malformed}
+	r.check(0, flatbuffers.SizeUOffsetT+int64(len(identifier)), "the header")
 	if string(r.buf[flatbuffers.SizeUOffsetT:][:len(identifier)]) != identifier {
-		r.Fail("no file identifier %q", identifier)
-		return Table{r: r}
+		r.fail("no file identifier %q", identifier)
 	}
 	return r.table(int64(flatbuffers.GetUOffsetT(r.buf)))
+}
+
+func (r *reader) fail(format string, args ...any) { fault.Because(r.malformed, format, args...) }
+
+// check checks that the n bytes at pos lie in the flatbuffer.
+func (r *reader) check(pos, n int64, what string) {
+	if pos < 0 || n < 0 || pos > int64(len(r.buf)) || n > int64(len(r.buf))-pos {
+		r.fail("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, pos, n, len(r.buf))
+	}
+}
+
+func (r *reader) spend(n int) {
+	if r.budget -= n; r.budget < 0 {
+		r.fail("its vectors hold more than the file has bytes")
+	}
 }
 
 // Table is a flatbuffers table whose virtual table and inline fields are known to lie in the file. The zero table has
 // no fields.
 type Table struct {
-	r      *Reader
+	r      *reader
 	t      flatbuffers.Table
 	inline int64 // bytes of the table itself, which no field may leave
 	ok     bool
 }
 
-func (r *Reader) table(pos int64) Table {
+func (r *reader) table(pos int64) Table {
 	const header = 2 * flatbuffers.SizeVOffsetT
-	none := Table{r: r}
-	if !r.fits(pos, flatbuffers.SizeSOffsetT, "a table") {
-		return none
-	}
+	r.check(pos, flatbuffers.SizeSOffsetT, "a table")
 	vtable := pos - int64(flatbuffers.GetSOffsetT(r.buf[pos:]))
-	if !r.fits(vtable, header, "a virtual table") {
-		return none
-	}
+	r.check(vtable, header, "a virtual table")
 	size := int64(flatbuffers.GetVOffsetT(r.buf[vtable:]))
 	inline := int64(flatbuffers.GetVOffsetT(r.buf[vtable+flatbuffers.SizeVOffsetT:]))
 	if size < header || size%2 != 0 || inline < flatbuffers.SizeSOffsetT {
-		r.Fail("the virtual table at byte %d has %d bytes for a table of %d", vtable, size, inline)
-		return none
+		r.fail("the virtual table at byte %d has %d bytes for a table of %d", vtable, size, inline)
 	}
-	if !r.fits(vtable, size, "a virtual table") || !r.fits(pos, inline, "a table") {
-		return none
-	}
+	r.check(vtable, size, "a virtual table")
+	r.check(pos, inline, "a table")
 	return Table{r: r, t: flatbuffers.Table{Bytes: r.buf, Pos: flatbuffers.UOffsetT(pos)}, inline: inline, ok: true}
 }
 
 // Present reports whether there is such a table: the field that would hold it is not absent.
 func (t Table) Present() bool { return t.ok }
 
-// Err returns the first fault of the table's Reader, or nil.
-func (t Table) Err() error {
-	if t.r == nil {
-		return nil
-	}
-	return t.r.err
-}
-
-// Fail records a fault as the table's Reader does.
-func (t Table) Fail(format string, args ...any) { t.r.Fail(format, args...) }
-
 // Position returns where in the flatbuffer the table begins.
 func (t Table) Position() int64 { return int64(t.t.Pos) }
 
 // field returns the position of an inline field of the given size; ok is false if the table does not have it.
 func (t Table) field(slot int, size int64) (pos int64, ok bool) {
-	if !t.ok || t.r.err != nil {
+	if !t.ok {
 		return 0, false
 	}
 	o := int64(t.t.Offset(flatbuffers.VOffsetT(2*flatbuffers.SizeVOffsetT + slot*flatbuffers.SizeVOffsetT)))
@@ -137,8 +90,7 @@ func (t Table) field(slot int, size int64) (pos int64, ok bool) {
 		return 0, false
 	}
 	if o < flatbuffers.SizeSOffsetT || o+size > t.inline {
-		t.r.Fail("field %d of the table at byte %d leaves the table", slot, t.t.Pos)
-		return 0, false
+		t.r.fail("field %d of the table at byte %d leaves the table", slot, t.t.Pos)
 	}
 	return int64(t.t.Pos) + o, true
 }
@@ -201,7 +153,7 @@ func (t Table) Table(slot int) Table {
 
 // Vector is a vector whose elements are known to lie in the file.
 type Vector struct {
-	r   *Reader
+	r   *reader
 	pos int64 // of the first element
 	n   int
 	ok  bool // the field is there, if only with no elements
@@ -209,16 +161,14 @@ type Vector struct {
 
 // Vector returns a vector whose elements have that many bytes; an absent one has none.
 func (t Table) Vector(slot int, elementSize int64) Vector {
-	none := Vector{r: t.r}
 	pos, ok := t.indirect(slot)
-	if !ok || !t.r.fits(pos, flatbuffers.SizeUOffsetT, "a vector") {
-		return none
+	if !ok {
+		return Vector{r: t.r}
 	}
+	t.r.check(pos, flatbuffers.SizeUOffsetT, "a vector")
 	n := int64(flatbuffers.GetUOffsetT(t.r.buf[pos:]))
 	pos += flatbuffers.SizeUOffsetT
-	if !t.r.fits(pos, n*elementSize, "a vector") {
-		return none
-	}
+	t.r.check(pos, n*elementSize, "a vector")
 	return Vector{r: t.r, pos: pos, n: int(n), ok: true}
 }
 
@@ -231,19 +181,19 @@ func (v Vector) Present() bool { return v.ok }
 // Tables returns a vector of tables.
 func (t Table) Tables(slot int) Vector { return t.Vector(slot, flatbuffers.SizeUOffsetT) }
 
-// Table returns an element of a vector of tables.
+// Table returns an element of a vector of tables, or the zero table if it has not so many.
 func (v Vector) Table(i int) Table {
-	if v.r.err != nil || i < 0 || i >= v.n {
+	if i < 0 || i >= v.n {
 		return Table{r: v.r}
 	}
 	pos := v.pos + int64(i)*flatbuffers.SizeUOffsetT
 	return v.r.table(pos + int64(flatbuffers.GetUOffsetT(v.r.buf[pos:])))
 }
 
-// All yields the elements of a vector of tables with their numbers, until the first fault of its Reader.
+// All yields the elements of a vector of tables with their numbers.
 func (v Vector) All() iter.Seq2[int, Table] {
 	return func(yield func(int, Table) bool) {
-		for i := 0; i < v.n && v.r.err == nil && yield(i, v.Table(i)); i++ {
+		for i := 0; i < v.n && yield(i, v.Table(i)); i++ {
 		}
 	}
 }
@@ -257,9 +207,7 @@ func (t Table) Span(slot int) Span {
 // String returns a copy of a string, and "" if the field is absent.
 func (t Table) String(slot int) string {
 	v := t.Vector(slot, flatbuffers.SizeByte)
-	if !v.r.spend(v.n) {
-		return ""
-	}
+	v.r.spend(v.n)
 	return string(v.r.buf[v.pos:][:v.n])
 }
 
@@ -288,9 +236,10 @@ func numbers[T any](t Table, slot int, get func([]byte) T) []T {
 // Copied returns a copy of a vector whose elements have that size, each as get reads it, and nil if the field is
 // absent.
 func Copied[T any](v Vector, size int, get func([]byte) T) []T {
-	if !v.ok || !v.r.spend(v.n*size) {
+	if !v.ok {
 		return nil
 	}
+	v.r.spend(v.n * size)
 	out := make([]T, v.n)
 	for i := range out {
 		out[i] = get(v.r.buf[v.pos+int64(i*size):])

@@ -34,9 +34,9 @@ type Values interface {
 	// Constant returns the name by which a loader has the content of a value, and whether it has any.
 	Constant(ID) (name string, is bool)
 	// Content returns the content as XNNPACK sees it. It may be longer, and may only be read within View.
-	Content(ID) ([]byte, error)
+	Content(ID) []byte
 	// View calls do, until whose end no file is closed.
-	View(do func() error) error
+	View(do func())
 }
 
 // A Step is one of a flow.

@@ -25,7 +25,7 @@ func Convert(from, to ID) Operation {
 func first[N any](_ N, in [][]int) []int { return in[0] }
 
 // same moves the same bytes.
-func same[N any](_ N, out Array, in []Array) error { copy(out.Data, in[0].Data); return nil }
+func same[N any](_ N, out Array, in []Array) { copy(out.Data, in[0].Data) }
 
 func broadcasts(_ xnnpack.Binary, in [][]int) []int { return broadcast(in[0], in[1]) }
 
@@ -103,28 +103,28 @@ var (
 	StaticReshape = of(kind[xnnpack.StaticReshape]{shape: reshaped,
 		move: same[xnnpack.StaticReshape]})
 	StaticTranspose = of(kind[xnnpack.StaticTranspose]{shape: transposed,
-		move: func(n xnnpack.StaticTranspose, out Array, in []Array) error {
+		move: func(n xnnpack.StaticTranspose, out Array, in []Array) {
 			from, strides := compute.Rows(in[0].Shape), make([]int, len(n.Permutation))
 			for i, d := range n.Permutation {
 				strides[i] = from[d]
 			}
-			return compute.Strided(out, in[0], 0, strides)
+			compute.Strided(out, in[0], 0, strides)
 		}})
 	StaticSlice = of(kind[xnnpack.StaticSlice]{shape: sliced,
-		move: func(n xnnpack.StaticSlice, out Array, in []Array) error {
+		move: func(n xnnpack.StaticSlice, out Array, in []Array) {
 			offset, strides := 0, compute.Rows(in[0].Shape)
 			for d, first := range n.Offsets {
 				offset += first * strides[d]
 			}
-			return compute.Strided(out, in[0], offset, strides)
+			compute.Strided(out, in[0], offset, strides)
 		}})
 	StaticConstantPad = of(kind[xnnpack.StaticConstantPad]{shape: padded,
-		move: func(n xnnpack.StaticConstantPad, out Array, in []Array) error {
+		move: func(n xnnpack.StaticConstantPad, out Array, in []Array) {
 			missing := compute.Number(out.Element, float64(n.Value)).Data
-			return compute.Take(out, in[0], Around(in[0].Shape, n.Pre, n.Post), missing)
+			compute.Take(out, in[0], Around(in[0].Shape, n.Pre, n.Post), missing)
 		}})
 	Concatenate = of(kind[xnnpack.Concatenate]{shape: joined,
-		move: func(n xnnpack.Concatenate, out Array, in []Array) error { return compute.Join(out, n.Axis, in...) }})
+		move: func(n xnnpack.Concatenate, out Array, in []Array) { compute.Join(out, n.Axis, in...) }})
 	DepthToSpace2D = of(kind[xnnpack.DepthToSpace2D]{
 		shape: func(n xnnpack.DepthToSpace2D, in [][]int) []int {
 			square := squared(in[0], n.BlockSize)

@@ -28,7 +28,7 @@ type Mover interface {
 	// Moves reports whether it moves elements.
 	Moves() bool
 	// Move does in Go what XNNPACK does.
-	Move(out Array, in []Array) error
+	Move(out Array, in []Array)
 }
 
 // A Weighted operation can pack a static kernel, and a bias with it. Its inputs are what it multiplies, the kernel, and
@@ -58,7 +58,7 @@ type Weighing[N xnnpack.WeightedNode] struct{ Node[N] }
 // A kind is what is known of a type of nodes.
 type kind[N xnnpack.Node] struct {
 	shape func(n N, in [][]int) []int
-	move  func(n N, out Array, in []Array) error // nil of what computes
+	move  func(n N, out Array, in []Array) // nil of what computes
 	// Of what packs weights:
 	least   func(n N, kernel []int) []int
 	looksUp func(n N, kernel []int) bool // nil of what never does
@@ -104,7 +104,7 @@ func (n Node[N]) add(s *xnnpack.Subgraph, id func(ID) ID) error {
 func (n Node[N]) Moves() bool { return n.of.move != nil }
 
 // Move implements [Mover].
-func (n Node[N]) Move(out Array, in []Array) error { return n.of.move(n.N, out, in) }
+func (n Node[N]) Move(out Array, in []Array) { n.of.move(n.N, out, in) }
 
 // Weights implements [Weighted].
 func (n Weighing[N]) Weights() (kernel, bias ID) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -12,7 +13,7 @@ import (
 type Hosted struct {
 	Inputs, Results IDs
 	Computed        []int // the shape of the only result; nil if there are several
-	Compute         func(out, in []Array) error
+	Compute         func(out, in []Array)
 }
 
 // Operands implements [Operation].
@@ -194,7 +195,8 @@ func (s *stager) add(segment Part) {
 	within, first := s.within, segment.Steps[0]
 	if op, is := first.Operation.(Hosted); is {
 		stage.Compute = func(inputs, outputs [][]byte) error {
-			if err := segment.View(func() error { return segment.compute(op, inputs, outputs) }); err != nil {
+			err := fault.Try(func() { segment.View(func() { segment.compute(op, inputs, outputs) }) })
+			if err != nil {
 				return fmt.Errorf("%s: %s: %w", within, first.Name, err)
 			}
 			return nil
@@ -235,15 +237,11 @@ func (s *stager) copied(id ID, to int) {
 
 // WriteContent writes the content of a constant.
 func (p Part) WriteContent(dst []byte, id ID) error {
-	return p.View(func() error {
-		b, err := p.Content(id)
-		copy(dst, b)
-		return err
-	})
+	return fault.Try(func() { p.View(func() { copy(dst, p.Content(id)) }) })
 }
 
 // compute computes in Go: from the values that are given, each once, and from constants where the files have them.
-func (p Part) compute(op Hosted, inputs, outputs [][]byte) (err error) {
+func (p Part) compute(op Hosted, inputs, outputs [][]byte) {
 	in, out := make([]Array, len(op.Inputs)), make([]Array, len(op.Results))
 	for i, id := range op.Inputs {
 		in[i] = p.Array(id)
@@ -253,15 +251,12 @@ func (p Part) compute(op Hosted, inputs, outputs [][]byte) (err error) {
 		case !p.constant(id):
 			in[i].Data, inputs = inputs[0], inputs[1:]
 		default:
-			if in[i].Data, err = p.Content(id); err != nil {
-				return err
-			}
-			in[i].Data = in[i].Data[:p.Bytes(id)]
+			in[i].Data = p.Content(id)[:p.Bytes(id)]
 		}
 	}
 	for i, id := range op.Results {
 		out[i] = p.Array(id)
 		out[i].Data = outputs[i]
 	}
-	return op.Compute(out, in)
+	op.Compute(out, in)
 }
