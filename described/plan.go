@@ -36,24 +36,21 @@ func (m *Model) add(o Operator) error {
 }
 
 // refuse ends the work.
-func refuse(format string, args ...any) { fault.Check(invalid(format, args...)) }
+func refuse(format string, args ...any) { fault.Because(ErrInvalid, format, args...) }
 
 // plan adds the operator, with what converts its input from float32 and its output to it.
 func (p *planner) plan() {
 	p.checkType()
 	p.checkMembers()
 	filter := p.filter()
-	operands := []xnnpack.Tensor{filter}
-	kernel, bias := p.value(filter, true), xnnpack.InvalidValue
+	weights := flow.IDs{p.value(filter, true)}
 	if p.Bias != "" {
-		operands = append(operands, p.bias(filter))
-		bias = p.value(operands[1], true)
+		weights = append(weights, p.value(p.bias(filter), true))
 	}
-	const unknown = xnnpack.InvalidValue
-	node := p.node(unknown, kernel, bias, unknown)
+	node := p.node()
 	shapes := [][]int{node.Least(filter.Shape)}
-	for _, t := range operands {
-		shapes = append(shapes, t.Shape)
+	for _, id := range weights {
+		shapes = append(shapes, p.list[id].Shape)
 	}
 	from := xnnpack.Tensor{Name: p.Weights + " input", Type: p.datatype.input, Shape: shapes[0]}
 	to := xnnpack.Tensor{Name: p.Weights + " output", Type: p.output, Shape: node.Shape(shapes)}
@@ -73,7 +70,7 @@ func (p *planner) plan() {
 	if input != given {
 		p.step(flow.Convert(given, input))
 	}
-	p.step(p.node(input, kernel, bias, output))
+	p.step(node.With(slices.Concat(flow.IDs{input}, weights, flow.IDs{output})...))
 	if output != computed {
 		p.step(flow.Convert(output, computed))
 	}
@@ -159,27 +156,28 @@ func (p *planner) checkMembers() {
 	}
 }
 
-// node returns the operator as XNNPACK takes it.
-func (p *planner) node(in, filter, bias, out flow.ID) flow.Weighted {
-	limits, padding := p.limits(), p.padding()
+// node returns the operator as XNNPACK takes it, without operands but for whether there is a bias.
+func (p *planner) node() flow.Weighted {
+	limits, padding, bias := p.limits(), p.padding(), xnnpack.InvalidValue
+	if p.Bias != "" {
+		bias = 0
+	}
 	stride, dilation := numbersOf("stride", p.Stride, 1, 1), numbersOf("dilation", p.Dilation, 1, 1)
 	groups := max(p.Groups, 1)
 	var op flow.Operation
 	switch p.Op {
 	case fullyConnected:
-		op = flow.FullyConnected(xnnpack.FullyConnected{Input: in, Filter: filter, Bias: bias, Output: out,
-			Activation: limits, TransposeWeights: p.Transposed})
+		op = flow.FullyConnected(xnnpack.FullyConnected{Bias: bias, Activation: limits, TransposeWeights: p.Transposed})
 	case convolution:
-		op = flow.Convolution2D(xnnpack.Convolution2D{Input: in, Filter: filter, Bias: bias, Output: out,
-			Padding: padding, SamePadding: p.SamePadding, Stride: stride, Dilation: dilation, Groups: groups,
-			Activation: limits})
+		op = flow.Convolution2D(xnnpack.Convolution2D{Bias: bias, Padding: padding, SamePadding: p.SamePadding,
+			Stride: stride, Dilation: dilation, Groups: groups, Activation: limits})
 	case depthwise:
-		op = flow.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Input: in, Filter: filter, Bias: bias,
-			Output: out, Padding: padding, SamePadding: p.SamePadding, Stride: stride, Dilation: dilation,
-			DepthMultiplier: max(p.DepthMultiplier, 1), Activation: limits})
+		op = flow.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Bias: bias, Padding: padding,
+			SamePadding: p.SamePadding, Stride: stride, Dilation: dilation, Activation: limits,
+			DepthMultiplier: max(p.DepthMultiplier, 1)})
 	default:
-		op = flow.Deconvolution2D(xnnpack.Deconvolution2D{Input: in, Filter: filter, Bias: bias, Output: out,
-			Padding: padding, Stride: stride, Dilation: dilation, Groups: groups, Activation: limits,
+		op = flow.Deconvolution2D(xnnpack.Deconvolution2D{Bias: bias, Padding: padding, Stride: stride,
+			Dilation: dilation, Groups: groups, Activation: limits,
 			Adjustment: numbersOf("adjustment", p.Adjustment, 0, 0)})
 	}
 	return op.(flow.Weighted)
