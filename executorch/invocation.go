@@ -179,10 +179,10 @@ func (c *invocation) result(like xnnpack.ValueID) xnnpack.ValueID {
 	return c.resultAt(c.args[c.last()], like)
 }
 
-// between returns a new value of that shape with elements like another's.
-func (c *invocation) between(shape []int, like xnnpack.ValueID) xnnpack.ValueID {
+// Inside implements [flow.Composer].
+func (c *invocation) Inside(like xnnpack.ValueID) xnnpack.ValueID {
 	t := *c.of(like)
-	t.Name, t.Shape = fmt.Sprint("within ", c.name), shape
+	t.Name, t.Shape = fmt.Sprint("within ", c.name), nil
 	id := c.plan.internal(t)
 	c.plan.values[id].host, c.plan.values[id].dtype = c.plan.values[like].host, c.plan.values[like].dtype
 	return id
@@ -202,8 +202,13 @@ func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) x
 	return c.plan.value(value{known: true, constant: k, tensor: t})
 }
 
-// node plans a node.
-func (c *invocation) node(op flow.Operation) { c.add(c.name, op) }
+// Number implements [flow.Composer].
+func (c *invocation) Number(x float64, like xnnpack.ValueID) xnnpack.ValueID {
+	return c.filled(scalar(), x, like)
+}
+
+// Add implements [flow.Composer].
+func (c *invocation) Add(op flow.Operation) { c.add(c.name, op) }
 
 // axis returns where a tensor has a dimension of the method's in memory; a negative one counts from the last.
 func (c *invocation) axis(t *tensor, dim int) int {

@@ -230,9 +230,9 @@ func (c *invocation) copy() {
 	var source xnnpack.ValueID
 	if between := elementTypes[y.dtype]; x.dtype != y.dtype && isFloat(x.dtype) && isFloat(y.dtype) {
 		in := c.operand(0)
-		source = c.between(x.shape, in)
+		source = c.Inside(in)
 		c.of(source).Type = between
-		c.node(flow.Convert(in, source))
+		c.Add(flow.Convert(in, source))
 	} else if x.dtype != y.dtype && !c.asFloat[from] {
 		source = c.converted(x, y.dtype)
 	} else {
@@ -257,10 +257,10 @@ func isFloat(t ScalarType) bool { return t == Float || t == Half || t == BFloat1
 // permuted plans a transposition, or a copy if there is nothing to transpose.
 func (c *invocation) permuted(source, target xnnpack.ValueID, permutation []int) {
 	if slices.IsSorted(permutation) {
-		c.node(flow.Copy(xnnpack.Copy{Input: source, Output: target}))
+		c.Add(flow.Copy(xnnpack.Copy{Input: source, Output: target}))
 		return
 	}
-	c.node(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}))
+	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}))
 }
 
 // converted returns a constant tensor as a value of another type, if it is a constant and can be converted here.

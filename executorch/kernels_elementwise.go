@@ -3,8 +3,6 @@ package executorch
 import (
 	"math"
 
-	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
@@ -18,30 +16,7 @@ func (c *invocation) unary(n xnnpack.Unary) {
 	c.alike(c.tensor(0), c.tensor(c.last()))
 	n.Input = c.float(0)
 	n.Output = c.result(n.Input)
-	c.node(flow.Unary(n))
-}
-
-// each plans a node from a value, and returns what it computes.
-func (c *invocation) each(op xnnpack.UnaryOperator, x xnnpack.ValueID) xnnpack.ValueID {
-	to := c.between(c.of(x).Shape, x)
-	c.node(flow.Unary(xnnpack.Unary{Op: op, Input: x, Output: to}))
-	return to
-}
-
-// both plans a node from two values, and returns what it computes.
-func (c *invocation) both(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) xnnpack.ValueID {
-	shape, ok := compute.Broadcast(c.of(a).Shape, c.of(b).Shape)
-	if !ok {
-		malformed("shapes %v and %v", c.of(a).Shape, c.of(b).Shape)
-	}
-	to := c.between(shape, a)
-	c.node(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: to}))
-	return to
-}
-
-// constant returns a number like the elements of a value.
-func (c *invocation) constant(n float64, like xnnpack.ValueID) xnnpack.ValueID {
-	return c.filled(scalar(), n, like)
+	c.Add(flow.Unary(n))
 }
 
 func (c *invocation) relu() {
@@ -74,10 +49,8 @@ func (c *invocation) elu() {
 		return
 	}
 	c.alike(c.tensor(0), c.tensor(c.last()))
-	n.Input = c.float(0)
-	n.Output = c.between(c.of(n.Input).Shape, n.Input)
-	c.node(flow.Unary(n))
-	c.binary(xnnpack.Multiply, n.Output, c.constant(scale, n.Output))
+	x := c.float(0)
+	c.binary(xnnpack.Multiply, flow.Each(c, n, x), c.Number(scale, x))
 }
 
 func (c *invocation) leakyReLU() {
@@ -91,11 +64,7 @@ func (c *invocation) gelu() {
 	}
 	c.alike(c.tensor(0), c.tensor(c.last()))
 	x := c.float(0)
-	// x/2 * (1 + tanh(k/2 * (x + 0.044715*x³))) is x * sigmoid(x * (k + k*0.044715*x²)).
-	k := 2 * math.Sqrt(2/math.Pi)
-	cubic := c.both(xnnpack.Multiply, c.both(xnnpack.Multiply, x, x), c.constant(k*0.044715, x))
-	inner := c.both(xnnpack.Multiply, c.both(xnnpack.Add, cubic, c.constant(k, x)), x)
-	c.binary(xnnpack.Multiply, c.each(xnnpack.Sigmoid, inner), x)
+	c.binary(xnnpack.Multiply, flow.GELUFactor(c, x), x)
 }
 
 func binaryCall(op xnnpack.BinaryOperator) func(*invocation) {
@@ -108,7 +77,7 @@ func binaryCall(op xnnpack.BinaryOperator) func(*invocation) {
 // second returns the second operand, a tensor or a number.
 func (c *invocation) second(like xnnpack.ValueID) xnnpack.ValueID {
 	if c.arg(1).tensor == nil {
-		return c.constant(c.number(1), like)
+		return c.Number(c.number(1), like)
 	}
 	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.last()))
 	return c.float(1)
@@ -119,7 +88,7 @@ func (c *invocation) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) {
 	if c.of(a).Type != c.of(b).Type {
 		c.outside()
 	}
-	c.node(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: c.result(a)}))
+	c.Add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: c.result(a)}))
 }
 
 // sum adds or subtracts the second operand times a number.
@@ -127,7 +96,7 @@ func (c *invocation) sum() {
 	a := c.float(0)
 	b := c.second(a)
 	if len(c.args) > 3 && c.number(2) != 1 {
-		b = c.both(xnnpack.Multiply, b, c.constant(c.number(2), a))
+		b = flow.Both(c, xnnpack.Multiply, b, c.Number(c.number(2), a))
 	}
 	op := xnnpack.Add
 	if c.name == "aten::sub.out" || c.name == "aten::sub.Scalar_out" {
@@ -139,7 +108,7 @@ func (c *invocation) sum() {
 func (c *invocation) reciprocal() {
 	c.alike(c.tensor(0), c.tensor(c.last()))
 	a := c.float(0)
-	c.binary(xnnpack.Divide, c.constant(1, a), a)
+	c.binary(xnnpack.Divide, c.Number(1, a), a)
 }
 
 // power raises to a number.
@@ -154,18 +123,18 @@ func (c *invocation) power() {
 	case 3:
 		c.alike(c.tensor(0), c.tensor(c.last()))
 		a := c.float(0)
-		c.binary(xnnpack.Multiply, c.each(xnnpack.Square, a), a)
+		c.binary(xnnpack.Multiply, flow.Each(c, xnnpack.Unary{Op: xnnpack.Square}, a), a)
 	default:
 		c.alike(c.tensor(0), c.tensor(c.last()))
 		a := c.float(0)
-		c.binary(xnnpack.Pow, a, c.constant(n, a))
+		c.binary(xnnpack.Pow, a, c.Number(n, a))
 	}
 }
 
 func (c *invocation) powerOfNumber() {
 	c.alike(c.tensor(1), c.tensor(c.last()))
 	exponent := c.float(1)
-	c.binary(xnnpack.Pow, c.constant(c.number(0), exponent), exponent)
+	c.binary(xnnpack.Pow, c.Number(c.number(0), exponent), exponent)
 }
 
 // constantResult makes what the call computes a constant of one number.
@@ -201,20 +170,21 @@ func (c *invocation) matrices() {
 	c.rows(x, w, y)
 	a, b := c.float(first), c.float(first+1)
 	c.fixed(x)
-	p, q := c.another(a, append([]int{1}, x.shape...)), c.another(b, append([]int{1}, w.shape...))
-	whole := c.between(append([]int{1}, y.shape...), a)
-	c.node(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: p, B: q, Output: whole}))
+	p, q := flow.Reshaped(c, a, append([]int{1}, x.shape...)...), flow.Reshaped(c, b, append([]int{1}, w.shape...)...)
+	whole := c.Inside(a)
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: p, B: q, Output: whole}))
 	out := c.result(a)
 	if !added {
-		c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: out}))
+		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: out}))
 		return
 	}
-	c.node(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: c.another(whole, y.shape), B: c.float(0), Output: out}))
+	product := flow.Reshaped(c, whole, y.shape...)
+	c.Add(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: product, B: c.float(0), Output: out}))
 }
 
 // multiplied is the product of two batches of matrices.
 func (c *invocation) multiplied() {
 	c.rows(c.tensor(0), c.tensor(1), c.tensor(c.last()))
 	a, b := c.float(0), c.float(1)
-	c.node(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: a, B: b, Output: c.result(a)}))
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: a, B: b, Output: c.result(a)}))
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
@@ -37,7 +36,7 @@ func (c *invocation) hereTo(to int, inputs []xnnpack.ValueID, f func(out array, 
 
 // hosted plans a step that Go computes.
 func (c *invocation) hosted(inputs ids, out xnnpack.ValueID, f func(out array, in []array)) {
-	c.node(flow.Hosted{Inputs: inputs, Results: ids{out}, Computed: c.of(out).Shape,
+	c.Add(flow.Hosted{Inputs: inputs, Results: ids{out}, Computed: c.of(out).Shape,
 		Compute: func(out, in []array) { f(out[0], in) }})
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
@@ -22,10 +21,8 @@ func (c *invocation) image() (id xnnpack.ValueID, shape []int) {
 		return in, x.shape
 	}
 	c.rows(x)
-	shape = []int{x.shape[0], x.shape[2], x.shape[3], x.shape[1]}
-	id = c.between(shape, in)
-	c.permuted(in, id, []int{0, 2, 3, 1})
-	return id, shape
+	id = flow.Transposed(c, in, 0, 2, 3, 1)
+	return id, c.of(id).Shape
 }
 
 // imageTo plans that an argument is an image, in the order of dimensions that it has.
@@ -54,13 +51,6 @@ func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
 	return xnnpack.Size{Height: list[0], Width: list[1]}
 }
 
-// pooled returns a new value for what a pool makes of an image.
-func (c *invocation) pooled(in xnnpack.ValueID, n flow.Operation) xnnpack.ValueID {
-	var shape []int
-	checked(func() { shape = n.Shape([][]int{c.of(in).Shape}) })
-	return c.between(shape, in)
-}
-
 // averagePool is the mean under a window. XNNPACK leaves padded pixels out, so that they are added first where they
 // count.
 func (c *invocation) averagePool() {
@@ -80,14 +70,11 @@ func (c *invocation) averagePool() {
 		}
 	}
 	if counts {
-		padded := c.between([]int{shape[0], shape[1] + 2*p.Top, shape[2] + 2*p.Left, shape[3]}, id)
 		each := []int{0, p.Top, p.Left, 0}
-		c.node(flow.StaticConstantPad(xnnpack.StaticConstantPad{Pre: each, Post: each, Input: id, Output: padded}))
-		id, p = padded, xnnpack.Padding{}
+		id, p = flow.Padded(c, id, each, each), xnnpack.Padding{}
 	}
-	n.Input, n.Padding = id, p
-	n.Output = c.pooled(id, flow.AveragePooling2D(n))
-	c.node(flow.AveragePooling2D(n))
+	n.Input, n.Padding, n.Output = id, p, c.Inside(id)
+	c.Add(flow.AveragePooling2D(n))
 	c.imageTo(c.last(), n.Output)
 }
 
@@ -144,9 +131,8 @@ func (c *invocation) adaptivePool() {
 		c.imageTo(c.last(), id)
 		return
 	}
-	n := xnnpack.AveragePooling2D{Input: id, Pooling: window, Stride: window}
-	n.Output = c.pooled(id, flow.AveragePooling2D(n))
-	c.node(flow.AveragePooling2D(n))
+	n := xnnpack.AveragePooling2D{Input: id, Pooling: window, Stride: window, Output: c.Inside(id)}
+	c.Add(flow.AveragePooling2D(n))
 	c.imageTo(c.last(), n.Output)
 }
 
@@ -167,8 +153,8 @@ func (c *invocation) maxPool() {
 			Width:  (n.Pooling.Width-1)*n.Dilation.Width + 1,
 		}, n.Stride)
 	}
-	n.Output = c.pooled(id, flow.MaxPooling2D(n))
-	c.node(flow.MaxPooling2D(n))
+	n.Output = c.Inside(id)
+	c.Add(flow.MaxPooling2D(n))
 	c.imageTo(6, n.Output)
 }
 
@@ -209,20 +195,21 @@ func (c *invocation) convolution() {
 		places *= y.shape[d+2]
 	}
 	depth := product(w.shape[1:])
-	under := c.between([]int{x.shape[0] * groups, places, depth}, in)
+	under := c.Inside(in)
+	c.of(under).Shape = []int{x.shape[0] * groups, places, depth}
 	elements(c.of(under).Shape...)
 	c.hosted(ids{in}, under, func(out array, in []array) {
 		compute.Under(window, out, in[0], y.shape[2:], groups)
 	})
 	outputs := w.shape[0] / groups
-	filters := c.another(kernel, []int{groups, outputs, depth})
+	filters := flow.Reshaped(c, kernel, groups, outputs, depth)
 	if x.shape[0] > 1 {
 		c.outside() // the kernel would have to be repeated for each image
 	}
-	products := c.between([]int{groups, outputs, places}, in)
+	products := c.Inside(in)
 	n := xnnpack.BatchMatrixMultiply{A: filters, B: under, TransposeB: true, Output: products}
-	c.node(flow.BatchMatrixMultiply(n))
-	shaped := c.another(products, y.shape)
+	c.Add(flow.BatchMatrixMultiply(n))
+	shaped := flow.Reshaped(c, products, y.shape...)
 	bias := c.channels(2, len(y.shape))
 	out := c.result(in)
 	c.scaled(shaped, xnnpack.InvalidValue, bias, out)

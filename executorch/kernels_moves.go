@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
@@ -26,14 +25,14 @@ func (c *invocation) reduce(op xnnpack.ReduceOperator, axes []int, keep bool) {
 	n := xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: keep, Input: in, Output: c.result(in)}
 	if !keep && len(n.Axes) == len(x.shape) { // a number, which has the shape [1] here
 		n.KeepDims = true
-		all := c.between(ones(len(x.shape)), in)
+		all := c.Inside(in)
 		out := n.Output
 		n.Output = all
-		c.node(flow.StaticReduce(n))
-		c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: scalar(), Input: all, Output: out}))
+		c.Add(flow.StaticReduce(n))
+		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: scalar(), Input: all, Output: out}))
 		return
 	}
-	c.node(flow.StaticReduce(n))
+	c.Add(flow.StaticReduce(n))
 }
 
 func ones(n int) []int { return compute.Every(1, n, 0) }
@@ -50,15 +49,13 @@ func (c *invocation) softmax() {
 	out := c.result(in)
 	axis, rank := c.axis(x, c.whole(1)), len(x.shape)
 	if axis == rank-1 {
-		c.node(flow.Softmax(xnnpack.Softmax{Input: in, Output: out}))
+		c.Add(flow.Softmax(xnnpack.Softmax{Input: in, Output: out}))
 		return
 	}
-	permutation, shape := compute.Every(0, rank, 1), slices.Clone(x.shape)
+	permutation := compute.Every(0, rank, 1)
 	permutation[axis], permutation[rank-1] = rank-1, axis
-	shape[axis], shape[rank-1] = shape[rank-1], shape[axis]
-	turned, computed := c.between(shape, in), c.between(shape, in)
-	c.permuted(in, turned, permutation)
-	c.node(flow.Softmax(xnnpack.Softmax{Input: turned, Output: computed}))
+	turned, computed := flow.Transposed(c, in, permutation...), c.Inside(in)
+	c.Add(flow.Softmax(xnnpack.Softmax{Input: turned, Output: computed}))
 	c.permuted(computed, out, permutation)
 }
 
@@ -80,48 +77,38 @@ func (c *invocation) layerNorm() {
 // moments returns a value minus its mean over some axes, and its variance over them, of which the sum of squares is
 // divided by their number less some.
 func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centred, variance xnnpack.ValueID) {
-	each, n := slices.Clone(c.of(x).Shape), 1
+	n := 1
 	for _, d := range axes {
-		n *= each[d]
-		each[d] = 1
+		n *= c.of(x).Shape[d]
 	}
-	reduced := func(op xnnpack.ReduceOperator, of xnnpack.ValueID) xnnpack.ValueID {
-		to := c.between(each, x)
-		c.node(flow.StaticReduce(xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: true, Input: of, Output: to}))
-		return to
-	}
-	centred = c.both(xnnpack.Subtract, x, reduced(xnnpack.ReduceMean, x))
-	squared := c.each(xnnpack.Square, centred)
+	centred = flow.Both(c, xnnpack.Subtract, x, flow.Reduced(c, xnnpack.ReduceMean, axes, x))
+	squared := flow.Each(c, xnnpack.Unary{Op: xnnpack.Square}, centred)
 	if less == 0 {
-		return centred, reduced(xnnpack.ReduceMean, squared)
+		return centred, flow.Reduced(c, xnnpack.ReduceMean, axes, squared)
 	}
-	sum := reduced(xnnpack.ReduceSum, squared)
-	return centred, c.both(xnnpack.Multiply, sum, c.constant(1/(float64(n)-less), x))
+	sum := flow.Reduced(c, xnnpack.ReduceSum, axes, squared)
+	return centred, flow.Both(c, xnnpack.Multiply, sum, c.Number(1/(float64(n)-less), x))
 }
 
 // centred returns a value minus its mean over some axes, over the root of its variance plus a number.
 func (c *invocation) centred(x xnnpack.ValueID, axes []int, more float64) xnnpack.ValueID {
 	centred, variance := c.moments(x, axes, 0)
-	above := c.both(xnnpack.Add, variance, c.constant(more, x))
-	return c.both(xnnpack.Multiply, centred, c.each(xnnpack.ReciprocalSquareRoot, above))
+	above := flow.Both(c, xnnpack.Add, variance, c.Number(more, x))
+	return flow.Both(c, xnnpack.Multiply, centred, flow.Each(c, xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}, above))
 }
 
 // scaled plans a value times a scale, plus a shift; both may be missing.
 func (c *invocation) scaled(x, scale, shift, out xnnpack.ValueID) {
-	to := func(last bool) xnnpack.ValueID {
-		if last {
-			return out
-		}
-		return c.between(c.of(x).Shape, x)
+	const none = xnnpack.InvalidValue
+	if scale != none && shift != none {
+		x, scale = flow.Both(c, xnnpack.Multiply, x, scale), none
 	}
-	if scale != xnnpack.InvalidValue {
-		y := to(shift == xnnpack.InvalidValue)
-		c.node(flow.Binary(xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: scale, Output: y}))
-		x = y
-	}
-	if shift != xnnpack.InvalidValue {
-		c.node(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: x, B: shift, Output: out}))
-	} else if scale == xnnpack.InvalidValue {
+	switch {
+	case scale != none:
+		c.Add(flow.Binary(xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: scale, Output: out}))
+	case shift != none:
+		c.Add(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: x, B: shift, Output: out}))
+	default:
 		c.permuted(x, out, []int{0})
 	}
 }
@@ -134,20 +121,13 @@ func (c *invocation) optional(i int) xnnpack.ValueID {
 	return c.float(i)
 }
 
-// another returns a value in another shape.
-func (c *invocation) another(x xnnpack.ValueID, shape []int) xnnpack.ValueID {
-	out := c.between(shape, x)
-	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: x, Output: out}))
-	return out
-}
-
 // channels returns argument i, a number for each channel, so that it goes with images of a rank.
 func (c *invocation) channels(i, rank int) xnnpack.ValueID {
 	x := c.optional(i)
 	if x == xnnpack.InvalidValue {
 		return x
 	}
-	return c.another(x, append(slices.Clone(c.of(x).Shape), ones(rank-2)...))
+	return flow.Reshaped(c, x, append(slices.Clone(c.of(x).Shape), ones(rank-2)...)...)
 }
 
 // groupNorm normalises each group of channels by itself.
@@ -162,8 +142,8 @@ func (c *invocation) groupNorm() {
 		malformed("%d groups of %v", groups, x.shape)
 	}
 	each := []int{x.shape[0], groups, product(x.shape) / (x.shape[0] * groups)}
-	normal := c.centred(c.another(in, each), []int{2}, c.number(7))
-	c.scaled(c.another(normal, x.shape), c.channels(1, len(x.shape)), c.channels(2, len(x.shape)), out)
+	normal := c.centred(flow.Reshaped(c, in, each...), []int{2}, c.number(7))
+	c.scaled(flow.Reshaped(c, normal, x.shape...), c.channels(1, len(x.shape)), c.channels(2, len(x.shape)), out)
 }
 
 // instanceNorm normalises each channel over all of a batch.
@@ -198,5 +178,5 @@ func (c *invocation) variance() {
 	in := c.float(0)
 	_, variance := c.moments(in, c.axes(1), less)
 	out := c.result(in)
-	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}))
+	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}))
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
@@ -23,7 +22,7 @@ func (c *invocation) reshape(in, out xnnpack.ValueID, x, y *tensor) {
 		return
 	}
 	c.rows(x, y)
-	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.shapeOf(x, y), Input: in, Output: out}))
+	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.shapeOf(x, y), Input: in, Output: out}))
 }
 
 // shapeOf returns what a reshape of x to y is given: where the first dimension may be smaller, it is what is left.
@@ -91,7 +90,7 @@ func (c *invocation) part(in xnnpack.ValueID, x *tensor, axis, offset, length in
 	if x.dynamic || offset < 0 || length <= 0 {
 		c.outside()
 	}
-	c.node(flow.StaticSlice(n))
+	c.Add(flow.StaticSlice(n))
 }
 
 // bound returns an index of a dimension of some length, where a negative one counts from the end.
@@ -137,11 +136,9 @@ func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, to int
 	y := c.tensorAt(to)
 	c.rows(x, y)
 	out := c.resultAt(to, in)
-	shape := slices.Clone(x.shape)
-	shape[axis] = 1
-	taken := c.between(shape, in)
+	taken := c.Inside(in)
 	c.part(in, x, axis, index, 1, taken)
-	c.node(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: taken, Output: out}))
+	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: taken, Output: out}))
 }
 
 // selected is x at one index of a dimension.
@@ -200,34 +197,12 @@ func (c *invocation) joined() {
 	c.join(axis, inputs)
 }
 
-// atOnce is how many inputs one concatenation has, at most.
-const atOnce = 5
-
-// join plans concatenations, of concatenations if there are too many inputs.
-func (c *invocation) join(axis int, inputs []xnnpack.ValueID) {
+// join plans that what the operator computes are values along an axis.
+func (c *invocation) join(axis int, inputs ids) {
 	if len(inputs) == 0 {
 		c.outside()
 	}
-	out := c.result(inputs[0])
-	for len(inputs) > atOnce {
-		var shape []int
-		for i, in := range inputs[:atOnce] {
-			s := c.of(in).Shape
-			if i == 0 {
-				shape = slices.Clone(s)
-			} else if axis < len(s) && axis < len(shape) {
-				shape[axis] += s[axis]
-			}
-		}
-		joined := c.between(shape, inputs[0])
-		c.node(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: slices.Clone(inputs[:atOnce]), Output: joined}))
-		inputs = append(ids{joined}, inputs[atOnce:]...)
-	}
-	if len(inputs) == 1 {
-		c.permuted(inputs[0], out, []int{0})
-		return
-	}
-	c.node(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
+	flow.Join(c, axis, inputs, c.result(inputs[0]))
 }
 
 // stacked is tensors of one shape along a new dimension.
@@ -242,7 +217,7 @@ func (c *invocation) stacked() {
 		x, in := c.tensorAt(i), c.operandAt(i)
 		c.rows(x)
 		c.fixed(x)
-		inputs = append(inputs, c.another(in, shape))
+		inputs = append(inputs, flow.Reshaped(c, in, shape...))
 	}
 	c.join(dim, inputs)
 }
@@ -283,5 +258,5 @@ func (c *invocation) pad() {
 		n.Pre[at], n.Post[at] = around[i], around[i+1]
 	}
 	n.Output = c.result(in)
-	c.node(flow.StaticConstantPad(n))
+	c.Add(flow.StaticConstantPad(n))
 }

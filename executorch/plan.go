@@ -326,6 +326,10 @@ func (v *value) compute(shape []int) {
 	if elements(shape...); slices.Equal(shape, v.tensor.Shape) {
 		return
 	}
+	if v.internal && v.tensor.Shape == nil {
+		v.tensor.Shape = shape
+		return
+	}
 	v.byteSize(shape)
 	if scales, _ := scaleCount(&v.tensor); !v.internal || scales > 0 {
 		malformed("it computes the shape %v, where its output has %v", shape, v.tensor.Shape)

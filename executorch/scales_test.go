@@ -51,9 +51,7 @@ func TestScalesAreReadWhereTheyAreInTheFile(t *testing.T) {
 				}
 				found++
 				file, scales := p.files.program().file.Data(), v.tensor
-				b, err := p.files.inPlace(*v.scales)
-				require.NoError(t, err)
-				readScales(&scales, b)
+				readScales(&scales, p.files.inPlace(*v.scales))
 				at := unsafe.Pointer(unsafe.SliceData(scales.Quantization.Scales))
 				if q.block > 0 {
 					at = unsafe.Pointer(unsafe.SliceData(scales.Quantization.BlockScales))

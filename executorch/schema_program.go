@@ -45,14 +45,14 @@ const (
 	evalueType = 0
 	evalueVal  = 1
 	// types of an EValue
-	evalueNull       = 1
-	evalueInt        = 2
-	evalueBool       = 3
-	evalueDouble     = 4
-	evalueTensor     = 5
-	evalueString     = 6
-	evalueIntList    = 7
-	evalueTensorList = 10
+	evalueNull               = 1
+	evalueInt                = 2
+	evalueBool               = 3
+	evalueDouble             = 4
+	evalueTensor             = 5
+	evalueString             = 6
+	evalueIntList            = 7
+	evalueTensorList         = 10
 	evalueOptionalTensorList = 11
 	// Int, Bool, Double, String and the lists
 	evalueItem = 0

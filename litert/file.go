@@ -12,8 +12,8 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/fd"
 	"xpwc/internal/fault"
+	"xpwc/internal/fd"
 	"xpwc/internal/flatbuf"
 )
 

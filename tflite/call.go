@@ -1,7 +1,6 @@
 package tflite
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -23,9 +22,9 @@ type call struct {
 	asked   int   // how many operands were looked at
 	defined []int // outputs that have a shape
 	nodes   []flow.Mover
-	inner   map[flow.ID]int  // the tensors that values inside of the operator are like
-	compute func(*run)       // in place of nodes
-	reads   []int            // operands that compute reads
+	inner   map[flow.ID]flow.ID // the tensors that values inside of the operator are like
+	compute func(*run)          // in place of nodes
+	reads   []int               // operands that compute reads
 }
 
 func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
@@ -190,20 +189,22 @@ func (c *call) integers(i int) []int {
 	if v.state != static || v.dtype != typeInt32 && v.dtype != typeInt64 || v.constant.size > most*width {
 		unsupported("input %d is not a short constant of integers", i)
 	}
-	b := v.constant.bytes(c.plan.file)
-	out := make([]int, 0, len(b)/width)
-	for ; len(b) > 0; b = b[width:] {
-		n := int64(int32(binary.LittleEndian.Uint32(b)))
-		if v.dtype == typeInt64 {
-			n = int64(binary.LittleEndian.Uint64(b))
-		}
+	all := c.array(v)
+	out := make([]int, len(all.Data)/width)
+	for k := range out {
+		n := all.Whole(k)
 		// No number that is good as a shape or an index is greater, and sums of these cannot overflow.
 		if n > math.MaxInt32 || n < math.MinInt32 {
 			malformed("input %d has the element %d", i, n)
 		}
-		out = append(out, int(n))
+		out[k] = int(n)
 	}
 	return out
+}
+
+// array returns a constant for Go, with its content.
+func (c *call) array(v *value) compute.Array {
+	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape, Data: v.constant.bytes(c.plan.file)}
 }
 
 // define gives output i its shape. The type is the file's, which operators that compute on values must agree with.

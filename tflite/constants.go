@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	"xpwc"
+	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
 	"xpwc/internal/tensorfile"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -221,20 +223,12 @@ func (c *constant) dequantize(dst, stored []byte, first int) {
 			inner *= d
 		}
 	}
+	numbers := compute.Array{Element: elementTypes[c.stored], Data: stored}
+	if c.stored == typeInt4 {
+		numbers.Element = models.Int8
+	}
 	for i := range len(dst) / 4 {
-		var n int64
-		switch c.stored {
-		case typeInt16:
-			n = int64(int16(binary.LittleEndian.Uint16(stored[2*i:])))
-		case typeInt64:
-			n = int64(binary.LittleEndian.Uint64(stored[8*i:]))
-		case typeInt32:
-			n = int64(int32(binary.LittleEndian.Uint32(stored[4*i:])))
-		case typeUint8:
-			n = int64(stored[i])
-		default:
-			n = int64(int8(stored[i]))
-		}
+		n := numbers.Whole(i)
 		at := (first + i) / inner % len(c.quant.scales)
 		if at < len(c.quant.zeroPoints) {
 			n -= c.quant.zeroPoints[at]

@@ -1,6 +1,9 @@
 package tflite
 
 import (
+	"encoding/binary"
+	"fmt"
+	"math"
 	"slices"
 
 	"xpwc/internal/fault"
@@ -41,8 +44,8 @@ func (p *plan) flow() flow.Part {
 	return whole.Pruned()
 }
 
-// add plans a node, or what it moves in Go. What it computes gets its shape, but an output that has one.
-func (c *call) add(op flow.Operation) {
+// Add implements [flow.Composer]: it plans a node, or what it moves in Go. An output that has a shape keeps it.
+func (c *call) Add(op flow.Operation) {
 	node := op.(flow.Mover)
 	inputs, outputs := node.Operands()
 	var shapes [][]int
@@ -71,8 +74,8 @@ func (c *call) finish() {
 	}
 	if !c.inGo {
 		before, after := c.widened()
-		for id, t := range c.inner {
-			of := c.plan.describe(t)
+		for id, like := range c.inner {
+			of := c.plan.describe(int(like))
 			if c.wide {
 				of = inFloats(of)
 			}
@@ -111,7 +114,7 @@ func (c *call) widened() (before, after []flow.Mover) {
 				continue
 			}
 			if _, known := wide[id]; !known {
-				wide[id] = c.inside(int(id))
+				wide[id] = c.Inside(id)
 				c.plan.of(wide[id]).inside.Shape = c.plan.values[id].shape
 				if k < len(inputs) {
 					before = append(before, flow.Convert(id, wide[id]).(flow.Mover))
@@ -126,14 +129,31 @@ func (c *call) widened() (before, after []flow.Mover) {
 	return before, after
 }
 
-// inside adds a value inside of the operator, of the kind of a tensor. What computes it gives it a shape.
-func (c *call) inside(like int) flow.ID {
+// Inside implements [flow.Composer].
+func (c *call) Inside(like flow.ID) flow.ID {
 	id := c.described(xnnpack.Tensor{})
 	if c.inner == nil {
-		c.inner = map[flow.ID]int{}
+		c.inner = map[flow.ID]flow.ID{}
 	}
-	c.inner[id] = like
+	c.inner[id] = c.kind(like)
 	return id
+}
+
+// kind returns the tensor that a value is like, or is.
+func (c *call) kind(id flow.ID) flow.ID {
+	if like, inside := c.inner[id]; inside {
+		return like
+	}
+	return id
+}
+
+// Number implements [flow.Composer]. The number is in no file.
+func (c *call) Number(x float64, _ flow.ID) flow.ID {
+	return c.constant(c.plan.derive(nil, func(*constant) *constant {
+		x := float32(x)
+		return &constant{name: fmt.Sprint("the number ", x), stored: typeFloat32, dtype: typeFloat32, size: 4,
+			data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))}
+	}))
 }
 
 // described adds a value inside of the operator.
@@ -169,16 +189,9 @@ func (c *call) out(i int) flow.ID {
 
 func (c *call) unary(node xnnpack.Unary, in, out flow.ID) {
 	node.Input, node.Output = in, out
-	c.add(flow.Unary(node))
-}
-
-// reshaped returns a value in another shape; it is of the kind of a tensor.
-func (c *call) reshaped(id flow.ID, like int, shape ...int) flow.ID {
-	out := c.inside(like)
-	c.shaped(id, out, shape)
-	return out
+	c.Add(flow.Unary(node))
 }
 
 func (c *call) shaped(in, out flow.ID, shape []int) {
-	c.add(flow.StaticReshape(xnnpack.StaticReshape{Shape: slices.Clone(shape), Input: in, Output: out}))
+	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: slices.Clone(shape), Input: in, Output: out}))
 }

@@ -15,8 +15,7 @@ func (c *call) number(i int) float64 {
 	if v.state != static || n != 1 || elementTypes[v.dtype] == 0 || c.plan.quantized(c.op.inputs[i]) {
 		unsupported("input %d is not a constant number", i)
 	}
-	content := v.constant.bytes(c.plan.file)
-	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape, Data: content}.Number(0)
+	return c.array(v).Number(0)
 }
 
 // together plans in Go an operator on all its operands, which are broadcast to one shape.

@@ -229,7 +229,7 @@ func TestHalfPrecisionIsWidenedWhereverItLies(t *testing.T) {
 			c := constant{source: flatbuf.Span{Offset: int64(at), Size: int64(len(bits))}, stored: typeFloat16,
 				dtype: typeFloat32, size: 4 * n}
 			wide := make([]byte, c.size)
-			require.NoError(t, c.fill(wide, c.place().In(mapping.Data())))
+			c.fill(wide, c.place().In(mapping.Data()))
 			for i := range n {
 				require.Equal(t, float32(i%2048), math.Float32frombits(binary.LittleEndian.Uint32(wide[4*i:])))
 			}
@@ -244,7 +244,7 @@ func TestHalfPrecisionIsWidenedWithoutAnotherCopy(t *testing.T) {
 	wide, stored := make([]byte, 4*n), make([]byte, 2*n)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	require.NoError(t, c.fill(wide, stored))
+	c.fill(wide, stored)
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(n))
 }

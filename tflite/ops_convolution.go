@@ -71,8 +71,8 @@ func planConv2D(c *call) {
 	w := c.windows(conv2D, filter.shape[1], filter.shape[2], in.shape)
 	node := xnnpack.Convolution2D{Stride: w.stride, Dilation: w.dilation, Groups: groups, Padding: w.padding,
 		SamePadding: w.same, Activation: w.limits, Output: c.out(0)}
-	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0), c.op.inputs[0])
-	c.add(flow.Convolution2D(node))
+	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0))
+	c.Add(flow.Convolution2D(node))
 }
 
 // DEPTHWISE_CONV_2D: input [N, H, W, C], filter [1, height, width, C*multiplier], bias [C*multiplier] or none.
@@ -83,8 +83,8 @@ func planDepthwiseConv2D(c *call) {
 	node := xnnpack.DepthwiseConvolution2D{Stride: w.stride, Dilation: w.dilation,
 		DepthMultiplier: filter.shape[3] / in.shape[3], Padding: w.padding, SamePadding: w.same, Activation: w.limits,
 		Output: c.out(0)}
-	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0), c.op.inputs[0])
-	c.add(flow.DepthwiseConvolution2D(node))
+	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0))
+	c.Add(flow.DepthwiseConvolution2D(node))
 }
 
 // FULLY_CONNECTED: input [..., C] of which all but C is one batch, filter [outputs, C], bias [outputs] or none. A
@@ -128,10 +128,10 @@ func planFullyConnected(c *call) {
 	}
 	matrix := c.in(0)
 	if flat {
-		matrix = c.reshaped(matrix, c.op.inputs[0], n/channels, channels)
+		matrix = flow.Reshaped(c, matrix, n/channels, channels)
 	}
-	matrix, kernel, bias := c.operands(w, matrix, c.op.inputs[0])
-	c.add(flow.FullyConnected(xnnpack.FullyConnected{
+	matrix, kernel, bias := c.operands(w, matrix)
+	c.Add(flow.FullyConnected(xnnpack.FullyConnected{
 		Input: matrix, Filter: kernel, Bias: bias, Output: c.out(0), Activation: limits,
 	}))
 }

@@ -71,6 +71,6 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, stride
 		Stride:     stride, Dilation: xnnpack.Size{Height: 1, Width: 1}, Groups: 1, Activation: limits,
 		Output: c.out(0),
 	}
-	node.Input, node.Filter, node.Bias = c.operands(w, c.in(input), c.op.inputs[input])
-	c.add(flow.Deconvolution2D(node))
+	node.Input, node.Filter, node.Bias = c.operands(w, c.in(input))
+	c.Add(flow.Deconvolution2D(node))
 }

@@ -1,13 +1,10 @@
 package tflite
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
 	"xpwc/internal/compute"
-	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
 )
@@ -29,23 +26,14 @@ func clamp(low, high float64) xnnpack.Unary {
 	return xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Min: float32(low), Max: float32(high)}}
 }
 
-// GELU. XNNPACK's is the exact one. The approximation, x/2 * (1 + tanh(k*(x + 0.044715*x³))) with k = √(2/π), is
-// x * sigmoid(x * (2k + 2k*0.044715*x²)).
+// GELU. XNNPACK's is the exact one.
 func planGELU(c *call) {
 	if !c.op.options.Bool(geluApproximate) {
 		planOne(xnnpack.GELU)(c)
 		return
 	}
 	c.data(0)
-	k := 2 * math.Sqrt(2/math.Pi)
-	x, t := c.in(0), c.op.inputs[0]
-	inner := c.result(xnnpack.Multiply, t, x, x)
-	inner = c.result(xnnpack.Multiply, t, inner, c.constant(c.fixed(float32(k*0.044715))))
-	inner = c.result(xnnpack.Add, t, inner, c.constant(c.fixed(float32(k))))
-	inner = c.result(xnnpack.Multiply, t, inner, x)
-	part := c.inside(t)
-	c.unary(xnnpack.Unary{Op: xnnpack.Sigmoid}, inner, part)
-	c.binary(xnnpack.Multiply, part, x, c.out(0), xnnpack.Range{})
+	c.binary(xnnpack.Multiply, flow.GELUFactor(c, c.in(0)), c.in(0), c.out(0), xnnpack.Range{})
 }
 
 // LEAKY_RELU.
@@ -65,28 +53,13 @@ func planSoftmax(c *call) {
 	}
 	id := c.in(0)
 	if beta != 1 {
-		id = c.result(xnnpack.Multiply, c.op.inputs[0], id, c.constant(c.fixed(beta)))
+		id = flow.Both(c, xnnpack.Multiply, id, c.Number(float64(beta), id))
 	}
-	c.add(flow.Softmax(xnnpack.Softmax{Input: id, Output: c.out(0)}))
-}
-
-// fixed has a node read a number, which is in no file.
-func (c *call) fixed(x float32) *constant {
-	return c.plan.derive(nil, func(*constant) *constant {
-		return &constant{name: fmt.Sprint("the number ", x), stored: typeFloat32, dtype: typeFloat32, size: 4,
-			data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))}
-	})
+	c.Add(flow.Softmax(xnnpack.Softmax{Input: id, Output: c.out(0)}))
 }
 
 func (c *call) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) {
-	c.add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
-}
-
-// result returns what a node computes of two values; it is of the kind of a tensor.
-func (c *call) result(op xnnpack.BinaryOperator, like int, a, b xnnpack.ValueID) xnnpack.ValueID {
-	out := c.inside(like)
-	c.binary(op, a, b, out, xnnpack.Range{})
-	return out
+	c.Add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
 }
 
 // L2_NORMALIZATION divides by the root of the sum of the squares over the last dimension.
@@ -96,13 +69,11 @@ func planL2Normalization(c *call) {
 	if len(in.shape) == 0 {
 		malformed("a scalar")
 	}
-	x, t := c.in(0), c.op.inputs[0]
-	squares, sum, root := c.inside(t), c.inside(t), c.inside(t)
-	c.unary(xnnpack.Unary{Op: xnnpack.Square}, x, squares)
-	c.add(flow.StaticReduce(xnnpack.StaticReduce{Op: xnnpack.ReduceSum, Axes: []int{len(in.shape) - 1}, KeepDims: true,
-		Input: squares, Output: sum}))
-	c.unary(xnnpack.Unary{Op: xnnpack.SquareRoot}, sum, root)
-	norm := c.result(xnnpack.Maximum, t, root, c.constant(c.fixed(1e-6)))
+	x := c.in(0)
+	squares := flow.Each(c, xnnpack.Unary{Op: xnnpack.Square}, x)
+	sum := flow.Reduced(c, xnnpack.ReduceSum, []int{len(in.shape) - 1}, squares)
+	root := flow.Each(c, xnnpack.Unary{Op: xnnpack.SquareRoot}, sum)
+	norm := flow.Both(c, xnnpack.Maximum, root, c.Number(1e-6, x))
 	c.binary(xnnpack.Divide, x, norm, c.out(0), limits)
 }
 
@@ -117,7 +88,7 @@ func planAddN(c *call) {
 	c.sameTypes(values[0])
 	sum, last := c.in(0), len(values)-1
 	for i := 1; i < last; i++ {
-		sum = c.result(xnnpack.Add, c.op.inputs[0], sum, c.in(i))
+		sum = flow.Both(c, xnnpack.Add, sum, c.in(i))
 	}
 	if last == 0 {
 		c.copies()

@@ -17,18 +17,18 @@ func planPool(average bool) func(*call) {
 		one := xnnpack.Size{Height: 1, Width: 1}
 		from, to := c.in(0), c.out(0)
 		if w.size == one && w.stride != one {
-			from = c.everySo(from, c.op.inputs[0], in.shape, w.stride)
+			from = c.everySo(from, in.shape, w.stride)
 		}
 		switch {
 		case w.size == one && w.limits == (xnnpack.Range{}):
-			c.add(flow.Copy(xnnpack.Copy{Input: from, Output: to}))
+			c.Add(flow.Copy(xnnpack.Copy{Input: from, Output: to}))
 		case w.size == one: // XNNPACK has no pools of one pixel
 			c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: w.limits}, from, to)
 		case average:
-			c.add(flow.AveragePooling2D(xnnpack.AveragePooling2D{Input: from, Output: to, Padding: w.padding,
+			c.Add(flow.AveragePooling2D(xnnpack.AveragePooling2D{Input: from, Output: to, Padding: w.padding,
 				Pooling: w.size, Stride: w.stride, SamePadding: w.same, Activation: w.limits}))
 		default:
-			c.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: from, Output: to, Padding: w.padding,
+			c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: from, Output: to, Padding: w.padding,
 				Pooling: w.size, Stride: w.stride, Dilation: one, SamePadding: w.same, Activation: w.limits}))
 		}
 		c.keepsScale(0)
@@ -37,13 +37,13 @@ func planPool(average bool) func(*call) {
 
 // everySo returns the pixels of images of a shape that are a stride apart, from the first one on: of each square of the
 // stride's size its first pixel.
-func (c *call) everySo(id xnnpack.ValueID, like int, shape []int, stride xnnpack.Size) xnnpack.ValueID {
+func (c *call) everySo(id xnnpack.ValueID, shape []int, stride xnnpack.Size) xnnpack.ValueID {
 	n, ch := shape[0], shape[3]
 	h, w := (shape[1]-1)/stride.Height+1, (shape[2]-1)/stride.Width+1
-	padded := c.padded(id, like, make([]int, 4), []int{0, h*stride.Height - shape[1], w*stride.Width - shape[2], 0})
-	squares := c.reshaped(padded, like, n, h, stride.Height, w, stride.Width, ch)
-	first := c.sliced(squares, like, make([]int, 6), []int{n, h, 1, w, 1, ch})
-	return c.reshaped(first, like, n, h, w, ch)
+	padded := flow.Padded(c, id, make([]int, 4), []int{0, h*stride.Height - shape[1], w*stride.Width - shape[2], 0})
+	squares := flow.Reshaped(c, padded, n, h, stride.Height, w, stride.Width, ch)
+	first := flow.Sliced(c, squares, make([]int, 6), []int{n, h, 1, w, 1, ch})
+	return flow.Reshaped(c, first, n, h, w, ch)
 }
 
 // RESIZE_BILINEAR to a constant [height, width]. With neither align_corners nor half_pixel_centers the corners of the
@@ -60,7 +60,7 @@ func planResizeBilinear(c *call) {
 	if size[0] >= 1<<24 || size[1] >= 1<<24 || in.shape[1] >= 1<<24 || in.shape[2] >= 1<<24 {
 		unsupported("a height or width that single precision cannot count: %v to %v", in.shape, size)
 	}
-	c.add(flow.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
+	c.Add(flow.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
 		Input: c.in(0), Output: c.out(0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
 		AlignCorners: align, LegacyMode: !align && !half,
 	}))
@@ -89,9 +89,7 @@ func planResizeNearest(c *call) {
 		c.take(shape, places)
 		return
 	}
-	t := c.op.inputs[0]
-	pixels := []int{n, h, 1, w, 1, ch}
-	c.shaped(c.tiled(c.reshaped(c.in(0), t, pixels...), t, times), c.out(0), shape)
+	c.shaped(c.tiled(flow.Reshaped(c, c.in(0), n, h, 1, w, 1, ch), times), c.out(0), shape)
 	c.keepsScale(0)
 }
 
@@ -120,7 +118,7 @@ func nearest(from, to int, align, half bool) []int {
 
 // copies plans that output 0 is operand 0.
 func (c *call) copies() {
-	c.add(flow.Copy(xnnpack.Copy{Input: c.in(0), Output: c.out(0)}))
+	c.Add(flow.Copy(xnnpack.Copy{Input: c.in(0), Output: c.out(0)}))
 }
 
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
@@ -142,7 +140,7 @@ func (c *call) blocksOf(block int, node flow.Operation) {
 	if block == 1 {
 		c.copies()
 	} else {
-		c.add(node)
+		c.Add(node)
 	}
 	c.keepsScale(0)
 }
@@ -175,15 +173,15 @@ func planSpaceToBatch(c *call) {
 		malformed("blocks of %v for %d by %d pixels", block, height, width)
 	}
 	h, w := height/block[0], width/block[1]
-	t, id := c.op.inputs[0], c.in(0)
-	if len(c.plan.values[t].shape) == 3 {
-		id = c.reshaped(id, t, from...)
+	id := c.in(0)
+	if len(c.plan.shape(id)) == 3 {
+		id = flow.Reshaped(c, id, from...)
 	}
 	if slices.Max(sides) > 0 {
-		id = c.padded(id, t, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
+		id = flow.Padded(c, id, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
 	}
-	id = c.reshaped(id, t, n, h, block[0], w, block[1], ch)
-	c.shaped(c.transposed(id, t, 2, 4, 0, 1, 3, 5), c.out(0), c.asRows(n*block[0]*block[1], h, w, ch))
+	id = flow.Reshaped(c, id, n, h, block[0], w, block[1], ch)
+	c.shaped(flow.Transposed(c, id, 2, 4, 0, 1, 3, 5), c.out(0), c.asRows(n*block[0]*block[1], h, w, ch))
 	c.keepsScale(0)
 }
 
@@ -205,11 +203,10 @@ func planBatchToSpace(c *call) {
 	n, h, w, ch := from[0]/int(square), from[1], from[2], from[3]
 	whole := []int{n, h * block[0], w * block[1], ch}
 	cut := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
-	t := c.op.inputs[0]
-	id := c.reshaped(c.in(0), t, block[0], block[1], n, h, w, ch)
-	id = c.transposed(id, t, 2, 3, 0, 4, 1, 5)
+	id := flow.Reshaped(c, c.in(0), block[0], block[1], n, h, w, ch)
+	id = flow.Transposed(c, id, 2, 3, 0, 4, 1, 5)
 	if slices.Max(sides) > 0 {
-		id = c.sliced(c.reshaped(id, t, whole...), t, []int{0, sides[0], sides[2], 0}, cut)
+		id = flow.Sliced(c, flow.Reshaped(c, id, whole...), []int{0, sides[0], sides[2], 0}, cut)
 	}
 	c.shaped(id, c.out(0), c.asRows(cut[0], cut[1], cut[2], cut[3]))
 	c.keepsScale(0)

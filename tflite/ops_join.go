@@ -18,30 +18,19 @@ func planConcatenation(c *call) {
 		unsupported("a fused activation")
 	}
 	axis := dimension(int(c.op.options.Int32(concatenationAxis, 0)), len(first.shape))
-	var inputs []xnnpack.ValueID
+	var inputs flow.IDs
 	for i := range c.op.inputs {
 		inputs = append(inputs, c.in(i))
 	}
-	c.concatenate(axis, inputs, c.out(0), c.op.inputs[0])
+	c.join(axis, inputs)
+}
+
+// join plans an operator that joins what was made of each operand.
+func (c *call) join(axis int, inputs flow.IDs) {
+	flow.Join(c, axis, inputs, c.out(0))
 	for i := range c.op.inputs {
 		c.keepsScale(i)
 	}
-}
-
-// concatenate joins any number of values; a node of XNNPACK joins five at most, so what is joined so far goes into
-// the next one. Go joins all at once. What is joined is of the kind of a tensor.
-func (c *call) concatenate(axis int, inputs []xnnpack.ValueID, out xnnpack.ValueID, like int) {
-	const most = 5
-	if len(inputs) == 1 {
-		c.add(flow.Copy(xnnpack.Copy{Input: inputs[0], Output: out}))
-		return
-	}
-	for !c.inGo && len(inputs) > most {
-		joined := c.inside(like)
-		c.add(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: joined}))
-		inputs = append([]xnnpack.ValueID{joined}, inputs[most:]...)
-	}
-	c.add(flow.Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
 }
 
 // PACK: values of one shape, joined along a new dimension.
@@ -49,14 +38,11 @@ func planPack(c *call) {
 	first := c.all()[0]
 	axis := dimension(int(c.op.options.Int32(packAxis, 0)), len(first.shape)+1)
 	one := slices.Insert(slices.Clone(first.shape), axis, 1)
-	var inputs []xnnpack.ValueID
-	for i, t := range c.op.inputs {
-		inputs = append(inputs, c.reshaped(c.in(i), t, one...))
-	}
-	c.concatenate(axis, inputs, c.out(0), c.op.inputs[0])
+	var inputs flow.IDs
 	for i := range c.op.inputs {
-		c.keepsScale(i)
+		inputs = append(inputs, flow.Reshaped(c, c.in(i), one...))
 	}
+	c.join(axis, inputs)
 }
 
 // TILE: the input several times along each dimension.
@@ -89,21 +75,20 @@ func (c *call) tile(from, times []int) {
 		})
 		return
 	}
-	t := c.op.inputs[0]
 	id := c.in(0)
-	if rank := len(c.plan.values[t].shape); rank < len(from) {
-		id = c.reshaped(id, t, from...)
+	if rank := len(c.plan.shape(id)); rank < len(from) {
+		id = flow.Reshaped(c, id, from...)
 	}
-	c.shaped(c.tiled(id, t, times), c.out(0), shape)
+	c.shaped(c.tiled(id, times), c.out(0), shape)
 }
 
-// tiled returns a value that is repeated along each dimension; it is of the kind of a tensor.
-func (c *call) tiled(id xnnpack.ValueID, like int, times []int) xnnpack.ValueID {
+// tiled returns a value that is repeated along each dimension.
+func (c *call) tiled(id flow.ID, times []int) flow.ID {
 	for axis, n := range slices.Backward(times) {
 		if n > 1 {
-			same := slices.Repeat([]xnnpack.ValueID{id}, n)
-			id = c.inside(like)
-			c.concatenate(axis, same, id, like)
+			same := slices.Repeat(flow.IDs{id}, n)
+			id = c.Inside(id)
+			flow.Join(c, axis, same, id)
 		}
 	}
 	return id

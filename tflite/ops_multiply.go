@@ -23,9 +23,9 @@ func planBatchMatMul(c *call) {
 		}
 		permutation := compute.Every(0, rank, 1)
 		permutation[rank-2], permutation[rank-1] = rank-1, rank-2
-		in = c.transposed(in, c.op.inputs[0], permutation...)
+		in = flow.Transposed(c, in, permutation...)
 	}
-	c.add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: c.in(1), Output: c.out(0),
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: c.in(1), Output: c.out(0),
 		TransposeB: turnB}))
 }
 
@@ -38,21 +38,19 @@ func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) {
 		unsupported("computed weights of type %v for an input of type %v", c.declared(1), c.declared(0))
 	}
 	c.wide = c.wide || in.dtype.isBytes()
-	to := c.op.outputs[0]
-	matrix := c.reshaped(c.in(0), c.op.inputs[0], rows, channels)
-	product := c.inside(to)
-	c.add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: c.in(1), Output: product,
+	to := c.out(0)
+	matrix := flow.Reshaped(c, c.in(0), rows, channels)
+	product := c.Inside(to)
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: c.in(1), Output: product,
 		TransposeB: true}))
 	if c.tensor(2) != absent {
 		if v := c.data(2); !slices.Equal(v.shape, []int{outputs}) {
 			malformed("a bias of shape %v for %d output channels", v.shape, outputs)
 		}
-		product = c.result(xnnpack.Add, to, product, c.in(2))
+		product = flow.Both(c, xnnpack.Add, product, c.in(2))
 	}
 	if limits != (xnnpack.Range{}) {
-		limited := c.inside(to)
-		c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product, limited)
-		product = limited
+		product = flow.Each(c, xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product)
 	}
-	c.shaped(product, c.out(0), c.plan.values[to].shape)
+	c.shaped(product, to, c.plan.shape(to))
 }

@@ -42,7 +42,7 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 			c.copies()
 			return
 		}
-		c.add(flow.StaticReduce(xnnpack.StaticReduce{
+		c.Add(flow.StaticReduce(xnnpack.StaticReduce{
 			Op: op, Axes: r.over, Input: c.in(0), Output: c.out(0), KeepDims: r.keep,
 		}))
 	}
@@ -74,17 +74,15 @@ func planReduceMax(c *call) {
 		c.shaped(c.in(0), c.out(0), r.output)
 		return
 	}
-	t, id := c.op.inputs[0], c.in(0)
-	negated := func(id xnnpack.ValueID) xnnpack.ValueID {
+	negated := func(id flow.ID) flow.ID {
 		if c.op.code != "REDUCE_MIN" {
 			return id
 		}
-		out := c.inside(t)
-		c.unary(xnnpack.Unary{Op: xnnpack.Negate}, id, out)
-		return out
+		return flow.Each(c, xnnpack.Unary{Op: xnnpack.Negate}, id)
 	}
-	in, top := c.reshaped(negated(id), t, outer, pool, 1, inner), c.inside(t)
-	c.add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
+	in := flow.Reshaped(c, negated(c.in(0)), outer, pool, 1, inner)
+	top := c.Inside(in)
+	c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
 		Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: one}))
 	c.shaped(negated(top), c.out(0), r.output)
 }

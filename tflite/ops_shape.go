@@ -30,7 +30,7 @@ func planPad(c *call) {
 	for i := range rank {
 		pre[i], post[i] = paddings[2*i], paddings[2*i+1]
 	}
-	c.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.in(0), Output: c.out(0), Pre: pre, Post: post,
+	c.Add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.in(0), Output: c.out(0), Pre: pre, Post: post,
 		Value: fill}))
 	c.keepsScale(0)
 	if c.inGo {
@@ -42,13 +42,6 @@ func planPad(c *call) {
 			compute.Take(r.out[0], r.in[0], flow.Around(r.in[0].Shape, pre, post), missing)
 		})
 	}
-}
-
-// padded returns a value with zeros around it; it is of the kind of a tensor.
-func (c *call) padded(id xnnpack.ValueID, like int, pre, post []int) xnnpack.ValueID {
-	out := c.inside(like)
-	c.add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: id, Output: out, Pre: pre, Post: post}))
-	return out
 }
 
 // RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
@@ -146,13 +139,6 @@ func planTranspose(c *call) {
 		c.reshape(nil)
 		return
 	}
-	c.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.in(0), Output: c.out(0)}))
+	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.in(0), Output: c.out(0)}))
 	c.keepsScale(0)
-}
-
-// transposed returns a value with its dimensions in another order; it is of the kind of a tensor.
-func (c *call) transposed(id xnnpack.ValueID, like int, permutation ...int) xnnpack.ValueID {
-	out := c.inside(like)
-	c.add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: id, Output: out}))
-	return out
 }

@@ -8,22 +8,9 @@ import (
 	"xpwc/xnnpack"
 )
 
-// slice adds a node that takes a part of a value.
-func (c *call) slice(in, out xnnpack.ValueID, offsets, sizes []int) {
-	c.add(flow.StaticSlice(xnnpack.StaticSlice{Offsets: slices.Clone(offsets), Sizes: slices.Clone(sizes),
-		Input: in, Output: out}))
-}
-
-// sliced returns a part of a value; it is of the kind of a tensor.
-func (c *call) sliced(id xnnpack.ValueID, like int, offsets, sizes []int) xnnpack.ValueID {
-	out := c.inside(like)
-	c.slice(id, out, offsets, sizes)
-	return out
-}
-
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
 func (c *call) part(offsets, sizes, shape []int) {
-	c.shaped(c.sliced(c.in(0), c.op.inputs[0], offsets, sizes), c.out(0), shape)
+	c.shaped(flow.Sliced(c, c.in(0), offsets, sizes), c.out(0), shape)
 	c.keepsScale(0)
 }
 
@@ -197,7 +184,6 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) {
 	if len(c.op.outputs) != len(lengths) {
 		malformed("%d outputs along axis %d of shape %v", len(c.op.outputs), axis, in.shape)
 	}
-	t, id := c.op.inputs[input], c.in(input)
 	offsets, sizes := make([]int, len(in.shape)), slices.Clone(in.shape)
 	for i, n := range lengths {
 		sizes[axis] = n
@@ -207,10 +193,11 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) {
 		case n < 0:
 			malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
 		case dropped:
-			part := c.sliced(id, t, offsets, sizes)
+			part := flow.Sliced(c, c.in(input), offsets, sizes)
 			c.shaped(part, c.out(i), slices.Delete(slices.Clone(sizes), axis, axis+1))
 		default:
-			c.slice(id, c.out(i), offsets, sizes)
+			c.Add(flow.StaticSlice(xnnpack.StaticSlice{Offsets: slices.Clone(offsets), Sizes: slices.Clone(sizes),
+				Input: c.in(input), Output: c.out(i)}))
 		}
 		offsets[axis] += n
 	}

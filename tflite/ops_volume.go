@@ -45,26 +45,26 @@ func planConv3D(c *call) {
 	images := &value{state: static, shape: flat.shape, dtype: flat.dtype, constant: flat}
 	weights := c.weights(0, 1, 2, images, kernel[4], 0)
 	k := c.windows(conv3D, kernel[1], kernel[2], image)
-	t, id, parts := c.op.inputs[0], c.in(0), []xnnpack.ValueID{}
+	id, parts := c.in(0), flow.IDs{}
 	if before+after > 0 {
-		id = c.padded(id, t, []int{0, before, 0, 0, 0}, []int{0, after, 0, 0, 0})
+		id = flow.Padded(c, id, []int{0, before, 0, 0, 0}, []int{0, after, 0, 0, 0})
 	}
 	for place := range kernel[0] {
-		part := c.sliced(id, t, []int{0, place * w.Dilation, 0, 0, 0}, cut)
+		part := flow.Sliced(c, id, []int{0, place * w.Dilation, 0, 0, 0}, cut)
 		if w.Stride > 1 {
 			positions := slices.Concat(cut[:1], []int{depth, w.Stride}, cut[2:])
-			all := c.reshaped(part, t, positions...)
+			all := flow.Reshaped(c, part, positions...)
 			positions[2] = 1
-			part = c.sliced(all, t, make([]int, len(positions)), positions)
+			part = flow.Sliced(c, all, make([]int, len(positions)), positions)
 		}
-		parts = append(parts, c.reshaped(part, t, image...))
+		parts = append(parts, flow.Reshaped(c, part, image...))
 	}
-	joined, to := c.inside(t), c.op.outputs[0]
-	c.concatenate(3, parts, joined, t)
+	joined := c.Inside(id)
+	flow.Join(c, 3, parts, joined)
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: 1, Padding: k.padding,
-		SamePadding: k.same, Activation: k.limits, Output: c.inside(to)}
-	node.Input, node.Filter, node.Bias = c.operands(weights, joined, t)
-	c.add(flow.Convolution2D(node))
+		SamePadding: k.same, Activation: k.limits, Output: c.Inside(c.out(0))}
+	node.Input, node.Filter, node.Bias = c.operands(weights, joined)
+	c.Add(flow.Convolution2D(node))
 	of := c.plan.shape(node.Output)
 	c.shaped(node.Output, c.out(0), slices.Concat([]int{in.shape[0], depth}, of[1:]))
 }

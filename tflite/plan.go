@@ -83,6 +83,7 @@ func newPlan(g *graph, file []byte) *plan {
 	}
 	var why reasons
 	inline := inliner{plan: p, why: &why}
+	inline.named, inline.handles = map[string]*variable{}, map[int]*variable{}
 	inline.inputsOfInt16()
 	inline.prepare(g.operators)
 	inline.operators(g.operators)

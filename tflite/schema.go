@@ -184,11 +184,11 @@ const (
 	paddingSame  = 0
 	paddingValid = 1
 	// ActivationFunctionType
-	activationNone    = 0
-	activationReLU    = 1
-	activationReLUN1  = 2
-	activationReLU6   = 3
-	activationTanh    = 4
+	activationNone   = 0
+	activationReLU   = 1
+	activationReLUN1 = 2
+	activationReLU6  = 3
+	activationTanh   = 4
 )
 
 // convolutionSlots says where a convolution's options are. The depth_multiplier of DepthwiseConv2DOptions is redundant

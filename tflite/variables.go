@@ -41,9 +41,6 @@ func (v *variables) variable(name string) *variable {
 	of := v.named[name]
 	if of == nil {
 		of = &variable{initial: absent, state: absent, now: absent}
-		if v.named == nil {
-			v.named, v.handles = map[string]*variable{}, map[int]*variable{}
-		}
 		v.named[name] = of
 		v.order = append(v.order, of)
 	}
@@ -52,18 +49,16 @@ func (v *variables) variable(name string) *variable {
 
 // change notes which variables operators change. A handle that comes from elsewhere may be any variable's.
 func (v *variables) change(ops []operator) {
-	local := map[int]string{}
 	for i := range ops {
 		switch op := &ops[i]; {
 		case op.code == "VAR_HANDLE" && len(op.outputs) == 1:
-			local[op.outputs[0]] = op.variableName()
-			v.variable(op.variableName())
+			v.handles[op.outputs[0]] = v.variable(op.variableName())
 		case op.code == "ASSIGN_VARIABLE" && len(op.inputs) == 2:
-			if name, known := local[op.inputs[0]]; known {
-				v.variable(name).changes = true
-				continue
+			changed := v.order
+			if of := v.handles[op.inputs[0]]; of != nil {
+				changed = []*variable{of}
 			}
-			for _, of := range v.order {
+			for _, of := range changed {
 				of.changes = true
 			}
 		}

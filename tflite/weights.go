@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
@@ -184,12 +183,12 @@ func inFloats(t xnnpack.Tensor) xnnpack.Tensor {
 	return t
 }
 
-// operands returns the values of a node's input, which is of the kind of a tensor, filter and bias.
-func (c *call) operands(w weights, input xnnpack.ValueID, like int) (in, filter, bias xnnpack.ValueID) {
+// operands returns the values of a node's input, filter and bias.
+func (c *call) operands(w weights, input flow.ID) (in, filter, bias flow.ID) {
 	if w.dynamic > 0 {
-		quantized := c.described(xnnpack.Tensor{Name: c.plan.graph.tensors[like].name + ", quantized",
+		quantized := c.described(xnnpack.Tensor{Name: c.plan.graph.tensors[c.kind(input)].name + ", quantized",
 			Type: xnnpack.DynamicQInt8, Quantization: xnnpack.Quantization{NonBatchDims: w.dynamic}})
-		c.add(flow.Convert(input, quantized))
+		c.Add(flow.Convert(input, quantized))
 		input = quantized
 	}
 	bias = xnnpack.InvalidValue

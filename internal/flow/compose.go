@@ -1,0 +1,93 @@
+package flow
+
+import (
+	"math"
+	"slices"
+
+	"xpwc/xnnpack"
+)
+
+// A Composer plans an operator as several nodes, with values inside of it.
+type Composer interface {
+	// Add plans a node. What it computes gets its shape, if that is inside.
+	Add(Operation)
+	// Inside returns a new value, whose elements are of the kind of another's.
+	Inside(like ID) ID
+	// Number returns a constant that goes with the elements of a value.
+	Number(x float64, like ID) ID
+}
+
+// Each returns what a node computes of each element.
+func Each(c Composer, n xnnpack.Unary, x ID) ID {
+	n.Input, n.Output = x, c.Inside(x)
+	c.Add(Unary(n))
+	return n.Output
+}
+
+// Both returns what a node computes of the elements of two values.
+func Both(c Composer, op xnnpack.BinaryOperator, a, b ID) ID {
+	out := c.Inside(a)
+	c.Add(Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out}))
+	return out
+}
+
+// Reduced returns the sum or mean over some dimensions, which are 1 then.
+func Reduced(c Composer, op xnnpack.ReduceOperator, axes []int, x ID) ID {
+	out := c.Inside(x)
+	c.Add(StaticReduce(xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: true, Input: x, Output: out}))
+	return out
+}
+
+// Reshaped returns a value in another shape.
+func Reshaped(c Composer, x ID, shape ...int) ID {
+	out := c.Inside(x)
+	c.Add(StaticReshape(xnnpack.StaticReshape{Shape: slices.Clone(shape), Input: x, Output: out}))
+	return out
+}
+
+// Transposed returns a value with its dimensions in another order.
+func Transposed(c Composer, x ID, permutation ...int) ID {
+	out := c.Inside(x)
+	c.Add(StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: x, Output: out}))
+	return out
+}
+
+// Sliced returns a part of a value.
+func Sliced(c Composer, x ID, offsets, sizes []int) ID {
+	out := c.Inside(x)
+	c.Add(StaticSlice(xnnpack.StaticSlice{Offsets: slices.Clone(offsets), Sizes: slices.Clone(sizes), Input: x,
+		Output: out}))
+	return out
+}
+
+// Padded returns a value with zeros around it.
+func Padded(c Composer, x ID, pre, post []int) ID {
+	out := c.Inside(x)
+	c.Add(StaticConstantPad(xnnpack.StaticConstantPad{Pre: pre, Post: post, Input: x, Output: out}))
+	return out
+}
+
+// Join plans that a value is any number of others along an axis. A node of XNNPACK joins five at most, so what is
+// joined so far goes into the next one.
+func Join(c Composer, axis int, inputs IDs, out ID) {
+	const most = 5
+	if len(inputs) == 1 {
+		c.Add(Copy(xnnpack.Copy{Input: inputs[0], Output: out}))
+		return
+	}
+	for len(inputs) > most {
+		joined := c.Inside(inputs[0])
+		c.Add(Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: joined}))
+		inputs = append(IDs{joined}, inputs[most:]...)
+	}
+	c.Add(Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
+}
+
+// GELUFactor returns what x is multiplied by for the approximation of GELU, x/2 * (1 + tanh(k/2 * (x + 0.044715*x³)))
+// with k = 2√(2/π): sigmoid(x * (k + k*0.044715*x²)).
+func GELUFactor(c Composer, x ID) ID {
+	k := 2 * math.Sqrt(2/math.Pi)
+	cubic := Both(c, xnnpack.Multiply, Both(c, xnnpack.Multiply, x, x), c.Number(k*0.044715, x))
+	inner := Both(c, xnnpack.Multiply, Both(c, xnnpack.Add, cubic, c.Number(k, x)), x)
+	return Each(c, xnnpack.Unary{Op: xnnpack.Sigmoid}, inner)
+}
