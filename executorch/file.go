@@ -9,6 +9,7 @@ import (
 	"xpwc"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/mapped"
+	"xpwc/internal/output"
 	"xpwc/internal/tensorfile"
 )
 
@@ -52,7 +53,7 @@ func OpenFile(path string) (*File, error) {
 		return nil, fmt.Errorf("open ExecuTorch file: %w", err)
 	}
 	c, err := parse(m.Data())
-	if IsSkeleton(m.Data()) {
+	if output.IsSkeleton(m.Data()) {
 		err = ErrSkeleton
 	}
 	if err != nil {

@@ -35,12 +35,12 @@ func (p *Program) packed(steps []*flow.Step, l models.Loader) (*xnnpack.Subgraph
 	if err := fault.Try(func() { part = values.alone(steps) }); err != nil {
 		return nil, err
 	}
-	return p.subgraph(part, l)
+	return part.Subgraph(l)
 }
 
 // alone makes a part of nodes, each of which reads the least that it can, and adds the values for that.
 func (p *plan) alone(steps []*flow.Step) flow.Part {
-	part := flow.Part{Values: p}
+	part := flow.Part{Values: p, Name: p.files.program().Path()}
 	checked(func() {
 		for _, s := range steps {
 			p.addAlone(&part, s.Name, s.Operation.(flow.Weighted))

@@ -49,7 +49,7 @@ type planner struct {
 	outside bool                       // it has an operator that is not planned
 	calls   int                        // of XNNPACK's delegates
 	counts  map[Operator]int           // how often the method has each operator
-	reasons reasons                    // why the method cannot be run, besides operators outside of XNNPACK
+	reasons flow.Reasons               // why the method cannot be run, besides operators outside of XNNPACK
 }
 
 func (p *planner) planMethod() flow.Part {
@@ -95,7 +95,7 @@ func (p *planner) planMethod() flow.Part {
 		}
 	}
 	p.externals()
-	whole := flow.Part{Values: p.plan, States: p.states}
+	whole := flow.Part{Values: p.plan, Name: p.files.program().Path(), States: p.states}
 	for _, i := range m.inputs {
 		whole.Inputs = append(whole.Inputs, xnnpack.ValueID(p.base+i))
 	}
@@ -348,10 +348,10 @@ func (p *planner) attempt(name string, plan func()) bool {
 
 // notPlanned notes why something is no step. That it needs what is no step either is no reason of its own.
 func (p *planner) notPlanned(name string, err error) {
-	if errors.Is(err, errNotComputed) && (p.outside || !p.reasons.none()) {
+	if errors.Is(err, errNotComputed) && (p.outside || p.reasons.Len() > 0) {
 		return
 	}
-	p.reasons.add(fmt.Errorf("%s: %w", name, err))
+	p.reason(fmt.Errorf("%s: %w", name, err))
 }
 
 // value appends a value.
@@ -490,7 +490,7 @@ func (p *planner) bind(i int, is value) {
 // node plans a node. One that packs nothing is left out if it cannot be run, which is a reason why the method cannot.
 func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnpack.ValueID) {
 	if k.decode == nil {
-		p.reasons.add(fmt.Errorf("%s: %w", name, ErrUnsupportedOp))
+		p.reason(fmt.Errorf("%s: %w", name, ErrUnsupportedOp))
 		return
 	}
 	d := &decoder{plan: p.plan, t: t.Table(xnodeVal), ids: ids}

@@ -198,7 +198,7 @@ func (m *Method) Stages() (stages []models.Stage, between []models.Buffer) {
 	if m.fault != nil {
 		return nil, nil
 	}
-	return m.whole.Stages(m.program.Path())
+	return m.whole.Stages()
 }
 
 // Subgraph makes a new subgraph of the method, if it is one, and asks l once for each constant that a node uses. If it
@@ -215,18 +215,7 @@ func (m *Method) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	if err := m.Runnable(); err != nil {
 		return nil, err
 	}
-	if m.whole.Staged() {
-		return nil, fmt.Errorf("%s: method %q: %w", m.program.Path(), m.name, models.ErrStaged)
-	}
-	return m.program.subgraph(m.whole, l)
-}
-
-func (p *Program) subgraph(of flow.Part, l models.Loader) (*xnnpack.Subgraph, error) {
-	s, err := of.Subgraph(l)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Path(), err)
-	}
-	return s, nil
+	return m.whole.Subgraph(l)
 }
 
 // Close closes the program that the method is of.

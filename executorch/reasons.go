@@ -5,29 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"xpwc/internal/fault"
 )
 
-// reasons are why a method cannot be run here. What a hostile file has in them is bounded.
-type reasons struct {
-	list []error
-	more int // that are not in the list
-}
+// reason notes why the method cannot be run.
+func (p *planner) reason(err error) { p.reasons.Add(err.Error(), err) }
 
-const maxReasons = 32
-
-func (r *reasons) add(err error) {
-	if len(r.list) == maxReasons {
-		r.more++
-		return
-	}
-	r.list = append(r.list, err)
-}
-
-func (r *reasons) none() bool { return len(r.list) == 0 }
-
-// cannot notes why the method cannot be run.
+// cannot notes what of the method is not supported.
 func (p *planner) cannot(format string, args ...any) {
-	p.reasons.add(fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...)))
+	p.reason(fault.Try(func() { unsupported(format, args...) }))
 }
 
 // runnable returns nil, or an error that says everything why the method cannot be run here: the operators that are
@@ -44,14 +31,9 @@ func (p *planner) runnable() error {
 		}
 		outside = append(outside, name)
 	}
-	var all []error
-	if len(outside) > 0 {
-		slices.Sort(outside)
-		all = append(all, fmt.Errorf("%w: %s", ErrUnsupportedOp, strings.Join(outside, ", ")))
+	if len(outside) == 0 {
+		return p.reasons.Err()
 	}
-	all = append(all, p.reasons.list...)
-	if p.reasons.more > 0 {
-		all = append(all, fmt.Errorf("and %d more reasons", p.reasons.more))
-	}
-	return errors.Join(all...)
+	slices.Sort(outside)
+	return errors.Join(fmt.Errorf("%w: %s", ErrUnsupportedOp, strings.Join(outside, ", ")), p.reasons.Err())
 }

@@ -24,13 +24,6 @@ var ErrSkeleton = errors.New("a skeleton, without weights: only ExecuTorch loads
 // ErrNoSkeleton is matched by the error of [Program.Skeleton] that says why there is none.
 var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 
-// skeletonMark ends a skeleton, behind the program's segments, where ExecuTorch does not look.
-const skeletonMark = "\nxpwc skeleton: its weights are in a file of packed weights\n"
-
-// IsSkeleton reports whether a file that ends with these bytes, of which at least the last 128 are given, is one that
-// [Skeleton.Write] wrote.
-func IsSkeleton(end []byte) bool { return bytes.HasSuffix(end, []byte(skeletonMark)) }
-
 // A Skeleton is a program without the weights that its stock runtime finds in a file of packed weights.
 //
 // Without that file, or with another program's, the runtime packs what the skeleton has: kernels of zeros, and biases
@@ -82,7 +75,7 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 		}
 	}
 	s := &Skeleton{program: p, half: map[*constant]bool{}}
-	fault.Check(p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(skeletonMark)) }))
+	fault.Check(p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(output.SkeletonMark)) }))
 	seen, kept := map[string]bool{}, map[string]*Kept{}
 	for _, step := range p.plan.steps {
 		n := nodes[step]
@@ -131,8 +124,7 @@ func (s *Skeleton) Write(to *os.File) error {
 			return err
 		}
 	}
-	_, err = to.WriteAt([]byte(skeletonMark), s.FileBytes-int64(len(skeletonMark)))
-	return err
+	return output.MarkSkeleton(to)
 }
 
 // A weighedNode is a node that packs a kernel.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/output"
 )
 
 // layer is a fully connected layer of a chain. Its kernel and its bias are named data.
@@ -93,8 +95,8 @@ func TestASkeletonHasEverythingButKernelsAndItsBiasesAreNoNumbers(t *testing.T) 
 	require.ErrorIs(t, err, ErrSkeleton)
 	_, err = OpenFile(save(t, got))
 	require.ErrorIs(t, err, ErrSkeleton)
-	require.True(t, IsSkeleton(got[len(got)-128:]))
-	require.False(t, IsSkeleton(content))
+	require.True(t, output.IsSkeleton(got[len(got)-128:]))
+	require.False(t, output.IsSkeleton(content))
 }
 
 func TestWhatOthersReadOrNoBiasPoisonsStaysInASkeleton(t *testing.T) {

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -242,20 +243,15 @@ func (c *call) output(i int) *tensor {
 // activation returns the range to which a fused activation limits an output; no activation is the zero Range, no
 // limits.
 func (c *call) activation(slot int) xnnpack.Range {
-	switch a := c.op.options.Byte(slot); a {
-	case activationNone:
-	case activationReLU:
-		return xnnpack.Range{Min: 0, Max: float32(math.Inf(1))}
-	case activationReLUN1:
-		return xnnpack.Range{Min: -1, Max: 1}
-	case activationReLU6:
-		return xnnpack.Range{Min: 0, Max: 6}
-	default:
-		name := fmt.Sprint(a)
-		if int(a) < len(activationNames) {
-			name = activationNames[a]
-		}
-		unsupported("the fused activation %s", name)
+	a := c.op.options.Byte(slot)
+	if limits, is := activations[a]; is {
+		return limits
 	}
+	unsupported("the fused activation %s", cmp.Or(otherActivations[a], fmt.Sprint(a)))
 	return xnnpack.Range{}
 }
+
+var activations = map[byte]xnnpack.Range{activationNone: {}, activationReLU: {Max: float32(math.Inf(1))},
+	activationReLUN1: {Min: -1, Max: 1}, activationReLU6: {Max: 6}}
+
+var otherActivations = map[byte]string{activationTanh: "TANH", activationSignBit: "SIGN_BIT"}

@@ -149,11 +149,9 @@ func (c *call) kind(id flow.ID) flow.ID {
 
 // Number implements [flow.Composer]. The number is in no file.
 func (c *call) Number(x float64, _ flow.ID) flow.ID {
-	return c.constant(c.plan.derive(nil, func(*constant) *constant {
-		x := float32(x)
-		return &constant{name: fmt.Sprint("the number ", x), stored: typeFloat32, dtype: typeFloat32, size: 4,
-			data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))}
-	}))
+	single := float32(x)
+	return c.constant(c.plan.derive(&constant{name: fmt.Sprint("the number ", single), stored: typeFloat32,
+		dtype: typeFloat32, size: 4, data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(single))}))
 }
 
 // described adds a value inside of the operator.

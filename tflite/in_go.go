@@ -90,11 +90,11 @@ func (p *plan) floats(t int, stored compute.Array) compute.Array {
 // quantize computes bytes from single precision, rounded as TensorFlow Lite rounds.
 func (p *plan) quantize(t int, dst, floats []byte) {
 	q := p.describe(t).Quantization
-	low, high := zeroPoints(p.values[t].dtype)
+	as := quantizedTypes[p.values[t].dtype]
 	for i := range dst {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(floats[4*i:]))
 		n := math.Round(float64(x/q.Scale)) + float64(q.ZeroPoint)
-		dst[i] = byte(int64(min(max(n, float64(low)), float64(high))))
+		dst[i] = byte(int64(min(max(n, float64(as.low)), float64(as.high))))
 	}
 }
 

@@ -18,7 +18,7 @@ func (c *call) fromInt16(k *constant) *constant {
 		unsupported("sparse values of type %v", k.stored)
 	}
 	k.scaled()
-	return c.plan.derive(k, (*constant).dequantized)
+	return c.plan.derive(k.dequantized())
 }
 
 // withinInt16 limits single precision to what int16 of the output, or else of the input, has.

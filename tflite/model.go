@@ -9,6 +9,7 @@ import (
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/internal/mapped"
+	"xpwc/internal/output"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -45,13 +46,13 @@ func Open(path string, o *Options) (*Model, error) {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
 	p, err := load(f.Data(), *o)
-	if IsSkeleton(f.Data()) {
+	if output.IsSkeleton(f.Data()) {
 		err = ErrSkeleton
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open model %s: %w", path, err), f.Close())
 	}
-	p.mapped = f
+	p.mapped, p.whole.Name = f, f.Path()
 	return &Model{file: f, plan: p, data: newDataMap(f, p)}, nil
 }
 
@@ -150,7 +151,7 @@ func (m *Model) WeightBytes() (n int64) {
 
 // Stages returns what the model computes where XNNPACK does not have all of it. See [models.Staged].
 func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
-	return m.plan.whole.Stages(m.file.Path())
+	return m.plan.whole.Stages()
 }
 
 // Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how
@@ -164,12 +165,5 @@ func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 //
 // A model that Go computes parts of has no Subgraph: the error matches [models.ErrStaged], see [Model.Stages].
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
-	err := models.ErrStaged
-	if !m.plan.whole.Staged() {
-		var s *xnnpack.Subgraph
-		if s, err = m.plan.whole.Subgraph(l); err == nil {
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("%s: %w", m.file.Path(), err)
+	return m.plan.whole.Subgraph(l)
 }

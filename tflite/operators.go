@@ -111,7 +111,7 @@ var operators = map[opcode]operatorRow{
 	"POW": {plan: planBinary(xnnpack.Pow, absent), takes: widened,
 		inGo: planCombined(compute.Power, absent)},
 	"PRELU":                   {plan: planPReLU, takes: widened},
-	"QUANTIZE":                {plan: planQuantize, takes: bytes8},
+	"QUANTIZE":                {plan: (*call).convert, takes: bytes8},
 	"RANGE":                   {inGo: planRange},
 	"RANK":                    {inGo: planOfShape(rank)},
 	"REAL":                    {takes: complexes, inGo: planFromComplex(realPart)},

@@ -166,11 +166,7 @@ func planDequantize(c *call) {
 	c.convert()
 }
 
-// QUANTIZE, of single precision or from one quantization to another.
-func planQuantize(c *call) {
-	c.convert()
-}
-
+// convert plans QUANTIZE, of single precision or from one quantization to another, and DEQUANTIZE of what is computed.
 func (c *call) convert() {
 	in, node := c.data(0), xnnpack.Unary{Op: xnnpack.ConvertElements}
 	if in.dtype == typeFloat32 && c.output(0).element() == typeFloat32 {

@@ -36,12 +36,10 @@ func planConv3D(c *call) {
 	cut[1] = depth * w.Stride
 	after := max(0, int(w.Reach())-1+cut[1]-before-in.shape[1])
 	image := []int{in.shape[0] * depth, in.shape[2], in.shape[3], channels}
-	flat := c.plan.derive(filter.constant, func(k *constant) *constant {
-		return k.as(k.name+", of images", func(k *constant) {
-			k.from, k.order = kernel, []int{4, 1, 2, 0, 3}
-			k.shape = []int{kernel[4], kernel[1], kernel[2], kernel[0] * channels}
-		})
-	})
+	flat := c.plan.derive(filter.constant.as(filter.constant.name+", of images", func(k *constant) {
+		k.from, k.order = kernel, []int{4, 1, 2, 0, 3}
+		k.shape = []int{kernel[4], kernel[1], kernel[2], kernel[0] * channels}
+	}))
 	images := &value{state: static, shape: flat.shape, dtype: flat.dtype, constant: flat}
 	weights := c.weights(0, 1, 2, images, kernel[4], 0)
 	k := c.windows(conv3D, kernel[1], kernel[2], image)

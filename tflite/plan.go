@@ -25,7 +25,7 @@ type plan struct {
 	constants []*constant // that nodes use, in the order in which they do first
 	derived   map[string]*constant
 	known     map[*constant]flow.ID // those inside
-	names     map[string]bool       // of tensors, once they were asked for
+	names     map[string]bool       // of tensors
 	first     map[stored]string     // the name of the first tensor that has these bytes
 	folded    int                   // bytes of constants that were computed
 }
@@ -62,7 +62,9 @@ func elements(shape []int) (int, error) {
 }
 
 func newPlan(g *graph, file []byte) *plan {
-	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), known: map[*constant]flow.ID{}}
+	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), known: map[*constant]flow.ID{},
+		derived: map[string]*constant{}, names: map[string]bool{}, first: map[stored]string{}}
+	p.readNames()
 	if len(g.inputs) == 0 || len(g.outputs) == 0 {
 		malformed("it has %d inputs and %d outputs", len(g.inputs), len(g.outputs))
 	}
@@ -81,13 +83,12 @@ func newPlan(g *graph, file []byte) *plan {
 		}
 		p.values[i] = value{state: dynamic, shape: shape, dtype: t.element()}
 	}
-	var why reasons
-	inline := inliner{plan: p, why: &why}
+	inline := inliner{plan: p}
 	inline.named, inline.handles = map[string]*variable{}, map[int]*variable{}
 	inline.inputsOfInt16()
 	inline.prepare(g.operators)
 	inline.operators(g.operators)
-	fault.Check(why.err())
+	fault.Check(inline.why.Err())
 	inline.keep()
 	inline.outputsOfInt16()
 	p.checkOutputs()

@@ -184,11 +184,12 @@ const (
 	paddingSame  = 0
 	paddingValid = 1
 	// ActivationFunctionType
-	activationNone   = 0
-	activationReLU   = 1
-	activationReLUN1 = 2
-	activationReLU6  = 3
-	activationTanh   = 4
+	activationNone    = 0
+	activationReLU    = 1
+	activationReLUN1  = 2
+	activationReLU6   = 3
+	activationTanh    = 4
+	activationSignBit = 5
 )
 
 // convolutionSlots says where a convolution's options are. The depth_multiplier of DepthwiseConv2DOptions is redundant
@@ -204,8 +205,6 @@ var (
 
 // none is the slot of an option that an operator does not have.
 const none = 100
-
-var activationNames = [...]string{"NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT"}
 
 // elementType is the type of a tensor's elements, with TensorFlow Lite's numbers.
 type elementType uint8

@@ -14,6 +14,7 @@ import (
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/mapped"
+	"xpwc/internal/output"
 )
 
 // ErrSkeleton is matched by the error of opening what [Skeleton.Write] wrote: only LiteRT runs that, with its file of
@@ -23,13 +24,6 @@ var ErrSkeleton = errors.New("a skeleton, without weights: only LiteRT runs it, 
 
 // ErrNoSkeleton is matched by the error of [NewSkeleton] that says why there is none.
 var ErrNoSkeleton = errors.New("no skeleton can be made of it")
-
-// skeletonMark ends a skeleton, behind the flatbuffer, where LiteRT does not look.
-const skeletonMark = "\nxpwc skeleton: its weights are in a file of packed weights\n"
-
-// IsSkeleton reports whether a file that ends with these bytes, of which at least the last 128 are given, is one that
-// [Skeleton.Write] wrote.
-func IsSkeleton(end []byte) bool { return bytes.HasSuffix(end, []byte(skeletonMark)) }
 
 // A Skeleton is a model without the kernels that LiteRT finds in its file of packed weights, and with checks: before it
 // first answers, LiteRT computes a little with each kernel that is left out, and fails if that is not what the model
@@ -102,7 +96,7 @@ func (s *Skeleton) Close() error { return s.file.Close() }
 
 func (s *Skeleton) read(data []byte) {
 	s.data = data
-	if IsSkeleton(data) {
+	if output.IsSkeleton(data) {
 		fault.Check(ErrSkeleton)
 	}
 	s.model = flatbuf.Root(data, fileIdentifier, ErrMalformed)
@@ -337,9 +331,8 @@ func (s *Skeleton) write(to *os.File) {
 	}
 	r.subgraphs = append(old, r.subgraphs...)
 	r.write(to, true)
-	end := fault.Value(to.Seek(0, io.SeekEnd))
-	fault.Value(to.WriteAt([]byte(skeletonMark), end))
-	s.FileBytes, s.HoleBytes = end+int64(len(skeletonMark)), 0
+	fault.Check(output.MarkSkeleton(to))
+	s.FileBytes, s.HoleBytes = fault.Value(to.Seek(0, io.SeekEnd)), 0
 	for _, k := range s.left() {
 		at := s.buffers[k.Buffer]
 		s.HoleBytes += max(0, at.End()/page-(at.Offset+page-1)/page) * page

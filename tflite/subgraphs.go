@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
+	"xpwc/internal/flow"
 )
 
 // WHILE and IF call other subgraphs. A subgraph is planned anew for each time that it is called, with the values that
@@ -27,7 +28,7 @@ func (o *operator) calls() []int {
 // inliner plans operators, and those of the subgraphs that they call in their place.
 type inliner struct {
 	*plan
-	why     *reasons
+	why     flow.Reasons
 	planned int // operators and rounds
 	depth   int
 	variables
@@ -39,7 +40,10 @@ const (
 	mostNested  = 16
 )
 
-// operators plans operators in their order, and notes why some cannot run.
+// errRefused stands for the reasons of an operator before.
+var errRefused = errors.New("it needs what another operator cannot compute")
+
+// operators plans operators in their order, and notes why some cannot run. What such a one would compute is refused.
 func (n *inliner) operators(ops []operator) {
 	for i := range ops {
 		op := &ops[i]
@@ -47,9 +51,14 @@ func (n *inliner) operators(ops []operator) {
 		if errors.Is(err, ErrMalformed) {
 			fault.Check(fmt.Errorf("%s: %w", op.title(), err))
 		}
-		if err != nil {
-			n.why.add(op, err)
-			n.refuse(op)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, errRefused) {
+			n.why.Add(fmt.Sprint(op.code, op.custom, ": ", err), fmt.Errorf("%s: %w", op.title(), err))
+		}
+		for _, t := range op.outputs {
+			n.values[t] = value{state: refused}
 		}
 	}
 }
@@ -218,8 +227,8 @@ func (n *inliner) inline(op *operator, subgraph int, inputs []int) (outputs []in
 		o.index, o.within = op.index, fmt.Sprintf("%s: operator %d, ", op.name(), o.index)
 		o.inputs, o.outputs = number(o.inputs), number(o.outputs)
 	}
-	before := len(n.why.list)
-	if n.operators(ops); len(n.why.list) > before {
+	before := n.why.Len()
+	if n.operators(ops); n.why.Len() > before {
 		fault.Check(errRefused)
 	}
 	return number(b.outputs)
@@ -253,7 +262,7 @@ func (n *inliner) again(t int) int {
 
 // tensor adds a tensor to the graph, under a name that none has.
 func (n *inliner) tensor(of tensor) int {
-	names, name := n.tensorNames(), fmt.Sprintf("%s@%d", of.name, len(n.graph.tensors))
+	names, name := n.names, fmt.Sprintf("%s@%d", of.name, len(n.graph.tensors))
 	for names[name] {
 		name += "@"
 	}

@@ -51,15 +51,8 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 	if t == typeFloat32 {
 		return xnnpack.Float32, xnnpack.Quantization{}
 	}
-	perTensor, perChannel := xnnpack.Datatype(0), xnnpack.Datatype(0)
-	switch t {
-	case typeInt8:
-		perTensor, perChannel = xnnpack.QInt8, xnnpack.ChannelQInt8
-	case typeUint8:
-		perTensor = xnnpack.QUint8
-	case typeInt32:
-		perTensor, perChannel = xnnpack.QInt32, xnnpack.ChannelQInt32
-	default:
+	as, is := quantizedTypes[t]
+	if !is {
 		unsupported("values of type %v", t)
 	}
 	if q.block > 0 {
@@ -77,7 +70,7 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 		}
 	}
 	for _, z := range q.zeroPoints {
-		if low, high := zeroPoints(t); z < low || z > high {
+		if z < as.low || z > as.high {
 			malformed("the zero point %d of type %v", z, t)
 		}
 	}
@@ -86,27 +79,27 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 		if len(q.zeroPoints) == 1 {
 			out.ZeroPoint = int32(q.zeroPoints[0])
 		}
-		return perTensor, out
+		return as.perTensor, out
 	}
 	if q.dimension < 0 || q.dimension >= len(shape) || len(q.scales) != shape[q.dimension] {
 		malformed("%d scales along dimension %d of shape %v", len(q.scales), q.dimension, shape)
 	}
 	nonzero := func(z int64) bool { return z != 0 }
-	if perChannel == 0 || slices.ContainsFunc(q.zeroPoints, nonzero) {
+	if as.perChannel == 0 || slices.ContainsFunc(q.zeroPoints, nonzero) {
 		unsupported("channelwise zero points, or channelwise %v", t)
 	}
-	return perChannel, xnnpack.Quantization{Scales: q.scales, ChannelDim: q.dimension}
+	return as.perChannel, xnnpack.Quantization{Scales: q.scales, ChannelDim: q.dimension}
 }
 
-func zeroPoints(t elementType) (low, high int64) {
-	switch t {
-	case typeInt8:
-		return -128, 127
-	case typeUint8:
-		return 0, 255
-	default:
-		return 0, 0
-	}
+// quantizedTypes are how XNNPACK names the types of values with a scale, or with one for each channel, and which zero
+// points they have.
+var quantizedTypes = map[elementType]struct {
+	perTensor, perChannel xnnpack.Datatype
+	low, high             int64
+}{
+	typeInt8:  {xnnpack.QInt8, xnnpack.ChannelQInt8, -128, 127},
+	typeUint8: {xnnpack.QUint8, 0, 0, 255},
+	typeInt32: {xnnpack.QInt32, xnnpack.ChannelQInt32, 0, 0},
 }
 
 // sameTypes checks that every output has the type of the input.

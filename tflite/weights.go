@@ -57,7 +57,7 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs, dy
 		if dynamic > 0 && c.channelwise(&w, filter, outputs) {
 			w.dynamic = dynamic
 		} else {
-			w.kernel = c.plan.derive(filter.constant, (*constant).dequantized)
+			w.kernel = c.plan.derive(filter.constant.dequantized())
 		}
 	case filter.dtype == typeInt8:
 		if z := filter.constant.quant.zeroPoints; len(z) == 1 && z[0] != 0 && len(filter.constant.quant.scales) == 1 {
@@ -95,7 +95,7 @@ func (c *call) dequantize(w *weights) {
 			continue
 		}
 		stored.scaled()
-		*k = c.plan.derive(stored, (*constant).dequantized)
+		*k = c.plan.derive(stored.dequantized())
 	}
 }
 
@@ -112,31 +112,26 @@ func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
 		return false
 	}
 	if len(q.scales) == 1 && filter.shape[0] != 1 {
-		w.kernel = c.plan.derive(filter.constant, func(k *constant) *constant {
-			return k.as(k.name+", by channel", func(k *constant) {
-				k.quant = quantization{scales: slices.Repeat(q.scales, outputs)}
-			})
-		})
+		k := filter.constant
+		w.kernel = c.plan.derive(k.as(k.name+", by channel", func(k *constant) {
+			k.quant = quantization{scales: slices.Repeat(q.scales, outputs)}
+		}))
 		return true
 	}
 	return len(q.scales) == outputs && q.dimension == 0 && outputs > 1
 }
 
-// derive returns what is computed of a constant: the same for every operator, with a name that no tensor has.
-func (p *plan) derive(from *constant, compute func(*constant) *constant) *constant {
-	k := compute(from)
+// derive returns a constant that is computed: the same for every operator, with a name that no tensor has.
+func (p *plan) derive(k *constant) *constant {
 	for {
 		got := p.derived[k.name]
 		if got != nil && reflect.DeepEqual(got.quant, k.quant) && slices.Equal(got.shape, k.shape) {
 			return got
 		}
-		if got == nil && !p.tensorNames()[k.name] {
+		if got == nil && !p.names[k.name] {
 			break
 		}
 		k.name += "#" // equal bytes can have two scales
-	}
-	if p.derived == nil {
-		p.derived = map[string]*constant{}
 	}
 	p.derived[k.name] = k
 	return k
@@ -154,27 +149,19 @@ func (p *plan) firstName(t *tensor) string {
 	if t.sparsity != nil {
 		return t.name
 	}
-	if p.first == nil {
-		p.first = map[stored]string{}
-		for i := range p.graph.tensors {
-			of := &p.graph.tensors[i]
-			at := stored{of.data, of.dtype}
-			if _, is := p.first[at]; !is && of.data.Size > 0 && of.sparsity == nil {
-				p.first[at] = of.name
-			}
-		}
-	}
 	return p.first[stored{t.data, t.dtype}]
 }
 
-func (p *plan) tensorNames() map[string]bool {
-	if p.names == nil {
-		p.names = make(map[string]bool, len(p.graph.tensors))
-		for i := range p.graph.tensors {
-			p.names[p.graph.tensors[i].name] = true
+// readNames notes the names of all tensors, and which of them is the first that has its bytes.
+func (p *plan) readNames() {
+	for i := range p.graph.tensors {
+		of := &p.graph.tensors[i]
+		p.names[of.name] = true
+		at := stored{of.data, of.dtype}
+		if _, is := p.first[at]; !is && of.data.Size > 0 && of.sparsity == nil {
+			p.first[at] = of.name
 		}
 	}
-	return p.names
 }
 
 // inFloats describes the same in single precision.

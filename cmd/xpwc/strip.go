@@ -13,7 +13,7 @@ import (
 	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
-	"xpwc/tflite"
+	"xpwc/internal/output"
 )
 
 type stripOptions struct {
@@ -181,7 +181,7 @@ func isSkeleton(f *os.File) (bool, error) {
 	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
 		return false, err
 	}
-	return executorch.IsSkeleton(end) || tflite.IsSkeleton(end), nil
+	return output.IsSkeleton(end), nil
 }
 
 func (r *stripped) print(w io.Writer) {

@@ -22,21 +22,32 @@ type emitter struct {
 }
 
 // Subgraph makes a subgraph of the part, whose external values are the inputs and, after them, the outputs. It asks the
-// loader once for each constant that a node uses.
+// loader once for each constant that a node uses. If the part is Staged, the error matches [models.ErrStaged].
 func (p Part) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
-	s, err := xnnpack.NewSubgraph(len(p.Inputs) + len(p.Outputs))
-	if err != nil {
-		return nil, err
-	}
-	e := &emitter{Part: p, s: s, loader: l, ids: map[ID]ID{}, options: map[string][]xpwc.LoadOption{},
+	e := &emitter{Part: p, loader: l, ids: map[ID]ID{}, options: map[string][]xpwc.LoadOption{},
 		tensors: map[ID]xnnpack.Tensor{}}
 	if err := fault.Try(e.emit); err != nil {
-		return nil, errors.Join(err, s.Delete())
+		if e.s != nil {
+			err = errors.Join(err, e.s.Delete())
+		}
+		return nil, p.named(err)
 	}
-	return s, nil
+	return e.s, nil
+}
+
+// named has an error begin with the part's name.
+func (p Part) named(err error) error {
+	if p.Name == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", p.Name, err)
 }
 
 func (e *emitter) emit() {
+	if e.Staged() {
+		fault.Check(models.ErrStaged)
+	}
+	e.s = fault.Value(xnnpack.NewSubgraph(len(e.Inputs) + len(e.Outputs)))
 	e.collectOptions()
 	copies := e.externals()
 	for _, s := range e.Steps {

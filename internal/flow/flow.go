@@ -54,6 +54,7 @@ type State struct {
 // A Part is steps of a flow, each after those whose values it reads, with what they compute from and what they compute.
 type Part struct {
 	Values
+	Name            string // of the file, which errors begin with; none if it is ""
 	Steps           []*Step
 	Inputs, Outputs IDs
 	States          []State

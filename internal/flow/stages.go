@@ -40,12 +40,12 @@ func (p Part) Bytes(id ID) int {
 }
 
 // Stages returns subgraphs, as few as can be, and what Go computes between them, if the part is Staged. See
-// [models.Staged]. Within says what an error is about.
-func (p Part) Stages(within string) (stages []models.Stage, between []models.Buffer) {
+// [models.Staged].
+func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 	if !p.Staged() {
 		return nil, nil
 	}
-	s := &stager{Part: p, within: within, buffers: map[ID]int{}, readers: map[ID][]int{}}
+	s := &stager{Part: p, buffers: map[ID]int{}, readers: map[ID][]int{}}
 	for i, step := range p.Steps {
 		read, _ := step.Operands()
 		for k, id := range read {
@@ -80,7 +80,6 @@ func (p Part) Stages(within string) (stages []models.Stage, between []models.Buf
 // stager makes the stages of a part.
 type stager struct {
 	Part
-	within  string
 	readers map[ID][]int // the steps that read each value, each once
 	buffers map[ID]int   // of values
 	between []models.Buffer
@@ -155,7 +154,7 @@ func (s *stager) group(groups [][]int) {
 		}
 	}
 	for g, steps := range groups {
-		segment := Part{Values: s.Values}
+		segment := Part{Values: s.Values, Name: s.Name}
 		seen := map[ID]bool{}
 		for _, i := range steps {
 			segment.Steps = append(segment.Steps, s.Steps[i])
@@ -192,22 +191,17 @@ func (s *stager) add(segment Part) {
 	for _, id := range segment.Outputs {
 		stage.Outputs = append(stage.Outputs, s.buffer(id))
 	}
-	within, first := s.within, segment.Steps[0]
+	first := segment.Steps[0]
 	if op, is := first.Operation.(Hosted); is {
 		stage.Compute = func(inputs, outputs [][]byte) error {
 			err := fault.Try(func() { segment.View(func() { segment.compute(op, inputs, outputs) }) })
 			if err != nil {
-				return fmt.Errorf("%s: %s: %w", within, first.Name, err)
+				return segment.named(fmt.Errorf("%s: %w", first.Name, err))
 			}
 			return nil
 		}
 	} else {
-		stage.Subgraph = func(l models.Loader) (sub *xnnpack.Subgraph, err error) {
-			if sub, err = segment.Subgraph(l); err != nil {
-				err = fmt.Errorf("%s: %w", within, err)
-			}
-			return sub, err
-		}
+		stage.Subgraph = segment.Subgraph
 	}
 	s.stages = append(s.stages, stage)
 }

@@ -42,7 +42,7 @@ func TestThereAreAsFewSubgraphsAsCanBe(t *testing.T) {
 	// XNNPACK and Go take turns in this order, but 3 needs nothing of 2, and 5 nothing of 4.
 	p := Part{Values: values{}, Inputs: IDs{0, 1}, Outputs: IDs{7}, Steps: []*Step{
 		node(2, 0), sum(3, 1), node(4, 2), sum(5, 3), node(6, 4, 5), node(7, 6, 2)}}
-	stages, between := p.Stages("")
+	stages, between := p.Stages()
 	require.Len(t, stages, 3)
 	for i, s := range stages {
 		require.Equal(t, i == 2, s.Subgraph != nil)
@@ -55,7 +55,7 @@ func TestThereAreAsFewSubgraphsAsCanBe(t *testing.T) {
 func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
 	p := Part{Values: values{}, Inputs: IDs{1}, Outputs: IDs{3, 1}, Steps: []*Step{sum(4, 1, 2), sum(3, 2)},
 		States: []State{{Value: 2, Next: 4, Initial: func(dst []byte) error { dst[0] = 7; return nil }}}}
-	stages, between := p.Stages("")
+	stages, between := p.Stages()
 	require.Len(t, stages, 4)
 	require.Len(t, between, 2)
 	buffers := make([][]byte, 5)

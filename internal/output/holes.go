@@ -1,7 +1,9 @@
 package output
 
 import (
+	"bytes"
 	"cmp"
+	"io"
 	"os"
 	"slices"
 )
@@ -27,3 +29,18 @@ func WriteWithHoles(to *os.File, at int64, b []byte, holes []Hole) error {
 	}
 	return nil
 }
+
+// SkeletonMark ends a model without its weights, a skeleton, where no runtime looks.
+const SkeletonMark = "\nxpwc skeleton: its weights are in a file of packed weights\n"
+
+// MarkSkeleton writes the mark to a file's end.
+func MarkSkeleton(f *os.File) error {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = f.WriteAt([]byte(SkeletonMark), end)
+	}
+	return err
+}
+
+// IsSkeleton reports whether a file that ends with these bytes, of which at least the last 128 are given, is a skeleton.
+func IsSkeleton(end []byte) bool { return bytes.HasSuffix(end, []byte(SkeletonMark)) }
