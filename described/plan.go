@@ -157,30 +157,28 @@ func (p *planner) checkMembers() {
 }
 
 // node returns the operator as XNNPACK takes it, without operands but for whether there is a bias.
-func (p *planner) node() flow.Weighted {
+func (p *planner) node() flow.Node {
 	limits, padding, bias := p.limits(), p.padding(), xnnpack.InvalidValue
 	if p.Bias != "" {
 		bias = 0
 	}
 	stride, dilation := numbersOf("stride", p.Stride, 1, 1), numbersOf("dilation", p.Dilation, 1, 1)
 	groups := max(p.Groups, 1)
-	var op flow.Operation
 	switch p.Op {
 	case fullyConnected:
-		op = flow.FullyConnected(xnnpack.FullyConnected{Bias: bias, Activation: limits, TransposeWeights: p.Transposed})
+		return flow.FullyConnected(xnnpack.FullyConnected{Bias: bias, Activation: limits, TransposeWeights: p.Transposed})
 	case convolution:
-		op = flow.Convolution2D(xnnpack.Convolution2D{Bias: bias, Padding: padding, SamePadding: p.SamePadding,
+		return flow.Convolution2D(xnnpack.Convolution2D{Bias: bias, Padding: padding, SamePadding: p.SamePadding,
 			Stride: stride, Dilation: dilation, Groups: groups, Activation: limits})
 	case depthwise:
-		op = flow.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Bias: bias, Padding: padding,
+		return flow.DepthwiseConvolution2D(xnnpack.DepthwiseConvolution2D{Bias: bias, Padding: padding,
 			SamePadding: p.SamePadding, Stride: stride, Dilation: dilation, Activation: limits,
 			DepthMultiplier: max(p.DepthMultiplier, 1)})
 	default:
-		op = flow.Deconvolution2D(xnnpack.Deconvolution2D{Bias: bias, Padding: padding, Stride: stride,
+		return flow.Deconvolution2D(xnnpack.Deconvolution2D{Bias: bias, Padding: padding, Stride: stride,
 			Dilation: dilation, Groups: groups, Activation: limits,
 			Adjustment: numbersOf("adjustment", p.Adjustment, 0, 0)})
 	}
-	return op.(flow.Weighted)
 }
 
 // maxSetting bounds strides, dilations and paddings: XNNPACK has a pointer for each pixel under the window.

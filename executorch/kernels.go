@@ -17,7 +17,7 @@ import (
 type operatorRow struct{ nodes, inGo func(*invocation) }
 
 // kernels are the operators outside of delegates that run here: what PyTorch's documentation says of each. The last
-// argument of a call is what it computes. What only moves elements has no function for Go: see [flow.Mover].
+// argument of a call is what it computes. What only moves elements has no function for Go: see [flow.Node].
 var kernels = map[string]operatorRow{
 	"aten::_adaptive_avg_pool2d.out":              {nodes: (*invocation).adaptivePool},
 	"aten::_log_softmax.out":                      {inGo: (*invocation).logSoftmax},

@@ -17,7 +17,7 @@ import (
 // A kind is one of the schema's nodes, by its number in the union of nodes.
 type kind struct {
 	name   string
-	decode func(*decoder) flow.Operation // nil if package xnnpack does not have it
+	decode func(*decoder) flow.Node // nil if package xnnpack does not have it
 }
 
 // kinds has the fields of each. In them "-" is a field that is not read, and the others are those of package xnnpack.
@@ -153,8 +153,8 @@ func (d *decoder) size(slot int) xnnpack.Size {
 
 // node returns what decodes a kind of nodes. Of a node is what does not depend on its fields, which are named in the
 // order of the schema's table: a Padding is four of these, and a Size two.
-func node[N xnnpack.Node](make func(N) flow.Operation, n N, known flags, fields string) func(*decoder) flow.Operation {
-	return func(d *decoder) flow.Operation {
+func node[N xnnpack.Node](make func(N) flow.Node, n N, known flags, fields string) func(*decoder) flow.Node {
+	return func(d *decoder) flow.Node {
 		n := n
 		d.read(reflect.ValueOf(&n).Elem(), known, fields)
 		return make(n)
@@ -219,16 +219,16 @@ func (d *decoder) flags(n reflect.Value, known flags, slot int) {
 // unaryOf is given the fields before the operand. A conversion has no flags: ExecuTorch's runtime for arm64 adds one,
 // 0x100, where a fully connected layer reads the result: in XNNPACK of 2024 that asks for the packing of KleidiAI.
 // XNNPACK of 2026 does not read it and decides by itself.
-func unaryOf(op xnnpack.UnaryOperator, before string) func(*decoder) flow.Operation {
+func unaryOf(op xnnpack.UnaryOperator, before string) func(*decoder) flow.Node {
 	return node(flow.Unary, xnnpack.Unary{Op: op}, nil, before+"Input Output Flags")
 }
 
-func binaryOf(op xnnpack.BinaryOperator) func(*decoder) flow.Operation {
+func binaryOf(op xnnpack.BinaryOperator) func(*decoder) flow.Node {
 	return node(flow.Binary, xnnpack.Binary{Op: op}, nil, "A B Output Flags")
 }
 
-func unlimited(decode func(*decoder) flow.Operation) func(*decoder) flow.Operation {
-	return func(d *decoder) flow.Operation {
+func unlimited(decode func(*decoder) flow.Node) func(*decoder) flow.Node {
+	return func(d *decoder) flow.Node {
 		d.limits = xnnpack.Range{}
 		return decode(d)
 	}
@@ -242,13 +242,13 @@ const (
 	convGroups       = 12
 )
 
-func convolution(d *decoder) flow.Operation {
+func convolution(d *decoder) flow.Node {
 	op := node(flow.Convolution2D, xnnpack.Convolution2D{}, padsSame,
 		"Padding - - Stride Dilation - - Groups - - Input Filter Bias Output Flags")(d)
 	return d.kernel(op, d.number(convGroups)*d.number(convGroupOutputs), d.number(convGroupInputs))
 }
 
-func depthwise(d *decoder) flow.Operation {
+func depthwise(d *decoder) flow.Node {
 	inputs, outputs := d.number(convGroupInputs), d.number(convGroupOutputs)
 	if inputs == 0 || outputs%inputs != 0 {
 		malformed("%d output channels for %d", outputs, inputs)
@@ -259,15 +259,15 @@ func depthwise(d *decoder) flow.Operation {
 	return d.kernel(op, 1, d.number(convGroups)*n.DepthMultiplier)
 }
 
-func deconvolution(d *decoder) flow.Operation {
+func deconvolution(d *decoder) flow.Node {
 	op := node(flow.Deconvolution2D, xnnpack.Deconvolution2D{}, nil,
 		"Padding - - Stride Dilation - - Groups Adjustment Input Filter Bias Output Flags")(d)
 	return d.kernel(op, d.number(convGroups)*d.number(convGroupOutputs), d.number(convGroupInputs))
 }
 
 // kernel checks that a filter has the shape that its node says, of which first and last are dimensions.
-func (d *decoder) kernel(op flow.Operation, first, last int) flow.Operation {
-	filter, _ := op.(flow.Weighted).Weights()
+func (d *decoder) kernel(op flow.Node, first, last int) flow.Node {
+	filter, _ := op.Weights()
 	size, shape := d.size(convKernel), d.plan.values[filter].tensor.Shape
 	if !slices.Equal(shape, []int{first, size.Height, size.Width, last}) {
 		d.strange("a filter of shape %v for a kernel of %d by %d, and %d groups of %d to %d channels", shape,
@@ -276,8 +276,8 @@ func (d *decoder) kernel(op flow.Operation, first, last int) flow.Operation {
 	return op
 }
 
-func concatenateOf(inputs ...int) func(*decoder) flow.Operation {
-	return func(d *decoder) flow.Operation {
+func concatenateOf(inputs ...int) func(*decoder) flow.Node {
+	return func(d *decoder) flow.Node {
 		n := xnnpack.Concatenate{Axis: d.number(0), Output: d.value(5)}
 		for _, slot := range inputs {
 			n.Inputs = append(n.Inputs, d.value(slot))

@@ -13,7 +13,7 @@ import (
 // addPacking appends a step that packs weights. What is packed does not depend on the shapes of what the step reads and
 // computes. So it is also appended if these are not known, or contradict the weights, which is why the method cannot be
 // run then.
-func (p *planner) addPacking(name string, op flow.Operation) {
+func (p *planner) addPacking(name string, op flow.Node) {
 	contradicts := fault.Try(func() { p.add(name, op) })
 	if contradicts == nil {
 		return
@@ -43,13 +43,13 @@ func (p *plan) alone(steps []*flow.Step) flow.Part {
 	part := flow.Part{Values: p, Name: p.files.program().Path()}
 	checked(func() {
 		for _, s := range steps {
-			p.addAlone(&part, s.Name, s.Operation.(flow.Weighted))
+			p.addAlone(&part, s.Name, s.Operation.(flow.Node))
 		}
 	})
 	return part
 }
 
-func (p *plan) addAlone(part *flow.Part, name string, w flow.Weighted) {
+func (p *plan) addAlone(part *flow.Part, name string, w flow.Node) {
 	inputs, outputs := w.Operands()
 	in, out := p.values[inputs[0]].tensor, p.values[outputs[0]].tensor
 	for _, t := range []*xnnpack.Tensor{&in, &out} {

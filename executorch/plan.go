@@ -289,7 +289,7 @@ func (p *planner) add(name string, op flow.Operation) {
 	var shape []int
 	checked(func() { shape = op.Shape(shapes) })
 	p.plan.values[outputs[0]].compute(shape)
-	if mover, is := op.(flow.Mover); is && mover.Moves() && p.inGo(inputs, outputs[0]) {
+	if mover, is := op.(flow.Node); is && mover.Moves() && p.inGo(inputs, outputs[0]) {
 		op = flow.Hosted{Inputs: inputs, Results: outputs, Computed: shape,
 			Compute: func(out, in []array) { mover.Move(out[0], in) }}
 	}
@@ -506,7 +506,7 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		malformed("it has no fields")
 	}
 	op := k.decode(d)
-	attempt, add := p.attempt, p.add
+	attempt, add := p.attempt, func(name string, op flow.Node) { p.add(name, op) }
 	if (flow.Part{Values: p.plan}).Packs(op) {
 		attempt = func(_ string, plan func()) bool { plan(); return true }
 		add = p.addPacking
@@ -520,11 +520,11 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		}
 	})
 	attempt(name, func() {
-		switch n := op.(type) {
-		case flow.Node[xnnpack.StaticReduce]:
-			p.mean(name, n.N, d.limits)
-		case flow.Weighing[xnnpack.FullyConnected]:
-			p.fullyConnected(name, n.N, add)
+		switch n := op.N.(type) {
+		case xnnpack.StaticReduce:
+			p.mean(name, n, d.limits)
+		case xnnpack.FullyConnected:
+			p.fullyConnected(name, n, add)
 		default:
 			add(name, op)
 		}
@@ -554,7 +554,7 @@ func unbounded(r xnnpack.Range) bool {
 }
 
 // fullyConnected adds a node. One of bfloat16 computes single precision, from which its output is converted.
-func (p *planner) fullyConnected(name string, n xnnpack.FullyConnected, add func(string, flow.Operation)) {
+func (p *planner) fullyConnected(name string, n xnnpack.FullyConnected, add func(string, flow.Node)) {
 	bf16 := func(id xnnpack.ValueID) bool { return p.plan.values[id].tensor.Type == xnnpack.BFloat16 }
 	if !bf16(n.Input) || !bf16(n.Filter) || !bf16(n.Output) {
 		add(name, flow.FullyConnected(n))

@@ -141,7 +141,7 @@ func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*we
 	nodes, ways := map[*flow.Step]*weighedNode{}, map[string]map[string]bool{} // by the kernel's name
 	steps := packing(p.plan.all())
 	for _, s := range steps {
-		w := s.Operation.(flow.Weighted)
+		w := s.Operation.(flow.Node)
 		kernel, bias := w.Weights()
 		n := &weighedNode{kernel: p.plan.values[kernel].constant}
 		if bias != xnnpack.InvalidValue {
@@ -155,12 +155,12 @@ func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*we
 		ways[n.kernel.name][p.plan.signature(w)] = true
 	}
 	for _, s := range steps {
-		n, w, name := nodes[s], s.Operation.(flow.Weighted), nodes[s].kernel.name
+		n, w, name := nodes[s], s.Operation.(flow.Node), nodes[s].kernel.name
 		inputs, _ := w.Operands()
 		if n.bias != nil && p.plan.values[inputs[0]].tensor.Type != xnnpack.DynamicQInt8 {
 			name += n.bias.name // else the runtime finds it by the kernel alone
 		}
-		_, deconvolves := w.(flow.Weighing[xnnpack.Deconvolution2D])
+		_, deconvolves := w.N.(xnnpack.Deconvolution2D)
 		_, bias := w.Weights()
 		switch {
 		case n.bias == nil || !n.half && p.plan.values[bias].tensor.Type != xnnpack.Float32:
@@ -179,8 +179,8 @@ func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*we
 }
 
 // signature says what a node packs and how, for as much as the constants are known by their places.
-func (p *plan) signature(w flow.Weighted) string {
-	id := flow.PackingOf(w, p.Bare)
+func (p *plan) signature(w flow.Node) string {
+	id := w.Packing(p.Bare)
 	of := []string{id.Digest().String()}
 	kernel, bias := w.Weights()
 	for _, id := range []xnnpack.ValueID{kernel, bias} {
@@ -262,21 +262,22 @@ func (p *plan) neverFinite(of flow.Part, nodes map[*flow.Step]*weighedNode) map[
 		out := outputs[0]
 		left := nodes[s] != nil && nodes[s].kept == ""
 		is := false
-		switch n := s.Operation.(type) {
-		case flow.Weighing[xnnpack.FullyConnected]:
-			is = left && unbounded(n.N.Activation)
-		case flow.Weighing[xnnpack.Convolution2D]:
-			is = left && unbounded(n.N.Activation)
-		case flow.Weighing[xnnpack.DepthwiseConvolution2D]:
-			is = left && unbounded(n.N.Activation)
-		case flow.Node[xnnpack.StaticConstantPad]: // with other elements around
-		case flow.Node[xnnpack.Unary]:
-			is = n.N.Op == xnnpack.ConvertElements && !finite(n.N.Input)
-		case flow.Node[xnnpack.Binary]:
-			sum := n.N.Op == xnnpack.Add || n.N.Op == xnnpack.Subtract
-			is = sum && unbounded(n.N.Activation) && (never[n.N.A] || never[n.N.B])
-		case flow.Mover:
-			is = n.Moves() && !slices.ContainsFunc(inputs, finite)
+		node, _ := s.Operation.(flow.Node)
+		switch n := node.N.(type) {
+		case xnnpack.FullyConnected:
+			is = left && unbounded(n.Activation)
+		case xnnpack.Convolution2D:
+			is = left && unbounded(n.Activation)
+		case xnnpack.DepthwiseConvolution2D:
+			is = left && unbounded(n.Activation)
+		case xnnpack.StaticConstantPad: // with other elements around
+		case xnnpack.Unary:
+			is = n.Op == xnnpack.ConvertElements && !finite(n.Input)
+		case xnnpack.Binary:
+			sum := n.Op == xnnpack.Add || n.Op == xnnpack.Subtract
+			is = sum && unbounded(n.Activation) && (never[n.A] || never[n.B])
+		default:
+			is = node.Moves() && !slices.ContainsFunc(inputs, finite)
 		}
 		never[out] = is && floats(out)
 	}

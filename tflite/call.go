@@ -22,7 +22,7 @@ type call struct {
 	wide    bool  // quantized values are computed in single precision, between conversions
 	asked   int   // how many operands were looked at
 	defined []int // outputs that have a shape
-	nodes   []flow.Mover
+	nodes   []flow.Node
 	inner   map[flow.ID]flow.ID // the tensors that values inside of the operator are like
 	compute func(*run)          // in place of nodes
 	reads   []int               // operands that compute reads

@@ -46,7 +46,7 @@ func (p *plan) flow() flow.Part {
 
 // Add implements [flow.Composer]: it plans a node, or what it moves in Go. An output that has a shape keeps it.
 func (c *call) Add(op flow.Operation) {
-	node := op.(flow.Mover)
+	node := op.(flow.Node)
 	inputs, outputs := node.Operands()
 	var shapes [][]int
 	for _, id := range inputs {
@@ -67,7 +67,7 @@ func (c *call) Add(op flow.Operation) {
 
 // finish plans what Go computes, or the nodes with conversions of what they read and compute.
 func (c *call) finish() {
-	steps := func(ops ...flow.Mover) {
+	steps := func(ops ...flow.Node) {
 		for _, op := range ops {
 			c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: op})
 		}
@@ -104,7 +104,7 @@ func (c *call) finish() {
 
 // widened has the nodes of an operator that is wide compute with single precision in the place of bytes. It returns the
 // conversions before and after them.
-func (c *call) widened() (before, after []flow.Mover) {
+func (c *call) widened() (before, after []flow.Node) {
 	wide := map[flow.ID]flow.ID{}
 	for i, node := range c.nodes {
 		inputs, outputs := node.Operands()
@@ -117,9 +117,9 @@ func (c *call) widened() (before, after []flow.Mover) {
 				wide[id] = c.Inside(id)
 				c.plan.of(wide[id]).inside.Shape = c.plan.values[id].shape
 				if k < len(inputs) {
-					before = append(before, flow.Convert(id, wide[id]).(flow.Mover))
+					before = append(before, flow.Convert(id, wide[id]))
 				} else {
-					after = append(after, flow.Convert(wide[id], id).(flow.Mover))
+					after = append(after, flow.Convert(wide[id], id))
 				}
 			}
 			operands[k] = wide[id]

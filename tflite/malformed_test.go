@@ -310,12 +310,13 @@ func weight(p *plan) float64 {
 		for _, id := range outputs {
 			computed += size(id)
 		}
-		switch op := s.Operation.(type) {
-		case flow.Node[xnnpack.MaxPooling2D]:
-			constants = float64(op.N.Pooling.Height) * float64(op.N.Pooling.Width)
-		case flow.Node[xnnpack.AveragePooling2D]:
-			constants = float64(op.N.Pooling.Height) * float64(op.N.Pooling.Width)
-		case flow.Weighing[xnnpack.Deconvolution2D], flow.Weighing[xnnpack.BatchMatrixMultiply]:
+		node, _ := s.Operation.(flow.Node)
+		switch n := node.N.(type) {
+		case xnnpack.MaxPooling2D:
+			constants = float64(n.Pooling.Height) * float64(n.Pooling.Width)
+		case xnnpack.AveragePooling2D:
+			constants = float64(n.Pooling.Height) * float64(n.Pooling.Width)
+		case xnnpack.Deconvolution2D, xnnpack.BatchMatrixMultiply:
 			constants *= 1 << 10
 		}
 		total += computed * constants

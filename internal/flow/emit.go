@@ -68,11 +68,11 @@ func (e *emitter) collectOptions() {
 		if !e.Packs(s.Operation) {
 			continue
 		}
-		w := s.Operation.(Weighted)
-		kernel, _ := w.Weights()
+		n := s.Operation.(Node)
+		kernel, _ := n.Weights()
 		name, _ := e.Constant(kernel)
 		fault.Within(func() {
-			e.options[name] = append(e.options[name], xpwc.PackedAs(PackingOf(w, e.operand)))
+			e.options[name] = append(e.options[name], xpwc.PackedAs(n.Packing(e.operand)))
 		}, "%s", s.Name)
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"xpwc"
 	"xpwc/internal/compute"
-	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -90,11 +89,11 @@ func (p Part) constant(id ID) bool { _, is := p.Constant(id); return is }
 
 // Packs reports whether a node packs weights: whether its kernel is a constant.
 func (p Part) Packs(op Operation) bool {
-	w, is := op.(Weighted)
-	if !is {
+	n, is := op.(Node)
+	if !is || !n.Weighs() {
 		return false
 	}
-	kernel, _ := w.Weights()
+	kernel, _ := n.Weights()
 	return p.constant(kernel)
 }
 
@@ -119,12 +118,13 @@ func (p Part) EachUse(s *Step, do func(id ID, how Use)) {
 			continue
 		}
 		how := AtInference
-		if w, is := s.Operation.(Weighted); is && k > 0 && p.Packs(w) {
+		if k > 0 && p.Packs(s.Operation) {
+			n := s.Operation.(Node)
 			hidden := k == 2 && p.Bare(inputs[0]).Type == xnnpack.DynamicQInt8
-			switch _, multiplied := w.(Weighing[xnnpack.BatchMatrixMultiply]); {
+			switch _, multiplied := n.N.(xnnpack.BatchMatrixMultiply); {
 			case multiplied: // it depends on its type whether it is packed
 				how |= PackedBlind
-			case hidden || !w.LooksUp(p.Bare(inputs[1]).Shape) || p.Bare(in).Type == xnnpack.Float16:
+			case hidden || !n.LooksUp(p.Bare(inputs[1]).Shape) || p.Bare(in).Type == xnnpack.Float16:
 				how = PackedBlind
 			default:
 				how = Packed
@@ -165,15 +165,4 @@ func (u Use) options() []xpwc.LoadOption {
 		return append(options, xpwc.Retain())
 	}
 	return append(options, xpwc.PackOnly())
-}
-
-// PackingOf returns the identity of what a node packs, of which tensor describes the values.
-func PackingOf(w Weighted, tensor func(ID) xnnpack.Tensor) packing.Identity {
-	kernel, bias := w.Weights()
-	inputs, outputs := w.Operands()
-	biased := xnnpack.Tensor{}
-	if bias != xnnpack.InvalidValue {
-		biased = tensor(bias)
-	}
-	return w.Packing(tensor(kernel), biased, tensor(inputs[0]), tensor(outputs[0]))
 }

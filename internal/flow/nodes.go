@@ -18,7 +18,7 @@ var (
 )
 
 // Convert changes the type of the elements.
-func Convert(from, to ID) Operation {
+func Convert(from, to ID) Node {
 	return Unary(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: from, Output: to})
 }
 

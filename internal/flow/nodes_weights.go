@@ -9,7 +9,7 @@ import (
 
 // Operations of nodes that can pack weights.
 var (
-	FullyConnected = weighing(kind[xnnpack.FullyConnected]{
+	FullyConnected = of(kind[xnnpack.FullyConnected]{
 		shape: func(n xnnpack.FullyConnected, of [][]int) []int {
 			in := of[0]
 			out, channels := fullChannels(n, of[1])
@@ -25,7 +25,7 @@ var (
 			_, channels := fullChannels(n, kernel)
 			return []int{1, channels}
 		}})
-	Convolution2D = weighing(kind[xnnpack.Convolution2D]{
+	Convolution2D = of(kind[xnnpack.Convolution2D]{
 		shape: func(n xnnpack.Convolution2D, of [][]int) []int {
 			out := slides(of[0], kernelSize(of[1]), n.Stride, n.Dilation, n.Padding, n.SamePadding)
 			out[3] = grouped(of, n.Groups)
@@ -36,7 +36,7 @@ var (
 		least: func(n xnnpack.Convolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
 		}})
-	DepthwiseConvolution2D = weighing(kind[xnnpack.DepthwiseConvolution2D]{
+	DepthwiseConvolution2D = of(kind[xnnpack.DepthwiseConvolution2D]{
 		shape: func(n xnnpack.DepthwiseConvolution2D, of [][]int) []int {
 			filter := of[1]
 			out := slides(of[0], kernelSize(filter), n.Stride, n.Dilation, n.Padding, n.SamePadding)
@@ -51,7 +51,7 @@ var (
 		least: func(n xnnpack.DepthwiseConvolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(kernel[3]/max(1, n.DepthMultiplier)))
 		}})
-	Deconvolution2D = weighing(kind[xnnpack.Deconvolution2D]{
+	Deconvolution2D = of(kind[xnnpack.Deconvolution2D]{
 		shape: func(n xnnpack.Deconvolution2D, of [][]int) []int {
 			in, kernel, by, more, p := of[0], kernelSize(of[1]), n.Stride, n.Adjustment, n.Padding
 			Images(in)
@@ -66,7 +66,7 @@ var (
 		least: func(n xnnpack.Deconvolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
 		}})
-	BatchMatrixMultiply = weighing(kind[xnnpack.BatchMatrixMultiply]{
+	BatchMatrixMultiply = of(kind[xnnpack.BatchMatrixMultiply]{
 		shape: func(n xnnpack.BatchMatrixMultiply, of [][]int) []int {
 			a, b := of[0], of[1]
 			if len(a) < 2 || len(b) < 2 {

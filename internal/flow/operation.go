@@ -10,7 +10,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// An Operation is a node of package xnnpack, or what Go computes. Its operands are values of a flow.
+// An Operation is a [Node], or what Go computes, [Hosted]. Its operands are values of a flow.
 type Operation interface {
 	// Operands returns what is read, weights among them and an absent bias not, and what is computed.
 	Operands() (inputs, outputs IDs)
@@ -20,40 +20,18 @@ type Operation interface {
 	add(s *xnnpack.Subgraph, id func(ID) ID) error
 }
 
-// A Mover is a node. Some move elements, whatever they are. Those elements that XNNPACK does not have Go moves.
-type Mover interface {
-	Operation
-	// With returns the same node with other operands in the place of its own, those that it computes last.
-	With(operands ...ID) Mover
-	// Moves reports whether it moves elements.
-	Moves() bool
-	// Move does in Go what XNNPACK does.
-	Move(out Array, in []Array)
-}
-
-// A Weighted operation can pack a static kernel, and a bias with it. Its inputs are what it multiplies, the kernel, and
-// the bias if there is one.
-type Weighted interface {
-	Mover
-	// Weights returns the kernel and the bias, which may be absent.
-	Weights() (kernel, bias ID)
-	// LooksUp reports whether XNNPACK looks into the weights cache before it packs a kernel of a shape.
-	LooksUp(kernel []int) bool
-	// Packing returns the identity of what is packed. The bias' content is there if inputs are quantised at inference.
-	Packing(kernel, bias, input, output xnnpack.Tensor) packing.Identity
-	// Least returns the shape of the smallest input that suits a kernel of a shape; it is a fault if none does.
-	Least(kernel []int) []int
-}
-
-// A Node is a node of package xnnpack.
-type Node[N xnnpack.Node] struct {
-	N   N
-	of  *kind[N]
+// A Node is one of package xnnpack. Some move elements, whatever they are; those that XNNPACK does not have Go moves.
+// Some can pack a static kernel, and a bias with it; their inputs are what they multiply, the kernel, and the bias if
+// there is one.
+type Node struct {
+	N   xnnpack.Node
 	ids IDs // its operands, if they are others than those of N
-}
 
-// Weighing is a node that can pack weights.
-type Weighing[N xnnpack.WeightedNode] struct{ Node[N] }
+	shape   func(in [][]int) []int
+	move    func(out Array, in []Array)
+	least   func(kernel []int) []int
+	looksUp func(kernel []int) bool
+}
 
 // A kind is what is known of a type of nodes.
 type kind[N xnnpack.Node] struct {
@@ -65,33 +43,38 @@ type kind[N xnnpack.Node] struct {
 }
 
 // of returns what makes an operation of a node.
-func of[N xnnpack.Node](k kind[N]) func(N) Operation {
-	return func(n N) Operation { return Node[N]{N: n, of: &k} }
-}
-
-// weighing is of for nodes that can pack weights.
-func weighing[N xnnpack.WeightedNode](k kind[N]) func(N) Operation {
-	return func(n N) Operation { return Weighing[N]{Node[N]{N: n, of: &k}} }
+func of[N xnnpack.Node](k kind[N]) func(N) Node {
+	return func(n N) Node {
+		node := Node{N: n, shape: func(in [][]int) []int { return k.shape(n, in) }}
+		if k.move != nil {
+			node.move = func(out Array, in []Array) { k.move(n, out, in) }
+		}
+		if k.least != nil {
+			node.least = func(kernel []int) []int { return k.least(n, kernel) }
+			node.looksUp = func(kernel []int) bool { return k.looksUp != nil && k.looksUp(n, kernel) }
+		}
+		return node
+	}
 }
 
 // Operands implements [Operation].
-func (n Node[N]) Operands() (inputs, outputs IDs) {
+func (n Node) Operands() (inputs, outputs IDs) {
 	if inputs, outputs = xnnpack.Operands(n.N); n.ids != nil {
 		return n.ids[:len(inputs):len(inputs)], n.ids[len(inputs):]
 	}
 	return inputs, outputs
 }
 
-// With implements [Mover].
-func (n Node[N]) With(operands ...ID) Mover {
+// With returns the same node with other operands in the place of its own, those that it computes last.
+func (n Node) With(operands ...ID) Node {
 	n.ids = operands
 	return n
 }
 
 // Shape implements [Operation].
-func (n Node[N]) Shape(in [][]int) []int { return n.of.shape(n.N, in) }
+func (n Node) Shape(in [][]int) []int { return n.shape(in) }
 
-func (n Node[N]) add(s *xnnpack.Subgraph, id func(ID) ID) error {
+func (n Node) add(s *xnnpack.Subgraph, id func(ID) ID) error {
 	left := slices.Concat(n.Operands())
 	return s.AddRenamed(n.N, func(ID) ID {
 		next := left[0]
@@ -100,14 +83,17 @@ func (n Node[N]) add(s *xnnpack.Subgraph, id func(ID) ID) error {
 	})
 }
 
-// Moves implements [Mover].
-func (n Node[N]) Moves() bool { return n.of.move != nil }
+// Moves reports whether it moves elements.
+func (n Node) Moves() bool { return n.move != nil }
 
-// Move implements [Mover].
-func (n Node[N]) Move(out Array, in []Array) { n.of.move(n.N, out, in) }
+// Move does in Go what XNNPACK does.
+func (n Node) Move(out Array, in []Array) { n.move(out, in) }
 
-// Weights implements [Weighted].
-func (n Weighing[N]) Weights() (kernel, bias ID) {
+// Weighs reports whether it can pack weights. What follows is for such nodes.
+func (n Node) Weighs() bool { return n.least != nil }
+
+// Weights returns the kernel and the bias, which may be absent.
+func (n Node) Weights() (kernel, bias ID) {
 	in, _ := n.Operands()
 	if len(in) == 2 {
 		return in[1], xnnpack.InvalidValue
@@ -115,24 +101,23 @@ func (n Weighing[N]) Weights() (kernel, bias ID) {
 	return in[1], in[2]
 }
 
-// LooksUp implements [Weighted].
-func (n Weighing[N]) LooksUp(kernel []int) bool {
-	return n.of.looksUp != nil && n.of.looksUp(n.N, kernel)
+// LooksUp reports whether XNNPACK looks into the weights cache before it packs a kernel of a shape.
+func (n Node) LooksUp(kernel []int) bool { return n.looksUp(kernel) }
+
+// Packing returns the identity of what is packed, of which tensor describes the values. The bias' content is there if
+// inputs are quantised at inference.
+func (n Node) Packing(tensor func(ID) xnnpack.Tensor) packing.Identity {
+	kernel, bias := n.Weights()
+	inputs, outputs := n.Operands()
+	biased := xnnpack.Tensor{}
+	if bias != xnnpack.InvalidValue {
+		biased = tensor(bias)
+	}
+	return n.N.(xnnpack.WeightedNode).Packing(tensor(kernel), biased, tensor(inputs[0]), tensor(outputs[0]))
 }
 
-// Packing implements [Weighted].
-func (n Weighing[N]) Packing(kernel, bias, input, output xnnpack.Tensor) packing.Identity {
-	return n.N.Packing(kernel, bias, input, output)
-}
-
-// Least implements [Weighted].
-func (n Weighing[N]) Least(kernel []int) []int { return n.of.least(n.N, kernel) }
-
-// With implements [Mover].
-func (n Weighing[N]) With(operands ...ID) Mover {
-	n.ids = operands
-	return n
-}
+// Least returns the shape of the smallest input that suits a kernel of a shape; it is a fault if none does.
+func (n Node) Least(kernel []int) []int { return n.least(kernel) }
 
 // Unsupported is an error of what is well-formed, but more or other than XNNPACK takes.
 type Unsupported struct{ error }
