@@ -301,19 +301,15 @@ func (x *Index) Record(i int) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return x.record(&row, Key{
-		Layout:        x.layouts[le.Uint16(row[atLayout:])].Fingerprint,
-		FingerprintID: le.Uint32(row[atFingerprintID:]),
-		Packing:       Digest(row[atPacking : atPacking+16]),
-		Kernel:        kernel,
-		Bias:          bias,
-		HasBias:       Flags(row[atFlags])&HasBias != 0,
-	}), nil
-}
-
-func (x *Index) record(row *row, key Key) Record {
 	return Record{
-		Key:          key,
+		Key: Key{
+			Layout:        x.layouts[le.Uint16(row[atLayout:])].Fingerprint,
+			FingerprintID: le.Uint32(row[atFingerprintID:]),
+			Packing:       Digest(row[atPacking:][:16]),
+			Kernel:        kernel,
+			Bias:          bias,
+			HasBias:       Flags(row[atFlags])&HasBias != 0,
+		},
 		Seed:         le.Uint32(row[atSeed:]),
 		Flags:        Flags(row[atFlags]) &^ HasBias,
 		Offset:       le.Uint64(row[0:]),
@@ -329,7 +325,7 @@ func (x *Index) record(row *row, key Key) Record {
 		UsedAt:       int64(le.Uint32(row[160:])),
 		Family:       packing.DecodeFamily([packing.FamilySize]byte(row[43:48])),
 		LeastSize:    le.Uint64(row[148:]),
-	}
+	}, nil
 }
 
 // Find yields all records with that key; their names are key's. An error is the last it yields.
@@ -341,16 +337,16 @@ func (x *Index) Find(key Key) iter.Seq2[Record, error] {
 			if err == nil && number == 0 {
 				return
 			}
-			var row row
+			var r Record
 			var has bool
 			if err == nil {
-				row, has, err = x.having(&key, int(number-1))
+				r, has, err = x.having(&key, int(number-1))
 			}
 			if err != nil {
 				yield(Record{}, err)
 				return
 			}
-			if has && !yield(x.record(&row, key), nil) {
+			if has && !yield(r, nil) {
 				return
 			}
 		}
@@ -373,25 +369,16 @@ func (x *Index) listed(slot uint64) (uint64, error) {
 	return number, nil
 }
 
-// having returns a record as row does if it has a key.
-func (x *Index) having(key *Key, i int) (row row, has bool, err error) {
-	if row, err = x.rowAlone(i); err != nil {
-		return row, false, err
+// having returns record i if it has a key. A name of another length is not read: it may be as long as all names are.
+func (x *Index) having(key *Key, i int) (r Record, has bool, err error) {
+	row, err := x.rowAlone(i)
+	if err != nil || le.Uint32(row[atKernel+4:]) != uint32(len(key.Kernel)) ||
+		le.Uint32(row[atBias+4:]) != uint32(len(key.Bias)) {
+		return r, false, err
 	}
-	layout := int(le.Uint16(row[atLayout:]))
-	if le.Uint32(row[atKernel+4:]) != uint32(len(key.Kernel)) || le.Uint32(row[atBias+4:]) != uint32(len(key.Bias)) ||
-		(Flags(row[atFlags])&HasBias != 0) != key.HasBias ||
-		layout >= len(x.layouts) || x.layouts[layout].Fingerprint != key.Layout ||
-		le.Uint32(row[atFingerprintID:]) != key.FingerprintID ||
-		Digest(row[atPacking:atPacking+16]) != key.Packing {
-		return row, false, nil
+	if r, err = x.Record(i); err != nil || r.Key != *key {
+		return r, false, err
 	}
-	if kernel, err := x.text(row[:], atKernel); err != nil || kernel != key.Kernel {
-		return row, false, err
-	}
-	if bias, err := x.text(row[:], atBias); err != nil || bias != key.Bias {
-		return row, false, err
-	}
-	row, err = x.row(i)
-	return row, true, err
+	r.Key = *key // whose names are in memory already
+	return r, true, nil
 }
