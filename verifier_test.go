@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -251,10 +252,10 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 	add(len(content)-300, 301)
 	add(len(content)-10, 11)
 	add(len(content)+7, 4*piece)
-	var stop int32
-	hasher := store.NewHasher(&stop)
+	working, stop := context.WithCancel(t.Context())
+	var hasher store.Hasher
 	for i, p := range payloads {
-		sum, err := hasher.Sum(d, p[0], p[1])
+		sum, err := hasher.Sum(working, d, p[0], p[1])
 		if i >= readable {
 			require.Error(t, err, "%d bytes at %d", p[1], p[0])
 			continue
@@ -262,9 +263,9 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, digest.Of(content[p[0]:p[0]+p[1]]), sum, "%d bytes at %d", p[1], p[0])
 	}
-	stop = 1
-	_, err = hasher.Sum(d, 0, 10)
-	require.ErrorIs(t, err, store.ErrStopped)
+	stop()
+	_, err = hasher.Sum(working, d, 0, 10)
+	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, d.Close())
 }
 

@@ -1,10 +1,9 @@
 package store
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"xpwc/internal/digest"
@@ -17,30 +16,21 @@ const (
 	rests          = 9
 	shortestRest   = time.Millisecond // below it the system's timers are too coarse
 	longestRest    = 20 * time.Millisecond
-	stopWithin     = 2 * time.Millisecond // of a rest
 )
 
-// ErrStopped: the hasher was to stop.
-var ErrStopped = errors.New("stopped")
-
-// A Hasher computes the sums of payloads, one after the other.
+// A Hasher computes the sums of payloads, one after the other. The zero value is ready.
 type Hasher struct {
-	stop   *int32
-	block  []byte
+	block  [hashedTogether]byte
 	worked time.Duration // since it rested
 }
 
-// NewHasher returns a hasher that works while stop is 0.
-func NewHasher(stop *int32) *Hasher { return &Hasher{stop: stop, block: make([]byte, hashedTogether)} }
-
-// Sum returns the sum of the payload of some bytes that a file has at an offset. Errors: ErrStopped, and those of
+// Sum returns the sum of the payload of some bytes that a file has at an offset. Errors: the context's, and those of
 // reading it.
-func (h *Hasher) Sum(r io.ReaderAt, offset, size uint64) (digest.Digest, error) {
+func (h *Hasher) Sum(ctx context.Context, r io.ReaderAt, offset, size uint64) (digest.Digest, error) {
 	var sum digest.Hash
 	for at := uint64(0); at < size; {
-		h.rest()
-		if atomic.LoadInt32(h.stop) != 0 {
-			return digest.Digest{}, ErrStopped
+		if err := h.rest(ctx); err != nil {
+			return digest.Digest{}, err
 		}
 		since := time.Now()
 		block := h.block[:min(hashedTogether, size-at)]
@@ -54,14 +44,14 @@ func (h *Hasher) Sum(r io.ReaderAt, offset, size uint64) (digest.Digest, error) 
 	return sum.Sum(), nil
 }
 
-// rest rests for what was worked, once that is long enough.
-func (h *Hasher) rest() {
-	if rests*h.worked < shortestRest {
-		return
+// rest rests for what was worked, once that is long enough. It returns the context's error.
+func (h *Hasher) rest(ctx context.Context) error {
+	if rest := rests * h.worked; rest >= shortestRest {
+		h.worked = 0
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(rest, longestRest)):
+		}
 	}
-	left := min(rests*h.worked, longestRest)
-	h.worked = 0
-	for ; left > 0 && atomic.LoadInt32(h.stop) == 0; left -= stopWithin {
-		time.Sleep(min(left, stopWithin))
-	}
+	return ctx.Err()
 }

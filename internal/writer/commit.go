@@ -252,7 +252,8 @@ func (w *Writer) choose(st *store.Store) (what choice, err error) {
 	return what, nil
 }
 
-// listed returns the records of the loaded index.
+// listed returns the records of the loaded index. If one is damaged, it returns those before it with the error, and the
+// file is given up.
 func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
 	index := st.Index()
 	if index == nil {
@@ -264,7 +265,7 @@ func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
 		if err != nil {
 			err = st.Damaged(err)
 			w.Note(w.accept(st, err))
-			return nil, err
+			return records, err
 		}
 		records = append(records, r)
 	}

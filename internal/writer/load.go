@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"xpwc/internal/entries"
@@ -279,21 +277,13 @@ func (w *Writer) reportSetAside(as string, cause error) {
 func (w *Writer) loseFile(id [16]byte, why error) {
 	w.mu.Lock()
 	defer w.unlock()
-	gone := map[*entries.Entry]bool{}
-	note := func(e *entries.Entry) {
-		if e.State != entries.Private && e.File == id {
-			gone[e] = true
-		}
-	}
+	var gone []*entries.Entry
 	for e := range w.entries.All() {
-		note(e)
-	}
-	for u := range w.users {
-		for _, e := range u.used { // those without a name too
-			note(e)
+		if e.State != entries.Private && e.File == id {
+			gone = append(gone, e)
 		}
 	}
-	w.loseEntriesLocked(slices.Collect(maps.Keys(gone)), why)
+	w.loseEntriesLocked(gone, why)
 }
 
 // loseEntriesLocked takes note that the bytes of entries are gone, or may be, and has the sessions know that use or

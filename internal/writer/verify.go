@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -53,7 +54,7 @@ func (w *Writer) verifySoonLocked(u *User) {
 
 // verify is the verifier's goroutine.
 func (w *Writer) verify() {
-	hasher := store.NewHasher(&w.stop)
+	hasher := new(store.Hasher)
 	for {
 		batch, damaged := w.toVerify(), false
 		if len(batch) == 0 {
@@ -87,11 +88,11 @@ func (w *Writer) verifyOne(hasher *store.Hasher, e *entries.Entry) (damaged bool
 	if region == nil {
 		return false
 	}
-	sum, err := hasher.Sum(region.Reader(), offset, uint64(len(e.Data)))
+	sum, err := hasher.Sum(w.working, region.Reader(), offset, uint64(len(e.Data)))
 	w.mu.Lock()
 	defer w.unlock()
 	w.freed = append(w.freed, region)
-	return w.phase == open && !errors.Is(err, store.ErrStopped) && w.judgeLocked(e, err == nil && sum == e.Record.Sum)
+	return w.phase == open && !errors.Is(err, context.Canceled) && w.judgeLocked(e, err == nil && sum == e.Record.Sum)
 }
 
 // retainUnverified returns an entry's region, with one more reference to it, and where the entry lies in its file. It

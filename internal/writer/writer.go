@@ -9,11 +9,11 @@ package writer
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"xpwc/internal/entries"
@@ -66,7 +66,8 @@ type Writer struct {
 	endedUntil time.Time // until then it does not write to another
 
 	verifier verifier
-	stop     int32 // 1 when the cache is closed: what works in the background ends; atomic
+	working  context.Context // of what works in the background, until stop
+	stop     context.CancelFunc
 	figures  Figures
 	freed    []*store.Region // to be released when mu is not held
 	now      func() int64    // seconds since 1970
@@ -179,6 +180,7 @@ func New(files store.Files, o Options) (*Writer, error) {
 		damage:  map[uint64]bool{},
 		now:     func() int64 { return time.Now().Unix() },
 	}
+	w.working, w.stop = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
 	w.file.stored.L = &w.file.mu
 	w.verifier.pause = verifyPause
@@ -331,7 +333,7 @@ func (h *Handle) leave() (last bool, err error) {
 
 // close gives up everything. There are neither sessions nor commits.
 func (w *Writer) close() error {
-	atomic.StoreInt32(&w.stop, 1)
+	w.stop()
 	w.stopVerifying()
 	w.dropAll()
 	st := w.file.takeStill()
@@ -388,29 +390,9 @@ func (w *Writer) Index() *format.Index {
 }
 
 // Names returns the names of what sessions may be given: those of entries in memory, and those that the loaded index
-// has for a layout. They are neither sorted nor each once.
+// has for a layout, up to where it is damaged. They are neither sorted nor each once.
 func (w *Writer) Names(layout format.Digest) (names []string) {
-	names, index, damage := w.namesInMemory()
-	if index == nil {
-		return names
-	}
-	for i := range index.Len() {
-		r, err := index.Record(i)
-		if err != nil {
-			if w.Index() != index { // it was given up meanwhile
-				return w.Names(layout)
-			}
-			w.Note(w.damagedIndex(index, err))
-			break
-		}
-		if r.Layout == layout && !damage[r.Offset] {
-			names = append(names, r.Kernel+r.Bias)
-		}
-	}
-	return names
-}
-
-func (w *Writer) namesInMemory() (names []string, index *format.Index, damage map[uint64]bool) {
+	listed := w.listedNow()
 	w.mu.Lock()
 	defer w.unlock()
 	for e := range w.entries.All() {
@@ -418,9 +400,21 @@ func (w *Writer) namesInMemory() (names []string, index *format.Index, damage ma
 			names = append(names, e.Name())
 		}
 	}
-	damage = map[uint64]bool{}
-	for at := range w.damage {
-		damage[at] = true
+	for i := range listed {
+		if r := &listed[i]; r.Layout == layout && !w.damage[r.Offset] {
+			names = append(names, r.Kernel+r.Bias)
+		}
 	}
-	return names, w.loaded.index, damage
+	return names
+}
+
+// listedNow returns the records of the loaded index, once nothing is being written.
+func (w *Writer) listedNow() []format.Record {
+	if w.inMemory() {
+		return nil
+	}
+	st := w.file.takeStill()
+	defer w.file.give()
+	records, _ := w.listed(st) // which has noted the error
+	return records
 }
