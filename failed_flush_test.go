@@ -67,7 +67,7 @@ func (s *survival) check(image *memdisk.Dir, steps int) (found state, err error)
 		if err != nil {
 			return found, err
 		}
-		b, _ := storeOf(c).Payload(&r)
+		b := storeOf(c).Payload(&r)
 		if !s.right[r.Kernel+string(b)] || digest.Of(b) != r.Sum {
 			return found, fmt.Errorf("generation %d: wrong bytes in the payload of %s", found.generation, r.Kernel)
 		}

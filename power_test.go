@@ -223,7 +223,7 @@ func (s *scenario) check(image *memdisk.Dir, steps int) (found state, err error)
 		if err != nil {
 			return state{}, err
 		}
-		b, _ := storeOf(c).Payload(&r)
+		b := storeOf(c).Payload(&r)
 		if !bytes.Equal(b, found.packed[r.Kernel]) || digest.Of(b) != r.Sum {
 			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
 		}
@@ -282,7 +282,7 @@ func nextSession(image *memdisk.Dir, found state, m model) error {
 		if content, again := m[r.Kernel]; again {
 			want = packedFrom(content)
 		}
-		if b, _ := storeOf(c).Payload(&r); !bytes.Equal(b, want) {
+		if b := storeOf(c).Payload(&r); !bytes.Equal(b, want) {
 			return fmt.Errorf("%s is wrong after the next session", r.Kernel)
 		}
 	}

@@ -38,23 +38,13 @@ type Entry struct {
 	Kernel, Bias *Content
 	By           any
 
-	Change   Change
+	Changed  bool // the generation in force has other flags, stamps or digests of it
 	Verified bool // its bytes were compared with a packing, or with its sum
 	Sized    bool // it has the size that a look-up of its key was answered with
-	Unlisted bool // it was packed here, and the loaded index does not have it
+	Unlisted bool // it was packed here, into the file in place, and no generation has it
 
 	surveyed *format.Index // all records of that index under its key are in memory
 }
-
-// A Change is whether the loaded index still says of an entry which flags, stamps and digests it has.
-type Change uint8
-
-// Changes of entries.
-const (
-	Unchanged Change = iota
-	Changed          // it says otherwise, and so does the generation in force
-	Recorded         // it says otherwise, but the generation in force is newer and does not
-)
 
 // Name returns what the entry is called in ExecuTorch's trailer: the kernel's name directly followed by the bias'.
 func (e *Entry) Name() string { return e.Record.Kernel + e.Record.Bias }
@@ -76,10 +66,8 @@ func (e *Entry) Withhold(why error) {
 // ErrSourceChanged: what an entry was packed from was changed meanwhile.
 var ErrSourceChanged = errors.New("changed in place while it was packed; load the model again")
 
-// Listed reports whether the entry is one of the loaded index, which is of the file in place.
-func (e *Entry) Listed(inPlace [16]byte) bool {
-	return e.State == Durable && !e.Unlisted && e.File == inPlace
-}
+// Listed reports whether a generation of the file in place has the entry.
+func (e *Entry) Listed(inPlace [16]byte) bool { return e.State == Durable && e.File == inPlace }
 
 // Uncommitted reports whether the entry is in the space of a file, is in no generation, and is to be in one or used.
 func (e *Entry) Uncommitted() bool {

@@ -11,7 +11,7 @@ import (
 type Set struct {
 	kernels map[string][]*Entry // by the kernel's name
 
-	Unlisted []*Entry // packed here, and not in the loaded index
+	Unlisted []*Entry // packed here, into the file in place, and in no generation
 }
 
 // NewSet returns an empty set.
@@ -47,20 +47,17 @@ func (s *Set) Supersedes(r *format.Record) bool {
 		return false
 	}
 	for _, e := range slices.Backward(s.Under(&r.Key)) {
-		if e.next() && e.Record.Seed == r.Seed && e.Record.Source == r.Source {
+		if e.Ready() && e.Record.Seed == r.Seed && e.Record.Source == r.Source {
 			return e.Record.KernelDigest != r.KernelDigest || e.Record.BiasDigest != r.BiasDigest
 		}
 	}
 	return false
 }
 
-// next reports whether the next generation has the entry, which was packed here.
-func (e *Entry) next() bool { return e.Unlisted && e.State == Durable || e.Ready() }
-
 // Next returns the records of what was packed here that the next generation has.
 func (s *Set) Next() (records []format.Record) {
 	for _, e := range s.Unlisted {
-		if e.next() && e.Withheld == nil && !s.Supersedes(&e.Record) {
+		if e.Ready() && !s.Supersedes(&e.Record) {
 			records = append(records, e.Record)
 		}
 	}
@@ -70,13 +67,13 @@ func (s *Set) Next() (records []format.Record) {
 // Add puts an entry under its kernel's name.
 func (s *Set) Add(e *Entry) { s.kernels[e.Record.Kernel] = append(s.kernels[e.Record.Kernel], e) }
 
-// AddUnlisted takes note that an entry was packed here, and that the loaded index does not have it.
+// AddUnlisted takes note that an entry was packed here, and that no generation has it.
 func (s *Set) AddUnlisted(e *Entry) {
 	e.Unlisted = true
 	s.Unlisted = append(s.Unlisted, e)
 }
 
-// List takes the entries that match out of those that the loaded index does not have.
+// List takes the entries that match out of those that no generation has.
 func (s *Set) List(match func(*Entry) bool) {
 	s.Unlisted = slices.DeleteFunc(s.Unlisted, func(e *Entry) bool {
 		listed := match(e)

@@ -281,6 +281,9 @@ func (x *Index) NameBytes() (n uint64, err error) {
 // Len returns the number of records.
 func (x *Index) Len() int { return int(x.slot.Records) }
 
+// Generation returns the number of the generation that the index is of.
+func (x *Index) Generation() uint64 { return x.slot.Generation }
+
 // Layouts returns the layouts that the file has packed weights of.
 func (x *Index) Layouts() []Layout { return x.layouts }
 

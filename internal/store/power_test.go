@@ -51,7 +51,7 @@ func (w *writer) content() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		b, _ := w.Payload(&r)
+		b := w.Payload(&r)
 		if digest.Of(b) != r.Sum {
 			return nil, fmt.Errorf("the payload of %s has another sum", r.Kernel)
 		}
@@ -133,20 +133,18 @@ func (w *writer) commit(payloads map[string][]byte) error {
 
 // rewrite makes a new file of what the generation in force has.
 func (w *writer) rewrite() error {
-	if err := errors.Join(w.EndWriting(), w.Reopen(), w.begin()); err != nil {
+	if err := w.Relist(); err != nil {
 		return err
 	}
-	var items []store.Item
+	var records []format.Record
 	for i := range w.Index().Len() {
 		r, err := w.Index().Record(i)
 		if err != nil {
 			return err
 		}
-		b, region := w.Payload(&r)
-		items = append(items, store.Item{Record: r, Payload: b, Region: region.Retain()})
-		defer func() { _ = region.Release() }()
+		records = append(records, r)
 	}
-	rewriting, err := w.Rewrite(items, func([]format.Record) []format.Layout { return []format.Layout{here} })
+	rewriting, err := w.Rewrite(records, func([]format.Record) []format.Layout { return []format.Layout{here} })
 	if err != nil {
 		return err
 	}

@@ -7,13 +7,6 @@ import (
 	"xpwc/internal/output"
 )
 
-// An Item is what a rewritten file is made of: a record, and its payload, which a region keeps in memory.
-type Item struct {
-	Record  format.Record
-	Payload []byte
-	Region  *Region
-}
-
 // A Rewriting is a new file beside the one of a store, made of what that is to keep.
 type Rewriting struct {
 	old     *Store
@@ -24,10 +17,11 @@ type Rewriting struct {
 	Damaged int               // payloads that had a wrong sum
 }
 
-// Rewrite makes a new file of items beside the store's, without payloads whose sum is wrong. This process must be the
-// writer of the file. describe says what else the index is to have. The store may be used meanwhile.
-// If Rewrite fails it leaves nothing there.
-func (st *Store) Rewrite(items []Item, describe func([]format.Record) []format.Layout) (rw *Rewriting, err error) {
+// Rewrite makes a new file beside the store's, of records that the loaded index has, without those whose payloads have
+// a wrong sum. This process must be the writer of the file. describe says what else the index is to have. The store may
+// be used meanwhile. If Rewrite fails it leaves nothing there.
+func (st *Store) Rewrite(records []format.Record, describe func([]format.Record) []format.Layout) (
+	rw *Rewriting, err error) {
 	if err := st.hold(); err != nil {
 		return nil, err
 	}
@@ -50,13 +44,13 @@ func (st *Store) Rewrite(items []Item, describe func([]format.Record) []format.L
 	}
 	made.disk, made.access = opened(d), writing
 	rw = &Rewriting{old: st, made: made, pieces: output.NewPieces(d), Moved: map[uint64]uint64{}}
-	if err := rw.write(items, describe); err != nil {
+	if err := rw.write(records, describe); err != nil {
 		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))
 	}
 	return rw, nil
 }
 
-func (rw *Rewriting) write(items []Item, describe func([]format.Record) []format.Layout) error {
+func (rw *Rewriting) write(records []format.Record, describe func([]format.Record) []format.Layout) error {
 	old, made := rw.old, rw.made
 	mode, err := old.disk.Mode()
 	if err == nil {
@@ -73,7 +67,7 @@ func (rw *Rewriting) write(items []Item, describe func([]format.Record) []format
 	}
 	made.slot.Generation = old.slot.Generation
 	made.tail = format.HeaderSize
-	kept, err := rw.copy(items)
+	kept, err := rw.copy(records)
 	if err != nil {
 		return err
 	}
@@ -83,9 +77,9 @@ func (rw *Rewriting) write(items []Item, describe func([]format.Record) []format
 	return rw.commit.Write()
 }
 
-// copy writes the payloads of items into the new file, and returns the records of those that are sound. Equal payloads
-// of several layouts are written once. (Under one key an offset distinguishes records.)
-func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
+// copy writes the payloads of records into the new file, and returns those that are sound. Equal payloads of several
+// layouts are written once. (Under one key an offset distinguishes records.)
+func (rw *Rewriting) copy(records []format.Record) (kept []format.Record, err error) {
 	type content struct {
 		sum  format.Digest
 		size uint64
@@ -95,18 +89,18 @@ func (rw *Rewriting) copy(items []Item) (kept []format.Record, err error) {
 		offset uint64
 	}
 	stored, taken := map[content]uint64{}, map[place]bool{}
-	kept = make([]format.Record, 0, len(items))
-	for _, it := range items {
-		r := it.Record
+	kept = make([]format.Record, 0, len(records))
+	for _, r := range records {
+		payload := rw.old.Payload(&r)
 		at, copied := rw.Moved[r.Offset] // two records may share a payload
 		if !copied {
-			if sum, err := rw.made.disk.Sum(it.Payload); err != nil || sum != r.Sum {
+			if sum, err := rw.made.disk.Sum(payload); err != nil || sum != r.Sum {
 				rw.Damaged++
 				continue
 			}
 			equal, known := stored[content{r.Sum, r.Size}]
 			if at = equal; !known || taken[place{r.Layout, at}] {
-				if at, err = rw.append(it.Payload); err != nil {
+				if at, err = rw.append(payload); err != nil {
 					return nil, err
 				}
 			}

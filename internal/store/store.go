@@ -29,7 +29,7 @@ type Store struct {
 	access access    // of this process
 	id     [16]byte
 	slot   format.Slot   // the generation in force
-	index  *format.Index // of the generation that was in force when the file was loaded; nil while there is none
+	index  *format.Index // of a generation that was in force when it was loaded, see Relist; nil while there is none
 	base   *Region       // the committed part of the file as it was loaded
 
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
@@ -117,15 +117,13 @@ func (st *Store) ID() [16]byte { return st.id }
 // Slot returns the slot of the generation in force. Its number is 0 while there is none.
 func (st *Store) Slot() format.Slot { return st.slot }
 
-// Index returns the index of the generation that was in force when the file was loaded; nil while there is none.
-// Another loaded generation has another.
+// Index returns the index of the generation that was loaded last; nil while there is none. Another one has another.
 func (st *Store) Index() *format.Index { return st.index }
 
-// Payload returns the bytes of a record of the loaded index, and the region that they are in. They are there as long as
-// that is retained.
-func (st *Store) Payload(r *format.Record) ([]byte, *Region) {
+// Payload returns the bytes of a record of the loaded index, which are there as long as Base is retained.
+func (st *Store) Payload(r *format.Record) []byte {
 	end := r.Offset + r.Size
-	return st.base.data[r.Offset:end:end], st.base
+	return st.base.data[r.Offset:end:end]
 }
 
 // Base returns the region that the payloads of the loaded index are in, nil while there is none.
@@ -219,6 +217,20 @@ func (st *Store) reload() error {
 	st.base = newRegion(m, 0, h.ID)
 	st.base.sealed, st.base.disk = true, st.disk.share()
 	return nil
+}
+
+// Relist loads the generation in force, unless it is loaded. After a commit of this process it is not: most end after
+// their first one.
+func (st *Store) Relist() error {
+	was := st.slot
+	if st.index == nil || st.index.Generation() != was.Generation {
+		st.slot = format.Slot{} // as if another process had committed it
+	}
+	err := st.reload()
+	if err != nil {
+		st.slot = was
+	}
+	return err
 }
 
 func (st *Store) unmappable(err error) error {

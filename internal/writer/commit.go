@@ -216,9 +216,14 @@ func left(e *entries.Entry) bool {
 	return e.Withheld != nil && e.Uncommitted() && e.Identified() && e.Summed()
 }
 
-// choose returns what the next generation consists of: the loaded index with what changed in memory, and what this
+// choose returns what the next generation consists of: that in force, with what changed in memory, and what this
 // process packed since, without what newer entries supersede. What changes from then on is not in it.
 func (w *Writer) choose(st *store.Store) (what choice, err error) {
+	err = st.Relist()
+	w.Note(w.accept(st, err))
+	if err != nil {
+		return what, err
+	}
 	listed, err := w.listed(st)
 	if err != nil {
 		return what, err
@@ -272,18 +277,16 @@ func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
 	return records, nil
 }
 
-// applyLocked brings the record of an entry in the next generation up to date, most often that of the loaded index.
-// Where nothing changed here, another process may have changed it since its entry was loaded.
+// applyLocked brings the record of an entry in the next generation up to date. Where nothing changed here, another
+// process may have changed it since its entry was loaded.
 func (what *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
-	if e.Change != entries.Unchanged {
+	if e.Changed {
 		is := &e.Record
 		r.Flags |= is.Flags
 		r.Source, r.SourceName = is.Source, is.SourceName
 		r.KernelStamp, r.KernelDigest = is.KernelStamp, is.KernelDigest
 		r.BiasStamp, r.BiasDigest = is.BiasStamp, is.BiasDigest
-	}
-	if e.Change == entries.Changed {
-		e.Change = entries.Recorded
+		e.Changed = false
 		what.changed = append(what.changed, e)
 	}
 	if e.Sessions > 0 {
@@ -297,7 +300,7 @@ func (w *Writer) undone(what choice, err error) error {
 	defer w.unlock()
 	w.dirty = w.dirty || what.dirty
 	for _, e := range what.changed {
-		e.Change = entries.Changed
+		e.Changed = true
 	}
 	return err
 }
@@ -314,7 +317,9 @@ func (w *Writer) concluded(what choice, plan *store.Commit, end uint64) (bytes i
 		bytes += int64(len(e.Data))
 	}
 	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
-	w.entries.List(func(e *entries.Entry) bool { return left(e) && e.Record.Offset < end })
+	w.entries.List(func(e *entries.Entry) bool {
+		return e.State == entries.Durable || left(e) && e.Record.Offset < end
+	})
 	w.figures.WrittenBytes += bytes + int64(plan.IndexSize())
 	return bytes
 }

@@ -124,12 +124,10 @@ func (w *Writer) rewrite(keep Keep) error {
 	if err != nil {
 		return err
 	}
-	items := w.content(st, keep(what.records))
-	defer w.free(items)
 	describe := func(kept []format.Record) []format.Layout { return ask.Layouts(what.layouts, kept) }
 	var next *store.Rewriting
 	err = w.file.whileStoring(func() (err error) {
-		next, err = st.Rewrite(items, describe)
+		next, err = st.Rewrite(keep(what.records), describe)
 		return err
 	})
 	if err == nil {
@@ -145,36 +143,6 @@ func (w *Writer) rewrite(keep Keep) error {
 		slog.Uint64("bytes_before", before), slog.Uint64("bytes", next.Size()),
 		slog.Int("damaged_payloads", next.Damaged), slog.Duration("duration", time.Since(start)))
 	return err
-}
-
-// content returns what a compaction makes the new file of: records, each with a reference to its memory.
-func (w *Writer) content(st *store.Store, records []format.Record) (items []store.Item) {
-	w.mu.Lock()
-	defer w.unlock()
-	unlisted := map[uint64]*entries.Entry{}
-	for _, e := range w.entries.Unlisted {
-		if e.State == entries.Durable {
-			unlisted[e.Record.Offset] = e
-		}
-	}
-	for _, r := range records {
-		it := store.Item{Record: r}
-		if e := unlisted[r.Offset]; e != nil {
-			it.Payload, it.Region = e.Data, e.Region
-		} else {
-			it.Payload, it.Region = st.Payload(&r)
-		}
-		it.Region.Retain()
-		items = append(items, it)
-	}
-	return items
-}
-
-// free gives up the references of items.
-func (w *Writer) free(items []store.Item) {
-	for _, it := range items {
-		w.Note(it.Region.Release())
-	}
 }
 
 // moved takes note of where a compaction has put what is in memory. Its memory stays as it is.

@@ -131,7 +131,7 @@ func (w *Writer) restampLocked(r *Restamp) {
 	// What was packed elsewhere (package registry) is this source's from now on.
 	if origin := r.Kernel.Origin; is.Source != origin.Source {
 		is.Source, is.SourceName = origin.Source, origin.Name
-		e.Change, w.dirty = entries.Changed, true
+		e.Changed, w.dirty = true, true
 	}
 	update := func(c *entries.Content, stamp, digest *format.Digest) {
 		if !c.MayDiffer(*stamp, *digest) {
@@ -142,7 +142,7 @@ func (w *Writer) restampLocked(r *Restamp) {
 			return
 		}
 		*stamp, *digest = c.Stamp, d
-		e.Change, w.dirty = entries.Changed, true
+		e.Changed, w.dirty = true, true
 	}
 	update(r.Kernel, &is.KernelStamp, &is.KernelDigest)
 	update(r.Bias, &is.BiasStamp, &is.BiasDigest)

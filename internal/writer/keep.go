@@ -101,7 +101,7 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 	}
 	e.Record.Flags |= flag
 	if e.Reason == "" {
-		e.Change, w.dirty = entries.Changed, true
+		e.Changed, w.dirty = true, true
 	}
 }
 

@@ -130,13 +130,8 @@ func (w *Writer) noticeLocked(now loaded) {
 	if was.id != now.id {
 		w.damage = map[uint64]bool{}
 	}
-	w.dropUnlistedLocked()
+	w.entries.List(func(e *entries.Entry) bool { return e.File != now.id }) // lost with its file
 	w.dropUnusedLocked()
-	for e := range w.entries.All() {
-		if e.Change == entries.Recorded { // so is it in this index
-			e.Change = entries.Unchanged
-		}
-	}
 }
 
 func (w *Writer) dropBaseLocked() {
@@ -146,18 +141,12 @@ func (w *Writer) dropBaseLocked() {
 	}
 }
 
-// dropUnlistedLocked takes out of what the loaded index does not have what is in it now, and what is lost with its
-// file.
-func (w *Writer) dropUnlistedLocked() {
-	w.entries.List(func(e *entries.Entry) bool { return e.State == entries.Durable || e.File != w.loaded.id })
-}
-
 // dropUnusedLocked drops what was found through an index that is no longer the loaded one. Entries in use stay: their
 // memory does not change.
 func (w *Writer) dropUnusedLocked() {
 	w.dropWhereLocked(func(e *entries.Entry) bool {
 		return e.Sessions == 0 && e.State != entries.Private && !e.Unlisted && e.By == nil &&
-			(e.Change != entries.Changed || e.File != w.loaded.id)
+			(!e.Changed || e.File != w.loaded.id)
 	})
 }
 

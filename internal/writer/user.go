@@ -138,13 +138,10 @@ func (u *User) Close() {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	unlisted := false
 	for _, e := range u.used {
-		unlisted = w.releaseLocked(e) || unlisted
+		w.releaseLocked(e)
 	}
-	if unlisted {
-		w.entries.List(func(e *entries.Entry) bool { return e.State == entries.Dropped })
-	}
+	w.entries.List(func(e *entries.Entry) bool { return e.State == entries.Dropped })
 	u.used = nil
 	delete(w.users, u)
 	w.changed.Broadcast()
@@ -155,11 +152,11 @@ func (u *User) Close() {
 
 // releaseLocked ends a session's use of an entry. One that no further session is given is freed at once when nobody
 // uses it, and so are private ones, if the cache has a file, and memory of a file that is no longer in place. Others
-// stay for the next session. unlisted: it was freed, and is still among those that the loaded index does not have.
-func (w *Writer) releaseLocked(e *entries.Entry) (unlisted bool) {
+// stay for the next session.
+func (w *Writer) releaseLocked(e *entries.Entry) {
 	e.Sessions--
 	if e.Sessions > 0 {
-		return false
+		return
 	}
 	if e.Reason == "" {
 		w.figures.MappedBytes -= int64(len(e.Data))
@@ -167,10 +164,9 @@ func (w *Writer) releaseLocked(e *entries.Entry) (unlisted bool) {
 		w.figures.PrivateBytes -= int64(len(e.Data))
 	}
 	if e.Reason == "" && e.Given(w.loaded.id) && (w.inMemory() || e.Region.File() == w.loaded.id) {
-		return false
+		return
 	}
 	e.State = entries.Dropped
 	w.entries.Remove(e)
 	w.freed = append(w.freed, e.Region)
-	return e.Unlisted
 }
