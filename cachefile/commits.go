@@ -29,57 +29,47 @@ func (f *File) Commits() ([]Commit, error) {
 	if f.index == nil {
 		return nil, nil
 	}
-	commits, err := f.indexes()
-	if err != nil {
-		return nil, err
-	}
-	known := commits[:0]
-	for _, c := range commits {
-		x := f.index
-		if !c.InForce {
-			x, err = loaded(format.LoadOldIndex(f.r, uint64(c.IndexAt), uint64(c.IndexBytes)))
-			if errors.Is(err, ErrDamaged) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
+	segments, _ := f.Map() // the damaged records of the index in force do not matter here
+	var commits []Commit
+	for _, s := range segments {
+		if s.Kind != Index && s.Kind != OldIndex {
+			continue
 		}
-		c.Entries = x.Len()
-		last, before := int64(0), uint64(0)
-		for i := range x.Len() {
-			r, err := x.Record(i)
-			if err != nil {
-				continue
-			}
-			last = max(last, r.PackedAt)
-			if r.Offset != before {
-				c.PayloadBytes += int64(r.Size)
-			}
-			before = r.Offset
+		x, err := f.index, error(nil)
+		if s.Kind == OldIndex {
+			x, err = loaded(format.LoadOldIndex(f.r, uint64(s.Offset), uint64(s.Size)))
 		}
-		c.LastPacked = time.Unix(last, 0).UTC()
-		known = append(known, c)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			continue
+		case err != nil:
+			return nil, err
+		case s.Kind == OldIndex && x.Generation() >= f.slot.Generation:
+			continue
+		}
+		commits = append(commits, commitOf(x, s))
 	}
-	return known, nil
+	slices.SortStableFunc(commits, func(a, b Commit) int { return cmp.Compare(a.Generation, b.Generation) })
+	return commits, nil
 }
 
-// indexes returns where indexes are, or seem to be.
-func (f *File) indexes() (found []Commit, err error) {
-	segments, _ := f.Map() // the damaged records of the index in force do not matter here
-	header := make([]byte, format.IndexHeaderSize)
-	for _, s := range segments {
-		c := Commit{Generation: f.slot.Generation, InForce: s.Kind == Index, IndexAt: s.Offset, IndexBytes: s.Size}
-		if s.Kind == OldIndex {
-			if err := f.readAt(header, uint64(s.Offset)); err != nil {
-				return nil, err
-			}
-			c.Generation, _, _ = format.LooksLikeIndex(header)
-		}
-		if c.InForce || s.Kind == OldIndex && c.Generation < f.slot.Generation {
-			found = append(found, c)
-		}
+// commitOf returns what an index lists, which lies in a segment.
+func commitOf(x *format.Index, s Segment) Commit {
+	c := Commit{
+		Generation: x.Generation(), InForce: s.Kind == Index, IndexAt: s.Offset, IndexBytes: s.Size, Entries: x.Len(),
 	}
-	slices.SortStableFunc(found, func(a, b Commit) int { return cmp.Compare(a.Generation, b.Generation) })
-	return found, nil
+	last, before := int64(0), uint64(0)
+	for i := range x.Len() {
+		r, err := x.Record(i)
+		if err != nil {
+			continue
+		}
+		last = max(last, r.PackedAt)
+		if r.Offset != before {
+			c.PayloadBytes += int64(r.Size)
+		}
+		before = r.Offset
+	}
+	c.LastPacked = time.Unix(last, 0).UTC()
+	return c
 }

@@ -221,7 +221,7 @@ func (f *File) readIndex() (findings []finding, err error) {
 		inForce = "no generation is in force"
 	}
 	for parity, s := range f.slots {
-		if s.State == format.SlotTorn {
+		if s.Torn {
 			p := f.problem(s.Offset, "the slot of %s generations has a wrong checksum: damaged, or cut off by a crash "+
 				"while it was written; %s", [2]string{"even", "odd"}[parity], inForce)
 			findings = append(findings, finding{p, false})
@@ -290,16 +290,4 @@ func (f *File) readForeign() ([]finding, error) {
 	note, f.indexAt, err = format.DecodeNote(f.r, payloads, f.indexAt)
 	f.note = string(note)
 	return nil, err
-}
-
-// readAt fills b with what is at the offset.
-func (f *File) readAt(b []byte, offset uint64) error {
-	n, err := f.r.ReadAt(b, int64(offset))
-	if n == len(b) { // the last bytes may come with io.EOF
-		return nil
-	}
-	if errors.Is(err, io.EOF) {
-		return f.wrap(fmt.Errorf("read: %w", io.ErrUnexpectedEOF))
-	}
-	return err
 }

@@ -177,10 +177,10 @@ func (f *File) Info() (Info, error) {
 func (f *File) slotOf(s format.StoredSlot) Slot {
 	state := SlotOlder
 	switch {
-	case s.State == format.SlotEmpty:
-		state = SlotEmpty
-	case s.State == format.SlotTorn:
+	case s.Torn:
 		state = SlotTorn
+	case s.Generation == 0:
+		state = SlotEmpty
 	case s.Generation == f.slot.Generation:
 		state = SlotInForce
 	}

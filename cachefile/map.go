@@ -132,10 +132,10 @@ func (f *File) oldIndexes(all []Segment, begin, to int64) []Segment {
 	}
 	row := make([]byte, format.IndexHeaderSize)
 	for at := begin; at+format.IndexHeaderSize <= to; at += format.Alignment {
-		if f.readAt(row, uint64(at)) != nil {
+		if n, _ := f.r.ReadAt(row, at); n < len(row) {
 			break
 		}
-		if _, size, ok := format.LooksLikeIndex(row); ok && size <= uint64(to-at) {
+		if size, ok := format.LooksLikeIndex(row); ok && size <= uint64(to-at) {
 			dead(Dead, begin, at)
 			dead(OldIndex, at, at+int64(size))
 			begin = at + int64(size)

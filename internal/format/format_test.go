@@ -120,7 +120,7 @@ func TestTheNewerValidSlotIsInForce(t *testing.T) {
 		require.NoError(t, err)
 		torn := 0
 		for _, s := range h.Slots {
-			if s.State == format.SlotTorn {
+			if s.Torn {
 				torn++
 			}
 		}

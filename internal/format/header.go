@@ -99,10 +99,8 @@ func DecodeHeader(b []byte) (Header, error) {
 		if bytes.Equal(raw, make([]byte, slotSize)) {
 			continue
 		}
-		stored.State = SlotTorn
-		if s, ok := decodeSlot(h.ID, raw, uint64(parity)); ok {
-			stored.Slot, stored.State = s, SlotValid
-		}
+		s, ok := decodeSlot(h.ID, raw, uint64(parity))
+		stored.Slot, stored.Torn = s, !ok
 		if stored.Generation > h.Current.Generation {
 			h.Current = stored.Slot
 		}
@@ -114,22 +112,10 @@ func DecodeHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// SlotState says what is in a place for a slot.
-type SlotState int
-
-const (
-	// SlotEmpty was never written.
-	SlotEmpty SlotState = iota
-	// SlotValid has the right checksum.
-	SlotValid
-	// SlotTorn has a wrong one: a crash while it was written leaves it so, or damage.
-	SlotTorn
-)
-
 // A StoredSlot is a slot at its place in the header.
 type StoredSlot struct {
-	Slot   // zero unless valid
-	State  SlotState
+	Slot          // zero where none was written, or it is torn
+	Torn   bool   // it has a wrong checksum: a crash while it was written leaves it so, or damage
 	Offset uint64 // in the file
 }
 
@@ -142,7 +128,10 @@ func decodeSlot(id [16]byte, b []byte, parity uint64) (Slot, bool) {
 	ok := err == nil && s.Generation != 0 && s.Generation%2 == parity &&
 		s.IndexOffset >= HeaderSize && s.IndexOffset%Alignment == 0 &&
 		span(s.IndexOffset, s.IndexSize, s.End) && s.End < 1<<62
-	return s, ok
+	if !ok {
+		return Slot{}, false
+	}
+	return s, true
 }
 
 func slotSum(id [16]byte, b []byte) uint64 {

@@ -82,18 +82,18 @@ func (x *Index) tableFlaws(yield func(Flaw) bool) {
 	}
 }
 
-// LooksLikeIndex returns the generation and the size of the index whose first bytes are given, IndexHeaderSize of them
-// or more: its header is not checked against anything, so this is for showing people what dead bytes were.
-func LooksLikeIndex(b []byte) (generation, size uint64, ok bool) {
+// LooksLikeIndex returns the size of the index whose first bytes are given, IndexHeaderSize of them or more: its header
+// is not checked against anything, so this is for showing people what dead bytes were.
+func LooksLikeIndex(b []byte) (size uint64, ok bool) {
 	if len(b) < IndexHeaderSize || string(b[:8]) != indexMagic {
-		return 0, 0, false
+		return 0, false
 	}
 	const most = 1 << 40
 	n := countsOf(b)
 	if n.records > most || n.slots > most || n.strings > most {
-		return 0, 0, false
+		return 0, false
 	}
-	return le.Uint64(b[8:]), n.arrange().end, true
+	return n.arrange().end, true
 }
 
 // Lost returns the records, in order, that looking up their keys does not lead to. The index must be one that Check
