@@ -124,11 +124,8 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	settings := writer.Options{
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
-		Verify: o.Verify == VerifyInBackground,
+		Verify: o.Verify == VerifyInBackground, Prefetch: o.Prefetch,
 		Report: c.events.add,
-	}
-	if o.Prefetch {
-		settings.Loading = store.AllRead
 	}
 	err := unusable
 	if err == nil {

@@ -26,15 +26,9 @@ func preallocate(f *os.File, offset, size int64) error {
 	}
 }
 
-func copiesUp(f *os.File) bool { return fileSystemOf(f) == unix.OVERLAYFS_SUPER_MAGIC }
-
-// fileSystemOf returns the magic number of the file system that a file is on; 0: the system does not say.
-func fileSystemOf(f *os.File) int64 {
+func copiesUp(f *os.File) bool {
 	var fs unix.Statfs_t
-	if unix.Fstatfs(int(f.Fd()), &fs) != nil {
-		return 0
-	}
-	return int64(fs.Type)
+	return unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
 // flushFile returns when the file's content, and what is needed to find it, is on the disk.

@@ -36,7 +36,7 @@ type writer struct {
 }
 
 func openOn(files store.Files) (*writer, error) {
-	w := &writer{store.New(cachePath, files, store.AsUsed), nil}
+	w := &writer{store.New(cachePath, files, false), nil}
 	return w, w.Load()
 }
 

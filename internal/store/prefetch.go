@@ -9,11 +9,11 @@ import (
 	"xpwc/internal/format"
 )
 
-// prefetch has all of a mapped file's bytes in memory when it returns. They are mapped, so that using them takes no
+// readAll has all of a mapped file's bytes in memory when it returns. They are mapped, so that using them takes no
 // page faults, and read besides: bytes that the disk cannot give are then an error here and not a signal later, and
 // where the machine is a virtual one, memory that a disk's controller has filled is only given to it when it first
 // touches it. Several readers keep the disk busy meanwhile.
-func (st *Store) prefetch(m Mapping) error {
+func (st *Store) readAll(m Mapping) error {
 	const (
 		readers = 4
 		piece   = 1 << 20 // of which each reads one after the other

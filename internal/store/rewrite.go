@@ -37,7 +37,7 @@ func (st *Store) Rewrite(records []format.Record, describe func([]format.Record)
 	if err != nil {
 		return nil, err
 	}
-	made := New(path, st.files, AsUsed)
+	made := New(path, st.files, false)
 	d, err := st.files.Create(path)
 	if err != nil {
 		return nil, err

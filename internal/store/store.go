@@ -21,9 +21,9 @@ const CheckedAtOnce = 1 << 20
 // A Store is one cache file. It finds what was committed, reserves space to pack into, and commits. It knows bytes and
 // records but no policy. Its methods must not be called at the same time, except for Commit.Write and Rewrite.
 type Store struct {
-	path    string
-	files   Files
-	loading Loading
+	path     string
+	files    Files
+	prefetch bool // all of the file is read when it is loaded
 
 	disk   *openFile // nil while there is no file
 	access access    // of this process
@@ -59,17 +59,9 @@ const (
 	writing         // and we are the writer
 )
 
-// A Loading says what of the file is read when it is loaded.
-type Loading uint8
-
-const (
-	AsUsed  Loading = iota // the index
-	AllRead                // all of it
-)
-
-// New returns a store that has not loaded its file.
-func New(path string, files Files, l Loading) *Store {
-	return &Store{path: path, files: files, loading: l}
+// New returns a store that has not loaded its file. With prefetch all of it is read then, and not the index alone.
+func New(path string, files Files, prefetch bool) *Store {
+	return &Store{path: path, files: files, prefetch: prefetch}
 }
 
 // Intercept has the store use what files makes of its files, and disk of the disk that is open, if there is one. Either
@@ -199,8 +191,8 @@ func (st *Store) reload() error {
 	if err != nil {
 		return st.unmappable(err)
 	}
-	if st.loading == AllRead {
-		if err := st.prefetch(m); err != nil {
+	if st.prefetch {
+		if err := st.readAll(m); err != nil {
 			_ = m.Unmap()
 			return err
 		}
