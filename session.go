@@ -289,7 +289,12 @@ func (s *Session) fail(err error) {
 // Names returns the sorted names of the packed weights that the runtime uses so far, each the weights' name directly
 // followed by the bias' name. It has none of unnamed weights, and none after Close.
 func (s *Session) Names() []string {
-	names := s.user.Names()
+	var names []string
+	for _, e := range s.user.Used() {
+		if e.Reason != writer.ReasonUnnamed {
+			names = append(names, e.Name())
+		}
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -31,15 +31,12 @@ func (o Files) Hold(path string) (release func(), err error) {
 		return func() {}, nil
 	}
 	dir := filepath.Dir(path)
-	if d := heldAt(dir, nil); d != nil {
-		return d.release, nil
-	}
 	f, err := fd.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
 	d := heldAt(dir, f)
-	if d.File != f { // somebody else was first
+	if d.File != f { // it is held already
 		_ = f.Close()
 	}
 	return d.release, nil

@@ -90,18 +90,6 @@ func (u *User) Used() []*entries.Entry {
 	return under(u.w, func() []*entries.Entry { return u.used })
 }
 
-// Names returns the names of those, but of unnamed ones.
-func (u *User) Names() (names []string) {
-	u.w.mu.Lock()
-	defer u.w.mu.Unlock()
-	for _, e := range u.used {
-		if e.Reason != ReasonUnnamed {
-			names = append(names, e.Name())
-		}
-	}
-	return names
-}
-
 // Lost returns why the session's runtime must not be used any more, as far as is known, or nil.
 func (u *User) Lost() error { return under(u.w, func() error { return u.lost }) }
 
