@@ -44,8 +44,8 @@ func (c *core) askForLayout() {
 			return
 		}
 		for i := range shown {
-			if shown[i].sample.Is.Operator != packing.Deconvolution2D { // see presumePacked
-				shown[i].sample.Sum()
+			if f := shown[i].family; f.Operator != packing.Deconvolution2D { // see presumePacked
+				ask.Sum(f)
 			}
 		}
 	}()
@@ -113,8 +113,8 @@ type evidence []shownFamily
 
 // A shownFamily is a family of a layout.
 type shownFamily struct {
-	layout, sum format.Digest
-	sample      *ask.Family // what XNNPACK packs in this process, to be compared with the sum
+	layout, sum format.Digest // the sum is to be compared with what XNNPACK packs in this process
+	family      packing.Family
 }
 
 // mostShown is how many families are read of a file, which could claim any number.
@@ -132,7 +132,7 @@ func shownBy(index *format.Index) (all evidence) {
 			continue
 		}
 		for _, f := range said.Families[:min(len(said.Families), mostShown-len(all))] {
-			all = append(all, shownFamily{l.Fingerprint, f.Sum, ask.About(f.Family)})
+			all = append(all, shownFamily{l.Fingerprint, f.Sum, f.Family})
 		}
 	}
 	return all
@@ -145,10 +145,10 @@ func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout form
 	}
 	f := kernel.packing.identities[0].geometry.Family
 	at := slices.IndexFunc(all, func(s shownFamily) bool {
-		if s.sample.Is != f {
+		if s.family != f {
 			return false
 		}
-		sum, known := s.sample.Sum()
+		sum, known := ask.Sum(f)
 		return known && sum == s.sum
 	})
 	if at < 0 {
@@ -156,7 +156,7 @@ func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout form
 	}
 	for i := range kernel.packing.identities {
 		g := &kernel.packing.identities[i].geometry
-		if g.Family != f || !all[at].sample.Shows(g, fingerprintID) {
+		if g.Family != f || !ask.Shows(g, fingerprintID) {
 			return format.Digest{}, false
 		}
 	}

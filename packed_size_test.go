@@ -28,6 +28,6 @@ func TestXNNPACKIsNotAskedAboutKernelsThatTheTensorHasNoRoomFor(t *testing.T) {
 			require.ErrorIs(t, err, ErrDamaged)
 		}
 		g := id.Geometry()
-		require.False(t, ask.Asked(&g), "%v", id.Shape)
+		require.False(t, ask.Asked(g), "%v", id.Shape)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"xpwc/internal/ask"
 	"xpwc/internal/entries"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
@@ -201,7 +200,6 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 	for _, option := range options {
 		if id := option.packedAs; id != nil {
 			src.addIdentity(*id)
-			s.askAhead(src, &id.geometry)
 		}
 	}
 	if o.eager || src.presence == away { // who loads it again may read it, as if it had stayed
@@ -211,22 +209,6 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		}
 	}
 	return src.content, nil
-}
-
-// askAhead has XNNPACK asked beside what the caller does. A question takes 20 microseconds in a process that does other
-// things, and a load that finds everything has time for few of them.
-func (s *Session) askAhead(src *source, g *packing.Geometry) {
-	if ask.Asked(g) || !src.fits(g) {
-		return
-	}
-	switch g.Family.Operator {
-	case packing.FullyConnected, packing.Convolution2D:
-	default: // XNNPACK may pack it without a cache, all of it, to answer
-		return
-	}
-	if index := s.cache.writer.Index(); index != nil && index.Len() > 0 { // else no look-up will find anything
-		ask.Ahead(g)
-	}
 }
 
 func (s *Session) register(name string) (*source, error) {

@@ -48,7 +48,7 @@ func Evidence(layout format.Digest, families []packing.Family, said string) stri
 	}
 	seen := format.Evidence{Machines: []format.Digest{Machine()}}
 	for _, f := range families[:min(len(families), format.MostFamilies)] {
-		if sum, known := About(f).Sum(); known {
+		if sum, known := Sum(f); known {
 			seen.Families = append(seen.Families, format.SeenFamily{Family: f, Sum: sum})
 		}
 	}

@@ -14,6 +14,21 @@ import (
 	"xpwc/internal/format"
 )
 
+// answers are what XNNPACK answered to questions of one kind, each of which is asked once.
+type answers[Question comparable, Answer any] struct {
+	ask   func(Question) Answer
+	known sync.Map // by question: funcs that return the answer
+}
+
+// to returns the answer to a question. Who asks while it is asked waits.
+func (a *answers[Question, Answer]) to(q Question) Answer {
+	answer, known := a.known.Load(q)
+	if !known {
+		answer, _ = a.known.LoadOrStore(q, sync.OnceValue(func() Answer { return a.ask(q) }))
+	}
+	return answer.(func() Answer)()
+}
+
 // ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
 var ErrNoCgo = errors.New("built without cgo; build with CGO_ENABLED=1 and a C compiler")
 

@@ -21,16 +21,13 @@ func (s size) under(fingerprintID uint32) uint64 {
 	return s.bytes
 }
 
-// questions are what XNNPACK was asked, each once: funcs that return a size, by geometry.
-var questions sync.Map
+// sizes are what XNNPACK says of geometries.
+var sizes = answers[packing.Geometry, size]{ask: measure}
 
-// questionAbout returns what answers the question about a geometry, and whether this is the first time.
-func questionAbout(g packing.Geometry) (ask func() size, first bool) {
-	q, asked := questions.Load(g)
-	if !asked {
-		q, asked = questions.LoadOrStore(g, sync.OnceValue(func() size { return measure(&g) }))
-	}
-	return q.(func() size), !asked
+// Asked reports whether XNNPACK was asked about a geometry. It is for tests.
+func Asked(g packing.Geometry) bool {
+	_, asked := sizes.known.Load(g)
+	return asked
 }
 
 // PackedSize returns how many bytes XNNPACK packs here for a geometry, if it looks up a key with that fingerprint_id
@@ -40,47 +37,26 @@ func questionAbout(g packing.Geometry) (ask func() size, first bool) {
 // XNNPACK computes in half precision or, where the CPU or another node cannot, as without. Which it is, the key shows,
 // but for an XNNPACK without fingerprint_ids: that is not asked.
 func PackedSize(g *packing.Geometry, fingerprintID uint32) uint64 {
-	single := inSinglePrecision(g)
-	ask, _ := questionAbout(single)
-	answer := ask()
-	if single == *g || (fingerprintID != 0 && answer.fingerprintID == fingerprintID) {
-		return answer.under(fingerprintID)
-	}
-	ask, _ = questionAbout(*g)
-	return ask().under(fingerprintID)
-}
-
-func inSinglePrecision(g *packing.Geometry) packing.Geometry {
 	single := *g
 	single.Flags &^= packing.HalfPrecision
-	return single
-}
-
-// Asked reports whether XNNPACK was asked about a geometry.
-func Asked(g *packing.Geometry) bool {
-	_, asked := questions.Load(inSinglePrecision(g))
-	return asked
-}
-
-// Ahead has XNNPACK asked about a geometry beside what the caller does, if nobody has asked: but for half precision, to
-// which XNNPACK converts the whole kernel before it answers.
-func Ahead(g *packing.Geometry) {
-	if ask, first := questionAbout(inSinglePrecision(g)); first {
-		go ask()
+	said := sizes.to(single)
+	if single != *g && (fingerprintID == 0 || said.fingerprintID != fingerprintID) {
+		said = sizes.to(*g)
 	}
+	return said.under(fingerprintID)
 }
 
 // asking is held while XNNPACK is asked: what kernels consist of is in one place.
 var asking sync.Mutex
 
-func measure(g *packing.Geometry) size {
-	elements, scales, ok := extent(g)
+func measure(g packing.Geometry) size {
+	elements, scales, ok := extent(&g)
 	if !ok {
 		return size{}
 	}
 	asking.Lock()
 	defer asking.Unlock()
-	said := askPackedSize(g, elements, scales)
+	said := askPackedSize(&g, elements, scales)
 	if said.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
 		return size{}
 	}

@@ -59,7 +59,7 @@ func TestXNNPACKCanBeAskedAboutAnyGeometry(t *testing.T) {
 				}
 			}
 		}
-		if size := measure(&g); size.bytes > 0 {
+		if size := measure(g); size.bytes > 0 {
 			answered++
 			require.GreaterOrEqual(t, size.bytes, g.LeastBytes(), "%+v", g)
 		}
@@ -77,7 +77,7 @@ func TestXNNPACKCanBeAskedAboutWhatItHasLearnt(t *testing.T) {
 		return g
 	}
 	known := geometry(1, 1, 1, 1)
-	isNew := measure(&known).fingerprintID != 0 // which came with the last of these
+	isNew := measure(known).fingerprintID != 0 // which came with the last of these
 	for name, g := range map[string]packing.Geometry{
 		"float16 weights of float32":  geometry(1, 2, 1, 1),
 		"bfloat16":                    geometry(14, 14, 1, 1),
@@ -87,7 +87,7 @@ func TestXNNPACKCanBeAskedAboutWhatItHasLearnt(t *testing.T) {
 		"4-bit blocks, bfloat16 out":  geometry(9, 12, 1, 14),
 		"a datatype nobody has named": geometry(1, 29, 1, 1),
 	} {
-		size := measure(&g)
+		size := measure(g)
 		if !isNew || g.Family.Kernel == 29 {
 			require.Zero(t, size.bytes, name)
 			continue

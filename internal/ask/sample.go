@@ -3,7 +3,6 @@ package ask
 import (
 	"encoding/binary"
 	"slices"
-	"sync"
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
@@ -13,8 +12,9 @@ import (
 // A sample is what XNNPACK packs of fixed tensors here: of all families, which is a layout's fingerprint, or of one.
 type sample struct {
 	hash       digest.Hash
-	ids        []uint32 // fingerprint_ids of the keys that it was packed under
-	transposed bool     // some of the kernels are
+	sum        format.Digest // of a family's: the hash's
+	ids        []uint32      // fingerprint_ids of the keys that it was packed under
+	transposed bool          // some of the kernels are
 }
 
 // add adds bytes with their length, so that no two packings read alike.
@@ -28,25 +28,15 @@ func (s *sample) add(fingerprintID uint32, packed []byte) {
 	_, _ = s.hash.Write(packed)
 }
 
-// A Family is what XNNPACK packs of fixed tensors of one family. It is asked once a process.
-type Family struct {
-	Is     packing.Family
-	once   sync.Once
-	known  bool // otherwise XNNPACK was not asked for such, or has no such operator here
-	sum    format.Digest
-	sample sample
-}
-
-var families sync.Map // of *Family, by packing.Family
-
-// About returns what XNNPACK packs of fixed tensors of a family, once it is asked.
-func About(f packing.Family) *Family {
-	found, known := families.Load(f)
-	if !known {
-		found, _ = families.LoadOrStore(f, &Family{Is: f})
+// samples are those of families: nil where XNNPACK was not asked for such, or has no such operator here.
+var samples = answers[packing.Family, *sample]{ask: func(f packing.Family) *sample {
+	s := &sample{}
+	if !probeFamily(f, s) || len(s.ids) == 0 {
+		return nil
 	}
-	return found.(*Family)
-}
+	s.sum = s.hash.Sum()
+	return s
+}}
 
 // sampledSides are the sides of the square kernels that a sample of an operator on images has. Of a convolution with a
 // kernel of one pixel XNNPACK makes another operator. A depthwise convolution it packs for a micro-kernel that it
@@ -62,25 +52,25 @@ func sampledSides(of packing.Operator) []int {
 	return nil
 }
 
-// Sum returns the digest of what XNNPACK packs, and false if it packs none of them here. The first time it asks
-// XNNPACK, which takes some 50 microseconds.
-func (f *Family) Sum() (sum format.Digest, known bool) {
-	f.once.Do(func() {
-		f.known = probeFamily(f.Is, &f.sample) && len(f.sample.ids) > 0
-		f.sum = f.sample.hash.Sum()
-	})
-	return f.sum, f.known
+// Sum returns the digest of what XNNPACK packs of fixed tensors of a family, and false if it packs none of them here.
+// The first time it asks XNNPACK, which takes some 50 microseconds.
+func Sum(f packing.Family) (sum format.Digest, known bool) {
+	s := samples.to(f)
+	if s == nil {
+		return format.Digest{}, false
+	}
+	return s.sum, true
 }
 
-// Shows reports whether the sample is one of what XNNPACK packs for a geometry of its family under a key with that
+// Shows reports whether that is a sample of what XNNPACK packs for a geometry of the family under a key with that
 // fingerprint_id: under another it made another operator of the node.
-func (f *Family) Shows(g *packing.Geometry, fingerprintID uint32) bool {
-	_, known := f.Sum()
+func Shows(g *packing.Geometry, fingerprintID uint32) bool {
+	s := samples.to(g.Family)
 	takes := packing.Flags(packing.Padded)
-	if f.sample.transposed {
+	if s != nil && s.transposed {
 		takes |= packing.Transposed
 	}
-	return known && g.Flags&^takes == 0 && slices.Contains(f.sample.ids, fingerprintID) && sampled(g)
+	return s != nil && g.Flags&^takes == 0 && slices.Contains(s.ids, fingerprintID) && sampled(g)
 }
 
 // sampled reports whether XNNPACK chooses how to pack a geometry as it did for the sample of its family, by what kind
