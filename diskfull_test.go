@@ -316,11 +316,11 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 		store.Filled(r)
 		require.NoError(t, r.Region.Release())
 	})
-	c.writer.Probe().Pack(true) // so much is dead now that it would be compacted at once
+	c.writer.Probe().Pack(1) // so much is dead now that it would be compacted at once
 	open(t, c, all).close(t)
 	require.NoError(t, c.Save())
 	require.Greater(t, c.Stats().FileBytes, int64(beyond))
-	c.writer.Probe().Pack(false)
+	c.writer.Probe().Pack(-1)
 	c.writer.Probe().GiveUp()
 	require.NoError(t, c.Close())
 

@@ -31,11 +31,11 @@ type Difference struct {
 // have no layouts and no checksums: what one of the two lacks is not compared, and payloads are read to compare
 // them. The error is one of reading, or matches ErrDamaged if a record is.
 func Diff(a, b *File) (differences []Difference, equal int, err error) {
-	d := differ{bytes: a.format != Native || b.format != Native}
+	bytesAlone := a.format != Native || b.format != Native // one file has nothing but names, seeds and bytes
 	var of [2]map[string][]Entry
 	var names []string
 	for i, f := range []*File{a, b} {
-		if of[i], err = d.read(f); err != nil {
+		if of[i], err = f.byName(); err != nil {
 			return nil, 0, err
 		}
 		for name := range of[i] {
@@ -45,7 +45,7 @@ func Diff(a, b *File) (differences []Difference, equal int, err error) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		before := len(of[0][name])
-		as, bs, changes := d.match(of[0][name], of[1][name])
+		as, bs, changes := match(of[0][name], of[1][name], bytesAlone)
 		equal += before - len(as) - len(changes)
 		for _, e := range as {
 			changes = append(changes, Difference{Change: OnlyInA, A: &e})
@@ -61,12 +61,8 @@ func Diff(a, b *File) (differences []Difference, equal int, err error) {
 	return differences, equal, nil
 }
 
-type differ struct {
-	bytes bool // one file has nothing but names, seeds and bytes
-}
-
-// read returns a file's entries by name, with the sums of payloads that have none.
-func (d differ) read(f *File) (map[string][]Entry, error) {
+// byName returns a file's entries by name, with the sums of payloads that have none.
+func (f *File) byName() (map[string][]Entry, error) {
 	of := map[string][]Entry{}
 	for e, err := range f.Entries() {
 		if err != nil {
@@ -84,29 +80,21 @@ func (d differ) read(f *File) (map[string][]Entry, error) {
 
 // match finds for each entry the one most like it, from what is equal to what has but the name. It returns what is
 // left of both.
-func (d differ) match(as, bs []Entry) (onlyA, onlyB []Entry, changes []Difference) {
-	names := func(a, b Entry) bool { return d.bytes || a.Kernel == b.Kernel && a.HasBias == b.HasBias }
-	layout := func(a, b Entry) bool { return d.bytes || a.Layout == b.Layout }
+func match(as, bs []Entry, bytesAlone bool) (onlyA, onlyB []Entry, changes []Difference) {
+	names := func(a, b Entry) bool { return bytesAlone || a.Kernel == b.Kernel && a.HasBias == b.HasBias }
+	layout := func(a, b Entry) bool { return names(a, b) && (bytesAlone || a.Layout == b.Layout) }
 	key := func(a, b Entry) bool {
-		return d.bytes || a.Packing == b.Packing && a.FingerprintID == b.FingerprintID
+		return layout(a, b) && (bytesAlone || a.Packing == b.Packing && a.FingerprintID == b.FingerprintID)
 	}
-	seed := func(a, b Entry) bool { return a.Seed == b.Seed }
-	content := func(a, b Entry) bool { return a.Sum == b.Sum && a.Size == b.Size }
+	seed := func(a, b Entry) bool { return key(a, b) && a.Seed == b.Seed }
+	content := func(a, b Entry) bool { return seed(a, b) && a.Sum == b.Sum && a.Size == b.Size }
 	for _, step := range []struct {
 		change Change
-		like   []func(a, b Entry) bool
-	}{
-		{"", []func(a, b Entry) bool{names, layout, key, seed, content}},
-		{OtherBytes, []func(a, b Entry) bool{names, layout, key, seed}},
-		{OtherSeed, []func(a, b Entry) bool{names, layout, key}},
-		{OtherKey, []func(a, b Entry) bool{names, layout}},
-		{OtherLayout, []func(a, b Entry) bool{names}},
-	} {
+		alike  func(a, b Entry) bool
+	}{{"", content}, {OtherBytes, seed}, {OtherSeed, key}, {OtherKey, layout}, {OtherLayout, names}} {
 		left := as[:0:0]
 		for _, a := range as {
-			i := slices.IndexFunc(bs, func(b Entry) bool {
-				return !slices.ContainsFunc(step.like, func(like func(a, b Entry) bool) bool { return !like(a, b) })
-			})
+			i := slices.IndexFunc(bs, func(b Entry) bool { return step.alike(a, b) })
 			if i < 0 {
 				left = append(left, a)
 				continue

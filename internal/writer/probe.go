@@ -62,17 +62,8 @@ func (p Probe) AwaitSums() { p.await(func() bool { return len(p.w.summing) > 0 }
 // SetClock has the writer take the time, in seconds since 1970, from now.
 func (p Probe) SetClock(now func() int64) { p.w.now = now }
 
-// Pack counts one more session that packs, or, with false, one less.
-func (p Probe) Pack(more bool) {
-	w := p.w
-	w.mu.Lock()
-	defer w.unlock()
-	if more {
-		w.packing++
-	} else {
-		w.packing--
-	}
-}
+// Pack counts so many more sessions that pack.
+func (p Probe) Pack(more int) { p.w.locked(func() { p.w.packing += more }) }
 
 // GiveUp gives the writer's lock up, if nobody needs it.
 func (p Probe) GiveUp() { p.w.giveUpWriting() }
