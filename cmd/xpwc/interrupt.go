@@ -38,9 +38,6 @@ type job struct {
 	placed bool   // a file is at its path
 	waits  bool   // for the command to return
 	kept   string // what stays of a command that is interrupted, or ""
-
-	interrupted bool
-	printing    bool // what the command has found out
 }
 
 type jobKey struct{}
@@ -118,7 +115,6 @@ func (j *job) interrupt() (ends bool) {
 	})
 	j.cancel()
 	j.mu.Lock()
-	j.interrupted = true
 	if j.placed || j.waits {
 		j.mu.Unlock()
 		return false
@@ -136,33 +132,28 @@ type outcome struct {
 	err     error
 }
 
-// run runs the command, and returns its outcome, or errInterrupted if it was interrupted before.
+// run runs the command, and returns its outcome, or errInterrupted if it was interrupted before. After that an interrupt
+// ends the program at once: what is left is to print, to somebody who may not read.
 func (j *job) run(command func() outcome) outcome {
 	done := make(chan outcome, 1)
 	go func() { done <- command() }()
 	select {
 	case o := <-done:
+		go func() {
+			<-j.signals
+			os.Exit(exitInterrupted)
+		}()
 		return o
 	case <-j.signals:
 	}
 	if j.interrupt() {
 		return outcome{err: errInterrupted}
 	}
-	return <-done
-}
-
-// ended returns the error of a command that has returned, errInterrupted if that is why. From now on an interrupt waits
-// for nothing: what is left is to print, to somebody who may not read.
-func (j *job) ended(err error) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err != nil && j.interrupted && !j.placed {
-		err = errInterrupted
+	o := <-done
+	if o.err != nil && !j.placed {
+		o.err = errInterrupted
 	}
-	if j.printing = true; !j.interrupted {
-		j.waits, j.kept = false, "not all of its results were printed"
-	}
-	return err
+	return o
 }
 
 // String says what an interrupt left.

@@ -48,32 +48,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil || !command.Hidden {
 		j.listen()
 	}
-	show := func(o outcome) outcome {
-		var err error
-		switch code, message := o.exit(j); {
-		case !wantsJSON(o.command, args, o.err):
-			if o.result != nil {
-				o.result.print(out)
-			}
-		case o.err != nil || o.result != nil:
-			d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
-			if message != "" {
-				d.Error = &failure{kindOf(o.err), message, code}
-			}
-			err = d.print(out, o.result)
-		}
-		if err = cmp.Or(err, out.err); err != nil && o.err == nil {
-			o.unprinted(err)
-		}
-		return o
-	}
 	o := j.run(func() outcome {
 		command, err := root.ExecuteContextC(ctx)
-		return show(outcome{command, j.result, j.ended(err)}) // an interrupt ends also the printing
+		return outcome{command, j.result, err}
 	})
-	if o.command == nil {
-		if o.command = command; !j.printing {
-			o = show(o)
+	o.command = cmp.Or(o.command, command)
+	err = o.show(out, args, j)
+	if err = cmp.Or(err, out.err); err != nil && o.err == nil {
+		if o.err = err; o.command.Name() == "diff" {
+			o.err = troubleError{err} // the files may be equal
 		}
 	}
 	code, message := o.exit(j)
@@ -86,11 +69,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// unprinted makes an error of writing the results that of the command.
-func (o *outcome) unprinted(err error) {
-	if o.err = err; o.command.Name() == "diff" {
-		o.err = troubleError{err} // the files may be equal
+// show prints what a command has found out. With --json it prints the error too.
+func (o outcome) show(out io.Writer, args []string, j *job) error {
+	if !wantsJSON(o.command, args, o.err) {
+		if o.result != nil {
+			o.result.print(out)
+		}
+		return nil
 	}
+	if o.err == nil && o.result == nil {
+		return nil
+	}
+	d := document{SchemaVersion: schemaVersion, Command: o.command.Name()}
+	if code, message := o.exit(j); message != "" {
+		d.Error = &failure{kindOf(o.err), message, code}
+	}
+	return d.print(out, o.result)
 }
 
 // printableLines replaces what could control a terminal: names in a message come from files and registries.
