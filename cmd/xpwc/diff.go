@@ -90,19 +90,16 @@ func (c *comparison) print(w io.Writer) {
 	var t console.Table
 	t.Row("name", "", "A", "B", "layout")
 	count := map[cachefile.Change]int{}
-	var names []entryName
 	for _, d := range c.Differences {
 		e := cmp.Or(d.A, d.B)
-		name := nameOf(e)
-		names = append(names, name)
 		count[d.Change]++
 		layout := len(c.layouts) > 1 && d.Change != cachefile.OtherLayout && e.Layout != (cachefile.Digest{})
-		t.Row(name.whole(), string(d.Change), side(d.Change, d.A), side(d.Change, d.B),
+		t.Row(shownName(e), string(d.Change), side(d.Change, d.A), side(d.Change, d.B),
 			cell(layout, e.Layout.String()[:shortLayout]))
 	}
 	t.LeaveOutEmpty()
 	if len(c.Differences) > 0 {
-		fitNames(&t, names, terminal.Width(w))
+		t.Fit(terminal.Width(w))
 		t.Print(w)
 		fmt.Fprintln(w)
 		for _, l := range slices.Sorted(maps.Keys(c.layouts)) {

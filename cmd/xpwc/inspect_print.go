@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"xpwc/cachefile"
 	"xpwc/internal/bench/terminal"
@@ -148,13 +147,13 @@ func (r *inspection) printEntries(w io.Writer) {
 	total := int64(0)
 	for _, e := range r.Entries {
 		total += e.Size
-		t.Row(nameOf(&e.Entry).whole(), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset),
+		t.Row(shownName(&e.Entry), console.Size(e.Size), fmt.Sprintf("%08x", e.Seed), fmt.Sprint(e.Offset),
 			cell(models && e.SourceName != "", console.Shorten(e.SourceName, longModel)),
 			cell(layouts, e.Layout.String()[:shortLayout]), e.operator(),
 			cell(native, e.Entry.UsedAt.Local().Format(time.DateOnly)), cell(checked(e), e.Checksum))
 	}
 	t.LeaveOutEmpty()
-	r.fit(&t, terminal.Width(w))
+	fitEntries(&t, terminal.Width(w))
 	t.Print(w)
 	if len(r.Entries) < r.Total-len(r.Problems) {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Entries), "entry"), r.Total, console.Size(total))
@@ -169,71 +168,22 @@ func cell(says bool, text string) string {
 	return console.None
 }
 
-// fit makes a table of the entries fit a terminal.
-func (r *inspection) fit(t *console.Table, width int) {
-	if width == 0 {
-		return
-	}
+// fitEntries makes a table of entries fit a terminal.
+func fitEntries(t *console.Table, width int) {
 	t.LeaveOut(width, "offset", "seed", "checksum", "used") // --json and a wider terminal have them
 	if slices.Contains(t.Rows[0], "model") {
 		t.LeaveOut(width, "operator")
 	}
-	var names []entryName
-	for _, e := range r.Entries {
-		names = append(names, nameOf(&e.Entry))
-	}
-	fitNames(t, names, width)
+	t.Fit(width)
 }
 
-// fitNames shortens the names in the first cells so that the table is no wider than width; 0 leaves them whole.
-func fitNames(t *console.Table, names []entryName, width int) {
-	if width == 0 {
-		return
+// shownName is what tables call an entry: its kernel's name, with a mark where a bias is packed with it.
+func shownName(e *cachefile.Entry) string {
+	name := console.Printable(cmp.Or(e.Kernel, e.Name))
+	if e.Kernel != "" && e.Bias != "" {
+		name += " + bias"
 	}
-	for i, name := range shortNames(names, t.Room(width)) {
-		t.Rows[i+1][0] = name
-	}
-}
-
-// someBias stands for the name of a bias for which there is no room.
-const someBias = " + bias"
-
-// An entryName is the names of a kernel and of its bias, or the one name that an entry has.
-type entryName struct{ kernel, bias string }
-
-func nameOf(e *cachefile.Entry) entryName {
-	if e.Kernel == "" {
-		return entryName{e.Name, ""}
-	}
-	return entryName{e.Kernel, e.Bias}
-}
-
-func (n entryName) whole() string {
-	if n.bias == "" {
-		return console.Printable(n.kernel)
-	}
-	return console.Printable(n.kernel + " + " + n.bias)
-}
-
-// shortNames returns names in so many columns. Those that are too long have only the kernel, without a part of it.
-func shortNames(names []entryName, room int) []string {
-	kernels := make([]string, len(names))
-	for i, n := range names {
-		kernels[i] = console.Printable(n.kernel)
-	}
-	forBias := 0
-	if slices.ContainsFunc(names, func(n entryName) bool { return n.bias != "" }) {
-		forBias = len(someBias)
-	}
-	shown := console.ShortenAll(kernels, room-forBias)
-	for i, n := range names {
-		if whole := n.whole(); utf8.RuneCountInString(whole) <= room {
-			shown[i] = whole
-		} else if n.bias != "" {
-			shown[i] += someBias
-		}
-	}
-	return shown
+	return name
 }
 
 // operator returns the operator of an entry and the kernel's datatype, if they are recorded.

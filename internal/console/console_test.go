@@ -54,7 +54,7 @@ func TestShortenedNamesBeginAndEndWithWholeCharacters(t *testing.T) {
 	many := strings.Repeat("é", 40)
 	names := []string{many + "à1" + many[:20], many + "á2" + many[:20]}
 	for width := 20; width < 40; width++ {
-		short := ShortenAll(names, width)
+		short := shortenAll(names, width)
 		require.NotEqual(t, short[0], short[1])
 		for _, name := range short {
 			require.True(t, utf8.ValidString(name), "%q", name)

@@ -24,9 +24,9 @@ func beginning(s string, width int) string {
 	return s
 }
 
-// ShortenAll shortens names that are longer than width. Of those that would look the same it leaves out the beginning,
+// shortenAll shortens names that are longer than width. Of those that would look the same it leaves out the beginning,
 // up to a part's before they differ.
-func ShortenAll(names []string, width int) []string {
+func shortenAll(names []string, width int) []string {
 	short := make([]string, len(names))
 	same := map[string][]int{}
 	for i, name := range names {
@@ -75,21 +75,26 @@ func (t *Table) Widest(column int) (n int) {
 	return n
 }
 
-// Fit shortens the names in the first cells so that the table is no wider than width; 0 leaves them whole.
+// Fit shortens the names in the first cells so that the table is no wider than width and they stay different; 0 leaves
+// them whole.
 func (t *Table) Fit(width int) {
 	if width == 0 {
 		return
 	}
-	room := t.Room(width)
+	var names []string
 	for _, row := range t.Rows {
-		row[0] = Shorten(row[0], room)
+		names = append(names, row[0])
+	}
+	for i, name := range shortenAll(names, t.Room(width)) {
+		t.Rows[i][0] = name
 	}
 }
 
-// LeaveOut leaves out columns that are named, in this order, while names would have to be shortened.
+// LeaveOut leaves out columns that are named, in this order, while names would have to be shortened to fit width; with 0
+// none.
 func (t *Table) LeaveOut(width int, columns ...string) {
 	for _, name := range columns {
-		if i := slices.Index(t.Rows[0], name); i > 0 && t.Widest(0) > t.Room(width) {
+		if i := slices.Index(t.Rows[0], name); i > 0 && width > 0 && t.Widest(0) > t.Room(width) {
 			t.drop(i)
 		}
 	}
