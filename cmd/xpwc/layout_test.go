@@ -49,24 +49,18 @@ func TestATableOfLayoutsFitsTheTerminal(t *testing.T) {
 		return out.String()
 	}
 	require.Contains(t, print(0, "pushed", layout), layout.Fingerprint.String())
-	require.Contains(t, print(0, "pushed", layout), layout.Description)
+	require.Contains(t, print(0, "pushed", layout), "amd64 avx512vnnigfni avx512bf16   e595e247")
 	require.Contains(t, print(0, "pushed", layout), "pushed, this machine's")
 	for line := range strings.Lines(print(80, "pushed", layout)) {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 80)
 	}
 	require.Contains(t, print(80, "pushed", layout), layout.Fingerprint.String()[:shortLayout])
 
-	processor, with, _ := strings.Cut(layout.Description, ", ")
-	for _, same := range [][]registry.Layout{{layout}, {layout, other}} {
-		narrow := print(80, "", same...)
-		require.Equal(t, len(same), strings.Count(narrow, processor), narrow)
-		require.Contains(t, narrow, "Packed with "+with+".\n")
-	}
+	processor, _, _ := strings.Cut(layout.Description, ", ")
 	other.Description = processor + ", XNNPACK 78e8776e"
 	narrow := print(80, "", layout, other)
-	require.NotContains(t, narrow, "Packed with")
+	require.Equal(t, 2, strings.Count(narrow, processor), narrow)
 	require.Contains(t, narrow, "78e8776e")
-	require.NotContains(t, print(0, "", layout), "Packed with")
 }
 
 func TestLayoutsHaveNames(t *testing.T) {

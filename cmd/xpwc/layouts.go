@@ -130,7 +130,7 @@ type layoutTable struct {
 // newLayoutTable returns a table with more columns than all have. The last says what is special.
 func newLayoutTable(w io.Writer, here string, columns ...string) *layoutTable {
 	t := &layoutTable{w: w, width: terminal.Width(w), here: here}
-	t.Row(append(append([]string{"packed for", "layout", "entries", "payloads"}, columns...), "")...)
+	t.Row(append(append([]string{"packed for", "XNNPACK", "layout", "entries", "payloads"}, columns...), "")...)
 	return t
 }
 
@@ -143,7 +143,9 @@ func (t *layoutTable) add(fingerprint cachefile.Digest, description string, entr
 	if t.width > 0 {
 		text = text[:shortLayout]
 	}
-	first := []string{console.Printable(description), text, fmt.Sprint(entries), console.Size(payloads)}
+	processor, with, _ := strings.Cut(console.Printable(description), ", ")
+	with = cmp.Or(strings.TrimPrefix(with, "XNNPACK "), console.None)
+	first := []string{processor, with, text, fmt.Sprint(entries), console.Size(payloads)}
 	t.Row(append(first, cells...)...)
 }
 
@@ -155,37 +157,12 @@ func (t *layoutTable) addListed(layouts []registry.Layout, what string) {
 }
 
 func (t *layoutTable) print() {
-	with := ""
-	if t.width > 0 {
-		if slices.Contains(t.Rows[0], "file") { // which is hardly larger than the payloads
-			t.LeaveOut(t.width, "payloads")
-		}
-		if t.Widest(0) > t.Room(t.width) {
-			with = t.cutXNNPACK()
-		}
-		t.LeaveOut(t.width, "entries")
+	if slices.Contains(t.Rows[0], "file") { // which is hardly larger than the payloads
+		t.LeaveOut(t.width, "payloads")
 	}
+	t.LeaveOut(t.width, "entries", "file", "XNNPACK")
 	t.Fit(t.width)
 	t.Print(t.w)
-	if with != "" {
-		fmt.Fprintf(t.w, "Packed with %s.\n", with)
-	}
-}
-
-// cutXNNPACK takes the XNNPACK out of the descriptions and returns it, if all have the same: where there is little
-// room, the processors are what they differ in.
-func (t *layoutTable) cutXNNPACK() (with string) {
-	for i, row := range t.Rows[1:] {
-		_, of, _ := strings.Cut(row[0], ", ")
-		if of == "" || i > 0 && of != with {
-			return ""
-		}
-		with = of
-	}
-	for _, row := range t.Rows[1:] {
-		row[0] = strings.TrimSuffix(row[0], ", "+with)
-	}
-	return with
 }
 
 // layoutHere returns the fingerprint of this machine's layout.
