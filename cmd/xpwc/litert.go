@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -25,7 +23,6 @@ import (
 	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
-	"xpwc/litert/stock"
 	"xpwc/tflite"
 )
 
@@ -128,21 +125,13 @@ func checkLiteRTModel(model modelfile.File) error {
 // pack has LiteRT's code pack a model for a level of CPU into the empty file of a stage, in a process of its own. What
 // it logs is reported if it fails. With files to share, the first is the model, whatever its path, and the second, if
 // there is one, gets what the model answers.
-func (p *litertPacker) pack(ctx context.Context, s *stage, model, level string,
-	share ...*os.File) (*litert.File, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"pack-litert", "--cpu", level, fmt.Sprint("--answer=", len(share) > 1), "--", p.library, model}
+func (p *litertPacker) pack(s *stage, model, level string, share ...*os.File) (*litert.File, error) {
+	job := packJob{Model: modelfile.File{Path: model}, CPU: level, LiteRT: p.library, Answer: len(share) > 1}
 	if len(share) > 0 {
-		args[len(args)-1] = fmt.Sprint("/dev/fd/", inherited+1)
+		job.Model.Path = fmt.Sprint("/dev/fd/", inherited+1)
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
 	var log bytes.Buffer
-	cmd.Stderr = &log
-	cmd.ExtraFiles = append([]*os.File{s.File.File}, share...)
-	if _, err := s.packIn(cmd, level); err != nil {
+	if _, err := s.packIn(job, &log, append([]*os.File{s.File.File}, share...)...); err != nil {
 		for line := range strings.Lines(log.String()) {
 			if said, ok := strings.CutPrefix(strings.TrimSpace(line), "ERROR: "); ok {
 				err = fmt.Errorf("%w\nLiteRT says: %s", err, said)
@@ -171,7 +160,7 @@ func (p *litertPacker) packAside(ctx context.Context, model, level string,
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := p.pack(ctx, &stage{newFile: work, ctx: ctx}, model, level, share...)
+	f, err := p.pack(&stage{newFile: work, ctx: ctx}, model, level, share...)
 	if err != nil {
 		work.discard()
 		return nil, nil, err
@@ -191,33 +180,6 @@ func writable(s *stage) error {
 		return errno // without the file's path, which is temporary
 	}
 	return err
-}
-
-const inherited = 3 // descriptor of the first of exec.Cmd.ExtraFiles
-
-// newPackLiteRTCommand is the command of the processes that pack for LiteRT.
-func newPackLiteRTCommand() *cobra.Command {
-	var level string
-	var answer bool
-	cmd := &cobra.Command{
-		Use:    "pack-litert LIBRARY MODEL",
-		Hidden: true,
-		Args:   usage(cobra.ExactArgs(2)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p := &packedInto{}
-			job := stock.Job{Library: args[0], Model: args[1], CPU: level, Into: os.NewFile(inherited, "the new file")}
-			if answer {
-				job.Answers = os.NewFile(inherited+2, "the answers")
-			}
-			if err := job.Pack(); err != nil {
-				p.Error = &failure{kindOf(err), explain(err), exitFailed}
-			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
-		},
-	}
-	cmd.Flags().StringVar(&level, "cpu", native, "")
-	cmd.Flags().BoolVar(&answer, "answer", false, "")
-	return cmd
 }
 
 // packLiteRT writes the files for the stock runtime of LiteRT, one for each level.
@@ -288,7 +250,7 @@ func (p *litertPacker) write(ctx context.Context, path string, of *packedFor, o 
 	}
 	defer s.discard()
 	s.readOnly()
-	f, err := p.pack(ctx, s, of.model.Path, of.CPU)
+	f, err := p.pack(s, of.model.Path, of.CPU)
 	if err := errors.Join(err, of.check()); err != nil || len(f.Entries) == 0 {
 		return nil, err
 	}

@@ -193,8 +193,7 @@ root, or one that group or others can write to, without the sticky bit), unless
 	}{
 		{"Run models and measure:", []*cobra.Command{newRunCommand(), newDemoCommand(), newBenchCommand(),
 			newMeasureCommand()}},
-		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newStripCommand(), newPackIntoCommand(),
-			newPackLiteRTCommand()}},
+		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newStripCommand(), newPackIntoCommand()}},
 		{"Look after cache files:", []*cobra.Command{newInspectCommand(), newReportCommand(), newWhoCommand(),
 			newVerifyCommand(), newCompactCommand(), newPruneCommand(), newConvertCommand(), newDiffCommand()}},
 		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(),

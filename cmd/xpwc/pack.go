@@ -164,7 +164,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 		}
 	}
 	report := &packReport{Model: model.Path, Output: o.output, Levels: []packedLevel{}}
-	if err := report.pack(ctx, output, model, s, o); err != nil {
+	if err := report.pack(output, model, s, o); err != nil {
 		return err
 	}
 	report.LeftOut = s.left
@@ -173,14 +173,13 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 }
 
 // pack makes the output.
-func (r *packReport) pack(ctx context.Context, output packOutput, model modelfile.File, s *stage,
-	o packOptions) error {
+func (r *packReport) pack(output packOutput, model modelfile.File, s *stage, o packOptions) error {
 	if err := output.begin(); err != nil {
 		return err
 	}
 	var written int64
 	for _, level := range o.levels {
-		l, err := packLevel(ctx, model, s, level)
+		l, err := s.packLevel(packJob{Model: model, CPU: level})
 		if err != nil {
 			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
 		}

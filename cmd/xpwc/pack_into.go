@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
+	"xpwc/litert/stock"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -54,38 +57,51 @@ type packedInto struct {
 	Error *failure     `json:"error,omitempty"`
 }
 
-// packLevel packs for one level of CPU in a process of its own: XNNPACK chooses its kernels once in a process, and only
-// the end of the process stops its packing.
-func packLevel(ctx context.Context, model modelfile.File, s *stage, level string) (*packedLevel, error) {
+// A packJob is what a process that packs is to do: pack a model for a level of CPU into a file that it inherits, or that
+// has a name. XNNPACK chooses its kernels once in a process, and only the end of the process stops its packing.
+type packJob struct {
+	Model  modelfile.File
+	CPU    string // level
+	Path   string // of the output, for errors
+	Name   string // of the new file; "" for the first file that is inherited
+	LiteRT string // the library by which LiteRT's code packs in place of XNNPACK; "" for XNNPACK
+	Answer bool   // of LiteRT: what the model answers is written to the third file that is inherited
+}
+
+const inherited = 3 // descriptor of the first of exec.Cmd.ExtraFiles
+
+// packLevel packs into the stage in a process of its own.
+func (s *stage) packLevel(job packJob) (*packedLevel, error) {
+	job.Path, job.Name = s.path, s.byName()
+	var files []*os.File
+	if job.Name == "" {
+		files = []*os.File{s.File.File}
+	}
+	l, err := s.packIn(job, s.job.stderr, files...)
+	if err != nil {
+		return nil, err
+	}
+	return l, s.reopen(job.Name)
+}
+
+// packIn has a process do a job, which inherits files, and returns what it reports.
+func (s *stage) packIn(job packJob, stderr io.Writer, files ...*os.File) (*packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	name := s.byName()
-	cmd := exec.CommandContext(ctx, self, "pack-into", "--cpu", level, "--description", model.Description,
-		"--by-name", name, "--", s.path, model.Path)
-	cmd.Args = append(cmd.Args, model.Data...)
-	if name == "" {
-		cmd.ExtraFiles = []*os.File{s.File.File}
-	}
-	cmd.Stderr = s.job.stderr
-	p, err := s.packIn(cmd, level)
-	if err != nil {
+	var in, out bytes.Buffer
+	if err := gob.NewEncoder(&in).Encode(job); err != nil {
 		return nil, err
 	}
-	return p.Level, s.reopen(name)
-}
-
-// packIn runs a process that packs for a level, and returns what it reports.
-func (s *stage) packIn(cmd *exec.Cmd, level string) (*packedInto, error) {
-	var out bytes.Buffer
-	cmd.Stdout = &out
+	cmd := exec.CommandContext(s.ctx, self, "pack-into")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &in, &out, stderr, files
 	// An interrupt ends the process with the context, and waits until it has.
 	ended := make(chan struct{})
 	defer s.job.onInterrupt(func() { <-ended })()
 	defer close(ended)
-	err := cmd.Run()
-	p := &packedInto{}
+	err = cmd.Run()
+	p := packedInto{}
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && stopped(exit):
@@ -93,14 +109,14 @@ func (s *stage) packIn(cmd *exec.Cmd, level string) (*packedInto, error) {
 	case errors.As(err, &exit) && exit.ExitCode() == exitFailed:
 		err = errors.New("failed; see above")
 	case err == nil:
-		if err = json.Unmarshal(out.Bytes(), p); err == nil && p.Error != nil {
+		if err = json.Unmarshal(out.Bytes(), &p); err == nil && p.Error != nil {
 			err = p.Error
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("packing for %s: %w", level, err)
+		return nil, fmt.Errorf("packing for %s: %w", job.CPU, err)
 	}
-	return p, nil
+	return p.Level, nil
 }
 
 // stopped reports whether a process was ended by an interrupt.
@@ -109,41 +125,51 @@ func stopped(exit *exec.ExitError) bool {
 	return ok && status.Signaled() && slices.Contains(interrupts, os.Signal(status.Signal()))
 }
 
-// newPackIntoCommand is the command of the processes that pack starts, one for each level.
+// newPackIntoCommand is the command of the processes that pack starts, one for each level. Its job is on standard input,
+// since paths may have any bytes.
 func newPackIntoCommand() *cobra.Command {
-	var level, description, name string
-	cmd := &cobra.Command{
-		Use:    "pack-into CACHE MODEL [DATA...]",
+	return &cobra.Command{
+		Use:    "pack-into",
 		Hidden: true,
-		Args:   usage(cobra.MinimumNArgs(2)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := xnnpack.LimitCPU(level); err != nil {
+		Args:   usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var job packJob
+			if err := gob.NewDecoder(cmd.InOrStdin()).Decode(&job); err != nil {
 				return err
 			}
-			file := modelfile.File{Path: args[1], Description: description, Data: args[2:]}
-			var into *os.File
-			if name == "" {
-				into = os.NewFile(inherited, args[0])
-			}
-			p := &packedInto{}
+			var p packedInto
 			var err error
-			if p.Level, err = packInto(cmd.Context(), file, into, name, level); err != nil {
+			if p.Level, err = job.run(cmd.Context()); err != nil {
 				p.Error = &failure{kindOf(err), explain(err), exitFailed}
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
 		},
 	}
-	cmd.Flags().StringVar(&level, "cpu", native, "")
-	descriptionFlag(cmd, &description)
-	cmd.Flags().StringVar(&name, "by-name", "", "")
-	return cmd
 }
 
-// packInto packs a model into a new file, which openNew opens: into is nil where it has a name.
-func packInto(ctx context.Context, model modelfile.File, into *os.File, name, level string) (
-	l *packedLevel, err error) {
+// run does the job in this process.
+func (j *packJob) run(ctx context.Context) (*packedLevel, error) {
+	var into *os.File
+	if j.Name == "" {
+		into = os.NewFile(inherited, j.Path)
+	}
+	if j.LiteRT != "" {
+		job := stock.Job{Library: j.LiteRT, Model: j.Model.Path, CPU: j.CPU, Into: into}
+		if j.Answer {
+			job.Answers = os.NewFile(inherited+2, "the answers")
+		}
+		return nil, job.Pack()
+	}
+	if err := xnnpack.LimitCPU(j.CPU); err != nil {
+		return nil, err
+	}
+	return j.pack(ctx, into)
+}
+
+// pack packs the model with XNNPACK as it is in this process into a new file, which openNew opens.
+func (j *packJob) pack(ctx context.Context, into *os.File) (l *packedLevel, err error) {
 	start := time.Now()
-	weights, err := model.OpenAllWeights()
+	weights, err := j.Model.OpenAllWeights()
 	defer func() {
 		for _, w := range weights {
 			err = errors.Join(err, w.Close())
@@ -160,14 +186,14 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 	if err != nil {
 		return nil, err
 	}
-	progress := newProgress(ctx, "packing for "+level)
+	progress := newProgress(ctx, "packing for "+j.CPU)
 	progress.Update(0, total)
 	var before, done int64 // of the subgraphs before, and of this one
 	packed := func(now xpwc.Progress) {
 		done = now.Done
 		progress.Update(min(before+done, total), total)
 	}
-	cache, err := openNew(into, name, &xpwc.Options{Strict: true, Progress: packed})
+	cache, err := openNew(into, j.Name, &xpwc.Options{Strict: true, Progress: packed})
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +212,7 @@ func packInto(ctx context.Context, model modelfile.File, into *os.File, name, le
 	}
 	all := cache.Stats()
 	l = &packedLevel{
-		CPU: level, Layout: layout.Fingerprint.String(), Description: layout.Description,
+		CPU: j.CPU, Layout: layout.Fingerprint.String(), Description: layout.Description,
 		Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Written: all.WrittenBytes,
 		Found: all.Hits.Entries, Reused: all.Reused.Entries,
 		TotalMS: console.Milliseconds(time.Since(start)),

@@ -63,12 +63,12 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 		return nil, err
 	}
 	defer work.discard()
-	name := work.byName()
-	packed, err := packInto(ctx, model, work.File.File, name, cpu)
+	job := packJob{Model: model, CPU: cpu, Name: work.byName()}
+	packed, err := job.pack(ctx, work.File.File)
 	if err != nil {
 		return nil, err
 	}
-	if err := work.reopen(name); err != nil {
+	if err := work.reopen(job.Name); err != nil {
 		return nil, err
 	}
 	if packed.nothing() {
