@@ -26,7 +26,6 @@ each mode once, in random order, each after a process that uses and frees memory
   cold     packing into a new cache file
   warm     from such a file
   dropped  from such a file when it is not in the page cache, with Options.Prefetch
-  reread   warm, after another process has read the file from the disk
 
 MODEL is a .tflite file, a program of ExecuTorch (.pte; DATA are its .ptd files), a
 .safetensors file with its description MODEL.json, or the word llama. By default it is
@@ -34,7 +33,7 @@ llama: two generated stacks of layers of Llama 3.2 1B's shape, one of %d layers 
 weights and one of %d layers in float32. With --layers it is one with int8 weights.
 
 In all modes, the clock starts when the model is mapped, XNNPACK is initialized and its
-threads are started. Warm, ideal and reread are run %d times in each round. Figures are
+threads are started. Warm and ideal are run %d times in each round. Figures are
 medians. Compare only figures of the same run with each other. See docs/measurements.md.`,
 			bench.Layers, bench.LayersFloat32, bench.Repeats),
 		Example: `  xpwc bench

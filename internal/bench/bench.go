@@ -30,7 +30,7 @@ const (
 	LayersFloat32 = 4
 )
 
-// Repeats is how often the modes that take almost no time, ideal, warm and reread, are run in each round.
+// Repeats is how often the modes that take almost no time, ideal and warm, are run in each round.
 const Repeats = 5
 
 // A Subject is the model that is measured, and how.
@@ -68,10 +68,9 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, err
 		if err != nil {
 			return all, err
 		}
-		if err := errors.Join(c.runModes(ctx, t, o), c.clean()); err != nil {
-			return all, fmt.Errorf("%s: %w", c.result.Model, err)
+		if err := all.add(c, o.Figures, func() error { return c.runModes(ctx, t, o) }); err != nil {
+			return all, err
 		}
-		all.Results = append(all.Results, c.result)
 		if err := c.result.print(stdout); err != nil {
 			return all, err
 		}
@@ -79,10 +78,18 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, err
 			errs = append(errs, fmt.Errorf("%s: %w", c.result.Model, errDiffer))
 		}
 	}
-	if o.Figures != "" {
-		errs = append(errs, writeJSON(o.Figures, all))
-	}
 	return all, errors.Join(errs...)
+}
+
+// add has a model measured, and adds what was found. A file that is named gets all of it so far.
+func (r *Report) add(c *comparison, figures string, measure func() error) error {
+	if err := errors.Join(measure(), c.clean()); err != nil {
+		return fmt.Errorf("%s: %w", c.result.Model, err)
+	}
+	if r.Results = append(r.Results, c.result); figures == "" {
+		return nil
+	}
+	return writeJSON(figures, r)
 }
 
 var errDiffer = errors.New("the outputs differ: all modes must agree bit for bit")
@@ -118,13 +125,7 @@ func (c *comparison) runModes(ctx context.Context, t task, o Options) error {
 	}}
 	if runtime.GOOS == "linux" { // elsewhere nothing can be dropped
 		dropped := mode(modeDropped, fromDisk, base+"dropped")
-		reread := mode(modeReread, nextStart, dropped.cache)
-		reread.repeats = Repeats
-		reread.pack = func(ctx context.Context) error {
-			_, err := t.in(modeWarm, dropped.cache).run(ctx)
-			return errors.Join(err, dropPages(dropped.cache))
-		}
-		c.add(dropped, reread)
+		c.add(dropped)
 		disk = append(disk, func() error {
 			took, err := readDirect(dropped.cache)
 			c.result.Read = append(c.result.Read, console.Milliseconds(took))
@@ -158,10 +159,7 @@ func subject(ctx context.Context, s Subject, of stack, stderr io.Writer) (*compa
 		name = fmt.Sprintf("llama-%s-%d", kind, of.layers)
 		t.Model = modelfile.File{Path: filepath.Join(s.Dir, name+".tflite")}
 		title = fmt.Sprintf("llama, %s, %s", console.Plural(of.layers, "layer"), description)
-		progress := terminal.NewProgress(stderr, "generating")
-		err := generated.Stack(of.layers, of.int8).Generate(ctx, t.Model.Path, progress.Update)
-		progress.Finish()
-		if err != nil {
+		if err := generate(ctx, generated.Stack(of.layers, of.int8), t.Model.Path, stderr); err != nil {
 			return nil, task{}, err
 		}
 	}
@@ -182,6 +180,13 @@ func subject(ctx context.Context, s Subject, of stack, stderr io.Writer) (*compa
 		Threads: s.Threads,
 	}
 	return c, t, err
+}
+
+// generate makes the file of a generated model, unless it is there.
+func generate(ctx context.Context, m generated.Model, path string, stderr io.Writer) error {
+	progress := terminal.NewProgress(stderr, "generating")
+	defer progress.Finish()
+	return m.Generate(ctx, path, progress.Update)
 }
 
 func writeJSON(path string, v any) error {

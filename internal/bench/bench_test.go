@@ -70,14 +70,14 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	r, out := measureJSON(t, dir, Options{Subject: of(Llama), Layers: 1, Rounds: 1})
 	modes := []string{modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm}
 	if runtime.GOOS == "linux" {
-		modes = append(modes, modeDropped, modeReread)
+		modes = append(modes, modeDropped)
 	}
 	require.Equal(t, modes, modeNames(r))
 	require.True(t, r.sameOutputs())
 	require.Equal(t, 7, r.Payloads)
 	for _, m := range r.Modes {
 		runs := 1
-		if slices.Contains([]string{modeIdeal, modeWarm, modeReread}, m.Mode) {
+		if slices.Contains([]string{modeIdeal, modeWarm}, m.Mode) {
 			runs = Repeats
 		}
 		require.Len(t, m.Runs, runs, m.Mode)

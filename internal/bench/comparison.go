@@ -96,15 +96,26 @@ func (c *comparison) rounds(ctx context.Context, n int, more ...func() error) er
 	}
 	for i := range n {
 		fmt.Fprintf(c.stderr, "%s: round %d of %d\n", c.result.Model, i+1, n)
-		for _, i := range rand.Perm(len(more)) {
-			if err := more[i](); err != nil {
-				return err
-			}
+		if err := inAnyOrder(more); err != nil {
+			return err
 		}
 	}
 	c.result.Rounds = n
+	c.sumUp()
+	return nil
+}
+
+func (c *comparison) sumUp() {
 	for _, m := range c.result.Modes {
 		m.sumUp()
+	}
+}
+
+func inAnyOrder(all []func() error) error {
+	for _, i := range rand.Perm(len(all)) {
+		if err := all[i](); err != nil {
+			return err
+		}
 	}
 	return nil
 }

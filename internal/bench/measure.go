@@ -28,7 +28,6 @@ const (
 	modeCold    = "cold"    // packing into a new cache file
 	modeWarm    = "warm"    // from the file that a cold run wrote
 	modeDropped = "dropped" // warm, when the file is not in the page cache, with Options.Prefetch
-	modeReread  = "reread"  // warm, when an earlier process has read the file from the disk
 
 	modeRecord = "record" // not measured: writes the file of modeIdeal
 	modeMemory = "memory" // with a cache that has no file

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/generated"
 )
@@ -48,14 +46,8 @@ func RunPeers(ctx context.Context, o PeersOptions, stdout, stderr io.Writer) err
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(c.runPeers(ctx, o), c.clean()); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		all.Results = append(all.Results, c.result)
-		if o.JSON != "" {
-			if err := writeJSON(o.JSON, all); err != nil {
-				return err
-			}
+		if err := all.add(c, o.JSON, func() error { return c.runPeers(ctx, o) }); err != nil {
+			return err
 		}
 		if err := c.result.printPeers(stdout); err != nil {
 			return err
@@ -81,10 +73,8 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	if own {
 		base = fmt.Sprintf("%s-%d%s", Chain, chainMatrices, strings.TrimPrefix(base, Chain))
 		name = filepath.Join(dir, base+ext)
-		progress := terminal.NewProgress(stderr, "generating")
-		err := generated.Chain(chainMatrices, strings.HasSuffix(name, inInt8)).Generate(ctx, name, progress.Update)
-		progress.Finish()
-		if err != nil {
+		chain := generated.Chain(chainMatrices, strings.HasSuffix(name, inInt8))
+		if err := generate(ctx, chain, name, stderr); err != nil {
 			return nil, err
 		}
 	}
@@ -125,34 +115,32 @@ func (c *comparison) runPeers(ctx context.Context, o PeersOptions) error {
 	if err := c.rounds(ctx, o.Rounds); err != nil || o.Processes == 0 {
 		return err
 	}
-	for _, i := range rand.Perm(len(c.ways)) {
-		w := c.ways[i]
-		if w.start == firstStart {
-			continue // what follows a first start is a next one
+	defer c.sumUp()
+	var many []func() error
+	for _, w := range c.ways {
+		if w.start != firstStart { // what follows a first start is a next one
+			many = append(many, func() error { return c.measureMany(ctx, w, o.Processes) })
 		}
-		fmt.Fprintf(c.stderr, "%s: %d processes, %s\n", c.result.Model, o.Processes, w.Mode)
-		if err := c.measureMany(ctx, w, o.Processes); err != nil {
-			return fmt.Errorf("%d processes, %s: %w", o.Processes, w.Mode, err)
+		// ExecuTorch's host is left out: it is an example to copy from, and does not wait.
+		if w.start == nextStart && !strings.HasPrefix(w.Mode, "ExecuTorch") {
+			together := func() error { return c.measureTogether(ctx, w, o.Processes) }
+			many = append(many, slices.Repeat([]func() error{together}, togetherTimes)...)
 		}
 	}
-	return c.measureTogether(ctx, o.Processes)
+	return inAnyOrder(many)
 }
 
-// A many is what some processes took together.
-type many struct {
-	LoadMS     float64 `json:"load_ms"`                    // the sum: they were started one after the other
-	TogetherMS float64 `json:"together_load_ms,omitempty"` // the median of all, where they loaded at the same instant
-	SlowestMS  float64 `json:"slowest_load_ms,omitempty"`  // likewise, that of the slowest of each time
-	PSSBytes   float64 `json:"pss_bytes"`                  // when all had answered
-}
+// togetherTimes is how often processes load together.
+const togetherTimes = 5
 
 // measureMany starts processes one after the other, of which all stay, and looks at their memory when all are there.
 func (c *comparison) measureMany(ctx context.Context, w *way, n int) (err error) {
-	w.Many = &many{}
+	fmt.Fprintf(c.stderr, "%s: %d processes, %s\n", c.result.Model, n, w.Mode)
+	took := figures{}
 	all, err := startAll(n, func() (*process, error) {
 		p, r, err := c.begin(ctx, w)
 		if err == nil {
-			w.Many.LoadMS += r.Figures[totalMS]
+			took[manyMS] += r.Figures[totalMS]
 		}
 		return p, err
 	})
@@ -165,38 +153,26 @@ func (c *comparison) measureMany(ctx context.Context, w *way, n int) (err error)
 		if err != nil {
 			return err
 		}
-		w.Many.PSSBytes += memory[pss]
+		took[manyPSS] += memory[pss]
 	}
+	w.many = append(w.many, took)
 	return nil
 }
 
-// togetherTimes is how often processes load together.
-const togetherTimes = 5
-
-// measureTogether has processes load at the same instant, a few times, the ways that have a file in turn. ExecuTorch's
-// host is left out: it is an example to copy from, and does not wait.
-func (c *comparison) measureTogether(ctx context.Context, n int) error {
-	ways := slices.DeleteFunc(slices.Clone(c.ways), func(w *way) bool {
-		return w.start != nextStart || strings.HasPrefix(w.Mode, "ExecuTorch")
-	})
-	all, slowest := make([][]float64, len(ways)), make([][]float64, len(ways))
-	for range togetherTimes {
-		for _, i := range rand.Perm(len(ways)) {
-			w := ways[i]
-			fmt.Fprintf(c.stderr, "%s: %d processes at once, %s\n", c.result.Model, n, w.Mode)
-			if err := c.ready(ctx, w); err != nil {
-				return err
-			}
-			loads, err := loadTogether(ctx, w.command, n)
-			if err != nil {
-				return fmt.Errorf("%d processes at once, %s: %w", n, w.Mode, err)
-			}
-			all[i], slowest[i] = append(all[i], loads...), append(slowest[i], slices.Max(loads))
-		}
+// measureTogether has processes load at the same instant.
+func (c *comparison) measureTogether(ctx context.Context, w *way, n int) error {
+	fmt.Fprintf(c.stderr, "%s: %d processes at once, %s\n", c.result.Model, n, w.Mode)
+	if err := c.ready(ctx, w); err != nil {
+		return err
 	}
-	for i, w := range ways {
-		w.Many.TogetherMS, w.Many.SlowestMS = spreadOf(all[i]).Median, spreadOf(slowest[i]).Median
+	loads, err := loadTogether(ctx, w.command, n)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.Mode, err)
 	}
+	for _, ms := range loads {
+		w.many = append(w.many, figures{togetherMS: ms})
+	}
+	w.many = append(w.many, figures{slowestMS: slices.Max(loads)})
 	return nil
 }
 
@@ -233,22 +209,12 @@ func loadTogether(ctx context.Context, command []string, n int) (loads []float64
 func (r *result) printPeers(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s; medians of %s; 1 thread\n", r.Model, console.Plural(r.Rounds, "round"))
 	mib := func(v float64) string { return console.Digits(v / (1 << 20)) }
-	of := func(title string, write func(float64) string, get func(*many) float64) column {
-		return column{title, func(m *modeResult) string {
-			if m.Many == nil || get(m.Many) == 0 {
-				return console.None
-			}
-			return write(get(m.Many))
-		}}
-	}
 	return printTables(w, modesTable("ms and MiB", r.Modes, []column{
 		columnOf("load", totalMS, console.Digits), betweenColumn(totalMS), columnOf("first", firstMS, console.Digits),
 		columnOf("answer", answerMS, console.Digits), columnOf("steady", steadyMS, console.Digits),
 		columnOf("RssAnon", rssAnon, mib), columnOf("file", fileBytes, mib),
-		of(fmt.Sprintf("PSS of %d", r.Processes), mib, func(m *many) float64 { return m.PSSBytes }),
-		of("their loads", console.Digits, func(m *many) float64 { return m.LoadMS }),
-		of("at once", console.Digits, func(m *many) float64 { return m.TogetherMS }),
-		of("slowest", console.Digits, func(m *many) float64 { return m.SlowestMS }),
+		columnOf(fmt.Sprintf("PSS of %d", r.Processes), manyPSS, mib), columnOf("their loads", manyMS, console.Digits),
+		columnOf("at once", togetherMS, console.Digits), columnOf("slowest", slowestMS, console.Digits),
 		{"outputs", func(m *modeResult) string {
 			if m.Runs[0].Output == r.Modes[0].Runs[0].Output {
 				return "the same"

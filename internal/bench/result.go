@@ -57,6 +57,12 @@ const (
 	dirty     figure = "private_dirty_bytes"
 	pss       figure = "pss_bytes"
 	peakBytes figure = "peak_rss_bytes" // of the process so far
+
+	// Of several processes with one model.
+	manyMS     figure = "many_load_ms"     // the sum: they were started one after the other
+	manyPSS    figure = "many_pss_bytes"   // when all had answered
+	togetherMS figure = "together_load_ms" // of each that loaded at the same instant as the others
+	slowestMS  figure = "slowest_load_ms"  // of the slowest of these
 )
 
 // A run is what one process measured.
@@ -90,7 +96,7 @@ type modeResult struct {
 	Runs    []*run            `json:"runs"`
 	Figures map[figure]spread `json:"figures"`
 
-	Many *many `json:"many,omitempty"` // of RunPeers
+	many []figures // of several processes, which RunPeers starts
 }
 
 // A spread is how a figure is distributed over the runs.
@@ -110,8 +116,12 @@ func spreadOf(values []float64) spread {
 // sumUp computes the figures from the runs.
 func (m *modeResult) sumUp() {
 	values := map[figure][]float64{}
+	all := slices.Clone(m.many)
 	for _, run := range m.Runs {
-		for name, v := range run.Figures {
+		all = append(all, run.Figures)
+	}
+	for _, one := range all {
+		for name, v := range one {
 			values[name] = append(values[name], v)
 		}
 	}

@@ -51,19 +51,12 @@ type result struct {
 	Name      string `json:"name"`
 	Model     string `json:"model"`
 	Modes     []mode `json:"modes"`
-	Processes int    `json:"processes"` // of many
+	Processes int    `json:"processes"` // whose figures are many_pss_bytes and many_load_ms
 }
 
 type mode struct {
 	Mode    string            `json:"mode"`
 	Figures map[string]spread `json:"figures"`
-	Many    *many             `json:"many"`
-}
-
-// many is what some processes with one model took together.
-type many struct {
-	LoadMS   float64 `json:"load_ms"`
-	PSSBytes float64 `json:"pss_bytes"`
 }
 
 type spread struct {
@@ -123,17 +116,16 @@ func (r result) compared(title, unit, figure string, one float64, rows []row) []
 // processesCharts have what some processes with one model take together; nil if that was not measured.
 func (r result) processesCharts() []*chart {
 	const mib = 1 << 20
-	memory := newChart(fmt.Sprintf("Memory of %d processes together: %s", r.Processes, r.Model), "MiB")
-	loads := newChart("Time to load them, one after the other", "ms (sum)")
+	var rows []row
 	for _, m := range r.Modes {
-		if m.Many != nil {
-			name := strings.Replace(m.Mode, "next start", "with cache", 1)
-			memory.add(name, m.Many.PSSBytes/mib)
-			loads.add(name, m.Many.LoadMS)
+		if _, ok := m.Figures["many_pss_bytes"]; ok {
+			rows = append(rows, row{m.Mode, strings.Replace(m.Mode, "next start", "with cache", 1)})
 		}
 	}
-	if len(memory.names) == 0 {
+	if rows == nil {
 		return nil
 	}
-	return []*chart{memory, loads}
+	together := fmt.Sprintf("Memory of %d processes together", r.Processes)
+	return append(r.compared(together, "MiB", "many_pss_bytes", mib, rows),
+		r.compared("Time to load them, one after the other", "ms", "many_load_ms", 1, rows)...)
 }

@@ -25,7 +25,8 @@ func written(t testing.TB) string {
 		r.Modes = append(r.Modes, mode{Mode: name, Figures: figures})
 	}
 	for _, name := range []string{"xpwc, without cache", "xpwc, next start"} {
-		r.Modes = append(r.Modes, mode{Mode: name, Many: &many{LoadMS: 20, PSSBytes: 1 << 30}})
+		figures := map[string]spread{"many_load_ms": {20}, "many_pss_bytes": {1 << 30}}
+		r.Modes = append(r.Modes, mode{Mode: name, Figures: figures})
 	}
 	content, err := json.Marshal(report{[]result{r}})
 	require.NoError(t, err)
