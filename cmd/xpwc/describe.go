@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
-	"xpwc/internal/output"
 )
 
 // onlyOutput checks that --describe is given with -o alone.
@@ -71,30 +71,13 @@ func writeNew(path string, text []byte, stdout io.Writer) error {
 		_, err := stdout.Write(text)
 		return err
 	}
-	return writeFile(path, text, func(f *output.File) error {
-		there, err := f.There()
-		if err == nil {
-			err = there.Close()
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(leftAsItIs(fmt.Errorf("%s exists", path)), err)
-		}
-		return nil
-	})
-}
-
-// writeFile puts bytes at a path in a new file, unless check has an error.
-func writeFile(path string, b []byte, check func(*output.File) error) error {
-	f, err := output.New(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return leftAsItIs(fmt.Errorf("%s exists", path))
+	}
 	if err != nil {
 		return err
 	}
-	defer f.Discard()
-	if err := check(f); err != nil {
-		return err
-	}
-	if _, err := f.Write(b); err != nil {
-		return err
-	}
-	return f.Publish(f.Usual())
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }

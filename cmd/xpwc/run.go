@@ -247,7 +247,8 @@ func writeOutputs(e *instance.Instance, dir string) ([]outputFile, error) {
 		if dir != "" {
 			f.File = filepath.Join(dir, fmt.Sprintf("output_%d.%s", i, element.Extension))
 			// What is at the path may be another's: a link there is replaced, and not followed.
-			if err := writeFile(f.File, b, func(*output.File) error { return nil }); err != nil {
+			write := func(to *os.File) error { _, err := to.Write(b); return err }
+			if err := output.Write(f.File, write); err != nil {
 				return nil, err
 			}
 		}
