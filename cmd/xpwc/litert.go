@@ -20,7 +20,6 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/cpu"
-	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
 	"xpwc/tflite"
@@ -67,7 +66,7 @@ func newLiteRTPacker(library string) (*litertPacker, error) {
 				fs.ErrNotExist)
 		}
 	}
-	sum, err := sumOf(library)
+	sum, _, err := sha256Of(library)
 	if err != nil {
 		return nil, err
 	}
@@ -92,18 +91,6 @@ func fetchedLibrary() string {
 		}
 	}
 	return ""
-}
-
-func sumOf(path string) (string, error) {
-	f, _, err := fd.OpenRegular(path)
-	if errors.Is(err, fd.ErrNotRegular) {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	if err != nil {
-		return "", err
-	}
-	sum, _, err := sha256Of(f)
-	return sum, errors.Join(err, f.Close())
 }
 
 // checkLiteRTModel returns an error for what LiteRT does not load, and for skeletons, which have nothing to pack.

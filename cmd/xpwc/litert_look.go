@@ -106,12 +106,7 @@ func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, l
 		v.Sound, v.Entries, v.PayloadBytes = true, len(f.Entries), f.PayloadBytes()
 	}
 	if v.Sound && model.Path != "" {
-		there, _, err := fd.OpenRegular(path)
-		if err != nil {
-			return err
-		}
-		v.Proof, err = proveLiteRT(ctx, there, model, cpu, library)
-		if err := errors.Join(err, there.Close()); err != nil {
+		if v.Proof, err = proveLiteRTAt(ctx, path, model, cpu, library); err != nil {
 			return err
 		}
 	}
@@ -120,6 +115,16 @@ func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, l
 	}
 	setResult(ctx, v)
 	return v.err()
+}
+
+// proveLiteRTAt is proveLiteRT of the file at a path.
+func proveLiteRTAt(ctx context.Context, path string, model modelfile.File, cpu, library string) (*proof, error) {
+	there, _, err := fd.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	return proveLiteRT(ctx, there, model, cpu, library)
 }
 
 // proveLiteRT has LiteRT's code pack a model, and compares a file with that.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 	"xpwc/litert"
 	"xpwc/registry"
@@ -61,7 +60,7 @@ func (p *litertProof) push(ctx context.Context, ref string, paths []string,
 	if err != nil {
 		return nil, err
 	}
-	sum, err := sumOf(paths[0])
+	sum, _, err := sha256Of(paths[0])
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +74,8 @@ func (p *litertProof) push(ctx context.Context, ref string, paths []string,
 
 // mustProve returns an error if a file for LiteRT is not what a model is packed into, byte for byte.
 func mustProve(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
-	there, _, err := fd.OpenRegular(path)
+	p, err := proveLiteRTAt(ctx, path, model, cpu, library)
 	if err != nil {
-		return err
-	}
-	p, err := proveLiteRT(ctx, there, model, cpu, library)
-	if err := errors.Join(err, there.Close()); err != nil {
 		return err
 	}
 	if !p.holds() {

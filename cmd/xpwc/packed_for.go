@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"xpwc"
 	"xpwc/internal/console"
+	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 )
 
@@ -35,12 +35,8 @@ type programFile struct {
 func newPackedFor(model modelfile.File, cpu string) (*packedFor, error) {
 	p := &packedFor{CPU: cpu, model: model}
 	for _, path := range append([]string{model.Path}, model.Data...) {
-		f, err := os.Open(path)
+		sum, n, err := sha256Of(path)
 		if err != nil {
-			return nil, err
-		}
-		sum, n, err := sha256Of(f)
-		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
 		p.Files = append(p.Files, programFile{filepath.Base(path), n, sum})
@@ -48,10 +44,18 @@ func newPackedFor(model modelfile.File, cpu string) (*packedFor, error) {
 	return p, nil
 }
 
-// sha256Of returns the SHA-256 of what a reader has, in hexadecimal digits, and how many bytes that is.
-func sha256Of(r io.Reader) (sum string, n int64, err error) {
+// sha256Of returns the SHA-256 of a file, in hexadecimal digits, and how many bytes the file has.
+func sha256Of(path string) (sum string, n int64, err error) {
+	f, _, err := fd.OpenRegular(path)
+	if errors.Is(err, fd.ErrNotRegular) {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
 	h := sha256.New()
-	n, err = io.Copy(h, r)
+	n, err = io.Copy(h, f)
 	return hex.EncodeToString(h.Sum(nil)), n, err
 }
 

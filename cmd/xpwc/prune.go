@@ -9,7 +9,6 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/console"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 )
@@ -49,26 +48,24 @@ of 1024.`,
 			}
 			err := withFile(args[0], func(f *cachefile.File) error {
 				info, err := f.Info()
+				if err != nil {
+					return err
+				}
 				for _, name := range layouts {
+					l, err := selectLayout(args[0], info.Layouts, name)
 					if err != nil {
-						break
+						return err
 					}
-					var l cachefile.Digest
-					l, err = selectLayout(args[0], info.Layouts, name)
 					keep.KeepLayouts = append(keep.KeepLayouts, xpwc.Digest(l))
 				}
 				for _, model := range kept {
+					sources, err := keptSources(args[0], info.Models, model)
 					if err != nil {
-						break
+						return err
 					}
-					var sources []string
-					sources, err = keptSources(args[0], info.Models, model)
 					keep.KeepSources = append(keep.KeepSources, sources...)
 				}
-				if err == nil && keep.MaxBytes > 0 {
-					err = checkRoom(f, keep)
-				}
-				return err
+				return nil
 			})
 			if err != nil {
 				return err
@@ -109,20 +106,4 @@ func keptSources(file string, models []cachefile.Model, model string) (sources [
 		has = "; it was packed from " + strings.Join(names, ", ")
 	}
 	return nil, usagef("--keep-model %s: %s has nothing that was packed from it%s", model, file, has)
-}
-
-// checkRoom fails if not one entry fits into the limit, as when its unit was forgotten.
-func checkRoom(f *cachefile.File, keep xpwc.PruneOptions) error {
-	least := int64(0)
-	for e, err := range f.Entries() {
-		kept := err == nil && (len(keep.KeepLayouts) == 0 || slices.Contains(keep.KeepLayouts, xpwc.Digest(e.Layout)))
-		if kept && (least == 0 || e.Size < least) {
-			least = e.Size
-		}
-	}
-	info, err := f.Info()
-	if err == nil && least > 0 && keep.MaxBytes < info.HeaderBytes+least {
-		return usagef("--max-size: not one entry fits into %s; write a size like 200MiB", console.Size(keep.MaxBytes))
-	}
-	return nil
 }

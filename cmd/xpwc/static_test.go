@@ -31,7 +31,7 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	lesser := layouts[0].Fingerprint.String()
 	forHere, unknown := litertHere()
 	packed := filepath.Join("..", "..", "litert", "testdata", "embedding_int8.litert_cache")
-	sum, err := sumOf(packed)
+	sum, _, err := sha256Of(packed)
 	require.NoError(t, err)
 	pullsLiteRT := exitFailed
 	if unknown == nil {
