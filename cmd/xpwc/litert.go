@@ -109,31 +109,31 @@ func checkLiteRTModel(model modelfile.File) error {
 	return nil
 }
 
-// pack has LiteRT's code pack a model for a level of CPU into the empty file of a stage, in a process of its own. What
+// pack has LiteRT's code pack a model for a level of CPU into an empty file, in a process of its own. What
 // it logs is reported if it fails. With files to share, the first is the model, whatever its path, and the second, if
 // there is one, gets what the model answers.
-func (p *litertPacker) pack(s *stage, model, level string, share ...*os.File) (*litert.File, error) {
+func (p *litertPacker) pack(into *newFile, model, level string, share ...*os.File) (*litert.File, error) {
 	job := packJob{Model: modelfile.File{Path: model}, CPU: level, LiteRT: p.library, Answer: len(share) > 1}
 	if len(share) > 0 {
 		job.Model.Path = fmt.Sprint("/dev/fd/", inherited+1)
 	}
 	var log bytes.Buffer
-	if _, err := s.packIn(job, &log, append([]*os.File{s.File.File}, share...)...); err != nil {
+	if _, err := into.packIn(job, &log, append([]*os.File{into.File.File}, share...)...); err != nil {
 		for line := range strings.Lines(log.String()) {
 			if said, ok := strings.CutPrefix(strings.TrimSpace(line), "ERROR: "); ok {
 				err = fmt.Errorf("%w\nLiteRT says: %s", err, said)
 			}
 		}
-		if why := writable(s); why != nil { // of which it does not say, and aborts
+		if why := writable(into); why != nil { // of which it does not say, and aborts
 			err = fmt.Errorf("%w: %w", why, err)
 		}
 		return nil, fmt.Errorf("%s: %w", model, err)
 	}
-	info, err := s.Stat()
+	info, err := into.Stat()
 	if err != nil {
 		return nil, err
 	}
-	f, err := litert.Read(s, info.Size())
+	f, err := litert.Read(into, info.Size())
 	if err == nil && f.Stale {
 		err = errors.New("LiteRT did not write all that it needs into its file")
 	}
@@ -147,7 +147,7 @@ func (p *litertPacker) packAside(ctx context.Context, model, level string,
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := p.pack(&stage{newFile: work, ctx: ctx}, model, level, share...)
+	f, err := p.pack(work, model, level, share...)
 	if err != nil {
 		work.discard()
 		return nil, nil, err
@@ -156,12 +156,12 @@ func (p *litertPacker) packAside(ctx context.Context, model, level string,
 }
 
 // writable returns the system's error if nothing more can be written to a file that failed, which it spoils.
-func writable(s *stage) error {
-	info, err := s.Stat()
+func writable(f *newFile) error {
+	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	_, err = s.WriteAt(make([]byte, 64<<10), info.Size())
+	_, err = f.WriteAt(make([]byte, 64<<10), info.Size())
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		return errno // without the file's path, which is temporary
@@ -237,7 +237,7 @@ func (p *litertPacker) write(ctx context.Context, path string, of *packedFor, o 
 	}
 	defer s.discard()
 	s.readOnly()
-	f, err := p.pack(s, of.model.Path, of.CPU)
+	f, err := p.pack(s.newFile, of.model.Path, of.CPU)
 	if err := errors.Join(err, of.check()); err != nil || len(f.Entries) == 0 {
 		return nil, err
 	}

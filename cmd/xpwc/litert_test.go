@@ -26,7 +26,7 @@ func needsLiteRT(t testing.TB) {
 	if _, err := os.Stat(libraryForLiteRT); err != nil {
 		t.Skip("LiteRT's library was not fetched: third_party/fetch-litert-lm")
 	}
-	sum, err := sumOf(libraryForLiteRT)
+	sum, _, err := sha256Of(libraryForLiteRT)
 	require.NoError(t, err)
 	if _, known := litert.ReleaseOf(runtime.GOARCH, sum); !known {
 		t.Skip("no LiteRT is known for which this library packs on ", runtime.GOARCH)
@@ -263,7 +263,7 @@ func TestANodePullsTheFileForLiteRTThatAnotherPushed(t *testing.T) {
 	litertPack(t, packer, model, "-o", "c")
 	pushed := pushLiteRT(t, packer, ref, model, "c")
 	require.Len(t, pushed.Layouts, 1)
-	sum, err := sumOf(model)
+	sum, _, err := sha256Of(model)
 	require.NoError(t, err)
 	require.Equal(t, sum, pushed.Layouts[0].Model)
 	require.Equal(t, "2.3.0", pushed.Layouts[0].LiteRT)

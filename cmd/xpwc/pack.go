@@ -150,18 +150,19 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 		return err
 	}
 	defer s.discard()
-	var output packOutput = cacheOutput{s}
+	var output packOutput
 	switch {
 	case stock != nil:
-		output = stockOutput{s, stock}
+		output, err = stockOutput{s, stock}, s.replace(onlyCaches)
 	case o.sealed:
-		if output, err = newSealing(s, model); err != nil {
-			return err
-		}
+		output, err = newSealing(s, model)
 	case o.embed:
-		if output, err = newEmbedding(s, m, o.align); err != nil {
-			return err
-		}
+		output, err = newEmbedding(s, m, o.align)
+	default:
+		output, err = cacheOutput{s}, s.addToCache()
+	}
+	if err != nil {
+		return err
 	}
 	report := &packReport{Model: model.Path, Output: o.output, Levels: []packedLevel{}}
 	if err := report.pack(output, model, s, o); err != nil {
@@ -174,9 +175,6 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 
 // pack makes the output.
 func (r *packReport) pack(output packOutput, model modelfile.File, s *stage, o packOptions) error {
-	if err := output.begin(); err != nil {
-		return err
-	}
 	var written int64
 	for _, level := range o.levels {
 		l, err := s.packLevel(packJob{Model: model, CPU: level})

@@ -77,7 +77,7 @@ func (s *stage) packLevel(job packJob) (*packedLevel, error) {
 	if job.Name == "" {
 		files = []*os.File{s.File.File}
 	}
-	l, err := s.packIn(job, s.job.stderr, files...)
+	l, err := s.packIn(job, jobOf(s.ctx).stderr, files...)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *stage) packLevel(job packJob) (*packedLevel, error) {
 }
 
 // packIn has a process do a job, which inherits files, and returns what it reports.
-func (s *stage) packIn(job packJob, stderr io.Writer, files ...*os.File) (*packedLevel, error) {
+func (f *newFile) packIn(job packJob, stderr io.Writer, files ...*os.File) (*packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -94,11 +94,11 @@ func (s *stage) packIn(job packJob, stderr io.Writer, files ...*os.File) (*packe
 	if err := gob.NewEncoder(&in).Encode(job); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(s.ctx, self, "pack-into")
+	cmd := exec.CommandContext(f.ctx, self, "pack-into")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &in, &out, stderr, files
 	// An interrupt ends the process with the context, and waits until it has.
 	ended := make(chan struct{})
-	defer s.job.onInterrupt(func() { <-ended })()
+	defer jobOf(f.ctx).onInterrupt(func() { <-ended })()
 	defer close(ended)
 	err = cmd.Run()
 	p := packedInto{}

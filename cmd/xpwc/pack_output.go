@@ -18,29 +18,28 @@ import (
 
 // A packOutput is what pack makes of the cache that it has packed in a stage.
 type packOutput interface {
-	// begin writes the entries into the stage that the cache begins with.
-	begin() error
 	// finish makes the output appear, and completes the report. It may leave an existing one as it is if nothing was
 	// packed.
 	finish(packed bool, r *packReport) error
 }
 
-// cacheOutput is a cache file. An existing one is added to.
-type cacheOutput struct{ *stage }
-
-func (p cacheOutput) begin() error {
-	p.replaces = onlyCaches
-	if p.before == nil {
+// addToCache has the output begin with the entries of an existing cache.
+func (s *stage) addToCache() error {
+	s.replaces = onlyCaches
+	if s.before == nil {
 		return nil
 	}
-	switch err := checkCache(p.path); {
+	switch err := checkCache(s.path); {
 	case errors.Is(err, cachefile.ErrOlder):
 		return nil // it is replaced
 	case err != nil:
 		return err
 	}
-	return withFile(p.path, p.seed)
+	return withFile(s.path, s.seed)
 }
+
+// cacheOutput is a cache file.
+type cacheOutput struct{ *stage }
 
 func (p cacheOutput) finish(packed bool, _ *packReport) error {
 	if p.before != nil && !packed && p.left == 0 {
@@ -54,8 +53,6 @@ type stockOutput struct {
 	*stage
 	file *stockFile
 }
-
-func (p stockOutput) begin() error { return p.replace(onlyCaches) }
 
 func (p stockOutput) finish(_ bool, r *packReport) error {
 	err := p.file.writeFrom(p.stage)
@@ -123,32 +120,27 @@ type embedded struct {
 	FileBytes int64  `json:"file_bytes"`
 }
 
+// newEmbedding has the cache begin with the packed weights that the model has in its file.
 func newEmbedding(s *stage, m modelfile.Weights, align int) (packOutput, error) {
 	d, ok := m.(*described.Model)
 	if !ok || d.File() == nil || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
 	}
-	return embeddingOutput{s, d, align}, nil
-}
-
-func (p embeddingOutput) begin() error {
-	if p.before != nil {
-		if err := checkEmbedding(p.path); err != nil {
-			return err
+	if s.before != nil {
+		if err := checkEmbedding(s.path); err != nil {
+			return nil, err
 		}
 	}
-	old, ok := p.model.File().Lookup(safetensors.PackedName)
-	if !ok {
-		return nil
+	if old, ok := d.File().Lookup(safetensors.PackedName); ok {
+		f, err := cachefile.NewFile(bytes.NewReader(old.Data), int64(len(old.Data)))
+		if err == nil {
+			err = s.seed(f)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the packed weights in %s: %w", d.File().Path(), err)
+		}
 	}
-	f, err := cachefile.NewFile(bytes.NewReader(old.Data), int64(len(old.Data)))
-	if err == nil {
-		err = p.seed(f)
-	}
-	if err != nil {
-		return fmt.Errorf("the packed weights in %s: %w", p.model.File().Path(), err)
-	}
-	return nil
+	return embeddingOutput{s, d, align}, nil
 }
 
 // checkEmbedding fails if the file at the path is not one that pack has written.

@@ -22,10 +22,11 @@ type sealedOutput struct {
 
 func newSealing(s *stage, m modelfile.File) (packOutput, error) {
 	d, err := digestOfModel(m)
+	if err == nil {
+		err = s.replace(onlyCaches)
+	}
 	return sealedOutput{s, m, d}, err
 }
-
-func (p sealedOutput) begin() error { return p.replace(onlyCaches) }
 
 func (p sealedOutput) finish(_ bool, r *packReport) error {
 	digest, err := p.seal(p.model)

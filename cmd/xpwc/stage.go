@@ -18,7 +18,7 @@ import (
 // A newFile is one that is written for a path, or to work with. It is removed also by an interrupt.
 type newFile struct {
 	*output.File
-	job    *job
+	ctx    context.Context
 	forget func()
 }
 
@@ -27,8 +27,7 @@ func makeFile(ctx context.Context, path string) (*newFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := jobOf(ctx)
-	return &newFile{f, j, j.onInterrupt(f.Discard)}, nil
+	return &newFile{f, ctx, jobOf(ctx).onInterrupt(f.Discard)}, nil
 }
 
 func (f *newFile) discard() {
@@ -82,7 +81,6 @@ func openNew(f *os.File, name string, o *xpwc.Options) (*xpwc.Cache, error) {
 // A stage is an output file that is being made, and takes its path when it is whole.
 type stage struct {
 	*newFile
-	ctx    context.Context
 	path   string      // of the output
 	before fs.FileInfo // of the file at path when the stage was made, or nil
 	mode   fs.FileMode // of the output
@@ -99,7 +97,7 @@ func newStage(ctx context.Context, path string, o placing, inputs ...string) (*s
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{ctx: ctx, path: path, adds: true}
+	s := &stage{path: path, adds: true}
 	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.before, err = nil, nil
 	}
@@ -111,7 +109,7 @@ func newStage(ctx context.Context, path string, o placing, inputs ...string) (*s
 			return nil, err
 		}
 	}
-	return s, s.begin(o)
+	return s, s.begin(ctx, o)
 }
 
 // newReplacing makes the stage of an output that replaces a file, unless replaces has an error for that.
@@ -136,8 +134,8 @@ func (s *stage) replace(replaces func(there *os.File) error) error {
 func (s *stage) readOnly() { s.mode &^= 0o222 }
 
 // begin makes the file, unless others can change the directory that it is to be in.
-func (s *stage) begin(o placing) (err error) {
-	if s.newFile, err = makeFile(s.ctx, s.path); err != nil {
+func (s *stage) begin(ctx context.Context, o placing) (err error) {
+	if s.newFile, err = makeFile(ctx, s.path); err != nil {
 		return err
 	}
 	s.mode = s.outputMode(o)
@@ -219,7 +217,7 @@ func (s *stage) publish() error {
 	if err := s.Sync(); err != nil { // what takes time comes before an interrupt is too late
 		return err
 	}
-	return s.job.place(func() error {
+	return jobOf(s.ctx).place(func() error {
 		if err := s.checkThere(); err != nil {
 			return err
 		}
