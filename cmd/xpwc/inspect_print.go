@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/htmlreport"
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 )
@@ -38,13 +39,10 @@ func (r *inspection) print(w io.Writer) {
 }
 
 func (r *inspection) printSummary(w io.Writer) {
-	switch r.Format {
-	case cachefile.Native:
+	if r.Format == cachefile.Native {
 		fmt.Fprintf(w, "%s: packed weights cache, format version %d, generation %d\n", r.File, r.Version, r.Generation)
-	case litertFormat:
-		fmt.Fprintf(w, "%s: LiteRT's packed weights cache, version %d\n", r.File, r.Version)
-	default:
-		fmt.Fprintf(w, "%s: ExecuTorch's packed weights cache, version %d\n", r.File, r.Version)
+	} else {
+		fmt.Fprintf(w, "%s: %s's packed weights cache, version %d\n", r.File, htmlreport.Whose(r.Format), r.Version)
 	}
 	if r.Embedded != nil {
 		fmt.Fprintf(w, "note: %s: %s\n", r.File, r.Embedded.note())

@@ -289,23 +289,13 @@ func (r *packReport) print(w io.Writer) {
 		return
 	}
 	var t console.Table
-	header := []string{""}
-	rows := [][]string{{"layout"}, {"entries packed"}, {"bytes packed"}, {"found in the file"},
-		{"packed again, found equal"}, {"in private memory"}, {"time"}}
+	t.Row("", "layout", "entries packed", "bytes packed", "found in the file", "packed again, found equal",
+		"in private memory", "time")
 	for _, l := range r.Levels {
-		header = append(header, l.CPU)
-		for i, cell := range []string{
-			l.Layout[:shortLayout], fmt.Sprint(l.Packed), console.Size(l.PackedBytes), fmt.Sprint(l.Found),
-			fmt.Sprint(l.Reused), execution.PrivateCell(l.Private, l.Reasons), console.MS(l.TotalMS),
-		} {
-			rows[i] = append(rows[i], cell)
-		}
+		t.Row(l.CPU, l.Layout[:shortLayout], fmt.Sprint(l.Packed), console.Size(l.PackedBytes), fmt.Sprint(l.Found),
+			fmt.Sprint(l.Reused), execution.PrivateCell(l.Private, l.Reasons), console.MS(l.TotalMS))
 	}
-	t.Row(header...)
-	for _, row := range rows {
-		t.Row(row...)
-	}
-	t.Print(w)
+	t.Transposed().Print(w)
 	if r.For != nil {
 		r.For.print(w, r.Output, "--cpu names others")
 		return

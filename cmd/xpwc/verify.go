@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/htmlreport"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
@@ -173,12 +174,9 @@ func (v *verification) print(w io.Writer) {
 	case v.Format == cachefile.Native:
 		fmt.Fprintf(w, "%s: sound: generation %d, %s, the checksums of %s are right\n",
 			v.File, v.Generation, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
-	case v.Format == litertFormat:
-		fmt.Fprintf(w, "%s: sound as far as LiteRT's files can be checked: %s, %s without checksums\n",
-			v.File, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	default:
-		fmt.Fprintf(w, "%s: sound as far as ExecuTorch's files (%s) can be checked: %s, %s without checksums\n",
-			v.File, v.Format, console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
+		fmt.Fprintf(w, "%s: sound as far as %s's files can be checked: %s, %s without checksums\n",
+			v.File, htmlreport.Whose(v.Format), console.Plural(v.Entries, "entry"), console.Size(v.PayloadBytes))
 	}
 	v.Proof.print(w, v.File)
 	v.printPackedFor(w)

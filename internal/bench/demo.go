@@ -66,7 +66,7 @@ func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demons
 		shown.Modes = append(shown.Modes, figures)
 	}
 	fmt.Fprintf(stdout, "\n%s\n", c.result.Model)
-	if err := printTables(stdout, transposed(modesTable("", c.result.Modes, demoColumns))); err != nil {
+	if err := printTables(stdout, modesTable("", c.result.Modes, demoColumns).Transposed()); err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(stdout)

@@ -105,19 +105,6 @@ func modesTable(title string, modes []*modeResult, columns []column) *console.Ta
 	return t
 }
 
-// transposed is a table with rows in place of columns.
-func transposed(t *console.Table) *console.Table {
-	out := &console.Table{}
-	for i := range t.Rows[0] {
-		var cells []string
-		for _, row := range t.Rows {
-			cells = append(cells, row[i])
-		}
-		out.Row(cells...)
-	}
-	return out
-}
-
 func (r *result) diskTable() *console.Table {
 	t := &console.Table{}
 	t.Row("disk, ms", "median", "min - max")

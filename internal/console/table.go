@@ -19,6 +19,19 @@ type Table struct{ Rows [][]string }
 // Row adds a row.
 func (t *Table) Row(cells ...string) { t.Rows = append(t.Rows, cells) }
 
+// Transposed is a table with rows in place of columns.
+func (t *Table) Transposed() *Table {
+	out := &Table{}
+	for i := range t.Rows[0] {
+		var cells []string
+		for _, row := range t.Rows {
+			cells = append(cells, row[i])
+		}
+		out.Row(cells...)
+	}
+	return out
+}
+
 // Print writes the table, without blanks at the ends of lines.
 func (t *Table) Print(w io.Writer) error {
 	first := 0

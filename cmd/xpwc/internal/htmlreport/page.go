@@ -55,6 +55,7 @@ var (
 		"rest":    rest,
 		"share":   console.Percent,
 		"size":    console.Size,
+		"whose":   Whose,
 	}).Parse(pageSource))
 )
 

@@ -77,9 +77,9 @@ func look(f File) (*survey, error) {
 // Native reports whether the file is xpwc's own.
 func (s *survey) Native() bool { return s.Info.Format == cachefile.Native }
 
-// Whose says whose the file is if it is not xpwc's own.
-func (s *survey) Whose() string {
-	if s.Info.Format == cachefile.XPWC2 {
+// Whose says whose format it is, if it is not xpwc's own.
+func Whose(format cachefile.Format) string {
+	if format == cachefile.XPWC2 {
 		return "ExecuTorch"
 	}
 	return "LiteRT"
