@@ -10,7 +10,6 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/described"
 	"xpwc/internal/console"
 )
 
@@ -27,20 +26,6 @@ func locate(path string) (location, error) {
 	if strings.EqualFold(filepath.Ext(path), ".json") {
 		return l, nil // an index of safetensors files has no cache in it
 	}
-	if kind := described.KindOf(path); kind == described.NumPy || kind == described.FlatTensor {
-		if tensors, err := described.OpenTensors(path); err == nil {
-			n := len(tensors.Tensors())
-			err = tensors.Close()
-			if n > 0 { // not any directory
-				return l, errors.Join(fmt.Errorf("%s: unpacked tensors; xpwc pack --description packs them: %w", path,
-					cachefile.ErrNotCache), err)
-			}
-		}
-	}
-	if isTFLite(path) {
-		return l, fmt.Errorf("%s: a model has no cache in it; xpwc pack makes one of it, and xpwc run shows its "+
-			"inputs and outputs: %w", path, cachefile.ErrNotCache)
-	}
 	e, err := describeEmbedding(path)
 	switch {
 	case errors.Is(err, xpwc.ErrUnknownTensor):
@@ -52,18 +37,12 @@ func locate(path string) (location, error) {
 	return l, nil
 }
 
-// isTFLite reports whether a file begins as a model of TensorFlow Lite does, whatever it is called.
-func isTFLite(path string) bool {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // a pipe would wait for its writer
-		return false
+// ofModel adds to the error of a file that is no cache what is done with a model.
+func ofModel(err error) error {
+	if errors.Is(err, cachefile.ErrNotCache) {
+		err = fmt.Errorf("%w; xpwc pack makes one of a model, and xpwc run shows a model's inputs and outputs", err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	var beginning [8]byte
-	_, err = io.ReadFull(f, beginning[:])
-	return errors.Join(err, f.Close()) == nil && string(beginning[4:]) == "TFL3"
+	return err
 }
 
 // withFile calls do with an open cache file, or with the packed weights in a safetensors file.
@@ -80,7 +59,7 @@ func (l location) with(do func(f *cachefile.File) error) error {
 	if l.in == nil {
 		f, err := cachefile.Open(l.path)
 		if err != nil {
-			return err
+			return ofModel(err)
 		}
 		return errors.Join(do(f), f.Close())
 	}
@@ -95,7 +74,8 @@ func (l location) with(do func(f *cachefile.File) error) error {
 
 func (l location) verify(progress func(done, total int64)) (problems []cachefile.Problem, err error) {
 	if l.in == nil {
-		return cachefile.Verify(l.path, progress)
+		problems, err = cachefile.Verify(l.path, progress)
+		return problems, ofModel(err)
 	}
 	err = l.read(func(packed io.ReaderAt) error {
 		problems, err = cachefile.VerifyReader(packed, l.in.Bytes, progress)

@@ -155,7 +155,7 @@ func TestTensorsThatCannotBePacked(t *testing.T) {
 		{exitUsage, []string{"wrong number of arguments"}, []string{"pack", "bare.ptd", "bare.ptd", "-o", "c"}},
 		{exitFailed, []string{"unpacked", "xpwc pack"}, []string{"inspect", "weights"}},
 		{exitFailed, []string{"unpacked", "xpwc pack"}, []string{"inspect", "bare.ptd"}},
-		{exitFailed, []string{"unpacked", "xpwc pack"}, []string{"verify", "weights/embed.npy"}},
+		{exitFailed, []string{"not a packed weights cache", "xpwc pack"}, []string{"verify", "weights/embed.npy"}},
 	} {
 		code, out, stderr := xpwcIn(t, dir, c.args...)
 		require.Equal(t, c.code, code, "%v: %s%s", c.args, out, stderr)

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/registry"
 )
@@ -55,11 +53,8 @@ for byte. A tag has LiteRT's files of one model only, one for each CPU.
 			client.Subject = subject
 			pushed, err := push(cmd.Context(), args[0], args[1:], client)
 			progress.Finish()
-			if errors.Is(err, cachefile.ErrNotCache) {
-				err = fmt.Errorf("%w; xpwc pack makes one of a model", err)
-			}
 			if err != nil {
-				return err
+				return ofModel(err)
 			}
 			setResult(cmd.Context(), pushing{newReferred(args[0]), args[1:], pushed})
 			return nil
