@@ -50,27 +50,22 @@ func readArray(path string) (a safetensors.Tensor, err error) {
 	return a, nil
 }
 
-// readInputs fills the inputs from files: from one of raw numbers for all of them, or from one for each.
+// readInputs fills the inputs, each from a file.
 func readInputs(e *instance.Instance, paths []string) error {
-	inputs := make([]int, len(e.Inputs))
-	for i := range inputs {
-		inputs[i] = i
-	}
-	if len(paths) == 1 && !isNumPy(paths[0]) {
-		return readRaw(e, inputs, paths[0])
-	}
-	if len(paths) != len(inputs) {
+	if len(paths) != len(e.Inputs) {
+		var all []string
+		for i := range e.Inputs {
+			all = append(all, describe(e, i))
+		}
 		return usagef("--input is given %s for %s: %s", console.Plural(len(paths), "file"),
-			console.Plural(len(inputs), "input"), describe(e, inputs))
+			console.Plural(len(all), "input"), strings.Join(all, "; "))
 	}
 	for i, path := range paths {
-		var err error
+		read := readRaw
 		if isNumPy(path) {
-			err = readNumPy(e, i, path)
-		} else {
-			err = readRaw(e, inputs[i:i+1], path)
+			read = readNumPy
 		}
-		if err != nil {
+		if err := read(e, i, path); err != nil {
 			return err
 		}
 	}
@@ -90,7 +85,7 @@ func readNumPy(e *instance.Instance, i int, path string) error {
 	element := execution.ElementOf(v)
 	if a.Dtype != element.Dtype {
 		return fmt.Errorf("%s: its elements are %s, but the model takes %s; save it as %s",
-			path, a.Dtype, describe(e, []int{i}), saving(element))
+			path, a.Dtype, describe(e, i), saving(element))
 	}
 	switch {
 	case v.Dynamic && smallerBatch(a.Shape, v.Shape):
@@ -98,7 +93,7 @@ func readNumPy(e *instance.Instance, i int, path string) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	case !slices.Equal(squeezed(a.Shape), squeezed(v.Shape)):
-		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(e, []int{i}))
+		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(e, i))
 	}
 	return e.Give(i, a.Data)
 }
@@ -121,31 +116,20 @@ func squeezed(shape []int) []int {
 	return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })
 }
 
-// readRaw fills inputs, one after the other, from a file of little-endian numbers that holds just them.
-func readRaw(e *instance.Instance, inputs []int, path string) error {
-	var total int64
-	for _, i := range inputs {
-		total += int64(e.InputBytes(i))
-	}
+// readRaw fills input i from a file of little-endian numbers.
+func readRaw(e *instance.Instance, i int, path string) error {
+	size := e.InputBytes(i)
 	// What has another size, which may be no file at all, is not read as a whole.
-	content, err := readAtMost(path, total+1)
+	content, err := readAtMost(path, int64(size)+1)
 	if err != nil {
 		return err
 	}
-	if n := int64(len(content)); n < total {
-		return fmt.Errorf("%s has %d bytes, but the inputs of the model are %d: %s", path, n, total,
-			describe(e, inputs))
-	} else if n > total {
-		return fmt.Errorf("%s has more than the %d bytes of the model's inputs: %s", path, total, describe(e, inputs))
+	if n := len(content); n < size {
+		return fmt.Errorf("%s has %d bytes, but the model takes %d: %s", path, n, size, describe(e, i))
+	} else if n > size {
+		return fmt.Errorf("%s has more than the %d bytes that the model takes: %s", path, size, describe(e, i))
 	}
-	for _, i := range inputs {
-		n := e.InputBytes(i)
-		if err := e.Give(i, content[:n]); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		content = content[n:]
-	}
-	return nil
+	return e.Give(i, content)
 }
 
 func readAtMost(path string, n int64) ([]byte, error) {
@@ -157,19 +141,15 @@ func readAtMost(path string, n int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, n))
 }
 
-// describe lists inputs with what they take.
-func describe(e *instance.Instance, inputs []int) string {
-	var list []string
-	for _, i := range inputs {
-		v := e.Model.Inputs()[i]
-		text := fmt.Sprintf("%s %s %v", execution.ElementOf(e.Model.Inputs()[i]), v.Name, v.Shape)
-		if q := v.Quantization; q.Scale != 0 {
-			text += fmt.Sprintf(", scale %g, zero point %d", q.Scale, q.ZeroPoint)
-		}
-		if v.Dynamic {
-			text += ", or in a .npy less in the first dimension"
-		}
-		list = append(list, text)
+// describe says what an input takes.
+func describe(e *instance.Instance, i int) string {
+	v := e.Model.Inputs()[i]
+	text := fmt.Sprintf("%s %s %v", execution.ElementOf(v), v.Name, v.Shape)
+	if q := v.Quantization; q.Scale != 0 {
+		text += fmt.Sprintf(", scale %g, zero point %d", q.Scale, q.ZeroPoint)
 	}
-	return strings.Join(list, "; ")
+	if v.Dynamic {
+		text += ", or in a .npy less in the first dimension"
+	}
+	return text
 }

@@ -57,22 +57,20 @@ func TestRunReadsNumPysFiles(t *testing.T) {
 func TestRunTakesAFileForEachInput(t *testing.T) {
 	dir := t.TempDir()
 	model := describedModel(t, dir) // inputs [1 48], [1 64], [1 3 3 4]
-	var all []byte
 	for i, n := range []int{48, 64, 36} {
 		var raw []byte
 		for k := range n {
 			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(i+1)*float32(k)/64))
 		}
-		all = append(all, raw...)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".f32")), raw, 0o600))
 		shape := []string{"(48,)", "(1, 64)", "(3, 3, 4)"}[i]
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".npy")), numPy("<f4", shape, raw), 0o600))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "all.f32"), all, 0o600))
-	want, _ := runJSON(t, dir, model, "--input", "all.f32")
+	raw := []string{"--input", "0.f32", "--input", "1.f32", "--input", "2.f32"}
+	want, _ := runJSON(t, dir, append([]string{model}, raw...)...)
 	each, _ := runJSON(t, dir, model, "--input", "0.f32", "--input", "1.npy", "--input", "2.npy")
 	require.Equal(t, want.Outputs, each.Outputs)
-	_, out, _ := xpwcIn(t, dir, "run", model, "--input", "all.f32")
+	_, out, _ := xpwcIn(t, dir, append([]string{"run", model}, raw...)...)
 	require.Contains(t, out, "output 2  stem output [1x1x1x8]")
 	code, _, _ := xpwcIn(t, dir, "run", model, "--input", "1.f32", "--input", "0.f32", "--input", "2.f32")
 	require.Equal(t, exitFailed, code)

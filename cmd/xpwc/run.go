@@ -50,8 +50,8 @@ XNNPACK or xpwc has; the error lists others. DATA are its .ptd files. Dynamic sh
 the largest ones, but for the first dimension of an input, which its .npy file may have
 smaller.
 
---input names a file of all inputs, one after the other in the order of the model, raw and
-little-endian; or it is given once for each input, as a raw file or a NumPy file (.npy).
+--input is given once for each input, in the order of the model: a raw file, little-endian,
+or a NumPy file (.npy).
 A .tflite whose inputs may have other shapes takes those of .npy files. The numbers are of
 the type that the model declares (bfloat16 in a .npy as its bits, uint16). Without --input
 they are made of h = uint32(i*2654435761): floats are h/2^32 (float16 has 11 bits of it),
@@ -75,7 +75,7 @@ output is given; the next run packs again.`,
 	descriptionFlag(cmd, &model.Description)
 	methodFlag(cmd, &model.Method)
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
-	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of all inputs, raw, or of one input, raw or .npy")
+	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of an input, raw or .npy; given once for each")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
 	threadsFlag(cmd, &o.threads)
 	f.StringVar(&o.cpu, "cpu", native, "CPU `LEVEL` to compute for, as a lesser CPU would: "+levelNames())

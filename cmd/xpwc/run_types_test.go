@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -35,15 +34,12 @@ func TestAProgramTakesAndGivesTheTypesThatItDeclares(t *testing.T) {
 	write("n.npy", numPy("|i1", "(1, 2, 3)", small))
 	write("bit.npy", numPy("|b1", "(2, 3)", bits))
 	write("bit.raw", bits)
-	write("all.raw", slices.Concat(long, small, bits))
 
 	want := binary.LittleEndian.AppendUint32(nil, math.Float32bits(-3))
 	for _, f := range []float32{0, 6.5, 1<<24 - 2, 7.5, 0} {
 		want = binary.LittleEndian.AppendUint32(want, math.Float32bits(f))
 	}
-	for _, inputs := range [][]string{
-		{"token.npy", "n.npy", "bit.npy"}, {"token.npy", "n.npy", "bit.raw"}, {"all.raw"},
-	} {
+	for _, inputs := range [][]string{{"token.npy", "n.npy", "bit.npy"}, {"token.npy", "n.npy", "bit.raw"}} {
 		args := []string{tokens(t), "--output-dir", "out"}
 		for _, input := range inputs {
 			args = append(args, "--input", input)
@@ -101,8 +97,10 @@ func TestWithoutInputsEachTypeHasNumbersOfItsOwn(t *testing.T) {
 		long = binary.LittleEndian.AppendUint64(long, uint64(h>>24))
 		small, bits = append(small, byte(h>>24)), append(bits, byte(h>>31))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "all"), slices.Concat(long, small, bits), 0o600))
-	given, _ := runJSON(t, dir, tokens(t), "--input", "all")
+	for name, content := range map[string][]byte{"0": long, "1": small, "2": bits} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	given, _ := runJSON(t, dir, tokens(t), "--input", "0", "--input", "1", "--input", "2")
 	none, _ := runJSON(t, dir, tokens(t))
 	require.Equal(t, given.Outputs, none.Outputs)
 
