@@ -1,13 +1,22 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/cachefile"
+	"xpwc/internal/bench/terminal"
+	"xpwc/internal/console"
 	"xpwc/internal/cpu"
+	"xpwc/registry"
 	"xpwc/xnnpack"
 )
 
@@ -62,4 +71,158 @@ func printVersion(w io.Writer) error {
 	}
 	_, err = fmt.Fprintf(w, "layout %s\npacks for %s\n", here.Fingerprint, here.Description)
 	return err
+}
+
+// current is what this machine's layout is called on the command line.
+const current = "current"
+
+// errNoLayout is matched by errors that say that a name is not that of one layout.
+var errNoLayout = errors.New("no such layout")
+
+type layoutError struct{ error }
+
+func (layoutError) Is(target error) bool { return target == errNoLayout }
+
+// selectLayout returns the layout of a file whose fingerprint begins with name, or this machine's if name is the word
+// current. The error lists the layouts of the file.
+func selectLayout(path string, layouts []cachefile.Layout, name string) (_ cachefile.Digest, err error) {
+	prefix := strings.ToLower(name)
+	if name == current {
+		here, err := xpwc.CurrentLayout()
+		if err != nil {
+			return cachefile.Digest{}, err
+		}
+		prefix = here.Fingerprint.String()
+	}
+	var found []cachefile.Digest
+	for _, l := range layouts {
+		if prefix != "" && strings.HasPrefix(l.Fingerprint.String(), prefix) {
+			found = append(found, l.Fingerprint)
+		}
+	}
+	has := "it has " + cmp.Or(textOf(layouts), "none")
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		err = fmt.Errorf("%s: several layouts begin with %q; %s", path, name, has)
+	case name == current:
+		err = fmt.Errorf("%s has no entries of this machine's layout, %s; %s", path, prefix, has)
+	default:
+		err = fmt.Errorf("%s: no layout begins with %q; %s", path, name, has)
+	}
+	return cachefile.Digest{}, layoutError{err}
+}
+
+// textOf lists layouts.
+func textOf(layouts []cachefile.Layout) string {
+	var all []string
+	for _, l := range layouts {
+		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
+	}
+	return strings.Join(all, ", ")
+}
+
+// listed returns the layouts that a reference has, but for those of LiteRT.
+func listed(ctx context.Context, ref string, o *registry.Options) (layouts []cachefile.Layout, err error) {
+	all, err := registry.List(ctx, ref, o)
+	for _, l := range all {
+		if l.LiteRT == "" {
+			layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
+		}
+	}
+	return layouts, err
+}
+
+// listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's. A whole
+// fingerprint need not be among them: pulling it says so.
+func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (registry.Fingerprint, error) {
+	if name == current {
+		return layoutHere()
+	}
+	if whole, err := registry.ParseFingerprint(strings.ToLower(name)); err == nil {
+		return whole, nil
+	}
+	if strings.Trim(strings.ToLower(name), "0123456789abcdef") != "" {
+		return registry.Fingerprint{}, usagef("--layout %s: not the beginning of 32 hexadecimal digits", name)
+	}
+	layouts, err := listed(ctx, ref, o)
+	if err != nil {
+		return registry.Fingerprint{}, err
+	}
+	return selectLayout(ref, layouts, name)
+}
+
+// layoutByProcessor returns the one layout of a reference that was packed on a processor such as this one, and why it
+// is chosen. It is for where XNNPACK cannot be asked: programs ask it, and use nothing that does not fit.
+func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ registry.Fingerprint, why string,
+	err error) {
+	layouts, err := listed(ctx, ref, o)
+	if err != nil {
+		return registry.Fingerprint{}, "", err
+	}
+	var like []cachefile.Digest
+	for _, l := range layouts {
+		if processor, _, _ := strings.Cut(l.Description, ", "); processor == cpu.Name() {
+			like = append(like, l.Fingerprint)
+		}
+	}
+	const how = "packed on a processor such as this one"
+	if len(like) == 1 {
+		return like[0], fmt.Sprintf("the only one of %d %s", len(layouts), how), nil
+	}
+	return registry.Fingerprint{}, "", layoutError{fmt.Errorf("%s: %d of %s %s, %s; name one with --layout: %s",
+		ref, len(like), console.Plural(len(layouts), "layout"), how, cpu.Name(), textOf(layouts))}
+}
+
+// A layoutTable shows layouts, and marks this machine's.
+type layoutTable struct {
+	console.Table
+	w     io.Writer
+	width int // of the terminal that w is, else 0
+	here  string
+}
+
+// newLayoutTable returns a table with more columns than all have. The last says what is special.
+func newLayoutTable(w io.Writer, here string, columns ...string) *layoutTable {
+	t := &layoutTable{w: w, width: terminal.Width(w), here: here}
+	t.Row(append(append([]string{"packed for", "XNNPACK", "layout", "entries", "payloads"}, columns...), "")...)
+	return t
+}
+
+// add adds a layout. A fingerprint is whole for who reads it from a pipe; a terminal has its beginning.
+func (t *layoutTable) add(fingerprint cachefile.Digest, description string, entries, payloads int64, cells ...string) {
+	text := fingerprint.String()
+	if forLiteRT, err := litertHere(); text == t.here || err == nil && fingerprint == forLiteRT.Layout() {
+		cells[len(cells)-1] = strings.TrimPrefix(cells[len(cells)-1]+", this machine's", ", ")
+	}
+	if t.width > 0 {
+		text = text[:shortLayout]
+	}
+	processor, with, _ := strings.Cut(console.Printable(description), ", ")
+	with = cmp.Or(strings.TrimPrefix(with, "XNNPACK "), console.None)
+	first := []string{processor, with, text, fmt.Sprint(entries), console.Size(payloads)}
+	t.Row(append(first, cells...)...)
+}
+
+// addListed adds what a registry has, with what happened to it.
+func (t *layoutTable) addListed(layouts []registry.Layout, what string) {
+	for _, l := range layouts {
+		t.add(l.Fingerprint, l.Description, l.Entries, l.PayloadBytes, console.Size(l.FileBytes), what)
+	}
+}
+
+func (t *layoutTable) print() {
+	if slices.Contains(t.Rows[0], "file") { // which is hardly larger than the payloads
+		t.LeaveOut(t.width, "payloads")
+	}
+	t.LeaveOut(t.width, "entries", "file", "XNNPACK")
+	t.Fit(t.width)
+	t.Print(t.w)
+}
+
+// layoutHere returns the fingerprint of this machine's layout.
+func layoutHere() (registry.Fingerprint, error) {
+	l, err := xpwc.CurrentLayout()
+	return l.Fingerprint, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -54,4 +55,113 @@ func (t *Table) Print(w io.Writer) error {
 	}
 	_, err := w.Write(lines.Bytes())
 	return err
+}
+
+// Shorten leaves out the middle of a text that is longer than width.
+func Shorten(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	front := (width - 1) / 2
+	return string(r[:front]) + "…" + string(r[len(r)-(width-1-front):])
+}
+
+// beginning leaves out the end of a text that is longer than width.
+func beginning(s string, width int) string {
+	if r := []rune(s); len(r) > width {
+		return string(r[:width-1]) + "…"
+	}
+	return s
+}
+
+// shortenAll shortens names that are longer than width. Of those that would look the same it leaves out the beginning,
+// up to a part's before they differ.
+func shortenAll(names []string, width int) []string {
+	short := make([]string, len(names))
+	same := map[string][]int{}
+	for i, name := range names {
+		short[i] = Shorten(name, width)
+		same[short[i]] = append(same[short[i]], i)
+	}
+	for _, alike := range same {
+		first := names[alike[0]]
+		n := len(first) // how much of it they have in common
+		for _, i := range alike {
+			for !strings.HasPrefix(names[i], first[:n]) {
+				_, last := utf8.DecodeLastRuneInString(first[:n])
+				n -= last
+			}
+		}
+		if n == len(first) {
+			continue
+		}
+		from := max(strings.LastIndexAny(first[:n], "/.;")+1, n-width*4/5)
+		for !utf8.RuneStart(first[from]) {
+			from++
+		}
+		for _, i := range alike {
+			short[i] = beginning("…"+names[i][from:], width)
+		}
+	}
+	return short
+}
+
+// Room is how many columns the names in the first cells may have so that the table is no wider than width; it is never
+// less than 20.
+func (t *Table) Room(width int) int {
+	const gap, least = 3, 20
+	rest := gap + 1 // the table begins with a gap, and the last column of a terminal stays free
+	for i := 1; i < len(t.Rows[0]); i++ {
+		rest += t.Widest(i) + gap
+	}
+	return max(least, width-rest)
+}
+
+// Widest is how many columns the widest cell of a column takes.
+func (t *Table) Widest(column int) (n int) {
+	for _, row := range t.Rows {
+		n = max(n, utf8.RuneCountInString(row[column]))
+	}
+	return n
+}
+
+// Fit shortens the names in the first cells so that the table is no wider than width and they stay different; 0 leaves
+// them whole.
+func (t *Table) Fit(width int) {
+	if width == 0 {
+		return
+	}
+	var names []string
+	for _, row := range t.Rows {
+		names = append(names, row[0])
+	}
+	for i, name := range shortenAll(names, t.Room(width)) {
+		t.Rows[i][0] = name
+	}
+}
+
+// LeaveOut leaves out columns that are named, in this order, while names would have to be shortened to fit width; with 0
+// none.
+func (t *Table) LeaveOut(width int, columns ...string) {
+	for _, name := range columns {
+		if i := slices.Index(t.Rows[0], name); i > 0 && width > 0 && t.Widest(0) > t.Room(width) {
+			t.drop(i)
+		}
+	}
+}
+
+// LeaveOutEmpty leaves out columns in which no row below the first says anything.
+func (t *Table) LeaveOutEmpty() {
+	for i := len(t.Rows[0]) - 1; i > 0; i-- {
+		if !slices.ContainsFunc(t.Rows[1:], func(row []string) bool { return row[i] != None }) {
+			t.drop(i)
+		}
+	}
+}
+
+func (t *Table) drop(column int) {
+	for n, row := range t.Rows {
+		t.Rows[n] = slices.Delete(row, column, column+1)
+	}
 }
