@@ -46,22 +46,14 @@ func describeTensors(model modelfile.File, path string, stdout, stderr io.Writer
 	if err := writeNew(path, text, stdout); err != nil {
 		return err
 	}
-	var left, incomplete, guessed int
+	left := 0
 	for _, o := range operators {
 		if o.Op == described.LeftOut {
 			left++
-			continue
-		}
-		if _, err := described.New(tensors, []described.Operator{o}); err != nil {
-			incomplete++
-		}
-		if len(o.Assumed) > 0 {
-			guessed++
 		}
 	}
-	_, err = fmt.Fprintf(stderr, "note: %s, and %s left out; to be completed: %d, with assumed members: %d; "+
-		"see \"note\" and \"assumed\"\n",
-		console.Plural(len(operators)-left, "operator"), console.Plural(left, "tensor"), incomplete, guessed)
+	_, err = fmt.Fprintf(stderr, "note: %s, and %s left out; see \"note\" and \"assumed\"\n",
+		console.Plural(len(operators)-left, "operator"), console.Plural(left, "tensor"))
 	return err
 }
 

@@ -173,18 +173,16 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite
 	}
 }
 
+// count takes how many kernels are left out, and for which reasons others stay.
 func (r *stripped) count(left *tflite.Skeleton) {
-	at := map[string]int{}
 	for _, k := range left.Kernels {
 		if k.Kept == "" {
 			r.Kernels++
 			continue
 		}
-		i, known := at[k.Kept]
-		if !known {
-			i = len(r.Kept)
-			at[k.Kept] = i
-			r.Kept = append(r.Kept, keptWeights{Why: k.Kept})
+		i := slices.IndexFunc(r.Kept, func(kept keptWeights) bool { return kept.Why == k.Kept })
+		if i < 0 {
+			i, r.Kept = len(r.Kept), append(r.Kept, keptWeights{Why: k.Kept})
 		}
 		r.Kept[i].Kernels++
 		r.Kept[i].Bytes += k.Bytes

@@ -77,16 +77,14 @@ func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demons
 	return shown, err
 }
 
-func inMebibytes(v float64) string { return console.Mebibytes(int64(v)) }
-
 func inBytes(v float64) string { return console.Size(int64(v)) }
 
 var demoColumns = []column{
 	columnOf("open cache", openMS, console.MS), columnOf("load tensors", subgraphMS, console.MS),
 	columnOf("create runtime", createMS, console.MS), columnOf("finalize", finalizeMS, console.MS),
 	columnOf("total load", totalMS, console.MS), columnOf("first inference", firstMS, console.MS),
-	columnOf("steady inference (median)", steadyMS, console.MS), columnOf("RssAnon", rssAnon, inMebibytes),
-	columnOf("RssFile", rssFile, inMebibytes), columnOf("Private_Dirty", dirty, inMebibytes),
+	columnOf("steady inference (median)", steadyMS, console.MS), columnOf("RssAnon", rssAnon, inBytes),
+	columnOf("RssFile", rssFile, inBytes), columnOf("Private_Dirty", dirty, inBytes),
 	columnOf("entries found", hits, count), columnOf("entries packed", packed, count),
 	columnOf("  packed again, found equal", reused, count), columnOf("entries in private memory", private, count),
 	columnOf("written to the file", bytesWritten, inBytes), columnOf("file size", fileBytes, inBytes),
@@ -103,7 +101,7 @@ func (r *result) summarize(w io.Writer) error {
 	if own, known := with[rssAnon]; known && with[payloadBytes] > 0 {
 		fmt.Fprintf(w, "Private memory (RssAnon) is %s less at the next start.\n"+
 			"The packed weights, which are in the file, are %s.\n",
-			inMebibytes(without[rssAnon]-own), inMebibytes(with[payloadBytes]))
+			inBytes(without[rssAnon]-own), inBytes(with[payloadBytes]))
 	}
 	if r.sameOutputs() {
 		fmt.Fprintf(w, "All outputs are identical bit for bit.\nSHA-256 %s\n", r.Modes[0].Runs[0].Output)

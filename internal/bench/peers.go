@@ -208,12 +208,12 @@ func loadTogether(ctx context.Context, command []string, n int) (loads []float64
 // printPeers writes the table.
 func (r *result) printPeers(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s; medians of %s; 1 thread\n", r.Model, console.Plural(r.Rounds, "round"))
-	mib := func(v float64) string { return console.Digits(v / (1 << 20)) }
 	return printTables(w, modesTable("ms and MiB", r.Modes, []column{
 		columnOf("load", totalMS, console.Digits), betweenColumn(totalMS), columnOf("first", firstMS, console.Digits),
 		columnOf("answer", answerMS, console.Digits), columnOf("steady", steadyMS, console.Digits),
-		columnOf("RssAnon", rssAnon, mib), columnOf("file", fileBytes, mib),
-		columnOf(fmt.Sprintf("PSS of %d", r.Processes), manyPSS, mib), columnOf("their loads", manyMS, console.Digits),
+		columnOf("RssAnon", rssAnon, mebibytes), columnOf("file", fileBytes, mebibytes),
+		columnOf(fmt.Sprintf("PSS of %d", r.Processes), manyPSS, mebibytes),
+		columnOf("their loads", manyMS, console.Digits),
 		columnOf("at once", togetherMS, console.Digits), columnOf("slowest", slowestMS, console.Digits),
 		{"outputs", func(m *modeResult) string {
 			if m.Runs[0].Output == r.Modes[0].Runs[0].Output {

@@ -69,14 +69,8 @@ func CompareStarts(ctx context.Context, cache, source string, program []string, 
 	for _, m := range modes {
 		m.sumUp()
 	}
-	ms := func(v float64) string { return fmt.Sprintf("%.0f ms", v) }
-	mib := func(v float64) string { return fmt.Sprintf("%.0f MiB", v/(1<<20)) }
-	columns := []column{columnOf("first output", outputMS, ms)}
-	if rounds > 1 { // of one there is nothing beside the median
-		columns = append(columns, column{"least", func(m *modeResult) string { return ms(m.Figures[outputMS].Min) }})
-	}
-	columns = append(columns, columnOf("memory", pss, mib), columnOf("of it anonymous", rssAnon, mib))
-	return modesTable("", modes, columns).Print(stdout)
+	return modesTable("", modes, []column{columnOf("first output", outputMS, console.MS), betweenColumn(outputMS),
+		columnOf("memory", pss, inBytes), columnOf("of it anonymous", rssAnon, inBytes)}).Print(stdout)
 }
 
 // run starts processes, has each wait when its first output is there, looks at their memory, and writes their outputs.
