@@ -1,17 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"xpwc/internal/bench"
+	"xpwc/internal/generated"
 	"xpwc/internal/modelfile"
 )
 
 func newBenchCommand() *cobra.Command {
-	o := bench.Options{Subject: bench.Subject{File: modelfile.File{Path: bench.Llama}}}
-	var layers int
+	var o measureOptions
+	o.Path = bench.Llama
 	cmd := &cobra.Command{
 		Use:   "bench [MODEL [DATA...]]",
 		Short: "Measure a model with the cache, with every alternative, and at the limit",
@@ -41,14 +43,13 @@ medians. Compare only figures of the same run with each other. See docs/measurem
   xpwc bench pose_landmark_heavy.tflite --figures bench.json`,
 		Args: usage(optionalModelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				o.Path, o.Data = args[0], args[1:]
+			if o.Rounds < 1 || o.Rounds > 1000 {
+				return usagef("--runs %d: must be from 1 to 1000", o.Rounds)
 			}
-			if err := checkBench(cmd, &o, layers); err != nil {
+			if err := o.begin(cmd, args); err != nil {
 				return err
 			}
-			jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
-			all, err := bench.Run(cmd.Context(), o, textOutput(cmd), cmd.ErrOrStderr())
+			all, err := bench.Run(cmd.Context(), o.Options, textOutput(cmd), cmd.ErrOrStderr())
 			if len(all.Results) > 0 {
 				setResult(cmd.Context(), printedResult{all})
 			}
@@ -56,27 +57,10 @@ medians. Compare only figures of the same run with each other. See docs/measurem
 		},
 	}
 	f := cmd.Flags()
-	subjectFlags(cmd, &o.Subject)
-	f.IntVar(&layers, "layers", bench.Layers, "number `N` of layers of the model llama, with int8 weights")
+	o.flags(cmd)
+	f.IntVar(&o.Layers, "layers", 0, "number `N` of layers of one llama, with int8 weights (default two of them)")
 	f.IntVar(&o.Rounds, "runs", 7, "number `N` of rounds")
 	return cmd
-}
-
-// checkBench checks the flags, and completes the options.
-func checkBench(cmd *cobra.Command, o *bench.Options, layers int) error {
-	if err := checkSubject(&o.Subject); err != nil {
-		return err
-	}
-	if o.Rounds < 1 || o.Rounds > 1000 {
-		return usagef("--runs %d: must be from 1 to 1000", o.Rounds)
-	}
-	if err := checkLayers(cmd, o.Path, layers); err != nil {
-		return err
-	}
-	if cmd.Flags().Changed("layers") {
-		o.Layers = layers
-	}
-	return nil
 }
 
 // newMeasureCommand is the command of the processes that demo and bench start, one for each measurement.
@@ -89,4 +73,73 @@ func newMeasureCommand() *cobra.Command {
 			return bench.Measure(args, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
+}
+
+func newDemoCommand() *cobra.Command {
+	var o measureOptions
+	o.Path = bench.DemoModel
+	cmd := &cobra.Command{
+		Use:   "demo [MODEL [DATA...]]",
+		Short: "Compare running a model without a cache, cold and warm",
+		Long: `Runs a model three times, each time in a process of its own: without a cache, cold
+(XNNPACK packs the weights into a new cache file), and warm (the file is mapped and
+nothing is packed). Prints how long each took, and whether the outputs are equal bit for
+bit.
+
+MODEL is a .tflite file, a program of ExecuTorch (.pte; DATA are its .ptd files), or the
+word llama: a generated stack of layers of Llama 3.2 1B's shape with int8 weights. By
+default it is
+` + bench.DemoModel + `.
+
+Total load is the time from the opened model to a runtime that can be executed: opening
+the cache, loading the tensors, creating the runtime with all packing, finalizing. The
+first inference includes planning the runtime's memory. Memory is measured after the first
+inference; in the cold run, after the cache is saved.`,
+		Example: `  xpwc demo pose_landmark_heavy.tflite
+  xpwc demo model.pte weights.ptd
+  xpwc demo llama --layers 4 --json`,
+		Args: usage(optionalModelArgs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.begin(cmd, args); err != nil {
+				return err
+			}
+			shown, err := bench.Demo(cmd.Context(), o.Options, textOutput(cmd), cmd.ErrOrStderr())
+			if shown != nil {
+				setResult(cmd.Context(), printedResult{shown})
+			}
+			return err
+		},
+	}
+	o.flags(cmd)
+	cmd.Flags().IntVar(&o.Layers, "layers", bench.DemoLayers, "number `N` of layers of the model llama")
+	return cmd
+}
+
+// measureOptions are those of commands that measure a model.
+type measureOptions struct{ bench.Options }
+
+func (o *measureOptions) flags(cmd *cobra.Command) {
+	methodFlag(cmd, &o.Method)
+	threadsFlag(cmd, &o.Threads)
+	jsonFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.Dir, "dir", "demo", "`DIR` for cache files and generated weights, created if it is not there")
+	f.StringVar(&o.Figures, "figures", "", "also write all figures to `FILE`, in JSON")
+}
+
+// begin takes the arguments, and checks the flags.
+func (o *measureOptions) begin(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		o.Path, o.Data = args[0], args[1:]
+	}
+	if cmd.Flags().Changed("layers") {
+		if o.Path != bench.Llama {
+			return usagef("--layers is for the model llama, not for %s", o.Path)
+		}
+		if o.Layers < 1 || o.Layers > generated.MaxLayers {
+			return usagef("--layers %d: must be from 1 to %d", o.Layers, generated.MaxLayers)
+		}
+	}
+	jobOf(cmd.Context()).waitFor(fmt.Sprintf("files that were made in %s are still there", o.Dir))
+	return errors.Join(checkModel(modelfile.File{Path: o.Path, Method: o.Method}), checkThreads(o.Threads))
 }

@@ -41,11 +41,11 @@ type Subject struct {
 	Figures        string // file for all figures in JSON, or ""
 }
 
-// Options are what Run measures.
+// Options are what Run measures, or Demo.
 type Options struct {
 	Subject
-	Layers int // of the model Llama with int8 weights; 0 for two stacks, of Layers and of LayersFloat32
-	Rounds int
+	Layers int // of the model Llama with int8 weights; of Run 0 for two stacks, of Layers and of LayersFloat32
+	Rounds int // of Run
 }
 
 // A stack is one that is generated.

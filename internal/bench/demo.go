@@ -16,12 +16,6 @@ const DemoModel = "third_party/models/pose_landmark_heavy.tflite"
 // DemoLayers is how many layers a demo's generated stack has by default: about 500 MB of weights.
 const DemoLayers = 8
 
-// DemoOptions are what Demo runs.
-type DemoOptions struct {
-	Subject
-	Layers int // of the model Llama
-}
-
 // A Demonstration is what Demo measured of each mode. What does not apply is 0.
 type Demonstration struct {
 	Modes []map[string]any `json:"modes"`
@@ -31,9 +25,9 @@ type Demonstration struct {
 var inJSON = []figure{createMS, totalMS, firstMS, rssAnon, rssFile, dirty, hits, packed, private, bytesWritten,
 	fileBytes, payloadBytes}
 
-// Demo runs a model without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
+// Demo runs a model once without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
 // measured is returned with an error, too, if all of it was.
-func Demo(ctx context.Context, o DemoOptions, stdout, stderr io.Writer) (*Demonstration, error) {
+func Demo(ctx context.Context, o Options, stdout, stderr io.Writer) (*Demonstration, error) {
 	c, t, err := subject(ctx, o.Subject, stack{o.Layers, true}, stderr)
 	if err != nil {
 		return nil, err

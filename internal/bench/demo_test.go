@@ -15,7 +15,7 @@ import (
 )
 
 // demo runs a demo and returns what it printed.
-func demo(t testing.TB, o DemoOptions) (string, error) {
+func demo(t testing.TB, o Options) (string, error) {
 	t.Helper()
 	var out, stderr strings.Builder
 	_, err := Demo(t.Context(), o, &out, &stderr)
@@ -82,7 +82,7 @@ func requireModes(t testing.TB, path string) (modes []shown) {
 
 func TestDemoComparesTheModes(t *testing.T) {
 	dir := t.TempDir()
-	o := DemoOptions{Subject: of(faceModel(t))}
+	o := Options{Subject: of(faceModel(t))}
 	o.Dir, o.Figures = filepath.Join(dir, "work"), filepath.Join(dir, "modes.json")
 	out, err := demo(t, o)
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestDemoComparesTheModes(t *testing.T) {
 // weights are the file's pages and not private memory.
 func TestTheDemoOfTheREADME(t *testing.T) {
 	dir := t.TempDir()
-	o := DemoOptions{Subject: of(filepath.Join("..", "..", DemoModel))}
+	o := Options{Subject: of(filepath.Join("..", "..", DemoModel))}
 	o.Dir, o.Figures = dir, filepath.Join(dir, "modes.json")
 	_, err := demo(t, o)
 	require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestTheDemoOfTheREADME(t *testing.T) {
 
 func TestDemoOfTheGeneratedStack(t *testing.T) {
 	dir := t.TempDir()
-	o := DemoOptions{Subject: of(Llama), Layers: 1}
+	o := Options{Subject: of(Llama), Layers: 1}
 	o.Dir, o.Figures = filepath.Join(dir, "demo"), filepath.Join(dir, "modes.json")
 	_, err := demo(t, o)
 	require.NoError(t, err)
