@@ -4,8 +4,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/windows"
 )
 
 // A directory is known by its path on Windows.
@@ -27,21 +25,12 @@ func (d *directory) read(name, _ string) (*os.File, error) {
 	return os.Open(filepath.Join(d.path, name))
 }
 
-// rename closes the file, which keeps its name as long as it is open. What it writes through is on the disk when it
-// returns.
+// rename closes the file, which keeps its name as long as it is open.
 func (d *directory) rename(file *os.File, from, to string) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	f, err := windows.UTF16PtrFromString(filepath.Join(d.path, from))
-	if err != nil {
-		return err
-	}
-	t, err := windows.UTF16PtrFromString(filepath.Join(d.path, to))
-	if err != nil {
-		return err
-	}
-	return windows.MoveFileEx(f, t, windows.MOVEFILE_REPLACE_EXISTING|windows.MOVEFILE_WRITE_THROUGH)
+	return os.Rename(filepath.Join(d.path, from), filepath.Join(d.path, to))
 }
 
 func (d *directory) remove(name string) error { return os.Remove(filepath.Join(d.path, name)) }
