@@ -103,7 +103,8 @@ func TestColumnsMakeRoomForNames(t *testing.T) {
 	require.Len(t, whole.Rows[1], 4)
 	fitEntries(&whole, 60)
 	for i, row := range whole.Rows[1:] {
-		require.Equal(t, []string{fmt.Sprintf("model/block_%d/attention/weight + bias", i), fmt.Sprintf("%d B", i)}, row)
+		name := fmt.Sprintf("model/block_%d/attention/weight + bias", i)
+		require.Equal(t, []string{name, fmt.Sprintf("%d B", i)}, row)
 	}
 	fitEntries(&whole, 35)
 	require.Equal(t, "…block_1/attention/w…", whole.Rows[2][0], "in the middle they differ")

@@ -132,8 +132,8 @@ type outcome struct {
 	err     error
 }
 
-// run runs the command, and returns its outcome, or errInterrupted if it was interrupted before. After that an interrupt
-// ends the program at once: what is left is to print, to somebody who may not read.
+// run runs the command, and returns its outcome, or errInterrupted if it was interrupted before. After that an
+// interrupt ends the program at once: what is left is to print, to somebody who may not read.
 func (j *job) run(command func() outcome) outcome {
 	done := make(chan outcome, 1)
 	go func() { done <- command() }()

@@ -57,8 +57,8 @@ type packedInto struct {
 	Error *failure     `json:"error,omitempty"`
 }
 
-// A packJob is what a process that packs is to do: pack a model for a level of CPU into a file that it inherits, or that
-// has a name. XNNPACK chooses its kernels once in a process, and only the end of the process stops its packing.
+// A packJob is what a process that packs is to do: pack a model for a level of CPU into a file that it inherits, or
+// that has a name. XNNPACK chooses its kernels once in a process, and only the end of the process stops its packing.
 type packJob struct {
 	Model  modelfile.File
 	CPU    string // level
@@ -125,8 +125,8 @@ func stopped(exit *exec.ExitError) bool {
 	return ok && status.Signaled() && slices.Contains(interrupts, os.Signal(status.Signal()))
 }
 
-// newPackIntoCommand is the command of the processes that pack starts, one for each level. Its job is on standard input,
-// since paths may have any bytes.
+// newPackIntoCommand is the command of the processes that pack starts, one for each level. Its job is on standard
+// input, since paths may have any bytes.
 func newPackIntoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "pack-into",

@@ -25,8 +25,8 @@ type Demonstration struct {
 var inJSON = []figure{createMS, totalMS, firstMS, rssAnon, rssFile, dirty, hits, packed, private, bytesWritten,
 	fileBytes, payloadBytes}
 
-// Demo runs a model once without a cache, cold and warm, and prints what each took. It fails if the outputs differ. What was
-// measured is returned with an error, too, if all of it was.
+// Demo runs a model once without a cache, cold and warm, and prints what each took. It fails if the outputs differ.
+// What was measured is returned with an error, too, if all of it was.
 func Demo(ctx context.Context, o Options, stdout, stderr io.Writer) (*Demonstration, error) {
 	c, t, err := subject(ctx, o.Subject, stack{o.Layers, true}, stderr)
 	if err != nil {

@@ -141,8 +141,8 @@ func (t *Table) Fit(width int) {
 	}
 }
 
-// LeaveOut leaves out columns that are named, in this order, while names would have to be shortened to fit width; with 0
-// none.
+// LeaveOut leaves out columns that are named, in this order, while names would have to be shortened to fit width; with
+// 0 none.
 func (t *Table) LeaveOut(width int, columns ...string) {
 	for _, name := range columns {
 		if i := slices.Index(t.Rows[0], name); i > 0 && width > 0 && t.Widest(0) > t.Room(width) {
