@@ -35,9 +35,9 @@ llama: two generated stacks of layers of Llama 3.2 1B's shape, one of %d layers 
 weights and one of %d layers in float32. With --layers it is one with int8 weights.
 
 In all modes, the clock starts when the model is mapped, XNNPACK is initialized and its
-threads are started. Warm and ideal are run %d times in each round. Figures are
-medians. Compare only figures of the same run with each other. See docs/measurements.md.`,
-			bench.Layers, bench.LayersFloat32, bench.Repeats),
+threads are started. Figures are medians. Compare only figures of the same run with each
+other. See docs/measurements.md.`,
+			bench.Layers, bench.LayersFloat32),
 		Example: `  xpwc bench
   xpwc bench --layers 4 --runs 3
   xpwc bench pose_landmark_heavy.tflite --figures bench.json`,

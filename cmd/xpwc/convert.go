@@ -62,7 +62,6 @@ complete. If OUT exists it must be a cache or empty.`,
 		"only entries of this `LAYOUT`: the beginning of a fingerprint, or current")
 	o.placing.flags(cmd)
 	jsonFlag(cmd)
-	completeWords(cmd, "to", formatNames...)
 	return cmd
 }
 

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"xpwc/cachefile"
 	"xpwc/executorch"
 	"xpwc/internal/console"
@@ -27,11 +25,6 @@ const forExecuTorch = "executorch"
 
 // native is the level of this machine's CPU.
 const native = "native"
-
-func forFlag(cmd *cobra.Command, runtime *string, usage string, runtimes ...string) {
-	cmd.Flags().StringVar(runtime, "for", "", usage)
-	completeWords(cmd, "for", runtimes...)
-}
 
 // stockFile describes a file for the stock runtime.
 type stockFile struct {

@@ -65,14 +65,6 @@ func methodFlag(cmd *cobra.Command, method *string) {
 		"`NAME` of the method of a program, or the signature of a .tflite, to run (default its only one, or forward)")
 }
 
-// completeWords completes the values of a flag.
-func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // no such flag
-	}
-}
-
 // parseSize reads sizes such as 200MiB, 1.5 GB and 4096.
 func parseSize(flag, text string) (int64, error) {
 	n, err := humanize.ParseBytes(text)

@@ -52,25 +52,15 @@ func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 	}
 }
 
-func TestShellsCompleteFilesAndChoices(t *testing.T) {
+func TestShellsCompleteFiles(t *testing.T) {
 	dir, _ := packed(t, face)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		require.Contains(t, says(t, dir, 0, "completion", shell), "xpwc")
 	}
-	const files, noFiles, directories = ":0\n", ":4\n", ":16\n"
-	for words, want := range map[string][]string{
-		"inspect |":                 {files},
-		"convert model.xpwc -o |":   {files},
-		"report model.xpwc -o |":    {files},
-		"convert model.xpwc --to |": {"native\n", "xpwc2\n", noFiles},
-		"inspect --sort |":          {"size\n", noFiles},
-		"man |":                     {directories},
-	} {
+	for _, words := range []string{"inspect |", "convert model.xpwc -o |", "report model.xpwc -o |"} {
 		got := says(t, dir, 0, append([]string{"__complete"},
 			strings.Split(strings.ReplaceAll(words, "|", ""), " ")...)...)
-		for _, w := range want {
-			require.Contains(t, got, w, words)
-		}
+		require.Contains(t, got, ":0\n", words)
 	}
 }
 

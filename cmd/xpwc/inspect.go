@@ -78,7 +78,6 @@ read is damaged.`,
 	flags.BoolVar(&o.check, "check", false, "compare the checksums of the entries shown")
 	flags.BoolVar(&o.drawn, "map", false, "draw a map of the bytes in the file, in place of the table of entries")
 	jsonFlag(cmd)
-	completeWords(cmd, "sort", entryOrderNames...)
 	return cmd
 }
 

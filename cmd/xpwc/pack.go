@@ -99,7 +99,7 @@ compares neither the CPU nor who packed: on another kind of CPU it computes wron
 	f.StringVarP(&o.output, "output", "o", "",
 		"cache `FILE` to write or add to, by default named after MODEL; of --describe a new one")
 	f.StringSliceVar(&o.levels, "cpu", []string{native}, "CPU `LEVEL`s to pack for: "+levelNames())
-	forFlag(cmd, &o.runtime, "write a file for a stock `RUNTIME`: executorch or litert", forExecuTorch, forLiteRT)
+	f.StringVar(&o.runtime, "for", "", "write a file for a stock `RUNTIME`: executorch or litert")
 	f.BoolVar(&o.byContent, "name-by-content", false, "of --for litert: FILE is a directory, and names what is in it")
 	libraryFlag(cmd, &o.library)
 	descriptionFlag(cmd, &o.description)

@@ -95,7 +95,7 @@ after REF.`,
 	f.StringVarP(&o.output, "output", "o", "", "cache `FILE` to write, or a directory; an existing cache is replaced")
 	f.StringVar(&o.layout, "layout", "",
 		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
-	forFlag(cmd, &o.runtime, "write a file for a stock `RUNTIME`: executorch or litert", forExecuTorch, forLiteRT)
+	f.StringVar(&o.runtime, "for", "", "write a file for a stock `RUNTIME`: executorch or litert")
 	libraryFlag(cmd, &o.library)
 	f.BoolVar(&o.sealed, "sealed", false, "write a read-only file, for the reader in C too")
 	f.StringVar(&maxSize, "max-size", "", "pull nothing that has more than `SIZE`, as 2GiB")

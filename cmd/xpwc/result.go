@@ -16,7 +16,6 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"xpwc"
 	"xpwc/described"
@@ -130,12 +129,7 @@ func wantsJSON(cmd *cobra.Command, args []string, err error) bool {
 	if f != nil && (f.Changed || cmd.Flags().Parsed() && !errors.As(err, new(usageError))) {
 		return f.Value.String() == "true"
 	}
-	known := pflag.NewFlagSet("", pflag.ContinueOnError)
-	known.ParseErrorsAllowlist.UnknownFlags = true
-	known.Usage = func() {}
-	asked := known.Bool("json", false, "")
-	_ = known.Parse(args)
-	return *asked
+	return slices.Contains(args, "--json")
 }
 
 // An errorKind says what programs can do about an error. docs/json.md explains the kinds.

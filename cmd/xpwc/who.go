@@ -30,8 +30,8 @@ changed, and no page is read in.
   share       its part of these: each page divided by the number of its mappings
   private     pages that have no other mapping
 
-Private pages are pages of the page cache, too, unless they are said to be copies: a
-second process that maps the file shares them.
+Private pages are pages of the page cache, too: a second process that maps the file shares
+them.
 
 A process keeps what it has mapped when the file is replaced or deleted, until it opens
 the path anew: then "earlier" stands beside the generation, which root alone is shown.
@@ -148,11 +148,9 @@ func endBefore(info *cachefile.Info, slot cachefile.Slot) int64 {
 // answer says whether memory is shared.
 func (r *usersReport) answer() (shared bool, sentence string) {
 	var now, old mappings.Memory
-	var copied int64
 	earlier := 0 // processes
 	only := ""
 	for _, p := range r.Processes {
-		copied += p.Copied
 		if !p.Now {
 			earlier++
 			old.Add(&p.Memory)
@@ -181,9 +179,6 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 	if earlier > 0 {
 		sentence += fmt.Sprintf("; %s still %s an earlier file, which takes %s more",
 			console.Plural(earlier, "process"), oneOrMany(earlier, "has", "have"), console.Size(old.Share))
-	}
-	if copied > 0 {
-		sentence += fmt.Sprintf("; %s are copies, which nobody shares", console.Size(copied))
 	}
 	if r.Hidden > 0 {
 		sentence += ", as far as you may see"

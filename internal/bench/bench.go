@@ -30,9 +30,6 @@ const (
 	LayersFloat32 = 4
 )
 
-// Repeats is how often the modes that take almost no time, ideal and warm, are run in each round.
-const Repeats = 5
-
 // A Subject is the model that is measured, and how.
 type Subject struct {
 	modelfile.File        // its path may be Llama
@@ -97,9 +94,6 @@ var errDiffer = errors.New("the outputs differ: all modes must agree bit for bit
 // runModes measures all modes of this system, and what the disk takes for the same bytes.
 func (c *comparison) runModes(ctx context.Context, t task, o Options) error {
 	base := filepath.Join(o.Dir, c.result.Name+".bench.")
-	if err := checkOwn(base + "xpwc"); err != nil {
-		return err
-	}
 	var errs []error
 	mode := func(name string, s start, cache string) *way {
 		command, err := t.in(name, cache).command()
@@ -107,7 +101,6 @@ func (c *comparison) runModes(ctx context.Context, t task, o Options) error {
 		return &way{modeResult: modeResult{Mode: name}, start: s, command: command, cache: cache}
 	}
 	ideal, warm := mode(modeIdeal, nextStart, base+"ideal"), mode(modeWarm, nextStart, base+"xpwc")
-	ideal.repeats, warm.repeats = Repeats, Repeats
 	ideal.pack = func(ctx context.Context) error {
 		r, err := t.in(modeRecord, ideal.cache).run(ctx)
 		if err == nil {

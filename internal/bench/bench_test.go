@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -76,11 +75,7 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	require.True(t, r.sameOutputs())
 	require.Equal(t, 7, r.Payloads)
 	for _, m := range r.Modes {
-		runs := 1
-		if slices.Contains([]string{modeIdeal, modeWarm}, m.Mode) {
-			runs = Repeats
-		}
-		require.Len(t, m.Runs, runs, m.Mode)
+		require.Len(t, m.Runs, 1, m.Mode)
 		total := m.Figures[totalMS]
 		require.Positive(t, total.Min, m.Mode)
 		require.LessOrEqual(t, total.Min, total.Median)
@@ -133,7 +128,7 @@ func TestBenchOfATfliteModel(t *testing.T) {
 	require.NoError(t, os.Symlink(faceModel(t), model))
 	r, _ := measureJSON(t, dir, Options{Subject: of(model), Rounds: 2})
 	require.Len(t, r.mode(modeNone).Runs, 2)
-	require.Len(t, r.mode(modeIdeal).Runs, 2*Repeats)
+	require.Len(t, r.mode(modeIdeal).Runs, 2)
 	require.True(t, r.sameOutputs())
 	require.Positive(t, r.mode(modeWarm).Runs[0].Figures[hits])
 	require.Len(t, r.Write, 2)

@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"xpwc"
 )
 
 // A start says what a process finds.
@@ -33,7 +31,6 @@ type way struct {
 	start   start
 	command []string
 	cache   string                          // its file, "" without a cache
-	repeats int                             // how often it is run in each round, if not once
 	pack    func(ctx context.Context) error // makes the file of a next start; nil if a process of this way does
 }
 
@@ -90,9 +87,7 @@ func (c *comparison) clean() error {
 // change of the machine meanwhile affects all of them.
 func (c *comparison) rounds(ctx context.Context, n int, more ...func() error) error {
 	for _, w := range c.ways {
-		for range max(w.repeats, 1) {
-			more = append(more, func() error { return c.measure(ctx, w) })
-		}
+		more = append(more, func() error { return c.measure(ctx, w) })
 	}
 	for i := range n {
 		fmt.Fprintf(c.stderr, "%s: round %d of %d\n", c.result.Model, i+1, n)
@@ -216,15 +211,6 @@ func (w *way) removeCache() error {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
 	return err
-}
-
-// checkOwn returns an error if there is a file that is not a cache: it is somebody's.
-func checkOwn(path string) error {
-	c, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	return c.Close()
 }
 
 // readIn has all of some files in the page cache, and returns how many bytes they have.

@@ -33,9 +33,6 @@ func Demo(ctx context.Context, o Options, stdout, stderr io.Writer) (*Demonstrat
 		return nil, err
 	}
 	cache := filepath.Join(o.Dir, c.result.Name+".demo.xpwc")
-	if err := checkOwn(cache); err != nil {
-		return nil, err
-	}
 	if err := remove(cache); err != nil {
 		return nil, err
 	}

@@ -94,14 +94,6 @@ func TestDemoComparesTheModes(t *testing.T) {
 	require.NoError(t, err)
 	requireModes(t, filepath.Join(dir, "modes.json")) // the cold run is cold although there was a cache
 
-	notes := filepath.Join(dir, "work", "face_detection_short_range.demo.xpwc")
-	require.NoError(t, os.WriteFile(notes, []byte("my notes"), 0o600))
-	_, err = demo(t, o)
-	require.ErrorContains(t, err, "not a packed weights cache")
-	content, err := os.ReadFile(notes)
-	require.NoError(t, err)
-	require.Equal(t, "my notes", string(content))
-
 	o.Dir, o.Figures = filepath.Join(dir, "demo"), filepath.Join(dir, "none", "modes.json")
 	out, err = demo(t, o)
 	require.ErrorIs(t, err, os.ErrNotExist)

@@ -52,8 +52,6 @@ type Memory struct {
 	// Pages that have another mapping, mostly in another process, and pages that have not.
 	Shared  int64 `json:"shared_bytes"`
 	Private int64 `json:"private_bytes"`
-	// Copied is what of Resident is no part of the file any more: the process has written to a private mapping.
-	Copied int64 `json:"copied_bytes"`
 }
 
 // Add adds the memory of other mappings.
@@ -63,5 +61,4 @@ func (m *Memory) Add(other *Memory) {
 	m.Share += other.Share
 	m.Shared += other.Shared
 	m.Private += other.Private
-	m.Copied += other.Copied
 }

@@ -79,7 +79,7 @@ func parseMapping(line string) (m mapping, err error) {
 // add adds a line of smaps, such as "Rss:   4 kB".
 func (m *Memory) add(key, value string) error {
 	to := map[string]*int64{
-		"Rss": &m.Resident, "Pss": &m.Share, "Anonymous": &m.Copied,
+		"Rss": &m.Resident, "Pss": &m.Share,
 		"Shared_Clean": &m.Shared, "Shared_Dirty": &m.Shared, "Private_Clean": &m.Private, "Private_Dirty": &m.Private,
 	}[key]
 	if to == nil {
