@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
+	"xpwc/litert"
 	"xpwc/registry"
 )
 
@@ -84,4 +90,85 @@ func (p pushing) print(w io.Writer) {
 		uploaded = "nothing: the tag has all of this already"
 	}
 	fmt.Fprintf(w, "\nuploaded  %s\ndigest  %s\n", uploaded, p.Digest)
+}
+
+// A litertProof is what a file for LiteRT is compared with before it is pushed.
+type litertProof struct {
+	model   modelfile.File
+	cpu     string // level that the file is for
+	library string
+	given   func() bool // whether the command line has any of it
+}
+
+func (p *litertProof) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.model.Path, "model", "", "of a file for LiteRT: the `MODEL` (.tflite) to pack and compare it with")
+	f.StringVar(&p.cpu, "cpu", native, "of a file for LiteRT: CPU `LEVEL` it is for: "+levelNames())
+	libraryFlag(cmd, &p.library)
+	p.given = func() bool { return f.Changed("model") || f.Changed("cpu") || f.Changed("litert-lm") }
+}
+
+// check reports whether a file for LiteRT is to be pushed. It is the only one then.
+func (p *litertProof) check(files []string) (bool, error) {
+	if !p.given() && !slices.ContainsFunc(files, litert.IsCache) {
+		return false, nil
+	}
+	if p.model.Path == "" {
+		return false, usagef("%s: LiteRT, which such a file is for, does not compare models: give --model, the model "+
+			"that it was packed from, to be compared with it", files[0])
+	}
+	if len(files) > 1 {
+		return false, usagef("files for LiteRT are pushed one by one, each with its --cpu")
+	}
+	if err := errors.Join(checkModel(p.model), checkLiteRTModel(p.model), checkLevel(p.cpu)); err != nil {
+		return false, err
+	}
+	_, err := litert.Open(files[0])
+	return true, err
+}
+
+// push is registry.Push for a file for LiteRT.
+func (p *litertProof) push(ctx context.Context, ref string, paths []string,
+	o *registry.Options) (*registry.Pushed, error) {
+	packer, err := newLiteRTPacker(p.library)
+	if err != nil {
+		return nil, err
+	}
+	of, err := newPackedFor(p.model, p.cpu)
+	if err != nil {
+		return nil, err
+	}
+	sum, _, err := sha256Of(paths[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(mustProve(ctx, paths[0], p.model, p.cpu, p.library), of.check()); err != nil {
+		return nil, err
+	}
+	file := registry.LiteRTFile{Path: paths[0], SHA256: sum, For: litertTarget(packer.release, p.cpu),
+		Model: of.Files[0].SHA256}
+	return registry.PushLiteRT(ctx, ref, file, o)
+}
+
+// mustProve returns an error if a file for LiteRT is not what a model is packed into, byte for byte.
+func mustProve(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
+	p, err := proveLiteRTAt(ctx, path, model, cpu, library)
+	if err != nil {
+		return err
+	}
+	if !p.holds() {
+		return fmt.Errorf("%s: %w, %s for CPU %s; xpwc verify --model says what differs, and "+
+			"xpwc pack --for litert writes the right one", path, errUnproven, model.Path, cpu)
+	}
+	return nil
+}
+
+// litertHere is what a file for LiteRT on this machine is for.
+func litertHere() (litert.Target, error) {
+	release, known := litert.Newest(runtime.GOARCH)
+	if !known {
+		return litert.Target{}, fmt.Errorf("--for litert: no LiteRT is known on %s; without a file it packs for itself",
+			runtime.GOARCH)
+	}
+	return litertTarget(release, native), nil
 }

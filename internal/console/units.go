@@ -1,9 +1,11 @@
+// Package console prints what people read on a terminal: tables, and figures with their units.
 package console
 
 import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Milliseconds returns a duration as a number of milliseconds.
@@ -57,4 +59,14 @@ func Plural(n int, what string) string {
 		return fmt.Sprintf("%d %ses", n, what)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Printable replaces what could control a terminal in a name that was read from a file.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
 }
