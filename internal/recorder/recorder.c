@@ -11,12 +11,11 @@
 #define aligned_free free
 #endif
 
-static void record(struct recorder* r, enum recorder_call call, bool hit) {
-  if (r->events < recorder_limit) {
-    r->event[r->events].call = call;
-    r->event[r->events].hit = hit;
+static void record(struct recorder* r, char call) {
+  if (r->calls < recorder_limit) {
+    r->call[r->calls] = call;
   }
-  r->events++;
+  r->calls++;
 }
 
 // The last that was said of an address counts: copies are freed, and others made in their place.
@@ -42,13 +41,13 @@ static size_t find(struct recorder* r, const struct xnn_weights_cache_look_up_ke
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
   struct recorder* r = context;
   const size_t at = find(r, key);
-  record(r, recorder_look_up, at != SIZE_MAX);
+  record(r, at != SIZE_MAX ? 'L' : 'l');
   return at;
 }
 
 static void* reserve_space(void* context, size_t n) {
   struct recorder* r = context;
-  record(r, recorder_reserve, false);
+  record(r, 'r');
   if (r->blocks == recorder_limit) {
     return NULL;
   }
@@ -67,7 +66,7 @@ static size_t look_up_or_insert(void* context, const struct xnn_weights_cache_lo
   // After a look-up that hit, a convolution inserts all the same, with nothing.
   const bool hit = at != SIZE_MAX && r->entry[at].size == size &&
                    (packed == NULL || memcmp(r->entry[at].packed, packed, size) == 0);
-  record(r, recorder_insert, hit);
+  record(r, hit ? 'I' : 'i');
   if (!hit) {
     // There are no more entries than blocks, and reserving failed where the blocks ran out.
     at = r->entries++;

@@ -13,22 +13,6 @@ import (
 	"unsafe"
 )
 
-// Call is one of the calls of a weights cache that happen while a runtime is created.
-type Call int
-
-// The calls.
-const (
-	LookUp Call = iota
-	Reserve
-	Insert
-)
-
-// Event is one call by XNNPACK.
-type Event struct {
-	Call Call
-	Hit  bool // LookUp found an entry; Insert found one with the same bytes
-}
-
 // Recorder is the cache. It implements xnnpack.WeightsCache.
 type Recorder struct {
 	r *C.struct_recorder
@@ -55,17 +39,16 @@ func (r *Recorder) Finalize() error {
 // Reopen takes Finalize back, for another runtime to be created.
 func (r *Recorder) Reopen() { r.r.finalized = false }
 
-// Take returns the calls since the last Take. It fails if there were more than the recorder keeps.
-func (r *Recorder) Take() ([]Event, error) {
-	if r.r.events > C.recorder_limit {
-		return nil, errors.New("recorder: too many calls")
+// Take returns the calls since the last Take, a letter each: l is a look-up, r a reservation, and i an insert. L is a
+// look-up that found an entry, and I an insert that found one with the same bytes. It fails if there were more than the
+// recorder keeps.
+func (r *Recorder) Take() (calls string, err error) {
+	if r.r.calls > C.recorder_limit {
+		return "", errors.New("recorder: too many calls")
 	}
-	var events []Event
-	for _, e := range r.r.event[:r.r.events] {
-		events = append(events, Event{Call(e.call), bool(e.hit)})
-	}
-	r.r.events = 0
-	return events, nil
+	calls = C.GoStringN(&r.r.call[0], C.int(r.r.calls))
+	r.r.calls = 0
+	return calls, nil
 }
 
 // Delete frees the packed weights; no runtime may use them any more.

@@ -8,13 +8,6 @@
 
 #include <xnnpack.h>
 
-enum recorder_call { recorder_look_up, recorder_reserve, recorder_insert };
-
-struct recorder_event {
-  enum recorder_call call;
-  bool hit;
-};
-
 struct recorder_entry {
   uint32_t seed;
   const void* kernel;
@@ -36,8 +29,8 @@ struct recorder {
   struct xnn_weights_cache_provider provider;
   void (*alias_data)(void);  // where the header is older than this member of the provider
   bool finalized;
-  size_t events;
-  struct recorder_event event[recorder_limit];
+  size_t calls;
+  char call[recorder_limit];
   size_t entries;
   struct recorder_entry entry[recorder_limit];
   size_t blocks;
