@@ -15,6 +15,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/generated"
+	"xpwc/internal/testkit"
 	"xpwc/models"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
@@ -36,7 +37,7 @@ func benchModel(b *testing.B, stack generated.Model) *tflite.Model {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "m.tflite")
 	require.NoError(b, stack.Generate(b.Context(), path, nil))
-	m, err := tflite.Open(path, nil)
+	m, err := tflite.Open(testkit.Settled(b, path), nil)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, m.Close()) })
 	return m

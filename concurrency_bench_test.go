@@ -18,6 +18,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/generated"
+	"xpwc/internal/testkit"
 	"xpwc/models"
 	"xpwc/tflite"
 	"xpwc/xnnpack"
@@ -186,7 +187,7 @@ func relatives(b *testing.B, n int, sameNames bool) (all []relative) {
 		}
 		path := fmt.Sprint(first, i)
 		require.NoError(b, os.WriteFile(path, content, 0o600))
-		m, err := tflite.Open(path, nil)
+		m, err := tflite.Open(testkit.Settled(b, path), nil)
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, m.Close()) })
 		r := relative{Model: m}
