@@ -31,7 +31,6 @@ what packed weights must be packed for to be used here. It differs whenever pack
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --layout $(xpwc layout)`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			jobOf(cmd.Context()).waitFor("") // it is quick
 			here, err := xpwc.CurrentLayout()
 			if err != nil {
 				return err

@@ -97,7 +97,6 @@ type litertProof struct {
 	model   modelfile.File
 	cpu     string // level that the file is for
 	library string
-	given   func() bool // whether the command line has any of it
 }
 
 func (p *litertProof) flags(cmd *cobra.Command) {
@@ -105,12 +104,11 @@ func (p *litertProof) flags(cmd *cobra.Command) {
 	f.StringVar(&p.model.Path, "model", "", "of a file for LiteRT: the `MODEL` (.tflite) to pack and compare it with")
 	f.StringVar(&p.cpu, "cpu", native, "of a file for LiteRT: CPU `LEVEL` it is for: "+levelNames())
 	libraryFlag(cmd, &p.library)
-	p.given = func() bool { return f.Changed("model") || f.Changed("cpu") || f.Changed("litert-lm") }
 }
 
 // check reports whether a file for LiteRT is to be pushed. It is the only one then.
 func (p *litertProof) check(files []string) (bool, error) {
-	if !p.given() && !slices.ContainsFunc(files, litert.IsCache) {
+	if p.model.Path == "" && !slices.ContainsFunc(files, litert.IsCache) {
 		return false, nil
 	}
 	if p.model.Path == "" {

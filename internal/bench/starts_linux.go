@@ -16,7 +16,7 @@ import (
 type programStart struct {
 	name      string
 	processes int
-	cached    bool
+	command   []string
 	prepare   func() error
 }
 
@@ -37,13 +37,14 @@ func CompareStarts(ctx context.Context, cache, source string, program []string, 
 		return err
 	}
 	dropped := func() error { return errors.Join(dropPages(cache), dropPages(source)) }
+	cached := slices.Insert(slices.Clone(program), 1, "-cache", cache)
 	starts := []programStart{
-		{"without cache", 1, false, removed},
-		{"first start", 1, true, removed},
-		{"next start", 1, true, inMemory},
-		{"next start, from the disk", 1, true, dropped},
-		{"eight at once, without cache", 8, false, inMemory},
-		{"eight at once, next start", 8, true, inMemory},
+		{"without cache", 1, program, removed},
+		{"first start", 1, cached, removed},
+		{"next start", 1, cached, inMemory},
+		{"next start, from the disk", 1, cached, dropped},
+		{"eight at once, without cache", 8, program, inMemory},
+		{"eight at once, next start", 8, cached, inMemory},
 	}
 	if rounds == 1 {
 		starts = starts[:3]
@@ -59,7 +60,7 @@ func CompareStarts(ctx context.Context, cache, source string, program []string, 
 				fmt.Fprintf(stdout, "%s: %s\n", s.name, program[len(program)-1])
 				output = stdout
 			}
-			f, err := s.run(ctx, cache, program, output)
+			f, err := s.run(ctx, output)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
@@ -74,19 +75,13 @@ func CompareStarts(ctx context.Context, cache, source string, program []string, 
 }
 
 // run starts processes, has each wait when its first output is there, looks at their memory, and writes their outputs.
-func (s programStart) run(
-	ctx context.Context, cache string, program []string, output io.Writer,
-) (f figures, err error) {
+func (s programStart) run(ctx context.Context, output io.Writer) (f figures, err error) {
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
-	command := slices.Clone(program)
-	if s.cached {
-		command = slices.Insert(command, 1, "-cache", cache)
-	}
 	ctx, kill := context.WithCancel(ctx)
 	begin := time.Now()
-	all, err := startAll(s.processes, func() (*process, error) { return startProcess(ctx, command) })
+	all, err := startAll(s.processes, func() (*process, error) { return startProcess(ctx, s.command) })
 	defer func() {
 		if err != nil {
 			kill()
