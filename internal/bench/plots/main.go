@@ -4,12 +4,24 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/color"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"xpwc/internal/console"
 )
 
 func main() {
@@ -128,4 +140,127 @@ func (r result) processesCharts() []*chart {
 	together := fmt.Sprintf("Memory of %d processes together", r.Processes)
 	return append(r.compared(together, "MiB", "many_pss_bytes", mib, rows),
 		r.compared("Time to load them, one after the other", "ms", "many_load_ms", 1, rows)...)
+}
+
+var (
+	sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	blue = color.RGBA{0x1f, 0x5f, 0xa8, 0xff}
+)
+
+const columnWidth = vg.Length(14)
+
+// chart is a plot with a row for each name, from the top to the bottom.
+type chart struct {
+	*plot.Plot
+	names  []string
+	values plotter.Values
+}
+
+func (c *chart) add(name string, value float64) {
+	c.names, c.values = append(c.names, name), append(c.values, value)
+}
+
+func newChart(title, axis string) *chart {
+	c := &chart{Plot: plot.New()}
+	c.Title.Text, c.X.Label.Text = title, axis
+	c.Title.TextStyle.Font = font.From(sans, 12)
+	c.Title.Padding = 8
+	for _, f := range []*font.Font{
+		&c.X.Label.TextStyle.Font, &c.X.Tick.Label.Font, &c.Y.Tick.Label.Font,
+	} {
+		*f = font.From(sans, 10)
+	}
+	c.Y.LineStyle.Width, c.Y.Tick.LineStyle.Color = 0, color.Transparent
+	c.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
+	return c
+}
+
+// columns draws the values with their figures.
+func (c *chart) columns() error {
+	b, err := plotter.NewBarChart(c.values, columnWidth)
+	if err != nil {
+		return err
+	}
+	b.Horizontal, b.Color, b.LineStyle.Width = true, blue, 0
+	c.Add(b)
+	c.X.Min, c.X.Max = 0, 1.05*c.X.Max // with some room at the right
+	c.X.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
+		ticks := plot.DefaultTicks{}.Ticks(low, high)
+		for i, t := range ticks {
+			if t.Label != "" {
+				ticks[i].Label = strconv.FormatFloat(t.Value, 'f', -1, 64) // in place of 2500.00
+			}
+		}
+		return ticks
+	})
+	return c.figures()
+}
+
+// figures writes the values at the ends of columns.
+func (c *chart) figures() error {
+	at := plotter.XYLabels{}
+	for i, v := range c.values {
+		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(i)})
+		at.Labels = append(at.Labels, console.Digits(v))
+	}
+	labels, err := plotter.NewLabels(at)
+	if err != nil {
+		return err
+	}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font = font.From(sans, 10)
+		labels.TextStyle[i].YAlign = draw.YCenter
+	}
+	labels.Offset = vg.Point{X: 4, Y: 2} // the centre of a line of text is below that of its digits
+	c.Add(labels)
+	c.X.Max *= 1.05 // for the last figure
+	return nil
+}
+
+const margin = vg.Length(10)
+
+func (c *chart) height() vg.Length { return vg.Length(70 + 30*len(c.names)) }
+
+// save writes charts as one SVG, from the top to the bottom. The same charts give the same bytes.
+func save(path string, charts ...*chart) error {
+	height := margin
+	for _, c := range charts {
+		if err := c.columns(); err != nil {
+			return err
+		}
+		height += c.height() + margin
+	}
+	canvas := vgsvg.New(19*vg.Centimeter, height)
+	all := draw.New(canvas)
+	// To the last pixel, of which a part may be beyond the end: readers' backgrounds may be dark.
+	right, above := all.Max.X+1, all.Max.Y+1
+	all.FillPolygon(color.White, []vg.Point{{X: -1, Y: -1}, {X: right, Y: -1}, {X: right, Y: above}, {X: -1, Y: above}})
+	top := all.Max.Y - margin
+	for _, c := range charts {
+		at := draw.Crop(all, margin, -margin, 0, 0)
+		at.Max.Y, at.Min.Y = top, top-c.height()
+		c.drawAt(at)
+		top -= c.height() + margin
+	}
+	var svg bytes.Buffer
+	if _, err := canvas.WriteTo(&svg); err != nil {
+		return err
+	}
+	// Readers who do not have the font see another one.
+	own, others := []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,sans-serif;")
+	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), own, others), 0o666)
+}
+
+func (c *chart) drawAt(at draw.Canvas) {
+	var ticks plot.ConstantTicks
+	var longest vg.Length
+	for i, name := range c.names {
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: name})
+		longest = max(longest, c.Y.Tick.Label.Width(name))
+	}
+	// Ticks that nobody sees keep names away from the axis, also in a reader's font, which may be a seventh wider.
+	c.Y.Tick.Length = 4 + longest/7
+	c.Y.Tick.Marker = ticks
+	c.Y.Min, c.Y.Max = -0.6, float64(len(c.names))-0.5
+	c.Draw(at)
 }
