@@ -16,7 +16,7 @@ func newBenchCommand() *cobra.Command {
 	o.Path = bench.Llama
 	cmd := &cobra.Command{
 		Use:   "bench [MODEL [DATA...]]",
-		Short: "Measure a model with the cache, with every alternative, and at the limit",
+		Short: "Measure a model with the cache and with every alternative",
 		Long: fmt.Sprintf(`Loads and runs a model in several modes, each time in a process of its own. A round runs
 each mode once, in random order, each after a process that uses and frees memory.
 

@@ -30,17 +30,7 @@ func wrapHelp(root *cobra.Command) {
 		w := cmd.OutOrStdout()
 		width := textWidth(w)
 		root.SetUsageTemplate(strings.ReplaceAll(usage, ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", width)))
-		about := cmd.Long
-		if about == "" {
-			about = cmd.Short
-		}
-		lines := strings.Split(cmd.UsageString(), "\n")
-		for i, line := range lines {
-			if !strings.Contains(cmd.Example, line) { // which is to be copied
-				lines[i] = fold(line, width)
-			}
-		}
-		fmt.Fprintf(w, "%s\n\n%s", reflow(about, width), strings.Join(lines, "\n"))
+		fmt.Fprintf(w, "%s\n\n%s", reflow(cmp.Or(cmd.Long, cmd.Short), width), cmd.UsageString())
 	})
 }
 

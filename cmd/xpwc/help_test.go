@@ -97,7 +97,7 @@ func TestColumnsMakeRoomForNames(t *testing.T) {
 		require.Equal(t, []string{name, fmt.Sprintf("%d B", i)}, row)
 	}
 	fitEntries(&whole, 35)
-	require.Equal(t, "…block_1/attention/w…", whole.Rows[2][0], "in the middle they differ")
+	require.Equal(t, "…block_1/attention/weig…", whole.Rows[2][0], "in the middle they differ")
 	for _, row := range whole.Rows {
 		require.LessOrEqual(t, utf8.RuneCountInString(row[0]), whole.Room(35))
 	}
@@ -114,7 +114,7 @@ func TestNamesThatDifferComeBeforeSeedsAndOffsets(t *testing.T) {
 	fitEntries(&table, 60)
 	require.Equal(t, []string{"name", "size", "operator"}, table.Rows[0])
 	for i, row := range table.Rows[1:] {
-		require.Contains(t, row[0], fmt.Sprint("…block_", i))
+		require.Contains(t, row[0], fmt.Sprint("block_", i))
 	}
 }
 

@@ -167,7 +167,7 @@ func newPruneCommand() *cobra.Command {
 	var maxSize string
 	cmd := &cobra.Command{
 		Use:   "prune FILE",
-		Short: "Drop entries of other machines' layouts, of other models, or used longest ago",
+		Short: "Drop entries of other layouts or models, or used longest ago",
 		Long: `Rewrites a cache file, as xpwc compact does, with fewer entries. With
 --keep-layout only entries of these layouts are kept. With --keep-model only entries are
 kept that were packed from these models, or of which that is not known. A model is a name

@@ -20,7 +20,7 @@ import (
 func newWhoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "who FILE",
-		Short: "Show the processes that have a cache file mapped, and what they share",
+		Short: "Show the processes that have a cache file mapped",
 		Long: `Shows the processes that have a cache file mapped, with what each has of it in memory.
 The last line says whether its memory is shared. On Linux only. Nothing is locked or
 changed, and no page is read in.
