@@ -120,7 +120,12 @@ func squeezed(shape []int) []int {
 func readRaw(e *instance.Instance, i int, path string) error {
 	size := e.InputBytes(i)
 	// What has another size, which may be no file at all, is not read as a whole.
-	content, err := readAtMost(path, int64(size)+1)
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, int64(size)+1))
 	if err != nil {
 		return err
 	}
@@ -130,15 +135,6 @@ func readRaw(e *instance.Instance, i int, path string) error {
 		return fmt.Errorf("%s has more than the %d bytes that the model takes: %s", path, size, describe(e, i))
 	}
 	return e.Give(i, content)
-}
-
-func readAtMost(path string, n int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, n))
 }
 
 // describe says what an input takes.

@@ -89,14 +89,13 @@ func reportProgram(p *executorch.Program, file modelfile.File, o inspectOptions)
 	for _, m := range p.Methods() {
 		r.Methods = append(r.Methods, reportMethod(m))
 	}
-	matches := nameFilter(o.filter)
 	for _, c := range p.Constants() {
 		if c.Bytes == 0 {
 			continue // it is in no file: what an operator fills
 		}
 		r.WeightCount++
 		r.WeightBytes += c.Bytes
-		if matches(c.Name) {
+		if strings.Contains(c.Name, o.filter) {
 			shape := append([]int{}, c.Shape...) // not null, of a scalar
 			r.Weights = append(r.Weights, weightReport{c.Name, c.Type.String(), shape, c.Bytes, c.Path})
 		}

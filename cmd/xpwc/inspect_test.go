@@ -94,12 +94,8 @@ func TestInspectSortsAndFilters(t *testing.T) {
 			require.False(t, less(sorted[i+1], sorted[i]), "%s: %v before %v", order, sorted[i], sorted[i+1])
 		}
 	}
-	for filter, matches := range map[string]func(name string) bool{
-		"regressor":  func(name string) bool { return strings.Contains(name, "regressor") },
-		"conv2d_1*":  func(name string) bool { return strings.HasPrefix(name, "conv2d_1") },
-		"conv2d_?/*": func(name string) bool { return strings.HasPrefix(name, "conv2d_") && name[8] == '/' },
-		"[":          func(string) bool { return false },
-	} {
+	for _, filter := range []string{"regressor", "conv2d_1", "["} {
+		matches := func(name string) bool { return strings.Contains(name, filter) }
 		want := 0
 		for _, e := range all {
 			if matches(e.Name) {

@@ -153,8 +153,8 @@ func TestTensorsThatCannotBePacked(t *testing.T) {
 		{exitUsage, []string{"--for", "programs"},
 			[]string{"pack", "bare.ptd", "--description", "d.json", "--for", "executorch", "-o", "c"}},
 		{exitUsage, []string{"wrong number of arguments"}, []string{"pack", "bare.ptd", "bare.ptd", "-o", "c"}},
-		{exitFailed, []string{"unpacked", "xpwc pack"}, []string{"inspect", "weights"}},
-		{exitFailed, []string{"unpacked", "xpwc pack"}, []string{"inspect", "bare.ptd"}},
+		{exitFailed, []string{"not a packed weights cache", "xpwc pack"}, []string{"inspect", "weights"}},
+		{exitFailed, []string{"not a packed weights cache", "xpwc pack"}, []string{"inspect", "bare.ptd"}},
 		{exitFailed, []string{"not a packed weights cache", "xpwc pack"}, []string{"verify", "weights/embed.npy"}},
 	} {
 		code, out, stderr := xpwcIn(t, dir, c.args...)

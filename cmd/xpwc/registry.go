@@ -59,8 +59,6 @@ type listing struct {
 	referred
 	Layouts []registry.Layout `json:"layouts"`
 	Tags    []string          `json:"tags,omitempty"` // of a repository, in place of layouts
-
-	ofRepository bool
 }
 
 func newLsCommand() *cobra.Command {
@@ -83,7 +81,6 @@ repository, HOST/NAME without a tag, it lists the tags.
 				found.Layouts, err = registry.List(cmd.Context(), args[0], client)
 			} else {
 				found.Tags, err = registry.Tags(cmd.Context(), args[0], client)
-				found.ofRepository = true
 			}
 			if err != nil {
 				return err
@@ -100,7 +97,7 @@ func (l listing) print(w io.Writer) {
 	for _, tag := range l.Tags {
 		fmt.Fprintln(w, console.Printable(tag))
 	}
-	if !l.ofRepository {
+	if len(l.Tags) == 0 {
 		t := newLayoutTable(w, l.Here, "file")
 		t.addListed(l.Layouts, "")
 		t.print()

@@ -3,7 +3,9 @@ package htmlreport
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"xpwc/cachefile"
 )
@@ -137,3 +139,141 @@ func (s *survey) end() {
 
 // nameOf is what a tensor is called: the kernel's name, or in ExecuTorch's files that of the kernel and the bias.
 func nameOf(e cachefile.Entry) string { return cmp.Or(e.Kernel, e.Name) }
+
+// A layer is a part of the names of entries: what they have in common up to a dot or a slash. A leaf is an entry.
+type layer struct {
+	name     string // with what is before it: "/conv2d_6"
+	entries  int
+	bytes    int64 // of payloads; one that several entries have is the first one's
+	leaf     bool
+	rest     bool // several small ones that the page does not show by themselves
+	children []*layer
+	byName   map[string]*layer // those that are no leaves
+}
+
+// pathOf returns the layers that an entry is in: its layout, if there are several, and the parts of its name.
+func (s *survey) pathOf(e *cachefile.Entry) (path []string) {
+	if s.several {
+		path = append(path, s.layoutName(e.Layout))
+	}
+	name := nameOf(*e)
+	for name != "" && len(path) < mostLayers-1 {
+		begin := strings.IndexFunc(name, func(r rune) bool { return !separates(r) })
+		if begin < 0 {
+			break
+		}
+		n := strings.IndexFunc(name[begin:], separates)
+		if n < 0 {
+			break
+		}
+		path = append(path, name[:begin+n])
+		name = name[begin+n:]
+	}
+	return append(path, name)
+}
+
+func separates(r rune) bool { return r == '.' || r == '/' }
+
+// layoutName is what a layout is called in the treemap.
+func (s *survey) layoutName(fingerprint cachefile.Digest) string {
+	short := fingerprint.String()[:shortDigest]
+	for _, l := range s.Info.Layouts {
+		if l.Fingerprint == fingerprint && l.Description != "" {
+			features, _, _ := strings.Cut(l.Description, ",")
+			return features + " (" + short + "): "
+		}
+	}
+	return short + ": "
+}
+
+// add adds an entry, of which so many bytes count.
+func (l *layer) add(path []string, bytes int64) {
+	for _, name := range path {
+		l.entries++
+		l.bytes += bytes
+		if l.byName == nil {
+			l.byName = map[string]*layer{}
+		}
+		next := l.byName[name]
+		if next == nil {
+			next = &layer{name: name}
+			l.byName[name] = next
+			l.children = append(l.children, next)
+		}
+		l = next
+	}
+	l.entries++
+	l.bytes += bytes
+	l.children = append(l.children, &layer{entries: 1, bytes: bytes, leaf: true})
+}
+
+// join makes one layer of each that has one child only, names the leaves of the others, and sorts.
+func (l *layer) join() {
+	leaves := 0
+	for _, c := range l.children {
+		switch {
+		case !c.leaf:
+			c.join()
+		case len(l.children) > 1:
+			leaves++
+			c.name = fmt.Sprintf(" number %d", leaves)
+		}
+	}
+	for len(l.children) == 1 && l.name != "" {
+		only := l.children[0]
+		l.name, l.leaf, l.children = l.name+only.name, only.leaf, only.children
+	}
+	l.byName = nil
+	l.sort()
+}
+
+// cut leaves at most so many layers below the root: the children of the largest ones come first. Of many children the
+// small ones become one.
+func (l *layer) cut(most int) {
+	const (
+		always = 24   // how many children of a layer are shown however small they are
+		part   = 5000 // of the whole, which the others must have
+	)
+	least := l.bytes / part
+	for queue := []*layer{l}; len(queue) > 0; {
+		largest := slices.MaxFunc(queue, func(a, b *layer) int { return cmp.Compare(a.bytes, b.bytes) })
+		at := slices.Index(queue, largest)
+		queue = slices.Delete(queue, at, at+1)
+		all := largest.children
+		n := 0
+		for n < len(all) && (n < always || all[n].bytes >= least) {
+			n++
+		}
+		if most-1 < min(n, always) {
+			largest.children = nil // it is shown without them
+			continue
+		}
+		n = min(n, most-1)
+		for _, c := range all[:n] {
+			if len(c.children) > 0 {
+				queue = append(queue, c)
+			}
+		}
+		most -= n
+		if n < len(all) {
+			most--
+			largest.children = append(all[:n:n], smaller(all[n:]))
+			largest.sort()
+		}
+	}
+}
+
+// smaller makes one of several layers.
+func smaller(layers []*layer) *layer {
+	one := &layer{name: fmt.Sprintf("%d smaller", len(layers)), rest: true}
+	for _, l := range layers {
+		one.entries += l.entries
+		one.bytes += l.bytes
+	}
+	return one
+}
+
+// sort has the largest children come first, and of the same size those that come first in the file.
+func (l *layer) sort() {
+	slices.SortStableFunc(l.children, func(a, b *layer) int { return cmp.Compare(b.bytes, a.bytes) })
+}
