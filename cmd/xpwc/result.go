@@ -134,7 +134,12 @@ func wantsJSON(cmd *cobra.Command, args []string, err error) bool {
 	if f != nil && (f.Changed || cmd.Flags().Parsed() && !errors.As(err, new(usageError))) {
 		return f.Value.String() == "true"
 	}
-	return slices.Contains(args, "--json")
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	known.ParseErrorsAllowlist.UnknownFlags = true
+	known.Usage = func() {}
+	asked := known.Bool("json", false, "")
+	_ = known.Parse(args)
+	return *asked
 }
 
 // An errorKind says what programs can do about an error. docs/json.md explains the kinds.

@@ -193,6 +193,9 @@ of 1024.`,
 				if keep.MaxBytes, err = parseSize("max-size", maxSize); err != nil {
 					return err
 				}
+				if keep.MaxBytes < 16<<10 { // as when the unit was forgotten
+					return usagef("--max-size: nothing fits into %s; write a size like 200MiB", console.Size(keep.MaxBytes))
+				}
 			}
 			err := withFile(args[0], func(f *cachefile.File) error {
 				info, err := f.Info()

@@ -71,7 +71,7 @@ func TestAProgramTakesAndGivesTheTypesThatItDeclares(t *testing.T) {
 			"input 0 [2 3]; save it as x.astype(numpy.int64)"},
 		"narrow.npy": {numPy("<i4", "(2, 3)", make([]byte, 24)), "its elements are I32, but the model takes int64"},
 		"turned.npy": {numPy("<i8", "(3, 2)", long), "its shape is [3 2], but the model takes int64 input 0 [2 3]"},
-		"short":      {long[1:], "has 47 bytes, but the inputs of the model are 48: int64 input 0 [2 3]"},
+		"short":      {long[1:], "has 47 bytes, but the model takes 48: int64 input 0 [2 3]"},
 		"long":       {append(long, 0), "has more than the 48 bytes"},
 	} {
 		write(name, c.file)
