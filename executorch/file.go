@@ -22,7 +22,6 @@ type File struct {
 	file     *mapped.File
 	data     []byte // of the mapping, to be read within view
 	contents contents
-	byName   map[string]int
 }
 
 // NamedData is one piece of named data.
@@ -59,11 +58,7 @@ func OpenFile(path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open ExecuTorch file %s: %w", path, err), m.Close())
 	}
-	f := &File{file: m, data: m.Data(), contents: c, byName: make(map[string]int, len(c.named))}
-	for i := range c.named {
-		f.byName[c.named[i].name] = i
-	}
-	return f, nil
+	return &File{file: m, data: m.Data(), contents: c}, nil
 }
 
 // Path returns the file's absolute path.
@@ -72,23 +67,22 @@ func (f *File) Path() string { return f.file.Path() }
 // NamedData returns all named data in the order the file lists it. After Close it has no Data.
 func (f *File) NamedData() []NamedData {
 	out := make([]NamedData, len(f.contents.named))
-	for i := range f.contents.named {
-		out[i] = f.at(i)
+	for i, e := range f.contents.named {
+		out[i] = f.dataOf(e)
 	}
 	return out
 }
 
 // Lookup returns the named data of that name, and whether there is any.
 func (f *File) Lookup(name string) (NamedData, bool) {
-	i, ok := f.byName[name]
+	e, ok := f.contents.find(name)
 	if !ok {
 		return NamedData{}, false
 	}
-	return f.at(i), true
+	return f.dataOf(e), true
 }
 
-func (f *File) at(i int) NamedData {
-	e := &f.contents.named[i]
+func (f *File) dataOf(e entry) NamedData {
 	d := NamedData{Name: e.name, Data: placeOf(e.span).In(f.file.Data())}
 	if e.meta != nil {
 		d.Meta = &TensorMeta{Type: e.meta.Type, Sizes: slices.Clone(e.meta.Sizes),
@@ -105,11 +99,11 @@ func placeOf(at flatbuf.Span) tensorfile.Place {
 // dimensions. It is copied, when it is asked for, only if its address is no multiple of 16 or fewer than 128 bytes of
 // the mapping follow its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [xpwc.ErrClosed].
 func (f *File) Tensor(name string) (xpwc.Tensor, error) {
-	i, ok := f.byName[name]
+	e, ok := f.contents.find(name)
 	if !ok {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", f.Path(), name, xpwc.ErrUnknownTensor)
 	}
-	return f.tensor(f.contents.named[i].span)
+	return f.tensor(e.span)
 }
 
 func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {

@@ -10,12 +10,13 @@ import (
 
 // files are a program and its external data.
 type files struct {
-	all []*File // the program comes first
+	all   []*File           // the program comes first
+	named map[string]stored // the named data of all
 }
 
 // openFiles opens a .pte and any number of .ptd.
 func openFiles(pte string, ptd []string) (*files, error) {
-	f := &files{}
+	f := &files{named: map[string]stored{}}
 	for i, path := range append([]string{pte}, ptd...) {
 		file, err := OpenFile(path)
 		if err != nil {
@@ -29,23 +30,15 @@ func openFiles(pte string, ptd []string) (*files, error) {
 		if file.contents.kind != want {
 			return nil, errors.Join(fmt.Errorf("%s: %w: it is not %s", file.Path(), ErrMalformed, what), f.close())
 		}
-	}
-	return f, f.distinct()
-}
-
-// distinct checks that no name is in two files, as ExecuTorch does.
-func (f *files) distinct() error {
-	for i, file := range f.all {
-		for _, other := range f.all[:i] {
-			for name := range file.byName {
-				if _, twice := other.byName[name]; twice {
-					return errors.Join(fmt.Errorf("%s: %w: %s has named data %q too", file.Path(), ErrMalformed,
-						other.Path(), name), f.close())
-				}
+		for _, e := range file.contents.named {
+			if other, twice := f.named[e.name]; twice { // as ExecuTorch refuses, too
+				return nil, errors.Join(fmt.Errorf("%s: %w: %s has named data %q too", file.Path(), ErrMalformed,
+					f.all[other.file].Path(), e.name), f.close())
 			}
+			f.named[e.name] = stored{i, e.span}
 		}
 	}
-	return nil
+	return f, nil
 }
 
 func (f *files) program() *File { return f.all[0] }
@@ -68,19 +61,14 @@ func (f *files) find(c *content, size int64) stored {
 		s.at.Size = size
 		return s
 	}
-	for i, file := range f.all {
-		at, ok := file.byName[c.name]
-		if !ok {
-			continue
-		}
-		s := stored{file: i, at: file.contents.named[at].span}
-		if s.at.Size < size {
-			malformed("%d bytes of %q for a content of %d", s.at.Size, c.name, size)
-		}
-		return s
+	s, is := f.named[c.name]
+	if !is {
+		fault.Check(fmt.Errorf("%w: %q", ErrMissingData, c.name))
 	}
-	fault.Check(fmt.Errorf("%w: %q", ErrMissingData, c.name))
-	return stored{}
+	if s.at.Size < size {
+		malformed("%d bytes of %q for a content of %d", s.at.Size, c.name, size)
+	}
+	return s
 }
 
 // inPlace returns the bytes at a place, which may be read until the files are closed.

@@ -94,9 +94,7 @@ func (c *invocation) tensorAt(value int) *tensor {
 
 // tensor returns the tensor that an argument is.
 func (c *invocation) tensor(i int) *tensor {
-	if t := c.arg(i).tensor; t != nil {
-		return t
-	}
+	c.arg(i)
 	return c.tensorAt(c.args[i])
 }
 

@@ -23,6 +23,16 @@ type contents struct {
 	table    flatbuf.Table // the root
 	segments []flatbuf.Span
 	named    []entry
+	byName   map[string]int // in named
+}
+
+// find returns the named data of a name, and whether there is any.
+func (c *contents) find(name string) (entry, bool) {
+	i, is := c.byName[name]
+	if !is {
+		return entry{}, false
+	}
+	return c.named[i], true
 }
 
 // parse reads the contents of a file with these bytes: all of a .ptd's, and what a .pte has in common with it.
@@ -50,23 +60,23 @@ func readContents(file []byte) (c contents) {
 		unsupported("version %d, not %d", version, schemaVersion)
 	}
 	c.segments = readSegments(c.table.Tables(c.kind.segments), h)
-	c.named = readNamedData(&c)
+	c.readNamedData()
 	return c
 }
 
-func readNamedData(c *contents) []entry {
+func (c *contents) readNamedData() {
 	named := c.table.Tables(c.kind.namedData)
-	out := make([]entry, 0, min(named.Len(), ahead))
-	known := make(map[string]bool, min(named.Len(), ahead))
+	c.named = make([]entry, 0, min(named.Len(), ahead))
+	c.byName = make(map[string]int, min(named.Len(), ahead))
 	for i, n := range named.All() {
 		e := entry{name: n.String(namedKey)}
 		if !n.Vector(namedKey, flatbuffers.SizeByte).Present() {
 			malformed("named data %d has no key", i)
 		}
-		if known[e.name] {
+		if _, twice := c.find(e.name); twice {
 			malformed("named data %q comes twice", e.name)
 		}
-		known[e.name] = true
+		c.byName[e.name] = i
 		segment := n.Uint32(namedSegment)
 		if int64(segment) >= int64(len(c.segments)) {
 			malformed("named data %q is in segment %d of %d", e.name, segment, len(c.segments))
@@ -75,9 +85,8 @@ func readNamedData(c *contents) []entry {
 		if t := n.Table(namedTensor); c.kind == &flatTensor && t.Present() {
 			e.meta = readMeta(t, e)
 		}
-		out = append(out, e)
+		c.named = append(c.named, e)
 	}
-	return out
 }
 
 // readSegments returns where in the file the segments lie, one after the other, as the schemas say.

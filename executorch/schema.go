@@ -37,43 +37,33 @@ const (
 // ScalarType is the type of a tensor's elements, with ExecuTorch's numbers, which are PyTorch's.
 type ScalarType int8
 
-// The types in ExecuTorch's scalar_type.fbs.
+// The types in ExecuTorch's scalar_type.fbs that models have.
 const (
-	Byte           ScalarType = 0 // unsigned
-	Char           ScalarType = 1 // signed
-	Short          ScalarType = 2
-	Int            ScalarType = 3
-	Long           ScalarType = 4
-	Half           ScalarType = 5
-	Float          ScalarType = 6
-	Double         ScalarType = 7
-	Bool           ScalarType = 11
-	QInt8          ScalarType = 12
-	QUInt8         ScalarType = 13
-	QInt32         ScalarType = 14
-	BFloat16       ScalarType = 15
-	QUInt4x2       ScalarType = 16 // two in a byte
-	QUInt2x4       ScalarType = 17 // four in a byte
-	Bits16         ScalarType = 22
-	Float8E5M2     ScalarType = 23
-	Float8E4M3FN   ScalarType = 24
-	Float8E5M2FNUZ ScalarType = 25
-	Float8E4M3FNUZ ScalarType = 26
-	UInt16         ScalarType = 27
-	UInt32         ScalarType = 28
-	UInt64         ScalarType = 29
+	Byte     ScalarType = 0 // unsigned
+	Char     ScalarType = 1 // signed
+	Short    ScalarType = 2
+	Int      ScalarType = 3
+	Long     ScalarType = 4
+	Half     ScalarType = 5
+	Float    ScalarType = 6
+	Double   ScalarType = 7
+	Bool     ScalarType = 11
+	BFloat16 ScalarType = 15
+	UInt16   ScalarType = 27
+	UInt32   ScalarType = 28
+	UInt64   ScalarType = 29
 )
 
+// scalarTypes has all of them. QUINT4X2 are two in a byte, QUINT2X4 four.
 var scalarTypes = map[ScalarType]struct {
 	name string
 	size int
 }{
 	Byte: {"BYTE", 1}, Char: {"CHAR", 1}, Short: {"SHORT", 2}, Int: {"INT", 4}, Long: {"LONG", 8},
-	Half: {"HALF", 2}, Float: {"FLOAT", 4}, Double: {"DOUBLE", 8}, Bool: {"BOOL", 1}, QInt8: {"QINT8", 1},
-	QUInt8: {"QUINT8", 1}, QInt32: {"QINT32", 4}, BFloat16: {"BFLOAT16", 2}, QUInt4x2: {"QUINT4X2", 1},
-	QUInt2x4: {"QUINT2X4", 1}, Bits16: {"BITS16", 2}, Float8E5M2: {"FLOAT8E5M2", 1},
-	Float8E4M3FN: {"FLOAT8E4M3FN", 1}, Float8E5M2FNUZ: {"FLOAT8E5M2FNUZ", 1}, Float8E4M3FNUZ: {"FLOAT8E4M3FNUZ", 1},
-	UInt16: {"UINT16", 2}, UInt32: {"UINT32", 4}, UInt64: {"UINT64", 8},
+	Half: {"HALF", 2}, Float: {"FLOAT", 4}, Double: {"DOUBLE", 8}, Bool: {"BOOL", 1}, 12: {"QINT8", 1},
+	13: {"QUINT8", 1}, 14: {"QINT32", 4}, BFloat16: {"BFLOAT16", 2}, 16: {"QUINT4X2", 1}, 17: {"QUINT2X4", 1},
+	22: {"BITS16", 2}, 23: {"FLOAT8E5M2", 1}, 24: {"FLOAT8E4M3FN", 1}, 25: {"FLOAT8E5M2FNUZ", 1},
+	26: {"FLOAT8E4M3FNUZ", 1}, UInt16: {"UINT16", 2}, UInt32: {"UINT32", 4}, UInt64: {"UINT64", 8},
 }
 
 // String returns the schema's name of the type.
