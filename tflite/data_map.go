@@ -14,14 +14,6 @@ type dataMap struct {
 	constants map[string]*constant
 }
 
-func newDataMap(f *mapped.File, p *plan) *dataMap {
-	m := &dataMap{file: f, constants: make(map[string]*constant, len(p.constants))}
-	for _, c := range p.constants {
-		m.constants[c.name] = c
-	}
-	return m
-}
-
 // Tensor implements [xpwc.DataMap].
 func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	c, ok := m.constants[name]

@@ -53,7 +53,7 @@ func Open(path string, o *Options) (*Model, error) {
 		return nil, errors.Join(fmt.Errorf("open model %s: %w", path, err), f.Close())
 	}
 	p.mapped, p.whole.Name = f, f.Path()
-	return &Model{file: f, plan: p, data: newDataMap(f, p)}, nil
+	return &Model{file: f, plan: p, data: &dataMap{f, p.byName}}, nil
 }
 
 // load does everything that needs only the file's bytes.

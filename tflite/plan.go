@@ -23,6 +23,7 @@ type plan struct {
 	states    []flow.State
 	whole     flow.Part   // what the steps are
 	constants []*constant // that nodes use, in the order in which they do first
+	byName    map[string]*constant
 	derived   map[string]*constant
 	known     map[*constant]flow.ID // those inside
 	names     map[string]bool       // of tensors
@@ -63,7 +64,8 @@ func elements(shape []int) (int, error) {
 
 func newPlan(g *graph, file []byte) *plan {
 	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), known: map[*constant]flow.ID{},
-		derived: map[string]*constant{}, names: map[string]bool{}, first: map[stored]string{}}
+		byName: map[string]*constant{}, derived: map[string]*constant{}, names: map[string]bool{},
+		first: map[stored]string{}}
 	p.readNames()
 	if len(g.inputs) == 0 || len(g.outputs) == 0 {
 		malformed("it has %d inputs and %d outputs", len(g.inputs), len(g.outputs))
@@ -97,7 +99,7 @@ func newPlan(g *graph, file []byte) *plan {
 	for _, id := range read {
 		if c := p.of(id).constant; c.use == 0 {
 			c.use = uses[c.name]
-			p.constants = append(p.constants, c)
+			p.constants, p.byName[c.name] = append(p.constants, c), c
 		}
 	}
 	return p

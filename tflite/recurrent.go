@@ -204,11 +204,10 @@ func (c *composer) floats(t int) int {
 
 // bias returns operand i in single precision, or absent.
 func (c *composer) bias(i int) int {
-	t := c.op.inputs[i]
-	if t == absent || c.graph.tensors[t].dtype != typeInt32 {
-		return t
+	if c.op.inputs[i] == absent {
+		return absent
 	}
-	return c.computes("DEQUANTIZE", t)
+	return c.floats(c.op.inputs[i])
 }
 
 // rounded is a value as a tensor of another type has it.

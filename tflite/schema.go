@@ -209,39 +209,29 @@ const none = 100
 // elementType is the type of a tensor's elements, with TensorFlow Lite's numbers.
 type elementType uint8
 
-// The types of schema version 3.
+// The types of schema version 3 that are used by name.
 const (
-	typeFloat32    elementType = 0
-	typeFloat16    elementType = 1
-	typeInt32      elementType = 2
-	typeUint8      elementType = 3
-	typeInt64      elementType = 4
-	typeString     elementType = 5
-	typeBool       elementType = 6
-	typeInt16      elementType = 7
-	typeComplex64  elementType = 8
-	typeInt8       elementType = 9
-	typeFloat64    elementType = 10
-	typeComplex128 elementType = 11
-	typeUint64     elementType = 12
-	typeResource   elementType = 13
-	typeVariant    elementType = 14
-	typeUint32     elementType = 15
-	typeUint16     elementType = 16
-	typeInt4       elementType = 17
-	typeBFloat16   elementType = 18
+	typeFloat32   elementType = 0
+	typeFloat16   elementType = 1
+	typeInt32     elementType = 2
+	typeUint8     elementType = 3
+	typeInt64     elementType = 4
+	typeString    elementType = 5
+	typeBool      elementType = 6
+	typeInt16     elementType = 7
+	typeComplex64 elementType = 8
+	typeInt8      elementType = 9
+	typeResource  elementType = 13
+	typeInt4      elementType = 17
 )
 
 var tensorTypes = [...]struct {
 	name string
 	size int // bytes an element; 0 where elements have no size of their own, or less than a byte
 }{
-	typeFloat32: {"FLOAT32", 4}, typeFloat16: {"FLOAT16", 2}, typeInt32: {"INT32", 4}, typeUint8: {"UINT8", 1},
-	typeInt64: {"INT64", 8}, typeString: {"STRING", 0}, typeBool: {"BOOL", 1}, typeInt16: {"INT16", 2},
-	typeComplex64: {"COMPLEX64", 8}, typeInt8: {"INT8", 1}, typeFloat64: {"FLOAT64", 8},
-	typeComplex128: {"COMPLEX128", 16}, typeUint64: {"UINT64", 8}, typeResource: {"RESOURCE", 0},
-	typeVariant: {"VARIANT", 0}, typeUint32: {"UINT32", 4}, typeUint16: {"UINT16", 2}, typeInt4: {"INT4", 0},
-	typeBFloat16: {"BFLOAT16", 2},
+	{"FLOAT32", 4}, {"FLOAT16", 2}, {"INT32", 4}, {"UINT8", 1}, {"INT64", 8}, {"STRING", 0}, {"BOOL", 1}, {"INT16", 2},
+	{"COMPLEX64", 8}, {"INT8", 1}, {"FLOAT64", 8}, {"COMPLEX128", 16}, {"UINT64", 8}, {"RESOURCE", 0}, {"VARIANT", 0},
+	{"UINT32", 4}, {"UINT16", 2}, {"INT4", 0}, {"BFLOAT16", 2},
 }
 
 // String returns the schema's name of the type.
