@@ -36,9 +36,8 @@ type Skeleton struct {
 	FileBytes int64  // of the file, with the holes
 	Kept      []Kept // kernels that are in it, the most bytes first
 
-	program     *Program
-	holes, nans []*constant
-	half        map[*constant]bool // of nans, those in half precision
+	program *Program
+	left    []*weighedNode // out of it
 }
 
 // Kept is why kernels are in a skeleton.
@@ -74,7 +73,7 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 			}
 		}
 	}
-	s := &Skeleton{program: p, half: map[*constant]bool{}}
+	s := &Skeleton{program: p}
 	fault.Check(p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(output.SkeletonMark)) }))
 	seen, kept := map[string]bool{}, map[string]*Kept{}
 	for _, step := range p.plan.steps {
@@ -85,8 +84,7 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 		seen[n.kernel.name] = true
 		if n.kept == "" {
 			s.Kernels, s.HoleBytes = s.Kernels+1, s.HoleBytes+n.kernel.at.Size
-			s.holes, s.nans = append(s.holes, n.kernel), append(s.nans, n.bias)
-			s.half[n.bias] = n.half
+			s.left = append(s.left, n)
 			continue
 		}
 		if kept[n.kept] == nil {
@@ -107,20 +105,21 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.
 func (s *Skeleton) Write(to *os.File) error {
 	var holes []output.Hole
-	for _, k := range s.holes {
-		holes = append(holes, output.Hole(k.at))
+	for _, n := range s.left {
+		holes = append(holes, output.Hole(n.kernel.at))
 	}
 	var wrong error
 	err := s.program.files.program().read(func(file []byte) { wrong = output.WriteWithHoles(to, 0, file, holes) })
 	if err = errors.Join(err, wrong); err != nil {
 		return err
 	}
-	for _, b := range s.nans {
+	for _, n := range s.left {
 		nan := []byte{0, 0, 0xc0, 0x7f}
-		if s.half[b] {
+		if n.half {
 			nan = []byte{0, 0x7e}
 		}
-		if _, err := to.WriteAt(bytes.Repeat(nan, int(b.at.Size)/len(nan)), b.at.Offset); err != nil {
+		at := n.bias.at
+		if _, err := to.WriteAt(bytes.Repeat(nan, int(at.Size)/len(nan)), at.Offset); err != nil {
 			return err
 		}
 	}

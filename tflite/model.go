@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"xpwc"
+	"xpwc/inference"
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/internal/mapped"
@@ -166,4 +167,15 @@ func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 // A model that Go computes parts of has no Subgraph: the error matches [models.ErrStaged], see [Model.Stages].
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 	return m.plan.whole.Subgraph(l)
+}
+
+// Load opens a model and makes it ready to run, with its packed weights in the cache file, or in memory if that is
+// empty or the model small (inference.Options.CacheFrom). The caller closes the Runner. Errors: those of [Open] and
+// [inference.Load].
+func Load(path, cacheFile string, o *inference.Options) (*inference.Runner, error) {
+	m, err := Open(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return inference.Load(m, cacheFile, o)
 }

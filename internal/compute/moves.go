@@ -186,34 +186,25 @@ func Update(out, in, update, at Array) {
 	walk(update.Shape, [][]int{far}, func(i int, places []int) { copy(out.at(first+places[0]), update.at(i)) })
 }
 
-// ranked is a number with its index.
-type ranked struct {
-	number float64
-	at     int
-}
-
 // TopK fills values with the largest numbers along the input's last dimension, as many as values has there, the
 // largest first, and indices with their indices. Of equal ones the first comes first.
 func TopK(values, indices, in Array) {
 	last := len(in.Shape) - 1
 	length, k := in.Shape[last], values.Shape[last]
-	row := make([]ranked, length)
 	for o := range product(in.Shape[:last]) {
-		for i := range row {
-			row[i] = ranked{in.Number(o*length + i), i}
-		}
-		slices.SortStableFunc(row, func(a, b ranked) int {
-			switch {
-			case a.number > b.number:
+		row := Every(0, length, 1)
+		slices.SortStableFunc(row, func(a, b int) int {
+			switch x, y := in.Number(o*length+a), in.Number(o*length+b); {
+			case x > y:
 				return -1
-			case a.number < b.number:
+			case x < y:
 				return 1
 			}
 			return 0 // also if one is no number
 		})
-		for i, r := range row[:k] {
-			copy(values.at(o*k+i), in.at(o*length+r.at))
-			putWhole(indices.Element, indices.at(o*k+i), int64(r.at))
+		for i, at := range row[:k] {
+			copy(values.at(o*k+i), in.at(o*length+at))
+			putWhole(indices.Element, indices.at(o*k+i), int64(at))
 		}
 	}
 }
