@@ -271,14 +271,8 @@ func (c *invocation) scattered(axis int, indices []int) {
 
 func (c *invocation) sliceScatter() {
 	c.given(0)
-	x := c.tensor(0)
-	axis, step := c.axis(x, c.whole(2)), c.whole(5)
-	if step < 1 {
-		malformed("each %d of %v", step, x.shape)
-	}
-	length := x.shape[axis]
-	begin, end := c.bound(3, 0, length), c.bound(4, length, length)
-	c.scattered(axis, compute.Every(begin, max(0, (end-begin+step-1)/step), step))
+	axis, begin, n, step := c.each(2)
+	c.scattered(axis, compute.Every(begin, n, step))
 }
 
 func (c *invocation) selectScatter() {

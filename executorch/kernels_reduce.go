@@ -22,17 +22,13 @@ func (c *invocation) reduce(op xnnpack.ReduceOperator, axes []int, keep bool) {
 		c.rows(y)
 	}
 	in := c.float(0)
-	n := xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: keep, Input: in, Output: c.result(in)}
-	if !keep && len(n.Axes) == len(x.shape) { // a number, which has the shape [1] here
-		n.KeepDims = true
-		all := c.Inside(in)
-		out := n.Output
-		n.Output = all
-		c.Add(flow.StaticReduce(n))
+	out := c.result(in)
+	if !keep && len(axes) == len(x.shape) { // a number, which has the shape [1] here
+		all := flow.Reduced(c, op, axes, in)
 		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: scalar(), Input: all, Output: out}))
 		return
 	}
-	c.Add(flow.StaticReduce(n))
+	c.Add(flow.StaticReduce(xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: keep, Input: in, Output: out}))
 }
 
 func ones(n int) []int { return compute.Every(1, n, 0) }

@@ -109,26 +109,34 @@ func (c *invocation) bound(i, missing, length int) int {
 func (c *invocation) slice() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	c.alike(x, y)
-	axis := c.axis(x, c.whole(1))
-	length := x.shape[axis]
-	begin, end := c.bound(2, 0, length), c.bound(3, length, length)
-	if step := c.whole(4); step != 1 {
-		if step < 1 {
-			malformed("each %d of %v", step, x.shape)
-		}
+	axis, begin, n, step := c.each(1)
+	if step != 1 {
 		c.given(0)
 		places := compute.Everywhere(x.shape)
-		places[axis] = compute.Every(begin, max(0, (end-begin+step-1)/step), step)
+		places[axis] = compute.Every(begin, n, step)
 		c.take(places)
 		return
 	}
 	in := c.operand(0)
 	out := c.result(in)
-	if begin == 0 && end == length {
+	if n == x.shape[axis] {
 		c.permuted(in, out, []int{0})
 		return
 	}
-	c.part(in, x, axis, begin, end-begin, out)
+	c.part(in, x, axis, begin, n, out)
+}
+
+// each returns the indices that arguments from i on say: a dimension, the first index, the one after the last, and a
+// step.
+func (c *invocation) each(i int) (axis, begin, n, step int) {
+	x := c.tensor(0)
+	axis, step = c.axis(x, c.whole(i)), c.whole(i+3)
+	if step < 1 {
+		malformed("each %d of %v", step, x.shape)
+	}
+	length := x.shape[axis]
+	begin = c.bound(i+1, 0, length)
+	return axis, begin, max(0, (c.bound(i+2, length, length)-begin+step-1)/step), step
 }
 
 // selectAt plans x at one index of an axis of memory, which y does not have any more.

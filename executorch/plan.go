@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
@@ -253,18 +254,8 @@ func (v *value) byteSize(shape []int) (size int) {
 	return size
 }
 
-// checked has the errors of other packages be some of this one: what is wrong there is wrong with the file.
-func checked(do func()) {
-	err := fault.Try(do)
-	switch {
-	case err == nil, errors.Is(err, ErrMalformed), errors.Is(err, ErrUnsupported):
-		fault.Check(err)
-	case errors.As(err, &flow.Unsupported{}):
-		unsupported("%v", err)
-	default:
-		malformed("%v", err)
-	}
-}
+// checked has the errors of other packages be some of this one.
+func checked(do func()) { flow.Checked(do, ErrMalformed, ErrUnsupported) }
 
 // elements multiplies dimensions, all of which must be positive.
 func elements(shape ...int) (n int) {
@@ -586,4 +577,33 @@ func (p *planner) externals() {
 		}
 		p.attempt(fmt.Sprint(name, " ", i), func() { p.know(n) })
 	}
+}
+
+// reason notes why the method cannot be run.
+func (p *planner) reason(err error) { p.reasons.Add(err.Error(), err) }
+
+// cannot notes what of the method is not supported.
+func (p *planner) cannot(format string, args ...any) {
+	p.reason(fault.Try(func() { unsupported(format, args...) }))
+}
+
+// runnable returns nil, or an error that says everything why the method cannot be run here: the operators that are
+// outside of XNNPACK first, in one list.
+func (p *planner) runnable() error {
+	var outside []string
+	for o, n := range p.counts {
+		if o.Where != Outside {
+			continue
+		}
+		name := o.Name
+		if n > 1 {
+			name = fmt.Sprintf("%s (%d times)", name, n)
+		}
+		outside = append(outside, name)
+	}
+	if len(outside) == 0 {
+		return p.reasons.Err()
+	}
+	slices.Sort(outside)
+	return errors.Join(fmt.Errorf("%w: %s", ErrUnsupportedOp, strings.Join(outside, ", ")), p.reasons.Err())
 }

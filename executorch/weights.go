@@ -1,8 +1,10 @@
 package executorch
 
 import (
+	"errors"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -57,4 +59,76 @@ func (p *plan) weightBytes(of flow.Part) (n int64) {
 // packing returns the steps that pack a kernel.
 func packing(of flow.Part) []*flow.Step {
 	return slices.DeleteFunc(slices.Clone(of.Steps), func(s *flow.Step) bool { return !of.Packs(s.Operation) })
+}
+
+// addPacking appends a step that packs weights. What is packed does not depend on the shapes of what the step reads and
+// computes. So it is also appended if these are not known, or contradict the weights, which is why the method cannot be
+// run then.
+func (p *planner) addPacking(name string, op flow.Node) {
+	contradicts := fault.Try(func() { p.add(name, op) })
+	if contradicts == nil {
+		return
+	}
+	step, values := &flow.Step{Name: p.named(name), Operation: op}, len(p.plan.values)
+	err := fault.Try(func() { p.plan.alone([]*flow.Step{step}) })
+	p.plan.values = p.plan.values[:values]
+	if err != nil && !errors.Is(contradicts, errNotComputed) {
+		err = contradicts
+	}
+	fault.Check(err)
+	p.plan.steps = append(p.plan.steps, step)
+	p.notPlanned(name, contradicts)
+}
+
+// packed makes a subgraph that packs what some steps do, and computes nothing else.
+func (p *Program) packed(steps []*flow.Step, l models.Loader) (*xnnpack.Subgraph, error) {
+	values, part := &plan{files: p.files, values: slices.Clone(p.plan.values)}, flow.Part{}
+	if err := fault.Try(func() { part = values.alone(steps) }); err != nil {
+		return nil, err
+	}
+	return part.Subgraph(l)
+}
+
+// alone makes a part of nodes, each of which reads the least that it can, and adds the values for that.
+func (p *plan) alone(steps []*flow.Step) flow.Part {
+	part := flow.Part{Values: p, Name: p.files.program().Path()}
+	checked(func() {
+		for _, s := range steps {
+			p.addAlone(&part, s.Name, s.Operation.(flow.Node))
+		}
+	})
+	return part
+}
+
+func (p *plan) addAlone(part *flow.Part, name string, w flow.Node) {
+	inputs, outputs := w.Operands()
+	in, out := p.values[inputs[0]].tensor, p.values[outputs[0]].tensor
+	for _, t := range []*xnnpack.Tensor{&in, &out} {
+		if scales, _ := scaleCount(t); scales > 0 || p.values[outputs[0]].constant != nil {
+			malformed("it computes with constants alone")
+		}
+	}
+	in.Shape = w.Least(p.values[inputs[1]].tensor.Shape)
+	for len(in.Shape) < in.Quantization.NonBatchDims && len(in.Shape) < xnnpack.MaxTensorDims {
+		in.Shape = append([]int{1}, in.Shape...)
+	}
+	shapes := [][]int{in.Shape}
+	for _, id := range inputs[1:] {
+		shapes = append(shapes, p.values[id].tensor.Shape)
+	}
+	out.Shape = w.Shape(shapes)
+	elements(out.Shape...)
+	input, output := p.internal(in), p.internal(out)
+	given := input
+	if in.Type == xnnpack.DynamicQInt8 {
+		in.Quantization, in.Type = xnnpack.Quantization{}, xnnpack.Float32
+		if out.Type == xnnpack.Float16 {
+			in.Type = xnnpack.Float16
+		}
+		given = p.internal(in)
+		part.Steps = append(part.Steps, &flow.Step{Name: name, Operation: flow.Convert(given, input)})
+	}
+	alone := w.With(slices.Concat(flow.IDs{input}, inputs[1:], flow.IDs{output})...)
+	part.Steps = append(part.Steps, &flow.Step{Name: name, Operation: alone})
+	part.Inputs, part.Outputs = append(part.Inputs, given), append(part.Outputs, output)
 }

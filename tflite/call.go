@@ -2,7 +2,6 @@ package tflite
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -32,16 +31,8 @@ func malformed(format string, args ...any) { fault.Because(ErrMalformed, format,
 
 func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
 
-// checked does what package flow checks: what is wrong there is wrong with the file.
-func checked(do func()) {
-	err := fault.Try(do)
-	if u := (flow.Unsupported{}); errors.As(err, &u) {
-		unsupported("%v", err)
-	}
-	if err != nil {
-		malformed("%v", err)
-	}
-}
+// checked has the errors of other packages be some of this one.
+func checked(do func()) { flow.Checked(do, ErrMalformed, ErrUnsupported) }
 
 // tensor returns the index of the tensor that operand i names, or absent.
 func (c *call) tensor(i int) int {

@@ -72,6 +72,16 @@ func (c *call) finish() {
 			c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: op})
 		}
 	}
+	if !slices.ContainsFunc(c.nodes, func(n flow.Node) bool { return !n.Moves() }) {
+		for _, node := range c.nodes {
+			inputs, _ := node.Operands()
+			for _, id := range inputs {
+				if id < firstInside {
+					c.keepsScale(id)
+				}
+			}
+		}
+	}
 	if !c.inGo {
 		before, after := c.widened()
 		for id, like := range c.inner {

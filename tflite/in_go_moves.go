@@ -87,7 +87,7 @@ func planMatrixDiag(c *call) {
 	}
 	c.sameTypes(in)
 	c.moves(shape...)
-	c.keepsScale(last)
+	c.keepsScale(c.in(last))
 	if last == 0 && c.plan.quantized(c.op.inputs[0]) {
 		c.wide = true // a byte of zero is no zero
 	}
@@ -169,7 +169,7 @@ func planFill(c *call) {
 	if n, _ := elements(v.shape); n != 1 {
 		malformed("a value of shape %v", v.shape)
 	}
-	c.keepsScale(1)
+	c.keepsScale(c.in(1))
 	c.do(func(r *run) { compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
 }
 
@@ -206,7 +206,7 @@ func planGather(c *call) {
 	}
 	from = c.data(table)
 	c.sameTypes(from)
-	c.keepsScale(table)
+	c.keepsScale(c.in(table))
 	c.do(func(r *run) { compute.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
 }
 
@@ -280,7 +280,7 @@ func planDynamicUpdateSlice(c *call) {
 		malformed("an update of %v%v at %v of %v%v", update.dtype, update.shape, at.shape, in.dtype, in.shape)
 	}
 	c.moves(in.shape...)
-	c.keepsScale(1)
+	c.keepsScale(c.in(1))
 	c.do(func(r *run) { compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
 }
 

@@ -65,8 +65,8 @@ func planSelect(c *call) {
 	}
 	c.sameTypes(a)
 	c.define(0, c.broadcast(shape, c.broadcast(a.shape, b.shape))...)
-	c.keepsScale(1)
-	c.keepsScale(2)
+	c.keepsScale(c.in(1))
+	c.keepsScale(c.in(2))
 	c.do(func(r *run) {
 		r.in[0].Shape = shape
 		compute.Where(r.out[0], r.in[0], r.in[1], r.in[2])

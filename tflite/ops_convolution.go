@@ -24,19 +24,12 @@ func (c *call) windows(slots convolutionSlots, height, width int, image []int) w
 		dilation: xnnpack.Size{Height: int(o.Int32(slots.dilationH, 1)), Width: int(o.Int32(slots.dilationW, 1))},
 		same:     c.samePadding(slots.padding), limits: c.activation(slots.activation),
 	}
-	if v, h := missing(w.vertical(), image[1]), missing(w.horizontal(), image[2]); w.same && (v < 0 || h < 0) {
+	y, x := flow.Windows(w.size, w.stride, w.dilation)
+	if v, h := missing(y, image[1]), missing(x, image[2]); w.same && (v < 0 || h < 0) {
 		v, h = max(v, 0), max(h, 0)
 		w.same, w.padding = false, xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2}
 	}
 	return w
-}
-
-func (w windows) vertical() flow.Window {
-	return flow.Window{Size: w.size.Height, Stride: w.stride.Height, Dilation: w.dilation.Height}
-}
-
-func (w windows) horizontal() flow.Window {
-	return flow.Window{Size: w.size.Width, Stride: w.stride.Width, Dilation: w.dilation.Width}
 }
 
 // missing returns how many pixels windows with SAME padding are over beside those along an image, which are less than

@@ -31,7 +31,7 @@ func planPool(average bool) func(*call) {
 			c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: from, Output: to, Padding: w.padding,
 				Pooling: w.size, Stride: w.stride, Dilation: one, SamePadding: w.same, Activation: w.limits}))
 		}
-		c.keepsScale(0)
+		c.keepsScale(c.in(0))
 	}
 }
 
@@ -64,7 +64,7 @@ func planResizeBilinear(c *call) {
 		Input: c.in(0), Output: c.out(0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
 		AlignCorners: align, LegacyMode: !align && !half,
 	}))
-	c.keepsScale(0)
+	c.keepsScale(c.in(0))
 }
 
 // RESIZE_NEAREST_NEIGHBOR. To a multiple of the size it is the same with half_pixel_centers and without: each pixel
@@ -90,7 +90,6 @@ func planResizeNearest(c *call) {
 		return
 	}
 	c.shaped(c.tiled(flow.Reshaped(c, c.in(0), n, h, 1, w, 1, ch), times), c.out(0), shape)
-	c.keepsScale(0)
 }
 
 // nearest returns the pixel of a row of some length that is nearest to each of a row of another length. It computes in
@@ -142,7 +141,7 @@ func (c *call) blocksOf(block int, node flow.Operation) {
 	} else {
 		c.Add(node)
 	}
-	c.keepsScale(0)
+	c.keepsScale(c.in(0))
 }
 
 // blocks reads what SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND have in common: images, the height and width of a block,
@@ -182,7 +181,6 @@ func planSpaceToBatch(c *call) {
 	}
 	id = flow.Reshaped(c, id, n, h, block[0], w, block[1], ch)
 	c.shaped(flow.Transposed(c, id, 2, 4, 0, 1, 3, 5), c.out(0), c.asRows(n*block[0]*block[1], h, w, ch))
-	c.keepsScale(0)
 }
 
 // asRows returns a shape of images as the operator has it: without the width where operand 0 has rows.
@@ -209,5 +207,4 @@ func planBatchToSpace(c *call) {
 		id = flow.Sliced(c, flow.Reshaped(c, id, whole...), []int{0, sides[0], sides[2], 0}, cut)
 	}
 	c.shaped(id, c.out(0), c.asRows(cut[0], cut[1], cut[2], cut[3]))
-	c.keepsScale(0)
 }

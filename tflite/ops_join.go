@@ -22,15 +22,7 @@ func planConcatenation(c *call) {
 	for i := range c.op.inputs {
 		inputs = append(inputs, c.in(i))
 	}
-	c.join(axis, inputs)
-}
-
-// join plans an operator that joins what was made of each operand.
-func (c *call) join(axis int, inputs flow.IDs) {
 	flow.Join(c, axis, inputs, c.out(0))
-	for i := range c.op.inputs {
-		c.keepsScale(i)
-	}
 }
 
 // PACK: values of one shape, joined along a new dimension.
@@ -42,7 +34,7 @@ func planPack(c *call) {
 	for i := range c.op.inputs {
 		inputs = append(inputs, flow.Reshaped(c, c.in(i), one...))
 	}
-	c.join(axis, inputs)
+	flow.Join(c, axis, inputs, c.out(0))
 }
 
 // TILE: the input several times along each dimension.

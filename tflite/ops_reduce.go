@@ -68,7 +68,7 @@ func planReduceMax(c *call) {
 			unsupported("axes %v, which do not follow each other", r.over)
 		}
 	}
-	c.keepsScale(0)
+	c.keepsScale(c.in(0))
 	one := xnnpack.Size{Height: 1, Width: 1}
 	if pool == 1 {
 		c.shaped(c.in(0), c.out(0), r.output)

@@ -32,7 +32,6 @@ func planPad(c *call) {
 	}
 	c.Add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.in(0), Output: c.out(0), Pre: pre, Post: post,
 		Value: fill}))
-	c.keepsScale(0)
 	if c.inGo {
 		c.do(func(r *run) {
 			var missing []byte
@@ -78,26 +77,26 @@ func (c *call) newShape(old, shape []int) []int {
 // reshape plans an operator that gives operand 0 another shape.
 func (c *call) reshape(shape []int) {
 	c.shaped(c.in(0), c.out(0), shape)
-	c.keepsScale(0)
 }
 
 // moves gives output 0 a shape, of elements of operand 0.
 func (c *call) moves(shape ...int) {
 	c.define(0, shape...)
-	c.keepsScale(0)
+	c.keepsScale(c.in(0))
 }
 
-// keepsScale has an operator that moves elements computed in single precision where they get another scale on the way.
-func (c *call) keepsScale(input int) {
-	if tensors := c.plan.graph.tensors; tensors[c.op.inputs[input]].inGo() {
+// keepsScale has an operator that moves elements of a tensor computed in single precision where they get another scale
+// on the way. One whose nodes all move elements is asked about these when it is planned.
+func (c *call) keepsScale(input flow.ID) {
+	if from := &c.plan.graph.tensors[input]; from.inGo() {
 		for _, n := range c.op.outputs {
-			if tensors[n].dtype != c.declared(input) || !tensors[n].inGo() {
-				malformed("values of type %v become %v", c.declared(input), tensors[n].dtype)
+			if to := &c.plan.graph.tensors[n]; to.dtype != from.dtype || !to.inGo() {
+				malformed("values of type %v become %v", from.dtype, to.dtype)
 			}
 		}
 		return
 	}
-	in := c.plan.describe(c.op.inputs[input])
+	in := c.plan.describe(int(input))
 	for _, n := range c.op.outputs {
 		out := c.plan.describe(n)
 		if in.Type != out.Type || in.Quantization.Scale != out.Quantization.Scale ||
@@ -140,5 +139,4 @@ func planTranspose(c *call) {
 		return
 	}
 	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.in(0), Output: c.out(0)}))
-	c.keepsScale(0)
 }

@@ -11,7 +11,6 @@ import (
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
 func (c *call) part(offsets, sizes, shape []int) {
 	c.shaped(flow.Sliced(c, c.in(0), offsets, sizes), c.out(0), shape)
-	c.keepsScale(0)
 }
 
 // SLICE: begin and size are constant, and a size of -1 is what is left.
@@ -204,7 +203,6 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) {
 	if offsets[axis] != in.shape[axis] {
 		malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
 	}
-	c.keepsScale(input)
 }
 
 // oneInteger returns operand i, a constant.

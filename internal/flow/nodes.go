@@ -66,6 +66,12 @@ func Images(shape []int) {
 // A Window is how a kernel or pool moves over an image along one dimension.
 type Window struct{ Size, Stride, Dilation, Padding int }
 
+// Windows returns how a kernel or pool moves down an image, and across it.
+func Windows(size, stride, dilation xnnpack.Size) (y, x Window) {
+	return Window{Size: size.Height, Stride: stride.Height, Dilation: dilation.Height},
+		Window{Size: size.Width, Stride: stride.Width, Dilation: dilation.Width}
+}
+
 // Reach returns over how many pixels it reaches at once.
 func (w Window) Reach() int64 { return int64(w.Size-1)*int64(w.Dilation) + 1 }
 
@@ -90,8 +96,8 @@ func (w Window) Slide(in int, same bool) int {
 // at each position, and computes the size of that without looking for an overflow.
 func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, same bool) []int {
 	Images(in)
-	y := Window{kernel.Height, stride.Height, dilation.Height, p.Top + p.Bottom}
-	x := Window{kernel.Width, stride.Width, dilation.Width, p.Left + p.Right}
+	y, x := Windows(kernel, stride, dilation)
+	y.Padding, x.Padding = p.Top+p.Bottom, p.Left+p.Right
 	height, width := y.Slide(in[1], same), x.Slide(in[2], same)
 	fault.Value(Elements(in[0], height, width, kernel.Height, kernel.Width))
 	return []int{in[0], height, width, in[3]}

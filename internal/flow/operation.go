@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -138,6 +139,20 @@ func Elements(shape ...int) (int, error) {
 		n *= d
 	}
 	return n, nil
+}
+
+// Checked does what this package checks: what is wrong there is wrong with the model. Its errors match malformed, or
+// unsupported if they are [Unsupported], unless they do already.
+func Checked(do func(), malformed, unsupported error) {
+	err := fault.Try(do)
+	switch {
+	case err == nil, errors.Is(err, malformed), errors.Is(err, unsupported):
+		fault.Check(err)
+	case errors.As(err, &Unsupported{}):
+		fault.Because(unsupported, "%v", err)
+	default:
+		fault.Because(malformed, "%v", err)
+	}
 }
 
 // wrong ends the work: operands contradict each other.
