@@ -245,10 +245,11 @@ func (w *Writer) choose(st *store.Store) (what choice, err error) {
 	what.records = listed[:0]
 	for i := range listed {
 		r := listed[i]
-		if w.damage[r.Offset] || w.entries.Supersedes(&r) {
+		e := w.entries.Of(&r, w.loaded.id)
+		if w.damage[r.Offset] || e != nil && e.Withheld != nil || w.entries.Supersedes(&r) {
 			continue
 		}
-		if e := w.entries.Of(&r, w.loaded.id); e != nil {
+		if e != nil {
 			what.applyLocked(e, &r, now)
 		}
 		what.records = append(what.records, r)
