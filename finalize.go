@@ -44,7 +44,7 @@ func (s *Session) finalize() (lost error) {
 	lost = s.user.Finish(end)
 	s.err = errors.Join(end.Changed, s.err)
 	s.restamps, s.packings, s.announced = nil, nil, nil
-	s.note(s.dropScratch())
+	s.useAgain(nil)
 	for _, src := range s.sources {
 		if src.consumed && !src.retain.Load() {
 			s.note(src.free())

@@ -98,34 +98,26 @@ func (s *Session) reservePrivate(n uint64) (space, error) {
 	return space{Reservation: r, kind: inPrivate}, err
 }
 
-// reserveScratch reserves space that is used again for the next packing. Should XNNPACK reserve twice before it hands
-// in what it packed, the second reservation is private memory.
+// reserveScratch reserves space that is used again for the next packing, unless what is packed there stays.
 func (s *Session) reserveScratch(n uint64) (space, error) {
-	if s.busy {
-		return s.reservePrivate(n)
-	}
-	if s.scratch == nil || uint64(len(s.scratch.Data())) < n {
-		if err := s.dropScratch(); err != nil {
+	r := s.scratch
+	if r == nil || uint64(len(r.Data())) < n {
+		s.useAgain(nil)
+		var err error
+		if r, err = newAnonymousRegion(n); err != nil {
 			return space{}, err
 		}
-		r, err := newAnonymousRegion(n)
-		if err != nil {
-			return space{}, err
-		}
-		s.scratch = r
 	}
-	s.busy = true
-	r := store.Reservation{Region: s.scratch.Retain(), Data: s.scratch.Data()[:n:n]}
-	return space{Reservation: r, kind: inScratch}, nil
+	s.scratch = nil // until it is given up
+	return space{Reservation: store.Reservation{Region: r, Data: r.Data()[:n:n]}, kind: inScratch}, nil
 }
 
-func (s *Session) dropScratch() error {
-	if s.scratch == nil {
-		return nil
+// useAgain has the next packing use a region as scratch; nil: none.
+func (s *Session) useAgain(r *store.Region) {
+	if s.scratch != nil {
+		s.note(s.scratch.Release())
 	}
-	r := s.scratch
-	s.scratch, s.busy = nil, false
-	return r.Release()
+	s.scratch = r
 }
 
 // insert serves XNNPACK's look_up_or_insert: the address where size bytes equal to those at the packed address stay.
@@ -340,9 +332,6 @@ func (s *Session) place(p space, w *weight) space {
 func (s *Session) moved(p, to space, otherwise Reason, err error) space {
 	if err != nil {
 		s.note(err)
-		if p.kind == inScratch { // the packing's reference to the region goes to the entry
-			s.note(s.dropScratch())
-		}
 		p.kind, p.reason = inPrivate, otherwise
 		return p
 	}
@@ -377,8 +366,7 @@ func (s *Session) discard(p space) {
 	case inFile:
 		s.user.Cancel(p.Reservation)
 	case inScratch:
-		s.busy = false
-		s.note(p.Region.Release())
+		s.useAgain(p.Region)
 	case inPrivate:
 		s.note(p.Region.Release())
 	}

@@ -46,8 +46,7 @@ type Session struct {
 	given     map[question]*entries.Entry // to look-ups, and in place of what was packed
 	announced *weight                     // a look-up that missed: the next reservation is for it
 	packings  map[uintptr]space
-	scratch   *store.Region // packing space for what is compared before it is kept
-	busy      bool          // the scratch is being packed into
+	scratch   *store.Region // space for what is compared before it is kept, while nothing is packed there
 	noFile    Reason        // why this session packs into private memory, or ""
 
 	watches  map[Watch]*watch           // of loaded tensors
