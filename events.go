@@ -10,17 +10,16 @@ import (
 )
 
 // An eventLog passes on to an Options.Logger what happens to a cache: that of all its handles with this logger. Events
-// are queued where they happen, whatever locks are held there, and handled by a goroutine that holds none and ends when
-// the queue is empty.
+// are queued where they happen, whatever locks are held there, and handled one after the other, each by a goroutine
+// that holds none.
 type eventLog struct {
 	logger  *slog.Logger // nil: nothing is passed on
 	cache   *core
 	handles int // under eventLogs.mu
 
-	mu      sync.Mutex // nothing else is locked while it is held
-	queue   []slog.Record
-	running bool
-	idle    *sync.Cond      // the queue is empty and all of it handled
+	mu      sync.Mutex      // nothing else is locked while it is held
+	queue   []slog.Record   // the first one is being handled
+	idle    *sync.Cond      // the queue is empty
 	private map[Reason]bool // that packing into private memory was reported for
 }
 
@@ -84,41 +83,28 @@ func (l *eventLog) add(level slog.Level, message string, attributes ...slog.Attr
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, r)
-	if !l.running {
-		l.running = true
-		go l.deliver()
+	if len(l.queue) == 1 {
+		go l.deliver(r)
 	}
 }
 
-func (l *eventLog) deliver() {
-	done := false
-	defer func() {
-		if !done { // the handler ended the goroutine, see runtime.Goexit
-			go l.deliver()
-		}
-	}()
-	for {
-		r, ok := l.next()
-		if !ok {
-			done = true
-			return
-		}
-		l.handle(r)
-	}
+// deliver handles the first event of the queue.
+func (l *eventLog) deliver(first slog.Record) {
+	defer l.delivered() // also if the handler ends the goroutine, see runtime.Goexit
+	l.handle(first)
 }
 
-// next takes the next event out of the queue. Without one, the goroutine that delivers them ends.
-func (l *eventLog) next() (r slog.Record, ok bool) {
+// delivered takes the first event out of the queue, and has the next one handled.
+func (l *eventLog) delivered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
-		l.queue, l.running = nil, false
-		l.idle.Broadcast()
-		return slog.Record{}, false
-	}
-	r = l.queue[0]
 	l.queue = l.queue[1:]
-	return r, true
+	if len(l.queue) == 0 {
+		l.queue = nil
+		l.idle.Broadcast()
+		return
+	}
+	go l.deliver(l.queue[0])
 }
 
 // handle calls the host's handler. Its panic must not end a host that runs models.
@@ -141,7 +127,7 @@ func (l *eventLog) handle(r slog.Record) {
 func (l *eventLog) wait() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.running {
+	for len(l.queue) > 0 {
 		l.idle.Wait()
 	}
 }
