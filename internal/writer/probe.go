@@ -75,7 +75,7 @@ func (p Probe) VerifyAtOnce() {
 
 // AwaitVerified returns when the verifier has ended, as it does when nothing is left.
 func (p Probe) AwaitVerified() {
-	p.await(func() bool { return p.w.verifier.running || p.w.verifier.timer != nil })
+	p.await(func() bool { return p.w.verifier.timer != nil })
 }
 
 // Verifies reports whether the verifier is going to run.

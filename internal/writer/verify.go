@@ -20,9 +20,8 @@ const stopPatience = 100 * time.Millisecond
 
 // A verifier has the payloads of the file that sessions use hashed in the background. Its writer's mu guards it.
 type verifier struct {
-	timer   *time.Timer   // starts the goroutine, or nil
-	running bool          // the goroutine
-	pause   time.Duration // verifyPause, but in tests
+	timer *time.Timer   // starts the goroutine, or has; nil when there is none
+	pause time.Duration // verifyPause, but in tests
 }
 
 // unverified reports whether an entry is to be verified: a session uses it, it lies in the file that its region was
@@ -47,7 +46,7 @@ func (w *Writer) unverifiedLocked() (all []*entries.Entry) {
 // verifySoonLocked begins to verify what a session uses in a moment, unless that has begun.
 func (w *Writer) verifySoonLocked(u *User) {
 	v := &w.verifier
-	if w.options.Verify && !v.running && v.timer == nil && slices.ContainsFunc(u.used, unverified) {
+	if w.options.Verify && v.timer == nil && slices.ContainsFunc(u.used, unverified) {
 		v.timer = time.AfterFunc(v.pause, w.verify)
 	}
 }
@@ -73,12 +72,13 @@ func (w *Writer) verify() {
 func (w *Writer) toVerify() (batch []*entries.Entry) {
 	w.mu.Lock()
 	defer w.unlock()
-	v := &w.verifier
-	if w.phase == open && (v.timer != nil || v.running) { // else the cache was closed meanwhile
+	if w.phase == open {
 		batch = w.unverifiedLocked()
 	}
-	v.timer, v.running = nil, len(batch) > 0
-	w.changed.Broadcast()
+	if len(batch) == 0 {
+		w.verifier.timer = nil
+		w.changed.Broadcast()
+	}
 	return batch
 }
 
@@ -113,11 +113,10 @@ func (w *Writer) stopVerifying() {
 	w.mu.Lock()
 	defer w.unlock()
 	v := &w.verifier
-	if v.timer != nil {
-		v.timer.Stop()
+	if v.timer != nil && v.timer.Stop() { // it has not started the goroutine
 		v.timer = nil
 	}
-	for v.running && time.Now().Before(deadline) {
+	for v.timer != nil && time.Now().Before(deadline) {
 		w.changed.Wait()
 	}
 }
