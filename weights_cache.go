@@ -91,22 +91,15 @@ func Open(path string, options *Options) (*Cache, error) {
 	if path == "" {
 		return newHandle(place{}, o, nil, nil)
 	}
-	at, err := canonical(path, o.AllowUnsafeFile)
-	if err != nil {
-		return orMemory(path, o, fmt.Errorf("open cache: %w", err))
+	at, unusable := canonical(path, o.AllowUnsafeFile)
+	if unusable != nil {
+		unusable = fmt.Errorf("open cache: %w", unusable)
+		var err error
+		if at, err = filepath.Abs(path); err != nil || !o.OrMemory {
+			return nil, unusable
+		}
 	}
-	return openPlace(place{path: at}, o, osdisk.Files{Insecure: o.AllowUnsafeFile}, nil)
-}
-
-// orMemory opens a cache whose file cannot be used, for an error: in memory, if the options say so.
-func orMemory(path string, o Options, err error) (*Cache, error) {
-	if !o.OrMemory {
-		return nil, err
-	}
-	if path, absErr := filepath.Abs(path); absErr == nil {
-		return openPlace(place{path: path}, o, nil, err)
-	}
-	return nil, err
+	return openPlace(place{path: at}, o, osdisk.Files{Insecure: o.AllowUnsafeFile}, unusable)
 }
 
 // newHandle makes a core and its first handle. unusable is why its file cannot be used, if that is known, or nil.
