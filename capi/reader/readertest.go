@@ -60,7 +60,6 @@ func statusOf(s C.xpwc_status) error {
 const (
 	NotCache        = Status(C.XPWC_STATUS_NOT_CACHE)
 	Damaged         = Status(C.XPWC_STATUS_DAMAGED)
-	VersionMismatch = Status(C.XPWC_STATUS_VERSION_MISMATCH)
 	InvalidArgument = Status(C.XPWC_STATUS_INVALID_ARGUMENT)
 	UnsafeFile      = Status(C.XPWC_STATUS_UNSAFE_FILE)
 )
@@ -171,16 +170,6 @@ func (r *Reader) NameAsSealed(name string, data []byte) error {
 	defer C.free(unsafe.Pointer(of))
 	address, size := unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data))
 	return statusOf(C.xpwc_reader_name_as_sealed(r.c, of, address, size))
-}
-
-// NameOpaque names a tensor that is packed in a way of which nothing is known but bytes.
-func (r *Reader) NameOpaque(name string, data, opaque []byte) error {
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(&opaque[0])
-	p := C.xpwc_packing{opaque: unsafe.Pointer(&opaque[0]), opaque_size: C.size_t(len(opaque))}
-	p.struct_size = C.sizeof_xpwc_packing
-	return r.name(name, data, &p)
 }
 
 // NamePacked names a tensor that is packed so.
