@@ -1,7 +1,6 @@
 package inference
 
 import (
-	"encoding/binary"
 	"reflect"
 
 	"xpwc/models"
@@ -57,7 +56,12 @@ func booleans() kind {
 	return kind{
 		slice: reflect.TypeFor[[]bool](),
 		give: func(to *xnnpack.Buffer, input any, widened bool) {
-			set, _ := binary.Append(nil, binary.LittleEndian, input) // which fails for no slice of this type
+			set := make([]uint8, len(input.([]bool)))
+			for i, is := range input.([]bool) {
+				if is {
+					set[i] = 1
+				}
+			}
 			bytes.give(to, set, widened)
 		},
 		take: func(from *xnnpack.Buffer, n int, into any) any {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -26,8 +27,7 @@ const (
 // methods may be called from many goroutines.
 type Dir struct {
 	path   string // of what was opened
-	arrays []*array
-	byName map[string]*array
+	arrays map[string]*array
 }
 
 // array is what one file has.
@@ -72,7 +72,7 @@ func open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: absolute, byName: map[string]*array{}}
+	d := &Dir{path: absolute, arrays: map[string]*array{}}
 	for _, name := range names {
 		if err := d.add(name, filepath.Join(root, filepath.FromSlash(name)+extension)); err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -81,7 +81,7 @@ func open(path string) (*Dir, error) {
 	return d, nil
 }
 
-// list returns the sorted names of the arrays in a directory.
+// list returns the names of the arrays in a directory.
 func list(dir string) ([]string, error) {
 	var names []string
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
@@ -95,7 +95,6 @@ func list(dir string) ([]string, error) {
 		}
 		return nil
 	})
-	slices.Sort(names)
 	return names, err
 }
 
@@ -112,8 +111,7 @@ func (d *Dir) add(name, file string) error {
 	size := int64(len(t.Data))
 	place := tensorfile.Place{Offset: int64(len(content)) - size, Size: size, Alignment: alignment}
 	t.Name, t.Data = name, nil
-	d.byName[name] = &array{t, m, place}
-	d.arrays = append(d.arrays, d.byName[name])
+	d.arrays[name] = &array{t, m, place}
 	return nil
 }
 
@@ -123,16 +121,16 @@ func (d *Dir) Path() string { return d.path }
 // Tensors returns all arrays, sorted by name. That is the file's path in the directory, with slashes and without .npy;
 // that of a single file is its own name. After Close they have no Data.
 func (d *Dir) Tensors() []safetensors.Tensor {
-	out := make([]safetensors.Tensor, len(d.arrays))
-	for i, a := range d.arrays {
-		out[i] = a.tensor()
+	var out []safetensors.Tensor
+	for _, name := range slices.Sorted(maps.Keys(d.arrays)) {
+		out = append(out, d.arrays[name].tensor())
 	}
 	return out
 }
 
 // Lookup returns the array of that name, and whether there is one.
 func (d *Dir) Lookup(name string) (safetensors.Tensor, bool) {
-	if a := d.byName[name]; a != nil {
+	if a := d.arrays[name]; a != nil {
 		return a.tensor(), true
 	}
 	return safetensors.Tensor{}, false
@@ -148,7 +146,7 @@ func (a *array) tensor() safetensors.Tensor {
 // if its address is no multiple of 16, as the format says it should be, or fewer than 128 bytes of the mapping follow
 // its end, where C code may read. The error matches [xpwc.ErrUnknownTensor] or [xpwc.ErrClosed].
 func (d *Dir) Tensor(name string) (xpwc.Tensor, error) {
-	a := d.byName[name]
+	a := d.arrays[name]
 	if a == nil {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", d.path, name, xpwc.ErrUnknownTensor)
 	}

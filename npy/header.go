@@ -77,18 +77,3 @@ func Read(file []byte) (a safetensors.Tensor, err error) {
 	}
 	return a, nil
 }
-
-// Header returns what a file of version 1.0 has before the bytes of an array: elements of a type as NumPy writes it,
-// "<f4" for instance, row by row, in a shape.
-func Header(descr string, shape []int) []byte {
-	var dimensions string
-	for _, n := range shape {
-		dimensions += fmt.Sprintf("%d, ", n)
-	}
-	const alignment, fixed = 64, len(magic) + 2 + 2
-	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, dimensions)
-	padding := (alignment - (fixed+len(text)+1)%alignment) % alignment
-	text += fmt.Sprintf("%*s\n", padding, "")
-	b := append([]byte(magic), 1, 0)
-	return append(binary.LittleEndian.AppendUint16(b, uint16(len(text))), text...)
-}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"xpwc/executorch"
 	"xpwc/internal/flatbuf"
-	"xpwc/npy"
 	"xpwc/safetensors"
 )
 
@@ -23,7 +23,8 @@ func writeArrays(t testing.TB, dir string, tensors []safetensors.Tensor) {
 	for _, tensor := range tensors {
 		path := filepath.Join(dir, filepath.FromSlash(tensor.Name)+".npy")
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		file := append(npy.Header(types[tensor.Dtype], tensor.Shape), tensor.Data...)
+		shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(tensor.Shape), "[]"), " ", ", ")
+		file := numPy(types[tensor.Dtype], "("+shape+",)", tensor.Data)
 		require.NoError(t, os.WriteFile(path, file, 0o600))
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/testkit"
-	"xpwc/npy"
 	"xpwc/safetensors"
 )
 
@@ -56,15 +55,23 @@ func withClass(t *testing.T, commands ...string) host {
 	return h
 }
 
+// calibrationRows writes the input of the programs that are calibrated.
+func calibrationRows(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "in.npy")
+	header := "{'descr': '|i1', 'fortran_order': False, 'shape': (2, 24)}"
+	content := fmt.Appendf(nil, "\x93NUMPY\x01\x00%c\x00%s", len(header), header)
+	for i := range 2 * 24 {
+		content = append(content, byte(i))
+	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
 // exportedAgain returns two programs with the same names for packed weights, whose scales differ.
 func exportedAgain(t *testing.T) (programs []program) {
 	t.Helper()
-	input := filepath.Join(t.TempDir(), "in.npy")
-	rows := make([]byte, 2*24)
-	for i := range rows {
-		rows[i] = byte(i)
-	}
-	require.NoError(t, os.WriteFile(input, append(npy.Header("|i1", []int{2, 24}), rows...), 0o600))
+	input := calibrationRows(t)
 	for _, name := range []string{"calibrated", "calibrated_again"} {
 		path := filepath.Join("..", "..", "..", "executorch", "testdata", name+".pte")
 		programs = append(programs, program{path: path, inputs: []string{input}})

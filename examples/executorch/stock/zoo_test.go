@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/testkit"
-	"xpwc/npy"
 )
 
 // taken are programs in which the stock runtime takes one packing for another: two nodes have one kernel and bias, and
@@ -137,12 +136,7 @@ func TestTheStockRuntimeBelievesAFileThatIsLeftBesideAnExportedAgainProgram(t *t
 	h := stock(t)
 	testdata := filepath.Join("..", "..", "..", "executorch", "testdata")
 	again := program{path: filepath.Join(testdata, "calibrated_again.pte")}
-	input := filepath.Join(t.TempDir(), "in.npy")
-	rows := make([]byte, 2*24)
-	for i := range rows {
-		rows[i] = byte(i)
-	}
-	require.NoError(t, os.WriteFile(input, append(npy.Header("|i1", []int{2, 24}), rows...), 0o600))
+	input := calibrationRows(t)
 	again.inputs = []string{input}
 	want := h.mustRun(t, again, "").outputs
 	require.Equal(t, want, requireUntouched(t, h, again, packFor(t, again, "native")).outputs)
