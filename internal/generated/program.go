@@ -6,6 +6,17 @@ import (
 	"xpwc/internal/flatbuf"
 )
 
+type table = flatbuf.Fields
+
+// union adds a field of two slots, whose first one is given: the kind of table, and the table.
+func union(slot int, kind byte, t, others table) table {
+	if others == nil {
+		others = table{}
+	}
+	others[slot], others[slot+1] = kind, t
+	return others
+}
+
 // matrixBytes is the size of each matrix of a chain in float32.
 const matrixBytes = 4 * 4 * Width * Width
 
