@@ -90,7 +90,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 		}
 	}
 	path = filepath.Join(t.TempDir(), "cache")
-	st := store.New(path, osdisk.Files{}, false)
+	st := store.New(path, osdisk.Files{}, 0)
 	begun, err := st.Begin()
 	require.NoError(t, err)
 	require.True(t, begun)

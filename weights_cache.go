@@ -117,8 +117,11 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	settings := writer.Options{
 		Path:     p.path,
 		ReadOnly: o.ReadOnly, Strict: o.Strict, MaxBytes: o.MaxBytes, Wait: o.WriterWait,
-		Verify: o.Verify == VerifyInBackground, Prefetch: o.Prefetch,
+		Verify: o.Verify == VerifyInBackground,
 		Report: c.events.add,
+	}
+	if o.Prefetch {
+		settings.Readers = 4 // so many keep a disk busy
 	}
 	err := unusable
 	if err == nil {

@@ -36,7 +36,7 @@ type writer struct {
 }
 
 func openOn(files store.Files) (*writer, error) {
-	w := &writer{store.New(cachePath, files, false), nil}
+	w := &writer{store.New(cachePath, files, 0), nil}
 	return w, w.Load()
 }
 

@@ -14,14 +14,11 @@ import (
 // where the machine is a virtual one, memory that a disk's controller has filled is only given to it when it first
 // touches it. Several readers keep the disk busy meanwhile.
 func (st *Store) readAll(m Mapping) error {
-	const (
-		readers = 4
-		piece   = 1 << 20 // of which each reads one after the other
-	)
+	const piece = 1 << 20 // of which each reads one after the other
 	var (
 		next  atomic.Int64
 		group sync.WaitGroup
-		errs  [readers]error
+		errs  = make([]error, st.readers)
 	)
 	for i := range errs {
 		group.Go(func() {
@@ -39,7 +36,7 @@ func (st *Store) readAll(m Mapping) error {
 		})
 	}
 	group.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%s: its bytes cannot be read (%w): %w", st.path, err, format.ErrDamaged)
 	}
 	return nil

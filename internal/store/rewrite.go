@@ -37,7 +37,7 @@ func (st *Store) Rewrite(records []format.Record, describe func([]format.Record)
 	if err != nil {
 		return nil, err
 	}
-	made := New(path, st.files, false)
+	made := New(path, st.files, 0)
 	d, err := st.files.Create(path)
 	if err != nil {
 		return nil, err

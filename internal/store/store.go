@@ -21,9 +21,9 @@ const CheckedAtOnce = 1 << 20
 // A Store is one cache file. It finds what was committed, reserves space to pack into, and commits. It knows bytes and
 // records but no policy. Its methods must not be called at the same time, except for Commit.Write and Rewrite.
 type Store struct {
-	path     string
-	files    Files
-	prefetch bool // all of the file is read when it is loaded
+	path    string
+	files   Files
+	readers int // of all of the file when it is loaded, or 0
 
 	disk   *openFile // nil while there is no file
 	access access    // of this process
@@ -59,9 +59,9 @@ const (
 	writing         // and we are the writer
 )
 
-// New returns a store that has not loaded its file. With prefetch all of it is read then, and not the index alone.
-func New(path string, files Files, prefetch bool) *Store {
-	return &Store{path: path, files: files, prefetch: prefetch}
+// New returns a store that has not loaded its file. So many readers read all of it then; with 0 the index alone is.
+func New(path string, files Files, readers int) *Store {
+	return &Store{path: path, files: files, readers: readers}
 }
 
 // Intercept has the store use what files makes of its files, and disk of the disk that is open, if there is one. Either
@@ -191,7 +191,7 @@ func (st *Store) reload() error {
 	if err != nil {
 		return st.unmappable(err)
 	}
-	if st.prefetch {
+	if st.readers > 0 {
 		if err := st.readAll(m); err != nil {
 			_ = m.Unmap()
 			return err

@@ -29,7 +29,7 @@ type Options struct {
 	MaxBytes int64         // of the file, or 0
 	Wait     time.Duration // for another process that writes
 	Verify   bool          // payloads are verified in the background
-	Prefetch bool          // all of the file is read when it is loaded
+	Readers  int           // of all of the file when it is loaded, or 0
 
 	// Report is given events. It must not wait.
 	Report func(level slog.Level, message string, attributes ...slog.Attr)
@@ -188,7 +188,7 @@ func New(files store.Files, o Options) (*Writer, error) {
 	if files == nil {
 		return w, nil
 	}
-	w.file.st = store.New(o.Path, files, o.Prefetch)
+	w.file.st = store.New(o.Path, files, o.Readers)
 	st := w.file.take()
 	defer w.file.give()
 	if err := w.accept(st, st.Load()); err != nil {
