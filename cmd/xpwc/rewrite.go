@@ -194,7 +194,8 @@ of 1024.`,
 					return err
 				}
 				if keep.MaxBytes < 16<<10 { // as when the unit was forgotten
-					return usagef("--max-size: nothing fits into %s; write a size like 200MiB", console.Size(keep.MaxBytes))
+					return usagef("--max-size: nothing fits into %s; write a size like 200MiB",
+						console.Size(keep.MaxBytes))
 				}
 			}
 			err := withFile(args[0], func(f *cachefile.File) error {
