@@ -183,8 +183,7 @@ func (f *File) Discard() {
 	_ = f.dir.close()
 }
 
-// Write has a file written, and publishes it with the user's mode for files that others may read. Where it fails, what
-// was at the path is still there.
+// Write has a file for its owner written, and publishes it. Where it fails, what was at the path is still there.
 func Write(path string, write func(*os.File) error) error {
 	f, err := New(path)
 	if err != nil {
@@ -194,5 +193,5 @@ func Write(path string, write func(*os.File) error) error {
 	if err := write(f.File); err != nil {
 		return err
 	}
-	return f.Publish(f.Usual())
+	return f.Publish(0o600)
 }
