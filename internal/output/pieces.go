@@ -104,5 +104,6 @@ func MarkSkeleton(f *os.File) error {
 	return err
 }
 
-// IsSkeleton reports whether a file that ends with these bytes, of which at least the last 128 are given, is a skeleton.
+// IsSkeleton reports whether a file that ends with these bytes, of which at least the last 128 are given, is a
+// skeleton.
 func IsSkeleton(end []byte) bool { return bytes.HasSuffix(end, []byte(SkeletonMark)) }
