@@ -105,10 +105,10 @@ func sign(a int64) int64 { return int64(cmp.Compare(a, 0)) }
 // planReduced plans in Go what is computed of all elements along constant axes. The mean of integers is cut off.
 func planReduced(of compute.Operation) func(*call) {
 	return func(c *call) {
-		r := c.reduction()
-		c.sameTypes(r.in)
-		kept := slices.Clone(r.in.shape)
-		for _, d := range r.over {
+		from, over, _, _ := c.reduction()
+		c.sameTypes(from)
+		kept := slices.Clone(from.shape)
+		for _, d := range over {
 			kept[d] = 1
 		}
 		c.do(func(r *run) {

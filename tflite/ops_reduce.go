@@ -7,21 +7,12 @@ import (
 	"xpwc/xnnpack"
 )
 
-// reduction is over which dimensions of an input, and what is left.
-type reduction struct {
-	in     *value
-	over   []int
-	output []int
-	keep   bool
-}
-
-// reduction reads the axes, operand 1, and defines the output.
-func (c *call) reduction() (r reduction) {
-	in := c.data(0)
-	over, keep := c.axes(1, len(in.shape)), c.op.options.Bool(reducerKeepDims)
+// reduction reads over which dimensions of the input, operand 1, and whether they are kept, and defines the output.
+func (c *call) reduction() (in *value, over, shape []int, keep bool) {
+	in = c.data(0)
+	over, keep = c.axes(1, len(in.shape)), c.op.options.Bool(reducerKeepDims)
 	slices.Sort(over)
 	over = slices.Compact(over)
-	var shape []int
 	for i, d := range in.shape {
 		switch {
 		case !slices.Contains(over, i):
@@ -31,19 +22,19 @@ func (c *call) reduction() (r reduction) {
 		}
 	}
 	c.define(0, shape...)
-	return reduction{in, over, shape, keep}
+	return in, over, shape, keep
 }
 
 // planReduce plans MEAN and SUM over constant axes.
 func planReduce(op xnnpack.ReduceOperator) func(*call) {
 	return func(c *call) {
-		r := c.reduction()
-		if len(r.over) == 0 {
+		_, over, _, keep := c.reduction()
+		if len(over) == 0 {
 			c.copies()
 			return
 		}
 		c.Add(flow.StaticReduce(xnnpack.StaticReduce{
-			Op: op, Axes: r.over, Input: c.in(0), Output: c.out(0), KeepDims: r.keep,
+			Op: op, Axes: over, Input: c.in(0), Output: c.out(0), KeepDims: keep,
 		}))
 	}
 }
@@ -51,27 +42,27 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 // REDUCE_MAX over axes that follow each other: the maximum of a pool of all their elements. REDUCE_MIN is that of the
 // negated ones.
 func planReduceMax(c *call) {
-	r := c.reduction()
+	from, over, shape, _ := c.reduction()
 	outer, inner, pool := 1, 1, 1
-	for i, d := range r.in.shape {
+	for i, d := range from.shape {
 		switch {
-		case slices.Contains(r.over, i):
+		case slices.Contains(over, i):
 			pool *= d
-		case len(r.over) > 0 && i > r.over[0]:
+		case len(over) > 0 && i > over[0]:
 			inner *= d
 		default:
 			outer *= d
 		}
 	}
-	for i, axis := range r.over {
-		if axis != r.over[0]+i {
-			unsupported("axes %v, which do not follow each other", r.over)
+	for i, axis := range over {
+		if axis != over[0]+i {
+			unsupported("axes %v, which do not follow each other", over)
 		}
 	}
 	c.keepsScale(c.in(0))
 	one := xnnpack.Size{Height: 1, Width: 1}
 	if pool == 1 {
-		c.shaped(c.in(0), c.out(0), r.output)
+		c.shaped(c.in(0), c.out(0), shape)
 		return
 	}
 	negated := func(id flow.ID) flow.ID {
@@ -84,5 +75,5 @@ func planReduceMax(c *call) {
 	top := c.Inside(in)
 	c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
 		Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: one}))
-	c.shaped(negated(top), c.out(0), r.output)
+	c.shaped(negated(top), c.out(0), shape)
 }
