@@ -166,7 +166,8 @@ func (p *planner) node() flow.Node {
 	groups := max(p.Groups, 1)
 	switch p.Op {
 	case fullyConnected:
-		return flow.FullyConnected(xnnpack.FullyConnected{Bias: bias, Activation: limits, TransposeWeights: p.Transposed})
+		return flow.FullyConnected(xnnpack.FullyConnected{Bias: bias, Activation: limits,
+			TransposeWeights: p.Transposed})
 	case convolution:
 		return flow.Convolution2D(xnnpack.Convolution2D{Bias: bias, Padding: padding, SamePadding: p.SamePadding,
 			Stride: stride, Dilation: dilation, Groups: groups, Activation: limits})

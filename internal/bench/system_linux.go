@@ -30,9 +30,9 @@ func memoryOf(pid int) (figures, error) {
 	}, err
 }
 
-// churn uses memory in small pages and then in large ones, and frees it, as programs do that a machine runs all the time.
-// The host of a virtual machine may have taken back what was free. So who takes memory next, in pages of either size,
-// finds what the host has given, and does not wait for it.
+// churn uses memory in small pages and then in large ones, and frees it, as programs do that a machine runs all the
+// time. The host of a virtual machine may have taken back what was free. So who takes memory next, in pages of either
+// size, finds what the host has given, and does not wait for it.
 func churn(size int64) error {
 	for _, pages := range []int{unix.MADV_NOHUGEPAGE, unix.MADV_HUGEPAGE} {
 		b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
