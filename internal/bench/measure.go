@@ -35,7 +35,7 @@ const (
 
 	modeRecord = "record" // not measured: writes the file of modeIdeal
 	modeMemory = "memory" // with a cache that has no file
-	modeChurn  = "churn"  // not measured: uses small pages, and frees them
+	modeChurn  = "churn"  // not measured: uses memory, and frees it
 )
 
 // A task is what a process of this program does.

@@ -159,7 +159,7 @@ func (r *result) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s of packed weights in %d entries; %s; %s\n", console.Mebibytes(r.PayloadBytes), r.Payloads,
 		console.Plural(r.Rounds, "round"), console.Plural(r.Threads, "thread"))
 	fmt.Fprintln(w, "Medians. The clock starts when the model is mapped and XNNPACK is initialized.")
-	fmt.Fprintln(w, "Before each run, another process used and freed memory page by page.")
+	fmt.Fprintln(w, "Before each run, another process used and freed memory, in small pages and in large ones.")
 	times, memory := modesTable("ms", r.Modes, timeColumns), modesTable("MiB", r.Modes, memoryColumns)
 	err := printTables(w, times, memory, r.diskTable())
 	for _, note := range r.notes() {
