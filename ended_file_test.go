@@ -22,7 +22,7 @@ type hooks struct {
 	write    func(offset int64) error
 	allocate func(offset, size int64) error
 	create   func(path string) error
-	mapping  func() error
+	mapping  func(writable bool) error
 	failed   func() error
 }
 
@@ -94,7 +94,7 @@ func (d hookedDisk) Allocate(offset, size int64) error {
 
 func (d hookedDisk) Map(offset int64, size int, writable bool) (store.Mapping, error) {
 	if d.mapping != nil {
-		if err := d.mapping(); err != nil {
+		if err := d.mapping(writable); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,8 @@ package xpwc
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -154,6 +156,38 @@ func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
 			hits, err := m.use(t, c, everyTensor(m))
 			require.NoError(t, err)
 			require.Equal(t, len(m.names), hits, "it is looked at again for each session")
+			require.NoError(t, c.Close())
+		})
+	}
+}
+
+func TestWhatACommitCouldNotMapIsInTheNextOne(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			c, on := openHooked(t, path, &Options{Strict: strict})
+			c.commitWithSave()
+			first, err := packModel(c, model{"a": []byte("content of a")})
+			require.NoError(t, err)
+			require.NoError(t, c.Save())
+			second, err := packModel(c, model{"b": []byte("content of b")})
+			require.NoError(t, err)
+
+			on.mapping = func(writable bool) error {
+				if writable {
+					return nil
+				}
+				return syscall.ENOMEM
+			}
+			err = c.Save()
+			require.ErrorIs(t, err, store.ErrUnmappable)
+			require.ErrorIs(t, err, syscall.ENOMEM)
+			on.mapping = nil
+			require.NoError(t, c.Save())
+			require.NoError(t, errors.Join(first.Close(), second.Close(), c.Close()))
+
+			c = mustOpen(t, path, nil)
+			require.EqualValues(t, 2, c.Stats().Entries)
 			require.NoError(t, c.Close())
 		})
 	}

@@ -212,13 +212,16 @@ func (st *Store) reload() error {
 }
 
 // Relist loads the generation in force, unless it is loaded. After a commit of this process it is not: most end after
-// their first one.
+// their first one. Its payloads are not read: they were when they were packed, or when the file was loaded. If Relist
+// fails, the store is as it was.
 func (st *Store) Relist() error {
-	was := st.slot
+	was, readers := st.slot, st.readers
+	st.readers = 0
 	if st.index == nil || st.index.Generation() != was.Generation {
 		st.slot = format.Slot{} // as if another process had committed it
 	}
 	err := st.reload()
+	st.readers = readers
 	if err != nil {
 		st.slot = was
 	}

@@ -220,6 +220,9 @@ func left(e *entries.Entry) bool {
 // process packed since, without what newer entries supersede. What changes from then on is not in it.
 func (w *Writer) choose(st *store.Store) (what choice, err error) {
 	err = st.Relist()
+	if errors.Is(err, store.ErrUnmappable) {
+		return what, err // all stays as it is until the next commit
+	}
 	w.Note(w.accept(st, err))
 	if err != nil {
 		return what, err
@@ -312,7 +315,10 @@ func (w *Writer) concluded(what choice, plan *store.Commit, end uint64) (bytes i
 	w.mu.Lock()
 	defer w.unlock()
 	for _, e := range what.entries {
-		if e.State == entries.Written && e.Unlisted { // it may have turned out wrong meanwhile
+		if e.Withheld != nil { // it turned out damaged meanwhile: the next generation is without it
+			w.damage[e.Record.Offset], w.dirty = true, true
+		}
+		if e.State == entries.Written && e.Unlisted { // it may have been lost meanwhile
 			e.State = entries.Durable
 		}
 		bytes += int64(len(e.Data))
