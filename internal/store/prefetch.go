@@ -13,12 +13,12 @@ import (
 // page faults, and read besides: bytes that the disk cannot give are then an error here and not a signal later, and
 // where the machine is a virtual one, memory that a disk's controller has filled is only given to it when it first
 // touches it. Several readers keep the disk busy meanwhile.
-func (st *Store) readAll(m Mapping) error {
+func (st *Store) readAll(m Mapping, readers int) error {
 	const piece = 1 << 20 // of which each reads one after the other
 	var (
 		next  atomic.Int64
 		group sync.WaitGroup
-		errs  = make([]error, st.readers)
+		errs  = make([]error, readers)
 	)
 	for i := range errs {
 		group.Go(func() {

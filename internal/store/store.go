@@ -133,7 +133,7 @@ func (st *Store) Load() error {
 		return fmt.Errorf("open cache: %w", err)
 	}
 	st.disk, st.access = opened(d), reading
-	if err := st.reload(); err != nil {
+	if err := st.reload(st.readers); err != nil {
 		st.disk = nil
 		_ = d.Close()
 		return err
@@ -142,8 +142,8 @@ func (st *Store) Load() error {
 }
 
 // reload reads the header and, if another generation is in force than the one loaded, maps and checks that one. What
-// was mapped before stays mapped for whoever uses it.
-func (st *Store) reload() error {
+// was mapped before stays mapped for whoever uses it. So many readers read all of what is mapped now.
+func (st *Store) reload(readers int) error {
 	if l := st.Loaded(); l != nil {
 		if err := l.Check(); err != nil {
 			return err
@@ -191,8 +191,8 @@ func (st *Store) reload() error {
 	if err != nil {
 		return st.unmappable(err)
 	}
-	if st.readers > 0 {
-		if err := st.readAll(m); err != nil {
+	if readers > 0 {
+		if err := st.readAll(m, readers); err != nil {
 			_ = m.Unmap()
 			return err
 		}
@@ -215,13 +215,11 @@ func (st *Store) reload() error {
 // their first one. Its payloads are not read: they were when they were packed, or when the file was loaded. If Relist
 // fails, the store is as it was.
 func (st *Store) Relist() error {
-	was, readers := st.slot, st.readers
-	st.readers = 0
+	was := st.slot
 	if st.index == nil || st.index.Generation() != was.Generation {
 		st.slot = format.Slot{} // as if another process had committed it
 	}
-	err := st.reload()
-	st.readers = readers
+	err := st.reload(0)
 	if err != nil {
 		st.slot = was
 	}
@@ -275,7 +273,7 @@ func (st *Store) Refresh() error {
 	if replaced {
 		return st.Reopen()
 	}
-	return st.reload()
+	return st.reload(st.readers)
 }
 
 // Reopen follows the path to the file that is there now. Mappings of the old one stay for whoever uses them.

@@ -104,7 +104,7 @@ func (st *Store) prepare() error {
 	if err := st.inPlace(st.disk); err != nil {
 		return err
 	}
-	if err := st.reload(); err != nil {
+	if err := st.reload(st.readers); err != nil {
 		return err
 	}
 	st.listed = listing{}
