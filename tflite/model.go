@@ -98,6 +98,18 @@ func (g *graph) reshape(shapes [][]int) {
 // Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
+// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run. Errors:
+// those of Open.
+func Signatures(path string) (names []string, err error) {
+	file, err := mapped.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	err = fault.Try(func() { names = signatureNames(readSignatures(readModel(file.Data()))) })
+	return names, err
+}
+
 // Signatures returns the names of the file's signatures, in its order. Most files have one, "serving_default".
 func (m *Model) Signatures() []string { return slices.Clone(m.plan.graph.signatures) }
 

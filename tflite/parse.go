@@ -123,12 +123,18 @@ func signatureNames(all []signature) []string {
 	return names
 }
 
-// parse reads a model's signatures, and the subgraph of one of them, or the first, which is the main one.
-func parse(file []byte, name string) *graph {
+// readModel checks that the file is of the schema's version, and returns its root.
+func readModel(file []byte) flatbuf.Table {
 	model := flatbuf.Root(file, fileIdentifier, ErrMalformed)
 	if version := model.Uint32(modelVersion); version != schemaVersion {
 		malformed("schema version %d, not %d", version, schemaVersion)
 	}
+	return model
+}
+
+// parse reads a model's signatures, and the subgraph of one of them, or the first, which is the main one.
+func parse(file []byte, name string) *graph {
+	model := readModel(file)
 	p := &parser{file: file, buffers: readBuffers(file, model), codes: model.Tables(modelOperatorCodes),
 		subgraphs: model.Tables(modelSubgraphs)}
 	signatures := readSignatures(model)
