@@ -23,6 +23,7 @@ import (
 type constant struct {
 	name    string // in the data map
 	source  flatbuf.Span
+	parent  *constant   // of data: a constant that it was computed from, or nil
 	stored  elementType // as in the file
 	dtype   elementType // as XNNPACK sees it
 	data    []byte      // of one that was computed when the model was opened, and is in no file
@@ -142,6 +143,25 @@ func (c *constant) bytesOf(stored []byte) []byte {
 // conversion is how content is computed. Its name has the types: the same bytes converted otherwise are another
 // content.
 func (c *constant) conversion() tensorfile.Conversion {
+	name := c.conversionName()
+	if c.asStored() {
+		name = "" // a copy is the same content, also where another signature packs it from the file
+	}
+	return tensorfile.Conversion{
+		Name: name,
+		Size: c.size,
+		Fill: func(dst, stored []byte) error { return fault.Try(func() { c.fill(dst, stored) }) },
+		Digest: func(stored []byte) xpwc.Digest {
+			d := xpwc.DigestOf(stored) // of fewer bytes than those that fill computes, and no computing
+			if c.asStored() {
+				return d
+			}
+			return xpwc.DigestOf(append(append(append([]byte(name), 0), d[:]...), c.parameters()...))
+		},
+	}
+}
+
+func (c *constant) conversionName() string {
 	name := c.dtype.String()
 	if c.widened() {
 		name += "<-" + c.stored.String()
@@ -155,26 +175,23 @@ func (c *constant) conversion() tensorfile.Conversion {
 	if c.data != nil {
 		name += fmt.Sprint("<-", xpwc.DigestOf(c.data))
 	}
-	quantized := c.widened() && len(c.quant.scales) > 0
-	return tensorfile.Conversion{
-		Name: name,
-		Size: c.size,
-		Fill: func(dst, stored []byte) error { return fault.Try(func() { c.fill(dst, stored) }) },
-		Digest: func(stored []byte) xpwc.Digest {
-			d := xpwc.DigestOf(stored) // of fewer bytes than those that fill computes, and no computing
-			if c.asStored() {
-				return d
-			}
-			b := append(append([]byte(name), 0), d[:]...)
-			if c.sparse != nil {
-				b = fmt.Appendf(b, "%v", *c.sparse)
-			}
-			if quantized {
-				b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
-			}
-			return xpwc.DigestOf(b)
-		},
+	return name
+}
+
+// conversionDigest is equal for conversions that compute the same content of the same stored bytes.
+func (c *constant) conversionDigest() xpwc.Digest {
+	return xpwc.DigestOf(append(append([]byte(c.conversionName()), 0), c.parameters()...))
+}
+
+// parameters is what decides the content beside the stored bytes and the name of the conversion.
+func (c *constant) parameters() (b []byte) {
+	if c.sparse != nil {
+		b = fmt.Appendf(b, "%v", *c.sparse)
 	}
+	if c.widened() && len(c.quant.scales) > 0 {
+		b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
+	}
+	return b
 }
 
 // fill computes the content that XNNPACK sees from the bytes of the file.

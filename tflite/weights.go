@@ -1,9 +1,11 @@
 package tflite
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
+	"xpwc"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
@@ -162,6 +164,51 @@ func (p *plan) readNames() {
 			p.first[at] = of.name
 		}
 	}
+}
+
+// nameConstants names constants by what they are, so that a cache packs the same content once. In a file of several
+// computations that is the name of the stored bytes, with a digest of the conversion where there is one: the same in each
+// signature. In a file of one computation constants have tensors' names, which packed files have had since the first
+// version; only what several operators convert alike has one name, the first.
+func (p *plan) nameConstants() {
+	first := map[xpwc.Digest]string{}
+	for i := range p.values {
+		c := p.values[i].constant
+		if c == nil || c.asStored() || c.data != nil || p.graph.buffers != nil {
+			continue
+		}
+		content := xpwc.DigestOf(fmt.Append(nil, c.source, c.conversionDigest()))
+		if first[content] == "" {
+			first[content] = c.name
+		}
+		c.name = first[content]
+	}
+	if p.graph.buffers == nil {
+		return
+	}
+	for _, values := range [][]value{p.values, p.inside} {
+		for i := range values {
+			if c := values[i].constant; c != nil {
+				c.name = p.contentName(c)
+			}
+		}
+	}
+}
+
+// contentName returns the name of a constant in a file of several computations.
+func (p *plan) contentName(c *constant) string {
+	origin := c
+	for origin.data != nil && origin.parent != nil {
+		origin = origin.parent
+	}
+	name := p.graph.buffers[origin.source]
+	if c.asStored() {
+		return name
+	}
+	if origin.data != nil {
+		name = "computed"
+	}
+	return fmt.Sprintf("%s, as %v %.16s", name, c.dtype, c.conversionDigest())
 }
 
 // inFloats describes the same in single precision.
