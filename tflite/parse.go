@@ -158,10 +158,14 @@ func (p *parser) nameBuffers(signatures []signature) {
 	}
 	p.g.buffers = map[flatbuf.Span]string{}
 	taken := map[string]bool{}
+	seen := make([]bool, len(p.buffers))
 	for _, subgraph := range p.subgraphs.All() {
 		for _, t := range subgraph.Tables(subgraphTensors).All() {
 			b := t.Uint32(tensorBuffer)
-			if int64(b) >= int64(len(p.buffers)) || p.buffers[b].Size == 0 || p.g.buffers[p.buffers[b]] != "" {
+			if int64(b) >= int64(len(seen)) || seen[b] {
+				continue
+			}
+			if seen[b] = true; p.buffers[b].Size == 0 || p.g.buffers[p.buffers[b]] != "" {
 				continue
 			}
 			name := t.String(tensorName)
