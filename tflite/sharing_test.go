@@ -132,6 +132,9 @@ var sharings = map[string]sharing{
 	"half precision": {[]modeltest.Signature{
 		named("encode", 2, halfPrecision("w", 5)), named("decode", 1, halfPrecision("w", 5)),
 	}, 1},
+	"equal bytes in two buffers": {[]modeltest.Signature{
+		named("encode", 2, multiply("w", 0)), named("decode", 2, multiply("w", 2)),
+	}, 2},
 	"one packs the bias and one reads it": {[]modeltest.Signature{
 		named("encode", 2, withBias("w", 0, "b", 3)), named("decode", 2, sum("b", 3), multiply("w", 0)),
 		named("both", 2, withBias("w", 0, "b", 3), sum("b", 3)),
