@@ -224,3 +224,12 @@ func TestEntriesOfADateToComeAreDroppedFirst(t *testing.T) {
 	}
 	require.Equal(t, []uint64{1, 3, 4}, kept)
 }
+
+func TestAPayloadOfSeveralEntriesCountsOnceTowardsTheSizeOfTheFile(t *testing.T) {
+	const now, size = 1_700_000_000, 1 << 20
+	records := []format.Record{
+		{Offset: 1, Size: size, UsedAt: now}, {Offset: 1, Size: size, UsedAt: now - 1},
+		{Offset: 1, Size: size, UsedAt: now - 2}, {Offset: 2, Size: size, UsedAt: now - 3},
+	}
+	require.Len(t, writer.UsedLast(records, 2*size+size/2, now), 4)
+}

@@ -166,24 +166,13 @@ func (p *plan) readNames() {
 	}
 }
 
-// nameConstants names constants by what they are, so that a cache packs the same content once. In a file of several
-// computations that is the name of the stored bytes, with a digest of the conversion where there is one: the same in each
-// signature. In a file of one computation constants have tensors' names, which packed files have had since the first
-// version; only what several operators convert alike has one name, the first.
+// nameConstants names constants by their content, so that a cache packs each content once. In a file of several
+// computations the name is that of the stored bytes, followed by a digest of the conversion where there is one: it is
+// the same in each signature. In a file of one computation constants keep the names of their tensors, under which
+// existing caches have them. Only constants that several operators convert alike get one name, the first.
 func (p *plan) nameConstants() {
-	first := map[xpwc.Digest]string{}
-	for i := range p.values {
-		c := p.values[i].constant
-		if c == nil || c.asStored() || c.data != nil || p.graph.buffers != nil {
-			continue
-		}
-		content := xpwc.DigestOf(fmt.Append(nil, c.source, c.conversionDigest()))
-		if first[content] == "" {
-			first[content] = c.name
-		}
-		c.name = first[content]
-	}
 	if p.graph.buffers == nil {
+		p.nameConverted()
 		return
 	}
 	for _, values := range [][]value{p.values, p.inside} {
@@ -192,6 +181,25 @@ func (p *plan) nameConstants() {
 				c.name = p.contentName(c)
 			}
 		}
+	}
+}
+
+func (p *plan) nameConverted() {
+	type content struct {
+		stored     flatbuf.Span
+		conversion xpwc.Digest
+	}
+	first := map[content]string{}
+	for i := range p.values {
+		c := p.values[i].constant
+		if c == nil || c.asStored() || c.data != nil {
+			continue
+		}
+		k := content{c.source, c.conversionDigest()}
+		if _, named := first[k]; !named {
+			first[k] = c.name
+		}
+		c.name = first[k]
 	}
 }
 

@@ -186,7 +186,10 @@ func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
 	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(used(a), used(b)) })
 	kept := map[uint64]bool{}
 	for _, r := range byUse {
-		size := format.AlignUp(r.Size, format.Alignment) + perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
+		size := perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
+		if !kept[r.Offset] { // records may share a payload
+			size += format.AlignUp(r.Size, format.Alignment)
+		}
 		if total+size <= uint64(maxBytes) {
 			total += size
 			kept[r.Offset] = true
