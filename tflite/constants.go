@@ -156,7 +156,14 @@ func (c *constant) conversion() tensorfile.Conversion {
 			if c.asStored() {
 				return d
 			}
-			return xpwc.DigestOf(append(append(append([]byte(name), 0), d[:]...), c.parameters()...))
+			b := append(append([]byte(name), 0), d[:]...)
+			if c.sparse != nil {
+				b = fmt.Appendf(b, "%v", *c.sparse)
+			}
+			if c.quantized() {
+				b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
+			}
+			return xpwc.DigestOf(b)
 		},
 	}
 }
@@ -178,21 +185,32 @@ func (c *constant) conversionName() string {
 	return name
 }
 
-// conversionDigest is equal for conversions that compute the same content of the same stored bytes.
+// conversionDigest is equal for conversions that compute the same content of the same stored bytes. It is computed each
+// time that a file of several computations is opened, so scales and indices are not printed.
 func (c *constant) conversionDigest() xpwc.Digest {
-	return xpwc.DigestOf(append(append([]byte(c.conversionName()), 0), c.parameters()...))
+	b := []byte(c.conversionName())
+	number := func(vectors ...any) {
+		for _, v := range vectors {
+			start := len(b)
+			b, _ = binary.Append(b, binary.LittleEndian, v) // fails for other types only
+			b = binary.LittleEndian.AppendUint64(b, uint64(len(b)-start))
+		}
+	}
+	if s := c.sparse; s != nil {
+		number(s.traversalOrder, s.blockMap)
+		for _, d := range s.dims {
+			number(d.format, d.size, d.segments, d.indices)
+		}
+	}
+	if q := &c.quant; c.quantized() {
+		b = fmt.Append(b, q.dimension, q.block, c.shape)
+		number(q.scales, q.zeroPoints)
+	}
+	return xpwc.DigestOf(b)
 }
 
-// parameters is what decides the content beside the stored bytes and the name of the conversion.
-func (c *constant) parameters() (b []byte) {
-	if c.sparse != nil {
-		b = fmt.Appendf(b, "%v", *c.sparse)
-	}
-	if c.widened() && len(c.quant.scales) > 0 {
-		b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
-	}
-	return b
-}
+// quantized reports whether scales decide the content.
+func (c *constant) quantized() bool { return c.widened() && len(c.quant.scales) > 0 }
 
 // fill computes the content that XNNPACK sees from the bytes of the file.
 func (c *constant) fill(dst, stored []byte) {

@@ -40,6 +40,12 @@ func scaled(name string, buffer int, scale float32) modeltest.Layer {
 	return l
 }
 
+func scaledWithBias(name string, buffer int, scale float32, bias string, biasBuffer int) modeltest.Layer {
+	l := withBias(name, buffer, bias, biasBuffer)
+	l.Kernel.Scale = scale
+	return l
+}
+
 // dequantized is a layer whose kernel is int8, and which XNNPACK computes in float32.
 func dequantized(name string, buffer int, scale float32) modeltest.Layer {
 	l := scaled(name, buffer, scale)
@@ -85,9 +91,10 @@ type sharing struct {
 }
 
 var (
-	biasBytes = littleEndian(wave(side))
-	int8Bytes = square(7)[:side*side]
-	halfBytes = halves("", nil, slices.Repeat([]float32{0.5, -1.25, 2, 0.75}, side*side/4)...).data
+	biasBytes    = littleEndian(wave(side))
+	int8Bytes    = square(7)[:side*side]
+	sharedHalves = slices.Repeat([]float32{0.5, -1.25, 2, 0.75}, side*side/4)
+	halfBytes    = halves("", nil, sharedHalves...).data
 	// Buffers 0 and 1 are float32, 2 has the bytes of 0, 3 is a bias, 4 is int8, and 5 is float16.
 	sharedBuffers = [][]byte{square(0), square(1), square(0), biasBytes, int8Bytes, halfBytes}
 )
@@ -128,6 +135,9 @@ var sharings = map[string]sharing{
 	}, 2},
 	"the same scale": {[]modeltest.Signature{
 		named("encode", 2, scaled("w", 4, 0.5)), named("decode", 1, scaled("w", 4, 0.5)),
+	}, 1},
+	"the same scale and bias": {[]modeltest.Signature{
+		named("encode", 2, scaledWithBias("w", 4, 0.5, "b", 3)), named("decode", 1, scaledWithBias("w", 4, 0.5, "b", 3)),
 	}, 1},
 	"half precision": {[]modeltest.Signature{
 		named("encode", 2, halfPrecision("w", 5)), named("decode", 1, halfPrecision("w", 5)),

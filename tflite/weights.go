@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 
-	"xpwc"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
 	"xpwc/xnnpack"
@@ -169,10 +168,10 @@ func (p *plan) readNames() {
 // nameConstants names constants by their content, so that a cache packs each content once. In a file of several
 // computations the name is that of the stored bytes, followed by a digest of the conversion where there is one: it is
 // the same in each signature. In a file of one computation constants keep the names of their tensors, under which
-// existing caches have them. Only constants that several operators convert alike get one name, the first.
+// existing caches have them. Only half precision that several operators widen gets one name, the first.
 func (p *plan) nameConstants() {
 	if p.graph.buffers == nil {
-		p.nameConverted()
+		p.nameWidened()
 		return
 	}
 	for _, values := range [][]value{p.values, p.inside} {
@@ -184,22 +183,18 @@ func (p *plan) nameConstants() {
 	}
 }
 
-func (p *plan) nameConverted() {
-	type content struct {
-		stored     flatbuf.Span
-		conversion xpwc.Digest
-	}
-	first := map[content]string{}
+// nameWidened gives half precision that several operators widen one name.
+func (p *plan) nameWidened() {
+	first := map[flatbuf.Span]string{}
 	for i := range p.values {
 		c := p.values[i].constant
-		if c == nil || c.asStored() || c.data != nil {
+		if c == nil || c.stored != typeFloat16 || !c.widened() || c.sparse != nil || c.data != nil {
 			continue
 		}
-		k := content{c.source, c.conversionDigest()}
-		if _, named := first[k]; !named {
-			first[k] = c.name
+		if _, named := first[c.source]; !named {
+			first[c.source] = c.name
 		}
-		c.name = first[k]
+		c.name = first[c.source]
 	}
 }
 

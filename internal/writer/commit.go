@@ -270,23 +270,22 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 		sum  format.Digest
 		size uint64
 	}
-	keys := map[content][]format.Key{} // under which a payload is stored
+	keys := map[content]map[format.Key]bool{} // under which a payload is stored
 	for i := range added {
-		keys[content{added[i].Sum, added[i].Size}] = nil
+		keys[content{added[i].Sum, added[i].Size}] = map[format.Key]bool{}
 	}
 	for i := range stored {
-		c := content{stored[i].Sum, stored[i].Size}
-		if _, is := keys[c]; is {
-			keys[c] = append(keys[c], stored[i].Key)
+		if under := keys[content{stored[i].Sum, stored[i].Size}]; under != nil {
+			under[stored[i].Key] = true
 		}
 	}
 	for i := range added {
 		r := &added[i]
-		c := content{r.Sum, r.Size}
-		if len(keys[c]) > 0 && !slices.Contains(keys[c], r.Key) {
+		under := keys[content{r.Sum, r.Size}]
+		if len(under) > 0 && !under[r.Key] {
 			bytes += r.Size
 		}
-		keys[c] = append(keys[c], r.Key)
+		under[r.Key] = true
 	}
 	return bytes
 }
