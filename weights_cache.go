@@ -248,7 +248,8 @@ func (c *Cache) Close() error {
 // Compact rewrites the file without its dead bytes, and without payloads whose checksum is wrong. The new file takes
 // the old one's place by a rename: other processes keep what they have mapped, and find the new file with their next
 // session. It waits for sessions of this process that are packing, and for another process that is, up to
-// Options.WriterWait; ErrBusy after that. The cache does it by itself when a quarter of the file is dead.
+// Options.WriterWait; ErrBusy after that. The cache does it by itself when a quarter of the file is dead
+// or stored twice.
 func (c *Cache) Compact() error {
 	if err := c.checkOpen("compact"); err != nil {
 		return err
