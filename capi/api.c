@@ -8,6 +8,7 @@
 
 #include "_cgo_export.h"
 #include "../internal/ask/key.h"
+#include "reader/status.h"
 
 static struct xpwc_options_view view_options(const struct xpwc_options* options) {
   struct xpwc_options o = {0};
@@ -171,37 +172,4 @@ const char* xpwc_last_error(void) { return last_error; }
 
 char* xpwc_last_error_buffer(void) { return last_error; }
 
-const char* xpwc_status_string(xpwc_status status) {
-  switch (status) {
-#define NAME(status) \
-  case status:       \
-    return #status;
-    NAME(XPWC_STATUS_OK)
-    NAME(XPWC_STATUS_INVALID_ARGUMENT)
-    NAME(XPWC_STATUS_INVALID_HANDLE)
-    NAME(XPWC_STATUS_UNKNOWN_TENSOR)
-    NAME(XPWC_STATUS_NO_DATA_MAP)
-    NAME(XPWC_STATUS_NOT_EAGER)
-    NAME(XPWC_STATUS_FINALIZED)
-    NAME(XPWC_STATUS_IN_USE)
-    NAME(XPWC_STATUS_NOT_CACHE)
-    NAME(XPWC_STATUS_UNSAFE_FILE)
-    NAME(XPWC_STATUS_DAMAGED)
-    NAME(XPWC_STATUS_FOREIGN)
-    NAME(XPWC_STATUS_VERSION_MISMATCH)
-    NAME(XPWC_STATUS_OTHER_OPTIONS)
-    NAME(XPWC_STATUS_BUSY)
-    NAME(XPWC_STATUS_REPLACED)
-    NAME(XPWC_STATUS_READ_ONLY)
-    NAME(XPWC_STATUS_OUT_OF_MEMORY)
-    NAME(XPWC_STATUS_SYSTEM_ERROR)
-    NAME(XPWC_STATUS_CALLBACK_FAILED)
-    NAME(XPWC_STATUS_INTERNAL)
-    NAME(XPWC_STATUS_SOURCE_CHANGED)
-    NAME(XPWC_STATUS_LOST)
-    NAME(XPWC_STATUS_FORKED)
-    NAME(XPWC_STATUS_OTHER_XNNPACK)
-#undef NAME
-  }
-  return "unknown xpwc_status";
-}
+const char* xpwc_status_string(xpwc_status status) { return xpwc_name_of_status(status); }

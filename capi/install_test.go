@@ -177,6 +177,45 @@ func requireWarm(t *testing.T, consumer string) {
 	require.NoError(t, tool("", nil, consumer, path, "warm", "callbacks"))
 }
 
+// requireReads runs a consumer, which is reads.c: it needs nothing of the library.
+func requireReads(t *testing.T, consumer string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "golden")
+	golden, err := os.ReadFile("../internal/format/testdata/version4.golden")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, golden, 0o600))
+	out, err := exec.Command(consumer, file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "5 entries\n", string(out))
+}
+
+func TestPkgConfigFindsTheReader(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("pkg-config"); err != nil {
+		t.Skip("there is no pkg-config")
+	}
+	for where, tree := range trees(t) {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			ask := func(args ...string) string {
+				cmd := exec.Command("pkg-config", append(args, "xpwc-reader")...)
+				cmd.Env = append(os.Environ(), "PKG_CONFIG_PATH="+filepath.Join(tree, "lib", "pkgconfig"))
+				out, err := cmd.CombinedOutput()
+				require.NoError(t, err, "%s", out)
+				return strings.TrimSpace(string(out))
+			}
+			require.Equal(t, version(t), ask("--modversion"))
+			consumer := filepath.Join(t.TempDir(), "reads")
+			args := append([]string{"-std=c99"}, warnings...)
+			args = append(args, "-o", consumer, "testdata/reads.c", filepath.Join(ask("--variable=reader"), "xpwc_reader.c"))
+			args = append(append(args, strings.Fields(ask("--cflags"))...), settings(t, "CGO_CFLAGS")...)
+			args = append(append(args, settings(t, "CGO_LDFLAGS")...), xnnpackLibraries...)
+			require.NoError(t, tool("", nil, "gcc", args...))
+			requireReads(t, consumer)
+		})
+	}
+}
+
 func TestPkgConfigFindsTheLibrary(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("pkg-config"); err != nil {
@@ -235,6 +274,8 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 				require.NoError(t, configure(build, tree, "-DXPWC_SHARED="+linkage, "-DXPWC_WANTED="+series))
 				require.NoError(t, tool("", nil, "cmake", "--build", build, "--target", "consumer"))
 				requireWarm(t, filepath.Join(build, "consumer"))
+				require.NoError(t, tool("", nil, "cmake", "--build", build, "--target", "reads"))
+				requireReads(t, filepath.Join(build, "reads"))
 				if where == "moved" && linkage == "ON" { // once: it takes ten times as long
 					require.NoError(t, tool("", nil, "cmake", "--build", build))
 					require.NoError(t, tool("", nil, filepath.Join(build, "dropin")))

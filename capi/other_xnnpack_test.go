@@ -161,3 +161,19 @@ func TestTheLibraryReportsItsXNNPACK(t *testing.T) {
 	p := program{source: "xnnpack.c", compiler: compilersFor("xnnpack.c")[0], linkage: shared}
 	require.Equal(t, here+"\n", p.run(t, nil))
 }
+
+func TestAReaderThatMeetsAnotherXNNPACKOpensNothing(t *testing.T) {
+	t.Parallel()
+	here, other := agesHere(t)
+	tree := filepath.Join(installed(t), prefix)
+	host := filepath.Join(t.TempDir(), "reads")
+	args := []string{"-o", host, "testdata/reads.c", filepath.Join(tree, "share", "xpwc", "reader", "xpwc_reader.c"),
+		"-I" + otherXNNPACK(t), "-I" + filepath.Join(tree, "include")}
+	args = append(append(args, settings(t, "CGO_CFLAGS")...), settings(t, "CGO_LDFLAGS")...)
+	require.NoError(t, tool("", nil, "gcc", append(args, xnnpackLibraries...)...))
+	out, err := exec.Command(host, "../internal/format/testdata/version4.golden").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "XPWC_STATUS_OTHER_XNNPACK")
+	require.Contains(t, string(out), "compiled for "+other)
+	require.Contains(t, string(out), "linked with "+here)
+}
