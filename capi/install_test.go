@@ -207,7 +207,8 @@ func TestPkgConfigFindsTheReader(t *testing.T) {
 			require.Equal(t, version(t), ask("--modversion"))
 			consumer := filepath.Join(t.TempDir(), "reads")
 			args := append([]string{"-std=c99"}, warnings...)
-			args = append(args, "-o", consumer, "testdata/reads.c", filepath.Join(ask("--variable=reader"), "xpwc_reader.c"))
+			args = append(args, "-o", consumer, "testdata/reads.c",
+				filepath.Join(ask("--variable=reader"), "xpwc_reader.c"))
 			args = append(append(args, strings.Fields(ask("--cflags"))...), settings(t, "CGO_CFLAGS")...)
 			args = append(append(args, settings(t, "CGO_LDFLAGS")...), xnnpackLibraries...)
 			require.NoError(t, tool("", nil, "gcc", args...))

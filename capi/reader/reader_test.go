@@ -567,10 +567,8 @@ func TestAMissHasAReason(t *testing.T) {
 		})
 	}
 	t.Run("another machine", func(t *testing.T) {
-		r, err := reader.Open(path+".other", "")
-		require.Error(t, err)
 		require.NoError(t, os.WriteFile(path+".other", golden(t), 0o400))
-		r, err = reader.Open(path+".other", "") // its layouts are no machine's
+		r, err := reader.Open(path+".other", "") // its layouts are no machine's
 		require.NoError(t, err)
 		defer r.Close()
 		runNamed(t, c, r, false, packed(r))

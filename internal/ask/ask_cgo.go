@@ -56,8 +56,8 @@ func BuildIdentifier() []byte {
 	return C.GoBytes(data, C.int(size))
 }
 
-// CheckXNNPACK returns an error that matches ErrOtherXNNPACK if the XNNPACK that the program is linked with is seen to have
-// another weights cache than the header that xpwc was compiled with.
+// CheckXNNPACK returns an error that matches ErrOtherXNNPACK if the weights cache of the linked XNNPACK has other
+// structs than the header that xpwc was compiled with. It returns nil if XNNPACK hides the functions that show it.
 func CheckXNNPACK() error {
 	compiled, linked := C.xpwc_header_abi(), C.xpwc_linked_abi()
 	if linked == C.xpwc_abi_unknown || linked == compiled {

@@ -181,7 +181,7 @@ static void replaced_file(XNNWeightsCache& cache, const std::string& path) {
 
 static std::string logged;
 
-// Who configures the file wrongly learns it from the log, as all is right but slow.
+// A wrong packed_cache_path shows in the log alone: the results are right, and the start is slow.
 static void reasons_are_logged(const std::string& path) {
   REQUIRE(executorch::runtime::register_pal(executorch::runtime::PalImpl::create(
       [](et_timestamp_t, et_pal_log_level_t, const char*, const char*, size_t, const char* message, size_t size) {
