@@ -81,11 +81,12 @@ var spots sync.Map
 // mapped and packed, and one writer: their options must be the same, ErrOtherOptions if not, but for Logger and
 // Progress, which are each handle's own.
 //
-// Errors: ErrOptions, ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict
-// also ErrDamaged, ErrForeign and ErrVersion, and those of the system; with Options.OrMemory only ErrOptions and
-// ErrOtherOptions. A file or directory that cannot be written to is no error: what must be packed goes into private
-// memory then, and Stats says so. With too few file descriptors left for Go's network poller, which a first opening
-// starts if the process has not, the error matches syscall.EMFILE; the runtime would end the process.
+// Errors: ErrOptions, ErrOtherXNNPACK, ErrNotCache for a directory or a file that is something else, ErrUnsafeFile,
+// with Options.Strict also ErrDamaged, ErrForeign and ErrVersion, and those of the system; with Options.OrMemory only
+// ErrOptions, ErrOtherOptions and ErrOtherXNNPACK. A file or directory that cannot be written to is no error: what must
+// be packed goes into private memory then, and Stats counts it. With too few file descriptors left for Go's network
+// poller, which a first opening starts if the process has not, the error matches syscall.EMFILE; the runtime would end
+// the process.
 func Open(path string, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	if path == "" {
@@ -105,6 +106,9 @@ func Open(path string, options *Options) (*Cache, error) {
 // newHandle makes a core and its first handle. unusable is why its file cannot be used, if that is known, or nil.
 func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error) {
 	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	if err := ask.CheckXNNPACK(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	if err := fd.StartPoller(); err != nil {

@@ -50,7 +50,10 @@
 //
 // Strings end with a NUL. They are UTF-8, or any other bytes.
 //
-// Linking. The library contains no XNNPACK. It was compiled against the host's header and calls the host's XNNPACK.
+// Linking. The library contains no XNNPACK. It was compiled against the host's header and calls the host's XNNPACK. The
+// structs of XNNPACK's weights cache have grown twice, so a host that is compiled against another header does not link:
+// the linker lacks xpwc_open_xnnpack_key24_provider56 or its like. A library that is loaded with dlopen, or meets another
+// XNNPACK than the host's header is of, reports XPWC_STATUS_OTHER_XNNPACK.
 // The first xpwc_open with a path initialises XNNPACK on a thread of the library. A host that gives xnn_initialize an
 // allocator calls it before.
 //
@@ -147,7 +150,10 @@ typedef enum xpwc_status {
   // a runtime uses them. The runtime must not be used: delete it and create it again.
   XPWC_STATUS_LOST = 22,
   // This process is a child of fork, and its parent had called the library before. Call it after exec.
-  XPWC_STATUS_FORKED = 23
+  XPWC_STATUS_FORKED = 23,
+  // The program is linked with an XNNPACK whose weights cache has other structs than the one that the library was built
+  // for. xpwc_last_error names both. Build the library with the header of the program's XNNPACK.
+  XPWC_STATUS_OTHER_XNNPACK = 24
 } xpwc_status;
 
 // Returns the status' name, for example "XPWC_STATUS_IN_USE"; never NULL. Static storage.
@@ -161,6 +167,10 @@ const char* xpwc_last_error(void);
 // Return the XPWC_VERSION and the XPWC_VERSION_NUMBER that the library was built with. Static storage.
 const char* xpwc_version(void);
 uint32_t xpwc_version_number(void);
+
+// Returns which XNNPACK the library was built for, for example "XNNPACK of March 2026 or later (look-up key of 32 bytes,
+// provider of 64)". Static storage.
+const char* xpwc_xnnpack(void);
 
 // A handle of a cache, which has the packed weights of one path. Valid once xpwc_open has returned XPWC_STATUS_OK.
 typedef struct xpwc_cache {
@@ -260,7 +270,7 @@ typedef struct xpwc_options {
 // context are each handle's own. options may be NULL. *cache must be closed. The first call also takes two or three
 // file descriptors for Go's runtime, which keeps them. If there are not so many left it is XPWC_STATUS_SYSTEM_ERROR,
 // and can be tried again.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR; with
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK; with
 // XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
 
@@ -275,9 +285,42 @@ xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc
 // (XPWC_STATUS_LOST), but the file stays where it is. It is written to again after a minute, when the sessions that use
 // what was packed into it are closed. Each call gives a cache of its own: two of one file are to each other as those of
 // two processes. *cache must be closed.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also
-// DAMAGED, FOREIGN, VERSION_MISMATCH.
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK; with XPWC_OPEN_STRICT
+// also DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache);
+
+// Calls of xpwc_open and xpwc_open_fd go to a name with the sizes of the host's structs, as on 64-bit systems. The library
+// has those of its own sizes alone. Define XPWC_DLOPEN where such names cannot be linked: in a host that loads the library
+// with dlopen, and finds xpwc_open itself there.
+#if defined(__GNUC__) && !defined(XPWC_DLOPEN)
+#define XPWC_OPEN_FUNCTIONS(sizes)                                                                                  \
+  xpwc_status xpwc_open_xnnpack_##sizes(const char* path, const struct xpwc_options* options, xpwc_cache* cache);   \
+  xpwc_status xpwc_open_fd_xnnpack_##sizes(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache);
+XPWC_OPEN_FUNCTIONS(key24_provider56)
+XPWC_OPEN_FUNCTIONS(key32_provider56)
+XPWC_OPEN_FUNCTIONS(key32_provider64)
+XPWC_OPEN_FUNCTIONS(unknown)
+#undef XPWC_OPEN_FUNCTIONS
+
+#define XPWC_OPEN_BY_SIZES(function, arguments)                                                                        \
+  {                                                                                                                    \
+    enum {                                                                                                             \
+      xpwc_key_words = sizeof(struct xnn_weights_cache_look_up_key) / sizeof(void*),                                   \
+      xpwc_provider_words = sizeof(struct xnn_weights_cache_provider) / sizeof(void*)                                  \
+    };                                                                                                                 \
+    return xpwc_key_words == 3 && xpwc_provider_words == 7   ? function##_xnnpack_key24_provider56 arguments           \
+           : xpwc_key_words == 4 && xpwc_provider_words == 7 ? function##_xnnpack_key32_provider56 arguments           \
+           : xpwc_key_words == 4 && xpwc_provider_words == 8 ? function##_xnnpack_key32_provider64 arguments           \
+                                                             : function##_xnnpack_unknown arguments;                   \
+  }
+extern __inline __attribute__((__gnu_inline__, __always_inline__)) xpwc_status
+xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache)
+    XPWC_OPEN_BY_SIZES(xpwc_open, (path, options, cache))
+extern __inline __attribute__((__gnu_inline__, __always_inline__)) xpwc_status
+xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache)
+    XPWC_OPEN_BY_SIZES(xpwc_open_fd, (file_descriptor, options, cache))
+#undef XPWC_OPEN_BY_SIZES
+#endif
 
 // Waits until everything that finalized sessions packed is on stable storage, and closes the handle.
 // XPWC_STATUS_IN_USE, and the handle stays valid, while sessions that were begun with it are open. With any other
