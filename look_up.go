@@ -26,6 +26,7 @@ type lookUpKey struct {
 func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.user.Unclaim() // XNNPACK gave up on it
 	if s.stage != stageLoading {
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
@@ -58,14 +59,37 @@ func (s *Session) answer(w *weight) (e *entries.Entry, same bool) {
 	if e == nil && w.presumed && s.makeSure(w) {
 		e, same = s.find(w)
 	}
-	if e == nil && !same && w.named && s.becomeWriter() {
-		e, same = s.find(w) // it may be what another process packed while we waited
-		if e != nil || same {
-			s.user.StopWriting() // others wait too
-		}
+	if e == nil && w.named {
+		e, same = s.awaitOrClaim(w, same)
 	}
 	if e == nil {
 		s.user.Missed()
+	}
+	return e, same
+}
+
+// awaitOrClaim returns what another session or process packs meanwhile, as answer does, or has other sessions wait for
+// this one.
+func (s *Session) awaitOrClaim(w *weight, same bool) (*entries.Entry, bool) {
+	if p := &w.kernel.packing; p.given && !p.compare && !p.ambiguous() {
+		// It is known that another session packs it in the same way.
+		w.Contents = writer.Contents{Kernel: &w.kernel.is, Bias: w.biasContent()}
+	}
+	var e *entries.Entry
+	began := false
+	for e == nil {
+		switch {
+		case s.user.Await(&w.Query):
+		case !same && s.becomeWriter():
+			began = true
+		case s.user.Claim(&w.Query):
+			return nil, same
+		}
+		e, same = s.find(w)
+		if began && (e != nil || same) {
+			s.user.StopWriting() // others wait, too
+			began = false
+		}
 	}
 	return e, same
 }
@@ -192,6 +216,9 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		s.fail(err)
 		switch {
 		case hit >= 0:
+			if views[hit].Others {
+				s.work = max(s.work, workEqual) // its source may turn out changed
+			}
 			s.restampLater(w, &views[hit])
 			s.given[w.question()] = views[hit].Entry
 			return views[hit].Entry, true

@@ -49,8 +49,8 @@ type Session struct {
 	scratch   *store.Region // space for what is compared before it is kept, while nothing is packed there
 	noFile    Reason        // why this session packs into private memory, or ""
 
-	watches  map[Watch]*watch           // of loaded tensors
-	origins  map[string]*entries.Origin // by Identity.Source
+	watches  map[Watch]*watch // of loaded tensors
+	origins  map[origin]*entries.Origin
 	work     work
 	restamps []writer.Restamp // for Finalize, which knows whether their sources changed
 
@@ -71,7 +71,7 @@ type work uint8
 
 const (
 	workNone  work = iota
-	workEqual      // it packed something, and the cache had all of that
+	workEqual      // it packed something, or another session that is not finalized, and the cache had all of that
 	workNew        // it packed something that the cache did not have
 )
 
@@ -96,7 +96,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		given:     map[question]*entries.Entry{},
 		packings:  map[uintptr]space{},
 		watches:   map[Watch]*watch{},
-		origins:   map[string]*entries.Origin{},
+		origins:   map[origin]*entries.Origin{},
 		evidence:  shownBy(c.writer.Index()),
 	}
 	if s.provider, err = newProvider(s); err != nil {
@@ -228,7 +228,7 @@ func (s *Session) register(name string) (*source, error) {
 		return nil, err
 	}
 	s.watch(&t.Identity)
-	src.is.Origin = s.origin(t.Identity.Source)
+	src.is.Origin = s.origin(&t.Identity)
 	s.sources[name] = src
 	if src.presence == absent {
 		s.unfilled = append(s.unfilled, src)

@@ -15,7 +15,11 @@ type Query struct {
 	Key  format.Key
 	Seed uint32
 
+	// Contents has no kernel if only entries of sessions that are finalized, or this one's, may answer.
+	Contents Contents
+
 	surveyed *format.Index // all its records under the key are in memory
+	seen     []View        // by the last LookUp
 }
 
 // Under has the query be about another layout.
@@ -24,10 +28,10 @@ func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout,
 // A View is what was known of an entry at some time.
 type View struct {
 	Entry        *entries.Entry
-	Kernel, Bias *entries.Content // what this session packed it from, if its record does not say so yet
+	Kernel, Bias *entries.Content // that it was packed from, if it is not identified and they may be compared
 	Record       format.Record
 
-	Others   bool // another session packs it, and it does not say yet what from
+	Others   bool // another session packed it, which is not finalized
 	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
 	Durable  bool
 	Listed   bool // the loaded index has it
@@ -35,16 +39,33 @@ type View struct {
 	Sized    bool
 }
 
-func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
+func (u *User) viewLocked(e *entries.Entry, q *Query) View {
 	v := View{
 		Entry: e, Record: e.Record,
-		Seed: e.PackedUnder(seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
+		Seed: e.PackedUnder(q.Seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
 		Verified: e.Verified, Sized: e.Sized,
 	}
-	if v.Others = !e.Identified() && e.By != u; !v.Others {
+	v.Others = !e.Identified() && e.By != u
+	if u.answers(e, q) {
 		v.Kernel, v.Bias = e.Kernel, e.Bias
 	}
 	return v
+}
+
+// answers reports whether an entry may answer a query. One that another session packed may do so before that session
+// has found out whether its sources changed only if this session will find out, too.
+func (u *User) answers(e *entries.Entry, q *Query) bool {
+	if e.Identified() || e.By == u {
+		return true
+	}
+	theirs := Contents{e.Kernel, e.Bias}
+	return theirs.match(q.Contents) && theirs.known()
+}
+
+// answersLocked returns the entries that may answer a query, or the loaded index if that is to be asked first.
+func (u *User) answersLocked(q *Query) ([]*entries.Entry, *format.Index) {
+	candidates, index := u.w.candidatesLocked(q)
+	return entries.Only(candidates, func(e *entries.Entry) bool { return u.answers(e, q) }), index
 }
 
 // candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
@@ -60,15 +81,15 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 
 // LookUp has judge decide which of some entries answers a query, from what is known of them: -1 if none does, or none
 // yet. The session uses the one that answers it from then on. Of the others nothing but what is known may be used: they
-// may be given up. What others are packing answers nothing. The error, with Options.Strict, is that the loaded index
-// turned out damaged.
+// may be given up. The error, with Options.Strict, is that the loaded index turned out damaged.
 func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, err error) {
 	err = u.among(q, func(candidates []*entries.Entry) {
-		candidates = entries.Only(candidates, func(e *entries.Entry) bool { return e.Identified() || e.By == u })
+		candidates = entries.Only(candidates, func(e *entries.Entry) bool { return u.answers(e, q) })
 		among = make([]View, 0, len(candidates))
 		for _, e := range candidates {
-			among = append(among, u.viewLocked(e, q.Seed))
+			among = append(among, u.viewLocked(e, q))
 		}
+		q.seen = among
 		if hit = judge(among); hit >= 0 {
 			u.useLocked(candidates[hit])
 			u.w.figures.Hits.add(len(candidates[hit].Data))
@@ -83,7 +104,7 @@ func (u *User) Hold(q *Query) (views []View, err error) {
 	err = u.among(q, func(candidates []*entries.Entry) {
 		for _, e := range candidates {
 			e.Region.Retain()
-			views = append(views, u.viewLocked(e, q.Seed))
+			views = append(views, u.viewLocked(e, q))
 		}
 	})
 	return views, err
