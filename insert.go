@@ -322,11 +322,11 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 	return rivals
 }
 
-// mayHaveContent reports whether an entry was packed from the content that this session has. If another session is
-// packing it, nobody knows yet: but where all is given that decides the bytes, others are of other content.
+// mayHaveContent reports whether an entry was packed from the content that this session has. Of one that another
+// session packs it may not be known yet: but where all is given that decides the bytes, others are of other content.
 func (s *Session) mayHaveContent(w *weight, v *writer.View) bool {
 	if v.Others {
-		return !w.kernel.packing.known() || w.kernel.packing.ambiguous()
+		return sameContent(w, v) != no && (!w.kernel.packing.known() || w.kernel.packing.ambiguous())
 	}
 	if sameContent(w, v) == unknown {
 		s.learnContent(w, v)

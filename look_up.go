@@ -281,14 +281,14 @@ func (s *Session) learn(w *weight, what lack, v *writer.View) {
 	}
 }
 
-// learnContent has the tensors read whose digests are to be compared.
+// learnContent reads the tensors of this session whose digests are compared.
 func (s *Session) learnContent(w *weight, v *writer.View) {
 	for _, pair := range [][2]*entries.Content{{&w.kernel.is, v.Kernel}, {w.biasContent(), v.Bias}} {
 		if pair[0] == nil || pair[0] == pair[1] {
 			continue
 		}
-		for _, c := range pair {
-			if c == nil {
+		for i, c := range pair {
+			if c == nil || i == 1 && v.Others {
 				continue
 			}
 			if _, known, _ := c.Known(); known {

@@ -28,10 +28,10 @@ func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout,
 // A View is what was known of an entry at some time.
 type View struct {
 	Entry        *entries.Entry
-	Kernel, Bias *entries.Content // that it was packed from, if it is not identified and they may be compared
+	Kernel, Bias *entries.Content // that it was packed from, if its record does not have that yet
 	Record       format.Record
 
-	Others   bool // another session packed it, which is not finalized
+	Others   bool // another session packed it, which is not finalized: only what is known of Kernel and Bias may be used
 	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
 	Durable  bool
 	Listed   bool // the loaded index has it
@@ -39,17 +39,12 @@ type View struct {
 	Sized    bool
 }
 
-func (u *User) viewLocked(e *entries.Entry, q *Query) View {
-	v := View{
-		Entry: e, Record: e.Record,
-		Seed: e.PackedUnder(q.Seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
+func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
+	return View{
+		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Others: !e.Identified() && e.By != u,
+		Seed: e.PackedUnder(seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
 		Verified: e.Verified, Sized: e.Sized,
 	}
-	v.Others = !e.Identified() && e.By != u
-	if u.answers(e, q) {
-		v.Kernel, v.Bias = e.Kernel, e.Bias
-	}
-	return v
 }
 
 // answers reports whether an entry may answer a query. One that another session packed may do so before that session
@@ -87,7 +82,7 @@ func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []
 		candidates = entries.Only(candidates, func(e *entries.Entry) bool { return u.answers(e, q) })
 		among = make([]View, 0, len(candidates))
 		for _, e := range candidates {
-			among = append(among, u.viewLocked(e, q))
+			among = append(among, u.viewLocked(e, q.Seed))
 		}
 		q.seen = among
 		if hit = judge(among); hit >= 0 {
@@ -104,7 +99,7 @@ func (u *User) Hold(q *Query) (views []View, err error) {
 	err = u.among(q, func(candidates []*entries.Entry) {
 		for _, e := range candidates {
 			e.Region.Retain()
-			views = append(views, u.viewLocked(e, q))
+			views = append(views, u.viewLocked(e, q.Seed))
 		}
 	})
 	return views, err
