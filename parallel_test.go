@@ -60,6 +60,7 @@ func packings(s xpwc.Stats) int64 {
 type waiter struct {
 	chain
 	data xpwc.DataMap
+	end  func() error
 	err  error
 	done chan struct{}
 }
@@ -70,7 +71,7 @@ func (w *waiter) begin(c *xpwc.Cache, want []float32) error {
 	w.done = make(chan struct{})
 	go func() {
 		defer close(w.done)
-		w.err = runOnce(w.chain, c, w.data, want)
+		w.end, w.err = start(w.chain, c, w.data, want)
 	}()
 	for c.Stats().Waits == waits {
 		select {
@@ -118,9 +119,10 @@ func TestASessionWaitsForAnotherThatPacksTheSameWeight(t *testing.T) {
 		second := waiter{chain: threeLayers, data: xpwc.MapOf(tensors)}
 		begin := sync.OnceValue(func() error { return second.begin(c, want) })
 		first := fillHook{xpwc.MapOf(tensors), func(string) error { return begin() }}
-		require.NoError(t, runOnce(threeLayers, c, first, want))
+		end, err := start(threeLayers, c, first, want)
+		require.NoError(t, err)
 		<-second.done
-		require.NoError(t, second.err)
+		require.NoError(t, errors.Join(second.err, end(), second.end()))
 		require.EqualValues(t, 3, packings(c.Stats()))
 		require.EqualValues(t, 3, c.Stats().Hits.Entries)
 		require.Zero(t, c.Stats().WaitTimeouts)
@@ -143,7 +145,7 @@ func TestASessionPacksItselfWhatAnotherFailsToPack(t *testing.T) {
 		require.ErrorIs(t, err, broken)
 		require.NotContains(t, err.Error(), "a session packed")
 		<-second.done
-		require.NoError(t, second.err)
+		require.NoError(t, errors.Join(second.err, second.end()))
 		require.EqualValues(t, 3, packings(c.Stats()))
 		require.Zero(t, c.Stats().WaitTimeouts)
 	})
