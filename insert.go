@@ -195,7 +195,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	return progress, read, addressOf(e.Data)
 }
 
-// identify computes the digests that sessions which wait for what was packed compare.
+// identify computes the digests of tensors without stamps. Sessions that wait for the entry compare them.
 func (w *weight) identify() {
 	for _, src := range w.sources() {
 		if src.is.Stamp == (Digest{}) {

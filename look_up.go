@@ -33,6 +33,9 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	}
 	w := s.weight(key)
 	s.presume(w)
+	if w.named {
+		w.share()
+	}
 	e, same := s.answer(w)
 	if e != nil {
 		return addressOf(e.Data)
@@ -68,13 +71,9 @@ func (s *Session) answer(w *weight) (e *entries.Entry, same bool) {
 	return e, same
 }
 
-// awaitOrClaim returns what another session or process packs meanwhile, as answer does, or has other sessions wait for
-// this one.
+// awaitOrClaim waits for other sessions and processes that pack the same, and returns what answer does. If it returns
+// no entry, other sessions wait for this one.
 func (s *Session) awaitOrClaim(w *weight, same bool) (*entries.Entry, bool) {
-	if p := &w.kernel.packing; p.given && !p.compare && !p.ambiguous() {
-		// It is known that another session packs it in the same way.
-		w.Contents = writer.Contents{Kernel: &w.kernel.is, Bias: w.biasContent()}
-	}
 	var e *entries.Entry
 	began := false
 	for e == nil {
@@ -92,6 +91,14 @@ func (s *Session) awaitOrClaim(w *weight, same bool) (*entries.Entry, bool) {
 		}
 	}
 	return e, same
+}
+
+// share lets entries answer that other sessions have packed and are not finalized, if the packing identity decides the
+// bytes: such a session may yet find a second way in which the kernel is packed.
+func (w *weight) share() {
+	if p := &w.kernel.packing; p.given && !p.compare && !p.ambiguous() {
+		w.Contents = writer.Contents{Kernel: &w.kernel.is, Bias: w.biasContent()}
+	}
 }
 
 // becomeWriter makes this process the file's writer for as long as the session packs, waiting for another process
@@ -217,7 +224,7 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		switch {
 		case hit >= 0:
 			if views[hit].Others {
-				s.work = max(s.work, workEqual) // its source may turn out changed
+				s.work = max(s.work, workEqual) // lookAgain asks whether its source changed
 			}
 			s.restampLater(w, &views[hit])
 			s.given[w.question()] = views[hit].Entry

@@ -36,8 +36,8 @@ type Stats struct {
 	// Hits counts look-ups answered from the cache, with the bytes they served. Misses counts the others.
 	Hits   Count
 	Misses int64
-	// Waits counts how often a look-up waited for another session of this process that was packing the same entry.
-	// WaitTimeouts counts those that took longer than Options.WriterWait: these sessions packed it themselves.
+	// Waits counts the waits of look-ups for another session of this process that was packing the same entry.
+	// WaitTimeouts counts those that ended after Options.WriterWait: the session packed the entry itself.
 	Waits        int64
 	WaitTimeouts int64
 	// Packed counts entries that were packed and put into the cache.

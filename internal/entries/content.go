@@ -27,7 +27,7 @@ type Reader interface {
 type Origin struct {
 	Source format.Digest // of its name
 	Name   string        // a part of it, for people
-	Watch  any           // that reports its changes, comparable, or nil
+	Watch  any           // reports changes in place; comparable; may be nil
 }
 
 type digested struct {
@@ -54,8 +54,8 @@ func (c *Content) Known() (d format.Digest, known bool, err error) {
 	return format.Digest{}, false, nil
 }
 
-// Matches reports whether the tensors of two sessions may be one content whose changes both sessions learn of: they
-// have one stamp, which a change before it was made would have made another, or one Watch. Digests that are known agree.
+// Matches reports whether the tensors of two sessions may have the same content, and each session learns if it changes
+// in place: their stamps are equal, or, without stamps, their Watches, and their digests as far as they are known.
 func (c *Content) Matches(other *Content) bool {
 	if c == nil || other == nil {
 		return c == other

@@ -9,7 +9,7 @@ import (
 )
 
 // A claim is on the entry that a session is packing: others that miss it wait for the session instead of packing it,
-// too. A session has one claim at most, and none while it waits. So whoever is waited for waits for no session.
+// too. A session has at most one claim, and none while it waits: no session waits for one that waits.
 type claim struct {
 	key      format.Key
 	seed     uint32
@@ -20,27 +20,26 @@ type claim struct {
 // Contents are the kernel of an entry, and its bias if it has one.
 type Contents struct{ Kernel, Bias *entries.Content }
 
-// match reports whether a session learns of each change of either: see entries.Content.Matches.
+// match reports whether both may be the same: see entries.Content.Matches.
 func (c Contents) match(other Contents) bool {
 	return c.Kernel != nil && other.Kernel != nil && c.Kernel.Matches(other.Kernel) && c.Bias.Matches(other.Bias)
 }
 
-// known reports whether the contents can be compared with others without reading them.
+// known reports whether they can be compared without reading them.
 func (c Contents) known() bool { return c.Kernel.Comparable() && c.Bias.Comparable() }
 
-// Await waits for a session that has claimed what a query is for, Options.Wait at most. It returns false at once if
-// there is none. After a wait that was too long this session waits for no other any more.
+// Await waits until another session gives up its claim on the entry of a query, at most Options.Wait. It returns false
+// at once if none has a claim. A session that has waited in vain does not wait again.
 func (u *User) Await(q *Query) (waited bool) {
 	w := u.w
 	w.mu.Lock()
 	c := u.claimedLocked(q)
-	if c != nil {
-		w.figures.Waits++
-	}
-	w.mu.Unlock()
 	if c == nil {
+		w.unlock()
 		return false
 	}
+	w.figures.Waits++
+	w.unlock()
 	timeout := time.NewTimer(w.options.Wait)
 	defer timeout.Stop()
 	select {
@@ -54,8 +53,8 @@ func (u *User) Await(q *Query) (waited bool) {
 	return true
 }
 
-// Claim has others wait for the entry of a query until Unclaim. It returns false if the query is to be asked again:
-// another session has claimed it, or the entries are no longer those that LookUp has seen.
+// Claim makes other sessions wait for the entry of a query until Unclaim. It returns false if the query must be looked
+// up again: another session has claimed the entry, or there are other entries than LookUp has seen.
 func (u *User) Claim(q *Query) (ok bool) {
 	if q.Contents.Kernel == nil {
 		return true
@@ -63,8 +62,8 @@ func (u *User) Claim(q *Query) (ok bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	now, index := u.answersLocked(q)
-	if index != nil || !same(now, q.seen) || u.claimedLocked(q) != nil {
+	now, index := w.candidatesLocked(q)
+	if index != nil || !same(u.onlyAnswersLocked(now, q), q.seen) || u.claimedLocked(q) != nil {
 		return false
 	}
 	u.claim = &claim{q.Key, q.Seed, q.Contents, make(chan struct{})}

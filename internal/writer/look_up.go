@@ -15,7 +15,8 @@ type Query struct {
 	Key  format.Key
 	Seed uint32
 
-	// Contents has no kernel if only entries of sessions that are finalized, or this one's, may answer.
+	// Contents are those of the session's tensors. Without a kernel only its own entries, and those of sessions that are
+	// finalized, may answer.
 	Contents Contents
 
 	surveyed *format.Index // all its records under the key are in memory
@@ -31,7 +32,7 @@ type View struct {
 	Kernel, Bias *entries.Content // that it was packed from, if its record does not have that yet
 	Record       format.Record
 
-	Others   bool // another session packed it, which is not finalized: only what is known of Kernel and Bias may be used
+	Others   bool // another session packed it, which is not finalized: Kernel and Bias must not be read
 	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
 	Durable  bool
 	Listed   bool // the loaded index has it
@@ -47,9 +48,9 @@ func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
 	}
 }
 
-// answers reports whether an entry may answer a query. One that another session packed may do so before that session
-// has found out whether its sources changed only if this session will find out, too.
-func (u *User) answers(e *entries.Entry, q *Query) bool {
+// mayAnswerLocked reports whether an entry may answer a query. One that another session packed may do so before that
+// session has found out whether its sources changed only if this session finds out, too.
+func (u *User) mayAnswerLocked(e *entries.Entry, q *Query) bool {
 	if e.Identified() || e.By == u {
 		return true
 	}
@@ -57,10 +58,8 @@ func (u *User) answers(e *entries.Entry, q *Query) bool {
 	return theirs.match(q.Contents) && theirs.known()
 }
 
-// answersLocked returns the entries that may answer a query, or the loaded index if that is to be asked first.
-func (u *User) answersLocked(q *Query) ([]*entries.Entry, *format.Index) {
-	candidates, index := u.w.candidatesLocked(q)
-	return entries.Only(candidates, func(e *entries.Entry) bool { return u.answers(e, q) }), index
+func (u *User) onlyAnswersLocked(candidates []*entries.Entry, q *Query) []*entries.Entry {
+	return entries.Only(candidates, func(e *entries.Entry) bool { return u.mayAnswerLocked(e, q) })
 }
 
 // candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
@@ -79,16 +78,17 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 // may be given up. The error, with Options.Strict, is that the loaded index turned out damaged.
 func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, err error) {
 	err = u.among(q, func(candidates []*entries.Entry) {
-		candidates = entries.Only(candidates, func(e *entries.Entry) bool { return u.answers(e, q) })
+		candidates = u.onlyAnswersLocked(candidates, q)
 		among = make([]View, 0, len(candidates))
 		for _, e := range candidates {
 			among = append(among, u.viewLocked(e, q.Seed))
 		}
-		q.seen = among
-		if hit = judge(among); hit >= 0 {
-			u.useLocked(candidates[hit])
-			u.w.figures.Hits.add(len(candidates[hit].Data))
+		if hit = judge(among); hit < 0 {
+			q.seen = among
+			return
 		}
+		u.useLocked(candidates[hit])
+		u.w.figures.Hits.add(len(candidates[hit].Data))
 	})
 	return hit, among, err
 }
