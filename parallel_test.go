@@ -315,3 +315,27 @@ func TestASessionIsToldThatTheSourceChangedWhichAnotherPackedFor(t *testing.T) {
 		})
 	}
 }
+
+// Without stamps nobody knows whether two openings of a path are of one file, whose change both would see.
+func TestASessionPacksItselfWhatItHasAnotherWatchOf(t *testing.T) {
+	for name, reused := range map[string]int64{"one opening": 0, "two openings": 3} {
+		t.Run(name, func(t *testing.T) {
+			o, c := newOverwritten(t), openCache(t, cachePath(t), nil)
+			data := o.data
+			first, err := c.NewSession(unstamped{data})
+			require.NoError(t, err)
+			a, err := threeLayers.create(first, first.Load)
+			require.NoError(t, err)
+			if reused > 0 {
+				data, err = safetensors.Open(o.path)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, data.Close()) }()
+			}
+			end, err := start(threeLayers, c, unstamped{data}, threeLayers.plain(t, o.old))
+			require.NoError(t, err)
+			require.Equal(t, reused, c.Stats().Reused.Entries)
+			require.Equal(t, 3-reused, c.Stats().Hits.Entries)
+			require.NoError(t, errors.Join(end(), first.Finalize(), a.Delete(), first.Close()))
+		})
+	}
+}

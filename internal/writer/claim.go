@@ -25,8 +25,11 @@ func (c Contents) match(other Contents) bool {
 	return c.Kernel != nil && other.Kernel != nil && c.Kernel.Matches(other.Kernel) && c.Bias.Matches(other.Bias)
 }
 
-// known reports whether they can be compared without reading them.
-func (c Contents) known() bool { return c.Kernel.Comparable() && c.Bias.Comparable() }
+// areOf reports whether an entry, which is not identified, may have been packed from them, as far as can be known
+// without reading its tensors.
+func (c Contents) areOf(e *entries.Entry) bool {
+	return c.match(Contents{e.Kernel, e.Bias}) && e.Kernel.Comparable() && e.Bias.Comparable()
+}
 
 // Await waits until another session gives up its claim on the entry of a query, at most Options.Wait. It returns false
 // at once if none has a claim. A session that has waited in vain does not wait again.
@@ -63,7 +66,7 @@ func (u *User) Claim(q *Query) (ok bool) {
 	w.mu.Lock()
 	defer w.unlock()
 	now, index := w.candidatesLocked(q)
-	if index != nil || !same(u.onlyAnswersLocked(now, q), q.seen) || u.claimedLocked(q) != nil {
+	if index != nil || !same(u.answersLocked(now, q), u.seen) || u.claimedLocked(q) != nil {
 		return false
 	}
 	u.claim = &claim{q.Key, q.Seed, q.Contents, make(chan struct{})}

@@ -20,7 +20,6 @@ type Query struct {
 	Contents Contents
 
 	surveyed *format.Index // all its records under the key are in memory
-	seen     []View        // by the last LookUp
 }
 
 // Under has the query be about another layout.
@@ -48,18 +47,12 @@ func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
 	}
 }
 
-// mayAnswerLocked reports whether an entry may answer a query. One that another session packed may do so before that
+// answersLocked returns the candidates that may answer a query. One that another session packed may do so before that
 // session has found out whether its sources changed only if this session finds out, too.
-func (u *User) mayAnswerLocked(e *entries.Entry, q *Query) bool {
-	if e.Identified() || e.By == u {
-		return true
-	}
-	theirs := Contents{e.Kernel, e.Bias}
-	return theirs.match(q.Contents) && theirs.known()
-}
-
-func (u *User) onlyAnswersLocked(candidates []*entries.Entry, q *Query) []*entries.Entry {
-	return entries.Only(candidates, func(e *entries.Entry) bool { return u.mayAnswerLocked(e, q) })
+func (u *User) answersLocked(candidates []*entries.Entry, q *Query) []*entries.Entry {
+	return entries.Only(candidates, func(e *entries.Entry) bool {
+		return e.Identified() || e.By == u || q.Contents.areOf(e)
+	})
 }
 
 // candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
@@ -78,13 +71,13 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 // may be given up. The error, with Options.Strict, is that the loaded index turned out damaged.
 func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, err error) {
 	err = u.among(q, func(candidates []*entries.Entry) {
-		candidates = u.onlyAnswersLocked(candidates, q)
+		candidates = u.answersLocked(candidates, q)
 		among = make([]View, 0, len(candidates))
 		for _, e := range candidates {
 			among = append(among, u.viewLocked(e, q.Seed))
 		}
 		if hit = judge(among); hit < 0 {
-			q.seen = among
+			u.seen = among
 			return
 		}
 		u.useLocked(candidates[hit])

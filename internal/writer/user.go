@@ -19,6 +19,7 @@ type User struct {
 	lost  error            // why the runtime must not use what it was given
 	packs bool             // it is counted in Writer.packing
 
+	seen      []View // by its last look-up, if that missed
 	claim     *claim // on what it is packing, or nil; set with mu held
 	impatient bool   // it has waited too long for another session
 }
