@@ -34,7 +34,7 @@ func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{WriterWait: time.Hour})
+			c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{WriterWait: time.Minute})
 			first := newSession(t, c, map[string][]byte{"w": content, "other": contentOf("other", 90)})
 			require.Equal(t, notFound, first.lookUp(lookUpKey{7, loadAs(t, first, "w", "convolution"), 0, 0}))
 			second := newSession(t, c, map[string][]byte{"w": content})
@@ -47,7 +47,12 @@ func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
 				require.Equal(t, packedFrom(content), got)
 			}()
 			for c.Stats().Waits == 0 {
-				runtime.Gosched()
+				select {
+				case <-done:
+					t.Fatal("a session packed what another one was packing")
+				default:
+					runtime.Gosched()
+				}
 			}
 			end(t, first)
 			<-done

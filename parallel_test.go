@@ -18,6 +18,7 @@ import (
 	"xpwc"
 	"xpwc/internal/testkit"
 	"xpwc/safetensors"
+	"xpwc/xnnpack"
 )
 
 // fillHook calls a function before it computes a tensor.
@@ -337,5 +338,28 @@ func TestASessionPacksItselfWhatItHasAnotherWatchOf(t *testing.T) {
 			require.Equal(t, 3-reused, c.Stats().Hits.Entries)
 			require.NoError(t, errors.Join(end(), first.Finalize(), a.Delete(), first.Close()))
 		})
+	}
+}
+
+// A session that is not finalized may yet pack a kernel in the second of its ways.
+func TestAKernelOfTwoWaysAnswersNoOtherSessionBeforeItsOwnIsFinalized(t *testing.T) {
+	m := chain{width: 64, layers: [][2]string{{"w", ""}, {"w", ""}}}
+	row := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, m.width}}
+	filter := xnnpack.Tensor{Name: "w", Type: xnnpack.Float32, Shape: []int{m.width, m.width}}
+	transposed := xnnpack.FullyConnected{TransposeWeights: true}.Packing(filter, xnnpack.Tensor{}, row, row)
+	tensors, c := m.weights(1), openCache(t, cachePath(t), nil)
+	var end []func() error
+	for range 2 {
+		s, err := c.NewSession(xpwc.MapOf(tensors))
+		require.NoError(t, err)
+		_, err = s.Load("w", xpwc.PackedAs(transposed))
+		require.NoError(t, err)
+		r, err := m.create(s, s.Load)
+		require.NoError(t, err)
+		require.Zero(t, c.Stats().Hits.Entries)
+		end = append(end, s.Finalize, r.Delete, s.Close)
+	}
+	for _, do := range end {
+		require.NoError(t, do())
 	}
 }
