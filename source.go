@@ -373,12 +373,19 @@ func (w *watch) Changed() error {
 	return nil
 }
 
-// origin returns where a tensor comes from, as its Identity says it. Most of a session come from one file.
-func (s *Session) origin(source string) *entries.Origin {
-	o := s.origins[source]
+// An origin is where a tensor comes from, as its Identity has it.
+type origin struct {
+	source string
+	watch  Watch
+}
+
+// origin returns where a tensor comes from. Most of a session come from one file.
+func (s *Session) origin(id *Identity) *entries.Origin {
+	key := origin{id.Source, id.Watch}
+	o := s.origins[key]
 	if o == nil {
-		o = &entries.Origin{Source: digest.OfStrings(source), Name: sourceName(source)}
-		s.origins[source] = o
+		o = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source), Watch: id.Watch}
+		s.origins[key] = o
 	}
 	return o
 }

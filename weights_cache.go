@@ -355,7 +355,8 @@ type Options struct {
 	OrMemory bool
 
 	// WriterWait is how long a session that must pack waits for another process that is packing into the same file,
-	// before it packs into private memory. 0 means 10 seconds; a negative value does not wait.
+	// before it packs into private memory; and for another session of this process that is packing the same entry,
+	// before it packs it, too. 0 means 10 seconds; a negative value does not wait.
 	WriterWait time.Duration
 
 	// Prefetch reads the whole file into memory when it is opened, so that bytes the disk cannot give are found then,

@@ -37,7 +37,8 @@
 // last.
 //
 // Threads. All functions may be called from any thread, at the same time and with the same handle. XNNPACK may call a
-// provider from any thread. Runtimes that execute never wait for the cache.
+// provider from any thread. Runtimes that execute never wait for the cache. Of runtimes that are created in parallel one
+// packs an entry, and the others wait for it: hold no lock meanwhile that the host's functions need.
 //
 // Callbacks. The host's functions are called on the thread that called the library, or on the one that creates the
 // runtime, unless their comments say otherwise. They must return: no exceptions, no longjmp. They must not open a
@@ -243,7 +244,8 @@ typedef struct xpwc_options {
   // XPWC_VERIFY_BACKGROUND and its like.
   uint32_t verify;
   // Milliseconds that a session which must pack waits for another process that packs into the file, before it packs
-  // into private memory. 0 means 10,000; with a negative value it does not wait.
+  // into private memory; and for another session of this process that packs the same entry, before it packs it, too.
+  // 0 means 10,000; with a negative value it does not wait.
   int64_t writer_wait_ms;
   // The file is kept to this many bytes: entries that were used longest ago are dropped. 0 means no limit.
   uint64_t max_bytes;
@@ -408,6 +410,10 @@ typedef struct xpwc_stats {
   uint64_t sources_changed;
   // Those of the payloads used by open sessions that XPWC_VERIFY_BACKGROUND has yet to check.
   xpwc_count unverified;
+  // Waits of look-ups for another session of this process that was packing the same entry; and those that ended after
+  // xpwc_options.writer_wait_ms: the session packed the entry itself.
+  uint64_t waits;
+  uint64_t wait_timeouts;
 } xpwc_stats;
 
 // Fills in *stats, whose struct_size must be set.
@@ -471,9 +477,10 @@ typedef struct xpwc_data_map {
   // Sets *changed to 1 if the content of tensors with that source (xpwc_tensor.source, "" for NULL) may have changed in
   // place since the host read or mapped it, otherwise to 0: see xpwc_file_changed. After it has said 0, every later
   // change must show. Any status except XPWC_STATUS_OK counts as a change. Called for each source when its first tensor
-  // is loaded; and again, if something was packed or a tensor has no stamp, by xpwc_session_finalize (or xpwc_session_end without it) of this
-  // session, or of one that uses what this one packs. May be NULL: then, if somebody overwrites a file while weights
-  // are packed from it, these can be kept as those of another content.
+  // is loaded; and again by xpwc_session_finalize (or xpwc_session_end without it), if something was packed, also by
+  // another session that was not finalized, or a tensor has no stamp. May be NULL: then, if somebody overwrites a file
+  // while weights are packed from it, these can be kept as those of another content. Sessions that are begun in
+  // parallel share what they pack from tensors without stamps only if they have the same changed and context.
   xpwc_status (*changed)(void* context, const char* source, int* changed);
 } xpwc_data_map;
 
@@ -647,11 +654,12 @@ xpwc_status xpwc_session_finalize(xpwc_session session);
 xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, size_t* count);
 
 // Returns XPWC_STATUS_LOST once packed weights that the session's runtime uses may be lost: the disk has failed before
-// they were committed, or another program has written over the cache file or cut it off. The runtime must not be used
-// any more. Call it after each inference, before the outputs are used; it takes some microseconds. Systems other than
-// Linux, and overlayfs, say what the disk failed to take only when it is committed: there the answer is final after
-// xpwc_cache_save. The log reports it too.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, LOST.
+// they were committed, or another program has written over the cache file or cut it off; and
+// XPWC_STATUS_SOURCE_CHANGED if another session packed some of them and finds that its source changed meanwhile. The
+// runtime must not be used any more. Call it after each inference, before the outputs are used; it takes some
+// microseconds. Systems other than Linux, and overlayfs, say what the disk failed to take only when it is committed:
+// there the answer is final after xpwc_cache_save. The log reports it too.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, SOURCE_CHANGED, LOST.
 xpwc_status xpwc_session_check(xpwc_session session);
 
 // Ends the session, also if it returns an error. The runtime must have been deleted.

@@ -1,7 +1,10 @@
 package writer
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -56,7 +59,7 @@ func (u *User) conclude(end Ending) (lost error) {
 	defer w.unlock()
 	if end.Changed != nil {
 		end.Restamps = nil
-		u.mixLocked()
+		u.mixLocked(end.Changed)
 	}
 	for _, r := range end.Restamps {
 		w.restampLocked(&r)
@@ -75,11 +78,18 @@ func (u *User) conclude(end Ending) (lost error) {
 	return u.lost
 }
 
-// mixLocked keeps nothing of what the session packed.
-func (u *User) mixLocked() {
+// mixLocked keeps nothing of what the session packed. Other sessions that use some of it fail, too.
+func (u *User) mixLocked(changed error) {
+	mixed := map[*entries.Entry]bool{}
 	for _, e := range u.used {
 		if e.Kernel != nil && e.By == u {
 			e.Withhold(entries.ErrSourceChanged)
+			mixed[e] = true
+		}
+	}
+	for other := range u.w.users {
+		if other != u && slices.ContainsFunc(other.used, func(e *entries.Entry) bool { return mixed[e] }) {
+			other.lost = cmp.Or(other.lost, fmt.Errorf("packed by another session: %w", changed))
 		}
 	}
 }

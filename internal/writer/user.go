@@ -16,8 +16,12 @@ type User struct {
 	handle *Handle
 
 	used  []*entries.Entry // once for each time that it was given or kept
-	lost  error            // the disk lost packed weights that the runtime uses
+	lost  error            // why the runtime must not use what it was given
 	packs bool             // it is counted in Writer.packing
+
+	seen      []View // by its last look-up, if that missed
+	claim     *claim // on what it is packing, or nil; set with mu held
+	impatient bool   // it has waited too long for another session
 }
 
 // NewUser begins a session, which picks up what other processes have committed.
