@@ -319,8 +319,19 @@ func (w *weight) biasContent() *entries.Content {
 // sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
 // the stamps say alone, without reading it.
 func sameStamps(w *weight, v *writer.View) bool {
-	return sameStamp(&w.kernel.is, v.Kernel, v.Record.KernelStamp) &&
-		sameStamp(w.biasContent(), v.Bias, v.Record.BiasStamp)
+	here := format.Stamps{Kernel: v.Record.KernelStamp, Bias: v.Record.BiasStamp}
+	same := func(s format.Stamps) bool {
+		return sameStamp(&w.kernel.is, v.Kernel, s.Kernel) && sameStamp(w.biasContent(), v.Bias, s.Bias)
+	}
+	if same(here) {
+		return true
+	}
+	for copied := range v.Record.Copies.All() {
+		if same(copied) {
+			return true
+		}
+	}
+	return false
 }
 
 // sameStamp compares two tensors of this session, or one with what the file says of one.

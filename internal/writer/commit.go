@@ -317,8 +317,13 @@ func (what *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
 		is := &e.Record
 		r.Flags |= is.Flags
 		r.Source, r.SourceName = is.Source, is.SourceName
+		listed := format.Stamps{Kernel: r.KernelStamp, Bias: r.BiasStamp} // which another process may have written
 		r.KernelStamp, r.KernelDigest = is.KernelStamp, is.KernelDigest
 		r.BiasStamp, r.BiasDigest = is.BiasStamp, is.BiasDigest
+		for s := range is.Copies.All() {
+			r.AddCopy(s)
+		}
+		r.AddCopy(listed)
 		e.Changed = false
 		what.changed = append(what.changed, e)
 	}

@@ -186,7 +186,7 @@ func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
 	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(used(a), used(b)) })
 	kept := map[uint64]bool{}
 	for _, r := range byUse {
-		size := perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
+		size := perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias)+40*r.Copies.Len())
 		if !kept[r.Offset] { // records may share a payload
 			size += format.AlignUp(r.Size, format.Alignment)
 		}
