@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"xpwc/internal/digest"
@@ -81,10 +82,19 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		}
 		s.memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
-	if stamp := t.Identity.Stamp; stamp != "" {
-		s.is.Stamp = digest.OfStrings(t.Identity.Source, stamp)
-	}
+	s.is.Stamp = stampOf(&t.Identity)
 	return nil
+}
+
+// stampOf returns what a file has of a stamp: its digest, zero if there is none.
+func stampOf(id *Identity) Digest {
+	switch {
+	case id.Stamp == "":
+		return Digest{}
+	case strings.HasPrefix(id.Stamp, FileStamp):
+		return digest.OfStrings(id.Stamp)
+	}
+	return digest.OfStrings(id.Source, id.Stamp)
 }
 
 // leastContent returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.

@@ -453,7 +453,8 @@ typedef struct xpwc_tensor {
   const char* source;
   // A text that changes whenever the content does and costs nothing: a content hash that the model's file has, or
   // xpwc_file_stamp, unless that is empty, with the tensor's position in the file. NULL or empty if there is none or it
-  // is not certain; then digests are compared.
+  // is not certain; then digests are compared. It holds for its source alone. If it is XPWC_FILE_STAMP, xpwc_file_stamp
+  // and the position, it holds under every path of the file, also where a directory was renamed, and through a link.
   const char* stamp;
   // xpwc_digest of the content, or of what determines it (the compressed bytes), in case there is no stamp or it
   // changed. If NULL it is computed from the content, which then must be read.
@@ -670,6 +671,9 @@ xpwc_status xpwc_session_end(xpwc_session session);
 // is 0. It guards against accidents, not against an adversary.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
+
+// Begins an xpwc_tensor.stamp that names the file and the tensor's position in it, and so holds whatever the source is.
+#define XPWC_FILE_STAMP "file "
 
 // A capacity that suffices for xpwc_file_stamp.
 #define XPWC_FILE_STAMP_SIZE 128
