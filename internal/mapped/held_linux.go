@@ -96,7 +96,8 @@ func noWriteEnds(fd uintptr) bool {
 	if unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &s) != nil {
 		return false
 	}
-	if m, known := mountOf(s.Mnt_id); !known || m.system != "ext4" {
+	m, known := mountOf(s.Mnt_id)
+	if !known || m.system != "ext4" || slices.Contains(m.options, "data=journal") { // which flushes otherwise
 		return false
 	}
 	own, err := reopen(fd) // whose offset is nobody's
