@@ -686,8 +686,9 @@ xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
 // itself (squashfs, EROFS, ISO 9660, FAT, FUSE, network file systems, and those that are not known to; on overlayfs a
 // file whose two times are equal), for a file whose time of change is that of an image's making, and for one that was
 // changed within the last 50 milliseconds, which could be changed again at the same time. On Linux it is empty too while
-// somebody, the host included, has the file open for writing; and for another user's file (without CAP_LEASE), until a
-// day after its last change. What was changed within a day is brought to the disk first (fsync), there as well.
+// somebody, the host included, has the file open for writing; and for another user's file (without CAP_LEASE) that could
+// be changed, until a day after its last change, or 15 minutes on ext4 (docs/operations.md). What was changed within a
+// day is brought to the disk first (fsync), there as well.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_stamp(int file_descriptor, char* stamp, size_t capacity);
 
@@ -700,7 +701,7 @@ typedef struct xpwc_file_state {
 // XPWC_STATUS_INVALID_ARGUMENT if the file is not a regular one. On Linux the descriptor must be open for reading: the
 // times of a file show a long write only when it begins. So the file is read, here and by xpwc_file_changed, if somebody
 // has it open for writing, if it was changed within the last 50 milliseconds, and, where the system does not say who
-// writes to it (another user's file, network file systems), within a day.
+// writes to it (another user's file, network file systems), as long as it has no stamp for that: see xpwc_file_stamp.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
 
