@@ -49,15 +49,15 @@ func (p cacheOutput) finish(packed bool, _ *packReport) error {
 	if p.before == nil || packed || p.left > 0 {
 		return p.publish()
 	}
-	if recorded, err := p.hasNews(); err != nil || !recorded {
+	if recorded, err := p.recorded(); err != nil || !recorded {
 		return errors.Join(err, p.keep())
 	}
 	return p.publish()
 }
 
-// hasNews reports whether a process that packed nothing has recorded something in the stage, as the model's stamps:
-// without them each start with the existing file reads the model.
-func (p cacheOutput) hasNews() (recorded bool, err error) {
+// recorded reports whether a process that packed nothing committed to the stage: the model's stamps, without which each
+// start with the existing file reads the model.
+func (p cacheOutput) recorded() (recorded bool, err error) {
 	err = p.with(func(f *cachefile.File) error {
 		info, err := f.Info()
 		recorded = info.Generation > 1

@@ -17,8 +17,8 @@ type Copies string
 
 const stampsSize = 2 * 16
 
-// MostCopies is how many further stamps a record has. A cache file that serves more copies of a model in turn reads
-// each of them at each start.
+// MostCopies is the limit of a record's copies. If more copies of a model take turns at one cache file, each start reads
+// its copy.
 const MostCopies = 8
 
 // All yields the stamps.
@@ -35,8 +35,8 @@ func (c Copies) All() iter.Seq[Stamps] {
 // Len returns how many there are.
 func (c Copies) Len() int { return len(c) / stampsSize }
 
-// AddCopy adds the stamps of a further copy of what the payload was packed from. The oldest leave when there are more
-// than MostCopies. It reports whether the record lacked them.
+// AddCopy adds the stamps of a further copy of the kernel and bias, and drops the oldest above MostCopies. It reports
+// whether the record lacked them.
 func (r *Record) AddCopy(s Stamps) bool {
 	if s.Kernel == (Digest{}) || r.HasBias && s.Bias == (Digest{}) || r.HasStamps(s) {
 		return false

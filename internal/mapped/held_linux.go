@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What says that no change of a file is under way where there is no lease to be had: for every user but the file's
-// owner. Each rule gives what the lease gives, that whatever changes the content afterwards changes a time too. /proc
-// gives nothing: it shows another user's descriptors only to those who get a lease as well.
+// Rules for a user without a lease: everybody but the file's owner. Each rule guarantees what the lease guarantees: no
+// change of the content is under way, and every later change also changes a time. /proc adds no rule: another user's
+// descriptors are visible only to users who get a lease anyway.
 
 // A mount is where a file is.
 type mount struct {
@@ -21,15 +21,15 @@ type mount struct {
 	options []string // of the file system, and not only of this mount of it
 }
 
-// unchangeable reports whether nobody can change the file that is open as fd:
-//   - Its file system is read-only as a whole. A mount may be read-only (systemd's ProtectSystem=, a container's volume)
-//     while the file system is written through another: that says nothing. The system makes it read-only while nobody
-//     has a file open for writing. After an error of the disk, or by force, it does so with writers; then fsync fails,
-//     or has ended what they do through mappings.
-//   - It has fs-verity: the system checks all that is read against a digest, lets nobody write, and had no writer when
-//     that began.
-//   - It is immutable (chattr +i), on ext4 of Linux 5.2 and later, which ends all writes and flushes all mappings before
-//     it says so, and fails those that come afterwards, also by who had the file open. Others let those write.
+// unchangeable reports whether nobody can change the file that is open as fd. One of these rules must hold:
+//   - The file has fs-verity. The kernel enables it only without a writer, refuses writers afterwards, and checks every
+//     page that it reads.
+//   - The file is immutable (chattr +i), on ext4 of Linux 5.2 or later. That kernel waits for writes and flushes
+//     mappings before it sets the flag, and fails every later write, also through open descriptors and mappings. Other
+//     file systems let open descriptors write.
+//   - The file system is read-only. The kernel remounts it read-only only without a writer. After a disk error, or by
+//     force, it does so with writers: then fsync fails, or ends writes through mappings. A read-only mount of a writable
+//     file system (systemd's ProtectSystem=, a container's volume) guarantees nothing.
 func unchangeable(fd uintptr) bool {
 	var s unix.Statx_t
 	const mountID = unix.STATX_MNT_ID
@@ -84,23 +84,23 @@ func kernelSince(major, minor int) bool {
 	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
 }
 
-// mostWait is how long a write is waited for.
-const mostWait = 100 * time.Millisecond
+// barrierWait limits the wait for a write. Its goroutine ends with the write.
+const barrierWait = 100 * time.Millisecond
 
-// noWriteEnds reports whether every write that began before this call has ended: what comes later has later times. It
-// is true of ext4 alone, which holds the file's lock while it writes, and takes it for SEEK_HOLE. What was written
-// through a mapping is flushed, so that the next change through it has a time. A write that bypasses the page cache and
-// is not waited for (O_DIRECT with io_submit or io_uring) holds no lock while the device works: see directWrite.
-func noWriteEnds(fd uintptr) bool {
+// writesEnded reports whether every write that began before this call has ended, on ext4. A write holds the inode's lock,
+// and SEEK_HOLE takes it; so a later write has a later time. fsync makes mapped pages read-only, so the next store through
+// a mapping has a later time too. A direct write that is not awaited (O_DIRECT with io_submit or io_uring) releases the
+// lock before the device has finished: directWrite covers it. Other file systems, and data=journal, are not covered.
+func writesEnded(fd uintptr) bool {
 	var s unix.Statx_t
 	if unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &s) != nil {
 		return false
 	}
 	m, known := mountOf(s.Mnt_id)
-	if !known || m.system != "ext4" || slices.Contains(m.options, "data=journal") { // which flushes otherwise
+	if !known || m.system != "ext4" || slices.Contains(m.options, "data=journal") {
 		return false
 	}
-	own, err := reopen(fd) // whose offset is nobody's
+	own, err := reopen(fd) // the seek must not move the host's offset
 	if err != nil {
 		return false
 	}
@@ -116,7 +116,7 @@ func noWriteEnds(fd uintptr) bool {
 	select {
 	case err := <-ended:
 		return err == nil
-	case <-time.After(mostWait): // a write that is held up must not hold up a start
+	case <-time.After(barrierWait): // a blocked write must not block a start
 		return false
 	}
 }

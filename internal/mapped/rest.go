@@ -13,7 +13,7 @@ const (
 	writersUnknown writers = iota // the system does not say
 	noWriter
 	aWriter
-	noWriteNow // who can write is not known, and no write is under way, but for a direct one
+	noWriteUnderWay // no write is under way, except perhaps a direct one; there may be writers
 )
 
 // aDay is how long after its last change a file counts as at rest and as written to the disk, where the system does not
@@ -21,10 +21,8 @@ const (
 // mounted with lazytime, after 12 hours.
 const aDay = 24 * time.Hour
 
-// directWrite is how long after its last change a file counts as at rest where no write is under way but one that the
-// system may have handed to a device: a device of the file systems in question answers, or is given up, within that
-// time. The system's own limits are 30 seconds for each of six tries (SCSI, NVMe), 2 minutes (iSCSI) and 10 minutes
-// (NVMe over a network).
+// directWrite is the age at which a direct write has ended. Linux gives up on a device within 30 seconds for each of six
+// tries (SCSI, NVMe), 2 minutes (iSCSI) or 10 minutes (NVMe over a network).
 const directWrite = 15 * time.Minute
 
 // look returns the state of the file that is open as fd, with what others do to it, which was found out before. Of a
@@ -44,7 +42,7 @@ func (s State) rests(others writers, now time.Time) bool {
 		return false
 	case others == writersUnknown:
 		return s.old(now)
-	case others == noWriteNow:
+	case others == noWriteUnderWay:
 		return s.sinceChange(now) > directWrite
 	default:
 		return others == noWriter

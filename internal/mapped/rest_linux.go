@@ -15,8 +15,8 @@ import (
 
 const ownerIsGroup = 2 // F_OWNER_PGRP (fcntl.h)
 
-// writersOf finds out who can write to the file that is open as fd, and whether somebody does: by a lease, or by what
-// says as much to those who get none. The opening must be this process' own: a lease belongs to it.
+// writersOf finds out whether somebody can write to the file that is open as fd: by a lease, or by the rules of
+// held_linux.go for a user without one. The descriptor must be this process' own: a lease belongs to it.
 func writersOf(fd uintptr, now time.Time) writers {
 	if others := leased(fd); others != writersUnknown {
 		return others
@@ -25,8 +25,8 @@ func writersOf(fd uintptr, now time.Time) writers {
 		return noWriter
 	}
 	s, err := StateOf(fd)
-	if err == nil && s.sinceChange(now) > directWrite && !s.old(now) && noWriteEnds(fd) {
-		return noWriteNow
+	if err == nil && s.sinceChange(now) > directWrite && !s.old(now) && writesEnded(fd) {
+		return noWriteUnderWay
 	}
 	return writersUnknown
 }

@@ -99,8 +99,8 @@ func TestOfAnotherUsersFileOnlyADayShowsThatItIsAtRest(t *testing.T) {
 		{aWriter, 2 * aDay, false},
 		{writersUnknown, aDay, false},
 		{writersUnknown, aDay + 1, true},
-		{noWriteNow, directWrite, false},
-		{noWriteNow, directWrite + 1, true},
+		{noWriteUnderWay, directWrite, false},
+		{noWriteUnderWay, directWrite + 1, true},
 	} {
 		last := now.Add(-c.age).UnixNano()
 		require.Equal(t, c.rests, State{Changed: last}.rests(c.others, now), "%+v", c)
