@@ -27,14 +27,14 @@ func (c countedDigests) Tensor(name string) (xpwc.Tensor, error) {
 	return t, err
 }
 
-// A start is what one process does with the model at a path: it maps the model, runs it, and closes the cache.
-type start struct {
+// A modelStart is what one process does with the model at a path: it maps the model, runs it, and closes the cache.
+type modelStart struct {
 	digests int // tensors that were read
 	stats   xpwc.Stats
 	answer  []float32
 }
 
-func startWith(t *testing.T, model, cache string, o *xpwc.Options) (s start) {
+func startWith(t *testing.T, model, cache string, o *xpwc.Options) (s modelStart) {
 	t.Helper()
 	c := openCache(t, cache, o)
 	s.answer = threeLayers.run(t, c, countedDigests{opened(t, model), &s.digests})
@@ -68,7 +68,7 @@ func copyFile(t *testing.T, from, to string) string {
 }
 
 // believed requires that a start reads no tensor, packs nothing and writes nothing.
-func (s start) believed(t *testing.T, want []float32) {
+func (s modelStart) believed(t *testing.T, want []float32) {
 	t.Helper()
 	require.Zero(t, s.digests, "tensors were read")
 	require.Zero(t, s.stats.Misses)
