@@ -210,7 +210,7 @@ func (w *weight) judge(views []writer.View) (hit int) {
 		known = append(known, w.candidate(&views[i]))
 	}
 	p := &w.kernel.packing
-	a := asking{p.compare, w.session.given[w.question()] != nil, p.given, p.ambiguous(), w.session.cache.options.Verify}
+	a := asking{!p.believed(), w.session.given[w.question()] != nil, p.given, p.ambiguous(), w.session.cache.options.Verify}
 	w.verdict = decide(a, known)
 	return w.verdict.hit
 }

@@ -42,6 +42,7 @@ func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.boo
 			sources_changed:   C.uint64_t(s.SourcesChanged),
 			damaged:           C.uint64_t(flag(s.Damaged != nil)),
 			unverified:        count(s.Unverified),
+			unusable:          C.uint64_t(statusOf(s.Unusable)),
 		}
 		return nil
 	})

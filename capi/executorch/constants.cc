@@ -58,27 +58,20 @@ Error add_packing(Runtime& runtime, const std::string& name, const void* bytes, 
   packing.opaque_size = size;
   xpwc_load_options options{};
   options.struct_size = sizeof(options);
+  options.flags = XPWC_LOAD_BELIEVE; // set_program and set_packing vouch for their bytes
   options.packing = &packing;
   const void* address = nullptr;
   return error_of(xpwc_session_load(runtime.session, name.c_str(), &options, &address, nullptr));
 }
 
 void identify_packing(Runtime& runtime, const Constant& kernel) {
-  if (kernel.packing_given) {
+  if (kernel.packing_given || !runtime.program) { // without either it is compared
     return;
   }
-  if (runtime.program) {
-    if (!runtime.identity) {
-      runtime.identity = identity_of_program(runtime);
-    }
-    add_packing(runtime, kernel.name, runtime.identity->data(), runtime.identity->size());
-    return;
+  if (!runtime.identity) {
+    runtime.identity = identity_of_program(runtime);
   }
-  xpwc_load_options options{};
-  options.struct_size = sizeof(options);
-  options.flags = XPWC_LOAD_COMPARE;
-  const void* address = nullptr;
-  xpwc_session_load(runtime.session, kernel.name.c_str(), &options, &address, nullptr);
+  add_packing(runtime, kernel.name, runtime.identity->data(), runtime.identity->size());
 }
 
 // What is not a kernel may be read at inference. So may what was loaded more than once, for as many values: that it was

@@ -68,6 +68,7 @@ struct tensor {
   size_t size;          // of the original
   struct identity* identities; // each once, in the order of their digests
   size_t identities_count, known_ways; // the latter have a shape
+  bool as_sealed; // xpwc_reader_name_as_sealed
   digest packing, stamp, content; // the latter is zero before it is asked for
   char name[]; // "#" follows that of which it is a copy
 };
@@ -408,6 +409,9 @@ static struct tensor* put_tensor(
   const size_t name_size = strlen(name) + copy, model_size = strlen(r->model);
   struct tensor* t = calloc(1, sizeof(*t) + name_size + 1);
   bool put = t != NULL;
+  if (put && other != NULL) {
+    t->as_sealed = other->as_sealed;
+  }
   for (size_t i = 0; put && other != NULL && i < other->identities_count; i++) {
     put = add_identity(t, &other->identities[i]);
   }
@@ -505,6 +509,12 @@ static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
   return right;
 }
 
+// Reports whether a look-up of a kernel may be answered: if the host describes all that decides the packed bytes, or has
+// the file believed. Otherwise it is packed and compared.
+static bool is_believed(const struct tensor* t) {
+  return t->as_sealed || (t->identities_count > 0 && t->known_ways == t->identities_count);
+}
+
 // Reports whether what a record says of a tensor's content is right: its stamp, or its digest.
 static bool has_content(struct tensor* t, const uint8_t* says, bool by_stamp) {
   const bool stamped = !is_zero(t->stamp) && equal(t->stamp, digest_at(says));
@@ -546,7 +556,7 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
       const bool right =
           packed != NULL // equal bytes are right, whatever they were packed from
               ? u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0
-              : u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
+              : is_believed(k) && u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
                     ((*served & served_now) == 0 || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(k, row + 84, pass == 0) &&
                     (w->bias == NULL || has_content(w->bias, row + 116, pass == 0)) && has_right_size(r, w, u64(row + 8));
       if (right) {
@@ -734,6 +744,9 @@ static xpwc_status name_tensor(
     t = put_tensor(r, name, data, size, as_sealed ? t : NULL); // which of several names is meant nobody says
   }
   struct identity id;
+  if (t != NULL && as_sealed) {
+    t->as_sealed = true;
+  }
   bool put = t != NULL && (packing == NULL || (identify(packing, &id) && add_identity(t, &id)));
   for (uint64_t i = 0; put && as_sealed && r->model[0] != 0 && i < r->records; i++) {
     const struct identity sealed = {digest_at(row_at(r, i) + 68), family_at(row_at(r, i) + 43), 0};

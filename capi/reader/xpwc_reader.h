@@ -52,8 +52,8 @@ void xpwc_reader_close(xpwc_reader* reader);
 
 // Says that the tensor at data, of size bytes, has a name: that of the model, by which it was packed. data must stay
 // readable until xpwc_reader_finalize. packing says how XNNPACK is going to pack it, as with xpwc_session_load: with each
-// kernel, also of floats, once for each use of it. It is NULL for a bias and for what is not packed. It is read during the
-// call alone. Another name for the address takes the place of the first.
+// kernel, also of floats, once for each use of it. It is NULL for a bias and for what is not packed. A kernel without it, or
+// with an opaque one, is packed, and the file's bytes are used if they are equal. It is read during the call alone. Another name for the address takes the place of the first.
 // Statuses: OK, INVALID_ARGUMENT, FINALIZED, OUT_OF_MEMORY.
 xpwc_status xpwc_reader_name(
     xpwc_reader* reader, const char* name, const void* data, size_t size, const struct xpwc_packing* packing);
