@@ -512,7 +512,7 @@ static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
 // Reports whether a look-up of a kernel may be answered: if the host describes all that decides the packed bytes, or has
 // the file believed. Otherwise it is packed and compared.
 static bool is_believed(const struct tensor* t) {
-  return t->as_sealed || (t->identities_count > 0 && t->known_ways == t->identities_count);
+  return t->identities_count > 0 && (t->as_sealed || t->known_ways == t->identities_count);
 }
 
 // Reports whether what a record says of a tensor's content is right: its stamp, or its digest.
