@@ -155,7 +155,8 @@ typedef enum xpwc_status {
 // Returns the status' name, for example "XPWC_STATUS_IN_USE"; never NULL. Static storage.
 const char* xpwc_status_string(xpwc_status status);
 
-// Returns a sentence about the last call on this thread that failed, with the path or name concerned and what to do.
+// Returns a sentence about the last call on this thread that failed, or would have without XPWC_OPEN_OR_MEMORY, with the
+// path or name concerned and what to do.
 // Never NULL; empty before the first failure. The thread owns it: it is valid until the thread's next call of this
 // library.
 const char* xpwc_last_error(void);
