@@ -20,7 +20,7 @@ func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (p
 	t.Helper()
 	c := mustOpen(t, path, nil)
 	s := newSession(t, c, tensors)
-	w, err := s.Load("w", Eager())
+	w, err := s.Load("w", Eager(), Believe())
 	require.NoError(t, err)
 	r, err := newAnonymousRegion(uint64(len(h.copied)))
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestACopyIsComparedIfItsOriginalIs(t *testing.T) {
 		c := mustOpen(t, "", nil)
 		for range 3 {
 			s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
-			w, err := s.Load("w", Eager())
+			w, err := s.Load("w", Eager(), Believe())
 			require.NoError(t, err)
 			compare := func() {
 				_, err := s.Load("w", Compare())
@@ -131,7 +131,7 @@ func TestACopyIsComparedIfItsOriginalIs(t *testing.T) {
 func TestACopyOfNothingIsHarmless(t *testing.T) {
 	c := mustOpen(t, "", nil)
 	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
-	w, err := s.Load("w", Eager())
+	w, err := s.Load("w", Eager(), Believe())
 	require.NoError(t, err)
 	require.NoError(t, s.Alias(nil, w, ""))
 	require.NoError(t, s.Alias(nil, w, "f16"))

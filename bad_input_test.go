@@ -275,7 +275,7 @@ func TestABiasThatXNNPACKDoesNotNameIsThereWhenItIsPacked(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, plain, output)
 		require.NoError(t, s.Close())
-		require.EqualValues(t, start, c.Stats().Hits.Entries)
+		require.EqualValues(t, start, c.Stats().Reused.Entries)
 		require.NoError(t, c.Close())
 	}
 }

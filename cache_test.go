@@ -43,10 +43,10 @@ func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
 	s, err := c.NewSession(MapOf(tensors))
 	require.NoError(t, err)
 	for name := range tensors {
-		_, err := s.Load(name, PackOnly())
+		_, err := s.Load(name, PackOnly(), Believe())
 		require.NoError(t, err)
 	}
-	_, err = s.Load("c", Retain())
+	_, err = s.Load("c", Retain(), Believe())
 	require.NoError(t, err)
 	o := packAll(t, s, tensors)
 	require.Len(t, reported, 3)
@@ -72,7 +72,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 		"later": contentOf("later", 300),
 	}))
 	require.NoError(t, err)
-	content, err := slow.Load("slow")
+	content, err := slow.Load("slow", Believe())
 	require.NoError(t, err)
 	require.Equal(t, notFound, slow.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	space := slow.reserve(300)
@@ -85,7 +85,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 
 	copy(space, content) // its segment must still be there, and writable
 	slow.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), 300)
-	content, err = slow.Load("later")
+	content, err = slow.Load("later", Believe())
 	require.NoError(t, err)
 	require.Equal(t, notFound, slow.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	space = slow.reserve(300)
@@ -101,7 +101,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	for _, e := range []string{"slow", "later"} {
 		s, err := c.NewSession(MapOf(map[string][]byte{e: contentOf(e, 300)}))
 		require.NoError(t, err)
-		content, err := s.Load(e)
+		content, err := s.Load(e, Believe())
 		require.NoError(t, err)
 		address := s.lookUp(lookUpKey{1, addressOf(content), 0, 0})
 		require.NotEqual(t, notFound, address)
@@ -117,7 +117,7 @@ func TestAbandonedReservationsAreGivenBack(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	s, err := c.NewSession(MapOf(map[string][]byte{"a": contentOf("a", 100)}))
 	require.NoError(t, err)
-	content, err := s.Load("a")
+	content, err := s.Load("a", Believe())
 	require.NoError(t, err)
 	require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 	require.NotNil(t, s.reserve(1<<20))
@@ -165,7 +165,7 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 	theirs := otherProcess(t, path)
 	s, err := theirs.NewSession(MapOf(map[string][]byte{"x": contentOf("x", 50)}))
 	require.NoError(t, err)
-	content, err := s.Load("x")
+	content, err := s.Load("x", Believe())
 	require.NoError(t, err)
 	require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 

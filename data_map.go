@@ -76,8 +76,8 @@ type Identity struct {
 	Watch Watch
 }
 
-// FileStamp begins an [Identity.Stamp] that names the file, by device and inode, and the tensor's position in it. Such a
-// stamp holds under every path of the file: it stays when a directory is renamed, and through a symbolic link.
+// FileStamp begins an [Identity.Stamp] that names the file, by device and inode, and the tensor's position in it. Such
+// a stamp holds under every path of the file: it stays when a directory is renamed, and through a symbolic link.
 const FileStamp = "file "
 
 // A Watch reports whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that

@@ -23,7 +23,7 @@ func factOf(b bool) fact {
 
 // An asking is what a look-up says, beside its key.
 type asking struct {
-	compare   bool   // the host does not know which packing it means: see Compare
+	compare   bool   // nobody vouches for what was packed before: see packedAs.believed
 	again     bool   // the session was given an entry for the same before
 	given     bool   // the host gave a packing identity
 	ambiguous bool   // the identities that it gave stand for several ways of packing

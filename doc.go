@@ -48,8 +48,9 @@
 // have it, too, if another program writes over the file or cuts it off: a file is put in place by renaming it.
 //
 // XNNPACK reads as many bytes of packed weights as it would have packed, whatever the file has. So a look-up uses an
-// entry only if its size is what XNNPACK packs for the geometry that the host gave, or, if it gave none, at least half
-// of the kernel's. Who can write the cache file chooses what a model computes, as who can write the model does.
+// entry only if its size is what XNNPACK packs for the geometry that the host gave; of a kernel that the host vouches
+// for without one ([Believe]), at least half of the kernel's. Who can write the cache file chooses what a model
+// computes, as who can write the model does.
 //
 // A commit appends to the file and then switches over by writing one small slot, so that a crash at any instant leaves
 // the old or the new state in force. What is committed is never overwritten or cut off while the file is in use.
@@ -58,9 +59,7 @@
 //
 // XNNPACK's look-up key lacks most of what decides the packed bytes: the kernel's shape, groups, scales, zero points,
 // block sizes, and the bias where the input is quantised dynamically. A host gives all that with [PackedAs], for each
-// use of a kernel. A host that does not risks that two uses of one name and content in different shapes, groups or
-// quantisations get each other's packed weights: wrong answers, and reads out of bounds. One that does not know it says
-// so with [Compare].
+// use of a kernel. A kernel without it is packed and compared at each start, unless the host asks for [Believe].
 //
 // XNNPACK reads a tensor's content only after a look-up missed, so computed tensors are computed then; but it packs
 // some operators without a look-up: see [Eager]. Some constants are read at inference: see [Retain].

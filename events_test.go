@@ -106,7 +106,7 @@ func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 	setFiles(c, slow)
 	s, err := c.NewSession(MapOf(someTensors(2, 5000)))
 	require.NoError(t, err)
-	content, err := s.Load("tensor 0")
+	content, err := s.Load("tensor 0", Believe())
 	require.NoError(t, err)
 	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0}))
 	space := s.reserve(100)
@@ -212,7 +212,7 @@ func TestPrivateMemoryIsToldOnceForEachReason(t *testing.T) {
 				theirs := otherProcess(t, p)
 				s, err := theirs.NewSession(MapOf(map[string][]byte{"x": contentOf("x", 50)}))
 				require.NoError(t, err)
-				content, err := s.Load("x")
+				content, err := s.Load("x", Believe())
 				require.NoError(t, err)
 				require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
 				t.Cleanup(func() {
@@ -328,7 +328,7 @@ func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
 	c := mustOpen(t, path, l.options())
 	s, err := c.NewSession(MapOf(someTensors(1, 5000)))
 	require.NoError(t, err)
-	content, err := s.Load("tensor 0")
+	content, err := s.Load("tensor 0", Believe())
 	require.NoError(t, err)
 	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0}))
 	require.NoError(t, os.Rename(path, path+".away")) // Windows may keep a removed file's name while it is open
@@ -350,7 +350,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 	theirs := otherProcess(t, path)
 	s, err := theirs.NewSession(MapOf(tensors))
 	require.NoError(t, err)
-	content, err := s.Load("tensor 0")
+	content, err := s.Load("tensor 0", Believe())
 	require.NoError(t, err)
 	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0})) // it is the writer from here on
 

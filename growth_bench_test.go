@@ -61,7 +61,7 @@ func (m *tinyModel) session(t testing.TB, c *Cache) *Session {
 	s, err := c.NewSession(m)
 	require.NoError(t, err)
 	for _, name := range m.names {
-		if _, err := s.Load(name); err != nil {
+		if _, err := s.Load(name, Believe()); err != nil {
 			t.Fatal(err)
 		}
 	}

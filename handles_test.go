@@ -146,7 +146,7 @@ func TestSessionsThatPackAtTheSameTimeShareOnlyWhatIsEqual(t *testing.T) {
 		first, second := contentOf("first", 100), contentOf("second", 100)
 		for _, with := range [][]byte{first, first, second} {
 			s := newSession(t, c, map[string][]byte{"w": with})
-			w, err := s.Load("w", Eager())
+			w, err := s.Load("w", Eager(), Believe())
 			require.NoError(t, err)
 			got, hit := packWeight(t, s, 7, addressOf(w), 0, packedFrom(with))
 			require.False(t, hit)

@@ -39,7 +39,7 @@ func packOrFind(t *testing.T, c *Cache, h *hostCode, name string) (hit bool, err
 	s, err := c.NewSession(h)
 	require.NoError(t, err)
 	defer func() { _ = s.Close() }()
-	b, err := s.Load(name)
+	b, err := s.Load(name, Believe())
 	if err != nil {
 		return false, err
 	}

@@ -218,9 +218,8 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 	}
 	kernel := &w.kernel.packing
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
-	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which. What a host packed that
-	// knew too little must not be believed by one that says no more.
-	variant := kernel.compare || !kernel.known() && uniform(w.kernel.content)
+	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
+	variant := !kernel.known() && uniform(w.kernel.content)
 	for {
 		seen, err := s.user.Hold(&w.Query)
 		s.fail(err)

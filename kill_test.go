@@ -167,7 +167,7 @@ func (m OneModel) pack(c *Cache) (s *Session, found int, err error) {
 		return nil, 0, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		content, err := s.Load(name)
+		content, err := s.Load(name, Believe())
 		if err != nil {
 			return s, 0, err
 		}

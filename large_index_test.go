@@ -38,7 +38,7 @@ func (m *tinyModel) use(t *testing.T, c *Cache, tensors []int) (hits int, err er
 	}
 	at := map[uintptr]int{}
 	for _, i := range tensors {
-		_, err := s.Load(m.names[i])
+		_, err := s.Load(m.names[i], Believe())
 		require.NoError(t, err)
 		kernel := addressOf(m.bytes(i))
 		address := s.lookUp(lookUpKey{1, kernel, 0, 0})
@@ -241,7 +241,7 @@ func (m *tinyModel) lookUpWhile(t *testing.T, c *Cache, d readingDisk, looks *at
 	t.Helper()
 	s, err := c.NewSession(m)
 	require.NoError(t, err)
-	_, err = s.Load(m.names[5000])
+	_, err = s.Load(m.names[5000], Believe())
 	require.NoError(t, err)
 	d.File = diskOf(c)
 	setDisk(c, d)

@@ -96,7 +96,7 @@ func (s *Session) awaitOrClaim(w *weight, same bool) (*entries.Entry, bool) {
 // share lets entries answer that other sessions have packed and are not finalized, if the packing identity decides the
 // bytes: such a session may yet find a second way in which the kernel is packed.
 func (w *weight) share() {
-	if p := &w.kernel.packing; p.given && !p.compare && !p.ambiguous() {
+	if p := &w.kernel.packing; p.given && p.believed() && !p.ambiguous() {
 		w.Contents = writer.Contents{Kernel: &w.kernel.is, Bias: w.biasContent()}
 	}
 }
@@ -244,7 +244,8 @@ func (w *weight) judge(views []writer.View) (hit int) {
 		known = append(known, w.candidate(&views[i]))
 	}
 	p := &w.kernel.packing
-	a := asking{p.compare, w.session.given[w.question()] != nil, p.given, p.ambiguous(), w.session.cache.options.Verify}
+	again := w.session.given[w.question()] != nil
+	a := asking{!p.believed(), again, p.given, p.ambiguous(), w.session.cache.options.Verify}
 	w.verdict = decide(a, known)
 	return w.verdict.hit
 }

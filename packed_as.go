@@ -16,16 +16,27 @@ type identity struct {
 
 func (id identity) opaque() bool { return id.geometry == (packing.Geometry{}) }
 
-// packedAs is what a host has said of how XNNPACK packs a kernel.
+// packedAs is how XNNPACK packs a kernel, as the host describes it.
 type packedAs struct {
 	identities []identity // each once, sorted by digest
 	uses       int32      // how often identities were given that are not opaque
 	given      bool       // anything
-	compare    bool       // and that is not all: see Compare
+	belief     belief
 }
 
+// A belief is on whose word a look-up of a kernel is answered with what was packed before.
+type belief uint8
+
+const (
+	believeIdentity belief = iota // that of identities which describe all that decides the packed bytes
+	believeHost                   // the host's: see Believe
+	believeNobody                 // see Compare
+)
+
 func (p *packedAs) clone() packedAs {
-	return packedAs{slices.Clone(p.identities), p.uses, p.given, p.compare}
+	clone := *p
+	clone.identities = slices.Clone(p.identities)
+	return clone
 }
 
 func (p *packedAs) add(id identity) {
@@ -57,6 +68,11 @@ func (p *packedAs) digest() Digest {
 // known reports whether everything that decides packing was given.
 func (p *packedAs) known() bool {
 	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, identity.opaque)
+}
+
+// believed reports whether a look-up may be answered with what was packed before. Otherwise that is compared.
+func (p *packedAs) believed() bool {
+	return p.belief == believeHost || p.belief == believeIdentity && p.known()
 }
 
 // ambiguous reports whether one key stands for several ways of packing.

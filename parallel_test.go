@@ -194,7 +194,9 @@ func TestRuntimesCreatedInParallelPackEachWeightOnce(t *testing.T) {
 				begin := make(chan struct{})
 				for i := range sessions {
 					mine := chain{m.width, slices.Clone(m.layers)} // a model with the same weights in another order
-					random.Shuffle(i%4*3, func(a, b int) { mine.layers[a], mine.layers[b] = mine.layers[b], mine.layers[a] })
+					random.Shuffle(i%4*3, func(a, b int) {
+						mine.layers[a], mine.layers[b] = mine.layers[b], mine.layers[a]
+					})
 					want, data := mine.plain(t, tensors), openData()
 					wg.Go(func() {
 						<-begin

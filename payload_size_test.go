@@ -207,7 +207,7 @@ func runPacked(t *testing.T, path string, flags xnnpack.RuntimeFlags, id packing
 	t.Helper()
 	c, err := xpwc.Open(path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyStructure})
 	require.NoError(t, err)
-	got, err := computeWith(flags, c, []packing.Identity{id}, use)
+	got, err := computeWith(flags, c, []xpwc.LoadOption{xpwc.PackedAs(id)}, use)
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 	require.True(t, bytes.Equal(want, got))
@@ -249,7 +249,9 @@ func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T)
 		require.NoError(t, err)
 		s, err := c.NewSession(xpwc.MapOf(tensors))
 		require.NoError(t, err)
-		r, err := m.create(s, func(name string, _ ...xpwc.LoadOption) ([]byte, error) { return s.Load(name) })
+		r, err := m.create(s, func(name string, _ ...xpwc.LoadOption) ([]byte, error) {
+			return s.Load(name, xpwc.Believe())
+		})
 		require.NoError(t, err)
 		require.NoError(t, s.Finalize())
 		require.Equal(t, plain, m.infer(t, r))
@@ -274,8 +276,8 @@ func TestTheKernelOfATensorThatHasMoreIsNotDamaged(t *testing.T) {
 	tensors["w"] = append(tensors["w"], floats(9*64*64, 2)...)
 	plain := m.plain(t, tensors)
 	for name, identity := range map[string][]xpwc.LoadOption{
-		"no identity":  nil,
-		"opaque bytes": {xpwc.PackedAs(packing.Opaque([]byte("scales")))},
+		"no identity":  {xpwc.Believe()},
+		"opaque bytes": {xpwc.Believe(), xpwc.PackedAs(packing.Opaque([]byte("scales")))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
@@ -320,7 +322,7 @@ func TestAPayloadThatIsTooShortForOneOfTheUsesIsNotUsed(t *testing.T) {
 	run := func() xpwc.Stats {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyStructure})
 		require.NoError(t, err)
-		both := []packing.Identity{fullyConnected(tall), fullyConnected(wide)}
+		both := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(tall)), xpwc.PackedAs(fullyConnected(wide))}
 		got, err := compute(c, both, tall, wide)
 		require.NoError(t, err)
 		require.NoError(t, c.Close())

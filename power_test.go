@@ -125,7 +125,7 @@ func packTensor(s *Session, name string, content []byte) error {
 
 // beginPacking returns the space for the packed bytes, or nil if they are there.
 func beginPacking(s *Session, name string, size int) ([]byte, error) {
-	content, err := s.Load(name)
+	content, err := s.Load(name, Believe())
 	if err != nil || s.lookUp(lookUpKey{42, addressOf(content), 0, 0}) != notFound {
 		return nil, err
 	}

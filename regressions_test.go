@@ -460,7 +460,7 @@ func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 	finish(t, s)
 
 	s = newSession(t, c, m)
-	big, err := s.Load("unlike a bias")
+	big, err := s.Load("unlike a bias", Believe())
 	require.NoError(t, err)
 	b, err = s.Load("b", PackOnly())
 	require.NoError(t, err)

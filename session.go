@@ -18,8 +18,8 @@ import (
 // A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is
 // deleted. It gives out the unpacked tensors, serves XNNPACK's callbacks while the runtime is created, and keeps the
 // packed weights in memory that the runtime uses. Runtimes of one cache may be created and executed in parallel. A
-// session that misses an entry waits for another one that packs it, see Options.WriterWait: hold no lock, while a runtime
-// is created, that the DataMap needs.
+// session that misses an entry waits for another one that packs it, see Options.WriterWait: hold no lock, while a
+// runtime is created, that the DataMap needs.
 type Session struct {
 	cache    *Cache
 	user     *writer.User
@@ -109,8 +109,9 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 
 // A LoadOption says what a tensor is for.
 type LoadOption struct {
-	eager, packOnly, retain, compare bool
-	packedAs                         *identity // or nil
+	eager, packOnly, retain bool
+	belief                  belief
+	packedAs                *identity // or nil
 }
 
 // Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
@@ -128,29 +129,32 @@ func PackOnly() LoadOption { return LoadOption{packOnly: true} }
 // constants of elementwise operators), even if an operator packs them too, and overrides PackOnly.
 func Retain() LoadOption { return LoadOption{retain: true} }
 
-// Compare says that the host does not know all that decides how XNNPACK packs a kernel: scales, zero points, the shape,
-// the operator. No look-up of it is answered. What XNNPACK packs is compared in each process with what the cache has:
-// equal bytes are shared, and others are kept beside them. So it is never wrong, the weights are in memory once, and
-// nothing is written a second time; but a warm start takes as long as packing. PackedAs gives the cache what makes it
-// fast, and does not undo Compare.
-func Compare() LoadOption { return LoadOption{compare: true} }
-
-// PackedAs says how XNNPACK is going to pack a kernel, and makes it part of its key: package xnnpack makes the identity
-// of each node (xnnpack.FullyConnected.Packing and its siblings). Give it for each use of a kernel, of float32 too. A
-// kernel that is used in several ways is given all of them before the runtime is created; together they are its key.
+// PackedAs describes how XNNPACK packs a kernel, and makes it part of the kernel's key: package xnnpack makes the
+// identity of each node (xnnpack.FullyConnected.Packing and its siblings). Give it for each use of a kernel, of float32
+// too. A kernel with several uses is given all of them before the runtime is created; together they are its key.
 //
-// A host that does not give it risks that two uses of one name and content, in different shapes, groups or
-// quantisations, get each other's packed weights: wrong answers, and reads out of bounds. They are distinguished
-// only within one session, by packing and comparing.
+// Without it no look-up of the kernel is answered, because XNNPACK's key has neither shape nor groups nor quantisation:
+// packed weights of another shape are wrong answers, and reads out of bounds. What XNNPACK packs is compared with what
+// the cache has, in each process. Equal bytes are shared, and others are kept too. So answers are right, the weights
+// are in memory once, and a warm start writes nothing, but it takes as long as packing.
 //
-// An identity that says nothing has no effect. Several opaque ones (packing.Opaque) are parts of one: a host that
-// gives those has to put into them all that one use of the kernel differs from another in.
+// The same holds with an opaque identity (packing.Opaque), whose bytes the cache cannot compare with anything; see
+// Believe. Several opaque ones are parts of one. An identity that is empty has no effect.
 func PackedAs(id packing.Identity) LoadOption {
 	if id.Zero() {
 		return LoadOption{}
 	}
 	return LoadOption{packedAs: &identity{id.Digest(), id.Geometry()}}
 }
+
+// Believe vouches for a kernel without PackedAs, or with an opaque identity: whoever packs it under this name and
+// identity into this cache packs it in the same way. Look-ups are answered then, and a warm start packs nothing. If
+// shape, groups, operator, scales or a hidden bias differ all the same, the runtime computes wrong numbers and reads
+// out of bounds.
+func Believe() LoadOption { return LoadOption{belief: believeHost} }
+
+// Compare has the kernel compared in each process, whatever PackedAs describes and Believe vouches for.
+func Compare() LoadOption { return LoadOption{belief: believeNobody} }
 
 // Load returns the unpacked tensor of that name: the memory whose address is to be given to XNNPACK, outside the Go
 // heap and owned by the session. If the tensor's content is computed, it is there only once XNNPACK is about to pack
@@ -163,7 +167,7 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 		o.eager = o.eager || option.eager
 		o.packOnly = o.packOnly || option.packOnly
 		o.retain = o.retain || option.retain
-		o.compare = o.compare || option.compare
+		o.belief = max(o.belief, option.belief)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,9 +198,7 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 			s.done -= int64(len(src.content))
 		}
 	}
-	if o.compare {
-		src.withStandIns(func(of *source) { of.packing.compare = true })
-	}
+	src.withStandIns(func(s *source) { s.packing.belief = max(s.packing.belief, o.belief) })
 	for _, option := range options {
 		if id := option.packedAs; id != nil {
 			src.addIdentity(*id)

@@ -243,13 +243,13 @@ func pattern(n int, kind xnnpack.Datatype) []byte {
 }
 
 // compute runs nodes that use the kernel one after the other, with a session of the cache, or without one. It returns
-// the last output. given are the identities that are given, if not those of the nodes alone.
-func compute(c *xpwc.Cache, given []packing.Identity, uses ...kernelUse) (output []byte, err error) {
+// the last output. The kernel is loaded with given, or if that is nil with the identity of each node.
+func compute(c *xpwc.Cache, given []xpwc.LoadOption, uses ...kernelUse) (output []byte, err error) {
 	return computeWith(0, c, given, uses...)
 }
 
 // computeWith does so with flags of the runtime.
-func computeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, given []packing.Identity, uses ...kernelUse) (
+func computeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, given []xpwc.LoadOption, uses ...kernelUse) (
 	output []byte, err error) {
 	content := pattern(uses[0].bytes(), uses[0].types.kernel)
 	memory, err := xnnpack.NewBuffer(len(content))
@@ -267,15 +267,10 @@ func computeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, given []packing.Iden
 		}
 		defer func() { err = errors.Join(err, session.Close()) }()
 		options.WeightsCache = session
-		for _, id := range given {
-			if _, err := session.Load("kernel", xpwc.PackedAs(id)); err != nil {
-				return nil, err
-			}
-		}
 		load = func(id packing.Identity) ([]byte, error) {
 			// Some operators pack without a look-up.
 			if given != nil {
-				return session.Load("kernel", xpwc.Eager())
+				return session.Load("kernel", append(given, xpwc.Eager())...)
 			}
 			return session.Load("kernel", xpwc.PackedAs(id), xpwc.Eager())
 		}
@@ -338,14 +333,14 @@ func bufferFor(t xnnpack.Tensor) (*xnnpack.Buffer, error) {
 	return xnnpack.NewBuffer(n)
 }
 
-// inOrder has each use's runtime created on one cache file after the other, each by what might be another process, and
-// compares what they compute with what they do without a cache.
-func inOrder(t *testing.T, path string, uses []kernelUse, plain map[string][]byte) {
+// inOrder creates the runtimes of the uses one after the other with one cache file, each as another process would, and
+// compares what they compute with what they do without a cache. The kernel is loaded with given: see compute.
+func inOrder(t *testing.T, path string, given []xpwc.LoadOption, uses []kernelUse, plain map[string][]byte) {
 	t.Helper()
 	for _, u := range uses {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 		require.NoError(t, err)
-		got, err := compute(c, nil, u)
+		got, err := compute(c, given, u)
 		require.NoError(t, err, u)
 		require.Equal(t, plain[u.String()], got, "%v", u)
 		require.Zero(t, c.Stats().DamagedPayloads, "%v", u)
@@ -393,9 +388,90 @@ func TestOneKernelInTwoShapesIsTwoWeights(t *testing.T) {
 			first, _ := seedOf(t, uses[0])
 			second, _ := seedOf(t, uses[1])
 			require.Equal(t, first, second)
-			inOrder(t, filepath.Join(t.TempDir(), "cache"), append(uses, uses...), plain)
-			slices.Reverse(uses)
-			inOrder(t, filepath.Join(t.TempDir(), "reverse"), append(uses, uses...), plain)
+			for _, given := range describedBy {
+				inOrder(t, filepath.Join(t.TempDir(), "cache"), given, append(uses, uses...), plain)
+				slices.Reverse(uses)
+				inOrder(t, filepath.Join(t.TempDir(), "reverse"), given, append(uses, uses...), plain)
+			}
+		})
+	}
+}
+
+// describedBy are the options of hosts that know all of a kernel, part of it or nothing.
+var describedBy = map[string][]xpwc.LoadOption{
+	"identity": nil,
+	"opaque":   {xpwc.PackedAs(packing.Opaque([]byte("a layer")))},
+	"nothing":  {},
+}
+
+func TestAKernelThatIsDescribedInPartIsPackedAtEachStartAndWrittenOnce(t *testing.T) {
+	tall := kernelUse{op: packing.FullyConnected, types: everyDatatype[0], shape: []int{512, 32}}
+	for name, given := range describedBy {
+		t.Run(name, func(t *testing.T) {
+			path := cachePath(t)
+			want := map[string][]byte{tall.String(): mustCompute(t, nil, given, tall)}
+			inOrder(t, path, given, []kernelUse{tall}, want)
+			c := openCache(t, path, nil)
+			mustCompute(t, c, given, tall)
+			s := c.Stats()
+			require.Zero(t, s.Packed.Entries)
+			require.Zero(t, s.WrittenBytes)
+			if given == nil {
+				require.EqualValues(t, 1, s.Hits.Entries)
+			} else {
+				require.EqualValues(t, 1, s.Misses)
+				require.EqualValues(t, 1, s.Reused.Entries)
+			}
+		})
+	}
+}
+
+// mustCompute is compute for a test that expects no error.
+func mustCompute(t *testing.T, c *xpwc.Cache, given []xpwc.LoadOption, uses ...kernelUse) []byte {
+	t.Helper()
+	out, err := compute(c, given, uses...)
+	require.NoError(t, err)
+	return out
+}
+
+func TestAHostThatVouchesIsServedWhatAnotherHasPacked(t *testing.T) {
+	tall := kernelUse{op: packing.FullyConnected, types: everyDatatype[0], shape: []int{512, 32}}
+	for name, given := range describedBy {
+		if given == nil {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			path := cachePath(t)
+			start := func(given []xpwc.LoadOption) xpwc.Stats {
+				c := openCache(t, path, nil)
+				mustCompute(t, c, given, tall)
+				require.NoError(t, c.Close())
+				return c.Stats()
+			}
+			believes := append(slices.Clone(given), xpwc.Believe())
+			require.EqualValues(t, 1, start(given).Packed.Entries)
+			require.EqualValues(t, 1, start(believes).Hits.Entries)
+			require.EqualValues(t, 1, start(given).Reused.Entries)
+			require.EqualValues(t, 1, start(append(believes, xpwc.Compare())).Reused.Entries)
+		})
+	}
+}
+
+func TestAHostThatVouchesIsNotServedOneOfSeveralPackings(t *testing.T) {
+	f32 := everyDatatype[0]
+	uses, plain := without(t, []kernelUse{
+		{op: packing.FullyConnected, types: f32, shape: []int{512, 32}},
+		{op: packing.FullyConnected, types: f32, shape: []int{32, 512}},
+	})
+	require.Len(t, uses, 2)
+	for name, given := range describedBy {
+		if given == nil {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			path := cachePath(t)
+			inOrder(t, path, given, uses, plain)
+			inOrder(t, path, append(slices.Clone(given), xpwc.Believe()), append(uses, uses...), plain)
 		})
 	}
 }
@@ -485,9 +561,9 @@ func TestShapesThatShareASeedArePackedApart(t *testing.T) {
 						continue
 					}
 					pairs += len(same) * (len(same) - 1)
-					inOrder(t, filepath.Join(t.TempDir(), "cache"), same, plain)
+					inOrder(t, filepath.Join(t.TempDir(), "cache"), nil, same, plain)
 					slices.Reverse(same)
-					inOrder(t, filepath.Join(t.TempDir(), "reverse"), same, plain)
+					inOrder(t, filepath.Join(t.TempDir(), "reverse"), nil, same, plain)
 				}
 				t.Logf("%d shapes, %d in a cache, %d pairs of one seed", len(uses), packed, pairs)
 				if packed == 0 || pairs > 0 {
@@ -528,12 +604,7 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 	f32 := everyDatatype[0]
 	wide := kernelUse{op: packing.FullyConnected, types: f32, shape: []int{32, 512}}
 	tall := kernelUse{op: packing.FullyConnected, types: f32, shape: []int{512, 32}}
-	both := []packing.Identity{
-		xnnpack.FullyConnected{}.Packing(wide.kernel(), xnnpack.Tensor{}, activation(f32.input, nil),
-			activation(f32.output, nil)),
-		xnnpack.FullyConnected{}.Packing(tall.kernel(), xnnpack.Tensor{}, activation(f32.input, nil),
-			activation(f32.output, nil)),
-	}
+	both := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(wide)), xpwc.PackedAs(fullyConnected(tall))}
 	_, plain := without(t, []kernelUse{wide, tall})
 	for _, seen := range []kernelUse{wide, tall} {
 		path := filepath.Join(t.TempDir(), "cache")

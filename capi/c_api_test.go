@@ -59,6 +59,7 @@ var inDirectory = map[string]string{
 	"Callbacks may call the library":                                            "reentrant.c",
 	"Each thread has its own last error":                                        "last_error.c",
 	"The options do what the header says":                                       "options.c",
+	"A C++ host goes on in memory if it asks for that, and knows why":           "fallback.cc",
 	"What is packed from a source that changes meanwhile is not kept":           "changed.c",
 	"All that a host says of how a kernel is packed counts":                     "packing.c",
 	"All that a C++ host says of how a kernel is packed arrives":                "packing.cc",

@@ -106,13 +106,16 @@ func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpw
 		host.cache.Store(uintptr(c.number))
 		handle.id = newHandle(c)
 		host.log(C.XPWC_LOG_INFO, c.name+": opened")
+		if why := c.Stats().Unusable; why != nil {
+			setLastError(hostText(why.Error()))
+		}
 		return nil
 	})
 }
 
 // optionsOf returns the host's options, without its callbacks.
 func optionsOf(function string, o *C.struct_xpwc_options_view) (*xpwc.Options, error) {
-	const known = C.XPWC_OPEN_READ_ONLY | C.XPWC_OPEN_STRICT | C.XPWC_OPEN_ALLOW_UNSAFE_FILE | C.XPWC_OPEN_PREFETCH
+	const known = C.XPWC_OPEN_OR_MEMORY<<1 - 1
 	switch {
 	case !bool(o.valid):
 		return nil, invalid("%s: options.struct_size is wrong, or an unknown member is set", function)
@@ -128,6 +131,7 @@ func optionsOf(function string, o *C.struct_xpwc_options_view) (*xpwc.Options, e
 		Strict:          o.flags&C.XPWC_OPEN_STRICT != 0,
 		AllowUnsafeFile: o.flags&C.XPWC_OPEN_ALLOW_UNSAFE_FILE != 0,
 		Prefetch:        o.flags&C.XPWC_OPEN_PREFETCH != 0,
+		OrMemory:        o.flags&C.XPWC_OPEN_OR_MEMORY != 0,
 		Verify:          xpwc.Verify(o.verify),
 		WriterWait:      duration(int64(o.writer_wait_ms)),
 		MaxBytes:        int64(min(o.max_bytes, math.MaxInt64)),

@@ -53,6 +53,8 @@ var executorchBehaviours = map[string][]string{
 	"The manager's options are those of its caches":       {"manager_sets_options"},
 	"Kernels are freed when the runtime is finalized":     {"kernels_are_freed_by_finalize"},
 	"Slopes stay readable":                                {"slopes_stay_readable"},
+	"Kernels that inference reads stay readable":          {"kernels_that_inference_reads_stay_readable"},
+	"Kernels with a second name stay readable":            {"kernels_stay_readable_by_another_name"},
 	"Of two runtimes with the same names one can go":      {"equal_names_one_destroyed"},
 	"Replacing a model by itself piles nothing up":        {"handing_over_piles_nothing_up"},
 	"The same names may have other contents":              {"same_names_other_contents"},

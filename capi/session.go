@@ -63,7 +63,7 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 	packingValid C.bool, packed *C.struct_xpwc_packing, data *C.xpwc_const_pointer, size *C.size_t,
 ) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
-		const known = C.XPWC_LOAD_EAGER | C.XPWC_LOAD_PACK_ONLY | C.XPWC_LOAD_RETAIN | C.XPWC_LOAD_COMPARE
+		const known = C.XPWC_LOAD_BELIEVE<<1 - 1
 		switch {
 		case name == nil || data == nil:
 			return invalid("xpwc_session_load: name or data is NULL")
@@ -83,6 +83,7 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 			{C.XPWC_LOAD_PACK_ONLY, xpwc.PackOnly()},
 			{C.XPWC_LOAD_RETAIN, xpwc.Retain()},
 			{C.XPWC_LOAD_COMPARE, xpwc.Compare()},
+			{C.XPWC_LOAD_BELIEVE, xpwc.Believe()},
 		} {
 			if flags&o.flag != 0 {
 				options = append(options, o.option)

@@ -44,6 +44,7 @@ func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.boo
 			unverified:        count(s.Unverified),
 			waits:             C.uint64_t(s.Waits),
 			wait_timeouts:     C.uint64_t(s.WaitTimeouts),
+			unusable:          C.uint64_t(statusOf(s.Unusable)),
 		}
 		return nil
 	})

@@ -36,7 +36,7 @@ func use(t *testing.T, c *xpwc.Cache, name string) (end func()) {
 	row := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, width}}
 	require.NoError(t, g.Input(0, row))
 	require.NoError(t, g.Output(1, row))
-	data, err := s.Load(name)
+	data, err := s.Load(name, xpwc.Believe())
 	require.NoError(t, err)
 	filter, err := g.Tensor(xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{width, width}, Data: data})
 	require.NoError(t, err)

@@ -3,7 +3,8 @@
 //
 //	weights, err := npy.Open("weights")                 // maps and checks every .npy in it, reads no array
 //	session, err := cache.NewSession(weights)
-//	kernel, err := session.Load("layer.0/kernel")       // weights/layer.0/kernel.npy
+//	packed := xpwc.PackedAs(packing)                    // of the node, see package xnnpack
+//	kernel, err := session.Load("layer.0/kernel", packed) // weights/layer.0/kernel.npy
 //	… create the runtime, session.Finalize(), run it, delete it, session.Close()
 //	err = weights.Close()
 //

@@ -93,7 +93,8 @@ type Identity struct {
 const MaxDims = 6
 
 // Opaque returns an identity that has a digest, of the bytes given, and neither family nor geometry: for a host that
-// has a way of its own to distinguish packings. No bytes are an identity too. The bytes are not copied.
+// has a way of its own to distinguish packings. A kernel with it is compared at each start, unless the host vouches for
+// it (xpwc.Believe). No bytes are an identity too. The bytes are not copied.
 func Opaque(b []byte) Identity {
 	if b == nil {
 		b = []byte{}

@@ -3,7 +3,7 @@
 //
 //	weights, err := safetensors.Open("model.safetensors") // or "model.safetensors.index.json"
 //	session, err := cache.NewSession(weights)
-//	kernel, err := session.Load("layers.0.q_proj.weight")
+//	kernel, err := session.Load("layers.0.q_proj.weight", xpwc.PackedAs(packing))
 //	… create the runtime, session.Finalize(), run it, delete it, session.Close()
 //	err = weights.Close()
 //

@@ -58,38 +58,38 @@ Error add_packing(Runtime& runtime, const std::string& name, const void* bytes, 
   packing.opaque_size = size;
   xpwc_load_options options{};
   options.struct_size = sizeof(options);
+  options.flags = XPWC_LOAD_BELIEVE; // set_program and set_packing vouch for their bytes
   options.packing = &packing;
   const void* address = nullptr;
   return error_of(xpwc_session_load(runtime.session, name.c_str(), &options, &address, nullptr));
 }
 
 void identify_packing(Runtime& runtime, const Constant& kernel) {
-  if (kernel.packing_given) {
+  if (kernel.packing_given || !runtime.program) { // without either it is compared
     return;
   }
-  if (runtime.program) {
-    if (!runtime.identity) {
-      runtime.identity = identity_of_program(runtime);
-    }
-    add_packing(runtime, kernel.name, runtime.identity->data(), runtime.identity->size());
-    return;
+  if (!runtime.identity) {
+    runtime.identity = identity_of_program(runtime);
   }
-  xpwc_load_options options{};
-  options.struct_size = sizeof(options);
-  options.flags = XPWC_LOAD_COMPARE;
-  const void* address = nullptr;
-  xpwc_session_load(runtime.session, kernel.name.c_str(), &options, &address, nullptr);
+  add_packing(runtime, kernel.name, runtime.identity->data(), runtime.identity->size());
 }
 
-// What is not a kernel may be read at inference. So may what was loaded more than once, for as many values: that it was
-// packed as often may be two layers that share one of them. What is packed as a bias may be a slope too: equal
-// constants have one name.
+// What is not a kernel may be read at inference. So may a kernel with a second tensor, by its name or its address: that it
+// was packed as often may be two layers that share one of them. Nobody tells this class which nodes read a tensor, so a
+// kernel stays, too, unless ExecuTorch's exporter named it: none of its programs reads a tensor at inference that a node
+// packs. What is packed as a bias may be a slope too: equal constants have one name.
 void retain_what_inference_may_read(Runtime& runtime) {
   xpwc_load_options options{};
   options.struct_size = sizeof(options);
   options.flags = XPWC_LOAD_RETAIN;
+  std::map<const void*, size_t> names; // by address
   for (const auto& [name, constant] : runtime.constants) {
-    if ((constant.packings == 0 || constant.loads > 1) && !is_exported_scale(name)) {
+    names[constant.address]++;
+  }
+  for (const auto& [name, constant] : runtime.constants) {
+    const bool only_packed =
+        constant.packings > 0 && constant.loads == 1 && names[constant.address] == 1 && is_exported(name);
+    if (!only_packed && !is_exported_scale(name)) {
       const void* address = nullptr;
       xpwc_session_load(runtime.session, name.c_str(), &options, &address, nullptr);
     }

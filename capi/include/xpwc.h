@@ -23,9 +23,11 @@
 // Errors. Functions return a status, and xpwc_last_error has a sentence about it. The comment of each function lists
 // its statuses, without their prefix XPWC_STATUS_; INTERNAL and FORKED are possible everywhere and not listed. No function
 // aborts, throws or exits. A pointer that must not be NULL but is NULL is XPWC_STATUS_INVALID_ARGUMENT. When a
-// function fails, what it returns through pointers is zero. A cache never makes a model fail that would run without
-// it: if the file cannot be written or is damaged, the disk is full, or another process packs for too long, then
-// weights are packed into private memory. xpwc_cache_stats counts that, and the log reports it.
+// function fails, what it returns through pointers is zero. A cache that is open never makes a model fail that would run
+// without it: if the file cannot be written or is damaged, the disk is full, or another process packs for too long, then
+// weights are packed into private memory. xpwc_cache_stats counts that, and the log reports it. A path that cannot be
+// opened (its directory is missing, another user could change the file) is an error of xpwc_open, for the host to
+// correct; with XPWC_OPEN_OR_MEMORY it is none either.
 //
 // Handles. A handle is a number, not an address. A number that was closed, or was never given out, is
 // XPWC_STATUS_INVALID_HANDLE in every call, also in the one that closes. No number is given out twice, and 0 never.
@@ -160,7 +162,8 @@ typedef enum xpwc_status {
 // Returns the status' name, for example "XPWC_STATUS_IN_USE"; never NULL. Static storage.
 const char* xpwc_status_string(xpwc_status status);
 
-// Returns a sentence about the last call on this thread that failed, with the path or name concerned and what to do.
+// Returns a sentence about the last call on this thread that failed, or would have without XPWC_OPEN_OR_MEMORY, with the
+// path or name concerned and what to do.
 // Never NULL; empty before the first failure. The thread owns it: it is valid until the thread's next call of this
 // library.
 const char* xpwc_last_error(void);
@@ -232,7 +235,10 @@ enum {
   // that leads to it.
   XPWC_OPEN_ALLOW_UNSAFE_FILE = 1 << 2,
   // Read the whole file into memory when it is opened.
-  XPWC_OPEN_PREFETCH = 1 << 3
+  XPWC_OPEN_PREFETCH = 1 << 3,
+  // A file that cannot be used is no error: the cache is in memory instead, until its last handle is closed. The log
+  // reports why, xpwc_last_error has it after the call, and xpwc_stats.unusable has the status that it would have been.
+  XPWC_OPEN_OR_MEMORY = 1 << 4
 };
 
 // Options of xpwc_open and xpwc_open_fd. Zero-initialise it and set struct_size to sizeof(struct xpwc_options);
@@ -273,7 +279,8 @@ typedef struct xpwc_options {
 // file descriptors for Go's runtime, which keeps them. If there are not so many left it is XPWC_STATUS_SYSTEM_ERROR,
 // and can be tried again.
 // Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK; with
-// XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
+// XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH. With XPWC_OPEN_OR_MEMORY: OK, INVALID_ARGUMENT,
+// OTHER_OPTIONS, OUT_OF_MEMORY, OTHER_XNNPACK, and SYSTEM_ERROR for too few descriptors.
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
 
 // Opens the cache in an open file, for a host in a sandbox that has a descriptor and can open no path. The descriptor
@@ -414,6 +421,9 @@ typedef struct xpwc_stats {
   // xpwc_options.writer_wait_ms: the session packed the entry itself.
   uint64_t waits;
   uint64_t wait_timeouts;
+  // With XPWC_OPEN_OR_MEMORY: the xpwc_status that says why the cache is in memory and not in its file. Otherwise
+  // XPWC_STATUS_OK.
+  uint64_t unusable;
 } xpwc_stats;
 
 // Fills in *stats, whose struct_size must be set.
@@ -504,11 +514,15 @@ enum {
   // The content is kept until xpwc_session_end, for tensors that are also read at inference (PReLU slopes, constants of
   // elementwise operators).
   XPWC_LOAD_RETAIN = 1 << 2,
-  // The host does not know all that decides how XNNPACK packs the kernel, so that no look-up of it is answered. What
-  // XNNPACK packs is compared in each process with what the cache has: equal bytes are shared, and others are kept
-  // beside them. So it is never wrong and in memory once, but each start packs. xpwc_load_options.packing makes a part
-  // of the key of what is known, and does not undo this.
-  XPWC_LOAD_COMPARE = 1 << 3
+  // What XNNPACK packs of the kernel is compared in each process with what the cache has, whatever
+  // xpwc_load_options.packing describes and XPWC_LOAD_BELIEVE vouches for. Equal bytes are shared, and others are kept
+  // too. So answers are right and the weights are in memory once, but each start packs.
+  XPWC_LOAD_COMPARE = 1 << 3,
+  // The host vouches for a kernel without xpwc_load_options.packing, or with an opaque one: whoever packs it under this
+  // name and these bytes into this cache packs it in the same way. Look-ups are answered then, and a warm start packs
+  // nothing. If shape, groups, operator, scales or a hidden bias differ all the same, the runtime computes wrong numbers
+  // and reads out of bounds.
+  XPWC_LOAD_BELIEVE = 1 << 4
 };
 
 // Operators that pack weights, by the function of xnnpack.h that defines one.
@@ -595,7 +609,9 @@ typedef struct xpwc_packing {
   const void* hidden_bias;
   size_t hidden_bias_size;
   // For a host that does not know a node's parameters: bytes in any form that differ if what the host knows differs.
-  // All other members must be zero then. Several that are set for one tensor are parts of one. NULL otherwise.
+  // All other members must be zero then. Several that are set for one tensor are parts of one. NULL otherwise. The
+  // library cannot see whether they describe all that decides the packing, so that what is packed is compared, unless
+  // XPWC_LOAD_BELIEVE is set.
   const void* opaque;
   size_t opaque_size;
 } xpwc_packing;
@@ -606,10 +622,10 @@ typedef struct xpwc_load_options {
   // XPWC_LOAD_EAGER and its like. An unknown flag is XPWC_STATUS_INVALID_ARGUMENT.
   uint32_t flags;
   // How XNNPACK is going to pack the tensor. Set it for every kernel, also of floats, and for each use of the kernel:
-  // load it once more for another use. XNNPACK's key has almost nothing of it. Without it, two uses of one name and
-  // content with other shapes, groups or quantisations can get each other's packed weights: wrong answers, and reads
-  // out of bounds. Where it is not known it is NULL, and XPWC_LOAD_COMPARE is set. It is NULL for what is not a
-  // kernel. If it makes no sense it is XPWC_STATUS_INVALID_ARGUMENT, and xpwc_last_error names the member.
+  // load it once more for another use. XNNPACK's key has almost nothing of it. Without it, no look-up of the kernel is
+  // answered: each start packs it, and compares what it packed with what the cache has, as with XPWC_LOAD_COMPARE. It is
+  // NULL for what is not a kernel. If it makes no sense it is XPWC_STATUS_INVALID_ARGUMENT, and xpwc_last_error names
+  // the member.
   const struct xpwc_packing* packing;
 } xpwc_load_options;
 

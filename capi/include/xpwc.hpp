@@ -112,6 +112,8 @@ struct Options {
   bool strict = false;
   bool allow_unsafe_file = false;
   bool prefetch = false;
+  // A file that cannot be used is no error: the cache is in memory instead, and Cache::unusable has why.
+  bool or_memory = false;
   Verify verify = Verify::background;
   // How long a session that must pack waits for another process that packs. 0 means 10 s; negative, not at all.
   std::chrono::milliseconds writer_wait{0};
@@ -187,14 +189,17 @@ struct LoadOptions {
   bool eager = false;
   bool pack_only = false;
   bool retain = false;
-  // Set it for every kernel, also of floats, and for each use of it: see xpwc_load_options.packing.
+  // Set it for every kernel, also of floats, and for each use of it. A kernel without it is packed and compared at each
+  // start. See xpwc_load_options.packing.
   std::optional<Packing> packing{};
-  // Set it for every kernel of which that is not known: see XPWC_LOAD_COMPARE.
+  // Compares the kernel at each start whatever is described: see XPWC_LOAD_COMPARE.
   bool compare = false;
+  // Vouches for a kernel without packing, or with an opaque one: see XPWC_LOAD_BELIEVE.
+  bool believe = false;
 };
 
 // The options of a kernel whose node the host describes in bytes of its own, which differ whenever the node does: see
-// xpwc_packing.opaque. They are read by Session::load.
+// xpwc_packing.opaque. They are read by Session::load. The kernel is compared at each start, unless believe is set.
 inline LoadOptions opaque(const void* description, std::size_t size) {
   LoadOptions options;
   options.packing.emplace().opaque = {description, size};
@@ -235,6 +240,7 @@ struct CacheState {
   ~CacheState() { xpwc_close(cache); }
 
   xpwc_cache cache{};
+  Status unusable;
   std::function<void(LogLevel, std::string_view)> log;
   std::function<void(const Progress&)> progress;
 };
@@ -366,7 +372,8 @@ class Session {
     xpwc_load_options c{};
     c.struct_size = sizeof(c);
     c.flags = detail::flag(options.eager, XPWC_LOAD_EAGER) | detail::flag(options.pack_only, XPWC_LOAD_PACK_ONLY) |
-        detail::flag(options.retain, XPWC_LOAD_RETAIN) | detail::flag(options.compare, XPWC_LOAD_COMPARE);
+        detail::flag(options.retain, XPWC_LOAD_RETAIN) | detail::flag(options.compare, XPWC_LOAD_COMPARE) |
+        detail::flag(options.believe, XPWC_LOAD_BELIEVE);
     xpwc_packing packing{};
     if (options.packing) {
       packing = detail::c_packing(*options.packing);
@@ -481,6 +488,9 @@ class Cache {
     return session;
   }
 
+  // With Options::or_memory, why the cache is in memory and not in its file. Otherwise ok.
+  Status unusable() const { return state_ ? state_->unusable : Status(XPWC_STATUS_INVALID_HANDLE); }
+
   // Waits until everything packed is on stable storage, and closes the cache. XPWC_STATUS_IN_USE, and it stays open,
   // while there are sessions.
   Status close() { return detail::check(xpwc_close(handle())); }
@@ -521,7 +531,7 @@ class Cache {
     c.struct_size = sizeof(c);
     c.flags = detail::flag(options.read_only, XPWC_OPEN_READ_ONLY) | detail::flag(options.strict, XPWC_OPEN_STRICT) |
         detail::flag(options.allow_unsafe_file, XPWC_OPEN_ALLOW_UNSAFE_FILE) |
-        detail::flag(options.prefetch, XPWC_OPEN_PREFETCH);
+        detail::flag(options.prefetch, XPWC_OPEN_PREFETCH) | detail::flag(options.or_memory, XPWC_OPEN_OR_MEMORY);
     c.verify = static_cast<std::uint32_t>(options.verify);
     c.writer_wait_ms = options.writer_wait.count();
     c.max_bytes = options.max_bytes;
@@ -532,7 +542,16 @@ class Cache {
     if (Status status = detail::check(open(c, &state->cache)); !status.ok()) {
       return status;
     }
-    return Cache(std::move(state));
+    std::string why = xpwc_last_error();
+    Cache cache(std::move(state));
+    Result<Stats> stats = cache.stats();
+    if (!stats) {
+      return stats.status();
+    }
+    if (stats->unusable != XPWC_STATUS_OK) {
+      cache.state_->unusable = Status(static_cast<xpwc_status>(stats->unusable), std::move(why));
+    }
+    return cache;
   }
 
   std::shared_ptr<detail::CacheState> state_;

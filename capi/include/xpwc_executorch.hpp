@@ -22,8 +22,10 @@
 // - Packed weights that cannot be inserted, or a provider that is called while no runtime is being created, never
 //   become a wild pointer. At worst the runtime is not created.
 // - Constants that are read at inference (PReLU slopes, operands of elementwise operators) stay until the runtime is
-//   gone, also if they are a bias elsewhere. finalize_for_runtime frees only kernels, and scales that ExecuTorch's
-//   exporter wrote. (Not seen: a kernel that another operator reads at inference through the same tensor.)
+//   gone, also if they are a bias elsewhere, or a kernel. finalize_for_runtime frees only kernels and scales that
+//   ExecuTorch's exporter named (by the SHA-256 of their bytes), and that have one tensor: a second one, by the name or
+//   the address, may be read. (Not seen: an exported kernel that another operator reads at inference through the same
+//   tensor. Programs of today have none.)
 // - Packed weights are found by what they were packed from and for, not by name and seed alone: contents, CPU,
 //   XNNPACK's version, and the program; or they are compared. Runtimes that give one name to different weights get each
 //   their own. Those of the second one have the name with "#2" added; so has a runtime whose names are another's, but
@@ -134,7 +136,7 @@ class XNNWeightsCache {
   // finalize_for_runtime. Frees what a creation that failed has left. The allocator is not used.
   Error initialize_for_runtime(MemoryAllocator* runtime_allocator, const NamedDataMap* named_data_map);
 
-  // Ends the creation of a runtime: frees the kernels that were packed. The file is written soon afterwards. Returns
+  // Ends the creation of a runtime: frees the kernels that nothing but packing reads. The file is written soon afterwards. Returns
   // the names of the runtime's packed weights, for delete_packed_data. A runtime without any, but with constants of its
   // own, gets a name from them, so that it can be deleted too. With an error the runtime must not be used.
   Result<std::vector<std::string>> finalize_for_runtime();

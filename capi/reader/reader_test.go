@@ -199,6 +199,47 @@ func TestAHostThatKnowsNothingButNamesIsServedAsTheFileSays(t *testing.T) {
 	t.Logf("XNNPACK was asked for its whole layout %d times", asked)
 }
 
+func TestAKernelThatIsDescribedInPartIsPackedAndShared(t *testing.T) {
+	const float = "fully-connected-f32"
+	c := optable.Cases()[slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == float })]
+	description := []byte("all that the host knows")
+	for name, test := range map[string]struct {
+		packed []xpwc.LoadOption
+		name   func(*reader.Reader, optable.Weight, []byte) error
+	}{
+		"nothing": {nil, func(r *reader.Reader, w optable.Weight, b []byte) error { return r.Name(w.Name, b) }},
+		"opaque": {[]xpwc.LoadOption{xpwc.PackedAs(packing.Opaque(description))},
+			func(r *reader.Reader, w optable.Weight, b []byte) error { return r.NameOpaque(w.Name, b, description) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cache")
+			cache, err := xpwc.Open(path, nil)
+			require.NoError(t, err)
+			known := tensors{}
+			s, err := cache.NewSession(xpwc.MapOf(known))
+			require.NoError(t, err)
+			want, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
+				known[w.Name] = w.Content
+				return s.Load(w.Name, append(test.packed, xpwc.Eager())...)
+			}, s.Finalize)
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+			require.NoError(t, cache.Close())
+			for _, of := range []string{model, ""} {
+				r, err := reader.Open(sealed(t, path), of)
+				require.NoError(t, err)
+				defer r.Close()
+				require.Equal(t, want, runNamed(t, c, r, false, func(w optable.Weight, b []byte) error {
+					return test.name(r, w, b)
+				}))
+				require.Zero(t, r.Stats().Hits)
+				require.Zero(t, r.Stats().Packed)
+				require.Positive(t, r.Stats().Shared)
+			}
+		})
+	}
+}
+
 // Two exports of one model may have a kernel under one name and pack it otherwise: which of them is meant nobody says.
 func TestWhatIsPackedInSeveralWaysIsNotServedToAHostThatKnowsNothingButNames(t *testing.T) {
 	const dynamic = "fully-connected-qd8-f32-qc8w"
@@ -527,6 +568,10 @@ func TestAMissHasAReason(t *testing.T) {
 		{reader.MissUnnamed, "without a name", model, func(*reader.Reader) func(optable.Weight, []byte) error {
 			return func(optable.Weight, []byte) error { return nil }
 		}},
+		{reader.MissPacking, "without all that decides how they are packed", model,
+			func(r *reader.Reader) func(optable.Weight, []byte) error {
+				return func(w optable.Weight, b []byte) error { return r.Name(w.Name, b) }
+			}},
 		{reader.MissNoDigest, "no digest of the model was given", "", asSealed},
 		{reader.MissModel, "not sealed for the model", reader.Digest([]byte("another")), asSealed},
 		{reader.MissContent, "other content", reader.Digest([]byte("another")),

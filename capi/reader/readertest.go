@@ -125,6 +125,7 @@ type Miss int
 // Reasons of misses.
 const (
 	MissUnnamed  = Miss(C.XPWC_READER_MISS_UNNAMED)
+	MissPacking  = Miss(C.XPWC_READER_MISS_PACKING)
 	MissNoDigest = Miss(C.XPWC_READER_MISS_NO_DIGEST)
 	MissModel    = Miss(C.XPWC_READER_MISS_MODEL)
 	MissLayout   = Miss(C.XPWC_READER_MISS_LAYOUT)
@@ -186,6 +187,17 @@ func bytesOf(d *[16]C.uint8_t) [16]byte { return *(*[16]byte)(unsafe.Pointer(d))
 
 // Name names a tensor, which lies outside the Go heap, without a packing.
 func (r *Reader) Name(name string, data []byte) error { return r.name(name, data, nil) }
+
+// NameOpaque names a tensor with a description that only its host understands.
+func (r *Reader) NameOpaque(name string, data, description []byte) error {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	p := C.xpwc_packing{
+		opaque: unsafe.Pointer(pinned(&pin, description)), opaque_size: C.size_t(len(description)),
+	}
+	p.struct_size = C.sizeof_xpwc_packing
+	return r.name(name, data, &p)
+}
 
 // NameAsSealed names a tensor that is packed as the file says.
 func (r *Reader) NameAsSealed(name string, data []byte) error {

@@ -72,7 +72,7 @@ struct tensor {
   size_t size;          // of the original
   struct identity* identities; // each once, in the order of their digests
   size_t identities_count, known_ways; // the latter have a shape
-  bool as_sealed; // named without a packing, which the file has
+  bool as_sealed; // xpwc_reader_name_as_sealed
   digest packing, stamp, content; // the latter is zero before it is asked for
   char name[]; // "#" follows that of which it is a copy
 };
@@ -425,6 +425,9 @@ static struct tensor* put_tensor(
   const size_t name_size = strlen(name) + copy, model_size = strlen(r->model);
   struct tensor* t = calloc(1, sizeof(*t) + name_size + 1);
   bool put = t != NULL;
+  if (put && other != NULL) {
+    t->as_sealed = other->as_sealed;
+  }
   for (size_t i = 0; put && other != NULL && i < other->identities_count; i++) {
     put = add_identity(t, &other->identities[i]);
   }
@@ -522,6 +525,12 @@ static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
   return right;
 }
 
+// Reports whether a look-up of a kernel may be answered: if the host describes all that decides the packed bytes, or has
+// the file believed. Otherwise it is packed and compared.
+static bool is_believed(const struct tensor* t) {
+  return t->identities_count > 0 && (t->as_sealed || t->known_ways == t->identities_count);
+}
+
 // Reports whether what a record says of a tensor's content is right: its stamp, or its digest.
 static bool has_content(struct tensor* t, const uint8_t* says, bool by_stamp) {
   const bool stamped = !is_zero(t->stamp) && equal(t->stamp, digest_at(says));
@@ -564,7 +573,7 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
       const bool right =
           packed != NULL // equal bytes are right, whatever they were packed from
               ? u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0
-              : u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
+              : is_believed(k) && u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
                     ((*served & served_now) == 0 || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(k, row + 84, pass == 0) &&
                     (w->bias == NULL || has_content(w->bias, row + 116, pass == 0)) && has_right_size(r, w, u64(row + 8));
       if (right) {
@@ -601,7 +610,7 @@ static xpwc_reader_miss reason(const struct xpwc_reader* r, const struct xnn_wei
   if (w->kernel->as_sealed && w->kernel->identities_count == 0) {
     return r->model[0] == 0 ? XPWC_READER_MISS_NO_DIGEST : XPWC_READER_MISS_MODEL;
   }
-  return r->miss;
+  return is_believed(w->kernel) ? r->miss : XPWC_READER_MISS_PACKING;
 }
 
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
@@ -822,6 +831,8 @@ const char* xpwc_reader_reason(const xpwc_reader* r) {
       [XPWC_READER_MISS_UNNAMED] = "XNNPACK looked up tensors without a name: name each one that goes to xnn_define_... "
                                    "(xpwc_reader_name)",
       [XPWC_READER_MISS_LITTLE] = "the tensors have less than 64 KiB together, which is packed sooner than looked up",
+      [XPWC_READER_MISS_PACKING] = "kernels were named without all that decides how they are packed: give "
+                                   "xpwc_reader_name a packing with the shape",
       [XPWC_READER_MISS_NO_DIGEST] = "no digest of the model was given, so the file cannot tell how tensors that are named "
                                      "without a packing are packed: give xpwc_reader_open the digest that xpwc pack --sealed "
                                      "printed",

@@ -61,8 +61,8 @@ void xpwc_reader_close(xpwc_reader* reader);
 
 // Says that the tensor at data, of size bytes, has a name: that of the model, by which it was packed. data must stay
 // readable until xpwc_reader_finalize. packing says how XNNPACK is going to pack it, as with xpwc_session_load: with each
-// kernel, also of floats, once for each use of it. It is NULL for a bias and for what is not packed. It is read during the
-// call alone. Another name for the address takes the place of the first.
+// kernel, also of floats, once for each use of it. It is NULL for a bias and for what is not packed. A kernel without it, or
+// with an opaque one, is packed, and the file's bytes are used if they are equal. It is read during the call alone. Another name for the address takes the place of the first.
 // Statuses: OK, INVALID_ARGUMENT, FINALIZED, OUT_OF_MEMORY.
 xpwc_status xpwc_reader_name(
     xpwc_reader* reader, const char* name, const void* data, size_t size, const struct xpwc_packing* packing);
@@ -87,6 +87,7 @@ void xpwc_reader_finalize(xpwc_reader* reader);
 typedef enum xpwc_reader_miss {
   XPWC_READER_MISS_UNNAMED,   // the kernel or its bias has no name
   XPWC_READER_MISS_LITTLE,    // the tensors have at most 64 KiB together: they are packed and compared
+  XPWC_READER_MISS_PACKING,   // no packing of the kernel, or an opaque one: it is packed and compared
   XPWC_READER_MISS_NO_DIGEST, // a tensor named as sealed, and xpwc_reader_open got no digest of the model
   XPWC_READER_MISS_MODEL,     // a tensor named as sealed, which the file does not have of the model of that digest
   XPWC_READER_MISS_LAYOUT,    // the file has nothing for machines on which XNNPACK packs as here

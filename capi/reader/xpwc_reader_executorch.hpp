@@ -127,15 +127,21 @@ class XNNWeightsCache {
   size_t get_num_unpacked_data() { return current_ == nullptr ? 0 : current_->constants.size(); }
   xnn_weights_cache_t get() { return &provider_; }
 
-  // Frees the constants that only packing reads, and returns the runtime's name. What is no kernel, or is one more
-  // value besides, may be read at inference.
+  // Frees the constants that only packing reads, and returns the runtime's name. What is no kernel, or has a second tensor
+  // by its name or its address, may be read at inference. Nobody tells this class which nodes read a tensor, so a kernel
+  // stays, too, unless ExecuTorch's exporter named it: none of its programs reads a tensor at inference that a node packs.
   Result<std::vector<std::string>> finalize_for_runtime() {
     if (current_ == nullptr || (current_->constants.empty() && current_->blocks.empty())) {
       current_.reset();
       return std::vector<std::string>();
     }
+    std::map<const void*, size_t> names; // by address
+    for (const auto& [name, constant] : current_->constants) {
+      names[constant.buffer->data()]++;
+    }
     for (auto& [name, constant] : current_->constants) {
-      if (constant.is_kernel && constant.loads == 1) {
+      const bool has_second = constant.loads > 1 || names[constant.buffer->data()] > 1;
+      if (constant.is_kernel && !has_second && is_exported(name)) {
         constant.buffer.reset();
       }
     }
@@ -188,6 +194,11 @@ class XNNWeightsCache {
     std::vector<void*> blocks; // of what was packed
     size_t found{0};
   };
+
+  // Reports whether ExecuTorch's exporter gives constants names like this: the SHA-256 of their bytes.
+  static bool is_exported(const std::string& name) {
+    return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+  }
 
   // Returns the provider of the current runtime, if it has a reader, and notes that a constant is a kernel.
   xnn_weights_cache_t of_reader(const void* kernel) {

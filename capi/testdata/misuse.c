@@ -42,7 +42,7 @@ static void opening(void) {
   xpwc_options o = good;
   o.struct_size = 0;
   refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
-  for (int bit = 4; bit < 32; bit++) {
+  for (int bit = 5; bit < 32; bit++) {
     o = good;
     o.flags = UINT32_C(1) << bit;
     refuses_options(XPWC_STATUS_INVALID_ARGUMENT, &o);
@@ -267,7 +267,7 @@ static void session_functions(xpwc_cache cache) {
   xpwc_load_options o = good;
   o.struct_size = 0;
   refuses_load(session, "w0", &o);
-  for (int bit = 4; bit < 32; bit++) {
+  for (int bit = 5; bit < 32; bit++) {
     o = good;
     o.flags = UINT32_C(1) << bit;
     refuses_load(session, "w0", &o);

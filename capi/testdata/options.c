@@ -128,6 +128,45 @@ static void files_that_others_can_change(void) {
   REQUIRE(unlink(link) == 0);
 }
 
+static void file_cannot_be_used(xpwc_status why, const char* file) {
+  xpwc_options o = defaults();
+  refused(why, file, &o);
+  o.flags = XPWC_OPEN_OR_MEMORY;
+  xpwc_cache cache, again;
+  fail_on_purpose();
+  OK(xpwc_open(file, &o, &cache));
+  REQUIRE(strstr(xpwc_last_error(), directory) != NULL);
+  REQUIRE(cache_stats(cache).unusable == (uint64_t)why);
+  require_right(&m, cache);
+  fail_on_purpose();
+  OK(xpwc_open(file, &o, &again));
+  REQUIRE(strstr(xpwc_last_error(), directory) != NULL);
+  require_right(&m, again);
+  REQUIRE(cache_stats(again).hits.entries == LAYERS && cache_stats(again).written_bytes == 0);
+  OK(xpwc_close(again));
+  OK(xpwc_close(cache));
+}
+
+static void memory_takes_the_place_of_a_file_that_cannot_be_used(void) {
+  char file[sizeof(path) + 16];
+  snprintf(file, sizeof(file), "%s/absent/cache", directory);
+  file_cannot_be_used(XPWC_STATUS_SYSTEM_ERROR, file);
+  file_cannot_be_used(XPWC_STATUS_NOT_CACHE, directory);
+  start_with_a_good_file();
+  REQUIRE(chmod(path, 0666) == 0);
+  file_cannot_be_used(XPWC_STATUS_UNSAFE_FILE, path);
+  REQUIRE(chmod(path, 0600) == 0);
+
+  xpwc_options o = defaults();
+  o.flags = XPWC_OPEN_OR_MEMORY;
+  xpwc_cache cache;
+  OK(xpwc_open(path, &o, &cache));
+  REQUIRE(cache_stats(cache).unusable == XPWC_STATUS_OK);
+  require_right(&m, cache);
+  REQUIRE(cache_stats(cache).hits.entries == LAYERS);
+  OK(xpwc_close(cache));
+}
+
 static void one_path_has_one_set_of_options(void) {
   start_with_a_good_file();
   xpwc_cache first, second;
@@ -267,6 +306,7 @@ int main(int argc, char** argv) {
   a_damaged_file();
   files_that_are_no_caches();
   files_that_others_can_change();
+  memory_takes_the_place_of_a_file_that_cannot_be_used();
   one_path_has_one_set_of_options();
   damaged_payloads();
   the_file_keeps_to_its_size();

@@ -38,8 +38,28 @@ static xpwc_data_map the_map(void) {
   return map;
 }
 
-// Computes the layer's outputs, with packed weights of the cache or, if it is NULL, without one.
-static void compute(const layer* l, const xpwc_cache* cache, float out[WIDE]) {
+// Returns how XNNPACK packs the layer. It refers to scales and bias.
+static xpwc_packing packing_of(const layer* l, const float* scales, const float* bias) {
+  xpwc_packing packing = linear_packing(l->dims);
+  if (l->quantized) {
+    packing.input.datatype = xnn_datatype_qdint8;
+    packing.input.non_batch_dims = 1;
+    packing.kernel.datatype = xnn_datatype_qcint8;
+    packing.kernel.scales = scales;
+    packing.kernel.scale_count = l->dims[0];
+    packing.hidden_bias = bias;
+    packing.hidden_bias_size = l->dims[0] * sizeof(float);
+  } else {
+    packing.bias.datatype = xnn_datatype_invalid;
+  }
+  return packing;
+}
+
+// Computes the layer's outputs, with packed weights of the cache or, if it is NULL, without one. The kernel is loaded with
+// the packing given, which may be NULL, or with the layer's own if that is all_of_it.
+static const xpwc_packing all_of_it;
+
+static void compute(const layer* l, const xpwc_cache* cache, const xpwc_packing* given, float out[WIDE]) {
   const size_t outputs = l->dims[0], inputs = l->dims[1];
   float scales[WIDE + XNN_EXTRA_BYTES / sizeof(float)], bias[WIDE + XNN_EXTRA_BYTES / sizeof(float)];
   for (size_t i = 0; i < WIDE; i++) {
@@ -50,22 +70,11 @@ static void compute(const layer* l, const xpwc_cache* cache, float out[WIDE]) {
   struct xnn_weights_cache_provider* provider = NULL;
   const void* kernel = content;
   if (cache != NULL) {
-    xpwc_packing packing = linear_packing(l->dims);
-    if (l->quantized) {
-      packing.input.datatype = xnn_datatype_qdint8;
-      packing.input.non_batch_dims = 1;
-      packing.kernel.datatype = xnn_datatype_qcint8;
-      packing.kernel.scales = scales;
-      packing.kernel.scale_count = outputs;
-      packing.hidden_bias = bias;
-      packing.hidden_bias_size = outputs * sizeof(float);
-    } else {
-      packing.bias.datatype = xnn_datatype_invalid;
-    }
+    xpwc_packing packing = packing_of(l, scales, bias);
     xpwc_load_options options;
     memset(&options, 0, sizeof(options));
     options.struct_size = sizeof(options);
-    options.packing = &packing;
+    options.packing = given == &all_of_it ? &packing : given;
     const xpwc_data_map map = the_map();
     OK(xpwc_session_begin(*cache, &map, &session));
     OK(xpwc_session_load(session, "w", &options, &kernel, NULL));
@@ -107,6 +116,32 @@ static void compute(const layer* l, const xpwc_cache* cache, float out[WIDE]) {
   }
 }
 
+static void shapes_are_compared_without_a_packing(void) {
+  static const char opaque[] = "a layer";
+  xpwc_packing described;
+  memset(&described, 0, sizeof(described));
+  described.struct_size = sizeof(described);
+  described.opaque = opaque;
+  described.opaque_size = sizeof(opaque);
+  const xpwc_packing* packings[] = {NULL, &described};
+  const layer layers[] = {{{NARROW, WIDE}, false, 0, 0}, {{WIDE, NARROW}, false, 0, 0}};
+  xpwc_cache cache;
+  OK(xpwc_open(path, NULL, &cache));
+  for (int p = 0; p < 2; p++) {
+    for (int i = 0; i < 4; i++) {
+      float want[WIDE], got[WIDE];
+      compute(&layers[i % 2], NULL, NULL, want);
+      compute(&layers[i % 2], &cache, packings[p], got);
+      REQUIRE(memcmp(want, got, sizeof(want)) == 0);
+    }
+    const xpwc_stats stats = cache_stats(cache);
+    REQUIRE(stats.packed.entries == 2 * (uint64_t)(p + 1) && stats.reused.entries == 2 * (uint64_t)(p + 1));
+    REQUIRE(stats.hits.entries == 0);
+  }
+  OK(xpwc_close(cache));
+  REQUIRE(remove(path) == 0);
+}
+
 static void shapes_scales_and_biases_are_distinguished(void) {
   const layer layers[] = {
       {{NARROW, WIDE}, false, 0, 0},
@@ -122,8 +157,8 @@ static void shapes_scales_and_biases_are_distinguished(void) {
     OK(xpwc_open(path, NULL, &cache));
     for (int i = 0; i < 2 * COUNT; i++) {
       float want[WIDE], got[WIDE];
-      compute(&layers[i % COUNT], NULL, want);
-      compute(&layers[i % COUNT], &cache, got);
+      compute(&layers[i % COUNT], NULL, NULL, want);
+      compute(&layers[i % COUNT], &cache, &all_of_it, got);
       REQUIRE(memcmp(want, got, sizeof(want)) == 0);
     }
     const xpwc_stats stats = cache_stats(cache);
@@ -172,7 +207,7 @@ static bool found_or_packed(
 }
 
 static bool found(xpwc_cache cache, const xpwc_packing* packings[], size_t count, bool pack) {
-  return found_or_packed(cache, packings, count, 0, pack, 'a');
+  return found_or_packed(cache, packings, count, XPWC_LOAD_BELIEVE, pack, 'a');
 }
 
 static bool found_one(xpwc_cache cache, const xpwc_packing* packing, bool pack) {
@@ -291,11 +326,11 @@ static void too_little_is_compared(void) {
   xpwc_cache cache;
   OK(xpwc_open("", NULL, &cache));
   for (int i = 0; i < 6; i++) {
-    REQUIRE(!found_or_packed(cache, packings, 1, XPWC_LOAD_COMPARE, true, "xy"[i % 2]));
+    REQUIRE(!found_or_packed(cache, packings, 1, 0, true, "xy"[i % 2]));
   }
   REQUIRE(cache_stats(cache).packed.entries == 2);
   REQUIRE(cache_stats(cache).reused.entries == 4);
-  REQUIRE(!found(cache, packings, 1, false)); // neither does a host find it that says no more
+  REQUIRE(!found(cache, packings, 1, false)); // nor is either of them believed
   OK(xpwc_close(cache));
 }
 
@@ -304,6 +339,7 @@ int main(int argc, char** argv) {
   snprintf(path, sizeof(path), "%s/cache", argv[1]);
   XNN(xnn_initialize(NULL));
   fill_with_floats(content, ELEMENTS, 1);
+  shapes_are_compared_without_a_packing();
   shapes_scales_and_biases_are_distinguished();
   every_member_counts();
   opaque_bytes_add_up();

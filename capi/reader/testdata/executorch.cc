@@ -68,6 +68,8 @@ struct Method {
   xnn_runtime_t runtime{nullptr};
   xnn_workspace_t workspace{nullptr};
   std::vector<std::string> names{};
+  std::shared_ptr<std::vector<FreeableBuffer>> in_program = std::make_shared<std::vector<FreeableBuffer>>();
+  bool reads_kernels{false}; // at inference, through the tensors that are packed
 
   // Compiles it. The constants of a method that is not named lie in the program.
   Error init(const Constants& constants, bool named = true) {
@@ -79,7 +81,6 @@ struct Method {
     xnn_subgraph_t created;
     DONE(xnn_create_subgraph(2, 0, &created));
     std::unique_ptr<xnn_subgraph, decltype(&xnn_delete_subgraph)> subgraph(created, xnn_delete_subgraph);
-    std::vector<FreeableBuffer> in_program;
     uint32_t id = 0;
     for (size_t i = first; i <= end; i++) {
       const size_t shape[] = {1, i == first ? inputs_of(i) : outputs_of(i - 1)};
@@ -98,9 +99,18 @@ struct Method {
           }
           data = loaded.get();
         } else {
-          data = in_program.emplace_back(std::move(constants.get_data(name).get())).data();
+          data = in_program->emplace_back(std::move(constants.get_data(name).get())).data();
         }
         DONE(xnn_define_tensor_value(created, xnn_datatype_fp32, 2, dims, data, XNN_INVALID_VALUE_ID, 0, &kernel));
+        if (reads_kernels) {
+          const size_t row[] = {1, inputs_of(i - 1)}, from[] = {0, 0};
+          uint32_t first_row, sum;
+          DONE(xnn_define_tensor_value(created, xnn_datatype_fp32, 2, row, nullptr, XNN_INVALID_VALUE_ID, 0, &first_row));
+          DONE(xnn_define_tensor_value(created, xnn_datatype_fp32, 2, row, nullptr, XNN_INVALID_VALUE_ID, 0, &sum));
+          DONE(xnn_define_static_slice(created, 2, from, row, kernel, first_row, 0));
+          DONE(xnn_define_binary(created, xnn_binary_add, nullptr, id, first_row, sum, 0));
+          id = sum;
+        }
         DONE(xnn_define_fully_connected(created, -INFINITY, INFINITY, id, kernel, XNN_INVALID_VALUE_ID, next, 0));
       }
       id = next;
@@ -152,6 +162,17 @@ static void constants_without_names(XNNWeightsCache& cache) {
   auto named = method(&cache, 0, layers);
   REQUIRE(unnamed->run() == expected(0, layers) && named->run() == expected(0, layers));
   REQUIRE(cache.found() == layers && cache.packed() == layers);
+}
+
+// Kernels that other nodes read at inference stay until the method goes.
+static void kernels_that_inference_reads(XNNWeightsCache& cache) {
+  Method plain{0, layers, nullptr}, method{0, layers, &cache};
+  plain.reads_kernels = method.reads_kernels = true;
+  const Constants constants;
+  OK(plain.init(constants, false));
+  OK(method.init(constants));
+  REQUIRE(method.run() == plain.run());
+  REQUIRE(cache.found() == layers && cache.packed() == 0);
 }
 
 // A compilation that fails leaves the file to those that have it, and to the next.
@@ -241,6 +262,7 @@ int main(int argc, char** argv) {
   };
   reasons_are_logged(path);
   with_cache(constants_without_names);
+  with_cache(kernels_that_inference_reads);
   with_cache(failed_compilation);
   with_cache(threads);
   with_cache([&](XNNWeightsCache& cache) { replaced_file(cache, path); });

@@ -88,7 +88,7 @@ inline Bytes scales(float value) {
 
 // Constants by name. Every get_data is memory of its own that is overwritten when it is freed, so that reading it later
 // shows.
-class Constants final : public executorch::ET_RUNTIME_NAMESPACE::NamedDataMap {
+class Constants : public executorch::ET_RUNTIME_NAMESPACE::NamedDataMap {
  public:
   explicit Constants(std::map<std::string, Bytes> constants) : constants_(std::move(constants)) {}
 
@@ -144,7 +144,7 @@ class Constants final : public executorch::ET_RUNTIME_NAMESPACE::NamedDataMap {
 
 // A layer. An empty name means that there is no such constant.
 struct Layer {
-  enum Kind { kLinear, kDynamicLinear, kPrelu } kind;
+  enum Kind { kLinear, kDynamicLinear, kPrelu, kAddRows, kAddRowsOfTensor } kind;
   std::string kernel; // of kPrelu: the slopes
   std::string scale;
   std::string bias;
@@ -171,6 +171,16 @@ inline Layer dynamic_linear(const std::string& kernel, float scale, bool says) {
 
 inline Layer prelu(const std::string& slopes) {
   return {Layer::kPrelu, slopes, "", ""};
+}
+
+// Adds the first rows of a kernel, which is read at inference.
+inline Layer add_rows(const std::string& kernel) {
+  return {Layer::kAddRows, kernel, "", ""};
+}
+
+// The same, through the tensor of the layer before that packs the kernel.
+inline Layer add_rows_of_tensor(const std::string& kernel) {
+  return {Layer::kAddRowsOfTensor, kernel, "", ""};
 }
 
 // A method of a program: a graph and its runtime.
@@ -268,6 +278,7 @@ class Method {
     const size_t batch[] = {kBatch, kWidth};
     const size_t square[] = {kWidth, kWidth};
     const size_t row[] = {kWidth};
+    std::map<std::string, uint32_t> tensors;
     uint32_t value = XNN_INVALID_VALUE_ID;
     xnn_define_tensor_value(subgraph.get(), xnn_datatype_fp32, 2, batch, nullptr, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT, &value);
     for (size_t i = 0; i < graph.size(); i++) {
@@ -276,12 +287,16 @@ class Method {
       uint32_t bias = XNN_INVALID_VALUE_ID;
       uint32_t input = value;
       uint32_t output = XNN_INVALID_VALUE_ID;
-      const void* data = load(layer.kernel);
-      if (data == nullptr) {
+      const void* data = layer.kind == Layer::kAddRowsOfTensor ? nullptr : load(layer.kernel);
+      if (data == nullptr && layer.kind != Layer::kAddRowsOfTensor) {
         return error;
       }
       switch (layer.kind) {
+        case Layer::kAddRowsOfTensor:
+          kernel = tensors.at(layer.kernel);
+          break;
         case Layer::kLinear:
+        case Layer::kAddRows:
           xnn_define_tensor_value(subgraph.get(), xnn_datatype_fp32, 2, square, data, XNN_INVALID_VALUE_ID, 0, &kernel);
           break;
         case Layer::kPrelu:
@@ -304,6 +319,7 @@ class Method {
           REQUIRE(xnn_define_unary(subgraph.get(), xnn_unary_convert, nullptr, value, input, 0) == xnn_status_success);
         }
       }
+      tensors[layer.kernel] = kernel;
       if (!layer.bias.empty()) {
         data = load(layer.bias);
         if (data == nullptr) {
@@ -317,6 +333,13 @@ class Method {
           last ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT : 0, &output);
       if (layer.kind == Layer::kPrelu) {
         REQUIRE(xnn_define_binary(subgraph.get(), xnn_binary_prelu, nullptr, input, kernel, output, 0) == xnn_status_success);
+      } else if (layer.kind == Layer::kAddRows || layer.kind == Layer::kAddRowsOfTensor) {
+        const size_t from[] = {0, 0};
+        uint32_t rows = XNN_INVALID_VALUE_ID;
+        xnn_define_tensor_value(subgraph.get(), xnn_datatype_fp32, 2, batch, nullptr, XNN_INVALID_VALUE_ID, 0, &rows);
+        REQUIRE(xnn_define_static_slice(subgraph.get(), 2, from, batch, kernel, rows, 0) == xnn_status_success);
+        REQUIRE(
+            xnn_define_binary(subgraph.get(), xnn_binary_add, nullptr, input, rows, output, 0) == xnn_status_success);
       } else {
         const float infinity = std::numeric_limits<float>::infinity();
         REQUIRE(

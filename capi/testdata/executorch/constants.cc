@@ -20,14 +20,15 @@ void unpacked_names_are_listed(const std::string&) {
   REQUIRE(cache.get_unpacked_data_names().empty());
 }
 
-// Kernels are freed as soon as they are packed.
+// Kernels that ExecuTorch's exporter named are freed as soon as they are packed.
 void kernels_are_freed_by_finalize(const std::string& directory) {
+  const std::string w0 = sha256_like('a'), w1 = sha256_like('b');
   for (const std::string& path : {path_in(directory), std::string()}) {
-    const Constants constants = two_layers();
+    const Constants constants({{w0, float_weights(1)}, {"b", channels(2)}, {w1, float_weights(3)}});
     auto cache = cache_of(path);
     Method method;
-    REQUIRE(method.init(cache, constants, kFirst) == Error::Ok);
-    REQUIRE(constants.live_bytes() <= constants.bytes("b0").size() + constants.bytes("b1").size());
+    REQUIRE(method.init(cache, constants, {linear(w0, "b"), linear(w1, "b")}) == Error::Ok);
+    REQUIRE(constants.live_bytes() == constants.bytes("b").size());
     method.destroy();
     REQUIRE(constants.live_bytes() == 0);
   }
@@ -46,6 +47,58 @@ void slopes_stay_readable(const std::string&) {
     method.destroy();
     REQUIRE(constants.live_bytes() == 0);
   }
+}
+
+// A kernel that another node reads at inference stays, too, in whatever order the nodes are.
+void kernels_that_inference_reads_stay_readable(const std::string& directory) {
+  const std::string exported = sha256_like('a');
+  const Constants constants({{"w", float_weights(1)}, {"v", float_weights(2)}, {"b", channels(2)}, {exported, float_weights(3)}});
+  const std::vector<Graph> graphs = {
+      {linear("w", "b"), add_rows("w")},
+      {add_rows("w"), linear("w")},
+      {linear(exported), add_rows(exported)},
+      {linear("w"), linear("v"), add_rows_of_tensor("w")}};
+  for (const std::string& path : {path_in(directory), std::string()}) {
+    for (const Graph& graph : graphs) {
+      for (int start = 0; start < 2; start++) {
+        auto cache = cache_of(path);
+        Method method;
+        REQUIRE(method.init(cache, constants, graph) == Error::Ok);
+        REQUIRE(method.execute() == expected(constants, graph));
+        method.destroy();
+        REQUIRE(constants.live_bytes() == 0);
+      }
+    }
+  }
+}
+
+// A data map that has one buffer for two names, which is gone with the first of them that is freed.
+class OneBuffer final : public Constants {
+ public:
+  OneBuffer(const std::string& name, const std::string& other)
+      : Constants({{name, float_weights(1)}, {other, float_weights(1)}}), buffer_(bytes(name)) {
+    buffer_.resize(buffer_.size() + XNN_EXTRA_BYTES);
+  }
+
+  Result<FreeableBuffer> get_data(std::string_view) const override {
+    return FreeableBuffer(buffer_.data(), buffer_.size() - XNN_EXTRA_BYTES, [](void*, void* data, size_t n) {
+      std::memset(data, 0x7b, n);
+    });
+  }
+
+ private:
+  mutable Bytes buffer_;
+};
+
+void kernels_stay_readable_by_another_name(const std::string&) {
+  const std::string name = sha256_like('a'), other = sha256_like('b');
+  const Graph graph = {linear(name), add_rows(other)};
+  const OneBuffer constants(name, other);
+  const Output want = expected(constants, graph);
+  auto cache = cache_of("");
+  Method method;
+  REQUIRE(method.init(cache, constants, graph) == Error::Ok);
+  REQUIRE(method.execute() == want);
 }
 
 // Quantised kernels of equal bytes and names, whose scales differ. How the constants are called must not matter.
@@ -220,6 +273,8 @@ Scenarios constant_scenarios() {
       {"unpacked_names_are_listed", unpacked_names_are_listed},
       {"kernels_are_freed_by_finalize", kernels_are_freed_by_finalize},
       {"slopes_stay_readable", slopes_stay_readable},
+      {"kernels_that_inference_reads_stay_readable", kernels_that_inference_reads_stay_readable},
+      {"kernels_stay_readable_by_another_name", kernels_stay_readable_by_another_name},
       {"first_process_packs_quantized", first_process_packs_quantized},
       {"other_scales_in_the_next_process", other_scales_in_the_next_process},
       {"same_scales_in_the_next_process", same_scales_in_the_next_process},
