@@ -97,10 +97,13 @@ const (
 	operatorLargeOptionsOffset = 9
 	operatorLargeOptionsSize   = 10
 	// types of an operator's options
+	optionsAdd      = 11
+	optionsMul      = 21
 	optionsReducer  = 27
 	optionsDiv      = 29
 	optionsPack     = 59
 	optionsCallOnce = 103
+	optionsRandom   = 114
 	// Conv3DOptions, of the depth
 	conv3DStrideD   = 1
 	conv3DDilationD = 5
@@ -108,9 +111,12 @@ const (
 	poolFilterWidth  = 3
 	poolFilterHeight = 4
 	// FullyConnectedOptions
-	fullyConnectedActivation    = 0
-	fullyConnectedWeightsFormat = 1
-	fullyConnectedKeepNumDims   = 2
+	fullyConnectedActivation       = 0
+	fullyConnectedWeightsFormat    = 1
+	fullyConnectedKeepNumDims      = 2
+	fullyConnectedAsymmetricInputs = 3
+	// DepthwiseConv2DOptions
+	depthwiseMultiplier = 3
 	// ConcatenationOptions
 	concatenationAxis       = 0
 	concatenationActivation = 1
@@ -170,6 +176,9 @@ const (
 	bucketBoundaries = 0
 	// CallOnceOptions, VarHandleOptions
 	callOnceInit = 0
+	// RandomOptions
+	randomSeed   = 0
+	randomSeed2  = 1
 	varContainer = 0
 	varName      = 1
 	// WhileOptions, IfOptions

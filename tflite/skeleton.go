@@ -1,7 +1,6 @@
 package tflite
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -25,14 +24,18 @@ var ErrSkeleton = errors.New("a skeleton, without weights: only LiteRT runs it, 
 // ErrNoSkeleton is matched by the error of [NewSkeleton] that says why there is none.
 var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 
-// A Skeleton is a model without the kernels that LiteRT finds in its file of packed weights, and with checks: before it
-// first answers, LiteRT computes a little with each kernel that is left out, and fails if that is not what the model
-// computes. So it answers only with its file.
+// A Skeleton is a model without the kernels that LiteRT finds in its file of packed weights, and with checks: before its
+// first answer LiteRT computes with each packed kernel that it uses, and fails if the result differs from the model's.
+// A kernel without a check stays in the skeleton under another buffer index, so that LiteRT packs it from there.
+//
+// A check multiplies each element of a kernel by pseudo-random numbers, in full windows and without an activation. It
+// compares a digest of all results. Results in int8 are rounded: a check has as many inputs as it takes to see a change of
+// any element by one quantum, or there is none.
 //
 // The checks are subgraphs that an operator CALL_ONCE runs. A division by 0, the only error that LiteRT makes of
 // numbers, is how they fail.
 type Skeleton struct {
-	Kernels   []*Kernel // that nothing but packing reads, as far as the model shows that
+	Kernels   []*Kernel // of all operators that LiteRT caches
 	HoleBytes int64     // of the pages that take no space on the disk, after [Skeleton.Write]
 	FileBytes int64     // of the file, with the holes, likewise
 
@@ -42,6 +45,7 @@ type Skeleton struct {
 	model   flatbuf.Table
 	buffers []flatbuf.Span
 	graphs  []*skeletonGraph
+	moved   map[uint64]bool // buffers with another index in the skeleton
 }
 
 // A Kernel is weights of one operator.
@@ -52,13 +56,25 @@ type Kernel struct {
 	Last bool
 	// Kept is why the kernel stays in the file; "" if it need not.
 	Kept string
+	// Unchecked is why no check sees each element of the kernel; "" if a check does. Such a kernel stays in the file.
+	Unchecked string
 
 	graph         *skeletonGraph
 	op            flatbuf.Table
 	code          opcode
 	inputs        []int32
-	input, output []int32 // shapes for its check
-	answer        []byte  // of the operator to that
+	repeated      bool // an operator before it has the same kernel and bias, and the check
+	steps         []float64
+	input, output []int32 // shapes for its check; the first dimension counts its inputs
+	window        int     // index, among the places of one output, of one whose window has no padding
+	digest        int64
+	more          int32 // by which its inputs are to be multiplied, to see each element
+}
+
+// Stays reports whether the kernel stays in the file, and why.
+func (k *Kernel) Stays() (reason string, stays bool) {
+	reason = cmp.Or(k.Unchecked, k.Kept)
+	return reason, reason != ""
 }
 
 // A page is the size of the least kernel that is worth a hole.
@@ -137,10 +153,18 @@ func (s *Skeleton) read(data []byte) {
 	if far {
 		fault.Because(ErrNoSkeleton, "it has data outside the flatbuffer")
 	}
+	type packing struct {
+		kernel, bias uint64
+		code         opcode
+	}
+	checked := map[packing]bool{}
 	for _, k := range s.Kernels {
 		if reads[k.Buffer] > 1 {
 			k.Kept = "read by several operators"
 		}
+		p := packing{k.Buffer, k.Bias, k.code}
+		k.repeated = checked[p]
+		checked[p] = true
 	}
 }
 
@@ -168,24 +192,28 @@ func (s *Skeleton) weighs(k *Kernel) bool {
 	if bias := 2 + k.dataInput()/2; len(inputs) > bias && inputs[bias] != absent {
 		k.Bias = s.buffer(k.graph, inputs[bias])
 	}
-	input, kernel := k.graph.tensors.Table(int(inputs[k.dataInput()])), k.graph.tensors.Table(int(inputs[1]))
+	input, kernel := k.tensor(k.dataInput()), k.tensor(1)
 	rank := 4
 	if k.code == "FULLY_CONNECTED" {
 		rank = 2
 	}
-	shape, of := kernel.Int32s(tensorShape), input.Int32s(tensorShape)
+	shape, data := kernel.Int32s(tensorShape), input.Int32s(tensorShape)
 	switch typ := elementType(input.Byte(tensorType)); {
 	case k.Bytes < s.least:
-		k.Kept = "so small that a hole saves nothing"
+		k.Unchecked = "so small that a hole saves nothing"
 	case typ != typeFloat32 && typ != typeInt8 || k.outputType() != typ:
-		k.Kept = "of an operator on " + typ.String()
-	case len(shape) != rank || len(of) == 0 || k.Bias == 0 || kernel.Table(tensorSparsity).Present():
-		k.Kept = "sparse, or not understood"
+		k.Unchecked = "of an operator on " + typ.String()
+	case k.code == "TRANSPOSE_CONV":
+		k.Unchecked = "of a transposed convolution"
+	case len(shape) != rank || len(data) == 0 || k.Bias == 0 || kernel.Table(tensorSparsity).Present():
+		k.Unchecked = "sparse, or not understood"
 	default:
-		k.input, k.output = k.shapes(shape, of[len(of)-1])
+		k.plan(shape, data[len(data)-1])
 	}
 	return true
 }
+
+func (k *Kernel) tensor(input int) flatbuf.Table { return k.graph.tensors.Table(int(k.inputs[input])) }
 
 // dataInput is which of the operator's inputs is not constant.
 func (k *Kernel) dataInput() int {
@@ -198,99 +226,246 @@ func (k *Kernel) dataInput() int {
 // left returns the kernels that are left out.
 func (s *Skeleton) left() (left []*Kernel) {
 	for _, k := range s.Kernels {
-		if k.Kept == "" {
+		if _, stays := k.Stays(); !stays {
 			left = append(left, k)
 		}
 	}
 	return left
 }
 
-// shapes returns those of an input and an output, as small as they can be, for a kernel of a shape. Convolutions with
-// padding are of one element then.
-func (k *Kernel) shapes(shape []int32, channels int32) (input, output []int32) {
-	o := k.op.Table(operatorOptions)
-	same := o.Byte(conv2D.padding) == paddingSame
-	slots := conv2D
-	switch k.code {
-	case "FULLY_CONNECTED":
-		return []int32{1, shape[1]}, []int32{1, shape[0]}
-	case "TRANSPOSE_CONV":
-		size := [2]int32{o.Int32(transposeConvStrideH, 0), o.Int32(transposeConvStrideW, 0)}
-		if !same {
-			size = [2]int32{max(size[0], shape[1]), max(size[1], shape[2])}
+// checked returns the kernels that have a check.
+func (s *Skeleton) checked() (checked []*Kernel) {
+	for _, k := range s.Kernels {
+		if k.Unchecked == "" && !k.repeated {
+			checked = append(checked, k)
 		}
-		return []int32{1, 1, 1, channels}, []int32{1, size[0], size[1], shape[0]}
-	case "CONV_2D":
-		output = []int32{1, 1, 1, shape[0]}
-	case "DEPTHWISE_CONV_2D":
-		slots, output = depthwise2D, []int32{1, 1, 1, shape[3]}
 	}
-	if same {
-		return []int32{1, 1, 1, channels}, output
-	}
-	height, width := (shape[1]-1)*o.Int32(slots.dilationH, 1)+1, (shape[2]-1)*o.Int32(slots.dilationW, 1)+1
-	return []int32{1, height, width, channels}, output
+	return checked
 }
 
-// WriteProbe writes a model into an empty file that answers what the operators of the kernels that are left out answer
-// to their checks, with these kernels or with holes in their place.
+var (
+	// magnitudes are those of the inputs on floats: large ones, beside which a bias is small, and small ones.
+	magnitudes = []float32{1, 64, 4096, 1. / 64}
+	// spans are the parts of int8 that inputs take: a small one where the results of a large one are at a clamp. Each is
+	// of as many inputs.
+	spans = []float32{1, 0.25}
+)
+
+const (
+	mostInputs  = 4096    // of a check in int8
+	mostNumbers = 1 << 20 // of a check's inputs and results in int8, beside two for each element: some 10 ms
+	misses      = 1e-3    // elements of a kernel whose change by one quantum a check may be expected not to see
+)
+
+// plan chooses the shapes of a check's inputs and outputs.
+func (k *Kernel) plan(shape []int32, channels int32) {
+	elements, outputs := k.elements(), shape[0]
+	if k.code == "DEPTHWISE_CONV_2D" {
+		outputs = shape[3]
+	}
+	n := int32(len(magnitudes))
+	if k.outputType() == typeInt8 {
+		if k.steps = k.outputSteps(int(outputs)); k.steps == nil {
+			k.Unchecked = "not understood"
+			return
+		}
+		inputs := surprise(elements) / -math.Log1p(-min(slices.Min(k.steps), 0.5))
+		n = int32(len(spans)) * int32(min(max(inputs, 8), mostInputs/2))
+	}
+	defer func() {
+		if k.steps != nil && k.numbers() > mostNumbers+2*elements {
+			k.Unchecked = "with elements that no check of few inputs sees"
+		}
+	}()
+	if k.code == "FULLY_CONNECTED" {
+		k.input, k.output = []int32{n, shape[1]}, []int32{n, shape[0]}
+		return
+	}
+	o, slots := k.op.Table(operatorOptions), conv2D
+	if k.code == "DEPTHWISE_CONV_2D" {
+		slots = depthwise2D
+	}
+	same := o.Byte(slots.padding) == paddingSame
+	side := func(kernel, stride, dilation int32) (input, output, whole int32) {
+		if kernel < 1 || stride < 1 || dilation < 1 {
+			fault.Because(ErrMalformed, "a convolution with a window, stride or dilation of %d, %d, %d", kernel, stride,
+				dilation)
+		}
+		input, output = (kernel-1)*dilation+1, 1
+		if same { // places of windows are multiples of the stride less the padding: one of them has none
+			window := input
+			input += stride - 1
+			output = (input + stride - 1) / stride
+			padding := max((output-1)*stride+window-input, 0) / 2
+			whole = (padding + stride - 1) / stride
+		}
+		return input, output, whole
+	}
+	height, down, y := side(shape[1], o.Int32(slots.strideH, 0), o.Int32(slots.dilationH, 1))
+	width, across, x := side(shape[2], o.Int32(slots.strideW, 0), o.Int32(slots.dilationW, 1))
+	k.input, k.output = []int32{n, height, width, channels}, []int32{n, down, across, outputs}
+	k.window = int(y*across + x)
+}
+
+// outputSteps returns, for each output channel, by how much of the output's quantum the change of an element by one
+// quantum moves it on average, for inputs that are all bytes alike.
+func (k *Kernel) outputSteps(channels int) (steps []float64) {
+	input, kernel, result := k.quantization(k.dataInput()), k.quantization(1), k.result().Table(tensorQuantization)
+	in, weights := input.Float32s(quantizationScale), kernel.Float32s(quantizationScale)
+	out, zeros := result.Float32s(quantizationScale), input.Int64s(quantizationZeroPoint)
+	if len(in) != 1 || len(out) != 1 || len(zeros) != 1 || channels == 0 ||
+		len(weights) != 1 && len(weights) != channels {
+		return nil
+	}
+	below, above := float64(zeros[0]-math.MinInt8), float64(math.MaxInt8-zeros[0])
+	mean := (below*below + above*above) / (2 * (below + above))
+	for i := range channels {
+		steps = append(steps, mean*float64(in[0])*float64(weights[i%len(weights)])/float64(out[0]))
+	}
+	return steps
+}
+
+func (k *Kernel) quantization(input int) flatbuf.Table {
+	return k.tensor(input).Table(tensorQuantization)
+}
+
+// surprise is the logarithm of how often a check must see the change of an element, for one that it does not see to be
+// unexpected among so many.
+func surprise(elements int64) float64 { return math.Log(float64(elements) / misses) }
+
+func count(shape []int32) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= int64(d)
+	}
+	return n
+}
+
+func (k *Kernel) elements() int64 { return count(k.tensor(1).Int32s(tensorShape)) }
+
+// numbers returns how many there are in a check's inputs and results.
+func (k *Kernel) numbers() int64 { return count(k.input) + count(k.output) }
+
+// WriteProbe writes a model into an empty file that answers the results of all checks and their digests, with the kernels
+// or with holes in their place.
 func (s *Skeleton) WriteProbe(to *os.File, holes bool) error {
-	return fault.Try(func() { s.probe().write(to, holes) })
+	return fault.Try(func() { s.probe().write(to, holes, s.checked()) })
 }
 
 func (s *Skeleton) probe() *rewriting {
 	r := s.rewrite()
 	g := r.graph()
-	left := s.left()
-	for i, k := range left {
-		g.outputs = append(g.outputs, g.compute(k, i == len(left)-1))
+	checked := s.checked()
+	for i, k := range checked {
+		out := g.compute(k, i == len(checked)-1)
+		g.outputs = append(g.outputs, out, g.digest(k, out))
 	}
 	r.subgraphs = []any{g.fields()}
 	return r
 }
 
-// SetAnswers takes what LiteRT answered to both probes. Kernels whose absence makes no difference then, are kept.
-func (s *Skeleton) SetAnswers(with, without []byte) error {
-	return fault.Try(func() { s.setAnswers(with, without) })
+// SetAnswers takes what LiteRT answered to both probes. It reports whether some checks need more inputs than that, so that
+// the probes are to be written again. A kernel has no check if no number of inputs shows each element.
+func (s *Skeleton) SetAnswers(with, without []byte) (again bool, err error) {
+	err = fault.Try(func() { again = s.setAnswers(with, without) })
+	return again, err
 }
 
-func (s *Skeleton) setAnswers(with, without []byte) {
-	for _, k := range s.left() {
-		n := k.outputType().Size()
-		for _, d := range k.output {
-			n *= int(d)
-		}
-		if n < 0 || n > len(with) || n > len(without) {
+func (s *Skeleton) setAnswers(with, without []byte) (again bool) {
+	for _, k := range s.checked() {
+		n := k.outputType().Size() * int(count(k.output))
+		const digest = 8
+		if n < 0 || n+digest > len(with) || n+digest > len(without) {
 			fault.Because(ErrNoSkeleton, "LiteRT answers with less than it should")
 		}
-		of := k.outputType()
-		if k.answer = with[:n]; !differ(of, k.answer, without[:n]) || differ(of, k.answer, k.answer) {
-			k.Kept = "not distinguished from none"
+		k.digest = int64(binary.LittleEndian.Uint64(with[n:]))
+		seen := k.seen(with[:n])
+		more := int32(min(math.Ceil(1.2/seen), mostInputs)) // times the inputs
+		switch {
+		case k.digest == int64(binary.LittleEndian.Uint64(without[n:])):
+			k.Unchecked = "not distinguished from none"
+		case seen >= 1:
+		case more*k.input[0] <= mostInputs && int64(more)*k.numbers() <= mostNumbers+2*k.elements():
+			k.more, again = more, true
+		default:
+			k.Unchecked = "with elements that no check of few inputs sees"
 		}
-		with, without = with[n:], without[n:]
+		with, without = with[n+digest:], without[n+digest:]
 	}
+	for _, k := range s.checked() {
+		if k.more > 0 {
+			k.input[0], k.output[0], k.more = k.more*k.input[0], k.more*k.output[0], 0
+		}
+	}
+	for _, k := range s.Kernels { // whose check is that of another one
+		if !k.repeated {
+			continue
+		}
+		for _, c := range s.Kernels {
+			if c.Buffer == k.Buffer && c.Bias == k.Bias && c.code == k.code && !c.repeated {
+				k.Unchecked = c.Unchecked
+			}
+		}
+	}
+	return again
 }
 
-// differ reports whether LiteRT takes answers for different: NaN is, also from itself, and negative zero is not.
-func differ(of elementType, a, b []byte) bool {
-	if of == typeInt8 {
-		return !bytes.Equal(a, b)
-	}
-	for ; len(a) > 0; a, b = a[4:], b[4:] {
-		if float32At(a) != float32At(b) {
-			return true
+// seen returns whether results show a change of any element: 1 or more, or the part of so many that would.
+func (k *Kernel) seen(results []byte) float64 {
+	if k.outputType() == typeFloat32 {
+		for ; len(results) > 0; results = results[4:] {
+			x := float64(math.Float32frombits(binary.LittleEndian.Uint32(results)))
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				return 0
+			}
 		}
+		return 1
 	}
-	return false
+	channels := len(k.steps)
+	places := int(count(k.output[1 : len(k.output)-1]))
+	elements := k.elements()
+	// The chance that a change moves a result over the border between two quanta is a step, if results are spread over more
+	// quanta than a few.
+	const spread = 8
+	inputs, least := int(k.output[0]), math.Inf(1)
+	for c, step := range k.steps {
+		seen := 0.
+		for i, span := range spans {
+			unclamped, quanta := 0., map[int8]bool{}
+			for n := i * inputs / len(spans); n < (i+1)*inputs/len(spans); n++ {
+				if y := int8(results[(n*places+k.window)*channels+c]); y != math.MinInt8 && y != math.MaxInt8 {
+					unclamped++
+					quanta[y] = true
+				}
+			}
+			if len(quanta) >= spread {
+				seen += unclamped * -math.Log1p(-min(step*float64(span), 0.5))
+			}
+		}
+		least = min(least, seen/surprise(elements))
+	}
+	return least
 }
-
-func float32At(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
 
 func (k *Kernel) result() flatbuf.Table {
 	return k.graph.tensors.Table(int(append(k.op.Int32s(operatorOutputs), absent)[0]))
 }
 
 func (k *Kernel) outputType() elementType { return elementType(k.result().Byte(tensorType)) }
+
+// Packed takes for which kernel buffers a file has entries that no check covers. They get another index in the skeleton,
+// so that LiteRT does not find these entries.
+func (s *Skeleton) Packed(uncovered map[uint64]bool) {
+	s.moved = uncovered
+	for _, k := range s.Kernels {
+		if uncovered[k.Buffer] {
+			k.Unchecked = cmp.Or(k.Unchecked, "packed in a way that a check does not see")
+		}
+	}
+}
+
+// Buffers returns how many buffers the model has. The indices of those that are the skeleton's own follow.
+func (s *Skeleton) Buffers() uint64 { return uint64(len(s.buffers)) }
 
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.
 func (s *Skeleton) Write(to *os.File) error {
@@ -300,7 +475,7 @@ func (s *Skeleton) Write(to *os.File) error {
 func (s *Skeleton) write(to *os.File) {
 	r := s.rewrite()
 	groups := [][]*Kernel{nil}
-	for _, k := range s.left() {
+	for _, k := range s.checked() {
 		if k.Last {
 			groups = append(groups, []*Kernel{k})
 		} else {
@@ -321,16 +496,16 @@ func (s *Skeleton) write(to *os.File) {
 	}
 	old := make([]any, len(s.graphs))
 	for i, g := range s.graphs {
-		old[i] = flatbuf.There(g.table.Position())
+		f := fieldsThere(g.table, subgraphInputs, subgraphOutputs, subgraphName)
+		f[subgraphDebug] = g.table.Int32(subgraphDebug, -1)
+		f[subgraphTensors], f[subgraphOperators] = r.tensors(g), there(g.operators)
 		if slices.Contains(begins, i) {
-			f := fieldsThere(g.table, subgraphTensors, subgraphInputs, subgraphOutputs, subgraphName)
-			f[subgraphDebug] = g.table.Int32(subgraphDebug, -1)
 			f[subgraphOperators] = append(slices.Clone(once), there(g.operators)...)
-			old[i] = f
 		}
+		old[i] = f
 	}
 	r.subgraphs = append(old, r.subgraphs...)
-	r.write(to, true)
+	r.write(to, true, s.left())
 	fault.Check(output.MarkSkeleton(to))
 	s.FileBytes, s.HoleBytes = fault.Value(to.Seek(0, io.SeekEnd)), 0
 	for _, k := range s.left() {

@@ -1,7 +1,6 @@
 package tflite
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -18,6 +17,7 @@ type rewriting struct {
 	s                         *Skeleton
 	codes, buffers, subgraphs []any
 	codeOf                    map[opcode]uint32
+	movedTo                   map[uint64]uint32 // index of a moved buffer, by the model's
 }
 
 func there(v flatbuf.Vector) []any {
@@ -41,7 +41,26 @@ func fieldsThere(t flatbuf.Table, slots ...int) flatbuf.Fields {
 
 func (s *Skeleton) rewrite() *rewriting {
 	return &rewriting{s, there(s.model.Tables(modelOperatorCodes)), there(s.model.Tables(modelBuffers)), nil,
-		map[opcode]uint32{}}
+		map[opcode]uint32{}, map[uint64]uint32{}}
+}
+
+// tensors are those of a subgraph. A tensor of a buffer that is moved refers to its other index.
+func (r *rewriting) tensors(g *skeletonGraph) []any {
+	tensors := there(g.tensors)
+	for i, t := range g.tensors.All() {
+		b := uint64(t.Uint32(tensorBuffer))
+		if !r.s.moved[b] {
+			continue
+		}
+		if _, moved := r.movedTo[b]; !moved {
+			r.movedTo[b] = uint32(len(r.buffers))
+			r.buffers = append(r.buffers, r.buffers[b])
+		}
+		f := fieldsThere(t, tensorShape, tensorName, tensorQuantization, tensorSparsity, tensorSignature)
+		f[tensorType], f[tensorBuffer], f[tensorHasRank] = t.Byte(tensorType), r.movedTo[b], t.Byte(tensorHasRank)
+		tensors[i] = f
+	}
+	return tensors
 }
 
 // before returns the bytes that make the model another one.
@@ -61,10 +80,10 @@ func (r *rewriting) before() []byte {
 	return before
 }
 
-func (r *rewriting) write(to *os.File, holes bool) {
+func (r *rewriting) write(to *os.File, holes bool, kernels []*Kernel) {
 	before := r.before()
 	var left []output.Hole
-	for _, k := range r.s.left() {
+	for _, k := range kernels {
 		if holes {
 			left = append(left, output.Hole(r.s.buffers[k.Buffer]))
 		}
@@ -163,82 +182,161 @@ func same(op flatbuf.Table, inputs, outputs []int32) flatbuf.Fields {
 	return operatorOf(op.Uint32(operatorCodeIndex), inputs, outputs, op.Byte(operatorOptionsType), options)
 }
 
-// compute adds what the operator of a kernel computes of an input of equal numbers. Followed says that another operator
-// of XNNPACK's follows, which changes nothing.
+// linear returns the options of a kernel's operator without an activation, which would hide results.
+func (k *Kernel) linear() flatbuf.Fields {
+	o := k.op.Table(operatorOptions)
+	if k.code == "FULLY_CONNECTED" {
+		return flatbuf.Fields{fullyConnectedWeightsFormat: o.Byte(fullyConnectedWeightsFormat),
+			fullyConnectedKeepNumDims:      o.Byte(fullyConnectedKeepNumDims),
+			fullyConnectedAsymmetricInputs: o.Byte(fullyConnectedAsymmetricInputs)}
+	}
+	slots, f := conv2D, flatbuf.Fields{}
+	if k.code == "DEPTHWISE_CONV_2D" {
+		slots = depthwise2D
+		f[depthwiseMultiplier] = o.Int32(depthwiseMultiplier, 0)
+	}
+	f[slots.padding] = o.Byte(slots.padding)
+	for _, slot := range []int{slots.strideW, slots.strideH} {
+		f[slot] = o.Int32(slot, 0)
+	}
+	for _, slot := range []int{slots.dilationW, slots.dilationH} {
+		f[slot] = o.Int32(slot, 1)
+	}
+	return f
+}
+
+// compute adds the operator of a kernel on its check's input, and returns its output. Followed says that another
+// operator of XNNPACK's follows, which changes nothing.
 func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
 	inputs := slices.Clone(k.inputs)
 	for i, t := range inputs {
-		switch {
-		case i == k.dataInput():
-			inputs[i] = g.filled(k.graph.tensors.Table(int(t)), k.input)
-		case i == 0: // the output's shape
-			inputs[i] = g.numbers(k.output...)
-		default:
+		if i == k.dataInput() {
+			inputs[i] = g.input(k)
+		} else {
 			inputs[i] = g.constant(k.graph, t)
 		}
 	}
-	output = g.tensor(k.outputType(), k.output, nil, k.result())
-	g.middle = append(g.middle, same(k.op, inputs, []int32{output}))
+	result := func() int32 {
+		n := g.tensor(k.outputType(), k.output, nil, flatbuf.Table{})
+		if k.outputType() == typeInt8 { // with a zero point in the middle, which packing does not see
+			g.tensors[n].(flatbuf.Fields)[tensorQuantization] = flatbuf.Fields{quantizationScale: k.result().
+				Table(tensorQuantization).Float32s(quantizationScale), quantizationZeroPoint: []int64{0}}
+		}
+		return n
+	}
+	output = result()
+	g.middle = append(g.middle, operatorOf(k.op.Uint32(operatorCodeIndex), inputs, []int32{output},
+		k.op.Byte(operatorOptionsType), k.linear()))
 	if followed {
 		from := output
-		output = g.tensor(k.outputType(), k.output, nil, k.result())
+		output = result()
 		g.middle = append(g.middle, operatorOf(g.r.code("RESHAPE"), []int32{from, g.numbers(k.output...)},
 			[]int32{output}, 0, nil))
 	}
 	return output
 }
 
-// filled adds a tensor like one of the model, of another shape, whose elements are all the same.
-func (g *checkGraph) filled(like flatbuf.Table, shape []int32) int32 {
+// random adds a tensor of pseudo-random numbers of 0 to 1, the same everywhere, and their bits.
+func (g *checkGraph) random(shape []int32) (numbers, bits int32) {
+	type made struct{ shape string }
+	type bitsOf made
+	name := made{fmt.Sprint(shape)}
+	if n, known := g.known[name]; known {
+		return n, g.known[bitsOf(name)]
+	}
+	none := flatbuf.Table{}
+	numbers, bits = g.tensor(typeFloat32, shape, nil, none), g.tensor(typeInt32, shape, nil, none)
+	const seed1, seed2 = 20, 26
+	g.before = append(g.before,
+		operatorOf(g.r.code("RANDOM_UNIFORM"), []int32{g.numbers(shape...)}, []int32{numbers}, optionsRandom,
+			flatbuf.Fields{randomSeed: uint64(seed1), randomSeed2: uint64(seed2)}),
+		operatorOf(g.r.code("BITCAST"), []int32{numbers}, []int32{bits}, 0, nil))
+	g.known[name], g.known[bitsOf(name)] = numbers, bits
+	return numbers, bits
+}
+
+// input adds the input of a kernel's check: floats of several magnitudes, or bytes of several spans around zero.
+func (g *checkGraph) input(k *Kernel) int32 {
+	like, none := k.tensor(k.dataInput()), flatbuf.Table{}
 	of := elementType(like.Byte(tensorType))
-	name := fmt.Sprint(of, shape, like.Table(tensorQuantization).Position())
+	name := fmt.Sprint(of, k.input, like.Table(tensorQuantization).Position())
 	if n, known := g.known[name]; known {
 		return n
 	}
-	value := littleEndianBytes(float32(1))
-	if of == typeInt8 {
-		zero := append(like.Table(tensorQuantization).Int64s(quantizationZeroPoint), 0)[0]
-		value = littleEndianBytes(int8(cmp.Compare(0.5, float64(zero)) * 64))
-	}
-	out := g.tensor(of, shape, nil, like)
+	out := g.tensor(of, k.input, nil, like)
 	g.known[name] = out
-	inputs := []int32{g.numbers(shape...), g.tensor(of, []int32{}, value, like)}
-	g.before = append(g.before, operatorOf(g.r.code("FILL"), inputs, []int32{out}, 0, nil))
+	add := func(to *[]any, code opcode, kind byte, a, b, out int32) {
+		*to = append(*to, operatorOf(g.r.code(code), []int32{a, b}, []int32{out}, kind, flatbuf.Fields{}))
+	}
+	if of == typeFloat32 {
+		numbers, _ := g.random(k.input)
+		scales := g.tensor(of, first(len(magnitudes), k.input), littleEndianBytes(magnitudes), none)
+		add(&g.middle, "MUL", optionsMul, numbers, scales, out)
+		return out
+	}
+	shape := append([]int32{int32(len(spans)), k.input[0] / int32(len(spans))}, k.input[1:]...)
+	numbers, _ := g.random(shape)
+	var scales, begins []float32
+	for _, span := range spans {
+		zero := float32(like.Table(tensorQuantization).Int64s(quantizationZeroPoint)[0])
+		scales, begins = append(scales, 255*span), append(begins, zero-(128+zero)*span)
+	}
+	scaled, moved := g.tensor(typeFloat32, shape, nil, none), g.tensor(typeFloat32, shape, nil, none)
+	each := first(len(spans), shape)
+	add(&g.before, "MUL", optionsMul, numbers, g.tensor(typeFloat32, each, littleEndianBytes(scales), none), scaled)
+	add(&g.before, "ADD", optionsAdd, scaled, g.tensor(typeFloat32, each, littleEndianBytes(begins), none), moved)
+	whole := g.tensor(of, shape, nil, like)
+	g.before = append(g.before, operatorOf(g.r.code("CAST"), []int32{moved}, []int32{whole}, 0, nil))
+	g.middle = append(g.middle, operatorOf(g.r.code("RESHAPE"), []int32{whole, g.numbers(k.input...)}, []int32{out}, 0,
+		nil))
 	return out
+}
+
+// first returns the shape of numbers for the first dimension of another shape, which are the same along all others.
+func first(n int, like []int32) []int32 {
+	shape := slices.Repeat([]int32{1}, len(like))
+	shape[0] = int32(n)
+	return shape
+}
+
+// digest adds a digest of a check's results: the sum of their bits, each multiplied by a pseudo-random number. It has 64
+// bits, so that the highest of a result's 32 counts, too.
+func (g *checkGraph) digest(k *Kernel, results int32) int32 {
+	none := flatbuf.Table{}
+	if k.outputType() == typeFloat32 {
+		bits := g.tensor(typeInt32, k.output, nil, none)
+		g.then("BITCAST", 0, nil, []int32{results}, bits)
+		results = bits
+	}
+	wide := func(from int32) int32 {
+		n := g.tensor(typeInt64, k.output, nil, none)
+		g.then("CAST", 0, nil, []int32{from}, n)
+		return n
+	}
+	_, bits := g.random(k.output)
+	products, sum := g.tensor(typeInt64, k.output, nil, none), g.tensor(typeInt64, []int32{}, nil, none)
+	g.then("MUL", optionsMul, flatbuf.Fields{}, []int32{wide(results), wide(bits)}, products)
+	g.then("SUM", optionsReducer, flatbuf.Fields{}, []int32{products, g.axes(len(k.output))}, sum)
+	return sum
 }
 
 // check is a subgraph that fails if kernels are not what the model has.
 func (r *rewriting) check(group []*Kernel) flatbuf.Fields {
 	g := r.graph()
 	none := flatbuf.Table{}
-	var right []int32
+	var digests, ones []int32
+	var want []int64
 	for i, k := range group {
-		out, shape := g.compute(k, !k.Last && i == len(group)-1), k.output
-		of, want := k.outputType(), k.answer
-		if of == typeInt8 {
-			from := out
-			of, out = typeInt32, g.tensor(typeInt32, shape, nil, none)
-			g.then("CAST", 0, nil, []int32{from}, out)
-			wide := make([]int32, len(want))
-			for i, b := range want {
-				wide[i] = int32(int8(b))
-			}
-			want = littleEndianBytes(wide)
-		}
-		equal, all := g.tensor(typeBool, shape, nil, none), g.tensor(typeBool, []int32{}, nil, none)
-		g.then("EQUAL", 0, nil, []int32{out, g.tensor(of, shape, want, none)}, equal)
-		g.then("REDUCE_ALL", optionsReducer, flatbuf.Fields{}, []int32{equal, g.axes(len(shape))}, all)
-		right = append(right, g.tensor(typeInt32, []int32{}, nil, none))
-		g.then("CAST", 0, nil, []int32{all}, right[i])
+		digests = append(digests, g.digest(k, g.compute(k, !k.Last && i == len(group)-1)))
+		want, ones = append(want, k.digest), append(ones, 1)
 	}
-	n := []int32{int32(len(right))}
-	together, ones := g.tensor(typeInt32, n, nil, none), make([]int32, len(right))
-	for i := range ones {
-		ones[i] = 1
-	}
-	g.then("PACK", optionsPack, flatbuf.Fields{packCount: n[0]}, right, together)
-	quotient := g.tensor(typeInt32, n, nil, none)
-	g.then("DIV", optionsDiv, flatbuf.Fields{}, []int32{g.numbers(ones...), together}, quotient)
+	n := []int32{int32(len(group))}
+	together, equal := g.tensor(typeInt64, n, nil, none), g.tensor(typeBool, n, nil, none)
+	right, quotient := g.tensor(typeInt32, n, nil, none), g.tensor(typeInt32, n, nil, none)
+	g.then("PACK", optionsPack, flatbuf.Fields{packCount: n[0]}, digests, together)
+	g.then("EQUAL", 0, nil, []int32{together, g.tensor(typeInt64, n, littleEndianBytes(want), none)}, equal)
+	g.then("CAST", 0, nil, []int32{equal}, right)
+	g.then("DIV", optionsDiv, flatbuf.Fields{}, []int32{g.numbers(ones...), right}, quotient)
 	return g.fields()
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +38,12 @@ So the weights are there once, packed. DATA are the .ptd files of a program that
 external data: they stay as they are.
 
 Only weights that nothing but packing reads are left out. All others stay, and the reasons
-are printed. Without FILE, with that of another model, or of another CPU, LiteRT returns
-an error in place of an answer. ExecuTorch answers NaN or infinities without FILE; a .pte
-of which that cannot be said is refused. xpwc itself refuses a SKELETON.
+are printed. LiteRT checks each packed kernel that it takes from FILE before its first
+answer: without FILE, or with that of another CPU, it returns an error. With the file of
+another model it returns an error or, if they differ in weights that stay, SKELETON's own
+answer. A kernel of which no check sees each element stays, and LiteRT packs it at each
+start. ExecuTorch answers NaN or infinities without FILE; a .pte of which that cannot be
+said is refused. xpwc itself refuses a SKELETON.
 
 SKELETON is for FILE, and so for its CPU, and cannot be packed again: keep MODEL. Tools
 that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S).`,
@@ -225,12 +227,13 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, left.Close()) }()
-	if err := packer.choose(ctx, left, has, o.cpu); err != nil {
+	uses, err := packer.choose(ctx, left, has, o.cpu)
+	if err != nil {
 		return err
 	}
 	r := &stripped{LiteRT: packer.release.Version, CPU: o.cpu}
 	return r.write(ctx, of, o, func(s *stage) error {
-		if err := packer.writeSkeleton(ctx, s, left, has, o.cpu); err != nil {
+		if err := packer.writeSkeleton(ctx, s, left, has, uses, o.cpu); err != nil {
 			return fmt.Errorf("%s: %w", model.Path, err)
 		}
 		r.HoleBytes, r.FileBytes = left.HoleBytes, left.FileBytes
@@ -255,27 +258,33 @@ func provenKeys(ctx context.Context, model modelfile.File, o stripOptions) (map[
 	return has, nil
 }
 
-// choose finds which kernels can be left out.
+// choose finds which kernels can be left out, and returns which entry of the file each check uses.
 func (p *litertPacker) choose(ctx context.Context, left *tflite.Skeleton, has map[litert.Key]bool,
-	level string) error {
-	if !slices.ContainsFunc(left.Kernels, func(k *tflite.Kernel) bool { return k.Kept == "" }) {
-		return nil
+	level string) (uses map[*tflite.Kernel]litert.Key, err error) {
+	uses = map[*tflite.Kernel]litert.Key{}
+	if !leavesOut(left) {
+		return uses, nil
 	}
-	with, f, err := p.probe(ctx, left, false, level)
-	if err != nil {
-		return err
-	}
-	without, _, err := p.probe(ctx, left, true, level)
-	if err != nil {
-		return err
-	}
-	if err := left.SetAnswers(with, without); err != nil {
-		return err
+	var f *litert.File
+	for again := true; again; {
+		var with, without []byte
+		if with, f, err = p.probe(ctx, left, false, level); err != nil {
+			return nil, err
+		}
+		if without, _, err = p.probe(ctx, left, true, level); err != nil {
+			return nil, err
+		}
+		if again, err = left.SetAnswers(with, without); err != nil {
+			return nil, err
+		}
 	}
 	for _, k := range left.Kernels {
+		if k.Unchecked != "" {
+			continue
+		}
 		packed := slices.IndexFunc(f.Entries, func(e litert.Entry) bool { return isOf(e.Key, k) })
 		if packed < 0 {
-			k.Kept = cmp.Or(k.Kept, notInFile)
+			k.Unchecked = notInFile
 			continue
 		}
 		key := f.Entries[packed].Key
@@ -285,10 +294,19 @@ func (p *litertPacker) choose(ctx context.Context, left *tflite.Skeleton, has ma
 			k.Last = has[key]
 		}
 		if !has[key] {
-			k.Kept = cmp.Or(k.Kept, notInFile)
+			k.Unchecked = notInFile
 		}
+		uses[k] = key
 	}
-	return nil
+	return uses, nil
+}
+
+// leavesOut reports whether a kernel is left out.
+func leavesOut(s *tflite.Skeleton) bool {
+	return slices.ContainsFunc(s.Kernels, func(k *tflite.Kernel) bool {
+		_, stays := k.Stays()
+		return !stays
+	})
 }
 
 // notInFile is why a kernel stays.
@@ -329,11 +347,18 @@ func (p *litertPacker) probe(ctx context.Context, left *tflite.Skeleton, holes b
 	return answers, f, err
 }
 
-// writeSkeleton writes a skeleton with which LiteRT asks for no entry that the file does not have.
+// writeSkeleton writes a skeleton with which LiteRT uses the file's entry of each kernel that has a check, and no other
+// entry of the file.
 func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite.Skeleton, has map[litert.Key]bool,
-	level string) error {
+	uses map[*tflite.Kernel]litert.Key, level string) error {
 	for {
-		if !slices.ContainsFunc(left.Kernels, func(k *tflite.Kernel) bool { return k.Kept == "" }) {
+		uncovered := map[uint64]bool{}
+		for key := range has {
+			covers := func(k *tflite.Kernel) bool { return k.Unchecked == "" && uses[k] == key }
+			uncovered[key.Kernel] = uncovered[key.Kernel] || !slices.ContainsFunc(left.Kernels, covers)
+		}
+		left.Packed(uncovered)
+		if !leavesOut(left) {
 			return fmt.Errorf("%w: all of its weights would stay", tflite.ErrNoSkeleton)
 		}
 		if err := errors.Join(s.Truncate(0), left.Write(s.File.File)); err != nil {
@@ -346,12 +371,15 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite
 		work.discard()
 		again, missing := false, false
 		for _, e := range f.Entries {
+			if has[e.Key] || e.Key.Kernel >= left.Buffers() {
+				continue // a kernel that LiteRT packs at each start
+			}
 			for _, k := range left.Kernels {
-				if !has[e.Key] && k.Kept == "" && isOf(e.Key, k) {
-					k.Kept, again = notInFile, true
+				if k.Unchecked == "" && isOf(e.Key, k) {
+					k.Unchecked, again = notInFile, true
 				}
 			}
-			missing = missing || !has[e.Key]
+			missing = true
 		}
 		if !missing {
 			return nil
@@ -365,13 +393,14 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite
 // count takes how many kernels are left out, and for which reasons others stay.
 func (r *stripped) count(left *tflite.Skeleton) {
 	for _, k := range left.Kernels {
-		if k.Kept == "" {
+		why, stays := k.Stays()
+		if !stays {
 			r.Kernels++
 			continue
 		}
-		i := slices.IndexFunc(r.Kept, func(kept keptWeights) bool { return kept.Why == k.Kept })
+		i := slices.IndexFunc(r.Kept, func(kept keptWeights) bool { return kept.Why == why })
 		if i < 0 {
-			i, r.Kept = len(r.Kept), append(r.Kept, keptWeights{Why: k.Kept})
+			i, r.Kept = len(r.Kept), append(r.Kept, keptWeights{Why: why})
 		}
 		r.Kept[i].Kernels++
 		r.Kept[i].Bytes += k.Bytes

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/flatbuf"
+	"xpwc/internal/testkit"
+	"xpwc/tflite"
+)
+
+// storedKernel is a kernel in a model's bytes: rows of elements, of one output each except for depthwise convolutions.
+type storedKernel struct {
+	data          []byte
+	rows, columns int
+	size          int // bytes an element; 0 for half a byte
+}
+
+// storedKernels returns the kernels that share the bytes of a model.
+func storedKernels(t testing.TB, path string, model []byte) (kernels []storedKernel) {
+	t.Helper()
+	s, err := tflite.NewSkeleton(path, 1)
+	require.NoError(t, err)
+	defer s.Close()
+	root := flatbuf.Root(model, "TFL3", tflite.ErrMalformed)
+	for _, k := range s.Kernels {
+		span := root.Tables(4).Table(int(k.Buffer)).Span(0)
+		for _, graph := range root.Tables(2).All() {
+			for _, tensor := range graph.Tables(0).All() {
+				shape := tensor.Int32s(0)
+				if uint64(tensor.Uint32(2)) != k.Buffer || len(shape) < 2 {
+					continue
+				}
+				elements := 1
+				for _, d := range shape {
+					elements *= int(d)
+				}
+				columns := int(shape[len(shape)-1])
+				if span.Size == 0 {
+					continue
+				}
+				kernels = append(kernels, storedKernel{model[span.Offset:span.End()], elements / columns, columns,
+					int(span.Size) / elements})
+			}
+		}
+	}
+	return slices.CompactFunc(kernels, func(a, b storedKernel) bool { return &a.data[0] == &b.data[0] })
+}
+
+// rotateInputs moves each input's weights to the next input.
+func (k storedKernel) rotateInputs() {
+	width := len(k.data) / k.rows
+	for row := range slices.Chunk(k.data[:width*k.rows], max(width, 1)) {
+		rotate(row, max(k.size, 1))
+	}
+}
+
+// rotateOutputs moves each output's weights to the next output.
+func (k storedKernel) rotateOutputs() { rotate(k.data, len(k.data)/k.rows) }
+
+func rotate(b []byte, n int) {
+	if len(b) > n {
+		copy(b, slices.Concat(b[n:], b[:n]))
+	}
+}
+
+// negate changes all weights.
+func (k storedKernel) negate() {
+	for i := max(k.size, 1) - 1; i < len(k.data); i += max(k.size, 1) {
+		if k.size > 1 {
+			k.data[i] ^= 0x80
+		} else {
+			k.data[i] = -k.data[i]
+		}
+	}
+}
+
+// changeOne changes an integer by one, or a float that is not small by some percent.
+func (k storedKernel) changeOne(random *rand.Rand) {
+	for range 1000 {
+		i := random.IntN(len(k.data)/max(k.size, 1)) * max(k.size, 1)
+		switch k.size {
+		case 4:
+			v := math.Float32frombits(binary.LittleEndian.Uint32(k.data[i:]))
+			if math.Abs(float64(v)) < 1e-3 {
+				continue
+			}
+			k.data[i+2] ^= 1
+		case 2:
+			if k.data[i+1]&0x7f < 0x10 { // of less than 2⁻¹¹
+				continue
+			}
+			k.data[i] ^= 0x20
+		default:
+			k.data[i] ^= 1 // -128 is none of LiteRT's weights, and 127 becomes 126
+		}
+		return
+	}
+}
+
+// A model with other weights has the same keys, and LiteRT believes its file. A skeleton never answers with them: it
+// fails, or it answers as its own model, where the weights that differ are not left out.
+func TestASkeletonNeverAnswersWithThePackedFileOfAMutatedModel(t *testing.T) {
+	h := stockLiteRT(t)
+	var models []string
+	for _, kind := range []string{"mlp", "sepconv", "conv_odd", "unet", "transformer", "conv1d"} {
+		for _, datatype := range []string{"fp32", "fp16", "dyn", "int8"} {
+			models = append(models, zooModel(t, kind+"_"+datatype))
+		}
+	}
+	if testkit.All() {
+		models = slices.DeleteFunc(zooModels(t), func(m string) bool {
+			return slices.Contains(takenByLiteRT, baseName(m))
+		})
+	}
+	for _, model := range testkit.Drawn(t, models) {
+		t.Run(baseName(model), func(t *testing.T) {
+			t.Parallel()
+			requireRightAnswers(t, h, model)
+		})
+	}
+}
+
+func requireRightAnswers(t *testing.T, h litertHost, model string) {
+	dir, inputs, random := t.TempDir(), inputsOf(t, model), testkit.Random(t)
+	if litertPack(t, dir, model, "-o", "packed").Nothing != "" {
+		t.Skip("there is nothing to pack")
+	}
+	strip := exec.Command(tool, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+	strip.Dir = dir
+	if out, err := strip.CombinedOutput(); err != nil {
+		require.Contains(t, string(out), "all of its weights would stay")
+		t.Skip("all of its weights would stay")
+	}
+	skeleton := filepath.Join(dir, "skeleton")
+	want, log, err := h.try(t, model, "", inputs...)
+	if err != nil {
+		t.Skip("the stock runtime does not run it: ", log)
+	}
+	require.True(t, bytes.Equal(want, h.run(t, skeleton, filepath.Join(dir, "packed"), inputs...)))
+
+	mutations := map[string]func([]storedKernel){
+		"inputs":     func(ks []storedKernel) { ks[random.IntN(len(ks))].rotateInputs() },
+		"outputs":    func(ks []storedKernel) { ks[random.IntN(len(ks))].rotateOutputs() },
+		"element":    func(ks []storedKernel) { ks[random.IntN(len(ks))].changeOne(random) },
+		"element 2":  func(ks []storedKernel) { ks[random.IntN(len(ks))].changeOne(random) },
+		"last layer": func(ks []storedKernel) { ks[len(ks)-1].negate() },
+	}
+	for name, mutate := range mutations {
+		mutated := contentOf(t, model)
+		mutate(storedKernels(t, model, mutated))
+		if bytes.Equal(mutated, contentOf(t, model)) {
+			continue // a kernel of one input or output
+		}
+		other := filepath.Join(dir, name+".tflite")
+		require.NoError(t, os.WriteFile(other, mutated, 0o600))
+		litertPack(t, dir, other, "-o", name)
+		if bytes.Equal(contentOf(t, filepath.Join(dir, name)), contentOf(t, filepath.Join(dir, "packed"))) {
+			continue // of weights that LiteRT does not keep in its file
+		}
+		out, log, err := h.try(t, skeleton, filepath.Join(dir, name), inputs...)
+		if err != nil {
+			require.Contains(t, log, "(CALL_ONCE) failed to invoke", name)
+			continue
+		}
+		require.True(t, bytes.Equal(want, out), "%s: it answers with the weights of another model", name)
+	}
+}
