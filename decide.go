@@ -1,6 +1,10 @@
 package xpwc
 
-import "xpwc/internal/writer"
+import (
+	"cmp"
+
+	"xpwc/internal/writer"
+)
 
 // What a look-up is answered, and what becomes of what was packed, is decided here, from facts alone: nothing is read,
 // locked or changed.
@@ -48,6 +52,8 @@ type verdict struct {
 	same  bool // there is one of the same content: what will be packed is to be compared with it
 	lacks lack // what is to be found out, of candidate of; then it is decided again
 	of    int
+
+	reason Reason // why the first candidate that could have answered it does not, or ""
 }
 
 // A lack is what is to be found out before something can be decided.
@@ -64,20 +70,25 @@ const (
 // digest, which distinguishes those, reads the whole tensor.
 func decide(a asking, candidates []candidate) verdict {
 	v := verdict{hit: -1}
+	differs := false // the content of a candidate
 	for _, stamped := range []bool{true, false} {
 		for i := range candidates {
 			c := &candidates[i]
 			switch {
-			case c.stamped != stamped || c.content == no:
+			case c.stamped != stamped:
+				continue
+			case c.content == no:
+				differs = true
 				continue
 			case c.content == unknown:
 				return verdict{hit: -1, lacks: itsContent, of: i}
 			}
 			v.same = true
-			switch a.takes(c) {
+			takes, reason := a.takes(c)
+			v.reason = cmp.Or(v.reason, reason)
+			switch takes {
 			case yes:
-				v.hit = i
-				return v
+				return verdict{hit: i, same: true}
 			case unknown:
 				if c.size == unknown {
 					return verdict{hit: -1, lacks: itsSize, of: i}
@@ -86,28 +97,41 @@ func decide(a asking, candidates []candidate) verdict {
 			}
 		}
 	}
+	if differs {
+		v.reason = cmp.Or(v.reason, ReasonContent)
+	}
 	return v
 }
 
-// takes reports whether a candidate of the session's content is what a look-up is answered.
-func (a asking) takes(c *candidate) fact {
+// takes reports whether a candidate of the session's content answers a look-up, and if not, the reason.
+func (a asking) takes(c *candidate) (fact, Reason) {
 	switch {
-	case a.compare, c.variant, !c.seed:
-		return no
-	case a.again && (!c.tied || !a.given):
+	case a.compare:
+		return no, ReasonCompare
+	case c.variant:
+		return no, ReasonVariant
+	case !c.seed:
+		return no, ReasonSeed
+	case a.again && !a.given:
+		return no, ReasonNoPacking
+	case a.again && !c.tied:
 		// Scales and zero points are not in XNNPACK's key. A second use of it in one model may mean other ones, until
 		// it was once seen to be packed into the same bytes, and always if the host gives no packing identity.
-		return no
+		return no, ReasonRepeated
 	case a.ambiguous && !c.tied:
-		return no // it may be of another of the ways
-	case c.size != yes:
-		return c.size
+		return no, ReasonAmbiguous // it may be of another of the ways
+	case c.size == no:
+		return no, ReasonUnsized
+	case c.size == unknown:
+		return unknown, ""
 	case c.verified:
-		return yes
+		return yes, ""
+	case a.verify == VerifyOnUse && c.sound == no:
+		return no, ReasonDamaged
 	case a.verify == VerifyOnUse:
-		return c.sound
+		return c.sound, ""
 	}
-	return yes
+	return yes, ""
 }
 
 // A rival is what is known of an entry under the key of what was packed.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"xpwc/internal/entries"
@@ -21,6 +20,7 @@ type space struct {
 	store.Reservation
 	kind    packingKind
 	sources []*source // that will be read for it, as far as it was announced
+	weight  *weight   // of the look-up that announced it, or nil
 
 	reason Reason // why it stays in private memory, or ""
 }
@@ -68,7 +68,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 		return space{}
 	}
 	if announced != nil {
-		p.sources = announced.sources()
+		p.sources, p.weight = announced.sources(), announced
 	}
 	s.packings[addressOf(p.Data)] = p
 	return p
@@ -178,6 +178,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 		s.presumePacked(w)
 	}
 	e := s.keepPacked(w, p)
+	s.notePacked(w, p.weight, e)
 	s.clearDesk(p.sources)
 	if w.named {
 		s.given[w.question()] = e
@@ -228,7 +229,8 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 		s.user.Free(seen)
 		switch {
 		case made:
-			s.keptPacked(packed.Reason)
+			w.isNew = true
+			s.keptPacked(Reason(packed.Reason), e)
 			return e
 		case e != nil:
 			s.discard(p)
@@ -254,29 +256,12 @@ func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 	return packed
 }
 
-// keptPacked takes note of what a new entry means for the session's load.
-func (s *Session) keptPacked(reason string) {
+// keptPacked takes note of what a new entry means for the session's load. reason is why it is private, or "".
+func (s *Session) keptPacked(reason Reason, e *entries.Entry) {
 	s.work = workNew
 	if reason != "" {
-		s.reportPrivate(Reason(reason))
+		s.slow.countPrivate(reason, len(e.Data))
 	}
-}
-
-// reportPrivate reports the first packing into private memory for a reason.
-func (s *Session) reportPrivate(why Reason) {
-	c := s.cache
-	if !c.events.firstPrivate(why) {
-		return
-	}
-	level := slog.LevelWarn
-	attributes := []slog.Attr{slog.String("reason", string(why))}
-	switch last := c.writer.Figures().LastError; {
-	case why == ReasonUnnamed, c.options.ReadOnly: // as the host has it
-		level = slog.LevelInfo
-	case why != ReasonBusy && last != nil:
-		attributes = append(attributes, slog.Any("error", last))
-	}
-	c.events.add(level, "packing into private memory", attributes...)
 }
 
 // uniform reports whether all bytes are the same.
@@ -356,8 +341,9 @@ func (s *Session) keepUnnamed(p space) *entries.Entry {
 			s.fail(fmt.Errorf("packed weights that were reserved under another key: %w", ErrLost))
 		}
 	}
-	s.keptPacked(writer.ReasonUnnamed)
-	return s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation})
+	e := s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation})
+	s.keptPacked(ReasonUnnamed, e)
+	return e
 }
 
 // discard gives up the space of a packing whose bytes are elsewhere.

@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,6 +39,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	}
 	w.alike, w.failed = same, s.fillFor(w)
 	s.announced = w
+	s.slow.missed = append(s.slow.missed, w)
 	for _, src := range w.sources() {
 		src.willRead() // to be packed
 		if w.named {
@@ -96,6 +98,10 @@ type weight struct {
 	// Of a look-up that missed:
 	alike  bool // there is something stored that the packing may turn out equal to
 	failed bool // what is to be packed could not be computed
+	reason Reason
+	detail string         // of the reason, for people, or ""
+	packed *entries.Entry // in place of what the look-up did not find, or nil
+	isNew  bool           // the cache did not have it
 }
 
 // A question is what XNNPACK asks of a kernel in a session.
@@ -187,6 +193,7 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 	if !w.named {
 		return nil, false
 	}
+	w.reason = ""
 	for {
 		hit, views, err := s.user.LookUp(&w.Query, w.judge)
 		s.fail(err)
@@ -198,6 +205,7 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		case w.verdict.lacks != nothing:
 			s.learn(w, w.verdict.lacks, &views[w.verdict.of])
 		default:
+			w.reason = cmp.Or(w.reason, w.verdict.reason)
 			return nil, w.verdict.same
 		}
 	}
@@ -243,11 +251,15 @@ func (w *weight) candidate(v *writer.View) candidate {
 func (s *Session) learn(w *weight, what lack, v *writer.View) {
 	switch what {
 	case itsContent:
+		s.noteReading(w, v)
 		s.learnContent(w, v)
 	case itsSize:
 		err := w.checkSize(v.Entry.Data)
 		if w.unsaid = errors.Is(err, errUnsaid); !w.unsaid {
 			s.user.Sized(v.Entry, err)
+			if err != nil {
+				w.reason = ReasonSize
+			}
 		}
 	case itsSum:
 		s.user.Intact(v.Entry)

@@ -52,6 +52,7 @@ type Session struct {
 	watches  map[Watch]*watch           // of loaded tensors
 	origins  map[string]*entries.Origin // by Identity.Source
 	work     work
+	slow     slowness         // what is not mapping
 	restamps []writer.Restamp // for Finalize, which knows whether their sources changed
 
 	done, total int64 // Progress

@@ -35,6 +35,8 @@ type source struct {
 
 	fillWith   func(dst []byte) error // Tensor.Fill
 	digestWith func() (Digest, error) // Identity.Digest
+	unread     bool                   // Identity.DigestReadsNothing
+	unstamped  Reason                 // Identity.NoStamp
 	evict      func()                 // Tensor.Evict
 	release    func()                 // Tensor.Release
 
@@ -67,6 +69,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 	}
 	s.is.Reader = s
 	s.fillWith, s.digestWith, s.evict, s.release = t.Fill, t.Identity.Digest, t.Evict, t.Release
+	s.unread, s.unstamped = t.Identity.DigestReadsNothing, t.Identity.NoStamp
 	if t.Fill != nil {
 		if t.Size < 0 {
 			return fmt.Errorf("its size is %d", t.Size)

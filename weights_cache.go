@@ -47,6 +47,7 @@ type core struct {
 
 	mu             sync.Mutex // of what follows; nothing else is locked while it is held
 	loads          map[LoadOutcome]Durations
+	reasons        map[Reason]Count // but for private memory, which the writer counts
 	sourcesChanged int64
 }
 
@@ -110,7 +111,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	c := &core{place: p, options: o, loads: map[LoadOutcome]Durations{
+	c := &core{place: p, options: o, reasons: map[Reason]Count{}, loads: map[LoadOutcome]Durations{
 		LoadMapped: newDurations(), LoadPacked: newDurations(), LoadFailed: newDurations(),
 	}}
 	events := c.logTo(o.Logger)
