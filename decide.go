@@ -106,6 +106,8 @@ func decide(a asking, candidates []candidate) verdict {
 // takes reports whether a candidate of the session's content answers a look-up, and if not, the reason.
 func (a asking) takes(c *candidate) (fact, Reason) {
 	switch {
+	case a.compare && !a.given:
+		return no, ReasonNoPacking
 	case a.compare:
 		return no, ReasonCompare
 	case c.variant:

@@ -83,31 +83,49 @@ func (e *Explanation) Found() (found Count) {
 func (e *Explanation) String() string {
 	var b strings.Builder
 	found := e.Found()
-	fmt.Fprintf(&b, "%d of %d weights are found (%s).", found.Entries, len(e.Weights), megabytes(found.Bytes))
+	fmt.Fprintf(&b, "%d of %d weights are found", found.Entries, len(e.Weights))
+	if found.Entries > 0 {
+		fmt.Fprintf(&b, " (%s)", megabytes(found.Bytes))
+	}
+	b.WriteString(".")
 	details := map[Reason]string{}
-	for _, o := range append(e.Weights[:len(e.Weights):len(e.Weights)], e.Tensors...) {
-		details[o.Reason] = cmp.Or(details[o.Reason], o.Detail)
+	for _, outcomes := range [][]Outcome{e.Weights, e.Tensors} {
+		for _, o := range outcomes {
+			details[o.Reason] = cmp.Or(details[o.Reason], o.Detail)
+		}
 	}
 	for _, m := range reasons {
 		count, counted := e.Reasons[m.reason]
 		if !counted {
 			continue
 		}
-		n := fmt.Sprintf("%d (%s)", count.Entries, megabytes(count.Bytes))
-		verb := map[ReasonKind]string{
-			Missed: " are packed", Compared: " are packed and compared", Read: " tensors are read in full",
-			PrivateMemory: " are in private memory", Grows: " make the file grow",
-		}[m.kind]
-		if m.kind == Waited {
-			n, verb = fmt.Sprint(e.Waited.Round(time.Millisecond)), " of waiting"
-		}
-		because := m.because
+		fmt.Fprintf(&b, " %s: %s", e.concerned(m.kind, count), m.because)
 		if detail := details[m.reason]; detail != "" {
-			because += " (" + detail + ")"
+			fmt.Fprintf(&b, " (%s)", detail)
 		}
-		fmt.Fprintf(&b, " %s%s: %s; %s.", n, verb, because, m.remedy)
+		b.WriteString(strings.TrimSuffix(". "+m.remedy, " "))
 	}
 	return b.String()
+}
+
+// concerned returns the subject and the verb of a sentence about a reason.
+func (e *Explanation) concerned(kind ReasonKind, count Count) string {
+	size := megabytes(count.Bytes)
+	switch kind {
+	case Compared:
+		return fmt.Sprintf("%d (%s) are packed and compared", count.Entries, size)
+	case Read:
+		return fmt.Sprintf("%d tensors (%s) are read in full", count.Entries, size)
+	case PrivateMemory:
+		return fmt.Sprintf("%d (%s) are in private memory", count.Entries, size)
+	case Grows:
+		return fmt.Sprintf("%d (%s) make the file grow at each start", count.Entries, size)
+	case Waited:
+		if count.Bytes == 0 {
+			return "Waited for " + e.Waited.Round(time.Millisecond).String()
+		}
+	}
+	return fmt.Sprintf("%d (%s) are packed", count.Entries, size)
 }
 
 func megabytes(n int64) string {
@@ -242,7 +260,7 @@ func (s *Session) reportReasons() {
 		level, message := slog.LevelInfo, "a load took longer than mapping"
 		attributes := []slog.Attr{
 			slog.String("reason", string(m.reason)), slog.Int64("entries", count.Entries), slog.Int64("bytes", count.Bytes),
-			slog.String("because", m.because), slog.String("remedy", m.remedy),
+			slog.String("because", m.reason.Text()),
 		}
 		switch m.kind {
 		case PrivateMemory:
@@ -390,7 +408,7 @@ func (w *weight) compareKey(r *format.Record, theirs, here string, withheld bool
 	case k.Packing != r.Packing:
 		n.reason = ReasonPacking
 		if k.Packing == (Digest{}) {
-			n.reason = ReasonNoPacking
+			n.detail = "it gave none"
 		}
 	case withheld:
 		n.reason = ReasonDamaged

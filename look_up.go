@@ -193,7 +193,6 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 	if !w.named {
 		return nil, false
 	}
-	w.reason = ""
 	for {
 		hit, views, err := s.user.LookUp(&w.Query, w.judge)
 		s.fail(err)
@@ -205,7 +204,7 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		case w.verdict.lacks != nothing:
 			s.learn(w, w.verdict.lacks, &views[w.verdict.of])
 		default:
-			w.reason = cmp.Or(w.reason, w.verdict.reason)
+			w.reason = cmp.Or(w.verdict.reason, w.reason)
 			return nil, w.verdict.same
 		}
 	}

@@ -2,6 +2,7 @@ package xpwc
 
 import (
 	"slices"
+	"strings"
 
 	"xpwc/internal/mapped"
 	"xpwc/internal/writer"
@@ -42,9 +43,9 @@ const (
 	ReasonDamaged Reason = "damaged"
 	// ReasonName: the file has no weights of these names.
 	ReasonName Reason = "name"
-	// ReasonLayout: the file has the weights for other CPUs.
+	// ReasonLayout: the file has the weights in another layout: for another CPU, or of another XNNPACK.
 	ReasonLayout Reason = "layout"
-	// ReasonXNNPACK: the file has the weights for such a CPU, from another build of XNNPACK.
+	// ReasonXNNPACK: the file has the weights for such a CPU in another layout, of another build of XNNPACK.
 	ReasonXNNPACK Reason = "xnnpack"
 	// ReasonFingerprint: the file has the weights under another fingerprint_id of XNNPACK's key.
 	ReasonFingerprint Reason = "fingerprint"
@@ -126,56 +127,58 @@ type meaning struct {
 // reasons has each reason with its kind, its sentence, and what to do about it. The C API numbers reasons by their
 // place: new ones come last.
 var reasons = []meaning{
-	{ReasonInMemory, Missed, "the cache has no file", "open the cache with a path"},
+	{ReasonInMemory, Missed, "the cache has no file", "Open the cache with a path."},
 	{ReasonNoFile, Missed, "there was no file, or nothing in it",
-		"the next start finds what this one packs; or pack ahead of time"},
+		"The next start finds what this one packs. To spare the first one, pack ahead of time."},
 	{ReasonForeign, Missed, "the file was ExecuTorch's, or of an older version of the format",
-		"give xpwc a path of its own; an older file is replaced once"},
-	{ReasonDamaged, Missed, "the file or this part of it was damaged", "run xpwc verify, and look at the disk"},
+		"Give the cache a path of its own. A file of an older version is replaced once."},
+	{ReasonDamaged, Missed, "the file, or this part of it, was damaged", "Run xpwc verify, and look at the disk."},
 	{ReasonName, Missed, "the file has no weights of these names",
-		"give each model its file, and names that are the same at each start"},
-	{ReasonLayout, Missed, "the file was packed for other CPUs", "pack on such a machine, or with xpwc pack --cpu"},
-	{ReasonXNNPACK, Missed, "the file was packed with another XNNPACK", "pack with the XNNPACK of the program"},
+		"Give each model its file, and its tensors the same names at each start."},
+	{ReasonLayout, Missed, "the file was packed for another CPU, or by another XNNPACK, with another layout",
+		"Pack on such a machine, or with xpwc pack --cpu."},
+	{ReasonXNNPACK, Missed, "the file was packed by another XNNPACK", "Pack with the XNNPACK of the program."},
 	{ReasonFingerprint, Missed, "XNNPACK's key has another fingerprint_id",
-		"pack with the XNNPACK of the program; if it differs at each start, the library and the host have two XNNPACKs"},
+		"Pack with the XNNPACK of the program. If it differs at each start, host and library have different ones."},
 	{ReasonPacking, Missed, "the host gave another packing identity",
-		"describe a kernel in the same way at each start, without addresses or times"},
-	{ReasonContent, Missed, "the file has these names with other content",
-		"the model was changed, or another model has the same names: give each its file"},
+		"Describe each kernel in the same way at each start, without addresses or times."},
+	{ReasonContent, Missed, "the file has weights of these names with other content",
+		"If the model was not changed, another model has the same names: give each its file."},
 	{ReasonSize, Missed, "the payload in the file does not have the size that the operator reads",
-		"give the packing identity of each use; run xpwc verify --model"},
-	{ReasonKey, Missed, "the file has no entry under this key, and its index is too large to search for the cause",
-		"give each model its file"},
-	{ReasonCompare, Compared, "the host asked for a comparison", "give the packing identity in place of Compare"},
-	{ReasonNoPacking, Compared, "the host gave no packing identity", "load each kernel with its packing identity"},
-	{ReasonVariant, Compared, "the file has several packings under the key",
-		"give a packing identity that distinguishes them"},
-	{ReasonSeed, Compared, "XNNPACK's key has another seed", "nothing: equal bytes are shared"},
-	{ReasonRepeated, Compared, "the model uses the key a second time", "give the packing identity of each use"},
-	{ReasonAmbiguous, Compared, "the kernel is used in several ways", "give each use a kernel of its own name"},
-	{ReasonUnsized, Compared, "XNNPACK does not tell how many bytes it packs", "nothing: equal bytes are shared"},
-	{ReasonUnasked, Compared, "XNNPACK packs this operator without a look-up", "use a newer XNNPACK"},
-	{ReasonStamp, Read, "the file has another stamp of the model, or none: the model was copied, moved or packed elsewhere",
-		"nothing: this start records the model's stamp, unless the file cannot be written to"},
-	{ReasonUnstamped, Read, "the tensor has no stamp", "give Identity.Stamp"},
+		"Give the packing identity of each use, and run xpwc verify --model."},
+	{ReasonKey, Missed, "the file has no entry under the key, and its index is too large to search for the cause",
+		"Give each model its file."},
+	{ReasonCompare, Compared, "the host asked for a comparison", "Give the packing identity instead."},
+	{ReasonNoPacking, Compared, "the host gave no packing identity", "Load each kernel with its packing identity."},
+	{ReasonVariant, Compared, "the file has several payloads under the key",
+		"Give a packing identity that distinguishes them."},
+	{ReasonSeed, Compared, "XNNPACK's key has another seed", ""},
+	{ReasonRepeated, Compared, "the model uses the key a second time", "The next start finds both if they are equal."},
+	{ReasonAmbiguous, Compared, "the kernel is used in several ways", "Give each use a kernel of its own name."},
+	{ReasonUnsized, Compared, "XNNPACK does not tell how many bytes it packs", ""},
+	{ReasonUnasked, Compared, "XNNPACK packs this operator without a look-up", ""},
+	{ReasonStamp, Read, "the file has another stamp of the model, or none: it was copied, moved, or packed elsewhere",
+		"Let one start write to the file, which then has the model's stamp."},
+	{ReasonUnstamped, Read, "the tensor has no stamp", "Give its identity a stamp."},
 	{ReasonWritten, Read, "a program can write to the model, or has just written it",
-		"close the model after writing, and replace it by a rename"},
-	{ReasonOwner, Read, "the model belongs to another user and was changed within a day",
-		"run as the model's owner; a day after its last change it is read no more"},
-	{ReasonFileSystem, Read, "the model's file system does not make times that show each change",
-		"put the model on a local file system"},
-	{ReasonUnnamed, PrivateMemory, "XNNPACK packed weights that the host did not load by name", "use Session.Load"},
+		"Close the model after writing, and replace it by a rename."},
+	{ReasonOwner, Read, "the model is another user's, and was changed within a day",
+		"Run as its owner, or wait until a day after its last change."},
+	{ReasonFileSystem, Read, "the file system of the model has no times that show each change",
+		"Keep the model on a local file system."},
+	{ReasonUnnamed, PrivateMemory, "XNNPACK packed weights that the host did not load by name",
+		"Load them with the session."},
 	{ReasonReadOnly, PrivateMemory, "the file or its directory cannot be written to",
-		"pack ahead of time, or give the program the right to write"},
+		"Pack ahead of time, or give the program the right to write."},
 	{ReasonBusy, PrivateMemory, "another process was packing into the file for too long",
-		"pack ahead of time, or raise Options.WriterWait"},
-	{ReasonVersion, PrivateMemory, "the file is of a newer xpwc", "update the program"},
-	{ReasonDisk, PrivateMemory, "the disk is full, or fails, or the file cannot be mapped",
-		"make room; Stats.LastError has the error"},
-	{ReasonProcess, Waited, "another process was packing into the file", "pack ahead of time"},
-	{ReasonSession, Waited, "another session was packing the weight", "pack ahead of time"},
-	{ReasonGrowth, Grows, "the file has the same content for this machine three times or more, and no start finds it",
-		"see the other reasons for what differs at each start"},
+		"Pack ahead of time, or wait longer for the writer."},
+	{ReasonVersion, PrivateMemory, "the file is of a newer xpwc", "Update the program."},
+	{ReasonDisk, PrivateMemory, "the disk is full or fails, or the file cannot be mapped",
+		"Make room. The log has the error."},
+	{ReasonProcess, Waited, "another process was packing into the file", "Pack ahead of time."},
+	{ReasonSession, Waited, "another session was packing the same weight", "Pack ahead of time."},
+	{ReasonGrowth, Grows, "the file has the same content for such a machine three times or more, and no start finds it",
+		"The other reasons have what differs at each start."},
 }
 
 // Reasons returns all reasons that there are, each once.
@@ -188,21 +191,18 @@ func Reasons() []Reason {
 }
 
 // Kind returns what the reason is one for, "" if it is not one of the constants.
-func (r Reason) Kind() ReasonKind {
-	kind, _, _ := r.meaning()
-	return kind
-}
+func (r Reason) Kind() ReasonKind { return r.meaning().kind }
 
-// Text returns the reason as a clause for people, and what to do about it, after a semicolon.
+// Text returns the reason as a clause for people, with a full stop, and what to do about it as a sentence, if there is
+// something to do.
 func (r Reason) Text() string {
-	_, because, remedy := r.meaning()
-	return because + "; " + remedy
+	m := r.meaning()
+	return strings.TrimSuffix(m.because+". "+m.remedy, " ")
 }
 
-func (r Reason) meaning() (kind ReasonKind, because, remedy string) {
-	i := slices.IndexFunc(reasons, func(m meaning) bool { return m.reason == r })
-	if i < 0 {
-		return "", string(r), ""
+func (r Reason) meaning() meaning {
+	if i := slices.IndexFunc(reasons, func(m meaning) bool { return m.reason == r }); i >= 0 {
+		return reasons[i]
 	}
-	return reasons[i].kind, reasons[i].because, reasons[i].remedy
+	return meaning{reason: r, because: string(r)}
 }

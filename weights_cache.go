@@ -372,9 +372,10 @@ type Options struct {
 
 	// Logger, if not nil, is given what an operator may want to know: a file that is damaged, set aside, cannot be
 	// used, or was replaced by another process; a MaxBytes that is too small; waiting for another process that packs;
-	// packing into private memory, once for each Reason; a damaged payload, and how many sessions use it; a source that
-	// changed while it was packed; packed weights that the disk lost; commits, with their generation, entries, bytes
-	// and duration; compactions. What goes on without harm is at slog.LevelInfo, the rest at slog.LevelWarn; the path
+	// why a load took longer than mapping, once a load for each Reason; a file that grows at each start while nothing
+	// is found in it; a damaged payload, and how many sessions use it; a source that changed while it was packed;
+	// packed weights that the disk lost; commits, with their generation, entries, bytes and duration; compactions. What
+	// goes on without harm is at slog.LevelInfo, the rest at slog.LevelWarn; the path
 	// is the attribute cache. Look-ups that hit cost nothing.
 	//
 	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may

@@ -36,9 +36,9 @@ func (w *Writer) emptyLocked() string {
 	return ""
 }
 
-// mostSearched is how many records of an index are searched for why a look-up missed. More would take longer than
-// packing some weights.
-const mostSearched = 1 << 16
+// MostSearched is how many records of an index are searched for why a look-up missed. More would take longer than
+// packing some weights. Tests change it.
+var MostSearched = 1 << 16
 
 // Search calls do for the record of each entry that others have made and no generation has, and for each record of the
 // loaded index, with the description of its layout, "" if that is not known. withheld: the payload is damaged, and no
@@ -51,7 +51,7 @@ func (u *User) Search(do func(r *format.Record, description string, withheld boo
 	if index == nil {
 		return true
 	}
-	if index.Len() > mostSearched {
+	if index.Len() > MostSearched {
 		return false
 	}
 	descriptions := map[format.Digest]string{}
