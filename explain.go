@@ -388,8 +388,11 @@ func (w *weight) compareKey(r *format.Record, theirs, here string, withheld bool
 	k := &w.Key
 	n := near{alike: 1}
 	sameBias := k.HasBias == r.HasBias && k.Bias == r.Bias
-	parts := []bool{k.Packing == r.Packing, k.FingerprintID == r.FingerprintID, k.Layout == r.Layout, sameBias}
-	for i, same := range parts {
+	c, known := w.content()
+	sameContent := !known || r.KernelDigest == (Digest{}) || c == content{r.KernelDigest, r.BiasDigest}
+	for i, same := range []bool{
+		k.Packing == r.Packing, k.FingerprintID == r.FingerprintID, sameContent, k.Layout == r.Layout, sameBias,
+	} {
 		if same {
 			n.alike += 2 << i
 		}
@@ -402,6 +405,8 @@ func (w *weight) compareKey(r *format.Record, theirs, here string, withheld bool
 		if processor, _, built := strings.Cut(theirs, ", XNNPACK "); built && strings.HasPrefix(here, processor+", ") {
 			n.reason = ReasonXNNPACK
 		}
+	case !sameContent: // of another model, or of this one before it was changed
+		n.reason = ReasonContent
 	case k.FingerprintID != r.FingerprintID:
 		n.reason = ReasonFingerprint
 		n.detail = fmt.Sprintf("the file has %#x, and XNNPACK asks for %#x", r.FingerprintID, k.FingerprintID)
