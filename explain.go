@@ -260,8 +260,8 @@ func (s *Session) reportReasons() {
 		level, message := slog.LevelInfo, "a load took longer than mapping"
 		attributes := []slog.Attr{
 			slog.String("reason", string(m.reason)), slog.Int64("entries", count.Entries), slog.Int64("bytes", count.Bytes),
-			slog.String("because", m.reason.Text()),
 		}
+		because := slog.String("because", m.reason.Text())
 		switch m.kind {
 		case PrivateMemory:
 			message = "packing into private memory"
@@ -271,12 +271,12 @@ func (s *Session) reportReasons() {
 			}
 			level = slog.LevelWarn
 			if m.reason != ReasonBusy && last != nil {
-				attributes = append(attributes, slog.Any("error", last))
+				because = slog.Any("error", last)
 			}
 		case Grows:
 			level, message = slog.LevelWarn, "the cache file grows at each start"
 		}
-		c.events.add(level, message, attributes...)
+		c.events.add(level, message, append(attributes, because)...)
 	}
 }
 

@@ -43,6 +43,9 @@ func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.boo
 			damaged:           C.uint64_t(flag(s.Damaged != nil)),
 			unverified:        count(s.Unverified),
 		}
+		for i, reason := range xpwc.Reasons() {
+			all.reasons[i] = count(s.Reasons[reason])
+		}
 		return nil
 	})
 }
