@@ -3,9 +3,9 @@
 package docs
 
 import (
-	"cmp"
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"

@@ -242,7 +242,7 @@ typedef struct xpwc_options {
   // Called with each message, one line that is valid during the call; or NULL. A call that fails is logged before it
   // returns, on its own thread. Everything else is logged when it happens, also in the background and between calls: on
   // a thread of the library that holds no lock, one message after the other. Among it are commits and commits that
-  // failed, packed weights found damaged or lost by the disk, and packing into private memory. So log must be
+  // failed, packed weights found damaged or lost by the disk, and each xpwc_reason of a load once. So log must be
   // thread-safe, as the threads may call it at the same time. What is said of callbacks above holds for it. It should
   // be quick: the next message waits for it, and so does xpwc_close.
   void (*log)(void* context, uint32_t level, const char* message);
