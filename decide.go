@@ -1,10 +1,6 @@
 package xpwc
 
-import (
-	"cmp"
-
-	"xpwc/internal/writer"
-)
+import "xpwc/internal/writer"
 
 // What a look-up is answered, and what becomes of what was packed, is decided here, from facts alone: nothing is read,
 // locked or changed.
@@ -48,12 +44,33 @@ type candidate struct {
 
 // A verdict is what a look-up is answered, or what is to be found out first.
 type verdict struct {
-	hit   int  // the candidate that answers it, or -1
-	same  bool // there is one of the same content: what will be packed is to be compared with it
-	lacks lack // what is to be found out, of candidate of; then it is decided again
-	of    int
+	hit     int     // the candidate that answers it, or -1
+	same    bool    // there is one of the same content: what will be packed is to be compared with it
+	lacks   lack    // what is to be found out, of candidate of; then it is decided again
+	refusal refusal // of the first candidate that could have answered it
+	of      int
+}
 
-	reason Reason // why the first candidate that could have answered it does not, or ""
+// A refusal is why a candidate does not answer a look-up: a number, since a look-up that hits passes it around.
+type refusal uint8
+
+const (
+	noRefusal refusal = iota
+	refuseCompare
+	refuseNoPacking
+	refuseVariant
+	refuseSeed
+	refuseRepeated
+	refuseAmbiguous
+	refuseUnsized
+	refuseDamaged
+	refuseContent
+)
+
+// refusals has the reason for each refusal.
+var refusals = [...]Reason{
+	"", ReasonCompare, ReasonNoPacking, ReasonVariant, ReasonSeed, ReasonRepeated, ReasonAmbiguous, ReasonUnsized,
+	ReasonDamaged, ReasonContent,
 }
 
 // A lack is what is to be found out before something can be decided.
@@ -84,8 +101,7 @@ func decide(a asking, candidates []candidate) verdict {
 				return verdict{hit: -1, lacks: itsContent, of: i}
 			}
 			v.same = true
-			takes, reason := a.takes(c)
-			v.reason = cmp.Or(v.reason, reason)
+			takes, refused := a.takes(c)
 			switch takes {
 			case yes:
 				return verdict{hit: i, same: true}
@@ -95,45 +111,48 @@ func decide(a asking, candidates []candidate) verdict {
 				}
 				return verdict{hit: -1, lacks: itsSum, of: i}
 			}
+			if v.refusal == noRefusal {
+				v.refusal = refused
+			}
 		}
 	}
-	if differs {
-		v.reason = cmp.Or(v.reason, ReasonContent)
+	if v.refusal == noRefusal && differs {
+		v.refusal = refuseContent
 	}
 	return v
 }
 
-// takes reports whether a candidate of the session's content answers a look-up, and if not, the reason.
-func (a asking) takes(c *candidate) (fact, Reason) {
+// takes reports whether a candidate of the session's content answers a look-up, and if not, why.
+func (a asking) takes(c *candidate) (fact, refusal) {
 	switch {
 	case a.compare && !a.given:
-		return no, ReasonNoPacking
+		return no, refuseNoPacking
 	case a.compare:
-		return no, ReasonCompare
+		return no, refuseCompare
 	case c.variant:
-		return no, ReasonVariant
+		return no, refuseVariant
 	case !c.seed:
-		return no, ReasonSeed
+		return no, refuseSeed
 	case a.again && !a.given:
-		return no, ReasonNoPacking
+		return no, refuseNoPacking
 	case a.again && !c.tied:
 		// Scales and zero points are not in XNNPACK's key. A second use of it in one model may mean other ones, until
 		// it was once seen to be packed into the same bytes, and always if the host gives no packing identity.
-		return no, ReasonRepeated
+		return no, refuseRepeated
 	case a.ambiguous && !c.tied:
-		return no, ReasonAmbiguous // it may be of another of the ways
+		return no, refuseAmbiguous // it may be of another of the ways
 	case c.size == no:
-		return no, ReasonUnsized
+		return no, refuseUnsized
 	case c.size == unknown:
-		return unknown, ""
+		return unknown, noRefusal
 	case c.verified:
-		return yes, ""
+		return yes, noRefusal
 	case a.verify == VerifyOnUse && c.sound == no:
-		return no, ReasonDamaged
+		return no, refuseDamaged
 	case a.verify == VerifyOnUse:
-		return c.sound, ""
+		return c.sound, noRefusal
 	}
-	return yes, ""
+	return yes, noRefusal
 }
 
 // A rival is what is known of an entry under the key of what was packed.

@@ -141,7 +141,7 @@ func (c Count) plus(more Count) Count { return Count{c.Entries + more.Entries, c
 
 // slowness is what a session takes beyond mapping.
 type slowness struct {
-	missed  []*weight // that XNNPACK packs, until Finalize
+	missed  []*miss // until Finalize
 	read    []Outcome
 	private map[Reason]Count // which the writer counts too
 
@@ -161,17 +161,36 @@ func (of *slowness) countPrivate(why Reason, bytes int) {
 	of.private[why] = count
 }
 
-// notePacked keeps the entry of what XNNPACK packed after a look-up that missed, or without one: then looked is nil.
-func (s *Session) notePacked(w, looked *weight, e *entries.Entry) {
-	if looked != nil {
-		looked.packed, looked.isNew = e, w.isNew
+// A miss is a weight that XNNPACK packs.
+type miss struct {
+	*weight
+	reason Reason // "" until it is known
+	detail string
+	packed *entries.Entry // in place of what was not found, or nil
+	isNew  bool           // the cache did not have it
+}
+
+// noteMiss takes note of a look-up that missed.
+func (s *Session) noteMiss(w *weight) *miss {
+	m := &miss{weight: w, reason: refusals[w.verdict.refusal]}
+	if m.reason == "" && w.misfit {
+		m.reason = ReasonSize
+	}
+	s.slow.missed = append(s.slow.missed, m)
+	return m
+}
+
+// notePacked keeps the entry of what XNNPACK packed after a miss, or without a look-up: then m is nil.
+func (s *Session) notePacked(w *weight, m *miss, e *entries.Entry, isNew bool) {
+	if m != nil {
+		m.packed, m.isNew = e, isNew
 		return
 	}
-	w.packed = e
-	if !w.isNew {
-		w.reason = ReasonUnasked
+	m = &miss{weight: w, packed: e, isNew: isNew}
+	if !isNew {
+		m.reason = ReasonUnasked
 	}
-	s.slow.missed = append(s.slow.missed, w)
+	s.slow.missed = append(s.slow.missed, m)
 }
 
 // noteReading takes note of the tensors of a weight that are about to be read, to be compared with a view.
@@ -195,7 +214,7 @@ func (s *Session) noteReading(w *weight, v *writer.View) {
 		}
 		o := Outcome{Name: pair.src.name, Bytes: int64(len(from.content)), Reason: ReasonStamp}
 		if from.is.Stamp == (Digest{}) {
-			o.Reason = cmp.Or(from.unstamped, ReasonUnstamped)
+			o.Reason = cmp.Or(Reason(from.is.Origin.NoStamp), ReasonUnstamped)
 		}
 		s.slow.read = append(s.slow.read, o)
 	}
@@ -208,12 +227,12 @@ func (s *Session) findReasons() {
 	if len(of.missed) > 0 {
 		s.searchFile()
 	}
-	for _, w := range of.missed {
-		o := Outcome{Name: w.Key.Kernel + w.Key.Bias, Reason: w.reason, Detail: w.detail}
-		if w.packed != nil {
-			o.Bytes = int64(len(w.packed.Data))
+	for _, m := range of.missed {
+		o := Outcome{Name: m.Key.Kernel + m.Key.Bias, Reason: m.reason, Detail: m.detail}
+		if m.packed != nil {
+			o.Bytes = int64(len(m.packed.Data))
 		}
-		of.packed, of.outcomes = append(of.packed, w.packed), append(of.outcomes, o)
+		of.packed, of.outcomes = append(of.packed, m.packed), append(of.outcomes, o)
 		if o.Reason.Kind() != PrivateMemory {
 			of.countOutcome(o)
 		}
@@ -302,19 +321,19 @@ const grownAfter = 3
 
 // searchFile finds the reasons for which nothing was found, and whether the file grows at each start.
 func (s *Session) searchFile() {
-	kernels := map[string][]*weight{} // whose reason is to be found
+	kernels := map[string][]*miss{} // whose reason is to be found
 	repeated := map[content]*repetition{}
-	for _, w := range s.slow.missed {
-		if !w.named {
-			w.reason = ReasonUnnamed
+	for _, m := range s.slow.missed {
+		if !m.named {
+			m.reason = ReasonUnnamed
 			continue
 		}
-		if w.reason == "" {
-			kernels[w.Key.Kernel] = append(kernels[w.Key.Kernel], w)
+		if m.reason == "" {
+			kernels[m.Key.Kernel] = append(kernels[m.Key.Kernel], m)
 		}
-		if c, known := w.content(); known && w.isNew && w.packed != nil {
+		if c, known := m.content(); known && m.isNew && m.packed != nil {
 			r := cmp.Or(repeated[c], &repetition{})
-			r.packed.add(int64(len(w.packed.Data)))
+			r.packed.add(int64(len(m.packed.Data)))
 			repeated[c] = r
 		}
 	}
@@ -325,11 +344,11 @@ func (s *Session) searchFile() {
 	if !s.cache.inMemory() {
 		here, _ = ask.Layout() // which was asked before something was packed
 	}
-	nearest := map[*weight]near{}
+	nearest := map[*miss]near{}
 	complete := s.user.Search(func(r *format.Record, description string, withheld bool) {
-		for _, w := range kernels[r.Kernel] {
-			if n := w.compareKey(r, description, here.Description, withheld); n.alike > nearest[w].alike {
-				nearest[w] = n
+		for _, m := range kernels[r.Kernel] {
+			if n := m.compareKey(r, description, here.Description, withheld); n.alike > nearest[m].alike {
+				nearest[m] = n
 			}
 		}
 		if here.Fingerprint == (Digest{}) || r.Layout != here.Fingerprint && description != here.Description {
@@ -346,10 +365,10 @@ func (s *Session) searchFile() {
 			missing = ReasonKey
 		}
 	}
-	for _, weights := range kernels {
-		for _, w := range weights {
-			n := nearest[w]
-			w.reason, w.detail = cmp.Or(n.reason, missing), n.detail
+	for _, misses := range kernels {
+		for _, m := range misses {
+			n := nearest[m]
+			m.reason, m.detail = cmp.Or(n.reason, missing), n.detail
 		}
 	}
 	s.countGrowth(repeated)

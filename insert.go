@@ -20,7 +20,7 @@ type space struct {
 	store.Reservation
 	kind    packingKind
 	sources []*source // that will be read for it, as far as it was announced
-	weight  *weight   // of the look-up that announced it, or nil
+	miss    *miss     // that announced it, or nil
 
 	reason Reason // why it stays in private memory, or ""
 }
@@ -59,7 +59,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 	case announced == nil || announced.alike:
 		p, err = s.reserveScratch(n)
 	case announced.named:
-		p, err = s.reserveKept(n, announced)
+		p, err = s.reserveKept(n, announced.weight)
 	default:
 		p, err = s.reservePrivate(n)
 	}
@@ -68,7 +68,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 		return space{}
 	}
 	if announced != nil {
-		p.sources, p.weight = announced.sources(), announced
+		p.sources, p.miss = announced.sources(), announced
 	}
 	s.packings[addressOf(p.Data)] = p
 	return p
@@ -177,8 +177,8 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if w.named {
 		s.presumePacked(w)
 	}
-	e := s.keepPacked(w, p)
-	s.notePacked(w, p.weight, e)
+	e, isNew := s.keepPacked(w, p)
+	s.notePacked(w, p.miss, e, isNew)
 	s.clearDesk(p.sources)
 	if w.named {
 		s.given[w.question()] = e
@@ -195,9 +195,9 @@ func hasBytes(e *entries.Entry, b []byte) (same bool) {
 
 // keepPacked finds or makes the entry for what was just packed, which the session uses from here on. What is stored
 // under its name is compared without a lock; if that has changed meanwhile, it is compared again.
-func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
+func (s *Session) keepPacked(w *weight, p space) (kept *entries.Entry, isNew bool) {
 	if !w.named {
-		return s.keepUnnamed(p)
+		return s.keepUnnamed(p), true
 	}
 	kernel := &w.kernel.packing
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
@@ -229,13 +229,12 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 		s.user.Free(seen)
 		switch {
 		case made:
-			w.isNew = true
 			s.keptPacked(Reason(packed.Reason), e)
-			return e
+			return e, true
 		case e != nil:
 			s.discard(p)
 			s.restampLater(w, &seen[taken])
-			return e
+			return e, false
 		}
 	}
 }

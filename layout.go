@@ -99,7 +99,7 @@ func (s *Session) makeSure(w *weight) (changed bool) {
 	if w.Key.Layout == presumed && w.named {
 		return false
 	}
-	w.reason = ""
+	w.misfit = false
 	return true
 }
 

@@ -1,7 +1,6 @@
 package xpwc
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,8 +37,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 		return addressOf(e.Data)
 	}
 	w.alike, w.failed = same, s.fillFor(w)
-	s.announced = w
-	s.slow.missed = append(s.slow.missed, w)
+	s.announced = s.noteMiss(w)
 	for _, src := range w.sources() {
 		src.willRead() // to be packed
 		if w.named {
@@ -90,6 +88,7 @@ type weight struct {
 	hasBias      bool
 	named        bool
 	presumed     bool // the key's layout is
+	misfit       bool // an entry that could have answered it has not the size that the operator reads
 	unsaid       bool // XNNPACK does not say how many bytes it packs: an entry is right if it is equal
 
 	session *Session
@@ -98,10 +97,6 @@ type weight struct {
 	// Of a look-up that missed:
 	alike  bool // there is something stored that the packing may turn out equal to
 	failed bool // what is to be packed could not be computed
-	reason Reason
-	detail string         // of the reason, for people, or ""
-	packed *entries.Entry // in place of what the look-up did not find, or nil
-	isNew  bool           // the cache did not have it
 }
 
 // A question is what XNNPACK asks of a kernel in a session.
@@ -204,7 +199,6 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		case w.verdict.lacks != nothing:
 			s.learn(w, w.verdict.lacks, &views[w.verdict.of])
 		default:
-			w.reason = cmp.Or(w.verdict.reason, w.reason)
 			return nil, w.verdict.same
 		}
 	}
@@ -256,9 +250,7 @@ func (s *Session) learn(w *weight, what lack, v *writer.View) {
 		err := w.checkSize(v.Entry.Data)
 		if w.unsaid = errors.Is(err, errUnsaid); !w.unsaid {
 			s.user.Sized(v.Entry, err)
-			if err != nil {
-				w.reason = ReasonSize
-			}
+			w.misfit = w.misfit || err != nil
 		}
 	case itsSum:
 		s.user.Intact(v.Entry)

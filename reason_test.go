@@ -397,6 +397,10 @@ func TestEachReasonForASlowStartIsCountedExplainedAndReported(t *testing.T) {
 			for _, e := range is.events {
 				if e["reason"] == string(reason) {
 					reported++
+					if reason == xpwc.ReasonGrowth {
+						require.Equal(t, slog.LevelWarn.String(), e["level"])
+						require.Equal(t, "the cache file grows at each start", e["msg"])
+					}
 					require.EqualValues(t, count.Entries, e["entries"])
 					require.EqualValues(t, count.Bytes, e["bytes"])
 				}

@@ -44,7 +44,7 @@ type Session struct {
 	unsaid   bool     // XNNPACK does not say how it packs here, and that was remarked
 
 	given     map[question]*entries.Entry // to look-ups, and in place of what was packed
-	announced *weight                     // a look-up that missed: the next reservation is for it
+	announced *miss                       // a look-up that missed: the next reservation is for it
 	packings  map[uintptr]space
 	scratch   *store.Region // space for what is compared before it is kept, while nothing is packed there
 	noFile    Reason        // why this session packs into private memory, or ""
@@ -52,10 +52,11 @@ type Session struct {
 	watches  map[Watch]*watch           // of loaded tensors
 	origins  map[string]*entries.Origin // by Identity.Source
 	work     work
-	slow     slowness         // what is not mapping
 	restamps []writer.Restamp // for Finalize, which knows whether their sources changed
 
 	done, total int64 // Progress
+
+	slow slowness // what its load takes beyond mapping
 }
 
 // A stage is how far a session has come.
@@ -229,7 +230,7 @@ func (s *Session) register(name string) (*source, error) {
 		return nil, err
 	}
 	s.watch(&t.Identity)
-	src.is.Origin = s.origin(t.Identity.Source)
+	src.is.Origin = s.origin(&t.Identity)
 	s.sources[name] = src
 	if src.presence == absent {
 		s.unfilled = append(s.unfilled, src)

@@ -28,6 +28,7 @@ type source struct {
 	counted  bool // a key named it, which Progress counts
 	isKernel bool // a key named it as one
 	released bool
+	unread   bool // Identity.DigestReadsNothing
 	retain   atomic.Bool
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
@@ -35,8 +36,6 @@ type source struct {
 
 	fillWith   func(dst []byte) error // Tensor.Fill
 	digestWith func() (Digest, error) // Identity.Digest
-	unread     bool                   // Identity.DigestReadsNothing
-	unstamped  Reason                 // Identity.NoStamp
 	evict      func()                 // Tensor.Evict
 	release    func()                 // Tensor.Release
 
@@ -69,7 +68,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 	}
 	s.is.Reader = s
 	s.fillWith, s.digestWith, s.evict, s.release = t.Fill, t.Identity.Digest, t.Evict, t.Release
-	s.unread, s.unstamped = t.Identity.DigestReadsNothing, t.Identity.NoStamp
+	s.unread = t.Identity.DigestReadsNothing
 	if t.Fill != nil {
 		if t.Size < 0 {
 			return fmt.Errorf("its size is %d", t.Size)
@@ -377,10 +376,11 @@ func (w *watch) Changed() error {
 }
 
 // origin returns where a tensor comes from, as its Identity says it. Most of a session come from one file.
-func (s *Session) origin(source string) *entries.Origin {
+func (s *Session) origin(id *Identity) *entries.Origin {
+	source := id.Source
 	o := s.origins[source]
 	if o == nil {
-		o = &entries.Origin{Source: digest.OfStrings(source), Name: sourceName(source)}
+		o = &entries.Origin{Source: digest.OfStrings(source), Name: sourceName(source), NoStamp: string(id.NoStamp)}
 		s.origins[source] = o
 	}
 	return o

@@ -27,6 +27,8 @@ type Reader interface {
 type Origin struct {
 	Source format.Digest // of its name
 	Name   string        // a part of it, for people
+
+	NoStamp string // why its tensors have no stamp, if they have none and it is known: a reason of package xpwc
 }
 
 type digested struct {
