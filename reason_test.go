@@ -28,8 +28,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A start is one load of a model with a cache, and what the cache told of it.
-type start struct {
+// An observed start is one load of a model with a cache, and what the cache told of it.
+type observed struct {
 	stats     xpwc.Stats
 	explained xpwc.Explanation
 	events    []map[string]any // a JSON object each
@@ -38,8 +38,8 @@ type start struct {
 // A load loads a model in a session of its own, up to the runtime.
 type load func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime
 
-// startWith opens the cache, loads a model and closes all.
-func startWith(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l load) (is start) {
+// observe opens the cache, loads a model and closes all.
+func observe(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l load) (is observed) {
 	t.Helper()
 	var log bytes.Buffer
 	o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
@@ -88,16 +88,16 @@ func (m chain) onlyAs(options ...xpwc.LoadOption) load {
 func packedFile(t *testing.T) (path string, data xpwc.DataMap) {
 	t.Helper()
 	path, data = cachePath(t), xpwc.MapOf(threeLayers.weights(1))
-	startWith(t, path, xpwc.Options{}, data, threeLayers.as())
+	observe(t, path, xpwc.Options{}, data, threeLayers.as())
 	return path, data
 }
 
 // again is the start after the file was changed.
-func again(change func(t *testing.T, path string)) func(t *testing.T) start {
-	return func(t *testing.T) start {
+func again(change func(t *testing.T, path string)) func(t *testing.T) observed {
+	return func(t *testing.T) observed {
 		path, data := packedFile(t)
 		change(t, path)
-		return startWith(t, path, xpwc.Options{}, data, threeLayers.as())
+		return observe(t, path, xpwc.Options{}, data, threeLayers.as())
 	}
 }
 
@@ -161,11 +161,11 @@ func (m stamped) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 // reading is a next start whose tensors have this identity.
-func reading(before, now xpwc.Identity) func(t *testing.T) start {
-	return func(t *testing.T) start {
+func reading(before, now xpwc.Identity) func(t *testing.T) observed {
+	return func(t *testing.T) observed {
 		path, data := cachePath(t), xpwc.MapOf(threeLayers.weights(1))
-		startWith(t, path, xpwc.Options{}, stamped{data, before}, threeLayers.as())
-		is := startWith(t, path, xpwc.Options{}, stamped{data, now}, threeLayers.as())
+		observe(t, path, xpwc.Options{}, stamped{data, before}, threeLayers.as())
+		is := observe(t, path, xpwc.Options{}, stamped{data, now}, threeLayers.as())
 		require.EqualValues(t, 3, is.stats.Hits.Entries, "they are found all the same")
 		require.Len(t, is.explained.Tensors, 5)
 		return is
@@ -173,12 +173,12 @@ func reading(before, now xpwc.Identity) func(t *testing.T) start {
 }
 
 // provocations has for each reason a start that has it.
-var provocations = map[xpwc.Reason]func(t *testing.T) start{
-	xpwc.ReasonInMemory: func(t *testing.T) start {
-		return startWith(t, "", xpwc.Options{}, xpwc.MapOf(threeLayers.weights(1)), threeLayers.as())
+var provocations = map[xpwc.Reason]func(t *testing.T) observed{
+	xpwc.ReasonInMemory: func(t *testing.T) observed {
+		return observe(t, "", xpwc.Options{}, xpwc.MapOf(threeLayers.weights(1)), threeLayers.as())
 	},
-	xpwc.ReasonNoFile: func(t *testing.T) start {
-		return startWith(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(threeLayers.weights(1)), threeLayers.as())
+	xpwc.ReasonNoFile: func(t *testing.T) observed {
+		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(threeLayers.weights(1)), threeLayers.as())
 	},
 	xpwc.ReasonForeign: again(version(format.Version - 1)),
 	xpwc.ReasonDamaged: again(func(t *testing.T, path string) {
@@ -186,13 +186,13 @@ var provocations = map[xpwc.Reason]func(t *testing.T) start{
 		require.NoError(t, err)
 		require.NoError(t, os.Truncate(path, info.Size()-1))
 	}),
-	xpwc.ReasonName: func(t *testing.T) start {
+	xpwc.ReasonName: func(t *testing.T) observed {
 		path, _ := packedFile(t)
 		other := chain{width: 96, layers: [][2]string{{"v1", "b1"}, {"w2", "b1"}}}
-		return startWith(t, path, xpwc.Options{}, xpwc.MapOf(other.weights(1)), other.as())
+		return observe(t, path, xpwc.Options{}, xpwc.MapOf(other.weights(1)), other.as())
 	},
 	xpwc.ReasonLayout: again(layouts(func(string) string { return "riscv64 rvv, XNNPACK 01234567" })),
-	xpwc.ReasonXNNPACK: func(t *testing.T) start {
+	xpwc.ReasonXNNPACK: func(t *testing.T) observed {
 		if xnnpack.BuildIdentifier() == "" {
 			t.Skip("this XNNPACK has no build identifier")
 		}
@@ -202,40 +202,40 @@ var provocations = map[xpwc.Reason]func(t *testing.T) start{
 		}))(t)
 	},
 	xpwc.ReasonFingerprint: again(records(func(r *format.Record) { r.FingerprintID ^= 1 })),
-	xpwc.ReasonPacking: func(t *testing.T) start {
+	xpwc.ReasonPacking: func(t *testing.T) observed {
 		path, data := packedFile(t)
-		return startWith(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.PackedAs(packing.Opaque([]byte("v2")))))
+		return observe(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.PackedAs(packing.Opaque([]byte("v2")))))
 	},
-	xpwc.ReasonContent: func(t *testing.T) start {
+	xpwc.ReasonContent: func(t *testing.T) observed {
 		path, _ := packedFile(t)
-		return startWith(t, path, xpwc.Options{}, xpwc.MapOf(threeLayers.weights(2)), threeLayers.as())
+		return observe(t, path, xpwc.Options{}, xpwc.MapOf(threeLayers.weights(2)), threeLayers.as())
 	},
 	xpwc.ReasonSize: again(func(t *testing.T, path string) {
 		resize(t, path, func(_ *format.Record, payload []byte) []byte { return payload[:len(payload)-64] })
 	}),
-	xpwc.ReasonKey: func(t *testing.T) start {
+	xpwc.ReasonKey: func(t *testing.T) observed {
 		most := writer.MostSearched
 		defer func() { writer.MostSearched = most }()
 		writer.MostSearched = 2
 		return again(records(func(r *format.Record) { r.FingerprintID ^= 1 }))(t)
 	},
 
-	xpwc.ReasonCompare: func(t *testing.T) start {
+	xpwc.ReasonCompare: func(t *testing.T) observed {
 		path, data := packedFile(t)
-		return startWith(t, path, xpwc.Options{}, data, threeLayers.as(xpwc.Compare()))
+		return observe(t, path, xpwc.Options{}, data, threeLayers.as(xpwc.Compare()))
 	},
-	xpwc.ReasonNoPacking: func(t *testing.T) start {
+	xpwc.ReasonNoPacking: func(t *testing.T) observed {
 		path, data := cachePath(t), xpwc.MapOf(threeLayers.weights(1))
-		startWith(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.Compare()))
-		return startWith(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.Compare()))
+		observe(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.Compare()))
+		return observe(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.Compare()))
 	},
 	xpwc.ReasonVariant: again(records(func(r *format.Record) { r.Flags |= format.Variant })),
 	xpwc.ReasonSeed:    again(records(func(r *format.Record) { r.Seed++ })),
-	xpwc.ReasonRepeated: func(t *testing.T) start {
+	xpwc.ReasonRepeated: func(t *testing.T) observed {
 		tied := chain{width: 64, layers: [][2]string{{"w", "b"}, {"w", "b"}, {"v", "b"}}}
-		return startWith(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(tied.weights(1)), tied.as())
+		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(tied.weights(1)), tied.as())
 	},
-	xpwc.ReasonAmbiguous: func(t *testing.T) start {
+	xpwc.ReasonAmbiguous: func(t *testing.T) observed {
 		m := chain{width: 64, layers: [][2]string{{"w", "b"}}}
 		filter := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{32, 128}}
 		in, out := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, 128}},
@@ -247,12 +247,12 @@ var provocations = map[xpwc.Reason]func(t *testing.T) start{
 			return m.as()(t, s)
 		}
 		path, data := cachePath(t), xpwc.MapOf(m.weights(1))
-		startWith(t, path, xpwc.Options{}, data, l)
+		observe(t, path, xpwc.Options{}, data, l)
 		// Its first start has not seen all uses, so that what it packed is a variant.
 		records(func(r *format.Record) { r.Flags &^= format.Variant })(t, path)
-		return startWith(t, path, xpwc.Options{}, data, l)
+		return observe(t, path, xpwc.Options{}, data, l)
 	},
-	xpwc.ReasonUnsized: func(t *testing.T) start {
+	xpwc.ReasonUnsized: func(t *testing.T) observed {
 		use := kernelUse{op: packing.FullyConnected, types: everyDatatype[6], shape: []int{67, 38}}
 		plain, err := computeWith(xnnpack.ForceFP16Inference, nil, nil, use)
 		if errors.Is(err, xnnpack.UnsupportedHardware) {
@@ -266,9 +266,9 @@ var provocations = map[xpwc.Reason]func(t *testing.T) start{
 		if run().Packed.Entries == 0 || lacksFingerprintIDs(t, path) {
 			t.Skip("this XNNPACK's keys do not show it")
 		}
-		return start{stats: run()}
+		return observed{stats: run()}
 	},
-	xpwc.ReasonUnasked: func(t *testing.T) start {
+	xpwc.ReasonUnasked: func(t *testing.T) observed {
 		path := cachePath(t)
 		run := func() xpwc.Stats {
 			c, err := xpwc.Open(path, nil)
@@ -278,14 +278,14 @@ var provocations = map[xpwc.Reason]func(t *testing.T) start{
 			return c.Stats()
 		}
 		run()
-		return start{stats: run()}
+		return observed{stats: run()}
 	},
 
 	xpwc.ReasonStamp:      reading(xpwc.Identity{Source: "model", Stamp: "before"}, xpwc.Identity{Source: "copy", Stamp: "now"}),
 	xpwc.ReasonUnstamped:  reading(xpwc.Identity{}, xpwc.Identity{}),
 	xpwc.ReasonOwner:      reading(xpwc.Identity{}, xpwc.Identity{NoStamp: xpwc.ReasonOwner}),
 	xpwc.ReasonFileSystem: reading(xpwc.Identity{}, xpwc.Identity{NoStamp: xpwc.ReasonFileSystem}),
-	xpwc.ReasonWritten: func(t *testing.T) start {
+	xpwc.ReasonWritten: func(t *testing.T) observed {
 		path := filepath.Join(t.TempDir(), "model")
 		f, err := os.Create(path)
 		require.NoError(t, err)
@@ -297,8 +297,8 @@ var provocations = map[xpwc.Reason]func(t *testing.T) start{
 		return reading(xpwc.Identity{}, xpwc.Identity{NoStamp: xpwc.Reason(m.Unstamped())})(t)
 	},
 
-	xpwc.ReasonUnnamed: func(t *testing.T) start {
-		return startWith(t, cachePath(t), xpwc.Options{}, nil, func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime {
+	xpwc.ReasonUnnamed: func(t *testing.T) observed {
+		return observe(t, cachePath(t), xpwc.Options{}, nil, func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime {
 			load, free := outside(threeLayers.weights(1))
 			t.Cleanup(free)
 			r, err := threeLayers.create(s, load)
@@ -306,25 +306,25 @@ var provocations = map[xpwc.Reason]func(t *testing.T) start{
 			return r
 		})
 	},
-	xpwc.ReasonReadOnly: func(t *testing.T) start {
-		return startWith(t, cachePath(t), xpwc.Options{ReadOnly: true}, xpwc.MapOf(threeLayers.weights(1)), threeLayers.as())
+	xpwc.ReasonReadOnly: func(t *testing.T) observed {
+		return observe(t, cachePath(t), xpwc.Options{ReadOnly: true}, xpwc.MapOf(threeLayers.weights(1)), threeLayers.as())
 	},
-	xpwc.ReasonBusy: func(t *testing.T) start {
+	xpwc.ReasonBusy: func(t *testing.T) observed {
 		path, end := packing3Layers(t)
 		defer end()
-		return startWith(t, path, xpwc.Options{WriterWait: -1}, xpwc.MapOf(threeLayers.weights(2)), threeLayers.as())
+		return observe(t, path, xpwc.Options{WriterWait: -1}, xpwc.MapOf(threeLayers.weights(2)), threeLayers.as())
 	},
 	xpwc.ReasonVersion: again(version(format.Version + 1)),
-	xpwc.ReasonDisk: func(t *testing.T) start {
+	xpwc.ReasonDisk: func(t *testing.T) observed {
 		m := chain{width: 32, layers: [][2]string{{strings.Repeat("n", 65<<20), ""}}} // no index can list it
-		return startWith(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(m.weights(1)), m.as())
+		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(m.weights(1)), m.as())
 	},
 
-	xpwc.ReasonProcess: func(t *testing.T) start {
+	xpwc.ReasonProcess: func(t *testing.T) observed {
 		path, end := packing3Layers(t)
 		waiting, done := make(chan struct{}), make(chan struct{})
 		go func() { <-waiting; end(); close(done) }()
-		var is start
+		var is observed
 		o := xpwc.Options{Logger: slog.New(onMessage{"waiting for another process", new(sync.Once), func() { close(waiting) }})}
 		c, err := xpwc.Open(path, &o)
 		require.NoError(t, err)
@@ -341,27 +341,27 @@ var provocations = map[xpwc.Reason]func(t *testing.T) start{
 		is.stats = c.Stats()
 		return is
 	},
-	xpwc.ReasonSession: func(t *testing.T) start {
+	xpwc.ReasonSession: func(t *testing.T) observed {
 		c := openCache(t, cachePath(t), nil)
 		data := xpwc.MapOf(threeLayers.weights(1))
 		first, err := c.NewSession(data)
 		require.NoError(t, err)
 		r := threeLayers.as()(t, first)
 		second := threeLayers.open(t, c, data)
-		is := start{stats: c.Stats(), explained: second.session.Explain()}
+		is := observed{stats: c.Stats(), explained: second.session.Explain()}
 		second.close(t)
 		require.NoError(t, r.Delete())
 		require.NoError(t, first.Close())
 		return is
 	},
-	xpwc.ReasonGrowth: func(t *testing.T) start {
+	xpwc.ReasonGrowth: func(t *testing.T) observed {
 		path, data := cachePath(t), xpwc.MapOf(threeLayers.weights(1))
-		var is start
+		var is observed
 		for i := range 4 {
 			require.Zero(t, is.stats.Reasons[xpwc.ReasonGrowth].Entries, "not yet")
 			// As of a host that describes its kernels by addresses.
 			id := packing.Opaque([]byte(fmt.Sprint("kernel at ", i)))
-			is = startWith(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.PackedAs(id)))
+			is = observe(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.PackedAs(id)))
 			require.Zero(t, is.stats.Hits.Entries)
 		}
 		return is
@@ -414,8 +414,8 @@ func TestEachReasonForASlowStartIsCountedExplainedAndReported(t *testing.T) {
 func TestAStartThatMapsAllHasNoReason(t *testing.T) {
 	path, data := cachePath(t), xpwc.MapOf(threeLayers.weights(1))
 	id := xpwc.Identity{Source: "model", Stamp: "1"}
-	startWith(t, path, xpwc.Options{}, stamped{data, id}, threeLayers.as())
-	is := startWith(t, path, xpwc.Options{}, stamped{data, id}, threeLayers.as())
+	observe(t, path, xpwc.Options{}, stamped{data, id}, threeLayers.as())
+	is := observe(t, path, xpwc.Options{}, stamped{data, id}, threeLayers.as())
 	require.Empty(t, is.stats.Reasons)
 	require.Empty(t, is.explained.Reasons)
 	require.Empty(t, is.events)
@@ -452,7 +452,7 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 		path, data := packedFile(t)
 		for i := range 5 {
 			layouts(func(string) string { return fmt.Sprint("machine ", i) })(t, path)
-			is := startWith(t, path, xpwc.Options{}, data, threeLayers.as())
+			is := observe(t, path, xpwc.Options{}, data, threeLayers.as())
 			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
 			if is.stats.Packed.Entries > 0 {
 				require.Contains(t, is.stats.Reasons, xpwc.ReasonLayout)
@@ -462,7 +462,7 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 	t.Run("models with the same names", func(t *testing.T) {
 		path := cachePath(t)
 		for i := range uint32(6) {
-			is := startWith(t, path, xpwc.Options{}, xpwc.MapOf(threeLayers.weights(i)), threeLayers.as())
+			is := observe(t, path, xpwc.Options{}, xpwc.MapOf(threeLayers.weights(i)), threeLayers.as())
 			require.EqualValues(t, 3, is.stats.Packed.Entries)
 			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
 		}
@@ -472,7 +472,7 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 		for i := range 3 {
 			m := chain{width: 96, layers: [][2]string{{fmt.Sprint("w", i), ""}}}
 			weights := map[string][]byte{fmt.Sprint("w", i): floats(96*96, 1)}
-			is := startWith(t, path, xpwc.Options{}, xpwc.MapOf(weights), m.as())
+			is := observe(t, path, xpwc.Options{}, xpwc.MapOf(weights), m.as())
 			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
 		}
 	})
