@@ -34,7 +34,7 @@ type Outcome struct {
 	Detail string // what differs, for people; "" if Reason has all
 }
 
-// Explain returns what a finalized session took beyond mapping. Call it before Close, which ends what was found.
+// Explain returns what a finalized session took beyond mapping. After Close it returns nothing.
 func (s *Session) Explain() Explanation {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -311,7 +311,7 @@ func (s *Session) Close() error {
 	for _, src := range s.kept {
 		errs = append(errs, src.free())
 	}
-	s.kept = nil
+	s.kept, s.slow = nil, slowness{}
 	s.user.Close()
 	return errors.Join(errs...)
 }

@@ -375,12 +375,12 @@ type Options struct {
 	// why a load took longer than mapping, once a load for each Reason; a file that grows at each start while nothing
 	// is found in it; a damaged payload, and how many sessions use it; a source that changed while it was packed;
 	// packed weights that the disk lost; commits, with their generation, entries, bytes and duration; compactions. What
-	// goes on without harm is at slog.LevelInfo, the rest at slog.LevelWarn; the path
-	// is the attribute cache. Look-ups that hit cost nothing.
+	// does no harm is at slog.LevelInfo, the rest at slog.LevelWarn. The path is the attribute cache. Look-ups that hit
+	// cost nothing.
 	//
 	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may
 	// use the cache, but must not close it: Close waits for events to be handled. Handles of a cache may have different
-	// loggers: that a session packs into private memory goes to its handle's, all else to each logger once.
+	// loggers: why a load took longer than mapping goes to its handle's, all else to each logger once.
 	Logger *slog.Logger
 }
 
