@@ -61,8 +61,8 @@ OF_SESSION(
     xpwcSessionNames(session, names, count))
 OF_SESSION(xpwc_session_check, (xpwc_session session), , xpwcSessionCheck(session))
 OF_SESSION(
-    xpwc_session_explain, (xpwc_session session, char* text, size_t capacity), if (text != NULL && capacity > 0) *text = 0,
-    xpwcSessionExplain(session, text, capacity))
+    xpwc_session_explain, (xpwc_session session, char* text, size_t capacity),
+    if (text != NULL && capacity > 0) *text = 0, xpwcSessionExplain(session, text, capacity))
 OF_SESSION(xpwc_session_end, (xpwc_session session), , xpwcSessionEnd(session))
 OF_SESSION(
     xpwc_session_alias,
