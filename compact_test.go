@@ -97,6 +97,32 @@ func TestCompactingKeepsWhatLivesAndWhatRuns(t *testing.T) {
 	require.EqualValues(t, 6+5, misses, "what was compacted was found")
 }
 
+func TestEqualWeightsOfSeveralNamesAreStoredOnce(t *testing.T) {
+	const size = 20_000
+	path := filepath.Join(t.TempDir(), "cache")
+	content := contentOf("content", size)
+	named := func(names ...string) map[string][]byte {
+		tensors := map[string][]byte{}
+		for _, name := range names {
+			tensors[name] = content
+		}
+		return tensors
+	}
+	c := mustOpen(t, path, nil)
+	for _, names := range [][]string{{"prefill"}, {"decode"}, {"verify", "train"}} {
+		use(t, c, named(names...), nil)
+		require.NoError(t, c.Save())
+		require.NoError(t, c.Close()) // the next is another process
+		c = mustOpen(t, path, nil)
+	}
+	require.Equal(t, 4, c.Stats().Entries)
+	require.Less(t, c.Stats().FileBytes, int64(2*size))
+	open(t, c, named("prefill", "decode", "verify", "train")).close(t)
+	require.EqualValues(t, 4, c.Stats().Hits.Entries)
+	require.Zero(t, c.Stats().Packed.Entries)
+	require.NoError(t, c.Close())
+}
+
 // Another process goes on with the file it has mapped, and finds the new one with its next session.
 func TestAnotherProcessFollowsACompaction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
@@ -197,4 +223,13 @@ func TestEntriesOfADateToComeAreDroppedFirst(t *testing.T) {
 		kept = append(kept, r.Offset)
 	}
 	require.Equal(t, []uint64{1, 3, 4}, kept)
+}
+
+func TestAPayloadOfSeveralEntriesCountsOnceTowardsTheSizeOfTheFile(t *testing.T) {
+	const now, size = 1_700_000_000, 1 << 20
+	records := []format.Record{
+		{Offset: 1, Size: size, UsedAt: now}, {Offset: 1, Size: size, UsedAt: now - 1},
+		{Offset: 1, Size: size, UsedAt: now - 2}, {Offset: 2, Size: size, UsedAt: now - 3},
+	}
+	require.Len(t, writer.UsedLast(records, 2*size+size/2, now), 4)
 }

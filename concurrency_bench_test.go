@@ -279,3 +279,53 @@ func benchCreateAtOnce(b *testing.B, sameNames bool) {
 		}
 	}
 }
+
+// BenchmarkCreateSameAtOnce compares creating eight runtimes of one model at once, into a new cache file, with creating
+// them one after the other: wall time, processor time, and how often an entry is packed.
+func BenchmarkCreateSameAtOnce(b *testing.B) {
+	const sessions = 8
+	m, cache := benchModel(b, generated.Stack(1, true)), filepath.Join(b.TempDir(), "cache")
+	create := func(at, once int) (stats xpwc.Stats, wall, processor float64) {
+		c, err := xpwc.Open(cache, nil)
+		require.NoError(b, err)
+		runtimes := make([]stackRuntime, at*once)
+		began, start := xpwc.ProcessorTime(), time.Now()
+		for i := range once {
+			work := make([]func() error, at)
+			for k := range work {
+				work[k] = func() (err error) {
+					runtimes[i*at+k], err = newStackRuntime(m, c)
+					return err
+				}
+			}
+			inParallel(b, work...)
+		}
+		wall, processor = time.Since(start).Seconds(), (xpwc.ProcessorTime() - began).Seconds()
+		stats = c.Stats()
+		for _, r := range runtimes {
+			r.delete(b)
+		}
+		require.NoError(b, c.Close())
+		require.NoError(b, os.Remove(cache))
+		return stats, wall, processor
+	}
+	figures := ratios{}
+	for range max(b.N, benchRounds) {
+		one, wall, processor := create(1, 1)
+		figures.add("wall of one", wall)
+		figures.add("processor of one", processor)
+		figures.add("packings of one", float64(one.Packed.Entries+one.Reused.Entries))
+		_, wall, processor = create(1, sessions)
+		figures.add("wall in turn", wall)
+		figures.add("processor in turn", processor)
+		all, wall, processor := create(sessions, 1)
+		figures.add("wall", wall)
+		figures.add("processor", processor)
+		figures.add("packings", float64(all.Packed.Entries+all.Reused.Entries))
+	}
+	figures.report(b, "packings/one", "packings", "packings of one")
+	figures.report(b, "wall/one", "wall", "wall of one")
+	figures.report(b, "wall/in-turn", "wall", "wall in turn")
+	figures.report(b, "processor/one", "processor", "processor of one")
+	figures.report(b, "processor/in-turn", "processor", "processor in turn")
+}

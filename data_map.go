@@ -64,7 +64,7 @@ type Identity struct {
 	// digests are compared. It must be empty where that is not certain, as on file systems that do not make their
 	// change times themselves (images, FAT, network file systems), for a file that was changed within the last tick of
 	// the file system's clock, and for one that somebody may be writing to: the times show when a write begins, and not
-	// when it ends.
+	// when it ends. It holds for its Source alone, unless it begins with FileStamp.
 	Stamp string
 
 	// NoStamp is why Stamp is empty, if the data map knows it: one of the reasons for reading.
@@ -81,6 +81,10 @@ type Identity struct {
 	// Watch, if not nil, reports changes of what the tensor comes from. All tensors of one file have the same.
 	Watch Watch
 }
+
+// FileStamp begins an [Identity.Stamp] that names the file, by device and inode, and the tensor's position in it. Such a
+// stamp holds under every path of the file: it stays when a directory is renamed, and through a symbolic link.
+const FileStamp = "file "
 
 // A Watch reports whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that
 // is overwritten while it is packed may be stored as what it was not. It must be comparable, as a pointer is: a

@@ -57,6 +57,10 @@ var (
 	// ErrMisaligned: the section does not begin where this system can map it.
 	ErrMisaligned = errors.New("it cannot be mapped there; write the file anew with the section at a multiple of " +
 		"65536, which suits every system")
+	// ErrOtherXNNPACK: the program is linked with an XNNPACK whose weights cache has other structs than the header that
+	// xpwc was compiled with. The error names both. Options.OrMemory does not avoid it: no cache could serve that
+	// XNNPACK.
+	ErrOtherXNNPACK = ask.ErrOtherXNNPACK
 	// ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
 	ErrNoCgo = ask.ErrNoCgo
 )

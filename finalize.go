@@ -36,6 +36,7 @@ func (s *Session) Finalize() error {
 // finalize returns why what the runtime uses is lost, if it is.
 func (s *Session) finalize() (lost error) {
 	s.stage = stageFinalized
+	s.user.Unclaim()
 	s.digests.Wait()
 	end := s.lookAgain()
 	s.findReasons()

@@ -153,7 +153,7 @@ func BenchmarkPackTiny(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "cache")
 			c, err := Open(path, nil)
 			require.NoError(b, err)
-			start, used := time.Now(), processorTime()
+			start, used := time.Now(), ProcessorTime()
 			since := func() time.Duration { d := time.Since(start); start = time.Now(); return d }
 			s := m.session(b, c)
 			loading += since()
@@ -172,7 +172,7 @@ func BenchmarkPackTiny(b *testing.B) {
 			require.NoError(b, err)
 			require.NoError(b, c.Save())
 			saving += since()
-			processor += processorTime() - used
+			processor += ProcessorTime() - used
 			b.StopTimer()
 			require.NoError(b, s.Close())
 			require.NoError(b, c.Close())

@@ -46,6 +46,11 @@ func (s *Session) reserve(n uint64) []byte {
 func (s *Session) reserveSpace(n uint64) (p space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer func() {
+		if p.Data == nil {
+			s.user.Unclaim() // XNNPACK fails
+		}
+	}()
 	if s.stage != stageLoading {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, ErrFinalized))
 		return space{}
@@ -146,6 +151,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	progress *Progress, read []*source, address uintptr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.user.Unclaim()
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
@@ -177,6 +183,9 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if w.named {
 		s.presumePacked(w)
 	}
+	if s.user.Claimed() {
+		w.identify()
+	}
 	e, isNew := s.keepPacked(w, p)
 	s.notePacked(w, p.miss, e, isNew)
 	s.clearDesk(p.sources)
@@ -185,6 +194,15 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	}
 	progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.Data)
+}
+
+// identify computes the digests of tensors without stamps. Sessions that wait for the entry compare them.
+func (w *weight) identify() {
+	for _, src := range w.sources() {
+		if src.is.Stamp == (Digest{}) {
+			_, _ = src.is.Digest()
+		}
+	}
 }
 
 // hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
@@ -288,11 +306,11 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 	return rivals
 }
 
-// mayHaveContent reports whether an entry was packed from the content that this session has. If another session is
-// packing it, nobody knows yet: but where all is given that decides the bytes, others are of other content.
+// mayHaveContent reports whether an entry was packed from the content that this session has. Of one that another
+// session packs it may not be known yet: but where all is given that decides the bytes, others are of other content.
 func (s *Session) mayHaveContent(w *weight, v *writer.View) bool {
 	if v.Others {
-		return !w.kernel.packing.known() || w.kernel.packing.ambiguous()
+		return sameContent(w, v) != no && (!w.kernel.packing.known() || w.kernel.packing.ambiguous())
 	}
 	if sameContent(w, v) == unknown {
 		s.learnContent(w, v)

@@ -43,7 +43,7 @@ func aWhileAgo(t *testing.T, path string) {
 func TestAStartAmidALongWriteToTheModelLeavesNothingWrong(t *testing.T) {
 	old, new := threeLayers.weights(1), threeLayers.weights(2)
 	path, cache := written(t, old), cachePath(t)
-	end := writeHeldUp(t, path, safetensorsOf(t, new))
+	end := testkit.HoldUpWrite(t, path, safetensorsOf(t, new))
 	aWhileAgo(t, path)
 	data := opened(t, path)
 	c := openCache(t, cache, nil)
@@ -71,7 +71,7 @@ func TestALongWriteToTheModelThatEndsAmidAStartIsNoticed(t *testing.T) {
 				require.NoError(t, c.Close())
 				kept = c.Stats().Entries
 			}
-			end := writeHeldUp(t, path, safetensorsOf(t, new))
+			end := testkit.HoldUpWrite(t, path, safetensorsOf(t, new))
 			aWhileAgo(t, path)
 			c := openCache(t, cache, nil)
 			s, err := c.NewSession(opened(t, path))

@@ -26,12 +26,16 @@ type lookUpKey struct {
 func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.user.Unclaim() // XNNPACK gave up on it
 	if s.stage != stageLoading {
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
 	}
 	w := s.weight(key)
 	s.presume(w)
+	if w.named {
+		w.share()
+	}
 	e, same := s.answer(w)
 	if e != nil {
 		return addressOf(e.Data)
@@ -58,16 +62,43 @@ func (s *Session) answer(w *weight) (e *entries.Entry, same bool) {
 	if e == nil && w.presumed && s.makeSure(w) {
 		e, same = s.find(w)
 	}
-	if e == nil && !same && w.named && s.becomeWriter() {
-		e, same = s.find(w) // it may be what another process packed while we waited
-		if e != nil || same {
-			s.user.StopWriting() // others wait too
-		}
+	if e == nil && w.named {
+		e, same = s.awaitOrClaim(w, same)
 	}
 	if e == nil {
 		s.user.Missed()
 	}
 	return e, same
+}
+
+// awaitOrClaim waits for other sessions and processes that pack the same, and returns what answer does. If it returns
+// no entry, other sessions wait for this one.
+func (s *Session) awaitOrClaim(w *weight, same bool) (*entries.Entry, bool) {
+	var e *entries.Entry
+	began := false
+	for e == nil {
+		switch {
+		case s.user.Await(&w.Query):
+		case !same && s.becomeWriter():
+			began = true
+		case s.user.Claim(&w.Query):
+			return nil, same
+		}
+		e, same = s.find(w)
+		if began && (e != nil || same) {
+			s.user.StopWriting() // others wait, too
+			began = false
+		}
+	}
+	return e, same
+}
+
+// share lets entries answer that other sessions have packed and are not finalized, if the packing identity decides the
+// bytes: such a session may yet find a second way in which the kernel is packed.
+func (w *weight) share() {
+	if p := &w.kernel.packing; p.given && !p.compare && !p.ambiguous() {
+		w.Contents = writer.Contents{Kernel: &w.kernel.is, Bias: w.biasContent()}
+	}
 }
 
 // becomeWriter makes this process the file's writer for as long as the session packs, waiting for another process
@@ -193,6 +224,9 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		s.fail(err)
 		switch {
 		case hit >= 0:
+			if views[hit].Others {
+				s.work = max(s.work, workEqual) // lookAgain asks whether its source changed
+			}
 			s.restampLater(w, &views[hit])
 			s.given[w.question()] = views[hit].Entry
 			return views[hit].Entry, true
@@ -257,14 +291,14 @@ func (s *Session) learn(w *weight, what lack, v *writer.View) {
 	}
 }
 
-// learnContent has the tensors read whose digests are to be compared.
+// learnContent reads the tensors of this session whose digests are compared.
 func (s *Session) learnContent(w *weight, v *writer.View) {
 	for _, pair := range [][2]*entries.Content{{&w.kernel.is, v.Kernel}, {w.biasContent(), v.Bias}} {
 		if pair[0] == nil || pair[0] == pair[1] {
 			continue
 		}
-		for _, c := range pair {
-			if c == nil {
+		for i, c := range pair {
+			if c == nil || i == 1 && v.Others {
 				continue
 			}
 			if _, known, _ := c.Known(); known {
@@ -288,8 +322,19 @@ func (w *weight) biasContent() *entries.Content {
 // sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
 // the stamps say alone, without reading it.
 func sameStamps(w *weight, v *writer.View) bool {
-	return sameStamp(&w.kernel.is, v.Kernel, v.Record.KernelStamp) &&
-		sameStamp(w.biasContent(), v.Bias, v.Record.BiasStamp)
+	here := format.Stamps{Kernel: v.Record.KernelStamp, Bias: v.Record.BiasStamp}
+	same := func(s format.Stamps) bool {
+		return sameStamp(&w.kernel.is, v.Kernel, s.Kernel) && sameStamp(w.biasContent(), v.Bias, s.Bias)
+	}
+	if same(here) {
+		return true
+	}
+	for copied := range v.Record.Copies.All() {
+		if same(copied) {
+			return true
+		}
+	}
+	return false
 }
 
 // sameStamp compares two tensors of this session, or one with what the file says of one.

@@ -163,7 +163,7 @@ var reasons = []meaning{
 	{ReasonWritten, Read, "a program can write to the model, or has just written it",
 		"Close the model after writing, and replace it by a rename."},
 	{ReasonOwner, Read, "the model is another user's, and was changed within a day",
-		"Run as its owner, or wait until a day after its last change."},
+		"Run as its owner, or wait until the last change is old enough: a day at most."},
 	{ReasonFileSystem, Read, "the file system of the model has no times that show each change",
 		"Keep the model on a local file system."},
 	{ReasonUnnamed, PrivateMemory, "XNNPACK packed weights that the host did not load by name",

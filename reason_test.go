@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -341,17 +342,27 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		is.stats = c.Stats()
 		return is
 	},
-	xpwc.ReasonSession: func(t *testing.T) observed {
+	xpwc.ReasonSession: func(t *testing.T) (is observed) {
 		c := openCache(t, cachePath(t), nil)
 		data := xpwc.MapOf(threeLayers.weights(1))
-		first, err := c.NewSession(data)
-		require.NoError(t, err)
-		r := threeLayers.as()(t, first)
-		second := threeLayers.open(t, c, data)
-		is := observed{stats: c.Stats(), explained: second.session.Explain()}
-		second.close(t)
-		require.NoError(t, r.Delete())
-		require.NoError(t, first.Close())
+		done := make(chan struct{})
+		begin := sync.OnceValue(func() error {
+			go func() {
+				defer close(done)
+				m := threeLayers.open(t, c, data)
+				is.explained = m.session.Explain()
+				m.close(t)
+			}()
+			for c.Stats().Waits == 0 {
+				runtime.Gosched()
+			}
+			return nil
+		})
+		first := threeLayers.open(t, c, fillHook{data, func(string) error { return begin() }})
+		<-done
+		first.close(t)
+		is.stats = c.Stats()
+		is.explained.Weights = nil
 		return is
 	},
 	xpwc.ReasonGrowth: func(t *testing.T) observed {

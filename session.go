@@ -17,8 +17,9 @@ import (
 
 // A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is
 // deleted. It gives out the unpacked tensors, serves XNNPACK's callbacks while the runtime is created, and keeps the
-// packed weights in memory that the runtime uses. Sessions of one cache are independent of each other: runtimes may
-// be created and executed in parallel.
+// packed weights in memory that the runtime uses. Runtimes of one cache may be created and executed in parallel. A
+// session that misses an entry waits for another one that packs it, see Options.WriterWait: hold no lock, while a runtime
+// is created, that the DataMap needs.
 type Session struct {
 	cache    *Cache
 	user     *writer.User
@@ -49,8 +50,8 @@ type Session struct {
 	scratch   *store.Region // space for what is compared before it is kept, while nothing is packed there
 	noFile    Reason        // why this session packs into private memory, or ""
 
-	watches  map[Watch]*watch           // of loaded tensors
-	origins  map[string]*entries.Origin // by Identity.Source
+	watches  map[Watch]*watch // of loaded tensors
+	origins  map[origin]*entries.Origin
 	work     work
 	restamps []writer.Restamp // for Finalize, which knows whether their sources changed
 
@@ -73,7 +74,7 @@ type work uint8
 
 const (
 	workNone  work = iota
-	workEqual      // it packed something, and the cache had all of that
+	workEqual      // it packed something that the cache had, or uses what a session that is not finalized packed
 	workNew        // it packed something that the cache did not have
 )
 
@@ -98,7 +99,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		given:     map[question]*entries.Entry{},
 		packings:  map[uintptr]space{},
 		watches:   map[Watch]*watch{},
-		origins:   map[string]*entries.Origin{},
+		origins:   map[origin]*entries.Origin{},
 		evidence:  shownBy(c.writer.Index()),
 	}
 	if s.provider, err = newProvider(s); err != nil {
@@ -283,7 +284,8 @@ func (s *Session) Names() []string {
 }
 
 // Err returns ErrLost once packed weights that the session's runtime uses may be lost, whether Finalize was called or
-// not: the runtime must not be used any more. Ask it after each inference, before outputs are used; it takes some
+// not, and ErrSourceChanged if another session packed some of them and finds that its source changed meanwhile: the
+// runtime must not be used any more. Ask it after each inference, before outputs are used; it takes some
 // microseconds. It looks whether the file is still the one that was loaded: another program may have written over it,
 // or cut it off. While something is not committed it also asks the system whether the disk has failed to take it.
 // Systems other than Linux, and overlayfs, say so only when it is committed: there the answer is final after

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"xpwc/internal/digest"
@@ -83,10 +84,19 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		}
 		s.memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
-	if stamp := t.Identity.Stamp; stamp != "" {
-		s.is.Stamp = digest.OfStrings(t.Identity.Source, stamp)
-	}
+	s.is.Stamp = stampOf(&t.Identity)
 	return nil
+}
+
+// stampOf returns what a file has of a stamp: its digest, zero if there is none.
+func stampOf(id *Identity) Digest {
+	switch {
+	case id.Stamp == "":
+		return Digest{}
+	case strings.HasPrefix(id.Stamp, FileStamp):
+		return digest.OfStrings(id.Stamp)
+	}
+	return digest.OfStrings(id.Source, id.Stamp)
 }
 
 // leastContent returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.
@@ -375,13 +385,20 @@ func (w *watch) Changed() error {
 	return nil
 }
 
-// origin returns where a tensor comes from, as its Identity says it. Most of a session come from one file.
+// An origin is where a tensor comes from, as its Identity has it.
+type origin struct {
+	source string
+	watch  Watch
+}
+
+// origin returns where a tensor comes from. Most of a session come from one file.
 func (s *Session) origin(id *Identity) *entries.Origin {
-	source := id.Source
-	o := s.origins[source]
+	key := origin{id.Source, id.Watch}
+	o := s.origins[key]
 	if o == nil {
-		o = &entries.Origin{Source: digest.OfStrings(source), Name: sourceName(source), NoStamp: string(id.NoStamp)}
-		s.origins[source] = o
+		o = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source), Watch: id.Watch,
+			NoStamp: string(id.NoStamp)}
+		s.origins[key] = o
 	}
 	return o
 }

@@ -150,7 +150,7 @@ func TestWhatWasPackedFromAFileThatChangesMeanwhileIsNotKept(t *testing.T) {
 	}
 }
 
-// A second session packs the same as the first before either looks again.
+// A second session finds what the first packed before either looks again.
 func TestASessionThatUsesWhatAnotherPacksFromAChangingFileIsTold(t *testing.T) {
 	for name, firstEnds := range map[string]bool{"the first ends first": true, "the second ends first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestASessionThatUsesWhatAnotherPacksFromAChangingFileIsTold(t *testing.T) {
 			require.NoError(t, err)
 			b, err := threeLayers.create(second, second.Load)
 			require.NoError(t, err)
-			require.EqualValues(t, 3, c.Stats().Reused.Entries, "it packs, too, and takes what is equal")
+			require.EqualValues(t, 3, c.Stats().Hits.Entries, "of what the first is packing")
 			o.overwrite()
 			sessions := []*xpwc.Session{first, second}
 			if !firstEnds {

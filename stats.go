@@ -17,6 +17,10 @@ type Stats struct {
 	// Hits counts look-ups answered from the cache, with the bytes they served. Misses counts the others.
 	Hits   Count
 	Misses int64
+	// Waits counts the waits of look-ups for another session of this process that was packing the same entry.
+	// WaitTimeouts counts those that ended after Options.WriterWait: the session packed the entry itself.
+	Waits        int64
+	WaitTimeouts int64
 	// Packed counts entries that were packed and put into the cache.
 	Packed Count
 	// Reused counts packings that turned out equal to an entry the cache had: XNNPACK packs some operators without
@@ -90,7 +94,7 @@ func (c *Cache) Shares(other *Cache) bool {
 func (c *core) stats() Stats {
 	f := c.writer.Figures()
 	s := Stats{
-		Hits: Count(f.Hits), Misses: f.Misses,
+		Hits: Count(f.Hits), Misses: f.Misses, Waits: f.Waits, WaitTimeouts: f.WaitTimeouts,
 		Packed: Count(f.Packed), Reused: Count(f.Reused),
 		Verified: Count(f.Verified), DamagedPayloads: f.DamagedPayloads, Unverified: Count(f.Unverified),
 		Compactions: f.Compactions, Private: map[Reason]Count{}, Reasons: map[Reason]Count{}, Loads: map[LoadOutcome]Durations{},

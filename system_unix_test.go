@@ -25,8 +25,8 @@ func oneOf() int {
 	return 1
 }
 
-// processorTime returns how long this process has used processors, all threads together.
-func processorTime() time.Duration {
+// ProcessorTime returns how long this process has used processors, all threads together.
+func ProcessorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

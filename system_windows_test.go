@@ -19,8 +19,8 @@ func wasKilled(c *Child) bool {
 // oneOf says that of so many damaged files one is tried: to open one takes fifty times as long under Wine.
 func oneOf() int { return 61 }
 
-// processorTime returns how long this process has used processors, all threads together.
-func processorTime() time.Duration {
+// ProcessorTime returns how long this process has used processors, all threads together.
+func ProcessorTime() time.Duration {
 	var created, ended, kernel, user syscall.Filetime
 	self, _ := syscall.GetCurrentProcess() // never fails, nor the next
 	_ = syscall.GetProcessTimes(self, &created, &ended, &kernel, &user)

@@ -82,11 +82,12 @@ var spots sync.Map
 // mapped and packed, and one writer: their options must be the same, ErrOtherOptions if not, but for Logger and
 // Progress, which are each handle's own.
 //
-// Errors: ErrOptions, ErrNotCache for a directory or a file that is something else, ErrUnsafeFile, with Options.Strict
-// also ErrDamaged, ErrForeign and ErrVersion, and those of the system; with Options.OrMemory only ErrOptions and
-// ErrOtherOptions. A file or directory that cannot be written to is no error: what must be packed goes into private
-// memory then, and Stats says so. With too few file descriptors left for Go's network poller, which a first opening
-// starts if the process has not, the error matches syscall.EMFILE; the runtime would end the process.
+// Errors: ErrOptions, ErrOtherXNNPACK, ErrNotCache for a directory or a file that is something else, ErrUnsafeFile,
+// with Options.Strict also ErrDamaged, ErrForeign and ErrVersion, and those of the system; with Options.OrMemory only
+// ErrOptions, ErrOtherOptions and ErrOtherXNNPACK. A file or directory that cannot be written to is no error: what must
+// be packed goes into private memory then, and Stats counts it. With too few file descriptors left for Go's network
+// poller, which a first opening starts if the process has not, the error matches syscall.EMFILE; the runtime would end
+// the process.
 func Open(path string, options *Options) (*Cache, error) {
 	o := options.withDefaults()
 	if path == "" {
@@ -106,6 +107,9 @@ func Open(path string, options *Options) (*Cache, error) {
 // newHandle makes a core and its first handle. unusable is why its file cannot be used, if that is known, or nil.
 func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error) {
 	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	if err := ask.CheckXNNPACK(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	if err := fd.StartPoller(); err != nil {
@@ -249,7 +253,8 @@ func (c *Cache) Close() error {
 // Compact rewrites the file without its dead bytes, and without payloads whose checksum is wrong. The new file takes
 // the old one's place by a rename: other processes keep what they have mapped, and find the new file with their next
 // session. It waits for sessions of this process that are packing, and for another process that is, up to
-// Options.WriterWait; ErrBusy after that. The cache does it by itself when a quarter of the file is dead.
+// Options.WriterWait; ErrBusy after that. The cache does it by itself when a quarter of the file is dead
+// or stored twice.
 func (c *Cache) Compact() error {
 	if err := c.checkOpen("compact"); err != nil {
 		return err
@@ -351,7 +356,8 @@ type Options struct {
 	OrMemory bool
 
 	// WriterWait is how long a session that must pack waits for another process that is packing into the same file,
-	// before it packs into private memory. 0 means 10 seconds; a negative value does not wait.
+	// before it packs into private memory; and for another session of this process that is packing the same entry,
+	// before it packs it, too. 0 means 10 seconds; a negative value does not wait.
 	WriterWait time.Duration
 
 	// Prefetch reads the whole file into memory when it is opened, so that bytes the disk cannot give are found then,

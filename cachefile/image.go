@@ -88,6 +88,7 @@ func portable(f *File, e Entry) source {
 	if _, sealed := r.Sealed(); !sealed {
 		r.Source, r.KernelStamp, r.BiasStamp = Digest{}, Digest{}, Digest{}
 	}
+	r.Copies = ""
 	return source{e, f}
 }
 

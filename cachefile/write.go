@@ -30,8 +30,8 @@ type WriteOptions struct {
 }
 
 // Write makes a new file of the entries that keep returns true for; nil keeps all. Payloads are copied densely, without
-// dead bytes, and compared with their checksums on the way. A native file has equal payloads of several layouts once;
-// it gets an identity of its own and begins with generation 1, so that it and its source can go different ways.
+// dead bytes, and compared with their checksums on the way. A native file has equal payloads once; it
+// gets an identity of its own and begins with generation 1, so that it and its source can go different ways.
 //
 // The new file is an open one, which is empty and can be read and written. It stays the caller's, who flushes it and,
 // if there was an error, throws it away. It must not be at a path that programs open before it is whole: rename it.

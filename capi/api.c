@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "_cgo_export.h"
+#include "../internal/ask/key.h"
+#include "reader/status.h"
 
 static struct xpwc_options_view view_options(const struct xpwc_options* options) {
   struct xpwc_options o = {0};
@@ -139,6 +141,30 @@ xpwc_status xpwc_cache_stats(xpwc_cache cache, struct xpwc_stats* stats) {
 
 void xpwc_names_free(const char* const* names) { free((void*)names); }
 
+// Defines the names of xpwc_open and xpwc_open_fd with the sizes of this library's structs: only the assembler makes names
+// of sizes. A host that asks for the names of other sizes does not link, and GNU's linker then prints the warning.
+__attribute__((used, noinline)) static void define_sized_names(void) {
+#define WARNING(function, host_key, host_provider)                                                                      \
+  ".ifne (%c0 - " #host_key ") * 256 + %c1 - " #host_provider "\n"                                                       \
+  ".pushsection .gnu.warning." #function "_xnnpack_key" #host_key "_provider" #host_provider ",\"\",%%progbits\n"      \
+  ".ascii \"libxpwc was built for an XNNPACK whose look-up key has %c0 bytes and whose provider has %c1; this program \"\n"     \
+  ".asciz \"is compiled for one with " #host_key " and " #host_provider                                                 \
+  ": build libxpwc for the program's XNNPACK (make lib XNNPACK=/its/prefix)\"\n"                                        \
+  ".popsection\n"                                                                                                       \
+  ".endif\n"
+#define SIZED(function)                                                                                                  \
+  ".globl " #function "_xnnpack_key%c0_provider%c1\n"                                                                   \
+  ".type " #function "_xnnpack_key%c0_provider%c1, %%function\n"                                                        \
+  ".set " #function "_xnnpack_key%c0_provider%c1, " #function "\n"                                                       \
+  WARNING(function, 24, 56) WARNING(function, 32, 56) WARNING(function, 32, 64)
+  __asm__ volatile(SIZED(xpwc_open) SIZED(xpwc_open_fd)
+                   :
+                   : "i"(sizeof(struct xnn_weights_cache_look_up_key) * 8 / sizeof(void*)),
+                     "i"(sizeof(struct xnn_weights_cache_provider) * 8 / sizeof(void*)));
+}
+
+const char* xpwc_xnnpack(void) { return xpwc_abi_name(xpwc_header_abi()); }
+
 const char* xpwc_version(void) { return XPWC_VERSION; }
 
 uint32_t xpwc_version_number(void) { return XPWC_VERSION_NUMBER; }
@@ -188,36 +214,4 @@ const char* xpwc_last_error(void) { return last_error; }
 
 char* xpwc_last_error_buffer(void) { return last_error; }
 
-const char* xpwc_status_string(xpwc_status status) {
-  switch (status) {
-#define NAME(status) \
-  case status:       \
-    return #status;
-    NAME(XPWC_STATUS_OK)
-    NAME(XPWC_STATUS_INVALID_ARGUMENT)
-    NAME(XPWC_STATUS_INVALID_HANDLE)
-    NAME(XPWC_STATUS_UNKNOWN_TENSOR)
-    NAME(XPWC_STATUS_NO_DATA_MAP)
-    NAME(XPWC_STATUS_NOT_EAGER)
-    NAME(XPWC_STATUS_FINALIZED)
-    NAME(XPWC_STATUS_IN_USE)
-    NAME(XPWC_STATUS_NOT_CACHE)
-    NAME(XPWC_STATUS_UNSAFE_FILE)
-    NAME(XPWC_STATUS_DAMAGED)
-    NAME(XPWC_STATUS_FOREIGN)
-    NAME(XPWC_STATUS_VERSION_MISMATCH)
-    NAME(XPWC_STATUS_OTHER_OPTIONS)
-    NAME(XPWC_STATUS_BUSY)
-    NAME(XPWC_STATUS_REPLACED)
-    NAME(XPWC_STATUS_READ_ONLY)
-    NAME(XPWC_STATUS_OUT_OF_MEMORY)
-    NAME(XPWC_STATUS_SYSTEM_ERROR)
-    NAME(XPWC_STATUS_CALLBACK_FAILED)
-    NAME(XPWC_STATUS_INTERNAL)
-    NAME(XPWC_STATUS_SOURCE_CHANGED)
-    NAME(XPWC_STATUS_LOST)
-    NAME(XPWC_STATUS_FORKED)
-#undef NAME
-  }
-  return "unknown xpwc_status";
-}
+const char* xpwc_status_string(xpwc_status status) { return xpwc_name_of_status(status); }

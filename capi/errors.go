@@ -38,7 +38,7 @@ func (e callbackError) Error() string {
 
 // result returns the status to hand on: one that the host made up is not to be taken for one of a later version's.
 func (e callbackError) result() C.xpwc_status {
-	if e.status > C.XPWC_STATUS_OK && e.status <= C.XPWC_STATUS_FORKED {
+	if e.status > C.XPWC_STATUS_OK && e.status <= C.XPWC_STATUS_OTHER_XNNPACK {
 		return e.status
 	}
 	return C.XPWC_STATUS_CALLBACK_FAILED
@@ -70,6 +70,7 @@ var statuses = []struct {
 	{xpwc.ErrBusy, C.XPWC_STATUS_BUSY},
 	{xpwc.ErrReplaced, C.XPWC_STATUS_REPLACED},
 	{xpwc.ErrReadOnly, C.XPWC_STATUS_READ_ONLY},
+	{xpwc.ErrOtherXNNPACK, C.XPWC_STATUS_OTHER_XNNPACK},
 	{syscall.ENOMEM, C.XPWC_STATUS_OUT_OF_MEMORY},
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -124,7 +125,30 @@ func newer(t *testing.T) (flags []string) {
 		}
 		return os.WriteFile(filepath.Join(dir, "xnnpack.h"), header, 0o600)
 	})
-	return []string{"-I" + dir}
+	return []string{"-I" + dir, "-DPLAYS_NEWER_XNNPACK"}
+}
+
+// otherXNNPACK returns the directory of an xnnpack.h whose weights cache has other structs than the one at hand.
+func otherXNNPACK(t *testing.T) string {
+	t.Helper()
+	if flags := newer(t); flags != nil {
+		return strings.TrimPrefix(flags[0], "-I")
+	}
+	return buildOnce(t, "older", func(dir string) error {
+		header, err := os.ReadFile(xnnpackHeader(t))
+		if err != nil {
+			return err
+		}
+		for _, member := range []string{`uint32_t fingerprint_id;`, `enum xnn_status \(\*alias_data\)\([^)]*\);`} {
+			pattern := regexp.MustCompile(`(?m)^  ` + member + `$`)
+			require.Len(t, pattern.FindAll(header, -1), 1, member)
+			header = pattern.ReplaceAll(header, nil)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, "xnnpack.h"), header, 0o600)
+	})
 }
 
 // newerLibrary returns the library that was built with what newer returned; "", which is the one at hand, without.

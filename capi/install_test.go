@@ -57,7 +57,7 @@ func TestInstallInstallsThese(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"usr/include/xpwc.h", "usr/include/xpwc.hpp", "usr/include/xpwc_packing.hpp", "usr/include/xpwc_executorch.hpp",
 		"usr/lib/libxpwc.a", "usr/lib/libxpwc.so", "usr/lib/" + soname(t),
-		"usr/lib/pkgconfig/xpwc.pc", "usr/lib/pkgconfig/xpwc-static.pc",
+		"usr/lib/pkgconfig/xpwc.pc", "usr/lib/pkgconfig/xpwc-static.pc", "usr/lib/pkgconfig/xpwc-reader.pc",
 		"usr/lib/cmake/xpwc/xpwc-config.cmake", "usr/lib/cmake/xpwc/xpwc-config-version.cmake",
 		"usr/share/xpwc/executorch/constants.cc", "usr/share/xpwc/executorch/constants.h",
 		"usr/share/xpwc/executorch/names.cc", "usr/share/xpwc/executorch/names.h",
@@ -66,8 +66,8 @@ func TestInstallInstallsThese(t *testing.T) {
 		"usr/share/xpwc/executorch/weights_cache.cc",
 		"usr/include/xpwc_reader.h", "usr/include/xpwc_reader_executorch.hpp",
 		"usr/share/xpwc/reader/xpwc_reader.c",
-		"usr/share/xpwc/reader/digest.h", "usr/share/xpwc/reader/identity.h",
-		"usr/share/xpwc/reader/internal/ask/ask.h",
+		"usr/share/xpwc/reader/digest.h", "usr/share/xpwc/reader/identity.h", "usr/share/xpwc/reader/status.h",
+		"usr/share/xpwc/reader/internal/ask/abi.c", "usr/share/xpwc/reader/internal/ask/ask.h",
 		"usr/share/xpwc/reader/internal/ask/build_identifier.c", "usr/share/xpwc/reader/internal/ask/key.h",
 		"usr/share/xpwc/reader/internal/ask/layout.c", "usr/share/xpwc/reader/internal/ask/node.c",
 		"usr/share/xpwc/reader/internal/ask/node.h", "usr/share/xpwc/reader/internal/ask/packed_size.c",
@@ -177,6 +177,46 @@ func requireWarm(t *testing.T, consumer string) {
 	require.NoError(t, tool("", nil, consumer, path, "warm", "callbacks"))
 }
 
+// requireReads runs a consumer, which is reads.c: it needs nothing of the library.
+func requireReads(t *testing.T, consumer string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "golden")
+	golden, err := os.ReadFile("../internal/format/testdata/version4.golden")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, golden, 0o600))
+	out, err := exec.Command(consumer, file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "5 entries\n", string(out))
+}
+
+func TestPkgConfigFindsTheReader(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("pkg-config"); err != nil {
+		t.Skip("there is no pkg-config")
+	}
+	for where, tree := range trees(t) {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			ask := func(args ...string) string {
+				cmd := exec.Command("pkg-config", append(args, "xpwc-reader")...)
+				cmd.Env = append(os.Environ(), "PKG_CONFIG_PATH="+filepath.Join(tree, "lib", "pkgconfig"))
+				out, err := cmd.CombinedOutput()
+				require.NoError(t, err, "%s", out)
+				return strings.TrimSpace(string(out))
+			}
+			require.Equal(t, version(t), ask("--modversion"))
+			consumer := filepath.Join(t.TempDir(), "reads")
+			args := append([]string{"-std=c99"}, warnings...)
+			args = append(args, "-o", consumer, "testdata/reads.c",
+				filepath.Join(ask("--variable=reader"), "xpwc_reader.c"))
+			args = append(append(args, strings.Fields(ask("--cflags"))...), settings(t, "CGO_CFLAGS")...)
+			args = append(append(args, settings(t, "CGO_LDFLAGS")...), xnnpackLibraries...)
+			require.NoError(t, tool("", nil, "gcc", args...))
+			requireReads(t, consumer)
+		})
+	}
+}
+
 func TestPkgConfigFindsTheLibrary(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("pkg-config"); err != nil {
@@ -235,6 +275,8 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 				require.NoError(t, configure(build, tree, "-DXPWC_SHARED="+linkage, "-DXPWC_WANTED="+series))
 				require.NoError(t, tool("", nil, "cmake", "--build", build, "--target", "consumer"))
 				requireWarm(t, filepath.Join(build, "consumer"))
+				require.NoError(t, tool("", nil, "cmake", "--build", build, "--target", "reads"))
+				requireReads(t, filepath.Join(build, "reads"))
 				if where == "moved" && linkage == "ON" { // once: it takes ten times as long
 					require.NoError(t, tool("", nil, "cmake", "--build", build))
 					require.NoError(t, tool("", nil, filepath.Join(build, "dropin")))

@@ -33,7 +33,7 @@ func TestTheHostsFaultHandlersSeeItsOwnFaults(t *testing.T) {
 		t.Parallel()
 		p := program{
 			source: "faults.c", compiler: compilersFor("faults.c")[0],
-			linkage: unlinked, flags: []string{"testdata/loaded.c"},
+			linkage: unlinked, flags: []string{"testdata/loaded.c", "-DXPWC_DLOPEN"},
 		}
 		p.run(t, nil, "dlopen", t.TempDir(), filepath.Join(installed(t), prefix, "lib", "libxpwc.so"))
 	})

@@ -42,6 +42,8 @@ func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.boo
 			sources_changed:   C.uint64_t(s.SourcesChanged),
 			damaged:           C.uint64_t(flag(s.Damaged != nil)),
 			unverified:        count(s.Unverified),
+			waits:             C.uint64_t(s.Waits),
+			wait_timeouts:     C.uint64_t(s.WaitTimeouts),
 		}
 		for i, reason := range xpwc.Reasons() {
 			all.reasons[i] = count(s.Reasons[reason])

@@ -142,9 +142,11 @@ func (n *node) boot() {
 	require.Equal(n.t, "oneshot", pull["Type"])
 	require.Equal(n.t, "0022", pull["UMask"])
 	before := n.inode("/srv/models/v3/pose.xpwc")
-	cmd := exec.Command("sh", "-c", "umask 0022; exec "+pull["ExecStart"])
-	cmd.Env = []string{pull["Environment"]} // systemd gives it no more of note
-	require.NoError(n.t, saying(cmd))
+	for _, command := range []string{pull["ExecStart"], pull["ExecStartPost"]} {
+		cmd := exec.Command("sh", "-c", "umask 0022; exec "+command)
+		cmd.Env = []string{pull["Environment"]} // systemd gives it no more of note
+		require.NoError(n.t, saying(cmd))
+	}
 	require.Equal(n.t, before, n.inode("/srv/models/v3/pose.xpwc"), "it is up to date, and stays")
 	n.restart()
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/modeltest"
 )
 
 // A kernelUse is of the one kernel of a program, by a fully connected layer of its own.
@@ -136,5 +138,31 @@ func TestOnlyNamesFromTheFilesAreNames(t *testing.T) {
 	require.Equal(t, 1, unnamed)
 	for _, name := range []string{"", "kernel as fp32"} {
 		require.False(t, Named(name))
+	}
+}
+
+// Older exporters write a kernel into the blob of each delegate that has it. One may also be in a file under two names.
+func TestOneKernelUnderSeveralNamesIsStoredOnce(t *testing.T) {
+	dims := []uint32{128, 64}
+	tied := oneKernel([]kernelUse{{dims: dims, kernel: "kernel"}}, []kernelUse{{dims: dims, kernel: "tied"}})
+	tied.named["tied"] = tied.named["kernel"]
+	for name, program := range map[string]mprogram{
+		"two blobs": oneKernel([]kernelUse{{dims: dims}}, []kernelUse{{dims: dims}}), "two names": tied,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := openBytes(t, program.bytes())
+			path := filepath.Join(t.TempDir(), "cache")
+			for _, m := range p.Methods() {
+				require.EqualValues(t, 1, modeltest.PackWhole(t, m, path).Packed.Entries)
+			}
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			require.Less(t, info.Size(), int64(2*4*128*64))
+			for _, m := range p.Methods() {
+				warm := modeltest.PackWhole(t, m, path)
+				require.EqualValues(t, 1, warm.Hits.Entries)
+				require.Zero(t, warm.Packed)
+			}
+		})
 	}
 }

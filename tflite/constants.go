@@ -23,6 +23,7 @@ import (
 type constant struct {
 	name    string // in the data map
 	source  flatbuf.Span
+	parent  *constant   // of data: a constant that it was computed from, or nil
 	stored  elementType // as in the file
 	dtype   elementType // as XNNPACK sees it
 	data    []byte      // of one that was computed when the model was opened, and is in no file
@@ -142,20 +143,10 @@ func (c *constant) bytesOf(stored []byte) []byte {
 // conversion is how content is computed. Its name has the types: the same bytes converted otherwise are another
 // content.
 func (c *constant) conversion() tensorfile.Conversion {
-	name := c.dtype.String()
-	if c.widened() {
-		name += "<-" + c.stored.String()
+	name := c.conversionName()
+	if c.asStored() {
+		name = "" // a copy is the same content, also where another signature packs it from the file
 	}
-	if c.scatter != nil {
-		name += fmt.Sprint("<-sparse", c.shape)
-	}
-	if c.order != nil {
-		name += fmt.Sprint("<-", c.from, c.order)
-	}
-	if c.data != nil {
-		name += fmt.Sprint("<-", xpwc.DigestOf(c.data))
-	}
-	quantized := c.widened() && len(c.quant.scales) > 0
 	return tensorfile.Conversion{
 		Name: name,
 		Size: c.size,
@@ -169,13 +160,57 @@ func (c *constant) conversion() tensorfile.Conversion {
 			if c.sparse != nil {
 				b = fmt.Appendf(b, "%v", *c.sparse)
 			}
-			if quantized {
+			if c.quantized() {
 				b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
 			}
 			return xpwc.DigestOf(b)
 		},
 	}
 }
+
+func (c *constant) conversionName() string {
+	name := c.dtype.String()
+	if c.widened() {
+		name += "<-" + c.stored.String()
+	}
+	if c.scatter != nil {
+		name += fmt.Sprint("<-sparse", c.shape)
+	}
+	if c.order != nil {
+		name += fmt.Sprint("<-", c.from, c.order)
+	}
+	if c.data != nil {
+		name += fmt.Sprint("<-", xpwc.DigestOf(c.data))
+	}
+	return name
+}
+
+// conversionDigest is equal for conversions that compute the same content of the same stored bytes. It is computed each
+// time that a file of several computations is opened, so scales and indices are not printed.
+func (c *constant) conversionDigest() xpwc.Digest {
+	b := []byte(c.conversionName())
+	number := func(vectors ...any) {
+		for _, v := range vectors {
+			start := len(b)
+			b, _ = binary.Append(b, binary.LittleEndian, v) // fails for other types only
+			b = binary.LittleEndian.AppendUint64(b, uint64(len(b)-start))
+		}
+	}
+	if s := c.sparse; s != nil {
+		number(s.traversalOrder, s.blockMap)
+		for _, d := range s.dims {
+			number(d.format, d.size, d.segments, d.indices)
+		}
+	}
+	if q := &c.quant; c.quantized() {
+		b = fmt.Append(b, q.dimension, q.block, c.shape)
+		number(q.scales, q.zeroPoints)
+	}
+	return xpwc.DigestOf(b)
+}
+
+// quantized reports whether scales decide the content.
+func (c *constant) quantized() bool { return c.widened() && len(c.quant.scales) > 0 }
 
 // fill computes the content that XNNPACK sees from the bytes of the file.
 func (c *constant) fill(dst, stored []byte) {

@@ -106,10 +106,14 @@ const mostFolded = 16 << 20
 func (c *call) fold() bool {
 	p := c.plan
 	var in, out []compute.Array
+	var parent *constant
 	for _, i := range c.reads {
 		t := c.op.inputs[i]
 		if p.values[t].constant == nil {
 			return false
+		}
+		if parent == nil {
+			parent = p.values[t].constant
 		}
 		a := p.Array(flow.ID(t))
 		a.Data = p.Content(flow.ID(t))
@@ -132,7 +136,7 @@ func (c *call) fold() bool {
 		}
 		p.values[t].state = static
 		p.values[t].constant = &constant{name: of.name, stored: of.element(), dtype: of.element(), data: out[i].Data,
-			shape: p.values[t].shape, size: len(out[i].Data), quant: of.quantization}
+			parent: parent, shape: p.values[t].shape, size: len(out[i].Data), quant: of.quantization}
 	}
 	return true
 }

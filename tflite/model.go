@@ -98,6 +98,18 @@ func (g *graph) reshape(shapes [][]int) {
 // Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
+// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run. Errors:
+// those of Open.
+func Signatures(path string) (names []string, err error) {
+	file, err := mapped.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	err = fault.Try(func() { names = signatureNames(readSignatures(readModel(file.Data()))) })
+	return names, err
+}
+
 // Signatures returns the names of the file's signatures, in its order. Most files have one, "serving_default".
 func (m *Model) Signatures() []string { return slices.Clone(m.plan.graph.signatures) }
 
@@ -133,11 +145,14 @@ func (m *Model) external(tensors []int, first int, called []string) []models.Val
 }
 
 // DataMap returns the constants that the model's nodes use, by name, for [xpwc.Cache.NewSession]. A name that several
-// tensors of the file have, and an empty one, is made unique by '#' and the tensor's index. Constants in half
-// precision that the model widens by DEQUANTIZE, and sparse ones that it makes dense by DENSIFY, come under the name
-// of the result, and are computed when their content is asked for. So are those that XNNPACK cannot read where they
-// lie: after them it may read past the end of the mapping, or their address is not a multiple of an element's size.
-// The others lie in the mapping. The data map may be used until the model is closed.
+// tensors of the file have, and an empty one, is made unique by '#' and the tensor's index. In a file whose signatures
+// compute several subgraphs the names are the same for all signatures: a constant has the name of the first tensor over
+// the same buffer, followed by a digest if it is converted. In other files constants in half precision that the model
+// widens by DEQUANTIZE, and sparse ones that it makes dense by DENSIFY, come under the name of the result.
+//
+// What is converted is computed when its content is asked for. So is what XNNPACK cannot read where it lies: after it
+// XNNPACK may read past the end of the mapping, or its address is not a multiple of an element's size. The others lie
+// in the mapping. The data map may be used until the model is closed.
 func (m *Model) DataMap() xpwc.DataMap { return m.data }
 
 // WeightBytes returns the bytes of the constants that are packed, those in half precision widened.

@@ -26,7 +26,8 @@ type graph struct {
 
 	bodies map[int]*body // what operators of the graph call, and operators of these, by the number of the subgraph
 
-	signatures []string // of the file
+	signatures []string                // of the file
+	buffers    map[flatbuf.Span]string // names of constants' bytes, see nameBuffers; nil in a file of one computation
 }
 
 // A body is a subgraph that an operator calls. Its tensors are among the graph's, after those of the main one.
@@ -123,12 +124,18 @@ func signatureNames(all []signature) []string {
 	return names
 }
 
-// parse reads a model's signatures, and the subgraph of one of them, or the first, which is the main one.
-func parse(file []byte, name string) *graph {
+// readModel checks that the file is of the schema's version, and returns its root.
+func readModel(file []byte) flatbuf.Table {
 	model := flatbuf.Root(file, fileIdentifier, ErrMalformed)
 	if version := model.Uint32(modelVersion); version != schemaVersion {
 		malformed("schema version %d, not %d", version, schemaVersion)
 	}
+	return model
+}
+
+// parse reads a model's signatures, and the subgraph of one of them, or the first, which is the main one.
+func parse(file []byte, name string) *graph {
+	model := readModel(file)
 	p := &parser{file: file, buffers: readBuffers(file, model), codes: model.Tables(modelOperatorCodes),
 		subgraphs: model.Tables(modelSubgraphs)}
 	signatures := readSignatures(model)
@@ -137,6 +144,7 @@ func parse(file []byte, name string) *graph {
 		malformed("it has %d subgraphs, and no number %d", n, s.subgraph)
 	}
 	p.g.signatures = signatureNames(signatures)
+	p.nameBuffers(signatures)
 	main := p.readSubgraph(s.subgraph, "the model's")
 	p.g.inputs, p.g.outputs, p.g.operators = main.inputs, main.outputs, main.operators
 	p.readBodies(main)
@@ -145,6 +153,37 @@ func parse(file []byte, name string) *graph {
 	}
 	uniqueNames(p.g.tensors)
 	return &p.g
+}
+
+// nameBuffers names the bytes of constants after the first tensor of the file that has them. In a file whose signatures
+// compute several subgraphs, each subgraph has tensors of its own over the same bytes, and a cache finds packed weights
+// by name. So these names do not depend on the signature.
+func (p *parser) nameBuffers(signatures []signature) {
+	if !slices.ContainsFunc(signatures, func(s signature) bool { return s.subgraph != 0 }) {
+		return
+	}
+	p.g.buffers = map[flatbuf.Span]string{}
+	taken := map[string]bool{}
+	seen := make([]bool, len(p.buffers))
+	for _, subgraph := range p.subgraphs.All() {
+		for _, t := range subgraph.Tables(subgraphTensors).All() {
+			b := t.Uint32(tensorBuffer)
+			if int64(b) >= int64(len(seen)) || seen[b] {
+				continue
+			}
+			if seen[b] = true; p.buffers[b].Size == 0 || p.g.buffers[p.buffers[b]] != "" {
+				continue
+			}
+			name := t.String(tensorName)
+			if name == "" || taken[name] {
+				name += "#" + strconv.Itoa(int(b))
+			}
+			for taken[name] {
+				name += "#"
+			}
+			taken[name], p.g.buffers[p.buffers[b]] = true, name
+		}
+	}
 }
 
 // follow takes the inputs and outputs of a signature, in its order, for those of the subgraph.

@@ -94,12 +94,18 @@ func newPlan(g *graph, file []byte) *plan {
 	inline.keep()
 	inline.outputsOfInt16()
 	p.checkOutputs()
+	p.nameConstants()
 	p.whole = p.flow()
 	uses, read := p.whole.Uses()
 	for _, id := range read {
-		if c := p.of(id).constant; c.use == 0 {
-			c.use = uses[c.name]
-			p.constants, p.byName[c.name] = append(p.constants, c), c
+		c := p.of(id).constant
+		c.use = uses[c.name]
+		same := p.byName[c.name]
+		if same == nil {
+			p.constants = append(p.constants, c)
+		}
+		if same == nil || c.dtype.Size() > same.dtype.Size() { // elements of that size must be aligned
+			p.byName[c.name] = c
 		}
 	}
 	return p

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,4 +40,21 @@ func TestEqualBytesWithTwoScalesAreDequantizedTwice(t *testing.T) {
 		require.InDelta(t, w, got[0][i], 1e-5)
 		require.InDelta(t, 2*(w-bias[i%3])+bias[i%3], got[1][i], 1e-5)
 	}
+}
+
+func TestHalfPrecisionThatIsWidenedTwiceIsPackedOnce(t *testing.T) {
+	m := blueprint{
+		tensors: []blueTensor{floats("in", []int{1, 4}), halves("kernel", []int{4, 4}, sharedHalves[:16]...),
+			floats("wide 1", []int{4, 4}), floats("wide 2", []int{4, 4}), floats("middle", nil), floats("out", nil)},
+		ops: []blueOp{{code: "DEQUANTIZE", inputs: []int{1}, outputs: []int{2}},
+			{code: "DEQUANTIZE", inputs: []int{1}, outputs: []int{3}},
+			{code: "FULLY_CONNECTED", inputs: []int{0, 2, absent}, outputs: []int{4}},
+			{code: "FULLY_CONNECTED", inputs: []int{4, 3, absent}, outputs: []int{5}}},
+		inputs: []int{0}, outputs: []int{5},
+	}
+	model := openModel(t, save(t, m.bytes()))
+	path := filepath.Join(t.TempDir(), "cache.xpwc")
+	require.EqualValues(t, 1, modeltest.PackWhole(t, model, path).Packed.Entries)
+	require.Zero(t, modeltest.PackWhole(t, model, path).Packed)
+	require.EqualValues(t, 4*4*4, model.WeightBytes())
 }

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -162,6 +163,55 @@ func (p *plan) readNames() {
 			p.first[at] = of.name
 		}
 	}
+}
+
+// nameConstants names constants by their content, so that a cache packs each content once. In a file of several
+// computations the name is that of the stored bytes, followed by a digest of the conversion where there is one: it is
+// the same in each signature. In a file of one computation constants keep the names of their tensors, under which
+// existing caches have them. Only half precision that several operators widen gets one name, the first.
+func (p *plan) nameConstants() {
+	if p.graph.buffers == nil {
+		p.nameWidened()
+		return
+	}
+	for _, values := range [][]value{p.values, p.inside} {
+		for i := range values {
+			if c := values[i].constant; c != nil {
+				c.name = p.contentName(c)
+			}
+		}
+	}
+}
+
+// nameWidened gives half precision that several operators widen one name.
+func (p *plan) nameWidened() {
+	first := map[flatbuf.Span]string{}
+	for i := range p.values {
+		c := p.values[i].constant
+		if c == nil || c.stored != typeFloat16 || !c.widened() || c.sparse != nil || c.data != nil {
+			continue
+		}
+		if _, named := first[c.source]; !named {
+			first[c.source] = c.name
+		}
+		c.name = first[c.source]
+	}
+}
+
+// contentName returns the name of a constant in a file of several computations.
+func (p *plan) contentName(c *constant) string {
+	origin := c
+	for origin.data != nil && origin.parent != nil {
+		origin = origin.parent
+	}
+	name := p.graph.buffers[origin.source]
+	if c.asStored() {
+		return name
+	}
+	if origin.data != nil {
+		name = "computed"
+	}
+	return fmt.Sprintf("%s, as %v %.16s", name, c.dtype, c.conversionDigest())
 }
 
 // inFloats describes the same in single precision.

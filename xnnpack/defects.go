@@ -60,7 +60,7 @@ var knownDefects = []KnownDefect{
 		CPU:    "x86 with AVX-512 FP16",
 		Node:   "fully connected or batch matrix multiplication in half precision, 64 output channels or more",
 		Effect: "wrong numbers",
-		has:    cHasAVX512FP16,
+		has:    func() bool { return hasLevel("avx512fp16") },
 		hit:    func(p product) bool { return p.weights == Float16 && p.outputs >= 64 },
 	},
 	{

@@ -68,6 +68,7 @@ var reduceOperators = [...]C.enum_xnn_reduce_operator{
 var cpuLevels = [...]C.enum_xpwc_cpu_level{
 	C.xpwc_cpu_sse2, C.xpwc_cpu_ssse3, C.xpwc_cpu_sse4_1, C.xpwc_cpu_avx, C.xpwc_cpu_fma3, C.xpwc_cpu_avx2,
 	C.xpwc_cpu_avxvnni, C.xpwc_cpu_avx512, C.xpwc_cpu_avx512vnni, C.xpwc_cpu_avx512vnnigfni,
+	C.xpwc_cpu_avx512fp16, C.xpwc_cpu_avx512amx,
 }
 
 func cInitialize() Status { return Status(C.xnn_initialize(nil)) }
@@ -78,8 +79,6 @@ func cBuildIdentifier() []byte {
 }
 
 func cHasCPULevel(level int) bool { return bool(C.xpwc_has_cpu_level(cpuLevels[level])) }
-
-func cHasAVX512FP16() bool { return bool(C.xpwc_has_avx512fp16()) }
 
 func cLimitCPU(level int) { C.xpwc_limit_cpu(cpuLevels[level]) }
 

@@ -25,7 +25,6 @@ type (
 func cInitialize() Status                                           { return NoCgo }
 func cBuildIdentifier() []byte                                      { return nil }
 func cHasCPULevel(int) bool                                         { return false }
-func cHasAVX512FP16() bool                                          { return false }
 func cLimitCPU(int)                                                 {}
 func cKnowsCPU() bool                                               { return false }
 func cInitializedWhenLoaded() bool                                  { return false }

@@ -66,6 +66,8 @@ func CPULevels() []string {
 //	avx512          AVX-512 F, CD, BW, DQ, VL: Skylake-X
 //	avx512vnni      Cascade Lake
 //	avx512vnnigfni  also VBMI and GFNI: Ice Lake, Zen 4
+//	avx512fp16      also BF16 and FP16: Sapphire Rapids in a virtual machine that hides AMX
+//	avx512amx       also AMX: Sapphire Rapids
 //	native          everything this CPU has
 //
 // It works through the features that the cpuinfo library found (its exported struct cpuinfo_isa), which XNNPACK reads

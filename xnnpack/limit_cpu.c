@@ -43,19 +43,15 @@ bool xpwc_has_cpu_level(enum xpwc_cpu_level level) {
       return has->avx512vnni;
     case xpwc_cpu_avx512vnnigfni:
       return has->gfni && has->avx512vbmi;
+    case xpwc_cpu_avx512fp16:
+      return has->avx512fp16 && has->avx512bf16;
+    case xpwc_cpu_avx512amx:
+      return has->amx_tile && has->amx_int8;
   }
 #else
   (void) level;
 #endif
   return false;
-}
-
-bool xpwc_has_avx512fp16(void) {
-#if CPUINFO_ARCH_X86_64
-  return cpuinfo_isa.avx512fp16;
-#else
-  return false;
-#endif
 }
 
 void xpwc_limit_cpu(enum xpwc_cpu_level level) {
@@ -64,6 +60,15 @@ void xpwc_limit_cpu(enum xpwc_cpu_level level) {
   const struct cpuinfo_x86_isa has = cpuinfo_isa;
   memset(&cpuinfo_isa, 0, sizeof(cpuinfo_isa));
   switch (level) {
+    case xpwc_cpu_avx512amx:
+      cpuinfo_isa.amx_tile = has.amx_tile;
+      cpuinfo_isa.amx_int8 = has.amx_int8;
+      cpuinfo_isa.amx_bf16 = has.amx_bf16;
+      // fallthrough
+    case xpwc_cpu_avx512fp16:
+      cpuinfo_isa.avx512fp16 = has.avx512fp16;
+      cpuinfo_isa.avx512bf16 = has.avx512bf16;
+      // fallthrough
     case xpwc_cpu_avx512vnnigfni:
       cpuinfo_isa.gfni = has.gfni;
       cpuinfo_isa.avx512vbmi = has.avx512vbmi;

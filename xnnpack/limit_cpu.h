@@ -17,6 +17,8 @@ enum xpwc_cpu_level {
   xpwc_cpu_avx512,
   xpwc_cpu_avx512vnni,
   xpwc_cpu_avx512vnnigfni,
+  xpwc_cpu_avx512fp16,
+  xpwc_cpu_avx512amx,
 };
 
 // Whether cpuinfo_isa has this processor's features where the header says. False also where the processor has no levels.
@@ -25,9 +27,6 @@ bool xpwc_knows_cpu(void);
 
 // Whether cpuinfo_isa has what level adds to those below it.
 bool xpwc_has_cpu_level(enum xpwc_cpu_level level);
-
-// Whether cpuinfo_isa has AVX-512 FP16, which is above all levels.
-bool xpwc_has_avx512fp16(void);
 
 // Clears in cpuinfo_isa what lies above level.
 void xpwc_limit_cpu(enum xpwc_cpu_level level);

@@ -37,7 +37,8 @@
 // last.
 //
 // Threads. All functions may be called from any thread, at the same time and with the same handle. XNNPACK may call a
-// provider from any thread. Runtimes that execute never wait for the cache.
+// provider from any thread. Runtimes that execute never wait for the cache. Of runtimes that are created in parallel one
+// packs an entry, and the others wait for it: hold no lock meanwhile that the host's functions need.
 //
 // Callbacks. The host's functions are called on the thread that called the library, or on the one that creates the
 // runtime, unless their comments say otherwise. They must return: no exceptions, no longjmp. They must not open a
@@ -50,7 +51,10 @@
 //
 // Strings end with a NUL. They are UTF-8, or any other bytes.
 //
-// Linking. The library contains no XNNPACK. It was compiled against the host's header and calls the host's XNNPACK.
+// Linking. The library contains no XNNPACK. It was compiled against the host's header and calls the host's XNNPACK. The
+// structs of XNNPACK's weights cache have grown twice, so a host that is compiled against another header does not link:
+// the linker lacks xpwc_open_xnnpack_key24_provider56 or its like. A library that is loaded with dlopen, or meets another
+// XNNPACK than the host's header is of, reports XPWC_STATUS_OTHER_XNNPACK.
 // The first xpwc_open with a path initialises XNNPACK on a thread of the library. A host that gives xnn_initialize an
 // allocator calls it before.
 //
@@ -147,7 +151,10 @@ typedef enum xpwc_status {
   // a runtime uses them. The runtime must not be used: delete it and create it again.
   XPWC_STATUS_LOST = 22,
   // This process is a child of fork, and its parent had called the library before. Call it after exec.
-  XPWC_STATUS_FORKED = 23
+  XPWC_STATUS_FORKED = 23,
+  // The program is linked with an XNNPACK whose weights cache has other structs than the one that the library was built
+  // for. xpwc_last_error names both. Build the library with the header of the program's XNNPACK.
+  XPWC_STATUS_OTHER_XNNPACK = 24
 } xpwc_status;
 
 // Returns the status' name, for example "XPWC_STATUS_IN_USE"; never NULL. Static storage.
@@ -161,6 +168,10 @@ const char* xpwc_last_error(void);
 // Return the XPWC_VERSION and the XPWC_VERSION_NUMBER that the library was built with. Static storage.
 const char* xpwc_version(void);
 uint32_t xpwc_version_number(void);
+
+// Returns which XNNPACK the library was built for, for example "XNNPACK of March 2026 or later (look-up key of 32 bytes,
+// provider of 64)". Static storage.
+const char* xpwc_xnnpack(void);
 
 // A handle of a cache, which has the packed weights of one path. Valid once xpwc_open has returned XPWC_STATUS_OK.
 typedef struct xpwc_cache {
@@ -233,7 +244,8 @@ typedef struct xpwc_options {
   // XPWC_VERIFY_BACKGROUND and its like.
   uint32_t verify;
   // Milliseconds that a session which must pack waits for another process that packs into the file, before it packs
-  // into private memory. 0 means 10,000; with a negative value it does not wait.
+  // into private memory; and for another session of this process that packs the same entry, before it packs it, too.
+  // 0 means 10,000; with a negative value it does not wait.
   int64_t writer_wait_ms;
   // The file is kept to this many bytes: entries that were used longest ago are dropped. 0 means no limit.
   uint64_t max_bytes;
@@ -260,7 +272,7 @@ typedef struct xpwc_options {
 // context are each handle's own. options may be NULL. *cache must be closed. The first call also takes two or three
 // file descriptors for Go's runtime, which keeps them. If there are not so many left it is XPWC_STATUS_SYSTEM_ERROR,
 // and can be tried again.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR; with
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK; with
 // XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
 
@@ -275,9 +287,42 @@ xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc
 // (XPWC_STATUS_LOST), but the file stays where it is. It is written to again after a minute, when the sessions that use
 // what was packed into it are closed. Each call gives a cache of its own: two of one file are to each other as those of
 // two processes. *cache must be closed.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also
-// DAMAGED, FOREIGN, VERSION_MISMATCH.
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK; with XPWC_OPEN_STRICT
+// also DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache);
+
+// Calls of xpwc_open and xpwc_open_fd go to a name with the sizes of the host's structs, as on 64-bit systems. The library
+// has those of its own sizes alone. Define XPWC_DLOPEN where such names cannot be linked: in a host that loads the library
+// with dlopen, and finds xpwc_open itself there.
+#if defined(__GNUC__) && !defined(XPWC_DLOPEN)
+#define XPWC_OPEN_FUNCTIONS(sizes)                                                                                  \
+  xpwc_status xpwc_open_xnnpack_##sizes(const char* path, const struct xpwc_options* options, xpwc_cache* cache);   \
+  xpwc_status xpwc_open_fd_xnnpack_##sizes(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache);
+XPWC_OPEN_FUNCTIONS(key24_provider56)
+XPWC_OPEN_FUNCTIONS(key32_provider56)
+XPWC_OPEN_FUNCTIONS(key32_provider64)
+XPWC_OPEN_FUNCTIONS(unknown)
+#undef XPWC_OPEN_FUNCTIONS
+
+#define XPWC_OPEN_BY_SIZES(function, arguments)                                                                        \
+  {                                                                                                                    \
+    enum {                                                                                                             \
+      xpwc_key_words = sizeof(struct xnn_weights_cache_look_up_key) / sizeof(void*),                                   \
+      xpwc_provider_words = sizeof(struct xnn_weights_cache_provider) / sizeof(void*)                                  \
+    };                                                                                                                 \
+    return xpwc_key_words == 3 && xpwc_provider_words == 7   ? function##_xnnpack_key24_provider56 arguments           \
+           : xpwc_key_words == 4 && xpwc_provider_words == 7 ? function##_xnnpack_key32_provider56 arguments           \
+           : xpwc_key_words == 4 && xpwc_provider_words == 8 ? function##_xnnpack_key32_provider64 arguments           \
+                                                             : function##_xnnpack_unknown arguments;                   \
+  }
+extern __inline __attribute__((__gnu_inline__, __always_inline__)) xpwc_status
+xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache)
+    XPWC_OPEN_BY_SIZES(xpwc_open, (path, options, cache))
+extern __inline __attribute__((__gnu_inline__, __always_inline__)) xpwc_status
+xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache)
+    XPWC_OPEN_BY_SIZES(xpwc_open_fd, (file_descriptor, options, cache))
+#undef XPWC_OPEN_BY_SIZES
+#endif
 
 // Waits until everything that finalized sessions packed is on stable storage, and closes the handle.
 // XPWC_STATUS_IN_USE, and the handle stays valid, while sessions that were begun with it are open. With any other
@@ -459,6 +504,10 @@ typedef struct xpwc_stats {
   uint64_t sources_changed;
   // Those of the payloads used by open sessions that XPWC_VERIFY_BACKGROUND has yet to check.
   xpwc_count unverified;
+  // Waits of look-ups for another session of this process that was packing the same entry; and those that ended after
+  // xpwc_options.writer_wait_ms: the session packed the entry itself.
+  uint64_t waits;
+  uint64_t wait_timeouts;
   // What made loads longer than mapping, each at the place of its xpwc_reason: weights with the bytes that were packed,
   // tensors with the bytes that were read, waits. A session is counted by xpwc_session_finalize.
   xpwc_count reasons[XPWC_REASONS];
@@ -501,7 +550,8 @@ typedef struct xpwc_tensor {
   const char* source;
   // A text that changes whenever the content does and costs nothing: a content hash that the model's file has, or
   // xpwc_file_stamp, unless that is empty, with the tensor's position in the file. NULL or empty if there is none or it
-  // is not certain; then digests are compared.
+  // is not certain; then digests are compared. It holds for its source alone. If it is XPWC_FILE_STAMP, xpwc_file_stamp
+  // and the position, it holds under every path of the file, also where a directory was renamed, and through a link.
   const char* stamp;
   // xpwc_digest of the content, or of what determines it (the compressed bytes), in case there is no stamp or it
   // changed. If NULL it is computed from the content, which then must be read.
@@ -525,9 +575,10 @@ typedef struct xpwc_data_map {
   // Sets *changed to 1 if the content of tensors with that source (xpwc_tensor.source, "" for NULL) may have changed in
   // place since the host read or mapped it, otherwise to 0: see xpwc_file_changed. After it has said 0, every later
   // change must show. Any status except XPWC_STATUS_OK counts as a change. Called for each source when its first tensor
-  // is loaded; and again, if something was packed or a tensor has no stamp, by xpwc_session_finalize (or xpwc_session_end without it) of this
-  // session, or of one that uses what this one packs. May be NULL: then, if somebody overwrites a file while weights
-  // are packed from it, these can be kept as those of another content.
+  // is loaded; and again by xpwc_session_finalize (or xpwc_session_end without it), if something was packed, also by
+  // another session that was not finalized, or a tensor has no stamp. May be NULL: then, if somebody overwrites a file
+  // while weights are packed from it, these can be kept as those of another content. Sessions that are begun in
+  // parallel share what they pack from tensors without stamps only if they have the same changed and context.
   xpwc_status (*changed)(void* context, const char* source, int* changed);
 } xpwc_data_map;
 
@@ -710,11 +761,12 @@ xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, 
 xpwc_status xpwc_session_explain(xpwc_session session, char* text, size_t capacity);
 
 // Returns XPWC_STATUS_LOST once packed weights that the session's runtime uses may be lost: the disk has failed before
-// they were committed, or another program has written over the cache file or cut it off. The runtime must not be used
-// any more. Call it after each inference, before the outputs are used; it takes some microseconds. Systems other than
-// Linux, and overlayfs, say what the disk failed to take only when it is committed: there the answer is final after
-// xpwc_cache_save. The log reports it too.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, LOST.
+// they were committed, or another program has written over the cache file or cut it off; and
+// XPWC_STATUS_SOURCE_CHANGED if another session packed some of them and finds that its source changed meanwhile. The
+// runtime must not be used any more. Call it after each inference, before the outputs are used; it takes some
+// microseconds. Systems other than Linux, and overlayfs, say what the disk failed to take only when it is committed:
+// there the answer is final after xpwc_cache_save. The log reports it too.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, SOURCE_CHANGED, LOST.
 xpwc_status xpwc_session_check(xpwc_session session);
 
 // Ends the session, also if it returns an error. The runtime must have been deleted.
@@ -725,6 +777,9 @@ xpwc_status xpwc_session_end(xpwc_session session);
 // is 0. It guards against accidents, not against an adversary.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
+
+// Begins an xpwc_tensor.stamp that names the file and the tensor's position in it, and so holds whatever the source is.
+#define XPWC_FILE_STAMP "file "
 
 // A capacity that suffices for xpwc_file_stamp.
 #define XPWC_FILE_STAMP_SIZE 128
@@ -737,8 +792,9 @@ xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
 // itself (squashfs, EROFS, ISO 9660, FAT, FUSE, network file systems, and those that are not known to; on overlayfs a
 // file whose two times are equal), for a file whose time of change is that of an image's making, and for one that was
 // changed within the last 50 milliseconds, which could be changed again at the same time. On Linux it is empty too while
-// somebody, the host included, has the file open for writing; and for another user's file (without CAP_LEASE), until a
-// day after its last change. What was changed within a day is brought to the disk first (fsync), there as well.
+// somebody, the host included, has the file open for writing; and for another user's file (without CAP_LEASE) that could
+// be changed, until a day after its last change, or 15 minutes on ext4 (docs/operations.md). What was changed within a
+// day is brought to the disk first (fsync), there as well.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_stamp(int file_descriptor, char* stamp, size_t capacity);
 
@@ -751,7 +807,7 @@ typedef struct xpwc_file_state {
 // XPWC_STATUS_INVALID_ARGUMENT if the file is not a regular one. On Linux the descriptor must be open for reading: the
 // times of a file show a long write only when it begins. So the file is read, here and by xpwc_file_changed, if somebody
 // has it open for writing, if it was changed within the last 50 milliseconds, and, where the system does not say who
-// writes to it (another user's file, network file systems), within a day.
+// writes to it (another user's file, network file systems), as long as it has no stamp for that: see xpwc_file_stamp.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
 

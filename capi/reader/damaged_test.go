@@ -57,8 +57,8 @@ func compiled(t testing.TB, source string, flags ...string) string {
 		language, cc = "-std=c++17", strings.TrimSpace(strings.Join(setting("CXX"), " "))
 	}
 	path := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)))
-	args := append([]string{language, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", path, "-I.", "-I../include",
-		"-I../..", source}, flags...)
+	args := append([]string{language, "-O1", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o", path, "-I.",
+		"-I../include", "-I../..", source}, flags...)
 	args = append(append(args, setting("CGO_CFLAGS")...), setting("CGO_LDFLAGS")...)
 	args = append(args, "-lXNNPACK", "-lpthreadpool", "-lcpuinfo", "-lm", "-ldl", "-pthread")
 	out, err := exec.Command(cc, args...).CombinedOutput()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -476,4 +477,105 @@ func TestAFileInAnotherIsServedByADescriptor(t *testing.T) {
 	require.Equal(t, want, run(t, c, r, true))
 	require.Positive(t, r.Stats().Hits)
 	require.Zero(t, r.Stats().Packed)
+}
+
+// A host that deletes what is damaged must not delete a file that a disk or a mount does not give for a moment.
+func TestAFileThatTheSystemCannotReadIsNotDamaged(t *testing.T) {
+	host := program(t, "errors.c", "-Wl,--wrap=pread")
+	path := filepath.Join(t.TempDir(), "golden")
+	require.NoError(t, os.WriteFile(path, golden(t), 0o600))
+	out, err := exec.Command(host, path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+func TestTheReaderIsStrictC99(t *testing.T) {
+	flags, err := exec.Command("go", "env", "CGO_CFLAGS").Output()
+	require.NoError(t, err)
+	for _, compiler := range []string{"gcc", "clang"} {
+		for _, level := range []string{"-O0", "-O2"} {
+			t.Run(compiler+" "+level, func(t *testing.T) {
+				if _, err := exec.LookPath(compiler); err != nil && compiler == "clang" {
+					t.Skip("it is not installed")
+				}
+				args := []string{level, "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-c", "-o", os.DevNull}
+				args = append(append(args, "-I.", "-I../include", "-I../..", "xpwc_reader.c"),
+					strings.Fields(string(flags))...)
+				out, err := exec.Command(compiler, args...).CombinedOutput()
+				require.NoError(t, err, "%s", out)
+			})
+		}
+	}
+}
+
+func TestAMissHasAReason(t *testing.T) {
+	c := optable.Cases()[0]
+	path := filepath.Join(t.TempDir(), "cache")
+	session(t, c, path, nil)
+	file := sealed(t, path)
+	asSealed := func(r *reader.Reader) func(optable.Weight, []byte) error {
+		return func(w optable.Weight, b []byte) error { return r.NameAsSealed(w.Name, b) }
+	}
+	packed := func(r *reader.Reader) func(optable.Weight, []byte) error {
+		return func(w optable.Weight, b []byte) error { return name(r, w, b) }
+	}
+	for _, miss := range []struct {
+		reason reader.Miss
+		says   string
+		model  string
+		name   func(*reader.Reader) func(optable.Weight, []byte) error
+	}{
+		{reader.MissUnnamed, "without a name", model, func(*reader.Reader) func(optable.Weight, []byte) error {
+			return func(optable.Weight, []byte) error { return nil }
+		}},
+		{reader.MissNoDigest, "no digest of the model was given", "", asSealed},
+		{reader.MissModel, "not sealed for the model", reader.Digest([]byte("another")), asSealed},
+		{reader.MissContent, "other content", reader.Digest([]byte("another")),
+			func(r *reader.Reader) func(optable.Weight, []byte) error {
+				return func(w optable.Weight, b []byte) error {
+					b[0]++
+					return name(r, w, b)
+				}
+			}},
+		{reader.MissAbsent, "no entries of that name", model,
+			func(r *reader.Reader) func(optable.Weight, []byte) error {
+				return func(w optable.Weight, b []byte) error {
+					w.Name += " of another model"
+					return name(r, w, b)
+				}
+			}},
+	} {
+		t.Run(miss.says, func(t *testing.T) {
+			r, err := reader.Open(file, miss.model)
+			require.NoError(t, err)
+			defer r.Close()
+			require.Empty(t, r.Reason())
+			var copies optable.Copies
+			defer copies.Free()
+			given := miss.name(r)
+			_, err = c.Run(r, func(w optable.Weight) ([]byte, error) {
+				b, err := copies.Place(w)
+				if err == nil {
+					b = bytes.Clone(b)
+				}
+				return b, errors.Join(err, given(w, b))
+			}, r.Finalize)
+			require.NoError(t, err)
+			s := r.Stats()
+			require.Positive(t, s.Misses)
+			require.Equal(t, map[reader.Miss]int{miss.reason: s.Misses}, s.MissesBy)
+			require.Contains(t, r.Reason(), miss.says)
+		})
+	}
+	t.Run("another machine", func(t *testing.T) {
+		require.NoError(t, os.WriteFile(path+".other", golden(t), 0o400))
+		r, err := reader.Open(path+".other", "") // its layouts are no machine's
+		require.NoError(t, err)
+		defer r.Close()
+		runNamed(t, c, r, false, packed(r))
+		require.Positive(t, r.Stats().MissesBy[reader.MissLayout])
+		kernel := make([]byte, 64)
+		require.False(t, r.Finds(reader.Entry{}, kernel))
+		require.Equal(t, 1, r.Stats().MissesBy[reader.MissOff], "it is finalized")
+		require.Contains(t, r.Reason(), "packed for machines on which XNNPACK packs otherwise")
+	})
 }

@@ -36,7 +36,6 @@ static bool finds(xpwc_reader* reader, uint32_t seed, uint32_t fingerprint_id, c
 import "C"
 
 import (
-	"fmt"
 	"runtime"
 	"unsafe"
 
@@ -47,7 +46,7 @@ import (
 // A Status is what the reader returns for what it cannot do: xpwc_status.
 type Status int
 
-func (s Status) Error() string { return fmt.Sprintf("xpwc_status %d", int(s)) }
+func (s Status) Error() string { return C.GoString(C.xpwc_reader_status_string(C.xpwc_status(s))) }
 
 func statusOf(s C.xpwc_status) error {
 	if s == C.XPWC_STATUS_OK {
@@ -117,14 +116,38 @@ func (r *Reader) Verify() error { return statusOf(C.xpwc_reader_verify(r.c)) }
 type Stats struct {
 	Hits, Packed, Shared, Misses, Entries int
 	Damaged, Asked                        bool
+	MissesBy                              map[Miss]int // without zeros
 }
+
+// A Miss is an xpwc_reader_miss.
+type Miss int
+
+// Reasons of misses.
+const (
+	MissUnnamed  = Miss(C.XPWC_READER_MISS_UNNAMED)
+	MissNoDigest = Miss(C.XPWC_READER_MISS_NO_DIGEST)
+	MissModel    = Miss(C.XPWC_READER_MISS_MODEL)
+	MissLayout   = Miss(C.XPWC_READER_MISS_LAYOUT)
+	MissContent  = Miss(C.XPWC_READER_MISS_CONTENT)
+	MissAbsent   = Miss(C.XPWC_READER_MISS_ABSENT)
+	MissOff      = Miss(C.XPWC_READER_MISS_OFF)
+)
+
+// Reason is xpwc_reader_reason.
+func (r *Reader) Reason() string { return C.GoString(C.xpwc_reader_reason(r.c)) }
 
 // Stats returns what the reader did.
 func (r *Reader) Stats() Stats {
 	var s C.xpwc_reader_stats
 	C.xpwc_reader_get_stats(r.c, &s)
+	by := map[Miss]int{}
+	for reason, n := range s.misses_by {
+		if n > 0 {
+			by[Miss(reason)] = int(n)
+		}
+	}
 	return Stats{int(s.hits.entries), int(s.packed.entries), int(s.shared.entries), int(s.misses), int(s.entries),
-		s.damaged != 0, s.asked != 0}
+		s.damaged != 0, s.asked != 0, by}
 }
 
 // Digest is xpwc_reader_digest.

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,11 +18,13 @@
 #define xpwcSampleBytes xpwc_reader_sample_bytes
 #define xpwc_bare_provider_init xpwc_reader_bare_provider_init
 #define xpwc_build_identifier xpwc_reader_build_identifier
+#define xpwc_linked_abi xpwc_reader_linked_abi
 #define xpwc_pack_nodes xpwc_reader_pack_nodes
 #define xpwc_packed_size xpwc_reader_packed_size
 #define xpwc_probe_family xpwc_reader_probe_family
 #define xpwc_probe_layout xpwc_reader_probe_layout
 #define xpwc_processor xpwc_reader_processor
+#include "internal/ask/abi.c"
 #include "internal/ask/build_identifier.c"
 #include "internal/ask/layout.c"
 #include "internal/ask/node.c"
@@ -30,6 +33,7 @@
 
 #include "digest.h"
 #include "identity.h"
+#include "status.h"
 
 // The file: docs/format.md, internal/format.
 
@@ -68,6 +72,7 @@ struct tensor {
   size_t size;          // of the original
   struct identity* identities; // each once, in the order of their digests
   size_t identities_count, known_ways; // the latter have a shape
+  bool as_sealed; // named without a packing, which the file has
   digest packing, stamp, content; // the latter is zero before it is asked for
   char name[]; // "#" follows that of which it is a copy
 };
@@ -102,30 +107,40 @@ struct xpwc_reader {
   struct bytes sizes; // struct size_asked
   struct xpwc_zeros zeros;
   void** blocks; // of packed weights that are not in the file, each with the next at its start
+  xpwc_reader_miss miss; // of the search before
   const void* last_found; // by the look-up before; NULL if it found nothing, and once something is packed
   xpwc_reader_stats stats;
 };
 
 static bool lies_in(uint64_t offset, uint64_t size, uint64_t end) { return offset <= end && size <= end - offset; }
 
-static bool read_at(const struct xpwc_reader* r, void* to, size_t n, uint64_t offset) {
-  size_t done = 0;
-  for (ssize_t got = 1; done < n && (got > 0 || (got < 0 && errno == EINTR));) {
-    got = pread(r->file, (char*)to + done, n - done, (off_t)(r->start + offset + done));
+// Reads n bytes. It is XPWC_STATUS_DAMAGED if the file ends before them, and XPWC_STATUS_SYSTEM_ERROR with errno if the
+// system cannot read them: then nothing is known of the file.
+static xpwc_status read_at(const struct xpwc_reader* r, void* to, size_t n, uint64_t offset) {
+  for (size_t done = 0; done < n;) {
+    const ssize_t got = pread(r->file, (char*)to + done, n - done, (off_t)(r->start + offset + done));
+    if (got == 0) {
+      return XPWC_STATUS_DAMAGED;
+    }
+    if (got < 0 && errno != EINTR) {
+      return XPWC_STATUS_SYSTEM_ERROR;
+    }
     done += got > 0 ? (size_t)got : 0;
   }
-  return done == n;
+  return XPWC_STATUS_OK;
 }
 
 // Reads the header block and, if there is one, the slot in force.
 static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, uint8_t slot[slot_size]) {
   static const char magic[8] = "xpwc\r\n\x1a";
   uint8_t header[header_size];
-  if (size < 8 || !read_at(r, header, 8, 0) || memcmp(header, magic, 8) != 0) {
-    return XPWC_STATUS_NOT_CACHE;
+  xpwc_status status = size < 8 ? XPWC_STATUS_NOT_CACHE : read_at(r, header, 8, 0);
+  if (status != XPWC_STATUS_OK || memcmp(header, magic, 8) != 0) {
+    return status == XPWC_STATUS_SYSTEM_ERROR ? status : XPWC_STATUS_NOT_CACHE;
   }
-  if (size < header_size || !read_at(r, header, header_size, 0) || hash64(header, 32, 0) != u64(header + 32)) {
-    return XPWC_STATUS_DAMAGED;
+  status = size < header_size ? XPWC_STATUS_DAMAGED : read_at(r, header, header_size, 0);
+  if (status != XPWC_STATUS_OK || hash64(header, 32, 0) != u64(header + 32)) {
+    return status == XPWC_STATUS_OK ? XPWC_STATUS_DAMAGED : status;
   }
   if (u32(header + 8) != version_of_format) {
     return XPWC_STATUS_VERSION_MISMATCH;
@@ -166,8 +181,9 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
   const uint64_t at = u64(slot + 8), size = u64(slot + 16);
   uint8_t h[index_header_size];
   r->end = u64(slot + 40);
-  if (size < sizeof(h) || !read_at(r, h, sizeof(h), at)) {
-    return XPWC_STATUS_DAMAGED;
+  xpwc_status status = size < sizeof(h) ? XPWC_STATUS_DAMAGED : read_at(r, h, sizeof(h), at);
+  if (status != XPWC_STATUS_OK) {
+    return status;
   }
   const uint64_t records = u64(h + 16), strings = u64(h + 40);
   const uint32_t sources = u32(h + 56);
@@ -199,7 +215,8 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
   // Piece by piece: none of an honest one is a hole before the table, so memory is used for what is there.
   for (uint64_t got = 0, next; right && got < size; got += next) {
     next = size - got < piece_size ? size - got : piece_size;
-    right = read_at(r, r->index + got, next, at + got) &&
+    status = read_at(r, r->index + got, next, at + got);
+    right = status == XPWC_STATUS_OK &&
             (got + piece_size > (uint64_t)(r->table - r->index) || memcmp(r->index + got, zeros, piece_size) != 0);
   }
   right = right && equal(digest_of(r->index, body), digest_at(slot + 24));
@@ -214,7 +231,7 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
     right = u32(r->table + 4 * i) <= records;
   }
   r->records = r->stats.entries = right ? records : 0;
-  return right ? XPWC_STATUS_OK : XPWC_STATUS_DAMAGED;
+  return right || status != XPWC_STATUS_OK ? status : XPWC_STATUS_DAMAGED;
 }
 
 // Maps the file up to the end of the generation in force.
@@ -522,6 +539,7 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
   if (layout < 0 || r->stats.damaged) {
     return NULL;
   }
+  r->miss = XPWC_READER_MISS_ABSENT;
   struct tensor* k = w->kernel;
   const char* bias = w->bias == NULL ? "" : w->bias->name;
   struct bytes b = {NULL, 0, 0, false};
@@ -553,6 +571,7 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
         *served = ever_served | served_now;
         return row;
       }
+      r->miss = XPWC_READER_MISS_CONTENT;
     }
   }
   return NULL;
@@ -565,16 +584,38 @@ static weight weight_of(struct xpwc_reader* r, const struct xnn_weights_cache_lo
   return w;
 }
 
+// Returns why a look-up found nothing. The layouts in the file were searched if it has one for this machine.
+static xpwc_reader_miss reason(const struct xpwc_reader* r, const struct xnn_weights_cache_look_up_key* key, const weight* w) {
+  if (r->finalized || r->stats.damaged) {
+    return XPWC_READER_MISS_OFF;
+  }
+  if (r->records == 0) {
+    return XPWC_READER_MISS_ABSENT;
+  }
+  if (w->kernel == NULL || (key->bias != NULL && w->bias == NULL)) {
+    return XPWC_READER_MISS_UNNAMED;
+  }
+  if (r->bytes_named <= XPWC_READER_LITTLE) {
+    return XPWC_READER_MISS_LITTLE;
+  }
+  if (w->kernel->as_sealed && w->kernel->identities_count == 0) {
+    return r->model[0] == 0 ? XPWC_READER_MISS_NO_DIGEST : XPWC_READER_MISS_MODEL;
+  }
+  return r->miss;
+}
+
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
   struct xpwc_reader* r = context;
   const weight w = weight_of(r, key);
   const uint8_t* found = NULL;
+  r->miss = XPWC_READER_MISS_LAYOUT;
   if (w.kernel != NULL && !r->finalized && !r->stats.damaged && r->bytes_named > XPWC_READER_LITTLE) {
     found = find(r, &w, r->stats.asked ? -1 : presumed_layout(r, &w), NULL, 0);
     found = found == NULL ? find(r, &w, asked_layout(r), NULL, 0) : found;
   }
   r->last_found = found == NULL ? NULL : r->map + u64(found);
   r->stats.misses += found == NULL;
+  r->stats.misses_by[reason(r, key, &w)] += found == NULL;
   r->stats.hits.entries += found != NULL;
   r->stats.hits.bytes += found == NULL ? 0 : u64(found + 8);
   return found == NULL ? SIZE_MAX : (size_t)r->last_found;
@@ -643,6 +684,10 @@ static xpwc_status open_cache(struct xpwc_reader* r, uint64_t size, const char* 
   }
   for (size_t i = 0; model != NULL && i < 32; i++) {
     r->model[i] = (char)(model[i] | 0x20); // in lower case; a digit stays what it is
+  }
+  const enum xpwc_abi linked = xpwc_linked_abi();
+  if (linked != xpwc_abi_unknown && linked != xpwc_header_abi()) {
+    return XPWC_STATUS_OTHER_XNNPACK;
   }
   struct stat s;
   if (fstat(r->file, &s) != 0) {
@@ -733,6 +778,9 @@ static xpwc_status name_tensor(
   if (t == NULL || t->original != data || strcmp(t->name, name) != 0 || t->size != size) { // or a copy, called so
     t = put_tensor(r, name, data, size, as_sealed ? t : NULL); // which of several names is meant nobody says
   }
+  if (t != NULL) {
+    t->as_sealed = as_sealed;
+  }
   struct identity id;
   bool put = t != NULL && (packing == NULL || (identify(packing, &id) && add_identity(t, &id)));
   for (uint64_t i = 0; put && as_sealed && r->model[0] != 0 && i < r->records; i++) {
@@ -768,6 +816,68 @@ void xpwc_reader_forget(xpwc_reader* r) {
 xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* r) { return &r->provider.callbacks; }
 
 void xpwc_reader_finalize(xpwc_reader* r) { __atomic_store_n(&r->finalized, 1, __ATOMIC_RELEASE); }
+
+const char* xpwc_reader_reason(const xpwc_reader* r) {
+  static const char* const sentences[XPWC_READER_MISSES] = {
+      [XPWC_READER_MISS_UNNAMED] = "XNNPACK looked up tensors without a name: name each one that goes to xnn_define_... "
+                                   "(xpwc_reader_name)",
+      [XPWC_READER_MISS_LITTLE] = "the tensors have less than 64 KiB together, which is packed sooner than looked up",
+      [XPWC_READER_MISS_NO_DIGEST] = "no digest of the model was given, so the file cannot tell how tensors that are named "
+                                     "without a packing are packed: give xpwc_reader_open the digest that xpwc pack --sealed "
+                                     "printed",
+      [XPWC_READER_MISS_MODEL] = "the file is not sealed for the model whose digest was given, or has no such tensors: take "
+                                 "the digest and the file from one xpwc pack --sealed",
+      [XPWC_READER_MISS_LAYOUT] = "the file was packed for machines on which XNNPACK packs otherwise than here: pack it on "
+                                  "such a machine, with this XNNPACK",
+      [XPWC_READER_MISS_CONTENT] = "the file has entries of that name, packed from other content or of another size: pack "
+                                   "this model",
+      [XPWC_READER_MISS_ABSENT] = "the file has no entries of that name and packing: pack this model, as the host packs it",
+      [XPWC_READER_MISS_OFF] = "the reader was finalized before, or its file was found damaged",
+  };
+  size_t most = 0;
+  for (size_t i = 1; i < XPWC_READER_MISSES; i++) {
+    most = r->stats.misses_by[i] > r->stats.misses_by[most] ? i : most;
+  }
+  return r->stats.misses_by[most] == 0 ? "" : sentences[most];
+}
+
+const char* xpwc_reader_status_string(xpwc_status status) { return xpwc_name_of_status(status); }
+
+void xpwc_reader_error(xpwc_status status, char* text, size_t capacity) {
+  const char* name = xpwc_name_of_status(status);
+  switch (status) {
+    case XPWC_STATUS_SYSTEM_ERROR:
+      snprintf(text, capacity, "%s: the file cannot be read: %s", name, strerror(errno));
+      return;
+    case XPWC_STATUS_OTHER_XNNPACK:
+      snprintf(
+          text, capacity, "%s: xpwc_reader.c was compiled for %s, and the program is linked with %s: compile it with the header "
+          "of that XNNPACK", name, xpwc_abi_name(xpwc_header_abi()), xpwc_abi_name(xpwc_linked_abi()));
+      return;
+    case XPWC_STATUS_NOT_CACHE:
+      snprintf(text, capacity, "%s: the file is none of xpwc's", name);
+      return;
+    case XPWC_STATUS_VERSION_MISMATCH:
+      snprintf(text, capacity, "%s: the file has a format that this reader does not read: pack it with xpwc %s", name, XPWC_VERSION);
+      return;
+    case XPWC_STATUS_DAMAGED:
+      snprintf(text, capacity, "%s: the file was read, and is damaged or ends too early: copy or pack it again", name);
+      return;
+    case XPWC_STATUS_UNSAFE_FILE:
+      snprintf(text, capacity, "%s: the file is another user's, or others can write to it: correct its owner and mode", name);
+      return;
+    case XPWC_STATUS_INVALID_ARGUMENT:
+      snprintf(
+          text, capacity, "%s: a pointer is NULL, the offset is no multiple of 64, the digest has not 32 hexadecimal digits, or "
+          "the packing makes no sense", name);
+      return;
+    case XPWC_STATUS_FINALIZED:
+      snprintf(text, capacity, "%s: name tensors before xpwc_reader_finalize", name);
+      return;
+    default:
+      snprintf(text, capacity, "%s", name);
+  }
+}
 
 void xpwc_reader_get_stats(const xpwc_reader* r, xpwc_reader_stats* stats) { *stats = r->stats; }
 

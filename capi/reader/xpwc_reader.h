@@ -17,7 +17,8 @@
 // Build: compile xpwc_reader.c with the host, with XNNPACK's directory and this one in the include path. It needs XNNPACK
 // and libc, begins no thread, has no global state and handles no signal. It works before and after fork, and in a sandbox
 // with a descriptor only. Whoever cuts the file off while it is mapped ends the process with SIGBUS: replace it by a
-// rename.
+// rename. So does a disk that cannot read packed weights once they are mapped. With CMake, the target xpwc::reader is that
+// source; pkg-config's xpwc-reader has its directory.
 //
 // Threads. One thread at a time may use a reader; the one that creates a runtime uses it. After xpwc_reader_finalize any
 // number may execute runtimes.
@@ -35,11 +36,19 @@ extern "C" {
 
 typedef struct xpwc_reader xpwc_reader;
 
+// Returns the status' name, for example "XPWC_STATUS_DAMAGED", as xpwc_status_string does in the library. Static storage.
+const char* xpwc_reader_status_string(xpwc_status status);
+
+// Writes to text, which has room for capacity bytes, a sentence about a status that a function here has returned: its name,
+// the cause and what to do. For SYSTEM_ERROR call it before errno changes.
+void xpwc_reader_error(xpwc_status status, char* text, size_t capacity);
+
 // Opens the file at path. model is the digest of the model that the host has, 32 hexadecimal digits: xpwc pack --sealed
 // prints it, and xpwc_reader_digest computes it. What the file has of another model is not served. Without it (NULL), or
 // where the file was not sealed, the content of each tensor is read and compared. *reader must be closed.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, VERSION_MISMATCH, DAMAGED, OUT_OF_MEMORY, SYSTEM_ERROR (see errno);
-// UNSAFE_FILE if the file is neither this user's nor root's, or others can write to it.
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, VERSION_MISMATCH, DAMAGED, OUT_OF_MEMORY, OTHER_XNNPACK; SYSTEM_ERROR with errno
+// if the system cannot open or read the file, of which nothing is known then; UNSAFE_FILE if the file is neither this user's
+// nor root's, or others can write to it. xpwc_reader_error has a sentence about each.
 xpwc_status xpwc_reader_open(const char* path, const char* model, xpwc_reader** reader);
 
 // Opens a file by a descriptor, which stays the host's and may be closed at once: size bytes from offset on, for a file
@@ -74,6 +83,19 @@ xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* reader);
 // Says that all runtimes are created: they can be set up, and the tensors that only packing reads may go.
 void xpwc_reader_finalize(xpwc_reader* reader);
 
+// Why a look-up found nothing.
+typedef enum xpwc_reader_miss {
+  XPWC_READER_MISS_UNNAMED,   // the kernel or its bias has no name
+  XPWC_READER_MISS_LITTLE,    // the tensors have at most 64 KiB together: they are packed and compared
+  XPWC_READER_MISS_NO_DIGEST, // a tensor named as sealed, and xpwc_reader_open got no digest of the model
+  XPWC_READER_MISS_MODEL,     // a tensor named as sealed, which the file does not have of the model of that digest
+  XPWC_READER_MISS_LAYOUT,    // the file has nothing for machines on which XNNPACK packs as here
+  XPWC_READER_MISS_CONTENT,   // the file has the tensor with another content or size
+  XPWC_READER_MISS_ABSENT,    // the file does not have the tensor, packed so
+  XPWC_READER_MISS_OFF,       // after xpwc_reader_finalize, or after damage was found
+  XPWC_READER_MISSES
+} xpwc_reader_miss;
+
 // What a reader did.
 typedef struct xpwc_reader_stats {
   xpwc_count hits;   // look-ups that the file answered
@@ -85,9 +107,13 @@ typedef struct xpwc_reader_stats {
   uint64_t entries;  // that the file has
   int damaged;       // 1 if xpwc_reader_verify found damage: then the file answers no more
   int asked;         // 1 if XNNPACK was asked for its whole layout, which takes a millisecond or two
+  uint64_t misses_by[XPWC_READER_MISSES]; // misses by their reasons
 } xpwc_reader_stats;
 
 void xpwc_reader_get_stats(const xpwc_reader* reader, xpwc_reader_stats* stats);
+
+// Returns a sentence about the most frequent reason of misses, and what to do; "" if there were none. Static storage.
+const char* xpwc_reader_reason(const xpwc_reader* reader);
 
 // Compares the checksums of all that was served. It reads all of it.
 // Statuses: OK, DAMAGED.

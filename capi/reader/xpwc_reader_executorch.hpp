@@ -77,6 +77,10 @@ class XNNWeightsCache {
     current_->named_data_map = named_data_map;
     const size_t end = path_.rfind('#');
     if (end == std::string::npos) {
+      if (!path_.empty()) {
+        ET_LOG(Error, "xpwc: packed_cache_path %s has no digest of the model: append # and what xpwc pack --sealed printed; "
+                      "all is packed", path_.c_str());
+      }
       return Error::Ok;
     }
     current_->reader = opened_path_ == path_ ? opened_.lock() : nullptr;
@@ -87,7 +91,9 @@ class XNNWeightsCache {
     xpwc_reader* reader = nullptr;
     const xpwc_status status = xpwc_reader_open(path_.substr(0, end).c_str(), path_.substr(end + 1).c_str(), &reader);
     if (status != XPWC_STATUS_OK) {
-      ET_LOG(Error, "xpwc: %s cannot be used: xpwc_status %u; all is packed", path_.c_str(), unsigned(status));
+      char why[512];
+      xpwc_reader_error(status, why, sizeof(why));
+      ET_LOG(Error, "xpwc: %s cannot be used: %s; all is packed", path_.c_str(), why);
       return Error::Ok;
     }
     current_->reader.reset(reader, xpwc_reader_close);
@@ -133,6 +139,11 @@ class XNNWeightsCache {
         constant.buffer.reset();
       }
     }
+    if (current_->reader != nullptr && current_->found == 0 && !current_->constants.empty()) {
+      if (const char* why = xpwc_reader_reason(current_->reader.get()); *why != 0) {
+        ET_LOG(Info, "xpwc: nothing was found in %s: %s", path_.c_str(), why);
+      }
+    }
     const std::string name = "runtime " + std::to_string(++made_);
     runtimes_[name] = std::move(current_);
     return std::vector<std::string>{name};
@@ -175,6 +186,7 @@ class XNNWeightsCache {
     std::map<std::string, Constant> constants;
     std::unordered_map<const void*, Constant*> at;
     std::vector<void*> blocks; // of what was packed
+    size_t found{0};
   };
 
   // Returns the provider of the current runtime, if it has a reader, and notes that a constant is a kernel.
@@ -189,7 +201,10 @@ class XNNWeightsCache {
     auto* cache = static_cast<XNNWeightsCache*>(context);
     xnn_weights_cache_t of = cache->current_ == nullptr ? nullptr : cache->of_reader(key->kernel);
     const size_t found = of == nullptr ? SIZE_MAX : of->look_up(of->context, key);
-    cache->found_ += found != SIZE_MAX;
+    if (found != SIZE_MAX) {
+      cache->found_++;
+      cache->current_->found++;
+    }
     return found;
   }
 

@@ -106,6 +106,7 @@ int main(int argc, char** argv) {
   const xpwc_stats stats = cache_stats(cache);
   REQUIRE(stats.mapped_bytes == 0 && stats.private_bytes == 0);
   REQUIRE(stats.private_unnamed.entries + stats.private_busy.entries + stats.private_disk.entries == 0);
+  REQUIRE(stats.wait_timeouts == 0);
   OK(xpwc_close(cache));
   return 0;
 }

@@ -41,7 +41,8 @@ type stockFile struct {
 	CPU          string   `json:"cpu"` // level
 	Layout       string   `json:"layout"`
 	fileFigures
-	LeftOut []leftOut `json:"left_out,omitempty"` // the stock runtime packs these with each load
+	LeftOut  []leftOut  `json:"left_out,omitempty"` // the stock runtime packs these with each load
+	Replaced *packedFor `json:"replaced,omitempty"` // what the file before it was for, if that is another program
 
 	packedFor *packedFor // nil if it is not known
 }
@@ -246,6 +247,9 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 		console.Plural(s.Entries, "entry"), console.Size(s.PayloadBytes), console.Size(s.FileBytes))
 	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
 		"it computes wrong numbers%s\n", s.Layout[:shortLayout], other)
+	if s.Replaced != nil {
+		fmt.Fprintf(w, "note: it replaces the file of another program, %v\n", s.Replaced)
+	}
 	for _, reason := range s.reasons() {
 		fmt.Fprintf(w, "note: the stock runtime packs with each load: %s\n", reason)
 	}
@@ -324,6 +328,18 @@ func readPackedFor(note string) *packedFor {
 		return nil
 	}
 	return p
+}
+
+// replacedBy returns which program the cache file at a path is for, if it is another one; else nil.
+func (p *packedFor) replacedBy(path string) (replaced *packedFor) {
+	_ = withFile(path, func(f *cachefile.File) error { // what cannot be read has no program
+		info, err := f.Info()
+		if before := readPackedFor(info.Note); err == nil && before != nil && !before.sameProgram(p) {
+			replaced = before
+		}
+		return nil
+	})
+	return replaced
 }
 
 // note returns the text for a file; "" for none.

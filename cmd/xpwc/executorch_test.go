@@ -82,6 +82,18 @@ func TestTheStockRuntimesFileHasWhatTheProgramIsPackedInto(t *testing.T) {
 	}
 }
 
+func TestPackNamesTheProgramWhoseFileItReplaces(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir, first, second := t.TempDir(), program(t, perceptron), program(t, mobilenet)
+	pack := func(model string) string { return says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "c") }
+	const note = "replaces the file of another program"
+	require.NotContains(t, pack(first), note)
+	require.NotContains(t, pack(first), note)
+	require.Contains(t, pack(second), note+", "+filepath.Base(first))
+	report := packJSON(t, dir, first, "--for", "executorch", "-o", "c")
+	require.Equal(t, filepath.Base(second), report.For.Replaced.Files[0].Name)
+}
+
 func TestTheStockRuntimesFileIsForOneCPU(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir, model := t.TempDir(), program(t, mobilenet)

@@ -39,7 +39,7 @@ func checkModel(f modelfile.File) error {
 	case f.Method != "" && !f.Program() && !strings.EqualFold(filepath.Ext(f.Path), ".tflite"):
 		return usagef("--method is for programs (.pte) and .tflite files, not for %s", f.Path)
 	case len(f.Data) > 0 && !f.Program():
-		return usagef("--data is for a --model that is a program (.pte)")
+		return usagef("%s: DATA are the .ptd files of a program (.pte), and %s is none", f.Data[0], f.Path)
 	}
 	return nil
 }

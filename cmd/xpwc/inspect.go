@@ -41,7 +41,7 @@ func newInspectCommand() *cobra.Command {
 	var o inspectOptions
 	cmd := &cobra.Command{
 		Use:   "inspect FILE [DATA...]",
-		Short: "Show what is in a cache file or a program",
+		Short: "Show what is in a cache file or a model",
 		Long: `Shows the format of a cache file, the layouts (ways of packing) of its packed weights,
 whether this machine's is among them, the entries, and what the bytes are used for. FILE
 is a cache of xpwc, of ExecuTorch or of LiteRT, or a safetensors file with packed weights
@@ -49,7 +49,9 @@ in it. It is neither changed nor locked: it may be in use.
 
 Of a program of ExecuTorch (.pte) it shows the methods, their operators, and the weights
 by size. An operator is in a delegate for XNNPACK, or between delegates, where xpwc runs it
-too, or outside: then ExecuTorch alone runs it. DATA are the program's .ptd files.
+too, or outside: then ExecuTorch alone runs it. DATA are the program's .ptd files. Of a
+.tflite file it shows the signatures (for --method of xpwc run), and whether they can be
+run here.
 
 Only --check compares checksums; xpwc verify checks more. Exits with 1 if a part that was
 read is damaged.`,
@@ -58,17 +60,24 @@ read is damaged.`,
   xpwc inspect model.xpwc --check
   xpwc inspect model.xpwc --map
   xpwc inspect model.xpwc --json | jq '.entries[].name'
-  xpwc inspect model.pte weights.ptd`,
+  xpwc inspect model.pte weights.ptd
+  xpwc inspect model.tflite`,
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if entryOrders[o.sort] == nil {
 				return usagef("--sort %s: it is one of %s", o.sort, strings.Join(entryOrderNames, ", "))
 			}
 			if file := (modelfile.File{Path: args[0], Data: args[1:]}); file.Program() {
-				if err := checkProgramFlags(cmd, file.Path); err != nil {
+				if err := refuseFlags(cmd, file.Path, "sort", "check", "map"); err != nil {
 					return err
 				}
 				return inspectProgram(cmd.Context(), file, o)
+			}
+			if isTFLite(args[0]) {
+				if err := refuseFlags(cmd, args[0], "sort", "filter", "check", "map"); err != nil {
+					return err
+				}
+				return inspectModel(cmd.Context(), args[0])
 			}
 			return withShown(args[0], func(f shownFile, at location) error { return inspect(cmd.Context(), f, at, o) })
 		},

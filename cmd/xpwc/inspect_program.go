@@ -64,11 +64,11 @@ var whereNames = map[executorch.Where]string{
 	executorch.InDelegate: "delegate", executorch.Between: "between", executorch.Outside: "outside",
 }
 
-// checkProgramFlags refuses flags of inspect that are for cache files.
-func checkProgramFlags(cmd *cobra.Command, program string) error {
-	for _, name := range []string{"sort", "check", "map"} {
+// refuseFlags refuses flags of inspect that the file is not for.
+func refuseFlags(cmd *cobra.Command, path string, names ...string) error {
+	for _, name := range names {
 		if cmd.Flags().Changed(name) {
-			return usagef("--%s is for cache files, not for the program %s", name, program)
+			return usagef("--%s is not for the model %s", name, path)
 		}
 	}
 	return nil
@@ -112,18 +112,27 @@ func reportMethod(m *executorch.Method) methodReport {
 	for _, o := range m.Operators() {
 		r.Operators = append(r.Operators, operatorReport{o.Name, o.Count, whereNames[o.Where]})
 	}
-	values := func(from []models.Value) (to []valueReport) {
-		for _, v := range from {
-			kind := v.Type.String()
-			if v.Declared != 0 {
-				kind = fmt.Sprintf("%v, converted to %s", v.Declared, kind)
-			}
-			to = append(to, valueReport{v.Name, kind, v.Shape, v.Dynamic})
-		}
-		return to
-	}
-	r.Inputs, r.Outputs = values(m.Inputs()), values(m.Outputs())
+	r.Inputs, r.Outputs = reportValues(m.Inputs()), reportValues(m.Outputs())
 	return r
+}
+
+func reportValues(values []models.Value) (reports []valueReport) {
+	for _, v := range values {
+		kind := v.Type.String()
+		if v.Declared != 0 {
+			kind = fmt.Sprintf("%v, converted to %s", v.Declared, kind)
+		}
+		reports = append(reports, valueReport{v.Name, kind, v.Shape, v.Dynamic})
+	}
+	return reports
+}
+
+func (v *valueReport) print(w io.Writer) {
+	limit := ""
+	if v.Dynamic {
+		limit = " at most"
+	}
+	fmt.Fprintf(w, "%s: %s %s%s\n", console.Printable(v.Name), v.Type, shapeText(v.Shape), limit)
 }
 
 func (r *programReport) print(w io.Writer) {
@@ -151,11 +160,7 @@ func (m *methodReport) print(w io.Writer) {
 		}
 	}
 	for _, v := range slices.Concat(m.Inputs, m.Outputs) {
-		dynamic := ""
-		if v.Dynamic {
-			dynamic = " at most"
-		}
-		fmt.Fprintf(w, "%s: %s %s%s\n", v.Name, v.Type, shapeText(v.Shape), dynamic)
+		v.print(w)
 	}
 	fmt.Fprintln(w)
 	var t console.Table

@@ -66,8 +66,8 @@ func newLiteRTPacker(library string) (*litertPacker, error) {
 	need := "--for litert: known is " + strings.Join(known, ", ")
 	if library == "" {
 		if library = fetchedLibrary(); library == "" {
-			return nil, fmt.Errorf("%s; third_party/fetch-litert-lm fetches it, and --litert-lm names it: %w", need,
-				fs.ErrNotExist)
+			return nil, fmt.Errorf("%s; download that wheel (pip download --no-deps), unzip it, and name its "+
+				"litert_lm/liblitert-lm.so with --litert-lm: %w", need, fs.ErrNotExist)
 		}
 	}
 	sum, _, err := sha256Of(library)

@@ -156,6 +156,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 	var output packOutput
 	switch {
 	case stock != nil:
+		stock.Replaced = stock.packedFor.replacedBy(s.path)
 		output, err = stockOutput{s, stock}, s.replace(onlyCaches)
 	case o.sealed:
 		output, err = newSealing(s, model)
@@ -346,7 +347,7 @@ func describeTensors(model modelfile.File, path string, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	if err := writeNew(path, text, stdout); err != nil {
+	if err := writeNew(path, escapeJSON(text), stdout); err != nil {
 		return err
 	}
 	left := 0

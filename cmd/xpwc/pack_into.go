@@ -142,7 +142,12 @@ func newPackIntoCommand() *cobra.Command {
 			if p.Level, err = job.run(cmd.Context()); err != nil {
 				p.Error = &failure{kindOf(err), explain(err), exitFailed}
 			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
+			b, err := json.Marshal(p)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(escapeJSON(b))
+			return err
 		},
 	}
 }

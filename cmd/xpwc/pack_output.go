@@ -46,10 +46,24 @@ func (s *stage) addToCache() error {
 type cacheOutput struct{ *stage }
 
 func (p cacheOutput) finish(packed bool, _ *packReport) error {
-	if p.before != nil && !packed && p.left == 0 {
-		return p.keep()
+	if p.before == nil || packed || p.left > 0 {
+		return p.publish()
+	}
+	if recorded, err := p.recorded(); err != nil || !recorded {
+		return errors.Join(err, p.keep())
 	}
 	return p.publish()
+}
+
+// recorded reports whether a process that packed nothing committed to the stage: the model's stamps, without which each
+// start with the existing file reads the model.
+func (p cacheOutput) recorded() (recorded bool, err error) {
+	err = p.with(func(f *cachefile.File) error {
+		info, err := f.Info()
+		recorded = info.Generation > 1
+		return err
+	})
+	return recorded, err
 }
 
 // stockOutput is a file for the stock runtime of ExecuTorch. An existing one is replaced.

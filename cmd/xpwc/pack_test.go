@@ -13,6 +13,7 @@ import (
 	"xpwc"
 	"xpwc/internal/format"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/testkit"
 	"xpwc/models"
 )
 
@@ -137,6 +138,41 @@ func TestPackingAddsToWhatIsThere(t *testing.T) {
 	require.False(t, os.SameFile(before, after), "who has the old file open keeps it")
 	require.NotEqual(t, id, identity(t, filepath.Join(dir, "c.xpwc")))
 	require.Equal(t, before.Mode(), after.Mode())
+}
+
+// A start with a cache that was brought finds no stamp of the model in it, and records it. Where it may not, pack does.
+func TestPackingWhatIsPackedRecordsWhereTheModelLies(t *testing.T) {
+	dir := t.TempDir()
+	here, there := filepath.Join(dir, "here"), filepath.Join(dir, "there")
+	packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
+	for _, to := range []string{here, there} {
+		require.NoError(t, os.Mkdir(to, 0o755))
+		for name, from := range map[string]string{"m.tflite": faceModel(t), "c.xpwc": filepath.Join(dir, "c.xpwc")} {
+			content, err := os.ReadFile(from)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(to, name), content, 0o600))
+		}
+		testkit.Settled(t, filepath.Join(to, "m.tflite"))
+	}
+	first, _ := runJSON(t, here, "m.tflite", "--cache", "c.xpwc")
+	if first.Cache.BytesWritten == 0 {
+		t.Skip("files have no stamps here")
+	}
+	inode := func() os.FileInfo {
+		info, err := os.Stat(filepath.Join(there, "c.xpwc"))
+		require.NoError(t, err)
+		return info
+	}
+	before := inode()
+	again := packJSON(t, there, "m.tflite", "-o", "c.xpwc")
+	require.Zero(t, again.Levels[0].Packed)
+	recorded := inode()
+	require.False(t, os.SameFile(before, recorded))
+	warm, _ := runJSON(t, there, "m.tflite", "--cache", "c.xpwc")
+	require.Zero(t, warm.Cache.Packed)
+	require.Zero(t, warm.Cache.BytesWritten, "there is nothing more to record")
+	packJSON(t, there, "m.tflite", "-o", "c.xpwc")
+	require.True(t, os.SameFile(recorded, inode()), "it stays as it is")
 }
 
 func identity(t testing.TB, path string) [16]byte {

@@ -80,7 +80,7 @@ func makeReport(ctx context.Context, path string, o reportOptions, stdout io.Wri
 
 // renderReport returns the page, and as damage what is wrong with the file.
 func renderReport(path string) (page []byte, damage, err error) {
-	shown := htmlreport.Options{Path: path, Made: time.Now(), Tool: "xpwc " + xpwc.Version}
+	shown := htmlreport.Options{Path: console.Printable(path), Made: time.Now(), Tool: "xpwc " + xpwc.Version}
 	if here, err := xpwc.CurrentLayout(); err == nil {
 		shown.Here = here.Fingerprint
 	}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -120,7 +121,7 @@ func (d document) print(w io.Writer, result result) error {
 		return err
 	}
 	out.WriteByte('\n')
-	_, err = w.Write(out.Bytes())
+	_, err = w.Write(escapeJSON(out.Bytes()))
 	return err
 }
 
@@ -220,25 +221,41 @@ type results struct {
 }
 
 func (r *results) Write(b []byte) (int, error) {
-	_, err := r.Writer.Write(withoutControls(b))
+	_, err := r.Writer.Write(printable(b))
 	if r.err == nil {
 		r.err = err
 	}
 	return len(b), err
 }
 
-// withoutControls replaces control characters but those that lay out text.
-func withoutControls(b []byte) []byte {
-	controls := func(c rune) bool { return unicode.IsControl(c) && !strings.ContainsRune("\n\t\r", c) }
-	if bytes.IndexFunc(b, controls) < 0 {
+// printable replaces the characters that could control a terminal or reorder its text, except those that lay out text.
+func printable(b []byte) []byte {
+	if bytes.IndexFunc(b, unprintable) < 0 {
 		return b
 	}
 	return bytes.Map(func(c rune) rune {
-		if controls(c) {
+		if unprintable(c) {
 			return '?'
 		}
 		return c
 	}, b)
+}
+
+func unprintable(c rune) bool { return !unicode.IsPrint(c) && !strings.ContainsRune("\n\t\r", c) }
+
+// escapeJSON writes the characters of JSON that printable replaces as escape sequences.
+func escapeJSON(b []byte) []byte {
+	var out bytes.Buffer
+	for _, c := range string(b) {
+		if !unprintable(c) {
+			out.WriteRune(c)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{c}) {
+			fmt.Fprintf(&out, "\\u%04x", unit)
+		}
+	}
+	return out.Bytes()
 }
 
 // Fd is that of the file, by which a terminal is known, or no file's.

@@ -71,6 +71,7 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 		{0, []string{"inspect", "model.xpwc", "--check", "--map"}},
 		{0, []string{"inspect", "packed.safetensors"}},
 		{0, []string{"inspect", program(t, perceptron)}},
+		{0, []string{"inspect", model}},
 		{0, []string{"inspect", program(t, floats16)}},
 		{0, []string{"inspect", program(t, mobilenet)}},
 		{0, []string{"verify", "model.xpwc", "--model", model}},

@@ -31,6 +31,17 @@ func TestAModelOfSeveralSignaturesIsPackedWholeAndRunsEach(t *testing.T) {
 	code, err := npy.Read(file)
 	require.NoError(t, err)
 	require.Len(t, got, len(code.Data), "of two pictures")
+	shown := reported[modelReport](t, dir, 0, "inspect", model)
+	require.Len(t, shown.Signatures, 2)
+	for i, name := range []string{"decode", "encode"} {
+		s := shown.Signatures[i]
+		require.Equal(t, name, s.Name)
+		require.True(t, s.Runnable, s.Reason)
+		require.NotEmpty(t, s.Inputs)
+		require.NotEmpty(t, s.Outputs)
+		require.Positive(t, s.WeightBytes)
+	}
+	require.Contains(t, says(t, dir, 0, "inspect", model), "signature encode: can be run here")
 	said := says(t, dir, 1, "run", model, "--method", "train")
 	require.Contains(t, said, `it has ["decode" "encode"]; choose one with --method`)
 }

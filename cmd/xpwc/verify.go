@@ -26,7 +26,7 @@ func newVerifyCommand() *cobra.Command {
 	var model modelfile.File
 	var cpu, library string
 	cmd := &cobra.Command{
-		Use:   "verify FILE [--model MODEL]",
+		Use:   "verify FILE [--model MODEL [DATA...]]",
 		Short: "Check everything in a cache file",
 		Long: `Checks every rule of the format of a cache file (docs/format.md), and the checksum of each
 payload. Prints what is wrong and at which offset of the file, in bytes. The file is
@@ -38,7 +38,8 @@ Checksums find damage. They do not prove who made the file, and who can write it
 what the model computes. With --model, MODEL is packed, in the directory for temporary
 files (TMPDIR), and every entry that the file has for it is compared byte for byte. Use it
 before you deploy a file that was packed elsewhere. A file for a stock runtime and another
-CPU needs --cpu (see xpwc pack --for).
+CPU needs --cpu (see xpwc pack --for). DATA are the .ptd files of a MODEL that is a
+program.
 
 A damaged cache need not be repaired: programs that open it pack damaged weights again.
 
@@ -49,9 +50,14 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
   xpwc verify model.xpwc || rm model.xpwc
   xpwc verify received.xpwc --model model.tflite && cp received.xpwc model.xpwc
   xpwc verify model.packed_cache --model model.pte --cpu avx2
+  xpwc verify model.xpwc --model model.pte weights.ptd
   xpwc verify model.litert_cache --model model.tflite --cpu avx2`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: usage(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			model.Data = append(model.Data, args[1:]...)
+			if len(model.Data) > 0 && model.Path == "" {
+				return usagef("%s: DATA are the .ptd files of a --model that is a program", model.Data[0])
+			}
 			if err := errors.Join(checkModel(model), checkLevel(cpu)); err != nil {
 				return err
 			}

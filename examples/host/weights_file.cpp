@@ -280,7 +280,7 @@ xpwc::Status WeightsFile::tensor(std::string_view name, xpwc::Tensor& tensor) {
   tensor.evict = evict;
   tensor.source = path_;
   if (!stamp_.empty()) {
-    tensor.stamp = stamp_ + " " + std::to_string(place.offset) + "+" + std::to_string(place.size);
+    tensor.stamp = XPWC_FILE_STAMP + stamp_ + " " + std::to_string(place.offset) + "+" + std::to_string(place.size);
   }
   return xpwc::Status();
 }

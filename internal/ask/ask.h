@@ -21,6 +21,11 @@ enum xnn_status xpwc_probe_family(
 // Returns what XNNPACK identifies its build by, and its size in bytes: 0 if it does not say.
 const void* xpwc_build_identifier(size_t* size);
 
+// Returns the ABI of the weights cache of the XNNPACK that the program is linked with; xpwc_abi_unknown if it hides the
+// functions that show it. It differs from xpwc_header_abi() if a program was linked with an XNNPACK other than the one whose
+// header xpwc was compiled with: then neither may call the other's callbacks.
+enum xpwc_abi xpwc_linked_abi(void);
+
 // Fills in what distinguishes this processor from others that XNNPACK could choose other kernels on. Returns how many
 // words that are, 0 where it is not known.
 enum { XPWC_PROCESSOR_WORDS = 32 };

@@ -56,6 +56,17 @@ func BuildIdentifier() []byte {
 	return C.GoBytes(data, C.int(size))
 }
 
+// CheckXNNPACK returns an error that matches ErrOtherXNNPACK if the weights cache of the linked XNNPACK has other
+// structs than the header that xpwc was compiled with. It returns nil if XNNPACK hides the functions that show it.
+func CheckXNNPACK() error {
+	compiled, linked := C.xpwc_header_abi(), C.xpwc_linked_abi()
+	if linked == C.xpwc_abi_unknown || linked == compiled {
+		return nil
+	}
+	return fmt.Errorf("xpwc was compiled for %s, and the program is linked with %s: %w",
+		C.GoString(C.xpwc_abi_name(compiled)), C.GoString(C.xpwc_abi_name(linked)), ErrOtherXNNPACK)
+}
+
 // processor returns what distinguishes this processor from others that XNNPACK could choose other kernels on; nil where
 // that is not known.
 func processor() []byte {

@@ -16,18 +16,50 @@ enum {
   xpwc_key_has_fingerprint_id = sizeof(struct xnn_weights_cache_look_up_key) > xpwc_key_end,
 };
 
-_Static_assert(
-    !xpwc_key_has_fingerprint_id || sizeof(struct xnn_weights_cache_look_up_key) <= xpwc_key_end + sizeof(uint64_t),
-    "xnn_weights_cache_look_up_key has members after fingerprint_id that xpwc does not know");
+// An xnn_weights_cache_look_up_key with members after fingerprint_id, which xpwc does not know, does not compile.
+typedef char xpwc_key_is_known
+    [!xpwc_key_has_fingerprint_id || sizeof(struct xnn_weights_cache_look_up_key) <= xpwc_key_end + sizeof(uint64_t) ? 1 : -1];
 
 enum {
   xpwc_provider_end = offsetof(struct xnn_weights_cache_provider, delete_cache) + sizeof(void (*)(void)),
   xpwc_provider_has_alias_data = sizeof(struct xnn_weights_cache_provider) > xpwc_provider_end,
 };
 
-_Static_assert(
-    !xpwc_provider_has_alias_data || sizeof(struct xnn_weights_cache_provider) == xpwc_provider_end + sizeof(void (*)(void)),
-    "xnn_weights_cache_provider has members after alias_data that xpwc does not know");
+// Nor does an xnn_weights_cache_provider with members after alias_data.
+typedef char xpwc_provider_is_known
+    [!xpwc_provider_has_alias_data || sizeof(struct xnn_weights_cache_provider) == xpwc_provider_end + sizeof(void (*)(void))
+         ? 1
+         : -1];
+
+// The three states of that ABI.
+enum xpwc_abi {
+  xpwc_abi_unknown,
+  xpwc_abi_2024, // with neither
+  xpwc_abi_2025, // with fingerprint_id
+  xpwc_abi_2026, // with both
+};
+
+// Returns that of the header at hand.
+static inline enum xpwc_abi xpwc_header_abi(void) {
+  return xpwc_provider_has_alias_data  ? xpwc_abi_2026
+         : xpwc_key_has_fingerprint_id ? xpwc_abi_2025
+                                       : xpwc_abi_2024;
+}
+
+// Returns which XNNPACKs have an ABI, for messages. Static storage.
+static inline const char* xpwc_abi_name(enum xpwc_abi abi) {
+  switch (abi) {
+    case xpwc_abi_2024:
+      return "XNNPACK from before November 2025 (look-up key of 24 bytes, provider of 56)";
+    case xpwc_abi_2025:
+      return "XNNPACK of November 2025 to March 2026 (look-up key of 32 bytes, provider of 56)";
+    case xpwc_abi_2026:
+      return "XNNPACK of March 2026 or later (look-up key of 32 bytes, provider of 64)";
+    case xpwc_abi_unknown:
+      break;
+  }
+  return "XNNPACK of unknown age";
+}
 
 // Gives a provider alias_data, if the header at hand has it.
 static inline void xpwc_set_alias_data(

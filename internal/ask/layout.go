@@ -32,6 +32,10 @@ func (a *answers[Question, Answer]) to(q Question) Answer {
 // ErrNoCgo: this build has no C boundary (CGO_ENABLED=0), so it can inspect cache files but not serve XNNPACK.
 var ErrNoCgo = errors.New("built without cgo; build with CGO_ENABLED=1 and a C compiler")
 
+// ErrOtherXNNPACK: the callbacks of xpwc and of XNNPACK would read beyond each other's structs.
+var ErrOtherXNNPACK = errors.New("build xpwc with the header of that XNNPACK " +
+	"(make lib XNNPACK=/its/prefix; in Go, go clean -cache after a header changed)")
+
 // Layout returns how XNNPACK, which it initializes, packs on this machine. The answer cannot change while the process
 // lives; the first takes a millisecond or two. Without cgo it is a layout without a fingerprint. Errors: XNNPACK's.
 func Layout() (format.Layout, error) {

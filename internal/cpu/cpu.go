@@ -32,12 +32,19 @@ var levels = []feature{
 	{"avx512", supports(cpuid.AVX512F, cpuid.AVX512CD, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL)},
 	{"avx512vnni", supports(cpuid.AVX512VNNI)},
 	{"avx512vnnigfni", supports(cpuid.AVX512VBMI, cpuid.GFNI)},
+	{"avx512fp16", supports(cpuid.AVX512FP16, cpuid.AVX512BF16)},
+	{"avx512amx", supports(cpuid.AMXTILE, cpuid.AMXINT8)},
+}
+
+// bf16WithoutFP16 reports BF16 on a processor below the level that includes it, such as Zen 4.
+func bf16WithoutFP16() bool {
+	return cpuid.CPU.Supports(cpuid.AVX512BF16) && !cpuid.CPU.Supports(cpuid.AVX512FP16)
 }
 
 // beyond are features that no level has.
 var beyond = map[string][]feature{
-	"amd64": {{"avxvnniint8", supports(cpuid.AVXVNNIINT8)}, {"avx512fp16", supports(cpuid.AVX512FP16)},
-		{"avx512bf16", supports(cpuid.AVX512BF16)}, {"amx", supports(cpuid.AMXINT8)}, {"avx10", supports(cpuid.AVX10)}},
+	"amd64": {{"avxvnniint8", supports(cpuid.AVXVNNIINT8)}, {"avx512bf16", bf16WithoutFP16},
+		{"avx10", supports(cpuid.AVX10)}},
 	"arm64": {{"neon", supports(cpuid.ASIMD)}, {"fp16", supports(cpuid.FPHP, cpuid.ASIMDHP)},
 		{"dot", supports(cpuid.ASIMDDP)}, {"sve", supports(cpuid.SVE)}},
 }

@@ -29,6 +29,7 @@ type Origin struct {
 	Name   string        // a part of it, for people
 
 	NoStamp string // why its tensors have no stamp, if they have none and it is known: a reason of package xpwc
+	Watch   any    // reports changes in place; comparable; may be nil
 }
 
 type digested struct {
@@ -53,6 +54,26 @@ func (c *Content) Known() (d format.Digest, known bool, err error) {
 		return is.digest, true, is.err
 	}
 	return format.Digest{}, false, nil
+}
+
+// Matches reports whether the tensors of two sessions may have the same content, and each session learns if it changes
+// in place: their stamps are equal, or, without stamps, their Watches, and their digests as far as they are known.
+func (c *Content) Matches(other *Content) bool {
+	if c == nil || other == nil {
+		return c == other
+	}
+	if c.Stamp != other.Stamp || c.Stamp != (format.Digest{}) {
+		return c.Stamp == other.Stamp
+	}
+	mine, known, _ := c.Known()
+	theirs, alsoKnown, _ := other.Known()
+	return c.Origin.Source == other.Origin.Source && c.Origin.Watch == other.Origin.Watch &&
+		(!known || !alsoKnown || mine == theirs)
+}
+
+// Comparable reports whether the content, which may be nil, has a stamp or a digest by now.
+func (c *Content) Comparable() bool {
+	return c == nil || c.Stamp != (format.Digest{}) || c.digested.Load() != nil
 }
 
 // MayDiffer reports whether the content is not what a record says of it, as far as is known: by the stamp or, without

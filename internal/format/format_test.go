@@ -46,6 +46,9 @@ func sampleRecords() []format.Record {
 		records[i].SourceName = name
 	}
 	records[1].BiasStamp, records[1].BiasDigest = format.Digest{4}, format.Digest{5}
+	records[1].AddCopy(format.Stamps{Kernel: format.Digest{10}, Bias: format.Digest{11}})
+	records[4].AddCopy(format.Stamps{Kernel: format.Digest{12}})
+	records[4].AddCopy(format.Stamps{Kernel: format.Digest{13}})
 	records[2].Flags = format.Tied
 	records[3].Flags = format.Variant
 	records[3].Family = packing.Family{Operator: packing.FullyConnected, Input: 9, Kernel: 6, Output: 1}

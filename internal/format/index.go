@@ -114,6 +114,7 @@ type Record struct {
 	BiasStamp    Digest
 	BiasDigest   Digest
 	SourceName   string // of the source, for people; "" if unknown
+	Copies       Copies // of what it was packed from; see AddCopy
 
 	LeastSize uint64 // that the payload must have, as far as the packing identity says; 0 where none was given
 
@@ -185,7 +186,7 @@ func (n counts) arrangeIn(size uint64) (sections, error) {
 // Seal has a record say that it is of a model with that digest, which says what all its tensors contain: a reader is
 // given the digest, and need not read them. Unlike a stamp of a file it says the same everywhere.
 func (r *Record) Seal(model Digest) {
-	r.Source, r.KernelStamp, r.BiasStamp = model, sealOf(model, r.Kernel), Digest{}
+	r.Source, r.KernelStamp, r.BiasStamp, r.Copies = model, sealOf(model, r.Kernel), Digest{}, ""
 	if r.HasBias {
 		r.BiasStamp = sealOf(model, r.Bias)
 	}

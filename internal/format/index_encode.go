@@ -44,6 +44,14 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		layouts: uint64(len(layouts)), sources: uint64(len(sources.rows)),
 		records: uint64(len(records)), slots: slots, strings: uint64(len(names.text)),
 	}
+	copies, copiesAt := encodeCopies(records), uint32(0)
+	if n.strings+uint64(len(copies)) > n.mostStrings() {
+		copies = "" // a start reads those models, which is better than no index
+	}
+	if copies != "" {
+		copiesAt = names.add(copies)
+		n.strings = uint64(len(names.text))
+	}
 	if n.strings > n.mostStrings() {
 		return nil, Digest{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
@@ -60,6 +68,8 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	le.PutUint32(b[56:], uint32(len(sources.rows)))
 	le.PutUint32(b[atSourceNames:], sourceNamesAt)
 	le.PutUint32(b[atSourceNames+4:], uint32(len(sourceNames)))
+	le.PutUint32(b[atCopies:], copiesAt)
+	le.PutUint32(b[atCopies+4:], uint32(len(copies)))
 
 	number := map[Digest]uint16{}
 	for i, l := range layouts {
@@ -210,7 +220,7 @@ func GenerationSize(records, names uint64) uint64 {
 	most := counts{
 		layouts: roomForLayouts, sources: records, // each has its own
 		records: records, slots: tableSlots(records),
-		strings: names + roomForDescriptions + roomForEvidence + mostSourceNames,
+		strings: names + roomForDescriptions + roomForEvidence + mostSourceNames + records*copySize,
 	}
 	return most.arrange().end + nativeTrailerSize
 }

@@ -22,9 +22,13 @@ type Index struct {
 	layouts []Layout
 	sources []byte
 	names   []string // of the sources, or nil
-	sums    []byte
-	at      sections
-	r       io.ReaderAt // of the file
+
+	copies   uint64 // where they begin in the body
+	copyRows int
+
+	sums []byte
+	at   sections
+	r    io.ReaderAt // of the file
 
 	mu    sync.Mutex
 	pages []page // that with a number is at the number modulo their length
@@ -121,6 +125,7 @@ func (x *Index) decodeRoot(b []byte) error {
 		}
 		x.layouts = append(x.layouts, Layout{Digest(row[:16]), description, evidence})
 	}
+	x.findCopies(b)
 	return x.readSourceNames(b)
 }
 
@@ -304,6 +309,10 @@ func (x *Index) Record(i int) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
+	copies, err := x.copiesOf(i)
+	if err != nil {
+		return Record{}, err
+	}
 	return Record{
 		Key: Key{
 			Layout:        x.layouts[le.Uint16(row[atLayout:])].Fingerprint,
@@ -324,6 +333,7 @@ func (x *Index) Record(i int) (Record, error) {
 		KernelDigest: Digest(row[100:116]),
 		BiasStamp:    Digest(row[atBiasStamp:][:16]),
 		BiasDigest:   Digest(row[132:148]),
+		Copies:       copies,
 		PackedAt:     int64(le.Uint32(row[156:])),
 		UsedAt:       int64(le.Uint32(row[160:])),
 		Family:       packing.DecodeFamily([packing.FamilySize]byte(row[43:48])),

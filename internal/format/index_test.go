@@ -116,6 +116,10 @@ func newLarge(t testing.TB, n int) large {
 		if i%2 != 0 {
 			l.records[i].Bias = ""
 		}
+		for n := range max(0, 20-i) / 2 { // more than are kept
+			stamp := format.Digest{1, byte(i), byte(n)}
+			l.records[i].AddCopy(format.Stamps{Kernel: stamp, Bias: stamp})
+		}
 	}
 	index, sum := encodeIndex(t, []format.Layout{layoutA, layoutB}, slices.Clone(l.records))
 	payloads := uint64(n+2) / 3

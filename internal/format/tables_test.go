@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -84,6 +85,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 		LeastSize: 0x222, PackedAt: 0x6666, UsedAt: 0x7777,
 	}
 	before := record // of another source
+	copied := format.Stamps{Kernel: different(14), Bias: different(15)}
+	record.AddCopy(copied)
 	before.Offset, before.Source, before.SourceName = 4096, different(10), "first.tflite"
 	slot, block, err := format.EncodeGeneration(6, 8192+0x333, layouts, []format.Record{before, record})
 	require.NoError(t, err)
@@ -93,7 +96,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	require.NoError(t, err)
 	recordAt := index.RecordOffset(1)
 	const sourceNames = "\x0cfirst.tflite\x03abc"
-	strings := block[slot.IndexSize-uint64(len("firstsecond oneseenweightsthe bias"+sourceNames)) : slot.IndexSize]
+	copies := slices.Concat(u32(1), copied.Kernel[:], copied.Bias[:])
+	strings := block[slot.IndexSize-uint64(len("firstsecond oneseenweightsthe bias"+sourceNames)+len(copies)) : slot.IndexSize]
 	at := func(s string) []byte { return u32(uint32(bytes.Index(strings, []byte(s)))) }
 	trailerAt := slot.IndexOffset + slot.IndexSize
 	require.Equal(t, format.EncodeTrailer([]format.TrailerEntry{format.NativeTrailer(trailerAt)}, trailerAt),
@@ -147,6 +151,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"number of sources":     u32(2),
 			"offset of the sources": at(sourceNames),
 			"length of the sources": u32(uint32(len(sourceNames))),
+			"offset of the copies":  at(string(copies)),
+			"length of the copies":  u32(uint32(len(copies))),
 			"number of table slots": u64((slot.IndexSize - recordAt - 164 - uint64(len(strings))) / 4),
 			"size of the strings":   u64(uint64(len(strings))),
 			"size of a block: 1024": u64(1024),
@@ -161,7 +167,12 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 		"source": {block[128+2*32+16 : 128+2*32+32], map[string][]byte{
 			"hash of where kernels come from": record.Source[:],
 		}},
-		"sources' names": {strings[len(strings)-1-nameLength:], map[string][]byte{
+		"copy": {strings[len(strings)-len(copies):], map[string][]byte{
+			"number of the record":            u32(1),
+			"hash of the kernel's stamp":      copied.Kernel[:],
+			"hash of the bias' stamp, zero w": copied.Bias[:],
+		}},
+		"sources' names": {[]byte(sourceNames[len(sourceNames)-1-nameLength:]), map[string][]byte{
 			"length of the name": {nameLength},
 			"name, printable":    []byte("abc"),
 		}},
@@ -241,7 +252,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			require.Len(t, found, len(c.values))
 		})
 	}
-	require.Len(t, tables(t), 12)
+	require.Len(t, tables(t), 13)
 }
 
 func hash(b []byte) []byte {

@@ -86,7 +86,7 @@ func open(path string) (*File, error) {
 // newFile takes over f.
 func newFile(f *os.File, path string) (*File, error) {
 	now := time.Now() // before the file is looked at: what comes later is younger
-	others := writersOf(f.Fd())
+	others := writersOf(f.Fd(), now)
 	state, err := look(f.Fd(), others, now)
 	if err != nil {
 		return nil, err
@@ -115,14 +115,6 @@ func (f *File) Path() string { return f.path }
 
 // Stamp is what the function Stamp returned when the file was opened; it may be empty.
 func (f *File) Stamp() string { return f.stamp }
-
-// StampOf returns the stamp of the part of the file that is called part; "" if the file has none.
-func (f *File) StampOf(part string) string {
-	if f.stamp == "" {
-		return ""
-	}
-	return f.stamp + ":" + part
-}
 
 // Changed reports whether the content may have changed since the file was opened, as [ChangedSince] says it. It waits
 // for a moment if it must. That another file is at the path is no change. After Close the error matches

@@ -13,12 +13,17 @@ const (
 	writersUnknown writers = iota // the system does not say
 	noWriter
 	aWriter
+	noWriteUnderWay // no write is under way, except perhaps a direct one; there may be writers
 )
 
 // aDay is how long after its last change a file counts as at rest and as written to the disk, where the system does not
 // say so: one write moves at most 2 GiB, pages are written after 30 seconds, and times, on a file system that is
 // mounted with lazytime, after 12 hours.
 const aDay = 24 * time.Hour
+
+// directWrite is the age at which a direct write has ended. Linux gives up on a device within 30 seconds for each of six
+// tries (SCSI, NVMe), 2 minutes (iSCSI) or 10 minutes (NVMe over a network).
+const directWrite = 15 * time.Minute
 
 // look returns the state of the file that is open as fd, with what others do to it, which was found out before. Of a
 // file that is not at rest it reads the content.
@@ -37,6 +42,8 @@ func (s State) rests(others writers, now time.Time) bool {
 		return false
 	case others == writersUnknown:
 		return s.old(now)
+	case others == noWriteUnderWay:
+		return s.sinceChange(now) > directWrite
 	default:
 		return others == noWriter
 	}
@@ -44,7 +51,11 @@ func (s State) rests(others writers, now time.Time) bool {
 
 // old reports whether the last change was more than a day ago.
 func (s State) old(now time.Time) bool {
-	return now.UnixNano()-max(s.Modified, s.Changed) > int64(aDay)
+	return s.sinceChange(now) > aDay
+}
+
+func (s State) sinceChange(now time.Time) time.Duration {
+	return time.Duration(now.UnixNano() - max(s.Modified, s.Changed))
 }
 
 // Look returns the state of the regular file that is open as fd, which stays the caller's, for [ChangedSince]. On
@@ -52,5 +63,5 @@ func (s State) old(now time.Time) bool {
 // ErrNotRegular.
 func Look(fd uintptr) (State, error) {
 	now := time.Now()
-	return look(fd, writersOfOpen(fd), now)
+	return look(fd, writersOfOpen(fd, now), now)
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"os"
 	"runtime"
-	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,17 +15,33 @@ import (
 
 const ownerIsGroup = 2 // F_OWNER_PGRP (fcntl.h)
 
-// writersOf asks for a lease of the file that is open as fd, for reading alone, and gives it up at once: the system
+// writersOf finds out whether somebody can write to the file that is open as fd: by a lease, or by the rules of
+// held_linux.go for a user without one. The descriptor must be this process' own: a lease belongs to it.
+func writersOf(fd uintptr, now time.Time) writers {
+	if others := leased(fd); others != writersUnknown {
+		return others
+	}
+	if unchangeable(fd) {
+		return noWriter
+	}
+	s, err := StateOf(fd)
+	if err == nil && s.sinceChange(now) > directWrite && !s.old(now) && writesEnded(fd) {
+		return noWriteUnderWay
+	}
+	return writersUnknown
+}
+
+// leased asks for a lease of the file that is open as fd, for reading alone, and gives it up at once: the system
 // grants none while somebody can write to the file, also through a mapping. It grants none either of another user's
 // file, but to who may (CAP_LEASE), and on some file systems. Whoever opens the file for writing meanwhile waits for
-// that moment. The opening must be this process' own: a lease belongs to it.
-func writersOf(fd uintptr) writers {
+// that moment.
+func leased(fd uintptr) writers {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	thread := unix.Gettid()
 	if thread == os.Getpid() {
 		found := make(chan writers)
-		go func() { found <- writersOf(fd) }() // on another thread, since this one is taken
+		go func() { found <- leased(fd) }() // on another thread, since this one is taken
 		return <-found
 	}
 	if unowned(fd, thread) != 0 {
@@ -66,16 +82,16 @@ func ofServer(fd uintptr) bool {
 }
 
 // writersOfOpen is writersOf for an opening that others may have a lease of, or be the owner of.
-func writersOfOpen(fd uintptr) writers {
+func writersOfOpen(fd uintptr, now time.Time) writers {
 	if _, err := StateOf(fd); err != nil {
 		return writersUnknown
 	}
-	own, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(fd)), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	own, err := reopen(fd)
 	if err != nil {
 		return writersUnknown
 	}
 	defer unix.Close(own)
-	return writersOf(uintptr(own))
+	return writersOf(uintptr(own), now)
 }
 
 // contentOf returns the digest of all that is in the file. It reads through the descriptor, since the file may be cut

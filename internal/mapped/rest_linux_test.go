@@ -99,6 +99,8 @@ func TestOfAnotherUsersFileOnlyADayShowsThatItIsAtRest(t *testing.T) {
 		{aWriter, 2 * aDay, false},
 		{writersUnknown, aDay, false},
 		{writersUnknown, aDay + 1, true},
+		{noWriteUnderWay, directWrite, false},
+		{noWriteUnderWay, directWrite + 1, true},
 	} {
 		last := now.Add(-c.age).UnixNano()
 		require.Equal(t, c.rests, State{Changed: last}.rests(c.others, now), "%+v", c)
@@ -128,7 +130,7 @@ func TestOfAnotherUsersFileOnlyADayShowsThatItIsAtRest(t *testing.T) {
 			return
 		}
 		defer f.Close()
-		found <- writersOf(f.Fd())
+		found <- leased(f.Fd())
 	}()
 	others, ok := <-found
 	if !ok {
@@ -152,7 +154,7 @@ func TestWhoOpensAFileForWritingSendsNoSignalAndIsNotKeptWaiting(t *testing.T) {
 	asked, err := os.Open(path)
 	require.NoError(t, err)
 	defer asked.Close()
-	if writersOf(asked.Fd()) == writersUnknown {
+	if leased(asked.Fd()) == writersUnknown {
 		t.Skip("the file system has no leases")
 	}
 	require.NoError(t, writes(), "the lease is not given up")
@@ -242,9 +244,9 @@ func BenchmarkOpen(b *testing.B) {
 	f, err := os.Open(path)
 	require.NoError(b, err)
 	defer f.Close()
-	b.Run("writersOf", func(b *testing.B) {
+	b.Run("lease", func(b *testing.B) {
 		for b.Loop() {
-			writersOf(f.Fd())
+			leased(f.Fd())
 		}
 	})
 	b.Run("flush", func(b *testing.B) {

@@ -2,12 +2,16 @@
 
 package mapped
 
-import "xpwc/internal/digest"
+import (
+	"time"
+
+	"xpwc/internal/digest"
+)
 
 // The times of a file are all that is known of it here.
-func writersOf(uintptr) writers { return noWriter }
+func writersOf(uintptr, time.Time) writers { return noWriter }
 
-func writersOfOpen(uintptr) writers { return noWriter }
+func writersOfOpen(uintptr, time.Time) writers { return noWriter }
 
 func contentOf(uintptr) (digest.Digest, error) { return digest.Digest{}, nil }
 

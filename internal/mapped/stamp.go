@@ -41,7 +41,7 @@ const plausible = 631_152_000 * second
 // is on the disk, there as well.
 func Stamp(fd uintptr) (string, error) {
 	now := time.Now() // before the file is looked at: what comes later is younger
-	others := writersOfOpen(fd)
+	others := writersOfOpen(fd, now)
 	s, err := StateOf(fd)
 	if err != nil || !s.rests(others, now) {
 		return "", err

@@ -17,7 +17,7 @@ func (s State) unstamped(others writers, now time.Time) string {
 	switch {
 	case s.rests(others, now) && now.UnixNano()-s.Changed >= int64(tick):
 		return FileSystem
-	case others == writersUnknown && s.unsettled(now) <= 0:
+	case others != noWriter && others != aWriter && s.unsettled(now) <= 0:
 		return Owner
 	}
 	return Written

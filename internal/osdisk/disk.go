@@ -104,7 +104,7 @@ func acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error 
 	case mode&fs.ModeSymlink != 0 && insecure:
 		return nil
 	case !mode.IsRegular():
-		return fmt.Errorf("%s is not a regular file: %w", path, trust.ErrUnsafe)
+		return trust.NotRegular{Path: path}
 	case insecure:
 		return nil
 	}

@@ -14,3 +14,6 @@ func NewUnlinkable(path string) (*File, error) {
 	}
 	return f, err
 }
+
+// StopBeforeRename does what Publish does before it renames the file over another.
+func (f *File) StopBeforeRename() error { return f.giveName(0o600) }

@@ -3,7 +3,9 @@ package output
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -31,4 +33,39 @@ func linkOf(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) 
 
 func (d *directory) link(f *os.File, name string) error {
 	return unix.Linkat(unix.AT_FDCWD, linkOf(f), d.fd(), name, unix.AT_SYMLINK_FOLLOW)
+}
+
+// lock takes the lock of a file that keeps removeAbandoned of other processes away from it. If another descriptor has that
+// lock, it does the same.
+func lock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
+
+func unlock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
+// removeAbandoned removes the complete files of this user whose writers were killed before they had renamed them. It
+// removes what it can: an abandoned file takes space, and no reader opens it.
+func (d *directory) removeAbandoned() {
+	if !d.listed {
+		return
+	}
+	if _, err := d.Seek(0, io.SeekStart); err != nil {
+		return
+	}
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		if strings.HasPrefix(name, completePrefix) && d.abandoned(name) {
+			_ = d.remove(name)
+		}
+	}
+}
+
+// abandoned reports whether a file is this user's and no writer holds its lock.
+func (d *directory) abandoned(name string) bool {
+	f, err := d.read(name, name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var info unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &info) == nil && info.Mode&unix.S_IFMT == unix.S_IFREG &&
+		int(info.Uid) == os.Geteuid() && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }

@@ -8,8 +8,9 @@
 //	err = f.Publish(0o600)
 //
 // The directory is opened once, and everything is done in it, whatever its path leads to later. Nothing else is made,
-// so there is nothing to follow a link to, and nothing to sweep: what has no name goes with its process, and of a named
-// file a killed process leaves just that.
+// so there is nothing to follow a link to. A file without a name goes with its process. Only to replace another file it
+// has a name for the moment between two system calls: a process that is killed there leaves it, and the next one that
+// replaces a file in the directory removes it. A killed process leaves a file that had a name from the beginning.
 package output
 
 import (
@@ -22,8 +23,12 @@ import (
 	"strings"
 )
 
-// prefix begins the name of a file that is not at its path yet.
-const prefix = ".xpwc-"
+const (
+	// prefix begins the name of a file that is not at its path yet.
+	prefix = ".xpwc-"
+	// completePrefix begins the name of a complete file that replaces another. Its writer holds a lock on it.
+	completePrefix = prefix + "complete-"
+)
 
 // A File is a new file, open to be written and read. Its Name is the path that it is for, so errors name that. It need
 // not be published: then it is a file to work with, that leaves nothing.
@@ -49,7 +54,7 @@ func newFile(path string, nameless bool) (*File, error) {
 	if nameless && f.create("") == nil {
 		return f, nil
 	}
-	if err := f.create(randomName()); err != nil {
+	if err := f.create(randomName(prefix)); err != nil {
 		return nil, errors.Join(unmade(path, err), dir.close())
 	}
 	return f, nil
@@ -81,7 +86,7 @@ func (f *File) create(name string) (err error) {
 	return nil
 }
 
-func randomName() string { return prefix + strings.ToLower(rand.Text()) }
+func randomName(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
 // unmade is the error of a file that cannot be made. It names the directory, which somebody has asked for.
 func unmade(path string, err error) error {
@@ -135,7 +140,21 @@ func (f *File) Publish(mode fs.FileMode) error {
 	if err := errors.Join(f.Chmod(mode), f.Sync()); err != nil {
 		return err
 	}
+	if f.named != "" || f.dir.link(f.File, filepath.Base(f.path)) != nil {
+		if err := f.replace(mode); err != nil {
+			return err
+		}
+	}
+	if err := f.dir.flush(); err != nil {
+		return &fs.PathError{Op: "flush the directory of", Path: f.path, Err: err}
+	}
+	return nil
+}
+
+// replace renames the file over the one at its path.
+func (f *File) replace(mode fs.FileMode) error {
 	if f.named == "" {
+		f.dir.removeAbandoned()
 		if err := f.giveName(mode); err != nil {
 			return err
 		}
@@ -144,19 +163,19 @@ func (f *File) Publish(mode fs.FileMode) error {
 		return &fs.PathError{Op: "rename", Path: f.path, Err: err}
 	}
 	f.named = ""
-	if err := f.dir.flush(); err != nil {
-		return &fs.PathError{Op: "flush the directory of", Path: f.path, Err: err}
-	}
+	unlock(f.File)
 	return nil
 }
 
 // giveName gives the file a name, or makes a copy that has one where the system refuses that.
 func (f *File) giveName(mode fs.FileMode) error {
-	name := randomName()
+	lock(f.File)
+	name := randomName(completePrefix)
 	if f.dir.link(f.File, name) == nil {
 		f.named = name
 		return nil
 	}
+	name = randomName(prefix)
 	nameless := f.File
 	if err := f.create(name); err != nil {
 		f.File = nameless

@@ -20,6 +20,7 @@ import (
 const (
 	envPath  = "XPWC_TEST_PATH"
 	envNamed = "XPWC_TEST_NAMED"
+	envStop  = "XPWC_TEST_STOP" // end between the two system calls that replace a file
 )
 
 // With the variables, the process is one that is killed: it says each time that it has written the file.
@@ -27,6 +28,14 @@ func TestMain(m *testing.M) {
 	path := os.Getenv(envPath)
 	if path == "" {
 		os.Exit(m.Run())
+	}
+	if os.Getenv(envStop) != "" {
+		f, err := output.New(path)
+		if err == nil {
+			err = f.StopBeforeRename()
+		}
+		fmt.Println(err)
+		os.Exit(0)
 	}
 	make := output.New
 	if os.Getenv(envNamed) != "" {
@@ -121,6 +130,35 @@ func TestAReaderHasAWholeFileWheneverTheWriterIsKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheNextReplacementRemovesTheFileOfAKilledWriter(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("files have names from the beginning there")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "weights")
+	require.NoError(t, write(output.New, path, 1))
+	stopped := testkit.Command()
+	stopped.Env = append(os.Environ(), envPath+"="+path, envStop+"=1")
+	out, err := stopped.CombinedOutput()
+	require.NoError(t, err)
+	if string(out) != "<nil>\n" || len(names(t, dir)) == 1 {
+		t.Skip("this file system has no files without a name: ", string(out))
+	}
+	alive, err := output.New(filepath.Join(dir, "other"))
+	require.NoError(t, err)
+	defer alive.Discard()
+	require.NoError(t, alive.StopBeforeRename())
+	require.NoError(t, os.Link(path, filepath.Join(dir, ".xpwc-mine")))
+	require.NoError(t, os.Symlink(path, filepath.Join(dir, ".xpwc-complete-link")))
+	require.Len(t, names(t, dir), 5)
+
+	require.NoError(t, write(output.New, path, 2))
+	require.ElementsMatch(t, names(t, dir),
+		[]string{"weights", ".xpwc-mine", ".xpwc-complete-link", filepath.Base(alive.At())},
+		"the file of a writer that lives stays, and whatever is no such file")
+	requireWhole(t, path)
 }
 
 func TestWhatIsNotPublishedLeavesNothing(t *testing.T) {

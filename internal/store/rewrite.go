@@ -77,15 +77,15 @@ func (rw *Rewriting) write(records []format.Record, describe func([]format.Recor
 	return rw.commit.Write()
 }
 
-// copy writes the payloads of records into the new file, and returns those that are sound. Equal payloads of several
-// layouts are written once. (Under one key an offset distinguishes records.)
+// copy writes the payloads of records into the new file, and returns those that are sound. Equal payloads are written
+// once, unless they have one key: under that an offset distinguishes records.
 func (rw *Rewriting) copy(records []format.Record) (kept []format.Record, err error) {
 	type content struct {
 		sum  format.Digest
 		size uint64
 	}
 	type place struct {
-		layout format.Digest
+		key    format.Key
 		offset uint64
 	}
 	stored, taken := map[content]uint64{}, map[place]bool{}
@@ -99,7 +99,7 @@ func (rw *Rewriting) copy(records []format.Record) (kept []format.Record, err er
 				continue
 			}
 			equal, known := stored[content{r.Sum, r.Size}]
-			if at = equal; !known || taken[place{r.Layout, at}] {
+			if at = equal; !known || taken[place{r.Key, at}] {
 				if at, err = rw.append(payload); err != nil {
 					return nil, err
 				}
@@ -107,7 +107,7 @@ func (rw *Rewriting) copy(records []format.Record) (kept []format.Record, err er
 			stored[content{r.Sum, r.Size}] = at
 			rw.Moved[r.Offset] = at
 		}
-		taken[place{r.Layout, at}] = true
+		taken[place{r.Key, at}] = true
 		r.Offset = at
 		kept = append(kept, r)
 	}

@@ -20,7 +20,7 @@ const (
 // in small pages once remains so while it is in memory: a segment that more may follow ends with a large one.
 const largePage = 2 << 20
 
-// A listing is what an index lists: entries, and the bytes of their names.
+// A listing is what an index lists: entries, and the bytes of their names and of the stamps of copies.
 type listing struct{ records, names uint64 }
 
 // Reserve returns n bytes of the file, mapped and with disk space for them, for an entry whose names have so many

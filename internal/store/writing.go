@@ -113,7 +113,7 @@ func (st *Store) prepare() error {
 		if err = errors.Join(st.index.Check(), err); err != nil {
 			return st.Damaged(err)
 		}
-		st.listed = listing{st.slot.Records, names}
+		st.listed = listing{st.slot.Records, names + st.index.CopyBytes()}
 	}
 	if st.id == [16]byte{} {
 		if err := st.writeHeader(); err != nil {

@@ -131,10 +131,14 @@ func (s source) tensor(conversion string, digest func(stored []byte) xpwc.Digest
 	if conversion != "" {
 		part += ":" + conversion
 	}
+	stamp := s.file.Stamp()
+	if stamp != "" {
+		stamp = xpwc.FileStamp + stamp + ":" + part
+	}
 	return xpwc.Tensor{
 		Identity: xpwc.Identity{
 			Source:  s.file.Path(),
-			Stamp:   s.file.StampOf(part),
+			Stamp:   stamp,
 			Watch:   s.file,
 			NoStamp: xpwc.Reason(s.file.Unstamped()),
 			Digest: func() (d xpwc.Digest, err error) {

@@ -12,6 +12,15 @@ import (
 // ErrUnsafe: another user could change the file, or the path leads to something that is not a regular file.
 var ErrUnsafe = errors.New("not opened for safety; correct its owner and mode, or set Options.AllowUnsafeFile")
 
+// NotRegular is the error of a path that leads to a pipe, a device or a socket. It matches ErrUnsafe. Owner and mode do not
+// matter, so it gives other advice than that.
+type NotRegular struct{ Path string }
+
+func (e NotRegular) Error() string { return e.Path + " is not a regular file; choose another path" }
+
+// Is reports whether the target is ErrUnsafe.
+func (NotRegular) Is(target error) bool { return target == ErrUnsafe }
+
 // Follow returns where a symbolic link leads, which need not be there, and any other path as it is. A link is followed
 // if nobody but this user and root can change it: it and its directory belong to them, and others may not write to the
 // directory. The same holds for each link that it leads to; the error for others matches ErrUnsafe. Otherwise whoever

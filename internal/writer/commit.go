@@ -150,6 +150,7 @@ type choice struct {
 	entries []*entries.Entry
 	changed []*entries.Entry // with changes that no generation has
 	dirty   bool             // there are such changes
+	equal   uint64           // bytes of new payloads that the file has under other keys
 }
 
 // commit commits what sessions have finalized: what, lay out, write, conclude. Where there is no room for the index all
@@ -257,8 +258,36 @@ func (w *Writer) choose(st *store.Store) (what choice, err error) {
 		}
 		what.records = append(what.records, r)
 	}
-	what.records = append(what.records, w.entries.Next()...)
+	next := w.entries.Next()
+	what.equal = equalBytes(next, what.records)
+	what.records = append(what.records, next...)
 	return what, nil
+}
+
+// equalBytes returns the bytes of new payloads that are stored already, or stored twice, under other keys.
+func equalBytes(added, stored []format.Record) (bytes uint64) {
+	type content struct {
+		sum  format.Digest
+		size uint64
+	}
+	keys := map[content]map[format.Key]bool{} // under which a payload is stored
+	for i := range added {
+		keys[content{added[i].Sum, added[i].Size}] = map[format.Key]bool{}
+	}
+	for i := range stored {
+		if under := keys[content{stored[i].Sum, stored[i].Size}]; under != nil {
+			under[stored[i].Key] = true
+		}
+	}
+	for i := range added {
+		r := &added[i]
+		under := keys[content{r.Sum, r.Size}]
+		if len(under) > 0 && !under[r.Key] {
+			bytes += r.Size
+		}
+		under[r.Key] = true
+	}
+	return bytes
 }
 
 // listed returns the records of the loaded index. If one is damaged, it returns those before it with the error, and the
@@ -288,8 +317,13 @@ func (what *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
 		is := &e.Record
 		r.Flags |= is.Flags
 		r.Source, r.SourceName = is.Source, is.SourceName
+		listed := format.Stamps{Kernel: r.KernelStamp, Bias: r.BiasStamp} // which another process may have written
 		r.KernelStamp, r.KernelDigest = is.KernelStamp, is.KernelDigest
 		r.BiasStamp, r.BiasDigest = is.BiasStamp, is.BiasDigest
+		for s := range is.Copies.All() {
+			r.AddCopy(s)
+		}
+		r.AddCopy(listed)
 		e.Changed = false
 		what.changed = append(what.changed, e)
 	}
@@ -328,6 +362,7 @@ func (w *Writer) concluded(what choice, plan *store.Commit, end uint64) (bytes i
 		return e.State == entries.Durable || left(e) && e.Record.Offset < end
 	})
 	w.figures.WrittenBytes += bytes + int64(plan.IndexSize())
+	w.equal += what.equal
 	return bytes
 }
 

@@ -95,13 +95,14 @@ func (w *Writer) wake() { w.locked(w.changed.Broadcast) }
 // MinDeadBytes is what is not worth rewriting any file for.
 const MinDeadBytes = 16 << 10
 
-// worthCompacting reports whether enough of the file is dead, and nobody packs into it. If so, no user becomes one that
-// does until the round ends.
+// worthCompacting reports whether enough of the file is dead or stored twice, and nobody packs into it. If so, no user
+// becomes one that does until the round ends.
 func (w *Writer) worthCompacting() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	slot, limit := w.loaded.slot, w.options.MaxBytes
-	dead := slot.DeadBytes > slot.PayloadBytes/4 && slot.DeadBytes > MinDeadBytes
+	spare := slot.DeadBytes + w.equal
+	dead := spare > slot.PayloadBytes/4 && spare > MinDeadBytes
 	large := limit > 0 && slot.End > uint64(limit)
 	if !dead && !large || w.packing > 0 || w.hasUncommittedLocked() || !w.loaded.written {
 		return false
@@ -149,6 +150,7 @@ func (w *Writer) rewrite(keep Keep) error {
 func (w *Writer) moved(from [16]byte, next *store.Rewriting, now loaded) {
 	w.mu.Lock()
 	defer w.unlock()
+	w.equal = 0
 	w.figures.Compactions++
 	w.figures.DamagedPayloads += int64(next.Damaged)
 	w.figures.WrittenBytes += int64(next.Size())
@@ -184,7 +186,10 @@ func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
 	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(used(a), used(b)) })
 	kept := map[uint64]bool{}
 	for _, r := range byUse {
-		size := format.AlignUp(r.Size, format.Alignment) + perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias))
+		size := perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias)+40*r.Copies.Len())
+		if !kept[r.Offset] { // records may share a payload
+			size += format.AlignUp(r.Size, format.Alignment)
+		}
 		if total+size <= uint64(maxBytes) {
 			total += size
 			kept[r.Offset] = true

@@ -12,6 +12,8 @@ func (c *Count) add(n int) { c.Entries++; c.Bytes += int64(n) }
 type Figures struct {
 	Hits            Count
 	Misses          int64
+	Waits           int64
+	WaitTimeouts    int64
 	Packed          Count
 	Reused          Count
 	Verified        Count

@@ -1,7 +1,10 @@
 package writer
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -56,7 +59,7 @@ func (u *User) conclude(end Ending) (lost error) {
 	defer w.unlock()
 	if end.Changed != nil {
 		end.Restamps = nil
-		u.mixLocked()
+		u.mixLocked(end.Changed)
 	}
 	for _, r := range end.Restamps {
 		w.restampLocked(&r)
@@ -75,11 +78,18 @@ func (u *User) conclude(end Ending) (lost error) {
 	return u.lost
 }
 
-// mixLocked keeps nothing of what the session packed.
-func (u *User) mixLocked() {
+// mixLocked keeps nothing of what the session packed. Other sessions that use some of it fail, too.
+func (u *User) mixLocked(changed error) {
+	mixed := map[*entries.Entry]bool{}
 	for _, e := range u.used {
 		if e.Kernel != nil && e.By == u {
 			e.Withhold(entries.ErrSourceChanged)
+			mixed[e] = true
+		}
+	}
+	for other := range u.w.users {
+		if other != u && slices.ContainsFunc(other.used, func(e *entries.Entry) bool { return mixed[e] }) {
+			other.lost = cmp.Or(other.lost, fmt.Errorf("packed by another session: %w", changed))
 		}
 	}
 }
@@ -112,26 +122,49 @@ func (r *Restamp) Needed(v *View) bool {
 }
 
 func (r *Restamp) differs(is *format.Record) bool {
-	origin, none := r.Kernel.Origin.Source, format.Digest{}
-	if is.Source == none && origin != none {
+	stamps, stamped := r.stamps()
+	switch origin := r.Kernel.Origin.Source; {
+	case is.Source == format.Digest{} && origin != format.Digest{}:
 		return true
+	case stamped && is.HasStamps(stamps):
+		return false
+	case is.Source == origin:
+		return r.Kernel.MayDiffer(is.KernelStamp, is.KernelDigest) || r.Bias.MayDiffer(is.BiasStamp, is.BiasDigest)
 	}
-	return is.Source == origin &&
-		(r.Kernel.MayDiffer(is.KernelStamp, is.KernelDigest) || r.Bias.MayDiffer(is.BiasStamp, is.BiasDigest))
+	return stamped
 }
 
-// restampLocked brings an entry's stamps and digests up to date with tensors, all of which were read. Where one content
-// comes from several sources, the first keeps its stamps: they would be rewritten with every change of source.
+// stamps returns the stamps of the tensors, and whether all of them have one.
+func (r *Restamp) stamps() (s format.Stamps, all bool) {
+	s.Kernel = r.Kernel.Stamp
+	all = s.Kernel != format.Digest{}
+	if r.Bias != nil {
+		s.Bias = r.Bias.Stamp
+		all = all && s.Bias != format.Digest{}
+	}
+	return s, all
+}
+
+// restampLocked brings an entry's stamps and digests up to date with tensors, all of which were read. The stamps of
+// another source are added to those that are there, and so are the old ones of this source: a start with any of the
+// copies in turn finds its stamps.
 func (w *Writer) restampLocked(r *Restamp) {
 	e := r.Entry
 	is := &e.Record
 	if e.Kernel != nil || e.Reason != "" || !r.differs(is) {
 		return
 	}
-	// What was packed elsewhere (package registry) is this source's from now on.
-	if origin := r.Kernel.Origin; is.Source != origin.Source {
+	origin, before := r.Kernel.Origin, format.Stamps{Kernel: is.KernelStamp, Bias: is.BiasStamp}
+	switch {
+	case is.Source == origin.Source:
+	case is.Source == format.Digest{}: // what was packed elsewhere (package registry) is this source's from now on
 		is.Source, is.SourceName = origin.Source, origin.Name
 		e.Changed, w.dirty = true, true
+	default:
+		if stamps, _ := r.stamps(); bothRead(r) && is.AddCopy(stamps) {
+			e.Changed, w.dirty = true, true
+		}
+		return
 	}
 	update := func(c *entries.Content, stamp, digest *format.Digest) {
 		if !c.MayDiffer(*stamp, *digest) {
@@ -146,4 +179,17 @@ func (w *Writer) restampLocked(r *Restamp) {
 	}
 	update(r.Kernel, &is.KernelStamp, &is.KernelDigest)
 	update(r.Bias, &is.BiasStamp, &is.BiasDigest)
+	is.AddCopy(before)
+}
+
+// bothRead reports whether the tensors could be read.
+func bothRead(r *Restamp) bool {
+	read := func(c *entries.Content) bool {
+		if c == nil {
+			return true
+		}
+		_, known, err := c.Known()
+		return known && err == nil
+	}
+	return read(r.Kernel) && read(r.Bias)
 }

@@ -128,7 +128,7 @@ func (w *Writer) noticeLocked(now loaded) {
 		return
 	}
 	if was.id != now.id {
-		w.damage = map[uint64]bool{}
+		w.damage, w.equal = map[uint64]bool{}, 0
 	}
 	w.entries.List(func(e *entries.Entry) bool { return e.File != now.id }) // lost with its file
 	w.dropUnusedLocked()

@@ -15,6 +15,10 @@ type Query struct {
 	Key  format.Key
 	Seed uint32
 
+	// Contents are those of the session's tensors. Without a kernel only its own entries, and those of sessions that are
+	// finalized, may answer.
+	Contents Contents
+
 	surveyed *format.Index // all its records under the key are in memory
 }
 
@@ -24,10 +28,10 @@ func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout,
 // A View is what was known of an entry at some time.
 type View struct {
 	Entry        *entries.Entry
-	Kernel, Bias *entries.Content // what this session packed it from, if its record does not say so yet
+	Kernel, Bias *entries.Content // that it was packed from, if its record does not have that yet
 	Record       format.Record
 
-	Others   bool // another session packs it, and it does not say yet what from
+	Others   bool // another session packed it, which is not finalized: Kernel and Bias must not be read
 	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
 	Durable  bool
 	Listed   bool // the loaded index has it
@@ -36,15 +40,19 @@ type View struct {
 }
 
 func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
-	v := View{
-		Entry: e, Record: e.Record,
+	return View{
+		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Others: !e.Identified() && e.By != u,
 		Seed: e.PackedUnder(seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
 		Verified: e.Verified, Sized: e.Sized,
 	}
-	if v.Others = !e.Identified() && e.By != u; !v.Others {
-		v.Kernel, v.Bias = e.Kernel, e.Bias
-	}
-	return v
+}
+
+// answersLocked returns the candidates that may answer a query. One that another session packed may do so before that
+// session has found out whether its sources changed only if this session finds out, too.
+func (u *User) answersLocked(candidates []*entries.Entry, q *Query) []*entries.Entry {
+	return entries.Only(candidates, func(e *entries.Entry) bool {
+		return e.Identified() || e.By == u || q.Contents.areOf(e)
+	})
 }
 
 // candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
@@ -60,19 +68,20 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 
 // LookUp has judge decide which of some entries answers a query, from what is known of them: -1 if none does, or none
 // yet. The session uses the one that answers it from then on. Of the others nothing but what is known may be used: they
-// may be given up. What others are packing answers nothing. The error, with Options.Strict, is that the loaded index
-// turned out damaged.
+// may be given up. The error, with Options.Strict, is that the loaded index turned out damaged.
 func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, err error) {
 	err = u.among(q, func(candidates []*entries.Entry) {
-		candidates = entries.Only(candidates, func(e *entries.Entry) bool { return e.Identified() || e.By == u })
+		candidates = u.answersLocked(candidates, q)
 		among = make([]View, 0, len(candidates))
 		for _, e := range candidates {
 			among = append(among, u.viewLocked(e, q.Seed))
 		}
-		if hit = judge(among); hit >= 0 {
-			u.useLocked(candidates[hit])
-			u.w.figures.Hits.add(len(candidates[hit].Data))
+		if hit = judge(among); hit < 0 {
+			u.seen = among
+			return
 		}
+		u.useLocked(candidates[hit])
+		u.w.figures.Hits.add(len(candidates[hit].Data))
 	})
 	return hit, among, err
 }

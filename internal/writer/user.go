@@ -17,7 +17,7 @@ type User struct {
 	handle *Handle
 
 	used  []*entries.Entry // once for each time that it was given or kept
-	lost  error            // the disk lost packed weights that the runtime uses
+	lost  error            // why the runtime must not use what it was given
 	packs bool             // it is counted in Writer.packing
 	empty string           // why nothing could answer its look-ups when it began, or ""
 
@@ -25,6 +25,10 @@ type User struct {
 	// how long that took.
 	Waits, SessionWaits int
 	Waited              time.Duration
+
+	seen      []View // by its last look-up, if that missed
+	claim     *claim // on what it is packing, or nil; set with mu held
+	impatient bool   // it has waited too long for another session
 }
 
 // NewUser begins a session, which picks up what other processes have committed.

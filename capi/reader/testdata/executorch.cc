@@ -13,6 +13,7 @@
 
 #include <xpwc_reader_executorch.hpp>
 
+#include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
 using executorch::backends::xnnpack::delegate::XNNWeightsCache;
@@ -178,6 +179,28 @@ static void replaced_file(XNNWeightsCache& cache, const std::string& path) {
   REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers) && cache.packed() == layers);
 }
 
+static std::string logged;
+
+// A wrong packed_cache_path shows in the log alone: the results are right, and the start is slow.
+static void reasons_are_logged(const std::string& path) {
+  REQUIRE(executorch::runtime::register_pal(executorch::runtime::PalImpl::create(
+      [](et_timestamp_t, et_pal_log_level_t, const char*, const char*, size_t, const char* message, size_t size) {
+        logged.append(message, size) += "\n";
+      },
+      __FILE__)));
+  const auto log_of = [](const std::string& option) {
+    logged.clear();
+    XNNWeightsCache cache;
+    cache.set_packed_cache_path(option);
+    REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers) && cache.found() == 0 && cache.packed() == layers);
+    return logged;
+  };
+  REQUIRE(log_of("").empty());
+  REQUIRE(log_of(path).find("no digest of the model") != std::string::npos);
+  REQUIRE(log_of(path + ".missing#" + std::string(32, '0')).find("XPWC_STATUS_SYSTEM_ERROR: ") != std::string::npos);
+  REQUIRE(log_of(path + "#" + std::string(32, '0')).find("not sealed for the model") != std::string::npos);
+}
+
 // Threads compile and destroy methods under the mutex, and execute without it.
 static void threads(XNNWeightsCache& cache) {
   std::vector<std::thread> running;
@@ -216,6 +239,7 @@ int main(int argc, char** argv) {
     cache.set_packed_cache_path(path + "#" + model);
     does(cache);
   };
+  reasons_are_logged(path);
   with_cache(constants_without_names);
   with_cache(failed_compilation);
   with_cache(threads);

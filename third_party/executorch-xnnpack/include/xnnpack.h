@@ -1,7 +1,7 @@
 // What this project calls of the XNNPACK that is inside ExecuTorch's wheel (libexecutorch_backend_xnnpack.so), which comes
-// without a header. The names, numbers and layouts are those of google/XNNPACK, commit 92a7ad50 (July 2026), whose own
-// header says what each means. Numbers are written out because they are the library's ABI: those of the unary and the reduce
-// operators are other ones than in 2024.
+// without a header, and for hosts every xnn_define_*. The names, numbers and layouts are those of google/XNNPACK, commit
+// 92a7ad50 (July 2026), whose own header tells what each means. Numbers are written out because they are the library's ABI:
+// those of the unary and the reduce operators are other ones than in 2024.
 #ifndef XPWC_EXECUTORCH_XNNPACK_H
 #define XPWC_EXECUTORCH_XNNPACK_H
 
@@ -287,6 +287,94 @@ enum xnn_status xnn_define_softmax(xnn_subgraph_t, uint32_t in, uint32_t out, ui
 enum xnn_status xnn_define_copy(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
 enum xnn_status xnn_define_depth_to_space_2d(xnn_subgraph_t, uint32_t block, uint32_t in, uint32_t out, uint32_t flags);
 enum xnn_status xnn_define_space_to_depth_2d(xnn_subgraph_t, uint32_t block, uint32_t in, uint32_t out, uint32_t flags);
+
+// Values and nodes that this project does not define.
+enum xnn_status xnn_define_argmax_pooling_2d(
+    xnn_subgraph_t, uint32_t pad_top, uint32_t pad_right, uint32_t pad_bottom, uint32_t pad_left, uint32_t height,
+    uint32_t width, uint32_t in, uint32_t out, uint32_t index, uint32_t flags);
+enum xnn_status xnn_define_blockwise_quantized_tensor_value_v2(
+    xnn_subgraph_t, enum xnn_datatype, int32_t zero_point, const void* scales, size_t rank, size_t channel_dim,
+    size_t block_size, const size_t* dims, const void* data, uint32_t external, uint32_t flags,
+    enum xnn_datatype scale_type, uint32_t* id);
+enum xnn_status xnn_define_channelwise_quantized_tensor_value_v3(
+    xnn_subgraph_t, enum xnn_datatype, int32_t zero_point, const float* scales, size_t rank, size_t channel_dim,
+    const size_t* dims, const void* data, uint32_t external, uint32_t flags, uint32_t* id, const float* zero_points);
+enum xnn_status xnn_define_concatenate(
+    xnn_subgraph_t, int32_t axis, size_t count, const uint32_t* inputs, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_depth_to_space(
+    xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t block_size, uint32_t flags);
+enum xnn_status xnn_define_even_split(
+    xnn_subgraph_t, int32_t axis, uint32_t in, size_t count, const uint32_t* outputs, uint32_t flags);
+enum xnn_status xnn_define_fully_connected_sparse(
+    xnn_subgraph_t, float min, float max, uint32_t in, uint32_t filter, uint32_t bias, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_fuse_dims(
+    xnn_subgraph_t, size_t axis, size_t axes, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_rope(
+    xnn_subgraph_t, size_t most_tokens, uint32_t in, uint32_t weights, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_split_dim(
+    xnn_subgraph_t, size_t axis, size_t rank, const size_t* dims, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_static_broadcast(
+    xnn_subgraph_t, size_t rank, const size_t* dims, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_static_constant_pad_v2(
+    xnn_subgraph_t, size_t rank, const size_t* before, const size_t* after, float value, uint32_t in, uint32_t out,
+    uint32_t flags);
+enum xnn_status xnn_define_static_expand_dims(
+    xnn_subgraph_t, size_t axes, const size_t* axis, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_static_reduce(
+    xnn_subgraph_t, enum xnn_reduce_operator, size_t axes, const size_t* axis, uint32_t in, uint32_t out,
+    uint32_t flags);
+enum xnn_status xnn_define_static_slice_v2(
+    xnn_subgraph_t, size_t rank, const int64_t* offsets, const size_t* sizes, uint32_t in, uint32_t out,
+    uint32_t flags);
+enum xnn_status xnn_define_static_slice_v3(
+    xnn_subgraph_t, size_t rank, const int64_t* begins, const int64_t* ends, const int64_t* strides, uint32_t in,
+    uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_unpooling_2d(
+    xnn_subgraph_t, uint32_t pad_top, uint32_t pad_right, uint32_t pad_bottom, uint32_t pad_left, uint32_t height,
+    uint32_t width, uint32_t in, uint32_t index, uint32_t out, uint32_t flags);
+
+// Those that xnn_define_unary, xnn_define_binary and xnn_define_static_reduce_v2 have taken the place of.
+enum xnn_status xnn_define_abs(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_add2(
+    xnn_subgraph_t, float min, float max, uint32_t a, uint32_t b, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_bankers_rounding(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_ceiling(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_clamp(xnn_subgraph_t, float min, float max, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_convert(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_copysign(xnn_subgraph_t, uint32_t a, uint32_t b, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_divide(
+    xnn_subgraph_t, float min, float max, uint32_t a, uint32_t b, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_elu(xnn_subgraph_t, float alpha, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_exp(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_floor(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_gelu(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_global_average_pooling_1d(
+    xnn_subgraph_t, float min, float max, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_global_average_pooling_2d(
+    xnn_subgraph_t, float min, float max, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_global_sum_pooling_1d(
+    xnn_subgraph_t, float min, float max, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_global_sum_pooling_2d(
+    xnn_subgraph_t, float min, float max, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_hardswish(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_leaky_relu(xnn_subgraph_t, float negative_slope, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_log(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_maximum2(xnn_subgraph_t, uint32_t a, uint32_t b, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_minimum2(xnn_subgraph_t, uint32_t a, uint32_t b, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_multiply2(
+    xnn_subgraph_t, float min, float max, uint32_t a, uint32_t b, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_negate(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_prelu(xnn_subgraph_t, uint32_t in, uint32_t slope, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_reciprocal_square_root(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_sigmoid(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_square(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_square_root(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_squared_difference(xnn_subgraph_t, uint32_t a, uint32_t b, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_static_mean(
+    xnn_subgraph_t, size_t axes, const size_t* axis, uint32_t in, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_subtract(
+    xnn_subgraph_t, float min, float max, uint32_t a, uint32_t b, uint32_t out, uint32_t flags);
+enum xnn_status xnn_define_tanh(xnn_subgraph_t, uint32_t in, uint32_t out, uint32_t flags);
 
 // Runtimes.
 enum xnn_status xnn_create_runtime_v3(

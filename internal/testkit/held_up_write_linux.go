@@ -1,6 +1,4 @@
-//go:build cgo
-
-package xpwc_test
+package testkit
 
 import (
 	"os"
@@ -21,11 +19,11 @@ const (
 	missing      = 1
 )
 
-// writeHeldUp begins to overwrite the file at path, from its beginning, with one call to write, and returns when that
+// HoldUpWrite begins to overwrite the file at path, from its beginning, with one call to write, and returns when that
 // call has begun and waits for the second half of content, which is several pages long. end has the call go on, and
 // returns when it has returned; the end of the test does so too. The test is skipped where readers of a file wait for a
 // write (XFS), and where this process may not hold up what the system reads of its memory.
-func writeHeldUp(t testing.TB, path string, content []byte) (end func()) {
+func HoldUpWrite(t testing.TB, path string, content []byte) (end func()) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	require.NoError(t, err)

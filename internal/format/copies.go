@@ -1,0 +1,106 @@
+package format
+
+import (
+	"iter"
+	"sort"
+)
+
+// Stamps are the hashes of the stamps of a kernel and of its bias, in one place where a model lies.
+type Stamps struct {
+	Kernel Digest
+	Bias   Digest // zero without a bias
+}
+
+// Copies are the stamps of further places where a model lies, the newest last: 32 bytes each. It is a string so that
+// records can be compared.
+type Copies string
+
+const stampsSize = 2 * 16
+
+// MostCopies is the limit of a record's copies. If more copies of a model take turns at one cache file, each start reads
+// its copy.
+const MostCopies = 8
+
+// All yields the stamps.
+func (c Copies) All() iter.Seq[Stamps] {
+	return func(yield func(Stamps) bool) {
+		for ; len(c) >= stampsSize; c = c[stampsSize:] {
+			if !yield(Stamps{Digest([]byte(c[:16])), Digest([]byte(c[16:stampsSize]))}) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns how many there are.
+func (c Copies) Len() int { return len(c) / stampsSize }
+
+// AddCopy adds the stamps of a further copy of the kernel and bias, and drops the oldest above MostCopies. It reports
+// whether the record lacked them.
+func (r *Record) AddCopy(s Stamps) bool {
+	if s.Kernel == (Digest{}) || r.HasBias && s.Bias == (Digest{}) || r.HasStamps(s) {
+		return false
+	}
+	for r.Copies.Len() >= MostCopies {
+		r.Copies = r.Copies[stampsSize:]
+	}
+	r.Copies += Copies(s.Kernel[:]) + Copies(s.Bias[:])
+	return true
+}
+
+// HasStamps reports whether the payload was packed from content that has these stamps.
+func (r *Record) HasStamps(s Stamps) bool {
+	if s == (Stamps{r.KernelStamp, r.BiasStamp}) {
+		return true
+	}
+	for copied := range r.Copies.All() {
+		if s == copied {
+			return true
+		}
+	}
+	return false
+}
+
+// atCopies is where the header of an index says where in the strings the copies are.
+const atCopies = 68
+
+// copySize is the size of a row: the number of a record, and the stamps of a copy.
+const copySize = 4 + stampsSize
+
+// encodeCopies returns the copies of records, in the order of the records.
+func encodeCopies(records []Record) string {
+	var b []byte
+	for i := range records {
+		for c := records[i].Copies; c.Len() > 0; c = c[stampsSize:] {
+			b = append(le.AppendUint32(b, uint32(i)), c[:stampsSize]...)
+		}
+	}
+	return string(b)
+}
+
+// findCopies takes over where the header says that the copies are. What cannot be theirs is none.
+func (x *Index) findCopies(header []byte) {
+	at, size := uint64(le.Uint32(header[atCopies:])), uint64(le.Uint32(header[atCopies+4:]))
+	if size%copySize == 0 && span(at, size, x.stringsSize()) {
+		x.copies, x.copyRows = x.at.strings-x.at.body+at, int(size/copySize)
+	}
+}
+
+// CopyBytes returns how many bytes of the strings are stamps of copies.
+func (x *Index) CopyBytes() uint64 { return uint64(x.copyRows) * copySize }
+
+// copiesOf returns the copies of record i.
+func (x *Index) copiesOf(i int) (copies Copies, err error) {
+	var row [copySize]byte
+	number := func(n int) int {
+		if err == nil {
+			err = x.read(row[:], x.copies+uint64(n)*copySize)
+		}
+		return int(le.Uint32(row[:]))
+	}
+	first := sort.Search(x.copyRows, func(n int) bool { return number(n) >= i })
+	for n := first; n < min(x.copyRows, first+MostCopies) && number(n) == i && err == nil; n++ {
+		copies += Copies(row[4:])
+	}
+	return copies, err
+}

@@ -1,0 +1,102 @@
+package writer
+
+import (
+	"log/slog"
+	"time"
+
+	"xpwc/internal/entries"
+	"xpwc/internal/format"
+)
+
+// A claim is on the entry that a session is packing: others that miss it wait for the session instead of packing it,
+// too. A session has at most one claim, and none while it waits: no session waits for one that waits.
+type claim struct {
+	key      format.Key
+	seed     uint32
+	contents Contents
+	released chan struct{} // closed when the entry was inserted, or will not be
+}
+
+// Contents are the kernel of an entry, and its bias if it has one.
+type Contents struct{ Kernel, Bias *entries.Content }
+
+// match reports whether both may be the same: see entries.Content.Matches.
+func (c Contents) match(other Contents) bool {
+	return c.Kernel != nil && other.Kernel != nil && c.Kernel.Matches(other.Kernel) && c.Bias.Matches(other.Bias)
+}
+
+// areOf reports whether an entry, which is not identified, may have been packed from them, as far as can be known
+// without reading its tensors.
+func (c Contents) areOf(e *entries.Entry) bool {
+	return c.match(Contents{e.Kernel, e.Bias}) && e.Kernel.Comparable() && e.Bias.Comparable()
+}
+
+// Await waits until another session gives up its claim on the entry of a query, at most Options.Wait. It returns false
+// at once if none has a claim. A session that has waited in vain does not wait again.
+func (u *User) Await(q *Query) (waited bool) {
+	w := u.w
+	w.mu.Lock()
+	c := u.claimedLocked(q)
+	if c == nil {
+		w.unlock()
+		return false
+	}
+	w.figures.Waits++
+	w.unlock()
+	u.SessionWaits++
+	start := time.Now()
+	defer func() { u.Waited += time.Since(start) }()
+	timeout := time.NewTimer(w.options.Wait)
+	defer timeout.Stop()
+	select {
+	case <-c.released:
+	case <-timeout.C:
+		u.impatient = true
+		w.locked(func() { w.figures.WaitTimeouts++ })
+		w.options.Report(slog.LevelWarn, "another session does not finish packing an entry: packing it, too",
+			slog.String("entry", q.Key.Kernel+q.Key.Bias), slog.Duration("waited", w.options.Wait))
+	}
+	return true
+}
+
+// Claim makes other sessions wait for the entry of a query until Unclaim. It returns false if the query must be looked
+// up again: another session has claimed the entry, or there are other entries than LookUp has seen.
+func (u *User) Claim(q *Query) (ok bool) {
+	if q.Contents.Kernel == nil {
+		return true
+	}
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	now, index := w.candidatesLocked(q)
+	if index != nil || !same(u.answersLocked(now, q), u.seen) || u.claimedLocked(q) != nil {
+		return false
+	}
+	u.claim = &claim{q.Key, q.Seed, q.Contents, make(chan struct{})}
+	return true
+}
+
+// Claimed reports whether the session has a claim.
+func (u *User) Claimed() bool { return u.claim != nil }
+
+// Unclaim ends the session's claim, if it has one.
+func (u *User) Unclaim() {
+	if c := u.claim; c != nil {
+		u.w.locked(func() { u.claim = nil })
+		close(c.released)
+	}
+}
+
+// claimedLocked returns another session's claim on the entry of a query, or nil.
+func (u *User) claimedLocked(q *Query) *claim {
+	if q.Contents.Kernel == nil || u.impatient || u.w.options.Wait <= 0 {
+		return nil
+	}
+	for other := range u.w.users {
+		c := other.claim
+		if other != u && c != nil && c.key == q.Key && c.seed == q.Seed && c.contents.match(q.Contents) {
+			return c
+		}
+	}
+	return nil
+}
