@@ -67,10 +67,16 @@ type Identity struct {
 	// when it ends. It holds for its Source alone, unless it begins with FileStamp.
 	Stamp string
 
+	// NoStamp is why Stamp is empty, if the data map knows it: one of the reasons for reading.
+	NoStamp Reason
+
 	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is
 	// nil, DigestOf(content) is used, which reads (and if need be computes) all of it. It may be called from another
 	// goroutine while the runtime is created.
 	Digest func() (Digest, error)
+
+	// DigestReadsNothing: Digest returns what is known already. [Stats] does not count it as reading.
+	DigestReadsNothing bool
 
 	// Watch, if not nil, reports changes of what the tensor comes from. All tensors of one file have the same.
 	Watch Watch

@@ -44,10 +44,33 @@ type candidate struct {
 
 // A verdict is what a look-up is answered, or what is to be found out first.
 type verdict struct {
-	hit   int  // the candidate that answers it, or -1
-	same  bool // there is one of the same content: what will be packed is to be compared with it
-	lacks lack // what is to be found out, of candidate of; then it is decided again
-	of    int
+	hit     int     // the candidate that answers it, or -1
+	same    bool    // there is one of the same content: what will be packed is to be compared with it
+	lacks   lack    // what is to be found out, of candidate of; then it is decided again
+	refusal refusal // of the first candidate that could have answered it
+	of      int
+}
+
+// A refusal is why a candidate does not answer a look-up: a number, since a look-up that hits passes it around.
+type refusal uint8
+
+const (
+	noRefusal refusal = iota
+	refuseCompare
+	refuseNoPacking
+	refuseVariant
+	refuseSeed
+	refuseRepeated
+	refuseAmbiguous
+	refuseUnsized
+	refuseDamaged
+	refuseContent
+)
+
+// refusals has the reason for each refusal.
+var refusals = [...]Reason{
+	"", ReasonCompare, ReasonNoPacking, ReasonVariant, ReasonSeed, ReasonRepeated, ReasonAmbiguous, ReasonUnsized,
+	ReasonDamaged, ReasonContent,
 }
 
 // A lack is what is to be found out before something can be decided.
@@ -64,50 +87,72 @@ const (
 // digest, which distinguishes those, reads the whole tensor.
 func decide(a asking, candidates []candidate) verdict {
 	v := verdict{hit: -1}
+	differs := false // the content of a candidate
 	for _, stamped := range []bool{true, false} {
 		for i := range candidates {
 			c := &candidates[i]
 			switch {
-			case c.stamped != stamped || c.content == no:
+			case c.stamped != stamped:
+				continue
+			case c.content == no:
+				differs = true
 				continue
 			case c.content == unknown:
 				return verdict{hit: -1, lacks: itsContent, of: i}
 			}
 			v.same = true
-			switch a.takes(c) {
+			takes, refused := a.takes(c)
+			switch takes {
 			case yes:
-				v.hit = i
-				return v
+				return verdict{hit: i, same: true}
 			case unknown:
 				if c.size == unknown {
 					return verdict{hit: -1, lacks: itsSize, of: i}
 				}
 				return verdict{hit: -1, lacks: itsSum, of: i}
 			}
+			if v.refusal == noRefusal {
+				v.refusal = refused
+			}
 		}
+	}
+	if v.refusal == noRefusal && differs {
+		v.refusal = refuseContent
 	}
 	return v
 }
 
-// takes reports whether a candidate of the session's content is what a look-up is answered.
-func (a asking) takes(c *candidate) fact {
+// takes reports whether a candidate of the session's content answers a look-up, and if not, why.
+func (a asking) takes(c *candidate) (fact, refusal) {
 	switch {
-	case a.compare, c.variant, !c.seed:
-		return no
-	case a.again && (!c.tied || !a.given):
+	case a.compare && !a.given:
+		return no, refuseNoPacking
+	case a.compare:
+		return no, refuseCompare
+	case c.variant:
+		return no, refuseVariant
+	case !c.seed:
+		return no, refuseSeed
+	case a.again && !a.given:
+		return no, refuseNoPacking
+	case a.again && !c.tied:
 		// Scales and zero points are not in XNNPACK's key. A second use of it in one model may mean other ones, until
 		// it was once seen to be packed into the same bytes, and always if the host gives no packing identity.
-		return no
+		return no, refuseRepeated
 	case a.ambiguous && !c.tied:
-		return no // it may be of another of the ways
-	case c.size != yes:
-		return c.size
+		return no, refuseAmbiguous // it may be of another of the ways
+	case c.size == no:
+		return no, refuseUnsized
+	case c.size == unknown:
+		return unknown, noRefusal
 	case c.verified:
-		return yes
+		return yes, noRefusal
+	case a.verify == VerifyOnUse && c.sound == no:
+		return no, refuseDamaged
 	case a.verify == VerifyOnUse:
-		return c.sound
+		return c.sound, noRefusal
 	}
-	return yes
+	return yes, noRefusal
 }
 
 // A rival is what is known of an entry under the key of what was packed.

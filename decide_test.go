@@ -23,7 +23,7 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 		return func(c *candidate) { c.stamped, c.content = false, content }
 	}
 	nobody := verdict{hit: -1}
-	packAndCompare := verdict{hit: -1, same: true}
+	packAndCompare := func(why refusal) verdict { return verdict{hit: -1, same: true, refusal: why} }
 	for name, is := range map[string]struct {
 		asking     asking
 		candidates []candidate
@@ -33,28 +33,33 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 		"the stamps agree":  {said, []candidate{rightOne()}, verdict{hit: 0, same: true}},
 		"the content is not known": {said, []candidate{rightOne(unstamped(unknown))},
 			verdict{hit: -1, lacks: itsContent}},
-		"it is of other content":    {said, []candidate{rightOne(unstamped(no))}, nobody},
+		"it is of other content": {said, []candidate{rightOne(unstamped(no))},
+			verdict{hit: -1, refusal: refuseContent}},
 		"it is of the same content": {said, []candidate{rightOne(unstamped(yes))}, verdict{hit: 0, same: true}},
 		"a stamp spares the reading": {said, []candidate{rightOne(unstamped(unknown)), rightOne()},
 			verdict{hit: 1, same: true}},
 		"a stamped one does not fit, the next is read": {said, []candidate{
 			rightOne(func(c *candidate) { c.variant = true }), rightOne(unstamped(unknown)),
 		}, verdict{hit: -1, lacks: itsContent, of: 1}},
-		"a host that knows too little": {asking{given: true, compare: true}, []candidate{rightOne()}, packAndCompare},
+		"a host that knows too little": {asking{given: true, compare: true}, []candidate{rightOne()},
+			packAndCompare(refuseCompare)},
 		"one of several": {said, []candidate{rightOne(func(c *candidate) { c.variant = true })},
-			packAndCompare},
-		"another seed": {said, []candidate{rightOne(func(c *candidate) { c.seed = false })}, packAndCompare},
-		"a second use": {asking{given: true, again: true}, []candidate{rightOne()}, packAndCompare},
+			packAndCompare(refuseVariant)},
+		"another seed": {said, []candidate{rightOne(func(c *candidate) { c.seed = false })},
+			packAndCompare(refuseSeed)},
+		"a second use": {asking{given: true, again: true}, []candidate{rightOne()}, packAndCompare(refuseRepeated)},
 		"a second use of what is tied": {asking{given: true, again: true},
 			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, same: true}},
 		"a second use of what is tied, by a host that says nothing": {asking{again: true},
-			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, packAndCompare},
-		"several ways of packing": {asking{given: true, ambiguous: true}, []candidate{rightOne()}, packAndCompare},
+			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, packAndCompare(refuseNoPacking)},
+		"several ways of packing": {asking{given: true, ambiguous: true}, []candidate{rightOne()},
+			packAndCompare(refuseAmbiguous)},
 		"several ways of packing that were seen to be one": {asking{given: true, ambiguous: true},
 			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, same: true}},
 		"the size is not known": {said, []candidate{rightOne(func(c *candidate) { c.size = unknown })},
 			verdict{hit: -1, lacks: itsSize}},
-		"the size is wrong": {said, []candidate{rightOne(func(c *candidate) { c.size = no })}, packAndCompare},
+		"the size is wrong": {said, []candidate{rightOne(func(c *candidate) { c.size = no })},
+			packAndCompare(refuseUnsized)},
 		"the sum is asked for": {asking{given: true, verify: VerifyOnUse}, []candidate{rightOne()},
 			verdict{hit: -1, lacks: itsSum}},
 		"it was verified": {asking{given: true, verify: VerifyOnUse},

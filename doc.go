@@ -36,9 +36,9 @@
 // # When things go wrong
 //
 // A cache never makes a model fail that would run without it. If the file cannot be written, the disk is full, another
-// process is packing for too long, or the file is damaged, weights are packed into private memory; [Stats] counts them
-// with the [Reason], and keeps the error; [Options].Logger is given an event when it happens. Only what the caller can
-// correct is an error of [Open].
+// process is packing for too long, or the file is damaged, weights are packed into private memory; [Stats] keeps the
+// error. Whatever makes a load slower than mapping has a [Reason], which [Stats] counts, [Options].Logger is given, and
+// [Session.Explain] relates to weights. Only what the caller can correct is an error of [Open].
 //
 // A model whose file was overwritten in place while it was packed is an error too. Nobody knows which content was
 // packed, so nothing of it is kept, and [Session.Finalize] returns [ErrSourceChanged]: load the model again.

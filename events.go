@@ -17,10 +17,9 @@ type eventLog struct {
 	cache   *core
 	handles int // under eventLogs.mu
 
-	mu      sync.Mutex      // nothing else is locked while it is held
-	queue   []slog.Record   // the first one is being handled
-	idle    *sync.Cond      // the queue is empty
-	private map[Reason]bool // that packing into private memory was reported for
+	mu    sync.Mutex    // nothing else is locked while it is held
+	queue []slog.Record // the first one is being handled
+	idle  *sync.Cond    // the queue is empty
 }
 
 // logTo has a logger given what happens to the cache, for one more handle, until detach.
@@ -33,7 +32,7 @@ func (c *core) logTo(logger *slog.Logger) *eventLog {
 			return l
 		}
 	}
-	l := &eventLog{logger: logger, cache: c, handles: 1, private: map[Reason]bool{}}
+	l := &eventLog{logger: logger, cache: c, handles: 1}
 	l.idle = sync.NewCond(&l.mu)
 	c.events.logs = append(c.events.logs, l)
 	return l
@@ -130,13 +129,4 @@ func (l *eventLog) wait() {
 	for len(l.queue) > 0 {
 		l.idle.Wait()
 	}
-}
-
-// firstPrivate reports whether no packing into private memory was reported for the reason before.
-func (l *eventLog) firstPrivate(why Reason) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before := l.private[why]
-	l.private[why] = true
-	return !before
 }

@@ -217,13 +217,14 @@ func ExampleOptions() {
 	check(session.Close())
 	check(cache.Close())
 	// Output:
+	// level=INFO msg="a load took longer than mapping" reason=no-file entries=1
 	// level=INFO msg="committed packed weights" generation=1 entries=1
 }
 
 // withoutWhatVaries leaves an event's time, place and sizes out of an example's output.
 func withoutWhatVaries(_ []string, a slog.Attr) slog.Attr {
 	switch a.Key {
-	case slog.TimeKey, "cache", "bytes", "duration":
+	case slog.TimeKey, "cache", "bytes", "duration", "because":
 		return slog.Attr{}
 	}
 	return a

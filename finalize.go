@@ -39,6 +39,7 @@ func (s *Session) finalize() (lost error) {
 	s.user.Unclaim()
 	s.digests.Wait()
 	end := s.lookAgain()
+	s.findReasons()
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
 	}

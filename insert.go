@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"xpwc/internal/entries"
@@ -21,6 +20,7 @@ type space struct {
 	store.Reservation
 	kind    packingKind
 	sources []*source // that will be read for it, as far as it was announced
+	miss    *miss     // that announced it, or nil
 
 	reason Reason // why it stays in private memory, or ""
 }
@@ -64,7 +64,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 	case announced == nil || announced.alike:
 		p, err = s.reserveScratch(n)
 	case announced.named:
-		p, err = s.reserveKept(n, announced)
+		p, err = s.reserveKept(n, announced.weight)
 	default:
 		p, err = s.reservePrivate(n)
 	}
@@ -73,7 +73,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 		return space{}
 	}
 	if announced != nil {
-		p.sources = announced.sources()
+		p.sources, p.miss = announced.sources(), announced
 	}
 	s.packings[addressOf(p.Data)] = p
 	return p
@@ -186,7 +186,8 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if s.user.Claimed() {
 		w.identify()
 	}
-	e := s.keepPacked(w, p)
+	e, isNew := s.keepPacked(w, p)
+	s.notePacked(w, p.miss, e, isNew)
 	s.clearDesk(p.sources)
 	if w.named {
 		s.given[w.question()] = e
@@ -212,9 +213,9 @@ func hasBytes(e *entries.Entry, b []byte) (same bool) {
 
 // keepPacked finds or makes the entry for what was just packed, which the session uses from here on. What is stored
 // under its name is compared without a lock; if that has changed meanwhile, it is compared again.
-func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
+func (s *Session) keepPacked(w *weight, p space) (kept *entries.Entry, isNew bool) {
 	if !w.named {
-		return s.keepUnnamed(p)
+		return s.keepUnnamed(p), true
 	}
 	kernel := &w.kernel.packing
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
@@ -245,12 +246,12 @@ func (s *Session) keepPacked(w *weight, p space) *entries.Entry {
 		s.user.Free(seen)
 		switch {
 		case made:
-			s.keptPacked(packed.Reason)
-			return e
+			s.keptPacked(Reason(packed.Reason), e)
+			return e, true
 		case e != nil:
 			s.discard(p)
 			s.restampLater(w, &seen[taken])
-			return e
+			return e, false
 		}
 	}
 }
@@ -271,29 +272,12 @@ func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 	return packed
 }
 
-// keptPacked takes note of what a new entry means for the session's load.
-func (s *Session) keptPacked(reason string) {
+// keptPacked takes note of what a new entry means for the session's load. reason is why it is private, or "".
+func (s *Session) keptPacked(reason Reason, e *entries.Entry) {
 	s.work = workNew
 	if reason != "" {
-		s.reportPrivate(Reason(reason))
+		s.slow.countPrivate(reason, len(e.Data))
 	}
-}
-
-// reportPrivate reports the first packing into private memory for a reason.
-func (s *Session) reportPrivate(why Reason) {
-	c := s.cache
-	if !c.events.firstPrivate(why) {
-		return
-	}
-	level := slog.LevelWarn
-	attributes := []slog.Attr{slog.String("reason", string(why))}
-	switch last := c.writer.Figures().LastError; {
-	case why == ReasonUnnamed, c.options.ReadOnly: // as the host has it
-		level = slog.LevelInfo
-	case why != ReasonBusy && last != nil:
-		attributes = append(attributes, slog.Any("error", last))
-	}
-	c.events.add(level, "packing into private memory", attributes...)
 }
 
 // uniform reports whether all bytes are the same.
@@ -373,8 +357,9 @@ func (s *Session) keepUnnamed(p space) *entries.Entry {
 			s.fail(fmt.Errorf("packed weights that were reserved under another key: %w", ErrLost))
 		}
 	}
-	s.keptPacked(writer.ReasonUnnamed)
-	return s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation})
+	e := s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation})
+	s.keptPacked(ReasonUnnamed, e)
+	return e
 }
 
 // discard gives up the space of a packing whose bytes are elsewhere.

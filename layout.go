@@ -96,7 +96,11 @@ func (s *Session) makeSure(w *weight) (changed bool) {
 	w.Under(here.Fingerprint)
 	w.presumed = false
 	w.named = w.named && err == nil
-	return w.Key.Layout != presumed || !w.named
+	if w.Key.Layout == presumed && w.named {
+		return false
+	}
+	w.misfit = false
+	return true
 }
 
 // A layout's fingerprint is what XNNPACK packs of all families, which takes it more than a small model takes to load.

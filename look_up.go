@@ -41,7 +41,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 		return addressOf(e.Data)
 	}
 	w.alike, w.failed = same, s.fillFor(w)
-	s.announced = w
+	s.announced = s.noteMiss(w)
 	for _, src := range w.sources() {
 		src.willRead() // to be packed
 		if w.named {
@@ -119,6 +119,7 @@ type weight struct {
 	hasBias      bool
 	named        bool
 	presumed     bool // the key's layout is
+	misfit       bool // an entry that could have answered it has not the size that the operator reads
 	unsaid       bool // XNNPACK does not say how many bytes it packs: an entry is right if it is equal
 
 	session *Session
@@ -278,11 +279,13 @@ func (w *weight) candidate(v *writer.View) candidate {
 func (s *Session) learn(w *weight, what lack, v *writer.View) {
 	switch what {
 	case itsContent:
+		s.noteReading(w, v)
 		s.learnContent(w, v)
 	case itsSize:
 		err := w.checkSize(v.Entry.Data)
 		if w.unsaid = errors.Is(err, errUnsaid); !w.unsaid {
 			s.user.Sized(v.Entry, err)
+			w.misfit = w.misfit || err != nil
 		}
 	case itsSum:
 		s.user.Intact(v.Entry)

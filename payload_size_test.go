@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,18 @@ import (
 // resize writes a cache file anew, with other payloads and all checksums right.
 func resize(t *testing.T, path string, change func(r *format.Record, payload []byte) []byte) {
 	t.Helper()
+	relayout(t, path, func(*format.Layout) {}, change)
+}
+
+// relayout does so with other layouts, too.
+func relayout(t *testing.T, path string, layout func(l *format.Layout),
+	change func(r *format.Record, payload []byte) []byte) {
+	t.Helper()
 	old, index := readIndex(t, path)
+	layouts := slices.Clone(index.Layouts())
+	for i := range layouts {
+		layout(&layouts[i])
+	}
 	file := format.NewHeader([16]byte{1, 2, 3})
 	var records []format.Record
 	for i := range index.Len() {
@@ -35,7 +47,7 @@ func resize(t *testing.T, path string, change func(r *format.Record, payload []b
 		file = append(append(file, make([]byte, r.Offset-uint64(len(file)))...), payload...)
 		records = append(records, r)
 	}
-	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), index.Layouts(), records)
+	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), layouts, records)
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
 	encoded, at := slot.Encode([16]byte{1, 2, 3})

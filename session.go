@@ -45,7 +45,7 @@ type Session struct {
 	unsaid   bool     // XNNPACK does not say how it packs here, and that was remarked
 
 	given     map[question]*entries.Entry // to look-ups, and in place of what was packed
-	announced *weight                     // a look-up that missed: the next reservation is for it
+	announced *miss                       // a look-up that missed: the next reservation is for it
 	packings  map[uintptr]space
 	scratch   *store.Region // space for what is compared before it is kept, while nothing is packed there
 	noFile    Reason        // why this session packs into private memory, or ""
@@ -56,6 +56,8 @@ type Session struct {
 	restamps []writer.Restamp // for Finalize, which knows whether their sources changed
 
 	done, total int64 // Progress
+
+	slow slowness // what its load takes beyond mapping
 }
 
 // A stage is how far a session has come.
@@ -313,7 +315,7 @@ func (s *Session) Close() error {
 	for _, src := range s.kept {
 		errs = append(errs, src.free())
 	}
-	s.kept = nil
+	s.kept, s.slow = nil, slowness{}
 	s.user.Close()
 	return errors.Join(errs...)
 }

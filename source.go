@@ -29,6 +29,7 @@ type source struct {
 	counted  bool // a key named it, which Progress counts
 	isKernel bool // a key named it as one
 	released bool
+	unread   bool // Identity.DigestReadsNothing
 	retain   atomic.Bool
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
@@ -68,6 +69,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 	}
 	s.is.Reader = s
 	s.fillWith, s.digestWith, s.evict, s.release = t.Fill, t.Identity.Digest, t.Evict, t.Release
+	s.unread = t.Identity.DigestReadsNothing
 	if t.Fill != nil {
 		if t.Size < 0 {
 			return fmt.Errorf("its size is %d", t.Size)
@@ -394,7 +396,8 @@ func (s *Session) origin(id *Identity) *entries.Origin {
 	key := origin{id.Source, id.Watch}
 	o := s.origins[key]
 	if o == nil {
-		o = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source), Watch: id.Watch}
+		o = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source), Watch: id.Watch,
+			NoStamp: string(id.NoStamp)}
 		s.origins[key] = o
 	}
 	return o

@@ -4,25 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"time"
-
-	"xpwc/internal/writer"
-)
-
-// A Reason says why packed weights are in private memory instead of the cache file.
-type Reason string
-
-// The reasons for private memory.
-const (
-	// ReasonUnnamed: XNNPACK packed from a pointer that Session.Load never gave out, so nothing identifies the content.
-	ReasonUnnamed Reason = writer.ReasonUnnamed
-	// ReasonReadOnly: the file or its directory cannot be written to, or Options.ReadOnly is set.
-	ReasonReadOnly Reason = writer.ReasonReadOnly
-	// ReasonBusy: another process was packing into the file for longer than Options.WriterWait.
-	ReasonBusy Reason = writer.ReasonBusy
-	// ReasonVersion: the file is of a newer version of the format. It is left to programs that know it.
-	ReasonVersion Reason = writer.ReasonVersion
-	// ReasonDisk: reserving or mapping file space failed; Stats.LastError says how.
-	ReasonDisk Reason = writer.ReasonDisk
 )
 
 // A Count is a number of entries and their bytes.
@@ -59,7 +40,10 @@ type Stats struct {
 	Compactions int64
 	// Loads are the times from Cache.NewSession to the end of the first Session.Finalize, by each outcome.
 	Loads map[LoadOutcome]Durations
-	// Private counts packings that are in private memory, by reason.
+	// Reasons counts what made loads slower than mapping, by reason: weights with the bytes that were packed, tensors
+	// with the bytes that were read, and waits. A session is counted by Finalize, and private memory at once.
+	Reasons map[Reason]Count
+	// Private is the part of Reasons that is in private memory.
 	Private map[Reason]Count
 	// LostPayloads counts packed payloads that may have been lost while a session used them, by the disk before they
 	// were committed, or since the file was overwritten: see ErrLost.
@@ -113,7 +97,8 @@ func (c *core) stats() Stats {
 		Hits: Count(f.Hits), Misses: f.Misses, Waits: f.Waits, WaitTimeouts: f.WaitTimeouts,
 		Packed: Count(f.Packed), Reused: Count(f.Reused),
 		Verified: Count(f.Verified), DamagedPayloads: f.DamagedPayloads, Unverified: Count(f.Unverified),
-		Compactions: f.Compactions, Private: map[Reason]Count{}, Loads: map[LoadOutcome]Durations{},
+		Compactions: f.Compactions, Private: map[Reason]Count{}, Reasons: map[Reason]Count{},
+		Loads: map[LoadOutcome]Durations{},
 		LostPayloads: f.LostPayloads, CopiedBytes: f.CopiedBytes,
 		MappedBytes: f.MappedBytes, PrivateBytes: f.PrivateBytes,
 		Generation: f.Generation, Entries: f.Entries, FileBytes: f.FileBytes, PayloadBytes: f.PayloadBytes,
@@ -122,9 +107,11 @@ func (c *core) stats() Stats {
 	}
 	for reason, count := range f.Private {
 		s.Private[Reason(reason)] = Count(count)
+		s.Reasons[Reason(reason)] = Count(count)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	maps.Copy(s.Reasons, c.reasons)
 	s.SourcesChanged = c.sourcesChanged
 	for outcome, loads := range c.loads {
 		loads.Within = maps.Clone(loads.Within)

@@ -47,6 +47,7 @@ type core struct {
 
 	mu             sync.Mutex // of what follows; nothing else is locked while it is held
 	loads          map[LoadOutcome]Durations
+	reasons        map[Reason]Count // but for private memory, which the writer counts
 	sourcesChanged int64
 }
 
@@ -114,7 +115,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	if err := fd.StartPoller(); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
-	c := &core{place: p, options: o, loads: map[LoadOutcome]Durations{
+	c := &core{place: p, options: o, reasons: map[Reason]Count{}, loads: map[LoadOutcome]Durations{
 		LoadMapped: newDurations(), LoadPacked: newDurations(), LoadFailed: newDurations(),
 	}}
 	events := c.logTo(o.Logger)
@@ -377,14 +378,15 @@ type Options struct {
 
 	// Logger, if not nil, is given what an operator may want to know: a file that is damaged, set aside, cannot be
 	// used, or was replaced by another process; a MaxBytes that is too small; waiting for another process that packs;
-	// packing into private memory, once for each Reason; a damaged payload, and how many sessions use it; a source that
-	// changed while it was packed; packed weights that the disk lost; commits, with their generation, entries, bytes
-	// and duration; compactions. What goes on without harm is at slog.LevelInfo, the rest at slog.LevelWarn; the path
-	// is the attribute cache. Look-ups that hit cost nothing.
+	// why a load took longer than mapping, once a load for each Reason; a file that grows at each start while nothing
+	// is found in it; a damaged payload, and how many sessions use it; a source that changed while it was packed;
+	// packed weights that the disk lost; commits, with their generation, entries, bytes and duration; compactions. What
+	// does no harm is at slog.LevelInfo, the rest at slog.LevelWarn. The path is the attribute cache. Look-ups that hit
+	// cost nothing.
 	//
 	// The handler is called from a goroutine of its own that holds no lock, one event after the other, so that it may
 	// use the cache, but must not close it: Close waits for events to be handled. Handles of a cache may have different
-	// loggers: that a session packs into private memory goes to its handle's, all else to each logger once.
+	// loggers: why a load took longer than mapping goes to its handle's, all else to each logger once.
 	Logger *slog.Logger
 }
 

@@ -62,6 +62,9 @@ OF_SESSION(
     xpwc_session_names, (xpwc_session session, const char* const** names, size_t* count), ZERO(names) ZERO(count),
     xpwcSessionNames(session, names, count))
 OF_SESSION(xpwc_session_check, (xpwc_session session), , xpwcSessionCheck(session))
+OF_SESSION(
+    xpwc_session_explain, (xpwc_session session, char* text, size_t capacity),
+    if (text != NULL && capacity > 0) *text = 0, xpwcSessionExplain(session, text, capacity))
 OF_SESSION(xpwc_session_end, (xpwc_session session), , xpwcSessionEnd(session))
 OF_SESSION(
     xpwc_session_alias,
@@ -165,6 +168,45 @@ const char* xpwc_xnnpack(void) { return xpwc_abi_name(xpwc_header_abi()); }
 const char* xpwc_version(void) { return XPWC_VERSION; }
 
 uint32_t xpwc_version_number(void) { return XPWC_VERSION_NUMBER; }
+
+const char* xpwc_reason_name(xpwc_reason reason) {
+  static const char* const names[] = {
+      [XPWC_REASON_IN_MEMORY] = "in-memory",
+      [XPWC_REASON_NO_FILE] = "no-file",
+      [XPWC_REASON_FOREIGN] = "foreign",
+      [XPWC_REASON_DAMAGED] = "damaged",
+      [XPWC_REASON_NAME] = "name",
+      [XPWC_REASON_LAYOUT] = "layout",
+      [XPWC_REASON_XNNPACK] = "xnnpack",
+      [XPWC_REASON_FINGERPRINT] = "fingerprint",
+      [XPWC_REASON_PACKING] = "packing",
+      [XPWC_REASON_CONTENT] = "content",
+      [XPWC_REASON_SIZE] = "size",
+      [XPWC_REASON_KEY] = "key",
+      [XPWC_REASON_COMPARE] = "compare",
+      [XPWC_REASON_NO_PACKING] = "no-packing",
+      [XPWC_REASON_VARIANT] = "variant",
+      [XPWC_REASON_SEED] = "seed",
+      [XPWC_REASON_REPEATED] = "repeated",
+      [XPWC_REASON_AMBIGUOUS] = "ambiguous",
+      [XPWC_REASON_UNSIZED] = "unsized",
+      [XPWC_REASON_UNASKED] = "unasked",
+      [XPWC_REASON_STAMP] = "stamp",
+      [XPWC_REASON_UNSTAMPED] = "unstamped",
+      [XPWC_REASON_WRITTEN] = "written",
+      [XPWC_REASON_OWNER] = "owner",
+      [XPWC_REASON_FILE_SYSTEM] = "file-system",
+      [XPWC_REASON_UNNAMED] = "unnamed",
+      [XPWC_REASON_READ_ONLY] = "read-only",
+      [XPWC_REASON_BUSY] = "busy",
+      [XPWC_REASON_VERSION] = "version",
+      [XPWC_REASON_DISK] = "disk",
+      [XPWC_REASON_PROCESS] = "process",
+      [XPWC_REASON_SESSION] = "session",
+      [XPWC_REASON_GROWTH] = "growth",
+  };
+  return (size_t)reason < sizeof(names) / sizeof(*names) ? names[reason] : "unknown xpwc_reason";
+}
 
 static _Thread_local char last_error[xpwc_last_error_size];
 

@@ -65,6 +65,7 @@ var inDirectory = map[string]string{
 	"All that a C++ host says of how a kernel is packed arrives":                "packing.cc",
 	"Names, trim, compact and save do what the header says":                     "maintenance.c",
 	"Messages, progress and figures report what happened":                       "watching.c",
+	"Why a start packs, compares, reads and waits":                              "reasons.c",
 	"A model that was moved or copied is read once in each place":               "moved.c",
 	"A file's stamp changes with the file":                                      "stamp.c",
 	"A host in a sandbox has a descriptor and no path":                          "sandbox.c",

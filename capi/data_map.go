@@ -144,6 +144,7 @@ func newTensor(view *C.struct_xpwc_tensor_view, shared *identityStrings, cache C
 	if view.digest != nil {
 		digest := *(*xpwc.Digest)(unsafe.Pointer(view.digest))
 		t.identity.Digest = func() (xpwc.Digest, error) { return digest, nil }
+		t.identity.DigestReadsNothing = true
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -160,6 +161,21 @@ func xpwcSessionNames(handle C.xpwc_session, names *C.xpwc_strings, count *C.siz
 //export xpwcSessionCheck
 func xpwcSessionCheck(handle C.xpwc_session) C.xpwc_status {
 	return withSession(handle, func(s *session) error { return s.Err() })
+}
+
+//export xpwcSessionExplain
+func xpwcSessionExplain(handle C.xpwc_session, text *C.char, capacity C.size_t) C.xpwc_status {
+	return withSession(handle, func(s *session) error {
+		if text == nil || capacity == 0 {
+			return invalid("xpwc_session_explain: text is NULL, or capacity is 0")
+		}
+		e := s.Explain()
+		sentences := e.String()
+		sentences = strings.ToValidUTF8(sentences[:min(len(sentences), int(min(capacity, math.MaxInt32))-1)], "")
+		out := unsafe.Slice((*byte)(unsafe.Pointer(text)), len(sentences)+1)
+		out[copy(out, sentences)] = 0
+		return nil
+	})
 }
 
 //export xpwcSessionEnd

@@ -46,6 +46,9 @@ func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.boo
 			wait_timeouts:     C.uint64_t(s.WaitTimeouts),
 			unusable:          C.uint64_t(statusOf(s.Unusable)),
 		}
+		for i, reason := range xpwc.Reasons() {
+			all.reasons[i] = count(s.Reasons[reason])
+		}
 		return nil
 	})
 }

@@ -5,6 +5,7 @@ package docs
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -406,8 +407,9 @@ func TestTheOperationsGuideNamesMetricsAlertsAndErrorsThatThereAre(t *testing.T)
 		said := regexp.MustCompile("`" + regexp.QuoteMeta(strings.SplitN(err.Error(), ";", 2)[0]) + "`")
 		require.Regexp(t, said, text)
 	}
-	for _, reason := range []xpwc.Reason{xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonDisk, xpwc.ReasonVersion,
-		xpwc.ReasonUnnamed} {
-		require.Contains(t, text, fmt.Sprintf("| reason `%s`", reason))
+	for _, reason := range xpwc.Reasons() {
+		because, remedy, _ := strings.Cut(reason.Text(), ". ")
+		require.Contains(t, text, fmt.Sprintf("| `%s` | %s | %s |\n", reason, strings.TrimSuffix(because, "."),
+			strings.TrimSuffix(cmp.Or(remedy, "Nothing: equal bytes are in memory once"), ".")))
 	}
 }

@@ -18,7 +18,7 @@ import (
 // samples gives the figures of some stats by name and reason.
 func samples(t *testing.T, s xpwc.Stats) map[string]float64 {
 	t.Helper()
-	collected := make(chan prometheus.Metric, 200)
+	collected := make(chan prometheus.Metric, 500)
 	send(collected, prometheus.Labels{"path": "a"}, ofCache(s))
 	close(collected)
 	figures := map[string]float64{}
@@ -67,9 +67,10 @@ func numbers(t *testing.T) map[string]xpwc.Stats {
 			set(f.Name+".Bytes", func(s *xpwc.Stats) reflect.Value { return field(s).FieldByName("Bytes") }, 3)
 			require.Equal(t, 2, f.Type.NumField(), "Count has grown")
 		case reflect.TypeFor[map[xpwc.Reason]xpwc.Count]():
-			for _, reason := range []xpwc.Reason{
-				xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk, "new",
-			} {
+			for _, reason := range xpwc.Reasons() {
+				if f.Name == "Private" && reason.Kind() != xpwc.PrivateMemory {
+					continue
+				}
 				set(f.Name+".Entries "+string(reason), field, map[xpwc.Reason]xpwc.Count{reason: {Entries: 3}})
 				set(f.Name+".Bytes "+string(reason), field, map[xpwc.Reason]xpwc.Count{reason: {Bytes: 3}})
 			}

@@ -1,9 +1,6 @@
 package metrics
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"xpwc"
@@ -87,16 +84,23 @@ func ofCache(s xpwc.Stats) []figure {
 		gauge("failure_seen", "1 if something failed since the cache was opened, whether it was worked around or not.",
 			flag(s.LastError)),
 	}
-	for _, reason := range reasons(s.Private) {
-		for _, f := range []figure{
-			counter("private_packed_entries_total", "Entries packed into private memory, by reason.",
-				s.Private[reason].Entries),
-			counter("private_packed_bytes_total", "Bytes packed into private memory, by reason.",
-				s.Private[reason].Bytes),
-		} {
-			f.labels = prometheus.Labels{"reason": string(reason)}
-			all = append(all, f)
+	// Each reason has a series before it counts: its first increase would not be seen otherwise.
+	for _, reason := range xpwc.Reasons() {
+		count := s.Reasons[reason]
+		labels := prometheus.Labels{"reason": string(reason)}
+		if reason.Kind() == xpwc.PrivateMemory {
+			private := s.Private[reason]
+			all = append(all, labelled(labels,
+				counter("private_packed_entries_total", "Entries packed into private memory, by reason.",
+					private.Entries),
+				counter("private_packed_bytes_total", "Bytes packed into private memory, by reason.",
+					private.Bytes))...)
 		}
+		all = append(all, labelled(labels,
+			counter("slow_entries_total", "What made loads slower than mapping, by reason: weights, tensors, waits.",
+				count.Entries),
+			counter("slow_bytes_total", "Bytes packed or read that made loads slower than mapping, by reason.",
+				count.Bytes))...)
 	}
 	for _, outcome := range []xpwc.LoadOutcome{xpwc.LoadMapped, xpwc.LoadPacked, xpwc.LoadFailed} {
 		durations := s.Loads[outcome]
@@ -107,18 +111,12 @@ func ofCache(s xpwc.Stats) []figure {
 	return all
 }
 
-// reasons returns all reasons that there are: a series must be there before it counts, for its first increase to be
-// seen.
-func reasons(private map[xpwc.Reason]xpwc.Count) []xpwc.Reason {
-	known := []xpwc.Reason{
-		xpwc.ReasonUnnamed, xpwc.ReasonReadOnly, xpwc.ReasonBusy, xpwc.ReasonVersion, xpwc.ReasonDisk,
+// labelled gives figures labels.
+func labelled(labels prometheus.Labels, figures ...figure) []figure {
+	for i := range figures {
+		figures[i].labels = labels
 	}
-	for _, reason := range slices.Sorted(maps.Keys(private)) {
-		if !slices.Contains(known, reason) {
-			known = append(known, reason)
-		}
-	}
-	return known
+	return figures
 }
 
 // ofBuild says what this process packs with, in its labels: packed weights are of use to another one if the layout is

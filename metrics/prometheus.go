@@ -28,7 +28,7 @@ import (
 )
 
 // NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in
-// _total, what has a reason has the label reason, one of [xpwc.Reason], and loads have the label outcome, one of
+// _total, what has a reason has the label reason, one of [xpwc.Reasons], and loads have the label outcome, one of
 // [xpwc.LoadOutcome]. Several handles of one cache are collected once, and whoever has a handle follows its file while
 // other handles come and go: when all were closed and the file is opened again, its counters begin anew with 0, as
 // after a restart of the process. xpwc_build_info has no path: it says what the process packs with. The caller

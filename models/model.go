@@ -14,8 +14,8 @@ import (
 )
 
 // A Model makes subgraphs of one computation. A file with several computations gives a Model for each, which is
-// closed by itself. Their data maps give a constant that they share one name, so that a cache packs it once. The methods
-// of a Model may be called from many goroutines.
+// closed by itself. Their data maps give a constant that they share one name, so that a cache packs it once. The
+// methods of a Model may be called from many goroutines.
 type Model interface {
 	// Inputs returns the inputs in the model's own order.
 	Inputs() []Value

@@ -98,8 +98,8 @@ func (g *graph) reshape(shapes [][]int) {
 // Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
-// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run. Errors:
-// those of Open.
+// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run.
+// Errors: those of Open.
 func Signatures(path string) (names []string, err error) {
 	file, err := mapped.Open(path)
 	if err != nil {

@@ -137,7 +137,8 @@ var sharings = map[string]sharing{
 		named("encode", 2, scaled("w", 4, 0.5)), named("decode", 1, scaled("w", 4, 0.5)),
 	}, 1},
 	"the same scale and bias": {[]modeltest.Signature{
-		named("encode", 2, scaledWithBias("w", 4, 0.5, "b", 3)), named("decode", 1, scaledWithBias("w", 4, 0.5, "b", 3)),
+		named("encode", 2, scaledWithBias("w", 4, 0.5, "b", 3)),
+		named("decode", 1, scaledWithBias("w", 4, 0.5, "b", 3)),
 	}, 1},
 	"half precision": {[]modeltest.Signature{
 		named("encode", 2, halfPrecision("w", 5)), named("decode", 1, halfPrecision("w", 5)),

@@ -24,13 +24,14 @@ var ErrSkeleton = errors.New("a skeleton, without weights: only LiteRT runs it, 
 // ErrNoSkeleton is matched by the error of [NewSkeleton] that says why there is none.
 var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 
-// A Skeleton is a model without the kernels that LiteRT finds in its file of packed weights, and with checks: before its
-// first answer LiteRT computes with each packed kernel that it uses, and fails if the result differs from the model's.
-// A kernel without a check stays in the skeleton under another buffer index, so that LiteRT packs it from there.
+// A Skeleton is a model without the kernels that LiteRT finds in its file of packed weights, and with checks: before
+// its first answer LiteRT computes with each packed kernel that it uses, and fails if the result differs from the
+// model's. A kernel without a check stays in the skeleton under another buffer index, so that LiteRT packs it from
+// there.
 //
 // A check multiplies each element of a kernel by pseudo-random numbers, in full windows and without an activation. It
-// compares a digest of all results. Results in int8 are rounded: a check has as many inputs as it takes to see a change of
-// any element by one quantum, or there is none.
+// compares a digest of all results. Results in int8 are rounded: a check has as many inputs as it takes to see a change
+// of any element by one quantum, or there is none.
 //
 // The checks are subgraphs that an operator CALL_ONCE runs. A division by 0, the only error that LiteRT makes of
 // numbers, is how they fail.
@@ -246,8 +247,8 @@ func (s *Skeleton) checked() (checked []*Kernel) {
 var (
 	// magnitudes are those of the inputs on floats: large ones, beside which a bias is small, and small ones.
 	magnitudes = []float32{1, 64, 4096, 1. / 64}
-	// spans are the parts of int8 that inputs take: a small one where the results of a large one are at a clamp. Each is
-	// of as many inputs.
+	// spans are the parts of int8 that inputs take: a small one where the results of a large one are at a clamp. Each
+	// is of as many inputs.
 	spans = []float32{1, 0.25}
 )
 
@@ -346,8 +347,8 @@ func (k *Kernel) elements() int64 { return count(k.tensor(1).Int32s(tensorShape)
 // numbers returns how many there are in a check's inputs and results.
 func (k *Kernel) numbers() int64 { return count(k.input) + count(k.output) }
 
-// WriteProbe writes a model into an empty file that answers the results of all checks and their digests, with the kernels
-// or with holes in their place.
+// WriteProbe writes a model into an empty file that answers the results of all checks and their digests, with the
+// kernels or with holes in their place.
 func (s *Skeleton) WriteProbe(to *os.File, holes bool) error {
 	return fault.Try(func() { s.probe().write(to, holes, s.checked()) })
 }
@@ -364,8 +365,8 @@ func (s *Skeleton) probe() *rewriting {
 	return r
 }
 
-// SetAnswers takes what LiteRT answered to both probes. It reports whether some checks need more inputs than that, so that
-// the probes are to be written again. A kernel has no check if no number of inputs shows each element.
+// SetAnswers takes what LiteRT answered to both probes. It reports whether some checks need more inputs than that, so
+// that the probes are to be written again. A kernel has no check if no number of inputs shows each element.
 func (s *Skeleton) SetAnswers(with, without []byte) (again bool, err error) {
 	err = fault.Try(func() { again = s.setAnswers(with, without) })
 	return again, err
@@ -424,8 +425,8 @@ func (k *Kernel) seen(results []byte) float64 {
 	channels := len(k.steps)
 	places := int(count(k.output[1 : len(k.output)-1]))
 	elements := k.elements()
-	// The chance that a change moves a result over the border between two quanta is a step, if results are spread over more
-	// quanta than a few.
+	// The chance that a change moves a result over the border between two quanta is a step, if results are spread over
+	// more quanta than a few.
 	const spread = 8
 	inputs, least := int(k.output[0]), math.Inf(1)
 	for c, step := range k.steps {
@@ -453,8 +454,8 @@ func (k *Kernel) result() flatbuf.Table {
 
 func (k *Kernel) outputType() elementType { return elementType(k.result().Byte(tensorType)) }
 
-// Packed takes for which kernel buffers a file has entries that no check covers. They get another index in the skeleton,
-// so that LiteRT does not find these entries.
+// Packed takes for which kernel buffers a file has entries that no check covers. They get another index in the
+// skeleton, so that LiteRT does not find these entries.
 func (s *Skeleton) Packed(uncovered map[uint64]bool) {
 	s.moved = uncovered
 	for _, k := range s.Kernels {

@@ -299,8 +299,8 @@ func first(n int, like []int32) []int32 {
 	return shape
 }
 
-// digest adds a digest of a check's results: the sum of their bits, each multiplied by a pseudo-random number. It has 64
-// bits, so that the highest of a result's 32 counts, too.
+// digest adds a digest of a check's results: the sum of their bits, each multiplied by a pseudo-random number. It has
+// 64 bits, so that the highest of a result's 32 counts, too.
 func (g *checkGraph) digest(k *Kernel, results int32) int32 {
 	none := flatbuf.Table{}
 	if k.outputType() == typeFloat32 {

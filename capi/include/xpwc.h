@@ -260,7 +260,7 @@ typedef struct xpwc_options {
   // Called with each message, one line that is valid during the call; or NULL. A call that fails is logged before it
   // returns, on its own thread. Everything else is logged when it happens, also in the background and between calls: on
   // a thread of the library that holds no lock, one message after the other. Among it are commits and commits that
-  // failed, packed weights found damaged or lost by the disk, and packing into private memory. So log must be
+  // failed, packed weights found damaged or lost by the disk, and each xpwc_reason of a load once. So log must be
   // thread-safe, as the threads may call it at the same time. What is said of callbacks above holds for it. It should
   // be quick: the next message waits for it, and so does xpwc_close.
   void (*log)(void* context, uint32_t level, const char* message);
@@ -365,6 +365,100 @@ xpwc_status xpwc_cache_names(xpwc_cache cache, const char* const** names, size_t
 // Frees what xpwc_cache_names or xpwc_session_names returned. NULL is harmless.
 void xpwc_names_free(const char* const* names);
 
+// Why a load took longer than mapping. Reasons are never renumbered; later versions may add some. docs/operations.md has
+// what to do about each.
+typedef enum xpwc_reason {
+  // Weights that no look-up found, and XNNPACK packed.
+
+  // The cache has no file, or cannot use it.
+  XPWC_REASON_IN_MEMORY = 0,
+  // There was no file, or nothing in it.
+  XPWC_REASON_NO_FILE = 1,
+  // The file was of ExecuTorch, or of an older version of the format.
+  XPWC_REASON_FOREIGN = 2,
+  // The file, or this payload, was damaged.
+  XPWC_REASON_DAMAGED = 3,
+  // The file has no weights of these names.
+  XPWC_REASON_NAME = 4,
+  // The file has the weights in another layout: for another CPU, or of another XNNPACK.
+  XPWC_REASON_LAYOUT = 5,
+  // The file has the weights for such a CPU in another layout, of another build of XNNPACK.
+  XPWC_REASON_XNNPACK = 6,
+  // The file has the weights under another fingerprint_id of XNNPACK's key.
+  XPWC_REASON_FINGERPRINT = 7,
+  // The file has the weights under another packing.
+  XPWC_REASON_PACKING = 8,
+  // The file has weights of these names with other content.
+  XPWC_REASON_CONTENT = 9,
+  // The file's payload does not have the size that the operator reads.
+  XPWC_REASON_SIZE = 10,
+  // The file has no entry under the key. Its index is too large, or too damaged, to find out more.
+  XPWC_REASON_KEY = 11,
+
+  // Weights that XNNPACK packed to be compared.
+
+  // XPWC_LOAD_COMPARE is set for the kernel.
+  XPWC_REASON_COMPARE = 12,
+  // The host gave no packing.
+  XPWC_REASON_NO_PACKING = 13,
+  // The file has several payloads under the key.
+  XPWC_REASON_VARIANT = 14,
+  // The file has the weights under another seed.
+  XPWC_REASON_SEED = 15,
+  // The model uses the key a second time.
+  XPWC_REASON_REPEATED = 16,
+  // The host gave several packings for the kernel.
+  XPWC_REASON_AMBIGUOUS = 17,
+  // XNNPACK does not tell how many bytes it packs.
+  XPWC_REASON_UNSIZED = 18,
+  // XNNPACK packed the weight without a look-up.
+  XPWC_REASON_UNASKED = 19,
+
+  // Tensors that were read in full, for their digests.
+
+  // The file has another stamp of the same tensor: the model has another path, inode or time.
+  XPWC_REASON_STAMP = 20,
+  // The tensor has no stamp.
+  XPWC_REASON_UNSTAMPED = 21,
+  // The model was not at rest: a program can write to it, or has just done so.
+  XPWC_REASON_WRITTEN = 22,
+  // The model was changed not long ago, and the system does not tell this user who can write to it.
+  XPWC_REASON_OWNER = 23,
+  // The model's file system does not make times that show each change.
+  XPWC_REASON_FILE_SYSTEM = 24,
+
+  // Packed weights in private memory.
+
+  // XNNPACK packed from a pointer that xpwc_session_load never gave out.
+  XPWC_REASON_UNNAMED = 25,
+  // The file or its directory cannot be written to, or XPWC_OPEN_READ_ONLY is set.
+  XPWC_REASON_READ_ONLY = 26,
+  // Another process was packing into the file for longer than writer_wait_ms.
+  XPWC_REASON_BUSY = 27,
+  // The file is of a newer version of the format. It is left to programs that know it.
+  XPWC_REASON_VERSION = 28,
+  // Reserving or mapping file space failed; the log has the error.
+  XPWC_REASON_DISK = 29,
+
+  // Waits; without bytes.
+
+  // Another process was packing into the file.
+  XPWC_REASON_PROCESS = 30,
+  // Another session was packing the weight.
+  XPWC_REASON_SESSION = 31,
+
+  // What was packed and makes the file grow.
+
+  // The file has the same content for such a machine three times or more.
+  XPWC_REASON_GROWTH = 32
+} xpwc_reason;
+
+// A number that no xpwc_reason reaches.
+#define XPWC_REASONS 64
+
+// Returns the reason's name, for example "no-file": the label of a metric. Never NULL. Static storage.
+const char* xpwc_reason_name(xpwc_reason reason);
+
 // A number of entries and their bytes.
 typedef struct xpwc_count {
   uint64_t entries;
@@ -424,6 +518,9 @@ typedef struct xpwc_stats {
   // With XPWC_OPEN_OR_MEMORY: the xpwc_status that says why the cache is in memory and not in its file. Otherwise
   // XPWC_STATUS_OK.
   uint64_t unusable;
+  // What made loads longer than mapping, each at the place of its xpwc_reason: weights with the bytes that were packed,
+  // tensors with the bytes that were read, waits. A session is counted by xpwc_session_finalize.
+  xpwc_count reasons[XPWC_REASONS];
 } xpwc_stats;
 
 // Fills in *stats, whose struct_size must be set.
@@ -669,6 +766,15 @@ xpwc_status xpwc_session_finalize(xpwc_session session);
 // host: free it with xpwc_names_free.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
 xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, size_t* count);
+
+// A capacity that suffices for xpwc_session_explain with all reasons at once.
+#define XPWC_EXPLANATION_SIZE 8192
+
+// Writes to text, which has room for capacity bytes, what the creation of the session's runtime took beyond mapping, in
+// English: how many weights were found, then each reason with what it concerns and what to do. A longer text is cut
+// off. Call it between xpwc_session_finalize and xpwc_session_end.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE.
+xpwc_status xpwc_session_explain(xpwc_session session, char* text, size_t capacity);
 
 // Returns XPWC_STATUS_LOST once packed weights that the session's runtime uses may be lost: the disk has failed before
 // they were committed, or another program has written over the cache file or cut it off; and

@@ -417,6 +417,16 @@ class Session {
   // xpwc_session_check.
   Status check() const { return detail::check(xpwc_session_check(session_)); }
 
+  // What the creation of the runtime took beyond mapping, and why. See xpwc_session_explain.
+  Result<std::string> explain() const {
+    std::string text(XPWC_EXPLANATION_SIZE, '\0');
+    if (Status status = detail::check(xpwc_session_explain(session_, text.data(), text.size())); !status.ok()) {
+      return status;
+    }
+    text.resize(text.find('\0'));
+    return text;
+  }
+
   // What the destructor does, with its status.
   Status end() {
     Status status = detail::check(xpwc_session_end(std::exchange(session_, {})));

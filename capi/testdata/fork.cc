@@ -47,6 +47,7 @@ static void call_everything(xpwc::Cache& cache, xpwc::Session& session, const vo
   require_forked(session.load("w0").status());
   require_forked(session.alias({data, 1}, data[0], "word"));
   require_forked(session.names().status());
+  require_forked(session.explain().status());
   require_forked(session.check());
   require_forked(session.finalize());
   require_forked(xpwc::digest({}).status());

@@ -55,6 +55,8 @@ bool found(xpwc::Cache& cache, const std::optional<xpwc::Packing>& packing, bool
   REQUIRE(session->finalize().ok());
   const xpwc::Result<std::vector<std::string>> names = session->names();
   REQUIRE(names && *names == std::vector<std::string>(is || pack ? 1 : 0, "w"));
+  const xpwc::Result<std::string> explained = session->explain();
+  REQUIRE(explained && explained->find(is ? "1 of 1 weights are found (" : "0 of 1 weights are found. ") == 0);
   return is;
 }
 

@@ -147,7 +147,8 @@ static void what_the_cache_goes_on_without_is_a_warning(void) {
   require_right(&other, cache);
   await(XPWC_LOG_INFO, "packing into private memory, reason read-only");
   OK(xpwc_close(cache));
-  REQUIRE(messages(XPWC_LOG_INFO) == before + 2 && messages(XPWC_LOG_WARNING) == 0); // and that it was closed
+  await(XPWC_LOG_INFO, "a load took longer than mapping, reason content, entries 3, bytes ");
+  REQUIRE(messages(XPWC_LOG_INFO) > before && messages(XPWC_LOG_WARNING) == 0);
   model_free(&other);
 
   // The directory goes away while the cache is open.
@@ -159,7 +160,7 @@ static void what_the_cache_goes_on_without_is_a_warning(void) {
   OK(xpwc_open(file, &o, &cache));
   REQUIRE(rmdir(directory) == 0);
   require_right(&m, cache);
-  await(XPWC_LOG_WARNING, "packing into private memory, reason disk: ");
+  await(XPWC_LOG_WARNING, "packing into private memory, reason disk, ");
   OK(xpwc_close(cache));
 }
 

@@ -128,7 +128,7 @@ names one.`
 			return nil
 		}
 		switch c.Name() {
-		case "run", "demo", "bench", "measure", "pack", "pack-into", "strip", "layout":
+		case "run", "explain", "demo", "bench", "measure", "pack", "pack-into", "strip", "layout":
 			c.Short += " (not in this build)"
 			c.Long = "Not in this build, which has no XNNPACK.\n\n" + c.Long
 			c.PreRunE = func(c *cobra.Command, _ []string) error {

@@ -242,8 +242,8 @@ func TestLiteRTBelievesTheFileOfAnotherModelUnlessItsNameIsAnother(t *testing.T)
 	}
 }
 
-// LiteRT compares the seeds of kernels, which some levels share: a file for one of those gives wrong answers on another.
-// So a file is pulled only for the level that it was packed for.
+// LiteRT compares the seeds of kernels, which some levels share: a file for one of those gives wrong answers on
+// another. So a file is pulled only for the level that it was packed for.
 func TestLiteRTBelievesConvolutionsInInt8OfALevelWithTheSameSeeds(t *testing.T) {
 	h := stockLiteRT(t)
 	dir := t.TempDir()

@@ -28,6 +28,12 @@ type forgery func(records []format.Record, file []byte) ([]format.Record, []byte
 // forge writes a file that is sound in all that can be checked without the model.
 func forge(t testing.TB, path string, change forgery) {
 	t.Helper()
+	forgeLayouts(t, path, func(*format.Layout) {}, change)
+}
+
+// forgeLayouts does so with other layouts, too.
+func forgeLayouts(t testing.TB, path string, layout func(l *format.Layout), change forgery) {
+	t.Helper()
 	file, err := os.ReadFile(path)
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(file)
@@ -46,7 +52,11 @@ func forge(t testing.TB, path string, change forgery) {
 		r := &records[i]
 		r.Sum = digest.Of(file[r.Offset:][:r.Size])
 	}
-	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), index.Layouts(), records)
+	layouts := slices.Clone(index.Layouts())
+	for i := range layouts {
+		layout(&layouts[i])
+	}
+	next, block, err := format.EncodeGeneration(slot.Generation+1, uint64(len(file)), layouts, records)
 	require.NoError(t, err)
 	file = append(file, make([]byte, next.IndexOffset-uint64(len(file)))...)
 	file = append(file, block...)

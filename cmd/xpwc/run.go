@@ -123,9 +123,6 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 		return err
 	}
 	m, err := openFor(file, o.inputs)
-	if errors.Is(err, executorch.ErrUnknownMethod) || errors.Is(err, tflite.ErrUnknownSignature) {
-		err = fmt.Errorf("%w; choose one with --method", err)
-	}
 	if err != nil {
 		return err
 	}
@@ -134,12 +131,8 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	// A single run ends before the cache would verify in the background.
 	show := func(p xpwc.Progress) { progress.Update(p.Done, p.Total) }
 	options := &xpwc.Options{Progress: show, Verify: xpwc.VerifyOnUse}
-	packed := execution.PackedIn(o.cache, options)
-	if d, ok := m.(*described.Model); ok && d.File() != nil && o.cache == "" {
-		if _, ok := d.File().Lookup(safetensors.PackedName); ok {
-			packed, o.cache = execution.PackedBeside(d.File(), options), file.Path
-		}
-	}
+	var packed instance.Backing
+	packed, o.cache = backingOf(m, file, o.cache, options)
 	j := jobOf(ctx)
 	j.waitFor("")
 	e, err := instance.New(m, packed, o.threads)
@@ -207,6 +200,17 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	}
 	setResult(ctx, report)
 	return nil
+}
+
+// backingOf returns where the packed weights of a model are, with the path of that file: a cache, or without one a
+// safetensors file that has them beside the unpacked ones, or memory and no path.
+func backingOf(m models.Model, file modelfile.File, cache string, o *xpwc.Options) (instance.Backing, string) {
+	if d, ok := m.(*described.Model); ok && d.File() != nil && cache == "" {
+		if _, ok := d.File().Lookup(safetensors.PackedName); ok {
+			return execution.PackedBeside(d.File(), o), file.Path
+		}
+	}
+	return execution.PackedIn(cache, o), cache
 }
 
 // unsaved counts the entries that the file should have and does not, and says why.
@@ -287,6 +291,7 @@ func (r *runReport) print(w io.Writer) {
 		t.Row("entries packed", fmt.Sprint(c.Packed))
 		t.Row("packed again, found equal", fmt.Sprint(c.Reused))
 		t.Row("entries in private memory", execution.PrivateCell(c.Private, c.Reasons))
+		t.Row("reasons for packing, reading and waiting", execution.SlowCell(c.Slow))
 		t.Row("written to the file", console.Size(c.BytesWritten))
 		t.Row("file size", console.Size(c.FileBytes))
 	}
@@ -347,7 +352,10 @@ func openFor(file modelfile.File, paths []string) (models.Model, error) {
 	}
 	m, err := shaped.Open()
 	if errors.Is(err, tflite.ErrShape) {
-		return file.Open() // what reads the files says which does not fit
+		m, err = file.Open() // what reads the files says which does not fit
+	}
+	if errors.Is(err, executorch.ErrUnknownMethod) || errors.Is(err, tflite.ErrUnknownSignature) {
+		err = fmt.Errorf("%w; choose one with --method", err)
 	}
 	return m, err
 }

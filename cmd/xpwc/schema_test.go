@@ -66,6 +66,8 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 		{0, []string{"pack", safetensors, "--embed-beside", "-o", "packed.safetensors"}},
 		{0, []string{"run", model, "--cache", "cache.xpwc", "--output-dir", "out"}},
 		{0, []string{"run", "packed.safetensors"}},
+		{0, []string{"explain", "--cache", "cache.xpwc", model}},
+		{0, []string{"explain", "--cache", "cache.xpwc", testModel(t, selfie)}},
 		{0, []string{"inspect", "model.xpwc", "--check", "--map"}},
 		{0, []string{"inspect", "packed.safetensors"}},
 		{0, []string{"inspect", program(t, perceptron)}},

@@ -27,7 +27,9 @@ type Reader interface {
 type Origin struct {
 	Source format.Digest // of its name
 	Name   string        // a part of it, for people
-	Watch  any           // reports changes in place; comparable; may be nil
+
+	NoStamp string // why its tensors have no stamp, if they have none and it is known: a reason of package xpwc
+	Watch   any    // reports changes in place; comparable; may be nil
 }
 
 type digested struct {

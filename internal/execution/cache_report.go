@@ -6,20 +6,54 @@ import (
 	"strings"
 
 	"xpwc"
+	"xpwc/internal/console"
 )
 
 // A CacheReport is what a cache did for an execution.
 type CacheReport struct {
-	File         string        `json:"file"`
-	Hits         int64         `json:"hits"`
-	Packed       int64         `json:"packed"`
-	Reused       int64         `json:"reused"`
-	Private      int64         `json:"private"`
-	Reasons      []xpwc.Reason `json:"private_reasons,omitempty"`
-	BytesWritten int64         `json:"written_bytes"`
-	FileBytes    int64         `json:"file_bytes"`
-	PayloadBytes int64         `json:"payload_bytes"`
-	Notes        []string      `json:"notes,omitempty"`
+	File         string         `json:"file"`
+	Hits         int64          `json:"hits"`
+	Packed       int64          `json:"packed"`
+	Reused       int64          `json:"reused"`
+	Private      int64          `json:"private"`
+	Reasons      []xpwc.Reason  `json:"private_reasons,omitempty"`
+	Slow         []ReasonReport `json:"reasons,omitempty"`
+	BytesWritten int64          `json:"written_bytes"`
+	FileBytes    int64          `json:"file_bytes"`
+	PayloadBytes int64          `json:"payload_bytes"`
+	Notes        []string       `json:"notes,omitempty"`
+}
+
+// A ReasonReport is what made a load slower than mapping for one reason.
+type ReasonReport struct {
+	Reason  xpwc.Reason     `json:"reason"`
+	Kind    xpwc.ReasonKind `json:"kind"`
+	Entries int64           `json:"entry_count"`
+	Bytes   int64           `json:"bytes"`
+	Because string          `json:"because"`
+}
+
+// ReportReasons lists counts by reason.
+func ReportReasons(counts map[xpwc.Reason]xpwc.Count) []ReasonReport {
+	all := []ReasonReport{}
+	for _, r := range xpwc.Reasons() {
+		if n, counted := counts[r]; counted {
+			all = append(all, ReasonReport{r, r.Kind(), n.Entries, n.Bytes, r.Text()})
+		}
+	}
+	return all
+}
+
+// SlowCell writes the reasons with their counts.
+func SlowCell(reports []ReasonReport) string {
+	if len(reports) == 0 {
+		return console.None
+	}
+	cells := make([]string, len(reports))
+	for i, r := range reports {
+		cells[i] = fmt.Sprintf("%s %d", r.Reason, r.Entries)
+	}
+	return strings.Join(cells, ", ")
 }
 
 // ReportCache sums up the statistics of the cache at path.
@@ -32,6 +66,7 @@ func ReportCache(path string, s xpwc.Stats) *CacheReport {
 		BytesWritten: s.WrittenBytes,
 		FileBytes:    s.FileBytes,
 		PayloadBytes: s.PayloadBytes,
+		Slow:         ReportReasons(s.Reasons),
 	}
 	r.Private, r.Reasons = Private(s)
 	if s.Damaged != nil {

@@ -17,8 +17,8 @@ type Copies string
 
 const stampsSize = 2 * 16
 
-// MostCopies is the limit of a record's copies. If more copies of a model take turns at one cache file, each start reads
-// its copy.
+// MostCopies is the limit of a record's copies. If more copies of a model take turns at one cache file, each start
+// reads its copy.
 const MostCopies = 8
 
 // All yields the stamps.

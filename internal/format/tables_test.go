@@ -97,7 +97,8 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	recordAt := index.RecordOffset(1)
 	const sourceNames = "\x0cfirst.tflite\x03abc"
 	copies := slices.Concat(u32(1), copied.Kernel[:], copied.Bias[:])
-	strings := block[slot.IndexSize-uint64(len("firstsecond oneseenweightsthe bias"+sourceNames)+len(copies)) : slot.IndexSize]
+	size := uint64(len("firstsecond oneseenweightsthe bias"+sourceNames) + len(copies))
+	strings := block[slot.IndexSize-size : slot.IndexSize]
 	at := func(s string) []byte { return u32(uint32(bytes.Index(strings, []byte(s)))) }
 	trailerAt := slot.IndexOffset + slot.IndexSize
 	require.Equal(t, format.EncodeTrailer([]format.TrailerEntry{format.NativeTrailer(trailerAt)}, trailerAt),

@@ -315,6 +315,14 @@ func (e *Instance) Err() error {
 	return errors.Join(errs...)
 }
 
+// Explain returns what the creation of the runtimes took beyond mapping, and why.
+func (e *Instance) Explain() (all xpwc.Explanation) {
+	for _, session := range e.sessions {
+		all.Add(session.Explain())
+	}
+	return all
+}
+
 // Prepare plans the runtime's memory for the inputs' shapes, so that the next inference need not.
 func (e *Instance) Prepare() error {
 	if e.ready {

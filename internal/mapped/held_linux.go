@@ -28,8 +28,8 @@ type mount struct {
 //     mappings before it sets the flag, and fails every later write, also through open descriptors and mappings. Other
 //     file systems let open descriptors write.
 //   - The file system is read-only. The kernel remounts it read-only only without a writer. After a disk error, or by
-//     force, it does so with writers: then fsync fails, or ends writes through mappings. A read-only mount of a writable
-//     file system (systemd's ProtectSystem=, a container's volume) guarantees nothing.
+//     force, it does so with writers: then fsync fails, or ends writes through mappings. A read-only mount of a
+//     writable file system (systemd's ProtectSystem=, a container's volume) guarantees nothing.
 func unchangeable(fd uintptr) bool {
 	var s unix.Statx_t
 	const mountID = unix.STATX_MNT_ID
@@ -87,10 +87,11 @@ func kernelSince(major, minor int) bool {
 // barrierWait limits the wait for a write. Its goroutine ends with the write.
 const barrierWait = 100 * time.Millisecond
 
-// writesEnded reports whether every write that began before this call has ended, on ext4. A write holds the inode's lock,
-// and SEEK_HOLE takes it; so a later write has a later time. fsync makes mapped pages read-only, so the next store through
-// a mapping has a later time too. A direct write that is not awaited (O_DIRECT with io_submit or io_uring) releases the
-// lock before the device has finished: directWrite covers it. Other file systems, and data=journal, are not covered.
+// writesEnded reports whether every write that began before this call has ended, on ext4. A write holds the inode's
+// lock, and SEEK_HOLE takes it; so a later write has a later time. fsync makes mapped pages read-only, so the next
+// store through a mapping has a later time too. A direct write that is not awaited (O_DIRECT with io_submit or
+// io_uring) releases the lock before the device has finished: directWrite covers it. Other file systems, and
+// data=journal, are not covered.
 func writesEnded(fd uintptr) bool {
 	var s unix.Statx_t
 	if unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &s) != nil {

@@ -26,6 +26,8 @@ type File struct {
 	size  int
 	state State // when it was opened
 
+	unstamped string // why it has no stamp, or ""
+
 	mu   sync.RWMutex // held for reading while the mapping is read
 	data []byte       // nil once closed
 	file *os.File
@@ -96,6 +98,9 @@ func newFile(f *os.File, path string) (*File, error) {
 	m := &File{path: path, size: size, state: state, data: []byte{}, file: f}
 	if state.rests(others, now) {
 		m.stamp = state.stamp(f.Fd(), now)
+	}
+	if m.stamp == "" {
+		m.unstamped = state.unstamped(others, now)
 	}
 	if size > 0 { // there are no empty mappings
 		if m.data, err = Map(f, 0, size, false); err != nil {

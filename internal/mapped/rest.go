@@ -21,8 +21,8 @@ const (
 // mounted with lazytime, after 12 hours.
 const aDay = 24 * time.Hour
 
-// directWrite is the age at which a direct write has ended. Linux gives up on a device within 30 seconds for each of six
-// tries (SCSI, NVMe), 2 minutes (iSCSI) or 10 minutes (NVMe over a network).
+// directWrite is the age at which a direct write has ended. Linux gives up on a device within 30 seconds for each of
+// six tries (SCSI, NVMe), 2 minutes (iSCSI) or 10 minutes (NVMe over a network).
 const directWrite = 15 * time.Minute
 
 // look returns the state of the file that is open as fd, with what others do to it, which was found out before. Of a

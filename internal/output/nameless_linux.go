@@ -35,8 +35,8 @@ func (d *directory) link(f *os.File, name string) error {
 	return unix.Linkat(unix.AT_FDCWD, linkOf(f), d.fd(), name, unix.AT_SYMLINK_FOLLOW)
 }
 
-// lock takes the lock of a file that keeps removeAbandoned of other processes away from it. If another descriptor has that
-// lock, it does the same.
+// lock takes the lock of a file that keeps removeAbandoned of other processes away from it. If another descriptor has
+// that lock, it does the same.
 func lock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
 func unlock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }

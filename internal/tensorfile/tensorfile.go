@@ -137,9 +137,10 @@ func (s source) tensor(conversion string, digest func(stored []byte) xpwc.Digest
 	}
 	return xpwc.Tensor{
 		Identity: xpwc.Identity{
-			Source: s.file.Path(),
-			Stamp:  stamp,
-			Watch:  s.file,
+			Source:  s.file.Path(),
+			Stamp:   stamp,
+			Watch:   s.file,
+			NoStamp: xpwc.Reason(s.file.Unstamped()),
 			Digest: func() (d xpwc.Digest, err error) {
 				err = s.read(func(stored []byte) error { d = digest(stored); return nil })
 				return d, err

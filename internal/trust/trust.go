@@ -12,8 +12,8 @@ import (
 // ErrUnsafe: another user could change the file, or the path leads to something that is not a regular file.
 var ErrUnsafe = errors.New("not opened for safety; correct its owner and mode, or set Options.AllowUnsafeFile")
 
-// NotRegular is the error of a path that leads to a pipe, a device or a socket. It matches ErrUnsafe. Owner and mode do not
-// matter, so it gives other advice than that.
+// NotRegular is the error of a path that leads to a pipe, a device or a socket. It matches ErrUnsafe. Owner and mode do
+// not matter, so it gives other advice than that.
 type NotRegular struct{ Path string }
 
 func (e NotRegular) Error() string { return e.Path + " is not a regular file; choose another path" }

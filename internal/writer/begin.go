@@ -32,6 +32,13 @@ func (w *Writer) begin(u *User) (reason string) {
 		defer w.comes(-1)
 	}
 	reported := false
+	start := time.Now()
+	defer func() {
+		if u != nil && reported {
+			u.Waits++
+			u.Waited += time.Since(start)
+		}
+	}()
 	found := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		a := w.tryBegin(u)

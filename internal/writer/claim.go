@@ -43,6 +43,9 @@ func (u *User) Await(q *Query) (waited bool) {
 	}
 	w.figures.Waits++
 	w.unlock()
+	u.SessionWaits++
+	start := time.Now()
+	defer func() { u.Waited += time.Since(start) }()
 	timeout := time.NewTimer(w.options.Wait)
 	defer timeout.Stop()
 	select {

@@ -15,8 +15,8 @@ type Query struct {
 	Key  format.Key
 	Seed uint32
 
-	// Contents are those of the session's tensors. Without a kernel only its own entries, and those of sessions that are
-	// finalized, may answer.
+	// Contents are those of the session's tensors. Without a kernel only its own entries, and those of sessions that
+	// are finalized, may answer.
 	Contents Contents
 
 	surveyed *format.Index // all its records under the key are in memory

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/store"
@@ -18,6 +19,12 @@ type User struct {
 	used  []*entries.Entry // once for each time that it was given or kept
 	lost  error            // why the runtime must not use what it was given
 	packs bool             // it is counted in Writer.packing
+	empty string           // why nothing could answer its look-ups when it began, or ""
+
+	// Waits counts how often the session waited for another process, and SessionWaits for another session. Waited is
+	// how long that took.
+	Waits, SessionWaits int
+	Waited              time.Duration
 
 	seen      []View // by its last look-up, if that missed
 	claim     *claim // on what it is packing, or nil; set with mu held
@@ -38,7 +45,7 @@ func (h *Handle) NewUser() (*User, error) {
 	if !h.open {
 		return nil, fmt.Errorf("cache %s: %w", w.name(), ErrClosed)
 	}
-	u := &User{w: w, handle: h}
+	u := &User{w: w, handle: h, empty: w.emptyLocked()}
 	w.users[u] = true
 	return u, nil
 }

@@ -1,0 +1,24 @@
+package mapped
+
+import "time"
+
+// Why a file has no stamp: see package xpwc.
+const (
+	Written    = "written"
+	Owner      = "owner"
+	FileSystem = "file-system"
+)
+
+// Unstamped returns why the file has no stamp, "" if it has one.
+func (f *File) Unstamped() string { return f.unstamped }
+
+// unstamped returns why a file in this state has no stamp.
+func (s State) unstamped(others writers, now time.Time) string {
+	switch {
+	case s.rests(others, now) && now.UnixNano()-s.Changed >= int64(tick):
+		return FileSystem
+	case others != noWriter && others != aWriter && s.unsettled(now) <= 0:
+		return Owner
+	}
+	return Written
+}

@@ -1,0 +1,87 @@
+package writer
+
+import (
+	"errors"
+	"maps"
+
+	"xpwc/internal/format"
+)
+
+// Reasons why nothing of the cache can answer a look-up: see package xpwc.
+const (
+	ReasonInMemory = "in-memory"
+	ReasonNoFile   = "no-file"
+	ReasonForeign  = "foreign"
+	ReasonDamaged  = "damaged"
+)
+
+// Empty returns why nothing of a file could answer the user's look-ups when it began, or "".
+func (u *User) Empty() string { return u.empty }
+
+func (w *Writer) emptyLocked() string {
+	switch {
+	case w.inMemory():
+		return ReasonInMemory
+	case w.access == useless && errors.Is(w.why, format.ErrDamaged):
+		return ReasonDamaged
+	case w.access == useless:
+		return ReasonForeign
+	case w.access == newer:
+		return ReasonVersion
+	case w.access == unmappable:
+		return ReasonDisk
+	case w.loaded.index == nil:
+		return ReasonNoFile
+	}
+	return ""
+}
+
+// MostSearched is how many records of an index are searched for why a look-up missed, which takes some 6 ms. More
+// would take longer than packing some weights. Tests change it.
+var MostSearched = 1 << 14
+
+// Search calls do for the record of each entry that others have made and no generation has, and for each record of the
+// loaded index, with the description of its layout, "" if that is not known. withheld: the payload is damaged, and no
+// session is given it. It reports whether do was called for all.
+func (u *User) Search(do func(r *format.Record, description string, withheld bool)) (complete bool) {
+	index, unlisted, damage := u.searched()
+	for i := range unlisted {
+		do(&unlisted[i].Record, "", unlisted[i].withheld)
+	}
+	if index == nil {
+		return true
+	}
+	if index.Len() > MostSearched {
+		return false
+	}
+	descriptions := map[format.Digest]string{}
+	for _, l := range index.Layouts() {
+		descriptions[l.Fingerprint] = l.Description
+	}
+	for i := range index.Len() {
+		r, err := index.Record(i)
+		if err != nil {
+			return false
+		}
+		do(&r, descriptions[r.Layout], damage[r.Offset])
+	}
+	return true
+}
+
+// A searchedEntry is one that others have made and no generation has.
+type searchedEntry struct {
+	format.Record
+	withheld bool
+}
+
+func (u *User) searched() (index *format.Index, unlisted []searchedEntry, damage map[uint64]bool) {
+	w := u.w
+	w.mu.Lock()
+	defer w.unlock()
+	for e := range w.entries.All() {
+		if e.By != u && !e.Listed(w.loaded.id) {
+			unlisted = append(unlisted, searchedEntry{e.Record, e.Withheld != nil})
+		}
+	}
+	return w.loaded.index, unlisted, maps.Clone(w.damage)
+}
