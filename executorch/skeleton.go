@@ -61,6 +61,10 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 			fault.Check(fmt.Errorf("%w: %w", ErrNoSkeleton, err))
 		}
 	}
+	if freed := p.FreedConstants(); len(freed) > 0 {
+		fault.Check(fmt.Errorf("%s: %w: with any file of packed weights its runtime frees %q, and reads it at inference",
+			p.Path(), ErrNoSkeleton, freed[0]))
+	}
 	nodes := p.weighedNodes(packed)
 	p.keepShared(nodes)
 	for _, m := range p.methods {
