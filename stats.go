@@ -98,7 +98,7 @@ func (c *core) stats() Stats {
 		Packed: Count(f.Packed), Reused: Count(f.Reused),
 		Verified: Count(f.Verified), DamagedPayloads: f.DamagedPayloads, Unverified: Count(f.Unverified),
 		Compactions: f.Compactions, Private: map[Reason]Count{}, Reasons: map[Reason]Count{},
-		Loads: map[LoadOutcome]Durations{},
+		Loads:        map[LoadOutcome]Durations{},
 		LostPayloads: f.LostPayloads, CopiedBytes: f.CopiedBytes,
 		MappedBytes: f.MappedBytes, PrivateBytes: f.PrivateBytes,
 		Generation: f.Generation, Entries: f.Entries, FileBytes: f.FileBytes, PayloadBytes: f.PayloadBytes,

@@ -27,7 +27,7 @@ const (
 )
 
 // Delegates returns how many parts of the method XNNPACK computes.
-func (m *Method) Delegates() int { return m.delegates }
+func (m *Method) Delegates() int { return len(m.stock) }
 
 // Operators returns the operators of the method, those in delegates first and each of these groups by name. Constants
 // that are converted or copied are none.

@@ -79,7 +79,7 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 			m.delegates = []table{{0: "XnnpackBackend", 1: table{0: byte(2), 1: uint32(0)}}}
 		}), want: "a location of type 2"},
 		"a type not known": {program: changed(func(m *mtensor) { m.dtype = 100 }),
-			want: "a tensor of unknown type"},
+			want: "a tensor of ScalarType(100) where the delegate has fp32", packed: true},
 		"a negative size": {program: changed(func(m *mtensor) { m.sizes = []int32{1, -5, 6, 2} }),
 			want: "value 0: malformed ExecuTorch file: a tensor of sizes"},
 		"an order of others": {program: changed(func(m *mtensor) { m.order = []byte{0, 1, 2, 2} }),

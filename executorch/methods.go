@@ -251,9 +251,6 @@ func (p *programReader) value(t flatbuf.Table) evalue {
 func (p *programReader) tensor(v flatbuf.Table) *tensor {
 	x := &tensor{dtype: ScalarType(v.Byte(evalueTensorType)), dynamic: v.Byte(evalueTensorDynamism) != dynamismStatic}
 	x.within = v.Int32(evalueTensorOffset, 0)
-	if x.dtype.Size() == 0 {
-		malformed("a tensor of unknown type %v", x.dtype)
-	}
 	sizes := v.Int32s(evalueTensorSizes)
 	order := v.Vector(evalueTensorDimOrder, flatbuffers.SizeByte)
 	x.order = dimOrder(order)

@@ -48,9 +48,17 @@ type planner struct {
 	last    map[memory]xnnpack.ValueID // what was computed last at a place
 	kept    map[xnnpack.ValueID]bool   // what may be states
 	outside bool                       // it has an operator that is not planned
-	calls   int                        // of XNNPACK's delegates
 	counts  map[Operator]int           // how often the method has each operator
 	reasons flow.Reasons               // why the method cannot be run, besides operators outside of XNNPACK
+	skipped int                        // attempts that planned nothing
+	stock   []delegatePart             // what the stock runtime makes subgraphs of
+	given   map[xnnpack.ValueID]bool   // arguments of the delegate whose nodes are planned
+}
+
+// A delegatePart is a call of a delegate to XNNPACK.
+type delegatePart struct {
+	flow.Part
+	complete bool // all of its nodes are steps
 }
 
 func (p *planner) planMethod() flow.Part {
@@ -128,6 +136,19 @@ func (p *planner) available(i xnnpack.ValueID) {
 		fault.Check(missing)
 	}
 	p.add("a view", flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: of, Output: i}))
+}
+
+// require sees that a value is available to a step. What a delegate is given is available to its nodes, also where the
+// method cannot be run since nothing computes it here.
+func (p *planner) require(name string, id xnnpack.ValueID) {
+	missing := fault.Try(func() { p.available(id) })
+	if missing == nil || !p.given[id] {
+		fault.Check(missing)
+		return
+	}
+	skipped := p.skipped
+	p.notPlanned(name, missing)
+	p.skipped, p.plan.values[id].computed = skipped, true
 }
 
 // computed notes that a value is computed or given.
@@ -274,7 +295,7 @@ func (p *planner) add(name string, op flow.Operation) {
 	inputs, outputs := op.Operands()
 	var shapes [][]int
 	for _, in := range inputs {
-		p.available(in)
+		p.require(name, in)
 		shapes = append(shapes, p.shapeAt(in))
 	}
 	var shape []int
@@ -339,6 +360,7 @@ func (p *planner) attempt(name string, plan func()) bool {
 
 // notPlanned notes why something is no step. That it needs what is no step either is no reason of its own.
 func (p *planner) notPlanned(name string, err error) {
+	p.skipped++
 	if errors.Is(err, errNotComputed) && (p.outside || p.reasons.Len() > 0) {
 		return
 	}
@@ -363,7 +385,6 @@ func (p *planner) delegate(number int, args []int) {
 		p.count("a delegate to "+d.backend, Outside)
 		return
 	}
-	p.calls++
 	var g *graph
 	var xvalues, nodes flatbuf.Vector
 	fault.Within(func() {
@@ -377,6 +398,8 @@ func (p *planner) delegate(number int, args []int) {
 	p.plan.steps = slices.Grow(p.plan.steps, min(nodes.Len(), ahead))
 	ids := make(map[uint32]xnnpack.ValueID, min(xvalues.Len(), ahead))
 	here := "delegate " + strconv.Itoa(number) + ", "
+	part, first := flow.Part{Values: p.plan, Name: p.files.program().Path()}, len(p.plan.steps)
+	p.given = map[xnnpack.ValueID]bool{}
 	given := map[uint32]bool{}
 	for i, t := range xvalues.All() {
 		fault.Within(func() {
@@ -386,8 +409,12 @@ func (p *planner) delegate(number int, args []int) {
 			}
 			given[x.external] = given[x.external] || x.input || x.output
 			p.define(&x, here+"value "+strconv.FormatUint(uint64(x.id), 10), args, ids)
+			if x.output {
+				part.Outputs = append(part.Outputs, ids[x.id])
+			}
 		}, "%svalue %d", here, i)
 	}
+	skipped := p.skipped
 	for i, t := range nodes.All() {
 		k := kindOf(t.Byte(xnodeType))
 		handle := strconv.FormatUint(uint64(t.Uint32(xnodeHandle)), 10)
@@ -395,6 +422,32 @@ func (p *planner) delegate(number int, args []int) {
 		p.count(k.name, InDelegate)
 		fault.Within(func() { p.node(t, k, name, ids) }, "%s", name)
 	}
+	p.addStock(part, p.plan.steps[first:], p.skipped == skipped)
+}
+
+// addStock notes a delegate as the stock runtime builds it, by itself: XNNPACK may pack otherwise what it can fuse with
+// nodes of the method around it.
+func (p *planner) addStock(part flow.Part, steps []*flow.Step, complete bool) {
+	computed, read := map[xnnpack.ValueID]bool{}, map[xnnpack.ValueID]bool{}
+	for _, s := range steps {
+		inputs, outputs := s.Operands()
+		if p.given[outputs[0]] {
+			continue // a view of the method's, made for the delegate to read
+		}
+		part.Steps = append(part.Steps, s)
+		for _, id := range inputs {
+			if !computed[id] && !read[id] && p.plan.values[id].constant == nil {
+				read[id] = true
+				part.Inputs = append(part.Inputs, id)
+			}
+		}
+		for _, id := range outputs {
+			computed[id] = true
+		}
+	}
+	part.Outputs = slices.DeleteFunc(part.Outputs, func(id xnnpack.ValueID) bool { return !computed[id] })
+	p.given = nil
+	p.stock = append(p.stock, delegatePart{part, complete})
 }
 
 // define makes a value of a delegate one of the plan.
@@ -427,6 +480,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 		argument = p.plan.value(v)
 	}
 	ids[x.id] = argument
+	p.given[argument] = x.input
 	if !x.dynamic {
 		return
 	}
@@ -580,7 +634,10 @@ func (p *planner) externals() {
 }
 
 // reason notes why the method cannot be run.
-func (p *planner) reason(err error) { p.reasons.Add(err.Error(), err) }
+func (p *planner) reason(err error) {
+	p.skipped++
+	p.reasons.Add(err.Error(), err)
+}
 
 // cannot notes what of the method is not supported.
 func (p *planner) cannot(format string, args ...any) {

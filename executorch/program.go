@@ -51,7 +51,7 @@ func newProgram(f *files) *Program {
 		fault.Within(func() { all = m.planMethod() }, "method %q", m.method.name)
 		method := &Method{
 			program: p, name: m.method.name, all: all, whole: all,
-			delegates: m.calls, counts: m.counts, fault: m.runnable(),
+			stock: m.stock, counts: m.counts, fault: m.runnable(),
 		}
 		for _, i := range m.method.inputs {
 			if t := m.method.values[i].tensor; t != nil {
@@ -110,14 +110,14 @@ func (p *Program) Close() error { return p.files.close() }
 // Method is one of a program's methods. It is a [models.Model] whose subgraph is that of all delegates and of the
 // operators between them.
 type Method struct {
-	program   *Program
-	name      string
-	all       flow.Part        // everything that the file has of it
-	whole     flow.Part        // what its outputs need, if it can be run
-	delegates int              // calls of XNNPACK's
-	counts    map[Operator]int // how often it has each operator
-	types     []inputType      // of the inputs, if it can be run
-	fault     error            // why it cannot be run, or nil
+	program *Program
+	name    string
+	all     flow.Part        // everything that the file has of it
+	whole   flow.Part        // what its outputs need, if it can be run
+	stock   []delegatePart   // calls of XNNPACK's delegates
+	counts  map[Operator]int // how often it has each operator
+	types   []inputType      // of the inputs, if it can be run
+	fault   error            // why it cannot be run, or nil
 }
 
 // inputType is the type that the file declares of an input, and whether it is given in single precision instead.

@@ -150,7 +150,7 @@ func TestDynamicallyQuantisedConvolutionsArePacked(t *testing.T) {
 	require.GreaterOrEqual(t, cold.Packed.Entries, int64(2), "and XNNPACK of 2026 packs depthwise ones through a cache")
 	warm := packAll(t, p, path)
 	require.Zero(t, warm.Packed)
-	require.Equal(t, cold.Packed.Entries, warm.Hits.Entries+warm.Reused.Entries)
+	require.GreaterOrEqual(t, warm.Hits.Entries+warm.Reused.Entries, cold.Packed.Entries)
 }
 
 func TestQuantizedWeightsMeanWhatTheirScalesSay(t *testing.T) {

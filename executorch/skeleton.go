@@ -3,6 +3,7 @@ package executorch
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -26,10 +27,15 @@ var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 
 // A Skeleton is a program without the weights that its stock runtime finds in a file of packed weights.
 //
-// Without that file, or with another program's, the runtime packs what the skeleton has: kernels of zeros, and biases
-// that are no numbers. No output is one that might be believed then: all its elements are NaN or infinite. XNNPACK adds
-// the bias to all that a kernel computes. What limits a result may make of a NaN one of the limits, and these are
-// infinite at the nodes that the outputs are from.
+// Without that file the runtime packs what the skeleton has: kernels of zeros, and biases that are no numbers. No
+// output is one that might be believed then: all its elements are NaN or infinite. XNNPACK adds the bias to all that a
+// kernel computes. What limits a result may make of a NaN one of the limits, and these are infinite at the nodes that
+// the outputs are from.
+//
+// With another program's file the runtime finds a kernel if that program has one of the same name, bias and seed. So
+// only kernels of floats are left out whose names, and those of their biases, are hashes of their content: another
+// program has others, unless it gives the very same content another shape or other groups. Kernels that are packed with
+// scales, or with a bias that the runtime does not look for, stay.
 type Skeleton struct {
 	Kernels   int    // that are not in it
 	HoleBytes int64  // theirs, which take no space on the disk
@@ -60,6 +66,10 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 		if err := m.Runnable(); err != nil { // what reads its constants is not known
 			fault.Check(fmt.Errorf("%w: %w", ErrNoSkeleton, err))
 		}
+	}
+	if freed := p.FreedConstants(); len(freed) > 0 {
+		fault.Check(fmt.Errorf("%s: %w: with any file of packed weights its runtime frees %q, "+
+			"and reads it at inference", p.Path(), ErrNoSkeleton, freed[0]))
 	}
 	nodes := p.weighedNodes(packed)
 	p.keepShared(nodes)
@@ -168,6 +178,10 @@ func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*we
 			n.kept = "not in the file of packed weights"
 		case n.kernel.file != 0 || n.bias.file != 0:
 			n.kept = "in another file than the .pte"
+		case p.plan.values[inputs[0]].tensor.Type == xnnpack.DynamicQInt8 || p.scaled(w):
+			n.kept = "packed with scales, or a bias, that the runtime does not look for"
+		case !p.namedByContent(n.kernel) || !p.namedByContent(n.bias):
+			n.kept = "under a name that is not the hash of its content"
 		case len(ways[n.kernel.name]) > 1:
 			n.kept = "packed in several ways"
 		case p.overlaps(n.kernel, methods) || p.overlaps(n.bias, methods):
@@ -175,6 +189,22 @@ func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*we
 		}
 	}
 	return nodes
+}
+
+// scaled reports whether scales are packed with a kernel.
+func (p *Program) scaled(w flow.Node) bool {
+	kernel, _ := w.Weights()
+	t := p.plan.values[kernel].tensor.Type
+	return t != xnnpack.Float32 && t != xnnpack.Float16 && t != xnnpack.BFloat16
+}
+
+// namedByContent reports whether a constant is called by the SHA-256 of its content, as ExecuTorch's export calls it:
+// then no other content has its name.
+func (p *Program) namedByContent(c *constant) (is bool) {
+	fault.Check(p.files.program().read(func(file []byte) {
+		is = c.name == fmt.Sprintf("%x", sha256.Sum256(c.at.In(file)))
+	}))
+	return is
 }
 
 // signature says what a node packs and how, for as much as the constants are known by their places.

@@ -2,6 +2,7 @@ package executorch
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"xpwc/internal/fault"
@@ -11,25 +12,66 @@ import (
 )
 
 // Weights returns what makes subgraphs whose runtimes, one after the other, pack all weights of the program, for
-// [models.Pack]. Those of a method that can be run are the method's own. Of other methods, and of nodes whose results
-// no output needs, ExecuTorch packs the weights too: these nodes alone are made, without what is computed between them.
-// Only what no method before has packed alike is packed.
-func (p *Program) Weights() (all []func(models.Loader) (*xnnpack.Subgraph, error)) {
+// [models.Pack]: those of [Program.DelegateWeights], and those of the methods that can be run here where these are
+// others. Of several that pack alike only the first packs.
+func (p *Program) Weights() []func(models.Loader) (*xnnpack.Subgraph, error) {
+	all := p.DelegateWeights()
 	for _, m := range p.methods {
-		steps := packing(m.all)
-		if m.fault == nil {
+		if m.fault == nil && !m.isDelegate() {
 			all = append(all, models.SubgraphsOf(m)...)
-			packed := map[*flow.Step]bool{}
-			for _, s := range m.whole.Steps {
-				packed[s] = true
-			}
-			steps = slices.DeleteFunc(steps, func(s *flow.Step) bool { return packed[s] })
-		}
-		if len(steps) > 0 {
-			all = append(all, func(l models.Loader) (*xnnpack.Subgraph, error) { return p.packed(steps, l) })
 		}
 	}
 	return all
+}
+
+// DelegateWeights returns what makes a subgraph of each delegate that packs weights, as the stock runtime does, for
+// [models.Pack]. XNNPACK chooses how to pack a node by the nodes around it, so a subgraph of a whole method may pack
+// otherwise. Of a delegate with nodes that package xnnpack does not have, and of nodes whose results no output needs,
+// the nodes that pack are made alone.
+func (p *Program) DelegateWeights() (all []func(models.Loader) (*xnnpack.Subgraph, error)) {
+	for _, m := range p.methods {
+		for _, d := range m.stock {
+			made := map[*flow.Step]bool{}
+			part := d.Pruned()
+			if packs := packing(part); d.complete && len(packs) > 0 {
+				all = append(all, part.Subgraph)
+				for _, s := range packs {
+					made[s] = true
+				}
+			}
+			alone := slices.DeleteFunc(packing(d.Part), func(s *flow.Step) bool { return made[s] })
+			if len(alone) > 0 {
+				all = append(all, func(l models.Loader) (*xnnpack.Subgraph, error) { return p.packed(alone, l) })
+			}
+		}
+	}
+	return all
+}
+
+// isDelegate reports whether the method computes what one delegate does, and nothing else.
+func (m *Method) isDelegate() bool {
+	return len(m.stock) == 1 && m.stock[0].complete && !m.whole.Staged() &&
+		slices.Equal(m.whole.Steps, m.stock[0].Pruned().Steps)
+}
+
+// FreedConstants returns the names of constants that nodes of delegates read at inference, such as the slopes of a
+// PReLU, in the order of the names. With any weights cache, the stock runtimes of [Releases] free all constants that
+// have a name when the delegate is made, and crash when a node reads one of these.
+func (p *Program) FreedConstants() []string {
+	freed := map[string]bool{}
+	for _, m := range p.methods {
+		for _, d := range m.stock {
+			for _, s := range d.Steps {
+				d.EachUse(s, func(id xnnpack.ValueID, how flow.Use) {
+					v := &p.plan.values[id]
+					if v.internal && how&flow.AtInference != 0 && how&flow.PackedBlind == 0 && Named(v.constant.name) {
+						freed[v.constant.name] = true
+					}
+				})
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(freed))
 }
 
 // WeightBytes returns the bytes of the kernels and biases that the program's methods pack.

@@ -72,7 +72,7 @@ struct tensor {
   size_t size;          // of the original
   struct identity* identities; // each once, in the order of their digests
   size_t identities_count, known_ways; // the latter have a shape
-  bool as_sealed; // xpwc_reader_name_as_sealed
+  bool as_sealed; // xpwc_reader_name_as_sealed: the host knows a name and nothing else
   digest packing, stamp, content; // the latter is zero before it is asked for
   char name[]; // "#" follows that of which it is a copy
 };
@@ -436,6 +436,7 @@ static struct tensor* put_tensor(
     t->data = data;
     t->original = copy ? other->original : data;
     t->size = size;
+    t->as_sealed = copy && other->as_sealed;
     r->bytes_named += size;
   }
   if (put && model_size > 0) {
@@ -531,9 +532,22 @@ static bool is_believed(const struct tensor* t) {
   return t->identities_count > 0 && (t->as_sealed || t->known_ways == t->identities_count);
 }
 
-// Reports whether what a record says of a tensor's content is right: its stamp, or its digest.
+// Reports whether a name is a SHA-256, as ExecuTorch's export makes them: other content has another name.
+static bool is_hash(const char* name) {
+  const size_t n = strspn(name, "0123456789abcdef");
+  return n == 64 && name[n] == 0;
+}
+
+// Reports whether what a record is packed from is known by the contents of its kernel and bias: it has no scales.
+static bool of_floats(const uint8_t* row) {
+  const struct xpwc_node family = family_at(row + 43);
+  return is_float(family.input) && is_float(family.kernel);
+}
+
+// Reports whether what a record says of a tensor's content is right: its stamp, or its digest. The stamp says the name.
 static bool has_content(struct tensor* t, const uint8_t* says, bool by_stamp) {
-  const bool stamped = !is_zero(t->stamp) && equal(t->stamp, digest_at(says));
+  const bool stamped =
+      !is_zero(t->stamp) && equal(t->stamp, digest_at(says)) && (!t->as_sealed || is_hash(t->name));
   return stamped || (!by_stamp && equal(content_of_tensor(t), digest_at(says + 16)));
 }
 
@@ -573,7 +587,8 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
       const bool right =
           packed != NULL // equal bytes are right, whatever they were packed from
               ? u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0
-              : is_believed(k) && u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
+              : is_believed(k) && (!k->as_sealed || of_floats(row)) && u32(row + 32) == w->seed && (flags & variant) == 0 &&
+                    ((flags & tied) != 0 || k->known_ways < 2) &&
                     ((*served & served_now) == 0 || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(k, row + 84, pass == 0) &&
                     (w->bias == NULL || has_content(w->bias, row + 116, pass == 0)) && has_right_size(r, w, u64(row + 8));
       if (right) {

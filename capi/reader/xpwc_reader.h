@@ -68,9 +68,12 @@ xpwc_status xpwc_reader_name(
     xpwc_reader* reader, const char* name, const void* data, size_t size, const struct xpwc_packing* packing);
 
 // Names a tensor for a host that knows no more, as ExecuTorch's class: it is packed as the file says, if that is sealed for
-// the model of xpwc_reader_open and has one way to pack it. It is believed then, also that it has the right size. Of several
-// names at one address all ways to pack count. What XNNPACK converts before it packs it is packed: half precision, where the
-// CPU has none.
+// the model of xpwc_reader_open and has one way to pack it. A kernel of floats with inputs of floats is believed then, also
+// that it has the right size. What is packed with scales is packed again and compared: a model that was exported again may
+// have other scales, or another bias, that XNNPACK's key does not have. A name that is the SHA-256 of the content, as
+// ExecuTorch's export makes it, stands for the content; under another name the content is read and compared. Of several
+// names at one address all ways to pack count. What XNNPACK converts before it packs it is packed: half precision, where
+// the CPU has none.
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* reader, const char* name, const void* data, size_t size);
 
 // Forgets all names, before the next of several runtimes: its tensors may lie where those of another did.

@@ -13,8 +13,10 @@
 //   xpwc pack model.pte --sealed -o model.xpwc                            # prints 0f3c...
 //   options.set_option("packed_cache_path", "model.xpwc#0f3c...");        // at most 255 bytes
 //
-// Who gives the digest says that the program is the one the file was packed for. It is not compared: take both from
-// one build. What the file does not have is packed into memory, as all is without file or digest, and nothing is ever
+// Who gives the digest says that the program is the one the file was packed for. Take both from one build: of a program
+// that was exported again the class sees the names of constants, and neither the scales of activations nor the shapes. So
+// kernels of floats are believed whose name is the hash of their content; what is packed with scales is packed at each
+// start, compared, and used from the file where it is equal. What the file does not have is packed into memory, as all is without file or digest, and nothing is ever
 // written. Each runtime has its own name for delete_packed_data. The file is open as long as one of them has it: a file
 // that takes its place by a rename is opened after that.
 #ifndef XPWC_READER_EXECUTORCH_HPP

@@ -81,6 +81,33 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 		cmp.Or(strings.Join(known, ", "), "no ExecuTorch is known"))
 }
 
+// errStockCrashes: no file of packed weights makes the stock runtime run a program.
+var errStockCrashes = errors.New("the stock runtime crashes with any file of packed weights")
+
+// checkStockRuns returns an error if the stock runtime crashes on a program as soon as it has a weights cache.
+func checkStockRuns(w modelfile.Weights) error {
+	p, is := w.(*executorch.Program)
+	if !is {
+		return nil
+	}
+	freed := p.FreedConstants()
+	if len(freed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: it frees the constant %q, which a node reads at inference, as a PReLU reads its "+
+		"slopes; load the program without a cache there, or use xpwc's classes for ExecuTorch, or Go",
+		p.Path(), errStockCrashes, freed[0])
+}
+
+// checkStockRunsFile does so for a program in a file.
+func checkStockRunsFile(model modelfile.File) error {
+	w, err := model.OpenWeights()
+	if err != nil {
+		return err
+	}
+	return errors.Join(checkStockRuns(w), w.Close())
+}
+
 // writeFrom makes the output of a stage this file; so far it is a native file that has one layout. It becomes
 // read-only: what the stock runtime can write to it locks, so that no second process maps it, and it truncates what it
 // cannot read.
@@ -161,6 +188,8 @@ func stockPacks(e *cachefile.Entry) string {
 		return notAlone
 	case !executorch.Named(e.Kernel) || e.HasBias && !executorch.Named(e.Bias):
 		return "packed from a constant without a name"
+	case strings.HasSuffix(e.Kernel, "#"):
+		return "packed from a copy that XNNPACK converts on such a CPU, which has no name"
 	case e.Family.Operator == operator.Deconvolution2D:
 		return "of a deconvolution, which XNNPACK packs before it looks"
 	case e.Family.Operator == operator.BatchMatrixMultiply:

@@ -94,6 +94,20 @@ func TestPackNamesTheProgramWhoseFileItReplaces(t *testing.T) {
 	require.Equal(t, filepath.Base(second), report.For.Replaced.Files[0].Name)
 }
 
+// A PReLU reads its slopes at inference, and the stock runtime frees them where it has a weights cache.
+func TestAProgramThatTheStockRuntimeCrashesOnGetsNoFile(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir := t.TempDir()
+	slopes, err := filepath.Abs(filepath.Join("..", "..", "internal", "zoo", "testdata", "pte", "prelu_fp32.pte"))
+	require.NoError(t, err)
+	require.Equal(t, kindUnsupported, failed(t, dir, exitFailed, "pack", slopes, "--for", "executorch", "-o", "c").Kind)
+	require.NoFileExists(t, filepath.Join(dir, "c"))
+	requireNoStage(t, dir)
+	says(t, dir, 0, "pack", program(t, perceptron), "--for", "executorch", "-o", "c")
+	require.Contains(t, says(t, dir, exitFailed, "verify", "c", "--model", slopes), "the stock runtime crashes")
+	says(t, dir, 0, "pack", slopes, "-o", "own.xpwc") // Go and the class for ExecuTorch keep the slopes
+}
+
 func TestTheStockRuntimesFileIsForOneCPU(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir, model := t.TempDir(), program(t, mobilenet)

@@ -148,6 +148,11 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	if stock != nil {
+		if err := checkStockRuns(m); err != nil {
+			return err
+		}
+	}
 	s, err := newStage(ctx, o.output, o.placing, model.Files()...)
 	if err != nil {
 		return err
@@ -181,7 +186,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 func (r *packReport) pack(output packOutput, model modelfile.File, s *stage, o packOptions) error {
 	var written int64
 	for _, level := range o.levels {
-		l, err := s.packLevel(packJob{Model: model, CPU: level})
+		l, err := s.packLevel(packJob{Model: model, CPU: level, Stock: o.runtime == forExecuTorch})
 		if err != nil {
 			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
 		}

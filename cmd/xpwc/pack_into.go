@@ -64,6 +64,7 @@ type packJob struct {
 	CPU    string // level
 	Path   string // of the output, for errors
 	Name   string // of the new file; "" for the first file that is inherited
+	Stock  bool   // a program is packed as the stock runtime packs it, and not as it is run here
 	LiteRT string // the library by which LiteRT's code packs in place of XNNPACK; "" for XNNPACK
 	Answer bool   // of LiteRT: what the model answers is written to the third file that is inherited
 }
@@ -204,7 +205,7 @@ func (j *packJob) pack(ctx context.Context, into *os.File) (l *packedLevel, err 
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
 	for _, w := range weights {
-		for _, subgraph := range modelfile.Subgraphs(w) {
+		for _, subgraph := range modelfile.Subgraphs(w, j.Stock) {
 			if err := models.Pack(cache, w.DataMap(), subgraph); err != nil {
 				return nil, err
 			}

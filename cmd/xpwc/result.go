@@ -189,7 +189,7 @@ var errorKinds = []struct {
 	{kindNotCache, []error{xpwc.ErrNotCache, litert.ErrNotCache, registry.ErrOtherArtifact}},
 	{kindMalformed, []error{tflite.ErrMalformed, executorch.ErrMalformed, safetensors.ErrMalformed, npy.ErrMalformed,
 		described.ErrInvalid}},
-	{kindUnsupported, []error{errors.ErrUnsupported, tflite.ErrUnsupported, tflite.ErrUnsupportedOp,
+	{kindUnsupported, []error{errors.ErrUnsupported, errStockCrashes, tflite.ErrUnsupported, tflite.ErrUnsupportedOp,
 		executorch.ErrUnsupported, executorch.ErrUnsupportedOp, executorch.ErrSkeleton, executorch.ErrNoSkeleton,
 		tflite.ErrSkeleton, tflite.ErrNoSkeleton, npy.ErrUnsupported}},
 }

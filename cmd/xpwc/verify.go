@@ -234,12 +234,18 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 	if err != nil {
 		return nil, err
 	}
+	stock := info.Format == cachefile.XPWC2
+	if stock && model.Program() {
+		if err := checkStockRunsFile(model); err != nil {
+			return nil, err
+		}
+	}
 	work, err := makeFile(ctx, filepath.Join(os.TempDir(), "proof.xpwc"))
 	if err != nil {
 		return nil, err
 	}
 	defer work.discard()
-	job := packJob{Model: model, CPU: cpu, Name: work.byName()}
+	job := packJob{Model: model, CPU: cpu, Name: work.byName(), Stock: stock}
 	packed, err := job.pack(ctx, work.File.File)
 	if err != nil {
 		return nil, err
@@ -251,7 +257,6 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model.Path)
 	}
 	p = &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
-	stock := info.Format == cachefile.XPWC2
 	if !stock && cpu == native {
 		p.lookAtEvidence(info.Layouts, packed.Layout)
 	}

@@ -48,9 +48,12 @@ func (f File) OpenAllWeights() ([]Weights, error) {
 	return all, nil
 }
 
-// Subgraphs returns what makes the subgraphs whose runtimes pack all of the weights, for [models.Pack].
-func Subgraphs(w Weights) []func(models.Loader) (*xnnpack.Subgraph, error) {
-	if p, ok := w.(*executorch.Program); ok {
+// Subgraphs returns what makes the subgraphs whose runtimes pack all of the weights, for [models.Pack]. For the stock
+// runtime of ExecuTorch these are the delegates of a program.
+func Subgraphs(w Weights, stock bool) []func(models.Loader) (*xnnpack.Subgraph, error) {
+	if p, ok := w.(*executorch.Program); ok && stock {
+		return p.DelegateWeights()
+	} else if ok {
 		return p.Weights()
 	}
 	return models.SubgraphsOf(w.(models.Model))
