@@ -61,6 +61,7 @@ static void create(xpwc_cache cache, bool warm) {
   packing.opaque = "letters";
   packing.opaque_size = 7;
   options.packing = &packing;
+  options.flags = XPWC_LOAD_BELIEVE;
   OK(xpwc_session_load(session, "w0", &options, &kernel, NULL));
   OK(xpwc_session_load(session, "b0", NULL, &bias, NULL));
   struct xnn_weights_cache_provider* provider;

@@ -51,7 +51,7 @@ Of a program of ExecuTorch (.pte) it shows the methods, their operators, and the
 by size. An operator is in a delegate for XNNPACK, or between delegates, where xpwc runs it
 too, or outside: then ExecuTorch alone runs it. DATA are the program's .ptd files. Of a
 .tflite file it shows the signatures (for --method of xpwc run), and whether they can be
-run here.
+run.
 
 Only --check compares checksums; xpwc verify checks more. Exits with 1 if a part that was
 read is damaged.`,

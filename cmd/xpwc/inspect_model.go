@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"xpwc/internal/console"
+	"xpwc/internal/fd"
 	"xpwc/tflite"
 )
 
@@ -28,8 +27,18 @@ type signatureReport struct {
 	WeightBytes int64         `json:"weight_bytes"` // unpacked; signatures may share them
 }
 
-// isTFLite reports whether a path names a model of TensorFlow Lite.
-func isTFLite(path string) bool { return strings.EqualFold(filepath.Ext(path), ".tflite") }
+// isTFLite reports whether a file has the identifier of TensorFlow Lite's models, whatever its name is: a cache file may
+// be called so.
+func isTFLite(path string) bool {
+	f, _, err := fd.OpenRegular(path)
+	if err != nil {
+		return false // the code that opens it next returns the error
+	}
+	defer f.Close()
+	head := make([]byte, 8)
+	_, err = f.ReadAt(head, 0)
+	return err == nil && string(head[4:]) == "TFL3"
+}
 
 // inspectModel describes each signature of a .tflite file.
 func inspectModel(ctx context.Context, path string) error {
@@ -66,11 +75,11 @@ func (r *modelReport) print(w io.Writer) {
 			fmt.Fprintf(w, "signature %s: ", console.Printable(s.Name))
 		}
 		if !s.Runnable {
-			fmt.Fprintln(w, "cannot be run here:")
+			fmt.Fprintln(w, "cannot be run:")
 			fmt.Fprintln(w, printableLines(s.Reason))
 			continue
 		}
-		fmt.Fprintf(w, "can be run here, %s of weights\n", console.Size(s.WeightBytes))
+		fmt.Fprintf(w, "can be run, %s of weights\n", console.Size(s.WeightBytes))
 		for _, v := range slices.Concat(s.Inputs, s.Outputs) {
 			v.print(w)
 		}

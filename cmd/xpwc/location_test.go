@@ -98,16 +98,14 @@ func TestASafetensorsFileWithoutPackedWeightsSaysHowToGetThem(t *testing.T) {
 
 func TestAModelIsNoCacheAndTheErrorSaysWhatToDoWithIt(t *testing.T) {
 	dir := t.TempDir()
-	for _, command := range []string{"inspect", "verify"} {
-		text := says(t, dir, exitFailed, command, faceModel(t))
-		require.Contains(t, text, "xpwc pack makes one of a model, and xpwc run shows a model's inputs and outputs")
-	}
+	text := says(t, dir, exitFailed, "verify", faceModel(t))
+	require.Contains(t, text, "xpwc pack makes one of a model, and xpwc run shows a model's inputs and outputs")
 	says(t, dir, 0, "pack", faceModel(t), "-o", "packed.tflite")
-	says(t, dir, 0, "inspect", "packed.tflite")
+	require.Contains(t, says(t, dir, 0, "inspect", "packed.tflite"), "entries")
 	content, err := os.ReadFile(faceModel(t))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "face.bin"), content, 0o600))
-	require.Contains(t, says(t, dir, exitFailed, "inspect", "face.bin"), "xpwc run", "it is known by what is in it")
+	require.Contains(t, says(t, dir, 0, "inspect", "face.bin"), "can be run", "its content decides")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "directory.tflite"), 0o700))
 	require.Contains(t, says(t, dir, exitFailed, "verify", "directory.tflite"), cachefile.ErrNotCache.Error())
 }

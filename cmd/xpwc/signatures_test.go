@@ -41,7 +41,7 @@ func TestAModelOfSeveralSignaturesIsPackedWholeAndRunsEach(t *testing.T) {
 		require.NotEmpty(t, s.Outputs)
 		require.Positive(t, s.WeightBytes)
 	}
-	require.Contains(t, says(t, dir, 0, "inspect", model), "signature encode: can be run here")
+	require.Contains(t, says(t, dir, 0, "inspect", model), "signature encode: can be run")
 	said := says(t, dir, 1, "run", model, "--method", "train")
 	require.Contains(t, said, `it has ["decode" "encode"]; choose one with --method`)
 }
