@@ -5,6 +5,7 @@ package xpwc_test
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,13 +17,13 @@ import (
 // countedDigests gives the tensors of a data map, and counts those that are read for their digests.
 type countedDigests struct {
 	xpwc.DataMap
-	n *int
+	n *atomic.Int64 // look-ups compute digests at the same time
 }
 
 func (c countedDigests) Tensor(name string) (xpwc.Tensor, error) {
 	t, err := c.DataMap.Tensor(name)
 	if digest := t.Identity.Digest; err == nil && digest != nil {
-		t.Identity.Digest = func() (xpwc.Digest, error) { *c.n++; return digest() }
+		t.Identity.Digest = func() (xpwc.Digest, error) { c.n.Add(1); return digest() }
 	}
 	return t, err
 }
@@ -37,9 +38,10 @@ type modelStart struct {
 func startWith(t *testing.T, model, cache string, o *xpwc.Options) (s modelStart) {
 	t.Helper()
 	c := openCache(t, cache, o)
-	s.answer = threeLayers.run(t, c, countedDigests{opened(t, model), &s.digests})
+	var digests atomic.Int64
+	s.answer = threeLayers.run(t, c, countedDigests{opened(t, model), &digests})
 	require.NoError(t, c.Close())
-	s.stats = c.Stats()
+	s.digests, s.stats = int(digests.Load()), c.Stats()
 	return s
 }
 
