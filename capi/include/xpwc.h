@@ -573,8 +573,8 @@ typedef struct xpwc_tensor {
 typedef struct xpwc_data_map {
   size_t struct_size;
   // Fills in *tensor, which is zero except for struct_size. XPWC_STATUS_UNKNOWN_TENSOR if there is none of that name;
-  // any other status except XPWC_STATUS_OK is returned by xpwc_session_load. It must last until xpwc_session_finalize.
-  // If it is NULL, the table is used.
+  // any other status except XPWC_STATUS_OK is returned by xpwc_session_load. It must last until xpwc_session_finalize,
+  // or xpwc_session_end without it. If it is NULL, the table is used.
   xpwc_status (*get)(void* context, const char* name, struct xpwc_tensor* tensor);
   // Passed to get and changed.
   void* context;

@@ -142,8 +142,9 @@ struct Tensor {
   std::optional<Digest> digest;
 };
 
-// The host's unpacked tensors by name. It must last until Session::finalize, and be thread-safe if several sessions use
-// it.
+// The host's unpacked tensors by name. It must last until Session::finalize, or until the end of a session that is not
+// finalized, as when an exception ends the load: declare it before the session. It must be thread-safe if several
+// sessions use it.
 class DataMap {
  public:
   virtual ~DataMap() = default;

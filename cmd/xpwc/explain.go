@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -111,10 +113,14 @@ func explainModel(ctx context.Context, file modelfile.File, cache, cpu string) (
 	return nil
 }
 
-// readOnly reports whether nobody may write to a file, which is there. The system alone knows who else may not.
+// readOnly reports whether a start could not write to a cache file, or could not make one at its path. Root too packs
+// into no file that nobody may write to.
 func readOnly(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && info.Mode().Perm()&0o222 == 0
+	if errors.Is(err, fs.ErrNotExist) {
+		return !mayWrite(filepath.Dir(path))
+	}
+	return err == nil && info.Mode().Perm()&0o222 == 0 || !mayWrite(path)
 }
 
 func explainedOf(outcomes []xpwc.Outcome) []explained {

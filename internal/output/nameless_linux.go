@@ -52,10 +52,16 @@ func (d *directory) removeAbandoned() {
 	}
 	names, _ := d.Readdirnames(-1)
 	for _, name := range names {
-		if strings.HasPrefix(name, completePrefix) && d.abandoned(name) {
+		if isCompleteName(name) && d.abandoned(name) {
 			_ = d.remove(name)
 		}
 	}
+}
+
+// isCompleteName reports whether a name is one that randomName gives a complete file.
+func isCompleteName(name string) bool {
+	random, complete := strings.CutPrefix(name, completePrefix)
+	return complete && len(random) >= 26 && strings.Trim(random, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
 // abandoned reports whether a file is this user's and no writer holds its lock.

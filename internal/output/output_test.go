@@ -151,12 +151,14 @@ func TestTheNextReplacementRemovesTheFileOfAKilledWriter(t *testing.T) {
 	defer alive.Discard()
 	require.NoError(t, alive.StopBeforeRename())
 	require.NoError(t, os.Link(path, filepath.Join(dir, ".xpwc-mine")))
-	require.NoError(t, os.Symlink(path, filepath.Join(dir, ".xpwc-complete-link")))
-	require.Len(t, names(t, dir), 5)
+	link := ".xpwc-complete-" + strings.Repeat("a", 26)
+	require.NoError(t, os.Symlink(path, filepath.Join(dir, link)))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".xpwc-complete-notes"), nil, 0o600))
+	require.Len(t, names(t, dir), 6)
 
 	require.NoError(t, write(output.New, path, 2))
 	require.ElementsMatch(t, names(t, dir),
-		[]string{"weights", ".xpwc-mine", ".xpwc-complete-link", filepath.Base(alive.At())},
+		[]string{"weights", ".xpwc-mine", link, ".xpwc-complete-notes", filepath.Base(alive.At())},
 		"the file of a writer that lives stays, and whatever is no such file")
 	requireWhole(t, path)
 }
