@@ -207,6 +207,8 @@ func (s *Skeleton) weighs(k *Kernel) bool {
 		k.Unchecked = "of an operator on " + typ.String()
 	case k.code == "TRANSPOSE_CONV":
 		k.Unchecked = "of a transposed convolution"
+	case kernel.Table(tensorQuantization).Byte(quantizationDetailsType) != 0:
+		k.Unchecked = "quantised in blocks"
 	case len(shape) != rank || len(data) == 0 || k.Bias == 0 || kernel.Table(tensorSparsity).Present():
 		k.Unchecked = "sparse, or not understood"
 	default:
