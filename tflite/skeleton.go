@@ -12,6 +12,7 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/half"
 	"xpwc/internal/mapped"
 	"xpwc/internal/output"
 )
@@ -206,12 +207,72 @@ func (s *Skeleton) weighs(k *Kernel) bool {
 		k.Unchecked = "of an operator on " + typ.String()
 	case k.code == "TRANSPOSE_CONV":
 		k.Unchecked = "of a transposed convolution"
+	case kernel.Table(tensorQuantization).Byte(quantizationDetailsType) != 0:
+		k.Unchecked = "quantised in blocks"
 	case len(shape) != rank || len(data) == 0 || k.Bias == 0 || kernel.Table(tensorSparsity).Present():
 		k.Unchecked = "sparse, or not understood"
 	default:
 		k.plan(shape, data[len(data)-1])
+		if k.Unchecked == "" && s.rounded(k) {
+			k.Unchecked = "with weights so large that a sum of floats loses the others"
+		}
 	}
 	return true
+}
+
+// rounded reports whether an output of a kernel of floats has weights, or a bias, so large that its sum rounds off half
+// of its other weights. A check does not see a change of these, and an input of 0 at the large ones shows them.
+func (s *Skeleton) rounded(k *Kernel) bool {
+	const precision = 1 << 20 // of a sum of float32, with a few bits for the change of a weight
+	weights := s.floats(k.Buffer, k.elements())
+	outputs := int(k.output[len(k.output)-1])
+	if weights == nil || outputs == 0 {
+		return false
+	}
+	biases := s.floats(k.Bias, int64(outputs))
+	each, step := len(weights)/outputs, 1
+	if k.code == "DEPTHWISE_CONV_2D" {
+		step = outputs
+	}
+	var sizes []float64
+	for o := range outputs {
+		first, sum := o*each, 0.
+		if step > 1 {
+			first = o
+		}
+		sizes = sizes[:0]
+		for i := range each {
+			if w := math.Abs(weights[first+i*step]); w > 0 {
+				sizes = append(sizes, w)
+				sum += w
+			}
+		}
+		if biases != nil {
+			sum += math.Abs(biases[o]) / float64(slices.Max(magnitudes))
+		}
+		if slices.Sort(sizes); len(sizes) > 0 && sizes[len(sizes)/2]*precision < sum {
+			return true
+		}
+	}
+	return false
+}
+
+// floats returns so many floats, or half floats, of a buffer; nil if it has other elements.
+func (s *Skeleton) floats(buffer uint64, n int64) (floats []float64) {
+	if buffer >= uint64(len(s.buffers)) {
+		return nil
+	}
+	switch b := s.buffers[buffer].In(s.data); int64(len(b)) {
+	case 4 * n:
+		for ; len(b) > 0; b = b[4:] {
+			floats = append(floats, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		}
+	case 2 * n:
+		for ; len(b) > 0; b = b[2:] {
+			floats = append(floats, half.Float64(binary.LittleEndian.Uint16(b)))
+		}
+	}
+	return floats
 }
 
 func (k *Kernel) tensor(input int) flatbuf.Table { return k.graph.tensors.Table(int(k.inputs[input])) }
@@ -245,8 +306,9 @@ func (s *Skeleton) checked() (checked []*Kernel) {
 }
 
 var (
-	// magnitudes are those of the inputs on floats: large ones, beside which a bias is small, and small ones.
-	magnitudes = []float32{1, 64, 4096, 1. / 64}
+	// magnitudes are those of the inputs on floats: large ones, to which a bias adds little, and 0, which shows the bias
+	// alone.
+	magnitudes = []float32{1, 64, 4096, 0}
 	// spans are the parts of int8 that inputs take: a small one where the results of a large one are at a clamp. Each
 	// is of as many inputs.
 	spans = []float32{1, 0.25}

@@ -175,3 +175,80 @@ func requireRightAnswers(t *testing.T, h litertHost, model string) {
 		require.True(t, bytes.Equal(want, out), "%s: it answers with the weights of another model", name)
 	}
 }
+
+// Weights that a sum of floats rounds off decide the answer when the input of the large ones is 0, and the bias does
+// when all inputs are 0.
+func TestASkeletonNeverAnswersWithWeightsThatLargerOnesHide(t *testing.T) {
+	h := stockLiteRT(t)
+	change := func(floats []byte, i int, to func(float32) float32) {
+		v := to(math.Float32frombits(binary.LittleEndian.Uint32(floats[4*i:])))
+		binary.LittleEndian.PutUint32(floats[4*i:], math.Float32bits(v))
+	}
+	const large, inputs = 1e12, 64 // of the first kernel of mlp_fp32
+	t.Run("one of each output", func(t *testing.T) {
+		requireRightAnswer(t, h, zooModel(t, "mlp_fp32"), func(weights, _ []byte) {
+			for i := 0; i < len(weights)/4; i += inputs {
+				change(weights, i, func(float32) float32 { return large })
+			}
+		}, func(weights, _ []byte) {
+			for row := range slices.Chunk(weights, 4*inputs) {
+				rotate(row[4:], 4)
+			}
+		}, func(input []byte) {
+			for row := range slices.Chunk(input, 4*inputs) {
+				clear(row[:4])
+			}
+		})
+	})
+	t.Run("all, and a bias", func(t *testing.T) {
+		requireRightAnswer(t, h, zooModel(t, "conv1d_fp32"), func(weights, _ []byte) {
+			for i := range len(weights) / 4 {
+				change(weights, i, func(v float32) float32 { return large * (1 + v) })
+			}
+		}, func(_, bias []byte) {
+			for i := range len(bias) / 4 {
+				change(bias, i, func(v float32) float32 { return v + 0.25 })
+			}
+		}, func(input []byte) { clear(input) })
+	})
+}
+
+// requireRightAnswer changes the first kernel and bias of a model, mutates these in another one, and requires that the
+// skeleton of the first does not answer with the packed file of the other.
+func requireRightAnswer(t *testing.T, h litertHost, zoo string, prepare, mutate func(weights, bias []byte),
+	prepareInput func([]byte)) {
+	t.Helper()
+	s, err := tflite.NewSkeleton(zoo, 1)
+	require.NoError(t, err)
+	defer s.Close()
+	dir, content := t.TempDir(), contentOf(t, zoo)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	buffer := func(i uint64) []byte {
+		buffers := flatbuf.Root(content, "TFL3", tflite.ErrMalformed).Tables(4)
+		if i >= uint64(buffers.Len()) {
+			return nil
+		}
+		return buffers.Table(int(i)).Span(0).In(content)
+	}
+	input := contentOf(t, inputsOf(t, zoo)[0])
+	prepareInput(input)
+	require.NoError(t, os.WriteFile(path("input"), input, 0o600))
+	write := func(name string, change func(weights, bias []byte)) {
+		change(buffer(s.Kernels[0].Buffer), buffer(s.Kernels[0].Bias))
+		require.NoError(t, os.WriteFile(path(name+".tflite"), content, 0o600))
+		litertPack(t, dir, path(name+".tflite"), "-o", name)
+	}
+	write("model", prepare)
+	write("other", mutate)
+	says(t, dir, 0, stripForLiteRT(path("model.tflite"), "model", "-o", "skeleton")...)
+
+	want := h.run(t, path("model.tflite"), "", path("input"))
+	require.NotEqual(t, want, h.run(t, path("other.tflite"), "", path("input")))
+	require.Equal(t, want, h.run(t, path("skeleton"), path("model"), path("input")))
+	out, log, err := h.try(t, path("skeleton"), path("other"), path("input"))
+	if err != nil {
+		require.Contains(t, log, "(CALL_ONCE) failed to invoke")
+		return
+	}
+	require.Equal(t, want, out, "it answers with the weights of another model")
+}
