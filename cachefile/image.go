@@ -76,7 +76,7 @@ func Combine(files []*File, layout Digest) (*Image, error) {
 	}
 	all = inOrder(all)
 	as := []format.Layout{{Fingerprint: layout, Description: format.Architecture(im.Layout.Description)}}
-	err := im.native(all, as, nil, func(index []byte) [16]byte { return digest.Of(index) })
+	err := im.native(all, as, &WriteOptions{}, func(index []byte) [16]byte { return digest.Of(index) })
 	im.Layout.Entries, im.Layout.PayloadBytes = len(all), im.payloads
 	return im, err
 }
@@ -86,9 +86,8 @@ func portable(f *File, e Entry) source {
 	r := &e.record
 	r.PackedAt, r.UsedAt = 0, 0
 	if _, sealed := r.Sealed(); !sealed {
-		r.Source, r.KernelStamp, r.BiasStamp = Digest{}, Digest{}, Digest{}
+		r.Source, r.KernelStamp, r.BiasStamp, r.Copies = Digest{}, Digest{}, Digest{}, ""
 	}
-	r.Copies = ""
 	return source{e, f}
 }
 
@@ -146,7 +145,7 @@ func biases(r *format.Record) int {
 func byBytes(a, b Digest) int { return bytes.Compare(a[:], b[:]) }
 
 // native makes the image a native file of one generation. The identity may be that of its index.
-func (im *Image) native(entries []source, layouts []format.Layout, seal *Digest,
+func (im *Image) native(entries []source, layouts []format.Layout, o *WriteOptions,
 	identity func(index []byte) [16]byte) error {
 	end, err := im.arrange(format.HeaderSize, entries)
 	if err != nil {
@@ -156,8 +155,12 @@ func (im *Image) native(entries []source, layouts []format.Layout, seal *Digest,
 	for i, e := range entries {
 		records[i] = e.record
 		records[i].Offset = uint64(e.Offset)
-		if seal != nil {
-			records[i].Seal(*seal)
+		if o.Seal != nil {
+			var programs []Digest
+			if o.Programs != nil {
+				programs = o.Programs(e.Entry)
+			}
+			records[i].Seal(*o.Seal, programs...)
 		}
 	}
 	slot, block, err := format.EncodeGeneration(1, end, layouts, records)

@@ -25,6 +25,10 @@ type WriteOptions struct {
 	// Seal, if not nil, is the digest of the model that all entries are of: a host that gives it to a reader has the
 	// content that they were packed from. See [Entry.Sealed]. It has no effect on a file for ExecuTorch.
 	Seal *Digest
+	// Programs, if not nil, returns the digests of the parts of that model which pack the entry: the delegates of an
+	// ExecuTorch program. A reader that gets the bytes of such a part needs no digest of the model. No effect without
+	// Seal.
+	Programs func(Entry) []Digest
 	// Progress, if not nil, is given how many bytes of the new file are written, of how many.
 	Progress func(done, total int64)
 }
@@ -52,7 +56,7 @@ func (f *File) Write(to *os.File, keep func(Entry) bool, o WriteOptions) error {
 	}
 	im := &Image{}
 	if o.Format == Native {
-		err = im.native(entries, f.layoutsOf(entries), o.Seal, func([]byte) [16]byte { return newID() })
+		err = im.native(entries, f.layoutsOf(entries), &o, func([]byte) [16]byte { return newID() })
 	} else {
 		err = im.foreign(entries, o.Note)
 	}

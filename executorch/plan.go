@@ -58,7 +58,8 @@ type planner struct {
 // A delegatePart is a call of a delegate to XNNPACK.
 type delegatePart struct {
 	flow.Part
-	complete bool // all of its nodes are steps
+	complete bool         // all of its nodes are steps
+	blob     flatbuf.Span // in the program's file, as ExecuTorch gives it to its backend
 }
 
 func (p *planner) planMethod() flow.Part {
@@ -422,12 +423,12 @@ func (p *planner) delegate(number int, args []int) {
 		p.count(k.name, InDelegate)
 		fault.Within(func() { p.node(t, k, name, ids) }, "%s", name)
 	}
-	p.addStock(part, p.plan.steps[first:], p.skipped == skipped)
+	p.addStock(delegatePart{part, p.skipped == skipped, d.blob}, p.plan.steps[first:])
 }
 
 // addStock notes a delegate as the stock runtime builds it, by itself: XNNPACK may pack otherwise what it can fuse with
 // nodes of the method around it.
-func (p *planner) addStock(part flow.Part, steps []*flow.Step, complete bool) {
+func (p *planner) addStock(part delegatePart, steps []*flow.Step) {
 	computed, read := map[xnnpack.ValueID]bool{}, map[xnnpack.ValueID]bool{}
 	for _, s := range steps {
 		inputs, outputs := s.Operands()
@@ -447,7 +448,7 @@ func (p *planner) addStock(part flow.Part, steps []*flow.Step, complete bool) {
 	}
 	part.Outputs = slices.DeleteFunc(part.Outputs, func(id xnnpack.ValueID) bool { return !computed[id] })
 	p.given = nil
-	p.stock = append(p.stock, delegatePart{part, complete})
+	p.stock = append(p.stock, part)
 }
 
 // define makes a value of a delegate one of the plan.

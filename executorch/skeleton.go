@@ -148,7 +148,7 @@ type weighedNode struct {
 func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*weighedNode {
 	methods := readMethods(p.files.program().contents)
 	nodes, ways := map[*flow.Step]*weighedNode{}, map[string]map[string]bool{} // by the kernel's name
-	steps := packing(p.plan.all())
+	steps := packingSteps(p.plan.all())
 	for _, s := range steps {
 		w := s.Operation.(flow.Node)
 		kernel, bias := w.Weights()

@@ -5,9 +5,11 @@ import (
 	"maps"
 	"slices"
 
+	"xpwc"
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/models"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -33,19 +35,67 @@ func (p *Program) DelegateWeights() (all []func(models.Loader) (*xnnpack.Subgrap
 		for _, d := range m.stock {
 			made := map[*flow.Step]bool{}
 			part := d.Pruned()
-			if packs := packing(part); d.complete && len(packs) > 0 {
+			if packs := packingSteps(part); d.complete && len(packs) > 0 {
 				all = append(all, part.Subgraph)
 				for _, s := range packs {
 					made[s] = true
 				}
 			}
-			alone := slices.DeleteFunc(packing(d.Part), func(s *flow.Step) bool { return made[s] })
+			alone := slices.DeleteFunc(packingSteps(d.Part), func(s *flow.Step) bool { return made[s] })
 			if len(alone) > 0 {
 				all = append(all, func(l models.Loader) (*xnnpack.Subgraph, error) { return p.packed(alone, l) })
 			}
 		}
 	}
 	return all
+}
+
+// A PackedWeight identifies packed weights: by the names of kernel and bias in the data map, and by the digest of the
+// packing identity. The bias is "" if there is none, or if the identity has its content.
+type PackedWeight struct {
+	Kernel, Bias string
+	Packing      packing.Digest
+}
+
+// PackingDelegates returns the delegates that pack each weight, as digests of the bytes that ExecuTorch gives to its
+// backend. These bytes and the named constants decide how the delegate packs. A weight is left out if its delegate has
+// nodes that package xnnpack does not have, or packs the kernel in several ways: then the bytes do not show which packed
+// weights a node uses.
+func (p *Program) PackingDelegates() (map[PackedWeight][]xpwc.Digest, error) {
+	delegates := map[PackedWeight][]xpwc.Digest{}
+	for _, m := range p.methods {
+		for _, d := range m.stock {
+			if !d.complete {
+				continue
+			}
+			var weights []PackedWeight
+			packings := map[string]packing.Digest{} // by kernel
+			several := map[string]bool{}
+			err := d.EachPacking(func(kernel, bias string, id packing.Identity) {
+				if id.HiddenBias != nil {
+					bias = ""
+				}
+				w := PackedWeight{kernel, bias, id.Digest()}
+				first, known := packings[kernel]
+				several[kernel] = several[kernel] || known && first != w.Packing
+				packings[kernel] = w.Packing
+				weights = append(weights, w)
+			})
+			if err != nil {
+				return nil, err
+			}
+			var digest xpwc.Digest
+			if err := p.files.program().read(func(file []byte) { digest = xpwc.DigestOf(d.blob.In(file)) }); err != nil {
+				return nil, err
+			}
+			for _, w := range weights {
+				if !several[w.Kernel] && !slices.Contains(delegates[w], digest) {
+					delegates[w] = append(delegates[w], digest)
+				}
+			}
+		}
+	}
+	return delegates, nil
 }
 
 // isDelegate reports whether the method computes what one delegate does, and nothing else.
@@ -86,7 +136,7 @@ func (p *plan) all() flow.Part { return flow.Part{Values: p, Steps: p.steps} }
 // weightBytes counts each constant once.
 func (p *plan) weightBytes(of flow.Part) (n int64) {
 	counted := map[string]bool{}
-	for _, s := range packing(of) {
+	for _, s := range packingSteps(of) {
 		of.EachUse(s, func(id xnnpack.ValueID, how flow.Use) {
 			c := p.values[id].constant
 			if how&(flow.Packed|flow.PackedBlind) != 0 && !counted[c.name] {
@@ -98,8 +148,8 @@ func (p *plan) weightBytes(of flow.Part) (n int64) {
 	return n
 }
 
-// packing returns the steps that pack a kernel.
-func packing(of flow.Part) []*flow.Step {
+// packingSteps returns the steps that pack a kernel.
+func packingSteps(of flow.Part) []*flow.Step {
 	return slices.DeleteFunc(slices.Clone(of.Steps), func(s *flow.Step) bool { return !of.Packs(s.Operation) })
 }
 

@@ -39,7 +39,7 @@
 
 enum {
   header_size = 4096, slot_size = 128, alignment_of_payloads = 64, index_header_size = 128, layout_size = 32,
-  source_size = 16, record_size = 164, sum_size = 8, block_size_of_index = 1024, piece_size = 4096,
+  source_size = 16, record_size = 164, copy_size = 36, sum_size = 8, block_size_of_index = 1024, piece_size = 4096,
   version_of_format = 4, has_bias = 1, tied = 2, variant = 4,
   most_layouts = 16, // that are tried where this machine's is not known
   block_alignment = 128, buckets = 1024, // of the reader's own memory
@@ -73,7 +73,8 @@ struct tensor {
   struct identity* identities; // each once, in the order of their digests
   size_t identities_count, known_ways; // the latter have a shape
   bool as_sealed; // xpwc_reader_name_as_sealed: the host knows a name and nothing else
-  digest packing, stamp, content; // the latter is zero before it is asked for
+  digest packing, content; // the latter is zero before it is asked for
+  digest stamp, program;   // as it is in records that are sealed for the model, and in copies for the program
   char name[]; // "#" follows that of which it is a copy
 };
 
@@ -94,10 +95,13 @@ struct xpwc_reader {
   uint64_t start; // of the cache in the file
   uint8_t* map;  // the cache
   size_t before; // bytes of the mapping before it
-  char model[33]; // its digest; "" without one
+  char model[33];   // its digest; "" without one
+  char program[33]; // digest of the delegate's bytes: xpwc_reader_set_program; "" without it
+  bool has_other_names; // since names were forgotten: of tensors named as sealed, that are no hash of the content
   // The index of the generation in force, which was found sound, and its parts. Without one, records is 0.
   uint8_t *index, *rows, *table, *strings;
-  uint64_t end, records, slots;
+  const uint8_t* copies; // rows of copy_size, in the order of the records
+  uint64_t end, records, slots, copies_count;
   uint32_t layouts, strings_size;
   uint8_t* served; // behind the index, for each record: of ever_served, served_now
   uint64_t bytes_named; // of tensors
@@ -229,6 +233,10 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
   }
   for (uint64_t i = 0; right && i < r->slots; i++) {
     right = u32(r->table + 4 * i) <= records;
+  }
+  if (u32(h + 72) % copy_size == 0 && lies_in(u32(h + 68), u32(h + 72), strings)) {
+    r->copies = r->strings + u32(h + 68);
+    r->copies_count = u32(h + 72) / copy_size;
   }
   r->records = r->stats.entries = right ? records : 0;
   return right || status != XPWC_STATUS_OK ? status : XPWC_STATUS_DAMAGED;
@@ -417,12 +425,28 @@ static bool add_identity(struct tensor* t, const struct identity* id) {
   return !is_zero(all);
 }
 
+// Returns the stamp of a tensor that is sealed for a digest, zero for none: package format, Seal. False without memory.
+static bool seal_of(const char* model, const char* name, digest* stamp) {
+  const size_t model_size = strlen(model), name_size = strlen(name);
+  if (model_size == 0) {
+    return true;
+  }
+  struct bytes b = {NULL, 0, 0, false};
+  append_text(&b, "sealed", 6);
+  append_u64(&b, model_size + 1 + name_size);
+  append(&b, model, model_size);
+  append(&b, " ", 1);
+  append(&b, name, name_size);
+  *stamp = digest_and_free(&b);
+  return !is_zero(*stamp);
+}
+
 // Puts a tensor into the place of another at its address. It is packed in the ways of another: of one that was there, or
 // of one that it is a copy of. Returns NULL if there is no memory; then the place is empty, and it is packed.
 static struct tensor* put_tensor(
     struct xpwc_reader* r, const char* name, const void* data, size_t size, const struct tensor* other) {
   const bool copy = other != NULL && other->data != data;
-  const size_t name_size = strlen(name) + copy, model_size = strlen(r->model);
+  const size_t name_size = strlen(name) + copy;
   struct tensor* t = calloc(1, sizeof(*t) + name_size + 1);
   bool put = t != NULL;
   if (put && other != NULL) {
@@ -439,16 +463,7 @@ static struct tensor* put_tensor(
     t->as_sealed = copy && other->as_sealed;
     r->bytes_named += size;
   }
-  if (put && model_size > 0) {
-    struct bytes b = {NULL, 0, 0, false};
-    append_text(&b, "sealed", 6);
-    append_u64(&b, model_size + 1 + name_size);
-    append(&b, r->model, model_size);
-    append(&b, " ", 1);
-    append(&b, t->name, name_size);
-    t->stamp = digest_and_free(&b);
-  }
-  if (!put) {
+  if (!put || !seal_of(r->model, t->name, &t->stamp) || !seal_of(r->program, t->name, &t->program)) {
     remove_tensor(&t);
   }
   struct tensor** at = place_of(r, data);
@@ -532,8 +547,10 @@ static bool is_believed(const struct tensor* t) {
   return t->identities_count > 0 && (t->as_sealed || t->known_ways == t->identities_count);
 }
 
-// Reports whether a name is a SHA-256, as ExecuTorch's export makes them: other content has another name.
+// Reports whether a name is one of ExecuTorch's exporter, the SHA-256 of the content: other content has another name.
 static bool is_hash(const char* name) {
+  static const char scale[] = "scale_"; // of channels
+  name += strncmp(name, scale, sizeof(scale) - 1) == 0 ? sizeof(scale) - 1 : 0;
   const size_t n = strspn(name, "0123456789abcdef");
   return n == 64 && name[n] == 0;
 }
@@ -544,11 +561,40 @@ static bool of_floats(const uint8_t* row) {
   return is_float(family.input) && is_float(family.kernel);
 }
 
-// Reports whether what a record says of a tensor's content is right: its stamp, or its digest. The stamp says the name.
-static bool has_content(struct tensor* t, const uint8_t* says, bool by_stamp) {
-  const bool stamped =
-      !is_zero(t->stamp) && equal(t->stamp, digest_at(says)) && (!t->as_sealed || is_hash(t->name));
-  return stamped || (!by_stamp && equal(content_of_tensor(t), digest_at(says + 16)));
+// Returns the number of the next copy, from one on, that has the stamp of a kernel in the program; copies_count if none has.
+static uint64_t next_in_program(const struct xpwc_reader* r, digest kernel, uint64_t copy) {
+  while (copy < r->copies_count && (is_zero(kernel) || !equal(kernel, digest_at(r->copies + copy * copy_size + 4)))) {
+    copy++;
+  }
+  return copy;
+}
+
+// Reports whether the program packs a kernel into the payload of a record.
+static bool is_of_program(const struct xpwc_reader* r, uint64_t number, digest kernel) {
+  uint64_t copy = next_in_program(r, kernel, 0);
+  while (copy < r->copies_count && u32(r->copies + copy * copy_size) != number) {
+    copy = next_in_program(r, kernel, copy + 1);
+  }
+  return copy < r->copies_count;
+}
+
+// Reports whether the packed bytes of a record depend on nothing but the content of kernel and bias, for a kernel that
+// is named as sealed. The program's bytes decide all else, except scales that have a name.
+static bool has_same_parameters(const struct xpwc_reader* r, uint64_t number, const struct tensor* kernel) {
+  const bool floats = of_floats(row_at(r, number));
+  if (r->program[0] == 0) {
+    return floats;
+  }
+  return is_of_program(r, number, kernel->program) && (floats || !r->has_other_names);
+}
+
+// Reports whether a tensor has the content that a record was packed from, by its stamp in the record or by its digest. The
+// stamp has the name, which stands for the content of a tensor that is named as sealed only if it is a hash.
+static bool has_content(const struct xpwc_reader* r, struct tensor* t, const uint8_t* stamps, bool by_stamp) {
+  const bool in_program = t->as_sealed && r->program[0] != 0; // whose kernel is_of_program
+  const bool stamped = in_program ? !is_zero(t->program) : !is_zero(t->stamp) && equal(t->stamp, digest_at(stamps));
+  return (stamped && (!t->as_sealed || is_hash(t->name))) ||
+         (!by_stamp && equal(content_of_tensor(t), digest_at(stamps + 16)));
 }
 
 static bool is_text(const struct xpwc_reader* r, const uint8_t* at, const char* text) {
@@ -587,10 +633,10 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
       const bool right =
           packed != NULL // equal bytes are right, whatever they were packed from
               ? u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0
-              : is_believed(k) && (!k->as_sealed || of_floats(row)) && u32(row + 32) == w->seed && (flags & variant) == 0 &&
+              : is_believed(k) && (!k->as_sealed || has_same_parameters(r, number - 1, k)) && u32(row + 32) == w->seed && (flags & variant) == 0 &&
                     ((flags & tied) != 0 || k->known_ways < 2) &&
-                    ((*served & served_now) == 0 || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(k, row + 84, pass == 0) &&
-                    (w->bias == NULL || has_content(w->bias, row + 116, pass == 0)) && has_right_size(r, w, u64(row + 8));
+                    ((*served & served_now) == 0 || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(r, k, row + 84, pass == 0) &&
+                    (w->bias == NULL || has_content(r, w->bias, row + 116, pass == 0)) && has_right_size(r, w, u64(row + 8));
       if (right) {
         *served = ever_served | served_now;
         return row;
@@ -623,7 +669,7 @@ static xpwc_reader_miss reason(const struct xpwc_reader* r, const struct xnn_wei
     return XPWC_READER_MISS_LITTLE;
   }
   if (w->kernel->as_sealed && w->kernel->identities_count == 0) {
-    return r->model[0] == 0 ? XPWC_READER_MISS_NO_DIGEST : XPWC_READER_MISS_MODEL;
+    return r->model[0] == 0 && r->program[0] == 0 ? XPWC_READER_MISS_NO_DIGEST : XPWC_READER_MISS_MODEL;
   }
   return is_believed(w->kernel) ? r->miss : XPWC_READER_MISS_PACKING;
 }
@@ -790,6 +836,29 @@ void xpwc_reader_close(xpwc_reader* r) {
   free(r);
 }
 
+// Adds the way to pack a tensor that a record has. Returns false if there is no memory.
+static bool add_way_of(const struct xpwc_reader* r, struct tensor* t, uint64_t number) {
+  if (number >= r->records) {
+    return true;
+  }
+  const uint8_t* row = row_at(r, number);
+  const struct identity sealed = {digest_at(row + 68), family_at(row + 43), 0};
+  return add_identity(t, &sealed);
+}
+
+// Adds the ways in which the program packs a tensor, or the model if the program packs none into the file.
+static bool add_sealed_ways(const struct xpwc_reader* r, struct tensor* t) {
+  bool added = true, in_program = false;
+  for (uint64_t i = 0; added && (i = next_in_program(r, t->program, i)) < r->copies_count; i++) {
+    in_program = true;
+    added = add_way_of(r, t, u32(r->copies + i * copy_size));
+  }
+  for (uint64_t i = 0; added && !in_program && !is_zero(t->stamp) && i < r->records; i++) {
+    added = !equal(t->stamp, digest_at(row_at(r, i) + 84)) || add_way_of(r, t, i);
+  }
+  return added;
+}
+
 static xpwc_status name_tensor(
     xpwc_reader* r, const char* name, const void* data, size_t size, const struct xpwc_packing* packing, bool as_sealed) {
   if (r == NULL || name == NULL || (data == NULL && size > 0) || (packing != NULL && !is_packing(packing))) {
@@ -807,9 +876,9 @@ static xpwc_status name_tensor(
   }
   struct identity id;
   bool put = t != NULL && (packing == NULL || (identify(packing, &id) && add_identity(t, &id)));
-  for (uint64_t i = 0; put && as_sealed && r->model[0] != 0 && i < r->records; i++) {
-    const struct identity sealed = {digest_at(row_at(r, i) + 68), family_at(row_at(r, i) + 43), 0};
-    put = !equal(t->stamp, digest_at(row_at(r, i) + 84)) || add_identity(t, &sealed);
+  r->has_other_names |= as_sealed && !is_hash(name);
+  if (put && as_sealed) {
+    put = add_sealed_ways(r, t);
   }
   if (!put) {
     remove_tensor(place_of(r, data)); // not all is known of it: it is packed
@@ -826,6 +895,17 @@ xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* r, const char* name, const v
   return name_tensor(r, name, data, size, NULL, true);
 }
 
+xpwc_status xpwc_reader_set_program(xpwc_reader* r, const void* data, size_t size) {
+  if (r == NULL || data == NULL || size == 0) {
+    return XPWC_STATUS_INVALID_ARGUMENT;
+  }
+  if (r->finalized) {
+    return XPWC_STATUS_FINALIZED;
+  }
+  hexadecimal(digest_of(data, size), r->program);
+  return XPWC_STATUS_OK;
+}
+
 void xpwc_reader_forget(xpwc_reader* r) {
   for (size_t i = 0; i < buckets; i++) {
     while (r->tensors[i] != NULL) {
@@ -835,6 +915,8 @@ void xpwc_reader_forget(xpwc_reader* r) {
   for (uint64_t i = 0; i < r->records; i++) {
     r->served[i] &= ever_served;
   }
+  r->program[0] = 0;
+  r->has_other_names = false;
 }
 
 xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* r) { return &r->provider.callbacks; }

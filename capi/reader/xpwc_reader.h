@@ -70,13 +70,20 @@ xpwc_status xpwc_reader_name(
 // Names a tensor for a host that knows no more, as ExecuTorch's class: it is packed as the file says, if that is sealed for
 // the model of xpwc_reader_open and has one way to pack it. A kernel of floats with inputs of floats is believed then, also
 // that it has the right size. What is packed with scales is packed again and compared: a model that was exported again may
-// have other scales, or another bias, that XNNPACK's key does not have. A name that is the SHA-256 of the content, as
+// have other scales, or another bias, that XNNPACK's key does not have. xpwc_reader_set_program avoids that. A name that is the SHA-256 of the content, as
 // ExecuTorch's export makes it, stands for the content; under another name the content is read and compared. Of several
 // names at one address all ways to pack count. What XNNPACK converts before it packs it is packed: half precision, where
 // the CPU has none.
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* reader, const char* name, const void* data, size_t size);
 
-// Forgets all names, before the next of several runtimes: its tensors may lie where those of another did.
+// Gives the bytes of the program whose tensors are named as sealed after it, until xpwc_reader_forget: those that ExecuTorch
+// gives to its backend for a delegate. They are read during the call alone. Then a kernel is believed if the file was
+// sealed for these bytes, whatever its datatype, and packed and compared if not; the digest of the model is not needed.
+// With scales every name must be the hash of the content, since scales have names, too.
+// Statuses: OK, FINALIZED, INVALID_ARGUMENT for no bytes.
+xpwc_status xpwc_reader_set_program(xpwc_reader* reader, const void* data, size_t size);
+
+// Forgets all names and the program, before the next of several runtimes: its tensors may lie where those of another did.
 void xpwc_reader_forget(xpwc_reader* reader);
 
 // Returns the provider for xnn_create_runtime_v4, which lives as long as the reader. Runtimes that are created one after

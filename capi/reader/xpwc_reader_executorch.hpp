@@ -13,11 +13,18 @@
 //   xpwc pack model.pte --sealed -o model.xpwc                            # prints 0f3c...
 //   options.set_option("packed_cache_path", "model.xpwc#0f3c...");        // at most 255 bytes
 //
-// Who gives the digest says that the program is the one the file was packed for. Take both from one build: of a program
-// that was exported again the class sees the names of constants, and neither the scales of activations nor the shapes. So
-// kernels of floats are believed whose name is the hash of their content; what is packed with scales is packed at each
-// start, compared, and used from the file where it is equal. What the file does not have is packed into memory, as all is without file or digest, and nothing is ever
-// written. Each runtime has its own name for delete_packed_data. The file is open as long as one of them has it: a file
+// A start packs nothing if the class gets the bytes of the program, too. In XNNCompiler.cpp, compileModel calls this
+// before it defines the first tensor:
+//
+//   if (use_weight_cache) weights_cache->set_program(buffer_pointer, num_bytes);
+//
+// A kernel is believed then exactly if the file was packed for a delegate of the same bytes, and the names of constants
+// are hashes of their content, as ExecuTorch's exporter makes them. An old file is safe: the delegates that an export has
+// changed are packed and compared. Without the bytes the class sees the names of constants, and neither the scales of
+// activations nor the shapes. So kernels of floats are believed whose name is a hash; what is packed with scales is packed
+// at each start, compared, and used from the file where it is equal. Take file and digest from one build then.
+//
+// What the file does not have is packed into memory, as all is without file or digest, and nothing is ever written. Each runtime has its own name for delete_packed_data. The file is open as long as one of them has it: a file
 // that takes its place by a rename is opened after that.
 #ifndef XPWC_READER_EXECUTORCH_HPP
 #define XPWC_READER_EXECUTORCH_HPP
@@ -104,6 +111,22 @@ class XNNWeightsCache {
     return Error::Ok;
   }
 
+  // Gives the bytes that ExecuTorch gives to the backend for its delegate, which are read during the call. Call it
+  // between initialize_for_runtime and the first load_unpacked_data, for each runtime. InvalidState while no runtime is
+  // being created, InvalidArgument for no bytes. Not in ExecuTorch's class.
+  Error set_program(const void* data, size_t size) {
+    if (current_ == nullptr) {
+      return Error::InvalidState;
+    }
+    if (data == nullptr || size == 0) {
+      return Error::InvalidArgument;
+    }
+    if (current_->reader != nullptr) {
+      xpwc_reader_set_program(current_->reader.get(), data, size);
+    }
+    return Error::Ok;
+  }
+
   // Loads a constant for the runtime that is being created.
   Result<const uint8_t*> load_unpacked_data(const std::string& name) {
     if (current_ == nullptr || current_->named_data_map == nullptr) {
@@ -171,8 +194,10 @@ class XNNWeightsCache {
 
   std::mutex& mutex() noexcept { return mutex_; }
 
-  // Packed weights that runtimes found in their files, and that were packed into memory.
+  // Packed weights that runtimes found in their files, that were packed and are equal to the file's, which are used, and
+  // that were packed into memory.
   size_t found() const { return found_; }
+  size_t compared() const { return compared_; }
   size_t packed() const { return packed_; }
 
  private:
@@ -241,9 +266,12 @@ class XNNWeightsCache {
     const size_t used = of == nullptr ? own : of->look_up_or_insert(of->context, key, packed, size);
     if (packed != nullptr && used == own) {
       cache->packed_++;
-    } else if (packed != nullptr && !cache->current_->blocks.empty() && cache->current_->blocks.back() == packed) { // the file has the same
-      std::free(packed);
-      cache->current_->blocks.pop_back();
+    } else if (packed != nullptr) { // the file has the same
+      cache->compared_++;
+      if (!cache->current_->blocks.empty() && cache->current_->blocks.back() == packed) {
+        std::free(packed);
+        cache->current_->blocks.pop_back();
+      }
     }
     return used;
   }
@@ -265,7 +293,7 @@ class XNNWeightsCache {
   std::string opened_path_;
   std::unique_ptr<Runtime> current_; // that is being created
   std::map<std::string, std::unique_ptr<Runtime>> runtimes_; // that are finalized, by name
-  size_t made_{0}, found_{0}, packed_{0};
+  size_t made_{0}, found_{0}, compared_{0}, packed_{0};
   std::mutex mutex_;
 };
 

@@ -12,6 +12,7 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/described"
+	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/digest"
 	"xpwc/internal/mapped"
@@ -243,8 +244,11 @@ func (p sealedOutput) finish(_ bool, r *packReport) error {
 // its entries were sealed for.
 func (s *stage) seal(model modelfile.File) (digest string, err error) {
 	var of xpwc.Digest
+	var programs func(cachefile.Entry) []xpwc.Digest
 	if model.Path != "" {
-		of, err = digestOfModel(model)
+		if programs, err = packingDelegates(model); err == nil {
+			of, err = digestOfModel(model)
+		}
 	} else {
 		err = s.with(func(f *cachefile.File) error { of, err = sealOf(f); return err })
 	}
@@ -252,7 +256,22 @@ func (s *stage) seal(model modelfile.File) (digest string, err error) {
 		return "", err
 	}
 	s.readOnly()
-	return of.String(), s.rewrite("sealing", cachefile.WriteOptions{Seal: &of})
+	return of.String(), s.rewrite("sealing", cachefile.WriteOptions{Seal: &of, Programs: programs})
+}
+
+// packingDelegates returns what gives the delegates of a program that pack an entry; nil if the model is no program.
+func packingDelegates(model modelfile.File) (programs func(cachefile.Entry) []xpwc.Digest, err error) {
+	if !model.Program() {
+		return nil, nil
+	}
+	p, err := model.OpenProgram()
+	if err != nil {
+		return nil, err
+	}
+	delegates, err := p.PackingDelegates()
+	return func(e cachefile.Entry) []xpwc.Digest {
+		return delegates[executorch.PackedWeight{Kernel: e.Kernel, Bias: e.Bias, Packing: e.Packing}]
+	}, errors.Join(err, p.Close())
 }
 
 var errNotSealed = errors.New("not all entries are sealed for one model: give the model with --model, " +

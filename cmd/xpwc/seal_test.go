@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/executorch"
+	"xpwc/internal/digest"
 	"xpwc/internal/registrytest"
 )
 
@@ -52,4 +56,31 @@ func TestASealedFileIsOfOneModelAndNobodyWritesToIt(t *testing.T) {
 	pulled = decoded[pulling](t, dir, "pull", s.Ref("face:open"), "--sealed", "--model", model, "-o", "c.xpwc")
 	require.Equal(t, digest, pulled.Sealed)
 	requireSealed(t, dir, model, "c.xpwc")
+}
+
+// A reader that gets the bytes of a delegate believes what the file has for them.
+func TestAFileOfAProgramIsSealedForItsDelegates(t *testing.T) {
+	dir := t.TempDir()
+	model, err := filepath.Abs("../../executorch/testdata/programs/mobilenet_v3_small_int8.pte")
+	require.NoError(t, err)
+	p, err := executorch.Open(model)
+	require.NoError(t, err)
+	delegates, err := p.PackingDelegates()
+	require.NoError(t, errors.Join(err, p.Close()))
+	require.NotEmpty(t, delegates)
+	packJSON(t, dir, model, "--sealed", "-o", "a.xpwc")
+	s := registrytest.Start(t)
+	code, _, stderr := xpwcIn(t, dir, "push", s.Ref("mobilenet:a"), "a.xpwc")
+	require.Zero(t, code, stderr)
+	decoded[pulling](t, dir, "pull", s.Ref("mobilenet:a"), "--sealed", "-o", "pulled.xpwc")
+	for _, name := range []string{"a.xpwc", "pulled.xpwc"} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		for w, all := range delegates {
+			for _, delegate := range all {
+				stamp := digest.OfStrings("sealed", delegate.String()+" "+w.Kernel)
+				require.True(t, bytes.Contains(content, stamp[:]), "%s: %s", name, w.Kernel)
+			}
+		}
+	}
 }

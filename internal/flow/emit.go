@@ -8,6 +8,7 @@ import (
 	"xpwc"
 	"xpwc/internal/fault"
 	"xpwc/models"
+	"xpwc/packing"
 	"xpwc/xnnpack"
 )
 
@@ -37,7 +38,7 @@ func (p Part) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 
 // named has an error begin with the part's name.
 func (p Part) named(err error) error {
-	if p.Name == "" {
+	if err == nil || p.Name == "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", p.Name, err)
@@ -64,16 +65,31 @@ func (e *emitter) collectOptions() {
 	for name, how := range uses {
 		e.options[name] = how.options()
 	}
+	e.eachPacking(func(kernel, _ string, id packing.Identity) {
+		e.options[kernel] = append(e.options[kernel], xpwc.PackedAs(id))
+	})
+}
+
+// EachPacking calls do for each node that packs a constant kernel: with the names of the kernel and of the bias, ""
+// without a constant bias, and the identity of the packing. The error names the node.
+func (p Part) EachPacking(do func(kernel, bias string, id packing.Identity)) error {
+	e := &emitter{Part: p, tensors: map[ID]xnnpack.Tensor{}}
+	return p.named(fault.Try(func() { e.eachPacking(do) }))
+}
+
+func (e *emitter) eachPacking(do func(kernel, bias string, id packing.Identity)) {
 	for _, s := range e.Steps {
 		if !e.Packs(s.Operation) {
 			continue
 		}
 		n := s.Operation.(Node)
-		kernel, _ := n.Weights()
-		name, _ := e.Constant(kernel)
-		fault.Within(func() {
-			e.options[name] = append(e.options[name], xpwc.PackedAs(n.Packing(e.operand)))
-		}, "%s", s.Name)
+		kernel, bias := n.Weights()
+		kernelName, _ := e.Constant(kernel)
+		biasName := ""
+		if bias != xnnpack.InvalidValue {
+			biasName, _ = e.Constant(bias)
+		}
+		fault.Within(func() { do(kernelName, biasName, n.Packing(e.operand)) }, "%s", s.Name)
 	}
 }
 

@@ -44,9 +44,11 @@ func (r *Record) AddCopy(s Stamps) bool {
 	for r.Copies.Len() >= MostCopies {
 		r.Copies = r.Copies[stampsSize:]
 	}
-	r.Copies += Copies(s.Kernel[:]) + Copies(s.Bias[:])
+	r.Copies += s.encode()
 	return true
 }
+
+func (s Stamps) encode() Copies { return Copies(s.Kernel[:]) + Copies(s.Bias[:]) }
 
 // HasStamps reports whether the payload was packed from content that has these stamps.
 func (r *Record) HasStamps(s Stamps) bool {

@@ -183,21 +183,34 @@ func (n counts) arrangeIn(size uint64) (sections, error) {
 	return at, nil
 }
 
-// Seal has a record say that it is of a model with that digest, which says what all its tensors contain: a reader is
-// given the digest, and need not read them. Unlike a stamp of a file it says the same everywhere.
-func (r *Record) Seal(model Digest) {
-	r.Source, r.KernelStamp, r.BiasStamp, r.Copies = model, sealOf(model, r.Kernel), Digest{}, ""
-	if r.HasBias {
-		r.BiasStamp = sealOf(model, r.Bias)
+// Seal marks a record as one of a model with that digest, which stands for the content of all its tensors: a reader that
+// gets the digest need not read them. Unlike the stamp of a file it is the same everywhere. The copies are the seals of
+// programs, which are parts of the model, by their digests; a record that was sealed for the model keeps those it has.
+func (r *Record) Seal(model Digest, programs ...Digest) {
+	if sealed, ok := r.Sealed(); !ok || sealed != model {
+		r.Copies = ""
+	}
+	stamps := r.seal(model)
+	r.Source, r.KernelStamp, r.BiasStamp = model, stamps.Kernel, stamps.Bias
+	for _, program := range programs {
+		if stamps := r.seal(program); !r.HasStamps(stamps) {
+			r.Copies += stamps.encode()
+		}
 	}
 }
 
 // Sealed returns the digest that the record was sealed with, and false if it was not.
 func (r *Record) Sealed() (model Digest, ok bool) {
-	sealed := *r
-	sealed.Seal(r.Source)
-	ok = r.Source != Digest{} && sealed.KernelStamp == r.KernelStamp && sealed.BiasStamp == r.BiasStamp
-	return r.Source, ok
+	return r.Source, r.Source != Digest{} && r.seal(r.Source) == Stamps{r.KernelStamp, r.BiasStamp}
+}
+
+// seal returns the stamps of a record that is sealed for a digest.
+func (r *Record) seal(of Digest) Stamps {
+	stamps := Stamps{Kernel: sealOf(of, r.Kernel)}
+	if r.HasBias {
+		stamps.Bias = sealOf(of, r.Bias)
+	}
+	return stamps
 }
 
 // sealOf is the stamp of a tensor of a model: that of a host which gives Identity the source "sealed", and the stamp

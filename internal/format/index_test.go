@@ -505,3 +505,21 @@ func TestNamesThatFitCanBeEncoded(t *testing.T) {
 		require.Equal(t, fits, err == nil)
 	}
 }
+
+func TestARecordThatIsSealedAgainKeepsTheProgramsOfItsModelAlone(t *testing.T) {
+	model, other, program := format.Digest{1}, format.Digest{2}, format.Digest{3}
+	r := format.Record{Key: format.Key{Kernel: "k", Bias: "b", HasBias: true}}
+	r.AddCopy(format.Stamps{Kernel: format.Digest{4}, Bias: format.Digest{5}}) // where the model was packed
+	r.Seal(model, program)
+	sealed := r
+	require.Equal(t, 1, r.Copies.Len())
+	inProgram := r
+	inProgram.Seal(program)
+	require.True(t, r.HasStamps(format.Stamps{Kernel: inProgram.KernelStamp, Bias: inProgram.BiasStamp}))
+	r.Seal(model, program)
+	require.Equal(t, sealed, r)
+	r.Seal(model)
+	require.Equal(t, sealed, r)
+	r.Seal(other)
+	require.Zero(t, r.Copies.Len())
+}

@@ -71,7 +71,8 @@ XNNWeightsCache::XNNWeightsCache() : drop_in(std::make_unique<DropIn>()), provid
 
 XNNWeightsCache::~XNNWeightsCache() {
 #ifdef ON_READER
-  std::fprintf(stderr, "drop-in: found %zu, packed %zu\n", drop_in->found(), drop_in->packed());
+  std::fprintf(stderr, "drop-in: found %zu, compared %zu, packed %zu\n", drop_in->found(), drop_in->compared(),
+               drop_in->packed());
 #endif
 }
 
@@ -111,13 +112,11 @@ class XNNCompiler {
 Error XNNCompiler::compileModel(
     const void* bytes, size_t size, XNNExecutor* executor, XNNWeightsCache* cache, xnn_workspace_t workspace,
     const NamedDataMap* named_data_map, bool use_weight_cache) {
-#ifndef ON_READER
   if (use_weight_cache && std::getenv("XPWC_SET_PROGRAM") != nullptr) {
     if (Error error = cache->drop_in->set_program(bytes, size); error != Error::Ok) {
       return error;
     }
   }
-#endif
   static const auto compile = reinterpret_cast<decltype(&compileModel)>(dlsym(
       RTLD_NEXT,
       "_ZN10executorch8backends7xnnpack8delegate11XNNCompiler12compileModelEPKvmPNS2_11XNNExecutorEPNS2_15XNNWeightsCacheE"
