@@ -64,6 +64,14 @@ var knownDefects = []KnownDefect{
 		hit:    func(p product) bool { return p.weights == Float16 && p.outputs >= 64 },
 	},
 	{
+		Build:  build4ea82e5,
+		CPU:    "x86 with AMX",
+		Node:   "fully connected, dynamically quantised input, weights of 4 bits with a scale for each channel",
+		Effect: "other numbers in each run",
+		has:    func() bool { return hasLevel("avx512amx") },
+		hit:    func(p product) bool { return p.input == DynamicQInt8 && p.weights == ChannelQInt4 },
+	},
+	{
 		Build:  "78e8776e742aaec2e0f3c3ef26613bab845df743a5047533d6900dea608b1385",
 		CPU:    "all",
 		Node:   "10 elementwise nodes in a row, from and to 8-bit quantised values",
