@@ -176,11 +176,11 @@ func (n counts) arrangeIn(size uint64) (sections, error) {
 	if n.strings > n.mostStrings() {
 		return sections{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
-	at := n.arrange()
-	if at.end != size {
-		return sections{}, damaged("the index has %d bytes, its header says %d", size, at.end)
+	offsets := n.arrange()
+	if offsets.end != size {
+		return sections{}, damaged("the index has %d bytes, its header says %d", size, offsets.end)
 	}
-	return at, nil
+	return offsets, nil
 }
 
 // Seal has a record say that it is of a model with that digest, which says what all its tensors contain: a reader is
