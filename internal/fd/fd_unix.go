@@ -22,7 +22,7 @@ func Open(path string, flags int, permissions fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// OpenAt is Open for a name in an open directory. The file is called as, and the error is the system's.
+// OpenAt is Open for a name in an open directory. The file is named path, and the error is the system's.
 func OpenAt(dir int, name, path string, flags int, permissions fs.FileMode) (*os.File, error) {
 	for {
 		descriptor, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, uint32(permissions.Perm()))

@@ -119,7 +119,7 @@ func (x *Index) Lost() (lost []int) {
 			run = 0
 			continue
 		}
-		// A search begins at the key's own slot and ends at an empty one; before is how many that are not come
+		// A search begins at the key's own slot and ends at an empty one; run is how many that are not come
 		// directly before this.
 		if r, err := x.Record(int(n - 1)); err == nil && (slot-r.hash())&(slots-1) <= run {
 			reachable[n-1] = true

@@ -74,8 +74,8 @@ func (d *heldDirectory) leave() (last bool) {
 	return true
 }
 
-// inDirectory calls do with what a path is to be looked up by: its name in a directory that is held, or itself. Its error is
-// one of that path.
+// inDirectory calls do with a path's name in its directory, if that is held, and with the path itself otherwise. Its
+// error names the path.
 func inDirectory(operation, path string, do func(dir int, name string) error) error {
 	dir, name := unix.AT_FDCWD, path
 	if d := heldAt(filepath.Dir(path), nil); d != nil {

@@ -59,7 +59,7 @@ func renameAside(oldPath, newPath string) error {
 		restore(newPath)
 		return err
 	}
-	_ = discard(aside, newPath) // it is no longer in force: whoever opens to sees its successor
+	_ = discard(aside, newPath) // it is no longer in force: whoever opens newPath sees its successor
 	return nil
 }
 

@@ -43,7 +43,8 @@ func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 	offset := start - st.segment.offset
 	st.tail = start + n
 	st.segment.open.Add(1)
-	return Reservation{Region: st.segment.Retain(), Data: st.segment.data[offset : offset+n : offset+n], offset: start}, nil
+	data := st.segment.data[offset : offset+n : offset+n]
+	return Reservation{Region: st.segment.Retain(), Data: data, offset: start}, nil
 }
 
 // roomStep is how much room for the index is reserved at once, where the disk has it.

@@ -202,7 +202,7 @@ func (st *Store) EndWriting() error {
 
 // End gives up the file, which this process writes to, for good: what was written since the last commit may be lost, or
 // another file is at the path. If it is still there it is set aside, as a damaged one is, so that others begin a new
-// one at once: as is what it is called then. Nothing of it is cut off, or given to others to write to: what is mapped
+// one at once: newPath is its name then. Nothing of it is cut off, or given to others to write to: what is mapped
 // of it keeps its bytes as well as the disk does, here and in processes that were forked. (So Linux keeps the lock as
 // long as any of them maps it.)
 func (st *Store) End() (newPath string, err error) {

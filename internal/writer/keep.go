@@ -38,7 +38,7 @@ const (
 )
 
 // Keep does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
-// one of them, or a new one of what was packed, made false. It returns nil if there are other entries by now.
+// one of them, or a new one of what was packed: created is true. It returns nil if there are other entries by now.
 func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (entry *entries.Entry, created bool) {
 	w := u.w
 	w.mu.Lock()

@@ -98,10 +98,11 @@ func (u *User) Hold(q *Query) (views []View, err error) {
 	return views, err
 }
 
-// withCandidates calls do, with mu held, with the entries under a query's key, once all that the loaded index has are in memory.
+// withCandidates calls do, with mu held, with the entries of a query's key, once all that the loaded index has are in
+// memory.
 func (u *User) withCandidates(q *Query, do func([]*entries.Entry)) (err error) {
 	for {
-		index := u.tryAmong(q, do)
+		index := u.tryWithCandidates(q, do)
 		if index == nil {
 			return err
 		}
@@ -109,8 +110,8 @@ func (u *User) withCandidates(q *Query, do func([]*entries.Entry)) (err error) {
 	}
 }
 
-// tryAmong does so, unless the index that it returns is to be asked first.
-func (u *User) tryAmong(q *Query, do func([]*entries.Entry)) *format.Index {
+// tryWithCandidates does so, unless the index that it returns is to be asked first.
+func (u *User) tryWithCandidates(q *Query, do func([]*entries.Entry)) *format.Index {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()

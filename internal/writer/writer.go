@@ -56,7 +56,7 @@ type Writer struct {
 	cause          error           // nothing of the file can be used, while it is useless
 	damage         map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
 	dirty          bool            // an entry of the file changed its flags or stamps, or is bad
-	duplicateBytes uint64          // bytes of payloads of the loaded file that it has under other keys too, as far as known
+	duplicateBytes uint64          // of payloads of the loaded file that it has under other keys too
 
 	activity activity
 	timer    *time.Timer // of a commit that is due

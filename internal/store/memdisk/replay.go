@@ -58,7 +58,7 @@ type replay struct {
 
 // A replayed file.
 type replayed struct {
-	durable []byte // at the last flush; as long as now
+	durable []byte // at the last flush; as long as current
 	current []byte // with all that was written since, up to the highest byte ever written
 	sizes   []int64
 	since   [3]versions // what was written since the last flush, in units of each of the tornUnits
