@@ -36,15 +36,15 @@ type Segment struct {
 // damaged records refer to count as dead; the error is of the first such record, and comes with the whole map.
 func (f *File) Map() ([]Segment, error) {
 	segments, damage := f.segments()
-	var all []Segment
+	var merged []Segment
 	for _, s := range segments {
 		if s.Kind == Dead && f.format == Native {
-			all = f.oldIndexes(all, s.Offset, s.Offset+s.Size)
+			merged = f.oldIndexes(merged, s.Offset, s.Offset+s.Size)
 		} else {
-			all = append(all, s)
+			merged = append(merged, s)
 		}
 	}
-	return all, damage
+	return merged, damage
 }
 
 // segments is Map by what the index says, without looking for old indexes among the dead bytes.
@@ -87,23 +87,23 @@ func (f *File) segments() ([]Segment, error) {
 // fillGaps orders the segments, cuts off where they overlap, and puts padding and dead bytes between them.
 func (f *File) fillGaps(segments []Segment) []Segment {
 	slices.SortStableFunc(segments, func(a, b Segment) int { return cmp.Compare(a.Offset, b.Offset) })
-	var all []Segment
+	var merged []Segment
 	offset := int64(0)
 	for _, s := range segments {
 		if s.Offset > offset {
-			all = f.gap(all, offset, s.Offset)
+			merged = f.gap(merged, offset, s.Offset)
 			offset = s.Offset
 		}
 		if end := s.Offset + s.Size; end > offset {
 			s.Offset, s.Size = offset, end-offset
-			all = append(all, s)
+			merged = append(merged, s)
 			offset = end
 		}
 	}
 	if size := int64(f.size); offset < size {
-		all = f.gap(all, offset, size)
+		merged = f.gap(merged, offset, size)
 	}
-	return all
+	return merged
 }
 
 // page is what ExecuTorch aligns payloads to.

@@ -33,9 +33,9 @@ func published(s xpwc.Stats) map[string]any {
 	return figures
 }
 
-func byName(all []figure) map[string]any {
+func byName(list []figure) map[string]any {
 	figures := map[string]any{}
-	for _, f := range all {
+	for _, f := range list {
 		var value any = f.value
 		if d := f.durations; d != nil {
 			buckets := map[string]int64{}

@@ -93,19 +93,19 @@ func parse(file io.ReaderAt, size int64) (*header, error) {
 
 // decode reads the header's JSON. It accepts what the format's JSON schema allows, except names that come twice.
 func decode(text []byte) (*header, error) {
-	var all headerJSON
-	if err := json.Unmarshal(text, &all, json.RejectUnknownMembers(true)); err != nil {
+	var raw headerJSON
+	if err := json.Unmarshal(text, &raw, json.RejectUnknownMembers(true)); err != nil {
 		return nil, malformed("header: %v", err)
 	}
 	h := &header{metadata: map[string]string{}}
-	for name, value := range all.Metadata {
+	for name, value := range raw.Metadata {
 		if value == nil {
 			return nil, malformed("header: %s: %q is no string", metadataName, name)
 		}
 		h.metadata[name] = *value
 	}
-	for _, name := range slices.Sorted(maps.Keys(all.Tensors)) {
-		t := all.Tensors[name]
+	for _, name := range slices.Sorted(maps.Keys(raw.Tensors)) {
+		t := raw.Tensors[name]
 		if t.Shape == nil || len(t.Offsets) != 2 {
 			return nil, malformed("header: tensor %q: dtype, shape and two data_offsets are needed", name)
 		}

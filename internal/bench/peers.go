@@ -74,8 +74,8 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	}
 	ext := filepath.Ext(name)
 	base := strings.TrimSuffix(filepath.Base(name), ext)
-	own := name == Chain+ext || name == Chain+inInt8
-	if own {
+	chain := name == Chain+ext || name == Chain+inInt8
+	if chain {
 		base = fmt.Sprintf("%s-%d%s", Chain, chainMatrices, strings.TrimPrefix(base, Chain))
 		name = filepath.Join(dir, base+ext)
 		chain := generated.Chain(chainMatrices, strings.HasSuffix(name, inInt8))
@@ -100,7 +100,7 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	var ways []*way
 	switch ext {
 	case ".tflite":
-		ways, err = p.ofModel(own)
+		ways, err = p.ofModel(chain)
 	case ".pte":
 		ways, err = p.ofProgram()
 	default:

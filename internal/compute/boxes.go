@@ -20,19 +20,19 @@ func (s Suppression) Boxes(selected, best, boxes, scores Array) (count int) {
 		remaining[i] = float32(scores.Number(i))
 	}
 	for ; count < product(selected.Shape); count++ {
-		at := -1
+		next := -1
 		for i, score := range remaining {
-			if score > s.Least && (at < 0 || score > remaining[at]) {
-				at = i
+			if score > s.Least && (next < 0 || score > remaining[next]) {
+				next = i
 			}
 		}
-		if at < 0 {
+		if next < 0 {
 			break
 		}
-		selected.Put(count, float64(at))
-		best.Put(count, float64(remaining[at]))
-		remaining[at] = s.Least
-		chosen := boxOf(boxes, at)
+		selected.Put(count, float64(next))
+		best.Put(count, float64(remaining[next]))
+		remaining[next] = s.Least
+		chosen := boxOf(boxes, next)
 		for i, score := range remaining {
 			if !(score > s.Least) {
 				continue

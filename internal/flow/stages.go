@@ -147,10 +147,10 @@ func (s *stager) schedule() (groups [][]int) {
 
 // group makes the stages of groups of steps.
 func (s *stager) group(groups [][]int) {
-	of := make([]int, len(s.Steps))
+	groupOf := make([]int, len(s.Steps))
 	for g, steps := range groups {
 		for _, i := range steps {
-			of[i] = g
+			groupOf[i] = g
 		}
 	}
 	for g, steps := range groups {
@@ -161,7 +161,7 @@ func (s *stager) group(groups [][]int) {
 			_, computed := s.Steps[i].Operands()
 			for _, id := range computed {
 				seen[id] = true
-				leaves := func(reader int) bool { return of[reader] != g }
+				leaves := func(reader int) bool { return groupOf[reader] != g }
 				stays := func(state State) bool { return state.Next == id }
 				if segment.Steps[0].hosted() || slices.Contains(s.Outputs, id) ||
 					slices.ContainsFunc(s.readers[id], leaves) || slices.ContainsFunc(s.States, stays) {

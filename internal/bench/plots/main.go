@@ -198,12 +198,12 @@ func (c *chart) columns() error {
 
 // figures writes the values at the ends of columns.
 func (c *chart) figures() error {
-	at := plotter.XYLabels{}
+	marks := plotter.XYLabels{}
 	for i, v := range c.values {
-		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(i)})
-		at.Labels = append(at.Labels, console.Digits(v))
+		marks.XYs = append(marks.XYs, plotter.XY{X: v, Y: float64(i)})
+		marks.Labels = append(marks.Labels, console.Digits(v))
 	}
-	labels, err := plotter.NewLabels(at)
+	labels, err := plotter.NewLabels(marks)
 	if err != nil {
 		return err
 	}
