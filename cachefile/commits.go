@@ -58,17 +58,17 @@ func commitOf(x *format.Index, s Segment) Commit {
 	c := Commit{
 		Generation: x.Generation(), InForce: s.Kind == Index, IndexAt: s.Offset, IndexBytes: s.Size, Entries: x.Len(),
 	}
-	last, before := int64(0), uint64(0)
+	last, prevOffset := int64(0), uint64(0)
 	for i := range x.Len() {
 		r, err := x.Record(i)
 		if err != nil {
 			continue
 		}
 		last = max(last, r.PackedAt)
-		if r.Offset != before {
+		if r.Offset != prevOffset {
 			c.PayloadBytes += int64(r.Size)
 		}
-		before = r.Offset
+		prevOffset = r.Offset
 	}
 	c.LastPacked = time.Unix(last, 0).UTC()
 	return c

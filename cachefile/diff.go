@@ -30,27 +30,27 @@ type Difference struct {
 // common. Where payloads lie, when they were used, and what they were packed from is not compared. ExecuTorch's files
 // have no layouts and no checksums: what one of the two lacks is not compared, and payloads are read to compare
 // them. The error is one of reading, or matches ErrDamaged if a record is.
-func Diff(a, b *File) (differences []Difference, equal int, err error) {
+func Diff(a, b *File) (differences []Difference, unchanged int, err error) {
 	bytesAlone := a.format != Native || b.format != Native // one file has nothing but names, seeds and bytes
-	var of [2]map[string][]Entry
+	var byName [2]map[string][]Entry
 	var names []string
 	for i, f := range []*File{a, b} {
-		if of[i], err = f.byName(); err != nil {
+		if byName[i], err = f.byName(); err != nil {
 			return nil, 0, err
 		}
-		for name := range of[i] {
+		for name := range byName[i] {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		before := len(of[0][name])
-		as, bs, changes := match(of[0][name], of[1][name], bytesAlone)
-		equal += before - len(as) - len(changes)
-		for _, e := range as {
+		count := len(byName[0][name])
+		onlyA, onlyB, changes := match(byName[0][name], byName[1][name], bytesAlone)
+		unchanged += count - len(onlyA) - len(changes)
+		for _, e := range onlyA {
 			changes = append(changes, Difference{Change: OnlyInA, A: &e})
 		}
-		for _, e := range bs {
+		for _, e := range onlyB {
 			changes = append(changes, Difference{Change: OnlyInB, B: &e})
 		}
 		for _, c := range changes {
@@ -58,12 +58,12 @@ func Diff(a, b *File) (differences []Difference, equal int, err error) {
 			differences = append(differences, c)
 		}
 	}
-	return differences, equal, nil
+	return differences, unchanged, nil
 }
 
 // byName returns a file's entries by name, with the sums of payloads that have none.
 func (f *File) byName() (map[string][]Entry, error) {
-	of := map[string][]Entry{}
+	byName := map[string][]Entry{}
 	for e, err := range f.Entries() {
 		if err != nil {
 			return nil, err
@@ -73,14 +73,14 @@ func (f *File) byName() (map[string][]Entry, error) {
 				return nil, err
 			}
 		}
-		of[e.Name] = append(of[e.Name], e)
+		byName[e.Name] = append(byName[e.Name], e)
 	}
-	return of, nil
+	return byName, nil
 }
 
 // match finds for each entry the one most like it, from what is equal to what has but the name. It returns what is
 // left of both.
-func match(as, bs []Entry, bytesAlone bool) (onlyA, onlyB []Entry, changes []Difference) {
+func match(entriesA, entriesB []Entry, bytesAlone bool) (onlyA, onlyB []Entry, changes []Difference) {
 	names := func(a, b Entry) bool { return bytesAlone || a.Kernel == b.Kernel && a.HasBias == b.HasBias }
 	layout := func(a, b Entry) bool { return names(a, b) && (bytesAlone || a.Layout == b.Layout) }
 	key := func(a, b Entry) bool {
@@ -92,20 +92,20 @@ func match(as, bs []Entry, bytesAlone bool) (onlyA, onlyB []Entry, changes []Dif
 		change Change
 		alike  func(a, b Entry) bool
 	}{{"", content}, {OtherBytes, seed}, {OtherSeed, key}, {OtherKey, layout}, {OtherLayout, names}} {
-		left := as[:0:0]
-		for _, a := range as {
-			i := slices.IndexFunc(bs, func(b Entry) bool { return step.alike(a, b) })
+		rest := entriesA[:0:0]
+		for _, a := range entriesA {
+			i := slices.IndexFunc(entriesB, func(b Entry) bool { return step.alike(a, b) })
 			if i < 0 {
-				left = append(left, a)
+				rest = append(rest, a)
 				continue
 			}
-			if b := bs[i]; step.change != "" {
+			if b := entriesB[i]; step.change != "" {
 				changes = append(changes, Difference{Change: step.change, A: &a, B: &b})
 			}
-			bs = slices.Delete(slices.Clone(bs), i, i+1)
+			entriesB = slices.Delete(slices.Clone(entriesB), i, i+1)
 		}
-		as = left
+		entriesA = rest
 	}
 	slices.SortStableFunc(changes, func(x, y Difference) int { return cmp.Compare(x.A.Offset, y.A.Offset) })
-	return as, bs, changes
+	return entriesA, entriesB, changes
 }

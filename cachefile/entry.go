@@ -65,16 +65,16 @@ type Entry struct {
 
 // SameKey reports whether two entries answer the same look-ups, if the seed and the content they were packed from are
 // left aside.
-func (e *Entry) SameKey(other *Entry) bool { return e.record.Key == other.record.Key }
+func (e *Entry) SameKey(o *Entry) bool { return e.record.Key == o.record.Key }
 
 // SameContent reports whether a program that has the content which one of two entries of a key was packed from would
 // take it for that of the other too: by a stamp, or else by a digest.
-func (e *Entry) SameContent(other *Entry) bool {
-	same := func(stamp, digest, otherStamp, otherDigest Digest) bool {
+func (e *Entry) SameContent(o *Entry) bool {
+	equalContent := func(stamp, digest, otherStamp, otherDigest Digest) bool {
 		return stamp != (Digest{}) && stamp == otherStamp || digest == otherDigest
 	}
-	return same(e.KernelStamp, e.KernelDigest, other.KernelStamp, other.KernelDigest) &&
-		(!e.HasBias || same(e.BiasStamp, e.BiasDigest, other.BiasStamp, other.BiasDigest))
+	return equalContent(e.KernelStamp, e.KernelDigest, o.KernelStamp, o.KernelDigest) &&
+		(!e.HasBias || equalContent(e.BiasStamp, e.BiasDigest, o.BiasStamp, o.BiasDigest))
 }
 
 // Sealed returns the digest of the model that the entry was sealed for ([WriteOptions.Seal]), and false if it was not.
@@ -168,13 +168,13 @@ const mostBlock = 1 << 20
 // A checked payload is compared with its checksum while it is read: the last read has the error.
 type checked struct {
 	io.Reader
-	of  Entry
-	in  *File
-	n   int64
-	sum digest.Hash
+	entry Entry
+	in    *File
+	n     int64
+	sum   digest.Hash
 }
 
-func (f *File) checked(e Entry) *checked { return &checked{Reader: f.Payload(e), of: e, in: f} }
+func (f *File) checked(e Entry) *checked { return &checked{Reader: f.Payload(e), entry: e, in: f} }
 
 func (c *checked) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
@@ -183,10 +183,10 @@ func (c *checked) Read(b []byte) (int, error) {
 	switch {
 	case !errors.Is(err, io.EOF):
 		return n, err
-	case c.n < c.of.Size:
-		err = c.in.problemOf(&c.of, "the file ends after %d of the payload's %d bytes", c.n, c.of.Size)
-	case c.in.format == Native && c.sum.Sum() != c.of.Sum:
-		err = c.in.problemOf(&c.of, "the checksum of the payload's %d bytes is wrong", c.of.Size)
+	case c.n < c.entry.Size:
+		err = c.in.problemOf(&c.entry, "the file ends after %d of the payload's %d bytes", c.n, c.entry.Size)
+	case c.in.format == Native && c.sum.Sum() != c.entry.Sum:
+		err = c.in.problemOf(&c.entry, "the checksum of the payload's %d bytes is wrong", c.entry.Size)
 	}
 	return n, err
 }

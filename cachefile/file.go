@@ -194,13 +194,13 @@ func (f *File) read() ([]finding, error) {
 func (f *File) readHeader() (header []byte, err error) {
 	const attempts = 5
 	for range attempts {
-		before := header
+		prev := header
 		header = make([]byte, format.HeaderSize)
 		n, err := f.r.ReadAt(header, 0)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		if header = header[:n]; before != nil && bytes.Equal(header, before) {
+		if header = header[:n]; prev != nil && bytes.Equal(header, prev) {
 			break
 		}
 		if f.opened != nil {

@@ -28,7 +28,7 @@ type Image struct {
 // A source is an entry that an image has, and the file that its payload is read from.
 type source struct {
 	Entry
-	from *File
+	file *File
 }
 
 // Combine lays out a native file of all entries that native files have of a layout. The same entries, of models' files
@@ -45,7 +45,7 @@ type source struct {
 // ExecuTorch wrote, ErrEmpty if there is no entry.
 func Combine(files []*File, layout Digest) (*Image, error) {
 	im := &Image{Layout: Layout{Fingerprint: layout}}
-	var all []source
+	var sources []source
 	for _, f := range files {
 		if err := f.convertible(Native); err != nil {
 			return nil, err
@@ -60,7 +60,7 @@ func Combine(files []*File, layout Digest) (*Image, error) {
 			if err := f.Check(e); err != nil {
 				return nil, err
 			}
-			all = append(all, portable(f, e))
+			sources = append(sources, portable(f, e))
 		}
 		if f.index == nil {
 			continue
@@ -71,13 +71,13 @@ func Combine(files []*File, layout Digest) (*Image, error) {
 			}
 		}
 	}
-	if len(all) == 0 {
+	if len(sources) == 0 {
 		return nil, ErrEmpty
 	}
-	all = inOrder(all)
-	as := []format.Layout{{Fingerprint: layout, Description: format.Architecture(im.Layout.Description)}}
-	err := im.native(all, as, &WriteOptions{}, func(index []byte) [16]byte { return digest.Of(index) })
-	im.Layout.Entries, im.Layout.PayloadBytes = len(all), im.payloads
+	sources = inOrder(sources)
+	layouts := []format.Layout{{Fingerprint: layout, Description: format.Architecture(im.Layout.Description)}}
+	err := im.native(sources, layouts, &WriteOptions{}, func(index []byte) [16]byte { return digest.Of(index) })
+	im.Layout.Entries, im.Layout.PayloadBytes = len(sources), im.payloads
 	return im, err
 }
 
@@ -97,10 +97,10 @@ func inOrder(entries []source) []source {
 	once := entries[:0]
 	for _, e := range entries {
 		if n := len(once); n > 0 && compare(&once[n-1].record, &e.record) == 0 {
-			is := &once[n-1].record
-			is.Flags |= e.record.Flags
-			if name := e.record.SourceName; is.SourceName == "" || name != "" && name < is.SourceName {
-				is.SourceName = name
+			rec := &once[n-1].record
+			rec.Flags |= e.record.Flags
+			if name := e.record.SourceName; rec.SourceName == "" || name != "" && name < rec.SourceName {
+				rec.SourceName = name
 			}
 			continue
 		}
@@ -196,7 +196,7 @@ func (im *Image) foreign(entries []source, text string) error {
 // arrange lays out the payloads of entries from an offset of the file on, each where one may begin, and has the entries
 // say where theirs is. It returns where the last one ends. Equal payloads are there once, but for those of one key: an
 // offset distinguishes its entries.
-func (im *Image) arrange(from uint64, entries []source) (end uint64, err error) {
+func (im *Image) arrange(start uint64, entries []source) (end uint64, err error) {
 	type payload struct {
 		sum          Digest
 		size, offset int64 // the offset in a file that has no sums
@@ -206,32 +206,32 @@ func (im *Image) arrange(from uint64, entries []source) (end uint64, err error) 
 		name   string
 		offset int64
 	}
-	stored, taken := map[payload]source{}, map[place]bool{}
-	end = from
+	stored, used := map[payload]source{}, map[place]bool{}
+	end = start
 	for i := range entries {
 		e := &entries[i]
 		p := payload{e.Sum, e.Size, 0}
-		if e.from.format != Native {
+		if e.file.format != Native {
 			p.offset = e.Offset
 		}
-		there, known := stored[p]
+		dup, ok := stored[p]
 		switch {
-		case !known || taken[place{e.record.Key, e.Name, there.Offset}]:
+		case !ok || used[place{e.record.Key, e.Name, dup.Offset}]:
 			copied := *e
-			at := format.Align(end)
-			im.pad(at - end)
-			im.parts = append(im.parts, func() io.Reader { return copied.from.checked(copied.Entry) })
+			offset := format.Align(end)
+			im.pad(offset - end)
+			im.parts = append(im.parts, func() io.Reader { return copied.file.checked(copied.Entry) })
 			im.payloads += e.Size
-			end = at + uint64(e.Size)
-			e.Offset = int64(at)
+			end = offset + uint64(e.Size)
+			e.Offset = int64(offset)
 			stored[p] = *e
 		default:
-			if err := e.from.Check(e.Entry); err != nil { // it is not taken for its sound equal
+			if err := e.file.Check(e.Entry); err != nil { // it is not taken for its sound equal
 				return 0, err
 			}
-			e.Offset = there.Offset
+			e.Offset = dup.Offset
 		}
-		taken[place{e.record.Key, e.Name, e.Offset}] = true
+		used[place{e.record.Key, e.Name, e.Offset}] = true
 	}
 	return end, nil
 }
@@ -251,8 +251,8 @@ func newID() (id [16]byte) {
 // headerOf is the header block of a file with one generation.
 func headerOf(id [16]byte, slot format.Slot) []byte {
 	b := format.NewHeader(id)
-	encoded, at := slot.Encode(id)
-	copy(b[at:], encoded)
+	encoded, offset := slot.Encode(id)
+	copy(b[offset:], encoded)
 	return b
 }
 
@@ -266,8 +266,8 @@ func (im *Image) Reader() io.Reader {
 }
 
 // write writes the file.
-func (im *Image) write(to *os.File, progress func(done, total int64)) error {
-	pieces, content, block := output.NewPieces(to), im.Reader(), make([]byte, mostBlock)
+func (im *Image) write(dst *os.File, progress func(done, total int64)) error {
+	pieces, content, block := output.NewPieces(dst), im.Reader(), make([]byte, mostBlock)
 	for done := int64(0); ; {
 		n, err := content.Read(block)
 		if n > 0 && progress != nil {

@@ -94,9 +94,9 @@ type Model struct {
 func modelOf(e *Entry) Model { return Model{Name: e.SourceName, Source: e.Source} }
 
 // inOrderOfNames returns models with their figures.
-func inOrderOfNames(models map[Model]*Model) (all []Model) {
+func inOrderOfNames(models map[Model]*Model) (list []Model) {
 	for _, m := range models {
-		all = append(all, *m)
+		list = append(list, *m)
 	}
 	unknown := func(m *Model) int {
 		if m.Name == "" {
@@ -104,11 +104,11 @@ func inOrderOfNames(models map[Model]*Model) (all []Model) {
 		}
 		return 0
 	}
-	slices.SortFunc(all, func(a, b Model) int {
+	slices.SortFunc(list, func(a, b Model) int {
 		return cmp.Or(cmp.Compare(unknown(&a), unknown(&b)), cmp.Compare(a.Name, b.Name),
 			bytes.Compare(a.Source[:], b.Source[:]))
 	})
-	return all
+	return list
 }
 
 // Info describes the file. The error is of the first damaged record, and comes with figures of the others all the same.
@@ -136,7 +136,7 @@ func (f *File) Info() (Info, error) {
 	}
 	families := format.Families{}
 	models := map[Model]*Model{}
-	before := Entry{Offset: -1}
+	prev := Entry{Offset: -1}
 	for e, err := range f.Entries() {
 		info.Entries++
 		if err != nil || f.format != Native {
@@ -145,20 +145,20 @@ func (f *File) Info() (Info, error) {
 		l := &info.Layouts[number[e.Layout]]
 		l.Entries++
 		families.Add(e.Layout, e.Family)
-		if e.Offset != before.Offset || e.Layout != before.Layout {
+		if e.Offset != prev.Offset || e.Layout != prev.Layout {
 			l.PayloadBytes += e.Size
 		}
-		of := modelOf(&e)
-		m := models[of]
+		model := modelOf(&e)
+		m := models[model]
 		if m == nil {
-			m = &Model{Name: of.Name, Source: of.Source}
-			models[of] = m
+			m = &Model{Name: model.Name, Source: model.Source}
+			models[model] = m
 		}
 		m.Entries++
-		if e.Offset != before.Offset || of != modelOf(&before) {
+		if e.Offset != prev.Offset || model != modelOf(&prev) {
 			m.PayloadBytes += e.Size
 		}
-		before = e
+		prev = e
 	}
 	info.Models = inOrderOfNames(models)
 	for i := range info.Layouts {

@@ -17,33 +17,33 @@ import (
 // one file, one after the other at one path, must not have the same. accept may change the evidence of the layouts: the
 // file has it then.
 //
-// What to is, and who looks after it, is as with [File.Write]. Errors: ErrDamaged, ErrVersion and ErrForeign for what
+// What dst is, and who looks after it, is as with [File.Write]. Errors: ErrDamaged, ErrVersion and ErrForeign for what
 // was to be put there, and those of content and accept.
-func Install(to *os.File, content func(io.Writer) error, accept func(*Info) error) error {
-	pieces := output.NewPieces(to)
+func Install(dst *os.File, content func(io.Writer) error, accept func(*Info) error) error {
+	pieces := output.NewPieces(dst)
 	if err := content(pieces); err != nil {
 		return err
 	}
 	if err := pieces.Flush(); err != nil {
 		return err
 	}
-	f, info, err := installable(to)
+	f, info, err := installable(dst)
 	if err == nil && accept != nil {
 		err = accept(&info)
 	}
 	if err != nil {
 		return err
 	}
-	slot, err := f.describe(to, info)
+	slot, err := f.describe(dst, info)
 	if err != nil {
 		return err
 	}
-	_, err = to.WriteAt(headerOf(newID(), slot), 0)
+	_, err = dst.WriteAt(headerOf(newID(), slot), 0)
 	return err
 }
 
 // describe writes the index of a sound native file anew if the evidence of a layout is to be another.
-func (f *File) describe(to *os.File, info Info) (format.Slot, error) {
+func (f *File) describe(dst *os.File, info Info) (format.Slot, error) {
 	if f.index == nil {
 		return f.slot, nil
 	}
@@ -65,17 +65,17 @@ func (f *File) describe(to *os.File, info Info) (format.Slot, error) {
 	if err != nil {
 		return format.Slot{}, f.wrap(err)
 	}
-	_, err = to.WriteAt(block, int64(slot.IndexOffset))
-	return slot, errors.Join(err, to.Truncate(int64(slot.End)))
+	_, err = dst.WriteAt(block, int64(slot.IndexOffset))
+	return slot, errors.Join(err, dst.Truncate(int64(slot.End)))
 }
 
 // installable returns a file with which nothing is wrong, and what it is.
 func installable(file *os.File) (*File, Info, error) {
-	there, err := file.Stat()
+	stat, err := file.Stat()
 	if err != nil {
 		return nil, Info{}, err
 	}
-	problems, err := VerifyReader(file, there.Size(), nil)
+	problems, err := VerifyReader(file, stat.Size(), nil)
 	if errors.Is(err, ErrNotCache) {
 		return nil, Info{}, fmt.Errorf("%s: what was to be put there is no cache: %w", file.Name(), ErrDamaged)
 	}
@@ -85,7 +85,7 @@ func installable(file *os.File) (*File, Info, error) {
 	if len(problems) > 0 {
 		return nil, Info{}, &problems[0]
 	}
-	f, err := NewFile(file, there.Size())
+	f, err := NewFile(file, stat.Size())
 	if err != nil {
 		return nil, Info{}, err
 	}

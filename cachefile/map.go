@@ -36,15 +36,15 @@ type Segment struct {
 // damaged records refer to count as dead; the error is of the first such record, and comes with the whole map.
 func (f *File) Map() ([]Segment, error) {
 	segments, damage := f.segments()
-	var all []Segment
+	var merged []Segment
 	for _, s := range segments {
 		if s.Kind == Dead && f.format == Native {
-			all = f.oldIndexes(all, s.Offset, s.Offset+s.Size)
+			merged = f.oldIndexes(merged, s.Offset, s.Offset+s.Size)
 		} else {
-			all = append(all, s)
+			merged = append(merged, s)
 		}
 	}
-	return all, damage
+	return merged, damage
 }
 
 // segments is Map by what the index says, without looking for old indexes among the dead bytes.
@@ -87,61 +87,61 @@ func (f *File) segments() ([]Segment, error) {
 // fillGaps orders the segments, cuts off where they overlap, and puts padding and dead bytes between them.
 func (f *File) fillGaps(segments []Segment) []Segment {
 	slices.SortStableFunc(segments, func(a, b Segment) int { return cmp.Compare(a.Offset, b.Offset) })
-	var all []Segment
-	at := int64(0)
+	var merged []Segment
+	offset := int64(0)
 	for _, s := range segments {
-		if s.Offset > at {
-			all = f.gap(all, at, s.Offset)
-			at = s.Offset
+		if s.Offset > offset {
+			merged = f.gap(merged, offset, s.Offset)
+			offset = s.Offset
 		}
-		if end := s.Offset + s.Size; end > at {
-			s.Offset, s.Size = at, end-at
-			all = append(all, s)
-			at = end
+		if end := s.Offset + s.Size; end > offset {
+			s.Offset, s.Size = offset, end-offset
+			merged = append(merged, s)
+			offset = end
 		}
 	}
-	if size := int64(f.size); at < size {
-		all = f.gap(all, at, size)
+	if size := int64(f.size); offset < size {
+		merged = f.gap(merged, offset, size)
 	}
-	return all
+	return merged
 }
 
 // page is what ExecuTorch aligns payloads to.
 const page = 4096
 
-func (f *File) gap(all []Segment, from, to int64) []Segment {
-	begin := int64(format.Align(uint64(from)))
-	if f.format != Native && to%page == 0 && to-from < page {
-		begin = to
+func (f *File) gap(segments []Segment, start, end int64) []Segment {
+	begin := int64(format.Align(uint64(start)))
+	if f.format != Native && end%page == 0 && end-start < page {
+		begin = end
 	}
-	if begin = min(begin, to); begin > from {
-		all = append(all, Segment{Kind: Padding, Offset: from, Size: begin - from})
+	if begin = min(begin, end); begin > start {
+		segments = append(segments, Segment{Kind: Padding, Offset: start, Size: begin - start})
 	}
-	if to > begin {
-		all = append(all, Segment{Kind: Dead, Offset: begin, Size: to - begin})
+	if end > begin {
+		segments = append(segments, Segment{Kind: Dead, Offset: begin, Size: end - begin})
 	}
-	return all
+	return segments
 }
 
 // oldIndexes adds dead bytes, and finds the indexes among them.
-func (f *File) oldIndexes(all []Segment, begin, to int64) []Segment {
-	dead := func(kind Kind, from, to int64) {
-		if to > from {
-			all = append(all, Segment{Kind: kind, Offset: from, Size: to - from})
+func (f *File) oldIndexes(segments []Segment, begin, end int64) []Segment {
+	dead := func(kind Kind, start, end int64) {
+		if end > start {
+			segments = append(segments, Segment{Kind: kind, Offset: start, Size: end - start})
 		}
 	}
 	row := make([]byte, format.IndexHeaderSize)
-	for at := begin; at+format.IndexHeaderSize <= to; at += format.Alignment {
-		if n, _ := f.r.ReadAt(row, at); n < len(row) {
+	for offset := begin; offset+format.IndexHeaderSize <= end; offset += format.Alignment {
+		if n, _ := f.r.ReadAt(row, offset); n < len(row) {
 			break
 		}
-		if size, ok := format.LooksLikeIndex(row); ok && size <= uint64(to-at) {
-			dead(Dead, begin, at)
-			dead(OldIndex, at, at+int64(size))
-			begin = at + int64(size)
-			at = int64(format.Align(uint64(begin))) - format.Alignment
+		if size, ok := format.LooksLikeIndex(row); ok && size <= uint64(end-offset) {
+			dead(Dead, begin, offset)
+			dead(OldIndex, offset, offset+int64(size))
+			begin = offset + int64(size)
+			offset = int64(format.Align(uint64(begin))) - format.Alignment
 		}
 	}
-	dead(Dead, begin, to)
-	return all
+	dead(Dead, begin, end)
+	return segments
 }

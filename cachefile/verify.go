@@ -40,8 +40,8 @@ func VerifyReader(r io.ReaderAt, size int64, progress func(done, total int64)) (
 
 func (f *File) verify(findings []finding, progress func(done, total int64)) []Problem {
 	v := verifier{File: f, progress: progress}
-	for _, found := range findings {
-		v.problems = append(v.problems, *found.Problem)
+	for _, f := range findings {
+		v.problems = append(v.problems, *f.Problem)
 	}
 	if f.format == Native {
 		v.native()
@@ -61,7 +61,7 @@ type verifier struct {
 	damaged  bool    // there are others
 }
 
-func (v *verifier) found(p *Problem) { v.problems = append(v.problems, *p) }
+func (v *verifier) report(p *Problem) { v.problems = append(v.problems, *p) }
 
 // native checks what a native file's index says.
 func (v *verifier) native() {
@@ -70,7 +70,7 @@ func (v *verifier) native() {
 	}
 	for flaw := range v.index.Flaws() {
 		v.damaged = true
-		v.found(v.problem(v.slot.IndexOffset+flaw.Offset, "%v", flaw.Err))
+		v.report(v.problem(v.slot.IndexOffset+flaw.Offset, "%v", flaw.Err))
 	}
 	trailerAt := v.slot.IndexOffset + v.slot.IndexSize
 	for e, err := range v.Entries() {
@@ -79,15 +79,15 @@ func (v *verifier) native() {
 		}
 		v.entries = append(v.entries, e)
 		if uint64(e.Offset) >= trailerAt {
-			v.found(v.problemOf(&e, "the payload lies after the index"))
+			v.report(v.problemOf(&e, "the payload lies after the index"))
 		}
 	}
-	known := map[Digest]bool{}
+	seen := map[Digest]bool{}
 	for _, l := range v.index.Layouts() {
-		if known[l.Fingerprint] {
-			v.found(v.problem(v.slot.IndexOffset, "layout %s is listed twice", l.Fingerprint))
+		if seen[l.Fingerprint] {
+			v.report(v.problem(v.slot.IndexOffset, "layout %s is listed twice", l.Fingerprint))
 		}
-		known[l.Fingerprint] = true
+		seen[l.Fingerprint] = true
 	}
 	if !v.damaged {
 		v.table()
@@ -101,7 +101,7 @@ func (v *verifier) table() {
 	for _, i := range v.index.Lost() {
 		p := v.problem(v.slot.IndexOffset+v.index.RecordOffset(i), "the hash table does not lead to record %d", i)
 		p.Name = v.entries[i].Name
-		v.found(p)
+		v.report(p)
 	}
 }
 
@@ -115,17 +115,17 @@ func (v *verifier) sizes() {
 	}
 	slot := v.slots[v.slot.Generation%2]
 	if dead := v.slot.IndexOffset - format.HeaderSize - occupied; dead != v.slot.DeadBytes {
-		v.found(v.problem(slot.Offset, "the slot says %d bytes are dead, but it is %d", v.slot.DeadBytes, dead))
+		v.report(v.problem(slot.Offset, "the slot says %d bytes are dead, but it is %d", v.slot.DeadBytes, dead))
 	}
 }
 
 // trailer checks that ExecuTorch's index claims all that is before it, and nothing else.
-func (v *verifier) trailer(at uint64) {
+func (v *verifier) trailer(offset uint64) {
 	if v.slot.End > v.size {
 		return // it is reported already
 	}
 	wrong := func(format string, args ...any) {
-		v.found(v.problem(at, "the trailer for ExecuTorch: "+format, args...))
+		v.report(v.problem(offset, "the trailer for ExecuTorch: "+format, args...))
 	}
 	trailer, version, err := format.DecodeTrailer(v.r, v.slot.End)
 	switch {
@@ -135,9 +135,9 @@ func (v *verifier) trailer(at uint64) {
 		wrong("the version in its footer is %d", version)
 	case err != nil:
 		wrong("%v", err)
-	case format.TrailerSize(trailer) != v.slot.End-at:
-		wrong("it begins at %d, the index ends at %d", v.slot.End-format.TrailerSize(trailer), at)
-	case len(trailer) != 1 || trailer[0] != format.NativeTrailer(at):
+	case format.TrailerSize(trailer) != v.slot.End-offset:
+		wrong("it begins at %d, the index ends at %d", v.slot.End-format.TrailerSize(trailer), offset)
+	case len(trailer) != 1 || trailer[0] != format.NativeTrailer(offset):
 		wrong("it does not list all bytes before it as %s, and nothing else", format.NativeEntry)
 	}
 }
@@ -148,33 +148,33 @@ const xnnpackAlignment = 64
 // foreignIndex checks what the index in ExecuTorch's file says.
 func (v *verifier) foreignIndex() {
 	named := map[string]bool{}
-	end, before := int64(0), Entry{}
+	end, prev := int64(0), Entry{}
 	for _, e := range v.foreign {
 		if named[e.Name] {
-			v.found(v.problemOf(&e, "the index lists this name twice"))
+			v.report(v.problemOf(&e, "the index lists this name twice"))
 		}
 		named[e.Name] = true
 		if e.Offset%xnnpackAlignment != 0 {
-			v.found(v.problemOf(&e, "the payload is not aligned to %d bytes", xnnpackAlignment))
+			v.report(v.problemOf(&e, "the payload is not aligned to %d bytes", xnnpackAlignment))
 		}
-		if same := e.Offset == before.Offset && e.Size == before.Size; !same && e.Offset < end {
-			v.found(v.problemOf(&e, "the payload overlaps that of %q, which ends at %d", before.Name, end))
+		if shared := e.Offset == prev.Offset && e.Size == prev.Size; !shared && e.Offset < end {
+			v.report(v.problemOf(&e, "the payload overlaps that of %q, which ends at %d", prev.Name, end))
 		}
 		if e.Offset+e.Size > end {
-			end, before = e.Offset+e.Size, e
+			end, prev = e.Offset+e.Size, e
 		}
 		v.entries = append(v.entries, e)
 	}
 	if len(v.foreign) == 0 && len(v.problems) == 0 {
-		v.found(v.problem(v.indexAt, "the index has no entries; ExecuTorch takes the file for a damaged one"))
+		v.report(v.problem(v.indexAt, "the index has no entries; ExecuTorch takes the file for a damaged one"))
 	}
 }
 
 // payloads checks the checksums of payloads, each once.
 func (v *verifier) payloads() {
 	type payload struct {
-		offset, size, least int64
-		sum                 Digest
+		offset, size, minimum int64
+		sum                   Digest
 	}
 	var done, total int64
 	for _, e := range v.entries {
@@ -188,9 +188,9 @@ func (v *verifier) payloads() {
 			var p *Problem
 			switch err := v.Check(e); {
 			case errors.As(err, &p):
-				v.found(p)
+				v.report(p)
 			case err != nil: // the disk cannot give it
-				v.found(v.problemOf(&e, "the payload cannot be read: %v", err))
+				v.report(v.problemOf(&e, "the payload cannot be read: %v", err))
 			}
 		}
 		if done += e.Size; v.progress != nil {

@@ -42,7 +42,7 @@ type WriteOptions struct {
 //
 // A file for ExecuTorch has one entry a name, in the order of the names: the one used last, if their seeds differ.
 // ErrLayouts, ErrForeign and ErrEmpty say what cannot be made.
-func (f *File) Write(to *os.File, keep func(Entry) bool, o WriteOptions) error {
+func (f *File) Write(dst *os.File, keep func(Entry) bool, o WriteOptions) error {
 	o.Format = cmp.Or(o.Format, f.format)
 	if len(o.Note) > format.MaxNote {
 		return fmt.Errorf("a note of %d bytes, of at most %d", len(o.Note), format.MaxNote)
@@ -66,7 +66,7 @@ func (f *File) Write(to *os.File, keep func(Entry) bool, o WriteOptions) error {
 	case err != nil:
 		return f.wrap(err)
 	}
-	return im.write(to, o.Progress)
+	return im.write(dst, o.Progress)
 }
 
 // layoutsOf returns what the index says of the layouts of entries.
@@ -80,22 +80,22 @@ func (f *File) layoutsOf(entries []source) []format.Layout {
 	return slices.DeleteFunc(slices.Clone(f.index.Layouts()), unused)
 }
 
-func (f *File) convertible(to Format) error {
+func (f *File) convertible(target Format) error {
 	switch {
-	case to == Native && f.format != Native:
+	case target == Native && f.format != Native:
 		return f.wrap(ErrForeign)
-	case to != Native && to != XPWC2:
-		return fmt.Errorf("%q is no format that is written; choose %s or %s", to, Native, XPWC2)
+	case target != Native && target != XPWC2:
+		return fmt.Errorf("%q is no format that is written; choose %s or %s", target, Native, XPWC2)
 	}
 	return nil
 }
 
 // leaveOut returns nil if an entry may be left out.
-func (o *WriteOptions) leaveOut(e Entry, why error) error {
+func (o *WriteOptions) leaveOut(e Entry, cause error) error {
 	if o.LeftOut == nil {
-		return why
+		return cause
 	}
-	return o.LeftOut(e, why)
+	return o.LeftOut(e, cause)
 }
 
 // choose returns the entries of the new file.
@@ -182,8 +182,8 @@ func oneAName(entries []Entry) []Entry {
 	last := map[string]int{}
 	ambiguous := map[string]bool{}
 	for i, e := range entries {
-		l, known := last[e.Name]
-		if !known || e.UsedAt.After(entries[l].UsedAt) {
+		l, ok := last[e.Name]
+		if !ok || e.UsedAt.After(entries[l].UsedAt) {
 			last[e.Name] = i
 		}
 	}
@@ -193,11 +193,11 @@ func oneAName(entries []Entry) []Entry {
 			ambiguous[e.Name] = true
 		}
 	}
-	var kept []Entry
+	var latest []Entry
 	for i, e := range entries {
 		if last[e.Name] == i && !ambiguous[e.Name] {
-			kept = append(kept, e)
+			latest = append(latest, e)
 		}
 	}
-	return kept
+	return latest
 }

@@ -59,8 +59,8 @@ type PackedWeight struct {
 
 // PackingDelegates returns the delegates that pack each weight, as digests of the bytes that ExecuTorch gives to its
 // backend. These bytes and the named constants decide how the delegate packs. A weight is left out if its delegate has
-// nodes that package xnnpack does not have, or packs the kernel in several ways: then the bytes do not show which packed
-// weights a node uses.
+// nodes that package xnnpack does not have, or packs the kernel in several ways: then the bytes do not show which
+// packed weights a node uses.
 func (p *Program) PackingDelegates() (map[PackedWeight][]xpwc.Digest, error) {
 	delegates := map[PackedWeight][]xpwc.Digest{}
 	for _, m := range p.methods {
@@ -85,7 +85,8 @@ func (p *Program) PackingDelegates() (map[PackedWeight][]xpwc.Digest, error) {
 				return nil, err
 			}
 			var digest xpwc.Digest
-			if err := p.files.program().read(func(file []byte) { digest = xpwc.DigestOf(d.blob.In(file)) }); err != nil {
+			err = p.files.program().read(func(file []byte) { digest = xpwc.DigestOf(d.blob.In(file)) })
+			if err != nil {
 				return nil, err
 			}
 			for _, w := range weights {

@@ -12,10 +12,10 @@ import (
 // many took no longer than each bound of [xpwc.Durations]. unusable, file_damage and failure are the texts of the
 // errors that file_unusable, file_damage_seen and failure_seen stand for, empty for none.
 func Var(caches ...*xpwc.Cache) expvar.Var {
-	all := named(caches)
+	cachesByName := named(caches)
 	return expvar.Func(func() any {
 		figures := map[string]any{}
-		for name, cache := range all {
+		for name, cache := range cachesByName {
 			figures[name] = published(cache.Stats())
 		}
 		return map[string]any{"build_info": ofBuild()[0].labels, "caches": figures}
@@ -33,16 +33,16 @@ func published(s xpwc.Stats) map[string]any {
 	return figures
 }
 
-func byName(all []figure) map[string]any {
+func byName(list []figure) map[string]any {
 	figures := map[string]any{}
-	for _, f := range all {
+	for _, f := range list {
 		var value any = f.value
 		if d := f.durations; d != nil {
-			within := map[string]int64{}
+			buckets := map[string]int64{}
 			for bound, count := range d.Within {
-				within[bound.String()] = count
+				buckets[bound.String()] = count
 			}
-			value = map[string]any{"count": d.Count, "sum": d.Sum.Seconds(), "within": within}
+			value = map[string]any{"count": d.Count, "sum": d.Sum.Seconds(), "within": buckets}
 		}
 		if f.labels == nil {
 			figures[f.name] = value

@@ -43,7 +43,7 @@ func flag(err error) int {
 // ofCache returns all figures of a cache. Each name says what is counted, and ends in the unit if there is one: here
 // alone, for Prometheus and expvar.
 func ofCache(s xpwc.Stats) []figure {
-	all := []figure{
+	figures := []figure{
 		counter("lookup_hits_total", "Look-ups answered from the cache.", s.Hits.Entries),
 		counter("lookup_hit_bytes_total", "Bytes of packed weights that look-ups were answered with.", s.Hits.Bytes),
 		counter("lookup_misses_total", "Look-ups not answered from the cache.", s.Misses),
@@ -90,13 +90,13 @@ func ofCache(s xpwc.Stats) []figure {
 		labels := prometheus.Labels{"reason": string(reason)}
 		if reason.Kind() == xpwc.PrivateMemory {
 			private := s.Private[reason]
-			all = append(all, labelled(labels,
+			figures = append(figures, labelled(labels,
 				counter("private_packed_entries_total", "Entries packed into private memory, by reason.",
 					private.Entries),
 				counter("private_packed_bytes_total", "Bytes packed into private memory, by reason.",
 					private.Bytes))...)
 		}
-		all = append(all, labelled(labels,
+		figures = append(figures, labelled(labels,
 			counter("slow_entries_total", "What made loads slower than mapping, by reason: weights, tensors, waits.",
 				count.Entries),
 			counter("slow_bytes_total", "Bytes packed or read that made loads slower than mapping, by reason.",
@@ -104,11 +104,14 @@ func ofCache(s xpwc.Stats) []figure {
 	}
 	for _, outcome := range []xpwc.LoadOutcome{xpwc.LoadMapped, xpwc.LoadPacked, xpwc.LoadFailed} {
 		durations := s.Loads[outcome]
-		all = append(all, figure{name: "load_duration_seconds", help: "How long models took to load, from the " +
-			"beginning of a session until its runtime was created, by outcome.",
-			durations: &durations, labels: prometheus.Labels{"outcome": string(outcome)}})
+		figures = append(figures, figure{
+			name: "load_duration_seconds",
+			help: "How long models took to load, from the beginning of a session until its runtime was created, " +
+				"by outcome.",
+			durations: &durations, labels: prometheus.Labels{"outcome": string(outcome)},
+		})
 	}
-	return all
+	return figures
 }
 
 // labelled gives figures labels.
@@ -130,8 +133,8 @@ func ofBuild() []figure {
 		"xnnpack": xnnpack.BuildIdentifier(),
 		"layout":  "", // where XNNPACK cannot run
 	}
-	if here, err := xpwc.CurrentLayout(); err == nil {
-		f.labels["layout"] = here.Fingerprint.String()
+	if layout, err := xpwc.CurrentLayout(); err == nil {
+		f.labels["layout"] = layout.Fingerprint.String()
 	}
 	return []figure{f}
 }

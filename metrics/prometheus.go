@@ -34,10 +34,10 @@ import (
 // after a restart of the process. xpwc_build_info has no path: it says what the process packs with. The caller
 // registers the collector, and may do so with a registerer that wraps it in labels of its own.
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
-	all := named(caches)
+	cachesByName := named(caches)
 	return prometheus.CollectorFunc(func(samples chan<- prometheus.Metric) {
 		send(samples, nil, ofBuild())
-		for name, cache := range all {
+		for name, cache := range cachesByName {
 			send(samples, prometheus.Labels{"path": name}, ofCache(cache.Stats()))
 		}
 	})
@@ -52,41 +52,41 @@ func NewRunnerCollector(model string, r *inference.Runner) prometheus.Collector 
 }
 
 // send gives figures to Prometheus, with labels that say of what they are.
-func send(samples chan<- prometheus.Metric, of prometheus.Labels, figures []figure) {
+func send(samples chan<- prometheus.Metric, labels prometheus.Labels, figures []figure) {
 	for _, f := range figures {
-		samples <- f.sample(of)
+		samples <- f.sample(labels)
 	}
 }
 
-func (f *figure) sample(of prometheus.Labels) prometheus.Metric {
+func (f *figure) sample(extra prometheus.Labels) prometheus.Metric {
 	labels := prometheus.Labels{}
-	maps.Copy(labels, of)
+	maps.Copy(labels, extra)
 	maps.Copy(labels, f.labels)
 	description := prometheus.NewDesc(prometheus.BuildFQName(namespace, "", f.name), f.help, nil, labels)
 	if f.durations == nil {
 		return prometheus.MustNewConstMetric(description, f.kind, f.value)
 	}
-	within := map[float64]uint64{}
+	buckets := map[float64]uint64{}
 	for bound, count := range f.durations.Within {
-		within[bound.Seconds()] = uint64(count)
+		buckets[bound.Seconds()] = uint64(count)
 	}
 	count, sum := uint64(f.durations.Count), f.durations.Sum.Seconds()
-	return prometheus.MustNewConstHistogram(description, count, sum, within)
+	return prometheus.MustNewConstHistogram(description, count, sum, buckets)
 }
 
 // named returns caches by what they are called.
 func named(caches []*xpwc.Cache) map[string]*xpwc.Cache {
-	all := map[string]*xpwc.Cache{}
-	of := map[string]int{}
+	cachesByName := map[string]*xpwc.Cache{}
+	counts := map[string]int{}
 	for i, c := range caches {
 		if slices.ContainsFunc(caches[:i], c.Shares) {
 			continue
 		}
 		name := strings.ToValidUTF8(cmp.Or(c.Path(), "memory"), "\uFFFD") // labels must be text, paths need not
-		if of[name]++; of[name] > 1 {                                     // sections of one file
-			name = fmt.Sprint(name, " ", of[name])
+		if counts[name]++; counts[name] > 1 {                             // sections of one file
+			name = fmt.Sprint(name, " ", counts[name])
 		}
-		all[name] = c
+		cachesByName[name] = c
 	}
-	return all
+	return cachesByName
 }

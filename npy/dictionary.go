@@ -36,22 +36,22 @@ var digits = regexp.MustCompile(`\d+`)
 // parseDictionary reads the literal that a header is, into an array without its bytes.
 func parseDictionary(text string) (a safetensors.Tensor, err error) {
 	const spaces = " \t\r\n\f"
-	rest, more := strings.CutPrefix(strings.Trim(text, spaces), "{")
+	rest, ok := strings.CutPrefix(strings.Trim(text, spaces), "{")
 	values := map[string]string{}
-	for more && rest != "}" {
+	for ok && rest != "}" {
 		m := member.FindStringSubmatch(rest)
 		if m == nil {
 			return a, malformed("header: no member of a dictionary begins at %.20q", rest)
 		}
 		name, value := m[1]+m[2], m[3]
-		if known := members[name]; values[name] != "" || known == nil || !known.MatchString(value) {
+		if pattern := members[name]; values[name] != "" || pattern == nil || !pattern.MatchString(value) {
 			return a, malformed("header: it cannot have %q: %s", name, value)
 		}
 		values[name] = value
 		if name == "descr" && strings.ContainsAny(value[:1], "[(") {
 			return a, unsupported("structured elements; save each field as an array of its own")
 		}
-		rest, more = strings.CutPrefix(rest[len(m[0]):], ",")
+		rest, ok = strings.CutPrefix(rest[len(m[0]):], ",")
 		rest = strings.TrimLeft(rest, spaces)
 	}
 	if rest != "}" || len(values) != len(members) {

@@ -41,26 +41,26 @@ func Read(file []byte) (a safetensors.Tensor, err error) {
 		return a, malformed("it does not begin with %q", magic)
 	}
 	major, minor := file[len(magic)], file[len(magic)+1]
-	at := len(magic) + 2
-	rest := file[at:]
+	offset := len(magic) + 2
+	rest := file[offset:]
 	var n int
 	switch {
 	case minor != 0 || major < 1 || major > 3:
 		return a, unsupported("version %d.%d; save it with a NumPy that writes 1.0 to 3.0", major, minor)
 	case major == 1 && len(rest) >= 2:
-		n, at = int(binary.LittleEndian.Uint16(rest)), at+2
+		n, offset = int(binary.LittleEndian.Uint16(rest)), offset+2
 	case major > 1 && len(rest) >= 4:
-		n, at = int(min(binary.LittleEndian.Uint32(rest), maxHeader+1)), at+4
+		n, offset = int(min(binary.LittleEndian.Uint32(rest), maxHeader+1)), offset+4
 	default:
 		return a, malformed("%d bytes are no header", len(file))
 	}
 	switch {
 	case n > maxHeader:
 		return a, malformed("a header of more than %d bytes", maxHeader)
-	case n > len(file)-at:
+	case n > len(file)-offset:
 		return a, malformed("a header of %d bytes in a file of %d", n, len(file))
 	}
-	text := file[at:][:n]
+	text := file[offset:][:n]
 	if major == 3 && !utf8.Valid(text) {
 		return a, malformed("the header is not UTF-8")
 	}
@@ -71,7 +71,7 @@ func Read(file []byte) (a safetensors.Tensor, err error) {
 	if err != nil {
 		return a, malformed("%v", err)
 	}
-	a.Data = file[at+n:]
+	a.Data = file[offset+n:]
 	if got := int64(len(a.Data)); got != size {
 		return a, malformed("%d bytes for shape %v of %s, which has %d", got, a.Shape, a.Dtype, size)
 	}

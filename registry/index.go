@@ -35,8 +35,8 @@ type listing struct {
 	subject   *ocispec.Descriptor  // of the index; nil if it has none
 }
 
-// has reports whether the index lists a manifest.
-func (l *listing) has(manifest ocispec.Descriptor) bool {
+// contains reports whether the index lists a manifest.
+func (l *listing) contains(manifest ocispec.Descriptor) bool {
 	return slices.ContainsFunc(l.manifests, func(d ocispec.Descriptor) bool { return d.Digest == manifest.Digest })
 }
 
@@ -64,8 +64,8 @@ func Tags(ctx context.Context, ref string, o *Options) (tags []string, err error
 	if err != nil {
 		return nil, err
 	}
-	err = repo.Tags(ctx, "", func(more []string) error {
-		if tags = append(tags, more...); len(tags) > mostTags {
+	err = repo.Tags(ctx, "", func(page []string) error {
+		if tags = append(tags, page...); len(tags) > mostTags {
 			return fmt.Errorf("more than %d tags", mostTags)
 		}
 		return nil
@@ -106,8 +106,8 @@ func decodeIndex(b []byte) (*listing, error) {
 	}
 	decoded := &listing{subject: index.Subject}
 	type version struct {
-		of     Fingerprint
-		format int
+		fingerprint Fingerprint
+		format      int
 	}
 	seen := map[version]bool{}
 	for _, m := range index.Manifests {

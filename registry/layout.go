@@ -73,7 +73,7 @@ func (l Layout) platform() *ocispec.Platform {
 }
 
 func (l Layout) annotations() map[string]string {
-	all := map[string]string{
+	annotations := map[string]string{
 		annotationLayout:       l.Fingerprint.String(),
 		annotationDescription:  l.Description,
 		annotationFormat:       strconv.Itoa(l.Format),
@@ -85,10 +85,10 @@ func (l Layout) annotations() map[string]string {
 		ocispec.AnnotationTitle: l.Fingerprint.String() + ".xpwc",
 	}
 	if l.LiteRT != "" {
-		all[annotationLiteRT], all[annotationModel] = l.LiteRT, l.Model
-		all[ocispec.AnnotationTitle] = l.Fingerprint.String() + ".litert_cache"
+		annotations[annotationLiteRT], annotations[annotationModel] = l.LiteRT, l.Model
+		annotations[ocispec.AnnotationTitle] = l.Fingerprint.String() + ".litert_cache"
 	}
-	return all
+	return annotations
 }
 
 // mediaType is that of the file.
@@ -101,14 +101,14 @@ func (l Layout) mediaType() string {
 
 // readable returns an error that matches ErrVersion if the file is of another version of its format.
 func (l Layout) readable() error {
-	known := format.Version
+	version := format.Version
 	if l.LiteRT != "" {
-		known = litert.Version
+		version = litert.Version
 	}
-	if l.Format == known {
+	if l.Format == version {
 		return nil
 	}
-	return fmt.Errorf("layout %s: version %d, not %d: %w", l.Fingerprint, l.Format, known, ErrVersion)
+	return fmt.Errorf("layout %s: version %d, not %d: %w", l.Fingerprint, l.Format, version, ErrVersion)
 }
 
 // isNewer reports whether annotations are those of a later version of the format, which may be others than today's.

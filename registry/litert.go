@@ -92,8 +92,8 @@ func (p *push) checkModel(current *listing) error {
 // there was an error. Nothing is written if the file Options.Have has the same content.
 //
 // Errors: ErrNoLayout if there is none for the target, and those of Pull.
-func PullLiteRT(ctx context.Context, ref string, target litert.Target, to *os.File, o *Options) (*Pulled, error) {
-	pulled, err := pull(ctx, ref, target.Layout(), target.Version, to, o)
+func PullLiteRT(ctx context.Context, ref string, target litert.Target, dst *os.File, o *Options) (*Pulled, error) {
+	pulled, err := pull(ctx, ref, target.Layout(), target.Version, dst, o)
 	if err != nil {
 		err = fmt.Errorf("for %s: %w", target, err)
 	}
@@ -102,10 +102,10 @@ func PullLiteRT(ctx context.Context, ref string, target litert.Target, to *os.Fi
 
 // copyLiteRT writes the layout's file, and checks that it is what the listing says.
 func (p *download) copyLiteRT(ctx context.Context) error {
-	if err := p.copy(ctx, p.to); err != nil {
+	if err := p.copy(ctx, p.dst); err != nil {
 		return err
 	}
-	read, err := readLiteRT(p.to, p.file.Size)
+	read, err := readLiteRT(p.dst, p.file.Size)
 	if err == nil && (int64(len(read.Entries)) != p.listed.Entries || read.PayloadBytes() != p.listed.PayloadBytes) {
 		err = fmt.Errorf("it is said to have %d entries with %d bytes, and has %d with %d", p.listed.Entries,
 			p.listed.PayloadBytes, len(read.Entries), read.PayloadBytes())

@@ -36,12 +36,12 @@ type Pulled struct {
 //
 // Errors: ErrNoLayout, ErrVersion, ErrNotFound, ErrOtherArtifact, ErrDamaged, and those of the network and of the file
 // system.
-func Pull(ctx context.Context, ref string, layout Fingerprint, to *os.File, o *Options) (*Pulled, error) {
-	return pull(ctx, ref, layout, "", to, o)
+func Pull(ctx context.Context, ref string, layout Fingerprint, dst *os.File, o *Options) (*Pulled, error) {
+	return pull(ctx, ref, layout, "", dst, o)
 }
 
 // find returns where the listing has a layout in the version of its files that is known.
-func (l *listing) find(f Fingerprint, version string) (at int, err error) {
+func (l *listing) find(f Fingerprint, version string) (index int, err error) {
 	err = fmt.Errorf("%w: %s; there is %s", ErrNoLayout, f, l)
 	for i, l := range l.layouts {
 		if l.Fingerprint != f || l.LiteRT != version {
@@ -67,13 +67,13 @@ func (l *listing) String() string {
 }
 
 // pull writes what a reference has for a layout, of xpwc or of a version of LiteRT, into a file.
-func pull(ctx context.Context, ref string, layout Fingerprint, version string, to *os.File,
+func pull(ctx context.Context, ref string, layout Fingerprint, version string, dst *os.File,
 	o *Options) (*Pulled, error) {
 	repo, err := o.repository(ref)
 	if err != nil {
 		return nil, err
 	}
-	p := &download{repo: repo, to: to, options: o.orDefault()}
+	p := &download{repo: repo, dst: dst, options: o.orDefault()}
 	pulled, err := p.run(ctx, layout, version)
 	if err != nil {
 		return nil, fmt.Errorf("pull %s: %w", ref, translate(err))
@@ -84,7 +84,7 @@ func pull(ctx context.Context, ref string, layout Fingerprint, version string, t
 // A download is a pull under way.
 type download struct {
 	repo    *remote.Repository
-	to      *os.File
+	dst     *os.File
 	options Options
 	listed  Layout
 	file    ocispec.Descriptor // of the layout's file
@@ -95,16 +95,16 @@ func (p *download) run(ctx context.Context, layout Fingerprint, version string) 
 	if err != nil {
 		return nil, err
 	}
-	at, err := l.find(layout, version)
+	i, err := l.find(layout, version)
 	if err != nil {
 		return nil, err
 	}
-	p.listed = l.layouts[at]
+	p.listed = l.layouts[i]
 	pulled := &Pulled{Digest: l.digest.String(), Layouts: []Layout{p.listed}}
-	if p.file, err = p.describe(ctx, l.manifests[at]); err != nil {
+	if p.file, err = p.describe(ctx, l.manifests[i]); err != nil {
 		return nil, fmt.Errorf("layout %s: %w", layout, err)
 	}
-	if pulled.UpToDate = p.has(); pulled.UpToDate {
+	if pulled.UpToDate = p.exists(); pulled.UpToDate {
 		return pulled, nil
 	}
 	if err := p.fits(); err != nil {
@@ -114,7 +114,7 @@ func (p *download) run(ctx context.Context, layout Fingerprint, version string) 
 		return pulled, p.copyLiteRT(ctx)
 	}
 	write := func(w io.Writer) error { return p.copy(ctx, w) }
-	return pulled, cachefile.Install(p.to, write, func(info *cachefile.Info) error {
+	return pulled, cachefile.Install(p.dst, write, func(info *cachefile.Info) error {
 		if len(info.Layouts) != 1 || info.Layouts[0].Fingerprint != layout {
 			return damage{fmt.Errorf("it is said to be of layout %s and is not", layout)}
 		}
@@ -125,9 +125,9 @@ func (p *download) run(ctx context.Context, layout Fingerprint, version string) 
 	})
 }
 
-// has reports whether the file that the caller has is what would be pulled: the same entries of the same layout, none
-// of them damaged. What a cache notes in a file that it uses makes no difference.
-func (p *download) has() bool {
+// exists reports whether the caller's file is what would be pulled: the same entries of the same layout, none of them
+// damaged. What a cache notes in a file that it uses makes no difference.
+func (p *download) exists() bool {
 	switch {
 	case p.options.Have == "":
 		return false
@@ -161,11 +161,11 @@ func (p *download) isFile(content io.Reader) bool {
 // fits returns an error if the layout's file is not to be pulled to where it would be.
 func (p *download) fits() error {
 	size := p.file.Size
-	if most := p.options.MaxBytes; most > 0 && size > most {
-		return fmt.Errorf("%d bytes, of which %d are allowed: %w", size, most, ErrTooLarge)
+	if limit := p.options.MaxBytes; limit > 0 && size > limit {
+		return fmt.Errorf("%d bytes, of which %d are allowed: %w", size, limit, ErrTooLarge)
 	}
-	dir := filepath.Dir(p.to.Name())
-	if free, known := freeBytes(dir); known && size > free {
+	dir := filepath.Dir(p.dst.Name())
+	if free, ok := freeBytes(dir); ok && size > free {
 		return fmt.Errorf("%d bytes, of which %d are free in %s: %w", size, free, dir, ErrTooLarge)
 	}
 	return nil
@@ -199,7 +199,7 @@ func (p *download) copy(ctx context.Context, w io.Writer) error {
 	}
 	defer body.Close()
 	verified := content.NewVerifyReader(body, p.file)
-	_, err = io.Copy(w, &counted{from: verified, total: p.file.Size, progress: p.options.Progress})
+	_, err = io.Copy(w, &counted{src: verified, total: p.file.Size, progress: p.options.Progress})
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the registry sent a part of %d bytes, and ended: %w", p.file.Size, err)
 	}

@@ -205,13 +205,13 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 		if err := p.checkModel(current); err != nil {
 			return nil, err
 		}
-		kept, replaced, manifests := p.merge(current)
+		others, replaced, manifests := p.merge(current)
 		subject := cmp.Or(p.subject, current.subject)
 		descriptor, index, err := encodeIndex(manifests, subject)
 		if err != nil {
 			return nil, err
 		}
-		pushed := &Pushed{Digest: descriptor.Digest.String(), Kept: kept, Replaced: replaced}
+		pushed := &Pushed{Digest: descriptor.Digest.String(), Kept: others, Replaced: replaced}
 		if subject != nil {
 			pushed.Subject = subject.Digest.String()
 		}
@@ -226,11 +226,11 @@ func (p *push) run(ctx context.Context) (*Pushed, error) {
 			return nil, err
 		}
 		began := time.Now()
-		before, err := p.current(ctx)
+		prev, err := p.current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if before.digest == current.digest {
+		if prev.digest == current.digest {
 			err := p.repo.Manifests().PushReference(ctx, descriptor, bytes.NewReader(index), p.repo.Reference.Reference)
 			if err != nil {
 				return nil, err
@@ -263,7 +263,7 @@ func (p *push) isIn(l *listing) bool {
 		return false
 	}
 	for _, part := range p.parts {
-		if !l.has(part.descriptor) {
+		if !l.contains(part.descriptor) {
 			return false
 		}
 	}
@@ -282,11 +282,11 @@ func (p *push) current(ctx context.Context) (*listing, error) {
 // describe keeps what the tag says of a layout of which a file knows only the architecture, as a pulled file does.
 func (p *push) describe(current *listing) error {
 	for _, part := range p.parts {
-		at, err := current.find(part.layout.Fingerprint, "")
-		if err != nil || part.layout.Description != format.Architecture(current.layouts[at].Description) {
+		index, err := current.find(part.layout.Fingerprint, "")
+		if err != nil || part.layout.Description != format.Architecture(current.layouts[index].Description) {
 			continue
 		}
-		part.layout.Description = current.layouts[at].Description
+		part.layout.Description = current.layouts[index].Description
 		if err := part.encode(); err != nil {
 			return err
 		}
@@ -295,21 +295,21 @@ func (p *push) describe(current *listing) error {
 }
 
 // merge returns the manifests of the new index, and what it keeps and replaces of the current one.
-func (p *push) merge(current *listing) (kept, replaced []Layout, manifests []ocispec.Descriptor) {
+func (p *push) merge(current *listing) (others, replaced []Layout, manifests []ocispec.Descriptor) {
 	pushed := map[Fingerprint]*part{}
 	for _, part := range p.parts {
 		pushed[part.layout.Fingerprint] = part
 		manifests = append(manifests, part.descriptor)
 	}
 	for i, l := range current.layouts {
-		switch by := pushed[l.Fingerprint]; {
-		case by == nil || l.LiteRT == "" && l.Format > format.Version:
-			kept, manifests = append(kept, l), append(manifests, current.manifests[i])
-		case l.Manifest != by.layout.Manifest:
+		switch match := pushed[l.Fingerprint]; {
+		case match == nil || l.LiteRT == "" && l.Format > format.Version:
+			others, manifests = append(others, l), append(manifests, current.manifests[i])
+		case l.Manifest != match.layout.Manifest:
 			replaced = append(replaced, l)
 		}
 	}
-	return kept, replaced, append(manifests, current.newer...)
+	return others, replaced, append(manifests, current.newer...)
 }
 
 // uploadAmongOthers uploads, again where the registry does not know of a blob that it has: Docker's looks it up in a
@@ -334,18 +334,18 @@ func isBlobUnknown(e errcode.Error) bool { return e.Code == errcode.ErrorCodeMan
 func (p *push) upload(ctx context.Context, current *listing) error {
 	var missing []*part
 	for _, part := range p.parts {
-		if !current.has(part.descriptor) {
+		if !current.contains(part.descriptor) {
 			missing = append(missing, part)
 		}
 	}
 	var files []*part
 	total := int64(0)
 	for _, part := range missing {
-		there, err := p.repo.Blobs().Resolve(ctx, part.cache.Digest.String())
+		remote, err := p.repo.Blobs().Resolve(ctx, part.cache.Digest.String())
 		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 			return err
 		}
-		if err != nil || there.Size != part.cache.Size { // what is of another size is not what its digest says
+		if err != nil || remote.Size != part.cache.Size { // what is of another size is not what its digest says
 			files, total = append(files, part), total+part.cache.Size
 		}
 	}
@@ -372,10 +372,10 @@ func (p *push) upload(ctx context.Context, current *listing) error {
 	return nil
 }
 
-func (p *push) put(ctx context.Context, to content.Storage, d ocispec.Descriptor, b []byte) error {
-	exists, err := to.Exists(ctx, d)
+func (p *push) put(ctx context.Context, dst content.Storage, d ocispec.Descriptor, b []byte) error {
+	exists, err := dst.Exists(ctx, d)
 	if err != nil || exists {
 		return err
 	}
-	return to.Push(ctx, d, bytes.NewReader(b))
+	return dst.Push(ctx, d, bytes.NewReader(b))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // freeBytes returns how many bytes this user may write into a directory, if the file system says so.
-func freeBytes(dir string) (free int64, known bool) {
+func freeBytes(dir string) (free int64, ok bool) {
 	var fs unix.Statfs_t
 	if unix.Statfs(dir, &fs) != nil || fs.Blocks == 0 { // a file system without a size says nothing
 		return 0, false

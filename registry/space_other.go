@@ -2,4 +2,4 @@
 
 package registry
 
-func freeBytes(string) (free int64, known bool) { return 0, false }
+func freeBytes(string) (free int64, ok bool) { return 0, false }

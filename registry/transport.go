@@ -90,8 +90,8 @@ func isSilence(err error) bool {
 // pause waits for a random time, which is longer than it takes others to replace a tag if they take as long as this
 // process did.
 func pause(ctx context.Context, took time.Duration) error {
-	least := 2*took + 50*time.Millisecond
-	t := time.NewTimer(least + time.Duration(rand.Int64N(int64(2*least))))
+	minWait := 2*took + 50*time.Millisecond
+	t := time.NewTimer(minWait + time.Duration(rand.Int64N(int64(2*minWait))))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -93,19 +93,19 @@ func parse(file io.ReaderAt, size int64) (*header, error) {
 
 // decode reads the header's JSON. It accepts what the format's JSON schema allows, except names that come twice.
 func decode(text []byte) (*header, error) {
-	var all headerJSON
-	if err := json.Unmarshal(text, &all, json.RejectUnknownMembers(true)); err != nil {
+	var raw headerJSON
+	if err := json.Unmarshal(text, &raw, json.RejectUnknownMembers(true)); err != nil {
 		return nil, malformed("header: %v", err)
 	}
 	h := &header{metadata: map[string]string{}}
-	for name, value := range all.Metadata {
+	for name, value := range raw.Metadata {
 		if value == nil {
 			return nil, malformed("header: %s: %q is no string", metadataName, name)
 		}
 		h.metadata[name] = *value
 	}
-	for _, name := range slices.Sorted(maps.Keys(all.Tensors)) {
-		t := all.Tensors[name]
+	for _, name := range slices.Sorted(maps.Keys(raw.Tensors)) {
+		t := raw.Tensors[name]
 		if t.Shape == nil || len(t.Offsets) != 2 {
 			return nil, malformed("header: tensor %q: dtype, shape and two data_offsets are needed", name)
 		}
@@ -120,11 +120,11 @@ func (h *header) check(size int64) error {
 	slices.SortFunc(h.tensors, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
 	})
-	at := int64(0)
+	offset := int64(0)
 	for _, e := range h.tensors {
-		if e.begin != at || e.end < e.begin {
+		if e.begin != offset || e.end < e.begin {
 			return malformed("tensor %q: bytes %d to %d, where the tensor before ends at %d", e.name, e.begin, e.end,
-				at)
+				offset)
 		}
 		if e.end > size {
 			return malformed("tensor %q: bytes %d to %d of %d", e.name, e.begin, e.end, size)
@@ -137,10 +137,10 @@ func (h *header) check(size int64) error {
 			return malformed("tensor %q: %d bytes for shape %v of %s, which has %d", e.name, e.end-e.begin, e.shape,
 				e.dtype, want)
 		}
-		at = e.end
+		offset = e.end
 	}
-	if at != size {
-		return malformed("%d bytes follow the last tensor", size-at)
+	if offset != size {
+		return malformed("%d bytes follow the last tensor", size-offset)
 	}
 	return nil
 }

@@ -45,18 +45,18 @@ func Write(w io.Writer, tensors []Tensor, options *WriteOptions) error {
 	if options != nil {
 		o = *options
 	}
-	all, err := o.arrange(tensors)
+	arranged, err := o.arrange(tensors)
 	if err != nil {
 		return err
 	}
-	head, err := o.header(all)
+	head, err := o.header(arranged)
 	if err != nil {
 		return err
 	}
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
-	for _, t := range all {
+	for _, t := range arranged {
 		if _, err := w.Write(t.Data); err != nil {
 			return err
 		}
@@ -73,8 +73,8 @@ func (o *WriteOptions) arrange(tensors []Tensor) ([]Tensor, error) {
 	if n := o.Alignment; n < 0 || n > maxAlignment || bits.OnesCount(uint(n)) > 1 {
 		return nil, invalid("alignment %d is no power of two up to %d", n, maxAlignment)
 	}
-	known := make(map[string]bool, len(tensors))
-	var all []Tensor
+	seen := make(map[string]bool, len(tensors))
+	var list []Tensor
 	for _, t := range tensors {
 		if strings.HasPrefix(t.Name, PaddingPrefix) {
 			continue
@@ -82,30 +82,30 @@ func (o *WriteOptions) arrange(tensors []Tensor) ([]Tensor, error) {
 		if err := t.check(); err != nil {
 			return nil, err
 		}
-		if known[t.Name] {
+		if seen[t.Name] {
 			return nil, invalid("tensor %q comes twice", t.Name)
 		}
-		known[t.Name] = true
-		all = append(all, t)
+		seen[t.Name] = true
+		list = append(list, t)
 	}
-	ordered := all
-	if o.Alignment > 0 && len(all) > 0 {
-		ordered = all[1:]
+	ordered := list
+	if o.Alignment > 0 && len(list) > 0 {
+		ordered = list[1:]
 	}
 	slices.SortStableFunc(ordered, func(a, b Tensor) int {
 		return cmp.Compare(b.Dtype.alignment(), a.Dtype.alignment())
 	})
 	var out []Tensor
-	at, paddings := 0, 0
-	for _, t := range all {
-		if n := -at & int(t.Dtype.alignment()-1); n > 0 {
+	offset, paddings := 0, 0
+	for _, t := range list {
+		if n := -offset & int(t.Dtype.alignment()-1); n > 0 {
 			name := PaddingPrefix + strconv.Itoa(paddings)
 			out = append(out, Tensor{Name: name, Dtype: U8, Shape: []int{n}, Data: make([]byte, n)})
 			paddings++
-			at += n
+			offset += n
 		}
 		out = append(out, t)
-		at += len(t.Data)
+		offset += len(t.Data)
 	}
 	return out, nil
 }
@@ -127,18 +127,18 @@ func (t *Tensor) check() error {
 }
 
 // header returns the length, the JSON and the spaces that align what follows.
-func (o *WriteOptions) header(all []Tensor) ([]byte, error) {
-	of := headerJSON{Metadata: map[string]*string{}, Tensors: map[string]tensorHeader{}}
+func (o *WriteOptions) header(tensors []Tensor) ([]byte, error) {
+	h := headerJSON{Metadata: map[string]*string{}, Tensors: map[string]tensorHeader{}}
 	for name, value := range o.Metadata {
-		of.Metadata[name] = &value
+		h.Metadata[name] = &value
 	}
-	at := int64(0)
-	for _, t := range all {
-		end := at + int64(len(t.Data))
-		of.Tensors[t.Name] = tensorHeader{t.Dtype, t.Shape, []int64{at, end}}
-		at = end
+	offset := int64(0)
+	for _, t := range tensors {
+		end := offset + int64(len(t.Data))
+		h.Tensors[t.Name] = tensorHeader{t.Dtype, t.Shape, []int64{offset, end}}
+		offset = end
 	}
-	text, err := json.Marshal(of, json.Deterministic(true))
+	text, err := json.Marshal(h, json.Deterministic(true))
 	if err != nil {
 		return nil, invalid("header: %v", err)
 	}

@@ -306,8 +306,8 @@ func (s *Skeleton) checked() (checked []*Kernel) {
 }
 
 var (
-	// magnitudes are those of the inputs on floats: large ones, to which a bias adds little, and 0, which shows the bias
-	// alone.
+	// magnitudes are those of the inputs on floats: large ones, to which a bias adds little, and 0, which shows the
+	// bias alone.
 	magnitudes = []float32{1, 64, 4096, 0}
 	// spans are the parts of int8 that inputs take: a small one where the results of a large one are at a clamp. Each
 	// is of as many inputs.

@@ -19,7 +19,7 @@ type KnownDefect struct {
 	Effect string // what XNNPACK would do
 
 	// Of products of matrices alone:
-	has       func() bool          // whether this is such a processor, as XNNPACK sees it
+	onCPU     func() bool          // whether this is such a processor, as XNNPACK sees it
 	hit       func(p product) bool // whether a node is concerned
 	rowsCount bool                 // whether other rows can make a node of 4-bit blocks wrong that is right
 }
@@ -43,7 +43,7 @@ var knownDefects = []KnownDefect{
 		CPU:       "x86 with AVX-512 VNNI and GFNI",
 		Node:      "fully connected, dynamically quantised input of 1 to 3 rows above a multiple of 14, 4-bit blocks",
 		Effect:    "wrong numbers in the last row",
-		has:       func() bool { return hasLevel("avx512vnni") && hasLevel("avx512vnnigfni") },
+		onCPU:     func() bool { return hasLevel("avx512vnni") && hasLevel("avx512vnnigfni") },
 		hit:       func(p product) bool { return p.blocks4() && p.rows > 1 && p.rows%14 >= 1 && p.rows%14 <= 3 },
 		rowsCount: true,
 	},
@@ -52,7 +52,7 @@ var knownDefects = []KnownDefect{
 		CPU:    "x86 with less than AVX2",
 		Node:   "fully connected, dynamically quantised input, 4-bit blocks, an odd number of them in a row",
 		Effect: "a crash",
-		has:    func() bool { return runtime.GOARCH == "amd64" && !hasLevel("avx2") },
+		onCPU:  func() bool { return runtime.GOARCH == "amd64" && !hasLevel("avx2") },
 		hit:    func(p product) bool { return p.blocks4() && p.inputs/p.block%2 == 1 },
 	},
 	{
@@ -60,7 +60,7 @@ var knownDefects = []KnownDefect{
 		CPU:    "x86 with AVX-512 FP16",
 		Node:   "fully connected or batch matrix multiplication in half precision, 64 output channels or more",
 		Effect: "wrong numbers",
-		has:    func() bool { return hasLevel("avx512fp16") },
+		onCPU:  func() bool { return hasLevel("avx512fp16") },
 		hit:    func(p product) bool { return p.weights == Float16 && p.outputs >= 64 },
 	},
 	{
@@ -68,7 +68,7 @@ var knownDefects = []KnownDefect{
 		CPU:    "x86 with AMX",
 		Node:   "fully connected, dynamically quantised input, weights of 4 bits with a scale for each channel",
 		Effect: "other numbers in each run",
-		has:    func() bool { return hasLevel("avx512amx") },
+		onCPU:  func() bool { return hasLevel("avx512amx") },
 		hit:    func(p product) bool { return p.input == DynamicQInt8 && p.weights == ChannelQInt4 },
 	},
 	{
@@ -87,10 +87,10 @@ const tabulated = 10
 const noFusion RuntimeFlags = 1 << 31
 
 // follows notes that an elementwise node computes one value of another.
-func (s *Subgraph) follows(from, to *value) {
-	if from.row > 0 || from.Type == QInt8 || from.Type == QUint8 {
-		to.row = max(to.row, from.row+1)
-		s.tabulates = s.tabulates || to.row >= tabulated
+func (s *Subgraph) follows(src, dst *value) {
+	if src.row > 0 || src.Type == QInt8 || src.Type == QUint8 {
+		dst.row = max(dst.row, src.row+1)
+		s.tabulates = s.tabulates || dst.row >= tabulated
 	}
 }
 
@@ -98,8 +98,8 @@ func (s *Subgraph) follows(from, to *value) {
 // cannot be defined: the error matches ErrKnownDefect.
 func KnownDefects() []KnownDefect { return slices.Clone(knownDefects) }
 
-// here reports whether the XNNPACK in use has the defect on this processor, and nodes can avoid it.
-func (d *KnownDefect) here() bool { return d.hit != nil && d.Build == BuildIdentifier() && d.has() }
+// active reports whether the XNNPACK in use has the defect on this processor, and nodes can avoid it.
+func (d *KnownDefect) active() bool { return d.hit != nil && d.Build == BuildIdentifier() && d.onCPU() }
 
 // defectOf returns an error if the XNNPACK in use computes a product of these operands wrongly on this processor.
 func defectOf(input, weights *value, outputs int) error {
@@ -107,7 +107,7 @@ func defectOf(input, weights *value, outputs int) error {
 	p := product{input: input.Type, weights: weights.Type, rows: Elements(input.Shape[:rank-1]),
 		inputs: input.Shape[rank-1], outputs: outputs, block: weights.Quantization.BlockSize}
 	for _, d := range knownDefects {
-		if d.here() && d.hit(p) {
+		if d.active() && d.hit(p) {
 			return d.error()
 		}
 	}
@@ -118,7 +118,7 @@ func defectOf(input, weights *value, outputs int) error {
 func (s *Subgraph) rowDefect() *KnownDefect {
 	blocks := slices.ContainsFunc(s.values, func(v *value) bool { return v != nil && v.Type == BlockQInt4 })
 	for i := range knownDefects {
-		if d := &knownDefects[i]; blocks && d.rowsCount && d.here() {
+		if d := &knownDefects[i]; blocks && d.rowsCount && d.active() {
 			return d
 		}
 	}

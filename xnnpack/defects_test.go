@@ -13,7 +13,7 @@ func TestANodeThatAKnownDefectConcernsIsRefused(t *testing.T) {
 	t.Cleanup(func() { knownDefects = before })
 	knownDefects = []KnownDefect{{
 		Build: BuildIdentifier(), CPU: "every processor", Node: "two rows", Effect: "wrong numbers",
-		has: func() bool { return true }, rowsCount: true,
+		onCPU: func() bool { return true }, rowsCount: true,
 		hit: func(p product) bool { return p.blocks4() && p.rows == 2 },
 	}}
 	define := func(rows int, filterType Datatype) (*Subgraph, error) {

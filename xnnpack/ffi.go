@@ -196,17 +196,17 @@ func (g cSubgraph) define(t *Tensor, external ValueID, flags uint32) (ValueID, S
 
 // add adds a node, whose operands have these IDs and values.
 func (g cSubgraph) add(n Node, ids []ValueID, v []*value) Status {
-	var all [MaxTensorDims]C.uint32_t // no node has more
+	var dims [MaxTensorDims]C.uint32_t // no node has more
 	for i, v := range ids {
-		all[i] = C.uint32_t(v)
+		dims[i] = C.uint32_t(v)
 	}
-	return Status(defineNode(g.p, n, all, v))
+	return Status(defineNode(g.p, n, dims, v))
 }
 
 func defineNode(g C.xnn_subgraph_t, n Node, id [MaxTensorDims]C.uint32_t, v []*value) C.enum_xnn_status {
 	switch n := n.(type) {
 	case FullyConnected:
-		return C.xnn_define_fully_connected(g, least(n.Activation), greatest(n.Activation),
+		return C.xnn_define_fully_connected(g, lowerBound(n.Activation), greatest(n.Activation),
 			id[0], id[1], id[2], id[3],
 			flag(n.TransposeWeights, C.XNN_FLAG_TRANSPOSE_WEIGHTS))
 	case Convolution2D:
@@ -216,7 +216,7 @@ func defineNode(g C.xnn_subgraph_t, n Node, id [MaxTensorDims]C.uint32_t, v []*v
 			number(filter[1]), number(filter[2]), number(n.Stride.Height), number(n.Stride.Width),
 			number(n.Dilation.Height), number(n.Dilation.Width),
 			number(n.Groups), C.size_t(filter[3]), C.size_t(filter[0]/n.Groups),
-			least(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3],
+			lowerBound(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3],
 			flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
 	case DepthwiseConvolution2D:
 		filter := v[1].Shape
@@ -225,7 +225,7 @@ func defineNode(g C.xnn_subgraph_t, n Node, id [MaxTensorDims]C.uint32_t, v []*v
 			number(filter[1]), number(filter[2]), number(n.Stride.Height), number(n.Stride.Width),
 			number(n.Dilation.Height), number(n.Dilation.Width),
 			number(n.DepthMultiplier), C.size_t(filter[3]/n.DepthMultiplier),
-			least(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3],
+			lowerBound(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3],
 			flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
 	case Deconvolution2D:
 		filter := v[1].Shape
@@ -235,7 +235,7 @@ func defineNode(g C.xnn_subgraph_t, n Node, id [MaxTensorDims]C.uint32_t, v []*v
 			number(filter[1]), number(filter[2]), number(n.Stride.Height), number(n.Stride.Width),
 			number(n.Dilation.Height), number(n.Dilation.Width),
 			number(n.Groups), C.size_t(filter[3]), C.size_t(filter[0]/n.Groups),
-			least(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3], 0)
+			lowerBound(n.Activation), greatest(n.Activation), id[0], id[1], id[2], id[3], 0)
 	case BatchMatrixMultiply:
 		return C.xnn_define_batch_matrix_multiply(g, id[0], id[1], id[2],
 			flag(n.TransposeB, C.XNN_FLAG_TRANSPOSE_B))
@@ -243,7 +243,7 @@ func defineNode(g C.xnn_subgraph_t, n Node, id [MaxTensorDims]C.uint32_t, v []*v
 		var a, b C.float
 		switch n.Op {
 		case Clamp:
-			a, b = least(n.Limits), greatest(n.Limits)
+			a, b = lowerBound(n.Limits), greatest(n.Limits)
 		case ELU:
 			a = C.float(n.Alpha)
 		case LeakyReLU:
@@ -252,20 +252,20 @@ func defineNode(g C.xnn_subgraph_t, n Node, id [MaxTensorDims]C.uint32_t, v []*v
 		return C.xpwc_define_unary(g, unaryOperators[n.Op], a, b, id[0], id[1])
 	case Binary:
 		limits := C.struct_xnn_binary_params{
-			output_min: C.double(least(n.Activation)), output_max: C.double(greatest(n.Activation)),
+			output_min: C.double(lowerBound(n.Activation)), output_max: C.double(greatest(n.Activation)),
 		}
 		return C.xnn_define_binary(g, binaryOperators[n.Op], &limits, id[0], id[1], id[2], 0)
 	case MaxPooling2D:
 		return C.xnn_define_max_pooling_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(n.Pooling.Height), number(n.Pooling.Width), number(n.Stride.Height), number(n.Stride.Width),
-			number(n.Dilation.Height), number(n.Dilation.Width), least(n.Activation), greatest(n.Activation),
+			number(n.Dilation.Height), number(n.Dilation.Width), lowerBound(n.Activation), greatest(n.Activation),
 			id[0], id[1], flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
 	case AveragePooling2D:
 		return C.xnn_define_average_pooling_2d(g,
 			number(n.Padding.Top), number(n.Padding.Right), number(n.Padding.Bottom), number(n.Padding.Left),
 			number(n.Pooling.Height), number(n.Pooling.Width), number(n.Stride.Height), number(n.Stride.Width),
-			least(n.Activation), greatest(n.Activation),
+			lowerBound(n.Activation), greatest(n.Activation),
 			id[0], id[1], flag(n.SamePadding, C.XNN_FLAG_TENSORFLOW_SAME_PADDING))
 	case StaticReduce:
 		var axes [MaxTensorDims]C.int64_t
@@ -305,9 +305,9 @@ func defineNode(g C.xnn_subgraph_t, n Node, id [MaxTensorDims]C.uint32_t, v []*v
 	return C.xnn_status_invalid_parameter
 }
 
-func number(n int) C.uint32_t  { return C.uint32_t(n) }
-func least(r Range) C.float    { return C.float(r.bounded().Min) }
-func greatest(r Range) C.float { return C.float(r.bounded().Max) }
+func number(n int) C.uint32_t    { return C.uint32_t(n) }
+func lowerBound(r Range) C.float { return C.float(r.bounded().Min) }
+func greatest(r Range) C.float   { return C.float(r.bounded().Max) }
 
 func flag(set bool, f C.uint32_t) C.uint32_t {
 	if set {
@@ -377,8 +377,8 @@ func (r cRuntime) profile() (names []byte, times []uint64, s Status) {
 		return nil, nil, s
 	}
 	// With too little room XNNPACK reports out of memory and the room it needs.
-	var none [1]byte
-	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, 0, unsafe.Pointer(&none),
+	var empty [1]byte
+	if s = Status(C.xnn_get_runtime_profiling_info(r.p, C.xnn_profile_info_operator_name, 0, unsafe.Pointer(&empty),
 		&need)); s != OutOfMemory {
 		return nil, nil, s
 	}

@@ -144,14 +144,14 @@ func (n StaticReduce) node() node {
 		}
 		seen := map[int]bool{}
 		for _, axis := range n.Axes {
-			at, err := resolveAxis(axis, v[0].Shape)
+			dim, err := resolveAxis(axis, v[0].Shape)
 			if err != nil {
 				return err
 			}
-			if seen[at] {
+			if seen[dim] {
 				return fmt.Errorf("axes %v are not distinct", n.Axes)
 			}
-			seen[at] = true
+			seen[dim] = true
 		}
 		return nil
 	}}
@@ -378,23 +378,23 @@ func resized(settings func(in *value) error) func([]*value) error {
 	}
 }
 
-func pooling(p Padding, same bool, window, stride, dilation Size) func([]*value) error {
+func pooling(p Padding, samePadding bool, window, stride, dilation Size) func([]*value) error {
 	return resized(func(in *value) error {
 		if err := checkSettings(p, window, stride, dilation); err != nil {
 			return err
 		}
-		return checkWindow(in, p, same, window, dilation)
+		return checkWindow(in, p, samePadding, window, dilation)
 	})
 }
 
 // resolveAxis returns which dimension of the shape an axis is that may be negative to count from the last.
 func resolveAxis(axis int, shape []int) (int, error) {
-	at := axis
-	if at < 0 {
-		at += len(shape)
+	dim := axis
+	if dim < 0 {
+		dim += len(shape)
 	}
-	if at < 0 || at >= len(shape) {
+	if dim < 0 || dim >= len(shape) {
 		return 0, fmt.Errorf("%d is no axis of shape %v", axis, shape)
 	}
-	return at, nil
+	return dim, nil
 }

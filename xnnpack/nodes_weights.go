@@ -235,13 +235,13 @@ func checkImages(in, out *value, inChannels, outChannels int) error {
 
 // checkWindow checks that a kernel or pooling window fits the padded image: XNNPACK puts a larger one at one place
 // all the same, and reads pixels that are not there. SAME padding makes any window fit.
-func checkWindow(image *value, p Padding, same bool, window, dilation Size) error {
+func checkWindow(image *value, p Padding, samePadding bool, window, dilation Size) error {
 	fits := func(image, padding, window, dilation int) bool {
 		reach, ok := multiply(max(window-1, 0), dilation)
 		return ok && reach < image+padding
 	}
 	height, width := image.Shape[1], image.Shape[2]
-	if same || fits(height, p.Top+p.Bottom, window.Height, dilation.Height) &&
+	if samePadding || fits(height, p.Top+p.Bottom, window.Height, dilation.Height) &&
 		fits(width, p.Left+p.Right, window.Width, dilation.Width) {
 		return nil
 	}

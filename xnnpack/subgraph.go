@@ -181,10 +181,10 @@ func (s *Subgraph) Add(n Node) error { return s.AddRenamed(n, func(id ValueID) V
 
 // AddRenamed adds a node with other operands: those that id returns for the node's own.
 func (s *Subgraph) AddRenamed(n Node, id func(ValueID) ValueID) error {
-	of := n.node()
-	op := "define " + of.op
-	for i := range of.operands {
-		if o := &of.operands[i]; !o.absent() {
+	def := n.node()
+	op := "define " + def.op
+	for i := range def.operands {
+		if o := &def.operands[i]; !o.absent() {
 			o.id = id(o.id)
 		}
 	}
@@ -193,8 +193,8 @@ func (s *Subgraph) AddRenamed(n Node, id func(ValueID) ValueID) error {
 	if s.deleted {
 		return reject(InvalidState, op, "", "the subgraph is deleted")
 	}
-	ids, values := make([]ValueID, len(of.operands)), make([]*value, len(of.operands))
-	for i, o := range of.operands {
+	ids, values := make([]ValueID, len(def.operands)), make([]*value, len(def.operands))
+	for i, o := range def.operands {
 		if ids[i] = o.id; o.absent() {
 			continue
 		}
@@ -203,15 +203,15 @@ func (s *Subgraph) AddRenamed(n Node, id func(ValueID) ValueID) error {
 				"no such value is defined in the subgraph")
 		}
 	}
-	if of.check != nil {
-		if err := of.check(values); err != nil {
-			return wrap(op, s.subject(of.operands), err)
+	if def.check != nil {
+		if err := def.check(values); err != nil {
+			return wrap(op, s.subject(def.operands), err)
 		}
 	}
-	if status := s.g.add(of.self, ids, values); status != Success {
-		return check(status, op, s.subject(of.operands))
+	if status := s.g.add(def.self, ids, values); status != Success {
+		return check(status, op, s.subject(def.operands))
 	}
-	if last := len(values) - 1; of.elementwise {
+	if last := len(values) - 1; def.elementwise {
 		for _, in := range values[:last] {
 			s.follows(in, values[last])
 		}

@@ -27,8 +27,8 @@ type signatureReport struct {
 	WeightBytes int64         `json:"weight_bytes"` // unpacked; signatures may share them
 }
 
-// isTFLite reports whether a file has the identifier of TensorFlow Lite's models, whatever its name is: a cache file may
-// be called so.
+// isTFLite reports whether a file has the identifier of TensorFlow Lite's models, whatever its name is: a cache file
+// may be called so.
 func isTFLite(path string) bool {
 	f, _, err := fd.OpenRegular(path)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // probeLayout has XNNPACK pack fixed tensors of all families.
-func probeLayout(of *sample) error {
-	handle := cgo.NewHandle(of)
+func probeLayout(s *sample) error {
+	handle := cgo.NewHandle(s)
 	defer handle.Delete()
 	if status := C.xpwc_probe_layout(C.uintptr_t(handle)); status != C.xnn_status_success {
 		return fmt.Errorf("initialize XNNPACK: xnn_status %d", int(status))
@@ -28,8 +28,8 @@ func probeLayout(of *sample) error {
 
 // probeFamily has XNNPACK pack fixed tensors of one family. It reports false where there are none, or not all of them
 // are supported.
-func probeFamily(f packing.Family, of *sample) bool {
-	handle := cgo.NewHandle(of)
+func probeFamily(f packing.Family, s *sample) bool {
+	handle := cgo.NewHandle(s)
 	defer handle.Delete()
 	node := C.struct_xpwc_node{
 		op:     C.enum_xpwc_operator(f.Operator),
@@ -45,7 +45,7 @@ func probeFamily(f packing.Family, of *sample) bool {
 	var transposed C.bool
 	status := C.xpwc_probe_family(&node, unsafe.SliceData(sides), C.size_t(len(sides)), C.uintptr_t(handle),
 		&transposed)
-	of.transposed = bool(transposed)
+	s.transposed = bool(transposed)
 	return status == C.xnn_status_success
 }
 
@@ -113,9 +113,9 @@ func askPackedSize(g *packing.Geometry, elements uint64, scales int) size {
 	if g.Flags&packing.Padded != 0 {
 		node.padding = 1
 	}
-	for flag, of := range runtimeFlags {
+	for flag, bits := range runtimeFlags {
 		if g.Flags&flag != 0 {
-			node.runtime_flags |= of
+			node.runtime_flags |= bits
 		}
 	}
 	var fingerprintID C.uint32_t

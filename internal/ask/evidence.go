@@ -13,19 +13,19 @@ func init() { format.SeenHere = Evidence }
 func Layouts(said []format.Layout, records []format.Record) (layouts []format.Layout) {
 	families := format.Families{}
 	for i := range records {
-		is := records[i].Layout
-		if families[is] == nil {
-			layouts = append(layouts, format.Layout{Fingerprint: is})
+		layout := records[i].Layout
+		if families[layout] == nil {
+			layouts = append(layouts, format.Layout{Fingerprint: layout})
 		}
-		families.Add(is, records[i].Family)
+		families.Add(layout, records[i].Family)
 	}
-	here, _ := Layout() // if it is not known, nothing was packed for it
-	known := append(slices.Clone(said), here)
+	local, _ := Layout() // if it is not known, nothing was packed for it
+	candidates := append(slices.Clone(said), local)
 	for i := range layouts {
 		l := &layouts[i]
-		same := func(k format.Layout) bool { return k.Fingerprint == l.Fingerprint }
-		if at := slices.IndexFunc(known, same); at >= 0 {
-			*l = known[at]
+		match := func(k format.Layout) bool { return k.Fingerprint == l.Fingerprint }
+		if j := slices.IndexFunc(candidates, match); j >= 0 {
+			*l = candidates[j]
 		}
 		l.Evidence = Evidence(l.Fingerprint, families.Of(l.Fingerprint), l.Evidence)
 	}
@@ -37,20 +37,20 @@ func Layouts(said []format.Layout, records []format.Record) (layouts []format.La
 // says so far, of any machines. This machine is listed if the layout is the one that Layout returns, and otherwise it
 // is not. If XNNPACK does not say which it is, said is returned.
 func Evidence(layout format.Digest, families []packing.Family, said string) string {
-	here, err := Layout()
+	local, err := Layout()
 	if err != nil || Machine() == (format.Digest{}) {
 		return said
 	}
-	all := format.DecodeEvidence(said)
-	if layout != here.Fingerprint {
-		all.Machines = slices.DeleteFunc(all.Machines, func(m format.Digest) bool { return m == Machine() })
-		return all.Encode()
+	evidence := format.DecodeEvidence(said)
+	if layout != local.Fingerprint {
+		evidence.Machines = slices.DeleteFunc(evidence.Machines, func(m format.Digest) bool { return m == Machine() })
+		return evidence.Encode()
 	}
 	seen := format.Evidence{Machines: []format.Digest{Machine()}}
 	for _, f := range families[:min(len(families), format.MostFamilies)] {
-		if sum, known := Sum(f); known {
+		if sum, ok := Sum(f); ok {
 			seen.Families = append(seen.Families, format.SeenFamily{Family: f, Sum: sum})
 		}
 	}
-	return seen.And(all).Encode()
+	return seen.And(evidence).Encode()
 }

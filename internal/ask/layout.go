@@ -16,15 +16,15 @@ import (
 
 // answers are what XNNPACK answered to questions of one kind, each of which is asked once.
 type answers[Question comparable, Answer any] struct {
-	ask   func(Question) Answer
-	known sync.Map // by question: funcs that return the answer
+	ask  func(Question) Answer
+	memo sync.Map // by question: funcs that return the answer
 }
 
-// to returns the answer to a question. Who asks while it is asked waits.
-func (a *answers[Question, Answer]) to(q Question) Answer {
-	answer, known := a.known.Load(q)
-	if !known {
-		answer, _ = a.known.LoadOrStore(q, sync.OnceValue(func() Answer { return a.ask(q) }))
+// get returns the answer to a question. Who asks while it is asked waits.
+func (a *answers[Question, Answer]) get(q Question) Answer {
+	answer, ok := a.memo.Load(q)
+	if !ok {
+		answer, _ = a.memo.LoadOrStore(q, sync.OnceValue(func() Answer { return a.ask(q) }))
 	}
 	return answer.(func() Answer)()
 }
@@ -44,14 +44,14 @@ func Layout() (format.Layout, error) {
 }
 
 var layout = sync.OnceValues(func() (format.Layout, error) {
-	var all sample
-	switch err := probeLayout(&all); {
+	var s sample
+	switch err := probeLayout(&s); {
 	case errors.Is(err, ErrNoCgo):
 		return format.Layout{Description: err.Error()}, nil
 	case err != nil:
 		return format.Layout{}, err
 	}
-	return format.Layout{Fingerprint: all.hash.Sum(), Description: describeLayout()}, nil
+	return format.Layout{Fingerprint: s.hash.Sum(), Description: describeLayout()}, nil
 })
 
 var answered atomic.Bool

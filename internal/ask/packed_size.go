@@ -13,8 +13,8 @@ type size struct {
 	fingerprintID uint32 // of the key that it looked up before
 }
 
-// under returns how many bytes are packed under a key: 0 if XNNPACK makes another operator for it.
-func (s size) under(fingerprintID uint32) uint64 {
+// bytesFor returns how many bytes are packed under a key: 0 if XNNPACK makes another operator for it.
+func (s size) bytesFor(fingerprintID uint32) uint64 {
 	if s.fingerprintID != fingerprintID {
 		return 0
 	}
@@ -26,7 +26,7 @@ var sizes = answers[packing.Geometry, size]{ask: measure}
 
 // Asked reports whether XNNPACK was asked about a geometry. It is for tests.
 func Asked(g packing.Geometry) bool {
-	_, asked := sizes.known.Load(g)
+	_, asked := sizes.memo.Load(g)
 	return asked
 }
 
@@ -39,11 +39,11 @@ func Asked(g packing.Geometry) bool {
 func PackedSize(g *packing.Geometry, fingerprintID uint32) uint64 {
 	single := *g
 	single.Flags &^= packing.HalfPrecision
-	said := sizes.to(single)
+	said := sizes.get(single)
 	if single != *g && (fingerprintID == 0 || said.fingerprintID != fingerprintID) {
-		said = sizes.to(*g)
+		said = sizes.get(*g)
 	}
-	return said.under(fingerprintID)
+	return said.bytesFor(fingerprintID)
 }
 
 // asking is held while XNNPACK is asked: what kernels consist of is in one place.
@@ -74,9 +74,9 @@ func extent(g *packing.Geometry) (elements uint64, scales int, ok bool) {
 		}
 		elements *= uint64(n)
 	}
-	within := func(n int) bool { return n > 0 && n <= math.MaxInt16 }
-	image := g.Dims == 4 && within(g.Shape[1]) && within(g.Shape[2]) && g.Groups > 0 && g.Groups <= math.MaxInt32 &&
-		within(g.Stride.Height) && within(g.Stride.Width) && within(g.Dilation.Height) && within(g.Dilation.Width)
+	fits := func(n int) bool { return n > 0 && n <= math.MaxInt16 }
+	image := g.Dims == 4 && fits(g.Shape[1]) && fits(g.Shape[2]) && g.Groups > 0 && g.Groups <= math.MaxInt32 &&
+		fits(g.Stride.Height) && fits(g.Stride.Width) && fits(g.Dilation.Height) && fits(g.Dilation.Width)
 	switch g.Family.Operator {
 	case packing.FullyConnected:
 		ok = g.Dims == 2

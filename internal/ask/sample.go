@@ -42,8 +42,8 @@ var samples = answers[packing.Family, *sample]{ask: func(f packing.Family) *samp
 // kernel of one pixel XNNPACK makes another operator. A depthwise convolution it packs for a micro-kernel that it
 // chooses by the size of the kernel, and one CPU may differ from another in one of them only: nothing is concluded from
 // one size about another.
-func sampledSides(of packing.Operator) []int {
-	switch of {
+func sampledSides(op packing.Operator) []int {
+	switch op {
 	case packing.Convolution2D:
 		return []int{1, 3}
 	case packing.DepthwiseConvolution2D:
@@ -54,8 +54,8 @@ func sampledSides(of packing.Operator) []int {
 
 // Sum returns the digest of what XNNPACK packs of fixed tensors of a family, and false if it packs none of them here.
 // The first time it asks XNNPACK, which takes some 50 microseconds.
-func Sum(f packing.Family) (sum format.Digest, known bool) {
-	s := samples.to(f)
+func Sum(f packing.Family) (sum format.Digest, ok bool) {
+	s := samples.get(f)
 	if s == nil {
 		return format.Digest{}, false
 	}
@@ -65,7 +65,7 @@ func Sum(f packing.Family) (sum format.Digest, known bool) {
 // Shows reports whether that is a sample of what XNNPACK packs for a geometry of the family under a key with that
 // fingerprint_id: under another it made another operator of the node.
 func Shows(g *packing.Geometry, fingerprintID uint32) bool {
-	s := samples.to(g.Family)
+	s := samples.get(g.Family)
 	takes := packing.Flags(packing.Padded)
 	if s != nil && s.transposed {
 		takes |= packing.Transposed

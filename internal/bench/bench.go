@@ -54,28 +54,28 @@ type stack struct {
 // Run measures the modes in rounds. It prints tables to stdout, and to stderr what it is doing. It fails if the outputs
 // of the modes differ. What was measured by then is returned with an error, too.
 func Run(ctx context.Context, o Options, stdout, stderr io.Writer) (*Report, error) {
-	all := &Report{Environment: environment()}
+	report := &Report{Environment: environment()}
 	stacks := []stack{{layers: o.Layers, int8: true}}
 	if o.Path == Llama && o.Layers == 0 {
 		stacks = []stack{{Layers, true}, {LayersFloat32, false}}
 	}
 	var errs []error
-	for _, of := range stacks {
-		c, t, err := subject(ctx, o.Subject, of, stderr)
+	for _, st := range stacks {
+		c, t, err := subject(ctx, o.Subject, st, stderr)
 		if err != nil {
-			return all, err
+			return report, err
 		}
-		if err := all.add(c, o.Figures, func() error { return c.runModes(ctx, t, o) }); err != nil {
-			return all, err
+		if err := report.add(c, o.Figures, func() error { return c.runModes(ctx, t, o) }); err != nil {
+			return report, err
 		}
 		if err := c.result.print(stdout); err != nil {
-			return all, err
+			return report, err
 		}
 		if !c.result.sameOutputs() {
 			errs = append(errs, fmt.Errorf("%s: %w", c.result.Model, errDiffer))
 		}
 	}
-	return all, errors.Join(errs...)
+	return report, errors.Join(errs...)
 }
 
 // add has a model measured, and adds what was found. A file that is named gets all of it so far.
@@ -137,7 +137,7 @@ func (c *comparison) runModes(ctx context.Context, t task, o Options) error {
 // subject checks a model and reads its files into the page cache, so that the first mode does not wait longer for the
 // disk than the others. If its path is Llama, it generates the stack in its directory, unless it is there.
 // The task is to run it.
-func subject(ctx context.Context, s Subject, of stack, stderr io.Writer) (*comparison, task, error) {
+func subject(ctx context.Context, s Subject, st stack, stderr io.Writer) (*comparison, task, error) {
 	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
 		return nil, task{}, err
 	}
@@ -146,13 +146,13 @@ func subject(ctx context.Context, s Subject, of stack, stderr io.Writer) (*compa
 	t := task{Model: s.File, Threads: s.Threads}
 	if s.Path == Llama {
 		kind, description := "qc8w", "qd8-f32-qc8w"
-		if !of.int8 {
+		if !st.int8 {
 			kind, description = "f32", "f32"
 		}
-		name = fmt.Sprintf("llama-%s-%d", kind, of.layers)
+		name = fmt.Sprintf("llama-%s-%d", kind, st.layers)
 		t.Model = modelfile.File{Path: filepath.Join(s.Dir, name+".tflite")}
-		title = fmt.Sprintf("llama, %s, %s", console.Plural(of.layers, "layer"), description)
-		if err := generate(ctx, generated.Stack(of.layers, of.int8), t.Model.Path, stderr); err != nil {
+		title = fmt.Sprintf("llama, %s, %s", console.Plural(st.layers, "layer"), description)
+		if err := generate(ctx, generated.Stack(st.layers, st.int8), t.Model.Path, stderr); err != nil {
 			return nil, task{}, err
 		}
 	}
@@ -217,12 +217,12 @@ func Demo(ctx context.Context, o Options, stdout, stderr io.Writer) (*Demonstrat
 		return nil, err
 	}
 	shown := &Demonstration{}
-	for _, way := range []struct{ mode, cache, name, what string }{
+	for _, way := range []struct{ mode, cache, name, label string }{
 		{modeNone, "", "without cache", "without a cache"},
 		{modeCold, cache, "first start", "first start: packing into " + cache},
 		{modeWarm, cache, "next start", "next start: mapping " + cache},
 	} {
-		fmt.Fprintln(stderr, way.what)
+		fmt.Fprintln(stderr, way.label)
 		r, err := t.in(way.mode, way.cache).run(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", way.name, err)
@@ -266,13 +266,13 @@ func (r *result) summarize(w io.Writer) error {
 	for _, note := range r.notes() {
 		fmt.Fprintf(w, "Note: %s\n", note)
 	}
-	without, with := r.Modes[0].Runs[0].Figures, r.Modes[2].Runs[0].Figures
+	uncached, cached := r.Modes[0].Runs[0].Figures, r.Modes[2].Runs[0].Figures
 	fmt.Fprintf(w, "Loading takes %s at the next start, and %s without a cache:\n%s.\n",
-		console.MS(with[totalMS]), console.MS(without[totalMS]), faster(without[totalMS], with[totalMS]))
-	if own, known := with[rssAnon]; known && with[payloadBytes] > 0 {
+		console.MS(cached[totalMS]), console.MS(uncached[totalMS]), faster(uncached[totalMS], cached[totalMS]))
+	if anon, ok := cached[rssAnon]; ok && cached[payloadBytes] > 0 {
 		fmt.Fprintf(w, "Private memory (RssAnon) is %s less at the next start.\n"+
 			"The packed weights, which are in the file, are %s.\n",
-			inBytes(without[rssAnon]-own), inBytes(with[payloadBytes]))
+			inBytes(uncached[rssAnon]-anon), inBytes(cached[payloadBytes]))
 	}
 	if r.sameOutputs() {
 		fmt.Fprintf(w, "All outputs are identical bit for bit.\nSHA-256 %s\n", r.Modes[0].Runs[0].Output)
@@ -284,9 +284,9 @@ func (r *result) summarize(w io.Writer) error {
 	return errDiffer
 }
 
-func faster(without, with float64) string {
-	if with <= 0 || without < with {
+func faster(uncached, cached float64) string {
+	if cached <= 0 || uncached < cached {
 		return "no gain"
 	}
-	return console.Digits(without/with) + " times faster"
+	return console.Digits(uncached/cached) + " times faster"
 }

@@ -86,13 +86,13 @@ func (c *comparison) clean() error {
 
 // rounds measures the ways again and again, and does what else is to be done in each round, in random order: so a
 // change of the machine meanwhile affects all of them.
-func (c *comparison) rounds(ctx context.Context, n int, more ...func() error) error {
+func (c *comparison) rounds(ctx context.Context, n int, extra ...func() error) error {
 	for _, w := range c.ways {
-		more = append(more, func() error { return c.measure(ctx, w) })
+		extra = append(extra, func() error { return c.measure(ctx, w) })
 	}
 	for i := range n {
 		fmt.Fprintf(c.stderr, "%s: round %d of %d\n", c.result.Model, i+1, n)
-		if err := inAnyOrder(more); err != nil {
+		if err := inAnyOrder(extra); err != nil {
 			return err
 		}
 	}
@@ -107,9 +107,9 @@ func (c *comparison) sumUp() {
 	}
 }
 
-func inAnyOrder(all []func() error) error {
-	for _, i := range rand.Perm(len(all)) {
-		if err := all[i](); err != nil {
+func inAnyOrder(tasks []func() error) error {
+	for _, i := range rand.Perm(len(tasks)) {
+		if err := tasks[i](); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (c *comparison) measure(ctx context.Context, w *way) error {
 	if err != nil {
 		return err
 	}
-	if _, known := r.Figures[rssAnon]; !known {
+	if _, ok := r.Figures[rssAnon]; !ok {
 		var memory figures
 		memory, err = p.memory()
 		r.Figures[rssAnon] = memory[rssAnon]
@@ -178,7 +178,7 @@ func (c *comparison) ready(ctx context.Context, w *way) error {
 			return err
 		}
 	}
-	found := c.model
+	paths := c.model
 	switch w.start {
 	case fromDisk:
 		if err := dropPages(w.cache); err != nil {
@@ -189,9 +189,9 @@ func (c *comparison) ready(ctx context.Context, w *way) error {
 		if err != nil {
 			return err
 		}
-		found = slices.Concat(found, files)
+		paths = slices.Concat(paths, files)
 	}
-	_, err := readIn(found...)
+	_, err := readIn(paths...)
 	return err
 }
 
@@ -255,8 +255,8 @@ func remove(path string) error {
 // writeDurably returns how long it takes to write a file's first n bytes to a new file, 1 MiB at a time, and to wait
 // for the disk, as dd conv=fdatasync does. The bytes are in memory before the clock starts. They are the file's own
 // because some disks write other bytes, such as zeros, faster. The new file is removed again.
-func writeDurably(from string, n int64, path string) (took time.Duration, err error) {
-	content, err := os.ReadFile(from)
+func writeDurably(src string, n int64, path string) (took time.Duration, err error) {
+	content, err := os.ReadFile(src)
 	if err != nil {
 		return 0, err
 	}

@@ -156,7 +156,7 @@ func (r *run) takeTimes(mode string, t instance.Times) {
 	}
 }
 
-func (r *run) takeTime(of figure, d time.Duration) { r.Figures[of] = console.Milliseconds(d) }
+func (r *run) takeTime(fig figure, d time.Duration) { r.Figures[fig] = console.Milliseconds(d) }
 
 // takeMemory takes this process' memory, after giving the free pages of the Go heap back to the system.
 func (r *run) takeMemory() error {
@@ -215,19 +215,19 @@ func (r *run) countCache(path string, cache *xpwc.Cache) {
 	}
 	c := execution.ReportCache(path, cache.Stats())
 	r.Reasons, r.Notes = c.Reasons, c.Notes
-	for of, n := range map[figure]int64{hits: c.Hits, packed: c.Packed, reused: c.Reused, private: c.Private,
+	for fig, n := range map[figure]int64{hits: c.Hits, packed: c.Packed, reused: c.Reused, private: c.Private,
 		bytesWritten: c.BytesWritten, payloadBytes: c.PayloadBytes, fileBytes: c.FileBytes} {
-		r.Figures[of] = float64(n)
+		r.Figures[fig] = float64(n)
 	}
 }
 
 // steady returns the median time of further inferences: at least 5, and up to 50 while they take less than a second
 // together.
 func steady(e *instance.Instance) (time.Duration, error) {
-	const least, most, enough = 5, 50, time.Second
+	const minRuns, maxRuns, enough = 5, 50, time.Second
 	var times []time.Duration
 	var sum time.Duration
-	for len(times) < least || len(times) < most && sum < enough {
+	for len(times) < minRuns || len(times) < maxRuns && sum < enough {
 		d, err := e.Infer()
 		if err != nil {
 			return 0, err
@@ -325,19 +325,19 @@ func runProcess(ctx context.Context, command []string) (*run, error) {
 }
 
 // startAll starts processes one after the other. What was started is returned with an error, too.
-func startAll(n int, start func() (*process, error)) (all []*process, err error) {
+func startAll(n int, start func() (*process, error)) (procs []*process, err error) {
 	for range n {
 		p, err := start()
 		if err != nil {
-			return all, err
+			return procs, err
 		}
-		all = append(all, p)
+		procs = append(procs, p)
 	}
-	return all, nil
+	return procs, nil
 }
 
-func stopAll(all []*process) (err error) {
-	for _, p := range all {
+func stopAll(procs []*process) (err error) {
+	for _, p := range procs {
 		err = errors.Join(err, p.stop())
 	}
 	return err

@@ -45,13 +45,13 @@ type PeersOptions struct {
 // RunPeers measures how long xpwc and others that keep packed weights in files need for the same models, and how much
 // memory. It prints tables to stdout, and to stderr what it is doing.
 func RunPeers(ctx context.Context, o PeersOptions, stdout, stderr io.Writer) error {
-	all := &Report{Environment: environment()}
+	report := &Report{Environment: environment()}
 	for _, name := range o.Models {
 		c, err := newPeers(ctx, name, o, stderr)
 		if err != nil {
 			return err
 		}
-		if err := all.add(c, o.JSON, func() error { return c.runPeers(ctx, o) }); err != nil {
+		if err := report.add(c, o.JSON, func() error { return c.runPeers(ctx, o) }); err != nil {
 			return err
 		}
 		if err := c.result.printPeers(stdout); err != nil {
@@ -74,8 +74,8 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	}
 	ext := filepath.Ext(name)
 	base := strings.TrimSuffix(filepath.Base(name), ext)
-	own := name == Chain+ext || name == Chain+inInt8
-	if own {
+	chain := name == Chain+ext || name == Chain+inInt8
+	if chain {
 		base = fmt.Sprintf("%s-%d%s", Chain, chainMatrices, strings.TrimPrefix(base, Chain))
 		name = filepath.Join(dir, base+ext)
 		chain := generated.Chain(chainMatrices, strings.HasSuffix(name, inInt8))
@@ -100,7 +100,7 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	var ways []*way
 	switch ext {
 	case ".tflite":
-		ways, err = p.ofModel(own)
+		ways, err = p.ofModel(chain)
 	case ".pte":
 		ways, err = p.ofProgram()
 	default:
@@ -142,18 +142,18 @@ const togetherTimes = 5
 func (c *comparison) measureMany(ctx context.Context, w *way, n int) (err error) {
 	fmt.Fprintf(c.stderr, "%s: %d processes, %s\n", c.result.Model, n, w.Mode)
 	took := figures{}
-	all, err := startAll(n, func() (*process, error) {
+	procs, err := startAll(n, func() (*process, error) {
 		p, r, err := c.begin(ctx, w)
 		if err == nil {
 			took[manyMS] += r.Figures[totalMS]
 		}
 		return p, err
 	})
-	defer func() { err = errors.Join(err, stopAll(all)) }()
+	defer func() { err = errors.Join(err, stopAll(procs)) }()
 	if err != nil {
 		return err
 	}
-	for _, p := range all {
+	for _, p := range procs {
 		memory, err := p.memory()
 		if err != nil {
 			return err
@@ -183,24 +183,24 @@ func (c *comparison) measureTogether(ctx context.Context, w *way, n int) error {
 
 // loadTogether starts processes, lets all of them go when each could begin, and returns how long each took to load.
 func loadTogether(ctx context.Context, command []string, n int) (loads []float64, err error) {
-	all, err := startAll(n, func() (*process, error) {
+	procs, err := startAll(n, func() (*process, error) {
 		return startProcess(ctx, command, togetherVariable+"=1")
 	})
-	defer func() { err = errors.Join(err, stopAll(all)) }()
+	defer func() { err = errors.Join(err, stopAll(procs)) }()
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range all {
+	for _, p := range procs {
 		if _, err := p.stdout.ReadString('\n'); err != nil {
 			return nil, fmt.Errorf("a process does not wait: %w", err)
 		}
 	}
-	for _, p := range all {
+	for _, p := range procs {
 		if err := p.stdin.Close(); err != nil {
 			return nil, err
 		}
 	}
-	for _, p := range all {
+	for _, p := range procs {
 		r, err := p.read()
 		if err != nil {
 			return nil, err
@@ -264,16 +264,16 @@ type command func(cache string) []string
 
 // waysOf are those of a peer.
 func (p peers) waysOf(peer string, run command) []*way {
-	var all []*way
+	var ways []*way
 	for _, s := range []start{withoutCache, firstStart, nextStart} {
 		w := &way{modeResult: modeResult{Mode: peer + ", " + string(s)}, start: s}
 		if s != withoutCache {
 			w.cache = p.base + "." + peer + "." + string(s[:5])
 		}
 		w.command = run(w.cache)
-		all = append(all, w)
+		ways = append(ways, w)
 	}
-	return all
+	return ways
 }
 
 // packed is a way of which the tool packs the file ahead.
@@ -287,7 +287,7 @@ func (p peers) packed(name, cache string, run command, options ...string) *way {
 			return fmt.Errorf("xpwc pack: %w: %s", err, out)
 		}
 		// Of a sealed file it says the digest of the model, which its readers are given.
-		if _, said, found := strings.Cut(string(out), "sealed for the model "); found {
+		if _, said, ok := strings.Cut(string(out), "sealed for the model "); ok {
 			for i, argument := range w.command {
 				w.command[i] = strings.Replace(argument, digestHere, strings.Fields(said)[0], 1)
 			}
@@ -302,12 +302,12 @@ const digestHere = "DIGEST"
 
 // ofModel are the ways of a .tflite model. The reader's host can run a generated one and nothing else.
 func (p peers) ofModel(generated bool) ([]*way, error) {
-	all, err := p.own()
+	ways, err := p.ownWays()
 	if host := p.path(litertHost); host != "" {
 		run := func(cache string) []string { return []string{host, p.model, cache, p.outputs.answer()} }
-		all = append(all, p.waysOf("LiteRT", run)...)
+		ways = append(ways, p.waysOf("LiteRT", run)...)
 		if p.path(packTool) != "" {
-			all = append(all, p.packed("LiteRT, packed by xpwc", "LiteRT", run, "--for", "litert"))
+			ways = append(ways, p.packed("LiteRT, packed by xpwc", "LiteRT", run, "--for", "litert"))
 		}
 	}
 	if host := p.path(readerHost); generated && host != "" && p.path(packTool) != "" {
@@ -318,36 +318,36 @@ func (p peers) ofModel(generated bool) ([]*way, error) {
 		run := func(cache string) []string {
 			return []string{host, p.model, kind, cache, p.outputs.answer(), digestHere}
 		}
-		all = append(all, p.waysOf("reader", run)[0], p.packed("reader, packed by xpwc", "reader", run, "--sealed"))
+		ways = append(ways, p.waysOf("reader", run)[0], p.packed("reader, packed by xpwc", "reader", run, "--sealed"))
 	}
-	return all, err
+	return ways, err
 }
 
 // ofProgram are the ways of a .pte program.
 func (p peers) ofProgram() ([]*way, error) {
-	all, err := p.own()
+	ways, err := p.ownWays()
 	host := p.path(executorchHost)
 	if err != nil || host == "" {
-		return all, err
+		return ways, err
 	}
 	run := func(cache string) []string {
-		all := []string{host, p.model, "--one-thread", "--stay", "--output-dir", string(p.outputs)}
+		args := []string{host, p.model, "--one-thread", "--stay", "--output-dir", string(p.outputs)}
 		if cache != "" {
-			all = append(all, "--cache", cache)
+			args = append(args, "--cache", cache)
 		}
-		return all
+		return args
 	}
-	all = append(all, p.waysOf("ExecuTorch", run)...)
+	ways = append(ways, p.waysOf("ExecuTorch", run)...)
 	if p.path(packTool) != "" {
-		all = append(all, p.packed("ExecuTorch, packed by xpwc", "ExecuTorch", run, "--for", "executorch"))
+		ways = append(ways, p.packed("ExecuTorch, packed by xpwc", "ExecuTorch", run, "--for", "executorch"))
 	}
 	if library := p.path(dropInLibrary); library != "" && p.path(packTool) != "" {
 		dropIn := func(cache string) []string {
 			return append([]string{"env", "LD_PRELOAD=" + library}, run(cache+"#"+digestHere)...)
 		}
-		all = append(all, p.packed("ExecuTorch, drop-in on the reader", "drop-in", dropIn, "--sealed"))
+		ways = append(ways, p.packed("ExecuTorch, drop-in on the reader", "drop-in", dropIn, "--sealed"))
 	}
-	return all, nil
+	return ways, nil
 }
 
 // asUser begins a command of root's that respects what files' permissions say.
@@ -358,20 +358,20 @@ func asUser() []string {
 	return []string{"setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"}
 }
 
-// own are what a program that loads the model with package inference has by default: a small model does without its
+// ownWays are what a program that loads the model with package inference has by default: a small model does without its
 // file, so that all its starts are alike.
-func (p peers) own() ([]*way, error) {
+func (p peers) ownWays() ([]*way, error) {
 	file := modelfile.File{Path: p.model}
 	m, err := file.Open()
 	if err != nil {
 		return nil, err
 	}
 	small := m.WeightBytes() < inference.DefaultCacheFrom
-	all := p.waysOf("xpwc", func(string) []string { return nil })
+	ways := p.waysOf("xpwc", func(string) []string { return nil })
 	if small {
-		all = []*way{all[0], {modeResult: modeResult{Mode: "xpwc, no file: under 1 MiB"}, start: nextStart}}
+		ways = []*way{ways[0], {modeResult: modeResult{Mode: "xpwc, no file: under 1 MiB"}, start: nextStart}}
 	}
-	for _, w := range all {
+	for _, w := range ways {
 		t := task{Mode: modeWarm, Model: file, Threads: 1, Cache: w.cache, Peer: true}
 		switch {
 		case w.start == firstStart:
@@ -382,7 +382,7 @@ func (p peers) own() ([]*way, error) {
 		command, wrong := t.command()
 		w.command, err = command, errors.Join(err, wrong)
 	}
-	return all, errors.Join(err, m.Close())
+	return ways, errors.Join(err, m.Close())
 }
 
 // An outputDir is where hosts write the outputs of their first answer. "" if there are no such hosts.
@@ -411,11 +411,11 @@ func (d outputDir) sum() (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return sumOf(content), err
 	}
-	var all [][]byte
+	var data [][]byte
 	for i := 0; ; i++ { // what examples/executorch writes
 		content, err := os.ReadFile(filepath.Join(string(d), fmt.Sprintf("forward.out%d.npy", i)))
 		if errors.Is(err, fs.ErrNotExist) && i > 0 {
-			return sumOf(all...), nil
+			return sumOf(data...), nil
 		}
 		if err != nil {
 			return "", err
@@ -424,6 +424,6 @@ func (d outputDir) sum() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all = append(all, a.Data)
+		data = append(data, a.Data)
 	}
 }

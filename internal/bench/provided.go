@@ -13,12 +13,12 @@ import (
 // among the figures.
 func (t task) provided(f figures) (b instance.Backing, done func() error, err error) {
 	if t.Mode == modeIdeal {
-		known, err := provider.Open(t.Cache)
+		cache, err := provider.Open(t.Cache)
 		if err != nil {
 			return nil, nil, err
 		}
-		done = func() error { return errors.Join(known.CheckAnswers(), known.Close()) }
-		return instance.PackedInProvider(known, nil), done, nil
+		done = func() error { return errors.Join(cache.CheckAnswers(), cache.Close()) }
+		return instance.PackedInProvider(cache, nil), done, nil
 	}
 	writer, err := provider.Create(t.Cache)
 	if err != nil {

@@ -120,12 +120,12 @@ func spreadOf(values []float64) spread {
 // sumUp computes the figures from the runs.
 func (m *modeResult) sumUp() {
 	values := map[figure][]float64{}
-	all := slices.Clone(m.many)
+	runs := slices.Clone(m.many)
 	for _, run := range m.Runs {
-		all = append(all, run.Figures)
+		runs = append(runs, run.Figures)
 	}
-	for _, one := range all {
-		for name, v := range one {
+	for _, figs := range runs {
+		for name, v := range figs {
 			values[name] = append(values[name], v)
 		}
 	}
@@ -252,7 +252,7 @@ func modesTable(title string, modes []*modeResult, columns []column) *console.Ta
 func (r *result) diskTable() *console.Table {
 	t := &console.Table{}
 	t.Row("disk, ms", "median", "min - max")
-	row := func(what string, s spread) { t.Row(what, console.Digits(s.Median), s.between()) }
+	row := func(label string, s spread) { t.Row(label, console.Digits(s.Median), s.between()) }
 	row("cold: from finalize until all is on the disk", r.mode(modeCold).Figures[commitMS])
 	row("writing the same bytes, 1 MiB at a time, and fdatasync", spreadOf(r.Write))
 	if dropped := r.mode(modeDropped); dropped != nil {
@@ -264,18 +264,18 @@ func (r *result) diskTable() *console.Table {
 
 // notes are what the cache reported, each once.
 func (r *result) notes() []string {
-	var all []string
+	var notes []string
 	for _, m := range r.Modes {
 		for _, run := range m.Runs {
 			for _, n := range run.Notes {
-				all = append(all, m.Mode+": "+n)
+				notes = append(notes, m.Mode+": "+n)
 			}
 			if len(run.Reasons) > 0 {
 				entries := execution.PrivateCell(int64(run.Figures[private]), run.Reasons)
-				all = append(all, m.Mode+": packed into private memory: "+entries)
+				notes = append(notes, m.Mode+": packed into private memory: "+entries)
 			}
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(notes)
+	return slices.Compact(notes)
 }

@@ -81,35 +81,35 @@ func (s programStart) run(ctx context.Context, output io.Writer) (f figures, err
 	}
 	ctx, kill := context.WithCancel(ctx)
 	begin := time.Now()
-	all, err := startAll(s.processes, func() (*process, error) { return startProcess(ctx, s.command) })
+	procs, err := startAll(s.processes, func() (*process, error) { return startProcess(ctx, s.command) })
 	defer func() {
 		if err != nil {
 			kill()
 		}
-		err = errors.Join(err, stopAll(all))
+		err = errors.Join(err, stopAll(procs))
 		kill()
 	}()
 	if err != nil {
 		return nil, err
 	}
 	waiting := make(chan error)
-	for _, p := range all {
+	for _, p := range procs {
 		go func() {
 			_, err := p.stdout.Peek(1)
 			waiting <- errors.Join(err, p.cmd.Process.Signal(syscall.SIGSTOP))
 		}()
 	}
-	for range all {
+	for range procs {
 		err = errors.Join(err, <-waiting)
 	}
 	f = figures{outputMS: console.Milliseconds(time.Since(begin))}
-	for _, p := range all {
+	for _, p := range procs {
 		memory, wrong := p.memory()
 		err = errors.Join(err, wrong)
 		f[pss] += memory[pss]
 		f[rssAnon] += memory[rssAnon]
 	}
-	for _, p := range all {
+	for _, p := range procs {
 		err = errors.Join(err, p.cmd.Process.Signal(syscall.SIGCONT))
 		if err == nil {
 			_, err = io.Copy(output, p.stdout)

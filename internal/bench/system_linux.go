@@ -71,9 +71,9 @@ func dropPages(path string) error {
 	}
 	var cached unix.Cachestat_t
 	err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &cached, 0) // all of it, since Linux 6.5
-	left := int64(cached.Cache) * int64(os.Getpagesize())
-	if err == nil && left > info.Size()/100 {
-		return fmt.Errorf("drop %s from the page cache: %s of it are still there", path, console.Mebibytes(left))
+	resident := int64(cached.Cache) * int64(os.Getpagesize())
+	if err == nil && resident > info.Size()/100 {
+		return fmt.Errorf("drop %s from the page cache: %s of it are still there", path, console.Mebibytes(resident))
 	}
 	return nil
 }

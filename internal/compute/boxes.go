@@ -15,34 +15,34 @@ type Suppression struct {
 func (s Suppression) Boxes(selected, best, boxes, scores Array) (count int) {
 	clear(selected.Data)
 	clear(best.Data)
-	left := make([]float32, product(scores.Shape)) // of each box the score, or Least if it is gone
-	for i := range left {
-		left[i] = float32(scores.Number(i))
+	remaining := make([]float32, product(scores.Shape)) // of each box the score, or Least if it is gone
+	for i := range remaining {
+		remaining[i] = float32(scores.Number(i))
 	}
 	for ; count < product(selected.Shape); count++ {
-		at := -1
-		for i, score := range left {
-			if score > s.Least && (at < 0 || score > left[at]) {
-				at = i
+		next := -1
+		for i, score := range remaining {
+			if score > s.Least && (next < 0 || score > remaining[next]) {
+				next = i
 			}
 		}
-		if at < 0 {
+		if next < 0 {
 			break
 		}
-		selected.Put(count, float64(at))
-		best.Put(count, float64(left[at]))
-		left[at] = s.Least
-		chosen := boxOf(boxes, at)
-		for i, score := range left {
+		selected.Put(count, float64(next))
+		best.Put(count, float64(remaining[next]))
+		remaining[next] = s.Least
+		chosen := boxOf(boxes, next)
+		for i, score := range remaining {
 			if !(score > s.Least) {
 				continue
 			}
 			overlap := chosen.overlap(boxOf(boxes, i))
 			switch {
 			case overlap >= s.Overlap:
-				left[i] = s.Least
+				remaining[i] = s.Least
 			case s.Sigma > 0:
-				left[i] *= float32(math.Exp(float64(-0.5 / s.Sigma * overlap * overlap)))
+				remaining[i] *= float32(math.Exp(float64(-0.5 / s.Sigma * overlap * overlap)))
 			}
 		}
 	}
@@ -52,8 +52,8 @@ func (s Suppression) Boxes(selected, best, boxes, scores Array) (count int) {
 type box struct{ top, left, bottom, right float32 }
 
 func boxOf(boxes Array, i int) box {
-	at := func(k int) float32 { return float32(boxes.Number(4*i + k)) }
-	return box{min(at(0), at(2)), min(at(1), at(3)), max(at(0), at(2)), max(at(1), at(3))}
+	coord := func(k int) float32 { return float32(boxes.Number(4*i + k)) }
+	return box{min(coord(0), coord(2)), min(coord(1), coord(3)), max(coord(0), coord(2)), max(coord(1), coord(3))}
 }
 
 func (b box) area() float32 { return (b.bottom - b.top) * (b.right - b.left) }

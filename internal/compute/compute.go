@@ -28,20 +28,20 @@ type Array struct {
 	Data    []byte
 }
 
-// at returns the bytes of element i.
-func (a Array) at(i int) []byte {
+// elem returns the bytes of element i.
+func (a Array) elem(i int) []byte {
 	n := a.Element.Size()
 	return a.Data[i*n : i*n+n : i*n+n]
 }
 
 // Number returns element i.
-func (a Array) Number(i int) float64 { return numberOf(a.Element, a.at(i)) }
+func (a Array) Number(i int) float64 { return numberOf(a.Element, a.elem(i)) }
 
 // Whole returns element i, an integer, with all its digits.
-func (a Array) Whole(i int) int64 { return wholeOf(a.Element, a.at(i)) }
+func (a Array) Whole(i int) int64 { return wholeOf(a.Element, a.elem(i)) }
 
 // Put sets element i.
-func (a Array) Put(i int, x float64) { putNumber(a.Element, a.at(i), x) }
+func (a Array) Put(i int, x float64) { putNumber(a.Element, a.elem(i), x) }
 
 // whole reports whether an element is an integer or a boolean.
 func whole(e models.Element) bool {
@@ -95,7 +95,7 @@ func putWhole(e models.Element, b []byte, n int64) {
 	case models.Int8, models.Uint8:
 		b[0] = byte(n)
 	case models.Bool:
-		b[0] = byte(one(n != 0))
+		b[0] = byte(bit(n != 0))
 	case models.Int16:
 		binary.LittleEndian.PutUint16(b, uint16(n))
 	case models.Int32:
@@ -117,7 +117,7 @@ func putNumber(e models.Element, b []byte, x float64) {
 	case models.Float16:
 		binary.LittleEndian.PutUint16(b, half.Bits(x))
 	case models.Bool:
-		b[0] = byte(one(x != 0))
+		b[0] = byte(bit(x != 0))
 	default:
 		putWhole(e, b, int64(x))
 	}
@@ -131,11 +131,11 @@ func Broadcast(shapes ...[]int) (shape []int, ok bool) {
 			shape = append([]int{1}, shape...)
 		}
 		for i, d := range s {
-			at := len(shape) - len(s) + i
+			dim := len(shape) - len(s) + i
 			switch {
-			case shape[at] == 1:
-				shape[at] = d
-			case d != 1 && d != shape[at]:
+			case shape[dim] == 1:
+				shape[dim] = d
+			case d != 1 && d != shape[dim]:
 				return nil, false
 			}
 		}
@@ -145,14 +145,14 @@ func Broadcast(shapes ...[]int) (shape []int, ok bool) {
 
 // steps returns how far apart in memory neighbours along each dimension of shape are in an array that is broadcast to
 // it.
-func steps(of, shape []int) []int {
+func steps(operand, shape []int) []int {
 	out := make([]int, len(shape))
 	step := 1
-	for i := len(of) - 1; i >= 0; i-- {
-		if of[i] > 1 {
-			out[len(shape)-len(of)+i] = step
+	for i := len(operand) - 1; i >= 0; i-- {
+		if operand[i] > 1 {
+			out[len(shape)-len(operand)+i] = step
 		}
-		step *= of[i]
+		step *= operand[i]
 	}
 	return out
 }
@@ -180,11 +180,11 @@ func walk(shape []int, steps [][]int, do func(i int, places []int)) {
 
 // together walks through an output and the inputs that are broadcast to it.
 func together(out Array, in []Array, do func(i int, places []int)) {
-	all := make([][]int, len(in))
+	strides := make([][]int, len(in))
 	for k, a := range in {
-		all[k] = steps(a.Shape, out.Shape)
+		strides[k] = steps(a.Shape, out.Shape)
 	}
-	walk(out.Shape, all, do)
+	walk(out.Shape, strides, do)
 }
 
 // Cast converts numbers; floats are cut off to integers.
@@ -192,15 +192,15 @@ func Cast(out, in Array) {
 	wholes := whole(in.Element)
 	for i := range product(out.Shape) {
 		if wholes {
-			putWhole(out.Element, out.at(i), in.Whole(i))
+			putWhole(out.Element, out.elem(i), in.Whole(i))
 		} else {
 			out.Put(i, in.Number(i))
 		}
 	}
 }
 
-// as is an array with its numbers converted, if they are not such elements.
-func (a Array) as(e models.Element) Array {
+// retyped is an array with its numbers converted, if they are not such elements.
+func (a Array) retyped(e models.Element) Array {
 	if a.Element == e {
 		return a
 	}
@@ -214,5 +214,5 @@ func product(shape []int) int { return xnnpack.Elements(shape) }
 // Strided fills an output with elements of an input: the first is number offset, and along dimension d they are
 // strides[d] apart.
 func Strided(out, in Array, offset int, strides []int) {
-	walk(out.Shape, [][]int{strides}, func(i int, places []int) { copy(out.at(i), in.at(offset+places[0])) })
+	walk(out.Shape, [][]int{strides}, func(i int, places []int) { copy(out.elem(i), in.elem(offset+places[0])) })
 }

@@ -15,7 +15,7 @@ import (
 func of(e models.Element, shape []int, numbers ...float64) Array {
 	a := Array{e, shape, make([]byte, e.Size()*product(shape))}
 	for i, n := range numbers {
-		putNumber(e, a.at(i), n)
+		putNumber(e, a.elem(i), n)
 	}
 	return a
 }
@@ -24,7 +24,7 @@ func of(e models.Element, shape []int, numbers ...float64) Array {
 func (a Array) list() []float64 {
 	out := make([]float64, product(a.Shape))
 	for i := range out {
-		out[i] = numberOf(a.Element, a.at(i))
+		out[i] = numberOf(a.Element, a.elem(i))
 	}
 	return out
 }
@@ -57,7 +57,7 @@ func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
 		require.Equal(t, []float64{11, 15, 17, 51, 55, 57}, out.list())
 	}
 	large := of(models.Int64, []int{1})
-	putWhole(models.Int64, large.at(0), 1<<53+1)
+	putWhole(models.Int64, large.elem(0), 1<<53+1)
 	for _, e := range []models.Element{models.Bool, models.Float32} {
 		out := of(e, []int{1})
 		Combine(Equal, out, large, of(models.Int64, []int{1}, 1<<53))

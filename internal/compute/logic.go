@@ -16,18 +16,18 @@ var (
 )
 
 // logical compares whether two numbers are not 0.
-func logical(of func(a, b bool) bool) Operation {
-	return comparison(func(a, b int64) bool { return of(a != 0, b != 0) },
-		func(a, b float64) bool { return of(a != 0, b != 0) })
+func logical(f func(a, b bool) bool) Operation {
+	return comparison(func(a, b int64) bool { return f(a != 0, b != 0) },
+		func(a, b float64) bool { return f(a != 0, b != 0) })
 }
 
 func comparison(whole func(a, b int64) bool, number func(a, b float64) bool) Operation {
-	return Operation{compares: true, Whole: func(a, b int64) int64 { return one(whole(a, b)) },
-		Number: func(a, b float64) float64 { return float64(one(number(a, b))) }}
+	return Operation{compares: true, Whole: func(a, b int64) int64 { return bit(whole(a, b)) },
+		Number: func(a, b float64) float64 { return float64(bit(number(a, b))) }}
 }
 
-// one is 1 of what is true, and 0 of what is not.
-func one(truth bool) int64 {
+// bit is 1 of what is true, and 0 of what is not.
+func bit(truth bool) int64 {
 	if truth {
 		return 1
 	}
@@ -40,18 +40,18 @@ func (a Array) truth(i int) bool { return a.Number(i) != 0 }
 // Not fills an output with whether each element of the input is 0.
 func Not(out, in Array) {
 	for i := range product(out.Shape) {
-		putWhole(out.Element, out.at(i), one(!in.truth(i)))
+		putWhole(out.Element, out.elem(i), bit(!in.truth(i)))
 	}
 }
 
 // Where fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
 // same.
 func Where(out, condition, a, b Array) {
-	together(out, []Array{condition, a, b}, func(i int, at []int) {
-		if condition.truth(at[0]) {
-			copy(out.at(i), a.at(at[1]))
+	together(out, []Array{condition, a, b}, func(i int, pos []int) {
+		if condition.truth(pos[0]) {
+			copy(out.elem(i), a.elem(pos[1]))
 		} else {
-			copy(out.at(i), b.at(at[2]))
+			copy(out.elem(i), b.elem(pos[2]))
 		}
 	})
 }

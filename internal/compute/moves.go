@@ -16,16 +16,16 @@ func Take(out, in Array, places [][]int, missing []byte) {
 	}
 	far := Rows(in.Shape)
 	walkIndices(out.Shape, func(i int, index []int) {
-		from := 0
-		for d, at := range index {
-			p := places[d][at]
+		src := 0
+		for d, k := range index {
+			p := places[d][k]
 			if p < 0 {
-				copy(out.at(i), missing)
+				copy(out.elem(i), missing)
 				return
 			}
-			from += p * far[d]
+			src += p * far[d]
 		}
-		copy(out.at(i), in.at(from))
+		copy(out.elem(i), in.elem(src))
 	})
 }
 
@@ -34,10 +34,10 @@ func Take(out, in Array, places [][]int, missing []byte) {
 const MostIndices = 1 << 22
 
 // Every returns n indices from one on, each a step further.
-func Every(from, n, step int) []int {
+func Every(start, n, step int) []int {
 	out := make([]int, n)
 	for i := range out {
-		out[i] = from + i*step
+		out[i] = start + i*step
 	}
 	return out
 }
@@ -65,13 +65,13 @@ func Rows(shape []int) []int {
 // Join fills an output with inputs one after the other along an axis. Their other dimensions are the output's.
 func Join(out Array, axis int, in ...Array) {
 	inner := product(out.Shape[axis+1:]) * out.Element.Size()
-	row, at := out.Shape[axis]*inner, 0
+	row, offset := out.Shape[axis]*inner, 0
 	for _, a := range in {
 		size := a.Shape[axis] * inner
 		for o := range product(out.Shape[:axis]) {
-			copy(out.Data[o*row+at:][:size], a.Data[o*size:])
+			copy(out.Data[o*row+offset:][:size], a.Data[o*size:])
 		}
-		at += size
+		offset += size
 	}
 }
 
@@ -80,42 +80,42 @@ func Join(out Array, axis int, in ...Array) {
 // to the table and the indices.
 func Gather(out, table, indices Array, axis, batch int) {
 	batches := product(table.Shape[:batch])
-	outer, all := product(table.Shape[batch:axis]), table.Shape[axis]
+	outer, length := product(table.Shape[batch:axis]), table.Shape[axis]
 	size := product(table.Shape[axis+1:]) * table.Element.Size()
 	count := product(indices.Shape[batch:])
-	to := out.Data
+	dst := out.Data
 	for b := range batches {
 		for o := range outer {
-			from := table.Data[(b*outer+o)*all*size:][:all*size]
+			src := table.Data[(b*outer+o)*length*size:][:length*size]
 			for i := range count {
-				to = to[copy(to[:size], from[indices.Index(b*count+i, all)*size:]):]
+				dst = dst[copy(dst[:size], src[indices.Index(b*count+i, length)*size:]):]
 			}
 		}
 	}
 }
 
 // Index returns element i, an index of a dimension of length all.
-func (a Array) Index(i, all int) int { return inRange(a.Whole(i), all) }
+func (a Array) Index(i, length int) int { return inRange(a.Whole(i), length) }
 
 // inRange returns an index of a dimension of length all.
-func inRange(n int64, all int) int {
-	if n < 0 || n >= int64(all) {
-		fault.Check(fmt.Errorf("%w: %d of %d", ErrIndex, n, all))
+func inRange(n int64, length int) int {
+	if n < 0 || n >= int64(length) {
+		fault.Check(fmt.Errorf("%w: %d of %d", ErrIndex, n, length))
 	}
 	return int(n)
 }
 
 // places reads indices, whose last dimension has an index of each of the first dimensions of a shape. It calls do for
 // each, with its number and where its slice begins, in slices.
-func places(indices Array, shape []int, do func(i, at int)) {
+func places(indices Array, shape []int, do func(i, offset int)) {
 	last := len(indices.Shape) - 1
 	depth := indices.Shape[last]
 	for i := range product(indices.Shape[:last]) {
-		at := 0
+		offset := 0
 		for d := range depth {
-			at = at*shape[d] + indices.Index(i*depth+d, shape[d])
+			offset = offset*shape[d] + indices.Index(i*depth+d, shape[d])
 		}
-		do(i, at)
+		do(i, offset)
 	}
 }
 
@@ -124,7 +124,7 @@ func places(indices Array, shape []int, do func(i, at int)) {
 func GatherSlices(out, table, indices Array) {
 	depth := indices.Shape[len(indices.Shape)-1]
 	size := product(table.Shape[depth:]) * table.Element.Size()
-	places(indices, table.Shape, func(i, at int) { copy(out.Data[i*size:][:size], table.Data[at*size:]) })
+	places(indices, table.Shape, func(i, offset int) { copy(out.Data[i*size:][:size], table.Data[offset*size:]) })
 }
 
 // ScatterSlices fills an output with zeros and adds slices to it where indices say, as [GatherSlices] reads them.
@@ -132,9 +132,9 @@ func ScatterSlices(out, indices, slices Array) {
 	clear(out.Data)
 	depth := indices.Shape[len(indices.Shape)-1]
 	size := product(out.Shape[depth:])
-	places(indices, out.Shape, func(i, at int) {
+	places(indices, out.Shape, func(i, offset int) {
 		for k := range size {
-			out.AddTo(at*size+k, slices, i*size+k)
+			out.AddTo(offset*size+k, slices, i*size+k)
 		}
 	})
 }
@@ -146,44 +146,44 @@ func GatherElements(out, table, indices Array, axis int) {
 	far[axis] = 0
 	along := Rows(table.Shape)[axis]
 	walk(out.Shape, [][]int{far}, func(i int, places []int) {
-		copy(out.at(i), table.at(places[0]+indices.Index(i, table.Shape[axis])*along))
+		copy(out.elem(i), table.elem(places[0]+indices.Index(i, table.Shape[axis])*along))
 	})
 }
 
 // At calls do for each element of the shape that several indices are broadcast to, with its number and the place in a
 // table that they name: an index for each of the table's dimensions, where one that is negative counts from the end.
-func At(table []int, indices []Array, do func(i, at int)) {
+func At(table []int, indices []Array, do func(i, offset int)) {
 	var shapes [][]int
 	for _, a := range indices {
 		shapes = append(shapes, a.Shape)
 	}
 	shape, _ := Broadcast(shapes...)
-	all := make([][]int, len(indices))
+	strides := make([][]int, len(indices))
 	for k, a := range indices {
-		all[k] = steps(a.Shape, shape)
+		strides[k] = steps(a.Shape, shape)
 	}
-	walk(shape, all, func(i int, places []int) {
-		at := 0
+	walk(shape, strides, func(i int, places []int) {
+		offset := 0
 		for d, a := range indices {
 			n := a.Whole(places[d])
 			if n < 0 {
 				n += int64(table[d])
 			}
-			at = at*table[d] + inRange(n, table[d])
+			offset = offset*table[d] + inRange(n, table[d])
 		}
-		do(i, at)
+		do(i, offset)
 	})
 }
 
 // Update fills an output with an input that has an update in it: where one index for each dimension says, or as near as
 // it fits.
-func Update(out, in, update, at Array) {
+func Update(out, in, update, start Array) {
 	copy(out.Data, in.Data)
 	first, far := 0, Rows(in.Shape)
 	for d, n := range in.Shape {
-		first += far[d] * int(min(max(at.Whole(d), 0), int64(n-update.Shape[d])))
+		first += far[d] * int(min(max(start.Whole(d), 0), int64(n-update.Shape[d])))
 	}
-	walk(update.Shape, [][]int{far}, func(i int, places []int) { copy(out.at(first+places[0]), update.at(i)) })
+	walk(update.Shape, [][]int{far}, func(i int, places []int) { copy(out.elem(first+places[0]), update.elem(i)) })
 }
 
 // TopK fills values with the largest numbers along the input's last dimension, as many as values has there, the
@@ -202,9 +202,9 @@ func TopK(values, indices, in Array) {
 			}
 			return 0 // also if one is no number
 		})
-		for i, at := range row[:k] {
-			copy(values.at(o*k+i), in.at(o*length+at))
-			putWhole(indices.Element, indices.at(o*k+i), int64(at))
+		for i, index := range row[:k] {
+			copy(values.elem(o*k+i), in.elem(o*length+index))
+			putWhole(indices.Element, indices.elem(o*k+i), int64(index))
 		}
 	}
 }
@@ -214,25 +214,27 @@ func TopK(values, indices, in Array) {
 func OneHot(out, indices, on, off Array, axis int) {
 	length, inner := out.Shape[axis], product(out.Shape[axis+1:])
 	for i := range product(out.Shape) {
-		from, k := i/(inner*length)*inner+i%inner, i/inner%length
-		if indices.Whole(from) == int64(k) {
-			copy(out.at(i), on.Data)
+		src, k := i/(inner*length)*inner+i%inner, i/inner%length
+		if indices.Whole(src) == int64(k) {
+			copy(out.elem(i), on.Data)
 		} else {
-			copy(out.at(i), off.Data)
+			copy(out.elem(i), off.Data)
 		}
 	}
 }
 
 // Expand fills an output with an input that is broadcast to it.
 func Expand(out, in Array) {
-	together(out, []Array{in}, func(i int, places []int) { copy(out.at(i), in.at(places[0])) })
+	together(out, []Array{in}, func(i int, places []int) { copy(out.elem(i), in.elem(places[0])) })
 }
 
 // Copy makes element i what another array's element k is, of the same type.
-func (a Array) Copy(i int, from Array, k int) { copy(a.at(i), from.at(k)) }
+func (a Array) Copy(i int, src Array, k int) { copy(a.elem(i), src.elem(k)) }
 
 // AddTo adds another array's element k, of the same type, to element i.
-func (a Array) AddTo(i int, from Array, k int) { Sum.of(a.Element, a.at(i), a.at(i), from.at(k)) }
+func (a Array) AddTo(i int, src Array, k int) {
+	Sum.apply(a.Element, a.elem(i), a.elem(i), src.elem(k))
+}
 
 // New returns an array of zeros.
 func New(e models.Element, shape ...int) Array {
@@ -245,11 +247,11 @@ func ReverseSequences(out, in, lengths Array, axis, batch int) {
 	stride, along := product(in.Shape[axis+1:]), in.Shape[axis]
 	batches := product(in.Shape[batch+1:])
 	for i := range product(in.Shape) {
-		n, from := lengths.Index(i/batches%in.Shape[batch], along+1), i
-		if at := i / stride % along; at < n {
-			from += (n - 1 - 2*at) * stride
+		n, src := lengths.Index(i/batches%in.Shape[batch], along+1), i
+		if pos := i / stride % along; pos < n {
+			src += (n - 1 - 2*pos) * stride
 		}
-		copy(out.at(i), in.at(from))
+		copy(out.elem(i), in.elem(src))
 	}
 }
 
@@ -259,6 +261,6 @@ func SetDiagonals(out, diagonals Array) {
 	rows, columns := out.Shape[rank-2], out.Shape[rank-1]
 	n := min(rows, columns)
 	for i := range product(diagonals.Shape) {
-		copy(out.at(i/n*rows*columns+i%n*(columns+1)), diagonals.at(i))
+		copy(out.elem(i/n*rows*columns+i%n*(columns+1)), diagonals.elem(i))
 	}
 }

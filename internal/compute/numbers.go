@@ -9,19 +9,19 @@ import (
 // Reduce fills an output with the results for all elements that each stands for, one after the other, each as an
 // element of the output: along the dimensions that are 1 in the output's shape, kept, and not in the input's. For [And]
 // and [Or] an element is 0 or 1.
-func Reduce(o Operation, out, in Array, kept []int) {
+func Reduce(o Operation, out, in Array, reduced []int) {
 	if o.compares {
-		in = in.as(models.Bool)
+		in = in.retyped(models.Bool)
 	}
-	in = in.as(out.Element)
+	in = in.retyped(out.Element)
 	begun := make([]bool, product(out.Shape))
-	walk(in.Shape, [][]int{steps(kept, in.Shape)}, func(i int, at []int) {
-		to := out.at(at[0])
-		if begun[at[0]] {
-			o.of(out.Element, to, to, in.at(i))
+	walk(in.Shape, [][]int{steps(reduced, in.Shape)}, func(i int, pos []int) {
+		dst := out.elem(pos[0])
+		if begun[pos[0]] {
+			o.apply(out.Element, dst, dst, in.elem(i))
 		} else {
-			begun[at[0]] = true
-			copy(to, in.at(i))
+			begun[pos[0]] = true
+			copy(dst, in.elem(i))
 		}
 	})
 }
@@ -29,8 +29,8 @@ func Reduce(o Operation, out, in Array, kept []int) {
 // Segments fills each row of an output with the results for the rows of an input whose index it is, or with a number if
 // there is none. A negative index is no row's.
 func Segments(o Operation, out, in, indices Array, empty float64) {
-	all := out.Shape[0]
-	size, begun := product(out.Shape[1:]), make([]bool, all)
+	rows := out.Shape[0]
+	size, begun := product(out.Shape[1:]), make([]bool, rows)
 	for i := range product(out.Shape) {
 		out.Put(i, empty)
 	}
@@ -38,12 +38,12 @@ func Segments(o Operation, out, in, indices Array, empty float64) {
 		if indices.Whole(i) < 0 {
 			continue
 		}
-		n := indices.Index(i, all)
+		n := indices.Index(i, rows)
 		for k := range size {
-			if to, from := out.at(n*size+k), in.at(i*size+k); begun[n] {
-				o.of(out.Element, to, to, from)
+			if dst, src := out.elem(n*size+k), in.elem(i*size+k); begun[n] {
+				o.apply(out.Element, dst, dst, src)
 			} else {
-				copy(to, from)
+				copy(dst, src)
 			}
 		}
 		begun[n] = true
@@ -63,10 +63,10 @@ func CumulativeSum(out, in Array, axis int, exclusive, reverse bool) {
 			}
 			i := (n/inner*length+k)*inner + n%inner
 			if exclusive {
-				copy(out.at(i), sum)
+				copy(out.elem(i), sum)
 			}
-			if Sum.of(in.Element, sum, sum, in.at(i)); !exclusive {
-				copy(out.at(i), sum)
+			if Sum.apply(in.Element, sum, sum, in.elem(i)); !exclusive {
+				copy(out.elem(i), sum)
 			}
 		}
 	}
@@ -82,14 +82,14 @@ func ArgMin(out, in Array, axis int) { arg(out, in, axis, -1) }
 func arg(out, in Array, axis int, sign float64) {
 	outer, length, inner := product(in.Shape[:axis]), in.Shape[axis], product(in.Shape[axis+1:])
 	for n := range outer * inner {
-		best, at := 0.0, -1
+		best, index := 0.0, -1
 		for k := range length {
 			x := sign * in.Number((n/inner*length+k)*inner+n%inner)
-			if at < 0 || x > best || x != x && best == best {
-				best, at = x, k
+			if index < 0 || x > best || x != x && best == best {
+				best, index = x, k
 			}
 		}
-		putWhole(out.Element, out.at(n), int64(at))
+		putWhole(out.Element, out.elem(n), int64(index))
 	}
 }
 
@@ -101,16 +101,16 @@ func Number(e models.Element, x float64) Array {
 }
 
 // Count fills an output with a first number, and each following one a step further.
-func Count(out Array, from, step float64) {
+func Count(out Array, start, step float64) {
 	for i := range product(out.Shape) {
-		out.Put(i, from+float64(i)*step)
+		out.Put(i, start+float64(i)*step)
 	}
 }
 
 // Apply fills an output with what a function says of each number of the input.
-func Apply(of func(x float64) float64, out, in Array) {
+func Apply(f func(x float64) float64, out, in Array) {
 	for i := range product(out.Shape) {
-		out.Put(i, of(in.Number(i)))
+		out.Put(i, f(in.Number(i)))
 	}
 }
 
@@ -119,16 +119,16 @@ func LogSoftmax(out, in Array, axis int) {
 	outer, length, inner := product(in.Shape[:axis]), in.Shape[axis], product(in.Shape[axis+1:])
 	for o := range outer {
 		for i := range inner {
-			at := func(k int) int { return (o*length+k)*inner + i }
-			most, sum := math.Inf(-1), 0.0
+			index := func(k int) int { return (o*length+k)*inner + i }
+			peak, sum := math.Inf(-1), 0.0
 			for k := range length {
-				most = max(most, in.Number(at(k)))
+				peak = max(peak, in.Number(index(k)))
 			}
 			for k := range length {
-				sum += math.Exp(in.Number(at(k)) - most)
+				sum += math.Exp(in.Number(index(k)) - peak)
 			}
 			for k := range length {
-				out.Put(at(k), in.Number(at(k))-most-math.Log(sum))
+				out.Put(index(k), in.Number(index(k))-peak-math.Log(sum))
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func LogSoftmax(out, in Array, axis int) {
 func LocalNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 	length := in.Shape[len(in.Shape)-1]
 	for i := range product(in.Shape) {
-		sum, at := 0.0, i%length
-		for k := i - min(radius, at); k <= i+min(radius, length-1-at); k++ {
+		sum, pos := 0.0, i%length
+		for k := i - min(radius, pos); k <= i+min(radius, length-1-pos); k++ {
 			sum += in.Number(k) * in.Number(k)
 		}
 		out.Put(i, in.Number(i)*math.Pow(bias+alpha*sum, -beta))

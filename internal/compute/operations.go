@@ -84,26 +84,26 @@ func integerPower(a, n int64) int64 {
 	return out
 }
 
-// of puts the result for element a, and element b of the same type, to where to is.
-func (o Operation) of(e models.Element, to, a, b []byte) {
+// apply puts the result for element a, and element b of the same type, into dst.
+func (o Operation) apply(e models.Element, dst, a, b []byte) {
 	if whole(e) {
-		putWhole(e, to, o.Whole(wholeOf(e, a), wholeOf(e, b)))
+		putWhole(e, dst, o.Whole(wholeOf(e, a), wholeOf(e, b)))
 	} else {
-		putNumber(e, to, o.Number(numberOf(e, a), numberOf(e, b)))
+		putNumber(e, dst, o.Number(numberOf(e, a), numberOf(e, b)))
 	}
 }
 
 // Combine fills an output with the results for elements of two inputs: those of integers if all are.
 func Combine(o Operation, out, a, b Array) {
 	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)
-	together(out, []Array{a, b}, func(i int, at []int) {
-		x, y := a.at(at[0]), b.at(at[1])
+	together(out, []Array{a, b}, func(i int, pos []int) {
+		x, y := a.elem(pos[0]), b.elem(pos[1])
 		if !wholes {
-			putNumber(out.Element, out.at(i), o.Number(numberOf(a.Element, x), numberOf(b.Element, y)))
+			putNumber(out.Element, out.elem(i), o.Number(numberOf(a.Element, x), numberOf(b.Element, y)))
 		} else if n := wholeOf(b.Element, y); n == 0 && o.divides {
 			fault.Check(ErrDivision)
 		} else {
-			putWhole(out.Element, out.at(i), o.Whole(wholeOf(a.Element, x), n))
+			putWhole(out.Element, out.elem(i), o.Whole(wholeOf(a.Element, x), n))
 		}
 	})
 }

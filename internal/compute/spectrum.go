@@ -21,9 +21,9 @@ func putComplex(b []byte, c complex128) {
 }
 
 // FromComplex fills an output with a real number for each complex one.
-func FromComplex(of func(complex128) float64, out, in Array) {
+func FromComplex(f func(complex128) float64, out, in Array) {
 	for i := range product(out.Shape) {
-		out.Put(i, of(complexOf(in.at(i))))
+		out.Put(i, f(complexOf(in.elem(i))))
 	}
 }
 
@@ -50,7 +50,7 @@ func RealFFT2D(out, in Array, height, width int) {
 			}
 			alongY.transform(column)
 			for y, c := range column {
-				putComplex(out.at((n*height+y)*half+x), c)
+				putComplex(out.elem((n*height+y)*half+x), c)
 			}
 		}
 	}

@@ -13,30 +13,30 @@ const (
 	outside = -2
 )
 
-// under returns where each element of a window is, for each of so many places along dimensions of these sizes.
-func (w Window) under(places, sizes []int) [][]int {
+// windows returns where each element of a window is, for each of so many places along dimensions of these sizes.
+func (w Window) windows(places, sizes []int) [][]int {
 	far := Rows(sizes)
-	under := make([][]int, product(places))
+	positions := make([][]int, product(places))
 	walkIndices(places, func(place int, index []int) {
-		under[place] = make([]int, product(w.Size))
+		positions[place] = make([]int, product(w.Size))
 		walkIndices(w.Size, func(k int, element []int) {
-			at, inside := 0, true
+			offset, inside := 0, true
 			for d, e := range element {
 				n := index[d]*w.Stride[d] - w.Before[d] + e*w.Dilation[d]
 				if n < -w.Padded[d] || n >= sizes[d]+w.Padded[d] {
-					under[place][k] = outside
+					positions[place][k] = outside
 					return
 				}
-				at += n * far[d]
+				offset += n * far[d]
 				inside = inside && n >= 0 && n < sizes[d]
 			}
 			if !inside {
-				at = zero
+				offset = zero
 			}
-			under[place][k] = at
+			positions[place][k] = offset
 		})
 	})
-	return under
+	return positions
 }
 
 // Under fills an output with what is under a window at each of its places, zeros where there is nothing: the input is
@@ -46,14 +46,14 @@ func Under(w Window, out, in Array, places []int, groups int) {
 	clear(out.Data)
 	inner, size := product(in.Shape[2:]), product(w.Size)
 	channels := in.Shape[1] / groups
-	all := w.under(places, in.Shape[2:])
+	windows := w.windows(places, in.Shape[2:])
 	for g := range in.Shape[0] * groups {
-		for place, elements := range all {
-			to := (g*len(all) + place) * channels * size
+		for place, elements := range windows {
+			dst := (g*len(windows) + place) * channels * size
 			for ch := range channels {
-				for k, from := range elements {
-					if from >= 0 {
-						copy(out.at(to+ch*size+k), in.at((g*channels+ch)*inner+from))
+				for k, src := range elements {
+					if src >= 0 {
+						copy(out.elem(dst+ch*size+k), in.elem((g*channels+ch)*inner+src))
 					}
 				}
 			}
@@ -65,32 +65,32 @@ func Under(w Window, out, in Array, places []int, groups int) {
 // that are padded among it. A divisor that is not 0 takes the place of their number.
 func MeanUnder(w Window, out, in Array, divisor float64) {
 	inner := product(in.Shape[2:])
-	all := w.under(out.Shape[2:], in.Shape[2:])
+	windows := w.windows(out.Shape[2:], in.Shape[2:])
 	for ch := range in.Shape[0] * in.Shape[1] {
-		for place, elements := range all {
+		for place, elements := range windows {
 			sum, counted := 0.0, 0.0
-			for _, at := range elements {
-				if at >= 0 {
-					sum += in.Number(ch*inner + at)
+			for _, index := range elements {
+				if index >= 0 {
+					sum += in.Number(ch*inner + index)
 				}
-				if at != outside {
+				if index != outside {
 					counted++
 				}
 			}
 			if divisor != 0 {
 				counted = divisor
 			}
-			out.Put(ch*len(all)+place, sum/counted)
+			out.Put(ch*len(windows)+place, sum/counted)
 		}
 	}
 }
 
 // walkIndices calls do with each index of a shape, in order.
 func walkIndices(shape []int, do func(i int, index []int)) {
-	each := make([][]int, len(shape))
-	for d := range each {
-		each[d] = make([]int, len(shape))
-		each[d][d] = 1
+	axes := make([][]int, len(shape))
+	for d := range axes {
+		axes[d] = make([]int, len(shape))
+		axes[d][d] = 1
 	}
-	walk(shape, each, do)
+	walk(shape, axes, do)
 }

@@ -79,12 +79,12 @@ func beginning(s string, width int) string {
 // up to a part's before they differ.
 func shortenAll(names []string, width int) []string {
 	short := make([]string, len(names))
-	same := map[string][]int{}
+	groups := map[string][]int{}
 	for i, name := range names {
 		short[i] = Shorten(name, width)
-		same[short[i]] = append(same[short[i]], i)
+		groups[short[i]] = append(groups[short[i]], i)
 	}
-	for _, alike := range same {
+	for _, alike := range groups {
 		first := names[alike[0]]
 		n := len(first) // how much of it they have in common
 		for _, i := range alike {
@@ -96,12 +96,12 @@ func shortenAll(names []string, width int) []string {
 		if n == len(first) {
 			continue
 		}
-		from := max(strings.LastIndexAny(first[:n], "/.;")+1, n-width*4/5)
-		for !utf8.RuneStart(first[from]) {
-			from++
+		start := max(strings.LastIndexAny(first[:n], "/.;")+1, n-width*4/5)
+		for !utf8.RuneStart(first[start]) {
+			start++
 		}
 		for _, i := range alike {
-			short[i] = beginning("…"+names[i][from:], width)
+			short[i] = beginning("…"+names[i][start:], width)
 		}
 	}
 	return short
@@ -110,12 +110,12 @@ func shortenAll(names []string, width int) []string {
 // Room is how many columns the names in the first cells may have so that the table is no wider than width; it is never
 // less than 20.
 func (t *Table) Room(width int) int {
-	const gap, least = 3, 20
+	const gap, minWidth = 3, 20
 	rest := gap + 1 // the table begins with a gap, and the last column of a terminal stays free
 	for i := 1; i < len(t.Rows[0]); i++ {
 		rest += t.Widest(i) + gap
 	}
-	return max(least, width-rest)
+	return max(minWidth, width-rest)
 }
 
 // Widest is how many columns the widest cell of a column takes.

@@ -48,17 +48,17 @@ func Percent(part, whole int64) string {
 }
 
 // Plural writes a number of things, whose name is given in the singular.
-func Plural(n int, what string) string {
+func Plural(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	if stem, y := strings.CutSuffix(what, "y"); y {
+	if stem, y := strings.CutSuffix(noun, "y"); y {
 		return fmt.Sprintf("%d %sies", n, stem)
 	}
-	if strings.HasSuffix(what, "s") {
-		return fmt.Sprintf("%d %ses", n, what)
+	if strings.HasSuffix(noun, "s") {
+		return fmt.Sprintf("%d %ses", n, noun)
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Printable replaces what could control a terminal in a name that was read from a file.

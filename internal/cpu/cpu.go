@@ -12,8 +12,8 @@ import (
 
 // A feature is what a processor has or has not. Those of x86 that processors of one time have are a level.
 type feature struct {
-	name string
-	has  func() bool // what it adds to those below it
+	name   string
+	detect func() bool // what it adds to those below it
 }
 
 func supports(features ...cpuid.FeatureID) func() bool {
@@ -73,7 +73,7 @@ func Features() string {
 	}
 	if ceiling == nil {
 		for _, f := range beyond[runtime.GOARCH] {
-			if f.has() {
+			if f.detect() {
 				names = append(names, f.name)
 			}
 		}
@@ -97,7 +97,7 @@ func Limited() string {
 func highest(ceiling *string) string {
 	name := ""
 	for _, l := range levels {
-		if l.has() {
+		if l.detect() {
 			name = l.name
 		} else if l.name != "avxvnni" {
 			break

@@ -49,26 +49,26 @@ func (c *Content) Digest() (format.Digest, error) {
 }
 
 // Known returns the digest if it was computed.
-func (c *Content) Known() (d format.Digest, known bool, err error) {
-	if is := c.digested.Load(); is != nil {
-		return is.digest, true, is.err
+func (c *Content) Known() (d format.Digest, ok bool, err error) {
+	if computed := c.digested.Load(); computed != nil {
+		return computed.digest, true, computed.err
 	}
 	return format.Digest{}, false, nil
 }
 
 // Matches reports whether the tensors of two sessions may have the same content, and each session learns if it changes
 // in place: their stamps are equal, or, without stamps, their Watches, and their digests as far as they are known.
-func (c *Content) Matches(other *Content) bool {
-	if c == nil || other == nil {
-		return c == other
+func (c *Content) Matches(o *Content) bool {
+	if c == nil || o == nil {
+		return c == o
 	}
-	if c.Stamp != other.Stamp || c.Stamp != (format.Digest{}) {
-		return c.Stamp == other.Stamp
+	if c.Stamp != o.Stamp || c.Stamp != (format.Digest{}) {
+		return c.Stamp == o.Stamp
 	}
-	mine, known, _ := c.Known()
-	theirs, alsoKnown, _ := other.Known()
-	return c.Origin.Source == other.Origin.Source && c.Origin.Watch == other.Origin.Watch &&
-		(!known || !alsoKnown || mine == theirs)
+	mine, ok, _ := c.Known()
+	theirs, alsoKnown, _ := o.Known()
+	return c.Origin.Source == o.Origin.Source && c.Origin.Watch == o.Origin.Watch &&
+		(!ok || !alsoKnown || mine == theirs)
 }
 
 // Comparable reports whether the content, which may be nil, has a stamp or a digest by now.
@@ -85,6 +85,6 @@ func (c *Content) MayDiffer(stamp, digest format.Digest) bool {
 	if c.Stamp != (format.Digest{}) {
 		return stamp != c.Stamp
 	}
-	d, known, err := c.Known()
-	return !known || err == nil && digest != d
+	d, ok, err := c.Known()
+	return !ok || err == nil && digest != d
 }

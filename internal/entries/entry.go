@@ -36,7 +36,7 @@ type Entry struct {
 
 	// Of an entry packed by this process, until it is identified: what it was packed from, and by whom.
 	Kernel, Bias *Content
-	By           any
+	Packer       any
 
 	Changed  bool // the generation in force has other flags, stamps or digests of it
 	Verified bool // its bytes were compared with a packing, or with its sum
@@ -57,9 +57,9 @@ func (e *Entry) Given(inPlace [16]byte) bool {
 
 // Withhold has no further session given the entry. Those that use it keep it. The first reason stays, unless the new
 // one is that its source changed.
-func (e *Entry) Withhold(why error) {
-	if e.Withheld == nil || errors.Is(why, ErrSourceChanged) {
-		e.Withheld = why
+func (e *Entry) Withhold(cause error) {
+	if e.Withheld == nil || errors.Is(cause, ErrSourceChanged) {
+		e.Withheld = cause
 	}
 }
 

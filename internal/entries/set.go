@@ -17,15 +17,15 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{kernels: map[string][]*Entry{}} }
 
-// Under returns the entries that have a key. The slice is the set's own.
-func (s *Set) Under(key *format.Key) []*Entry {
-	return Only(s.kernels[key.Kernel], func(e *Entry) bool { return e.Record.Key == *key })
+// ByKey returns the entries that have a key. The slice is the set's own.
+func (s *Set) ByKey(key *format.Key) []*Entry {
+	return Filter(s.kernels[key.Kernel], func(e *Entry) bool { return e.Record.Key == *key })
 }
 
-// Of returns the entry of a record of the loaded index, which is of the file in place, or nil. Records may share a
+// Find returns the entry of a record of the loaded index, which is of the file in place, or nil. Records may share a
 // payload.
-func (s *Set) Of(r *format.Record, inPlace [16]byte) *Entry {
-	for _, e := range s.Under(&r.Key) {
+func (s *Set) Find(r *format.Record, inPlace [16]byte) *Entry {
+	for _, e := range s.ByKey(&r.Key) {
 		if e.Listed(inPlace) && e.Record.Offset == r.Offset && e.Record.Seed == r.Seed {
 			return e
 		}
@@ -35,7 +35,7 @@ func (s *Set) Of(r *format.Record, inPlace [16]byte) *Entry {
 
 // Survey takes note that all records that an index has under a key are in memory.
 func (s *Set) Survey(key *format.Key, index *format.Index) {
-	for _, e := range s.Under(key) {
+	for _, e := range s.ByKey(key) {
 		e.surveyed = index
 	}
 }
@@ -46,7 +46,7 @@ func (s *Set) Supersedes(r *format.Record) bool {
 	if r.Source == (format.Digest{}) {
 		return false
 	}
-	for _, e := range slices.Backward(s.Under(&r.Key)) {
+	for _, e := range slices.Backward(s.ByKey(&r.Key)) {
 		if e.Ready() && e.Record.Seed == r.Seed && e.Record.Source == r.Source {
 			return e.Record.KernelDigest != r.KernelDigest || e.Record.BiasDigest != r.BiasDigest
 		}
@@ -97,7 +97,7 @@ func (s *Set) All() iter.Seq[*Entry] {
 
 // Remove takes an entry out of the set, but not out of Unlisted: see List.
 func (s *Set) Remove(e *Entry) {
-	s.removeWhere(e.Record.Kernel, func(other *Entry) bool { return other == e })
+	s.removeWhere(e.Record.Kernel, func(x *Entry) bool { return x == e })
 }
 
 // RemoveWhere takes the entries that match out of the set.
@@ -108,16 +108,16 @@ func (s *Set) RemoveWhere(match func(*Entry) bool) {
 }
 
 func (s *Set) removeWhere(kernel string, match func(*Entry) bool) {
-	left := slices.DeleteFunc(s.kernels[kernel], match)
-	if len(left) == 0 {
+	rest := slices.DeleteFunc(s.kernels[kernel], match)
+	if len(rest) == 0 {
 		delete(s.kernels, kernel)
 	} else {
-		s.kernels[kernel] = left
+		s.kernels[kernel] = rest
 	}
 }
 
-// Only returns the entries that fulfil a condition: the given slice itself if all do, as is usual.
-func Only(entries []*Entry, condition func(*Entry) bool) []*Entry {
+// Filter returns the entries that fulfil a condition: the given slice itself if all do, as is usual.
+func Filter(entries []*Entry, condition func(*Entry) bool) []*Entry {
 	except := func(e *Entry) bool { return !condition(e) }
 	if !slices.ContainsFunc(entries, except) {
 		return entries

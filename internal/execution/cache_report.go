@@ -35,13 +35,13 @@ type ReasonReport struct {
 
 // ReportReasons lists counts by reason.
 func ReportReasons(counts map[xpwc.Reason]xpwc.Count) []ReasonReport {
-	all := []ReasonReport{}
+	reports := []ReasonReport{}
 	for _, r := range xpwc.Reasons() {
 		if n, counted := counts[r]; counted {
-			all = append(all, ReasonReport{r, r.Kind(), n.Entries, n.Bytes, r.Text()})
+			reports = append(reports, ReasonReport{r, r.Kind(), n.Entries, n.Bytes, r.Text()})
 		}
 	}
-	return all
+	return reports
 }
 
 // SlowCell writes the reasons with their counts.

@@ -22,8 +22,8 @@ func Open(path string, flags int, permissions fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// OpenAt is Open for a name in an open directory. The file is called as, and the error is the system's.
-func OpenAt(dir int, name, as string, flags int, permissions fs.FileMode) (*os.File, error) {
+// OpenAt is Open for a name in an open directory. The file is named path, and the error is the system's.
+func OpenAt(dir int, name, path string, flags int, permissions fs.FileMode) (*os.File, error) {
 	for {
 		descriptor, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, uint32(permissions.Perm()))
 		switch {
@@ -34,7 +34,7 @@ func OpenAt(dir int, name, as string, flags int, permissions fs.FileMode) (*os.F
 		case flags&unix.O_NONBLOCK != 0: // by which os.NewFile knows what is for the poller
 			_ = unix.SetNonblock(descriptor, false)
 		}
-		return os.NewFile(uintptr(descriptor), as), nil
+		return os.NewFile(uintptr(descriptor), path), nil
 	}
 }
 
@@ -77,21 +77,21 @@ func Duplicate(f *os.File) (*os.File, error) {
 // Reopen opens a file that is open for reading and writing once more, with locks of its own. The error matches
 // fs.ErrPermission if it is not open for both, or if the system has no way, as Linux without /proc.
 func Reopen(f *os.File) (*os.File, error) {
-	var again *os.File
+	var reopened *os.File
 	err := control(f, func(number int) error {
 		flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFL, 0)
 		if err == nil && flags&unix.O_ACCMODE != unix.O_RDWR {
 			err = fs.ErrPermission
 		}
 		if err == nil {
-			again, err = reopen(number, f)
+			reopened, err = reopen(number, f)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, &fs.PathError{Op: "reopen", Path: f.Name(), Err: err}
 	}
-	return again, nil
+	return reopened, nil
 }
 
 // reopen opens a descriptor's file by the name that the system has for the descriptor.
@@ -101,19 +101,19 @@ func reopen(number int, f *os.File) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (%w)", name, fs.ErrPermission, err)
 	}
-	again := os.NewFile(uintptr(descriptor), f.Name())
+	reopened := os.NewFile(uintptr(descriptor), f.Name())
 	mine, err := f.Stat()
 	if err == nil {
 		var theirs fs.FileInfo
-		if theirs, err = again.Stat(); err == nil && !os.SameFile(mine, theirs) {
+		if theirs, err = reopened.Stat(); err == nil && !os.SameFile(mine, theirs) {
 			err = fmt.Errorf("%s is another file: %w", name, fs.ErrPermission)
 		}
 	}
 	if err != nil {
-		_ = again.Close()
+		_ = reopened.Close()
 		return nil, err
 	}
-	return again, nil
+	return reopened, nil
 }
 
 // control calls a function with a file's descriptor, which stays open meanwhile and as blocking as it was.

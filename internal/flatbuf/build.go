@@ -37,9 +37,9 @@ func BuildBefore(root Fields, identifier string, align int) []byte {
 }
 
 // refer writes how far it is from here to what is There.
-func refer(b *flatbuffers.Builder, to There) {
+func refer(b *flatbuffers.Builder, target There) {
 	b.Prep(flatbuffers.SizeUOffsetT, 0)
-	b.PlaceUint32(uint32(b.Offset()) + flatbuffers.SizeUOffsetT + uint32(to))
+	b.PlaceUint32(uint32(b.Offset()) + flatbuffers.SizeUOffsetT + uint32(target))
 }
 
 // write writes what a field refers to, and returns its offset.
@@ -75,13 +75,13 @@ func write(b *flatbuffers.Builder, v any) flatbuffers.UOffsetT {
 	case []any:
 		offsets := make([]flatbuffers.UOffsetT, len(v))
 		for i, t := range v {
-			if _, is := t.(There); !is {
+			if _, ok := t.(There); !ok {
 				offsets[i] = write(b, t)
 			}
 		}
 		return vector(flatbuffers.SizeUOffsetT, len(v), func(i int) {
-			if there, is := v[i].(There); is {
-				refer(b, there)
+			if ref, ok := v[i].(There); ok {
+				refer(b, ref)
 			} else {
 				b.PrependUOffsetT(offsets[i])
 			}

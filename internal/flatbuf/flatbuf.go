@@ -38,9 +38,9 @@ func Root(b []byte, identifier string, malformed error) Table {
 func (r *reader) fail(format string, args ...any) { fault.Because(r.malformed, format, args...) }
 
 // check checks that the n bytes at pos lie in the flatbuffer.
-func (r *reader) check(pos, n int64, what string) {
+func (r *reader) check(pos, n int64, part string) {
 	if pos < 0 || n < 0 || pos > int64(len(r.buf)) || n > int64(len(r.buf))-pos {
-		r.fail("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, pos, n, len(r.buf))
+		r.fail("%s at byte %d (%d bytes) lies outside the file's %d bytes", part, pos, n, len(r.buf))
 	}
 }
 

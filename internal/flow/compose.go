@@ -12,9 +12,9 @@ type Composer interface {
 	// Add plans a node. What it computes gets its shape, if that is inside.
 	Add(Operation)
 	// Inside returns a new value, whose elements are of the kind of another's.
-	Inside(like ID) ID
+	Inside(example ID) ID
 	// Number returns a constant that goes with the elements of a value.
-	Number(x float64, like ID) ID
+	Number(x float64, example ID) ID
 }
 
 // Each returns what a node computes of each element.
@@ -70,15 +70,15 @@ func Padded(c Composer, x ID, pre, post []int) ID {
 // Join plans that a value is any number of others along an axis. A node of XNNPACK joins five at most, so what is
 // joined so far goes into the next one.
 func Join(c Composer, axis int, inputs IDs, out ID) {
-	const most = 5
+	const limit = 5
 	if len(inputs) == 1 {
 		c.Add(Copy(xnnpack.Copy{Input: inputs[0], Output: out}))
 		return
 	}
-	for len(inputs) > most {
+	for len(inputs) > limit {
 		joined := c.Inside(inputs[0])
-		c.Add(Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:most], Output: joined}))
-		inputs = append(IDs{joined}, inputs[most:]...)
+		c.Add(Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs[:limit], Output: joined}))
+		inputs = append(IDs{joined}, inputs[limit:]...)
 	}
 	c.Add(Concatenate(xnnpack.Concatenate{Axis: axis, Inputs: inputs, Output: out}))
 }

@@ -62,8 +62,8 @@ func (e *emitter) emit() {
 // collectOptions says what all steps do with each constant before the first is loaded.
 func (e *emitter) collectOptions() {
 	uses, _ := e.Uses()
-	for name, how := range uses {
-		e.options[name] = how.options()
+	for name, use := range uses {
+		e.options[name] = use.options()
 	}
 	e.eachPacking(func(kernel, _ string, id packing.Identity) {
 		e.options[kernel] = append(e.options[kernel], xpwc.PackedAs(id))
@@ -105,8 +105,8 @@ func (e *emitter) operand(id ID) xnnpack.Tensor {
 
 // describe describes a value once.
 func (e *emitter) describe(id ID) xnnpack.Tensor {
-	t, known := e.tensors[id]
-	if !known {
+	t, ok := e.tensors[id]
+	if !ok {
 		t = e.Tensor(id)
 		e.tensors[id] = t
 	}
@@ -126,7 +126,7 @@ func (e *emitter) externals() (copies []xnnpack.Copy) {
 	for i, v := range e.Outputs {
 		id := ID(len(e.Inputs) + i)
 		fault.Check(e.s.Output(id, e.describe(v)))
-		if _, there := e.ids[v]; there || e.constant(v) {
+		if _, ok := e.ids[v]; ok || e.constant(v) {
 			copies = append(copies, xnnpack.Copy{Input: v, Output: id})
 		} else {
 			e.ids[v] = id
@@ -141,16 +141,16 @@ func (e *emitter) value(id ID) ID {
 	if id == xnnpack.InvalidValue {
 		return id
 	}
-	known, ok := e.ids[id]
+	value, ok := e.ids[id]
 	if !ok {
 		t := e.describe(id)
-		if name, is := e.Constant(id); is {
+		if name, ok := e.Constant(id); ok {
 			t.Data = e.load(name, size(t))
 		}
-		known = fault.Value(e.s.Tensor(t))
-		e.ids[id] = known
+		value = fault.Value(e.s.Tensor(t))
+		e.ids[id] = value
 	}
-	return known
+	return value
 }
 
 func (e *emitter) load(name string, size int) []byte {

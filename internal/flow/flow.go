@@ -31,7 +31,7 @@ type Values interface {
 	// InGo reports whether XNNPACK has no such values.
 	InGo(ID) bool
 	// Constant returns the name by which a loader has the content of a value, and whether it has any.
-	Constant(ID) (name string, is bool)
+	Constant(ID) (name string, ok bool)
 	// Content returns the content as XNNPACK sees it. It may be longer, and may only be read within View.
 	Content(ID) []byte
 	// View calls do, until whose end no file is closed.
@@ -85,12 +85,12 @@ func (p Part) Pruned() Part {
 }
 
 // constant reports whether a value has a content.
-func (p Part) constant(id ID) bool { _, is := p.Constant(id); return is }
+func (p Part) constant(id ID) bool { _, ok := p.Constant(id); return ok }
 
 // Packs reports whether a node packs weights: whether its kernel is a constant.
 func (p Part) Packs(op Operation) bool {
-	n, is := op.(Node)
-	if !is || !n.Weighs() {
+	n, ok := op.(Node)
+	if !ok || !n.Weighs() {
 		return false
 	}
 	kernel, _ := n.Weights()
@@ -111,26 +111,26 @@ const (
 )
 
 // EachUse calls do for each constant that a step reads.
-func (p Part) EachUse(s *Step, do func(id ID, how Use)) {
+func (p Part) EachUse(s *Step, do func(id ID, use Use)) {
 	inputs, _ := s.Operands()
 	for k, in := range inputs {
 		if !p.constant(in) {
 			continue
 		}
-		how := AtInference
+		use := AtInference
 		if k > 0 && p.Packs(s.Operation) {
 			n := s.Operation.(Node)
 			hidden := k == 2 && p.Bare(inputs[0]).Type == xnnpack.DynamicQInt8
 			switch _, multiplied := n.N.(xnnpack.BatchMatrixMultiply); {
 			case multiplied: // it depends on its type whether it is packed
-				how |= PackedBlind
+				use |= PackedBlind
 			case hidden || !n.LooksUp(p.Bare(inputs[1]).Shape) || p.Bare(in).Type == xnnpack.Float16:
-				how = PackedBlind
+				use = PackedBlind
 			default:
-				how = Packed
+				use = Packed
 			}
 		}
-		do(in, how)
+		do(in, use)
 	}
 }
 
@@ -138,9 +138,9 @@ func (p Part) EachUse(s *Step, do func(id ID, how Use)) {
 // in which it does. Those that are outputs are read at inference.
 func (p Part) Uses() (uses map[string]Use, read IDs) {
 	uses = map[string]Use{}
-	add := func(id ID, how Use) {
-		if name, is := p.Constant(id); is {
-			uses[name] |= how
+	add := func(id ID, use Use) {
+		if name, ok := p.Constant(id); ok {
+			uses[name] |= use
 			read = append(read, id)
 		}
 	}

@@ -11,21 +11,21 @@ import (
 
 // Operations of nodes that keep the shape.
 var (
-	Unary   = of(kind[xnnpack.Unary]{shape: first[xnnpack.Unary]})
-	Copy    = of(kind[xnnpack.Copy]{shape: first[xnnpack.Copy], move: same[xnnpack.Copy]})
-	Softmax = of(kind[xnnpack.Softmax]{shape: first[xnnpack.Softmax]})
-	Binary  = of(kind[xnnpack.Binary]{shape: broadcasts})
+	Unary   = constructor(kind[xnnpack.Unary]{shape: first[xnnpack.Unary]})
+	Copy    = constructor(kind[xnnpack.Copy]{shape: first[xnnpack.Copy], move: copyFirst[xnnpack.Copy]})
+	Softmax = constructor(kind[xnnpack.Softmax]{shape: first[xnnpack.Softmax]})
+	Binary  = constructor(kind[xnnpack.Binary]{shape: broadcasts})
 )
 
 // Convert changes the type of the elements.
-func Convert(from, to ID) Node {
-	return Unary(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: from, Output: to})
+func Convert(src, dst ID) Node {
+	return Unary(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: src, Output: dst})
 }
 
 func first[N any](_ N, in [][]int) []int { return in[0] }
 
-// same moves the same bytes.
-func same[N any](_ N, out Array, in []Array) { copy(out.Data, in[0].Data) }
+// copyFirst moves the same bytes.
+func copyFirst[N any](_ N, out Array, in []Array) { copy(out.Data, in[0].Data) }
 
 func broadcasts(_ xnnpack.Binary, in [][]int) []int { return broadcast(in[0], in[1]) }
 
@@ -40,16 +40,16 @@ func broadcast(a, b []int) []int {
 
 // Operations of nodes on images.
 var (
-	MaxPooling2D = of(kind[xnnpack.MaxPooling2D]{
+	MaxPooling2D = constructor(kind[xnnpack.MaxPooling2D]{
 		shape: func(n xnnpack.MaxPooling2D, in [][]int) []int {
 			return slides(in[0], n.Pooling, n.Stride, n.Dilation, n.Padding, n.SamePadding)
 		}})
-	AveragePooling2D = of(kind[xnnpack.AveragePooling2D]{
+	AveragePooling2D = constructor(kind[xnnpack.AveragePooling2D]{
 		shape: func(n xnnpack.AveragePooling2D, in [][]int) []int {
-			one := xnnpack.Size{Height: 1, Width: 1}
-			return slides(in[0], n.Pooling, n.Stride, one, n.Padding, n.SamePadding)
+			unit := xnnpack.Size{Height: 1, Width: 1}
+			return slides(in[0], n.Pooling, n.Stride, unit, n.Padding, n.SamePadding)
 		}})
-	StaticResizeBilinear2D = of(kind[xnnpack.StaticResizeBilinear2D]{
+	StaticResizeBilinear2D = constructor(kind[xnnpack.StaticResizeBilinear2D]{
 		shape: func(n xnnpack.StaticResizeBilinear2D, in [][]int) []int {
 			Images(in[0])
 			return []int{in[0][0], n.NewSize.Height, n.NewSize.Width, in[0][3]}
@@ -76,13 +76,13 @@ func Windows(size, stride, dilation xnnpack.Size) (y, x Window) {
 func (w Window) Reach() int64 { return int64(w.Size-1)*int64(w.Dilation) + 1 }
 
 // Slide returns how many positions the window has along in pixels. With SAME padding that is what the stride gives.
-func (w Window) Slide(in int, same bool) int {
+func (w Window) Slide(in int, samePadding bool) int {
 	for _, n := range []int{w.Size, w.Stride, w.Dilation} {
 		if n <= 0 || n > MaxElements {
 			wrong("a window of %d with stride %d and dilation %d", w.Size, w.Stride, w.Dilation)
 		}
 	}
-	if same {
+	if samePadding {
 		return (in-1)/w.Stride + 1
 	}
 	reach, padded := w.Reach(), int64(in)+int64(w.Padding)
@@ -94,29 +94,29 @@ func (w Window) Slide(in int, same bool) int {
 
 // slides returns the shape of the images that a window makes. XNNPACK keeps a pointer for each pixel under the window
 // at each position, and computes the size of that without looking for an overflow.
-func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, same bool) []int {
+func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, samePadding bool) []int {
 	Images(in)
 	y, x := Windows(kernel, stride, dilation)
 	y.Padding, x.Padding = p.Top+p.Bottom, p.Left+p.Right
-	height, width := y.Slide(in[1], same), x.Slide(in[2], same)
+	height, width := y.Slide(in[1], samePadding), x.Slide(in[2], samePadding)
 	fault.Value(Elements(in[0], height, width, kernel.Height, kernel.Width))
 	return []int{in[0], height, width, in[3]}
 }
 
 // Operations of nodes that reduce, and that move elements.
 var (
-	StaticReduce  = of(kind[xnnpack.StaticReduce]{shape: reduced})
-	StaticReshape = of(kind[xnnpack.StaticReshape]{shape: reshaped,
-		move: same[xnnpack.StaticReshape]})
-	StaticTranspose = of(kind[xnnpack.StaticTranspose]{shape: transposed,
+	StaticReduce  = constructor(kind[xnnpack.StaticReduce]{shape: reduced})
+	StaticReshape = constructor(kind[xnnpack.StaticReshape]{shape: reshaped,
+		move: copyFirst[xnnpack.StaticReshape]})
+	StaticTranspose = constructor(kind[xnnpack.StaticTranspose]{shape: transposed,
 		move: func(n xnnpack.StaticTranspose, out Array, in []Array) {
-			from, strides := compute.Rows(in[0].Shape), make([]int, len(n.Permutation))
+			src, strides := compute.Rows(in[0].Shape), make([]int, len(n.Permutation))
 			for i, d := range n.Permutation {
-				strides[i] = from[d]
+				strides[i] = src[d]
 			}
 			compute.Strided(out, in[0], 0, strides)
 		}})
-	StaticSlice = of(kind[xnnpack.StaticSlice]{shape: sliced,
+	StaticSlice = constructor(kind[xnnpack.StaticSlice]{shape: sliced,
 		move: func(n xnnpack.StaticSlice, out Array, in []Array) {
 			offset, strides := 0, compute.Rows(in[0].Shape)
 			for d, first := range n.Offsets {
@@ -124,14 +124,14 @@ var (
 			}
 			compute.Strided(out, in[0], offset, strides)
 		}})
-	StaticConstantPad = of(kind[xnnpack.StaticConstantPad]{shape: padded,
+	StaticConstantPad = constructor(kind[xnnpack.StaticConstantPad]{shape: padded,
 		move: func(n xnnpack.StaticConstantPad, out Array, in []Array) {
 			missing := compute.Number(out.Element, float64(n.Value)).Data
 			compute.Take(out, in[0], Around(in[0].Shape, n.Pre, n.Post), missing)
 		}})
-	Concatenate = of(kind[xnnpack.Concatenate]{shape: joined,
+	Concatenate = constructor(kind[xnnpack.Concatenate]{shape: joined,
 		move: func(n xnnpack.Concatenate, out Array, in []Array) { compute.Join(out, n.Axis, in...) }})
-	DepthToSpace2D = of(kind[xnnpack.DepthToSpace2D]{
+	DepthToSpace2D = constructor(kind[xnnpack.DepthToSpace2D]{
 		shape: func(n xnnpack.DepthToSpace2D, in [][]int) []int {
 			square := squared(in[0], n.BlockSize)
 			if in[0][3]%square != 0 {
@@ -139,7 +139,7 @@ var (
 			}
 			return []int{in[0][0], in[0][1] * n.BlockSize, in[0][2] * n.BlockSize, in[0][3] / square}
 		}})
-	SpaceToDepth2D = of(kind[xnnpack.SpaceToDepth2D]{
+	SpaceToDepth2D = constructor(kind[xnnpack.SpaceToDepth2D]{
 		shape: func(n xnnpack.SpaceToDepth2D, in [][]int) []int {
 			square := squared(in[0], n.BlockSize)
 			if in[0][1]%n.BlockSize != 0 || in[0][2]%n.BlockSize != 0 {
@@ -159,14 +159,14 @@ func squared(images []int, block int) int {
 func Around(shape, pre, post []int) [][]int {
 	places := compute.Everywhere(shape)
 	for d := range places {
-		before, after := slices.Repeat([]int{-1}, pre[d]), slices.Repeat([]int{-1}, post[d])
-		places[d] = slices.Concat(before, places[d], after)
+		head, tail := slices.Repeat([]int{-1}, pre[d]), slices.Repeat([]int{-1}, post[d])
+		places[d] = slices.Concat(head, places[d], tail)
 	}
 	return places
 }
 
-func reduced(n xnnpack.StaticReduce, of [][]int) (out []int) {
-	for i, d := range of[0] {
+func reduced(n xnnpack.StaticReduce, shapes [][]int) (out []int) {
+	for i, d := range shapes[0] {
 		switch {
 		case !slices.Contains(n.Axes, i):
 			out = append(out, d)
@@ -175,7 +175,7 @@ func reduced(n xnnpack.StaticReduce, of [][]int) (out []int) {
 		}
 	}
 	if len(n.Axes) == 0 || len(out) == 0 {
-		wrong("dimensions %v of %v", n.Axes, of[0])
+		wrong("dimensions %v of %v", n.Axes, shapes[0])
 	}
 	return out
 }
@@ -252,8 +252,8 @@ func padded(n xnnpack.StaticConstantPad, in [][]int) (out []int) {
 	return out
 }
 
-func joined(n xnnpack.Concatenate, of [][]int) []int {
-	out := append([]int{}, of[0]...)
+func joined(n xnnpack.Concatenate, shapes [][]int) []int {
+	out := append([]int{}, shapes[0]...)
 	axis := n.Axis
 	if axis < 0 {
 		axis += len(out)
@@ -261,10 +261,10 @@ func joined(n xnnpack.Concatenate, of [][]int) []int {
 	if axis < 0 || axis >= len(out) {
 		wrong("axis %d of shape %v", n.Axis, out)
 	}
-	for _, in := range of[1:] {
+	for _, in := range shapes[1:] {
 		for i := range max(len(in), len(out)) {
 			if len(in) != len(out) || i != axis && in[i] != out[i] {
-				wrong("shapes %v and %v along axis %d", of[0], in, axis)
+				wrong("shapes %v and %v along axis %d", shapes[0], in, axis)
 			}
 		}
 		if in[axis] > MaxElements-out[axis] {

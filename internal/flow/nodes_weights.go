@@ -9,66 +9,67 @@ import (
 
 // Operations of nodes that can pack weights.
 var (
-	FullyConnected = of(kind[xnnpack.FullyConnected]{
-		shape: func(n xnnpack.FullyConnected, of [][]int) []int {
-			in := of[0]
-			out, channels := fullChannels(n, of[1])
+	FullyConnected = constructor(kind[xnnpack.FullyConnected]{
+		shape: func(n xnnpack.FullyConnected, shapes [][]int) []int {
+			in := shapes[0]
+			out, channels := fullChannels(n, shapes[1])
 			last := len(in) - 1
 			if last < 0 || in[last] != channels {
 				wrong("an input of shape %v for %d input channels", in, channels)
 			}
-			bias(of, out)
+			bias(shapes, out)
 			return append(append([]int{}, in[:last]...), out)
 		},
 		looksUp: func(xnnpack.FullyConnected, []int) bool { return true },
-		least: func(n xnnpack.FullyConnected, kernel []int) []int {
+		minInput: func(n xnnpack.FullyConnected, kernel []int) []int {
 			_, channels := fullChannels(n, kernel)
 			return []int{1, channels}
 		}})
-	Convolution2D = of(kind[xnnpack.Convolution2D]{
-		shape: func(n xnnpack.Convolution2D, of [][]int) []int {
-			out := slides(of[0], kernelSize(of[1]), n.Stride, n.Dilation, n.Padding, n.SamePadding)
-			out[3] = grouped(of, n.Groups)
+	Convolution2D = constructor(kind[xnnpack.Convolution2D]{
+		shape: func(n xnnpack.Convolution2D, shapes [][]int) []int {
+			out := slides(shapes[0], kernelSize(shapes[1]), n.Stride, n.Dilation, n.Padding, n.SamePadding)
+			out[3] = grouped(shapes, n.Groups)
 			return out
 		},
 		// XNNPACK makes a depthwise convolution of one with a channel in each group.
 		looksUp: func(n xnnpack.Convolution2D, kernel []int) bool { return kernel[3] != 1 || kernel[0] != n.Groups },
-		least: func(n xnnpack.Convolution2D, kernel []int) []int {
+		minInput: func(n xnnpack.Convolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
 		}})
-	DepthwiseConvolution2D = of(kind[xnnpack.DepthwiseConvolution2D]{
-		shape: func(n xnnpack.DepthwiseConvolution2D, of [][]int) []int {
-			filter := of[1]
-			out := slides(of[0], kernelSize(filter), n.Stride, n.Dilation, n.Padding, n.SamePadding)
+	DepthwiseConvolution2D = constructor(kind[xnnpack.DepthwiseConvolution2D]{
+		shape: func(n xnnpack.DepthwiseConvolution2D, shapes [][]int) []int {
+			filter := shapes[1]
+			out := slides(shapes[0], kernelSize(filter), n.Stride, n.Dilation, n.Padding, n.SamePadding)
 			if filter[0] != 1 || int64(out[3])*int64(n.DepthMultiplier) != int64(filter[3]) {
-				wrong("1 to %d channels for an input of shape %v and a filter of %v", n.DepthMultiplier, of[0], filter)
+				wrong("1 to %d channels for an input of shape %v and a filter of %v",
+					n.DepthMultiplier, shapes[0], filter)
 			}
-			bias(of, filter[3])
+			bias(shapes, filter[3])
 			out[3] = filter[3]
 			return out
 		},
 		// It never looks up, also with several outputs in a group: XNNPACK of 2024 reads the filter before.
-		least: func(n xnnpack.DepthwiseConvolution2D, kernel []int) []int {
+		minInput: func(n xnnpack.DepthwiseConvolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(kernel[3]/max(1, n.DepthMultiplier)))
 		}})
-	Deconvolution2D = of(kind[xnnpack.Deconvolution2D]{
-		shape: func(n xnnpack.Deconvolution2D, of [][]int) []int {
-			in, kernel, by, more, p := of[0], kernelSize(of[1]), n.Stride, n.Adjustment, n.Padding
+	Deconvolution2D = constructor(kind[xnnpack.Deconvolution2D]{
+		shape: func(n xnnpack.Deconvolution2D, shapes [][]int) []int {
+			in, kernel, stride, adjust, p := shapes[0], kernelSize(shapes[1]), n.Stride, n.Adjustment, n.Padding
 			Images(in)
-			channels := grouped(of, n.Groups)
-			height := stretched(in[1], kernel.Height, by.Height, n.Dilation.Height, more.Height, p.Top+p.Bottom)
-			width := stretched(in[2], kernel.Width, by.Width, n.Dilation.Width, more.Width, p.Left+p.Right)
+			channels := grouped(shapes, n.Groups)
+			height := stretched(in[1], kernel.Height, stride.Height, n.Dilation.Height, adjust.Height, p.Top+p.Bottom)
+			width := stretched(in[2], kernel.Width, stride.Width, n.Dilation.Width, adjust.Width, p.Left+p.Right)
 			fault.Value(Elements(in[0], height, width, kernel.Height, kernel.Width))
-			fault.Value(Elements(by.Height, by.Width)) // XNNPACK has a record for each
+			fault.Value(Elements(stride.Height, stride.Width)) // XNNPACK has a record for each
 			return []int{in[0], height, width, channels}
 		},
 		// As large as the kernel, for which no padding is too wide that suits the kernel.
-		least: func(n xnnpack.Deconvolution2D, kernel []int) []int {
+		minInput: func(n xnnpack.Deconvolution2D, kernel []int) []int {
 			return leastImage(kernelSize(kernel), n.Dilation, int64(n.Groups)*int64(kernel[3]))
 		}})
-	BatchMatrixMultiply = of(kind[xnnpack.BatchMatrixMultiply]{
-		shape: func(n xnnpack.BatchMatrixMultiply, of [][]int) []int {
-			a, b := of[0], of[1]
+	BatchMatrixMultiply = constructor(kind[xnnpack.BatchMatrixMultiply]{
+		shape: func(n xnnpack.BatchMatrixMultiply, shapes [][]int) []int {
+			a, b := shapes[0], shapes[1]
 			if len(a) < 2 || len(b) < 2 {
 				wrong("factors of shapes %v and %v", a, b)
 			}
@@ -82,7 +83,7 @@ var (
 			}
 			return append(batch, a[len(a)-2], columns)
 		},
-		least: func(n xnnpack.BatchMatrixMultiply, b []int) []int {
+		minInput: func(n xnnpack.BatchMatrixMultiply, b []int) []int {
 			if len(b) < 2 {
 				wrong("a factor of shape %v", b)
 			}
@@ -105,9 +106,9 @@ func fullChannels(n xnnpack.FullyConnected, filter []int) (out, in int) {
 }
 
 // bias checks a bias, if there is one.
-func bias(of [][]int, channels int) {
-	if len(of) > 2 && (len(of[2]) != 1 || of[2][0] != channels) {
-		wrong("a bias of shape %v for %d output channels", of[2], channels)
+func bias(shapes [][]int, channels int) {
+	if len(shapes) > 2 && (len(shapes[2]) != 1 || shapes[2][0] != channels) {
+		wrong("a bias of shape %v for %d output channels", shapes[2], channels)
 	}
 }
 
@@ -133,12 +134,12 @@ func leastImage(kernel, dilation xnnpack.Size, channels int64) []int {
 
 // grouped checks a convolution's groups against its filter, [groups * outputs, height, width, inputs], its bias and its
 // input. It returns how many channels it computes.
-func grouped(of [][]int, groups int) int {
-	in, filter := of[0], of[1]
+func grouped(shapes [][]int, groups int) int {
+	in, filter := shapes[0], shapes[1]
 	if groups < 1 || filter[0]%groups != 0 || int64(groups)*int64(filter[3]) != int64(in[3]) {
 		wrong("%d groups for an input of shape %v and a filter of shape %v", groups, in, filter)
 	}
-	bias(of, filter[0])
+	bias(shapes, filter[0])
 	return filter[0]
 }
 

@@ -28,10 +28,10 @@ type Node struct {
 	N   xnnpack.Node
 	ids IDs // its operands, if they are others than those of N
 
-	shape   func(in [][]int) []int
-	move    func(out Array, in []Array)
-	least   func(kernel []int) []int
-	looksUp func(kernel []int) bool
+	shape    func(in [][]int) []int
+	move     func(out Array, in []Array)
+	minInput func(kernel []int) []int
+	looksUp  func(kernel []int) bool
 }
 
 // A kind is what is known of a type of nodes.
@@ -39,19 +39,19 @@ type kind[N xnnpack.Node] struct {
 	shape func(n N, in [][]int) []int
 	move  func(n N, out Array, in []Array) // nil of what computes
 	// Of what packs weights:
-	least   func(n N, kernel []int) []int
-	looksUp func(n N, kernel []int) bool // nil of what never does
+	minInput func(n N, kernel []int) []int
+	looksUp  func(n N, kernel []int) bool // nil of what never does
 }
 
-// of returns what makes an operation of a node.
-func of[N xnnpack.Node](k kind[N]) func(N) Node {
+// constructor returns what makes an operation of a node.
+func constructor[N xnnpack.Node](k kind[N]) func(N) Node {
 	return func(n N) Node {
 		node := Node{N: n, shape: func(in [][]int) []int { return k.shape(n, in) }}
 		if k.move != nil {
 			node.move = func(out Array, in []Array) { k.move(n, out, in) }
 		}
-		if k.least != nil {
-			node.least = func(kernel []int) []int { return k.least(n, kernel) }
+		if k.minInput != nil {
+			node.minInput = func(kernel []int) []int { return k.minInput(n, kernel) }
 			node.looksUp = func(kernel []int) bool { return k.looksUp != nil && k.looksUp(n, kernel) }
 		}
 		return node
@@ -76,10 +76,10 @@ func (n Node) With(operands ...ID) Node {
 func (n Node) Shape(in [][]int) []int { return n.shape(in) }
 
 func (n Node) add(s *xnnpack.Subgraph, id func(ID) ID) error {
-	left := slices.Concat(n.Operands())
+	pending := slices.Concat(n.Operands())
 	return s.AddRenamed(n.N, func(ID) ID {
-		next := left[0]
-		left = left[1:]
+		next := pending[0]
+		pending = pending[1:]
 		return id(next)
 	})
 }
@@ -91,7 +91,7 @@ func (n Node) Moves() bool { return n.move != nil }
 func (n Node) Move(out Array, in []Array) { n.move(out, in) }
 
 // Weighs reports whether it can pack weights. What follows is for such nodes.
-func (n Node) Weighs() bool { return n.least != nil }
+func (n Node) Weighs() bool { return n.minInput != nil }
 
 // Weights returns the kernel and the bias, which may be absent.
 func (n Node) Weights() (kernel, bias ID) {
@@ -118,7 +118,7 @@ func (n Node) Packing(tensor func(ID) xnnpack.Tensor) packing.Identity {
 }
 
 // Least returns the shape of the smallest input that suits a kernel of a shape; it is a fault if none does.
-func (n Node) Least(kernel []int) []int { return n.least(kernel) }
+func (n Node) Least(kernel []int) []int { return n.minInput(kernel) }
 
 // Unsupported is an error of what is well-formed, but more or other than XNNPACK takes.
 type Unsupported struct{ error }

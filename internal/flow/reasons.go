@@ -7,9 +7,9 @@ import (
 
 // Reasons are why something cannot run, each once.
 type Reasons struct {
-	list []reason
-	at   map[string]int // in the list, by key
-	more int            // that are not in the list
+	list    []reason
+	index   map[string]int // in the list, by key
+	omitted int            // that are not in the list
 }
 
 type reason struct {
@@ -22,18 +22,18 @@ const maxReasons = 100
 
 // Add notes a reason, or counts it if there is one of the key.
 func (r *Reasons) Add(key string, err error) {
-	if i, known := r.at[key]; known {
+	if i, ok := r.index[key]; ok {
 		r.list[i].count++
 		return
 	}
 	if len(r.list) == maxReasons {
-		r.more++
+		r.omitted++
 		return
 	}
-	if r.at == nil {
-		r.at = map[string]int{}
+	if r.index == nil {
+		r.index = map[string]int{}
 	}
-	r.at[key] = len(r.list)
+	r.index[key] = len(r.list)
 	r.list = append(r.list, reason{err, 1})
 }
 
@@ -49,8 +49,8 @@ func (r *Reasons) Err() error {
 		}
 		errs = append(errs, w.err)
 	}
-	if r.more > 0 {
-		errs = append(errs, fmt.Errorf("and %d more reasons", r.more))
+	if r.omitted > 0 {
+		errs = append(errs, fmt.Errorf("and %d more reasons", r.omitted))
 	}
 	return errors.Join(errs...)
 }

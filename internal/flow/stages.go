@@ -25,7 +25,7 @@ func (n Hosted) Shape([][]int) []int { return n.Computed }
 func (n Hosted) add(*xnnpack.Subgraph, func(ID) ID) error { return models.ErrStaged }
 
 // hosted reports whether Go computes the step.
-func (s *Step) hosted() bool { _, is := s.Operation.(Hosted); return is }
+func (s *Step) hosted() bool { _, ok := s.Operation.(Hosted); return ok }
 
 // Staged reports whether the part is more than one subgraph.
 func (p Part) Staged() bool {
@@ -58,7 +58,7 @@ func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 		s.buffers[id] = i
 	}
 	for i, id := range p.Outputs {
-		if _, known := s.buffers[id]; !known && !p.constant(id) {
+		if _, ok := s.buffers[id]; !ok && !p.constant(id) {
 			s.buffers[id] = len(p.Inputs) + i
 		}
 	}
@@ -67,8 +67,8 @@ func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 	}
 	s.group(s.schedule())
 	for i, id := range p.Outputs {
-		if to := len(p.Inputs) + i; p.constant(id) || s.buffers[id] != to {
-			s.copied(id, to)
+		if dst := len(p.Inputs) + i; p.constant(id) || s.buffers[id] != dst {
+			s.copied(id, dst)
 		}
 	}
 	for _, state := range p.States {
@@ -95,11 +95,11 @@ func (s *stager) schedule() (groups [][]int) {
 			waits[i]++
 		}
 	}
-	given := slices.Clone(s.Inputs)
+	inputs := slices.Clone(s.Inputs)
 	for _, state := range s.States {
-		given = append(given, state.Value)
+		inputs = append(inputs, state.Value)
 	}
-	for _, id := range given {
+	for _, id := range inputs {
 		for _, i := range s.readers[id] {
 			waits[i]--
 		}
@@ -147,10 +147,10 @@ func (s *stager) schedule() (groups [][]int) {
 
 // group makes the stages of groups of steps.
 func (s *stager) group(groups [][]int) {
-	of := make([]int, len(s.Steps))
+	groupOf := make([]int, len(s.Steps))
 	for g, steps := range groups {
 		for _, i := range steps {
-			of[i] = g
+			groupOf[i] = g
 		}
 	}
 	for g, steps := range groups {
@@ -161,7 +161,7 @@ func (s *stager) group(groups [][]int) {
 			_, computed := s.Steps[i].Operands()
 			for _, id := range computed {
 				seen[id] = true
-				leaves := func(reader int) bool { return of[reader] != g }
+				leaves := func(reader int) bool { return groupOf[reader] != g }
 				stays := func(state State) bool { return state.Next == id }
 				if segment.Steps[0].hosted() || slices.Contains(s.Outputs, id) ||
 					slices.ContainsFunc(s.readers[id], leaves) || slices.ContainsFunc(s.States, stays) {
@@ -192,7 +192,7 @@ func (s *stager) add(segment Part) {
 		stage.Outputs = append(stage.Outputs, s.buffer(id))
 	}
 	first := segment.Steps[0]
-	if op, is := first.Operation.(Hosted); is {
+	if op, ok := first.Operation.(Hosted); ok {
 		stage.Compute = func(inputs, outputs [][]byte) error {
 			err := fault.Try(func() { segment.View(func() { segment.compute(op, inputs, outputs) }) })
 			if err != nil {
@@ -208,8 +208,8 @@ func (s *stager) add(segment Part) {
 
 // buffer returns the buffer of a value.
 func (s *stager) buffer(id ID) int {
-	b, known := s.buffers[id]
-	if !known {
+	b, ok := s.buffers[id]
+	if !ok {
 		b = len(s.Inputs) + len(s.Outputs) + len(s.between)
 		s.buffers[id] = b
 		s.between = append(s.between, models.Buffer{Size: s.Bytes(id)})
@@ -218,8 +218,8 @@ func (s *stager) buffer(id ID) int {
 }
 
 // copied adds a stage for a state, or an output that is an input, a constant, or given twice.
-func (s *stager) copied(id ID, to int) {
-	stage := models.Stage{Outputs: []int{to}}
+func (s *stager) copied(id ID, dst int) {
+	stage := models.Stage{Outputs: []int{dst}}
 	if p := s.Part; p.constant(id) {
 		stage.Compute = func(_, outputs [][]byte) error { return p.WriteContent(outputs[0], id) }
 	} else {

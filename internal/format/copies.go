@@ -82,9 +82,9 @@ func encodeCopies(records []Record) string {
 
 // findCopies takes over where the header says that the copies are. What cannot be theirs is none.
 func (x *Index) findCopies(header []byte) {
-	at, size := uint64(le.Uint32(header[atCopies:])), uint64(le.Uint32(header[atCopies+4:]))
-	if size%copySize == 0 && span(at, size, x.stringsSize()) {
-		x.copies, x.copyRows = x.at.strings-x.at.body+at, int(size/copySize)
+	offset, size := uint64(le.Uint32(header[atCopies:])), uint64(le.Uint32(header[atCopies+4:]))
+	if size%copySize == 0 && span(offset, size, x.stringsSize()) {
+		x.copies, x.copyRows = x.offsets.strings-x.offsets.body+offset, int(size/copySize)
 	}
 }
 

@@ -76,25 +76,25 @@ func (e Evidence) Encode() string {
 }
 
 // And returns what both say of one layout. Where there is too much, or they differ about a family, e comes first.
-func (e Evidence) And(other Evidence) Evidence {
+func (e Evidence) And(added Evidence) Evidence {
 	return Evidence{
-		union(e.Machines, other.Machines, MostMachines, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) }),
-		union(e.Families, other.Families, MostFamilies, func(a, b SeenFamily) int {
+		union(e.Machines, added.Machines, MostMachines, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) }),
+		union(e.Families, added.Families, MostFamilies, func(a, b SeenFamily) int {
 			return compareFamilies(a.Family, b.Family)
 		}),
 	}
 }
 
 // union returns the sorted values of a and b, of equal ones the first, at most so many.
-func union[T any](a, b []T, most int, compare func(T, T) int) (all []T) {
+func union[T any](a, b []T, limit int, compare func(T, T) int) (merged []T) {
 	for _, v := range slices.Concat(a, b) {
-		known := slices.ContainsFunc(all, func(other T) bool { return compare(v, other) == 0 })
-		if !known && len(all) < most {
-			all = append(all, v)
+		present := slices.ContainsFunc(merged, func(w T) bool { return compare(v, w) == 0 })
+		if !present && len(merged) < limit {
+			merged = append(merged, v)
 		}
 	}
-	slices.SortFunc(all, compare)
-	return all
+	slices.SortFunc(merged, compare)
+	return merged
 }
 
 // Families are those of entries, by layout.

@@ -92,10 +92,10 @@ func DecodeHeader(b []byte) (Header, error) {
 		return Header{}, damaged("the header's size is wrong")
 	}
 	h := Header{ID: [16]byte(b[16:32])}
-	for parity, at := range []uint64{evenSlotOffset, oddSlotOffset} {
+	for parity, offset := range []uint64{evenSlotOffset, oddSlotOffset} {
 		stored := &h.Slots[parity]
-		stored.Offset = at
-		raw := b[at : at+slotSize]
+		stored.Offset = offset
+		raw := b[offset : offset+slotSize]
 		if bytes.Equal(raw, make([]byte, slotSize)) {
 			continue
 		}

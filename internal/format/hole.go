@@ -13,11 +13,11 @@ const pieceSize = 4 << 10
 
 // hole returns where in b, which begins with a piece, the first piece begins that is all zeros and has all its bytes;
 // false if none is.
-func hole(b []byte) (at int, found bool) {
+func hole(b []byte) (offset int, ok bool) {
 	zeros := make([]byte, pieceSize)
-	for ; len(b)-at >= pieceSize; at += pieceSize {
-		if b[at] == 0 && bytes.Equal(b[at:at+pieceSize], zeros) {
-			return at, true
+	for ; len(b)-offset >= pieceSize; offset += pieceSize {
+		if b[offset] == 0 && bytes.Equal(b[offset:offset+pieceSize], zeros) {
+			return offset, true
 		}
 	}
 	return 0, false
@@ -27,14 +27,14 @@ func hole(b []byte) (at int, found bool) {
 // than in proportion to what is before the hole.
 func readSolid(r io.ReaderAt, offset, size uint64) (b []byte, err error) {
 	const stretch = 1 << 20
-	for at := uint64(0); at < size; at = uint64(len(b)) {
-		n := min(stretch, size-at)
-		b = slices.Grow(b, int(n))[:at+n]
-		if err := readFull(r, b[at:], offset+at); err != nil {
+	for pos := uint64(0); pos < size; pos = uint64(len(b)) {
+		n := min(stretch, size-pos)
+		b = slices.Grow(b, int(n))[:pos+n]
+		if err := readFull(r, b[pos:], offset+pos); err != nil {
 			return nil, err
 		}
-		if in, found := hole(b[at:]); found {
-			return nil, damaged("there is a hole in the file at %d", offset+at+uint64(in))
+		if in, ok := hole(b[pos:]); ok {
+			return nil, damaged("there is a hole in the file at %d", offset+pos+uint64(in))
 		}
 	}
 	return b, nil

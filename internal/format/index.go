@@ -176,16 +176,17 @@ func (n counts) arrangeIn(size uint64) (sections, error) {
 	if n.strings > n.mostStrings() {
 		return sections{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
-	at := n.arrange()
-	if at.end != size {
-		return sections{}, damaged("the index has %d bytes, its header says %d", size, at.end)
+	offsets := n.arrange()
+	if offsets.end != size {
+		return sections{}, damaged("the index has %d bytes, its header says %d", size, offsets.end)
 	}
-	return at, nil
+	return offsets, nil
 }
 
-// Seal marks a record as one of a model with that digest, which stands for the content of all its tensors: a reader that
-// gets the digest need not read them. Unlike the stamp of a file it is the same everywhere. The copies are the seals of
-// programs, which are parts of the model, by their digests; a record that was sealed for the model keeps those it has.
+// Seal marks a record as one of a model with that digest, which stands for the content of all its tensors: a reader
+// that gets the digest need not read them. Unlike the stamp of a file it is the same everywhere. The copies are the
+// seals of programs, which are parts of the model, by their digests; a record that was sealed for the model keeps those
+// it has.
 func (r *Record) Seal(model Digest, programs ...Digest) {
 	if sealed, ok := r.Sealed(); !ok || sealed != model {
 		r.Copies = ""

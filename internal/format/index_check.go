@@ -22,11 +22,11 @@ func (x *Index) Check() error {
 func (x *Index) Flaws() iter.Seq[Flaw] {
 	return func(yield func(Flaw) bool) {
 		sound := true
-		for i := range x.at.blocks() {
+		for i := range x.offsets.blocks() {
 			var first [1]byte
 			if err := x.read(first[:], i*blockSize); err != nil {
 				sound = false
-				if !yield(Flaw{Offset: x.at.body + i*blockSize, Err: err}) {
+				if !yield(Flaw{Offset: x.offsets.body + i*blockSize, Err: err}) {
 					return
 				}
 			}
@@ -39,32 +39,32 @@ func (x *Index) Flaws() iter.Seq[Flaw] {
 
 // recordFlaws yields what is wrong with records, of those in sound blocks if there are others. It returns false if no
 // more is wanted.
-func (x *Index) recordFlaws(all bool, yield func(Flaw) bool) bool {
-	before, total := payload{}, uint64(0)
+func (x *Index) recordFlaws(complete bool, yield func(Flaw) bool) bool {
+	prev, total := payload{}, uint64(0)
 	for i := range x.Len() {
 		row, err := x.rowAlone(i)
 		if err != nil {
-			all = false
+			complete = false
 			continue
 		}
 		p := payloadOf(row[:])
 		err = x.checkRow(i, row[:])
-		if err == nil && !before.precedes(p) {
+		if err == nil && !prev.precedes(p) {
 			err = damaged("the payload of record %d overlaps what is before it", i)
 		}
 		if err != nil {
-			all = false
+			complete = false
 			if !yield(Flaw{Offset: x.RecordOffset(i), Err: err}) {
 				return false
 			}
 			continue
 		}
-		if p != before {
+		if p != prev {
 			total += p.size
 		}
-		before = p
+		prev = p
 	}
-	if all && total != x.slot.PayloadBytes {
+	if complete && total != x.slot.PayloadBytes {
 		err := damaged("the payloads have %d bytes, the slot says %d", total, x.slot.PayloadBytes)
 		return yield(Flaw{Err: err})
 	}
@@ -74,8 +74,8 @@ func (x *Index) recordFlaws(all bool, yield func(Flaw) bool) bool {
 func (x *Index) tableFlaws(yield func(Flaw) bool) {
 	for slot := range x.slots() {
 		var b [4]byte
-		if at := x.at.table + 4*slot; x.read(b[:], at-x.at.body) == nil {
-			if _, err := x.listed(slot); err != nil && !yield(Flaw{Offset: at, Err: err}) {
+		if offset := x.offsets.table + 4*slot; x.read(b[:], offset-x.offsets.body) == nil {
+			if _, err := x.listed(slot); err != nil && !yield(Flaw{Offset: offset, Err: err}) {
 				return
 			}
 		}
@@ -88,9 +88,9 @@ func LooksLikeIndex(b []byte) (size uint64, ok bool) {
 	if len(b) < IndexHeaderSize || string(b[:8]) != indexMagic {
 		return 0, false
 	}
-	const most = 1 << 40
+	const limit = 1 << 40
 	n := countsOf(b)
-	if n.records > most || n.slots > most || n.strings > most {
+	if n.records > limit || n.slots > limit || n.strings > limit {
 		return 0, false
 	}
 	return n.arrange().end, true
@@ -104,30 +104,30 @@ func (x *Index) Lost() (lost []int) {
 		n, _ := x.listed(slot)
 		return n
 	}
-	first, before := uint64(0), slots // a search goes through all slots if none is empty
-	for at := range slots {
-		if number(at) == 0 {
-			first, before = at, 0
+	first, run := uint64(0), slots // a search goes through all slots if none is empty
+	for slot := range slots {
+		if number(slot) == 0 {
+			first, run = slot, 0
 			break
 		}
 	}
-	found := make([]bool, x.Len())
+	reachable := make([]bool, x.Len())
 	for i := range slots {
-		at := (first + i) & (slots - 1)
-		n := number(at)
+		slot := (first + i) & (slots - 1)
+		n := number(slot)
 		if n == 0 {
-			before = 0
+			run = 0
 			continue
 		}
-		// A search begins at the key's own slot and ends at an empty one; before is how many that are not come
+		// A search begins at the key's own slot and ends at an empty one; run is how many that are not come
 		// directly before this.
-		if r, err := x.Record(int(n - 1)); err == nil && (at-r.hash())&(slots-1) <= before {
-			found[n-1] = true
+		if r, err := x.Record(int(n - 1)); err == nil && (slot-r.hash())&(slots-1) <= run {
+			reachable[n-1] = true
 		}
-		before++
+		run++
 	}
-	for i, is := range found {
-		if !is {
+	for i, ok := range reachable {
+		if !ok {
 			lost = append(lost, i)
 		}
 	}

@@ -20,14 +20,14 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	if len(records) >= 1<<31-1 || len(layouts) > math.MaxUint16 {
 		return nil, Digest{}, damaged("%d records of %d layouts are too many", len(records), len(layouts))
 	}
-	names := interner{at: make(map[string]uint32, len(records))}
+	names := interner{offsets: make(map[string]uint32, len(records))}
 	for i := range layouts {
 		names.add(layouts[i].Description)
 		if layouts[i].Evidence != "" {
 			names.add(layouts[i].Evidence)
 		}
 	}
-	sources := sourceTable{at: map[namedSource]uint32{}}
+	sources := sourceTable{numbers: map[namedSource]uint32{}}
 	refs := make([]references, len(records)) // there may be a million records, so that each is looked up once
 	for i := range records {
 		r := &records[i]
@@ -55,8 +55,8 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	if n.strings > n.mostStrings() {
 		return nil, Digest{}, damaged("%d records have %d bytes of names", n.records, n.strings)
 	}
-	at := n.arrange()
-	b := make([]byte, at.end, at.end+nativeTrailerSize)
+	offsets := n.arrange()
+	b := make([]byte, offsets.end, offsets.end+nativeTrailerSize)
 	copy(b, indexMagic)
 	le.PutUint64(b[8:], generation)
 	le.PutUint64(b[16:], uint64(len(records)))
@@ -75,25 +75,25 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 	for i, l := range layouts {
 		row := b[IndexHeaderSize+layoutSize*i:]
 		copy(row, l.Fingerprint[:])
-		le.PutUint32(row[16:], names.at[l.Description])
+		le.PutUint32(row[16:], names.offsets[l.Description])
 		le.PutUint32(row[20:], uint32(len(l.Description)))
 		if l.Evidence != "" {
-			le.PutUint32(row[24:], names.at[l.Evidence])
+			le.PutUint32(row[24:], names.offsets[l.Evidence])
 			le.PutUint32(row[28:], uint32(len(l.Evidence)))
 		}
 		number[l.Fingerprint] = uint16(i)
 	}
 	for i := range sources.rows {
-		copy(b[at.sources+sourceSize*uint64(i):], sources.rows[i].digest[:])
+		copy(b[offsets.sources+sourceSize*uint64(i):], sources.rows[i].digest[:])
 	}
-	table := b[at.table:at.strings]
+	table := b[offsets.table:offsets.strings]
 	for i := range records {
 		r := &records[i]
-		layout, known := number[r.Layout]
-		if !known {
+		layout, ok := number[r.Layout]
+		if !ok {
 			return nil, Digest{}, damaged("record %d has an unlisted layout", i)
 		}
-		row := b[at.body+recordSize*uint64(i):][:recordSize]
+		row := b[offsets.body+recordSize*uint64(i):][:recordSize]
 		r.encode(row, layout, refs[i])
 		slot := r.hash() & (slots - 1)
 		for le.Uint32(table[4*slot:]) != 0 {
@@ -101,12 +101,12 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		}
 		le.PutUint32(table[4*slot:], uint32(i)+1)
 	}
-	copy(b[at.strings:], names.text)
-	body := b[at.body:]
-	for i := range at.blocks() {
-		le.PutUint64(b[at.sums+sumSize*i:], xxh3.Hash(block(body, i)))
+	copy(b[offsets.strings:], names.text)
+	body := b[offsets.body:]
+	for i := range offsets.blocks() {
+		le.PutUint64(b[offsets.sums+sumSize*i:], xxh3.Hash(block(body, i)))
 	}
-	return b, digest.Of(b[:at.body]), nil
+	return b, digest.Of(b[:offsets.body]), nil
 }
 
 // tableSlots returns how many slots the hash table of so many records has.
@@ -160,19 +160,19 @@ func seconds(since1970 int64) uint32 { return uint32(min(max(since1970, 0), math
 
 // An interner collects strings, each once.
 type interner struct {
-	text []byte
-	at   map[string]uint32
+	text    []byte
+	offsets map[string]uint32
 }
 
 // add collects a string, and returns its offset. What begins after 4 GiB has no valid place.
-func (n *interner) add(s string) (at uint32) {
-	at, known := n.at[s]
-	if !known {
-		at = uint32(len(n.text))
-		n.at[s] = at
+func (n *interner) add(s string) (offset uint32) {
+	offset, ok := n.offsets[s]
+	if !ok {
+		offset = uint32(len(n.text))
+		n.offsets[s] = offset
 		n.text = append(n.text, s...)
 	}
-	return at
+	return offset
 }
 
 // EncodeGeneration lays out the end of a file whose payloads, with what is dead between them, reach up to tail: the
@@ -217,12 +217,12 @@ const roomForLayouts, roomForDescriptions, roomForEvidence = 8, 4 << 10, 16 << 1
 // GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have
 // so many bytes together, with room for names of sources and what is said of some layouts.
 func GenerationSize(records, names uint64) uint64 {
-	most := counts{
+	limit := counts{
 		layouts: roomForLayouts, sources: records, // each has its own
 		records: records, slots: tableSlots(records),
 		strings: names + roomForDescriptions + roomForEvidence + mostSourceNames + records*copySize,
 	}
-	return most.arrange().end + nativeTrailerSize
+	return limit.arrange().end + nativeTrailerSize
 }
 
 // NamesFit reports whether an index can list so many records, whose names have so many bytes together, beside all that

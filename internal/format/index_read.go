@@ -26,9 +26,9 @@ type Index struct {
 	copies   uint64 // where they begin in the body
 	copyRows int
 
-	sums []byte
-	at   sections
-	r    io.ReaderAt // of the file
+	sums    []byte
+	offsets sections
+	r       io.ReaderAt // of the file
 
 	mu    sync.Mutex
 	pages []page // that with a number is at the number modulo their length
@@ -83,10 +83,10 @@ func readRoot(r io.ReaderAt, slot Slot) (x *Index, root []byte, err error) {
 	if err := x.fill(header, 0); err != nil {
 		return nil, nil, err
 	}
-	if x.at, err = countsOf(header).arrangeIn(slot.IndexSize); err != nil {
+	if x.offsets, err = countsOf(header).arrangeIn(slot.IndexSize); err != nil {
 		return nil, nil, err
 	}
-	root, err = readSolid(r, slot.IndexOffset, x.at.body)
+	root, err = readSolid(r, slot.IndexOffset, x.offsets.body)
 	if err == nil && !bytes.Equal(root[:IndexHeaderSize], header) {
 		err = damaged("the index changed while it was read")
 	}
@@ -105,13 +105,13 @@ func (x *Index) decodeRoot(b []byte) error {
 	if n.records != slot.Records {
 		return damaged("the index has %d records, its slot says %d", n.records, slot.Records)
 	}
-	x.sources, x.sums = b[x.at.sources:x.at.sums], b[x.at.sums:]
-	x.pages = make([]page, min((x.at.end-x.at.body+pageSize-1)/pageSize, mostPages))
+	x.sources, x.sums = b[x.offsets.sources:x.offsets.sums], b[x.offsets.sums:]
+	x.pages = make([]page, min((x.offsets.end-x.offsets.body+pageSize-1)/pageSize, mostPages))
 	described := uint64(0)
 	for i := range n.layouts {
 		row := b[IndexHeaderSize+layoutSize*i:]
-		for _, at := range []int{16, 24} {
-			if described += uint64(le.Uint32(row[at+4:])); described > leastLimit+8*x.at.body {
+		for _, offset := range []int{16, 24} {
+			if described += uint64(le.Uint32(row[offset+4:])); described > leastLimit+8*x.offsets.body {
 				return damaged("the descriptions of %d layouts have %d bytes and more", n.layouts, described)
 			}
 		}
@@ -130,44 +130,44 @@ func (x *Index) decodeRoot(b []byte) error {
 }
 
 // fill reads a part of the index that begins so far from its start.
-func (x *Index) fill(b []byte, at uint64) error {
-	if err := readFull(x.r, b, x.slot.IndexOffset+at); err != nil {
-		return fmt.Errorf("the index cannot be read at %d: %w", at, err)
+func (x *Index) fill(b []byte, offset uint64) error {
+	if err := readFull(x.r, b, x.slot.IndexOffset+offset); err != nil {
+		return fmt.Errorf("the index cannot be read at %d: %w", offset, err)
 	}
 	return nil
 }
 
 // read fills b with what is in the body, so far from its start.
-func (x *Index) read(b []byte, at uint64) error {
+func (x *Index) read(b []byte, offset uint64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for len(b) > 0 {
-		p := &x.pages[at/pageSize%uint64(len(x.pages))]
-		if p.number != at/pageSize+1 {
-			if err := x.turnTo(p, at/pageSize); err != nil {
+		p := &x.pages[offset/pageSize%uint64(len(x.pages))]
+		if p.number != offset/pageSize+1 {
+			if err := x.turnTo(p, offset/pageSize); err != nil {
 				return err
 			}
 		}
-		in := at % pageSize
+		in := offset % pageSize
 		if i := in / blockSize; p.sound>>i&1 == 0 {
-			if xxh3.Hash(block(p.bytes, i)) != le.Uint64(x.sums[at/blockSize*sumSize:]) {
-				return damaged("the checksum of block %d of the index is wrong", at/blockSize)
+			if xxh3.Hash(block(p.bytes, i)) != le.Uint64(x.sums[offset/blockSize*sumSize:]) {
+				return damaged("the checksum of block %d of the index is wrong", offset/blockSize)
 			}
 			p.sound |= 1 << i
 		}
 		n := copy(b[:min(blockSize-in%blockSize, uint64(len(b)))], p.bytes[in:])
-		b, at = b[n:], at+uint64(n)
+		b, offset = b[n:], offset+uint64(n)
 	}
 	return nil
 }
 
 // turnTo reads a page of the body.
 func (x *Index) turnTo(p *page, number uint64) error {
-	from := x.at.body + number*pageSize
-	to := min(from+pageSize, x.at.end)
+	start := x.offsets.body + number*pageSize
+	end := min(start+pageSize, x.offsets.end)
 	p.number, p.sound = 0, 0
-	p.bytes = slices.Grow(p.bytes[:0], pageSize)[:to-from]
-	if err := x.fill(p.bytes, from); err != nil {
+	p.bytes = slices.Grow(p.bytes[:0], pageSize)[:end-start]
+	if err := x.fill(p.bytes, start); err != nil {
 		return err
 	}
 	p.number = number + 1
@@ -180,16 +180,16 @@ func (x *Index) row(i int) (row row, err error) {
 	if err != nil {
 		return row, err
 	}
-	before, err := x.rowAlone(max(i-1, 0))
+	prev, err := x.rowAlone(max(i-1, 0))
 	if err != nil {
 		return row, err
 	}
-	after, err := x.rowAlone(min(i+1, x.Len()-1))
+	next, err := x.rowAlone(min(i+1, x.Len()-1))
 	if err != nil {
 		return row, err
 	}
 	p := payloadOf(row[:])
-	if !payloadOf(before[:]).precedes(p) || !p.precedes(payloadOf(after[:])) {
+	if !payloadOf(prev[:]).precedes(p) || !p.precedes(payloadOf(next[:])) {
 		return row, damaged("the payload of record %d overlaps one beside it", i)
 	}
 	return row, x.checkRow(i, row[:])
@@ -231,8 +231,8 @@ func (x *Index) checkRow(i int, row []byte) error {
 	if Flags(row[atFlags])&^knownFlags != 0 {
 		return damaged("record %d has unknown flags", i)
 	}
-	for _, at := range []int{atKernel, atBias} {
-		if !span(uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:])), x.stringsSize()) {
+	for _, offset := range []int{atKernel, atBias} {
+		if !span(uint64(le.Uint32(row[offset:])), uint64(le.Uint32(row[offset+4:])), x.stringsSize()) {
 			return damaged("a name of record %d lies outside the strings", i)
 		}
 	}
@@ -240,11 +240,11 @@ func (x *Index) checkRow(i int, row []byte) error {
 }
 
 // stringsSize is how many bytes of strings there are.
-func (x *Index) stringsSize() uint64 { return x.at.end - x.at.strings }
+func (x *Index) stringsSize() uint64 { return x.offsets.end - x.offsets.strings }
 
 // text returns the string whose offset and length a row has at a place.
-func (x *Index) text(row []byte, at int) (string, error) {
-	start, length := uint64(le.Uint32(row[at:])), uint64(le.Uint32(row[at+4:]))
+func (x *Index) text(row []byte, offset int) (string, error) {
+	start, length := uint64(le.Uint32(row[offset:])), uint64(le.Uint32(row[offset+4:]))
 	if !span(start, length, x.stringsSize()) {
 		return "", damaged("a name lies outside the strings")
 	}
@@ -253,7 +253,7 @@ func (x *Index) text(row []byte, at int) (string, error) {
 	if length > uint64(len(b)) {
 		b = make([]byte, length)
 	}
-	err := x.read(b[:length], x.at.strings-x.at.body+start)
+	err := x.read(b[:length], x.offsets.strings-x.offsets.body+start)
 	return string(b[:length]), err
 }
 
@@ -261,7 +261,7 @@ func (x *Index) text(row []byte, at int) (string, error) {
 // names of an honest index: any number of records may have one long name in the index, so that a small file could
 // describe more than there is memory for.
 func (x *Index) NameBytes() (n uint64, err error) {
-	most := uint64(leastLimit)
+	limit := uint64(leastLimit)
 	for i := range x.Len() {
 		r, err := x.rowAlone(i)
 		if err != nil {
@@ -270,14 +270,14 @@ func (x *Index) NameBytes() (n uint64, err error) {
 		if r == (row{}) {
 			return n, damaged("there is a hole in place of record %d", i)
 		}
-		most += 8 * recordSize
-		for _, at := range []int{atKernel, atBias} {
-			if length := uint64(le.Uint32(r[at+4:])); length <= x.stringsSize() { // else reading the record fails
+		limit += 8 * recordSize
+		for _, offset := range []int{atKernel, atBias} {
+			if length := uint64(le.Uint32(r[offset+4:])); length <= x.stringsSize() { // else reading the record fails
 				n += length
 			}
 		}
 	}
-	if n > most {
+	if n > limit {
 		return n, damaged("the names of %d records add up to %d bytes", x.Len(), n)
 	}
 	return n, nil
@@ -293,7 +293,7 @@ func (x *Index) Generation() uint64 { return x.slot.Generation }
 func (x *Index) Layouts() []Layout { return x.layouts }
 
 // RecordOffset returns where record i begins, from the start of the index.
-func (x *Index) RecordOffset(i int) uint64 { return x.at.body + uint64(i)*recordSize }
+func (x *Index) RecordOffset(i int) uint64 { return x.offsets.body + uint64(i)*recordSize }
 
 // Record returns record i, which must be from 0 to Len()-1. Records are in the order of their payloads' offsets.
 func (x *Index) Record(i int) (Record, error) {
@@ -351,15 +351,15 @@ func (x *Index) Find(key Key) iter.Seq2[Record, error] {
 				return
 			}
 			var r Record
-			var has bool
+			var match bool
 			if err == nil {
-				r, has, err = x.having(&key, int(number-1))
+				r, match, err = x.having(&key, int(number-1))
 			}
 			if err != nil {
 				yield(Record{}, err)
 				return
 			}
-			if has && !yield(r, nil) {
+			if match && !yield(r, nil) {
 				return
 			}
 		}
@@ -367,12 +367,12 @@ func (x *Index) Find(key Key) iter.Seq2[Record, error] {
 }
 
 // slots is how many slots the table has.
-func (x *Index) slots() uint64 { return (x.at.strings - x.at.table) / 4 }
+func (x *Index) slots() uint64 { return (x.offsets.strings - x.offsets.table) / 4 }
 
 // listed returns what is in a slot of the table: the number of a record from 1, or 0.
 func (x *Index) listed(slot uint64) (uint64, error) {
 	var b [4]byte
-	if err := x.read(b[:], x.at.table-x.at.body+4*slot); err != nil {
+	if err := x.read(b[:], x.offsets.table-x.offsets.body+4*slot); err != nil {
 		return 0, err
 	}
 	number := uint64(le.Uint32(b[:]))
@@ -383,7 +383,7 @@ func (x *Index) listed(slot uint64) (uint64, error) {
 }
 
 // having returns record i if it has a key. A name of another length is not read: it may be as long as all names are.
-func (x *Index) having(key *Key, i int) (r Record, has bool, err error) {
+func (x *Index) having(key *Key, i int) (r Record, match bool, err error) {
 	row, err := x.rowAlone(i)
 	if err != nil || le.Uint32(row[atKernel+4:]) != uint32(len(key.Kernel)) ||
 		le.Uint32(row[atBias+4:]) != uint32(len(key.Bias)) {

@@ -32,25 +32,25 @@ type namedSource struct {
 // A sourceTable collects sources. Those that have a digest are known by it, and have the first name that a record
 // gives them; those without one are known by their names.
 type sourceTable struct {
-	rows []namedSource
-	at   map[namedSource]uint32
+	rows    []namedSource
+	numbers map[namedSource]uint32
 }
 
-func (t *sourceTable) add(digest Digest, name string) (at uint32) {
+func (t *sourceTable) add(digest Digest, name string) (number uint32) {
 	key := namedSource{digest: digest}
 	if digest == (Digest{}) {
 		key.name = name
 	}
-	at, known := t.at[key]
-	if !known {
-		at = uint32(len(t.rows))
-		t.at[key] = at
+	number, ok := t.numbers[key]
+	if !ok {
+		number = uint32(len(t.rows))
+		t.numbers[key] = number
 		t.rows = append(t.rows, namedSource{digest: digest})
 	}
-	if row := &t.rows[at]; row.name == "" {
+	if row := &t.rows[number]; row.name == "" {
 		row.name = CleanName(name)
 	}
-	return at
+	return number
 }
 
 // names returns the names of the sources up to the last that has one, the length of each before it in a byte.
@@ -83,8 +83,8 @@ func splitNames(text string) (names []string) {
 
 // readSourceNames reads the names of sources, if the header says where there are some. What cannot be theirs is none.
 func (x *Index) readSourceNames(header []byte) error {
-	at, size := uint64(le.Uint32(header[atSourceNames:])), uint64(le.Uint32(header[atSourceNames+4:]))
-	if size > mostSourceNames || !span(at, size, x.stringsSize()) {
+	offset, size := uint64(le.Uint32(header[atSourceNames:])), uint64(le.Uint32(header[atSourceNames+4:]))
+	if size > mostSourceNames || !span(offset, size, x.stringsSize()) {
 		return nil
 	}
 	text, err := x.text(header, atSourceNames)

@@ -26,7 +26,7 @@ const NativeEntry = "xpwc:native"
 
 // NativeTrailer returns that entry: all bytes before the trailer, so that nobody who knows only the trailer takes any
 // of them for free space. It lists no payload, since ExecuTorch would not ask what CPU that was packed for.
-func NativeTrailer(at uint64) TrailerEntry { return TrailerEntry{Name: NativeEntry, Size: at} }
+func NativeTrailer(size uint64) TrailerEntry { return TrailerEntry{Name: NativeEntry, Size: size} }
 
 // A TrailerEntry is one payload as ExecuTorch knows it. Its name is the weights' name directly followed by the bias'
 // name.
@@ -128,7 +128,7 @@ func EncodeNote(text []byte) []byte {
 
 // DecodeNote returns the text of the note that ends where the index begins, and where it begins; nothing if there is
 // none after the end of the payloads. r's errors are returned as they are.
-func DecodeNote(r io.ReaderAt, payloads, index uint64) (text []byte, at uint64, err error) {
+func DecodeNote(r io.ReaderAt, payloads, index uint64) (text []byte, offset uint64, err error) {
 	if index < payloads || index-payloads < uint64(noteEnd) {
 		return nil, index, nil
 	}

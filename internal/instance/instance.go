@@ -60,9 +60,9 @@ type stage struct {
 // share. XNNPACK is initialized and the threads are started before the clock is.
 func New(m models.Model, b Backing, n int) (e *Instance, err error) {
 	e = &Instance{Model: m}
-	made := false
+	done := false
 	defer func() {
-		if !made { // also after a panic of the model's
+		if !done { // also after a panic of the model's
 			err = errors.Join(err, e.Close())
 			e = nil
 		}
@@ -84,7 +84,7 @@ func New(m models.Model, b Backing, n int) (e *Instance, err error) {
 		return e, err
 	}
 	err = b(e)
-	made = err == nil
+	done = err == nil
 	return e, err
 }
 
@@ -98,15 +98,15 @@ type place struct {
 // create makes the subgraphs and of each a runtime, in the place that next returns.
 func (e *Instance) create(next func() (place, error)) error {
 	stages, between := models.StagesOf(e.Model)
-	for _, of := range between {
-		b, err := xnnpack.NewBuffer(of.Size)
+	for _, buf := range between {
+		b, err := xnnpack.NewBuffer(buf.Size)
 		if err != nil {
 			return err
 		}
 		e.closers = append(e.closers, func() error { b.Free(); return nil })
 		e.between = append(e.between, b)
-		if of.Initial != nil {
-			e.states = append(e.states, func() error { return of.Initial(b.Bytes()) })
+		if buf.Initial != nil {
+			e.states = append(e.states, func() error { return buf.Initial(b.Bytes()) })
 		}
 	}
 	if err := e.Reset(); err != nil {
@@ -134,7 +134,7 @@ func (e *Instance) create(next func() (place, error)) error {
 }
 
 // runtime makes a subgraph and of it a runtime.
-func (e *Instance) runtime(of func(models.Loader) (*xnnpack.Subgraph, error), shared *xnnpack.Workspace,
+func (e *Instance) runtime(build func(models.Loader) (*xnnpack.Subgraph, error), shared *xnnpack.Workspace,
 	next func() (place, error)) (*xnnpack.Runtime, error) {
 	start := time.Now()
 	p, err := next()
@@ -150,7 +150,7 @@ func (e *Instance) runtime(of func(models.Loader) (*xnnpack.Subgraph, error), sh
 		e.Times.Finalize += time.Since(start)
 		return err
 	}
-	subgraph, err := of(p.loader)
+	subgraph, err := build(p.loader)
 	if err != nil {
 		return nil, err
 	}
@@ -186,17 +186,17 @@ func (e *Instance) buffer(i int) *xnnpack.Buffer {
 }
 
 // contents returns buffers as stages name them.
-func (e *Instance) contents(of []int) [][]byte {
-	out := make([][]byte, len(of))
-	for k, i := range of {
+func (e *Instance) contents(indices []int) [][]byte {
+	out := make([][]byte, len(indices))
+	for k, i := range indices {
 		out[k] = e.buffer(i).Bytes()
 	}
 	return out
 }
 
 // buffers allocates memory for values in their largest shapes.
-func (e *Instance) buffers(of []models.Value) (buffers []*xnnpack.Buffer, shapes [][]int, err error) {
-	for _, v := range of {
+func (e *Instance) buffers(values []models.Value) (buffers []*xnnpack.Buffer, shapes [][]int, err error) {
+	for _, v := range values {
 		n, err := v.ByteSize()
 		if err != nil {
 			return nil, nil, err
@@ -316,11 +316,11 @@ func (e *Instance) Err() error {
 }
 
 // Explain returns what the creation of the runtimes took beyond mapping, and why.
-func (e *Instance) Explain() (all xpwc.Explanation) {
+func (e *Instance) Explain() (sum xpwc.Explanation) {
 	for _, session := range e.sessions {
-		all.Add(session.Explain())
+		sum.Add(session.Explain())
 	}
-	return all
+	return sum
 }
 
 // Prepare plans the runtime's memory for the inputs' shapes, so that the next inference need not.

@@ -16,22 +16,22 @@ type pool struct {
 // pools are by the number of threads that was asked for.
 var pools = struct {
 	sync.Mutex
-	of map[int]*pool
-}{of: map[int]*pool{}}
+	pools map[int]*pool
+}{pools: map[int]*pool{}}
 
 // threads returns the process' pool of n threads, which is started for the first user and ends when the last one has
 // given it back.
 func threads(n int) (p *xnnpack.Threadpool, giveBack func(), err error) {
 	pools.Lock()
 	defer pools.Unlock()
-	shared := pools.of[n]
+	shared := pools.pools[n]
 	if shared == nil {
 		started, err := xnnpack.NewThreadpool(n)
 		if err != nil {
 			return nil, nil, err
 		}
 		shared = &pool{Threadpool: started}
-		pools.of[n] = shared
+		pools.pools[n] = shared
 	}
 	shared.users++
 	return shared.Threadpool, func() {
@@ -39,7 +39,7 @@ func threads(n int) (p *xnnpack.Threadpool, giveBack func(), err error) {
 		defer pools.Unlock()
 		if shared.users--; shared.users == 0 {
 			shared.Close()
-			delete(pools.of, n)
+			delete(pools.pools, n)
 		}
 	}, nil
 }

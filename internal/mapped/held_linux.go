@@ -36,11 +36,11 @@ func unchangeable(fd uintptr) bool {
 	if unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, mountID, &s) != nil || s.Mask&mountID == 0 {
 		return false
 	}
-	m, known := mountOf(s.Mnt_id)
+	m, ok := mountOf(s.Mnt_id)
 	switch {
 	case s.Attributes&unix.STATX_ATTR_VERITY != 0:
 		return true
-	case !known:
+	case !ok:
 		return false
 	case s.Attributes&unix.STATX_ATTR_IMMUTABLE != 0 && m.system == "ext4":
 		return kernelSince(5, 2)
@@ -50,7 +50,7 @@ func unchangeable(fd uintptr) bool {
 }
 
 // mountOf finds a mount of this process by its number (proc_pid_mountinfo(5)).
-func mountOf(id uint64) (m mount, known bool) {
+func mountOf(id uint64) (m mount, ok bool) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return m, false
@@ -62,8 +62,8 @@ func mountOf(id uint64) (m mount, known bool) {
 			continue
 		}
 		_, system, _ := strings.Cut(lines.Text(), " - ")
-		if of := strings.Fields(system); len(of) == 3 {
-			return mount{of[0], strings.Split(of[2], ",")}, true
+		if fields := strings.Fields(system); len(fields) == 3 {
+			return mount{fields[0], strings.Split(fields[2], ",")}, true
 		}
 	}
 	return m, false
@@ -97,20 +97,20 @@ func writesEnded(fd uintptr) bool {
 	if unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &s) != nil {
 		return false
 	}
-	m, known := mountOf(s.Mnt_id)
-	if !known || m.system != "ext4" || slices.Contains(m.options, "data=journal") {
+	m, ok := mountOf(s.Mnt_id)
+	if !ok || m.system != "ext4" || slices.Contains(m.options, "data=journal") {
 		return false
 	}
-	own, err := reopen(fd) // the seek must not move the host's offset
+	reopened, err := reopen(fd) // the seek must not move the host's offset
 	if err != nil {
 		return false
 	}
 	ended := make(chan error, 1)
 	go func() {
-		defer unix.Close(own)
-		_, err := unix.Seek(own, 0, unix.SEEK_HOLE)
+		defer unix.Close(reopened)
+		_, err := unix.Seek(reopened, 0, unix.SEEK_HOLE)
 		if err == nil {
-			err = flush(uintptr(own))
+			err = flush(uintptr(reopened))
 		}
 		ended <- err
 	}()

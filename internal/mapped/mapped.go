@@ -48,21 +48,21 @@ func Open(path string) (*File, error) {
 
 // cause returns what an error of a path is about.
 func cause(err error) error {
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		return at.Err
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return pathErr.Err
 	}
 	return err
 }
 
 // OpenFile maps an open file, which stays the caller's.
 func OpenFile(f *os.File) (*File, error) {
-	again, err := fd.Duplicate(f)
+	dup, err := fd.Duplicate(f)
 	if err != nil {
 		return nil, err
 	}
-	m, err := newFile(again, f.Name())
+	m, err := newFile(dup, f.Name())
 	if err != nil {
-		return nil, errors.Join(err, again.Close())
+		return nil, errors.Join(err, dup.Close())
 	}
 	return m, nil
 }
@@ -142,13 +142,13 @@ func (f *File) Readable() int64 {
 // Numbers returns the little-endian numbers that b consists of in place, and false where that is impossible: b does not
 // lie as such numbers must in memory, or the machine has them the other way round.
 func Numbers[T uint16 | float32](b []byte) ([]T, bool) {
-	var one T
-	at, size := unsafe.Pointer(unsafe.SliceData(b)), unsafe.Sizeof(one)
+	var zero T
+	data, size := unsafe.Pointer(unsafe.SliceData(b)), unsafe.Sizeof(zero)
 	little := binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-	if !little || uintptr(at)%size != 0 {
+	if !little || uintptr(data)%size != 0 {
 		return nil, false
 	}
-	return unsafe.Slice((*T)(at), len(b)/int(size)), true
+	return unsafe.Slice((*T)(data), len(b)/int(size)), true
 }
 
 // Data returns the mapping, and nil after Close. Close makes the memory unreadable: who may read while another
@@ -199,9 +199,9 @@ func (f *File) Drop(b []byte) {
 		return
 	}
 	page := os.Getpagesize()
-	from, to := (int(offset)+page-1)&^(page-1), (int(offset)+len(b))&^(page-1)
-	if from < to {
-		dropPages(f.data[from:to])
+	start, end := (int(offset)+page-1)&^(page-1), (int(offset)+len(b))&^(page-1)
+	if start < end {
+		dropPages(f.data[start:end])
 	}
 }
 

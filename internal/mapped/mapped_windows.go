@@ -15,18 +15,18 @@ func Map(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
 	if writable {
 		protect, access = windows.PAGE_READWRITE, windows.FILE_MAP_READ|windows.FILE_MAP_WRITE
 	}
-	from, end := uint64(offset), uint64(offset)+uint64(size)
+	start, end := uint64(offset), uint64(offset)+uint64(size)
 	section, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, protect, uint32(end>>32), uint32(end), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer windows.CloseHandle(section) // the view keeps it alive
-	at, err := windows.MapViewOfFile(section, access, uint32(from>>32), uint32(from), uintptr(size))
+	addr, err := windows.MapViewOfFile(section, access, uint32(start>>32), uint32(start), uintptr(size))
 	if err != nil {
 		return nil, err
 	}
 	// The address is no Go pointer; reading it through memory keeps vet's rule on unsafe.Pointer satisfied.
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size), nil
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size), nil
 }
 
 func unmapFile(b []byte) error { return windows.UnmapViewOfFile(address(b)) }

@@ -40,9 +40,9 @@ func leased(fd uintptr) writers {
 	defer runtime.UnlockOSThread()
 	thread := unix.Gettid()
 	if thread == os.Getpid() {
-		found := make(chan writers)
-		go func() { found <- leased(fd) }() // on another thread, since this one is taken
-		return <-found
+		result := make(chan writers)
+		go func() { result <- leased(fd) }() // on another thread, since this one is taken
+		return <-result
 	}
 	if unowned(fd, thread) != 0 {
 		return writersUnknown
@@ -86,12 +86,12 @@ func writersOfOpen(fd uintptr, now time.Time) writers {
 	if _, err := StateOf(fd); err != nil {
 		return writersUnknown
 	}
-	own, err := reopen(fd)
+	reopened, err := reopen(fd)
 	if err != nil {
 		return writersUnknown
 	}
-	defer unix.Close(own)
-	return writersOf(uintptr(own), now)
+	defer unix.Close(reopened)
+	return writersOf(uintptr(reopened), now)
 }
 
 // contentOf returns the digest of all that is in the file. It reads through the descriptor, since the file may be cut
@@ -99,8 +99,8 @@ func writersOfOpen(fd uintptr, now time.Time) writers {
 func contentOf(fd uintptr) (digest.Digest, error) {
 	var h digest.Hash
 	part := make([]byte, 32<<10)
-	for at := int64(0); ; {
-		n, err := unix.Pread(int(fd), part, at)
+	for offset := int64(0); ; {
+		n, err := unix.Pread(int(fd), part, offset)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -110,7 +110,7 @@ func contentOf(fd uintptr) (digest.Digest, error) {
 			return h.Sum(), nil
 		}
 		_, _ = h.Write(part[:n])
-		at += int64(n)
+		offset += int64(n)
 	}
 }
 

@@ -72,23 +72,23 @@ func (s State) dated(now time.Time) bool {
 // file system, shows when this one asks the server again. Of a file that was not at rest the content is read again and
 // compared. Where the system does not say whether a file is at rest, a write that had begun before the state does not
 // show, and what a program writes through a mapping of its own shows with its first write to a page.
-func ChangedSince(fd uintptr, before State) (bool, error) {
-	if wait := before.unsettled(time.Now()); wait > 0 {
+func ChangedSince(fd uintptr, prev State) (bool, error) {
+	if wait := prev.unsettled(time.Now()); wait > 0 {
 		time.Sleep(wait)
 	}
-	now, err := StateOf(fd)
+	cur, err := StateOf(fd)
 	if err != nil {
 		return false, err
 	}
-	linked := now.Changed != before.Changed && now.Links != before.Links
-	if now.Size != before.Size || now.Modified != before.Modified || now.Changed != before.Changed && !linked {
+	linked := cur.Changed != prev.Changed && cur.Links != prev.Links
+	if cur.Size != prev.Size || cur.Modified != prev.Modified || cur.Changed != prev.Changed && !linked {
 		return true, nil
 	}
-	if before.Content == (digest.Digest{}) {
+	if prev.Content == (digest.Digest{}) {
 		return false, nil
 	}
-	now.Content, err = contentOf(fd)
-	return now.Content != before.Content, err
+	cur.Content, err = contentOf(fd)
+	return cur.Content != prev.Content, err
 }
 
 // unsettled returns how long it is until a change will have another time than the file has. A time in the future is

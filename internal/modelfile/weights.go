@@ -35,17 +35,17 @@ func (f File) OpenAllWeights() ([]Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []Weights{w}
+	weights := []Weights{w}
 	if m, ok := w.(*tflite.Model); ok && len(m.Signatures()) > 1 {
 		for _, f.Method = range m.Signatures() {
 			w, err := f.OpenWeights()
 			if err != nil {
-				return all, err
+				return weights, err
 			}
-			all = append(all, w)
+			weights = append(weights, w)
 		}
 	}
-	return all, nil
+	return weights, nil
 }
 
 // Subgraphs returns what makes the subgraphs whose runtimes pack all of the weights, for [models.Pack]. For the stock

@@ -33,15 +33,15 @@ func CheckPacked(t testing.TB, m models.Model) string {
 	cold := PackWhole(t, m, path)
 	require.Positive(t, cold.Packed.Entries)
 	require.Empty(t, cold.Private)
-	before, err := os.ReadFile(path)
+	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 
 	warm := PackWhole(t, m, path)
 	require.Zero(t, warm.Packed)
 	require.Zero(t, warm.WrittenBytes)
 	require.Equal(t, cold.Packed.Entries, warm.Hits.Entries+warm.Reused.Entries)
-	after, err := os.ReadFile(path)
+	got, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, want, got)
 	return path
 }

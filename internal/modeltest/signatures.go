@@ -53,12 +53,12 @@ func WriteSignatures(t testing.TB, buffers [][]byte, signatures ...Signature) st
 	t.Helper()
 	const alignment = 64
 	build := func(first int) []byte {
-		all, end := []flatbuf.Fields{{}}, uint64(first)
+		tables, end := []flatbuf.Fields{{}}, uint64(first)
 		for _, b := range buffers {
-			all = append(all, flatbuf.Fields{1: end, 2: uint64(len(b))})
+			tables = append(tables, flatbuf.Fields{1: end, 2: uint64(len(b))})
 			end += uint64(len(b)+alignment-1) &^ (alignment - 1)
 		}
-		return signaturesModel(all, signatures)
+		return signaturesModel(tables, signatures)
 	}
 	first := (len(build(alignment)) + alignment - 1) &^ (alignment - 1)
 	file := append(build(first), make([]byte, first-len(build(first)))...)

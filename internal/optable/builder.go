@@ -57,8 +57,8 @@ const (
 )
 
 // static defines a static tensor where the case was given a place for it.
-func (b *builder) static(t tensor, when reading, packed packing.Identity) xnnpack.ValueID {
-	data, err := b.place(Weight{Name: t.Name, Content: t.content, Eager: when != onMiss, Retain: when == atInference,
+func (b *builder) static(t tensor, mode reading, packed packing.Identity) xnnpack.ValueID {
+	data, err := b.place(Weight{Name: t.Name, Content: t.content, Eager: mode != onMiss, Retain: mode == atInference,
 		Packing: packed})
 	if err != nil {
 		fault.Check(fmt.Errorf("place %s: %w", t.Name, err))
@@ -85,7 +85,7 @@ type layer struct {
 	channel  int   // the dimension of the kernel that has scales
 	biases   int   // how many there are
 	out      []int // the shape of its output
-	when     reading
+	mode     reading
 
 	kernel, bias tensor // as they were defined
 }
@@ -108,16 +108,16 @@ func (b *builder) layer(l layer) {
 		biased.Data = l.bias.content
 	}
 	b.defineOutput(l.scheme.out, l.out, xnnpack.Elements(l.shape)/l.out[len(l.out)-1])
-	when := l.when
+	mode := l.mode
 	if l.kernel.Type == xnnpack.Float16 { // XNNPACK of 2026 converts it first, where the CPU has no arithmetic for it
-		when = max(when, atCreation)
+		mode = max(mode, atCreation)
 	}
-	biasWhen := when
+	biasWhen := mode
 	if l.dynamic {
-		biasWhen = max(when, atCreation) // XNNPACK packs it without naming it
+		biasWhen = max(mode, atCreation) // XNNPACK packs it without naming it
 	}
 	ids := []xnnpack.ValueID{inputOf: in, biasOf: xnnpack.InvalidValue, outputOf: outputID,
-		kernelOf: b.static(l.kernel, when, l.node.Packing(l.kernel.Tensor, biased, input, b.output.Tensor))}
+		kernelOf: b.static(l.kernel, mode, l.node.Packing(l.kernel.Tensor, biased, input, b.output.Tensor))}
 	if l.biases > 0 {
 		ids[biasOf] = b.static(l.bias, biasWhen, packing.Identity{})
 	}

@@ -174,7 +174,7 @@ func windowOf(n xnnpack.Node) window {
 	case xnnpack.Convolution2D:
 		w = window{n.Padding, n.Stride, n.Dilation, n.Groups}
 		if n.SamePadding {
-			w.padding = one // in the one shape that there is
+			w.padding = pad1 // in the one shape that there is
 		}
 	case xnnpack.DepthwiseConvolution2D:
 		w = window{n.Padding, n.Stride, n.Dilation, 0}

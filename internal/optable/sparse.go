@@ -15,14 +15,14 @@ func sparse() []Case {
 
 func (b *builder) sparse() {
 	b.defineInput(b.activation(xnnpack.Float32, 1, 17, 15, 3))
-	last, at := inputID, b.input.Shape
+	last, dims := inputID, b.input.Shape
 	for i, shape := range []convShape{
-		{kernel: [4]int{16, 3, 3, 3}, geometry: window{padding: one, stride: two}},
+		{kernel: [4]int{16, 3, 3, 3}, geometry: window{padding: pad1, stride: two}},
 		{kernel: [4]int{24, 1, 1, 16}},
-		{kernel: [4]int{1, 3, 3, 24}, geometry: window{padding: one}},
+		{kernel: [4]int{1, 3, 3, 24}, geometry: window{padding: pad1}},
 		{kernel: [4]int{12, 1, 1, 24}},
 	} {
-		copy(shape.in[:], at)
+		copy(shape.in[:], dims)
 		l := shape.convolution(f32)
 		if shape.kernel[0] == 1 {
 			l = shape.depthwise(f32)
@@ -39,9 +39,9 @@ func (b *builder) sparse() {
 		ids := []xnnpack.ValueID{last, b.static(l.kernel, atCreation, packed),
 			b.static(l.bias, atCreation, packing.Identity{}), fault.Value(b.g.Tensor(next))}
 		b.add(l, ids)
-		last, at = ids[outputOf], l.out
+		last, dims = ids[outputOf], l.out
 	}
-	b.defineOutput(xnnpack.Float32, []int{1, 1, 1, at[3]}, 1)
+	b.defineOutput(xnnpack.Float32, []int{1, 1, 1, dims[3]}, 1)
 	b.mean = true
 	fault.Check(b.g.Add(xnnpack.StaticReduce{Op: xnnpack.ReduceMean, Axes: []int{1, 2}, KeepDims: true, Input: last,
 		Output: outputID}))
@@ -56,4 +56,4 @@ func thinOut(content []byte) {
 	}
 }
 
-func layerName(what string, layer int) string { return what + " " + string(rune('1'+layer)) }
+func layerName(prefix string, layer int) string { return prefix + " " + string(rune('1'+layer)) }

@@ -120,14 +120,14 @@ func (b *builder) fullyConnected(s scheme, f fcShape) {
 
 // A convShape is the shape of a convolution of any kind.
 type convShape struct {
-	suffix     string
-	in         [4]int
-	kernel     [4]int // [out, height, width, in a group], of a depthwise convolution [1, height, width, out]
-	noBias     bool
-	geometry   window
-	same       bool
-	limits     xnnpack.Range
-	adjustment xnnpack.Size // of a deconvolution
+	suffix      string
+	in          [4]int
+	kernel      [4]int // [out, height, width, in a group], of a depthwise convolution [1, height, width, out]
+	noBias      bool
+	geometry    window
+	samePadding bool
+	limits      xnnpack.Range
+	adjustment  xnnpack.Size // of a deconvolution
 }
 
 // window is the geometry of a convolution. What is zero stands for 1, but padding.
@@ -139,17 +139,17 @@ type window struct {
 
 // filledIn has no more zeros that stand for 1.
 func (w window) filledIn() window {
-	one := xnnpack.Size{Height: 1, Width: 1}
-	return window{w.padding, cmp.Or(w.stride, one), cmp.Or(w.dilation, one), max(w.groups, 1)}
+	unit := xnnpack.Size{Height: 1, Width: 1}
+	return window{w.padding, cmp.Or(w.stride, unit), cmp.Or(w.dilation, unit), max(w.groups, 1)}
 }
 
 // casesOf returns the cases like one of all schemes in all shapes.
 func casesOf(
-	like Case, schemes []scheme, shapes []convShape, define func(convShape, scheme) layer,
+	base Case, schemes []scheme, shapes []convShape, define func(convShape, scheme) layer,
 ) (cases []Case) {
 	for _, s := range schemes {
 		for _, shape := range shapes {
-			c := like
+			c := base
 			c.Name += s.name + shape.suffix
 			c.define = func(b *builder) { b.layer(define(shape, s)) }
 			cases = append(cases, c)
@@ -159,22 +159,22 @@ func casesOf(
 }
 
 var (
-	one = xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
-	two = xnnpack.Size{Height: 2, Width: 2}
+	pad1 = xnnpack.Padding{Top: 1, Right: 1, Bottom: 1, Left: 1}
+	two  = xnnpack.Size{Height: 2, Width: 2}
 )
 
 func convolutions() []Case {
 	return casesOf(Case{Name: "convolution-", Announced: true, Packs: 1},
 		[]scheme{f32, f16f32, qs8, qu8, qc8, qd8f32qc8w, qd8f16qc8w}, []convShape{
 			{suffix: "-1x1", in: [4]int{2, 3, 5, 19}, kernel: [4]int{21, 1, 1, 19}},
-			{suffix: "-3x3", in: [4]int{1, 6, 7, 11}, kernel: [4]int{18, 3, 3, 11}, geometry: window{padding: one}},
+			{suffix: "-3x3", in: [4]int{1, 6, 7, 11}, kernel: [4]int{18, 3, 3, 11}, geometry: window{padding: pad1}},
 			{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 8}, kernel: [4]int{9, 3, 3, 8}, noBias: true},
-			{suffix: "-3x3-stride-2-same", in: [4]int{1, 7, 9, 5}, kernel: [4]int{17, 3, 3, 5}, same: true,
-				geometry: window{padding: one, stride: two}},
+			{suffix: "-3x3-stride-2-same", in: [4]int{1, 7, 9, 5}, kernel: [4]int{17, 3, 3, 5}, samePadding: true,
+				geometry: window{padding: pad1, stride: two}},
 			{suffix: "-3x3-dilation-2", in: [4]int{1, 8, 8, 6}, kernel: [4]int{10, 3, 3, 6},
 				geometry: window{dilation: two}},
 			{suffix: "-groups-3-relu", in: [4]int{1, 5, 6, 12}, kernel: [4]int{27, 3, 3, 4},
-				geometry: window{padding: one, groups: 3}, limits: xnnpack.Range{Min: 0, Max: 6}},
+				geometry: window{padding: pad1, groups: 3}, limits: xnnpack.Range{Min: 0, Max: 6}},
 			{suffix: "-1x1-groups-2", in: [4]int{1, 4, 4, 14}, kernel: [4]int{22, 1, 1, 7},
 				geometry: window{groups: 2}},
 		}, convShape.convolution)
@@ -196,8 +196,8 @@ func (f convShape) layer(s scheme, channels int) layer {
 func (f convShape) convolution(s scheme) layer {
 	l, g := f.layer(s, f.kernel[0]), f.geometry
 	n := xnnpack.Convolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf, Padding: g.padding,
-		SamePadding: f.same, Stride: g.stride, Dilation: g.dilation, Groups: g.groups, Activation: f.limits}
-	if f.same {
+		SamePadding: f.samePadding, Stride: g.stride, Dilation: g.dilation, Groups: g.groups, Activation: f.limits}
+	if f.samePadding {
 		n.Padding = xnnpack.Padding{}
 	}
 	l.node = n
@@ -209,20 +209,20 @@ func (f convShape) convolution(s scheme) layer {
 func depthwise() []Case {
 	wide := xnnpack.Padding{Top: 2, Right: 2, Bottom: 2, Left: 2}
 	return casesOf(Case{Name: "depthwise-", Packs: Varies}, []scheme{f32, f16f32, qs8, qu8, qc8}, []convShape{
-		{suffix: "-3x3", in: [4]int{1, 6, 7, 21}, kernel: [4]int{1, 3, 3, 21}, geometry: window{padding: one}},
+		{suffix: "-3x3", in: [4]int{1, 6, 7, 21}, kernel: [4]int{1, 3, 3, 21}, geometry: window{padding: pad1}},
 		{suffix: "-3x3-no-bias", in: [4]int{1, 5, 5, 40}, kernel: [4]int{1, 3, 3, 40}, noBias: true},
 		{suffix: "-5x5", in: [4]int{1, 8, 7, 35}, kernel: [4]int{1, 5, 5, 35},
 			geometry: window{padding: wide, stride: two}},
 		{suffix: "-1x1", in: [4]int{1, 4, 5, 19}, kernel: [4]int{1, 1, 1, 19}},
 		{suffix: "-7x7", in: [4]int{1, 9, 8, 18}, kernel: [4]int{1, 7, 7, 18}},
 		{suffix: "-3x3-multiplier-2", in: [4]int{1, 5, 6, 9}, kernel: [4]int{1, 3, 3, 18},
-			geometry: window{padding: one}},
+			geometry: window{padding: pad1}},
 	}, convShape.depthwise)
 }
 
 func (f convShape) depthwise(s scheme) layer {
 	l, g := f.layer(s, f.kernel[3]), f.geometry
-	l.channel, l.when = 3, atCreation
+	l.channel, l.mode = 3, atCreation
 	l.node = xnnpack.DepthwiseConvolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
 		Padding: g.padding, Stride: g.stride, Dilation: g.dilation, DepthMultiplier: f.kernel[3] / f.in[3]}
 	return l
@@ -234,7 +234,7 @@ func deconvolutions() []Case {
 		{suffix: "-3x3", in: [4]int{1, 4, 5, 7}, kernel: [4]int{18, 3, 3, 7}},
 		{suffix: "-2x2-stride-2", in: [4]int{1, 4, 3, 9}, kernel: [4]int{11, 2, 2, 9}, geometry: window{stride: two}},
 		{suffix: "-3x3-stride-2", in: [4]int{1, 3, 4, 6}, kernel: [4]int{13, 3, 3, 6},
-			adjustment: xnnpack.Size{Height: 1, Width: 1}, geometry: window{stride: two, padding: one}},
+			adjustment: xnnpack.Size{Height: 1, Width: 1}, geometry: window{stride: two, padding: pad1}},
 		{suffix: "-3x3-no-bias", in: [4]int{1, 3, 3, 5}, kernel: [4]int{8, 3, 3, 5}, noBias: true},
 		{suffix: "-groups-2", in: [4]int{1, 3, 4, 8}, kernel: [4]int{14, 3, 3, 4},
 			geometry: window{groups: 2, stride: two}},
@@ -245,7 +245,7 @@ func deconvolutions() []Case {
 
 func (f convShape) deconvolution(s scheme) layer {
 	l, g := f.layer(s, f.kernel[0]), f.geometry
-	l.when = atCreation
+	l.mode = atCreation
 	l.node = xnnpack.Deconvolution2D{Input: inputOf, Filter: kernelOf, Bias: biasOf, Output: outputOf,
 		Padding: g.padding, Adjustment: f.adjustment, Stride: g.stride, Dilation: g.dilation, Groups: g.groups}
 	g = g.filledIn()
@@ -277,12 +277,12 @@ func matrixMultiplications() []Case {
 func (b *builder) matrixMultiply(s scheme, batch int, transposed bool) {
 	const m, k, n = 5, 21, 34
 	l := layer{scheme: s, in: []int{batch, m, k}, together: 1, shape: []int{batch, k, n}, channel: 2,
-		out: []int{batch, m, n}, when: atCreation}
+		out: []int{batch, m, n}, mode: atCreation}
 	if transposed {
 		l.shape, l.channel = []int{batch, n, k}, 1
 	}
 	if s.kernel == xnnpack.Float16 {
-		l.when = atInference
+		l.mode = atInference
 	}
 	l.node = xnnpack.BatchMatrixMultiply{A: inputOf, B: kernelOf, Output: outputOf, TransposeB: transposed}
 	b.layer(l)

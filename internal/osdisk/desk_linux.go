@@ -21,20 +21,20 @@ type Desk struct {
 // more. After an error there may be no memory at b.
 func (d *Desk) Move(b []byte) (moved bool, err error) {
 	for i := range len(b) / DeskUnit {
-		to := b[i*DeskUnit:][:DeskUnit]
+		dst := b[i*DeskUnit:][:DeskUnit]
 		if i == len(d.units) {
-			d.units = append(d.units, to)
+			d.units = append(d.units, dst)
 			continue
 		}
-		from := d.units[i]
-		if unsafe.SliceData(from) == unsafe.SliceData(to) {
+		src := d.units[i]
+		if unsafe.SliceData(src) == unsafe.SliceData(dst) {
 			continue
 		}
-		if moveMemory(from, to) != nil { // before Linux 5.7, or short of memory or mappings
+		if moveMemory(src, dst) != nil { // before Linux 5.7, or short of memory or mappings
 			d.Leave()
-			return false, mapPrivate(to)
+			return false, mapPrivate(dst)
 		}
-		d.units[i] = to
+		d.units[i] = dst
 	}
 	return true, nil
 }
@@ -43,8 +43,8 @@ func (d *Desk) Move(b []byte) (moved bool, err error) {
 func (d *Desk) Leave() { d.units = nil }
 
 // moveMemory has the pages of private memory at another address, and new ones of zeros where they were.
-func moveMemory(from, to []byte) error {
-	_, err := unix.MremapPtr(unsafe.Pointer(unsafe.SliceData(from)), DeskUnit, unsafe.Pointer(unsafe.SliceData(to)),
+func moveMemory(src, dst []byte) error {
+	_, err := unix.MremapPtr(unsafe.Pointer(unsafe.SliceData(src)), DeskUnit, unsafe.Pointer(unsafe.SliceData(dst)),
 		DeskUnit, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED|unix.MREMAP_DONTUNMAP)
 	return err
 }

@@ -84,7 +84,7 @@ func (o Files) Create(path string) (store.File, error) {
 	return d, nil
 }
 
-func (Files) Rename(from, to string) error { return rename(from, to) }
+func (Files) Rename(oldPath, newPath string) error { return rename(oldPath, newPath) }
 
 func (Files) Remove(path string) error {
 	if err := remove(path); !errors.Is(err, fs.ErrNotExist) {
@@ -108,8 +108,8 @@ func acceptable(path string, f *os.File, info fs.FileInfo, insecure bool) error 
 	case insecure:
 		return nil
 	}
-	if why := trust.Foreign(f, info); why != "" {
-		return fmt.Errorf("%s: %s: %w", path, why, trust.ErrUnsafe)
+	if problem := trust.Foreign(f, info); problem != "" {
+		return fmt.Errorf("%s: %s: %w", path, problem, trust.ErrUnsafe)
 	}
 	return nil
 }
@@ -164,11 +164,11 @@ func (d *Disk) Sum(b []byte) (digest.Digest, error) { return Sum(b) }
 
 func (m *mapping) Data() []byte { return m.data }
 
-func (m *mapping) Populate(from, to int) error { return populate(m.data[from:to]) }
+func (m *mapping) Populate(start, end int) error { return populate(m.data[start:end]) }
 
-func (m *mapping) Seal(from int) error { return makeReadOnly(m.data[from:]) }
+func (m *mapping) Seal(start int) error { return makeReadOnly(m.data[start:]) }
 
-func (m *mapping) GiveBack(from, to int) { giveBack(m.data[from:to]) }
+func (m *mapping) GiveBack(start, end int) { giveBack(m.data[start:end]) }
 
 func (m *mapping) Unmap() error { return m.disk.views.unmap(m) }
 
@@ -206,9 +206,9 @@ func (d *Disk) WriteAt(b []byte, offset int64) (int, error) {
 }
 
 // WrittenSince reports whether a file's content was changed after a time.
-func WrittenSince(path string, after time.Time) bool {
+func WrittenSince(path string, t time.Time) bool {
 	info, err := os.Stat(path)
-	return err == nil && info.ModTime().After(after)
+	return err == nil && info.ModTime().After(t)
 }
 
 // Sum returns the sum of a payload where it is mapped. Bytes that the disk cannot give are an error, and no
@@ -224,8 +224,8 @@ func Sum(b []byte) (sum digest.Digest, err error) {
 
 // wholePages returns b with the rest of its first page before it, which is mapped with it.
 func wholePages(b []byte) []byte {
-	before := int(addressOf(b) % uintptr(Granularity()))
-	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), -before)), len(b)+before)
+	lead := int(addressOf(b) % uintptr(Granularity()))
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), -lead)), len(b)+lead)
 }
 
 // addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
@@ -240,12 +240,12 @@ func writeZeros(f *os.File, offset, size int64) error {
 	}
 	end := offset + size
 	zeros := make([]byte, 1<<20)
-	for at := max(offset, info.Size()); at < end; {
-		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
+	for pos := max(offset, info.Size()); pos < end; {
+		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), end-pos)], pos)
 		if err != nil {
 			return err
 		}
-		at += int64(n)
+		pos += int64(n)
 	}
 	return nil
 }

@@ -42,25 +42,25 @@ func removeReplaced(string) {}
 
 // replaced reports whether a path leads to another file than the open one, or to none.
 func replaced(f *os.File, path string) (bool, error) {
-	var mine, there unix.Stat_t
+	var mine, named unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &mine); err != nil {
 		return false, err
 	}
-	err := at("stat", path, func(dir int, name string) error { return unix.Fstatat(dir, name, &there, 0) })
+	err := inDirectory("stat", path, func(dir int, name string) error { return unix.Fstatat(dir, name, &named, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return mine.Dev != there.Dev || mine.Ino != there.Ino, nil
+	return mine.Dev != named.Dev || mine.Ino != named.Ino, nil
 }
 
 func truncate(f *os.File, size int64) error { return f.Truncate(size) }
 
 // flushDir returns when the names in a path's directory are on the disk.
 func flushDir(path string) error {
-	return at("flush the directory of", path, func(dir int, _ string) error {
+	return inDirectory("flush the directory of", path, func(dir int, _ string) error {
 		name := "."
 		if dir == unix.AT_FDCWD {
 			name = filepath.Dir(path)

@@ -42,9 +42,9 @@ func createFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	// In a compressed directory the file would be compressed, and its space not reserved: see preallocate.
-	none, returned := make([]byte, 2), uint32(0) // COMPRESSION_FORMAT_NONE
+	format, returned := make([]byte, 2), uint32(0) // COMPRESSION_FORMAT_NONE
 	_ = windows.DeviceIoControl(windows.Handle(f.Fd()), windows.FSCTL_SET_COMPRESSION,
-		&none[0], 2, nil, 0, &returned, nil)
+		&format[0], 2, nil, 0, &returned, nil)
 	return f, nil
 }
 
@@ -58,8 +58,8 @@ func preallocate(f *os.File, offset, size int64) error {
 	if info.FileAttributes&(windows.FILE_ATTRIBUTE_SPARSE_FILE|windows.FILE_ATTRIBUTE_COMPRESSED) != 0 {
 		return errors.New("a sparse or compressed file has no space of its own")
 	}
-	was := int64(info.FileSizeHigh)<<32 | int64(info.FileSizeLow)
-	return writeZeros(f, was, max(0, offset+size-was)) // what lies before the file's end has space already
+	oldSize := int64(info.FileSizeHigh)<<32 | int64(info.FileSizeLow)
+	return writeZeros(f, oldSize, max(0, offset+size-oldSize)) // what lies before the file's end has space already
 }
 
 // replaced reports whether a path leads to another file than the open one, or to none. [os.SameFile] would open the
@@ -69,7 +69,7 @@ func replaced(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := fd.OpenHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING,
+	named, err := fd.OpenHandle(path, windows.FILE_READ_ATTRIBUTES, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_BACKUP_SEMANTICS)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -77,8 +77,8 @@ func replaced(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	theirs, err := fileID(windows.Handle(there.Fd()))
-	return theirs != mine, errors.Join(err, there.Close())
+	theirs, err := fileID(windows.Handle(named.Fd()))
+	return theirs != mine, errors.Join(err, named.Close())
 }
 
 // fileID distinguishes a file from any other of the machine.
@@ -125,9 +125,9 @@ var lockAt = windows.Overlapped{Offset: 0, OffsetHigh: 1 << 30}
 
 // lockExclusive takes the writer's lock of an open file without waiting; false: another process has it.
 func lockExclusive(f *os.File) (bool, error) {
-	at := lockAt
+	overlapped := lockAt
 	const exclusiveNow = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-	err := windows.LockFileEx(windows.Handle(f.Fd()), exclusiveNow, 0, 1, 0, &at)
+	err := windows.LockFileEx(windows.Handle(f.Fd()), exclusiveNow, 0, 1, 0, &overlapped)
 	switch {
 	case err == nil:
 		return true, nil
@@ -139,8 +139,8 @@ func lockExclusive(f *os.File) (bool, error) {
 }
 
 func unlock(f *os.File) error {
-	at := lockAt
-	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &at)
+	overlapped := lockAt
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &overlapped)
 }
 
 // ownerOnly lets nobody but this user, the system and administrators read or write a new file, whatever its directory

@@ -74,9 +74,9 @@ func (d *heldDirectory) leave() (last bool) {
 	return true
 }
 
-// at calls do with what a path is to be looked up by: its name in a directory that is held, or itself. Its error is
-// one of that path.
-func at(operation, path string, do func(dir int, name string) error) error {
+// inDirectory calls do with a path's name in its directory, if that is held, and with the path itself otherwise. Its
+// error names the path.
+func inDirectory(operation, path string, do func(dir int, name string) error) error {
 	dir, name := unix.AT_FDCWD, path
 	if d := heldAt(filepath.Dir(path), nil); d != nil {
 		defer d.release()
@@ -95,22 +95,22 @@ func at(operation, path string, do func(dir int, name string) error) error {
 
 // openAt opens a file as [fd.Open] does.
 func openAt(path string, flags int, permissions fs.FileMode) (f *os.File, err error) {
-	err = at("open", path, func(dir int, name string) (err error) {
+	err = inDirectory("open", path, func(dir int, name string) (err error) {
 		f, err = fd.OpenAt(dir, name, path, flags, permissions)
 		return err
 	})
 	return f, err
 }
 
-func rename(from, to string) error { // of one directory
-	return at("rename", from, func(dir int, name string) error {
+func rename(oldPath, newPath string) error { // of one directory
+	return inDirectory("rename", oldPath, func(dir int, name string) error {
 		if dir == unix.AT_FDCWD {
-			return unix.Rename(from, to)
+			return unix.Rename(oldPath, newPath)
 		}
-		return unix.Renameat(dir, name, dir, filepath.Base(to))
+		return unix.Renameat(dir, name, dir, filepath.Base(newPath))
 	})
 }
 
 func remove(path string) error {
-	return at("remove", path, func(dir int, name string) error { return unix.Unlinkat(dir, name, 0) })
+	return inDirectory("remove", path, func(dir int, name string) error { return unix.Unlinkat(dir, name, 0) })
 }

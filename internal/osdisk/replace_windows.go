@@ -19,15 +19,15 @@ const (
 	suffixReplaced  = ".old-"
 )
 
-func rename(from, to string) error {
-	if renamePOSIX(from, to) == nil {
+func rename(oldPath, newPath string) error {
+	if renamePOSIX(oldPath, newPath) == nil {
 		return nil
 	}
-	err := os.Rename(from, to)
+	err := os.Rename(oldPath, newPath)
 	for _, inTheWay := range []error{windows.ERROR_ACCESS_DENIED, windows.ERROR_SHARING_VIOLATION,
 		windows.ERROR_USER_MAPPED_FILE} {
 		if errors.Is(err, inTheWay) {
-			return renameAside(from, to)
+			return renameAside(oldPath, newPath)
 		}
 	}
 	return err
@@ -35,46 +35,46 @@ func rename(from, to string) error {
 
 // renamePOSIX has the new file take the place of one that others have open: they keep what they have. Both are in one
 // directory.
-func renamePOSIX(from, to string) error {
-	dir, err := os.OpenRoot(filepath.Dir(from)) // whose Rename does so, as os.Rename does not
+func renamePOSIX(oldPath, newPath string) error {
+	dir, err := os.OpenRoot(filepath.Dir(oldPath)) // whose Rename does so, as os.Rename does not
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Rename(filepath.Base(from), filepath.Base(to)), dir.Close())
+	return errors.Join(dir.Rename(filepath.Base(oldPath), filepath.Base(newPath)), dir.Close())
 }
 
 // renameAside renames the old file away and the new one into its place, where nobody may have put another meanwhile. A
 // process that ends between the two leaves the old one for restore.
-func renameAside(from, to string) error {
-	aside := to + suffixReplacing
+func renameAside(oldPath, newPath string) error {
+	aside := newPath + suffixReplacing
 	if _, err := os.Lstat(aside); err == nil { // a process ended before it could remove it
-		if err := discard(aside, to); err != nil {
+		if err := discard(aside, newPath); err != nil {
 			return err
 		}
 	}
-	if err := move(to, aside); err != nil {
+	if err := move(newPath, aside); err != nil {
 		return err
 	}
-	if err := move(from, to); err != nil {
-		restore(to)
+	if err := move(oldPath, newPath); err != nil {
+		restore(newPath)
 		return err
 	}
-	_ = discard(aside, to) // it is no longer in force: whoever opens to sees its successor
+	_ = discard(aside, newPath) // it is no longer in force: whoever opens newPath sees its successor
 	return nil
 }
 
 // move renames a file and fails if there is one of the new name.
-func move(from, to string) error {
-	f, err := windows.UTF16PtrFromString(from)
+func move(oldPath, newPath string) error {
+	f, err := windows.UTF16PtrFromString(oldPath)
 	if err != nil {
 		return err
 	}
-	t, err := windows.UTF16PtrFromString(to)
+	t, err := windows.UTF16PtrFromString(newPath)
 	if err != nil {
 		return err
 	}
 	if err := windows.MoveFileEx(f, t, windows.MOVEFILE_WRITE_THROUGH); err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+		return &os.LinkError{Op: "rename", Old: oldPath, New: newPath, Err: err}
 	}
 	return nil
 }

@@ -33,13 +33,13 @@ func (v *views) add(m *mapping) {
 func (v *views) remove(m *mapping) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.list = slices.DeleteFunc(v.list, func(other *mapping) bool { return other == m })
+	v.list = slices.DeleteFunc(v.list, func(w *mapping) bool { return w == m })
 }
 
 // flush hands all that was written to views to the system; flushing the file then waits for it. Who adds or unmaps
 // another view meanwhile does not wait.
 func (v *views) flush() error {
-	for _, m := range v.all() {
+	for _, m := range v.snapshot() {
 		if err := m.flush(); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (v *views) flush() error {
 	return nil
 }
 
-func (v *views) all() []*mapping {
+func (v *views) snapshot() []*mapping {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.list)
@@ -75,7 +75,7 @@ func (m *mapping) flush() error {
 // unmap unmaps a mapping, written to or not.
 func (v *views) unmap(m *mapping) error {
 	var err error
-	if slices.Contains(v.all(), m) {
+	if slices.Contains(v.snapshot(), m) {
 		err = m.flush() // nobody could later
 	}
 	m.mu.Lock()

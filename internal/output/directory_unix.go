@@ -29,20 +29,20 @@ func openDirectory(path string) (*directory, error) {
 
 func (d *directory) fd() int { return int(d.Fd()) }
 
-func (d *directory) create(name, as string) (*os.File, error) {
-	return fd.OpenAt(d.fd(), name, as, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o644)
+func (d *directory) create(name, path string) (*os.File, error) {
+	return fd.OpenAt(d.fd(), name, path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o644)
 }
 
-func (d *directory) open(name, as string) (*os.File, error) {
-	return fd.OpenAt(d.fd(), name, as, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func (d *directory) open(name, path string) (*os.File, error) {
+	return fd.OpenAt(d.fd(), name, path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
-func (d *directory) read(name, as string) (*os.File, error) {
-	return fd.OpenAt(d.fd(), name, as, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func (d *directory) read(name, path string) (*os.File, error) {
+	return fd.OpenAt(d.fd(), name, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
-func (d *directory) rename(_ *os.File, from, to string) error {
-	return unix.Renameat(d.fd(), from, d.fd(), to)
+func (d *directory) rename(_ *os.File, oldName, newName string) error {
+	return unix.Renameat(d.fd(), oldName, d.fd(), newName)
 }
 
 func (d *directory) remove(name string) error { return unix.Unlinkat(d.fd(), name, 0) }

@@ -26,11 +26,11 @@ func (d *directory) read(name, _ string) (*os.File, error) {
 }
 
 // rename closes the file, which keeps its name as long as it is open.
-func (d *directory) rename(file *os.File, from, to string) error {
+func (d *directory) rename(file *os.File, oldName, newName string) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(d.path, from), filepath.Join(d.path, to))
+	return os.Rename(filepath.Join(d.path, oldName), filepath.Join(d.path, newName))
 }
 
 func (d *directory) remove(name string) error { return os.Remove(filepath.Join(d.path, name)) }

@@ -17,8 +17,8 @@ const searching = unix.O_PATH
 
 // createNameless makes a file that has no name. It fails where the file system has no such files, or the system nothing
 // to link them by, as without /proc.
-func (d *directory) createNameless(as string) (*os.File, error) {
-	f, err := fd.OpenAt(d.fd(), ".", as, unix.O_RDWR|unix.O_TMPFILE, 0o644)
+func (d *directory) createNameless(path string) (*os.File, error) {
+	f, err := fd.OpenAt(d.fd(), ".", path, unix.O_RDWR|unix.O_TMPFILE, 0o644)
 	if err != nil {
 		return nil, err
 	}

@@ -90,8 +90,8 @@ func randomName(prefix string) string { return prefix + strings.ToLower(rand.Tex
 
 // unmade is the error of a file that cannot be made. It names the directory, which somebody has asked for.
 func unmade(path string, err error) error {
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		err = at.Err
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		err = pathErr.Err
 	}
 	return &fs.PathError{Op: "make a file in", Path: filepath.Dir(path), Err: err}
 }
@@ -105,11 +105,11 @@ func (f *File) Directory() (fs.FileInfo, error) { return f.dir.Stat() }
 // There opens what is at the path in the directory that the file is made in, to be read. The error matches
 // fs.ErrNotExist if there is nothing. A link is not followed. The caller closes it.
 func (f *File) There() (*os.File, error) {
-	there, err := f.dir.read(filepath.Base(f.path), f.path)
+	opened, err := f.dir.read(filepath.Base(f.path), f.path)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: f.path, Err: err}
 	}
-	return there, nil
+	return opened, nil
 }
 
 // At returns the name that leads to the file until it is published: "" where it has none.
@@ -123,12 +123,12 @@ func (f *File) At() string {
 // Reopen opens what the name leads to by now, in place of the file. Who has been given the name may have put another
 // file there.
 func (f *File) Reopen() error {
-	again, err := f.dir.open(f.named, f.Name())
+	reopened, err := f.dir.open(f.named, f.Name())
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: f.path, Err: err}
 	}
 	_ = f.Close()
-	f.File = again
+	f.File = reopened
 	return nil
 }
 

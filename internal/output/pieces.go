@@ -16,7 +16,7 @@ const pieceSize = 2 << 20
 // or in small pieces has small ones.
 type Pieces struct {
 	f      io.WriterAt
-	at     int64 // where what is not written yet begins
+	offset int64 // where what is not written yet begins
 	buffer []byte
 }
 
@@ -27,15 +27,15 @@ func NewPieces(f io.WriterAt) *Pieces { return &Pieces{f: f} }
 func (p *Pieces) Write(b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		rest := b[n:]
-		end := p.at + int64(len(p.buffer))
+		end := p.offset + int64(len(p.buffer))
 		switch room := int(pieceSize - end%pieceSize); {
 		case len(rest) < room:
 			p.buffer = append(p.buffer, rest...)
 			return len(b), nil
 		case len(p.buffer) == 0:
 			whole := room + (len(rest)-room)/pieceSize*pieceSize
-			_, err = p.f.WriteAt(rest[:whole], p.at)
-			p.at += int64(whole)
+			_, err = p.f.WriteAt(rest[:whole], p.offset)
+			p.offset += int64(whole)
 			n += whole
 		default:
 			p.buffer = append(p.buffer, rest[:room]...)
@@ -48,15 +48,15 @@ func (p *Pieces) Write(b []byte) (n int, err error) {
 
 // MoveTo has the next bytes written at an offset, whatever was written from there on.
 func (p *Pieces) MoveTo(offset int64) error {
-	end := p.at + int64(len(p.buffer))
+	end := p.offset + int64(len(p.buffer))
 	switch {
-	case offset >= p.at && offset <= end:
-		p.buffer = p.buffer[:offset-p.at]
+	case offset >= p.offset && offset <= end:
+		p.buffer = p.buffer[:offset-p.offset]
 	case offset > end && offset/pieceSize == end/pieceSize && len(p.buffer) > 0:
 		p.buffer = append(p.buffer, make([]byte, offset-end)...)
 	default:
 		err := p.Flush()
-		p.at = offset
+		p.offset = offset
 		return err
 	}
 	return nil
@@ -64,8 +64,8 @@ func (p *Pieces) MoveTo(offset int64) error {
 
 // Flush writes what is not written yet. The system may keep it in memory for some time.
 func (p *Pieces) Flush() error {
-	_, err := p.f.WriteAt(p.buffer, p.at)
-	p.at += int64(len(p.buffer))
+	_, err := p.f.WriteAt(p.buffer, p.offset)
+	p.offset += int64(len(p.buffer))
 	p.buffer = p.buffer[:0]
 	return err
 }
@@ -75,15 +75,15 @@ type Hole struct{ Offset, Size int64 }
 
 // WriteWithHoles writes bytes at an offset that is the file's end, with holes among them where the file system has
 // them.
-func WriteWithHoles(to *os.File, at int64, b []byte, holes []Hole) error {
-	if err := to.Truncate(at + int64(len(b))); err != nil {
+func WriteWithHoles(dst *os.File, offset int64, b []byte, holes []Hole) error {
+	if err := dst.Truncate(offset + int64(len(b))); err != nil {
 		return err
 	}
 	holes = slices.SortedFunc(slices.Values(holes), func(a, b Hole) int { return cmp.Compare(a.Offset, b.Offset) })
 	done := int64(0)
 	for _, h := range append(holes, Hole{Offset: int64(len(b))}) {
 		if h.Offset > done {
-			if _, err := to.WriteAt(b[done:h.Offset], at+done); err != nil {
+			if _, err := dst.WriteAt(b[done:h.Offset], offset+done); err != nil {
 				return err
 			}
 		}

@@ -71,8 +71,8 @@ func (c *Commit) Write() error {
 	if err := c.disk.Flush(); err != nil {
 		return err
 	}
-	slot, at := c.slot.Encode(c.id)
-	if _, err := c.disk.WriteAt(slot, at); err != nil {
+	slot, offset := c.slot.Encode(c.id)
+	if _, err := c.disk.WriteAt(slot, offset); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
 	return c.disk.Flush()

@@ -16,7 +16,7 @@ type Files interface {
 	// Create creates a file that only its owner can read or write; it fails if there is one.
 	Create(path string) (File, error)
 	// Rename puts a file in another's place, which others may have open or mapped; Remove removes one, if it is there.
-	Rename(from, to string) error
+	Rename(oldPath, newPath string) error
 	Remove(path string) error
 	// SyncDir returns when what was renamed in the directory of path is on stable storage.
 	SyncDir(path string) error
@@ -68,11 +68,11 @@ type Mapping interface {
 	// Data returns the bytes, which are there until Unmap.
 	Data() []byte
 	// Populate has the pages of a part read in. Where the system says so, bytes that cannot be read are an error.
-	Populate(from, to int) error
+	Populate(start, end int) error
 	// Seal makes what lies from there on read-only.
-	Seal(from int) error
+	Seal(start int) error
 	// GiveBack gives the pages of a part, which begins at a page, back to the system, which keeps them as it keeps any
 	// file's, with what was written to them. They come back when they are read. It may do nothing.
-	GiveBack(from, to int)
+	GiveBack(start, end int)
 	Unmap() error
 }

@@ -24,12 +24,12 @@ func (st *Store) notOurs(size int64) error {
 }
 
 // MakeWay clears the path of a file of which nothing can be used, so that a new one can be made there. A damaged file
-// is renamed to PATH.damaged, or to another name if that is not vacant, so that it can be looked at; as is the new
-// name. A file that ExecuTorch wrote, or that has an older version of our format, says neither for which layout its
-// entries were packed nor from what. It is removed; whoever has it mapped keeps it. If another process has put a good
-// file there since, that is loaded. If the file there is too short by now, and why does not say so, it may be on its
-// way here: the error says that. ok is false if another process writes to the file.
-func (st *Store) MakeWay(why error) (as string, ok bool, err error) {
+// is renamed to PATH.damaged, or to another name if that is not vacant, so that it can be looked at;
+// newPath is its name then. A file that ExecuTorch wrote, or that has an older version of our format, says neither for
+// which layout its entries were packed nor from what. It is removed; whoever has it mapped keeps it. If another process
+// has put a good file there since, that is loaded. If the file there is too short by now, and cause does not say so, it
+// may be on its way here: the error says that. ok is false if another process writes to the file.
+func (st *Store) MakeWay(cause error) (newPath string, ok bool, err error) {
 	if err := st.Abandon(); err != nil {
 		return "", false, err
 	}
@@ -38,7 +38,7 @@ func (st *Store) MakeWay(why error) (as string, ok bool, err error) {
 		err = errors.Join(format.ErrDamaged, st.Abandon())
 	}
 	others := errors.Is(err, format.ErrForeign) || errors.Is(err, format.ErrOlder)
-	if !others && !errors.Is(err, format.ErrDamaged) || errors.Is(err, ErrShort) && !errors.Is(why, ErrShort) {
+	if !others && !errors.Is(err, format.ErrDamaged) || errors.Is(err, ErrShort) && !errors.Is(cause, ErrShort) {
 		return "", err == nil, err
 	}
 	if err := st.hold(); err != nil {
@@ -59,17 +59,17 @@ func (st *Store) MakeWay(why error) (as string, ok bool, err error) {
 	if others && st.files.Remove(st.path) == nil {
 		return "", true, nil
 	}
-	as, err = st.setAside()
-	return as, err == nil, err
+	newPath, err = st.setAside()
+	return newPath, err == nil, err
 }
 
-// setAside renames the file at the path to PATH.damaged, or what is vacant: as.
-func (st *Store) setAside() (as string, err error) {
-	if as, err = st.vacant(".damaged"); err != nil {
+// setAside renames the file at the path to PATH.damaged, or a vacant name: newPath.
+func (st *Store) setAside() (newPath string, err error) {
+	if newPath, err = st.vacant(".damaged"); err != nil {
 		return "", fmt.Errorf("set the cache aside: %w", err)
 	}
-	if err := st.files.Rename(st.path, as); err != nil {
+	if err := st.files.Rename(st.path, newPath); err != nil {
 		return "", fmt.Errorf("set the cache aside: %w", err)
 	}
-	return as, st.files.SyncDir(st.path)
+	return newPath, st.files.SyncDir(st.path)
 }

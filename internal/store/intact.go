@@ -11,10 +11,10 @@ import (
 
 // A Loaded is what was loaded of a file, to be asked whether it is still there. It may be asked beside everything else.
 type Loaded struct {
-	path   string
-	disk   File
-	of     generation
-	failed *failures
+	path       string
+	disk       File
+	generation generation
+	failed     *failures
 }
 
 // A FailureTeller is a disk that knows whether the system has failed to write some of its file. Not every system says.
@@ -26,7 +26,7 @@ type FailureTeller interface {
 // A failures has those of a file that is written to. The system reports one once, and several may ask: the first is
 // kept.
 type failures struct {
-	of FailureTeller
+	teller FailureTeller
 
 	mu  sync.Mutex // nothing else is locked while it is held
 	err error
@@ -40,7 +40,7 @@ func (f *failures) first() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err == nil {
-		f.err = f.of.Failed()
+		f.err = f.teller.Failed()
 	}
 	return f.err
 }
@@ -54,7 +54,7 @@ func (st *Store) Loaded() *Loaded {
 }
 
 // File returns the identity of the file.
-func (l *Loaded) File() [16]byte { return l.of.file }
+func (l *Loaded) File() [16]byte { return l.generation.file }
 
 // Check returns ErrOverwritten if the file is not the one any more that was loaded, and ErrFlush if the disk may have
 // lost what was written to it: then what is mapped of it may have other bytes. What a commit has added is no change,
@@ -71,9 +71,9 @@ func (l *Loaded) Check() error {
 		return nil
 	}
 	h, err := format.DecodeHeader(block)
-	slot := l.of.slot
+	slot := l.generation.slot
 	switch {
-	case err != nil || h.ID != l.of.file:
+	case err != nil || h.ID != l.generation.file:
 		return fmt.Errorf("%s: %w", l.path, ErrOverwritten)
 	case slot.Generation == 0:
 		return nil

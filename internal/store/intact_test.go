@@ -20,7 +20,7 @@ func (f *failingOnce) Failed() error {
 
 // Of several that ask, each is to know: none may use what the disk has lost.
 func TestEachWhoAsksIsGivenTheFailureThatTheSystemSaysOnce(t *testing.T) {
-	f := &failures{of: &failingOnce{}}
+	f := &failures{teller: &failingOnce{}}
 	one, other := &Loaded{failed: f}, &Loaded{failed: f}
 	for range 2 {
 		require.ErrorIs(t, one.Check(), ErrFlush)

@@ -28,17 +28,17 @@ type Hasher struct {
 // reading it.
 func (h *Hasher) Sum(ctx context.Context, r io.ReaderAt, offset, size uint64) (digest.Digest, error) {
 	var sum digest.Hash
-	for at := uint64(0); at < size; {
+	for pos := uint64(0); pos < size; {
 		if err := h.rest(ctx); err != nil {
 			return digest.Digest{}, err
 		}
 		since := time.Now()
-		block := h.block[:min(hashedTogether, size-at)]
-		if n, err := r.ReadAt(block, int64(offset+at)); n < len(block) {
+		block := h.block[:min(hashedTogether, size-pos)]
+		if n, err := r.ReadAt(block, int64(offset+pos)); n < len(block) {
 			return digest.Digest{}, fmt.Errorf("%d bytes at %d: %w", size, offset, err)
 		}
 		_, _ = sum.Write(block) // never fails
-		at += uint64(len(block))
+		pos += uint64(len(block))
 		h.worked += time.Since(since)
 	}
 	return sum.Sum(), nil

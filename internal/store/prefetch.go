@@ -24,13 +24,13 @@ func (st *Store) readAll(m Mapping, readers int) error {
 		group.Go(func() {
 			buf := make([]byte, piece)
 			for errs[i] == nil {
-				from := next.Add(piece) - piece
-				size := min(piece, int64(len(m.Data()))-from)
+				start := next.Add(piece) - piece
+				size := min(piece, int64(len(m.Data()))-start)
 				if size <= 0 {
 					return
 				}
-				if errs[i] = m.Populate(int(from), int(from+size)); errs[i] == nil {
-					_, errs[i] = st.disk.ReadAt(buf[:size], from)
+				if errs[i] = m.Populate(int(start), int(start+size)); errs[i] == nil {
+					_, errs[i] = st.disk.ReadAt(buf[:size], start)
 				}
 			}
 		})

@@ -10,7 +10,7 @@ import (
 // A Rewriting is a new file beside the one of a store, made of what that is to keep.
 type Rewriting struct {
 	old     *Store
-	made    *Store
+	dst     *Store
 	commit  *Commit
 	pieces  *output.Pieces    // what payloads are written with
 	Moved   map[uint64]uint64 // where payloads that were kept are now, by where they were
@@ -37,41 +37,41 @@ func (st *Store) Rewrite(records []format.Record, describe func([]format.Record)
 	if err != nil {
 		return nil, err
 	}
-	made := New(path, st.files, 0)
+	dst := New(path, st.files, 0)
 	d, err := st.files.Create(path)
 	if err != nil {
 		return nil, err
 	}
-	made.disk, made.access = opened(d), writing
-	rw = &Rewriting{old: st, made: made, pieces: output.NewPieces(d), Moved: map[uint64]uint64{}}
+	dst.disk, dst.access = opened(d), writing
+	rw = &Rewriting{old: st, dst: dst, pieces: output.NewPieces(d), Moved: map[uint64]uint64{}}
 	if err := rw.write(records, describe); err != nil {
-		return nil, errors.Join(err, made.disk.Close(), st.files.Remove(path))
+		return nil, errors.Join(err, dst.disk.Close(), st.files.Remove(path))
 	}
 	return rw, nil
 }
 
 func (rw *Rewriting) write(records []format.Record, describe func([]format.Record) []format.Layout) error {
-	old, made := rw.old, rw.made
+	old, dst := rw.old, rw.dst
 	mode, err := old.disk.Mode()
 	if err == nil {
-		err = made.disk.SetMode(mode) // one user may have packed it for others
+		err = dst.disk.SetMode(mode) // one user may have packed it for others
 	}
 	if err != nil {
 		return err
 	}
-	if err := made.writeHeader(); err != nil {
+	if err := dst.writeHeader(); err != nil {
 		return err
 	}
-	if err := made.disk.Flush(); err != nil { // whatever a power failure leaves of it says whose it is
+	if err := dst.disk.Flush(); err != nil { // whatever a power failure leaves of it says whose it is
 		return err
 	}
-	made.slot.Generation = old.slot.Generation
-	made.tail = format.HeaderSize
-	kept, err := rw.copy(records)
+	dst.slot.Generation = old.slot.Generation
+	dst.tail = format.HeaderSize
+	copied, err := rw.copy(records)
 	if err != nil {
 		return err
 	}
-	if rw.commit, err = made.PrepareCommit(describe(kept), kept); err != nil {
+	if rw.commit, err = dst.PrepareCommit(describe(copied), copied); err != nil {
 		return err
 	}
 	return rw.commit.Write()
@@ -79,7 +79,7 @@ func (rw *Rewriting) write(records []format.Record, describe func([]format.Recor
 
 // copy writes the payloads of records into the new file, and returns those that are sound. Equal payloads are written
 // once, unless they have one key: under that an offset distinguishes records.
-func (rw *Rewriting) copy(records []format.Record) (kept []format.Record, err error) {
+func (rw *Rewriting) copy(records []format.Record) (survivors []format.Record, err error) {
 	type content struct {
 		sum  format.Digest
 		size uint64
@@ -88,38 +88,38 @@ func (rw *Rewriting) copy(records []format.Record) (kept []format.Record, err er
 		key    format.Key
 		offset uint64
 	}
-	stored, taken := map[content]uint64{}, map[place]bool{}
-	kept = make([]format.Record, 0, len(records))
+	stored, used := map[content]uint64{}, map[place]bool{}
+	survivors = make([]format.Record, 0, len(records))
 	for _, r := range records {
 		payload := rw.old.Payload(&r)
-		at, copied := rw.Moved[r.Offset] // two records may share a payload
+		offset, copied := rw.Moved[r.Offset] // two records may share a payload
 		if !copied {
-			if sum, err := rw.made.disk.Sum(payload); err != nil || sum != r.Sum {
+			if sum, err := rw.dst.disk.Sum(payload); err != nil || sum != r.Sum {
 				rw.Damaged++
 				continue
 			}
-			equal, known := stored[content{r.Sum, r.Size}]
-			if at = equal; !known || taken[place{r.Key, at}] {
-				if at, err = rw.append(payload); err != nil {
+			duplicate, ok := stored[content{r.Sum, r.Size}]
+			if offset = duplicate; !ok || used[place{r.Key, offset}] {
+				if offset, err = rw.append(payload); err != nil {
 					return nil, err
 				}
 			}
-			stored[content{r.Sum, r.Size}] = at
-			rw.Moved[r.Offset] = at
+			stored[content{r.Sum, r.Size}] = offset
+			rw.Moved[r.Offset] = offset
 		}
-		taken[place{r.Key, at}] = true
-		r.Offset = at
-		kept = append(kept, r)
+		used[place{r.Key, offset}] = true
+		r.Offset = offset
+		survivors = append(survivors, r)
 	}
-	return kept, rw.pieces.Flush()
+	return survivors, rw.pieces.Flush()
 }
 
 // append writes a payload after all others, and returns where it is.
 func (rw *Rewriting) append(payload []byte) (offset uint64, err error) {
-	made := rw.made
-	offset = format.AlignUp(made.tail, format.Alignment)
-	made.tail = offset + uint64(len(payload))
-	if err := made.allocate(made.tail); err != nil {
+	dst := rw.dst
+	offset = format.AlignUp(dst.tail, format.Alignment)
+	dst.tail = offset + uint64(len(payload))
+	if err := dst.allocate(dst.tail); err != nil {
 		return 0, err
 	}
 	if err = rw.pieces.MoveTo(int64(offset)); err == nil {
@@ -132,21 +132,21 @@ func (rw *Rewriting) append(payload []byte) (offset uint64, err error) {
 func (rw *Rewriting) Size() uint64 { return rw.commit.slot.End }
 
 // ID returns the identity of the new file.
-func (rw *Rewriting) ID() [16]byte { return rw.made.id }
+func (rw *Rewriting) ID() [16]byte { return rw.dst.id }
 
 // TakePlace puts the new file in the place of the store's, unless another was put there meanwhile: ErrReplaced. If it
 // fails the new file is removed.
 func (rw *Rewriting) TakePlace() error {
-	old, made := rw.old, rw.made
-	err := made.disk.Close()
+	old, dst := rw.old, rw.dst
+	err := dst.disk.Close()
 	if err == nil {
 		err = old.inPlace(old.disk)
 	}
 	if err == nil {
-		err = old.files.Rename(made.path, old.path)
+		err = old.files.Rename(dst.path, old.path)
 	}
 	if err != nil {
-		err = errors.Join(err, old.files.Remove(made.path))
+		err = errors.Join(err, old.files.Remove(dst.path))
 		old.letGo()
 	}
 	return err

@@ -40,10 +40,11 @@ func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 	if err := st.makeRoom(start+n, listed); err != nil {
 		return Reservation{}, err
 	}
-	at := start - st.segment.offset
+	offset := start - st.segment.offset
 	st.tail = start + n
 	st.segment.open.Add(1)
-	return Reservation{Region: st.segment.Retain(), Data: st.segment.data[at : at+n : at+n], offset: start}, nil
+	data := st.segment.data[offset : offset+n : offset+n]
+	return Reservation{Region: st.segment.Retain(), Data: data, offset: start}, nil
 }
 
 // roomStep is how much room for the index is reserved at once, where the disk has it.
@@ -138,17 +139,17 @@ func (st *Store) Cancel(r Reservation) error {
 // each.
 func (st *Store) seal() (sealed []*Region, err error) {
 	var errs []error
-	still := st.segments[:0]
+	open := st.segments[:0]
 	for _, r := range st.segments {
 		if r.open.Load() > 0 {
-			still = append(still, r)
+			open = append(open, r)
 			continue
 		}
 		errs = append(errs, r.mapped.Seal(0))
 		r.sealed = true
 		sealed = append(sealed, r)
 	}
-	clear(st.segments[len(still):])
-	st.segments = still
+	clear(st.segments[len(open):])
+	st.segments = open
 	return sealed, errors.Join(errs...)
 }

@@ -215,13 +215,13 @@ func (st *Store) reload(readers int) error {
 // their first one. Its payloads are not read: they were when they were packed, or when the file was loaded. If Relist
 // fails, the store is as it was.
 func (st *Store) Relist() error {
-	was := st.slot
-	if st.index == nil || st.index.Generation() != was.Generation {
+	prev := st.slot
+	if st.index == nil || st.index.Generation() != prev.Generation {
 		st.slot = format.Slot{} // as if another process had committed it
 	}
 	err := st.reload(0)
 	if err != nil {
-		st.slot = was
+		st.slot = prev
 	}
 	return err
 }

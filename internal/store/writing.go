@@ -53,7 +53,7 @@ func (st *Store) beWriter() {
 		st.written, _ = st.files.Open(st.path, false)
 	}
 	if asked, ok := st.written.(FailureTeller); ok {
-		st.failed = &failures{of: asked}
+		st.failed = &failures{teller: asked}
 	}
 }
 
@@ -88,8 +88,8 @@ func (st *Store) openAgain(loaded File) (File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open cache for writing: %w", err)
 	}
-	for _, same := range []File{loaded, d} {
-		if err := st.inPlace(same); err != nil {
+	for _, file := range []File{loaded, d} {
+		if err := st.inPlace(file); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -202,23 +202,23 @@ func (st *Store) EndWriting() error {
 
 // End gives up the file, which this process writes to, for good: what was written since the last commit may be lost, or
 // another file is at the path. If it is still there it is set aside, as a damaged one is, so that others begin a new
-// one at once: as is what it is called then. Nothing of it is cut off, or given to others to write to: what is mapped
+// one at once: newPath is its name then. Nothing of it is cut off, or given to others to write to: what is mapped
 // of it keeps its bytes as well as the disk does, here and in processes that were forked. (So Linux keeps the lock as
 // long as any of them maps it.)
-func (st *Store) End() (as string, err error) {
+func (st *Store) End() (newPath string, err error) {
 	if st.disk == nil {
 		return "", nil
 	}
 	if err = st.hold(); err == nil {
 		defer st.letGo()
 		if err = st.inPlace(st.disk); err == nil {
-			as, err = st.setAside()
+			newPath, err = st.setAside()
 		}
 	}
 	if errors.Is(err, ErrReplaced) {
 		err = nil
 	}
-	return as, errors.Join(err, st.Abandon())
+	return newPath, errors.Join(err, st.Abandon())
 }
 
 // cut gives back the space after an end. Where a mapped file cannot be cut off it stays, and is reserved from next;

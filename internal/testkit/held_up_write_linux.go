@@ -34,8 +34,8 @@ func HoldUpWrite(t testing.TB, path string, content []byte) (end func()) {
 		require.NoError(t, f.Close())
 		t.Skip("no write of this process can be held up here:", failed)
 	}
-	control := func(what uintptr, argument unsafe.Pointer) {
-		_, _, failed := unix.Syscall(unix.SYS_IOCTL, uffd, what, uintptr(argument))
+	control := func(request uintptr, argument unsafe.Pointer) {
+		_, _, failed := unix.Syscall(unix.SYS_IOCTL, uffd, request, uintptr(argument))
 		require.Zero(t, failed)
 	}
 	page := os.Getpagesize()
@@ -59,8 +59,8 @@ func HoldUpWrite(t testing.TB, path string, content []byte) (end func()) {
 	_, err = unix.Read(int(uffd), event[:])
 	require.NoError(t, err)
 	end = sync.OnceFunc(func() {
-		from := uint64(uintptr(unsafe.Pointer(&whole[held])))
-		control(uffdCopy, unsafe.Pointer(&[5]uint64{second, from, uint64(len(whole) - held)}))
+		src := uint64(uintptr(unsafe.Pointer(&whole[held])))
+		control(uffdCopy, unsafe.Pointer(&[5]uint64{second, src, uint64(len(whole) - held)}))
 		require.Equal(t, len(content), <-written)
 		require.NoError(t, f.Close())
 		require.NoError(t, unix.Close(int(uffd)))

@@ -53,9 +53,9 @@ func SkipIfShort(t testing.TB) {
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(rand.Uint32())
-	if given := os.Getenv(seedVariable); given != "" {
+	if value := os.Getenv(seedVariable); value != "" {
 		var err error
-		seed, err = strconv.ParseUint(given, 10, 64)
+		seed, err = strconv.ParseUint(value, 10, 64)
 		require.NoError(t, err, seedVariable)
 	}
 	t.Logf("drawn with %s=%d", seedVariable, seed)
@@ -69,13 +69,13 @@ func Random(t testing.TB) *rand.Rand {
 }
 
 // Drawn returns all, or with -short one of them, for a test that would take too long with each.
-func Drawn[T any](t testing.TB, all []T) []T {
+func Drawn[T any](t testing.TB, values []T) []T {
 	t.Helper()
 	if !testing.Short() {
-		return all
+		return values
 	}
-	i := Seed(t) % uint64(len(all))
-	return all[i : i+1]
+	i := Seed(t) % uint64(len(values))
+	return values[i : i+1]
 }
 
 // NeedsWholeCPU skips a test that chooses a level of CPU where all programs are on a lesser one (make test-masked).
@@ -125,8 +125,8 @@ func Sparse(t testing.TB, path string, size int64, parts map[int64][]byte) {
 	t.Helper()
 	f, err := os.Create(path)
 	require.NoError(t, err)
-	for at, b := range parts {
-		_, err := f.WriteAt(b, at)
+	for offset, b := range parts {
+		_, err := f.WriteAt(b, offset)
 		require.NoError(t, err)
 	}
 	require.NoError(t, f.Truncate(size))

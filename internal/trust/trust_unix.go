@@ -13,8 +13,8 @@ import (
 
 // Foreign says what about a file would let another user change it, or nothing.
 func Foreign(_ *os.File, info fs.FileInfo) string {
-	if why := foreignOwner(info); why != "" {
-		return why
+	if problem := foreignOwner(info); problem != "" {
+		return problem
 	}
 	return Writable(info)
 }
@@ -29,8 +29,8 @@ func Writable(info fs.FileInfo) string {
 
 // Renamable says what about a directory would let another user rename files in it, or nothing.
 func Renamable(dir fs.FileInfo) string {
-	if why := foreignOwner(dir); why != "" || dir.Mode()&fs.ModeSticky != 0 {
-		return why
+	if problem := foreignOwner(dir); problem != "" || dir.Mode()&fs.ModeSticky != 0 {
+		return problem
 	}
 	return Writable(dir)
 }
@@ -48,7 +48,7 @@ const maxLinks = 40
 
 // followLinks returns where a path leads whose directory has no links in it.
 func followLinks(path string) (string, error) {
-	at := filepath.Dir(path)
+	dir := filepath.Dir(path)
 	rest := []string{filepath.Base(path)}
 	for links := 0; len(rest) > 0; {
 		name := rest[0]
@@ -57,13 +57,13 @@ func followLinks(path string) (string, error) {
 		case "", ".":
 			continue
 		case "..":
-			at = filepath.Dir(at)
+			dir = filepath.Dir(dir)
 			continue
 		}
-		next := filepath.Join(at, name)
+		next := filepath.Join(dir, name)
 		info, err := os.Lstat(next)
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 { // what is not there is for who opens it to say
-			at = next
+			dir = next
 			continue
 		}
 		if links++; links > maxLinks {
@@ -72,31 +72,31 @@ func followLinks(path string) (string, error) {
 		if err := trustedLink(next, info); err != nil {
 			return "", err
 		}
-		to, err := os.Readlink(next)
+		target, err := os.Readlink(next)
 		if err != nil {
 			return "", err
 		}
-		if filepath.IsAbs(to) {
-			at = string(filepath.Separator)
+		if filepath.IsAbs(target) {
+			dir = string(filepath.Separator)
 		}
-		rest = append(strings.Split(to, string(filepath.Separator)), rest...)
+		rest = append(strings.Split(target, string(filepath.Separator)), rest...)
 	}
-	return at, nil
+	return dir, nil
 }
 
 // trustedLink returns an error that matches ErrUnsafe for a link that others can change.
 func trustedLink(link string, info fs.FileInfo) error {
 	const rule = "a symbolic link that others can change is not followed"
-	if why := foreignOwner(info); why != "" {
-		return fmt.Errorf("%s: %s, and %s: %w", link, why, rule, ErrUnsafe)
+	if problem := foreignOwner(info); problem != "" {
+		return fmt.Errorf("%s: %s, and %s: %w", link, problem, rule, ErrUnsafe)
 	}
 	dir := filepath.Dir(link)
-	there, err := os.Stat(dir)
+	dirInfo, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	if why := Foreign(nil, there); why != "" {
-		return fmt.Errorf("%s: %s, and %s (%s): %w", dir, why, rule, link, ErrUnsafe)
+	if problem := Foreign(nil, dirInfo); problem != "" {
+		return fmt.Errorf("%s: %s, and %s (%s): %w", dir, problem, rule, link, ErrUnsafe)
 	}
 	return nil
 }

@@ -27,11 +27,11 @@ func Foreign(f *os.File, _ fs.FileInfo) string {
 	if f == nil {
 		return ""
 	}
-	why, err := foreignAccess(windows.Handle(f.Fd()))
+	problem, err := foreignAccess(windows.Handle(f.Fd()))
 	if err != nil {
 		return fmt.Sprintf("its access list cannot be read (%v)", err)
 	}
-	return why
+	return problem
 }
 
 func foreignAccess(h windows.Handle) (string, error) {

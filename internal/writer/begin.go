@@ -16,11 +16,11 @@ const busyPause = time.Minute
 
 // An attempt is how it went to become the writer of the file.
 type attempt struct {
-	ok     bool
-	busy   bool   // another process is writing
-	found  bool   // another file was found: with it, it is tried again at once
-	reason string // why nothing is to be written, or ""
-	err    error  // what keeps this process from writing, or nil
+	ok       bool
+	busy     bool   // another process is writing
+	replaced bool   // another file was found: with it, it is tried again at once
+	reason   string // why nothing is to be written, or ""
+	err      error  // what keeps this process from writing, or nil
 }
 
 // begin makes this process the writer of the file, for a user that packs, which is counted from then on, or for a
@@ -39,7 +39,7 @@ func (w *Writer) begin(u *User) (reason string) {
 			u.Waited += time.Since(start)
 		}
 	}()
-	found := 0
+	retries := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		a := w.tryBegin(u)
 		switch {
@@ -49,8 +49,8 @@ func (w *Writer) begin(u *User) (reason string) {
 			return a.reason
 		case a.err != nil:
 			return w.refused(a.err)
-		case a.found && found < 3:
-			found++
+		case a.replaced && retries < 3:
+			retries++
 			continue
 		case !time.Now().Before(deadline):
 			if a.busy { // and not this one, which compacts
@@ -92,17 +92,17 @@ func (w *Writer) tryBegin(u *User) attempt {
 	if !ok {
 		return attempt{reason: reason}
 	}
-	was := st.ID()
+	prevID := st.ID()
 	ok, err := w.beginOnce(st)
 	a := attempt{ok: ok, busy: !ok && err == nil}
 	if errors.Is(err, store.ErrReplaced) {
 		if err = w.accept(st, st.Reopen()); err == nil {
-			w.noticeReplacement(st, was)
+			w.noticeReplacement(st, prevID)
 		}
-		a.found = err == nil
+		a.replaced = err == nil
 	} else if unusable(err) {
 		err = w.accept(st, err)
-		a.found = err == nil
+		a.replaced = err == nil
 	}
 	w.notice(st)
 	if !ok {
@@ -197,9 +197,9 @@ func (w *Writer) beginOnce(st *store.Store) (bool, error) {
 		if errors.Is(inTheWay, store.ErrShort) && osdisk.WrittenSince(w.options.Path, time.Now().Add(-Arrival)) {
 			return false, nil // it may be on its way here: who sets it aside takes it from whom copies it
 		}
-		as, ok, err := st.MakeWay(inTheWay)
-		if as != "" {
-			w.reportSetAside(as, inTheWay)
+		aside, ok, err := st.MakeWay(inTheWay)
+		if aside != "" {
+			w.reportSetAside(aside, inTheWay)
 		}
 		if err != nil || !ok {
 			return false, err
@@ -225,7 +225,7 @@ func (w *Writer) pausing() (inTheWay, err error) {
 		return nil, w.ended
 	}
 	if w.access == useless {
-		inTheWay = w.why
+		inTheWay = w.cause
 	}
 	return inTheWay, nil
 }
@@ -261,7 +261,7 @@ func (w *Writer) mayChange() bool {
 // uncommitted is in memory this process must stay the writer: the next one would give its space away.
 func (w *Writer) endIfUnneeded(st *store.Store) error {
 	needed := func() bool { return w.packing > 0 || w.next != nil || w.hasUncommittedLocked() }
-	if under(w, needed) {
+	if underLock(w, needed) {
 		return nil
 	}
 	err := st.EndWriting()

@@ -21,8 +21,8 @@ type claim struct {
 type Contents struct{ Kernel, Bias *entries.Content }
 
 // match reports whether both may be the same: see entries.Content.Matches.
-func (c Contents) match(other Contents) bool {
-	return c.Kernel != nil && other.Kernel != nil && c.Kernel.Matches(other.Kernel) && c.Bias.Matches(other.Bias)
+func (c Contents) match(o Contents) bool {
+	return c.Kernel != nil && o.Kernel != nil && c.Kernel.Matches(o.Kernel) && c.Bias.Matches(o.Bias)
 }
 
 // areOf reports whether an entry, which is not identified, may have been packed from them, as far as can be known
@@ -68,8 +68,8 @@ func (u *User) Claim(q *Query) (ok bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	now, index := w.candidatesLocked(q)
-	if index != nil || !same(u.answersLocked(now, q), u.seen) || u.claimedLocked(q) != nil {
+	candidates, index := w.candidatesLocked(q)
+	if index != nil || !unchanged(u.answersLocked(candidates, q), u.seen) || u.claimedLocked(q) != nil {
 		return false
 	}
 	u.claim = &claim{q.Key, q.Seed, q.Contents, make(chan struct{})}
@@ -92,9 +92,9 @@ func (u *User) claimedLocked(q *Query) *claim {
 	if q.Contents.Kernel == nil || u.impatient || u.w.options.Wait <= 0 {
 		return nil
 	}
-	for other := range u.w.users {
-		c := other.claim
-		if other != u && c != nil && c.key == q.Key && c.seed == q.Seed && c.contents.match(q.Contents) {
+	for user := range u.w.users {
+		c := user.claim
+		if user != u && c != nil && c.key == q.Key && c.seed == q.Seed && c.contents.match(q.Contents) {
 			return c
 		}
 	}

@@ -145,19 +145,19 @@ func (w *Writer) hasUncommittedLocked() bool {
 
 // A choice is what the next generation is to be.
 type choice struct {
-	records []format.Record
-	layouts []format.Layout // as the loaded index has them
-	entries []*entries.Entry
-	changed []*entries.Entry // with changes that no generation has
-	dirty   bool             // there are such changes
-	equal   uint64           // bytes of new payloads that the file has under other keys
+	records        []format.Record
+	layouts        []format.Layout // as the loaded index has them
+	entries        []*entries.Entry
+	changed        []*entries.Entry // with changes that no generation has
+	dirty          bool             // there are such changes
+	duplicateBytes uint64           // bytes of new payloads that the file has under other keys
 }
 
 // commit commits what sessions have finalized: what, lay out, write, conclude. Where there is no room for the index all
 // stays as it is until the next commit; if it cannot be written, that ends the file.
 func (w *Writer) commit() error {
 	w.awaitSums()
-	if !under(w, w.hasNewsLocked) {
+	if !underLock(w, w.hasNewsLocked) {
 		return nil
 	}
 	_, _ = ask.Layout() // without a lock: it may take milliseconds
@@ -167,13 +167,13 @@ func (w *Writer) commit() error {
 		return nil
 	}
 	start := time.Now()
-	what, err := w.choose(st)
+	chosen, err := w.choose(st)
 	if err != nil {
 		return err
 	}
-	plan, err := st.PrepareCommit(ask.Layouts(what.layouts, what.records), what.records)
+	plan, err := st.PrepareCommit(ask.Layouts(chosen.layouts, chosen.records), chosen.records)
 	if err != nil {
-		return w.undone(what, err)
+		return w.undone(chosen, err)
 	}
 	written := w.file.whileStoring(plan.Write)
 	inForce, err := st.Conclude(plan, written)
@@ -184,13 +184,13 @@ func (w *Writer) commit() error {
 	case errors.Is(err, store.ErrReplaced):
 		return w.replaced(st)
 	case !inForce:
-		return w.undone(what, err)
+		return w.undone(chosen, err)
 	}
 	w.Note(err)
 	w.notice(st)
-	bytes := w.concluded(what, plan, st.Slot().IndexOffset)
+	bytes := w.concluded(chosen, plan, st.Slot().IndexOffset)
 	w.options.Report(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
-		slog.Int("entries", len(what.entries)), slog.Int64("bytes", bytes),
+		slog.Int("entries", len(chosen.entries)), slog.Int64("bytes", bytes),
 		slog.Duration("duration", time.Since(start)))
 	return nil
 }
@@ -208,29 +208,29 @@ func (w *Writer) awaitSums() {
 
 // hasNewsLocked reports whether there is something to commit.
 func (w *Writer) hasNewsLocked() bool {
-	isNew := func(e *entries.Entry) bool { return e.Ready() || left(e) }
+	isNew := func(e *entries.Entry) bool { return e.Ready() || discarded(e) }
 	return w.dirty || slices.ContainsFunc(w.entries.Unlisted, isNew)
 }
 
-// left reports whether an entry that was packed is to be in no generation.
-func left(e *entries.Entry) bool {
+// discarded reports whether an entry that was packed is to be in no generation.
+func discarded(e *entries.Entry) bool {
 	return e.Withheld != nil && e.Uncommitted() && e.Identified() && e.Summed()
 }
 
 // choose returns what the next generation consists of: that in force, with what changed in memory, and what this
 // process packed since, without what newer entries supersede. What changes from then on is not in it.
-func (w *Writer) choose(st *store.Store) (what choice, err error) {
+func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 	err = st.Relist()
 	if errors.Is(err, store.ErrUnmappable) {
-		return what, err // all stays as it is until the next commit
+		return chosen, err // all stays as it is until the next commit
 	}
 	w.Note(w.accept(st, err))
 	if err != nil {
-		return what, err
+		return chosen, err
 	}
 	listed, err := w.listed(st)
 	if err != nil {
-		return what, err
+		return chosen, err
 	}
 	w.mu.Lock()
 	defer w.unlock()
@@ -238,30 +238,30 @@ func (w *Writer) choose(st *store.Store) (what choice, err error) {
 	for _, e := range w.entries.Unlisted {
 		if e.Ready() {
 			e.Record.PackedAt, e.Record.UsedAt = now, now
-			what.entries = append(what.entries, e)
+			chosen.entries = append(chosen.entries, e)
 		}
-		what.applyLocked(e, &e.Record, now)
+		chosen.applyLocked(e, &e.Record, now)
 	}
 	if w.loaded.index != nil {
-		what.layouts = w.loaded.index.Layouts()
+		chosen.layouts = w.loaded.index.Layouts()
 	}
-	what.dirty, w.dirty = w.dirty, false
-	what.records = listed[:0]
+	chosen.dirty, w.dirty = w.dirty, false
+	chosen.records = listed[:0]
 	for i := range listed {
 		r := listed[i]
-		e := w.entries.Of(&r, w.loaded.id)
+		e := w.entries.Find(&r, w.loaded.id)
 		if w.damage[r.Offset] || e != nil && e.Withheld != nil || w.entries.Supersedes(&r) {
 			continue
 		}
 		if e != nil {
-			what.applyLocked(e, &r, now)
+			chosen.applyLocked(e, &r, now)
 		}
-		what.records = append(what.records, r)
+		chosen.records = append(chosen.records, r)
 	}
 	next := w.entries.Next()
-	what.equal = equalBytes(next, what.records)
-	what.records = append(what.records, next...)
-	return what, nil
+	chosen.duplicateBytes = equalBytes(next, chosen.records)
+	chosen.records = append(chosen.records, next...)
+	return chosen, nil
 }
 
 // equalBytes returns the bytes of new payloads that are stored already, or stored twice, under other keys.
@@ -275,17 +275,17 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 		keys[content{added[i].Sum, added[i].Size}] = map[format.Key]bool{}
 	}
 	for i := range stored {
-		if under := keys[content{stored[i].Sum, stored[i].Size}]; under != nil {
-			under[stored[i].Key] = true
+		if set := keys[content{stored[i].Sum, stored[i].Size}]; set != nil {
+			set[stored[i].Key] = true
 		}
 	}
 	for i := range added {
 		r := &added[i]
-		under := keys[content{r.Sum, r.Size}]
-		if len(under) > 0 && !under[r.Key] {
+		set := keys[content{r.Sum, r.Size}]
+		if len(set) > 0 && !set[r.Key] {
 			bytes += r.Size
 		}
-		under[r.Key] = true
+		set[r.Key] = true
 	}
 	return bytes
 }
@@ -312,20 +312,20 @@ func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
 
 // applyLocked brings the record of an entry in the next generation up to date. Where nothing changed here, another
 // process may have changed it since its entry was loaded.
-func (what *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
+func (c *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
 	if e.Changed {
-		is := &e.Record
-		r.Flags |= is.Flags
-		r.Source, r.SourceName = is.Source, is.SourceName
+		rec := &e.Record
+		r.Flags |= rec.Flags
+		r.Source, r.SourceName = rec.Source, rec.SourceName
 		listed := format.Stamps{Kernel: r.KernelStamp, Bias: r.BiasStamp} // which another process may have written
-		r.KernelStamp, r.KernelDigest = is.KernelStamp, is.KernelDigest
-		r.BiasStamp, r.BiasDigest = is.BiasStamp, is.BiasDigest
-		for s := range is.Copies.All() {
+		r.KernelStamp, r.KernelDigest = rec.KernelStamp, rec.KernelDigest
+		r.BiasStamp, r.BiasDigest = rec.BiasStamp, rec.BiasDigest
+		for s := range rec.Copies.All() {
 			r.AddCopy(s)
 		}
 		r.AddCopy(listed)
 		e.Changed = false
-		what.changed = append(what.changed, e)
+		c.changed = append(c.changed, e)
 	}
 	if e.Sessions > 0 {
 		r.UsedAt = now
@@ -333,11 +333,11 @@ func (what *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
 }
 
 // undone takes note that a choice is in no generation, and returns the error.
-func (w *Writer) undone(what choice, err error) error {
+func (w *Writer) undone(chosen choice, err error) error {
 	w.mu.Lock()
 	defer w.unlock()
-	w.dirty = w.dirty || what.dirty
-	for _, e := range what.changed {
+	w.dirty = w.dirty || chosen.dirty
+	for _, e := range chosen.changed {
 		e.Changed = true
 	}
 	return err
@@ -345,10 +345,10 @@ func (w *Writer) undone(what choice, err error) error {
 
 // concluded takes note that a generation is in force, whose payloads lie before an offset. It returns how many bytes of
 // payloads it added.
-func (w *Writer) concluded(what choice, plan *store.Commit, end uint64) (bytes int64) {
+func (w *Writer) concluded(chosen choice, plan *store.Commit, end uint64) (bytes int64) {
 	w.mu.Lock()
 	defer w.unlock()
-	for _, e := range what.entries {
+	for _, e := range chosen.entries {
 		if e.Withheld != nil { // it turned out damaged meanwhile: the next generation is without it
 			w.damage[e.Record.Offset], w.dirty = true, true
 		}
@@ -359,10 +359,10 @@ func (w *Writer) concluded(what choice, plan *store.Commit, end uint64) (bytes i
 	}
 	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
 	w.entries.List(func(e *entries.Entry) bool {
-		return e.State == entries.Durable || left(e) && e.Record.Offset < end
+		return e.State == entries.Durable || discarded(e) && e.Record.Offset < end
 	})
 	w.figures.WrittenBytes += bytes + int64(plan.IndexSize())
-	w.equal += what.equal
+	w.duplicateBytes += chosen.duplicateBytes
 	return bytes
 }
 

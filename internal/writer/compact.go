@@ -39,7 +39,7 @@ func (w *Writer) Compact(keep Keep) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
-	if under(w, w.hasUncommittedLocked) {
+	if underLock(w, w.hasUncommittedLocked) {
 		return fmt.Errorf("compact cache %s: %w", w.name(), ErrBusy)
 	}
 	return w.rewrite(func(records []format.Record) []format.Record {
@@ -53,13 +53,13 @@ func (w *Writer) Compact(keep Keep) error {
 // stillUseless reports whether nothing of the file can be used, and another process has not seen to that.
 func (w *Writer) stillUseless() bool {
 	isUseless := func() bool { return w.access == useless }
-	if !under(w, isUseless) {
+	if !underLock(w, isUseless) {
 		return false
 	}
 	st := w.file.take()
 	defer w.file.give()
 	w.Note(w.accept(st, st.Reopen()))
-	return under(w, isUseless)
+	return underLock(w, isUseless)
 }
 
 // beginCompaction waits until nobody packs or waits to. From then on no user becomes one that does, no commit starts,
@@ -101,7 +101,7 @@ func (w *Writer) worthCompacting() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	slot, limit := w.loaded.slot, w.options.MaxBytes
-	spare := slot.DeadBytes + w.equal
+	spare := slot.DeadBytes + w.duplicateBytes
 	dead := spare > slot.PayloadBytes/4 && spare > MinDeadBytes
 	large := limit > 0 && slot.End > uint64(limit)
 	if !dead && !large || w.packing > 0 || w.hasUncommittedLocked() || !w.loaded.written {
@@ -120,46 +120,46 @@ func (w *Writer) rewrite(keep Keep) error {
 	if !st.Writing() || st.Slot().Generation == 0 {
 		return nil
 	}
-	start, before := time.Now(), st.Slot().End
-	what, err := w.choose(st)
+	start, oldEnd := time.Now(), st.Slot().End
+	chosen, err := w.choose(st)
 	if err != nil {
 		return err
 	}
-	describe := func(kept []format.Record) []format.Layout { return ask.Layouts(what.layouts, kept) }
+	describe := func(records []format.Record) []format.Layout { return ask.Layouts(chosen.layouts, records) }
 	var next *store.Rewriting
 	err = w.file.whileStoring(func() (err error) {
-		next, err = st.Rewrite(keep(what.records), describe)
+		next, err = st.Rewrite(keep(chosen.records), describe)
 		return err
 	})
 	if err == nil {
 		err = next.TakePlace()
 	}
 	if err != nil {
-		return w.undone(what, fmt.Errorf("compact cache: %w", err))
+		return w.undone(chosen, fmt.Errorf("compact cache: %w", err))
 	}
-	from := st.ID()
+	oldID := st.ID()
 	err = next.Follow()
-	w.moved(from, next, loadedBy(st))
+	w.moved(oldID, next, loadedBy(st))
 	w.options.Report(slog.LevelInfo, "compacted the cache file",
-		slog.Uint64("bytes_before", before), slog.Uint64("bytes", next.Size()),
+		slog.Uint64("bytes_before", oldEnd), slog.Uint64("bytes", next.Size()),
 		slog.Int("damaged_payloads", next.Damaged), slog.Duration("duration", time.Since(start)))
 	return err
 }
 
 // moved takes note of where a compaction has put what is in memory. Its memory stays as it is.
-func (w *Writer) moved(from [16]byte, next *store.Rewriting, now loaded) {
+func (w *Writer) moved(oldID [16]byte, next *store.Rewriting, cur loaded) {
 	w.mu.Lock()
 	defer w.unlock()
-	w.equal = 0
+	w.duplicateBytes = 0
 	w.figures.Compactions++
 	w.figures.DamagedPayloads += int64(next.Damaged)
 	w.figures.WrittenBytes += int64(next.Size())
 	for e := range w.entries.All() {
-		if at, kept := next.Moved[e.Record.Offset]; kept && e.File == from && e.State == entries.Durable {
-			e.File, e.Record.Offset = next.ID(), at
+		if offset, ok := next.Moved[e.Record.Offset]; ok && e.File == oldID && e.State == entries.Durable {
+			e.File, e.Record.Offset = next.ID(), offset
 		}
 	}
-	w.noticeLocked(now)
+	w.noticeLocked(cur)
 }
 
 // withinCap leaves out the records used longest ago until the file keeps to its cap.
@@ -184,16 +184,16 @@ func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
 	}
 	byUse := slices.Clone(records)
 	slices.SortStableFunc(byUse, func(a, b format.Record) int { return -cmp.Compare(used(a), used(b)) })
-	kept := map[uint64]bool{}
+	included := map[uint64]bool{}
 	for _, r := range byUse {
 		size := perRecord + uint64(2*len(r.Kernel)+2*len(r.Bias)+40*r.Copies.Len())
-		if !kept[r.Offset] { // records may share a payload
+		if !included[r.Offset] { // records may share a payload
 			size += format.AlignUp(r.Size, format.Alignment)
 		}
 		if total+size <= uint64(maxBytes) {
 			total += size
-			kept[r.Offset] = true
+			included[r.Offset] = true
 		}
 	}
-	return slices.DeleteFunc(records, func(r format.Record) bool { return !kept[r.Offset] })
+	return slices.DeleteFunc(records, func(r format.Record) bool { return !included[r.Offset] })
 }

@@ -17,15 +17,15 @@ type Own struct {
 }
 
 // Own returns the entries that the session packed and that do not say yet what from, each as often as it uses it.
-func (u *User) Own() (own []Own) {
+func (u *User) Own() (owned []Own) {
 	u.w.mu.Lock()
 	defer u.w.unlock()
 	for _, e := range u.used {
-		if e.Kernel != nil && e.By == u {
-			own = append(own, Own{e, e.Kernel, e.Bias})
+		if e.Kernel != nil && e.Packer == u {
+			owned = append(owned, Own{e, e.Kernel, e.Bias})
 		}
 	}
-	return own
+	return owned
 }
 
 // A Restamp is an entry that was found by the content of tensors whose stamps it does not have, or by the bytes packed
@@ -47,7 +47,7 @@ type Ending struct {
 func (u *User) Finish(end Ending) (lost error) {
 	lost = u.conclude(end)
 	onlyChanged := func() bool { return u.w.dirty && u.w.activity != due && u.w.packing == 0 }
-	if !u.w.inMemory() && under(u.w, onlyChanged) {
+	if !u.w.inMemory() && underLock(u.w, onlyChanged) {
 		u.w.commitAtOnce()
 	}
 	return lost
@@ -82,14 +82,14 @@ func (u *User) conclude(end Ending) (lost error) {
 func (u *User) mixLocked(changed error) {
 	mixed := map[*entries.Entry]bool{}
 	for _, e := range u.used {
-		if e.Kernel != nil && e.By == u {
+		if e.Kernel != nil && e.Packer == u {
 			e.Withhold(entries.ErrSourceChanged)
 			mixed[e] = true
 		}
 	}
-	for other := range u.w.users {
-		if other != u && slices.ContainsFunc(other.used, func(e *entries.Entry) bool { return mixed[e] }) {
-			other.lost = cmp.Or(other.lost, fmt.Errorf("packed by another session: %w", changed))
+	for user := range u.w.users {
+		if user != u && slices.ContainsFunc(user.used, func(e *entries.Entry) bool { return mixed[e] }) {
+			user.lost = cmp.Or(user.lost, fmt.Errorf("packed by another session: %w", changed))
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (u *User) mixLocked(changed error) {
 // identifyLocked writes into an entry's record what it was packed from, all of which was read. From then on it can be
 // committed.
 func (u *User) identifyLocked(e *entries.Entry) error {
-	if e.Kernel == nil || e.By != u {
+	if e.Kernel == nil || e.Packer != u {
 		return nil // found, or packed by another session, which will do it
 	}
 	kernel, bias, r := e.Kernel, e.Bias, &e.Record
@@ -109,7 +109,7 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 		r.BiasStamp, r.BiasDigest = bias.Stamp, digest
 		err = errors.Join(err, biasErr)
 	}
-	e.Kernel, e.Bias, e.By = nil, nil, nil
+	e.Kernel, e.Bias, e.Packer = nil, nil, nil
 	if err != nil {
 		e.Withhold(err) // nobody knows what it was packed from
 	}
@@ -121,28 +121,28 @@ func (r *Restamp) Needed(v *View) bool {
 	return v.Kernel == nil && !v.Others && v.Entry.Reason == "" && r.differs(&v.Record)
 }
 
-func (r *Restamp) differs(is *format.Record) bool {
+func (r *Restamp) differs(rec *format.Record) bool {
 	stamps, stamped := r.stamps()
 	switch origin := r.Kernel.Origin.Source; {
-	case is.Source == format.Digest{} && origin != format.Digest{}:
+	case rec.Source == format.Digest{} && origin != format.Digest{}:
 		return true
-	case stamped && is.HasStamps(stamps):
+	case stamped && rec.HasStamps(stamps):
 		return false
-	case is.Source == origin:
-		return r.Kernel.MayDiffer(is.KernelStamp, is.KernelDigest) || r.Bias.MayDiffer(is.BiasStamp, is.BiasDigest)
+	case rec.Source == origin:
+		return r.Kernel.MayDiffer(rec.KernelStamp, rec.KernelDigest) || r.Bias.MayDiffer(rec.BiasStamp, rec.BiasDigest)
 	}
 	return stamped
 }
 
 // stamps returns the stamps of the tensors, and whether all of them have one.
-func (r *Restamp) stamps() (s format.Stamps, all bool) {
+func (r *Restamp) stamps() (s format.Stamps, complete bool) {
 	s.Kernel = r.Kernel.Stamp
-	all = s.Kernel != format.Digest{}
+	complete = s.Kernel != format.Digest{}
 	if r.Bias != nil {
 		s.Bias = r.Bias.Stamp
-		all = all && s.Bias != format.Digest{}
+		complete = complete && s.Bias != format.Digest{}
 	}
-	return s, all
+	return s, complete
 }
 
 // restampLocked brings an entry's stamps and digests up to date with tensors, all of which were read. The stamps of
@@ -150,18 +150,18 @@ func (r *Restamp) stamps() (s format.Stamps, all bool) {
 // copies in turn finds its stamps.
 func (w *Writer) restampLocked(r *Restamp) {
 	e := r.Entry
-	is := &e.Record
-	if e.Kernel != nil || e.Reason != "" || !r.differs(is) {
+	rec := &e.Record
+	if e.Kernel != nil || e.Reason != "" || !r.differs(rec) {
 		return
 	}
-	origin, before := r.Kernel.Origin, format.Stamps{Kernel: is.KernelStamp, Bias: is.BiasStamp}
+	origin, old := r.Kernel.Origin, format.Stamps{Kernel: rec.KernelStamp, Bias: rec.BiasStamp}
 	switch {
-	case is.Source == origin.Source:
-	case is.Source == format.Digest{}: // what was packed elsewhere (package registry) is this source's from now on
-		is.Source, is.SourceName = origin.Source, origin.Name
+	case rec.Source == origin.Source:
+	case rec.Source == format.Digest{}: // what was packed elsewhere (package registry) is this source's from now on
+		rec.Source, rec.SourceName = origin.Source, origin.Name
 		e.Changed, w.dirty = true, true
 	default:
-		if stamps, _ := r.stamps(); bothRead(r) && is.AddCopy(stamps) {
+		if stamps, _ := r.stamps(); bothRead(r) && rec.AddCopy(stamps) {
 			e.Changed, w.dirty = true, true
 		}
 		return
@@ -170,16 +170,16 @@ func (w *Writer) restampLocked(r *Restamp) {
 		if !c.MayDiffer(*stamp, *digest) {
 			return
 		}
-		d, known, err := c.Known()
-		if !known || err != nil {
+		d, ok, err := c.Known()
+		if !ok || err != nil {
 			return
 		}
 		*stamp, *digest = c.Stamp, d
 		e.Changed, w.dirty = true, true
 	}
-	update(r.Kernel, &is.KernelStamp, &is.KernelDigest)
-	update(r.Bias, &is.BiasStamp, &is.BiasDigest)
-	is.AddCopy(before)
+	update(r.Kernel, &rec.KernelStamp, &rec.KernelDigest)
+	update(r.Bias, &rec.BiasStamp, &rec.BiasDigest)
+	rec.AddCopy(old)
 }
 
 // bothRead reports whether the tensors could be read.
@@ -188,8 +188,8 @@ func bothRead(r *Restamp) bool {
 		if c == nil {
 			return true
 		}
-		_, known, err := c.Known()
-		return known && err == nil
+		_, ok, err := c.Known()
+		return ok && err == nil
 	}
 	return read(r.Kernel) && read(r.Bias)
 }

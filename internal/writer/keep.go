@@ -38,13 +38,13 @@ const (
 )
 
 // Keep does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
-// one of them, or a new one of what was packed, made false. It returns nil if there are other entries by now.
-func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries.Entry, made bool) {
+// one of them, or a new one of what was packed: created is true. It returns nil if there are other entries by now.
+func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (entry *entries.Entry, created bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	now, index := w.candidatesLocked(q)
-	if index != nil || !same(now, seen) {
+	candidates, index := w.candidatesLocked(q)
+	if index != nil || !unchanged(candidates, seen) {
 		return nil, false
 	}
 	for i, lot := range lots {
@@ -52,7 +52,7 @@ func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries
 		switch lot {
 		case Taken, Tied:
 			w.equalLocked(e, q.Seed, lot == Tied)
-			kept = e
+			entry = e
 		case Damaged:
 			w.damagedPayloadLocked(e)
 		case Varies:
@@ -60,15 +60,15 @@ func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (kept *entries
 			w.setFlagLocked(e, format.Variant)
 		}
 	}
-	if kept == nil {
-		kept, made = w.makeLocked(u, q, p), true
+	if entry == nil {
+		entry, created = w.makeLocked(u, q, p), true
 	}
-	u.useLocked(kept)
-	return kept, made
+	u.useLocked(entry)
+	return entry, created
 }
 
-func same(now []*entries.Entry, seen []View) bool {
-	return slices.EqualFunc(now, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
+func unchanged(candidates []*entries.Entry, seen []View) bool {
+	return slices.EqualFunc(candidates, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
 }
 
 // KeepUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session has
@@ -109,7 +109,7 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	e := &entries.Entry{
 		Record: p.Record, Data: p.Space.Data, Region: p.Space.Region,
-		Kernel: p.Kernel, Bias: p.Bias, By: u, Verified: true, Sized: true,
+		Kernel: p.Kernel, Bias: p.Bias, Packer: u, Verified: true, Sized: true,
 	}
 	e.Record.Key, e.Record.Seed = q.Key, q.Seed
 	if p.InFile {

@@ -21,10 +21,10 @@ func (w *Writer) refresh() error {
 	if st == nil || !w.followsFile() {
 		return nil
 	}
-	was := st.ID()
+	prevID := st.ID()
 	err := st.Refresh()
 	if err == nil {
-		w.noticeReplacement(st, was)
+		w.noticeReplacement(st, prevID)
 	}
 	return w.accept(st, err)
 }
@@ -59,21 +59,21 @@ func (w *Writer) accept(st *store.Store, err error) error {
 		w.notice(st)
 		return err
 	}
-	now := loadedBy(st)
+	cur := loadedBy(st)
 	w.mu.Lock()
 	defer w.unlock()
-	w.noticeLocked(now)
+	w.noticeLocked(cur)
 	switch {
 	case err == nil:
 		w.changeAccessLocked(writable, "", nil)
 	case errors.Is(err, format.ErrDamaged):
-		if known := w.figures.Damaged; known == nil || known.Error() != err.Error() {
+		if prev := w.figures.Damaged; prev == nil || prev.Error() != err.Error() {
 			w.options.Report(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
 		}
-		w.figures.Damaged, w.why = err, err
+		w.figures.Damaged, w.cause = err, err
 		w.changeAccessLocked(useless, "", nil)
 	case errors.Is(err, format.ErrForeign), errors.Is(err, format.ErrOlder):
-		w.why = err
+		w.cause = err
 		w.changeAccessLocked(useless, "", nil)
 	case errors.Is(err, format.ErrVersion): // a newer one, of programs that are to go on with it
 		w.changeAccessLocked(newer, "cache file of a newer format version is left alone", err)
@@ -87,50 +87,50 @@ func (w *Writer) accept(st *store.Store, err error) error {
 
 // changeAccessLocked changes whether the file may be written to, which stays as it is for a process that must not. It
 // reports why, the first time.
-func (w *Writer) changeAccessLocked(to access, report string, err error) {
+func (w *Writer) changeAccessLocked(mode access, report string, err error) {
 	if w.access == forbidden {
 		return
 	}
 	if err != nil {
 		w.figures.LastError = err
-		if w.access != to {
+		if w.access != mode {
 			w.options.Report(slog.LevelWarn, report, slog.Any("error", err))
 		}
 	}
-	w.access = to
+	w.access = mode
 }
 
 // notice brings what is known of the loaded generation up to date. It follows everything that may change that.
 func (w *Writer) notice(st *store.Store) {
-	now := loadedBy(st)
+	cur := loadedBy(st)
 	w.mu.Lock()
 	defer w.unlock()
-	w.noticeLocked(now)
+	w.noticeLocked(cur)
 }
 
 // loadedBy returns what a store has loaded, with a reference to its memory.
 func loadedBy(st *store.Store) loaded {
-	now := loaded{
+	cur := loaded{
 		id: st.ID(), slot: st.Slot(), index: st.Index(), file: st.Loaded(),
 		written: st.Writing(),
 	}
-	if now.index != nil {
-		now.base = st.Base().Retain()
+	if cur.index != nil {
+		cur.base = st.Base().Retain()
 	}
-	return now
+	return cur
 }
 
-func (w *Writer) noticeLocked(now loaded) {
-	was := w.loaded
+func (w *Writer) noticeLocked(cur loaded) {
+	prev := w.loaded
 	w.dropBaseLocked()
-	w.loaded = now
-	if was.id == now.id && was.index == now.index {
+	w.loaded = cur
+	if prev.id == cur.id && prev.index == cur.index {
 		return
 	}
-	if was.id != now.id {
-		w.damage, w.equal = map[uint64]bool{}, 0
+	if prev.id != cur.id {
+		w.damage, w.duplicateBytes = map[uint64]bool{}, 0
 	}
-	w.entries.List(func(e *entries.Entry) bool { return e.File != now.id }) // lost with its file
+	w.entries.List(func(e *entries.Entry) bool { return e.File != cur.id }) // lost with its file
 	w.dropUnusedLocked()
 }
 
@@ -145,14 +145,14 @@ func (w *Writer) dropBaseLocked() {
 // memory does not change.
 func (w *Writer) dropUnusedLocked() {
 	w.dropWhereLocked(func(e *entries.Entry) bool {
-		return e.Sessions == 0 && e.State != entries.Private && !e.Unlisted && e.By == nil &&
+		return e.Sessions == 0 && e.State != entries.Private && !e.Unlisted && e.Packer == nil &&
 			(!e.Changed || e.File != w.loaded.id)
 	})
 }
 
 // noticeReplacement reports a file that is no longer the one at the path, if it was one.
-func (w *Writer) noticeReplacement(st *store.Store, was [16]byte) {
-	if was != [16]byte{} && was != st.ID() {
+func (w *Writer) noticeReplacement(st *store.Store, prevID [16]byte) {
+	if prevID != [16]byte{} && prevID != st.ID() {
 		w.options.Report(slog.LevelInfo, "cache file was replaced by another process")
 	}
 }
@@ -225,7 +225,7 @@ func (w *Writer) endFile(st *store.Store, cause error) {
 func (w *Writer) loseUncommitted(cause error) {
 	w.mu.Lock()
 	defer w.unlock()
-	uncommitted := entries.Only(w.entries.Unlisted, (*entries.Entry).Uncommitted)
+	uncommitted := entries.Filter(w.entries.Unlisted, (*entries.Entry).Uncommitted)
 	if len(uncommitted) > 0 {
 		w.loseLocked(cause)
 	}
@@ -248,22 +248,22 @@ func (w *Writer) lost(id [16]byte, err error) {
 
 // setAside gives up the file that this process writes to, and leaves its path to others.
 func (w *Writer) setAside(st *store.Store, cause error) {
-	as, err := st.End()
+	aside, err := st.End()
 	w.Note(err)
 	w.remember(cause)
-	if as != "" {
-		w.reportSetAside(as, cause)
+	if aside != "" {
+		w.reportSetAside(aside, cause)
 	}
 	w.notice(st)
 }
 
-func (w *Writer) reportSetAside(as string, cause error) {
+func (w *Writer) reportSetAside(aside string, cause error) {
 	w.options.Report(slog.LevelWarn, "damaged cache file was set aside",
-		slog.String("as", as), slog.Any("error", cause))
+		slog.String("as", aside), slog.Any("error", cause))
 }
 
 // loseFile takes note that nothing of a file is what it was.
-func (w *Writer) loseFile(id [16]byte, why error) {
+func (w *Writer) loseFile(id [16]byte, cause error) {
 	w.mu.Lock()
 	defer w.unlock()
 	var gone []*entries.Entry
@@ -272,31 +272,31 @@ func (w *Writer) loseFile(id [16]byte, why error) {
 			gone = append(gone, e)
 		}
 	}
-	w.loseEntriesLocked(gone, why)
+	w.loseEntriesLocked(gone, cause)
 }
 
 // loseEntriesLocked takes note that the bytes of entries are gone, or may be, and has the sessions know that use or
 // pack them.
-func (w *Writer) loseEntriesLocked(gone []*entries.Entry, why error) {
-	is, inUse := map[*entries.Entry]bool{}, 0
+func (w *Writer) loseEntriesLocked(gone []*entries.Entry, cause error) {
+	lost, inUse := map[*entries.Entry]bool{}, 0
 	for _, e := range gone {
-		e.Withhold(why)
-		is[e] = true
-		by, _ := e.By.(*User)
-		if e.Sessions > 0 || by != nil {
+		e.Withhold(cause)
+		lost[e] = true
+		packer, _ := e.Packer.(*User)
+		if e.Sessions > 0 || packer != nil {
 			inUse++
 		}
-		if by != nil {
-			by.loseLocked(e, why)
+		if packer != nil {
+			packer.loseLocked(e, cause)
 		}
 	}
 	if inUse == 0 {
 		return
 	}
 	for u := range w.users {
-		u.loseAnyLocked(is, why)
+		u.loseAnyLocked(lost, cause)
 	}
 	w.figures.LostPayloads += int64(inUse)
 	w.options.Report(slog.LevelError, "packed weights in use were lost",
-		slog.Int("payloads", inUse), slog.Any("error", why))
+		slog.Int("payloads", inUse), slog.Any("error", cause))
 }

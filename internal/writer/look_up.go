@@ -41,7 +41,7 @@ type View struct {
 
 func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
 	return View{
-		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Others: !e.Identified() && e.By != u,
+		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Others: !e.Identified() && e.Packer != u,
 		Seed: e.PackedUnder(seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
 		Verified: e.Verified, Sized: e.Sized,
 	}
@@ -50,18 +50,18 @@ func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
 // answersLocked returns the candidates that may answer a query. One that another session packed may do so before that
 // session has found out whether its sources changed only if this session finds out, too.
 func (u *User) answersLocked(candidates []*entries.Entry, q *Query) []*entries.Entry {
-	return entries.Only(candidates, func(e *entries.Entry) bool {
-		return e.Identified() || e.By == u || q.Contents.areOf(e)
+	return entries.Filter(candidates, func(e *entries.Entry) bool {
+		return e.Identified() || e.Packer == u || q.Contents.areOf(e)
 	})
 }
 
 // candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
 // returns that.
 func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
-	under := w.entries.Under(&q.Key)
+	matches := w.entries.ByKey(&q.Key)
 	index := w.loaded.index
-	if index == nil || q.surveyed == index || len(under) > 0 && under[0].Surveyed(index) {
-		return entries.Only(under, func(e *entries.Entry) bool { return e.Given(w.loaded.id) }), nil
+	if index == nil || q.surveyed == index || len(matches) > 0 && matches[0].Surveyed(index) {
+		return entries.Filter(matches, func(e *entries.Entry) bool { return e.Given(w.loaded.id) }), nil
 	}
 	return nil, index
 }
@@ -69,27 +69,27 @@ func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 // LookUp has judge decide which of some entries answers a query, from what is known of them: -1 if none does, or none
 // yet. The session uses the one that answers it from then on. Of the others nothing but what is known may be used: they
 // may be given up. The error, with Options.Strict, is that the loaded index turned out damaged.
-func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, among []View, err error) {
-	err = u.among(q, func(candidates []*entries.Entry) {
+func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, views []View, err error) {
+	err = u.withCandidates(q, func(candidates []*entries.Entry) {
 		candidates = u.answersLocked(candidates, q)
-		among = make([]View, 0, len(candidates))
+		views = make([]View, 0, len(candidates))
 		for _, e := range candidates {
-			among = append(among, u.viewLocked(e, q.Seed))
+			views = append(views, u.viewLocked(e, q.Seed))
 		}
-		if hit = judge(among); hit < 0 {
-			u.seen = among
+		if hit = judge(views); hit < 0 {
+			u.seen = views
 			return
 		}
 		u.useLocked(candidates[hit])
 		u.w.figures.Hits.add(len(candidates[hit].Data))
 	})
-	return hit, among, err
+	return hit, views, err
 }
 
 // Hold returns the entries that what was packed is to be compared with. Each has one more reference to its memory, to
 // be given to Free. The error is as of LookUp.
 func (u *User) Hold(q *Query) (views []View, err error) {
-	err = u.among(q, func(candidates []*entries.Entry) {
+	err = u.withCandidates(q, func(candidates []*entries.Entry) {
 		for _, e := range candidates {
 			e.Region.Retain()
 			views = append(views, u.viewLocked(e, q.Seed))
@@ -98,10 +98,11 @@ func (u *User) Hold(q *Query) (views []View, err error) {
 	return views, err
 }
 
-// among calls do, with mu held, with the entries under a query's key, once all that the loaded index has are in memory.
-func (u *User) among(q *Query, do func([]*entries.Entry)) (err error) {
+// withCandidates calls do, with mu held, with the entries of a query's key, once all that the loaded index has are in
+// memory.
+func (u *User) withCandidates(q *Query, do func([]*entries.Entry)) (err error) {
 	for {
-		index := u.tryAmong(q, do)
+		index := u.tryWithCandidates(q, do)
 		if index == nil {
 			return err
 		}
@@ -109,8 +110,8 @@ func (u *User) among(q *Query, do func([]*entries.Entry)) (err error) {
 	}
 }
 
-// tryAmong does so, unless the index that it returns is to be asked first.
-func (u *User) tryAmong(q *Query, do func([]*entries.Entry)) *format.Index {
+// tryWithCandidates does so, unless the index that it returns is to be asked first.
+func (u *User) tryWithCandidates(q *Query, do func([]*entries.Entry)) *format.Index {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -149,15 +150,15 @@ func (u *User) survey(q *Query, index *format.Index) error {
 
 // addLocked adds entries of all records that the loaded index has under a key to those in memory.
 func (w *Writer) addLocked(key *format.Key, records []format.Record) {
-	known := w.entries.Under(key)
+	present := w.entries.ByKey(key)
 	for i := range records {
 		r := &records[i]
 		if w.damage[r.Offset] {
 			continue
 		}
-		same := func(e *entries.Entry) bool { return e.Listed(w.loaded.id) && e.Record.Offset == r.Offset }
-		if at := slices.IndexFunc(known, same); at >= 0 {
-			known[at].Record.Flags |= r.Flags // which another process may have set
+		match := func(e *entries.Entry) bool { return e.Listed(w.loaded.id) && e.Record.Offset == r.Offset }
+		if j := slices.IndexFunc(present, match); j >= 0 {
+			present[j].Record.Flags |= r.Flags // which another process may have set
 			continue
 		}
 		end := r.Offset + r.Size

@@ -48,9 +48,9 @@ func (p Probe) WriteAgain() {
 }
 
 // await returns when a condition of the writer is no longer so.
-func (p Probe) await(so func() bool) {
+func (p Probe) await(cond func() bool) {
 	p.w.locked(func() {
-		for so() {
+		for cond() {
 			p.w.changed.Wait()
 		}
 	})
@@ -60,10 +60,10 @@ func (p Probe) await(so func() bool) {
 func (p Probe) AwaitSums() { p.await(func() bool { return len(p.w.summing) > 0 }) }
 
 // SetClock has the writer take the time, in seconds since 1970, from now.
-func (p Probe) SetClock(now func() int64) { p.w.now = now }
+func (p Probe) SetClock(clock func() int64) { p.w.now = clock }
 
 // Pack counts so many more sessions that pack.
-func (p Probe) Pack(more int) { p.w.locked(func() { p.w.packing += more }) }
+func (p Probe) Pack(n int) { p.w.locked(func() { p.w.packing += n }) }
 
 // GiveUp gives the writer's lock up, if nobody needs it.
 func (p Probe) GiveUp() { p.w.giveUpWriting() }
@@ -80,5 +80,5 @@ func (p Probe) AwaitVerified() {
 
 // Verifies reports whether the verifier is going to run.
 func (p Probe) Verifies() (due bool) {
-	return under(p.w, func() bool { return p.w.verifier.timer != nil })
+	return underLock(p.w, func() bool { return p.w.verifier.timer != nil })
 }

@@ -22,7 +22,7 @@ func (w *Writer) emptyLocked() string {
 	switch {
 	case w.inMemory():
 		return ReasonInMemory
-	case w.access == useless && errors.Is(w.why, format.ErrDamaged):
+	case w.access == useless && errors.Is(w.cause, format.ErrDamaged):
 		return ReasonDamaged
 	case w.access == useless:
 		return ReasonForeign
@@ -79,7 +79,7 @@ func (u *User) searched() (index *format.Index, unlisted []searchedEntry, damage
 	w.mu.Lock()
 	defer w.unlock()
 	for e := range w.entries.All() {
-		if e.By != u && !e.Listed(w.loaded.id) {
+		if e.Packer != u && !e.Listed(w.loaded.id) {
 			unlisted = append(unlisted, searchedEntry{e.Record, e.Withheld != nil})
 		}
 	}

@@ -56,7 +56,7 @@ func (h *Handle) NewUser() (*User, error) {
 func (u *User) BecomeWriter() (changed bool, reason string) {
 	w := u.w
 	writes := func() bool { return u.packs && w.loaded.written }
-	if w.inMemory() || under(w, writes) {
+	if w.inMemory() || underLock(w, writes) {
 		return false, ""
 	}
 	w.leave(u) // the file has ended or was replaced: it begins anew with the one that is there then
@@ -98,17 +98,17 @@ func (u *User) Cancel(r store.Reservation) {
 // Used returns the entries that the session uses, one for each time that it was given or kept. They are there until
 // Close.
 func (u *User) Used() []*entries.Entry {
-	return under(u.w, func() []*entries.Entry { return u.used })
+	return underLock(u.w, func() []*entries.Entry { return u.used })
 }
 
 // Lost returns why the session's runtime must not be used any more, as far as is known, or nil.
-func (u *User) Lost() error { return under(u.w, func() error { return u.lost }) }
+func (u *User) Lost() error { return underLock(u.w, func() error { return u.lost }) }
 
 // Check is Lost once the file was looked at: whether it is still the one that was loaded, and whether the disk has
 // failed to take something.
 func (u *User) Check() error {
 	w := u.w
-	file := under(w, func() *store.Loaded { return w.loaded.file })
+	file := underLock(w, func() *store.Loaded { return w.loaded.file })
 	if err := u.Lost(); err != nil || file == nil {
 		return err
 	}
@@ -118,17 +118,17 @@ func (u *User) Check() error {
 	return u.Lost()
 }
 
-func (u *User) loseLocked(e *entries.Entry, why error) {
-	u.lost = cmp.Or(u.lost, fmt.Errorf("packed weights of %q: %w: %w", e.Name(), ErrLost, why))
+func (u *User) loseLocked(e *entries.Entry, cause error) {
+	u.lost = cmp.Or(u.lost, fmt.Errorf("packed weights of %q: %w: %w", e.Name(), ErrLost, cause))
 }
 
 // loseAnyLocked takes note of it if the session uses one of the entries.
-func (u *User) loseAnyLocked(gone map[*entries.Entry]bool, why error) {
+func (u *User) loseAnyLocked(gone map[*entries.Entry]bool, cause error) {
 	if u.lost != nil {
 		return
 	}
 	if i := slices.IndexFunc(u.used, func(e *entries.Entry) bool { return gone[e] }); i >= 0 {
-		u.loseLocked(u.used[i], why)
+		u.loseLocked(u.used[i], cause)
 	}
 }
 

@@ -31,16 +31,16 @@ func unverified(e *entries.Entry) bool {
 }
 
 // unverifiedLocked returns what the verifier has yet to come to.
-func (w *Writer) unverifiedLocked() (all []*entries.Entry) {
+func (w *Writer) unverifiedLocked() (pending []*entries.Entry) {
 	if !w.options.Verify {
 		return nil
 	}
 	for e := range w.entries.All() {
 		if unverified(e) {
-			all = append(all, e)
+			pending = append(pending, e)
 		}
 	}
-	return all
+	return pending
 }
 
 // verifySoonLocked begins to verify what a session uses in a moment, unless that has begun.

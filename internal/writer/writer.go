@@ -50,13 +50,13 @@ type Writer struct {
 	coming  int                     // users that wait until they may pack
 	summing map[*entries.Entry]bool // their sums are being computed
 
-	entries *entries.Set
-	loaded  loaded
-	access  access
-	why     error           // nothing of the file can be used, while it is useless
-	damage  map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
-	dirty   bool            // an entry of the file changed its flags or stamps, or is bad
-	equal   uint64          // bytes of payloads of the loaded file that it has under other keys too, as far as known
+	entries        *entries.Set
+	loaded         loaded
+	access         access
+	cause          error           // nothing of the file can be used, while it is useless
+	damage         map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
+	dirty          bool            // an entry of the file changed its flags or stamps, or is bad
+	duplicateBytes uint64          // of payloads of the loaded file that it has under other keys too
 
 	activity activity
 	timer    *time.Timer // of a commit that is due
@@ -221,11 +221,11 @@ func (w *Writer) locked(do func()) {
 	do()
 }
 
-// under returns what a function returns with mu held.
-func under[T any](w *Writer, of func() T) T {
+// underLock returns what a function returns with mu held.
+func underLock[T any](w *Writer, read func() T) T {
 	w.mu.Lock()
 	defer w.unlock()
-	return of()
+	return read()
 }
 
 // noteLocked keeps an error that changes nothing for the caller, and reports it.
@@ -320,8 +320,8 @@ func (h *Handle) leave() (last bool, err error) {
 		return false, fmt.Errorf("cache %s: %d %w", w.name(), n, ErrInUse)
 	}
 	h.open, last = false, true
-	for other := range w.handles {
-		last = last && !other.open
+	for handle := range w.handles {
+		last = last && !handle.open
 	}
 	if last {
 		w.phase = closing
@@ -387,7 +387,7 @@ func (w *Writer) Forget() {
 
 // Index returns the loaded index, nil if there is none.
 func (w *Writer) Index() *format.Index {
-	return under(w, func() *format.Index { return w.loaded.index })
+	return underLock(w, func() *format.Index { return w.loaded.index })
 }
 
 // Names returns the names of what sessions may be given: those of entries in memory, and those that the loaded index

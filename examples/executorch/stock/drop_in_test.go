@@ -223,7 +223,8 @@ func TestInTheRealBackendTheDropInOnTheReaderComputesAnExportedAgainProgramRight
 			require.NotEqual(t, plain.mustRun(t, packed, "").outputs, plain.mustRun(t, again, "").outputs)
 			for _, h := range []host{h, h.givingProgram()} {
 				require.Equal(t, plain.mustRun(t, again, "").outputs, h.mustRun(t, again, stale).outputs, again.name())
-				require.Equal(t, plain.mustRun(t, packed, "").outputs, h.mustRun(t, packed, stale).outputs, packed.name())
+				want := plain.mustRun(t, packed, "").outputs
+				require.Equal(t, want, h.mustRun(t, packed, stale).outputs, packed.name())
 			}
 			first, second := h.givingProgram().mustRun(t, packed, stale), h.givingProgram().mustRun(t, again, stale)
 			require.Zero(t, countsOf(t, first).packed)

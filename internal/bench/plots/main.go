@@ -102,9 +102,9 @@ type row struct{ mode, name string }
 var starts = []row{{"none", "without cache"}, {"cold", "first start"}, {"warm", "next start"}}
 
 // figures are those of a row's mode; nil if it was not measured.
-func (r result) figures(of row) map[string]spread {
+func (r result) figures(line row) map[string]spread {
 	for _, m := range r.Modes {
-		if m.Mode == of.mode {
+		if m.Mode == line.mode {
 			return m.Figures
 		}
 	}
@@ -113,14 +113,14 @@ func (r result) figures(of row) map[string]spread {
 
 // compared is a chart of the medians of one figure, in a unit; nil if a mode was not measured, or the system does not
 // have the figure.
-func (r result) compared(title, unit, figure string, one float64, rows []row) []*chart {
+func (r result) compared(title, unit, figure string, base float64, rows []row) []*chart {
 	c := newChart(title+": "+r.Model, unit+" (median)")
 	for _, row := range rows {
 		median, ok := r.figures(row)[figure]
 		if !ok {
 			return nil
 		}
-		c.add(row.name, median.Median/one)
+		c.add(row.name, median.Median/base)
 	}
 	return []*chart{c}
 }
@@ -198,12 +198,12 @@ func (c *chart) columns() error {
 
 // figures writes the values at the ends of columns.
 func (c *chart) figures() error {
-	at := plotter.XYLabels{}
+	marks := plotter.XYLabels{}
 	for i, v := range c.values {
-		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(i)})
-		at.Labels = append(at.Labels, console.Digits(v))
+		marks.XYs = append(marks.XYs, plotter.XY{X: v, Y: float64(i)})
+		marks.Labels = append(marks.Labels, console.Digits(v))
 	}
-	labels, err := plotter.NewLabels(at)
+	labels, err := plotter.NewLabels(marks)
 	if err != nil {
 		return err
 	}
@@ -231,15 +231,16 @@ func save(path string, charts ...*chart) error {
 		height += c.height() + margin
 	}
 	canvas := vgsvg.New(19*vg.Centimeter, height)
-	all := draw.New(canvas)
+	page := draw.New(canvas)
 	// To the last pixel, of which a part may be beyond the end: readers' backgrounds may be dark.
-	right, above := all.Max.X+1, all.Max.Y+1
-	all.FillPolygon(color.White, []vg.Point{{X: -1, Y: -1}, {X: right, Y: -1}, {X: right, Y: above}, {X: -1, Y: above}})
-	top := all.Max.Y - margin
+	right, above := page.Max.X+1, page.Max.Y+1
+	corners := []vg.Point{{X: -1, Y: -1}, {X: right, Y: -1}, {X: right, Y: above}, {X: -1, Y: above}}
+	page.FillPolygon(color.White, corners)
+	top := page.Max.Y - margin
 	for _, c := range charts {
-		at := draw.Crop(all, margin, -margin, 0, 0)
-		at.Max.Y, at.Min.Y = top, top-c.height()
-		c.drawAt(at)
+		area := draw.Crop(page, margin, -margin, 0, 0)
+		area.Max.Y, area.Min.Y = top, top-c.height()
+		c.drawAt(area)
 		top -= c.height() + margin
 	}
 	var svg bytes.Buffer
@@ -247,11 +248,11 @@ func save(path string, charts ...*chart) error {
 		return err
 	}
 	// Readers who do not have the font see another one.
-	own, others := []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,sans-serif;")
-	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), own, others), 0o666)
+	font, others := []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,sans-serif;")
+	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), font, others), 0o666)
 }
 
-func (c *chart) drawAt(at draw.Canvas) {
+func (c *chart) drawAt(area draw.Canvas) {
 	var ticks plot.ConstantTicks
 	var longest vg.Length
 	for i, name := range c.names {
@@ -262,5 +263,5 @@ func (c *chart) drawAt(at draw.Canvas) {
 	c.Y.Tick.Length = 4 + longest/7
 	c.Y.Tick.Marker = ticks
 	c.Y.Min, c.Y.Max = -0.6, float64(len(c.names))-0.5
-	c.Draw(at)
+	c.Draw(area)
 }

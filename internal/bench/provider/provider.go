@@ -61,11 +61,11 @@ func Open(path string) (*Cache, error) {
 	if c == nil {
 		return nil, errMemory
 	}
-	known := &Cache{c: c, path: path}
-	if err := known.mapFile(); err != nil {
-		return nil, errors.Join(err, known.Close())
+	cache := &Cache{c: c, path: path}
+	if err := cache.mapFile(); err != nil {
+		return nil, errors.Join(err, cache.Close())
 	}
-	return known, nil
+	return cache, nil
 }
 
 func (c *Cache) mapFile() (err error) {
@@ -98,8 +98,8 @@ func (c *Cache) Keep() (answers int, bytes int64, err error) {
 
 // CheckAnswers fails if a cache that knows every answer was asked for something else.
 func (c *Cache) CheckAnswers() error {
-	if left := c.c.places - c.c.next; c.c.missed > 0 || left > 0 {
-		return fmt.Errorf("the file is of another runtime: %d look-ups missed, %d answers are left", c.c.missed, left)
+	if unused := c.c.places - c.c.next; c.c.missed > 0 || unused > 0 {
+		return fmt.Errorf("the file is of another runtime: %d look-ups missed, %d answers are left", c.c.missed, unused)
 	}
 	return nil
 }

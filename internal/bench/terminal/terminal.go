@@ -13,15 +13,15 @@ import (
 // Progress shows on a terminal how far a long piece of work is.
 type Progress struct {
 	w      io.Writer
-	what   string
+	label  string
 	bar    *progressbar.ProgressBar // from the first update on
 	onTerm bool
 }
 
 // NewProgress returns the progress of what is being done, such as "packing", to be shown on w. Finish ends it.
-func NewProgress(w io.Writer, what string) *Progress {
+func NewProgress(w io.Writer, label string) *Progress {
 	f, ok := w.(*os.File)
-	return &Progress{w: w, what: what, onTerm: ok && term.IsTerminal(int(f.Fd()))}
+	return &Progress{w: w, label: label, onTerm: ok && term.IsTerminal(int(f.Fd()))}
 }
 
 // Update reports that done of total bytes are ready. It must not be called by several goroutines at the same time.
@@ -32,7 +32,7 @@ func (p *Progress) Update(done, total int64) {
 	if p.bar == nil {
 		p.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(p.w),
-			progressbar.OptionSetDescription(p.what),
+			progressbar.OptionSetDescription(p.label),
 			progressbar.OptionSetWidth(30),
 			progressbar.OptionShowBytes(true),
 			progressbar.OptionShowCount(),

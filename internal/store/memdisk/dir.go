@@ -204,23 +204,23 @@ func (d *Dir) notice() {
 			if m.sealed {
 				continue
 			}
-			for at := m.offset; at < m.offset+int64(len(m.bytes)); at += pageUnit {
-				page := m.bytes[at-m.offset:][:pageUnit]
-				if bytes.Equal(page, i.seen[at:at+pageUnit]) {
+			for offset := m.offset; offset < m.offset+int64(len(m.bytes)); offset += pageUnit {
+				page := m.bytes[offset-m.offset:][:pageUnit]
+				if bytes.Equal(page, i.seen[offset:offset+pageUnit]) {
 					continue
 				}
-				patches = append(patches, i.touched(at)...)
-				for s := at; s < at+pageUnit; s += sector {
-					if now := page[s-at:][:sector]; !bytes.Equal(now, i.seen[s:s+sector]) {
-						patches = append(patches, patch{s, bytes.Clone(now)})
-						copy(i.seen[s:], now)
+				patches = append(patches, i.touched(offset)...)
+				for s := offset; s < offset+pageUnit; s += sector {
+					if content := page[s-offset:][:sector]; !bytes.Equal(content, i.seen[s:s+sector]) {
+						patches = append(patches, patch{s, bytes.Clone(content)})
+						copy(i.seen[s:], content)
 						if s+sector > alignedSize(i.size) {
 							d.misuse = fmt.Errorf("a mapping was written to at %d, after the file's end at %d",
 								s, i.size)
 						}
 					}
 				}
-				copy(i.memory[at:], page)
+				copy(i.memory[offset:], page)
 			}
 		}
 		if patches != nil {
@@ -230,8 +230,8 @@ func (d *Dir) notice() {
 }
 
 // touched takes note that a page is written to. If it was forgotten, all of it is dirty again.
-func (i *inode) touched(at int64) []patch {
-	page := at &^ (pageUnit - 1)
+func (i *inode) touched(offset int64) []patch {
+	page := offset &^ (pageUnit - 1)
 	if i.dirty == nil {
 		return nil
 	}

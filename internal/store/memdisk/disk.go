@@ -48,8 +48,8 @@ func (d *Disk) WriteAt(b []byte, offset int64) (int, error) {
 	}
 	defer d.process.dir.mu.Unlock()
 	var patches []patch
-	for at := offset; at < offset+int64(len(b)); at = (at + pageUnit) &^ (pageUnit - 1) {
-		patches = append(patches, i.touched(at)...)
+	for pos := offset; pos < offset+int64(len(b)); pos = (pos + pageUnit) &^ (pageUnit - 1) {
+		patches = append(patches, i.touched(pos)...)
 	}
 	copy(i.memory[offset:], b)
 	if i.seen != nil {
@@ -140,16 +140,16 @@ func (*mapping) Populate(_, _ int) error { return nil }
 func (*mapping) GiveBack(_, _ int)       {}
 
 // Seal ends writing through a mapping. A real one faults then; here it shows as bytes that no image has.
-func (m *mapping) Seal(from int) error {
+func (m *mapping) Seal(start int) error {
 	d := m.disk
 	if err := d.process.enter(); err != nil {
 		return err
 	}
 	defer d.process.dir.mu.Unlock()
-	if uint64(m.offset+int64(from))%d.Granularity() != 0 {
+	if uint64(m.offset+int64(start))%d.Granularity() != 0 {
 		return &fs.PathError{Op: "seal", Path: d.path, Err: syscall.EINVAL}
 	}
-	m.sealed = m.sealed || from == 0
+	m.sealed = m.sealed || start == 0
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (m *mapping) Unmap() error {
 	d.process.dir.mu.Lock()
 	defer d.process.dir.mu.Unlock()
 	d.process.dir.notice()
-	d.inode.writable = slices.DeleteFunc(d.inode.writable, func(other *mapping) bool { return other == m })
+	d.inode.writable = slices.DeleteFunc(d.inode.writable, func(w *mapping) bool { return w == m })
 	return nil
 }
 

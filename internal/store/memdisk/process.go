@@ -15,7 +15,7 @@ type Process struct {
 	OnCall func() // called before each call
 
 	Fails   func(path string) *FlushFailure // how a flush fails, or nil
-	Forgets func(flush, after string) bool  // whether it does not do a flush, of a path or "directory", after that step
+	Forgets func(flush, prev string) bool   // whether it does not do a flush, of a path or "directory", after that step
 
 	calls int
 	dead  bool
@@ -60,9 +60,9 @@ func (p *Process) look() error {
 }
 
 // flushing reports whether a flush is to be done.
-func (p *Process) flushing(what string) bool {
+func (p *Process) flushing(path string) bool {
 	steps := p.dir.steps
-	return p.Forgets == nil || len(steps) == 0 || !p.Forgets(what, steps[len(steps)-1].call)
+	return p.Forgets == nil || len(steps) == 0 || !p.Forgets(path, steps[len(steps)-1].call)
 }
 
 func (p *Process) opened(i *inode, path string) store.File {
@@ -97,18 +97,18 @@ func (p *Process) Create(path string) (store.File, error) {
 	return p.opened(i, path), nil
 }
 
-func (p *Process) Rename(from, to string) error {
+func (p *Process) Rename(oldPath, newPath string) error {
 	if err := p.enter(); err != nil {
 		return err
 	}
 	defer p.dir.mu.Unlock()
-	i := p.dir.names[from]
+	i := p.dir.names[oldPath]
 	if i == nil {
-		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+		return &fs.PathError{Op: "rename", Path: oldPath, Err: fs.ErrNotExist}
 	}
-	delete(p.dir.names, from)
-	p.dir.names[to] = i
-	p.dir.note(step{call: "rename " + from + " to " + to, names: []nameChange{{from, nil}, {to, i}}})
+	delete(p.dir.names, oldPath)
+	p.dir.names[newPath] = i
+	p.dir.note(step{call: "rename " + oldPath + " to " + newPath, names: []nameChange{{oldPath, nil}, {newPath, i}}})
 	return nil
 }
 

@@ -58,8 +58,8 @@ type replay struct {
 
 // A replayed file.
 type replayed struct {
-	durable []byte // at the last flush; as long as now
-	now     []byte // with all that was written since, up to the highest byte ever written
+	durable []byte // at the last flush; as long as current
+	current []byte // with all that was written since, up to the highest byte ever written
 	sizes   []int64
 	since   [3]versions // what was written since the last flush, in units of each of the tornUnits
 }
@@ -72,8 +72,8 @@ const pageUnit = 4096
 
 // versions are the contents that each unit has had since the last flush.
 type versions struct {
-	order []int64 // of the units' first changes
-	of    map[int64][][]byte
+	order    []int64 // of the units' first changes
+	contents map[int64][][]byte
 }
 
 func newReplay(d *Dir) *replay {
@@ -88,7 +88,7 @@ func newReplay(d *Dir) *replay {
 }
 
 func newReplayed(content []byte, size int64) *replayed {
-	f := &replayed{durable: content, now: slices.Clone(content), sizes: []int64{size}}
+	f := &replayed{durable: content, current: slices.Clone(content), sizes: []int64{size}}
 	f.flushed()
 	return f
 }
@@ -96,25 +96,25 @@ func newReplayed(content []byte, size int64) *replayed {
 func (f *replayed) flushed() {
 	f.sizes = f.sizes[len(f.sizes)-1:]
 	for g, unit := range tornUnits {
-		for _, at := range f.since[g].order {
-			copy(f.durable[at:], f.now[at:min(at+unit, int64(len(f.now)))])
+		for _, offset := range f.since[g].order {
+			copy(f.durable[offset:], f.current[offset:min(offset+unit, int64(len(f.current)))])
 		}
-		f.since[g] = versions{of: map[int64][][]byte{}}
+		f.since[g] = versions{contents: map[int64][][]byte{}}
 	}
 }
 
 // lose takes back what was written to pages since they were flushed.
 func (f *replayed) lose(pages []int64) {
 	for _, page := range pages {
-		end := min(page+pageUnit, int64(len(f.now)))
+		end := min(page+pageUnit, int64(len(f.current)))
 		if page >= end {
 			continue
 		}
-		copy(f.now[page:end], f.durable[page:])
+		copy(f.current[page:end], f.durable[page:])
 		for g := range tornUnits {
 			v := &f.since[g]
-			v.order = slices.DeleteFunc(v.order, func(at int64) bool { return at >= page && at < end })
-			maps.DeleteFunc(v.of, func(at int64, _ [][]byte) bool { return at >= page && at < end })
+			v.order = slices.DeleteFunc(v.order, func(offset int64) bool { return offset >= page && offset < end })
+			maps.DeleteFunc(v.contents, func(offset int64, _ [][]byte) bool { return offset >= page && offset < end })
 		}
 	}
 }
@@ -149,24 +149,24 @@ func (s step) applyTo(names map[string]*inode) {
 
 func (f *replayed) write(s step) {
 	size := f.sizes[len(f.sizes)-1]
-	if cut := int64(len(f.now)); s.size < cut && s.size < size {
-		clear(f.now[s.size:])
+	if cut := int64(len(f.current)); s.size < cut && s.size < size {
+		clear(f.current[s.size:])
 		f.changed(s.size, cut)
 	}
 	for _, p := range s.patches {
 		end := p.offset + int64(len(p.bytes))
-		if missing := end - int64(len(f.now)); missing > 0 {
-			f.now = append(f.now, make([]byte, missing)...)
+		if missing := end - int64(len(f.current)); missing > 0 {
+			f.current = append(f.current, make([]byte, missing)...)
 			f.durable = append(f.durable, make([]byte, missing)...)
 		}
-		copy(f.now[p.offset:], p.bytes)
+		copy(f.current[p.offset:], p.bytes)
 	}
 	for g, unit := range tornUnits { // a unit with several patches of one step changes once
 		last := int64(-1)
 		for _, p := range s.patches {
-			for at := max(p.offset/unit, last+1); at*unit < p.offset+int64(len(p.bytes)); at++ {
-				f.since[g].add(f.now, at*unit, unit)
-				last = at
+			for index := max(p.offset/unit, last+1); index*unit < p.offset+int64(len(p.bytes)); index++ {
+				f.since[g].add(f.current, index*unit, unit)
+				last = index
 			}
 		}
 	}
@@ -175,19 +175,19 @@ func (f *replayed) write(s step) {
 	}
 }
 
-func (f *replayed) changed(from, to int64) {
+func (f *replayed) changed(start, end int64) {
 	for g, unit := range tornUnits {
-		for at := from / unit * unit; at < to; at += unit {
-			f.since[g].add(f.now, at, unit)
+		for offset := start / unit * unit; offset < end; offset += unit {
+			f.since[g].add(f.current, offset, unit)
 		}
 	}
 }
 
-func (v *versions) add(now []byte, at, unit int64) {
-	if v.of[at] == nil {
-		v.order = append(v.order, at)
+func (v *versions) add(content []byte, offset, unit int64) {
+	if v.contents[offset] == nil {
+		v.order = append(v.order, offset)
 	}
-	v.of[at] = append(v.of[at], slices.Clone(now[at:min(at+unit, int64(len(now)))]))
+	v.contents[offset] = append(v.contents[offset], slices.Clone(content[offset:min(offset+unit, int64(len(content)))]))
 }
 
 // A failure says what of the unflushed a power failure leaves.
@@ -273,13 +273,13 @@ func (r *replay) imageAfter(f failure) (image *Dir, choice uint64) {
 	image = &Dir{names: map[string]*inode{}, Granularity: r.granularity}
 	names := r.namesAfter(f)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		from := r.files[names[name]]
-		content, size, chosen := from.contentAfter(f, r.buffers[name])
+		src := r.files[names[name]]
+		content, size, chosen := src.contentAfter(f, r.buffers[name])
 		r.buffers[name] = content
 		image.names[name] = &inode{memory: content, size: size}
 		choice = mix(choice, chosen)
 		choice = mix(choice, uint64(names[name].number))
-		if len(from.since[f.unit].order) > 0 {
+		if len(src.since[f.unit].order) > 0 {
 			choice = mix(choice, uint64(f.unit))
 		}
 	}
@@ -293,7 +293,7 @@ func mix(sum, n uint64) uint64 {
 
 // contentAfter returns what the failure leaves of a file: its size, its content up to there or up to where only zeros
 // follow, in buffer if that is large enough, and a number that differs if the choice did.
-func (f *replayed) contentAfter(by failure, buffer []byte) (content []byte, size int64, choice uint64) {
+func (f *replayed) contentAfter(fail failure, buffer []byte) (content []byte, size int64, choice uint64) {
 	pick := func(s Subset, n int) int { // of n, 0 the oldest
 		switch {
 		case s == LeaveNone:
@@ -301,27 +301,27 @@ func (f *replayed) contentAfter(by failure, buffer []byte) (content []byte, size
 		case s == LeaveAll:
 			return n - 1
 		default:
-			return by.random.IntN(n)
+			return fail.random.IntN(n)
 		}
 	}
-	at := pick(by.size, len(f.sizes))
-	size, choice = f.sizes[at], uint64(at)
+	i := pick(fail.size, len(f.sizes))
+	size, choice = f.sizes[i], uint64(i)
 
 	content = append(buffer[:0], f.durable...)
-	since := &f.since[by.unit]
+	since := &f.since[fail.unit]
 	special, chance := 0, 0.5
-	if by.random != nil && len(since.order) > 0 {
-		special, chance = by.random.IntN(len(since.order)), by.random.Float64()
+	if fail.random != nil && len(since.order) > 0 {
+		special, chance = fail.random.IntN(len(since.order)), fail.random.Float64()
 	}
 	for i, unit := range since.order {
-		versions := since.of[unit]
+		versions := since.contents[unit]
 		version := len(versions) // 0: as it was flushed
-		switch by.units {
+		switch fail.units {
 		case LeaveNone:
 			version = 0
 		case LeaveAll:
 		case LeaveSome:
-			if by.random.Float64() >= chance {
+			if fail.random.Float64() >= chance {
 				version = 0
 			}
 		case LeaveOne:
@@ -333,7 +333,7 @@ func (f *replayed) contentAfter(by failure, buffer []byte) (content []byte, size
 				version = 0
 			}
 		case LeaveAnyAge:
-			version = by.random.IntN(version + 1)
+			version = fail.random.IntN(version + 1)
 		}
 		if version > 0 {
 			copy(content[unit:], versions[version-1])
