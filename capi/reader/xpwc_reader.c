@@ -449,9 +449,6 @@ static struct tensor* put_tensor(
   const size_t name_size = strlen(name) + copy;
   struct tensor* t = calloc(1, sizeof(*t) + name_size + 1);
   bool put = t != NULL;
-  if (put && other != NULL) {
-    t->as_sealed = other->as_sealed;
-  }
   for (size_t i = 0; put && other != NULL && i < other->identities_count; i++) {
     put = add_identity(t, &other->identities[i]);
   }
