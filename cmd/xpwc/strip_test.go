@@ -55,7 +55,7 @@ func TestOnlyAFileThatWasPackedForTheProgramStripsIt(t *testing.T) {
 	model := program(t, perceptron)
 	says(t, dir, 0, "pack", model, "-o", "own.xpwc")
 	says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "packed")
-	says(t, dir, 0, "pack", program(t, floats16), "--for", "executorch", "-o", "other")
+	says(t, dir, 0, "pack", program(t, mobilenet), "--for", "executorch", "-o", "other")
 	says(t, dir, 0, "convert", "own.xpwc", "--to", string(cachefile.XPWC2), "-o", "unsaid")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("mine"), 0o600))
 	copied := filepath.Join(dir, "copied.pte")
