@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,9 +73,9 @@ func TestExplainAnswersWhyAStartPacks(t *testing.T) {
 
 	e := explainJSON(t, dir, "cache.xpwc", model)
 	n := len(e.Weights)
-	require.Greater(t, n, 30)
+	require.Greater(t, n, 10, "XNNPACK of 2024 looks up fewer kernels")
 	require.Equal(t, map[xpwc.Reason]int{xpwc.ReasonNoFile: n}, outcomes(e))
-	require.Contains(t, e.Summary, "0 of 37 weights are found. 37")
+	require.Contains(t, e.Summary, fmt.Sprintf("0 of %d weights are found. %d", n, n))
 
 	run, _ := runJSON(t, dir, model, "--cache", "cache.xpwc")
 	require.Len(t, run.Cache.Slow, 1)
@@ -83,7 +84,7 @@ func TestExplainAnswersWhyAStartPacks(t *testing.T) {
 	require.Equal(t, map[xpwc.Reason]int{"": n}, outcomes(e))
 	require.EqualValues(t, n, e.Hits)
 	require.Equal(t, run.Cache.PayloadBytes, e.HitBytes)
-	require.Contains(t, e.Summary, "37 of 37 weights are found")
+	require.Contains(t, e.Summary, fmt.Sprintf("%d of %d weights are found", n, n))
 
 	e = explainJSON(t, dir, "cache.xpwc", testModel(t, "selfie_segmentation.tflite"))
 	require.Zero(t, e.Hits)
@@ -98,7 +99,7 @@ func TestExplainAnswersWhyAStartPacks(t *testing.T) {
 
 	out := says(t, dir, 0, "explain", "--cache", "cache.xpwc", model)
 	require.Equal(t, n, strings.Count(out, " layout\n"))
-	require.Contains(t, out, "0 of 37 weights are found.")
+	require.Contains(t, out, fmt.Sprintf("0 of %d weights are found.", n))
 
 	require.NoError(t, os.Truncate(filepath.Join(dir, "cache.xpwc"), 5000))
 	e = explainJSON(t, dir, "cache.xpwc", model)
