@@ -34,6 +34,9 @@ func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "there is no memory" && runtime.GOOS != "linux" {
+				t.Skip("space is reserved by writing zeros there, which fills the disk first")
+			}
 			c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{WriterWait: time.Minute})
 			first := newSession(t, c, map[string][]byte{"w": content, "other": contentOf("other", 90)})
 			require.Equal(t, notFound, first.lookUp(lookUpKey{7, loadAs(t, first, "w", "convolution"), 0, 0}))
