@@ -156,9 +156,7 @@ func (of *slowness) countPrivate(why Reason, bytes int) {
 	if of.private == nil {
 		of.private = map[Reason]Count{}
 	}
-	count := of.private[why]
-	count.add(int64(bytes))
-	of.private[why] = count
+	of.private[why] = of.private[why].plus(Count{1, int64(bytes)})
 }
 
 // A miss is a weight that XNNPACK packs.
@@ -252,9 +250,7 @@ func (s *Session) findReasons() {
 }
 
 func (of *slowness) countOutcome(o Outcome) {
-	count := of.counts[o.Reason]
-	count.add(o.Bytes)
-	of.counts[o.Reason] = count
+	of.counts[o.Reason] = of.counts[o.Reason].plus(Count{1, o.Bytes})
 }
 
 func (c *core) countReasons(counts map[Reason]Count) {

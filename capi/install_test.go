@@ -217,6 +217,22 @@ func TestPkgConfigFindsTheReader(t *testing.T) {
 	}
 }
 
+// pkgConfig returns a function that asks pkg-config about a package of an installed tree. The test is skipped where
+// there is no pkg-config.
+func pkgConfig(t *testing.T, tree, name string) (ask func(args ...string) string) {
+	t.Helper()
+	if _, err := exec.LookPath("pkg-config"); err != nil {
+		t.Skip("there is no pkg-config")
+	}
+	return func(args ...string) string {
+		cmd := exec.Command("pkg-config", append(args, name)...)
+		cmd.Env = append(os.Environ(), "PKG_CONFIG_PATH="+filepath.Join(tree, "lib", "pkgconfig"))
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return strings.TrimSpace(string(out))
+	}
+}
+
 func TestPkgConfigFindsTheLibrary(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("pkg-config"); err != nil {
@@ -226,13 +242,7 @@ func TestPkgConfigFindsTheLibrary(t *testing.T) {
 		for _, name := range []string{"xpwc", "xpwc-static"} {
 			t.Run(where+" "+name, func(t *testing.T) {
 				t.Parallel()
-				ask := func(args ...string) string {
-					cmd := exec.Command("pkg-config", append(args, name)...)
-					cmd.Env = append(os.Environ(), "PKG_CONFIG_PATH="+filepath.Join(tree, "lib", "pkgconfig"))
-					out, err := cmd.CombinedOutput()
-					require.NoError(t, err, "%s", out)
-					return strings.TrimSpace(string(out))
-				}
+				ask := pkgConfig(t, tree, name)
 				require.Equal(t, version(t), ask("--modversion"))
 				require.FileExists(t, filepath.Join(ask("--variable=executorch"), "weights_cache.cc"))
 				consumer := filepath.Join(t.TempDir(), "consumer")

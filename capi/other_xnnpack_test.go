@@ -76,16 +76,7 @@ func TestAHostOfAnotherXNNPACKDoesNotLinkHoweverItFindsTheLibrary(t *testing.T) 
 	for _, name := range []string{"xpwc", "xpwc-static"} {
 		t.Run("pkg-config "+name, func(t *testing.T) {
 			t.Parallel()
-			ask := func(args ...string) string {
-				cmd := exec.Command("pkg-config", append(args, name)...)
-				cmd.Env = append(os.Environ(), "PKG_CONFIG_PATH="+filepath.Join(tree, "lib", "pkgconfig"))
-				out, err := cmd.CombinedOutput()
-				require.NoError(t, err, "%s", out)
-				return strings.TrimSpace(string(out))
-			}
-			if _, err := exec.LookPath("pkg-config"); err != nil {
-				t.Skip("there is no pkg-config")
-			}
+			ask := pkgConfig(t, tree, name)
 			require.Equal(t, linked, ask("--variable=xnnpack"))
 			args := []string{"-O2", header, "-o", filepath.Join(t.TempDir(), "host"), "testdata/opening.c"}
 			args = append(append(args, strings.Fields(ask("--cflags"))...), settings(t, "CGO_CFLAGS")...)

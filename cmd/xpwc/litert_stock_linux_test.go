@@ -454,6 +454,21 @@ func requireSkeletonOf(t *testing.T, h litertHost, model, skeleton, file string,
 	}
 }
 
+// packAndStrip writes a model's file for LiteRT into a directory, packed, and its skeleton. The test is skipped where
+// there is none.
+func packAndStrip(t *testing.T, dir, model string) {
+	t.Helper()
+	if litertPack(t, dir, model, "-o", "packed").Nothing != "" {
+		t.Skip("there is nothing to pack")
+	}
+	strip := exec.Command(tool, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+	strip.Dir = dir
+	if out, err := strip.CombinedOutput(); err != nil {
+		require.Contains(t, string(out), "all of its weights would stay")
+		t.Skip("all of its weights would stay")
+	}
+}
+
 func TestWithASkeletonLiteRTAnswersTheSameWithItsFileAndFailsWithoutIt(t *testing.T) {
 	h := stockLiteRT(t)
 	for _, model := range drawnZooModels(t, 24) {
@@ -463,15 +478,7 @@ func TestWithASkeletonLiteRTAnswersTheSameWithItsFileAndFailsWithoutIt(t *testin
 		t.Run(baseName(model), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if litertPack(t, dir, model, "-o", "packed").Nothing != "" {
-				t.Skip("there is nothing to pack")
-			}
-			strip := exec.Command(tool, stripForLiteRT(model, "packed", "-o", "skeleton")...)
-			strip.Dir = dir
-			if out, err := strip.CombinedOutput(); err != nil {
-				require.Contains(t, string(out), "all of its weights would stay")
-				t.Skip("all of its weights would stay")
-			}
+			packAndStrip(t, dir, model)
 			requireSkeletonOf(t, h, model, filepath.Join(dir, "skeleton"), filepath.Join(dir, "packed"))
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -132,15 +131,7 @@ func TestASkeletonNeverAnswersWithThePackedFileOfAMutatedModel(t *testing.T) {
 
 func requireRightAnswers(t *testing.T, h litertHost, model string) {
 	dir, inputs, random := t.TempDir(), inputsOf(t, model), testkit.Random(t)
-	if litertPack(t, dir, model, "-o", "packed").Nothing != "" {
-		t.Skip("there is nothing to pack")
-	}
-	strip := exec.Command(tool, stripForLiteRT(model, "packed", "-o", "skeleton")...)
-	strip.Dir = dir
-	if out, err := strip.CombinedOutput(); err != nil {
-		require.Contains(t, string(out), "all of its weights would stay")
-		t.Skip("all of its weights would stay")
-	}
+	packAndStrip(t, dir, model)
 	skeleton := filepath.Join(dir, "skeleton")
 	want, log, err := h.try(t, model, "", inputs...)
 	if err != nil {

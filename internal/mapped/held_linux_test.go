@@ -2,7 +2,6 @@ package mapped_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -142,24 +141,13 @@ func TestAnImmutableFileRestsForEveryUserAndNobodyWritesToIt(t *testing.T) {
 
 // What is mounted read-only at one place may be written to at another.
 func TestAFileRestsForEveryUserOnAReadOnlyFileSystemAndNotOnAReadOnlyMount(t *testing.T) {
-	image, dir, bound := filepath.Join(t.TempDir(), "image"), t.TempDir(), t.TempDir()
-	run := func(command ...string) {
-		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
-		if err != nil && command[0] == "mount" {
-			t.Skipf("this process may not mount a file: %s", out)
-		}
-		require.NoError(t, err, "%s: %s", command, out)
-	}
-	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
-		t.Skip(err)
-	}
+	dir, bound := t.TempDir(), t.TempDir()
 	var info unix.Statx_t // an emulator may leave the mount out
 	err := unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &info)
 	if err != nil || info.Mask&unix.STATX_MNT_ID == 0 || info.Mnt_id == 0 {
 		t.Skip("the system does not show which mount a file is on")
 	}
-	run("truncate", "-s", "16M", image)
-	run("mkfs.ext4", "-q", image)
+	image, run := mapped.Ext4Image(t)
 	run("mount", "-o", "loop", image, dir)
 	t.Cleanup(func() { run("umount", dir) })
 	path := filepath.Join(dir, "file")

@@ -189,11 +189,11 @@ func TestWhoOpensAFileForWritingSendsNoSignalAndIsNotKeptWaiting(t *testing.T) {
 	require.Empty(t, signals)
 }
 
-// What is on the disk when the power fails has the times that it had there: those of old content, if only the new
-// content was written.
-func TestAfterAPowerFailureTheStampOfOldContentIsNotThatOfNew(t *testing.T) {
-	image, copied, dir := filepath.Join(t.TempDir(), "image"), filepath.Join(t.TempDir(), "copied"), t.TempDir()
-	run := func(command ...string) {
+// Ext4Image makes a file with an empty ext4 in it, and returns a function that runs a command. The test is skipped
+// where it may not mount the file.
+func Ext4Image(t *testing.T) (image string, run func(command ...string)) {
+	t.Helper()
+	run = func(command ...string) {
 		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 		if err != nil && command[0] == "mount" {
 			t.Skipf("this process may not mount a file: %s", out)
@@ -203,8 +203,17 @@ func TestAfterAPowerFailureTheStampOfOldContentIsNotThatOfNew(t *testing.T) {
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
 		t.Skip(err)
 	}
+	image = filepath.Join(t.TempDir(), "image")
 	run("truncate", "-s", "16M", image)
 	run("mkfs.ext4", "-q", image)
+	return image, run
+}
+
+// What is on the disk when the power fails has the times that it had there: those of old content, if only the new
+// content was written.
+func TestAfterAPowerFailureTheStampOfOldContentIsNotThatOfNew(t *testing.T) {
+	copied, dir := filepath.Join(t.TempDir(), "copied"), t.TempDir()
+	image, run := Ext4Image(t)
 	mount := func(image string) (unmount func()) {
 		run("mount", "-o", "loop,commit=300", image, dir)
 		unmount = sync.OnceFunc(func() { run("umount", dir) })
