@@ -197,13 +197,7 @@ func TestPkgConfigFindsTheReader(t *testing.T) {
 	for where, tree := range trees(t) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			ask := func(args ...string) string {
-				cmd := exec.Command("pkg-config", append(args, "xpwc-reader")...)
-				cmd.Env = append(os.Environ(), "PKG_CONFIG_PATH="+filepath.Join(tree, "lib", "pkgconfig"))
-				out, err := cmd.CombinedOutput()
-				require.NoError(t, err, "%s", out)
-				return strings.TrimSpace(string(out))
-			}
+			ask := pkgConfig(t, tree, "xpwc-reader")
 			require.Equal(t, version(t), ask("--modversion"))
 			consumer := filepath.Join(t.TempDir(), "reads")
 			args := append([]string{"-std=c99"}, warnings...)
