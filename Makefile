@@ -142,7 +142,7 @@ demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, 
 	@echo "building examples/executorch" >&2
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
 	@$(go) build -o bin/executorch/ ./cmd/xpwc
-	@examples/executorch/demo.sh bin/executorch demo/executorch '$(or $(MODEL),executorch/testdata/programs/mobilenet_v3_small_int8.pte)' $(DATA)
+	@examples/executorch/demo.sh bin/executorch demo/executorch '$(or $(MODEL),models/executorch/testdata/programs/mobilenet_v3_small_int8.pte)' $(DATA)
 
 demo-litert: $(if $(MODEL),,models) peers ## the stock LiteRT without a cache, with its own, and with a file packed ahead (MODEL=, ROUNDS=, PROCESSES=)
 	@$(measure_peers) --only LiteRT --dir demo/litert '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
@@ -156,8 +156,8 @@ test: ## formatting, vet, staticcheck, all tests, those of one process with the 
 	+@$(if $(NIGHTLY),,FUZZED=2) scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
 
 # The packages whose tests need no XNNPACK, and those that only compile without it.
-pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./safetensors ./cachefile ./executorch ./litert ./npy ./internal/tensorfile ./registry
-compiled_pure := $(pure) ./xnnpack ./models ./described ./tflite ./litert/stock ./internal/generated ./cmd/xpwc/... \
+pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./models/safetensors ./cachefile ./models/executorch ./models/litert ./models/npy ./internal/tensorfile ./registry
+compiled_pure := $(pure) ./xnnpack ./models ./models/described ./models/tflite ./models/litert/stock ./internal/generated ./cmd/xpwc/... \
 	./internal/bench ./internal/bench/{peers,terminal}/...
 plots := ./internal/bench/plots
 
@@ -257,7 +257,7 @@ test-masked: third_party ## the quick tests, with the kernels of lesser x86 CPUs
 	@for level in 0 5; do \
 		echo "quick tests on a CPU of level $$level"; \
 		$(go) test -short -vet=off -timeout 30m -exec "env LD_PRELOAD=$(lesser_cpu) LESSER_CPU=$$level" \
-			. ./executorch ./tflite ./cmd/xpwc ./capi ./capi/reader || exit 1; \
+			. ./models/executorch ./models/tflite ./cmd/xpwc ./capi ./capi/reader || exit 1; \
 	done
 
 test-arm64: models ## run the tests built for arm64 on emulated machines that are drawn (NIGHTLY=1: on all; needs make tools)
@@ -315,7 +315,7 @@ host-costs: xnnpack ## measure what the C library costs a host, and write it int
 
 # The peers have an XNNPACK of 2026, and ours is the one inside ExecuTorch's wheel.
 peer_models := third_party/models/pose_landmark_heavy.tflite third_party/models/selfie_segmentation.tflite chain.tflite chain-int8.tflite \
-	executorch/testdata/programs/mobilenet_v3_small_int8.pte chain.pte
+	models/executorch/testdata/programs/mobilenet_v3_small_int8.pte chain.pte
 peer_figures = $(or $(JSON),bin/peers/peers.json)
 measure_peers = bin/peers/peers $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PROCESSES),--processes $(PROCESSES))
 peers: xnnpack

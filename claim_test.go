@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // loadAs returns the address of a kernel of a host that knows all of its packing.

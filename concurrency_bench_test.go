@@ -20,7 +20,7 @@ import (
 	"xpwc/internal/generated"
 	"xpwc/internal/testkit"
 	"xpwc/models"
-	"xpwc/tflite"
+	"xpwc/models/tflite"
 	"xpwc/xnnpack"
 )
 

@@ -24,9 +24,9 @@
 //	err = cache.Close()      // waits for the disk
 //
 // A [DataMap] gives the unpacked tensors by name. Package xpwc/xnnpack binds XNNPACK's subgraphs and runtimes for Go,
-// and packages xpwc/tflite, xpwc/executorch and xpwc/described read models into both, by the contract of package
-// xpwc/models. Package xpwc/inference does all of the above in one call, and runs the model. Packages
-// xpwc/safetensors, xpwc/executorch and xpwc/npy have data maps of these formats' files, and [MapOf] is one of a Go
+// and packages xpwc/models/tflite, xpwc/models/executorch and xpwc/models/described read models into both, by the contract of package
+// xpwc/models. Package xpwc/models/inference does all of the above in one call, and runs the model. Packages
+// xpwc/models/safetensors, xpwc/models/executorch and xpwc/models/npy have data maps of these formats' files, and [MapOf] is one of a Go
 // map.
 //
 // Packed weights are found by their names, by everything that went into packing, and by the content that they were

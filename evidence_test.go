@@ -15,8 +15,8 @@ import (
 	"xpwc/internal/ask"
 	"xpwc/internal/format"
 	"xpwc/internal/optable"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // changeEvidence writes a cache file anew, with other evidence and all checksums right.

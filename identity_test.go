@@ -20,8 +20,8 @@ import (
 	"xpwc"
 	"xpwc/internal/format"
 	"xpwc/internal/optable"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // readIndex reads a cache file's records.

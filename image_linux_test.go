@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/internal/testkit"
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // An imageKind is a file system that a program makes of a directory, with the times that it is given or the files' own.

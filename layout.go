@@ -6,7 +6,7 @@ import (
 
 	"xpwc/internal/ask"
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A Layout is a way of packing. Packed weights can be used where XNNPACK packs in the same way, whatever CPU that is.

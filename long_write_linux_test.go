@@ -11,7 +11,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/testkit"
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // written makes a model's file.

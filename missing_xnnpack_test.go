@@ -13,7 +13,7 @@ func TestWithoutXNNPACKTheCompilerSaysHowToGiveIt(t *testing.T) {
 	if out, err := exec.Command("go", "env", "CGO_ENABLED").Output(); err != nil || string(out) != "1\n" {
 		t.Skip("without cgo nothing wants XNNPACK")
 	}
-	for _, name := range []string{".", "./xnnpack", "./tflite"} {
+	for _, name := range []string{".", "./xnnpack", "./models/tflite"} {
 		build := exec.Command("go", "build", name)
 		build.Env = append(os.Environ(), "CGO_CFLAGS=-O2", "CGO_LDFLAGS=", "GOFLAGS=")
 		out, err := build.CombinedOutput()

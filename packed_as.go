@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // An identity is what a session keeps of a packing.Identity.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/ask"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A question takes memory in proportion to the kernel, some gigabytes for these.

@@ -17,7 +17,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/testkit"
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 	"xpwc/xnnpack"
 )
 

@@ -19,8 +19,8 @@ import (
 	"xpwc/internal/format"
 	"xpwc/internal/optable"
 	"xpwc/internal/output"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // resize writes a cache file anew, with other payloads and all checksums right.

@@ -25,8 +25,8 @@ import (
 	"xpwc/internal/mapped"
 	"xpwc/internal/optable"
 	"xpwc/internal/writer"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // An observed start is one load of a model with a cache, and what the cache told of it.

@@ -14,7 +14,7 @@ import (
 
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // What once went wrong, or nearly.

@@ -12,7 +12,7 @@ import (
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
 	"xpwc/internal/writer"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A Session spans one xnn_runtime_t: it begins before the runtime is created and is closed after the runtime is

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // A kernelUse is one way to use the bytes of a kernel: an operator with a shape, groups and datatypes.

@@ -13,7 +13,7 @@ import (
 	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A source is an unpacked tensor as a session loaded it, or a copy of one.

@@ -10,7 +10,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // An Entry is one packed payload and what it is found by. An entry of an ExecuTorch file has only Name, Seed (in

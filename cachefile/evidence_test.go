@@ -10,7 +10,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 var (

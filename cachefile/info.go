@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // Info describes a file. Its parts have JSON tags for programs that print them.

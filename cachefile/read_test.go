@@ -15,7 +15,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 func TestAFileTellsWhatIsInIt(t *testing.T) {

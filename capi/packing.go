@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // Operators and flags have the numbers that package packing has for them: this does not compile if the last ones

@@ -24,10 +24,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"xpwc"
-	"xpwc/executorch"
 	"xpwc/internal/registrytest"
 	"xpwc/internal/testkit"
 	"xpwc/metrics"
+	"xpwc/models/executorch"
 	"xpwc/registry"
 )
 
@@ -381,7 +381,7 @@ func TestTheOperationsGuideNamesMetricsAlertsAndErrorsThatThereAre(t *testing.T)
 	cache, err := xpwc.Open("", nil)
 	require.NoError(t, err)
 	defer cache.Close()
-	model, err := executorch.Load("executorch/testdata/programs/mlp_dyn_fp32.pte", "", nil)
+	model, err := executorch.Load("models/executorch/testdata/programs/mlp_dyn_fp32.pte", "", nil)
 	require.NoError(t, err)
 	defer model.Close()
 	registered.MustRegister(metrics.NewCollector(cache), metrics.NewRunnerCollector("pose", model))

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"xpwc"
-	"xpwc/inference"
+	"xpwc/models/inference"
 	"xpwc/xnnpack"
 )
 

@@ -4,7 +4,7 @@
 //	prometheus.MustRegister(metrics.NewCollector(cache))
 //	expvar.Publish("xpwc", metrics.Var(cache))
 //
-// The figures of an [xpwc/inference.Runner], its queue among them, come by [NewRunnerCollector].
+// The figures of an [xpwc/models/inference.Runner], its queue among them, come by [NewRunnerCollector].
 //
 // Nothing is registered or runs by itself: figures are taken when they are collected. Collecting waits for the
 // cache's lock, which is never held while a model is executed or a disk is written to. Caches may be closed while
@@ -24,7 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"xpwc"
-	"xpwc/inference"
+	"xpwc/models/inference"
 )
 
 // NewCollector returns a collector of the caches' figures for Prometheus, each with the label path; counters end in

@@ -13,13 +13,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"xpwc/executorch"
-	"xpwc/inference"
 	"xpwc/metrics"
+	"xpwc/models/executorch"
+	"xpwc/models/inference"
 )
 
 func TestARunnersQueueIsInTheMetrics(t *testing.T) {
-	r, err := executorch.Load(filepath.Join("..", "executorch", "testdata", "programs", "mlp_dyn_fp32.pte"), "",
+	r, err := executorch.Load(filepath.Join("..", "models", "executorch", "testdata", "programs", "mlp_dyn_fp32.pte"), "",
 		&executorch.Options{Options: inference.Options{Instances: 2}})
 	require.NoError(t, err)
 	defer r.Close()

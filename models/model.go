@@ -1,11 +1,11 @@
 // Package models is the contract of everything that makes XNNPACK subgraphs: what a program needs to load any model,
-// with a cache or without. Package [xpwc/inference] does all of it in one call.
+// with a cache or without. Package [xpwc/models/inference] does all of it in one call.
 //
 //	session, err := cache.NewSession(m.DataMap())       // or models.NewMemory, without a cache
 //	subgraph, err := m.Subgraph(session)
 //	runtime, err := xnnpack.NewRuntime(subgraph, &xnnpack.RuntimeOptions{WeightsCache: session})
 //
-// Packages [xpwc/tflite], [xpwc/executorch] and [xpwc/described] make models.
+// Packages [xpwc/models/tflite], [xpwc/models/executorch] and [xpwc/models/described] make models.
 package models
 
 import (

@@ -11,8 +11,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/require"
 
-	"xpwc/litert"
-	"xpwc/packing"
+	"xpwc/models/litert"
+	"xpwc/xnnpack/packing"
 )
 
 // One type, whatever package shows it.

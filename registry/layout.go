@@ -8,7 +8,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/litert"
+	"xpwc/models/litert"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"xpwc/internal/fd"
-	"xpwc/litert"
+	"xpwc/models/litert"
 )
 
 // A LiteRTFile is a file for LiteRT, with what it does not say itself.

@@ -18,14 +18,14 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"xpwc/internal/registrytest"
-	"xpwc/litert"
+	"xpwc/models/litert"
 	"xpwc/registry"
 )
 
 // forLiteRT returns a file for LiteRT on a CPU, which LiteRT wrote.
 func forLiteRT(t *testing.T, cpu string) registry.LiteRTFile {
 	t.Helper()
-	path := filepath.Join("..", "litert", "testdata", "embedding_int8.litert_cache")
+	path := filepath.Join("..", "models", "litert", "testdata", "embedding_int8.litert_cache")
 	return registry.LiteRTFile{Path: path, SHA256: sumOf(t, path), Model: strings.Repeat("a", 64),
 		For: litert.Target{Version: "2.3.0", Architecture: "amd64", CPU: cpu}}
 }

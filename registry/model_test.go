@@ -16,8 +16,8 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/models"
+	"xpwc/models/tflite"
 	"xpwc/registry"
-	"xpwc/tflite"
 	"xpwc/xnnpack"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/executorch"
+	"xpwc/models/executorch"
 	"xpwc/xnnpack"
 )
 

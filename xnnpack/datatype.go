@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // Datatype is the type of a tensor's elements (enum xnn_datatype).

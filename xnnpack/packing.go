@@ -1,6 +1,6 @@
 package xnnpack
 
-import "xpwc/packing"
+import "xpwc/xnnpack/packing"
 
 // A WeightedNode is a Node that packs a static kernel.
 //

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // ValueID names a value (a tensor) of a subgraph.

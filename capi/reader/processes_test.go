@@ -13,9 +13,9 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/described"
 	"xpwc/internal/output"
 	"xpwc/models"
+	"xpwc/models/described"
 )
 
 // sealedChain has a host write a model, and packs it. It returns the arguments that the host takes.

@@ -22,8 +22,8 @@ import (
 	"xpwc/capi/reader"
 	"xpwc/internal/optable"
 	"xpwc/internal/output"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // tensors are those of a model, which come to be known while it is loaded.

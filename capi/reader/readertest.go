@@ -40,7 +40,7 @@ import (
 	"unsafe"
 
 	_ "xpwc/internal/ask" // whose C is compiled along: a change of it is one of this package
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A Status is what the reader returns for what it cannot do: xpwc_status.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // XNNPACK reads what is mapped, and nobody can catch what happens in it. A start may be over, or not have begun to

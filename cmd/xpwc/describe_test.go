@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // llamaLike writes a safetensors file with a layer of a Llama's names, and the description that somebody who knows it

@@ -19,12 +19,12 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
-	operator "xpwc/packing"
+	"xpwc/models/executorch"
 	"xpwc/xnnpack"
+	operator "xpwc/xnnpack/packing"
 )
 
 // forExecuTorch is the value of --for: the stock runtime of ExecuTorch, which maps a file at its packed_cache_path.

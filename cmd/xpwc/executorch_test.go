@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/cachefile"
-	"xpwc/executorch"
 	"xpwc/internal/format"
 	"xpwc/internal/registrytest"
-	operator "xpwc/packing"
+	"xpwc/models/executorch"
 	"xpwc/xnnpack"
+	operator "xpwc/xnnpack/packing"
 )
 
 // packsAsExecuTorch reports whether the XNNPACK of these tests is one that ExecuTorch has.

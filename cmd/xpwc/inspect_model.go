@@ -8,7 +8,7 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/fd"
-	"xpwc/tflite"
+	"xpwc/models/tflite"
 )
 
 // modelReport is the result of xpwc inspect of a .tflite file.

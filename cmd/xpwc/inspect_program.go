@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xpwc/executorch"
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/models"
+	"xpwc/models/executorch"
 )
 
 // programReport is the result of xpwc inspect of a program.

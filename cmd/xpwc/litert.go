@@ -25,8 +25,8 @@ import (
 	"xpwc/internal/cpu"
 	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
-	"xpwc/litert"
-	"xpwc/tflite"
+	"xpwc/models/litert"
+	"xpwc/models/tflite"
 )
 
 // forLiteRT is the value of --for: the stock runtime of LiteRT, which maps a file at its weight_cache_file_path.

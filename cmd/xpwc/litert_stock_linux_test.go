@@ -23,8 +23,8 @@ import (
 	"xpwc/internal/cpu"
 	"xpwc/internal/registrytest"
 	"xpwc/internal/testkit"
-	"xpwc/litert"
-	"xpwc/npy"
+	"xpwc/models/litert"
+	"xpwc/models/npy"
 )
 
 // These tests run the stock LiteRT, from its wheel, where third_party/fetch-litert put it.

@@ -15,7 +15,7 @@ import (
 
 	"xpwc/internal/cpu"
 	"xpwc/internal/registrytest"
-	"xpwc/litert"
+	"xpwc/models/litert"
 	"xpwc/registry"
 	"xpwc/xnnpack"
 )
@@ -225,7 +225,7 @@ func TestMistakesWithLiteRTAreReported(t *testing.T) {
 
 func TestAReportOfAFileForLiteRTHasItsBuffers(t *testing.T) {
 	dir := t.TempDir()
-	content := contentOf(t, filepath.Join("..", "..", "litert", "testdata", "embedding_int8.litert_cache"))
+	content := contentOf(t, filepath.Join("..", "..", "models", "litert", "testdata", "embedding_int8.litert_cache"))
 	path := filepath.Join(dir, "c")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	f, err := litert.Open(path)
@@ -354,7 +354,7 @@ func TestMistakesWithFilesForLiteRTAndRegistriesAreReported(t *testing.T) {
 		t.Skip("this is built without cgo")
 	}
 	dir := t.TempDir()
-	for name, from := range map[string]string{"c": filepath.Join("..", "..", "litert", "testdata",
+	for name, from := range map[string]string{"c": filepath.Join("..", "..", "models", "litert", "testdata",
 		"embedding_int8.litert_cache"), "text": "litert_test.go"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), contentOf(t, from), 0o600))
 	}

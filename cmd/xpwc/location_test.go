@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/cachefile"
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // embeddedModel packs a safetensors file with packed weights in it, and the same weights into a cache file of their

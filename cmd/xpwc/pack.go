@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
-	"xpwc/described"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
-	"xpwc/safetensors"
+	"xpwc/models/described"
+	"xpwc/models/safetensors"
 	"xpwc/xnnpack"
 )
 
@@ -47,7 +47,7 @@ file, a program of ExecuTorch (.pte; DATA are its .ptd files), or tensors: a .sa
 file or the index of one, a .npy file or a directory of them, or a .ptd file.
 
 Tensors need a description of the operators and datatypes that they are used with: a JSON
-file, see go doc xpwc/described. --describe writes one to start from: what names, types
+file, see go doc xpwc/models/described. --describe writes one to start from: what names, types
 and shapes show. An op of "?" is to be decided before it can be used.
 
 The packed weights suit CPUs for which XNNPACK chooses the same kernels as here. --cpu

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // describedModel writes a safetensors file with a description beside it: a float32 and an int8 matrix, and a

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 func TestALoaderThatIsToldOnlyTheFilePacksNothing(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/modelfile"
-	"xpwc/litert/stock"
 	"xpwc/models"
+	"xpwc/models/litert/stock"
 	"xpwc/xnnpack"
 )
 

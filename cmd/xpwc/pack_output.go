@@ -11,14 +11,14 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/described"
-	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/digest"
 	"xpwc/internal/mapped"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/output"
-	"xpwc/safetensors"
+	"xpwc/models/described"
+	"xpwc/models/executorch"
+	"xpwc/models/safetensors"
 )
 
 // A packOutput is what pack makes of the cache that it has packed in a stage.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/executorch"
 	"xpwc/internal/flatbuf"
-	"xpwc/safetensors"
+	"xpwc/models/executorch"
+	"xpwc/models/safetensors"
 )
 
 // writeArrays writes tensors as a directory of .npy files.

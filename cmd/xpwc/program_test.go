@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/npy"
+	"xpwc/models/npy"
 )
 
 // program returns the path of a program that ExecuTorch exported, or of its inputs and outputs.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "..", "executorch", "testdata", "programs", name))
+	path, err := filepath.Abs(filepath.Join("..", "..", "models", "executorch", "testdata", "programs", name))
 	require.NoError(t, err)
 	require.FileExists(t, path)
 	return path
@@ -261,7 +261,7 @@ func TestMistakesWithProgramsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage.pte")
 	require.NoError(t, os.WriteFile(garbage, []byte("no program at all"), 0o600))
-	pte, ptd := program(t, perceptron), filepath.Join("..", "..", "executorch", "testdata", "reference.ptd")
+	pte, ptd := program(t, perceptron), filepath.Join("..", "..", "models", "executorch", "testdata", "reference.ptd")
 	ptd, err := filepath.Abs(ptd)
 	require.NoError(t, err)
 	for i, c := range []struct {

@@ -12,7 +12,7 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
-	"xpwc/litert"
+	"xpwc/models/litert"
 	"xpwc/registry"
 )
 

@@ -14,7 +14,7 @@ import (
 	"xpwc/cmd/xpwc/internal/htmlreport"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
-	"xpwc/litert"
+	"xpwc/models/litert"
 )
 
 type reportOptions struct {

@@ -24,13 +24,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"xpwc"
-	"xpwc/described"
-	"xpwc/executorch"
-	"xpwc/litert"
-	"xpwc/npy"
+	"xpwc/models/described"
+	"xpwc/models/executorch"
+	"xpwc/models/litert"
+	"xpwc/models/npy"
+	"xpwc/models/safetensors"
+	"xpwc/models/tflite"
 	"xpwc/registry"
-	"xpwc/safetensors"
-	"xpwc/tflite"
 )
 
 // schemaVersion is the version of what --json prints, which output.schema.json and docs/json.md describe. It changes

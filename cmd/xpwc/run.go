@@ -16,17 +16,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
-	"xpwc/described"
-	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/output"
 	"xpwc/models"
-	"xpwc/npy"
-	"xpwc/safetensors"
-	"xpwc/tflite"
+	"xpwc/models/described"
+	"xpwc/models/executorch"
+	"xpwc/models/npy"
+	"xpwc/models/safetensors"
+	"xpwc/models/tflite"
 	"xpwc/xnnpack"
 )
 
@@ -45,7 +45,7 @@ func newRunCommand() *cobra.Command {
 		Short: "Run a model once",
 		Long: `Runs a .tflite model or a program of ExecuTorch (.pte) once. Prints how long it took, what
 the cache did, and the checksums of the outputs. Of tensors (.safetensors, .npy or a
-directory of them, .ptd) it runs each operator of the description (go doc xpwc/described)
+directory of them, .ptd) it runs each operator of the description (go doc xpwc/models/described)
 by itself. Packed weights in a safetensors file are used, unless --cache is given.
 
 Of a .pte one method is run: its delegates for XNNPACK, and the operators between them that

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/executorch"
 	"xpwc/internal/digest"
 	"xpwc/internal/registrytest"
+	"xpwc/models/executorch"
 )
 
 // requireSealed checks that nobody can write to a file, and that a program with the model finds all it needs in it.

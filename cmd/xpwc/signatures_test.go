@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/npy"
+	"xpwc/models/npy"
 )
 
 func TestAModelOfSeveralSignaturesIsPackedWholeAndRunsEach(t *testing.T) {
 	dir := t.TempDir()
-	testdata, err := filepath.Abs(filepath.Join("..", "..", "tflite", "testdata", "signatures"))
+	testdata, err := filepath.Abs(filepath.Join("..", "..", "models", "tflite", "testdata", "signatures"))
 	require.NoError(t, err)
 	model := filepath.Join(testdata, "autoencoder.tflite")
 	in := func(name string) string { return filepath.Join(testdata, name+".npy") }

@@ -14,7 +14,7 @@ import (
 
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/testkit"
-	"xpwc/tflite"
+	"xpwc/models/tflite"
 )
 
 // storedKernel is a kernel in a model's bytes: rows of elements, of one output each except for depthwise convolutions.

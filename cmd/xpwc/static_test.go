@@ -30,7 +30,7 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	require.Len(t, layouts, 2)
 	lesser := layouts[0].Fingerprint.String()
 	forHere, unknown := litertHere()
-	packed := filepath.Join("..", "..", "litert", "testdata", "embedding_int8.litert_cache")
+	packed := filepath.Join("..", "..", "models", "litert", "testdata", "embedding_int8.litert_cache")
 	sum, _, err := sha256Of(packed)
 	require.NoError(t, err)
 	pullsLiteRT := exitFailed

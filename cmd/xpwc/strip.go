@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
-	"xpwc/executorch"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/output"
-	"xpwc/litert"
-	"xpwc/tflite"
+	"xpwc/models/executorch"
+	"xpwc/models/litert"
+	"xpwc/models/tflite"
 )
 
 type stripOptions struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/cachefile"
-	"xpwc/litert"
+	"xpwc/models/litert"
 )
 
 // needsExecuTorchs skips a test where the tool does not pack for the stock ExecuTorch.

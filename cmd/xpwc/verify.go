@@ -18,7 +18,7 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
-	"xpwc/litert"
+	"xpwc/models/litert"
 	"xpwc/xnnpack"
 )
 

@@ -16,10 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"xpwc"
-	"xpwc/inference"
 	"xpwc/metrics"
 	"xpwc/models"
-	"xpwc/tflite"
+	"xpwc/models/inference"
+	"xpwc/models/tflite"
 	"xpwc/xnnpack"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/tflite"
+	"xpwc/models/tflite"
 	"xpwc/xnnpack"
 )
 

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	_ "xpwc/internal/header"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // probeLayout has XNNPACK pack fixed tensors of all families.

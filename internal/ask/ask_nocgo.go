@@ -2,7 +2,7 @@
 
 package ask
 
-import "xpwc/packing"
+import "xpwc/xnnpack/packing"
 
 func probeLayout(*sample) error { return ErrNoCgo }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 func init() { format.SeenHere = Evidence }

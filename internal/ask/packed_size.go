@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A size is what XNNPACK says of a geometry.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A host may say anything, and XNNPACK takes much of it on trust.

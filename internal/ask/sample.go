@@ -6,7 +6,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A sample is what XNNPACK packs of fixed tensors here: of all families, which is a layout's fingerprint, or of one.

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 
-	"xpwc/inference"
 	"xpwc/internal/console"
 	"xpwc/internal/generated"
 	"xpwc/internal/modelfile"
-	"xpwc/npy"
+	"xpwc/models/inference"
+	"xpwc/models/npy"
 )
 
 // Chain is the beginning of the names of models that are generated: "chain.tflite", "chain-int8.tflite" and

@@ -11,7 +11,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // One type, whatever package shows it.

@@ -10,7 +10,7 @@ import (
 	"xpwc/internal/compute"
 	"xpwc/internal/instance"
 	"xpwc/models"
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // An Element is the type of an input's or an output's numbers, as a file has them, little-endian. NumPy calls all of

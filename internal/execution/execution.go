@@ -5,7 +5,7 @@ package execution
 import (
 	"xpwc"
 	"xpwc/internal/instance"
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // PackedIn is a cache file, or [instance.PackedInHeap] if there is no path.

@@ -8,8 +8,8 @@ import (
 	"xpwc"
 	"xpwc/internal/fault"
 	"xpwc/models"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // emitter adds the steps of a part to a subgraph. The first error ends that, see package fault.

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // An Operation is a [Node], or what Go computes, [Hosted]. Its operands are values of a flow.

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // Evidence is what a file says of a layout: which machines pack in it, and what XNNPACK packs there as a sample of each

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 func family(n int) packing.Family {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")

@@ -7,7 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/digest"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // The index starts 64-byte aligned, as a root and a body; docs/format.md has the tables.

@@ -11,7 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/digest"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // An Index reads an encoded index. It has the root in memory, and the pages of the body that were read last, 1 MiB at

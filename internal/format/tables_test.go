@@ -16,7 +16,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 // A field is a line of a table of docs/format.md.

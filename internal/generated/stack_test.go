@@ -10,7 +10,7 @@ import (
 
 	"xpwc/internal/generated"
 	"xpwc/internal/modeltest"
-	"xpwc/tflite"
+	"xpwc/models/tflite"
 )
 
 func written(t testing.TB, m generated.Model) string {

@@ -1,5 +1,5 @@
 // Package instance makes models ready to compute: it creates the runtime of a model, with its packed weights in a cache
-// or in memory, and the memory of its inputs and outputs. Package [xpwc/inference] is its face for programs;
+// or in memory, and the memory of its inputs and outputs. Package [xpwc/models/inference] is its face for programs;
 // internal/execution measures with it.
 package instance
 

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"xpwc/described"
-	"xpwc/executorch"
 	"xpwc/models"
-	"xpwc/tflite"
+	"xpwc/models/described"
+	"xpwc/models/executorch"
+	"xpwc/models/tflite"
 )
 
 // A File is where a model is: a .tflite file, tensors with a description, or an ExecuTorch program.

@@ -2,9 +2,9 @@ package modelfile
 
 import (
 	"xpwc"
-	"xpwc/executorch"
 	"xpwc/models"
-	"xpwc/tflite"
+	"xpwc/models/executorch"
+	"xpwc/models/tflite"
 	"xpwc/xnnpack"
 )
 

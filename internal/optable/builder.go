@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"xpwc/internal/fault"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // The external values of every case.

@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // Weight is a static tensor's content on its way to XNNPACK.

@@ -2,8 +2,8 @@ package optable
 
 import (
 	"xpwc/internal/fault"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // sparse is a model of the only form that XNNPACK turns into NCHW: a 3x3 convolution with stride 2 of 3 channels, 1x1

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"xpwc/internal/fault"
-	"xpwc/packing"
 	"xpwc/xnnpack"
+	"xpwc/xnnpack/packing"
 )
 
 // scheme is a combination of datatypes.

@@ -16,7 +16,7 @@ import (
 	"xpwc/internal/execution"
 	"xpwc/internal/instance"
 	"xpwc/models"
-	"xpwc/tflite"
+	"xpwc/models/tflite"
 )
 
 // TestABatchIsComputedAsItsPartsAre gives each model whose file leaves the batch open two inputs at once, the second

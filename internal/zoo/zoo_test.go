@@ -22,8 +22,8 @@ import (
 	"xpwc/internal/half"
 	"xpwc/internal/instance"
 	"xpwc/internal/modelfile"
-	"xpwc/npy"
-	"xpwc/safetensors"
+	"xpwc/models/npy"
+	"xpwc/models/safetensors"
 )
 
 var update = flag.Bool("update", false, "write docs/models.md")

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/testkit"
-	"xpwc/safetensors"
+	"xpwc/models/safetensors"
 )
 
 // dropIn returns the stock host with the drop-in class in its XNNPACK backend, in place of the backend's own.
@@ -73,7 +73,7 @@ func exportedAgain(t *testing.T) (programs []program) {
 	t.Helper()
 	input := calibrationRows(t)
 	for _, name := range []string{"calibrated", "calibrated_again"} {
-		path := filepath.Join("..", "..", "..", "executorch", "testdata", name+".pte")
+		path := filepath.Join("..", "..", "..", "models", "executorch", "testdata", name+".pte")
 		programs = append(programs, program{path: path, inputs: []string{input}})
 	}
 	return programs

@@ -23,10 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/cachefile"
-	"xpwc/executorch"
 	"xpwc/internal/instance"
-	"xpwc/npy"
-	"xpwc/safetensors"
+	"xpwc/models/executorch"
+	"xpwc/models/npy"
+	"xpwc/models/safetensors"
 	"xpwc/xnnpack"
 )
 
@@ -112,7 +112,7 @@ const mobilenet = "mobilenet_v3_small_int8"
 // for that, from the directory that XPWC_PROGRAMS names. Without that the test is skipped.
 func golden(t *testing.T, name string) (p program, outputs []string) {
 	t.Helper()
-	dir := filepath.Join("..", "..", "..", "executorch", "testdata", "programs")
+	dir := filepath.Join("..", "..", "..", "models", "executorch", "testdata", "programs")
 	if _, err := os.Stat(filepath.Join(dir, name+".pte")); err != nil {
 		if dir = os.Getenv("XPWC_PROGRAMS"); dir == "" {
 			t.Skip("XPWC_PROGRAMS does not say where ", name, " is")
@@ -407,7 +407,7 @@ func TestTheHostRefusesWhatExecuTorchMisunderstands(t *testing.T) {
 // The program has two methods. Of their three kernels, one has no name, and two have one name and different seeds.
 func TestTheStockRuntimePacksOnlyWhatTheToolLeavesOut(t *testing.T) {
 	h := stock(t)
-	p := program{path: filepath.Join("..", "..", "..", "executorch", "testdata", "one_name_two_seeds.pte")}
+	p := program{path: filepath.Join("..", "..", "..", "models", "executorch", "testdata", "one_name_two_seeds.pte")}
 	file := packFor(t, p, "native")
 	require.Len(t, entriesOf(t, file), 1)
 	with := h.mustRun(t, p, file)

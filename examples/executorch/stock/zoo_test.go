@@ -126,7 +126,7 @@ func requireSkeleton(t *testing.T, on host, p program, file string, with run) {
 // A host need not know whether its program has anything to pack.
 func TestAProgramWithNothingToPackRunsWithAPathOfNoFile(t *testing.T) {
 	h := stock(t)
-	p := program{path: filepath.Join("..", "..", "..", "executorch", "testdata", "no_weights.pte")}
+	p := program{path: filepath.Join("..", "..", "..", "models", "executorch", "testdata", "no_weights.pte")}
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, pack(built.tool, p, "native", file))
 	require.NoFileExists(t, file)
@@ -134,7 +134,7 @@ func TestAProgramWithNothingToPackRunsWithAPathOfNoFile(t *testing.T) {
 }
 
 // reportedPrograms is the folder of programs that users reported.
-var reportedPrograms = filepath.Join("..", "..", "..", "executorch", "testdata", "reported")
+var reportedPrograms = filepath.Join("..", "..", "..", "models", "executorch", "testdata", "reported")
 
 // In half precision XNNPACK packs a layer otherwise where it can fuse it with what the method computes around it.
 func TestTheStockRuntimePacksNothingOfReportedPrograms(t *testing.T) {
@@ -167,7 +167,7 @@ func TestTheStockRuntimePacksNothingOfReportedPrograms(t *testing.T) {
 // That is why each deployment has a file of its own, and proves it.
 func TestTheStockRuntimeBelievesAFileThatIsLeftBesideAnExportedAgainProgram(t *testing.T) {
 	h := stock(t)
-	testdata := filepath.Join("..", "..", "..", "executorch", "testdata")
+	testdata := filepath.Join("..", "..", "..", "models", "executorch", "testdata")
 	again := program{path: filepath.Join(testdata, "calibrated_again.pte")}
 	input := calibrationRows(t)
 	again.inputs = []string{input}

@@ -10,7 +10,7 @@ import (
 	"xpwc/internal/bench/provider"
 	"xpwc/internal/generated"
 	"xpwc/models"
-	"xpwc/tflite"
+	"xpwc/models/tflite"
 	"xpwc/xnnpack"
 )
 

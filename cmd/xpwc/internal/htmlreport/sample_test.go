@@ -16,7 +16,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/packing"
+	"xpwc/xnnpack/packing"
 )
 
 var (

@@ -1,0 +1,196 @@
+package tflite
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"xpwc"
+	"xpwc/internal/fault"
+	"xpwc/internal/flow"
+	"xpwc/internal/mapped"
+	"xpwc/internal/output"
+	"xpwc/models"
+	"xpwc/models/inference"
+	"xpwc/xnnpack"
+)
+
+// Model is a .tflite file mapped into memory, checked and ready to be made into subgraphs. It is a [models.Model].
+// Its methods may be called from many goroutines.
+type Model struct {
+	file *mapped.File
+	plan *plan
+	data *dataMap
+}
+
+// Options say what of a file is opened, and for which inputs. Nil Options are the zero ones.
+type Options struct {
+	// Signature is the name of what is computed, one of [Model.Signatures]. Its inputs and outputs have its names and
+	// order then. Without one it is the first subgraph, the main one, with the names that its tensors have.
+	Signature string
+	// Shapes are those of the inputs, in the model's order: as many as there are inputs, or none. A nil one is the
+	// file's. Other dimensions than the file's can be given where it leaves them open, which is mostly the batch.
+	// Weights are packed alike for all of them.
+	Shapes [][]int
+}
+
+// Open maps a model read-only and checks all of it. The error matches [ErrMalformed], [ErrUnsupportedOp],
+// [ErrUnsupported], [ErrUnknownSignature], [ErrShape] or what the operating system returned, and names the file. The
+// file must not be changed in place while the model is open, as for any mapping; replacing it by another is harmless.
+// The caller closes the model when everything made of it is closed.
+func Open(path string, o *Options) (*Model, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	f, err := mapped.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open model: %w", err)
+	}
+	p, err := load(f.Data(), *o)
+	if output.IsSkeleton(f.Data()) {
+		err = ErrSkeleton
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open model %s: %w", path, err), f.Close())
+	}
+	p.mapped, p.whole.Name = f, f.Path()
+	return &Model{file: f, plan: p, data: &dataMap{f, p.byName}}, nil
+}
+
+// load does everything that needs only the file's bytes.
+func load(data []byte, o Options) (p *plan, err error) {
+	err = fault.Try(func() {
+		g := parse(data, o.Signature)
+		g.reshape(o.Shapes)
+		p = newPlan(g, data)
+	})
+	return p, err
+}
+
+// reshape gives inputs other shapes, in the dimensions that the file leaves open.
+func (g *graph) reshape(shapes [][]int) {
+	if len(shapes) > 0 && len(shapes) != len(g.inputs) {
+		fault.Check(fmt.Errorf("%d shapes for %d inputs: %w", len(shapes), len(g.inputs), ErrShape))
+	}
+	for i, shape := range shapes {
+		if shape == nil {
+			continue
+		}
+		t := &g.tensors[g.inputs[i]]
+		given := make([]int32, len(shape))
+		for d, n := range shape {
+			if given[d] = int32(n); n < 1 || n > maxElements {
+				fault.Check(fmt.Errorf("input %q: shape %v: %w", t.name, shape, ErrShape))
+			}
+		}
+		open := func(d int) bool { return len(t.free) == len(t.shape) && t.free[d] == -1 }
+		for d := range given {
+			if len(given) != len(t.shape) || given[d] != t.shape[d] && !open(d) {
+				fault.Check(fmt.Errorf("input %q: shape %v, and the file has %v: %w", t.name, shape, t.shape, ErrShape))
+			}
+		}
+		t.shape = given
+	}
+}
+
+// Close unmaps the file. Subgraphs, runtimes that read constants at inference, loaders and sessions made of the model
+// must be gone before; what is asked of the model or its data map afterwards is an error that matches [xpwc.ErrClosed].
+// Closing twice is harmless.
+func (m *Model) Close() error { return m.file.Close() }
+
+// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run.
+// Errors: those of Open.
+func Signatures(path string) (names []string, err error) {
+	file, err := mapped.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	err = fault.Try(func() { names = signatureNames(readSignatures(readModel(file.Data()))) })
+	return names, err
+}
+
+// Signatures returns the names of the file's signatures, in its order. Most files have one, "serving_default".
+func (m *Model) Signatures() []string { return slices.Clone(m.plan.graph.signatures) }
+
+// Inputs returns the model's inputs, in the order of the signature or of the model. They can be asked for after Close
+// too.
+func (m *Model) Inputs() []models.Value {
+	return m.external(m.plan.graph.inputs, 0, m.plan.graph.called[0])
+}
+
+// Outputs returns the model's outputs, in the order of the signature or of the model.
+func (m *Model) Outputs() []models.Value {
+	return m.external(m.plan.graph.outputs, len(m.plan.graph.inputs), m.plan.graph.called[1])
+}
+
+func (m *Model) external(tensors []int, first int, called []string) []models.Value {
+	out := make([]models.Value, len(tensors))
+	for i, n := range tensors {
+		t := &m.plan.graph.tensors[n]
+		out[i] = models.Value{
+			ID: xnnpack.ValueID(first + i), Name: t.name, Shape: append([]int{}, m.plan.values[n].shape...),
+		}
+		if called != nil {
+			out[i].Name = called[i]
+		}
+		if t.inGo() {
+			out[i].Declared, out[i].Quantization.Scale = elementTypes[t.dtype], t.step
+		} else {
+			of := m.plan.describe(n) // planning has seen that there is a description
+			out[i].Type, out[i].Quantization = of.Type, of.Quantization
+		}
+	}
+	return out
+}
+
+// DataMap returns the constants that the model's nodes use, by name, for [xpwc.Cache.NewSession]. A name that several
+// tensors of the file have, and an empty one, is made unique by '#' and the tensor's index. In a file whose signatures
+// compute several subgraphs the names are the same for all signatures: a constant has the name of the first tensor over
+// the same buffer, followed by a digest if it is converted. In other files constants in half precision that the model
+// widens by DEQUANTIZE, and sparse ones that it makes dense by DENSIFY, come under the name of the result.
+//
+// What is converted is computed when its content is asked for. So is what XNNPACK cannot read where it lies: after it
+// XNNPACK may read past the end of the mapping, or its address is not a multiple of an element's size. The others lie
+// in the mapping. The data map may be used until the model is closed.
+func (m *Model) DataMap() xpwc.DataMap { return m.data }
+
+// WeightBytes returns the bytes of the constants that are packed, those in half precision widened.
+func (m *Model) WeightBytes() (n int64) {
+	for _, c := range m.plan.constants {
+		if c.use&(flow.Packed|flow.PackedBlind) != 0 {
+			n += int64(c.size)
+		}
+	}
+	return n
+}
+
+// Stages returns what the model computes where XNNPACK does not have all of it. See [models.Staged].
+func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
+	return m.plan.whole.Stages()
+}
+
+// Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how
+// XNNPACK uses it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs
+// them without a look-up (depthwise convolution, deconvolution); those read at inference (operands of elementwise
+// operators) with [xpwc.Eager] and [xpwc.Retain]; kernels with an [xpwc.PackedAs] for each operator that packs them.
+//
+// The caller deletes the subgraph, as soon as a runtime is made of it. A runtime must not be created with
+// HintSparseInference or the flags for half precision unless the loader loads everything eagerly: with these XNNPACK
+// reads weights without a look-up.
+//
+// A model that Go computes parts of has no Subgraph: the error matches [models.ErrStaged], see [Model.Stages].
+func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	return m.plan.whole.Subgraph(l)
+}
+
+// Load opens a model and makes it ready to run, with its packed weights in the cache file, or in memory if that is
+// empty or the model small (inference.Options.CacheFrom). The caller closes the Runner. Errors: those of [Open] and
+// [inference.Load].
+func Load(path, cacheFile string, o *inference.Options) (*inference.Runner, error) {
+	m, err := Open(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return inference.Load(m, cacheFile, o)
+}
