@@ -186,10 +186,10 @@ tests-without-cgo:
 
 # The race detector finds nothing in what is a program of its own, or one goroutine. What it is run on is not run without it, but
 # for the package xpwc, and at night.
-not_raced := /capi$$|/cmd/xpwc$$|/htmlreport$$|/internal/(bench|generated|optable|format|output)|/examples/|/docs$$
+not_raced := /capi$$|/cmd/xpwc$$|/htmlreport$$|/internal/(bench|generated|tests/optable|format|output)|/examples/|/docs$$
 not_raced := $(not_raced)|/tflite$$|/described$$|/cachefile$$
 # What has goroutines in its tests alone, if any, is only raced at night.
-not_raced := $(not_raced)$(if $(NIGHTLY),,|/executorch$$|/models$$|/npy$$|/packing$$|/safetensors$$|/internal/zoo$$)
+not_raced := $(not_raced)$(if $(NIGHTLY),,|/executorch$$|/models$$|/npy$$|/packing$$|/safetensors$$|/internal/tests/zoo$$)
 not_raced := $(not_raced)$(if $(NIGHTLY),,|/internal/(compute|cpu|digest|flatbuf|half|tensorfile)$$)
 one_goroutine := OutOfBounds|HasTrouble|IsServedAs|Kill|Power|FailedFlush|IndexIsDamaged|EveryCPU|AnyGeometry|FullDisk|ProcessesMayEnd|IsDeclaredOf
 tests: third_party bin/gotestsum
@@ -214,7 +214,7 @@ fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
 	@$(with) scripts/fuzz $(FUZZ)
 
 test-zoo: xnnpack ## run models of ordinary users, compare with the stock runtimes' answers, write docs/models.md
-	@$(go) test -count=1 ./internal/zoo -update
+	@$(go) test -count=1 ./internal/tests/zoo -update
 	@$(go) test -count=1 -run TheStockRuntimeAnswersTheSame ./examples/executorch/stock
 
 test-llm: xnnpack ## the language model's tests, which make test skips where it was not fetched
@@ -245,7 +245,7 @@ per_cpu := OutputsAreTheSameOnEveryCPU|OneFileServesEveryCPUWhatItPacks|TheLayou
 per_cpu := $(per_cpu)|PackingsThatCollideInXNNPACKsKeyLiveInOneFile|EveryOperatorComputesWhatItShouldOnOtherCPUs
 test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SSE2 to AVX-512, and say what ran
 	@mkdir -p bin
-	@$(go) test -count=1 -v -run '^Test($(per_cpu))$$' . ./internal/optable >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
+	@$(go) test -count=1 -v -run '^Test($(per_cpu))$$' . ./internal/tests/optable >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
 	@grep -E '^ +[a-z_]+_test\.go:|^ *--- SKIP|^(ok|---) ' bin/test-x86.log
 
 # Lesser CPUs for everything that reads what cpuinfo finds, programs that tests start among them: what is green here is green on others'
@@ -253,7 +253,7 @@ test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SS
 lesser_cpu := $(CURDIR)/bin/lesser_cpu.so
 test-masked: third_party ## the quick tests, with the kernels of lesser x86 CPUs in every program
 	@mkdir -p bin
-	@$(with) sh -c '$(CC) -shared -fPIC -O2 -Wall -Wextra -Werror $$XNNPACK_CFLAGS -o $(lesser_cpu) internal/testkit/testdata/lesser_cpu.c -ldl'
+	@$(with) sh -c '$(CC) -shared -fPIC -O2 -Wall -Wextra -Werror $$XNNPACK_CFLAGS -o $(lesser_cpu) internal/tests/testkit/testdata/lesser_cpu.c -ldl'
 	@for level in 0 5; do \
 		echo "quick tests on a CPU of level $$level"; \
 		$(go) test -short -vet=off -timeout 30m -exec "env LD_PRELOAD=$(lesser_cpu) LESSER_CPU=$$level" \

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/optable"
+	"xpwc/internal/tests/optable"
 )
 
 func TestLoadSaysWhatIsWrong(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/generated"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 	"xpwc/models"
 	"xpwc/models/tflite"
 	"xpwc/xnnpack"

@@ -14,7 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"xpwc/internal/format"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // smallFile packs a few tensors and returns the file's bytes, with where its structures are.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // manyTensors have an index that a cache does not keep in memory.

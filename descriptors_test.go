@@ -13,7 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/mapped"
-	"xpwc/internal/optable"
+	"xpwc/internal/tests/optable"
 )
 
 const envDescriptors = "XPWC_TEST_DESCRIPTORS" // before what, and how many are left

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"xpwc/internal/thindisk"
+	"xpwc/internal/tests/thindisk"
 )
 
 // mounted mounts a file system of its own for the test. It skips the test where this process may not mount, which

@@ -13,7 +13,7 @@ import (
 	"xpwc/internal/mapped"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
-	"xpwc/internal/store/memdisk"
+	"xpwc/internal/tests/memdisk"
 )
 
 // hooks say how calls of real files and disks fail; nil: as they do. What they are given is what the call is.

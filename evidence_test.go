@@ -14,7 +14,7 @@ import (
 	"xpwc"
 	"xpwc/internal/ask"
 	"xpwc/internal/format"
-	"xpwc/internal/optable"
+	"xpwc/internal/tests/optable"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/packing"
 )

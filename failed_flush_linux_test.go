@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"xpwc/internal/thindisk"
+	"xpwc/internal/tests/thindisk"
 )
 
 // forgetPages has the system read a file again from its disk, as far as it takes its pages for clean. The pages of

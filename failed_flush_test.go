@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/digest"
-	"xpwc/internal/store/memdisk"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/memdisk"
+	"xpwc/internal/tests/testkit"
 )
 
 // failFlush has the nth flush of a process fail. It returns whether that flush was reached.

@@ -19,7 +19,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
-	"xpwc/internal/optable"
+	"xpwc/internal/tests/optable"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/packing"
 )

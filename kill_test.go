@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/store"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 	"xpwc/internal/writer"
 )
 

@@ -14,7 +14,7 @@ import (
 	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // largeFile is a cache file whose index is too large to be checked as a whole when it is opened.

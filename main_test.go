@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/optable"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/optable"
+	"xpwc/internal/tests/testkit"
 	"xpwc/xnnpack"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // countedDigests gives the tensors of a data map, and counts those that are read for their digests.

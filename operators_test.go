@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/optable"
+	"xpwc/internal/tests/optable"
 	"xpwc/xnnpack"
 )
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 const nobody = 65534

@@ -17,8 +17,8 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/internal/optable"
 	"xpwc/internal/output"
+	"xpwc/internal/tests/optable"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/packing"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
-	"xpwc/internal/store/memdisk"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/memdisk"
+	"xpwc/internal/tests/testkit"
 	"xpwc/internal/writer"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/internal/store/memdisk"
+	"xpwc/internal/tests/memdisk"
 )
 
 // These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all

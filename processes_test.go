@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // What a child is to do, in the variables of its environment besides envDir.

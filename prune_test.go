@@ -12,7 +12,7 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/optable"
+	"xpwc/internal/tests/optable"
 )
 
 // layoutsOf returns how many entries of each layout a file has.

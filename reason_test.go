@@ -23,7 +23,7 @@ import (
 	"xpwc"
 	"xpwc/internal/format"
 	"xpwc/internal/mapped"
-	"xpwc/internal/optable"
+	"xpwc/internal/tests/optable"
 	"xpwc/internal/writer"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/packing"

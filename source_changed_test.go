@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 	"xpwc/models/safetensors"
 )
 

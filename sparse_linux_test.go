@@ -13,7 +13,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // A small file can say that it has an index larger than the memory of the machine.

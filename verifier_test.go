@@ -17,7 +17,7 @@ import (
 	"xpwc/internal/mapped"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // openQuickly opens a cache that verifies as soon as a session is finalized.

@@ -12,7 +12,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 const envLimited = "XPWC_TEST_LIMITED"

@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"xpwc/internal/thindisk"
+	"xpwc/internal/tests/thindisk"
 )
 
 func TestWhatGoesWrongInTheBackgroundIsLoggedWhenItHappens(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // The tests are hosts: C and C++ programs of testdata, compiled against an installed tree of the library and run. How

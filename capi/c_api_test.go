@@ -16,7 +16,7 @@ import (
 
 	"xpwc"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 func TestASecondProcessFindsEverythingAndPacksNothing(t *testing.T) {

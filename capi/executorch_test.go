@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // What users of ExecuTorch rely on, as testdata/executorch has it: each scenario is a process, and the scenarios of one

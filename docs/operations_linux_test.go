@@ -24,8 +24,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"xpwc"
-	"xpwc/internal/registrytest"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/registrytest"
+	"xpwc/internal/tests/testkit"
 	"xpwc/metrics"
 	"xpwc/models/executorch"
 	"xpwc/registry"

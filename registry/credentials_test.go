@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 	"xpwc/registry"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/format"
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 	"xpwc/registry"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 )
 
 const ready = "the model is loaded"

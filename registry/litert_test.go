@@ -17,7 +17,7 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 	"xpwc/models/litert"
 	"xpwc/registry"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/output"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 	"xpwc/registry"
 	"xpwc/xnnpack"
 )

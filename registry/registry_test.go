@@ -20,7 +20,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/output"
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 	"xpwc/registry"
 	"xpwc/xnnpack"
 )

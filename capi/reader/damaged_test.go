@@ -21,7 +21,7 @@ import (
 	"xpwc/cachefile"
 	"xpwc/capi/reader"
 	"xpwc/internal/digest"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // golden is a file with every structure of the format in it.

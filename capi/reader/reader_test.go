@@ -20,8 +20,8 @@ import (
 	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/capi/reader"
-	"xpwc/internal/optable"
 	"xpwc/internal/output"
+	"xpwc/internal/tests/optable"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/packing"
 )

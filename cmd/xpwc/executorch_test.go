@@ -13,7 +13,7 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/format"
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 	"xpwc/models/executorch"
 	"xpwc/xnnpack"
 	operator "xpwc/xnnpack/packing"
@@ -104,7 +104,7 @@ func TestPackNamesTheProgramWhoseFileItReplaces(t *testing.T) {
 func TestAProgramThatTheStockRuntimeCrashesOnGetsNoFile(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
-	slopes, err := filepath.Abs(filepath.Join("..", "..", "internal", "zoo", "testdata", "pte", "prelu_fp32.pte"))
+	slopes, err := filepath.Abs(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "pte", "prelu_fp32.pte"))
 	require.NoError(t, err)
 	require.Equal(t, kindUnsupported, failed(t, dir, exitFailed, "pack", slopes, "--for", "executorch", "-o", "c").Kind)
 	require.NoFileExists(t, filepath.Join(dir, "c"))

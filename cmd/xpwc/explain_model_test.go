@@ -14,7 +14,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/format"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // explainJSON is a successful xpwc explain --json. It requires that the cache file stays as it is, if it is there.

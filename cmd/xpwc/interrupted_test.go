@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"xpwc/internal/registrytest"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/registrytest"
+	"xpwc/internal/tests/testkit"
 	"xpwc/xnnpack"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 	"xpwc/registry"
 )
 

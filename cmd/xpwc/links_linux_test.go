@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 )
 
 // writers are all commands that write a cache file, with out.xpwc as that file; creates are those that need none there.

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/cpu"
-	"xpwc/internal/registrytest"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/registrytest"
+	"xpwc/internal/tests/testkit"
 	"xpwc/models/litert"
 	"xpwc/models/npy"
 )
@@ -119,7 +119,7 @@ func (h litertHost) run(t testing.TB, model, cache string, inputs ...string) []b
 // zooModels are the .tflite of package zoo, or of the directory that XPWC_ZOO names.
 func zooModels(t testing.TB) []string {
 	t.Helper()
-	dir, err := filepath.Abs(cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "internal", "zoo", "testdata")))
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "internal", "tests", "zoo", "testdata")))
 	require.NoError(t, err)
 	models, err := filepath.Glob(filepath.Join(dir, "tflite", "*.tflite"))
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/cpu"
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 	"xpwc/models/litert"
 	"xpwc/registry"
 	"xpwc/xnnpack"
@@ -60,7 +60,7 @@ func packsForLiteRT(model string, args ...string) []string {
 // zooModel returns the path of a .tflite of package zoo.
 func zooModel(t testing.TB, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "..", "internal", "zoo", "testdata", "tflite", name+".tflite"))
+	path, err := filepath.Abs(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "tflite", name+".tflite"))
 	require.NoError(t, err)
 	require.FileExists(t, path)
 	return path

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 )
 
 func TestFilesHaveTheModeOfWhatTheyReplaceOrTheUmasks(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/cachefile"
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 )
 
 // Whoever looks after a file with several models sees which they are, and chooses by name which stay.

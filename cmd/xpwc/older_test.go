@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 )
 
 // ofVersion makes a cache file one of another version of the format, as far as anybody reads it.

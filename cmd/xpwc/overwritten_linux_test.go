@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // Somebody copies another file over the cache while it is read: at once, or at some moment of a start. Outputs are

@@ -13,7 +13,7 @@ import (
 	"xpwc"
 	"xpwc/internal/format"
 	"xpwc/internal/modelfile"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 	"xpwc/models"
 )
 
@@ -41,7 +41,7 @@ func TestAModelThatWasPackedAheadOfTimePacksNothing(t *testing.T) {
 	models, err := filepath.Glob(filepath.Join(filepath.Dir(faceModel(t)), "*.tflite"))
 	require.NoError(t, err)
 	require.NotEmpty(t, models)
-	zoo := filepath.Join("..", "..", "internal", "zoo", "testdata")
+	zoo := filepath.Join("..", "..", "internal", "tests", "zoo", "testdata")
 	severalSubgraphs, err := filepath.Abs(filepath.Join(zoo, "pte", "encoder_fp32.pte"))
 	require.NoError(t, err)
 	for _, model := range append(models, severalSubgraphs) {

@@ -18,7 +18,7 @@ import (
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/output"
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 )
 
 // A forgery changes the records of a file, and its bytes, which end where the index was; what it adds to them comes

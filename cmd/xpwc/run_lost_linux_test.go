@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/thindisk"
+	"xpwc/internal/tests/thindisk"
 )
 
 // What the disk has lost may have been computed with: that is an error, and no output is written or printed.

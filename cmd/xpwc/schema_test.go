@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 )
 
 var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {

@@ -11,7 +11,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/digest"
-	"xpwc/internal/registrytest"
+	"xpwc/internal/tests/registrytest"
 	"xpwc/models/executorch"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/modeltest"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/modeltest"
+	"xpwc/internal/tests/testkit"
 )
 
 // languageModel is a .tflite file of six signatures for inputs of other lengths. Each has kernels of 64 x 64 and biases

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/flatbuf"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 	"xpwc/models/tflite"
 )
 

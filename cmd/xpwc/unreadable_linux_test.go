@@ -14,7 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // A failing node is one of a disk that cannot give a page of each file whose name begins with bad.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/generated"
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 	"xpwc/models/tflite"
 )
 

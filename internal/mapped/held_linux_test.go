@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/internal/mapped"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // anothers gives a file to another user, and lets all read it.

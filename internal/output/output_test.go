@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/internal/output"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 const (

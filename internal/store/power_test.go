@@ -15,8 +15,8 @@ import (
 	"xpwc/internal/digest"
 	"xpwc/internal/format"
 	"xpwc/internal/store"
-	"xpwc/internal/store/memdisk"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/memdisk"
+	"xpwc/internal/tests/testkit"
 )
 
 // These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all

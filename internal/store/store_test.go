@@ -12,7 +12,7 @@ import (
 
 	"xpwc/internal/format"
 	"xpwc/internal/store"
-	"xpwc/internal/store/memdisk"
+	"xpwc/internal/tests/memdisk"
 )
 
 func newDir(t *testing.T) *memdisk.Dir {

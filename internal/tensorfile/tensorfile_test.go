@@ -11,7 +11,7 @@ import (
 	"xpwc"
 	"xpwc/internal/mapped"
 	"xpwc/internal/tensorfile"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 var page = os.Getpagesize()

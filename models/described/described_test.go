@@ -15,7 +15,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/half"
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 	"xpwc/models/described"
 	"xpwc/models/safetensors"
 )

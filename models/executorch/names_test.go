@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // A kernelUse is of the one kernel of a program, by a fully connected layer of its own.

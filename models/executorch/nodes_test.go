@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // nodeCase is one node of a graph with what it computes.

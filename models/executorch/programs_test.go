@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 	"xpwc/models"
 	"xpwc/models/npy"
 	"xpwc/xnnpack"

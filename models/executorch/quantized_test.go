@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -144,7 +144,7 @@ func TestWhatADelegateComputesInsideHasTheShapeThatXNNPACKComputes(t *testing.T)
 }
 
 func TestDynamicallyQuantisedConvolutionsArePacked(t *testing.T) {
-	p := openProgram(t, filepath.Join("..", "..", "..", "..", "internal", "zoo", "testdata", "pte", "group_dyn"))
+	p := openProgram(t, filepath.Join("..", "..", "..", "..", "internal", "tests", "zoo", "testdata", "pte", "group_dyn"))
 	path := filepath.Join(t.TempDir(), "cache")
 	cold := packAll(t, p, path)
 	require.GreaterOrEqual(t, cold.Packed.Entries, int64(2), "and XNNPACK of 2026 packs depthwise ones through a cache")

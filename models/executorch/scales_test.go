@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 	"xpwc/models"
 )
 

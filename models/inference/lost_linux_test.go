@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/thindisk"
+	"xpwc/internal/tests/thindisk"
 	"xpwc/models/executorch"
 	"xpwc/models/tflite"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 	"xpwc/models"
 	"xpwc/models/executorch"
 	"xpwc/models/inference"

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // TestADepthwiseFilterThatIsWidenedIsPackedFromItsContent has one output for each channel, or several, with and without

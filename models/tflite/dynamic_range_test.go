@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // dynamicRange makes a model of an operator with weights of int8 for an input in single precision, and the same model

@@ -35,7 +35,7 @@ func specimens() [][]byte {
 
 // smallModels are those that Keras made, as far as they are small.
 func smallModels() (out [][]byte) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "internal", "zoo", "testdata", "tflite", "*.tflite"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "tflite", "*.tflite"))
 	if err != nil {
 		panic(err)
 	}

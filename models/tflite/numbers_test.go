@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // TestOperatorsOnNumbersComputeTheirDefinition runs each in single precision, and on int8 to within a step of the

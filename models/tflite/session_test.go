@@ -9,7 +9,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/flow"
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // counted is a data map that counts how often each tensor's content is computed.

@@ -11,8 +11,8 @@ import (
 
 	"xpwc"
 	"xpwc/cachefile"
-	"xpwc/internal/modeltest"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/modeltest"
+	"xpwc/internal/tests/testkit"
 )
 
 const side = 64 // of the kernels

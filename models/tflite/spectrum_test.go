@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // spectrum makes a model of the spectrum of 8 numbers, squeezed, from which ops compute outputs 5 and more.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // TestBiasesThatAConverterStoredOnceArePacked: converters store equal bytes once, such as biases of zeros.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // TestAStrideMayBeLongerThanTheWindow moves windows of all kinds over images, with SAME padding: where the stride is

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/modeltest"
+	"xpwc/internal/tests/modeltest"
 )
 
 // looping computes x = tanh(x·w) three times, and joins what each round has. The loop counts to the constant that its

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 	"xpwc/models/safetensors"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // taken are programs in which the stock runtime takes one packing for another: two nodes have one kernel and bias, and
@@ -30,7 +30,7 @@ func packsEachTime(p program) bool {
 // zoo returns the programs of package zoo, or of the directory that XPWC_ZOO names.
 func zoo(t *testing.T) (all []program) {
 	t.Helper()
-	dir := cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "..", "internal", "zoo", "testdata"))
+	dir := cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "..", "internal", "tests", "zoo", "testdata"))
 	paths, err := filepath.Glob(filepath.Join(dir, "pte", "*.pte"))
 	require.NoError(t, err)
 	require.NotEmpty(t, paths, dir)

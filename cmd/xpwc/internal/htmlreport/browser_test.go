@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // A browser is a Chromium without a window, which is spoken to through two pipes in its DevTools protocol: JSON, and a

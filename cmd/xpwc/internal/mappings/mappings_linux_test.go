@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"xpwc/cmd/xpwc/internal/mappings"
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 const (

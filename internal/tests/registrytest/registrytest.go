@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/testkit"
+	"xpwc/internal/tests/testkit"
 )
 
 // A Server is a registry with its files in a directory of the test.

@@ -8,7 +8,7 @@
 #include <cpuinfo.h>
 #pragma weak cpuinfo_isa
 
-#include "../../../xnnpack/limit_cpu.c"
+#include "../../../../xnnpack/limit_cpu.c"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool initialized;

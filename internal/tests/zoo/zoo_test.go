@@ -129,13 +129,13 @@ func TestModelsOfUsersAnswerAsTheStockRuntimesDo(t *testing.T) {
 	if !known {
 		return
 	}
-	path := filepath.Join("..", "..", "docs", "models.md")
+	path := filepath.Join("..", "..", "..", "docs", "models.md")
 	if *update {
 		require.NoError(t, os.WriteFile(path, page.Bytes(), 0o644))
 	}
 	old, err := os.ReadFile(path)
 	require.NoError(t, err)
-	const hint = "go test -run Users ./internal/zoo -update"
+	const hint = "go test -run Users ./internal/tests/zoo -update"
 	require.Equal(t, withoutDistances(old), withoutDistances(page.Bytes()), "docs/models.md is not what ran: %s", hint)
 }
 
@@ -282,7 +282,7 @@ func distance(t *testing.T, got, want []float64) float64 {
 const pageHead = `# Models that run
 
 These are models of ordinary users, as the public exporters write them, with random weights
-([internal/zoo](../internal/zoo/testdata/README.md)). Each runs in Go without a cache, at a first start and at a next
+([internal/tests/zoo](../internal/tests/zoo/testdata/README.md)). Each runs in Go without a cache, at a first start and at a next
 one, with the same outputs bit for bit. A number is the relative L2 distance of its outputs from those of the stock
 runtime; *refused* means that opening the model is an error that lists what it has that does not run in Go. This page
 is written by ` + "`make test-zoo`" + `.

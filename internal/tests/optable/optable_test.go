@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/optable"
-	"xpwc/internal/recorder"
+	"xpwc/internal/tests/optable"
+	"xpwc/internal/tests/recorder"
 	"xpwc/xnnpack"
 )
 
