@@ -40,11 +40,11 @@ func (c *core) logTo(logger *slog.Logger) *eventLog {
 
 // detach gives the log up for one handle.
 func (l *eventLog) detach() {
-	all := &l.cache.events
-	all.mu.Lock()
-	defer all.mu.Unlock()
+	logs := &l.cache.events
+	logs.mu.Lock()
+	defer logs.mu.Unlock()
 	if l.handles--; l.handles == 0 {
-		all.logs = slices.DeleteFunc(all.logs, func(other *eventLog) bool { return other == l })
+		logs.logs = slices.DeleteFunc(logs.logs, func(x *eventLog) bool { return x == l })
 	}
 }
 
@@ -110,10 +110,10 @@ func (l *eventLog) delivered() {
 func (l *eventLog) handle(r slog.Record) {
 	defer func() {
 		if p := recover(); p != nil {
-			all := &l.cache.events
-			all.mu.Lock()
-			defer all.mu.Unlock()
-			all.failed = fmt.Errorf("panic in Options.Logger: %v", p)
+			logs := &l.cache.events
+			logs.mu.Lock()
+			defer logs.mu.Unlock()
+			logs.failed = fmt.Errorf("panic in Options.Logger: %v", p)
 		}
 	}()
 	handler := l.logger.Handler()

@@ -38,11 +38,11 @@ type Outcome struct {
 func (s *Session) Explain() Explanation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := &s.slow
-	e := Explanation{Tensors: of.read, Reasons: maps.Clone(of.counts), Waited: s.user.Waited}
+	report := &s.report
+	e := Explanation{Tensors: report.read, Reasons: maps.Clone(report.counts), Waited: s.user.Waited}
 	next := map[*entries.Entry][]Outcome{}
-	for i, packed := range of.packed {
-		next[packed] = append(next[packed], of.outcomes[i])
+	for i, packed := range report.packed {
+		next[packed] = append(next[packed], report.outcomes[i])
 	}
 	for _, used := range s.user.Used() {
 		o := Outcome{Name: used.Name(), Bytes: int64(len(used.Data))}
@@ -56,36 +56,36 @@ func (s *Session) Explain() Explanation {
 }
 
 // Add adds the explanation of another session.
-func (e *Explanation) Add(more Explanation) {
-	e.Weights = append(e.Weights, more.Weights...)
-	e.Tensors = append(e.Tensors, more.Tensors...)
+func (e *Explanation) Add(o Explanation) {
+	e.Weights = append(e.Weights, o.Weights...)
+	e.Tensors = append(e.Tensors, o.Tensors...)
 	if e.Reasons == nil {
 		e.Reasons = map[Reason]Count{}
 	}
-	for reason, count := range more.Reasons {
+	for reason, count := range o.Reasons {
 		e.Reasons[reason] = e.Reasons[reason].plus(count)
 	}
-	e.Waited += more.Waited
+	e.Waited += o.Waited
 }
 
 // Found counts the weights that were found.
-func (e *Explanation) Found() (found Count) {
+func (e *Explanation) Found() (count Count) {
 	for i := range e.Weights {
 		if e.Weights[i].Reason == "" {
-			found.add(e.Weights[i].Bytes)
+			count.add(e.Weights[i].Bytes)
 		}
 	}
-	return found
+	return count
 }
 
 // String returns the explanation as sentences for people: how many weights are found, then each reason with what it
 // concerns and what to do.
 func (e *Explanation) String() string {
 	var b strings.Builder
-	found := e.Found()
-	fmt.Fprintf(&b, "%d of %d weights are found", found.Entries, len(e.Weights))
-	if found.Entries > 0 {
-		fmt.Fprintf(&b, " (%s)", megabytes(found.Bytes))
+	hits := e.Found()
+	fmt.Fprintf(&b, "%d of %d weights are found", hits.Entries, len(e.Weights))
+	if hits.Entries > 0 {
+		fmt.Fprintf(&b, " (%s)", megabytes(hits.Bytes))
 	}
 	b.WriteString(".")
 	details := map[Reason]string{}
@@ -137,10 +137,10 @@ func megabytes(n int64) string {
 
 func (c *Count) add(bytes int64) { c.Entries++; c.Bytes += bytes }
 
-func (c Count) plus(more Count) Count { return Count{c.Entries + more.Entries, c.Bytes + more.Bytes} }
+func (c Count) plus(o Count) Count { return Count{c.Entries + o.Entries, c.Bytes + o.Bytes} }
 
-// slowness is what a session takes beyond mapping.
-type slowness struct {
+// loadReport is what a session takes beyond mapping.
+type loadReport struct {
 	missed  []*miss // until Finalize
 	read    []Outcome
 	private map[Reason]Count // which the writer counts too
@@ -152,11 +152,11 @@ type slowness struct {
 }
 
 // countPrivate counts a packing in private memory.
-func (of *slowness) countPrivate(why Reason, bytes int) {
-	if of.private == nil {
-		of.private = map[Reason]Count{}
+func (r *loadReport) countPrivate(reason Reason, bytes int) {
+	if r.private == nil {
+		r.private = map[Reason]Count{}
 	}
-	of.private[why] = of.private[why].plus(Count{1, int64(bytes)})
+	r.private[reason] = r.private[reason].plus(Count{1, int64(bytes)})
 }
 
 // A miss is a weight that XNNPACK packs.
@@ -171,10 +171,10 @@ type miss struct {
 // noteMiss takes note of a look-up that missed.
 func (s *Session) noteMiss(w *weight) *miss {
 	m := &miss{weight: w, reason: refusals[w.verdict.refusal]}
-	if m.reason == "" && w.misfit {
+	if m.reason == "" && w.sizeMismatch {
 		m.reason = ReasonSize
 	}
-	s.slow.missed = append(s.slow.missed, m)
+	s.report.missed = append(s.report.missed, m)
 	return m
 }
 
@@ -188,69 +188,69 @@ func (s *Session) notePacked(w *weight, m *miss, e *entries.Entry, isNew bool) {
 	if !isNew {
 		m.reason = ReasonUnasked
 	}
-	s.slow.missed = append(s.slow.missed, m)
+	s.report.missed = append(s.report.missed, m)
 }
 
 // noteReading takes note of the tensors of a weight that are about to be read, to be compared with a view.
 func (s *Session) noteReading(w *weight, v *writer.View) {
 	for _, pair := range []struct {
-		src   *source
-		other *entries.Content
+		src    *source
+		stored *entries.Content
 	}{{w.kernel, v.Kernel}, {w.bias, v.Bias}} {
-		if pair.src == nil || pair.other == &pair.src.is {
+		if pair.src == nil || pair.stored == &pair.src.identity {
 			continue
 		}
-		if _, known, _ := pair.src.is.Known(); known {
+		if _, digested, _ := pair.src.identity.Computed(); digested {
 			continue
 		}
-		from := pair.src
-		for from.copyOf != nil && from.copying.how != compared {
-			from = from.copyOf
+		original := pair.src
+		for original.copyOf != nil && original.copyMethod.kind != byContent {
+			original = original.copyOf
 		}
-		if from.unread {
+		if original.unread {
 			continue
 		}
-		o := Outcome{Name: pair.src.name, Bytes: int64(len(from.content)), Reason: ReasonStamp}
-		if from.is.Stamp == (Digest{}) {
-			o.Reason = cmp.Or(Reason(from.is.Origin.NoStamp), ReasonUnstamped)
+		o := Outcome{Name: pair.src.name, Bytes: int64(len(original.content)), Reason: ReasonStamp}
+		if original.identity.Stamp == (Digest{}) {
+			o.Reason = cmp.Or(Reason(original.identity.Origin.NoStamp), ReasonUnstamped)
 		}
-		s.slow.read = append(s.slow.read, o)
+		s.report.read = append(s.report.read, o)
 	}
 }
 
 // findReasons finds, counts and reports the reason for each weight that XNNPACK packed. Their digests are known.
 func (s *Session) findReasons() {
-	of := &s.slow
-	of.counts = map[Reason]Count{}
-	if len(of.missed) > 0 {
+	report := &s.report
+	report.counts = map[Reason]Count{}
+	if len(report.missed) > 0 {
 		s.searchFile()
 	}
-	for _, m := range of.missed {
+	for _, m := range report.missed {
 		o := Outcome{Name: m.Key.Kernel + m.Key.Bias, Reason: m.reason, Detail: m.detail}
 		if m.packed != nil {
 			o.Bytes = int64(len(m.packed.Data))
 		}
-		of.packed, of.outcomes = append(of.packed, m.packed), append(of.outcomes, o)
+		report.packed, report.outcomes = append(report.packed, m.packed), append(report.outcomes, o)
 		if o.Reason.Kind() != PrivateMemory {
-			of.countOutcome(o)
+			report.countOutcome(o)
 		}
 	}
-	of.missed = nil
-	for _, o := range of.read {
-		of.countOutcome(o)
+	report.missed = nil
+	for _, o := range report.read {
+		report.countOutcome(o)
 	}
 	for reason, waits := range map[Reason]int{ReasonProcess: s.user.Waits, ReasonSession: s.user.SessionWaits} {
 		if waits > 0 {
-			of.counts[reason] = of.counts[reason].plus(Count{Entries: int64(waits)})
+			report.counts[reason] = report.counts[reason].plus(Count{Entries: int64(waits)})
 		}
 	}
-	s.cache.countReasons(of.counts)
-	maps.Copy(of.counts, of.private)
+	s.cache.countReasons(report.counts)
+	maps.Copy(report.counts, report.private)
 	s.reportReasons()
 }
 
-func (of *slowness) countOutcome(o Outcome) {
-	of.counts[o.Reason] = of.counts[o.Reason].plus(Count{1, o.Bytes})
+func (r *loadReport) countOutcome(o Outcome) {
+	r.counts[o.Reason] = r.counts[o.Reason].plus(Count{1, o.Bytes})
 }
 
 func (c *core) countReasons(counts map[Reason]Count) {
@@ -268,7 +268,7 @@ func (c *core) countReasons(counts map[Reason]Count) {
 func (s *Session) reportReasons() {
 	c := s.cache
 	for _, m := range reasons {
-		count, counted := s.slow.counts[m.reason]
+		count, counted := s.report.counts[m.reason]
 		if !counted || m.reason == ReasonProcess { // which was reported when it began
 			continue
 		}
@@ -296,9 +296,9 @@ func (s *Session) reportReasons() {
 	}
 }
 
-// A near record is the one of the cache whose key is most like that of a look-up that missed.
-type near struct {
-	alike  int
+// A nearest record is the one of the cache whose key is most like that of a look-up that missed.
+type nearest struct {
+	score  int
 	reason Reason
 	detail string
 }
@@ -320,7 +320,7 @@ const grownAfter = 3
 func (s *Session) searchFile() {
 	kernels := map[string][]*miss{} // whose reason is to be found
 	repeated := map[content]*repetition{}
-	for _, m := range s.slow.missed {
+	for _, m := range s.report.missed {
 		if !m.named {
 			m.reason = ReasonUnnamed
 			continue
@@ -328,7 +328,7 @@ func (s *Session) searchFile() {
 		if m.reason == "" {
 			kernels[m.Key.Kernel] = append(kernels[m.Key.Kernel], m)
 		}
-		if c, known := m.content(); known && m.isNew && m.packed != nil {
+		if c, digested := m.content(); digested && m.isNew && m.packed != nil {
 			r := cmp.Or(repeated[c], &repetition{})
 			r.packed.add(int64(len(m.packed.Data)))
 			repeated[c] = r
@@ -337,18 +337,18 @@ func (s *Session) searchFile() {
 	if len(kernels) == 0 && len(repeated) == 0 {
 		return
 	}
-	var here format.Layout
+	var current format.Layout
 	if !s.cache.inMemory() {
-		here, _ = ask.Layout() // which was asked before something was packed
+		current, _ = ask.Layout() // which was asked before something was packed
 	}
-	nearest := map[*miss]near{}
+	best := map[*miss]nearest{}
 	complete := s.user.Search(func(r *format.Record, description string, withheld bool) {
 		for _, m := range kernels[r.Kernel] {
-			if n := m.compareKey(r, description, here.Description, withheld); n.alike > nearest[m].alike {
-				nearest[m] = n
+			if n := m.compareKey(r, description, current.Description, withheld); n.score > best[m].score {
+				best[m] = n
 			}
 		}
-		if here.Fingerprint == (Digest{}) || r.Layout != here.Fingerprint && description != here.Description {
+		if current.Fingerprint == (Digest{}) || r.Layout != current.Fingerprint && description != current.Description {
 			return
 		}
 		if r := repeated[content{r.KernelDigest, r.BiasDigest}]; r != nil {
@@ -364,7 +364,7 @@ func (s *Session) searchFile() {
 	}
 	for _, misses := range kernels {
 		for _, m := range misses {
-			n := nearest[m]
+			n := best[m]
 			m.reason, m.detail = cmp.Or(n.reason, missing), n.detail
 		}
 	}
@@ -373,52 +373,52 @@ func (s *Session) searchFile() {
 
 // content returns what a weight was packed from, if it is known.
 func (w *weight) content() (c content, known bool) {
-	d, known, err := w.kernel.is.Known()
+	d, known, err := w.kernel.identity.Computed()
 	if !known || err != nil {
 		return content{}, false
 	}
 	c.kernel = d
 	if w.bias != nil {
-		c.bias, known, err = w.bias.is.Known()
+		c.bias, known, err = w.bias.identity.Computed()
 	}
 	return c, known && err == nil
 }
 
 // countGrowth counts what the session packed and the file has many times, if that is most of it.
 func (s *Session) countGrowth(repeated map[content]*repetition) {
-	var all, grown Count
+	var total, grown Count
 	for _, r := range repeated {
-		all = all.plus(r.packed)
+		total = total.plus(r.packed)
 		if r.recorded >= grownAfter*r.packed.Entries {
 			grown = grown.plus(r.packed)
 		}
 	}
-	if grown.Entries > 0 && 2*grown.Bytes >= all.Bytes {
-		s.slow.counts[ReasonGrowth] = grown
+	if grown.Entries > 0 && 2*grown.Bytes >= total.Bytes {
+		s.report.counts[ReasonGrowth] = grown
 	}
 }
 
 // compareKey compares the key of a look-up with that of a record of the same kernel's name: how alike they are, and the
 // first difference.
-func (w *weight) compareKey(r *format.Record, theirs, here string, withheld bool) near {
+func (w *weight) compareKey(r *format.Record, description, currentDescription string, withheld bool) nearest {
 	k := &w.Key
-	n := near{alike: 1}
+	n := nearest{score: 1}
 	sameBias := k.HasBias == r.HasBias && k.Bias == r.Bias
-	c, known := w.content()
-	sameContent := !known || r.KernelDigest == (Digest{}) || c == content{r.KernelDigest, r.BiasDigest}
-	for i, same := range []bool{
+	c, digested := w.content()
+	sameContent := !digested || r.KernelDigest == (Digest{}) || c == content{r.KernelDigest, r.BiasDigest}
+	for i, match := range []bool{
 		k.Packing == r.Packing, k.FingerprintID == r.FingerprintID, sameContent, k.Layout == r.Layout, sameBias,
 	} {
-		if same {
-			n.alike += 2 << i
+		if match {
+			n.score += 2 << i
 		}
 	}
 	switch {
 	case !sameBias:
 		n.reason, n.detail = ReasonName, "it has this kernel with another bias"
 	case k.Layout != r.Layout:
-		n.reason, n.detail = ReasonLayout, fmt.Sprintf("it is for %s, and this is %s", theirs, here)
-		if processor, _, built := strings.Cut(theirs, ", XNNPACK "); built && strings.HasPrefix(here, processor+", ") {
+		n.reason, n.detail = ReasonLayout, fmt.Sprintf("it is for %s, and this is %s", description, currentDescription)
+		if processor, _, built := strings.Cut(description, ", XNNPACK "); built && strings.HasPrefix(currentDescription, processor+", ") {
 			n.reason = ReasonXNNPACK
 		}
 	case !sameContent: // of another model, or of this one before it was changed

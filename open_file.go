@@ -38,7 +38,7 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 	}
 	name := cmp.Or(f.Name(), "a descriptor") // no path is a cache in memory
 	o := options.withDefaults()
-	c, err := newHandle(place{path: name, handed: file}, o, handedOver{file, name, o.AllowUnsafeFile}, nil)
+	c, err := newHandle(place{path: name, descriptor: file}, o, descriptorFiles{file, name, o.AllowUnsafeFile}, nil)
 	if err != nil {
 		_ = file.Close()
 		return nil, err
@@ -46,14 +46,14 @@ func OpenFile(f *os.File, options *Options) (*Cache, error) {
 	return c, nil
 }
 
-// handedOver is a file that is known by a descriptor alone.
-type handedOver struct {
+// descriptorFiles is a file that is known by a descriptor alone.
+type descriptorFiles struct {
 	file     *os.File
 	name     string
 	insecure bool
 }
 
-func (h handedOver) Open(path string, writable bool) (store.File, error) {
+func (h descriptorFiles) Open(path string, writable bool) (store.File, error) {
 	if path != h.name { // a name beside it
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
@@ -69,25 +69,27 @@ func (h handedOver) Open(path string, writable bool) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return handedOverDisk{d}, nil
+	return descriptorFile{d}, nil
 }
 
-func (h handedOver) Create(path string) (store.File, error) { return nil, h.refuse("create", path) }
-func (h handedOver) Rename(from, _ string) error            { return h.refuse("rename", from) }
-func (h handedOver) Remove(path string) error               { return h.refuse("remove", path) }
-func (handedOver) SyncDir(string) error                     { return nil }
+func (h descriptorFiles) Create(path string) (store.File, error) {
+	return nil, h.refuse("create", path)
+}
+func (h descriptorFiles) Rename(path, _ string) error { return h.refuse("rename", path) }
+func (h descriptorFiles) Remove(path string) error    { return h.refuse("remove", path) }
+func (descriptorFiles) SyncDir(string) error          { return nil }
 
 // refuse returns the error of what needs the file's directory.
-func (h handedOver) refuse(op, path string) error {
+func (h descriptorFiles) refuse(op, path string) error {
 	err := fmt.Errorf("only a descriptor of the file is known: %w", fs.ErrPermission)
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// handedOverDisk is one opening of such a file.
-type handedOverDisk struct{ *osdisk.Disk }
+// descriptorFile is one opening of such a file.
+type descriptorFile struct{ *osdisk.Disk }
 
-func (handedOverDisk) Replaced() (bool, error) { return false, nil }
-func (d handedOverDisk) Close() error          { return d.File.Close() }
+func (descriptorFile) Replaced() (bool, error) { return false, nil }
+func (d descriptorFile) Close() error          { return d.File.Close() }
 
 // OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for
 // instance beside the weights that it was packed from, as pull request 23069 of ONNX Runtime has it. It is mapped where

@@ -9,18 +9,18 @@ import (
 )
 
 // An identity is what a session keeps of a packing.Identity.
-type identity struct {
+type packingIdentity struct {
 	digest   packing.Digest
 	geometry packing.Geometry // zero if it is opaque
 }
 
-func (id identity) opaque() bool { return id.geometry == (packing.Geometry{}) }
+func (id packingIdentity) opaque() bool { return id.geometry == (packing.Geometry{}) }
 
 // packedAs is how XNNPACK packs a kernel, as the host describes it.
 type packedAs struct {
-	identities []identity // each once, sorted by digest
-	uses       int32      // how often identities were given that are not opaque
-	given      bool       // anything
+	identities []packingIdentity // each once, sorted by digest
+	uses       int32             // how often identities were given that are not opaque
+	described  bool              // anything
 	belief     belief
 }
 
@@ -39,14 +39,14 @@ func (p *packedAs) clone() packedAs {
 	return clone
 }
 
-func (p *packedAs) add(id identity) {
+func (p *packedAs) add(id packingIdentity) {
 	if !id.opaque() {
 		p.uses++
 	}
-	byDigest := func(a identity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
-	at, known := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
-	if !known {
-		p.identities = slices.Insert(p.identities, at, id)
+	byDigest := func(a packingIdentity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
+	i, present := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
+	if !present {
+		p.identities = slices.Insert(p.identities, i, id)
 	}
 }
 
@@ -58,21 +58,21 @@ func (p *packedAs) digest() Digest {
 	case 1:
 		return p.identities[0].digest
 	}
-	var all []byte
+	var digests []byte
 	for _, id := range p.identities {
-		all = append(all, id.digest[:]...)
+		digests = append(digests, id.digest[:]...)
 	}
-	return DigestOf(all)
+	return DigestOf(digests)
 }
 
-// known reports whether everything that decides packing was given.
-func (p *packedAs) known() bool {
-	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, identity.opaque)
+// complete reports whether everything that decides packing was given.
+func (p *packedAs) complete() bool {
+	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, packingIdentity.opaque)
 }
 
 // believed reports whether a look-up may be answered with what was packed before. Otherwise that is compared.
 func (p *packedAs) believed() bool {
-	return p.belief == believeHost || p.belief == believeIdentity && p.known()
+	return p.belief == believeHost || p.belief == believeIdentity && p.complete()
 }
 
 // ambiguous reports whether one key stands for several ways of packing.

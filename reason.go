@@ -184,11 +184,11 @@ var reasons = []meaning{
 
 // Reasons returns all reasons that there are, each once.
 func Reasons() []Reason {
-	all := make([]Reason, len(reasons))
+	list := make([]Reason, len(reasons))
 	for i := range reasons {
-		all[i] = reasons[i].reason
+		list[i] = reasons[i].reason
 	}
-	return all
+	return list
 }
 
 // Kind returns what the reason is one for, "" if it is not one of the constants.

@@ -79,16 +79,16 @@ type Stats struct {
 // the figures stay what they were then, until the file is opened anew in this process: then they are those of the new
 // handles, from 0, so that whoever watches a file needs one handle of it.
 func (c *Cache) Stats() Stats {
-	now := c.core
-	if at, known := spots.Load(c.place); known && c.done.Load() {
-		now = cmp.Or(at.(*spot).core.Load(), now)
+	current := c.core
+	if slot, present := coreSlots.Load(c.place); present && c.done.Load() {
+		current = cmp.Or(slot.(*coreSlot).core.Load(), current)
 	}
-	return now.stats()
+	return current.stats()
 }
 
 // Shares reports whether both are handles of one cache: of one file, one section, or one cache in memory.
-func (c *Cache) Shares(other *Cache) bool {
-	return c.core == other.core || c.place.path != "" && c.place == other.place
+func (c *Cache) Shares(o *Cache) bool {
+	return c.core == o.core || c.place.path != "" && c.place == o.place
 }
 
 func (c *core) stats() Stats {

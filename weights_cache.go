@@ -55,25 +55,25 @@ type core struct {
 type place struct {
 	path         string   // absolute; "" for a cache in memory
 	offset, size int64    // of the section; without a size it is the file
-	handed       *os.File // what OpenFile was given, with a name for a path: no two are one place
+	descriptor   *os.File // what OpenFile was given, with a name for a path: no two are one place
 }
 
 // close gives up what the place holds open.
 func (p place) close() error {
-	if p.handed == nil {
+	if p.descriptor == nil {
 		return nil
 	}
-	return p.handed.Close()
+	return p.descriptor.Close()
 }
 
 // A spot is where the handles of one place find their core.
-type spot struct {
+type coreSlot struct {
 	mu   sync.Mutex // while a handle is opened: others of this place wait
 	core atomic.Pointer[core]
 }
 
-// spots are those of the places that this process has opened, by place: some bytes each.
-var spots sync.Map
+// coreSlots are those of the places that this process has opened, by place: some bytes each.
+var coreSlots sync.Map
 
 // Open opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights
 // are packed. Its directory must exist. An empty path gives a cache in memory.
@@ -93,15 +93,15 @@ func Open(path string, options *Options) (*Cache, error) {
 	if path == "" {
 		return newHandle(place{}, o, nil, nil)
 	}
-	at, unusable := canonical(path, o.AllowUnsafeFile)
+	resolved, unusable := canonical(path, o.AllowUnsafeFile)
 	if unusable != nil {
 		unusable = fmt.Errorf("open cache: %w", unusable)
 		var err error
-		if at, err = filepath.Abs(path); err != nil || !o.OrMemory {
+		if resolved, err = filepath.Abs(path); err != nil || !o.OrMemory {
 			return nil, unusable
 		}
 	}
-	return openPlace(place{path: at}, o, osdisk.Files{Insecure: o.AllowUnsafeFile}, unusable)
+	return openPlace(place{path: resolved}, o, osdisk.Files{Insecure: o.AllowUnsafeFile}, unusable)
 }
 
 // newHandle makes a core and its first handle. unusable is why its file cannot be used, if that is known, or nil.
@@ -140,7 +140,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	if err != nil {
 		return nil, err
 	}
-	c.askForLayout()
+	c.prefetchLayout()
 	handle, _ := c.writer.Open(nil)
 	return &Cache{core: c, handle: handle, events: events, progress: o.Progress}, nil
 }
@@ -153,27 +153,27 @@ func (c *core) inMemory() bool { return c.place.path == "" || c.unusable != nil 
 
 // openPlace opens one more handle of a place, or its first.
 func openPlace(p place, o Options, f store.Files, unusable error) (*Cache, error) {
-	found, _ := spots.LoadOrStore(p, &spot{})
-	at := found.(*spot)
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	if is := at.core.Load(); is != nil {
-		if c, err := is.another(o); c != nil || err != nil {
+	value, _ := coreSlots.LoadOrStore(p, &coreSlot{})
+	slot := value.(*coreSlot)
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	if open := slot.core.Load(); open != nil {
+		if c, err := open.addHandle(o); c != nil || err != nil {
 			return c, err
 		}
 	}
 	first, err := newHandle(p, o, f, unusable)
 	if err == nil {
-		at.core.Store(first.core)
+		slot.core.Store(first.core)
 	}
 	return first, err
 }
 
-// another makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
-func (c *core) another(o Options) (*Cache, error) {
+// addHandle makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
+func (c *core) addHandle(o Options) (*Cache, error) {
 	var refusal error
 	switch {
-	case !c.options.same(o):
+	case !c.options.compatible(o):
 		refusal = fmt.Errorf("cache %s: %w", c.place.path, ErrOtherOptions)
 	case !o.OrMemory:
 		refusal = c.unusable
@@ -223,9 +223,9 @@ func (c *Cache) Save() error {
 }
 
 // checkOpen returns an error that matches ErrClosed for a handle that is closed.
-func (c *Cache) checkOpen(what string) error {
+func (c *Cache) checkOpen(op string) error {
 	if c.done.Load() {
-		return fmt.Errorf("%s: cache %s: %w", what, c.name(), ErrClosed)
+		return fmt.Errorf("%s: cache %s: %w", op, c.name(), ErrClosed)
 	}
 	return nil
 }
@@ -242,8 +242,8 @@ func (c *Cache) Close() error {
 	c.events.detach()
 	c.events.wait()
 	if last {
-		if at, known := spots.Load(c.place); known {
-			at.(*spot).core.CompareAndSwap(c.core, nil)
+		if value, present := coreSlots.Load(c.place); present {
+			value.(*coreSlot).core.CompareAndSwap(c.core, nil)
 		}
 		err = errors.Join(err, c.arena.drop(), c.place.close())
 	}
@@ -297,21 +297,21 @@ func (c *Cache) Prune(o PruneOptions) error {
 
 // keepSources returns whether a record is of one of these sources, as far as is known.
 func keepSources(sources []string) func(*format.Record) bool {
-	var known []Digest
-	names, all := []string{""}, []string{} // all: whose names say it, wherever they are
+	var digests []Digest
+	names, baseNames := []string{""}, []string{} // all: whose names say it, wherever they are
 	for _, source := range sources {
-		known = append(known, digest.OfStrings(source))
+		digests = append(digests, digest.OfStrings(source))
 		name := sourceName(source)
 		names = append(names, name)
 		if name != "" && source == filepath.Base(source) {
-			all = append(all, name)
+			baseNames = append(baseNames, name)
 		}
 	}
 	return func(r *format.Record) bool {
 		if r.Source == (Digest{}) {
 			return slices.Contains(names, r.SourceName)
 		}
-		return slices.Contains(known, r.Source) || slices.Contains(all, r.SourceName)
+		return slices.Contains(digests, r.Source) || slices.Contains(baseNames, r.SourceName)
 	}
 }
 
@@ -331,8 +331,8 @@ func (c *Cache) Trim() error {
 // Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the
 // weights' name directly followed by the bias' name. Variants of one name are one.
 func (c *Cache) Names() []string {
-	here, _ := ask.Layout()
-	names := c.writer.Names(here.Fingerprint)
+	layout, _ := ask.Layout()
+	names := c.writer.Names(layout.Fingerprint)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -442,9 +442,9 @@ func (o *Options) check() error {
 	return nil
 }
 
-// same reports whether two handles of one path can share a core: the function and the logger are each handle's own.
-func (o Options) same(other Options) bool {
-	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
-		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
-		o.WriterWait == other.WriterWait
+// compatible reports whether two handles of one path can share a core: the function and the logger are each handle's own.
+func (o Options) compatible(p Options) bool {
+	return o.Prefetch == p.Prefetch && o.Verify == p.Verify && o.MaxBytes == p.MaxBytes &&
+		o.ReadOnly == p.ReadOnly && o.Strict == p.Strict && o.AllowUnsafeFile == p.AllowUnsafeFile &&
+		o.WriterWait == p.WriterWait
 }
