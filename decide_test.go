@@ -35,7 +35,9 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 			verdict{hit: -1, need: needContent}},
 		"it is of other content": {said, []candidate{rightOne(unstamped(refuted))},
 			verdict{hit: -1, refusal: refuseContent}},
-		"it is of the same content": {said, []candidate{rightOne(unstamped(confirmed))}, verdict{hit: 0, contentMatch: true}},
+		"it is of the same content": {
+			said, []candidate{rightOne(unstamped(confirmed))}, verdict{hit: 0, contentMatch: true},
+		},
 		"a stamp spares the reading": {said, []candidate{rightOne(unstamped(unknown)), rightOne()},
 			verdict{hit: 1, contentMatch: true}},
 		"a stamped one does not fit, the next is read": {said, []candidate{
@@ -47,7 +49,9 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 			packAndCompare(refuseVariant)},
 		"another seed": {said, []candidate{rightOne(func(c *candidate) { c.seed = false })},
 			packAndCompare(refuseSeed)},
-		"a second use": {request{described: true, repeated: true}, []candidate{rightOne()}, packAndCompare(refuseRepeated)},
+		"a second use": {
+			request{described: true, repeated: true}, []candidate{rightOne()}, packAndCompare(refuseRepeated),
+		},
 		"a second use of what is tied": {request{described: true, repeated: true},
 			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, contentMatch: true}},
 		"a second use of what is tied, by a host that says nothing": {request{repeated: true},

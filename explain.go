@@ -420,7 +420,8 @@ func (w *weight) compareKey(r *format.Record, description, currentDescription st
 		n.reason, n.detail = ReasonName, "it has this kernel with another bias"
 	case k.Layout != r.Layout:
 		n.reason, n.detail = ReasonLayout, fmt.Sprintf("it is for %s, and this is %s", description, currentDescription)
-		if processor, _, built := strings.Cut(description, ", XNNPACK "); built && strings.HasPrefix(currentDescription, processor+", ") {
+		processor, _, complete := strings.Cut(description, ", XNNPACK ")
+		if complete && strings.HasPrefix(currentDescription, processor+", ") {
 			n.reason = ReasonXNNPACK
 		}
 	case !sameContent: // of another model, or of this one before it was changed

@@ -64,9 +64,9 @@ func (s *Session) finalize() (lost error) {
 	return lost
 }
 
-// recheckSources asks everything that the session loaded from whether it changed, once all of it was read, and returns an
-// error if something has: of a source that changed while it was packed nobody knows whether a packing or a digest is of
-// the old content, of the new, or of both. A session that packed nothing, but found entries by the content, may have
+// recheckSources asks everything that the session loaded from whether it changed, once all of it was read, and returns
+// an error if something has: of a source that changed while it was packed nobody knows whether a packing or a digest is
+// of the old content, of the new, or of both. A session that packed nothing, but found entries by the content, may have
 // found some of the old content and some of the new.
 func (s *Session) recheckSources() (end writer.Ending) {
 	packed := s.user.PackedEntries()

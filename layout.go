@@ -52,8 +52,8 @@ func (c *core) prefetchLayout() {
 	}()
 }
 
-// chooseLayout has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be layoutAssumed,
-// from evidence: then what the file does not have must not be packed under it.
+// chooseLayout has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be
+// layoutAssumed, from evidence: then what the file does not have must not be packed under it.
 func (s *Session) chooseLayout(w *weight) {
 	if w.kernel != nil && !ask.Answered() {
 		if layout, shown := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); shown {
@@ -69,9 +69,9 @@ func (w *weight) assumeLayout(layout format.Digest) {
 	w.layoutAssumed = true
 }
 
-// choosePackedLayout has a weight that was packed looked up under the layout that the file lists this machine with: equal
-// bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a look-up, as
-// deconvolutions in every process, and the file has that.
+// choosePackedLayout has a weight that was packed looked up under the layout that the file lists this machine with:
+// equal bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a
+// look-up, as deconvolutions in every process, and the file has that.
 func (s *Session) choosePackedLayout(w *weight) {
 	if ask.Answered() || len(s.evidence) == 0 {
 		s.confirmLayout(w)
@@ -80,9 +80,9 @@ func (s *Session) choosePackedLayout(w *weight) {
 	w.assumeLayout(s.evidence[0].layout)
 }
 
-// confirmLayout has the weight named under this machine's layout, and reports whether it was under another. XNNPACK takes a
-// millisecond or two to say which that is. If it does not, nobody could distinguish what is packed from what others
-// pack. A cache in memory needs no layout.
+// confirmLayout has the weight named under this machine's layout, and reports whether it was under another. XNNPACK
+// takes a millisecond or two to say which that is. If it does not, nobody could distinguish what is packed from what
+// others pack. A cache in memory needs no layout.
 func (s *Session) confirmLayout(w *weight) (changed bool) {
 	var current format.Layout
 	var err error

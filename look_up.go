@@ -353,7 +353,8 @@ func stampMatches(content, stored *entries.Content, stamp format.Digest) bool {
 // as it is known.
 func contentFact(w *weight, v *writer.View) fact {
 	record := &v.Record
-	if kernel := tensorFact(&w.kernel.identity, v.Kernel, record.KernelStamp, record.KernelDigest); kernel != confirmed {
+	kernel := tensorFact(&w.kernel.identity, v.Kernel, record.KernelStamp, record.KernelDigest)
+	if kernel != confirmed {
 		return kernel
 	}
 	return tensorFact(w.biasContent(), v.Bias, record.BiasStamp, record.BiasDigest)

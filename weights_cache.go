@@ -444,7 +444,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// compatible reports whether two handles of one path can share a core: the function and the logger are each handle's own.
+// compatible reports whether two handles of one path can share a core: the function and the logger are each handle's
+// own.
 func (o Options) compatible(p Options) bool {
 	return o.Prefetch == p.Prefetch && o.Verify == p.Verify && o.MaxBytes == p.MaxBytes &&
 		o.ReadOnly == p.ReadOnly && o.Strict == p.Strict && o.AllowUnsafeFile == p.AllowUnsafeFile &&

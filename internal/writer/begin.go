@@ -66,7 +66,8 @@ func (w *Writer) begin(u *User) (reason string) {
 	}
 }
 
-// addWaiting counts users that wait to pack: no compaction begins before them, or one after the other could keep them out.
+// addWaiting counts users that wait to pack: no compaction begins before them, or one after the other could keep them
+// out.
 func (w *Writer) addWaiting(n int) {
 	w.mu.Lock()
 	defer w.unlock()

@@ -16,7 +16,8 @@ type PackedEntry struct {
 	Kernel, Bias *entries.Content
 }
 
-// PackedEntries returns the entries that the session packed and that do not say yet what from, each as often as it uses it.
+// PackedEntries returns the entries that the session packed and that do not say yet what from, each as often as it uses
+// it.
 func (u *User) PackedEntries() (owned []PackedEntry) {
 	u.w.mu.Lock()
 	defer u.w.unlock()

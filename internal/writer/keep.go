@@ -71,8 +71,8 @@ func unchanged(candidates []*entries.Entry, seen []View) bool {
 	return slices.EqualFunc(candidates, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
 }
 
-// InsertUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session has
-// it.
+// InsertUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session
+// has it.
 func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
 	w := u.w
 	w.mu.Lock()

@@ -86,8 +86,8 @@ func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, views []
 	return hit, views, err
 }
 
-// RetainCandidates returns the entries that what was packed is to be compared with. Each has one more reference to its memory, to
-// be given to Free. The error is as of LookUp.
+// RetainCandidates returns the entries that what was packed is to be compared with. Each has one more reference to its
+// memory, to be given to Free. The error is as of LookUp.
 func (u *User) RetainCandidates(q *Query) (views []View, err error) {
 	err = u.withCandidates(q, func(candidates []*entries.Entry) {
 		for _, e := range candidates {
@@ -188,8 +188,8 @@ func (u *User) useLocked(e *entries.Entry) {
 	}
 }
 
-// RecordSize takes note of whether a candidate has the size that its look-up wants. One of the file that has another is not
-// used again.
+// RecordSize takes note of whether a candidate has the size that its look-up wants. One of the file that has another is
+// not used again.
 func (u *User) RecordSize(e *entries.Entry, err error) {
 	w := u.w
 	w.mu.Lock()
@@ -227,8 +227,8 @@ func (w *Writer) retain(e *entries.Entry) *store.Region {
 	return e.Region.Retain()
 }
 
-// recordSumLocked takes note of whether an entry has the bytes that its sum was made of, and reports whether it turned out
-// damaged.
+// recordSumLocked takes note of whether an entry has the bytes that its sum was made of, and reports whether it turned
+// out damaged.
 func (w *Writer) recordSumLocked(e *entries.Entry, intact bool) (damaged bool) {
 	switch {
 	case e.Verified || e.Withheld != nil:

@@ -92,7 +92,10 @@ func (w *Writer) verifyOne(hasher *store.Hasher, e *entries.Entry) (damaged bool
 	w.mu.Lock()
 	defer w.unlock()
 	w.freed = append(w.freed, region)
-	return w.phase == open && !errors.Is(err, context.Canceled) && w.recordSumLocked(e, err == nil && sum == e.Record.Sum)
+	if w.phase != open || errors.Is(err, context.Canceled) {
+		return false
+	}
+	return w.recordSumLocked(e, err == nil && sum == e.Record.Sum)
 }
 
 // retainUnverified returns an entry's region, with one more reference to it, and where the entry lies in its file. It
