@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -31,7 +31,7 @@ func broadcasts(_ xnnpack.Binary, in [][]int) []int { return broadcast(in[0], in
 
 // broadcast aligns shapes at their last dimensions; one that is missing or 1 is repeated.
 func broadcast(a, b []int) []int {
-	shape, ok := compute.Broadcast(a, b)
+	shape, ok := operators.Broadcast(a, b)
 	if !ok {
 		wrong("shapes %v and %v", a, b)
 	}
@@ -110,27 +110,27 @@ var (
 		move: copyFirst[xnnpack.StaticReshape]})
 	StaticTranspose = constructor(kind[xnnpack.StaticTranspose]{shape: transposed,
 		move: func(n xnnpack.StaticTranspose, out Array, in []Array) {
-			src, strides := compute.Rows(in[0].Shape), make([]int, len(n.Permutation))
+			src, strides := operators.Rows(in[0].Shape), make([]int, len(n.Permutation))
 			for i, d := range n.Permutation {
 				strides[i] = src[d]
 			}
-			compute.Strided(out, in[0], 0, strides)
+			operators.Strided(out, in[0], 0, strides)
 		}})
 	StaticSlice = constructor(kind[xnnpack.StaticSlice]{shape: sliced,
 		move: func(n xnnpack.StaticSlice, out Array, in []Array) {
-			offset, strides := 0, compute.Rows(in[0].Shape)
+			offset, strides := 0, operators.Rows(in[0].Shape)
 			for d, first := range n.Offsets {
 				offset += first * strides[d]
 			}
-			compute.Strided(out, in[0], offset, strides)
+			operators.Strided(out, in[0], offset, strides)
 		}})
 	StaticConstantPad = constructor(kind[xnnpack.StaticConstantPad]{shape: padded,
 		move: func(n xnnpack.StaticConstantPad, out Array, in []Array) {
-			missing := compute.Number(out.Element, float64(n.Value)).Data
-			compute.Take(out, in[0], Around(in[0].Shape, n.Pre, n.Post), missing)
+			missing := operators.Number(out.Element, float64(n.Value)).Data
+			operators.Take(out, in[0], Around(in[0].Shape, n.Pre, n.Post), missing)
 		}})
 	Concatenate = constructor(kind[xnnpack.Concatenate]{shape: joined,
-		move: func(n xnnpack.Concatenate, out Array, in []Array) { compute.Join(out, n.Axis, in...) }})
+		move: func(n xnnpack.Concatenate, out Array, in []Array) { operators.Join(out, n.Axis, in...) }})
 	DepthToSpace2D = constructor(kind[xnnpack.DepthToSpace2D]{
 		shape: func(n xnnpack.DepthToSpace2D, in [][]int) []int {
 			square := squared(in[0], n.BlockSize)
@@ -155,9 +155,9 @@ func squared(images []int, block int) int {
 	return fault.Value(Elements(block, block))
 }
 
-// Around returns the places of what is in a shape, and of what is put around it, as [compute.Take] has them.
+// Around returns the places of what is in a shape, and of what is put around it, as [operators.Take] has them.
 func Around(shape, pre, post []int) [][]int {
-	places := compute.Everywhere(shape)
+	places := operators.Everywhere(shape)
 	for d := range places {
 		head, tail := slices.Repeat([]int{-1}, pre[d]), slices.Repeat([]int{-1}, post[d])
 		places[d] = slices.Concat(head, places[d], tail)

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -48,29 +48,29 @@ func (c *invocation) fits(inputs ...xnnpack.ValueID) {
 	for _, id := range inputs {
 		all = append(all, c.of(id).Shape)
 	}
-	if shape, ok := compute.Broadcast(all...); !ok || !slices.Equal(shape, y.shape) {
+	if shape, ok := operators.Broadcast(all...); !ok || !slices.Equal(shape, y.shape) {
 		malformed("shapes %v for %v", all, y.shape)
 	}
 }
 
 // two plans an operation on two operands, of which the second may be a number.
-func (c *invocation) two(of compute.Operation) {
+func (c *invocation) two(of operators.Operation) {
 	inputs := ids{c.given(0)}
-	var number compute.Array
+	var number operators.Array
 	if c.arg(1).tensor != nil {
 		inputs = append(inputs, c.given(1))
 	} else if c.arg(1).kind == evalueDouble {
-		number = compute.Number(declared[Double], c.number(1))
+		number = operators.Number(declared[Double], c.number(1))
 	} else {
-		number = compute.Number(c.plan.values[inputs[0]].element(), c.number(1))
+		number = operators.Number(c.plan.values[inputs[0]].element(), c.number(1))
 	}
 	c.fits(inputs...)
-	c.here(inputs, func(out array, in []array) { compute.Combine(of, out, in[0], append(in, number)[1]) })
+	c.here(inputs, func(out array, in []array) { operators.Combine(of, out, in[0], append(in, number)[1]) })
 }
 
-func comparing(how compute.Operation) func(*invocation) { return func(c *invocation) { c.two(how) } }
+func comparing(how operators.Operation) func(*invocation) { return func(c *invocation) { c.two(how) } }
 
-func logical(of compute.Operation) func(*invocation) {
+func logical(of operators.Operation) func(*invocation) {
 	return func(c *invocation) {
 		if t := c.tensor(0); t.dtype != Bool { // of the bits of integers
 			c.outside()
@@ -81,7 +81,7 @@ func logical(of compute.Operation) func(*invocation) {
 
 // combined plans what Go computes of two numbers of any kinds, perhaps with a third argument that the second is
 // multiplied by.
-func combined(o compute.Operation) func(*invocation) {
+func combined(o operators.Operation) func(*invocation) {
 	return func(c *invocation) {
 		if c.arg(2).tensor == nil && c.number(2) != 1 {
 			c.outside()
@@ -92,8 +92,8 @@ func combined(o compute.Operation) func(*invocation) {
 
 // divided is a quotient that is rounded as the third argument says.
 func (c *invocation) divided() {
-	rounded := map[string]compute.Operation{
-		"": compute.Quotient, "floor": compute.FloorQuotient, "trunc": compute.TruncatedQuotient,
+	rounded := map[string]operators.Operation{
+		"": operators.Quotient, "floor": operators.FloorQuotient, "trunc": operators.TruncatedQuotient,
 	}
 	o, ok := rounded[c.arg(2).text]
 	if !ok {
@@ -112,15 +112,15 @@ func elementwise(f func(out, in array)) func(*invocation) {
 }
 
 func applied(of func(x float64) float64) func(*invocation) {
-	return elementwise(func(out, in array) { compute.Apply(of, out, in) })
+	return elementwise(func(out, in array) { operators.Apply(of, out, in) })
 }
 
 // ofIntegers plans what Go computes of an integer.
 func ofIntegers(f func(a int64) int64) func(*invocation) {
 	return func(c *invocation) {
 		c.wholesOnly()
-		o := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
-		elementwise(func(out, in array) { compute.Combine(o, out, in, in) })(c)
+		o := operators.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
+		elementwise(func(out, in array) { operators.Combine(o, out, in, in) })(c)
 	}
 }
 
@@ -158,8 +158,8 @@ func (c *invocation) clampBetween() {
 	}
 	c.fits(inputs...)
 	c.here(inputs, func(out array, in []array) {
-		compute.Combine(compute.Greatest, out, in[0], in[low])
-		compute.Combine(compute.Least, out, out, in[max(high, 0)])
+		operators.Combine(operators.Greatest, out, in[0], in[low])
+		operators.Combine(operators.Least, out, out, in[max(high, 0)])
 	})
 }
 
@@ -167,11 +167,11 @@ func (c *invocation) not() {
 	if t := c.tensor(0); t.dtype != Bool {
 		c.outside()
 	}
-	elementwise(compute.Not)(c)
+	elementwise(operators.Not)(c)
 }
 
 // reduced plans what Go computes of all elements along some dimensions: one, a list, or all of them.
-func reduced(of compute.Operation) func(*invocation) {
+func reduced(of operators.Operation) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x, y := c.tensor(0), c.tensor(c.last())
@@ -182,12 +182,12 @@ func reduced(of compute.Operation) func(*invocation) {
 		if product(kept) != product(y.shape) {
 			malformed("dimensions %v of %v for %v", axes, x.shape, y.shape)
 		}
-		c.here(ids{in}, func(out array, in []array) { compute.Reduce(of, out, in[0], kept) })
+		c.here(ids{in}, func(out array, in []array) { operators.Reduce(of, out, in[0], kept) })
 	}
 }
 
 // extreme plans the largest or smallest elements along a dimension, and their indices.
-func extreme(o compute.Operation, index func(out, in array, axis int)) func(*invocation) {
+func extreme(o operators.Operation, index func(out, in array, axis int)) func(*invocation) {
 	return func(c *invocation) {
 		in := c.given(0)
 		x := c.tensor(0)
@@ -198,7 +198,7 @@ func extreme(o compute.Operation, index func(out, in array, axis int)) func(*inv
 			product(c.tensor(4).shape) != product(kept) {
 			malformed("dimension %d of %v for %v", axis, x.shape, y.shape)
 		}
-		c.hereTo(3, ids{in}, func(out array, in []array) { compute.Reduce(o, out, in[0], kept) })
+		c.hereTo(3, ids{in}, func(out array, in []array) { operators.Reduce(o, out, in[0], kept) })
 		c.hereTo(4, ids{in}, func(out array, in []array) { index(out, in[0], axis) })
 	}
 }
@@ -219,8 +219,8 @@ func (c *invocation) topK() {
 	}
 	for i := range 2 {
 		c.hereTo(5+i, ids{in}, func(out array, in []array) {
-			both := [2]compute.Array{compute.New(in[0].Element, shape...), compute.New(declared[Long], shape...)}
-			compute.TopK(both[0], both[1], in[0])
+			both := [2]operators.Array{operators.New(in[0].Element, shape...), operators.New(declared[Long], shape...)}
+			operators.TopK(both[0], both[1], in[0])
 			copy(out.Data, both[i].Data)
 		})
 	}
@@ -235,8 +235,8 @@ func (c *invocation) cumulativeSum() {
 		malformed("%v for %v", x.shape, y.shape)
 	}
 	c.here(ids{in}, func(out array, in []array) {
-		compute.Cast(out, in[0])
-		compute.CumulativeSum(out, out, axis, false, false)
+		operators.Cast(out, in[0])
+		operators.CumulativeSum(out, out, axis, false, false)
 	})
 }
 
@@ -248,13 +248,13 @@ func (c *invocation) maskedFill() {
 		c.outside()
 	}
 	c.here(ids{condition, x}, func(out array, in []array) {
-		compute.Where(out, in[0], compute.Number(out.Element, number), in[1])
+		operators.Where(out, in[0], operators.Number(out.Element, number), in[1])
 	})
 }
 
 func (c *invocation) logSoftmax() {
 	axis := c.axis(c.tensor(0), c.whole(1))
-	elementwise(func(out, in array) { compute.LogSoftmax(out, in, axis) })(c)
+	elementwise(func(out, in array) { operators.LogSoftmax(out, in, axis) })(c)
 }
 
 func (c *invocation) where() {
@@ -263,7 +263,7 @@ func (c *invocation) where() {
 	if t := c.tensor(c.last()); c.tensor(1).dtype != t.dtype || c.tensor(2).dtype != t.dtype {
 		c.outside()
 	}
-	c.here(ids{condition, a, b}, func(out array, in []array) { compute.Where(out, in[0], in[1], in[2]) })
+	c.here(ids{condition, a, b}, func(out array, in []array) { operators.Where(out, in[0], in[1], in[2]) })
 }
 
 // indexOf plans where the largest or smallest element is: along a dimension, or of all in their order.
@@ -288,13 +288,13 @@ func indexOf(index func(out, in array, axis int)) func(*invocation) {
 // arange counts from a number in steps.
 func (c *invocation) arange() {
 	from, step := c.number(0), c.number(2)
-	c.here(nil, func(out array, _ []array) { compute.Count(out, from, step) })
+	c.here(nil, func(out array, _ []array) { operators.Count(out, from, step) })
 }
 
 // fullOf plans that argument i, a number, is everywhere.
 func fullOf(i int) func(*invocation) {
 	return func(c *invocation) {
 		x := c.number(i)
-		c.here(nil, func(out array, _ []array) { compute.Count(out, x, 0) })
+		c.here(nil, func(out array, _ []array) { operators.Count(out, x, 0) })
 	}
 }

@@ -3,8 +3,8 @@ package executorch
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -96,12 +96,12 @@ func (c *invocation) averageHere() {
 		!fits(x.shape[3], y.shape[3], around.Width, window.Width, stride.Width) {
 		malformed("a window of %v by %v on %v for %v", window, stride, x.shape, y.shape)
 	}
-	w := compute.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
+	w := operators.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
 		Dilation: []int{1, 1}, Before: []int{around.Height, around.Width}, Padded: []int{0, 0}}
 	if counts {
 		w.Padded = w.Before
 	}
-	c.here(ids{in}, func(out array, in []array) { compute.MeanUnder(w, out, in[0], divisor) })
+	c.here(ids{in}, func(out array, in []array) { operators.MeanUnder(w, out, in[0], divisor) })
 }
 
 // roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
@@ -183,7 +183,7 @@ func (c *invocation) convolution() {
 		}
 		return list
 	}
-	window := compute.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around),
+	window := operators.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around),
 		Padded: each(around)}
 	places := 1
 	for d := range rank {
@@ -199,7 +199,7 @@ func (c *invocation) convolution() {
 	c.of(under).Shape = []int{x.shape[0] * groups, places, depth}
 	elements(c.of(under).Shape...)
 	c.hosted(ids{in}, under, func(out array, in []array) {
-		compute.Under(window, out, in[0], y.shape[2:], groups)
+		operators.Under(window, out, in[0], y.shape[2:], groups)
 	})
 	outputs := w.shape[0] / groups
 	filters := flow.Reshaped(c, kernel, groups, outputs, depth)

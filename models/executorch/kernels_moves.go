@@ -3,15 +3,15 @@ package executorch
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
 // movingKernels are the operators that Go computes whose output has elements of the input.
 
 // take plans that what is computed, of as many dimensions as the first argument, has elements of it: see
-// [compute.Take].
+// [operators.Take].
 func (c *invocation) take(places [][]int) {
 	in := c.given(0)
 	x, y := c.tensor(0), c.tensor(c.last())
@@ -26,17 +26,17 @@ func (c *invocation) take(places [][]int) {
 	}
 	c.here(ids{in}, func(out array, in []array) {
 		out.Shape = dims
-		compute.Take(out, in[0], places, nil)
+		operators.Take(out, in[0], places, nil)
 	})
 }
 
 func (c *invocation) flip() {
 	x := c.tensor(0)
 	c.given(0)
-	places := compute.Everywhere(x.shape)
+	places := operators.Everywhere(x.shape)
 	for _, d := range c.wholes(1) {
 		axis := c.axis(x, d)
-		places[axis] = compute.Every(x.shape[axis]-1, x.shape[axis], -1)
+		places[axis] = operators.Every(x.shape[axis]-1, x.shape[axis], -1)
 	}
 	c.take(places)
 }
@@ -50,7 +50,7 @@ func (c *invocation) repeat() {
 	}
 	c.given(0)
 	c.given(c.last())
-	places := compute.Everywhere(append(ones(more), x.shape...))
+	places := operators.Everywhere(append(ones(more), x.shape...))
 	for d, n := range times {
 		if n > y.shape[d] {
 			malformed("%v times %v for %v", times, x.shape, y.shape)
@@ -58,7 +58,7 @@ func (c *invocation) repeat() {
 		places[d] = slices.Repeat(places[d], n)
 	}
 	if more > 0 { // the new dimensions are as one with the first one
-		first := slices.Repeat(compute.Every(0, x.shape[0], 1), product(times[:more+1]))
+		first := slices.Repeat(operators.Every(0, x.shape[0], 1), product(times[:more+1]))
 		places = append([][]int{first}, places[more+1:]...)
 	}
 	c.take(places)
@@ -73,7 +73,7 @@ func (c *invocation) nearest() {
 	}
 	c.given(0)
 	c.given(c.last())
-	places := compute.Everywhere(x.shape)
+	places := operators.Everywhere(x.shape)
 	for d := 2; d < 4; d++ {
 		scale := float32(x.shape[d]) / float32(y.shape[d])
 		if scale*float32(y.shape[d]) != float32(x.shape[d]) || y.shape[d]%x.shape[d] != 0 {
@@ -107,7 +107,7 @@ func (c *invocation) gather() {
 		malformed("elements of %v at %v for %v", x.shape, at.shape, y.shape)
 	}
 	c.here(ids{in, indices}, func(out array, in []array) {
-		compute.GatherElements(out, in[0], in[1], axis)
+		operators.GatherElements(out, in[0], in[1], axis)
 	})
 }
 
@@ -119,14 +119,14 @@ func (c *invocation) indexSelect() {
 		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], at.shape, x.shape[axis+1:])) {
 		malformed("slices of %v at %v for %v", x.shape, at.shape, y.shape)
 	}
-	c.here(ids{in, indices}, func(out array, in []array) { compute.Gather(out, in[0], in[1], axis, 0) })
+	c.here(ids{in, indices}, func(out array, in []array) { operators.Gather(out, in[0], in[1], axis, 0) })
 }
 
 // An indexing is by a list with a tensor of indices for some dimensions. All of them are broadcast together, and take
 // the place of their dimensions, if these follow each other, or come first. Each dimension that has none is kept.
 type indexing struct {
 	inputs []xnnpack.ValueID
-	arrays []func(in []compute.Array) compute.Array // for each dimension
+	arrays []func(in []operators.Array) operators.Array // for each dimension
 	shape  []int
 }
 
@@ -156,7 +156,7 @@ func (c *invocation) indexing(i int) (x indexing) {
 		}
 		together = append(together, t.shape)
 	}
-	shape, ok := compute.Broadcast(together...)
+	shape, ok := operators.Broadcast(together...)
 	if first < 0 || !ok {
 		malformed("indices of shapes %v", together)
 	}
@@ -184,7 +184,7 @@ func (c *invocation) indexing(i int) (x indexing) {
 		if value >= 0 {
 			at := len(x.inputs)
 			x.inputs = append(x.inputs, c.givenAt(value))
-			x.arrays = append(x.arrays, func(in []compute.Array) compute.Array {
+			x.arrays = append(x.arrays, func(in []operators.Array) operators.Array {
 				a := in[at]
 				a.Shape = append(slices.Clone(a.Shape), ones(len(after))...)
 				return a
@@ -197,15 +197,15 @@ func (c *invocation) indexing(i int) (x indexing) {
 		} else {
 			behind = len(after) - 1 - slices.Index(after, d)
 		}
-		counted := compute.New(declared[Long], append([]int{of.shape[d]}, ones(behind)...)...)
-		compute.Count(counted, 0, 1)
-		x.arrays = append(x.arrays, func([]compute.Array) compute.Array { return counted })
+		counted := operators.New(declared[Long], append([]int{of.shape[d]}, ones(behind)...)...)
+		operators.Count(counted, 0, 1)
+		x.arrays = append(x.arrays, func([]operators.Array) operators.Array { return counted })
 	}
 	return x
 }
 
 // indices returns the arrays of indices, of which in are those that are given.
-func (x indexing) indices(in []compute.Array) (all []compute.Array) {
+func (x indexing) indices(in []operators.Array) (all []operators.Array) {
 	for _, array := range x.arrays {
 		all = append(all, array(in))
 	}
@@ -219,7 +219,7 @@ func (c *invocation) indexed() {
 		malformed("%v at indices of %v for %v", of.shape, x.shape, y.shape)
 	}
 	c.here(append(ids{from}, x.inputs...), func(out array, in []array) {
-		compute.At(in[0].Shape, x.indices(in[1:]), func(i, at int) { out.Copy(i, in[0], at) })
+		operators.At(in[0].Shape, x.indices(in[1:]), func(i, at int) { out.Copy(i, in[0], at) })
 	})
 }
 
@@ -230,16 +230,16 @@ func sameElements(a, b []int) bool { return slices.Equal(a, b) || product(a) == 
 func (c *invocation) indexPut() {
 	from, x, values := c.given(0), c.indexing(1), c.given(2)
 	of, y, add := c.tensor(0), c.tensor(c.last()), c.whole(3) != 0
-	fits, ok := compute.Broadcast(c.tensor(2).shape, x.shape)
+	fits, ok := operators.Broadcast(c.tensor(2).shape, x.shape)
 	if of.dtype != y.dtype || c.tensor(2).dtype != y.dtype || !slices.Equal(of.shape, y.shape) || !ok ||
 		!sameElements(fits, x.shape) {
 		malformed("%v at indices of %v of %v", c.tensor(2).shape, x.shape, of.shape)
 	}
 	c.here(append(ids{from, values}, x.inputs...), func(out array, in []array) {
 		copy(out.Data, in[0].Data)
-		all := compute.New(out.Element, x.shape...)
-		compute.Expand(all, in[1])
-		compute.At(in[0].Shape, x.indices(in[2:]), func(i, at int) {
+		all := operators.New(out.Element, x.shape...)
+		operators.Expand(all, in[1])
+		operators.At(in[0].Shape, x.indices(in[2:]), func(i, at int) {
 			if add {
 				out.AddTo(at, all, i)
 			} else {
@@ -272,7 +272,7 @@ func (c *invocation) scattered(axis int, indices []int) {
 func (c *invocation) sliceScatter() {
 	c.given(0)
 	axis, begin, n, step := c.each(2)
-	c.scattered(axis, compute.Every(begin, n, step))
+	c.scattered(axis, operators.Every(begin, n, step))
 }
 
 func (c *invocation) selectScatter() {
@@ -303,10 +303,10 @@ func expanded(i int) func(*invocation) {
 		if c.tensor(i).dtype != y.dtype {
 			c.outside()
 		}
-		if shape, ok := compute.Broadcast(c.of(in).Shape, y.shape); !ok || !slices.Equal(shape, y.shape) {
+		if shape, ok := operators.Broadcast(c.of(in).Shape, y.shape); !ok || !slices.Equal(shape, y.shape) {
 			malformed("shape %v for %v", c.of(in).Shape, y.shape)
 		}
-		c.here(ids{in}, func(out array, in []array) { compute.Expand(out, in[0]) })
+		c.here(ids{in}, func(out array, in []array) { operators.Expand(out, in[0]) })
 	}
 }
 
@@ -317,10 +317,10 @@ func (c *invocation) embedding() {
 	if len(w.shape) != 2 || w.dtype != y.dtype || product(y.shape) != product(x.shape)*w.shape[1] {
 		malformed("rows of %v at %v for %v", w.shape, x.shape, y.shape)
 	}
-	c.here(ids{table, indices}, func(out array, in []array) { compute.Gather(out, in[0], in[1], 0, 0) })
+	c.here(ids{table, indices}, func(out array, in []array) { operators.Gather(out, in[0], in[1], 0, 0) })
 }
 
-// strided plans that what is computed are elements of the first argument, see [compute.Strided].
+// strided plans that what is computed are elements of the first argument, see [operators.Strided].
 func (c *invocation) strided(offset int, strides []int) {
 	in := c.given(0)
 	if c.tensor(0).dtype != c.tensor(c.last()).dtype {
@@ -333,7 +333,7 @@ func (c *invocation) strided(offset int, strides []int) {
 	if offset < 0 || most >= product(x.shape) {
 		malformed("parts of %v for %v", x.shape, y.shape)
 	}
-	c.here(ids{in}, func(out array, in []array) { compute.Strided(out, in[0], offset, strides) })
+	c.here(ids{in}, func(out array, in []array) { operators.Strided(out, in[0], offset, strides) })
 }
 
 // unfolded is slices of a size along a dimension, a step apart: they are along it, and the elements of each come last.
@@ -345,7 +345,7 @@ func (c *invocation) unfolded() {
 		!slices.Equal(y.shape, slices.Concat(x.shape[:axis], []int{(n-size)/step + 1}, x.shape[axis+1:], []int{size})) {
 		malformed("slices of %d of %v for %v", size, x.shape, y.shape)
 	}
-	strides := compute.Rows(x.shape)
+	strides := operators.Rows(x.shape)
 	strides = append(strides, strides[axis])
 	strides[axis] *= step
 	c.strided(0, strides)
@@ -365,11 +365,11 @@ func (c *invocation) kept() {
 		slices.Contains(c.method.outputs, value) || !slices.Equal(c.method.lastUse(value), c.args) {
 		c.outside()
 	}
-	if shape, ok := compute.Broadcast(c.of(src).Shape, x.shape); !ok || !slices.Equal(shape, x.shape) {
+	if shape, ok := operators.Broadcast(c.of(src).Shape, x.shape); !ok || !slices.Equal(shape, x.shape) {
 		malformed("%v for a state of %v", c.of(src).Shape, x.shape)
 	}
 	next := c.plan.value(v)
-	c.hosted(ids{src}, next, func(out array, in []array) { compute.Expand(out, in[0]) })
+	c.hosted(ids{src}, next, func(out array, in []array) { operators.Expand(out, in[0]) })
 	zeros := func(dst []byte) error { clear(dst); return nil }
 	c.states = append(c.states, flow.State{Value: of, Next: next, Initial: zeros})
 }

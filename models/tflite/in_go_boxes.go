@@ -3,7 +3,7 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
+	"xpwc/internal/operators"
 	"xpwc/models"
 )
 
@@ -40,8 +40,8 @@ func planSuppression(c *call) {
 		c.define(len(c.defined), shape...)
 	}
 	c.do(func(r *run) {
-		s := compute.Suppression{Overlap: float32(r.in[3].Number(0)), Least: float32(r.in[4].Number(0))}
-		best := compute.Array{Element: models.Float32, Shape: []int{most}, Data: make([]byte, 4*most)}
+		s := operators.Suppression{Overlap: float32(r.in[3].Number(0)), Least: float32(r.in[4].Number(0))}
+		best := operators.Array{Element: models.Float32, Shape: []int{most}, Data: make([]byte, 4*most)}
 		if soft {
 			s.Sigma, best = float32(r.in[5].Number(0)), r.out[1]
 		}

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -13,11 +13,11 @@ import (
 func (c *call) do(f func(*run)) { c.compute = f }
 
 // take plans in Go that output 0, in some dimensions that have the elements of its own, is made of elements of operand
-// 0, see [compute.Take].
+// 0, see [operators.Take].
 func (c *call) take(dims []int, places [][]int) {
 	c.do(func(r *run) {
 		r.out[0].Shape = dims
-		compute.Take(r.out[0], r.in[0], places, nil)
+		operators.Take(r.out[0], r.in[0], places, nil)
 	})
 }
 
@@ -48,9 +48,9 @@ func (c *call) axis(i, rank int) int { return dimension(c.oneInteger(i), rank) }
 // REVERSE_V2 along constant axes.
 func planReverse(c *call) {
 	in, axes := c.data(0), c.axes(1, len(c.resolve(0).shape))
-	places := compute.Everywhere(in.shape)
+	places := operators.Everywhere(in.shape)
 	for _, a := range axes {
-		places[a] = compute.Every(in.shape[a]-1, in.shape[a], -1)
+		places[a] = operators.Every(in.shape[a]-1, in.shape[a], -1)
 	}
 	c.moves(in.shape...)
 	c.take(in.shape, places)
@@ -67,7 +67,7 @@ func planReverseSequence(c *call) {
 	}
 	c.index(1)
 	c.moves(in.shape...)
-	c.do(func(r *run) { compute.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
+	c.do(func(r *run) { operators.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
 }
 
 // MATRIX_DIAG: matrices with rows of numbers as their diagonals, and zeros. MATRIX_SET_DIAG: with those of others.
@@ -95,7 +95,7 @@ func planMatrixDiag(c *call) {
 		if clear(r.out[0].Data); last > 0 {
 			copy(r.out[0].Data, r.in[0].Data)
 		}
-		compute.SetDiagonals(r.out[0], r.in[last])
+		operators.SetDiagonals(r.out[0], r.in[last])
 	})
 }
 
@@ -114,8 +114,8 @@ func planMirrorPad(c *call) {
 			malformed("paddings %v of shape %v", paddings, in.shape)
 		}
 		shape = append(shape, before+n+after)
-		places = append(places, slices.Concat(compute.Every(before-edge, before, -1), compute.Every(0, n, 1),
-			compute.Every(n-2+edge, after, -1)))
+		places = append(places, slices.Concat(operators.Every(before-edge, before, -1), operators.Every(0, n, 1),
+			operators.Every(n-2+edge, after, -1)))
 	}
 	c.moves(shape...)
 	c.take(shape, places)
@@ -145,7 +145,7 @@ func planBroadcastTo(c *call) {
 // BROADCAST_ARGS: the shape that two known shapes are broadcast to.
 func planBroadcastArgs(c *call) {
 	a, b := c.integers(0), c.integers(1)
-	shape, ok := compute.Broadcast(a, b)
+	shape, ok := operators.Broadcast(a, b)
 	if !ok {
 		malformed("shapes %v and %v", a, b)
 	}
@@ -170,7 +170,7 @@ func planFill(c *call) {
 		malformed("a value of shape %v", v.shape)
 	}
 	c.keepsScale(c.in(1))
-	c.do(func(r *run) { compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
+	c.do(func(r *run) { operators.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
 }
 
 // GATHER along an axis, and EMBEDDING_LOOKUP, which has its operands the other way round.
@@ -207,7 +207,7 @@ func planGather(c *call) {
 	from = c.data(table)
 	c.sameTypes(from)
 	c.keepsScale(c.in(table))
-	c.do(func(r *run) { compute.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
+	c.do(func(r *run) { operators.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
 }
 
 // index checks that an operand has integers.
@@ -218,7 +218,7 @@ func (c *call) index(i int) {
 }
 
 // lookUp fills an output with rows of the constant, and converts no others.
-func (c *constant) lookUp(r *run, rows compute.Array) {
+func (c *constant) lookUp(r *run, rows operators.Array) {
 	stored := c.data
 	if stored == nil {
 		stored = c.source.In(r.file)
@@ -242,7 +242,7 @@ func planGatherND(c *call) {
 	c.sameTypes(from)
 	c.index(1)
 	c.moves(slices.Concat(at.shape[:len(at.shape)-1], from.shape[depth:])...)
-	c.do(func(r *run) { compute.GatherSlices(r.out[0], r.in[0], r.in[1]) })
+	c.do(func(r *run) { operators.GatherSlices(r.out[0], r.in[0], r.in[1]) })
 }
 
 // depth returns of how many dimensions of a shape indices have an index each.
@@ -264,7 +264,7 @@ func planScatterND(c *call) {
 	c.sameTypes(updates)
 	c.index(0)
 	c.define(0, shape...)
-	c.do(func(r *run) { compute.ScatterSlices(r.out[0], r.in[0], r.in[1]) })
+	c.do(func(r *run) { operators.ScatterSlices(r.out[0], r.in[0], r.in[1]) })
 }
 
 // DYNAMIC_UPDATE_SLICE: operand 0 with operand 1 in it, where operand 2 says or as near as it fits.
@@ -281,7 +281,7 @@ func planDynamicUpdateSlice(c *call) {
 	}
 	c.moves(in.shape...)
 	c.keepsScale(c.in(1))
-	c.do(func(r *run) { compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
+	c.do(func(r *run) { operators.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
 }
 
 // ONE_HOT: the depth is known.
@@ -294,7 +294,7 @@ func planOneHot(c *call) {
 	}
 	c.sameTypes(on)
 	c.define(0, slices.Insert(slices.Clone(in.shape), axis, depth)...)
-	c.do(func(r *run) { compute.OneHot(r.out[0], r.in[0], r.in[2], r.in[3], axis) })
+	c.do(func(r *run) { operators.OneHot(r.out[0], r.in[0], r.in[2], r.in[3], axis) })
 }
 
 // SHAPE, RANK and ZEROS_LIKE depend on a shape alone.
@@ -322,5 +322,5 @@ func planRange(c *call) {
 		malformed("from %v to %v by %v", from, to, step)
 	}
 	c.define(0, int(math.Ceil(n)))
-	c.do(func(r *run) { compute.Count(r.out[0], from, step) })
+	c.do(func(r *run) { operators.Count(r.out[0], from, step) })
 }

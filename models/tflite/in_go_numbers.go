@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"xpwc/internal/compute"
+	"xpwc/internal/operators"
 	"xpwc/models"
 )
 
@@ -33,24 +33,24 @@ func (c *call) together(operands int) []*value {
 }
 
 // planComparison plans EQUAL and the others, and LOGICAL_AND and LOGICAL_OR.
-func planComparison(of compute.Operation) func(*call) {
+func planComparison(of operators.Operation) func(*call) {
 	return func(c *call) { c.combined(of) }
 }
 
 // combined plans in Go an operation on two numbers of one type, which it returns.
-func (c *call) combined(of compute.Operation) *value {
+func (c *call) combined(of operators.Operation) *value {
 	values := c.together(2)
 	if values[0].dtype != values[1].dtype {
 		malformed("values of types %v and %v", c.declared(0), c.declared(1))
 	}
-	c.do(func(r *run) { compute.Combine(of, r.out[0], r.in[0], r.in[1]) })
+	c.do(func(r *run) { operators.Combine(of, r.out[0], r.in[0], r.in[1]) })
 	return values[0]
 }
 
 // LOGICAL_NOT.
 func planNot(c *call) {
 	c.together(1)
-	c.do(func(r *run) { compute.Not(r.out[0], r.in[0]) })
+	c.do(func(r *run) { operators.Not(r.out[0], r.in[0]) })
 }
 
 // SELECT and SELECT_V2. The older one may have a condition for each row.
@@ -69,12 +69,12 @@ func planSelect(c *call) {
 	c.keepsScale(c.in(2))
 	c.do(func(r *run) {
 		r.in[0].Shape = shape
-		compute.Where(r.out[0], r.in[0], r.in[1], r.in[2])
+		operators.Where(r.out[0], r.in[0], r.in[1], r.in[2])
 	})
 }
 
 // planCombined plans an operator on two numbers. The slot is its fused activation's, if it can have one.
-func planCombined(operation compute.Operation, slot int) func(*call) {
+func planCombined(operation operators.Operation, slot int) func(*call) {
 	return func(c *call) {
 		first := c.combined(operation)
 		c.sameTypes(first)
@@ -89,21 +89,21 @@ func planCombined(operation compute.Operation, slot int) func(*call) {
 
 // planMapped plans an operator on one integer.
 func planMapped(f func(a int64) int64) func(*call) {
-	of := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
+	of := operators.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
 	return func(c *call) {
 		values := c.together(1)
 		c.sameTypes(values[0])
 		if values[0].dtype == typeFloat32 {
 			unsupported("of single precision in Go")
 		}
-		c.do(func(r *run) { compute.Combine(of, r.out[0], r.in[0], r.in[0]) })
+		c.do(func(r *run) { operators.Combine(of, r.out[0], r.in[0], r.in[0]) })
 	}
 }
 
 func sign(a int64) int64 { return int64(cmp.Compare(a, 0)) }
 
 // planReduced plans in Go what is computed of all elements along constant axes. The mean of integers is cut off.
-func planReduced(of compute.Operation) func(*call) {
+func planReduced(of operators.Operation) func(*call) {
 	return func(c *call) {
 		from, over, _, _ := c.reduction()
 		c.sameTypes(from)
@@ -113,16 +113,16 @@ func planReduced(of compute.Operation) func(*call) {
 		}
 		c.do(func(r *run) {
 			out, in := r.out[0], r.in[0]
-			if compute.Reduce(of, out, in, kept); c.op.code == "MEAN" {
+			if operators.Reduce(of, out, in, kept); c.op.code == "MEAN" {
 				n := float64(len(in.Data) / len(out.Data))
-				compute.Combine(compute.Quotient, out, out, compute.Number(models.Int64, n))
+				operators.Combine(operators.Quotient, out, out, operators.Number(models.Int64, n))
 			}
 		})
 	}
 }
 
 // planArg plans ARG_MAX and ARG_MIN.
-func planArg(of func(out, in compute.Array, axis int)) func(*call) {
+func planArg(of func(out, in operators.Array, axis int)) func(*call) {
 	return func(c *call) {
 		in := c.data(0)
 		axis := c.axis(1, len(in.shape))
@@ -145,7 +145,7 @@ func planTopK(c *call) {
 		!c.plan.graph.tensors[c.op.outputs[1]].inGo() {
 		malformed("outputs of other types")
 	}
-	c.do(func(r *run) { compute.TopK(r.out[0], r.out[1], r.in[0]) })
+	c.do(func(r *run) { operators.TopK(r.out[0], r.out[1], r.in[0]) })
 }
 
 // CUMSUM along a constant axis.
@@ -155,7 +155,7 @@ func planCumulativeSum(c *call) {
 	c.sameTypes(in)
 	c.define(0, in.shape...)
 	exclusive, reverse := c.op.options.Bool(cumsumExclusive), c.op.options.Bool(cumsumReverse)
-	c.do(func(r *run) { compute.CumulativeSum(r.out[0], r.in[0], axis, exclusive, reverse) })
+	c.do(func(r *run) { operators.CumulativeSum(r.out[0], r.in[0], axis, exclusive, reverse) })
 }
 
 // LOG_SOFTMAX over the last dimension.
@@ -164,7 +164,7 @@ func planLogSoftmax(c *call) {
 	if len(values[0].shape) == 0 {
 		malformed("a scalar")
 	}
-	c.do(func(r *run) { compute.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
+	c.do(func(r *run) { operators.LogSoftmax(r.out[0], r.in[0], len(r.in[0].Shape)-1) })
 }
 
 // CAST. Of a complex number, its real part is cast.
@@ -182,7 +182,7 @@ func planCast(c *call) {
 	if c.plan.values[c.op.outputs[0]].dtype == typeComplex64 {
 		unsupported("to %v", typeComplex64)
 	}
-	c.do(func(r *run) { compute.Cast(r.out[0], r.in[0]) })
+	c.do(func(r *run) { operators.Cast(r.out[0], r.in[0]) })
 }
 
 // LOCAL_RESPONSE_NORMALIZATION over the channels beside each.
@@ -194,7 +194,7 @@ func planLocalNormalization(c *call) {
 	radius := max(0, int(o.Int32(localRadius, 0)))
 	bias, alpha, beta := o.Float32(localBias, 0), o.Float32(localAlpha, 0), o.Float32(localBeta, 0)
 	c.do(func(r *run) {
-		compute.LocalNormalization(r.out[0], r.in[0], radius, float64(bias), float64(alpha), float64(beta))
+		operators.LocalNormalization(r.out[0], r.in[0], radius, float64(bias), float64(alpha), float64(beta))
 	})
 }
 
@@ -212,12 +212,12 @@ func planBucketize(c *call) {
 	bucket := func(x float64) float64 {
 		return float64(sort.Search(len(boundaries), func(i int) bool { return x < float64(boundaries[i]) }))
 	}
-	c.do(func(r *run) { compute.Apply(bucket, r.out[0], r.in[0]) })
+	c.do(func(r *run) { operators.Apply(bucket, r.out[0], r.in[0]) })
 }
 
 // planSegments plans SEGMENT_SUM, and UNSORTED_SEGMENT_SUM and those like it. A row of nothing has a number, perhaps
 // another for integers.
-func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) {
+func planSegments(o operators.Operation, empty, emptyWhole float64) func(*call) {
 	return func(c *call) {
 		sorted := c.op.code == "SEGMENT_SUM"
 		in, at := c.data(0), c.data(1)
@@ -241,6 +241,6 @@ func planSegments(o compute.Operation, empty, emptyWhole float64) func(*call) {
 		}
 		c.sameTypes(in)
 		c.define(0, slices.Insert(slices.Clone(in.shape[n:]), 0, rows)...)
-		c.do(func(r *run) { compute.Segments(o, r.out[0], r.in[0], r.in[1], fill) })
+		c.do(func(r *run) { operators.Segments(o, r.out[0], r.in[0], r.in[1], fill) })
 	}
 }

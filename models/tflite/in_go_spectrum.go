@@ -3,7 +3,7 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
+	"xpwc/internal/operators"
 )
 
 // RFFT2D: images [..., height, width], and the height and width to transform.
@@ -22,7 +22,7 @@ func planRealFFT2D(c *call) {
 		unsupported("a transform from %v to %v", in.dtype, t.dtype)
 	}
 	c.define(0, append(slices.Clone(in.shape[:rank-2]), height, width/2+1)...)
-	c.do(func(r *run) { compute.RealFFT2D(r.out[0], r.in[0], height, width) })
+	c.do(func(r *run) { operators.RealFFT2D(r.out[0], r.in[0], height, width) })
 }
 
 // planFromComplex plans REAL, IMAG, and COMPLEX_ABS.
@@ -38,7 +38,7 @@ func (c *call) fromComplex(in *value, of func(complex128) float64) {
 	if out := c.plan.values[c.op.outputs[0]].dtype; in.dtype != typeComplex64 || out != typeFloat32 {
 		unsupported("from %v to %v", in.dtype, out)
 	}
-	c.do(func(r *run) { compute.FromComplex(of, r.out[0], r.in[0]) })
+	c.do(func(r *run) { operators.FromComplex(of, r.out[0], r.in[0]) })
 }
 
 func realPart(z complex128) float64 { return real(z) }

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -84,7 +84,7 @@ func planResizeNearest(c *call) {
 	shape := []int{n, size[0], size[1], ch}
 	if c.inGo {
 		c.moves(shape...)
-		places := compute.Everywhere(in.shape)
+		places := operators.Everywhere(in.shape)
 		places[1], places[2] = nearest(h, size[0], align, half), nearest(w, size[1], align, half)
 		c.take(shape, places)
 		return

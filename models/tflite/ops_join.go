@@ -3,8 +3,8 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -59,11 +59,11 @@ func (c *call) tile(from, times []int) {
 	c.moves(shape...)
 	if c.inGo {
 		for i, n := range times {
-			places = append(places, slices.Repeat(compute.Every(0, from[i], 1), n))
+			places = append(places, slices.Repeat(operators.Every(0, from[i], 1), n))
 		}
 		c.do(func(r *run) {
 			r.in[0].Shape = from
-			compute.Take(r.out[0], r.in[0], places, nil)
+			operators.Take(r.out[0], r.in[0], places, nil)
 		})
 		return
 	}

@@ -3,8 +3,8 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -38,7 +38,7 @@ func planPad(c *call) {
 			if len(r.in) == 3 {
 				missing = r.in[2].Data
 			}
-			compute.Take(r.out[0], r.in[0], flow.Around(r.in[0].Shape, pre, post), missing)
+			operators.Take(r.out[0], r.in[0], flow.Around(r.in[0].Shape, pre, post), missing)
 		})
 	}
 }

@@ -3,8 +3,8 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -145,7 +145,7 @@ func planStridedSlice(c *call) {
 		c.moves(s.shape...)
 		var places [][]int
 		for d, n := range s.size {
-			places = append(places, compute.Every(s.begin[d], n, s.stride[d]))
+			places = append(places, operators.Every(s.begin[d], n, s.stride[d]))
 		}
 		c.take(s.size, places)
 		return

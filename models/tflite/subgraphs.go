@@ -64,7 +64,7 @@ func (n *inliner) operators(ops []operator) {
 }
 
 func (n *inliner) operator(op *operator) {
-	row, known := operators[op.code]
+	row, known := supported[op.code]
 	if op.code == "CUSTOM" {
 		row, known = customOperators[op.custom]
 	}

@@ -1,4 +1,4 @@
-package compute
+package operators
 
 // A Window moves over the last dimensions of an array. Each list has a number for every one of these.
 type Window struct {

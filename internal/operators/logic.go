@@ -1,4 +1,4 @@
-package compute
+package operators
 
 // Comparisons of two numbers: 1 where they are true, and 0 elsewhere.
 var (

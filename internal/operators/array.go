@@ -1,4 +1,4 @@
-// Package compute has operators that XNNPACK does not have, and that ordinary models need at their edges: looking up
+// Package operators has operators that XNNPACK does not have, and that ordinary models need at their edges: looking up
 // tokens, comparisons for masks, and what is done with integers and booleans. A model computes them between its
 // subgraphs ([models.Staged]).
 //
@@ -6,7 +6,7 @@
 // wrong with their numbers, [ErrIndex] or [ErrDivision], is a fault (package fault). One more operator is a function
 // here in the file of its family, with a row in that family's test, and where a model's format has it, a few lines that
 // call it.
-package compute
+package operators
 
 import (
 	"encoding/binary"
