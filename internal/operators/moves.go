@@ -1,16 +1,272 @@
 package operators
 
 import (
-	"fmt"
 	"slices"
+	"sync"
 
-	"xpwc/internal/fault"
 	"xpwc/models"
 )
 
-// Take fills an output with elements of an input of as many dimensions: along dimension d, index i of the output is
+// taking returns the kernel whose output has along dimension d the input's elements at places()[d], see [take]. The
+// places are computed when it first runs.
+func taking(shape []int, places func() [][]int) Kernel {
+	once := sync.OnceValue(places)
+	return moving(shape, func(out Array, in []Array) { take(out.shaped(shape), in[0], once(), nil) })
+}
+
+// Take has elements of the input: along the dimensions from an axis on those at places, and along the others all.
+func Take(axis int, places ...[]int) Operator {
+	return func(shapes [][]int) Kernel {
+		shape := slices.Clone(shapes[0])
+		for i, p := range places {
+			along(axis+i, shape)
+			if len(p) > 0 && (slices.Min(p) < 0 || slices.Max(p) >= shape[axis+i]) {
+				wrong("elements %d to %d of dimension %d of %v", slices.Min(p), slices.Max(p), axis+i, shapes[0])
+			}
+			shape[axis+i] = len(p)
+		}
+		return taking(shape, func() [][]int {
+			all := Everywhere(shapes[0])
+			copy(all[axis:], places)
+			return all
+		})
+	}
+}
+
+// Reverse has the input's elements along axes in the reverse order.
+func Reverse(axes []int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		for _, d := range axes {
+			along(d, in)
+		}
+		return taking(in, func() [][]int {
+			places := Everywhere(in)
+			for _, d := range axes {
+				places[d] = Every(in[d]-1, in[d], -1)
+			}
+			return places
+		})
+	}
+}
+
+// Tile has the input several times along each dimension. There may be more dimensions than the input has, which come
+// first.
+func Tile(times []int) Operator {
+	return func(shapes [][]int) Kernel {
+		more := len(times) - len(shapes[0])
+		if more < 0 || slices.Min(append(times, 1)) < 1 {
+			wrong("%v times an input of shape %v", times, shapes[0])
+		}
+		in := append(ones(more), shapes[0]...)
+		shape := slices.Clone(in)
+		for d, n := range times {
+			if n > MostIndices/in[d] {
+				wrong("%v times an input of shape %v", times, shapes[0])
+			}
+			shape[d] *= n
+		}
+		k := taking(shape, func() [][]int {
+			places := Everywhere(in)
+			for d, n := range times {
+				places[d] = slices.Repeat(places[d], n)
+			}
+			return places
+		})
+		run := k.Run
+		k.Run = func(out, src []Array) { run(out, []Array{src[0].shaped(in)}) }
+		return k
+	}
+}
+
+// MirrorPad puts the mirror image of the input before and after each dimension: with the elements at the edge, or
+// without.
+func MirrorPad(before, after []int, edge bool) Operator {
+	first := 1 // element of the mirror image
+	if edge {
+		first = 0
+	}
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		if len(before) != len(in) || len(after) != len(in) {
+			wrong("paddings of %v and %v for shape %v", before, after, in)
+		}
+		shape := slices.Clone(in)
+		for d, n := range in {
+			if most := n - first; before[d] < 0 || after[d] < 0 || before[d] > most || after[d] > most {
+				wrong("paddings of %v and %v for shape %v", before, after, in)
+			}
+			shape[d] += before[d] + after[d]
+		}
+		return taking(shape, func() [][]int {
+			places := make([][]int, len(in))
+			for d, n := range in {
+				places[d] = slices.Concat(Every(before[d]-1+first, before[d], -1), Every(0, n, 1),
+					Every(n-1-first, after[d], -1))
+			}
+			return places
+		})
+	}
+}
+
+// Expand broadcasts the input to a shape.
+func Expand(shape []int) Operator {
+	return func(shapes [][]int) Kernel {
+		if whole, ok := Broadcast(shapes[0], shape); !ok || !slices.Equal(whole, shape) {
+			wrong("shape %v for %v", shape, shapes[0])
+		}
+		return moving(shape, func(out Array, in []Array) { expand(out, in[0]) })
+	}
+}
+
+// AsStrided fills a shape with elements of the input: the first is number offset, and along dimension d they are
+// strides[d] apart.
+func AsStrided(shape, strides []int, offset int) Operator {
+	return func(shapes [][]int) Kernel {
+		last := offset
+		for d, n := range shape {
+			last += (n - 1) * strides[d]
+		}
+		if len(strides) != len(shape) || offset < 0 || last >= product(shapes[0]) {
+			wrong("elements from %d, %v apart, of shape %v", offset, strides, shapes[0])
+		}
+		return moving(shape, func(out Array, in []Array) { Strided(out, in[0], offset, strides) })
+	}
+}
+
+// Unfold has slices of a size along an axis, a step apart: the slices are along the axis, and the elements of each come
+// last.
+func Unfold(axis, size, step int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		if along(axis, in); size < 1 || step < 1 || size > in[axis] {
+			wrong("slices of %d, %d apart, along axis %d of %v", size, step, axis, in)
+		}
+		strides := Rows(in)
+		strides = append(strides, strides[axis])
+		strides[axis] *= step
+		return AsStrided(append(replaced(in, axis, (in[axis]-size)/step+1), size), strides, 0)(shapes)
+	}
+}
+
+// ReverseSequences has the first elements along an axis in the reverse order: for each index along the axis batch as
+// many as the second input says.
+func ReverseSequences(axis, batch int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		along(axis, in)
+		along(batch, in)
+		if axis == batch || !slices.Equal(shapes[1], []int{in[batch]}) {
+			wrong("%v lengths along axis %d, for each of axis %d, of shape %v", shapes[1], axis, batch, in)
+		}
+		return moving(in, func(out Array, in []Array) { reverseSequences(out, in[0], in[1], axis, batch) })
+	}
+}
+
+// Diagonals has matrices of zeros whose diagonals are the rows of the input.
+func Diagonals() Operator {
+	return func(shapes [][]int) Kernel {
+		rank := len(shapes[0])
+		along(rank-1, shapes[0])
+		return moving(append(slices.Clone(shapes[0]), shapes[0][rank-1]), func(out Array, in []Array) {
+			clear(out.Data)
+			setDiagonals(out, in[0])
+		})
+	}
+}
+
+// SetDiagonals has the matrices of the first input with the rows of the second as their diagonals.
+func SetDiagonals() Operator {
+	return func(shapes [][]int) Kernel {
+		in, rows := shapes[0], len(shapes[0])-2
+		if rows < 0 || !slices.Equal(shapes[1], append(slices.Clone(in[:rows]), min(in[rows], in[rows+1]))) {
+			wrong("diagonals of shape %v in shape %v", shapes[1], in)
+		}
+		k := moving(in, func(out Array, in []Array) {
+			copy(out.Data, in[0].Data)
+			setDiagonals(out, in[1])
+		})
+		k.Moves = []int{0, 1}
+		return k
+	}
+}
+
+// Copy has the same elements as the input, in its shape.
+func Copy() Operator {
+	return func(shapes [][]int) Kernel {
+		return moving(shapes[0], func(out Array, in []Array) { copy(out.Data, in[0].Data) })
+	}
+}
+
+// Transpose has dimension i of the output be dimension order[i] of the input.
+func Transpose(order []int) Operator {
+	return func(shapes [][]int) Kernel {
+		far := Rows(shapes[0])
+		var shape, strides []int
+		for _, d := range order {
+			along(d, shapes[0])
+			shape, strides = append(shape, shapes[0][d]), append(strides, far[d])
+		}
+		return AsStrided(shape, strides, 0)(shapes)
+	}
+}
+
+// Slice has the part of the input of some sizes that begins at offsets.
+func Slice(offsets, sizes []int) Operator {
+	return func(shapes [][]int) Kernel {
+		offset, strides := 0, Rows(shapes[0])
+		for d, n := range offsets {
+			offset += n * strides[d]
+		}
+		return AsStrided(sizes, strides, offset)(shapes)
+	}
+}
+
+// Pad has a number before and after each dimension of the first input: that of the second, or 0 if there is none.
+func Pad(pre, post []int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		if len(pre) != len(in) || len(post) != len(in) {
+			wrong("%v and %v elements around shape %v", pre, post, in)
+		}
+		shape := slices.Clone(in)
+		for d := range shape {
+			shape[d] += pre[d] + post[d]
+		}
+		places := sync.OnceValue(func() [][]int {
+			places := Everywhere(in)
+			for d := range places {
+				places[d] = slices.Concat(Every(-1, pre[d], 0), places[d], Every(-1, post[d], 0))
+			}
+			return places
+		})
+		return moving(shape, func(out Array, in []Array) {
+			var number []byte
+			if len(in) > 1 {
+				number = in[1].Data
+			}
+			take(out, in[0], places(), number)
+		})
+	}
+}
+
+// Concatenate has the inputs one after the other along an axis.
+func Concatenate(axis int) Operator {
+	return func(shapes [][]int) Kernel {
+		along(axis, shapes[0])
+		length := 0
+		for _, in := range shapes {
+			length += in[axis]
+		}
+		k := moving(replaced(shapes[0], axis, length), func(out Array, in []Array) { join(out, axis, in...) })
+		k.Moves = Every(0, len(shapes), 1)
+		return k
+	}
+}
+
+// take fills an output with elements of an input of as many dimensions: along dimension d, index i of the output is
 // index places[d][i] of the input. Where one of these is -1, it is the element given, which is 0 if that is nil.
-func Take(out, in Array, places [][]int, missing []byte) {
+func take(out, in Array, places [][]int, missing []byte) {
 	if missing == nil {
 		missing = make([]byte, out.Element.Size())
 	}
@@ -42,7 +298,9 @@ func Every(start, n, step int) []int {
 	return out
 }
 
-// Everywhere returns the indices of all elements of a shape, as [Take] has them.
+func ones(n int) []int { return Every(1, n, 0) }
+
+// Everywhere returns the indices of all elements of a shape, as take has them.
 func Everywhere(shape []int) [][]int {
 	out := make([][]int, len(shape))
 	for d, n := range shape {
@@ -62,8 +320,8 @@ func Rows(shape []int) []int {
 	return out
 }
 
-// Join fills an output with inputs one after the other along an axis. Their other dimensions are the output's.
-func Join(out Array, axis int, in ...Array) {
+// join fills an output with inputs one after the other along an axis. Their other dimensions are the output's.
+func join(out Array, axis int, in ...Array) {
 	inner := product(out.Shape[axis+1:]) * out.Element.Size()
 	row, offset := out.Shape[axis]*inner, 0
 	for _, a := range in {
@@ -75,165 +333,9 @@ func Join(out Array, axis int, in ...Array) {
 	}
 }
 
-// Gather fills an output with slices of a table along an axis, which indices name: the output has the shape of the
-// table with the dimensions of indices in place of the axis. The first dimensions, as many as batch says, are common
-// to the table and the indices.
-func Gather(out, table, indices Array, axis, batch int) {
-	batches := product(table.Shape[:batch])
-	outer, length := product(table.Shape[batch:axis]), table.Shape[axis]
-	size := product(table.Shape[axis+1:]) * table.Element.Size()
-	count := product(indices.Shape[batch:])
-	dst := out.Data
-	for b := range batches {
-		for o := range outer {
-			src := table.Data[(b*outer+o)*length*size:][:length*size]
-			for i := range count {
-				dst = dst[copy(dst[:size], src[indices.Index(b*count+i, length)*size:]):]
-			}
-		}
-	}
-}
-
-// Index returns element i, an index of a dimension of length all.
-func (a Array) Index(i, length int) int { return inRange(a.Whole(i), length) }
-
-// inRange returns an index of a dimension of length all.
-func inRange(n int64, length int) int {
-	if n < 0 || n >= int64(length) {
-		fault.Check(fmt.Errorf("%w: %d of %d", ErrIndex, n, length))
-	}
-	return int(n)
-}
-
-// places reads indices, whose last dimension has an index of each of the first dimensions of a shape. It calls do for
-// each, with its number and where its slice begins, in slices.
-func places(indices Array, shape []int, do func(i, offset int)) {
-	last := len(indices.Shape) - 1
-	depth := indices.Shape[last]
-	for i := range product(indices.Shape[:last]) {
-		offset := 0
-		for d := range depth {
-			offset = offset*shape[d] + indices.Index(i*depth+d, shape[d])
-		}
-		do(i, offset)
-	}
-}
-
-// GatherSlices fills an output with slices of a table: the last dimension of indices has an index of each of the
-// table's first dimensions.
-func GatherSlices(out, table, indices Array) {
-	depth := indices.Shape[len(indices.Shape)-1]
-	size := product(table.Shape[depth:]) * table.Element.Size()
-	places(indices, table.Shape, func(i, offset int) { copy(out.Data[i*size:][:size], table.Data[offset*size:]) })
-}
-
-// ScatterSlices fills an output with zeros and adds slices to it where indices say, as [GatherSlices] reads them.
-func ScatterSlices(out, indices, slices Array) {
-	clear(out.Data)
-	depth := indices.Shape[len(indices.Shape)-1]
-	size := product(out.Shape[depth:])
-	places(indices, out.Shape, func(i, offset int) {
-		for k := range size {
-			out.AddTo(offset*size+k, slices, i*size+k)
-		}
-	})
-}
-
-// GatherElements fills an output with elements of a table: each is the one at its own place but along an axis, where
-// indices, of the output's shape, say.
-func GatherElements(out, table, indices Array, axis int) {
-	far := Rows(table.Shape)
-	far[axis] = 0
-	along := Rows(table.Shape)[axis]
-	walk(out.Shape, [][]int{far}, func(i int, places []int) {
-		copy(out.elem(i), table.elem(places[0]+indices.Index(i, table.Shape[axis])*along))
-	})
-}
-
-// At calls do for each element of the shape that several indices are broadcast to, with its number and the place in a
-// table that they name: an index for each of the table's dimensions, where one that is negative counts from the end.
-func At(table []int, indices []Array, do func(i, offset int)) {
-	var shapes [][]int
-	for _, a := range indices {
-		shapes = append(shapes, a.Shape)
-	}
-	shape, _ := Broadcast(shapes...)
-	strides := make([][]int, len(indices))
-	for k, a := range indices {
-		strides[k] = steps(a.Shape, shape)
-	}
-	walk(shape, strides, func(i int, places []int) {
-		offset := 0
-		for d, a := range indices {
-			n := a.Whole(places[d])
-			if n < 0 {
-				n += int64(table[d])
-			}
-			offset = offset*table[d] + inRange(n, table[d])
-		}
-		do(i, offset)
-	})
-}
-
-// Update fills an output with an input that has an update in it: where one index for each dimension says, or as near as
-// it fits.
-func Update(out, in, update, start Array) {
-	copy(out.Data, in.Data)
-	first, far := 0, Rows(in.Shape)
-	for d, n := range in.Shape {
-		first += far[d] * int(min(max(start.Whole(d), 0), int64(n-update.Shape[d])))
-	}
-	walk(update.Shape, [][]int{far}, func(i int, places []int) { copy(out.elem(first+places[0]), update.elem(i)) })
-}
-
-// TopK fills values with the largest numbers along the input's last dimension, as many as values has there, the
-// largest first, and indices with their indices. Of equal ones the first comes first.
-func TopK(values, indices, in Array) {
-	last := len(in.Shape) - 1
-	length, k := in.Shape[last], values.Shape[last]
-	for o := range product(in.Shape[:last]) {
-		row := Every(0, length, 1)
-		slices.SortStableFunc(row, func(a, b int) int {
-			switch x, y := in.Number(o*length+a), in.Number(o*length+b); {
-			case x > y:
-				return -1
-			case x < y:
-				return 1
-			}
-			return 0 // also if one is no number
-		})
-		for i, index := range row[:k] {
-			copy(values.elem(o*k+i), in.elem(o*length+index))
-			putWhole(indices.Element, indices.elem(o*k+i), int64(index))
-		}
-	}
-}
-
-// OneHot fills an output with one number where its index along an axis is what indices say, and with another elsewhere.
-// An index that the axis does not have is nowhere.
-func OneHot(out, indices, on, off Array, axis int) {
-	length, inner := out.Shape[axis], product(out.Shape[axis+1:])
-	for i := range product(out.Shape) {
-		src, k := i/(inner*length)*inner+i%inner, i/inner%length
-		if indices.Whole(src) == int64(k) {
-			copy(out.elem(i), on.Data)
-		} else {
-			copy(out.elem(i), off.Data)
-		}
-	}
-}
-
-// Expand fills an output with an input that is broadcast to it.
-func Expand(out, in Array) {
+// expand fills an output with an input that is broadcast to it.
+func expand(out, in Array) {
 	together(out, []Array{in}, func(i int, places []int) { copy(out.elem(i), in.elem(places[0])) })
-}
-
-// Copy makes element i what another array's element k is, of the same type.
-func (a Array) Copy(i int, src Array, k int) { copy(a.elem(i), src.elem(k)) }
-
-// AddTo adds another array's element k, of the same type, to element i.
-func (a Array) AddTo(i int, src Array, k int) {
-	Sum.apply(a.Element, a.elem(i), a.elem(i), src.elem(k))
 }
 
 // New returns an array of zeros.
@@ -241,9 +343,9 @@ func New(e models.Element, shape ...int) Array {
 	return Array{e, shape, make([]byte, e.Size()*product(shape))}
 }
 
-// ReverseSequences fills an output with an input whose first elements along an axis are in the other order: for each
+// reverseSequences fills an output with an input whose first elements along an axis are in the other order: for each
 // index along the axis batch as many as lengths say.
-func ReverseSequences(out, in, lengths Array, axis, batch int) {
+func reverseSequences(out, in, lengths Array, axis, batch int) {
 	stride, along := product(in.Shape[axis+1:]), in.Shape[axis]
 	batches := product(in.Shape[batch+1:])
 	for i := range product(in.Shape) {
@@ -255,8 +357,8 @@ func ReverseSequences(out, in, lengths Array, axis, batch int) {
 	}
 }
 
-// SetDiagonals puts rows of numbers into the diagonals of the matrices that an output's last two dimensions are.
-func SetDiagonals(out, diagonals Array) {
+// setDiagonals puts rows of numbers into the diagonals of the matrices that an output's last two dimensions are.
+func setDiagonals(out, diagonals Array) {
 	rank := len(out.Shape)
 	rows, columns := out.Shape[rank-2], out.Shape[rank-1]
 	n := min(rows, columns)

@@ -50,7 +50,7 @@ func (c *constant) fill(dst, file []byte) error {
 	if !c.inFile() {
 		element := models.Value{Type: elementTypes[c.to]}.Element()
 		all := operators.Array{Element: element, Shape: []int{c.elements}, Data: dst}
-		operators.Count(all, float64(c.filled), 0)
+		all.Count(float64(c.filled), 0)
 		return nil
 	}
 	if !c.converts() {

@@ -90,7 +90,9 @@ func (c *call) data(i int) *value {
 		if v.state == static && c.wide && v.dtype.isBytes() {
 			v.constant.scaled()
 		}
-		c.reads = append(c.reads, i)
+		if !slices.Contains(c.reads, i) {
+			c.reads = append(c.reads, i)
+		}
 		c.bounded(v.shape)
 		return v
 	}

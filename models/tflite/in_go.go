@@ -21,6 +21,37 @@ type run struct {
 	out  []operators.Array
 }
 
+// do plans that Go computes the operator.
+func (c *call) do(f func(*run)) { c.compute = f }
+
+// host plans that Go computes the outputs from operands. Outputs that have no shape get it.
+func (c *call) host(op operators.Operator, operands ...int) {
+	var shapes [][]int
+	for _, i := range operands {
+		shapes = append(shapes, c.data(i).shape)
+	}
+	var kernel operators.Kernel
+	checked(func() { kernel = op(shapes) })
+	for i, shape := range kernel.Shapes {
+		if !slices.Contains(c.defined, i) {
+			c.define(i, shape...)
+		}
+	}
+	for _, k := range kernel.Moves {
+		c.keepsScale(c.in(operands[k]))
+	}
+	c.do(func(r *run) {
+		in, out := make([]operators.Array, len(operands)), slices.Clone(r.out)
+		for k, i := range operands {
+			in[k] = r.in[i]
+		}
+		for i, shape := range kernel.Shapes {
+			out[i].Shape = shape
+		}
+		kernel.Run(out, in)
+	})
+}
+
 func (p *plan) quantized(t int) bool {
 	return p.values[t].dtype.isBytes() && !p.graph.tensors[t].inGo()
 }
