@@ -1,4 +1,4 @@
-// Package compute has operators that XNNPACK does not have, and that ordinary models need at their edges: looking up
+// Package operators has operators that XNNPACK does not have, and that ordinary models need at their edges: looking up
 // tokens, comparisons for masks, and what is done with integers and booleans. A model computes them between its
 // subgraphs ([models.Staged]).
 //
@@ -6,7 +6,7 @@
 // wrong with their numbers, [ErrIndex] or [ErrDivision], is a fault (package fault). One more operator is a function
 // here in the file of its family, with a row in that family's test, and where a model's format has it, a few lines that
 // call it.
-package compute
+package operators
 
 import (
 	"encoding/binary"
@@ -187,8 +187,8 @@ func together(out Array, in []Array, do func(i int, places []int)) {
 	walk(out.Shape, strides, do)
 }
 
-// Cast converts numbers; floats are cut off to integers.
-func Cast(out, in Array) {
+// cast converts numbers; floats are cut off to integers.
+func cast(out, in Array) {
 	wholes := whole(in.Element)
 	for i := range product(out.Shape) {
 		if wholes {
@@ -205,9 +205,12 @@ func (a Array) retyped(e models.Element) Array {
 		return a
 	}
 	out := New(e, a.Shape...)
-	Cast(out, a)
+	cast(out, a)
 	return out
 }
+
+// shaped returns the same elements in another shape.
+func (a Array) shaped(shape []int) Array { return Array{a.Element, shape, a.Data} }
 
 func product(shape []int) int { return xnnpack.Elements(shape) }
 

@@ -1,4 +1,4 @@
-package compute
+package operators
 
 // Comparisons of two numbers: 1 where they are true, and 0 elsewhere.
 var (
@@ -37,16 +37,16 @@ func bit(truth bool) int64 {
 // truth reports whether an element is not 0.
 func (a Array) truth(i int) bool { return a.Number(i) != 0 }
 
-// Not fills an output with whether each element of the input is 0.
-func Not(out, in Array) {
+// not fills an output with whether each element of the input is 0.
+func not(out, in Array) {
 	for i := range product(out.Shape) {
 		putWhole(out.Element, out.elem(i), bit(!in.truth(i)))
 	}
 }
 
-// Where fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
+// where fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
 // same.
-func Where(out, condition, a, b Array) {
+func where(out, condition, a, b Array) {
 	together(out, []Array{condition, a, b}, func(i int, pos []int) {
 		if condition.truth(pos[0]) {
 			copy(out.elem(i), a.elem(pos[1]))
