@@ -55,7 +55,7 @@ func (s *Session) finalize() (lost error) {
 		}
 	}
 	s.data = nil
-	s.sources, s.unfilled, s.answered, s.origins = nil, nil, nil, nil // there may be a million
+	s.sources, s.unfilled, s.origins, s.spare = nil, nil, nil, nil // there may be a million
 	s.note(s.computed.drop())
 	s.desk.Leave()
 	s.moving = nil
@@ -102,7 +102,7 @@ func variants(packed []writer.PackedEntry) (variants []*entries.Entry) {
 	unseen := map[*entries.Entry]int32{} // uses
 	for _, o := range packed {
 		p := &o.Kernel.Reader.(*source).packing
-		if !p.ambiguous() {
+		if !p.ambiguous {
 			continue
 		}
 		if _, counted := unseen[o.Entry]; !counted {

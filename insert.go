@@ -157,7 +157,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
-			if e := s.answered[w.useKey()]; e != nil {
+			if e := w.answer(); e != nil {
 				return nil, nil, addressOf(e.Data)
 			}
 		}
@@ -192,7 +192,10 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	s.notePacked(w, p.miss, e, isNew)
 	s.evictPacked(p.sources)
 	if w.named {
-		s.answered[w.useKey()] = e
+		w.setAnswer(e)
+	}
+	if p.miss != nil { // otherwise the report keeps it
+		s.spare = w
 	}
 	progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.Data)
@@ -213,49 +216,45 @@ func hasBytes(e *entries.Entry, b []byte) (equal bool) {
 	return equal
 }
 
-// keepPacked finds or makes the entry for what was just packed, which the session uses from here on. What is stored
-// under its name is compared without a lock; if that has changed meanwhile, it is compared again.
+// keepPacked returns the entry of what was packed, which the session uses from here on: a stored one with equal bytes,
+// or a new one. Bytes are compared without a lock; if the stored entries have changed meanwhile, they are compared again.
 func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bool) {
-	if !w.named {
-		return s.keepUnnamed(p), true
-	}
-	kernel := &w.kernel.packing
-	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
-	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
-	variant := !kernel.complete() && uniform(w.kernel.content)
-	for {
-		seen, err := s.user.RetainCandidates(&w.Query)
+	// XNNPACK's seed is the same for transposed shapes, and so are the name and bytes that are all equal: without a
+	// packing identity, a packing of zeros [4, 8] must not answer for zeros [8, 4].
+	variant := w.named && !w.kernel.packing.complete && uniform(w.kernel.content)
+	for w.named {
+		stored, err := s.user.Retain(&w.Query)
 		s.fail(err)
-		actions := compare(s.inspectStored(w, p, seen))
-		reused := slices.Index(actions, writer.Reuse)
-		if reused < 0 && w.layoutAssumed { // what is not equal must be known to be of this layout
-			s.user.ReleaseCandidates(seen)
+		actions := compare(s.inspectStored(w, p, stored))
+		equal := slices.Index(actions, writer.Reuse)
+		switch {
+		case equal < 0 && w.layoutAssumed: // a new entry must be of this machine's layout
 			s.confirmLayout(w)
-			return s.keepPacked(w, p)
-		}
-		if reused < 0 && !s.inPlace(p) {
-			s.user.ReleaseCandidates(seen)
-			if p.kind == inFile || !s.startWriting() { // another process may have packed it while we waited
+		case equal < 0 && !s.inPlace(p):
+			// Another process may have packed it while this one waited to become the writer.
+			if p.kind == inFile || !s.startWriting() {
 				p = s.moveToFile(p, w)
 			}
-			continue
+		default:
+			if equal >= 0 && w.answer() == stored[equal].Entry {
+				actions[equal] = writer.ReuseTied
+			}
+			packed := s.packedFrom(w, p, variant)
+			entry, isNew = s.user.Insert(&w.Query, &packed, stored, actions)
+			switch {
+			case isNew:
+				s.keptPacked(Reason(packed.Reason), entry)
+			case entry != nil:
+				s.discard(p)
+				s.addRestamp(w, &stored[equal])
+			}
 		}
-		if reused >= 0 && s.answered[w.useKey()] == seen[reused].Entry {
-			actions[reused] = writer.ReuseTied
-		}
-		packed := s.packedFrom(w, p, variant)
-		e, created := s.user.Insert(&w.Query, &packed, seen, actions)
-		s.user.ReleaseCandidates(seen)
-		switch {
-		case created:
-			s.keptPacked(Reason(packed.Reason), e)
-			return e, true
-		case e != nil:
-			s.discard(p)
-			s.addRestamp(w, &seen[reused])
-			return e, false
+		s.user.Release(stored)
+		if entry != nil {
+			return entry, isNew
 		}
 	}
+	return s.keepUnnamed(p), true
 }
 
 // packedFrom describes what was packed of a weight.
@@ -311,7 +310,7 @@ func (s *Session) inspectStored(w *weight, p space, seen []writer.View) []stored
 // session packs it may not be known yet: but where all is given that decides the bytes, others are of other content.
 func (s *Session) mayHaveContent(w *weight, v *writer.View) bool {
 	if v.Pending {
-		return contentFact(w, v) != refuted && (!w.kernel.packing.complete() || w.kernel.packing.ambiguous())
+		return contentFact(w, v) != refuted && (!w.kernel.packing.complete || w.kernel.packing.ambiguous)
 	}
 	if contentFact(w, v) == unknown {
 		s.computeDigests(w, v)

@@ -52,37 +52,34 @@ func (c *core) prefetchLayout() {
 	}()
 }
 
-// chooseLayout has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be
-// layoutAssumed, from evidence: then what the file does not have must not be packed under it.
+// chooseLayout sets the layout of a weight's key: the one whose entries of it XNNPACK packs here. Evidence may be enough
+// to assume it. Then what the file lacks must not be packed under it.
 func (s *Session) chooseLayout(w *weight) {
 	if w.kernel != nil && !ask.Answered() {
 		if layout, shown := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); shown {
-			w.assumeLayout(layout)
+			w.SetLayout(layout)
+			w.layoutAssumed = true
 			return
 		}
 	}
 	s.confirmLayout(w)
 }
 
-func (w *weight) assumeLayout(layout format.Digest) {
-	w.SetLayout(layout)
-	w.layoutAssumed = true
-}
-
-// choosePackedLayout has a weight that was packed looked up under the layout that the file lists this machine with:
-// equal bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a
-// look-up, as deconvolutions in every process, and the file has that.
+// choosePackedLayout sets the layout of a weight that was packed to the one that the file lists this machine with: equal
+// bytes are right in any layout. So XNNPACK need not be asked for its layout if it packs without a look-up, as
+// deconvolutions in every process, and the file has the result.
 func (s *Session) choosePackedLayout(w *weight) {
 	if ask.Answered() || len(s.evidence) == 0 {
 		s.confirmLayout(w)
 		return
 	}
-	w.assumeLayout(s.evidence[0].layout)
+	w.SetLayout(s.evidence[0].layout)
+	w.layoutAssumed = true
 }
 
-// confirmLayout has the weight named under this machine's layout, and reports whether it was under another. XNNPACK
-// takes a millisecond or two to say which that is. If it does not, nobody could distinguish what is packed from what
-// others pack. A cache in memory needs no layout.
+// confirmLayout sets the layout of a weight's key to this machine's, and reports whether it was another. XNNPACK takes
+// a millisecond or two to show it. If it fails to, the weight is unnamed: nobody could tell its packing from another. A
+// cache in memory needs no layout.
 func (s *Session) confirmLayout(w *weight) (changed bool) {
 	var current format.Layout
 	var err error
@@ -93,13 +90,12 @@ func (s *Session) confirmLayout(w *weight) (changed bool) {
 		s.layoutUnknown = true
 		s.note(err)
 	}
-	assumed := w.Key.Layout
-	w.SetLayout(current.Fingerprint)
 	w.layoutAssumed = false
 	w.named = w.named && err == nil
-	if w.Key.Layout == assumed && w.named {
+	if w.Key.Layout == current.Fingerprint && w.named {
 		return false
 	}
+	w.SetLayout(current.Fingerprint)
 	w.sizeMismatch = false
 	return true
 }
@@ -179,8 +175,11 @@ func (id packingIdentity) opaque() bool { return id.geometry == (packing.Geometr
 // packedAs is how XNNPACK packs a kernel, as the host describes it.
 type packedAs struct {
 	identities []packingIdentity // each once, sorted by digest
+	digest     Digest            // of all of them, zero without one
+	complete   bool              // they decide the packed bytes
+	ambiguous  bool              // they are several ways of packing
+	described  bool              // the host gave one
 	uses       int32             // how often identities were given that are not opaque
-	described  bool              // anything
 	belief     belief
 }
 
@@ -205,48 +204,31 @@ func (p *packedAs) add(id packingIdentity) {
 	}
 	byDigest := func(a packingIdentity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
 	i, present := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
-	if !present {
-		p.identities = slices.Insert(p.identities, i, id)
+	if present {
+		return
 	}
-}
-
-// digest returns one digest for all that was given, zero for nothing.
-func (p *packedAs) digest() Digest {
-	switch len(p.identities) {
-	case 0:
-		return Digest{}
-	case 1:
-		return p.identities[0].digest
-	}
+	p.identities = slices.Insert(p.identities, i, id)
+	p.complete = true
+	described := 0
 	var digests []byte
 	for _, id := range p.identities {
 		digests = append(digests, id.digest[:]...)
+		if id.opaque() {
+			p.complete = false
+		} else {
+			described++
+		}
 	}
-	return DigestOf(digests)
-}
-
-// complete reports whether everything that decides packing was given.
-func (p *packedAs) complete() bool {
-	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, packingIdentity.opaque)
+	p.ambiguous = described > 1
+	p.digest = p.identities[0].digest
+	if len(p.identities) > 1 {
+		p.digest = DigestOf(digests)
+	}
 }
 
 // believed reports whether a look-up may be answered with what was packed before. Otherwise that is compared.
 func (p *packedAs) believed() bool {
-	return p.belief == believeHost || p.belief == believeIdentity && p.complete()
-}
-
-// ambiguous reports whether one key stands for several ways of packing.
-func (p *packedAs) ambiguous() bool {
-	if len(p.identities) < 2 {
-		return false
-	}
-	opaque := 0
-	for _, id := range p.identities {
-		if id.opaque() {
-			opaque++
-		}
-	}
-	return len(p.identities)-opaque > 1
+	return p.belief == believeHost || p.belief == believeIdentity && p.complete
 }
 
 // describe writes into a record what is known of how its payload of n bytes was packed.

@@ -26,83 +26,67 @@ type lookUpKey struct {
 func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.user.Unclaim() // XNNPACK gave up on it
+	s.user.Unclaim() // XNNPACK has given up on the previous weight
 	if s.state != stateLoading {
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
 	}
 	w := s.weight(key)
 	s.chooseLayout(w)
-	if w.named {
-		w.share()
-	}
-	e, contentMatch := s.answer(w)
-	if e != nil {
-		return addressOf(e.Data)
-	}
-	w.comparable, w.failed = contentMatch, s.fillFor(w)
-	s.announced = s.noteMiss(w)
-	for _, src := range w.sources() {
-		src.beginRead() // to be packed
-		if w.named {
-			src.beginRead()
-			s.digests.Go(func() {
-				_, _ = src.identity.Digest()
-				src.endRead()
-			})
-		}
-	}
-	return notFound
-}
-
-// answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
-// something stored.
-func (s *Session) answer(w *weight) (e *entries.Entry, contentMatch bool) {
-	e, contentMatch = s.find(w)
-	if e == nil && w.layoutAssumed && s.confirmLayout(w) {
-		e, contentMatch = s.find(w)
-	}
-	if e == nil && w.named {
-		e, contentMatch = s.awaitOrClaim(w, contentMatch)
+	e, comparable := s.find(w)
+	if e == nil {
+		e, comparable = s.retry(w, comparable)
 	}
 	if e == nil {
-		s.user.CountMiss()
+		s.announce(w, comparable)
+		return notFound
 	}
-	return e, contentMatch
+	s.spare = w
+	return addressOf(e.Data)
 }
 
-// awaitOrClaim waits for other sessions and processes that pack the same, and returns what answer does. If it returns
-// no entry, other sessions wait for this one.
-func (s *Session) awaitOrClaim(w *weight, contentMatch bool) (*entries.Entry, bool) {
+// retry looks a weight up again under the layout of this machine, if another was assumed, and waits for other sessions
+// and processes that pack it. If it returns no entry, they wait for this session.
+func (s *Session) retry(w *weight, comparable bool) (*entries.Entry, bool) {
 	var e *entries.Entry
+	if w.layoutAssumed && s.confirmLayout(w) {
+		e, comparable = s.find(w)
+	}
 	began := false
-	for e == nil {
+	for e == nil && w.named {
 		switch {
 		case s.user.Await(&w.Query):
-		case !contentMatch && s.startWriting():
+		case !comparable && s.startWriting():
 			began = true
 		case s.user.Claim(&w.Query):
-			return nil, contentMatch
+			return nil, comparable
 		}
-		e, contentMatch = s.find(w)
-		if began && (e != nil || contentMatch) {
-			s.user.StopWriting() // others wait, too
+		e, comparable = s.find(w)
+		if began && (e != nil || comparable) {
+			s.user.StopWriting() // other sessions and processes may pack
 			began = false
 		}
 	}
-	return e, contentMatch
+	return e, comparable
 }
 
-// share lets entries answer that other sessions have packed and are not finalized, if the packing identity decides the
-// bytes: such a session may yet find a second way in which the kernel is packed.
-func (w *weight) share() {
-	if p := &w.kernel.packing; p.described && p.believed() && !p.ambiguous() {
-		w.Contents = writer.Contents{Kernel: &w.kernel.identity, Bias: w.biasContent()}
+// announce prepares for the packing of a weight that missed: its tensors are computed, and their digests in the
+// background.
+func (s *Session) announce(w *weight, comparable bool) {
+	s.user.CountMiss()
+	w.comparable, w.failed = comparable, s.fillFor(w)
+	s.announced = s.noteMiss(w)
+	for _, src := range w.sources() {
+		src.beginRead() // by packing
+		if w.named {
+			src.beginRead()
+			s.digests.Go(src.digest)
+		}
 	}
 }
 
 // startWriting makes this process the file's writer for as long as the session packs, waiting for another process
-// within limits. It reports whether what the cache holds may have changed since.
+// within limits. It reports whether the cache may have changed since.
 func (s *Session) startWriting() (changed bool) {
 	if s.noFile != "" {
 		return false
@@ -112,38 +96,62 @@ func (s *Session) startWriting() (changed bool) {
 	return changed
 }
 
-// A weight is what a key of XNNPACK's stands for.
+// A weight is the kernel and bias of a key of XNNPACK's.
 type weight struct {
 	writer.Query
-	kernel, bias  *source // nil if it is something Load never gave out
+	kernel, bias  *source // nil if Load did not return its address
 	hasBias       bool
 	named         bool
-	layoutAssumed bool // the key's layout is
-	sizeMismatch  bool // an entry that could have answered it has not the size that the operator reads
-	sizeUnknown   bool // XNNPACK does not say how many bytes it packs: an entry is right if it is equal
-
-	session *Session
-	verdict verdict // of a look-up that is being decided
+	layoutAssumed bool    // and not confirmed
+	sizeMismatch  bool    // an entry that could have answered has another size than the operator reads
+	sizeUnknown   bool    // XNNPACK does not report its size: only equal bytes are right
+	refusal       refusal // of the entries that it was compared with
 
 	// Of a look-up that missed:
-	comparable bool // there is something stored that the packing may turn out equal to
-	failed     bool // what is to be packed could not be computed
+	buffer     [2]*source // of sources
+	comparable bool       // the packing may turn out equal to an entry
+	failed     bool       // the tensors could not be computed
 }
 
-// A question is what XNNPACK asks of a kernel in a session.
-type useKey struct {
-	kernel, bias        *source
+// An answer is the entry of one use of a kernel in a session.
+type answer struct {
+	bias                *source
 	seed, fingerprintID uint32
 	packing             Digest
+	entry               *entries.Entry
 }
 
-func (w *weight) useKey() useKey {
-	return useKey{w.kernel, w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing}
+// answer returns the entry that answered the same look-up before, or nil.
+func (w *weight) answer() *entries.Entry {
+	for i := range w.kernel.answers {
+		a := &w.kernel.answers[i]
+		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID && a.packing == w.Key.Packing {
+			return a.entry
+		}
+	}
+	return nil
 }
 
+// setAnswer records the entry that answers a look-up, or replaces what was packed after it.
+func (w *weight) setAnswer(e *entries.Entry) {
+	k := w.kernel
+	for i := range k.answers {
+		a := &k.answers[i]
+		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID && a.packing == w.Key.Packing {
+			a.entry = e
+			return
+		}
+	}
+	if k.answers == nil {
+		k.answers = k.firstAnswer[:0]
+	}
+	k.answers = append(k.answers, answer{w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing, e})
+}
+
+// sources returns the kernel and the bias, those that are known.
 func (w *weight) sources() []*source {
-	var sources []*source
-	for _, src := range []*source{w.kernel, w.bias} {
+	sources := w.buffer[:0]
+	for _, src := range [...]*source{w.kernel, w.bias} {
 		if src != nil {
 			sources = append(sources, src)
 		}
@@ -151,33 +159,38 @@ func (w *weight) sources() []*source {
 	return sources
 }
 
-// weight names what XNNPACK asks for, but for the layout. A bias without a name makes the whole unnamed: its bytes are
-// packed in.
+// weight names the weight of a key; chooseLayout completes the name. A bias without a name makes the whole unnamed: its
+// bytes are packed in.
 func (s *Session) weight(key lookUpKey) *weight {
-	w := &weight{session: s, kernel: s.addresses[key.kernel], hasBias: key.bias != 0}
-	w.Seed, w.Key.FingerprintID = key.seed, key.fingerprintID
-	k := &w.Key
-	w.named = w.kernel != nil
-	if w.kernel != nil {
-		w.kernel.isKernel = true
-		k.Kernel, k.Packing = w.kernel.name, w.kernel.packing.digest()
+	w := s.spare
+	if w == nil {
+		w = &weight{}
 	}
+	s.spare = nil
+	*w = weight{kernel: s.addresses[key.kernel], hasBias: key.bias != 0}
+	w.Seed, w.Key.FingerprintID = key.seed, key.fingerprintID
 	if w.hasBias {
-		w.bias = s.addresses[key.bias]
-		w.named = w.named && w.bias != nil
-		if w.bias != nil {
-			k.Bias, k.HasBias = w.bias.name, true
+		if w.bias = s.addresses[key.bias]; w.bias != nil {
+			w.Key.Bias, w.Key.HasBias = w.bias.name, true
+			s.consume(w.bias)
 		}
 	}
-	if w.kernel != nil {
-		s.consume(w.kernel)
+	k := w.kernel
+	if k == nil {
+		return w
 	}
-	if w.bias != nil {
-		s.consume(w.bias)
+	s.consume(k)
+	k.isKernel = true
+	w.named = w.bias != nil || !w.hasBias
+	w.Key.Kernel, w.Key.Packing = k.name, k.packing.digest
+	if w.named && k.packing.described && k.packing.believed() && !k.packing.ambiguous {
+		// Entries of sessions that are not finalized may answer: the packing identity decides the bytes.
+		w.Contents = writer.Contents{Kernel: &k.identity, Bias: w.biasContent()}
 	}
 	return w
 }
 
+// consume marks a tensor that packing reads: Finalize releases it.
 func (s *Session) consume(src *source) {
 	src.consumed = true
 	if !src.counted && !src.retain.Load() {
@@ -212,43 +225,41 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
-// find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether
-// there is any entry of this weight with this content, be it under another seed or one of several: what will be packed
-// is to be compared with it.
-func (s *Session) find(w *weight) (answer *entries.Entry, contentMatch bool) {
+// find returns the entry that answers a look-up, which the session uses from here on, or nil. comparable reports
+// whether an entry has this weight with this content, under another seed for instance: what is packed is compared.
+func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 	if !w.named {
 		return nil, false
 	}
+	p := &w.kernel.packing
+	r := request{!p.believed(), w.answer() != nil, p.described, p.ambiguous, s.cache.options.Verify}
 	for {
-		hit, views, err := s.user.LookUp(&w.Query, w.judge)
+		views, err := s.user.LookUp(&w.Query)
 		s.fail(err)
+		var buffer [4]candidate
+		candidates := buffer[:0]
+		for i := range views {
+			candidates = append(candidates, w.candidate(&views[i]))
+		}
+		v := decide(r, candidates)
 		switch {
-		case hit >= 0:
-			if views[hit].Pending {
-				s.work = max(s.work, workEqual) // lookAgain asks whether its source changed
+		case v.need != needNothing:
+			s.gather(w, v.need, &views[v.candidate])
+		case v.hit < 0:
+			w.refusal = v.refusal
+			return nil, v.contentMatch
+		case s.user.Use(&views[v.hit]):
+			view := &views[v.hit]
+			if view.Pending {
+				s.work = max(s.work, workEqual) // recheckSources asks whether its source changed
 			}
-			s.addRestamp(w, &views[hit])
-			s.answered[w.useKey()] = views[hit].Entry
-			return views[hit].Entry, true
-		case w.verdict.need != needNothing:
-			s.gather(w, w.verdict.need, &views[w.verdict.candidate])
-		default:
-			return nil, w.verdict.contentMatch
+			if !candidates[v.hit].stamped || view.Record.Source == (Digest{}) {
+				s.addRestamp(w, view)
+			}
+			w.setAnswer(view.Entry)
+			return view.Entry, true
 		}
 	}
-}
-
-// judge decides with what is known.
-func (w *weight) judge(views []writer.View) (hit int) {
-	candidates := make([]candidate, 0, len(views))
-	for i := range views {
-		candidates = append(candidates, w.candidate(&views[i]))
-	}
-	p := &w.kernel.packing
-	repeated := w.session.answered[w.useKey()] != nil
-	a := request{!p.believed(), repeated, p.described, p.ambiguous(), w.session.cache.options.Verify}
-	w.verdict = decide(a, candidates)
-	return w.verdict.hit
 }
 
 // candidate returns what is known of an entry under the key of a weight.
@@ -265,7 +276,7 @@ func (w *weight) candidate(v *writer.View) candidate {
 	}
 	switch {
 	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
-	case v.Sized && (w.kernel.packing.complete() || !v.Listed):
+	case v.Sized && (w.kernel.packing.complete || !v.Listed):
 		k.size = confirmed
 	case w.sizeUnknown:
 		k.size = refuted
@@ -404,7 +415,7 @@ func (s *Session) addRestamp(w *weight, v *writer.View) {
 // the tensor says is only a guess: it may have more than the kernel, as ExecuTorch's exporter writes the whole storage
 // of a view. Nor is it known of what the host has converted.
 func (w *weight) sizeKnown() bool {
-	return w.kernel.packing.complete() && (w.kernel.copyOf == nil || w.kernel.copyMethod.kind == byXNNPACK)
+	return w.kernel.packing.complete && (w.kernel.copyOf == nil || w.kernel.copyMethod.kind == byXNNPACK)
 }
 
 // errSizeUnknown is of a payload of which nobody can say that it has the size that its operator reads.

@@ -39,15 +39,15 @@ type Session struct {
 	unfilled  []*source           // those whose content may yet have to be computed
 	desk      osdisk.Desk         // that kernels are computed on, see Tensor.Refill
 	moving    *source             // what is packed from there, or nil
-	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
+	digests   writer.Tasks        // computed while XNNPACK packs
 
 	evidence      evidence // of the file's layouts, of this machine, when the session began
 	layoutUnknown bool     // XNNPACK does not say how it packs here, and that was remarked
 
-	answered  map[useKey]*entries.Entry // to look-ups, and in place of what was packed
-	announced *miss                     // a look-up that missed: the next reservation is for it
+	announced *miss // a look-up that missed: the next reservation is for it
 	packings  map[uintptr]space
 	scratch   *store.Region // space for what is compared before it is kept, while nothing is packed there
+	spare     *weight       // for the next look-up
 	noFile    Reason        // why this session packs into private memory, or ""
 
 	watches  map[Watch]*watch // of loaded tensors
@@ -96,7 +96,6 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		sources:   map[string]*source{},
 		refused:   map[string]error{},
 		addresses: map[uintptr]*source{},
-		answered:  map[useKey]*entries.Entry{},
 		packings:  map[uintptr]space{},
 		watches:   map[Watch]*watch{},
 		origins:   map[origin]*entries.Origin{},

@@ -33,6 +33,9 @@ type source struct {
 	retain   atomic.Bool
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
+	answers     []answer // of look-ups of this kernel in the session
+	firstAnswer [1]answer
+
 	identity entries.Content // what decides whether packed weights are of it
 
 	fillWith   func(dst []byte) error // Tensor.Fill
@@ -197,6 +200,12 @@ func (s *source) endRead() {
 	if s.readers.Add(-1) == 0 && s.evict != nil && !s.retain.Load() {
 		_ = guarded("Tensor.Evict", func() error { s.evict(); return nil }) // the pages stay
 	}
+}
+
+// digest computes the digest in the background, and ends a read.
+func (s *source) digest() {
+	_, _ = s.identity.Digest()
+	s.endRead()
 }
 
 // ReadDigest computes the digest of the content, and if need be the content. It is called once, by Content.Digest.

@@ -68,8 +68,7 @@ func (u *User) Claim(q *Query) (ok bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	candidates, index := w.candidatesLocked(q)
-	if index != nil || !unchanged(u.answersLocked(candidates, q), u.seen) || u.claimedLocked(q) != nil {
+	if !u.unchangedLocked(q, u.views, false) || u.claimedLocked(q) != nil {
 		return false
 	}
 	u.claim = &claim{q.Key, q.Seed, q.Contents, make(chan struct{})}

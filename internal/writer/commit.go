@@ -140,7 +140,7 @@ func (w *Writer) restLocked() {
 }
 
 func (w *Writer) hasUncommittedLocked() bool {
-	return slices.ContainsFunc(w.entries.Unlisted, (*entries.Entry).Uncommitted)
+	return slices.ContainsFunc(w.entries.Packed, (*entries.Entry).Uncommitted)
 }
 
 // A choice is what the next generation is to be.
@@ -208,13 +208,8 @@ func (w *Writer) awaitSums() {
 
 // hasNewsLocked reports whether there is something to commit.
 func (w *Writer) hasNewsLocked() bool {
-	isNew := func(e *entries.Entry) bool { return e.Ready() || discarded(e) }
-	return w.dirty || slices.ContainsFunc(w.entries.Unlisted, isNew)
-}
-
-// discarded reports whether an entry that was packed is to be in no generation.
-func discarded(e *entries.Entry) bool {
-	return e.Withheld != nil && e.Uncommitted() && e.Identified() && e.Summed()
+	isNew := func(e *entries.Entry) bool { return e.Ready() || e.Discarded() }
+	return w.dirty || slices.ContainsFunc(w.entries.Packed, isNew)
 }
 
 // choose returns what the next generation consists of: that in force, with what changed in memory, and what this
@@ -235,7 +230,7 @@ func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 	w.mu.Lock()
 	defer w.unlock()
 	unixTime := w.clock()
-	for _, e := range w.entries.Unlisted {
+	for _, e := range w.entries.Packed {
 		if e.Ready() {
 			e.Record.PackedAt, e.Record.UsedAt = unixTime, unixTime
 			chosen.entries = append(chosen.entries, e)
@@ -246,7 +241,7 @@ func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 		chosen.layouts = w.loaded.index.Layouts()
 	}
 	chosen.dirty, w.dirty = w.dirty, false
-	chosen.records = listed[:0]
+	chosen.records = slices.Grow(listed, len(w.entries.Packed))[:0]
 	for i := range listed {
 		r := listed[i]
 		e := w.entries.Find(&r, w.loaded.id)
@@ -270,22 +265,38 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 		sum  format.Digest
 		size uint64
 	}
-	keys := map[content]map[format.Key]bool{} // under which a payload is stored
+	type pair struct {
+		content
+		key format.Key
+	}
+	first := make(map[content]*format.Key, len(added)) // nil while nothing is stored
+	more := map[pair]bool{}                            // under further keys
+	store := func(r *format.Record) (duplicate bool) {
+		c := content{r.Sum, r.Size}
+		key, isNew := first[c]
+		if key == nil {
+			if isNew {
+				first[c] = &r.Key
+			}
+			return false
+		}
+		p := pair{c, r.Key}
+		if *key == r.Key || more[p] {
+			return false
+		}
+		more[p] = true
+		return true
+	}
 	for i := range added {
-		keys[content{added[i].Sum, added[i].Size}] = map[format.Key]bool{}
+		first[content{added[i].Sum, added[i].Size}] = nil
 	}
 	for i := range stored {
-		if set := keys[content{stored[i].Sum, stored[i].Size}]; set != nil {
-			set[stored[i].Key] = true
-		}
+		store(&stored[i])
 	}
 	for i := range added {
-		r := &added[i]
-		set := keys[content{r.Sum, r.Size}]
-		if len(set) > 0 && !set[r.Key] {
-			bytes += r.Size
+		if store(&added[i]) {
+			bytes += added[i].Size
 		}
-		set[r.Key] = true
 	}
 	return bytes
 }
@@ -352,14 +363,14 @@ func (w *Writer) conclude(chosen choice, plan *store.Commit, end uint64) (bytes 
 		if e.Withheld != nil { // it turned out damaged meanwhile: the next generation is without it
 			w.damage[e.Record.Offset], w.dirty = true, true
 		}
-		if e.State == entries.Written && e.Unlisted { // it may have been lost meanwhile
+		if e.State == entries.Packed { // it may have been lost meanwhile
 			e.State = entries.Durable
 		}
 		bytes += int64(len(e.Data))
 	}
 	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
-	w.entries.RemoveUnlisted(func(e *entries.Entry) bool {
-		return e.State == entries.Durable || discarded(e) && e.Record.Offset < end
+	w.entries.SettlePacked(func(e *entries.Entry) bool {
+		return e.State == entries.Durable || e.Discarded() && e.Record.Offset < end
 	})
 	w.figures.WrittenBytes += bytes + int64(plan.IndexSize())
 	w.duplicateBytes += chosen.duplicateBytes

@@ -21,8 +21,8 @@ type PackedEntry struct {
 func (u *User) PackedEntries() (owned []PackedEntry) {
 	u.w.mu.Lock()
 	defer u.w.unlock()
-	for _, e := range u.used {
-		if e.Kernel != nil && e.Packer == u {
+	for _, e := range u.owner.Used {
+		if e.Packer == &u.owner {
 			owned = append(owned, PackedEntry{e, e.Kernel, e.Bias})
 		}
 	}
@@ -68,7 +68,7 @@ func (u *User) conclude(end Ending) (lost error) {
 	for _, e := range end.Variants {
 		w.setFlagLocked(e, format.Variant)
 	}
-	for _, e := range u.used {
+	for _, e := range u.owner.Used {
 		w.noteLocked(u.identifyLocked(e))
 	}
 	w.verifySoonLocked(u)
@@ -76,21 +76,21 @@ func (u *User) conclude(end Ending) (lost error) {
 		w.leaveLocked(u)
 		w.commitSoonLocked() // and the lock is given up after it
 	}
-	return u.lost
+	return u.owner.Lost
 }
 
 // mixLocked keeps nothing of what the session packed. Other sessions that use some of it fail, too.
 func (u *User) mixLocked(changed error) {
 	mixed := map[*entries.Entry]bool{}
-	for _, e := range u.used {
-		if e.Kernel != nil && e.Packer == u {
+	for _, e := range u.owner.Used {
+		if e.Packer == &u.owner {
 			e.Withhold(entries.ErrSourceChanged)
 			mixed[e] = true
 		}
 	}
 	for user := range u.w.users {
-		if user != u && slices.ContainsFunc(user.used, func(e *entries.Entry) bool { return mixed[e] }) {
-			user.lost = cmp.Or(user.lost, fmt.Errorf("packed by another session: %w", changed))
+		if user != u && slices.ContainsFunc(user.owner.Used, func(e *entries.Entry) bool { return mixed[e] }) {
+			user.owner.Lost = cmp.Or(user.owner.Lost, fmt.Errorf("packed by another session: %w", changed))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (u *User) mixLocked(changed error) {
 // identifyLocked writes into an entry's record what it was packed from, all of which was read. From then on it can be
 // committed.
 func (u *User) identifyLocked(e *entries.Entry) error {
-	if e.Kernel == nil || e.Packer != u {
+	if e.Packer != &u.owner {
 		return nil // found, or packed by another session, which will do it
 	}
 	kernel, bias, r := e.Kernel, e.Bias, &e.Record

@@ -2,7 +2,6 @@ package writer
 
 import (
 	"fmt"
-	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -43,8 +42,7 @@ func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *e
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	candidates, index := w.candidatesLocked(q)
-	if index != nil || !unchanged(candidates, seen) {
+	if !u.unchangedLocked(q, seen, true) {
 		return nil, false
 	}
 	for i, lot := range lots {
@@ -65,10 +63,6 @@ func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *e
 	}
 	u.useLocked(entry)
 	return entry, created
-}
-
-func unchanged(candidates []*entries.Entry, seen []View) bool {
-	return slices.EqualFunc(candidates, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
 }
 
 // InsertUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session
@@ -109,7 +103,7 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	e := &entries.Entry{
 		Record: p.Record, Data: p.Space.Data, Region: p.Space.Region,
-		Kernel: p.Kernel, Bias: p.Bias, Packer: u, Verified: true, Sized: true,
+		Kernel: p.Kernel, Bias: p.Bias, Packer: &u.owner, Verified: true, Sized: true,
 	}
 	e.Record.Key, e.Record.Seed = q.Key, q.Seed
 	if p.InFile {
@@ -131,22 +125,22 @@ func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
 	e.File = p.Space.Region.File()
 	e.Record.Offset, e.Record.Size = p.Space.Offset(), uint64(len(e.Data))
-	e.State = entries.Written
+	e.State = entries.Orphaned // unless the file is the one in place
 	store.Filled(p.Space)
 	switch {
 	case p.Space.Region.Lost():
 		w.loseEntriesLocked([]*entries.Entry{e}, store.ErrFlush)
 	case e.File == w.loaded.id:
-		w.entries.AddUnlisted(e)
+		w.entries.AddPacked(e)
 		w.sumLocked(e)
 	}
 }
 
-// sumLocked has the sum of an entry computed beside what its session does.
+// sumLocked computes an entry's checksum in the background.
 func (w *Writer) sumLocked(e *entries.Entry) {
 	region := e.Region.Retain()
 	w.summing[e] = true
-	go func() {
+	w.sums.Go(func() {
 		sum, err := osdisk.Sum(e.Data)
 		w.mu.Lock()
 		defer w.unlock()
@@ -154,7 +148,7 @@ func (w *Writer) sumLocked(e *entries.Entry) {
 		w.freed = append(w.freed, region)
 		delete(w.summing, e)
 		w.changed.Broadcast()
-	}()
+	})
 }
 
 // summedLocked takes note of an entry's sum, or that its bytes cannot be read any more.

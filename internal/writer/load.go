@@ -130,7 +130,7 @@ func (w *Writer) noticeLocked(cur loaded) {
 	if prev.id != cur.id {
 		w.damage, w.duplicateBytes = map[uint64]bool{}, 0
 	}
-	w.entries.RemoveUnlisted(func(e *entries.Entry) bool { return e.File != cur.id }) // lost with its file
+	w.entries.SettlePacked(func(e *entries.Entry) bool { return e.File != cur.id }) // lost with its file
 	w.dropUnusedLocked()
 }
 
@@ -145,7 +145,7 @@ func (w *Writer) dropBaseLocked() {
 // memory does not change.
 func (w *Writer) dropUnusedLocked() {
 	w.dropWhereLocked(func(e *entries.Entry) bool {
-		return e.Sessions == 0 && e.State != entries.Private && !e.Unlisted && e.Packer == nil &&
+		return e.Sessions == 0 && e.State != entries.Private && e.State != entries.Packed && e.Identified() &&
 			(!e.Changed || e.File != w.loaded.id)
 	})
 }
@@ -225,7 +225,7 @@ func (w *Writer) endFile(st *store.Store, cause error) {
 func (w *Writer) loseUncommitted(cause error) {
 	w.mu.Lock()
 	defer w.unlock()
-	uncommitted := entries.Filter(w.entries.Unlisted, (*entries.Entry).Uncommitted)
+	uncommitted := entries.Filter(w.entries.Packed, (*entries.Entry).Uncommitted)
 	if len(uncommitted) > 0 {
 		w.loseLocked(cause)
 	}
@@ -282,12 +282,11 @@ func (w *Writer) loseEntriesLocked(gone []*entries.Entry, cause error) {
 	for _, e := range gone {
 		e.Withhold(cause)
 		lost[e] = true
-		packer, _ := e.Packer.(*User)
-		if e.Sessions > 0 || packer != nil {
+		if e.Sessions > 0 || e.Packer != nil {
 			inUse++
 		}
-		if packer != nil {
-			packer.loseLocked(e, cause)
+		if e.Packer != nil {
+			loseLocked(e.Packer, e, cause)
 		}
 	}
 	if inUse == 0 {

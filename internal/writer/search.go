@@ -79,7 +79,7 @@ func (u *User) searched() (index *format.Index, unlisted []searchedEntry, damage
 	w.mu.Lock()
 	defer w.unlock()
 	for e := range w.entries.Entries() {
-		if e.Packer != u && !e.Listed(w.loaded.id) {
+		if e.Packer != &u.owner && !e.Listed(w.loaded.id) {
 			unlisted = append(unlisted, searchedEntry{e.Record, e.Withheld != nil})
 		}
 	}

@@ -46,7 +46,7 @@ func (w *Writer) unverifiedLocked() (pending []*entries.Entry) {
 // verifySoonLocked begins to verify what a session uses in a moment, unless that has begun.
 func (w *Writer) verifySoonLocked(u *User) {
 	v := &w.verifier
-	if w.options.Verify && v.timer == nil && slices.ContainsFunc(u.used, unverified) {
+	if w.options.Verify && v.timer == nil && slices.ContainsFunc(u.owner.Used, unverified) {
 		v.timer = time.AfterFunc(v.pause, w.verify)
 	}
 }

@@ -48,7 +48,8 @@ type Writer struct {
 	phase   phase
 	packing int                     // users that pack into the file, or a compaction
 	waiting int                     // users that wait until they may pack
-	summing map[*entries.Entry]bool // their sums are being computed
+	sums    Tasks
+	summing map[*entries.Entry]bool // those whose checksums are not computed yet
 
 	entries        *entries.Set
 	loaded         loaded
@@ -357,7 +358,7 @@ func (w *Writer) dropAll() {
 	defer w.unlock()
 	w.describeLocked()
 	w.dropWhereLocked(func(*entries.Entry) bool { return true })
-	w.entries.Unlisted = nil
+	w.entries.Packed = nil
 	w.dropBaseLocked()
 }
 
