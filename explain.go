@@ -147,7 +147,7 @@ type loadReport struct {
 	read    []Outcome
 	private map[Reason]Count // which the writer counts too
 
-	// From Finalize on, of what was missed: the entries in place of it, with their outcomes.
+	// From Finalize on: the entries of missed weights, with their outcomes.
 	packed   []*entries.Entry
 	outcomes []Outcome
 	counts   map[Reason]Count
@@ -166,7 +166,7 @@ type miss struct {
 	*weight
 	reason Reason // "" until it is known
 	detail string
-	packed *entries.Entry // in place of what was not found, or nil
+	packed *entries.Entry // or nil
 	isNew  bool           // the cache did not have it
 	next   *miss          // of the same kernel, in searchFile
 }
@@ -181,7 +181,7 @@ func (s *Session) noteMiss(w *weight) *miss {
 	return m
 }
 
-// notePacked keeps the entry of what XNNPACK packed after a miss, or without a look-up: then m is nil.
+// notePacked records the entry of a weight that XNNPACK packed after a miss, or without a look-up: then m is nil.
 func (s *Session) notePacked(w *weight, m *miss, e *entries.Entry, isNew bool) {
 	if m != nil {
 		m.packed, m.isNew = e, isNew
@@ -459,7 +459,7 @@ type ReasonKind string
 const (
 	// Missed: a look-up found nothing, and XNNPACK packed the weight.
 	Missed ReasonKind = "miss"
-	// Compared: XNNPACK packed the weight, and the result was compared with what the cache has.
+	// Compared: XNNPACK packed the weight, and the result was compared with the cache's.
 	Compared ReasonKind = "comparison"
 	// Read: a tensor was read in full, for its digest.
 	Read ReasonKind = "read"
@@ -543,7 +543,7 @@ const (
 	ReasonBusy Reason = writer.ReasonBusy
 	// ReasonVersion: the file is of a newer version of the format. It is left to programs that know it.
 	ReasonVersion Reason = writer.ReasonVersion
-	// ReasonDisk: reserving or mapping file space failed; Stats.LastError says how.
+	// ReasonDisk: reserving or mapping file space failed; Stats.LastError has the error.
 	ReasonDisk Reason = writer.ReasonDisk
 )
 

@@ -32,8 +32,8 @@ func CurrentLayout() (Layout, error) {
 	return Layout{layout.Fingerprint, layout.Description}, nil
 }
 
-// prefetchLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
-// then. For all families it takes a millisecond or two.
+// prefetchLayout asks XNNPACK in the background how it packs the families of the loaded file, so that look-ups need not
+// wait. All families take a millisecond or two.
 func (c *core) prefetchLayout() {
 	if c.inMemory() {
 		return
@@ -52,8 +52,8 @@ func (c *core) prefetchLayout() {
 	}()
 }
 
-// chooseLayout sets the layout of a weight's key: the one whose entries of it XNNPACK packs here. Evidence may be enough
-// to assume it. Then what the file lacks must not be packed under it.
+// chooseLayout sets the layout of a weight's key: the one whose entries of it XNNPACK packs here. Evidence may be
+// enough to assume it. Then what the file lacks must not be packed under it.
 func (s *Session) chooseLayout(w *weight) {
 	if w.kernel != nil && !ask.Answered() {
 		if layout, shown := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); shown {
@@ -65,8 +65,8 @@ func (s *Session) chooseLayout(w *weight) {
 	s.confirmLayout(w)
 }
 
-// choosePackedLayout sets the layout of a weight that was packed to the one that the file lists this machine with: equal
-// bytes are right in any layout. So XNNPACK need not be asked for its layout if it packs without a look-up, as
+// choosePackedLayout sets the layout of a weight that was packed to the one that the file lists this machine with:
+// equal bytes are right in any layout. So XNNPACK need not be asked for its layout if it packs without a look-up, as
 // deconvolutions in every process, and the file has the result.
 func (s *Session) choosePackedLayout(w *weight) {
 	if ask.Answered() || len(s.evidence) == 0 {
@@ -100,28 +100,27 @@ func (s *Session) confirmLayout(w *weight) (changed bool) {
 	return true
 }
 
-// A layout's fingerprint is what XNNPACK packs of all families, which takes it more than a small model takes to load.
-// So a file says of a layout also which machines pack in it, and what XNNPACK packs there for each family that the file
-// has entries of. Where the machine is such a one, and XNNPACK packs the same for the family of a look-up, the layout's
-// entries of that family are what it would pack. What must be packed is packed under the layout that XNNPACK shows in
-// whole.
+// A layout's fingerprint is a hash of samples of all families, which take longer than loading a small model. So a file
+// also lists the machines of a layout, and the sample of each family that it has entries of. If it lists this machine,
+// and XNNPACK packs the same sample of a look-up's family, the layout's entries of that family are right. A new entry
+// needs the whole fingerprint.
 //
-// The machine alone is not enough, because XNNPACK may be patched or built in another way; nor is the sample, which
-// does not show each choice that XNNPACK makes within a family, as for the shapes of kernels.
+// The machine alone is not enough, because XNNPACK may be patched or built in another way. Nor is the sample, which
+// does not show each choice that XNNPACK makes within a family, such as by the shape of a kernel.
 
-// evidence is what a file says of layouts that such a machine as this packs in.
+// evidence lists the families of a file in layouts of this machine.
 type evidence []familyEvidence
 
 // A shownFamily is a family of a layout.
 type familyEvidence struct {
-	layout, sum format.Digest // the sum is to be compared with what XNNPACK packs in this process
+	layout, sum format.Digest // the sum is the sample's
 	family      packing.Family
 }
 
-// maxFamilies is how many families are read of a file, which could claim any number.
+// maxFamilies bounds the families of a file, which could list any number.
 const maxFamilies = 1 << 10
 
-// layoutEvidence returns what an index says, nothing for none.
+// layoutEvidence returns the evidence of an index, which may be nil.
 func layoutEvidence(index *format.Index) (shown evidence) {
 	machine := ask.Machine()
 	if index == nil || machine == (format.Digest{}) {
@@ -183,13 +182,13 @@ type packedAs struct {
 	belief     belief
 }
 
-// A belief is on whose word a look-up of a kernel is answered with what was packed before.
+// A belief is what must vouch for a kernel's stored entries before they answer a look-up.
 type belief uint8
 
 const (
-	believeIdentity belief = iota // that of identities which describe all that decides the packed bytes
-	believeHost                   // the host's: see Believe
-	believeNobody                 // see Compare
+	believeIdentity belief = iota // packing identities that decide the packed bytes
+	believeHost                   // the host: see Believe
+	believeNobody                 // nothing: see Compare
 )
 
 func (p *packedAs) clone() packedAs {
@@ -226,12 +225,12 @@ func (p *packedAs) add(id packingIdentity) {
 	}
 }
 
-// believed reports whether a look-up may be answered with what was packed before. Otherwise that is compared.
+// believed reports whether stored entries may answer a look-up. Otherwise they are compared with a packing.
 func (p *packedAs) believed() bool {
 	return p.belief == believeHost || p.belief == believeIdentity && p.complete
 }
 
-// describe writes into a record what is known of how its payload of n bytes was packed.
+// describe writes the family and the least size of a payload of n bytes into its record.
 func (p *packedAs) describe(r *format.Record, n int, copied bool) {
 	r.LeastSize = uint64(n)
 	for i, id := range p.identities {
@@ -248,8 +247,7 @@ func (p *packedAs) describe(r *format.Record, n int, copied bool) {
 	}
 }
 
-// leastBytes returns how many bytes a packing has at least, or one of what XNNPACK has copied, which may be a
-// conversion.
+// leastBytes returns the least size of a packing. XNNPACK may have converted the kernel if it copied it.
 func leastBytes(g packing.Geometry, copied bool) uint64 {
 	if copied {
 		g.Flags |= packing.HalfPrecision

@@ -11,11 +11,11 @@ import (
 	"xpwc/internal/writer"
 )
 
-// notFound is what look_up answers for what is not in the cache: SIZE_MAX (xnnpack.h).
+// notFound is look_up's answer to a miss: SIZE_MAX (xnnpack.h).
 const notFound = ^uintptr(0)
 
-// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key: what XNNPACK says of weights that it is about to pack,
-// or has packed.
+// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key, which names weights that it is about to pack or has
+// packed.
 type lookUpKey struct {
 	seed          uint32
 	kernel, bias  uintptr // addresses; there may be no bias
@@ -85,17 +85,6 @@ func (s *Session) announce(w *weight, comparable bool) {
 	}
 }
 
-// startWriting makes this process the file's writer for as long as the session packs, waiting for another process
-// within limits. It reports whether the cache may have changed since.
-func (s *Session) startWriting() (changed bool) {
-	if s.noFile != "" {
-		return false
-	}
-	changed, reason := s.user.StartWriting()
-	s.noFile = Reason(reason)
-	return changed
-}
-
 // A weight is the kernel and bias of a key of XNNPACK's.
 type weight struct {
 	writer.Query
@@ -148,7 +137,7 @@ func (w *weight) setAnswer(e *entries.Entry) {
 	k.answers = append(k.answers, answer{w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing, e})
 }
 
-// sources returns the kernel and the bias, those that are known.
+// sources returns the kernel and the bias, without unknown ones.
 func (w *weight) sources() []*source {
 	sources := w.buffer[:0]
 	for _, src := range [...]*source{w.kernel, w.bias} {
@@ -191,21 +180,21 @@ func (s *Session) weight(key lookUpKey) *weight {
 }
 
 // consume marks a tensor that packing reads: Finalize releases it.
-func (s *Session) consume(src *source) {
+func (t *tensors) consume(src *source) {
 	src.consumed = true
 	if !src.counted && !src.retain.Load() {
-		s.done += int64(len(src.content))
+		t.done += int64(len(src.content))
 	}
 	src.counted = true
 }
 
-// fillFor computes what packing is about to read. XNNPACK packs the bias of operators with dynamically quantised input
-// without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has
-// said all that is packed in. It reports whether something could not be computed.
+// fillFor computes the tensors that packing is about to read. XNNPACK packs the bias of operators with dynamically
+// quantised input, although their key has none: without a packing identity, each loaded tensor that could be the bias
+// is computed. It reports whether a tensor could not be computed.
 func (s *Session) fillFor(w *weight) (failed bool) {
 	needed := w.sources()
 	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.described) {
-		largest := 64 << 10 // of what could be a bias
+		largest := 64 << 10 // size of a bias
 		if w.kernel != nil {
 			largest = max(largest, len(w.kernel.content))
 		}
@@ -262,7 +251,7 @@ func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 	}
 }
 
-// candidate returns what is known of an entry under the key of a weight.
+// candidate returns the facts of an entry under the key of a weight.
 func (w *weight) candidate(v *writer.View) candidate {
 	k := candidate{
 		stamped: stampsMatch(w, v), content: confirmed,
@@ -275,18 +264,18 @@ func (w *weight) candidate(v *writer.View) candidate {
 		k.content = contentFact(w, v)
 	}
 	switch {
-	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
+	// Without a packing identity the size may have been that of a smaller kernel of this name.
 	case v.Sized && (w.kernel.packing.complete || !v.Listed):
 		k.size = confirmed
 	case w.sizeUnknown:
 		k.size = refuted
-	case !w.sizeKnown(): // one that is too short shows when this has been packed: see rivals
+	case !w.sizeKnown(): // inspectStored finds an entry that is too short
 		k.size = factOf(w.checkSize(v.Entry.Data) == nil)
 	}
 	return k
 }
 
-// gather finds out what is lacking of a candidate.
+// gather learns a missing fact of an entry.
 func (s *Session) gather(w *weight, missing need, v *writer.View) {
 	switch missing {
 	case needContent:
@@ -303,7 +292,7 @@ func (s *Session) gather(w *weight, missing need, v *writer.View) {
 	}
 }
 
-// computeDigests reads the tensors of this session whose digests are compared.
+// computeDigests computes the digests to compare.
 func (s *Session) computeDigests(w *weight, v *writer.View) {
 	for _, pair := range [][2]*entries.Content{{&w.kernel.identity, v.Kernel}, {w.biasContent(), v.Bias}} {
 		if pair[0] == nil || pair[0] == pair[1] {
@@ -323,7 +312,7 @@ func (s *Session) computeDigests(w *weight, v *writer.View) {
 	}
 }
 
-// biasContent returns what the bias is, or nil if there is none.
+// biasContent returns the content of the bias, nil without one.
 func (w *weight) biasContent() *entries.Content {
 	if w.bias == nil {
 		return nil
@@ -331,8 +320,7 @@ func (w *weight) biasContent() *entries.Content {
 	return &w.bias.identity
 }
 
-// stampsMatch reports whether an entry was packed from the content that this session has under the same names, by what
-// the stamps say alone, without reading it.
+// stampsMatch reports whether an entry's stamps are those of the session's tensors.
 func stampsMatch(w *weight, v *writer.View) bool {
 	recorded := format.Stamps{Kernel: v.Record.KernelStamp, Bias: v.Record.BiasStamp}
 	match := func(s format.Stamps) bool {
@@ -349,7 +337,7 @@ func stampsMatch(w *weight, v *writer.View) bool {
 	return false
 }
 
-// stampMatches compares two tensors of this session, or one with what the file says of one.
+// stampMatches compares the stamp of a tensor with that of an entry's: of a tensor in memory, or else of its record.
 func stampMatches(content, stored *entries.Content, stamp format.Digest) bool {
 	if content == nil || content == stored {
 		return true
@@ -360,8 +348,7 @@ func stampMatches(content, stored *entries.Content, stamp format.Digest) bool {
 	return content.Stamp != (Digest{}) && content.Stamp == stamp
 }
 
-// contentFact reports whether an entry was packed from the content that this session has under the same names, as far
-// as it is known.
+// contentFact reports whether an entry was packed from the session's tensors, as far as digests are computed.
 func contentFact(w *weight, v *writer.View) fact {
 	record := &v.Record
 	kernel := tensorFact(&w.kernel.identity, v.Kernel, record.KernelStamp, record.KernelDigest)
@@ -395,9 +382,8 @@ func tensorFact(content, stored *entries.Content, stamp, digest format.Digest) f
 	return factOf(digestHere == digest)
 }
 
-// addRestamp takes note that content of this session was just seen to be packed into an entry's bytes, or to have
-// its digest. Finalize says so in the entry, so that the next look-up need not compare, unless the content changed
-// since.
+// addRestamp records that an entry was packed from the session's tensors, although it lacks their stamps. Finalize adds
+// the stamps, unless the tensors changed meanwhile, and the next look-up need not compare.
 func (s *Session) addRestamp(w *weight, v *writer.View) {
 	r := writer.Restamp{Entry: v.Entry, Kernel: &w.kernel.identity}
 	if w.bias != nil {
@@ -408,38 +394,38 @@ func (s *Session) addRestamp(w *weight, v *writer.View) {
 	}
 }
 
-// After a look-up that hit XNNPACK asks nothing more: it reads as many bytes as it would have packed. How many these
-// are is asked of XNNPACK itself, once a process for each geometry.
+// After a hit XNNPACK asks nothing more: it reads as many bytes as it would have packed. A shorter payload would be
+// read beyond its end. So XNNPACK is asked for the size of each geometry, once a process.
 
-// sizeKnown reports whether the size of what the operator of a look-up reads follows from the packing identity. What
-// the tensor says is only a guess: it may have more than the kernel, as ExecuTorch's exporter writes the whole storage
-// of a view. Nor is it known of what the host has converted.
+// sizeKnown reports whether the packing identity decides the size of the packed bytes. The tensor's size does not: it
+// may be larger than the kernel, since ExecuTorch's exporter writes the whole storage of a view. Nor is the size of a
+// host's conversion known.
 func (w *weight) sizeKnown() bool {
 	return w.kernel.packing.complete && (w.kernel.copyOf == nil || w.kernel.copyMethod.kind == byXNNPACK)
 }
 
-// errSizeUnknown is of a payload of which nobody can say that it has the size that its operator reads.
-var errSizeUnknown = errors.New("XNNPACK does not say how many bytes it packs")
+// errSizeUnknown: only a comparison with a packing can show that a payload has the right size.
+var errSizeUnknown = errors.New("XNNPACK does not report how many bytes it packs")
 
-// checkSize returns an error if a payload of the file is not what the operator of a look-up is going to read, and
-// errUnsaid if it may be: it is right only if it is equal to what XNNPACK packs.
+// checkSize returns an error that matches ErrDamaged if a payload has another size than the operator reads, and
+// errSizeUnknown if it may have.
 func (w *weight) checkSize(packed []byte) error {
 	n := uint64(len(packed))
 	if !w.sizeKnown() {
-		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least
-		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
+		// XNNPACK converts float32 to float16 at most, so a packing has at least half as many bytes as its kernel, even
+		// if the kernel was converted.
 		return checkMinimum(n, uint64(w.kernel.minimumSize())/2)
 	}
 	copied := w.kernel.copyOf != nil
 	var sizeErr error
-	for i := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
+	for i := range w.kernel.packing.identities { // any of them may read it
 		g := &w.kernel.packing.identities[i].geometry
 		var size uint64
 		if w.kernel.fits(g) {
 			size = ask.PackedSize(g, w.Key.FingerprintID)
 		}
 		switch {
-		// XNNPACK made another operator of the node, or converted the kernel in another way.
+		// XNNPACK made another operator of the node, or converted the kernel differently.
 		case size == 0, copied && n != size:
 			if err := checkMinimum(n, leastBytes(*g, copied)); err != nil {
 				return err

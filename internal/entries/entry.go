@@ -1,5 +1,5 @@
-// Package entries has the packed weights that a process knows of, by name and key, and where each lies. It does no I/O
-// and has no lock: package writer guards it.
+// Package entries has the packed weights in memory, by name and key. It does no I/O and has no lock: package writer
+// guards it.
 package entries
 
 import (

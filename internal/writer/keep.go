@@ -9,22 +9,22 @@ import (
 	"xpwc/internal/store"
 )
 
-// SumMatches reports whether an entry has the bytes that its sum was made of.
+// SumMatches reports whether an entry's bytes have its checksum.
 func SumMatches(e *entries.Entry) bool {
 	sum, err := osdisk.Sum(e.Data)
 	return err == nil && sum == e.Record.Sum
 }
 
-// Packed is what was packed, and where it lies.
+// Packed is a packing that is to become an entry.
 type Packed struct {
-	Record       format.Record // but for what identifies it
+	Record       format.Record // without the fields that identify it
 	Kernel, Bias *entries.Content
 	Space        store.Reservation
-	InFile       bool   // or else in private memory
+	InFile       bool   // otherwise in private memory
 	Reason       string // why it is private, or ""
 }
 
-// A Lot is what becomes of an entry beside which something was packed under its key.
+// An Action is what Insert does with a stored entry of the same key.
 type Action uint8
 
 // The lots of entries.
@@ -77,7 +77,7 @@ func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
 	return e
 }
 
-// equalLocked takes note that a packing gave the bytes of an entry.
+// equalLocked records that a packing is equal to an entry.
 func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
 	if !e.PackedUnder(seed) {
 		e.OtherSeeds = append(e.OtherSeeds, seed)
@@ -99,7 +99,7 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 	}
 }
 
-// makeLocked makes the entry of what was packed.
+// makeLocked makes the entry of a packing.
 func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	e := &entries.Entry{
 		Record: p.Record, Data: p.Space.Data, Region: p.Space.Region,
@@ -120,8 +120,7 @@ func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	return e
 }
 
-// fillLocked takes note that an entry is what was packed into a part of the file. It is committed, unless the file has
-// ended or was replaced.
+// fillLocked makes an entry one of the file's. It is committed, unless the file has ended or was replaced.
 func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
 	e.File = p.Space.Region.File()
 	e.Record.Offset, e.Record.Size = p.Space.Offset(), uint64(len(e.Data))
@@ -151,7 +150,7 @@ func (w *Writer) sumLocked(e *entries.Entry) {
 	})
 }
 
-// summedLocked takes note of an entry's sum, or that its bytes cannot be read any more.
+// summedLocked records an entry's checksum. If its bytes cannot be read, they are lost.
 func (w *Writer) summedLocked(e *entries.Entry, sum format.Digest, err error) {
 	e.Record.Sum = sum
 	if err != nil {

@@ -15,7 +15,7 @@ type Query struct {
 	Key  format.Key
 	Seed uint32
 
-	// Contents are those of the session's tensors. With them, entries of sessions that are not finalized may answer.
+	// Contents are the session's tensors. With them, entries of sessions that are not finalized may answer.
 	Contents Contents
 
 	complete *format.Index // all its records under the key are in memory
@@ -55,8 +55,8 @@ func (u *User) LookUp(q *Query) (views []View, err error) {
 }
 
 // viewsLocked appends a view of each entry of a query's key to dst. If records of the loaded index must be loaded
-// first, it returns that index. An entry that another session packed may change until that session is finalized: pending
-// includes all of these, otherwise only those whose sources are the query's.
+// first, it returns that index. An entry that another session packed may change until that session is finalized:
+// pending includes all of these, otherwise only those whose sources are the query's.
 func (u *User) viewsLocked(dst []View, q *Query, pending bool) ([]View, *format.Index) {
 	index, id := u.w.loaded.index, u.w.loaded.id
 	complete := index == nil || q.complete == index
@@ -104,7 +104,7 @@ func (u *User) Use(v *View) bool {
 	return true
 }
 
-// Retain returns the entries that a packing is compared with, those of all sessions. Each has one more reference to its
+// Retain returns the entries that a packing is compared with, of all sessions. Each has one more reference to its
 // memory, which Release gives back. The error is that of LookUp.
 func (u *User) Retain(q *Query) (views []View, err error) {
 	for {
@@ -135,7 +135,7 @@ func (u *User) Release(views []View) {
 	}
 }
 
-// loadRecords has the records that an index has under a query's key in memory.
+// loadRecords makes entries of the records that an index has under a query's key.
 func (u *User) loadRecords(q *Query, index *format.Index) error {
 	records := make([]format.Record, 0, 1) // as many as there are mostly
 	for r, err := range index.Find(q.Key) {
@@ -177,7 +177,7 @@ func (w *Writer) addLocked(key *format.Key, records []format.Record) {
 	w.entries.MarkComplete(key, w.loaded.index)
 }
 
-// CountMiss counts a look-up that was not answered.
+// CountMiss counts a look-up that missed.
 func (u *User) CountMiss() { u.w.locked(func() { u.w.figures.Misses++ }) }
 
 // useLocked keeps an entry for as long as the session is open.
@@ -194,8 +194,7 @@ func (u *User) useLocked(e *entries.Entry) {
 	}
 }
 
-// RecordSize takes note of whether a candidate has the size that its look-up wants. One of the file that has another is
-// not used again.
+// RecordSize records whether an entry has the size that its look-up expects. One with another size is damaged.
 func (u *User) RecordSize(e *entries.Entry, err error) {
 	w := u.w
 	w.mu.Lock()
@@ -209,7 +208,7 @@ func (u *User) RecordSize(e *entries.Entry, err error) {
 	}
 }
 
-// VerifySum compares a candidate with its sum. One that is damaged is not used again.
+// VerifySum compares an entry with its checksum. A damaged one is withheld.
 func (u *User) VerifySum(e *entries.Entry) {
 	w := u.w
 	region := w.retain(e)
@@ -233,8 +232,7 @@ func (w *Writer) retain(e *entries.Entry) *store.Region {
 	return e.Region.Retain()
 }
 
-// recordSumLocked takes note of whether an entry has the bytes that its sum was made of, and reports whether it turned
-// out damaged.
+// recordSumLocked records whether an entry's bytes have its checksum. It reports whether the entry is newly damaged.
 func (w *Writer) recordSumLocked(e *entries.Entry, intact bool) (damaged bool) {
 	switch {
 	case e.Verified || e.Withheld != nil:

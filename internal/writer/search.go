@@ -15,7 +15,7 @@ const (
 	ReasonDamaged  = "damaged"
 )
 
-// Empty returns why nothing of a file could answer the user's look-ups when it began, or "".
+// Empty returns why the cache could answer no look-up when the session began, or "".
 func (u *User) Empty() string { return u.empty }
 
 func (w *Writer) emptyLocked() string {

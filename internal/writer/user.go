@@ -10,8 +10,7 @@ import (
 	"xpwc/internal/store"
 )
 
-// A User is a session as the writer knows it. Its methods may be called beside those of other users, and one after the
-// other by its session.
+// A User is a session as the writer sees it. Several users may be used concurrently, each by one goroutine at a time.
 type User struct {
 	w      *Writer
 	handle *Handle
@@ -27,7 +26,7 @@ type User struct {
 
 	views     []View // of its last look-up
 	claim     *claim // on what it is packing, or nil; set with mu held
-	impatient bool   // it has waited too long for another session
+	impatient bool   // it has waited for Options.Wait in vain
 }
 
 // NewUser begins a session, which picks up what other processes have committed.
