@@ -3,6 +3,7 @@ package operators
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"xpwc/internal/fault"
 	"xpwc/models"
@@ -97,17 +98,35 @@ func (o Operation) apply(e models.Element, dst, a, b []byte) {
 	}
 }
 
-// combine fills an output with the results for elements of two inputs: those of integers if all are.
+// combine fills an output with the results for elements of two inputs: the results of integers if all are.
 func combine(o Operation, out, a, b Array) {
 	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)
-	together(out, []Array{a, b}, func(i int, pos []int) {
-		x, y := a.elem(pos[0]), b.elem(pos[1])
-		if !wholes {
-			putNumber(out.Element, out.elem(i), o.Number(numberOf(a.Element, x), numberOf(b.Element, y)))
-		} else if n := wholeOf(b.Element, y); n == 0 && o.divides {
-			fault.Check(ErrDivision)
-		} else {
-			putWhole(out.Element, out.elem(i), o.Whole(wholeOf(a.Element, x), n))
+	if wholes {
+		combineIntegers(o, out, a, b)
+		return
+	}
+	var x, y [buffered]float64
+	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
+		a.numbers(x[:n], places[0], apart[0])
+		b.numbers(y[:n], places[1], apart[1])
+		for k := range n {
+			x[k] = o.Number(x[k], y[k])
 		}
+		out.putNumbers(x[:n], i, 1)
+	})
+}
+
+func combineIntegers(o Operation, out, a, b Array) {
+	var x, y [buffered]int64
+	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
+		a.integers(x[:n], places[0], apart[0])
+		b.integers(y[:n], places[1], apart[1])
+		if o.divides && slices.Contains(y[:n], 0) {
+			fault.Check(ErrDivision)
+		}
+		for k := range n {
+			x[k] = o.Whole(x[k], y[k])
+		}
+		out.putIntegers(x[:n], i, 1)
 	})
 }

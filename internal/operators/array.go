@@ -157,46 +157,173 @@ func steps(operand, shape []int) []int {
 	return out
 }
 
-// walk calls do for each element of a shape, in order, with its place in each of the arrays that have these steps.
-func walk(shape []int, steps [][]int, do func(i int, places []int)) {
-	index, places := make([]int, len(shape)), make([]int, len(steps))
-	for i := range product(shape) {
-		do(i, places)
-		for d := len(shape) - 1; d >= 0; d-- {
+// rows calls do for the rows of an array of a shape, in order, which are as long as can be: with the first element, how
+// many there are, where they begin in the arrays that have these steps, and how far apart they are there.
+func rows(shape []int, steps [][]int, do func(i, n int, offsets, apart []int)) {
+	dims, apart := []int{1}, [][]int{make([]int, len(steps))}
+	for d, n := range shape {
+		if n == 1 {
+			continue
+		}
+		last, step, joins := len(dims)-1, make([]int, len(steps)), true
+		for k, s := range steps {
+			step[k] = s[d]
+			joins = joins && (dims[last] == 1 || apart[last][k] == s[d]*n)
+		}
+		if joins {
+			dims[last], apart[last] = dims[last]*n, step
+		} else {
+			dims, apart = append(dims, n), append(apart, step)
+		}
+	}
+	last := len(dims) - 1
+	index, offsets, n := make([]int, last), make([]int, len(steps)), dims[last]
+	for i := range product(dims[:last]) {
+		do(i*n, n, offsets, apart[last])
+		for d := last - 1; d >= 0; d-- {
 			index[d]++
-			for k, s := range steps {
-				places[k] += s[d]
+			for k := range offsets {
+				offsets[k] += apart[d][k]
 			}
-			if index[d] < shape[d] {
+			if index[d] < dims[d] {
 				break
 			}
-			for k, s := range steps {
-				places[k] -= s[d] * shape[d]
+			for k := range offsets {
+				offsets[k] -= apart[d][k] * dims[d]
 			}
 			index[d] = 0
 		}
 	}
 }
 
-// together walks through an output and the inputs that are broadcast to it.
-func together(out Array, in []Array, do func(i int, places []int)) {
-	strides := make([][]int, len(in))
+// walk calls do for each element of a shape, in order, with its place in each of the arrays that have these steps.
+func walk(shape []int, steps [][]int, do func(i int, places []int)) {
+	places := make([]int, len(steps))
+	rows(shape, steps, func(i, n int, offsets, apart []int) {
+		copy(places, offsets)
+		for k := range n {
+			do(i+k, places)
+			for j, step := range apart {
+				places[j] += step
+			}
+		}
+	})
+}
+
+// together calls do for the rows of an output and of the inputs that are broadcast to it, see [rows]. A row has at most
+// as many elements as a buffer.
+func together(out Array, in []Array, do func(i, n int, places, apart []int)) {
+	strides, places := make([][]int, len(in)), make([]int, len(in))
 	for k, a := range in {
 		strides[k] = steps(a.Shape, out.Shape)
 	}
-	walk(out.Shape, strides, do)
+	rows(out.Shape, strides, func(i, n int, offsets, apart []int) {
+		for first := 0; first < n; first += buffered {
+			for k, offset := range offsets {
+				places[k] = offset + first*apart[k]
+			}
+			do(i+first, min(buffered, n-first), places, apart)
+		}
+	})
+}
+
+// buffered is how many numbers a buffer has.
+const buffered = 256
+
+// numbers reads numbers that are a step apart, from element i on.
+func (a Array) numbers(dst []float64, i, step int) {
+	size := a.Element.Size()
+	b := a.Data[i*size:]
+	switch step *= size; {
+	case a.Element == models.Float32:
+		for k := range dst {
+			dst[k] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[k*step:])))
+		}
+	default:
+		for k := range dst {
+			dst[k] = numberOf(a.Element, b[k*step:])
+		}
+	}
+}
+
+// putNumbers writes numbers that are a step apart, from element i on.
+func (a Array) putNumbers(src []float64, i, step int) {
+	size := a.Element.Size()
+	b := a.Data[i*size:]
+	switch step *= size; {
+	case a.Element == models.Float32:
+		for k, x := range src {
+			binary.LittleEndian.PutUint32(b[k*step:], math.Float32bits(float32(x)))
+		}
+	case a.Element == models.Bool:
+		for k, x := range src {
+			b[k*step] = byte(bit(x != 0))
+		}
+	default:
+		for k, x := range src {
+			putNumber(a.Element, b[k*step:], x)
+		}
+	}
+}
+
+// integers reads integers that are a step apart, from element i on.
+func (a Array) integers(dst []int64, i, step int) {
+	size := a.Element.Size()
+	b := a.Data[i*size:]
+	switch step *= size; {
+	case a.Element == models.Int64:
+		for k := range dst {
+			dst[k] = int64(binary.LittleEndian.Uint64(b[k*step:]))
+		}
+	case a.Element == models.Int32:
+		for k := range dst {
+			dst[k] = int64(int32(binary.LittleEndian.Uint32(b[k*step:])))
+		}
+	case a.Element == models.Bool:
+		for k := range dst {
+			dst[k] = int64(min(b[k*step], 1))
+		}
+	default:
+		for k := range dst {
+			dst[k] = wholeOf(a.Element, b[k*step:])
+		}
+	}
+}
+
+// putIntegers writes integers that are a step apart, from element i on.
+func (a Array) putIntegers(src []int64, i, step int) {
+	size := a.Element.Size()
+	b := a.Data[i*size:]
+	switch step *= size; {
+	case a.Element == models.Int64:
+		for k, n := range src {
+			binary.LittleEndian.PutUint64(b[k*step:], uint64(n))
+		}
+	case a.Element == models.Bool:
+		for k, n := range src {
+			b[k*step] = byte(bit(n != 0))
+		}
+	default:
+		for k, n := range src {
+			putWhole(a.Element, b[k*step:], n)
+		}
+	}
 }
 
 // cast converts numbers; floats are cut off to integers.
 func cast(out, in Array) {
+	var numbers [buffered]float64
+	var integers [buffered]int64
 	wholes := whole(in.Element)
-	for i := range product(out.Shape) {
+	together(out, []Array{in.shaped(out.Shape)}, func(i, n int, places, apart []int) {
 		if wholes {
-			putWhole(out.Element, out.elem(i), in.Whole(i))
+			in.integers(integers[:n], places[0], apart[0])
+			out.putIntegers(integers[:n], i, 1)
 		} else {
-			out.Put(i, in.Number(i))
+			in.numbers(numbers[:n], places[0], apart[0])
+			out.putNumbers(numbers[:n], i, 1)
 		}
-	}
+	})
 }
 
 // retyped is an array with its numbers converted, if they are not such elements.
@@ -217,5 +344,29 @@ func product(shape []int) int { return xnnpack.Elements(shape) }
 // Strided fills an output with elements of an input: the first is number offset, and along dimension d they are
 // strides[d] apart.
 func Strided(out, in Array, offset int, strides []int) {
-	walk(out.Shape, [][]int{strides}, func(i int, places []int) { copy(out.elem(i), in.elem(offset+places[0])) })
+	size := out.Element.Size()
+	rows(out.Shape, [][]int{strides}, func(i, n int, offsets, apart []int) {
+		dst, src := out.Data[i*size:][:n*size], in.Data[(offset+offsets[0])*size:]
+		switch step := apart[0] * size; {
+		case step == size:
+			copy(dst, src)
+		case step == 0:
+			repeat(dst, src[:size])
+		case size == 4:
+			for k := 0; k < len(dst); k += 4 {
+				*(*[4]byte)(dst[k:]) = *(*[4]byte)(src[k/4*step:])
+			}
+		default:
+			for k := range n {
+				copy(dst[k*size:][:size], src[k*step:])
+			}
+		}
+	})
+}
+
+// repeat fills bytes with an element.
+func repeat(dst, element []byte) {
+	for n := copy(dst, element); n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
+	}
 }

@@ -315,14 +315,21 @@ func scatterSlices(out, indices, slices Array) {
 	})
 }
 
-// gatherElements fills an output with elements of a table: each is the one at its own place but along an axis, where
-// indices, of the output's shape, say.
+// gatherElements fills an output with elements of a table: each is the one at its own place except along an axis, where
+// indices, of the output's shape, have the index.
 func gatherElements(out, table, indices Array, axis int) {
-	far := Rows(table.Shape)
+	far, length, size := Rows(table.Shape), table.Shape[axis], out.Element.Size()
+	along := far[axis]
 	far[axis] = 0
-	along := Rows(table.Shape)[axis]
-	walk(out.Shape, [][]int{far}, func(i int, places []int) {
-		copy(out.elem(i), table.elem(places[0]+indices.Index(i, table.Shape[axis])*along))
+	var buffer [buffered]int64
+	rows(out.Shape, [][]int{far}, func(i, n int, offsets, apart []int) {
+		for k := range n {
+			if k%buffered == 0 {
+				indices.integers(buffer[:min(buffered, n-k)], i+k, 1)
+			}
+			src := offsets[0] + k*apart[0] + inRange(buffer[k%buffered], length)*along
+			copy(out.Data[(i+k)*size:][:size], table.Data[src*size:])
+		}
 	})
 }
 

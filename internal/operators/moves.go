@@ -265,24 +265,78 @@ func Concatenate(axis int) Operator {
 }
 
 // take fills an output with elements of an input of as many dimensions: along dimension d, index i of the output is
-// index places[d][i] of the input. Where one of these is -1, it is the element given, which is 0 if that is nil.
+// index places[d][i] of the input. Where one of these is -1, it is the element missing, which is 0 if that is nil.
 func take(out, in Array, places [][]int, missing []byte) {
+	cell, last := out.Element.Size(), len(places)-1 // bytes that are moved together, and the dimension of them
 	if missing == nil {
-		missing = make([]byte, out.Element.Size())
+		missing = make([]byte, cell)
 	}
-	far := Rows(in.Shape)
-	walkIndices(out.Shape, func(i int, index []int) {
-		src := 0
-		for d, k := range index {
-			p := places[d][k]
-			if p < 0 {
-				copy(out.elem(i), missing)
-				return
-			}
-			src += p * far[d]
+	for ; last > 0 && slices.Equal(places[last], Every(0, in.Shape[last], 1)); last-- {
+		cell *= in.Shape[last]
+	}
+	if last < 0 {
+		copy(out.Data, in.Data[:cell])
+		return
+	}
+	inner, far := places[last], Rows(in.Shape[:last+1])
+	pieces, dst, index := runs(inner), out.Data, make([]int, last)
+	for range product(out.Shape[:last]) {
+		offset, inside := 0, true
+		for d, i := range index {
+			inside = inside && places[d][i] >= 0
+			offset += places[d][i] * far[d]
 		}
-		copy(out.elem(i), in.elem(src))
-	})
+		if inside {
+			moveRow(dst, in.Data[offset*cell:], cell, inner, pieces, missing)
+		} else {
+			repeat(dst[:len(inner)*cell], missing)
+		}
+		dst = dst[len(inner)*cell:]
+		for d := last - 1; d >= 0; d-- {
+			if index[d]++; index[d] < out.Shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+}
+
+// A run is so many places from one on that follow each other, or that are all -1.
+type run struct{ place, n int }
+
+func runs(places []int) (out []run) {
+	for _, p := range places {
+		if k := len(out) - 1; k >= 0 && (p < 0 && out[k].place < 0 ||
+			p > 0 && out[k].place >= 0 && p == out[k].place+out[k].n) {
+			out[k].n++
+		} else {
+			out = append(out, run{p, 1})
+		}
+	}
+	return out
+}
+
+// moveRow moves cells from places, as they are or in runs.
+func moveRow(dst, src []byte, cell int, places []int, pieces []run, missing []byte) {
+	if cell == 4 && len(pieces) > len(places)/4 {
+		for i, p := range places {
+			if p < 0 {
+				repeat(dst[4*i:][:4], missing)
+			} else {
+				*(*[4]byte)(dst[4*i:]) = *(*[4]byte)(src[4*p:])
+			}
+		}
+		return
+	}
+	for _, r := range pieces {
+		n := r.n * cell
+		if r.place < 0 {
+			repeat(dst[:n], missing)
+		} else {
+			copy(dst[:n], src[r.place*cell:])
+		}
+		dst = dst[n:]
+	}
 }
 
 // MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than what
@@ -334,9 +388,7 @@ func join(out Array, axis int, in ...Array) {
 }
 
 // expand fills an output with an input that is broadcast to it.
-func expand(out, in Array) {
-	together(out, []Array{in}, func(i int, places []int) { copy(out.elem(i), in.elem(places[0])) })
-}
+func expand(out, in Array) { Strided(out, in, 0, steps(in.Shape, out.Shape)) }
 
 // New returns an array of zeros.
 func New(e models.Element, shape ...int) Array {

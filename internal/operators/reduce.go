@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/half"
 	"xpwc/models"
 )
 
@@ -123,23 +124,69 @@ func Segments(o Operation, rows int, empty, emptyWhole float64) Operator {
 }
 
 // reduce fills an output with the results for all elements that each stands for, one after the other, each as an
-// element of the output: along the dimensions that are 1 in the output's shape, kept, and not in the input's. For [And]
-// and [Or] an element is 0 or 1.
-func reduce(o Operation, out, in Array, reduced []int) {
+// element of the output: along the dimensions that are 1 in the shape kept, and not in the input's. For [And] and [Or]
+// an element is 0 or 1.
+func reduce(o Operation, out, in Array, kept []int) {
 	if o.compares {
 		in = in.retyped(models.Bool)
 	}
 	in = in.retyped(out.Element)
-	begun := make([]bool, product(out.Shape))
-	walk(in.Shape, [][]int{steps(reduced, in.Shape)}, func(i int, pos []int) {
-		dst := out.elem(pos[0])
-		if begun[pos[0]] {
-			o.apply(out.Element, dst, dst, in.elem(i))
-		} else {
-			begun[pos[0]] = true
-			copy(dst, in.elem(i))
+	begun, wholes, size := make([]bool, product(out.Shape)), whole(out.Element), out.Element.Size()
+	var numbers [buffered]float64
+	var integers [buffered]int64
+	together(in, []Array{in, out.shaped(kept)}, func(i, n int, places, apart []int) {
+		place, step := places[1], apart[1]
+		if step != 0 && !begun[place] { // a row of the output, of which all or nothing is begun
+			copy(out.Data[place*size:][:n*size], in.Data[i*size:])
+			begun[place] = true
+			return
 		}
+		if step != 0 {
+			combine(o, Array{out.Element, []int{n}, out.Data[place*size:][:n*size]},
+				Array{out.Element, []int{n}, out.Data[place*size:][:n*size]},
+				Array{in.Element, []int{n}, in.Data[i*size:][:n*size]})
+			return
+		}
+		if !begun[place] {
+			copy(out.elem(place), in.elem(i))
+			begun[place] = true
+			i, n = i+1, n-1
+		}
+		if wholes {
+			in.integers(integers[:n], i, 1)
+			sum := out.Whole(place)
+			for _, x := range integers[:n] {
+				sum = o.Whole(sum, x)
+			}
+			putWhole(out.Element, out.elem(place), sum)
+			return
+		}
+		in.numbers(numbers[:n], i, 1)
+		sum := out.Number(place)
+		for _, x := range numbers[:n] {
+			sum = rounded(out.Element, o.Number(sum, x))
+		}
+		out.Put(place, sum)
 	})
+}
+
+// rounded returns what a number is as an element.
+func rounded(e models.Element, x float64) float64 {
+	switch e {
+	case models.Float32:
+		return float64(float32(x))
+	case models.Float16:
+		return half.Float64(half.Bits(x))
+	}
+	return x
+}
+
+// lines calls do for each line of a shape along an axis, with its number, its first element, and their distance.
+func lines(shape []int, axis int, do func(line, first, step int)) {
+	outer, length, inner := product(shape[:axis]), shape[axis], product(shape[axis+1:])
+	for n := range outer * inner {
+		do(n, n/inner*length*inner+n%inner, inner)
+	}
 }
 
 // segments fills each row of an output with the results for the rows of an input whose index it is, or with a number if
@@ -166,41 +213,53 @@ func segments(o Operation, out, in, indices Array, empty float64) {
 	}
 }
 
-// cumulativeSum fills an output with the sum of all elements along an axis up to each: without that itself if
-// exclusive, and from the last one back if reverse.
+// cumulativeSum fills an output with the sum of all elements along an axis up to each, see [CumulativeSum].
 func cumulativeSum(out, in Array, axis int, exclusive, reverse bool) {
-	outer, length, inner := product(in.Shape[:axis]), in.Shape[axis], product(in.Shape[axis+1:])
-	sum := make([]byte, in.Element.Size())
-	for n := range outer * inner {
-		clear(sum)
-		for k := range length {
-			if reverse {
-				k = length - 1 - k
-			}
-			i := (n/inner*length+k)*inner + n%inner
-			if exclusive {
-				copy(out.elem(i), sum)
-			}
-			if Sum.apply(in.Element, sum, sum, in.elem(i)); !exclusive {
-				copy(out.elem(i), sum)
-			}
+	numbers, integers := make([]float64, in.Shape[axis]), make([]int64, in.Shape[axis])
+	lines(in.Shape, axis, func(_, first, step int) {
+		if whole(in.Element) {
+			in.integers(integers, first, step)
+			sumUp(in.Element, integers, exclusive, reverse)
+			out.putIntegers(integers, first, step)
+			return
 		}
+		in.numbers(numbers, first, step)
+		sumUp(in.Element, numbers, exclusive, reverse)
+		out.putNumbers(numbers, first, step)
+	})
+}
+
+func sumUp[N int64 | float64](e models.Element, line []N, exclusive, reverse bool) {
+	if reverse {
+		slices.Reverse(line)
+		defer slices.Reverse(line)
+	}
+	var sum N
+	for i, x := range line {
+		next := sum + x
+		if !whole(e) {
+			next = N(rounded(e, float64(next)))
+		}
+		if line[i] = next; exclusive {
+			line[i] = sum
+		}
+		sum = next
 	}
 }
 
 // arg fills an output with the index along an axis of the largest element, or with the sign -1 of the smallest.
 func arg(out, in Array, axis int, sign float64) {
-	outer, length, inner := product(in.Shape[:axis]), in.Shape[axis], product(in.Shape[axis+1:])
-	for n := range outer * inner {
-		best, index := 0.0, -1
-		for k := range length {
-			x := sign * in.Number((n/inner*length+k)*inner+n%inner)
-			if index < 0 || x > best || x != x && best == best {
-				best, index = x, k
+	line := make([]float64, in.Shape[axis])
+	lines(in.Shape, axis, func(n, first, step int) {
+		in.numbers(line, first, step)
+		best, index := sign*line[0], 0
+		for k, x := range line[1:] {
+			if x *= sign; x > best || x != x && best == best {
+				best, index = x, k+1
 			}
 		}
 		putWhole(out.Element, out.elem(n), int64(index))
-	}
+	})
 }
 
 // Number returns an array of one number.
@@ -217,31 +276,36 @@ func (a Array) Count(start, step float64) {
 	}
 }
 
-// apply fills an output with what a function says of each number of the input.
+// apply fills an output with the results of a function for each number of the input.
 func apply(f func(x float64) float64, out, in Array) {
-	for i := range product(out.Shape) {
-		out.Put(i, f(in.Number(i)))
-	}
+	var numbers [buffered]float64
+	together(out, []Array{in.shaped(out.Shape)}, func(i, n int, _, _ []int) {
+		in.numbers(numbers[:n], i, 1)
+		for k, x := range numbers[:n] {
+			numbers[k] = f(x)
+		}
+		out.putNumbers(numbers[:n], i, 1)
+	})
 }
 
 // logSoftmax fills an output with the logarithm of the softmax along an axis.
 func logSoftmax(out, in Array, axis int) {
-	outer, length, inner := product(in.Shape[:axis]), in.Shape[axis], product(in.Shape[axis+1:])
-	for o := range outer {
-		for i := range inner {
-			index := func(k int) int { return (o*length+k)*inner + i }
-			peak, sum := math.Inf(-1), 0.0
-			for k := range length {
-				peak = max(peak, in.Number(index(k)))
-			}
-			for k := range length {
-				sum += math.Exp(in.Number(index(k)) - peak)
-			}
-			for k := range length {
-				out.Put(index(k), in.Number(index(k))-peak-math.Log(sum))
-			}
+	line := make([]float64, in.Shape[axis])
+	lines(in.Shape, axis, func(_, first, step int) {
+		in.numbers(line, first, step)
+		peak, sum := math.Inf(-1), 0.0
+		for _, x := range line {
+			peak = max(peak, x)
 		}
-	}
+		for _, x := range line {
+			sum += math.Exp(x - peak)
+		}
+		logarithm := math.Log(sum)
+		for k, x := range line {
+			line[k] = x - peak - logarithm
+		}
+		out.putNumbers(line, first, step)
+	})
 }
 
 // localNormalization fills an output with numbers divided by (bias + alpha * s)^beta, where s is the sum of the squares
@@ -258,24 +322,33 @@ func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 }
 
 // topK fills values with the largest numbers along the input's last dimension, as many as values has there, the
-// largest first, and indices with their indices. Of equal ones the first comes first.
+// largest first, and indices with their indices. Of equal ones the first comes first. NaN counts as the largest.
 func topK(values, indices, in Array) {
 	last := len(in.Shape) - 1
-	length, k := in.Shape[last], values.Shape[last]
-	for o := range product(in.Shape[:last]) {
-		row := Every(0, length, 1)
-		slices.SortStableFunc(row, func(a, b int) int {
-			switch x, y := in.Number(o*length+a), in.Number(o*length+b); {
-			case x > y:
-				return -1
-			case x < y:
-				return 1
+	k := values.Shape[last]
+	line, best := make([]float64, in.Shape[last]), make([]int, 0, k+1)
+	lines(in.Shape, last, func(n, first, step int) {
+		in.numbers(line, first, step)
+		best = best[:0]
+		for i, x := range line {
+			if len(best) == k && !larger(x, line[best[k-1]]) {
+				continue
 			}
-			return 0 // also if one is no number
-		})
-		for i, index := range row[:k] {
-			copy(values.elem(o*k+i), in.elem(o*length+index))
-			putWhole(indices.Element, indices.elem(o*k+i), int64(index))
+			place, _ := slices.BinarySearchFunc(best, x, func(i int, x float64) int {
+				if larger(x, line[i]) {
+					return 1
+				}
+				return -1
+			})
+			best = slices.Insert(best, place, i)
+			best = best[:min(len(best), k)]
 		}
-	}
+		for i, index := range best {
+			copy(values.elem(n*k+i), in.elem(first+index))
+			putWhole(indices.Element, indices.elem(n*k+i), int64(index))
+		}
+	})
 }
+
+// larger reports whether x comes before y.
+func larger(x, y float64) bool { return x > y || x != x && y == y }
