@@ -19,13 +19,13 @@
 //   if (use_weight_cache) weights_cache->set_program(buffer_pointer, num_bytes);
 //
 // A kernel is believed then exactly if the file was packed for a delegate of the same bytes, and the names of constants
-// are hashes of their content, as ExecuTorch's exporter makes them. An old file is safe: the delegates that an export has
-// changed are packed and compared. Without the bytes the class sees the names of constants, and neither the scales of
-// activations nor the shapes. So kernels of floats are believed whose name is a hash; what is packed with scales is packed
-// at each start, compared, and used from the file where it is equal. Take file and digest from one build then.
+// are hashes of their content, as ExecuTorch's exporter makes them. Without the bytes the class sees the names of constants,
+// and neither shapes nor the scales of activations. So each kernel is packed at each start, compared, and used from the file
+// where it is equal. An old file is safe in both cases: the delegates that an export has changed are packed and compared.
 //
-// What the file does not have is packed into memory, as all is without file or digest, and nothing is ever written. Each runtime has its own name for delete_packed_data. The file is open as long as one of them has it: a file
-// that takes its place by a rename is opened after that.
+// What the file does not have is packed into memory, as all is without file or digest, and nothing is ever written. Each
+// runtime has its own name for delete_packed_data. The file is open as long as one of them has it: a file that takes its
+// place by a rename is opened after that.
 #ifndef XPWC_READER_EXECUTORCH_HPP
 #define XPWC_READER_EXECUTORCH_HPP
 
@@ -112,19 +112,18 @@ class XNNWeightsCache {
   }
 
   // Gives the bytes that ExecuTorch gives to the backend for its delegate, which are read during the call. Call it
-  // between initialize_for_runtime and the first load_unpacked_data, for each runtime. InvalidState while no runtime is
-  // being created, InvalidArgument for no bytes. Not in ExecuTorch's class.
+  // between initialize_for_runtime and the first load_unpacked_data, for each runtime; the last call counts. InvalidState
+  // at any other time, InvalidArgument for no bytes: then nothing changes. Not in ExecuTorch's class.
   Error set_program(const void* data, size_t size) {
-    if (current_ == nullptr) {
+    if (current_ == nullptr || !current_->constants.empty()) {
       return Error::InvalidState;
     }
     if (data == nullptr || size == 0) {
       return Error::InvalidArgument;
     }
-    if (current_->reader != nullptr) {
-      xpwc_reader_set_program(current_->reader.get(), data, size);
-    }
-    return Error::Ok;
+    const bool given = current_->reader == nullptr ||
+                       xpwc_reader_set_program(current_->reader.get(), data, size) == XPWC_STATUS_OK;
+    return given ? Error::Ok : Error::Internal;
   }
 
   // Loads a constant for the runtime that is being created.
@@ -172,7 +171,7 @@ class XNNWeightsCache {
     }
     if (current_->reader != nullptr && current_->found == 0 && !current_->constants.empty()) {
       if (const char* why = xpwc_reader_reason(current_->reader.get()); *why != 0) {
-        ET_LOG(Info, "xpwc: nothing was found in %s: %s", path_.c_str(), why);
+        ET_LOG(Info, "xpwc: no look-up hit: %s; file %s", why, path_.c_str()); // which may be cut off at its end
       }
     }
     const std::string name = "runtime " + std::to_string(++made_);

@@ -1,4 +1,4 @@
-// executorch FILE LAYERS WIDTH HIDDEN CACHE MODEL
+// executorch FILE LAYERS WIDTH HIDDEN CACHE MODEL PROGRAM
 //
 // A backend shaped like ExecuTorch's on the class on the reader: methods, each of some layers of a chain of float32
 // (model.h), that come and go in several threads, and a file that is replaced while they run.
@@ -33,6 +33,7 @@ using executorch::runtime::Result;
 
 static size_t layers, width, hidden;
 static std::string matrices; // of all layers
+static std::string program;  // that the file is sealed for
 static size_t inputs_of(size_t layer) { return layer % 2 == 0 ? width : hidden; }
 static size_t outputs_of(size_t layer) { return layer % 2 == 0 ? hidden : width; }
 
@@ -70,6 +71,7 @@ struct Method {
   std::vector<std::string> names{};
   std::shared_ptr<std::vector<FreeableBuffer>> in_program = std::make_shared<std::vector<FreeableBuffer>>();
   bool reads_kernels{false}; // at inference, through the tensors that are packed
+  std::string given = program; // to set_program; "" for no call
 
   // Compiles it. The constants of a method that is not named lie in the program.
   Error init(const Constants& constants, bool named = true) {
@@ -77,6 +79,9 @@ struct Method {
     if (cache != nullptr) {
       lock = std::unique_lock<std::mutex>(cache->mutex());
       OK(cache->initialize_for_runtime(nullptr, &constants));
+      if (!given.empty()) {
+        OK(cache->set_program(given.data(), given.size()));
+      }
     }
     xnn_subgraph_t created;
     DONE(xnn_create_subgraph(2, 0, &created));
@@ -148,8 +153,10 @@ struct Method {
   }
 };
 
-static std::unique_ptr<Method> method(XNNWeightsCache* cache, size_t first, size_t end, bool named = true) {
+static std::unique_ptr<Method> method(
+    XNNWeightsCache* cache, size_t first, size_t end, bool named = true, const std::string& given = program) {
   auto made = std::make_unique<Method>(Method{first, end, cache});
+  made->given = given;
   OK(made->init(Constants(), named));
   return made;
 }
@@ -200,6 +207,38 @@ static void replaced_file(XNNWeightsCache& cache, const std::string& path) {
   REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers) && cache.packed() == layers);
 }
 
+// An old file has the bytes of these kernels in another shape, under the same key of XNNPACK, and other payloads.
+static void kernels_of_another_shape(XNNWeightsCache& cache) {
+  std::swap(width, hidden);
+  for (const std::string& given : {std::string(), std::string("exported again")}) {
+    REQUIRE(method(&cache, 0, layers, true, given)->run() == expected(0, layers));
+  }
+  std::swap(width, hidden);
+  REQUIRE(cache.found() == 0 && cache.compared() == 0 && cache.packed() == 2 * layers);
+}
+
+// A backend that does not give the program packs at each start, and uses the file's pages.
+static void no_program(XNNWeightsCache& cache) {
+  REQUIRE(method(&cache, 0, layers, true, "")->run() == expected(0, layers));
+  REQUIRE(cache.found() == 0 && cache.compared() == layers && cache.packed() == 0);
+}
+
+// The program is given before the constants are loaded, and the last one given counts.
+static void programs_in_turn(XNNWeightsCache& cache) {
+  const Constants constants;
+  REQUIRE(cache.set_program("early", 5) == Error::InvalidState);
+  OK(cache.initialize_for_runtime(nullptr, &constants));
+  REQUIRE(cache.set_program(nullptr, 1) == Error::InvalidArgument);
+  REQUIRE(cache.set_program("none", 0) == Error::InvalidArgument);
+  OK(cache.set_program("exported again", 14));
+  OK(cache.set_program(program.data(), program.size()));
+  REQUIRE(cache.load_unpacked_data("w0").ok());
+  REQUIRE(cache.set_program("late", 4) == Error::InvalidState);
+  OK(cache.delete_packed_data(cache.finalize_for_runtime().get()));
+  REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers));
+  REQUIRE(cache.found() == layers);
+}
+
 static std::string logged;
 
 // A wrong packed_cache_path shows in the log alone: the results are right, and the start is slow.
@@ -209,17 +248,20 @@ static void reasons_are_logged(const std::string& path) {
         logged.append(message, size) += "\n";
       },
       __FILE__)));
-  const auto log_of = [](const std::string& option) {
+  const auto log_of = [](const std::string& option, const std::string& given) {
     logged.clear();
     XNNWeightsCache cache;
     cache.set_packed_cache_path(option);
-    REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers) && cache.found() == 0 && cache.packed() == layers);
+    REQUIRE(method(&cache, 0, layers, true, given)->run() == expected(0, layers));
+    REQUIRE(cache.found() == 0 && cache.packed() == layers);
     return logged;
   };
-  REQUIRE(log_of("").empty());
-  REQUIRE(log_of(path).find("no digest of the model") != std::string::npos);
-  REQUIRE(log_of(path + ".missing#" + std::string(32, '0')).find("XPWC_STATUS_SYSTEM_ERROR: ") != std::string::npos);
-  REQUIRE(log_of(path + "#" + std::string(32, '0')).find("not sealed for the model") != std::string::npos);
+  const std::string stale = path + "#" + std::string(32, '0');
+  REQUIRE(log_of("", program).empty());
+  REQUIRE(log_of(path, program).find("no digest of the model") != std::string::npos);
+  REQUIRE(log_of(path + ".missing#" + std::string(32, '0'), "").find("XPWC_STATUS_SYSTEM_ERROR: ") != std::string::npos);
+  REQUIRE(log_of(stale, "exported again").find("sealed for another program and another model") != std::string::npos);
+  REQUIRE(log_of(stale, "").find("xpwc_reader_set_program") != std::string::npos);
 }
 
 // Threads compile and destroy methods under the mutex, and execute without it.
@@ -244,7 +286,7 @@ static void threads(XNNWeightsCache& cache) {
 }
 
 int main(int argc, char** argv) {
-  REQUIRE(argc == 7);
+  REQUIRE(argc == 8);
   layers = std::stoul(argv[2]);
   width = std::stoul(argv[3]);
   hidden = std::stoul(argv[4]);
@@ -255,12 +297,16 @@ int main(int argc, char** argv) {
   executorch::runtime::runtime_init();
   DONE(xnn_initialize(nullptr));
   const std::string path = argv[5], model = argv[6];
+  program = argv[7];
   const auto with_cache = [&](auto does) {
     XNNWeightsCache cache;
     cache.set_packed_cache_path(path + "#" + model);
     does(cache);
   };
   reasons_are_logged(path);
+  with_cache(kernels_of_another_shape);
+  with_cache(no_program);
+  with_cache(programs_in_turn);
   with_cache(constants_without_names);
   with_cache(kernels_that_inference_reads);
   with_cache(failed_compilation);

@@ -108,9 +108,9 @@ int main(int argc, char** argv) {
   if (reader != NULL) {
     xpwc_reader_stats stats;
     xpwc_reader_get_stats(reader, &stats);
-    printf(" hits %lu misses %lu shared %lu packed %lu asked %d", (unsigned long)stats.hits.entries,
+    printf(" hits %lu misses %lu shared %lu packed %lu asked %d %s", (unsigned long)stats.hits.entries,
            (unsigned long)stats.misses, (unsigned long)stats.shared.entries, (unsigned long)stats.packed.entries,
-           stats.asked);
+           stats.asked, xpwc_reader_reason(reader));
   }
   printf("\n");
   end_chain(&s);
