@@ -212,6 +212,10 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
+// mostLearned bounds the entries that a look-up examines one by one: a hostile index may have any number under one key.
+// What is packed is compared with all of them.
+const mostLearned = 16
+
 // find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether
 // there is any entry of this weight with this content, be it under another seed or one of several: what will be packed
 // is to be compared with it.
@@ -219,7 +223,7 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 	if !w.named {
 		return nil, false
 	}
-	for {
+	for learned := 0; ; learned++ {
 		hit, views, err := s.user.LookUp(&w.Query, w.judge)
 		s.fail(err)
 		switch {
@@ -230,8 +234,10 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 			s.restampLater(w, &views[hit])
 			s.given[w.question()] = views[hit].Entry
 			return views[hit].Entry, true
-		case w.verdict.lacks != nothing:
+		case w.verdict.lacks != nothing && learned < mostLearned:
 			s.learn(w, w.verdict.lacks, &views[w.verdict.of])
+		case w.verdict.lacks != nothing:
+			return nil, true
 		default:
 			return nil, w.verdict.same
 		}
