@@ -151,9 +151,9 @@ class XNNWeightsCache {
   size_t get_num_unpacked_data() { return current_ == nullptr ? 0 : current_->constants.size(); }
   xnn_weights_cache_t get() { return &provider_; }
 
-  // Frees the constants that only packing reads, and returns the runtime's name. What is no kernel, or has a second tensor
-  // by its name or its address, may be read at inference. Nobody tells this class which nodes read a tensor, so a kernel
-  // stays, too, unless ExecuTorch's exporter named it: none of its programs reads a tensor at inference that a node packs.
+  // Frees the constants that only packing reads, and returns the runtime's name. These are kernels that were found, if
+  // ExecuTorch's exporter named them: a file is sealed only for delegates that do not read them at inference. Nothing shows
+  // which nodes read any other constant, or one with a second tensor by its name or its address, so these stay.
   Result<std::vector<std::string>> finalize_for_runtime() {
     if (current_ == nullptr || (current_->constants.empty() && current_->blocks.empty())) {
       current_.reset();
@@ -165,7 +165,7 @@ class XNNWeightsCache {
     }
     for (auto& [name, constant] : current_->constants) {
       const bool has_second = constant.loads > 1 || names[constant.buffer->data()] > 1;
-      if (constant.is_kernel && !has_second && is_exported(name)) {
+      if (constant.found && !has_second && is_exported(name)) {
         constant.buffer.reset();
       }
     }
@@ -203,7 +203,7 @@ class XNNWeightsCache {
   struct Constant {
     std::optional<FreeableBuffer> buffer;
     size_t loads{0};
-    bool is_kernel{false};
+    bool found{false}; // as a kernel, in the file
   };
 
   struct Runtime {
@@ -226,21 +226,22 @@ class XNNWeightsCache {
     return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
   }
 
-  // Returns the provider of the current runtime, if it has a reader, and notes that a constant is a kernel.
-  xnn_weights_cache_t of_reader(const void* kernel) {
-    if (auto constant = current_->at.find(kernel); constant != current_->at.end()) {
-      constant->second->is_kernel = true;
-    }
-    return current_->reader == nullptr ? nullptr : xpwc_reader_provider(current_->reader.get());
+  // Returns the provider of the current runtime, or null if there is no runtime or it has no reader.
+  xnn_weights_cache_t reader_provider() const {
+    const bool has_reader = current_ != nullptr && current_->reader != nullptr;
+    return has_reader ? xpwc_reader_provider(current_->reader.get()) : nullptr;
   }
 
   static size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
     auto* cache = static_cast<XNNWeightsCache*>(context);
-    xnn_weights_cache_t of = cache->current_ == nullptr ? nullptr : cache->of_reader(key->kernel);
-    const size_t found = of == nullptr ? SIZE_MAX : of->look_up(of->context, key);
+    xnn_weights_cache_t provider = cache->reader_provider();
+    const size_t found = provider == nullptr ? SIZE_MAX : provider->look_up(provider->context, key);
     if (found != SIZE_MAX) {
       cache->found_++;
       cache->current_->found++;
+      if (auto constant = cache->current_->at.find(key->kernel); constant != cache->current_->at.end()) {
+        constant->second->found = true;
+      }
     }
     return found;
   }
@@ -260,9 +261,9 @@ class XNNWeightsCache {
 
   static size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
     auto* cache = static_cast<XNNWeightsCache*>(context);
-    xnn_weights_cache_t of = cache->current_ == nullptr ? nullptr : cache->of_reader(key->kernel);
+    xnn_weights_cache_t provider = cache->reader_provider();
     const size_t own = reinterpret_cast<size_t>(packed);
-    const size_t used = of == nullptr ? own : of->look_up_or_insert(of->context, key, packed, size);
+    const size_t used = provider == nullptr ? own : provider->look_up_or_insert(provider->context, key, packed, size);
     if (packed != nullptr && used == own) {
       cache->packed_++;
     } else if (packed != nullptr) { // the file has the same
@@ -280,7 +281,7 @@ class XNNWeightsCache {
   static auto set_alias_data(Provider& provider) -> decltype(void(provider.alias_data)) {
     provider.alias_data = [](void* context, void* alias, void* original) {
       auto* cache = static_cast<XNNWeightsCache*>(context);
-      const Provider* of = cache->current_ == nullptr ? nullptr : cache->of_reader(nullptr);
+      const Provider* of = cache->reader_provider();
       return of == nullptr ? xnn_status_success : of->alias_data(of->context, alias, original);
     };
   }

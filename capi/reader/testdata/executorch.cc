@@ -37,6 +37,11 @@ static std::string program;  // that the file is sealed for
 static size_t inputs_of(size_t layer) { return layer % 2 == 0 ? width : hidden; }
 static size_t outputs_of(size_t layer) { return layer % 2 == 0 ? hidden : width; }
 
+static std::atomic<int> unpacked; // constants that are in memory
+
+// A name in the form of ExecuTorch's exporter.
+static std::string name_of(size_t layer) { return std::string(63, '0') + std::to_string(layer); }
+
 // Each get_data is memory of its own, which is overwritten when it is freed, so that reading it later shows.
 class Constants final : public executorch::ET_RUNTIME_NAMESPACE::NamedDataMap {
  public:
@@ -49,7 +54,9 @@ class Constants final : public executorch::ET_RUNTIME_NAMESPACE::NamedDataMap {
     }
     void* copy = std::aligned_alloc(64, size + 64);
     memcpy(copy, matrices.data() + layer * size, size);
+    unpacked++;
     return FreeableBuffer(copy, size, [](void*, void* data, size_t n) {
+      unpacked--;
       memset(data, 0x7b, n);
       free(data);
     });
@@ -71,6 +78,7 @@ struct Method {
   std::vector<std::string> names{};
   std::shared_ptr<std::vector<FreeableBuffer>> in_program = std::make_shared<std::vector<FreeableBuffer>>();
   bool reads_kernels{false}; // at inference, through the tensors that are packed
+  bool exported{true};       // kernels have names of ExecuTorch's exporter
   std::string given = program; // to set_program; "" for no call
 
   // Compiles it. The constants of a method that is not named lie in the program.
@@ -94,7 +102,7 @@ struct Method {
       uint32_t next, kernel;
       DONE(xnn_define_tensor_value(created, xnn_datatype_fp32, 2, shape, nullptr, external, flags, &next));
       if (i > first) {
-        const std::string name = "w" + std::to_string(i - 1);
+        const std::string name = exported ? name_of(i - 1) : "w" + std::to_string(i - 1);
         const size_t dims[] = {outputs_of(i - 1), inputs_of(i - 1)};
         const void* data;
         if (cache != nullptr && named) {
@@ -171,15 +179,27 @@ static void constants_without_names(XNNWeightsCache& cache) {
   REQUIRE(cache.found() == layers && cache.packed() == layers);
 }
 
-// Kernels that other nodes read at inference stay until the method goes.
+// Kernels that other nodes read at inference stay until the method goes: the file is not sealed for such a delegate.
 static void kernels_that_inference_reads(XNNWeightsCache& cache) {
-  Method plain{0, layers, nullptr}, method{0, layers, &cache};
-  plain.reads_kernels = method.reads_kernels = true;
-  const Constants constants;
-  OK(plain.init(constants, false));
-  OK(method.init(constants));
-  REQUIRE(method.run() == plain.run());
-  REQUIRE(cache.found() == layers && cache.packed() == 0);
+  for (const std::string& given : {std::string(), std::string("linear(x, w) + w")}) {
+    for (const bool exported : {true, false}) {
+      Method plain{0, layers, nullptr}, method{0, layers, &cache};
+      plain.reads_kernels = method.reads_kernels = true;
+      method.given = given;
+      method.exported = exported;
+      const Constants constants;
+      OK(plain.init(constants, false));
+      OK(method.init(constants));
+      REQUIRE(method.run() == plain.run());
+    }
+  }
+  REQUIRE(cache.found() == 0);
+}
+
+// Kernels that the file has for the program are freed once the method is compiled.
+static void found_kernels_are_freed(XNNWeightsCache& cache) {
+  auto compiled = method(&cache, 0, layers);
+  REQUIRE(unpacked == 0 && compiled->run() == expected(0, layers) && cache.found() == layers);
 }
 
 // A compilation that fails leaves the file to those that have it, and to the next.
@@ -232,7 +252,7 @@ static void programs_in_turn(XNNWeightsCache& cache) {
   REQUIRE(cache.set_program("none", 0) == Error::InvalidArgument);
   OK(cache.set_program("exported again", 14));
   OK(cache.set_program(program.data(), program.size()));
-  REQUIRE(cache.load_unpacked_data("w0").ok());
+  REQUIRE(cache.load_unpacked_data(name_of(0)).ok());
   REQUIRE(cache.set_program("late", 4) == Error::InvalidState);
   OK(cache.delete_packed_data(cache.finalize_for_runtime().get()));
   REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers));
@@ -309,6 +329,7 @@ int main(int argc, char** argv) {
   with_cache(programs_in_turn);
   with_cache(constants_without_names);
   with_cache(kernels_that_inference_reads);
+  with_cache(found_kernels_are_freed);
   with_cache(failed_compilation);
   with_cache(threads);
   with_cache([&](XNNWeightsCache& cache) { replaced_file(cache, path); });
