@@ -214,6 +214,10 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
+// mostLearned bounds the entries that a look-up examines one by one: a hostile index may have any number under one key.
+// What is packed is compared with all of them.
+const mostLearned = 16
+
 // find returns the entry that answers a look-up, which the session uses from here on, or nil. comparable reports
 // whether an entry has this weight with this content, under another seed for instance: what is packed is compared.
 func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
@@ -222,7 +226,7 @@ func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 	}
 	p := &w.kernel.packing
 	r := request{!p.believed(), w.answer() != nil, p.described, p.ambiguous, s.cache.options.Verify}
-	for {
+	for learned := 0; ; learned++ {
 		views, err := s.user.LookUp(&w.Query)
 		s.fail(err)
 		var buffer [4]candidate
@@ -232,6 +236,8 @@ func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 		}
 		v := decide(r, candidates)
 		switch {
+		case v.need != needNothing && learned >= mostLearned:
+			return nil, true
 		case v.need != needNothing:
 			s.gather(w, v.need, &views[v.candidate])
 		case v.hit < 0:
