@@ -22,15 +22,14 @@ func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (p
 	s := newSession(t, c, tensors)
 	w, err := s.Load("w", Eager(), Believe())
 	require.NoError(t, err)
-	r, err := newAnonymousRegion(uint64(len(h.copied)))
-	require.NoError(t, err)
-	copy(r.Data(), h.copied)
+	r := make([]byte, len(h.copied))
+	copy(r, h.copied)
 	if h.xnnpacks {
-		s.alias(addressOf(r.Data()), addressOf(w))
+		alias(s, addressTo(r), addressTo(w))
 	} else {
-		require.NoError(t, s.Alias(r.Data()[:len(h.copied)], w, h.word))
+		require.NoError(t, s.Alias(r[:len(h.copied)], w, h.word))
 	}
-	e, hit := packWeight(t, s, 7, addressOf(r.Data()), 0, packedFrom(h.copied))
+	e, hit := packWeight(t, s, 7, addressTo(r), 0, packedFrom(h.copied))
 	packed = bytes.Clone(e)
 	finish(t, s)
 	require.NoError(t, c.Close())
@@ -118,7 +117,7 @@ func TestACopyIsComparedIfItsOriginalIs(t *testing.T) {
 			if !first {
 				compare()
 			}
-			packed, hit := packWeight(t, s, 7, addressOf(copied), 0, packedFrom(copied))
+			packed, hit := packWeight(t, s, 7, addressTo(copied), 0, packedFrom(copied))
 			require.False(t, hit)
 			require.Equal(t, packedFrom(copied), packed)
 			finish(t, s)

@@ -74,8 +74,8 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	require.NoError(t, err)
 	content, err := slow.Load("slow", Believe())
 	require.NoError(t, err)
-	require.Equal(t, notFound, slow.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
-	space := slow.reserve(300)
+	require.Equal(t, missing, lookUp(slow, 1, addressTo(content), 0))
+	space := reserve(slow, 300)
 
 	for i := range 3 {
 		name := fmt.Sprint("quick ", i)
@@ -84,13 +84,13 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 	}
 
 	copy(space, content) // its segment must still be there, and writable
-	slow.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), 300)
+	insert(slow, 1, addressTo(content), 0, addressTo(space), 300)
 	content, err = slow.Load("later", Believe())
 	require.NoError(t, err)
-	require.Equal(t, notFound, slow.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
-	space = slow.reserve(300)
+	require.Equal(t, missing, lookUp(slow, 1, addressTo(content), 0))
+	space = reserve(slow, 300)
 	copy(space, content)
-	slow.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), 300)
+	insert(slow, 1, addressTo(content), 0, addressTo(space), 300)
 	require.NoError(t, slow.Finalize())
 	require.NoError(t, slow.Close())
 	require.NoError(t, c.Close())
@@ -103,8 +103,8 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 		require.NoError(t, err)
 		content, err := s.Load(e, Believe())
 		require.NoError(t, err)
-		address := s.lookUp(lookUpKey{1, addressOf(content), 0, 0})
-		require.NotEqual(t, notFound, address)
+		address := lookUp(s, 1, addressTo(content), 0)
+		require.NotEqual(t, missing, address)
 		require.Equal(t, contentOf(e, 300), bytesAt(t, s, address, 300))
 		require.NoError(t, s.Close())
 	}
@@ -119,8 +119,8 @@ func TestAbandonedReservationsAreGivenBack(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("a", Believe())
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
-	require.NotNil(t, s.reserve(1<<20))
+	require.Equal(t, missing, lookUp(s, 1, addressTo(content), 0))
+	require.NotNil(t, reserve(s, 1<<20))
 	require.NoError(t, s.Close(), "its runtime's creation failed")
 	open(t, c, someTensors(2, 1000)).close(t)
 	require.NoError(t, c.Close())
@@ -133,7 +133,7 @@ func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.
 	s, err := c.NewSession(nil)
 	require.NoError(t, err)
 	stray := make([]byte, 64)
-	require.Equal(t, addressOf(stray), s.insert(lookUpKey{1, 2, 0, 0}, addressOf(stray), 64))
+	require.Equal(t, addressTo(stray), insert(s, 1, 2, 0, addressTo(stray), 64))
 	err = s.Finalize()
 	require.ErrorContains(t, err, "not reserved")
 	require.NoError(t, s.Close())
@@ -167,7 +167,7 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("x", Believe())
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
+	require.Equal(t, missing, lookUp(s, 1, addressTo(content), 0))
 
 	mine := otherProcess(t, path)
 	o := open(t, mine, someTensors(2, 1000))
@@ -186,11 +186,11 @@ func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	theirs := otherProcess(t, path)
 	holding := newSession(t, theirs, map[string][]byte{"x": contentOf("x", 50)})
-	require.Equal(t, notFound, holding.lookUp(lookUpKey{1, load(t, holding, "x"), 0, 0}))
+	require.Equal(t, missing, lookUp(holding, 1, load(t, holding, "x"), 0))
 
 	var l listener
 	o := &Options{Logger: slog.New(&l), WriterWait: time.Second} // which a first try never takes
-	mine, err := newHandle(place{path: path}, o.withDefaults(), osdisk.Files{}, nil)
+	mine, err := openAlone(path, o, osdisk.Files{})
 	require.NoError(t, err)
 	for i := range 3 {
 		open(t, mine, map[string][]byte{fmt.Sprint(i): contentOf(fmt.Sprint(i), 100)}).close(t)
@@ -274,7 +274,7 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
 	o := open(t, c, someTensors(1, 100))
 	require.NoError(t, c.Save())
-	for _, e := range o.user.Used() {
+	for _, e := range userOf(o.Session).Used() {
 		require.True(t, e.Region.Sealed())
 	}
 	o.close(t)

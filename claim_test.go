@@ -25,12 +25,12 @@ func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
 		"closed":    func(t *testing.T, s *Session) { require.NoError(t, s.Close()) },
 		"finalized": func(t *testing.T, s *Session) { require.NoError(t, s.Finalize()) },
 		"it looks another weight up": func(t *testing.T, s *Session) {
-			s.lookUp(lookUpKey{7, load(t, s, "other"), 0, 0})
+			lookUp(s, 7, load(t, s, "other"), 0)
 		},
-		"there is no memory": func(t *testing.T, s *Session) { require.Nil(t, s.reserve(1<<62)) },
+		"there is no memory": func(t *testing.T, s *Session) { require.Nil(t, reserve(s, 1<<62)) },
 		"it packs another weight": func(t *testing.T, s *Session) {
-			space := s.reserve(100)
-			s.insert(lookUpKey{7, load(t, s, "other", Eager()), 0, 0}, addressOf(space), 100)
+			space := reserve(s, 100)
+			insert(s, 7, load(t, s, "other", Eager()), 0, addressTo(space), 100)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
 			}
 			c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{WriterWait: time.Minute})
 			first := newSession(t, c, map[string][]byte{"w": content, "other": contentOf("other", 90)})
-			require.Equal(t, notFound, first.lookUp(lookUpKey{7, loadAs(t, first, "w", "convolution"), 0, 0}))
+			require.Equal(t, missing, lookUp(first, 7, loadAs(t, first, "w", "convolution"), 0))
 			second := newSession(t, c, map[string][]byte{"w": content})
 			kernel := loadAs(t, second, "w", "convolution")
 			done := make(chan struct{})
@@ -78,7 +78,7 @@ func TestAWaitForAnotherSessionEndsAfterWriterWait(t *testing.T) {
 				second := newSession(t, c, map[string][]byte{"w": content, "v": content})
 				for _, name := range []string{"w", "v"} {
 					for _, s := range []*Session{first, second} { // and neither packs
-						require.Equal(t, notFound, s.lookUp(lookUpKey{7, loadAs(t, s, name, "convolution"), 0, 0}))
+						require.Equal(t, missing, lookUp(s, 7, loadAs(t, s, name, "convolution"), 0))
 					}
 				}
 				require.Equal(t, timeouts, c.Stats().Waits, "a session that waited in vain waits for no other")

@@ -149,7 +149,7 @@ func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
 	const maxBytes = 100_000
 	c := mustOpen(t, path, &Options{MaxBytes: maxBytes})
 	clock := int64(1000)
-	c.writer.Probe().SetClock(func() int64 { clock++; return clock })
+	probe(c).SetClock(func() int64 { clock++; return clock })
 	for i := range 20 {
 		name := fmt.Sprint("t", i)
 		open(t, c, map[string][]byte{name: contentOf(name, 20_000)}).close(t)
@@ -204,9 +204,9 @@ func TestCompactingWhileTheSameProcessPacksEndsInAnError(t *testing.T) {
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), &Options{WriterWait: -1})
 	s := newSession(t, c, someTensors(1, 100))
 	for name := range someTensors(1, 100) {
-		require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, name), 0, 0}))
+		require.Equal(t, missing, lookUp(s, 7, load(t, s, name), 0))
 	}
-	require.NotNil(t, s.reserve(100))
+	require.NotNil(t, reserve(s, 100))
 	require.ErrorIs(t, c.Compact(), ErrBusy)
 	finish(t, s)
 	require.NoError(t, c.Compact())

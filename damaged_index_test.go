@@ -63,7 +63,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 			c, h := openHooked(t, path, nil)
 			m := map[string][]byte{"another": contentOf("another", 5000)}
 			o := open(t, c, m)
-			c.commitWithSave()
+			holdCommits(c)
 
 			var s *Session
 			looked := make(chan error, 1)
@@ -91,7 +91,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 			requireRight(t, o.Session, m)
 			require.NoError(t, errors.Join(o.Close(), s.Close()))
 			if writing.name == "a commit that fails" {
-				c.writeAgain()
+				writeAgain(c)
 				open(t, c, old).close(t)
 			}
 			require.NoError(t, c.Close())
@@ -114,7 +114,7 @@ func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 	c := mustOpen(t, path, &Options{WriterWait: time.Hour}) // nobody waits: the lock is this process' own
 	m := map[string][]byte{"done": contentOf("done", 40_000)}
 	done := open(t, c, m)
-	c.commitWithSave()
+	holdCommits(c)
 	s := newSession(t, c, map[string][]byte{"other": contentOf("other", 5000)})
 	space, err := beginPacking(s, "other", 5000+64)
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 	require.NoError(t, c.Close())
 	c = mustOpen(t, path, nil)
 	o := open(t, c, m)
-	c.commitWithSave()
+	holdCommits(c)
 	indexOverwriter(t, path)()
 	require.ErrorIs(t, c.Save(), ErrDamaged)
 	requireRight(t, o.Session, m)

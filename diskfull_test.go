@@ -70,7 +70,7 @@ func packOnFullDisk(path string) (o outcome, err error) {
 		}
 	}
 	o.Full = noSpace(stats.LastError)
-	for _, e := range s.user.Used() { // committed or not, it stays what it is
+	for _, e := range userOf(s).Used() { // committed or not, it stays what it is
 		if !inModel(tensorsAfter(), e.Data) {
 			return o, fmt.Errorf("%s has changed", e.Name())
 		}
@@ -306,7 +306,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	open(t, c, low).close(t)
 	require.NoError(t, c.Save())
 
-	c.writer.Probe().File(func(st *store.Store) {
+	probe(c).File(func(st *store.Store) {
 		ok, err := st.Begin()
 		require.True(t, ok)
 		require.NoError(t, err)
@@ -316,18 +316,18 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 		store.Filled(r)
 		require.NoError(t, r.Region.Release())
 	})
-	c.writer.Probe().Pack(1) // so much is dead now that it would be compacted at once
+	probe(c).Pack(1) // so much is dead now that it would be compacted at once
 	open(t, c, all).close(t)
 	require.NoError(t, c.Save())
 	require.Greater(t, c.Stats().FileBytes, int64(beyond))
-	c.writer.Probe().Pack(-1)
-	c.writer.Probe().GiveUp()
+	probe(c).Pack(-1)
+	probe(c).GiveUp()
 	require.NoError(t, c.Close())
 
 	c = mustOpen(t, path, &Options{Strict: true, ReadOnly: true, Verify: VerifyOnUse})
 	o := open(t, c, all)
 	behind := 0
-	for _, e := range o.user.Used() {
+	for _, e := range userOf(o.Session).Used() {
 		if e.Record.Offset > math.MaxUint32 {
 			behind++
 		}
@@ -343,7 +343,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	c = mustOpen(t, path, nil)
 	more := someTensors(6, 5000)
 	o = open(t, c, more) // is packed behind the others
-	for _, e := range o.user.Used() {
+	for _, e := range userOf(o.Session).Used() {
 		if e.Region.Reader() == nil { // it was packed here
 			require.Greater(t, e.Record.Offset, uint64(beyond))
 		}
@@ -367,7 +367,7 @@ func TestACommitThatCannotBeLaidOutLosesNothing(t *testing.T) {
 	c := mustOpen(t, path, nil)
 	tensors := someTensors(4, 3000)
 	o := open(t, c, tensors)
-	c.commitWithSave()
+	holdCommits(c)
 	full := &refusingDisk{File: diskOf(c), refusals: 1}
 	setDisk(c, full)
 	require.ErrorIs(t, c.Save(), syscall.EIO)
@@ -412,13 +412,13 @@ func TestNoRoomForTheIndexLeavesWhatWasCommitted(t *testing.T) {
 	early := map[string][]byte{"a": contentOf("a", 5000), "b": contentOf("b", 5000), "c": contentOf("c", 5000)}
 	s := newSession(t, c, early)
 	for _, name := range []string{"a", "b", "c"} {
-		key := lookUpKey{42, load(t, s, name), 0, 0}
-		require.Equal(t, notFound, s.lookUp(key))
+		kernel := load(t, s, name)
+		require.Equal(t, missing, lookUp(s, 42, kernel, 0))
 		packed := packedFrom(early[name])
-		space := s.reserve(uint64(len(packed)))
+		space := reserve(s, uint64(len(packed)))
 		require.NotNil(t, space)
 		copy(space, packed)
-		s.insert(key, addressOf(space), uint64(len(packed)))
+		insert(s, 42, kernel, 0, addressTo(space), uint64(len(packed)))
 	}
 	committed := someTensors(3, 5000)
 	open(t, c, committed).close(t)
@@ -426,7 +426,7 @@ func TestNoRoomForTheIndexLeavesWhatWasCommitted(t *testing.T) {
 	end := int64(storeOf(c).Slot().End)
 
 	require.NoError(t, s.Finalize())
-	c.commitWithSave()
+	holdCommits(c)
 	h.allocate = func(int64, int64) error { return syscall.ENOSPC }
 	require.ErrorIs(t, c.Save(), syscall.ENOSPC)
 	requireRight(t, s, early)

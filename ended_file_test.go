@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -104,7 +105,7 @@ func (d hookedDisk) Map(offset int64, size int, writable bool) (store.Mapping, e
 // openHooked opens a cache on a real file, whose calls fail as the hooks say.
 func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 	t.Helper()
-	c, err := newHandle(place{path: path}, o.withDefaults(), osdisk.Files{}, nil)
+	c, err := openAlone(path, o, osdisk.Files{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	h := &hooks{}
@@ -115,20 +116,10 @@ func openHooked(t *testing.T, path string, o *Options) (*Cache, *hooks) {
 	return c, h
 }
 
-// writeAgain has a cache write to a file although its last one has just ended.
-func (c *Cache) writeAgain() {
-	c.writer.Probe().WriteAgain()
-}
-
-// commitWithSave has what was finalized wait for Save, however long that takes to come.
-func (c *Cache) commitWithSave() {
-	c.writer.Probe().Hold()
-}
-
 // requireRight requires that a session's packed weights can be read and are what was packed from a model.
 func requireRight(t *testing.T, s *Session, m map[string][]byte) {
 	t.Helper()
-	for _, e := range s.user.Used() {
+	for _, e := range userOf(s).Used() {
 		right := false
 		want := string(packedFrom(m[e.Record.Kernel]))
 		require.NoError(t, mapped.Faultless(func() { right = want == string(e.Data) }))
@@ -142,7 +133,7 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 	c, h := openHooked(t, path, &Options{WriterWait: -1})
 	small, large := someTensors(2, 3000), map[string][]byte{"large": contentOf("large", 6<<20)}
 	o := open(t, c, small)
-	c.commitWithSave()
+	holdCommits(c)
 	s := newSession(t, c, large)
 	packed := packedFrom(large["large"])
 	space, err := beginPacking(s, "large", len(packed))
@@ -179,7 +170,7 @@ func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
 			o := open(t, c, someTensors(2, 3000))
-			c.commitWithSave()
+			holdCommits(c)
 			s := newSession(t, c, map[string][]byte{"slow": contentOf("slow", 3000)})
 			packed := packedFrom(contentOf("slow", 3000))
 			space, err := beginPacking(s, "slow", len(packed))
@@ -190,7 +181,7 @@ func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 			require.ErrorIs(t, o.Err(), ErrLost)
 			h.failed = nil
 			require.NoError(t, s.Err(), "it has handed in nothing yet")
-			s.insert(lookUpKey{42, addressOf(s.sources["slow"].content), bias, 0}, addressOf(space), uint64(len(space)))
+			insert(s, 42, addressTo(contentIn(s, "slow")), bias, addressTo(space), uint64(len(space)))
 			require.ErrorIs(t, s.Finalize(), ErrLost)
 			require.NoError(t, errors.Join(s.Close(), o.Close()))
 			require.ErrorIs(t, c.Save(), syscall.EIO)
@@ -208,7 +199,7 @@ func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
 	c, h := openHooked(t, path, o)
 	m := someTensors(2, 3000)
 	lost := open(t, c, m)
-	c.commitWithSave()
+	holdCommits(c)
 	h.flush = func(string) error { return syscall.EIO }
 	require.ErrorIs(t, c.Save(), syscall.EIO)
 	h.flush = nil
@@ -226,7 +217,7 @@ func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
 	require.NoFileExists(t, path)
 	private.close(t)
 
-	c.writeAgain()
+	writeAgain(c)
 	open(t, c, m).close(t)
 	require.NoError(t, c.Close())
 	after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
@@ -239,7 +230,7 @@ func TestSaveReportsWhatACommitInTheBackgroundHasLost(t *testing.T) {
 	c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
 	o := open(t, c, someTensors(1, 3000))
 	h.flush = func(string) error { return syscall.EIO }
-	require.ErrorIs(t, c.waitForCommit(), syscall.EIO)
+	require.ErrorIs(t, awaitCommit(c), syscall.EIO)
 	require.ErrorIs(t, o.Err(), ErrLost)
 	require.NoError(t, o.Close())
 	require.ErrorIs(t, c.Save(), syscall.EIO)
@@ -269,14 +260,14 @@ func TestAFileThatEndsIsNotInItsPlace(t *testing.T) {
 			require.NoError(t, c.Save())
 			m := map[string][]byte{"new": contentOf("new", 5000)}
 			o := open(t, c, m)
-			c.commitWithSave()
+			holdCommits(c)
 			h.flush = func(string) error { replace(t, path); return syscall.EIO }
 			require.ErrorIs(t, c.Save(), syscall.EIO)
 			h.flush = nil
 			require.ErrorIs(t, o.Err(), ErrLost)
 			require.NoFileExists(t, path+".damaged")
 			require.NoError(t, o.Close())
-			c.writeAgain()
+			writeAgain(c)
 			open(t, c, m).close(t)
 			require.NoError(t, c.Close())
 			after := mustOpen(t, path, &Options{Strict: true, Verify: VerifyOnUse})
@@ -315,7 +306,7 @@ func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
 		s.dir.Fail(memdisk.FlushFailure{Lost: memdisk.LeaveAll, Reclaimed: true, Random: s.random})
 		s.dir.Unlocked(func() {
 			endPacking(session, name, space)
-			c.writer.Probe().AwaitSums()
+			probe(c).AwaitSums()
 		})
 		return &memdisk.FlushFailure{Lost: memdisk.LeaveNone, Reclaimed: false, Random: s.random}
 	}
@@ -369,12 +360,15 @@ func TestWhatTheDiskLosesBeforeItIsSummedIsNeverCommitted(t *testing.T) {
 	copy(space, packed)
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	require.NoError(t, err)
-	reserved := s.packings[addressOf(space)]
-	_, err = f.WriteAt(make([]byte, 4096), int64(reserved.Offset()))
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	offset := bytes.Index(content, packed)
+	require.Positive(t, offset)
+	_, err = f.WriteAt(make([]byte, 4096), int64(offset))
 	require.NoError(t, errors.Join(err, f.Close()))
 	endPacking(s, "w", space)
 	require.NoError(t, s.Finalize())
-	c.commitWithSave()
+	holdCommits(c)
 	h.flush = func(string) error { return syscall.EIO }
 	require.ErrorIs(t, c.Save(), syscall.EIO, "the system says that it could not write pages")
 	h.flush = nil

@@ -64,7 +64,7 @@ func (l *listener) WithGroup(string) slog.Handler      { return l }
 
 // heard returns the events so far, once all of them are handled, and forgets them.
 func (l *listener) heard(c *Cache) []event {
-	c.events.wait()
+	awaitEvents(c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events := l.events
@@ -114,9 +114,9 @@ func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0", Believe())
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0}))
-	space := s.reserve(100)
-	s.insert(lookUpKey{42, addressOf(content), 0, 0}, addressOf(space), 100)
+	require.Equal(t, missing, lookUp(s, 42, addressTo(content), 0))
+	space := reserve(s, 100)
+	insert(s, 42, addressTo(content), 0, addressTo(space), 100)
 	slow.armed.Store(true)
 	require.NoError(t, s.Finalize())
 	require.Zero(t, c.Stats().Generation, "the disk does not answer yet")
@@ -221,7 +221,7 @@ func TestALoadReportsEachReasonForPrivateMemoryOnce(t *testing.T) {
 				require.NoError(t, err)
 				content, err := s.Load("x", Believe())
 				require.NoError(t, err)
-				require.Equal(t, notFound, s.lookUp(lookUpKey{1, addressOf(content), 0, 0}))
+				require.Equal(t, missing, lookUp(s, 1, addressTo(content), 0))
 				t.Cleanup(func() {
 					require.NoError(t, s.Close())
 					require.NoError(t, theirs.Close())
@@ -245,10 +245,10 @@ func TestALoadReportsEachReasonForPrivateMemoryOnce(t *testing.T) {
 				s, err := c.NewSession(nil)
 				require.NoError(t, err)
 				for i := range 3 {
-					require.Equal(t, notFound, s.lookUp(lookUpKey{42, uintptr(1 + i), 0, 0}))
-					space := s.reserve(100)
+					require.Equal(t, missing, lookUp(s, 42, uintptr(1+i), 0))
+					space := reserve(s, 100)
 					space[0] = byte(i)
-					s.insert(lookUpKey{42, uintptr(1 + i), 0, 0}, addressOf(space), 100)
+					insert(s, 42, uintptr(1+i), 0, addressTo(space), 100)
 				}
 				require.NoError(t, s.Finalize())
 				require.NoError(t, s.Close())
@@ -311,7 +311,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.messages(c))
 
-	other, err := newHandle(place{path: path}, theirs.options().withDefaults(), osdisk.Files{}, nil)
+	other, err := openAlone(path, theirs.options(), osdisk.Files{})
 	require.NoError(t, err)
 	require.NoError(t, other.Compact())
 	heard := theirs.heard(other)
@@ -338,10 +338,10 @@ func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0", Believe())
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0}))
+	require.Equal(t, missing, lookUp(s, 42, addressTo(content), 0))
 	require.NoError(t, os.Rename(path, path+".away")) // Windows may keep a removed file's name while it is open
-	space := s.reserve(100)
-	s.insert(lookUpKey{42, addressOf(content), 0, 0}, addressOf(space), 100)
+	space := reserve(s, 100)
+	insert(s, 42, addressTo(content), 0, addressTo(space), 100)
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, c.Save(), ErrReplaced)
 	heard := l.heard(c)
@@ -360,7 +360,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0", Believe())
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{42, addressOf(content), 0, 0})) // it is the writer from here on
+	require.Equal(t, missing, lookUp(s, 42, addressTo(content), 0)) // it is the writer from here on
 
 	waiting := make(chan struct{})
 	l := listener{host: func(message string) {
@@ -369,15 +369,15 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 		}
 	}}
 	o := &Options{Logger: slog.New(&l), WriterWait: time.Minute}
-	mine, err := newHandle(place{path: path}, o.withDefaults(), osdisk.Files{}, nil)
+	mine, err := openAlone(path, o, osdisk.Files{})
 	require.NoError(t, err)
 	done := make(chan *opened)
 	go func() { done <- open(t, mine, tensors) }()
 	<-waiting
 	packed := packedFrom(tensors["tensor 0"])
-	space := s.reserve(uint64(len(packed)))
+	space := reserve(s, uint64(len(packed)))
 	copy(space, packed)
-	s.insert(lookUpKey{42, addressOf(content), 0, 0}, addressOf(space), uint64(len(packed)))
+	insert(s, 42, addressTo(content), 0, addressTo(space), uint64(len(packed)))
 	require.NoError(t, s.Close())
 	require.NoError(t, theirs.Close())
 
@@ -422,7 +422,7 @@ func TestALoggerMayUseTheCache(t *testing.T) {
 	for i := range 3 {
 		open(t, cache, someTensors(i+1, 500)).close(t)
 		require.NoError(t, cache.Save())
-		cache.events.wait()
+		awaitEvents(cache)
 	}
 	require.NoError(t, cache.Close())
 	require.GreaterOrEqual(t, calls.Load(), int64(4), "damaged, set aside, committed, committed")
@@ -443,10 +443,10 @@ func TestALoggerThatEndsItsGoroutineKeepsNobodyWaiting(t *testing.T) {
 		reported++
 		runtime.Goexit()
 	}}
-	c, err := Open("", l.options())
-	require.NoError(t, err)
-	for range 3 {
-		c.events.add(slog.LevelInfo, "something")
+	c := mustOpen(t, cachePath(t), l.options())
+	for i := range 3 {
+		open(t, c, someTensors(i+1, 100)).close(t)
+		require.NoError(t, c.Save())
 	}
 	require.NoError(t, c.Close())
 	require.Equal(t, 3, reported)
@@ -465,7 +465,7 @@ func TestLoggersAreNoOptionsThatDiffer(t *testing.T) {
 	var first, second listener
 	a := mustOpen(t, path, first.options())
 	b := mustOpen(t, path, second.options())
-	require.Same(t, a.core, b.core)
+	require.Same(t, writerOf(a), writerOf(b))
 	open(t, a, someTensors(2, 500)).close(t)
 	require.NoError(t, b.Close())
 	require.NoError(t, a.Close())
@@ -515,8 +515,8 @@ func TestEachHandleHasItsOwnLogger(t *testing.T) {
 	require.Equal(t, []string{"committed packed weights"}, ofB.messages(b), "what concerns the file is for both")
 
 	unnamed := newSession(t, b, nil)
-	space := unnamed.reserve(100)
-	unnamed.insert(lookUpKey{42, 1, 0, 0}, addressOf(space), 100)
+	space := reserve(unnamed, 100)
+	insert(unnamed, 42, 1, 0, addressTo(space), 100)
 	require.NoError(t, unnamed.Finalize())
 	require.Equal(t, []string{"packing into private memory"}, ofB.messages(b))
 	require.Empty(t, ofA.messages(a), "a session of the other handle is none of its business")

@@ -66,7 +66,7 @@ func TestASessionSaysWhatTheDiskHasLostBeforeItIsCommitted(t *testing.T) {
 	thindisk.FillUp(t, ballast)
 
 	opened := open(t, c, someTensors(4, 500_000))
-	c.commitWithSave()
+	holdCommits(c)
 	require.NoError(t, opened.Err(), "nothing was written yet")
 	f, err := os.Open(dir)
 	require.NoError(t, err)

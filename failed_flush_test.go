@@ -105,7 +105,7 @@ func (s *survival) packAgainstFailure(c *Cache, m model) error {
 	if (saveErr != nil) != errors.Is(lost, ErrLost) {
 		return fmt.Errorf("saving: %w; the session: %w", saveErr, lost)
 	}
-	for _, e := range session.user.Used() {
+	for _, e := range userOf(session).Used() {
 		if string(e.Data) != string(packedFrom(m[e.Record.Kernel])) && lost == nil {
 			return fmt.Errorf("the bytes of %s are wrong, and the session does not know", e.Record.Kernel)
 		}
@@ -119,7 +119,7 @@ func (s *survival) packAgainstFailure(c *Cache, m model) error {
 	if err := session.Close(); err != nil {
 		return err
 	}
-	c.writeAgain()
+	writeAgain(c)
 	again, err := packModel(c, m) // what was lost, or went into private memory, is packed afresh
 	if err != nil {
 		return fmt.Errorf("packing again: %w", err)
@@ -232,7 +232,7 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 					require.NoError(t, errors.Join(session.Close(), other.Close()))
 				}
 				require.True(t, *failed)
-				c.writeAgain()
+				writeAgain(c)
 				for _, m := range []model{slow, quick} {
 					session, err := packModel(c, m)
 					require.NoError(t, err)
@@ -261,7 +261,7 @@ func requireRightOrTold(t *testing.T, s *Session, m model) {
 		require.ErrorIs(t, err, ErrLost)
 		return
 	}
-	for _, e := range s.user.Used() {
+	for _, e := range userOf(s).Used() {
 		require.True(t, string(packedFrom(m[e.Record.Kernel])) == string(e.Data), "the bytes of %s", e.Record.Kernel)
 	}
 }
@@ -289,7 +289,7 @@ func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 		}
 		require.NoError(t, c.Save(), "flush %d", n)
 		require.NoError(t, session.Close())
-		c.writeAgain()
+		writeAgain(c)
 		again, err := packModel(c, m)
 		require.NoError(t, err)
 		require.NoError(t, errors.Join(c.Save(), again.Close(), c.Close()))

@@ -31,7 +31,7 @@ func setDisk(c *Cache, d store.File) {
 
 // storeOf returns the store of a cache that nobody else uses now.
 func storeOf(c *Cache) (st *store.Store) {
-	c.writer.Probe().File(func(of *store.Store) { st = of })
+	probe(c).File(func(of *store.Store) { st = of })
 	return st
 }
 

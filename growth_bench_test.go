@@ -158,13 +158,13 @@ func BenchmarkPackTiny(b *testing.B) {
 			s := m.session(b, c)
 			loading += since()
 			for i := range n {
-				kernel := addressOf(m.bytes(i))
-				if s.lookUp(lookUpKey{1, kernel, 0, 0}) != notFound {
+				kernel := addressTo(m.bytes(i))
+				if lookUp(s, 1, kernel, 0) != missing {
 					b.Fatal("found in an empty cache")
 				}
-				space := s.reserve(tinyBytes)
+				space := reserve(s, tinyBytes)
 				copy(space, m.bytes(i))
-				s.insert(lookUpKey{1, kernel, 0, 0}, addressOf(space), tinyBytes)
+				insert(s, 1, kernel, 0, addressTo(space), tinyBytes)
 			}
 			packing += since()
 			err = s.Finalize()
@@ -199,7 +199,7 @@ func BenchmarkLookUpGrowth(b *testing.B) {
 			s := m.session(b, c)
 			start := time.Now()
 			for _, kernel := range kernels {
-				if s.lookUp(lookUpKey{1, kernel, 0, 0}) == notFound {
+				if lookUp(s, 1, kernel, 0) == missing {
 					b.Fatal("not found")
 				}
 			}
@@ -221,7 +221,7 @@ func BenchmarkLookUpGrowth(b *testing.B) {
 				m := &tinyModel{make([]string, weights), all.content}
 				kernels := make([]uintptr, weights)
 				for i, at := range tensors {
-					m.names[i], kernels[i] = all.names[at], addressOf(all.bytes(at))
+					m.names[i], kernels[i] = all.names[at], addressTo(all.bytes(at))
 				}
 				c, err := Open(path, &Options{Strict: true})
 				require.NoError(b, err)
@@ -254,7 +254,7 @@ func BenchmarkFind(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n := 0
-			for _, err := range c.writer.Index().Find(key) {
+			for _, err := range writerOf(c).Index().Find(key) {
 				require.NoError(b, err)
 				n++
 			}

@@ -24,7 +24,7 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 	other := mustOpen(t, path, nil)
 
 	packed := open(t, c, someTensors(2, 5000))
-	c.commitWithSave()
+	holdCommits(c)
 	content, _ := smallFile(t, someTensors(1, 700))
 	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
 	require.NoError(t, osdisk.Files{}.Rename(path+".new", path))
@@ -46,7 +46,7 @@ func TestAFileWhoseLastHandleIsBeingClosedIsOpenedWithOtherOptions(t *testing.T)
 	open(t, c, someTensors(1, 5000)).close(t)
 	left := make(chan error, 1)
 	go func() { left <- c.Close() }()
-	for !c.done.Load() { // now it waits for its logger
+	for c.Trim() == nil { // closed, it waits for its logger
 		runtime.Gosched()
 	}
 	other, err := Open(path, &Options{ReadOnly: true})
@@ -92,7 +92,7 @@ func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
 	open(t, first, someTensors(1, 5000)).close(t)
 	require.NoError(t, first.Close())
 	files := unlocklessFiles{osdisk.Files{}, &atomic.Bool{}}
-	c, err := newHandle(place{path: path}, l.options().withDefaults(), files, nil)
+	c, err := openAlone(path, l.options(), files)
 	require.NoError(t, err)
 	open(t, c, someTensors(2, 5000)).close(t)
 	require.NoError(t, c.Save())
@@ -119,10 +119,10 @@ func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
 	s := newSession(t, c, tensors)
 	content, err := s.Load(name, Compare())
 	require.NoError(t, err)
-	key := lookUpKey{42, addressOf(content), 0, 0}
-	require.Equal(t, uintptr(notFound), s.lookUp(key))
-	space := s.reserve(5000)
-	s.insert(key, addressOf(space), 5000) // packed in another way
+	kernel := addressTo(content)
+	require.Equal(t, uintptr(missing), lookUp(s, 42, kernel, 0))
+	space := reserve(s, 5000)
+	insert(s, 42, kernel, 0, addressTo(space), 5000) // packed in another way
 	require.NoError(t, s.Finalize())
 	require.NoError(t, c.Save())
 	require.NoError(t, s.Close())
@@ -134,7 +134,7 @@ func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
 	s = newSession(t, c, tensors)
 	content, err = s.Load(name)
 	require.NoError(t, err)
-	require.Equal(t, uintptr(notFound), s.lookUp(lookUpKey{42, addressOf(content), 0, 0}), "which of the two?")
+	require.Equal(t, uintptr(missing), lookUp(s, 42, addressTo(content), 0), "which of the two?")
 	require.NoError(t, s.Close())
 	require.NoError(t, c.Close())
 }
@@ -148,7 +148,7 @@ func TestSessionsThatPackAtTheSameTimeShareOnlyWhatIsEqual(t *testing.T) {
 			s := newSession(t, c, map[string][]byte{"w": with})
 			w, err := s.Load("w", Eager(), Believe())
 			require.NoError(t, err)
-			got, hit := packWeight(t, s, 7, addressOf(w), 0, packedFrom(with))
+			got, hit := packWeight(t, s, 7, addressTo(w), 0, packedFrom(with))
 			require.False(t, hit)
 			require.Equal(t, packedFrom(with), got)
 			defer finish(t, s)

@@ -43,16 +43,16 @@ func packOrFind(t *testing.T, c *Cache, h *hostCode, name string) (hit bool, err
 	if err != nil {
 		return false, err
 	}
-	address := s.lookUp(lookUpKey{42, addressOf(b), 0, 0})
-	hit = address != notFound
+	address := lookUp(s, 42, addressTo(b), 0)
+	hit = address != missing
 	if !hit {
 		packed := packedFrom(contentOf(name, h.size))
-		space := s.reserve(uint64(len(packed)))
+		space := reserve(s, uint64(len(packed)))
 		if space == nil {
 			return false, s.Finalize()
 		}
 		copy(space, packed)
-		s.insert(lookUpKey{42, addressOf(b), 0, 0}, addressOf(space), uint64(len(packed)))
+		insert(s, 42, addressTo(b), 0, addressTo(space), uint64(len(packed)))
 	}
 	return hit, s.Finalize()
 }

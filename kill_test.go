@@ -172,16 +172,16 @@ func (m OneModel) pack(c *Cache) (s *Session, found int, err error) {
 			return s, 0, err
 		}
 		want := packedFrom(m[name])
-		address := s.lookUp(lookUpKey{1, addressOf(content), 0, 0})
-		if address != notFound {
+		address := lookUp(s, 1, addressTo(content), 0)
+		if address != missing {
 			found++
 		} else {
-			space := s.reserve(uint64(len(want)))
+			space := reserve(s, uint64(len(want)))
 			if space == nil {
 				return s, 0, fmt.Errorf("no space for %s", name)
 			}
 			copy(space, want)
-			address = s.insert(lookUpKey{1, addressOf(content), 0, 0}, addressOf(space), uint64(len(want)))
+			address = insert(s, 1, addressTo(content), 0, addressTo(space), uint64(len(want)))
 		}
 		if err := m.check(s, name, address); err != nil {
 			return s, 0, err
@@ -193,8 +193,8 @@ func (m OneModel) pack(c *Cache) (s *Session, found int, err error) {
 
 // check compares what is at an address with what the tensor packs into.
 func (m OneModel) check(s *Session, name string, address uintptr) error {
-	for _, e := range s.user.Used() {
-		if addressOf(e.Data) == address && bytes.Equal(e.Data, packedFrom(m[name])) {
+	for _, e := range userOf(s).Used() {
+		if addressTo(e.Data) == address && bytes.Equal(e.Data, packedFrom(m[name])) {
 			return nil
 		}
 	}

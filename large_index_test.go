@@ -40,13 +40,13 @@ func (m *tinyModel) use(t *testing.T, c *Cache, tensors []int) (hits int, err er
 	for _, i := range tensors {
 		_, err := s.Load(m.names[i], Believe())
 		require.NoError(t, err)
-		kernel := addressOf(m.bytes(i))
-		address := s.lookUp(lookUpKey{1, kernel, 0, 0})
-		if address == notFound {
-			space := s.reserve(tinyBytes)
+		kernel := addressTo(m.bytes(i))
+		address := lookUp(s, 1, kernel, 0)
+		if address == missing {
+			space := reserve(s, tinyBytes)
 			require.NotNil(t, space)
 			copy(space, m.bytes(i))
-			address = s.insert(lookUpKey{1, kernel, 0, 0}, addressOf(space), tinyBytes)
+			address = insert(s, 1, kernel, 0, addressTo(space), tinyBytes)
 		} else {
 			hits++
 		}
@@ -54,8 +54,8 @@ func (m *tinyModel) use(t *testing.T, c *Cache, tensors []int) (hits int, err er
 	}
 	check := func() {
 		found := 0
-		for _, e := range s.user.Used() {
-			i, ok := at[addressOf(e.Data)]
+		for _, e := range userOf(s).Used() {
+			i, ok := at[addressTo(e.Data)]
 			require.True(t, ok)
 			require.Equal(t, m.bytes(i), e.Data, m.names[i])
 			found++
@@ -246,7 +246,7 @@ func (m *tinyModel) lookUpWhile(t *testing.T, c *Cache, d readingDisk, looks *at
 	d.File = diskOf(c)
 	setDisk(c, d)
 	looks.Store(true)
-	hit = s.lookUp(lookUpKey{1, addressOf(m.bytes(5000)), 0, 0}) != notFound
+	hit = lookUp(s, 1, addressTo(m.bytes(5000)), 0) != missing
 	looks.Store(false)
 	require.NoError(t, s.Close())
 	return hit
@@ -288,7 +288,7 @@ func TestALargeFileIsOpenedForWritingWhileItsIndexIsRead(t *testing.T) {
 	}}})
 	begin := func() {
 		if looks.Swap(false) {
-			go c.writer.Probe().File(func(st *store.Store) {
+			go probe(c).File(func(st *store.Store) {
 				ok, err := st.Begin()
 				begun <- ok && err == nil
 			})
@@ -297,7 +297,7 @@ func TestALargeFileIsOpenedForWritingWhileItsIndexIsRead(t *testing.T) {
 	}
 	require.True(t, m.lookUpWhile(t, c, readingDisk{nil, begin, doNothing}, &looks))
 	require.True(t, <-begun)
-	c.writer.Probe().GiveUp()
+	probe(c).GiveUp()
 	require.NoError(t, c.Stats().Damaged)
 	require.NoError(t, c.Close())
 	require.NoFileExists(t, path+".damaged")

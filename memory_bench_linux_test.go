@@ -61,14 +61,14 @@ func measureMemory(b *testing.B, n int, path string) {
 	require.NoError(b, err)
 	s := m.session(b, c)
 	for i := range n {
-		key := lookUpKey{1, addressOf(m.bytes(i)), 0, 0}
-		switch found := s.lookUp(key); {
-		case !cold && found == notFound:
+		kernel := addressTo(m.bytes(i))
+		switch found := lookUp(s, 1, kernel, 0); {
+		case !cold && found == missing:
 			b.Fatal("not found")
 		case cold:
-			space := s.reserve(tinyBytes)
+			space := reserve(s, tinyBytes)
 			copy(space, m.bytes(i))
-			s.insert(key, addressOf(space), tinyBytes)
+			insert(s, 1, kernel, 0, addressTo(space), tinyBytes)
 		}
 	}
 	require.NoError(b, s.Finalize())

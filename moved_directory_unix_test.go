@@ -88,7 +88,7 @@ func TestWhatIsMadeBesideACacheIsMadeInItsDirectoryAlone(t *testing.T) {
 			if c.suffix == ".damaged" {
 				require.NoError(t, os.Truncate(path, 5000))
 				require.NoError(t, cache.Close())
-				cache, err = newHandle(place{path: path}, (&Options{}).withDefaults(), filesOf(cache), nil)
+				cache, err = openAlone(path, (&Options{}), filesOf(cache))
 				require.NoError(t, err)
 				use(t, cache, tensors, version)
 			} else {

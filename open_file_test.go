@@ -125,8 +125,8 @@ func TestTwoCachesOfOneOpeningAreTwoWriters(t *testing.T) {
 	b := mustOpenFile(t, f, &Options{WriterWait: -1})
 
 	slow := newSession(t, a, someTensors(1, 100))
-	require.Equal(t, notFound, slow.lookUp(lookUpKey{42, load(t, slow, "tensor 0"), 0, 0}))
-	require.NotNil(t, slow.reserve(1000), "a is the writer from here on")
+	require.Equal(t, missing, lookUp(slow, 42, load(t, slow, "tensor 0"), 0))
+	require.NotNil(t, reserve(slow, 1000), "a is the writer from here on")
 	open(t, b, someTensors(2, 100)).close(t)
 	require.EqualValues(t, 2, b.Stats().Private[ReasonBusy].Entries, "although they share one opening of the file")
 	require.NoError(t, slow.Close())
@@ -204,7 +204,7 @@ func TestAFlushFailsOfAFileThatWasHandedOver(t *testing.T) {
 	open(t, c, before).close(t)
 	require.NoError(t, c.Save())
 	o := open(t, c, m)
-	c.commitWithSave()
+	holdCommits(c)
 	h.flush = func(string) error { return syscall.EIO }
 	require.ErrorIs(t, c.Save(), syscall.EIO)
 	h.flush = nil
@@ -214,7 +214,7 @@ func TestAFlushFailsOfAFileThatWasHandedOver(t *testing.T) {
 	hits := c.Stats().Hits.Entries
 	open(t, c, before).close(t)
 	require.Equal(t, hits+2, c.Stats().Hits.Entries, "what was committed is there")
-	c.writeAgain()
+	writeAgain(c)
 	open(t, c, m).close(t)
 	require.NoError(t, c.Save())
 	require.NoError(t, c.Close())

@@ -37,11 +37,11 @@ func within(t *testing.T, what string, do func()) {
 
 func TestAFileThatIsSlowToOpenHoldsUpNoOther(t *testing.T) {
 	dir := t.TempDir()
-	p := place{path: filepath.Join(dir, "slow")}
+	path := filepath.Join(dir, "slow")
 	slow := slowToOpen{asked: make(chan struct{}), there: make(chan struct{})}
 	opened := make(chan *Cache)
 	open := func() {
-		c, err := openPlace(p, (*Options)(nil).withDefaults(), slow, nil)
+		c, err := openShared(path, nil, slow)
 		if err != nil {
 			t.Error(err)
 		}
@@ -62,7 +62,7 @@ func TestAFileThatIsSlowToOpenHoldsUpNoOther(t *testing.T) {
 	})
 	close(slow.there)
 	first, second := <-opened, <-opened
-	require.Same(t, first.core, second.core)
+	require.Same(t, writerOf(first), writerOf(second))
 	require.NoError(t, first.Close())
 	require.NoError(t, second.Close())
 }

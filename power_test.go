@@ -83,9 +83,12 @@ func (s *scenario) tensors(first, n int) model {
 
 // openOn opens the cache as newCache does, in this directory. Nothing reads the disk beside what is recorded.
 func openOn(p *memdisk.Process, o *Options) (*Cache, error) {
-	v := o.withDefaults()
+	var v Options
+	if o != nil {
+		v = *o
+	}
 	v.Verify = VerifyStructure
-	return newHandle(place{path: powerPath}, v, p, nil)
+	return openAlone(powerPath, &v, p)
 }
 
 func (s *scenario) open(p *memdisk.Process) *Cache {
@@ -106,7 +109,7 @@ func packModel(c *Cache, m model) (*Session, error) {
 		}
 	}
 	err = s.Finalize()
-	for _, e := range s.user.Used() {
+	for _, e := range userOf(s).Used() {
 		if !bytes.Equal(e.Data, packedFrom(m[e.Record.Kernel])) {
 			err = errors.Join(err, fmt.Errorf("%s is not what was packed", e.Record.Kernel))
 		}
@@ -126,10 +129,10 @@ func packTensor(s *Session, name string, content []byte) error {
 // beginPacking returns the space for the packed bytes, or nil if they are there.
 func beginPacking(s *Session, name string, size int) ([]byte, error) {
 	content, err := s.Load(name, Believe())
-	if err != nil || s.lookUp(lookUpKey{42, addressOf(content), 0, 0}) != notFound {
+	if err != nil || lookUp(s, 42, addressTo(content), 0) != missing {
 		return nil, err
 	}
-	space := s.reserve(uint64(size))
+	space := reserve(s, uint64(size))
 	if space == nil {
 		err = errors.New("no space to pack into")
 	}
@@ -137,7 +140,7 @@ func beginPacking(s *Session, name string, size int) ([]byte, error) {
 }
 
 func endPacking(s *Session, name string, space []byte) {
-	s.insert(lookUpKey{42, addressOf(s.sources[name].content), 0, 0}, addressOf(space), uint64(len(space)))
+	insert(s, 42, addressTo(contentIn(s, name)), 0, addressTo(space), uint64(len(space)))
 }
 
 // commit packs a model and waits until it is promised to stay.

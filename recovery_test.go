@@ -74,15 +74,15 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 			n++
 			if n == 2 { // header; payloads
 				kernel = load(t, slow, "slow")
-				require.Equal(t, notFound, slow.lookUp(lookUpKey{1, kernel, 0, 0}))
-				space = slow.reserve(100_000)
+				require.Equal(t, missing, lookUp(slow, 1, kernel, 0))
+				space = reserve(slow, 100_000)
 				require.NoError(t, os.Rename(path, path+".moved"))
 			}
 			return nil
 		}}, err
 	}})
 	open(t, c, map[string][]byte{"quick": contentOf("q", 100)}).close(t)
-	_ = c.waitForCommit()
+	_ = awaitCommit(c)
 	defer noFault(t)()
 	for i := range space {
 		space[i] = 1 // XNNPACK packs
@@ -122,7 +122,7 @@ func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+".new", executorchFileOf(m), 0o600))
 	require.NoError(t, osdisk.Files{}.Rename(path+".new", path))
 	finish(t, s)
-	_ = c.waitForCommit()
+	_ = awaitCommit(c)
 	for i := range 3 {
 		open(t, c, map[string][]byte{"v": contentOf("v", 1000)}).close(t)
 		err := c.Save()
@@ -153,7 +153,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 		}}, err
 	}})
 	o := open(t, c, map[string][]byte{"a": contentOf("a", 1000)})
-	_ = c.waitForCommit()
+	_ = awaitCommit(c)
 	_ = c.Save()
 	err := slow.Finalize()
 	require.NoError(t, err)
@@ -207,8 +207,8 @@ func TestFillIsCalledOnceEvenIfItFails(t *testing.T) {
 	tensor := Tensor{Size: 100, Fill: func(b []byte) error { calls.Add(1); return errors.New("cannot read") }}
 	s, err := c.NewSession(tensorMap{"w": tensor})
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, "w"), 0, 0}))
-	require.Nil(t, s.reserve(100))
+	require.Equal(t, missing, lookUp(s, 7, load(t, s, "w"), 0))
+	require.Nil(t, reserve(s, 100))
 	_ = s.Finalize()
 	require.EqualValues(t, 1, calls.Load())
 }
@@ -219,12 +219,11 @@ func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
 	m := map[string][]byte{"v": contentOf("v", 100), "w": contentOf("w", 100)}
 	s := newSession(t, c, m)
 	v, w := load(t, s, "v", Eager()), load(t, s, "w", Eager())
-	r, err := newAnonymousRegion(100)
-	require.NoError(t, err)
-	k := addressOf(r.Data())
-	s.alias(k, v)
+	r := make([]byte, 100)
+	k := addressTo(r)
+	alias(s, k, v)
 	packWeight(t, s, 1, k, 0, bytes.Repeat([]byte{1}, 100))
-	s.alias(k, w)
+	alias(s, k, w)
 	packWeight(t, s, 1, k, 0, bytes.Repeat([]byte{2}, 100))
 	finish(t, s)
 	require.NoError(t, c.Save())

@@ -83,7 +83,7 @@ func TestAGenerationWhoseFlushFailedServesThoseWhoHaveIt(t *testing.T) {
 		return syscall.EIO
 	}
 	o := open(t, c, m)
-	require.ErrorIs(t, c.waitForCommit(), syscall.EIO)
+	require.ErrorIs(t, awaitCommit(c), syscall.EIO)
 	h.flush = nil
 	require.ErrorIs(t, o.Err(), ErrLost)
 	require.EqualValues(t, 1, theirs.Stats().Generation)
@@ -91,7 +91,7 @@ func TestAGenerationWhoseFlushFailedServesThoseWhoHaveIt(t *testing.T) {
 	require.NoError(t, err)
 
 	require.ErrorIs(t, c.Save(), syscall.EIO, "what the failed commit had is not in the file")
-	c.writeAgain()
+	writeAgain(c)
 	big := open(t, c, map[string][]byte{"b": contentOf("b", 300_000)})
 	require.NoError(t, c.Save(), "into a new file")
 	open(t, theirs, map[string][]byte{"z": contentOf("z", 10)}).close(t)
@@ -126,11 +126,11 @@ func TestAKernelWithABiasNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 	s := newSession(t, c, map[string][]byte{"w": want})
 	content, err := s.Load("w")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{7, addressOf(content), 12345, 0}))
-	space := s.reserve(100)
+	require.Equal(t, missing, lookUp(s, 7, addressTo(content), 12345))
+	space := reserve(s, 100)
 	copy(space, content) // packing
 	packed := bytes.Clone(space)
-	s.insert(lookUpKey{7, addressOf(content), 12345, 0}, addressOf(space), 100)
+	insert(s, 7, addressTo(content), 12345, addressTo(space), 100)
 	err = s.Finalize()
 	require.True(t, err != nil || bytes.Equal(want, packed), "packed from zeros, no error")
 	require.NoError(t, s.Close())
@@ -142,11 +142,11 @@ func TestABiasOfAKernelNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 	s := newSession(t, c, map[string][]byte{"b": want})
 	content, err := s.Load("b")
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{7, 12345, addressOf(content), 0}))
-	space := s.reserve(100)
+	require.Equal(t, missing, lookUp(s, 7, 12345, addressTo(content)))
+	space := reserve(s, 100)
 	copy(space, content) // packing
 	packed := bytes.Clone(space)
-	s.insert(lookUpKey{7, 12345, addressOf(content), 0}, addressOf(space), 100)
+	insert(s, 7, 12345, addressTo(content), addressTo(space), 100)
 	err = s.Finalize()
 	require.True(t, err != nil || bytes.Equal(want, packed), "packed from zeros, no error")
 	require.NoError(t, s.Close())
@@ -160,12 +160,11 @@ func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
 	s := newSession(t, c, m)
 	w, err := s.Load("w")
 	require.NoError(t, err)
-	copied, err := newAnonymousRegion(100)
-	require.NoError(t, err)
-	copy(copied.Data(), w)
-	s.alias(addressOf(copied.Data()), addressOf(w))
-	packed := bytes.Clone(copied.Data()[:100])
-	packWeight(t, s, 7, addressOf(copied.Data()), load(t, s, "b"), packed)
+	copied := make([]byte, 100)
+	copy(copied, w)
+	alias(s, addressTo(copied), addressTo(w))
+	packed := bytes.Clone(copied[:100])
+	packWeight(t, s, 7, addressTo(copied), load(t, s, "b"), packed)
 	err = s.Finalize()
 	require.ErrorIs(t, err, ErrNotEager, "zeros were packed and are committed under the true content's digest")
 }
@@ -178,8 +177,8 @@ func TestWhatWasReservedAndNotUsedIsGivenBack(t *testing.T) {
 	require.NoError(t, c.Save())
 	before := c.Stats().FileBytes
 	s := newSession(t, c, map[string][]byte{"a": contentOf("a", 100)})
-	require.Equal(t, notFound, s.lookUp(lookUpKey{1, load(t, s, "a"), 0, 0}))
-	require.NotNil(t, s.reserve(1000))
+	require.Equal(t, missing, lookUp(s, 1, load(t, s, "a"), 0))
+	require.NotNil(t, reserve(s, 1000))
 	require.NoError(t, s.Close()) // the runtime's creation failed
 	require.NoError(t, c.Close())
 	after, err := os.Stat(path)
@@ -281,19 +280,19 @@ func TestWeightsThatCannotBeComputedFailTheCreation(t *testing.T) {
 	tensor := Tensor{Size: 100, Fill: func(b []byte) error { return errors.New("cannot read") }}
 	s, err := c.NewSession(tensorMap{"w": tensor})
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, "w"), 0, 0}))
-	require.Nil(t, s.reserve(100), "creation of the runtime must fail")
+	require.Equal(t, missing, lookUp(s, 7, load(t, s, "w"), 0))
+	require.Nil(t, reserve(s, 100), "creation of the runtime must fail")
 }
 
 func TestTwoReservationsWithoutLookUpAreBothKept(t *testing.T) {
 	c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
 	s := newSession(t, c, map[string][]byte{"v": contentOf("v", 100), "w": contentOf("w", 100)})
 	v, w := load(t, s, "v", Eager()), load(t, s, "w", Eager())
-	a, b := s.reserve(100), s.reserve(100)
+	a, b := reserve(s, 100), reserve(s, 100)
 	copy(a, bytes.Repeat([]byte{1}, 100))
 	copy(b, bytes.Repeat([]byte{2}, 100))
-	s.insert(lookUpKey{7, v, 0, 0}, addressOf(a), 100)
-	s.insert(lookUpKey{7, w, 0, 0}, addressOf(b), 100)
+	insert(s, 7, v, 0, addressTo(a), 100)
+	insert(s, 7, w, 0, addressTo(b), 100)
 	finish(t, s)
 	require.NoError(t, c.Save())
 	require.Equal(t, 2, c.Stats().Entries)
@@ -309,7 +308,7 @@ func TestSaveTellsOfAFileThatIsGone(t *testing.T) {
 		require.NoError(t, os.Remove(path))
 		finish(t, s)
 		if noticedBefore {
-			_ = c.waitForCommit()
+			_ = awaitCommit(c)
 		}
 		err := c.Save()
 		_, statErr := os.Stat(path)
@@ -339,7 +338,7 @@ func TestAPrivateEntryNeverCausesACommit(t *testing.T) {
 	require.NoError(t, c.Save())
 	theirs := otherProcess(t, path)
 	blocker := newSession(t, theirs, someTensors(2, 77))
-	blocker.lookUp(lookUpKey{1, load(t, blocker, "tensor 1"), 0, 0}) // has the lock
+	lookUp(blocker, 1, load(t, blocker, "tensor 1"), 0) // has the lock
 	at := func(stamp string) *Session {
 		content := contentOf("w", 100)
 		s, err := c.NewSession(tensorMap{"w": {Data: content, Identity: Identity{Source: "model", Stamp: stamp}}})
@@ -399,11 +398,11 @@ func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
 	c := mustOpen(t, filepath.Join(t.TempDir(), "c"), o)
 	s := newSession(t, c, map[string][]byte{"w": contentOf("w", 100)})
 	b, _ := s.Load("w", Eager())
-	space := s.reserve(100)        // blind: scratch
-	var address = addressOf(space) // as xpwcLookUpOrInsert does
+	space := reserve(s, 100)       // blind: scratch
+	var address = addressTo(space) // as xpwcLookUpOrInsert does
 	func() {
 		defer func() { recover() }()
-		address = s.insert(lookUpKey{7, addressOf(b), 0, 0}, addressOf(space), 100)
+		address = insert(s, 7, addressTo(b), 0, addressTo(space), 100)
 	}()
 	bytesAt(t, s, address, 100)
 	require.Equal(t, []string{"the cache goes on after an error"}, l.messages(c))
@@ -417,8 +416,8 @@ func TestWhyXNNPACKCouldNotCreateARuntimeIsFinalizesError(t *testing.T) {
 	c := mustOpen(t, "", nil)
 	s, err := c.NewSession(tensorMap{"w": {Size: 100, Fill: func([]byte) error { return full }}})
 	require.NoError(t, err)
-	require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, "w"), 0, 0}))
-	require.Nil(t, s.reserve(100))
+	require.Equal(t, missing, lookUp(s, 7, load(t, s, "w"), 0))
+	require.Nil(t, reserve(s, 100))
 	for range 2 {
 		require.ErrorIs(t, s.Finalize(), full)
 	}
@@ -456,7 +455,7 @@ func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 	load(t, s, "unlike a bias")
 	b, err := s.Load("b", PackOnly())
 	require.NoError(t, err)
-	packWeight(t, s, 7, load(t, s, "w"), addressOf(b), make([]byte, 100))
+	packWeight(t, s, 7, load(t, s, "w"), addressTo(b), make([]byte, 100))
 	finish(t, s)
 
 	s = newSession(t, c, m)
@@ -464,10 +463,10 @@ func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 	require.NoError(t, err)
 	b, err = s.Load("b", PackOnly())
 	require.NoError(t, err)
-	_, hit := packWeight(t, s, 7, load(t, s, "w"), addressOf(b), make([]byte, 100))
+	_, hit := packWeight(t, s, 7, load(t, s, "w"), addressTo(b), make([]byte, 100))
 	require.True(t, hit)
 	require.NotEqual(t, m["b"], b, "not for a hit")
-	require.Equal(t, notFound, s.lookUp(lookUpKey{7, load(t, s, "v"), 0, 0}))
+	require.Equal(t, missing, lookUp(s, 7, load(t, s, "v"), 0))
 	require.Equal(t, m["b"], b)
 	require.NotEqual(t, m["unlike a bias"], big)
 	finish(t, s)
@@ -478,10 +477,9 @@ func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 	for _, names := range [][]string{{"whole", "half"}, {"half", "whole"}} {
 		t.Run(names[1]+" loaded last", func(t *testing.T) {
-			memory, err := newAnonymousRegion(100)
-			require.NoError(t, err)
-			copy(memory.Data(), contentOf("w", 100))
-			m := tensorMap{"whole": {Data: memory.Data()[:100]}, "half": {Data: memory.Data()[:50]}}
+			memory := make([]byte, 100)
+			copy(memory, contentOf("w", 100))
+			m := tensorMap{"whole": {Data: memory[:100]}, "half": {Data: memory[:50]}}
 			c := mustOpen(t, filepath.Join(t.TempDir(), "cache"), nil)
 			packed := func(bytes []byte) []byte {
 				s, err := c.NewSession(m)
@@ -493,7 +491,7 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 			}
 			p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 			require.Equal(t, p1, packed(p1))
-			memory.Data()[99]++
+			memory[99]++
 			require.Equal(t, p2, packed(p2), "the whole has changed")
 			require.NoError(t, c.Close())
 		})
@@ -501,10 +499,9 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 }
 
 func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
-	memory, err := newAnonymousRegion(100)
-	require.NoError(t, err)
-	copy(memory.Data(), contentOf("w", 100))
-	m := tensorMap{"a": {Data: memory.Data()[:100]}, "b": {Data: memory.Data()[:100]}}
+	memory := make([]byte, 100)
+	copy(memory, contentOf("w", 100))
+	m := tensorMap{"a": {Data: memory[:100]}, "b": {Data: memory[:100]}}
 	q1, q2 := []byte("scale 1"), []byte("scale 2")
 	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 	for _, late := range []bool{false, true} { // given a, when b is loaded already
@@ -566,11 +563,12 @@ func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
 func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
 	c, h := openHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
 	o := open(t, c, someTensors(1, 3000))
-	c.commitWithSave()
+	holdCommits(c)
 	s := newSession(t, c, nil)
 	h.flush = func(string) error {
-		require.True(t, s.becomeWriter())
-		s.user.StopWriting()
+		changed, _ := userOf(s).BecomeWriter()
+		require.True(t, changed)
+		userOf(s).StopWriting()
 		return nil
 	}
 	require.NoError(t, c.Save())
@@ -590,19 +588,20 @@ func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
 	open(t, c, someTensors(1, 3000)).close(t)
 	require.NoError(t, c.Save())
 	s := newSession(t, c, nil)
+	var reason string
 	h.flush = func(string) error {
-		s.becomeWriter()
+		_, reason = userOf(s).BecomeWriter()
 		return nil
 	}
 	require.NoError(t, c.Compact())
-	require.Equal(t, ReasonBusy, s.noFile)
+	require.EqualValues(t, ReasonBusy, reason)
 	const waiting = "waiting for another process that packs into the cache file"
 	require.NotContains(t, l.messages(c), waiting)
 
 	theirs := otherProcess(t, path)
 	holding := newSession(t, theirs, someTensors(1, 50))
 	for name := range someTensors(1, 50) {
-		require.Equal(t, notFound, holding.lookUp(lookUpKey{1, load(t, holding, name), 0, 0}))
+		require.Equal(t, missing, lookUp(holding, 1, load(t, holding, name), 0))
 	}
 	open(t, c, map[string][]byte{"new": contentOf("new", 100)}).close(t)
 	require.Contains(t, l.messages(c), waiting, "nobody has waited for one so far")
@@ -657,7 +656,7 @@ func TestANewStampIsCommittedThatComesDuringACommit(t *testing.T) {
 	finish(t, s)
 	require.NoError(t, c.Save())
 	open(t, c, map[string][]byte{"b": contentOf("b", 3000)}).close(t)
-	c.commitWithSave()
+	holdCommits(c)
 	h.flush = func(string) error {
 		h.flush = nil
 		s, _ := useStamped(t, c, "new")

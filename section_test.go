@@ -92,7 +92,7 @@ func TestHandlesOfOneSectionShareACore(t *testing.T) {
 	one := mustOpenSection(t, path, everySystems, size, nil)
 	same := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size,
 		&Options{ReadOnly: true})
-	require.Same(t, one.core, same.core)
+	require.Same(t, writerOf(one), writerOf(same))
 	_, err := OpenSection(path, everySystems, size, &Options{Strict: true})
 	require.ErrorIs(t, err, ErrOtherOptions)
 	_, err = Open(path, nil)
@@ -100,7 +100,7 @@ func TestHandlesOfOneSectionShareACore(t *testing.T) {
 	require.NoError(t, one.Close())
 	require.NoError(t, same.Close())
 	again := mustOpenSection(t, path, everySystems, size, nil)
-	require.NotSame(t, one.core, again.core)
+	require.NotSame(t, writerOf(one), writerOf(again))
 	require.NoError(t, again.Close())
 }
 

@@ -50,8 +50,8 @@ func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 			defer noFault(t)()
 			s := newSession(t, c, m)
 			k := load(t, s, "w")
-			a := s.lookUp(lookUpKey{42, k, 0, 0})
-			if a == notFound {
+			a := lookUp(s, 42, k, 0)
+			if a == missing {
 				return
 			}
 			require.True(t, bytes.Equal(packedFrom(m["w"]), bytesAt(t, s, a, 100_064)), "hit on overwritten bytes")

@@ -72,7 +72,7 @@ func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "bad")
 			require.NoError(t, os.WriteFile(path, c.content, 0o600))
 			bad := unreadableFiles{id: c.content[:32], at: int64(c.at)}
-			handle, err := openPlace(place{path: path}, (*Options)(nil).withDefaults(), bad, nil)
+			handle, err := openShared(path, nil, bad)
 			require.NoError(t, err)
 			for range 3 { // what was found before the damage is packed by the next
 				_, err = c.m.use(t, handle, everyTensor(c.m))
@@ -89,7 +89,7 @@ func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
 			require.NoError(t, good.Close())
 
 			require.NoError(t, os.WriteFile(path, c.content, 0o600))
-			strict, err := openPlace(place{path: path}, (&Options{Strict: true}).withDefaults(), bad, nil)
+			strict, err := openShared(path, (&Options{Strict: true}), bad)
 			if err == nil {
 				_, err = c.m.use(t, strict, everyTensor(c.m))
 				require.NoError(t, strict.Close())
@@ -142,10 +142,10 @@ func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
 			require.NoError(t, c.Close())
 
 			files := unmappableFiles{mended: new(atomic.Bool), stat: stat}
-			_, err = openPlace(place{path: path}, (&Options{Strict: true}).withDefaults(), files, nil)
+			_, err = openShared(path, (&Options{Strict: true}), files)
 			require.ErrorIs(t, err, store.ErrUnmappable)
 
-			c, err = openPlace(place{path: path}, (*Options)(nil).withDefaults(), files, nil)
+			c, err = openShared(path, nil, files)
 			require.NoError(t, err)
 			_, err = m.use(t, c, everyTensor(m))
 			require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestWhatACommitCouldNotMapIsInTheNextOne(t *testing.T) {
 		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
 			c, on := openHooked(t, path, &Options{Strict: strict})
-			c.commitWithSave()
+			holdCommits(c)
 			first, err := packModel(c, model{"a": []byte("content of a")})
 			require.NoError(t, err)
 			require.NoError(t, c.Save())

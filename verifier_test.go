@@ -24,13 +24,13 @@ import (
 func openQuickly(t *testing.T, path string, o *Options) *Cache {
 	t.Helper()
 	c := mustOpen(t, path, o)
-	c.writer.Probe().VerifyAtOnce()
+	probe(c).VerifyAtOnce()
 	return c
 }
 
 // awaitVerified returns when the cache's verifier has ended, as it does when nothing is left.
 func awaitVerified(c *Cache) {
-	c.writer.Probe().AwaitVerified()
+	probe(c).AwaitVerified()
 }
 
 // flippedFile has packed weights of tensors, one of which has a bit that is not as it was written.
@@ -56,7 +56,7 @@ func lookUpAll(t *testing.T, c *Cache, tensors map[string][]byte) *Session {
 	t.Helper()
 	s := newSession(t, c, tensors)
 	for name := range tensors {
-		require.NotEqual(t, notFound, s.lookUp(lookUpKey{42, load(t, s, name), 0, 0}))
+		require.NotEqual(t, missing, lookUp(s, 42, load(t, s, name), 0))
 	}
 	return s
 }
@@ -167,7 +167,7 @@ func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
 	second.close(t)
 	require.Zero(t, c.Stats().Unverified)
 	require.NoError(t, c.Close())
-	require.False(t, c.writer.Probe().Verifies())
+	require.False(t, probe(c).Verifies())
 	require.Zero(t, c.Stats().Verified)
 }
 
@@ -199,7 +199,7 @@ func TestPayloadsOfASectionAreVerified(t *testing.T) {
 		content[everySystems+format.HeaderSize+100] ^= byte(damaged)
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		c := mustOpenSection(t, path, everySystems, size, nil)
-		c.writer.Probe().VerifyAtOnce()
+		probe(c).VerifyAtOnce()
 		s := find(t, c, tensors)
 		awaitVerified(c)
 		require.NoError(t, s.Close())
@@ -218,7 +218,7 @@ func TestOnlyTheDefaultVerifiesInTheBackground(t *testing.T) {
 		c := openQuickly(t, path, &Options{Verify: verify})
 		s := open(t, c, tensors)
 		require.Zero(t, c.Stats().Unverified)
-		require.False(t, c.writer.Probe().Verifies())
+		require.False(t, probe(c).Verifies())
 		s.close(t)
 		require.NoError(t, c.Close())
 	}
@@ -280,7 +280,7 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 		s := lookUpAll(t, c, tensors)
 		require.NoError(t, os.Truncate(path, 70_000))
 		cut := 0
-		for _, e := range s.user.Used() {
+		for _, e := range userOf(s).Used() {
 			if e.Record.Offset+e.Record.Size <= 69_632 {
 				continue
 			}

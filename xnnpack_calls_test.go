@@ -3,6 +3,7 @@ package xpwc
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,7 @@ func mustOpen(t testing.TB, path string, o *Options) *Cache {
 
 // otherProcess opens a path as another process would: with a store of its own.
 func otherProcess(t *testing.T, path string) *Cache {
-	c, err := newHandle(place{path: path}, (&Options{WriterWait: -1}).withDefaults(), osdisk.Files{}, nil)
+	c, err := openAlone(path, (&Options{WriterWait: -1}), osdisk.Files{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -91,15 +92,15 @@ func pack(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 	for name := range tensors {
 		content, err := s.Load(name, Believe())
 		require.NoError(t, err)
-		kernel := addressOf(content)
+		kernel := addressTo(content)
 		want := packedFrom(tensors[name])
-		address := s.lookUp(lookUpKey{42, kernel, 0, 0})
-		if address == notFound {
-			space := s.reserve(uint64(len(want)))
+		address := lookUp(s, 42, kernel, 0)
+		if address == missing {
+			space := reserve(s, uint64(len(want)))
 			require.NotNil(t, space)
-			require.Zero(t, addressOf(space)%64)
+			require.Zero(t, addressTo(space)%64)
 			copy(space, packedFrom(content))
-			address = s.insert(lookUpKey{42, kernel, 0, 0}, addressOf(space), uint64(len(want)))
+			address = insert(s, 42, kernel, 0, addressTo(space), uint64(len(want)))
 		}
 		o.at[name] = packedAt{bytesAt(t, s, address, len(want)), want}
 	}
@@ -108,8 +109,8 @@ func pack(t testing.TB, s *Session, tensors map[string][]byte) *opened {
 
 // bytesAt finds the entry that an address belongs to: the session must keep it.
 func bytesAt(t testing.TB, s *Session, address uintptr, n int) []byte {
-	for _, e := range s.user.Used() {
-		if addressOf(e.Data) == address {
+	for _, e := range userOf(s).Used() {
+		if addressTo(e.Data) == address {
 			require.Len(t, e.Data, n)
 			return e.Data
 		}
@@ -131,6 +132,9 @@ func (o *opened) close(t testing.TB) {
 	require.NoError(t, o.Close())
 }
 
+// cachePath returns the path of a cache in a directory of its own.
+func cachePath(t testing.TB) string { return filepath.Join(t.TempDir(), "cache") }
+
 type tensorMap map[string]Tensor
 
 func (m tensorMap) Tensor(name string) (Tensor, error) { return m[name], nil }
@@ -148,20 +152,20 @@ func load(t testing.TB, s *Session, name string, o ...LoadOption) uintptr {
 	t.Helper()
 	b, err := s.Load(name, append(o, Believe())...)
 	require.NoError(t, err)
-	return addressOf(b)
+	return addressTo(b)
 }
 
 // packWeight makes the calls XNNPACK makes for one weight: packed is what the kernel would write. hit distinguishes a
 // look-up hit.
 func packWeight(t testing.TB, s *Session, seed uint32, kernel, bias uintptr, packed []byte) (got []byte, hit bool) {
 	t.Helper()
-	a := s.lookUp(lookUpKey{seed, kernel, bias, 0})
-	hit = a != notFound
+	a := lookUp(s, seed, kernel, bias)
+	hit = a != missing
 	if !hit {
-		space := s.reserve(uint64(len(packed)))
+		space := reserve(s, uint64(len(packed)))
 		require.NotNil(t, space)
 		copy(space, packed)
-		a = s.insert(lookUpKey{seed, kernel, bias, 0}, addressOf(space), uint64(len(packed)))
+		a = insert(s, seed, kernel, bias, addressTo(space), uint64(len(packed)))
 	}
 	return bytesAt(t, s, a, len(packed)), hit
 }
@@ -173,7 +177,11 @@ func finish(t testing.TB, s *Session) {
 	require.NoError(t, s.Close())
 }
 
-// waitForCommit waits for the commit under way, or about to be.
-func (c *Cache) waitForCommit() error {
-	return c.writer.Probe().Commit()
-}
+// awaitCommit waits for the commit under way, or about to be.
+func awaitCommit(c *Cache) error { return probe(c).Commit() }
+
+// holdCommits delays commits until Save.
+func holdCommits(c *Cache) { probe(c).Hold() }
+
+// writeAgain lets a cache write to a file although its last file has just ended.
+func writeAgain(c *Cache) { probe(c).WriteAgain() }
