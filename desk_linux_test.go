@@ -13,10 +13,12 @@ import (
 	"xpwc"
 )
 
+const envLimit = "XPWC_TEST_LIMIT" // set in the process with the limit
+
 // The system sends SIGXFSZ to who runs into the limit, which ends a process.
 func TestALimitOnTheSizeOfFilesEndsNoFirstStart(t *testing.T) {
-	if os.Getenv(envRole) == "" {
-		xpwc.StartChild(t, t.Name(), nil, envRole+"=limited").Pass(t)
+	if os.Getenv(envLimit) == "" {
+		xpwc.StartChild(t, t.Name(), nil, envLimit+"=1").Pass(t)
 		return
 	}
 	var limit syscall.Rlimit

@@ -89,7 +89,7 @@ func (s *survival) check(image *memdisk.Dir, steps int) (found state, err error)
 
 // packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong
 // bytes without a word, and what is packed again is in the file that is there then.
-func (s *survival) packAgainstFailure(c *Cache, m model) error {
+func (s *survival) packAgainstFailure(c *Cache, m OneModel) error {
 	for name, content := range m {
 		s.right[name+string(packedFrom(content))] = true
 	}
@@ -175,7 +175,7 @@ func failFlushOf(t *testing.T, n int, f memdisk.FlushFailure) (images int) {
 		return &f
 	}
 	c := s.open(p)
-	for _, m := range []model{s.tensors(0, 3), s.tensors(2, 3)} {
+	for _, m := range []OneModel{s.tensors(0, 3), s.tensors(2, 3)} {
 		require.NoError(t, s.packAgainstFailure(c, m), "flush %d fails", n)
 	}
 	if err := c.Compact(); err != nil {
@@ -233,7 +233,7 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 				}
 				require.True(t, *failed)
 				writeAgain(c)
-				for _, m := range []model{slow, quick} {
+				for _, m := range []OneModel{slow, quick} {
 					session, err := packModel(c, m)
 					require.NoError(t, err)
 					require.NoError(t, session.Close())
@@ -242,7 +242,7 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 				require.NoError(t, c.Close())
 				after, err := openOn(s.dir.Process(), &Options{Strict: true, Verify: VerifyOnUse})
 				require.NoError(t, err)
-				for _, m := range []model{slow, quick} {
+				for _, m := range []OneModel{slow, quick} {
 					session, err := packModel(after, m)
 					require.NoError(t, err)
 					require.NoError(t, session.Close())
@@ -255,7 +255,7 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 }
 
 // requireRightOrTold requires that a session has the right bytes of its tensors, or knows that the disk lost them.
-func requireRightOrTold(t *testing.T, s *Session, m model) {
+func requireRightOrTold(t *testing.T, s *Session, m OneModel) {
 	t.Helper()
 	if err := s.Err(); err != nil {
 		require.ErrorIs(t, err, ErrLost)

@@ -109,7 +109,7 @@ func (s *scenario) keepLast() {
 }
 
 // startWithExecuTorch puts an ExecuTorch file at the path, with some of a model's packed weights.
-func (s *scenario) startWithExecuTorch(m model) {
+func (s *scenario) startWithExecuTorch(m OneModel) {
 	var file []byte
 	var entries []format.TrailerEntry
 	for _, name := range slices.Sorted(maps.Keys(m)) {

@@ -24,15 +24,6 @@ import (
 // powerPath is the cache file in the directory in memory.
 const powerPath = "cache"
 
-// A model is what one model's file has: content that changes supersedes what was packed from it before.
-type model map[string][]byte
-
-func (m model) Tensor(name string) (Tensor, error) {
-	t, err := MapOf(m).Tensor(name)
-	t.Identity.Source = "model"
-	return t, err
-}
-
 // A scenario is a recording, with what the file must hold.
 type scenario struct {
 	t      *testing.T
@@ -66,8 +57,8 @@ func newScenario(t *testing.T, seed uint64) *scenario {
 func (s *scenario) last() state { return s.states[len(s.states)-1] }
 
 // tensors returns n tensors of random content, of names that start at first.
-func (s *scenario) tensors(first, n int) model {
-	m := model{}
+func (s *scenario) tensors(first, n int) OneModel {
+	m := OneModel{}
 	for i := range n {
 		b := make([]byte, 1+s.random.IntN(3000))
 		for j := range b {
@@ -98,7 +89,7 @@ func (s *scenario) open(p *memdisk.Process) *Cache {
 }
 
 // packModel has a session pack or find a model's tensors, in the order of their names.
-func packModel(c *Cache, m model) (*Session, error) {
+func packModel(c *Cache, m OneModel) (*Session, error) {
 	s, err := c.NewSession(m)
 	if err != nil {
 		return nil, err
@@ -144,7 +135,7 @@ func endPacking(s *Session, name string, space []byte) {
 }
 
 // commit packs a model and waits until it is promised to stay.
-func (s *scenario) commit(c *Cache, m model) {
+func (s *scenario) commit(c *Cache, m OneModel) {
 	s.t.Helper()
 	session, err := packModel(c, m)
 	require.NoError(s.t, err)
@@ -154,12 +145,12 @@ func (s *scenario) commit(c *Cache, m model) {
 }
 
 // promise takes note that the file holds what it held before and the model.
-func (s *scenario) promise(c *Cache, m model) {
+func (s *scenario) promise(c *Cache, m OneModel) {
 	require.Empty(s.t, c.Stats().Private)
 	s.states = append(s.states, s.with(m, c, s.dir.Steps()))
 }
 
-func (s *scenario) with(m model, c *Cache, promised int) state {
+func (s *scenario) with(m OneModel, c *Cache, promised int) state {
 	packed := maps.Clone(s.last().packed)
 	if packed == nil {
 		packed = map[string][]byte{}
@@ -254,7 +245,7 @@ func (s *scenario) checkSetAside(image *memdisk.Dir, least state) error {
 }
 
 // nextSession has the next process pack into an image, commit, and another one find it all.
-func nextSession(image *memdisk.Dir, found state, m model) error {
+func nextSession(image *memdisk.Dir, found state, m OneModel) error {
 	c, err := openOn(image.Process(), nil)
 	if err != nil {
 		return err

@@ -63,8 +63,8 @@ func observe(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l loa
 	return is
 }
 
-// as loads the chain with more options for each kernel and bias.
-func (m chain) as(options ...xpwc.LoadOption) load {
+// loadWith loads the chain with more options for each kernel and bias.
+func loadWith(m chain, options ...xpwc.LoadOption) load {
 	return func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime {
 		t.Helper()
 		r, err := m.create(s, func(name string, given ...xpwc.LoadOption) ([]byte, error) {
@@ -75,8 +75,8 @@ func (m chain) as(options ...xpwc.LoadOption) load {
 	}
 }
 
-// onlyAs loads the chain with these options alone.
-func (m chain) onlyAs(options ...xpwc.LoadOption) load {
+// loadOnlyWith loads the chain with these options alone.
+func loadOnlyWith(m chain, options ...xpwc.LoadOption) load {
 	return func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime {
 		t.Helper()
 		load := func(name string, _ ...xpwc.LoadOption) ([]byte, error) { return s.Load(name, options...) }
@@ -90,7 +90,7 @@ func (m chain) onlyAs(options ...xpwc.LoadOption) load {
 func packedFile(t *testing.T) (path string, data xpwc.DataMap) {
 	t.Helper()
 	path, data = cachePath(t), xpwc.MapOf(threeLayers.weights(1))
-	observe(t, path, xpwc.Options{}, data, threeLayers.as())
+	observe(t, path, xpwc.Options{}, data, loadWith(threeLayers))
 	return path, data
 }
 
@@ -99,7 +99,7 @@ func again(change func(t *testing.T, path string)) func(t *testing.T) observed {
 	return func(t *testing.T) observed {
 		path, data := packedFile(t)
 		change(t, path)
-		return observe(t, path, xpwc.Options{}, data, threeLayers.as())
+		return observe(t, path, xpwc.Options{}, data, loadWith(threeLayers))
 	}
 }
 
@@ -166,8 +166,8 @@ func (m stamped) Tensor(name string) (xpwc.Tensor, error) {
 func reading(before, now xpwc.Identity) func(t *testing.T) observed {
 	return func(t *testing.T) observed {
 		path, data := cachePath(t), xpwc.MapOf(threeLayers.weights(1))
-		observe(t, path, xpwc.Options{}, stamped{data, before}, threeLayers.as())
-		is := observe(t, path, xpwc.Options{}, stamped{data, now}, threeLayers.as())
+		observe(t, path, xpwc.Options{}, stamped{data, before}, loadWith(threeLayers))
+		is := observe(t, path, xpwc.Options{}, stamped{data, now}, loadWith(threeLayers))
 		require.EqualValues(t, 3, is.stats.Hits.Entries, "they are found all the same")
 		require.Len(t, is.explained.Tensors, 5)
 		return is
@@ -177,10 +177,10 @@ func reading(before, now xpwc.Identity) func(t *testing.T) observed {
 // provocations has for each reason a start that has it.
 var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 	xpwc.ReasonInMemory: func(t *testing.T) observed {
-		return observe(t, "", xpwc.Options{}, xpwc.MapOf(threeLayers.weights(1)), threeLayers.as())
+		return observe(t, "", xpwc.Options{}, xpwc.MapOf(threeLayers.weights(1)), loadWith(threeLayers))
 	},
 	xpwc.ReasonNoFile: func(t *testing.T) observed {
-		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(threeLayers.weights(1)), threeLayers.as())
+		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(threeLayers.weights(1)), loadWith(threeLayers))
 	},
 	xpwc.ReasonForeign: again(version(format.Version - 1)),
 	xpwc.ReasonDamaged: again(func(t *testing.T, path string) {
@@ -191,7 +191,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 	xpwc.ReasonName: func(t *testing.T) observed {
 		path, _ := packedFile(t)
 		other := chain{width: 96, layers: [][2]string{{"v1", "b1"}, {"w2", "b1"}}}
-		return observe(t, path, xpwc.Options{}, xpwc.MapOf(other.weights(1)), other.as())
+		return observe(t, path, xpwc.Options{}, xpwc.MapOf(other.weights(1)), loadWith(other))
 	},
 	xpwc.ReasonLayout: again(layouts(func(string) string { return "riscv64 rvv, XNNPACK 01234567" })),
 	xpwc.ReasonXNNPACK: func(t *testing.T) observed {
@@ -206,11 +206,11 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 	xpwc.ReasonFingerprint: again(records(func(r *format.Record) { r.FingerprintID ^= 1 })),
 	xpwc.ReasonPacking: func(t *testing.T) observed {
 		path, data := packedFile(t)
-		return observe(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.PackedAs(packing.Opaque([]byte("v2")))))
+		return observe(t, path, xpwc.Options{}, data, loadOnlyWith(threeLayers, xpwc.PackedAs(packing.Opaque([]byte("v2")))))
 	},
 	xpwc.ReasonContent: func(t *testing.T) observed {
 		path, _ := packedFile(t)
-		return observe(t, path, xpwc.Options{}, xpwc.MapOf(threeLayers.weights(2)), threeLayers.as())
+		return observe(t, path, xpwc.Options{}, xpwc.MapOf(threeLayers.weights(2)), loadWith(threeLayers))
 	},
 	xpwc.ReasonSize: again(func(t *testing.T, path string) {
 		resize(t, path, func(_ *format.Record, payload []byte) []byte { return payload[:len(payload)-64] })
@@ -224,18 +224,18 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 
 	xpwc.ReasonCompare: func(t *testing.T) observed {
 		path, data := packedFile(t)
-		return observe(t, path, xpwc.Options{}, data, threeLayers.as(xpwc.Compare()))
+		return observe(t, path, xpwc.Options{}, data, loadWith(threeLayers, xpwc.Compare()))
 	},
 	xpwc.ReasonNoPacking: func(t *testing.T) observed {
 		path, data := cachePath(t), xpwc.MapOf(threeLayers.weights(1))
-		observe(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.Compare()))
-		return observe(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.Compare()))
+		observe(t, path, xpwc.Options{}, data, loadOnlyWith(threeLayers, xpwc.Compare()))
+		return observe(t, path, xpwc.Options{}, data, loadOnlyWith(threeLayers, xpwc.Compare()))
 	},
 	xpwc.ReasonVariant: again(records(func(r *format.Record) { r.Flags |= format.Variant })),
 	xpwc.ReasonSeed:    again(records(func(r *format.Record) { r.Seed++ })),
 	xpwc.ReasonRepeated: func(t *testing.T) observed {
 		tied := chain{width: 64, layers: [][2]string{{"w", "b"}, {"w", "b"}, {"v", "b"}}}
-		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(tied.weights(1)), tied.as())
+		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(tied.weights(1)), loadWith(tied))
 	},
 	xpwc.ReasonAmbiguous: func(t *testing.T) observed {
 		m := chain{width: 64, layers: [][2]string{{"w", "b"}}}
@@ -246,7 +246,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		l := func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime {
 			_, err := s.Load("w", other)
 			require.NoError(t, err)
-			return m.as()(t, s)
+			return loadWith(m)(t, s)
 		}
 		path, data := cachePath(t), xpwc.MapOf(m.weights(1))
 		observe(t, path, xpwc.Options{}, data, l)
@@ -311,17 +311,17 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 	},
 	xpwc.ReasonReadOnly: func(t *testing.T) observed {
 		data := xpwc.MapOf(threeLayers.weights(1))
-		return observe(t, cachePath(t), xpwc.Options{ReadOnly: true}, data, threeLayers.as())
+		return observe(t, cachePath(t), xpwc.Options{ReadOnly: true}, data, loadWith(threeLayers))
 	},
 	xpwc.ReasonBusy: func(t *testing.T) observed {
 		path, end := packing3Layers(t)
 		defer end()
-		return observe(t, path, xpwc.Options{WriterWait: -1}, xpwc.MapOf(threeLayers.weights(2)), threeLayers.as())
+		return observe(t, path, xpwc.Options{WriterWait: -1}, xpwc.MapOf(threeLayers.weights(2)), loadWith(threeLayers))
 	},
 	xpwc.ReasonVersion: again(version(format.Version + 1)),
 	xpwc.ReasonDisk: func(t *testing.T) observed {
 		m := chain{width: 32, layers: [][2]string{{strings.Repeat("n", 65<<20), ""}}} // no index can list it
-		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(m.weights(1)), m.as())
+		return observe(t, cachePath(t), xpwc.Options{}, xpwc.MapOf(m.weights(1)), loadWith(m))
 	},
 
 	xpwc.ReasonProcess: func(t *testing.T) observed {
@@ -335,7 +335,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		require.NoError(t, err)
 		s, err := c.NewSession(xpwc.MapOf(threeLayers.weights(1)))
 		require.NoError(t, err)
-		r := threeLayers.as()(t, s)
+		r := loadWith(threeLayers)(t, s)
 		<-done
 		require.NoError(t, s.Finalize())
 		is.explained = s.Explain()
@@ -376,7 +376,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 			require.Zero(t, is.stats.Reasons[xpwc.ReasonGrowth].Entries, "not yet")
 			// As of a host that describes its kernels by addresses.
 			id := packing.Opaque([]byte(fmt.Sprint("kernel at ", i)))
-			is = observe(t, path, xpwc.Options{}, data, threeLayers.onlyAs(xpwc.PackedAs(id)))
+			is = observe(t, path, xpwc.Options{}, data, loadOnlyWith(threeLayers, xpwc.PackedAs(id)))
 			require.Zero(t, is.stats.Hits.Entries)
 		}
 		return is
@@ -429,8 +429,8 @@ func TestEachReasonForASlowStartIsCountedExplainedAndReported(t *testing.T) {
 func TestAStartThatMapsAllHasNoReason(t *testing.T) {
 	path, data := cachePath(t), xpwc.MapOf(threeLayers.weights(1))
 	id := xpwc.Identity{Source: "model", Stamp: "1"}
-	observe(t, path, xpwc.Options{}, stamped{data, id}, threeLayers.as())
-	is := observe(t, path, xpwc.Options{}, stamped{data, id}, threeLayers.as())
+	observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(threeLayers))
+	is := observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(threeLayers))
 	require.Empty(t, is.stats.Reasons)
 	require.Empty(t, is.explained.Reasons)
 	require.Empty(t, is.events)
@@ -467,7 +467,7 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 		path, data := packedFile(t)
 		for i := range 5 {
 			layouts(func(string) string { return fmt.Sprint("machine ", i) })(t, path)
-			is := observe(t, path, xpwc.Options{}, data, threeLayers.as())
+			is := observe(t, path, xpwc.Options{}, data, loadWith(threeLayers))
 			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
 			if is.stats.Packed.Entries > 0 {
 				require.Contains(t, is.stats.Reasons, xpwc.ReasonLayout)
@@ -477,7 +477,7 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 	t.Run("models with the same names", func(t *testing.T) {
 		path := cachePath(t)
 		for i := range uint32(6) {
-			is := observe(t, path, xpwc.Options{}, xpwc.MapOf(threeLayers.weights(i)), threeLayers.as())
+			is := observe(t, path, xpwc.Options{}, xpwc.MapOf(threeLayers.weights(i)), loadWith(threeLayers))
 			require.EqualValues(t, 3, is.stats.Packed.Entries)
 			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
 		}
@@ -487,7 +487,7 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 		for i := range 3 {
 			m := chain{width: 96, layers: [][2]string{{fmt.Sprint("w", i), ""}}}
 			weights := map[string][]byte{fmt.Sprint("w", i): floats(96*96, 1)}
-			is := observe(t, path, xpwc.Options{}, xpwc.MapOf(weights), m.as())
+			is := observe(t, path, xpwc.Options{}, xpwc.MapOf(weights), loadWith(m))
 			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
 		}
 	})

@@ -3,6 +3,7 @@
 package xpwc_test
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -37,7 +38,7 @@ func TestASubgraphPacksAnOuterWeightOnce(t *testing.T) {
 				}
 				c := openCache(t, path, nil)
 				graph := outerGraph.open(t, c, xpwc.MapOf(outer))
-				body := subgraph.open(t, c, nested{xpwc.MapOf(inner), xpwc.MapOf(outer)})
+				body := subgraph.open(t, c, subgraphMap{xpwc.MapOf(inner), xpwc.MapOf(outer)})
 				require.Equal(t, outerGraph.plain(t, outer), outerGraph.infer(t, graph.runtime))
 				require.Equal(t, subgraph.plain(t, all), subgraph.infer(t, body.runtime))
 				s := c.Stats()
@@ -104,4 +105,15 @@ func TestWhereWeightsAreSavedIsTheHostsChoice(t *testing.T) {
 			require.NoError(t, c.Close())
 		})
 	}
+}
+
+// subgraphMap is the data map of a subgraph: what it does not know is a tensor of the graph around it.
+type subgraphMap struct{ inner, outer xpwc.DataMap }
+
+func (m subgraphMap) Tensor(name string) (xpwc.Tensor, error) {
+	t, err := m.inner.Tensor(name)
+	if errors.Is(err, xpwc.ErrUnknownTensor) {
+		return m.outer.Tensor(name)
+	}
+	return t, err
 }

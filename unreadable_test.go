@@ -167,10 +167,10 @@ func TestWhatACommitCouldNotMapIsInTheNextOne(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
 			c, on := openHooked(t, path, &Options{Strict: strict})
 			holdCommits(c)
-			first, err := packModel(c, model{"a": []byte("content of a")})
+			first, err := packModel(c, OneModel{"a": []byte("content of a")})
 			require.NoError(t, err)
 			require.NoError(t, c.Save())
-			second, err := packModel(c, model{"b": []byte("content of b")})
+			second, err := packModel(c, OneModel{"b": []byte("content of b")})
 			require.NoError(t, err)
 
 			on.mapping = func(writable bool) error {

@@ -20,7 +20,7 @@ import (
 
 var threeLayers = chain{width: 96, layers: [][2]string{{"w1", "b1"}, {"w2", ""}, {"w3", "b3"}}}
 
-func cachePath(t testing.TB) string { return filepath.Join(t.TempDir(), "model.xpwc") }
+func cachePath(t testing.TB) string { return filepath.Join(t.TempDir(), "cache") }
 
 func TestTheSecondStartPacksNothing(t *testing.T) {
 	path, tensors := cachePath(t), threeLayers.weights(1)
