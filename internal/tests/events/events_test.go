@@ -482,7 +482,7 @@ func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
 	s := harness.NewSession(t, c, nil)
 	var reason string
 	h.Flush = func(string) error {
-		_, reason = harness.User(s).BecomeWriter()
+		_, reason = harness.User(s).StartWriting()
 		return nil
 	}
 	require.NoError(t, c.Compact())

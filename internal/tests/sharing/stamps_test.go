@@ -93,7 +93,7 @@ func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
 	harness.HoldCommits(c)
 	s := harness.NewSession(t, c, nil)
 	h.Flush = func(string) error {
-		changed, _ := harness.User(s).BecomeWriter()
+		changed, _ := harness.User(s).StartWriting()
 		require.True(t, changed)
 		harness.User(s).StopWriting()
 		return nil
