@@ -73,7 +73,7 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 	n := 0
 	harness.SetFiles(c, harness.WrappedForWriting{WrappedFiles: harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
 		return harness.FlushingDisk{File: d, BeforeFlush: func() error {
-			if n++; n >= 4 { // settle; payloads, index, SLOT, and all after
+			if n++; n >= 3 { // settle; index, SLOT, and all after
 				return syscall.EIO
 			}
 			return nil
