@@ -155,8 +155,11 @@ check: ## while you work: formatting, vet, staticcheck and the quick tests (abou
 test: ## formatting, vet, staticcheck, all tests, those of one process with the race detector, some fuzz targets (NIGHTLY=1)
 	+@$(if $(NIGHTLY),,FUZZED=2) scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
 
+# Tests of the whole, by subject. Many of them need no XNNPACK.
+subjects := ./internal/tests/{crash,files,identity,sharing,events}
+
 # The packages whose tests need no XNNPACK, and those that only compile without it.
-pure := . ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./models/safetensors ./cachefile ./models/executorch ./models/litert ./models/npy ./internal/tensorfile ./registry
+pure := . $(subjects) ./internal/format ./internal/store ./internal/osdisk ./internal/entries ./internal/writer ./internal/mapped ./metrics ./models/safetensors ./cachefile ./models/executorch ./models/litert ./models/npy ./internal/tensorfile ./registry
 compiled_pure := $(pure) ./xnnpack ./models ./models/described ./models/tflite ./models/litert/stock ./internal/generated ./cmd/xpwc/... \
 	./internal/bench ./internal/bench/{peers,terminal}/...
 plots := ./internal/bench/plots
@@ -184,8 +187,9 @@ tests-without-cgo:
 	@echo "tests without cgo"
 	@$(pure_go) test $(short) $(pure) $(plots)
 
-# The race detector finds nothing in what is a program of its own, or one goroutine. What it is run on is not run without it, but
-# for the package xpwc, and at night.
+# The race detector finds nothing in what is a program of its own, or one goroutine. What it is run on is not run without it, except
+# the package xpwc and the tests of the whole, and at night.
+whole := ^xpwc(/internal/tests/(crash|files|identity|sharing|events))?$$
 not_raced := /capi$$|/cmd/xpwc$$|/htmlreport$$|/internal/(bench|generated|tests/optable|format|output)|/examples/|/docs$$
 not_raced := $(not_raced)|/tflite$$|/described$$|/cachefile$$
 # What has goroutines in its tests alone, if any, is only raced at night.
@@ -194,8 +198,8 @@ not_raced := $(not_raced)$(if $(NIGHTLY),,|/internal/(compute|cpu|digest|flatbuf
 one_goroutine := OutOfBounds|HasTrouble|IsServedAs|Kill|Power|FailedFlush|IndexIsDamaged|EveryCPU|AnyGeometry|FullDisk|ProcessesMayEnd|IsDeclaredOf
 tests: third_party bin/gotestsum
 	@echo "tests on the real library: a line for each package when it has ended"
-	@$(tests) $(short) -timeout 120m $(if $(NIGHTLY),work,$$($(go) list work | grep -E '^xpwc$$|$(not_raced)'))
-	@$(if $(NIGHTLY),,$(tests) -short -run '$(one_goroutine)' $(call but,^xpwc$$|$(not_raced)))
+	@$(tests) $(short) -timeout 120m $(if $(NIGHTLY),work,$$($(go) list work | grep -E '$(whole)|$(not_raced)'))
+	@$(if $(NIGHTLY),,$(tests) -short -run '$(one_goroutine)' $(call but,$(whole)|$(not_raced)))
 
 tests-for-races: third_party bin/gotestsum
 	@echo "tests with the race detector"
@@ -245,7 +249,7 @@ per_cpu := OutputsAreTheSameOnEveryCPU|OneFileServesEveryCPUWhatItPacks|TheLayou
 per_cpu := $(per_cpu)|PackingsThatCollideInXNNPACKsKeyLiveInOneFile|EveryOperatorComputesWhatItShouldOnOtherCPUs
 test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SSE2 to AVX-512, and say what ran
 	@mkdir -p bin
-	@$(go) test -count=1 -v -run '^Test($(per_cpu))$$' . ./internal/tests/optable >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
+	@$(go) test -count=1 -v -run '^Test($(per_cpu))$$' ./internal/tests/{identity,optable} >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
 	@grep -E '^ +[a-z_]+_test\.go:|^ *--- SKIP|^(ok|---) ' bin/test-x86.log
 
 # Lesser CPUs for everything that reads what cpuinfo finds, programs that tests start among them: what is green here is green on others'
@@ -257,7 +261,7 @@ test-masked: third_party ## the quick tests, with the kernels of lesser x86 CPUs
 	@for level in 0 5; do \
 		echo "quick tests on a CPU of level $$level"; \
 		$(go) test -short -vet=off -timeout 30m -exec "env LD_PRELOAD=$(lesser_cpu) LESSER_CPU=$$level" \
-			. ./models/executorch ./models/tflite ./cmd/xpwc ./capi ./capi/reader || exit 1; \
+			. $(subjects) ./models/executorch ./models/tflite ./cmd/xpwc ./capi ./capi/reader || exit 1; \
 	done
 
 test-arm64: models ## run the tests built for arm64 on emulated machines that are drawn (NIGHTLY=1: on all; needs make tools)
@@ -302,7 +306,7 @@ figures = $(or $(JSON),bin/bench.json)
 bench: third_party build ## measure against every alternative and the limit (MODEL=, DATA=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
 	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --figures '$(figures)' $(if $(MODEL),'$(MODEL)' $(DATA))
 	@$(call plot,$(figures))
-	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x .
+	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x . ./internal/tests/files
 
 bench-host: host build ## what a start costs a C++ host, one in C with the reader, and the cache's calls (needs cmake)
 	@mkdir -p demo

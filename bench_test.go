@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/generated"
+	"xpwc/internal/tests/harness"
 	"xpwc/internal/tests/testkit"
 	"xpwc/models"
 	"xpwc/models/tflite"
@@ -91,7 +95,7 @@ func (r *stackRuntime) prepare(b *testing.B) {
 		n := xnnpack.Elements(v.Shape)
 		buffer, err := xnnpack.NewBuffer(4 * n)
 		require.NoError(b, err)
-		copy(buffer.Bytes(), floats(n, 5))
+		copy(buffer.Bytes(), harness.Floats(n, 5))
 		r.buffers[v.ID], values[v.ID] = buffer, buffer.Bytes()
 	}
 	require.NoError(b, r.Setup(values))
@@ -284,4 +288,310 @@ func medianRatio(times, others []time.Duration) float64 {
 	}
 	slices.Sort(ratios)
 	return ratios[len(ratios)/2]
+}
+
+// What threads that use one cache at the same time cost each other. All figures are medians of ratios within a round:
+// of several in a row, a machine that does something else beside spoils few.
+const benchRounds = 7
+
+// inParallel has each do its work on a thread of its own, all from the same moment, and returns when the last has done
+// it.
+func inParallel(b *testing.B, work ...func() error) (took time.Duration) {
+	b.Helper()
+	var ready, done sync.WaitGroup
+	begin := make(chan struct{})
+	errs := make([]error, len(work))
+	ready.Add(len(work))
+	for i, do := range work {
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ready.Done()
+			<-begin
+			errs[i] = do()
+		})
+	}
+	ready.Wait()
+	start := time.Now()
+	close(begin)
+	done.Wait()
+	took = time.Since(start)
+	require.NoError(b, errors.Join(errs...))
+	return took
+}
+
+// ratios collects figures by name, one a round, of which only quotients are reported.
+type ratios map[string][]float64
+
+func (r ratios) add(name string, figure float64) { r[name] = append(r[name], figure) }
+
+func (r ratios) report(b *testing.B, name, numerator, denominator string) {
+	b.Helper()
+	quotients := make([]float64, len(r[numerator]))
+	for i := range quotients {
+		quotients[i] = r[numerator][i] / r[denominator][i]
+	}
+	slices.Sort(quotients)
+	b.ReportMetric(quotients[len(quotients)/2], name)
+}
+
+// executions lets each executor invoke its runtime over and over for a while, beside a thread that does something else,
+// if beside is not nil. It returns how many a second they manage together.
+func executions(b *testing.B, executors []stackRuntime, beside func() error) (perSecond float64) {
+	const window = 100 * time.Millisecond
+	repeat := func(do func() error, perSecond *float64) func() error {
+		return func() error {
+			n, start := 0, time.Now()
+			for ; time.Since(start) < window; n++ {
+				if err := do(); err != nil {
+					return err
+				}
+			}
+			*perSecond = float64(n) / time.Since(start).Seconds()
+			return nil
+		}
+	}
+	rates := make([]float64, len(executors)+1)
+	var work []func() error
+	for i, e := range executors {
+		work = append(work, repeat(e.Invoke, &rates[i]))
+	}
+	if beside != nil {
+		work = append(work, repeat(beside, new(float64)))
+	}
+	inParallel(b, work...)
+	for _, rate := range rates {
+		perSecond += rate
+	}
+	return perSecond
+}
+
+// BenchmarkExecutors compares runtimes of one cache, executed by as many threads, with runtimes that have their packed
+// weights to themselves, by executions a second: how they scale with their number, and what is left of it beside a
+// thread that creates and deletes runtimes, warm or without a cache, or that only computes.
+func BenchmarkExecutors(b *testing.B) {
+	m := benchModel(b, generated.Stack(1, true))
+	c, err := xpwc.Open(packed(b, m), nil)
+	require.NoError(b, err)
+	threads := []int{1, 2, 4}
+	most := slices.Max(threads)
+	var with, without []stackRuntime
+	for range most {
+		cached, _ := create(b, m, c)
+		cached.prepare(b)
+		with = append(with, cached)
+		plain, _ := create(b, m, nil)
+		plain.prepare(b)
+		without = append(without, plain)
+	}
+	creating := func(c *xpwc.Cache) func() error {
+		return func() error {
+			r, err := newStackRuntime(m, c)
+			if err != nil {
+				return err
+			}
+			return r.close()
+		}
+	}
+	computing := func() error {
+		for start := time.Now(); time.Since(start) < time.Millisecond; {
+		}
+		return nil
+	}
+	figures := ratios{}
+	executions(b, with, nil)
+	executions(b, without, nil)
+	for range max(b.N, benchRounds) {
+		for _, n := range threads {
+			figures.add(fmt.Sprint("cache ", n), executions(b, with[:n], nil))
+			figures.add(fmt.Sprint("none ", n), executions(b, without[:n], nil))
+			figures.add(fmt.Sprint("cache, creating ", n), executions(b, with[:n], creating(c)))
+			figures.add(fmt.Sprint("cache, computing ", n), executions(b, with[:n], computing))
+			figures.add(fmt.Sprint("none, creating ", n), executions(b, without[:n], creating(nil)))
+		}
+	}
+	require.Equal(b, 7, c.Stats().Entries)
+	require.Zero(b, c.Stats().Misses)
+	for i := range most {
+		with[i].delete(b)
+		without[i].delete(b)
+	}
+	require.NoError(b, c.Close())
+	for _, n := range threads {
+		at := func(name string) string { return fmt.Sprint(name, " ", n) }
+		unit := func(name string) string { return fmt.Sprintf("%s@%d", name, n) }
+		figures.report(b, unit("cache/none"), at("cache"), at("none"))
+		figures.report(b, unit("cache-creating/alone"), at("cache, creating"), at("cache"))
+		figures.report(b, unit("cache-computing/alone"), at("cache, computing"), at("cache"))
+		figures.report(b, unit("none-creating/alone"), at("none, creating"), at("none"))
+		if n > 1 {
+			figures.report(b, fmt.Sprintf("cache-%d/1", n), at("cache"), "cache 1")
+			figures.report(b, fmt.Sprintf("none-%d/1", n), at("none"), "none 1")
+		}
+	}
+}
+
+// A relative is one of several models of one shape whose weights all differ.
+type relative struct {
+	*tflite.Model
+	prefix string // of its tensors' names
+}
+
+// relatives makes n models of a layer. What was trained from one model has the same names, by which the cache finds
+// all of them; others have names of their own.
+func relatives(b *testing.B, n int, sameNames bool) (all []relative) {
+	b.Helper()
+	stack := generated.Stack(1, true)
+	first := filepath.Join(b.TempDir(), "m.tflite")
+	require.NoError(b, stack.Generate(b.Context(), first, nil))
+	content, err := os.ReadFile(first)
+	require.NoError(b, err)
+	for i := range n {
+		const step = 1 << 20 // divides the sizes of all matrices
+		for at := len(content) - int(stack.WeightBytes()); at < len(content); at += step {
+			content[at] = byte(i)
+		}
+		path := fmt.Sprint(first, i)
+		require.NoError(b, os.WriteFile(path, content, 0o600))
+		m, err := tflite.Open(testkit.Settled(b, path), nil)
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, m.Close()) })
+		r := relative{Model: m}
+		if !sameNames {
+			r.prefix = fmt.Sprint("model", i, "/")
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func (r relative) DataMap() xpwc.DataMap { return r }
+
+func (r relative) Tensor(name string) (xpwc.Tensor, error) {
+	return r.Model.DataMap().Tensor(strings.TrimPrefix(name, r.prefix))
+}
+
+func (r relative) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	if _, without := l.(*models.Memory); without {
+		return r.Model.Subgraph(l)
+	}
+	return r.Model.Subgraph(prefixed{l, r.prefix})
+}
+
+// prefixed loads by longer names.
+type prefixed struct {
+	models.Loader
+	prefix string
+}
+
+func (p prefixed) Load(name string, options ...xpwc.LoadOption) ([]byte, error) {
+	return p.Loader.Load(p.prefix+name, options...)
+}
+
+// BenchmarkCreateAtOnce compares creating runtimes of different models at once, each on a thread of its own, with the
+// same without a cache: cold into one new cache file, and warm.
+func BenchmarkCreateAtOnce(b *testing.B) {
+	for name, same := range map[string]bool{"other-names": false, "same-names": true} {
+		b.Run(name, func(b *testing.B) { benchCreateAtOnce(b, same) })
+	}
+}
+
+func benchCreateAtOnce(b *testing.B, sameNames bool) {
+	threads := []int{1, 2, 4}
+	models := relatives(b, slices.Max(threads), sameNames)
+	path := filepath.Join(b.TempDir(), "cache")
+	createAll := func(n int, c *xpwc.Cache) (seconds float64) {
+		harness.BackMemory(b, int64(n)*generated.Stack(1, true).WeightBytes())
+		runtimes := make([]stackRuntime, n)
+		work := make([]func() error, n)
+		for i := range work {
+			work[i] = func() (err error) {
+				runtimes[i], err = newStackRuntime(models[i], c)
+				return err
+			}
+		}
+		took := inParallel(b, work...)
+		for _, r := range runtimes {
+			r.delete(b)
+		}
+		return took.Seconds()
+	}
+	figures := ratios{}
+	for range max(b.N, benchRounds) {
+		for _, n := range threads {
+			figures.add(fmt.Sprint("none ", n), createAll(n, nil))
+			c, err := xpwc.Open(path, nil)
+			require.NoError(b, err)
+			figures.add(fmt.Sprint("cold ", n), createAll(n, c))
+			require.NoError(b, c.Save())
+			figures.add(fmt.Sprint("warm ", n), createAll(n, c))
+			stats := c.Stats()
+			require.NoError(b, c.Close())
+			require.EqualValues(b, 7*n, stats.Packed.Entries, "the models have nothing in common")
+			require.EqualValues(b, 7*n, stats.Hits.Entries)
+			require.Empty(b, stats.Private)
+			require.NoError(b, os.Remove(path))
+		}
+	}
+	for _, n := range threads {
+		for _, kind := range []string{"none", "cold", "warm"} {
+			mine := fmt.Sprint(kind, " ", n)
+			if kind != "none" {
+				figures.report(b, fmt.Sprintf("%s/none@%d", kind, n), mine, fmt.Sprint("none ", n))
+			}
+			if n > 1 && kind != "warm" {
+				figures.report(b, fmt.Sprintf("%s-%d/1", kind, n), mine, kind+" 1")
+			}
+		}
+	}
+}
+
+// BenchmarkCreateSameAtOnce compares creating eight runtimes of one model at once, into a new cache file, with creating
+// them one after the other: wall time, processor time, and how often an entry is packed.
+func BenchmarkCreateSameAtOnce(b *testing.B) {
+	const sessions = 8
+	m, cache := benchModel(b, generated.Stack(1, true)), filepath.Join(b.TempDir(), "cache")
+	create := func(at, once int) (stats xpwc.Stats, wall, processor float64) {
+		c, err := xpwc.Open(cache, nil)
+		require.NoError(b, err)
+		runtimes := make([]stackRuntime, at*once)
+		began, start := harness.ProcessorTime(), time.Now()
+		for i := range once {
+			work := make([]func() error, at)
+			for k := range work {
+				work[k] = func() (err error) {
+					runtimes[i*at+k], err = newStackRuntime(m, c)
+					return err
+				}
+			}
+			inParallel(b, work...)
+		}
+		wall, processor = time.Since(start).Seconds(), (harness.ProcessorTime() - began).Seconds()
+		stats = c.Stats()
+		for _, r := range runtimes {
+			r.delete(b)
+		}
+		require.NoError(b, c.Close())
+		require.NoError(b, os.Remove(cache))
+		return stats, wall, processor
+	}
+	figures := ratios{}
+	for range max(b.N, benchRounds) {
+		one, wall, processor := create(1, 1)
+		figures.add("wall of one", wall)
+		figures.add("processor of one", processor)
+		figures.add("packings of one", float64(one.Packed.Entries+one.Reused.Entries))
+		_, wall, processor = create(1, sessions)
+		figures.add("wall in turn", wall)
+		figures.add("processor in turn", processor)
+		all, wall, processor := create(sessions, 1)
+		figures.add("wall", wall)
+		figures.add("processor", processor)
+		figures.add("packings", float64(all.Packed.Entries+all.Reused.Entries))
+	}
+	figures.report(b, "packings/one", "packings", "packings of one")
+	figures.report(b, "wall/one", "wall", "wall of one")
+	figures.report(b, "wall/in-turn", "wall", "wall in turn")
+	figures.report(b, "processor/one", "processor", "processor of one")
+	figures.report(b, "processor/in-turn", "processor", "processor in turn")
 }

@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc/internal/ask"
 	"xpwc/internal/writer"
+	"xpwc/xnnpack/packing"
 )
 
 // rightOne is an entry of the file that answers a look-up which says all.
@@ -100,5 +102,26 @@ func TestWhatWasPackedIsKeptBesideOthersOnlyIfItIsAnother(t *testing.T) {
 		"of two that are equal, the first": {[]stored{equal, equal}, []writer.Action{writer.Reuse, writer.Ignore}},
 	} {
 		require.Equal(t, is.want, compare(is.rivals), name)
+	}
+}
+
+// A question takes memory in proportion to the kernel, some gigabytes for these.
+func TestXNNPACKIsNotAskedAboutKernelsThatTheTensorHasNoRoomFor(t *testing.T) {
+	kernel := packing.Operand{Type: 1}
+	for _, id := range []packing.Identity{
+		{Operator: packing.FullyConnected, Shape: []int{1 << 28, 1}, Input: kernel, Kernel: kernel, Output: kernel},
+		{Operator: packing.FullyConnected, Shape: []int{1, 1 << 28}, Input: kernel, Kernel: kernel, Output: kernel},
+		{Operator: packing.FullyConnected, Shape: []int{1 << 28, 1}, Input: kernel, Kernel: packing.Operand{Type: 99},
+			Output: kernel},
+	} {
+		src := &source{content: make([]byte, 64)}
+		src.addIdentity(packingIdentity{id.Digest(), id.Geometry()})
+		w := &weight{kernel: src}
+		err := w.checkSize(make([]byte, 128))
+		if id.Geometry().LeastBytes() > 0 {
+			require.ErrorIs(t, err, ErrDamaged)
+		}
+		g := id.Geometry()
+		require.False(t, ask.Asked(g), "%v", id.Shape)
 	}
 }

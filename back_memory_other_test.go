@@ -1,7 +1,0 @@
-//go:build !linux
-
-package xpwc_test
-
-import "testing"
-
-func backMemory(*testing.B, int64) {}

@@ -1,0 +1,29 @@
+package harness
+
+import (
+	"strings"
+	"syscall"
+	"time"
+)
+
+// AccessViolation is what Go says of a process that wrote to memory it may not write to: EXCEPTION_ACCESS_VIOLATION.
+const AccessViolation = "0xc0000005"
+
+// wasKilled reports whether a child that has ended was killed. Its exit code is then that of a test that failed, which
+// would have said so.
+func wasKilled(c *Child) bool {
+	said := c.String()
+	return c.ProcessState.ExitCode() == 1 && !strings.Contains(said, "FAIL") && !strings.Contains(said, "panic")
+}
+
+// SampleStep says that of so many damaged files one is tried: to open one takes fifty times as long under Wine.
+func SampleStep() int { return 61 }
+
+// ProcessorTime returns how long this process has used processors, all threads together.
+func ProcessorTime() time.Duration {
+	var created, ended, kernel, user syscall.Filetime
+	self, _ := syscall.GetCurrentProcess() // never fails, nor the next
+	_ = syscall.GetProcessTimes(self, &created, &ended, &kernel, &user)
+	hundreds := func(t syscall.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) }
+	return time.Duration(hundreds(kernel)+hundreds(user)) * 100
+}
