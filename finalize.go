@@ -11,8 +11,8 @@ import (
 )
 
 // Finalize ends the creation of the runtime: call it when xnn_create_runtime has returned, before the runtime is set
-// up. It gives back the unpacked tensors that packing consumed and has what was packed brought to the disk in a
-// moment, without waiting for it. Calling it again returns the same.
+// up. It msyncs and commits the new regions of the cache file, in the background, and frees the unpacked tensors that
+// packing consumed. [Cache.Save] waits for the commit. Calling Finalize again returns the same.
 //
 // After an error the runtime must not be used. The error is the first that a callback could not return: ErrNotEager,
 // ErrSourceChanged or ErrLost for instance, with Options.Strict also ErrDamaged. Errors that do not harm the runtime
@@ -43,7 +43,7 @@ func (s *Session) finalize() (lost error) {
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
 	}
-	lost = s.user.Finish(end)
+	lost = s.user.Finish(end) // schedules the commit; store.Commit.Write msyncs the new regions
 	s.err = errors.Join(end.Changed, s.err)
 	s.restamps, s.packings, s.announced = nil, nil, nil
 	s.recycleScratch(nil)
