@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"unsafe"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -190,7 +189,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
-			if e := w.answer(); e != nil {
+			if e := w.answer().entry; e != nil {
 				return nil, nil, addressOf(e.Data)
 			}
 		}
@@ -215,7 +214,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	}
 	s.work = max(s.work, workEqual)
 	p.Data = p.Data[:size:size]
-	if w.named {
+	if w.named && !s.layoutKnown {
 		s.choosePackedLayout(w)
 	}
 	if s.user.Claimed() {
@@ -225,7 +224,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	s.notePacked(w, p.miss, e, isNew)
 	s.evictPacked(p.sources)
 	if w.named {
-		w.setAnswer(e)
+		w.answer().entry = e
 	}
 	if p.miss != nil { // otherwise the report keeps it
 		s.spare = w
@@ -270,7 +269,7 @@ func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bo
 				p = s.moveToFile(p, w)
 			}
 		default:
-			if equal >= 0 && w.answer() == stored[equal].Entry {
+			if equal >= 0 && w.answer().entry == stored[equal].Entry {
 				actions[equal] = writer.ReuseTied
 			}
 			packed := s.packedFrom(w, p, variant)
@@ -335,7 +334,7 @@ func (s *Session) inspectStored(w *weight, p space, seen []writer.View) []stored
 		}
 		r.seed = v.Seed
 		r.sound = !v.Durable || writer.SumMatches(v.Entry)
-		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
+		r.wrongSize = v.Durable && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals
 }
@@ -472,6 +471,3 @@ func newAnonymousRegion(n uint64) (*store.Region, error) {
 	}
 	return store.NewPrivateRegion(data, unmap), nil
 }
-
-// addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
-func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -2,6 +2,7 @@ package writer
 
 import (
 	"fmt"
+	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -79,7 +80,7 @@ func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
 
 // equalLocked records that a packing is equal to an entry.
 func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
-	if !e.PackedUnder(seed) {
+	if e.Record.Seed != seed && !slices.Contains(e.OtherSeeds, seed) {
 		e.OtherSeeds = append(e.OtherSeeds, seed)
 	}
 	if tied {
