@@ -248,7 +248,7 @@ func hasBytes(e *entries.Entry, b []byte) (equal bool) {
 	return equal
 }
 
-// keepPacked returns the entry of what was packed, which the session uses from here on: a stored one with equal bytes,
+// keepPacked returns the entry of a packing, which the session uses from here on: a stored one with equal bytes,
 // or a new one. Bytes are compared without a lock; if the stored entries have changed meanwhile, they are compared
 // again.
 func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bool) {
@@ -396,7 +396,7 @@ func (s *Session) keepUnnamed(p space) *entries.Entry {
 	return e
 }
 
-// discard gives up the space of a packing whose bytes are elsewhere.
+// discard releases the space of a packing.
 func (k *packer) discard(p space) {
 	switch p.kind {
 	case inFile:
@@ -448,7 +448,7 @@ func (a *arena) alloc(n uint64) (store.Reservation, error) {
 	return store.Reservation{Region: a.current.Retain(), Data: a.current.Data()[start : start+n : start+n]}, nil
 }
 
-// drop gives up the arena's own reference to the region it allocates from.
+// drop releases the arena's reference to its current region.
 func (a *arena) drop() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

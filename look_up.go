@@ -386,7 +386,7 @@ func tensorFact(content, stored *entries.Content, stamp, digest format.Digest) f
 // addRestamp records that an entry was packed from the session's tensors, although it lacks their stamps. Finalize adds
 // the stamps, unless the tensors changed meanwhile, and the next look-up need not compare.
 func (s *Session) addRestamp(w *weight, v *writer.View) {
-	r := writer.Restamp{Entry: v.Entry, Kernel: &w.kernel.identity}
+	r := writer.Sourced{Entry: v.Entry, Kernel: &w.kernel.identity}
 	if w.bias != nil {
 		r.Bias = &w.bias.identity
 	}

@@ -105,8 +105,8 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{kernels: map[string][]*Entry{}} }
 
-// Find returns the entries that have a key. The slice is the set's own. complete reports whether MarkComplete was called
-// for them with the index.
+// Find returns the entries that have a key. The slice is the set's own. complete reports whether MarkComplete was
+// called for them with the index.
 func (s *Set) Find(key *format.Key, index *format.Index) (list []*Entry, complete bool) {
 	named := s.kernels[key.Kernel]
 	for i, e := range named {

@@ -110,7 +110,7 @@ func (w *Writer) commitRound(r *round) {
 	w.giveUpWriting()
 }
 
-// giveUpWriting gives the writer's lock to others if nobody here needs it.
+// giveUpWriting releases the writer's lock unless this process needs it.
 func (w *Writer) giveUpWriting() {
 	st := w.file.takeStill()
 	defer w.file.give()
