@@ -334,7 +334,8 @@ func (s *Session) inspectStored(w *weight, p space, seen []writer.View) []stored
 		}
 		r.seed = v.Seed
 		r.sound = !v.Durable || writer.SumMatches(v.Entry)
-		r.wrongSize = v.Durable && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
+		r.wrongSize = v.Durable && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() &&
+			w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals
 }

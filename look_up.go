@@ -121,7 +121,8 @@ func (w *weight) answer() *answer {
 	k := w.kernel
 	for i := range k.answers {
 		a := &k.answers[i]
-		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID && a.packing == w.Key.Packing {
+		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID &&
+			a.packing == w.Key.Packing {
 			return a
 		}
 	}

@@ -99,7 +99,7 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 	n := 0
 	setFiles(c, wrappedForWriting{wrappedFiles{osdisk.Files{}, func(d store.File, err error) (store.File, error) {
 		return flushingDisk{d, func() error {
-			if n++; n >= 4 { // settle; payloads, index, SLOT, and all after
+			if n++; n >= 3 { // settle; index, SLOT, and all later ones
 				return syscall.EIO
 			}
 			return nil
