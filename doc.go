@@ -49,7 +49,7 @@
 //
 // XNNPACK reads as many bytes of packed weights as it would have packed, whatever the file has. So a look-up uses an
 // entry only if its size is what XNNPACK packs for the geometry that the host gave; of a kernel that the host vouches
-// for without one ([Believe]), at least half of the kernel's. Who can write the cache file chooses what a model
+// for without one ([Believe]), at least half of the kernel's. A user who can write the cache file chooses what a model
 // computes, as who can write the model does.
 //
 // A commit appends to the file and then switches over by writing one small slot, so that a crash at any instant leaves
