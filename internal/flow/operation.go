@@ -3,7 +3,6 @@ package flow
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"xpwc/internal/fault"
@@ -33,6 +32,12 @@ type Node struct {
 	move     operators.Operator
 	minInput func(kernel []int) []int
 	looksUp  func(kernel []int) bool
+}
+
+// mover returns what makes an operation of a node that moves elements.
+func mover[N xnnpack.Node](move func(n N) operators.Operator) func(N) Node {
+	return constructor(kind[N]{move: move,
+		shape: func(n N, in [][]int) []int { return move(n)(in).Shapes[0] }})
 }
 
 // A kind is what is known of a type of nodes.
@@ -128,25 +133,13 @@ func (n Node) Packing(tensor func(ID) xnnpack.Tensor) packing.Identity {
 func (n Node) Least(kernel []int) []int { return n.minInput(kernel) }
 
 // Unsupported is an error of what is well-formed, but more or other than XNNPACK takes.
-type Unsupported struct{ error }
+type Unsupported = operators.Unsupported
 
-// MaxElements bounds every value that is computed: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
-const MaxElements = math.MaxInt32 / 4
+// MaxElements bounds every value that is computed.
+const MaxElements = operators.MaxElements
 
-// Elements multiplies dimensions, all of which must be positive. The error is [Unsupported] if they are too many.
-func Elements(shape ...int) (int, error) {
-	n := 1
-	for _, d := range shape {
-		if d <= 0 {
-			return 0, fmt.Errorf("shape %v has the dimension %d", shape, d)
-		}
-		if d > MaxElements/n {
-			return 0, Unsupported{fmt.Errorf("shape %v has more than %d elements", shape, MaxElements)}
-		}
-		n *= d
-	}
-	return n, nil
-}
+// Elements multiplies dimensions, see [operators.Elements].
+func Elements(shape ...int) (int, error) { return operators.Elements(shape...) }
 
 // Checked does what this package checks: what is wrong there is wrong with the model. Its errors match malformed, or
 // unsupported if they are [Unsupported], unless they do already.

@@ -20,6 +20,17 @@ func of(e models.Element, shape []int, numbers ...float64) Array {
 	return a
 }
 
+// run computes an output.
+func run(op Operator, out Array, in ...Array) {
+	shapes := make([][]int, len(in))
+	for i, a := range in {
+		shapes[i] = a.Shape
+	}
+	k := op(shapes)
+	out.Shape = k.Shapes[0]
+	k.Run([]Array{out}, in)
+}
+
 // list returns an array's numbers.
 func (a Array) list() []float64 {
 	out := make([]float64, product(a.Shape))
@@ -97,12 +108,12 @@ func TestRowsAreLookedUpAndNothingElse(t *testing.T) {
 	table := of(models.Float32, []int{3, 2}, 1, 2, 3, 4, 5, 6)
 	for _, e := range []models.Element{models.Int32, models.Int64, models.Uint8} {
 		out := of(models.Float32, []int{1, 2, 2})
-		gather(out, table, of(e, []int{1, 2}, 2, 0), 0, 0)
+		run(Gather(0, 0), out, table, of(e, []int{1, 2}, 2, 0))
 		require.Equal(t, []float64{5, 6, 1, 2}, out.list())
 	}
 	for _, n := range []float64{-1, 3, math.MinInt32} {
 		out, index := of(models.Float32, []int{1, 2}), of(models.Int32, []int{1}, n)
-		require.ErrorIs(t, fault.Try(func() { gather(out, table, index, 0, 0) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { run(Gather(0, 0), out, table, index) }), ErrIndex)
 	}
 }
 

@@ -24,39 +24,39 @@ func TestElementsAreTakenFromWhereTheirPlacesSay(t *testing.T) {
 func TestArraysAreJoinedAlongAnAxis(t *testing.T) {
 	a, b := of(models.Int32, []int{2, 1, 2}, 1, 2, 3, 4), of(models.Int32, []int{2, 2, 2}, 5, 6, 7, 8, 9, 10, 11, 12)
 	out := of(models.Int32, []int{2, 3, 2})
-	join(out, 1, a, b)
+	run(Concatenate(1), out, a, b)
 	require.Equal(t, []float64{1, 2, 5, 6, 7, 8, 3, 4, 9, 10, 11, 12}, out.list())
 }
 
 func TestSlicesAreGatheredAlongAnAxis(t *testing.T) {
 	table := of(models.Float32, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 	out := of(models.Float32, []int{2, 2, 2})
-	gather(out, table, of(models.Int64, []int{2}, 2, 0), 1, 0)
+	run(Gather(1, 0), out, table, of(models.Int64, []int{2}, 2, 0))
 	require.Equal(t, []float64{4, 5, 0, 1, 10, 11, 6, 7}, out.list())
-	gather(out, table, of(models.Int32, []int{2, 2}, 2, 0, 1, 1), 1, 1)
+	run(Gather(1, 1), out, table, of(models.Int32, []int{2, 2}, 2, 0, 1, 1))
 	require.Equal(t, []float64{4, 5, 0, 1, 8, 9, 8, 9}, out.list(), "each batch has indices of its own")
 	last := of(models.Float32, []int{2, 3, 1})
-	gather(last, table, of(models.Uint8, []int{1}, 1), 2, 0)
+	run(Gather(2, 0), last, table, of(models.Uint8, []int{1}, 1))
 	require.Equal(t, []float64{1, 3, 5, 7, 9, 11}, last.list())
 
 	pairs := of(models.Int32, []int{2, 2}, 1, 2, 0, 1)
 	found := of(models.Float32, []int{2, 2})
-	gatherSlices(found, table, pairs)
+	run(GatherSlices(), found, table, pairs)
 	require.Equal(t, []float64{10, 11, 2, 3}, found.list())
 	spread := of(models.Float32, []int{2, 3, 2})
-	scatterSlices(spread, pairs, found)
+	run(ScatterSlices([]int{2, 3, 2}), spread, pairs, found)
 	require.Equal(t, []float64{0, 0, 2, 3, 0, 0, 0, 0, 0, 0, 10, 11}, spread.list())
 	twice := of(models.Int64, []int{3})
-	scatterSlices(twice, of(models.Int64, []int{2, 1}, 2, 2), of(models.Int64, []int{2}, 5, 6))
+	run(ScatterSlices([]int{3}), twice, of(models.Int64, []int{2, 1}, 2, 2), of(models.Int64, []int{2}, 5, 6))
 	require.Equal(t, []float64{0, 0, 11}, twice.list(), "what comes to one place is added")
 
 	for _, n := range []float64{-1, 3} {
 		wrong := of(models.Int32, []int{1, 2}, 0, n)
 		index, out := of(models.Int32, []int{1}, n), of(models.Float32, []int{2, 1, 2})
-		require.ErrorIs(t, fault.Try(func() { gather(out, table, index, 1, 0) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { run(Gather(1, 0), out, table, index) }), ErrIndex)
 		row := of(models.Float32, []int{1, 2})
-		require.ErrorIs(t, fault.Try(func() { gatherSlices(row, table, wrong) }), ErrIndex)
-		require.ErrorIs(t, fault.Try(func() { scatterSlices(spread, wrong, row) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { run(GatherSlices(), row, table, wrong) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { run(ScatterSlices([]int{2, 3, 2}), spread, wrong, row) }), ErrIndex)
 	}
 }
 
@@ -71,10 +71,10 @@ func TestTheLargestComeFirst(t *testing.T) {
 func TestOneIsHot(t *testing.T) {
 	on, off := of(models.Float32, nil, 5), of(models.Float32, nil, -1)
 	out := of(models.Float32, []int{2, 3})
-	oneHot(out, of(models.Int64, []int{2}, 2, 7), on, off, 1)
+	run(OneHot(1, 3), out, of(models.Int64, []int{2}, 2, 7), on, off)
 	require.Equal(t, []float64{-1, -1, 5, -1, -1, -1}, out.list())
 	columns := of(models.Float32, []int{3, 2})
-	oneHot(columns, of(models.Int64, []int{2}, 2, 0), on, off, 0)
+	run(OneHot(0, 3), columns, of(models.Int64, []int{2}, 2, 0), on, off)
 	require.Equal(t, []float64{-1, 5, -1, -1, 5, -1}, columns.list())
 }
 
@@ -124,12 +124,12 @@ func TestDiagonalsAreSetInMatricesOfAnyShape(t *testing.T) {
 
 func TestSequencesAreReversedAsFarAsTheyGo(t *testing.T) {
 	in, out := of(models.Int16, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), of(models.Int16, []int{2, 3, 2})
-	reverseSequences(out, in, of(models.Int64, []int{2}, 2, 3), 1, 0)
+	run(ReverseSequences(1, 0), out, in, of(models.Int64, []int{2}, 2, 3))
 	require.Equal(t, []float64{2, 3, 0, 1, 4, 5, 10, 11, 8, 9, 6, 7}, out.list())
-	reverseSequences(out, in, of(models.Int32, []int{2}, 0, 3), 1, 2)
+	run(ReverseSequences(1, 2), out, in, of(models.Int32, []int{2}, 0, 3))
 	require.Equal(t, []float64{0, 5, 2, 3, 4, 1, 6, 11, 8, 9, 10, 7}, out.list())
 	for _, n := range []float64{-1, 4} {
 		lengths := of(models.Int32, []int{2}, 1, n)
-		require.ErrorIs(t, fault.Try(func() { reverseSequences(out, in, lengths, 1, 0) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { run(ReverseSequences(1, 0), out, in, lengths) }), ErrIndex)
 	}
 }

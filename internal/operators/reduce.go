@@ -28,7 +28,7 @@ func reduction(in, axes []int, keep bool) (out, kept []int) {
 func Reduce(o Operation, axes []int, keep bool) Operator {
 	return func(shapes [][]int) Kernel {
 		out, kept := reduction(shapes[0], axes, keep)
-		return Kernel{Shapes: [][]int{out}, Run: func(out, in []Array) { reduce(o, out[0], in[0], kept) }}
+		return computing(out, func(out Array, in []Array) { reduce(o, out, in[0], kept) })
 	}
 }
 
@@ -54,8 +54,7 @@ func ArgMin(axis int) Operator { return extreme(axis, -1) }
 func extreme(axis int, sign float64) Operator {
 	return func(shapes [][]int) Kernel {
 		along(axis, shapes[0])
-		return Kernel{Shapes: [][]int{replaced(shapes[0], axis)},
-			Run: func(out, in []Array) { arg(out[0], in[0], axis, sign) }}
+		return computing(replaced(shapes[0], axis), func(out Array, in []Array) { arg(out, in[0], axis, sign) })
 	}
 }
 
@@ -113,13 +112,13 @@ func Segments(o Operation, rows int, empty, emptyWhole float64) Operator {
 			wrong("rows of %v for indices of shape %v", in, indices)
 		}
 		shape := append([]int{rows}, in[n:]...)
-		return Kernel{Shapes: [][]int{shape}, Run: func(out, in []Array) {
+		return computing(shape, func(out Array, in []Array) {
 			fill := empty
 			if whole(in[0].Element) {
 				fill = emptyWhole
 			}
-			segments(o, out[0], in[0], in[1], fill)
-		}}
+			segments(o, out, in[0], in[1], fill)
+		})
 	}
 }
 
