@@ -4,17 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"xpwc/internal/fault"
-	"xpwc/internal/flow"
 	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
-
-// An operatorRow plans the calls of an operator outside of delegates: as nodes, or where XNNPACK does not have what is
-// called, in Go. Either may be nil.
-type operatorRow struct{ nodes, inGo func(*invocation) }
 
 // kernels are the operators outside of delegates that run here: what PyTorch's documentation says of each. The last
 // argument of a call is what it computes. What only moves elements has no function for Go: see [flow.Node].
@@ -213,64 +207,4 @@ func (c *invocation) types() string {
 		}
 	}
 	return ""
-}
-
-// copy is a copy into another order of dimensions, or to another type.
-func (c *invocation) copy() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	if len(c.args) < 2 {
-		malformed("%d arguments", len(c.args))
-	}
-	if len(x.order) != len(y.order) {
-		malformed("it copies %d dimensions to %d", len(x.order), len(y.order))
-	}
-	from, to := c.args[0], c.args[c.last()]
-	var source xnnpack.ValueID
-	if between := elementTypes[y.dtype]; x.dtype != y.dtype && isFloat(x.dtype) && isFloat(y.dtype) {
-		in := c.operand(0)
-		source = c.Inside(in)
-		c.of(source).Type = between
-		c.Add(flow.Convert(in, source))
-	} else if x.dtype != y.dtype && !c.asFloat[from] {
-		source = c.converted(x, y.dtype)
-	} else {
-		source = c.operand(0)
-	}
-	target := c.resultAt(to, source)
-	var permutation []int
-	for _, d := range y.order {
-		permutation = append(permutation, slices.Index(x.order, d))
-	}
-	in, out := &c.plan.values[source], &c.plan.values[target]
-	if slices.IsSorted(permutation) && in.constant != nil && out.constant == nil && slices.Equal(x.shape, y.shape) {
-		out.constant = in.constant
-		return
-	}
-	c.permuted(source, target, permutation)
-}
-
-// isFloat reports whether XNNPACK converts elements from and to others of this kind.
-func isFloat(t ScalarType) bool { return t == Float || t == Half || t == BFloat16 }
-
-// permuted plans a transposition, or a copy if there is nothing to transpose.
-func (c *invocation) permuted(source, target xnnpack.ValueID, permutation []int) {
-	if slices.IsSorted(permutation) {
-		c.Add(flow.Copy(xnnpack.Copy{Input: source, Output: target}))
-		return
-	}
-	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}))
-}
-
-// converted returns a constant tensor as a value of another type, if it is a constant and can be converted here.
-// ExecuTorch's export leaves small constants, such as the numbers of an activation, for the runtime to convert.
-func (c *invocation) converted(x *tensor, to ScalarType) xnnpack.ValueID {
-	if x.content == nil || x.state || !convertible(x.dtype, to) {
-		c.outside()
-	}
-	n := elements(x.shape...)
-	k := c.files.constant(x.content, int64(n)*int64(x.dtype.Size()))
-	k.elements, k.from, k.to = n, x.dtype, to
-	k.name += fmt.Sprint(converted, to)
-	t := xnnpack.Tensor{Name: k.name, Type: elementTypes[to], Shape: x.shape}
-	return c.plan.value(value{known: true, constant: k, tensor: t})
 }

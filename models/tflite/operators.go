@@ -8,29 +8,6 @@ import (
 	"xpwc/xnnpack"
 )
 
-// takes says which values an operator computes with beside those in single precision. In Go it also computes with
-// integers and booleans.
-type takes uint8
-
-const (
-	// bytes8: int8 and uint8, as XNNPACK's kernels for them do, or as they are stored.
-	bytes8 takes = 1 << iota
-	// widened: int8 and uint8, in single precision between two conversions.
-	widened
-	// complexes: complex numbers, which only Go has, and no model as inputs or outputs.
-	complexes
-)
-
-// An operatorRow is what this package knows of an operator.
-type operatorRow struct {
-	// plan checks the operator, gives its outputs their shapes, and returns what adds it to a subgraph, or nil if it
-	// needs no node. It is nil if XNNPACK does not have the operator.
-	plan  func(*call)
-	takes takes
-	// inGo plans what Go computes, where plan does not; nil if it cannot.
-	inGo func(*call)
-}
-
 // supported has every builtin operator that can run, by its name in the schema. What it does not say of datatypes is
 // said by the rules of weights, in types.go.
 var supported = map[opcode]operatorRow{
@@ -163,4 +140,33 @@ var supported = map[opcode]operatorRow{
 // customOperators has the operators that models name themselves.
 var customOperators = map[string]operatorRow{
 	"Convolution2DTransposeBias": {plan: planTransposeConvBias},
+}
+
+// unaryRow returns the row of an operator that computes each element from one.
+func unaryRow(f operators.Function) operatorRow {
+	row := operatorRow{plan: planUnary(*f.Node), takes: widened}
+	if f.Whole != nil {
+		row.inGo = planMapped(f.Whole)
+	}
+	return row
+}
+
+// binaryRow returns the row of an operator that computes each element from two. The slot is its fused activation's, if it can
+// have one.
+func binaryRow(o operators.Operation, values takes, slot int) operatorRow {
+	row := operatorRow{takes: values, inGo: planCombined(o, slot)}
+	if o.Node != nil {
+		row.plan = planBinary(*o.Node, slot)
+	}
+	return row
+}
+
+// comparisonRow returns the row of a comparison, or of a logical operation.
+func comparisonRow(o operators.Operation) operatorRow {
+	return operatorRow{takes: widened, inGo: func(c *call) { c.combined(o) }}
+}
+
+// hostedRow returns the row of an operator that Go computes from operand 0.
+func hostedRow(op operators.Operator, values takes) operatorRow {
+	return operatorRow{takes: values, inGo: func(c *call) { c.host(op, 0) }}
 }

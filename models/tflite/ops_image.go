@@ -1,11 +1,13 @@
 package tflite
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
 	"xpwc/internal/flow"
 	"xpwc/internal/operators"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -112,11 +114,6 @@ func nearest(from, to int, align, half bool) []int {
 	return out
 }
 
-// copies plans that output 0 is operand 0.
-func (c *call) copies() {
-	c.Add(flow.Copy(xnnpack.Copy{Input: c.in(0), Output: c.out(0)}))
-}
-
 // DEPTH_TO_SPACE: each pixel's channels become a square of block_size pixels.
 func planDepthToSpace(c *call) {
 	c.rank4(0)
@@ -204,4 +201,314 @@ func planBatchToSpace(c *call) {
 		id = flow.Sliced(c, flow.Reshaped(c, id, whole...), []int{0, sides[0], sides[2], 0}, cut)
 	}
 	c.shaped(id, c.out(0), c.asRows(cut[0], cut[1], cut[2], cut[3]))
+}
+
+// windows is how a kernel or pool moves over images.
+type windows struct {
+	size, stride, dilation xnnpack.Size
+	padding                xnnpack.Padding
+	same                   bool // XNNPACK pads
+	limits                 xnnpack.Range
+}
+
+// windows reads how a kernel or pool of a size moves over images of a shape, and what limits the results. SAME padding
+// is XNNPACK's to distribute, but where windows leave out pixels at an end: XNNPACK of 2024 takes less than none for
+// very much.
+func (c *call) windows(slots convolutionSlots, height, width int, image []int) windows {
+	o := c.op.options
+	w := windows{
+		size:     xnnpack.Size{Height: height, Width: width},
+		stride:   xnnpack.Size{Height: int(o.Int32(slots.strideH, 0)), Width: int(o.Int32(slots.strideW, 0))},
+		dilation: xnnpack.Size{Height: int(o.Int32(slots.dilationH, 1)), Width: int(o.Int32(slots.dilationW, 1))},
+		same:     c.samePadding(slots.padding), limits: c.activation(slots.activation),
+	}
+	y, x := flow.Windows(w.size, w.stride, w.dilation)
+	if v, h := missing(y, image[1]), missing(x, image[2]); w.same && (v < 0 || h < 0) {
+		v, h = max(v, 0), max(h, 0)
+		w.same, w.padding = false, xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2}
+	}
+	return w
+}
+
+// missing returns how many pixels windows with SAME padding are over beside those along an image, which are less than
+// none if the windows leave out some.
+func missing(w flow.Window, along int) int {
+	places := slide(w, along, true)
+	return int(int64(places-1)*int64(w.Stride) + w.Reach() - int64(along))
+}
+
+// slide returns how many positions a window has along an image.
+func slide(w flow.Window, along int, same bool) (places int) {
+	checked(func() { places = w.Slide(along, same) })
+	return places
+}
+
+func (c *call) samePadding(slot int) bool {
+	p := c.op.options.Byte(slot)
+	if p != paddingSame && p != paddingValid {
+		malformed("unknown padding %d", p)
+	}
+	return p == paddingSame
+}
+
+// CONV_2D: input [N, H, W, C], filter [outputs, height, width, C/groups], bias [outputs] or none.
+func planConv2D(c *call) {
+	in, filter := c.rank4(0), c.packed(1, 4)
+	groups, dynamic := in.shape[3]/filter.shape[3], 0
+	if groups == 1 {
+		dynamic = 3
+	}
+	weights := c.weights(0, 1, 2, filter, filter.shape[0], dynamic)
+	w := c.windows(conv2D, filter.shape[1], filter.shape[2], in.shape)
+	node := xnnpack.Convolution2D{Stride: w.stride, Dilation: w.dilation, Groups: groups, Padding: w.padding,
+		SamePadding: w.same, Activation: w.limits, Output: c.out(0)}
+	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0))
+	c.Add(flow.Convolution2D(node))
+}
+
+// DEPTHWISE_CONV_2D: input [N, H, W, C], filter [1, height, width, C*multiplier], bias [C*multiplier] or none.
+func planDepthwiseConv2D(c *call) {
+	in, filter := c.rank4(0), c.packed(1, 4)
+	weights := c.weights(0, 1, 2, filter, filter.shape[3], 0)
+	w := c.windows(depthwise2D, filter.shape[1], filter.shape[2], in.shape)
+	node := xnnpack.DepthwiseConvolution2D{Stride: w.stride, Dilation: w.dilation,
+		DepthMultiplier: filter.shape[3] / in.shape[3], Padding: w.padding, SamePadding: w.same, Activation: w.limits,
+		Output: c.out(0)}
+	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0))
+	c.Add(flow.DepthwiseConvolution2D(node))
+}
+
+// FULLY_CONNECTED: input [..., C] of which all but C is one batch, filter [outputs, C], bias [outputs] or none. A
+// filter that is computed is packed by no operator: it is multiplied with.
+func planFullyConnected(c *call) {
+	in, filter := c.data(0), c.resolve(1)
+	computed := filter.state == dynamic
+	if !computed {
+		filter = c.packed(1, 2)
+	} else if c.data(1); len(filter.shape) != 2 {
+		malformed("input 1 has shape %v, not 2 dimensions", filter.shape)
+	}
+	outputs, channels := filter.shape[0], filter.shape[1]
+	var w weights
+	if !computed {
+		w = c.weights(0, 1, 2, filter, outputs, 1)
+	}
+	o := c.op.options
+	if f := o.Byte(fullyConnectedWeightsFormat); f != 0 {
+		unsupported("weights in format %d", f)
+	}
+	limits := c.activation(fullyConnectedActivation)
+	n, err := elements(in.shape)
+	if err != nil || n%channels != 0 {
+		malformed("an input of shape %v for %d input channels", in.shape, channels)
+	}
+	shape := []int{n / channels, outputs}
+	flat := false
+	if rank := len(in.shape); o.Bool(fullyConnectedKeepNumDims) {
+		if rank == 0 || in.shape[rank-1] != channels {
+			malformed("an input of shape %v for %d input channels", in.shape, channels)
+		}
+		shape = append(append([]int(nil), in.shape[:rank-1]...), outputs)
+	} else {
+		flat = rank != 2 || in.shape[1] != channels
+	}
+	c.define(0, shape...)
+	if computed {
+		c.multiplied(n/channels, in, filter, limits)
+		return
+	}
+	matrix := c.in(0)
+	if flat {
+		matrix = flow.Reshaped(c, matrix, n/channels, channels)
+	}
+	matrix, kernel, bias := c.operands(w, matrix)
+	c.Add(flow.FullyConnected(xnnpack.FullyConnected{
+		Input: matrix, Filter: kernel, Bias: bias, Output: c.out(0), Activation: limits,
+	}))
+}
+
+// Convolution2DTransposeBias, MediaPipe's operator (its source: transpose_conv_bias.cc): input [N, H, W, C], filter
+// [outputs, height, width, C], bias [outputs]. The options are TfLiteTransposeConvParams: padding (1 is SAME, 2 is
+// VALID), stride width and stride height, each an int32. The output follows from the input; that of SAME padding is
+// the input's size times the stride only if the kernel is large enough.
+func planTransposeConvBias(c *call) {
+	const params = 3 * 4
+	if c.op.bytes.Size < params {
+		malformed("%d bytes of options, not %d", c.op.bytes.Size, params)
+	}
+	b := c.op.bytes.In(c.plan.file)
+	padding := int32(binary.LittleEndian.Uint32(b))
+	strideW, strideH := int(int32(binary.LittleEndian.Uint32(b[4:]))), int(int32(binary.LittleEndian.Uint32(b[8:])))
+	if padding != 1 && padding != 2 {
+		malformed("unknown padding %d", padding)
+	}
+	in, filter := c.rank4(0), c.packed(1, 4)
+	taken := func(_, size, stride, along int) (off, _ int) {
+		if stride <= 0 {
+			malformed("a stride of %d", stride)
+		}
+		if padding == 1 {
+			off = max(0, size-(along-1)%stride-1)
+		}
+		return off, 0
+	}
+	c.deconvolution(0, 1, 2, in, filter, xnnpack.Size{Height: strideH, Width: strideW}, taken, xnnpack.Range{})
+}
+
+// TRANSPOSE_CONV: the output's shape (a constant), filter [outputs, height, width, C], input [N, H, W, C], bias
+// [outputs] or none.
+func planTransposeConv(c *call) {
+	shape, filter, in := c.integers(0), c.packed(1, 4), c.rank4(2)
+	same, limits := c.samePadding(transposeConvPadding), c.activation(transposeConvActivation)
+	o := c.op.options
+	if len(shape) != 4 || shape[0] != in.shape[0] || shape[3] != filter.shape[0] || shape[1] <= 0 || shape[2] <= 0 {
+		malformed("an output of shape %v for an input of %v and a filter of %v", shape, in.shape, filter.shape)
+	}
+	taken := func(dimension, size, stride, along int) (off, adjustment int) {
+		out := shape[dimension]
+		// The input must be what the convolution that this one transposes would make of the output.
+		if slide(flow.Window{Size: size, Stride: stride, Dilation: 1}, out, same) != along {
+			malformed("an output of %d for an input of %d with stride %d", out, along, stride)
+		}
+		full := stride*(along-1) + size
+		off = max(0, full-out)
+		return off, out - (full - off)
+	}
+	stride := xnnpack.Size{Height: int(o.Int32(transposeConvStrideH, 0)), Width: int(o.Int32(transposeConvStrideW, 0))}
+	c.deconvolution(2, 1, 3, in, filter, stride, taken, limits)
+}
+
+// deconvolution plans a transposed convolution. Of a dimension of images taken says how many pixels are taken off the
+// full output, and how many are added at its end.
+func (c *call) deconvolution(input, weights, bias int, in, filter *value, stride xnnpack.Size,
+	taken func(dimension, size, stride, along int) (off, adjustment int), limits xnnpack.Range) {
+	v, bottom := taken(1, filter.shape[1], stride.Height, in.shape[1])
+	h, right := taken(2, filter.shape[2], stride.Width, in.shape[2])
+	w := c.weights(input, weights, bias, filter, filter.shape[0], 0)
+	node := xnnpack.Deconvolution2D{
+		Padding:    xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2},
+		Adjustment: xnnpack.Size{Height: bottom, Width: right},
+		Stride:     stride, Dilation: xnnpack.Size{Height: 1, Width: 1}, Groups: 1, Activation: limits,
+		Output: c.out(0),
+	}
+	node.Input, node.Filter, node.Bias = c.operands(w, c.in(input))
+	c.Add(flow.Deconvolution2D(node))
+}
+
+// CONV_3D: input [N, D, H, W, C], filter [depth, height, width, C, outputs], bias [outputs] or none. XNNPACK has
+// convolutions of images. So each position in depth is an image, whose channels are those of all images that the kernel
+// reaches from there.
+func planConv3D(c *call) {
+	in, filter := c.data(0), c.packed(1, 5)
+	if len(in.shape) != 5 {
+		malformed("input 0 has shape %v, not [batch, depth, height, width, channels]", in.shape)
+	}
+	kernel, channels := filter.shape, in.shape[4]
+	if kernel[3] != channels || kernel[0] > mostJoined {
+		unsupported("%d channels and a filter of shape %v", channels, kernel)
+	}
+	if in.dtype != typeFloat32 || filter.dtype != typeFloat32 {
+		unsupported("values of type %v, and a filter of %v", in.dtype, filter.dtype)
+	}
+	stride, dilation := c.op.options.Int32(conv3DStrideD, 0), c.op.options.Int32(conv3DDilationD, 1)
+	w := flow.Window{Size: kernel[0], Stride: int(stride), Dilation: int(dilation)}
+	same := c.samePadding(conv3D.padding)
+	depth, before := slide(w, in.shape[1], same), 0
+	if same {
+		before = max(0, missing(w, in.shape[1])) / 2
+	}
+	// A part for each place in the kernel is cut out of this, of stride images for each position.
+	cut := slices.Clone(in.shape)
+	cut[1] = depth * w.Stride
+	after := max(0, int(w.Reach())-1+cut[1]-before-in.shape[1])
+	image := []int{in.shape[0] * depth, in.shape[2], in.shape[3], channels}
+	flat := c.plan.derive(filter.constant.as(filter.constant.name+", of images", func(k *constant) {
+		k.from, k.order = kernel, []int{4, 1, 2, 0, 3}
+		k.shape = []int{kernel[4], kernel[1], kernel[2], kernel[0] * channels}
+	}))
+	images := &value{state: static, shape: flat.shape, dtype: flat.dtype, constant: flat}
+	weights := c.weights(0, 1, 2, images, kernel[4], 0)
+	k := c.windows(conv3D, kernel[1], kernel[2], image)
+	id, parts := c.in(0), flow.IDs{}
+	if before+after > 0 {
+		id = flow.Padded(c, id, []int{0, before, 0, 0, 0}, []int{0, after, 0, 0, 0})
+	}
+	for place := range kernel[0] {
+		part := flow.Sliced(c, id, []int{0, place * w.Dilation, 0, 0, 0}, cut)
+		if w.Stride > 1 {
+			positions := slices.Concat(cut[:1], []int{depth, w.Stride}, cut[2:])
+			all := flow.Reshaped(c, part, positions...)
+			positions[2] = 1
+			part = flow.Sliced(c, all, make([]int, len(positions)), positions)
+		}
+		parts = append(parts, flow.Reshaped(c, part, image...))
+	}
+	joined := c.Inside(id)
+	flow.Join(c, 3, parts, joined)
+	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: 1, Padding: k.padding,
+		SamePadding: k.same, Activation: k.limits, Output: c.Inside(c.out(0))}
+	node.Input, node.Filter, node.Bias = c.operands(weights, joined)
+	c.Add(flow.Convolution2D(node))
+	of := c.plan.shape(node.Output)
+	c.shaped(node.Output, c.out(0), slices.Concat([]int{in.shape[0], depth}, of[1:]))
+}
+
+// reorder computes single precision with its dimensions in another order.
+func (c *constant) reorder(dst, stored []byte) {
+	plain := *c
+	plain.order, plain.shape = nil, c.from
+	var shape, strides []int
+	for _, d := range c.order {
+		stride, _ := elements(c.from[d+1:])
+		shape, strides = append(shape, c.from[d]), append(strides, stride)
+	}
+	operators.Strided(operators.Array{Element: models.Float32, Shape: shape, Data: dst},
+		operators.Array{Element: models.Float32, Shape: c.from, Data: plain.bytesOf(stored)}, 0, strides)
+}
+
+// BATCH_MATMUL of two computed values or constants: [..., m, k] by [..., k, n]. adj_x and adj_y say that the last two
+// dimensions of the first and of the second are in the other order.
+func planBatchMatMul(c *call) {
+	a, b := c.data(0), c.data(1)
+	if a.dtype != b.dtype {
+		unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
+	}
+	turnA, turnB := c.op.options.Bool(adjointX), c.op.options.Bool(adjointY)
+	in := c.in(0)
+	if rank := len(a.shape); turnA {
+		if rank < 2 {
+			malformed("shapes %v and %v", a.shape, b.shape)
+		}
+		permutation := operators.Every(0, rank, 1)
+		permutation[rank-2], permutation[rank-1] = rank-1, rank-2
+		in = flow.Transposed(c, in, permutation...)
+	}
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: c.in(1), Output: c.out(0),
+		TransposeB: turnB}))
+}
+
+// multiplied plans the product of operand 0, as a matrix of some rows, by the transpose of operand 1, which is
+// computed, and perhaps a bias, operand 2. All are in single precision, or bytes that are computed with so.
+func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) {
+	outputs, channels := filter.shape[0], filter.shape[1]
+	c.sameTypes(in)
+	if filter.dtype != in.dtype {
+		unsupported("computed weights of type %v for an input of type %v", c.declared(1), c.declared(0))
+	}
+	c.wide = c.wide || in.dtype.isBytes()
+	to := c.out(0)
+	matrix := flow.Reshaped(c, c.in(0), rows, channels)
+	product := c.Inside(to)
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: c.in(1), Output: product,
+		TransposeB: true}))
+	if c.tensor(2) != absent {
+		if v := c.data(2); !slices.Equal(v.shape, []int{outputs}) {
+			malformed("a bias of shape %v for %d output channels", v.shape, outputs)
+		}
+		product = flow.Both(c, xnnpack.Add, product, c.in(2))
+	}
+	if limits != (xnnpack.Range{}) {
+		product = flow.Each(c, xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product)
+	}
+	c.shaped(product, to, c.plan.shape(to))
 }
