@@ -44,7 +44,7 @@ var everyElement = []models.Element{
 	models.Float32, models.Float64, models.Float16, models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64,
 }
 
-var comparisons = []Operation{Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual}
+var comparisons = []Operation{EqualTo, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual}
 
 func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
 	for _, e := range everyElement {
@@ -71,7 +71,7 @@ func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
 	putWhole(models.Int64, large.elem(0), 1<<53+1)
 	for _, e := range []models.Element{models.Bool, models.Float32} {
 		out := of(e, []int{1})
-		combine(Equal, out, large, of(models.Int64, []int{1}, 1<<53))
+		combine(EqualTo, out, large, of(models.Int64, []int{1}, 1<<53))
 		require.Equal(t, []float64{0}, out.list(), "integers are not compared as floats")
 	}
 	nan := of(models.Float32, []int{1}, math.NaN())
@@ -94,13 +94,13 @@ func TestMasksAreMadeOfBooleans(t *testing.T) {
 	require.Equal(t, []float64{0, 1, 0}, columns.list())
 
 	negated := of(models.Bool, []int{2, 3})
-	not(negated, in)
+	negate(negated, in)
 	require.Equal(t, []float64{1, 0, 1, 1, 1, 1}, negated.list())
 	combine(And, negated, in, columns)
 	require.Equal(t, []float64{0, 1, 0, 0, 0, 0}, negated.list())
 
 	chosen := of(models.Float32, []int{2, 3})
-	where(chosen, columns, of(models.Float32, []int{2, 1}, 5, 6), of(models.Float32, []int{1}, -1))
+	choose(chosen, columns, of(models.Float32, []int{2, 1}, 5, 6), of(models.Float32, []int{1}, -1))
 	require.Equal(t, []float64{-1, 5, -1, -1, 6, -1}, chosen.list())
 }
 
@@ -149,12 +149,12 @@ func TestTheLargestElementsPlaceIsFound(t *testing.T) {
 func TestNumbersAreReducedAndNormalised(t *testing.T) {
 	in := of(models.Float32, []int{2, 3}, 1, 7, -7, 0, 9, 2)
 	most := of(models.Float32, []int{2})
-	reduce(Greatest, most, in, []int{2, 1})
+	reduce(Maximum, most, in, []int{2, 1})
 	require.Equal(t, []float64{7, 9}, most.list())
 	least := of(models.Int8, []int{3})
-	reduce(Least, least, of(models.Int8, []int{2, 3}, 1, 7, -7, 0, 9, 2), []int{1, 3})
+	reduce(Minimum, least, of(models.Int8, []int{2, 3}, 1, 7, -7, 0, 9, 2), []int{1, 3})
 	require.Equal(t, []float64{0, 7, -7}, least.list())
-	reduce(Greatest, most, of(models.Float32, []int{2, 1}, math.NaN(), 1), []int{2, 1})
+	reduce(Maximum, most, of(models.Float32, []int{2, 1}, math.NaN(), 1), []int{2, 1})
 	require.True(t, math.IsNaN(most.list()[0]))
 
 	out := of(models.Float32, []int{2, 2})

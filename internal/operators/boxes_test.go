@@ -23,15 +23,15 @@ func TestBoxesThatOverlapBetterOnesGo(t *testing.T) {
 		selected, best []float64
 		count          int
 	}{
-		"as far as an overlap": {suppression{Overlap: 0.5, Least: 0.1}, []float64{1, 3, 2, 0},
+		"as far as an overlap": {suppression{Overlap: 0.5, MinScore: 0.1}, []float64{1, 3, 2, 0},
 			[]float64{0.75, 0.5, 0.25, 0}, 3},
-		"none, and equal ones": {suppression{Overlap: 2, Least: 0.1}, []float64{1, 0, 3, 2},
+		"none, and equal ones": {suppression{Overlap: 2, MinScore: 0.1}, []float64{1, 0, 3, 2},
 			[]float64{0.75, 0.5, 0.5, 0.25}, 4},
-		"none is good enough": {suppression{Overlap: 0.5, Least: 1}, []float64{0, 0, 0, 0},
+		"none is good enough": {suppression{Overlap: 0.5, MinScore: 1}, []float64{0, 0, 0, 0},
 			[]float64{0, 0, 0, 0}, 0},
-		"a score that is least": {suppression{Overlap: 0.5, Least: 0.5}, []float64{1, 0, 0, 0},
+		"a score that is least": {suppression{Overlap: 0.5, MinScore: 0.5}, []float64{1, 0, 0, 0},
 			[]float64{0.75, 0, 0, 0}, 1},
-		"lower scores": {suppression{Overlap: 1, Least: 0.1, Sigma: 0.5}, []float64{1, 3, 0, 2},
+		"lower scores": {suppression{Overlap: 1, MinScore: 0.1, Sigma: 0.5}, []float64{1, 3, 0, 2},
 			[]float64{0.75, 0.5, 0.5 * math.Exp(-0.25), 0.25}, 4},
 	} {
 		selected, best := of(models.Int32, []int{4}, 9, 9, 9, 9), of(models.Float32, []int{4}, 9, 9, 9, 9)

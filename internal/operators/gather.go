@@ -55,7 +55,7 @@ func GatherSlices() Operator {
 	}
 }
 
-// ScatterSlices has the slices of the second input added to zeros of a shape, where the first says, as [GatherSlices]
+// ScatterSlices has the slices of the second input added to zeros of a shape, at the indices that the first has, as [GatherSlices]
 // reads it.
 func ScatterSlices(shape []int) Operator {
 	return func(shapes [][]int) Kernel {
@@ -202,7 +202,7 @@ func newIndexing(table, axes []int, shapes [][]int) (x indexing) {
 	return x
 }
 
-// shape returns the shape of what is indexed.
+// shape returns the shape of the result.
 func (x *indexing) shape() []int {
 	var outer, middle []int
 	for _, d := range x.outer {
@@ -214,8 +214,8 @@ func (x *indexing) shape() []int {
 	return slices.Concat(outer, x.indices, middle, x.table[x.axes[len(x.axes)-1]+1:])
 }
 
-// kept returns where in the table the elements of dimensions begin that are kept.
-func (x *indexing) kept(dims []int) []int {
+// offsets returns where in the table the elements of dimensions begin that are kept.
+func (x *indexing) offsets(dims []int) []int {
 	far, shape, strides := Rows(x.table), []int(nil), []int(nil)
 	for _, d := range dims {
 		shape, strides = append(shape, x.table[d]), append(strides, far[d])
@@ -225,7 +225,7 @@ func (x *indexing) kept(dims []int) []int {
 	return out
 }
 
-// rows calls do for each row of what is indexed, in order, with where it begins in the table.
+// rows calls do for each row of the result, in order, with its first element in the table.
 func (x *indexing) rows(indices []Array, do func(i, offset int)) {
 	far, strides := Rows(x.table), make([][]int, len(indices))
 	for k, a := range indices {
@@ -241,8 +241,8 @@ func (x *indexing) rows(indices []Array, do func(i, offset int)) {
 			offsets[i] += inRange(n, x.table[d]) * far[d]
 		}
 	})
-	middle, i := x.kept(x.middle), 0
-	for _, outer := range x.kept(x.outer) {
+	middle, i := x.offsets(x.middle), 0
+	for _, outer := range x.offsets(x.outer) {
 		for _, offset := range offsets {
 			for _, m := range middle {
 				do(i, outer+offset+m)
@@ -260,8 +260,8 @@ func Index(axes []int) Operator {
 		x := newIndexing(shapes[0], axes, shapes[1:])
 		return moving(x.shape(), func(out Array, in []Array) {
 			row := x.row * out.Element.Size()
-			from := out.Element.Size()
-			x.rows(in[1:], func(i, offset int) { copy(out.Data[i*row:][:row], in[0].Data[offset*from:]) })
+			element := out.Element.Size()
+			x.rows(in[1:], func(i, offset int) { copy(out.Data[i*row:][:row], in[0].Data[offset*element:]) })
 		})
 	}
 }

@@ -28,9 +28,9 @@ func Take(axis int, places ...[]int) Operator {
 			shape[axis+i] = len(p)
 		}
 		return taking(shape, func() [][]int {
-			all := Everywhere(shapes[0])
-			copy(all[axis:], places)
-			return all
+			everywhere := Everywhere(shapes[0])
+			copy(everywhere[axis:], places)
+			return everywhere
 		})
 	}
 }
@@ -56,11 +56,11 @@ func Reverse(axes []int) Operator {
 // first.
 func Tile(times []int) Operator {
 	return func(shapes [][]int) Kernel {
-		more := len(times) - len(shapes[0])
-		if more < 0 || slices.Min(append(times, 1)) < 1 {
+		extra := len(times) - len(shapes[0])
+		if extra < 0 || slices.Min(append(times, 1)) < 1 {
 			wrong("%v times an input of shape %v", times, shapes[0])
 		}
-		in := append(ones(more), shapes[0]...)
+		in := append(ones(extra), shapes[0]...)
 		shape := slices.Clone(in)
 		for d, n := range times {
 			if n > MostIndices/in[d] {
@@ -83,28 +83,28 @@ func Tile(times []int) Operator {
 
 // MirrorPad puts the mirror image of the input before and after each dimension: with the elements at the edge, or
 // without.
-func MirrorPad(before, after []int, edge bool) Operator {
+func MirrorPad(pre, post []int, edge bool) Operator {
 	first := 1 // element of the mirror image
 	if edge {
 		first = 0
 	}
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]
-		if len(before) != len(in) || len(after) != len(in) {
-			wrong("paddings of %v and %v for shape %v", before, after, in)
+		if len(pre) != len(in) || len(post) != len(in) {
+			wrong("paddings of %v and %v for shape %v", pre, post, in)
 		}
 		shape := slices.Clone(in)
 		for d, n := range in {
-			if most := n - first; before[d] < 0 || after[d] < 0 || before[d] > most || after[d] > most {
-				wrong("paddings of %v and %v for shape %v", before, after, in)
+			if limit := n - first; pre[d] < 0 || post[d] < 0 || pre[d] > limit || post[d] > limit {
+				wrong("paddings of %v and %v for shape %v", pre, post, in)
 			}
-			shape[d] += before[d] + after[d]
+			shape[d] += pre[d] + post[d]
 		}
 		return taking(shape, func() [][]int {
 			places := make([][]int, len(in))
 			for d, n := range in {
-				places[d] = slices.Concat(Every(before[d]-1+first, before[d], -1), Every(0, n, 1),
-					Every(n-1-first, after[d], -1))
+				places[d] = slices.Concat(Every(pre[d]-1+first, pre[d], -1), Every(0, n, 1),
+					Every(n-1-first, post[d], -1))
 			}
 			return places
 		})
@@ -152,7 +152,7 @@ func Unfold(axis, size, step int) Operator {
 }
 
 // ReverseSequences has the first elements along an axis in the reverse order: for each index along the axis batch as
-// many as the second input says.
+// many as the second input has.
 func ReverseSequences(axis, batch int) Operator {
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]
@@ -432,8 +432,8 @@ func moveRow(dst, src []byte, cell int, places []int, pieces []segment, missing 
 	}
 }
 
-// MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than what
-// they are of.
+// MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than
+// the elements.
 const MostIndices = 1 << 22
 
 // Every returns n indices from one on, each a step further.

@@ -88,8 +88,8 @@ func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 		}{
 			{Sum, []float64{2, 6, 3, 4, 5, 1}, []float64{8, 7}},
 			{Product, []float64{1, 5, 2, 3, 4, 0}, []float64{10, 0}},
-			{Greatest, []float64{1, 5, 2, 3, 4, 1}, []float64{5, 4}},
-			{Least, []float64{1, 1, 1, 1, 1, 0}, []float64{1, 0}},
+			{Maximum, []float64{1, 5, 2, 3, 4, 1}, []float64{5, 4}},
+			{Minimum, []float64{1, 1, 1, 1, 1, 0}, []float64{1, 0}},
 		} {
 			combined, reduced := of(e, []int{2, 3}), of(e, []int{2})
 			combine(c.operation, combined, in, of(e, nil, 1))

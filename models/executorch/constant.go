@@ -24,7 +24,7 @@ type constant struct {
 	// Where the method converts it, from which type to which, and how many elements. Both types are 0 otherwise.
 	from, to ScalarType
 	elements int
-	filled   float32 // every element, of what is in no file
+	filled   float32 // every element of a constant that is in no file
 }
 
 // inFile reports whether a file has the content.
@@ -32,16 +32,16 @@ func (c *constant) inFile() bool { return c.from != c.to || c.elements == 0 }
 
 // constant returns a content of a size. It is called what the files call it, or else by its place.
 func (f *files) constant(c *content, size int64) *constant {
-	at := f.find(c, size)
+	location := f.find(c, size)
 	name := c.name
 	if name == "" {
-		name = fmt.Sprintf("%s%d+%d", placed, at.at.Offset, at.at.Size)
+		name = fmt.Sprintf("%s%d+%d", placed, location.at.Offset, location.at.Size)
 	}
-	return &constant{name: name, stored: at}
+	return &constant{name: name, stored: location}
 }
 
 // convertible reports whether constants and inputs of a type are converted here to another one.
-func convertible(from, to ScalarType) bool { return declared[from].Widens() && to == Float }
+func convertible(src, dst ScalarType) bool { return declared[src].Widens() && dst == Float }
 
 func (c *constant) converts() bool { return c.from != c.to }
 
@@ -49,8 +49,8 @@ func (c *constant) converts() bool { return c.from != c.to }
 func (c *constant) fill(dst, file []byte) error {
 	if !c.inFile() {
 		element := models.Value{Type: elementTypes[c.to]}.Element()
-		all := operators.Array{Element: element, Shape: []int{c.elements}, Data: dst}
-		all.Count(float64(c.filled), 0)
+		numbers := operators.Array{Element: element, Shape: []int{c.elements}, Data: dst}
+		numbers.Count(float64(c.filled), 0)
 		return nil
 	}
 	if !c.converts() {
@@ -81,8 +81,8 @@ func (f *files) tensor(c *constant) (xpwc.Tensor, error) {
 		Size: 4 * c.elements,
 		Fill: c.fill,
 		Digest: func(stored []byte) xpwc.Digest {
-			of := xpwc.DigestOf(stored)
-			return xpwc.DigestOf(append([]byte(conversion), of[:]...))
+			digest := xpwc.DigestOf(stored)
+			return xpwc.DigestOf(append([]byte(conversion), digest[:]...))
 		},
 	})
 }

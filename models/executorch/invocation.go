@@ -140,19 +140,19 @@ func (c *invocation) operand(i int) xnnpack.ValueID {
 // float returns an argument of floats that XNNPACK computes with.
 func (c *invocation) float(i int) xnnpack.ValueID {
 	id := c.operand(i)
-	if t := c.of(id).Type; t != xnnpack.Float32 && t != xnnpack.Float16 {
+	if t := c.described(id).Type; t != xnnpack.Float32 && t != xnnpack.Float16 {
 		c.outside()
 	}
 	return id
 }
 
-// of returns a value of the plan.
-func (c *invocation) of(id xnnpack.ValueID) *xnnpack.Tensor { return &c.plan.values[id].tensor }
+// described returns a value of the plan.
+func (c *invocation) described(id xnnpack.ValueID) *xnnpack.Tensor { return &c.plan.values[id].tensor }
 
-// resultAt says that a value of the method is computed, with elements like another's.
-func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
+// resultAt plans that a value of the method is computed, with elements like another's.
+func (c *invocation) resultAt(value int, example xnnpack.ValueID) xnnpack.ValueID {
 	t := c.tensorAt(value)
-	out, in := &c.plan.values[c.base+value], &c.plan.values[like]
+	out, in := &c.plan.values[c.base+value], &c.plan.values[example]
 	if in.host {
 		if t.dtype != in.dtype {
 			c.outside()
@@ -165,30 +165,30 @@ func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
 	if out.known && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
 		malformed("value %d means other things than what it is computed from", value)
 	}
-	kept := out.tensor
+	declaredTensor := out.tensor
 	out.known, out.tensor, out.scales = true, in.tensor, in.scales
-	out.tensor.Name, out.tensor.Shape = kept.Name, kept.Shape
+	out.tensor.Name, out.tensor.Shape = declaredTensor.Name, declaredTensor.Shape
 	return xnnpack.ValueID(c.base + value)
 }
 
-// result is resultAt for what the operator computes, its last argument.
-func (c *invocation) result(like xnnpack.ValueID) xnnpack.ValueID {
+// result is resultAt for the output, the last argument.
+func (c *invocation) result(example xnnpack.ValueID) xnnpack.ValueID {
 	c.arg(c.last())
-	return c.resultAt(c.args[c.last()], like)
+	return c.resultAt(c.args[c.last()], example)
 }
 
 // Inside implements [flow.Composer].
-func (c *invocation) Inside(like xnnpack.ValueID) xnnpack.ValueID {
-	t := *c.of(like)
+func (c *invocation) Inside(example xnnpack.ValueID) xnnpack.ValueID {
+	t := *c.described(example)
 	t.Name, t.Shape = fmt.Sprint("within ", c.name), nil
 	id := c.plan.internal(t)
-	c.plan.values[id].host, c.plan.values[id].dtype = c.plan.values[like].host, c.plan.values[like].dtype
+	c.plan.values[id].host, c.plan.values[id].dtype = c.plan.values[example].host, c.plan.values[example].dtype
 	return id
 }
 
 // filled returns a constant of that shape with one number everywhere.
-func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) xnnpack.ValueID {
-	kind := c.of(like).Type
+func (c *invocation) filled(shape []int, number float64, example xnnpack.ValueID) xnnpack.ValueID {
+	kind := c.described(example).Type
 	if kind != xnnpack.Float32 && kind != xnnpack.Float16 {
 		c.outside()
 	}
@@ -201,8 +201,8 @@ func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) x
 }
 
 // Number implements [flow.Composer].
-func (c *invocation) Number(x float64, like xnnpack.ValueID) xnnpack.ValueID {
-	return c.filled(scalar(), x, like)
+func (c *invocation) Number(x float64, example xnnpack.ValueID) xnnpack.ValueID {
+	return c.filled(scalar(), x, example)
 }
 
 // Add implements [flow.Composer].
@@ -229,19 +229,19 @@ func (c *invocation) axes(i int) (axes []int) {
 
 // counted returns an index below a length; a negative one counts from the end.
 func counted(n, length int) int {
-	at := n
-	if at < 0 {
-		at += length
+	index := n
+	if index < 0 {
+		index += length
 	}
-	if at < 0 || at >= length {
+	if index < 0 || index >= length {
 		malformed("index %d of %d", n, length)
 	}
-	return at
+	return index
 }
 
 // rows ends a call whose tensors are not all row by row in memory, outermost dimension first.
-func (c *invocation) rows(all ...*tensor) {
-	for _, t := range all {
+func (c *invocation) rows(tensors ...*tensor) {
+	for _, t := range tensors {
 		if !slices.IsSorted(t.order) {
 			c.outside()
 		}
@@ -249,10 +249,10 @@ func (c *invocation) rows(all ...*tensor) {
 }
 
 // alike ends a call whose tensors have their dimensions in different orders in memory.
-func (c *invocation) alike(all ...*tensor) {
-	for _, t := range all {
-		if !slices.Equal(t.order, all[0].order) {
-			c.rows(all...)
+func (c *invocation) alike(tensors ...*tensor) {
+	for _, t := range tensors {
+		if !slices.Equal(t.order, tensors[0].order) {
+			c.rows(tensors...)
 		}
 	}
 }
@@ -264,8 +264,8 @@ func (c *invocation) fixed(t *tensor) {
 	}
 }
 
-// given returns an argument that Go computes with.
-func (c *invocation) given(i int) xnnpack.ValueID {
+// hostedOperand returns an argument that Go computes with.
+func (c *invocation) hostedOperand(i int) xnnpack.ValueID {
 	c.arg(i)
 	return c.givenValue(c.args[i])
 }
@@ -286,10 +286,10 @@ func (c *invocation) host(op operators.Operator, operands ...int) {
 func (c *invocation) hostTo(outputs []int, op operators.Operator, operands ...int) {
 	var in, out ids
 	for _, i := range operands {
-		in = append(in, c.given(i))
+		in = append(in, c.hostedOperand(i))
 	}
 	for _, i := range outputs {
-		out = append(out, c.given(i))
+		out = append(out, c.hostedOperand(i))
 	}
 	c.hosted(op, in, out...)
 }
@@ -299,7 +299,7 @@ func (c *invocation) hostTo(outputs []int, op operators.Operator, operands ...in
 func (c *invocation) hosted(op operators.Operator, in ids, out ...xnnpack.ValueID) {
 	var shapes [][]int
 	for _, id := range in {
-		shapes = append(shapes, c.of(id).Shape)
+		shapes = append(shapes, c.described(id).Shape)
 	}
 	var kernel operators.Kernel
 	checked(func() { kernel = op(shapes) })
@@ -317,14 +317,14 @@ func (c *invocation) hosted(op operators.Operator, in ids, out ...xnnpack.ValueI
 			}
 		}
 	}
-	c.Add(flow.Hosted{Inputs: in, Results: out, Computed: c.of(out[0]).Shape, Compute: func(out, in []array) {
+	c.Add(flow.Hosted{Inputs: in, Results: out, Computed: c.described(out[0]).Shape, Compute: func(out, in []array) {
 		for i, shape := range kernel.Shapes {
 			out[i].Shape = shape
 		}
 		kernel.Run(out, in)
 	}})
 	for _, id := range out[1:] {
-		c.plan.values[id].compute(c.of(id).Shape)
+		c.plan.values[id].compute(c.described(id).Shape)
 		c.computed(id)
 	}
 }
@@ -350,7 +350,7 @@ func combined(o operators.Operation) func(*invocation) {
 }
 
 func (c *invocation) combine(o operators.Operation) {
-	x := c.given(0)
+	x := c.hostedOperand(0)
 	switch c.arg(1).kind {
 	case evalueDouble:
 		c.host(operators.CombineNumber(o, operators.Number(declared[Double], c.number(1))), 0)
@@ -381,9 +381,9 @@ func (c *invocation) booleans() {
 	}
 }
 
-func (c *invocation) not() {
+func (c *invocation) logicalNot() {
 	c.booleans()
-	c.host(operators.Not(), 0)
+	c.host(operators.Negation(), 0)
 }
 
 // divided is a quotient that is rounded as the third argument asks for.
@@ -437,7 +437,7 @@ func (c *invocation) clampBetween() {
 	c.host(operators.Clamp(!c.absent(1), !c.absent(2)), operands...)
 }
 
-// reducedRow returns the row of what Go computes of all elements along some dimensions: one, a list, or all of them.
+// reducedRow returns the row of a reduction in Go along some dimensions: one, a list, or all of them.
 func reducedRow(o operators.Operation) operatorRow { return operatorRow{inGo: reducedBy(o)} }
 
 func reducedBy(o operators.Operation) func(*invocation) {
@@ -519,16 +519,16 @@ func product(dims []int) int { return xnnpack.Elements(dims) }
 
 // binary plans a node to the last argument.
 func (c *invocation) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) {
-	if c.of(a).Type != c.of(b).Type {
+	if c.described(a).Type != c.described(b).Type {
 		c.outside()
 	}
 	c.Add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: c.result(a)}))
 }
 
 // second returns the second operand, a tensor or a number.
-func (c *invocation) second(like xnnpack.ValueID) xnnpack.ValueID {
+func (c *invocation) second(example xnnpack.ValueID) xnnpack.ValueID {
 	if c.arg(1).tensor == nil {
-		return c.Number(c.number(1), like)
+		return c.Number(c.number(1), example)
 	}
 	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.last()))
 	return c.float(1)

@@ -10,7 +10,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// kernels are the operators outside of delegates that run here: what PyTorch's documentation says of each. The last
+// kernels are the operators outside of delegates that run here, as PyTorch documents them. The last
 // argument of a call is what it computes. What only moves elements has no function for Go: see [flow.Node].
 var kernels = map[string]operatorRow{
 	"aten::_adaptive_avg_pool2d.out":              {nodes: (*invocation).adaptivePool},
@@ -29,8 +29,8 @@ var kernels = map[string]operatorRow{
 	"aten::all.all_out":                           reducedRow(operators.And),
 	"aten::all.dims_out":                          reducedRow(operators.And),
 	"aten::all.out":                               reducedRow(operators.And),
-	"aten::amax.out":                              reducedRow(operators.Greatest),
-	"aten::amin.out":                              reducedRow(operators.Least),
+	"aten::amax.out":                              reducedRow(operators.Maximum),
+	"aten::amin.out":                              reducedRow(operators.Minimum),
 	"aten::any.all_out":                           reducedRow(operators.Or),
 	"aten::any.dims_out":                          reducedRow(operators.Or),
 	"aten::any.out":                               reducedRow(operators.Or),
@@ -44,7 +44,7 @@ var kernels = map[string]operatorRow{
 	"aten::atanh.out":                             unaryRow(operators.Function{Number: math.Atanh}),
 	"aten::avg_pool2d.out":                        {(*invocation).averagePool, (*invocation).averageInGo},
 	"aten::bitwise_and.Tensor_out":                logicalRow(operators.And),
-	"aten::bitwise_not.out":                       {inGo: (*invocation).not},
+	"aten::bitwise_not.out":                       {inGo: (*invocation).logicalNot},
 	"aten::bitwise_or.Tensor_out":                 logicalRow(operators.Or),
 	"aten::bmm.out":                               {nodes: (*invocation).multiplied},
 	"aten::cat.out":                               {nodes: (*invocation).joined},
@@ -55,7 +55,7 @@ var kernels = map[string]operatorRow{
 	"aten::constant_pad_nd.out":                   {nodes: (*invocation).pad},
 	"aten::convolution.out":                       {nodes: (*invocation).convolution},
 	"aten::copy.out":                              {inGo: expanded(1)},
-	"aten::copy_":                                 {inGo: (*invocation).kept},
+	"aten::copy_":                                 {inGo: (*invocation).keepState},
 	"aten::cos.out":                               unaryRow(operators.Cosine),
 	"aten::cosh.out":                              unaryRow(operators.Function{Number: math.Cosh}),
 	"aten::cumsum.out":                            {inGo: (*invocation).cumulativeSum},
@@ -66,8 +66,8 @@ var kernels = map[string]operatorRow{
 	"aten::div.out_mode":                          {inGo: (*invocation).divided},
 	"aten::elu.out":                               {nodes: (*invocation).elu},
 	"aten::embedding.out":                         {inGo: (*invocation).embedding},
-	"aten::eq.Scalar_out":                         comparisonRow(operators.Equal),
-	"aten::eq.Tensor_out":                         comparisonRow(operators.Equal),
+	"aten::eq.Scalar_out":                         comparisonRow(operators.EqualTo),
+	"aten::eq.Tensor_out":                         comparisonRow(operators.EqualTo),
 	"aten::erf.out":                               unaryRow(operators.Function{Number: math.Erf}),
 	"aten::exp.out":                               unaryRow(operators.Exp),
 	"aten::expand_copy.out":                       {(*invocation).expand, expanded(0)},
@@ -99,19 +99,19 @@ var kernels = map[string]operatorRow{
 	"aten::log1p.out":                             unaryRow(operators.Function{Number: math.Log1p}),
 	"aten::log2.out":                              unaryRow(operators.Function{Number: math.Log2}),
 	"aten::logical_and.out":                       logicalRow(operators.And),
-	"aten::logical_not.out":                       {inGo: (*invocation).not},
+	"aten::logical_not.out":                       {inGo: (*invocation).logicalNot},
 	"aten::logical_or.out":                        logicalRow(operators.Or),
 	"aten::logical_xor.out":                       logicalRow(operators.Xor),
 	"aten::lt.Scalar_out":                         comparisonRow(operators.Less),
 	"aten::lt.Tensor_out":                         comparisonRow(operators.Less),
 	"aten::masked_fill.Scalar_out":                {inGo: (*invocation).maskedFill},
-	"aten::max.dim_max":                           extremeRow(operators.Greatest, operators.ArgMax),
+	"aten::max.dim_max":                           extremeRow(operators.Maximum, operators.ArgMax),
 	"aten::max_pool2d_with_indices.out":           {nodes: (*invocation).maxPool},
-	"aten::maximum.out":                           binaryRow(operators.Greatest),
+	"aten::maximum.out":                           binaryRow(operators.Maximum),
 	"aten::mean.dtype_out":                        {nodes: (*invocation).meanOfAll},
 	"aten::mean.out":                              {nodes: reducingCall(xnnpack.ReduceMean)},
-	"aten::min.dim_min":                           extremeRow(operators.Least, operators.ArgMin),
-	"aten::minimum.out":                           binaryRow(operators.Least),
+	"aten::min.dim_min":                           extremeRow(operators.Minimum, operators.ArgMin),
+	"aten::minimum.out":                           binaryRow(operators.Minimum),
 	"aten::mm.out":                                {nodes: (*invocation).matrices},
 	"aten::mul.Scalar_out":                        binaryRow(operators.Product),
 	"aten::mul.out":                               binaryRow(operators.Product),
@@ -162,7 +162,7 @@ var kernels = map[string]operatorRow{
 	"aten::upsample_nearest2d.vec_out":            {inGo: (*invocation).nearest},
 	"aten::var.correction_out":                    {nodes: (*invocation).variance},
 	"aten::view_copy.out":                         {nodes: (*invocation).reshaped},
-	"aten::where.self_out":                        hostedRow(operators.Where(false), 0, 1, 2),
+	"aten::where.self_out":                        hostedRow(operators.Select(false), 0, 1, 2),
 	"dim_order_ops::_clone_dim_order.out":         {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
 	"dim_order_ops::_to_dim_order_copy.out":       {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
 }
@@ -175,7 +175,7 @@ var copies = []string{"aten::_to_copy.out", "aten::clone.out", "dim_order_ops::_
 // kernel plans a call of an operator.
 func (p *planner) kernel(name string, args []int) {
 	values, steps := len(p.plan.values), len(p.plan.steps)
-	what := ""
+	types := ""
 	if len(args) == 0 {
 		malformed("operator %s has no arguments", name)
 	}
@@ -191,12 +191,12 @@ func (p *planner) kernel(name string, args []int) {
 			return
 		}
 		p.plan.values, p.plan.steps = p.plan.values[:values], p.plan.steps[:steps]
-		what = c.types()
+		types = c.types()
 	}
-	p.count(name+what, Outside)
+	p.count(name+types, Outside)
 }
 
-// types says what tensors a call was given, for who reads that it cannot be run.
+// types returns the types of the tensors of a call that cannot be run, for the error.
 func (c *invocation) types() string {
 	for _, i := range c.args {
 		if t := c.method.values[i].tensor; t != nil {

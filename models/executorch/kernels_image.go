@@ -22,7 +22,7 @@ func (c *invocation) image() (id xnnpack.ValueID, shape []int) {
 	}
 	c.rows(x)
 	id = flow.Transposed(c, in, 0, 2, 3, 1)
-	return id, c.of(id).Shape
+	return id, c.described(id).Shape
 }
 
 // imageTo plans that an argument is an image, in the order of dimensions that it has.
@@ -70,8 +70,8 @@ func (c *invocation) averagePool() {
 		}
 	}
 	if counts {
-		each := []int{0, p.Top, p.Left, 0}
-		id, p = flow.Padded(c, id, each, each), xnnpack.Padding{}
+		perAxis := []int{0, p.Top, p.Left, 0}
+		id, p = flow.Padded(c, id, perAxis, perAxis), xnnpack.Padding{}
 	}
 	n.Input, n.Padding, n.Output = id, p, c.Inside(id)
 	c.Add(flow.AveragePooling2D(n))
@@ -87,9 +87,9 @@ func (c *invocation) averageInGo() {
 		divisor = c.number(6)
 	}
 	w := operators.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
-		Dilation: []int{1, 1}, Before: []int{around.Height, around.Width}, Padded: []int{0, 0}}
+		Dilation: []int{1, 1}, Pre: []int{around.Height, around.Width}, Padded: []int{0, 0}}
 	if c.whole(5) != 0 {
-		w.Padded = w.Before
+		w.Padded = w.Pre
 	}
 	y := c.tensor(c.last())
 	if len(y.shape) != 4 {
@@ -101,26 +101,26 @@ func (c *invocation) averageInGo() {
 // roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
 // image, but not begin there.
 func roundedUp(p xnnpack.Padding, image []int, window, stride xnnpack.Size) xnnpack.Padding {
-	more := func(n, before, after, window, stride int) int {
-		free := before + n + after - window
-		if stride < 1 || free < 0 || free%stride == 0 || free-free%stride+stride >= before+n {
-			return after
+	extended := func(n, pre, post, window, stride int) int {
+		free := pre + n + post - window
+		if stride < 1 || free < 0 || free%stride == 0 || free-free%stride+stride >= pre+n {
+			return post
 		}
-		return after + stride - free%stride
+		return post + stride - free%stride
 	}
-	p.Bottom = more(image[1], p.Top, p.Bottom, window.Height, stride.Height)
-	p.Right = more(image[2], p.Left, p.Right, window.Width, stride.Width)
+	p.Bottom = extended(image[1], p.Top, p.Bottom, window.Height, stride.Height)
+	p.Right = extended(image[2], p.Left, p.Right, window.Width, stride.Width)
 	return p
 }
 
 // adaptivePool is the mean of each part of an image, which is cut in parts of one size.
 func (c *invocation) adaptivePool() {
 	id, shape := c.image()
-	to := c.size(1, xnnpack.Size{})
-	if to.Height < 1 || to.Width < 1 || shape[1]%to.Height != 0 || shape[2]%to.Width != 0 {
+	size := c.size(1, xnnpack.Size{})
+	if size.Height < 1 || size.Width < 1 || shape[1]%size.Height != 0 || shape[2]%size.Width != 0 {
 		c.outside()
 	}
-	window := xnnpack.Size{Height: shape[1] / to.Height, Width: shape[2] / to.Width}
+	window := xnnpack.Size{Height: shape[1] / size.Height, Width: shape[2] / size.Width}
 	if window == (xnnpack.Size{Height: 1, Width: 1}) {
 		c.imageTo(c.last(), id)
 		return
@@ -160,7 +160,7 @@ func (c *invocation) convolution() {
 	}
 	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
 	c.rows(x, w, y)
-	in, kernel := c.given(0), c.float(1)
+	in, kernel := c.hostedOperand(0), c.float(1)
 	stride, around, dilation, groups := c.wholes(3), c.wholes(4), c.wholes(5), c.whole(8)
 	rank := len(x.shape) - 2
 	if rank < 1 || len(w.shape) != rank+2 || len(y.shape) != rank+2 || groups < 1 ||
@@ -168,7 +168,7 @@ func (c *invocation) convolution() {
 		y.shape[1] != w.shape[0] {
 		malformed("a kernel of %v for %v", w.shape, x.shape)
 	}
-	each := func(list []int) []int {
+	perAxis := func(list []int) []int {
 		if len(list) == 1 {
 			list = slices.Repeat(list, rank)
 		}
@@ -177,18 +177,18 @@ func (c *invocation) convolution() {
 		}
 		return list
 	}
-	window := operators.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around),
-		Padded: each(around)}
+	window := operators.Window{Size: w.shape[2:], Stride: perAxis(stride), Dilation: perAxis(dilation), Pre: perAxis(around),
+		Padded: perAxis(around)}
 	depth := product(w.shape[1:])
-	under := c.Inside(in)
-	c.hosted(operators.Patches(window, y.shape[2:], groups), ids{in}, under)
+	patches := c.Inside(in)
+	c.hosted(operators.Patches(window, y.shape[2:], groups), ids{in}, patches)
 	outputs := w.shape[0] / groups
 	filters := flow.Reshaped(c, kernel, groups, outputs, depth)
 	if x.shape[0] > 1 {
 		c.outside() // the kernel would have to be repeated for each image
 	}
 	products := c.Inside(in)
-	n := xnnpack.BatchMatrixMultiply{A: filters, B: under, TransposeB: true, Output: products}
+	n := xnnpack.BatchMatrixMultiply{A: filters, B: patches, TransposeB: true, Output: products}
 	c.Add(flow.BatchMatrixMultiply(n))
 	shaped := flow.Reshaped(c, products, y.shape...)
 	bias := c.channels(2, len(y.shape))

@@ -32,15 +32,15 @@ func (c *invocation) shapeOf(x, y *tensor) []int {
 	if !x.dynamic {
 		return shape
 	}
-	at := 0
-	for at < len(shape)-1 && shape[at] == 1 && x.shape[0] != 1 {
-		at++ // a new dimension is before it
+	index := 0
+	for index < len(shape)-1 && shape[index] == 1 && x.shape[0] != 1 {
+		index++ // a new dimension is before it
 	}
 	if rest, err := flow.Elements(x.shape[1:]...); err != nil && len(x.shape) > 1 || len(shape) == 0 ||
-		product(shape[at+1:]) != rest {
+		product(shape[index+1:]) != rest {
 		c.outside()
 	}
-	shape[at] = 0
+	shape[index] = 0
 	return shape
 }
 
@@ -79,7 +79,7 @@ func (c *invocation) swap() {
 	c.permuteBy(dims)
 }
 
-// part plans a part of a tensor, as long along an axis of memory as it says.
+// part plans a part of a tensor, of a length along an axis of memory.
 func (c *invocation) part(in xnnpack.ValueID, x *tensor, axis, offset, length int, out xnnpack.ValueID) {
 	if axis == 0 {
 		c.fixed(x)
@@ -108,9 +108,9 @@ func (c *invocation) bound(i, missing, length int) int {
 func (c *invocation) slice() {
 	x, y := c.tensor(0), c.tensor(c.last())
 	c.alike(x, y)
-	axis, begin, n, step := c.each(1)
+	axis, begin, n, step := c.strideOf(1)
 	if step != 1 {
-		c.given(0)
+		c.hostedOperand(0)
 		c.host(operators.Take(axis, operators.Every(begin, n, step)), 0)
 		return
 	}
@@ -123,9 +123,9 @@ func (c *invocation) slice() {
 	c.part(in, x, axis, begin, n, out)
 }
 
-// each returns the indices that arguments from i on say: a dimension, the first index, the one after the last, and a
+// strideOf reads arguments from i on: a dimension, the first index, the one after the last, and a
 // step.
-func (c *invocation) each(i int) (axis, begin, n, step int) {
+func (c *invocation) strideOf(i int) (axis, begin, n, step int) {
 	x := c.tensor(0)
 	axis, step = c.axis(x, c.whole(i)), c.whole(i+3)
 	if step < 1 {
@@ -137,13 +137,13 @@ func (c *invocation) each(i int) (axis, begin, n, step int) {
 }
 
 // selectAt plans x at one index of an axis of memory, which y does not have any more.
-func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, to int) {
-	y := c.tensorAt(to)
+func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, dst int) {
+	y := c.tensorAt(dst)
 	c.rows(x, y)
-	out := c.resultAt(to, in)
-	taken := c.Inside(in)
-	c.part(in, x, axis, index, 1, taken)
-	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: taken, Output: out}))
+	out := c.resultAt(dst, in)
+	part := c.Inside(in)
+	c.part(in, x, axis, index, 1, part)
+	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: part, Output: out}))
 }
 
 // selected is x at one index of a dimension.
@@ -158,19 +158,19 @@ func (c *invocation) split() {
 	x, parts := c.tensor(0), c.tensors(c.last())
 	axis := c.axis(x, c.whole(2))
 	in := c.operand(0)
-	at := 0
-	for _, to := range parts {
-		y := c.tensorAt(to)
+	index := 0
+	for _, dst := range parts {
+		y := c.tensorAt(dst)
 		c.alike(x, y)
-		out := c.resultAt(to, in)
+		out := c.resultAt(dst, in)
 		if len(y.shape) != len(x.shape) {
 			malformed("parts of shape %v of %v", y.shape, x.shape)
 		}
-		c.part(in, x, axis, at, y.shape[axis], out)
-		at += y.shape[axis]
+		c.part(in, x, axis, index, y.shape[axis], out)
+		index += y.shape[axis]
 	}
-	if at != x.shape[axis] {
-		malformed("parts of %d elements of %d", at, x.shape[axis])
+	if index != x.shape[axis] {
+		malformed("parts of %d elements of %d", index, x.shape[axis])
 	}
 }
 
@@ -182,8 +182,8 @@ func (c *invocation) unbind() {
 	if len(parts) != x.shape[axis] {
 		malformed("%d parts of %d", len(parts), x.shape[axis])
 	}
-	for i, to := range parts {
-		c.selectAt(in, x, axis, i, to)
+	for i, dst := range parts {
+		c.selectAt(in, x, axis, i, dst)
 	}
 }
 
@@ -259,15 +259,15 @@ func (c *invocation) pad() {
 		if around[i] < 0 || around[i+1] < 0 {
 			c.outside()
 		}
-		at := c.axis(x, -1-i/2)
-		n.Pre[at], n.Post[at] = around[i], around[i+1]
+		index := c.axis(x, -1-i/2)
+		n.Pre[index], n.Post[index] = around[i], around[i+1]
 	}
 	n.Output = c.result(in)
 	c.Add(flow.StaticConstantPad(n))
 }
 
 func (c *invocation) flip() {
-	c.given(0)
+	c.hostedOperand(0)
 	var axes []int
 	for _, d := range c.wholes(1) {
 		axes = append(axes, c.axis(c.tensor(0), d))
@@ -281,8 +281,8 @@ func (c *invocation) repeat() { c.host(operators.Tile(c.wholes(1)), 0) }
 // nearest is an image of another height and width, each pixel that of the input at its place.
 func (c *invocation) nearest() {
 	x, y := c.tensor(0), c.tensor(c.last())
-	c.given(0)
-	c.given(c.last())
+	c.hostedOperand(0)
+	c.hostedOperand(c.last())
 	if len(x.shape) != 4 || len(y.shape) != 4 {
 		malformed("%v for %v", x.shape, y.shape)
 	}
@@ -337,21 +337,21 @@ func (c *invocation) indexing() (axes []int, indices ids) {
 }
 
 func (c *invocation) indexed() {
-	x := c.given(0)
+	x := c.hostedOperand(0)
 	axes, indices := c.indexing()
-	c.hosted(operators.Index(axes), append(ids{x}, indices...), c.given(c.last()))
+	c.hosted(operators.Index(axes), append(ids{x}, indices...), c.hostedOperand(c.last()))
 }
 
 // indexPut is a tensor with values at some indices, put there or added.
 func (c *invocation) indexPut() {
-	in := ids{c.given(0), c.given(2)}
+	in := ids{c.hostedOperand(0), c.hostedOperand(2)}
 	axes, indices := c.indexing()
-	c.hosted(operators.IndexPut(axes, c.whole(3) != 0), append(in, indices...), c.given(c.last()))
+	c.hosted(operators.IndexPut(axes, c.whole(3) != 0), append(in, indices...), c.hostedOperand(c.last()))
 }
 
 func (c *invocation) sliceScatter() {
-	c.given(0)
-	axis, begin, n, step := c.each(2)
+	c.hostedOperand(0)
+	axis, begin, n, step := c.strideOf(2)
 	c.host(operators.Put(axis, operators.Every(begin, n, step)), 0, 1)
 }
 
@@ -374,7 +374,7 @@ func (c *invocation) asStrided() {
 	c.host(operators.AsStrided(y.shape, strides, offset), 0)
 }
 
-// expanded plans an argument that is broadcast to the shape of what is computed.
+// expanded plans an argument that is broadcast to the shape of the output.
 func expanded(i int) func(*invocation) {
 	return func(c *invocation) { c.host(operators.Expand(c.tensor(c.last()).shape), i) }
 }
@@ -390,10 +390,10 @@ func (c *invocation) unfolded() {
 // keeping is the operator that leaves what it copies for the next inference.
 const keeping = "aten::copy_"
 
-// kept makes a tensor that nothing computes a state: when an inference begins it is what the last one left, or zeros.
+// keepState makes a tensor that nothing computes a state: when an inference begins it is what the last one left, or zeros.
 // Nothing reads it after this call.
-func (c *invocation) kept() {
-	src, state := c.given(1), c.given(0)
+func (c *invocation) keepState() {
+	src, state := c.hostedOperand(1), c.hostedOperand(0)
 	value := c.args[0]
 	v := c.plan.values[state]
 	if v.computed || v.constant != nil || c.tensor(1).dtype != v.dtype || slices.Contains(c.method.inputs, value) ||
@@ -415,19 +415,19 @@ func (c *invocation) copy() {
 	if len(x.order) != len(y.order) {
 		malformed("it copies %d dimensions to %d", len(x.order), len(y.order))
 	}
-	from, to := c.args[0], c.args[c.last()]
+	src, dst := c.args[0], c.args[c.last()]
 	var source xnnpack.ValueID
 	if between := elementTypes[y.dtype]; x.dtype != y.dtype && isFloat(x.dtype) && isFloat(y.dtype) {
 		in := c.operand(0)
 		source = c.Inside(in)
-		c.of(source).Type = between
+		c.described(source).Type = between
 		c.Add(flow.Convert(in, source))
-	} else if x.dtype != y.dtype && !c.asFloat[from] {
+	} else if x.dtype != y.dtype && !c.asFloat[src] {
 		source = c.converted(x, y.dtype)
 	} else {
 		source = c.operand(0)
 	}
-	target := c.resultAt(to, source)
+	target := c.resultAt(dst, source)
 	var permutation []int
 	for _, d := range y.order {
 		permutation = append(permutation, slices.Index(x.order, d))
@@ -442,14 +442,14 @@ func (c *invocation) copy() {
 
 // converted returns a constant tensor as a value of another type, if it is a constant and can be converted here.
 // ExecuTorch's export leaves small constants, such as the numbers of an activation, for the runtime to convert.
-func (c *invocation) converted(x *tensor, to ScalarType) xnnpack.ValueID {
-	if x.content == nil || x.state || !convertible(x.dtype, to) {
+func (c *invocation) converted(x *tensor, dst ScalarType) xnnpack.ValueID {
+	if x.content == nil || x.state || !convertible(x.dtype, dst) {
 		c.outside()
 	}
 	n := elements(x.shape...)
 	k := c.files.constant(x.content, int64(n)*int64(x.dtype.Size()))
-	k.elements, k.from, k.to = n, x.dtype, to
-	k.name += fmt.Sprint(converted, to)
-	t := xnnpack.Tensor{Name: k.name, Type: elementTypes[to], Shape: x.shape}
+	k.elements, k.from, k.to = n, x.dtype, dst
+	k.name += fmt.Sprint(converted, dst)
+	t := xnnpack.Tensor{Name: k.name, Type: elementTypes[dst], Shape: x.shape}
 	return c.plan.value(value{known: true, constant: k, tensor: t})
 }

@@ -58,7 +58,7 @@ func (c *invocation) elu() {
 	}
 	c.alike(c.tensor(0), c.tensor(c.last()))
 	x := c.float(0)
-	c.binary(xnnpack.Multiply, flow.Each(c, n, x), c.Number(scale, x))
+	c.binary(xnnpack.Multiply, flow.Apply(c, n, x), c.Number(scale, x))
 }
 
 func (c *invocation) leakyReLU() {
@@ -92,7 +92,7 @@ func (c *invocation) sum() {
 	a := c.float(0)
 	b := c.second(a)
 	if len(c.args) > 3 && c.number(2) != 1 {
-		b = flow.Both(c, xnnpack.Multiply, b, c.Number(c.number(2), a))
+		b = flow.Combine(c, xnnpack.Multiply, b, c.Number(c.number(2), a))
 	}
 	op := xnnpack.Add
 	if c.name == "aten::sub.out" || c.name == "aten::sub.Scalar_out" {
@@ -119,7 +119,7 @@ func (c *invocation) power() {
 	case 3:
 		c.alike(c.tensor(0), c.tensor(c.last()))
 		a := c.float(0)
-		c.binary(xnnpack.Multiply, flow.Each(c, xnnpack.Unary{Op: xnnpack.Square}, a), a)
+		c.binary(xnnpack.Multiply, flow.Apply(c, xnnpack.Unary{Op: xnnpack.Square}, a), a)
 	default:
 		c.alike(c.tensor(0), c.tensor(c.last()))
 		a := c.float(0)
@@ -201,8 +201,8 @@ func (c *invocation) reduce(op xnnpack.ReduceOperator, axes []int, keep bool) {
 	in := c.float(0)
 	out := c.result(in)
 	if !keep && len(axes) == len(x.shape) { // a number, which has the shape [1] here
-		all := flow.Reduced(c, op, axes, in)
-		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: scalar(), Input: all, Output: out}))
+		total := flow.Reduced(c, op, axes, in)
+		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: scalar(), Input: total, Output: out}))
 		return
 	}
 	c.Add(flow.StaticReduce(xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: keep, Input: in, Output: out}))
@@ -237,13 +237,13 @@ func (c *invocation) softmax() {
 func (c *invocation) layerNorm() {
 	x, y := c.tensor(0), c.tensor(5)
 	c.rows(x, y)
-	over := len(c.wholes(1))
+	rank := len(c.wholes(1))
 	in := c.float(0)
 	out := c.resultAt(c.args[5], in)
-	if over < 1 || over > len(x.shape) {
-		malformed("%d dimensions of %d", over, len(x.shape))
+	if rank < 1 || rank > len(x.shape) {
+		malformed("%d dimensions of %d", rank, len(x.shape))
 	}
-	axes := operators.Every(len(x.shape)-over, over, 1)
+	axes := operators.Every(len(x.shape)-rank, rank, 1)
 	c.scaled(c.centred(in, axes, c.number(4)), c.optional(2), c.optional(3), out)
 }
 
@@ -252,34 +252,34 @@ func (c *invocation) layerNorm() {
 func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centred, variance xnnpack.ValueID) {
 	n := 1
 	for _, d := range axes {
-		n *= c.of(x).Shape[d]
+		n *= c.described(x).Shape[d]
 	}
-	centred = flow.Both(c, xnnpack.Subtract, x, flow.Reduced(c, xnnpack.ReduceMean, axes, x))
-	squared := flow.Each(c, xnnpack.Unary{Op: xnnpack.Square}, centred)
+	centred = flow.Combine(c, xnnpack.Subtract, x, flow.Reduced(c, xnnpack.ReduceMean, axes, x))
+	squared := flow.Apply(c, xnnpack.Unary{Op: xnnpack.Square}, centred)
 	if less == 0 {
 		return centred, flow.Reduced(c, xnnpack.ReduceMean, axes, squared)
 	}
 	sum := flow.Reduced(c, xnnpack.ReduceSum, axes, squared)
-	return centred, flow.Both(c, xnnpack.Multiply, sum, c.Number(1/(float64(n)-less), x))
+	return centred, flow.Combine(c, xnnpack.Multiply, sum, c.Number(1/(float64(n)-less), x))
 }
 
 // centred returns a value minus its mean over some axes, over the root of its variance plus a number.
-func (c *invocation) centred(x xnnpack.ValueID, axes []int, more float64) xnnpack.ValueID {
+func (c *invocation) centred(x xnnpack.ValueID, axes []int, epsilon float64) xnnpack.ValueID {
 	centred, variance := c.moments(x, axes, 0)
-	above := flow.Both(c, xnnpack.Add, variance, c.Number(more, x))
-	return flow.Both(c, xnnpack.Multiply, centred, flow.Each(c, xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}, above))
+	above := flow.Combine(c, xnnpack.Add, variance, c.Number(epsilon, x))
+	return flow.Combine(c, xnnpack.Multiply, centred, flow.Apply(c, xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}, above))
 }
 
 // scaled plans a value times a scale, plus a shift; both may be missing.
 func (c *invocation) scaled(x, scale, shift, out xnnpack.ValueID) {
-	const none = xnnpack.InvalidValue
-	if scale != none && shift != none {
-		x, scale = flow.Both(c, xnnpack.Multiply, x, scale), none
+	const noValue = xnnpack.InvalidValue
+	if scale != noValue && shift != noValue {
+		x, scale = flow.Combine(c, xnnpack.Multiply, x, scale), noValue
 	}
 	switch {
-	case scale != none:
+	case scale != noValue:
 		c.Add(flow.Binary(xnnpack.Binary{Op: xnnpack.Multiply, A: x, B: scale, Output: out}))
-	case shift != none:
+	case shift != noValue:
 		c.Add(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: x, B: shift, Output: out}))
 	default:
 		c.permuted(x, out, []int{0})
@@ -300,7 +300,7 @@ func (c *invocation) channels(i, rank int) xnnpack.ValueID {
 	if x == xnnpack.InvalidValue {
 		return x
 	}
-	return flow.Reshaped(c, x, append(slices.Clone(c.of(x).Shape), ones(rank-2)...)...)
+	return flow.Reshaped(c, x, append(slices.Clone(c.described(x).Shape), ones(rank-2)...)...)
 }
 
 // groupNorm normalises each group of channels by itself.
@@ -314,8 +314,8 @@ func (c *invocation) groupNorm() {
 	if len(x.shape) < 2 || groups < 1 || x.shape[1]%groups != 0 {
 		malformed("%d groups of %v", groups, x.shape)
 	}
-	each := []int{x.shape[0], groups, product(x.shape) / (x.shape[0] * groups)}
-	normal := c.centred(flow.Reshaped(c, in, each...), []int{2}, c.number(7))
+	groupShape := []int{x.shape[0], groups, product(x.shape) / (x.shape[0] * groups)}
+	normal := c.centred(flow.Reshaped(c, in, groupShape...), []int{2}, c.number(7))
 	c.scaled(flow.Reshaped(c, normal, x.shape...), c.channels(1, len(x.shape)), c.channels(2, len(x.shape)), out)
 }
 

@@ -561,8 +561,8 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		return
 	}
 	attempt(name, func() {
-		if d.other != 0 {
-			unsupported("the node's flags %#x", d.other)
+		if d.unknownFlags != 0 {
+			unsupported("the node's flags %#x", d.unknownFlags)
 		}
 	})
 	attempt(name, func() {

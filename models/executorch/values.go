@@ -41,7 +41,7 @@ func (p *plan) Array(id xnnpack.ValueID) array {
 func (p *plan) InGo(id xnnpack.ValueID) bool { return p.values[id].host }
 
 // Constant implements [flow.Values].
-func (p *plan) Constant(id xnnpack.ValueID) (name string, is bool) {
+func (p *plan) Constant(id xnnpack.ValueID) (name string, ok bool) {
 	if c := p.values[id].constant; c != nil {
 		return c.name, true
 	}
@@ -93,8 +93,8 @@ func readScales(t *xnnpack.Tensor, b []byte) {
 
 // numbersIn returns the numbers that b consists of, in place if possible, or else each as get reads it.
 func numbersIn[T uint16 | float32](b []byte, get func([]byte) T) []T {
-	if there, ok := mapped.Numbers[T](b); ok {
-		return there
+	if list, ok := mapped.Numbers[T](b); ok {
+		return list
 	}
 	var numbers []T
 	for size := binary.Size(T(0)); len(b) >= size; b = b[size:] {

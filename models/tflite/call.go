@@ -105,8 +105,8 @@ func (c *call) data(i int) *value {
 	return v
 }
 
-// all returns all operands, of which there are not too many, as values like the first.
-func (c *call) all() []*value {
+// operandList returns all operands, of which there are not too many, as values like the first.
+func (c *call) operandList() []*value {
 	if n := len(c.op.inputs); n > mostJoined {
 		unsupported("%d values", n)
 	}
@@ -181,15 +181,15 @@ func (c *call) integers(i int) []int {
 		return nil
 	}
 	v := c.resolve(i)
-	const most = 256
+	const limit = 256
 	width := v.dtype.Size()
-	if v.state != static || v.dtype != typeInt32 && v.dtype != typeInt64 || v.constant.size > most*width {
+	if v.state != static || v.dtype != typeInt32 && v.dtype != typeInt64 || v.constant.size > limit*width {
 		unsupported("input %d is not a short constant of integers", i)
 	}
-	all := c.array(v)
-	out := make([]int, len(all.Data)/width)
+	operandList := c.array(v)
+	out := make([]int, len(operandList.Data)/width)
 	for k := range out {
-		n := all.Whole(k)
+		n := operandList.Whole(k)
 		// No number that is good as a shape or an index is greater, and sums of these cannot overflow.
 		if n > math.MaxInt32 || n < math.MinInt32 {
 			malformed("input %d has the element %d", i, n)
@@ -240,7 +240,7 @@ func (c *call) output(i int) *tensor {
 // limits.
 func (c *call) activation(slot int) xnnpack.Range {
 	a := c.op.options.Byte(slot)
-	if limits, is := activations[a]; is {
+	if limits, ok := activations[a]; ok {
 		return limits
 	}
 	unsupported("the fused activation %s", cmp.Or(otherActivations[a], fmt.Sprint(a)))
@@ -255,8 +255,8 @@ var otherActivations = map[byte]string{activationTanh: "TANH", activationSignBit
 // Values of the flow are the tensors, by their indices, and those inside of operators, from this number on.
 const firstInside = 1 << 31
 
-// of returns a value of the flow.
-func (p *plan) of(id flow.ID) *value {
+// valueOf returns a value of the flow.
+func (p *plan) valueOf(id flow.ID) *value {
 	if id >= firstInside {
 		return &p.inside[id-firstInside]
 	}
@@ -265,7 +265,7 @@ func (p *plan) of(id flow.ID) *value {
 
 // shape returns the shape of a value of the flow, as far as it is known.
 func (p *plan) shape(id flow.ID) []int {
-	v := p.of(id)
+	v := p.valueOf(id)
 	if v.inside != nil {
 		return v.inside.Shape
 	}
@@ -300,13 +300,13 @@ func (c *call) Add(op flow.Operation) {
 			c.define(i, shape...)
 		} else {
 			checked(func() { fault.Value(elements(shape)) })
-			c.plan.of(out).inside.Shape = slices.Clone(shape)
+			c.plan.valueOf(out).inside.Shape = slices.Clone(shape)
 		}
 	}
 	c.nodes = append(c.nodes, node)
 }
 
-// finish plans what Go computes, or the nodes with conversions of what they read and compute.
+// finish plans the kernel in Go, or the nodes with conversions of their inputs and outputs.
 func (c *call) finish() {
 	steps := func(ops ...flow.Node) {
 		for _, op := range ops {
@@ -324,16 +324,16 @@ func (c *call) finish() {
 		}
 	}
 	if !c.inGo {
-		before, after := c.widened()
-		for id, like := range c.inner {
-			of := c.plan.describe(int(like))
+		pre, post := c.widened()
+		for id, example := range c.inner {
+			tensor := c.plan.describe(int(example))
 			if c.wide {
-				of = inFloats(of)
+				tensor = inFloats(tensor)
 			}
-			of.Name, of.Shape = of.Name+", inside", c.plan.shape(id)
-			*c.plan.of(id).inside = of
+			tensor.Name, tensor.Shape = tensor.Name+", inside", c.plan.shape(id)
+			*c.plan.valueOf(id).inside = tensor
 		}
-		steps(slices.Concat(before, c.nodes, after)...)
+		steps(slices.Concat(pre, c.nodes, post)...)
 		return
 	}
 	if c.compute == nil && len(c.nodes) > 0 {
@@ -355,7 +355,7 @@ func (c *call) finish() {
 
 // widened has the nodes of an operator that is wide compute with single precision in the place of bytes. It returns the
 // conversions before and after them.
-func (c *call) widened() (before, after []flow.Node) {
+func (c *call) widened() (pre, post []flow.Node) {
 	wide := map[flow.ID]flow.ID{}
 	for i, node := range c.nodes {
 		inputs, outputs := node.Operands()
@@ -364,36 +364,36 @@ func (c *call) widened() (before, after []flow.Node) {
 			if !c.wide || id >= firstInside || !c.plan.values[id].dtype.isBytes() {
 				continue
 			}
-			if _, known := wide[id]; !known {
+			if _, ok := wide[id]; !ok {
 				wide[id] = c.Inside(id)
-				c.plan.of(wide[id]).inside.Shape = c.plan.values[id].shape
+				c.plan.valueOf(wide[id]).inside.Shape = c.plan.values[id].shape
 				if k < len(inputs) {
-					before = append(before, flow.Convert(id, wide[id]))
+					pre = append(pre, flow.Convert(id, wide[id]))
 				} else {
-					after = append(after, flow.Convert(wide[id], id))
+					post = append(post, flow.Convert(wide[id], id))
 				}
 			}
 			operands[k] = wide[id]
 		}
 		c.nodes[i] = node.With(operands...)
 	}
-	return before, after
+	return pre, post
 }
 
 // Inside implements [flow.Composer].
-func (c *call) Inside(like flow.ID) flow.ID {
+func (c *call) Inside(example flow.ID) flow.ID {
 	id := c.described(xnnpack.Tensor{})
 	if c.inner == nil {
 		c.inner = map[flow.ID]flow.ID{}
 	}
-	c.inner[id] = c.kind(like)
+	c.inner[id] = c.kind(example)
 	return id
 }
 
 // kind returns the tensor that a value is like, or is.
 func (c *call) kind(id flow.ID) flow.ID {
-	if like, inside := c.inner[id]; inside {
-		return like
+	if example, inside := c.inner[id]; inside {
+		return example
 	}
 	return id
 }
@@ -418,10 +418,10 @@ func (c *call) constant(k *constant) flow.ID {
 			return flow.ID(t)
 		}
 	}
-	id, known := c.plan.known[k]
-	if !known {
+	id, ok := c.plan.known[k]
+	if !ok {
 		id = c.described(k.describe())
-		c.plan.of(id).constant, c.plan.known[k] = k, id
+		c.plan.valueOf(id).constant, c.plan.known[k] = k, id
 	}
 	return id
 }
@@ -517,7 +517,7 @@ func (c *call) run(out, in []operators.Array) {
 	}
 }
 
-// move moves elements as the nodes would. Values inside of the operator have elements like those that they are of.
+// move moves elements as the nodes would. Values inside of the operator have the type of their inputs.
 func (c *call) move(r *run) {
 	values := map[flow.ID]operators.Array{}
 	for _, i := range c.reads {
@@ -532,9 +532,9 @@ func (c *call) move(r *run) {
 		for _, id := range inputs {
 			in = append(in, values[id])
 		}
-		out, is := values[outputs[0]]
-		if !is {
-			out = operators.New(in[0].Element, c.plan.of(outputs[0]).inside.Shape...)
+		out, ok := values[outputs[0]]
+		if !ok {
+			out = operators.New(in[0].Element, c.plan.valueOf(outputs[0]).inside.Shape...)
 			values[outputs[0]] = out
 		}
 		op.Move(out, in)
@@ -543,23 +543,23 @@ func (c *call) move(r *run) {
 
 // floats returns a quantized value in single precision.
 func (p *plan) floats(t int, stored operators.Array) operators.Array {
-	of := constant{stored: p.values[t].dtype, quant: p.graph.tensors[t].quantization, shape: stored.Shape}
+	tensor := constant{stored: p.values[t].dtype, quant: p.graph.tensors[t].quantization, shape: stored.Shape}
 	if k := p.values[t].constant; k != nil {
-		of.quant = k.quant
+		tensor.quant = k.quant
 	}
 	wide := operators.New(models.Float32, stored.Shape...)
-	of.dequantize(wide.Data, stored.Data, 0)
+	tensor.dequantize(wide.Data, stored.Data, 0)
 	return wide
 }
 
 // quantize computes bytes from single precision, rounded as TensorFlow Lite rounds.
 func (p *plan) quantize(t int, dst, floats []byte) {
 	q := p.describe(t).Quantization
-	as := quantizedTypes[p.values[t].dtype]
+	quantized := quantizedTypes[p.values[t].dtype]
 	for i := range dst {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(floats[4*i:]))
 		n := math.Round(float64(x/q.Scale)) + float64(q.ZeroPoint)
-		dst[i] = byte(int64(min(max(n, float64(as.low)), float64(as.high))))
+		dst[i] = byte(int64(min(max(n, float64(quantized.low)), float64(quantized.high))))
 	}
 }
 
@@ -595,13 +595,13 @@ func (c *call) fold() bool {
 	}
 	checked(func() { c.run(out, in) })
 	for i, t := range c.op.outputs {
-		of := &p.graph.tensors[t]
+		tensor := &p.graph.tensors[t]
 		if p.values[t].state == empty {
 			continue
 		}
 		p.values[t].state = static
-		p.values[t].constant = &constant{name: of.name, stored: of.element(), dtype: of.element(), data: out[i].Data,
-			parent: parent, shape: p.values[t].shape, size: len(out[i].Data), quant: of.quantization}
+		p.values[t].constant = &constant{name: tensor.name, stored: tensor.element(), dtype: tensor.element(), data: out[i].Data,
+			parent: parent, shape: p.values[t].shape, size: len(out[i].Data), quant: tensor.quantization}
 	}
 	return true
 }
@@ -611,7 +611,7 @@ func (p *plan) Tensor(id flow.ID) xnnpack.Tensor { return p.Bare(id) }
 
 // Bare implements [flow.Values]. That there is a description planning has seen.
 func (p *plan) Bare(id flow.ID) xnnpack.Tensor {
-	switch v := p.of(id); {
+	switch v := p.valueOf(id); {
 	case v.inside != nil:
 		return *v.inside
 	case v.constant != nil:
@@ -622,7 +622,7 @@ func (p *plan) Bare(id flow.ID) xnnpack.Tensor {
 
 // Array implements [flow.Values].
 func (p *plan) Array(id flow.ID) operators.Array {
-	v := p.of(id)
+	v := p.valueOf(id)
 	if v.inside != nil {
 		return operators.Array{Element: models.Value{Type: v.inside.Type}.Element(), Shape: v.inside.Shape}
 	}
@@ -633,15 +633,15 @@ func (p *plan) Array(id flow.ID) operators.Array {
 func (p *plan) InGo(id flow.ID) bool { return id < firstInside && p.graph.tensors[id].inGo() }
 
 // Constant implements [flow.Values].
-func (p *plan) Constant(id flow.ID) (name string, is bool) {
-	if c := p.of(id).constant; c != nil {
+func (p *plan) Constant(id flow.ID) (name string, ok bool) {
+	if c := p.valueOf(id).constant; c != nil {
 		return c.name, true
 	}
 	return "", false
 }
 
 // Content implements [flow.Values].
-func (p *plan) Content(id flow.ID) []byte { return p.of(id).constant.bytes(p.file) }
+func (p *plan) Content(id flow.ID) []byte { return p.valueOf(id).constant.bytes(p.file) }
 
 // View implements [flow.Values].
 func (p *plan) View(do func()) {
@@ -650,7 +650,7 @@ func (p *plan) View(do func()) {
 	}
 }
 
-// takes says which values an operator computes with beside those in single precision. In Go it also computes with
+// takes are the values that an operator computes with, besides single precision. In Go it also computes with
 // integers and booleans.
 type takes uint8
 
@@ -676,10 +676,10 @@ type operatorRow struct {
 // keepsScale has an operator that moves elements of a tensor computed in single precision where they get another scale
 // on the way. One whose nodes all move elements is asked about these when it is planned.
 func (c *call) keepsScale(input flow.ID) {
-	if from := &c.plan.graph.tensors[input]; from.inGo() {
+	if src := &c.plan.graph.tensors[input]; src.inGo() {
 		for _, n := range c.op.outputs {
-			if to := &c.plan.graph.tensors[n]; to.dtype != from.dtype || !to.inGo() {
-				malformed("values of type %v become %v", from.dtype, to.dtype)
+			if dst := &c.plan.graph.tensors[n]; dst.dtype != src.dtype || !dst.inGo() {
+				malformed("values of type %v become %v", src.dtype, dst.dtype)
 			}
 		}
 		return

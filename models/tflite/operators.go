@@ -8,8 +8,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// supported has every builtin operator that can run, by its name in the schema. What it does not say of datatypes is
-// said by the rules of weights, in types.go.
+// supported has every builtin operator that can run, by its name in the schema. The rules for
+// the datatypes of weights are in types.go.
 var supported = map[opcode]operatorRow{
 	"ABS":                          unaryRow(operators.Abs),
 	"ADD":                          binaryRow(operators.Sum, bytes8, binaryActivation),
@@ -39,7 +39,7 @@ var supported = map[opcode]operatorRow{
 	"DYNAMIC_UPDATE_SLICE":         {takes: bytes8, inGo: planDynamicUpdateSlice},
 	"ELU":                          unaryRow(operators.ELU),
 	"EMBEDDING_LOOKUP":             {takes: bytes8, inGo: planEmbedding},
-	"EQUAL":                        comparisonRow(operators.Equal),
+	"EQUAL":                        comparisonRow(operators.EqualTo),
 	"EXP":                          unaryRow(operators.Exp),
 	"EXPAND_DIMS":                  {plan: planExpandDims, takes: bytes8 | complexes, inGo: planExpandDims},
 	"FILL":                         {takes: bytes8, inGo: planFill},
@@ -61,16 +61,16 @@ var supported = map[opcode]operatorRow{
 	"LOG":                          unaryRow(operators.Log),
 	"LOCAL_RESPONSE_NORMALIZATION": {takes: widened, inGo: planLocalNormalization},
 	"LOGICAL_AND":                  comparisonRow(operators.And),
-	"LOGICAL_NOT":                  hostedRow(operators.Not(), 0),
+	"LOGICAL_NOT":                  hostedRow(operators.Negation(), 0),
 	"LOGICAL_OR":                   comparisonRow(operators.Or),
 	"LOGISTIC":                     unaryRow(operators.Sigmoid),
 	"LOG_SOFTMAX":                  {takes: widened, inGo: planLogSoftmax},
 	"MATRIX_DIAG":                  {takes: bytes8, inGo: planMatrixDiag},
 	"MATRIX_SET_DIAG":              {takes: bytes8, inGo: planMatrixSetDiag},
-	"MAXIMUM":                      binaryRow(operators.Greatest, widened, absent),
+	"MAXIMUM":                      binaryRow(operators.Maximum, widened, absent),
 	"MAX_POOL_2D":                  {plan: planPool(false), takes: bytes8},
 	"MEAN":                         {plan: planReduce(xnnpack.ReduceMean), takes: widened, inGo: planReduced(operators.Mean)},
-	"MINIMUM":                      binaryRow(operators.Least, widened, absent),
+	"MINIMUM":                      binaryRow(operators.Minimum, widened, absent),
 	"MIRROR_PAD":                   {takes: bytes8, inGo: planMirrorPad},
 	"MUL":                          binaryRow(operators.Product, bytes8, binaryActivation),
 	"NEG":                          unaryRow(operators.Negate),
@@ -88,8 +88,8 @@ var supported = map[opcode]operatorRow{
 	"RFFT2D":                       {takes: complexes, inGo: planRealFFT2D},
 	"REDUCE_ALL":                   {inGo: planReduced(reducing(operators.And))},
 	"REDUCE_ANY":                   {inGo: planReduced(reducing(operators.Or))},
-	"REDUCE_MAX":                   {plan: planReduceMax, takes: bytes8, inGo: planReduced(reducing(operators.Greatest))},
-	"REDUCE_MIN":                   {plan: planReduceMax, takes: widened, inGo: planReduced(reducing(operators.Least))},
+	"REDUCE_MAX":                   {plan: planReduceMax, takes: bytes8, inGo: planReduced(reducing(operators.Maximum))},
+	"REDUCE_MIN":                   {plan: planReduceMax, takes: widened, inGo: planReduced(reducing(operators.Minimum))},
 	"REDUCE_PROD":                  {takes: widened, inGo: planReduced(reducing(operators.Product))},
 	"RELU":                         unaryRow(operators.ReLU),
 	"RELU_0_TO_1":                  unaryRow(operators.Limit(0, 1)),
@@ -130,8 +130,8 @@ var supported = map[opcode]operatorRow{
 	"TRANSPOSE":                    {plan: planTranspose, takes: bytes8, inGo: planTranspose},
 	"TRANSPOSE_CONV":               {plan: planTransposeConv, takes: bytes8},
 	"UNPACK":                       {plan: planUnpack, takes: bytes8, inGo: planUnpack},
-	"UNSORTED_SEGMENT_MAX":         {inGo: planSegments(operators.Greatest, -math.MaxFloat32, math.MinInt32)},
-	"UNSORTED_SEGMENT_MIN":         {inGo: planSegments(operators.Least, math.MaxFloat32, math.MaxInt32)},
+	"UNSORTED_SEGMENT_MAX":         {inGo: planSegments(operators.Maximum, -math.MaxFloat32, math.MinInt32)},
+	"UNSORTED_SEGMENT_MIN":         {inGo: planSegments(operators.Minimum, math.MaxFloat32, math.MaxInt32)},
 	"UNSORTED_SEGMENT_PROD":        {inGo: planSegments(operators.Product, 1, 1)},
 	"UNSORTED_SEGMENT_SUM":         {inGo: planSegments(operators.Sum, 0, 0)},
 	"ZEROS_LIKE":                   {inGo: planShape(zeros)},

@@ -16,22 +16,22 @@ func planPool(average bool) func(*call) {
 	return func(c *call) {
 		in, o := c.rank4(0), c.op.options
 		w := c.windows(pool2D, int(o.Int32(poolFilterHeight, 0)), int(o.Int32(poolFilterWidth, 0)), in.shape)
-		one := xnnpack.Size{Height: 1, Width: 1}
-		from, to := c.in(0), c.out(0)
-		if w.size == one && w.stride != one {
-			from = c.everySo(from, in.shape, w.stride)
+		unit := xnnpack.Size{Height: 1, Width: 1}
+		src, dst := c.in(0), c.out(0)
+		if w.size == unit && w.stride != unit {
+			src = c.everySo(src, in.shape, w.stride)
 		}
 		switch {
-		case w.size == one && w.limits == (xnnpack.Range{}):
-			c.Add(flow.Copy(xnnpack.Copy{Input: from, Output: to}))
-		case w.size == one: // XNNPACK has no pools of one pixel
-			c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: w.limits}, from, to)
+		case w.size == unit && w.limits == (xnnpack.Range{}):
+			c.Add(flow.Copy(xnnpack.Copy{Input: src, Output: dst}))
+		case w.size == unit: // XNNPACK has no pools of one pixel
+			c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: w.limits}, src, dst)
 		case average:
-			c.Add(flow.AveragePooling2D(xnnpack.AveragePooling2D{Input: from, Output: to, Padding: w.padding,
-				Pooling: w.size, Stride: w.stride, SamePadding: w.same, Activation: w.limits}))
+			c.Add(flow.AveragePooling2D(xnnpack.AveragePooling2D{Input: src, Output: dst, Padding: w.padding,
+				Pooling: w.size, Stride: w.stride, SamePadding: w.samePadding, Activation: w.limits}))
 		default:
-			c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: from, Output: to, Padding: w.padding,
-				Pooling: w.size, Stride: w.stride, Dilation: one, SamePadding: w.same, Activation: w.limits}))
+			c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: src, Output: dst, Padding: w.padding,
+				Pooling: w.size, Stride: w.stride, Dilation: unit, SamePadding: w.samePadding, Activation: w.limits}))
 		}
 		c.keepsScale(c.in(0))
 	}
@@ -93,23 +93,23 @@ func planResizeNearest(c *call) {
 
 // nearest returns the pixel of a row of some length that is nearest to each of a row of another length. It computes in
 // single precision, as TensorFlow Lite does: in double precision another one may be nearer.
-func nearest(from, to int, align, half bool) []int {
-	scale, offset := float32(from)/float32(to), float32(0)
-	if align && to > 1 {
-		scale = float32(from-1) / float32(to-1)
+func nearest(src, dst int, align, half bool) []int {
+	scale, offset := float32(src)/float32(dst), float32(0)
+	if align && dst > 1 {
+		scale = float32(src-1) / float32(dst-1)
 	}
 	if half {
 		offset = 0.5
 	}
-	out := make([]int, to)
+	out := make([]int, dst)
 	for i := range out {
-		at := (float32(i) + offset) * scale
+		place := (float32(i) + offset) * scale
 		if align {
-			out[i] = int(math.Round(float64(at)))
+			out[i] = int(math.Round(float64(place)))
 		} else {
-			out[i] = int(math.Floor(float64(at)))
+			out[i] = int(math.Floor(float64(place)))
 		}
-		out[i] = max(0, min(out[i], from-1))
+		out[i] = max(0, min(out[i], src-1))
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func planSpaceToDepth(c *call) {
 	c.blocksOf(block, flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: c.in(0), Output: c.out(0), BlockSize: block}))
 }
 
-// blocksOf plans a node that moves blocks of pixels, of which those of one pixel are copied.
+// blocksOf plans a node that moves blocks of pixels, and a copy where a block is one pixel.
 func (c *call) blocksOf(block int, node flow.Operation) {
 	if block == 1 {
 		c.copies()
@@ -159,16 +159,16 @@ func (c *call) blocks() (images, block, sides []int) {
 
 // SPACE_TO_BATCH_ND of images: each pixel of a block goes into an image of its own.
 func planSpaceToBatch(c *call) {
-	from, block, sides := c.blocks()
-	n, ch := from[0], from[3]
-	height, width := from[1]+sides[0]+sides[1], from[2]+sides[2]+sides[3]
+	src, block, sides := c.blocks()
+	n, ch := src[0], src[3]
+	height, width := src[1]+sides[0]+sides[1], src[2]+sides[2]+sides[3]
 	if height%block[0] != 0 || width%block[1] != 0 {
 		malformed("blocks of %v for %d by %d pixels", block, height, width)
 	}
 	h, w := height/block[0], width/block[1]
 	id := c.in(0)
 	if len(c.plan.shape(id)) == 3 {
-		id = flow.Reshaped(c, id, from...)
+		id = flow.Reshaped(c, id, src...)
 	}
 	if slices.Max(sides) > 0 {
 		id = flow.Padded(c, id, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
@@ -187,12 +187,12 @@ func (c *call) asRows(images, height, width, channels int) []int {
 
 // BATCH_TO_SPACE_ND of images: the inverse of SPACE_TO_BATCH_ND.
 func planBatchToSpace(c *call) {
-	from, block, sides := c.blocks()
+	src, block, sides := c.blocks()
 	square := int64(block[0]) * int64(block[1])
-	if int64(from[0])%square != 0 {
-		malformed("blocks of %v for %d images", block, from[0])
+	if int64(src[0])%square != 0 {
+		malformed("blocks of %v for %d images", block, src[0])
 	}
-	n, h, w, ch := from[0]/int(square), from[1], from[2], from[3]
+	n, h, w, ch := src[0]/int(square), src[1], src[2], src[3]
 	whole := []int{n, h * block[0], w * block[1], ch}
 	cut := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
 	id := flow.Reshaped(c, c.in(0), block[0], block[1], n, h, w, ch)
@@ -207,7 +207,7 @@ func planBatchToSpace(c *call) {
 type windows struct {
 	size, stride, dilation xnnpack.Size
 	padding                xnnpack.Padding
-	same                   bool // XNNPACK pads
+	samePadding            bool // XNNPACK pads
 	limits                 xnnpack.Range
 }
 
@@ -217,29 +217,29 @@ type windows struct {
 func (c *call) windows(slots convolutionSlots, height, width int, image []int) windows {
 	o := c.op.options
 	w := windows{
-		size:     xnnpack.Size{Height: height, Width: width},
-		stride:   xnnpack.Size{Height: int(o.Int32(slots.strideH, 0)), Width: int(o.Int32(slots.strideW, 0))},
-		dilation: xnnpack.Size{Height: int(o.Int32(slots.dilationH, 1)), Width: int(o.Int32(slots.dilationW, 1))},
-		same:     c.samePadding(slots.padding), limits: c.activation(slots.activation),
+		size:        xnnpack.Size{Height: height, Width: width},
+		stride:      xnnpack.Size{Height: int(o.Int32(slots.strideH, 0)), Width: int(o.Int32(slots.strideW, 0))},
+		dilation:    xnnpack.Size{Height: int(o.Int32(slots.dilationH, 1)), Width: int(o.Int32(slots.dilationW, 1))},
+		samePadding: c.samePadding(slots.padding), limits: c.activation(slots.activation),
 	}
 	y, x := flow.Windows(w.size, w.stride, w.dilation)
-	if v, h := missing(y, image[1]), missing(x, image[2]); w.same && (v < 0 || h < 0) {
+	if v, h := missing(y, image[1]), missing(x, image[2]); w.samePadding && (v < 0 || h < 0) {
 		v, h = max(v, 0), max(h, 0)
-		w.same, w.padding = false, xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2}
+		w.samePadding, w.padding = false, xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2}
 	}
 	return w
 }
 
-// missing returns how many pixels windows with SAME padding are over beside those along an image, which are less than
-// none if the windows leave out some.
+// missing returns how many pixels windows with SAME padding reach beyond an image, a negative number if
+// the windows leave out some.
 func missing(w flow.Window, along int) int {
 	places := slide(w, along, true)
 	return int(int64(places-1)*int64(w.Stride) + w.Reach() - int64(along))
 }
 
 // slide returns how many positions a window has along an image.
-func slide(w flow.Window, along int, same bool) (places int) {
-	checked(func() { places = w.Slide(along, same) })
+func slide(w flow.Window, along int, samePadding bool) (places int) {
+	checked(func() { places = w.Slide(along, samePadding) })
 	return places
 }
 
@@ -261,7 +261,7 @@ func planConv2D(c *call) {
 	weights := c.weights(0, 1, 2, filter, filter.shape[0], dynamic)
 	w := c.windows(conv2D, filter.shape[1], filter.shape[2], in.shape)
 	node := xnnpack.Convolution2D{Stride: w.stride, Dilation: w.dilation, Groups: groups, Padding: w.padding,
-		SamePadding: w.same, Activation: w.limits, Output: c.out(0)}
+		SamePadding: w.samePadding, Activation: w.limits, Output: c.out(0)}
 	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0))
 	c.Add(flow.Convolution2D(node))
 }
@@ -272,7 +272,7 @@ func planDepthwiseConv2D(c *call) {
 	weights := c.weights(0, 1, 2, filter, filter.shape[3], 0)
 	w := c.windows(depthwise2D, filter.shape[1], filter.shape[2], in.shape)
 	node := xnnpack.DepthwiseConvolution2D{Stride: w.stride, Dilation: w.dilation,
-		DepthMultiplier: filter.shape[3] / in.shape[3], Padding: w.padding, SamePadding: w.same, Activation: w.limits,
+		DepthMultiplier: filter.shape[3] / in.shape[3], Padding: w.padding, SamePadding: w.samePadding, Activation: w.limits,
 		Output: c.out(0)}
 	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0))
 	c.Add(flow.DepthwiseConvolution2D(node))
@@ -343,7 +343,7 @@ func planTransposeConvBias(c *call) {
 		malformed("unknown padding %d", padding)
 	}
 	in, filter := c.rank4(0), c.packed(1, 4)
-	taken := func(_, size, stride, along int) (off, _ int) {
+	cropped := func(_, size, stride, along int) (off, _ int) {
 		if stride <= 0 {
 			malformed("a stride of %d", stride)
 		}
@@ -352,22 +352,22 @@ func planTransposeConvBias(c *call) {
 		}
 		return off, 0
 	}
-	c.deconvolution(0, 1, 2, in, filter, xnnpack.Size{Height: strideH, Width: strideW}, taken, xnnpack.Range{})
+	c.deconvolution(0, 1, 2, in, filter, xnnpack.Size{Height: strideH, Width: strideW}, cropped, xnnpack.Range{})
 }
 
 // TRANSPOSE_CONV: the output's shape (a constant), filter [outputs, height, width, C], input [N, H, W, C], bias
 // [outputs] or none.
 func planTransposeConv(c *call) {
 	shape, filter, in := c.integers(0), c.packed(1, 4), c.rank4(2)
-	same, limits := c.samePadding(transposeConvPadding), c.activation(transposeConvActivation)
+	samePadding, limits := c.samePadding(transposeConvPadding), c.activation(transposeConvActivation)
 	o := c.op.options
 	if len(shape) != 4 || shape[0] != in.shape[0] || shape[3] != filter.shape[0] || shape[1] <= 0 || shape[2] <= 0 {
 		malformed("an output of shape %v for an input of %v and a filter of %v", shape, in.shape, filter.shape)
 	}
-	taken := func(dimension, size, stride, along int) (off, adjustment int) {
+	cropped := func(dimension, size, stride, along int) (off, adjustment int) {
 		out := shape[dimension]
 		// The input must be what the convolution that this one transposes would make of the output.
-		if slide(flow.Window{Size: size, Stride: stride, Dilation: 1}, out, same) != along {
+		if slide(flow.Window{Size: size, Stride: stride, Dilation: 1}, out, samePadding) != along {
 			malformed("an output of %d for an input of %d with stride %d", out, along, stride)
 		}
 		full := stride*(along-1) + size
@@ -375,15 +375,15 @@ func planTransposeConv(c *call) {
 		return off, out - (full - off)
 	}
 	stride := xnnpack.Size{Height: int(o.Int32(transposeConvStrideH, 0)), Width: int(o.Int32(transposeConvStrideW, 0))}
-	c.deconvolution(2, 1, 3, in, filter, stride, taken, limits)
+	c.deconvolution(2, 1, 3, in, filter, stride, cropped, limits)
 }
 
-// deconvolution plans a transposed convolution. Of a dimension of images taken says how many pixels are taken off the
+// deconvolution plans a transposed convolution. For a dimension of images cropped returns how many pixels are cut off the
 // full output, and how many are added at its end.
 func (c *call) deconvolution(input, weights, bias int, in, filter *value, stride xnnpack.Size,
-	taken func(dimension, size, stride, along int) (off, adjustment int), limits xnnpack.Range) {
-	v, bottom := taken(1, filter.shape[1], stride.Height, in.shape[1])
-	h, right := taken(2, filter.shape[2], stride.Width, in.shape[2])
+	cropped func(dimension, size, stride, along int) (off, adjustment int), limits xnnpack.Range) {
+	v, bottom := cropped(1, filter.shape[1], stride.Height, in.shape[1])
+	h, right := cropped(2, filter.shape[2], stride.Width, in.shape[2])
 	w := c.weights(input, weights, bias, filter, filter.shape[0], 0)
 	node := xnnpack.Deconvolution2D{
 		Padding:    xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2},
@@ -396,8 +396,8 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, stride
 }
 
 // CONV_3D: input [N, D, H, W, C], filter [depth, height, width, C, outputs], bias [outputs] or none. XNNPACK has
-// convolutions of images. So each position in depth is an image, whose channels are those of all images that the kernel
-// reaches from there.
+// convolutions of images. So each position in depth is an image, whose channels are the channels of all images
+// that the kernel reaches from there.
 func planConv3D(c *call) {
 	in, filter := c.data(0), c.packed(1, 5)
 	if len(in.shape) != 5 {
@@ -412,15 +412,15 @@ func planConv3D(c *call) {
 	}
 	stride, dilation := c.op.options.Int32(conv3DStrideD, 0), c.op.options.Int32(conv3DDilationD, 1)
 	w := flow.Window{Size: kernel[0], Stride: int(stride), Dilation: int(dilation)}
-	same := c.samePadding(conv3D.padding)
-	depth, before := slide(w, in.shape[1], same), 0
-	if same {
-		before = max(0, missing(w, in.shape[1])) / 2
+	samePadding := c.samePadding(conv3D.padding)
+	depth, front := slide(w, in.shape[1], samePadding), 0
+	if samePadding {
+		front = max(0, missing(w, in.shape[1])) / 2
 	}
 	// A part for each place in the kernel is cut out of this, of stride images for each position.
 	cut := slices.Clone(in.shape)
 	cut[1] = depth * w.Stride
-	after := max(0, int(w.Reach())-1+cut[1]-before-in.shape[1])
+	back := max(0, int(w.Reach())-1+cut[1]-front-in.shape[1])
 	image := []int{in.shape[0] * depth, in.shape[2], in.shape[3], channels}
 	flat := c.plan.derive(filter.constant.as(filter.constant.name+", of images", func(k *constant) {
 		k.from, k.order = kernel, []int{4, 1, 2, 0, 3}
@@ -430,27 +430,27 @@ func planConv3D(c *call) {
 	weights := c.weights(0, 1, 2, images, kernel[4], 0)
 	k := c.windows(conv3D, kernel[1], kernel[2], image)
 	id, parts := c.in(0), flow.IDs{}
-	if before+after > 0 {
-		id = flow.Padded(c, id, []int{0, before, 0, 0, 0}, []int{0, after, 0, 0, 0})
+	if front+back > 0 {
+		id = flow.Padded(c, id, []int{0, front, 0, 0, 0}, []int{0, back, 0, 0, 0})
 	}
 	for place := range kernel[0] {
 		part := flow.Sliced(c, id, []int{0, place * w.Dilation, 0, 0, 0}, cut)
 		if w.Stride > 1 {
 			positions := slices.Concat(cut[:1], []int{depth, w.Stride}, cut[2:])
-			all := flow.Reshaped(c, part, positions...)
+			planes := flow.Reshaped(c, part, positions...)
 			positions[2] = 1
-			part = flow.Sliced(c, all, make([]int, len(positions)), positions)
+			part = flow.Sliced(c, planes, make([]int, len(positions)), positions)
 		}
 		parts = append(parts, flow.Reshaped(c, part, image...))
 	}
 	joined := c.Inside(id)
 	flow.Join(c, 3, parts, joined)
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: 1, Padding: k.padding,
-		SamePadding: k.same, Activation: k.limits, Output: c.Inside(c.out(0))}
+		SamePadding: k.samePadding, Activation: k.limits, Output: c.Inside(c.out(0))}
 	node.Input, node.Filter, node.Bias = c.operands(weights, joined)
 	c.Add(flow.Convolution2D(node))
-	of := c.plan.shape(node.Output)
-	c.shaped(node.Output, c.out(0), slices.Concat([]int{in.shape[0], depth}, of[1:]))
+	outputShape := c.plan.shape(node.Output)
+	c.shaped(node.Output, c.out(0), slices.Concat([]int{in.shape[0], depth}, outputShape[1:]))
 }
 
 // reorder computes single precision with its dimensions in another order.
@@ -466,8 +466,8 @@ func (c *constant) reorder(dst, stored []byte) {
 		operators.Array{Element: models.Float32, Shape: c.from, Data: plain.bytesOf(stored)}, 0, strides)
 }
 
-// BATCH_MATMUL of two computed values or constants: [..., m, k] by [..., k, n]. adj_x and adj_y say that the last two
-// dimensions of the first and of the second are in the other order.
+// BATCH_MATMUL of two computed values or constants: [..., m, k] by [..., k, n]. With adj_x or adj_y the last two
+// dimensions of the first or the second are swapped.
 func planBatchMatMul(c *call) {
 	a, b := c.data(0), c.data(1)
 	if a.dtype != b.dtype {
@@ -496,19 +496,19 @@ func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) {
 		unsupported("computed weights of type %v for an input of type %v", c.declared(1), c.declared(0))
 	}
 	c.wide = c.wide || in.dtype.isBytes()
-	to := c.out(0)
+	dst := c.out(0)
 	matrix := flow.Reshaped(c, c.in(0), rows, channels)
-	product := c.Inside(to)
+	product := c.Inside(dst)
 	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: c.in(1), Output: product,
 		TransposeB: true}))
 	if c.tensor(2) != absent {
 		if v := c.data(2); !slices.Equal(v.shape, []int{outputs}) {
 			malformed("a bias of shape %v for %d output channels", v.shape, outputs)
 		}
-		product = flow.Both(c, xnnpack.Add, product, c.in(2))
+		product = flow.Combine(c, xnnpack.Add, product, c.in(2))
 	}
 	if limits != (xnnpack.Range{}) {
-		product = flow.Each(c, xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product)
+		product = flow.Apply(c, xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product)
 	}
-	c.shaped(product, to, c.plan.shape(to))
+	c.shaped(product, dst, c.plan.shape(dst))
 }

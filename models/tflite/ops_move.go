@@ -72,7 +72,7 @@ func (c *call) newShape(old, shape []int) []int {
 		if d == 0 {
 			malformed("the new shape %v", shape)
 		}
-		shape[i] = max(d, 0) // package flow has 0 for what is left
+		shape[i] = max(d, 0) // in a node 0 is the dimension that is free
 	}
 	checked(func() { shape = flow.StaticReshape(xnnpack.StaticReshape{Shape: shape}).Shape([][]int{old}) })
 	return shape
@@ -185,8 +185,8 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 	if n > 31 || left < 0 || len(end) != n || len(stride) != n {
 		malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
 	}
-	add := func(from, size, step int, dropped bool) {
-		s.begin, s.size, s.stride = append(s.begin, from), append(s.size, size), append(s.stride, step)
+	add := func(start, size, step int, dropped bool) {
+		s.begin, s.size, s.stride = append(s.begin, start), append(s.size, size), append(s.stride, step)
 		if !dropped {
 			s.shape = append(s.shape, size)
 		}
@@ -206,9 +206,9 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 			continue
 		}
 		d, step, dropped := shape[len(s.begin)], stride[i], mask(sliceShrinkAxisMask, i)
-		from, to := 0, d
+		start, to := 0, d
 		if step < 0 {
-			from, to = d-1, -1
+			start, to = d-1, -1
 		}
 		clamped := func(n int) int {
 			if n < 0 {
@@ -220,22 +220,22 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 			return min(max(n, 0), d)
 		}
 		if !mask(sliceBeginMask, i) {
-			from = clamped(begin[i])
+			start = clamped(begin[i])
 		}
 		switch {
 		case dropped:
-			to, step = from+1, 1
+			to, step = start+1, 1
 		case !mask(sliceEndMask, i):
 			to = clamped(end[i])
 		}
-		if size := to - from; step != 0 && size*step <= 0 && !dropped {
+		if size := to - start; step != 0 && size*step <= 0 && !dropped {
 			add(0, 0, 1, false)
 			continue
 		}
-		if step == 0 || from < 0 || from >= d {
+		if step == 0 || start < 0 || start >= d {
 			malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
 		}
-		add(from, (to-from+step-step/abs(step))/step, step, dropped)
+		add(start, (to-start+step-step/abs(step))/step, step, dropped)
 	}
 	rest()
 	return s
@@ -268,22 +268,22 @@ func planStridedSlice(c *call) {
 	c.part(s.begin, s.size, s.shape)
 }
 
-// GATHER of known rows of what is computed, where each follows the one before.
+// GATHER of known rows of a computed value, where each follows the one before.
 func planGatherPart(c *call) {
-	in, rows, at := c.data(0), c.integers(1), c.resolve(1)
+	in, rows, indices := c.data(0), c.integers(1), c.resolve(1)
 	rank := len(in.shape)
 	axis := dimension(int(c.op.options.Int32(gatherAxis, 0)), rank)
-	known := c.op.options.Int32(gatherBatchDims, 0) == 0 && in.state == dynamic
+	consecutive := c.op.options.Int32(gatherBatchDims, 0) == 0 && in.state == dynamic
 	for i, n := range rows {
-		known = known && n == rows[0]+i && n >= 0 && n < in.shape[axis]
+		consecutive = consecutive && n == rows[0]+i && n >= 0 && n < in.shape[axis]
 	}
-	if !known {
+	if !consecutive {
 		unsupported("rows %v along axis %d of shape %v", rows, axis, in.shape)
 	}
 	c.sameTypes(in)
 	offsets, sizes := make([]int, rank), slices.Clone(in.shape)
 	offsets[axis], sizes[axis] = rows[0], len(rows)
-	c.part(offsets, sizes, slices.Concat(in.shape[:axis], at.shape, in.shape[axis+1:]))
+	c.part(offsets, sizes, slices.Concat(in.shape[:axis], indices.shape, in.shape[axis+1:]))
 }
 
 // parts plans an operator whose outputs are the parts of an operand along an axis, each in one of two shapes.
@@ -348,7 +348,7 @@ func planUnpack(c *call) {
 
 // CONCATENATION along an axis.
 func planConcatenation(c *call) {
-	first := c.all()[0]
+	first := c.operandList()[0]
 	if a := c.activation(concatenationActivation); a != (xnnpack.Range{}) {
 		unsupported("a fused activation")
 	}
@@ -362,12 +362,12 @@ func planConcatenation(c *call) {
 
 // PACK: values of one shape, joined along a new dimension.
 func planPack(c *call) {
-	first := c.all()[0]
+	first := c.operandList()[0]
 	axis := dimension(int(c.op.options.Int32(packAxis, 0)), len(first.shape)+1)
-	one := slices.Insert(slices.Clone(first.shape), axis, 1)
+	single := slices.Insert(slices.Clone(first.shape), axis, 1)
 	var inputs flow.IDs
 	for i := range c.op.inputs {
-		inputs = append(inputs, flow.Reshaped(c, c.in(i), one...))
+		inputs = append(inputs, flow.Reshaped(c, c.in(i), single...))
 	}
 	flow.Join(c, axis, inputs, c.out(0))
 }
@@ -386,8 +386,8 @@ func planTile(c *call) {
 }
 
 // tile plans that the output is operand 0, in a shape, several times along each dimension.
-func (c *call) tile(from, times []int) {
-	shape := slices.Clone(from)
+func (c *call) tile(start, times []int) {
+	shape := slices.Clone(start)
 	for i, n := range times {
 		if n > mostJoined {
 			unsupported("%v times", times)
@@ -396,8 +396,8 @@ func (c *call) tile(from, times []int) {
 	}
 	c.moves(shape...)
 	id := c.in(0)
-	if rank := len(c.plan.shape(id)); rank < len(from) {
-		id = flow.Reshaped(c, id, from...)
+	if rank := len(c.plan.shape(id)); rank < len(start) {
+		id = flow.Reshaped(c, id, start...)
 	}
 	c.shaped(c.tiled(id, times), c.out(0), shape)
 }
@@ -406,9 +406,9 @@ func (c *call) tile(from, times []int) {
 func (c *call) tiled(id flow.ID, times []int) flow.ID {
 	for axis, n := range slices.Backward(times) {
 		if n > 1 {
-			same := slices.Repeat(flow.IDs{id}, n)
+			copies := slices.Repeat(flow.IDs{id}, n)
 			id = c.Inside(id)
-			flow.Join(c, axis, same, id)
+			flow.Join(c, axis, copies, id)
 		}
 	}
 	return id
@@ -468,12 +468,12 @@ func planBroadcastTo(c *call) {
 	if whole := c.broadcast(in.shape, shape); !slices.Equal(whole, shape) {
 		malformed("shape %v for %v", shape, in.shape)
 	}
-	from := append(slices.Repeat([]int{1}, len(shape)-len(in.shape)), in.shape...)
+	start := append(slices.Repeat([]int{1}, len(shape)-len(in.shape)), in.shape...)
 	times := slices.Clone(shape)
-	for i, n := range from {
+	for i, n := range start {
 		times[i] /= n
 	}
-	c.tile(from, times)
+	c.tile(start, times)
 }
 
 // BROADCAST_ARGS: the shape that two known shapes are broadcast to.

@@ -50,7 +50,7 @@ func planSoftmax(c *call) {
 	}
 	id := c.in(0)
 	if beta != 1 {
-		id = flow.Both(c, xnnpack.Multiply, id, c.Number(float64(beta), id))
+		id = flow.Combine(c, xnnpack.Multiply, id, c.Number(float64(beta), id))
 	}
 	c.Add(flow.Softmax(xnnpack.Softmax{Input: id, Output: c.out(0)}))
 }
@@ -67,16 +67,16 @@ func planL2Normalization(c *call) {
 		malformed("a scalar")
 	}
 	x := c.in(0)
-	squares := flow.Each(c, xnnpack.Unary{Op: xnnpack.Square}, x)
+	squares := flow.Apply(c, xnnpack.Unary{Op: xnnpack.Square}, x)
 	sum := flow.Reduced(c, xnnpack.ReduceSum, []int{len(in.shape) - 1}, squares)
-	root := flow.Each(c, xnnpack.Unary{Op: xnnpack.SquareRoot}, sum)
-	norm := flow.Both(c, xnnpack.Maximum, root, c.Number(1e-6, x))
+	root := flow.Apply(c, xnnpack.Unary{Op: xnnpack.SquareRoot}, sum)
+	norm := flow.Combine(c, xnnpack.Maximum, root, c.Number(1e-6, x))
 	c.binary(xnnpack.Divide, x, norm, c.out(0), limits)
 }
 
 // ADD_N.
 func planAddN(c *call) {
-	values := c.all()
+	values := c.operandList()
 	for _, v := range values {
 		if !slices.Equal(v.shape, values[0].shape) {
 			malformed("shapes %v and %v", values[0].shape, v.shape)
@@ -85,7 +85,7 @@ func planAddN(c *call) {
 	c.sameTypes(values[0])
 	sum, last := c.in(0), len(values)-1
 	for i := 1; i < last; i++ {
-		sum = flow.Both(c, xnnpack.Add, sum, c.in(i))
+		sum = flow.Combine(c, xnnpack.Add, sum, c.in(i))
 	}
 	if last == 0 {
 		c.copies()
@@ -119,17 +119,17 @@ func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) {
 func (c *call) requantizes(operator xnnpack.BinaryOperator) bool {
 	a, b := c.plan.describe(c.op.inputs[0]).Quantization.Scale, c.plan.describe(c.op.inputs[1]).Quantization.Scale
 	out := c.plan.describe(c.op.outputs[0]).Quantization.Scale
-	within := func(ratio, least float32) bool { return ratio >= least && ratio < 0x1p8 }
+	inRange := func(ratio, low float32) bool { return ratio >= low && ratio < 0x1p8 }
 	switch operator {
 	case xnnpack.Add, xnnpack.Subtract:
-		return within(a/out, 0x1p-10) && within(b/out, 0x1p-10)
+		return inRange(a/out, 0x1p-10) && inRange(b/out, 0x1p-10)
 	case xnnpack.Multiply:
-		return within(a*b/out, 0x1p-16)
+		return inRange(a*b/out, 0x1p-16)
 	}
 	return false
 }
 
-// PRELU: the slopes of negative elements go with the elements as those of any other operator on two values.
+// PRELU: the slopes of negative elements are broadcast to the elements, as by any operator on two values.
 func planPReLU(c *call) {
 	c.data(0)
 	c.data(1)
@@ -153,7 +153,7 @@ func planDequantize(c *call) {
 	c.convert()
 }
 
-// convert plans QUANTIZE, of single precision or from one quantization to another, and DEQUANTIZE of what is computed.
+// convert plans QUANTIZE, of single precision or from one quantization to another, and DEQUANTIZE of a computed value.
 func (c *call) convert() {
 	in, node := c.data(0), xnnpack.Unary{Op: xnnpack.ConvertElements}
 	if in.dtype == typeFloat32 && c.output(0).element() == typeFloat32 {
@@ -200,13 +200,13 @@ func (c *call) reduced() (in *value, axes, shape []int, keep bool) {
 // planReduce plans MEAN and SUM over constant axes.
 func planReduce(op xnnpack.ReduceOperator) func(*call) {
 	return func(c *call) {
-		_, over, _, keep := c.reduced()
-		if len(over) == 0 {
+		_, axes, _, keep := c.reduced()
+		if len(axes) == 0 {
 			c.copies()
 			return
 		}
 		c.Add(flow.StaticReduce(xnnpack.StaticReduce{
-			Op: op, Axes: over, Input: c.in(0), Output: c.out(0), KeepDims: keep,
+			Op: op, Axes: axes, Input: c.in(0), Output: c.out(0), KeepDims: keep,
 		}))
 	}
 }
@@ -214,25 +214,25 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 // REDUCE_MAX over axes that follow each other: the maximum of a pool of all their elements. REDUCE_MIN is that of the
 // negated ones.
 func planReduceMax(c *call) {
-	from, over, shape, _ := c.reduced()
+	from, axes, shape, _ := c.reduced()
 	outer, inner, pool := 1, 1, 1
 	for i, d := range from.shape {
 		switch {
-		case slices.Contains(over, i):
+		case slices.Contains(axes, i):
 			pool *= d
-		case len(over) > 0 && i > over[0]:
+		case len(axes) > 0 && i > axes[0]:
 			inner *= d
 		default:
 			outer *= d
 		}
 	}
-	for i, axis := range over {
-		if axis != over[0]+i {
-			unsupported("axes %v, which do not follow each other", over)
+	for i, axis := range axes {
+		if axis != axes[0]+i {
+			unsupported("axes %v, which do not follow each other", axes)
 		}
 	}
 	c.keepsScale(c.in(0))
-	one := xnnpack.Size{Height: 1, Width: 1}
+	unit := xnnpack.Size{Height: 1, Width: 1}
 	if pool == 1 {
 		c.shaped(c.in(0), c.out(0), shape)
 		return
@@ -241,12 +241,12 @@ func planReduceMax(c *call) {
 		if c.op.code != "REDUCE_MIN" {
 			return id
 		}
-		return flow.Each(c, xnnpack.Unary{Op: xnnpack.Negate}, id)
+		return flow.Apply(c, xnnpack.Unary{Op: xnnpack.Negate}, id)
 	}
 	in := flow.Reshaped(c, negated(c.in(0)), outer, pool, 1, inner)
 	top := c.Inside(in)
-	c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: one,
-		Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: one}))
+	c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: unit,
+		Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: unit}))
 	c.shaped(negated(top), c.out(0), shape)
 }
 
@@ -265,7 +265,7 @@ func planSelect(c *call) {
 		malformed("values of types %v, %v and %v", c.declared(0), c.declared(1), c.declared(2))
 	}
 	c.sameTypes(a)
-	c.host(operators.Where(c.op.code == "SELECT" && len(a.shape) > 1), 0, 1, 2)
+	c.host(operators.Select(c.op.code == "SELECT" && len(a.shape) > 1), 0, 1, 2)
 }
 
 // planCombined plans an operator on two numbers.
@@ -406,9 +406,9 @@ func planRealFFT2D(c *call) {
 	if len(size) != 2 || size[0] <= 0 || size[1] <= 0 {
 		malformed("a transform of size %v", size)
 	}
-	const most = 1 << 22 // of numbers of 16 bytes that are in memory for it
+	const limit = 1 << 22 // of numbers of 16 bytes that are in memory for it
 	height, width := size[0], size[1]
-	if int64(height)*int64(width) > most || height&(height-1) != 0 || width&(width-1) != 0 {
+	if int64(height)*int64(width) > limit || height&(height-1) != 0 || width&(width-1) != 0 {
 		unsupported("a transform of size %v", size)
 	}
 	if t := c.output(0); t.dtype != typeComplex64 || in.dtype != typeFloat32 {

@@ -98,7 +98,7 @@ func newPlan(g *graph, file []byte) *plan {
 	p.whole = p.flow()
 	uses, read := p.whole.Uses()
 	for _, id := range read {
-		c := p.of(id).constant
+		c := p.valueOf(id).constant
 		c.use = uses[c.name]
 		same := p.byName[c.name]
 		if same == nil {
