@@ -451,5 +451,5 @@ func (c *invocation) converted(x *tensor, dst ScalarType) xnnpack.ValueID {
 	k.elements, k.from, k.to = n, x.dtype, dst
 	k.name += fmt.Sprint(converted, dst)
 	t := xnnpack.Tensor{Name: k.name, Type: elementTypes[dst], Shape: x.shape}
-	return c.plan.value(value{known: true, constant: k, tensor: t})
+	return c.plan.value(value{typed: true, constant: k, tensor: t})
 }

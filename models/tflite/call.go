@@ -219,7 +219,7 @@ func (c *call) define(i int, shape ...int) {
 
 // alias makes output i a constant that is not in the file as such.
 func (c *call) alias(i int, k *constant) {
-	k = k.as(c.output(i).name, func(*constant) {})
+	k = k.derived(c.output(i).name, func(*constant) {})
 	c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
 	c.defined = append(c.defined, i)
 }
@@ -418,10 +418,10 @@ func (c *call) constant(k *constant) flow.ID {
 			return flow.ID(t)
 		}
 	}
-	id, ok := c.plan.known[k]
+	id, ok := c.plan.internal[k]
 	if !ok {
 		id = c.described(k.describe())
-		c.plan.valueOf(id).constant, c.plan.known[k] = k, id
+		c.plan.valueOf(id).constant, c.plan.internal[k] = k, id
 	}
 	return id
 }
