@@ -7,7 +7,7 @@ var (
 
 	NotEqual       = comparison(func(a, b int64) bool { return a != b }, func(a, b float64) bool { return a != b })
 	LessOrEqual    = comparison(func(a, b int64) bool { return a <= b }, func(a, b float64) bool { return a <= b })
-	Greater          = comparison(func(a, b int64) bool { return a > b }, func(a, b float64) bool { return a > b })
+	Greater        = comparison(func(a, b int64) bool { return a > b }, func(a, b float64) bool { return a > b })
 	GreaterOrEqual = comparison(func(a, b int64) bool { return a >= b }, func(a, b float64) bool { return a >= b })
 
 	And = logical(func(a, b bool) bool { return a && b })
