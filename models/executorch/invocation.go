@@ -34,14 +34,14 @@ func (c *invocation) arg(i int) *evalue {
 	return &c.method.values[c.args[i]]
 }
 
-// last is the index of the last argument, which is what the operator computes.
-func (c *invocation) last() int { return len(c.args) - 1 }
+// lastArg is the index of the last argument, which is what the operator computes.
+func (c *invocation) lastArg() int { return len(c.args) - 1 }
 
 // absent reports whether an argument is not given.
 func (c *invocation) absent(i int) bool { return c.arg(i).kind == evalueNull }
 
-// whole returns an integer or a boolean.
-func (c *invocation) whole(i int) int {
+// integer returns an integer or a boolean.
+func (c *invocation) integer(i int) int {
 	v := c.arg(i)
 	if v.kind != evalueInt && v.kind != evalueBool {
 		malformed("argument %d is no integer", i)
@@ -63,8 +63,8 @@ func (c *invocation) number(i int) float64 {
 	return 0
 }
 
-// wholes returns a list of integers, and a single one as a list.
-func (c *invocation) wholes(i int) []int {
+// integers returns a list of integers, and a single one as a list.
+func (c *invocation) integers(i int) []int {
 	v := c.arg(i)
 	if v.kind == evalueInt {
 		return []int{clampedInt(v.whole)}
@@ -173,8 +173,8 @@ func (c *invocation) resultAt(value int, example xnnpack.ValueID) xnnpack.ValueI
 
 // result is resultAt for the output, the last argument.
 func (c *invocation) result(example xnnpack.ValueID) xnnpack.ValueID {
-	c.arg(c.last())
-	return c.resultAt(c.args[c.last()], example)
+	c.arg(c.lastArg())
+	return c.resultAt(c.args[c.lastArg()], example)
 }
 
 // Inside implements [flow.Composer].
@@ -186,8 +186,8 @@ func (c *invocation) Inside(example xnnpack.ValueID) xnnpack.ValueID {
 	return id
 }
 
-// filled returns a constant of that shape with one number everywhere.
-func (c *invocation) filled(shape []int, number float64, example xnnpack.ValueID) xnnpack.ValueID {
+// filledConstant returns a constant of that shape with one number everywhere.
+func (c *invocation) filledConstant(shape []int, number float64, example xnnpack.ValueID) xnnpack.ValueID {
 	kind := c.described(example).Type
 	if kind != xnnpack.Float32 && kind != xnnpack.Float16 {
 		c.outside()
@@ -202,7 +202,7 @@ func (c *invocation) filled(shape []int, number float64, example xnnpack.ValueID
 
 // Number implements [flow.Composer].
 func (c *invocation) Number(x float64, example xnnpack.ValueID) xnnpack.ValueID {
-	return c.filled(scalar(), x, example)
+	return c.filledConstant(scalar(), x, example)
 }
 
 // Add implements [flow.Composer].
@@ -217,7 +217,7 @@ func (c *invocation) axis(t *tensor, dim int) int {
 func (c *invocation) axes(i int) (axes []int) {
 	x := c.tensor(0)
 	if v := c.arg(i); v.tensor == nil && v.kind != evalueNull {
-		for _, d := range c.wholes(i) {
+		for _, d := range c.integers(i) {
 			axes = append(axes, c.axis(x, d))
 		}
 	}
@@ -277,9 +277,9 @@ func (c *invocation) givenValue(value int) xnnpack.ValueID {
 	return id
 }
 
-// host plans that Go computes the last argument from operands.
-func (c *invocation) host(op operators.Operator, operands ...int) {
-	c.hostTo([]int{c.last()}, op, operands...)
+// hostResult plans that Go computes the last argument from operands.
+func (c *invocation) hostResult(op operators.Operator, operands ...int) {
+	c.hostTo([]int{c.lastArg()}, op, operands...)
 }
 
 // hostTo plans that Go computes some arguments from operands.
@@ -335,7 +335,7 @@ func withoutOnes(shape []int) []int {
 
 // hostedRow returns the row of an operator that Go computes from its first arguments.
 func hostedRow(op operators.Operator, operands ...int) operatorRow {
-	return operatorRow{inGo: func(c *invocation) { c.host(op, operands...) }}
+	return operatorRow{inGo: func(c *invocation) { c.hostResult(op, operands...) }}
 }
 
 // combined plans what Go computes of two operands, of which the second may be a number. A third argument that the second
@@ -353,11 +353,11 @@ func (c *invocation) combine(o operators.Operation) {
 	x := c.hostedOperand(0)
 	switch c.arg(1).kind {
 	case evalueDouble:
-		c.host(operators.CombineNumber(o, operators.Number(declared[Double], c.number(1))), 0)
+		c.hostResult(operators.CombineNumber(o, operators.Number(declared[Double], c.number(1))), 0)
 	case evalueInt, evalueBool:
-		c.host(operators.CombineNumber(o, operators.Number(c.plan.values[x].element(), c.number(1))), 0)
+		c.hostResult(operators.CombineNumber(o, operators.Number(c.plan.values[x].element(), c.number(1))), 0)
 	default:
-		c.host(operators.Combine(o), 0, 1)
+		c.hostResult(operators.Combine(o), 0, 1)
 	}
 }
 
@@ -383,7 +383,7 @@ func (c *invocation) booleans() {
 
 func (c *invocation) logicalNot() {
 	c.booleans()
-	c.host(operators.Negation(), 0)
+	c.hostResult(operators.Negation(), 0)
 }
 
 // divided is a quotient that is rounded as the third argument asks for.
@@ -401,13 +401,13 @@ func (c *invocation) divided() {
 func integerFunction(f func(a int64) int64) func(*invocation) {
 	return func(c *invocation) {
 		c.integersOnly()
-		c.host(operators.Map(f), 0)
+		c.hostResult(operators.Map(f), 0)
 	}
 }
 
 // integersOnly ends a call of anything but integers.
 func (c *invocation) integersOnly() {
-	for _, t := range []*tensor{c.tensor(0), c.tensor(c.last())} {
+	for _, t := range []*tensor{c.tensor(0), c.tensor(c.lastArg())} {
 		if t.dtype == Float || t.dtype == Half || t.dtype == Double || t.dtype == BFloat16 {
 			c.outside()
 		}
@@ -418,10 +418,10 @@ func (c *invocation) integersOnly() {
 func (c *invocation) clampIntegers() {
 	low, high := int64(math.MinInt64), int64(math.MaxInt64)
 	if !c.absent(1) {
-		low = int64(c.whole(1))
+		low = int64(c.integer(1))
 	}
 	if !c.absent(2) {
-		high = int64(c.whole(2))
+		high = int64(c.integer(2))
 	}
 	integerFunction(func(a int64) int64 { return min(max(a, low), high) })(c)
 }
@@ -434,21 +434,21 @@ func (c *invocation) clampBetween() {
 			operands = append(operands, i)
 		}
 	}
-	c.host(operators.Clamp(!c.absent(1), !c.absent(2)), operands...)
+	c.hostResult(operators.Clamp(!c.absent(1), !c.absent(2)), operands...)
 }
 
 // reducedRow returns the row of a reduction in Go along some dimensions: one, a list, or all of them.
 func reducedRow(o operators.Operation) operatorRow { return operatorRow{inGo: reducedBy(o)} }
 
 func reducedBy(o operators.Operation) func(*invocation) {
-	return func(c *invocation) { c.host(operators.Reduce(o, c.axes(1), false), 0) }
+	return func(c *invocation) { c.hostResult(operators.Reduce(o, c.axes(1), false), 0) }
 }
 
 // extremeRow returns the row of the largest or smallest elements along a dimension, and their indices.
 func extremeRow(o operators.Operation, index func(axis int) operators.Operator) operatorRow {
 	return operatorRow{inGo: func(c *invocation) {
 		x := c.tensor(0)
-		axis := c.axis(x, c.whole(1))
+		axis := c.axis(x, c.integer(1))
 		if c.tensor(3).dtype != x.dtype {
 			malformed("elements of %v for %v", x.dtype, c.tensor(3).dtype)
 		}
@@ -461,9 +461,9 @@ func extremeRow(o operators.Operation, index func(axis int) operators.Operator) 
 func indexRow(index func(axis int) operators.Operator) operatorRow {
 	return operatorRow{inGo: func(c *invocation) {
 		if c.absent(1) {
-			c.host(operators.Flat(index(0)), 0)
+			c.hostResult(operators.Flat(index(0)), 0)
 		} else {
-			c.host(index(c.axis(c.tensor(0), c.whole(1))), 0)
+			c.hostResult(index(c.axis(c.tensor(0), c.integer(1))), 0)
 		}
 	}}
 }
@@ -471,32 +471,34 @@ func indexRow(index func(axis int) operators.Operator) operatorRow {
 // topK is the largest elements along the last dimension, and their indices.
 func (c *invocation) topK() {
 	x := c.tensor(0)
-	if c.axis(x, c.whole(2)) != len(x.shape)-1 || c.whole(3) == 0 {
+	if c.axis(x, c.integer(2)) != len(x.shape)-1 || c.integer(3) == 0 {
 		c.outside()
 	}
 	if c.tensor(5).dtype != x.dtype {
 		malformed("elements of %v for %v", x.dtype, c.tensor(5).dtype)
 	}
-	c.hostTo([]int{5, 6}, operators.TopK(c.whole(1)), 0)
+	c.hostTo([]int{5, 6}, operators.TopK(c.integer(1)), 0)
 }
 
 func (c *invocation) cumulativeSum() {
-	c.host(operators.CumulativeSum(c.axis(c.tensor(0), c.whole(1)), false, false), 0)
+	c.hostResult(operators.CumulativeSum(c.axis(c.tensor(0), c.integer(1)), false, false), 0)
 }
 
 // maskedFill is a tensor with a number where a condition is true.
-func (c *invocation) maskedFill() { c.host(operators.Fill(c.number(2)), 0, 1) }
+func (c *invocation) maskedFill() { c.hostResult(operators.Fill(c.number(2)), 0, 1) }
 
-func (c *invocation) logSoftmax() { c.host(operators.LogSoftmax(c.axis(c.tensor(0), c.whole(1))), 0) }
+func (c *invocation) logSoftmax() {
+	c.hostResult(operators.LogSoftmax(c.axis(c.tensor(0), c.integer(1))), 0)
+}
 
 // arange counts from a number in steps.
 func (c *invocation) arange() {
-	c.host(operators.Count(c.number(0), c.number(2), c.tensor(c.last()).shape...))
+	c.hostResult(operators.Count(c.number(0), c.number(2), c.tensor(c.lastArg()).shape...))
 }
 
 // fullOf plans that argument i, a number, is everywhere.
 func fullOf(i int) func(*invocation) {
-	return func(c *invocation) { c.host(operators.Count(c.number(i), 0, c.tensor(c.last()).shape...)) }
+	return func(c *invocation) { c.hostResult(operators.Count(c.number(i), 0, c.tensor(c.lastArg()).shape...)) }
 }
 
 // An operatorRow plans the calls of an operator outside of delegates: as nodes, or where XNNPACK does not have what is
@@ -517,8 +519,8 @@ func (c *invocation) permuted(source, target xnnpack.ValueID, permutation []int)
 
 func product(dims []int) int { return xnnpack.Elements(dims) }
 
-// binary plans a node to the last argument.
-func (c *invocation) binary(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) {
+// binaryNode plans a node to the last argument.
+func (c *invocation) binaryNode(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) {
 	if c.described(a).Type != c.described(b).Type {
 		c.outside()
 	}
@@ -530,6 +532,6 @@ func (c *invocation) second(example xnnpack.ValueID) xnnpack.ValueID {
 	if c.arg(1).tensor == nil {
 		return c.Number(c.number(1), example)
 	}
-	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.last()))
+	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.lastArg()))
 	return c.float(1)
 }

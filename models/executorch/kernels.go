@@ -17,7 +17,7 @@ var kernels = map[string]operatorRow{
 	"aten::_log_softmax.out":                      {inGo: (*invocation).logSoftmax},
 	"aten::_native_batch_norm_legit.no_stats_out": {nodes: (*invocation).instanceNorm},
 	"aten::_softmax.out":                          {nodes: (*invocation).softmax},
-	"aten::_to_copy.out":                          {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
+	"aten::_to_copy.out":                          {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 	"aten::_unsafe_view.out":                      {nodes: (*invocation).reshaped},
 	"aten::abs.out":                               unaryRow(operators.Abs),
 	"aten::acos.out":                              unaryRow(operators.Function{Number: math.Acos}),
@@ -51,7 +51,7 @@ var kernels = map[string]operatorRow{
 	"aten::ceil.out":                              unaryRow(operators.Ceiling),
 	"aten::clamp.Tensor_out":                      {inGo: (*invocation).clampBetween},
 	"aten::clamp.out":                             {(*invocation).clamp, (*invocation).clampIntegers},
-	"aten::clone.out":                             {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
+	"aten::clone.out":                             {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 	"aten::constant_pad_nd.out":                   {nodes: (*invocation).pad},
 	"aten::convolution.out":                       {nodes: (*invocation).convolution},
 	"aten::copy.out":                              {inGo: expanded(1)},
@@ -163,14 +163,9 @@ var kernels = map[string]operatorRow{
 	"aten::var.correction_out":                    {nodes: (*invocation).variance},
 	"aten::view_copy.out":                         {nodes: (*invocation).reshaped},
 	"aten::where.self_out":                        hostedRow(operators.Select(false), 0, 1, 2),
-	"dim_order_ops::_clone_dim_order.out":         {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
-	"dim_order_ops::_to_dim_order_copy.out":       {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
+	"dim_order_ops::_clone_dim_order.out":         {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
+	"dim_order_ops::_to_dim_order_copy.out":       {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 }
-
-// copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
-// of their last.
-var copies = []string{"aten::_to_copy.out", "aten::clone.out", "dim_order_ops::_clone_dim_order.out",
-	"dim_order_ops::_to_dim_order_copy.out"}
 
 // kernel plans a call of an operator.
 func (p *planner) kernel(name string, args []int) {
@@ -200,7 +195,7 @@ func (p *planner) kernel(name string, args []int) {
 func (c *invocation) types() string {
 	for _, i := range c.args {
 		if t := c.method.values[i].tensor; t != nil {
-			if last := c.method.values[c.args[c.last()]].tensor; last != nil && last.dtype != t.dtype {
+			if last := c.method.values[c.args[c.lastArg()]].tensor; last != nil && last.dtype != t.dtype {
 				return fmt.Sprintf(" from %v to %v", t.dtype, last.dtype)
 			}
 			return fmt.Sprintf(" of %v", t.dtype)

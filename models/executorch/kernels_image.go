@@ -39,7 +39,7 @@ func (c *invocation) imageTo(i int, id xnnpack.ValueID) {
 
 // size returns argument i, a height and a width, or both as one number; if there is none, it is another.
 func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
-	list := c.wholes(i)
+	list := c.integers(i)
 	switch {
 	case len(list) == 0:
 		return missing
@@ -62,8 +62,8 @@ func (c *invocation) averagePool() {
 	n.Stride = c.size(2, n.Pooling)
 	around := c.size(3, xnnpack.Size{})
 	p := xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
-	counts := p != (xnnpack.Padding{}) && c.whole(5) != 0
-	if c.whole(4) != 0 {
+	counts := p != (xnnpack.Padding{}) && c.integer(5) != 0
+	if c.integer(4) != 0 {
 		even := p
 		if p = roundedUp(p, shape, n.Pooling, n.Stride); counts && p != even { // some of the padding counts
 			c.outside()
@@ -75,7 +75,7 @@ func (c *invocation) averagePool() {
 	}
 	n.Input, n.Padding, n.Output = id, p, c.Inside(id)
 	c.Add(flow.AveragePooling2D(n))
-	c.imageTo(c.last(), n.Output)
+	c.imageTo(c.lastArg(), n.Output)
 }
 
 // averageInGo is averagePool in Go, with another divisor or where padding counts of which a window covers a part.
@@ -88,14 +88,14 @@ func (c *invocation) averageInGo() {
 	}
 	w := operators.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
 		Dilation: []int{1, 1}, Pre: []int{around.Height, around.Width}, Padded: []int{0, 0}}
-	if c.whole(5) != 0 {
+	if c.integer(5) != 0 {
 		w.Padded = w.Pre
 	}
-	y := c.tensor(c.last())
+	y := c.tensor(c.lastArg())
 	if len(y.shape) != 4 {
 		malformed("an output of %v", y.shape)
 	}
-	c.host(operators.MeanPool(w, y.shape[2:], divisor), 0)
+	c.hostResult(operators.MeanPool(w, y.shape[2:], divisor), 0)
 }
 
 // roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
@@ -122,12 +122,12 @@ func (c *invocation) adaptivePool() {
 	}
 	window := xnnpack.Size{Height: shape[1] / size.Height, Width: shape[2] / size.Width}
 	if window == (xnnpack.Size{Height: 1, Width: 1}) {
-		c.imageTo(c.last(), id)
+		c.imageTo(c.lastArg(), id)
 		return
 	}
 	n := xnnpack.AveragePooling2D{Input: id, Pooling: window, Stride: window, Output: c.Inside(id)}
 	c.Add(flow.AveragePooling2D(n))
-	c.imageTo(c.last(), n.Output)
+	c.imageTo(c.lastArg(), n.Output)
 }
 
 // maxPool is the largest element under a window, without its place.
@@ -141,7 +141,7 @@ func (c *invocation) maxPool() {
 	around := c.size(3, xnnpack.Size{})
 	n.Dilation = c.size(4, xnnpack.Size{Height: 1, Width: 1})
 	n.Padding = xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
-	if c.whole(5) != 0 {
+	if c.integer(5) != 0 {
 		n.Padding = roundedUp(n.Padding, shape, xnnpack.Size{
 			Height: (n.Pooling.Height-1)*n.Dilation.Height + 1,
 			Width:  (n.Pooling.Width-1)*n.Dilation.Width + 1,
@@ -155,13 +155,13 @@ func (c *invocation) maxPool() {
 // convolution is a product of matrices: one of the elements under the kernel at each place, which Go collects, and one
 // of the kernel's, which need not be constant.
 func (c *invocation) convolution() {
-	if c.whole(6) != 0 { // transposed
+	if c.integer(6) != 0 { // transposed
 		c.outside()
 	}
-	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
+	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.lastArg())
 	c.rows(x, w, y)
 	in, kernel := c.hostedOperand(0), c.float(1)
-	stride, around, dilation, groups := c.wholes(3), c.wholes(4), c.wholes(5), c.whole(8)
+	stride, around, dilation, groups := c.integers(3), c.integers(4), c.integers(5), c.integer(8)
 	rank := len(x.shape) - 2
 	if rank < 1 || len(w.shape) != rank+2 || len(y.shape) != rank+2 || groups < 1 ||
 		w.shape[0]%groups != 0 || x.shape[1] != w.shape[1]*groups || y.shape[0] != x.shape[0] ||

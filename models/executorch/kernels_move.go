@@ -11,7 +11,7 @@ import (
 
 // reshaped is the same elements row by row in another shape, which is the output's.
 func (c *invocation) reshaped() {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	in := c.operand(0)
 	c.reshape(in, c.result(in), x, y)
 }
@@ -44,11 +44,11 @@ func (c *invocation) shapeOf(x, y *tensor) []int {
 	return shape
 }
 
-func (c *invocation) permute() { c.permuteBy(c.wholes(1)) }
+func (c *invocation) permute() { c.permuteBy(c.integers(1)) }
 
 // permuteBy has dimension i of the output be dimension dims[i] of the input.
 func (c *invocation) permuteBy(dims []int) {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	in := c.operand(0)
 	out := c.result(in)
 	if len(dims) != len(x.order) || len(dims) != len(y.order) {
@@ -70,7 +70,7 @@ func (c *invocation) swap() {
 	dims := operators.Every(0, len(x.order), 1)
 	a, b := 0, len(dims)-1
 	if len(c.args) > 3 {
-		a, b = c.whole(1), c.whole(2)
+		a, b = c.integer(1), c.integer(2)
 	} else if len(dims) > 2 {
 		malformed("%d dimensions are transposed", len(dims))
 	}
@@ -97,7 +97,7 @@ func (c *invocation) bound(i, missing, length int) int {
 	if c.absent(i) {
 		return missing
 	}
-	n := c.whole(i)
+	n := c.integer(i)
 	if n < 0 {
 		n += length
 	}
@@ -106,12 +106,12 @@ func (c *invocation) bound(i, missing, length int) int {
 
 // slice is x from one index along a dimension to another, of which negative ones count from the end.
 func (c *invocation) slice() {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.alike(x, y)
 	axis, begin, n, step := c.strideOf(1)
 	if step != 1 {
 		c.hostedOperand(0)
-		c.host(operators.Take(axis, operators.Every(begin, n, step)), 0)
+		c.hostResult(operators.Take(axis, operators.Every(begin, n, step)), 0)
 		return
 	}
 	in := c.operand(0)
@@ -127,7 +127,7 @@ func (c *invocation) slice() {
 // step.
 func (c *invocation) strideOf(i int) (axis, begin, n, step int) {
 	x := c.tensor(0)
-	axis, step = c.axis(x, c.whole(i)), c.whole(i+3)
+	axis, step = c.axis(x, c.integer(i)), c.integer(i+3)
 	if step < 1 {
 		malformed("each %d of %v", step, x.shape)
 	}
@@ -149,14 +149,14 @@ func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, dst in
 // selected is x at one index of a dimension.
 func (c *invocation) selected() {
 	x := c.tensor(0)
-	axis := c.axis(x, c.whole(1))
-	c.selectAt(c.operand(0), x, axis, counted(c.whole(2), x.shape[axis]), c.args[c.last()])
+	axis := c.axis(x, c.integer(1))
+	c.selectAt(c.operand(0), x, axis, counted(c.integer(2), x.shape[axis]), c.args[c.lastArg()])
 }
 
 // split is x in parts along a dimension, as long as the list of outputs has them.
 func (c *invocation) split() {
-	x, parts := c.tensor(0), c.tensors(c.last())
-	axis := c.axis(x, c.whole(2))
+	x, parts := c.tensor(0), c.tensors(c.lastArg())
+	axis := c.axis(x, c.integer(2))
 	in := c.operand(0)
 	index := 0
 	for _, dst := range parts {
@@ -176,8 +176,8 @@ func (c *invocation) split() {
 
 // unbind is x at each index of a dimension.
 func (c *invocation) unbind() {
-	x, parts := c.tensor(0), c.tensors(c.last())
-	axis := c.axis(x, c.whole(1))
+	x, parts := c.tensor(0), c.tensors(c.lastArg())
+	axis := c.axis(x, c.integer(1))
 	in := c.operand(0)
 	if len(parts) != x.shape[axis] {
 		malformed("%d parts of %d", len(parts), x.shape[axis])
@@ -189,8 +189,8 @@ func (c *invocation) unbind() {
 
 // joined is tensors one after the other along a dimension.
 func (c *invocation) joined() {
-	y := c.tensor(c.last())
-	axis := c.axis(y, c.whole(1))
+	y := c.tensor(c.lastArg())
+	axis := c.axis(y, c.integer(1))
 	var inputs []xnnpack.ValueID
 	for _, i := range c.tensors(0) {
 		if x := c.tensorAt(i); len(x.shape) == 1 && x.shape[0] == 0 {
@@ -212,9 +212,9 @@ func (c *invocation) join(axis int, inputs ids) {
 
 // stacked is tensors of one shape along a new dimension.
 func (c *invocation) stacked() {
-	y := c.tensor(c.last())
+	y := c.tensor(c.lastArg())
 	c.rows(y)
-	dim := counted(c.whole(1), len(y.shape))
+	dim := counted(c.integer(1), len(y.shape))
 	shape := slices.Clone(y.shape)
 	shape[dim] = 1
 	var inputs []xnnpack.ValueID
@@ -229,7 +229,7 @@ func (c *invocation) stacked() {
 
 // expand repeats dimensions of 1.
 func (c *invocation) expand() {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.rows(x, y)
 	in := c.operand(0)
 	if slices.Equal(x.shape, y.shape) {
@@ -238,14 +238,14 @@ func (c *invocation) expand() {
 	}
 	c.fixed(y)
 	in = c.float(0)
-	c.binary(xnnpack.Multiply, in, c.filled(y.shape, 1, in))
+	c.binaryNode(xnnpack.Multiply, in, c.filledConstant(y.shape, 1, in))
 }
 
 // pad adds elements around; the list has how many before and after, for the last dimension first.
 func (c *invocation) pad() {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.alike(x, y)
-	around := c.wholes(1)
+	around := c.integers(1)
 	in, number := c.operand(0), c.number(2)
 	n := xnnpack.StaticConstantPad{
 		Pre: make([]int, len(x.shape)), Post: make([]int, len(x.shape)), Value: float32(number), Input: in}
@@ -269,20 +269,20 @@ func (c *invocation) pad() {
 func (c *invocation) flip() {
 	c.hostedOperand(0)
 	var axes []int
-	for _, d := range c.wholes(1) {
+	for _, d := range c.integers(1) {
 		axes = append(axes, c.axis(c.tensor(0), d))
 	}
-	c.host(operators.Reverse(axes), 0)
+	c.hostResult(operators.Reverse(axes), 0)
 }
 
 // repeat has a tensor several times along each dimension, to which there may be new ones in front.
-func (c *invocation) repeat() { c.host(operators.Tile(c.wholes(1)), 0) }
+func (c *invocation) repeat() { c.hostResult(operators.Tile(c.integers(1)), 0) }
 
 // nearest is an image of another height and width, each pixel that of the input at its place.
 func (c *invocation) nearest() {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.hostedOperand(0)
-	c.hostedOperand(c.last())
+	c.hostedOperand(c.lastArg())
 	if len(x.shape) != 4 || len(y.shape) != 4 {
 		malformed("%v for %v", x.shape, y.shape)
 	}
@@ -298,7 +298,7 @@ func (c *invocation) nearest() {
 		}
 		pixels = append(pixels, row)
 	}
-	c.host(operators.Take(2, pixels...), 0)
+	c.hostResult(operators.Take(2, pixels...), 0)
 }
 
 // indices ends a call whose argument i has no integers.
@@ -310,12 +310,12 @@ func (c *invocation) indices(i int) {
 
 func (c *invocation) gather() {
 	c.indices(2)
-	c.host(operators.GatherElements(c.axis(c.tensor(0), c.whole(1))), 0, 2)
+	c.hostResult(operators.GatherElements(c.axis(c.tensor(0), c.integer(1))), 0, 2)
 }
 
 func (c *invocation) indexSelect() {
 	c.indices(2)
-	c.host(operators.Gather(c.axis(c.tensor(0), c.whole(1)), 0), 0, 2)
+	c.hostResult(operators.Gather(c.axis(c.tensor(0), c.integer(1)), 0), 0, 2)
 }
 
 // indexing reads argument 1, a list that has a tensor of indices for some dimensions of the first argument.
@@ -339,56 +339,53 @@ func (c *invocation) indexing() (axes []int, indices ids) {
 func (c *invocation) indexed() {
 	x := c.hostedOperand(0)
 	axes, indices := c.indexing()
-	c.hosted(operators.Index(axes), append(ids{x}, indices...), c.hostedOperand(c.last()))
+	c.hosted(operators.Index(axes), append(ids{x}, indices...), c.hostedOperand(c.lastArg()))
 }
 
 // indexPut is a tensor with values at some indices, put there or added.
 func (c *invocation) indexPut() {
 	in := ids{c.hostedOperand(0), c.hostedOperand(2)}
 	axes, indices := c.indexing()
-	c.hosted(operators.IndexPut(axes, c.whole(3) != 0), append(in, indices...), c.hostedOperand(c.last()))
+	c.hosted(operators.IndexPut(axes, c.integer(3) != 0), append(in, indices...), c.hostedOperand(c.lastArg()))
 }
 
 func (c *invocation) sliceScatter() {
 	c.hostedOperand(0)
 	axis, begin, n, step := c.strideOf(2)
-	c.host(operators.Put(axis, operators.Every(begin, n, step)), 0, 1)
+	c.hostResult(operators.Put(axis, operators.Every(begin, n, step)), 0, 1)
 }
 
 func (c *invocation) selectScatter() {
 	x := c.tensor(0)
-	axis := c.axis(x, c.whole(2))
-	c.host(operators.Put(axis, []int{counted(c.whole(3), x.shape[axis])}), 0, 1)
+	axis := c.axis(x, c.integer(2))
+	c.hostResult(operators.Put(axis, []int{counted(c.integer(3), x.shape[axis])}), 0, 1)
 }
 
 // asStrided is elements that lie some steps apart in memory.
 func (c *invocation) asStrided() {
-	strides, offset := c.wholes(2), 0
+	strides, offset := c.integers(2), 0
 	if !c.absent(3) {
-		offset = c.whole(3)
+		offset = c.integer(3)
 	}
-	y := c.tensor(c.last())
+	y := c.tensor(c.lastArg())
 	if len(strides) != len(y.shape) || slices.Min(strides) < 0 {
 		c.outside()
 	}
-	c.host(operators.AsStrided(y.shape, strides, offset), 0)
+	c.hostResult(operators.AsStrided(y.shape, strides, offset), 0)
 }
 
 // expanded plans an argument that is broadcast to the shape of the output.
 func expanded(i int) func(*invocation) {
-	return func(c *invocation) { c.host(operators.Expand(c.tensor(c.last()).shape), i) }
+	return func(c *invocation) { c.hostResult(operators.Expand(c.tensor(c.lastArg()).shape), i) }
 }
 
 // embedding looks rows of a table up; its arguments for training do not matter.
-func (c *invocation) embedding() { c.host(operators.Gather(0, 0), 0, 1) }
+func (c *invocation) embedding() { c.hostResult(operators.Gather(0, 0), 0, 1) }
 
 // unfolded is slices of a size along a dimension, a step apart.
 func (c *invocation) unfolded() {
-	c.host(operators.Unfold(c.axis(c.tensor(0), c.whole(1)), c.whole(2), c.whole(3)), 0)
+	c.hostResult(operators.Unfold(c.axis(c.tensor(0), c.integer(1)), c.integer(2), c.integer(3)), 0)
 }
-
-// keeping is the operator that leaves what it copies for the next inference.
-const keeping = "aten::copy_"
 
 // keepState makes a tensor that nothing computes a state: when an inference begins it is what the last one left, or zeros.
 // Nothing reads it after this call.
@@ -406,16 +403,16 @@ func (c *invocation) keepState() {
 	c.states = append(c.states, flow.State{Value: state, Next: next, Initial: zeros})
 }
 
-// copy is a copy into another order of dimensions, or to another type.
-func (c *invocation) copy() {
-	x, y := c.tensor(0), c.tensor(c.last())
+// copyTensor is a copy into another order of dimensions, or to another type.
+func (c *invocation) copyTensor() {
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	if len(c.args) < 2 {
 		malformed("%d arguments", len(c.args))
 	}
 	if len(x.order) != len(y.order) {
 		malformed("it copies %d dimensions to %d", len(x.order), len(y.order))
 	}
-	src, dst := c.args[0], c.args[c.last()]
+	src, dst := c.args[0], c.args[c.lastArg()]
 	var source xnnpack.ValueID
 	if between := elementTypes[y.dtype]; x.dtype != y.dtype && isFloat(x.dtype) && isFloat(y.dtype) {
 		in := c.operand(0)

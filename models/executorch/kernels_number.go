@@ -12,7 +12,7 @@ import (
 // unaryRow returns the row of an operator that computes each element from one.
 func unaryRow(f operators.Function) (row operatorRow) {
 	if f.Node != nil {
-		row.nodes = func(c *invocation) { c.unary(*f.Node) }
+		row.nodes = func(c *invocation) { c.unaryNode(*f.Node) }
 	}
 	switch {
 	case f.Number != nil:
@@ -23,9 +23,9 @@ func unaryRow(f operators.Function) (row operatorRow) {
 	return row
 }
 
-// unary plans a node from the first argument to the last.
-func (c *invocation) unary(n xnnpack.Unary) {
-	c.alike(c.tensor(0), c.tensor(c.last()))
+// unaryNode plans a node from the first argument to the last.
+func (c *invocation) unaryNode(n xnnpack.Unary) {
+	c.alike(c.tensor(0), c.tensor(c.lastArg()))
 	n.Input = c.float(0)
 	n.Output = c.result(n.Input)
 	c.Add(flow.Unary(n))
@@ -43,7 +43,7 @@ func (c *invocation) clamp() {
 	if !(limits.Min < limits.Max) {
 		c.outside()
 	}
-	c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits})
+	c.unaryNode(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits})
 }
 
 func (c *invocation) elu() {
@@ -53,26 +53,26 @@ func (c *invocation) elu() {
 	n := xnnpack.Unary{Op: xnnpack.ELU, Alpha: float32(c.number(1))}
 	scale := c.number(2)
 	if scale == 1 {
-		c.unary(n)
+		c.unaryNode(n)
 		return
 	}
-	c.alike(c.tensor(0), c.tensor(c.last()))
+	c.alike(c.tensor(0), c.tensor(c.lastArg()))
 	x := c.float(0)
-	c.binary(xnnpack.Multiply, flow.Apply(c, n, x), c.Number(scale, x))
+	c.binaryNode(xnnpack.Multiply, flow.Apply(c, n, x), c.Number(scale, x))
 }
 
 func (c *invocation) leakyReLU() {
-	c.unary(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: float32(c.number(1))})
+	c.unaryNode(xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: float32(c.number(1))})
 }
 
 func (c *invocation) gelu() {
 	if c.arg(1).text == "none" {
-		c.unary(xnnpack.Unary{Op: xnnpack.GELU})
+		c.unaryNode(xnnpack.Unary{Op: xnnpack.GELU})
 		return
 	}
-	c.alike(c.tensor(0), c.tensor(c.last()))
+	c.alike(c.tensor(0), c.tensor(c.lastArg()))
 	x := c.float(0)
-	c.binary(xnnpack.Multiply, flow.GELUFactor(c, x), x)
+	c.binaryNode(xnnpack.Multiply, flow.GELUFactor(c, x), x)
 }
 
 // binaryRow returns the row of an operator that computes each element from two.
@@ -81,7 +81,7 @@ func binaryRow(o operators.Operation) operatorRow {
 	if o.Node != nil {
 		row.nodes = func(c *invocation) {
 			a := c.float(0)
-			c.binary(*o.Node, a, c.second(a))
+			c.binaryNode(*o.Node, a, c.second(a))
 		}
 	}
 	return row
@@ -98,53 +98,53 @@ func (c *invocation) sum() {
 	if c.name == "aten::sub.out" || c.name == "aten::sub.Scalar_out" {
 		op = xnnpack.Subtract
 	}
-	c.binary(op, a, b)
+	c.binaryNode(op, a, b)
 }
 
 func (c *invocation) reciprocal() {
-	c.alike(c.tensor(0), c.tensor(c.last()))
+	c.alike(c.tensor(0), c.tensor(c.lastArg()))
 	a := c.float(0)
-	c.binary(xnnpack.Divide, c.Number(1, a), a)
+	c.binaryNode(xnnpack.Divide, c.Number(1, a), a)
 }
 
 // power raises to a number.
 func (c *invocation) power() {
 	switch n := c.number(1); n {
 	case 2:
-		c.unary(xnnpack.Unary{Op: xnnpack.Square})
+		c.unaryNode(xnnpack.Unary{Op: xnnpack.Square})
 	case 0.5:
-		c.unary(xnnpack.Unary{Op: xnnpack.SquareRoot})
+		c.unaryNode(xnnpack.Unary{Op: xnnpack.SquareRoot})
 	case -0.5:
-		c.unary(xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot})
+		c.unaryNode(xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot})
 	case 3:
-		c.alike(c.tensor(0), c.tensor(c.last()))
+		c.alike(c.tensor(0), c.tensor(c.lastArg()))
 		a := c.float(0)
-		c.binary(xnnpack.Multiply, flow.Apply(c, xnnpack.Unary{Op: xnnpack.Square}, a), a)
+		c.binaryNode(xnnpack.Multiply, flow.Apply(c, xnnpack.Unary{Op: xnnpack.Square}, a), a)
 	default:
-		c.alike(c.tensor(0), c.tensor(c.last()))
+		c.alike(c.tensor(0), c.tensor(c.lastArg()))
 		a := c.float(0)
-		c.binary(xnnpack.Pow, a, c.Number(n, a))
+		c.binaryNode(xnnpack.Pow, a, c.Number(n, a))
 	}
 }
 
 func (c *invocation) powerOfNumber() {
-	c.alike(c.tensor(1), c.tensor(c.last()))
+	c.alike(c.tensor(1), c.tensor(c.lastArg()))
 	exponent := c.float(1)
-	c.binary(xnnpack.Pow, c.Number(c.number(0), exponent), exponent)
+	c.binaryNode(xnnpack.Pow, c.Number(c.number(0), exponent), exponent)
 }
 
 // constantResult makes what the call computes a constant of one number.
 func (c *invocation) constantResult(number float64) {
-	t := c.tensor(c.last())
+	t := c.tensor(c.lastArg())
 	c.fixed(t)
 	if t.dtype != Float {
 		c.outside()
 	}
-	id := c.base + c.args[c.last()]
+	id := c.base + c.args[c.lastArg()]
 	if v := &c.plan.values[id]; v.typed || v.constant != nil {
 		c.outside()
 	}
-	filled := c.filled(t.shape, number, c.plan.internal(xnnpack.Tensor{Type: xnnpack.Float32, Shape: scalar()}))
+	filled := c.filledConstant(t.shape, number, c.plan.internal(xnnpack.Tensor{Type: xnnpack.Float32, Shape: scalar()}))
 	v := &c.plan.values[id]
 	v.typed, v.constant, v.tensor.Type = true, c.plan.values[filled].constant, xnnpack.Float32
 }
@@ -162,7 +162,7 @@ func (c *invocation) matrices() {
 			c.outside()
 		}
 	}
-	x, w, y := c.tensor(first), c.tensor(first+1), c.tensor(c.last())
+	x, w, y := c.tensor(first), c.tensor(first+1), c.tensor(c.lastArg())
 	c.rows(x, w, y)
 	a, b := c.float(first), c.float(first+1)
 	c.fixed(x)
@@ -180,19 +180,19 @@ func (c *invocation) matrices() {
 
 // multiplied is the product of two batches of matrices.
 func (c *invocation) multiplied() {
-	c.rows(c.tensor(0), c.tensor(1), c.tensor(c.last()))
+	c.rows(c.tensor(0), c.tensor(1), c.tensor(c.lastArg()))
 	a, b := c.float(0), c.float(1)
 	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: a, B: b, Output: c.result(a)}))
 }
 
 // reducingCall reduces the dimensions of a list, all if it is empty or missing.
 func reducingCall(op xnnpack.ReduceOperator) func(*invocation) {
-	return func(c *invocation) { c.reduce(op, c.axes(1), c.whole(2) != 0) }
+	return func(c *invocation) { c.reduce(op, c.axes(1), c.integer(2) != 0) }
 }
 
 // reduce plans a reduction of the first argument to the last.
 func (c *invocation) reduce(op xnnpack.ReduceOperator, axes []int, keep bool) {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	if keep {
 		c.alike(x, y)
 	} else {
@@ -216,11 +216,11 @@ func (c *invocation) meanOfAll() {
 
 // softmax is along one dimension, which is brought to the end if it is not there.
 func (c *invocation) softmax() {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.alike(x, y)
 	in := c.float(0)
 	out := c.result(in)
-	axis, rank := c.axis(x, c.whole(1)), len(x.shape)
+	axis, rank := c.axis(x, c.integer(1)), len(x.shape)
 	if axis == rank-1 {
 		c.Add(flow.Softmax(xnnpack.Softmax{Input: in, Output: out}))
 		return
@@ -237,7 +237,7 @@ func (c *invocation) softmax() {
 func (c *invocation) layerNorm() {
 	x, y := c.tensor(0), c.tensor(5)
 	c.rows(x, y)
-	rank := len(c.wholes(1))
+	rank := len(c.integers(1))
 	in := c.float(0)
 	out := c.resultAt(c.args[5], in)
 	if rank < 1 || rank > len(x.shape) {
@@ -308,7 +308,7 @@ func (c *invocation) groupNorm() {
 	x, y := c.tensor(0), c.tensor(8)
 	c.rows(x, y)
 	c.fixed(x)
-	groups := c.whole(6)
+	groups := c.integer(6)
 	in := c.float(0)
 	out := c.resultAt(c.args[8], in)
 	if len(x.shape) < 2 || groups < 1 || x.shape[1]%groups != 0 {
@@ -341,7 +341,7 @@ func (c *invocation) instanceNorm() {
 
 // variance is that over some dimensions.
 func (c *invocation) variance() {
-	x, y := c.tensor(0), c.tensor(c.last())
+	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.rows(x, y)
 	c.fixed(x)
 	less := 1.0

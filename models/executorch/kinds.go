@@ -286,3 +286,11 @@ func concatenateOf(inputs ...int) func(*decoder) flow.Node {
 		return flow.Concatenate(n)
 	}
 }
+
+// keeping is the operator that leaves what it copies for the next inference.
+const keeping = "aten::copy_"
+
+// copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
+// of their last.
+var copies = []string{"aten::_to_copy.out", "aten::clone.out", "dim_order_ops::_clone_dim_order.out",
+	"dim_order_ops::_to_dim_order_copy.out"}

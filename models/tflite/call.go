@@ -85,8 +85,8 @@ func (p *plan) vacant(n int) bool {
 	return state == empty || state == undefined && t.data.Size == 0 && slices.Contains(t.shape, 0)
 }
 
-// data returns operand i as something that is read at inference, whether computed or constant.
-func (c *call) data(i int) *value {
+// operand returns operand i as something that is read at inference, whether computed or constant.
+func (c *call) operand(i int) *value {
 	v := c.resolve(i)
 	t := &c.plan.graph.tensors[c.tensor(i)]
 	if c.accept(t, v.dtype); c.inGo {
@@ -110,9 +110,9 @@ func (c *call) operandList() []*value {
 	if n := len(c.op.inputs); n > mostJoined {
 		unsupported("%d values", n)
 	}
-	values := []*value{c.data(0)}
+	values := []*value{c.operand(0)}
 	for i := 1; i < len(c.op.inputs); i++ {
-		v := c.data(i)
+		v := c.operand(i)
 		if v.dtype != values[0].dtype {
 			malformed("inputs of %v and %v", values[0].dtype, v.dtype)
 		}
@@ -143,7 +143,7 @@ func (c *call) accept(t *tensor, dtype elementType) {
 
 // rank4 is data of shape [batch, height, width, channels].
 func (c *call) rank4(i int) *value {
-	v := c.data(i)
+	v := c.operand(i)
 	if len(v.shape) != 4 {
 		malformed("input %d has shape %v, not [batch, height, width, channels]", i, v.shape)
 	}
@@ -209,7 +209,7 @@ func (c *call) define(i int, shape ...int) {
 	if _, err := elements(shape); err != nil {
 		fault.Check(fmt.Errorf("%w: output %d: %w", ErrMalformed, i, err))
 	}
-	t := c.output(i)
+	t := c.outputTensor(i)
 	c.bounded(shape)
 	fault.Within(func() { t.computable(shape) }, "output %d, %q", i, t.name)
 	c.accept(t, t.element())
@@ -219,13 +219,13 @@ func (c *call) define(i int, shape ...int) {
 
 // alias makes output i a constant that is not in the file as such.
 func (c *call) alias(i int, k *constant) {
-	k = k.derived(c.output(i).name, func(*constant) {})
+	k = k.derived(c.outputTensor(i).name, func(*constant) {})
 	c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
 	c.defined = append(c.defined, i)
 }
 
-// output returns the tensor that is output i, which nothing may have computed before.
-func (c *call) output(i int) *tensor {
+// outputTensor returns the tensor that is output i, which nothing may have computed before.
+func (c *call) outputTensor(i int) *tensor {
 	if i >= len(c.op.outputs) {
 		malformed("%d outputs", len(c.op.outputs))
 	}
@@ -263,8 +263,8 @@ func (p *plan) valueOf(id flow.ID) *value {
 	return &p.values[id]
 }
 
-// shape returns the shape of a value of the flow, as far as it is known.
-func (p *plan) shape(id flow.ID) []int {
+// shapeOf returns the shape of a value of the flow, as far as it is known.
+func (p *plan) shapeOf(id flow.ID) []int {
 	v := p.valueOf(id)
 	if v.inside != nil {
 		return v.inside.Shape
@@ -272,8 +272,8 @@ func (p *plan) shape(id flow.ID) []int {
 	return v.shape
 }
 
-// flow makes what the plan computes of its steps. It leaves out what no output needs.
-func (p *plan) flow() flow.Part {
+// wholeFlow returns the flow of all steps. It leaves out what no output needs.
+func (p *plan) wholeFlow() flow.Part {
 	ids := func(tensors []int) (out flow.IDs) {
 		for _, t := range tensors {
 			out = append(out, flow.ID(t))
@@ -291,7 +291,7 @@ func (c *call) Add(op flow.Operation) {
 	inputs, outputs := node.Operands()
 	var shapes [][]int
 	for _, id := range inputs {
-		shapes = append(shapes, c.plan.shape(id))
+		shapes = append(shapes, c.plan.shapeOf(id))
 	}
 	out, inside := outputs[0], outputs[0] >= firstInside
 	if i := slices.Index(c.op.outputs, int(out)); inside || !slices.Contains(c.defined, i) {
@@ -330,7 +330,7 @@ func (c *call) finish() {
 			if c.wide {
 				tensor = inFloats(tensor)
 			}
-			tensor.Name, tensor.Shape = tensor.Name+", inside", c.plan.shape(id)
+			tensor.Name, tensor.Shape = tensor.Name+", inside", c.plan.shapeOf(id)
 			*c.plan.valueOf(id).inside = tensor
 		}
 		steps(slices.Concat(pre, c.nodes, post)...)
@@ -382,16 +382,16 @@ func (c *call) widened() (pre, post []flow.Node) {
 
 // Inside implements [flow.Composer].
 func (c *call) Inside(example flow.ID) flow.ID {
-	id := c.described(xnnpack.Tensor{})
+	id := c.addInside(xnnpack.Tensor{})
 	if c.inner == nil {
 		c.inner = map[flow.ID]flow.ID{}
 	}
-	c.inner[id] = c.kind(example)
+	c.inner[id] = c.exampleOf(example)
 	return id
 }
 
-// kind returns the tensor that a value is like, or is.
-func (c *call) kind(id flow.ID) flow.ID {
+// exampleOf returns the tensor that a value is like, or is.
+func (c *call) exampleOf(id flow.ID) flow.ID {
 	if example, inside := c.inner[id]; inside {
 		return example
 	}
@@ -405,8 +405,8 @@ func (c *call) Number(x float64, _ flow.ID) flow.ID {
 		dtype: typeFloat32, size: 4, data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(single))}))
 }
 
-// described adds a value inside of the operator.
-func (c *call) described(t xnnpack.Tensor) flow.ID {
+// addInside adds a value inside of the operator.
+func (c *call) addInside(t xnnpack.Tensor) flow.ID {
 	c.plan.inside = append(c.plan.inside, value{inside: &t})
 	return flow.ID(firstInside + len(c.plan.inside) - 1)
 }
@@ -420,23 +420,23 @@ func (c *call) constant(k *constant) flow.ID {
 	}
 	id, ok := c.plan.internal[k]
 	if !ok {
-		id = c.described(k.describe())
+		id = c.addInside(k.describe())
 		c.plan.valueOf(id).constant, c.plan.internal[k] = k, id
 	}
 	return id
 }
 
-// in returns operand i, and out output i.
-func (c *call) in(i int) flow.ID { return flow.ID(c.op.inputs[i]) }
+// inputID returns operand i, and outputID output i.
+func (c *call) inputID(i int) flow.ID { return flow.ID(c.op.inputs[i]) }
 
-func (c *call) out(i int) flow.ID {
+func (c *call) outputID(i int) flow.ID {
 	if i >= len(c.op.outputs) {
 		malformed("%d outputs", len(c.op.outputs))
 	}
 	return flow.ID(c.op.outputs[i])
 }
 
-func (c *call) unary(node xnnpack.Unary, in, out flow.ID) {
+func (c *call) unaryNode(node xnnpack.Unary, in, out flow.ID) {
 	node.Input, node.Output = in, out
 	c.Add(flow.Unary(node))
 }
@@ -462,7 +462,7 @@ func (c *call) do(f func(*run)) { c.compute = f }
 func (c *call) host(op operators.Operator, operands ...int) {
 	var shapes [][]int
 	for _, i := range operands {
-		shapes = append(shapes, c.data(i).shape)
+		shapes = append(shapes, c.operand(i).shape)
 	}
 	var kernel operators.Kernel
 	checked(func() { kernel = op(shapes) })
@@ -472,7 +472,7 @@ func (c *call) host(op operators.Operator, operands ...int) {
 		}
 	}
 	for _, k := range kernel.Moves {
-		c.keepsScale(c.in(operands[k]))
+		c.keepsScale(c.inputID(operands[k]))
 	}
 	c.do(func(r *run) {
 		in, out := make([]operators.Array, len(operands)), slices.Clone(r.out)
@@ -697,11 +697,11 @@ func (c *call) keepsScale(input flow.ID) {
 // moves gives output 0 a shape, of elements of operand 0.
 func (c *call) moves(shape ...int) {
 	c.define(0, shape...)
-	c.keepsScale(c.in(0))
+	c.keepsScale(c.inputID(0))
 }
 
-// dimension returns the dimension of so many that a number stands for; a negative one counts from the end.
-func dimension(n, rank int) int {
+// axisIndex returns the dimension of so many that a number stands for; a negative one counts from the end.
+func axisIndex(n, rank int) int {
 	d := n
 	if d < 0 {
 		d += rank
@@ -716,16 +716,16 @@ func dimension(n, rank int) int {
 func (c *call) axes(i, rank int) []int {
 	axes := slices.Clone(c.integers(i))
 	for k, a := range axes {
-		axes[k] = dimension(a, rank)
+		axes[k] = axisIndex(a, rank)
 	}
 	return axes
 }
 
 // axis returns the dimension whose number operand i, a constant, is.
-func (c *call) axis(i, rank int) int { return dimension(c.oneInteger(i), rank) }
+func (c *call) axis(i, rank int) int { return axisIndex(c.oneInteger(i), rank) }
 
-// index checks that an operand has integers.
-func (c *call) index(i int) {
+// integerIndices checks that an operand has integers.
+func (c *call) integerIndices(i int) {
 	if t := c.declared(i); t != typeInt32 && t != typeInt64 {
 		unsupported("indices of type %v", t)
 	}
@@ -753,8 +753,8 @@ func (c *call) broadcast(a, b []int) []int {
 	return shape
 }
 
-// number returns the only element of operand i, a constant.
-func (c *call) number(i int) float64 {
+// constantNumber returns the only element of operand i, a constant.
+func (c *call) constantNumber(i int) float64 {
 	v := c.resolve(i)
 	n, _ := elements(v.shape)
 	if v.state != static || n != 1 || elementTypes[v.dtype] == 0 || c.plan.quantized(c.op.inputs[i]) {
@@ -769,5 +769,5 @@ func clamp(low, high float64) xnnpack.Unary {
 
 // copies plans that output 0 is operand 0.
 func (c *call) copies() {
-	c.Add(flow.Copy(xnnpack.Copy{Input: c.in(0), Output: c.out(0)}))
+	c.Add(flow.Copy(xnnpack.Copy{Input: c.inputID(0), Output: c.outputID(0)}))
 }

@@ -83,7 +83,7 @@ var supported = map[opcode]operatorRow{
 	"PRELU":                        {plan: planPReLU, takes: widened},
 	"QUANTIZE":                     {plan: (*call).convert, takes: bytes8},
 	"RANGE":                        {inGo: planRange},
-	"RANK":                         {inGo: planShape(rank)},
+	"RANK":                         {inGo: planShape(shapeRank)},
 	"REAL":                         {takes: complexes, inGo: planComplex(realPart)},
 	"RFFT2D":                       {takes: complexes, inGo: planRealFFT2D},
 	"REDUCE_ALL":                   {inGo: planReduced(reducing(operators.And))},
@@ -134,7 +134,7 @@ var supported = map[opcode]operatorRow{
 	"UNSORTED_SEGMENT_MIN":         {inGo: planSegments(operators.Minimum, math.MaxFloat32, math.MaxInt32)},
 	"UNSORTED_SEGMENT_PROD":        {inGo: planSegments(operators.Product, 1, 1)},
 	"UNSORTED_SEGMENT_SUM":         {inGo: planSegments(operators.Sum, 0, 0)},
-	"ZEROS_LIKE":                   {inGo: planShape(zeros)},
+	"ZEROS_LIKE":                   {inGo: planShape(noNumbers)},
 }
 
 // customOperators has the operators that models name themselves.

@@ -7,7 +7,6 @@ import (
 
 	"xpwc/internal/flow"
 	"xpwc/internal/operators"
-	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -17,7 +16,7 @@ func planPool(average bool) func(*call) {
 		in, o := c.rank4(0), c.op.options
 		w := c.windows(pool2D, int(o.Int32(poolFilterHeight, 0)), int(o.Int32(poolFilterWidth, 0)), in.shape)
 		unit := xnnpack.Size{Height: 1, Width: 1}
-		src, dst := c.in(0), c.out(0)
+		src, dst := c.inputID(0), c.outputID(0)
 		if w.size == unit && w.stride != unit {
 			src = c.everySo(src, in.shape, w.stride)
 		}
@@ -25,7 +24,7 @@ func planPool(average bool) func(*call) {
 		case w.size == unit && w.limits == (xnnpack.Range{}):
 			c.Add(flow.Copy(xnnpack.Copy{Input: src, Output: dst}))
 		case w.size == unit: // XNNPACK has no pools of one pixel
-			c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: w.limits}, src, dst)
+			c.unaryNode(xnnpack.Unary{Op: xnnpack.Clamp, Limits: w.limits}, src, dst)
 		case average:
 			c.Add(flow.AveragePooling2D(xnnpack.AveragePooling2D{Input: src, Output: dst, Padding: w.padding,
 				Pooling: w.size, Stride: w.stride, SamePadding: w.samePadding, Activation: w.limits}))
@@ -33,7 +32,7 @@ func planPool(average bool) func(*call) {
 			c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: src, Output: dst, Padding: w.padding,
 				Pooling: w.size, Stride: w.stride, Dilation: unit, SamePadding: w.samePadding, Activation: w.limits}))
 		}
-		c.keepsScale(c.in(0))
+		c.keepsScale(c.inputID(0))
 	}
 }
 
@@ -63,10 +62,10 @@ func planResizeBilinear(c *call) {
 		unsupported("a height or width that single precision cannot count: %v to %v", in.shape, size)
 	}
 	c.Add(flow.StaticResizeBilinear2D(xnnpack.StaticResizeBilinear2D{
-		Input: c.in(0), Output: c.out(0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
+		Input: c.inputID(0), Output: c.outputID(0), NewSize: xnnpack.Size{Height: size[0], Width: size[1]},
 		AlignCorners: align, LegacyMode: !align && !half,
 	}))
-	c.keepsScale(c.in(0))
+	c.keepsScale(c.inputID(0))
 }
 
 // RESIZE_NEAREST_NEIGHBOR. To a multiple of the size it is the same with half_pixel_centers and without: each pixel
@@ -88,7 +87,7 @@ func planResizeNearest(c *call) {
 		return
 	}
 	shape := []int{n, size[0], size[1], ch}
-	c.shaped(c.tiled(flow.Reshaped(c, c.in(0), n, h, 1, w, 1, ch), times), c.out(0), shape)
+	c.shaped(c.tiled(flow.Reshaped(c, c.inputID(0), n, h, 1, w, 1, ch), times), c.outputID(0), shape)
 }
 
 // nearest returns the pixel of a row of some length that is nearest to each of a row of another length. It computes in
@@ -118,14 +117,14 @@ func nearest(src, dst int, align, half bool) []int {
 func planDepthToSpace(c *call) {
 	c.rank4(0)
 	block := int(c.op.options.Int32(depthToSpaceBlockSize, 0))
-	c.blocksOf(block, flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: c.in(0), Output: c.out(0), BlockSize: block}))
+	c.blocksOf(block, flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: c.inputID(0), Output: c.outputID(0), BlockSize: block}))
 }
 
 // SPACE_TO_DEPTH: a square of block_size pixels becomes the channels of one.
 func planSpaceToDepth(c *call) {
 	c.rank4(0)
 	block := int(c.op.options.Int32(spaceToDepthBlockSize, 0))
-	c.blocksOf(block, flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: c.in(0), Output: c.out(0), BlockSize: block}))
+	c.blocksOf(block, flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: c.inputID(0), Output: c.outputID(0), BlockSize: block}))
 }
 
 // blocksOf plans a node that moves blocks of pixels, and a copy where a block is one pixel.
@@ -135,13 +134,13 @@ func (c *call) blocksOf(block int, node flow.Operation) {
 	} else {
 		c.Add(node)
 	}
-	c.keepsScale(c.in(0))
+	c.keepsScale(c.inputID(0))
 }
 
 // blocks reads what SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND have in common: images, the height and width of a block,
 // and how much is added to or taken off the four sides. Each side is less than 2^24. Rows are images of one column.
 func (c *call) blocks() (images, block, sides []int) {
-	in, block, sides := c.data(0), slices.Clone(c.integers(1)), slices.Clone(c.integers(2))
+	in, block, sides := c.operand(0), slices.Clone(c.integers(1)), slices.Clone(c.integers(2))
 	if len(in.shape) != 4 && len(in.shape) != 3 {
 		unsupported("an input of %d dimensions", len(in.shape))
 	}
@@ -166,15 +165,15 @@ func planSpaceToBatch(c *call) {
 		malformed("blocks of %v for %d by %d pixels", block, height, width)
 	}
 	h, w := height/block[0], width/block[1]
-	id := c.in(0)
-	if len(c.plan.shape(id)) == 3 {
+	id := c.inputID(0)
+	if len(c.plan.shapeOf(id)) == 3 {
 		id = flow.Reshaped(c, id, src...)
 	}
 	if slices.Max(sides) > 0 {
 		id = flow.Padded(c, id, []int{0, sides[0], sides[2], 0}, []int{0, sides[1], sides[3], 0})
 	}
 	id = flow.Reshaped(c, id, n, h, block[0], w, block[1], ch)
-	c.shaped(flow.Transposed(c, id, 2, 4, 0, 1, 3, 5), c.out(0), c.asRows(n*block[0]*block[1], h, w, ch))
+	c.shaped(flow.Transposed(c, id, 2, 4, 0, 1, 3, 5), c.outputID(0), c.asRows(n*block[0]*block[1], h, w, ch))
 }
 
 // asRows returns a shape of images as the operator has it: without the width where operand 0 has rows.
@@ -195,12 +194,12 @@ func planBatchToSpace(c *call) {
 	n, h, w, ch := src[0]/int(square), src[1], src[2], src[3]
 	whole := []int{n, h * block[0], w * block[1], ch}
 	cut := []int{n, whole[1] - sides[0] - sides[1], whole[2] - sides[2] - sides[3], ch}
-	id := flow.Reshaped(c, c.in(0), block[0], block[1], n, h, w, ch)
+	id := flow.Reshaped(c, c.inputID(0), block[0], block[1], n, h, w, ch)
 	id = flow.Transposed(c, id, 2, 3, 0, 4, 1, 5)
 	if slices.Max(sides) > 0 {
 		id = flow.Sliced(c, flow.Reshaped(c, id, whole...), []int{0, sides[0], sides[2], 0}, cut)
 	}
-	c.shaped(id, c.out(0), c.asRows(cut[0], cut[1], cut[2], cut[3]))
+	c.shaped(id, c.outputID(0), c.asRows(cut[0], cut[1], cut[2], cut[3]))
 }
 
 // windows is how a kernel or pool moves over images.
@@ -261,8 +260,8 @@ func planConv2D(c *call) {
 	weights := c.weights(0, 1, 2, filter, filter.shape[0], dynamic)
 	w := c.windows(conv2D, filter.shape[1], filter.shape[2], in.shape)
 	node := xnnpack.Convolution2D{Stride: w.stride, Dilation: w.dilation, Groups: groups, Padding: w.padding,
-		SamePadding: w.samePadding, Activation: w.limits, Output: c.out(0)}
-	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0))
+		SamePadding: w.samePadding, Activation: w.limits, Output: c.outputID(0)}
+	node.Input, node.Filter, node.Bias = c.operands(weights, c.inputID(0))
 	c.Add(flow.Convolution2D(node))
 }
 
@@ -273,19 +272,19 @@ func planDepthwiseConv2D(c *call) {
 	w := c.windows(depthwise2D, filter.shape[1], filter.shape[2], in.shape)
 	node := xnnpack.DepthwiseConvolution2D{Stride: w.stride, Dilation: w.dilation,
 		DepthMultiplier: filter.shape[3] / in.shape[3], Padding: w.padding, SamePadding: w.samePadding, Activation: w.limits,
-		Output: c.out(0)}
-	node.Input, node.Filter, node.Bias = c.operands(weights, c.in(0))
+		Output: c.outputID(0)}
+	node.Input, node.Filter, node.Bias = c.operands(weights, c.inputID(0))
 	c.Add(flow.DepthwiseConvolution2D(node))
 }
 
 // FULLY_CONNECTED: input [..., C] of which all but C is one batch, filter [outputs, C], bias [outputs] or none. A
 // filter that is computed is packed by no operator: it is multiplied with.
 func planFullyConnected(c *call) {
-	in, filter := c.data(0), c.resolve(1)
+	in, filter := c.operand(0), c.resolve(1)
 	computed := filter.state == dynamic
 	if !computed {
 		filter = c.packed(1, 2)
-	} else if c.data(1); len(filter.shape) != 2 {
+	} else if c.operand(1); len(filter.shape) != 2 {
 		malformed("input 1 has shape %v, not 2 dimensions", filter.shape)
 	}
 	outputs, channels := filter.shape[0], filter.shape[1]
@@ -317,13 +316,13 @@ func planFullyConnected(c *call) {
 		c.multiplied(n/channels, in, filter, limits)
 		return
 	}
-	matrix := c.in(0)
+	matrix := c.inputID(0)
 	if flat {
 		matrix = flow.Reshaped(c, matrix, n/channels, channels)
 	}
 	matrix, kernel, bias := c.operands(w, matrix)
 	c.Add(flow.FullyConnected(xnnpack.FullyConnected{
-		Input: matrix, Filter: kernel, Bias: bias, Output: c.out(0), Activation: limits,
+		Input: matrix, Filter: kernel, Bias: bias, Output: c.outputID(0), Activation: limits,
 	}))
 }
 
@@ -389,9 +388,9 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, stride
 		Padding:    xnnpack.Padding{Top: v / 2, Bottom: v - v/2, Left: h / 2, Right: h - h/2},
 		Adjustment: xnnpack.Size{Height: bottom, Width: right},
 		Stride:     stride, Dilation: xnnpack.Size{Height: 1, Width: 1}, Groups: 1, Activation: limits,
-		Output: c.out(0),
+		Output: c.outputID(0),
 	}
-	node.Input, node.Filter, node.Bias = c.operands(w, c.in(input))
+	node.Input, node.Filter, node.Bias = c.operands(w, c.inputID(input))
 	c.Add(flow.Deconvolution2D(node))
 }
 
@@ -399,7 +398,7 @@ func (c *call) deconvolution(input, weights, bias int, in, filter *value, stride
 // convolutions of images. So each position in depth is an image, whose channels are the channels of all images
 // that the kernel reaches from there.
 func planConv3D(c *call) {
-	in, filter := c.data(0), c.packed(1, 5)
+	in, filter := c.operand(0), c.packed(1, 5)
 	if len(in.shape) != 5 {
 		malformed("input 0 has shape %v, not [batch, depth, height, width, channels]", in.shape)
 	}
@@ -429,7 +428,7 @@ func planConv3D(c *call) {
 	images := &value{state: static, shape: flat.shape, dtype: flat.dtype, constant: flat}
 	weights := c.weights(0, 1, 2, images, kernel[4], 0)
 	k := c.windows(conv3D, kernel[1], kernel[2], image)
-	id, parts := c.in(0), flow.IDs{}
+	id, parts := c.inputID(0), flow.IDs{}
 	if front+back > 0 {
 		id = flow.Padded(c, id, []int{0, front, 0, 0, 0}, []int{0, back, 0, 0, 0})
 	}
@@ -446,35 +445,22 @@ func planConv3D(c *call) {
 	joined := c.Inside(id)
 	flow.Join(c, 3, parts, joined)
 	node := xnnpack.Convolution2D{Stride: k.stride, Dilation: k.dilation, Groups: 1, Padding: k.padding,
-		SamePadding: k.samePadding, Activation: k.limits, Output: c.Inside(c.out(0))}
+		SamePadding: k.samePadding, Activation: k.limits, Output: c.Inside(c.outputID(0))}
 	node.Input, node.Filter, node.Bias = c.operands(weights, joined)
 	c.Add(flow.Convolution2D(node))
-	outputShape := c.plan.shape(node.Output)
-	c.shaped(node.Output, c.out(0), slices.Concat([]int{in.shape[0], depth}, outputShape[1:]))
-}
-
-// reorder computes single precision with its dimensions in another order.
-func (c *constant) reorder(dst, stored []byte) {
-	plain := *c
-	plain.order, plain.shape = nil, c.fileShape
-	var shape, strides []int
-	for _, d := range c.order {
-		stride, _ := elements(c.fileShape[d+1:])
-		shape, strides = append(shape, c.fileShape[d]), append(strides, stride)
-	}
-	operators.Strided(operators.Array{Element: models.Float32, Shape: shape, Data: dst},
-		operators.Array{Element: models.Float32, Shape: c.fileShape, Data: plain.bytesOf(stored)}, 0, strides)
+	outputShape := c.plan.shapeOf(node.Output)
+	c.shaped(node.Output, c.outputID(0), slices.Concat([]int{in.shape[0], depth}, outputShape[1:]))
 }
 
 // BATCH_MATMUL of two computed values or constants: [..., m, k] by [..., k, n]. With adj_x or adj_y the last two
 // dimensions of the first or the second are swapped.
 func planBatchMatMul(c *call) {
-	a, b := c.data(0), c.data(1)
+	a, b := c.operand(0), c.operand(1)
 	if a.dtype != b.dtype {
 		unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
 	}
 	turnA, turnB := c.op.options.Bool(adjointX), c.op.options.Bool(adjointY)
-	in := c.in(0)
+	in := c.inputID(0)
 	if rank := len(a.shape); turnA {
 		if rank < 2 {
 			malformed("shapes %v and %v", a.shape, b.shape)
@@ -483,7 +469,7 @@ func planBatchMatMul(c *call) {
 		permutation[rank-2], permutation[rank-1] = rank-1, rank-2
 		in = flow.Transposed(c, in, permutation...)
 	}
-	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: c.in(1), Output: c.out(0),
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: in, B: c.inputID(1), Output: c.outputID(0),
 		TransposeB: turnB}))
 }
 
@@ -496,19 +482,19 @@ func (c *call) multiplied(rows int, in, filter *value, limits xnnpack.Range) {
 		unsupported("computed weights of type %v for an input of type %v", c.declared(1), c.declared(0))
 	}
 	c.wide = c.wide || in.dtype.isBytes()
-	dst := c.out(0)
-	matrix := flow.Reshaped(c, c.in(0), rows, channels)
+	dst := c.outputID(0)
+	matrix := flow.Reshaped(c, c.inputID(0), rows, channels)
 	product := c.Inside(dst)
-	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: c.in(1), Output: product,
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: matrix, B: c.inputID(1), Output: product,
 		TransposeB: true}))
 	if c.tensor(2) != absent {
-		if v := c.data(2); !slices.Equal(v.shape, []int{outputs}) {
+		if v := c.operand(2); !slices.Equal(v.shape, []int{outputs}) {
 			malformed("a bias of shape %v for %d output channels", v.shape, outputs)
 		}
-		product = flow.Combine(c, xnnpack.Add, product, c.in(2))
+		product = flow.Combine(c, xnnpack.Add, product, c.inputID(2))
 	}
 	if limits != (xnnpack.Range{}) {
 		product = flow.Apply(c, xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits}, product)
 	}
-	c.shaped(product, dst, c.plan.shape(dst))
+	c.shaped(product, dst, c.plan.shapeOf(dst))
 }

@@ -24,13 +24,13 @@ func (c *call) paddings(rank int) (pre, post []int) {
 
 // PAD with zeros, and PADV2 with a constant.
 func planPad(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	pre, post := c.paddings(len(in.shape))
 	if c.inGo {
 		operands := []int{0}
 		if len(c.op.inputs) == 3 {
 			operands = append(operands, 2)
-			if v := c.data(2); v.dtype != in.dtype || len(v.shape) > 0 {
+			if v := c.operand(2); v.dtype != in.dtype || len(v.shape) > 0 {
 				malformed("an element of %v%v for %v", v.dtype, v.shape, in.dtype)
 			}
 		}
@@ -39,17 +39,17 @@ func planPad(c *call) {
 	}
 	var fill float32
 	if c.op.code == "PADV2" {
-		if fill = float32(c.number(2)); c.resolve(2).dtype != typeFloat32 {
+		if fill = float32(c.constantNumber(2)); c.resolve(2).dtype != typeFloat32 {
 			unsupported("padding with %v", c.declared(2))
 		}
 	}
-	c.Add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.in(0), Output: c.out(0), Pre: pre, Post: post,
+	c.Add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.inputID(0), Output: c.outputID(0), Pre: pre, Post: post,
 		Value: fill}))
 }
 
 // RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
 func planReshape(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	var shape []int
 	n := c.tensor(1)
 	if n != absent && (c.plan.values[n].state != undefined || c.plan.graph.tensors[n].data.Size != 0) {
@@ -80,21 +80,21 @@ func (c *call) newShape(old, shape []int) []int {
 
 // reshape plans an operator that gives operand 0 another shape.
 func (c *call) reshape(shape []int) {
-	c.shaped(c.in(0), c.out(0), shape)
+	c.shaped(c.inputID(0), c.outputID(0), shape)
 }
 
 // EXPAND_DIMS: a new dimension at a constant place.
 func planExpandDims(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	axis := c.axis(1, len(in.shape)+1)
 	c.reshape(slices.Insert(slices.Clone(in.shape), axis, 1))
 }
 
 // SQUEEZE drops some dimensions of length 1, or all.
 func planSqueeze(c *call) {
-	in, dims := c.data(0), ints(c.op.options.Int32s(squeezeDims))
+	in, dims := c.operand(0), ints(c.op.options.Int32s(squeezeDims))
 	for i, d := range dims {
-		if dims[i] = dimension(d, len(in.shape)); in.shape[dims[i]] != 1 {
+		if dims[i] = axisIndex(d, len(in.shape)); in.shape[dims[i]] != 1 {
 			malformed("dimensions %v of shape %v", dims, in.shape)
 		}
 	}
@@ -109,23 +109,23 @@ func planSqueeze(c *call) {
 
 // TRANSPOSE with a constant permutation.
 func planTranspose(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	permutation := c.axes(1, len(in.shape))
 	if len(in.shape) == 0 {
 		c.reshape(nil)
 		return
 	}
-	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.in(0), Output: c.out(0)}))
+	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.inputID(0), Output: c.outputID(0)}))
 }
 
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
 func (c *call) part(offsets, sizes, shape []int) {
-	c.shaped(flow.Sliced(c, c.in(0), offsets, sizes), c.out(0), shape)
+	c.shaped(flow.Sliced(c, c.inputID(0), offsets, sizes), c.outputID(0), shape)
 }
 
 // SLICE: begin and size are constant, and a size of -1 is what is left.
 func planSlice(c *call) {
-	in, begin, size := c.data(0), c.integers(1), c.integers(2)
+	in, begin, size := c.operand(0), c.integers(1), c.integers(2)
 	sizes, ok := sliceSizes(in.shape, begin, size)
 	if !ok {
 		malformed("a slice of %v from %v of shape %v", size, begin, in.shape)
@@ -139,7 +139,7 @@ func planSlice(c *call) {
 
 // vacate gives output i a shape without elements. Nothing takes it but CONCATENATION, and RESHAPE as a scalar's shape.
 func (c *call) vacate(i int, shape []int) {
-	if t := c.output(i); t != nil {
+	if t := c.outputTensor(i); t != nil {
 		c.plan.values[c.op.outputs[i]] = value{state: empty, shape: shape, dtype: t.element()}
 		c.defined = append(c.defined, i)
 	}
@@ -245,7 +245,7 @@ func abs(n int) int { return max(n, -n) }
 
 // STRIDED_SLICE. XNNPACK has strides of 1.
 func planStridedSlice(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	s := c.stridedSlice(in.shape)
 	if slices.Contains(s.size, 0) {
 		c.vacate(0, s.shape)
@@ -270,9 +270,9 @@ func planStridedSlice(c *call) {
 
 // GATHER of known rows of a computed value, where each follows the one before.
 func planGatherPart(c *call) {
-	in, rows, indices := c.data(0), c.integers(1), c.resolve(1)
+	in, rows, indices := c.operand(0), c.integers(1), c.resolve(1)
 	rank := len(in.shape)
-	axis := dimension(int(c.op.options.Int32(gatherAxis, 0)), rank)
+	axis := axisIndex(int(c.op.options.Int32(gatherAxis, 0)), rank)
 	consecutive := c.op.options.Int32(gatherBatchDims, 0) == 0 && in.state == dynamic
 	for i, n := range rows {
 		consecutive = consecutive && n == rows[0]+i && n >= 0 && n < in.shape[axis]
@@ -288,8 +288,8 @@ func planGatherPart(c *call) {
 
 // parts plans an operator whose outputs are the parts of an operand along an axis, each in one of two shapes.
 func (c *call) parts(input, axis int, lengths []int, dropped bool) {
-	in := c.data(input)
-	axis = dimension(axis, len(in.shape))
+	in := c.operand(input)
+	axis = axisIndex(axis, len(in.shape))
 	if len(c.op.outputs) != len(lengths) {
 		malformed("%d outputs along axis %d of shape %v", len(c.op.outputs), axis, in.shape)
 	}
@@ -302,11 +302,11 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) {
 		case n < 0:
 			malformed("parts of %v along axis %d of shape %v", lengths, axis, in.shape)
 		case dropped:
-			part := flow.Sliced(c, c.in(input), offsets, sizes)
-			c.shaped(part, c.out(i), slices.Delete(slices.Clone(sizes), axis, axis+1))
+			part := flow.Sliced(c, c.inputID(input), offsets, sizes)
+			c.shaped(part, c.outputID(i), slices.Delete(slices.Clone(sizes), axis, axis+1))
 		default:
 			c.Add(flow.StaticSlice(xnnpack.StaticSlice{Offsets: slices.Clone(offsets), Sizes: slices.Clone(sizes),
-				Input: c.in(input), Output: c.out(i)}))
+				Input: c.inputID(input), Output: c.outputID(i)}))
 		}
 		offsets[axis] += n
 	}
@@ -317,7 +317,7 @@ func (c *call) parts(input, axis int, lengths []int, dropped bool) {
 
 // SPLIT into equal parts: the axis, the value.
 func planSplit(c *call) {
-	in, n := c.data(1), len(c.op.outputs)
+	in, n := c.operand(1), len(c.op.outputs)
 	axis := c.axis(0, len(in.shape))
 	if n == 0 || in.shape[axis]%n != 0 {
 		malformed("%d parts along axis %d of shape %v", n, axis, in.shape)
@@ -327,7 +327,7 @@ func planSplit(c *call) {
 
 // SPLIT_V: the value, the lengths of its parts, the axis. A length of -1 is what the others leave.
 func planSplitV(c *call) {
-	in, lengths := c.data(0), c.integers(1)
+	in, lengths := c.operand(0), c.integers(1)
 	axis := c.axis(2, len(in.shape))
 	if rest := slices.Index(lengths, -1); rest >= 0 {
 		lengths[rest] = in.shape[axis]
@@ -352,29 +352,29 @@ func planConcatenation(c *call) {
 	if a := c.activation(concatenationActivation); a != (xnnpack.Range{}) {
 		unsupported("a fused activation")
 	}
-	axis := dimension(int(c.op.options.Int32(concatenationAxis, 0)), len(first.shape))
+	axis := axisIndex(int(c.op.options.Int32(concatenationAxis, 0)), len(first.shape))
 	var inputs flow.IDs
 	for i := range c.op.inputs {
-		inputs = append(inputs, c.in(i))
+		inputs = append(inputs, c.inputID(i))
 	}
-	flow.Join(c, axis, inputs, c.out(0))
+	flow.Join(c, axis, inputs, c.outputID(0))
 }
 
 // PACK: values of one shape, joined along a new dimension.
 func planPack(c *call) {
 	first := c.operandList()[0]
-	axis := dimension(int(c.op.options.Int32(packAxis, 0)), len(first.shape)+1)
+	axis := axisIndex(int(c.op.options.Int32(packAxis, 0)), len(first.shape)+1)
 	single := slices.Insert(slices.Clone(first.shape), axis, 1)
 	var inputs flow.IDs
 	for i := range c.op.inputs {
-		inputs = append(inputs, flow.Reshaped(c, c.in(i), single...))
+		inputs = append(inputs, flow.Reshaped(c, c.inputID(i), single...))
 	}
-	flow.Join(c, axis, inputs, c.out(0))
+	flow.Join(c, axis, inputs, c.outputID(0))
 }
 
 // TILE: the input several times along each dimension.
 func planTile(c *call) {
-	in, times := c.data(0), c.integers(1)
+	in, times := c.operand(0), c.integers(1)
 	if len(times) != len(in.shape) {
 		malformed("%v times an input of shape %v", times, in.shape)
 	}
@@ -395,11 +395,11 @@ func (c *call) tile(start, times []int) {
 		shape[i] *= n // a number that is not positive is none of a shape
 	}
 	c.moves(shape...)
-	id := c.in(0)
-	if rank := len(c.plan.shape(id)); rank < len(start) {
+	id := c.inputID(0)
+	if rank := len(c.plan.shapeOf(id)); rank < len(start) {
 		id = flow.Reshaped(c, id, start...)
 	}
-	c.shaped(c.tiled(id, times), c.out(0), shape)
+	c.shaped(c.tiled(id, times), c.outputID(0), shape)
 }
 
 // tiled returns a value that is repeated along each dimension.
@@ -416,21 +416,21 @@ func (c *call) tiled(id flow.ID, times []int) flow.ID {
 
 // REVERSE_V2 along constant axes.
 func planReverse(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	c.host(operators.Reverse(c.axes(1, len(in.shape))), 0)
 }
 
 // REVERSE_SEQUENCE.
 func planReverseSequence(c *call) {
 	axis, batch := int(c.op.options.Int32(reverseSequenceAxis, 0)), int(c.op.options.Int32(reverseSequenceBatch, 0))
-	c.data(0)
-	c.index(1)
+	c.operand(0)
+	c.integerIndices(1)
 	c.host(operators.ReverseSequences(axis, batch), 0, 1)
 }
 
 // MATRIX_DIAG.
 func planMatrixDiag(c *call) {
-	c.sameTypes(c.data(0))
+	c.sameTypes(c.operand(0))
 	c.host(operators.Diagonals(), 0)
 	if c.plan.quantized(c.op.inputs[0]) {
 		c.wide = true // a byte of zero is no zero
@@ -439,7 +439,7 @@ func planMatrixDiag(c *call) {
 
 // MATRIX_SET_DIAG.
 func planMatrixSetDiag(c *call) {
-	in, diagonals := c.data(0), c.data(1)
+	in, diagonals := c.operand(0), c.operand(1)
 	if in.dtype != diagonals.dtype {
 		malformed("diagonals of type %v in %v", c.declared(1), c.declared(0))
 	}
@@ -449,7 +449,7 @@ func planMatrixSetDiag(c *call) {
 
 // MIRROR_PAD: paddings [rank, 2]. The mode is 1 if the elements at the edge are repeated.
 func planMirrorPad(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	mode := c.op.options.Byte(mirrorPadMode)
 	if mode > 1 {
 		malformed("mode %d", mode)
@@ -460,7 +460,7 @@ func planMirrorPad(c *call) {
 
 // BROADCAST_TO a known shape.
 func planBroadcastTo(c *call) {
-	in, shape := c.data(0), c.integers(1)
+	in, shape := c.operand(0), c.integers(1)
 	if c.inGo {
 		c.host(operators.Expand(shape), 0)
 		return
@@ -488,7 +488,7 @@ func planBroadcastArgs(c *call) {
 
 // FILL of a known shape with a number.
 func planFill(c *call) {
-	shape, v := c.integers(0), c.data(1)
+	shape, v := c.integers(0), c.operand(1)
 	c.sameTypes(v)
 	if n, _ := elements(v.shape); n != 1 {
 		malformed("a value of shape %v", v.shape)
@@ -502,7 +502,7 @@ func planGather(c *call) {
 	if batch < 0 {
 		batch += len(c.resolve(1).shape)
 	}
-	c.gather(0, 1, dimension(axis, len(c.resolve(0).shape)), batch)
+	c.gather(0, 1, axisIndex(axis, len(c.resolve(0).shape)), batch)
 }
 
 // EMBEDDING_LOOKUP.
@@ -510,8 +510,8 @@ func planEmbedding(c *call) { c.gather(1, 0, 0, 0) }
 
 // gather plans that the output has slices of the operand table.
 func (c *call) gather(table, indices, axis, batch int) {
-	src, rows := c.resolve(table), c.data(indices)
-	c.index(indices)
+	src, rows := c.resolve(table), c.operand(indices)
+	c.integerIndices(indices)
 	op := operators.Gather(axis, batch)
 	if k := src.constant; k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
 		var shape []int
@@ -526,7 +526,7 @@ func (c *call) gather(table, indices, axis, batch int) {
 			return
 		}
 	}
-	c.sameTypes(c.data(table))
+	c.sameTypes(c.operand(table))
 	c.host(op, table, indices)
 }
 
@@ -550,26 +550,26 @@ func (c *constant) lookUp(r *run, rows operators.Array) {
 
 // GATHER_ND.
 func planGatherND(c *call) {
-	c.sameTypes(c.data(0))
-	c.data(1)
-	c.index(1)
+	c.sameTypes(c.operand(0))
+	c.operand(1)
+	c.integerIndices(1)
 	c.host(operators.GatherSlices(), 0, 1)
 }
 
 // SCATTER_ND to a known shape.
 func planScatterND(c *call) {
 	shape := c.integers(2)
-	c.data(0)
-	c.index(0)
-	c.sameTypes(c.data(1))
+	c.operand(0)
+	c.integerIndices(0)
+	c.sameTypes(c.operand(1))
 	c.host(operators.ScatterSlices(shape), 0, 1)
 }
 
 // DYNAMIC_UPDATE_SLICE.
 func planDynamicUpdateSlice(c *call) {
-	in, update := c.data(0), c.data(1)
-	c.data(2)
-	c.index(2)
+	in, update := c.operand(0), c.operand(1)
+	c.operand(2)
+	c.integerIndices(2)
 	c.sameTypes(in)
 	if update.dtype != in.dtype {
 		malformed("an update of %v of %v", c.declared(1), c.declared(0))
@@ -579,9 +579,9 @@ func planDynamicUpdateSlice(c *call) {
 
 // ONE_HOT: the depth is known.
 func planOneHot(c *call) {
-	in, depth, on, off := c.data(0), c.oneInteger(1), c.data(2), c.data(3)
-	c.index(0)
-	axis := dimension(int(c.op.options.Int32(oneHotAxis, 0)), len(in.shape)+1)
+	in, depth, on, off := c.operand(0), c.oneInteger(1), c.operand(2), c.operand(3)
+	c.integerIndices(0)
+	axis := axisIndex(int(c.op.options.Int32(oneHotAxis, 0)), len(in.shape)+1)
 	if on.dtype != off.dtype || len(on.shape)+len(off.shape) > 0 {
 		malformed("%v%v or %v%v", on.dtype, on.shape, off.dtype, off.shape)
 	}
@@ -595,12 +595,12 @@ func planShape(list func(shape []int) (numbers, result []int)) func(*call) {
 }
 
 func dimensions(shape []int) (numbers, result []int) { return shape, []int{len(shape)} }
-func rank(shape []int) (numbers, result []int)       { return []int{len(shape)}, nil }
-func zeros(shape []int) (numbers, result []int)      { return nil, shape }
+func shapeRank(shape []int) (numbers, result []int)  { return []int{len(shape)}, nil }
+func noNumbers(shape []int) (numbers, result []int)  { return nil, shape }
 
 // RANGE of known numbers.
 func planRange(c *call) {
-	start, limit, step := c.number(0), c.number(1), c.number(2)
+	start, limit, step := c.constantNumber(0), c.constantNumber(1), c.constantNumber(2)
 	n := (limit - start) / step
 	if !(n > 0 && n <= maxElements) {
 		malformed("from %v to %v by %v", start, limit, step)
@@ -618,7 +618,7 @@ func planSuppression(c *call) {
 	}
 	count := c.oneInteger(2)
 	for k, i := range operands {
-		if v := c.data(i); k > 1 && (v.dtype != typeFloat32 || len(v.shape) > 0) {
+		if v := c.operand(i); k > 1 && (v.dtype != typeFloat32 || len(v.shape) > 0) {
 			malformed("input %d of %v%v", i, v.dtype, v.shape)
 		} else if v.dtype != typeFloat32 {
 			unsupported("boxes and scores of type %v", v.dtype)

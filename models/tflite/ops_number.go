@@ -13,9 +13,9 @@ import (
 // planUnary plans an operator that computes each element from one.
 func planUnary(node xnnpack.Unary) func(*call) {
 	return func(c *call) {
-		in := c.data(0)
+		in := c.operand(0)
 		c.define(0, in.shape...)
-		c.unary(node, c.in(0), c.out(0))
+		c.unaryNode(node, c.inputID(0), c.outputID(0))
 	}
 }
 
@@ -29,8 +29,8 @@ func planGELU(c *call) {
 		planOne(xnnpack.GELU)(c)
 		return
 	}
-	c.data(0)
-	c.binary(xnnpack.Multiply, flow.GELUFactor(c, c.in(0)), c.in(0), c.out(0), xnnpack.Range{})
+	c.operand(0)
+	c.binaryNode(xnnpack.Multiply, flow.GELUFactor(c, c.inputID(0)), c.inputID(0), c.outputID(0), xnnpack.Range{})
 }
 
 // LEAKY_RELU.
@@ -40,7 +40,7 @@ func planLeakyReLU(c *call) {
 
 // SOFTMAX over the last dimension.
 func planSoftmax(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	beta := c.op.options.Float32(softmaxBeta, 0)
 	if !(beta > 0 && beta <= math.MaxFloat32) {
 		unsupported("a beta of %v", beta)
@@ -48,30 +48,30 @@ func planSoftmax(c *call) {
 	if len(in.shape) == 0 {
 		malformed("a scalar")
 	}
-	id := c.in(0)
+	id := c.inputID(0)
 	if beta != 1 {
 		id = flow.Combine(c, xnnpack.Multiply, id, c.Number(float64(beta), id))
 	}
-	c.Add(flow.Softmax(xnnpack.Softmax{Input: id, Output: c.out(0)}))
+	c.Add(flow.Softmax(xnnpack.Softmax{Input: id, Output: c.outputID(0)}))
 }
 
-func (c *call) binary(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) {
+func (c *call) binaryNode(op xnnpack.BinaryOperator, a, b, out xnnpack.ValueID, limits xnnpack.Range) {
 	c.Add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out, Activation: limits}))
 }
 
 // L2_NORMALIZATION divides by the root of the sum of the squares over the last dimension.
 func planL2Normalization(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	limits := c.activation(l2Activation)
 	if len(in.shape) == 0 {
 		malformed("a scalar")
 	}
-	x := c.in(0)
+	x := c.inputID(0)
 	squares := flow.Apply(c, xnnpack.Unary{Op: xnnpack.Square}, x)
 	sum := flow.Reduced(c, xnnpack.ReduceSum, []int{len(in.shape) - 1}, squares)
 	root := flow.Apply(c, xnnpack.Unary{Op: xnnpack.SquareRoot}, sum)
 	norm := flow.Combine(c, xnnpack.Maximum, root, c.Number(1e-6, x))
-	c.binary(xnnpack.Divide, x, norm, c.out(0), limits)
+	c.binaryNode(xnnpack.Divide, x, norm, c.outputID(0), limits)
 }
 
 // ADD_N.
@@ -83,22 +83,22 @@ func planAddN(c *call) {
 		}
 	}
 	c.sameTypes(values[0])
-	sum, last := c.in(0), len(values)-1
+	sum, last := c.inputID(0), len(values)-1
 	for i := 1; i < last; i++ {
-		sum = flow.Combine(c, xnnpack.Add, sum, c.in(i))
+		sum = flow.Combine(c, xnnpack.Add, sum, c.inputID(i))
 	}
 	if last == 0 {
 		c.copies()
 		return
 	}
-	c.binary(xnnpack.Add, sum, c.in(last), c.out(0), xnnpack.Range{})
+	c.binaryNode(xnnpack.Add, sum, c.inputID(last), c.outputID(0), xnnpack.Range{})
 }
 
 // planBinary plans an operator that computes each element from two. The slot is its fused activation's, if it can
 // have one.
 func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) {
 	return func(c *call) {
-		a, b := c.data(0), c.data(1)
+		a, b := c.operand(0), c.operand(1)
 		if a.dtype != b.dtype {
 			unsupported("inputs of types %v and %v", c.declared(0), c.declared(1))
 		}
@@ -107,7 +107,7 @@ func planBinary(operator xnnpack.BinaryOperator, slot int) func(*call) {
 		if slot >= 0 {
 			limits = c.activation(slot)
 		}
-		c.binary(operator, c.in(0), c.in(1), c.out(0), limits)
+		c.binaryNode(operator, c.inputID(0), c.inputID(1), c.outputID(0), limits)
 		if a.dtype.isBytes() && !c.requantizes(operator) {
 			c.wide = true
 		}
@@ -131,16 +131,16 @@ func (c *call) requantizes(operator xnnpack.BinaryOperator) bool {
 
 // PRELU: the slopes of negative elements are broadcast to the elements, as by any operator on two values.
 func planPReLU(c *call) {
-	c.data(0)
-	c.data(1)
-	c.binary(xnnpack.PReLUOperator, c.in(0), c.in(1), c.out(0), xnnpack.Range{})
+	c.operand(0)
+	c.operand(1)
+	c.binaryNode(xnnpack.PReLUOperator, c.inputID(0), c.inputID(1), c.outputID(0), xnnpack.Range{})
 }
 
 // DEQUANTIZE of a constant in half precision is the same constant widened: no node, and nothing is computed before
 // its content is asked for. Of quantized values it is a conversion.
 func planDequantize(c *call) {
 	in := c.resolve(0)
-	if out := c.output(0); out.dtype != typeFloat32 {
+	if out := c.outputTensor(0); out.dtype != typeFloat32 {
 		unsupported("an output of type %v", out.dtype)
 	}
 	if in.state == static && in.dtype != typeFloat32 {
@@ -155,11 +155,11 @@ func planDequantize(c *call) {
 
 // convert plans QUANTIZE, of single precision or from one quantization to another, and DEQUANTIZE of a computed value.
 func (c *call) convert() {
-	in, node := c.data(0), xnnpack.Unary{Op: xnnpack.ConvertElements}
-	if in.dtype == typeFloat32 && c.output(0).element() == typeFloat32 {
+	in, node := c.operand(0), xnnpack.Unary{Op: xnnpack.ConvertElements}
+	if in.dtype == typeFloat32 && c.outputTensor(0).element() == typeFloat32 {
 		node = c.withinInt16()
 	}
-	c.unary(node, c.in(0), c.out(0))
+	c.unaryNode(node, c.inputID(0), c.outputID(0))
 }
 
 // DENSIFY: the same constant, dense. As with DEQUANTIZE, its content is computed when it is asked for.
@@ -168,7 +168,7 @@ func planDensify(c *call) {
 	if in.state != static {
 		unsupported("an input that is not constant")
 	}
-	if out := c.output(0); out.dtype != in.dtype {
+	if out := c.outputTensor(0); out.dtype != in.dtype {
 		malformed("an output of type %v for an input of type %v", out.dtype, in.dtype)
 	}
 	c.alias(0, in.constant)
@@ -183,7 +183,7 @@ func (c *call) reduction(shape []int) (axes []int, keep bool) {
 
 // reduced defines the output of a reduction.
 func (c *call) reduced() (in *value, axes, shape []int, keep bool) {
-	in = c.data(0)
+	in = c.operand(0)
 	axes, keep = c.reduction(in.shape)
 	for i, d := range in.shape {
 		switch {
@@ -206,7 +206,7 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 			return
 		}
 		c.Add(flow.StaticReduce(xnnpack.StaticReduce{
-			Op: op, Axes: axes, Input: c.in(0), Output: c.out(0), KeepDims: keep,
+			Op: op, Axes: axes, Input: c.inputID(0), Output: c.outputID(0), KeepDims: keep,
 		}))
 	}
 }
@@ -231,10 +231,10 @@ func planReduceMax(c *call) {
 			unsupported("axes %v, which do not follow each other", axes)
 		}
 	}
-	c.keepsScale(c.in(0))
+	c.keepsScale(c.inputID(0))
 	unit := xnnpack.Size{Height: 1, Width: 1}
 	if pool == 1 {
-		c.shaped(c.in(0), c.out(0), shape)
+		c.shaped(c.inputID(0), c.outputID(0), shape)
 		return
 	}
 	negated := func(id flow.ID) flow.ID {
@@ -243,16 +243,16 @@ func planReduceMax(c *call) {
 		}
 		return flow.Apply(c, xnnpack.Unary{Op: xnnpack.Negate}, id)
 	}
-	in := flow.Reshaped(c, negated(c.in(0)), outer, pool, 1, inner)
+	in := flow.Reshaped(c, negated(c.inputID(0)), outer, pool, 1, inner)
 	top := c.Inside(in)
 	c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: unit,
 		Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: unit}))
-	c.shaped(negated(top), c.out(0), shape)
+	c.shaped(negated(top), c.outputID(0), shape)
 }
 
 // combined plans in Go an operation on two numbers of one type.
 func (c *call) combined(o operators.Operation) {
-	if a, b := c.data(0), c.data(1); a.dtype != b.dtype {
+	if a, b := c.operand(0), c.operand(1); a.dtype != b.dtype {
 		malformed("values of types %v and %v", c.declared(0), c.declared(1))
 	}
 	c.host(operators.Combine(o), 0, 1)
@@ -260,8 +260,8 @@ func (c *call) combined(o operators.Operation) {
 
 // SELECT and SELECT_V2. The older one may have a condition for each row.
 func planSelect(c *call) {
-	a, b := c.data(1), c.data(2)
-	if c.data(0); c.declared(0) != typeBool || a.dtype != b.dtype {
+	a, b := c.operand(1), c.operand(2)
+	if c.operand(0); c.declared(0) != typeBool || a.dtype != b.dtype {
 		malformed("values of types %v, %v and %v", c.declared(0), c.declared(1), c.declared(2))
 	}
 	c.sameTypes(a)
@@ -272,7 +272,7 @@ func planSelect(c *call) {
 func planCombined(o operators.Operation, slot int) func(*call) {
 	return func(c *call) {
 		c.combined(o)
-		c.sameTypes(c.data(0))
+		c.sameTypes(c.operand(0))
 		if o.Whole == nil && c.plan.graph.tensors[c.op.inputs[0]].inGo() {
 			unsupported("of %v", c.declared(0))
 		}
@@ -285,7 +285,7 @@ func planCombined(o operators.Operation, slot int) func(*call) {
 // planMapped plans an operator on one integer.
 func planMapped(f func(a int64) int64) func(*call) {
 	return func(c *call) {
-		in := c.data(0)
+		in := c.operand(0)
 		c.sameTypes(in)
 		if in.dtype == typeFloat32 {
 			unsupported("of single precision in Go")
@@ -297,7 +297,7 @@ func planMapped(f func(a int64) int64) func(*call) {
 // planReduced plans in Go what is computed of all elements along constant axes.
 func planReduced(reduce func(axes []int, keep bool) operators.Operator) func(*call) {
 	return func(c *call) {
-		in := c.data(0)
+		in := c.operand(0)
 		c.sameTypes(in)
 		axes, keep := c.reduction(in.shape)
 		c.host(reduce(axes, keep), 0)
@@ -312,14 +312,14 @@ func reducing(o operators.Operation) func(axes []int, keep bool) operators.Opera
 // planArg plans ARG_MAX and ARG_MIN.
 func planArg(extreme func(axis int) operators.Operator) func(*call) {
 	return func(c *call) {
-		in := c.data(0)
+		in := c.operand(0)
 		c.host(extreme(c.axis(1, len(in.shape))), 0)
 	}
 }
 
 // TOPK_V2 of a known number.
 func planTopK(c *call) {
-	in, k := c.data(0), c.oneInteger(1)
+	in, k := c.operand(0), c.oneInteger(1)
 	c.host(operators.TopK(k), 0)
 	if c.plan.graph.tensors[c.op.outputs[0]].dtype != in.dtype ||
 		!c.plan.graph.tensors[c.op.outputs[1]].inGo() {
@@ -329,18 +329,18 @@ func planTopK(c *call) {
 
 // CUMSUM along a constant axis.
 func planCumulativeSum(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	c.sameTypes(in)
 	exclusive, reverse := c.op.options.Bool(cumsumExclusive), c.op.options.Bool(cumsumReverse)
 	c.host(operators.CumulativeSum(c.axis(1, len(in.shape)), exclusive, reverse), 0)
 }
 
 // LOG_SOFTMAX over the last dimension.
-func planLogSoftmax(c *call) { c.host(operators.LogSoftmax(len(c.data(0).shape)-1), 0) }
+func planLogSoftmax(c *call) { c.host(operators.LogSoftmax(len(c.operand(0).shape)-1), 0) }
 
 // CAST. Of a complex number, its real part is cast.
 func planCast(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	for _, n := range append(slices.Clone(c.op.inputs[:1]), c.op.outputs...) {
 		if t := &c.plan.graph.tensors[n]; t.element() != t.dtype {
 			unsupported("between %v with a scale and others", t.dtype)
@@ -369,7 +369,7 @@ func planBucketize(c *call) {
 	if !slices.IsSorted(boundaries) {
 		malformed("boundaries %v in no order", boundaries)
 	}
-	if out := c.output(0); out.dtype != typeInt32 {
+	if out := c.outputTensor(0); out.dtype != typeInt32 {
 		unsupported("buckets of type %v", out.dtype)
 	}
 	c.host(operators.Apply(func(x float64) float64 {
@@ -382,8 +382,8 @@ func planBucketize(c *call) {
 func planSegments(o operators.Operation, empty, emptyWhole float64) func(*call) {
 	return func(c *call) {
 		sorted := c.op.code == "SEGMENT_SUM"
-		in, indices, rows := c.data(0), c.data(1), 0
-		c.index(1)
+		in, indices, rows := c.operand(0), c.operand(1), 0
+		c.integerIndices(1)
 		if !sorted {
 			rows = c.oneInteger(2)
 		} else if list := c.integers(1); len(list) > 0 {
@@ -402,7 +402,7 @@ func planSegments(o operators.Operation, empty, emptyWhole float64) func(*call) 
 
 // RFFT2D: images [..., height, width], and the height and width to transform.
 func planRealFFT2D(c *call) {
-	in, size := c.data(0), c.integers(1)
+	in, size := c.operand(0), c.integers(1)
 	if len(size) != 2 || size[0] <= 0 || size[1] <= 0 {
 		malformed("a transform of size %v", size)
 	}
@@ -411,7 +411,7 @@ func planRealFFT2D(c *call) {
 	if int64(height)*int64(width) > limit || height&(height-1) != 0 || width&(width-1) != 0 {
 		unsupported("a transform of size %v", size)
 	}
-	if t := c.output(0); t.dtype != typeComplex64 || in.dtype != typeFloat32 {
+	if t := c.outputTensor(0); t.dtype != typeComplex64 || in.dtype != typeFloat32 {
 		unsupported("a transform from %v to %v", in.dtype, t.dtype)
 	}
 	c.host(operators.RealFFT2D(height, width), 0)
@@ -420,7 +420,7 @@ func planRealFFT2D(c *call) {
 // planComplex plans an operator that computes a real number from each complex one.
 func planComplex(f func(complex128) float64) func(*call) {
 	return func(c *call) {
-		in := c.data(0)
+		in := c.operand(0)
 		c.host(operators.FromComplex(f), 0)
 		if out := c.plan.values[c.op.outputs[0]].dtype; in.dtype != typeComplex64 || out != typeFloat32 {
 			unsupported("from %v to %v", in.dtype, out)
