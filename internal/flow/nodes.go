@@ -106,7 +106,9 @@ var (
 	StaticTranspose = mover(func(n xnnpack.StaticTranspose) operators.Operator {
 		return operators.Transpose(n.Permutation)
 	})
-	StaticSlice       = mover(func(n xnnpack.StaticSlice) operators.Operator { return operators.Slice(n.Offsets, n.Sizes) })
+	StaticSlice = mover(func(n xnnpack.StaticSlice) operators.Operator {
+		return operators.Slice(n.Offsets, n.Sizes)
+	})
 	StaticConstantPad = mover(func(n xnnpack.StaticConstantPad) operators.Operator {
 		return operators.PadWith(n.Pre, n.Post, float64(n.Value))
 	})

@@ -31,7 +31,8 @@ var (
 		Number: func(a, b float64) float64 { return a + b }}
 	Difference = Operation{Node: pair(xnnpack.Subtract), Whole: func(a, b int64) int64 { return a - b },
 		Number: func(a, b float64) float64 { return a - b }}
-	SquaredDifference = Operation{Node: pair(xnnpack.SquaredDifference), Whole: func(a, b int64) int64 { return (a - b) * (a - b) },
+	SquaredDifference = Operation{Node: pair(xnnpack.SquaredDifference),
+		Whole:  func(a, b int64) int64 { return (a - b) * (a - b) },
 		Number: func(a, b float64) float64 { return (a - b) * (a - b) }}
 	Product = Operation{Node: pair(xnnpack.Multiply), Whole: func(a, b int64) int64 { return a * b },
 		Number: func(a, b float64) float64 { return a * b }}

@@ -37,9 +37,9 @@ type suppression struct {
 	Sigma    float32 // if it is more than 0, overlapping lowers the score, by exp(-overlap²/(2 sigma))
 }
 
-// suppress fills selected with the indices of boxes, [n, 4], that stay, and best with their scores, the best one first, of
-// equal ones that with the lower index; and zeros after them. It returns how many there are. Two opposite corners of a
-// box are given, y and x of each.
+// suppress fills selected with the indices of boxes, [n, 4], that stay, and best with their scores, the best one first,
+// of equal ones that with the lower index; and zeros after them. It returns how many there are. Two opposite corners of
+// a box are given, y and x of each.
 func (s suppression) suppress(selected, best, boxes, scores Array) (count int) {
 	clear(selected.Data)
 	clear(best.Data)

@@ -74,8 +74,8 @@ func CombineNumber(o Operation, number Array) Operator {
 	return unary(func(out, in Array) { combine(o, out, in, number) })
 }
 
-// Select has elements of the second input where the first, the condition, is not 0, and of the third elsewhere. The three
-// are broadcast to one shape. By row, a condition of one dimension goes with the first dimension of the others.
+// Select has elements of the second input where the first, the condition, is not 0, and of the third elsewhere. The
+// three are broadcast to one shape. By row, a condition of one dimension goes with the first dimension of the others.
 func Select(byRow bool) Operator {
 	return func(shapes [][]int) Kernel {
 		condition, rank := shapes[0], len(shapes[1])

@@ -55,8 +55,8 @@ func GatherSlices() Operator {
 	}
 }
 
-// ScatterSlices has the slices of the second input added to zeros of a shape, at the indices that the first has, as [GatherSlices]
-// reads it.
+// ScatterSlices has the slices of the second input added to zeros of a shape, at the indices that the first has, as
+// [GatherSlices] reads it.
 func ScatterSlices(shape []int) Operator {
 	return func(shapes [][]int) Kernel {
 		indices, updates := shapes[0], shapes[1]

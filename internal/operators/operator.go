@@ -69,7 +69,8 @@ func wrong(format string, args ...any) { fault.Check(fmt.Errorf(format, args...)
 // Unsupported is the error of a well-formed model that XNNPACK does not take.
 type Unsupported struct{ error }
 
-// MaxElements bounds every value that is computed: XNNPACK's kernels count bytes in 32 bits with a sign on some machines.
+// MaxElements bounds every value that is computed: XNNPACK's kernels count bytes in 32 bits with a sign on some
+// machines.
 const MaxElements = math.MaxInt32 / 4
 
 // Elements multiplies dimensions, all of which must be positive. The error is [Unsupported] if they are too many.

@@ -123,8 +123,8 @@ func Segments(o Operation, rows int, empty, emptyWhole float64) Operator {
 }
 
 // reduce fills an output with the results for all elements that each stands for, one after the other, each as an
-// element of the output: along the dimensions that are 1 in the shape ranked, and not in the input's. For [And] and [Or]
-// an element is 0 or 1.
+// element of the output: along the dimensions that are 1 in the shape ranked, and not in the input's. For [And] and
+// [Or] an element is 0 or 1.
 func reduce(o Operation, out, in Array, ranked []int) {
 	if o.compares {
 		in = in.retyped(models.Bool)

@@ -41,9 +41,9 @@ func (w Window) windows(places, sizes []int) [][]int {
 	return positions
 }
 
-// patches fills an output with the elements under a window at each of its places, zeros where there is nothing: the input is
-// [batch, channels, …], and the output [batch * groups, places, channels of a group * elements of a window]. There are
-// as many places along each of the last dimensions as the list has.
+// patches fills an output with the elements under a window at each of its places, zeros where there is nothing: the
+// input is [batch, channels, …], and the output [batch * groups, places, channels of a group * elements of a window].
+// There are as many places along each of the last dimensions as the list has.
 func patches(w Window, out, in Array, places []int, groups int) {
 	clear(out.Data)
 	inner, size := product(in.Shape[2:]), product(w.Size)
@@ -97,8 +97,8 @@ func walkIndices(shape []int, do func(i int, index []int)) {
 	walk(shape, axes, do)
 }
 
-// Patches has the elements under a window at each of its places, zeros where there is nothing: the input is [batch, channels,
-// …], and the output [batch * groups, places, channels of a group * elements of the window].
+// Patches has the elements under a window at each of its places, zeros where there is nothing: the input is [batch,
+// channels, …], and the output [batch * groups, places, channels of a group * elements of the window].
 func Patches(w Window, places []int, groups int) Operator {
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]
@@ -116,8 +116,8 @@ func Patches(w Window, places []int, groups int) Operator {
 	}
 }
 
-// MeanPool computes the mean of the elements under a window at each of its places, zeros that are padded among it. A divisor
-// that is not 0 takes the place of their number.
+// MeanPool computes the mean of the elements under a window at each of its places, zeros that are padded among it. A
+// divisor that is not 0 takes the place of their number.
 func MeanPool(w Window, places []int, divisor float64) Operator {
 	return func(shapes [][]int) Kernel {
 		w.check(shapes[0], places)

@@ -338,8 +338,8 @@ func hostedRow(op operators.Operator, operands ...int) operatorRow {
 	return operatorRow{inGo: func(c *invocation) { c.hostResult(op, operands...) }}
 }
 
-// combined plans what Go computes of two operands, of which the second may be a number. A third argument that the second
-// is multiplied by must be 1.
+// combined plans what Go computes of two operands, of which the second may be a number. A third argument that the
+// second is multiplied by must be 1.
 func combined(o operators.Operation) func(*invocation) {
 	return func(c *invocation) {
 		if c.arg(2).tensor == nil && c.number(2) != 1 {
@@ -457,7 +457,8 @@ func extremeRow(o operators.Operation, index func(axis int) operators.Operator) 
 	}}
 }
 
-// indexRow returns the row of the index of the largest or smallest element: along a dimension, or of all in their order.
+// indexRow returns the row of the index of the largest or smallest element: along a dimension, or of all in their
+// order.
 func indexRow(index func(axis int) operators.Operator) operatorRow {
 	return operatorRow{inGo: func(c *invocation) {
 		if c.absent(1) {

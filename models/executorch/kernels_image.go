@@ -177,8 +177,8 @@ func (c *invocation) convolution() {
 		}
 		return list
 	}
-	window := operators.Window{Size: w.shape[2:], Stride: perAxis(stride), Dilation: perAxis(dilation), Pre: perAxis(around),
-		Padded: perAxis(around)}
+	window := operators.Window{Size: w.shape[2:], Stride: perAxis(stride), Dilation: perAxis(dilation),
+		Pre: perAxis(around), Padded: perAxis(around)}
 	depth := product(w.shape[1:])
 	patches := c.Inside(in)
 	c.hosted(operators.Patches(window, y.shape[2:], groups), ids{in}, patches)

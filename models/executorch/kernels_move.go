@@ -387,8 +387,8 @@ func (c *invocation) unfolded() {
 	c.hostResult(operators.Unfold(c.axis(c.tensor(0), c.integer(1)), c.integer(2), c.integer(3)), 0)
 }
 
-// keepState makes a tensor that nothing computes a state: when an inference begins it is what the last one left, or zeros.
-// Nothing reads it after this call.
+// keepState makes a tensor that nothing computes a state: when an inference begins it is what the last one left, or
+// zeros. Nothing reads it after this call.
 func (c *invocation) keepState() {
 	src, state := c.hostedOperand(1), c.hostedOperand(0)
 	value := c.args[0]

@@ -267,7 +267,8 @@ func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centr
 func (c *invocation) centred(x xnnpack.ValueID, axes []int, epsilon float64) xnnpack.ValueID {
 	centred, variance := c.moments(x, axes, 0)
 	above := flow.Combine(c, xnnpack.Add, variance, c.Number(epsilon, x))
-	return flow.Combine(c, xnnpack.Multiply, centred, flow.Apply(c, xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}, above))
+	inverse := flow.Apply(c, xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}, above)
+	return flow.Combine(c, xnnpack.Multiply, centred, inverse)
 }
 
 // scaled plans a value times a scale, plus a shift; both may be missing.

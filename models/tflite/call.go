@@ -600,7 +600,8 @@ func (c *call) fold() bool {
 			continue
 		}
 		p.values[t].state = static
-		p.values[t].constant = &constant{name: tensor.name, stored: tensor.element(), dtype: tensor.element(), data: out[i].Data,
+		p.values[t].constant = &constant{name: tensor.name, stored: tensor.element(), dtype: tensor.element(),
+			data:   out[i].Data,
 			parent: parent, shape: p.values[t].shape, size: len(out[i].Data), quant: tensor.quantization}
 	}
 	return true

@@ -117,14 +117,16 @@ func nearest(src, dst int, align, half bool) []int {
 func planDepthToSpace(c *call) {
 	c.rank4(0)
 	block := int(c.op.options.Int32(depthToSpaceBlockSize, 0))
-	c.blocksOf(block, flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: c.inputID(0), Output: c.outputID(0), BlockSize: block}))
+	c.blocksOf(block, flow.DepthToSpace2D(xnnpack.DepthToSpace2D{Input: c.inputID(0), Output: c.outputID(0),
+		BlockSize: block}))
 }
 
 // SPACE_TO_DEPTH: a square of block_size pixels becomes the channels of one.
 func planSpaceToDepth(c *call) {
 	c.rank4(0)
 	block := int(c.op.options.Int32(spaceToDepthBlockSize, 0))
-	c.blocksOf(block, flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: c.inputID(0), Output: c.outputID(0), BlockSize: block}))
+	c.blocksOf(block, flow.SpaceToDepth2D(xnnpack.SpaceToDepth2D{Input: c.inputID(0), Output: c.outputID(0),
+		BlockSize: block}))
 }
 
 // blocksOf plans a node that moves blocks of pixels, and a copy where a block is one pixel.
@@ -271,8 +273,8 @@ func planDepthwiseConv2D(c *call) {
 	weights := c.weights(0, 1, 2, filter, filter.shape[3], 0)
 	w := c.windows(depthwise2D, filter.shape[1], filter.shape[2], in.shape)
 	node := xnnpack.DepthwiseConvolution2D{Stride: w.stride, Dilation: w.dilation,
-		DepthMultiplier: filter.shape[3] / in.shape[3], Padding: w.padding, SamePadding: w.samePadding, Activation: w.limits,
-		Output: c.outputID(0)}
+		DepthMultiplier: filter.shape[3] / in.shape[3], Padding: w.padding, SamePadding: w.samePadding,
+		Activation: w.limits, Output: c.outputID(0)}
 	node.Input, node.Filter, node.Bias = c.operands(weights, c.inputID(0))
 	c.Add(flow.DepthwiseConvolution2D(node))
 }
@@ -377,8 +379,8 @@ func planTransposeConv(c *call) {
 	c.deconvolution(2, 1, 3, in, filter, stride, cropped, limits)
 }
 
-// deconvolution plans a transposed convolution. For a dimension of images cropped returns how many pixels are cut off the
-// full output, and how many are added at its end.
+// deconvolution plans a transposed convolution. For a dimension of images cropped returns how many pixels are cut off
+// the full output, and how many are added at its end.
 func (c *call) deconvolution(input, weights, bias int, in, filter *value, stride xnnpack.Size,
 	cropped func(dimension, size, stride, along int) (off, adjustment int), limits xnnpack.Range) {
 	v, bottom := cropped(1, filter.shape[1], stride.Height, in.shape[1])

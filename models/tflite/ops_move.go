@@ -43,8 +43,8 @@ func planPad(c *call) {
 			unsupported("padding with %v", c.declared(2))
 		}
 	}
-	c.Add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.inputID(0), Output: c.outputID(0), Pre: pre, Post: post,
-		Value: fill}))
+	c.Add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.inputID(0), Output: c.outputID(0), Pre: pre,
+		Post: post, Value: fill}))
 }
 
 // RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.
@@ -115,7 +115,8 @@ func planTranspose(c *call) {
 		c.reshape(nil)
 		return
 	}
-	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.inputID(0), Output: c.outputID(0)}))
+	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: c.inputID(0),
+		Output: c.outputID(0)}))
 }
 
 // part plans an operator whose output 0 is a part of operand 0, perhaps in another shape.
@@ -176,13 +177,13 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 	if o.Bool(sliceOffset) {
 		unsupported("an offset in a slice")
 	}
-	n, left := len(begin), len(shape) // dimensions that no number is about
+	n, unread := len(begin), len(shape) // dimensions that no number is about
 	for i := range n {
 		if !mask(sliceNewAxisMask, i) && !mask(sliceEllipsisMask, i) {
-			left--
+			unread--
 		}
 	}
-	if n > 31 || left < 0 || len(end) != n || len(stride) != n {
+	if n > 31 || unread < 0 || len(end) != n || len(stride) != n {
 		malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
 	}
 	add := func(start, size, step int, dropped bool) {
@@ -192,7 +193,7 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 		}
 	}
 	rest := func() {
-		for ; left > 0; left-- {
+		for ; unread > 0; unread-- {
 			add(0, shape[len(s.begin)], 1, false)
 		}
 	}
@@ -206,9 +207,9 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 			continue
 		}
 		d, step, dropped := shape[len(s.begin)], stride[i], mask(sliceShrinkAxisMask, i)
-		start, to := 0, d
+		start, limit := 0, d
 		if step < 0 {
-			start, to = d-1, -1
+			start, limit = d-1, -1
 		}
 		clamped := func(n int) int {
 			if n < 0 {
@@ -224,18 +225,18 @@ func (c *call) stridedSlice(shape []int) (s stridedSlice) {
 		}
 		switch {
 		case dropped:
-			to, step = start+1, 1
+			limit, step = start+1, 1
 		case !mask(sliceEndMask, i):
-			to = clamped(end[i])
+			limit = clamped(end[i])
 		}
-		if size := to - start; step != 0 && size*step <= 0 && !dropped {
+		if size := limit - start; step != 0 && size*step <= 0 && !dropped {
 			add(0, 0, 1, false)
 			continue
 		}
 		if step == 0 || start < 0 || start >= d {
 			malformed("a slice from %v to %v by %v of shape %v", begin, end, stride, shape)
 		}
-		add(start, (to-start+step-step/abs(step))/step, step, dropped)
+		add(start, (limit-start+step-step/abs(step))/step, step, dropped)
 	}
 	rest()
 	return s

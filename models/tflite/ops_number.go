@@ -214,9 +214,9 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 // REDUCE_MAX over axes that follow each other: the maximum of a pool of all their elements. REDUCE_MIN is that of the
 // negated ones.
 func planReduceMax(c *call) {
-	from, axes, shape, _ := c.reduced()
+	operand, axes, shape, _ := c.reduced()
 	outer, inner, pool := 1, 1, 1
-	for i, d := range from.shape {
+	for i, d := range operand.shape {
 		switch {
 		case slices.Contains(axes, i):
 			pool *= d

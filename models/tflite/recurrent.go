@@ -192,7 +192,8 @@ func (c *composer) floats(t int) int {
 		malformed("an operand is missing")
 	}
 	operand := &c.graph.tensors[t]
-	if operand.element() == typeFloat32 || c.graph.tensors[c.op.outputs[0]].dtype == typeFloat32 && operand.dtype == typeInt8 {
+	if operand.element() == typeFloat32 ||
+		c.graph.tensors[c.op.outputs[0]].dtype == typeFloat32 && operand.dtype == typeInt8 {
 		return t
 	}
 	if wide, ok := c.wide[t]; ok {

@@ -142,17 +142,18 @@ func (n *inliner) starts(v *variable, constant int) {
 
 // changed plans ASSIGN_VARIABLE: the variable's value is another one from now on.
 func (n *inliner) changed(v *variable, op *operator) {
-	to, first := n.value(op.inputs[1]), n.value(v.initial)
+	assigned, first := n.value(op.inputs[1]), n.value(v.initial)
 	switch {
 	case n.perhaps:
 		unsupported("a variable that changes on a condition")
-	case to.dtype != first.dtype, !slices.Equal(to.shape, first.shape):
-		unsupported("a variable of %v%v that becomes %v%v", first.dtype, first.shape, to.dtype, to.shape)
-	case to.state != dynamic:
+	case assigned.dtype != first.dtype, !slices.Equal(assigned.shape, first.shape):
+		unsupported("a variable of %v%v that becomes %v%v", first.dtype, first.shape, assigned.dtype, assigned.shape)
+	case assigned.state != dynamic:
 		unsupported("a variable that is given a constant")
 	}
 	item := n.graph.tensors[v.state]
-	next := n.tensor(tensor{name: item.name, dtype: item.dtype, quantization: n.graph.tensors[op.inputs[1]].quantization})
+	next := n.tensor(tensor{name: item.name, dtype: item.dtype,
+		quantization: n.graph.tensors[op.inputs[1]].quantization})
 	v.current = next
 	n.copied(op, op.inputs[1], next)
 }
