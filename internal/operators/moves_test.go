@@ -135,3 +135,70 @@ func TestSequencesAreReversedAsFarAsTheyGo(t *testing.T) {
 		require.ErrorIs(t, fault.Try(func() { run(ReverseSequences(1, 0), out, in, lengths) }), ErrIndex)
 	}
 }
+
+func TestPaddingIsAroundElementsOfEverySize(t *testing.T) {
+	for _, e := range everyElement {
+		out := arrayOf(e, []int{3, 1, 2})
+		run(Pad([]int{1, 0, 0}, []int{1, 0, 0}), out, arrayOf(e, []int{1, 1, 2}, 5, 6), arrayOf(e, nil, 9))
+		require.Equal(t, []float64{9, 9, 5, 6, 9, 9}, out.list(), "%v", e)
+		mirror := arrayOf(e, []int{6})
+		run(MirrorPad([]int{2}, []int{1}, false), mirror, arrayOf(e, []int{3}, 1, 2, 3))
+		require.Equal(t, []float64{3, 2, 1, 2, 3, 2}, mirror.list(), "%v", e)
+		edges := arrayOf(e, []int{6})
+		run(MirrorPad([]int{2}, []int{1}, true), edges, arrayOf(e, []int{3}, 1, 2, 3))
+		require.Equal(t, []float64{2, 1, 1, 2, 3, 3}, edges.list(), "%v", e)
+		tiles := arrayOf(e, []int{2, 4})
+		run(Tile([]int{2, 2}), tiles, arrayOf(e, []int{2}, 1, 2))
+		require.Equal(t, []float64{1, 2, 1, 2, 1, 2, 1, 2}, tiles.list(), "%v", e)
+	}
+}
+
+func TestIndicesOfSeveralDimensionsAreTogetherOrFirst(t *testing.T) {
+	table := arrayOf(models.Float32, []int{2, 2, 3}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+	rows, columns := arrayOf(models.Int64, []int{2}, 1, 0), arrayOf(models.Int32, []int{2}, -1, 0)
+	out := arrayOf(models.Float32, []int{2, 2})
+	run(Index([]int{1, 2}), out, table, rows, columns)
+	require.Equal(t, []float64{5, 0, 11, 6}, out.list(), "the dimensions follow each other")
+	run(Index([]int{0, 2}), out, table, rows, columns)
+	require.Equal(t, []float64{8, 11, 0, 3}, out.list(), "the indices come first")
+	sums := arrayOf(models.Float32, table.Shape)
+	run(IndexPut([]int{0, 2}, true), sums, arrayOf(models.Float32, table.Shape), arrayOf(models.Float32, nil, 1),
+		arrayOf(models.Int64, []int{2}, 1, 1), columns)
+	require.Equal(t, []float64{0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1}, sums.list())
+	wrong := arrayOf(models.Int64, []int{2}, 0, 2)
+	require.ErrorIs(t, fault.Try(func() { run(Index([]int{0}), sums, table, wrong) }), ErrIndex)
+}
+
+func TestShapesThatContradictAnOperatorAreFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		op     Operator
+		shapes [][]int
+	}{
+		"an axis":           {Reverse([]int{2}), [][]int{{2, 3}}},
+		"times":             {Tile([]int{2}), [][]int{{2, 3}}},
+		"too many times":    {Tile([]int{MostIndices}), [][]int{{2}}},
+		"a mirror":          {MirrorPad([]int{3}, []int{0}, false), [][]int{{3}}},
+		"padding":           {Pad([]int{1}, []int{1}), [][]int{{2, 3}}},
+		"a part":            {Slice([]int{1}, []int{3}), [][]int{{3}}},
+		"an order":          {Transpose([]int{0, 0}), [][]int{{2, 3}}},
+		"a new shape":       {Reshape([]int{4}), [][]int{{2, 3}}},
+		"joined":            {Concatenate(0), [][]int{{2, 3}, {2, 4}}},
+		"expanded":          {Expand([]int{3}), [][]int{{2}}},
+		"strides":           {AsStrided([]int{3}, []int{2}, 0), [][]int{{4}}},
+		"operands":          {Combine(Sum), [][]int{{2}, {3}}},
+		"batches":           {Gather(1, 1), [][]int{{2, 3}, {3, 1}}},
+		"slices":            {GatherSlices(), [][]int{{2}, {1, 2}}},
+		"an update":         {Update(), [][]int{{2}, {3}, {1}}},
+		"indices":           {Index([]int{0, 1}), [][]int{{2, 3}, {2}, {3}}},
+		"more than k":       {TopK(4), [][]int{{3}}},
+		"a reduced axis":    {Reduce(Sum, []int{1}, false), [][]int{{3}}},
+		"a window":          {MeanPool(Window{Size: []int{2}}, []int{2}, 0), [][]int{{1, 1, 3}}},
+		"rows of segments":  {Segments(Sum, 0, 0, 0), [][]int{{2}, {2}}},
+		"boxes":             {Suppress(1, false), [][]int{{2, 3}, {2}, nil, nil}},
+		"lengths":           {ReverseSequences(0, 0), [][]int{{2, 3}, {2}}},
+		"elements along":    {GatherElements(0), [][]int{{2, 3}, {2, 4}}},
+		"slices in a shape": {ScatterSlices([]int{2}), [][]int{{1, 1}, {2}}},
+	} {
+		require.Error(t, fault.Try(func() { c.op(c.shapes) }), name)
+	}
+}
