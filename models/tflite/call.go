@@ -30,13 +30,6 @@ type call struct {
 	reads   []int               // operands that compute reads
 }
 
-func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
-
-func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
-
-// checked has the errors of other packages be some of this one.
-func checked(do func()) { flow.Checked(do, ErrMalformed, ErrUnsupported) }
-
 // tensor returns the index of the tensor that operand i names, or absent.
 func (c *call) tensor(i int) int {
 	if c.asked = max(c.asked, i+1); i < 0 || i >= len(c.op.inputs) {

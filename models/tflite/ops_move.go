@@ -591,13 +591,13 @@ func planOneHot(c *call) {
 }
 
 // SHAPE, RANK and ZEROS_LIKE depend on a shape alone.
-func planShape(list func(shape []int) (numbers, result []int)) func(*call) {
+func planShape(list func(shape []int) (numbers, filled []int)) func(*call) {
 	return func(c *call) { c.host(operators.Integers(list(c.resolve(0).shape))) }
 }
 
-func dimensions(shape []int) (numbers, result []int) { return shape, []int{len(shape)} }
-func shapeRank(shape []int) (numbers, result []int)  { return []int{len(shape)}, nil }
-func noNumbers(shape []int) (numbers, result []int)  { return nil, shape }
+func dimensions(shape []int) (numbers, filled []int) { return shape, []int{len(shape)} }
+func shapeRank(shape []int) (numbers, filled []int)  { return []int{len(shape)}, nil }
+func noNumbers(shape []int) (numbers, filled []int)  { return nil, shape }
 
 // RANGE of known numbers.
 func planRange(c *call) {

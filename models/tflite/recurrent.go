@@ -120,11 +120,11 @@ func (c *composer) lstm() {
 	if !byTime {
 		joined = c.computes("TRANSPOSE", joined, c.integers(1, 0, 2))
 	}
-	result, out := &c.graph.tensors[c.op.outputs[0]], c.op.outputs
-	if result.dtype == typeFloat32 {
+	sequenceTensor, out := &c.graph.tensors[c.op.outputs[0]], c.op.outputs
+	if sequenceTensor.dtype == typeFloat32 {
 		c.copied(c.op, joined, out[0])
 	} else {
-		c.step("QUANTIZE", []int{joined}, out)
+		c.planStep("QUANTIZE", []int{joined}, out)
 	}
 }
 
@@ -134,8 +134,8 @@ func zeroState(t, next int) flow.State {
 	return flow.State{Value: flow.ID(t), Next: flow.ID(next), Initial: zeros}
 }
 
-// step plans one of the operators.
-func (c *composer) step(name opcode, inputs, outputs []int) {
+// planStep plans one of the operators.
+func (c *composer) planStep(name opcode, inputs, outputs []int) {
 	c.stepOf(name, supported[name], inputs, outputs)
 }
 
@@ -151,7 +151,7 @@ func (c *composer) plans(name opcode, n int, inputs ...int) (outputs []int) {
 	for range n {
 		outputs = append(outputs, c.fresh(typeFloat32, quantization{}))
 	}
-	c.step(name, inputs, outputs)
+	c.planStep(name, inputs, outputs)
 	return outputs
 }
 
@@ -221,7 +221,7 @@ func (c *composer) rounded(t, example int) int {
 		return t
 	}
 	stored := c.fresh(operand.dtype, operand.quantization)
-	c.step("QUANTIZE", []int{t}, []int{stored})
+	c.planStep("QUANTIZE", []int{t}, []int{stored})
 	return c.computes("DEQUANTIZE", stored)
 }
 
