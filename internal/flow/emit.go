@@ -17,7 +17,7 @@ type emitter struct {
 	Part
 	s       *xnnpack.Subgraph
 	loader  models.Loader
-	ids     map[ID]ID // of the subgraph, by those of the flow
+	ids     map[ID]ID // of the subgraph, by IDs of the flow
 	options map[string][]xpwc.LoadOption
 	tensors map[ID]xnnpack.Tensor // that were described
 }
@@ -59,7 +59,7 @@ func (e *emitter) emit() {
 	}
 }
 
-// collectOptions says what all steps do with each constant before the first is loaded.
+// collectOptions collects the load options of each constant from all steps before the first is loaded.
 func (e *emitter) collectOptions() {
 	uses, _ := e.Uses()
 	for name, use := range uses {

@@ -1,6 +1,11 @@
 package executorch
 
-import "errors"
+import (
+	"errors"
+
+	"xpwc/internal/fault"
+	"xpwc/internal/flow"
+)
 
 var (
 	// ErrMalformed is matched by every error that says a file is no well-formed .ptd or .pte. It is damaged or was
@@ -24,3 +29,16 @@ var (
 	// ErrUnknownMethod is matched when a program has no method of a name. The error lists those that it has.
 	ErrUnknownMethod = errors.New("no such method")
 )
+
+func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
+
+func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
+
+// checked has the errors of other packages be some of this one.
+func checked(do func()) { flow.Checked(do, ErrMalformed, ErrUnsupported) }
+
+// elements multiplies dimensions, all of which must be positive.
+func elements(shape ...int) (n int) {
+	checked(func() { n = fault.Value(flow.Elements(shape...)) })
+	return n
+}

@@ -158,10 +158,6 @@ type header struct {
 	base, size int64 // of all segments
 }
 
-func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
-
-func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
-
 // readHeader reads the header of a file, which a .ptd always has. A .pte without one is a flatbuffer as a whole.
 func readHeader(kind *root, file []byte) header {
 	if kind == &program && (len(file) < headerOffset+4 || string(file[headerOffset:][:4]) != kind.magic) {

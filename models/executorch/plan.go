@@ -276,15 +276,6 @@ func (v *value) byteSize(shape []int) (size int) {
 	return size
 }
 
-// checked has the errors of other packages be some of this one.
-func checked(do func()) { flow.Checked(do, ErrMalformed, ErrUnsupported) }
-
-// elements multiplies dimensions, all of which must be positive.
-func elements(shape ...int) (n int) {
-	checked(func() { n = fault.Value(flow.Elements(shape...)) })
-	return n
-}
-
 // shapeAt returns the shape of a value of the plan.
 func (p *planner) shapeAt(id xnnpack.ValueID) []int { return p.plan.values[id].tensor.Shape }
 
@@ -561,8 +552,8 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		return
 	}
 	attempt(name, func() {
-		if d.other != 0 {
-			unsupported("the node's flags %#x", d.other)
+		if d.unknownFlags != 0 {
+			unsupported("the node's flags %#x", d.unknownFlags)
 		}
 	})
 	attempt(name, func() {

@@ -290,3 +290,16 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	}
 	return tensorfile.Tensor(m.file, c.place())
 }
+
+// reorder computes single precision with its dimensions in another order.
+func (c *constant) reorder(dst, stored []byte) {
+	plain := *c
+	plain.order, plain.shape = nil, c.fileShape
+	var shape, strides []int
+	for _, d := range c.order {
+		stride, _ := elements(c.fileShape[d+1:])
+		shape, strides = append(shape, c.fileShape[d]), append(strides, stride)
+	}
+	operators.Strided(operators.Array{Element: models.Float32, Shape: shape, Data: dst},
+		operators.Array{Element: models.Float32, Shape: c.fileShape, Data: plain.bytesOf(stored)}, 0, strides)
+}

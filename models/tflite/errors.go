@@ -1,6 +1,11 @@
 package tflite
 
-import "errors"
+import (
+	"errors"
+
+	"xpwc/internal/fault"
+	"xpwc/internal/flow"
+)
 
 var (
 	// ErrMalformed is matched by every error that says a file is not a well-formed TensorFlow Lite model: bytes
@@ -23,3 +28,10 @@ var (
 	// ErrShape is matched when an input cannot have the shape that was asked for.
 	ErrShape = errors.New("the model does not take an input of this shape")
 )
+
+func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
+
+func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
+
+// checked has the errors of other packages be some of this one.
+func checked(do func()) { flow.Checked(do, ErrMalformed, ErrUnsupported) }

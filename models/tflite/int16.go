@@ -83,7 +83,7 @@ func (n *inliner) outside(t int, role string) int {
 func (n *inliner) edge(src, dst int) {
 	op := &operator{code: "DEQUANTIZE", inputs: []int{src}, outputs: []int{dst}}
 	n.add(op, operatorRow{inGo: func(c *call) {
-		in := c.data(0)
+		in := c.operand(0)
 		c.define(0, in.shape...)
 		c.do(func(r *run) {
 			for i := range len(r.in[0].Data) / r.in[0].Element.Size() {

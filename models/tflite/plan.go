@@ -95,10 +95,10 @@ func newPlan(g *graph, file []byte) *plan {
 	inline.outputsOfInt16()
 	p.checkOutputs()
 	p.nameConstants()
-	p.whole = p.flow()
+	p.whole = p.wholeFlow()
 	uses, read := p.whole.Uses()
 	for _, id := range read {
-		c := p.of(id).constant
+		c := p.valueOf(id).constant
 		c.use = uses[c.name]
 		first := p.byName[c.name]
 		if first == nil {
@@ -150,7 +150,7 @@ func (p *plan) checkOutputs() {
 		t := &p.graph.tensors[i]
 		c := &call{plan: p, op: &operator{inputs: []int{i}}, takes: bytes8, inGo: t.inGo()}
 		fault.Within(func() {
-			if c.data(0); !c.inGo {
+			if c.operand(0); !c.inGo {
 				p.describe(i)
 			}
 		}, "output %q", t.name)

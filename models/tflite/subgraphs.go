@@ -174,7 +174,7 @@ func (n *inliner) copied(op *operator, src, dst int) {
 
 // planCopy plans what gives a value another number.
 func planCopy(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	c.sameTypes(in)
 	c.reshape(in.shape)
 }

@@ -223,7 +223,7 @@ func inFloats(t xnnpack.Tensor) xnnpack.Tensor {
 // operands returns the values of a node's input, filter and bias.
 func (c *call) operands(w weights, input flow.ID) (in, filter, bias flow.ID) {
 	if w.dynamic > 0 {
-		quantized := c.described(xnnpack.Tensor{Name: c.plan.graph.tensors[c.kind(input)].name + ", quantized",
+		quantized := c.addInside(xnnpack.Tensor{Name: c.plan.graph.tensors[c.exampleOf(input)].name + ", quantized",
 			Type: xnnpack.DynamicQInt8, Quantization: xnnpack.Quantization{NonBatchDims: w.dynamic}})
 		c.Add(flow.Convert(input, quantized))
 		input = quantized
