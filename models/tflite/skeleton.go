@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -47,7 +48,7 @@ type Skeleton struct {
 	model   flatbuf.Table
 	buffers []flatbuf.Span
 	graphs  []*skeletonGraph
-	moved   map[uint64]bool // buffers with another index in the skeleton
+	moved   map[uint64]bool // buffers with another index in the skeleton: kernels, and biases
 }
 
 // A Kernel is weights of one operator.
@@ -516,15 +517,20 @@ func (k *Kernel) result() flatbuf.Table {
 
 func (k *Kernel) outputType() elementType { return elementType(k.result().Byte(tensorType)) }
 
-// Packed takes for which kernel buffers a file has entries that no check covers. They get another index in the
-// skeleton, so that LiteRT does not find these entries.
+// Packed sets the kernel buffers for which a file has entries without a check. In the skeleton they get another index,
+// and so do their biases unless a checked kernel has the same: LiteRT finds no entry under these.
 func (s *Skeleton) Packed(uncovered map[uint64]bool) {
-	s.moved = uncovered
+	s.moved = maps.Clone(uncovered)
 	for _, k := range s.Kernels {
-		if uncovered[k.Buffer] {
-			k.Unchecked = cmp.Or(k.Unchecked, "packed in a way that a check does not see")
+		if !uncovered[k.Buffer] {
+			continue
 		}
+		k.Unchecked = cmp.Or(k.Unchecked, "packed in a way that a check does not see")
+		s.moved[k.Bias] = s.moved[k.Bias] || !slices.ContainsFunc(s.Kernels, func(c *Kernel) bool {
+			return c.Bias == k.Bias && !uncovered[c.Buffer]
+		})
 	}
+	delete(s.moved, 0) // the model's empty buffer
 }
 
 // Buffers returns how many buffers the model has. The indices of those that are the skeleton's own follow.
@@ -557,6 +563,7 @@ func (s *Skeleton) write(w *os.File) {
 	for _, signature := range readSignatures(s.model) {
 		begins = append(begins, signature.subgraph)
 	}
+	r.skipIndices()
 	old := make([]any, len(s.graphs))
 	for i, g := range s.graphs {
 		f := fieldsThere(g.table, subgraphInputs, subgraphOutputs, subgraphName)

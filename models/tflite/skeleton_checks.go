@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -44,7 +45,14 @@ func (s *Skeleton) rewrite() *rewriting {
 		map[opcode]uint32{}, map[uint64]uint32{}}
 }
 
-// tensors are those of a subgraph. A tensor of a buffer that is moved refers to its other index.
+// skipIndices adds empty buffers, up to 1024, so that the indices of moved buffers depend on the model. At a fixed
+// distance, the packed file of a similar model with appended buffers could have entries for them, which no check sees.
+func (r *rewriting) skipIndices() {
+	sum := sha256.Sum256(r.s.data)
+	r.buffers = append(r.buffers, slices.Repeat(r.buffers[:1], 1+int(binary.LittleEndian.Uint16(sum[:]))%1024)...)
+}
+
+// tensors returns those of a subgraph. A tensor of a moved buffer refers to the buffer's new index.
 func (r *rewriting) tensors(g *skeletonGraph) []any {
 	tensors := refs(g.tensors)
 	for i, t := range g.tensors.All() {
