@@ -99,6 +99,7 @@ const (
 	// types of an operator's options
 	optionsAdd      = 11
 	optionsMul      = 21
+	optionsGather   = 23
 	optionsReducer  = 27
 	optionsDiv      = 29
 	optionsPack     = 59

@@ -335,6 +335,7 @@ func (k *Kernel) plan(shape []int32, channels int32) {
 		}
 		inputs := surprise(elements) / -math.Log1p(-min(slices.Min(k.steps), 0.5))
 		n = int32(len(spans)) * int32(min(max(inputs, 8), mostInputs/2))
+		n = (n + 3) &^ 3 // the digest reads results in words of 4 bytes
 	}
 	defer func() {
 		if k.steps != nil && k.numbers() > mostNumbers+2*elements {
@@ -406,6 +407,9 @@ func count(shape []int32) int64 {
 }
 
 func (k *Kernel) elements() int64 { return count(k.tensor(1).Int32s(tensorShape)) }
+
+// windows returns the number of places of the window in one of a check's inputs.
+func (k *Kernel) windows() int32 { return int32(count(k.output[1 : len(k.output)-1])) }
 
 // numbers returns how many there are in a check's inputs and results.
 func (k *Kernel) numbers() int64 { return count(k.input) + count(k.output) }
@@ -486,7 +490,7 @@ func (k *Kernel) seen(results []byte) float64 {
 		return 1
 	}
 	channels := len(k.steps)
-	places := int(count(k.output[1 : len(k.output)-1]))
+	places := int(k.windows())
 	elements := k.elements()
 	// The chance that a change moves a result over the border between two quanta is a step, if results are spread over
 	// more quanta than a few.

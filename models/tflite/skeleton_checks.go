@@ -273,33 +273,31 @@ func (g *checkGraph) input(k *Kernel) int32 {
 	}
 	out := g.tensor(dtype, k.input, nil, data)
 	g.made[name] = out
-	add := func(w *[]any, code opcode, kind byte, a, b, out int32) {
-		*w = append(*w, operatorOf(g.r.code(code), []int32{a, b}, []int32{out}, kind, flatbuf.Fields{}))
+	then := func(code opcode, kind byte, options any, inputs []int32, out int32) int32 {
+		g.middle = append(g.middle, operatorOf(g.r.code(code), inputs, []int32{out}, kind, options))
+		return out
+	}
+	factors := func(f []float32, shape []int32) int32 {
+		return g.tensor(typeFloat32, first(len(f), shape), littleEndianBytes(f), blank)
 	}
 	if dtype == typeFloat32 {
 		numbers, _ := g.random(k.input)
-		scales := g.tensor(dtype, first(len(magnitudes), k.input), littleEndianBytes(magnitudes), blank)
-		add(&g.middle, "MUL", optionsMul, numbers, scales, out)
-		return out
+		return then("MUL", optionsMul, flatbuf.Fields{}, []int32{numbers, factors(magnitudes, k.input)}, out)
 	}
-	shape := append([]int32{int32(len(spans)), k.input[0] / int32(len(spans))}, k.input[1:]...)
-	numbers, _ := g.random(shape)
+	shape := []int32{int32(len(spans)), int32(count(k.input)) / int32(len(spans))}
+	quantization := data.Table(tensorQuantization)
+	scale, zero := quantization.Float32s(quantizationScale)[0], quantization.Int64s(quantizationZeroPoint)[0]
 	var scales, begins []float32
 	for _, span := range spans {
-		zero := float32(data.Table(tensorQuantization).Int64s(quantizationZeroPoint)[0])
-		scales, begins = append(scales, 255*span), append(begins, zero-(128+zero)*span)
+		scales, begins = append(scales, 255*span*scale), append(begins, -float32(128+zero)*span*scale)
 	}
-	scaled, moved := g.tensor(typeFloat32, shape, nil, blank), g.tensor(typeFloat32, shape, nil, blank)
-	factors := func(f []float32) int32 {
-		return g.tensor(typeFloat32, first(len(spans), shape), littleEndianBytes(f), blank)
-	}
-	add(&g.prologue, "MUL", optionsMul, numbers, factors(scales), scaled)
-	add(&g.prologue, "ADD", optionsAdd, scaled, factors(begins), moved)
-	whole := g.tensor(dtype, shape, nil, data)
-	g.prologue = append(g.prologue, operatorOf(g.r.code("CAST"), []int32{moved}, []int32{whole}, 0, nil))
-	g.middle = append(g.middle, operatorOf(g.r.code("RESHAPE"), []int32{whole, g.numbers(k.input...)}, []int32{out}, 0,
-		nil))
-	return out
+	numbers, _ := g.random(shape)
+	scaled := then("MUL", optionsMul, flatbuf.Fields{}, []int32{numbers, factors(scales, shape)},
+		g.tensor(typeFloat32, shape, nil, blank))
+	moved := then("ADD", optionsAdd, flatbuf.Fields{}, []int32{scaled, factors(begins, shape)},
+		g.tensor(typeFloat32, shape, nil, blank))
+	whole := then("QUANTIZE", 0, nil, []int32{moved}, g.tensor(dtype, shape, nil, data))
+	return then("RESHAPE", 0, nil, []int32{whole, g.numbers(k.input...)}, out)
 }
 
 // first returns the shape of numbers for the first dimension of another shape, which are the same along all others.
@@ -309,24 +307,46 @@ func first(n int, dims []int32) []int32 {
 	return shape
 }
 
-// digest adds a digest of a check's results: the sum of their bits, each multiplied by a pseudo-random number. It has
-// 64 bits, so that the highest of a result's 32 counts, too.
+// digest adds a digest of a check's results in full windows: the sum of their words of 32 bits, each multiplied by a
+// pseudo-random number. It has 64 bits, so that a word's highest bits count, too.
 func (g *checkGraph) digest(k *Kernel, results int32) int32 {
-	blank := flatbuf.Table{}
-	if k.outputType() == typeFloat32 {
-		bits := g.tensor(typeInt32, k.output, nil, blank)
-		g.then("BITCAST", 0, nil, []int32{results}, bits)
-		results = bits
+	blank, dtype, windows := flatbuf.Table{}, typeInt32, k.windows()
+	if k.outputType() == typeInt8 {
+		dtype = typeUint8 // XNNPACK would run what follows on int8, and use another seed for the last operator
 	}
-	wide := func(src int32) int32 {
-		n := g.tensor(typeInt64, k.output, nil, blank)
-		g.then("CAST", 0, nil, []int32{src}, n)
+	bits := g.tensor(dtype, k.output, nil, blank)
+	g.then("BITCAST", 0, nil, []int32{results}, bits)
+	reshape := func(shape ...int32) {
+		from := bits
+		bits = g.tensor(dtype, shape, nil, blank)
+		g.then("RESHAPE", 0, nil, []int32{from, g.numbers(shape...)}, bits)
+	}
+	n, channels := k.output[0], k.output[len(k.output)-1]
+	if windows > 1 {
+		reshape(n, windows, channels)
+		from := bits
+		bits = g.tensor(dtype, []int32{n, 1, channels}, nil, blank)
+		g.then("GATHER", optionsGather, flatbuf.Fields{gatherAxis: int32(1)},
+			[]int32{from, g.numbers(int32(k.window))}, bits)
+	}
+	words := n * channels
+	reshape(words)
+	if dtype == typeUint8 {
+		words /= 4
+		reshape(words, 4)
+		from := bits
+		bits = g.tensor(typeInt32, []int32{words}, nil, blank)
+		g.then("BITCAST", 0, nil, []int32{from}, bits)
+	}
+	wide := func(from int32) int32 {
+		n := g.tensor(typeInt64, []int32{words}, nil, blank)
+		g.then("CAST", 0, nil, []int32{from}, n)
 		return n
 	}
-	_, bits := g.random(k.output)
-	products, sum := g.tensor(typeInt64, k.output, nil, blank), g.tensor(typeInt64, []int32{}, nil, blank)
-	g.then("MUL", optionsMul, flatbuf.Fields{}, []int32{wide(results), wide(bits)}, products)
-	g.then("SUM", optionsReducer, flatbuf.Fields{}, []int32{products, g.axes(len(k.output))}, sum)
+	_, factors := g.random([]int32{words})
+	products, sum := g.tensor(typeInt64, []int32{words}, nil, blank), g.tensor(typeInt64, []int32{}, nil, blank)
+	g.then("MUL", optionsMul, flatbuf.Fields{}, []int32{wide(bits), wide(factors)}, products)
+	g.then("SUM", optionsReducer, flatbuf.Fields{}, []int32{products, g.numbers(0)}, sum)
 	return sum
 }
 
@@ -352,17 +372,4 @@ func (r *rewriting) check(group []*Kernel) flatbuf.Fields {
 
 func (g *checkGraph) then(code opcode, kind byte, options any, inputs []int32, output int32) {
 	g.epilogue = append(g.epilogue, operatorOf(g.r.code(code), inputs, []int32{output}, kind, options))
-}
-
-// axes adds a tensor of the numbers of all dimensions.
-func (g *checkGraph) axes(rank int) int32 {
-	if n, ok := g.made[rank]; ok {
-		return n
-	}
-	values := make([]int32, rank)
-	for i := range values {
-		values[i] = int32(i)
-	}
-	g.made[rank] = g.numbers(values...)
-	return g.made[rank]
 }
