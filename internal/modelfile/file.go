@@ -30,19 +30,11 @@ func (f File) Described() bool { return described.KindOf(f.Path) != described.No
 // Program reports whether the model is an ExecuTorch program.
 func (f File) Program() bool { return strings.EqualFold(filepath.Ext(f.Path), ".pte") }
 
-// Files are all that the model is read from, as far as they were named, or lie in a directory that was.
+// Files returns the files that the model is read from, except the shards that an index names.
 func (f File) Files() []string {
 	files := append([]string{f.Path}, f.Data...)
-	switch described.KindOf(f.Path) {
-	case described.NoTensors:
+	if !f.Described() {
 		return files
-	case described.NumPy:
-		_ = filepath.WalkDir(f.Path, func(path string, _ fs.DirEntry, err error) error {
-			if err == nil {
-				files = append(files, path)
-			}
-			return nil
-		})
 	}
 	return append(files, f.Description, f.besideIt())
 }

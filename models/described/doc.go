@@ -1,6 +1,6 @@
 // Package described makes XNNPACK subgraphs of tensors and a description of how they are used: which operator and
 // datatype each is packed for. A file of tensors alone does not say that. It is a safetensors file, the index of a
-// sharded one, a directory of NumPy's .npy files or one of them, or a .ptd of ExecuTorch ([OpenTensors]).
+// sharded one, or a .ptd of ExecuTorch ([OpenTensors]).
 //
 //	m, err := described.Open("model.safetensors", "model.safetensors.json")
 //	session, err := cache.NewSession(m.DataMap())
