@@ -567,7 +567,6 @@ func (s *Skeleton) write(w *os.File) {
 	for _, signature := range readSignatures(s.model) {
 		begins = append(begins, signature.subgraph)
 	}
-	r.skipIndices()
 	old := make([]any, len(s.graphs))
 	for i, g := range s.graphs {
 		f := fieldsThere(g.table, subgraphInputs, subgraphOutputs, subgraphName)

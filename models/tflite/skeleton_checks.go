@@ -45,11 +45,11 @@ func (s *Skeleton) rewrite() *rewriting {
 		map[opcode]uint32{}, map[uint64]uint32{}}
 }
 
-// skipIndices adds empty buffers, up to 1024, so that the indices of moved buffers depend on the model. At a fixed
+// skipIndices adds empty buffers, up to 256, so that the indices of moved buffers depend on the model. At a fixed
 // distance, the packed file of a similar model with appended buffers could have entries for them, which no check sees.
 func (r *rewriting) skipIndices() {
 	sum := sha256.Sum256(r.s.data)
-	r.buffers = append(r.buffers, slices.Repeat(r.buffers[:1], 1+int(binary.LittleEndian.Uint16(sum[:]))%1024)...)
+	r.buffers = append(r.buffers, slices.Repeat(r.buffers[:1], 1+int(sum[0]))...)
 }
 
 // tensors returns those of a subgraph. A tensor of a moved buffer refers to the buffer's new index.
@@ -59,6 +59,9 @@ func (r *rewriting) tensors(g *skeletonGraph) []any {
 		b := uint64(t.Uint32(tensorBuffer))
 		if !r.s.moved[b] {
 			continue
+		}
+		if len(r.movedTo) == 0 {
+			r.skipIndices()
 		}
 		if _, moved := r.movedTo[b]; !moved {
 			r.movedTo[b] = uint32(len(r.buffers))
@@ -244,23 +247,37 @@ func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
 	return output
 }
 
-// random adds a tensor of pseudo-random numbers of 0 to 1, the same everywhere, and their bits.
-func (g *checkGraph) random(shape []int32) (numbers, bits int32) {
-	type shapeKey struct{ shape string }
-	type bitsOf shapeKey
-	name := shapeKey{fmt.Sprint(shape)}
-	if n, ok := g.made[name]; ok {
-		return n, g.made[bitsOf(name)]
+// random adds a tensor of pseudo-random numbers of 0 to 1, the same everywhere.
+func (g *checkGraph) random(shape []int32) int32 {
+	type key struct{ shape string }
+	return g.once(key{fmt.Sprint(shape)}, typeFloat32, shape, func(numbers int32) flatbuf.Fields {
+		const seed1, seed2 = 20, 26
+		return operatorOf(g.r.code("RANDOM_UNIFORM"), []int32{g.numbers(shape...)}, []int32{numbers}, optionsRandom,
+			flatbuf.Fields{randomSeed: uint64(seed1), randomSeed2: uint64(seed2)})
+	})
+}
+
+// factors adds a tensor of 64 bits of the bits of random numbers.
+func (g *checkGraph) factors(shape []int32) int32 {
+	type bitsKey struct{ numbers int32 }
+	type wideKey struct{ bits int32 }
+	numbers := g.random(shape)
+	bits := g.once(bitsKey{numbers}, typeInt32, shape, func(out int32) flatbuf.Fields {
+		return operatorOf(g.r.code("BITCAST"), []int32{numbers}, []int32{out}, 0, nil)
+	})
+	return g.once(wideKey{bits}, typeInt64, shape, func(out int32) flatbuf.Fields {
+		return operatorOf(g.r.code("CAST"), []int32{bits}, []int32{out}, 0, nil)
+	})
+}
+
+// once adds a tensor, and the operator that computes it before all checks, unless it is there.
+func (g *checkGraph) once(key any, dtype elementType, shape []int32, operator func(out int32) flatbuf.Fields) int32 {
+	if n, ok := g.made[key]; ok {
+		return n
 	}
-	blank := flatbuf.Table{}
-	numbers, bits = g.tensor(typeFloat32, shape, nil, blank), g.tensor(typeInt32, shape, nil, blank)
-	const seed1, seed2 = 20, 26
-	g.prologue = append(g.prologue,
-		operatorOf(g.r.code("RANDOM_UNIFORM"), []int32{g.numbers(shape...)}, []int32{numbers}, optionsRandom,
-			flatbuf.Fields{randomSeed: uint64(seed1), randomSeed2: uint64(seed2)}),
-		operatorOf(g.r.code("BITCAST"), []int32{numbers}, []int32{bits}, 0, nil))
-	g.made[name], g.made[bitsOf(name)] = numbers, bits
-	return numbers, bits
+	n := g.tensor(dtype, shape, nil, flatbuf.Table{})
+	g.prologue, g.made[key] = append(g.prologue, operator(n)), n
+	return n
 }
 
 // input adds the input of a kernel's check: floats of several magnitudes, or bytes of several spans around zero.
@@ -281,7 +298,7 @@ func (g *checkGraph) input(k *Kernel) int32 {
 		return g.tensor(typeFloat32, first(len(f), shape), littleEndianBytes(f), blank)
 	}
 	if dtype == typeFloat32 {
-		numbers, _ := g.random(k.input)
+		numbers := g.random(k.input)
 		return then("MUL", optionsMul, flatbuf.Fields{}, []int32{numbers, factors(magnitudes, k.input)}, out)
 	}
 	shape := []int32{int32(len(spans)), int32(count(k.input)) / int32(len(spans))}
@@ -291,7 +308,7 @@ func (g *checkGraph) input(k *Kernel) int32 {
 	for _, span := range spans {
 		scales, begins = append(scales, 255*span*scale), append(begins, -float32(128+zero)*span*scale)
 	}
-	numbers, _ := g.random(shape)
+	numbers := g.random(shape)
 	scaled := then("MUL", optionsMul, flatbuf.Fields{}, []int32{numbers, factors(scales, shape)},
 		g.tensor(typeFloat32, shape, nil, blank))
 	moved := then("ADD", optionsAdd, flatbuf.Fields{}, []int32{scaled, factors(begins, shape)},
@@ -307,47 +324,32 @@ func first(n int, dims []int32) []int32 {
 	return shape
 }
 
-// digest adds a digest of a check's results in full windows: the sum of their words of 32 bits, each multiplied by a
-// pseudo-random number. It has 64 bits, so that a word's highest bits count, too.
+// digest adds a digest of a check's results: the sum of their words of 32 bits, each multiplied by a pseudo-random
+// number. It has 64 bits, so that a word's highest bits count, too.
 func (g *checkGraph) digest(k *Kernel, results int32) int32 {
-	blank, dtype, windows := flatbuf.Table{}, typeInt32, k.windows()
+	then := func(code opcode, kind byte, options any, dtype elementType, shape []int32, inputs ...int32) int32 {
+		out := g.tensor(dtype, shape, nil, flatbuf.Table{})
+		g.then(code, kind, options, inputs, out)
+		return out
+	}
+	words, shape := results, k.output
 	if k.outputType() == typeInt8 {
-		dtype = typeUint8 // XNNPACK would run what follows on int8, and use another seed for the last operator
+		// Of uint8: XNNPACK would run what follows on int8, and use another seed for the kernel's operator.
+		words = then("BITCAST", 0, nil, typeUint8, shape, words)
+		n, channels := shape[0], shape[len(shape)-1]
+		if k.windows() > 1 { // only one is full
+			shape = []int32{n, k.windows(), channels}
+			words = then("RESHAPE", 0, nil, typeUint8, shape, words, g.numbers(shape...))
+			words = then("GATHER", optionsGather, flatbuf.Fields{gatherAxis: int32(1)}, typeUint8,
+				[]int32{n, 1, channels}, words, g.numbers(int32(k.window)))
+		}
+		shape = []int32{n * channels / 4}
+		words = then("RESHAPE", 0, nil, typeUint8, []int32{shape[0], 4}, words, g.numbers(shape[0], 4))
 	}
-	bits := g.tensor(dtype, k.output, nil, blank)
-	g.then("BITCAST", 0, nil, []int32{results}, bits)
-	reshape := func(shape ...int32) {
-		from := bits
-		bits = g.tensor(dtype, shape, nil, blank)
-		g.then("RESHAPE", 0, nil, []int32{from, g.numbers(shape...)}, bits)
-	}
-	n, channels := k.output[0], k.output[len(k.output)-1]
-	if windows > 1 {
-		reshape(n, windows, channels)
-		from := bits
-		bits = g.tensor(dtype, []int32{n, 1, channels}, nil, blank)
-		g.then("GATHER", optionsGather, flatbuf.Fields{gatherAxis: int32(1)},
-			[]int32{from, g.numbers(int32(k.window))}, bits)
-	}
-	words := n * channels
-	reshape(words)
-	if dtype == typeUint8 {
-		words /= 4
-		reshape(words, 4)
-		from := bits
-		bits = g.tensor(typeInt32, []int32{words}, nil, blank)
-		g.then("BITCAST", 0, nil, []int32{from}, bits)
-	}
-	wide := func(from int32) int32 {
-		n := g.tensor(typeInt64, []int32{words}, nil, blank)
-		g.then("CAST", 0, nil, []int32{from}, n)
-		return n
-	}
-	_, factors := g.random([]int32{words})
-	products, sum := g.tensor(typeInt64, []int32{words}, nil, blank), g.tensor(typeInt64, []int32{}, nil, blank)
-	g.then("MUL", optionsMul, flatbuf.Fields{}, []int32{wide(bits), wide(factors)}, products)
-	g.then("SUM", optionsReducer, flatbuf.Fields{}, []int32{products, g.numbers(0)}, sum)
-	return sum
+	words = then("BITCAST", 0, nil, typeInt32, shape, words)
+	product := then("MUL", optionsMul, flatbuf.Fields{}, typeInt64, shape,
+		then("CAST", 0, nil, typeInt64, shape, words), g.factors(shape))
+	return then("SUM", optionsReducer, flatbuf.Fields{}, typeInt64, []int32{}, product, g.axes(len(shape)))
 }
 
 // check is a subgraph that fails if kernels are not what the model has.
@@ -372,4 +374,17 @@ func (r *rewriting) check(group []*Kernel) flatbuf.Fields {
 
 func (g *checkGraph) then(code opcode, kind byte, options any, inputs []int32, output int32) {
 	g.epilogue = append(g.epilogue, operatorOf(g.r.code(code), inputs, []int32{output}, kind, options))
+}
+
+// axes adds a tensor of the numbers of all dimensions.
+func (g *checkGraph) axes(rank int) int32 {
+	if n, ok := g.made[rank]; ok {
+		return n
+	}
+	axes := make([]int32, rank)
+	for i := range axes {
+		axes[i] = int32(i)
+	}
+	g.made[rank] = g.numbers(axes...)
+	return g.made[rank]
 }
