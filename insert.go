@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"unsafe"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -15,7 +17,7 @@ import (
 	"xpwc/internal/writer"
 )
 
-// A space is what XNNPACK packs into.
+// A space is a reservation that XNNPACK packs into.
 type space struct {
 	store.Reservation
 	kind    packingKind
@@ -33,6 +35,39 @@ const (
 	inPrivate
 )
 
+// A packer keeps what XNNPACK packs in a session: in the file, or in private memory.
+type packer struct {
+	cache    *Cache
+	user     *writer.User
+	packings map[uintptr]space // reserved and not yet inserted, by address
+	scratch  *store.Region     // for packings that are compared, while none is packed there
+	noFile   Reason            // why the session packs into private memory, or ""
+	work     work
+}
+
+// A work is what XNNPACK had to do for a session.
+type work uint8
+
+const (
+	workNone  work = iota
+	workEqual      // it packed something that the cache had, or uses what a session that is not finalized packed
+	workNew        // it packed something that the cache did not have
+)
+
+// note keeps and reports an error that does the runtime no harm, if there is one.
+func (k *packer) note(err error) { k.cache.writer.Note(err) }
+
+// startWriting makes this process the file's writer for as long as the session packs, waiting for another process
+// within limits. It reports whether the cache may have changed since.
+func (k *packer) startWriting() (changed bool) {
+	if k.noFile != "" {
+		return false
+	}
+	changed, reason := k.user.StartWriting()
+	k.noFile = Reason(reason)
+	return changed
+}
+
 // reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
 func (s *Session) reserve(n uint64) []byte {
 	p := s.reserveSpace(n)
@@ -42,7 +77,7 @@ func (s *Session) reserve(n uint64) []byte {
 	return p.Data
 }
 
-// reserveSpace returns what reserve does with where it lies; it has no bytes if there are none.
+// reserveSpace returns reserve's bytes with their location. Without memory it returns no bytes.
 func (s *Session) reserveSpace(n uint64) (p space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +86,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 			s.user.Unclaim() // XNNPACK fails
 		}
 	}()
-	if s.stage != stageLoading {
+	if s.state != stateLoading {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, ErrFinalized))
 		return space{}
 	}
@@ -61,7 +96,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 	switch {
 	case announced != nil && announced.failed:
 		return space{}
-	case announced == nil || announced.alike:
+	case announced == nil || announced.comparable:
 		p, err = s.reserveScratch(n)
 	case announced.named:
 		p, err = s.reserveKept(n, announced.weight)
@@ -81,48 +116,48 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
 // the reason counted later, in private memory.
-func (s *Session) reserveKept(n uint64, w *weight) (space, error) {
-	for !s.cache.inMemory() {
-		s.becomeWriter()
-		if s.noFile != "" {
+func (k *packer) reserveKept(n uint64, w *weight) (space, error) {
+	for !k.cache.inMemory() {
+		k.startWriting()
+		if k.noFile != "" {
 			break
 		}
-		r, err := s.user.Reserve(n, uint64(len(w.Key.Kernel)+len(w.Key.Bias)))
+		r, err := k.user.Reserve(n, uint64(len(w.Key.Kernel)+len(w.Key.Bias)))
 		switch {
 		case err == nil:
 			return space{Reservation: r, kind: inFile}, nil
 		case !errors.Is(err, ErrReplaced): // else it begins anew with the file that is there then
-			s.noFile = ReasonDisk
+			k.noFile = ReasonDisk
 		}
 	}
-	return s.reservePrivate(n)
+	return k.reservePrivate(n)
 }
 
-func (s *Session) reservePrivate(n uint64) (space, error) {
-	r, err := s.cache.arena.alloc(n)
+func (k *packer) reservePrivate(n uint64) (space, error) {
+	r, err := k.cache.arena.alloc(n)
 	return space{Reservation: r, kind: inPrivate}, err
 }
 
 // reserveScratch reserves space that is used again for the next packing, unless what is packed there stays.
-func (s *Session) reserveScratch(n uint64) (space, error) {
-	r := s.scratch
+func (k *packer) reserveScratch(n uint64) (space, error) {
+	r := k.scratch
 	if r == nil || uint64(len(r.Data())) < n {
-		s.useAgain(nil)
+		k.recycleScratch(nil)
 		var err error
 		if r, err = newAnonymousRegion(n); err != nil {
 			return space{}, err
 		}
 	}
-	s.scratch = nil // until it is given up
+	k.scratch = nil // until it is given up
 	return space{Reservation: store.Reservation{Region: r, Data: r.Data()[:n:n]}, kind: inScratch}, nil
 }
 
-// useAgain has the next packing use a region as scratch; nil: none.
-func (s *Session) useAgain(r *store.Region) {
-	if s.scratch != nil {
-		s.note(s.scratch.Release())
+// recycleScratch has the next packing use a region as scratch; nil: none.
+func (k *packer) recycleScratch(r *store.Region) {
+	if k.scratch != nil {
+		k.note(k.scratch.Release())
 	}
-	s.scratch = r
+	k.scratch = r
 }
 
 // insert serves XNNPACK's look_up_or_insert: the address where size bytes equal to those at the packed address stay.
@@ -130,7 +165,7 @@ func (s *Session) useAgain(r *store.Region) {
 func (s *Session) insert(key lookUpKey, packed uintptr, size uint64) uintptr {
 	progress, read, address := s.insertQuietly(key, packed, size)
 	for _, src := range read {
-		src.didRead()
+		src.endRead()
 	}
 	if progress != nil {
 		s.reportProgress(*progress)
@@ -145,8 +180,8 @@ func (s *Session) reportProgress(p Progress) {
 	}
 }
 
-// insertQuietly does what insert does, but for what is to be done without locks: it returns what the host is given, and
-// the sources that were read.
+// insertQuietly is insert without the calls of the host, which must not run under the lock: it returns the progress to
+// report and the sources that were read.
 func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	progress *Progress, read []*source, address uintptr) {
 	s.mu.Lock()
@@ -155,7 +190,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
-			if e := s.given[w.question()]; e != nil {
+			if e := w.answer(); e != nil {
 				return nil, nil, addressOf(e.Data)
 			}
 		}
@@ -169,7 +204,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if read = p.sources; read == nil { // packed without a look-up
 		read = w.sources()
 		for _, src := range read {
-			src.willRead()
+			src.beginRead()
 		}
 	}
 	for _, src := range w.sources() {
@@ -181,16 +216,19 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	s.work = max(s.work, workEqual)
 	p.Data = p.Data[:size:size]
 	if w.named {
-		s.presumePacked(w)
+		s.choosePackedLayout(w)
 	}
 	if s.user.Claimed() {
 		w.identify()
 	}
 	e, isNew := s.keepPacked(w, p)
 	s.notePacked(w, p.miss, e, isNew)
-	s.clearDesk(p.sources)
+	s.evictPacked(p.sources)
 	if w.named {
-		s.given[w.question()] = e
+		w.setAnswer(e)
+	}
+	if p.miss != nil { // otherwise the report keeps it
+		s.spare = w
 	}
 	progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.Data)
@@ -199,67 +237,64 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 // identify computes the digests of tensors without stamps. Sessions that wait for the entry compare them.
 func (w *weight) identify() {
 	for _, src := range w.sources() {
-		if src.is.Stamp == (Digest{}) {
-			_, _ = src.is.Digest()
+		if src.identity.Stamp == (Digest{}) {
+			_, _ = src.identity.Digest()
 		}
 	}
 }
 
-// hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
-func hasBytes(e *entries.Entry, b []byte) (same bool) {
-	_ = mapped.Faultless(func() { same = bytes.Equal(e.Data, b) })
-	return same
+// hasBytes reports whether an entry has these bytes. Bytes that the disk cannot read differ, and raise no signal.
+func hasBytes(e *entries.Entry, b []byte) (equal bool) {
+	_ = mapped.Faultless(func() { equal = bytes.Equal(e.Data, b) })
+	return equal
 }
 
-// keepPacked finds or makes the entry for what was just packed, which the session uses from here on. What is stored
-// under its name is compared without a lock; if that has changed meanwhile, it is compared again.
-func (s *Session) keepPacked(w *weight, p space) (kept *entries.Entry, isNew bool) {
-	if !w.named {
-		return s.keepUnnamed(p), true
-	}
-	kernel := &w.kernel.packing
-	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
-	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
-	variant := !kernel.known() && uniform(w.kernel.content)
-	for {
-		seen, err := s.user.Hold(&w.Query)
+// keepPacked returns the entry of what was packed, which the session uses from here on: a stored one with equal bytes,
+// or a new one. Bytes are compared without a lock; if the stored entries have changed meanwhile, they are compared
+// again.
+func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bool) {
+	// XNNPACK's seed is the same for transposed shapes, and so are the name and bytes that are all equal: without a
+	// packing identity, a packing of zeros [4, 8] must not answer for zeros [8, 4].
+	variant := w.named && !w.kernel.packing.complete && uniform(w.kernel.content)
+	for w.named {
+		stored, err := s.user.Retain(&w.Query)
 		s.fail(err)
-		lots := compare(s.rivals(w, p, seen))
-		taken := slices.Index(lots, writer.Taken)
-		if taken < 0 && w.presumed { // what is not equal must be known to be of this layout
-			s.user.Free(seen)
-			s.makeSure(w)
-			return s.keepPacked(w, p)
-		}
-		if taken < 0 && !s.stays(p) {
-			s.user.Free(seen)
-			if p.kind == inFile || !s.becomeWriter() { // another process may have packed it while we waited
-				p = s.place(p, w)
-			}
-			continue
-		}
-		if taken >= 0 && s.given[w.question()] == seen[taken].Entry {
-			lots[taken] = writer.Tied
-		}
-		packed := s.packedFrom(w, p, variant)
-		e, made := s.user.Keep(&w.Query, &packed, seen, lots)
-		s.user.Free(seen)
+		actions := compare(s.inspectStored(w, p, stored))
+		equal := slices.Index(actions, writer.Reuse)
 		switch {
-		case made:
-			s.keptPacked(Reason(packed.Reason), e)
-			return e, true
-		case e != nil:
-			s.discard(p)
-			s.restampLater(w, &seen[taken])
-			return e, false
+		case equal < 0 && w.layoutAssumed: // a new entry must be of this machine's layout
+			s.confirmLayout(w)
+		case equal < 0 && !s.inPlace(p):
+			// Another process may have packed it while this one waited to become the writer.
+			if p.kind == inFile || !s.startWriting() {
+				p = s.moveToFile(p, w)
+			}
+		default:
+			if equal >= 0 && w.answer() == stored[equal].Entry {
+				actions[equal] = writer.ReuseTied
+			}
+			packed := s.packedFrom(w, p, variant)
+			entry, isNew = s.user.Insert(&w.Query, &packed, stored, actions)
+			switch {
+			case isNew:
+				s.keptPacked(Reason(packed.Reason), entry)
+			case entry != nil:
+				s.discard(p)
+				s.addRestamp(w, &stored[equal])
+			}
+		}
+		s.user.Release(stored)
+		if entry != nil {
+			return entry, isNew
 		}
 	}
+	return s.keepUnnamed(p), true
 }
 
 // packedFrom describes what was packed of a weight.
 func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 	packed := writer.Packed{
-		Kernel: &w.kernel.is, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile,
+		Kernel: &w.kernel.identity, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile,
 	}
 	packed.Record.Key = w.Key
 	w.kernel.packing.describe(&packed.Record, len(p.Data), w.kernel.copyOf != nil)
@@ -272,11 +307,11 @@ func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 	return packed
 }
 
-// keptPacked takes note of what a new entry means for the session's load. reason is why it is private, or "".
+// keptPacked counts a new entry in the session's load. reason is why it is private, or "".
 func (s *Session) keptPacked(reason Reason, e *entries.Entry) {
 	s.work = workNew
 	if reason != "" {
-		s.slow.countPrivate(reason, len(e.Data))
+		s.report.countPrivate(reason, len(e.Data))
 	}
 }
 
@@ -285,11 +320,11 @@ func uniform(b []byte) bool {
 	return len(b) > 1 && bytes.Equal(b[1:], b[:len(b)-1])
 }
 
-// rivals finds out what there is to know of the entries under the key of what was packed.
-func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
-	rivals := make([]rival, len(seen))
+// inspectStored gathers the facts of the entries under the key of a packing.
+func (s *Session) inspectStored(w *weight, p space, seen []writer.View) []stored {
+	rivals := make([]stored, len(seen))
 	for i := range seen {
-		if rivals[i].equal = hasBytes(seen[i].Entry, p.Data); rivals[i].equal {
+		if rivals[i].equalBytes = hasBytes(seen[i].Entry, p.Data); rivals[i].equalBytes {
 			return rivals
 		}
 	}
@@ -299,7 +334,7 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 			continue
 		}
 		r.seed = v.Seed
-		r.sound = !v.Durable || writer.HasItsSum(v.Entry)
+		r.sound = !v.Durable || writer.SumMatches(v.Entry)
 		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals
@@ -308,68 +343,135 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 // mayHaveContent reports whether an entry was packed from the content that this session has. Of one that another
 // session packs it may not be known yet: but where all is given that decides the bytes, others are of other content.
 func (s *Session) mayHaveContent(w *weight, v *writer.View) bool {
-	if v.Others {
-		return sameContent(w, v) != no && (!w.kernel.packing.known() || w.kernel.packing.ambiguous())
+	if v.Pending {
+		return contentFact(w, v) != refuted && (!w.kernel.packing.complete || w.kernel.packing.ambiguous)
 	}
-	if sameContent(w, v) == unknown {
-		s.learnContent(w, v)
+	if contentFact(w, v) == unknown {
+		s.computeDigests(w, v)
 	}
-	return sameContent(w, v) == yes
+	return contentFact(w, v) == confirmed
 }
 
-// stays reports whether what was packed can stay where it is: unless that is only for comparing, or the file has room
+// inPlace reports whether what was packed can stay where it is: unless that is only for comparing, or the file has room
 // for it.
-func (s *Session) stays(p space) bool {
-	return p.kind == inFile || p.kind == inPrivate && (s.cache.inMemory() || s.noFile != "" || p.reason != "")
+func (k *packer) inPlace(p space) bool {
+	return p.kind == inFile || p.kind == inPrivate && (k.cache.inMemory() || k.noFile != "" || p.reason != "")
 }
 
-// place moves what was packed to where a new entry belongs.
-func (s *Session) place(p space, w *weight) space {
-	to, err := s.reserveKept(uint64(len(p.Data)), w)
-	return s.moved(p, to, ReasonDisk, err)
+// moveToFile moves what was packed to where a new entry belongs.
+func (k *packer) moveToFile(p space, w *weight) space {
+	dst, err := k.reserveKept(uint64(len(p.Data)), w)
+	return k.moved(p, dst, ReasonDisk, err)
 }
 
-// moved returns what was packed where it was moved to. If there is no memory for a copy, it stays for good.
-func (s *Session) moved(p, to space, otherwise Reason, err error) space {
+// moved copies a packing to another space. Without memory for the copy it stays where it is.
+func (k *packer) moved(p, dst space, failure Reason, err error) space {
 	if err != nil {
-		s.note(err)
-		p.kind, p.reason = inPrivate, otherwise
+		k.note(err)
+		p.kind, p.reason = inPrivate, failure
 		return p
 	}
-	copy(to.Data, p.Data)
-	s.user.CountCopied(len(p.Data))
-	s.discard(p)
-	p.kind, p.Reservation = to.kind, to.Reservation
+	copy(dst.Data, p.Data)
+	k.user.CountCopied(len(p.Data))
+	k.discard(p)
+	p.kind, p.Reservation = dst.kind, dst.Reservation
 	return p
 }
 
-// keepUnnamed keeps what nothing identifies in private memory, for this session alone.
+// keepUnnamed keeps a packing without a name in private memory, for this session alone.
 func (s *Session) keepUnnamed(p space) *entries.Entry {
 	if p.kind != inPrivate {
-		wasInFile, from := p.kind == inFile, p.Region
-		to, err := s.reservePrivate(uint64(len(p.Data)))
-		to.kind = inPrivate
-		p = s.moved(p, to, ReasonUnnamed, err)
+		wasInFile, src := p.kind == inFile, p.Region
+		dst, err := s.reservePrivate(uint64(len(p.Data)))
+		dst.kind = inPrivate
+		p = s.moved(p, dst, ReasonUnnamed, err)
 		if err != nil && wasInFile {
 			store.Filled(p.Reservation)
 		}
-		if wasInFile && (err != nil || from.Lost()) {
+		if wasInFile && (err != nil || src.Lost()) {
 			s.fail(fmt.Errorf("packed weights that were reserved under another key: %w", ErrLost))
 		}
 	}
-	e := s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation})
+	e := s.user.InsertUnnamed(&writer.Packed{Space: p.Reservation})
 	s.keptPacked(ReasonUnnamed, e)
 	return e
 }
 
 // discard gives up the space of a packing whose bytes are elsewhere.
-func (s *Session) discard(p space) {
+func (k *packer) discard(p space) {
 	switch p.kind {
 	case inFile:
-		s.user.Cancel(p.Reservation)
+		k.user.Cancel(p.Reservation)
 	case inScratch:
-		s.useAgain(p.Region)
+		k.recycleScratch(p.Region)
 	case inPrivate:
-		s.note(p.Region.Release())
+		k.note(p.Region.Release())
 	}
 }
+
+// An arena hands out private memory, many small pieces to a region: one mapping a piece would exhaust the number of
+// mappings a process may have.
+type arena struct {
+	mu      sync.Mutex // nothing else is locked while it is held
+	current *store.Region
+	used    uint64
+}
+
+const arenaRegion = 1 << 20
+
+// fitsArena reports whether a piece of n bytes shares a region with others.
+func fitsArena(n uint64) bool { return n <= arenaRegion/4 }
+
+// alloc returns n zeroed bytes, aligned as packed weights are. The region stays until the reservation's reference and
+// all taken since are released.
+func (a *arena) alloc(n uint64) (store.Reservation, error) {
+	if !fitsArena(n) {
+		r, err := newAnonymousRegion(n)
+		if err != nil {
+			return store.Reservation{}, err
+		}
+		return store.Reservation{Region: r, Data: r.Data()[:n:n]}, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current == nil || a.used+n > uint64(len(a.current.Data())) {
+		r, err := newAnonymousRegion(arenaRegion)
+		if err != nil {
+			return store.Reservation{}, err
+		}
+		if err := a.dropLocked(); err != nil {
+			return store.Reservation{}, err
+		}
+		a.current, a.used = r, 0
+	}
+	start := a.used
+	a.used = format.AlignUp(start+n, format.Alignment)
+	return store.Reservation{Region: a.current.Retain(), Data: a.current.Data()[start : start+n : start+n]}, nil
+}
+
+// drop gives up the arena's own reference to the region it allocates from.
+func (a *arena) drop() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.dropLocked()
+}
+
+func (a *arena) dropLocked() error {
+	if a.current == nil {
+		return nil
+	}
+	r := a.current
+	a.current = nil
+	return r.Release()
+}
+
+func newAnonymousRegion(n uint64) (*store.Region, error) {
+	data, err := mapAnonymous(int(format.AlignUp(max(n, 1), osdisk.Granularity())))
+	if err != nil {
+		return nil, err
+	}
+	return store.NewPrivateRegion(data, unmap), nil
+}
+
+// addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

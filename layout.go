@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -21,141 +22,136 @@ type Layout struct {
 // CurrentLayout asks XNNPACK, which it initializes, how it packs on this machine. The answer is the same as long as the
 // process lives. Errors: XNNPACK's, and ErrNoCgo.
 func CurrentLayout() (Layout, error) {
-	here, err := ask.Layout()
-	if err == nil && here.Fingerprint == (format.Digest{}) {
+	layout, err := ask.Layout()
+	if err == nil && layout.Fingerprint == (format.Digest{}) {
 		err = ErrNoCgo
 	}
 	if err != nil {
 		return Layout{}, fmt.Errorf("this machine's layout: %w", err)
 	}
-	return Layout{here.Fingerprint, here.Description}, nil
+	return Layout{layout.Fingerprint, layout.Description}, nil
 }
 
-// askForLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
-// then. For all families it takes a millisecond or two.
-func (c *core) askForLayout() {
+// prefetchLayout asks XNNPACK in the background how it packs the families of the loaded file, so that look-ups need not
+// wait. All families take a millisecond or two.
+func (c *core) prefetchLayout() {
 	if c.inMemory() {
 		return
 	}
 	go func() {
-		shown := shownBy(c.writer.Index())
-		if len(shown) == 0 {
+		families := layoutEvidence(c.writer.Index())
+		if len(families) == 0 {
 			_, _ = ask.Layout()
 			return
 		}
-		for i := range shown {
-			if f := shown[i].family; f.Operator != packing.Deconvolution2D { // see presumePacked
+		for i := range families {
+			if f := families[i].family; f.Operator != packing.Deconvolution2D { // see choosePackedLayout
 				ask.Sum(f)
 			}
 		}
 	}()
 }
 
-// presume has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be presumed,
-// from evidence: then what the file does not have must not be packed under it.
-func (s *Session) presume(w *weight) {
+// chooseLayout sets the layout of a weight's key: the one whose entries of it XNNPACK packs here. Evidence may be
+// enough to assume it. Then what the file lacks must not be packed under it.
+func (s *Session) chooseLayout(w *weight) {
 	if w.kernel != nil && !ask.Answered() {
-		if layout, known := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); known {
-			w.presumeUnder(layout)
+		if layout, shown := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); shown {
+			w.SetLayout(layout)
+			w.layoutAssumed = true
 			return
 		}
 	}
-	s.makeSure(w)
+	s.confirmLayout(w)
 }
 
-func (w *weight) presumeUnder(layout format.Digest) {
-	w.Under(layout)
-	w.presumed = true
-}
-
-// presumePacked has a weight that was packed looked up under the layout that the file lists this machine with: equal
-// bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a look-up, as
-// deconvolutions in every process, and the file has that.
-func (s *Session) presumePacked(w *weight) {
+// choosePackedLayout sets the layout of a weight that was packed to the one that the file lists this machine with:
+// equal bytes are right in any layout. So XNNPACK need not be asked for its layout if it packs without a look-up, as
+// deconvolutions in every process, and the file has the result.
+func (s *Session) choosePackedLayout(w *weight) {
 	if ask.Answered() || len(s.evidence) == 0 {
-		s.makeSure(w)
+		s.confirmLayout(w)
 		return
 	}
-	w.presumeUnder(s.evidence[0].layout)
+	w.SetLayout(s.evidence[0].layout)
+	w.layoutAssumed = true
 }
 
-// makeSure has the weight named under this machine's layout, and reports whether it was under another. XNNPACK takes a
-// millisecond or two to say which that is. If it does not, nobody could distinguish what is packed from what others
-// pack. A cache in memory needs no layout.
-func (s *Session) makeSure(w *weight) (changed bool) {
-	var here format.Layout
+// confirmLayout sets the layout of a weight's key to this machine's, and reports whether it was another. XNNPACK takes
+// a millisecond or two to show it. If it fails to, the weight is unnamed: nobody could tell its packing from another. A
+// cache in memory needs no layout.
+func (s *Session) confirmLayout(w *weight) (changed bool) {
+	var current format.Layout
 	var err error
 	if !s.cache.inMemory() {
-		here, err = ask.Layout()
+		current, err = ask.Layout()
 	}
-	if err != nil && !s.unsaid {
-		s.unsaid = true
+	if err != nil && !s.layoutUnknown {
+		s.layoutUnknown = true
 		s.note(err)
 	}
-	presumed := w.Key.Layout
-	w.Under(here.Fingerprint)
-	w.presumed = false
+	w.layoutAssumed = false
 	w.named = w.named && err == nil
-	if w.Key.Layout == presumed && w.named {
+	if w.Key.Layout == current.Fingerprint && w.named {
 		return false
 	}
-	w.misfit = false
+	w.SetLayout(current.Fingerprint)
+	w.sizeMismatch = false
 	return true
 }
 
-// A layout's fingerprint is what XNNPACK packs of all families, which takes it more than a small model takes to load.
-// So a file says of a layout also which machines pack in it, and what XNNPACK packs there for each family that the file
-// has entries of. Where the machine is such a one, and XNNPACK packs the same for the family of a look-up, the layout's
-// entries of that family are what it would pack. What must be packed is packed under the layout that XNNPACK shows in
-// whole.
+// A layout's fingerprint is a hash of samples of all families, which take longer than loading a small model. So a file
+// also lists the machines of a layout, and the sample of each family that it has entries of. If it lists this machine,
+// and XNNPACK packs the same sample of a look-up's family, the layout's entries of that family are right. A new entry
+// needs the whole fingerprint.
 //
-// The machine alone is not enough, because XNNPACK may be patched or built in another way; nor is the sample, which
-// does not show each choice that XNNPACK makes within a family, as for the shapes of kernels.
+// The machine alone is not enough, because XNNPACK may be patched or built in another way. Nor is the sample, which
+// does not show each choice that XNNPACK makes within a family, such as by the shape of a kernel.
 
-// evidence is what a file says of layouts that such a machine as this packs in.
-type evidence []shownFamily
+// evidence lists the families of a file in layouts of this machine.
+type evidence []familyEvidence
 
 // A shownFamily is a family of a layout.
-type shownFamily struct {
-	layout, sum format.Digest // the sum is to be compared with what XNNPACK packs in this process
+type familyEvidence struct {
+	layout, sum format.Digest // the sum is the sample's
 	family      packing.Family
 }
 
-// mostShown is how many families are read of a file, which could claim any number.
-const mostShown = 1 << 10
+// maxFamilies bounds the families of a file, which could list any number.
+const maxFamilies = 1 << 10
 
-// shownBy returns what an index says, nothing for none.
-func shownBy(index *format.Index) (all evidence) {
-	here := ask.Machine()
-	if index == nil || here == (format.Digest{}) {
+// layoutEvidence returns the evidence of an index, which may be nil.
+func layoutEvidence(index *format.Index) (shown evidence) {
+	machine := ask.Machine()
+	if index == nil || machine == (format.Digest{}) {
 		return nil
 	}
 	for _, l := range index.Layouts() {
-		said := format.DecodeEvidence(l.Evidence)
-		if !slices.Contains(said.Machines, here) {
+		decoded := format.DecodeEvidence(l.Evidence)
+		if !slices.Contains(decoded.Machines, machine) {
 			continue
 		}
-		for _, f := range said.Families[:min(len(said.Families), mostShown-len(all))] {
-			all = append(all, shownFamily{l.Fingerprint, f.Sum, f.Family})
+		for _, f := range decoded.Families[:min(len(decoded.Families), maxFamilies-len(shown))] {
+			shown = append(shown, familyEvidence{l.Fingerprint, f.Sum, f.Family})
 		}
 	}
-	return all
+	return shown
 }
 
 // layoutFor returns the layout whose entries of a kernel XNNPACK is seen to pack here, false if none is known.
-func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, known bool) {
-	if len(all) == 0 || len(kernel.packing.identities) == 0 || kernel.copyOf != nil {
+func (e evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, shown bool) {
+	if len(e) == 0 || len(kernel.packing.identities) == 0 || kernel.copyOf != nil {
 		return format.Digest{}, false
 	}
 	f := kernel.packing.identities[0].geometry.Family
-	at := slices.IndexFunc(all, func(s shownFamily) bool {
+	i := slices.IndexFunc(e, func(s familyEvidence) bool {
 		if s.family != f {
 			return false
 		}
-		sum, known := ask.Sum(f)
-		return known && sum == s.sum
+		sum, answered := ask.Sum(f)
+		return answered && sum == s.sum
 	})
-	if at < 0 {
+	if i < 0 {
 		return format.Digest{}, false
 	}
 	for i := range kernel.packing.identities {
@@ -164,5 +160,97 @@ func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout form
 			return format.Digest{}, false
 		}
 	}
-	return all[at].layout, true
+	return e[i].layout, true
+}
+
+// An identity is what a session keeps of a packing.Identity.
+type packingIdentity struct {
+	digest   packing.Digest
+	geometry packing.Geometry // zero if it is opaque
+}
+
+func (id packingIdentity) opaque() bool { return id.geometry == (packing.Geometry{}) }
+
+// packedAs is how XNNPACK packs a kernel, as the host describes it.
+type packedAs struct {
+	identities []packingIdentity // each once, sorted by digest
+	digest     Digest            // of all of them, zero without one
+	complete   bool              // they decide the packed bytes
+	ambiguous  bool              // they are several ways of packing
+	described  bool              // the host gave one
+	uses       int32             // how often identities were given that are not opaque
+	belief     belief
+}
+
+// A belief is what must vouch for a kernel's stored entries before they answer a look-up.
+type belief uint8
+
+const (
+	believeIdentity belief = iota // packing identities that decide the packed bytes
+	believeHost                   // the host: see Believe
+	believeNobody                 // nothing: see Compare
+)
+
+func (p *packedAs) clone() packedAs {
+	clone := *p
+	clone.identities = slices.Clone(p.identities)
+	return clone
+}
+
+func (p *packedAs) add(id packingIdentity) {
+	if !id.opaque() {
+		p.uses++
+	}
+	byDigest := func(a packingIdentity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
+	i, present := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
+	if present {
+		return
+	}
+	p.identities = slices.Insert(p.identities, i, id)
+	p.complete = true
+	described := 0
+	var digests []byte
+	for _, id := range p.identities {
+		digests = append(digests, id.digest[:]...)
+		if id.opaque() {
+			p.complete = false
+		} else {
+			described++
+		}
+	}
+	p.ambiguous = described > 1
+	p.digest = p.identities[0].digest
+	if len(p.identities) > 1 {
+		p.digest = DigestOf(digests)
+	}
+}
+
+// believed reports whether stored entries may answer a look-up. Otherwise they are compared with a packing.
+func (p *packedAs) believed() bool {
+	return p.belief == believeHost || p.belief == believeIdentity && p.complete
+}
+
+// describe writes the family and the least size of a payload of n bytes into its record.
+func (p *packedAs) describe(r *format.Record, n int, copied bool) {
+	r.LeastSize = uint64(n)
+	for i, id := range p.identities {
+		g := id.geometry
+		r.LeastSize = min(r.LeastSize, leastBytes(g, copied))
+		if i == 0 {
+			r.Family = g.Family
+		} else if r.Family != g.Family {
+			r.Family = packing.Family{}
+		}
+	}
+	if len(p.identities) == 0 {
+		r.LeastSize = 0
+	}
+}
+
+// leastBytes returns the least size of a packing. XNNPACK may have converted the kernel if it copied it.
+func leastBytes(g packing.Geometry, copied bool) uint64 {
+	if copied {
+		g.Flags |= packing.HalfPrecision
+	}
+	return g.LeastBytes()
 }

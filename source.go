@@ -13,8 +13,39 @@ import (
 	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
+	"xpwc/internal/writer"
 	"xpwc/xnnpack/packing"
 )
+
+// tensors are the unpacked tensors of a session.
+type tensors struct {
+	data      DataMap
+	sources   map[string]*source
+	refused   map[string]error    // the data map's errors: each name is asked for once
+	addresses map[uintptr]*source // by the address that XNNPACK has; also aliases
+	retained  []*source           // until Close, of a finalized session
+
+	computed arena        // of tensors whose content is computed
+	unfilled []*source    // whose content may not be computed yet
+	desk     osdisk.Desk  // memory that moves from kernel to kernel: see Tensor.Refill
+	moving   *source      // whose content is in that memory, or nil
+	digests  writer.Tasks // computed while XNNPACK packs
+
+	watches     map[Watch]*watch
+	origins     map[origin]*entries.Origin
+	done, total int64 // see Progress
+}
+
+func newTensors(data DataMap) tensors {
+	return tensors{
+		data:      data,
+		sources:   map[string]*source{},
+		refused:   map[string]error{},
+		addresses: map[uintptr]*source{},
+		watches:   map[Watch]*watch{},
+		origins:   map[origin]*entries.Origin{},
+	}
+}
 
 // A source is an unpacked tensor as a session loaded it, or a copy of one.
 type source struct {
@@ -33,29 +64,32 @@ type source struct {
 	retain   atomic.Bool
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
-	is entries.Content // what decides whether packed weights are of it
+	answers     []answer // of look-ups of this kernel in the session
+	firstAnswer [1]answer
+
+	identity entries.Content // what decides whether packed weights are of it
 
 	fillWith   func(dst []byte) error // Tensor.Fill
 	digestWith func() (Digest, error) // Identity.Digest
 	evict      func()                 // Tensor.Evict
 	release    func()                 // Tensor.Release
 
-	memory  *store.Region // where its content is computed, or nil
-	fillErr error
-	standIn *source   // what stands for it, at the same address, or nil
-	least   int       // bytes of the shortest tensor at its address, if that is another
-	copies  []*source // what the host or XNNPACK made of it
-	copyOf  *source   // of a copy: the tensor that it is of
-	copying copying   // of a copy: how it was made
+	memory     *store.Region // where its content is computed, or nil
+	fillErr    error
+	standIn    *source    // what stands for it, at the same address, or nil
+	minimum    int        // bytes of the shortest tensor at its address, if that is another
+	copies     []*source  // what the host or XNNPACK made of it
+	copyOf     *source    // of a copy: the tensor that it is of
+	copyMethod copyMethod // of a copy: how it was made
 }
 
-// A presence says whether a source's content is where XNNPACK knows it.
+// A presence is whether a source's content is in memory.
 type presence uint8
 
 const (
-	absent  presence = iota // it is yet to be computed
-	present                 // while it is packed, it may be on the session's desk
-	away                    // it was packed from the desk, which is there and may have another's content
+	absent  presence = iota // it is not computed yet
+	present                 // while it is packed, it may be in the session's moving memory
+	evicted                 // it was packed from the desk, which is there and may have another's content
 )
 
 // sourceSlack is how far XNNPACK may read beyond a tensor at inference (XNN_EXTRA_BYTES, at most 128).
@@ -67,7 +101,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 	if t.Fill == nil {
 		s.presence = present
 	}
-	s.is.Reader = s
+	s.identity.Reader = s
 	s.fillWith, s.digestWith, s.evict, s.release = t.Fill, t.Identity.Digest, t.Evict, t.Release
 	s.unread = t.Identity.DigestReadsNothing
 	if t.Fill != nil {
@@ -84,7 +118,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		}
 		s.memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
-	s.is.Stamp = stampOf(&t.Identity)
+	s.identity.Stamp = stampOf(&t.Identity)
 	return nil
 }
 
@@ -99,27 +133,27 @@ func stampOf(id *Identity) Digest {
 	return digest.OfStrings(id.Source, id.Stamp)
 }
 
-// leastContent returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.
-func (s *source) leastContent() int {
-	if of := s.copyOf; of != nil {
-		return of.leastContent()
+// minimumSize returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.
+func (s *source) minimumSize() int {
+	if original := s.copyOf; original != nil {
+		return original.minimumSize()
 	}
-	if least := s.least; least > 0 {
-		return least
+	if n := s.minimum; n > 0 {
+		return n
 	}
 	return len(s.content)
 }
 
 // addIdentity notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
-func (s *source) addIdentity(id identity) {
-	s.withCopies(func(of *source) { of.packing.given = true })
-	s.withStandIns(func(of *source) { of.packing.add(id) })
+func (s *source) addIdentity(id packingIdentity) {
+	s.withCopies(func(src *source) { src.packing.described = true })
+	s.withStandIns(func(src *source) { src.packing.add(id) })
 }
 
 // withStandIns calls do for a tensor, for whatever stands for it, and for the copies of these.
 func (s *source) withStandIns(do func(*source)) {
-	for at := s; at != nil; at = at.standIn {
-		at.withCopies(do)
+	for src := s; src != nil; src = src.standIn {
+		src.withCopies(do)
 	}
 }
 
@@ -150,59 +184,118 @@ func (s *source) fill() error {
 	return nil
 }
 
-// fillToPack computes the content of a tensor that is packed next, on the desk if there is nothing else on it.
-func (s *Session) fillToPack(src *source) error {
-	if s.onDesk == nil && src.presence != present && src.fillErr == nil && src.mayLeave() {
-		moved, err := s.desk.Move(src.memory.Data())
-		if err != nil {
-			return src.lose(err)
-		}
-		if moved {
-			s.onDesk, src.presence = src, absent
-		}
+// register asks the data map for a tensor, and makes its source.
+func (t *tensors) register(name string) (*source, error) {
+	if err := t.refused[name]; err != nil {
+		return nil, err
 	}
-	return s.fillToStay(src)
+	tensor, err := t.data.Tensor(name)
+	if err != nil {
+		t.refused[name] = err
+		return nil, err
+	}
+	src := &source{}
+	if err := src.init(name, &tensor, &t.computed); err != nil {
+		if tensor.Release != nil {
+			tensor.Release()
+		}
+		t.refused[name] = err
+		return nil, err
+	}
+	t.watch(&tensor.Identity)
+	src.identity.Origin = t.origin(&tensor.Identity)
+	t.sources[name] = src
+	if src.presence == absent {
+		t.unfilled = append(t.unfilled, src)
+	}
+	t.address(src)
+	t.total += int64(len(src.content))
+	return src, nil
 }
 
-// fillToStay computes the content of a tensor in memory of its own.
-func (s *Session) fillToStay(src *source) error {
-	if src.presence == away {
-		s.desk.Leave()
+// address has XNNPACK's address of a tensor stand for it. Of several names at one address, as in files that keep
+// equal content once, the longest tensor's stands for all, so that its digest covers whatever is packed from there.
+func (t *tensors) address(src *source) {
+	if len(src.content) == 0 {
+		return
+	}
+	address := addressOf(src.content)
+	prev := t.addresses[address]
+	switch {
+	case prev == nil:
+	case len(prev.content) > len(src.content):
+		src.standIn = prev
+		prev.minimum = min(prev.minimumSize(), src.minimumSize())
+		return
+	default:
+		prev.standIn = src
+		src.minimum = min(src.minimumSize(), prev.minimumSize())
+		src.packing = prev.packing.clone()
+		src.packing.described = false // of this one
+	}
+	t.addresses[address] = src
+}
+
+// fillForPacking computes the content of a tensor that is packed next, on the desk if there is nothing else on it.
+func (t *tensors) fillForPacking(src *source) error {
+	if t.moving == nil && src.presence != present && src.fillErr == nil && src.evictable() {
+		moved, err := t.desk.Move(src.memory.Data())
+		if err != nil {
+			return src.fail(err)
+		}
+		if moved {
+			t.moving, src.presence = src, absent
+		}
+	}
+	return t.fillInPlace(src)
+}
+
+// fillInPlace computes the content of a tensor in memory of its own.
+func (t *tensors) fillInPlace(src *source) error {
+	if src.presence == evicted {
+		t.desk.Leave()
 		src.presence = absent
 	}
 	return src.fill()
 }
 
-// lose says that there may be no memory where the content was to be. It is not given back: it may be another's by then.
-func (s *source) lose(err error) error {
+// fail records that there may be no memory at the content's address. The memory is not released: its address may be
+// another tensor's by then.
+func (s *source) fail(err error) error {
 	s.fillErr, s.memory = err, nil
 	return err
 }
 
-// mayLeave reports whether the content need not stay when it was packed: only a look-up that misses has it read, and
-// has it computed again.
-func (s *source) mayLeave() bool { return s.refill && s.isKernel && !s.eager && !s.retain.Load() }
+// evictable reports whether the content may be dropped once it is packed: only a look-up that misses reads it, and
+// computes it again.
+func (s *source) evictable() bool { return s.refill && s.isKernel && !s.eager && !s.retain.Load() }
 
-// clearDesk says that what is on the desk was packed.
-func (s *Session) clearDesk(packed []*source) {
-	if src := s.onDesk; src != nil && src.mayLeave() && slices.Contains(packed, src) {
-		s.onDesk, src.presence = nil, away
+// evictPacked drops the content in the moving memory once it is packed.
+func (t *tensors) evictPacked(packed []*source) {
+	if src := t.moving; src != nil && src.evictable() && slices.Contains(packed, src) {
+		t.moving, src.presence = nil, evicted
 	}
 }
 
-// willRead says that the content is about to be read, until as many calls of didRead. The last reader gives it up.
-func (s *source) willRead() { s.readers.Add(1) }
+// beginRead announces a read of the content, which endRead ends. The last reader's endRead calls Tensor.Evict.
+func (s *source) beginRead() { s.readers.Add(1) }
 
-func (s *source) didRead() {
+func (s *source) endRead() {
 	if s.readers.Add(-1) == 0 && s.evict != nil && !s.retain.Load() {
 		_ = guarded("Tensor.Evict", func() error { s.evict(); return nil }) // the pages stay
 	}
 }
 
+// digest computes the digest in the background, and ends a read.
+func (s *source) digest() {
+	_, _ = s.identity.Digest()
+	s.endRead()
+}
+
 // ReadDigest computes the digest of the content, and if need be the content. It is called once, by Content.Digest.
 func (s *source) ReadDigest() (d Digest, err error) {
-	s.willRead()
-	defer s.didRead()
+	s.beginRead()
+	defer s.endRead()
 	if s.digestWith != nil {
 		err = guarded("Identity.Digest", func() (err error) {
 			d, err = s.digestWith()
@@ -235,21 +328,21 @@ func (s *source) free() error {
 
 // guarded calls a function of the host's. A panic in it is an error: it must not end a host that runs models, nor
 // unwind into XNNPACK.
-func guarded(what string, do func() error) (err error) {
+func guarded(name string, do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic in %s: %v", what, r)
+			err = fmt.Errorf("panic in %s: %v", name, r)
 		}
 	}()
 	return do()
 }
 
-// Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy, alias, in its place.
-// original is what Load returned; only its address counts. conversion is a word for what was done, for instance "f32
-// to f16", and is all that distinguishes this copy from another of the same tensor: what is packed from alias goes by
-// the name of original with # and the word after it, and the stamp and the digest of original hold for it. Hosts that
-// share a cache file must use one word for one conversion alone. Without a word the whole of alias is digested in
-// every process that looks it up, and the name ends in #alias.
+// Alias declares alias to be a copy or conversion of a loaded tensor, which the host gives XNNPACK in its place.
+// original is the slice that Load returned; only its address counts. conversion is a word for the conversion, for
+// instance "f32 to f16". It alone distinguishes this copy from another of the same tensor: weights packed from alias
+// have original's name followed by # and the word, and original's stamp and digest. Hosts that share a cache file must
+// use one word for one conversion. Without a word every process that looks alias up digests all of it, and the name
+// ends in #alias.
 //
 // alias must stay readable and unchanged until Finalize. XNNPACK of March 2026 and later reports its own copies
 // itself. Errors: ErrUnknownTensor if original is nothing that Load returned, ErrNotEager if its content is yet to be
@@ -258,18 +351,18 @@ func (s *Session) Alias(alias, original []byte, conversion string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch src := s.addresses[addressOf(original)]; {
-	case s.stage == stageClosed:
+	case s.state == stateClosed:
 		return fmt.Errorf("alias: %w", ErrClosed)
-	case s.stage == stageFinalized:
+	case s.state == stateFinalized:
 		return fmt.Errorf("alias: %w", ErrFinalized)
 	case src == nil:
 		return fmt.Errorf("alias: the original was not loaded: %w", ErrUnknownTensor)
 	case len(alias) == 0:
 		return nil // nothing is packed from it
 	case conversion == "":
-		return s.addAlias(addressOf(alias), src, copying{how: compared, content: alias})
+		return s.addAlias(addressOf(alias), src, copyMethod{kind: byContent, content: alias})
 	default:
-		return s.addAlias(addressOf(alias), src, copying{how: byWord, word: conversion, content: alias})
+		return s.addAlias(addressOf(alias), src, copyMethod{kind: byWord, word: conversion, content: alias})
 	}
 }
 
@@ -279,81 +372,81 @@ func (s *Session) alias(alias, original uintptr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if src := s.addresses[original]; src != nil {
-		if err := s.addAlias(alias, src, copying{how: xnnpacks, content: src.content}); err != nil {
+		if err := s.addAlias(alias, src, copyMethod{kind: byXNNPACK, content: src.content}); err != nil {
 			s.fail(err) // XNNPACK packs the copy, whatever is in it
 		}
 	}
 }
 
 // A copying is what made a copy of a tensor.
-type copying struct {
-	how     knowing
+type copyMethod struct {
+	kind    copyKind
 	word    string
 	content []byte // of the copy; of the original where only XNNPACK knows it
 }
 
-// knowing says how a copy is known from others of the same tensor.
-type knowing int
+// copyKind is how a copy is distinguished from others of the same tensor.
+type copyKind int
 
 const (
-	byWord   knowing = iota + 1 // the host has a word for it
-	compared                    // by its content
-	xnnpacks                    // XNNPACK made it as it always does
+	byWord    copyKind = iota + 1 // the host has a word for it
+	byContent                     // by its content
+	byXNNPACK                     // XNNPACK made it as it always does
 )
 
 // suffix is what the name of the copy has after the original's. XNNPACK's is that of an empty word, which no host can
 // give.
-func (c *copying) suffix() string {
-	if c.how == compared {
+func (c *copyMethod) suffix() string {
+	if c.kind == byContent {
 		return "#alias"
 	}
 	return "#" + c.word
 }
 
-// of returns the digest of a copy whose original has this one. No tensor's content and no other copying has it.
-func (c *copying) of(original Digest) Digest {
+// digest returns the digest of a copy whose original has this one. No tensor's content and no other copying has it.
+func (c *copyMethod) digest(original Digest) Digest {
 	return digest.OfStrings("alias", c.suffix(), string(original[:]))
 }
 
-func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
-	same := func(copied *source) bool {
-		if copied.copying.how != c.how || copied.copying.word != c.word {
+func (t *tensors) addAlias(alias uintptr, src *source, c copyMethod) error {
+	match := func(copied *source) bool {
+		if copied.copyMethod.kind != c.kind || copied.copyMethod.word != c.word {
 			return false
 		}
-		return c.how != compared || addressOf(copied.content) == alias && len(copied.content) == len(c.content)
+		return c.kind != byContent || addressOf(copied.content) == alias && len(copied.content) == len(c.content)
 	}
 	if src.presence != present {
 		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)
 	}
-	at := slices.IndexFunc(src.copies, same)
-	if at < 0 {
-		at = len(src.copies)
+	i := slices.IndexFunc(src.copies, match)
+	if i < 0 {
+		i = len(src.copies)
 		src.copies = append(src.copies, newCopy(src, c))
 	}
-	s.addresses[alias] = src.copies[at]
+	t.addresses[alias] = src.copies[i]
 	return nil
 }
 
-func newCopy(src *source, c copying) *source {
+func newCopy(src *source, c copyMethod) *source {
 	copied := &source{
-		name:     src.name + c.suffix(),
-		content:  c.content,
-		copyOf:   src,
-		copying:  c,
-		packing:  src.packing.clone(),
-		presence: present,
-		counted:  true, // Progress has the original
+		name:       src.name + c.suffix(),
+		content:    c.content,
+		copyOf:     src,
+		copyMethod: c,
+		packing:    src.packing.clone(),
+		presence:   present,
+		counted:    true, // Progress has the original
 	}
-	copied.is.Reader, copied.is.Origin = copied, src.is.Origin
-	if c.how == compared {
+	copied.identity.Reader, copied.identity.Origin = copied, src.identity.Origin
+	if c.kind == byContent {
 		return copied
 	}
 	copied.digestWith = func() (Digest, error) {
-		d, err := src.is.Digest()
-		return c.of(d), err
+		d, err := src.identity.Digest()
+		return c.digest(d), err
 	}
-	if src.is.Stamp != (Digest{}) {
-		copied.is.Stamp = c.of(src.is.Stamp)
+	if src.identity.Stamp != (Digest{}) {
+		copied.identity.Stamp = c.digest(src.identity.Stamp)
 	}
 	return copied
 }
@@ -362,14 +455,14 @@ func newCopy(src *source, c copying) *source {
 type watch struct {
 	Watch
 	source string
-	before error // what it said when the session first loaded from it
+	prior  error // of the first call, when the session loaded from it
 	read   bool  // tensors of it have no stamp: they are known by their content
 }
 
 // Changed returns an error that matches ErrSourceChanged if the content may have changed since it was given.
 func (w *watch) Changed() error {
-	if w.before != nil {
-		return w.before
+	if w.prior != nil {
+		return w.prior
 	}
 	var changed bool
 	err := guarded("Watch.Changed", func() (err error) {
@@ -392,13 +485,13 @@ type origin struct {
 }
 
 // origin returns where a tensor comes from. Most of a session come from one file.
-func (s *Session) origin(id *Identity) *entries.Origin {
+func (t *tensors) origin(id *Identity) *entries.Origin {
 	key := origin{id.Source, id.Watch}
-	o := s.origins[key]
+	o := t.origins[key]
 	if o == nil {
 		o = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source), Watch: id.Watch,
 			NoStamp: string(id.NoStamp)}
-		s.origins[key] = o
+		t.origins[key] = o
 	}
 	return o
 }
@@ -413,15 +506,137 @@ func sourceName(source string) string {
 
 // watch takes note of the watch of a tensor, if it has one. The first time it is asked, so that a change after that
 // will show.
-func (s *Session) watch(id *Identity) {
+func (t *tensors) watch(id *Identity) {
 	if id.Watch == nil {
 		return
 	}
-	w := s.watches[id.Watch]
+	w := t.watches[id.Watch]
 	if w == nil {
 		w = &watch{Watch: id.Watch, source: id.Source}
-		w.before = w.Changed()
-		s.watches[id.Watch] = w
+		w.prior = w.Changed()
+		t.watches[id.Watch] = w
 	}
 	w.read = w.read || id.Stamp == ""
+}
+
+// A DataMap gives a model's unpacked tensors by name, as ExecuTorch's NamedDataMap does. A [Session] asks it at most
+// once for each name. Implementations must be safe for use by several sessions at the same time.
+type DataMap interface {
+	// Tensor returns the tensor of that name. For a name it does not know it returns an error that matches
+	// [ErrUnknownTensor].
+	Tensor(name string) (Tensor, error)
+}
+
+// ErrUnknownTensor: the data map has no tensor of that name.
+var ErrUnknownTensor = errors.New("unknown tensor")
+
+// A Tensor is an unpacked tensor as a [DataMap] gives it. Its content is either there (Data) or computed when packing
+// is about to read it (Size and Fill).
+type Tensor struct {
+	// Data is the content, in memory that C code may keep pointers into: a file mapping or C memory, never the Go heap.
+	// It must stay readable and unchanged until Release is called, or, without Release, until Session.Close.
+	Data []byte
+
+	// Size and Fill are for content that must be computed first: widened, decompressed, copied out of the Go heap.
+	// Fill writes all Size bytes of dst, memory the session owns. It is called at most once in a session, unless Refill
+	// is set, from the thread that creates the runtime, and not at all when everything packed from the tensor is found
+	// in the cache.
+	Size int
+	Fill func(dst []byte) error
+
+	// Refill allows Fill to be called again, with memory that has other bytes in it. Then large kernels are computed
+	// one after the other in the same memory: each is dropped when it was packed, and computed again if it is packed or
+	// loaded once more. Without Identity.Digest, Refill has no effect.
+	Refill bool
+
+	// Identity distinguishes this content from any other that may come under the same name.
+	Identity Identity
+
+	// Evict, if not nil, is called when the content was read, by packing or for its digest, and will hardly be read
+	// again: a mapped source gives its pages back here, so that only one tensor's at a time are in memory. It must
+	// stay readable. It may be called from any goroutine, and again if it is read again, but not for tensors loaded
+	// with Retain.
+	Evict func()
+
+	// Release, if not nil, is called once, when the session needs Data no more: by Session.Finalize if packing
+	// consumed it, by Session.Close otherwise.
+	Release func()
+}
+
+// An Identity changes whenever a tensor's content does. Packed weights are reused only for the content they were packed
+// from: if the stamps are equal, or else if the digests are.
+type Identity struct {
+	// Source names where the tensor comes from, for instance the absolute path of the model's file. Packed weights of
+	// the same name and source but other content are superseded. Both are kept if the sources differ. A file has its
+	// digest and, for people, the last part of it.
+	Source string
+
+	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and times of
+	// modification and of change with the tensor's position in it. When it is empty, or differs from the stored one,
+	// digests are compared. It must be empty where that is not certain, as on file systems that do not make their
+	// change times themselves (images, FAT, network file systems), for a file that was changed within the last tick of
+	// the file system's clock, and for one that somebody may be writing to: the times show when a write begins, and not
+	// when it ends. It holds for its Source alone, unless it begins with FileStamp.
+	Stamp string
+
+	// NoStamp is why Stamp is empty, if the data map knows it: one of the reasons for reading.
+	NoStamp Reason
+
+	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is
+	// nil, DigestOf(content) is used, which reads (and if need be computes) all of it. It may be called from another
+	// goroutine while the runtime is created.
+	Digest func() (Digest, error)
+
+	// DigestReadsNothing: Digest returns what is known already. [Stats] does not count it as reading.
+	DigestReadsNothing bool
+
+	// Watch, if not nil, reports changes of the source. All tensors of one file have the same.
+	Watch Watch
+}
+
+// FileStamp begins an [Identity.Stamp] that names the file, by device and inode, and the tensor's position in it. Such
+// a stamp holds under every path of the file: it stays when a directory is renamed, and through a symbolic link.
+const FileStamp = "file "
+
+// A Watch reports whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that
+// is overwritten while it is packed may be stored as what it was not. It must be comparable, as a pointer is: a
+// session asks each Watch once when it first loads a tensor of it, and once more in Session.Finalize if it packed
+// something, or loaded a tensor of it without a stamp.
+type Watch interface {
+	// Changed reports whether the content may have changed since the tensors were given. After it has reported that it
+	// did not, every later change must show, also one by a write that had begun before: where times are too coarse for
+	// that, it waits, and where somebody may be writing, it compares the content. An error is taken for a change. It
+	// must not use the cache: locks are held.
+	Changed() (bool, error)
+}
+
+// A Digest is a 128-bit XXH3 hash, most significant byte first: of a tensor's content, or of packed samples as a
+// layout's fingerprint. It guards against accidents, not against an adversary who can choose the content of a model. As
+// text, also in JSON, it is 32 hexadecimal digits.
+type Digest = digest.Digest
+
+// DigestOf returns the digest of b: its XXH3-128 hash, most significant byte first.
+func DigestOf(b []byte) Digest {
+	return digest.Of(b)
+}
+
+// MapOf returns a DataMap of tensors in ordinary Go memory. A session copies a tensor into memory of its own before
+// XNNPACK sees it, so the slices may be garbage-collected or changed once the session is closed, but not before.
+// Tensors have no stamp: their digests are compared each time.
+func MapOf(tensors map[string][]byte) DataMap { return goMap(tensors) }
+
+type goMap map[string][]byte
+
+func (m goMap) Tensor(name string) (Tensor, error) {
+	content, ok := m[name]
+	if !ok {
+		return Tensor{}, fmt.Errorf("tensor %q: %w", name, ErrUnknownTensor)
+	}
+	return Tensor{
+		Size: len(content),
+		Fill: func(dst []byte) error { copy(dst, content); return nil },
+		Identity: Identity{
+			Digest: func() (Digest, error) { return DigestOf(content), nil },
+		},
+	}, nil
 }

@@ -13,17 +13,17 @@ import (
 	"xpwc/internal/store"
 )
 
-// A Keep returns those of the records that a compaction keeps.
+// A Keep returns the records that a compaction keeps.
 type Keep func([]format.Record) []format.Record
 
-// Compact rewrites the file with those of its records that keep returns, nil for all, within the file's cap. It waits
-// for users that pack, and for another process that does, within limits.
+// Compact rewrites the file with the records that keep returns (nil keeps all), within the file's cap. It waits for
+// users that pack, and up to Options.Wait for another process that packs.
 func (w *Writer) Compact(keep Keep) error {
 	if err := w.beginCompaction(); err != nil || w.inMemory() {
 		return err
 	}
 	defer w.locked(w.restLocked)
-	if w.stillUseless() { // it makes way when something is packed
+	if w.remainsUnusable() { // the next packing replaces it
 		return nil
 	}
 	switch reason := w.begin(nil); reason {
@@ -50,27 +50,27 @@ func (w *Writer) Compact(keep Keep) error {
 	})
 }
 
-// stillUseless reports whether nothing of the file can be used, and another process has not seen to that.
-func (w *Writer) stillUseless() bool {
-	isUseless := func() bool { return w.access == useless }
-	if !underLock(w, isUseless) {
+// remainsUnusable reports whether nothing of the file can be used, and another process has not seen to that.
+func (w *Writer) remainsUnusable() bool {
+	isUnusable := func() bool { return w.access == unusable }
+	if !underLock(w, isUnusable) {
 		return false
 	}
 	st := w.file.take()
 	defer w.file.give()
 	w.Note(w.accept(st, st.Reopen()))
-	return underLock(w, isUseless)
+	return underLock(w, isUnusable)
 }
 
-// beginCompaction waits until nobody packs or waits to. From then on no user becomes one that does, no commit starts,
-// and Close waits.
+// beginCompaction waits until no user packs or waits to pack. From then on none begins to pack, no commit starts, and
+// Close waits.
 func (w *Writer) beginCompaction() error {
 	deadline := time.Now().Add(w.options.Wait)
 	defer time.AfterFunc(w.options.Wait, w.wake).Stop()
 	w.mu.Lock()
 	defer w.unlock()
 	busy := func() bool { return w.activity == committing || w.activity == compacting }
-	for w.phase == open && (busy() || w.packing+w.coming > 0 && time.Now().Before(deadline)) {
+	for w.phase == open && (busy() || w.packing+w.waiting > 0 && time.Now().Before(deadline)) {
 		w.changed.Wait()
 	}
 	switch {
@@ -81,7 +81,7 @@ func (w *Writer) beginCompaction() error {
 	case w.inMemory():
 		return nil
 	}
-	if w.activity == due { // what was due is committed first
+	if w.activity == scheduled { // what was due is committed first
 		w.askLocked()
 		w.timer.Stop()
 		w.timer = nil
@@ -92,11 +92,11 @@ func (w *Writer) beginCompaction() error {
 
 func (w *Writer) wake() { w.locked(w.changed.Broadcast) }
 
-// MinDeadBytes is what is not worth rewriting any file for.
+// MinDeadBytes is how many dead bytes are not worth rewriting a file.
 const MinDeadBytes = 16 << 10
 
-// worthCompacting reports whether enough of the file is dead or stored twice, and nobody packs into it. If so, no user
-// becomes one that does until the round ends.
+// worthCompacting reports whether enough of the file is dead or stored twice, and no user packs into it. If so, none
+// begins to pack until the round ends.
 func (w *Writer) worthCompacting() bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -135,7 +135,7 @@ func (w *Writer) rewrite(keep Keep) error {
 		err = next.TakePlace()
 	}
 	if err != nil {
-		return w.undone(chosen, fmt.Errorf("compact cache: %w", err))
+		return w.undo(chosen, fmt.Errorf("compact cache: %w", err))
 	}
 	oldID := st.ID()
 	err = next.Follow()
@@ -146,7 +146,7 @@ func (w *Writer) rewrite(keep Keep) error {
 	return err
 }
 
-// moved takes note of where a compaction has put what is in memory. Its memory stays as it is.
+// moved sets the offsets of entries in the new file. Their memory stays the same.
 func (w *Writer) moved(oldID [16]byte, next *store.Rewriting, cur loaded) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -154,7 +154,7 @@ func (w *Writer) moved(oldID [16]byte, next *store.Rewriting, cur loaded) {
 	w.figures.Compactions++
 	w.figures.DamagedPayloads += int64(next.Damaged)
 	w.figures.WrittenBytes += int64(next.Size())
-	for e := range w.entries.All() {
+	for e := range w.entries.Entries() {
 		if offset, ok := next.Moved[e.Record.Offset]; ok && e.File == oldID && e.State == entries.Durable {
 			e.File, e.Record.Offset = next.ID(), offset
 		}
@@ -164,12 +164,12 @@ func (w *Writer) moved(oldID [16]byte, next *store.Rewriting, cur loaded) {
 
 // withinCap leaves out the records used longest ago until the file keeps to its cap.
 func (w *Writer) withinCap(records []format.Record) []format.Record {
-	return UsedLast(records, w.options.MaxBytes, w.now())
+	return UsedLast(records, w.options.MaxBytes, w.clock())
 }
 
 // UsedLast returns, of the records, those used last that make a file of at most so many bytes; all if it is 0. A date
 // that is still to come says nothing, a clock was wrong: such a record counts as used longest ago.
-func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
+func UsedLast(records []format.Record, maxBytes, unixTime int64) []format.Record {
 	if maxBytes <= 0 {
 		return records
 	}
@@ -177,7 +177,7 @@ func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
 	total := uint64(format.HeaderSize)
 	const day = 24 * 60 * 60 // clocks of several machines may differ
 	used := func(r format.Record) int64 {
-		if r.UsedAt > now+day {
+		if r.UsedAt > unixTime+day {
 			return 0
 		}
 		return r.UsedAt

@@ -2,7 +2,6 @@ package writer
 
 import (
 	"fmt"
-	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -10,52 +9,51 @@ import (
 	"xpwc/internal/store"
 )
 
-// HasItsSum reports whether an entry has the bytes that its sum was made of.
-func HasItsSum(e *entries.Entry) bool {
+// SumMatches reports whether an entry's bytes have its checksum.
+func SumMatches(e *entries.Entry) bool {
 	sum, err := osdisk.Sum(e.Data)
 	return err == nil && sum == e.Record.Sum
 }
 
-// Packed is what was packed, and where it lies.
+// Packed is a packing that is to become an entry.
 type Packed struct {
-	Record       format.Record // but for what identifies it
+	Record       format.Record // without the fields that identify it
 	Kernel, Bias *entries.Content
 	Space        store.Reservation
-	InFile       bool   // or else in private memory
+	InFile       bool   // otherwise in private memory
 	Reason       string // why it is private, or ""
 }
 
-// A Lot is what becomes of an entry beside which something was packed under its key.
-type Lot uint8
+// An Action is what Insert does with a stored entry of the same key.
+type Action uint8
 
 // The lots of entries.
 const (
-	Stays   Lot = iota
-	Taken       // it is used in place of what was packed
-	Tied        // so, and it is what all uses of its key are packed into
-	Varies      // it and what was packed are variants
-	Damaged     // it is not what it was when it was packed
+	Ignore      Action = iota
+	Reuse              // it is used in place of what was packed
+	ReuseTied          // so, and it is what all uses of its key are packed into
+	MarkVariant        // it and what was packed are variants
+	MarkDamaged        // it is not what it was when it was packed
 )
 
-// Keep does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
+// Insert does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
 // one of them, or a new one of what was packed: created is true. It returns nil if there are other entries by now.
-func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (entry *entries.Entry, created bool) {
+func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *entries.Entry, created bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	candidates, index := w.candidatesLocked(q)
-	if index != nil || !unchanged(candidates, seen) {
+	if !u.unchangedLocked(q, seen, true) {
 		return nil, false
 	}
 	for i, lot := range lots {
 		e := seen[i].Entry
 		switch lot {
-		case Taken, Tied:
-			w.equalLocked(e, q.Seed, lot == Tied)
+		case Reuse, ReuseTied:
+			w.equalLocked(e, q.Seed, lot == ReuseTied)
 			entry = e
-		case Damaged:
+		case MarkDamaged:
 			w.damagedPayloadLocked(e)
-		case Varies:
+		case MarkVariant:
 			p.Record.Flags |= format.Variant
 			w.setFlagLocked(e, format.Variant)
 		}
@@ -67,13 +65,9 @@ func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (entry *entrie
 	return entry, created
 }
 
-func unchanged(candidates []*entries.Entry, seen []View) bool {
-	return slices.EqualFunc(candidates, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
-}
-
-// KeepUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session has
-// it.
-func (u *User) KeepUnnamed(p *Packed) *entries.Entry {
+// InsertUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session
+// has it.
+func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -83,7 +77,7 @@ func (u *User) KeepUnnamed(p *Packed) *entries.Entry {
 	return e
 }
 
-// equalLocked takes note that a packing gave the bytes of an entry.
+// equalLocked records that a packing is equal to an entry.
 func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
 	if !e.PackedUnder(seed) {
 		e.OtherSeeds = append(e.OtherSeeds, seed)
@@ -105,11 +99,11 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 	}
 }
 
-// makeLocked makes the entry of what was packed.
+// makeLocked makes the entry of a packing.
 func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	e := &entries.Entry{
 		Record: p.Record, Data: p.Space.Data, Region: p.Space.Region,
-		Kernel: p.Kernel, Bias: p.Bias, Packer: u, Verified: true, Sized: true,
+		Kernel: p.Kernel, Bias: p.Bias, Packer: &u.owner, Verified: true, Sized: true,
 	}
 	e.Record.Key, e.Record.Seed = q.Key, q.Seed
 	if p.InFile {
@@ -126,27 +120,26 @@ func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	return e
 }
 
-// fillLocked takes note that an entry is what was packed into a part of the file. It is committed, unless the file has
-// ended or was replaced.
+// fillLocked makes an entry one of the file's. It is committed, unless the file has ended or was replaced.
 func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
 	e.File = p.Space.Region.File()
 	e.Record.Offset, e.Record.Size = p.Space.Offset(), uint64(len(e.Data))
-	e.State = entries.Written
+	e.State = entries.Orphaned // unless the file is the one in place
 	store.Filled(p.Space)
 	switch {
 	case p.Space.Region.Lost():
 		w.loseEntriesLocked([]*entries.Entry{e}, store.ErrFlush)
 	case e.File == w.loaded.id:
-		w.entries.AddUnlisted(e)
+		w.entries.AddPacked(e)
 		w.sumLocked(e)
 	}
 }
 
-// sumLocked has the sum of an entry computed beside what its session does.
+// sumLocked computes an entry's checksum in the background.
 func (w *Writer) sumLocked(e *entries.Entry) {
 	region := e.Region.Retain()
 	w.summing[e] = true
-	go func() {
+	w.sums.Go(func() {
 		sum, err := osdisk.Sum(e.Data)
 		w.mu.Lock()
 		defer w.unlock()
@@ -154,10 +147,10 @@ func (w *Writer) sumLocked(e *entries.Entry) {
 		w.freed = append(w.freed, region)
 		delete(w.summing, e)
 		w.changed.Broadcast()
-	}()
+	})
 }
 
-// summedLocked takes note of an entry's sum, or that its bytes cannot be read any more.
+// summedLocked records an entry's checksum. If its bytes cannot be read, they are lost.
 func (w *Writer) summedLocked(e *entries.Entry, sum format.Digest, err error) {
 	e.Record.Sum = sum
 	if err != nil {

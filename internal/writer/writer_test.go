@@ -79,7 +79,7 @@ func TestAHandleIsClosedTwiceAtOnce(t *testing.T) {
 // Save returns although another session goes on packing large weights.
 func TestACommitWaitsForNoSumOfASessionThatStillPacks(t *testing.T) {
 	w, h := newWriter(t)
-	packing := &entries.Entry{Kernel: &entries.Content{}}
+	packing := &entries.Entry{Kernel: &entries.Content{}, Packer: &entries.Owner{}}
 	w.summing[packing] = true
 	require.NoError(t, h.Save())
 	delete(w.summing, packing)
@@ -111,7 +111,7 @@ func TestACompactionKeepsTheLock(t *testing.T) {
 	w, h := newWriter(t)
 	u, err := h.NewUser()
 	require.NoError(t, err)
-	_, reason := u.BecomeWriter()
+	_, reason := u.StartWriting()
 	require.Empty(t, reason)
 	w.leave(u)
 	require.NoError(t, w.beginCompaction())
@@ -137,7 +137,7 @@ func TestASessionThatWaitsToPackIsBeforeTheNextCompaction(t *testing.T) {
 		require.NoError(t, w.beginCompaction())
 		packs, next := make(chan string, 1), make(chan error, 1)
 		go func() {
-			_, reason := u.BecomeWriter()
+			_, reason := u.StartWriting()
 			packs <- reason
 		}()
 		synctest.Wait()
@@ -174,33 +174,32 @@ func content(stamp byte) *entries.Content {
 func look(t *testing.T, u *User, name string) *Query {
 	t.Helper()
 	q := &Query{Key: format.Key{Kernel: name}}
-	views, err := u.Hold(q)
+	views, err := u.Retain(q)
 	require.NoError(t, err)
-	u.Free(views)
+	u.Release(views)
 	return q
 }
 
 // pack packs something into the file, of a tensor with a stamp.
 func pack(t *testing.T, u *User, name string, stamp byte) *entries.Entry {
 	t.Helper()
-	_, reason := u.BecomeWriter()
+	_, reason := u.StartWriting()
 	require.Empty(t, reason)
 	space, err := u.Reserve(64, uint64(len(name)))
 	require.NoError(t, err)
 	p := Packed{Kernel: content(stamp), Space: space, InFile: true}
-	e, made := u.Keep(look(t, u, name), &p, nil, nil)
+	e, made := u.Insert(look(t, u, name), &p, nil, nil)
 	require.True(t, made)
 	return e
 }
 
-// first answers each query with the first candidate.
-func first(of []View) (hit int) { return min(0, len(of)-1) }
-
 // use has a session use what the file has.
 func use(t *testing.T, u *User, name string) *entries.Entry {
 	t.Helper()
-	hit, views, _ := u.LookUp(look(t, u, name), first)
-	require.Zero(t, hit)
+	views, err := u.LookUp(look(t, u, name))
+	require.NoError(t, err)
+	require.NotEmpty(t, views)
+	require.True(t, u.Use(&views[0]))
 	return views[0].Entry
 }
 
@@ -253,7 +252,7 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 func TestEachCommitSaysOfWhatIsInUseThatItIsUsed(t *testing.T) {
 	w, h := newWriter(t)
 	now := int64(100)
-	w.now = func() int64 { return now }
+	w.clock = func() int64 { return now }
 	u, err := h.NewUser()
 	require.NoError(t, err)
 	pack(t, u, "in use", 1)
