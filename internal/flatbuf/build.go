@@ -17,7 +17,7 @@ type Fields map[int]any
 type There int64
 
 // Build returns the flatbuffer of a root table. The same fields give the same bytes. It panics if a field is of another
-// type than those that Fields lists.
+// type than Fields lists.
 func Build(root Fields, identifier string) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	b.FinishWithFileIdentifier(write(b, root), []byte(identifier))
@@ -36,7 +36,7 @@ func BuildBefore(root Fields, identifier string, align int) []byte {
 	return build(-len(build(0)) & (align - 1))
 }
 
-// refer writes how far it is from here to what is There.
+// refer writes the distance to an existing object.
 func refer(b *flatbuffers.Builder, target There) {
 	b.Prep(flatbuffers.SizeUOffsetT, 0)
 	b.PlaceUint32(uint32(b.Offset()) + flatbuffers.SizeUOffsetT + uint32(target))

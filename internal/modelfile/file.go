@@ -24,7 +24,7 @@ type File struct {
 	Shapes      [][]int  // of the inputs of a .tflite, where it leaves them open; nil for the file's
 }
 
-// Described reports whether the model is tensors, of which a description says what they are used for.
+// Described reports whether the model is tensors, with a description of the operators that use them.
 func (f File) Described() bool { return described.KindOf(f.Path) != described.NoTensors }
 
 // Program reports whether the model is an ExecuTorch program.
@@ -42,7 +42,7 @@ func (f File) Files() []string {
 // besideIt is where a description is that was not named.
 func (f File) besideIt() string { return filepath.Clean(f.Path) + ".json" }
 
-// Open opens the model to run it. Of a program that is one method; if it cannot be run here, the error says what it
+// Open opens the model to run it. Of a program that is one method; if it cannot be run here, the error names what it
 // has that ExecuTorch alone runs. The caller closes the model.
 func (f File) Open() (models.Model, error) {
 	switch {

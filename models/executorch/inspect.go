@@ -8,7 +8,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Operator says how often a method has one.
+// Operator counts a method's uses of an operator.
 type Operator struct {
 	// Name is that of a delegate's node as ExecuTorch's schema has it, such as Conv2d, or of an operator of the
 	// method with its overload, such as aten::mean.out. What is no operator is called what it is: "a jump".
@@ -17,7 +17,7 @@ type Operator struct {
 	Count int
 }
 
-// Where says who computes an operator.
+// Where is what computes an operator.
 type Where int
 
 const (

@@ -11,7 +11,7 @@ import (
 	"xpwc/internal/flow"
 )
 
-// method is an execution plan, as the program has it. Every index in it is one of what it names.
+// method is an execution plan, as the program has it. Every index in it is valid.
 type method struct {
 	name            string
 	values          []evalue

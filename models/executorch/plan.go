@@ -25,7 +25,7 @@ type plan struct {
 
 // value is a tensor of a plan.
 type value struct {
-	typed    bool           // whether anything said what the elements are
+	typed    bool           // whether the type of the elements is known
 	tensor   xnnpack.Tensor // without data, and without scales that lie in a file
 	scales   *stored        // of channels or blocks, where they lie in a file
 	constant *constant
@@ -119,7 +119,7 @@ func (p *planner) planMethod() flow.Part {
 }
 
 // available sees that a value is computed or given before it is read. What the export left out is planned: a tensor
-// that nothing computes is another view of what was computed last at its place in memory.
+// that nothing computes is another view of the last value at its place in memory.
 func (p *planner) available(i xnnpack.ValueID) {
 	t, v := p.tensorOf(i), &p.plan.values[i]
 	if v.computed || v.constant != nil || p.retained[i] {
@@ -179,7 +179,7 @@ func (p *planner) count(name string, place Where) {
 }
 
 // inputsAsFloats returns the inputs of other types with which the method does nothing but to convert them to floats:
-// images of bytes, for instance. Whoever gives such an input converts it.
+// images of bytes, for instance. The caller converts such an input.
 func (m *method) inputsAsFloats() map[int]bool {
 	out := map[int]bool{}
 	for _, i := range m.inputs {
@@ -215,7 +215,7 @@ func sameMeaning(a, b *value) bool {
 	return x.Scale == y.Scale && x.ZeroPoint == y.ZeroPoint
 }
 
-// elementTypes are what the elements of a method's tensors are to XNNPACK, if nothing else says what they mean.
+// elementTypes are what the elements of a method's tensors are to XNNPACK, unless something else defines their meaning.
 var elementTypes = map[ScalarType]xnnpack.Datatype{
 	Float: xnnpack.Float32, Half: xnnpack.Float16, BFloat16: xnnpack.BFloat16, Int: xnnpack.Int32,
 }
@@ -519,7 +519,7 @@ func (p *planner) agrees(i int, actual *value) {
 	elements(t.shape...)
 }
 
-// bind says what value i of the method is: an argument of a delegate.
+// bind defines value i of the method: an argument of a delegate.
 func (p *planner) bind(i int, actual value) {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
 	if v.typed {
@@ -645,7 +645,7 @@ func (p *planner) cannot(format string, args ...any) {
 	p.reason(fault.Try(func() { unsupported(format, args...) }))
 }
 
-// runnable returns nil, or an error that says everything why the method cannot be run here: the operators that are
+// runnable returns nil, or an error with all reasons why the method cannot be run here: the operators that are
 // outside of XNNPACK first, in one list.
 func (p *planner) runnable() error {
 	var outside []string

@@ -52,7 +52,7 @@ func betweenFormats() mprogram {
 		values: append(tensors(
 			mtensor{dtype: Float, sizes: sizes, order: rows}, mtensor{dtype: Float, sizes: sizes, order: lastly},
 			mtensor{dtype: Float, sizes: sizes, order: lastly}, mtensor{dtype: Float, sizes: sizes, order: rows},
-		), table{0: byte(3), 1: table{}}), // and a bool, that says whether to block
+		), table{0: byte(3), 1: table{}}), // and a bool: whether to block
 		inputs: []int32{0}, outputs: []int32{3, 2},
 		instructions: []table{kernel(0, 0, 4, 1), call(0, 1, 2), kernel(0, 2, 4, 3), {0: byte(5), 1: table{}}},
 	}}}

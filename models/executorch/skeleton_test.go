@@ -147,7 +147,7 @@ func TestWhatOthersReadOrNoBiasPoisonsStaysInASkeleton(t *testing.T) {
 	}
 }
 
-// The runtime finds packed weights by names. Where these do not say all that is packed, it might find another
+// The runtime finds packed weights by names. If these do not identify all that is packed, it might find another
 // program's.
 func TestAKernelStaysInASkeletonIfItsNameCouldBeAnothers(t *testing.T) {
 	renamed := chainOf(4, layer{out: 4, kernel: "k", bias: "b"}, layer{out: 4, kernel: "last", bias: "last bias"})

@@ -52,7 +52,7 @@ type Key struct {
 	Bias   uint64 // likewise
 }
 
-// Name says which of the model's buffers the entry was packed from.
+// Name names the model's buffers that the entry was packed from.
 func (k Key) Name() string {
 	if k.Bias == None {
 		return fmt.Sprintf("buffer %d", k.Kernel)
@@ -91,7 +91,7 @@ func (f *File) PayloadBytes() (sum int64) {
 	return sum
 }
 
-// Open reads the file at a path. The errors are those of Read, with the path.
+// Open reads the file at a path. The errors are as of Read, with the path.
 func Open(path string) (*File, error) {
 	file, info, err := fd.OpenRegular(path)
 	if errors.Is(err, fd.ErrNotRegular) {
@@ -107,8 +107,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// IsCache reports whether the file at a path begins as LiteRT's files do, damaged or not. It is false for what cannot
-// be read.
+// IsCache reports whether the file at a path begins as LiteRT's files do, damaged or not. It is false if the file
+// cannot be read.
 func IsCache(path string) bool {
 	_, err := Open(path)
 	return err == nil || errors.Is(err, ErrDamaged) || errors.Is(err, ErrVersion)

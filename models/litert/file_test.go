@@ -114,7 +114,7 @@ func TestFilesThatLiteRTWouldNotUseAreRefused(t *testing.T) {
 	require.False(t, IsCache(filepath.Join(t.TempDir(), "absent")))
 }
 
-// A list may say that all its entries are the same bytes of it.
+// All entries of a list may be the same bytes of the file.
 func TestAListTakesNoMoreMemoryThanItHas(t *testing.T) {
 	const n = 1 << 20
 	list := make([]uint32, n, n+2)

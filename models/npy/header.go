@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	// ErrMalformed is matched by the error for a file that is no well-formed .npy. It is damaged or was not copied whole:
-	// get it again from its source.
+	// ErrMalformed is matched by the error for a file that is no well-formed .npy. It is damaged or was not copied
+	// whole: get it again from its source.
 	ErrMalformed = errors.New("malformed .npy file")
 
 	// ErrUnsupported is matched by the error for a well-formed array that XNNPACK cannot read in place. The message

@@ -32,7 +32,7 @@ type plan struct {
 }
 
 // value is what a tensor is at the point of the graph that planning has reached. TensorFlow Lite computes the shapes of
-// intermediate tensors from the inputs' and ignores what the file says of them; so does planning.
+// intermediate tensors from the inputs' and ignores the file's shapes for them; so does planning.
 type value struct {
 	state    state
 	shape    []int

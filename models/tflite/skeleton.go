@@ -23,7 +23,7 @@ import (
 var ErrSkeleton = errors.New("a skeleton, without weights: only LiteRT runs it, with its file of packed weights; " +
 	"use the model that it was made of")
 
-// ErrNoSkeleton is matched by the error of [NewSkeleton] that says why there is none.
+// ErrNoSkeleton is matched by the error of [NewSkeleton] if there is none.
 var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 
 // A Skeleton is a model without the kernels that LiteRT finds in its file of packed weights, and with checks: before
@@ -55,7 +55,7 @@ type Skeleton struct {
 type Kernel struct {
 	Buffer, Bias uint64 // indices of the model's buffers; Bias is that of no buffer if there is none
 	Bytes        int64
-	// Last says that the operator ends a part of the model that XNNPACK runs, for which LiteRT has another seed.
+	// Last reports that the operator ends a part of the model that XNNPACK runs, for which LiteRT has another seed.
 	Last bool
 	// Kept is why the kernel stays in the file; "" if it need not.
 	Kept string
@@ -307,7 +307,7 @@ func (s *Skeleton) checked() (checked []*Kernel) {
 }
 
 var (
-	// magnitudes are those of the inputs on floats: large ones, to which a bias adds little, and 0, which shows the
+	// magnitudes are the factors of float inputs: large ones, to which a bias adds little, and 0, which shows the
 	// bias alone.
 	magnitudes = []float32{1, 64, 4096, 0}
 	// spans are the parts of int8 that inputs take: a small one where the results of a large one are at a clamp. Each
@@ -317,7 +317,7 @@ var (
 
 const (
 	mostInputs  = 4096    // of a check in int8
-	mostNumbers = 1 << 20 // of a check's inputs and results in int8, beside two for each element: some 10 ms
+	mostNumbers = 1 << 20 // of a check's inputs and results in int8, and two for each element: some 10 ms
 	misses      = 1e-3    // elements of a kernel whose change by one quantum a check may be expected not to see
 )
 
@@ -537,7 +537,7 @@ func (s *Skeleton) Packed(uncovered map[uint64]bool) {
 	delete(s.moved, 0) // the model's empty buffer
 }
 
-// Buffers returns how many buffers the model has. The indices of those that are the skeleton's own follow.
+// Buffers returns how many buffers the model has. The indices of the skeleton's own buffers follow.
 func (s *Skeleton) Buffers() uint64 { return uint64(len(s.buffers)) }
 
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.

@@ -52,7 +52,7 @@ func (r *rewriting) skipIndices() {
 	r.buffers = append(r.buffers, slices.Repeat(r.buffers[:1], 1+int(sum[0]))...)
 }
 
-// tensors returns those of a subgraph. A tensor of a moved buffer refers to the buffer's new index.
+// tensors returns a subgraph's tensors. A tensor of a moved buffer refers to the buffer's new index.
 func (r *rewriting) tensors(g *skeletonGraph) []any {
 	tensors := refs(g.tensors)
 	for i, t := range g.tensors.All() {
@@ -216,7 +216,7 @@ func (k *Kernel) linear() flatbuf.Fields {
 	return f
 }
 
-// compute adds the operator of a kernel on its check's input, and returns its output. Followed says that another
+// compute adds the operator of a kernel on its check's input, and returns its output. Followed reports that another
 // operator of XNNPACK's follows, which changes nothing.
 func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
 	inputs := slices.Clone(k.inputs)

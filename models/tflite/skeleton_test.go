@@ -31,7 +31,8 @@ func TestAKernelWithoutACheckHasIndicesThatDependOnTheModel(t *testing.T) {
 		b, err := os.ReadFile(out.Name())
 		require.NoError(t, err)
 		graph := flatbuf.Root(b, fileIdentifier, ErrMalformed).Tables(modelSubgraphs).Table(0)
-		tensors, inputs := graph.Tables(subgraphTensors), graph.Tables(subgraphOperators).Table(0).Int32s(operatorInputs)
+		tensors := graph.Tables(subgraphTensors)
+		inputs := graph.Tables(subgraphOperators).Table(0).Int32s(operatorInputs)
 		for _, i := range inputs[1:3] {
 			index = append(index, tensors.Table(int(i)).Uint32(tensorBuffer))
 			require.GreaterOrEqual(t, uint64(index[len(index)-1]), s.Buffers(), "none of the model's own")

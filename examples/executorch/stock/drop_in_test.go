@@ -208,7 +208,7 @@ func TestInTheRealBackendTheDropInOnTheReaderPacksNothingThatTheSealedFileHas(t 
 	}
 }
 
-// An app may leave an old file and its digest beside a program that was exported again.
+// An app may leave an old file and its digest next to a program that was exported again.
 func TestInTheRealBackendTheDropInOnTheReaderComputesAnExportedAgainProgramRight(t *testing.T) {
 	h, plain := dropInOnReader(t), stock(t)
 	var otherBias []program // of kernels whose inputs are quantised at inference
