@@ -35,7 +35,7 @@ type Pushed struct {
 }
 
 // Push adds cache files to the tag that ref names: the entries of all files, one manifest for each layout. Other
-// layouts that the tag has are kept, and so is what it has in newer versions of the format; those that it has too are
+// layouts that the tag has are kept, and so are layouts in newer versions of the format; existing ones are
 // replaced, and the registry's garbage collection removes their old manifests. Files may be in use, and written to, at
 // the same time: what was committed last is pushed.
 //

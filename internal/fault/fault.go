@@ -39,8 +39,8 @@ func Try(work func()) (err error) {
 	return nil
 }
 
-// Within does a part of some work, and ends all of it with an error that names the part.
-func Within(part func(), format string, args ...any) {
+// Wrap does a part of some work, and ends all of it with an error that names the part.
+func Wrap(part func(), format string, args ...any) {
 	if err := Try(part); err != nil {
 		Check(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
 	}

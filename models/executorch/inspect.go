@@ -13,7 +13,7 @@ type Operator struct {
 	// Name is that of a delegate's node as ExecuTorch's schema has it, such as Conv2d, or of an operator of the
 	// method with its overload, such as aten::mean.out. What is no operator is called what it is: "a jump".
 	Name  string
-	Where Where
+	Place Where
 	Count int
 }
 
@@ -38,7 +38,7 @@ func (m *Method) Operators() []Operator {
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b Operator) int {
-		return cmp.Or(cmp.Compare(a.Where, b.Where), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Place, b.Place), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }

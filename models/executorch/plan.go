@@ -174,7 +174,7 @@ func (p *planner) tensorOf(value xnnpack.ValueID) *tensor {
 }
 
 func (p *planner) count(name string, place Where) {
-	p.counts[Operator{Name: name, Where: place}]++
+	p.counts[Operator{Name: name, Place: place}]++
 	p.outside = p.outside || place == Outside
 }
 
@@ -240,7 +240,7 @@ func (p *planner) know(i int) {
 		unsupported("value %d is a state that the method keeps", i)
 	}
 	v.tensor.Type = kind
-	fault.Within(func() {
+	fault.Wrap(func() {
 		if n := elements(t.shape...); ok {
 			p.complete(v, t.content, nil)
 		} else if t.content != nil {
@@ -261,7 +261,7 @@ func (p *planner) complete(v *value, c, scales *content) {
 	}
 	count, perScale := scaleCount(&v.tensor)
 	if scales == nil {
-		return // package xnnpack checks those that are there
+		return // package xnnpack checks the present ones
 	}
 	if count == 0 {
 		malformed("a list of scales for elements of %v", v.tensor.Type)
@@ -388,7 +388,7 @@ func (p *planner) delegate(number int, args []int) {
 	}
 	var g *graph
 	var xvalues, nodes flatbuf.Vector
-	fault.Within(func() {
+	fault.Wrap(func() {
 		g = readGraph(p.files.program().file.Data(), d.blob)
 		xvalues, nodes = g.table.Tables(graphValues), g.table.Tables(graphNodes)
 		if xvalues.Len() > maxSteps || nodes.Len() > maxSteps {
@@ -403,7 +403,7 @@ func (p *planner) delegate(number int, args []int) {
 	p.external = map[xnnpack.ValueID]bool{}
 	external := map[uint32]bool{}
 	for i, t := range xvalues.All() {
-		fault.Within(func() {
+		fault.Wrap(func() {
 			x := g.value(t)
 			if (x.input || x.output) && external[x.external] {
 				malformed("argument %d is two values", x.external)
@@ -421,7 +421,7 @@ func (p *planner) delegate(number int, args []int) {
 		handle := strconv.FormatUint(uint64(t.Uint32(xnodeHandle)), 10)
 		name := prefix + "node " + strconv.Itoa(i) + " (" + k.name + ", debug handle " + handle + ")"
 		p.count(k.name, InDelegate)
-		fault.Within(func() { p.node(t, k, name, ids) }, "%s", name)
+		fault.Wrap(func() { p.node(t, k, name, ids) }, "%s", name)
 	}
 	p.addStock(delegatePart{part, p.skipped == skipped, d.blob}, p.plan.steps[first:])
 }
@@ -473,7 +473,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 	argument := xnnpack.ValueID(p.base + i)
 	label := fmt.Sprintf("argument %d, value %d of the method", x.external, i)
 	if p.attempt(name+": "+label, func() { p.agrees(i, &v) }) {
-		fault.Within(func() { p.bind(i, v) }, "%s", label)
+		fault.Wrap(func() { p.bind(i, v) }, "%s", label)
 	} else {
 		_, bad := flow.Elements(v.tensor.Shape...)
 		v.internal = x.output || bad != nil
@@ -650,7 +650,7 @@ func (p *planner) cannot(format string, args ...any) {
 func (p *planner) runnable() error {
 	var outside []string
 	for o, n := range p.counts {
-		if o.Where != Outside {
+		if o.Place != Outside {
 			continue
 		}
 		name := o.Name

@@ -48,7 +48,7 @@ func newProgram(f *files) *Program {
 		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{},
 			last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
 		var part flow.Part
-		fault.Within(func() { part = m.planMethod() }, "method %q", m.method.name)
+		fault.Wrap(func() { part = m.planMethod() }, "method %q", m.method.name)
 		method := &Method{
 			program: p, name: m.method.name, part: part, whole: part,
 			stock: m.stock, counts: m.counts, fault: m.runnable(),

@@ -481,6 +481,6 @@ func TestAProgramSaysWhatIsInIt(t *testing.T) {
 	real := openProgram(t, "mobilenet_v3_small_int8")
 	require.Equal(t, 1, real.Methods()[0].Delegates())
 	for _, o := range real.Methods()[0].Operators() {
-		require.Equal(t, InDelegate, o.Where, o.Name)
+		require.Equal(t, InDelegate, o.Place, o.Name)
 	}
 }

@@ -37,18 +37,18 @@ var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 // program has others, unless it gives the very same content another shape or other groups. Kernels that are packed with
 // scales, or with a bias that the runtime does not look for, stay.
 type Skeleton struct {
-	Kernels   int    // that are not in it
-	HoleBytes int64  // theirs, which take no space on the disk
-	FileBytes int64  // of the file, with the holes
-	Kept      []Kept // kernels that are in it, the most bytes first
+	Kernels   int         // that are not in it
+	HoleBytes int64       // theirs, which take no space on the disk
+	FileBytes int64       // of the file, with the holes
+	Remaining []Remaining // kernels that are in it, the most bytes first
 
 	program *Program
 	zeroed  []*weighedNode // out of it
 }
 
-// Kept is why kernels are in a skeleton.
-type Kept struct {
-	Why     string
+// Remaining is why kernels are in a skeleton.
+type Remaining struct {
+	Reason  string
 	Kernels int
 	Bytes   int64
 }
@@ -85,7 +85,7 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 	}
 	s := &Skeleton{program: p}
 	fault.Check(p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(output.SkeletonMark)) }))
-	seen, reasons := map[string]bool{}, map[string]*Kept{}
+	seen, reasons := map[string]bool{}, map[string]*Remaining{}
 	for _, step := range p.plan.steps {
 		n := nodes[step]
 		if n == nil || seen[n.kernel.name] {
@@ -98,16 +98,16 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 			continue
 		}
 		if reasons[n.reason] == nil {
-			reasons[n.reason] = &Kept{Why: n.reason}
+			reasons[n.reason] = &Remaining{Reason: n.reason}
 		}
 		reasons[n.reason].Kernels++
 		reasons[n.reason].Bytes += n.kernel.at.Size
 	}
 	for _, k := range reasons {
-		s.Kept = append(s.Kept, *k)
+		s.Remaining = append(s.Remaining, *k)
 	}
-	slices.SortFunc(s.Kept, func(a, b Kept) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Why, b.Why))
+	slices.SortFunc(s.Remaining, func(a, b Remaining) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Reason, b.Reason))
 	})
 	return s
 }

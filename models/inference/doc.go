@@ -23,6 +23,6 @@
 //
 // Loads of one cache file share the packed weights, in one process and in many. A Runner computes as many Runs at the
 // same time as [Options.Instances] allows; further ones wait for their turn, in the order in which they came. Each
-// instance has its own memory for what it computes, and the packed weights are there once. [Runner.Reload] puts another
+// instance has memory of its own for values, and the packed weights are there once. [Runner.Reload] puts another
 // version of the model in force while Runs go on.
 package inference

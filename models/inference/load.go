@@ -89,8 +89,8 @@ func (o *Options) doesWithout(m models.Model, cacheFile string) bool {
 	if weights >= threshold {
 		return false
 	}
-	if given := o.CacheOptions; given != nil && given.Logger != nil {
-		given.Logger.Info("a small model does without its cache file", slog.String("cache", cacheFile),
+	if opts := o.CacheOptions; opts != nil && opts.Logger != nil {
+		opts.Logger.Info("a small model does without its cache file", slog.String("cache", cacheFile),
 			slog.Int64("weights_bytes", weights), slog.Int64("cache_from", threshold))
 	}
 	return true

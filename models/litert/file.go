@@ -27,8 +27,8 @@ var (
 	ErrDamaged = errors.New("a damaged cache file of LiteRT; pack it again")
 )
 
-// None is the Kernel or the Bias of an entry that has none.
-const None = math.MaxUint64
+// NoBuffer is the Kernel or the Bias of an entry that has none.
+const NoBuffer = math.MaxUint64
 
 // Version is the version of the files that this package knows, as it is in their header.
 const Version = 4
@@ -54,7 +54,7 @@ type Key struct {
 
 // Name names the model's buffers that the entry was packed from.
 func (k Key) Name() string {
-	if k.Bias == None {
+	if k.Bias == NoBuffer {
 		return fmt.Sprintf("buffer %d", k.Kernel)
 	}
 	return fmt.Sprintf("buffer %d with %d", k.Kernel, k.Bias)

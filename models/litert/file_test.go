@@ -39,7 +39,7 @@ func build(version uint64, fingerprints []uint64, entries ...Entry) []byte {
 
 func read(b []byte) (*File, error) { return Read(bytes.NewReader(b), int64(len(b))) }
 
-var two = []Entry{{Key{1, 2, None}, 128, 300}, {Key{7, 3, 4}, 512, 128}}
+var two = []Entry{{Key{1, 2, NoBuffer}, 128, 300}, {Key{7, 3, 4}, 512, 128}}
 
 func TestAFileThatLiteRTWroteIsRead(t *testing.T) {
 	f, err := Open(written)

@@ -68,7 +68,7 @@ func (s *sparsity) scatter(shape []int) *scatter {
 		} else {
 			l.length, l.stride = blockSize[d-rank], blockStride[d-rank]
 		}
-		fault.Within(func() { out.stored = l.check(out.stored) }, "dimension %d of a sparse tensor", i)
+		fault.Wrap(func() { out.stored = l.check(out.stored) }, "dimension %d of a sparse tensor", i)
 		out.levels = append(out.levels, l)
 	}
 	return out

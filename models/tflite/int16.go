@@ -72,7 +72,7 @@ func (n *inliner) outputsOfInt16() {
 // outside adds a tensor of integers that has a tensor's name from now on.
 func (n *inliner) outside(t int, role string) int {
 	var step float32
-	fault.Within(func() { step = n.graph.tensors[t].int16Step() }, "%s %q", role, n.graph.tensors[t].name)
+	fault.Wrap(func() { step = n.graph.tensors[t].int16Step() }, "%s %q", role, n.graph.tensors[t].name)
 	copied := n.tensor(tensor{name: n.graph.tensors[t].name, dtype: typeInt16, step: step})
 	in, out := &n.graph.tensors[t], &n.graph.tensors[copied]
 	in.name, out.name = out.name, in.name

@@ -16,7 +16,7 @@ import (
 // maxRank is XNN_MAX_TENSOR_DIMS of xnnpack.h. A tensor of higher rank is an error only where it is used.
 const maxRank = 6
 
-// graph is what the file says, with every index and range checked, without its meaning.
+// graph is the content of the file, with every index and range checked, without its meaning.
 type graph struct {
 	tensors   []tensor
 	operators []operator

@@ -79,7 +79,7 @@ func newPlan(g *graph, file []byte) *plan {
 		if _, err := elements(shape); err != nil {
 			malformed("input %q: %v", t.name, err)
 		}
-		fault.Within(func() { t.computable(shape) }, "input %q", t.name)
+		fault.Wrap(func() { t.computable(shape) }, "input %q", t.name)
 		if t.dtype == typeComplex64 {
 			fault.Check(fmt.Errorf("input %q: %w: values of type %v", t.name, ErrUnsupported, t.dtype))
 		}
@@ -149,7 +149,7 @@ func (p *plan) checkOutputs() {
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
 		c := &call{plan: p, op: &operator{inputs: []int{i}}, takes: bytes8, inGo: t.inGo()}
-		fault.Within(func() {
+		fault.Wrap(func() {
 			if c.data(0); !c.inGo {
 				p.describe(i)
 			}

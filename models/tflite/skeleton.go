@@ -57,8 +57,8 @@ type Kernel struct {
 	Bytes        int64
 	// Last reports that the operator ends a part of the model that XNNPACK runs, for which LiteRT has another seed.
 	Last bool
-	// Kept is why the kernel stays in the file; "" if it need not.
-	Kept string
+	// Shared is why the kernel stays in the file; "" if it need not.
+	Shared string
 	// Unchecked is why no check sees each element of the kernel; "" if a check does. Such a kernel stays in the file.
 	Unchecked string
 
@@ -76,7 +76,7 @@ type Kernel struct {
 
 // Stays reports whether the kernel stays in the file, and why.
 func (k *Kernel) Stays() (reason string, stays bool) {
-	reason = cmp.Or(k.Unchecked, k.Kept)
+	reason = cmp.Or(k.Unchecked, k.Shared)
 	return reason, reason != ""
 }
 
@@ -163,7 +163,7 @@ func (s *Skeleton) read(data []byte) {
 	checked := map[packing]bool{}
 	for _, k := range s.Kernels {
 		if reads[k.Buffer] > 1 {
-			k.Kept = "read by several operators"
+			k.Shared = "read by several operators"
 		}
 		p := packing{k.Buffer, k.Bias, k.code}
 		k.repeated = checked[p]
@@ -286,14 +286,14 @@ func (k *Kernel) dataInput() int {
 	return 0
 }
 
-// left returns the kernels that are left out.
-func (s *Skeleton) left() (left []*Kernel) {
+// omitted returns the kernels that are left out.
+func (s *Skeleton) omitted() (omitted []*Kernel) {
 	for _, k := range s.Kernels {
 		if _, stays := k.Stays(); !stays {
-			left = append(left, k)
+			omitted = append(omitted, k)
 		}
 	}
-	return left
+	return omitted
 }
 
 // checked returns the kernels that have a check.
@@ -578,10 +578,10 @@ func (s *Skeleton) write(w *os.File) {
 		old[i] = f
 	}
 	r.subgraphs = append(old, r.subgraphs...)
-	r.write(w, true, s.left())
+	r.write(w, true, s.omitted())
 	fault.Check(output.MarkSkeleton(w))
 	s.FileBytes, s.HoleBytes = fault.Value(w.Seek(0, io.SeekEnd)), 0
-	for _, k := range s.left() {
+	for _, k := range s.omitted() {
 		span := s.buffers[k.Buffer]
 		s.HoleBytes += max(0, span.End()/page-(span.Offset+page-1)/page) * page
 	}

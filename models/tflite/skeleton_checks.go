@@ -24,7 +24,7 @@ type rewriting struct {
 func refs(v flatbuf.Vector) []any {
 	values := make([]any, v.Len())
 	for i := range values {
-		values[i] = flatbuf.There(v.Table(i).Position())
+		values[i] = flatbuf.Ref(v.Table(i).Position())
 	}
 	return values
 }
@@ -33,7 +33,7 @@ func refs(v flatbuf.Vector) []any {
 func fieldsThere(t flatbuf.Table, slots ...int) flatbuf.Fields {
 	f := flatbuf.Fields{}
 	for _, slot := range slots {
-		if ref, ok := t.There(slot); ok {
+		if ref, ok := t.Ref(slot); ok {
 			f[slot] = ref
 		}
 	}
@@ -134,10 +134,10 @@ type checkGraph struct {
 	outputs []int32
 	// XNNPACK runs what is in the middle, as one part.
 	prologue, middle, epilogue []any
-	made                       map[any]int32 // tensors, by what they are
+	cached                     map[any]int32 // tensors, by what they are
 }
 
-func (r *rewriting) graph() *checkGraph { return &checkGraph{r: r, made: map[any]int32{}} }
+func (r *rewriting) graph() *checkGraph { return &checkGraph{r: r, cached: map[any]int32{}} }
 
 func (g *checkGraph) fields() flatbuf.Fields {
 	return flatbuf.Fields{subgraphTensors: g.tensors, subgraphInputs: []int32{}, subgraphOutputs: g.outputs,
@@ -170,13 +170,13 @@ func (g *checkGraph) constant(src *skeletonGraph, tensor int32) int32 {
 	if tensor == absent {
 		return absent
 	}
-	ref := flatbuf.There(src.tensors.Table(int(tensor)).Position())
-	if n, ok := g.made[ref]; ok {
+	ref := flatbuf.Ref(src.tensors.Table(int(tensor)).Position())
+	if n, ok := g.cached[ref]; ok {
 		return n
 	}
 	g.tensors = append(g.tensors, ref)
 	n := int32(len(g.tensors) - 1)
-	g.made[ref] = n
+	g.cached[ref] = n
 	if w, ok := src.widened[tensor]; ok {
 		stored := g.constant(src, w.source)
 		g.prologue = append(g.prologue, clone(w.op, []int32{stored}, []int32{n}))
@@ -187,7 +187,7 @@ func (g *checkGraph) constant(src *skeletonGraph, tensor int32) int32 {
 // clone makes an operator of the model's kind with other tensors.
 func clone(op flatbuf.Table, inputs, outputs []int32) flatbuf.Fields {
 	var options any
-	if ref, ok := op.There(operatorOptions); ok {
+	if ref, ok := op.Ref(operatorOptions); ok {
 		options = ref
 	}
 	return operatorOf(op.Uint32(operatorCodeIndex), inputs, outputs, op.Byte(operatorOptionsType), options)
@@ -272,11 +272,11 @@ func (g *checkGraph) factors(shape []int32) int32 {
 
 // once adds a tensor, and the operator that computes it before all checks, unless it is there.
 func (g *checkGraph) once(key any, dtype elementType, shape []int32, operator func(out int32) flatbuf.Fields) int32 {
-	if n, ok := g.made[key]; ok {
+	if n, ok := g.cached[key]; ok {
 		return n
 	}
 	n := g.tensor(dtype, shape, nil, flatbuf.Table{})
-	g.prologue, g.made[key] = append(g.prologue, operator(n)), n
+	g.prologue, g.cached[key] = append(g.prologue, operator(n)), n
 	return n
 }
 
@@ -285,11 +285,11 @@ func (g *checkGraph) input(k *Kernel) int32 {
 	data, blank := k.tensor(k.dataInput()), flatbuf.Table{}
 	dtype := elementType(data.Byte(tensorType))
 	name := fmt.Sprint(dtype, k.input, data.Table(tensorQuantization).Position())
-	if n, ok := g.made[name]; ok {
+	if n, ok := g.cached[name]; ok {
 		return n
 	}
 	out := g.tensor(dtype, k.input, nil, data)
-	g.made[name] = out
+	g.cached[name] = out
 	then := func(code opcode, kind byte, options any, inputs []int32, out int32) int32 {
 		g.middle = append(g.middle, operatorOf(g.r.code(code), inputs, []int32{out}, kind, options))
 		return out
@@ -378,13 +378,13 @@ func (g *checkGraph) then(code opcode, kind byte, options any, inputs []int32, o
 
 // axes adds a tensor of the numbers of all dimensions.
 func (g *checkGraph) axes(rank int) int32 {
-	if n, ok := g.made[rank]; ok {
+	if n, ok := g.cached[rank]; ok {
 		return n
 	}
 	axes := make([]int32, rank)
 	for i := range axes {
 		axes[i] = int32(i)
 	}
-	g.made[rank] = g.numbers(axes...)
-	return g.made[rank]
+	g.cached[rank] = g.numbers(axes...)
+	return g.cached[rank]
 }

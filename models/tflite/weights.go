@@ -104,7 +104,7 @@ func (c *call) dequantize(w *weights) {
 func (c *call) declared(i int) elementType { return c.plan.graph.tensors[c.op.inputs[i]].dtype }
 
 // channelwise gives the weights a scale for each output, if they can have them as XNNPACK needs them for an input that
-// is quantized at inference. The bias is part of what is packed then, and must be as it is stored.
+// is quantized at inference. The bias is packed, too, and must be as it is stored.
 func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
 	q := &filter.constant.quant
 	nonzero := func(z int64) bool { return z != 0 }
