@@ -52,7 +52,7 @@ func (e *emitter) emit() {
 	e.collectOptions()
 	copies := e.externals()
 	for _, s := range e.Steps {
-		fault.Within(func() { fault.Check(s.add(e.s, e.value)) }, "%s", s.Name)
+		fault.Wrap(func() { fault.Check(s.add(e.s, e.value)) }, "%s", s.Name)
 	}
 	for _, c := range copies {
 		fault.Check(e.s.Add(xnnpack.Copy{Input: e.value(c.Input), Output: c.Output}))
@@ -89,7 +89,7 @@ func (e *emitter) eachPacking(do func(kernel, bias string, id packing.Identity))
 		if bias != xnnpack.InvalidValue {
 			biasName, _ = e.Constant(bias)
 		}
-		fault.Within(func() { do(kernelName, biasName, n.Packing(e.operand)) }, "%s", s.Name)
+		fault.Wrap(func() { do(kernelName, biasName, n.Packing(e.operand)) }, "%s", s.Name)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Weights returns what makes subgraphs whose runtimes, one after the other, pack all weights of the program, for
-// [models.Pack]: those of [Program.DelegateWeights], and those of the methods that can be run here where these are
+// [models.Pack]: all of [Program.DelegateWeights], and of the methods that can be run here where these are
 // others. Of several that pack alike only the first packs.
 func (p *Program) Weights() []func(models.Loader) (*xnnpack.Subgraph, error) {
 	loads := p.DelegateWeights()
@@ -163,7 +163,7 @@ func packingSteps(part flow.Part) []*flow.Step {
 	return slices.DeleteFunc(slices.Clone(part.Steps), func(s *flow.Step) bool { return !part.Packs(s.Operation) })
 }
 
-// addPacking appends a step that packs weights. What is packed does not depend on the shapes of what the step reads and
+// addPacking appends a step that packs weights. What is packed does not depend on the shapes of its operands and
 // computes. So it is also appended if these are not known, or contradict the weights, which is why the method cannot be
 // run then.
 func (p *planner) addPacking(name string, op flow.Node) {

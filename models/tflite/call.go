@@ -62,7 +62,7 @@ func (c *call) resolve(i int) *value {
 		malformed("input %d, %q, is not computed before it is used", i, t.name)
 	}
 	var k *constant
-	fault.Within(func() { k = newConstant(t) }, "input %d, %q", i, t.name)
+	fault.Wrap(func() { k = newConstant(t) }, "input %d, %q", i, t.name)
 	k.name = c.plan.firstName(t)
 	if t.element() != t.dtype {
 		k = c.fromInt16(k)
@@ -204,7 +204,7 @@ func (c *call) define(i int, shape ...int) {
 	}
 	t := c.outputTensor(i)
 	c.bounded(shape)
-	fault.Within(func() { t.computable(shape) }, "output %d, %q", i, t.name)
+	fault.Wrap(func() { t.computable(shape) }, "output %d, %q", i, t.name)
 	c.accept(t, t.element())
 	c.plan.values[c.op.outputs[i]] = value{state: dynamic, shape: slices.Clone(shape), dtype: t.element()}
 	c.defined = append(c.defined, i)

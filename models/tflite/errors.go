@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	// ErrMalformed is matched by every error that says a file is not a well-formed TensorFlow Lite model: bytes
+	// ErrMalformed is matched by every error about a file that is not a well-formed TensorFlow Lite model: bytes
 	// outside the file, an index that names nothing, a constant whose size is not its shape's, an operator with the
 	// wrong operands.
 	ErrMalformed = errors.New("malformed model")
@@ -22,7 +22,7 @@ var (
 	ErrUnsupported = errors.New("unsupported use")
 
 	// ErrUnknownSignature is matched when the model has no signature of the name that was asked for. The message lists
-	// those that it has.
+	// the known ones.
 	ErrUnknownSignature = errors.New("the model has no such signature")
 
 	// ErrShape is matched when an input cannot have the shape that was asked for.

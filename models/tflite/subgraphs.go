@@ -25,7 +25,7 @@ func (o *operator) calls() []int {
 	return nil
 }
 
-// inliner plans operators, and those of the subgraphs that they call in their place.
+// inliner plans operators, and in place of calls the called subgraphs' operators.
 type inliner struct {
 	*plan
 	reasons flow.Reasons
