@@ -21,8 +21,8 @@ func ofLayout(t *testing.T, fingerprint byte) []byte {
 	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records)
 	require.NoError(t, err)
 	b := format.NewHeader([16]byte{1})
-	encoded, at := slot.Encode([16]byte{1})
-	copy(b[at:], encoded)
+	encoded, end := slot.Encode([16]byte{1})
+	copy(b[end:], encoded)
 	b = append(append(b, payload...), make([]byte, int(slot.IndexOffset)-format.HeaderSize-100)...)
 	return append(b, block...)
 }

@@ -152,15 +152,15 @@ func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 
 	report := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
 	require.Equal(t, 1, report.Entries, "it has one entry a name")
-	again := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again")
-	require.Equal(t, report.For, again.For)
+	second := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again")
+	require.Equal(t, report.For, second.For)
 	require.Equal(t, contentOf(t, filepath.Join(dir, "two")), contentOf(t, filepath.Join(dir, "again")))
-	var why []string
+	var reasons []string
 	for _, l := range report.For.LeftOut {
-		why = append(why, l.Why)
+		reasons = append(reasons, l.Reason)
 	}
 	require.ElementsMatch(t, []string{"packed from a constant without a name",
-		"not the only one of its name, of which the file can have one"}, why)
+		"not the only one of its name, of which the file can have one"}, reasons)
 	said = says(t, dir, 0, "pack", namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
 	require.Contains(t, said, "the stock runtime packs with each load: 1 entry, packed from a constant without a name")
 	require.Contains(t, says(t, dir, 0, "verify", "two", "--model", namedProgram(t, "one_name_two_seeds.pte")),
@@ -170,10 +170,10 @@ func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 func TestWhatTheStockRuntimeDoesNotLookForIsNotWrittenForIt(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
-	for name, why := range map[string]string{"no_names.pte": "1 entry, packed from a constant without a name",
+	for name, reason := range map[string]string{"no_names.pte": "1 entry, packed from a constant without a name",
 		"deconvolution.pte": "1 entry, of a deconvolution"} {
 		said := says(t, dir, 0, "pack", namedProgram(t, name), "--for", "executorch", "-o", "c")
-		require.Contains(t, said, "nothing that the stock runtime would look for: "+why)
+		require.Contains(t, said, "nothing that the stock runtime would look for: "+reason)
 		require.NoFileExists(t, filepath.Join(dir, "c"))
 	}
 	matrices := cachefile.Entry{Kernel: "kernel", Family: operator.Family{Operator: operator.BatchMatrixMultiply}}
@@ -186,19 +186,19 @@ func TestAProgramWithNothingToPackIsNoFailure(t *testing.T) {
 	if packsAsExecuTorch() {
 		runtimes = append(runtimes, []string{"--for", "executorch"})
 	}
-	for _, to := range runtimes {
-		said := says(t, dir, 0, append([]string{"pack", model, "-o", "c"}, to...)...)
+	for _, runtime := range runtimes {
+		said := says(t, dir, 0, append([]string{"pack", model, "-o", "c"}, runtime...)...)
 		require.Contains(t, said, "note: "+model+": it has no weights that XNNPACK packs")
 		require.Contains(t, said, "nothing was written to c")
 		require.NoFileExists(t, filepath.Join(dir, "c"))
-		report := packJSON(t, dir, append([]string{model, "-o", "c"}, to...)...)
+		report := packJSON(t, dir, append([]string{model, "-o", "c"}, runtime...)...)
 		require.Contains(t, report.Nothing, "no weights")
 		require.Zero(t, report.Entries)
 
-		packJSON(t, dir, append([]string{program(t, perceptron), "-o", "other"}, to...)...)
-		before := contentOf(t, filepath.Join(dir, "other"))
-		says(t, dir, 0, append([]string{"pack", model, "-o", "other"}, to...)...)
-		require.Equal(t, before, contentOf(t, filepath.Join(dir, "other")), "another program's is left as it is")
+		packJSON(t, dir, append([]string{program(t, perceptron), "-o", "other"}, runtime...)...)
+		original := contentOf(t, filepath.Join(dir, "other"))
+		says(t, dir, 0, append([]string{"pack", model, "-o", "other"}, runtime...)...)
+		require.Equal(t, original, contentOf(t, filepath.Join(dir, "other")), "another program's is left as it is")
 	}
 	requireNoStage(t, dir)
 }
@@ -214,15 +214,15 @@ func TestAStockRuntimesFileReplacesOnlyACache(t *testing.T) {
 	packJSON(t, dir, program(t, mobilenet), "-o", "c")
 	first := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
 	require.Equal(t, 2, first.Entries, "nothing is added to what was there")
-	again := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
-	require.Equal(t, first.For, again.For)
+	second := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
+	require.Equal(t, first.For, second.For)
 }
 
 // The stock runtime finds packed weights by name and seed, which both programs have.
 func TestAFileThatIsLeftBesideAnExportedAgainProgramIsNotProven(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
-	first, again := namedProgram(t, "calibrated.pte"), namedProgram(t, "calibrated_again.pte")
+	first, second := namedProgram(t, "calibrated.pte"), namedProgram(t, "calibrated_again.pte")
 	packJSON(t, dir, first, "--for", "executorch", "-o", "packed")
 	sum := sha256.Sum256(contentOf(t, first))
 	said := says(t, dir, 0, "verify", "packed", "--model", first)
@@ -230,10 +230,10 @@ func TestAFileThatIsLeftBesideAnExportedAgainProgramIsNotProven(t *testing.T) {
 	require.NotContains(t, said, "note:")
 	require.Contains(t, says(t, dir, 0, "verify", "packed"), "packed for calibrated.pte")
 
-	said = says(t, dir, exitFailed, "verify", "packed", "--model", again)
+	said = says(t, dir, exitFailed, "verify", "packed", "--model", second)
 	require.Contains(t, said, errUnproven.Error())
-	require.Contains(t, said, again+" is another program: pack it")
-	v := reported[verification](t, dir, exitFailed, "verify", "packed", "--model", again)
+	require.Contains(t, said, second+" is another program: pack it")
+	v := reported[verification](t, dir, exitFailed, "verify", "packed", "--model", second)
 	require.True(t, v.Another)
 	require.Equal(t, fmt.Sprintf("%x", sum), v.PackedFor.Files[0].SHA256)
 	require.Equal(t, []programFile{{"calibrated.pte", int64(len(contentOf(t, first))), fmt.Sprintf("%x", sum)}},
@@ -262,12 +262,12 @@ func TestAStockRuntimesFileIsNotChangedByRunningAnotherProgramWithIt(t *testing.
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
 	packJSON(t, dir, program(t, mobilenet), "--for", "executorch", "-o", "both.packed_cache")
-	before := contentOf(t, filepath.Join(dir, "both.packed_cache"))
+	original := contentOf(t, filepath.Join(dir, "both.packed_cache"))
 	for _, name := range []string{perceptron, mobilenet} {
 		plain, _ := runJSON(t, dir, program(t, name))
 		cached, _ := runJSON(t, dir, program(t, name), "--cache", "both.packed_cache")
 		require.Equal(t, plain.Outputs, cached.Outputs)
-		require.Equal(t, before, contentOf(t, filepath.Join(dir, "both.packed_cache")))
+		require.Equal(t, original, contentOf(t, filepath.Join(dir, "both.packed_cache")))
 	}
 	info, err := os.Stat(filepath.Join(dir, "both.packed_cache"))
 	require.NoError(t, err)
@@ -304,7 +304,7 @@ func TestANodePullsTheFileOfItsLayoutForTheStockRuntime(t *testing.T) {
 	pulled := decoded[pulling](t, dir, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled", "--model", model)
 	require.Equal(t, packed.Entries, pulled.For.Entries)
 	require.Equal(t, packed.Levels[0].Layout, pulled.For.Layout)
-	require.Equal(t, packed.Entries, pulled.Proof.Equal)
+	require.Equal(t, packed.Entries, pulled.Proof.Matches)
 	says(t, dir, 0, "diff", "packed_here", "pulled")
 	said := says(t, dir, 0, "verify", "pulled", "--model", model)
 	require.Contains(t, said, "proven")
@@ -321,9 +321,9 @@ func TestANodePullsTheFileOfItsLayoutForTheStockRuntime(t *testing.T) {
 	forge(t, filepath.Join(dir, "c.xpwc"), func(records []format.Record, file []byte) ([]format.Record, []byte) {
 		r := records[0]
 		r.Packing[0] ^= 1
-		other := append([]byte{}, file[r.Offset:][:r.Size]...)
-		other[0] ^= 1
-		return addBefore(records, file, r, other)
+		changed := append([]byte{}, file[r.Offset:][:r.Size]...)
+		changed[0] ^= 1
+		return addBefore(records, file, r, changed)
 	})
 	says(t, dir, 0, "push", s.Ref("net:two"), "c.xpwc")
 	said = says(t, dir, exitFailed, "pull", s.Ref("net:two"), "--for", "executorch", "-o", "two")
@@ -344,7 +344,7 @@ func TestAnExecuTorchsFileIsProvenByWhatItsRuntimeWouldFind(t *testing.T) {
 	packed := packJSON(t, dir, model, "-o", "c.xpwc")
 	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "-o", "right")
 	right := reported[verification](t, dir, 0, "verify", "right", "--model", model)
-	require.Equal(t, packed.Entries, right.Proof.Equal)
+	require.Equal(t, packed.Entries, right.Proof.Matches)
 	content := contentOf(t, filepath.Join(dir, "right"))
 	listed, _, err := format.DecodeTrailer(bytes.NewReader(content), uint64(len(content)))
 	require.NoError(t, err)

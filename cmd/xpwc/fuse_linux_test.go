@@ -52,7 +52,7 @@ func (n *hiding) Unlink(ctx context.Context, name string) syscall.Errno {
 func opened(path string) bool {
 	open, _ := filepath.Glob("/proc/self/fd/*")
 	for _, name := range open {
-		if to, err := os.Readlink(name); err == nil && to == path {
+		if target, err := os.Readlink(name); err == nil && target == path {
 			return true
 		}
 	}

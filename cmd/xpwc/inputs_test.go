@@ -68,8 +68,8 @@ func TestRunTakesAFileForEachInput(t *testing.T) {
 	}
 	raw := []string{"--input", "0.f32", "--input", "1.f32", "--input", "2.f32"}
 	want, _ := runJSON(t, dir, append([]string{model}, raw...)...)
-	each, _ := runJSON(t, dir, model, "--input", "0.f32", "--input", "1.npy", "--input", "2.npy")
-	require.Equal(t, want.Outputs, each.Outputs)
+	separate, _ := runJSON(t, dir, model, "--input", "0.f32", "--input", "1.npy", "--input", "2.npy")
+	require.Equal(t, want.Outputs, separate.Outputs)
 	_, out, _ := xpwcIn(t, dir, append([]string{"run", model}, raw...)...)
 	require.Contains(t, out, "output 2  stem output [1x1x1x8]")
 	code, _, _ := xpwcIn(t, dir, "run", model, "--input", "1.f32", "--input", "0.f32", "--input", "2.f32")

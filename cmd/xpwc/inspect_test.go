@@ -54,7 +54,7 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 	require.Equal(t, cachefile.Native, v.Format)
 	require.EqualValues(t, 2, v.Generation)
 	require.Len(t, v.Layouts, 1)
-	require.Equal(t, v.Here, v.Layouts[0].Fingerprint.String())
+	require.Equal(t, v.Current, v.Layouts[0].Fingerprint.String())
 	require.Equal(t, v.Total, v.Layouts[0].Entries)
 	require.Len(t, v.Entries, v.Total)
 	info, err := os.Stat(file)
@@ -70,7 +70,7 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 	}
 
 	text := says(t, dir, 0, "inspect", "model.xpwc")
-	for _, want := range []string{"format version 4, generation 2", "convolution fp32", "this machine's", v.Here,
+	for _, want := range []string{"format version 4, generation 2", "convolution fp32", "this machine's", v.Current,
 		fmt.Sprintf("payloads of %d entries", v.Total), "dead"} {
 		require.Contains(t, text, want)
 	}
@@ -81,7 +81,7 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 
 func TestInspectSortsAndFilters(t *testing.T) {
 	dir, _ := packed(t, face)
-	all := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
+	entries := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
 	for order, less := range map[string]func(a, b entryReport) bool{
 		"name": func(a, b entryReport) bool { return a.Name < b.Name },
 		"size": func(a, b entryReport) bool { return a.Size > b.Size },
@@ -89,7 +89,7 @@ func TestInspectSortsAndFilters(t *testing.T) {
 		"used": func(a, b entryReport) bool { return a.UsedAt > b.UsedAt },
 	} {
 		sorted := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--sort", order).Entries
-		require.ElementsMatch(t, all, sorted)
+		require.ElementsMatch(t, entries, sorted)
 		for i := range sorted[1:] {
 			require.False(t, less(sorted[i+1], sorted[i]), "%s: %v before %v", order, sorted[i], sorted[i+1])
 		}
@@ -97,32 +97,32 @@ func TestInspectSortsAndFilters(t *testing.T) {
 	for _, filter := range []string{"regressor", "conv2d_1", "["} {
 		matches := func(name string) bool { return strings.Contains(name, filter) }
 		want := 0
-		for _, e := range all {
+		for _, e := range entries {
 			if matches(e.Name) {
 				want++
 			}
 		}
 		v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--filter", filter)
 		require.Len(t, v.Entries, want, filter)
-		require.Equal(t, len(all), v.Total)
+		require.Equal(t, len(entries), v.Total)
 		for _, e := range v.Entries {
 			require.True(t, matches(e.Name))
 		}
 	}
 	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "regressor"),
-		fmt.Sprintf("2 entries of %d", len(all)))
+		fmt.Sprintf("2 entries of %d", len(entries)))
 	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "nothing"), "No entries")
 }
 
 func TestTheMapShowsEveryByte(t *testing.T) {
 	dir, _ := packed(t, face, selfie)
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
-	at := int64(0)
+	offset := int64(0)
 	for _, s := range v.Map {
-		require.Equal(t, at, s.Offset)
-		at += s.Size
+		require.Equal(t, offset, s.Offset)
+		offset += s.Size
 	}
-	require.Equal(t, v.FileBytes, at)
+	require.Equal(t, v.FileBytes, offset)
 	text := says(t, dir, 0, "inspect", "model.xpwc", "--map")
 	drawn, _, _ := strings.Cut(text[strings.Index(text, "0  H"):], "\n\nEach character")
 	require.EqualValues(t, "trailer", v.Map[len(v.Map)-1].Kind, "which is smaller than a character stands for")
@@ -148,10 +148,10 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	last := v.Entries[len(v.Entries)-1]
 	end := int64(len(good))
 	for name, c := range map[string]struct {
-		at     int64
-		offset int64
-		says   string
-		entry  string
+		flipped  int64 // offset of a byte
+		reported int64
+		message  string
+		entry    string
 	}{
 		"the header":            {20, 0, "the header's checksum", ""},
 		"the slot in force":     {1024 + 3, 1024, "slot of odd generations", ""},
@@ -164,16 +164,16 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := append([]byte(nil), good...)
-			bad[c.at] ^= 4
+			bad[c.flipped] ^= 4
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))
 			v := reported[verification](t, dir, 1, "verify", "bad")
 			require.False(t, v.Sound)
-			found := false
+			ok := false
 			for _, p := range v.Problems {
-				found = found || p.Name == c.entry && strings.Contains(p.What, c.says) &&
-					(p.Offset == c.offset || strings.Contains(c.says, "block"))
+				ok = ok || p.Name == c.entry && strings.Contains(p.What, c.message) &&
+					(p.Offset == c.reported || strings.Contains(c.message, "block"))
 			}
-			require.True(t, found, "%+v", v.Problems)
+			require.True(t, ok, "%+v", v.Problems)
 			text := says(t, dir, 1, "verify", "bad")
 			require.Contains(t, text, fmt.Sprintf("bad: offset %d: ", v.Problems[0].Offset))
 			require.Contains(t, text, "xpwc: bad: ")
@@ -264,9 +264,9 @@ func TestAFileWithoutItsHeaderIsDamagedAndNotExecuTorchs(t *testing.T) {
 	whole, err := os.ReadFile(file)
 	require.NoError(t, err)
 	const header = 4096
-	destroyed := func(name string, from, to, size int) {
+	destroyed := func(name string, start, end, size int) {
 		b := slices.Clone(whole[:size])
-		clear(b[from:to])
+		clear(b[start:end])
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	destroyed("all", 0, header, len(whole))

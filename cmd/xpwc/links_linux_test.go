@@ -11,7 +11,7 @@ import (
 )
 
 // writers are all commands that write a cache file, with out.xpwc as that file; creates are those that need none there.
-func writers(t *testing.T, ref string) (all [][]string, creates int) {
+func writers(t *testing.T, ref string) (commands [][]string, creates int) {
 	model := testModel(t, selfie)
 	return [][]string{
 		{"pack", model, "-o", "out.xpwc"},
@@ -25,8 +25,8 @@ func writers(t *testing.T, ref string) (all [][]string, creates int) {
 
 func TestEveryCommandThatWritesFollowsTheSameLinks(t *testing.T) {
 	s := registrytest.Start(t)
-	there, file := packed(t, face, selfie)
-	says(t, there, 0, "push", s.Ref("face:v1"), file)
+	work, file := packed(t, face, selfie)
+	says(t, work, 0, "push", s.Ref("face:v1"), file)
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	commands, creates := writers(t, s.Ref("face:v1"))
@@ -57,13 +57,13 @@ func TestEveryCommandThatWritesFollowsTheSameLinks(t *testing.T) {
 			}
 			links()
 
-			refused := func(why string) {
+			refused := func(reason string) {
 				require.NoError(t, os.WriteFile(target, content, 0o600))
-				before := contents(t, in("versions"))
+				original := contents(t, in("versions"))
 				got := says(t, dir, 1, command...)
-				require.Contains(t, got, why)
+				require.Contains(t, got, reason)
 				require.Contains(t, got, "a symbolic link that others can change is not followed")
-				requireSame(t, before, contents(t, in("versions")))
+				requireSame(t, original, contents(t, in("versions")))
 				links()
 			}
 			require.NoError(t, os.Chmod(dir, 0o777))

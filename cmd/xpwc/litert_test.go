@@ -28,7 +28,7 @@ func needsLiteRT(t testing.TB) {
 	}
 	sum, _, err := sha256Of(libraryForLiteRT)
 	require.NoError(t, err)
-	if _, known := litert.ReleaseOf(runtime.GOARCH, sum); !known {
+	if _, ok := litert.ReleaseOf(runtime.GOARCH, sum); !ok {
 		t.Skip("no LiteRT is known for which this library packs on ", runtime.GOARCH)
 	}
 	if !xnnpack.Available {
@@ -93,12 +93,12 @@ func TestAFileForLiteRTIsReadOnlyAndSaysWhatItIsFor(t *testing.T) {
 	require.Contains(t, says(t, dir, 0, "who", "c"), "no process has the file mapped")
 
 	// It is left as it is if it is what would be written, and else replaced.
-	again := litertPack(t, dir, model, "-o", "c")
-	require.True(t, again.LiteRT[0].Kept)
-	now, err := os.Stat(path)
+	second := litertPack(t, dir, model, "-o", "c")
+	require.True(t, second.LiteRT[0].Unchanged)
+	final, err := os.Stat(path)
 	require.NoError(t, err)
-	require.True(t, os.SameFile(info, now))
-	require.False(t, litertPack(t, dir, zooModel(t, "conv1d_fp32"), "-o", "c").LiteRT[0].Kept)
+	require.True(t, os.SameFile(info, final))
+	require.False(t, litertPack(t, dir, zooModel(t, "conv1d_fp32"), "-o", "c").LiteRT[0].Unchanged)
 }
 
 func TestAnotherModelsFileForLiteRTHasAnotherName(t *testing.T) {
@@ -115,8 +115,8 @@ func TestAnotherModelsFileForLiteRTHasAnotherName(t *testing.T) {
 		require.Contains(t, file, strings.ReplaceAll(cpu.Features(), " ", "+"))
 		verify := []string{"verify", file, "--litert-lm", libraryForLiteRT, "--model"}
 		require.Contains(t, says(t, dir, 0, append(verify, model)...), "proven")
-		other := map[string]string{first: second, second: first}[model]
-		require.Equal(t, kindUnproven, failed(t, dir, exitFailed, append(verify, other)...).Kind)
+		wrongModel := map[string]string{first: second, second: first}[model]
+		require.Equal(t, kindUnproven, failed(t, dir, exitFailed, append(verify, wrongModel)...).Kind)
 	}
 }
 
@@ -129,13 +129,13 @@ func TestAFileForLiteRTIsProvenByteForByte(t *testing.T) {
 	require.NoError(t, err)
 	const padding = 100
 	path := filepath.Join(dir, "copy")
-	for _, at := range []int64{f.Entries[1].Offset + 5, padding, f.FileBytes - 1, litert.StaleAt} {
+	for _, offset := range []int64{f.Entries[1].Offset + 5, padding, f.FileBytes - 1, litert.StaleAt} {
 		bad := slices.Clone(good)
-		bad[at] ^= 1
+		bad[offset] ^= 1
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
 		said := says(t, dir, exitFailed, "verify", "copy", "--model", model, "--litert-lm", libraryForLiteRT)
-		if at != litert.StaleAt {
-			require.Contains(t, said, fmt.Sprintf("from byte %d ", at))
+		if offset != litert.StaleAt {
+			require.Contains(t, said, fmt.Sprintf("from byte %d ", offset))
 		}
 	}
 	require.Contains(t, says(t, dir, exitFailed, "verify", "copy"), "stale")
@@ -156,8 +156,8 @@ func TestOneCommandPacksForSeveralCPUsOfLiteRT(t *testing.T) {
 		require.Contains(t, f.Output, "amd64-"+f.CPU+"-")
 		verify := []string{"verify", f.Output, "--model", model, "--litert-lm", libraryForLiteRT, "--cpu"}
 		require.Contains(t, says(t, dir, 0, append(verify, f.CPU)...), "proven")
-		other := map[string]string{"sse4.1": "avx2", "avx2": "sse4.1"}[f.CPU]
-		require.Equal(t, kindUnproven, failed(t, dir, exitFailed, append(verify, other)...).Kind)
+		wrongCPU := map[string]string{"sse4.1": "avx2", "avx2": "sse4.1"}[f.CPU]
+		require.Equal(t, kindUnproven, failed(t, dir, exitFailed, append(verify, wrongCPU)...).Kind)
 	}
 }
 
@@ -283,23 +283,23 @@ func TestANodePullsTheFileForLiteRTThatAnotherPushed(t *testing.T) {
 	// What is there already is left, so that processes go on sharing its pages, but nobody may write to it.
 	require.NoError(t, os.Chmod(file, 0o644))
 	proving := []string{"--model", model, "--litert-lm", libraryForLiteRT}
-	again := reported[pulling](t, node, 0, append(append(pull, "."), proving...)...)
-	require.True(t, again.UpToDate)
-	require.True(t, again.Proof.holds())
-	now, err := os.Stat(file)
+	second := reported[pulling](t, node, 0, append(append(pull, "."), proving...)...)
+	require.True(t, second.UpToDate)
+	require.True(t, second.Proof.holds())
+	final, err := os.Stat(file)
 	require.NoError(t, err)
-	require.True(t, os.SameFile(info, now))
-	require.EqualValues(t, 0o444, now.Mode().Perm())
+	require.True(t, os.SameFile(info, final))
+	require.EqualValues(t, 0o444, final.Mode().Perm())
 	require.Contains(t, says(t, node, 0, append(append(pull, "new"), proving...)...), "proven")
 
 	// The file of another model is not pulled for this one, and not pushed beside its file.
-	other := retrained(t, model)
+	retrainedModel := retrained(t, model)
 	got := failed(t, node, exitFailed,
-		append(append(pull, "other"), "--model", other, "--litert-lm", libraryForLiteRT)...)
+		append(append(pull, "other"), "--model", retrainedModel, "--litert-lm", libraryForLiteRT)...)
 	require.Equal(t, kindUnproven, got.Kind)
 	require.Contains(t, got.Message, "another model")
-	litertPack(t, packer, other, "-o", "other")
-	require.Contains(t, says(t, packer, exitFailed, pushesLiteRT(ref, other, "other")...), "push to another tag")
+	litertPack(t, packer, retrainedModel, "-o", "other")
+	require.Contains(t, says(t, packer, exitFailed, pushesLiteRT(ref, retrainedModel, "other")...), "push to another tag")
 
 	// Nor is a file for LiteRT pulled for xpwc, or one for xpwc for LiteRT.
 	require.Equal(t, kindNoLayout, failed(t, node, exitFailed, "pull", ref, "-o", "other").Kind)
@@ -354,9 +354,9 @@ func TestMistakesWithFilesForLiteRTAndRegistriesAreReported(t *testing.T) {
 		t.Skip("this is built without cgo")
 	}
 	dir := t.TempDir()
-	for name, from := range map[string]string{"c": filepath.Join("..", "..", "models", "litert", "testdata",
+	for name, source := range map[string]string{"c": filepath.Join("..", "..", "models", "litert", "testdata",
 		"embedding_int8.litert_cache"), "text": "litert_test.go"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), contentOf(t, from), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), contentOf(t, source), 0o600))
 	}
 	for want, args := range map[string][]string{
 		"give --model":                {"push", "localhost:1/m", "c"},
@@ -369,7 +369,7 @@ func TestMistakesWithFilesForLiteRTAndRegistriesAreReported(t *testing.T) {
 		"the runtimes known are":      {"pull", "localhost:1/m", "-o", "new", "--for", "other"},
 	} {
 		if want == "for LiteRT a model is one" {
-			if _, known := litert.Newest(runtime.GOARCH); !known {
+			if _, ok := litert.Newest(runtime.GOARCH); !ok {
 				continue
 			}
 		}

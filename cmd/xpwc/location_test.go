@@ -14,7 +14,7 @@ import (
 
 // embeddedModel packs a safetensors file with packed weights in it, and the same weights into a cache file of their
 // own.
-func embeddedModel(t *testing.T) (dir string, at embedded) {
+func embeddedModel(t *testing.T) (dir string, section embedded) {
 	t.Helper()
 	dir = t.TempDir()
 	model := describedModel(t, dir)
@@ -23,17 +23,17 @@ func embeddedModel(t *testing.T) (dir string, at embedded) {
 }
 
 func TestInspectAndVerifyFindTheCacheInASafetensorsFile(t *testing.T) {
-	dir, at := embeddedModel(t)
-	own := reported[inspection](t, dir, 0, "inspect", "own.xpwc", "--check", "--sort", "name")
-	require.Nil(t, own.Embedded)
-	beside := reported[inspection](t, dir, 0, "inspect", "packed.safetensors", "--check", "--sort", "name")
-	require.Equal(t, &at, beside.Embedded)
-	require.Equal(t, at.Bytes, beside.FileBytes)
-	require.Len(t, beside.Entries, 3)
-	for i, e := range beside.Entries {
+	dir, section := embeddedModel(t)
+	separate := reported[inspection](t, dir, 0, "inspect", "own.xpwc", "--check", "--sort", "name")
+	require.Nil(t, separate.Embedded)
+	inSection := reported[inspection](t, dir, 0, "inspect", "packed.safetensors", "--check", "--sort", "name")
+	require.Equal(t, &section, inSection.Embedded)
+	require.Equal(t, section.Bytes, inSection.FileBytes)
+	require.Len(t, inSection.Entries, 3)
+	for i, e := range inSection.Entries {
 		require.Equal(t, sumOK, e.Checksum)
-		require.Equal(t, own.Entries[i].Name, e.Name)
-		require.Equal(t, own.Entries[i].Sum, e.Sum)
+		require.Equal(t, separate.Entries[i].Name, e.Name)
+		require.Equal(t, separate.Entries[i].Sum, e.Sum)
 	}
 	text := says(t, dir, 0, "inspect", "packed.safetensors")
 	require.Contains(t, text, "the tensor xpwc.packed")
@@ -42,18 +42,18 @@ func TestInspectAndVerifyFindTheCacheInASafetensorsFile(t *testing.T) {
 	v := reported[verification](t, dir, 0, "verify", "packed.safetensors")
 	require.True(t, v.Sound)
 	require.Equal(t, 3, v.Entries)
-	require.Equal(t, &at, v.Embedded)
+	require.Equal(t, &section, v.Embedded)
 	require.Contains(t, says(t, dir, 0, "verify", "packed.safetensors"), "sound")
 	require.NotContains(t, says(t, dir, 0, "verify", "own.xpwc"), "note")
 }
 
 func TestDamagedPackedWeightsInASafetensorsFileAreReported(t *testing.T) {
-	dir, at := embeddedModel(t)
+	dir, section := embeddedModel(t)
 	entry := reported[inspection](t, dir, 0, "inspect", "packed.safetensors").Entries[0]
 	path := filepath.Join(dir, "packed.safetensors")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	content[at.Offset+entry.Offset] ^= 1
+	content[section.Offset+entry.Offset] ^= 1
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	v := reported[verification](t, dir, exitFailed, "verify", "packed.safetensors")
 	require.Len(t, v.Problems, 1)
@@ -65,7 +65,7 @@ func TestDamagedPackedWeightsInASafetensorsFileAreReported(t *testing.T) {
 
 func TestPackedWeightsAreTakenOutOfASafetensorsFileAndCompared(t *testing.T) {
 	dir, _ := embeddedModel(t)
-	before, err := os.ReadFile(filepath.Join(dir, "packed.safetensors"))
+	original, err := os.ReadFile(filepath.Join(dir, "packed.safetensors"))
 	require.NoError(t, err)
 	require.Contains(t, says(t, dir, 0, "diff", "packed.safetensors", "own.xpwc"), "3 entries in common")
 	says(t, dir, 0, "convert", "packed.safetensors", "--to", "native", "-o", "out.xpwc")
@@ -75,9 +75,9 @@ func TestPackedWeightsAreTakenOutOfASafetensorsFileAndCompared(t *testing.T) {
 		{"prune", "--keep-layout", "current"}} {
 		require.Contains(t, says(t, dir, exitFailed, append(args, "packed.safetensors")...), "xpwc pack --embed-beside")
 	}
-	after, err := os.ReadFile(filepath.Join(dir, "packed.safetensors"))
+	final, err := os.ReadFile(filepath.Join(dir, "packed.safetensors"))
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(before, after))
+	require.True(t, bytes.Equal(original, final))
 }
 
 func TestASafetensorsFileWithoutPackedWeightsSaysHowToGetThem(t *testing.T) {

@@ -45,10 +45,10 @@ func TestFilesHaveTheModeOfWhatTheyReplaceOrTheUmasks(t *testing.T) {
 		require.EqualValues(t, 0o444, mode("out.xpwc"), command)
 		says(t, dir, 0, append(command, "--mode", "0440")...) // also of a file that stays
 		require.EqualValues(t, 0o440, mode("out.xpwc"), command)
-		for mode, why := range map[string]string{
+		for mode, reason := range map[string]string{
 			"0664": "others not to write", "rw": "octal", "04755": "octal", "0": "octal",
 		} {
-			require.Contains(t, says(t, dir, 2, append(command, "--mode", mode)...), why)
+			require.Contains(t, says(t, dir, 2, append(command, "--mode", mode)...), reason)
 		}
 	}
 }
@@ -66,16 +66,16 @@ func TestPullReplacesAFileThatProgramsRefuse(t *testing.T) {
 	if os.Geteuid() == 0 {
 		refused["its owner"] = func() error { return os.Chown(out, 65534, 65534) }
 	}
-	for why, spoil := range refused {
-		t.Run(why, func(t *testing.T) {
-			before, err := os.Stat(out)
+	for reason, spoil := range refused {
+		t.Run(reason, func(t *testing.T) {
+			original, err := os.Stat(out)
 			require.NoError(t, err)
 			require.NoError(t, spoil())
 			says(t, dir, 1, "run", testModel(t, face), "--cache", "out.xpwc")
 			require.NotContains(t, pull(), "up to date")
-			after, err := os.Stat(out)
+			final, err := os.Stat(out)
 			require.NoError(t, err)
-			require.False(t, os.SameFile(before, after), "who has it open cannot write to the new one")
+			require.False(t, os.SameFile(original, final), "who has it open cannot write to the new one")
 			report, _ := runJSON(t, dir, testModel(t, face), "--cache", "out.xpwc")
 			require.Zero(t, report.Cache.Packed)
 			require.Contains(t, pull(), "up to date")

@@ -31,7 +31,7 @@ type packOutput interface {
 // addToCache has the output begin with the entries of an existing cache.
 func (s *stage) addToCache() error {
 	s.replaces = onlyCaches
-	if s.before == nil {
+	if s.original == nil {
 		return nil
 	}
 	switch err := checkCache(s.path); {
@@ -47,7 +47,7 @@ func (s *stage) addToCache() error {
 type cacheOutput struct{ *stage }
 
 func (p cacheOutput) finish(packed bool, _ *packReport) error {
-	if p.before == nil || packed || p.left > 0 {
+	if p.original == nil || packed || p.damaged > 0 {
 		return p.publish()
 	}
 	if recorded, err := p.recorded(); err != nil || !recorded {
@@ -59,7 +59,7 @@ func (p cacheOutput) finish(packed bool, _ *packReport) error {
 // recorded reports whether a process that packed nothing committed to the stage: the model's stamps, without which each
 // start with the existing file reads the model.
 func (p cacheOutput) recorded() (recorded bool, err error) {
-	err = p.with(func(f *cachefile.File) error {
+	err = p.view(func(f *cachefile.File) error {
 		info, err := f.Info()
 		recorded = info.Generation > 1
 		return err
@@ -95,7 +95,7 @@ func (s *stage) seed(f *cachefile.File) error {
 		if !errors.Is(err, cachefile.ErrDamaged) {
 			return err
 		}
-		s.left++
+		s.damaged++
 		return nil
 	}
 	return writeCache(s.ctx, f, s.File.File, "copying", nil,
@@ -104,7 +104,7 @@ func (s *stage) seed(f *cachefile.File) error {
 
 // measure takes the figures of a file.
 func (f *fileFigures) measure(file *newFile) error {
-	return file.with(func(c *cachefile.File) error {
+	return file.view(func(c *cachefile.File) error {
 		info, err := c.Info()
 		*f = fileFigures{info.Entries, info.PayloadBytes, info.FileBytes}
 		return err
@@ -145,7 +145,7 @@ func newEmbedding(s *stage, m modelfile.Weights, align int) (packOutput, error) 
 	if !ok || d.File() == nil || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
 	}
-	if s.before != nil {
+	if s.original != nil {
 		if err := checkEmbedding(s.path); err != nil {
 			return nil, err
 		}
@@ -181,8 +181,8 @@ func (p embeddingOutput) finish(_ bool, r *packReport) error {
 	if err != nil {
 		return err
 	}
-	err = p.remake(func(_ *cachefile.File, to *os.File) error {
-		pieces := output.NewPieces(to)
+	err = p.remake(func(_ *cachefile.File, dst *os.File) error {
+		pieces := output.NewPieces(dst)
 		metadata := map[string]string{described.MetadataName: p.model.Description()}
 		return errors.Join(p.model.File().WritePacked(pieces, cache.Data(), p.align, metadata), pieces.Flush())
 	})
@@ -243,20 +243,20 @@ func (p sealedOutput) finish(_ bool, r *packReport) error {
 // seal makes what the stage has read-only, and has it say that it is of a model: the one given, or else the one that
 // its entries were sealed for.
 func (s *stage) seal(model modelfile.File) (digest string, err error) {
-	var of xpwc.Digest
+	var seal xpwc.Digest
 	var programs func(cachefile.Entry) []xpwc.Digest
 	if model.Path != "" {
 		if programs, err = packingDelegates(model); err == nil {
-			of, err = digestOfModel(model)
+			seal, err = digestOfModel(model)
 		}
 	} else {
-		err = s.with(func(f *cachefile.File) error { of, err = sealOf(f); return err })
+		err = s.view(func(f *cachefile.File) error { seal, err = sealOf(f); return err })
 	}
 	if err != nil {
 		return "", err
 	}
 	s.readOnly()
-	return of.String(), s.rewrite("sealing", cachefile.WriteOptions{Seal: &of, Programs: programs})
+	return seal.String(), s.rewrite("sealing", cachefile.WriteOptions{Seal: &seal, Programs: programs})
 }
 
 // packingDelegates returns what gives the delegates of a program that pack an entry; nil if the model is no program.
@@ -278,24 +278,24 @@ var errNotSealed = errors.New("not all entries are sealed for one model: give th
 	"or push what xpwc pack --sealed wrote")
 
 // sealOf returns the digest of the model that all entries of a file are sealed for.
-func sealOf(f *cachefile.File) (of xpwc.Digest, err error) {
+func sealOf(f *cachefile.File) (digest xpwc.Digest, err error) {
 	for e, err := range f.Entries() {
 		if err != nil {
-			return of, err
+			return digest, err
 		}
 		model, sealed := e.Sealed()
-		if !sealed || of != (xpwc.Digest{}) && model != of {
-			return of, errNotSealed
+		if !sealed || digest != (xpwc.Digest{}) && model != digest {
+			return digest, errNotSealed
 		}
-		of = model
+		digest = model
 	}
-	return of, nil
+	return digest, nil
 }
 
 // digestOfModel returns the digest of a model's bytes; of a model in several files, that of their digests one after the
 // other. A description is none of them.
 func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
-	var all []byte
+	var digests []byte
 	for _, path := range m.Files() {
 		if path == m.Description || path == "" || path == filepath.Clean(m.Path)+".json" {
 			continue
@@ -317,12 +317,12 @@ func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
 			return xpwc.Digest{}, err
 		}
 		d := sum.Sum()
-		all = append(all, d[:]...)
+		digests = append(digests, d[:]...)
 	}
-	if one := (xpwc.Digest{}); len(all) == len(one) {
-		return xpwc.Digest(all), nil
+	if digest := (xpwc.Digest{}); len(digests) == len(digest) {
+		return xpwc.Digest(digests), nil
 	}
-	return xpwc.DigestOf(all), nil
+	return xpwc.DigestOf(digests), nil
 }
 
 // A location is where a cache is: in a file of its own, or in a safetensors file.
@@ -359,15 +359,15 @@ func ofModel(err error) error {
 
 // withFile calls do with an open cache file, or with the packed weights in a safetensors file.
 func withFile(path string, do func(f *cachefile.File) error) error {
-	at, err := locate(path)
+	loc, err := locate(path)
 	if err != nil {
 		return err
 	}
-	return at.with(do)
+	return loc.view(do)
 }
 
-// with calls do with the open cache.
-func (l location) with(do func(f *cachefile.File) error) error {
+// view calls do with the open cache.
+func (l location) view(do func(f *cachefile.File) error) error {
 	if l.in == nil {
 		f, err := cachefile.Open(l.path)
 		if err != nil {

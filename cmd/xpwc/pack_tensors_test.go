@@ -84,26 +84,26 @@ func TestTensorsOfEveryKindOfFileArePackedAlike(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "operators.json"), description, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "weights.json"), description, 0o600)) // as MODEL.json
-	with := map[string][]string{
+	reports := map[string][]string{
 		"model.safetensors": {"model.safetensors"},
 		"weights":           {"weights/"},
 		"model.ptd":         {"model.ptd", "--description", "operators.json"},
 	}
-	plain, _ := runJSON(t, dir, with["model.safetensors"]...)
-	for kind, model := range with {
+	plain, _ := runJSON(t, dir, reports["model.safetensors"]...)
+	for kind, model := range reports {
 		report := packJSON(t, dir, append(model, "-o", kind+".xpwc")...)
 		require.EqualValues(t, 3, report.Levels[0].Packed, kind)
 	}
-	for kind, model := range with {
+	for kind, model := range reports {
 		code, out, stderr := xpwcIn(t, dir, "diff", "model.safetensors.xpwc", kind+".xpwc")
 		require.Zero(t, code, out+stderr)
-		for other := range with {
-			ran, _ := runJSON(t, dir, append(model, "--cache", other+".xpwc")...)
-			require.Equal(t, plain.Outputs, ran.Outputs, "%s from %s", kind, other)
-			require.EqualValues(t, 3, ran.Cache.Hits, "%s from %s", kind, other)
-			require.Zero(t, ran.Cache.Packed, "%s from %s", kind, other)
-			require.Zero(t, ran.Cache.Private, "%s from %s", kind, other)
-			verify := []string{"verify", other + ".xpwc", "--model", model[0]}
+		for name := range reports {
+			ran, _ := runJSON(t, dir, append(model, "--cache", name+".xpwc")...)
+			require.Equal(t, plain.Outputs, ran.Outputs, "%s from %s", kind, name)
+			require.EqualValues(t, 3, ran.Cache.Hits, "%s from %s", kind, name)
+			require.Zero(t, ran.Cache.Packed, "%s from %s", kind, name)
+			require.Zero(t, ran.Cache.Private, "%s from %s", kind, name)
+			verify := []string{"verify", name + ".xpwc", "--model", model[0]}
 			code, out, stderr := xpwcIn(t, dir, append(verify, model[1:]...)...)
 			require.Zero(t, code, out+stderr)
 		}

@@ -18,9 +18,9 @@ func TestAFileForTheStockRuntimeIsNotSaidToBeOfAnotherProgram(t *testing.T) {
 	content, err := os.ReadFile(program(t, perceptron))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(model.Path, content, 0o600))
-	of, err := newPackedFor(model, native)
+	origin, err := newPackedFor(model, native)
 	require.NoError(t, err)
-	require.NoError(t, of.check())
+	require.NoError(t, origin.check())
 	require.NoError(t, os.WriteFile(model.Path, append(content, 0), 0o600))
-	require.ErrorIs(t, of.check(), xpwc.ErrSourceChanged)
+	require.ErrorIs(t, origin.check(), xpwc.ErrSourceChanged)
 }

@@ -48,10 +48,10 @@ func TestAProgramThatWasPackedAheadOfTimePacksNothing(t *testing.T) {
 
 func TestAProgramComputesWhatExecuTorchDoes(t *testing.T) {
 	dir := t.TempDir()
-	for name, most := range map[string]float64{"mlp_fp32": 1e-4, "mobilenet_v3_small_int8": 3e-2} {
+	for name, tolerance := range map[string]float64{"mlp_fp32": 1e-4, "mobilenet_v3_small_int8": 3e-2} {
 		report, _ := runJSON(t, dir, program(t, name+".pte"), "--method", "forward",
 			"--input", program(t, name+".in0.npy"), "--output-dir", name)
-		requireNear(t, program(t, name+".out0.npy"), filepath.Join(dir, report.Outputs[0].File), most)
+		requireNear(t, program(t, name+".out0.npy"), filepath.Join(dir, report.Outputs[0].File), tolerance)
 	}
 }
 
@@ -112,7 +112,7 @@ func readNumbers(t testing.TB, path string) ([]byte, []int) {
 }
 
 // requireNear checks that the floats in a file are those of a .npy, up to a relative l2.
-func requireNear(t testing.TB, want, got string, most float64) {
+func requireNear(t testing.TB, want, got string, tolerance float64) {
 	t.Helper()
 	numbers, _ := readNumbers(t, want)
 	floats := func(b []byte) (out []float64) {
@@ -130,15 +130,15 @@ func requireNear(t testing.TB, want, got string, most float64) {
 	for i := range x {
 		difference, norm = difference+(x[i]-y[i])*(x[i]-y[i]), norm+x[i]*x[i]
 	}
-	require.LessOrEqual(t, math.Sqrt(difference/norm), most)
+	require.LessOrEqual(t, math.Sqrt(difference/norm), tolerance)
 }
 
 func TestADemoRunsAProgram(t *testing.T) {
 	dir := t.TempDir()
 	require.Contains(t, says(t, dir, 0, "demo", program(t, mobilenet)), "identical bit for bit")
 	require.Contains(t, says(t, dir, exitFailed, "demo", outsider(t)), "operators that cannot be run here")
-	one := says(t, dir, 0, "demo", twoMethods(t), "--method", "method 1")
-	require.Regexp(t, `entries packed +- +1 +0\n`, one)
+	output := says(t, dir, 0, "demo", twoMethods(t), "--method", "method 1")
+	require.Regexp(t, `entries packed +- +1 +0\n`, output)
 }
 
 func TestAProgramIsPackedForLesserCPUs(t *testing.T) {
@@ -155,10 +155,10 @@ func outsider(t testing.TB) string {
 	t.Helper()
 	content, err := os.ReadFile(program(t, mobilenet))
 	require.NoError(t, err)
-	of, as := []byte("_to_dim_order_copy"), []byte("_to_dim_order_cozy")
-	require.Contains(t, string(content), string(of))
+	name, unsupported := []byte("_to_dim_order_copy"), []byte("_to_dim_order_cozy")
+	require.Contains(t, string(content), string(name))
 	path := filepath.Join(t.TempDir(), "outsider.pte")
-	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(content, of, as), 0o600))
+	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(content, name, unsupported), 0o600))
 	return path
 }
 

@@ -60,8 +60,8 @@ func forgeLayouts(t testing.TB, path string, layout func(l *format.Layout), chan
 	require.NoError(t, err)
 	file = append(file, make([]byte, next.IndexOffset-uint64(len(file)))...)
 	file = append(file, block...)
-	b, at := next.Encode(h.ID)
-	copy(file[at:], b)
+	b, offset := next.Encode(h.ID)
+	copy(file[offset:], b)
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 }
 
@@ -128,7 +128,7 @@ func TestAFileThatTheModelIsNotPackedIntoIsNotProven(t *testing.T) {
 			require.Contains(t, said, f.says)
 			require.NotContains(t, said, "proven")
 			v := reported[verification](t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
-			require.Contains(t, v.Proof.Wrong[0].What+v.Proof.Wrong[len(v.Proof.Wrong)-1].What, f.says)
+			require.Contains(t, v.Proof.Wrong[0].Problem+v.Proof.Wrong[len(v.Proof.Wrong)-1].Problem, f.says)
 		})
 	}
 }
@@ -157,20 +157,20 @@ func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 	packJSON(t, dir, model, "-o", "both.xpwc", "--cpu", "sse2,native")
 	says(t, dir, 0, "verify", "both.xpwc", "--model", model)
 	evidence := ""
-	change := func(path string, of func(l *cachefile.Layout)) {
+	change := func(path string, edit func(l *cachefile.Layout)) {
 		file := contentOf(t, filepath.Join(dir, path))
-		require.NoError(t, output.Write(filepath.Join(dir, path), func(to *os.File) error {
-			return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(file); return err },
+		require.NoError(t, output.Write(filepath.Join(dir, path), func(dst *os.File) error {
+			return cachefile.Install(dst, func(w io.Writer) error { _, err := w.Write(file); return err },
 				func(info *cachefile.Info) error {
 					for i := range info.Layouts {
-						of(&info.Layouts[i])
+						edit(&info.Layouts[i])
 					}
 					return nil
 				})
 		}))
 	}
-	var here format.Digest
-	change("here.xpwc", func(l *cachefile.Layout) { evidence, here = l.Evidence, l.Fingerprint })
+	var current format.Digest
+	change("here.xpwc", func(l *cachefile.Layout) { evidence, current = l.Evidence, l.Fingerprint })
 	if evidence == "" {
 		t.Skip("this XNNPACK does not say which it is")
 	}
@@ -179,7 +179,7 @@ func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 	require.Contains(t, said, "says that this machine packs in layout")
 	require.NotContains(t, said, "proven")
 	change("both.xpwc", func(l *cachefile.Layout) {
-		if l.Fingerprint != here {
+		if l.Fingerprint != current {
 			l.Evidence = ""
 		}
 	})
@@ -196,16 +196,16 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 		levels = "sse2,native"
 	}
 	packJSON(t, dir, faceModel(t), "-o", "c.xpwc", "--cpu", levels)
-	own := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", faceModel(t))
-	require.Positive(t, own.Proof.Equal)
-	require.Positive(t, own.Proof.EqualBytes)
-	require.Empty(t, own.Proof.Wrong)
-	require.Equal(t, own.Entries-own.Proof.Equal, own.Proof.Uncompared)
+	wholeFile := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", faceModel(t))
+	require.Positive(t, wholeFile.Proof.Matches)
+	require.Positive(t, wholeFile.Proof.EqualBytes)
+	require.Empty(t, wholeFile.Proof.Wrong)
+	require.Equal(t, wholeFile.Entries-wholeFile.Proof.Matches, wholeFile.Proof.Uncompared)
 
 	packJSON(t, dir, model, "-o", "c.xpwc")
-	both := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", model)
-	require.Equal(t, 3, both.Proof.Equal)
-	require.Equal(t, both.Entries-both.Proof.Equal, both.Proof.Uncompared)
+	twoModels := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", model)
+	require.Equal(t, 3, twoModels.Proof.Matches)
+	require.Equal(t, twoModels.Entries-twoModels.Proof.Matches, twoModels.Proof.Uncompared)
 	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven: 3 entries")
 
 	says(t, dir, 0, "pack", model, "--embed-beside", "-o", "packed.safetensors")
@@ -218,9 +218,9 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 	require.Contains(t, says(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
 	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
 	require.Contains(t, says(t, dir, 0, "verify", "executorch", "--model", faceModel(t)), "proven: ")
-	left, err := os.ReadDir(temporary)
+	entries, err := os.ReadDir(temporary)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, entries)
 }
 
 func contentOf(t testing.TB, path string) []byte {
@@ -249,12 +249,12 @@ func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
 			require.Contains(t, said, "nothing was written to c.xpwc")
 			require.NoFileExists(t, filepath.Join(node, "c.xpwc"))
 			says(t, node, 0, "pull", s.Ref("face:right"), "-o", "c.xpwc", "--model", faceModel(t))
-			before, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
+			original, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
 			require.NoError(t, err)
 			says(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
-			after, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
+			final, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
 			require.NoError(t, err)
-			require.Equal(t, before, after)
+			require.Equal(t, original, final)
 			requireNoStage(t, node)
 		})
 	}
@@ -269,7 +269,7 @@ func TestWhatIsNotComparedIsCounted(t *testing.T) {
 	for _, cpu := range []string{"sse2", "native"} {
 		verify := []string{"verify", "model.xpwc", "--model", testModel(t, face), "--cpu", cpu}
 		v := reported[verification](t, dir, 0, verify...)
-		require.Equal(t, v.Entries-v.Proof.Equal, v.Proof.Uncompared)
+		require.Equal(t, v.Entries-v.Proof.Matches, v.Proof.Uncompared)
 		require.Contains(t, says(t, dir, 0, verify...), fmt.Sprintf(
 			"not compared: %d entries that no look-up of %s finds here\n", v.Proof.Uncompared, testModel(t, face)))
 	}

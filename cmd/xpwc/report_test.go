@@ -21,12 +21,12 @@ func TestAReportIsAPageAboutAnyCacheFile(t *testing.T) {
 		return string(b)
 	}
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
-	for _, want := range []string{"format version 4, generation 2", v.Here, "this machine’s",
+	for _, want := range []string{"format version 4, generation 2", v.Current, "this machine’s",
 		v.Entries[0].Source.String()} {
 		require.Contains(t, page("report.html"), want)
 	}
-	_, commits, found := strings.Cut(page("report.html"), `<section id="commits"`)
-	require.True(t, found)
+	_, commits, ok := strings.Cut(page("report.html"), `<section id="commits"`)
+	require.True(t, ok)
 	commits, _, _ = strings.Cut(commits, "</section>")
 	require.Equal(t, 2, strings.Count(commits, `<th scope="row"`))
 
@@ -72,9 +72,9 @@ func TestAReportReplacesOnlyReports(t *testing.T) {
 	info, err := os.Stat(notes)
 	require.NoError(t, err)
 	require.EqualValues(t, 0o640, info.Mode().Perm(), "of what it replaces")
-	left, err := filepath.Glob(filepath.Join(dir, ".xpwc-*"))
+	temporary, err := filepath.Glob(filepath.Join(dir, ".xpwc-*"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, temporary)
 }
 
 // pageAbout returns the page about a file.

@@ -88,9 +88,9 @@ func TestWhyPackingFailedIsKnownToPrograms(t *testing.T) {
 			e := failed(t, dir, exitFailed, command...)
 			require.Equal(t, kindNoSpace, e.Kind)
 			require.Contains(t, e.Message, "no space left on device")
-			left, err := os.ReadDir(full)
+			entries, err := os.ReadDir(full)
 			require.NoError(t, err)
-			require.Empty(t, left)
+			require.Empty(t, entries)
 		})
 	}
 }

@@ -100,18 +100,18 @@ func TestWithoutInputsEachTypeHasNumbersOfItsOwn(t *testing.T) {
 	for name, content := range map[string][]byte{"0": long, "1": small, "2": bits} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	given, _ := runJSON(t, dir, tokens(t), "--input", "0", "--input", "1", "--input", "2")
-	none, _ := runJSON(t, dir, tokens(t))
-	require.Equal(t, given.Outputs, none.Outputs)
+	named, _ := runJSON(t, dir, tokens(t), "--input", "0", "--input", "1", "--input", "2")
+	generated, _ := runJSON(t, dir, tokens(t))
+	require.Equal(t, named.Outputs, generated.Outputs)
 
 	for i := range 3 * 64 {
 		h := uint32(i) * 2654435761
 		halves = binary.LittleEndian.AppendUint16(halves, half.Bits(float64(h>>21)/2048))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "halves"), halves, 0o600))
-	given, _ = runJSON(t, dir, program(t, floats16), "--input", "halves")
-	none, _ = runJSON(t, dir, program(t, floats16))
-	require.Equal(t, given.Outputs, none.Outputs)
+	named, _ = runJSON(t, dir, program(t, floats16), "--input", "halves")
+	generated, _ = runJSON(t, dir, program(t, floats16))
+	require.Equal(t, named.Outputs, generated.Outputs)
 }
 
 func TestAProgramInHalfPrecisionComputesWhatExecuTorchDoes(t *testing.T) {

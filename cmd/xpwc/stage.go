@@ -38,11 +38,11 @@ func (f *newFile) discard() {
 	f.forget()
 }
 
-// with opens the file as a cache file to be looked into, as long as do runs.
-func (f *newFile) with(do func(*cachefile.File) error) error { return within(f.File.File, do) }
+// view opens the file as a cache file to be looked into, as long as do runs.
+func (f *newFile) view(do func(*cachefile.File) error) error { return viewCache(f.File.File, do) }
 
-// within looks into an open cache file.
-func within(file *os.File, do func(*cachefile.File) error) error {
+// viewCache looks into an open cache file.
+func viewCache(file *os.File, do func(*cachefile.File) error) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -57,11 +57,11 @@ func within(file *os.File, do func(*cachefile.File) error) error {
 // byName returns the name by which a cache is to open the file: "" where it can open it by its descriptor, so that no
 // name is looked up again.
 func (f *newFile) byName() string {
-	again, err := fd.Reopen(f.File.File)
+	reopened, err := fd.Reopen(f.File.File)
 	if err != nil {
-		return f.At()
+		return f.Path()
 	}
-	_ = again.Close()
+	_ = reopened.Close()
 	return ""
 }
 
@@ -84,13 +84,13 @@ func openNew(f *os.File, name string, o *xpwc.Options) (*xpwc.Cache, error) {
 // A stage is an output file that is being made, and takes its path when it is whole.
 type stage struct {
 	*newFile
-	path   string      // of the output
-	before fs.FileInfo // of the file at path when the stage was made, or nil
-	mode   fs.FileMode // of the output
-	adds   bool        // the output has what that file has, which must not be changed meanwhile
-	left   int         // how many damaged entries of that file are not in the output
+	path     string      // of the output
+	original fs.FileInfo // of the file at path when the stage was made, or nil
+	mode     fs.FileMode // of the output
+	adds     bool        // the output has what that file has, which must not be changed meanwhile
+	damaged  int         // how many damaged entries of that file are not in the output
 	// replaces returns an error for a file, which is not empty, that the output must not replace. Nil for none.
-	replaces func(there *os.File) error
+	replaces func(existing *os.File) error
 }
 
 // newStage makes the stage of an output that has the entries of an existing file too. If the output is one of the
@@ -101,13 +101,13 @@ func newStage(ctx context.Context, path string, o placing, inputs ...string) (*s
 		return nil, err
 	}
 	s := &stage{path: path, adds: true}
-	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		s.before, err = nil, nil
+	if s.original, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		s.original, err = nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.before != nil {
+	if s.original != nil {
 		if err := s.checkOutput(inputs); err != nil {
 			return nil, err
 		}
@@ -116,7 +116,7 @@ func newStage(ctx context.Context, path string, o placing, inputs ...string) (*s
 }
 
 // newReplacing makes the stage of an output that replaces a file, unless replaces has an error for that.
-func newReplacing(ctx context.Context, path string, o placing, replaces func(there *os.File) error,
+func newReplacing(ctx context.Context, path string, o placing, replaces func(existing *os.File) error,
 	inputs ...string) (*stage, error) {
 	s, err := newStage(ctx, path, o, inputs...)
 	if err == nil {
@@ -128,7 +128,7 @@ func newReplacing(ctx context.Context, path string, o placing, replaces func(the
 }
 
 // replace makes the output one that replaces a file, unless replaces has an error for that.
-func (s *stage) replace(replaces func(there *os.File) error) error {
+func (s *stage) replace(replaces func(existing *os.File) error) error {
 	s.adds, s.replaces = false, replaces
 	return s.checkThere()
 }
@@ -156,16 +156,16 @@ func (s *stage) begin(ctx context.Context, o placing) (err error) {
 }
 
 func (s *stage) checkOutput(inputs []string) error {
-	at, err := os.Stat(s.path)
+	output, err := os.Stat(s.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, input := range inputs {
-		if info, err := os.Stat(input); err == nil && at != nil && os.SameFile(info, at) {
+		if info, err := os.Stat(input); err == nil && output != nil && os.SameFile(info, output) {
 			return usagef("-o %s is the same file as the input %s; choose another path", s.path, input)
 		}
 	}
-	if !s.before.Mode().IsRegular() {
+	if !s.original.Mode().IsRegular() {
 		return usagef("-o %s exists and is not a regular file; choose another path, or remove it", s.path)
 	}
 	return nil
@@ -178,20 +178,20 @@ func (s *stage) outputMode(o placing) fs.FileMode {
 	switch {
 	case o.mode != 0:
 		return fs.FileMode(o.mode)
-	case s.before != nil:
-		return s.before.Mode().Perm() &^ 0o022
+	case s.original != nil:
+		return s.original.Mode().Perm() &^ 0o022
 	default:
 		return s.Usual() &^ 0o022
 	}
 }
 
 // remake has the output made anew of what it is so far.
-func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) error {
+func (s *stage) remake(write func(src *cachefile.File, dst *os.File) error) error {
 	next, err := makeFile(s.ctx, s.path)
 	if err != nil {
 		return err
 	}
-	if err := s.with(func(f *cachefile.File) error { return write(f, next.File.File) }); err != nil {
+	if err := s.view(func(f *cachefile.File) error { return write(f, next.File.File) }); err != nil {
 		next.discard()
 		return err
 	}
@@ -201,17 +201,17 @@ func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) erro
 }
 
 // rewrite has the output made anew of the entries that it has so far.
-func (s *stage) rewrite(what string, o cachefile.WriteOptions) error {
-	return s.remake(func(f *cachefile.File, to *os.File) error { return writeCache(s.ctx, f, to, what, nil, o) })
+func (s *stage) rewrite(task string, o cachefile.WriteOptions) error {
+	return s.remake(func(f *cachefile.File, dst *os.File) error { return writeCache(s.ctx, f, dst, task, nil, o) })
 }
 
 // writeCache writes entries of a file into another one, and shows how far it is.
-func writeCache(ctx context.Context, f *cachefile.File, to *os.File, what string, keep func(cachefile.Entry) bool,
+func writeCache(ctx context.Context, f *cachefile.File, dst *os.File, task string, keep func(cachefile.Entry) bool,
 	o cachefile.WriteOptions) error {
-	progress := newProgress(ctx, what)
+	progress := newProgress(ctx, task)
 	defer progress.Finish()
 	o.Progress = progress.Update
-	return f.Write(to, keep, o)
+	return f.Write(dst, keep, o)
 }
 
 // publish puts the output at its path. If the existing file was to be added to, and has changed since the stage was
@@ -231,22 +231,22 @@ func (s *stage) publish() error {
 // checkThere returns an error if what the output would replace is not what was looked at. Whoever can rename the
 // directory may have shown another one then, so this looks into the one that the output is put in.
 func (s *stage) checkThere() error {
-	var now fs.FileInfo
-	there, err := s.There()
+	var current fs.FileInfo
+	existing, err := s.Existing()
 	if err == nil {
-		defer there.Close()
-		now, err = there.Stat()
+		defer existing.Close()
+		current, err = existing.Stat()
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if s.adds && changed(s.before, now) {
+	if s.adds && changed(s.original, current) {
 		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 	}
-	if now == nil || now.Mode().IsRegular() && now.Size() == 0 || s.replaces == nil {
+	if current == nil || current.Mode().IsRegular() && current.Size() == 0 || s.replaces == nil {
 		return nil
 	}
-	return s.replaces(there)
+	return s.replaces(existing)
 }
 
 // leftAsItIs is the error of what is not replaced, since it is something else.
@@ -255,12 +255,12 @@ func leftAsItIs(err error) error {
 }
 
 // onlyCaches is a stage's replaces for cache files.
-func onlyCaches(there *os.File) error {
-	info, err := there.Stat()
+func onlyCaches(existing *os.File) error {
+	info, err := existing.Stat()
 	if err != nil {
 		return err
 	}
-	_, err = cachefile.NewFile(there, info.Size())
+	_, err = cachefile.NewFile(existing, info.Size())
 	if err == nil || errors.Is(err, cachefile.ErrDamaged) || errors.Is(err, cachefile.ErrOlder) {
 		return nil
 	}
@@ -269,24 +269,24 @@ func onlyCaches(there *os.File) error {
 
 // keep leaves the existing file as it is, but for its mode.
 func (s *stage) keep() error {
-	if s.before.Mode().Perm() == s.mode {
+	if s.original.Mode().Perm() == s.mode {
 		return nil
 	}
-	f, there, err := fd.OpenRegular(s.path)
+	f, info, err := fd.OpenRegular(s.path)
 	if err != nil {
 		return err
 	}
-	if os.SameFile(s.before, there) { // else it is another's, of which nothing is known
+	if os.SameFile(s.original, info) { // else it is another's, of which nothing is known
 		err = f.Chmod(s.mode)
 	}
 	return errors.Join(err, f.Close())
 }
 
-func changed(before, now fs.FileInfo) bool {
-	if before == nil || now == nil {
-		return before != nil || now != nil
+func changed(old, current fs.FileInfo) bool {
+	if old == nil || current == nil {
+		return old != nil || current != nil
 	}
-	return !os.SameFile(before, now) || before.Size() != now.Size() || !before.ModTime().Equal(now.ModTime())
+	return !os.SameFile(old, current) || old.Size() != current.Size() || !old.ModTime().Equal(current.ModTime())
 }
 
 // A fileMode is the mode that an output is to have: zero for that of what it replaces, or else the user's for new
@@ -316,8 +316,8 @@ var errShared = errors.New("others could put another file there; correct its own
 
 // checkDirectory returns an error that matches errShared for a directory that others may rename files in.
 func checkDirectory(path string, info fs.FileInfo) error {
-	if why := trust.Renamable(info); why != "" {
-		return fmt.Errorf("%s: %s: %w", path, why, errShared)
+	if reason := trust.Renamable(info); reason != "" {
+		return fmt.Errorf("%s: %s: %w", path, reason, errShared)
 	}
 	return nil
 }

@@ -102,9 +102,9 @@ func (f *File) Usual() fs.FileMode { return f.usual }
 // Directory describes the directory that the file is made in.
 func (f *File) Directory() (fs.FileInfo, error) { return f.dir.Stat() }
 
-// There opens what is at the path in the directory that the file is made in, to be read. The error matches
+// Existing opens what is at the path in the directory that the file is made in, to be read. The error matches
 // fs.ErrNotExist if there is nothing. A link is not followed. The caller closes it.
-func (f *File) There() (*os.File, error) {
+func (f *File) Existing() (*os.File, error) {
 	opened, err := f.dir.read(filepath.Base(f.path), f.path)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: f.path, Err: err}
@@ -112,8 +112,8 @@ func (f *File) There() (*os.File, error) {
 	return opened, nil
 }
 
-// At returns the name that leads to the file until it is published: "" where it has none.
-func (f *File) At() string {
+// Path returns the name that leads to the file until it is published: "" where it has none.
+func (f *File) Path() string {
 	if f.named == "" {
 		return ""
 	}

@@ -32,11 +32,11 @@ const (
 
 // Options say what a page shows beside what is in the file. All may be left out.
 type Options struct {
-	Path  string           // of the file
-	Here  cachefile.Digest // this machine's layout; zero where it is not known
-	Notes []string         // about the whole file
-	Tool  string           // what made the page
-	Made  time.Time
+	Path    string           // of the file
+	Current cachefile.Digest // this machine's layout; zero where it is not known
+	Notes   []string         // about the whole file
+	Tool    string           // what made the page
+	Created time.Time
 }
 
 // A File is a cache file of any kind.

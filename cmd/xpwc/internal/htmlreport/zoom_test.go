@@ -24,7 +24,7 @@ const keepPictures = "XPWC_TEST_PICTURES"
 func opened(t *testing.T, b *browser, file []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
-	require.NoError(t, os.WriteFile(path, []byte(rendered(t, file, made)), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(rendered(t, file, sampleOptions)), 0o600))
 	b.open(path)
 }
 
