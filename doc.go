@@ -24,10 +24,10 @@
 //	err = cache.Close()      // waits for the disk
 //
 // A [DataMap] gives the unpacked tensors by name. Package xpwc/xnnpack binds XNNPACK's subgraphs and runtimes for Go,
-// and packages xpwc/models/tflite, xpwc/models/executorch and xpwc/models/described read models into both, by the
-// contract of package xpwc/models. Package xpwc/models/inference does all of the above in one call, and runs the model.
-// Packages xpwc/models/safetensors, xpwc/models/executorch and xpwc/models/npy have data maps of these formats' files,
-// and [MapOf] is one of a Go map.
+// and packages xpwc/models/tflite, xpwc/models/executorch and xpwc/models/described read models into both, by the contract of package
+// xpwc/models. Package xpwc/models/inference does all of the above in one call, and runs the model. Packages
+// xpwc/models/safetensors, xpwc/models/executorch and xpwc/models/npy have data maps of these formats' files, and [MapOf] is one of a Go
+// map.
 //
 // Packed weights are found by their names, by everything that went into packing, and by the content that they were
 // packed from. XNNPACK itself shows the layout that it packs into on this machine. A tensor whose [Identity] changed is

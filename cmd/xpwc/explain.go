@@ -102,7 +102,7 @@ func explainModel(ctx context.Context, file modelfile.File, cache, cpu string) (
 	}
 	outcome := e.Explain()
 	if !readOnly(cache) {
-		delete(outcome.Reasons, xpwc.ReasonReadOnly) // which is this command's
+		delete(outcome.Reasons, xpwc.ReasonReadOnly) // because this command opens the file read-only
 	}
 	misses := outcome.Found()
 	setResult(ctx, &explanation{

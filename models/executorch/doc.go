@@ -5,8 +5,8 @@
 //	outputs, err := m.Run(ctx, input) // a []float32, say
 //	err = m.Close()
 //
-// is all that most programs need, see [xpwc/models/inference]. A host that gives XNNPACK memory, a thread pool or a
-// workspace of its own does the same in steps:
+// is all that most programs need, see [xpwc/models/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
+// of its own does the same in steps:
 //
 //	p, err := executorch.Open("model.pte", "weights.ptd") // maps and checks them
 //	m, err := p.Method("forward")                         // a models.Model

@@ -6,9 +6,9 @@
 //	outputs, err := model.Run(ctx, picture)         // a []float32
 //	landmarks, err := inference.Output[float32](outputs[0])
 //
-// [xpwc/models/tflite.Load] and [xpwc/models/executorch.Load] read such models from files; [Load] takes any other
-// [models.Model]. A host that gives XNNPACK memory, a thread pool or a workspace of its own uses packages xpwc, models
-// and xnnpack itself, as the example of [xpwc/models/tflite.Model.Subgraph] does.
+// [xpwc/models/tflite.Load] and [xpwc/models/executorch.Load] read such models from files; [Load] takes any other [models.Model].
+// A host that gives XNNPACK memory, a thread pool or a workspace of its own uses packages xpwc, models and xnnpack
+// itself, as the example of [xpwc/models/tflite.Model.Subgraph] does.
 //
 // # Numbers
 //

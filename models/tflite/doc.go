@@ -4,8 +4,8 @@
 //	outputs, err := m.Run(ctx, input) // a []float32, say
 //	err = m.Close()
 //
-// is all that most programs need, see [xpwc/models/inference]. A host that gives XNNPACK memory, a thread pool or a
-// workspace of its own does the same in steps:
+// is all that most programs need, see [xpwc/models/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
+// of its own does the same in steps:
 //
 //	m, err := tflite.Open("model.tflite", nil)    // maps and checks the file
 //	session, err := cache.NewSession(m.DataMap()) // or models.NewMemory, without a cache
