@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever owns the directory of an output puts links in the place of what a command works with.
+// The owner of an output's directory replaces a command's files by links.
 func TestNobodyElseChoosesWhatACommandRemovesOrChanges(t *testing.T) {
 	model := testModel(t, heavy)
 	for name, args := range map[string][]string{

@@ -72,9 +72,9 @@ func TestADescriptionIsNotWrittenOverAnother(t *testing.T) {
 	dir := t.TempDir()
 	model := describedModel(t, dir)
 	for _, c := range []struct {
-		code int
-		says string
-		args []string
+		code    int
+		message string
+		args    []string
 	}{
 		{exitFailed, "model.safetensors.json exists", []string{model, "-o", model + ".json"}},
 		{exitUsage, "--describe is for tensors", []string{faceModel(t)}},
@@ -84,9 +84,9 @@ func TestADescriptionIsNotWrittenOverAnother(t *testing.T) {
 		code, out, stderr := xpwcIn(t, dir, append([]string{"pack", "--describe"}, c.args...)...)
 		require.Equal(t, c.code, code)
 		require.Empty(t, out)
-		require.Contains(t, stderr, c.says)
+		require.Contains(t, stderr, c.message)
 	}
-	// What the names do not say is named as what is missing.
+	// The message names the fields that the tensors' names do not determine.
 	var file bytes.Buffer
 	require.NoError(t, safetensors.Write(&file, []safetensors.Tensor{{Name: "adapter", Dtype: safetensors.F32,
 		Shape: []int{8, 4}, Data: make([]byte, 8*4*4)}}, nil))

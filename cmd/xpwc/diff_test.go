@@ -32,5 +32,5 @@ func TestALayoutOfZerosIsALayoutToDiff(t *testing.T) {
 	for i, name := range []string{"a", "b"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), ofLayout(t, byte(i)), 0o600))
 	}
-	require.Contains(t, says(t, dir, 1, "diff", "a", "b"), "layout 00000000")
+	require.Contains(t, printed(t, dir, 1, "diff", "a", "b"), "layout 00000000")
 }

@@ -108,9 +108,9 @@ func checkStockRunsFile(model modelfile.File) error {
 	return errors.Join(checkStockRuns(w), w.Close())
 }
 
-// writeFrom converts the stage's output, a native file of one layout, into this file and makes it read-only. The stock
+// writeFrom converts the output, a native file of one layout, into this file and makes it read-only. The stock
 // runtime locks a file that it can write to, so no second process could map it, and truncates one that it cannot read.
-func (s *stockFile) writeFrom(st *stage) error {
+func (s *stockFile) writeFrom(st *pendingOutput) error {
 	st.readOnly()
 	err := st.remake(func(f *cachefile.File, dst *os.File) error {
 		return errors.Join(s.write(st.ctx, f, dst), s.packedFor.check())

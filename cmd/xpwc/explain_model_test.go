@@ -97,7 +97,7 @@ func TestExplainAnswersWhyAStartPacks(t *testing.T) {
 	require.Contains(t, e.Summary, "it is for riscv64 rvv, and this is ")
 	require.Contains(t, e.Weights[0].Detail, "riscv64 rvv")
 
-	out := says(t, dir, 0, "explain", "--cache", "cache.xpwc", model)
+	out := printed(t, dir, 0, "explain", "--cache", "cache.xpwc", model)
 	require.Equal(t, n, strings.Count(out, " layout\n"))
 	require.Contains(t, out, fmt.Sprintf("0 of %d weights are found.", n))
 
@@ -158,12 +158,12 @@ func TestExplainTakesWhatRunTakes(t *testing.T) {
 		require.Len(t, second.Weights, len(e.Weights), name)
 		require.Positive(t, second.Hits, name)
 	}
-	says(t, dir, 0, "pack", describedModel(t, dir), "--embed-beside", "-o", "packed.safetensors")
+	printed(t, dir, 0, "pack", describedModel(t, dir), "--embed-beside", "-o", "packed.safetensors")
 	e := reported[explanation](t, dir, 0, "explain", "--json", "packed.safetensors")
 	require.Equal(t, "packed.safetensors", e.File)
 	require.Positive(t, e.Hits)
 
-	require.Contains(t, says(t, dir, exitUsage, "explain", faceModel(t)), "--cache is missing")
+	require.Contains(t, printed(t, dir, exitUsage, "explain", faceModel(t)), "--cache is missing")
 	require.NotEmpty(t, failed(t, dir, exitFailed, "explain", "--json", "--cache", "c", "absent.tflite").Message)
 }
 

@@ -41,13 +41,13 @@ func TestRunReadsNumPysFiles(t *testing.T) {
 	write("turned.npy", numPy("<f4", "(3, 128, 128)", raw))
 	write("bytes.npy", numPy("|u1", "(128, 128, 3)", raw[:128*128*3]))
 	write("cut.npy", numPy("<f4", "(128, 128, 3)", raw[4:]))
-	for name, says := range map[string]string{"flat.npy": "[1 128 128 3]", "turned.npy": "[3 128 128]",
+	for name, message := range map[string]string{"flat.npy": "[1 128 128 3]", "turned.npy": "[3 128 128]",
 		"bytes.npy": "astype", "cut.npy": "malformed", "none.npy": "no such file"} {
 		code, out, stderr := xpwcIn(t, dir, "run", faceModel(t), "--input", name)
 		require.Equal(t, exitFailed, code, name)
 		require.Empty(t, out)
 		require.Contains(t, stderr, name)
-		require.Contains(t, stderr, says)
+		require.Contains(t, stderr, message)
 	}
 	code, _, stderr := xpwcIn(t, dir, "run", faceModel(t), "--input", "x.npy", "--input", "x.f32")
 	require.Equal(t, exitUsage, code)

@@ -79,7 +79,10 @@ read is damaged.`,
 				}
 				return inspectModel(cmd.Context(), args[0])
 			}
-			return withShown(args[0], func(f shownFile, loc location) error { return inspect(cmd.Context(), f, loc, o) })
+			return withShown(args[0], func(f shownFile, loc location) error {
+				return inspect(cmd.Context(), f, loc,
+					o)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -382,8 +385,8 @@ func (r *inspection) printEntries(w io.Writer) {
 }
 
 // cell returns a table's cell, empty unless show is set.
-func cell(says bool, text string) string {
-	if says {
+func cell(show bool, text string) string {
+	if show {
 		return text
 	}
 	return console.Blank

@@ -88,8 +88,8 @@ type moment struct {
 	reached func(t testing.TB, cmd *exec.Cmd, dir string) bool
 }
 
-// moments are of every command that makes files, but not of those that rewrite a cache file, in a directory with
-// there.xpwc, dead.xpwc, for.executorch and temporary.
+// moments are the moments of all commands that make files in a directory with everything they need. Commands that
+// rewrite a cache file are not among them. The files are there.xpwc, dead.xpwc, for.executorch and temporary.
 func moments(t *testing.T, ref string) []moment {
 	t.Helper()
 	model := testModel(t, heavy)
@@ -178,13 +178,13 @@ func fill(t testing.TB, files map[string]string) {
 	}
 }
 
-// workplace is a directory with what the moments need.
+// workplace is a directory with the files that the moments need.
 func workplace(t testing.TB) string {
 	t.Helper()
 	skeletons.Do(func() {
 		dir := t.TempDir()
 		packJSON(t, dir, testModel(t, heavy), "-o", "there.xpwc")
-		says(t, dir, 0, "convert", "there.xpwc", "--to", "xpwc2", "-o", "for.executorch")
+		printed(t, dir, 0, "convert", "there.xpwc", "--to", "xpwc2", "-o", "for.executorch")
 		// Adding to a file leaves its old index dead.
 		runJSON(t, dir, testModel(t, heavy), "--cache", "dead.xpwc")
 		runJSON(t, dir, testModel(t, face), "--cache", "dead.xpwc")
@@ -217,12 +217,12 @@ func reference(t *testing.T) string {
 		return ""
 	}
 	ref := registrytest.Start(t).Ref("heavy:v1")
-	says(t, workplace(t), 0, "push", ref, "there.xpwc")
+	printed(t, workplace(t), 0, "push", ref, "there.xpwc")
 	return ref
 }
 
-// interrupt stops a command at a moment, has it signalled, and returns what it said. All files must be as they were. A
-// command that had done its work before a goroutine saw the signal is tried again.
+// interrupt signals a command at a moment, and returns its output. All files must be as they were. A command that ended
+// before a goroutine saw the signal is tried again.
 func interrupt(t *testing.T, m moment, signal func(cmd *exec.Cmd)) string {
 	t.Helper()
 	for range 20 {
@@ -323,7 +323,7 @@ func TestAnInterruptWaitsUntilAFileIsRewritten(t *testing.T) {
 			final := contents(t, dir)
 			require.ElementsMatch(t, slices.Collect(maps.Keys(original)), slices.Collect(maps.Keys(final)))
 			require.Less(t, len(final[filepath.Join(dir, "dead.xpwc")]), len(original[filepath.Join(dir, "dead.xpwc")]))
-			says(t, dir, 0, "verify", "dead.xpwc")
+			printed(t, dir, 0, "verify", "dead.xpwc")
 		})
 	}
 }
@@ -336,7 +336,7 @@ func TestWhatAKilledCompactionLeftTheNextRemoves(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	require.Len(t, contents(t, dir), len(original)+1)
-	says(t, dir, 0, "compact", "dead.xpwc")
+	printed(t, dir, 0, "compact", "dead.xpwc")
 	require.Len(t, contents(t, dir), len(original))
 }
 
@@ -345,11 +345,11 @@ func TestALivingCommandKeepsWhatItMakes(t *testing.T) {
 	dir := workplace(t)
 	cmd, stderr := stopAt(t, dir, moment{"", []string{"convert", "there.xpwc", "--to", "native", "-o", "other"},
 		writing(1 << 20)})
-	says(t, dir, 0, "pack", testModel(t, face), "-o", "new")
-	says(t, dir, 0, "compact", "dead.xpwc")
+	printed(t, dir, 0, "pack", testModel(t, face), "-o", "new")
+	printed(t, dir, 0, "compact", "dead.xpwc")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 	require.NoError(t, cmd.Wait(), stderr)
-	says(t, dir, 0, "verify", "other")
+	printed(t, dir, 0, "verify", "other")
 	requireNoStage(t, dir)
 }
 
@@ -363,7 +363,7 @@ func TestAnInterruptedRunSaysWhatItKeeps(t *testing.T) {
 	require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), stderr)
 	require.Contains(t, stderr.String(), "interrupted; no output was written; new keeps what was packed")
 	require.NoDirExists(t, filepath.Join(dir, "out"))
-	says(t, dir, 0, "verify", "new")
+	printed(t, dir, 0, "verify", "new")
 	report, _ := runJSON(t, dir, testModel(t, heavy), "--cache", "new")
 	require.Zero(t, report.Cache.Packed)
 }

@@ -19,16 +19,16 @@ import (
 
 func TestTheToolSaysWhatItIsAndWhatItPacksFor(t *testing.T) {
 	dir := t.TempDir()
-	layout := says(t, dir, 0, "layout")
+	layout := printed(t, dir, 0, "layout")
 	require.Regexp(t, `^[0-9a-f]{32}\n$`, layout)
 	var about machineLayout
-	require.NoError(t, json.Unmarshal([]byte(says(t, dir, 0, "layout", "--json")), &about))
+	require.NoError(t, json.Unmarshal([]byte(printed(t, dir, 0, "layout", "--json")), &about))
 	require.Equal(t, layout, about.Layout+"\n")
 	require.Contains(t, about.Description, runtime.GOARCH)
 	if about.XNNPACK != "" {
 		require.Contains(t, about.Description, "XNNPACK "+about.XNNPACK[:8])
 	}
-	version := says(t, dir, 0, "--version")
+	version := printed(t, dir, 0, "--version")
 	require.Contains(t, version, "xpwc version "+xpwc.Version)
 	require.Contains(t, version, about.Layout)
 	require.Contains(t, version, about.Description)
@@ -70,7 +70,7 @@ func TestLayoutsHaveNames(t *testing.T) {
 	s := registrytest.Start(t)
 	dir := t.TempDir()
 	packJSON(t, dir, faceModel(t), "-o", "model.xpwc", "--cpu", "sse2,avx")
-	says(t, dir, 0, "push", s.Ref("face:v1"), "model.xpwc")
+	printed(t, dir, 0, "push", s.Ref("face:v1"), "model.xpwc")
 	named := map[string]string{}
 	for _, l := range reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts {
 		named[l.Fingerprint.String()] = l.Description
@@ -87,7 +87,7 @@ func TestLayoutsHaveNames(t *testing.T) {
 	require.False(t, pulled.UpToDate)
 	original, err := os.Stat(filepath.Join(dir, "one.xpwc"))
 	require.NoError(t, err)
-	output := says(t, dir, 0, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", first[:6])
+	output := printed(t, dir, 0, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", first[:6])
 	require.Contains(t, output, "up to date")
 	final, err := os.Stat(filepath.Join(dir, "one.xpwc"))
 	require.NoError(t, err)

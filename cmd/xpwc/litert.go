@@ -259,7 +259,7 @@ func (p *litertPacker) write(ctx context.Context, path string, origin *packedFor
 	return out, s.publish()
 }
 
-// onlyLiteRT is a stage's replaces for files of LiteRT.
+// onlyLiteRT is replaces for files of LiteRT.
 func onlyLiteRT(existing *os.File) error {
 	info, err := existing.Stat()
 	if err != nil {

@@ -47,7 +47,7 @@ var buildLiteRTHost = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// stockLiteRT returns the stock runtime, for a user to whom the modes of files apply.
+// stockLiteRT returns the stock runtime, run by a user bound by file modes.
 func stockLiteRT(t testing.TB) litertHost {
 	t.Helper()
 	needsLiteRT(t)
@@ -119,7 +119,8 @@ func (h litertHost) run(t testing.TB, model, cache string, inputs ...string) []b
 // zooModels are the .tflite of package zoo, or of the directory that XPWC_ZOO names.
 func zooModels(t testing.TB) []string {
 	t.Helper()
-	dir, err := filepath.Abs(cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "internal", "tests", "zoo", "testdata")))
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "internal", "tests", "zoo",
+		"testdata")))
 	require.NoError(t, err)
 	models, err := filepath.Glob(filepath.Join(dir, "tflite", "*.tflite"))
 	require.NoError(t, err)
@@ -261,7 +262,7 @@ func TestLiteRTBelievesConvolutionsInInt8OfALevelWithTheSameSeeds(t *testing.T) 
 	inputs := inputsOf(t, model)
 	want := h.run(t, model, "", inputs...)
 	litertPack(t, dir, model, "-o", "packed")
-	says(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+	printed(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
 	for level, believes := range believed {
 		litertPack(t, dir, model, "--cpu", level, "-o", level)
 		out, _, err := h.try(t, model, filepath.Join(dir, level), inputs...)
@@ -284,7 +285,7 @@ func TestLiteRTUsesAPulledFileAndLeavesItAsItIs(t *testing.T) {
 		inputs := inputsOf(t, model)
 		litertPack(t, packer, model, "-o", name)
 		pushLiteRT(t, packer, ref, model, name)
-		says(t, node, 0, "pull", ref, "--for", "litert", "-o", name)
+		printed(t, node, 0, "pull", ref, "--for", "litert", "-o", name)
 		file, stock := filepath.Join(node, name), filepath.Join(node, name+".own")
 		original := stateOf(t, file)
 		want := h.run(t, model, "", inputs...)
@@ -344,7 +345,7 @@ func (h litertHost) stays(t *testing.T, model, cache string, inputs ...string) (
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
-		_ = cmd.Wait() // of what has died, too
+		_ = cmd.Wait() // also for a process that has died
 	})
 	lines := bufio.NewReader(out)
 	_, err = lines.ReadString('\n')
@@ -499,7 +500,7 @@ func TestASkeletonForALevelOfCPUsAnswersOnSuchACPUWithItsFileAlone(t *testing.T)
 			t.Run(level+"/"+name, func(t *testing.T) {
 				dir, model := t.TempDir(), zooModel(t, name)
 				litertPack(t, dir, model, "--cpu", level, "-o", "packed")
-				says(t, dir, 0, stripForLiteRT(model, "packed", "--cpu", level, "-o", "skeleton")...)
+				printed(t, dir, 0, stripForLiteRT(model, "packed", "--cpu", level, "-o", "skeleton")...)
 				requireSkeletonOf(t, emulated, model, filepath.Join(dir, "skeleton"), filepath.Join(dir, "packed"))
 			})
 		}
@@ -513,7 +514,7 @@ func TestASkeletonFailsWithTheFileOfAnotherModelOrAPartOfIts(t *testing.T) {
 	model := zooModel(t, "mlp_fp32")
 	litertPack(t, dir, model, "-o", "packed")
 	litertPack(t, dir, retrained(t, model), "-o", "old")
-	says(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+	printed(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
 	others := []string{filepath.Join(dir, "old")}
 	file := filepath.Join(dir, "packed")
 	f, err := litert.Open(file)

@@ -12,7 +12,7 @@ import (
 	"xpwc/internal/tests/registrytest"
 )
 
-// Whoever looks after a file with several models sees which they are, and chooses by name which stay.
+// A user of a file with several models sees their names, and chooses by name which to keep.
 func TestAFileSaysWhichModelsItHas(t *testing.T) {
 	s := registrytest.Start(t)
 	dir, _ := packed(t, face, selfie)
@@ -34,9 +34,9 @@ func TestAFileSaysWhichModelsItHas(t *testing.T) {
 			}
 		}
 		require.Equal(t, names, reported[usersReport](t, dir, 0, "who", file).Models)
-		said := says(t, dir, 0, "inspect", file)
+		said := printed(t, dir, 0, "inspect", file)
 		about := pageAbout(t, dir, 0, file)
-		mapped := says(t, dir, 0, "who", file)
+		mapped := printed(t, dir, 0, "who", file)
 		for _, name := range names {
 			require.Contains(t, said, name)
 			require.Contains(t, about, "<bdi>"+name+"</bdi>")
@@ -44,18 +44,18 @@ func TestAFileSaysWhichModelsItHas(t *testing.T) {
 		}
 	}
 	requireNames("model.xpwc", face, selfie)
-	says(t, dir, 0, "compact", "model.xpwc")
+	printed(t, dir, 0, "compact", "model.xpwc")
 	requireNames("model.xpwc", face, selfie)
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
 	requireNames("converted.xpwc", face, selfie)
-	says(t, dir, 0, "push", s.Ref("models:v1"), "converted.xpwc")
-	says(t, dir, 0, "pull", s.Ref("models:v1"), "-o", "pulled.xpwc")
+	printed(t, dir, 0, "push", s.Ref("models:v1"), "converted.xpwc")
+	printed(t, dir, 0, "pull", s.Ref("models:v1"), "-o", "pulled.xpwc")
 	requireNames("pulled.xpwc", face, selfie)
-	says(t, dir, 0, "pack", testModel(t, face), "--sealed", "-o", "sealed.xpwc")
+	printed(t, dir, 0, "pack", testModel(t, face), "--sealed", "-o", "sealed.xpwc")
 	requireNames("sealed.xpwc", face)
 
 	for _, file := range []string{"model.xpwc", "pulled.xpwc"} {
-		said := says(t, dir, exitUsage, "prune", file, "--keep-model", "absent.tflite")
+		said := printed(t, dir, exitUsage, "prune", file, "--keep-model", "absent.tflite")
 		require.Contains(t, said, face)
 		require.Contains(t, said, selfie)
 		r := reported[rewriting](t, dir, 0, "prune", file, "--keep-model", selfie)
@@ -63,7 +63,7 @@ func TestAFileSaysWhichModelsItHas(t *testing.T) {
 		require.Equal(t, entriesOf[1], r.EntriesAfter)
 		requireNames(file, selfie)
 	}
-	pruned := says(t, dir, 0, "prune", "converted.xpwc", "--keep-model", testModel(t, face))
+	pruned := printed(t, dir, 0, "prune", "converted.xpwc", "--keep-model", testModel(t, face))
 	require.Contains(t, pruned, "no more entries of "+selfie)
 	requireNames("converted.xpwc", face)
 }
@@ -78,7 +78,7 @@ func TestAFileDoesNotSayWhereItsModelsAre(t *testing.T) {
 	require.NotContains(t, string(b), dir)
 }
 
-// A directory to work in says nothing of which models are meant, but where a path does.
+// The working directory does not select models; a path does.
 func TestPruneKeepsAllModelsOfANameWhereverItIsRun(t *testing.T) {
 	dir, file := packed(t)
 	for _, model := range []string{face, selfie} {
@@ -87,7 +87,7 @@ func TestPruneKeepsAllModelsOfANameWhereverItIsRun(t *testing.T) {
 		out := filepath.Join(dir, model+".d")
 		require.NoError(t, os.Mkdir(out, 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(out, "model.tflite"), content, 0o600))
-		says(t, out, 0, "run", "model.tflite", "--cache", file)
+		printed(t, out, 0, "run", "model.tflite", "--cache", file)
 	}
 	out := filepath.Join(dir, face+".d")
 	merged := reported[inspection](t, out, 0, "inspect", file)

@@ -28,7 +28,7 @@ func TestAFileOfAnOlderVersionIsReplacedByWhatReplacesFiles(t *testing.T) {
 	model := faceModel(t)
 	packJSON(t, dir, model, "-o", "good.xpwc")
 	registry := registrytest.Start(t)
-	says(t, dir, 0, "push", registry.Ref("face:v1"), "good.xpwc")
+	printed(t, dir, 0, "push", registry.Ref("face:v1"), "good.xpwc")
 	for name, args := range map[string][]string{
 		"pack": {"pack", model, "-o", "old.xpwc"}, "run": {"run", model, "--cache", "old.xpwc"},
 		"pull": {"pull", registry.Ref("face:v1"), "-o", "old.xpwc"},

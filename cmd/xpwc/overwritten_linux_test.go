@@ -15,8 +15,8 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// Somebody copies another file over the cache while it is read: at once, or at some moment of a start. Outputs are
-// right or there are none, and what is wrong is said in words.
+// Another file is copied over the cache while it is read, at once or during a start. Outputs are right, or the command
+// fails with a message.
 func TestACacheThatIsOverwrittenWhileItIsUsedGivesNoWrongOutputs(t *testing.T) {
 	model := testModel(t, "hand_landmark_full.tflite")
 	dir := t.TempDir()

@@ -153,7 +153,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 			return err
 		}
 	}
-	s, err := newStage(ctx, o.output, o.placing, model.Files()...)
+	s, err := newPendingOutput(ctx, o.output, o.placing, model.Files()...)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 }
 
 // pack makes the output.
-func (r *packReport) pack(output packOutput, model modelfile.File, s *stage, o packOptions) error {
+func (r *packReport) pack(output packOutput, model modelfile.File, s *pendingOutput, o packOptions) error {
 	var written int64
 	for _, level := range o.levels {
 		l, err := s.packLevel(packJob{Model: model, CPU: level, Stock: o.runtime == forExecuTorch})

@@ -13,8 +13,7 @@ import (
 	"xpwc/models/safetensors"
 )
 
-// describedModel writes a safetensors file with a description beside it: a float32 and an int8 matrix, and a
-// convolution.
+// describedModel writes a safetensors file and its description: a float32 and an int8 matrix, and a convolution.
 func describedModel(t testing.TB, dir string) (model string) {
 	t.Helper()
 	floats := func(n int, start float32) (b []byte) {

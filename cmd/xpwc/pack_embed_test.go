@@ -57,7 +57,7 @@ func TestALoaderThatIsToldOnlyTheFilePacksNothing(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// Somebody may change tensors and leave the packed weights of the old ones beside them.
+// Tensors may change in a file that still has the packed weights of the old ones.
 func TestPackedWeightsOfOtherTensorsAreNotUsed(t *testing.T) {
 	dir := t.TempDir()
 	model := describedModel(t, dir)
@@ -108,9 +108,9 @@ func TestEmbeddingDestroysNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("notes"), 0o600))
 	packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
 	for _, c := range []struct {
-		args []string
-		code int
-		says string
+		args    []string
+		code    int
+		message string
 	}{
 		{[]string{model, "-o", "model.safetensors"}, exitUsage, "the same file"},
 		{[]string{model, "-o", "hard.safetensors"}, exitUsage, "the same file"},
@@ -125,7 +125,7 @@ func TestEmbeddingDestroysNothing(t *testing.T) {
 		code, out, stderr := xpwcIn(t, dir, append([]string{"pack", "--embed-beside"}, c.args...)...)
 		require.Equal(t, c.code, code, stderr)
 		require.Empty(t, out)
-		require.Contains(t, stderr, c.says)
+		require.Contains(t, stderr, c.message)
 		final, _ := os.ReadFile(filepath.Join(dir, c.args[2]))
 		require.True(t, bytes.Equal(original, final))
 	}

@@ -70,8 +70,8 @@ type packJob struct {
 
 const inherited = 3 // descriptor of the first of exec.Cmd.ExtraFiles
 
-// packLevel packs into the stage in a process of its own.
-func (s *stage) packLevel(job packJob) (*packedLevel, error) {
+// packLevel packs into the output in a process of its own.
+func (s *pendingOutput) packLevel(job packJob) (*packedLevel, error) {
 	job.Path, job.Name = s.path, s.byName()
 	var files []*os.File
 	if job.Name == "" {

@@ -21,15 +21,15 @@ import (
 	"xpwc/models/safetensors"
 )
 
-// A packOutput turns the cache packed in a stage into the output.
+// A packOutput turns the cache packed in a new file into the output.
 type packOutput interface {
 	// finish makes the output appear, and completes the report. It may leave an existing one as it is if nothing was
 	// packed.
 	finish(packed bool, r *packReport) error
 }
 
-// addToCache copies the entries of an existing cache into the stage first.
-func (s *stage) addToCache() error {
+// addToCache copies the entries of an existing cache into the output first.
+func (s *pendingOutput) addToCache() error {
 	s.replaces = onlyCaches
 	if s.original == nil {
 		return nil
@@ -44,7 +44,7 @@ func (s *stage) addToCache() error {
 }
 
 // cacheOutput is a cache file.
-type cacheOutput struct{ *stage }
+type cacheOutput struct{ *pendingOutput }
 
 func (p cacheOutput) finish(packed bool, _ *packReport) error {
 	if p.original == nil || packed || p.damaged > 0 {
@@ -56,7 +56,7 @@ func (p cacheOutput) finish(packed bool, _ *packReport) error {
 	return p.publish()
 }
 
-// recorded reports whether a process that packed nothing committed to the stage: the model's stamps, without which each
+// recorded reports whether a process that packed nothing recorded the model's stamps in the output. Without them each
 // start with the existing file reads the model.
 func (p cacheOutput) recorded() (recorded bool, err error) {
 	err = p.view(func(f *cachefile.File) error {
@@ -69,12 +69,12 @@ func (p cacheOutput) recorded() (recorded bool, err error) {
 
 // stockOutput is a file for the stock runtime of ExecuTorch. An existing one is replaced.
 type stockOutput struct {
-	*stage
+	*pendingOutput
 	file *stockFile
 }
 
 func (p stockOutput) finish(_ bool, r *packReport) error {
-	err := p.file.writeFrom(p.stage)
+	err := p.file.writeFrom(p.pendingOutput)
 	if errors.Is(err, errNothing) {
 		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(p.file.reasons(), ", "))
 		r.fileFigures = fileFigures{}
@@ -87,10 +87,10 @@ func (p stockOutput) finish(_ bool, r *packReport) error {
 	return p.publish()
 }
 
-// seed begins the cache in the stage with the entries of another. The new file has an identity of its own, by which
+// seed begins the cache in the output with the entries of another. The new file has an identity of its own, by which
 // programs find that a file was replaced and did not only grow. Damaged entries are left out: what the model has of
 // them is packed again.
-func (s *stage) seed(f *cachefile.File) error {
+func (s *pendingOutput) seed(f *cachefile.File) error {
 	leftOut := func(_ cachefile.Entry, err error) error {
 		if !errors.Is(err, cachefile.ErrDamaged) {
 			return err
@@ -126,7 +126,7 @@ func checkCache(path string) error {
 
 // embeddingOutput is a safetensors file with the original and the packed weights.
 type embeddingOutput struct {
-	*stage
+	*pendingOutput
 	model *described.Model
 	align int
 }
@@ -140,7 +140,7 @@ type embedded struct {
 }
 
 // newEmbedding has the cache begin with the packed weights that the model has in its file.
-func newEmbedding(s *stage, m modelfile.Weights, align int) (packOutput, error) {
+func newEmbedding(s *pendingOutput, m modelfile.Weights, align int) (packOutput, error) {
 	d, ok := m.(*described.Model)
 	if !ok || d.File() == nil || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
@@ -212,12 +212,12 @@ func describeEmbedding(path string) (*embedded, error) {
 
 // sealedOutput is a cache file of one model that nobody writes to. An existing one is replaced.
 type sealedOutput struct {
-	*stage
+	*pendingOutput
 	model  modelfile.File
 	digest xpwc.Digest // of the model before it was packed
 }
 
-func newSealing(s *stage, m modelfile.File) (packOutput, error) {
+func newSealing(s *pendingOutput, m modelfile.File) (packOutput, error) {
 	d, err := digestOfModel(m)
 	if err == nil {
 		err = s.replace(onlyCaches)
@@ -240,9 +240,9 @@ func (p sealedOutput) finish(_ bool, r *packReport) error {
 	return p.publish()
 }
 
-// seal makes the stage's file read-only and records the digest of its model: the given one, or the one that its
+// seal makes the output read-only and records the digest of its model: the given one, or the one that its
 // entries were sealed for.
-func (s *stage) seal(model modelfile.File) (digest string, err error) {
+func (s *pendingOutput) seal(model modelfile.File) (digest string, err error) {
 	var seal xpwc.Digest
 	var programs func(cachefile.Entry) []xpwc.Digest
 	if model.Path != "" {

@@ -20,12 +20,12 @@ func TestPackingAgainRepairsWhatIsDamaged(t *testing.T) {
 	require.NoError(t, err)
 	content[entry.Offset] ^= 1
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	says(t, dir, exitFailed, "verify", "c.xpwc")
+	printed(t, dir, exitFailed, "verify", "c.xpwc")
 	second := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
 	require.EqualValues(t, 1, second.Levels[0].Packed)
 	require.Equal(t, 1, second.LeftOut)
 	require.Equal(t, first.Entries, second.Entries)
-	says(t, dir, 0, "verify", "c.xpwc")
+	printed(t, dir, 0, "verify", "c.xpwc")
 }
 
 func TestPackingAnotherModelLeavesOutWhatItCannotRepair(t *testing.T) {
@@ -41,7 +41,7 @@ func TestPackingAnotherModelLeavesOutWhatItCannotRepair(t *testing.T) {
 	require.NoError(t, err)
 	content[v.Entries[i].Offset] ^= 1
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	text := says(t, dir, 0, "pack", testModel(t, selfie), "-o", "c.xpwc")
+	text := printed(t, dir, 0, "pack", testModel(t, selfie), "-o", "c.xpwc")
 	require.Contains(t, text, "note: 1 entry had a wrong checksum and was left out")
 	require.Equal(t, v.Total-1, reported[verification](t, dir, 0, "verify", "c.xpwc").Entries)
 	require.EqualValues(t, 1, packJSON(t, dir, faceModel(t), "-o", "c.xpwc").Levels[0].Packed)
@@ -67,7 +67,7 @@ func TestPackReportsTheLayoutOfEachLevel(t *testing.T) {
 		}
 		require.EqualValues(t, level.Packed, n, level.CPU)
 	}
-	require.Contains(t, says(t, dir, 0, "pack", faceModel(t), "-o", "c.xpwc"), v.Current[:shortLayout])
+	require.Contains(t, printed(t, dir, 0, "pack", faceModel(t), "-o", "c.xpwc"), v.Current[:shortLayout])
 }
 
 func TestAPackThatFailsSaysWhyAndThatNothingWasWritten(t *testing.T) {

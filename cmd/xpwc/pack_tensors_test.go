@@ -120,7 +120,7 @@ func TestASingleArrayIsPacked(t *testing.T) {
 	require.EqualValues(t, 1, ran.Cache.Hits)
 }
 
-// What is missing is named, with what helps.
+// The message names the missing option and gives an example.
 func TestTensorsThatCannotBePacked(t *testing.T) {
 	dir := t.TempDir()
 	tensors := tensorsOf(t, describedModel(t, dir))
@@ -132,9 +132,9 @@ func TestTensorsThatCannotBePacked(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "d.json"),
 		[]byte(`[{"op": "fully_connected", "datatype": "f32", "weights": "embed"}]`), 0o600))
 	for _, c := range []struct {
-		code int
-		says []string
-		args []string
+		code    int
+		message []string
+		args    []string
 	}{
 		{exitFailed, []string{"weights", "--description", "weights.json", "--describe"},
 			[]string{"pack", "weights", "-o", "c"}},
@@ -160,8 +160,8 @@ func TestTensorsThatCannotBePacked(t *testing.T) {
 	} {
 		code, out, stderr := xpwcIn(t, dir, c.args...)
 		require.Equal(t, c.code, code, "%v: %s%s", c.args, out, stderr)
-		for _, says := range c.says {
-			require.Contains(t, strings.ReplaceAll(stderr, "\n", " "), says, "%v", c.args)
+		for _, part := range c.message {
+			require.Contains(t, strings.ReplaceAll(stderr, "\n", " "), part, "%v", c.args)
 		}
 		require.NoFileExists(t, filepath.Join(dir, "c"))
 		requireNoStage(t, dir)

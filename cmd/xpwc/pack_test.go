@@ -218,13 +218,13 @@ func TestPackLeavesWhatIsNoSoundCacheAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), bytes.Repeat([]byte("not a cache\n"), 1000),
 		0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
-	for name, says := range map[string]string{"cut.xpwc": "damaged", "notes.txt": "not a packed weights cache",
+	for name, message := range map[string]string{"cut.xpwc": "damaged", "notes.txt": "not a packed weights cache",
 		"d": "not a regular file", "none/c": "create it first"} {
 		original, _ := os.ReadFile(filepath.Join(dir, name))
 		code, out, stderr := xpwcIn(t, dir, "pack", faceModel(t), "-o", name)
 		require.NotEqual(t, exitOK, code, name)
 		require.Empty(t, out)
-		require.Contains(t, stderr, says)
+		require.Contains(t, stderr, message)
 		final, _ := os.ReadFile(filepath.Join(dir, name))
 		require.Equal(t, original, final)
 	}
@@ -233,15 +233,15 @@ func TestPackLeavesWhatIsNoSoundCacheAlone(t *testing.T) {
 
 func TestPackNamesTheFileAfterTheModel(t *testing.T) {
 	dir := t.TempDir()
-	require.Contains(t, says(t, dir, 0, "pack", faceModel(t)), "\nface_detection_short_range.xpwc: ")
-	says(t, dir, 0, "verify", "face_detection_short_range.xpwc", "--model", faceModel(t))
+	require.Contains(t, printed(t, dir, 0, "pack", faceModel(t)), "\nface_detection_short_range.xpwc: ")
+	printed(t, dir, 0, "verify", "face_detection_short_range.xpwc", "--model", faceModel(t))
 }
 
 func TestPackReportsAWrongCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
-		args []string
-		says string
+		args    []string
+		message string
 	}{
 		{[]string{faceModel(t), "--embed-beside"}, "-o packed.safetensors"},
 		{[]string{faceModel(t), "--for", "litert", "--name-by-content"}, "-o ."},
@@ -249,12 +249,12 @@ func TestPackReportsAWrongCommandLine(t *testing.T) {
 		{[]string{faceModel(t), "-o", "c", "--cpu", "pentium"}, "sse2"},
 		{[]string{faceModel(t), "-o", "c", "--cpu", ""}, "--cpu"},
 	} {
-		if runtime.GOARCH != "amd64" && c.says == "sse2" {
-			c.says = "native"
+		if runtime.GOARCH != "amd64" && c.message == "sse2" {
+			c.message = "native"
 		}
 		code, _, stderr := xpwcIn(t, dir, append([]string{"pack"}, c.args...)...)
 		require.Equal(t, exitUsage, code, stderr)
-		require.Contains(t, stderr, c.says)
+		require.Contains(t, stderr, c.message)
 	}
 	code, _, stderr := xpwcIn(t, dir, "pack", "missing.tflite", "-o", "c")
 	require.Equal(t, exitFailed, code)

@@ -11,7 +11,7 @@ import (
 	"xpwc/internal/modelfile"
 )
 
-// What is said of a program must be of the one that was packed, also if another took its place meanwhile.
+// The record describes the program that was packed, even if another file took its place meanwhile.
 func TestAFileForTheStockRuntimeIsNotSaidToBeOfAnotherProgram(t *testing.T) {
 	dir := t.TempDir()
 	model := modelfile.File{Path: filepath.Join(dir, "model.pte")}

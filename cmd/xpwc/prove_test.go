@@ -82,8 +82,8 @@ func addBefore(records []format.Record, file []byte, r format.Record, payload []
 const besides = "a wrong payload beside the right one"
 
 var forgeries = map[string]struct {
-	change forgery
-	says   string
+	change  forgery
+	message string
 }{
 	"a changed payload": {func(records []format.Record, file []byte) ([]format.Record, []byte) {
 		file[records[3].Offset+5] ^= 1
@@ -122,31 +122,32 @@ func TestAFileThatTheModelIsNotPackedIntoIsNotProven(t *testing.T) {
 				entry = records[3].Kernel + records[3].Bias
 				return f.change(records, file)
 			})
-			says(t, dir, 0, "verify", "c.xpwc") // nothing is wrong with it as a file
-			said := says(t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
+			printed(t, dir, 0, "verify", "c.xpwc") // nothing is wrong with it as a file
+			said := printed(t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
 			require.Contains(t, said, entry)
-			require.Contains(t, said, f.says)
+			require.Contains(t, said, f.message)
 			require.NotContains(t, said, "proven")
 			v := reported[verification](t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
-			require.Contains(t, v.Proof.Wrong[0].Problem+v.Proof.Wrong[len(v.Proof.Wrong)-1].Problem, f.says)
+			require.Contains(t, v.Proof.Wrong[0].Problem+v.Proof.Wrong[len(v.Proof.Wrong)-1].Problem, f.message)
 		})
 	}
 }
 
-// Whoever names the wrong model is not shown hundreds of lines that all say the same.
+// A wrong model gives a short message, not hundreds of equal lines.
 func TestOfAnotherModelAFewWrongEntriesAreShownAndAllCounted(t *testing.T) {
 	dir := t.TempDir()
 	packJSON(t, dir, testModel(t, selfie), "-o", "c.xpwc")
 	verify := []string{"verify", "c.xpwc", "--model", faceModel(t)}
 	wrong := len(reported[verification](t, dir, exitFailed, verify...).Proof.Wrong)
 	require.Greater(t, wrong, fewWrong)
-	said := says(t, dir, exitFailed, verify...)
+	said := printed(t, dir, exitFailed, verify...)
 	require.Contains(t, said, fmt.Sprintf("and %d more", wrong-fewWrong))
 	require.Contains(t, said, console.Plural(wrong, "wrong or missing entry"))
 	require.Equal(t, fewWrong, strings.Count(said, ": entry "))
 }
 
-// Entries of another layout are not compared, and not used here unless the file says that this machine packs in it.
+// Entries of another layout are neither compared nor used here, unless the file records that this machine packs in
+// that layout.
 func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("there is no other CPU to pack for")
@@ -155,7 +156,7 @@ func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 	model := describedModel(t, dir)
 	packJSON(t, dir, model, "-o", "here.xpwc")
 	packJSON(t, dir, model, "-o", "both.xpwc", "--cpu", "sse2,native")
-	says(t, dir, 0, "verify", "both.xpwc", "--model", model)
+	printed(t, dir, 0, "verify", "both.xpwc", "--model", model)
 	evidence := ""
 	change := func(path string, edit func(l *cachefile.Layout)) {
 		file := contentOf(t, filepath.Join(dir, path))
@@ -175,7 +176,7 @@ func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 		t.Skip("this XNNPACK does not say which it is")
 	}
 	change("both.xpwc", func(l *cachefile.Layout) { l.Evidence = evidence })
-	said := says(t, dir, exitFailed, "verify", "both.xpwc", "--model", model)
+	said := printed(t, dir, exitFailed, "verify", "both.xpwc", "--model", model)
 	require.Contains(t, said, "says that this machine packs in layout")
 	require.NotContains(t, said, "proven")
 	change("both.xpwc", func(l *cachefile.Layout) {
@@ -183,7 +184,7 @@ func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 			l.Evidence = ""
 		}
 	})
-	require.Contains(t, says(t, dir, 0, "verify", "both.xpwc", "--model", model), "proven")
+	require.Contains(t, printed(t, dir, 0, "verify", "both.xpwc", "--model", model), "proven")
 }
 
 func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
@@ -206,18 +207,18 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 	twoModels := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", model)
 	require.Equal(t, 3, twoModels.Proof.Matches)
 	require.Equal(t, twoModels.Entries-twoModels.Proof.Matches, twoModels.Proof.Uncompared)
-	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven: 3 entries")
+	require.Contains(t, printed(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven: 3 entries")
 
-	says(t, dir, 0, "pack", model, "--embed-beside", "-o", "packed.safetensors")
-	require.Contains(t, says(t, dir, 0, "verify", "packed.safetensors", "--model", model), "proven: 3 entries")
+	printed(t, dir, 0, "pack", model, "--embed-beside", "-o", "packed.safetensors")
+	require.Contains(t, printed(t, dir, 0, "verify", "packed.safetensors", "--model", model), "proven: 3 entries")
 	require.NoError(t, os.Rename(model+".json", filepath.Join(dir, "operators.json")))
-	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model, "--description", "operators.json"),
+	require.Contains(t, printed(t, dir, 0, "verify", "c.xpwc", "--model", model, "--description", "operators.json"),
 		"proven: 3 entries")
 
-	says(t, dir, exitUsage, "verify", "c.xpwc", "--description", "operators.json")
-	require.Contains(t, says(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
-	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
-	require.Contains(t, says(t, dir, 0, "verify", "executorch", "--model", faceModel(t)), "proven: ")
+	printed(t, dir, exitUsage, "verify", "c.xpwc", "--description", "operators.json")
+	require.Contains(t, printed(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
+	printed(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
+	require.Contains(t, printed(t, dir, 0, "verify", "executorch", "--model", faceModel(t)), "proven: ")
 	entries, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	require.Empty(t, entries)
@@ -234,7 +235,7 @@ func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
 	s := registrytest.Start(t)
 	dir := t.TempDir()
 	packJSON(t, dir, faceModel(t), "-o", "right.xpwc")
-	says(t, dir, 0, "push", s.Ref("face:right"), "right.xpwc")
+	printed(t, dir, 0, "push", s.Ref("face:right"), "right.xpwc")
 	for name, f := range forgeries {
 		if name == besides {
 			continue // pushing finds them, and makes variants of them, which answer nothing before they are compared
@@ -244,21 +245,21 @@ func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
 			packJSON(t, node, faceModel(t), "-o", "forged.xpwc")
 			forge(t, filepath.Join(node, "forged.xpwc"), f.change)
 			ref := s.Ref("face:" + strings.ReplaceAll(name, " ", "-"))
-			says(t, node, 0, "push", ref, "forged.xpwc")
-			said := says(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
+			printed(t, node, 0, "push", ref, "forged.xpwc")
+			said := printed(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
 			require.Contains(t, said, "nothing was written to c.xpwc")
 			require.NoFileExists(t, filepath.Join(node, "c.xpwc"))
-			says(t, node, 0, "pull", s.Ref("face:right"), "-o", "c.xpwc", "--model", faceModel(t))
+			printed(t, node, 0, "pull", s.Ref("face:right"), "-o", "c.xpwc", "--model", faceModel(t))
 			original, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
 			require.NoError(t, err)
-			says(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
+			printed(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
 			final, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
 			require.NoError(t, err)
 			require.Equal(t, original, final)
 			requireNoStage(t, node)
 		})
 	}
-	require.Contains(t, says(t, dir, 0, "pull", s.Ref("face:right"), "-o", "pulled.xpwc", "--model", faceModel(t)),
+	require.Contains(t, printed(t, dir, 0, "pull", s.Ref("face:right"), "-o", "pulled.xpwc", "--model", faceModel(t)),
 		"proven: ")
 }
 
@@ -270,7 +271,7 @@ func TestWhatIsNotComparedIsCounted(t *testing.T) {
 		verify := []string{"verify", "model.xpwc", "--model", testModel(t, face), "--cpu", cpu}
 		v := reported[verification](t, dir, 0, verify...)
 		require.Equal(t, v.Entries-v.Proof.Matches, v.Proof.Uncompared)
-		require.Contains(t, says(t, dir, 0, verify...), fmt.Sprintf(
+		require.Contains(t, printed(t, dir, 0, verify...), fmt.Sprintf(
 			"not compared: %d entries that no look-up of %s finds here\n", v.Proof.Uncompared, testModel(t, face)))
 	}
 }

@@ -154,6 +154,8 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	progress := newProgress(ctx, "downloading")
 	client := o.client(cmd, progress)
 	client.MaxBytes = o.maxBytes
+	// A file for ExecuTorch cannot be compared with the registry's. A cache that programs refuse, since others can
+	// change it, is always replaced.
 	if o.runtime == forLiteRT || p.For == nil && !o.sealed && checkCache(s.path) == nil {
 		client.Have = s.path
 	}
@@ -182,7 +184,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 }
 
 // prove returns an error if what was pulled is not what the model is packed into. What differs is printed.
-func (p *pulling) prove(ctx context.Context, s *stage, o *pullOptions) (err error) {
+func (p *pulling) prove(ctx context.Context, s *pendingOutput, o *pullOptions) (err error) {
 	var origin *packedFor
 	if o.runtime != "" { // before the model is packed: it is looked at again afterwards
 		if origin, err = newPackedFor(o.model, native); err != nil {
@@ -203,7 +205,8 @@ func (p *pulling) prove(ctx context.Context, s *stage, o *pullOptions) (err erro
 			return err
 		})
 	case p.Layouts[0].Model != origin.Files[0].SHA256:
-		err = fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", p.Layouts[0].Model, origin,
+		err = fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", p.Layouts[0].Model,
+			origin,
 			errUnproven)
 	default:
 		p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library)
@@ -220,7 +223,7 @@ func (p *pulling) prove(ctx context.Context, s *stage, o *pullOptions) (err erro
 }
 
 // conclude puts the file at its path, unless it is there.
-func (p *pulling) conclude(ctx context.Context, s *stage) error {
+func (p *pulling) conclude(ctx context.Context, s *pendingOutput) error {
 	place := s.publish
 	if p.UpToDate {
 		place = s.keep

@@ -103,7 +103,7 @@ func renderReport(path string) (page []byte, damage, err error) {
 	return b.Bytes(), damage, err
 }
 
-// onlyReports is a stage's replaces for pages that this command has written.
+// onlyReports is replaces for pages that this command has written.
 func onlyReports(existing *os.File) error {
 	head, err := io.ReadAll(io.LimitReader(existing, 1<<10))
 	if err != nil {

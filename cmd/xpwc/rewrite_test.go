@@ -40,22 +40,22 @@ func TestEqualPayloadsOfTwoLayoutsAreStoredOnce(t *testing.T) {
 	original := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	packedOn(t, "ssse3", dir, face)
 	packJSON(t, dir, faceModel(t), "-o", "packed.xpwc", "--cpu", "sse2,ssse3")
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
-	says(t, dir, 0, "compact", "model.xpwc")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
+	printed(t, dir, 0, "compact", "model.xpwc")
 	for _, file := range []string{"packed.xpwc", "converted.xpwc", "model.xpwc"} {
 		two := reported[inspection](t, dir, 0, "inspect", file)
 		require.Len(t, two.Layouts, 2)
 		require.Equal(t, 2*original.Total, two.Total, file)
 		require.Equal(t, original.PayloadBytes, two.PayloadBytes, file)
-		says(t, dir, 0, "verify", file)
+		printed(t, dir, 0, "verify", file)
 		for _, level := range []string{"sse2", "ssse3"} {
-			require.Contains(t, says(t, dir, 0, "verify", file, "--model", faceModel(t), "--cpu", level), "proven")
+			require.Contains(t, printed(t, dir, 0, "verify", file, "--model", faceModel(t), "--cpu", level), "proven")
 		}
 	}
 	first := original.Layouts[0].Fingerprint.String()
-	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", first)
+	printed(t, dir, 0, "prune", "model.xpwc", "--keep-layout", first)
 	require.Equal(t, original.Total, reported[inspection](t, dir, 0, "inspect", "model.xpwc").Total)
-	says(t, dir, 0, "verify", "model.xpwc")
+	printed(t, dir, 0, "verify", "model.xpwc")
 }
 
 func TestPruneKeepsTheModelsThatAreNamed(t *testing.T) {
@@ -65,15 +65,15 @@ func TestPruneKeepsTheModelsThatAreNamed(t *testing.T) {
 	runJSON(t, dir, face, "--cache", "models.xpwc")
 	runJSON(t, dir, selfie, "--cache", "models.xpwc")
 	merged := reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total
-	says(t, dir, 0, "prune", "models.xpwc", "--keep-model", face, "--keep-model", selfie)
+	printed(t, dir, 0, "prune", "models.xpwc", "--keep-model", face, "--keep-model", selfie)
 	require.Equal(t, merged, reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total)
-	says(t, dir, 0, "prune", "models.xpwc", "--keep-model", selfie)
+	printed(t, dir, 0, "prune", "models.xpwc", "--keep-model", selfie)
 	remaining := reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total
 	require.Less(t, remaining, merged)
 	require.EqualValues(t, alone.Cache.Packed, remaining)
 	warm, _ := runJSON(t, dir, selfie, "--cache", "models.xpwc")
 	require.Zero(t, warm.Cache.Packed)
-	said := says(t, dir, exitUsage, "prune", "models.xpwc", "--keep-model", "absent.tflite")
+	said := printed(t, dir, exitUsage, "prune", "models.xpwc", "--keep-model", "absent.tflite")
 	require.Contains(t, said, "absent.tflite")
 	require.Contains(t, said, "it was packed from selfie_segmentation.tflite")
 	require.Equal(t, remaining, reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total, "nothing is dropped")
@@ -90,27 +90,28 @@ func TestCompactFreesDeadBytes(t *testing.T) {
 	final := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.Equal(t, r.BytesAfter, final.FileBytes)
 	require.Zero(t, final.DeadBytes)
-	says(t, dir, 0, "verify", "model.xpwc")
-	require.Contains(t, says(t, dir, 0, "diff", "before", "model.xpwc"),
+	printed(t, dir, 0, "verify", "model.xpwc")
+	require.Contains(t, printed(t, dir, 0, "diff", "before", "model.xpwc"),
 		fmt.Sprintf("%d entries in common.", original.Total))
 	report, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
 	require.Zero(t, report.Cache.Packed)
 
-	require.Contains(t, says(t, dir, 1, "compact", "none.xpwc"), "none.xpwc")
+	require.Contains(t, printed(t, dir, 1, "compact", "none.xpwc"), "none.xpwc")
 	require.NoFileExists(t, filepath.Join(dir, "none.xpwc"))
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
-	require.Contains(t, says(t, dir, 1, "compact", "et"), "xpwc convert")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
+	require.Contains(t, printed(t, dir, 1, "compact", "et"), "xpwc convert")
 }
 
 func TestPruneDropsWhatIsNotToBeKept(t *testing.T) {
 	dir, _ := packed(t, face)
 	whole := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
-	require.Contains(t, says(t, dir, 1, "prune", "model.xpwc", "--keep-layout", "0000"), "it has "+whole.Current)
-	r := reported[rewriting](t, dir, 0, "prune", "model.xpwc", "--keep-layout", whole.Current[:6], "--max-size", "100KiB")
+	require.Contains(t, printed(t, dir, 1, "prune", "model.xpwc", "--keep-layout", "0000"), "it has "+whole.Current)
+	r := reported[rewriting](t, dir, 0, "prune", "model.xpwc", "--keep-layout", whole.Current[:6], "--max-size",
+		"100KiB")
 	require.Less(t, r.EntriesAfter, r.EntriesBefore)
 	require.Positive(t, r.EntriesAfter)
 	require.LessOrEqual(t, r.BytesAfter, int64(100<<10))
-	says(t, dir, 0, "verify", "model.xpwc")
+	printed(t, dir, 0, "verify", "model.xpwc")
 	report, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
 	require.EqualValues(t, r.EntriesAfter, report.Cache.Hits)
 	require.EqualValues(t, r.EntriesBefore-r.EntriesAfter, report.Cache.Packed, "what was dropped is packed again")
@@ -126,27 +127,28 @@ func TestACacheOfTwoKindsOfMachines(t *testing.T) {
 	require.Equal(t, perLayout, v.Layouts[1].Entries)
 
 	// ExecuTorch's files have one layout.
-	says(t, dir, 1, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here")
+	printed(t, dir, 1, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here")
 	r := reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here", "--layout", "current")
 	require.Equal(t, v.Current, r.Layout)
 	require.Equal(t, perLayout, r.Entries)
 	r = reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "there", "--layout", second)
 	require.Equal(t, second, r.Layout)
-	require.Contains(t, says(t, dir, 1, "diff", "here", "there"), "other")
-	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "here"),
+	require.Contains(t, printed(t, dir, 1, "diff", "here", "there"), "other")
+	require.Contains(t, printed(t, dir, 1, "diff", "model.xpwc", "here"),
 		fmt.Sprintf("%d entries in common, %d only in A", perLayout, perLayout))
 
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "copy", "--layout", second)
-	require.Contains(t, says(t, dir, 0, "inspect", "copy"), "This machine's layout, "+v.Current+", is not among them")
-	require.Contains(t, says(t, dir, 1, "prune", "copy", "--keep-layout", "current"),
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "copy", "--layout", second)
+	require.Contains(t, printed(t, dir, 0, "inspect", "copy"),
+		"This machine's layout, "+v.Current+", is not among them")
+	require.Contains(t, printed(t, dir, 1, "prune", "copy", "--keep-layout", "current"),
 		"no entries of this machine's layout")
-	require.Contains(t, says(t, dir, 1, "diff", "copy", "here"), "other",
+	require.Contains(t, printed(t, dir, 1, "diff", "copy", "here"), "other",
 		"ExecuTorch's has no layouts; bytes and seeds differ")
 	require.Len(t, reported[comparison](t, dir, 1, "diff", "model.xpwc", "copy").Differences, perLayout)
 
-	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", "current")
+	printed(t, dir, 0, "prune", "model.xpwc", "--keep-layout", "current")
 	require.Len(t, reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts, 1)
-	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "copy"), fmt.Sprintf("%d other layout", perLayout))
+	require.Contains(t, printed(t, dir, 1, "diff", "model.xpwc", "copy"), fmt.Sprintf("%d other layout", perLayout))
 }
 
 func TestNativeFilesAreConvertedToExecuTorchs(t *testing.T) {
@@ -158,17 +160,17 @@ func TestNativeFilesAreConvertedToExecuTorchs(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "xpwc2"))
 	require.NoError(t, err)
 	const format = "xpwc2"
-	require.Contains(t, says(t, dir, 0, "verify", format), "sound as far as ExecuTorch's files")
+	require.Contains(t, printed(t, dir, 0, "verify", format), "sound as far as ExecuTorch's files")
 	v := reported[inspection](t, dir, 0, "inspect", format)
 	require.EqualValues(t, format, v.Format)
 	require.Len(t, v.Entries, native.Total)
 	require.Equal(t, sumNone, v.Entries[0].Checksum)
-	require.Contains(t, says(t, dir, 0, "inspect", format), "ExecuTorch's packed weights cache")
-	says(t, dir, 0, "diff", "model.xpwc", format)
+	require.Contains(t, printed(t, dir, 0, "inspect", format), "ExecuTorch's packed weights cache")
+	printed(t, dir, 0, "diff", "model.xpwc", format)
 
 	for _, args := range [][]string{{"convert", format, "--to", "native", "-o", "back"}, {"compact", format},
 		{"pack", testModel(t, face), "-o", format}} {
-		said := says(t, dir, 1, args...)
+		said := printed(t, dir, 1, args...)
 		require.Contains(t, said, "xpwc pack makes a native file")
 		require.NotContains(t, said, "--model")
 	}
@@ -187,16 +189,16 @@ func TestConvertNeverWritesOverItsSource(t *testing.T) {
 	require.NoError(t, os.Symlink("model.xpwc", filepath.Join(dir, "link")))
 	require.NoError(t, os.Link(file, filepath.Join(dir, "hardlink")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("my notes"), 0o600))
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
 	for _, out := range []string{"model.xpwc", "./model.xpwc", "link", "hardlink"} {
 		for _, format := range formatNames {
-			require.Contains(t, says(t, dir, exitUsage, "convert", "model.xpwc", "--to", format, "-o", out),
+			require.Contains(t, printed(t, dir, exitUsage, "convert", "model.xpwc", "--to", format, "-o", out),
 				"is the same file as the input")
 		}
 	}
-	require.Contains(t, says(t, dir, exitUsage, "convert", "et", "--to", "xpwc2", "-o", "et"),
+	require.Contains(t, printed(t, dir, exitUsage, "convert", "et", "--to", "xpwc2", "-o", "et"),
 		"is the same file as the input")
-	require.Contains(t, says(t, dir, 1, "convert", "model.xpwc", "--to", "native", "-o", "notes"),
+	require.Contains(t, printed(t, dir, 1, "convert", "model.xpwc", "--to", "native", "-o", "notes"),
 		"not a packed weights cache")
 	final, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -211,8 +213,8 @@ func TestPruningToNothingIsRefused(t *testing.T) {
 	packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
 	original, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
-	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "200"), "200 B")
-	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "4KiB", "--keep-layout", "current"),
+	require.Contains(t, printed(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "200"), "200 B")
+	require.Contains(t, printed(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "4KiB", "--keep-layout", "current"),
 		"200MiB")
 	final, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)

@@ -195,7 +195,8 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 		stats := e.Cache.Stats()
 		report.Cache = execution.ReportCache(o.cache, stats)
 		if n, reason := unsaved(stats); n > 0 {
-			noteUnsaved(j.stderr, o.cache, fmt.Errorf("%s in private memory: %s", console.Plural(int(n), "entry"), reason))
+			noteUnsaved(j.stderr, o.cache, fmt.Errorf("%s in private memory: %s", console.Plural(int(n), "entry"),
+				reason))
 		}
 	}
 	setResult(ctx, report)

@@ -141,7 +141,7 @@ func TestANameInAModelCannotPutLinesIntoWhatRunPrints(t *testing.T) {
 	content = bytes.ReplaceAll(content, []byte("classificators"), []byte("\noutput 9 ok\r\x1b"))
 	path := filepath.Join(t.TempDir(), "odd.tflite")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	out := says(t, t.TempDir(), 0, "run", path)
+	out := printed(t, t.TempDir(), 0, "run", path)
 	require.Contains(t, out, " ?output 9 ok?? [1x896x1]\n")
 	require.NotContains(t, out, "\noutput 9")
 	require.NotContains(t, out, "\r")

@@ -111,7 +111,7 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 		f := command.Flags().Lookup("json")
 		require.Equal(t, f != nil, present[command.Name()], command.Name())
 	}
-	require.Equal(t, outputSchema, says(t, dir, 0, "schema"))
+	require.Equal(t, outputSchema, printed(t, dir, 0, "schema"))
 }
 
 // The schema is worth something only if it notices what it does not know.

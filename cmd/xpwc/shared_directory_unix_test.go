@@ -44,13 +44,13 @@ func TestADirectoryThatOthersCanChangeIsRefusedUnlessAllowed(t *testing.T) {
 				{"prune", existing, "--keep-layout", "current"},
 			} {
 				if reason != "" {
-					said := says(t, dir, exitFailed, args...)
+					said := printed(t, dir, exitFailed, args...)
 					require.Contains(t, said, reason)
 					require.Contains(t, said, "--allow-shared-directory")
 				}
-				says(t, dir, 0, append(args, "--allow-shared-directory")...)
+				printed(t, dir, 0, append(args, "--allow-shared-directory")...)
 				if reason == "" {
-					says(t, dir, 0, args...)
+					printed(t, dir, 0, args...)
 				}
 			}
 			entries, err := os.ReadDir(out)

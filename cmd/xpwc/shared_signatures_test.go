@@ -109,7 +109,7 @@ func TestPackPacksWhatSignaturesShareOnce(t *testing.T) {
 		final, err := os.ReadFile(filepath.Join(dir, file))
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(original, final))
-		says(t, dir, 0, "verify", file, "--model", model)
-		require.Contains(t, says(t, dir, 0, "inspect", file), signatures[0]+"/up", "it has the name of a tensor")
+		printed(t, dir, 0, "verify", file, "--model", model)
+		require.Contains(t, printed(t, dir, 0, "inspect", file), signatures[0]+"/up", "it has the name of a tensor")
 	}
 }

@@ -231,7 +231,7 @@ func requireRightAnswer(t *testing.T, h litertHost, zoo string, prepare, mutate 
 	}
 	write("model", prepare)
 	write("other", mutate)
-	says(t, dir, 0, stripForLiteRT(path("model.tflite"), "model", "-o", "skeleton")...)
+	printed(t, dir, 0, stripForLiteRT(path("model.tflite"), "model", "-o", "skeleton")...)
 
 	want := h.run(t, path("model.tflite"), "", path("input"))
 	require.NotEqual(t, want, h.run(t, path("other.tflite"), "", path("input")))

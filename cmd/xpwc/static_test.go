@@ -42,9 +42,9 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	}
 
 	for _, c := range []struct {
-		args []string
-		code int
-		says string
+		args    []string
+		code    int
+		message string
 	}{
 		{[]string{"inspect", "model.xpwc"}, 0, lesser},
 		{[]string{"inspect", faceModel(t)}, 0, "can be run"},
@@ -91,7 +91,7 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 			require.ErrorAs(t, err, new(*exec.ExitError))
 		}
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%v\n%s", c.args, &out)
-		require.Contains(t, out.String(), c.says, c.args)
+		require.Contains(t, out.String(), c.message, c.args)
 		require.NoFileExists(t, filepath.Join(dir, "absent.xpwc"))
 	}
 	cmd := exec.Command(static, "who", filepath.Join(dir, "model.xpwc"))

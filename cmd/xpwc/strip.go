@@ -116,15 +116,17 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 	if skeleton.Kernels == 0 {
 		return fmt.Errorf("%s: all of its weights would stay", model.Path)
 	}
-	r := &stripped{CPU: origin.CPU, Kernels: skeleton.Kernels, HoleBytes: skeleton.HoleBytes, FileBytes: skeleton.FileBytes}
+	r := &stripped{CPU: origin.CPU, Kernels: skeleton.Kernels, HoleBytes: skeleton.HoleBytes,
+		FileBytes: skeleton.FileBytes}
 	for _, k := range skeleton.Kept {
 		r.Stays = append(r.Stays, keptWeights(k))
 	}
-	return r.write(ctx, origin, o, func(s *stage) error { return skeleton.Write(s.File.File) })
+	return r.write(ctx, origin, o, func(s *pendingOutput) error { return skeleton.Write(s.File.File) })
 }
 
 // write writes a skeleton and puts it at its path.
-func (r *stripped) write(ctx context.Context, origin *packedFor, o stripOptions, write func(s *stage) error) error {
+func (r *stripped) write(ctx context.Context, origin *packedFor, o stripOptions,
+	write func(s *pendingOutput) error) error {
 	r.Model, r.Packed, r.Output = origin.model.Path, o.packed, o.output
 	r.Stays = append([]keptWeights{}, r.Stays...) // not null
 	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, append(origin.model.Files(), o.packed)...)
@@ -167,7 +169,7 @@ func stockNames(f *cachefile.File, origin *packedFor, names map[string]bool) err
 	return nil
 }
 
-// onlySkeletons is a stage's replaces for skeletons.
+// onlySkeletons is replaces for skeletons.
 func onlySkeletons(existing *os.File) error {
 	ok, err := isSkeleton(existing)
 	if err != nil {
@@ -232,7 +234,7 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err
 		return err
 	}
 	r := &stripped{LiteRT: packer.release.Version, CPU: o.cpu}
-	return r.write(ctx, origin, o, func(s *stage) error {
+	return r.write(ctx, origin, o, func(s *pendingOutput) error {
 		if err := packer.writeSkeleton(ctx, s, skeleton, proven, uses, o.cpu); err != nil {
 			return fmt.Errorf("%s: %w", model.Path, err)
 		}
@@ -349,7 +351,8 @@ func (p *litertPacker) probe(ctx context.Context, skeleton *tflite.Skeleton, hol
 
 // writeSkeleton writes a skeleton with which LiteRT uses the file's entry of each kernel that has a check, and no other
 // entry of the file.
-func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, skeleton *tflite.Skeleton, proven map[litert.Key]bool,
+func (p *litertPacker) writeSkeleton(ctx context.Context, s *pendingOutput, skeleton *tflite.Skeleton,
+	proven map[litert.Key]bool,
 	uses map[*tflite.Kernel]litert.Key, level string) error {
 	for {
 		uncovered := map[uint64]bool{}

@@ -70,7 +70,7 @@ func TestACacheThatTheDiskCannotReadIsSetAsideByRunAndReportedByVerify(t *testin
 			}
 			t.Cleanup(func() { require.NoError(t, server.Unmount()) })
 			path := filepath.Join(dir, "bad")
-			require.Contains(t, says(t, t.TempDir(), 1, "verify", path), "input/output error")
+			require.Contains(t, printed(t, t.TempDir(), 1, "verify", path), "input/output error")
 			got, _ := runJSON(t, t.TempDir(), model, "--cache", path)
 			require.Equal(t, want.Outputs, got.Outputs)
 			require.FileExists(t, filepath.Join(real, "bad.damaged"))
@@ -83,8 +83,8 @@ func TestAFileThatTheDiskCannotReadIsReportedInWordsByAnyCommand(t *testing.T) {
 	page := int64(0)
 	dir, real := mount(t, func(n *fs.LoopbackNode) fs.InodeEmbedder { return &failing{n, &page} })
 	for name, c := range map[string]struct {
-		path, says string
-		args       []string // in which bad is where the file is
+		path, message string
+		args          []string // in which bad is where the file is
 	}{
 		"bad.xpwc":        {file, "input/output error", []string{"inspect", "bad"}},
 		"bad-diff.xpwc":   {file, "input/output error", []string{"diff", "bad", file}},
@@ -106,7 +106,7 @@ func TestAFileThatTheDiskCannotReadIsReportedInWordsByAnyCommand(t *testing.T) {
 			cmd.Dir = t.TempDir() // not what this process itself shows: it stands still while a program begins
 			out, err := cmd.CombinedOutput()
 			require.Error(t, err)
-			require.Regexp(t, c.says, string(out))
+			require.Regexp(t, c.message, string(out))
 			require.NotContains(t, string(out), "goroutine ")
 		})
 	}

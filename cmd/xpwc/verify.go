@@ -196,7 +196,7 @@ func (v *verification) print(w io.Writer) {
 	}
 }
 
-// errUnproven: a file differs from what the model is packed into here.
+// errUnproven: a file differs from the weights that the model is packed into here.
 var errUnproven = errors.New("it does not have what the model is packed into")
 
 // A proof is the result of packing a model to compare a cache file with it.
@@ -307,7 +307,8 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 			if err != nil {
 				return err
 			}
-			if problem != "" && !(stock && stockPacks(&e) != "") { // packed with each load, so the file need not have it
+			// What the stock runtime packs with each load need not be in the file.
+			if problem != "" && !(stock && stockPacks(&e) != "") {
 				missing = append(missing, wrong{Entry: name, Problem: problem})
 			}
 		}

@@ -35,7 +35,7 @@ func TestWhoHasACacheMappedAndWhetherItIsShared(t *testing.T) {
 			require.Positive(t, p.Resident)
 			require.Equal(t, p.Resident, p.Shared+p.Private)
 		}
-		text := says(t, dir, 0, "who", "model.xpwc")
+		text := printed(t, dir, 0, "who", "model.xpwc")
 		for line := range strings.Lines(text) {
 			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
 		}
@@ -75,7 +75,7 @@ func TestWhoHasACacheMappedAndWhetherItIsShared(t *testing.T) {
 	_, processes, _ = survey()
 	require.Zero(t, processes[first.Process.Pid].Generation, "the header knows two generations")
 
-	says(t, dir, 0, "compact", "model.xpwc")
+	printed(t, dir, 0, "compact", "model.xpwc")
 	third := holder(t, file)
 	r, processes, text = survey()
 	require.False(t, r.Shared)
@@ -94,8 +94,8 @@ func TestWhoHasACacheMappedAndWhetherItIsShared(t *testing.T) {
 func TestWhoOfWhatIsNoCache(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("my notes"), 0o600))
-	require.Contains(t, says(t, dir, 0, "who", "notes"), "no process has the file mapped")
-	require.Contains(t, says(t, dir, 1, "who", "absent"), "absent: no such file")
-	require.Contains(t, says(t, dir, 1, "who", "."), "not a regular file")
-	require.Contains(t, says(t, dir, 2, "who"), "usage: xpwc who FILE")
+	require.Contains(t, printed(t, dir, 0, "who", "notes"), "no process has the file mapped")
+	require.Contains(t, printed(t, dir, 1, "who", "absent"), "absent: no such file")
+	require.Contains(t, printed(t, dir, 1, "who", "."), "not a regular file")
+	require.Contains(t, printed(t, dir, 2, "who"), "usage: xpwc who FILE")
 }

@@ -113,7 +113,7 @@ func TestTheDemoOfTheREADME(t *testing.T) {
 	require.Less(t, warm.figures[fileBytes], 1.01*warm.figures[payloadBytes])
 	if runtime.GOOS == "linux" {
 		private := warm.figures[rssAnon] - (modes[0].figures[rssAnon] - warm.figures[payloadBytes])
-		// What a process has beside the weights differs between the modes by some MiB, with the race detector.
+		// The memory of a process without the weights differs between the modes by some MiB under the race detector.
 		require.Less(t, private, 0.2*warm.figures[payloadBytes])
 	}
 }

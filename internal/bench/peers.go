@@ -286,7 +286,7 @@ func (p peers) packed(name, cache string, run command, options ...string) *way {
 		if err != nil {
 			return fmt.Errorf("xpwc pack: %w: %s", err, out)
 		}
-		// Of a sealed file it says the digest of the model, which its readers are given.
+		// A sealed file's readers are given the model's digest, so it prints that.
 		if _, said, ok := strings.Cut(string(out), "sealed for the model "); ok {
 			for i, argument := range w.command {
 				w.command[i] = strings.Replace(argument, digestHere, strings.Fields(said)[0], 1)

@@ -23,7 +23,7 @@ const (
 	envStop  = "XPWC_TEST_STOP" // end between the two system calls that replace a file
 )
 
-// With the variables, the process is one that is killed: it says each time that it has written the file.
+// With the variables, the process is killed while it writes: it prints a line for each file written.
 func TestMain(m *testing.M) {
 	path := os.Getenv(envPath)
 	if path == "" {

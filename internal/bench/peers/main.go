@@ -1,5 +1,5 @@
 // Command peers compares xpwc with LiteRT and ExecuTorch: make bench-peers builds it with the XNNPACK of ExecuTorch.
-// The programs of the peers lie beside it.
+// The peers' programs are in the same directory.
 package main
 
 import (

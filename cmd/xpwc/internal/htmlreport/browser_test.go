@@ -24,7 +24,7 @@ type browser struct {
 	replies  *bufio.Reader
 	session  string
 	id       int
-	// What happened on the page: methods of the protocol, with what they said.
+	// Events of the page: the protocol's methods with their parameters.
 	Requests, Complaints []string
 }
 
@@ -88,7 +88,7 @@ func (b *browser) send(method string, params any) {
 	require.NoError(b.t, err)
 }
 
-// receive returns the next message, and takes note of what it says of the page.
+// receive returns the next message and records the page's events.
 func (b *browser) receive() (m message) {
 	b.t.Helper()
 	raw, err := b.replies.ReadBytes(0)
@@ -164,7 +164,7 @@ func (b *browser) show(width, height int, scheme string) {
 		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
 }
 
-// picture is a PNG of what the window shows.
+// picture returns a PNG of the window.
 func (b *browser) picture() []byte {
 	b.t.Helper()
 	var shot struct{ Data string }

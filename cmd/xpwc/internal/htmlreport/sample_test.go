@@ -92,7 +92,7 @@ type element struct {
 	text     string // of it and all that is in it
 }
 
-// parsed reads a page, which is XML too but for its script, its styles and the doctype.
+// parsed parses a page, which is XML except for its script, its styles and the doctype.
 func parsed(t testing.TB, page string) *element {
 	t.Helper()
 	require.True(t, strings.HasPrefix(page, "<!DOCTYPE html>\n"))
@@ -169,7 +169,7 @@ func (e *element) rows() (rows [][]string) {
 	return rows
 }
 
-// boxes are those of the treemap that the script zooms in, and below them.
+// boxes returns the treemap's boxes, which the script zooms into, and the boxes below them.
 func (e *element) boxes() []*element {
 	return e.id("map").search(func(e *element) bool { return strings.HasPrefix(e.attr["class"], "box ") })
 }

@@ -134,7 +134,7 @@ func TestOnANarrowScreenNothingScrollsSideways(t *testing.T) {
 	}
 }
 
-// Without its script the page has all that it says, and what cannot be used is not there.
+// Without its script the page shows all its content, without controls that would do nothing.
 func TestThePageIsWholeWithoutItsScript(t *testing.T) {
 	b := startBrowser(t)
 	b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)

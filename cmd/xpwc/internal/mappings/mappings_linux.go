@@ -19,8 +19,8 @@ import (
 	"xpwc/internal/fd"
 )
 
-// Find returns which processes have a file of a path mapped: the one that is there now, if there is one, and those that
-// were. The file must be a regular one that this process may read.
+// Find returns the processes that have a path's file mapped: the present file, if any, or an earlier one. The present
+// file must be a regular one that this process may read.
 func Find(path string) (*Survey, error) {
 	target, err := filepath.Abs(path)
 	if err != nil {
@@ -179,7 +179,8 @@ func (s *surveyor) ofPath(dir string, m *mapping) bool {
 	whole, _ := os.Readlink(m.link(dir)) // where a newline is one; not all systems have it
 	whole = cmp.Or(whole, m.name)
 	name, gone := strings.CutSuffix(whole, deleted)
-	if !gone || name != s.Path && (m.file.Device != s.current.Device || !s.leadsHere(filepath.Join(dir, "root", name))) {
+	if !gone || name != s.Path && (m.file.Device != s.current.Device || !s.leadsHere(filepath.Join(dir, "root",
+		name))) {
 		return false
 	}
 	return !livesAt(filepath.Join(dir, "root", whole), m.file) // under a name that ends so

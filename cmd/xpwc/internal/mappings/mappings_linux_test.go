@@ -200,7 +200,7 @@ func TestAContainerHasTheFileAtAnotherPath(t *testing.T) {
 	require.False(t, users[inside.Process.Pid].Current)
 }
 
-// The numbers of a mapping are others there than those of stat, or were.
+// The system shows other device and inode numbers for a mapping than stat there, or used to.
 func TestAFileOfAnOverlay(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -81,11 +81,11 @@ func openNew(f *os.File, name string, o *xpwc.Options) (*xpwc.Cache, error) {
 	return xpwc.OpenFile(f, o)
 }
 
-// A stage is an output file under construction. It takes its path when it is complete.
-type stage struct {
+// A pendingOutput is one under construction. It takes its path when it is complete.
+type pendingOutput struct {
 	*newFile
 	path     string      // of the output
-	original fs.FileInfo // of the file at path when the stage was made, or nil
+	original fs.FileInfo // of the file at path when the output was made, or nil
 	mode     fs.FileMode // of the output
 	adds     bool        // the output contains that file's entries, so the file must not change
 	damaged  int         // how many damaged entries of that file are not in the output
@@ -93,14 +93,14 @@ type stage struct {
 	replaces func(existing *os.File) error
 }
 
-// newStage makes the stage of an output that keeps the entries of an existing file. An output that is one of the
+// newPendingOutput makes an output that keeps the entries of an existing file. An output that is one of the
 // inputs, also by a link, is a usage error. A symbolic link is followed if that is safe.
-func newStage(ctx context.Context, path string, o placing, inputs ...string) (*stage, error) {
+func newPendingOutput(ctx context.Context, path string, o placing, inputs ...string) (*pendingOutput, error) {
 	path, err := trust.Follow(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{path: path, adds: true}
+	s := &pendingOutput{path: path, adds: true}
 	if s.original, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		s.original, err = nil, nil
 	}
@@ -115,10 +115,10 @@ func newStage(ctx context.Context, path string, o placing, inputs ...string) (*s
 	return s, s.begin(ctx, o)
 }
 
-// newReplacing makes the stage of an output that replaces an existing file, unless replaces returns an error for it.
+// newReplacing makes an output that replaces an existing file, unless replaces returns an error for it.
 func newReplacing(ctx context.Context, path string, o placing, replaces func(existing *os.File) error,
-	inputs ...string) (*stage, error) {
-	s, err := newStage(ctx, path, o, inputs...)
+	inputs ...string) (*pendingOutput, error) {
+	s, err := newPendingOutput(ctx, path, o, inputs...)
 	if err == nil {
 		if err = s.replace(replaces); err != nil {
 			s.discard()
@@ -128,16 +128,16 @@ func newReplacing(ctx context.Context, path string, o placing, replaces func(exi
 }
 
 // replace makes the output replace an existing file, unless replaces returns an error for it.
-func (s *stage) replace(replaces func(existing *os.File) error) error {
+func (s *pendingOutput) replace(replaces func(existing *os.File) error) error {
 	s.adds, s.replaces = false, replaces
-	return s.checkThere()
+	return s.checkExisting()
 }
 
 // readOnly makes the output a file without write permissions.
-func (s *stage) readOnly() { s.mode &^= 0o222 }
+func (s *pendingOutput) readOnly() { s.mode &^= 0o222 }
 
 // begin makes the file, unless others can change the directory that it is to be in.
-func (s *stage) begin(ctx context.Context, o placing) (err error) {
+func (s *pendingOutput) begin(ctx context.Context, o placing) (err error) {
 	if s.newFile, err = makeFile(ctx, s.path); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *stage) begin(ctx context.Context, o placing) (err error) {
 	return err
 }
 
-func (s *stage) checkOutput(inputs []string) error {
+func (s *pendingOutput) checkOutput(inputs []string) error {
 	output, err := os.Stat(s.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -174,7 +174,7 @@ func (s *stage) checkOutput(inputs []string) error {
 // outputMode is the requested mode, or that of the replaced file, or the user's mode for new files: others may read a
 // build's output, unlike a cache that a program makes for itself. Others may not write to it: programs would refuse
 // the file.
-func (s *stage) outputMode(o placing) fs.FileMode {
+func (s *pendingOutput) outputMode(o placing) fs.FileMode {
 	switch {
 	case o.mode != 0:
 		return fs.FileMode(o.mode)
@@ -186,7 +186,7 @@ func (s *stage) outputMode(o placing) fs.FileMode {
 }
 
 // remake rewrites the output from its present content.
-func (s *stage) remake(write func(src *cachefile.File, dst *os.File) error) error {
+func (s *pendingOutput) remake(write func(src *cachefile.File, dst *os.File) error) error {
 	next, err := makeFile(s.ctx, s.path)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *stage) remake(write func(src *cachefile.File, dst *os.File) error) erro
 }
 
 // rewrite rewrites the output from its present entries.
-func (s *stage) rewrite(task string, o cachefile.WriteOptions) error {
+func (s *pendingOutput) rewrite(task string, o cachefile.WriteOptions) error {
 	return s.remake(func(f *cachefile.File, dst *os.File) error { return writeCache(s.ctx, f, dst, task, nil, o) })
 }
 
@@ -216,12 +216,12 @@ func writeCache(ctx context.Context, f *cachefile.File, dst *os.File, task strin
 
 // publish puts the output at its path. If the output keeps an existing file's entries and that file has changed since,
 // it stays, and the error tells the user.
-func (s *stage) publish() error {
+func (s *pendingOutput) publish() error {
 	if err := s.Sync(); err != nil { // the slow step runs while an interrupt still can undo it
 		return err
 	}
 	return jobOf(s.ctx).place(func() error {
-		if err := s.checkThere(); err != nil {
+		if err := s.checkExisting(); err != nil {
 			return err
 		}
 		return s.Publish(s.mode)
@@ -230,7 +230,7 @@ func (s *stage) publish() error {
 
 // checkExisting returns an error if the file to be replaced is not the one that was examined. Whoever can rename the
 // directory may have exchanged it, so this reads the directory that receives the output.
-func (s *stage) checkThere() error {
+func (s *pendingOutput) checkExisting() error {
 	var current fs.FileInfo
 	existing, err := s.Existing()
 	if err == nil {
@@ -254,7 +254,7 @@ func leftAsItIs(err error) error {
 	return fmt.Errorf("%w, and is left as it is: remove it or choose another path", err)
 }
 
-// onlyCaches is a stage's replaces for cache files.
+// onlyCaches is replaces for cache files.
 func onlyCaches(existing *os.File) error {
 	info, err := existing.Stat()
 	if err != nil {
@@ -268,7 +268,7 @@ func onlyCaches(existing *os.File) error {
 }
 
 // keep leaves the existing file in place and sets its mode.
-func (s *stage) keep() error {
+func (s *pendingOutput) keep() error {
 	if s.original.Mode().Perm() == s.mode {
 		return nil
 	}
