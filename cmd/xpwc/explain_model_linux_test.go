@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,4 +37,10 @@ func TestExplainKnowsADirectoryThatIsReadOnly(t *testing.T) {
 	model := faceModel(t)
 	require.Equal(t, []xpwc.Reason{xpwc.ReasonNoFile, xpwc.ReasonReadOnly}, reasons("run", model))
 	require.Equal(t, []xpwc.Reason{xpwc.ReasonNoFile, xpwc.ReasonReadOnly}, reasons("explain", model))
+	command := append(user, tool, "explain", model, "--cache", filepath.Join(dir, "cache.xpwc"))
+	out, err := exec.Command(command[0], command[1:]...).Output()
+	require.NoError(t, err)
+	advice := strings.Join(strings.Fields(string(out)), " ")
+	require.Contains(t, advice, "cannot be written to. Pack ahead of time")
+	require.NotContains(t, advice, "next start finds", "this start cannot write to the file")
 }
