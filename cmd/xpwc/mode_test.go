@@ -53,6 +53,20 @@ func TestFilesHaveTheModeOfWhatTheyReplaceOrTheUmasks(t *testing.T) {
 	}
 }
 
+// The advice is for the command line: Options is a type of Go programs.
+func TestTheAdviceForAFileThatOthersCanChangeIsForTheCommandLine(t *testing.T) {
+	dir, file := packed(t, face)
+	require.NoError(t, os.Chmod(file, 0o666))
+	for _, command := range [][]string{
+		{"run", testModel(t, face), "--cache", file}, {"explain", testModel(t, face), "--cache", file},
+		{"verify", file}, {"compact", file},
+	} {
+		message := printed(t, dir, exitFailed, command...)
+		require.Contains(t, message, "correct its owner and mode, or give another path", command)
+		require.NotContains(t, message, "Options", command)
+	}
+}
+
 // It is not up to date, since programs do not open it: others can change it.
 func TestPullReplacesAFileThatProgramsRefuse(t *testing.T) {
 	s := registrytest.Start(t)

@@ -281,10 +281,15 @@ func explain(err error) string {
 	if errors.As(err, &request) {
 		text = strings.ReplaceAll(text, request.Error(), explainRequest(request))
 	}
-	const layout = "this machine's layout"
-	return strings.ReplaceAll(text, layout+": "+xpwc.ErrNoCgo.Error(),
-		layout+" is not known: this xpwc was built without XNNPACK (make build makes one with it)")
+	return commandWords.Replace(text)
 }
+
+// commandWords replaces advice for Go programs by advice for the command line.
+var commandWords = strings.NewReplacer(
+	"set Options.AllowUnsafeFile", "give another path",
+	"this machine's layout: "+xpwc.ErrNoCgo.Error(),
+	"this machine's layout is not known: this xpwc was built without XNNPACK (make build makes one with it)",
+)
 
 func explainPath(err *fs.PathError) string {
 	subject := ""
