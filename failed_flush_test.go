@@ -148,7 +148,7 @@ func TestAFailedFlushIsNotRetried(t *testing.T) {
 					Random: rand.New(rand.NewPCG(uint64(n), uint64(f.lost)))}
 				seen := failFlushOf(t, n, failure)
 				if seen == 0 {
-					require.Greater(t, n, 11)
+					require.Greater(t, n, 10)
 					t.Logf("%d flushes, %d images", n-1, images)
 					return
 				}

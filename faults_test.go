@@ -130,10 +130,16 @@ func (d faultyDisk) Map(offset int64, size int, writable bool) (store.Mapping, e
 
 type faultyMapping struct {
 	store.Mapping
-	of faultyDisk
+	disk faultyDisk
 }
 
-func (m faultyMapping) Seal(from int) error { return errors.Join(m.of.fail(), m.Mapping.Seal(from)) }
+func (m faultyMapping) Seal(start int) error {
+	return errors.Join(m.disk.fail(), m.Mapping.Seal(start))
+}
+
+func (m faultyMapping) Sync(start, end int) error {
+	return errors.Join(m.disk.fail(), m.Mapping.Sync(start, end))
+}
 
 func (d faultyDisk) Flush() error { return errors.Join(d.fail(), d.File.Flush()) }
 

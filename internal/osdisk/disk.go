@@ -25,7 +25,6 @@ type Disk struct {
 	*os.File
 	path     string
 	writable bool
-	views    views // written to through memory
 }
 
 func (o Files) Open(path string, writable bool) (store.File, error) {
@@ -152,32 +151,23 @@ func (d *Disk) Map(offset int64, size int, writable bool) (store.Mapping, error)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes of %s: %w", size, d.path, err)
 	}
-	m := &mapping{disk: d, data: data}
-	if writable {
-		d.views.add(m)
-	}
 	preferLargePages(data)
-	return m, nil
+	return mapping(data), nil
 }
 
 func (d *Disk) Sum(b []byte) (digest.Digest, error) { return Sum(b) }
 
-func (m *mapping) Data() []byte { return m.data }
+// A mapping is a part of a file in memory, see [store.Mapping]. mmap_unix.go and mmap_windows.go have the rest.
+type mapping []byte
 
-func (m *mapping) Populate(start, end int) error { return populate(m.data[start:end]) }
+func (m mapping) Data() []byte { return m }
 
-func (m *mapping) Seal(start int) error { return makeReadOnly(m.data[start:]) }
+func (m mapping) Populate(start, end int) error { return populate(m[start:end]) }
 
-func (m *mapping) GiveBack(start, end int) { giveBack(m.data[start:end]) }
-
-func (m *mapping) Unmap() error { return m.disk.views.unmap(m) }
+func (m mapping) GiveBack(start, end int) { giveBack(m[start:end]) }
 
 func (d *Disk) Flush() error {
-	err := d.views.flush()
-	if err == nil {
-		err = flushFile(d.File)
-	}
-	if err != nil {
+	if err := flushFile(d.File); err != nil {
 		return fmt.Errorf("flush %s: %w", d.path, err)
 	}
 	return nil

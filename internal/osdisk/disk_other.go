@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// flushFile returns when the file's content is on the disk itself, on macOS too; on Windows but for what was written to
-// views: see there.
+// flushFile returns when the content of the file is on the disk itself, on macOS too. Views need Sync first on Windows.
 func flushFile(f *os.File) error { return f.Sync() }
 
 // What follows is for Linux.

@@ -73,30 +73,6 @@ func flushDir(path string) error {
 	})
 }
 
-// A mapping is a stretch of a file in memory, see [store.Mapping].
-type mapping struct {
-	disk *Disk
-	data []byte
-}
-
-// views are for Windows. On Unix, flushing a file flushes what was written to its mappings.
-type views struct{}
-
-func (*views) add(*mapping)           {}
-func (*views) flush() error           { return nil }
-func (*views) unmap(m *mapping) error { return unix.Munmap(m.data) }
-
-// makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
-func makeReadOnly(b []byte) error {
-	if err := unix.Mprotect(b, unix.PROT_READ); err != nil {
-		return fmt.Errorf("make %d bytes read-only: %w", len(b), err)
-	}
-	return nil
-}
-
-// Granularity is what a mapping's file offset must be a multiple of.
-func Granularity() uint64 { return uint64(os.Getpagesize()) }
-
 // lockExclusive takes the writer's advisory lock of an open file without waiting; false: another process has it.
 func lockExclusive(f *os.File) (bool, error) {
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {

@@ -159,15 +159,3 @@ func ownerOnly() (*windows.SecurityAttributes, error) {
 	attributes.Length = uint32(unsafe.Sizeof(*attributes))
 	return attributes, nil
 }
-
-// makeReadOnly lets a stray write to the mapping fault instead of reaching the file.
-func makeReadOnly(b []byte) error {
-	var old uint32
-	if err := windows.VirtualProtect(addressOf(b), uintptr(len(b)), windows.PAGE_READONLY, &old); err != nil {
-		return fmt.Errorf("make %d bytes read-only: %w", len(b), err)
-	}
-	return nil
-}
-
-// Granularity is what a mapping's file offset must be a multiple of: the same on every Windows.
-func Granularity() uint64 { return 64 << 10 }

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"xpwc/internal/format"
 )
@@ -14,7 +16,7 @@ type Commit struct {
 	slot  format.Slot
 	block []byte // index and trailer
 
-	sealed []*Region // whose pages are given back before they are written; it has a reference to each
+	regions []*Region // with its payloads; the commit holds a reference to each
 }
 
 // Generation returns the number of the generation that the commit makes.
@@ -38,32 +40,29 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 		return nil, err
 	}
 	st.tail, st.growth = slot.End, 0
-	c := &Commit{disk: st.disk.File, id: st.id, slot: slot, block: block}
-	retired := st.retire()
-	c.sealed, err = st.seal()
-	if err := errors.Join(retired, err); err != nil {
-		return nil, errors.Join(fmt.Errorf("cache %s: %w", st.path, err), c.release())
+	if err := st.retire(); err != nil {
+		return nil, fmt.Errorf("cache %s: %w", st.path, err)
 	}
-	return c, nil
+	regions, err := st.seal()
+	if err != nil {
+		return nil, fmt.Errorf("cache %s: %w", st.path, err)
+	}
+	return &Commit{disk: st.disk.File, id: st.id, slot: slot, block: block, regions: regions}, nil
 }
 
 func (c *Commit) release() (err error) {
-	for _, r := range c.sealed {
+	for _, r := range c.regions {
 		err = errors.Join(err, r.Release())
 	}
 	return err
 }
 
-// Write brings the commit to the disk in the order that leaves the old or the new generation in force at every
-// instant: payloads, index, slot, each flushed before the next. It may run while the store is used.
+// Write brings the commit to the disk in an order that keeps the old or the new generation in force at every moment:
+// it msyncs the regions of the payloads, then writes and flushes the index, then the slot. It may run while the store
+// is used.
 func (c *Commit) Write() error {
-	// Otherwise the system takes the mark that a page was written from each page-table entry by itself, when it writes
-	// the page to the disk, and interrupts every processor that runs this process each time.
-	for _, r := range c.sealed {
-		r.mapped.GiveBack(0, len(r.data))
-	}
-	if err := c.disk.Flush(); err != nil {
-		return err
+	if err := c.sync(); err != nil {
+		return fmt.Errorf("cache: %w", err)
 	}
 	if _, err := c.disk.WriteAt(c.block, int64(c.slot.IndexOffset)); err != nil {
 		return fmt.Errorf("cache: %w", err)
@@ -76,6 +75,26 @@ func (c *Commit) Write() error {
 		return fmt.Errorf("cache: %w", err)
 	}
 	return c.disk.Flush()
+}
+
+// syncedTogether is the number of regions that are synced at the same time. A journal then commits once for all of them,
+// and few threads wait for the disk.
+const syncedTogether = 8
+
+// sync writes the payloads to the disk.
+func (c *Commit) sync() error {
+	for regions := range slices.Chunk(c.regions, syncedTogether) {
+		errs := make([]error, len(regions))
+		var group sync.WaitGroup
+		for i, r := range regions {
+			group.Go(func() { errs[i] = r.sync() })
+		}
+		group.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Lose takes note that the disk may have lost what is being packed.

@@ -50,7 +50,8 @@ type File interface {
 	// Sum returns the sum of bytes in memory, mapped or not. Those that the disk cannot give are an error, and no
 	// signal.
 	Sum(b []byte) (digest.Digest, error)
-	// Flush returns when all that was written, through WriteAt or mappings, is on stable storage.
+	// Flush returns when the file's size, and all that was written with WriteAt or synced, is on stable storage. What
+	// was written through a mapping needs [Mapping.Sync] first.
 	Flush() error
 	// TryLock takes the writer's lock unless another process has it.
 	TryLock() (bool, error)
@@ -74,5 +75,8 @@ type Mapping interface {
 	// GiveBack gives the pages of a part, which begins at a page, back to the system, which keeps them as it keeps any
 	// file's, with what was written to them. They come back when they are read. It may do nothing.
 	GiveBack(start, end int)
+	// Sync writes a part to the disk: msync(MS_SYNC), or FlushViewOfFile, which [File.Flush] completes. The part begins
+	// at a page. An error of the file's earlier writes is returned once, by Sync or Flush.
+	Sync(start, end int) error
 	Unmap() error
 }

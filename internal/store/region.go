@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 )
@@ -14,6 +15,7 @@ type Region struct {
 	file   [16]byte // identity of the file
 	mapped Mapping  // of the file, or nil
 	unmap  func() error
+	used   uint64 // bytes from its start that were reserved, in whole pages; set when reserving ends
 
 	refs   atomic.Int32 // entries and reservations in it, its owner, and whoever reads it
 	open   atomic.Int32 // reservations of it that may still be written to
@@ -73,6 +75,18 @@ func (r *Region) Release() error {
 		err = errors.Join(err, r.disk.Close())
 	}
 	return err
+}
+
+// sync writes the payloads of the region to the disk.
+func (r *Region) sync() error {
+	if r.sealed {
+		// Otherwise write-back clears dirty bits page by page, with a TLB shootdown each.
+		r.mapped.GiveBack(0, len(r.data))
+	}
+	if err := r.mapped.Sync(0, int(r.used)); err != nil {
+		return fmt.Errorf("sync %d bytes of payloads: %w", r.used, err)
+	}
+	return nil
 }
 
 // end returns the file offset after the region.

@@ -115,10 +115,11 @@ func (st *Store) retire() error {
 	}
 	r := st.segment
 	st.segment = nil
+	r.used = min(format.AlignUp(st.tail-r.offset, st.disk.Granularity()), uint64(len(r.data)))
 	var err error
-	if used := format.AlignUp(st.tail-r.offset, st.disk.Granularity()); used < uint64(len(r.data)) {
-		err = r.mapped.Seal(int(used))
-		r.mapped.GiveBack(int(used), len(r.data))
+	if r.used < uint64(len(r.data)) {
+		err = r.mapped.Seal(int(r.used))
+		r.mapped.GiveBack(int(r.used), len(r.data))
 	}
 	return errors.Join(err, r.Release())
 }
@@ -135,21 +136,24 @@ func (st *Store) Cancel(r Reservation) error {
 	return r.Region.Release()
 }
 
-// seal makes the segments read-only which nothing will be packed into any more. It returns them, with a reference to
-// each.
-func (st *Store) seal() (sealed []*Region, err error) {
-	var errs []error
-	open := st.segments[:0]
+// seal makes the full segments read-only and drops them from the store. It returns all segments, with a reference to
+// each. After an error the store still has all of them.
+func (st *Store) seal() ([]*Region, error) {
 	for _, r := range st.segments {
 		if r.open.Load() > 0 {
-			open = append(open, r)
 			continue
 		}
-		errs = append(errs, r.mapped.Seal(0))
+		if err := r.mapped.Seal(0); err != nil {
+			return nil, err
+		}
 		r.sealed = true
-		sealed = append(sealed, r)
 	}
-	clear(st.segments[len(open):])
-	st.segments = open
-	return sealed, errors.Join(errs...)
+	regions := st.segments
+	st.segments = nil
+	for _, r := range regions {
+		if !r.sealed {
+			st.segments = append(st.segments, r.Retain())
+		}
+	}
+	return regions, nil
 }

@@ -1,6 +1,6 @@
 // Package memdisk is a disk in memory, for tests of what a power failure, a flush that fails or a killed process
-// leaves. It behaves as Linux does: several processes can have its files open, locked and mapped, and what was not
-// flushed may be lost.
+// leaves. Several processes can have its files open, locked and mapped, and unflushed bytes may be lost. It promises no
+// more than POSIX and Windows do: a flush of a file omits pages that were written through mappings.
 package memdisk
 
 import (
@@ -43,9 +43,17 @@ type inode struct {
 	initialSize int64
 	seen        []byte         // what the steps amount to: memory differs where mappings were written to since
 	durable     []byte         // as it was flushed last
-	dirty       map[int64]bool // pages written to since
+	dirty       map[int64]dirt // pages written to since
 	forgotten   map[int64]bool // pages that a flush failed to write, and that are in memory only, clean
 }
+
+// A dirt tells how a dirty page was written to.
+type dirt uint8
+
+const (
+	throughMapping dirt = 1 << iota
+	withWriteAt
+)
 
 // A mapping is a stretch of a file that a process has in memory.
 type mapping struct {
@@ -61,12 +69,22 @@ type step struct {
 	inode   *inode
 	patches []patch
 	size    int64 // of the file afterwards
-	flush   bool
-	lost    []int64 // pages that a flush failed to write
+	flush   flush
+	pages   map[int64]bool // of the flush
+	lost    []int64        // pages that a flush failed to write
 
 	names   []nameChange // all of them or none
 	syncDir bool
 }
+
+// A flush is the kind of a step that brings pages to the disk.
+type flush uint8
+
+const (
+	noFlush    flush = iota
+	fileFlush        // of the size and all pages except step.pages
+	regionSync       // of step.pages
+)
 
 type patch struct {
 	offset int64
@@ -186,7 +204,7 @@ func (d *Dir) Record() {
 }
 
 func (i *inode) startRecording() {
-	i.seen, i.durable, i.dirty, i.forgotten = newInodeMemory(), newInodeMemory(), map[int64]bool{}, map[int64]bool{}
+	i.seen, i.durable, i.dirty, i.forgotten = newInodeMemory(), newInodeMemory(), map[int64]dirt{}, map[int64]bool{}
 	copy(i.seen, i.initial)
 	copy(i.durable, i.initial)
 }
@@ -209,7 +227,7 @@ func (d *Dir) notice() {
 				if bytes.Equal(page, i.seen[offset:offset+pageUnit]) {
 					continue
 				}
-				patches = append(patches, i.touched(offset)...)
+				patches = append(patches, i.touched(offset, throughMapping)...)
 				for s := offset; s < offset+pageUnit; s += sector {
 					if content := page[s-offset:][:sector]; !bytes.Equal(content, i.seen[s:s+sector]) {
 						patches = append(patches, patch{s, bytes.Clone(content)})
@@ -229,13 +247,13 @@ func (d *Dir) notice() {
 	}
 }
 
-// touched takes note that a page is written to. If it was forgotten, all of it is dirty again.
-func (i *inode) touched(offset int64) []patch {
+// touched marks the page at an offset as dirty. If a flush has forgotten the page, all of it is dirty again.
+func (i *inode) touched(offset int64, how dirt) []patch {
 	page := offset &^ (pageUnit - 1)
 	if i.dirty == nil {
 		return nil
 	}
-	i.dirty[page] = true
+	i.dirty[page] |= how
 	if !i.forgotten[page] {
 		return nil
 	}
@@ -297,12 +315,34 @@ func (i *inode) fail(f FlushFailure) (lost []int64) {
 	return lost
 }
 
-// flushed takes note that all dirty pages are on the disk.
-func (i *inode) flushed() {
-	for page := range i.dirty {
-		copy(i.durable[page:], i.memory[page:page+pageUnit])
+// flush brings all dirty pages to the disk except those that were written through mappings only, which it returns.
+func (i *inode) flush() (omitted map[int64]bool) {
+	omitted = map[int64]bool{}
+	for page, d := range i.dirty {
+		if d == throughMapping {
+			omitted[page] = true
+			continue
+		}
+		i.write(page)
 	}
-	clear(i.dirty)
+	return omitted
+}
+
+// sync brings the dirty pages of [start, end) to the disk and returns them.
+func (i *inode) sync(start, end int64) (pages map[int64]bool) {
+	pages = map[int64]bool{}
+	for page := range i.dirty {
+		if page >= start && page < end {
+			pages[page] = true
+			i.write(page)
+		}
+	}
+	return pages
+}
+
+func (i *inode) write(page int64) {
+	copy(i.durable[page:], i.memory[page:page+pageUnit])
+	delete(i.dirty, page)
 }
 
 // alignedSize returns the end of the file's last page.
@@ -321,6 +361,7 @@ func (i *inode) resize(size int64) {
 		if i.seen != nil {
 			clear(i.seen[size:i.size])
 		}
+		maps.DeleteFunc(i.dirty, func(page int64, _ dirt) bool { return page >= size })
 	}
 	i.size, i.largest = size, max(size, i.largest)
 }

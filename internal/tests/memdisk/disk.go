@@ -49,7 +49,7 @@ func (d *Disk) WriteAt(b []byte, offset int64) (int, error) {
 	defer d.process.dir.mu.Unlock()
 	var patches []patch
 	for pos := offset; pos < offset+int64(len(b)); pos = (pos + pageUnit) &^ (pageUnit - 1) {
-		patches = append(patches, i.touched(pos)...)
+		patches = append(patches, i.touched(pos, withWriteAt)...)
 	}
 	copy(i.memory[offset:], b)
 	if i.seen != nil {
@@ -163,22 +163,52 @@ func (m *mapping) Unmap() error {
 }
 
 func (d *Disk) Flush() error {
-	if err := d.process.enter(); err != nil {
+	if err := d.beginFlush(); err != nil {
 		return err
 	}
 	defer d.process.dir.mu.Unlock()
-	if d.process.Fails != nil {
-		if f := d.process.Fails(d.path); f != nil {
-			lost := d.inode.fail(*f)
-			d.process.dir.note(step{call: "fail to flush " + d.path, inode: d.inode, size: d.inode.size, lost: lost})
-			return &fs.PathError{Op: "flush", Path: d.path, Err: syscall.EIO}
-		}
-	}
-	if d.process.flushing(d.path) {
-		d.inode.flushed()
-		d.process.dir.note(step{call: "flush " + d.path, inode: d.inode, size: d.inode.size, flush: true})
+	i := d.inode
+	if d.process.flushing(d.path) && i.dirty != nil {
+		d.process.dir.note(step{call: "flush " + d.path, inode: i, size: i.size, flush: fileFlush, pages: i.flush()})
 	}
 	return nil
+}
+
+func (m *mapping) Sync(start, end int) error {
+	d, i := m.disk, m.disk.inode
+	if err := d.beginFlush(); err != nil {
+		return err
+	}
+	defer d.process.dir.mu.Unlock()
+	if uint64(m.offset+int64(start))%d.Granularity() != 0 {
+		return &fs.PathError{Op: "sync", Path: d.path, Err: syscall.EINVAL}
+	}
+	if d.process.flushing(Payloads(d.path)) {
+		pages := i.sync(m.offset+int64(start), m.offset+int64(end))
+		d.process.dir.note(step{
+			call: "sync " + Payloads(d.path), inode: i, size: i.size, flush: regionSync, pages: pages,
+		})
+	}
+	return nil
+}
+
+// Payloads names the mappings of a file for Process.Forgets.
+func Payloads(path string) string { return "mappings of " + path }
+
+// beginFlush begins a flush of the file or of a mapping, which fails as Process.Fails wants. The caller unlocks the
+// directory if there is no error.
+func (d *Disk) beginFlush() error {
+	if err := d.process.enter(); err != nil || d.process.Fails == nil {
+		return err
+	}
+	f := d.process.Fails(d.path)
+	if f == nil {
+		return nil
+	}
+	defer d.process.dir.mu.Unlock()
+	lost := d.inode.fail(*f)
+	d.process.dir.note(step{call: "fail to flush " + d.path, inode: d.inode, size: d.inode.size, lost: lost})
+	return &fs.PathError{Op: "flush", Path: d.path, Err: syscall.EIO}
 }
 
 func (d *Disk) TryLock() (bool, error) {

@@ -9,7 +9,7 @@ import (
 
 // CheckFlushes shows that a recording's replay misses each kind of flush that the cache file at a path needs. record
 // makes a recording with a process that forgets flushes, if forgets is not nil, and returns what its replay finds
-// wrong. (Only the flush of the payloads would not be missed: that of the index covers it.)
+// wrong.
 func CheckFlushes(t *testing.T, path string, record func(forgets func(flush, prev string) bool) error) {
 	require.NoError(t, record(nil))
 	wrote := func(bytes, file string) func(flush, prev string) bool {
@@ -19,6 +19,7 @@ func CheckFlushes(t *testing.T, path string, record func(forgets func(flush, pre
 	renamed := func(prev string) bool { return strings.HasPrefix(prev, "rename ") }
 	for name, forgets := range map[string]func(flush, prev string) bool{
 		"of the header": header,
+		"of payloads":   func(flush, _ string) bool { return flush == Payloads(path) },
 		"of a slot":     slot,
 		"of an index": func(flush, prev string) bool {
 			return flush == path && strings.HasPrefix(prev, "write ") &&

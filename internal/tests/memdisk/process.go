@@ -12,10 +12,11 @@ type Process struct {
 	dir *Dir
 
 	KillAt int    // the call at which it is killed, counted from 1; 0: none
-	OnCall func() // called before each call
+	OnCall func() // called before each call that changes something, one call at a time
 
-	Fails   func(path string) *FlushFailure // how a flush fails, or nil
-	Forgets func(flush, prev string) bool   // whether it does not do a flush, of a path or "directory", after that step
+	Fails func(path string) *FlushFailure // how a flush fails, or nil
+	// Forgets reports whether the process omits a flush after a step: of a path, its Payloads, or "directory".
+	Forgets func(flush, prev string) bool
 
 	calls int
 	dead  bool
@@ -30,10 +31,10 @@ var ErrKilled = errors.New("the process was killed")
 
 // enter begins a call that changes something. The caller unlocks the directory if there is no error.
 func (p *Process) enter() error {
+	p.dir.mu.Lock()
 	if p.OnCall != nil {
 		p.OnCall()
 	}
-	p.dir.mu.Lock()
 	p.calls++
 	if p.calls == p.KillAt {
 		p.dead = true

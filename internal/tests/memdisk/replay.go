@@ -89,17 +89,24 @@ func newReplay(d *Dir) *replay {
 
 func newReplayed(content []byte, size int64) *replayed {
 	f := &replayed{durable: content, current: slices.Clone(content), sizes: []int64{size}}
-	f.flushed()
+	for g := range f.since {
+		f.since[g] = versions{contents: map[int64][][]byte{}}
+	}
 	return f
 }
 
-func (f *replayed) flushed() {
-	f.sizes = f.sizes[len(f.sizes)-1:]
+// flushed makes the units of the pages that a flush includes durable.
+func (f *replayed) flushed(includes func(page int64) bool) {
 	for g, unit := range tornUnits {
-		for _, offset := range f.since[g].order {
+		v := &f.since[g]
+		v.order = slices.DeleteFunc(v.order, func(offset int64) bool {
+			if !includes(offset &^ (pageUnit - 1)) {
+				return false
+			}
 			copy(f.durable[offset:], f.current[offset:min(offset+unit, int64(len(f.current)))])
-		}
-		f.since[g] = versions{contents: map[int64][][]byte{}}
+			delete(v.contents, offset)
+			return true
+		})
 	}
 }
 
@@ -128,8 +135,12 @@ func (r *replay) apply(s step) {
 			change.applyTo(r.synced)
 		}
 		r.names = nil
-	case s.flush:
-		r.files[s.inode].flushed()
+	case s.flush == fileFlush:
+		f := r.files[s.inode]
+		f.sizes = f.sizes[len(f.sizes)-1:]
+		f.flushed(func(page int64) bool { return !s.pages[page] })
+	case s.flush == regionSync:
+		r.files[s.inode].flushed(func(page int64) bool { return s.pages[page] })
 	case s.lost != nil:
 		r.files[s.inode].lose(s.lost)
 	default:
