@@ -19,7 +19,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// scratch is a directory for what a run of the tests builds once.
+// scratch is a directory for programs that a run of the tests builds once.
 var scratch string
 
 // The tests run in the module's root.
@@ -78,7 +78,7 @@ func allTests(t *testing.T) map[string]bool {
 	return tests
 }
 
-// The tables of docs/pull-requests.md say which test shows what.
+// The tables of docs/pull-requests.md name the tests that show each claim.
 func TestTheTestsThatTheTablesOfPullRequestsNameExist(t *testing.T) {
 	tests := allTests(t)
 	require.True(t, tests["TestTheTestsThatTheTablesOfPullRequestsNameExist"])

@@ -45,7 +45,7 @@ func (m measured) last(column int, rows ...[2]string) (figures []float64) {
 	return figures
 }
 
-// mib and ms say how much the least and the greatest are.
+// mib and ms format the least and the greatest figure.
 func mib(figures ...float64) string { return span(figures, 1000, 1024, "MiB", "GiB") }
 func ms(figures ...float64) string  { return span(figures, 2000, 1000, "ms", "s") }
 
@@ -66,7 +66,7 @@ func span(figures []float64, limit, larger float64, unit, largerUnit string) str
 	return first + " to " + last + " " + unit
 }
 
-// Figures have one place, docs/measurements.md: what others say of them is what is there.
+// Figures have one place, docs/measurements.md. Other documents quote them unchanged.
 func TestTheFiguresOfTheDocumentsAreThoseThatWereMeasured(t *testing.T) {
 	documents := map[string]string{}
 	for _, name := range []string{"README.md", "docs/executorch.md", "docs/measurements.md"} {

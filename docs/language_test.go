@@ -26,7 +26,7 @@ var functionWords = func() map[string]bool {
 	return words
 }()
 
-// habits are phrases that readers stumble on: headless relatives, causatives, "says" of data, "those that".
+// habits are phrases that readers stumble on, such as relatives without a noun and causatives.
 var habits = regexp.MustCompile(`\b(?:of|for|with|to|in|from|than|but for|into|over) (?:what|who|whom|whoever)\b|` +
 	`\b(?:has|have) (?:the |a |an |its |all |each |it |them )(?:\w+ ){0,2}(?:computed|read|asked|done|committed|looked|` +
 	`packed|known|made|written|named|verified|brought|found|decide|believed)\b|` +

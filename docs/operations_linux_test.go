@@ -52,7 +52,7 @@ func newNode(t *testing.T) *node {
 	for _, program := range []string{"curl", "unshare", "setpriv", "systemctl", "systemd-analyze"} {
 		testkit.Program(t, program)
 	}
-	t.Setenv("REGISTRY_STORAGE_DELETE_ENABLED", "true") // as the guide says it must be
+	t.Setenv("REGISTRY_STORAGE_DELETE_ENABLED", "true") // as the guide demands
 	root := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(root), 0o755)) // other users look into it
 	n := &node{t: t, root: root, work: filepath.Join(root, "work"), registry: registrytest.Start(t),
@@ -105,7 +105,7 @@ func (n *node) rewrite(text string) string {
 // A unit is one of systemd's: its settings by name.
 type unit map[string]string
 
-// write puts a unit where its first line says.
+// write puts a unit at the path in its first line.
 func (n *node) write(s snippet) {
 	n.t.Helper()
 	first, _, _ := strings.Cut(s.text, "\n")
@@ -158,7 +158,7 @@ func (n *node) inode(path string) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// restart starts the program anew as its unit says. Nobody needs to pack.
+// restart starts the program again as its unit does. Nothing is packed.
 func (n *node) restart() {
 	n.t.Helper()
 	n.stop()

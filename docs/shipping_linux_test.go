@@ -25,7 +25,7 @@ type image struct {
 	entrypoint []string
 }
 
-// images does what the Containerfile says, by hand.
+// images executes the Containerfile's instructions without a container engine.
 func images(t *testing.T, dist string) map[string]*image {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dist, "Containerfile"))

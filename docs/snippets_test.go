@@ -52,7 +52,7 @@ func snippets(document, text string) (list []snippet) {
 // A checker finds out whether a snippet is as it should be.
 type checker func(t *testing.T, s snippet) error
 
-// checkers are those of each language. What has none is not looked at.
+// checkers check the snippets of a language. Other languages are not checked.
 var checkers = map[string]checker{
 	"go":  vetGo,
 	"c":   compileC,
@@ -267,7 +267,8 @@ func callXPWCAndMake(t *testing.T, s snippet) error {
 	return nil
 }
 
-// knowsMake returns an error if a target or variable is neither in the Makefile nor in one beside the document.
+// knowsMake returns an error if a target or variable is neither in the Makefile nor in one in the document's
+// directory.
 func knowsMake(document string, args []string) error {
 	if slices.Contains(args, "-C") || slices.Contains(args, "-f") {
 		return nil // another one
