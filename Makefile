@@ -1,4 +1,4 @@
-# make demo, make test, make build: see README.md. `make help` lists everything.
+# make demo, make test, make build: see README.md.
 #
 # XNNPACK=executorch  the XNNPACK inside the pinned ExecuTorch of third_party/ (default)
 # XNNPACK=debian      the pinned XNNPACK of Debian in third_party/
@@ -40,15 +40,15 @@ go := $(with) go
 without_cgo := CGO_ENABLED=0 GOFLAGS='$(filter-out -ldflags=-linkmode=external,$(shell go env GOFLAGS))'
 pure_go := $(without_cgo) go
 
-# No target but those with a / in their names is a file.
 .PHONY: $(shell sed -n 's/^\([a-z0-9_-]*\):.*/\1/p' Makefile)
 
-help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { line = sprintf("  make %-16s", $$1); n = split($$2, words, " "); \
-		for (i = 1; i <= n; i++) { if (length(line) + length(words[i]) >= 80) { print line; line = sprintf("%23s", "") } \
-		line = line " " words[i] } print line }' Makefile
+# The last lines list variants; the comments at their rules describe them.
+help: ## list these
+	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@for kind in demo test bench; do echo "  make $$kind-...:" \
+		$$(sed -n "s/^$$kind-\([a-z0-9-]*\):.*/\1/p" Makefile | sort -u); done
 
-third_party: xnnpack models ## fetch the pinned XNNPACK, and for the tests models, ExecuTorch's headers and LiteRT
+third_party: xnnpack models ## fetch the pinned XNNPACK, models and headers
 	@third_party/fetch-executorch
 	@third_party/fetch-litert
 	@third_party/fetch-litert-lm
@@ -59,7 +59,7 @@ xnnpack:
 models:
 	@third_party/fetch-models
 
-tools: ## install what the tests for other architectures and systems, registries and pages need of Debian's (as root)
+tools: ## install what other architectures and systems need (as root)
 	@third_party/install-tools
 
 env: xnnpack ## print the settings for cgo: eval "$(make -s env)"
@@ -72,15 +72,15 @@ build: xnnpack ## build the tool: bin/xpwc (XNNPACK=)
 	@$(with) scripts/build-tool bin/xpwc
 
 # One file that needs nothing of the machine it is copied to.
-static: ## build the tool without XNNPACK, for files and registries only: bin/xpwc-static (GOOS=, GOARCH=)
+static: ## build the tool without XNNPACK: bin/xpwc-static
 	@$(pure_go) build -trimpath -ldflags '-s -w' -o bin/xpwc-static ./cmd/xpwc
 
 lib := lib$(addprefix /,$(filter-out $(shell dpkg --print-architecture 2>/dev/null),$(ARCH)))$(addprefix /,$(SANITIZE))
-lib: xnnpack ## build the C library: lib/libxpwc.a, lib/libxpwc.so (XNNPACK=, ARCH=, SANITIZE=thread)
+lib: xnnpack ## build the C library in lib/ (XNNPACK=, ARCH=, SANITIZE=)
 	@$(with) scripts/build-lib $(lib)
 
 install = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' $(with) scripts/install
-install: install-lib install-tool ## install the C library and the tool, with manual pages and licences (PREFIX=, LIBDIR=, DESTDIR=)
+install: install-lib install-tool ## install library and tool (PREFIX=, LIBDIR=, DESTDIR=)
 	@$(install) licences
 
 install-lib: lib
@@ -89,10 +89,10 @@ install-lib: lib
 install-tool: xnnpack
 	@$(install) tool
 
-dist: xnnpack ## build what can be given away, in dist/: a tarball, a .deb, and what images are of (XNNPACK=)
+dist: xnnpack ## build packages and image contents in dist/
 	@$(with) scripts/dist dist
 
-uninstall: ## remove what make install has installed (PREFIX=, LIBDIR=, DESTDIR=)
+uninstall: ## remove what make install installed
 	@$(install) --remove
 
 # The C++ host is built as hosts elsewhere are: against an installed library.
@@ -111,26 +111,26 @@ clean: ## remove what was built and fetched
 
 # What is shown.
 
-demo: build $(if $(MODEL),,models) ## run a model without a cache, cold and warm (MODEL=, DATA=, LAYERS=, JSON=)
+demo: build $(if $(MODEL),,models) ## run a model without a cache, cold, and warm (MODEL=, DATA=)
 	@bin/xpwc demo $(if $(LAYERS),--layers $(LAYERS)) $(if $(JSON),--figures '$(JSON)') \
 		'$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)' $(DATA)
 
-demo-host: host ## a C++ host repeats ExecuTorch's experiments of PR 9155 and 19988 (needs cmake, 1.3 GB in demo/)
+demo-host: host # a C++ host repeats ExecuTorch's experiments of PR 9155 and 19988 (needs cmake, 1.3 GB in demo/)
 	@mkdir -p demo/host
 	@lib/host/measure demo demo/host
 
-demo-hello: lib ## a C++ host of one page, twice: its first start packs, the second finds what was packed
+demo-hello: lib # a C++ host of one page, twice: its first start packs, the second finds what was packed
 	@mkdir -p demo/hello && rm -f demo/hello/hello.xpwc
 	@$(with) sh -c '$${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -Icapi/include -o $(lib)/hello examples/hello/hello.cpp \
 		$(lib)/libxpwc.a $$XPWC_FLAGS -lXNNPACK -lpthreadpool -lcpuinfo -lm -ldl -pthread'
 	@cd demo/hello && $(CURDIR)/$(lib)/hello && $(CURDIR)/$(lib)/hello
 
-demo-service: xnnpack models ## an HTTP service loads two models cold and warm, and a third while it serves
+demo-service: xnnpack models # an HTTP service loads two models cold and warm, and a third while it serves
 	@echo "building examples/service" >&2
 	@$(go) build -o bin/service ./examples/service
 	@examples/service/demo.sh bin/service third_party/models demo/service
 
-demo-llm: llm ## a language model answers without a cache, as a first start and as a next one (PROMPT=, WEIGHTS=, ROUNDS=5)
+demo-llm: llm # a language model answers without a cache, as a first start and as a next one (PROMPT=, WEIGHTS=, ROUNDS=5)
 	@mkdir -p demo/llm
 	@$(go) build -o bin/starts ./internal/bench/starts
 	@bin/starts -cache demo/llm/llm.xpwc -source third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf $(if $(ROUNDS),-rounds $(ROUNDS)) \
@@ -138,21 +138,21 @@ demo-llm: llm ## a language model answers without a cache, as a first start and 
 
 # The stock ExecuTorch is what its wheel has.
 demo-executorch bench-peers demo-litert peers: override XNNPACK := executorch
-demo-executorch: xnnpack ## the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
+demo-executorch: xnnpack # the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
 	@echo "building examples/executorch" >&2
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
 	@$(go) build -o bin/executorch/ ./cmd/xpwc
 	@examples/executorch/demo.sh bin/executorch demo/executorch '$(or $(MODEL),models/executorch/testdata/programs/mobilenet_v3_small_int8.pte)' $(DATA)
 
-demo-litert: $(if $(MODEL),,models) peers ## the stock LiteRT without a cache, with its own, and with a file packed ahead (MODEL=, ROUNDS=, PROCESSES=)
+demo-litert: $(if $(MODEL),,models) peers # the stock LiteRT without a cache, with its own, and with a file packed ahead (MODEL=, ROUNDS=, PROCESSES=)
 	@$(measure_peers) --only LiteRT --dir demo/litert '$(or $(MODEL),third_party/models/pose_landmark_heavy.tflite)'
 
 # What is tested. `work` is every package of all modules.
 
-check: ## while you work: formatting, vet, staticcheck and the quick tests (about 2 minutes on 2 cores)
+check: ## while you work: vet, staticcheck, quick tests (2 minutes)
 	+@scripts/in-steps $@ lint quick-tests
 
-test: ## formatting, vet, staticcheck, all tests, those of one process with the race detector, some fuzz targets (NIGHTLY=1)
+test: ## vet, staticcheck, all tests, races, fuzzing (NIGHTLY=1)
 	+@$(if $(NIGHTLY),,FUZZED=2) scripts/in-steps $@ lint tests-without-cgo tests tests-for-races fuzz
 
 # Tests of the whole, by subject. Many of them need no XNNPACK.
@@ -214,32 +214,32 @@ quick-tests: third_party bin/gotestsum
 	@echo "quick tests: a line for each package when it has ended"
 	@$(tests) -short -timeout 10m -skip '$(slow)' $(call but,$(slow_packages))
 
-fuzz: third_party ## run every fuzz target for FUZZ=20000x inputs, or FUZZ=10m
+fuzz: third_party ## run every fuzz target (FUZZ=20000x or FUZZ=10m)
 	@$(with) scripts/fuzz $(FUZZ)
 
-test-zoo: xnnpack ## run models of ordinary users, compare with the stock runtimes' answers, write docs/models.md
+test-zoo: xnnpack # run models of ordinary users, compare with the stock runtimes' answers, write docs/models.md
 	@$(go) test -count=1 ./internal/tests/zoo -update
 	@$(go) test -count=1 -run TheStockRuntimeAnswersTheSame ./examples/executorch/stock
 
-test-llm: xnnpack ## the language model's tests, which make test skips where it was not fetched
+test-llm: xnnpack # the language model's tests, which make test skips where it was not fetched
 	@third_party/fetch-llm
 	@$(go) test -count=1 -v -run '^Test' ./examples/llm
 
 # What needs no XNNPACK, or the race detector, has been tested with the other one; -short leaves out the slow scenarios.
 test-debian: override XNNPACK := debian
-test-debian: third_party ## run every package's tests on Debian's XNNPACK
+test-debian: third_party # run every package's tests on Debian's XNNPACK
 	@echo "tests on Debian's XNNPACK"
 	@$(go) vet work
 	@$(go) test -short -timeout 60m work
 
 # With XPWC_TEST_ALL, a test that lacks a program of Debian's fails instead of being skipped, and what is shipped is built and tried.
 test-all: export XPWC_TEST_ALL = 1
-test-all: ## everything CI runs: make test, and all other architectures and systems (needs make tools)
+test-all: # everything CI runs: make test, and all other architectures and systems (needs make tools)
 	@third_party/install-tools --check
 	@for target in vet-systems test test-masked test-debian test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
 	@$(MAKE) --no-print-directory XNNPACK=debian test-arm64
 
-test-nightly: ## make test-all, with everything tried that it draws from (hours)
+test-nightly: # make test-all, with everything tried that it draws from (hours)
 	@$(MAKE) --no-print-directory NIGHTLY=1 FUZZ=10m test-all
 
 # Other processors, architectures and systems than the one at hand: see docs/platforms.md.
@@ -247,7 +247,7 @@ test-nightly: ## make test-all, with everything tried that it draws from (hours)
 # One process for each level of x86's instruction sets; `make test` runs these too, with everything else.
 per_cpu := OutputsAreTheSameOnEveryCPU|OneFileServesEveryCPUWhatItPacks|TheLayoutFingerprintTellsPackingsApart
 per_cpu := $(per_cpu)|PackingsThatCollideInXNNPACKsKeyLiveInOneFile|EveryOperatorComputesWhatItShouldOnOtherCPUs
-test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SSE2 to AVX-512, and say what ran
+test-x86: xnnpack # run every operator with the kernels of each x86 CPU from SSE2 to AVX-512, and say what ran
 	@mkdir -p bin
 	@$(go) test -count=1 -v -run '^Test($(per_cpu))$$' ./internal/tests/{identity,optable} >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }
 	@grep -E '^ +[a-z_]+_test\.go:|^ *--- SKIP|^(ok|---) ' bin/test-x86.log
@@ -255,7 +255,7 @@ test-x86: xnnpack ## run every operator with the kernels of each x86 CPU from SS
 # Lesser CPUs for everything that reads what cpuinfo finds, programs that tests start among them: what is green here is green on others'
 # machines. Of enum xpwc_cpu_level: SSE2, AVX2.
 lesser_cpu := $(CURDIR)/bin/lesser_cpu.so
-test-masked: third_party ## the quick tests, with the kernels of lesser x86 CPUs in every program
+test-masked: third_party # the quick tests, with the kernels of lesser x86 CPUs in every program
 	@mkdir -p bin
 	@$(with) sh -c '$(CC) -shared -fPIC -O2 -Wall -Wextra -Werror $$XNNPACK_CFLAGS -o $(lesser_cpu) internal/tests/testkit/testdata/lesser_cpu.c -ldl'
 	@for level in 0 5; do \
@@ -264,7 +264,7 @@ test-masked: third_party ## the quick tests, with the kernels of lesser x86 CPUs
 			. $(subjects) ./models/executorch ./models/tflite ./cmd/xpwc ./capi ./capi/reader || exit 1; \
 	done
 
-test-arm64: models ## run the tests built for arm64 on emulated machines that are drawn (NIGHTLY=1: on all; needs make tools)
+test-arm64: models # run the tests built for arm64 on emulated machines that are drawn (NIGHTLY=1: on all; needs make tools)
 	@third_party/install-tools --check
 	@$(MAKE) --no-print-directory ARCH=arm64 emulated
 
@@ -273,7 +273,7 @@ emulated: host
 
 # The rest is compiled against XNNPACK's header, and not linked: Debian has no XNNPACK for Windows. What looks after cache files and
 # registries is vetted: it puts files in place as Unix does. The C library needs signals.
-test-windows: xnnpack ## cross-build for Windows: run the tests that need no XNNPACK under Wine, vet the rest (RUN=, VERBOSE=1)
+test-windows: xnnpack # cross-build for Windows: run the tests that need no XNNPACK under Wine, vet the rest (RUN=, VERBOSE=1)
 	@echo "go vet for Windows, without cgo and with mingw-w64"
 	@GOOS=windows GOARCH=amd64 $(pure_go) vet $(compiled_pure)
 	@$(with) env GOOS=windows GOARCH=amd64 CC=x86_64-w64-mingw32-gcc CGO_LDFLAGS= sh -c 'go vet $$(go list work | grep -v /capi)'
@@ -281,7 +281,7 @@ test-windows: xnnpack ## cross-build for Windows: run the tests that need no XNN
 
 # Systems that nothing runs on here: what needs no cgo is compiled and vetted.
 vetted := darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64 netbsd/amd64 openbsd/amd64 android/arm64 linux/riscv64 windows/arm64
-vet-systems: ## vet what needs no cgo for macOS, iOS, the BSDs, Android, riscv64 and Windows on arm64
+vet-systems: # vet what needs no cgo for macOS, iOS, the BSDs, Android, riscv64 and Windows on arm64
 	@for system in $(vetted); do \
 		echo "go vet for $$system"; \
 		GOOS=$${system%/*} GOARCH=$${system#*/} $(pure_go) vet $(compiled_pure) || exit 1; \
@@ -303,18 +303,18 @@ docs/architecture.svg: docs/architecture.dot ## draw the picture of the packages
 plot = $(if $(PLOTS),$(pure_go) run $(plots) '$(abspath $1)' '$(abspath $(PLOTS))')
 
 figures = $(or $(JSON),bin/bench.json)
-bench: third_party build ## measure against every alternative and the limit (MODEL=, DATA=, LAYERS=, RUNS=, JSON=, PLOTS=, BENCH=)
+bench: third_party build ## measure against every alternative (MODEL=, RUNS=, JSON=)
 	@bin/xpwc bench $(if $(LAYERS),--layers $(LAYERS)) $(if $(RUNS),--runs $(RUNS)) --figures '$(figures)' $(if $(MODEL),'$(MODEL)' $(DATA))
 	@$(call plot,$(figures))
 	@$(go) test -run '^$$' -bench '$(BENCH)' -benchtime 1x . ./internal/tests/files
 
-bench-host: host build ## what a start costs a C++ host, one in C with the reader, and the cache's calls (needs cmake)
+bench-host: host build # what a start costs a C++ host, one in C with the reader, and the cache's calls (needs cmake)
 	@mkdir -p demo
 	@$(with) scripts/bench-reader demo/reader
 	@lib/host/measure starts demo/host
 	@lib/host/measure bench demo/host
 
-host-costs: xnnpack ## measure what the C library costs a host, and write it into docs/guide-c.md
+host-costs: xnnpack # measure what the C library costs a host, and write it into docs/guide-c.md
 	@$(go) test -count=1 -run WhatItCostsAHost ./capi -update
 
 # The peers have an XNNPACK of 2026, and ours is the one inside ExecuTorch's wheel.
@@ -333,7 +333,7 @@ peers: xnnpack
 		capi/reader/xpwc_reader.c $$XPWC_FLAGS -lXNNPACK -lpthreadpool -lcpuinfo -lm -ldl -pthread'
 	@$(go) build -o bin/peers/ ./cmd/xpwc ./internal/bench/peers
 
-bench-peers: xnnpack models peers ## compare with LiteRT and the stock ExecuTorch (MODELS=, ROUNDS=, PROCESSES=, JSON=, PLOTS=)
+bench-peers: xnnpack models peers # compare with LiteRT and the stock ExecuTorch (MODELS=, ROUNDS=, PROCESSES=, JSON=, PLOTS=)
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/peers/executorch'
 	@[ "$$(uname -m)" != x86_64 ] || $(with) sh -c 'cd capi && $(CC) -O2 -Wall -Wextra -fPIC -fvisibility=hidden -I.. -Iinclude -Ireader $$XPWC_FLAGS -c -o ../bin/peers/reader.o \
 		reader/xpwc_reader.c && $(CXX) -std=c++17 -O2 -Wall -Wextra -shared -fPIC -DON_READER -DXNNWeightsCache=DropIn -Iinclude -Ireader $$XPWC_FLAGS \

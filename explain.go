@@ -569,7 +569,7 @@ type meaning struct {
 var reasons = []meaning{
 	{ReasonInMemory, Missed, "the cache has no file", "Open the cache with a path."},
 	{ReasonNoFile, Missed, "there was no file, or nothing in it",
-		"The next start finds what this one packs. To spare the first one, pack ahead of time."},
+		"Pack ahead of time. Otherwise the first start that can write to it packs for the next ones."},
 	{ReasonForeign, Missed, "the file was ExecuTorch's, or of an older version of the format",
 		"Give the cache a path of its own. A file of an older version is replaced once."},
 	{ReasonDamaged, Missed, "the file, or this part of it, was damaged", "Run xpwc verify, and look at the disk."},

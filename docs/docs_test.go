@@ -19,7 +19,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// scratch is a directory for what a run of the tests builds once.
+// scratch is a directory for programs that a run of the tests builds once.
 var scratch string
 
 // The tests run in the module's root.
@@ -78,7 +78,7 @@ func allTests(t *testing.T) map[string]bool {
 	return tests
 }
 
-// The tables of docs/pull-requests.md say which test shows what.
+// The tables of docs/pull-requests.md name the tests that show each claim.
 func TestTheTestsThatTheTablesOfPullRequestsNameExist(t *testing.T) {
 	tests := allTests(t)
 	require.True(t, tests["TestTheTestsThatTheTablesOfPullRequestsNameExist"])
@@ -124,12 +124,12 @@ func TestThePictureOfTheArchitectureIsTrue(t *testing.T) {
 	svg, err := os.ReadFile("docs/architecture.svg")
 	require.NoError(t, err)
 	imports := allImports(t)
-	for name, at := range drawn {
+	for name, position := range drawn {
 		require.Contains(t, imports, name, "it is no package any more")
 		require.Regexp(t, `>`+name+`[,<]`, string(svg), "make docs/architecture.svg draws it anew")
 		for _, imported := range imports[name] {
 			below := drawn[imported]
-			require.True(t, below.row > at.row || below.row == at.row && below.cell > at.cell,
+			require.True(t, below.row > position.row || below.row == position.row && below.cell > position.cell,
 				"%s imports %s, which is neither below it nor to its right", name, imported)
 		}
 	}

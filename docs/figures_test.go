@@ -23,8 +23,8 @@ type measured struct {
 // left out.
 func (m measured) row(heading, name string) (figures []float64) {
 	m.Helper()
-	_, table, found := strings.Cut(m.text, heading)
-	require.True(m, found, heading)
+	_, table, ok := strings.Cut(m.text, heading)
+	require.True(m, ok, heading)
 	line := regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(name) + `  +(.*)$`).FindStringSubmatch(table)
 	require.NotEmpty(m, line, "%s: %s", heading, name)
 	for _, figure := range regexp.MustCompile(`[\d.]+`).FindAllString(line[1], -1) {
@@ -39,34 +39,34 @@ func (m measured) row(heading, name string) (figures []float64) {
 func (m measured) last(column int, rows ...[2]string) (figures []float64) {
 	m.Helper()
 	for _, r := range rows {
-		all := m.row(r[0], r[1])
-		figures = append(figures, all[len(all)-column])
+		cells := m.row(r[0], r[1])
+		figures = append(figures, cells[len(cells)-column])
 	}
 	return figures
 }
 
-// mib and ms say how much the least and the greatest are.
+// mib and ms format the least and the greatest figure.
 func mib(figures ...float64) string { return span(figures, 1000, 1024, "MiB", "GiB") }
 func ms(figures ...float64) string  { return span(figures, 2000, 1000, "ms", "s") }
 
 // span has larger figures than most in the larger unit.
-func span(figures []float64, most, larger float64, unit, largerUnit string) string {
+func span(figures []float64, limit, larger float64, unit, largerUnit string) string {
 	low, high := slices.Min(figures), slices.Max(figures)
-	if high > most {
+	if high > limit {
 		low, high, unit = low/larger, high/larger, largerUnit
 	}
 	digits := 0
 	if math.Round(10*low) < 100 {
 		digits = 1
 	}
-	from, to := strconv.FormatFloat(low, 'f', digits, 64), strconv.FormatFloat(high, 'f', digits, 64)
-	if from == to {
-		return from + " " + unit
+	first, last := strconv.FormatFloat(low, 'f', digits, 64), strconv.FormatFloat(high, 'f', digits, 64)
+	if first == last {
+		return first + " " + unit
 	}
-	return from + " to " + to + " " + unit
+	return first + " to " + last + " " + unit
 }
 
-// Figures have one place, docs/measurements.md: what others say of them is what is there.
+// Figures have one place, docs/measurements.md. Other documents quote them unchanged.
 func TestTheFiguresOfTheDocumentsAreThoseThatWereMeasured(t *testing.T) {
 	documents := map[string]string{}
 	for _, name := range []string{"README.md", "docs/executorch.md", "docs/measurements.md"} {
@@ -78,7 +78,7 @@ func TestTheFiguresOfTheDocumentsAreThoseThatWereMeasured(t *testing.T) {
 	const (
 		language, pose, selfie = "\nSmolLM2-135M, ", "\npose_landmark_heavy.tflite, ", "\nselfie_segmentation.tflite, "
 		flat, program          = "\nchain-14.tflite, ", "\nchain-14.pte, "
-		none, next             = "xpwc, without cache", "xpwc, next start"
+		uncached, next         = "xpwc, without cache", "xpwc, next start"
 	)
 	row := func(format string, cells ...any) string { return fmt.Sprintf(format, cells...) }
 	said := map[string][]string{"README.md": {}, "docs/executorch.md": {}}
@@ -97,30 +97,30 @@ func TestTheFiguresOfTheDocumentsAreThoseThatWereMeasured(t *testing.T) {
 
 	together := func(rows ...[2]string) string { return mib(m.last(2, rows...)...) + " | " + ms(m.last(1, rows...)...) }
 	readme("ExecuTorch 1.5.1 | %s | %s |",
-		together([2]string{flat, none}, [2]string{flat, "LiteRT, without cache"}, [2]string{program, none},
+		together([2]string{flat, uncached}, [2]string{flat, "LiteRT, without cache"}, [2]string{program, uncached},
 			[2]string{program, "ExecuTorch, without cache"}),
-		together([2]string{pose, none}, [2]string{pose, "LiteRT, without cache"}))
+		together([2]string{pose, uncached}, [2]string{pose, "LiteRT, without cache"}))
 	readme("xpwc, with cache | %s | %s |",
 		together([2]string{flat, next}, [2]string{program, next}), together([2]string{pose, next}))
 	readme("LiteRT, with cache | %s | %s |",
 		together([2]string{flat, "LiteRT, next start"}), together([2]string{pose, "LiteRT, next start"}))
-	own, packed := [2]string{program, "ExecuTorch, next start"}, [2]string{program, "ExecuTorch, packed by xpwc"}
-	readme("one process at a time can use | %s | | |", together(own))
+	stock, packed := [2]string{program, "ExecuTorch, next start"}, [2]string{program, "ExecuTorch, packed by xpwc"}
+	readme("one process at a time can use | %s | | |", together(stock))
 	readme("that xpwc packed for it | %s | | |", together(packed))
 	const answer = 4 // after load, min and max, and first
-	for _, way := range []string{none, next} {
+	for _, way := range []string{uncached, next} {
 		readme("selfie_segmentation answers after %.0f ms either way", m.row(selfie, way)[answer])
 	}
 	readme("its first start takes %.1f ms longer",
-		m.row(selfie, "xpwc, first start")[answer]-m.row(selfie, none)[answer])
+		m.row(selfie, "xpwc, first start")[answer]-m.row(selfie, uncached)[answer])
 
 	said["docs/executorch.md"] = []string{
 		row("need %s and load in %s together with ExecuTorch's cache, and %s and %s with the file",
-			mib(m.last(2, own)...), ms(m.last(1, own)...), mib(m.last(2, packed)...), ms(m.last(1, packed)...)),
+			mib(m.last(2, stock)...), ms(m.last(1, stock)...), mib(m.last(2, packed)...), ms(m.last(1, packed)...)),
 	}
-	for name, all := range said {
+	for name, quoted := range said {
 		flowing := strings.Join(strings.Fields(strings.ReplaceAll(documents[name], "**", "")), " ")
-		for _, s := range all {
+		for _, s := range quoted {
 			require.True(t, strings.Contains(flowing, s), "docs/measurements.md has it so, and %s not: %s", name, s)
 		}
 	}

@@ -33,17 +33,17 @@ func followed(document, link string) error {
 		return nil
 	}
 	path, anchor, _ := strings.Cut(link, "#")
-	to := document
+	target := document
 	if path != "" {
-		to = filepath.Join(filepath.Dir(document), path)
+		target = filepath.Join(filepath.Dir(document), path)
 	}
-	info, err := os.Stat(to)
+	info, err := os.Stat(target)
 	if err != nil || info.IsDir() && anchor == "" {
 		return err
 	}
-	text, err := os.ReadFile(to)
+	text, err := os.ReadFile(target)
 	if err == nil && anchor != "" && !anchors(string(text))[anchor] {
-		return errors.New(to + " has no heading #" + anchor)
+		return errors.New(target + " has no heading #" + anchor)
 	}
 	return err
 }

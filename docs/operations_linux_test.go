@@ -52,7 +52,7 @@ func newNode(t *testing.T) *node {
 	for _, program := range []string{"curl", "unshare", "setpriv", "systemctl", "systemd-analyze"} {
 		testkit.Program(t, program)
 	}
-	t.Setenv("REGISTRY_STORAGE_DELETE_ENABLED", "true") // as the guide says it must be
+	t.Setenv("REGISTRY_STORAGE_DELETE_ENABLED", "true") // as the guide demands
 	root := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(root), 0o755)) // other users look into it
 	n := &node{t: t, root: root, work: filepath.Join(root, "work"), registry: registrytest.Start(t),
@@ -74,23 +74,23 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-func (n *node) copy(from, to string, mode os.FileMode) {
+func (n *node) copy(src, dst string, mode os.FileMode) {
 	n.t.Helper()
-	content, err := os.ReadFile(from)
+	content, err := os.ReadFile(src)
 	require.NoError(n.t, err, "run make third_party")
-	require.NoError(n.t, os.WriteFile(filepath.Join(n.root, to), content, mode))
+	require.NoError(n.t, os.WriteFile(filepath.Join(n.root, dst), content, mode))
 }
 
 // path returns where a path of the guide is.
-func (n *node) path(of string) string { return filepath.Join(n.root, of) }
+func (n *node) path(name string) string { return filepath.Join(n.root, name) }
 
 var (
 	paths  = regexp.MustCompile(`(^|[\s="'(,\[])(/usr/local/bin|/srv/models|/etc/systemd|/etc/xpwc|/models)\b`)
 	listen = regexp.MustCompile(`(-addr",? "?|-addr, "|-addr )(localhost)?:8080`)
 )
 
-// here returns a text of the guide with this node's paths, registry and addresses.
-func (n *node) here(text string) string {
+// rewrite returns a text of the guide with this node's paths, registry and addresses.
+func (n *node) rewrite(text string) string {
 	text = paths.ReplaceAllString(text, "${1}"+n.root+"${2}")
 	text = strings.ReplaceAll(text, "https://registry.example", "http://"+n.registry.Host)
 	text = strings.ReplaceAll(text, "registry.example", n.registry.Host)
@@ -105,16 +105,16 @@ func (n *node) here(text string) string {
 // A unit is one of systemd's: its settings by name.
 type unit map[string]string
 
-// write puts a unit where its first line says.
+// write puts a unit at the path in its first line.
 func (n *node) write(s snippet) {
 	n.t.Helper()
 	first, _, _ := strings.Cut(s.text, "\n")
 	path, named := strings.CutPrefix(first, "# /etc/systemd/system/")
 	require.True(n.t, named, "%s: the first line must name the unit's file", s.place)
-	text := n.here(s.text)
+	text := n.rewrite(s.text)
 	u := unit{}
 	for line := range strings.Lines(text) {
-		if name, value, is := strings.Cut(strings.TrimSpace(line), "="); is {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
 			u[name] = value
 		}
 	}
@@ -141,13 +141,13 @@ func (n *node) boot() {
 	pull := n.units["pose-weights.service"]
 	require.Equal(n.t, "oneshot", pull["Type"])
 	require.Equal(n.t, "0022", pull["UMask"])
-	before := n.inode("/srv/models/v3/pose.xpwc")
+	original := n.inode("/srv/models/v3/pose.xpwc")
 	for _, command := range []string{pull["ExecStart"], pull["ExecStartPost"]} {
 		cmd := exec.Command("sh", "-c", "umask 0022; exec "+command)
 		cmd.Env = []string{pull["Environment"]} // systemd gives it no more of note
 		require.NoError(n.t, saying(cmd))
 	}
-	require.Equal(n.t, before, n.inode("/srv/models/v3/pose.xpwc"), "it is up to date, and stays")
+	require.Equal(n.t, original, n.inode("/srv/models/v3/pose.xpwc"), "it is up to date, and stays")
 	n.restart()
 }
 
@@ -158,7 +158,7 @@ func (n *node) inode(path string) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// restart starts the program anew as its unit says. Nobody needs to pack.
+// restart starts the program again as its unit does. Nothing is packed.
 func (n *node) restart() {
 	n.t.Helper()
 	n.stop()
@@ -183,7 +183,7 @@ func (n *node) start(cmd *exec.Cmd) *service {
 	require.NoError(n.t, err)
 	require.NoError(n.t, cmd.Start())
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		if url, is := strings.CutPrefix(lines.Text(), "serving on "); is {
+		if url, ok := strings.CutPrefix(lines.Text(), "serving on "); ok {
 			return &service{cmd, url}
 		}
 	}
@@ -275,24 +275,24 @@ func (p pod) in(t *testing.T, c container) *exec.Cmd {
 	require.Equal(t, p.Volumes[0].Name, mount.Name)
 	args := []string{"--mount", "--map-root-user"}
 	user := strconv.Itoa(c.SecurityContext.RunAsUser)
-	as := []string{}
+	wrapper := []string{}
 	if os.Geteuid() == 0 {
 		args = args[:1]
-		as = []string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups"}
+		wrapper = []string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups"}
 	}
 	access := "rw"
 	if mount.ReadOnly {
 		access = "ro"
 	}
 	args = append(args, "sh", "-c", mounted, "sh", p.Volumes[0].HostPath.Path, mount.MountPath, access)
-	return exec.Command("unshare", slices.Concat(args, as, c.Command)...)
+	return exec.Command("unshare", slices.Concat(args, wrapper, c.Command)...)
 }
 
 // deploy does what Kubernetes would do on this node for each pod of a deployment.
 func (n *node) deploy(s snippet) {
 	n.t.Helper()
 	var d deployment
-	decoder := yaml.NewDecoder(strings.NewReader(n.here(s.text)))
+	decoder := yaml.NewDecoder(strings.NewReader(n.rewrite(s.text)))
 	decoder.KnownFields(true)
 	require.NoError(n.t, decoder.Decode(&d))
 	require.Equal(n.t, d.Spec.Selector.MatchLabels, d.Spec.Template.Metadata.Labels)
@@ -320,7 +320,7 @@ func (n *node) deploy(s snippet) {
 func (n *node) run(s snippet) (printed string) {
 	n.t.Helper()
 	var out, stderr bytes.Buffer
-	cmd := exec.Command("bash", "-euo", "pipefail", "-c", n.here(s.text))
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", n.rewrite(s.text))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = n.work, &out, &stderr
 	require.NoError(n.t, cmd.Run(), "%s\n%s", s.place, &stderr)
 	return out.String()

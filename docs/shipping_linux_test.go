@@ -25,40 +25,40 @@ type image struct {
 	entrypoint []string
 }
 
-// images does what the Containerfile says, by hand.
+// images executes the Containerfile's instructions without a container engine.
 func images(t *testing.T, dist string) map[string]*image {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dist, "Containerfile"))
 	require.NoError(t, err)
-	made := map[string]*image{}
-	var now *image
+	stages := map[string]*image{}
+	var current *image
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		instruction, rest, _ := strings.Cut(line, " ")
 		switch instruction {
 		case "", "#":
 		case "FROM":
-			name, is := strings.CutPrefix(rest, "scratch AS ")
-			require.True(t, is, line)
-			now = &image{root: t.TempDir()}
-			require.NoError(t, os.Chmod(now.root, 0o755))
-			made[name] = now
+			name, ok := strings.CutPrefix(rest, "scratch AS ")
+			require.True(t, ok, line)
+			current = &image{root: t.TempDir()}
+			require.NoError(t, os.Chmod(current.root, 0o755))
+			stages[name] = current
 		case "COPY":
-			from, to, two := strings.Cut(rest, " ")
+			src, dst, two := strings.Cut(rest, " ")
 			require.True(t, two, line)
-			out := exec.Command("cp", "-a", filepath.Join(dist, from)+"/.", filepath.Join(now.root, to))
+			out := exec.Command("cp", "-a", filepath.Join(dist, src)+"/.", filepath.Join(current.root, dst))
 			require.NoError(t, saying(out))
 		case "ENV":
-			now.env = append(now.env, rest)
+			current.env = append(current.env, rest)
 		case "USER":
-			now.user = rest
+			current.user = rest
 		case "ENTRYPOINT":
-			require.NoError(t, json.Unmarshal([]byte(rest), &now.entrypoint), line)
+			require.NoError(t, json.Unmarshal([]byte(rest), &current.entrypoint), line)
 		default:
 			require.Fail(t, "this instruction is not known here", line)
 		}
 	}
-	return made
+	return stages
 }
 
 // alone runs what follows $1 with the system's /proc and /dev below $1.
@@ -71,8 +71,8 @@ func (i *image) command(t *testing.T, args ...string) *exec.Cmd {
 	chroot, err := exec.LookPath("chroot") // there may be none on the image's PATH
 	require.NoError(t, err)
 	enter := []string{"--mount", "sh", "-c", alone, "sh", i.root, "env", "-i"}
-	as := []string{chroot, "--userspec=" + i.user + ":" + i.user, i.root}
-	return exec.Command("unshare", slices.Concat(enter, i.env, as, args)...)
+	user := []string{chroot, "--userspec=" + i.user + ":" + i.user, i.root}
+	return exec.Command("unshare", slices.Concat(enter, i.env, user, args)...)
 }
 
 // entry returns what runs the entry point with arguments.
@@ -115,7 +115,7 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 	dist := t.TempDir()
 	require.NoError(t, saying(exec.Command("scripts/with-xnnpack", "scripts/dist", dist)))
 	stages := images(t, dist)
-	found := func(pattern string) string {
+	glob := func(pattern string) string {
 		matches, err := filepath.Glob(filepath.Join(dist, pattern))
 		require.NoError(t, err)
 		require.Len(t, matches, 1)
@@ -124,14 +124,14 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 	debian := &image{root: t.TempDir(), user: "0"}
 	require.NoError(t, os.Chmod(debian.root, 0o755))
 	require.NoError(t, saying(exec.Command("sh", "-c", `mkdir -p "$0/var/lib/dpkg/updates" "$0/var/lib/dpkg/info" &&
-		: >"$0/var/lib/dpkg/status" && dpkg --root="$0" --force-depends -i "$1"`, debian.root, found("*.deb"))))
+		: >"$0/var/lib/dpkg/status" && dpkg --root="$0" --force-depends -i "$1"`, debian.root, glob("*.deb"))))
 
 	t.Run("no path of this machine is in it", func(t *testing.T) {
 		settings, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE", "GOCACHE").Output()
 		require.NoError(t, err)
-		here, err := os.Getwd()
+		dir, err := os.Getwd()
 		require.NoError(t, err)
-		grep := []string{"-rlaF", "-e", here}
+		grep := []string{"-rlaF", "-e", dir}
 		for _, path := range strings.Fields(string(settings)) {
 			grep = append(grep, "-e", path+"/")
 		}
@@ -157,7 +157,7 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 		second.stop(t)
 	})
 	t.Run("the package of Debian", func(t *testing.T) {
-		out, err := exec.Command("dpkg-deb", "--contents", found("*.deb")).Output()
+		out, err := exec.Command("dpkg-deb", "--contents", glob("*.deb")).Output()
 		require.NoError(t, err)
 		for _, path := range []string{"bin/xpwc", "include/xpwc.h", "include/xpwc.hpp", "include/xpwc_reader.h",
 			"lib/libxpwc.a", "lib/libxpwc.so", "lib/pkgconfig/xpwc.pc", "share/xpwc/reader/xpwc_reader.c",
@@ -174,7 +174,7 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 		opt := &image{root: t.TempDir(), user: "0"}
 		require.NoError(t, os.Chmod(opt.root, 0o755))
 		require.NoError(t, os.Mkdir(filepath.Join(opt.root, "opt"), 0o755))
-		require.NoError(t, saying(exec.Command("tar", "-xzf", found("*.tar.gz"), "-C", filepath.Join(opt.root, "opt"),
+		require.NoError(t, saying(exec.Command("tar", "-xzf", glob("*.tar.gz"), "-C", filepath.Join(opt.root, "opt"),
 			"--strip-components=1")))
 		withSystem(t, opt, "opt/bin/xpwc")
 		opt.requirePacks(t, "/opt/bin/xpwc")
@@ -185,7 +185,7 @@ func TestAProgramOfAnotherModuleIsShippedWithoutThePathOfThisOne(t *testing.T) {
 	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("the compilers are not emulated")
 	}
-	here, err := os.Getwd()
+	dir, err := os.Getwd()
 	require.NoError(t, err)
 	module := t.TempDir()
 	sums, err := os.ReadFile("go.sum")
@@ -194,14 +194,14 @@ func TestAProgramOfAnotherModuleIsShippedWithoutThePathOfThisOne(t *testing.T) {
 	require.NoError(t, err)
 	for name, content := range map[string]string{
 		"go.mod": strings.Replace(string(requirements), "module xpwc", "module serving", 1) +
-			"\nrequire xpwc v0.0.0\n\nreplace xpwc => " + here + "\n",
+			"\nrequire xpwc v0.0.0\n\nreplace xpwc => " + dir + "\n",
 		"go.sum":  string(sums),
 		"main.go": "package main\n\nimport \"xpwc\"\n\nfunc main() { println(xpwc.Version) }\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(module, name), []byte(content), 0o644))
 	}
 	ship := func(env string) (said, content string) {
-		cmd := exec.Command(filepath.Join(here, "scripts/ship"), "out", ".")
+		cmd := exec.Command(filepath.Join(dir, "scripts/ship"), "out", ".")
 		cmd.Dir, cmd.Env = module, append(os.Environ(), env)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
@@ -210,14 +210,14 @@ func TestAProgramOfAnotherModuleIsShippedWithoutThePathOfThisOne(t *testing.T) {
 		return string(out), string(program)
 	}
 	said, content := ship("GOWORK=off")
-	require.Contains(t, said, "it does not after: go work init . "+here)
-	require.Contains(t, content, here)
-	cmd := exec.Command("go", "work", "init", ".", here)
+	require.Contains(t, said, "it does not after: go work init . "+dir)
+	require.Contains(t, content, dir)
+	cmd := exec.Command("go", "work", "init", ".", dir)
 	cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=")
 	require.NoError(t, saying(cmd))
 	said, content = ship("GOWORK=")
 	require.Empty(t, said)
-	require.NotContains(t, content, here)
+	require.NotContains(t, content, dir)
 }
 
 // withSystem gives a tree what a program in it needs of the system.
@@ -236,11 +236,11 @@ func TestTheImagesOfTheDocumentsCanBeBuilt(t *testing.T) {
 	for _, document := range []string{guide, "docs/shipping.md", "scripts/Containerfile"} {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
-		found := named.FindAllSubmatch(text, -1)
-		require.NotEmpty(t, found, document)
+		matches := named.FindAllSubmatch(text, -1)
+		require.NotEmpty(t, matches, document)
 		images := strings.Count(string(text), "image: ")
 		require.Equal(t, images, strings.Count(string(text), "image: registry.example/"), document)
-		for _, m := range found {
+		for _, m := range matches {
 			require.Contains(t, string(containerfile), "FROM scratch AS "+string(m[1])+"\n", document)
 			require.Equal(t, string(version), string(m[2]), document)
 		}

@@ -31,28 +31,28 @@ type snippet struct {
 }
 
 // snippets returns the blocks of code in a document.
-func snippets(document, text string) (found []snippet) {
+func snippets(document, text string) (list []snippet) {
 	var s *snippet
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		switch fence, is := strings.CutPrefix(strings.TrimSpace(line), "```"); {
-		case is && s == nil:
+		switch fence, ok := strings.CutPrefix(strings.TrimSpace(line), "```"); {
+		case ok && s == nil:
 			s = &snippet{place: fmt.Sprintf("%s:%d", document, number), language: fence}
-		case is:
-			found = append(found, *s)
+		case ok:
+			list = append(list, *s)
 			s = nil
 		case s != nil:
 			s.text += line
 		}
 	}
-	return found
+	return list
 }
 
 // A checker finds out whether a snippet is as it should be.
 type checker func(t *testing.T, s snippet) error
 
-// checkers are those of each language. What has none is not looked at.
+// checkers check the snippets of a language. Other languages are not checked.
 var checkers = map[string]checker{
 	"go":  vetGo,
 	"c":   compileC,
@@ -64,9 +64,9 @@ var checkers = map[string]checker{
 
 func check(t *testing.T, s snippet) error {
 	t.Helper()
-	c, known := checkers[s.language]
+	c, ok := checkers[s.language]
 	switch {
-	case !known:
+	case !ok:
 		return fmt.Errorf("%s: %q is no language of snippets: write ```go, c, cpp, sh, or text", s.place, s.language)
 	case c == nil:
 		return nil
@@ -141,9 +141,9 @@ func TestABrokenSnippetIsFound(t *testing.T) {
 		"```sh\neval \"$(make -s enw)\"\n```":                                         "no target enw",
 		"```sh\nmake demo MODELS=x LAYER=4 # a comment\n```":                          "no variable LAYER",
 	} {
-		found := snippets("a.md", "text\n"+broken+"\ntext\n")
-		require.Len(t, found, 1)
-		require.ErrorContains(t, check(t, found[0]), says, broken)
+		parsed := snippets("a.md", "text\n"+broken+"\ntext\n")
+		require.Len(t, parsed, 1)
+		require.ErrorContains(t, check(t, parsed[0]), says, broken)
 	}
 }
 
@@ -221,7 +221,7 @@ command_not_found_handle() { :; }
 `
 
 // calls returns the calls of xpwc and make in a script.
-func calls(t *testing.T, s snippet) (found [][]string, err error) {
+func calls(t *testing.T, s snippet) (commands [][]string, err error) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
 	require.NoError(t, err)
@@ -242,18 +242,18 @@ func calls(t *testing.T, s snippet) (found [][]string, err error) {
 		return nil, nil
 	}
 	for line := range strings.Lines(string(lines)) {
-		found = append(found, strings.Split(strings.TrimSuffix(line, "\x1f\n"), "\x1f"))
+		commands = append(commands, strings.Split(strings.TrimSuffix(line, "\x1f\n"), "\x1f"))
 	}
-	return found, err
+	return commands, err
 }
 
 // callXPWCAndMake checks the calls of xpwc and make in a script.
 func callXPWCAndMake(t *testing.T, s snippet) error {
-	all, err := calls(t, s)
+	commands, err := calls(t, s)
 	if err != nil {
 		return err
 	}
-	for _, call := range all {
+	for _, call := range commands {
 		if call[0] == "make" {
 			document, _, _ := strings.Cut(s.place, ":")
 			err = knowsMake(document, call[1:])
@@ -267,7 +267,8 @@ func callXPWCAndMake(t *testing.T, s snippet) error {
 	return nil
 }
 
-// knowsMake returns an error if a target or variable is neither in the Makefile nor in one beside the document.
+// knowsMake returns an error if a target or variable is neither in the Makefile nor in one in the document's
+// directory.
 func knowsMake(document string, args []string) error {
 	if slices.Contains(args, "-C") || slices.Contains(args, "-f") {
 		return nil // another one

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever owns the directory of an output puts links in the place of what a command works with.
+// The owner of an output's directory replaces a command's files by links.
 func TestNobodyElseChoosesWhatACommandRemovesOrChanges(t *testing.T) {
 	model := testModel(t, heavy)
 	for name, args := range map[string][]string{
@@ -24,9 +24,9 @@ func TestNobodyElseChoosesWhatACommandRemovesOrChanges(t *testing.T) {
 			for _, name := range []string{"converted", "packing.xpwc", "proving.xpwc", "diary"} {
 				require.NoError(t, os.WriteFile(filepath.Join(victim, name), []byte("mine"), 0o600))
 			}
-			before := contents(t, victim)
+			original := contents(t, victim)
 			cmd, stderr := stopAt(t, dir, moment{name, args, func(t testing.TB, cmd *exec.Cmd, dir string) bool {
-				return writing(1<<20)(t, cmd, dir) || there("*/.xpwc-*/*", 1<<20)(t, cmd, dir)
+				return writing(1<<20)(t, cmd, dir) || hasFile("*/.xpwc-*/*", 1<<20)(t, cmd, dir)
 			}})
 			for _, place := range []string{"out", "temporary"} {
 				entries, err := os.ReadDir(filepath.Join(dir, place))
@@ -39,8 +39,8 @@ func TestNobodyElseChoosesWhatACommandRemovesOrChanges(t *testing.T) {
 			}
 			require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 			ended := cmd.Wait()
-			requireSame(t, before, contents(t, victim))
-			for path, content := range before {
+			requireSame(t, original, contents(t, victim))
+			for path, content := range original {
 				if content == aDirectory {
 					continue
 				}

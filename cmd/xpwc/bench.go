@@ -49,9 +49,9 @@ other. See docs/measurements.md.`,
 			if err := o.begin(cmd, args); err != nil {
 				return err
 			}
-			all, err := bench.Run(cmd.Context(), o.Options, textOutput(cmd), cmd.ErrOrStderr())
-			if len(all.Results) > 0 {
-				setResult(cmd.Context(), printedResult{all})
+			report, err := bench.Run(cmd.Context(), o.Options, textOutput(cmd), cmd.ErrOrStderr())
+			if len(report.Results) > 0 {
+				setResult(cmd.Context(), printedResult{report})
 			}
 			return err
 		},

@@ -49,6 +49,6 @@ import (
 )
 
 // reportBusErrors makes the process exit with a message when it reads a mapped file beyond the file's end.
-func sayBusErrors() {
+func reportBusErrors() {
 	C.say_bus_errors((*C.int32_t)(unsafe.Pointer(&mapped.Faultlessly)))
 }

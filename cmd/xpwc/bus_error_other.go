@@ -2,4 +2,4 @@
 
 package main
 
-func sayBusErrors() {}
+func reportBusErrors() {}

@@ -15,7 +15,7 @@ import (
 )
 
 type convertOptions struct {
-	to, out, layout string
+	format, out, layout string
 	placing
 }
 
@@ -45,10 +45,10 @@ complete. If OUT exists it must be a cache or empty.`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case o.to == "":
+			case o.format == "":
 				return usagef("--to is missing: it is one of %s", strings.Join(formatNames, ", "))
-			case !slices.Contains(formatNames, o.to):
-				return usagef("--to %s: it is one of %s", o.to, strings.Join(formatNames, ", "))
+			case !slices.Contains(formatNames, o.format):
+				return usagef("--to %s: it is one of %s", o.format, strings.Join(formatNames, ", "))
 			case o.out == "":
 				return usagef("-o is missing: the file to write")
 			}
@@ -56,7 +56,7 @@ complete. If OUT exists it must be a cache or empty.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.to, "to", "", "`FORMAT` of the new file: "+strings.Join(formatNames, ", "))
+	flags.StringVar(&o.format, "to", "", "`FORMAT` of the new file: "+strings.Join(formatNames, ", "))
 	flags.StringVarP(&o.out, "output", "o", "", "`FILE` to write")
 	flags.StringVar(&o.layout, "layout", "",
 		"only entries of this `LAYOUT`: the beginning of a fingerprint, or current")
@@ -69,8 +69,8 @@ complete. If OUT exists it must be a cache or empty.`,
 type conversion struct {
 	File     string           `json:"file"`
 	Output   string           `json:"output"`
-	From     cachefile.Format `json:"from"`
-	To       cachefile.Format `json:"to"`
+	Source   cachefile.Format `json:"from"`
+	Target   cachefile.Format `json:"to"`
 	Layout   string           `json:"layout,omitempty"`
 	Entries  int              `json:"entry_count"`
 	Bytes    int64            `json:"file_bytes"`
@@ -84,7 +84,7 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 		return err
 	}
 	r := &conversion{
-		File: f.Path(), Output: o.out, From: info.Format, To: cachefile.Format(o.to), Original: info.Entries,
+		File: f.Path(), Output: o.out, Source: info.Format, Target: cachefile.Format(o.format), Original: info.Entries,
 	}
 	var keep func(cachefile.Entry) bool
 	if o.layout != "" {
@@ -108,14 +108,14 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 		return nil
 	}
 	err = writeCache(ctx, f, s.File.File, "copying", keep,
-		cachefile.WriteOptions{Format: r.To, LeftOut: leaveOut})
+		cachefile.WriteOptions{Format: r.Target, LeftOut: leaveOut})
 	if errors.Is(err, cachefile.ErrLayouts) {
 		err = fmt.Errorf("%w with --layout", err)
 	}
 	if err != nil {
 		return err
 	}
-	err = s.with(func(f *cachefile.File) error {
+	err = s.view(func(f *cachefile.File) error {
 		info, err := f.Info()
 		r.Entries, r.Bytes = info.Entries, info.FileBytes
 		return err
@@ -131,12 +131,12 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 }
 
 func (r *conversion) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s in %s, %s", r.Output, console.Plural(r.Entries, "entry"), console.Size(r.Bytes), r.To)
+	fmt.Fprintf(w, "%s: %s in %s, %s", r.Output, console.Plural(r.Entries, "entry"), console.Size(r.Bytes), r.Target)
 	if r.Layout != "" {
 		fmt.Fprintf(w, ", of layout %s", r.Layout)
 	}
 	fmt.Fprintln(w)
 	for _, l := range r.LeftOut {
-		fmt.Fprintf(w, "left out: %s\n", console.Printable(l.Why))
+		fmt.Fprintf(w, "left out: %s\n", console.Printable(l.Reason))
 	}
 }

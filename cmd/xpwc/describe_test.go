@@ -46,22 +46,22 @@ func TestTheDescriptionThatIsWrittenPacks(t *testing.T) {
 	writeFlatTensor(t, filepath.Join(dir, "llama.ptd"), tensorsOf(t, model))
 	packJSON(t, dir, model, "--description", "hand.json", "-o", "hand.xpwc")
 	want, _ := runJSON(t, dir, model, "--description", "hand.json")
-	for _, of := range []string{"llama.safetensors", "llama.ptd"} {
-		code, out, stderr := xpwcIn(t, dir, "pack", "--describe", of)
+	for _, file := range []string{"llama.safetensors", "llama.ptd"} {
+		code, out, stderr := xpwcIn(t, dir, "pack", "--describe", file)
 		require.Zero(t, code, stderr)
 		require.Contains(t, stderr, "note: 2 operators, and 2 tensors left out; see")
-		code, said, stderr := xpwcIn(t, dir, "pack", "--describe", of, "-o", of+".guess")
+		code, said, stderr := xpwcIn(t, dir, "pack", "--describe", file, "-o", file+".guess")
 		require.Zero(t, code, stderr)
 		require.Empty(t, said)
-		written, err := os.ReadFile(filepath.Join(dir, of+".guess"))
+		written, err := os.ReadFile(filepath.Join(dir, file+".guess"))
 		require.NoError(t, err)
 		require.Equal(t, out, string(written))
 		require.Contains(t, out, `"note":"of a norm"`)
-		report := packJSON(t, dir, of, "--description", of+".guess", "-o", of+".xpwc")
+		report := packJSON(t, dir, file, "--description", file+".guess", "-o", file+".xpwc")
 		require.EqualValues(t, 2, report.Levels[0].Packed)
-		code, out, stderr = xpwcIn(t, dir, "diff", "hand.xpwc", of+".xpwc")
+		code, out, stderr = xpwcIn(t, dir, "diff", "hand.xpwc", file+".xpwc")
 		require.Zero(t, code, out+stderr)
-		got, _ := runJSON(t, dir, of, "--description", of+".guess", "--cache", "hand.xpwc")
+		got, _ := runJSON(t, dir, file, "--description", file+".guess", "--cache", "hand.xpwc")
 		require.Zero(t, got.Cache.Packed)
 		require.ElementsMatch(t, want.Outputs, got.Outputs)
 	}
@@ -71,9 +71,9 @@ func TestADescriptionIsNotWrittenOverAnother(t *testing.T) {
 	dir := t.TempDir()
 	model := describedModel(t, dir)
 	for _, c := range []struct {
-		code int
-		says string
-		args []string
+		code    int
+		message string
+		args    []string
 	}{
 		{exitFailed, "model.safetensors.json exists", []string{model, "-o", model + ".json"}},
 		{exitUsage, "--describe is for tensors", []string{faceModel(t)}},
@@ -83,9 +83,9 @@ func TestADescriptionIsNotWrittenOverAnother(t *testing.T) {
 		code, out, stderr := xpwcIn(t, dir, append([]string{"pack", "--describe"}, c.args...)...)
 		require.Equal(t, c.code, code)
 		require.Empty(t, out)
-		require.Contains(t, stderr, c.says)
+		require.Contains(t, stderr, c.message)
 	}
-	// What the names do not say is named as what is missing.
+	// The message names the fields that the tensors' names do not determine.
 	var file bytes.Buffer
 	require.NoError(t, safetensors.Write(&file, []safetensors.Tensor{{Name: "adapter", Dtype: safetensors.F32,
 		Shape: []int{8, 4}, Data: make([]byte, 8*4*4)}}, nil))

@@ -60,18 +60,18 @@ went wrong.`,
 type comparison struct {
 	A           string                 `json:"a"`
 	B           string                 `json:"b"`
-	Equal       int                    `json:"equal_entry_count"`
+	Matches     int                    `json:"equal_entry_count"`
 	Differences []cachefile.Difference `json:"differences"`
 
 	layouts map[string]string // descriptions, by their fingerprints
 }
 
 func diff(ctx context.Context, a, b *cachefile.File) error {
-	differences, equal, err := cachefile.Diff(a, b)
+	differences, matches, err := cachefile.Diff(a, b)
 	if err != nil {
 		return err
 	}
-	c := &comparison{A: a.Path(), B: b.Path(), Equal: equal, layouts: map[string]string{},
+	c := &comparison{A: a.Path(), B: b.Path(), Matches: matches, layouts: map[string]string{},
 		Differences: append([]cachefile.Difference{}, differences...)} // not null
 	for _, f := range []*cachefile.File{a, b} {
 		info, _ := f.Info() // what cannot be read has no layouts
@@ -106,7 +106,7 @@ func (c *comparison) print(w io.Writer) {
 			fmt.Fprintf(w, "layout %s: %s\n", l[:shortLayout], console.Printable(c.layouts[l]))
 		}
 	}
-	text := console.Plural(c.Equal, "entry") + " in common"
+	text := console.Plural(c.Matches, "entry") + " in common"
 	for _, change := range slices.Sorted(maps.Keys(count)) {
 		text += fmt.Sprintf(", %d %s", count[change], change)
 	}
@@ -117,7 +117,7 @@ func (c *comparison) print(w io.Writer) {
 func side(change cachefile.Change, e *cachefile.Entry) string {
 	switch {
 	case e == nil:
-		return console.None
+		return console.Blank
 	case change == cachefile.OtherSeed:
 		return fmt.Sprintf("seed %08x", e.Seed)
 	case change == cachefile.OtherLayout:

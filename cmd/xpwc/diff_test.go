@@ -21,8 +21,8 @@ func ofLayout(t *testing.T, fingerprint byte) []byte {
 	slot, block, err := format.EncodeGeneration(1, format.HeaderSize+100, []format.Layout{layout}, records)
 	require.NoError(t, err)
 	b := format.NewHeader([16]byte{1})
-	encoded, at := slot.Encode([16]byte{1})
-	copy(b[at:], encoded)
+	encoded, end := slot.Encode([16]byte{1})
+	copy(b[end:], encoded)
 	b = append(append(b, payload...), make([]byte, int(slot.IndexOffset)-format.HeaderSize-100)...)
 	return append(b, block...)
 }
@@ -32,5 +32,5 @@ func TestALayoutOfZerosIsALayoutToDiff(t *testing.T) {
 	for i, name := range []string{"a", "b"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), ofLayout(t, byte(i)), 0o600))
 	}
-	require.Contains(t, says(t, dir, 1, "diff", "a", "b"), "layout 00000000")
+	require.Contains(t, printed(t, dir, 1, "diff", "a", "b"), "layout 00000000")
 }

@@ -49,8 +49,8 @@ type stockFile struct {
 
 // leftOut is an entry that is not in a new file.
 type leftOut struct {
-	Entry string `json:"entry,omitempty"` // "" if its record is damaged
-	Why   string `json:"why"`
+	Entry  string `json:"entry,omitempty"` // "" if its record is damaged
+	Reason string `json:"why"`
 }
 
 // errNothing: all that was packed is left out of a file for the stock runtime.
@@ -69,16 +69,16 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 	if len(f.ExecuTorch) > 0 {
 		return f, nil
 	}
-	var known []string
+	var names []string
 	for _, r := range executorch.Releases() {
 		if id, ok := r.XNNPACK[f.Architecture]; ok {
-			known = append(known, fmt.Sprintf("ExecuTorch %s has %.8s…", r.Version, id))
+			names = append(names, fmt.Sprintf("ExecuTorch %s has %.8s…", r.Version, id))
 		}
 	}
 	return nil, fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
 		"again or compute wrong numbers: its build identifier is %.8s…; on %s %s; "+
 		"make build makes a bin/xpwc that can", forExecuTorch, f.XNNPACK, f.Architecture,
-		cmp.Or(strings.Join(known, ", "), "no ExecuTorch is known"))
+		cmp.Or(strings.Join(names, ", "), "no ExecuTorch is known"))
 }
 
 // errStockCrashes: no file of packed weights makes the stock runtime run a program.
@@ -86,8 +86,8 @@ var errStockCrashes = errors.New("the stock runtime crashes with any file of pac
 
 // checkStockRuns returns an error if the stock runtime crashes on a program as soon as it has a weights cache.
 func checkStockRuns(w modelfile.Weights) error {
-	p, is := w.(*executorch.Program)
-	if !is {
+	p, isProgram := w.(*executorch.Program)
+	if !isProgram {
 		return nil
 	}
 	freed := p.FreedConstants()
@@ -108,12 +108,12 @@ func checkStockRunsFile(model modelfile.File) error {
 	return errors.Join(checkStockRuns(w), w.Close())
 }
 
-// writeFrom converts the stage's output, a native file of one layout, into this file and makes it read-only. The stock
+// writeFrom converts the output, a native file of one layout, into this file and makes it read-only. The stock
 // runtime locks a file that it can write to, so no second process could map it, and truncates one that it cannot read.
-func (s *stockFile) writeFrom(st *stage) error {
+func (s *stockFile) writeFrom(st *pendingOutput) error {
 	st.readOnly()
-	err := st.remake(func(f *cachefile.File, to *os.File) error {
-		return errors.Join(s.write(st.ctx, f, to), s.packedFor.check())
+	err := st.remake(func(f *cachefile.File, dst *os.File) error {
+		return errors.Join(s.write(st.ctx, f, dst), s.packedFor.check())
 	})
 	if err == nil {
 		err = s.measure(st.newFile)
@@ -124,7 +124,7 @@ func (s *stockFile) writeFrom(st *stage) error {
 	return nil
 }
 
-func (s *stockFile) write(ctx context.Context, f *cachefile.File, to *os.File) error {
+func (s *stockFile) write(ctx context.Context, f *cachefile.File, dst *os.File) error {
 	var entries []cachefile.Entry
 	for e, err := range f.Entries() {
 		if err != nil {
@@ -141,22 +141,22 @@ func (s *stockFile) write(ctx context.Context, f *cachefile.File, to *os.File) e
 	}
 	chosen := stockChoice(entries)
 	keep := func(e cachefile.Entry) bool {
-		why := stockPacks(&e)
-		if why == "" && e.Seed != chosen[e.Name].Seed {
-			why = notAlone
+		reason := stockPacks(&e)
+		if reason == "" && e.Seed != chosen[e.Name].Seed {
+			reason = notAlone
 		}
-		if why != "" {
-			s.LeftOut = append(s.LeftOut, leftOut{e.Name, why})
+		if reason != "" {
+			s.LeftOut = append(s.LeftOut, leftOut{e.Name, reason})
 		}
-		return why == ""
+		return reason == ""
 	}
 	note, err := s.packedFor.note()
 	if err != nil {
 		return err
 	}
-	err = writeCache(ctx, f, to, "writing", keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note})
+	err = writeCache(ctx, f, dst, "writing", keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note})
 	slices.SortFunc(s.LeftOut, func(a, b leftOut) int {
-		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Why, b.Why))
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Reason, b.Reason))
 	})
 	if errors.Is(err, cachefile.ErrEmpty) {
 		err = fmt.Errorf("%w: %s", errNothing, strings.Join(s.reasons(), ", "))
@@ -204,8 +204,8 @@ func stockChoice(entries []cachefile.Entry) map[string]cachefile.Entry {
 		if stockPacks(&e) != "" {
 			continue
 		}
-		c, known := chosen[e.Name]
-		if !known || cmp.Or(cmp.Compare(e.Size, c.Size), cmp.Compare(c.Seed, e.Seed)) > 0 {
+		c, ok := chosen[e.Name]
+		if !ok || cmp.Or(cmp.Compare(e.Size, c.Size), cmp.Compare(c.Seed, e.Seed)) > 0 {
 			chosen[e.Name] = e
 		}
 	}
@@ -231,8 +231,8 @@ func stockCollisions(entries []cachefile.Entry) error {
 		if !executorch.Named(e.Kernel) {
 			continue // it is never looked for
 		}
-		a, known := first[k]
-		if !known {
+		a, ok := first[k]
+		if !ok {
 			first[k], a = e, e
 		}
 		if (content{a.Sum, a.Size}) != (content{e.Sum, e.Size}) {
@@ -249,11 +249,11 @@ func stockCollisions(entries []cachefile.Entry) error {
 
 // packedBy describes the operator that packs an entry and the packed size.
 func packedBy(e *cachefile.Entry) string {
-	by := "an operator"
+	reader := "an operator"
 	if f := e.Family; f.Operator != 0 {
-		by = f.Operator.String()
+		reader = f.Operator.String()
 	}
-	return fmt.Sprintf("%s into %d bytes", by, e.Size)
+	return fmt.Sprintf("%s into %d bytes", reader, e.Size)
 }
 
 // onCPUs names the CPUs that can use a file packed for a level on such a machine.
@@ -266,15 +266,15 @@ func onCPUs(level, machine string) string {
 
 // print describes the file. others is a hint how to make one for another CPU.
 func (s *stockFile) print(w io.Writer, path, others string) {
-	other := ""
+	suffix := ""
 	if s.CPU == native {
-		other = "; " + others
+		suffix = "; " + others
 	}
 	fmt.Fprintf(w, "\n%s: for ExecuTorch %s on %s, %s: %s, %s packed, %s in all\n", path,
 		strings.Join(s.ExecuTorch, ", "), s.Architecture, onCPUs(s.CPU, "this machine's"),
 		console.Plural(s.Entries, "entry"), console.Size(s.PayloadBytes), console.Size(s.FileBytes))
 	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
-		"it computes wrong numbers%s\n", s.Layout[:shortLayout], other)
+		"it computes wrong numbers%s\n", s.Layout[:shortLayout], suffix)
 	if s.packedFor == nil {
 		fmt.Fprintln(w, "note: the stock runtime crashes with any file on a program with a PReLU: give --model, "+
 			"and such a program is refused")
@@ -291,10 +291,10 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 func (s *stockFile) reasons() (out []string) {
 	count := map[string]int{}
 	for _, l := range s.LeftOut {
-		count[l.Why]++
+		count[l.Reason]++
 	}
-	for _, why := range slices.Sorted(maps.Keys(count)) {
-		out = append(out, console.Plural(count[why], "entry")+", "+why)
+	for _, reason := range slices.Sorted(maps.Keys(count)) {
+		out = append(out, console.Plural(count[reason], "entry")+", "+reason)
 	}
 	return out
 }
@@ -346,8 +346,8 @@ func (p *packedFor) check() error {
 	if p == nil {
 		return nil
 	}
-	now, err := newPackedFor(p.model, p.CPU)
-	if err == nil && !p.sameProgram(now) {
+	current, err := newPackedFor(p.model, p.CPU)
+	if err == nil && !p.sameProgram(current) {
 		err = fmt.Errorf("%s: %w", p.model.Path, xpwc.ErrSourceChanged)
 	}
 	return err
@@ -366,8 +366,8 @@ func readPackedFor(note string) *packedFor {
 func (p *packedFor) replacedBy(path string) (replaced *packedFor) {
 	_ = withFile(path, func(f *cachefile.File) error { // an unreadable file has no program
 		info, err := f.Info()
-		if before := readPackedFor(info.Note); err == nil && before != nil && !before.sameProgram(p) {
-			replaced = before
+		if previous := readPackedFor(info.Note); err == nil && previous != nil && !previous.sameProgram(p) {
+			replaced = previous
 		}
 		return nil
 	})
@@ -384,8 +384,8 @@ func (p *packedFor) note() (string, error) {
 }
 
 // sameProgram reports whether both have files of the same content, under any names.
-func (p *packedFor) sameProgram(other *packedFor) bool {
-	return slices.EqualFunc(p.Files, other.Files, func(a, b programFile) bool { return a.SHA256 == b.SHA256 })
+func (p *packedFor) sameProgram(q *packedFor) bool {
+	return slices.EqualFunc(p.Files, q.Files, func(a, b programFile) bool { return a.SHA256 == b.SHA256 })
 }
 
 // String names the program's files, with as many digits of their digests as distinguish them.

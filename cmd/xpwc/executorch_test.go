@@ -43,7 +43,7 @@ func TestOnlyExecuTorchsXNNPACKPacksForItsStockRuntime(t *testing.T) {
 		{"pack", program(t, perceptron), "--for", "executorch", "-o", "c"},
 		{"pull", "localhost:1/mlp", "--for", "executorch", "-o", "c"},
 	} {
-		said := says(t, dir, exitFailed, args...)
+		said := printed(t, dir, exitFailed, args...)
 		require.Contains(t, said, "another XNNPACK than the stock runtime")
 		require.Contains(t, said, xnnpack.BuildIdentifier()[:8], "which it is")
 		require.Contains(t, said, "ExecuTorch 1.5.1", "which it should be")
@@ -83,7 +83,7 @@ func TestTheStockRuntimesFileHasWhatTheProgramIsPackedInto(t *testing.T) {
 			require.Equal(t, contentOf(t, filepath.Join(dir, name+".packed_cache")),
 				contentOf(t, filepath.Join(dir, "again")), "the same program, XNNPACK and CPU give the same file")
 			require.Len(t, reported[comparison](t, dir, 0, "diff", name+".xpwc", name+".packed_cache").Differences, 0)
-			require.Contains(t, says(t, dir, 0, "verify", name+".packed_cache", "--model", model), "proven")
+			require.Contains(t, printed(t, dir, 0, "verify", name+".packed_cache", "--model", model), "proven")
 		})
 	}
 }
@@ -91,7 +91,7 @@ func TestTheStockRuntimesFileHasWhatTheProgramIsPackedInto(t *testing.T) {
 func TestPackNamesTheProgramWhoseFileItReplaces(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir, first, second := t.TempDir(), program(t, perceptron), program(t, mobilenet)
-	pack := func(model string) string { return says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "c") }
+	pack := func(model string) string { return printed(t, dir, 0, "pack", model, "--for", "executorch", "-o", "c") }
 	const note = "replaces the file of another program"
 	require.NotContains(t, pack(first), note)
 	require.NotContains(t, pack(first), note)
@@ -104,42 +104,43 @@ func TestPackNamesTheProgramWhoseFileItReplaces(t *testing.T) {
 func TestAProgramThatTheStockRuntimeCrashesOnGetsNoFile(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
-	slopes, err := filepath.Abs(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "pte", "prelu_fp32.pte"))
+	slopes, err := filepath.Abs(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "pte",
+		"prelu_fp32.pte"))
 	require.NoError(t, err)
 	require.Equal(t, kindUnsupported, failed(t, dir, exitFailed, "pack", slopes, "--for", "executorch", "-o", "c").Kind)
 	require.NoFileExists(t, filepath.Join(dir, "c"))
 	requireNoStage(t, dir)
-	says(t, dir, 0, "pack", program(t, perceptron), "--for", "executorch", "-o", "c")
-	require.Contains(t, says(t, dir, exitFailed, "verify", "c", "--model", slopes), "the stock runtime crashes")
-	says(t, dir, 0, "pack", slopes, "-o", "own.xpwc") // Go and the class for ExecuTorch keep the slopes
+	printed(t, dir, 0, "pack", program(t, perceptron), "--for", "executorch", "-o", "c")
+	require.Contains(t, printed(t, dir, exitFailed, "verify", "c", "--model", slopes), "the stock runtime crashes")
+	printed(t, dir, 0, "pack", slopes, "-o", "own.xpwc") // Go and the class for ExecuTorch keep the slopes
 	packJSON(t, dir, program(t, perceptron), "-o", "pushed.xpwc")
 	s := registrytest.Start(t)
-	says(t, dir, 0, "push", s.Ref("net:v1"), "pushed.xpwc")
+	printed(t, dir, 0, "push", s.Ref("net:v1"), "pushed.xpwc")
 	pull := []string{"pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled"}
-	require.Contains(t, says(t, dir, exitFailed, append(pull, "--model", slopes)...), "the stock runtime crashes")
+	require.Contains(t, printed(t, dir, exitFailed, append(pull, "--model", slopes)...), "the stock runtime crashes")
 	require.NoFileExists(t, filepath.Join(dir, "pulled"))
-	require.Contains(t, says(t, dir, 0, pull...), "a program with a PReLU: give --model")
+	require.Contains(t, printed(t, dir, 0, pull...), "a program with a PReLU: give --model")
 }
 
 func TestTheStockRuntimesFileIsForOneCPU(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir, model := t.TempDir(), program(t, mobilenet)
-	said := says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "here")
+	said := printed(t, dir, 0, "pack", model, "--for", "executorch", "-o", "here")
 	require.Contains(t, said, "for ExecuTorch 1.5.1 on "+runtime.GOARCH+", CPUs like this machine's")
 	require.Contains(t, said, "does not check the CPU")
 	if runtime.GOARCH != "amd64" {
 		return
 	}
-	require.Contains(t, says(t, dir, exitUsage, "pack", model, "--for", "executorch", "-o", "two", "--cpu",
+	require.Contains(t, printed(t, dir, exitUsage, "pack", model, "--for", "executorch", "-o", "two", "--cpu",
 		"sse2,native"), "one CPU")
 	require.NoFileExists(t, filepath.Join(dir, "two"))
-	require.Contains(t, says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "lesser", "--cpu", "sse2"),
+	require.Contains(t, printed(t, dir, 0, "pack", model, "--for", "executorch", "-o", "lesser", "--cpu", "sse2"),
 		"CPUs of level sse2")
-	says(t, dir, 1, "diff", "here", "lesser")
-	require.Contains(t, says(t, dir, exitFailed, "verify", "lesser", "--model", model), errUnproven.Error())
-	require.Contains(t, says(t, dir, 0, "verify", "lesser", "--model", model, "--cpu", "sse2"),
+	printed(t, dir, 1, "diff", "here", "lesser")
+	require.Contains(t, printed(t, dir, exitFailed, "verify", "lesser", "--model", model), errUnproven.Error())
+	require.Contains(t, printed(t, dir, 0, "verify", "lesser", "--model", model, "--cpu", "sse2"),
 		"packed into here for CPUs of level sse2")
-	require.Contains(t, says(t, dir, exitFailed, "verify", "here", "--model", model, "--cpu", "sse2"),
+	require.Contains(t, printed(t, dir, exitFailed, "verify", "here", "--model", model, "--cpu", "sse2"),
 		errUnproven.Error())
 }
 
@@ -149,7 +150,7 @@ func namedProgram(t testing.TB, name string) string { return program(t, filepath
 func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
-	said := says(t, dir, exitFailed, "pack", namedProgram(t, "one_name_one_seed.pte"), "--for", "executorch",
+	said := printed(t, dir, exitFailed, "pack", namedProgram(t, "one_name_one_seed.pte"), "--for", "executorch",
 		"-o", "c")
 	require.Regexp(t, `"kernel": fully-connected into \d+ bytes and fully-connected into \d+ bytes, with seed`, said)
 	require.Contains(t, said, "nothing was written to c")
@@ -159,28 +160,28 @@ func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 
 	report := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
 	require.Equal(t, 1, report.Entries, "it has one entry a name")
-	again := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again")
-	require.Equal(t, report.For, again.For)
+	second := packJSON(t, dir, namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "again")
+	require.Equal(t, report.For, second.For)
 	require.Equal(t, contentOf(t, filepath.Join(dir, "two")), contentOf(t, filepath.Join(dir, "again")))
-	var why []string
+	var reasons []string
 	for _, l := range report.For.LeftOut {
-		why = append(why, l.Why)
+		reasons = append(reasons, l.Reason)
 	}
 	require.ElementsMatch(t, []string{"packed from a constant without a name",
-		"not the only one of its name, of which the file can have one"}, why)
-	said = says(t, dir, 0, "pack", namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
+		"not the only one of its name, of which the file can have one"}, reasons)
+	said = printed(t, dir, 0, "pack", namedProgram(t, "one_name_two_seeds.pte"), "--for", "executorch", "-o", "two")
 	require.Contains(t, said, "the stock runtime packs with each load: 1 entry, packed from a constant without a name")
-	require.Contains(t, says(t, dir, 0, "verify", "two", "--model", namedProgram(t, "one_name_two_seeds.pte")),
+	require.Contains(t, printed(t, dir, 0, "verify", "two", "--model", namedProgram(t, "one_name_two_seeds.pte")),
 		"proven: 1 entry")
 }
 
 func TestWhatTheStockRuntimeDoesNotLookForIsNotWrittenForIt(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
-	for name, why := range map[string]string{"no_names.pte": "1 entry, packed from a constant without a name",
+	for name, reason := range map[string]string{"no_names.pte": "1 entry, packed from a constant without a name",
 		"deconvolution.pte": "1 entry, of a deconvolution"} {
-		said := says(t, dir, 0, "pack", namedProgram(t, name), "--for", "executorch", "-o", "c")
-		require.Contains(t, said, "nothing that the stock runtime would look for: "+why)
+		said := printed(t, dir, 0, "pack", namedProgram(t, name), "--for", "executorch", "-o", "c")
+		require.Contains(t, said, "nothing that the stock runtime would look for: "+reason)
 		require.NoFileExists(t, filepath.Join(dir, "c"))
 	}
 	matrices := cachefile.Entry{Kernel: "kernel", Family: operator.Family{Operator: operator.BatchMatrixMultiply}}
@@ -193,19 +194,19 @@ func TestAProgramWithNothingToPackIsNoFailure(t *testing.T) {
 	if packsAsExecuTorch() {
 		runtimes = append(runtimes, []string{"--for", "executorch"})
 	}
-	for _, to := range runtimes {
-		said := says(t, dir, 0, append([]string{"pack", model, "-o", "c"}, to...)...)
+	for _, runtime := range runtimes {
+		said := printed(t, dir, 0, append([]string{"pack", model, "-o", "c"}, runtime...)...)
 		require.Contains(t, said, "note: "+model+": it has no weights that XNNPACK packs")
 		require.Contains(t, said, "nothing was written to c")
 		require.NoFileExists(t, filepath.Join(dir, "c"))
-		report := packJSON(t, dir, append([]string{model, "-o", "c"}, to...)...)
+		report := packJSON(t, dir, append([]string{model, "-o", "c"}, runtime...)...)
 		require.Contains(t, report.Nothing, "no weights")
 		require.Zero(t, report.Entries)
 
-		packJSON(t, dir, append([]string{program(t, perceptron), "-o", "other"}, to...)...)
-		before := contentOf(t, filepath.Join(dir, "other"))
-		says(t, dir, 0, append([]string{"pack", model, "-o", "other"}, to...)...)
-		require.Equal(t, before, contentOf(t, filepath.Join(dir, "other")), "another program's is left as it is")
+		packJSON(t, dir, append([]string{program(t, perceptron), "-o", "other"}, runtime...)...)
+		original := contentOf(t, filepath.Join(dir, "other"))
+		printed(t, dir, 0, append([]string{"pack", model, "-o", "other"}, runtime...)...)
+		require.Equal(t, original, contentOf(t, filepath.Join(dir, "other")), "another program's is left as it is")
 	}
 	requireNoStage(t, dir)
 }
@@ -214,44 +215,44 @@ func TestAStockRuntimesFileReplacesOnlyACache(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir, model := t.TempDir(), program(t, perceptron)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte("text"), 0o600))
-	require.Contains(t, says(t, dir, exitFailed, "pack", model, "--for", "executorch", "-o", "text"),
+	require.Contains(t, printed(t, dir, exitFailed, "pack", model, "--for", "executorch", "-o", "text"),
 		"not written over")
 	require.Equal(t, "text", string(contentOf(t, filepath.Join(dir, "text"))))
 
 	packJSON(t, dir, program(t, mobilenet), "-o", "c")
 	first := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
 	require.Equal(t, 2, first.Entries, "nothing is added to what was there")
-	again := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
-	require.Equal(t, first.For, again.For)
+	second := packJSON(t, dir, model, "--for", "executorch", "-o", "c")
+	require.Equal(t, first.For, second.For)
 }
 
 // The stock runtime finds packed weights by name and seed, which both programs have.
 func TestAFileThatIsLeftBesideAnExportedAgainProgramIsNotProven(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
-	first, again := namedProgram(t, "calibrated.pte"), namedProgram(t, "calibrated_again.pte")
+	first, second := namedProgram(t, "calibrated.pte"), namedProgram(t, "calibrated_again.pte")
 	packJSON(t, dir, first, "--for", "executorch", "-o", "packed")
 	sum := sha256.Sum256(contentOf(t, first))
-	said := says(t, dir, 0, "verify", "packed", "--model", first)
+	said := printed(t, dir, 0, "verify", "packed", "--model", first)
 	require.Contains(t, said, fmt.Sprintf("packed for calibrated.pte (SHA-256 %x…), CPUs of level native", sum[:6]))
 	require.NotContains(t, said, "note:")
-	require.Contains(t, says(t, dir, 0, "verify", "packed"), "packed for calibrated.pte")
+	require.Contains(t, printed(t, dir, 0, "verify", "packed"), "packed for calibrated.pte")
 
-	said = says(t, dir, exitFailed, "verify", "packed", "--model", again)
+	said = printed(t, dir, exitFailed, "verify", "packed", "--model", second)
 	require.Contains(t, said, errUnproven.Error())
-	require.Contains(t, said, again+" is another program: pack it")
-	v := reported[verification](t, dir, exitFailed, "verify", "packed", "--model", again)
+	require.Contains(t, said, second+" is another program: pack it")
+	v := reported[verification](t, dir, exitFailed, "verify", "packed", "--model", second)
 	require.True(t, v.Another)
 	require.Equal(t, fmt.Sprintf("%x", sum), v.PackedFor.Files[0].SHA256)
 	require.Equal(t, []programFile{{"calibrated.pte", int64(len(contentOf(t, first))), fmt.Sprintf("%x", sum)}},
 		v.PackedFor.Files)
 
-	// The same content under another name is the same program, and another program may have the same packed weights.
+	// Equal content under another name is the same program. Another program may have equal packed weights.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "renamed.pte"), contentOf(t, first), 0o600))
-	require.NotContains(t, says(t, dir, 0, "verify", "packed", "--model", "renamed.pte"), "note:")
+	require.NotContains(t, printed(t, dir, 0, "verify", "packed", "--model", "renamed.pte"), "note:")
 	longer := append(contentOf(t, first), make([]byte, 128)...)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "longer.pte"), longer, 0o600))
-	require.Contains(t, says(t, dir, 0, "verify", "packed", "--model", "longer.pte"),
+	require.Contains(t, printed(t, dir, 0, "verify", "packed", "--model", "longer.pte"),
 		"note: longer.pte is another program, with the same packed weights")
 }
 
@@ -269,12 +270,12 @@ func TestAStockRuntimesFileIsNotChangedByRunningAnotherProgramWithIt(t *testing.
 	needsExecuTorchsXNNPACK(t)
 	dir := t.TempDir()
 	packJSON(t, dir, program(t, mobilenet), "--for", "executorch", "-o", "both.packed_cache")
-	before := contentOf(t, filepath.Join(dir, "both.packed_cache"))
+	original := contentOf(t, filepath.Join(dir, "both.packed_cache"))
 	for _, name := range []string{perceptron, mobilenet} {
 		plain, _ := runJSON(t, dir, program(t, name))
 		cached, _ := runJSON(t, dir, program(t, name), "--cache", "both.packed_cache")
 		require.Equal(t, plain.Outputs, cached.Outputs)
-		require.Equal(t, before, contentOf(t, filepath.Join(dir, "both.packed_cache")))
+		require.Equal(t, original, contentOf(t, filepath.Join(dir, "both.packed_cache")))
 	}
 	info, err := os.Stat(filepath.Join(dir, "both.packed_cache"))
 	require.NoError(t, err)
@@ -284,20 +285,20 @@ func TestAStockRuntimesFileIsNotChangedByRunningAnotherProgramWithIt(t *testing.
 func TestMistakesWithTheStockRuntimeAreReported(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
-		says string
-		args []string
+		message string
+		args    []string
 	}{
 		{"the runtimes known are executorch and litert", []string{"pack", program(t, perceptron), "--for", "tflite"}},
 		{"--for is for programs", []string{"pack", faceModel(t), "--for", "executorch"}},
 		{"exclude each other", []string{"pack", program(t, perceptron), "--for", "executorch", "--embed-beside"}},
 		{"--layout names others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--layout", "0"}},
 	} {
-		require.Contains(t, says(t, dir, exitUsage, append(c.args, "-o", "c")...), c.says, c.args)
+		require.Contains(t, printed(t, dir, exitUsage, append(c.args, "-o", "c")...), c.message, c.args)
 		require.NoFileExists(t, filepath.Join(dir, "c"))
 	}
-	require.Contains(t, says(t, dir, exitUsage, "verify", "c", "--cpu", "sse9", "--model", "m"), "--cpu sse9")
+	require.Contains(t, printed(t, dir, exitUsage, "verify", "c", "--cpu", "sse9", "--model", "m"), "--cpu sse9")
 	if runtime.GOARCH == "amd64" {
-		require.Contains(t, says(t, dir, exitUsage, "verify", "c", "--cpu", "sse2"), "--cpu is for --model")
+		require.Contains(t, printed(t, dir, exitUsage, "verify", "c", "--cpu", "sse2"), "--cpu is for --model")
 	}
 }
 
@@ -306,18 +307,19 @@ func TestANodePullsTheFileOfItsLayoutForTheStockRuntime(t *testing.T) {
 	s := registrytest.Start(t)
 	dir, model := t.TempDir(), program(t, mobilenet)
 	packed := packJSON(t, dir, model, "-o", "c.xpwc")
-	says(t, dir, 0, "push", s.Ref("net:v1"), "c.xpwc")
+	printed(t, dir, 0, "push", s.Ref("net:v1"), "c.xpwc")
 	packJSON(t, dir, model, "--for", "executorch", "-o", "packed_here")
 	pulled := decoded[pulling](t, dir, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled", "--model", model)
 	require.Equal(t, packed.Entries, pulled.For.Entries)
 	require.Equal(t, packed.Levels[0].Layout, pulled.For.Layout)
-	require.Equal(t, packed.Entries, pulled.Proof.Equal)
-	says(t, dir, 0, "diff", "packed_here", "pulled")
-	said := says(t, dir, 0, "verify", "pulled", "--model", model)
+	require.Equal(t, packed.Entries, pulled.Proof.Matches)
+	printed(t, dir, 0, "diff", "packed_here", "pulled")
+	said := printed(t, dir, 0, "verify", "pulled", "--model", model)
 	require.Contains(t, said, "proven")
 	require.Contains(t, said, "packed for "+mobilenet)
-	text := says(t, dir, 0, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled")
-	require.Contains(t, says(t, dir, 0, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "."), "net.packed_cache")
+	text := printed(t, dir, 0, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled")
+	require.Contains(t, printed(t, dir, 0, "pull", s.Ref("net:v1"), "--for", "executorch", "-o", "."),
+		"net.packed_cache")
 	require.Contains(t, text, "for ExecuTorch 1.5.1 on")
 	require.NotContains(t, text, "--cpu", "which is a flag of pack")
 	info, err := os.Stat(filepath.Join(dir, "pulled"))
@@ -328,19 +330,19 @@ func TestANodePullsTheFileOfItsLayoutForTheStockRuntime(t *testing.T) {
 	forge(t, filepath.Join(dir, "c.xpwc"), func(records []format.Record, file []byte) ([]format.Record, []byte) {
 		r := records[0]
 		r.Packing[0] ^= 1
-		other := append([]byte{}, file[r.Offset:][:r.Size]...)
-		other[0] ^= 1
-		return addBefore(records, file, r, other)
+		changed := append([]byte{}, file[r.Offset:][:r.Size]...)
+		changed[0] ^= 1
+		return addBefore(records, file, r, changed)
 	})
-	says(t, dir, 0, "push", s.Ref("net:two"), "c.xpwc")
-	said = says(t, dir, exitFailed, "pull", s.Ref("net:two"), "--for", "executorch", "-o", "two")
+	printed(t, dir, 0, "push", s.Ref("net:two"), "c.xpwc")
+	said = printed(t, dir, exitFailed, "pull", s.Ref("net:two"), "--for", "executorch", "-o", "two")
 	require.Contains(t, said, "would take one for another")
 	require.NoFileExists(t, filepath.Join(dir, "two"))
 
 	if runtime.GOARCH == "amd64" {
 		packJSON(t, dir, model, "-o", "sse2.xpwc", "--cpu", "sse2")
-		says(t, dir, 0, "push", s.Ref("net:old"), "sse2.xpwc")
-		require.Contains(t, says(t, dir, exitFailed, "pull", s.Ref("net:old"), "--for", "executorch", "-o", "none"),
+		printed(t, dir, 0, "push", s.Ref("net:old"), "sse2.xpwc")
+		require.Contains(t, printed(t, dir, exitFailed, "pull", s.Ref("net:old"), "--for", "executorch", "-o", "none"),
 			"pack here and push")
 		require.NoFileExists(t, filepath.Join(dir, "none"))
 	}
@@ -349,16 +351,16 @@ func TestANodePullsTheFileOfItsLayoutForTheStockRuntime(t *testing.T) {
 func TestAnExecuTorchsFileIsProvenByWhatItsRuntimeWouldFind(t *testing.T) {
 	dir, model := t.TempDir(), program(t, mobilenet)
 	packed := packJSON(t, dir, model, "-o", "c.xpwc")
-	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "-o", "right")
+	printed(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "-o", "right")
 	right := reported[verification](t, dir, 0, "verify", "right", "--model", model)
-	require.Equal(t, packed.Entries, right.Proof.Equal)
+	require.Equal(t, packed.Entries, right.Proof.Matches)
 	content := contentOf(t, filepath.Join(dir, "right"))
 	listed, _, err := format.DecodeTrailer(bytes.NewReader(content), uint64(len(content)))
 	require.NoError(t, err)
 	payloads := content[:uint64(len(content))-format.TrailerSize(listed)]
 	for name, c := range map[string]struct {
-		change func(entries []format.TrailerEntry, file []byte) []format.TrailerEntry
-		says   string
+		change  func(entries []format.TrailerEntry, file []byte) []format.TrailerEntry
+		message string
 	}{
 		"another byte": {func(entries []format.TrailerEntry, file []byte) []format.TrailerEntry {
 			file[entries[3].Offset+5] ^= 1
@@ -382,9 +384,9 @@ func TestAnExecuTorchsFileIsProvenByWhatItsRuntimeWouldFind(t *testing.T) {
 			entries = c.change(entries, file)
 			file = append(file, format.EncodeTrailer(entries, uint64(len(file)))...)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "wrong"), file, 0o600))
-			said := says(t, dir, exitFailed, "verify", "wrong", "--model", model)
+			said := printed(t, dir, exitFailed, "verify", "wrong", "--model", model)
 			require.Contains(t, said, entry)
-			require.Contains(t, said, c.says)
+			require.Contains(t, said, c.message)
 			require.NotContains(t, said, "proven: ")
 		})
 	}

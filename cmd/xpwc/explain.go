@@ -96,19 +96,19 @@ func explainModel(ctx context.Context, file modelfile.File, cache, cpu string) (
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	here, err := xpwc.CurrentLayout()
+	current, err := xpwc.CurrentLayout()
 	if err != nil {
 		return err
 	}
-	all := e.Explain()
+	outcome := e.Explain()
 	if !readOnly(cache) {
-		delete(all.Reasons, xpwc.ReasonReadOnly) // because this command opens the file read-only
+		delete(outcome.Reasons, xpwc.ReasonReadOnly) // because this command opens the file read-only
 	}
-	found := all.Found()
+	misses := outcome.Found()
 	setResult(ctx, &explanation{
-		File: cache, Model: file.Path, Layout: here.Fingerprint, Hits: found.Entries, HitBytes: found.Bytes,
-		Weights: explainedOf(all.Weights), Tensors: explainedOf(all.Tensors),
-		Reasons: execution.ReportReasons(all.Reasons), Summary: all.String(),
+		File: cache, Model: file.Path, Layout: current.Fingerprint, Hits: misses.Entries, HitBytes: misses.Bytes,
+		Weights: explainedOf(outcome.Weights), Tensors: explainedOf(outcome.Tensors),
+		Reasons: execution.ReportReasons(outcome.Reasons), Summary: outcome.String(),
 	})
 	return nil
 }
@@ -124,11 +124,11 @@ func readOnly(path string) bool {
 }
 
 func explainedOf(outcomes []xpwc.Outcome) []explained {
-	all := make([]explained, len(outcomes))
+	rows := make([]explained, len(outcomes))
 	for i, o := range outcomes {
-		all[i] = explained(o)
+		rows[i] = explained(o)
 	}
-	return all
+	return rows
 }
 
 func (e *explanation) print(w io.Writer) {
@@ -146,7 +146,7 @@ func (e *explanation) print(w io.Writer) {
 			if o.Reason != "" {
 				outcome = string(o.Reason)
 			}
-			t.Row(cmp.Or(console.Shorten(console.Printable(o.Name), 60), console.None), console.Size(o.Bytes), outcome)
+			t.Row(cmp.Or(console.Shorten(console.Printable(o.Name), 60), console.Blank), console.Size(o.Bytes), outcome)
 		}
 		t.Print(w)
 		fmt.Fprintln(w)

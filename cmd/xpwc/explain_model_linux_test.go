@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func TestExplainKnowsADirectoryThatIsReadOnly(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o555))
 	t.Cleanup(func() { require.NoError(t, os.Chmod(dir, 0o755)) })
 	user := asOrdinaryUser(t)
-	reasons := func(args ...string) (all []xpwc.Reason) {
+	reasons := func(args ...string) (got []xpwc.Reason) {
 		command := append(append(user, tool), append(args, "--cache", filepath.Join(dir, "cache.xpwc"), "--json")...)
 		out, err := exec.Command(command[0], command[1:]...).Output()
 		require.NoError(t, err)
@@ -29,11 +30,17 @@ func TestExplainKnowsADirectoryThatIsReadOnly(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(out, &report))
 		for _, r := range append(report.Reasons, report.Cache.Reasons...) {
-			all = append(all, r.Reason)
+			got = append(got, r.Reason)
 		}
-		return all
+		return got
 	}
 	model := faceModel(t)
 	require.Equal(t, []xpwc.Reason{xpwc.ReasonNoFile, xpwc.ReasonReadOnly}, reasons("run", model))
 	require.Equal(t, []xpwc.Reason{xpwc.ReasonNoFile, xpwc.ReasonReadOnly}, reasons("explain", model))
+	command := append(user, tool, "explain", model, "--cache", filepath.Join(dir, "cache.xpwc"))
+	out, err := exec.Command(command[0], command[1:]...).Output()
+	require.NoError(t, err)
+	advice := strings.Join(strings.Fields(string(out)), " ")
+	require.Contains(t, advice, "cannot be written to. Pack ahead of time")
+	require.NotContains(t, advice, "next start finds", "this start cannot write to the file")
 }

@@ -21,12 +21,12 @@ import (
 func explainJSON(t *testing.T, dir, cache string, args ...string) explanation {
 	t.Helper()
 	path := filepath.Join(dir, cache)
-	before, content := stateOfFile(t, path)
+	original, content := stateOfFile(t, path)
 	e := reported[explanation](t, dir, 0, append([]string{"explain", "--json", "--cache", cache}, args...)...)
-	after, contentAfter := stateOfFile(t, path)
+	final, contentAfter := stateOfFile(t, path)
 	require.Equal(t, content, contentAfter)
-	if before == nil {
-		require.Nil(t, after, "it is not created")
+	if original == nil {
+		require.Nil(t, final, "it is not created")
 		names, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		for _, n := range names {
@@ -34,10 +34,10 @@ func explainJSON(t *testing.T, dir, cache string, args ...string) explanation {
 		}
 		return e
 	}
-	require.Equal(t, before.ModTime(), after.ModTime())
-	require.Equal(t, before.Mode(), after.Mode())
-	require.True(t, os.SameFile(before, after))
-	require.Equal(t, ownerOf(before), ownerOf(after))
+	require.Equal(t, original.ModTime(), final.ModTime())
+	require.Equal(t, original.Mode(), final.Mode())
+	require.True(t, os.SameFile(original, final))
+	require.Equal(t, ownerOf(original), ownerOf(final))
 	return e
 }
 
@@ -97,7 +97,7 @@ func TestExplainAnswersWhyAStartPacks(t *testing.T) {
 	require.Contains(t, e.Summary, "it is for riscv64 rvv, and this is ")
 	require.Contains(t, e.Weights[0].Detail, "riscv64 rvv")
 
-	out := says(t, dir, 0, "explain", "--cache", "cache.xpwc", model)
+	out := printed(t, dir, 0, "explain", "--cache", "cache.xpwc", model)
 	require.Equal(t, n, strings.Count(out, " layout\n"))
 	require.Contains(t, out, fmt.Sprintf("0 of %d weights are found.", n))
 
@@ -154,16 +154,16 @@ func TestExplainTakesWhatRunTakes(t *testing.T) {
 		require.NotEmpty(t, e.Weights, name)
 		require.Zero(t, e.Hits, name)
 		runJSON(t, dir, append(model, "--cache", cache)...)
-		again := explainJSON(t, dir, cache, model...)
-		require.Len(t, again.Weights, len(e.Weights), name)
-		require.Positive(t, again.Hits, name)
+		second := explainJSON(t, dir, cache, model...)
+		require.Len(t, second.Weights, len(e.Weights), name)
+		require.Positive(t, second.Hits, name)
 	}
-	says(t, dir, 0, "pack", describedModel(t, dir), "--embed-beside", "-o", "packed.safetensors")
+	printed(t, dir, 0, "pack", describedModel(t, dir), "--embed-beside", "-o", "packed.safetensors")
 	e := reported[explanation](t, dir, 0, "explain", "--json", "packed.safetensors")
 	require.Equal(t, "packed.safetensors", e.File)
 	require.Positive(t, e.Hits)
 
-	require.Contains(t, says(t, dir, exitUsage, "explain", faceModel(t)), "--cache is missing")
+	require.Contains(t, printed(t, dir, exitUsage, "explain", faceModel(t)), "--cache is missing")
 	require.NotEmpty(t, failed(t, dir, exitFailed, "explain", "--json", "--cache", "c", "absent.tflite").Message)
 }
 
@@ -173,11 +173,11 @@ func TestExplainKnowsAFileThatIsReadOnly(t *testing.T) {
 	cache := filepath.Join(dir, "cache.xpwc")
 	runJSON(t, dir, faceModel(t), "--cache", cache)
 	packedElsewhere(t, cache)
-	reasons := func() (all []xpwc.Reason) {
+	reasons := func() (got []xpwc.Reason) {
 		for _, r := range explainJSON(t, dir, "cache.xpwc", faceModel(t)).Reasons {
-			all = append(all, r.Reason)
+			got = append(got, r.Reason)
 		}
-		return all
+		return got
 	}
 	require.Equal(t, []xpwc.Reason{xpwc.ReasonLayout}, reasons())
 	require.NoError(t, os.Chmod(cache, 0o444))

@@ -25,9 +25,9 @@ func TestErrorsAreInTheWordsOfTheUser(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	for _, c := range []struct {
-		code int
-		says string
-		args []string
+		code    int
+		message string
+		args    []string
 	}{
 		{1, "absent.xpwc: no such file or directory", []string{"inspect", "absent.xpwc"}},
 		{1, "open ExecuTorch file: absent.pte: no such file or directory", []string{"inspect", "absent.pte"}},
@@ -54,10 +54,10 @@ func TestErrorsAreInTheWordsOfTheUser(t *testing.T) {
 		code, out, stderr := xpwcIn(t, dir, c.args...)
 		require.Equal(t, c.code, code, stderr)
 		require.Empty(t, out)
-		if c.says[0] == 'd' {
-			require.Contains(t, stderr, c.says)
+		if c.message[0] == 'd' {
+			require.Contains(t, stderr, c.message)
 		} else {
-			require.Contains(t, stderr, "xpwc: "+c.says+"\n", "%v", c.args)
+			require.Contains(t, stderr, "xpwc: "+c.message+"\n", "%v", c.args)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (n *hiding) Unlink(ctx context.Context, name string) syscall.Errno {
 func opened(path string) bool {
 	open, _ := filepath.Glob("/proc/self/fd/*")
 	for _, name := range open {
-		if to, err := os.Readlink(name); err == nil && to == path {
+		if target, err := os.Readlink(name); err == nil && target == path {
 			return true
 		}
 	}
@@ -108,10 +108,10 @@ func TestEveryCommandThatWritesWorksWhereOpenFilesAreHidden(t *testing.T) {
 			} {
 				temporary := elsewhere
 				if args[0] == "verify" {
-					temporary = dir // what convert leaves in it goes when the system says that files were closed
+					temporary = dir // convert's file disappears when the system reports that it was closed
 				}
 				t.Setenv("TMPDIR", temporary)
-				says(t, elsewhere, 0, args...)
+				printed(t, elsewhere, 0, args...)
 			}
 			require.Eventually(t, func() bool {
 				return len(contents(t, real)) == len([]string{"", "model.xpwc", "packed", "two", "et", "back", "page"})

@@ -39,11 +39,11 @@ func wrapHelp(root *cobra.Command) {
 
 // unknownCommand is the error that args name no command of root.
 func unknownCommand(root *cobra.Command, args []string) error {
-	var like []string
+	var matches []string
 	if len(args) == 1 {
-		like = root.SuggestionsFor(args[0])
+		matches = root.SuggestionsFor(args[0])
 	}
-	return usagef("unknown command %q%s", strings.Join(args, " "), meant("", like))
+	return usagef("unknown command %q%s", strings.Join(args, " "), meant("", matches))
 }
 
 // reflow fills the paragraphs of a text anew. An indented line begins a paragraph of its own, which lines that are
@@ -53,16 +53,16 @@ func reflow(text string, width int) string {
 	indent := -1 // of the last paragraph; -1 if it is complete
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		words := strings.TrimLeft(line, " ")
-		at := len(line) - len(words)
+		start := len(line) - len(words)
 		switch {
 		case words == "":
 			paragraphs, indent = append(paragraphs, ""), -1
-		case indent >= 0 && (at > indent || at == 0 && indent == 0):
+		case indent >= 0 && (start > indent || start == 0 && indent == 0):
 			paragraphs[len(paragraphs)-1] += " " + words
 		default:
-			paragraphs, indent = append(paragraphs, line), at
+			paragraphs, indent = append(paragraphs, line), start
 		}
-		if at == 0 && strings.HasSuffix(words, "with") { // a list follows
+		if start == 0 && strings.HasSuffix(words, "with") { // a list follows
 			indent = -1
 		}
 	}
@@ -115,7 +115,7 @@ This xpwc was built without XNNPACK. It looks after files and registries. It doe
 or run models, and this machine's layout is not known to it: pull takes the one that was
 packed on a processor such as this one, and says so; where there are several, --layout
 names one.`
-	without := func(what string) error { return fmt.Errorf("%s: %w", what, errWithoutXNNPACK) }
+	without := func(needed string) error { return fmt.Errorf("%s: %w", needed, errWithoutXNNPACK) }
 	for _, c := range root.Commands() {
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"model", "for"} {

@@ -18,9 +18,9 @@ func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("my notes"), 0o600))
 	for _, c := range []struct {
-		code int
-		says string
-		args []string
+		code    int
+		message string
+		args    []string
 	}{
 		{exitUsage, "arguments are missing; usage: xpwc inspect FILE", []string{"inspect"}},
 		{exitUsage, "did you mean inspect?", []string{"inspec", "notes"}},
@@ -47,7 +47,7 @@ func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 			require.Equal(t, c.code, code, stderr)
 			require.Empty(t, out)
 			require.Contains(t, stderr, "xpwc: ")
-			require.Contains(t, stderr, c.says)
+			require.Contains(t, stderr, c.message)
 		})
 	}
 }
@@ -55,10 +55,10 @@ func TestMistakesWithCacheFilesAreReported(t *testing.T) {
 func TestShellsCompleteFiles(t *testing.T) {
 	dir, _ := packed(t, face)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		require.Contains(t, says(t, dir, 0, "completion", shell), "xpwc")
+		require.Contains(t, printed(t, dir, 0, "completion", shell), "xpwc")
 	}
 	for _, words := range []string{"inspect |", "convert model.xpwc -o |", "report model.xpwc -o |"} {
-		got := says(t, dir, 0, append([]string{"__complete"},
+		got := printed(t, dir, 0, append([]string{"__complete"},
 			strings.Split(strings.ReplaceAll(words, "|", ""), " ")...)...)
 		require.Contains(t, got, ":0\n", words)
 	}
@@ -66,7 +66,7 @@ func TestShellsCompleteFiles(t *testing.T) {
 
 func TestEveryCommandHasAManualPageAndExamples(t *testing.T) {
 	dir := t.TempDir()
-	says(t, dir, 0, "man", "pages")
+	printed(t, dir, 0, "man", "pages")
 	for _, command := range newRootCommand().Commands() {
 		if command.Hidden || command.Name() == "completion" { // whose texts are cobra's
 			continue
@@ -174,14 +174,14 @@ func TestHelpFitsItsColumns(t *testing.T) {
 	require.Contains(t, commands, "inspect")
 	dir := t.TempDir()
 	for _, command := range commands {
-		for line := range strings.Lines(says(t, dir, 0, append(strings.Fields(command), "--help")...)) {
+		for line := range strings.Lines(printed(t, dir, 0, append(strings.Fields(command), "--help")...)) {
 			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), unknownWidth, line)
 		}
 	}
 }
 
 func TestTheCommandsThemselvesAreExplained(t *testing.T) {
-	text := says(t, t.TempDir(), 0, "--help")
+	text := printed(t, t.TempDir(), 0, "--help")
 	for _, want := range []string{"Exits with", "standard error", "inspect", "Examples:"} {
 		require.Contains(t, text, want)
 	}

@@ -41,13 +41,13 @@ func TestRunReadsNumPysFiles(t *testing.T) {
 	write("turned.npy", numPy("<f4", "(3, 128, 128)", raw))
 	write("bytes.npy", numPy("|u1", "(128, 128, 3)", raw[:128*128*3]))
 	write("cut.npy", numPy("<f4", "(128, 128, 3)", raw[4:]))
-	for name, says := range map[string]string{"flat.npy": "[1 128 128 3]", "turned.npy": "[3 128 128]",
+	for name, message := range map[string]string{"flat.npy": "[1 128 128 3]", "turned.npy": "[3 128 128]",
 		"bytes.npy": "astype", "cut.npy": "malformed", "none.npy": "no such file"} {
 		code, out, stderr := xpwcIn(t, dir, "run", faceModel(t), "--input", name)
 		require.Equal(t, exitFailed, code, name)
 		require.Empty(t, out)
 		require.Contains(t, stderr, name)
-		require.Contains(t, stderr, says)
+		require.Contains(t, stderr, message)
 	}
 	code, _, stderr := xpwcIn(t, dir, "run", faceModel(t), "--input", "x.npy", "--input", "x.f32")
 	require.Equal(t, exitUsage, code)
@@ -68,8 +68,8 @@ func TestRunTakesAFileForEachInput(t *testing.T) {
 	}
 	raw := []string{"--input", "0.f32", "--input", "1.f32", "--input", "2.f32"}
 	want, _ := runJSON(t, dir, append([]string{model}, raw...)...)
-	each, _ := runJSON(t, dir, model, "--input", "0.f32", "--input", "1.npy", "--input", "2.npy")
-	require.Equal(t, want.Outputs, each.Outputs)
+	separate, _ := runJSON(t, dir, model, "--input", "0.f32", "--input", "1.npy", "--input", "2.npy")
+	require.Equal(t, want.Outputs, separate.Outputs)
 	_, out, _ := xpwcIn(t, dir, append([]string{"run", model}, raw...)...)
 	require.Contains(t, out, "output 2  stem output [1x1x1x8]")
 	code, _, _ := xpwcIn(t, dir, "run", model, "--input", "1.f32", "--input", "0.f32", "--input", "2.f32")

@@ -79,7 +79,10 @@ read is damaged.`,
 				}
 				return inspectModel(cmd.Context(), args[0])
 			}
-			return withShown(args[0], func(f shownFile, at location) error { return inspect(cmd.Context(), f, at, o) })
+			return withShown(args[0], func(f shownFile, loc location) error {
+				return inspect(cmd.Context(), f, loc,
+					o)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -101,7 +104,7 @@ type inspection struct {
 	Generation uint64             `json:"generation"`
 	Slots      []cachefile.Slot   `json:"slots,omitempty"`
 	Layouts    []cachefile.Layout `json:"layouts"`
-	Here       string             `json:"current_layout,omitempty"`
+	Current    string             `json:"current_layout,omitempty"`
 	Models     []cachefile.Model  `json:"models,omitempty"`
 	Total      int                `json:"entry_count"`
 	cachefile.Sizes
@@ -129,12 +132,12 @@ type entryReport struct {
 	UsedAt   string `json:"used_at,omitempty"`
 }
 
-func inspect(ctx context.Context, f shownFile, at location, o inspectOptions) error {
+func inspect(ctx context.Context, f shownFile, loc location, o inspectOptions) error {
 	r, err := report(f)
 	if err != nil && !errors.Is(err, cachefile.ErrDamaged) {
 		return err
 	}
-	r.Embedded = at.in
+	r.Embedded = loc.in
 	if l, ok := f.(litertCache); ok {
 		r.Stale = l.file.Stale
 	}
@@ -174,8 +177,8 @@ func report(f shownFile) (*inspection, error) {
 		return r, err
 	}
 	r.ID = cachefile.Digest(info.ID).String()
-	if here, err := xpwc.CurrentLayout(); err == nil { // otherwise XNNPACK cannot run here
-		r.Here = here.Fingerprint.String()
+	if current, err := xpwc.CurrentLayout(); err == nil { // otherwise XNNPACK cannot run here
+		r.Current = current.Fingerprint.String()
 	}
 	return r, err
 }
@@ -196,8 +199,8 @@ func (r *inspection) choose(f shownFile, o inspectOptions) (entries []cachefile.
 
 func (r *inspection) addProblem(err error) {
 	p := cachefile.Problem{What: err.Error()}
-	if of := (*cachefile.Problem)(nil); errors.As(err, &of) {
-		p = *of
+	if problem := (*cachefile.Problem)(nil); errors.As(err, &problem) {
+		p = *problem
 	}
 	r.Problems = append(r.Problems, p)
 }
@@ -302,23 +305,23 @@ func (r *inspection) printSummary(w io.Writer) {
 }
 
 func (r *inspection) printLayouts(w io.Writer) {
-	t := newLayoutTable(w, r.Here)
-	here := false
+	t := newLayoutTable(w, r.Current)
+	usable := false
 	for _, l := range r.Layouts {
-		here = here || l.Fingerprint.String() == r.Here
+		usable = usable || l.Fingerprint.String() == r.Current
 		t.add(l.Fingerprint, l.Description, int64(l.Entries), l.PayloadBytes, "")
 	}
 	if len(r.Layouts) > 0 {
 		t.print()
 	}
 	switch {
-	case here:
-	case r.Here == "":
+	case usable:
+	case r.Current == "":
 		fmt.Fprintln(w, "This machine's layout is unknown: XNNPACK cannot run here.")
 	case len(r.Layouts) == 0:
-		fmt.Fprintf(w, "No layouts; this machine's is %s.\n", r.Here)
+		fmt.Fprintf(w, "No layouts; this machine's is %s.\n", r.Current)
 	default:
-		fmt.Fprintf(w, "This machine's layout, %s, is not among them.\n", r.Here)
+		fmt.Fprintf(w, "This machine's layout, %s, is not among them.\n", r.Current)
 	}
 	fmt.Fprintln(w)
 }
@@ -382,11 +385,11 @@ func (r *inspection) printEntries(w io.Writer) {
 }
 
 // cell returns a table's cell, empty unless show is set.
-func cell(says bool, text string) string {
-	if says {
+func cell(show bool, text string) string {
+	if show {
 		return text
 	}
-	return console.None
+	return console.Blank
 }
 
 // fitEntries makes a table of entries fit a terminal.
@@ -410,7 +413,7 @@ func shownName(e *cachefile.Entry) string {
 // operator returns the operator of an entry and the kernel's datatype, if they are recorded.
 func (e *entryReport) operator() string {
 	if e.Family == "" {
-		return console.None
+		return console.Blank
 	}
 	return e.Entry.Family.Operator.String() + " " + e.Entry.Family.Kernel.String()
 }
@@ -446,29 +449,29 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 	perCell := (fileBytes + columns*mapRows - 1) / (columns * mapRows)
 	perCell = (perCell + 63) / 64 * 64
 	cells := make([]byte, (fileBytes+perCell-1)/perCell)
-	most := make([]int64, len(cells)) // bytes of the kind that the cell shows
-	marks, there, payloads := map[cachefile.Kind]string{}, map[cachefile.Kind]bool{}, 0
+	largest := make([]int64, len(cells)) // bytes of the kind that the cell shows
+	marks, kinds, payloads := map[cachefile.Kind]string{}, map[cachefile.Kind]bool{}, 0
 	for _, m := range mapMarks {
 		marks[m.kind] = m.marks
 	}
 	for _, s := range segments {
-		there[s.Kind] = true
+		kinds[s.Kind] = true
 		mark := marks[s.Kind][0]
 		if s.Kind == cachefile.Payload {
 			mark = marks[s.Kind][payloads%2]
 			payloads++
 		}
-		for at := s.Offset; at < s.Offset+s.Size; {
-			cell := at / perCell
-			n := min((cell+1)*perCell, s.Offset+s.Size) - at
+		for offset := s.Offset; offset < s.Offset+s.Size; {
+			cell := offset / perCell
+			n := min((cell+1)*perCell, s.Offset+s.Size) - offset
 			weight := n
 			if s.Kind != cachefile.Payload && s.Kind != cachefile.Padding {
 				weight += perCell
 			}
-			if weight > most[cell] {
-				cells[cell], most[cell] = mark, weight
+			if weight > largest[cell] {
+				cells[cell], largest[cell] = mark, weight
 			}
-			at += n
+			offset += n
 		}
 	}
 	for row := int64(0); row < int64(len(cells)); row += columns {
@@ -476,7 +479,7 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 	}
 	fmt.Fprintf(w, "\nEach character is %s.\n", console.Size(perCell))
 	for _, m := range mapMarks {
-		if there[m.kind] {
+		if kinds[m.kind] {
 			fmt.Fprintf(w, "%-4s %s\n", m.marks, m.text)
 		}
 	}

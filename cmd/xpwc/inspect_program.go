@@ -46,9 +46,9 @@ type valueReport struct {
 }
 
 type operatorReport struct {
-	Name  string `json:"name"`
-	Count int    `json:"count"`
-	Where string `json:"where"`
+	Name     string `json:"name"`
+	Count    int    `json:"count"`
+	Location string `json:"where"`
 }
 
 type weightReport struct {
@@ -166,7 +166,7 @@ func (m *methodReport) print(w io.Writer) {
 	var t console.Table
 	t.Row("operator", "count", "where")
 	for _, o := range m.Operators {
-		t.Row(console.Printable(o.Name), fmt.Sprint(o.Count), o.Where)
+		t.Row(console.Printable(o.Name), fmt.Sprint(o.Count), o.Location)
 	}
 	t.Print(w)
 }

@@ -31,8 +31,8 @@ const (
 	selfie = "selfie_segmentation.tflite"
 )
 
-// says runs the command and checks its exit code; what it prints, of both kinds, is returned as one.
-func says(t testing.TB, dir string, code int, args ...string) string {
+// printed runs the command, checks its exit code, and returns what it prints on stdout and stderr.
+func printed(t testing.TB, dir string, code int, args ...string) string {
 	t.Helper()
 	got, out, stderr := xpwcIn(t, dir, args...)
 	require.Equal(t, code, got, "%v\n%s%s", args, out, stderr)
@@ -54,7 +54,7 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 	require.Equal(t, cachefile.Native, v.Format)
 	require.EqualValues(t, 2, v.Generation)
 	require.Len(t, v.Layouts, 1)
-	require.Equal(t, v.Here, v.Layouts[0].Fingerprint.String())
+	require.Equal(t, v.Current, v.Layouts[0].Fingerprint.String())
 	require.Equal(t, v.Total, v.Layouts[0].Entries)
 	require.Len(t, v.Entries, v.Total)
 	info, err := os.Stat(file)
@@ -69,19 +69,19 @@ func TestInspectShowsWhatIsInACache(t *testing.T) {
 		require.True(t, i == 0 || v.Entries[i-1].Offset <= e.Offset)
 	}
 
-	text := says(t, dir, 0, "inspect", "model.xpwc")
-	for _, want := range []string{"format version 4, generation 2", "convolution fp32", "this machine's", v.Here,
+	text := printed(t, dir, 0, "inspect", "model.xpwc")
+	for _, want := range []string{"format version 4, generation 2", "convolution fp32", "this machine's", v.Current,
 		fmt.Sprintf("payloads of %d entries", v.Total), "dead"} {
 		require.Contains(t, text, want)
 	}
 	require.NotContains(t, text, "checksum", "none was compared")
-	text = says(t, dir, 0, "inspect", "model.xpwc", "--check")
+	text = printed(t, dir, 0, "inspect", "model.xpwc", "--check")
 	require.Equal(t, v.Total, strings.Count(text, "   ok\n"))
 }
 
 func TestInspectSortsAndFilters(t *testing.T) {
 	dir, _ := packed(t, face)
-	all := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
+	entries := reported[inspection](t, dir, 0, "inspect", "model.xpwc").Entries
 	for order, less := range map[string]func(a, b entryReport) bool{
 		"name": func(a, b entryReport) bool { return a.Name < b.Name },
 		"size": func(a, b entryReport) bool { return a.Size > b.Size },
@@ -89,7 +89,7 @@ func TestInspectSortsAndFilters(t *testing.T) {
 		"used": func(a, b entryReport) bool { return a.UsedAt > b.UsedAt },
 	} {
 		sorted := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--sort", order).Entries
-		require.ElementsMatch(t, all, sorted)
+		require.ElementsMatch(t, entries, sorted)
 		for i := range sorted[1:] {
 			require.False(t, less(sorted[i+1], sorted[i]), "%s: %v before %v", order, sorted[i], sorted[i+1])
 		}
@@ -97,33 +97,33 @@ func TestInspectSortsAndFilters(t *testing.T) {
 	for _, filter := range []string{"regressor", "conv2d_1", "["} {
 		matches := func(name string) bool { return strings.Contains(name, filter) }
 		want := 0
-		for _, e := range all {
+		for _, e := range entries {
 			if matches(e.Name) {
 				want++
 			}
 		}
 		v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--filter", filter)
 		require.Len(t, v.Entries, want, filter)
-		require.Equal(t, len(all), v.Total)
+		require.Equal(t, len(entries), v.Total)
 		for _, e := range v.Entries {
 			require.True(t, matches(e.Name))
 		}
 	}
-	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "regressor"),
-		fmt.Sprintf("2 entries of %d", len(all)))
-	require.Contains(t, says(t, dir, 0, "inspect", "model.xpwc", "--filter", "nothing"), "No entries")
+	require.Contains(t, printed(t, dir, 0, "inspect", "model.xpwc", "--filter", "regressor"),
+		fmt.Sprintf("2 entries of %d", len(entries)))
+	require.Contains(t, printed(t, dir, 0, "inspect", "model.xpwc", "--filter", "nothing"), "No entries")
 }
 
 func TestTheMapShowsEveryByte(t *testing.T) {
 	dir, _ := packed(t, face, selfie)
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
-	at := int64(0)
+	offset := int64(0)
 	for _, s := range v.Map {
-		require.Equal(t, at, s.Offset)
-		at += s.Size
+		require.Equal(t, offset, s.Offset)
+		offset += s.Size
 	}
-	require.Equal(t, v.FileBytes, at)
-	text := says(t, dir, 0, "inspect", "model.xpwc", "--map")
+	require.Equal(t, v.FileBytes, offset)
+	text := printed(t, dir, 0, "inspect", "model.xpwc", "--map")
 	drawn, _, _ := strings.Cut(text[strings.Index(text, "0  H"):], "\n\nEach character")
 	require.EqualValues(t, "trailer", v.Map[len(v.Map)-1].Kind, "which is smaller than a character stands for")
 	for _, mark := range "H#=oI" {
@@ -138,7 +138,7 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	dir, file := packed(t, face)
 	good, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Contains(t, says(t, dir, 0, "verify", "model.xpwc"), "sound: generation 1")
+	require.Contains(t, printed(t, dir, 0, "verify", "model.xpwc"), "sound: generation 1")
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc", "--map")
 	want := verification{File: "model.xpwc", Sound: true, Format: cachefile.Native, Generation: 1,
 		Entries: v.Total, PayloadBytes: v.PayloadBytes, Problems: []cachefile.Problem{}}
@@ -148,10 +148,10 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	last := v.Entries[len(v.Entries)-1]
 	end := int64(len(good))
 	for name, c := range map[string]struct {
-		at     int64
-		offset int64
-		says   string
-		entry  string
+		flipped  int64 // offset of a byte
+		reported int64
+		message  string
+		entry    string
 	}{
 		"the header":            {20, 0, "the header's checksum", ""},
 		"the slot in force":     {1024 + 3, 1024, "slot of odd generations", ""},
@@ -164,48 +164,49 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := append([]byte(nil), good...)
-			bad[c.at] ^= 4
+			bad[c.flipped] ^= 4
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))
 			v := reported[verification](t, dir, 1, "verify", "bad")
 			require.False(t, v.Sound)
-			found := false
+			ok := false
 			for _, p := range v.Problems {
-				found = found || p.Name == c.entry && strings.Contains(p.What, c.says) &&
-					(p.Offset == c.offset || strings.Contains(c.says, "block"))
+				ok = ok || p.Name == c.entry && strings.Contains(p.What, c.message) &&
+					(p.Offset == c.reported || strings.Contains(c.message, "block"))
 			}
-			require.True(t, found, "%+v", v.Problems)
-			text := says(t, dir, 1, "verify", "bad")
+			require.True(t, ok, "%+v", v.Problems)
+			text := printed(t, dir, 1, "verify", "bad")
 			require.Contains(t, text, fmt.Sprintf("bad: offset %d: ", v.Problems[0].Offset))
 			require.Contains(t, text, "xpwc: bad: ")
 		})
 	}
 	cut := append([]byte(nil), good[:end-5]...)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), cut, 0o600))
-	require.Contains(t, says(t, dir, 1, "verify", "bad"),
+	require.Contains(t, printed(t, dir, 1, "verify", "bad"),
 		fmt.Sprintf("offset %d: the file ends here, generation 1 at %d", end-5, end))
-	require.Contains(t, says(t, dir, 1, "inspect", "bad"), "the file ends here")
+	require.Contains(t, printed(t, dir, 1, "inspect", "bad"), "the file ends here")
 
 	// What a killed writer left is reported, and is not damage.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "longer"), append(append([]byte(nil), good...), "tail"...),
 		0o600))
-	require.Contains(t, says(t, dir, 0, "verify", "longer"), "note: longer: 4 B after the end of generation 1")
+	require.Contains(t, printed(t, dir, 0, "verify", "longer"), "note: longer: 4 B after the end of generation 1")
 
 	// Every command that reads payloads finds a damaged one.
 	bad := append([]byte(nil), good...)
 	bad[last.Offset] ^= 1
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), bad, 0o600))
-	require.NotContains(t, says(t, dir, 0, "inspect", "bad"), "damaged")
+	require.NotContains(t, printed(t, dir, 0, "inspect", "bad"), "damaged")
 	checked := reported[inspection](t, dir, 1, "inspect", "bad", "--check")
 	require.Len(t, checked.Problems, 1)
 	require.Equal(t, sumDamaged, checked.Entries[len(checked.Entries)-1].Checksum)
-	require.Contains(t, says(t, dir, 1, "convert", "bad", "--to", "native", "-o", "out"), "xpwc compact leaves it out")
+	require.Contains(t, printed(t, dir, 1, "convert", "bad", "--to", "native", "-o", "out"),
+		"xpwc compact leaves it out")
 	require.NoFileExists(t, filepath.Join(dir, "out"))
-	require.Contains(t, says(t, dir, 0, "compact", "bad"), "1 payload had a wrong checksum and was dropped")
-	says(t, dir, 0, "verify", "bad")
-	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "bad"), "1 only in A")
+	require.Contains(t, printed(t, dir, 0, "compact", "bad"), "1 payload had a wrong checksum and was dropped")
+	printed(t, dir, 0, "verify", "bad")
+	require.Contains(t, printed(t, dir, 1, "diff", "model.xpwc", "bad"), "1 only in A")
 }
 
-// Whoever looks while another process packs sees some whole generation.
+// A reader sees a whole generation while another process packs.
 func TestLookingWhileAnotherProcessWrites(t *testing.T) {
 	dir, _ := packed(t, face)
 	written := make(chan error)
@@ -240,7 +241,7 @@ func TestLookingWhileAnotherProcessWrites(t *testing.T) {
 	require.Greater(t, len(generations), 1)
 }
 
-// Whoever runs a model once wants its outputs right, and has no second session.
+// A single run has right outputs even from a damaged file: it has no second session.
 func TestRunUsesNoDamagedPayload(t *testing.T) {
 	dir, file := packed(t, face)
 	want, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
@@ -256,7 +257,7 @@ func TestRunUsesNoDamagedPayload(t *testing.T) {
 		require.Equal(t, want.Outputs[i].SHA256, got.Outputs[i].SHA256)
 	}
 	require.Contains(t, strings.Join(got.Cache.Notes, "\n"), "damaged packed weights")
-	says(t, dir, 0, "verify", "model.xpwc")
+	printed(t, dir, 0, "verify", "model.xpwc")
 }
 
 func TestAFileWithoutItsHeaderIsDamagedAndNotExecuTorchs(t *testing.T) {
@@ -264,9 +265,9 @@ func TestAFileWithoutItsHeaderIsDamagedAndNotExecuTorchs(t *testing.T) {
 	whole, err := os.ReadFile(file)
 	require.NoError(t, err)
 	const header = 4096
-	destroyed := func(name string, from, to, size int) {
+	destroyed := func(name string, start, end, size int) {
 		b := slices.Clone(whole[:size])
-		clear(b[from:to])
+		clear(b[start:end])
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	destroyed("all", 0, header, len(whole))
@@ -274,14 +275,15 @@ func TestAFileWithoutItsHeaderIsDamagedAndNotExecuTorchs(t *testing.T) {
 	destroyed("everything", 0, header, len(whole)-20)
 	for _, name := range []string{"all", "beginning"} {
 		for _, command := range []string{"inspect", "verify"} {
-			got := says(t, dir, 1, command, name)
+			got := printed(t, dir, 1, command, name)
 			require.Contains(t, got, "the header is damaged")
 			require.NotContains(t, got, "ExecuTorch")
 		}
-		require.Contains(t, says(t, dir, 1, "convert", name, "--to", "native", "-o", "new"), "the header is damaged")
-		says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", name) // a damaged cache is replaced
+		require.Contains(t, printed(t, dir, 1, "convert", name, "--to", "native", "-o", "new"), "the header is damaged")
+		printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", name) // a damaged cache is replaced
 	}
-	require.Contains(t, says(t, dir, 1, "inspect", "everything"), "not a packed weights cache", "nothing identifies it")
+	require.Contains(t, printed(t, dir, 1, "inspect", "everything"), "not a packed weights cache",
+		"nothing identifies it")
 }
 
 func TestAPathDoesNothingToATerminal(t *testing.T) {
@@ -290,7 +292,7 @@ func TestAPathDoesNothingToATerminal(t *testing.T) {
 	const name = "a\x1b[31m\u009b31mb.xpwc"
 	require.NoError(t, os.Rename(filepath.Join(dir, "model.xpwc"), filepath.Join(dir, name)))
 	for _, command := range []string{"inspect", "verify", "who"} {
-		said := says(t, dir, 0, command, name)
+		said := printed(t, dir, 0, command, name)
 		require.Contains(t, said, "a?[31m?31mb.xpwc", command)
 		require.NotContains(t, said, "\x1b", command)
 		require.NotContains(t, said, "\u009b", command)
@@ -304,10 +306,10 @@ func TestVerifyTellsOfAFileThatProgramsRefuse(t *testing.T) {
 	dir := t.TempDir()
 	packJSON(t, dir, faceModel(t), "-o", "model.xpwc")
 	require.NoError(t, os.Chmod(filepath.Join(dir, "model.xpwc"), 0o666))
-	said := says(t, dir, exitFailed, "verify", "model.xpwc")
+	said := printed(t, dir, exitFailed, "verify", "model.xpwc")
 	require.Contains(t, said, "sound")
 	require.Contains(t, said, "programs refuse it, because its mode 0666 lets others write to it")
-	require.Contains(t, says(t, dir, exitFailed, "run", faceModel(t), "--cache", "model.xpwc"), "its mode 0666")
+	require.Contains(t, printed(t, dir, exitFailed, "run", faceModel(t), "--cache", "model.xpwc"), "its mode 0666")
 	require.Equal(t, "its mode 0666 lets others write to it",
 		reported[verification](t, dir, exitFailed, "verify", "model.xpwc").Refused)
 }

@@ -33,11 +33,11 @@ type job struct {
 	stderr  io.Writer
 	result  result // of the command, which sets it; it is read when that has returned
 
-	mu     sync.Mutex // held for ever when the program ends, so that no file is moved to its path any more
-	undo   []*func()
-	placed bool   // a file is at its path
-	waits  bool   // for the command to return
-	kept   string // files that an interrupted command leaves, or ""
+	mu      sync.Mutex // held for ever when the program ends, so that no file is moved to its path any more
+	undo    []*func()
+	placed  bool   // a file is at its path
+	waits   bool   // for the command to return
+	remains string // files that an interrupted command leaves, or ""
 }
 
 type jobKey struct{}
@@ -55,8 +55,8 @@ func newJob(stderr io.Writer) (context.Context, *job) {
 func jobOf(ctx context.Context) *job { return ctx.Value(jobKey{}).(*job) }
 
 // newProgress shows how far a command is with something.
-func newProgress(ctx context.Context, what string) *terminal.Progress {
-	return terminal.NewProgress(jobOf(ctx).stderr, what)
+func newProgress(ctx context.Context, task string) *terminal.Progress {
+	return terminal.NewProgress(jobOf(ctx).stderr, task)
 }
 
 // oneInterrupt is how long after a signal others are the same interrupt: timeout(1) signals a program and then its
@@ -88,10 +88,10 @@ func (j *job) onInterrupt(undo func()) (done func()) {
 
 // waitFor makes an interrupt wait for the command, which watches its context itself. remains describes the files that
 // an interrupt leaves, or is "".
-func (j *job) waitFor(kept string) {
+func (j *job) waitFor(remains string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.waits, j.kept = true, kept
+	j.waits, j.remains = true, remains
 }
 
 // place calls do, which moves a file to its path. After that an interrupt is too late.
@@ -157,8 +157,8 @@ func (j *job) run(command func() outcome) outcome {
 
 // String describes the files that an interrupt left.
 func (j *job) String() string {
-	if j.kept != "" {
-		return fmt.Sprintf("interrupted; %s", j.kept)
+	if j.remains != "" {
+		return fmt.Sprintf("interrupted; %s", j.remains)
 	}
 	return "interrupted; nothing was written"
 }

@@ -72,8 +72,8 @@ func writing(size int64) func(testing.TB, *exec.Cmd, string) bool {
 	}
 }
 
-// there is when a file that matches a pattern has some bytes.
-func there(pattern string, size int64) func(testing.TB, *exec.Cmd, string) bool {
+// hasFile is when a file that matches a pattern has some bytes.
+func hasFile(pattern string, size int64) func(testing.TB, *exec.Cmd, string) bool {
 	return func(t testing.TB, _ *exec.Cmd, dir string) bool {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		require.NoError(t, err)
@@ -88,8 +88,8 @@ type moment struct {
 	reached func(t testing.TB, cmd *exec.Cmd, dir string) bool
 }
 
-// moments are of every command that makes files, but not of those that rewrite a cache file, in a directory with
-// there.xpwc, dead.xpwc, for.executorch and temporary.
+// moments are the moments of all commands that make files in a directory with everything they need. Commands that
+// rewrite a cache file are not among them. The files are there.xpwc, dead.xpwc, for.executorch and temporary.
 func moments(t *testing.T, ref string) []moment {
 	t.Helper()
 	model := testModel(t, heavy)
@@ -99,7 +99,7 @@ func moments(t *testing.T, ref string) []moment {
 		pack = append(pack, "--cpu", level)
 	}
 	pack = append(pack, "-o")
-	all := []moment{
+	moments := []moment{
 		{"pack begins", append(pack[:len(pack):len(pack)], "new"), writing(0)},
 		{"pack", append(pack[:len(pack):len(pack)], "new"), writing(1 << 20)},
 		{"pack adds", append(pack[:len(pack):len(pack)], "there.xpwc"), writing(1 << 20)},
@@ -108,13 +108,13 @@ func moments(t *testing.T, ref string) []moment {
 		{"verify with a model", []string{"verify", "there.xpwc", "--model", model}, writing(1 << 20)},
 	}
 	if ref != "" {
-		all = append(all, moment{"pull", []string{"pull", ref, "-o", "dead.xpwc"}, writing(1 << 20)},
+		moments = append(moments, moment{"pull", []string{"pull", ref, "-o", "dead.xpwc"}, writing(1 << 20)},
 			moment{"pull with a model", []string{"pull", ref, "-o", "new", "--model", model},
 				func(t testing.TB, cmd *exec.Cmd, dir string) bool {
 					return writing(1<<20)(t, cmd, filepath.Join(dir, "temporary"))
 				}})
 	}
-	return all
+	return moments
 }
 
 // startIn starts the command; what it prints to standard error is there when it has ended.
@@ -143,7 +143,7 @@ func processState(t testing.TB, cmd *exec.Cmd, options int) (ended, stopped bool
 // stopAt starts a command and stops it, as SIGSTOP does, at a moment. Where the command was faster it is started again.
 func stopAt(t testing.TB, dir string, m moment) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	before := contents(t, dir)
+	original := contents(t, dir)
 	for range 50 {
 		cmd, stderr := startIn(t, dir, m.args...)
 		ended := false
@@ -159,7 +159,7 @@ func stopAt(t testing.TB, dir string, m moment) (*exec.Cmd, *bytes.Buffer) {
 		}
 		require.NoError(t, cmd.Wait(), "%s: %s", m.name, stderr)
 		require.NoError(t, os.RemoveAll(dir))
-		fill(t, before)
+		fill(t, original)
 	}
 	require.Fail(t, "it is too fast to be stopped", m.name)
 	return nil, nil
@@ -178,34 +178,34 @@ func fill(t testing.TB, files map[string]string) {
 	}
 }
 
-// workplace is a directory with what the moments need.
+// workplace is a directory with the files that the moments need.
 func workplace(t testing.TB) string {
 	t.Helper()
-	made.Do(func() {
+	skeletons.Do(func() {
 		dir := t.TempDir()
 		packJSON(t, dir, testModel(t, heavy), "-o", "there.xpwc")
-		says(t, dir, 0, "convert", "there.xpwc", "--to", "xpwc2", "-o", "for.executorch")
+		printed(t, dir, 0, "convert", "there.xpwc", "--to", "xpwc2", "-o", "for.executorch")
 		// Adding to a file leaves its old index dead.
 		runJSON(t, dir, testModel(t, heavy), "--cache", "dead.xpwc")
 		runJSON(t, dir, testModel(t, face), "--cache", "dead.xpwc")
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "temporary"), 0o700))
-		made.files = map[string]string{}
+		skeletons.files = map[string]string{}
 		for path, content := range contents(t, dir) {
 			name, err := filepath.Rel(dir, path)
 			require.NoError(t, err)
-			made.files[name] = content
+			skeletons.files[name] = content
 		}
 	})
 	dir := t.TempDir()
 	files := map[string]string{}
-	for name, content := range made.files {
+	for name, content := range skeletons.files {
 		files[filepath.Join(dir, name)] = content
 	}
 	fill(t, files)
 	return dir
 }
 
-var made struct {
+var skeletons struct {
 	sync.Once
 	files map[string]string
 }
@@ -217,24 +217,24 @@ func reference(t *testing.T) string {
 		return ""
 	}
 	ref := registrytest.Start(t).Ref("heavy:v1")
-	says(t, workplace(t), 0, "push", ref, "there.xpwc")
+	printed(t, workplace(t), 0, "push", ref, "there.xpwc")
 	return ref
 }
 
-// interrupt stops a command at a moment, has it signalled, and returns what it said. All files must be as they were. A
-// command that had done its work before a goroutine saw the signal is tried again.
+// interrupt signals a command at a moment, and returns its output. All files must be as they were. A command that ended
+// before a goroutine saw the signal is tried again.
 func interrupt(t *testing.T, m moment, signal func(cmd *exec.Cmd)) string {
 	t.Helper()
 	for range 20 {
 		dir := workplace(t)
-		before := contents(t, dir)
+		original := contents(t, dir)
 		cmd, stderr := stopAt(t, dir, m)
 		signal(cmd)
 		if cmd.Wait() == nil {
 			continue
 		}
 		require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), stderr)
-		requireSame(t, before, contents(t, dir))
+		requireSame(t, original, contents(t, dir))
 		return stderr.String()
 	}
 	require.Fail(t, "no signal came in time", m.name)
@@ -300,11 +300,11 @@ func TestAKilledCommandLeavesNothing(t *testing.T) {
 	for _, m := range moments(t, reference(t)) {
 		t.Run(m.name, func(t *testing.T) {
 			dir := workplace(t)
-			before := contents(t, dir)
+			original := contents(t, dir)
 			cmd, _ := stopAt(t, dir, m)
 			require.NoError(t, cmd.Process.Kill())
 			require.Error(t, cmd.Wait())
-			requireSame(t, before, contents(t, dir))
+			requireSame(t, original, contents(t, dir))
 		})
 	}
 }
@@ -315,15 +315,15 @@ func TestAnInterruptWaitsUntilAFileIsRewritten(t *testing.T) {
 	for _, args := range [][]string{{"compact", "dead.xpwc"}, {"prune", "dead.xpwc", "--max-size", "40MiB"}} {
 		t.Run(args[0], func(t *testing.T) {
 			dir := workplace(t)
-			before := contents(t, dir)
-			cmd, stderr := stopAt(t, dir, moment{args[0], args, there("dead.xpwc.compact*", 1<<20)})
+			original := contents(t, dir)
+			cmd, stderr := stopAt(t, dir, moment{args[0], args, hasFile("dead.xpwc.compact*", 1<<20)})
 			require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 			require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 			require.NoError(t, cmd.Wait(), stderr)
-			after := contents(t, dir)
-			require.ElementsMatch(t, slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after)))
-			require.Less(t, len(after[filepath.Join(dir, "dead.xpwc")]), len(before[filepath.Join(dir, "dead.xpwc")]))
-			says(t, dir, 0, "verify", "dead.xpwc")
+			final := contents(t, dir)
+			require.ElementsMatch(t, slices.Collect(maps.Keys(original)), slices.Collect(maps.Keys(final)))
+			require.Less(t, len(final[filepath.Join(dir, "dead.xpwc")]), len(original[filepath.Join(dir, "dead.xpwc")]))
+			printed(t, dir, 0, "verify", "dead.xpwc")
 		})
 	}
 }
@@ -331,13 +331,13 @@ func TestAnInterruptWaitsUntilAFileIsRewritten(t *testing.T) {
 // A compaction that was killed leaves one file, which the next one removes.
 func TestWhatAKilledCompactionLeftTheNextRemoves(t *testing.T) {
 	dir := workplace(t)
-	before := contents(t, dir)
-	cmd, _ := stopAt(t, dir, moment{"compact", []string{"compact", "dead.xpwc"}, there("dead.xpwc.compact*", 1<<20)})
+	original := contents(t, dir)
+	cmd, _ := stopAt(t, dir, moment{"compact", []string{"compact", "dead.xpwc"}, hasFile("dead.xpwc.compact*", 1<<20)})
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	require.Len(t, contents(t, dir), len(before)+1)
-	says(t, dir, 0, "compact", "dead.xpwc")
-	require.Len(t, contents(t, dir), len(before))
+	require.Len(t, contents(t, dir), len(original)+1)
+	printed(t, dir, 0, "compact", "dead.xpwc")
+	require.Len(t, contents(t, dir), len(original))
 }
 
 // A file that another process is making disturbs no command.
@@ -345,25 +345,25 @@ func TestALivingCommandKeepsWhatItMakes(t *testing.T) {
 	dir := workplace(t)
 	cmd, stderr := stopAt(t, dir, moment{"", []string{"convert", "there.xpwc", "--to", "native", "-o", "other"},
 		writing(1 << 20)})
-	says(t, dir, 0, "pack", testModel(t, face), "-o", "new")
-	says(t, dir, 0, "compact", "dead.xpwc")
+	printed(t, dir, 0, "pack", testModel(t, face), "-o", "new")
+	printed(t, dir, 0, "compact", "dead.xpwc")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 	require.NoError(t, cmd.Wait(), stderr)
-	says(t, dir, 0, "verify", "other")
+	printed(t, dir, 0, "verify", "other")
 	requireNoStage(t, dir)
 }
 
 func TestAnInterruptedRunSaysWhatItKeeps(t *testing.T) {
 	dir := workplace(t)
 	args := []string{"run", testModel(t, heavy), "--cache", "new", "--output-dir", "out"}
-	cmd, stderr := stopAt(t, dir, moment{"", args, there("new", 1<<20+1)})
+	cmd, stderr := stopAt(t, dir, moment{"", args, hasFile("new", 1<<20+1)})
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode(), stderr)
 	require.Contains(t, stderr.String(), "interrupted; no output was written; new keeps what was packed")
 	require.NoDirExists(t, filepath.Join(dir, "out"))
-	says(t, dir, 0, "verify", "new")
+	printed(t, dir, 0, "verify", "new")
 	report, _ := runJSON(t, dir, testModel(t, heavy), "--cache", "new")
 	require.Zero(t, report.Cache.Packed)
 }

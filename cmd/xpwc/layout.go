@@ -31,11 +31,11 @@ what packed weights must be packed for to be used here. It differs whenever pack
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --layout $(xpwc layout)`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			here, err := xpwc.CurrentLayout()
+			current, err := xpwc.CurrentLayout()
 			if err != nil {
 				return err
 			}
-			setResult(cmd.Context(), machineLayout{here.Fingerprint.String(), here.Description,
+			setResult(cmd.Context(), machineLayout{current.Fingerprint.String(), current.Description,
 				xnnpack.BuildIdentifier()})
 			return nil
 		},
@@ -60,7 +60,7 @@ func printVersion(w io.Writer) error {
 		commit = ", commit " + c
 	}
 	fmt.Fprintf(w, "xpwc version %s%s\n", xpwc.Version, commit)
-	here, err := xpwc.CurrentLayout()
+	current, err := xpwc.CurrentLayout()
 	if err != nil {
 		_, err = fmt.Fprintf(w, "processor %s\n%s\n", cpu.Name(), explain(err))
 		return err
@@ -68,7 +68,7 @@ func printVersion(w io.Writer) error {
 	if id := xnnpack.BuildIdentifier(); id != "" {
 		fmt.Fprintf(w, "XNNPACK build %s\n", id)
 	}
-	_, err = fmt.Fprintf(w, "layout %s\npacks for %s\n", here.Fingerprint, here.Description)
+	_, err = fmt.Fprintf(w, "layout %s\npacks for %s\n", current.Fingerprint, current.Description)
 	return err
 }
 
@@ -87,45 +87,45 @@ func (layoutError) Is(target error) bool { return target == errNoLayout }
 func selectLayout(path string, layouts []cachefile.Layout, name string) (_ cachefile.Digest, err error) {
 	prefix := strings.ToLower(name)
 	if name == current {
-		here, err := xpwc.CurrentLayout()
+		current, err := xpwc.CurrentLayout()
 		if err != nil {
 			return cachefile.Digest{}, err
 		}
-		prefix = here.Fingerprint.String()
+		prefix = current.Fingerprint.String()
 	}
-	var found []cachefile.Digest
+	var matches []cachefile.Digest
 	for _, l := range layouts {
 		if prefix != "" && strings.HasPrefix(l.Fingerprint.String(), prefix) {
-			found = append(found, l.Fingerprint)
+			matches = append(matches, l.Fingerprint)
 		}
 	}
-	has := "it has " + cmp.Or(textOf(layouts), "none")
+	list := "it has " + cmp.Or(textOf(layouts), "none")
 	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		err = fmt.Errorf("%s: several layouts begin with %q; %s", path, name, has)
+	case len(matches) == 1:
+		return matches[0], nil
+	case len(matches) > 1:
+		err = fmt.Errorf("%s: several layouts begin with %q; %s", path, name, list)
 	case name == current:
-		err = fmt.Errorf("%s has no entries of this machine's layout, %s; %s", path, prefix, has)
+		err = fmt.Errorf("%s has no entries of this machine's layout, %s; %s", path, prefix, list)
 	default:
-		err = fmt.Errorf("%s: no layout begins with %q; %s", path, name, has)
+		err = fmt.Errorf("%s: no layout begins with %q; %s", path, name, list)
 	}
 	return cachefile.Digest{}, layoutError{err}
 }
 
 // textOf lists layouts.
 func textOf(layouts []cachefile.Layout) string {
-	var all []string
+	var texts []string
 	for _, l := range layouts {
-		all = append(all, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
+		texts = append(texts, fmt.Sprintf("%s (%s)", l.Fingerprint, console.Printable(l.Description)))
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(texts, ", ")
 }
 
 // listed returns a reference's layouts, without LiteRT's.
 func listed(ctx context.Context, ref string, o *registry.Options) (layouts []cachefile.Layout, err error) {
-	all, err := registry.List(ctx, ref, o)
-	for _, l := range all {
+	list, err := registry.List(ctx, ref, o)
+	for _, l := range list {
 		if l.LiteRT == "" {
 			layouts = append(layouts, cachefile.Layout{Fingerprint: l.Fingerprint, Description: l.Description})
 		}
@@ -154,37 +154,37 @@ func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (r
 
 // layoutByProcessor returns the one layout of a reference that was packed on this processor model, and the reason of
 // the choice. It serves where XNNPACK cannot be asked. Programs ask XNNPACK and use nothing that does not fit.
-func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ registry.Fingerprint, why string,
+func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ registry.Fingerprint, reason string,
 	err error) {
 	layouts, err := listed(ctx, ref, o)
 	if err != nil {
 		return registry.Fingerprint{}, "", err
 	}
-	var like []cachefile.Digest
+	var matches []cachefile.Digest
 	for _, l := range layouts {
 		if processor, _, _ := strings.Cut(l.Description, ", "); processor == cpu.Name() {
-			like = append(like, l.Fingerprint)
+			matches = append(matches, l.Fingerprint)
 		}
 	}
-	const how = "packed on a processor such as this one"
-	if len(like) == 1 {
-		return like[0], fmt.Sprintf("the only one of %d %s", len(layouts), how), nil
+	const basis = "packed on a processor such as this one"
+	if len(matches) == 1 {
+		return matches[0], fmt.Sprintf("the only one of %d %s", len(layouts), basis), nil
 	}
 	return registry.Fingerprint{}, "", layoutError{fmt.Errorf("%s: %d of %s %s, %s; name one with --layout: %s",
-		ref, len(like), console.Plural(len(layouts), "layout"), how, cpu.Name(), textOf(layouts))}
+		ref, len(matches), console.Plural(len(layouts), "layout"), basis, cpu.Name(), textOf(layouts))}
 }
 
 // A layoutTable shows layouts, and marks this machine's.
 type layoutTable struct {
 	console.Table
-	w     io.Writer
-	width int // of the terminal that w is, else 0
-	here  string
+	w       io.Writer
+	width   int // of the terminal that w is, else 0
+	current string
 }
 
 // newLayoutTable returns a table with extra columns. The last column has remarks.
-func newLayoutTable(w io.Writer, here string, columns ...string) *layoutTable {
-	t := &layoutTable{w: w, width: terminal.Width(w), here: here}
+func newLayoutTable(w io.Writer, current string, columns ...string) *layoutTable {
+	t := &layoutTable{w: w, width: terminal.Width(w), current: current}
 	t.Row(append(append([]string{"packed for", "XNNPACK", "layout", "entries", "payloads"}, columns...), "")...)
 	return t
 }
@@ -192,22 +192,22 @@ func newLayoutTable(w io.Writer, here string, columns ...string) *layoutTable {
 // add adds a layout. A terminal gets the first digits of the fingerprint; a pipe gets all of them.
 func (t *layoutTable) add(fingerprint cachefile.Digest, description string, entries, payloads int64, cells ...string) {
 	text := fingerprint.String()
-	if forLiteRT, err := litertHere(); text == t.here || err == nil && fingerprint == forLiteRT.Layout() {
+	if forLiteRT, err := litertHere(); text == t.current || err == nil && fingerprint == forLiteRT.Layout() {
 		cells[len(cells)-1] = strings.TrimPrefix(cells[len(cells)-1]+", this machine's", ", ")
 	}
 	if t.width > 0 {
 		text = text[:shortLayout]
 	}
-	processor, with, _ := strings.Cut(console.Printable(description), ", ")
-	with = cmp.Or(strings.TrimPrefix(with, "XNNPACK "), console.None)
-	first := []string{processor, with, text, fmt.Sprint(entries), console.Size(payloads)}
+	processor, build, _ := strings.Cut(console.Printable(description), ", ")
+	build = cmp.Or(strings.TrimPrefix(build, "XNNPACK "), console.Blank)
+	first := []string{processor, build, text, fmt.Sprint(entries), console.Size(payloads)}
 	t.Row(append(first, cells...)...)
 }
 
 // addListed adds a registry's layouts, with their outcome.
-func (t *layoutTable) addListed(layouts []registry.Layout, what string) {
+func (t *layoutTable) addListed(layouts []registry.Layout, outcome string) {
 	for _, l := range layouts {
-		t.add(l.Fingerprint, l.Description, l.Entries, l.PayloadBytes, console.Size(l.FileBytes), what)
+		t.add(l.Fingerprint, l.Description, l.Entries, l.PayloadBytes, console.Size(l.FileBytes), outcome)
 	}
 }
 

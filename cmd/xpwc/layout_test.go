@@ -19,16 +19,16 @@ import (
 
 func TestTheToolSaysWhatItIsAndWhatItPacksFor(t *testing.T) {
 	dir := t.TempDir()
-	layout := says(t, dir, 0, "layout")
+	layout := printed(t, dir, 0, "layout")
 	require.Regexp(t, `^[0-9a-f]{32}\n$`, layout)
 	var about machineLayout
-	require.NoError(t, json.Unmarshal([]byte(says(t, dir, 0, "layout", "--json")), &about))
+	require.NoError(t, json.Unmarshal([]byte(printed(t, dir, 0, "layout", "--json")), &about))
 	require.Equal(t, layout, about.Layout+"\n")
 	require.Contains(t, about.Description, runtime.GOARCH)
 	if about.XNNPACK != "" {
 		require.Contains(t, about.Description, "XNNPACK "+about.XNNPACK[:8])
 	}
-	version := says(t, dir, 0, "--version")
+	version := printed(t, dir, 0, "--version")
 	require.Contains(t, version, "xpwc version "+xpwc.Version)
 	require.Contains(t, version, about.Layout)
 	require.Contains(t, version, about.Description)
@@ -38,13 +38,13 @@ func TestTheToolSaysWhatItIsAndWhatItPacksFor(t *testing.T) {
 func TestATableOfLayoutsFitsTheTerminal(t *testing.T) {
 	layout := registry.Layout{Description: "amd64 avx512vnnigfni avx512bf16, XNNPACK e595e247", Entries: 12345,
 		PayloadBytes: 1 << 30, FileBytes: 1 << 30, Fingerprint: registry.Fingerprint{1}}
-	other := layout
-	other.Fingerprint = registry.Fingerprint{2}
-	print := func(width int, what string, layouts ...registry.Layout) string {
+	second := layout
+	second.Fingerprint = registry.Fingerprint{2}
+	print := func(width int, note string, layouts ...registry.Layout) string {
 		var out bytes.Buffer
 		table := newLayoutTable(&out, layout.Fingerprint.String(), "file")
 		table.width = width
-		table.addListed(layouts, what)
+		table.addListed(layouts, note)
 		table.print()
 		return out.String()
 	}
@@ -57,8 +57,8 @@ func TestATableOfLayoutsFitsTheTerminal(t *testing.T) {
 	require.Contains(t, print(80, "pushed", layout), layout.Fingerprint.String()[:shortLayout])
 
 	processor, _, _ := strings.Cut(layout.Description, ", ")
-	other.Description = processor + ", XNNPACK 78e8776e"
-	narrow := print(80, "", layout, other)
+	second.Description = processor + ", XNNPACK 78e8776e"
+	narrow := print(80, "", layout, second)
 	require.Equal(t, 2, strings.Count(narrow, processor), narrow)
 	require.Contains(t, narrow, "78e8776e")
 }
@@ -70,7 +70,7 @@ func TestLayoutsHaveNames(t *testing.T) {
 	s := registrytest.Start(t)
 	dir := t.TempDir()
 	packJSON(t, dir, faceModel(t), "-o", "model.xpwc", "--cpu", "sse2,avx")
-	says(t, dir, 0, "push", s.Ref("face:v1"), "model.xpwc")
+	printed(t, dir, 0, "push", s.Ref("face:v1"), "model.xpwc")
 	named := map[string]string{}
 	for _, l := range reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts {
 		named[l.Fingerprint.String()] = l.Description
@@ -85,13 +85,13 @@ func TestLayoutsHaveNames(t *testing.T) {
 	pulled := decoded[registry.Pulled](t, dir, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", first[:6])
 	require.Equal(t, listed[:1], pulled.Layouts)
 	require.False(t, pulled.UpToDate)
-	before, err := os.Stat(filepath.Join(dir, "one.xpwc"))
+	original, err := os.Stat(filepath.Join(dir, "one.xpwc"))
 	require.NoError(t, err)
-	again := says(t, dir, 0, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", first[:6])
-	require.Contains(t, again, "up to date")
-	after, err := os.Stat(filepath.Join(dir, "one.xpwc"))
+	output := printed(t, dir, 0, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", first[:6])
+	require.Contains(t, output, "up to date")
+	final, err := os.Stat(filepath.Join(dir, "one.xpwc"))
 	require.NoError(t, err)
-	require.True(t, os.SameFile(before, after), "new processes share its pages with old ones")
+	require.True(t, os.SameFile(original, final), "new processes share its pages with old ones")
 	require.False(t, decoded[registry.Pulled](t, dir, "pull", s.Ref("face:v1"), "-o", "model.xpwc", "--layout",
 		first).UpToDate, "it has more")
 	code, _, stderr := xpwcIn(t, dir, "pull", s.Ref("face:v1"), "-o", "one.xpwc", "--layout", "0123")

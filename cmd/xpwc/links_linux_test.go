@@ -10,8 +10,8 @@ import (
 	"xpwc/internal/tests/registrytest"
 )
 
-// writers are all commands that write a cache file, with out.xpwc as that file; creates are those that need none there.
-func writers(t *testing.T, ref string) (all [][]string, creates int) {
+// writers are all commands that write a cache file, out.xpwc; the first creates of them need no existing file.
+func writers(t *testing.T, ref string) (commands [][]string, creates int) {
 	model := testModel(t, selfie)
 	return [][]string{
 		{"pack", model, "-o", "out.xpwc"},
@@ -25,8 +25,8 @@ func writers(t *testing.T, ref string) (all [][]string, creates int) {
 
 func TestEveryCommandThatWritesFollowsTheSameLinks(t *testing.T) {
 	s := registrytest.Start(t)
-	there, file := packed(t, face, selfie)
-	says(t, there, 0, "push", s.Ref("face:v1"), file)
+	work, file := packed(t, face, selfie)
+	printed(t, work, 0, "push", s.Ref("face:v1"), file)
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	commands, creates := writers(t, s.Ref("face:v1"))
@@ -40,12 +40,12 @@ func TestEveryCommandThatWritesFollowsTheSameLinks(t *testing.T) {
 			require.NoError(t, os.Symlink("current/model.xpwc", in("out.xpwc")))
 			target := in("versions/v3/model.xpwc")
 			if i < creates {
-				says(t, dir, 0, command...)
-				says(t, dir, 0, "verify", "versions/v3/model.xpwc")
+				printed(t, dir, 0, command...)
+				printed(t, dir, 0, "verify", "versions/v3/model.xpwc")
 			}
 			require.NoError(t, os.WriteFile(target, content, 0o600))
-			says(t, dir, 0, command...)
-			says(t, dir, 0, "verify", "versions/v3/model.xpwc")
+			printed(t, dir, 0, command...)
+			printed(t, dir, 0, "verify", "versions/v3/model.xpwc")
 			links := func() {
 				for _, name := range []string{"current", "out.xpwc"} {
 					info, err := os.Lstat(in(name))
@@ -57,13 +57,13 @@ func TestEveryCommandThatWritesFollowsTheSameLinks(t *testing.T) {
 			}
 			links()
 
-			refused := func(why string) {
+			refused := func(reason string) {
 				require.NoError(t, os.WriteFile(target, content, 0o600))
-				before := contents(t, in("versions"))
-				got := says(t, dir, 1, command...)
-				require.Contains(t, got, why)
+				original := contents(t, in("versions"))
+				got := printed(t, dir, 1, command...)
+				require.Contains(t, got, reason)
 				require.Contains(t, got, "a symbolic link that others can change is not followed")
-				requireSame(t, before, contents(t, in("versions")))
+				requireSame(t, original, contents(t, in("versions")))
 				links()
 			}
 			require.NoError(t, os.Chmod(dir, 0o777))
@@ -84,7 +84,7 @@ func TestOutputsOfAModelFollowNoLinks(t *testing.T) {
 	target, link := filepath.Join(dir, "target"), filepath.Join(out, "output_0.f32")
 	require.NoError(t, os.WriteFile(target, []byte("mine"), 0o600))
 	require.NoError(t, os.Symlink(target, link))
-	says(t, dir, 0, "run", faceModel(t), "--output-dir", "out")
+	printed(t, dir, 0, "run", faceModel(t), "--output-dir", "out")
 	content, err := os.ReadFile(target)
 	require.NoError(t, err)
 	require.Equal(t, "mine", string(content))

@@ -46,7 +46,7 @@ type litertFile struct {
 	Architecture string `json:"architecture"`
 	CPU          string `json:"cpu"` // level
 	fileFigures
-	Kept bool `json:"kept,omitempty"` // it was there already, with the same bytes
+	Unchanged bool `json:"kept,omitempty"` // it was there already, with the same bytes
 }
 
 // A litertPacker is a library by which LiteRT's own code packs.
@@ -58,12 +58,12 @@ type litertPacker struct {
 // newLiteRTPacker finds the library, and checks its SHA-256 against the releases: LiteRT uses any file of its version,
 // whoever packed it.
 func newLiteRTPacker(library string) (*litertPacker, error) {
-	var known []string
+	var names []string
 	for _, r := range litert.Releases() {
-		known = append(known, fmt.Sprintf("that of PyPI's %s, for LiteRT %s on %s", r.Packer, r.Version,
+		names = append(names, fmt.Sprintf("that of PyPI's %s, for LiteRT %s on %s", r.Packer, r.Version,
 			strings.Join(slices.Sorted(maps.Keys(r.Libraries)), " and ")))
 	}
-	need := "--for litert: known is " + strings.Join(known, ", ")
+	need := "--for litert: known is " + strings.Join(names, ", ")
 	if library == "" {
 		if library = fetchedLibrary(); library == "" {
 			return nil, fmt.Errorf("%s; download that wheel (pip download --no-deps), unzip it, and name its "+
@@ -108,7 +108,7 @@ func checkLiteRTModel(model modelfile.File) error {
 		return nil // the packer reports it
 	}
 	defer f.Close()
-	if is, err := isSkeleton(f); is && err == nil {
+	if skeleton, err := isSkeleton(f); skeleton && err == nil {
 		return fmt.Errorf("%s: %w", model.Path, tflite.ErrSkeleton)
 	}
 	return nil
@@ -117,28 +117,28 @@ func checkLiteRTModel(model modelfile.File) error {
 // pack packs a model for a level of CPU into an empty file, with LiteRT's code, in a process of its own. If it fails
 // the error has its log. Of the files to share, the first is the model, whatever its path, and the second, if any,
 // receives the model's answer.
-func (p *litertPacker) pack(into *newFile, model, level string, share ...*os.File) (*litert.File, error) {
+func (p *litertPacker) pack(dst *newFile, model, level string, share ...*os.File) (*litert.File, error) {
 	job := packJob{Model: modelfile.File{Path: model}, CPU: level, LiteRT: p.library, Answer: len(share) > 1}
 	if len(share) > 0 {
 		job.Model.Path = fmt.Sprint("/dev/fd/", inherited+1)
 	}
 	var log bytes.Buffer
-	if _, err := into.packIn(job, &log, append([]*os.File{into.File.File}, share...)...); err != nil {
+	if _, err := dst.packIn(job, &log, append([]*os.File{dst.File.File}, share...)...); err != nil {
 		for line := range strings.Lines(log.String()) {
 			if said, ok := strings.CutPrefix(strings.TrimSpace(line), "ERROR: "); ok {
 				err = fmt.Errorf("%w\nLiteRT says: %s", err, said)
 			}
 		}
-		if why := writable(into); why != nil { // LiteRT aborts without a message
-			err = fmt.Errorf("%w: %w", why, err)
+		if cause := writable(dst); cause != nil { // LiteRT aborts without a message
+			err = fmt.Errorf("%w: %w", cause, err)
 		}
 		return nil, fmt.Errorf("%s: %w", model, err)
 	}
-	info, err := into.Stat()
+	info, err := dst.Stat()
 	if err != nil {
 		return nil, err
 	}
-	f, err := litert.Read(into, info.Size())
+	f, err := litert.Read(dst, info.Size())
 	if err == nil && f.Stale {
 		err = errors.New("LiteRT did not write all that it needs into its file")
 	}
@@ -193,15 +193,15 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 	}
 	r := &packReport{Model: model.Path, Output: o.output, Levels: []packedLevel{}}
 	for _, level := range o.levels {
-		of, err := newPackedFor(model, level)
+		origin, err := newPackedFor(model, level)
 		if err != nil {
 			return err
 		}
 		path := o.output
 		if o.byContent {
-			path = filepath.Join(path, packer.nameFor(model.Path, of))
+			path = filepath.Join(path, packer.nameFor(model.Path, origin))
 		}
-		f, err := packer.write(ctx, path, of, o.placing)
+		f, err := packer.write(ctx, path, origin, o.placing)
 		if err != nil {
 			return fmt.Errorf("%w\nnothing was written to %s", err, path)
 		}
@@ -218,10 +218,10 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 }
 
 // nameFor returns a file name for a model, LiteRT version and CPU, so that each combination has its own.
-func (p *litertPacker) nameFor(model string, of *packedFor) string {
+func (p *litertPacker) nameFor(model string, origin *packedFor) string {
 	name := strings.TrimSuffix(filepath.Base(model), filepath.Ext(model))
-	target := litertTarget(p.release, of.CPU)
-	return fmt.Sprintf("%s-%.12s-%s-%s-litert%s.litert_cache", name, of.Files[0].SHA256, target.Architecture,
+	target := litertTarget(p.release, origin.CPU)
+	return fmt.Sprintf("%s-%.12s-%s-%s-litert%s.litert_cache", name, origin.Files[0].SHA256, target.Architecture,
 		strings.ReplaceAll(target.CPU, " ", "+"), target.Version)
 }
 
@@ -236,49 +236,49 @@ func litertTarget(r litert.Release, level string) litert.Target {
 // write writes the file for one level. An existing file with the same bytes is left in place, so that processes go on
 // sharing its pages. It returns nil if there is nothing to pack. The file is read-only: LiteRT rewrites a writable
 // file that does not suit it, even while other processes have it mapped.
-func (p *litertPacker) write(ctx context.Context, path string, of *packedFor, o placing) (*litertFile, error) {
-	s, err := newReplacing(ctx, path, o, onlyLiteRT, of.model.Path)
+func (p *litertPacker) write(ctx context.Context, path string, origin *packedFor, o placing) (*litertFile, error) {
+	s, err := newReplacing(ctx, path, o, onlyLiteRT, origin.model.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer s.discard()
 	s.readOnly()
-	f, err := p.pack(s.newFile, of.model.Path, of.CPU)
-	if err := errors.Join(err, of.check()); err != nil || len(f.Entries) == 0 {
+	f, err := p.pack(s.newFile, origin.model.Path, origin.CPU)
+	if err := errors.Join(err, origin.check()); err != nil || len(f.Entries) == 0 {
 		return nil, err
 	}
 	out := &litertFile{Output: path, LiteRT: p.release.Version, Packer: p.release.Packer, Architecture: runtime.GOARCH,
-		CPU: of.CPU, fileFigures: fileFigures{len(f.Entries), f.PayloadBytes(), f.FileBytes}}
-	if there, err := s.There(); err == nil {
-		at, err := litert.Differ(io.NewSectionReader(s, 0, f.FileBytes), there)
-		_ = there.Close()
-		if out.Kept = err == nil && at < 0; out.Kept {
+		CPU: origin.CPU, fileFigures: fileFigures{len(f.Entries), f.PayloadBytes(), f.FileBytes}}
+	if existing, err := s.Existing(); err == nil {
+		diff, err := litert.Differ(io.NewSectionReader(s, 0, f.FileBytes), existing)
+		_ = existing.Close()
+		if out.Unchanged = err == nil && diff < 0; out.Unchanged {
 			return out, s.keep()
 		}
 	}
 	return out, s.publish()
 }
 
-// onlyLiteRT is a stage's replaces for files of LiteRT.
-func onlyLiteRT(there *os.File) error {
-	info, err := there.Stat()
+// onlyLiteRT is replaces for files of LiteRT.
+func onlyLiteRT(existing *os.File) error {
+	info, err := existing.Stat()
 	if err != nil {
 		return err
 	}
-	if _, err = litert.Read(there, info.Size()); errors.Is(err, litert.ErrNotCache) {
-		return leftAsItIs(fmt.Errorf("%s is %w", there.Name(), err))
+	if _, err = litert.Read(existing, info.Size()); errors.Is(err, litert.ErrNotCache) {
+		return leftAsItIs(fmt.Errorf("%s is %w", existing.Name(), err))
 	}
 	return nil
 }
 
 func (f *litertFile) print(w io.Writer) {
-	as := ""
-	if f.Kept {
-		as = "; it was there already"
+	note := ""
+	if f.Unchanged {
+		note = "; it was there already"
 	}
 	fmt.Fprintf(w, "%s: for LiteRT %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, f.LiteRT, f.Architecture,
 		onCPUs(f.CPU, "this machine's"), console.Plural(f.Entries, "entry"), console.Size(f.PayloadBytes),
-		console.Size(f.FileBytes), as)
+		console.Size(f.FileBytes), note)
 	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
 }
 
@@ -295,7 +295,7 @@ type shownFile interface {
 }
 
 // withShown calls do with an open cache file of any kind, or with the packed weights in a safetensors file.
-func withShown(path string, do func(f shownFile, at location) error) error {
+func withShown(path string, do func(f shownFile, loc location) error) error {
 	if litert.IsCache(path) {
 		f, err := litert.Open(path)
 		if err != nil {
@@ -303,11 +303,11 @@ func withShown(path string, do func(f shownFile, at location) error) error {
 		}
 		return do(litertCache{f, path}, location{path: path})
 	}
-	at, err := locate(path)
+	loc, err := locate(path)
 	if err != nil {
 		return err
 	}
-	return at.with(func(f *cachefile.File) error { return do(f, at) })
+	return loc.view(func(f *cachefile.File) error { return do(f, loc) })
 }
 
 // A litertCache is a file of LiteRT.
@@ -331,18 +331,18 @@ func (l litertCache) Commits() ([]cachefile.Commit, error) { return nil, nil }
 
 func (l litertCache) Map() ([]cachefile.Segment, error) {
 	end := l.file.HeaderBytes()
-	all := []cachefile.Segment{{Kind: cachefile.Header, Size: end}}
+	segments := []cachefile.Segment{{Kind: cachefile.Header, Size: end}}
 	add := func(kind cachefile.Kind, offset, size int64) {
 		if offset > end {
-			all = append(all, cachefile.Segment{Kind: cachefile.Padding, Offset: end, Size: offset - end})
+			segments = append(segments, cachefile.Segment{Kind: cachefile.Padding, Offset: end, Size: offset - end})
 		}
-		all, end = append(all, cachefile.Segment{Kind: kind, Offset: offset, Size: size}), offset+size
+		segments, end = append(segments, cachefile.Segment{Kind: kind, Offset: offset, Size: size}), offset+size
 	}
 	for e := range l.Entries() {
 		add(cachefile.Payload, e.Offset, e.Size)
 	}
 	add(cachefile.Index, l.file.FileBytes-l.file.ListBytes, l.file.ListBytes)
-	return all, nil
+	return segments, nil
 }
 
 func (l litertCache) Entries() iter.Seq2[cachefile.Entry, error] {
@@ -384,16 +384,16 @@ func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, l
 
 // proveLiteRTAt is proveLiteRT of the file at a path.
 func proveLiteRTAt(ctx context.Context, path string, model modelfile.File, cpu, library string) (*proof, error) {
-	there, _, err := fd.OpenRegular(path)
+	file, _, err := fd.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	defer there.Close()
-	return proveLiteRT(ctx, there, model, cpu, library)
+	defer file.Close()
+	return proveLiteRT(ctx, file, model, cpu, library)
 }
 
 // proveLiteRT packs a model with LiteRT's code and compares a file with the result.
-func proveLiteRT(ctx context.Context, there *os.File, model modelfile.File, cpu, library string) (*proof, error) {
+func proveLiteRT(ctx context.Context, file *os.File, model modelfile.File, cpu, library string) (*proof, error) {
 	if err := checkLiteRTModel(model); err != nil {
 		return nil, err
 	}
@@ -406,20 +406,20 @@ func proveLiteRT(ctx context.Context, there *os.File, model modelfile.File, cpu,
 		return nil, err
 	}
 	defer work.discard()
-	info, err := there.Stat()
+	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	at, err := litert.Differ(io.NewSectionReader(there, 0, info.Size()), io.NewSectionReader(work, 0, right.FileBytes))
+	diff, err := litert.Differ(io.NewSectionReader(file, 0, info.Size()), io.NewSectionReader(work, 0, right.FileBytes))
 	if err != nil {
 		return nil, err
 	}
 	p := &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
-	if at < 0 {
-		p.Equal, p.EqualBytes = len(right.Entries), right.PayloadBytes()
+	if diff < 0 {
+		p.Matches, p.EqualBytes = len(right.Entries), right.PayloadBytes()
 		return p, nil
 	}
-	what := fmt.Sprintf("from byte %d on it is not the file that LiteRT writes here", at)
-	p.Wrong = append(p.Wrong, wrong{What: what, Offset: at})
+	problem := fmt.Sprintf("from byte %d on it is not the file that LiteRT writes here", diff)
+	p.Wrong = append(p.Wrong, wrong{Problem: problem, Offset: diff})
 	return p, nil
 }

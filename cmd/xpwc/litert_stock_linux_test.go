@@ -47,7 +47,7 @@ var buildLiteRTHost = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// stockLiteRT returns the stock runtime, for a user to whom the modes of files apply.
+// stockLiteRT returns the stock runtime, run by a user bound by file modes.
 func stockLiteRT(t testing.TB) litertHost {
 	t.Helper()
 	needsLiteRT(t)
@@ -119,7 +119,8 @@ func (h litertHost) run(t testing.TB, model, cache string, inputs ...string) []b
 // zooModels are the .tflite of package zoo, or of the directory that XPWC_ZOO names.
 func zooModels(t testing.TB) []string {
 	t.Helper()
-	dir, err := filepath.Abs(cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "internal", "tests", "zoo", "testdata")))
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "internal", "tests", "zoo",
+		"testdata")))
 	require.NoError(t, err)
 	models, err := filepath.Glob(filepath.Join(dir, "tflite", "*.tflite"))
 	require.NoError(t, err)
@@ -129,13 +130,13 @@ func zooModels(t testing.TB) []string {
 
 // drawnZooModels are the zooModels, or one of so many in a short test, each of another kind: they are in the order of
 // their names.
-func drawnZooModels(t testing.TB, each int) []string {
+func drawnZooModels(t testing.TB, perModel int) []string {
 	models := zooModels(t)
 	if !testing.Short() {
 		return models
 	}
 	drawn := models[:0:0]
-	for i := int(testkit.Seed(t) % uint64(each)); i < len(models); i += each {
+	for i := int(testkit.Seed(t) % uint64(perModel)); i < len(models); i += perModel {
 		drawn = append(drawn, models[i])
 	}
 	return drawn
@@ -153,17 +154,17 @@ func TestWithAFileThatWasPackedForItLiteRTAnswersTheSameBitForBit(t *testing.T) 
 			t.Parallel()
 			dir, inputs := t.TempDir(), inputsOf(t, model)
 			if slices.Contains(takenByLiteRT, baseName(model)) {
-				without, with := h.run(t, model, "", inputs...), h.run(t, model, filepath.Join(dir, "own"), inputs...)
-				require.False(t, bytes.Equal(without, with), "with its own cache, too, it answers wrong")
+				without, cached := h.run(t, model, "", inputs...), h.run(t, model, filepath.Join(dir, "own"), inputs...)
+				require.False(t, bytes.Equal(without, cached), "with its own cache, too, it answers wrong")
 				return
 			}
-			own, file := filepath.Join(dir, "own"), filepath.Join(dir, "packed")
+			stock, file := filepath.Join(dir, "own"), filepath.Join(dir, "packed")
 			want, log, err := h.try(t, model, "", inputs...)
-			with, _, _ := h.try(t, model, own, inputs...)
-			require.True(t, bytes.Equal(want, with))
+			cached, _, _ := h.try(t, model, stock, inputs...)
+			require.True(t, bytes.Equal(want, cached))
 			r := litertPack(t, dir, model, "-o", "packed")
-			if _, missing := os.Stat(own); missing == nil && r.Nothing == "" {
-				require.True(t, bytes.Equal(contentOf(t, own), contentOf(t, file)), "the file that LiteRT writes")
+			if _, missing := os.Stat(stock); missing == nil && r.Nothing == "" {
+				require.True(t, bytes.Equal(contentOf(t, stock), contentOf(t, file)), "the file that LiteRT writes")
 			}
 			if err != nil {
 				t.Skip("the stock runtime does not run it: ", log)
@@ -172,12 +173,12 @@ func TestWithAFileThatWasPackedForItLiteRTAnswersTheSameBitForBit(t *testing.T) 
 				require.True(t, bytes.Equal(want, h.run(t, model, file, inputs...)), "a path of no file")
 				return
 			}
-			before := stateOf(t, file)
+			original := stateOf(t, file)
 			out, log, err := h.try(t, model, file, inputs...)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(want, out))
 			require.NotContains(t, log, "ERROR")
-			require.True(t, before == stateOf(t, file), "it is left as it is")
+			require.True(t, original == stateOf(t, file), "it is left as it is")
 		})
 	}
 }
@@ -210,9 +211,9 @@ func TestALevelsFileIsTheOneThatLiteRTWritesOnSuchACPU(t *testing.T) {
 				dir, model := t.TempDir(), zooModel(t, name)
 				inputs := inputsOf(t, model)
 				litertPack(t, dir, model, "--cpu", level, "-o", "packed")
-				own, file := filepath.Join(dir, "own"), filepath.Join(dir, "packed")
-				want := emulated.run(t, model, own, inputs...)
-				require.True(t, bytes.Equal(contentOf(t, own), contentOf(t, file)))
+				stock, file := filepath.Join(dir, "own"), filepath.Join(dir, "packed")
+				want := emulated.run(t, model, stock, inputs...)
+				require.True(t, bytes.Equal(contentOf(t, stock), contentOf(t, file)))
 				require.Equal(t, want, emulated.run(t, model, file, inputs...))
 			})
 		}
@@ -229,16 +230,16 @@ func TestLiteRTBelievesTheFileOfAnotherModelUnlessItsNameIsAnother(t *testing.T)
 	require.NotEqual(t, want, h.run(t, first, "", inputs...))
 
 	// Its own file, under the same path.
-	own := filepath.Join(dir, "own")
-	old := h.run(t, first, own, inputs...)
-	require.Equal(t, old, h.run(t, second, own, inputs...), "the old model's answer, without a word")
+	stock := filepath.Join(dir, "own")
+	old := h.run(t, first, stock, inputs...)
+	require.Equal(t, old, h.run(t, second, stock, inputs...), "the old model's answer, without a word")
 
 	// A file for each.
 	for _, model := range []string{first, second} {
 		file := filepath.Join(dir, litertPack(t, dir, model, "--name-by-content", "-o", ".").LiteRT[0].Output)
-		before := stateOf(t, file)
+		original := stateOf(t, file)
 		require.Equal(t, h.run(t, model, "", inputs...), h.run(t, model, file, inputs...))
-		require.Equal(t, before, stateOf(t, file))
+		require.Equal(t, original, stateOf(t, file))
 	}
 }
 
@@ -261,7 +262,7 @@ func TestLiteRTBelievesConvolutionsInInt8OfALevelWithTheSameSeeds(t *testing.T) 
 	inputs := inputsOf(t, model)
 	want := h.run(t, model, "", inputs...)
 	litertPack(t, dir, model, "-o", "packed")
-	says(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+	printed(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
 	for level, believes := range believed {
 		litertPack(t, dir, model, "--cpu", level, "-o", level)
 		out, _, err := h.try(t, model, filepath.Join(dir, level), inputs...)
@@ -284,17 +285,17 @@ func TestLiteRTUsesAPulledFileAndLeavesItAsItIs(t *testing.T) {
 		inputs := inputsOf(t, model)
 		litertPack(t, packer, model, "-o", name)
 		pushLiteRT(t, packer, ref, model, name)
-		says(t, node, 0, "pull", ref, "--for", "litert", "-o", name)
-		file, own := filepath.Join(node, name), filepath.Join(node, name+".own")
-		before := stateOf(t, file)
+		printed(t, node, 0, "pull", ref, "--for", "litert", "-o", name)
+		file, stock := filepath.Join(node, name), filepath.Join(node, name+".own")
+		original := stateOf(t, file)
 		want := h.run(t, model, "", inputs...)
-		h.run(t, model, own, inputs...)
-		require.True(t, bytes.Equal(contentOf(t, own), contentOf(t, file)), "the file that LiteRT writes itself")
+		h.run(t, model, stock, inputs...)
+		require.True(t, bytes.Equal(contentOf(t, stock), contentOf(t, file)), "the file that LiteRT writes itself")
 		out, log, err := h.try(t, model, file, inputs...)
 		require.NoError(t, err)
 		require.NotContains(t, log, "ERROR")
 		require.True(t, bytes.Equal(want, out))
-		require.Equal(t, before, stateOf(t, file))
+		require.Equal(t, original, stateOf(t, file))
 	}
 }
 
@@ -307,18 +308,18 @@ func TestLiteRTLeavesAReadOnlyFileThatDoesNotSuitItAndAnswersAsWithoutACache(t *
 	inputs := inputsOf(t, model)
 	want := h.run(t, model, "", inputs...)
 	litertPack(t, dir, model, "-o", "packed")
-	for name, at := range map[string]int{"of another version": 0, "stale": litert.StaleAt} {
+	for name, offset := range map[string]int{"of another version": 0, "stale": litert.StaleAt} {
 		content := contentOf(t, filepath.Join(dir, "packed"))
-		content[at] ^= 1
+		content[offset] ^= 1
 		file := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(file, content, 0o444))
-		before := stateOf(t, file)
+		original := stateOf(t, file)
 		require.Equal(t, want, h.run(t, model, file, inputs...))
-		require.Equal(t, before, stateOf(t, file))
+		require.Equal(t, original, stateOf(t, file))
 
 		require.NoError(t, os.Chmod(file, 0o644))
 		require.Equal(t, want, h.run(t, model, file, inputs...))
-		require.NotEqual(t, before, stateOf(t, file), "what it may write to it writes anew")
+		require.NotEqual(t, original, stateOf(t, file), "what it may write to it writes anew")
 	}
 	if os.Geteuid() != 0 {
 		return
@@ -344,7 +345,7 @@ func (h litertHost) stays(t *testing.T, model, cache string, inputs ...string) (
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
-		_ = cmd.Wait() // of what has died, too
+		_ = cmd.Wait() // also for a process that has died
 	})
 	lines := bufio.NewReader(out)
 	_, err = lines.ReadString('\n')
@@ -366,7 +367,7 @@ func TestAProcessOnAnotherCPUDoesNotTakeTheFileFromThoseWhoHaveItMapped(t *testi
 		t.Skip("the other CPU is one of x86")
 	}
 	h := stockLiteRT(t)
-	other := h.onCPU(t, "Nehalem")
+	nehalem := h.onCPU(t, "Nehalem")
 	dir := t.TempDir()
 	model := zooModel(t, "mlp_fp32")
 	inputs := inputsOf(t, model)
@@ -374,24 +375,24 @@ func TestAProcessOnAnotherCPUDoesNotTakeTheFileFromThoseWhoHaveItMapped(t *testi
 	litertPack(t, dir, model, "-o", "packed")
 
 	// LiteRT's own file.
-	own := filepath.Join(dir, "own")
-	h.run(t, model, own, inputs...)
-	ask := h.stays(t, model, own, inputs...)
+	stock := filepath.Join(dir, "own")
+	h.run(t, model, stock, inputs...)
+	ask := h.stays(t, model, stock, inputs...)
 	require.Equal(t, want, ask())
-	before := stateOf(t, own)
-	other.run(t, model, own, inputs...)
-	if before == stateOf(t, own) {
+	original := stateOf(t, stock)
+	nehalem.run(t, model, stock, inputs...)
+	if original == stateOf(t, stock) {
 		t.Skip("this machine packs as that CPU does")
 	}
 	require.NotEqual(t, want, ask(), "it dies, or computes with what is packed for another CPU")
 
 	// A file that was packed ahead.
 	file := filepath.Join(dir, "packed")
-	before = stateOf(t, file)
+	original = stateOf(t, file)
 	ask = h.stays(t, model, file, inputs...)
 	require.Equal(t, want, ask())
-	require.Equal(t, other.run(t, model, "", inputs...), other.run(t, model, file, inputs...))
-	require.Equal(t, before, stateOf(t, file))
+	require.Equal(t, nehalem.run(t, model, "", inputs...), nehalem.run(t, model, file, inputs...))
+	require.Equal(t, original, stateOf(t, file))
 	require.Equal(t, want, ask())
 }
 
@@ -404,7 +405,7 @@ func TestProcessesThatStartTogetherShareAFileThatWasPackedAhead(t *testing.T) {
 	want := h.run(t, model, "", inputs...)
 	litertPack(t, dir, model, "-o", "packed")
 	file := filepath.Join(dir, "packed")
-	before := stateOf(t, file)
+	original := stateOf(t, file)
 	const together, rounds = 8, 2
 	for range rounds {
 		var group sync.WaitGroup
@@ -418,15 +419,15 @@ func TestProcessesThatStartTogetherShareAFileThatWasPackedAhead(t *testing.T) {
 		}
 		group.Wait()
 	}
-	require.Equal(t, before, stateOf(t, file))
+	require.Equal(t, original, stateOf(t, file))
 
 	// What such a process meets: the file of one that has begun to write it.
-	own := filepath.Join(dir, "own")
-	h.run(t, model, own, inputs...)
-	ask := h.stays(t, model, own, inputs...)
+	stock := filepath.Join(dir, "own")
+	h.run(t, model, stock, inputs...)
+	ask := h.stays(t, model, stock, inputs...)
 	require.Equal(t, want, ask())
 	begun := make([]byte, 32)
-	f, err := os.OpenFile(own, os.O_WRONLY, 0)
+	f, err := os.OpenFile(stock, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteAt(begun, 0)
 	require.NoError(t, err)
@@ -440,16 +441,16 @@ func TestProcessesThatStartTogetherShareAFileThatWasPackedAhead(t *testing.T) {
 func requireSkeletonOf(t *testing.T, h litertHost, model, skeleton, file string, others ...string) {
 	t.Helper()
 	inputs := inputsOf(t, model)
-	before := stateOf(t, file)
+	original := stateOf(t, file)
 	want, log, err := h.try(t, model, "", inputs...)
 	if err != nil {
 		t.Skip("the stock runtime does not run it: ", log)
 	}
 	require.True(t, bytes.Equal(want, h.run(t, skeleton, file, inputs...)))
-	require.True(t, before == stateOf(t, file))
-	for _, other := range append(others, "", filepath.Join(t.TempDir(), "own")) {
-		_, log, err := h.try(t, skeleton, other, inputs...)
-		require.Error(t, err, other)
+	require.True(t, original == stateOf(t, file))
+	for _, cache := range append(others, "", filepath.Join(t.TempDir(), "own")) {
+		_, log, err := h.try(t, skeleton, cache, inputs...)
+		require.Error(t, err, cache)
 		require.Contains(t, log, "(CALL_ONCE) failed to invoke")
 	}
 }
@@ -499,7 +500,7 @@ func TestASkeletonForALevelOfCPUsAnswersOnSuchACPUWithItsFileAlone(t *testing.T)
 			t.Run(level+"/"+name, func(t *testing.T) {
 				dir, model := t.TempDir(), zooModel(t, name)
 				litertPack(t, dir, model, "--cpu", level, "-o", "packed")
-				says(t, dir, 0, stripForLiteRT(model, "packed", "--cpu", level, "-o", "skeleton")...)
+				printed(t, dir, 0, stripForLiteRT(model, "packed", "--cpu", level, "-o", "skeleton")...)
 				requireSkeletonOf(t, emulated, model, filepath.Join(dir, "skeleton"), filepath.Join(dir, "packed"))
 			})
 		}
@@ -513,7 +514,7 @@ func TestASkeletonFailsWithTheFileOfAnotherModelOrAPartOfIts(t *testing.T) {
 	model := zooModel(t, "mlp_fp32")
 	litertPack(t, dir, model, "-o", "packed")
 	litertPack(t, dir, retrained(t, model), "-o", "old")
-	says(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
+	printed(t, dir, 0, stripForLiteRT(model, "packed", "-o", "skeleton")...)
 	others := []string{filepath.Join(dir, "old")}
 	file := filepath.Join(dir, "packed")
 	f, err := litert.Open(file)

@@ -28,7 +28,7 @@ func needsLiteRT(t testing.TB) {
 	}
 	sum, _, err := sha256Of(libraryForLiteRT)
 	require.NoError(t, err)
-	if _, known := litert.ReleaseOf(runtime.GOARCH, sum); !known {
+	if _, ok := litert.ReleaseOf(runtime.GOARCH, sum); !ok {
 		t.Skip("no LiteRT is known for which this library packs on ", runtime.GOARCH)
 	}
 	if !xnnpack.Available {
@@ -60,7 +60,8 @@ func packsForLiteRT(model string, args ...string) []string {
 // zooModel returns the path of a .tflite of package zoo.
 func zooModel(t testing.TB, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "tflite", name+".tflite"))
+	path, err := filepath.Abs(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "tflite",
+		name+".tflite"))
 	require.NoError(t, err)
 	require.FileExists(t, path)
 	return path
@@ -88,17 +89,17 @@ func TestAFileForLiteRTIsReadOnlyAndSaysWhatItIsFor(t *testing.T) {
 	require.Equal(t, litertFormat, v.Format)
 	require.Len(t, v.Entries, got.Entries)
 	require.Equal(t, v.FileBytes, v.HeaderBytes+v.PayloadBytes+v.IndexBytes+v.PaddingBytes)
-	says(t, dir, 0, "inspect", "c")
-	require.Contains(t, says(t, dir, 0, "inspect", "c", "--map"), "payloads, alternating")
-	require.Contains(t, says(t, dir, 0, "who", "c"), "no process has the file mapped")
+	printed(t, dir, 0, "inspect", "c")
+	require.Contains(t, printed(t, dir, 0, "inspect", "c", "--map"), "payloads, alternating")
+	require.Contains(t, printed(t, dir, 0, "who", "c"), "no process has the file mapped")
 
 	// It is left as it is if it is what would be written, and else replaced.
-	again := litertPack(t, dir, model, "-o", "c")
-	require.True(t, again.LiteRT[0].Kept)
-	now, err := os.Stat(path)
+	second := litertPack(t, dir, model, "-o", "c")
+	require.True(t, second.LiteRT[0].Unchanged)
+	final, err := os.Stat(path)
 	require.NoError(t, err)
-	require.True(t, os.SameFile(info, now))
-	require.False(t, litertPack(t, dir, zooModel(t, "conv1d_fp32"), "-o", "c").LiteRT[0].Kept)
+	require.True(t, os.SameFile(info, final))
+	require.False(t, litertPack(t, dir, zooModel(t, "conv1d_fp32"), "-o", "c").LiteRT[0].Unchanged)
 }
 
 func TestAnotherModelsFileForLiteRTHasAnotherName(t *testing.T) {
@@ -114,9 +115,9 @@ func TestAnotherModelsFileForLiteRTHasAnotherName(t *testing.T) {
 		require.Contains(t, file, "litert2.3.0")
 		require.Contains(t, file, strings.ReplaceAll(cpu.Features(), " ", "+"))
 		verify := []string{"verify", file, "--litert-lm", libraryForLiteRT, "--model"}
-		require.Contains(t, says(t, dir, 0, append(verify, model)...), "proven")
-		other := map[string]string{first: second, second: first}[model]
-		require.Equal(t, kindUnproven, failed(t, dir, exitFailed, append(verify, other)...).Kind)
+		require.Contains(t, printed(t, dir, 0, append(verify, model)...), "proven")
+		wrongModel := map[string]string{first: second, second: first}[model]
+		require.Equal(t, kindUnproven, failed(t, dir, exitFailed, append(verify, wrongModel)...).Kind)
 	}
 }
 
@@ -129,18 +130,18 @@ func TestAFileForLiteRTIsProvenByteForByte(t *testing.T) {
 	require.NoError(t, err)
 	const padding = 100
 	path := filepath.Join(dir, "copy")
-	for _, at := range []int64{f.Entries[1].Offset + 5, padding, f.FileBytes - 1, litert.StaleAt} {
+	for _, offset := range []int64{f.Entries[1].Offset + 5, padding, f.FileBytes - 1, litert.StaleAt} {
 		bad := slices.Clone(good)
-		bad[at] ^= 1
+		bad[offset] ^= 1
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		said := says(t, dir, exitFailed, "verify", "copy", "--model", model, "--litert-lm", libraryForLiteRT)
-		if at != litert.StaleAt {
-			require.Contains(t, said, fmt.Sprintf("from byte %d ", at))
+		said := printed(t, dir, exitFailed, "verify", "copy", "--model", model, "--litert-lm", libraryForLiteRT)
+		if offset != litert.StaleAt {
+			require.Contains(t, said, fmt.Sprintf("from byte %d ", offset))
 		}
 	}
-	require.Contains(t, says(t, dir, exitFailed, "verify", "copy"), "stale")
+	require.Contains(t, printed(t, dir, exitFailed, "verify", "copy"), "stale")
 	require.NoError(t, os.WriteFile(path, good, 0o600))
-	require.Contains(t, says(t, dir, 0, "verify", "copy"), "not read-only")
+	require.Contains(t, printed(t, dir, 0, "verify", "copy"), "not read-only")
 }
 
 func TestOneCommandPacksForSeveralCPUsOfLiteRT(t *testing.T) {
@@ -155,9 +156,9 @@ func TestOneCommandPacksForSeveralCPUsOfLiteRT(t *testing.T) {
 	for _, f := range r.LiteRT {
 		require.Contains(t, f.Output, "amd64-"+f.CPU+"-")
 		verify := []string{"verify", f.Output, "--model", model, "--litert-lm", libraryForLiteRT, "--cpu"}
-		require.Contains(t, says(t, dir, 0, append(verify, f.CPU)...), "proven")
-		other := map[string]string{"sse4.1": "avx2", "avx2": "sse4.1"}[f.CPU]
-		require.Equal(t, kindUnproven, failed(t, dir, exitFailed, append(verify, other)...).Kind)
+		require.Contains(t, printed(t, dir, 0, append(verify, f.CPU)...), "proven")
+		wrongCPU := map[string]string{"sse4.1": "avx2", "avx2": "sse4.1"}[f.CPU]
+		require.Equal(t, kindUnproven, failed(t, dir, exitFailed, append(verify, wrongCPU)...).Kind)
 	}
 }
 
@@ -177,7 +178,7 @@ func needsLevels(t testing.TB, dir, model string) {
 func TestAModelOfWhichLiteRTTakesWeightsForOthersGetsNoFile(t *testing.T) {
 	needsLiteRT(t)
 	dir := t.TempDir()
-	said := says(t, dir, exitFailed, packsForLiteRT(zooModel(t, "lstm_int8"), "-o", "c")...)
+	said := printed(t, dir, exitFailed, packsForLiteRT(zooModel(t, "lstm_int8"), "-o", "c")...)
 	require.Contains(t, said, "load it without a cache")
 	require.NoFileExists(t, filepath.Join(dir, "c"))
 	requireNoStage(t, dir)
@@ -197,9 +198,9 @@ func TestMistakesWithLiteRTAreReported(t *testing.T) {
 	}
 	model := zooModel(t, "mlp_fp32")
 	for _, c := range []struct {
-		says string
-		code int
-		args []string
+		message string
+		code    int
+		args    []string
 	}{
 		{"is one .tflite file", exitUsage, []string{program(t, perceptron), "-o", "c"}},
 		{"give --name-by-content", exitUsage, []string{model, "-o", "c", "--cpu", "native,sse2"}},
@@ -211,14 +212,16 @@ func TestMistakesWithLiteRTAreReported(t *testing.T) {
 		if runtime.GOARCH != "amd64" && strings.Contains(strings.Join(c.args, " "), "--cpu") {
 			continue
 		}
-		require.Contains(t, says(t, dir, c.code, append([]string{"pack", "--for", "litert"}, c.args...)...), c.says)
+		require.Contains(t, printed(t, dir, c.code, append([]string{"pack", "--for", "litert"}, c.args...)...),
+			c.message)
 		require.NoFileExists(t, filepath.Join(dir, "c"))
 	}
-	require.Contains(t, says(t, dir, exitUsage, "pack", model, "-o", "c", "--name-by-content"), "are for --for litert")
+	require.Contains(t, printed(t, dir, exitUsage, "pack", model, "-o", "c", "--name-by-content"),
+		"are for --for litert")
 	needsLiteRT(t)
-	require.Contains(t, says(t, dir, exitFailed, packsForLiteRT(model, "-o", "notes")...), "is left as it is")
+	require.Contains(t, printed(t, dir, exitFailed, packsForLiteRT(model, "-o", "notes")...), "is left as it is")
 	require.Equal(t, "my notes", string(contentOf(t, filepath.Join(dir, "notes"))))
-	said := says(t, dir, exitFailed, packsForLiteRT("cut.tflite", "-o", "c")...)
+	said := printed(t, dir, exitFailed, packsForLiteRT("cut.tflite", "-o", "c")...)
 	require.Contains(t, said, "LiteRT cannot read the model")
 	requireNoStage(t, dir)
 }
@@ -234,14 +237,14 @@ func TestAReportOfAFileForLiteRTHasItsBuffers(t *testing.T) {
 	require.Contains(t, said, "LiteRT&#39;s packed weights cache, version 4")
 	require.NotContains(t, said, "ExecuTorch")
 	require.Contains(t, said, f.Entries[0].Name())
-	says(t, dir, 0, "report", "c", "-o", "page.html")
+	printed(t, dir, 0, "report", "c", "-o", "page.html")
 
 	content[litert.StaleAt] = 1
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	require.Contains(t, says(t, dir, exitFailed, "report", "c", "-o", "page.html"), "stale")
+	require.Contains(t, printed(t, dir, exitFailed, "report", "c", "-o", "page.html"), "stale")
 	require.Contains(t, string(contentOf(t, filepath.Join(dir, "page.html"))), "marked it as stale")
 	require.NoError(t, os.WriteFile(path, content[:len(content)-1], 0o600))
-	require.Contains(t, says(t, dir, exitFailed, "report", "c", "-o", "cut.html"), "pack it again")
+	require.Contains(t, printed(t, dir, exitFailed, "report", "c", "-o", "cut.html"), "pack it again")
 	require.NoFileExists(t, filepath.Join(dir, "cut.html"))
 }
 
@@ -267,11 +270,11 @@ func TestANodePullsTheFileForLiteRTThatAnotherPushed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sum, pushed.Layouts[0].Model)
 	require.Equal(t, "2.3.0", pushed.Layouts[0].LiteRT)
-	require.Contains(t, says(t, packer, 0, pushesLiteRT(ref, model, "c")...), "the tag has all of this already")
-	require.Contains(t, says(t, node, 0, "ls", ref), "this machine's")
+	require.Contains(t, printed(t, packer, 0, pushesLiteRT(ref, model, "c")...), "the tag has all of this already")
+	require.Contains(t, printed(t, node, 0, "ls", ref), "this machine's")
 
 	pull := []string{"pull", ref, "--for", "litert", "-o"}
-	said := says(t, node, 0, append(pull, ".")...)
+	said := printed(t, node, 0, append(pull, ".")...)
 	require.Contains(t, said, "mlp.litert_cache")
 	require.Contains(t, said, sum)
 	file := filepath.Join(node, "mlp.litert_cache")
@@ -283,34 +286,35 @@ func TestANodePullsTheFileForLiteRTThatAnotherPushed(t *testing.T) {
 	// What is there already is left, so that processes go on sharing its pages, but nobody may write to it.
 	require.NoError(t, os.Chmod(file, 0o644))
 	proving := []string{"--model", model, "--litert-lm", libraryForLiteRT}
-	again := reported[pulling](t, node, 0, append(append(pull, "."), proving...)...)
-	require.True(t, again.UpToDate)
-	require.True(t, again.Proof.holds())
-	now, err := os.Stat(file)
+	second := reported[pulling](t, node, 0, append(append(pull, "."), proving...)...)
+	require.True(t, second.UpToDate)
+	require.True(t, second.Proof.holds())
+	final, err := os.Stat(file)
 	require.NoError(t, err)
-	require.True(t, os.SameFile(info, now))
-	require.EqualValues(t, 0o444, now.Mode().Perm())
-	require.Contains(t, says(t, node, 0, append(append(pull, "new"), proving...)...), "proven")
+	require.True(t, os.SameFile(info, final))
+	require.EqualValues(t, 0o444, final.Mode().Perm())
+	require.Contains(t, printed(t, node, 0, append(append(pull, "new"), proving...)...), "proven")
 
-	// The file of another model is not pulled for this one, and not pushed beside its file.
-	other := retrained(t, model)
+	// A file of another model is neither pulled for this one nor pushed with it.
+	retrainedModel := retrained(t, model)
 	got := failed(t, node, exitFailed,
-		append(append(pull, "other"), "--model", other, "--litert-lm", libraryForLiteRT)...)
+		append(append(pull, "other"), "--model", retrainedModel, "--litert-lm", libraryForLiteRT)...)
 	require.Equal(t, kindUnproven, got.Kind)
 	require.Contains(t, got.Message, "another model")
-	litertPack(t, packer, other, "-o", "other")
-	require.Contains(t, says(t, packer, exitFailed, pushesLiteRT(ref, other, "other")...), "push to another tag")
+	litertPack(t, packer, retrainedModel, "-o", "other")
+	require.Contains(t, printed(t, packer, exitFailed, pushesLiteRT(ref, retrainedModel, "other")...),
+		"push to another tag")
 
 	// Nor is a file for LiteRT pulled for xpwc, or one for xpwc for LiteRT.
 	require.Equal(t, kindNoLayout, failed(t, node, exitFailed, "pull", ref, "-o", "other").Kind)
 	runJSON(t, packer, faceModel(t), "--cache", "face.xpwc")
-	says(t, packer, 0, "push", s.Ref("face:v1"), "face.xpwc")
+	printed(t, packer, 0, "push", s.Ref("face:v1"), "face.xpwc")
 	got = failed(t, node, exitFailed, "pull", s.Ref("face:v1"), "--for", "litert", "-o", "other")
 	require.Equal(t, kindNoLayout, got.Kind)
 	require.Contains(t, got.Message, "pack here with --for litert and push")
 	require.NoFileExists(t, filepath.Join(node, "other"))
 	require.NoError(t, os.WriteFile(filepath.Join(node, "notes"), []byte("mine"), 0o600))
-	require.Contains(t, says(t, node, exitFailed, append(pull, "notes")...), "is left as it is")
+	require.Contains(t, printed(t, node, exitFailed, append(pull, "notes")...), "is left as it is")
 	require.Equal(t, "mine", string(contentOf(t, filepath.Join(node, "notes"))))
 	requireNoStage(t, node)
 }
@@ -335,9 +339,9 @@ func TestATagHasTheFilesForLiteRTOfSeveralCPUs(t *testing.T) {
 		require.Regexp(t, "^amd64 (sse4.1|avx2), LiteRT 2.3.0$", l.Description)
 	}
 	if features := cpu.Features(); features != "sse4.1" && features != "avx2" {
-		says(t, dir, exitFailed, "pull", ref, "--for", "litert", "-o", "none")
+		printed(t, dir, exitFailed, "pull", ref, "--for", "litert", "-o", "none")
 	}
-	says(t, dir, 0, append(packsForLiteRT(model), "-o", "here")...)
+	printed(t, dir, 0, append(packsForLiteRT(model), "-o", "here")...)
 	pushLiteRT(t, dir, ref, model, "here")
 	pulled := reported[pulling](t, dir, 0, "pull", ref, "--for", "litert", "-o", "mine")
 	require.Contains(t, pulled.Layouts[0].Description, cpu.Features())
@@ -346,7 +350,7 @@ func TestATagHasTheFilesForLiteRTOfSeveralCPUs(t *testing.T) {
 	// A file is pushed only for the CPU that it is for.
 	swapped := failed(t, dir, exitFailed, pushesLiteRT(ref, model, files[0], "--cpu", "avx2")...)
 	require.Equal(t, kindUnproven, swapped.Kind)
-	require.Contains(t, says(t, dir, exitUsage, pushesLiteRT(ref, model, files...)...), "one by one")
+	require.Contains(t, printed(t, dir, exitUsage, pushesLiteRT(ref, model, files...)...), "one by one")
 }
 
 func TestMistakesWithFilesForLiteRTAndRegistriesAreReported(t *testing.T) {
@@ -354,9 +358,9 @@ func TestMistakesWithFilesForLiteRTAndRegistriesAreReported(t *testing.T) {
 		t.Skip("this is built without cgo")
 	}
 	dir := t.TempDir()
-	for name, from := range map[string]string{"c": filepath.Join("..", "..", "models", "litert", "testdata",
+	for name, source := range map[string]string{"c": filepath.Join("..", "..", "models", "litert", "testdata",
 		"embedding_int8.litert_cache"), "text": "litert_test.go"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), contentOf(t, from), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), contentOf(t, source), 0o600))
 	}
 	for want, args := range map[string][]string{
 		"give --model":                {"push", "localhost:1/m", "c"},
@@ -369,11 +373,11 @@ func TestMistakesWithFilesForLiteRTAndRegistriesAreReported(t *testing.T) {
 		"the runtimes known are":      {"pull", "localhost:1/m", "-o", "new", "--for", "other"},
 	} {
 		if want == "for LiteRT a model is one" {
-			if _, known := litert.Newest(runtime.GOARCH); !known {
+			if _, ok := litert.Newest(runtime.GOARCH); !ok {
 				continue
 			}
 		}
-		require.Contains(t, says(t, dir, exitUsage, args...), want)
+		require.Contains(t, printed(t, dir, exitUsage, args...), want)
 	}
 	args := []string{"push", "localhost:1/m", "--model", "m.tflite", "text"}
 	require.Equal(t, kindNotCache, failed(t, dir, exitFailed, args...).Kind)

@@ -28,7 +28,7 @@ const (
 )
 
 func main() {
-	sayBusErrors()
+	reportBusErrors()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 

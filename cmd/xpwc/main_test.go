@@ -24,7 +24,7 @@ var tool string // the built command
 // envCPU makes the test's binary the command, on a lesser CPU than this one.
 const envCPU = "XPWC_TEST_CPU"
 
-// envStuck makes the test's binary a command that is busy with what cannot be interrupted.
+// envStuck makes the test's binary a command that cannot be interrupted.
 const envStuck = "XPWC_TEST_STUCK"
 
 // envHolds makes the test's binary a process that has the cache of this path open until its input ends.
@@ -156,9 +156,9 @@ func TestMistakesAreReported(t *testing.T) {
 	require.NoError(t, os.WriteFile(garbage, bytes.Repeat([]byte{0xa5}, 4096), 0o600))
 	model := faceModel(t)
 	for _, c := range []struct {
-		args []string
-		code int
-		says string
+		args    []string
+		code    int
+		message string
 	}{
 		{nil, exitUsage, "no command"},
 		{[]string{"fly"}, exitUsage, `"fly"`},
@@ -191,7 +191,7 @@ func TestMistakesAreReported(t *testing.T) {
 			require.Equal(t, c.code, code, stderr)
 			require.Empty(t, out)
 			require.Contains(t, stderr, "xpwc: ")
-			require.Contains(t, stderr, c.says)
+			require.Contains(t, stderr, c.message)
 		})
 	}
 }

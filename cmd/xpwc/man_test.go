@@ -10,7 +10,7 @@ import (
 
 func TestManualPagesKeepListsAsTheyAre(t *testing.T) {
 	dir := t.TempDir()
-	says(t, dir, 0, "man", ".")
+	printed(t, dir, 0, "man", ".")
 	for page, line := range map[string]string{
 		"xpwc.1":     "\n130  if it was interrupted, by Ctrl-C, SIGTERM or SIGHUP\n",
 		"xpwc-run.1": "\n\\fB--cpu\\fP=LEVEL\n",

@@ -12,60 +12,60 @@ import (
 	"xpwc/internal/tests/registrytest"
 )
 
-// Whoever looks after a file with several models sees which they are, and chooses by name which stay.
+// A user of a file with several models sees their names, and chooses by name which to keep.
 func TestAFileSaysWhichModelsItHas(t *testing.T) {
 	s := registrytest.Start(t)
 	dir, _ := packed(t, face, selfie)
 	var entriesOf [2]int
-	has := func(file string, names ...string) {
+	requireNames := func(file string, names ...string) {
 		t.Helper()
 		v := reported[inspection](t, dir, 0, "inspect", file)
 		require.Equal(t, names, modelNames(v.Models), file)
-		of := map[string]int{}
+		counts := map[string]int{}
 		for _, e := range v.Entries {
-			of[e.SourceName]++
+			counts[e.SourceName]++
 		}
-		require.Len(t, of, len(names))
+		require.Len(t, counts, len(names))
 		for i, m := range v.Models {
-			require.Equal(t, of[m.Name], m.Entries, file)
+			require.Equal(t, counts[m.Name], m.Entries, file)
 			require.Positive(t, m.PayloadBytes)
 			if len(names) == 2 {
 				entriesOf[i] = m.Entries
 			}
 		}
 		require.Equal(t, names, reported[usersReport](t, dir, 0, "who", file).Models)
-		said := says(t, dir, 0, "inspect", file)
+		said := printed(t, dir, 0, "inspect", file)
 		about := pageAbout(t, dir, 0, file)
-		mapped := says(t, dir, 0, "who", file)
+		mapped := printed(t, dir, 0, "who", file)
 		for _, name := range names {
 			require.Contains(t, said, name)
 			require.Contains(t, about, "<bdi>"+name+"</bdi>")
 			require.Contains(t, mapped, name)
 		}
 	}
-	has("model.xpwc", face, selfie)
-	says(t, dir, 0, "compact", "model.xpwc")
-	has("model.xpwc", face, selfie)
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
-	has("converted.xpwc", face, selfie)
-	says(t, dir, 0, "push", s.Ref("models:v1"), "converted.xpwc")
-	says(t, dir, 0, "pull", s.Ref("models:v1"), "-o", "pulled.xpwc")
-	has("pulled.xpwc", face, selfie)
-	says(t, dir, 0, "pack", testModel(t, face), "--sealed", "-o", "sealed.xpwc")
-	has("sealed.xpwc", face)
+	requireNames("model.xpwc", face, selfie)
+	printed(t, dir, 0, "compact", "model.xpwc")
+	requireNames("model.xpwc", face, selfie)
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
+	requireNames("converted.xpwc", face, selfie)
+	printed(t, dir, 0, "push", s.Ref("models:v1"), "converted.xpwc")
+	printed(t, dir, 0, "pull", s.Ref("models:v1"), "-o", "pulled.xpwc")
+	requireNames("pulled.xpwc", face, selfie)
+	printed(t, dir, 0, "pack", testModel(t, face), "--sealed", "-o", "sealed.xpwc")
+	requireNames("sealed.xpwc", face)
 
 	for _, file := range []string{"model.xpwc", "pulled.xpwc"} {
-		said := says(t, dir, exitUsage, "prune", file, "--keep-model", "absent.tflite")
+		said := printed(t, dir, exitUsage, "prune", file, "--keep-model", "absent.tflite")
 		require.Contains(t, said, face)
 		require.Contains(t, said, selfie)
 		r := reported[rewriting](t, dir, 0, "prune", file, "--keep-model", selfie)
 		require.Equal(t, []string{face}, r.Dropped)
 		require.Equal(t, entriesOf[1], r.EntriesAfter)
-		has(file, selfie)
+		requireNames(file, selfie)
 	}
-	pruned := says(t, dir, 0, "prune", "converted.xpwc", "--keep-model", testModel(t, face))
+	pruned := printed(t, dir, 0, "prune", "converted.xpwc", "--keep-model", testModel(t, face))
 	require.Contains(t, pruned, "no more entries of "+selfie)
-	has("converted.xpwc", face)
+	requireNames("converted.xpwc", face)
 }
 
 // What a file calls a model is the last part of its path: where models lie is nobody's business.
@@ -78,24 +78,24 @@ func TestAFileDoesNotSayWhereItsModelsAre(t *testing.T) {
 	require.NotContains(t, string(b), dir)
 }
 
-// A directory to work in says nothing of which models are meant, but where a path does.
+// The working directory does not select models; a path does.
 func TestPruneKeepsAllModelsOfANameWhereverItIsRun(t *testing.T) {
 	dir, file := packed(t)
 	for _, model := range []string{face, selfie} {
 		content, err := os.ReadFile(testModel(t, model))
 		require.NoError(t, err)
-		of := filepath.Join(dir, model+".d")
-		require.NoError(t, os.Mkdir(of, 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(of, "model.tflite"), content, 0o600))
-		says(t, of, 0, "run", "model.tflite", "--cache", file)
+		out := filepath.Join(dir, model+".d")
+		require.NoError(t, os.Mkdir(out, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(out, "model.tflite"), content, 0o600))
+		printed(t, out, 0, "run", "model.tflite", "--cache", file)
 	}
-	of := filepath.Join(dir, face+".d")
-	all := reported[inspection](t, of, 0, "inspect", file)
-	require.Len(t, all.Models, 2)
-	r := reported[rewriting](t, of, 0, "prune", file, "--keep-model", "model.tflite")
-	require.Equal(t, all.Total, r.EntriesAfter)
-	r = reported[rewriting](t, of, 0, "prune", file, "--keep-model", "./model.tflite")
-	require.Less(t, r.EntriesAfter, all.Total)
+	out := filepath.Join(dir, face+".d")
+	merged := reported[inspection](t, out, 0, "inspect", file)
+	require.Len(t, merged.Models, 2)
+	r := reported[rewriting](t, out, 0, "prune", file, "--keep-model", "model.tflite")
+	require.Equal(t, merged.Total, r.EntriesAfter)
+	r = reported[rewriting](t, out, 0, "prune", file, "--keep-model", "./model.tflite")
+	require.Less(t, r.EntriesAfter, merged.Total)
 }
 
 func TestModelsThatAreNotKnownAreOneLine(t *testing.T) {

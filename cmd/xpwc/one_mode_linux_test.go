@@ -38,7 +38,7 @@ func TestWhereFilesAreEverybodysNothingIsWrittenThatTheNextRunWouldRefuse(t *tes
 	dir, real := mount(t, func(n *fs.LoopbackNode) fs.InodeEmbedder { return &everybodys{n} })
 	model, cache := faceModel(t), filepath.Join(dir, "cache")
 	for range 2 {
-		require.Contains(t, says(t, t.TempDir(), 0, "run", model, "--cache", cache), "lets others write to it")
+		require.Contains(t, printed(t, t.TempDir(), 0, "run", model, "--cache", cache), "lets others write to it")
 		require.NoFileExists(t, filepath.Join(real, "cache"))
 	}
 }

@@ -153,7 +153,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 			return err
 		}
 	}
-	s, err := newStage(ctx, o.output, o.placing, model.Files()...)
+	s, err := newPendingOutput(ctx, o.output, o.placing, model.Files()...)
 	if err != nil {
 		return err
 	}
@@ -177,13 +177,13 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 	if err := report.pack(output, model, s, o); err != nil {
 		return err
 	}
-	report.LeftOut = s.left
+	report.LeftOut = s.damaged
 	setResult(ctx, report)
 	return nil
 }
 
 // pack makes the output.
-func (r *packReport) pack(output packOutput, model modelfile.File, s *stage, o packOptions) error {
+func (r *packReport) pack(output packOutput, model modelfile.File, s *pendingOutput, o packOptions) error {
 	var written int64
 	for _, level := range o.levels {
 		l, err := s.packLevel(packJob{Model: model, CPU: level, Stock: o.runtime == forExecuTorch})
@@ -301,7 +301,7 @@ func (r *packReport) print(w io.Writer) {
 	t.Row("", "layout", "entries packed", "bytes packed", "found in the file", "packed again, found equal",
 		"in private memory", "time")
 	for _, l := range r.Levels {
-		t.Row(l.CPU, l.Layout[:shortLayout], fmt.Sprint(l.Packed), console.Size(l.PackedBytes), fmt.Sprint(l.Found),
+		t.Row(l.CPU, l.Layout[:shortLayout], fmt.Sprint(l.Packed), console.Size(l.PackedBytes), fmt.Sprint(l.Hits),
 			fmt.Sprint(l.Reused), execution.PrivateCell(l.Private, l.Reasons), console.MS(l.TotalMS))
 	}
 	t.Transposed().Print(w)
@@ -325,9 +325,9 @@ func (r *packReport) print(w io.Writer) {
 
 // onlyOutput checks that --describe is given with -o alone.
 func onlyOutput(cmd *cobra.Command) error {
-	for _, other := range []string{"description", "cpu", "for", "mode", "embed-beside", "align", "json"} {
-		if cmd.Flags().Changed(other) {
-			return usagef("--describe packs nothing, and --%s does not go with it", other)
+	for _, name := range []string{"description", "cpu", "for", "mode", "embed-beside", "align", "json"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--describe packs nothing, and --%s does not go with it", name)
 		}
 	}
 	return nil
@@ -355,14 +355,14 @@ func describeTensors(model modelfile.File, path string, stdout, stderr io.Writer
 	if err := writeNew(path, escapeJSON(text), stdout); err != nil {
 		return err
 	}
-	left := 0
+	damaged := 0
 	for _, o := range operators {
 		if o.Op == described.LeftOut {
-			left++
+			damaged++
 		}
 	}
 	_, err = fmt.Fprintf(stderr, "note: %s, and %s left out; see \"note\" and \"assumed\"\n",
-		console.Plural(len(operators)-left, "operator"), console.Plural(left, "tensor"))
+		console.Plural(len(operators)-damaged, "operator"), console.Plural(damaged, "tensor"))
 	return err
 }
 

@@ -13,13 +13,12 @@ import (
 	"xpwc/models/safetensors"
 )
 
-// describedModel writes a safetensors file with a description beside it: a float32 and an int8 matrix, and a
-// convolution.
+// describedModel writes a safetensors file and its description: a float32 and an int8 matrix, and a convolution.
 func describedModel(t testing.TB, dir string) (model string) {
 	t.Helper()
-	floats := func(n int, from float32) (b []byte) {
+	floats := func(n int, start float32) (b []byte) {
 		for i := range n {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(from+float32(i%13)/16))
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(start+float32(i%13)/16))
 		}
 		return b
 	}
@@ -66,10 +65,10 @@ func TestASafetensorsFileIsPackedByItsDescription(t *testing.T) {
 	code, _, stderr := xpwcIn(t, dir, "pack", model, "-o", "d.xpwc")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "model.safetensors.json")
-	again := packJSON(t, dir, model, "--description", "operators.json", "-o", "c.xpwc")
-	require.Zero(t, again.Levels[0].Packed)
-	given, _ := runJSON(t, dir, model, "--description", "operators.json")
-	require.Equal(t, plain.Outputs, given.Outputs)
+	second := packJSON(t, dir, model, "--description", "operators.json", "-o", "c.xpwc")
+	require.Zero(t, second.Levels[0].Packed)
+	run, _ := runJSON(t, dir, model, "--description", "operators.json")
+	require.Equal(t, plain.Outputs, run.Outputs)
 
 	code, _, stderr = xpwcIn(t, dir, "pack", model, "--description", "operators.json", "-o", "operators.json")
 	require.Equal(t, exitUsage, code)

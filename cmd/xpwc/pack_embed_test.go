@@ -36,8 +36,8 @@ func TestALoaderThatIsToldOnlyTheFilePacksNothing(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for _, got := range packed.Tensors() {
-		_, known := original.Lookup(got.Name)
-		require.True(t, known || got.Name == safetensors.PackedName ||
+		_, ok := original.Lookup(got.Name)
+		require.True(t, ok || got.Name == safetensors.PackedName ||
 			strings.HasPrefix(got.Name, safetensors.PaddingPrefix), got.Name)
 	}
 
@@ -52,12 +52,12 @@ func TestALoaderThatIsToldOnlyTheFilePacksNothing(t *testing.T) {
 	require.Zero(t, warm.Cache.Private)
 	require.EqualValues(t, 3, warm.Cache.Hits)
 	require.Equal(t, report.FileBytes, warm.Cache.FileBytes)
-	left, err := os.ReadDir(elsewhere)
+	entries, err := os.ReadDir(elsewhere)
 	require.NoError(t, err)
-	require.Len(t, left, 1)
+	require.Len(t, entries, 1)
 }
 
-// Somebody may change tensors and leave the packed weights of the old ones beside them.
+// Tensors may change in a file that still has the packed weights of the old ones.
 func TestPackedWeightsOfOtherTensorsAreNotUsed(t *testing.T) {
 	dir := t.TempDir()
 	model := describedModel(t, dir)
@@ -65,18 +65,18 @@ func TestPackedWeightsOfOtherTensorsAreNotUsed(t *testing.T) {
 	path := filepath.Join(dir, "packed.safetensors")
 	f, err := safetensors.Open(path)
 	require.NoError(t, err)
-	at, _, err := f.Section("embed")
+	section, _, err := f.Section("embed")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	content[at+2] ^= 1
+	content[section+2] ^= 1
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	stale, _ := runJSON(t, dir, "packed.safetensors")
 	require.EqualValues(t, 2, stale.Cache.Hits)
 	require.EqualValues(t, 1, stale.Cache.Private)
-	own, _ := runJSON(t, dir, "packed.safetensors", "--cache", "own.xpwc")
-	require.Equal(t, own.Outputs, stale.Outputs)
+	separate, _ := runJSON(t, dir, "packed.safetensors", "--cache", "own.xpwc")
+	require.Equal(t, separate.Outputs, stale.Outputs)
 }
 
 func TestEmbeddedPackedWeightsAreAddedTo(t *testing.T) {
@@ -90,8 +90,8 @@ func TestEmbeddedPackedWeightsAreAddedTo(t *testing.T) {
 	second := packJSON(t, dir, "one.safetensors", "--embed-beside", "-o", "two.safetensors")
 	require.Equal(t, first.Levels[0].Packed+second.Levels[0].Packed, int64(second.Entries))
 	for _, level := range []string{"sse2", "native"} {
-		again := packJSON(t, dir, "two.safetensors", "--embed-beside", "-o", "three.safetensors", "--cpu", level)
-		require.Zero(t, again.Levels[0].Packed)
+		second := packJSON(t, dir, "two.safetensors", "--embed-beside", "-o", "three.safetensors", "--cpu", level)
+		require.Zero(t, second.Levels[0].Packed)
 	}
 	warm, _ := runJSON(t, dir, "three.safetensors")
 	require.Zero(t, warm.Cache.Private)
@@ -101,38 +101,38 @@ func TestEmbeddedPackedWeightsAreAddedTo(t *testing.T) {
 func TestEmbeddingDestroysNothing(t *testing.T) {
 	dir := t.TempDir()
 	model := describedModel(t, dir)
-	other := describedModel(t, t.TempDir())
+	secondModel := describedModel(t, t.TempDir())
 	content, err := os.ReadFile(model)
 	require.NoError(t, err)
 	require.NoError(t, os.Link(model, filepath.Join(dir, "hard.safetensors")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("notes"), 0o600))
 	packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
 	for _, c := range []struct {
-		args []string
-		code int
-		says string
+		args    []string
+		code    int
+		message string
 	}{
 		{[]string{model, "-o", "model.safetensors"}, exitUsage, "the same file"},
 		{[]string{model, "-o", "hard.safetensors"}, exitUsage, "the same file"},
 		{[]string{model, "-o", "model.safetensors.json"}, exitUsage, "the same file"},
-		{[]string{other, "-o", "model.safetensors"}, exitFailed, "no packed weights"},
-		{[]string{other, "-o", "notes"}, exitFailed, "malformed"},
-		{[]string{other, "-o", "c.xpwc"}, exitFailed, "malformed"},
+		{[]string{secondModel, "-o", "model.safetensors"}, exitFailed, "no packed weights"},
+		{[]string{secondModel, "-o", "notes"}, exitFailed, "malformed"},
+		{[]string{secondModel, "-o", "c.xpwc"}, exitFailed, "malformed"},
 		{[]string{faceModel(t), "-o", "new.safetensors"}, exitUsage, ".safetensors"},
 		{[]string{model, "-o", "new.safetensors", "--align", "1000"}, exitUsage, "--align"},
 	} {
-		before, _ := os.ReadFile(filepath.Join(dir, c.args[2]))
+		original, _ := os.ReadFile(filepath.Join(dir, c.args[2]))
 		code, out, stderr := xpwcIn(t, dir, append([]string{"pack", "--embed-beside"}, c.args...)...)
 		require.Equal(t, c.code, code, stderr)
 		require.Empty(t, out)
-		require.Contains(t, stderr, c.says)
-		after, _ := os.ReadFile(filepath.Join(dir, c.args[2]))
-		require.True(t, bytes.Equal(before, after))
+		require.Contains(t, stderr, c.message)
+		final, _ := os.ReadFile(filepath.Join(dir, c.args[2]))
+		require.True(t, bytes.Equal(original, final))
 	}
-	after, err := os.ReadFile(model)
+	final, err := os.ReadFile(model)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(content, after))
-	packJSON(t, dir, other, "--embed-beside", "-o", "new.safetensors")
+	require.True(t, bytes.Equal(content, final))
+	packJSON(t, dir, secondModel, "--embed-beside", "-o", "new.safetensors")
 	packJSON(t, dir, model, "--embed-beside", "-o", "new.safetensors")
 	requireNoStage(t, dir)
 }

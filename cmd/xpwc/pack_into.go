@@ -32,7 +32,7 @@ type packedLevel struct {
 	Description string        `json:"description"`
 	Packed      int64         `json:"packed"`
 	PackedBytes int64         `json:"packed_bytes"`
-	Found       int64         `json:"hits"`
+	Hits        int64         `json:"hits"`
 	Reused      int64         `json:"reused"`
 	Private     int64         `json:"private"`
 	Reasons     []xpwc.Reason `json:"private_reasons,omitempty"`
@@ -48,7 +48,7 @@ type fileFigures struct {
 }
 
 // nothing reports whether the model has no weights that XNNPACK packs through a cache.
-func (l *packedLevel) nothing() bool { return l.Packed+l.Found+l.Reused == 0 }
+func (l *packedLevel) nothing() bool { return l.Packed+l.Hits+l.Reused == 0 }
 
 // packedInto is the report of the process of one level: Level, which a LiteRT packer leaves empty, or its error.
 type packedInto struct {
@@ -70,8 +70,8 @@ type packJob struct {
 
 const inherited = 3 // descriptor of the first of exec.Cmd.ExtraFiles
 
-// packLevel packs into the stage in a process of its own.
-func (s *stage) packLevel(job packJob) (*packedLevel, error) {
+// packLevel packs into the output in a process of its own.
+func (s *pendingOutput) packLevel(job packJob) (*packedLevel, error) {
 	job.Path, job.Name = s.path, s.byName()
 	var files []*os.File
 	if job.Name == "" {
@@ -154,12 +154,12 @@ func newPackIntoCommand() *cobra.Command {
 
 // run does the job in this process.
 func (j *packJob) run(ctx context.Context) (*packedLevel, error) {
-	var into *os.File
+	var dst *os.File
 	if j.Name == "" {
-		into = os.NewFile(inherited, j.Path)
+		dst = os.NewFile(inherited, j.Path)
 	}
 	if j.LiteRT != "" {
-		job := stock.Job{Library: j.LiteRT, Model: j.Model.Path, CPU: j.CPU, Into: into}
+		job := stock.Job{Library: j.LiteRT, Model: j.Model.Path, CPU: j.CPU, Into: dst}
 		if j.Answer {
 			job.Answers = os.NewFile(inherited+2, "the answers")
 		}
@@ -168,11 +168,11 @@ func (j *packJob) run(ctx context.Context) (*packedLevel, error) {
 	if err := xnnpack.LimitCPU(j.CPU); err != nil {
 		return nil, err
 	}
-	return j.pack(ctx, into)
+	return j.pack(ctx, dst)
 }
 
 // pack packs the model with this process's XNNPACK into a new file, which openNew opens.
-func (j *packJob) pack(ctx context.Context, into *os.File) (l *packedLevel, err error) {
+func (j *packJob) pack(ctx context.Context, dst *os.File) (l *packedLevel, err error) {
 	start := time.Now()
 	weights, err := j.Model.OpenAllWeights()
 	defer func() {
@@ -193,12 +193,12 @@ func (j *packJob) pack(ctx context.Context, into *os.File) (l *packedLevel, err 
 	}
 	progress := newProgress(ctx, "packing for "+j.CPU)
 	progress.Update(0, total)
-	var before, done int64 // of the subgraphs before, and of this one
-	packed := func(now xpwc.Progress) {
-		done = now.Done
-		progress.Update(min(before+done, total), total)
+	var previous, done int64 // of the subgraphs before, and of this one
+	packed := func(subgraph xpwc.Progress) {
+		done = subgraph.Done
+		progress.Update(min(previous+done, total), total)
 	}
-	cache, err := openNew(into, j.Name, &xpwc.Options{Strict: true, Progress: packed})
+	cache, err := openNew(dst, j.Name, &xpwc.Options{Strict: true, Progress: packed})
 	if err != nil {
 		return nil, err
 	}
@@ -208,24 +208,24 @@ func (j *packJob) pack(ctx context.Context, into *os.File) (l *packedLevel, err 
 			if err := models.Pack(cache, w.DataMap(), subgraph); err != nil {
 				return nil, err
 			}
-			before, done = before+done, 0
+			previous, done = previous+done, 0
 		}
 	}
 	progress.Finish()
 	if err := cache.Save(); err != nil {
 		return nil, err
 	}
-	all := cache.Stats()
+	stats := cache.Stats()
 	l = &packedLevel{
 		CPU: j.CPU, Layout: layout.Fingerprint.String(), Description: layout.Description,
-		Packed: all.Packed.Entries, PackedBytes: all.Packed.Bytes, Written: all.WrittenBytes,
-		Found: all.Hits.Entries, Reused: all.Reused.Entries,
+		Packed: stats.Packed.Entries, PackedBytes: stats.Packed.Bytes, Written: stats.WrittenBytes,
+		Hits: stats.Hits.Entries, Reused: stats.Reused.Entries,
 		TotalMS: console.Milliseconds(time.Since(start)),
 	}
-	l.Private, l.Reasons = execution.Private(all)
+	l.Private, l.Reasons = execution.Private(stats)
 	for _, reason := range l.Reasons {
 		if reason != xpwc.ReasonUnnamed {
-			return nil, fmt.Errorf("not everything could be packed into the file (%s): %w", reason, all.LastError)
+			return nil, fmt.Errorf("not everything could be packed into the file (%s): %w", reason, stats.LastError)
 		}
 	}
 	return l, nil

@@ -21,17 +21,17 @@ import (
 	"xpwc/models/safetensors"
 )
 
-// A packOutput turns the cache packed in a stage into the output.
+// A packOutput turns the cache packed in a new file into the output.
 type packOutput interface {
 	// finish makes the output appear, and completes the report. It may leave an existing one as it is if nothing was
 	// packed.
 	finish(packed bool, r *packReport) error
 }
 
-// addToCache copies the entries of an existing cache into the stage first.
-func (s *stage) addToCache() error {
+// addToCache copies the entries of an existing cache into the output first.
+func (s *pendingOutput) addToCache() error {
 	s.replaces = onlyCaches
-	if s.before == nil {
+	if s.original == nil {
 		return nil
 	}
 	switch err := checkCache(s.path); {
@@ -44,10 +44,10 @@ func (s *stage) addToCache() error {
 }
 
 // cacheOutput is a cache file.
-type cacheOutput struct{ *stage }
+type cacheOutput struct{ *pendingOutput }
 
 func (p cacheOutput) finish(packed bool, _ *packReport) error {
-	if p.before == nil || packed || p.left > 0 {
+	if p.original == nil || packed || p.damaged > 0 {
 		return p.publish()
 	}
 	if recorded, err := p.recorded(); err != nil || !recorded {
@@ -56,10 +56,10 @@ func (p cacheOutput) finish(packed bool, _ *packReport) error {
 	return p.publish()
 }
 
-// recorded reports whether a process that packed nothing committed to the stage: the model's stamps, without which each
+// recorded reports whether a process that packed nothing recorded the model's stamps in the output. Without them each
 // start with the existing file reads the model.
 func (p cacheOutput) recorded() (recorded bool, err error) {
-	err = p.with(func(f *cachefile.File) error {
+	err = p.view(func(f *cachefile.File) error {
 		info, err := f.Info()
 		recorded = info.Generation > 1
 		return err
@@ -69,12 +69,12 @@ func (p cacheOutput) recorded() (recorded bool, err error) {
 
 // stockOutput is a file for the stock runtime of ExecuTorch. An existing one is replaced.
 type stockOutput struct {
-	*stage
+	*pendingOutput
 	file *stockFile
 }
 
 func (p stockOutput) finish(_ bool, r *packReport) error {
-	err := p.file.writeFrom(p.stage)
+	err := p.file.writeFrom(p.pendingOutput)
 	if errors.Is(err, errNothing) {
 		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(p.file.reasons(), ", "))
 		r.fileFigures = fileFigures{}
@@ -87,15 +87,15 @@ func (p stockOutput) finish(_ bool, r *packReport) error {
 	return p.publish()
 }
 
-// seed begins the cache in the stage with the entries of another. The new file has an identity of its own, by which
+// seed begins the cache in the output with the entries of another. The new file has an identity of its own, by which
 // programs find that a file was replaced and did not only grow. Damaged entries are left out: what the model has of
 // them is packed again.
-func (s *stage) seed(f *cachefile.File) error {
+func (s *pendingOutput) seed(f *cachefile.File) error {
 	leftOut := func(_ cachefile.Entry, err error) error {
 		if !errors.Is(err, cachefile.ErrDamaged) {
 			return err
 		}
-		s.left++
+		s.damaged++
 		return nil
 	}
 	return writeCache(s.ctx, f, s.File.File, "copying", nil,
@@ -104,7 +104,7 @@ func (s *stage) seed(f *cachefile.File) error {
 
 // measure takes the figures of a file.
 func (f *fileFigures) measure(file *newFile) error {
-	return file.with(func(c *cachefile.File) error {
+	return file.view(func(c *cachefile.File) error {
 		info, err := c.Info()
 		*f = fileFigures{info.Entries, info.PayloadBytes, info.FileBytes}
 		return err
@@ -126,7 +126,7 @@ func checkCache(path string) error {
 
 // embeddingOutput is a safetensors file with the original and the packed weights.
 type embeddingOutput struct {
-	*stage
+	*pendingOutput
 	model *described.Model
 	align int
 }
@@ -140,12 +140,12 @@ type embedded struct {
 }
 
 // newEmbedding has the cache begin with the packed weights that the model has in its file.
-func newEmbedding(s *stage, m modelfile.Weights, align int) (packOutput, error) {
+func newEmbedding(s *pendingOutput, m modelfile.Weights, align int) (packOutput, error) {
 	d, ok := m.(*described.Model)
 	if !ok || d.File() == nil || d.File().Sharded() {
 		return nil, usagef("--embed-beside is for models in one .safetensors file")
 	}
-	if s.before != nil {
+	if s.original != nil {
 		if err := checkEmbedding(s.path); err != nil {
 			return nil, err
 		}
@@ -181,8 +181,8 @@ func (p embeddingOutput) finish(_ bool, r *packReport) error {
 	if err != nil {
 		return err
 	}
-	err = p.remake(func(_ *cachefile.File, to *os.File) error {
-		pieces := output.NewPieces(to)
+	err = p.remake(func(_ *cachefile.File, dst *os.File) error {
+		pieces := output.NewPieces(dst)
 		metadata := map[string]string{described.MetadataName: p.model.Description()}
 		return errors.Join(p.model.File().WritePacked(pieces, cache.Data(), p.align, metadata), pieces.Flush())
 	})
@@ -212,12 +212,12 @@ func describeEmbedding(path string) (*embedded, error) {
 
 // sealedOutput is a cache file of one model that nobody writes to. An existing one is replaced.
 type sealedOutput struct {
-	*stage
+	*pendingOutput
 	model  modelfile.File
 	digest xpwc.Digest // of the model before it was packed
 }
 
-func newSealing(s *stage, m modelfile.File) (packOutput, error) {
+func newSealing(s *pendingOutput, m modelfile.File) (packOutput, error) {
 	d, err := digestOfModel(m)
 	if err == nil {
 		err = s.replace(onlyCaches)
@@ -240,23 +240,23 @@ func (p sealedOutput) finish(_ bool, r *packReport) error {
 	return p.publish()
 }
 
-// seal makes the stage's file read-only and records the digest of its model: the given one, or the one that its
+// seal makes the output read-only and records the digest of its model: the given one, or the one that its
 // entries were sealed for.
-func (s *stage) seal(model modelfile.File) (digest string, err error) {
-	var of xpwc.Digest
+func (s *pendingOutput) seal(model modelfile.File) (digest string, err error) {
+	var seal xpwc.Digest
 	var programs func(cachefile.Entry) []xpwc.Digest
 	if model.Path != "" {
 		if programs, err = packingDelegates(model); err == nil {
-			of, err = digestOfModel(model)
+			seal, err = digestOfModel(model)
 		}
 	} else {
-		err = s.with(func(f *cachefile.File) error { of, err = sealOf(f); return err })
+		err = s.view(func(f *cachefile.File) error { seal, err = sealOf(f); return err })
 	}
 	if err != nil {
 		return "", err
 	}
 	s.readOnly()
-	return of.String(), s.rewrite("sealing", cachefile.WriteOptions{Seal: &of, Programs: programs})
+	return seal.String(), s.rewrite("sealing", cachefile.WriteOptions{Seal: &seal, Programs: programs})
 }
 
 // packingDelegates returns a function from entries to the delegates of a program that pack them; nil if the model is
@@ -279,24 +279,24 @@ var errNotSealed = errors.New("not all entries are sealed for one model: give th
 	"or push what xpwc pack --sealed wrote")
 
 // sealOf returns the digest of the model that all entries of a file are sealed for.
-func sealOf(f *cachefile.File) (of xpwc.Digest, err error) {
+func sealOf(f *cachefile.File) (digest xpwc.Digest, err error) {
 	for e, err := range f.Entries() {
 		if err != nil {
-			return of, err
+			return digest, err
 		}
 		model, sealed := e.Sealed()
-		if !sealed || of != (xpwc.Digest{}) && model != of {
-			return of, errNotSealed
+		if !sealed || digest != (xpwc.Digest{}) && model != digest {
+			return digest, errNotSealed
 		}
-		of = model
+		digest = model
 	}
-	return of, nil
+	return digest, nil
 }
 
 // digestOfModel returns the digest of a model's bytes; of a model in several files, that of their digests one after the
 // other. A description is none of them.
 func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
-	var all []byte
+	var digests []byte
 	for _, path := range m.Files() {
 		if path == m.Description || path == "" || path == filepath.Clean(m.Path)+".json" {
 			continue
@@ -318,12 +318,12 @@ func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
 			return xpwc.Digest{}, err
 		}
 		d := sum.Sum()
-		all = append(all, d[:]...)
+		digests = append(digests, d[:]...)
 	}
-	if one := (xpwc.Digest{}); len(all) == len(one) {
-		return xpwc.Digest(all), nil
+	if digest := (xpwc.Digest{}); len(digests) == len(digest) {
+		return xpwc.Digest(digests), nil
 	}
-	return xpwc.DigestOf(all), nil
+	return xpwc.DigestOf(digests), nil
 }
 
 // A location is where a cache is: in a file of its own, or in a safetensors file.
@@ -360,15 +360,15 @@ func ofModel(err error) error {
 
 // withFile calls do with an open cache file, or with the packed weights in a safetensors file.
 func withFile(path string, do func(f *cachefile.File) error) error {
-	at, err := locate(path)
+	loc, err := locate(path)
 	if err != nil {
 		return err
 	}
-	return at.with(do)
+	return loc.view(do)
 }
 
-// with calls do with the open cache.
-func (l location) with(do func(f *cachefile.File) error) error {
+// view opens the cache and calls do with it.
+func (l location) view(do func(f *cachefile.File) error) error {
 	if l.in == nil {
 		f, err := cachefile.Open(l.path)
 		if err != nil {

@@ -20,12 +20,12 @@ func TestPackingAgainRepairsWhatIsDamaged(t *testing.T) {
 	require.NoError(t, err)
 	content[entry.Offset] ^= 1
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	says(t, dir, exitFailed, "verify", "c.xpwc")
-	again := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
-	require.EqualValues(t, 1, again.Levels[0].Packed)
-	require.Equal(t, 1, again.LeftOut)
-	require.Equal(t, first.Entries, again.Entries)
-	says(t, dir, 0, "verify", "c.xpwc")
+	printed(t, dir, exitFailed, "verify", "c.xpwc")
+	second := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
+	require.EqualValues(t, 1, second.Levels[0].Packed)
+	require.Equal(t, 1, second.LeftOut)
+	require.Equal(t, first.Entries, second.Entries)
+	printed(t, dir, 0, "verify", "c.xpwc")
 }
 
 func TestPackingAnotherModelLeavesOutWhatItCannotRepair(t *testing.T) {
@@ -35,13 +35,13 @@ func TestPackingAnotherModelLeavesOutWhatItCannotRepair(t *testing.T) {
 	packJSON(t, dir, testModel(t, selfie), "-o", "c.xpwc")
 	path := filepath.Join(dir, "c.xpwc")
 	v := reported[inspection](t, dir, 0, "inspect", "c.xpwc")
-	at := slices.IndexFunc(v.Entries, func(e entryReport) bool { return e.Sum == faces.Sum })
-	require.GreaterOrEqual(t, at, 0)
+	i := slices.IndexFunc(v.Entries, func(e entryReport) bool { return e.Sum == faces.Sum })
+	require.GreaterOrEqual(t, i, 0)
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	content[v.Entries[at].Offset] ^= 1
+	content[v.Entries[i].Offset] ^= 1
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	text := says(t, dir, 0, "pack", testModel(t, selfie), "-o", "c.xpwc")
+	text := printed(t, dir, 0, "pack", testModel(t, selfie), "-o", "c.xpwc")
 	require.Contains(t, text, "note: 1 entry had a wrong checksum and was left out")
 	require.Equal(t, v.Total-1, reported[verification](t, dir, 0, "verify", "c.xpwc").Entries)
 	require.EqualValues(t, 1, packJSON(t, dir, faceModel(t), "-o", "c.xpwc").Levels[0].Packed)
@@ -57,7 +57,7 @@ func TestPackReportsTheLayoutOfEachLevel(t *testing.T) {
 	}
 	report := packJSON(t, dir, faceModel(t), "-o", "c.xpwc", "--cpu", levels)
 	v := reported[inspection](t, dir, 0, "inspect", "c.xpwc")
-	require.Equal(t, v.Here, report.Levels[len(report.Levels)-1].Layout)
+	require.Equal(t, v.Current, report.Levels[len(report.Levels)-1].Layout)
 	for _, level := range report.Levels {
 		n := 0
 		for _, e := range v.Entries {
@@ -67,7 +67,7 @@ func TestPackReportsTheLayoutOfEachLevel(t *testing.T) {
 		}
 		require.EqualValues(t, level.Packed, n, level.CPU)
 	}
-	require.Contains(t, says(t, dir, 0, "pack", faceModel(t), "-o", "c.xpwc"), v.Here[:shortLayout])
+	require.Contains(t, printed(t, dir, 0, "pack", faceModel(t), "-o", "c.xpwc"), v.Current[:shortLayout])
 }
 
 func TestAPackThatFailsSaysWhyAndThatNothingWasWritten(t *testing.T) {

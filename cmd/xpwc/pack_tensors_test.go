@@ -67,32 +67,32 @@ func TestTensorsOfEveryKindOfFileArePackedAlike(t *testing.T) {
 	description, err := os.ReadFile(filepath.Join(dir, "model.safetensors.json"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "operators.json"), description, 0o600))
-	with := map[string][]string{
+	reports := map[string][]string{
 		"model.safetensors": {"model.safetensors"},
 		"model.ptd":         {"model.ptd", "--description", "operators.json"},
 	}
-	plain, _ := runJSON(t, dir, with["model.safetensors"]...)
-	for kind, model := range with {
+	plain, _ := runJSON(t, dir, reports["model.safetensors"]...)
+	for kind, model := range reports {
 		report := packJSON(t, dir, append(model, "-o", kind+".xpwc")...)
 		require.EqualValues(t, 3, report.Levels[0].Packed, kind)
 	}
-	for kind, model := range with {
+	for kind, model := range reports {
 		code, out, stderr := xpwcIn(t, dir, "diff", "model.safetensors.xpwc", kind+".xpwc")
 		require.Zero(t, code, out+stderr)
-		for other := range with {
-			ran, _ := runJSON(t, dir, append(model, "--cache", other+".xpwc")...)
-			require.Equal(t, plain.Outputs, ran.Outputs, "%s from %s", kind, other)
-			require.EqualValues(t, 3, ran.Cache.Hits, "%s from %s", kind, other)
-			require.Zero(t, ran.Cache.Packed, "%s from %s", kind, other)
-			require.Zero(t, ran.Cache.Private, "%s from %s", kind, other)
-			verify := []string{"verify", other + ".xpwc", "--model", model[0]}
+		for name := range reports {
+			ran, _ := runJSON(t, dir, append(model, "--cache", name+".xpwc")...)
+			require.Equal(t, plain.Outputs, ran.Outputs, "%s from %s", kind, name)
+			require.EqualValues(t, 3, ran.Cache.Hits, "%s from %s", kind, name)
+			require.Zero(t, ran.Cache.Packed, "%s from %s", kind, name)
+			require.Zero(t, ran.Cache.Private, "%s from %s", kind, name)
+			verify := []string{"verify", name + ".xpwc", "--model", model[0]}
 			code, out, stderr := xpwcIn(t, dir, append(verify, model[1:]...)...)
 			require.Zero(t, code, out+stderr)
 		}
 	}
 }
 
-// What is missing is named, with what helps.
+// The message names the missing option and gives an example.
 func TestTensorsThatCannotBePacked(t *testing.T) {
 	dir := t.TempDir()
 	tensors := tensorsOf(t, describedModel(t, dir))
@@ -104,9 +104,9 @@ func TestTensorsThatCannotBePacked(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "d.json"),
 		[]byte(`[{"op": "fully_connected", "datatype": "f32", "weights": "embed"}]`), 0o600))
 	for _, c := range []struct {
-		code int
-		says []string
-		args []string
+		code    int
+		message []string
+		args    []string
 	}{
 		{exitFailed, []string{"weights.ptd", "--description", "weights.ptd.json", "--describe"},
 			[]string{"pack", "weights.ptd", "-o", "c"}},
@@ -131,8 +131,8 @@ func TestTensorsThatCannotBePacked(t *testing.T) {
 	} {
 		code, out, stderr := xpwcIn(t, dir, c.args...)
 		require.Equal(t, c.code, code, "%v: %s%s", c.args, out, stderr)
-		for _, says := range c.says {
-			require.Contains(t, strings.ReplaceAll(stderr, "\n", " "), says, "%v", c.args)
+		for _, part := range c.message {
+			require.Contains(t, strings.ReplaceAll(stderr, "\n", " "), part, "%v", c.args)
 		}
 		require.NoFileExists(t, filepath.Join(dir, "c"))
 		requireNoStage(t, dir)

@@ -31,9 +31,9 @@ func packJSON(t testing.TB, dir string, args ...string) (report packReport) {
 // requireNoStage checks that nothing half-made was left in a directory.
 func requireNoStage(t testing.TB, dir string) {
 	t.Helper()
-	left, err := filepath.Glob(filepath.Join(dir, ".xpwc-*"))
+	temporary, err := filepath.Glob(filepath.Join(dir, ".xpwc-*"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, temporary)
 }
 
 func TestAModelThatWasPackedAheadOfTimePacksNothing(t *testing.T) {
@@ -91,14 +91,14 @@ func TestPackingForLesserCPUs(t *testing.T) {
 
 	alone := packJSON(t, dir, faceModel(t), "-o", "sse2.xpwc", "--cpu", "sse2")
 	require.Equal(t, report.Levels[0].Packed, alone.Levels[0].Packed)
-	before, err := os.ReadFile(filepath.Join(dir, "all.xpwc"))
+	original, err := os.ReadFile(filepath.Join(dir, "all.xpwc"))
 	require.NoError(t, err)
-	again := packJSON(t, dir, faceModel(t), "-o", "all.xpwc", "--cpu", "avx")
-	require.Zero(t, again.Levels[0].Packed)
-	require.Positive(t, again.Levels[0].Found)
-	after, err := os.ReadFile(filepath.Join(dir, "all.xpwc"))
+	second := packJSON(t, dir, faceModel(t), "-o", "all.xpwc", "--cpu", "avx")
+	require.Zero(t, second.Levels[0].Packed)
+	require.Positive(t, second.Levels[0].Hits)
+	final, err := os.ReadFile(filepath.Join(dir, "all.xpwc"))
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, original, final)
 }
 
 func TestPackingAddsToWhatIsThere(t *testing.T) {
@@ -106,7 +106,7 @@ func TestPackingAddsToWhatIsThere(t *testing.T) {
 	selfie := testModel(t, "selfie_segmentation.tflite")
 	first := packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
 	require.NoError(t, os.Chmod(filepath.Join(dir, "c.xpwc"), 0o640))
-	before, err := os.Stat(filepath.Join(dir, "c.xpwc"))
+	original, err := os.Stat(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
 	id := identity(t, filepath.Join(dir, "c.xpwc"))
 	// A program that has the cache open finds what is added, and keeps what it uses.
@@ -133,45 +133,45 @@ func TestPackingAddsToWhatIsThere(t *testing.T) {
 		require.Zero(t, warm.Cache.Packed)
 		require.Zero(t, warm.Cache.BytesWritten)
 	}
-	after, err := os.Stat(filepath.Join(dir, "c.xpwc"))
+	final, err := os.Stat(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
-	require.False(t, os.SameFile(before, after), "who has the old file open keeps it")
+	require.False(t, os.SameFile(original, final), "who has the old file open keeps it")
 	require.NotEqual(t, id, identity(t, filepath.Join(dir, "c.xpwc")))
-	require.Equal(t, before.Mode(), after.Mode())
+	require.Equal(t, original.Mode(), final.Mode())
 }
 
 // A start with a cache that was brought finds no stamp of the model in it, and records it. Where it may not, pack does.
 func TestPackingWhatIsPackedRecordsWhereTheModelLies(t *testing.T) {
 	dir := t.TempDir()
-	here, there := filepath.Join(dir, "here"), filepath.Join(dir, "there")
+	origin, copied := filepath.Join(dir, "here"), filepath.Join(dir, "there")
 	packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
-	for _, to := range []string{here, there} {
-		require.NoError(t, os.Mkdir(to, 0o755))
-		for name, from := range map[string]string{"m.tflite": faceModel(t), "c.xpwc": filepath.Join(dir, "c.xpwc")} {
-			content, err := os.ReadFile(from)
+	for _, node := range []string{origin, copied} {
+		require.NoError(t, os.Mkdir(node, 0o755))
+		for name, source := range map[string]string{"m.tflite": faceModel(t), "c.xpwc": filepath.Join(dir, "c.xpwc")} {
+			content, err := os.ReadFile(source)
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(to, name), content, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(node, name), content, 0o600))
 		}
-		testkit.Settled(t, filepath.Join(to, "m.tflite"))
+		testkit.Settled(t, filepath.Join(node, "m.tflite"))
 	}
-	first, _ := runJSON(t, here, "m.tflite", "--cache", "c.xpwc")
+	first, _ := runJSON(t, origin, "m.tflite", "--cache", "c.xpwc")
 	if first.Cache.BytesWritten == 0 {
 		t.Skip("files have no stamps here")
 	}
 	inode := func() os.FileInfo {
-		info, err := os.Stat(filepath.Join(there, "c.xpwc"))
+		info, err := os.Stat(filepath.Join(copied, "c.xpwc"))
 		require.NoError(t, err)
 		return info
 	}
-	before := inode()
-	again := packJSON(t, there, "m.tflite", "-o", "c.xpwc")
-	require.Zero(t, again.Levels[0].Packed)
+	original := inode()
+	repacked := packJSON(t, copied, "m.tflite", "-o", "c.xpwc")
+	require.Zero(t, repacked.Levels[0].Packed)
 	recorded := inode()
-	require.False(t, os.SameFile(before, recorded))
-	warm, _ := runJSON(t, there, "m.tflite", "--cache", "c.xpwc")
+	require.False(t, os.SameFile(original, recorded))
+	warm, _ := runJSON(t, copied, "m.tflite", "--cache", "c.xpwc")
 	require.Zero(t, warm.Cache.Packed)
 	require.Zero(t, warm.Cache.BytesWritten, "there is nothing more to record")
-	packJSON(t, there, "m.tflite", "-o", "c.xpwc")
+	packJSON(t, copied, "m.tflite", "-o", "c.xpwc")
 	require.True(t, os.SameFile(recorded, inode()), "it stays as it is")
 }
 
@@ -203,9 +203,9 @@ func TestPackNeverWritesToItsInput(t *testing.T) {
 			require.Equal(t, exitUsage, code, output)
 			require.Empty(t, out)
 			require.Contains(t, stderr, "the same file")
-			after, err := os.ReadFile(model)
+			final, err := os.ReadFile(model)
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(content, after))
+			require.True(t, bytes.Equal(content, final))
 		}
 	}
 	requireNoStage(t, dir)
@@ -218,30 +218,30 @@ func TestPackLeavesWhatIsNoSoundCacheAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), bytes.Repeat([]byte("not a cache\n"), 1000),
 		0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
-	for name, says := range map[string]string{"cut.xpwc": "damaged", "notes.txt": "not a packed weights cache",
+	for name, message := range map[string]string{"cut.xpwc": "damaged", "notes.txt": "not a packed weights cache",
 		"d": "not a regular file", "none/c": "create it first"} {
-		before, _ := os.ReadFile(filepath.Join(dir, name))
+		original, _ := os.ReadFile(filepath.Join(dir, name))
 		code, out, stderr := xpwcIn(t, dir, "pack", faceModel(t), "-o", name)
 		require.NotEqual(t, exitOK, code, name)
 		require.Empty(t, out)
-		require.Contains(t, stderr, says)
-		after, _ := os.ReadFile(filepath.Join(dir, name))
-		require.Equal(t, before, after)
+		require.Contains(t, stderr, message)
+		final, _ := os.ReadFile(filepath.Join(dir, name))
+		require.Equal(t, original, final)
 	}
 	requireNoStage(t, dir)
 }
 
 func TestPackNamesTheFileAfterTheModel(t *testing.T) {
 	dir := t.TempDir()
-	require.Contains(t, says(t, dir, 0, "pack", faceModel(t)), "\nface_detection_short_range.xpwc: ")
-	says(t, dir, 0, "verify", "face_detection_short_range.xpwc", "--model", faceModel(t))
+	require.Contains(t, printed(t, dir, 0, "pack", faceModel(t)), "\nface_detection_short_range.xpwc: ")
+	printed(t, dir, 0, "verify", "face_detection_short_range.xpwc", "--model", faceModel(t))
 }
 
 func TestPackReportsAWrongCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
-		args []string
-		says string
+		args    []string
+		message string
 	}{
 		{[]string{faceModel(t), "--embed-beside"}, "-o packed.safetensors"},
 		{[]string{faceModel(t), "--for", "litert", "--name-by-content"}, "-o ."},
@@ -249,12 +249,12 @@ func TestPackReportsAWrongCommandLine(t *testing.T) {
 		{[]string{faceModel(t), "-o", "c", "--cpu", "pentium"}, "sse2"},
 		{[]string{faceModel(t), "-o", "c", "--cpu", ""}, "--cpu"},
 	} {
-		if runtime.GOARCH != "amd64" && c.says == "sse2" {
-			c.says = "native"
+		if runtime.GOARCH != "amd64" && c.message == "sse2" {
+			c.message = "native"
 		}
 		code, _, stderr := xpwcIn(t, dir, append([]string{"pack"}, c.args...)...)
 		require.Equal(t, exitUsage, code, stderr)
-		require.Contains(t, stderr, c.says)
+		require.Contains(t, stderr, c.message)
 	}
 	code, _, stderr := xpwcIn(t, dir, "pack", "missing.tflite", "-o", "c")
 	require.Equal(t, exitFailed, code)

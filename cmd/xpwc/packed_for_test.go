@@ -11,16 +11,16 @@ import (
 	"xpwc/internal/modelfile"
 )
 
-// What is said of a program must be of the one that was packed, also if another took its place meanwhile.
+// The record describes the program that was packed, even if another file took its place meanwhile.
 func TestAFileForTheStockRuntimeIsNotSaidToBeOfAnotherProgram(t *testing.T) {
 	dir := t.TempDir()
 	model := modelfile.File{Path: filepath.Join(dir, "model.pte")}
 	content, err := os.ReadFile(program(t, perceptron))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(model.Path, content, 0o600))
-	of, err := newPackedFor(model, native)
+	origin, err := newPackedFor(model, native)
 	require.NoError(t, err)
-	require.NoError(t, of.check())
+	require.NoError(t, origin.check())
 	require.NoError(t, os.WriteFile(model.Path, append(content, 0), 0o600))
-	require.ErrorIs(t, of.check(), xpwc.ErrSourceChanged)
+	require.ErrorIs(t, origin.check(), xpwc.ErrSourceChanged)
 }

@@ -41,17 +41,17 @@ func TestAProgramThatWasPackedAheadOfTimePacksNothing(t *testing.T) {
 			require.Zero(t, warm.Cache.Private)
 			require.Zero(t, warm.Cache.BytesWritten)
 			require.Equal(t, report.Levels[0].Packed, warm.Cache.Hits+warm.Cache.Reused)
-			require.Contains(t, says(t, dir, 0, "verify", name+".xpwc", "--model", program(t, name)), "proven")
+			require.Contains(t, printed(t, dir, 0, "verify", name+".xpwc", "--model", program(t, name)), "proven")
 		})
 	}
 }
 
 func TestAProgramComputesWhatExecuTorchDoes(t *testing.T) {
 	dir := t.TempDir()
-	for name, most := range map[string]float64{"mlp_fp32": 1e-4, "mobilenet_v3_small_int8": 3e-2} {
+	for name, tolerance := range map[string]float64{"mlp_fp32": 1e-4, "mobilenet_v3_small_int8": 3e-2} {
 		report, _ := runJSON(t, dir, program(t, name+".pte"), "--method", "forward",
 			"--input", program(t, name+".in0.npy"), "--output-dir", name)
-		requireNear(t, program(t, name+".out0.npy"), filepath.Join(dir, report.Outputs[0].File), most)
+		requireNear(t, program(t, name+".out0.npy"), filepath.Join(dir, report.Outputs[0].File), tolerance)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestAllMethodsOfAProgramArePackedAndOneIsRun(t *testing.T) {
 		sums = append(sums, warm.Outputs[0].SHA256)
 	}
 	require.NotEqual(t, sums[0], sums[1])
-	require.Contains(t, says(t, dir, exitFailed, "run", twoMethods(t)),
+	require.Contains(t, printed(t, dir, exitFailed, "run", twoMethods(t)),
 		`it has "method 0", "method 1"; choose one with --method`)
 	v := reported[programReport](t, dir, 0, "inspect", twoMethods(t))
 	require.Len(t, v.Methods, 2)
@@ -96,7 +96,7 @@ func TestADynamicInputTakesItsBatchFromItsFile(t *testing.T) {
 	for shape, n := range map[string]int{"(17, 64)": 17 * 64, "(3, 63)": 3 * 63, "(0, 64)": 0, "(64,)": 64,
 		"(1, 3, 64)": 3 * 64} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "x.npy"), numPy("<f4", shape, make([]byte, 4*n)), 0o600))
-		require.Contains(t, says(t, dir, exitFailed, "run", model, "--input", "x.npy"),
+		require.Contains(t, printed(t, dir, exitFailed, "run", model, "--input", "x.npy"),
 			"[16 64], or in a .npy less in the first dimension", shape)
 	}
 }
@@ -111,8 +111,8 @@ func readNumbers(t testing.TB, path string) ([]byte, []int) {
 	return a.Data, a.Shape
 }
 
-// requireNear checks that the floats in a file are those of a .npy, up to a relative l2.
-func requireNear(t testing.TB, want, got string, most float64) {
+// requireNear compares the floats in a file with those of a .npy file, up to a relative l2.
+func requireNear(t testing.TB, want, got string, tolerance float64) {
 	t.Helper()
 	numbers, _ := readNumbers(t, want)
 	floats := func(b []byte) (out []float64) {
@@ -130,15 +130,15 @@ func requireNear(t testing.TB, want, got string, most float64) {
 	for i := range x {
 		difference, norm = difference+(x[i]-y[i])*(x[i]-y[i]), norm+x[i]*x[i]
 	}
-	require.LessOrEqual(t, math.Sqrt(difference/norm), most)
+	require.LessOrEqual(t, math.Sqrt(difference/norm), tolerance)
 }
 
 func TestADemoRunsAProgram(t *testing.T) {
 	dir := t.TempDir()
-	require.Contains(t, says(t, dir, 0, "demo", program(t, mobilenet)), "identical bit for bit")
-	require.Contains(t, says(t, dir, exitFailed, "demo", outsider(t)), "operators that cannot be run here")
-	one := says(t, dir, 0, "demo", twoMethods(t), "--method", "method 1")
-	require.Regexp(t, `entries packed +- +1 +0\n`, one)
+	require.Contains(t, printed(t, dir, 0, "demo", program(t, mobilenet)), "identical bit for bit")
+	require.Contains(t, printed(t, dir, exitFailed, "demo", outsider(t)), "operators that cannot be run here")
+	output := printed(t, dir, 0, "demo", twoMethods(t), "--method", "method 1")
+	require.Regexp(t, `entries packed +- +1 +0\n`, output)
 }
 
 func TestAProgramIsPackedForLesserCPUs(t *testing.T) {
@@ -155,10 +155,10 @@ func outsider(t testing.TB) string {
 	t.Helper()
 	content, err := os.ReadFile(program(t, mobilenet))
 	require.NoError(t, err)
-	of, as := []byte("_to_dim_order_copy"), []byte("_to_dim_order_cozy")
-	require.Contains(t, string(content), string(of))
+	name, unsupported := []byte("_to_dim_order_copy"), []byte("_to_dim_order_cozy")
+	require.Contains(t, string(content), string(name))
 	path := filepath.Join(t.TempDir(), "outsider.pte")
-	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(content, of, as), 0o600))
+	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(content, name, unsupported), 0o600))
 	return path
 }
 
@@ -173,7 +173,7 @@ func TestAProgramThatCannotBeRunIsPacked(t *testing.T) {
 
 	report := packJSON(t, dir, model, "-o", "c.xpwc")
 	require.Equal(t, packJSON(t, dir, program(t, mobilenet), "-o", "runnable.xpwc").Entries, report.Entries)
-	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven")
+	require.Contains(t, printed(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven")
 }
 
 func TestAProgramsExternalDataIsGivenWithIt(t *testing.T) {
@@ -189,22 +189,22 @@ func TestAProgramsExternalDataIsGivenWithIt(t *testing.T) {
 		if command == "pack" {
 			args = append(args, "-o", "c.xpwc")
 		}
-		require.Contains(t, says(t, dir, exitFailed, args...), "give its .ptd files too")
+		require.Contains(t, printed(t, dir, exitFailed, args...), "give its .ptd files too")
 	}
 	v := reported[programReport](t, dir, 0, "inspect", pte, ptd)
 	require.Equal(t, []string{ptd}, v.Data)
 	require.Equal(t, ptd, v.Weights[0].File)
-	require.Contains(t, says(t, dir, 0, "inspect", pte, ptd), "   mobilenet_v2_fp32_ext.ptd\n")
-	demo := says(t, dir, 0, "demo", pte, ptd)
+	require.Contains(t, printed(t, dir, 0, "inspect", pte, ptd), "   mobilenet_v2_fp32_ext.ptd\n")
+	demo := printed(t, dir, 0, "demo", pte, ptd)
 	require.Contains(t, demo, "mobilenet_v2_fp32_ext.pte, 13.3 MiB\n", "both files")
 	require.Contains(t, demo, "identical bit for bit")
-	says(t, dir, 0, "bench", pte, ptd, "--runs", "1")
+	printed(t, dir, 0, "bench", pte, ptd, "--runs", "1")
 	packJSON(t, dir, pte, ptd, "-o", "c.xpwc")
 	plain, _ := runJSON(t, dir, pte, ptd)
 	warm, _ := runJSON(t, dir, pte, ptd, "--cache", "c.xpwc")
 	require.Equal(t, plain.Outputs, warm.Outputs)
 	require.Zero(t, warm.Cache.Packed)
-	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", pte, "--data", ptd), "proven")
+	require.Contains(t, printed(t, dir, 0, "verify", "c.xpwc", "--model", pte, "--data", ptd), "proven")
 }
 
 const inspectedPerceptron = `model.pte: ExecuTorch's program, 1 method, 4 weights of 40.6 KiB
@@ -228,9 +228,10 @@ func TestInspectShowsWhatIsInAProgram(t *testing.T) {
 	content, err := os.ReadFile(program(t, "mlp_dyn_fp32.pte"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "model.pte"), content, 0o600))
-	require.Equal(t, inspectedPerceptron, says(t, dir, 0, "inspect", "model.pte"))
-	require.Contains(t, says(t, dir, 0, "inspect", "model.pte", "--filter", "c56e8d"), "\n1 weight of 4, 32.0 KiB.\n")
-	require.Contains(t, says(t, dir, 0, "inspect", "model.pte", "--filter", "none"), "No weights")
+	require.Equal(t, inspectedPerceptron, printed(t, dir, 0, "inspect", "model.pte"))
+	require.Contains(t, printed(t, dir, 0, "inspect", "model.pte", "--filter", "c56e8d"),
+		"\n1 weight of 4, 32.0 KiB.\n")
+	require.Contains(t, printed(t, dir, 0, "inspect", "model.pte", "--filter", "none"), "No weights")
 
 	v := reported[programReport](t, dir, 0, "inspect", "model.pte")
 	require.Equal(t, []methodReport{{
@@ -248,7 +249,7 @@ func TestInspectShowsWhatIsInAProgram(t *testing.T) {
 
 func TestInspectShowsWhatIsOutsideOfXNNPACK(t *testing.T) {
 	dir, model := t.TempDir(), outsider(t)
-	text := says(t, dir, 0, "inspect", model)
+	text := printed(t, dir, 0, "inspect", model)
 	require.Contains(t, text, "can be packed here, not run:\n")
 	require.Contains(t, text, "dim_order_ops::_to_dim_order_cozy.out (18 times)")
 	require.Regexp(t, `dim_order_ops::_to_dim_order_cozy.out +18 +outside\n`, text)
@@ -265,9 +266,9 @@ func TestMistakesWithProgramsAreReported(t *testing.T) {
 	ptd, err := filepath.Abs(ptd)
 	require.NoError(t, err)
 	for i, c := range []struct {
-		code int
-		says string
-		args []string
+		code    int
+		message string
+		args    []string
 	}{
 		{exitFailed, "the model has no such signature", []string{"run", faceModel(t), "--method", "forward"}},
 		{exitFailed, "the model has no such signature", []string{"demo", faceModel(t), "--method", "forward"}},
@@ -292,11 +293,11 @@ func TestMistakesWithProgramsAreReported(t *testing.T) {
 		{exitFailed, "malformed", []string{"pack", garbage, "-o", "c"}},
 		{exitFailed, "absent.ptd", []string{"pack", pte, "absent.ptd", "-o", "c"}},
 	} {
-		t.Run(fmt.Sprint(i, " ", c.says), func(t *testing.T) {
+		t.Run(fmt.Sprint(i, " ", c.message), func(t *testing.T) {
 			code, out, stderr := xpwcIn(t, dir, c.args...)
 			require.Equal(t, c.code, code, stderr)
 			require.Empty(t, out)
-			require.Contains(t, stderr, c.says)
+			require.Contains(t, stderr, c.message)
 			require.NoFileExists(t, filepath.Join(dir, "c"))
 		})
 	}

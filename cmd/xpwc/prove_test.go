@@ -60,8 +60,8 @@ func forgeLayouts(t testing.TB, path string, layout func(l *format.Layout), chan
 	require.NoError(t, err)
 	file = append(file, make([]byte, next.IndexOffset-uint64(len(file)))...)
 	file = append(file, block...)
-	b, at := next.Encode(h.ID)
-	copy(file[at:], b)
+	b, offset := next.Encode(h.ID)
+	copy(file[offset:], b)
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 }
 
@@ -82,8 +82,8 @@ func addBefore(records []format.Record, file []byte, r format.Record, payload []
 const besides = "a wrong payload beside the right one"
 
 var forgeries = map[string]struct {
-	change forgery
-	says   string
+	change  forgery
+	message string
 }{
 	"a changed payload": {func(records []format.Record, file []byte) ([]format.Record, []byte) {
 		file[records[3].Offset+5] ^= 1
@@ -122,31 +122,32 @@ func TestAFileThatTheModelIsNotPackedIntoIsNotProven(t *testing.T) {
 				entry = records[3].Kernel + records[3].Bias
 				return f.change(records, file)
 			})
-			says(t, dir, 0, "verify", "c.xpwc") // nothing is wrong with it as a file
-			said := says(t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
+			printed(t, dir, 0, "verify", "c.xpwc") // nothing is wrong with it as a file
+			said := printed(t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
 			require.Contains(t, said, entry)
-			require.Contains(t, said, f.says)
+			require.Contains(t, said, f.message)
 			require.NotContains(t, said, "proven")
 			v := reported[verification](t, dir, exitFailed, "verify", "c.xpwc", "--model", faceModel(t))
-			require.Contains(t, v.Proof.Wrong[0].What+v.Proof.Wrong[len(v.Proof.Wrong)-1].What, f.says)
+			require.Contains(t, v.Proof.Wrong[0].Problem+v.Proof.Wrong[len(v.Proof.Wrong)-1].Problem, f.message)
 		})
 	}
 }
 
-// Whoever names the wrong model is not shown hundreds of lines that all say the same.
+// A wrong model gives a short message, not hundreds of equal lines.
 func TestOfAnotherModelAFewWrongEntriesAreShownAndAllCounted(t *testing.T) {
 	dir := t.TempDir()
 	packJSON(t, dir, testModel(t, selfie), "-o", "c.xpwc")
 	verify := []string{"verify", "c.xpwc", "--model", faceModel(t)}
 	wrong := len(reported[verification](t, dir, exitFailed, verify...).Proof.Wrong)
 	require.Greater(t, wrong, fewWrong)
-	said := says(t, dir, exitFailed, verify...)
+	said := printed(t, dir, exitFailed, verify...)
 	require.Contains(t, said, fmt.Sprintf("and %d more", wrong-fewWrong))
 	require.Contains(t, said, console.Plural(wrong, "wrong or missing entry"))
 	require.Equal(t, fewWrong, strings.Count(said, ": entry "))
 }
 
-// Entries of another layout are not compared, and not used here unless the file says that this machine packs in it.
+// Entries of another layout are neither compared nor used here, unless the file records that this machine packs in
+// that layout.
 func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("there is no other CPU to pack for")
@@ -155,35 +156,35 @@ func TestAFileThatSaysOtherwiseOfThisMachineIsNotProven(t *testing.T) {
 	model := describedModel(t, dir)
 	packJSON(t, dir, model, "-o", "here.xpwc")
 	packJSON(t, dir, model, "-o", "both.xpwc", "--cpu", "sse2,native")
-	says(t, dir, 0, "verify", "both.xpwc", "--model", model)
+	printed(t, dir, 0, "verify", "both.xpwc", "--model", model)
 	evidence := ""
-	change := func(path string, of func(l *cachefile.Layout)) {
+	change := func(path string, edit func(l *cachefile.Layout)) {
 		file := contentOf(t, filepath.Join(dir, path))
-		require.NoError(t, output.Write(filepath.Join(dir, path), func(to *os.File) error {
-			return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(file); return err },
+		require.NoError(t, output.Write(filepath.Join(dir, path), func(dst *os.File) error {
+			return cachefile.Install(dst, func(w io.Writer) error { _, err := w.Write(file); return err },
 				func(info *cachefile.Info) error {
 					for i := range info.Layouts {
-						of(&info.Layouts[i])
+						edit(&info.Layouts[i])
 					}
 					return nil
 				})
 		}))
 	}
-	var here format.Digest
-	change("here.xpwc", func(l *cachefile.Layout) { evidence, here = l.Evidence, l.Fingerprint })
+	var current format.Digest
+	change("here.xpwc", func(l *cachefile.Layout) { evidence, current = l.Evidence, l.Fingerprint })
 	if evidence == "" {
 		t.Skip("this XNNPACK does not say which it is")
 	}
 	change("both.xpwc", func(l *cachefile.Layout) { l.Evidence = evidence })
-	said := says(t, dir, exitFailed, "verify", "both.xpwc", "--model", model)
+	said := printed(t, dir, exitFailed, "verify", "both.xpwc", "--model", model)
 	require.Contains(t, said, "says that this machine packs in layout")
 	require.NotContains(t, said, "proven")
 	change("both.xpwc", func(l *cachefile.Layout) {
-		if l.Fingerprint != here {
+		if l.Fingerprint != current {
 			l.Evidence = ""
 		}
 	})
-	require.Contains(t, says(t, dir, 0, "verify", "both.xpwc", "--model", model), "proven")
+	require.Contains(t, printed(t, dir, 0, "verify", "both.xpwc", "--model", model), "proven")
 }
 
 func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
@@ -196,31 +197,31 @@ func TestAFileThatTheModelIsPackedIntoIsProven(t *testing.T) {
 		levels = "sse2,native"
 	}
 	packJSON(t, dir, faceModel(t), "-o", "c.xpwc", "--cpu", levels)
-	own := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", faceModel(t))
-	require.Positive(t, own.Proof.Equal)
-	require.Positive(t, own.Proof.EqualBytes)
-	require.Empty(t, own.Proof.Wrong)
-	require.Equal(t, own.Entries-own.Proof.Equal, own.Proof.Uncompared)
+	wholeFile := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", faceModel(t))
+	require.Positive(t, wholeFile.Proof.Matches)
+	require.Positive(t, wholeFile.Proof.EqualBytes)
+	require.Empty(t, wholeFile.Proof.Wrong)
+	require.Equal(t, wholeFile.Entries-wholeFile.Proof.Matches, wholeFile.Proof.Uncompared)
 
 	packJSON(t, dir, model, "-o", "c.xpwc")
-	both := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", model)
-	require.Equal(t, 3, both.Proof.Equal)
-	require.Equal(t, both.Entries-both.Proof.Equal, both.Proof.Uncompared)
-	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven: 3 entries")
+	twoModels := reported[verification](t, dir, 0, "verify", "c.xpwc", "--model", model)
+	require.Equal(t, 3, twoModels.Proof.Matches)
+	require.Equal(t, twoModels.Entries-twoModels.Proof.Matches, twoModels.Proof.Uncompared)
+	require.Contains(t, printed(t, dir, 0, "verify", "c.xpwc", "--model", model), "proven: 3 entries")
 
-	says(t, dir, 0, "pack", model, "--embed-beside", "-o", "packed.safetensors")
-	require.Contains(t, says(t, dir, 0, "verify", "packed.safetensors", "--model", model), "proven: 3 entries")
+	printed(t, dir, 0, "pack", model, "--embed-beside", "-o", "packed.safetensors")
+	require.Contains(t, printed(t, dir, 0, "verify", "packed.safetensors", "--model", model), "proven: 3 entries")
 	require.NoError(t, os.Rename(model+".json", filepath.Join(dir, "operators.json")))
-	require.Contains(t, says(t, dir, 0, "verify", "c.xpwc", "--model", model, "--description", "operators.json"),
+	require.Contains(t, printed(t, dir, 0, "verify", "c.xpwc", "--model", model, "--description", "operators.json"),
 		"proven: 3 entries")
 
-	says(t, dir, exitUsage, "verify", "c.xpwc", "--description", "operators.json")
-	require.Contains(t, says(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
-	says(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
-	require.Contains(t, says(t, dir, 0, "verify", "executorch", "--model", faceModel(t)), "proven: ")
-	left, err := os.ReadDir(temporary)
+	printed(t, dir, exitUsage, "verify", "c.xpwc", "--description", "operators.json")
+	require.Contains(t, printed(t, dir, exitFailed, "verify", "c.xpwc", "--model", "missing.tflite"), "missing.tflite")
+	printed(t, dir, 0, "convert", "c.xpwc", "--to", "xpwc2", "--layout", "current", "-o", "executorch")
+	require.Contains(t, printed(t, dir, 0, "verify", "executorch", "--model", faceModel(t)), "proven: ")
+	entries, err := os.ReadDir(temporary)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, entries)
 }
 
 func contentOf(t testing.TB, path string) []byte {
@@ -234,7 +235,7 @@ func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
 	s := registrytest.Start(t)
 	dir := t.TempDir()
 	packJSON(t, dir, faceModel(t), "-o", "right.xpwc")
-	says(t, dir, 0, "push", s.Ref("face:right"), "right.xpwc")
+	printed(t, dir, 0, "push", s.Ref("face:right"), "right.xpwc")
 	for name, f := range forgeries {
 		if name == besides {
 			continue // pushing finds them, and makes variants of them, which answer nothing before they are compared
@@ -244,21 +245,21 @@ func TestOnlyWhatProvesRightIsPulled(t *testing.T) {
 			packJSON(t, node, faceModel(t), "-o", "forged.xpwc")
 			forge(t, filepath.Join(node, "forged.xpwc"), f.change)
 			ref := s.Ref("face:" + strings.ReplaceAll(name, " ", "-"))
-			says(t, node, 0, "push", ref, "forged.xpwc")
-			said := says(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
+			printed(t, node, 0, "push", ref, "forged.xpwc")
+			said := printed(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
 			require.Contains(t, said, "nothing was written to c.xpwc")
 			require.NoFileExists(t, filepath.Join(node, "c.xpwc"))
-			says(t, node, 0, "pull", s.Ref("face:right"), "-o", "c.xpwc", "--model", faceModel(t))
-			before, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
+			printed(t, node, 0, "pull", s.Ref("face:right"), "-o", "c.xpwc", "--model", faceModel(t))
+			original, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
 			require.NoError(t, err)
-			says(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
-			after, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
+			printed(t, node, exitFailed, "pull", ref, "-o", "c.xpwc", "--model", faceModel(t))
+			final, err := os.ReadFile(filepath.Join(node, "c.xpwc"))
 			require.NoError(t, err)
-			require.Equal(t, before, after)
+			require.Equal(t, original, final)
 			requireNoStage(t, node)
 		})
 	}
-	require.Contains(t, says(t, dir, 0, "pull", s.Ref("face:right"), "-o", "pulled.xpwc", "--model", faceModel(t)),
+	require.Contains(t, printed(t, dir, 0, "pull", s.Ref("face:right"), "-o", "pulled.xpwc", "--model", faceModel(t)),
 		"proven: ")
 }
 
@@ -269,8 +270,8 @@ func TestWhatIsNotComparedIsCounted(t *testing.T) {
 	for _, cpu := range []string{"sse2", "native"} {
 		verify := []string{"verify", "model.xpwc", "--model", testModel(t, face), "--cpu", cpu}
 		v := reported[verification](t, dir, 0, verify...)
-		require.Equal(t, v.Entries-v.Proof.Equal, v.Proof.Uncompared)
-		require.Contains(t, says(t, dir, 0, verify...), fmt.Sprintf(
+		require.Equal(t, v.Entries-v.Proof.Matches, v.Proof.Uncompared)
+		require.Contains(t, printed(t, dir, 0, verify...), fmt.Sprintf(
 			"not compared: %d entries that no look-up of %s finds here\n", v.Proof.Uncompared, testModel(t, face)))
 	}
 }

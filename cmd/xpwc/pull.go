@@ -158,6 +158,8 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	progress := newProgress(ctx, "downloading")
 	client := o.client(cmd, progress)
 	client.MaxBytes = o.maxBytes
+	// A file for ExecuTorch cannot be compared with the registry's. A cache that programs refuse, since others can
+	// change it, is always replaced.
 	if o.runtime == forLiteRT || p.For == nil && !o.sealed && checkCache(s.path) == nil {
 		client.Have = s.path
 	}
@@ -186,10 +188,10 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 }
 
 // prove returns an error if what was pulled is not what the model is packed into. What differs is printed.
-func (p *pulling) prove(ctx context.Context, s *stage, o *pullOptions) (err error) {
-	var of *packedFor
+func (p *pulling) prove(ctx context.Context, s *pendingOutput, o *pullOptions) (err error) {
+	var origin *packedFor
 	if o.runtime != "" { // before the model is packed: it is looked at again afterwards
-		if of, err = newPackedFor(o.model, native); err != nil {
+		if origin, err = newPackedFor(o.model, native); err != nil {
 			return err
 		}
 	}
@@ -202,19 +204,20 @@ func (p *pulling) prove(ctx context.Context, s *stage, o *pullOptions) (err erro
 	}
 	switch {
 	case o.runtime != forLiteRT:
-		err = within(file, func(f *cachefile.File) error {
+		err = viewCache(file, func(f *cachefile.File) error {
 			p.Proof, err = prove(ctx, f, o.model, native)
 			return err
 		})
-	case p.Layouts[0].Model != of.Files[0].SHA256:
-		err = fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", p.Layouts[0].Model, of,
+	case p.Layouts[0].Model != origin.Files[0].SHA256:
+		err = fmt.Errorf("what was pulled is for another model, with SHA-256 %q, than %s: %w", p.Layouts[0].Model,
+			origin,
 			errUnproven)
 	default:
 		p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library)
-		err = errors.Join(err, of.check())
+		err = errors.Join(err, origin.check())
 	}
 	if p.For != nil {
-		p.For.packedFor = of
+		p.For.packedFor = origin
 	}
 	if err == nil && !p.Proof.holds() {
 		p.Proof.print(jobOf(ctx).stderr, p.Output)
@@ -224,7 +227,7 @@ func (p *pulling) prove(ctx context.Context, s *stage, o *pullOptions) (err erro
 }
 
 // conclude puts the file at its path, unless it is there.
-func (p *pulling) conclude(ctx context.Context, s *stage) error {
+func (p *pulling) conclude(ctx context.Context, s *pendingOutput) error {
 	place := s.publish
 	if p.UpToDate {
 		place = s.keep
@@ -241,7 +244,7 @@ func (p *pulling) print(w io.Writer) {
 	if p.UpToDate {
 		done = "up to date"
 	}
-	t := newLayoutTable(w, p.Here, "file")
+	t := newLayoutTable(w, p.Current, "file")
 	t.addListed(p.Layouts, "")
 	t.print()
 	fmt.Fprintf(w, "\n%s  %s\ndigest  %s\n", done, p.Output, p.Digest)
@@ -261,12 +264,12 @@ func (p *pulling) print(w io.Writer) {
 }
 
 // fetch pulls into a file. It also returns why another layout than this machine's was chosen, if one was.
-func (o *pullOptions) fetch(ctx context.Context, ref string, to *os.File,
+func (o *pullOptions) fetch(ctx context.Context, ref string, dst *os.File,
 	client *registry.Options) (pulled *registry.Pulled, chosen string, err error) {
 	if o.runtime == forLiteRT {
-		here, err := litertHere()
+		current, err := litertHere()
 		if err == nil {
-			pulled, err = registry.PullLiteRT(ctx, ref, here, to, client)
+			pulled, err = registry.PullLiteRT(ctx, ref, current, dst, client)
 		}
 		if errors.Is(err, registry.ErrNoLayout) {
 			err = fmt.Errorf("%w; pack here with --for litert and push, so that other nodes like this one can pull",
@@ -275,9 +278,9 @@ func (o *pullOptions) fetch(ctx context.Context, ref string, to *os.File,
 		return pulled, "", err
 	}
 	layout, hereErr := layoutHere()
-	own := o.layout == "" || o.layout == current
+	forMachine := o.layout == "" || o.layout == current
 	switch {
-	case !own:
+	case !forMachine:
 		layout, err = listedLayout(ctx, ref, o.layout, client)
 	case errors.Is(hereErr, xpwc.ErrNoCgo):
 		layout, chosen, err = layoutByProcessor(ctx, ref, client)
@@ -287,8 +290,8 @@ func (o *pullOptions) fetch(ctx context.Context, ref string, to *os.File,
 	if err != nil {
 		return nil, "", err
 	}
-	pulled, err = registry.Pull(ctx, ref, layout, to, client)
-	if errors.Is(err, registry.ErrNoLayout) && own {
+	pulled, err = registry.Pull(ctx, ref, layout, dst, client)
+	if errors.Is(err, registry.ErrNoLayout) && forMachine {
 		err = fmt.Errorf("%w; pack here and push, so that other nodes like this one can pull", err)
 	}
 	return pulled, chosen, err

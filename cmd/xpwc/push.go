@@ -80,7 +80,7 @@ type pushing struct {
 }
 
 func (p pushing) print(w io.Writer) {
-	t := newLayoutTable(w, p.Here, "file")
+	t := newLayoutTable(w, p.Current, "file")
 	t.addListed(p.Layouts, "pushed")
 	t.addListed(p.Replaced, "replaced")
 	t.addListed(p.Kept, "kept")
@@ -132,7 +132,7 @@ func (p *litertProof) push(ctx context.Context, ref string, paths []string,
 	if err != nil {
 		return nil, err
 	}
-	of, err := newPackedFor(p.model, p.cpu)
+	origin, err := newPackedFor(p.model, p.cpu)
 	if err != nil {
 		return nil, err
 	}
@@ -140,11 +140,11 @@ func (p *litertProof) push(ctx context.Context, ref string, paths []string,
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(mustProve(ctx, paths[0], p.model, p.cpu, p.library), of.check()); err != nil {
+	if err := errors.Join(mustProve(ctx, paths[0], p.model, p.cpu, p.library), origin.check()); err != nil {
 		return nil, err
 	}
 	file := registry.LiteRTFile{Path: paths[0], SHA256: sum, For: litertTarget(packer.release, p.cpu),
-		Model: of.Files[0].SHA256}
+		Model: origin.Files[0].SHA256}
 	return registry.PushLiteRT(ctx, ref, file, o)
 }
 
@@ -163,8 +163,8 @@ func mustProve(ctx context.Context, path string, model modelfile.File, cpu, libr
 
 // litertHere is what a file for LiteRT on this machine is for.
 func litertHere() (litert.Target, error) {
-	release, known := litert.Newest(runtime.GOARCH)
-	if !known {
+	release, ok := litert.Newest(runtime.GOARCH)
+	if !ok {
 		return litert.Target{}, fmt.Errorf("--for litert: no LiteRT is known on %s; without a file it packs for itself",
 			runtime.GOARCH)
 	}

@@ -43,13 +43,13 @@ func (o *registryOptions) client(cmd *cobra.Command, progress *terminal.Progress
 // A referred is what a reference leads to, and this machine's layout, if that is known.
 type referred struct {
 	Reference string `json:"reference"`
-	Here      string `json:"current_layout,omitempty"`
+	Current   string `json:"current_layout,omitempty"`
 }
 
 func newReferred(ref string) referred {
 	r := referred{Reference: ref}
-	if here, err := layoutHere(); err == nil { // otherwise XNNPACK cannot run here
-		r.Here = here.String()
+	if current, err := layoutHere(); err == nil { // otherwise XNNPACK cannot run here
+		r.Current = current.String()
 	}
 	return r
 }
@@ -75,17 +75,17 @@ repository, HOST/NAME without a tag, it lists the tags.
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client := o.client(cmd, newProgress(cmd.Context(), ""))
-			found := listing{referred: newReferred(args[0]), Layouts: []registry.Layout{}}
+			out := listing{referred: newReferred(args[0]), Layouts: []registry.Layout{}}
 			var err error
 			if strings.ContainsAny(path.Base(args[0]), ":@") {
-				found.Layouts, err = registry.List(cmd.Context(), args[0], client)
+				out.Layouts, err = registry.List(cmd.Context(), args[0], client)
 			} else {
-				found.Tags, err = registry.Tags(cmd.Context(), args[0], client)
+				out.Tags, err = registry.Tags(cmd.Context(), args[0], client)
 			}
 			if err != nil {
 				return err
 			}
-			setResult(cmd.Context(), found)
+			setResult(cmd.Context(), out)
 			return nil
 		},
 	}
@@ -98,7 +98,7 @@ func (l listing) print(w io.Writer) {
 		fmt.Fprintln(w, console.Printable(tag))
 	}
 	if len(l.Tags) == 0 {
-		t := newLayoutTable(w, l.Here, "file")
+		t := newLayoutTable(w, l.Current, "file")
 		t.addListed(l.Layouts, "")
 		t.print()
 	}

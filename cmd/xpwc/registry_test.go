@@ -33,13 +33,13 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 	pushed := decoded[registry.Pushed](t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
 	require.Zero(t, pushed.UploadedBytes, "it was pushed before")
 	require.True(t, pushed.UpToDate)
-	_, again, _ := xpwcIn(t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
-	require.Contains(t, again, "the tag has all of this already")
+	_, messages, _ := xpwcIn(t, packer, "push", s.Ref("face:v1"), "packed.xpwc")
+	require.Contains(t, messages, "the tag has all of this already")
 	require.Equal(t, []string{"v1"}, decoded[listing](t, node, "ls", s.Ref("face")).Tags)
 	_, tags, _ := xpwcIn(t, node, "ls", s.Ref("face"))
 	require.Equal(t, "v1\n", tags)
-	require.Contains(t, says(t, node, exitFailed, "ls", s.Ref("fase")), "check the name")
-	require.Contains(t, says(t, packer, exitFailed, "push", s.Ref("face:v1"), faceModel(t)), "xpwc pack makes one")
+	require.Contains(t, printed(t, node, exitFailed, "ls", s.Ref("fase")), "check the name")
+	require.Contains(t, printed(t, packer, exitFailed, "push", s.Ref("face:v1"), faceModel(t)), "xpwc pack makes one")
 	require.Len(t, pushed.Layouts, 1)
 	require.EqualValues(t, cold.Cache.Packed, pushed.Layouts[0].Entries)
 	require.Contains(t, out, pushed.Digest)
@@ -72,28 +72,28 @@ func TestANodePullsWhatAnotherPushed(t *testing.T) {
 func TestPullNamesAFileInADirectory(t *testing.T) {
 	s := registrytest.Start(t)
 	dir, file := packed(t, face)
-	says(t, dir, 0, "push", s.Ref("models/face:v1"), file)
+	printed(t, dir, 0, "push", s.Ref("models/face:v1"), file)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "v1"), 0o700))
 	require.NoError(t, os.Symlink("v1", filepath.Join(dir, "current")))
 	for _, output := range []string{"v1", "v1/", "current"} {
 		name := filepath.Join(output, "face.xpwc")
-		require.Contains(t, says(t, dir, 0, "pull", s.Ref("models/face:v1"), "-o", output), name)
+		require.Contains(t, printed(t, dir, 0, "pull", s.Ref("models/face:v1"), "-o", output), name)
 		require.FileExists(t, filepath.Join(dir, name))
 	}
-	require.Contains(t, says(t, dir, 0, "pull", s.Ref("models/face:v1"), "-o", "v1"), "up to date")
+	require.Contains(t, printed(t, dir, 0, "pull", s.Ref("models/face:v1"), "-o", "v1"), "up to date")
 	pulled := decoded[pulling](t, dir, "pull", s.Ref("models/face:v1"), "-o", ".")
 	require.Equal(t, "face.xpwc", pulled.Output)
-	require.Contains(t, says(t, dir, 1, "pull", s.Ref("models/face:v1"), "-o", "none/"), "none")
-	require.Contains(t, says(t, dir, 1, "pull", "no reference", "-o", "v1"), "registry.example/name:tag")
+	require.Contains(t, printed(t, dir, 1, "pull", s.Ref("models/face:v1"), "-o", "none/"), "none")
+	require.Contains(t, printed(t, dir, 1, "pull", "no reference", "-o", "v1"), "registry.example/name:tag")
 }
 
 func TestRegistryCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte("text"), 0o600))
 	for _, c := range []struct {
-		args []string
-		code int
-		says string
+		args    []string
+		code    int
+		message string
 	}{
 		{[]string{"push", "localhost:1/face"}, exitUsage, "push --help"},
 		{[]string{"push", "localhost:1/face", "text"}, exitFailed, "text: not a packed weights cache"},
@@ -108,7 +108,7 @@ func TestRegistryCommandsRefuseWhatTheyCannotDo(t *testing.T) {
 		code, out, stderr := xpwcIn(t, dir, c.args...)
 		require.Equal(t, c.code, code, "%v: %s", c.args, stderr)
 		require.Empty(t, out)
-		require.Contains(t, stderr, c.says, "%v", c.args)
+		require.Contains(t, stderr, c.message, "%v", c.args)
 		require.NoFileExists(t, filepath.Join(dir, "c"))
 	}
 }

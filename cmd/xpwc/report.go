@@ -80,18 +80,18 @@ func makeReport(ctx context.Context, path string, o reportOptions, stdout io.Wri
 
 // renderReport returns the page, and as damage what is wrong with the file.
 func renderReport(path string) (page []byte, damage, err error) {
-	shown := htmlreport.Options{Path: console.Printable(path), Made: time.Now(), Tool: "xpwc " + xpwc.Version}
-	if here, err := xpwc.CurrentLayout(); err == nil {
-		shown.Here = here.Fingerprint
+	shown := htmlreport.Options{Path: console.Printable(path), Created: time.Now(), Tool: "xpwc " + xpwc.Version}
+	if current, err := xpwc.CurrentLayout(); err == nil {
+		shown.Current = current.Fingerprint
 	}
 	var b bytes.Buffer
-	err = withShown(path, func(f shownFile, at location) error {
+	err = withShown(path, func(f shownFile, loc location) error {
 		if l, ok := f.(litertCache); ok && l.file.Stale {
 			shown.Notes = append(shown.Notes, staleLiteRT)
 			damage = fmt.Errorf("%s: %s: %w", path, staleLiteRT, litert.ErrDamaged)
 		}
-		if at.in != nil {
-			shown.Notes = append(shown.Notes, at.in.note())
+		if loc.in != nil {
+			shown.Notes = append(shown.Notes, loc.in.note())
 		}
 		damaged, err := htmlreport.Write(&b, f, shown)
 		if n := len(damaged); n > 0 {
@@ -103,14 +103,14 @@ func renderReport(path string) (page []byte, damage, err error) {
 	return b.Bytes(), damage, err
 }
 
-// onlyReports is a stage's replaces for pages that this command has written.
-func onlyReports(there *os.File) error {
-	head, err := io.ReadAll(io.LimitReader(there, 1<<10))
+// onlyReports is replaces for pages that this command has written.
+func onlyReports(existing *os.File) error {
+	head, err := io.ReadAll(io.LimitReader(existing, 1<<10))
 	if err != nil {
 		return err
 	}
 	if !bytes.Contains(head, []byte(htmlreport.Mark)) {
-		return leftAsItIs(fmt.Errorf("%s is no page of xpwc report", there.Name()))
+		return leftAsItIs(fmt.Errorf("%s is no page of xpwc report", existing.Name()))
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 func TestAReportIsAPageAboutAnyCacheFile(t *testing.T) {
 	dir, file := packed(t, face, selfie)
-	require.Contains(t, says(t, dir, 0, "report", "model.xpwc", "-o", "report.html"),
+	require.Contains(t, printed(t, dir, 0, "report", "model.xpwc", "-o", "report.html"),
 		" about model.xpwc\n")
 	page := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(dir, name))
@@ -21,24 +21,24 @@ func TestAReportIsAPageAboutAnyCacheFile(t *testing.T) {
 		return string(b)
 	}
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
-	for _, want := range []string{"format version 4, generation 2", v.Here, "this machine’s",
+	for _, want := range []string{"format version 4, generation 2", v.Current, "this machine’s",
 		v.Entries[0].Source.String()} {
 		require.Contains(t, page("report.html"), want)
 	}
-	_, commits, found := strings.Cut(page("report.html"), `<section id="commits"`)
-	require.True(t, found)
+	_, commits, ok := strings.Cut(page("report.html"), `<section id="commits"`)
+	require.True(t, ok)
 	commits, _, _ = strings.Cut(commits, "</section>")
 	require.Equal(t, 2, strings.Count(commits, `<th scope="row"`))
 
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "packed_cache")
-	says(t, dir, 0, "report", "packed_cache", "-o", "report.html")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "packed_cache")
+	printed(t, dir, 0, "report", "packed_cache", "-o", "report.html")
 	require.Contains(t, page("report.html"), "packed weights cache, version 2")
 
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	b[bytes.LastIndex(b, []byte(v.Entries[0].Kernel))] ^= 1 // in the index: payloads have no names
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), b, 0o600))
-	require.Contains(t, says(t, dir, 1, "report", "bad", "-o", "bad.html"), "of the index is wrong")
+	require.Contains(t, printed(t, dir, 1, "report", "bad", "-o", "bad.html"), "of the index is wrong")
 	require.NoFileExists(t, filepath.Join(dir, "bad.html"))
 }
 
@@ -47,9 +47,9 @@ func TestAReportReplacesOnlyReports(t *testing.T) {
 	notes := filepath.Join(dir, "notes.html")
 	require.NoError(t, os.WriteFile(notes, []byte("<!DOCTYPE html><p>mine"), 0o600))
 	for _, c := range []struct {
-		code int
-		says string
-		args []string
+		code    int
+		message string
+		args    []string
 	}{
 		{exitUsage, "-o PAGE", []string{"model.xpwc"}},
 		{exitUsage, "same file", []string{"model.xpwc", "-o", "model.xpwc"}},
@@ -59,7 +59,7 @@ func TestAReportReplacesOnlyReports(t *testing.T) {
 		{exitFailed, "is no page of xpwc report", []string{"model.xpwc", "-o", "notes.html"}},
 		{exitFailed, "absent", []string{"model.xpwc", "-o", "absent/report.html"}},
 	} {
-		require.Contains(t, says(t, dir, c.code, append([]string{"report"}, c.args...)...), c.says, c.args)
+		require.Contains(t, printed(t, dir, c.code, append([]string{"report"}, c.args...)...), c.message, c.args)
 	}
 	require.NoFileExists(t, filepath.Join(dir, "report.html"))
 	b, err := os.ReadFile(notes)
@@ -67,21 +67,21 @@ func TestAReportReplacesOnlyReports(t *testing.T) {
 	require.Equal(t, "<!DOCTYPE html><p>mine", string(b))
 
 	require.NoError(t, os.WriteFile(notes, nil, 0o600))
-	says(t, dir, 0, "report", "model.xpwc", "-o", "notes.html", "--mode", "0640")
-	says(t, dir, 0, "report", "model.xpwc", "-o", "notes.html")
+	printed(t, dir, 0, "report", "model.xpwc", "-o", "notes.html", "--mode", "0640")
+	printed(t, dir, 0, "report", "model.xpwc", "-o", "notes.html")
 	info, err := os.Stat(notes)
 	require.NoError(t, err)
 	require.EqualValues(t, 0o640, info.Mode().Perm(), "of what it replaces")
-	left, err := filepath.Glob(filepath.Join(dir, ".xpwc-*"))
+	temporary, err := filepath.Glob(filepath.Join(dir, ".xpwc-*"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, temporary)
 }
 
 // pageAbout returns the page about a file.
 func pageAbout(t *testing.T, dir string, code int, file string) string {
 	t.Helper()
 	page := filepath.Join(t.TempDir(), "page.html")
-	says(t, dir, code, "report", file, "-o", page)
+	printed(t, dir, code, "report", file, "-o", page)
 	b, err := os.ReadFile(page)
 	require.NoError(t, err)
 	return string(b)

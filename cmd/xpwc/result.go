@@ -135,11 +135,11 @@ func wantsJSON(cmd *cobra.Command, args []string, err error) bool {
 	if f != nil && (f.Changed || cmd.Flags().Parsed() && !errors.As(err, new(usageError))) {
 		return f.Value.String() == "true"
 	}
-	known := pflag.NewFlagSet("", pflag.ContinueOnError)
-	known.ParseErrorsAllowlist.UnknownFlags = true
-	known.Usage = func() {}
-	asked := known.Bool("json", false, "")
-	_ = known.Parse(args)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.Usage = func() {}
+	asked := flags.Bool("json", false, "")
+	_ = flags.Parse(args)
 	return *asked
 }
 
@@ -170,8 +170,8 @@ const (
 
 // errorKinds are the kinds of errors that match one of several. The first that fits is taken.
 var errorKinds = []struct {
-	kind errorKind
-	of   []error
+	kind      errorKind
+	sentinels []error
 }{
 	{kindInterrupted, []error{errInterrupted}},
 	{kindNoXNNPACK, []error{errWithoutXNNPACK, xpwc.ErrNoCgo}},
@@ -198,11 +198,11 @@ func kindOf(err error) errorKind {
 	if errors.As(err, new(usageError)) {
 		return kindUsage
 	}
-	if of := (*failure)(nil); errors.As(err, &of) {
-		return of.Kind
+	if failed := (*failure)(nil); errors.As(err, &failed) {
+		return failed.Kind
 	}
 	for _, k := range errorKinds {
-		if slices.ContainsFunc(k.of, func(of error) bool { return errors.Is(err, of) }) {
+		if slices.ContainsFunc(k.sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) }) {
 			return k.kind
 		}
 	}
@@ -228,7 +228,7 @@ func (r *results) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// printable replaces the characters that could control a terminal or reorder its text, except those that lay out text.
+// printable replaces the characters that could control a terminal or reorder its text. Those that lay out text stay.
 func printable(b []byte) []byte {
 	if bytes.IndexFunc(b, unprintable) < 0 {
 		return b
@@ -281,35 +281,40 @@ func explain(err error) string {
 	if errors.As(err, &request) {
 		text = strings.ReplaceAll(text, request.Error(), explainRequest(request))
 	}
-	const layout = "this machine's layout"
-	return strings.ReplaceAll(text, layout+": "+xpwc.ErrNoCgo.Error(),
-		layout+" is not known: this xpwc was built without XNNPACK (make build makes one with it)")
+	return commandWords.Replace(text)
 }
 
+// commandWords replaces advice for Go programs by advice for the command line.
+var commandWords = strings.NewReplacer(
+	"set Options.AllowUnsafeFile", "give another path",
+	"this machine's layout: "+xpwc.ErrNoCgo.Error(),
+	"this machine's layout is not known: this xpwc was built without XNNPACK (make build makes one with it)",
+)
+
 func explainPath(err *fs.PathError) string {
-	what := ""
+	subject := ""
 	switch err.Op {
 	case "mkdir":
-		what = "cannot make the directory "
+		subject = "cannot make the directory "
 	case "make a file in":
-		what = "cannot write to the directory "
+		subject = "cannot write to the directory "
 	default:
 		return fmt.Sprintf("%s: %v", err.Path, err.Err)
 	}
-	why := err.Err.Error()
+	reason := err.Err.Error()
 	_, missing := os.Stat(err.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && err.Op != "mkdir" && missing != nil:
-		why = "it is not there; create it first"
+		reason = "it is not there; create it first"
 	case errors.Is(err, fs.ErrPermission):
-		why += "; choose another one, or run xpwc as a user who may write there"
+		reason += "; choose another one, or run xpwc as a user who may write there"
 	case errors.Is(err, syscall.EROFS):
-		why += "; choose another one"
+		reason += "; choose another one"
 	}
 	if err.Path == "." {
-		return strings.Replace(what, "the directory ", "the current directory", 1) + ": " + why
+		return strings.Replace(subject, "the directory ", "the current directory", 1) + ": " + reason
 	}
-	return what + err.Path + ": " + why
+	return subject + err.Path + ": " + reason
 }
 
 func explainRequest(err *url.Error) string {
@@ -317,7 +322,7 @@ func explainRequest(err *url.Error) string {
 	if u, parseErr := url.Parse(err.URL); parseErr == nil {
 		host = u.Host
 	}
-	why := err.Err
+	cause := err.Err
 	var unknown *net.DNSError
 	var operation *net.OpError
 	var call *os.SyscallError
@@ -327,19 +332,19 @@ func explainRequest(err *url.Error) string {
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return fmt.Sprintf("there is no host %s", unknown.Name)
 	case errors.As(err, &call):
-		why = call.Err
+		cause = call.Err
 	case errors.As(err, &operation):
-		why = operation.Err
+		cause = operation.Err
 	}
 	if host != "" {
 		host += " "
 	}
-	return fmt.Sprintf("the registry %scannot be reached: %v", host, why)
+	return fmt.Sprintf("the registry %scannot be reached: %v", host, cause)
 }
 
 // explainFlag returns the error of a command's flag or of its value.
 func explainFlag(cmd *cobra.Command, err error) error {
-	var of *pflag.InvalidValueError
+	var invalid *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
 	switch {
 	case !errors.As(err, &unknown):
@@ -348,21 +353,21 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	default:
 		return fmt.Errorf("%w%s", err, meant("--", flagsLike(cmd, unknown.GetSpecifiedName())))
 	}
-	if !errors.As(err, &of) {
+	if !errors.As(err, &invalid) {
 		return err
 	}
-	why := of.Unwrap()
-	switch kind := of.GetFlag().Value.Type(); {
+	cause := invalid.Unwrap()
+	switch kind := invalid.GetFlag().Value.Type(); {
 	case kind == "duration":
-		why = errors.New("not a duration; write it like 30s or 5m")
+		cause = errors.New("not a duration; write it like 30s or 5m")
 	case kind == "bool":
-		why = errors.New("not true or false")
+		cause = errors.New("not true or false")
 	case errors.Is(err, strconv.ErrRange):
-		why = errors.New("out of range")
+		cause = errors.New("out of range")
 	case errors.Is(err, strconv.ErrSyntax):
-		why = errors.New("not a number")
+		cause = errors.New("not a number")
 	}
-	return fmt.Errorf("--%s %s: %w", of.GetFlag().Name, of.GetValue(), why)
+	return fmt.Errorf("--%s %s: %w", invalid.GetFlag().Name, invalid.GetValue(), cause)
 }
 
 // flagsLike returns the names of a command's flags that resemble an unknown one.

@@ -40,20 +40,20 @@ func TestResultsThatCannotBePrintedAreAnError(t *testing.T) {
 func TestMessagesDoNothingToATerminal(t *testing.T) {
 	dir := t.TempDir()
 	require.Equal(t, "xpwc: no?[31m?file: no such file or directory\n",
-		says(t, dir, 1, "inspect", "no\x1b[31m\u202efile"))
+		printed(t, dir, 1, "inspect", "no\x1b[31m\u202efile"))
 }
 
 // A path with U+202E shows the end of a name as another one: "\u202exwpx.txt" as "txt.xpwx".
 func TestPathsDoNotReorderResults(t *testing.T) {
 	dir := t.TempDir()
 	const name = "model\u202ecwpx"
-	says(t, dir, 0, "pack", faceModel(t), "-o", name)
+	printed(t, dir, 0, "pack", faceModel(t), "-o", name)
 	for _, args := range [][]string{
 		{"inspect", name}, {"inspect", name, "--map"}, {"verify", name}, {"report", name, "-o", "page"},
 		{"who", name}, {"diff", name, name}, {"inspect", name, "--json"}, {"verify", name, "--json"},
 		{"run", faceModel(t), "--cache", name, "--json"},
 	} {
-		require.NotContains(t, says(t, dir, 0, args...), "\u202e", args)
+		require.NotContains(t, printed(t, dir, 0, args...), "\u202e", args)
 	}
 	require.NotContains(t, string(contentOf(t, filepath.Join(dir, "page"))), "\u202e")
 	require.Equal(t, name, reported[inspection](t, dir, 0, "inspect", name).File, "JSON has the path itself")
@@ -63,7 +63,7 @@ func TestACacheThatIsNoRegularFileIsRefusedWithAdviceThatHelps(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	for _, path := range []string{"pipe", os.DevNull} {
-		said := says(t, dir, 1, "run", faceModel(t), "--cache", path)
+		said := printed(t, dir, 1, "run", faceModel(t), "--cache", path)
 		require.Contains(t, said, "is not a regular file; choose another path")
 		require.NotContains(t, said, "owner and mode")
 	}
@@ -88,9 +88,9 @@ func TestWhyPackingFailedIsKnownToPrograms(t *testing.T) {
 			e := failed(t, dir, exitFailed, command...)
 			require.Equal(t, kindNoSpace, e.Kind)
 			require.Contains(t, e.Message, "no space left on device")
-			left, err := os.ReadDir(full)
+			entries, err := os.ReadDir(full)
 			require.NoError(t, err)
-			require.Empty(t, left)
+			require.Empty(t, entries)
 		})
 	}
 }

@@ -61,8 +61,8 @@ type rewriting struct {
 
 // rewrite opens the file as a cache, its only writer, and lets do rewrite it.
 func rewrite(ctx context.Context, path string, o rewriteOptions, do func(*xpwc.Cache) error) error {
-	at, err := locate(path)
-	if err == nil && at.in != nil {
+	loc, err := locate(path)
+	if err == nil && loc.in != nil {
 		err = fmt.Errorf("%s: packed weights in a safetensors file are not rewritten; "+
 			"xpwc convert --to native takes them out, xpwc pack --embed-beside makes a new file", path)
 	}
@@ -70,7 +70,7 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, do func(*xpwc.C
 		return err
 	}
 	r := &rewriting{File: path}
-	err = at.with(func(f *cachefile.File) error {
+	err = loc.view(func(f *cachefile.File) error {
 		info, err := f.Info()
 		if err == nil && info.Format != cachefile.Native {
 			return fmt.Errorf("%s: %w, and xpwc convert another file for ExecuTorch", path, xpwc.ErrForeign)
@@ -98,9 +98,9 @@ func rewrite(ctx context.Context, path string, o rewriteOptions, do func(*xpwc.C
 	if err := errors.Join(err, cache.Close()); err != nil {
 		return err
 	}
-	after := cache.Stats()
-	r.BytesAfter, r.EntriesAfter = after.FileBytes, after.Entries
-	err = at.with(func(f *cachefile.File) error {
+	stats := cache.Stats()
+	r.BytesAfter, r.EntriesAfter = stats.FileBytes, stats.Entries
+	err = loc.view(func(f *cachefile.File) error {
 		info, err := f.Info()
 		r.Models = modelNames(info.Models)
 		return err
@@ -131,9 +131,9 @@ func (r *rewriting) print(w io.Writer) {
 }
 
 // oneOrMany returns the verb's form for a count.
-func oneOrMany(n int, one, many string) string {
+func oneOrMany(n int, singular, many string) string {
 	if n == 1 {
-		return one
+		return singular
 	}
 	return many
 }
@@ -163,7 +163,7 @@ rewritten.`,
 
 func newPruneCommand() *cobra.Command {
 	var o rewriteOptions
-	var layouts, kept []string
+	var layouts, preserved []string
 	var maxSize string
 	cmd := &cobra.Command{
 		Use:   "prune FILE",
@@ -185,7 +185,7 @@ of 1024.`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keep := xpwc.PruneOptions{}
-			if len(layouts) == 0 && len(kept) == 0 && maxSize == "" {
+			if len(layouts) == 0 && len(preserved) == 0 && maxSize == "" {
 				return usagef("give --keep-layout, --keep-model or --max-size")
 			}
 			if cmd.Flags().Changed("max-size") {
@@ -210,7 +210,7 @@ of 1024.`,
 					}
 					keep.KeepLayouts = append(keep.KeepLayouts, xpwc.Digest(l))
 				}
-				for _, model := range kept {
+				for _, model := range preserved {
 					sources, err := keptSources(args[0], info.Models, model)
 					if err != nil {
 						return err
@@ -228,7 +228,7 @@ of 1024.`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&layouts, "keep-layout", nil,
 		"keep entries of this `LAYOUT`: the beginning of a fingerprint, or current; may be repeated")
-	flags.StringArrayVar(&kept, "keep-model", nil,
+	flags.StringArrayVar(&preserved, "keep-model", nil,
 		"keep entries that were packed from this `MODEL`: a name or a path; may be repeated")
 	flags.StringVar(&maxSize, "max-size", "",
 		"drop the entries used longest ago until the file has at most this `SIZE`, for instance 200MiB")
@@ -253,9 +253,9 @@ func keptSources(file string, models []cachefile.Model, model string) (sources [
 	}) {
 		return sources, nil
 	}
-	has := ""
+	list := ""
 	if names := modelNames(models); len(names) > 0 {
-		has = "; it was packed from " + strings.Join(names, ", ")
+		list = "; it was packed from " + strings.Join(names, ", ")
 	}
-	return nil, usagef("--keep-model %s: %s has nothing that was packed from it%s", model, file, has)
+	return nil, usagef("--keep-model %s: %s has nothing that was packed from it%s", model, file, list)
 }

@@ -16,15 +16,15 @@ func TestLookingNeedsNoLockAndRewritingDoes(t *testing.T) {
 	require.NoError(t, err)
 	defer writer.Close()
 	require.NoError(t, unix.Flock(int(writer.Fd()), unix.LOCK_EX|unix.LOCK_NB))
-	says(t, dir, 0, "inspect", "model.xpwc", "--check")
-	says(t, dir, 0, "verify", "model.xpwc")
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "copy")
-	before, err := os.ReadFile(file)
+	printed(t, dir, 0, "inspect", "model.xpwc", "--check")
+	printed(t, dir, 0, "verify", "model.xpwc")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "copy")
+	original, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Contains(t, says(t, dir, 1, "compact", "model.xpwc", "--wait", "0s"), "is being written to")
-	require.Contains(t, says(t, dir, 1, "prune", "model.xpwc", "--wait", "0s", "--max-size", "100KiB"),
+	require.Contains(t, printed(t, dir, 1, "compact", "model.xpwc", "--wait", "0s"), "is being written to")
+	require.Contains(t, printed(t, dir, 1, "prune", "model.xpwc", "--wait", "0s", "--max-size", "100KiB"),
 		"is being written to")
-	after, err := os.ReadFile(file)
+	final, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, original, final)
 }

@@ -37,25 +37,25 @@ func packedOn(t testing.TB, level, dir, model string) {
 func TestEqualPayloadsOfTwoLayoutsAreStoredOnce(t *testing.T) {
 	dir := t.TempDir()
 	packedOn(t, "sse2", dir, face)
-	one := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
+	original := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	packedOn(t, "ssse3", dir, face)
 	packJSON(t, dir, faceModel(t), "-o", "packed.xpwc", "--cpu", "sse2,ssse3")
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
-	says(t, dir, 0, "compact", "model.xpwc")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "converted.xpwc")
+	printed(t, dir, 0, "compact", "model.xpwc")
 	for _, file := range []string{"packed.xpwc", "converted.xpwc", "model.xpwc"} {
 		two := reported[inspection](t, dir, 0, "inspect", file)
 		require.Len(t, two.Layouts, 2)
-		require.Equal(t, 2*one.Total, two.Total, file)
-		require.Equal(t, one.PayloadBytes, two.PayloadBytes, file)
-		says(t, dir, 0, "verify", file)
+		require.Equal(t, 2*original.Total, two.Total, file)
+		require.Equal(t, original.PayloadBytes, two.PayloadBytes, file)
+		printed(t, dir, 0, "verify", file)
 		for _, level := range []string{"sse2", "ssse3"} {
-			require.Contains(t, says(t, dir, 0, "verify", file, "--model", faceModel(t), "--cpu", level), "proven")
+			require.Contains(t, printed(t, dir, 0, "verify", file, "--model", faceModel(t), "--cpu", level), "proven")
 		}
 	}
-	first := one.Layouts[0].Fingerprint.String()
-	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", first)
-	require.Equal(t, one.Total, reported[inspection](t, dir, 0, "inspect", "model.xpwc").Total)
-	says(t, dir, 0, "verify", "model.xpwc")
+	first := original.Layouts[0].Fingerprint.String()
+	printed(t, dir, 0, "prune", "model.xpwc", "--keep-layout", first)
+	require.Equal(t, original.Total, reported[inspection](t, dir, 0, "inspect", "model.xpwc").Total)
+	printed(t, dir, 0, "verify", "model.xpwc")
 }
 
 func TestPruneKeepsTheModelsThatAreNamed(t *testing.T) {
@@ -64,53 +64,54 @@ func TestPruneKeepsTheModelsThatAreNamed(t *testing.T) {
 	alone, _ := runJSON(t, dir, selfie, "--cache", "alone.xpwc")
 	runJSON(t, dir, face, "--cache", "models.xpwc")
 	runJSON(t, dir, selfie, "--cache", "models.xpwc")
-	both := reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total
-	says(t, dir, 0, "prune", "models.xpwc", "--keep-model", face, "--keep-model", selfie)
-	require.Equal(t, both, reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total)
-	says(t, dir, 0, "prune", "models.xpwc", "--keep-model", selfie)
-	kept := reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total
-	require.Less(t, kept, both)
-	require.EqualValues(t, alone.Cache.Packed, kept)
+	merged := reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total
+	printed(t, dir, 0, "prune", "models.xpwc", "--keep-model", face, "--keep-model", selfie)
+	require.Equal(t, merged, reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total)
+	printed(t, dir, 0, "prune", "models.xpwc", "--keep-model", selfie)
+	remaining := reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total
+	require.Less(t, remaining, merged)
+	require.EqualValues(t, alone.Cache.Packed, remaining)
 	warm, _ := runJSON(t, dir, selfie, "--cache", "models.xpwc")
 	require.Zero(t, warm.Cache.Packed)
-	said := says(t, dir, exitUsage, "prune", "models.xpwc", "--keep-model", "absent.tflite")
+	said := printed(t, dir, exitUsage, "prune", "models.xpwc", "--keep-model", "absent.tflite")
 	require.Contains(t, said, "absent.tflite")
 	require.Contains(t, said, "it was packed from selfie_segmentation.tflite")
-	require.Equal(t, kept, reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total, "nothing is dropped")
+	require.Equal(t, remaining, reported[inspection](t, dir, 0, "inspect", "models.xpwc").Total, "nothing is dropped")
 }
 
 func TestCompactFreesDeadBytes(t *testing.T) {
 	dir, _ := packed(t, face, selfie)
-	before := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
+	original := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.NoError(t, os.Link(filepath.Join(dir, "model.xpwc"), filepath.Join(dir, "before")))
 	r := reported[rewriting](t, dir, 0, "compact", "model.xpwc")
-	require.Equal(t, before.FileBytes, r.BytesBefore)
+	require.Equal(t, original.FileBytes, r.BytesBefore)
 	require.Less(t, r.BytesAfter, r.BytesBefore)
-	require.Equal(t, before.Total, r.EntriesAfter)
-	after := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
-	require.Equal(t, r.BytesAfter, after.FileBytes)
-	require.Zero(t, after.DeadBytes)
-	says(t, dir, 0, "verify", "model.xpwc")
-	require.Contains(t, says(t, dir, 0, "diff", "before", "model.xpwc"),
-		fmt.Sprintf("%d entries in common.", before.Total))
+	require.Equal(t, original.Total, r.EntriesAfter)
+	final := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
+	require.Equal(t, r.BytesAfter, final.FileBytes)
+	require.Zero(t, final.DeadBytes)
+	printed(t, dir, 0, "verify", "model.xpwc")
+	require.Contains(t, printed(t, dir, 0, "diff", "before", "model.xpwc"),
+		fmt.Sprintf("%d entries in common.", original.Total))
 	report, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
 	require.Zero(t, report.Cache.Packed)
 
-	require.Contains(t, says(t, dir, 1, "compact", "none.xpwc"), "none.xpwc")
+	require.Contains(t, printed(t, dir, 1, "compact", "none.xpwc"), "none.xpwc")
 	require.NoFileExists(t, filepath.Join(dir, "none.xpwc"))
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
-	require.Contains(t, says(t, dir, 1, "compact", "et"), "xpwc convert")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
+	require.Contains(t, printed(t, dir, 1, "compact", "et"), "xpwc convert")
 }
 
 func TestPruneDropsWhatIsNotToBeKept(t *testing.T) {
 	dir, _ := packed(t, face)
 	whole := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
-	require.Contains(t, says(t, dir, 1, "prune", "model.xpwc", "--keep-layout", "0000"), "it has "+whole.Here)
-	r := reported[rewriting](t, dir, 0, "prune", "model.xpwc", "--keep-layout", whole.Here[:6], "--max-size", "100KiB")
+	require.Contains(t, printed(t, dir, 1, "prune", "model.xpwc", "--keep-layout", "0000"), "it has "+whole.Current)
+	r := reported[rewriting](t, dir, 0, "prune", "model.xpwc", "--keep-layout", whole.Current[:6], "--max-size",
+		"100KiB")
 	require.Less(t, r.EntriesAfter, r.EntriesBefore)
 	require.Positive(t, r.EntriesAfter)
 	require.LessOrEqual(t, r.BytesAfter, int64(100<<10))
-	says(t, dir, 0, "verify", "model.xpwc")
+	printed(t, dir, 0, "verify", "model.xpwc")
 	report, _ := runJSON(t, dir, testModel(t, face), "--cache", "model.xpwc")
 	require.EqualValues(t, r.EntriesAfter, report.Cache.Hits)
 	require.EqualValues(t, r.EntriesBefore-r.EntriesAfter, report.Cache.Packed, "what was dropped is packed again")
@@ -121,32 +122,33 @@ func TestACacheOfTwoKindsOfMachines(t *testing.T) {
 	packedOnALesserCPU(t, dir, face)
 	v := reported[inspection](t, dir, 0, "inspect", "model.xpwc")
 	require.Len(t, v.Layouts, 2)
-	require.NotEqual(t, v.Here, v.Layouts[1].Fingerprint.String())
-	other, each := v.Layouts[1].Fingerprint.String(), v.Layouts[0].Entries
-	require.Equal(t, each, v.Layouts[1].Entries)
+	require.NotEqual(t, v.Current, v.Layouts[1].Fingerprint.String())
+	second, perLayout := v.Layouts[1].Fingerprint.String(), v.Layouts[0].Entries
+	require.Equal(t, perLayout, v.Layouts[1].Entries)
 
 	// ExecuTorch's files have one layout.
-	says(t, dir, 1, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here")
+	printed(t, dir, 1, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here")
 	r := reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "here", "--layout", "current")
-	require.Equal(t, v.Here, r.Layout)
-	require.Equal(t, each, r.Entries)
-	r = reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "there", "--layout", other)
-	require.Equal(t, other, r.Layout)
-	require.Contains(t, says(t, dir, 1, "diff", "here", "there"), "other")
-	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "here"),
-		fmt.Sprintf("%d entries in common, %d only in A", each, each))
+	require.Equal(t, v.Current, r.Layout)
+	require.Equal(t, perLayout, r.Entries)
+	r = reported[conversion](t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "there", "--layout", second)
+	require.Equal(t, second, r.Layout)
+	require.Contains(t, printed(t, dir, 1, "diff", "here", "there"), "other")
+	require.Contains(t, printed(t, dir, 1, "diff", "model.xpwc", "here"),
+		fmt.Sprintf("%d entries in common, %d only in A", perLayout, perLayout))
 
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "copy", "--layout", other)
-	require.Contains(t, says(t, dir, 0, "inspect", "copy"), "This machine's layout, "+v.Here+", is not among them")
-	require.Contains(t, says(t, dir, 1, "prune", "copy", "--keep-layout", "current"),
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "native", "-o", "copy", "--layout", second)
+	require.Contains(t, printed(t, dir, 0, "inspect", "copy"),
+		"This machine's layout, "+v.Current+", is not among them")
+	require.Contains(t, printed(t, dir, 1, "prune", "copy", "--keep-layout", "current"),
 		"no entries of this machine's layout")
-	require.Contains(t, says(t, dir, 1, "diff", "copy", "here"), "other",
+	require.Contains(t, printed(t, dir, 1, "diff", "copy", "here"), "other",
 		"ExecuTorch's has no layouts; bytes and seeds differ")
-	require.Len(t, reported[comparison](t, dir, 1, "diff", "model.xpwc", "copy").Differences, each)
+	require.Len(t, reported[comparison](t, dir, 1, "diff", "model.xpwc", "copy").Differences, perLayout)
 
-	says(t, dir, 0, "prune", "model.xpwc", "--keep-layout", "current")
+	printed(t, dir, 0, "prune", "model.xpwc", "--keep-layout", "current")
 	require.Len(t, reported[inspection](t, dir, 0, "inspect", "model.xpwc").Layouts, 1)
-	require.Contains(t, says(t, dir, 1, "diff", "model.xpwc", "copy"), fmt.Sprintf("%d other layout", each))
+	require.Contains(t, printed(t, dir, 1, "diff", "model.xpwc", "copy"), fmt.Sprintf("%d other layout", perLayout))
 }
 
 func TestNativeFilesAreConvertedToExecuTorchs(t *testing.T) {
@@ -158,17 +160,17 @@ func TestNativeFilesAreConvertedToExecuTorchs(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "xpwc2"))
 	require.NoError(t, err)
 	const format = "xpwc2"
-	require.Contains(t, says(t, dir, 0, "verify", format), "sound as far as ExecuTorch's files")
+	require.Contains(t, printed(t, dir, 0, "verify", format), "sound as far as ExecuTorch's files")
 	v := reported[inspection](t, dir, 0, "inspect", format)
 	require.EqualValues(t, format, v.Format)
 	require.Len(t, v.Entries, native.Total)
 	require.Equal(t, sumNone, v.Entries[0].Checksum)
-	require.Contains(t, says(t, dir, 0, "inspect", format), "ExecuTorch's packed weights cache")
-	says(t, dir, 0, "diff", "model.xpwc", format)
+	require.Contains(t, printed(t, dir, 0, "inspect", format), "ExecuTorch's packed weights cache")
+	printed(t, dir, 0, "diff", "model.xpwc", format)
 
 	for _, args := range [][]string{{"convert", format, "--to", "native", "-o", "back"}, {"compact", format},
 		{"pack", testModel(t, face), "-o", format}} {
-		said := says(t, dir, 1, args...)
+		said := printed(t, dir, 1, args...)
 		require.Contains(t, said, "xpwc pack makes a native file")
 		require.NotContains(t, said, "--model")
 	}
@@ -182,25 +184,25 @@ func TestNativeFilesAreConvertedToExecuTorchs(t *testing.T) {
 
 func TestConvertNeverWritesOverItsSource(t *testing.T) {
 	dir, file := packed(t, face)
-	before, err := os.ReadFile(file)
+	original, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink("model.xpwc", filepath.Join(dir, "link")))
 	require.NoError(t, os.Link(file, filepath.Join(dir, "hardlink")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("my notes"), 0o600))
-	says(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
+	printed(t, dir, 0, "convert", "model.xpwc", "--to", "xpwc2", "-o", "et")
 	for _, out := range []string{"model.xpwc", "./model.xpwc", "link", "hardlink"} {
-		for _, to := range formatNames {
-			require.Contains(t, says(t, dir, exitUsage, "convert", "model.xpwc", "--to", to, "-o", out),
+		for _, format := range formatNames {
+			require.Contains(t, printed(t, dir, exitUsage, "convert", "model.xpwc", "--to", format, "-o", out),
 				"is the same file as the input")
 		}
 	}
-	require.Contains(t, says(t, dir, exitUsage, "convert", "et", "--to", "xpwc2", "-o", "et"),
+	require.Contains(t, printed(t, dir, exitUsage, "convert", "et", "--to", "xpwc2", "-o", "et"),
 		"is the same file as the input")
-	require.Contains(t, says(t, dir, 1, "convert", "model.xpwc", "--to", "native", "-o", "notes"),
+	require.Contains(t, printed(t, dir, 1, "convert", "model.xpwc", "--to", "native", "-o", "notes"),
 		"not a packed weights cache")
-	after, err := os.ReadFile(file)
+	final, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, original, final)
 	notes, err := os.ReadFile(filepath.Join(dir, "notes"))
 	require.NoError(t, err)
 	require.Equal(t, "my notes", string(notes))
@@ -209,12 +211,12 @@ func TestConvertNeverWritesOverItsSource(t *testing.T) {
 func TestPruningToNothingIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	packJSON(t, dir, faceModel(t), "-o", "c.xpwc")
-	before, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
+	original, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
-	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "200"), "200 B")
-	require.Contains(t, says(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "4KiB", "--keep-layout", "current"),
+	require.Contains(t, printed(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "200"), "200 B")
+	require.Contains(t, printed(t, dir, exitUsage, "prune", "c.xpwc", "--max-size", "4KiB", "--keep-layout", "current"),
 		"200MiB")
-	after, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
+	final, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, original, final)
 }

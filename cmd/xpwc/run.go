@@ -194,8 +194,9 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	if e.Cache != nil {
 		stats := e.Cache.Stats()
 		report.Cache = execution.ReportCache(o.cache, stats)
-		if n, why := unsaved(stats); n > 0 {
-			noteUnsaved(j.stderr, o.cache, fmt.Errorf("%s in private memory: %s", console.Plural(int(n), "entry"), why))
+		if n, reason := unsaved(stats); n > 0 {
+			noteUnsaved(j.stderr, o.cache, fmt.Errorf("%s in private memory: %s", console.Plural(int(n), "entry"),
+				reason))
 		}
 	}
 	setResult(ctx, report)
@@ -214,18 +215,18 @@ func backingOf(m models.Model, file modelfile.File, cache string, o *xpwc.Option
 }
 
 // unsaved counts the entries missing in the file, and returns the reason.
-func unsaved(s xpwc.Stats) (entries int64, why string) {
+func unsaved(s xpwc.Stats) (entries int64, reason string) {
 	readOnly := s.Private[xpwc.ReasonReadOnly].Entries
 	entries = readOnly + s.Private[xpwc.ReasonDisk].Entries + s.Private[xpwc.ReasonBusy].Entries
 	switch {
 	case s.LastError != nil:
-		why = explain(s.LastError)
+		reason = explain(s.LastError)
 	case readOnly > 0:
-		why = "the file or its directory cannot be written to"
+		reason = "the file or its directory cannot be written to"
 	default:
-		why = xpwc.ErrBusy.Error()
+		reason = xpwc.ErrBusy.Error()
 	}
-	return entries, why
+	return entries, reason
 }
 
 // noteUnsaved prints that the model has run, and will be packed again the next time.
@@ -324,13 +325,13 @@ func typedName(name, element string) string {
 }
 
 // numbers writes the first numbers of an output.
-func numbers(of *execution.Element, b []byte) []string {
+func numbers(element *execution.Element, b []byte) []string {
 	var words []string
-	for ; len(b) > 0; b = b[of.Size():] {
+	for ; len(b) > 0; b = b[element.Size():] {
 		if len(words) == shownNumbers {
 			return append(words, "…")
 		}
-		words = append(words, of.Text(b))
+		words = append(words, element.Text(b))
 	}
 	return words
 }
@@ -374,12 +375,12 @@ func readArray(path string) (a safetensors.Tensor, err error) {
 // readInputs fills the inputs, each from a file.
 func readInputs(e *instance.Instance, paths []string) error {
 	if len(paths) != len(e.Inputs) {
-		var all []string
+		var values []string
 		for i := range e.Inputs {
-			all = append(all, describe(e, i))
+			values = append(values, describe(e, i))
 		}
 		return usagef("--input is given %s for %s: %s", console.Plural(len(paths), "file"),
-			console.Plural(len(all), "input"), strings.Join(all, "; "))
+			console.Plural(len(values), "input"), strings.Join(values, "; "))
 	}
 	for i, path := range paths {
 		read := readRaw

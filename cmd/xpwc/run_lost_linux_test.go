@@ -13,7 +13,8 @@ import (
 // What the disk has lost may have been computed with: that is an error, and no output is written or printed.
 func TestNoOutputIsGivenThatWasComputedFromWhatTheDiskLost(t *testing.T) {
 	dir, ballast := thindisk.Mount(t)
-	small, err := filepath.Abs(filepath.Join("..", "..", "models", "executorch", "testdata", "programs", "mlp_dyn_fp32.pte"))
+	small, err := filepath.Abs(filepath.Join("..", "..", "models", "executorch", "testdata", "programs",
+		"mlp_dyn_fp32.pte"))
 	require.NoError(t, err)
 	cache, outputs := filepath.Join(dir, "c.xpwc"), filepath.Join(t.TempDir(), "out")
 	runJSON(t, t.TempDir(), small, "--cache", cache)

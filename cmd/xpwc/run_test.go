@@ -47,9 +47,9 @@ func TestRunReadsItsInputs(t *testing.T) {
 		return path
 	}
 	standard, _ := runJSON(t, dir, faceModel(t))
-	given, _ := runJSON(t, dir, faceModel(t), "--input", write("knuth.f32", input), "--threads", "2")
-	require.Equal(t, standard.Outputs, given.Outputs, "the documented input is what is used without --input")
-	require.Equal(t, 2, given.Threads)
+	withFile, _ := runJSON(t, dir, faceModel(t), "--input", write("knuth.f32", input), "--threads", "2")
+	require.Equal(t, standard.Outputs, withFile.Outputs, "the documented input is what is used without --input")
+	require.Equal(t, 2, withFile.Threads)
 	zero, _ := runJSON(t, dir, faceModel(t), "--input", write("zero.f32", make([]byte, len(input))))
 	require.NotEqual(t, standard.Outputs, zero.Outputs)
 
@@ -69,9 +69,9 @@ func TestRunPacksOnce(t *testing.T) {
 	require.Equal(t, plain.Outputs, cold.Outputs)
 	require.Positive(t, cold.Cache.Packed)
 	require.Zero(t, cold.Cache.Hits)
-	before, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
+	original, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
-	require.EqualValues(t, len(before), cold.Cache.FileBytes)
+	require.EqualValues(t, len(original), cold.Cache.FileBytes)
 
 	warm, _ := runJSON(t, dir, faceModel(t), "--cache", "c.xpwc")
 	require.Equal(t, plain.Outputs, warm.Outputs)
@@ -79,9 +79,9 @@ func TestRunPacksOnce(t *testing.T) {
 	require.Zero(t, warm.Cache.Packed)
 	require.Zero(t, warm.Cache.Private)
 	require.Zero(t, warm.Cache.BytesWritten)
-	after, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
+	final, err := os.ReadFile(filepath.Join(dir, "c.xpwc"))
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, original, final)
 
 	code, table, stderr := xpwcIn(t, dir, "run", faceModel(t), "--cache", "c.xpwc")
 	require.Zero(t, code, stderr)
@@ -100,9 +100,9 @@ func TestRunComputesAsALesserCPUWould(t *testing.T) {
 		return
 	}
 	lesser, _ := runJSON(t, dir, faceModel(t), "--cpu", "sse2", "--cache", "c.xpwc")
-	least, _ := runJSON(t, dir, faceModel(t), "--cpu", "sse2", "--cache", "c.xpwc")
-	require.Equal(t, lesser.Outputs, least.Outputs)
-	require.Zero(t, least.Cache.Packed, "what it packed has the layout of that CPU")
+	sse2, _ := runJSON(t, dir, faceModel(t), "--cpu", "sse2", "--cache", "c.xpwc")
+	require.Equal(t, lesser.Outputs, sse2.Outputs)
+	require.Zero(t, sse2.Cache.Packed, "what it packed has the layout of that CPU")
 }
 
 func TestRunGetsOverADamagedCache(t *testing.T) {
@@ -111,10 +111,10 @@ func TestRunGetsOverADamagedCache(t *testing.T) {
 	cold, _ := runJSON(t, dir, faceModel(t), "--cache", path)
 	require.NoError(t, os.Truncate(path, cold.Cache.FileBytes/2))
 
-	again, _ := runJSON(t, dir, faceModel(t), "--cache", path)
-	require.Equal(t, cold.Outputs, again.Outputs)
-	require.Equal(t, cold.Cache.Packed, again.Cache.Packed)
-	require.NotEmpty(t, again.Cache.Notes, "it says so")
+	second, _ := runJSON(t, dir, faceModel(t), "--cache", path)
+	require.Equal(t, cold.Outputs, second.Outputs)
+	require.Equal(t, cold.Cache.Packed, second.Cache.Packed)
+	require.NotEmpty(t, second.Cache.Notes, "it says so")
 
 	warm, _ := runJSON(t, dir, faceModel(t), "--cache", path)
 	require.Equal(t, cold.Cache.Packed, warm.Cache.Hits)
@@ -130,9 +130,9 @@ func TestRunLeavesAnotherProgramsFileAlone(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Empty(t, out)
 	require.Contains(t, stderr, path)
-	after, err := os.ReadFile(path)
+	final, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, content, after)
+	require.Equal(t, content, final)
 }
 
 func TestANameInAModelCannotPutLinesIntoWhatRunPrints(t *testing.T) {
@@ -141,7 +141,7 @@ func TestANameInAModelCannotPutLinesIntoWhatRunPrints(t *testing.T) {
 	content = bytes.ReplaceAll(content, []byte("classificators"), []byte("\noutput 9 ok\r\x1b"))
 	path := filepath.Join(t.TempDir(), "odd.tflite")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	out := says(t, t.TempDir(), 0, "run", path)
+	out := printed(t, t.TempDir(), 0, "run", path)
 	require.Contains(t, out, " ?output 9 ok?? [1x896x1]\n")
 	require.NotContains(t, out, "\noutput 9")
 	require.NotContains(t, out, "\r")

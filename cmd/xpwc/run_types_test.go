@@ -55,17 +55,17 @@ func TestAProgramTakesAndGivesTheTypesThatItDeclares(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []byte{1, 3, 6, 127, 7, 3}, got, "in steps of 2, and 3 for 0")
 	}
-	out := says(t, dir, 0, "run", tokens(t), "--input", "token.npy", "--input", "n.npy", "--input", "bit.npy")
+	out := printed(t, dir, 0, "run", tokens(t), "--input", "token.npy", "--input", "n.npy", "--input", "bit.npy")
 	require.Contains(t, out, "input 0  input 0 int64 [2x3]\n")
 	require.Contains(t, out, "output 1  output 1 int8 [2x3]\n   1  3  6  127  7  3\n   sha256 ")
 	for line := range strings.Lines(out) {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 80+1, line)
 	}
-	require.Contains(t, says(t, dir, 0, "inspect", tokens(t)), "input 0: int64, converted to fp32 [2x3]\n")
+	require.Contains(t, printed(t, dir, 0, "inspect", tokens(t)), "input 0: int64, converted to fp32 [2x3]\n")
 
 	for name, c := range map[string]struct {
-		file []byte
-		says string
+		file    []byte
+		message string
 	}{
 		"floats.npy": {numPy("<f4", "(2, 3)", make([]byte, 24)), "its elements are F32, but the model takes int64 " +
 			"input 0 [2 3]; save it as x.astype(numpy.int64)"},
@@ -75,17 +75,18 @@ func TestAProgramTakesAndGivesTheTypesThatItDeclares(t *testing.T) {
 		"long":       {append(long, 0), "has more than the 48 bytes"},
 	} {
 		write(name, c.file)
-		out := says(t, dir, exitFailed, "run", tokens(t), "--input", name, "--input", "n.npy", "--input", "bit.npy")
+		out := printed(t, dir, exitFailed, "run", tokens(t), "--input", name, "--input", "n.npy", "--input", "bit.npy")
 		require.Contains(t, out, name)
-		require.Contains(t, out, c.says)
+		require.Contains(t, out, c.message)
 	}
-	wrong := says(t, dir, exitFailed, "run", tokens(t),
+	wrong := printed(t, dir, exitFailed, "run", tokens(t),
 		"--input", "token.npy", "--input", "bit.npy", "--input", "bit.npy")
 	require.Contains(t, wrong,
 		"the model takes int8 input 1 [2 3], scale 0.5, zero point -1; save it as x.astype(numpy.int8)")
-	wrong = says(t, dir, exitFailed, "run", tokens(t), "--input", "token.npy", "--input", "n.npy", "--input", "n.npy")
+	wrong = printed(t, dir, exitFailed, "run", tokens(t), "--input", "token.npy", "--input", "n.npy", "--input",
+		"n.npy")
 	require.Contains(t, wrong, "the model takes bool input 2 [2 3]; save it as x.astype(numpy.bool_)")
-	require.Contains(t, says(t, dir, exitUsage, "run", tokens(t), "--input", "n.npy"),
+	require.Contains(t, printed(t, dir, exitUsage, "run", tokens(t), "--input", "n.npy"),
 		"1 file for 3 inputs: int64 input 0 [2 3]; int8 input 1 [2 3]")
 }
 
@@ -100,18 +101,18 @@ func TestWithoutInputsEachTypeHasNumbersOfItsOwn(t *testing.T) {
 	for name, content := range map[string][]byte{"0": long, "1": small, "2": bits} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	given, _ := runJSON(t, dir, tokens(t), "--input", "0", "--input", "1", "--input", "2")
-	none, _ := runJSON(t, dir, tokens(t))
-	require.Equal(t, given.Outputs, none.Outputs)
+	named, _ := runJSON(t, dir, tokens(t), "--input", "0", "--input", "1", "--input", "2")
+	generated, _ := runJSON(t, dir, tokens(t))
+	require.Equal(t, named.Outputs, generated.Outputs)
 
 	for i := range 3 * 64 {
 		h := uint32(i) * 2654435761
 		halves = binary.LittleEndian.AppendUint16(halves, half.Bits(float64(h>>21)/2048))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "halves"), halves, 0o600))
-	given, _ = runJSON(t, dir, program(t, floats16), "--input", "halves")
-	none, _ = runJSON(t, dir, program(t, floats16))
-	require.Equal(t, given.Outputs, none.Outputs)
+	named, _ = runJSON(t, dir, program(t, floats16), "--input", "halves")
+	generated, _ = runJSON(t, dir, program(t, floats16))
+	require.Equal(t, named.Outputs, generated.Outputs)
 }
 
 func TestAProgramInHalfPrecisionComputesWhatExecuTorchDoes(t *testing.T) {
@@ -128,6 +129,6 @@ func TestAProgramInHalfPrecisionComputesWhatExecuTorchDoes(t *testing.T) {
 		difference, norm = difference+(x-y)*(x-y), norm+y*y
 	}
 	require.LessOrEqual(t, math.Sqrt(difference/norm), 5e-3)
-	require.Contains(t, says(t, dir, 0, "demo", program(t, floats16)), "identical bit for bit")
-	require.Contains(t, says(t, dir, 0, "demo", tokens(t)), "identical bit for bit")
+	require.Contains(t, printed(t, dir, 0, "demo", program(t, floats16)), "identical bit for bit")
+	require.Contains(t, printed(t, dir, 0, "demo", tokens(t)), "identical bit for bit")
 }

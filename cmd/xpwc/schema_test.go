@@ -52,7 +52,7 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 	s := registrytest.Start(t)
 	dir := t.TempDir()
 	model, safetensors := faceModel(t), describedModel(t, dir)
-	with := map[string]bool{}
+	present := map[string]bool{}
 	strips := 0
 	if !packsAsExecuTorch() {
 		strips = exitFailed
@@ -105,13 +105,13 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 			continue
 		}
 		require.Equal(t, c.args[0], document["command"])
-		with[c.args[0]] = true
+		present[c.args[0]] = true
 	}
 	for _, command := range newRootCommand().Commands() {
 		f := command.Flags().Lookup("json")
-		require.Equal(t, f != nil, with[command.Name()], command.Name())
+		require.Equal(t, f != nil, present[command.Name()], command.Name())
 	}
-	require.Equal(t, outputSchema, says(t, dir, 0, "schema"))
+	require.Equal(t, outputSchema, printed(t, dir, 0, "schema"))
 }
 
 // The schema is worth something only if it notices what it does not know.
@@ -189,14 +189,14 @@ func TestErrorsAreJSONToo(t *testing.T) {
 	}
 
 	// What a command found out is there, too.
-	var both struct {
+	var result struct {
 		document
 		verification
 	}
 	_, out, _ := xpwcIn(t, dir, "verify", "bad.xpwc", "--json")
-	require.NoError(t, json.Unmarshal([]byte(out), &both))
-	require.NotNil(t, both.Error)
-	require.NotEmpty(t, both.Problems)
+	require.NoError(t, json.Unmarshal([]byte(out), &result))
+	require.NotNil(t, result.Error)
+	require.NotEmpty(t, result.Problems)
 
 	for _, c := range []struct {
 		document bool

@@ -36,8 +36,8 @@ func TestASealedFileIsOfOneModelAndNobodyWritesToIt(t *testing.T) {
 	require.Equal(t, digest, first.Sealed)
 	requireSealed(t, dir, model, "a.xpwc")
 	packJSON(t, dir, filepath.Join(filepath.Dir(model), "selfie_segmentation.tflite"), "-o", "b.xpwc")
-	again := packJSON(t, dir, model, "--sealed", "-o", "b.xpwc")
-	require.Equal(t, first.Entries, again.Entries, "what was there is replaced")
+	second := packJSON(t, dir, model, "--sealed", "-o", "b.xpwc")
+	require.Equal(t, first.Entries, second.Entries, "what was there is replaced")
 	requireSealed(t, dir, model, "b.xpwc")
 	require.Empty(t, packJSON(t, dir, model, "-o", "open.xpwc").Sealed)
 
@@ -79,8 +79,8 @@ func TestAFileOfAProgramIsSealedForItsDelegates(t *testing.T) {
 	for _, name := range []string{"a.xpwc", "pulled.xpwc"} {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
-		for w, all := range delegates {
-			for _, delegate := range all {
+		for w, digests := range delegates {
+			for _, delegate := range digests {
 				if !packed[w.Kernel] {
 					continue
 				}

@@ -31,7 +31,7 @@ func languageModel(t *testing.T) (path string, signatures []string) {
 		}
 		buffers = append(buffers, b)
 	}
-	var all []modeltest.Signature
+	var written []modeltest.Signature
 	for _, rows := range []int{64, 32, 16, 8, 4, 1} {
 		layer := func(name string, buffer int) modeltest.Layer {
 			return modeltest.Layer{
@@ -42,10 +42,10 @@ func languageModel(t *testing.T) (path string, signatures []string) {
 		}
 		name := fmt.Sprint("length ", rows)
 		signatures = append(signatures, name)
-		all = append(all, modeltest.Signature{Name: name, Prefix: name + "/", Rows: rows,
+		written = append(written, modeltest.Signature{Name: name, Prefix: name + "/", Rows: rows,
 			Layers: []modeltest.Layer{layer("up", 0), layer("down", 1)}})
 	}
-	return testkit.Settled(t, modeltest.WriteSignatures(t, buffers, all...)), signatures
+	return testkit.Settled(t, modeltest.WriteSignatures(t, buffers, written...)), signatures
 }
 
 func TestAProcessForEachSignaturePacksNothingAfterTheFirst(t *testing.T) {
@@ -84,8 +84,8 @@ func TestProcessesThatStartEachSignatureAtOnceShareOneFile(t *testing.T) {
 	for i, name := range signatures {
 		plain, _ := runJSON(t, dir, model, "--method", name)
 		require.Equal(t, plain.Outputs, reports[i].Outputs, name)
-		after, _ := runJSON(t, dir, model, "--method", name, "--cache", "c.xpwc")
-		require.Zero(t, after.Cache.Packed, name)
+		warm, _ := runJSON(t, dir, model, "--method", name, "--cache", "c.xpwc")
+		require.Zero(t, warm.Cache.Packed, name)
 	}
 	alone := t.TempDir()
 	runJSON(t, alone, model, "--method", signatures[0], "--cache", "c.xpwc")
@@ -99,17 +99,17 @@ func TestPackPacksWhatSignaturesShareOnce(t *testing.T) {
 		report := packJSON(t, dir, append([]string{model, "-o", file}, flags...)...)
 		require.EqualValues(t, 2, report.Levels[0].Packed)
 		require.Equal(t, 2, report.Entries)
-		before, err := os.ReadFile(filepath.Join(dir, file))
+		original, err := os.ReadFile(filepath.Join(dir, file))
 		require.NoError(t, err)
 		for _, name := range signatures {
 			warm, _ := runJSON(t, dir, model, "--method", name, "--cache", file)
 			require.Zero(t, warm.Cache.Packed, name)
 			require.Zero(t, warm.Cache.Private, name)
 		}
-		after, err := os.ReadFile(filepath.Join(dir, file))
+		final, err := os.ReadFile(filepath.Join(dir, file))
 		require.NoError(t, err)
-		require.True(t, bytes.Equal(before, after))
-		says(t, dir, 0, "verify", file, "--model", model)
-		require.Contains(t, says(t, dir, 0, "inspect", file), signatures[0]+"/up", "it has the name of a tensor")
+		require.True(t, bytes.Equal(original, final))
+		printed(t, dir, 0, "verify", file, "--model", model)
+		require.Contains(t, printed(t, dir, 0, "inspect", file), signatures[0]+"/up", "it has the name of a tensor")
 	}
 }

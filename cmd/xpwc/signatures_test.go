@@ -16,12 +16,12 @@ func TestAModelOfSeveralSignaturesIsPackedWholeAndRunsEach(t *testing.T) {
 	require.NoError(t, err)
 	model := filepath.Join(testdata, "autoencoder.tflite")
 	in := func(name string) string { return filepath.Join(testdata, name+".npy") }
-	require.Contains(t, says(t, dir, 0, "pack", model, "-o", "packed"), "2 entries")
+	require.Contains(t, printed(t, dir, 0, "pack", model, "-o", "packed"), "2 entries")
 	for _, args := range [][]string{
 		{"--method", "encode", "--input", in("gain"), "--input", in("picture"), "--output-dir", "out"},
 		{"--method", "decode"},
 	} {
-		said := says(t, dir, 0, append([]string{"run", model, "--cache", "packed"}, args...)...)
+		said := printed(t, dir, 0, append([]string{"run", model, "--cache", "packed"}, args...)...)
 		require.Regexp(t, `entries packed +0\n`, said)
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "out", "output_0.f32"))
@@ -41,7 +41,7 @@ func TestAModelOfSeveralSignaturesIsPackedWholeAndRunsEach(t *testing.T) {
 		require.NotEmpty(t, s.Outputs)
 		require.Positive(t, s.WeightBytes)
 	}
-	require.Contains(t, says(t, dir, 0, "inspect", model), "signature encode: can be run")
-	said := says(t, dir, 1, "run", model, "--method", "train")
+	require.Contains(t, printed(t, dir, 0, "inspect", model), "signature encode: can be run")
+	said := printed(t, dir, 1, "run", model, "--method", "train")
 	require.Contains(t, said, `it has ["decode" "encode"]; choose one with --method`)
 }

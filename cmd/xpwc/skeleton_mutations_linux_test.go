@@ -152,9 +152,9 @@ func requireRightAnswers(t *testing.T, h litertHost, model string) {
 		if bytes.Equal(mutated, contentOf(t, model)) {
 			continue // a kernel of one input or output
 		}
-		other := filepath.Join(dir, name+".tflite")
-		require.NoError(t, os.WriteFile(other, mutated, 0o600))
-		litertPack(t, dir, other, "-o", name)
+		changed := filepath.Join(dir, name+".tflite")
+		require.NoError(t, os.WriteFile(changed, mutated, 0o600))
+		litertPack(t, dir, changed, "-o", name)
 		if bytes.Equal(contentOf(t, filepath.Join(dir, name)), contentOf(t, filepath.Join(dir, "packed"))) {
 			continue // of weights that LiteRT does not keep in its file
 		}
@@ -171,8 +171,8 @@ func requireRightAnswers(t *testing.T, h litertHost, model string) {
 // when all inputs are 0.
 func TestASkeletonNeverAnswersWithWeightsThatLargerOnesHide(t *testing.T) {
 	h := stockLiteRT(t)
-	change := func(floats []byte, i int, to func(float32) float32) {
-		v := to(math.Float32frombits(binary.LittleEndian.Uint32(floats[4*i:])))
+	change := func(floats []byte, i int, edit func(float32) float32) {
+		v := edit(math.Float32frombits(binary.LittleEndian.Uint32(floats[4*i:])))
 		binary.LittleEndian.PutUint32(floats[4*i:], math.Float32bits(v))
 	}
 	const large, inputs = 1e12, 64 // of the first kernel of mlp_fp32
@@ -231,7 +231,7 @@ func requireRightAnswer(t *testing.T, h litertHost, zoo string, prepare, mutate 
 	}
 	write("model", prepare)
 	write("other", mutate)
-	says(t, dir, 0, stripForLiteRT(path("model.tflite"), "model", "-o", "skeleton")...)
+	printed(t, dir, 0, stripForLiteRT(path("model.tflite"), "model", "-o", "skeleton")...)
 
 	want := h.run(t, path("model.tflite"), "", path("input"))
 	require.NotEqual(t, want, h.run(t, path("other.tflite"), "", path("input")))

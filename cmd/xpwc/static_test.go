@@ -42,9 +42,9 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 	}
 
 	for _, c := range []struct {
-		args []string
-		code int
-		says string
+		args    []string
+		code    int
+		message string
 	}{
 		{[]string{"inspect", "model.xpwc"}, 0, lesser},
 		{[]string{"inspect", faceModel(t)}, 0, "can be run"},
@@ -91,11 +91,11 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 			require.ErrorAs(t, err, new(*exec.ExitError))
 		}
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%v\n%s", c.args, &out)
-		require.Contains(t, out.String(), c.says, c.args)
+		require.Contains(t, out.String(), c.message, c.args)
 		require.NoFileExists(t, filepath.Join(dir, "absent.xpwc"))
 	}
-	who := exec.Command(static, "who", filepath.Join(dir, "model.xpwc"))
-	out, err = who.CombinedOutput()
+	cmd := exec.Command(static, "who", filepath.Join(dir, "model.xpwc"))
+	out, err = cmd.CombinedOutput()
 	if runtime.GOOS == "linux" {
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "no process has the file mapped")
@@ -103,9 +103,9 @@ func TestTheToolWithoutXNNPACKLooksAfterFilesAndRegistries(t *testing.T) {
 		require.Error(t, err)
 		require.Contains(t, string(out), "on Linux only")
 	}
-	own := reported[inspection](t, dir, 0, "inspect", "own.xpwc")
-	require.Len(t, own.Layouts, 1)
-	require.Equal(t, layouts[1].Fingerprint, own.Layouts[0].Fingerprint)
+	separate := reported[inspection](t, dir, 0, "inspect", "own.xpwc")
+	require.Len(t, separate.Layouts, 1)
+	require.Equal(t, layouts[1].Fingerprint, separate.Layouts[0].Fingerprint)
 	pulled := reported[inspection](t, dir, 0, "inspect", "pulled.xpwc")
 	require.Len(t, pulled.Layouts, 1)
 	require.Equal(t, lesser, pulled.Layouts[0].Fingerprint.String())

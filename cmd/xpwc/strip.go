@@ -23,7 +23,7 @@ import (
 type stripOptions struct {
 	packed, output string
 	cpu, library   string // of LiteRT
-	least          int64  // for LiteRT: smallest kernel to leave out, in bytes; 0 for a page
+	minimum        int64  // for LiteRT: smallest kernel to leave out, in bytes; 0 for a page
 	placing
 }
 
@@ -69,7 +69,7 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 	f.StringVarP(&o.output, "output", "o", "", "`SKELETON` to write; an existing skeleton is replaced")
 	f.StringVar(&o.cpu, "cpu", native, "of LiteRT's files: CPU `LEVEL` it was packed for: "+levelNames())
 	libraryFlag(cmd, &o.library)
-	f.Int64Var(&o.least, "least", 0, "")
+	f.Int64Var(&o.minimum, "least", 0, "")
 	_ = f.MarkHidden("least")
 	o.placing.flags(cmd)
 	jsonFlag(cmd)
@@ -101,38 +101,40 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	of, err := newPackedFor(model, native)
+	origin, err := newPackedFor(model, native)
 	if err != nil {
 		return err
 	}
 	names := map[string]bool{}
-	if err := withFile(o.packed, func(f *cachefile.File) error { return stockNames(f, of, names) }); err != nil {
+	if err := withFile(o.packed, func(f *cachefile.File) error { return stockNames(f, origin, names) }); err != nil {
 		return err
 	}
-	left, err := p.Skeleton(func(name string) bool { return names[name] })
+	skeleton, err := p.Skeleton(func(name string) bool { return names[name] })
 	if err != nil {
 		return err
 	}
-	if left.Kernels == 0 {
+	if skeleton.Kernels == 0 {
 		return fmt.Errorf("%s: all of its weights would stay", model.Path)
 	}
-	r := &stripped{CPU: of.CPU, Kernels: left.Kernels, HoleBytes: left.HoleBytes, FileBytes: left.FileBytes}
-	for _, k := range left.Remaining {
+	r := &stripped{CPU: origin.CPU, Kernels: skeleton.Kernels, HoleBytes: skeleton.HoleBytes,
+		FileBytes: skeleton.FileBytes}
+	for _, k := range skeleton.Remaining {
 		r.Kept = append(r.Kept, keptWeights(k))
 	}
-	return r.write(ctx, of, o, func(s *stage) error { return left.Write(s.File.File) })
+	return r.write(ctx, origin, o, func(s *pendingOutput) error { return skeleton.Write(s.File.File) })
 }
 
 // write writes a skeleton and puts it at its path.
-func (r *stripped) write(ctx context.Context, of *packedFor, o stripOptions, write func(s *stage) error) error {
-	r.Model, r.Packed, r.Output = of.model.Path, o.packed, o.output
+func (r *stripped) write(ctx context.Context, origin *packedFor, o stripOptions,
+	write func(s *pendingOutput) error) error {
+	r.Model, r.Packed, r.Output = origin.model.Path, o.packed, o.output
 	r.Kept = append([]keptWeights{}, r.Kept...) // not null
-	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, append(of.model.Files(), o.packed)...)
+	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, append(origin.model.Files(), o.packed)...)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	if err := errors.Join(write(s), of.check()); err != nil {
+	if err := errors.Join(write(s), origin.check()); err != nil {
 		return fmt.Errorf("%w\nnothing was written to %s", err, o.output)
 	}
 	if err := s.publish(); err != nil {
@@ -144,7 +146,7 @@ func (r *stripped) write(ctx context.Context, of *packedFor, o stripOptions, wri
 
 // stockNames adds the names by which the stock runtime finds a file's entries. The file must record the program that
 // it was packed for. stockNames sets the file's CPU in origin.
-func stockNames(f *cachefile.File, of *packedFor, names map[string]bool) error {
+func stockNames(f *cachefile.File, origin *packedFor, names map[string]bool) error {
 	info, err := f.Info()
 	if err != nil {
 		return err
@@ -154,10 +156,10 @@ func stockNames(f *cachefile.File, of *packedFor, names map[string]bool) error {
 		return fmt.Errorf("%s does not say which program it was packed for: pack one with --for %s", f.Path(),
 			forExecuTorch)
 	}
-	if !packed.sameProgram(of) {
-		return fmt.Errorf("%s was packed for %s, and %s is another program: %w", f.Path(), packed, of, errUnproven)
+	if !packed.sameProgram(origin) {
+		return fmt.Errorf("%s was packed for %s, and %s is another program: %w", f.Path(), packed, origin, errUnproven)
 	}
-	of.CPU = packed.CPU
+	origin.CPU = packed.CPU
 	for e, err := range f.Entries() {
 		if err != nil {
 			return err
@@ -167,14 +169,14 @@ func stockNames(f *cachefile.File, of *packedFor, names map[string]bool) error {
 	return nil
 }
 
-// onlySkeletons is a stage's replaces for skeletons.
-func onlySkeletons(there *os.File) error {
-	is, err := isSkeleton(there)
+// onlySkeletons is replaces for skeletons.
+func onlySkeletons(existing *os.File) error {
+	ok, err := isSkeleton(existing)
 	if err != nil {
 		return err
 	}
-	if !is {
-		return leftAsItIs(fmt.Errorf("%s is no skeleton", there.Name()))
+	if !ok {
+		return leftAsItIs(fmt.Errorf("%s is no skeleton", existing.Name()))
 	}
 	return nil
 }
@@ -214,30 +216,30 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err
 	if err != nil {
 		return err
 	}
-	of, err := newPackedFor(model, o.cpu)
+	origin, err := newPackedFor(model, o.cpu)
 	if err != nil {
 		return err
 	}
-	has, err := provenKeys(ctx, model, o)
+	proven, err := provenKeys(ctx, model, o)
 	if err != nil {
 		return err
 	}
-	left, err := tflite.NewSkeleton(model.Path, o.least)
+	skeleton, err := tflite.NewSkeleton(model.Path, o.minimum)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, left.Close()) }()
-	uses, err := packer.choose(ctx, left, has, o.cpu)
+	defer func() { err = errors.Join(err, skeleton.Close()) }()
+	uses, err := packer.choose(ctx, skeleton, proven, o.cpu)
 	if err != nil {
 		return err
 	}
 	r := &stripped{LiteRT: packer.release.Version, CPU: o.cpu}
-	return r.write(ctx, of, o, func(s *stage) error {
-		if err := packer.writeSkeleton(ctx, s, left, has, uses, o.cpu); err != nil {
+	return r.write(ctx, origin, o, func(s *pendingOutput) error {
+		if err := packer.writeSkeleton(ctx, s, skeleton, proven, uses, o.cpu); err != nil {
 			return fmt.Errorf("%s: %w", model.Path, err)
 		}
-		r.HoleBytes, r.FileBytes = left.HoleBytes, left.FileBytes
-		r.count(left)
+		r.HoleBytes, r.FileBytes = skeleton.HoleBytes, skeleton.FileBytes
+		r.count(skeleton)
 		return nil
 	})
 }
@@ -251,34 +253,34 @@ func provenKeys(ctx context.Context, model modelfile.File, o stripOptions) (map[
 	if err := mustProve(ctx, o.packed, model, o.cpu, o.library); err != nil {
 		return nil, err
 	}
-	has := map[litert.Key]bool{}
+	keys := map[litert.Key]bool{}
 	for _, e := range f.Entries {
-		has[e.Key] = true
+		keys[e.Key] = true
 	}
-	return has, nil
+	return keys, nil
 }
 
 // choose finds the kernels that can be left out, and returns the file's entry that each check uses.
-func (p *litertPacker) choose(ctx context.Context, left *tflite.Skeleton, has map[litert.Key]bool,
+func (p *litertPacker) choose(ctx context.Context, skeleton *tflite.Skeleton, proven map[litert.Key]bool,
 	level string) (uses map[*tflite.Kernel]litert.Key, err error) {
 	uses = map[*tflite.Kernel]litert.Key{}
-	if !leavesOut(left) {
+	if !leavesOut(skeleton) {
 		return uses, nil
 	}
 	var f *litert.File
-	for again := true; again; {
-		var with, without []byte
-		if with, f, err = p.probe(ctx, left, false, level); err != nil {
+	for changed := true; changed; {
+		var answered, without []byte
+		if answered, f, err = p.probe(ctx, skeleton, false, level); err != nil {
 			return nil, err
 		}
-		if without, _, err = p.probe(ctx, left, true, level); err != nil {
+		if without, _, err = p.probe(ctx, skeleton, true, level); err != nil {
 			return nil, err
 		}
-		if again, err = left.SetAnswers(with, without); err != nil {
+		if changed, err = skeleton.SetAnswers(answered, without); err != nil {
 			return nil, err
 		}
 	}
-	for _, k := range left.Kernels {
+	for _, k := range skeleton.Kernels {
 		if k.Unchecked != "" {
 			continue
 		}
@@ -288,12 +290,12 @@ func (p *litertPacker) choose(ctx context.Context, left *tflite.Skeleton, has ma
 			continue
 		}
 		key := f.Entries[packed].Key
-		if !has[key] {
+		if !proven[key] {
 			const lastOfAPart = 1 << 4 // the change in the seed by XNNPACK's flag for such an operator
 			key.Seed ^= lastOfAPart
-			k.Last = has[key]
+			k.Last = proven[key]
 		}
-		if !has[key] {
+		if !proven[key] {
 			k.Unchecked = notInFile
 		}
 		uses[k] = key
@@ -318,50 +320,51 @@ func isOf(key litert.Key, k *tflite.Kernel) bool {
 }
 
 // probe computes the answers to the checks with LiteRT's code, and packs for that.
-func (p *litertPacker) probe(ctx context.Context, left *tflite.Skeleton, holes bool,
+func (p *litertPacker) probe(ctx context.Context, skeleton *tflite.Skeleton, holes bool,
 	level string) (answers []byte, f *litert.File, err error) {
 	model, err := makeFile(ctx, filepath.Join(os.TempDir(), "probe.tflite"))
 	if err != nil {
 		return nil, nil, err
 	}
 	defer model.discard()
-	if err := left.WriteProbe(model.File.File, holes); err != nil {
+	if err := skeleton.WriteProbe(model.File.File, holes); err != nil {
 		return nil, nil, err
 	}
-	to, err := makeFile(ctx, filepath.Join(os.TempDir(), "answers"))
+	dst, err := makeFile(ctx, filepath.Join(os.TempDir(), "answers"))
 	if err != nil {
 		return nil, nil, err
 	}
-	defer to.discard()
-	work, f, err := p.packAside(ctx, "what checks it", level, model.File.File, to.File.File)
+	defer dst.discard()
+	work, f, err := p.packAside(ctx, "what checks it", level, model.File.File, dst.File.File)
 	if err != nil {
 		return nil, nil, err
 	}
 	work.discard()
-	info, err := to.Stat()
+	info, err := dst.Stat()
 	if err != nil {
 		return nil, nil, err
 	}
 	answers = make([]byte, info.Size())
-	_, err = to.ReadAt(answers, 0)
+	_, err = dst.ReadAt(answers, 0)
 	return answers, f, err
 }
 
 // writeSkeleton writes a skeleton with which LiteRT uses the file's entry of each kernel that has a check, and no other
 // entry of the file.
-func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite.Skeleton, has map[litert.Key]bool,
+func (p *litertPacker) writeSkeleton(ctx context.Context, s *pendingOutput, skeleton *tflite.Skeleton,
+	proven map[litert.Key]bool,
 	uses map[*tflite.Kernel]litert.Key, level string) error {
 	for {
 		uncovered := map[uint64]bool{}
-		for key := range has {
+		for key := range proven {
 			covers := func(k *tflite.Kernel) bool { return k.Unchecked == "" && uses[k] == key }
-			uncovered[key.Kernel] = uncovered[key.Kernel] || !slices.ContainsFunc(left.Kernels, covers)
+			uncovered[key.Kernel] = uncovered[key.Kernel] || !slices.ContainsFunc(skeleton.Kernels, covers)
 		}
-		left.Packed(uncovered)
-		if !leavesOut(left) {
+		skeleton.Packed(uncovered)
+		if !leavesOut(skeleton) {
 			return fmt.Errorf("%w: all of its weights would stay", tflite.ErrNoSkeleton)
 		}
-		if err := errors.Join(s.Truncate(0), left.Write(s.File.File)); err != nil {
+		if err := errors.Join(s.Truncate(0), skeleton.Write(s.File.File)); err != nil {
 			return err
 		}
 		work, f, err := p.packAside(ctx, s.path, level, s.File.File)
@@ -369,14 +372,14 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite
 			return err
 		}
 		work.discard()
-		again, missing := false, false
+		retry, missing := false, false
 		for _, e := range f.Entries {
-			if has[e.Key] || e.Key.Kernel >= left.Buffers() {
+			if proven[e.Key] || e.Key.Kernel >= skeleton.Buffers() {
 				continue // a kernel that LiteRT packs at each start
 			}
-			for _, k := range left.Kernels {
+			for _, k := range skeleton.Kernels {
 				if k.Unchecked == "" && isOf(e.Key, k) {
-					k.Unchecked, again = notInFile, true
+					k.Unchecked, retry = notInFile, true
 				}
 			}
 			missing = true
@@ -384,23 +387,23 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite
 		if !missing {
 			return nil
 		}
-		if !again {
+		if !retry {
 			return fmt.Errorf("%w: with checks LiteRT asks for other packed weights", tflite.ErrNoSkeleton)
 		}
 	}
 }
 
 // count counts the kernels left out, and those that stay by reason.
-func (r *stripped) count(left *tflite.Skeleton) {
-	for _, k := range left.Kernels {
-		why, stays := k.Stays()
+func (r *stripped) count(skeleton *tflite.Skeleton) {
+	for _, k := range skeleton.Kernels {
+		reason, stays := k.Stays()
 		if !stays {
 			r.Kernels++
 			continue
 		}
-		i := slices.IndexFunc(r.Kept, func(kept keptWeights) bool { return kept.Reason == why })
+		i := slices.IndexFunc(r.Kept, func(group keptWeights) bool { return group.Reason == reason })
 		if i < 0 {
-			i, r.Kept = len(r.Kept), append(r.Kept, keptWeights{Reason: why})
+			i, r.Kept = len(r.Kept), append(r.Kept, keptWeights{Reason: reason})
 		}
 		r.Kept[i].Kernels++
 		r.Kept[i].Bytes += k.Bytes

@@ -23,17 +23,17 @@ func TestASkeletonTakesThePlaceOfAProgramForTheStockRuntimeAlone(t *testing.T) {
 	needsExecuTorchs(t)
 	dir := t.TempDir()
 	model := program(t, perceptron)
-	says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "packed")
+	printed(t, dir, 0, "pack", model, "--for", "executorch", "-o", "packed")
 	strip := []string{"strip", model, "--packed", "packed", "-o", "skeleton.pte"}
-	require.Contains(t, says(t, dir, 0, strip...), "keep "+model)
+	require.Contains(t, printed(t, dir, 0, strip...), "keep "+model)
 	r := reported[stripped](t, dir, 0, strip...) // replaces it
 	require.Equal(t, native, r.CPU)
 	require.Positive(t, r.Kernels)
 	require.Greater(t, r.HoleBytes, r.FileBytes/2)
-	require.Empty(t, r.Kept)
-	whole, left := contentOf(t, model), contentOf(t, filepath.Join(dir, "skeleton.pte"))
-	require.EqualValues(t, r.FileBytes, len(left))
-	require.Greater(t, len(left), len(whole))
+	require.Empty(t, r.Stays)
+	whole, skeleton := contentOf(t, model), contentOf(t, filepath.Join(dir, "skeleton.pte"))
+	require.EqualValues(t, r.FileBytes, len(skeleton))
+	require.Greater(t, len(skeleton), len(whole))
 
 	for _, args := range [][]string{
 		{"run", "skeleton.pte"}, {"run", "skeleton.pte", "--cache", "c.xpwc"}, {"inspect", "skeleton.pte"},
@@ -44,7 +44,7 @@ func TestASkeletonTakesThePlaceOfAProgramForTheStockRuntimeAlone(t *testing.T) {
 			got := failed(t, dir, exitFailed, args...)
 			require.Equal(t, kindUnsupported, got.Kind, args)
 		}
-		require.Contains(t, says(t, dir, exitFailed, args...), "use the program that it was made of")
+		require.Contains(t, printed(t, dir, exitFailed, args...), "use the program that it was made of")
 	}
 	require.NoFileExists(t, filepath.Join(dir, "c.xpwc"))
 }
@@ -53,20 +53,20 @@ func TestOnlyAFileThatWasPackedForTheProgramStripsIt(t *testing.T) {
 	needsExecuTorchs(t)
 	dir := t.TempDir()
 	model := program(t, perceptron)
-	says(t, dir, 0, "pack", model, "-o", "own.xpwc")
-	says(t, dir, 0, "pack", model, "--for", "executorch", "-o", "packed")
-	says(t, dir, 0, "pack", program(t, mobilenet), "--for", "executorch", "-o", "other")
-	says(t, dir, 0, "convert", "own.xpwc", "--to", string(cachefile.XPWC2), "-o", "unsaid")
+	printed(t, dir, 0, "pack", model, "-o", "own.xpwc")
+	printed(t, dir, 0, "pack", model, "--for", "executorch", "-o", "packed")
+	printed(t, dir, 0, "pack", program(t, mobilenet), "--for", "executorch", "-o", "other")
+	printed(t, dir, 0, "convert", "own.xpwc", "--to", string(cachefile.XPWC2), "-o", "no_program")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("mine"), 0o600))
 	copied := filepath.Join(dir, "copied.pte")
 	require.NoError(t, os.WriteFile(copied, contentOf(t, model), 0o600))
 	for _, c := range []struct {
-		says string
-		code int
-		args []string
+		message string
+		code    int
+		args    []string
 	}{
 		{"was packed for", exitFailed, []string{model, "--packed", "other", "-o", "s"}},
-		{"does not say which program", exitFailed, []string{model, "--packed", "unsaid", "-o", "s"}},
+		{"does not say which program", exitFailed, []string{model, "--packed", "no_program", "-o", "s"}},
 		{"does not say which program", exitFailed, []string{model, "--packed", "own.xpwc", "-o", "s"}},
 		{"absent", exitFailed, []string{model, "--packed", "absent", "-o", "s"}},
 		{"is no skeleton, and is left as it is", exitFailed, []string{model, "--packed", "packed", "-o", "notes"}},
@@ -75,7 +75,7 @@ func TestOnlyAFileThatWasPackedForTheProgramStripsIt(t *testing.T) {
 		{"is missing", exitUsage, []string{model, "--packed", "packed"}},
 		{"is missing", exitUsage, []string{model, "-o", "s"}},
 	} {
-		require.Contains(t, says(t, dir, c.code, append([]string{"strip"}, c.args...)...), c.says, c.args)
+		require.Contains(t, printed(t, dir, c.code, append([]string{"strip"}, c.args...)...), c.message, c.args)
 		require.NoFileExists(t, filepath.Join(dir, "s"))
 	}
 	require.Equal(t, "mine", string(contentOf(t, filepath.Join(dir, "notes"))))
@@ -83,8 +83,8 @@ func TestOnlyAFileThatWasPackedForTheProgramStripsIt(t *testing.T) {
 	requireNoStage(t, dir)
 
 	// In integers there is nothing that could not be believed.
-	says(t, dir, 0, "pack", program(t, mobilenet), "--for", "executorch", "-o", "int8")
-	said := says(t, dir, exitFailed, "strip", program(t, mobilenet), "--packed", "int8", "-o", "s")
+	printed(t, dir, 0, "pack", program(t, mobilenet), "--for", "executorch", "-o", "int8")
+	said := printed(t, dir, exitFailed, "strip", program(t, mobilenet), "--packed", "int8", "-o", "s")
 	require.Contains(t, said, "numbers that one might believe")
 	require.NoFileExists(t, filepath.Join(dir, "s"))
 }
@@ -100,10 +100,10 @@ func TestASkeletonForLiteRTIsLoadedByLiteRTAlone(t *testing.T) {
 	model := zooModel(t, "mlp_fp32")
 	litertPack(t, dir, model, "-o", "packed")
 	strip := stripForLiteRT(model, "packed", "-o", "skeleton.tflite")
-	require.Contains(t, says(t, dir, 0, strip...), "keep "+model)
+	require.Contains(t, printed(t, dir, 0, strip...), "keep "+model)
 	r := reported[stripped](t, dir, 0, strip...) // replaces it
 	require.Equal(t, 3, r.Kernels)
-	require.Empty(t, r.Kept)
+	require.Empty(t, r.Stays)
 	require.Equal(t, litert.Releases()[0].Version, r.LiteRT)
 	require.Greater(t, r.HoleBytes, r.FileBytes*4/5)
 	require.EqualValues(t, r.FileBytes, len(contentOf(t, filepath.Join(dir, "skeleton.tflite"))))
@@ -113,7 +113,7 @@ func TestASkeletonForLiteRTIsLoadedByLiteRTAlone(t *testing.T) {
 		packsForLiteRT("skeleton.tflite", "-o", "c"), stripForLiteRT("skeleton.tflite", "packed", "-o", "again.tflite"),
 		{"verify", "packed", "--model", "skeleton.tflite", "--litert-lm", libraryForLiteRT},
 	} {
-		require.Contains(t, says(t, dir, exitFailed, args...), "use the model that it was made of", args)
+		require.Contains(t, printed(t, dir, exitFailed, args...), "use the model that it was made of", args)
 	}
 	requireNoStage(t, dir)
 }
@@ -131,11 +131,13 @@ func TestOnlyAFileThatWasPackedForTheModelStripsItForLiteRT(t *testing.T) {
 		"absent": "absent",
 		"notes":  "not a cache file of LiteRT",
 	} {
-		require.Contains(t, says(t, dir, exitFailed, stripForLiteRT(model, packed, "-o", "s")...), saying)
+		require.Contains(t, printed(t, dir, exitFailed, stripForLiteRT(model, packed, "-o", "s")...), saying)
 	}
-	require.Contains(t, says(t, dir, exitUsage, stripForLiteRT(model, "packed", "-o", "s", "--cpu", "i386")...), "i386")
-	require.Contains(t, says(t, dir, exitUsage, stripForLiteRT(model, "packed", "-o", "packed")...), "same file")
-	require.Contains(t, says(t, dir, exitFailed, stripForLiteRT(model, "packed", "-o", "notes")...), "is no skeleton")
+	require.Contains(t, printed(t, dir, exitUsage, stripForLiteRT(model, "packed", "-o", "s", "--cpu", "i386")...),
+		"i386")
+	require.Contains(t, printed(t, dir, exitUsage, stripForLiteRT(model, "packed", "-o", "packed")...), "same file")
+	require.Contains(t, printed(t, dir, exitFailed, stripForLiteRT(model, "packed", "-o", "notes")...),
+		"is no skeleton")
 	require.NoFileExists(t, filepath.Join(dir, "s"))
 	require.Equal(t, "mine", string(contentOf(t, filepath.Join(dir, "notes"))))
 	requireNoStage(t, dir)

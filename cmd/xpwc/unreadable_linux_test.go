@@ -40,11 +40,11 @@ type failingFile struct {
 	page int64
 }
 
-func (f *failingFile) Read(ctx context.Context, b []byte, at int64) (fuse.ReadResult, syscall.Errno) {
-	if f.page < 0 || at/4096 <= f.page && f.page <= (at+int64(len(b))-1)/4096 {
+func (f *failingFile) Read(ctx context.Context, b []byte, offset int64) (fuse.ReadResult, syscall.Errno) {
+	if f.page < 0 || offset/4096 <= f.page && f.page <= (offset+int64(len(b))-1)/4096 {
 		return nil, syscall.EIO
 	}
-	return f.file.Read(ctx, b, at)
+	return f.file.Read(ctx, b, offset)
 }
 
 func (f *failingFile) Release(ctx context.Context) syscall.Errno { return f.file.Release(ctx) }
@@ -70,7 +70,7 @@ func TestACacheThatTheDiskCannotReadIsSetAsideByRunAndReportedByVerify(t *testin
 			}
 			t.Cleanup(func() { require.NoError(t, server.Unmount()) })
 			path := filepath.Join(dir, "bad")
-			require.Contains(t, says(t, t.TempDir(), 1, "verify", path), "input/output error")
+			require.Contains(t, printed(t, t.TempDir(), 1, "verify", path), "input/output error")
 			got, _ := runJSON(t, t.TempDir(), model, "--cache", path)
 			require.Equal(t, want.Outputs, got.Outputs)
 			require.FileExists(t, filepath.Join(real, "bad.damaged"))
@@ -83,8 +83,8 @@ func TestAFileThatTheDiskCannotReadIsReportedInWordsByAnyCommand(t *testing.T) {
 	page := int64(0)
 	dir, real := mount(t, func(n *fs.LoopbackNode) fs.InodeEmbedder { return &failing{n, &page} })
 	for name, c := range map[string]struct {
-		from, says string
-		args       []string // in which bad is where the file is
+		path, message string
+		args          []string // in which bad is where the file is
 	}{
 		"bad.xpwc":        {file, "input/output error", []string{"inspect", "bad"}},
 		"bad-diff.xpwc":   {file, "input/output error", []string{"diff", "bad", file}},
@@ -94,7 +94,7 @@ func TestAFileThatTheDiskCannotReadIsReportedInWordsByAnyCommand(t *testing.T) {
 		"bad.pte":         {program(t, mobilenet), "input/output error|its disk failed", []string{"inspect", "bad"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			content, err := os.ReadFile(c.from)
+			content, err := os.ReadFile(c.path)
 			require.NoError(t, err)
 			page = 0
 			if name == "bad.pte" { // whose first page is read
@@ -106,7 +106,7 @@ func TestAFileThatTheDiskCannotReadIsReportedInWordsByAnyCommand(t *testing.T) {
 			cmd.Dir = t.TempDir() // not what this process itself shows: it stands still while a program begins
 			out, err := cmd.CombinedOutput()
 			require.Error(t, err)
-			require.Regexp(t, c.says, string(out))
+			require.Regexp(t, c.message, string(out))
 			require.NotContains(t, string(out), "goroutine ")
 		})
 	}

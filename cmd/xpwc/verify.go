@@ -97,23 +97,23 @@ type verification struct {
 }
 
 func verify(ctx context.Context, path string, model modelfile.File, cpu string) error {
-	at, err := locate(path)
+	loc, err := locate(path)
 	if err != nil {
 		return err
 	}
 	progress := newProgress(ctx, "verifying")
-	problems, err := at.verify(progress.Update)
+	problems, err := loc.verify(progress.Update)
 	progress.Finish()
 	if err != nil {
 		return err
 	}
-	v := &verification{File: path, Embedded: at.in, Sound: len(problems) == 0,
+	v := &verification{File: path, Embedded: loc.in, Sound: len(problems) == 0,
 		Problems: append([]cachefile.Problem{}, problems...)} // not null
 	if info, err := os.Stat(path); err == nil {
 		v.Refused = trust.Writable(info)
 	}
 	// If the file cannot be opened, the problems have the reason.
-	_ = at.with(func(f *cachefile.File) error {
+	_ = loc.view(func(f *cachefile.File) error {
 		info, _ := f.Info()
 		v.Format, v.Generation, v.Entries = info.Format, info.Generation, info.Entries
 		v.PayloadBytes, v.Uncommitted = info.PayloadBytes, info.UncommittedBytes
@@ -121,7 +121,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string) 
 		return nil
 	})
 	if v.Sound && model.Path != "" {
-		err := at.with(func(f *cachefile.File) (err error) {
+		err := loc.view(func(f *cachefile.File) (err error) {
 			v.Proof, err = prove(ctx, f, model, cpu)
 			return err
 		})
@@ -129,11 +129,11 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string) 
 			return err
 		}
 		if v.PackedFor != nil {
-			given, err := newPackedFor(model, cpu)
+			recorded, err := newPackedFor(model, cpu)
 			if err != nil {
 				return err
 			}
-			v.Another = !v.PackedFor.sameProgram(given)
+			v.Another = !v.PackedFor.sameProgram(recorded)
 		}
 	}
 	setResult(ctx, v)
@@ -196,14 +196,14 @@ func (v *verification) print(w io.Writer) {
 	}
 }
 
-// errUnproven: a file differs from what the model is packed into here.
+// errUnproven: a file differs from the weights that the model is packed into here.
 var errUnproven = errors.New("it does not have what the model is packed into")
 
 // A proof is the result of packing a model to compare a cache file with it.
 type proof struct {
 	Model      string  `json:"model"`
 	CPU        string  `json:"cpu"` // level that it was packed for
-	Equal      int     `json:"equal_entry_count"`
+	Matches    int     `json:"equal_entry_count"`
 	EqualBytes int64   `json:"equal_bytes"`
 	Wrong      []wrong `json:"wrong"`
 	Uncompared int     `json:"uncompared_entry_count"` // which no look-up of the model finds here
@@ -212,9 +212,9 @@ type proof struct {
 // wrong is an entry of the model that differs in the file or is missing there, or a wrong statement of the file as a
 // whole.
 type wrong struct {
-	Entry  string `json:"entry"`
-	What   string `json:"what"`
-	Offset int64  `json:"offset,omitempty"` // of the payload, if there is one
+	Entry   string `json:"entry"`
+	Problem string `json:"what"`
+	Offset  int64  `json:"offset,omitempty"` // of the payload, if there is one
 }
 
 func modelFlags(cmd *cobra.Command, m *modelfile.File) {
@@ -260,16 +260,16 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 	if !stock && cpu == native {
 		p.lookAtEvidence(info.Layouts, packed.Layout)
 	}
-	return p, work.with(func(right *cachefile.File) error { return p.compare(f, right, stock) })
+	return p, work.view(func(right *cachefile.File) error { return p.compare(f, right, stock) })
 }
 
 // lookAtEvidence reports records that make a process on this machine look for the model in another layout than it
 // packs in.
-func (p *proof) lookAtEvidence(layouts []cachefile.Layout, here string) {
+func (p *proof) lookAtEvidence(layouts []cachefile.Layout, current string) {
 	for _, l := range layouts {
-		if l.Fingerprint.String() != here && ask.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {
-			p.Wrong = append(p.Wrong, wrong{What: fmt.Sprintf(
-				"the file says that this machine packs in layout %s, and it packs in %s", l.Fingerprint, here)})
+		if l.Fingerprint.String() != current && ask.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {
+			p.Wrong = append(p.Wrong, wrong{Problem: fmt.Sprintf(
+				"the file says that this machine packs in layout %s, and it packs in %s", l.Fingerprint, current)})
 		}
 	}
 }
@@ -303,15 +303,16 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
 		var missing []wrong
 		for _, e := range ours[name] {
-			why, err := p.look(f, right, &e, theirs[name], stock)
+			problem, err := p.look(f, right, &e, theirs[name], stock)
 			if err != nil {
 				return err
 			}
-			if why != "" && !(stock && stockPacks(&e) != "") { // packed with each load, so the file need not have it
-				missing = append(missing, wrong{Entry: name, What: why})
+			// What the stock runtime packs with each load need not be in the file.
+			if problem != "" && !(stock && stockPacks(&e) != "") {
+				missing = append(missing, wrong{Entry: name, Problem: problem})
 			}
 		}
-		if there := theirs[name]; !stock || len(there) == 0 || !there[0].used {
+		if candidates := theirs[name]; !stock || len(candidates) == 0 || !candidates[0].used {
 			p.Wrong = append(p.Wrong, missing...)
 		}
 	}
@@ -328,43 +329,43 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 // look compares an entry of the packed model with the file's entries of its name. If a look-up finds none of them, it
 // returns the reason.
 func (p *proof) look(f, right *cachefile.File, e *cachefile.Entry, theirs []*candidate, stock bool) (string, error) {
-	found, why := false, "it is missing"
+	matched, problem := false, "it is missing"
 	for _, c := range theirs {
 		switch {
 		case !stock && !c.SameKey(e):
 			continue
 		case c.Seed != e.Seed:
-			why = fmt.Sprintf("it has seed %08x, and is looked for with %08x here", c.Seed, e.Seed)
+			problem = fmt.Sprintf("it has seed %08x, and is looked for with %08x here", c.Seed, e.Seed)
 			continue
 		case !stock && !c.SameContent(e):
-			why = "what is there under its key was packed from other content"
+			problem = "what is there under its key was packed from other content"
 			continue
 		}
 		c.used = true
-		equal, err := equalPayloads(f, c, right, e)
+		matches, err := equalPayloads(f, c, right, e)
 		if err != nil {
 			return "", err
 		}
-		found = found || equal
-		if !equal && !c.Variant { // a variant is used only after what was packed has been compared with it
-			why = ""
+		matched = matched || matches
+		if !matches && !c.Variant { // a variant is used only after what was packed has been compared with it
+			problem = ""
 			if w := (wrong{c.Name, otherBytes(c.Size, e.Size), c.Offset}); !slices.Contains(p.Wrong, w) {
 				p.Wrong = append(p.Wrong, w)
 			}
 		}
 	}
-	if found {
-		p.Equal++
+	if matched {
+		p.Matches++
 		p.EqualBytes += e.Size
-		why = ""
+		problem = ""
 	}
-	return why, nil
+	return problem, nil
 }
 
 // otherBytes describes how a payload differs from the one packed here.
-func otherBytes(size, here int64) string {
-	if size != here {
-		return fmt.Sprintf("it has %d bytes, and is packed into %d here", size, here)
+func otherBytes(size, packedSize int64) string {
+	if size != packedSize {
+		return fmt.Sprintf("it has %d bytes, and is packed into %d here", size, packedSize)
 	}
 	return fmt.Sprintf("its %d bytes are not those that it is packed into here", size)
 }
@@ -374,15 +375,15 @@ func equalPayloads(f *cachefile.File, c *candidate, right *cachefile.File, e *ca
 	if c.Size != e.Size {
 		return false, nil
 	}
-	at, err := litert.Differ(f.Payload(c.Entry), right.Payload(*e))
-	return at < 0 && err == nil, err
+	diff, err := litert.Differ(f.Payload(c.Entry), right.Payload(*e))
+	return diff < 0 && err == nil, err
 }
 
 func (p *proof) holds() bool { return len(p.Wrong) == 0 }
 
 // err returns the error of a subject that is not proven.
-func (p *proof) err(what string) error {
-	return fmt.Errorf("%s: %s: %w", what, console.Plural(len(p.Wrong), "wrong or missing entry"), errUnproven)
+func (p *proof) err(subject string) error {
+	return fmt.Errorf("%s: %s: %w", subject, console.Plural(len(p.Wrong), "wrong or missing entry"), errUnproven)
 }
 
 // fewWrong is how many wrong entries are printed: of another model all are wrong.
@@ -395,24 +396,24 @@ func (p *proof) print(w io.Writer, file string) {
 	}
 	for _, x := range p.Wrong[:min(fewWrong, len(p.Wrong))] {
 		if x.Entry == "" {
-			fmt.Fprintf(w, "%s: %s\n", file, x.What)
+			fmt.Fprintf(w, "%s: %s\n", file, x.Problem)
 			continue
 		}
-		fmt.Fprintf(w, "%s: entry %q: %s\n", file, console.Printable(x.Entry), x.What)
+		fmt.Fprintf(w, "%s: entry %q: %s\n", file, console.Printable(x.Entry), x.Problem)
 	}
-	if more := len(p.Wrong) - fewWrong; more > 0 {
-		fmt.Fprintf(w, "%s: and %d more, which --json lists\n", file, more)
+	if rest := len(p.Wrong) - fewWrong; rest > 0 {
+		fmt.Fprintf(w, "%s: and %d more, which --json lists\n", file, rest)
 	}
 	if p.Uncompared > 0 {
 		fmt.Fprintf(w, "note: %s: not compared: %s that no look-up of %s finds here\n", file,
 			console.Plural(p.Uncompared, "entry"), p.Model)
 	}
 	if p.holds() {
-		here := "here"
+		machine := "here"
 		if p.CPU != native {
-			here += " for CPUs of level " + p.CPU
+			machine += " for CPUs of level " + p.CPU
 		}
 		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into %s\n",
-			file, console.Plural(p.Equal, "entry"), console.Size(p.EqualBytes), p.Model, here)
+			file, console.Plural(p.Matches, "entry"), console.Size(p.EqualBytes), p.Model, machine)
 	}
 }

@@ -77,29 +77,29 @@ type userReport struct {
 }
 
 func findUsers(file string) (*usersReport, error) {
-	found, err := mappings.Of(file)
+	survey, err := mappings.Find(file)
 	if err != nil {
 		return nil, err
 	}
-	if found.Info == nil && len(found.Users) == 0 {
+	if survey.Info == nil && len(survey.Users) == 0 {
 		_, err := os.Stat(file)
 		return nil, err
 	}
-	r := &usersReport{File: file, Path: found.Path, Hidden: found.Hidden, Processes: []userReport{}}
-	var now cachefile.Info
-	if r.Present = found.Info != nil; r.Present {
-		r.FileBytes = found.Info.Size()
-		now = infoOf(found.Path) // after the mappings, which are of generations that it has
-		r.Generation, r.Models = now.Generation, modelNames(now.Models)
+	r := &usersReport{File: file, Path: survey.Path, Hidden: survey.Hidden, Processes: []userReport{}}
+	var current cachefile.Info
+	if r.Present = survey.Info != nil; r.Present {
+		r.FileBytes = survey.Info.Size()
+		current = infoOf(survey.Path) // after the mappings, which are of generations that it has
+		r.Generation, r.Models = current.Generation, modelNames(current.Models)
 	}
-	for _, u := range found.Users {
-		info := now
-		if !u.Now {
+	for _, u := range survey.Users {
+		info := current
+		if !u.Current {
 			info = infoOf(u.Link)
 		}
 		name := strconv.FormatUint(uint64(u.UID), 10)
-		if known, err := user.LookupId(name); err == nil {
-			name = known.Username
+		if account, err := user.LookupId(name); err == nil {
+			name = account.Username
 		}
 		r.Processes = append(r.Processes, userReport{u, name, generationMapped(&info, u.Beginning)})
 	}
@@ -137,9 +137,9 @@ func endBefore(info *cachefile.Info, slot cachefile.Slot) int64 {
 	if slot.Generation == 1 {
 		return 0
 	}
-	for _, other := range info.Slots {
-		if other.State == cachefile.SlotOlder && other.Generation == slot.Generation-1 {
-			return other.End
+	for _, s := range info.Slots {
+		if s.State == cachefile.SlotOlder && s.Generation == slot.Generation-1 {
+			return s.End
 		}
 	}
 	return slot.IndexAt
@@ -147,17 +147,17 @@ func endBefore(info *cachefile.Info, slot cachefile.Slot) int64 {
 
 // answer is the sentence whether memory is shared.
 func (r *usersReport) answer() (shared bool, sentence string) {
-	var now, old mappings.Memory
+	var current, old mappings.Memory
 	earlier := 0 // processes
-	only := ""
+	note := ""
 	for _, p := range r.Processes {
-		if !p.Now {
+		if !p.Current {
 			earlier++
 			old.Add(&p.Memory)
 			continue
 		}
-		only = p.title()
-		now.Add(&p.Memory)
+		note = p.title()
+		current.Add(&p.Memory)
 	}
 	n := len(r.Processes) - earlier
 	processes := console.Plural(n, "process") + " have"
@@ -167,14 +167,14 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 	case n == 0:
 		sentence = "Not shared: no process has the file mapped"
 	case n == 1:
-		sentence = fmt.Sprintf("Not shared: only %s has the file mapped; another process would share its pages", only)
-	case now.Shared == 0:
+		sentence = fmt.Sprintf("Not shared: only %s has the file mapped; another process would share its pages", note)
+	case current.Shared == 0:
 		sentence = fmt.Sprintf("Not shared: %s the file mapped, and none a page in memory that another one has",
 			processes)
 	default:
 		shared = true
 		sentence = fmt.Sprintf("Shared: %s %s of the file in memory, which take %s", processes,
-			console.Size(now.Resident), console.Size(now.Share))
+			console.Size(current.Resident), console.Size(current.Share))
 	}
 	if earlier > 0 {
 		sentence += fmt.Sprintf("; %s still %s an earlier file, which takes %s more",
@@ -191,14 +191,14 @@ func (p *userReport) title() string { return fmt.Sprintf("%d %s", p.PID, console
 
 // generation describes the file and generation that a process uses.
 func (p *userReport) generation() string {
-	of := console.None
+	user := console.Blank
 	if p.Generation > 0 {
-		of = fmt.Sprint(p.Generation)
+		user = fmt.Sprint(p.Generation)
 	}
-	if !p.Now {
-		of += " (earlier)"
+	if !p.Current {
+		user += " (earlier)"
 	}
-	return of
+	return user
 }
 
 func (r *usersReport) print(w io.Writer) {

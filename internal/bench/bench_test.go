@@ -37,8 +37,8 @@ func faceModel(t testing.TB) string {
 	return path
 }
 
-// of is a model that one thread runs.
-func of(path string) Subject { return Subject{File: modelfile.File{Path: path}, Threads: 1} }
+// subjectOf is a model that one thread runs.
+func subjectOf(path string) Subject { return Subject{File: modelfile.File{Path: path}, Threads: 1} }
 
 // measureJSON is a bench with its figures in JSON.
 func measureJSON(t testing.TB, dir string, o Options) (r *result, stdout string) {
@@ -49,12 +49,12 @@ func measureJSON(t testing.TB, dir string, o Options) (r *result, stdout string)
 	require.NoError(t, err, stderr.String())
 	content, err := os.ReadFile(filepath.Join(dir, "bench.json"))
 	require.NoError(t, err)
-	var all Report
-	require.NoError(t, json.Unmarshal(content, &all))
-	require.Equal(t, environment(), all.Environment)
-	require.Len(t, all.Results, 1)
+	var report Report
+	require.NoError(t, json.Unmarshal(content, &report))
+	require.Equal(t, environment(), report.Environment)
+	require.Len(t, report.Results, 1)
 	require.Len(t, returned.Results, 1)
-	return all.Results[0], out.String()
+	return report.Results[0], out.String()
 }
 
 func modeNames(r *result) (names []string) {
@@ -66,7 +66,7 @@ func modeNames(r *result) (names []string) {
 
 func TestBenchMeasuresEveryMode(t *testing.T) {
 	dir := t.TempDir()
-	r, out := measureJSON(t, dir, Options{Subject: of(Llama), Layers: 1, Rounds: 1})
+	r, out := measureJSON(t, dir, Options{Subject: subjectOf(Llama), Layers: 1, Rounds: 1})
 	modes := []string{modeNone, modeXNNPACK, modeWrite, modeIdeal, modeCold, modeWarm}
 	if runtime.GOOS == "linux" {
 		modes = append(modes, modeDropped)
@@ -115,10 +115,10 @@ func TestBenchMeasuresEveryMode(t *testing.T) {
 	for i, f := range files {
 		require.Equal(t, plots[i], f.Name())
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "demo", "*"))
+	remaining, err := filepath.Glob(filepath.Join(dir, "demo", "*"))
 	require.NoError(t, err)
 	weights := filepath.Join(dir, "demo", "llama-qc8w-1.tflite")
-	require.Equal(t, []string{weights}, left, "only what takes long to make is kept")
+	require.Equal(t, []string{weights}, remaining, "only what takes long to make is kept")
 }
 
 // A convolutional model packs some weights without a look-up. In a pattern its name would be another's.
@@ -126,16 +126,16 @@ func TestBenchOfATfliteModel(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "face[1].tflite")
 	require.NoError(t, os.Symlink(faceModel(t), model))
-	r, _ := measureJSON(t, dir, Options{Subject: of(model), Rounds: 2})
+	r, _ := measureJSON(t, dir, Options{Subject: subjectOf(model), Rounds: 2})
 	require.Len(t, r.mode(modeNone).Runs, 2)
 	require.Len(t, r.mode(modeIdeal).Runs, 2)
 	require.True(t, r.sameOutputs())
 	require.Positive(t, r.mode(modeWarm).Runs[0].Figures[hits])
 	require.Len(t, r.Write, 2)
 	require.Positive(t, r.mode(modeCold).Runs[1].Figures[packed], "each first start finds no file")
-	left, err := os.ReadDir(filepath.Join(dir, "demo"))
+	remaining, err := os.ReadDir(filepath.Join(dir, "demo"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, remaining)
 }
 
 func TestAProcessRefusesWhatItCannotMeasure(t *testing.T) {

@@ -82,7 +82,7 @@ func requireModes(t testing.TB, path string) (modes []shown) {
 
 func TestDemoComparesTheModes(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Subject: of(faceModel(t))}
+	o := Options{Subject: subjectOf(faceModel(t))}
 	o.Dir, o.Figures = filepath.Join(dir, "work"), filepath.Join(dir, "modes.json")
 	out, err := demo(t, o)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestDemoComparesTheModes(t *testing.T) {
 // weights are the file's pages and not private memory.
 func TestTheDemoOfTheREADME(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Subject: of(filepath.Join("..", "..", DemoModel))}
+	o := Options{Subject: subjectOf(filepath.Join("..", "..", DemoModel))}
 	o.Dir, o.Figures = dir, filepath.Join(dir, "modes.json")
 	_, err := demo(t, o)
 	require.NoError(t, err)
@@ -113,14 +113,14 @@ func TestTheDemoOfTheREADME(t *testing.T) {
 	require.Less(t, warm.figures[fileBytes], 1.01*warm.figures[payloadBytes])
 	if runtime.GOOS == "linux" {
 		private := warm.figures[rssAnon] - (modes[0].figures[rssAnon] - warm.figures[payloadBytes])
-		// What a process has beside the weights differs between the modes by some MiB, with the race detector.
+		// The memory of a process without the weights differs between the modes by some MiB under the race detector.
 		require.Less(t, private, 0.2*warm.figures[payloadBytes])
 	}
 }
 
 func TestDemoOfTheGeneratedStack(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Subject: of(Llama), Layers: 1}
+	o := Options{Subject: subjectOf(Llama), Layers: 1}
 	o.Dir, o.Figures = filepath.Join(dir, "demo"), filepath.Join(dir, "modes.json")
 	_, err := demo(t, o)
 	require.NoError(t, err)
@@ -140,22 +140,22 @@ func TestDemoOfTheGeneratedStack(t *testing.T) {
 
 	_, err = demo(t, o)
 	require.NoError(t, err)
-	again, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.tflite"))
+	second, err := os.Stat(filepath.Join(dir, "demo", "llama-qc8w-1.tflite"))
 	require.NoError(t, err)
-	require.Equal(t, weights.ModTime(), again.ModTime(), "the weights are generated once")
+	require.Equal(t, weights.ModTime(), second.ModTime(), "the weights are generated once")
 }
 
 func TestDifferentOutputsFail(t *testing.T) {
-	of := func(mode, sum string) *modeResult {
+	modeOf := func(mode, sum string) *modeResult {
 		return &modeResult{Mode: mode, Runs: []*run{{Output: sum}}}
 	}
 	for _, sums := range [][3]string{{"b", "a", "a"}, {"a", "b", "a"}, {"a", "a", "b"}} {
 		var out strings.Builder
-		r := result{Modes: []*modeResult{of("none", sums[0]), of("cold", sums[1]), of("warm", sums[2])}}
+		r := result{Modes: []*modeResult{modeOf("none", sums[0]), modeOf("cold", sums[1]), modeOf("warm", sums[2])}}
 		require.ErrorIs(t, r.summarize(&out), errDiffer)
 		require.Contains(t, out.String(), "cold: "+sums[1])
 		require.NotContains(t, out.String(), "identical")
 	}
-	r := result{Modes: []*modeResult{of("none", "a"), of("cold", "a"), of("warm", "a")}}
+	r := result{Modes: []*modeResult{modeOf("none", "a"), modeOf("cold", "a"), modeOf("warm", "a")}}
 	require.NoError(t, r.summarize(&strings.Builder{}))
 }

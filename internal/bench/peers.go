@@ -38,8 +38,8 @@ type PeersOptions struct {
 	Dir       string   // for cache files and generated models, created if it is not there
 	JSON      string   // file for all figures, or ""
 	Programs  Programs // of the peers
-	// Only names a peer, if only its ways are measured. They must give the same answer.
-	Only string
+	// Peer names a peer, if only its ways are measured. They must give the same answer.
+	Peer string
 }
 
 // RunPeers measures how long xpwc and others that keep packed weights in files need for the same models, and how much
@@ -57,8 +57,8 @@ func RunPeers(ctx context.Context, o PeersOptions, stdout, stderr io.Writer) err
 		if err := c.result.printPeers(stdout); err != nil {
 			return err
 		}
-		if o.Only != "" && !c.result.sameOutputs() {
-			return fmt.Errorf("%s: the answers of %s differ", name, o.Only)
+		if o.Peer != "" && !c.result.sameOutputs() {
+			return fmt.Errorf("%s: the answers of %s differ", name, o.Peer)
 		}
 	}
 	return nil
@@ -106,9 +106,9 @@ func newPeers(ctx context.Context, name string, o PeersOptions, stderr io.Writer
 	default:
 		err = fmt.Errorf("%s: LiteRT runs .tflite files, and ExecuTorch .pte programs", name)
 	}
-	c.add(slices.DeleteFunc(ways, func(w *way) bool { return !strings.HasPrefix(w.Mode, o.Only) })...)
+	c.add(slices.DeleteFunc(ways, func(w *way) bool { return !strings.HasPrefix(w.Mode, o.Peer) })...)
 	if err == nil && len(c.ways) == 0 {
-		err = fmt.Errorf("%s: %s does not run it, or its program is not there", name, o.Only)
+		err = fmt.Errorf("%s: %s does not run it, or its program is not there", name, o.Peer)
 	}
 	return c, err
 }
@@ -286,7 +286,7 @@ func (p peers) packed(name, cache string, run command, options ...string) *way {
 		if err != nil {
 			return fmt.Errorf("xpwc pack: %w: %s", err, out)
 		}
-		// Of a sealed file it says the digest of the model, which its readers are given.
+		// A sealed file's readers are given the model's digest, so it prints that.
 		if _, said, ok := strings.Cut(string(out), "sealed for the model "); ok {
 			for i, argument := range w.command {
 				w.command[i] = strings.Replace(argument, digestHere, strings.Fields(said)[0], 1)

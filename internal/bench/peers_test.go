@@ -24,10 +24,10 @@ func TestPeersAreMeasured(t *testing.T) {
 	require.Contains(t, out.String(), "xpwc, next start")
 	content, err := os.ReadFile(o.JSON)
 	require.NoError(t, err)
-	var all Report
-	require.NoError(t, json.Unmarshal(content, &all))
-	require.Len(t, all.Results, 1)
-	r := all.Results[0]
+	var report Report
+	require.NoError(t, json.Unmarshal(content, &report))
+	require.Len(t, report.Results, 1)
+	r := report.Results[0]
 	require.Equal(t, 2, r.Rounds)
 	require.Equal(t, 2, r.Processes)
 	require.True(t, r.sameOutputs())
@@ -45,9 +45,9 @@ func TestPeersAreMeasured(t *testing.T) {
 		require.Equal(t, m.Mode == "xpwc, next start", m.Figures[togetherMS].Min > 0)
 		require.GreaterOrEqual(t, m.Figures[slowestMS].Max, m.Figures[togetherMS].Max)
 	}
-	left, err := os.ReadDir(o.Dir)
+	remaining, err := os.ReadDir(o.Dir)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, remaining)
 }
 
 func TestASmallModelIsMeasuredAsProgramsLoadIt(t *testing.T) {

@@ -189,13 +189,13 @@ type column struct {
 	cell  func(m *modeResult) string
 }
 
-// columnOf is that of a figure's medians. What does not apply is console.None.
+// columnOf is that of a figure's medians. What does not apply is console.Blank.
 func columnOf(title string, f figure, write func(float64) string) column {
 	return column{title, func(m *modeResult) string {
 		if s, ok := m.Figures[f]; ok {
 			return write(s.Median)
 		}
-		return console.None
+		return console.Blank
 	}}
 }
 
@@ -205,7 +205,7 @@ func betweenColumn(f figure) column {
 		if s, ok := m.Figures[f]; ok {
 			return s.between()
 		}
-		return console.None
+		return console.Blank
 	}}
 }
 
@@ -242,7 +242,7 @@ func modesTable(title string, modes []*modeResult, columns []column) *console.Ta
 		for _, c := range columns {
 			cells = append(cells, c.cell(m))
 		}
-		if slices.ContainsFunc(cells[1:], func(cell string) bool { return cell != console.None }) {
+		if slices.ContainsFunc(cells[1:], func(cell string) bool { return cell != console.Blank }) {
 			t.Row(cells...)
 		}
 	}

@@ -12,7 +12,7 @@ func TestTablesAreAligned(t *testing.T) {
 	var tab Table
 	tab.Row("", "no cache", "warm")
 	tab.Row("a long name", "1.00 ms", "20.0 ms")
-	tab.Row("b", None, "3")
+	tab.Row("b", Blank, "3")
 	var out strings.Builder
 	require.NoError(t, tab.Print(&out))
 	width := 0

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// None stands where a figure does not apply.
-const None = "-"
+// Blank stands where a figure does not apply.
+const Blank = "-"
 
 // A Table is printed with its first column aligned to the left and the others to the right. All rows have as many cells
 // as the first.
@@ -153,7 +153,7 @@ func (t *Table) LeaveOut(width int, columns ...string) {
 // LeaveOutEmpty removes columns that are empty below the first row.
 func (t *Table) LeaveOutEmpty() {
 	for i := len(t.Rows[0]) - 1; i > 0; i-- {
-		if !slices.ContainsFunc(t.Rows[1:], func(row []string) bool { return row[i] != None }) {
+		if !slices.ContainsFunc(t.Rows[1:], func(row []string) bool { return row[i] != Blank }) {
 			t.drop(i)
 		}
 	}

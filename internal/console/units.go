@@ -42,7 +42,7 @@ func Size(n int64) string {
 // Percent writes what part of the whole something is.
 func Percent(part, whole int64) string {
 	if whole == 0 {
-		return None
+		return Blank
 	}
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
 }

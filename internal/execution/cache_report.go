@@ -47,7 +47,7 @@ func ReportReasons(counts map[xpwc.Reason]xpwc.Count) []ReasonReport {
 // SlowCell writes the reasons with their counts.
 func SlowCell(reports []ReasonReport) string {
 	if len(reports) == 0 {
-		return console.None
+		return console.Blank
 	}
 	cells := make([]string, len(reports))
 	for i, r := range reports {

@@ -31,7 +31,7 @@ func requireUntouched(t *testing.T, dir string) {
 	require.EqualValues(t, 0o600, info.Mode().Perm())
 }
 
-// Who may rename the directory puts a link there while a file is written.
+// A user who can rename the directory puts a link there while a file is written.
 func TestALinkInThePlaceOfTheDirectoryIsNotFollowed(t *testing.T) {
 	for name, make := range makers {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestALinkInThePlaceOfTheDirectoryIsNotFollowed(t *testing.T) {
 	}
 }
 
-// Who may write to the directory puts a link in the place of each file in it while one is written.
+// A user who can write to the directory replaces each file in it by a link while one is written.
 func TestALinkInThePlaceOfTheFileIsNotFollowed(t *testing.T) {
 	for name, make := range makers {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (f *File) Directory() (fs.FileInfo, error) { return f.dir.Stat() }
 
 // Existing opens the file at the path in the directory that the file is made in, for reading. The error matches
 // fs.ErrNotExist if there is none. A link is not followed. The caller closes it.
-func (f *File) There() (*os.File, error) {
+func (f *File) Existing() (*os.File, error) {
 	opened, err := f.dir.read(filepath.Base(f.path), f.path)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: f.path, Err: err}
@@ -113,7 +113,7 @@ func (f *File) There() (*os.File, error) {
 }
 
 // Path returns the name that leads to the file until it is published: "" if it has none.
-func (f *File) At() string {
+func (f *File) Path() string {
 	if f.named == "" {
 		return ""
 	}

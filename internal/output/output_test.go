@@ -23,7 +23,7 @@ const (
 	envStop  = "XPWC_TEST_STOP" // end between the two system calls that replace a file
 )
 
-// With the variables, the process is one that is killed: it says each time that it has written the file.
+// With the variables, the process is killed while it writes: it prints a line for each file written.
 func TestMain(m *testing.M) {
 	path := os.Getenv(envPath)
 	if path == "" {
@@ -76,11 +76,11 @@ func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	found := []string{}
+	names := []string{}
 	for _, e := range entries {
-		found = append(found, e.Name())
+		names = append(names, e.Name())
 	}
-	return found
+	return names
 }
 
 // requireWhole reads a file and requires that it is one that was written.
@@ -119,9 +119,9 @@ func TestAReaderHasAWholeFileWheneverTheWriterIsKilled(t *testing.T) {
 				require.NoError(t, writer.Process.Kill())
 				require.Error(t, writer.Wait())
 				requireWhole(t, path)
-				left := names(t, filepath.Dir(path))
-				require.LessOrEqual(t, len(left), 2)
-				for _, name := range left {
+				remaining := names(t, filepath.Dir(path))
+				require.LessOrEqual(t, len(remaining), 2)
+				for _, name := range remaining {
 					if name != "weights" {
 						require.True(t, strings.HasPrefix(name, ".xpwc-"), name)
 						require.NoError(t, os.Remove(filepath.Join(filepath.Dir(path), name)))
@@ -158,7 +158,7 @@ func TestTheNextReplacementRemovesTheFileOfAKilledWriter(t *testing.T) {
 
 	require.NoError(t, write(output.New, path, 2))
 	require.ElementsMatch(t, names(t, dir),
-		[]string{"weights", ".xpwc-mine", link, ".xpwc-complete-notes", filepath.Base(alive.At())},
+		[]string{"weights", ".xpwc-mine", link, ".xpwc-complete-notes", filepath.Base(alive.Path())},
 		"the file of a writer that lives stays, and whatever is no such file")
 	requireWhole(t, path)
 }
@@ -182,10 +182,10 @@ func TestWhatIsThereStaysWhereAFileCannotBePublished(t *testing.T) {
 	for name, make := range makers {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			kept := filepath.Join(dir, "kept")
-			require.NoError(t, os.MkdirAll(filepath.Join(kept, "of", "others"), 0o700))
-			require.Error(t, write(make, kept, 1), "a directory is no file")
-			require.DirExists(t, filepath.Join(kept, "of", "others"))
+			moved := filepath.Join(dir, "kept")
+			require.NoError(t, os.MkdirAll(filepath.Join(moved, "of", "others"), 0o700))
+			require.Error(t, write(make, moved, 1), "a directory is no file")
+			require.DirExists(t, filepath.Join(moved, "of", "others"))
 			require.Equal(t, []string{"kept"}, names(t, dir))
 
 			require.ErrorIs(t, write(make, filepath.Join(dir, "none", "file"), 1), fs.ErrNotExist)
@@ -235,7 +235,7 @@ func TestAFileThatOthersPutInItsPlaceIsOpenedAgain(t *testing.T) {
 	defer f.Discard()
 	other := filepath.Join(filepath.Dir(path), "other")
 	require.NoError(t, os.WriteFile(other, []byte("compacted"), 0o600))
-	require.NoError(t, os.Rename(other, f.At()))
+	require.NoError(t, os.Rename(other, f.Path()))
 	require.NoError(t, f.Reopen())
 	require.NoError(t, f.Publish(0o600))
 	content, err := os.ReadFile(path)

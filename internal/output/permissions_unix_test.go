@@ -47,17 +47,17 @@ func TestADirectoryThatCannotBeReadIsWrittenTo(t *testing.T) {
 }
 
 // copyProgram copies this program to where another user may run it.
-func copyProgram(t *testing.T, to string) {
+func copyProgram(t *testing.T, dst string) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	from, err := os.Open(self)
+	src, err := os.Open(self)
 	require.NoError(t, err)
-	defer from.Close()
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
+	defer src.Close()
+	f, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	require.NoError(t, err)
-	_, err = io.Copy(f, from)
+	_, err = io.Copy(f, src)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	require.NoError(t, os.Chmod(to, 0o755))
+	require.NoError(t, os.Chmod(dst, 0o755))
 }

@@ -38,6 +38,7 @@ type Store struct {
 	failed  *failures // asks it
 	settled bool      // the file's header and name are on stable storage
 
+	torn     bool      // a slot of the file has a wrong checksum
 	tail     uint64    // file offset after the last reservation
 	backed   uint64    // up to where the file has disk space
 	listed   listing   // what the next index has to list
@@ -109,6 +110,9 @@ func (st *Store) ID() [16]byte { return st.id }
 // Slot returns the slot of the generation in force. Its number is 0 while there is none.
 func (st *Store) Slot() format.Slot { return st.slot }
 
+// Torn reports whether no generation of the file is in force because its slot has a wrong checksum.
+func (st *Store) Torn() bool { return st.torn && st.slot.Generation == 0 }
+
 // Index returns the index of the generation that was loaded last; nil while there is none. Another one has another.
 func (st *Store) Index() *format.Index { return st.index }
 
@@ -176,6 +180,7 @@ func (st *Store) reload(readers int) error {
 		return nil
 	}
 	slot := h.Current
+	st.torn = h.Slots[0].Torn || h.Slots[1].Torn
 	if slot.Generation == 0 {
 		err := st.dropBase()
 		st.id, st.slot = h.ID, slot
@@ -302,7 +307,7 @@ func (st *Store) Abandon() error {
 		errs = append(errs, st.disk.Close())
 	}
 	st.access, st.excess = reading, false
-	st.disk, st.settled, st.id, st.slot, st.index = nil, false, [16]byte{}, format.Slot{}, nil
+	st.disk, st.settled, st.id, st.slot, st.index, st.torn = nil, false, [16]byte{}, format.Slot{}, nil, false
 	if err := errors.Join(append(errs, st.dropBase())...); err != nil {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}

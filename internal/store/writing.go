@@ -169,7 +169,7 @@ func (st *Store) writeHeader() error {
 	if _, err := st.disk.WriteAt(format.NewHeader(id), 0); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	st.id, st.slot, st.index = id, format.Slot{}, nil
+	st.id, st.slot, st.index, st.torn = id, format.Slot{}, nil, false
 	return st.dropBase()
 }
 

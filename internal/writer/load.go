@@ -109,7 +109,7 @@ func (w *Writer) notice(st *store.Store) {
 // loadedBy returns what a store has loaded, with a reference to its memory.
 func loadedBy(st *store.Store) loaded {
 	cur := loaded{
-		id: st.ID(), slot: st.Slot(), index: st.Index(), file: st.Loaded(),
+		id: st.ID(), slot: st.Slot(), torn: st.Torn(), index: st.Index(), file: st.Loaded(),
 		written: st.Writing(),
 	}
 	if cur.index != nil {

@@ -30,6 +30,8 @@ func (w *Writer) emptyLocked() string {
 		return ReasonVersion
 	case w.access == unmappable:
 		return ReasonDisk
+	case w.loaded.torn:
+		return ReasonDamaged
 	case w.loaded.index == nil:
 		return ReasonNoFile
 	}

@@ -138,6 +138,7 @@ var (
 type loaded struct {
 	id      [16]byte // of the file, zero if there is none
 	slot    format.Slot
+	torn    bool          // no generation is in force: its slot is damaged
 	index   *format.Index // nil if there is none
 	base    *store.Region // that the index' payloads are in, with a reference to it
 	file    *store.Loaded // to be asked whether it is still there, or nil

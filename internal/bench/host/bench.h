@@ -1,4 +1,4 @@
-// What the cache's calls cost, and what it costs to create runtimes beside those that execute.
+// The cost of the cache's calls, and of creating runtimes while others execute.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Command peers compares xpwc with LiteRT and ExecuTorch: make bench-peers builds it with the XNNPACK of ExecuTorch.
-// The programs of the peers lie beside it.
+// The peers' programs are in the same directory.
 package main
 
 import (
@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string) error {
 	f.IntVar(&o.Processes, "processes", 8, "`number` of processes with one model at the same time; 0 for none")
 	f.StringVar(&o.Dir, "dir", "demo/peers", "`directory` for cache files and generated models")
 	f.StringVar(&o.JSON, "json", "", "`file` for all figures")
-	f.StringVar(&o.Only, "only", "", "measure only this `peer`, as LiteRT, and fail if its answers differ")
+	f.StringVar(&o.Peer, "only", "", "measure only this `peer`, as LiteRT, and fail if its answers differ")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

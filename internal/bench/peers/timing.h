@@ -28,8 +28,8 @@ static double steady(double (*infer)(void)) {
 	return times[n / 2];
 }
 
-// loads_together waits until standard input ends if processes are to load at the same instant, and returns whether they
-// are. Such a process says then how long it took to load, and ends.
+// loads_together waits for the end of standard input if processes are to load at the same instant, and returns whether
+// they are. Such a process then prints its load time and ends.
 static bool loads_together(void) {
 	if (getenv("LOAD_TOGETHER") == NULL) return false;
 	puts("");

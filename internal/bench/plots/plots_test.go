@@ -53,8 +53,8 @@ func TestTheSameFiguresGiveTheSamePlots(t *testing.T) {
 				next = "with cache"
 			}
 			require.Contains(t, string(svg), next)
-			if before, ok := drawn[name]; ok {
-				require.Equal(t, before, string(svg))
+			if earlier, ok := drawn[name]; ok {
+				require.Equal(t, earlier, string(svg))
 			}
 			drawn[name] = string(svg)
 		}

@@ -32,7 +32,7 @@ var errMemory = errors.New("provider: out of memory")
 // indexOf is the path of the index of answers, next to the file.
 func indexOf(path string) string { return path + ".index" }
 
-// Create makes a cache that writes a new file, in place of what is there. The caller closes it after the runtime is
+// Create makes a cache that writes a new file and replaces an existing one. The caller closes it after the runtime is
 // deleted.
 func Create(path string) (*Cache, error) {
 	name, mode := C.CString(path), C.CString("wb")

@@ -15,7 +15,7 @@ import (
 )
 
 // run gives the answer of a runtime made with the cache.
-func run(t testing.TB, m *tflite.Model, cache xnnpack.WeightsCache, finalize func() error) (all []float32) {
+func run(t testing.TB, m *tflite.Model, cache xnnpack.WeightsCache, finalize func() error) (outputs []float32) {
 	t.Helper()
 	g, err := m.Subgraph(models.NewMemory(m.DataMap()))
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func run(t testing.TB, m *tflite.Model, cache xnnpack.WeightsCache, finalize fun
 			b.Float32s()[i] = float32(i%17) / 17
 		}
 		values[v.ID] = b.Bytes()
-		defer func() { all = append(all, b.Float32s()...) }()
+		defer func() { outputs = append(outputs, b.Float32s()...) }()
 	}
 	require.NoError(t, r.Setup(values))
 	require.NoError(t, r.Invoke())

@@ -178,6 +178,22 @@ func reading(before, now xpwc.Identity) func(t *testing.T) observed {
 	}
 }
 
+// The header has room for two generations. With a bit flipped in the only one, all that was packed is out of reach, and
+// "no file" would send the user to look for a wrong path.
+func TestAFileWhoseOnlySlotIsDamagedIsReportedAsDamaged(t *testing.T) {
+	start := again(func(t *testing.T, path string) {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		h, err := format.DecodeHeader(content[:format.HeaderSize])
+		require.NoError(t, err)
+		require.EqualValues(t, 1, h.Current.Generation)
+		content[h.Slots[1].Offset] ^= 4
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+	})(t)
+	require.Contains(t, start.explained.Reasons, xpwc.ReasonDamaged)
+	require.NotContains(t, start.explained.Reasons, xpwc.ReasonNoFile)
+}
+
 // provocations has for each reason a start that has it.
 var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 	xpwc.ReasonInMemory: func(t *testing.T) observed {

@@ -19,12 +19,12 @@ import (
 // A browser is a Chromium without a window, which is spoken to through two pipes in its DevTools protocol: JSON, and a
 // zero byte after each message.
 type browser struct {
-	t       testing.TB
-	to      *os.File
-	from    *bufio.Reader
-	session string
-	id      int
-	// What happened on the page: methods of the protocol, with what they said.
+	t        testing.TB
+	requests *os.File
+	replies  *bufio.Reader
+	session  string
+	id       int
+	// Events of the page: the protocol's methods with their parameters.
 	Requests, Complaints []string
 }
 
@@ -55,7 +55,7 @@ func startBrowser(t testing.TB) *browser {
 	require.NoError(t, cmd.Start())
 	require.NoError(t, theirIn.Close())
 	require.NoError(t, theirOut.Close())
-	b := &browser{t: t, to: ourOut, from: bufio.NewReader(ourIn)}
+	b := &browser{t: t, requests: ourOut, replies: bufio.NewReader(ourIn)}
 	t.Cleanup(func() {
 		b.session = ""
 		b.send("Browser.close", nil)
@@ -84,14 +84,14 @@ func (b *browser) send(method string, params any) {
 	require.NoError(b.t, err)
 	out, err := json.Marshal(message{ID: b.id, Method: method, Params: raw, SessionID: b.session})
 	require.NoError(b.t, err)
-	_, err = b.to.Write(append(out, 0))
+	_, err = b.requests.Write(append(out, 0))
 	require.NoError(b.t, err)
 }
 
-// receive returns the next message, and takes note of what it says of the page.
+// receive returns the next message and records the page's events.
 func (b *browser) receive() (m message) {
 	b.t.Helper()
-	raw, err := b.from.ReadBytes(0)
+	raw, err := b.replies.ReadBytes(0)
 	require.NoError(b.t, err, "the browser does not answer")
 	require.NoError(b.t, json.Unmarshal(bytes.TrimSuffix(raw, []byte{0}), &m))
 	switch m.Method {
@@ -164,7 +164,7 @@ func (b *browser) show(width, height int, scheme string) {
 		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
 }
 
-// picture is a PNG of what the window shows.
+// picture returns a PNG of the window.
 func (b *browser) picture() []byte {
 	b.t.Helper()
 	var shot struct{ Data string }

@@ -62,11 +62,11 @@ var (
 )
 
 // text makes a text of a file fit the page.
-func text(s string, most int) string {
-	if limit := 8 * most; len(s) > limit {
+func text(s string, width int) string {
+	if limit := 8 * width; len(s) > limit {
 		s = s[:limit/2] + "…" + s[len(s)-limit/2:]
 	}
-	return console.Shorten(console.Printable(s), most)
+	return console.Shorten(console.Printable(s), width)
 }
 
 func newPage(s *survey, o Options) *page {
@@ -106,9 +106,9 @@ func (p *page) Notes() (notes []string) {
 	return notes
 }
 
-// IsHere reports whether a layout is this machine's.
-func (p *page) IsHere(l cachefile.Layout) bool {
-	return l.Fingerprint == p.Here && p.Here != cachefile.Digest{}
+// IsCurrent reports whether a layout is this machine's.
+func (p *page) IsCurrent(l cachefile.Layout) bool {
+	return l.Fingerprint == p.Current && p.Current != cachefile.Digest{}
 }
 
 // A part is a kind of bytes of the file.
@@ -131,7 +131,7 @@ var parts = []part{
 }
 
 // Parts are the kinds of bytes that the file has.
-func (p *page) Parts() (all []part) {
+func (p *page) Parts() (present []part) {
 	for _, k := range parts {
 		for _, segment := range p.segments {
 			if segment.Kind == k.kind {
@@ -139,10 +139,10 @@ func (p *page) Parts() (all []part) {
 			}
 		}
 		if k.Bytes > 0 {
-			all = append(all, k)
+			present = append(present, k)
 		}
 	}
-	return all
+	return present
 }
 
 // percent is a style that is a part of a whole.
@@ -152,14 +152,14 @@ func percent(property string, part, whole int64) template.CSS {
 
 // first returns the rows of a slice that a table has room for.
 func first(rows any) any {
-	all := reflect.ValueOf(rows)
-	return all.Slice(0, min(all.Len(), mostRows)).Interface()
+	list := reflect.ValueOf(rows)
+	return list.Slice(0, min(list.Len(), mostRows)).Interface()
 }
 
 // rest counts the rows that the table has no room for.
-func rest(rows any, what string) string {
+func rest(rows any, noun string) string {
 	if n := reflect.ValueOf(rows).Len() - mostRows; n > 0 {
-		return "And " + console.Plural(n, what) + "."
+		return "And " + console.Plural(n, noun) + "."
 	}
 	return ""
 }
@@ -184,7 +184,7 @@ func (p *page) addMap() {
 
 // box returns the box of a layer, whose path begins with that of the layer it is in. Entries of one layer have one
 // colour.
-func (p *page) box(l *layer, in, colour string, at rectangle) *box {
+func (p *page) box(l *layer, in, colour string, area rectangle) *box {
 	path, class := in+l.name, "g"
 	switch {
 	case l.leaf:
@@ -200,14 +200,14 @@ func (p *page) box(l *layer, in, colour string, at rectangle) *box {
 	b.Title = fmt.Sprintf("%s — %s, %s, %s", text(cmp.Or(path, "all"), mostName), b.Size, b.Share, b.Entries)
 	colour = fmt.Sprintf("c%d", p.Layers%colours)
 	p.Layers++
-	inner := rectangle{0, 0, max(0, at.width-2*edge), max(0, at.height-labelHeight-edge)}
+	inner := rectangle{0, 0, max(0, area.width-2*edge), max(0, area.height-labelHeight-edge)}
 	var sizes []float64
 	for _, c := range l.children {
 		sizes = append(sizes, float64(c.bytes))
 	}
-	for i, at := range divide(inner, sizes) {
-		c := p.box(l.children[i], path, colour, at)
-		c.Place = place(at, inner)
+	for i, area := range divide(inner, sizes) {
+		c := p.box(l.children[i], path, colour, area)
+		c.Place = place(area, inner)
 		b.Children = append(b.Children, c)
 	}
 	return b
@@ -219,15 +219,15 @@ func nameIn(name string) string {
 }
 
 // place is where a box is in the one that it is in.
-func place(at, in rectangle) template.CSS {
+func place(area, in rectangle) template.CSS {
 	percent := func(part, whole float64) float64 {
 		if whole <= 0 {
 			return 0
 		}
 		return 100 * part / whole
 	}
-	return template.CSS(fmt.Sprintf("--x:%.2f%%;--y:%.2f%%;--w:%.2f%%;--h:%.2f%%", percent(at.x, in.width),
-		percent(at.y, in.height), percent(at.width, in.width), percent(at.height, in.height)))
+	return template.CSS(fmt.Sprintf("--x:%.2f%%;--y:%.2f%%;--w:%.2f%%;--h:%.2f%%", percent(area.x, in.width),
+		percent(area.y, in.height), percent(area.width, in.width), percent(area.height, in.height)))
 }
 
 // A rectangle is a part of a box, in the units of the treemap.

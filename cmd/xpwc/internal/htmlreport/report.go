@@ -1,6 +1,6 @@
-// Package htmlreport makes a page about a cache file: HTML in one piece, which asks for nothing from anywhere. It says
-// what the bytes of the file are by layer, for which layouts they were packed, what is stored once for several, what is
-// dead, and what each commit added. It says nothing that the file does not record.
+// Package htmlreport makes a page about a cache file: HTML in one piece, which loads nothing. It shows the file's
+// bytes by layer, the layouts they were packed for, the payloads stored once for several entries, the dead bytes, and
+// each commit's additions. It shows only what the file records.
 //
 // Everything on the page can be read without the script in it, which only zooms into the treemap. Names come out of
 // files that anybody may have written: they are escaped, what is not printable in them is replaced, and what is too
@@ -32,11 +32,11 @@ const (
 
 // Options are what a page shows in addition to the file's content. All may be left out.
 type Options struct {
-	Path  string           // of the file
-	Here  cachefile.Digest // this machine's layout; zero where it is not known
-	Notes []string         // about the whole file
-	Tool  string           // what made the page
-	Made  time.Time
+	Path    string           // of the file
+	Current cachefile.Digest // this machine's layout; zero where it is not known
+	Notes   []string         // about the whole file
+	Tool    string           // what made the page
+	Created time.Time
 }
 
 // A File is a cache file of any kind.
@@ -47,8 +47,7 @@ type File interface {
 	Entries() iter.Seq2[cachefile.Entry, error] // in the order of their payloads
 }
 
-// Write writes a page about a file. Damaged are the records that could not be read: the page says so, and shows the
-// rest.
+// Write writes a page about a file. Damaged are the unreadable records: the page mentions them and shows the rest.
 func Write(w io.Writer, f File, o Options) (damaged []error, err error) {
 	s, err := look(f)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 func TestThePageSaysWhatTheFileRecords(t *testing.T) {
 	file := sample(t, models()...)
-	o := made
-	o.Here = avx512.Fingerprint
+	o := sampleOptions
+	o.Current = avx512.Fingerprint
 	page := parsed(t, rendered(t, file, o))
 	f := func(id string) [][]string { return page.id(id).rows() }
 
@@ -50,8 +50,8 @@ func TestThePageSaysWhatTheFileRecords(t *testing.T) {
 }
 
 func TestLayersAreWhatNamesHaveInCommon(t *testing.T) {
-	page := parsed(t, rendered(t, sample(t, models()...), made))
-	tree := page.id("weights").all(func(e *element) bool { return e.attr["class"] == "name" })
+	page := parsed(t, rendered(t, sample(t, models()...), sampleOptions))
+	tree := page.id("weights").search(func(e *element) bool { return e.attr["class"] == "name" })
 	var names []string
 	for _, e := range tree {
 		names = append(names, e.text)
@@ -62,9 +62,9 @@ func TestLayersAreWhatNamesHaveInCommon(t *testing.T) {
 	require.Len(t, boxes, len(names)+1, "and the whole")
 	require.Equal(t, "amd64 avx2 (a1000000): model.layers.0.mlp — 15.6 KiB, 51.6 %, 2 entries", boxes[3].attr["title"])
 	for _, b := range boxes {
-		for _, link := range b.all(named("a")) {
-			at := page.id(strings.TrimPrefix(link.attr["href"], "#"))
-			require.True(t, at.name == "li" || link.attr["href"] == "#layer-0", "%v", link.attr)
+		for _, link := range b.search(named("a")) {
+			target := page.id(strings.TrimPrefix(link.attr["href"], "#"))
+			require.True(t, target.name == "li" || link.attr["href"] == "#layer-0", "%v", link.attr)
 		}
 	}
 }
@@ -72,11 +72,11 @@ func TestLayersAreWhatNamesHaveInCommon(t *testing.T) {
 func TestDamageIsShownWithTheRest(t *testing.T) {
 	file := sample(t, manyWeights(100, kernelName))
 	damaged := false
-	for at := len(file) - 4096; !damaged; at++ { // somewhere in the strings, which are the end of the index
+	for offset := len(file) - 4096; !damaged; offset++ { // somewhere in the strings, which are the end of the index
 		bad := append([]byte(nil), file...)
-		bad[at] ^= 1
-		page := parsed(t, rendered(t, bad, made))
-		notes := page.all(func(e *element) bool { return e.attr["class"] == "note" })
+		bad[offset] ^= 1
+		page := parsed(t, rendered(t, bad, sampleOptions))
+		notes := page.search(func(e *element) bool { return e.attr["class"] == "note" })
 		if damaged = len(notes) > 0; damaged {
 			require.Contains(t, notes[0].text, "Damaged: ")
 			require.NotEmpty(t, page.boxes())
@@ -93,7 +93,7 @@ func TestOfExecuTorchsFilesThePageShowsNamesAndSizes(t *testing.T) {
 		file = append(file, make([]byte, 4096)...)
 	}
 	file = append(file, format.EncodeTrailer(trailer, uint64(len(file)))...)
-	page := parsed(t, rendered(t, file, made))
+	page := parsed(t, rendered(t, file, sampleOptions))
 	require.Contains(t, page.text, "ExecuTorch's packed weights cache, version 2")
 	require.Len(t, page.boxes(), 1+1+2)
 	for _, id := range []string{"layouts", "shared", "dead", "commits"} {
@@ -102,7 +102,7 @@ func TestOfExecuTorchsFilesThePageShowsNamesAndSizes(t *testing.T) {
 }
 
 func TestAnEmptyFileHasAPage(t *testing.T) {
-	page := parsed(t, rendered(t, nil, made))
+	page := parsed(t, rendered(t, nil, sampleOptions))
 	require.Empty(t, page.id("map").name)
 }
 
@@ -122,9 +122,9 @@ var asks = regexp.MustCompile(`(?i)^(src|srcset|href|action|data|poster|backgrou
 func requireHarmless(t *testing.T, page string) {
 	t.Helper()
 	root := parsed(t, page)
-	require.Len(t, root.all(named("script")), 1)
-	require.Len(t, root.all(named("style")), 1)
-	for _, e := range root.all(func(*element) bool { return true }) {
+	require.Len(t, root.search(named("script")), 1)
+	require.Len(t, root.search(named("style")), 1)
+	for _, e := range root.search(func(*element) bool { return true }) {
 		require.NotContains(t, []string{"img", "iframe", "object", "embed", "form", "base", "audio", "video"}, e.name)
 		for name, value := range e.attr {
 			switch {
@@ -154,16 +154,16 @@ func TestHostileNamesAreText(t *testing.T) {
 			weight{kernel: name + "/inner." + name, size: 500, layout: avx512, source: byte(i)},
 			weight{kernel: name + "'s other name", layout: avx512, source: byte(i + 1), shared: true})
 	}
-	requireHarmless(t, rendered(t, sample(t, weights), made))
+	requireHarmless(t, rendered(t, sample(t, weights), sampleOptions))
 	for _, path := range hostile {
-		o := made
+		o := sampleOptions
 		o.Path, o.Notes, o.Tool = path, []string{path}, path
 		requireHarmless(t, rendered(t, sample(t, models()...), o))
 	}
 	described := avx2
 	for _, text := range hostile {
 		avx2.Description = text
-		requireHarmless(t, rendered(t, sample(t, models()...), made))
+		requireHarmless(t, rendered(t, sample(t, models()...), sampleOptions))
 	}
 	avx2 = described
 }
@@ -171,7 +171,7 @@ func TestHostileNamesAreText(t *testing.T) {
 func TestAPageStaysSmall(t *testing.T) {
 	long := strings.Repeat(`"`, 60)
 	random := rand.New(rand.NewPCG(1, 2))
-	for name, of := range map[string]func(i int) string{
+	for name, text := range map[string]func(i int) string{
 		"layers":        kernelName,
 		"no layers":     func(i int) string { return fmt.Sprintf("weight%d", i) },
 		"one name":      func(int) string { return "weight" },
@@ -190,12 +190,12 @@ func TestAPageStaysSmall(t *testing.T) {
 			if name == "layers" {
 				n = 100_000
 			}
-			weights := manyWeights(n, of)
+			weights := manyWeights(n, text)
 			for i := range weights {
 				weights[i].shared = i%5 == 4
 				weights[i].layout = []format.Layout{avx2, avx512}[i%2]
 			}
-			page := rendered(t, sample(t, weights), made) // which checks MaxBytes
+			page := rendered(t, sample(t, weights), sampleOptions) // which checks MaxBytes
 			t.Log(len(page), "bytes")
 			root := parsed(t, page)
 			require.LessOrEqual(t, len(root.boxes()), mostBoxes+1)

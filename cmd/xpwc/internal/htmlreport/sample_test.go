@@ -66,8 +66,8 @@ func sample(t testing.TB, commits ...[]weight) []byte {
 			slices.Clone(records))
 		require.NoError(t, err)
 		body = slices.Concat(body, make([]byte, slot.IndexOffset-tail), block)
-		b, at := slot.Encode([16]byte{1, 2, 3})
-		copy(header[at:], b)
+		b, offset := slot.Encode([16]byte{1, 2, 3})
+		copy(header[offset:], b)
 	}
 	return slices.Concat(header, body)
 }
@@ -92,7 +92,7 @@ type element struct {
 	text     string // of it and all that is in it
 }
 
-// parsed reads a page, which is XML too but for its script, its styles and the doctype.
+// parsed parses a page, which is XML except for its script, its styles and the doctype.
 func parsed(t testing.TB, page string) *element {
 	t.Helper()
 	require.True(t, strings.HasPrefix(page, "<!DOCTYPE html>\n"))
@@ -134,15 +134,15 @@ func parsed(t testing.TB, page string) *element {
 	return root
 }
 
-// all returns the elements for which is returns true.
-func (e *element) all(is func(*element) bool) (found []*element) {
+// search returns the elements for which is returns true.
+func (e *element) search(match func(*element) bool) (elements []*element) {
 	for _, c := range e.children {
-		if is(c) {
-			found = append(found, c)
+		if match(c) {
+			elements = append(elements, c)
 		}
-		found = append(found, c.all(is)...)
+		elements = append(elements, c.search(match)...)
 	}
-	return found
+	return elements
 }
 
 func named(name string) func(*element) bool {
@@ -150,16 +150,16 @@ func named(name string) func(*element) bool {
 }
 
 func (e *element) id(id string) *element {
-	found := e.all(func(e *element) bool { return e.attr["id"] == id })
-	if len(found) != 1 {
+	elements := e.search(func(e *element) bool { return e.attr["id"] == id })
+	if len(elements) != 1 {
 		return &element{}
 	}
-	return found[0]
+	return elements[0]
 }
 
 // rows are the cells of the tables in it.
 func (e *element) rows() (rows [][]string) {
-	for _, r := range e.all(named("tr")) {
+	for _, r := range e.search(named("tr")) {
 		var cells []string
 		for _, c := range r.children {
 			cells = append(cells, strings.TrimSpace(c.text))
@@ -169,12 +169,12 @@ func (e *element) rows() (rows [][]string) {
 	return rows
 }
 
-// boxes are those of the treemap that the script zooms in, and below them.
+// boxes returns the treemap's boxes, which the script zooms into, and the boxes below them.
 func (e *element) boxes() []*element {
-	return e.id("map").all(func(e *element) bool { return strings.HasPrefix(e.attr["class"], "box ") })
+	return e.id("map").search(func(e *element) bool { return strings.HasPrefix(e.attr["class"], "box ") })
 }
 
-var made = Options{Path: "dir/model.xpwc", Tool: "xpwc 1", Made: time.Unix(1_800_000_000, 0)}
+var sampleOptions = Options{Path: "dir/model.xpwc", Tool: "xpwc 1", Created: time.Unix(1_800_000_000, 0)}
 
 func models() [][]weight {
 	return [][]weight{

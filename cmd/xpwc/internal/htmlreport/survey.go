@@ -25,7 +25,7 @@ type survey struct {
 	// While entries are added, in the order of their payloads:
 	several bool // layouts
 	sources map[origin]*source
-	before  []cachefile.Entry // entries with the same payload
+	pending []cachefile.Entry // entries with the same payload
 }
 
 // A source is where kernels come from.
@@ -88,12 +88,12 @@ func Whose(format cachefile.Format) string {
 }
 
 func (s *survey) add(e cachefile.Entry) {
-	if len(s.before) > 0 && (s.before[0].Offset != e.Offset || s.before[0].Size != e.Size) {
+	if len(s.pending) > 0 && (s.pending[0].Offset != e.Offset || s.pending[0].Size != e.Size) {
 		s.payload()
 	}
-	s.before = append(s.before, e)
+	s.pending = append(s.pending, e)
 	bytes := e.Size
-	if len(s.before) > 1 {
+	if len(s.pending) > 1 {
 		bytes = 0 // which the first has
 	}
 	s.root.add(s.pathOf(&e), bytes)
@@ -101,35 +101,35 @@ func (s *survey) add(e cachefile.Entry) {
 
 // payload ends the entries of a payload.
 func (s *survey) payload() {
-	size := s.before[0].Size
-	from := map[origin]bool{}
-	for _, e := range s.before {
-		of := origin{e.Source, e.SourceName}
-		from[of] = true
-		if s.sources[of] == nil {
-			s.sources[of] = &source{origin: of}
+	size := s.pending[0].Size
+	origins := map[origin]bool{}
+	for _, e := range s.pending {
+		key := origin{e.Source, e.SourceName}
+		origins[key] = true
+		if s.sources[key] == nil {
+			s.sources[key] = &source{origin: key}
 		}
-		s.sources[of].Entries++
+		s.sources[key].Entries++
 	}
-	for of := range from {
-		s.sources[of].Bytes += size
-		if len(from) > 1 {
-			s.sources[of].Shared += size
+	for key := range origins {
+		s.sources[key].Bytes += size
+		if len(origins) > 1 {
+			s.sources[key].Shared += size
 		}
 	}
-	if more := len(s.before) - 1; more > 0 {
+	if extra := len(s.pending) - 1; extra > 0 {
 		s.Sharing++
-		s.Spared += size * int64(more)
+		s.Spared += size * int64(extra)
 	}
-	s.before = s.before[:0]
+	s.pending = s.pending[:0]
 }
 
 func (s *survey) end() {
-	if len(s.before) > 0 {
+	if len(s.pending) > 0 {
 		s.payload()
 	}
-	for _, of := range s.sources {
-		s.Sources = append(s.Sources, *of)
+	for _, src := range s.sources {
+		s.Sources = append(s.Sources, *src)
 	}
 	slices.SortFunc(s.Sources, func(x, y source) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.digest.String(), y.digest.String()))
@@ -220,8 +220,8 @@ func (l *layer) join() {
 		}
 	}
 	for len(l.children) == 1 && l.name != "" {
-		only := l.children[0]
-		l.name, l.leaf, l.children = l.name+only.name, only.leaf, only.children
+		child := l.children[0]
+		l.name, l.leaf, l.children = l.name+child.name, child.leaf, child.children
 	}
 	l.byName = nil
 	l.sort()
@@ -229,35 +229,35 @@ func (l *layer) join() {
 
 // cut leaves at most so many layers below the root: the children of the largest ones come first. Of many children the
 // small ones become one.
-func (l *layer) cut(most int) {
+func (l *layer) cut(limit int) {
 	const (
 		always = 24   // how many children of a layer are shown however small they are
 		part   = 5000 // of the whole, which the others must have
 	)
-	least := l.bytes / part
+	minimum := l.bytes / part
 	for queue := []*layer{l}; len(queue) > 0; {
 		largest := slices.MaxFunc(queue, func(a, b *layer) int { return cmp.Compare(a.bytes, b.bytes) })
-		at := slices.Index(queue, largest)
-		queue = slices.Delete(queue, at, at+1)
-		all := largest.children
+		i := slices.Index(queue, largest)
+		queue = slices.Delete(queue, i, i+1)
+		children := largest.children
 		n := 0
-		for n < len(all) && (n < always || all[n].bytes >= least) {
+		for n < len(children) && (n < always || children[n].bytes >= minimum) {
 			n++
 		}
-		if most-1 < min(n, always) {
+		if limit-1 < min(n, always) {
 			largest.children = nil // it is shown without them
 			continue
 		}
-		n = min(n, most-1)
-		for _, c := range all[:n] {
+		n = min(n, limit-1)
+		for _, c := range children[:n] {
 			if len(c.children) > 0 {
 				queue = append(queue, c)
 			}
 		}
-		most -= n
-		if n < len(all) {
-			most--
-			largest.children = append(all[:n:n], smaller(all[n:]))
+		limit -= n
+		if n < len(children) {
+			limit--
+			largest.children = append(children[:n:n], smaller(children[n:]))
 			largest.sort()
 		}
 	}
@@ -265,12 +265,12 @@ func (l *layer) cut(most int) {
 
 // smaller makes one of several layers.
 func smaller(layers []*layer) *layer {
-	one := &layer{name: fmt.Sprintf("%d smaller", len(layers)), rest: true}
+	sum := &layer{name: fmt.Sprintf("%d smaller", len(layers)), rest: true}
 	for _, l := range layers {
-		one.entries += l.entries
-		one.bytes += l.bytes
+		sum.entries += l.entries
+		sum.bytes += l.bytes
 	}
-	return one
+	return sum
 }
 
 // sort orders children by size, largest first; equal sizes keep the file's order.

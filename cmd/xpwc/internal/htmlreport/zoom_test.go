@@ -24,7 +24,7 @@ const keepPictures = "XPWC_TEST_PICTURES"
 func opened(t *testing.T, b *browser, file []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
-	require.NoError(t, os.WriteFile(path, []byte(rendered(t, file, made)), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(rendered(t, file, sampleOptions)), 0o600))
 	b.open(path)
 }
 
@@ -134,7 +134,7 @@ func TestOnANarrowScreenNothingScrollsSideways(t *testing.T) {
 	}
 }
 
-// Without its script the page has all that it says, and what cannot be used is not there.
+// Without its script the page shows all its content, without controls that would do nothing.
 func TestThePageIsWholeWithoutItsScript(t *testing.T) {
 	b := startBrowser(t)
 	b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)

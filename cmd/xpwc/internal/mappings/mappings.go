@@ -27,7 +27,7 @@ type User struct {
 	// File is the file. If it is not the one that is at the path now, it was replaced or deleted since the process
 	// mapped it.
 	File
-	Now bool `json:"current"`
+	Current bool `json:"current"`
 	// Beginning is how many bytes are mapped in one piece from the file's beginning on. Link leads to the file,
 	// whatever its path leads to now, for processes that may follow it: root's.
 	Beginning int64  `json:"-"`
@@ -55,10 +55,10 @@ type Memory struct {
 }
 
 // Add adds the memory of other mappings.
-func (m *Memory) Add(other *Memory) {
-	m.Mapped += other.Mapped
-	m.Resident += other.Resident
-	m.Share += other.Share
-	m.Shared += other.Shared
-	m.Private += other.Private
+func (m *Memory) Add(o *Memory) {
+	m.Mapped += o.Mapped
+	m.Resident += o.Resident
+	m.Share += o.Share
+	m.Shared += o.Shared
+	m.Private += o.Private
 }

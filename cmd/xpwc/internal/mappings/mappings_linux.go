@@ -19,18 +19,18 @@ import (
 	"xpwc/internal/fd"
 )
 
-// Of returns which processes have a file of a path mapped: the one that is there now, if there is one, and those that
-// were. The file must be a regular one that this process may read.
-func Of(path string) (*Survey, error) {
-	at, err := filepath.Abs(path)
+// Find returns the processes that have a path's file mapped: the present file, if any, or an earlier one. The present
+// file must be a regular one that this process may read.
+func Find(path string) (*Survey, error) {
+	target, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &surveyor{Survey: Survey{Path: at}}
-	if real, err := filepath.EvalSymlinks(at); err == nil {
+	s := &surveyor{Survey: Survey{Path: target}}
+	if real, err := filepath.EvalSymlinks(target); err == nil {
 		s.Path = real
-	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
-		s.Path = filepath.Join(dir, filepath.Base(at)) // it was deleted
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(target)); err == nil {
+		s.Path = filepath.Join(dir, filepath.Base(target)) // it was deleted
 	}
 	if err := s.look(path); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func Of(path string) (*Survey, error) {
 // A surveyor finds the processes.
 type surveyor struct {
 	Survey
-	now File // that is at the path; zero if none is
+	current File // that is at the path; zero if none is
 }
 
 // look looks at the file that is at the path now.
@@ -57,7 +57,7 @@ func (s *surveyor) look(path string) error {
 	}
 	defer f.Close()
 	s.Info = info
-	if s.now, err = mappedAs(f); err != nil {
+	if s.current, err = mappedAs(f); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
@@ -74,17 +74,17 @@ func mappedAs(f *os.File) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	at := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	var found File
+	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	var mapped File
 	err = parse(content, func(m mapping) {
-		if m.start <= at && at < m.end {
-			found = m.file
+		if m.start <= addr && addr < m.end {
+			mapped = m.file
 		}
 	})
-	if err == nil && found == (File{}) {
+	if err == nil && mapped == (File{}) {
 		err = errors.New("/proc/self/maps does not have what this process has mapped")
 	}
-	return found, err
+	return mapped, err
 }
 
 func (s *surveyor) survey() error {
@@ -119,8 +119,8 @@ func (s *surveyor) usersIn(p procfs.Proc) ([]User, error) {
 		return nil, err
 	}
 	// To count the pages of all mappings takes the system long, and few processes have one that is asked for.
-	some := false
-	if err := parse(maps, func(m mapping) { some = some || s.ofPath(dir, &m) }); err != nil || !some {
+	matches := false
+	if err := parse(maps, func(m mapping) { matches = matches || s.ofPath(dir, &m) }); err != nil || !matches {
 		return nil, err
 	}
 	smaps, err := os.ReadFile(filepath.Join(dir, "smaps"))
@@ -137,7 +137,7 @@ func (s *surveyor) usersIn(p procfs.Proc) ([]User, error) {
 		i := slices.IndexFunc(users, func(u User) bool { return u.File == m.file })
 		if i < 0 {
 			i = len(users)
-			users = append(users, User{PID: p.PID, File: m.file, Now: m.file == s.now, Link: m.link(dir)})
+			users = append(users, User{PID: p.PID, File: m.file, Current: m.file == s.current, Link: m.link(dir)})
 		}
 		u := &users[i]
 		u.Memory.Add(&m.memory)
@@ -170,7 +170,7 @@ func (s *surveyor) ofPath(dir string, m *mapping) bool {
 	if m.file.Inode == 0 {
 		return false
 	}
-	if m.file == s.now {
+	if m.file == s.current {
 		return true
 	}
 	if !strings.HasSuffix(m.name, deleted) {
@@ -179,7 +179,8 @@ func (s *surveyor) ofPath(dir string, m *mapping) bool {
 	whole, _ := os.Readlink(m.link(dir)) // where a newline is one; not all systems have it
 	whole = cmp.Or(whole, m.name)
 	name, gone := strings.CutSuffix(whole, deleted)
-	if !gone || name != s.Path && (m.file.Device != s.now.Device || !s.leadsHere(filepath.Join(dir, "root", name))) {
+	if !gone || name != s.Path && (m.file.Device != s.current.Device || !s.leadsHere(filepath.Join(dir, "root",
+		name))) {
 		return false
 	}
 	return !livesAt(filepath.Join(dir, "root", whole), m.file) // under a name that ends so
@@ -204,8 +205,8 @@ func livesAt(path string, file File) bool {
 		return false
 	}
 	defer f.Close()
-	there, err := mappedAs(f)
-	return err == nil && there == file
+	existing, err := mappedAs(f)
+	return err == nil && existing == file
 }
 
 // A mapping is an entry of /proc/PID/maps or smaps; only the latter has memory.
@@ -226,8 +227,8 @@ func parse(content []byte, do func(mapping)) error {
 	begun := false
 	for line := range bytes.Lines(content) {
 		text := strings.TrimSuffix(string(line), "\n")
-		key, value, found := strings.Cut(text, ":")
-		if found && !strings.Contains(key, " ") {
+		key, value, ok := strings.Cut(text, ":")
+		if ok && !strings.Contains(key, " ") {
 			if err := m.memory.add(key, value); err != nil {
 				return err
 			}
@@ -279,17 +280,17 @@ func parseMapping(line string) (m mapping, err error) {
 
 // add adds a line of smaps, such as "Rss:   4 kB".
 func (m *Memory) add(key, value string) error {
-	to := map[string]*int64{
+	fields := map[string]*int64{
 		"Rss": &m.Resident, "Pss": &m.Share,
 		"Shared_Clean": &m.Shared, "Shared_Dirty": &m.Shared, "Private_Clean": &m.Private, "Private_Dirty": &m.Private,
 	}[key]
-	if to == nil {
+	if fields == nil {
 		return nil
 	}
 	n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 	if err != nil {
 		return fmt.Errorf("%s:%s is no number of kB: %w", key, value, err)
 	}
-	*to += n << 10
+	*fields += n << 10
 	return nil
 }

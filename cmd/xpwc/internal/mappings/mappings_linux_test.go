@@ -28,7 +28,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(envSurvey); path != "" {
-		s, err := mappings.Of(path)
+		s, err := mappings.Find(path)
 		if err == nil {
 			s.Info = nil // which is no JSON
 			err = json.NewEncoder(os.Stdout).Encode(s)
@@ -46,11 +46,11 @@ func TestMain(m *testing.M) {
 }
 
 func mapAndWait(path string) error {
-	if from := os.Getenv(envMounted); from != "" {
+	if source := os.Getenv(envMounted); source != "" {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return err
 		}
-		if err := unix.Mount(from, filepath.Dir(path), "", unix.MS_BIND, ""); err != nil {
+		if err := unix.Mount(source, filepath.Dir(path), "", unix.MS_BIND, ""); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func write(t *testing.T, path string) {
 // survey returns what is found of a path, by process.
 func survey(t *testing.T, path string) map[int]mappings.User {
 	t.Helper()
-	s, err := mappings.Of(path)
+	s, err := mappings.Find(path)
 	require.NoError(t, err)
 	users := map[int]mappings.User{}
 	for _, u := range s.Users {
@@ -122,7 +122,7 @@ func TestProcessesThatShareAFileAndOneOnTheFileBeforeIt(t *testing.T) {
 	require.Len(t, users, 3)
 	for _, cmd := range []*exec.Cmd{first, second} {
 		u := users[cmd.Process.Pid]
-		require.True(t, u.Now)
+		require.True(t, u.Current)
 		require.Equal(t, size, u.Memory.Mapped)
 		require.Equal(t, size, u.Memory.Resident)
 		require.Equal(t, size/2, u.Memory.Share, "each page counts half")
@@ -133,15 +133,15 @@ func TestProcessesThatShareAFileAndOneOnTheFileBeforeIt(t *testing.T) {
 		name := filepath.Base(cmd.Path)
 		require.Equal(t, name[:min(len(name), 15)], u.Command)
 	}
-	before := users[old.Process.Pid]
-	require.False(t, before.Now)
-	require.NotEqual(t, users[first.Process.Pid].File, before.File)
-	require.Equal(t, size, before.Memory.Share)
-	require.Equal(t, size, before.Private)
+	previous := users[old.Process.Pid]
+	require.False(t, previous.Current)
+	require.NotEqual(t, users[first.Process.Pid].File, previous.File)
+	require.Equal(t, size, previous.Memory.Share)
+	require.Equal(t, size, previous.Private)
 
 	require.NoError(t, os.Remove(path))
 	for _, u := range survey(t, path) {
-		require.False(t, u.Now, "nothing is at the path")
+		require.False(t, u.Current, "nothing is at the path")
 	}
 	require.Len(t, survey(t, path), 3)
 }
@@ -152,24 +152,24 @@ func TestFilesAreFoundByAnyNameAndPath(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, name)
 			write(t, path)
-			other := filepath.Join(dir, name+" (deleted)") // whose name is written as that of a deleted file
-			write(t, other)
-			bystander := start(t, nil, envMap+"="+other)
+			decoy := filepath.Join(dir, name+" (deleted)") // whose name is written as that of a deleted file
+			write(t, decoy)
+			bystander := start(t, nil, envMap+"="+decoy)
 			require.NoError(t, os.Link(path, filepath.Join(dir, "hard")))
 			require.NoError(t, os.Symlink(dir, filepath.Join(dir, "current")))
 			user := start(t, nil, envMap+"="+path)
-			for _, as := range []string{path, filepath.Join(dir, "hard"), filepath.Join(dir, "current", name)} {
-				users := survey(t, as)
+			for _, alias := range []string{path, filepath.Join(dir, "hard"), filepath.Join(dir, "current", name)} {
+				users := survey(t, alias)
 				require.Contains(t, users, user.Process.Pid)
 				require.NotContains(t, users, bystander.Process.Pid)
-				require.True(t, users[user.Process.Pid].Now)
+				require.True(t, users[user.Process.Pid].Current)
 			}
 			write(t, path)
-			for _, as := range []string{path, filepath.Join(dir, "current", name)} {
-				users := survey(t, as)
+			for _, alias := range []string{path, filepath.Join(dir, "current", name)} {
+				users := survey(t, alias)
 				require.Contains(t, users, user.Process.Pid)
 				require.NotContains(t, users, bystander.Process.Pid)
-				require.False(t, users[user.Process.Pid].Now)
+				require.False(t, users[user.Process.Pid].Current)
 			}
 		})
 	}
@@ -193,14 +193,14 @@ func TestAContainerHasTheFileAtAnotherPath(t *testing.T) {
 	path := filepath.Join(dir, "model.xpwc")
 	write(t, path)
 	inside := start(t, newNamespace, envMounted+"="+dir, envMap+"="+filepath.Join(elsewhere, "model.xpwc"))
-	require.True(t, survey(t, path)[inside.Process.Pid].Now)
+	require.True(t, survey(t, path)[inside.Process.Pid].Current)
 	write(t, path)
 	users := survey(t, path)
 	require.Contains(t, users, inside.Process.Pid, "its path leads here, too")
-	require.False(t, users[inside.Process.Pid].Now)
+	require.False(t, users[inside.Process.Pid].Current)
 }
 
-// The numbers of a mapping are others there than those of stat, or were.
+// The system shows other device and inode numbers for a mapping than stat there, or used to.
 func TestAFileOfAnOverlay(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -218,12 +218,12 @@ func TestAFileOfAnOverlay(t *testing.T) {
 	path := filepath.Join(merged, "model.xpwc")
 	user := start(t, nil, envMap+"="+path)
 	u := survey(t, path)[user.Process.Pid]
-	require.True(t, u.Now)
+	require.True(t, u.Current)
 	require.Equal(t, size, u.Memory.Resident)
 	write(t, path)
-	again := survey(t, path)
-	require.Contains(t, again, user.Process.Pid)
-	require.False(t, again[user.Process.Pid].Now)
+	second := survey(t, path)
+	require.Contains(t, second, user.Process.Pid)
+	require.False(t, second[user.Process.Pid].Current)
 }
 
 func TestProcessesOfOthersAreCounted(t *testing.T) {
@@ -297,9 +297,9 @@ func TestProcessesMayEndMeanwhile(t *testing.T) {
 
 func TestOnlyFilesThatCanBeMappedAreLookedAt(t *testing.T) {
 	dir := t.TempDir()
-	_, err := mappings.Of(dir)
+	_, err := mappings.Find(dir)
 	require.ErrorContains(t, err, "not a regular file")
 	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	_, err = mappings.Of(filepath.Join(dir, "pipe"))
+	_, err = mappings.Find(filepath.Join(dir, "pipe"))
 	require.ErrorContains(t, err, "not a regular file")
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Of returns errors.ErrUnsupported.
-func Of(string) (*Survey, error) {
+// Find returns errors.ErrUnsupported.
+func Find(string) (*Survey, error) {
 	return nil, fmt.Errorf("which processes have a file mapped is known on Linux only: %w", errors.ErrUnsupported)
 }

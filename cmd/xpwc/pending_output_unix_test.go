@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever can rename a directory shows another one while it is looked at than the one that is written into.
+// A user who can rename the directory exchanges it between the check and the write.
 func TestWhatIsReplacedIsWhatWasLookedAt(t *testing.T) {
-	for name, make := range map[string]func(path string) (*stage, error){
-		"added to": func(path string) (*stage, error) {
+	for name, make := range map[string]func(path string) (*pendingOutput, error){
+		"added to": func(path string) (*pendingOutput, error) {
 			ctx, _ := newJob(io.Discard)
-			return newStage(ctx, path, placing{})
+			return newPendingOutput(ctx, path, placing{})
 		},
-		"replaced": func(path string) (*stage, error) {
+		"replaced": func(path string) (*pendingOutput, error) {
 			ctx, _ := newJob(io.Discard)
 			return newReplacing(ctx, path, placing{}, onlyCaches)
 		},
@@ -49,7 +49,7 @@ func TestAReportReplacesNoOtherFileThatIsShownLater(t *testing.T) {
 	path := filepath.Join(dir, "page")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
 	ctx, _ := newJob(io.Discard)
-	s, err := newStage(ctx, path, placing{})
+	s, err := newPendingOutput(ctx, path, placing{})
 	require.NoError(t, err)
 	defer s.discard()
 	s.replaces = onlyReports
@@ -59,7 +59,7 @@ func TestAReportReplacesNoOtherFileThatIsShownLater(t *testing.T) {
 	require.Equal(t, "mine", string(content))
 }
 
-// Whoever can write to the directory puts links and pipes in the place of outputs.
+// A user who can write to the directory puts links and pipes in the place of outputs.
 func TestOutputsOfAModelAreNewFiles(t *testing.T) {
 	for name, put := range map[string]func(t *testing.T, theirs, output string){
 		"a name of another file": func(t *testing.T, theirs, output string) {
@@ -74,7 +74,7 @@ func TestOutputsOfAModelAreNewFiles(t *testing.T) {
 			require.NoError(t, os.WriteFile(theirs, []byte("theirs"), 0o600))
 			output := filepath.Join(out, "output_0.f32")
 			put(t, theirs, output)
-			says(t, dir, 0, "run", faceModel(t), "--output-dir", "out")
+			printed(t, dir, 0, "run", faceModel(t), "--output-dir", "out")
 			content, err := os.ReadFile(theirs)
 			require.NoError(t, err)
 			require.Equal(t, "theirs", string(content))

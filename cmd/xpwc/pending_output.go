@@ -38,11 +38,11 @@ func (f *newFile) discard() {
 	f.forget()
 }
 
-// with opens the file as a cache file to be looked into, as long as do runs.
-func (f *newFile) with(do func(*cachefile.File) error) error { return within(f.File.File, do) }
+// view calls do with the file, opened as a cache file.
+func (f *newFile) view(do func(*cachefile.File) error) error { return viewCache(f.File.File, do) }
 
-// within looks into an open cache file.
-func within(file *os.File, do func(*cachefile.File) error) error {
+// viewCache calls do with an open cache file.
+func viewCache(file *os.File, do func(*cachefile.File) error) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -57,11 +57,11 @@ func within(file *os.File, do func(*cachefile.File) error) error {
 // byName returns the name by which a cache opens the file: "" if it can open it by its descriptor, so that no name is
 // resolved again.
 func (f *newFile) byName() string {
-	again, err := fd.Reopen(f.File.File)
+	reopened, err := fd.Reopen(f.File.File)
 	if err != nil {
-		return f.At()
+		return f.Path()
 	}
-	_ = again.Close()
+	_ = reopened.Close()
 	return ""
 }
 
@@ -81,33 +81,33 @@ func openNew(f *os.File, name string, o *xpwc.Options) (*xpwc.Cache, error) {
 	return xpwc.OpenFile(f, o)
 }
 
-// A stage is an output file under construction. It takes its path when it is complete.
-type stage struct {
+// A pendingOutput is one under construction. It takes its path when it is complete.
+type pendingOutput struct {
 	*newFile
-	path   string      // of the output
-	before fs.FileInfo // of the file at path when the stage was made, or nil
-	mode   fs.FileMode // of the output
-	adds   bool        // the output contains that file's entries, so the file must not change
-	left   int         // how many damaged entries of that file are not in the output
+	path     string      // of the output
+	original fs.FileInfo // of the file at path when the output was made, or nil
+	mode     fs.FileMode // of the output
+	adds     bool        // the output contains that file's entries, so the file must not change
+	damaged  int         // how many damaged entries of that file are not in the output
 	// replaces returns an error for a non-empty file that the output must not replace. Nil allows all.
-	replaces func(there *os.File) error
+	replaces func(existing *os.File) error
 }
 
-// newStage makes the stage of an output that keeps the entries of an existing file. An output that is one of the
+// newPendingOutput makes an output that keeps the entries of an existing file. An output that is one of the
 // inputs, also by a link, is a usage error. A symbolic link is followed if that is safe.
-func newStage(ctx context.Context, path string, o placing, inputs ...string) (*stage, error) {
+func newPendingOutput(ctx context.Context, path string, o placing, inputs ...string) (*pendingOutput, error) {
 	path, err := trust.Follow(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{path: path, adds: true}
-	if s.before, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		s.before, err = nil, nil
+	s := &pendingOutput{path: path, adds: true}
+	if s.original, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		s.original, err = nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.before != nil {
+	if s.original != nil {
 		if err := s.checkOutput(inputs); err != nil {
 			return nil, err
 		}
@@ -115,10 +115,10 @@ func newStage(ctx context.Context, path string, o placing, inputs ...string) (*s
 	return s, s.begin(ctx, o)
 }
 
-// newReplacing makes the stage of an output that replaces an existing file, unless replaces returns an error for it.
-func newReplacing(ctx context.Context, path string, o placing, replaces func(there *os.File) error,
-	inputs ...string) (*stage, error) {
-	s, err := newStage(ctx, path, o, inputs...)
+// newReplacing makes an output that replaces an existing file, unless replaces returns an error for it.
+func newReplacing(ctx context.Context, path string, o placing, replaces func(existing *os.File) error,
+	inputs ...string) (*pendingOutput, error) {
+	s, err := newPendingOutput(ctx, path, o, inputs...)
 	if err == nil {
 		if err = s.replace(replaces); err != nil {
 			s.discard()
@@ -128,16 +128,16 @@ func newReplacing(ctx context.Context, path string, o placing, replaces func(the
 }
 
 // replace makes the output replace an existing file, unless replaces returns an error for it.
-func (s *stage) replace(replaces func(there *os.File) error) error {
+func (s *pendingOutput) replace(replaces func(existing *os.File) error) error {
 	s.adds, s.replaces = false, replaces
-	return s.checkThere()
+	return s.checkExisting()
 }
 
 // readOnly makes the output a file without write permissions.
-func (s *stage) readOnly() { s.mode &^= 0o222 }
+func (s *pendingOutput) readOnly() { s.mode &^= 0o222 }
 
 // begin makes the file, unless others can change the directory that it is to be in.
-func (s *stage) begin(ctx context.Context, o placing) (err error) {
+func (s *pendingOutput) begin(ctx context.Context, o placing) (err error) {
 	if s.newFile, err = makeFile(ctx, s.path); err != nil {
 		return err
 	}
@@ -155,17 +155,17 @@ func (s *stage) begin(ctx context.Context, o placing) (err error) {
 	return err
 }
 
-func (s *stage) checkOutput(inputs []string) error {
-	at, err := os.Stat(s.path)
+func (s *pendingOutput) checkOutput(inputs []string) error {
+	output, err := os.Stat(s.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, input := range inputs {
-		if info, err := os.Stat(input); err == nil && at != nil && os.SameFile(info, at) {
+		if info, err := os.Stat(input); err == nil && output != nil && os.SameFile(info, output) {
 			return usagef("-o %s is the same file as the input %s; choose another path", s.path, input)
 		}
 	}
-	if !s.before.Mode().IsRegular() {
+	if !s.original.Mode().IsRegular() {
 		return usagef("-o %s exists and is not a regular file; choose another path, or remove it", s.path)
 	}
 	return nil
@@ -174,24 +174,24 @@ func (s *stage) checkOutput(inputs []string) error {
 // outputMode is the requested mode, or that of the replaced file, or the user's mode for new files: others may read a
 // build's output, unlike a cache that a program makes for itself. Others may not write to it: programs would refuse
 // the file.
-func (s *stage) outputMode(o placing) fs.FileMode {
+func (s *pendingOutput) outputMode(o placing) fs.FileMode {
 	switch {
 	case o.mode != 0:
 		return fs.FileMode(o.mode)
-	case s.before != nil:
-		return s.before.Mode().Perm() &^ 0o022
+	case s.original != nil:
+		return s.original.Mode().Perm() &^ 0o022
 	default:
 		return s.Usual() &^ 0o022
 	}
 }
 
 // remake rewrites the output from its present content.
-func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) error {
+func (s *pendingOutput) remake(write func(src *cachefile.File, dst *os.File) error) error {
 	next, err := makeFile(s.ctx, s.path)
 	if err != nil {
 		return err
 	}
-	if err := s.with(func(f *cachefile.File) error { return write(f, next.File.File) }); err != nil {
+	if err := s.view(func(f *cachefile.File) error { return write(f, next.File.File) }); err != nil {
 		next.discard()
 		return err
 	}
@@ -201,27 +201,27 @@ func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) erro
 }
 
 // rewrite rewrites the output from its present entries.
-func (s *stage) rewrite(what string, o cachefile.WriteOptions) error {
-	return s.remake(func(f *cachefile.File, to *os.File) error { return writeCache(s.ctx, f, to, what, nil, o) })
+func (s *pendingOutput) rewrite(task string, o cachefile.WriteOptions) error {
+	return s.remake(func(f *cachefile.File, dst *os.File) error { return writeCache(s.ctx, f, dst, task, nil, o) })
 }
 
 // writeCache writes entries of a file into another one, with progress.
-func writeCache(ctx context.Context, f *cachefile.File, to *os.File, what string, keep func(cachefile.Entry) bool,
+func writeCache(ctx context.Context, f *cachefile.File, dst *os.File, task string, keep func(cachefile.Entry) bool,
 	o cachefile.WriteOptions) error {
-	progress := newProgress(ctx, what)
+	progress := newProgress(ctx, task)
 	defer progress.Finish()
 	o.Progress = progress.Update
-	return f.Write(to, keep, o)
+	return f.Write(dst, keep, o)
 }
 
 // publish puts the output at its path. If the output keeps an existing file's entries and that file has changed since,
 // it stays, and the error tells the user.
-func (s *stage) publish() error {
+func (s *pendingOutput) publish() error {
 	if err := s.Sync(); err != nil { // the slow step runs while an interrupt still can undo it
 		return err
 	}
 	return jobOf(s.ctx).place(func() error {
-		if err := s.checkThere(); err != nil {
+		if err := s.checkExisting(); err != nil {
 			return err
 		}
 		return s.Publish(s.mode)
@@ -230,23 +230,23 @@ func (s *stage) publish() error {
 
 // checkExisting returns an error if the file to be replaced is not the one that was examined. Whoever can rename the
 // directory may have exchanged it, so this reads the directory that receives the output.
-func (s *stage) checkThere() error {
-	var now fs.FileInfo
-	there, err := s.There()
+func (s *pendingOutput) checkExisting() error {
+	var current fs.FileInfo
+	existing, err := s.Existing()
 	if err == nil {
-		defer there.Close()
-		now, err = there.Stat()
+		defer existing.Close()
+		current, err = existing.Stat()
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if s.adds && changed(s.before, now) {
+	if s.adds && changed(s.original, current) {
 		return fmt.Errorf("%s was changed by another program meanwhile, and is left as it is; try again", s.path)
 	}
-	if now == nil || now.Mode().IsRegular() && now.Size() == 0 || s.replaces == nil {
+	if current == nil || current.Mode().IsRegular() && current.Size() == 0 || s.replaces == nil {
 		return nil
 	}
-	return s.replaces(there)
+	return s.replaces(existing)
 }
 
 // leftAsItIs is the error for a file of another kind, which is not replaced.
@@ -254,13 +254,13 @@ func leftAsItIs(err error) error {
 	return fmt.Errorf("%w, and is left as it is: remove it or choose another path", err)
 }
 
-// onlyCaches is a stage's replaces for cache files.
-func onlyCaches(there *os.File) error {
-	info, err := there.Stat()
+// onlyCaches is replaces for cache files.
+func onlyCaches(existing *os.File) error {
+	info, err := existing.Stat()
 	if err != nil {
 		return err
 	}
-	_, err = cachefile.NewFile(there, info.Size())
+	_, err = cachefile.NewFile(existing, info.Size())
 	if err == nil || errors.Is(err, cachefile.ErrDamaged) || errors.Is(err, cachefile.ErrOlder) {
 		return nil
 	}
@@ -268,25 +268,25 @@ func onlyCaches(there *os.File) error {
 }
 
 // keep leaves the existing file in place and sets its mode.
-func (s *stage) keep() error {
-	if s.before.Mode().Perm() == s.mode {
+func (s *pendingOutput) keep() error {
+	if s.original.Mode().Perm() == s.mode {
 		return nil
 	}
-	f, there, err := fd.OpenRegular(s.path)
+	f, info, err := fd.OpenRegular(s.path)
 	if err != nil {
 		return err
 	}
-	if os.SameFile(s.before, there) { // else another program has replaced it
+	if os.SameFile(s.original, info) { // else another program has replaced it
 		err = f.Chmod(s.mode)
 	}
 	return errors.Join(err, f.Close())
 }
 
-func changed(before, now fs.FileInfo) bool {
-	if before == nil || now == nil {
-		return before != nil || now != nil
+func changed(old, current fs.FileInfo) bool {
+	if old == nil || current == nil {
+		return old != nil || current != nil
 	}
-	return !os.SameFile(before, now) || before.Size() != now.Size() || !before.ModTime().Equal(now.ModTime())
+	return !os.SameFile(old, current) || old.Size() != current.Size() || !old.ModTime().Equal(current.ModTime())
 }
 
 // A fileMode is an output's mode: zero for that of the replaced file, or else the user's for new files.
@@ -315,8 +315,8 @@ var errShared = errors.New("others could put another file there; correct its own
 
 // checkDirectory returns an error that matches errShared for a directory that others may rename files in.
 func checkDirectory(path string, info fs.FileInfo) error {
-	if why := trust.Renamable(info); why != "" {
-		return fmt.Errorf("%s: %s: %w", path, why, errShared)
+	if reason := trust.Renamable(info); reason != "" {
+		return fmt.Errorf("%s: %s: %w", path, reason, errShared)
 	}
 	return nil
 }
