@@ -10,22 +10,22 @@ type fact uint8
 
 const (
 	unknown fact = iota // it can be found out
-	yes
-	no
+	confirmed
+	refuted
 )
 
 func factOf(b bool) fact {
 	if b {
-		return yes
+		return confirmed
 	}
-	return no
+	return refuted
 }
 
 // An asking is what a look-up says, beside its key.
-type asking struct {
+type request struct {
 	compare   bool   // nobody vouches for what was packed before: see packedAs.believed
-	again     bool   // the session was given an entry for the same before
-	given     bool   // the host gave a packing identity
+	repeated  bool   // the session was given an entry for the same before
+	described bool   // the host gave a packing identity
 	ambiguous bool   // the identities that it gave stand for several ways of packing
 	verify    Verify // Options.Verify
 }
@@ -44,11 +44,11 @@ type candidate struct {
 
 // A verdict is what a look-up is answered, or what is to be found out first.
 type verdict struct {
-	hit     int     // the candidate that answers it, or -1
-	same    bool    // there is one of the same content: what will be packed is to be compared with it
-	lacks   lack    // what is to be found out, of candidate of; then it is decided again
-	refusal refusal // of the first candidate that could have answered it
-	of      int
+	hit          int     // the candidate that answers it, or -1
+	contentMatch bool    // there is one of the same content: what will be packed is to be compared with it
+	need         need    // what is to be found out, of candidate of; then it is decided again
+	refusal      refusal // of the first candidate that could have answered it
+	candidate    int
 }
 
 // A refusal is why a candidate does not answer a look-up: a number, since a look-up that hits passes it around.
@@ -74,18 +74,18 @@ var refusals = [...]Reason{
 }
 
 // A lack is what is to be found out before something can be decided.
-type lack uint8
+type need uint8
 
 const (
-	nothing lack = iota
-	itsContent
-	itsSize
-	itsSum
+	needNothing need = iota
+	needContent
+	needSize
+	needSum
 )
 
 // decide answers a look-up. Stamps are looked at first: one name may stand for the weights of several models, and a
 // digest, which distinguishes those, reads the whole tensor.
-func decide(a asking, candidates []candidate) verdict {
+func decide(a request, candidates []candidate) verdict {
 	v := verdict{hit: -1}
 	differs := false // the content of a candidate
 	for _, stamped := range []bool{true, false} {
@@ -94,22 +94,22 @@ func decide(a asking, candidates []candidate) verdict {
 			switch {
 			case c.stamped != stamped:
 				continue
-			case c.content == no:
+			case c.content == refuted:
 				differs = true
 				continue
 			case c.content == unknown:
-				return verdict{hit: -1, lacks: itsContent, of: i}
+				return verdict{hit: -1, need: needContent, candidate: i}
 			}
-			v.same = true
-			takes, refused := a.takes(c)
-			switch takes {
-			case yes:
-				return verdict{hit: i, same: true}
+			v.contentMatch = true
+			accepted, refused := a.accepts(c)
+			switch accepted {
+			case confirmed:
+				return verdict{hit: i, contentMatch: true}
 			case unknown:
 				if c.size == unknown {
-					return verdict{hit: -1, lacks: itsSize, of: i}
+					return verdict{hit: -1, need: needSize, candidate: i}
 				}
-				return verdict{hit: -1, lacks: itsSum, of: i}
+				return verdict{hit: -1, need: needSum, candidate: i}
 			}
 			if v.refusal == noRefusal {
 				v.refusal = refused
@@ -123,54 +123,54 @@ func decide(a asking, candidates []candidate) verdict {
 }
 
 // takes reports whether a candidate of the session's content answers a look-up, and if not, why.
-func (a asking) takes(c *candidate) (fact, refusal) {
+func (a request) accepts(c *candidate) (fact, refusal) {
 	switch {
-	case a.compare && !a.given:
-		return no, refuseNoPacking
+	case a.compare && !a.described:
+		return refuted, refuseNoPacking
 	case a.compare:
-		return no, refuseCompare
+		return refuted, refuseCompare
 	case c.variant:
-		return no, refuseVariant
+		return refuted, refuseVariant
 	case !c.seed:
-		return no, refuseSeed
-	case a.again && !a.given:
-		return no, refuseNoPacking
-	case a.again && !c.tied:
+		return refuted, refuseSeed
+	case a.repeated && !a.described:
+		return refuted, refuseNoPacking
+	case a.repeated && !c.tied:
 		// Scales and zero points are not in XNNPACK's key. A second use of it in one model may mean other ones, until
 		// it was once seen to be packed into the same bytes, and always if the host gives no packing identity.
-		return no, refuseRepeated
+		return refuted, refuseRepeated
 	case a.ambiguous && !c.tied:
-		return no, refuseAmbiguous // it may be of another of the ways
-	case c.size == no:
-		return no, refuseUnsized
+		return refuted, refuseAmbiguous // it may be of another of the ways
+	case c.size == refuted:
+		return refuted, refuseUnsized
 	case c.size == unknown:
 		return unknown, noRefusal
 	case c.verified:
-		return yes, noRefusal
-	case a.verify == VerifyOnUse && c.sound == no:
-		return no, refuseDamaged
+		return confirmed, noRefusal
+	case a.verify == VerifyOnUse && c.sound == refuted:
+		return refuted, refuseDamaged
 	case a.verify == VerifyOnUse:
 		return c.sound, noRefusal
 	}
-	return yes, noRefusal
+	return confirmed, noRefusal
 }
 
 // A rival is what is known of an entry under the key of what was packed.
-type rival struct {
-	equal     bool // it has the very bytes
-	content   bool // it was packed from the session's content
-	seed      bool // its bytes are what XNNPACK packs under the seed of the look-up
-	sound     bool // its bytes have their sum
-	wrongSize bool // it is in the file, and cannot be what the operator reads
+type stored struct {
+	equalBytes bool // it has the very bytes
+	content    bool // it was packed from the session's content
+	seed       bool // its bytes are what XNNPACK packs under the seed of the look-up
+	sound      bool // its bytes have their sum
+	wrongSize  bool // it is in the file, and cannot be what the operator reads
 }
 
 // compare decides what becomes of entries under the key of what was packed. Equal bytes are right, whoever packed them
 // from what. Other bytes of the same content are a variant, unless they are damaged.
-func compare(rivals []rival) []writer.Lot {
-	lots := make([]writer.Lot, len(rivals))
+func compare(rivals []stored) []writer.Action {
+	lots := make([]writer.Action, len(rivals))
 	for i := range rivals {
-		if rivals[i].equal {
-			lots[i] = writer.Taken
+		if rivals[i].equalBytes {
+			lots[i] = writer.Reuse
 			return lots
 		}
 	}
@@ -178,9 +178,9 @@ func compare(rivals []rival) []writer.Lot {
 		switch {
 		case !r.content, !r.seed:
 		case !r.sound, r.wrongSize:
-			lots[i] = writer.Damaged
+			lots[i] = writer.MarkDamaged
 		default:
-			lots[i] = writer.Varies
+			lots[i] = writer.MarkVariant
 		}
 	}
 	return lots

@@ -10,7 +10,7 @@ import (
 
 // rightOne is an entry of the file that answers a look-up which says all.
 func rightOne(change ...func(*candidate)) candidate {
-	c := candidate{stamped: true, content: yes, seed: true, size: yes}
+	c := candidate{stamped: true, content: confirmed, seed: true, size: confirmed}
 	for _, do := range change {
 		do(&c)
 	}
@@ -18,82 +18,86 @@ func rightOne(change ...func(*candidate)) candidate {
 }
 
 func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
-	said := asking{given: true}
+	said := request{described: true}
 	unstamped := func(content fact) func(*candidate) {
 		return func(c *candidate) { c.stamped, c.content = false, content }
 	}
 	nobody := verdict{hit: -1}
-	packAndCompare := func(why refusal) verdict { return verdict{hit: -1, same: true, refusal: why} }
+	packAndCompare := func(why refusal) verdict { return verdict{hit: -1, contentMatch: true, refusal: why} }
 	for name, is := range map[string]struct {
-		asking     asking
+		asking     request
 		candidates []candidate
 		want       verdict
 	}{
 		"nothing is stored": {said, nil, nobody},
-		"the stamps agree":  {said, []candidate{rightOne()}, verdict{hit: 0, same: true}},
+		"the stamps agree":  {said, []candidate{rightOne()}, verdict{hit: 0, contentMatch: true}},
 		"the content is not known": {said, []candidate{rightOne(unstamped(unknown))},
-			verdict{hit: -1, lacks: itsContent}},
-		"it is of other content": {said, []candidate{rightOne(unstamped(no))},
+			verdict{hit: -1, need: needContent}},
+		"it is of other content": {said, []candidate{rightOne(unstamped(refuted))},
 			verdict{hit: -1, refusal: refuseContent}},
-		"it is of the same content": {said, []candidate{rightOne(unstamped(yes))}, verdict{hit: 0, same: true}},
+		"it is of the same content": {
+			said, []candidate{rightOne(unstamped(confirmed))}, verdict{hit: 0, contentMatch: true},
+		},
 		"a stamp spares the reading": {said, []candidate{rightOne(unstamped(unknown)), rightOne()},
-			verdict{hit: 1, same: true}},
+			verdict{hit: 1, contentMatch: true}},
 		"a stamped one does not fit, the next is read": {said, []candidate{
 			rightOne(func(c *candidate) { c.variant = true }), rightOne(unstamped(unknown)),
-		}, verdict{hit: -1, lacks: itsContent, of: 1}},
-		"a host that knows too little": {asking{given: true, compare: true}, []candidate{rightOne()},
+		}, verdict{hit: -1, need: needContent, candidate: 1}},
+		"a host that knows too little": {request{described: true, compare: true}, []candidate{rightOne()},
 			packAndCompare(refuseCompare)},
 		"one of several": {said, []candidate{rightOne(func(c *candidate) { c.variant = true })},
 			packAndCompare(refuseVariant)},
 		"another seed": {said, []candidate{rightOne(func(c *candidate) { c.seed = false })},
 			packAndCompare(refuseSeed)},
-		"a second use": {asking{given: true, again: true}, []candidate{rightOne()}, packAndCompare(refuseRepeated)},
-		"a second use of what is tied": {asking{given: true, again: true},
-			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, same: true}},
-		"a second use of what is tied, by a host that says nothing": {asking{again: true},
+		"a second use": {
+			request{described: true, repeated: true}, []candidate{rightOne()}, packAndCompare(refuseRepeated),
+		},
+		"a second use of what is tied": {request{described: true, repeated: true},
+			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, contentMatch: true}},
+		"a second use of what is tied, by a host that says nothing": {request{repeated: true},
 			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, packAndCompare(refuseNoPacking)},
-		"several ways of packing": {asking{given: true, ambiguous: true}, []candidate{rightOne()},
+		"several ways of packing": {request{described: true, ambiguous: true}, []candidate{rightOne()},
 			packAndCompare(refuseAmbiguous)},
-		"several ways of packing that were seen to be one": {asking{given: true, ambiguous: true},
-			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, same: true}},
+		"several ways of packing that were seen to be one": {request{described: true, ambiguous: true},
+			[]candidate{rightOne(func(c *candidate) { c.tied = true })}, verdict{hit: 0, contentMatch: true}},
 		"the size is not known": {said, []candidate{rightOne(func(c *candidate) { c.size = unknown })},
-			verdict{hit: -1, lacks: itsSize}},
-		"the size is wrong": {said, []candidate{rightOne(func(c *candidate) { c.size = no })},
+			verdict{hit: -1, need: needSize}},
+		"the size is wrong": {said, []candidate{rightOne(func(c *candidate) { c.size = refuted })},
 			packAndCompare(refuseUnsized)},
-		"the sum is asked for": {asking{given: true, verify: VerifyOnUse}, []candidate{rightOne()},
-			verdict{hit: -1, lacks: itsSum}},
-		"it was verified": {asking{given: true, verify: VerifyOnUse},
-			[]candidate{rightOne(func(c *candidate) { c.verified = true })}, verdict{hit: 0, same: true}},
+		"the sum is asked for": {request{described: true, verify: VerifyOnUse}, []candidate{rightOne()},
+			verdict{hit: -1, need: needSum}},
+		"it was verified": {request{described: true, verify: VerifyOnUse},
+			[]candidate{rightOne(func(c *candidate) { c.verified = true })}, verdict{hit: 0, contentMatch: true}},
 	} {
 		require.Equal(t, is.want, decide(is.asking, is.candidates), name)
 	}
 }
 
 func TestWhatWasPackedIsKeptBesideOthersOnlyIfItIsAnother(t *testing.T) {
-	sameContent := rival{content: true, seed: true, sound: true}
-	with := func(change func(*rival)) rival {
+	sameContent := stored{content: true, seed: true, sound: true}
+	with := func(change func(*stored)) stored {
 		r := sameContent
 		change(&r)
 		return r
 	}
-	equal := with(func(r *rival) { r.equal = true })
+	equal := with(func(r *stored) { r.equalBytes = true })
 	for name, is := range map[string]struct {
-		rivals []rival
-		want   []writer.Lot
+		rivals []stored
+		want   []writer.Action
 	}{
-		"nothing is stored":               {nil, []writer.Lot{}},
-		"equal bytes":                     {[]rival{equal}, []writer.Lot{writer.Taken}},
-		"equal bytes of other content":    {[]rival{{equal: true}}, []writer.Lot{writer.Taken}},
-		"other bytes of other content":    {[]rival{{sound: true, seed: true}}, []writer.Lot{writer.Stays}},
-		"other bytes under another seed":  {[]rival{{sound: true, content: true}}, []writer.Lot{writer.Stays}},
-		"other bytes of the same content": {[]rival{sameContent}, []writer.Lot{writer.Varies}},
-		"bytes that are not what they were": {[]rival{with(func(r *rival) { r.sound = false })},
-			[]writer.Lot{writer.Damaged}},
-		"a size that no operator reads": {[]rival{with(func(r *rival) { r.wrongSize = true })},
-			[]writer.Lot{writer.Damaged}},
-		"one is equal, the other stays": {[]rival{sameContent, equal},
-			[]writer.Lot{writer.Stays, writer.Taken}},
-		"of two that are equal, the first": {[]rival{equal, equal}, []writer.Lot{writer.Taken, writer.Stays}},
+		"nothing is stored":               {nil, []writer.Action{}},
+		"equal bytes":                     {[]stored{equal}, []writer.Action{writer.Reuse}},
+		"equal bytes of other content":    {[]stored{{equalBytes: true}}, []writer.Action{writer.Reuse}},
+		"other bytes of other content":    {[]stored{{sound: true, seed: true}}, []writer.Action{writer.Ignore}},
+		"other bytes under another seed":  {[]stored{{sound: true, content: true}}, []writer.Action{writer.Ignore}},
+		"other bytes of the same content": {[]stored{sameContent}, []writer.Action{writer.MarkVariant}},
+		"bytes that are not what they were": {[]stored{with(func(r *stored) { r.sound = false })},
+			[]writer.Action{writer.MarkDamaged}},
+		"a size that no operator reads": {[]stored{with(func(r *stored) { r.wrongSize = true })},
+			[]writer.Action{writer.MarkDamaged}},
+		"one is equal, the other stays": {[]stored{sameContent, equal},
+			[]writer.Action{writer.Ignore, writer.Reuse}},
+		"of two that are equal, the first": {[]stored{equal, equal}, []writer.Action{writer.Reuse, writer.Ignore}},
 	} {
 		require.Equal(t, is.want, compare(is.rivals), name)
 	}

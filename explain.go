@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"xpwc/internal/ask"
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
+	"xpwc/internal/mapped"
 	"xpwc/internal/writer"
 )
 
@@ -38,11 +40,11 @@ type Outcome struct {
 func (s *Session) Explain() Explanation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := &s.slow
-	e := Explanation{Tensors: of.read, Reasons: maps.Clone(of.counts), Waited: s.user.Waited}
+	report := &s.report
+	e := Explanation{Tensors: report.read, Reasons: maps.Clone(report.counts), Waited: s.user.Waited}
 	next := map[*entries.Entry][]Outcome{}
-	for i, packed := range of.packed {
-		next[packed] = append(next[packed], of.outcomes[i])
+	for i, packed := range report.packed {
+		next[packed] = append(next[packed], report.outcomes[i])
 	}
 	for _, used := range s.user.Used() {
 		o := Outcome{Name: used.Name(), Bytes: int64(len(used.Data))}
@@ -56,36 +58,36 @@ func (s *Session) Explain() Explanation {
 }
 
 // Add adds the explanation of another session.
-func (e *Explanation) Add(more Explanation) {
-	e.Weights = append(e.Weights, more.Weights...)
-	e.Tensors = append(e.Tensors, more.Tensors...)
+func (e *Explanation) Add(o Explanation) {
+	e.Weights = append(e.Weights, o.Weights...)
+	e.Tensors = append(e.Tensors, o.Tensors...)
 	if e.Reasons == nil {
 		e.Reasons = map[Reason]Count{}
 	}
-	for reason, count := range more.Reasons {
+	for reason, count := range o.Reasons {
 		e.Reasons[reason] = e.Reasons[reason].plus(count)
 	}
-	e.Waited += more.Waited
+	e.Waited += o.Waited
 }
 
 // Found counts the weights that were found.
-func (e *Explanation) Found() (found Count) {
+func (e *Explanation) Found() (count Count) {
 	for i := range e.Weights {
 		if e.Weights[i].Reason == "" {
-			found.add(e.Weights[i].Bytes)
+			count.add(e.Weights[i].Bytes)
 		}
 	}
-	return found
+	return count
 }
 
 // String returns the explanation as sentences for people: how many weights are found, then each reason with what it
 // concerns and what to do.
 func (e *Explanation) String() string {
 	var b strings.Builder
-	found := e.Found()
-	fmt.Fprintf(&b, "%d of %d weights are found", found.Entries, len(e.Weights))
-	if found.Entries > 0 {
-		fmt.Fprintf(&b, " (%s)", megabytes(found.Bytes))
+	hits := e.Found()
+	fmt.Fprintf(&b, "%d of %d weights are found", hits.Entries, len(e.Weights))
+	if hits.Entries > 0 {
+		fmt.Fprintf(&b, " (%s)", megabytes(hits.Bytes))
 	}
 	b.WriteString(".")
 	details := map[Reason]string{}
@@ -137,10 +139,10 @@ func megabytes(n int64) string {
 
 func (c *Count) add(bytes int64) { c.Entries++; c.Bytes += bytes }
 
-func (c Count) plus(more Count) Count { return Count{c.Entries + more.Entries, c.Bytes + more.Bytes} }
+func (c Count) plus(o Count) Count { return Count{c.Entries + o.Entries, c.Bytes + o.Bytes} }
 
-// slowness is what a session takes beyond mapping.
-type slowness struct {
+// loadReport is what a session takes beyond mapping.
+type loadReport struct {
 	missed  []*miss // until Finalize
 	read    []Outcome
 	private map[Reason]Count // which the writer counts too
@@ -152,11 +154,11 @@ type slowness struct {
 }
 
 // countPrivate counts a packing in private memory.
-func (of *slowness) countPrivate(why Reason, bytes int) {
-	if of.private == nil {
-		of.private = map[Reason]Count{}
+func (r *loadReport) countPrivate(reason Reason, bytes int) {
+	if r.private == nil {
+		r.private = map[Reason]Count{}
 	}
-	of.private[why] = of.private[why].plus(Count{1, int64(bytes)})
+	r.private[reason] = r.private[reason].plus(Count{1, int64(bytes)})
 }
 
 // A miss is a weight that XNNPACK packs.
@@ -171,10 +173,10 @@ type miss struct {
 // noteMiss takes note of a look-up that missed.
 func (s *Session) noteMiss(w *weight) *miss {
 	m := &miss{weight: w, reason: refusals[w.verdict.refusal]}
-	if m.reason == "" && w.misfit {
+	if m.reason == "" && w.sizeMismatch {
 		m.reason = ReasonSize
 	}
-	s.slow.missed = append(s.slow.missed, m)
+	s.report.missed = append(s.report.missed, m)
 	return m
 }
 
@@ -188,69 +190,69 @@ func (s *Session) notePacked(w *weight, m *miss, e *entries.Entry, isNew bool) {
 	if !isNew {
 		m.reason = ReasonUnasked
 	}
-	s.slow.missed = append(s.slow.missed, m)
+	s.report.missed = append(s.report.missed, m)
 }
 
 // noteReading takes note of the tensors of a weight that are about to be read, to be compared with a view.
 func (s *Session) noteReading(w *weight, v *writer.View) {
 	for _, pair := range []struct {
-		src   *source
-		other *entries.Content
+		src    *source
+		stored *entries.Content
 	}{{w.kernel, v.Kernel}, {w.bias, v.Bias}} {
-		if pair.src == nil || pair.other == &pair.src.is {
+		if pair.src == nil || pair.stored == &pair.src.identity {
 			continue
 		}
-		if _, known, _ := pair.src.is.Known(); known {
+		if _, digested, _ := pair.src.identity.Computed(); digested {
 			continue
 		}
-		from := pair.src
-		for from.copyOf != nil && from.copying.how != compared {
-			from = from.copyOf
+		original := pair.src
+		for original.copyOf != nil && original.copyMethod.kind != byContent {
+			original = original.copyOf
 		}
-		if from.unread {
+		if original.unread {
 			continue
 		}
-		o := Outcome{Name: pair.src.name, Bytes: int64(len(from.content)), Reason: ReasonStamp}
-		if from.is.Stamp == (Digest{}) {
-			o.Reason = cmp.Or(Reason(from.is.Origin.NoStamp), ReasonUnstamped)
+		o := Outcome{Name: pair.src.name, Bytes: int64(len(original.content)), Reason: ReasonStamp}
+		if original.identity.Stamp == (Digest{}) {
+			o.Reason = cmp.Or(Reason(original.identity.Origin.NoStamp), ReasonUnstamped)
 		}
-		s.slow.read = append(s.slow.read, o)
+		s.report.read = append(s.report.read, o)
 	}
 }
 
 // findReasons finds, counts and reports the reason for each weight that XNNPACK packed. Their digests are known.
 func (s *Session) findReasons() {
-	of := &s.slow
-	of.counts = map[Reason]Count{}
-	if len(of.missed) > 0 {
+	report := &s.report
+	report.counts = map[Reason]Count{}
+	if len(report.missed) > 0 {
 		s.searchFile()
 	}
-	for _, m := range of.missed {
+	for _, m := range report.missed {
 		o := Outcome{Name: m.Key.Kernel + m.Key.Bias, Reason: m.reason, Detail: m.detail}
 		if m.packed != nil {
 			o.Bytes = int64(len(m.packed.Data))
 		}
-		of.packed, of.outcomes = append(of.packed, m.packed), append(of.outcomes, o)
+		report.packed, report.outcomes = append(report.packed, m.packed), append(report.outcomes, o)
 		if o.Reason.Kind() != PrivateMemory {
-			of.countOutcome(o)
+			report.countOutcome(o)
 		}
 	}
-	of.missed = nil
-	for _, o := range of.read {
-		of.countOutcome(o)
+	report.missed = nil
+	for _, o := range report.read {
+		report.countOutcome(o)
 	}
 	for reason, waits := range map[Reason]int{ReasonProcess: s.user.Waits, ReasonSession: s.user.SessionWaits} {
 		if waits > 0 {
-			of.counts[reason] = of.counts[reason].plus(Count{Entries: int64(waits)})
+			report.counts[reason] = report.counts[reason].plus(Count{Entries: int64(waits)})
 		}
 	}
-	s.cache.countReasons(of.counts)
-	maps.Copy(of.counts, of.private)
+	s.cache.countReasons(report.counts)
+	maps.Copy(report.counts, report.private)
 	s.reportReasons()
 }
 
-func (of *slowness) countOutcome(o Outcome) {
-	of.counts[o.Reason] = of.counts[o.Reason].plus(Count{1, o.Bytes})
+func (r *loadReport) countOutcome(o Outcome) {
+	r.counts[o.Reason] = r.counts[o.Reason].plus(Count{1, o.Bytes})
 }
 
 func (c *core) countReasons(counts map[Reason]Count) {
@@ -268,7 +270,7 @@ func (c *core) countReasons(counts map[Reason]Count) {
 func (s *Session) reportReasons() {
 	c := s.cache
 	for _, m := range reasons {
-		count, counted := s.slow.counts[m.reason]
+		count, counted := s.report.counts[m.reason]
 		if !counted || m.reason == ReasonProcess { // which was reported when it began
 			continue
 		}
@@ -296,9 +298,9 @@ func (s *Session) reportReasons() {
 	}
 }
 
-// A near record is the one of the cache whose key is most like that of a look-up that missed.
-type near struct {
-	alike  int
+// A nearest record is the one of the cache whose key is most like that of a look-up that missed.
+type nearest struct {
+	score  int
 	reason Reason
 	detail string
 }
@@ -320,7 +322,7 @@ const grownAfter = 3
 func (s *Session) searchFile() {
 	kernels := map[string][]*miss{} // whose reason is to be found
 	repeated := map[content]*repetition{}
-	for _, m := range s.slow.missed {
+	for _, m := range s.report.missed {
 		if !m.named {
 			m.reason = ReasonUnnamed
 			continue
@@ -328,7 +330,7 @@ func (s *Session) searchFile() {
 		if m.reason == "" {
 			kernels[m.Key.Kernel] = append(kernels[m.Key.Kernel], m)
 		}
-		if c, known := m.content(); known && m.isNew && m.packed != nil {
+		if c, digested := m.content(); digested && m.isNew && m.packed != nil {
 			r := cmp.Or(repeated[c], &repetition{})
 			r.packed.add(int64(len(m.packed.Data)))
 			repeated[c] = r
@@ -337,18 +339,18 @@ func (s *Session) searchFile() {
 	if len(kernels) == 0 && len(repeated) == 0 {
 		return
 	}
-	var here format.Layout
+	var current format.Layout
 	if !s.cache.inMemory() {
-		here, _ = ask.Layout() // which was asked before something was packed
+		current, _ = ask.Layout() // which was asked before something was packed
 	}
-	nearest := map[*miss]near{}
+	best := map[*miss]nearest{}
 	complete := s.user.Search(func(r *format.Record, description string, withheld bool) {
 		for _, m := range kernels[r.Kernel] {
-			if n := m.compareKey(r, description, here.Description, withheld); n.alike > nearest[m].alike {
-				nearest[m] = n
+			if n := m.compareKey(r, description, current.Description, withheld); n.score > best[m].score {
+				best[m] = n
 			}
 		}
-		if here.Fingerprint == (Digest{}) || r.Layout != here.Fingerprint && description != here.Description {
+		if current.Fingerprint == (Digest{}) || r.Layout != current.Fingerprint && description != current.Description {
 			return
 		}
 		if r := repeated[content{r.KernelDigest, r.BiasDigest}]; r != nil {
@@ -364,7 +366,7 @@ func (s *Session) searchFile() {
 	}
 	for _, misses := range kernels {
 		for _, m := range misses {
-			n := nearest[m]
+			n := best[m]
 			m.reason, m.detail = cmp.Or(n.reason, missing), n.detail
 		}
 	}
@@ -373,52 +375,53 @@ func (s *Session) searchFile() {
 
 // content returns what a weight was packed from, if it is known.
 func (w *weight) content() (c content, known bool) {
-	d, known, err := w.kernel.is.Known()
+	d, known, err := w.kernel.identity.Computed()
 	if !known || err != nil {
 		return content{}, false
 	}
 	c.kernel = d
 	if w.bias != nil {
-		c.bias, known, err = w.bias.is.Known()
+		c.bias, known, err = w.bias.identity.Computed()
 	}
 	return c, known && err == nil
 }
 
 // countGrowth counts what the session packed and the file has many times, if that is most of it.
 func (s *Session) countGrowth(repeated map[content]*repetition) {
-	var all, grown Count
+	var total, grown Count
 	for _, r := range repeated {
-		all = all.plus(r.packed)
+		total = total.plus(r.packed)
 		if r.recorded >= grownAfter*r.packed.Entries {
 			grown = grown.plus(r.packed)
 		}
 	}
-	if grown.Entries > 0 && 2*grown.Bytes >= all.Bytes {
-		s.slow.counts[ReasonGrowth] = grown
+	if grown.Entries > 0 && 2*grown.Bytes >= total.Bytes {
+		s.report.counts[ReasonGrowth] = grown
 	}
 }
 
 // compareKey compares the key of a look-up with that of a record of the same kernel's name: how alike they are, and the
 // first difference.
-func (w *weight) compareKey(r *format.Record, theirs, here string, withheld bool) near {
+func (w *weight) compareKey(r *format.Record, description, currentDescription string, withheld bool) nearest {
 	k := &w.Key
-	n := near{alike: 1}
+	n := nearest{score: 1}
 	sameBias := k.HasBias == r.HasBias && k.Bias == r.Bias
-	c, known := w.content()
-	sameContent := !known || r.KernelDigest == (Digest{}) || c == content{r.KernelDigest, r.BiasDigest}
-	for i, same := range []bool{
+	c, digested := w.content()
+	sameContent := !digested || r.KernelDigest == (Digest{}) || c == content{r.KernelDigest, r.BiasDigest}
+	for i, match := range []bool{
 		k.Packing == r.Packing, k.FingerprintID == r.FingerprintID, sameContent, k.Layout == r.Layout, sameBias,
 	} {
-		if same {
-			n.alike += 2 << i
+		if match {
+			n.score += 2 << i
 		}
 	}
 	switch {
 	case !sameBias:
 		n.reason, n.detail = ReasonName, "it has this kernel with another bias"
 	case k.Layout != r.Layout:
-		n.reason, n.detail = ReasonLayout, fmt.Sprintf("it is for %s, and this is %s", theirs, here)
-		if processor, _, built := strings.Cut(theirs, ", XNNPACK "); built && strings.HasPrefix(here, processor+", ") {
+		n.reason, n.detail = ReasonLayout, fmt.Sprintf("it is for %s, and this is %s", description, currentDescription)
+		processor, _, complete := strings.Cut(description, ", XNNPACK ")
+		if complete && strings.HasPrefix(currentDescription, processor+", ") {
 			n.reason = ReasonXNNPACK
 		}
 	case !sameContent: // of another model, or of this one before it was changed
@@ -437,4 +440,204 @@ func (w *weight) compareKey(r *format.Record, theirs, here string, withheld bool
 		n.reason = ReasonSession
 	}
 	return n
+}
+
+// A Reason is why a start takes longer than mapping: why a look-up missed, a packing was compared, a tensor was read,
+// packed weights are in private memory, or a session waited. [Reasons] lists all.
+type Reason string
+
+// A ReasonKind groups reasons by what they cost.
+type ReasonKind string
+
+// The kinds of reasons.
+const (
+	// Missed: a look-up found nothing, and XNNPACK packed the weight.
+	Missed ReasonKind = "miss"
+	// Compared: XNNPACK packed the weight, and the result was compared with what the cache has.
+	Compared ReasonKind = "comparison"
+	// Read: a tensor was read in full, for its digest.
+	Read ReasonKind = "read"
+	// PrivateMemory: packed weights are in private memory in place of the file.
+	PrivateMemory ReasonKind = "private"
+	// Waited: a session waited before it packed.
+	Waited ReasonKind = "wait"
+	// Grows: the file has the same weights already, and no start finds them.
+	Grows ReasonKind = "growth"
+)
+
+// Reasons for a miss.
+const (
+	// ReasonInMemory: the cache has no file, or cannot use it.
+	ReasonInMemory Reason = "in-memory"
+	// ReasonNoFile: there was no file, or nothing in it.
+	ReasonNoFile Reason = "no-file"
+	// ReasonForeign: the file was of ExecuTorch, or of an older version of the format.
+	ReasonForeign Reason = "foreign"
+	// ReasonDamaged: the file, or this payload, was damaged.
+	ReasonDamaged Reason = "damaged"
+	// ReasonName: the file has no weights of these names.
+	ReasonName Reason = "name"
+	// ReasonLayout: the file has the weights in another layout: for another CPU, or of another XNNPACK.
+	ReasonLayout Reason = "layout"
+	// ReasonXNNPACK: the file has the weights for such a CPU in another layout, of another build of XNNPACK.
+	ReasonXNNPACK Reason = "xnnpack"
+	// ReasonFingerprint: the file has the weights under another fingerprint_id of XNNPACK's key.
+	ReasonFingerprint Reason = "fingerprint"
+	// ReasonPacking: the file has the weights under another packing identity.
+	ReasonPacking Reason = "packing"
+	// ReasonContent: the file has weights of these names with other content.
+	ReasonContent Reason = "content"
+	// ReasonSize: the file's payload does not have the size that the operator reads.
+	ReasonSize Reason = "size"
+	// ReasonKey: the file has no entry under the key. Its index is too large, or too damaged, to find out more.
+	ReasonKey Reason = "key"
+)
+
+// Reasons for a comparison.
+const (
+	// ReasonCompare: the host loaded the kernel with [Compare], or with an opaque identity and without [Believe].
+	ReasonCompare Reason = "compare"
+	// ReasonNoPacking: the host gave no packing identity.
+	ReasonNoPacking Reason = "no-packing"
+	// ReasonVariant: the file has several payloads under the key.
+	ReasonVariant Reason = "variant"
+	// ReasonSeed: the file has the weights under another seed.
+	ReasonSeed Reason = "seed"
+	// ReasonRepeated: the model uses the key a second time.
+	ReasonRepeated Reason = "repeated"
+	// ReasonAmbiguous: the host gave several packing identities for the kernel.
+	ReasonAmbiguous Reason = "ambiguous"
+	// ReasonUnsized: XNNPACK does not tell how many bytes it packs.
+	ReasonUnsized Reason = "unsized"
+	// ReasonUnasked: XNNPACK packed the weight without a look-up.
+	ReasonUnasked Reason = "unasked"
+)
+
+// Reasons for reading a tensor.
+const (
+	// ReasonStamp: the file has another stamp of the same tensor: the model has another path, inode or time.
+	ReasonStamp Reason = "stamp"
+	// ReasonUnstamped: the tensor has no stamp, and the data map gives no reason for that.
+	ReasonUnstamped Reason = "unstamped"
+	// ReasonWritten: the model was not at rest: a program can write to it, or has just done so.
+	ReasonWritten Reason = mapped.Written
+	// ReasonOwner: the model was changed not long ago, and the system does not tell this user who can write to it.
+	ReasonOwner Reason = mapped.Owner
+	// ReasonFileSystem: the model's file system does not make times that show each change.
+	ReasonFileSystem Reason = mapped.FileSystem
+)
+
+// Reasons for private memory.
+const (
+	// ReasonUnnamed: XNNPACK packed from a pointer that Session.Load never gave out, so nothing identifies the content.
+	ReasonUnnamed Reason = writer.ReasonUnnamed
+	// ReasonReadOnly: the file or its directory cannot be written to, or Options.ReadOnly is set.
+	ReasonReadOnly Reason = writer.ReasonReadOnly
+	// ReasonBusy: another process was packing into the file for longer than Options.WriterWait.
+	ReasonBusy Reason = writer.ReasonBusy
+	// ReasonVersion: the file is of a newer version of the format. It is left to programs that know it.
+	ReasonVersion Reason = writer.ReasonVersion
+	// ReasonDisk: reserving or mapping file space failed; Stats.LastError says how.
+	ReasonDisk Reason = writer.ReasonDisk
+)
+
+// Reasons of the other kinds.
+const (
+	// ReasonProcess: another process was packing into the file.
+	ReasonProcess Reason = "process"
+	// ReasonSession: another session was packing the weight.
+	ReasonSession Reason = "session"
+	// ReasonGrowth: the file has the same content for such a machine three times or more.
+	ReasonGrowth Reason = "growth"
+)
+
+// A meaning is what a reason stands for, and what to do about it.
+type meaning struct {
+	reason          Reason
+	kind            ReasonKind
+	because, remedy string
+}
+
+// reasons has each reason with its kind, its sentence, and what to do about it. The C API numbers reasons by their
+// place: new ones come last.
+var reasons = []meaning{
+	{ReasonInMemory, Missed, "the cache has no file", "Open the cache with a path."},
+	{ReasonNoFile, Missed, "there was no file, or nothing in it",
+		"The next start finds what this one packs. To spare the first one, pack ahead of time."},
+	{ReasonForeign, Missed, "the file was ExecuTorch's, or of an older version of the format",
+		"Give the cache a path of its own. A file of an older version is replaced once."},
+	{ReasonDamaged, Missed, "the file, or this part of it, was damaged", "Run xpwc verify, and look at the disk."},
+	{ReasonName, Missed, "the file has no weights of these names",
+		"Give each model its file, and its tensors the same names at each start."},
+	{ReasonLayout, Missed, "the file was packed for another CPU, or by another XNNPACK, with another layout",
+		"Pack on such a machine, or with xpwc pack --cpu."},
+	{ReasonXNNPACK, Missed, "the file was packed by another XNNPACK", "Pack with the XNNPACK of the program."},
+	{ReasonFingerprint, Missed, "XNNPACK's key has another fingerprint_id",
+		"Pack with the XNNPACK of the program. If it differs at each start, host and library have different ones."},
+	{ReasonPacking, Missed, "the host gave another packing identity",
+		"Describe each kernel in the same way at each start, without addresses or times."},
+	{ReasonContent, Missed, "the file has weights of these names with other content",
+		"If the model was not changed, another model has the same names: give each its file."},
+	{ReasonSize, Missed, "the payload in the file does not have the size that the operator reads",
+		"Give the packing identity of each use, and run xpwc verify --model."},
+	{ReasonKey, Missed, "the file has no entry under the key, and its index is too large to search for the cause",
+		"Give each model its file."},
+	{ReasonCompare, Compared, "the host asked for a comparison, or described the kernel in part",
+		"Give the packing identity of the node, with its shape."},
+	{ReasonNoPacking, Compared, "the host gave no packing identity", "Load each kernel with its packing identity."},
+	{ReasonVariant, Compared, "the file has several payloads under the key",
+		"Give a packing identity that distinguishes them."},
+	{ReasonSeed, Compared, "XNNPACK's key has another seed", ""},
+	{ReasonRepeated, Compared, "the model uses the key a second time", "The next start finds both if they are equal."},
+	{ReasonAmbiguous, Compared, "the kernel is used in several ways", "Give each use a kernel of its own name."},
+	{ReasonUnsized, Compared, "XNNPACK does not tell how many bytes it packs", ""},
+	{ReasonUnasked, Compared, "XNNPACK packs this operator without a look-up", ""},
+	{ReasonStamp, Read, "the file has another stamp of the model, or none: it was copied, moved, or packed elsewhere",
+		"Let one start write to the file, or run xpwc pack MODEL -o FILE: the file then has the model's stamp."},
+	{ReasonUnstamped, Read, "the tensor has no stamp", "Give its identity a stamp."},
+	{ReasonWritten, Read, "a program can write to the model, or has just written it",
+		"Close the model after writing, and replace it by a rename."},
+	{ReasonOwner, Read, "the model is another user's, and was changed not long ago",
+		"Give the service CAP_LEASE, make the model immutable (chattr +i), or wait: 15 minutes on ext4, else a day."},
+	{ReasonFileSystem, Read, "the file system of the model has no times that show each change",
+		"Keep the model on a local file system."},
+	{ReasonUnnamed, PrivateMemory, "XNNPACK packed weights that the host did not load by name",
+		"Load them with the session."},
+	{ReasonReadOnly, PrivateMemory, "the file or its directory cannot be written to",
+		"Pack ahead of time, or give the program the right to write."},
+	{ReasonBusy, PrivateMemory, "another process was packing into the file for too long",
+		"Pack ahead of time, or wait longer for the writer."},
+	{ReasonVersion, PrivateMemory, "the file is of a newer xpwc", "Update the program."},
+	{ReasonDisk, PrivateMemory, "the disk is full or fails, or the file cannot be mapped",
+		"Make room. The log has the error."},
+	{ReasonProcess, Waited, "another process was packing into the file", "Pack ahead of time."},
+	{ReasonSession, Waited, "another session was packing the same weight", "Pack ahead of time."},
+	{ReasonGrowth, Grows, "the file has the same content for such a machine three times or more, and no start finds it",
+		"The other reasons have what differs at each start."},
+}
+
+// Reasons returns all reasons that there are, each once.
+func Reasons() []Reason {
+	list := make([]Reason, len(reasons))
+	for i := range reasons {
+		list[i] = reasons[i].reason
+	}
+	return list
+}
+
+// Kind returns what the reason is one for, "" if it is not one of the constants.
+func (r Reason) Kind() ReasonKind { return r.meaning().kind }
+
+// Text returns the reason as a clause for people, with a full stop, and what to do about it as a sentence, if there is
+// something to do.
+func (r Reason) Text() string {
+	m := r.meaning()
+	return strings.TrimSuffix(m.because+". "+m.remedy, " ")
+}
+
+func (r Reason) meaning() meaning {
+	if i := slices.IndexFunc(reasons, func(m meaning) bool { return m.reason == r }); i >= 0 {
+		return reasons[i]
+	}
+	return meaning{reason: r, because: string(r)}
 }

@@ -20,25 +20,25 @@ import (
 func (s *Session) Finalize() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stage == stageClosed {
+	if s.state == stateClosed {
 		return fmt.Errorf("finalize: %w", ErrClosed)
 	}
-	if s.stage == stageFinalized {
+	if s.state == stateFinalized {
 		return errors.Join(s.err, s.user.Lost())
 	}
 	lost := s.finalize()
 	err := errors.Join(s.err, lost)
 	s.countLoad(err)
-	s.cache.watchSize()
+	s.cache.checkCap()
 	return err
 }
 
 // finalize returns why what the runtime uses is lost, if it is.
 func (s *Session) finalize() (lost error) {
-	s.stage = stageFinalized
+	s.state = stateFinalized
 	s.user.Unclaim()
 	s.digests.Wait()
-	end := s.lookAgain()
+	end := s.recheckSources()
 	s.findReasons()
 	for _, p := range s.packings { // XNNPACK gave up on them
 		s.discard(p)
@@ -46,36 +46,36 @@ func (s *Session) finalize() (lost error) {
 	lost = s.user.Finish(end) // schedules the commit; store.Commit.Write msyncs the new regions
 	s.err = errors.Join(end.Changed, s.err)
 	s.restamps, s.packings, s.announced = nil, nil, nil
-	s.useAgain(nil)
+	s.recycleScratch(nil)
 	for _, src := range s.sources {
 		if src.consumed && !src.retain.Load() {
 			s.note(src.free())
 		} else {
-			s.kept = append(s.kept, src)
+			s.retained = append(s.retained, src)
 		}
 	}
 	s.data = nil
-	s.sources, s.unfilled, s.given, s.origins = nil, nil, nil, nil // there may be a million
+	s.sources, s.unfilled, s.answered, s.origins = nil, nil, nil, nil // there may be a million
 	s.note(s.computed.drop())
 	s.desk.Leave()
-	s.onDesk = nil
+	s.moving = nil
 	s.addresses = nil
 	s.provider.finalize()
 	return lost
 }
 
-// lookAgain asks everything that the session loaded from whether it changed, once all of it was read, and returns an
-// error if something has: of a source that changed while it was packed nobody knows whether a packing or a digest is of
-// the old content, of the new, or of both. A session that packed nothing, but found entries by the content, may have
+// recheckSources asks everything that the session loaded from whether it changed, once all of it was read, and returns
+// an error if something has: of a source that changed while it was packed nobody knows whether a packing or a digest is
+// of the old content, of the new, or of both. A session that packed nothing, but found entries by the content, may have
 // found some of the old content and some of the new.
-func (s *Session) lookAgain() (end writer.Ending) {
-	own := s.user.Own()
-	end.Restamps, end.Variants = s.restamps, variants(own)
-	for _, o := range own {
-		readAll(o.Kernel, o.Bias)
+func (s *Session) recheckSources() (end writer.Ending) {
+	packed := s.user.PackedEntries()
+	end.Restamps, end.Variants = s.restamps, variants(packed)
+	for _, o := range packed {
+		computeAll(o.Kernel, o.Bias)
 	}
 	for _, r := range s.restamps {
-		readAll(r.Kernel, r.Bias)
+		computeAll(r.Kernel, r.Bias)
 	}
 	uses := s.work != workNone
 	for _, w := range s.watches {
@@ -98,14 +98,14 @@ func (s *Session) lookAgain() (end writer.Ending) {
 
 // variants returns what was packed here of kernels with several ways to be packed, but for what all of them turned out
 // to give: a runtime whose creation was cut short has seen only some.
-func variants(own []writer.Own) (variants []*entries.Entry) {
+func variants(packed []writer.PackedEntry) (variants []*entries.Entry) {
 	unseen := map[*entries.Entry]int32{} // uses
-	for _, o := range own {
+	for _, o := range packed {
 		p := &o.Kernel.Reader.(*source).packing
 		if !p.ambiguous() {
 			continue
 		}
-		if _, known := unseen[o.Entry]; !known {
+		if _, counted := unseen[o.Entry]; !counted {
 			unseen[o.Entry] = p.uses
 		}
 		unseen[o.Entry]--
@@ -118,8 +118,8 @@ func variants(own []writer.Own) (variants []*entries.Entry) {
 	return variants
 }
 
-// readAll has everything read that will be said of tensors. Whoever needs it sees the errors.
-func readAll(contents ...*entries.Content) {
+// computeAll has everything read that will be said of tensors. Whoever needs it sees the errors.
+func computeAll(contents ...*entries.Content) {
 	for _, c := range contents {
 		if c != nil {
 			_, _ = c.Digest()
@@ -152,14 +152,14 @@ func (s *Session) countLoad(err error) {
 	c.loads[outcome] = loads
 }
 
-// watchSize reports, once, that the file cannot hold what is used of it at the same time.
-func (c *core) watchSize() {
-	most := c.options.MaxBytes
-	if most == 0 {
+// checkCap reports, once, that the file cannot hold what is used of it at the same time.
+func (c *core) checkCap() {
+	limit := c.options.MaxBytes
+	if limit == 0 {
 		return
 	}
-	if used := c.writer.Figures().MappedBytes; used > most && !c.overflowed.Swap(true) {
+	if used := c.writer.Figures().MappedBytes; used > limit && !c.overflowed.Swap(true) {
 		c.events.add(slog.LevelWarn, "MaxBytes is less than what is used at a time: each start packs some again",
-			slog.Int64("max_bytes", most), slog.Int64("used_bytes", used))
+			slog.Int64("max_bytes", limit), slog.Int64("used_bytes", used))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"unsafe"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -51,7 +53,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 			s.user.Unclaim() // XNNPACK fails
 		}
 	}()
-	if s.stage != stageLoading {
+	if s.state != stateLoading {
 		s.fail(fmt.Errorf("reserve %d bytes: %w", n, ErrFinalized))
 		return space{}
 	}
@@ -61,7 +63,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 	switch {
 	case announced != nil && announced.failed:
 		return space{}
-	case announced == nil || announced.alike:
+	case announced == nil || announced.comparable:
 		p, err = s.reserveScratch(n)
 	case announced.named:
 		p, err = s.reserveKept(n, announced.weight)
@@ -83,7 +85,7 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 // the reason counted later, in private memory.
 func (s *Session) reserveKept(n uint64, w *weight) (space, error) {
 	for !s.cache.inMemory() {
-		s.becomeWriter()
+		s.startWriting()
 		if s.noFile != "" {
 			break
 		}
@@ -107,7 +109,7 @@ func (s *Session) reservePrivate(n uint64) (space, error) {
 func (s *Session) reserveScratch(n uint64) (space, error) {
 	r := s.scratch
 	if r == nil || uint64(len(r.Data())) < n {
-		s.useAgain(nil)
+		s.recycleScratch(nil)
 		var err error
 		if r, err = newAnonymousRegion(n); err != nil {
 			return space{}, err
@@ -117,8 +119,8 @@ func (s *Session) reserveScratch(n uint64) (space, error) {
 	return space{Reservation: store.Reservation{Region: r, Data: r.Data()[:n:n]}, kind: inScratch}, nil
 }
 
-// useAgain has the next packing use a region as scratch; nil: none.
-func (s *Session) useAgain(r *store.Region) {
+// recycleScratch has the next packing use a region as scratch; nil: none.
+func (s *Session) recycleScratch(r *store.Region) {
 	if s.scratch != nil {
 		s.note(s.scratch.Release())
 	}
@@ -130,7 +132,7 @@ func (s *Session) useAgain(r *store.Region) {
 func (s *Session) insert(key lookUpKey, packed uintptr, size uint64) uintptr {
 	progress, read, address := s.insertQuietly(key, packed, size)
 	for _, src := range read {
-		src.didRead()
+		src.endRead()
 	}
 	if progress != nil {
 		s.reportProgress(*progress)
@@ -155,7 +157,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
-			if e := s.given[w.question()]; e != nil {
+			if e := s.answered[w.useKey()]; e != nil {
 				return nil, nil, addressOf(e.Data)
 			}
 		}
@@ -169,7 +171,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	if read = p.sources; read == nil { // packed without a look-up
 		read = w.sources()
 		for _, src := range read {
-			src.willRead()
+			src.beginRead()
 		}
 	}
 	for _, src := range w.sources() {
@@ -181,16 +183,16 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	s.work = max(s.work, workEqual)
 	p.Data = p.Data[:size:size]
 	if w.named {
-		s.presumePacked(w)
+		s.choosePackedLayout(w)
 	}
 	if s.user.Claimed() {
 		w.identify()
 	}
 	e, isNew := s.keepPacked(w, p)
 	s.notePacked(w, p.miss, e, isNew)
-	s.clearDesk(p.sources)
+	s.evictPacked(p.sources)
 	if w.named {
-		s.given[w.question()] = e
+		s.answered[w.useKey()] = e
 	}
 	progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.Data)
@@ -199,58 +201,58 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 // identify computes the digests of tensors without stamps. Sessions that wait for the entry compare them.
 func (w *weight) identify() {
 	for _, src := range w.sources() {
-		if src.is.Stamp == (Digest{}) {
-			_, _ = src.is.Digest()
+		if src.identity.Stamp == (Digest{}) {
+			_, _ = src.identity.Digest()
 		}
 	}
 }
 
 // hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
-func hasBytes(e *entries.Entry, b []byte) (same bool) {
-	_ = mapped.Faultless(func() { same = bytes.Equal(e.Data, b) })
-	return same
+func hasBytes(e *entries.Entry, b []byte) (equal bool) {
+	_ = mapped.Faultless(func() { equal = bytes.Equal(e.Data, b) })
+	return equal
 }
 
 // keepPacked finds or makes the entry for what was just packed, which the session uses from here on. What is stored
 // under its name is compared without a lock; if that has changed meanwhile, it is compared again.
-func (s *Session) keepPacked(w *weight, p space) (kept *entries.Entry, isNew bool) {
+func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bool) {
 	if !w.named {
 		return s.keepUnnamed(p), true
 	}
 	kernel := &w.kernel.packing
 	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
 	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
-	variant := !kernel.known() && uniform(w.kernel.content)
+	variant := !kernel.complete() && uniform(w.kernel.content)
 	for {
-		seen, err := s.user.Hold(&w.Query)
+		seen, err := s.user.RetainCandidates(&w.Query)
 		s.fail(err)
-		lots := compare(s.rivals(w, p, seen))
-		taken := slices.Index(lots, writer.Taken)
-		if taken < 0 && w.presumed { // what is not equal must be known to be of this layout
-			s.user.Free(seen)
-			s.makeSure(w)
+		actions := compare(s.inspectStored(w, p, seen))
+		reused := slices.Index(actions, writer.Reuse)
+		if reused < 0 && w.layoutAssumed { // what is not equal must be known to be of this layout
+			s.user.ReleaseCandidates(seen)
+			s.confirmLayout(w)
 			return s.keepPacked(w, p)
 		}
-		if taken < 0 && !s.stays(p) {
-			s.user.Free(seen)
-			if p.kind == inFile || !s.becomeWriter() { // another process may have packed it while we waited
-				p = s.place(p, w)
+		if reused < 0 && !s.inPlace(p) {
+			s.user.ReleaseCandidates(seen)
+			if p.kind == inFile || !s.startWriting() { // another process may have packed it while we waited
+				p = s.moveToFile(p, w)
 			}
 			continue
 		}
-		if taken >= 0 && s.given[w.question()] == seen[taken].Entry {
-			lots[taken] = writer.Tied
+		if reused >= 0 && s.answered[w.useKey()] == seen[reused].Entry {
+			actions[reused] = writer.ReuseTied
 		}
 		packed := s.packedFrom(w, p, variant)
-		e, made := s.user.Keep(&w.Query, &packed, seen, lots)
-		s.user.Free(seen)
+		e, created := s.user.Insert(&w.Query, &packed, seen, actions)
+		s.user.ReleaseCandidates(seen)
 		switch {
-		case made:
+		case created:
 			s.keptPacked(Reason(packed.Reason), e)
 			return e, true
 		case e != nil:
 			s.discard(p)
-			s.restampLater(w, &seen[taken])
+			s.addRestamp(w, &seen[reused])
 			return e, false
 		}
 	}
@@ -259,7 +261,7 @@ func (s *Session) keepPacked(w *weight, p space) (kept *entries.Entry, isNew boo
 // packedFrom describes what was packed of a weight.
 func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 	packed := writer.Packed{
-		Kernel: &w.kernel.is, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile,
+		Kernel: &w.kernel.identity, Bias: w.biasContent(), Space: p.Reservation, InFile: p.kind == inFile,
 	}
 	packed.Record.Key = w.Key
 	w.kernel.packing.describe(&packed.Record, len(p.Data), w.kernel.copyOf != nil)
@@ -276,7 +278,7 @@ func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 func (s *Session) keptPacked(reason Reason, e *entries.Entry) {
 	s.work = workNew
 	if reason != "" {
-		s.slow.countPrivate(reason, len(e.Data))
+		s.report.countPrivate(reason, len(e.Data))
 	}
 }
 
@@ -285,11 +287,11 @@ func uniform(b []byte) bool {
 	return len(b) > 1 && bytes.Equal(b[1:], b[:len(b)-1])
 }
 
-// rivals finds out what there is to know of the entries under the key of what was packed.
-func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
-	rivals := make([]rival, len(seen))
+// inspectStored finds out what there is to know of the entries under the key of what was packed.
+func (s *Session) inspectStored(w *weight, p space, seen []writer.View) []stored {
+	rivals := make([]stored, len(seen))
 	for i := range seen {
-		if rivals[i].equal = hasBytes(seen[i].Entry, p.Data); rivals[i].equal {
+		if rivals[i].equalBytes = hasBytes(seen[i].Entry, p.Data); rivals[i].equalBytes {
 			return rivals
 		}
 	}
@@ -299,7 +301,7 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 			continue
 		}
 		r.seed = v.Seed
-		r.sound = !v.Durable || writer.HasItsSum(v.Entry)
+		r.sound = !v.Durable || writer.SumMatches(v.Entry)
 		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals
@@ -308,56 +310,56 @@ func (s *Session) rivals(w *weight, p space, seen []writer.View) []rival {
 // mayHaveContent reports whether an entry was packed from the content that this session has. Of one that another
 // session packs it may not be known yet: but where all is given that decides the bytes, others are of other content.
 func (s *Session) mayHaveContent(w *weight, v *writer.View) bool {
-	if v.Others {
-		return sameContent(w, v) != no && (!w.kernel.packing.known() || w.kernel.packing.ambiguous())
+	if v.Pending {
+		return contentFact(w, v) != refuted && (!w.kernel.packing.complete() || w.kernel.packing.ambiguous())
 	}
-	if sameContent(w, v) == unknown {
-		s.learnContent(w, v)
+	if contentFact(w, v) == unknown {
+		s.computeDigests(w, v)
 	}
-	return sameContent(w, v) == yes
+	return contentFact(w, v) == confirmed
 }
 
-// stays reports whether what was packed can stay where it is: unless that is only for comparing, or the file has room
+// inPlace reports whether what was packed can stay where it is: unless that is only for comparing, or the file has room
 // for it.
-func (s *Session) stays(p space) bool {
+func (s *Session) inPlace(p space) bool {
 	return p.kind == inFile || p.kind == inPrivate && (s.cache.inMemory() || s.noFile != "" || p.reason != "")
 }
 
-// place moves what was packed to where a new entry belongs.
-func (s *Session) place(p space, w *weight) space {
-	to, err := s.reserveKept(uint64(len(p.Data)), w)
-	return s.moved(p, to, ReasonDisk, err)
+// moveToFile moves what was packed to where a new entry belongs.
+func (s *Session) moveToFile(p space, w *weight) space {
+	dst, err := s.reserveKept(uint64(len(p.Data)), w)
+	return s.moved(p, dst, ReasonDisk, err)
 }
 
 // moved returns what was packed where it was moved to. If there is no memory for a copy, it stays for good.
-func (s *Session) moved(p, to space, otherwise Reason, err error) space {
+func (s *Session) moved(p, dst space, failure Reason, err error) space {
 	if err != nil {
 		s.note(err)
-		p.kind, p.reason = inPrivate, otherwise
+		p.kind, p.reason = inPrivate, failure
 		return p
 	}
-	copy(to.Data, p.Data)
+	copy(dst.Data, p.Data)
 	s.user.CountCopied(len(p.Data))
 	s.discard(p)
-	p.kind, p.Reservation = to.kind, to.Reservation
+	p.kind, p.Reservation = dst.kind, dst.Reservation
 	return p
 }
 
 // keepUnnamed keeps what nothing identifies in private memory, for this session alone.
 func (s *Session) keepUnnamed(p space) *entries.Entry {
 	if p.kind != inPrivate {
-		wasInFile, from := p.kind == inFile, p.Region
-		to, err := s.reservePrivate(uint64(len(p.Data)))
-		to.kind = inPrivate
-		p = s.moved(p, to, ReasonUnnamed, err)
+		wasInFile, src := p.kind == inFile, p.Region
+		dst, err := s.reservePrivate(uint64(len(p.Data)))
+		dst.kind = inPrivate
+		p = s.moved(p, dst, ReasonUnnamed, err)
 		if err != nil && wasInFile {
 			store.Filled(p.Reservation)
 		}
-		if wasInFile && (err != nil || from.Lost()) {
+		if wasInFile && (err != nil || src.Lost()) {
 			s.fail(fmt.Errorf("packed weights that were reserved under another key: %w", ErrLost))
 		}
 	}
-	e := s.user.KeepUnnamed(&writer.Packed{Space: p.Reservation})
+	e := s.user.InsertUnnamed(&writer.Packed{Space: p.Reservation})
 	s.keptPacked(ReasonUnnamed, e)
 	return e
 }
@@ -368,8 +370,75 @@ func (s *Session) discard(p space) {
 	case inFile:
 		s.user.Cancel(p.Reservation)
 	case inScratch:
-		s.useAgain(p.Region)
+		s.recycleScratch(p.Region)
 	case inPrivate:
 		s.note(p.Region.Release())
 	}
 }
+
+// An arena hands out private memory, many small pieces to a region: one mapping a piece would exhaust the number of
+// mappings a process may have.
+type arena struct {
+	mu      sync.Mutex // nothing else is locked while it is held
+	current *store.Region
+	used    uint64
+}
+
+const arenaRegion = 1 << 20
+
+// fitsArena reports whether a piece of n bytes shares a region with others.
+func fitsArena(n uint64) bool { return n <= arenaRegion/4 }
+
+// alloc returns n zeroed bytes, aligned as packed weights are. The region stays until the reservation's reference and
+// all taken since are released.
+func (a *arena) alloc(n uint64) (store.Reservation, error) {
+	if !fitsArena(n) {
+		r, err := newAnonymousRegion(n)
+		if err != nil {
+			return store.Reservation{}, err
+		}
+		return store.Reservation{Region: r, Data: r.Data()[:n:n]}, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current == nil || a.used+n > uint64(len(a.current.Data())) {
+		r, err := newAnonymousRegion(arenaRegion)
+		if err != nil {
+			return store.Reservation{}, err
+		}
+		if err := a.dropLocked(); err != nil {
+			return store.Reservation{}, err
+		}
+		a.current, a.used = r, 0
+	}
+	start := a.used
+	a.used = format.AlignUp(start+n, format.Alignment)
+	return store.Reservation{Region: a.current.Retain(), Data: a.current.Data()[start : start+n : start+n]}, nil
+}
+
+// drop gives up the arena's own reference to the region it allocates from.
+func (a *arena) drop() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.dropLocked()
+}
+
+func (a *arena) dropLocked() error {
+	if a.current == nil {
+		return nil
+	}
+	r := a.current
+	a.current = nil
+	return r.Release()
+}
+
+func newAnonymousRegion(n uint64) (*store.Region, error) {
+	data, err := mapAnonymous(int(format.AlignUp(max(n, 1), osdisk.Granularity())))
+	if err != nil {
+		return nil, err
+	}
+	return store.NewPrivateRegion(data, unmap), nil
+}
+
+// addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

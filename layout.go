@@ -1,6 +1,7 @@
 package xpwc
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -21,85 +22,85 @@ type Layout struct {
 // CurrentLayout asks XNNPACK, which it initializes, how it packs on this machine. The answer is the same as long as the
 // process lives. Errors: XNNPACK's, and ErrNoCgo.
 func CurrentLayout() (Layout, error) {
-	here, err := ask.Layout()
-	if err == nil && here.Fingerprint == (format.Digest{}) {
+	layout, err := ask.Layout()
+	if err == nil && layout.Fingerprint == (format.Digest{}) {
 		err = ErrNoCgo
 	}
 	if err != nil {
 		return Layout{}, fmt.Errorf("this machine's layout: %w", err)
 	}
-	return Layout{here.Fingerprint, here.Description}, nil
+	return Layout{layout.Fingerprint, layout.Description}, nil
 }
 
-// askForLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
+// prefetchLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
 // then. For all families it takes a millisecond or two.
-func (c *core) askForLayout() {
+func (c *core) prefetchLayout() {
 	if c.inMemory() {
 		return
 	}
 	go func() {
-		shown := shownBy(c.writer.Index())
-		if len(shown) == 0 {
+		families := layoutEvidence(c.writer.Index())
+		if len(families) == 0 {
 			_, _ = ask.Layout()
 			return
 		}
-		for i := range shown {
-			if f := shown[i].family; f.Operator != packing.Deconvolution2D { // see presumePacked
+		for i := range families {
+			if f := families[i].family; f.Operator != packing.Deconvolution2D { // see choosePackedLayout
 				ask.Sum(f)
 			}
 		}
 	}()
 }
 
-// presume has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be presumed,
-// from evidence: then what the file does not have must not be packed under it.
-func (s *Session) presume(w *weight) {
+// chooseLayout has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be
+// layoutAssumed, from evidence: then what the file does not have must not be packed under it.
+func (s *Session) chooseLayout(w *weight) {
 	if w.kernel != nil && !ask.Answered() {
-		if layout, known := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); known {
-			w.presumeUnder(layout)
+		if layout, shown := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); shown {
+			w.assumeLayout(layout)
 			return
 		}
 	}
-	s.makeSure(w)
+	s.confirmLayout(w)
 }
 
-func (w *weight) presumeUnder(layout format.Digest) {
-	w.Under(layout)
-	w.presumed = true
+func (w *weight) assumeLayout(layout format.Digest) {
+	w.SetLayout(layout)
+	w.layoutAssumed = true
 }
 
-// presumePacked has a weight that was packed looked up under the layout that the file lists this machine with: equal
-// bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a look-up, as
-// deconvolutions in every process, and the file has that.
-func (s *Session) presumePacked(w *weight) {
+// choosePackedLayout has a weight that was packed looked up under the layout that the file lists this machine with:
+// equal bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a
+// look-up, as deconvolutions in every process, and the file has that.
+func (s *Session) choosePackedLayout(w *weight) {
 	if ask.Answered() || len(s.evidence) == 0 {
-		s.makeSure(w)
+		s.confirmLayout(w)
 		return
 	}
-	w.presumeUnder(s.evidence[0].layout)
+	w.assumeLayout(s.evidence[0].layout)
 }
 
-// makeSure has the weight named under this machine's layout, and reports whether it was under another. XNNPACK takes a
-// millisecond or two to say which that is. If it does not, nobody could distinguish what is packed from what others
-// pack. A cache in memory needs no layout.
-func (s *Session) makeSure(w *weight) (changed bool) {
-	var here format.Layout
+// confirmLayout has the weight named under this machine's layout, and reports whether it was under another. XNNPACK
+// takes a millisecond or two to say which that is. If it does not, nobody could distinguish what is packed from what
+// others pack. A cache in memory needs no layout.
+func (s *Session) confirmLayout(w *weight) (changed bool) {
+	var current format.Layout
 	var err error
 	if !s.cache.inMemory() {
-		here, err = ask.Layout()
+		current, err = ask.Layout()
 	}
-	if err != nil && !s.unsaid {
-		s.unsaid = true
+	if err != nil && !s.layoutUnknown {
+		s.layoutUnknown = true
 		s.note(err)
 	}
-	presumed := w.Key.Layout
-	w.Under(here.Fingerprint)
-	w.presumed = false
+	assumed := w.Key.Layout
+	w.SetLayout(current.Fingerprint)
+	w.layoutAssumed = false
 	w.named = w.named && err == nil
-	if w.Key.Layout == presumed && w.named {
+	if w.Key.Layout == assumed && w.named {
 		return false
 	}
-	w.misfit = false
+	w.sizeMismatch = false
 	return true
 }
 
@@ -113,49 +114,49 @@ func (s *Session) makeSure(w *weight) (changed bool) {
 // does not show each choice that XNNPACK makes within a family, as for the shapes of kernels.
 
 // evidence is what a file says of layouts that such a machine as this packs in.
-type evidence []shownFamily
+type evidence []familyEvidence
 
 // A shownFamily is a family of a layout.
-type shownFamily struct {
+type familyEvidence struct {
 	layout, sum format.Digest // the sum is to be compared with what XNNPACK packs in this process
 	family      packing.Family
 }
 
-// mostShown is how many families are read of a file, which could claim any number.
-const mostShown = 1 << 10
+// maxFamilies is how many families are read of a file, which could claim any number.
+const maxFamilies = 1 << 10
 
-// shownBy returns what an index says, nothing for none.
-func shownBy(index *format.Index) (all evidence) {
-	here := ask.Machine()
-	if index == nil || here == (format.Digest{}) {
+// layoutEvidence returns what an index says, nothing for none.
+func layoutEvidence(index *format.Index) (shown evidence) {
+	machine := ask.Machine()
+	if index == nil || machine == (format.Digest{}) {
 		return nil
 	}
 	for _, l := range index.Layouts() {
-		said := format.DecodeEvidence(l.Evidence)
-		if !slices.Contains(said.Machines, here) {
+		decoded := format.DecodeEvidence(l.Evidence)
+		if !slices.Contains(decoded.Machines, machine) {
 			continue
 		}
-		for _, f := range said.Families[:min(len(said.Families), mostShown-len(all))] {
-			all = append(all, shownFamily{l.Fingerprint, f.Sum, f.Family})
+		for _, f := range decoded.Families[:min(len(decoded.Families), maxFamilies-len(shown))] {
+			shown = append(shown, familyEvidence{l.Fingerprint, f.Sum, f.Family})
 		}
 	}
-	return all
+	return shown
 }
 
 // layoutFor returns the layout whose entries of a kernel XNNPACK is seen to pack here, false if none is known.
-func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, known bool) {
-	if len(all) == 0 || len(kernel.packing.identities) == 0 || kernel.copyOf != nil {
+func (e evidence) layoutFor(kernel *source, fingerprintID uint32) (layout format.Digest, shown bool) {
+	if len(e) == 0 || len(kernel.packing.identities) == 0 || kernel.copyOf != nil {
 		return format.Digest{}, false
 	}
 	f := kernel.packing.identities[0].geometry.Family
-	at := slices.IndexFunc(all, func(s shownFamily) bool {
+	i := slices.IndexFunc(e, func(s familyEvidence) bool {
 		if s.family != f {
 			return false
 		}
-		sum, known := ask.Sum(f)
-		return known && sum == s.sum
+		sum, answered := ask.Sum(f)
+		return answered && sum == s.sum
 	})
-	if at < 0 {
+	if i < 0 {
 		return format.Digest{}, false
 	}
 	for i := range kernel.packing.identities {
@@ -164,5 +165,112 @@ func (all evidence) layoutFor(kernel *source, fingerprintID uint32) (layout form
 			return format.Digest{}, false
 		}
 	}
-	return all[at].layout, true
+	return e[i].layout, true
+}
+
+// An identity is what a session keeps of a packing.Identity.
+type packingIdentity struct {
+	digest   packing.Digest
+	geometry packing.Geometry // zero if it is opaque
+}
+
+func (id packingIdentity) opaque() bool { return id.geometry == (packing.Geometry{}) }
+
+// packedAs is how XNNPACK packs a kernel, as the host describes it.
+type packedAs struct {
+	identities []packingIdentity // each once, sorted by digest
+	uses       int32             // how often identities were given that are not opaque
+	described  bool              // anything
+	belief     belief
+}
+
+// A belief is on whose word a look-up of a kernel is answered with what was packed before.
+type belief uint8
+
+const (
+	believeIdentity belief = iota // that of identities which describe all that decides the packed bytes
+	believeHost                   // the host's: see Believe
+	believeNobody                 // see Compare
+)
+
+func (p *packedAs) clone() packedAs {
+	clone := *p
+	clone.identities = slices.Clone(p.identities)
+	return clone
+}
+
+func (p *packedAs) add(id packingIdentity) {
+	if !id.opaque() {
+		p.uses++
+	}
+	byDigest := func(a packingIdentity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
+	i, present := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
+	if !present {
+		p.identities = slices.Insert(p.identities, i, id)
+	}
+}
+
+// digest returns one digest for all that was given, zero for nothing.
+func (p *packedAs) digest() Digest {
+	switch len(p.identities) {
+	case 0:
+		return Digest{}
+	case 1:
+		return p.identities[0].digest
+	}
+	var digests []byte
+	for _, id := range p.identities {
+		digests = append(digests, id.digest[:]...)
+	}
+	return DigestOf(digests)
+}
+
+// complete reports whether everything that decides packing was given.
+func (p *packedAs) complete() bool {
+	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, packingIdentity.opaque)
+}
+
+// believed reports whether a look-up may be answered with what was packed before. Otherwise that is compared.
+func (p *packedAs) believed() bool {
+	return p.belief == believeHost || p.belief == believeIdentity && p.complete()
+}
+
+// ambiguous reports whether one key stands for several ways of packing.
+func (p *packedAs) ambiguous() bool {
+	if len(p.identities) < 2 {
+		return false
+	}
+	opaque := 0
+	for _, id := range p.identities {
+		if id.opaque() {
+			opaque++
+		}
+	}
+	return len(p.identities)-opaque > 1
+}
+
+// describe writes into a record what is known of how its payload of n bytes was packed.
+func (p *packedAs) describe(r *format.Record, n int, copied bool) {
+	r.LeastSize = uint64(n)
+	for i, id := range p.identities {
+		g := id.geometry
+		r.LeastSize = min(r.LeastSize, leastBytes(g, copied))
+		if i == 0 {
+			r.Family = g.Family
+		} else if r.Family != g.Family {
+			r.Family = packing.Family{}
+		}
+	}
+	if len(p.identities) == 0 {
+		r.LeastSize = 0
+	}
+}
+
+// leastBytes returns how many bytes a packing has at least, or one of what XNNPACK has copied, which may be a
+// conversion.
+func leastBytes(g packing.Geometry, copied bool) uint64 {
+	if copied {
+		g.Flags |= packing.HalfPrecision
+	}
+	return g.LeastBytes()
 }

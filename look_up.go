@@ -27,28 +27,28 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.user.Unclaim() // XNNPACK gave up on it
-	if s.stage != stageLoading {
+	if s.state != stateLoading {
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
 	}
 	w := s.weight(key)
-	s.presume(w)
+	s.chooseLayout(w)
 	if w.named {
 		w.share()
 	}
-	e, same := s.answer(w)
+	e, contentMatch := s.answer(w)
 	if e != nil {
 		return addressOf(e.Data)
 	}
-	w.alike, w.failed = same, s.fillFor(w)
+	w.comparable, w.failed = contentMatch, s.fillFor(w)
 	s.announced = s.noteMiss(w)
 	for _, src := range w.sources() {
-		src.willRead() // to be packed
+		src.beginRead() // to be packed
 		if w.named {
-			src.willRead()
+			src.beginRead()
 			s.digests.Go(func() {
-				_, _ = src.is.Digest()
-				src.didRead()
+				_, _ = src.identity.Digest()
+				src.endRead()
 			})
 		}
 	}
@@ -57,57 +57,57 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 
 // answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
 // something stored.
-func (s *Session) answer(w *weight) (e *entries.Entry, same bool) {
-	e, same = s.find(w)
-	if e == nil && w.presumed && s.makeSure(w) {
-		e, same = s.find(w)
+func (s *Session) answer(w *weight) (e *entries.Entry, contentMatch bool) {
+	e, contentMatch = s.find(w)
+	if e == nil && w.layoutAssumed && s.confirmLayout(w) {
+		e, contentMatch = s.find(w)
 	}
 	if e == nil && w.named {
-		e, same = s.awaitOrClaim(w, same)
+		e, contentMatch = s.awaitOrClaim(w, contentMatch)
 	}
 	if e == nil {
-		s.user.Missed()
+		s.user.CountMiss()
 	}
-	return e, same
+	return e, contentMatch
 }
 
 // awaitOrClaim waits for other sessions and processes that pack the same, and returns what answer does. If it returns
 // no entry, other sessions wait for this one.
-func (s *Session) awaitOrClaim(w *weight, same bool) (*entries.Entry, bool) {
+func (s *Session) awaitOrClaim(w *weight, contentMatch bool) (*entries.Entry, bool) {
 	var e *entries.Entry
 	began := false
 	for e == nil {
 		switch {
 		case s.user.Await(&w.Query):
-		case !same && s.becomeWriter():
+		case !contentMatch && s.startWriting():
 			began = true
 		case s.user.Claim(&w.Query):
-			return nil, same
+			return nil, contentMatch
 		}
-		e, same = s.find(w)
-		if began && (e != nil || same) {
+		e, contentMatch = s.find(w)
+		if began && (e != nil || contentMatch) {
 			s.user.StopWriting() // others wait, too
 			began = false
 		}
 	}
-	return e, same
+	return e, contentMatch
 }
 
 // share lets entries answer that other sessions have packed and are not finalized, if the packing identity decides the
 // bytes: such a session may yet find a second way in which the kernel is packed.
 func (w *weight) share() {
-	if p := &w.kernel.packing; p.given && p.believed() && !p.ambiguous() {
-		w.Contents = writer.Contents{Kernel: &w.kernel.is, Bias: w.biasContent()}
+	if p := &w.kernel.packing; p.described && p.believed() && !p.ambiguous() {
+		w.Contents = writer.Contents{Kernel: &w.kernel.identity, Bias: w.biasContent()}
 	}
 }
 
-// becomeWriter makes this process the file's writer for as long as the session packs, waiting for another process
+// startWriting makes this process the file's writer for as long as the session packs, waiting for another process
 // within limits. It reports whether what the cache holds may have changed since.
-func (s *Session) becomeWriter() (changed bool) {
+func (s *Session) startWriting() (changed bool) {
 	if s.noFile != "" {
 		return false
 	}
-	changed, reason := s.user.BecomeWriter()
+	changed, reason := s.user.StartWriting()
 	s.noFile = Reason(reason)
 	return changed
 }
@@ -115,40 +115,40 @@ func (s *Session) becomeWriter() (changed bool) {
 // A weight is what a key of XNNPACK's stands for.
 type weight struct {
 	writer.Query
-	kernel, bias *source // nil if it is something Load never gave out
-	hasBias      bool
-	named        bool
-	presumed     bool // the key's layout is
-	misfit       bool // an entry that could have answered it has not the size that the operator reads
-	unsaid       bool // XNNPACK does not say how many bytes it packs: an entry is right if it is equal
+	kernel, bias  *source // nil if it is something Load never gave out
+	hasBias       bool
+	named         bool
+	layoutAssumed bool // the key's layout is
+	sizeMismatch  bool // an entry that could have answered it has not the size that the operator reads
+	sizeUnknown   bool // XNNPACK does not say how many bytes it packs: an entry is right if it is equal
 
 	session *Session
 	verdict verdict // of a look-up that is being decided
 
 	// Of a look-up that missed:
-	alike  bool // there is something stored that the packing may turn out equal to
-	failed bool // what is to be packed could not be computed
+	comparable bool // there is something stored that the packing may turn out equal to
+	failed     bool // what is to be packed could not be computed
 }
 
 // A question is what XNNPACK asks of a kernel in a session.
-type question struct {
+type useKey struct {
 	kernel, bias        *source
 	seed, fingerprintID uint32
 	packing             Digest
 }
 
-func (w *weight) question() question {
-	return question{w.kernel, w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing}
+func (w *weight) useKey() useKey {
+	return useKey{w.kernel, w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing}
 }
 
 func (w *weight) sources() []*source {
-	var known []*source
+	var sources []*source
 	for _, src := range []*source{w.kernel, w.bias} {
 		if src != nil {
-			known = append(known, src)
+			sources = append(sources, src)
 		}
 	}
-	return known
+	return sources
 }
 
 // weight names what XNNPACK asks for, but for the layout. A bias without a name makes the whole unnamed: its bytes are
@@ -191,7 +191,7 @@ func (s *Session) consume(src *source) {
 // said all that is packed in. It reports whether something could not be computed.
 func (s *Session) fillFor(w *weight) (failed bool) {
 	needed := w.sources()
-	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.given) {
+	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.described) {
 		largest := 64 << 10 // of what could be a bias
 		if w.kernel != nil {
 			largest = max(largest, len(w.kernel.content))
@@ -204,7 +204,7 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 		}
 	}
 	for _, src := range needed {
-		if err := s.fillToPack(src); err != nil {
+		if err := s.fillForPacking(src); err != nil {
 			s.fail(fmt.Errorf("tensor %q: %w", src.name, err))
 			failed = true
 		}
@@ -215,7 +215,7 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 // find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether
 // there is any entry of this weight with this content, be it under another seed or one of several: what will be packed
 // is to be compared with it.
-func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
+func (s *Session) find(w *weight) (answer *entries.Entry, contentMatch bool) {
 	if !w.named {
 		return nil, false
 	}
@@ -224,85 +224,85 @@ func (s *Session) find(w *weight) (answer *entries.Entry, same bool) {
 		s.fail(err)
 		switch {
 		case hit >= 0:
-			if views[hit].Others {
+			if views[hit].Pending {
 				s.work = max(s.work, workEqual) // lookAgain asks whether its source changed
 			}
-			s.restampLater(w, &views[hit])
-			s.given[w.question()] = views[hit].Entry
+			s.addRestamp(w, &views[hit])
+			s.answered[w.useKey()] = views[hit].Entry
 			return views[hit].Entry, true
-		case w.verdict.lacks != nothing:
-			s.learn(w, w.verdict.lacks, &views[w.verdict.of])
+		case w.verdict.need != needNothing:
+			s.gather(w, w.verdict.need, &views[w.verdict.candidate])
 		default:
-			return nil, w.verdict.same
+			return nil, w.verdict.contentMatch
 		}
 	}
 }
 
 // judge decides with what is known.
 func (w *weight) judge(views []writer.View) (hit int) {
-	known := make([]candidate, 0, len(views))
+	candidates := make([]candidate, 0, len(views))
 	for i := range views {
-		known = append(known, w.candidate(&views[i]))
+		candidates = append(candidates, w.candidate(&views[i]))
 	}
 	p := &w.kernel.packing
-	again := w.session.given[w.question()] != nil
-	a := asking{!p.believed(), again, p.given, p.ambiguous(), w.session.cache.options.Verify}
-	w.verdict = decide(a, known)
+	repeated := w.session.answered[w.useKey()] != nil
+	a := request{!p.believed(), repeated, p.described, p.ambiguous(), w.session.cache.options.Verify}
+	w.verdict = decide(a, candidates)
 	return w.verdict.hit
 }
 
 // candidate returns what is known of an entry under the key of a weight.
 func (w *weight) candidate(v *writer.View) candidate {
 	k := candidate{
-		stamped: sameStamps(w, v), content: yes,
+		stamped: stampsMatch(w, v), content: confirmed,
 		seed:     v.Seed,
 		variant:  v.Record.Flags&format.Variant != 0,
 		tied:     v.Record.Flags&format.Tied != 0,
 		verified: !v.Durable || v.Verified,
 	}
 	if !k.stamped {
-		k.content = sameContent(w, v)
+		k.content = contentFact(w, v)
 	}
 	switch {
 	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
-	case v.Sized && (w.kernel.packing.known() || !v.Listed):
-		k.size = yes
-	case w.unsaid:
-		k.size = no
+	case v.Sized && (w.kernel.packing.complete() || !v.Listed):
+		k.size = confirmed
+	case w.sizeUnknown:
+		k.size = refuted
 	case !w.sizeKnown(): // one that is too short shows when this has been packed: see rivals
 		k.size = factOf(w.checkSize(v.Entry.Data) == nil)
 	}
 	return k
 }
 
-// learn finds out what is lacking of a candidate.
-func (s *Session) learn(w *weight, what lack, v *writer.View) {
-	switch what {
-	case itsContent:
+// gather finds out what is lacking of a candidate.
+func (s *Session) gather(w *weight, missing need, v *writer.View) {
+	switch missing {
+	case needContent:
 		s.noteReading(w, v)
-		s.learnContent(w, v)
-	case itsSize:
+		s.computeDigests(w, v)
+	case needSize:
 		err := w.checkSize(v.Entry.Data)
-		if w.unsaid = errors.Is(err, errUnsaid); !w.unsaid {
-			s.user.Sized(v.Entry, err)
-			w.misfit = w.misfit || err != nil
+		if w.sizeUnknown = errors.Is(err, errSizeUnknown); !w.sizeUnknown {
+			s.user.RecordSize(v.Entry, err)
+			w.sizeMismatch = w.sizeMismatch || err != nil
 		}
-	case itsSum:
-		s.user.Intact(v.Entry)
+	case needSum:
+		s.user.VerifySum(v.Entry)
 	}
 }
 
-// learnContent reads the tensors of this session whose digests are compared.
-func (s *Session) learnContent(w *weight, v *writer.View) {
-	for _, pair := range [][2]*entries.Content{{&w.kernel.is, v.Kernel}, {w.biasContent(), v.Bias}} {
+// computeDigests reads the tensors of this session whose digests are compared.
+func (s *Session) computeDigests(w *weight, v *writer.View) {
+	for _, pair := range [][2]*entries.Content{{&w.kernel.identity, v.Kernel}, {w.biasContent(), v.Bias}} {
 		if pair[0] == nil || pair[0] == pair[1] {
 			continue
 		}
 		for i, c := range pair {
-			if c == nil || i == 1 && v.Others {
+			if c == nil || i == 1 && v.Pending {
 				continue
 			}
-			if _, known, _ := c.Known(); known {
+			if _, digested, _ := c.Computed(); digested {
 				continue
 			}
 			if _, err := c.Digest(); err != nil {
@@ -317,79 +317,80 @@ func (w *weight) biasContent() *entries.Content {
 	if w.bias == nil {
 		return nil
 	}
-	return &w.bias.is
+	return &w.bias.identity
 }
 
-// sameStamps reports whether an entry was packed from the content that this session has under the same names, by what
+// stampsMatch reports whether an entry was packed from the content that this session has under the same names, by what
 // the stamps say alone, without reading it.
-func sameStamps(w *weight, v *writer.View) bool {
-	here := format.Stamps{Kernel: v.Record.KernelStamp, Bias: v.Record.BiasStamp}
-	same := func(s format.Stamps) bool {
-		return sameStamp(&w.kernel.is, v.Kernel, s.Kernel) && sameStamp(w.biasContent(), v.Bias, s.Bias)
+func stampsMatch(w *weight, v *writer.View) bool {
+	recorded := format.Stamps{Kernel: v.Record.KernelStamp, Bias: v.Record.BiasStamp}
+	match := func(s format.Stamps) bool {
+		return stampMatches(&w.kernel.identity, v.Kernel, s.Kernel) && stampMatches(w.biasContent(), v.Bias, s.Bias)
 	}
-	if same(here) {
+	if match(recorded) {
 		return true
 	}
 	for copied := range v.Record.Copies.All() {
-		if same(copied) {
+		if match(copied) {
 			return true
 		}
 	}
 	return false
 }
 
-// sameStamp compares two tensors of this session, or one with what the file says of one.
-func sameStamp(mine, theirs *entries.Content, stamp format.Digest) bool {
-	if mine == nil || mine == theirs {
+// stampMatches compares two tensors of this session, or one with what the file says of one.
+func stampMatches(content, stored *entries.Content, stamp format.Digest) bool {
+	if content == nil || content == stored {
 		return true
 	}
-	if theirs != nil {
-		stamp = theirs.Stamp
+	if stored != nil {
+		stamp = stored.Stamp
 	}
-	return mine.Stamp != (Digest{}) && mine.Stamp == stamp
+	return content.Stamp != (Digest{}) && content.Stamp == stamp
 }
 
-// sameContent reports whether an entry was packed from the content that this session has under the same names, as far
+// contentFact reports whether an entry was packed from the content that this session has under the same names, as far
 // as it is known.
-func sameContent(w *weight, v *writer.View) fact {
-	is := &v.Record
-	if kernel := sameTensor(&w.kernel.is, v.Kernel, is.KernelStamp, is.KernelDigest); kernel != yes {
+func contentFact(w *weight, v *writer.View) fact {
+	record := &v.Record
+	kernel := tensorFact(&w.kernel.identity, v.Kernel, record.KernelStamp, record.KernelDigest)
+	if kernel != confirmed {
 		return kernel
 	}
-	return sameTensor(w.biasContent(), v.Bias, is.BiasStamp, is.BiasDigest)
+	return tensorFact(w.biasContent(), v.Bias, record.BiasStamp, record.BiasDigest)
 }
 
-func sameTensor(mine, theirs *entries.Content, stamp, digest format.Digest) fact {
-	if sameStamp(mine, theirs, stamp) {
-		return yes
+func tensorFact(content, stored *entries.Content, stamp, digest format.Digest) fact {
+	if stampMatches(content, stored, stamp) {
+		return confirmed
 	}
-	own, known, err := mine.Known()
+	digestHere, digested, err := content.Computed()
 	if err != nil {
-		return no
+		return refuted
 	}
-	if theirs != nil {
-		d, computed, err := theirs.Known()
+	if stored != nil {
+		d, computed, err := stored.Computed()
 		switch {
 		case !computed:
 			return unknown
 		case err != nil:
-			return no
+			return refuted
 		}
 		digest = d
 	}
-	if !known {
+	if !digested {
 		return unknown
 	}
-	return factOf(own == digest)
+	return factOf(digestHere == digest)
 }
 
-// restampLater takes note that content of this session was just seen to be packed into an entry's bytes, or to have
+// addRestamp takes note that content of this session was just seen to be packed into an entry's bytes, or to have
 // its digest. Finalize says so in the entry, so that the next look-up need not compare, unless the content changed
 // since.
-func (s *Session) restampLater(w *weight, v *writer.View) {
-	r := writer.Restamp{Entry: v.Entry, Kernel: &w.kernel.is}
+func (s *Session) addRestamp(w *weight, v *writer.View) {
+	r := writer.Restamp{Entry: v.Entry, Kernel: &w.kernel.identity}
 	if w.bias != nil {
-		r.Bias = &w.bias.is
+		r.Bias = &w.bias.identity
 	}
 	if r.Needed(v) {
 		s.restamps = append(s.restamps, r)
@@ -403,11 +404,11 @@ func (s *Session) restampLater(w *weight, v *writer.View) {
 // the tensor says is only a guess: it may have more than the kernel, as ExecuTorch's exporter writes the whole storage
 // of a view. Nor is it known of what the host has converted.
 func (w *weight) sizeKnown() bool {
-	return w.kernel.packing.known() && (w.kernel.copyOf == nil || w.kernel.copying.how == xnnpacks)
+	return w.kernel.packing.complete() && (w.kernel.copyOf == nil || w.kernel.copyMethod.kind == byXNNPACK)
 }
 
-// errUnsaid is of a payload of which nobody can say that it has the size that its operator reads.
-var errUnsaid = errors.New("XNNPACK does not say how many bytes it packs")
+// errSizeUnknown is of a payload of which nobody can say that it has the size that its operator reads.
+var errSizeUnknown = errors.New("XNNPACK does not say how many bytes it packs")
 
 // checkSize returns an error if a payload of the file is not what the operator of a look-up is going to read, and
 // errUnsaid if it may be: it is right only if it is equal to what XNNPACK packs.
@@ -416,10 +417,10 @@ func (w *weight) checkSize(packed []byte) error {
 	if !w.sizeKnown() {
 		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least
 		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
-		return short(n, uint64(w.kernel.leastContent())/2)
+		return checkMinimum(n, uint64(w.kernel.minimumSize())/2)
 	}
 	copied := w.kernel.copyOf != nil
-	var unsaid error
+	var sizeErr error
 	for i := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
 		g := &w.kernel.packing.identities[i].geometry
 		var size uint64
@@ -429,20 +430,20 @@ func (w *weight) checkSize(packed []byte) error {
 		switch {
 		// XNNPACK made another operator of the node, or converted the kernel in another way.
 		case size == 0, copied && n != size:
-			if err := short(n, leastBytes(*g, copied)); err != nil {
+			if err := checkMinimum(n, leastBytes(*g, copied)); err != nil {
 				return err
 			}
-			unsaid = errUnsaid
+			sizeErr = errSizeUnknown
 		case n != size:
 			return fmt.Errorf("it has %d bytes, XNNPACK packs %d: %w", n, size, ErrDamaged)
 		}
 	}
-	return unsaid
+	return sizeErr
 }
 
-func short(n, least uint64) error {
-	if n >= least {
+func checkMinimum(n, minimum uint64) error {
+	if n >= minimum {
 		return nil
 	}
-	return fmt.Errorf("it has %d bytes, what XNNPACK packs has %d at least: %w", n, least, ErrDamaged)
+	return fmt.Errorf("it has %d bytes, what XNNPACK packs has %d at least: %w", n, minimum, ErrDamaged)
 }

@@ -21,7 +21,7 @@ func TestXNNPACKIsNotAskedAboutKernelsThatTheTensorHasNoRoomFor(t *testing.T) {
 			Output: kernel},
 	} {
 		src := &source{content: make([]byte, 64)}
-		src.addIdentity(identity{id.Digest(), id.Geometry()})
+		src.addIdentity(packingIdentity{id.Digest(), id.Geometry()})
 		w := &weight{kernel: src}
 		err := w.checkSize(make([]byte, 128))
 		if id.Geometry().LeastBytes() > 0 {

@@ -216,9 +216,9 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		resize(t, path, func(_ *format.Record, payload []byte) []byte { return payload[:len(payload)-64] })
 	}),
 	xpwc.ReasonKey: func(t *testing.T) observed {
-		most := writer.MostSearched
-		defer func() { writer.MostSearched = most }()
-		writer.MostSearched = 2
+		most := writer.MaxSearched
+		defer func() { writer.MaxSearched = most }()
+		writer.MaxSearched = 2
 		return again(records(func(r *format.Record) { r.FingerprintID ^= 1 }))(t)
 	},
 

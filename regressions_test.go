@@ -569,7 +569,7 @@ func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
 	c.commitWithSave()
 	s := newSession(t, c, nil)
 	h.flush = func(string) error {
-		require.True(t, s.becomeWriter())
+		require.True(t, s.startWriting())
 		s.user.StopWriting()
 		return nil
 	}
@@ -591,7 +591,7 @@ func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
 	require.NoError(t, c.Save())
 	s := newSession(t, c, nil)
 	h.flush = func(string) error {
-		s.becomeWriter()
+		s.startWriting()
 		return nil
 	}
 	require.NoError(t, c.Compact())

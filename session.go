@@ -28,24 +28,24 @@ type Session struct {
 	begun    time.Time
 
 	mu    sync.Mutex
-	stage stage
+	state sessionState
 	err   error // the first that a callback could not return
 
 	sources   map[string]*source
-	kept      []*source           // until Close, of a session that is finalized
+	retained  []*source           // until Close, of a session that is finalized
 	refused   map[string]error    // names that gave none: the data map is asked once
 	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
 	computed  arena               // of tensors whose content is computed
 	unfilled  []*source           // those whose content may yet have to be computed
 	desk      osdisk.Desk         // that kernels are computed on, see Tensor.Refill
-	onDesk    *source             // what is packed from there, or nil
+	moving    *source             // what is packed from there, or nil
 	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
 
-	evidence evidence // of the file's layouts, of this machine, when the session began
-	unsaid   bool     // XNNPACK does not say how it packs here, and that was remarked
+	evidence      evidence // of the file's layouts, of this machine, when the session began
+	layoutUnknown bool     // XNNPACK does not say how it packs here, and that was remarked
 
-	given     map[question]*entries.Entry // to look-ups, and in place of what was packed
-	announced *miss                       // a look-up that missed: the next reservation is for it
+	answered  map[useKey]*entries.Entry // to look-ups, and in place of what was packed
+	announced *miss                     // a look-up that missed: the next reservation is for it
 	packings  map[uintptr]space
 	scratch   *store.Region // space for what is compared before it is kept, while nothing is packed there
 	noFile    Reason        // why this session packs into private memory, or ""
@@ -57,16 +57,16 @@ type Session struct {
 
 	done, total int64 // Progress
 
-	slow slowness // what its load takes beyond mapping
+	report loadReport // what its load takes beyond mapping
 }
 
 // A stage is how far a session has come.
-type stage uint8
+type sessionState uint8
 
 const (
-	stageLoading stage = iota
-	stageFinalized
-	stageClosed
+	stateLoading sessionState = iota
+	stateFinalized
+	stateClosed
 )
 
 // A work is what XNNPACK had to do for a session.
@@ -96,11 +96,11 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		sources:   map[string]*source{},
 		refused:   map[string]error{},
 		addresses: map[uintptr]*source{},
-		given:     map[question]*entries.Entry{},
+		answered:  map[useKey]*entries.Entry{},
 		packings:  map[uintptr]space{},
 		watches:   map[Watch]*watch{},
 		origins:   map[origin]*entries.Origin{},
-		evidence:  shownBy(c.writer.Index()),
+		evidence:  layoutEvidence(c.writer.Index()),
 	}
 	if s.provider, err = newProvider(s); err != nil {
 		user.Close()
@@ -113,7 +113,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 type LoadOption struct {
 	eager, packOnly, retain bool
 	belief                  belief
-	packedAs                *identity // or nil
+	packedAs                *packingIdentity // or nil
 }
 
 // Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
@@ -146,7 +146,7 @@ func PackedAs(id packing.Identity) LoadOption {
 	if id.Zero() {
 		return LoadOption{}
 	}
-	return LoadOption{packedAs: &identity{id.Digest(), id.Geometry()}}
+	return LoadOption{packedAs: &packingIdentity{id.Digest(), id.Geometry()}}
 }
 
 // Believe vouches for a kernel without PackedAs, or with an opaque identity: whoever packs it under this name and
@@ -174,9 +174,9 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.stage == stageClosed:
+	case s.state == stateClosed:
 		return nil, fmt.Errorf("load %q: %w", name, ErrClosed)
-	case s.stage == stageFinalized:
+	case s.state == stateFinalized:
 		return nil, fmt.Errorf("load %q: %w", name, ErrFinalized)
 	case s.data == nil:
 		return nil, fmt.Errorf("load %q: %w", name, ErrNoDataMap)
@@ -206,9 +206,9 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 			src.addIdentity(*id)
 		}
 	}
-	if o.eager || src.presence == away { // who loads it again may read it, as if it had stayed
+	if o.eager || src.presence == evicted { // who loads it again may read it, as if it had stayed
 		src.eager = true
-		if err := s.fillToStay(src); err != nil {
+		if err := s.fillInPlace(src); err != nil {
 			return nil, fmt.Errorf("load %q: %w", name, err)
 		}
 	}
@@ -233,7 +233,7 @@ func (s *Session) register(name string) (*source, error) {
 		return nil, err
 	}
 	s.watch(&t.Identity)
-	src.is.Origin = s.origin(&t.Identity)
+	src.identity.Origin = s.origin(&t.Identity)
 	s.sources[name] = src
 	if src.presence == absent {
 		s.unfilled = append(s.unfilled, src)
@@ -249,21 +249,21 @@ func (s *Session) address(src *source) {
 	if len(src.content) == 0 {
 		return
 	}
-	at := addressOf(src.content)
-	other := s.addresses[at]
+	address := addressOf(src.content)
+	prev := s.addresses[address]
 	switch {
-	case other == nil:
-	case len(other.content) > len(src.content):
-		src.standIn = other
-		other.least = min(other.leastContent(), src.leastContent())
+	case prev == nil:
+	case len(prev.content) > len(src.content):
+		src.standIn = prev
+		prev.minimum = min(prev.minimumSize(), src.minimumSize())
 		return
 	default:
-		other.standIn = src
-		src.least = min(src.leastContent(), other.leastContent())
-		src.packing = other.packing.clone()
-		src.packing.given = false // of this one
+		prev.standIn = src
+		src.minimum = min(src.minimumSize(), prev.minimumSize())
+		src.packing = prev.packing.clone()
+		src.packing.described = false // of this one
 	}
-	s.addresses[at] = src
+	s.addresses[address] = src
 }
 
 // fail keeps the first error, if there is one, that a callback has no way to return: the runtime must not be used, or
@@ -302,20 +302,20 @@ func (s *Session) note(err error) { s.cache.writer.Note(err) }
 func (s *Session) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stage == stageClosed {
+	if s.state == stateClosed {
 		return nil
 	}
-	if s.stage == stageLoading {
+	if s.state == stateLoading {
 		_ = s.finalize() // nobody uses it any more
 	}
-	s.stage = stageClosed
+	s.state = stateClosed
 	s.provider.free()
 	s.provider = provider{}
 	var errs []error
-	for _, src := range s.kept {
+	for _, src := range s.retained {
 		errs = append(errs, src.free())
 	}
-	s.kept, s.slow = nil, slowness{}
+	s.retained, s.report = nil, loadReport{}
 	s.user.Close()
 	return errors.Join(errs...)
 }

@@ -33,20 +33,20 @@ type source struct {
 	retain   atomic.Bool
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
-	is entries.Content // what decides whether packed weights are of it
+	identity entries.Content // what decides whether packed weights are of it
 
 	fillWith   func(dst []byte) error // Tensor.Fill
 	digestWith func() (Digest, error) // Identity.Digest
 	evict      func()                 // Tensor.Evict
 	release    func()                 // Tensor.Release
 
-	memory  *store.Region // where its content is computed, or nil
-	fillErr error
-	standIn *source   // what stands for it, at the same address, or nil
-	least   int       // bytes of the shortest tensor at its address, if that is another
-	copies  []*source // what the host or XNNPACK made of it
-	copyOf  *source   // of a copy: the tensor that it is of
-	copying copying   // of a copy: how it was made
+	memory     *store.Region // where its content is computed, or nil
+	fillErr    error
+	standIn    *source    // what stands for it, at the same address, or nil
+	minimum    int        // bytes of the shortest tensor at its address, if that is another
+	copies     []*source  // what the host or XNNPACK made of it
+	copyOf     *source    // of a copy: the tensor that it is of
+	copyMethod copyMethod // of a copy: how it was made
 }
 
 // A presence says whether a source's content is where XNNPACK knows it.
@@ -55,7 +55,7 @@ type presence uint8
 const (
 	absent  presence = iota // it is yet to be computed
 	present                 // while it is packed, it may be on the session's desk
-	away                    // it was packed from the desk, which is there and may have another's content
+	evicted                 // it was packed from the desk, which is there and may have another's content
 )
 
 // sourceSlack is how far XNNPACK may read beyond a tensor at inference (XNN_EXTRA_BYTES, at most 128).
@@ -67,7 +67,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 	if t.Fill == nil {
 		s.presence = present
 	}
-	s.is.Reader = s
+	s.identity.Reader = s
 	s.fillWith, s.digestWith, s.evict, s.release = t.Fill, t.Identity.Digest, t.Evict, t.Release
 	s.unread = t.Identity.DigestReadsNothing
 	if t.Fill != nil {
@@ -84,7 +84,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		}
 		s.memory, s.content = memory.Region, memory.Data[:t.Size:t.Size]
 	}
-	s.is.Stamp = stampOf(&t.Identity)
+	s.identity.Stamp = stampOf(&t.Identity)
 	return nil
 }
 
@@ -99,27 +99,27 @@ func stampOf(id *Identity) Digest {
 	return digest.OfStrings(id.Source, id.Stamp)
 }
 
-// leastContent returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.
-func (s *source) leastContent() int {
-	if of := s.copyOf; of != nil {
-		return of.leastContent()
+// minimumSize returns how many bytes the kernel of a look-up of this tensor, or of a copy, has at least.
+func (s *source) minimumSize() int {
+	if original := s.copyOf; original != nil {
+		return original.minimumSize()
 	}
-	if least := s.least; least > 0 {
-		return least
+	if n := s.minimum; n > 0 {
+		return n
 	}
 	return len(s.content)
 }
 
 // addIdentity notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
-func (s *source) addIdentity(id identity) {
-	s.withCopies(func(of *source) { of.packing.given = true })
-	s.withStandIns(func(of *source) { of.packing.add(id) })
+func (s *source) addIdentity(id packingIdentity) {
+	s.withCopies(func(src *source) { src.packing.described = true })
+	s.withStandIns(func(src *source) { src.packing.add(id) })
 }
 
 // withStandIns calls do for a tensor, for whatever stands for it, and for the copies of these.
 func (s *source) withStandIns(do func(*source)) {
-	for at := s; at != nil; at = at.standIn {
-		at.withCopies(do)
+	for src := s; src != nil; src = src.standIn {
+		src.withCopies(do)
 	}
 }
 
@@ -150,50 +150,50 @@ func (s *source) fill() error {
 	return nil
 }
 
-// fillToPack computes the content of a tensor that is packed next, on the desk if there is nothing else on it.
-func (s *Session) fillToPack(src *source) error {
-	if s.onDesk == nil && src.presence != present && src.fillErr == nil && src.mayLeave() {
+// fillForPacking computes the content of a tensor that is packed next, on the desk if there is nothing else on it.
+func (s *Session) fillForPacking(src *source) error {
+	if s.moving == nil && src.presence != present && src.fillErr == nil && src.evictable() {
 		moved, err := s.desk.Move(src.memory.Data())
 		if err != nil {
-			return src.lose(err)
+			return src.fail(err)
 		}
 		if moved {
-			s.onDesk, src.presence = src, absent
+			s.moving, src.presence = src, absent
 		}
 	}
-	return s.fillToStay(src)
+	return s.fillInPlace(src)
 }
 
-// fillToStay computes the content of a tensor in memory of its own.
-func (s *Session) fillToStay(src *source) error {
-	if src.presence == away {
+// fillInPlace computes the content of a tensor in memory of its own.
+func (s *Session) fillInPlace(src *source) error {
+	if src.presence == evicted {
 		s.desk.Leave()
 		src.presence = absent
 	}
 	return src.fill()
 }
 
-// lose says that there may be no memory where the content was to be. It is not given back: it may be another's by then.
-func (s *source) lose(err error) error {
+// fail says that there may be no memory where the content was to be. It is not given back: it may be another's by then.
+func (s *source) fail(err error) error {
 	s.fillErr, s.memory = err, nil
 	return err
 }
 
-// mayLeave reports whether the content need not stay when it was packed: only a look-up that misses has it read, and
+// evictable reports whether the content need not stay when it was packed: only a look-up that misses has it read, and
 // has it computed again.
-func (s *source) mayLeave() bool { return s.refill && s.isKernel && !s.eager && !s.retain.Load() }
+func (s *source) evictable() bool { return s.refill && s.isKernel && !s.eager && !s.retain.Load() }
 
-// clearDesk says that what is on the desk was packed.
-func (s *Session) clearDesk(packed []*source) {
-	if src := s.onDesk; src != nil && src.mayLeave() && slices.Contains(packed, src) {
-		s.onDesk, src.presence = nil, away
+// evictPacked says that what is on the desk was packed.
+func (s *Session) evictPacked(packed []*source) {
+	if src := s.moving; src != nil && src.evictable() && slices.Contains(packed, src) {
+		s.moving, src.presence = nil, evicted
 	}
 }
 
-// willRead says that the content is about to be read, until as many calls of didRead. The last reader gives it up.
-func (s *source) willRead() { s.readers.Add(1) }
+// beginRead says that the content is about to be read, until as many calls of didRead. The last reader gives it up.
+func (s *source) beginRead() { s.readers.Add(1) }
 
-func (s *source) didRead() {
+func (s *source) endRead() {
 	if s.readers.Add(-1) == 0 && s.evict != nil && !s.retain.Load() {
 		_ = guarded("Tensor.Evict", func() error { s.evict(); return nil }) // the pages stay
 	}
@@ -201,8 +201,8 @@ func (s *source) didRead() {
 
 // ReadDigest computes the digest of the content, and if need be the content. It is called once, by Content.Digest.
 func (s *source) ReadDigest() (d Digest, err error) {
-	s.willRead()
-	defer s.didRead()
+	s.beginRead()
+	defer s.endRead()
 	if s.digestWith != nil {
 		err = guarded("Identity.Digest", func() (err error) {
 			d, err = s.digestWith()
@@ -235,10 +235,10 @@ func (s *source) free() error {
 
 // guarded calls a function of the host's. A panic in it is an error: it must not end a host that runs models, nor
 // unwind into XNNPACK.
-func guarded(what string, do func() error) (err error) {
+func guarded(name string, do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic in %s: %v", what, r)
+			err = fmt.Errorf("panic in %s: %v", name, r)
 		}
 	}()
 	return do()
@@ -258,18 +258,18 @@ func (s *Session) Alias(alias, original []byte, conversion string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch src := s.addresses[addressOf(original)]; {
-	case s.stage == stageClosed:
+	case s.state == stateClosed:
 		return fmt.Errorf("alias: %w", ErrClosed)
-	case s.stage == stageFinalized:
+	case s.state == stateFinalized:
 		return fmt.Errorf("alias: %w", ErrFinalized)
 	case src == nil:
 		return fmt.Errorf("alias: the original was not loaded: %w", ErrUnknownTensor)
 	case len(alias) == 0:
 		return nil // nothing is packed from it
 	case conversion == "":
-		return s.addAlias(addressOf(alias), src, copying{how: compared, content: alias})
+		return s.addAlias(addressOf(alias), src, copyMethod{kind: byContent, content: alias})
 	default:
-		return s.addAlias(addressOf(alias), src, copying{how: byWord, word: conversion, content: alias})
+		return s.addAlias(addressOf(alias), src, copyMethod{kind: byWord, word: conversion, content: alias})
 	}
 }
 
@@ -279,81 +279,81 @@ func (s *Session) alias(alias, original uintptr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if src := s.addresses[original]; src != nil {
-		if err := s.addAlias(alias, src, copying{how: xnnpacks, content: src.content}); err != nil {
+		if err := s.addAlias(alias, src, copyMethod{kind: byXNNPACK, content: src.content}); err != nil {
 			s.fail(err) // XNNPACK packs the copy, whatever is in it
 		}
 	}
 }
 
 // A copying is what made a copy of a tensor.
-type copying struct {
-	how     knowing
+type copyMethod struct {
+	kind    copyKind
 	word    string
 	content []byte // of the copy; of the original where only XNNPACK knows it
 }
 
-// knowing says how a copy is known from others of the same tensor.
-type knowing int
+// copyKind says how a copy is known from others of the same tensor.
+type copyKind int
 
 const (
-	byWord   knowing = iota + 1 // the host has a word for it
-	compared                    // by its content
-	xnnpacks                    // XNNPACK made it as it always does
+	byWord    copyKind = iota + 1 // the host has a word for it
+	byContent                     // by its content
+	byXNNPACK                     // XNNPACK made it as it always does
 )
 
 // suffix is what the name of the copy has after the original's. XNNPACK's is that of an empty word, which no host can
 // give.
-func (c *copying) suffix() string {
-	if c.how == compared {
+func (c *copyMethod) suffix() string {
+	if c.kind == byContent {
 		return "#alias"
 	}
 	return "#" + c.word
 }
 
-// of returns the digest of a copy whose original has this one. No tensor's content and no other copying has it.
-func (c *copying) of(original Digest) Digest {
+// digest returns the digest of a copy whose original has this one. No tensor's content and no other copying has it.
+func (c *copyMethod) digest(original Digest) Digest {
 	return digest.OfStrings("alias", c.suffix(), string(original[:]))
 }
 
-func (s *Session) addAlias(alias uintptr, src *source, c copying) error {
-	same := func(copied *source) bool {
-		if copied.copying.how != c.how || copied.copying.word != c.word {
+func (s *Session) addAlias(alias uintptr, src *source, c copyMethod) error {
+	match := func(copied *source) bool {
+		if copied.copyMethod.kind != c.kind || copied.copyMethod.word != c.word {
 			return false
 		}
-		return c.how != compared || addressOf(copied.content) == alias && len(copied.content) == len(c.content)
+		return c.kind != byContent || addressOf(copied.content) == alias && len(copied.content) == len(c.content)
 	}
 	if src.presence != present {
 		return fmt.Errorf("tensor %q was copied: %w", src.name, ErrNotEager)
 	}
-	at := slices.IndexFunc(src.copies, same)
-	if at < 0 {
-		at = len(src.copies)
+	i := slices.IndexFunc(src.copies, match)
+	if i < 0 {
+		i = len(src.copies)
 		src.copies = append(src.copies, newCopy(src, c))
 	}
-	s.addresses[alias] = src.copies[at]
+	s.addresses[alias] = src.copies[i]
 	return nil
 }
 
-func newCopy(src *source, c copying) *source {
+func newCopy(src *source, c copyMethod) *source {
 	copied := &source{
-		name:     src.name + c.suffix(),
-		content:  c.content,
-		copyOf:   src,
-		copying:  c,
-		packing:  src.packing.clone(),
-		presence: present,
-		counted:  true, // Progress has the original
+		name:       src.name + c.suffix(),
+		content:    c.content,
+		copyOf:     src,
+		copyMethod: c,
+		packing:    src.packing.clone(),
+		presence:   present,
+		counted:    true, // Progress has the original
 	}
-	copied.is.Reader, copied.is.Origin = copied, src.is.Origin
-	if c.how == compared {
+	copied.identity.Reader, copied.identity.Origin = copied, src.identity.Origin
+	if c.kind == byContent {
 		return copied
 	}
 	copied.digestWith = func() (Digest, error) {
-		d, err := src.is.Digest()
-		return c.of(d), err
+		d, err := src.identity.Digest()
+		return c.digest(d), err
 	}
-	if src.is.Stamp != (Digest{}) {
-		copied.is.Stamp = c.of(src.is.Stamp)
+	if src.identity.Stamp != (Digest{}) {
+		copied.identity.Stamp = c.digest(src.identity.Stamp)
 	}
 	return copied
 }
@@ -362,14 +362,14 @@ func newCopy(src *source, c copying) *source {
 type watch struct {
 	Watch
 	source string
-	before error // what it said when the session first loaded from it
+	prior  error // what it said when the session first loaded from it
 	read   bool  // tensors of it have no stamp: they are known by their content
 }
 
 // Changed returns an error that matches ErrSourceChanged if the content may have changed since it was given.
 func (w *watch) Changed() error {
-	if w.before != nil {
-		return w.before
+	if w.prior != nil {
+		return w.prior
 	}
 	var changed bool
 	err := guarded("Watch.Changed", func() (err error) {
@@ -420,8 +420,130 @@ func (s *Session) watch(id *Identity) {
 	w := s.watches[id.Watch]
 	if w == nil {
 		w = &watch{Watch: id.Watch, source: id.Source}
-		w.before = w.Changed()
+		w.prior = w.Changed()
 		s.watches[id.Watch] = w
 	}
 	w.read = w.read || id.Stamp == ""
+}
+
+// A DataMap gives a model's unpacked tensors by name, as ExecuTorch's NamedDataMap does. A [Session] asks it at most
+// once for each name. Implementations must be safe for use by several sessions at the same time.
+type DataMap interface {
+	// Tensor returns the tensor of that name. For a name it does not know it returns an error that matches
+	// [ErrUnknownTensor].
+	Tensor(name string) (Tensor, error)
+}
+
+// ErrUnknownTensor: the data map has no tensor of that name.
+var ErrUnknownTensor = errors.New("unknown tensor")
+
+// A Tensor is an unpacked tensor as a [DataMap] gives it. Its content is either there (Data) or computed when packing
+// is about to read it (Size and Fill).
+type Tensor struct {
+	// Data is the content, in memory that C code may keep pointers into: a file mapping or C memory, never the Go heap.
+	// It must stay readable and unchanged until Release is called, or, without Release, until Session.Close.
+	Data []byte
+
+	// Size and Fill are for content that must be computed first: widened, decompressed, copied out of the Go heap.
+	// Fill writes all Size bytes of dst, memory the session owns. It is called at most once in a session, unless Refill
+	// is set, from the thread that creates the runtime, and not at all when everything packed from the tensor is found
+	// in the cache.
+	Size int
+	Fill func(dst []byte) error
+
+	// Refill says that Fill may be called again, and with memory that has other bytes in it. Then large kernels are
+	// computed one after the other in the same memory: one is given up when it was packed, and computed again if it is
+	// packed or loaded once more. Identity.Digest must not be nil, or Refill has no effect.
+	Refill bool
+
+	// Identity distinguishes this content from any other that may come under the same name.
+	Identity Identity
+
+	// Evict, if not nil, is called when the content was read, by packing or for its digest, and will hardly be read
+	// again: a mapped source gives its pages back here, so that only one tensor's at a time are in memory. It must
+	// stay readable. It may be called from any goroutine, and again if it is read again, but not for tensors loaded
+	// with Retain.
+	Evict func()
+
+	// Release, if not nil, is called once, when the session needs Data no more: by Session.Finalize if packing
+	// consumed it, by Session.Close otherwise.
+	Release func()
+}
+
+// An Identity changes whenever a tensor's content does. Packed weights are reused only for the content they were packed
+// from: if the stamps are equal, or else if the digests are.
+type Identity struct {
+	// Source names where the tensor comes from, for instance the absolute path of the model's file. Packed weights of
+	// the same name and source but other content are superseded; those of another source are kept beside them. A file
+	// has its digest and, for people, the last part of it.
+	Source string
+
+	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and times of
+	// modification and of change with the tensor's position in it. When it is empty, or differs from the stored one,
+	// digests are compared. It must be empty where that is not certain, as on file systems that do not make their
+	// change times themselves (images, FAT, network file systems), for a file that was changed within the last tick of
+	// the file system's clock, and for one that somebody may be writing to: the times show when a write begins, and not
+	// when it ends. It holds for its Source alone, unless it begins with FileStamp.
+	Stamp string
+
+	// NoStamp is why Stamp is empty, if the data map knows it: one of the reasons for reading.
+	NoStamp Reason
+
+	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is
+	// nil, DigestOf(content) is used, which reads (and if need be computes) all of it. It may be called from another
+	// goroutine while the runtime is created.
+	Digest func() (Digest, error)
+
+	// DigestReadsNothing: Digest returns what is known already. [Stats] does not count it as reading.
+	DigestReadsNothing bool
+
+	// Watch, if not nil, reports changes of what the tensor comes from. All tensors of one file have the same.
+	Watch Watch
+}
+
+// FileStamp begins an [Identity.Stamp] that names the file, by device and inode, and the tensor's position in it. Such
+// a stamp holds under every path of the file: it stays when a directory is renamed, and through a symbolic link.
+const FileStamp = "file "
+
+// A Watch reports whether what tensors come from, a file for instance, was changed in place. Without one, a tensor that
+// is overwritten while it is packed may be stored as what it was not. It must be comparable, as a pointer is: a
+// session asks each Watch once when it first loads a tensor of it, and once more in Session.Finalize if it packed
+// something, or loaded a tensor of it without a stamp.
+type Watch interface {
+	// Changed reports whether the content may have changed since the tensors were given. After it has reported that it
+	// did not, every later change must show, also one by a write that had begun before: where times are too coarse for
+	// that, it waits, and where somebody may be writing, it compares the content. An error is taken for a change. It
+	// must not use the cache: locks are held.
+	Changed() (bool, error)
+}
+
+// A Digest is a 128-bit XXH3 hash, most significant byte first: of a tensor's content, or of what XNNPACK packs, which
+// is a layout's fingerprint. It guards against accidents, not against an adversary who can choose the content of a
+// model. As text, also in JSON, it is 32 hexadecimal digits.
+type Digest = digest.Digest
+
+// DigestOf returns the digest of b: its XXH3-128 hash, most significant byte first.
+func DigestOf(b []byte) Digest {
+	return digest.Of(b)
+}
+
+// MapOf returns a DataMap of tensors in ordinary Go memory. A session copies a tensor into memory of its own before
+// XNNPACK sees it, so the slices may be garbage-collected or changed once the session is closed, but not before.
+// Tensors have no stamp: their digests are compared each time.
+func MapOf(tensors map[string][]byte) DataMap { return goMap(tensors) }
+
+type goMap map[string][]byte
+
+func (m goMap) Tensor(name string) (Tensor, error) {
+	content, ok := m[name]
+	if !ok {
+		return Tensor{}, fmt.Errorf("tensor %q: %w", name, ErrUnknownTensor)
+	}
+	return Tensor{
+		Size: len(content),
+		Fill: func(dst []byte) error { copy(dst, content); return nil },
+		Identity: Identity{
+			Digest: func() (Digest, error) { return DigestOf(content), nil },
+		},
+	}, nil
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,25 +57,25 @@ type core struct {
 type place struct {
 	path         string   // absolute; "" for a cache in memory
 	offset, size int64    // of the section; without a size it is the file
-	handed       *os.File // what OpenFile was given, with a name for a path: no two are one place
+	descriptor   *os.File // what OpenFile was given, with a name for a path: no two are one place
 }
 
 // close gives up what the place holds open.
 func (p place) close() error {
-	if p.handed == nil {
+	if p.descriptor == nil {
 		return nil
 	}
-	return p.handed.Close()
+	return p.descriptor.Close()
 }
 
 // A spot is where the handles of one place find their core.
-type spot struct {
+type coreSlot struct {
 	mu   sync.Mutex // while a handle is opened: others of this place wait
 	core atomic.Pointer[core]
 }
 
-// spots are those of the places that this process has opened, by place: some bytes each.
-var spots sync.Map
+// coreSlots are those of the places that this process has opened, by place: some bytes each.
+var coreSlots sync.Map
 
 // Open opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights
 // are packed. Its directory must exist. An empty path gives a cache in memory.
@@ -93,15 +95,15 @@ func Open(path string, options *Options) (*Cache, error) {
 	if path == "" {
 		return newHandle(place{}, o, nil, nil)
 	}
-	at, unusable := canonical(path, o.AllowUnsafeFile)
+	resolved, unusable := canonical(path, o.AllowUnsafeFile)
 	if unusable != nil {
 		unusable = fmt.Errorf("open cache: %w", unusable)
 		var err error
-		if at, err = filepath.Abs(path); err != nil || !o.OrMemory {
+		if resolved, err = filepath.Abs(path); err != nil || !o.OrMemory {
 			return nil, unusable
 		}
 	}
-	return openPlace(place{path: at}, o, osdisk.Files{Insecure: o.AllowUnsafeFile}, unusable)
+	return openPlace(place{path: resolved}, o, osdisk.Files{Insecure: o.AllowUnsafeFile}, unusable)
 }
 
 // newHandle makes a core and its first handle. unusable is why its file cannot be used, if that is known, or nil.
@@ -140,7 +142,7 @@ func newHandle(p place, o Options, f store.Files, unusable error) (*Cache, error
 	if err != nil {
 		return nil, err
 	}
-	c.askForLayout()
+	c.prefetchLayout()
 	handle, _ := c.writer.Open(nil)
 	return &Cache{core: c, handle: handle, events: events, progress: o.Progress}, nil
 }
@@ -153,27 +155,27 @@ func (c *core) inMemory() bool { return c.place.path == "" || c.unusable != nil 
 
 // openPlace opens one more handle of a place, or its first.
 func openPlace(p place, o Options, f store.Files, unusable error) (*Cache, error) {
-	found, _ := spots.LoadOrStore(p, &spot{})
-	at := found.(*spot)
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	if is := at.core.Load(); is != nil {
-		if c, err := is.another(o); c != nil || err != nil {
+	value, _ := coreSlots.LoadOrStore(p, &coreSlot{})
+	slot := value.(*coreSlot)
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	if open := slot.core.Load(); open != nil {
+		if c, err := open.addHandle(o); c != nil || err != nil {
 			return c, err
 		}
 	}
 	first, err := newHandle(p, o, f, unusable)
 	if err == nil {
-		at.core.Store(first.core)
+		slot.core.Store(first.core)
 	}
 	return first, err
 }
 
-// another makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
-func (c *core) another(o Options) (*Cache, error) {
+// addHandle makes one more handle of a core. If the core is being closed, it waits for that, and returns none.
+func (c *core) addHandle(o Options) (*Cache, error) {
 	var refusal error
 	switch {
-	case !c.options.same(o):
+	case !c.options.compatible(o):
 		refusal = fmt.Errorf("cache %s: %w", c.place.path, ErrOtherOptions)
 	case !o.OrMemory:
 		refusal = c.unusable
@@ -223,9 +225,9 @@ func (c *Cache) Save() error {
 }
 
 // checkOpen returns an error that matches ErrClosed for a handle that is closed.
-func (c *Cache) checkOpen(what string) error {
+func (c *Cache) checkOpen(op string) error {
 	if c.done.Load() {
-		return fmt.Errorf("%s: cache %s: %w", what, c.name(), ErrClosed)
+		return fmt.Errorf("%s: cache %s: %w", op, c.name(), ErrClosed)
 	}
 	return nil
 }
@@ -242,8 +244,8 @@ func (c *Cache) Close() error {
 	c.events.detach()
 	c.events.wait()
 	if last {
-		if at, known := spots.Load(c.place); known {
-			at.(*spot).core.CompareAndSwap(c.core, nil)
+		if value, present := coreSlots.Load(c.place); present {
+			value.(*coreSlot).core.CompareAndSwap(c.core, nil)
 		}
 		err = errors.Join(err, c.arena.drop(), c.place.close())
 	}
@@ -297,21 +299,21 @@ func (c *Cache) Prune(o PruneOptions) error {
 
 // keepSources returns whether a record is of one of these sources, as far as is known.
 func keepSources(sources []string) func(*format.Record) bool {
-	var known []Digest
-	names, all := []string{""}, []string{} // all: whose names say it, wherever they are
+	var digests []Digest
+	names, baseNames := []string{""}, []string{} // all: whose names say it, wherever they are
 	for _, source := range sources {
-		known = append(known, digest.OfStrings(source))
+		digests = append(digests, digest.OfStrings(source))
 		name := sourceName(source)
 		names = append(names, name)
 		if name != "" && source == filepath.Base(source) {
-			all = append(all, name)
+			baseNames = append(baseNames, name)
 		}
 	}
 	return func(r *format.Record) bool {
 		if r.Source == (Digest{}) {
 			return slices.Contains(names, r.SourceName)
 		}
-		return slices.Contains(known, r.Source) || slices.Contains(all, r.SourceName)
+		return slices.Contains(digests, r.Source) || slices.Contains(baseNames, r.SourceName)
 	}
 }
 
@@ -331,8 +333,8 @@ func (c *Cache) Trim() error {
 // Names returns the sorted names of the packed weights in the cache that XNNPACK could use on this machine, each the
 // weights' name directly followed by the bias' name. Variants of one name are one.
 func (c *Cache) Names() []string {
-	here, _ := ask.Layout()
-	names := c.writer.Names(here.Fingerprint)
+	layout, _ := ask.Layout()
+	names := c.writer.Names(layout.Fingerprint)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -442,9 +444,162 @@ func (o *Options) check() error {
 	return nil
 }
 
-// same reports whether two handles of one path can share a core: the function and the logger are each handle's own.
-func (o Options) same(other Options) bool {
-	return o.Prefetch == other.Prefetch && o.Verify == other.Verify && o.MaxBytes == other.MaxBytes &&
-		o.ReadOnly == other.ReadOnly && o.Strict == other.Strict && o.AllowUnsafeFile == other.AllowUnsafeFile &&
-		o.WriterWait == other.WriterWait
+// compatible reports whether two handles of one path can share a core: the function and the logger are each handle's
+// own.
+func (o Options) compatible(p Options) bool {
+	return o.Prefetch == p.Prefetch && o.Verify == p.Verify && o.MaxBytes == p.MaxBytes &&
+		o.ReadOnly == p.ReadOnly && o.Strict == p.Strict && o.AllowUnsafeFile == p.AllowUnsafeFile &&
+		o.WriterWait == p.WriterWait
+}
+
+// OpenFile opens the cache in an open file, for programs in a sandbox that are given a descriptor and can open no path.
+// The file stays the caller's, who may close it as soon as OpenFile has returned. An empty file is a cache without
+// entries.
+//
+// The cache writes to the file if that was opened for reading and writing and the system can open it once more, as
+// Linux can where /proc is mounted: the writer's lock belongs to one opening of a file, and a descriptor that was
+// handed over shares it. Otherwise it is as with Options.ReadOnly. Nothing is put in the file's place, whatever its
+// name leads to: a damaged file, one of ExecuTorch, and one of an older format version stay as they are, and what they
+// lack is packed into private memory; Compact and Prune return an error, so that dead bytes and Options.MaxBytes have
+// no effect. When a flush of the file has failed, what was not committed is lost (ErrLost), but the file stays where it
+// is. It is written to again after a minute, when the sessions that use what was packed into it are closed.
+//
+// Each call gives a cache of its own, also for a file that is open already: two of them are to each other as two
+// processes. Cache.Path returns the name that f has for the file, or "a descriptor". Errors: those of Open.
+func OpenFile(f *os.File, options *Options) (*Cache, error) {
+	if f == nil {
+		return nil, fmt.Errorf("open cache: no file: %w", os.ErrInvalid)
+	}
+	file, err := fd.Duplicate(f)
+	if err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	name := cmp.Or(f.Name(), "a descriptor") // no path is a cache in memory
+	o := options.withDefaults()
+	c, err := newHandle(place{path: name, descriptor: file}, o, descriptorFiles{file, name, o.AllowUnsafeFile}, nil)
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// descriptorFiles is a file that is known by a descriptor alone.
+type descriptorFiles struct {
+	file     *os.File
+	name     string
+	insecure bool
+}
+
+func (h descriptorFiles) Open(path string, writable bool) (store.File, error) {
+	if path != h.name { // a name beside it
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	open := fd.Duplicate
+	if writable {
+		open = fd.Reopen
+	}
+	f, err := open(h.file)
+	if err != nil {
+		return nil, err
+	}
+	d, err := osdisk.Of(f, path, writable, h.insecure)
+	if err != nil {
+		return nil, err
+	}
+	return descriptorFile{d}, nil
+}
+
+func (h descriptorFiles) Create(path string) (store.File, error) {
+	return nil, h.refuse("create", path)
+}
+func (h descriptorFiles) Rename(path, _ string) error { return h.refuse("rename", path) }
+func (h descriptorFiles) Remove(path string) error    { return h.refuse("remove", path) }
+func (descriptorFiles) SyncDir(string) error          { return nil }
+
+// refuse returns the error of what needs the file's directory.
+func (h descriptorFiles) refuse(op, path string) error {
+	err := fmt.Errorf("only a descriptor of the file is known: %w", fs.ErrPermission)
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
+
+// descriptorFile is one opening of such a file.
+type descriptorFile struct{ *osdisk.Disk }
+
+func (descriptorFile) Replaced() (bool, error) { return false, nil }
+func (d descriptorFile) Close() error          { return d.File.Close() }
+
+// OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for
+// instance beside the weights that it was packed from, as pull request 23069 of ONNX Runtime has it. It is mapped where
+// it lies, so offset must be a multiple of what the system maps files in: ErrMisaligned if it is not; a multiple of
+// 65,536 is one everywhere.
+//
+// A section is read-only, as with Options.ReadOnly: what is not in it is packed into private memory, and counted. All
+// else is as for Open, the checks of the file's owner and mode too. Handles of one section share what is mapped.
+//
+// Errors: those of Open, ErrMisaligned, ErrDamaged if the file ends before the section does, fs.ErrNotExist.
+func OpenSection(path string, offset, size int64, options *Options) (*Cache, error) {
+	o := options.withDefaults()
+	o.ReadOnly = true
+	path, err := canonical(path, o.AllowUnsafeFile)
+	if err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	files := osdisk.Files{Insecure: o.AllowUnsafeFile}
+	whole, err := sizeOf(files, path)
+	if err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	name := fmt.Sprintf("cache %s, %d bytes at %d", path, size, offset)
+	switch granularity := int64(osdisk.Granularity()); {
+	case offset < 0 || size <= 0 || size > math.MaxInt64-offset || offset+size > whole:
+		return nil, fmt.Errorf("%s: the file has %d bytes: %w", name, whole, ErrDamaged)
+	case offset%granularity != 0:
+		return nil, fmt.Errorf("%s: this system maps files at multiples of %d bytes: %w",
+			name, granularity, ErrMisaligned)
+	}
+	return openPlace(place{path: path, offset: offset, size: size}, o, sectionFiles{files, offset, size}, nil)
+}
+
+// sizeOf returns the size of a file that can be opened.
+func sizeOf(files store.Files, path string) (int64, error) {
+	d, err := files.Open(path, false)
+	if err != nil {
+		return 0, err
+	}
+	size, err := d.Size()
+	return size, errors.Join(err, d.Close())
+}
+
+// sectionFiles opens a section of a file as a disk, for reading alone.
+type sectionFiles struct {
+	osdisk.Files
+	offset, size int64
+}
+
+func (s sectionFiles) Open(path string, _ bool) (store.File, error) {
+	d, err := s.Files.Open(path, false)
+	if err != nil {
+		return nil, err
+	}
+	return sectionDisk{d, s.offset, s.size}, nil
+}
+
+// sectionDisk is a section of a file that is open for reading.
+type sectionDisk struct {
+	store.File
+	offset, size int64
+}
+
+func (d sectionDisk) ReadAt(b []byte, offset int64) (int, error) {
+	return io.NewSectionReader(d.File, d.offset, d.size).ReadAt(b, offset)
+}
+
+func (d sectionDisk) Size() (int64, error) {
+	whole, err := d.File.Size()
+	return max(0, min(d.size, whole-d.offset)), err
+}
+
+func (d sectionDisk) Map(offset int64, size int, _ bool) (store.Mapping, error) {
+	return d.File.Map(d.offset+offset, size, false)
 }

@@ -52,12 +52,12 @@ func asJSON(t *testing.T, s xpwc.Stats) string {
 
 // numbers returns Stats that differ from the zero value in one number each, by where.
 func numbers(t *testing.T) map[string]xpwc.Stats {
-	all := map[string]xpwc.Stats{}
-	set := func(where string, value func(*xpwc.Stats) reflect.Value, to any) {
+	stats := map[string]xpwc.Stats{}
+	set := func(field string, value func(*xpwc.Stats) reflect.Value, number any) {
 		var s xpwc.Stats
 		v := value(&s)
-		v.Set(reflect.ValueOf(to).Convert(v.Type()))
-		all[where] = s
+		v.Set(reflect.ValueOf(number).Convert(v.Type()))
+		stats[field] = s
 	}
 	for f := range reflect.TypeFor[xpwc.Stats]().Fields() {
 		field := func(s *xpwc.Stats) reflect.Value { return reflect.ValueOf(s).Elem().FieldByIndex(f.Index) }
@@ -76,13 +76,13 @@ func numbers(t *testing.T) map[string]xpwc.Stats {
 			}
 		case reflect.TypeFor[map[xpwc.LoadOutcome]xpwc.Durations]():
 			for _, outcome := range []xpwc.LoadOutcome{xpwc.LoadMapped, xpwc.LoadPacked, xpwc.LoadFailed} {
-				of := func(d xpwc.Durations) map[xpwc.LoadOutcome]xpwc.Durations {
+				outcomes := func(d xpwc.Durations) map[xpwc.LoadOutcome]xpwc.Durations {
 					return map[xpwc.LoadOutcome]xpwc.Durations{outcome: d}
 				}
-				set(f.Name+".Count "+string(outcome), field, of(xpwc.Durations{Count: 3}))
-				set(f.Name+".Sum "+string(outcome), field, of(xpwc.Durations{Sum: 3 * time.Second}))
+				set(f.Name+".Count "+string(outcome), field, outcomes(xpwc.Durations{Count: 3}))
+				set(f.Name+".Sum "+string(outcome), field, outcomes(xpwc.Durations{Sum: 3 * time.Second}))
 				set(f.Name+".Within "+string(outcome), field,
-					of(xpwc.Durations{Within: map[time.Duration]int64{time.Second: 3}}))
+					outcomes(xpwc.Durations{Within: map[time.Duration]int64{time.Second: 3}}))
 			}
 		case reflect.TypeFor[error]():
 			set(f.Name, field, errors.New("something"))
@@ -94,27 +94,27 @@ func numbers(t *testing.T) map[string]xpwc.Stats {
 			set(f.Name, field, 3)
 		}
 	}
-	return all
+	return stats
 }
 
 func TestEveryFieldOfStatsIsAMetricOfItsOwn(t *testing.T) {
-	none := samples(t, xpwc.Stats{})
+	zero := samples(t, xpwc.Stats{})
 	nothing := asJSON(t, xpwc.Stats{})
 	fieldOf := map[string]string{} // which field a metric is of
-	for where, s := range numbers(t) {
+	for field, s := range numbers(t) {
 		var changed []string
 		for name, value := range samples(t, s) {
-			if value != none[name] {
+			if value != zero[name] {
 				require.Contains(t, []float64{1, 3}, value, name)
 				changed = append(changed, name)
 			}
 		}
-		require.Len(t, changed, 1, "metrics of Stats.%s", where)
-		require.Empty(t, fieldOf[changed[0]], "%s is of Stats.%s too", changed[0], where)
-		fieldOf[changed[0]] = where
-		require.NotEqual(t, nothing, asJSON(t, s), "expvar has Stats.%s", where)
+		require.Len(t, changed, 1, "metrics of Stats.%s", field)
+		require.Empty(t, fieldOf[changed[0]], "%s is of Stats.%s too", changed[0], field)
+		fieldOf[changed[0]] = field
+		require.NotEqual(t, nothing, asJSON(t, s), "expvar has Stats.%s", field)
 	}
-	for name := range none {
+	for name := range zero {
 		require.NotEmpty(t, fieldOf[name], "%s is of nothing", name)
 	}
 }

@@ -157,19 +157,19 @@ type counts struct{ prometheus.Collector }
 
 var loads = prometheus.NewDesc("loads", "Their number.", []string{"outcome"}, nil)
 
-func (counts) Describe(all chan<- *prometheus.Desc) { all <- loads }
+func (counts) Describe(descs chan<- *prometheus.Desc) { descs <- loads }
 
-func (c counts) Collect(all chan<- prometheus.Metric) {
-	of := make(chan prometheus.Metric, 200)
-	c.Collector.Collect(of)
-	close(of)
-	for m := range of {
+func (c counts) Collect(out chan<- prometheus.Metric) {
+	collected := make(chan prometheus.Metric, 200)
+	c.Collector.Collect(collected)
+	close(collected)
+	for m := range collected {
 		var sample dto.Metric
 		_ = m.Write(&sample)
 		for _, l := range sample.Label {
 			if l.GetName() == "outcome" {
 				n := float64(sample.Histogram.GetSampleCount())
-				all <- prometheus.MustNewConstMetric(loads, prometheus.GaugeValue, n, l.GetValue())
+				out <- prometheus.MustNewConstMetric(loads, prometheus.GaugeValue, n, l.GetValue())
 			}
 		}
 	}
@@ -202,16 +202,16 @@ xpwc_lookup_hits_total{path=%q} %d
 }
 
 func TestTheBuildInformationSaysWhatThisProcessPacksWith(t *testing.T) {
-	here, err := xpwc.CurrentLayout()
+	layout, err := xpwc.CurrentLayout()
 	require.NoError(t, err)
 	want := fmt.Sprintf(`
 # HELP xpwc_build_info What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build `+
 		`identifier and the layout.
 # TYPE xpwc_build_info gauge
 xpwc_build_info{commit="",layout=%q,version=%q,xnnpack=%q} 1
-`, here.Fingerprint, xpwc.Version, xnnpack.BuildIdentifier())
-	none := metrics.NewCollector()
-	require.NoError(t, testutil.CollectAndCompare(none, strings.NewReader(want), "xpwc_build_info"))
+`, layout.Fingerprint, xpwc.Version, xnnpack.BuildIdentifier())
+	empty := metrics.NewCollector()
+	require.NoError(t, testutil.CollectAndCompare(empty, strings.NewReader(want), "xpwc_build_info"))
 }
 
 func TestCachesInMemoryAreToldApart(t *testing.T) {
@@ -247,23 +247,23 @@ func TestExpvarSeesWhatACacheDoes(t *testing.T) {
 		Failure      *string
 		PrivateBytes map[string]int64 `json:"private_packed_bytes_total"`
 	}
-	now := func() figures {
-		var all struct {
+	snapshot := func() figures {
+		var vars struct {
 			Build  map[string]string  `json:"build_info"`
 			Caches map[string]figures `json:"caches"`
 		}
-		require.NoError(t, json.Unmarshal([]byte(published.String()), &all))
-		require.Equal(t, xpwc.Version, all.Build["version"])
-		require.Len(t, all.Build, 4)
-		require.Len(t, all.Caches, 1)
-		return all.Caches[damaged.Path()]
+		require.NoError(t, json.Unmarshal([]byte(published.String()), &vars))
+		require.Equal(t, xpwc.Version, vars.Build["version"])
+		require.Len(t, vars.Build, 4)
+		require.Len(t, vars.Caches, 1)
+		return vars.Caches[damaged.Path()]
 	}
-	require.Contains(t, now().Damage, "damaged")
-	require.Equal(t, 1, now().DamageSeen)
-	require.Zero(t, now().Packed)
+	require.Contains(t, snapshot().Damage, "damaged")
+	require.Equal(t, 1, snapshot().DamageSeen)
+	require.Zero(t, snapshot().Packed)
 	defer use(t, damaged, "w")()
 	defer use(t, damaged, "w")()
-	f, s := now(), damaged.Stats()
+	f, s := snapshot(), damaged.Stats()
 	require.EqualValues(t, 1, f.LookupHits)
 	require.Equal(t, s.Packed.Entries, f.Packed)
 	require.Equal(t, s.MappedBytes, f.Mapped)

@@ -23,7 +23,7 @@ type Memory struct {
 type tensor struct {
 	bytes    []byte
 	buffer   *xnnpack.Buffer // nil if the bytes lie where the data map has them
-	given    xpwc.Tensor
+	tensor   xpwc.Tensor
 	retained bool // a runtime reads it at inference
 }
 
@@ -57,7 +57,7 @@ func (m *Memory) load(name string) (tensor, error) {
 	if err != nil {
 		return tensor{}, err
 	}
-	t := tensor{bytes: given.Data, given: given}
+	t := tensor{bytes: given.Data, tensor: given}
 	if t.bytes != nil {
 		return t, nil
 	}
@@ -76,11 +76,11 @@ func (t tensor) free() {
 	if t.buffer != nil {
 		t.buffer.Free()
 	}
-	if t.given.Evict != nil {
-		t.given.Evict()
+	if t.tensor.Evict != nil {
+		t.tensor.Evict()
 	}
-	if t.given.Release != nil {
-		t.given.Release()
+	if t.tensor.Release != nil {
+		t.tensor.Release()
 	}
 }
 

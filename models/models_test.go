@@ -15,7 +15,7 @@ import (
 // source is a data map that notes what becomes of its tensors.
 type source struct {
 	tensors map[string]xpwc.Tensor
-	given   map[string]int
+	loaded  map[string]int
 	back    []string // what was evicted or released
 }
 
@@ -24,7 +24,7 @@ func (s *source) Tensor(name string) (xpwc.Tensor, error) {
 	if !ok {
 		return xpwc.Tensor{}, xpwc.ErrUnknownTensor
 	}
-	s.given[name]++
+	s.loaded[name]++
 	t.Evict = func() { s.back = append(s.back, "evict "+name) }
 	t.Release = func() { s.back = append(s.back, "release "+name) }
 	return t, nil
@@ -36,7 +36,7 @@ func newSource() *source {
 	computed := func(n byte) xpwc.Tensor {
 		return xpwc.Tensor{Size: 8, Fill: func(dst []byte) error { dst[0] = n; return nil }}
 	}
-	return &source{given: map[string]int{}, tensors: map[string]xpwc.Tensor{
+	return &source{loaded: map[string]int{}, tensors: map[string]xpwc.Tensor{
 		"there":  {Data: []byte{1, 2, 3, 4}},
 		"weight": computed(5), "slope": computed(6),
 		"broken": {Size: 8, Fill: func([]byte) error { return errBroken }},
@@ -52,8 +52,8 @@ func TestMemoryComputesWhatIsNotThereAndKeepsWhatInferenceReads(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	there := load("there")
-	require.Same(t, &s.tensors["there"].Data[0], &there[0], "it is not copied")
+	present := load("there")
+	require.Same(t, &s.tensors["there"].Data[0], &present[0], "it is not copied")
 	weight, slope := load("weight", xpwc.PackOnly()), load("slope", xpwc.PackOnly())
 	load("slope", xpwc.Eager(), xpwc.Retain())
 	require.EqualValues(t, 5, weight[0])
@@ -65,7 +65,7 @@ func TestMemoryComputesWhatIsNotThereAndKeepsWhatInferenceReads(t *testing.T) {
 	require.EqualValues(t, 6, slope[0], "inference reads it")
 	require.Same(t, &slope[0], &load("slope")[0])
 	require.EqualValues(t, 5, load("weight")[0], "what was freed is computed again")
-	require.Equal(t, map[string]int{"there": 1, "weight": 2, "slope": 1}, s.given)
+	require.Equal(t, map[string]int{"there": 1, "weight": 2, "slope": 1}, s.loaded)
 
 	s.back = nil
 	require.NoError(t, m.Close())

@@ -55,12 +55,12 @@ func StagesOf(m Model) (stages []Stage, between []Buffer) {
 }
 
 // SubgraphsOf returns what makes the subgraphs of any model, for [Pack]: those of its stages.
-func SubgraphsOf(m Model) (all []func(Loader) (*xnnpack.Subgraph, error)) {
+func SubgraphsOf(m Model) (loads []func(Loader) (*xnnpack.Subgraph, error)) {
 	stages, _ := StagesOf(m)
 	for _, s := range stages {
 		if s.Subgraph != nil {
-			all = append(all, s.Subgraph)
+			loads = append(loads, s.Subgraph)
 		}
 	}
-	return all
+	return loads
 }

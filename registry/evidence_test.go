@@ -29,13 +29,13 @@ func TestAPulledFileSaysHowThisMachinePacks(t *testing.T) {
 	s := registrytest.Start(t)
 	ref := s.Ref("face:v1")
 	cache, outputs := pack(t)
-	here := layoutOf(t, cache)
-	own := evidenceIn(t, cache, here)
-	if len(own.Machines) == 0 {
+	layout := layoutOf(t, cache)
+	local := evidenceIn(t, cache, layout)
+	if len(local.Machines) == 0 {
 		t.Skip("this XNNPACK does not say which it is")
 	}
-	there := packOn(t, lesser, modelFile(t))
-	push(t, ref, cache, there)
+	remote := packOn(t, lesser, modelFile(t))
+	push(t, ref, cache, remote)
 
 	pull := func(layout registry.Fingerprint) (file string) {
 		file = filepath.Join(t.TempDir(), "pulled.xpwc")
@@ -43,21 +43,21 @@ func TestAPulledFileSaysHowThisMachinePacks(t *testing.T) {
 		require.NoError(t, err)
 		return file
 	}
-	file := pull(here)
-	require.Equal(t, own, evidenceIn(t, file, here))
-	require.Empty(t, evidenceIn(t, pull(layoutOf(t, there)), layoutOf(t, there)), "this one packs otherwise")
+	file := pull(layout)
+	require.Equal(t, local, evidenceIn(t, file, layout))
+	require.Empty(t, evidenceIn(t, pull(layoutOf(t, remote)), layoutOf(t, remote)), "this one packs otherwise")
 	got, stats := run(t, modelFile(t), file)
 	require.Equal(t, outputs, got)
 	require.Zero(t, stats.Packed)
 	require.Zero(t, stats.DamagedPayloads)
 
 	// What was pulled is what would be pulled, whatever it says of machines.
-	pulled, err := pullAt(t.Context(), ref, here, cache, &registry.Options{Have: cache})
+	pulled, err := pullAt(t.Context(), ref, layout, cache, &registry.Options{Have: cache})
 	require.NoError(t, err)
 	require.True(t, pulled.UpToDate)
 
 	withXNNPACK := format.SeenHere
 	t.Cleanup(func() { format.SeenHere = withXNNPACK })
 	format.SeenHere = nil // as in a program that has none
-	require.Empty(t, evidenceIn(t, pull(here), here), "it does not know how it packs")
+	require.Empty(t, evidenceIn(t, pull(layout), layout), "it does not know how it packs")
 }

@@ -21,7 +21,7 @@ func TestAPullOverAFileThatAProcessUsesLeavesItWhatItMapped(t *testing.T) {
 	s := registrytest.Start(t)
 	cache, _ := pack(t)
 	push(t, s.Ref("face:v1"), cache)
-	before, err := os.Stat(cache)
+	prev, err := os.Stat(cache)
 	require.NoError(t, err)
 
 	user := node("native", "TestNodeUsesTheCacheWhileItIsReplaced", envCache+"="+cache, envModel+"="+modelFile(t))
@@ -40,9 +40,9 @@ func TestAPullOverAFileThatAProcessUsesLeavesItWhatItMapped(t *testing.T) {
 
 	_, err = pullAt(t.Context(), s.Ref("face:v1"), layoutOf(t, cache), cache, nil)
 	require.NoError(t, err)
-	after, err := os.Stat(cache)
+	cur, err := os.Stat(cache)
 	require.NoError(t, err)
-	require.False(t, os.SameFile(before, after))
+	require.False(t, os.SameFile(prev, cur))
 	requireAlone(t, cache)
 	require.NoError(t, in.Close())
 	for lines.Scan() {

@@ -68,13 +68,13 @@ func TestAnIndexSaysWhatThereIs(t *testing.T) {
 // A later xpwc may push files of a later version beside those of today's, for the same LiteRT and CPU.
 func TestAFileForLiteRTOfAnotherVersionDoesNotHideTheOneThatIsKnown(t *testing.T) {
 	target := litert.Target{Version: "2.3.0", Architecture: "amd64", CPU: "avx2"}
-	known := Layout{Fingerprint: target.Layout(), LiteRT: target.Version, Format: litert.Version}
-	newer := known
+	native := Layout{Fingerprint: target.Layout(), LiteRT: target.Version, Format: litert.Version}
+	newer := native
 	newer.Format++
-	for at, layouts := range [][]Layout{{known, newer}, {newer, known}} {
+	for i, layouts := range [][]Layout{{native, newer}, {newer, native}} {
 		got, err := (&listing{layouts: layouts}).find(target.Layout(), target.Version)
 		require.NoError(t, err)
-		require.Equal(t, at, got)
+		require.Equal(t, i, got)
 	}
 	_, err := (&listing{layouts: []Layout{newer}}).find(target.Layout(), target.Version)
 	require.ErrorIs(t, err, ErrVersion)
@@ -156,10 +156,10 @@ func FuzzIndex(f *testing.F) {
 		}
 		_, encoded, err := encodeIndex(listed.manifests, listed.subject)
 		require.NoError(t, err)
-		again, err := decodeIndex(encoded)
+		decoded, err := decodeIndex(encoded)
 		require.NoError(t, err)
-		require.ElementsMatch(t, listed.layouts, again.layouts)
-		require.Equal(t, listed.subject, again.subject)
+		require.ElementsMatch(t, listed.layouts, decoded.layouts)
+		require.Equal(t, listed.subject, decoded.subject)
 	})
 }
 

@@ -48,52 +48,52 @@ func pushLiteRT(t *testing.T, ref string, file registry.LiteRTFile) *registry.Pu
 // pullLiteRT returns what was written, also if there was an error.
 func pullLiteRT(t *testing.T, ref string, target litert.Target, o *registry.Options) (string, *registry.Pulled, error) {
 	t.Helper()
-	to, err := os.Create(filepath.Join(t.TempDir(), "c"))
+	out, err := os.Create(filepath.Join(t.TempDir(), "c"))
 	require.NoError(t, err)
-	defer to.Close()
-	pulled, err := registry.PullLiteRT(t.Context(), ref, target, to, o)
-	return to.Name(), pulled, err
+	defer out.Close()
+	pulled, err := registry.PullLiteRT(t.Context(), ref, target, out, o)
+	return out.Name(), pulled, err
 }
 
 func TestEachKindOfNodePullsItsFileForLiteRT(t *testing.T) {
 	s := registrytest.Start(t)
 	ref := s.Ref("embedding:v1")
-	here, there := forLiteRT(t, "avx2"), forLiteRT(t, "avx512vnni")
-	first := pushLiteRT(t, ref, here)
+	avx2, vnni := forLiteRT(t, "avx2"), forLiteRT(t, "avx512vnni")
+	first := pushLiteRT(t, ref, avx2)
 	require.NotZero(t, first.UploadedBytes)
-	require.True(t, pushLiteRT(t, ref, here).UpToDate)
-	second := pushLiteRT(t, ref, there)
+	require.True(t, pushLiteRT(t, ref, avx2).UpToDate)
+	second := pushLiteRT(t, ref, vnni)
 	require.Equal(t, first.Layouts, second.Kept)
 	require.Zero(t, second.UploadedBytes, "the same bytes")
 	listed, err := registry.List(t.Context(), ref, nil)
 	require.NoError(t, err)
 	require.ElementsMatch(t, append(first.Layouts, second.Layouts...), listed)
 
-	for _, file := range []registry.LiteRTFile{here, there} {
+	for _, file := range []registry.LiteRTFile{avx2, vnni} {
 		path, pulled, err := pullLiteRT(t, ref, file.For, nil)
 		require.NoError(t, err)
 		require.Equal(t, file.SHA256, sumOf(t, path))
 		require.Equal(t, file.Model, pulled.Layouts[0].Model)
 		require.Equal(t, file.For.Version, pulled.Layouts[0].LiteRT)
 	}
-	_, pulled, err := pullLiteRT(t, ref, here.For, &registry.Options{Have: here.Path})
+	_, pulled, err := pullLiteRT(t, ref, avx2.For, &registry.Options{Have: avx2.Path})
 	require.NoError(t, err)
 	require.True(t, pulled.UpToDate)
 
 	// Another LiteRT, CPU or architecture is another layout. The error says what there is.
-	for _, other := range []litert.Target{
+	for _, target := range []litert.Target{
 		{Version: "2.4.0", Architecture: "amd64", CPU: "avx2"}, {Version: "2.3.0", Architecture: "amd64", CPU: "avx"},
 		{Version: "2.3.0", Architecture: "arm64", CPU: "avx2"},
 	} {
-		path, _, err := pullLiteRT(t, ref, other, nil)
+		path, _, err := pullLiteRT(t, ref, target, nil)
 		require.ErrorIs(t, err, registry.ErrNoLayout)
-		require.ErrorContains(t, err, other.String())
-		require.ErrorContains(t, err, here.For.String())
+		require.ErrorContains(t, err, target.String())
+		require.ErrorContains(t, err, avx2.For.String())
 		require.Empty(t, readFile(t, path))
 	}
-	_, _, err = pullLiteRT(t, ref, here.For, &registry.Options{MaxBytes: 10})
+	_, _, err = pullLiteRT(t, ref, avx2.For, &registry.Options{MaxBytes: 10})
 	require.ErrorIs(t, err, registry.ErrTooLarge)
-	_, err = pullAt(t.Context(), ref, here.For.Layout(), filepath.Join(t.TempDir(), "c"), nil)
+	_, err = pullAt(t.Context(), ref, avx2.For.Layout(), filepath.Join(t.TempDir(), "c"), nil)
 	require.ErrorIs(t, err, registry.ErrNoLayout, "it is no cache file of xpwc")
 }
 
@@ -108,15 +108,15 @@ func readFile(t *testing.T, path string) []byte {
 func TestATagHasFilesForLiteRTOfOneModel(t *testing.T) {
 	s := registrytest.Start(t)
 	ref := s.Ref("embedding:v1")
-	file, other := forLiteRT(t, "avx2"), forLiteRT(t, "avx512vnni")
+	file, vnniFile := forLiteRT(t, "avx2"), forLiteRT(t, "avx512vnni")
 	pushed := pushLiteRT(t, ref, file)
-	other.Model = strings.Repeat("b", 64)
-	_, err := registry.PushLiteRT(t.Context(), ref, other, nil)
+	vnniFile.Model = strings.Repeat("b", 64)
+	_, err := registry.PushLiteRT(t.Context(), ref, vnniFile, nil)
 	require.ErrorIs(t, err, registry.ErrOtherModel)
 	listed, err := registry.List(t.Context(), ref, nil)
 	require.NoError(t, err)
 	require.Equal(t, pushed.Layouts, listed)
-	pushLiteRT(t, s.Ref("embedding:v2"), other)
+	pushLiteRT(t, s.Ref("embedding:v2"), vnniFile)
 }
 
 func TestWhatIsNoFileForLiteRTIsNotPushed(t *testing.T) {
@@ -172,10 +172,10 @@ func TestADamagedFileForLiteRTIsNotPulled(t *testing.T) {
 
 	// Damage in a payload, which no checksum of LiteRT's covers.
 	blobs := s.Blobs(t, 0)
-	at := slices.IndexFunc(blobs, func(path string) bool { return strings.Contains(path, file.SHA256) })
-	require.GreaterOrEqual(t, at, 0)
+	index := slices.IndexFunc(blobs, func(path string) bool { return strings.Contains(path, file.SHA256) })
+	require.GreaterOrEqual(t, index, 0)
 	content[200] ^= 1
-	require.NoError(t, os.WriteFile(blobs[at], content, 0o600))
+	require.NoError(t, os.WriteFile(blobs[index], content, 0o600))
 	_, _, err := pullLiteRT(t, ref, file.For, nil)
 	require.ErrorIs(t, err, registry.ErrDamaged)
 }
@@ -187,9 +187,9 @@ func TestATagHasFilesForLiteRTBesideThoseOfXpwc(t *testing.T) {
 	cache, _ := pack(t)
 	file := forLiteRT(t, "avx2")
 	native := push(t, ref, cache)
-	both := pushLiteRT(t, ref, file)
-	require.Equal(t, native.Layouts, both.Kept)
-	require.Equal(t, both.Layouts, push(t, ref, cache).Kept)
+	pushed := pushLiteRT(t, ref, file)
+	require.Equal(t, native.Layouts, pushed.Kept)
+	require.Equal(t, pushed.Layouts, push(t, ref, cache).Kept)
 
 	path, _, err := pullLiteRT(t, ref, file.For, nil)
 	require.NoError(t, err)

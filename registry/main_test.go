@@ -56,12 +56,12 @@ var errKept = errors.New("what was there is kept")
 // pullAt pulls a layout to a path, as the tool does.
 func pullAt(ctx context.Context, ref string, layout registry.Fingerprint, path string, o *registry.Options) (
 	*registry.Pulled, error) {
-	return putAt(path, func(to *os.File) (*registry.Pulled, error) { return registry.Pull(ctx, ref, layout, to, o) })
+	return putAt(path, func(w *os.File) (*registry.Pulled, error) { return registry.Pull(ctx, ref, layout, w, o) })
 }
 
-func putAt(path string, pull func(to *os.File) (*registry.Pulled, error)) (pulled *registry.Pulled, err error) {
-	err = output.Write(path, func(to *os.File) error {
-		if pulled, err = pull(to); err == nil && pulled.UpToDate {
+func putAt(path string, pull func(w *os.File) (*registry.Pulled, error)) (pulled *registry.Pulled, err error) {
+	err = output.Write(path, func(w *os.File) error {
+		if pulled, err = pull(w); err == nil && pulled.UpToDate {
 			return errKept
 		}
 		return err

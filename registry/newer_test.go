@@ -28,19 +28,19 @@ func withNewer(t *testing.T, s *registrytest.Server) (another registry.Fingerpri
 	var index ocispec.Index
 	require.NoError(t, json.Unmarshal(b, &index))
 	var newer []ocispec.Descriptor
-	add := func(of ocispec.Descriptor, change func(annotations map[string]string)) {
-		of.Annotations = maps.Clone(of.Annotations)
-		of.Annotations["dev.xpwc.format"] = "9"
-		change(of.Annotations)
+	add := func(desc ocispec.Descriptor, change func(annotations map[string]string)) {
+		desc.Annotations = maps.Clone(desc.Annotations)
+		desc.Annotations["dev.xpwc.format"] = "9"
+		change(desc.Annotations)
 		b, err := json.Marshal(ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2},
-			MediaType: ocispec.MediaTypeImageManifest, ArtifactType: of.ArtifactType,
-			Config: ocispec.DescriptorEmptyJSON, Annotations: of.Annotations,
+			MediaType: ocispec.MediaTypeImageManifest, ArtifactType: desc.ArtifactType,
+			Config: ocispec.DescriptorEmptyJSON, Annotations: desc.Annotations,
 			Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON}})
 		require.NoError(t, err)
 		pushed, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeImageManifest, b)
 		require.NoError(t, err)
-		of.Digest, of.Size = pushed.Digest, pushed.Size
-		newer = append(newer, of)
+		desc.Digest, desc.Size = pushed.Digest, pushed.Size
+		newer = append(newer, desc)
 	}
 	_, err := oras.PushBytes(t.Context(), repo, ocispec.MediaTypeEmptyJSON, ocispec.DescriptorEmptyJSON.Data)
 	require.NoError(t, err)
@@ -61,12 +61,12 @@ func TestATagWithNewerLayoutsIsOfUseAsFarAsItIsUnderstood(t *testing.T) {
 	s := registrytest.Start(t)
 	ref := s.Ref("face:v1")
 	cache, outputs := pack(t)
-	here := layoutOf(t, cache)
+	layout := layoutOf(t, cache)
 	push(t, ref, cache)
 	another := withNewer(t, s)
 
 	file := filepath.Join(t.TempDir(), "pulled.xpwc")
-	_, err := pullAt(t.Context(), ref, here, file, nil)
+	_, err := pullAt(t.Context(), ref, layout, file, nil)
 	require.NoError(t, err)
 	got, stats := run(t, modelFile(t), file)
 	require.Equal(t, outputs, got)
@@ -84,8 +84,8 @@ func TestATagWithNewerLayoutsIsOfUseAsFarAsItIsUnderstood(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	before := listed()
-	require.Equal(t, 2, strings.Count(before, `"format_version":9`))
+	prev := listed()
+	require.Equal(t, 2, strings.Count(prev, `"format_version":9`))
 	pushed := push(t, ref, packOn(t, lesser, modelFile(t)))
 	require.Len(t, pushed.Kept, 3)
 	require.Equal(t, 2, strings.Count(listed(), `"format_version":9`))

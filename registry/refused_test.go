@@ -24,21 +24,21 @@ import (
 func TestADamagedBlobIsRefusedAndNothingAppears(t *testing.T) {
 	s := registrytest.Start(t)
 	cache, _ := pack(t)
-	here := layoutOf(t, cache)
+	layout := layoutOf(t, cache)
 	push(t, s.Ref("face:v1"), cache)
 	blobs := s.Blobs(t, 64<<10)
 	require.Len(t, blobs, 1)
 	whole, err := os.ReadFile(blobs[0])
 	require.NoError(t, err)
-	kept := filepath.Join(t.TempDir(), "kept.xpwc")
-	_, err = pullAt(t.Context(), s.Ref("face:v1"), here, kept, nil)
+	saved := filepath.Join(t.TempDir(), "kept.xpwc")
+	_, err = pullAt(t.Context(), s.Ref("face:v1"), layout, saved, nil)
 	require.NoError(t, err)
-	before, err := os.ReadFile(kept)
+	original, err := os.ReadFile(saved)
 	require.NoError(t, err)
 
-	flip := func(at int) []byte {
+	flip := func(offset int) []byte {
 		b := bytes.Clone(whole)
-		b[at] ^= 1
+		b[offset] ^= 1
 		return b
 	}
 	for name, content := range map[string][]byte{
@@ -50,21 +50,21 @@ func TestADamagedBlobIsRefusedAndNothingAppears(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(blobs[0], content, 0o600))
 			file := filepath.Join(t.TempDir(), "c.xpwc")
-			_, err := pullAt(t.Context(), s.Ref("face:v1"), here, file, nil)
+			_, err := pullAt(t.Context(), s.Ref("face:v1"), layout, file, nil)
 			require.Error(t, err)
 			if len(content) == len(whole) {
 				require.ErrorIs(t, err, registry.ErrDamaged)
 			}
-			there, err := os.ReadDir(filepath.Dir(file))
+			entries, err := os.ReadDir(filepath.Dir(file))
 			require.NoError(t, err)
-			require.Empty(t, there)
+			require.Empty(t, entries)
 
-			_, err = pullAt(t.Context(), s.Ref("face:v1"), here, kept, nil)
+			_, err = pullAt(t.Context(), s.Ref("face:v1"), layout, saved, nil)
 			require.Error(t, err)
-			after, err := os.ReadFile(kept)
+			reread, err := os.ReadFile(saved)
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(before, after), "what was there stays")
-			requireAlone(t, kept)
+			require.True(t, bytes.Equal(original, reread), "what was there stays")
+			requireAlone(t, saved)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func forge(t *testing.T, s *registrytest.Server, said int64, change func(*remote
 func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 	s := registrytest.Start(t)
 	cache, _ := pack(t)
-	here := layoutOf(t, cache)
+	layout := layoutOf(t, cache)
 	push(t, s.Ref("face:v1"), cache)
 	blobs := s.Blobs(t, 64<<10)
 	require.Len(t, blobs, 1)
@@ -127,11 +127,11 @@ func TestABlobThatIsNotWhatItIsSaidToBeIsRefused(t *testing.T) {
 				layer.Digest, layer.Size = pushed.Digest, pushed.Size
 			})
 			file := filepath.Join(t.TempDir(), "c.xpwc")
-			_, err := pullAt(t.Context(), ref, here, file, nil)
+			_, err := pullAt(t.Context(), ref, layout, file, nil)
 			require.ErrorIs(t, err, registry.ErrDamaged)
-			there, err := os.ReadDir(filepath.Dir(file))
+			entries, err := os.ReadDir(filepath.Dir(file))
 			require.NoError(t, err)
-			require.Empty(t, there)
+			require.Empty(t, entries)
 		})
 	}
 }
@@ -179,7 +179,7 @@ func TestOtherArtifactsAreLeftAlone(t *testing.T) {
 	require.ErrorIs(t, err, registry.ErrOtherArtifact)
 	_, err = registry.List(t.Context(), s.Ref("app:v1"), nil)
 	require.ErrorIs(t, err, registry.ErrOtherArtifact)
-	after, err := repo.Resolve(t.Context(), "v1")
+	resolved, err := repo.Resolve(t.Context(), "v1")
 	require.NoError(t, err)
-	require.Equal(t, image.Digest, after.Digest)
+	require.Equal(t, image.Digest, resolved.Digest)
 }

@@ -35,16 +35,16 @@ func push(t *testing.T, ref string, files ...string) *registry.Pushed {
 func TestAModelLoadedFromAPulledCachePacksNothing(t *testing.T) {
 	s := registrytest.Start(t)
 	cache, outputs := pack(t)
-	here := layoutOf(t, cache)
+	layout := layoutOf(t, cache)
 	pushed := push(t, s.Ref("face:v1"), cache)
 	require.Len(t, pushed.Layouts, 1)
-	require.Equal(t, here, pushed.Layouts[0].Fingerprint)
+	require.Equal(t, layout, pushed.Layouts[0].Fingerprint)
 	require.Positive(t, pushed.UploadedBytes)
 
 	var done, total int64
 	file := filepath.Join(t.TempDir(), "pulled.xpwc")
-	progress := func(d, of int64) { done, total = d, of }
-	pulled, err := pullAt(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Progress: progress})
+	progress := func(d, size int64) { done, total = d, size }
+	pulled, err := pullAt(t.Context(), s.Ref("face:v1"), layout, file, &registry.Options{Progress: progress})
 	require.NoError(t, err)
 	require.Equal(t, pushed.Digest, pulled.Digest)
 	require.Equal(t, pushed.Layouts, pulled.Layouts)
@@ -78,9 +78,9 @@ func TestAModelLoadedFromAPulledCachePacksNothing(t *testing.T) {
 // requireAlone checks that there is nothing beside a file.
 func requireAlone(t *testing.T, file string) {
 	t.Helper()
-	there, err := os.ReadDir(filepath.Dir(file))
+	entries, err := os.ReadDir(filepath.Dir(file))
 	require.NoError(t, err)
-	require.Len(t, there, 1, "%v", there)
+	require.Len(t, entries, 1, "%v", entries)
 }
 
 func entriesOf(t *testing.T, cache string) map[cachefile.Entry]bool {
@@ -120,19 +120,19 @@ func TestPushingAgainUploadsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &wire{}
-			again, err := registry.Push(t.Context(), s.Ref("face:v1"), files, &registry.Options{Transport: w})
+			repeated, err := registry.Push(t.Context(), s.Ref("face:v1"), files, &registry.Options{Transport: w})
 			require.NoError(t, err)
-			require.Equal(t, first.Digest, again.Digest)
-			require.Zero(t, again.UploadedBytes)
+			require.Equal(t, first.Digest, repeated.Digest)
+			require.Zero(t, repeated.UploadedBytes)
 			require.Zero(t, w.requests[http.MethodPut]+w.requests[http.MethodPost]+w.requests[http.MethodPatch],
 				"%v", w.requests)
 		})
 	}
 	w := &wire{}
-	other, err := registry.Push(t.Context(), s.Ref("face:v2"), []string{cache}, &registry.Options{Transport: w})
+	second, err := registry.Push(t.Context(), s.Ref("face:v2"), []string{cache}, &registry.Options{Transport: w})
 	require.NoError(t, err)
-	require.Equal(t, first.Digest, other.Digest)
-	require.Zero(t, other.UploadedBytes)
+	require.Equal(t, first.Digest, second.Digest)
+	require.Zero(t, second.UploadedBytes)
 	require.Equal(t, 1, w.requests[http.MethodPut], "the tag alone: %v", w.requests)
 	require.Zero(t, w.requests[http.MethodPost], "%v", w.requests)
 }
@@ -166,13 +166,13 @@ func TestAPushDoesNotBelieveARegistryThatSaysAnotherSize(t *testing.T) {
 func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
 	s := registrytest.Start(t)
 	ref := s.Ref("models/face:v1")
-	here, outputs := pack(t)
-	there := packOn(t, lesser, modelFile(t))
-	mine, theirs := layoutOf(t, here), layoutOf(t, there)
+	local, outputs := pack(t)
+	remote := packOn(t, lesser, modelFile(t))
+	mine, theirs := layoutOf(t, local), layoutOf(t, remote)
 	require.NotEqual(t, mine, theirs)
 
 	// A node of which there is nothing yet.
-	first := push(t, ref, there)
+	first := push(t, ref, remote)
 	missing := filepath.Join(t.TempDir(), "none.xpwc")
 	_, err := pullAt(t.Context(), ref, mine, missing, nil)
 	require.ErrorIs(t, err, registry.ErrNoLayout)
@@ -180,7 +180,7 @@ func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
 	require.ErrorContains(t, err, mine.String())
 	require.NoFileExists(t, missing)
 
-	second := push(t, ref, here)
+	second := push(t, ref, local)
 	require.Equal(t, first.Layouts, second.Kept)
 	listed, err := registry.List(t.Context(), ref, nil)
 	require.NoError(t, err)
@@ -207,13 +207,13 @@ func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
 	problems, err := cachefile.Verify(file, nil)
 	require.NoError(t, err)
 	require.Empty(t, problems)
-	again := push(t, ref, file)
-	require.Equal(t, second.Digest, again.Digest)
-	require.Zero(t, again.UploadedBytes)
+	repeated := push(t, ref, file)
+	require.Equal(t, second.Digest, repeated.Digest)
+	require.Zero(t, repeated.UploadedBytes)
 
 	// A layout that is there already is replaced.
 	part := filepath.Join(t.TempDir(), "part.xpwc")
-	writePart(t, here, part, 0)
+	writePart(t, local, part, 0)
 	replaced := push(t, ref, part)
 	require.Equal(t, first.Layouts, replaced.Kept)
 	require.Less(t, replaced.Layouts[0].Entries, second.Layouts[0].Entries)
@@ -225,17 +225,17 @@ func TestEachKindOfNodeAddsItsLayoutAndPullsItsOwn(t *testing.T) {
 func TestAPushBetweenReadingAndTaggingIsNotLost(t *testing.T) {
 	s := registrytest.Start(t)
 	ref := s.Ref("face:v1")
-	here, _ := pack(t)
-	there := packOn(t, lesser, modelFile(t))
+	local, _ := pack(t)
+	remote := packOn(t, lesser, modelFile(t))
 	w := &wire{}
 	var between *registry.Pushed
-	w.before = func(r *http.Request) {
+	w.request = func(r *http.Request) {
 		// The first upload of a blob: the tag was read, and not yet written.
 		if r.Method == http.MethodPost && between == nil {
-			between = push(t, ref, there)
+			between = push(t, ref, remote)
 		}
 	}
-	pushed, err := registry.Push(t.Context(), ref, []string{here}, &registry.Options{Transport: w})
+	pushed, err := registry.Push(t.Context(), ref, []string{local}, &registry.Options{Transport: w})
 	require.NoError(t, err)
 	require.NotNil(t, between)
 	require.Equal(t, between.Layouts, pushed.Kept)
@@ -247,16 +247,16 @@ func TestAPushBetweenReadingAndTaggingIsNotLost(t *testing.T) {
 	tag := s.Ref("busy:v1")
 	parts := []string{filepath.Join(t.TempDir(), "odd.xpwc"), filepath.Join(t.TempDir(), "even.xpwc")}
 	for i, part := range parts {
-		writePart(t, here, part, i)
+		writePart(t, local, part, i)
 	}
 	n := 0
-	w = &wire{after: func(r *http.Request) {
+	w = &wire{response: func(r *http.Request) {
 		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/v1") {
 			push(t, tag, parts[n%2]) // the same layout with other entries
 			n++
 		}
 	}}
-	_, err = registry.Push(t.Context(), tag, []string{here}, &registry.Options{Transport: w})
+	_, err = registry.Push(t.Context(), tag, []string{local}, &registry.Options{Transport: w})
 	require.ErrorIs(t, err, registry.ErrConcurrent)
 	require.Greater(t, n, 1)
 }
@@ -307,7 +307,7 @@ func TestABlobThatAnotherPushIsAboutToWriteIsWaitedFor(t *testing.T) {
 	ofManifest := func(r *http.Request) bool {
 		return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/sha256:")
 	}
-	w := &wire{before: func(r *http.Request) {
+	w := &wire{request: func(r *http.Request) {
 		if !ofManifest(r) || len(links) > 0 {
 			return
 		}
@@ -319,7 +319,7 @@ func TestABlobThatAnotherPushIsAboutToWriteIsWaitedFor(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.Truncate(path, 0))
 		}
-	}, after: func(r *http.Request) {
+	}, response: func(r *http.Request) {
 		if !ofManifest(r) {
 			return
 		}
@@ -343,8 +343,8 @@ func writePart(t *testing.T, cache, part string, first int) {
 	defer f.Close()
 	n := first
 	keep := func(cachefile.Entry) bool { n++; return n%2 == 0 }
-	require.NoError(t, output.Write(part, func(to *os.File) error {
-		return f.Write(to, keep, cachefile.WriteOptions{})
+	require.NoError(t, output.Write(part, func(w *os.File) error {
+		return f.Write(w, keep, cachefile.WriteOptions{})
 	}))
 }
 
@@ -383,16 +383,16 @@ func TestAnInterruptedPullLeavesNothing(t *testing.T) {
 	_, err := pullAt(ctx, s.Ref("face:v1"), layoutOf(t, cache), filepath.Join(dir, "c.xpwc"),
 		&registry.Options{Progress: func(int64, int64) { cancel() }})
 	require.ErrorIs(t, err, context.Canceled)
-	there, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, there)
+	require.Empty(t, entries)
 }
 
 // Tools find the packed weights of a model from the model, and copy or delete them with it.
 func TestPackedWeightsReferToTheirModel(t *testing.T) {
 	s := registrytest.Start(t)
 	cache, _ := pack(t)
-	other := packOn(t, lesser, modelFile(t))
+	second := packOn(t, lesser, modelFile(t))
 	repo, err := remote.NewRepository(s.Ref("face"))
 	require.NoError(t, err)
 	repo.PlainHTTP = true
@@ -417,7 +417,7 @@ func TestPackedWeightsReferToTheirModel(t *testing.T) {
 	require.Equal(t, []string{pushed.Digest}, referrers())
 	require.Equal(t, pushed.Digest, push(t, s.Ref("face:packed"), cache).Digest, "nothing is new")
 
-	added := push(t, s.Ref("face:packed"), other) // another node, which need not know the model's tag
+	added := push(t, s.Ref("face:packed"), second) // another node, which need not know the model's tag
 	require.Equal(t, model.Digest.String(), added.Subject)
 	require.Contains(t, referrers(), added.Digest)
 

@@ -73,7 +73,7 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 		version:  {xpwc.ErrVersion, cachefile.ErrVersion, format.ErrVersion},
 		foreign:  {xpwc.ErrForeign, cachefile.ErrForeign, format.ErrForeign},
 	}
-	for name, c := range map[string]struct{ path, is string }{
+	for name, c := range map[string]struct{ path, text string }{
 		"a text":                              {text, notCache},
 		"a long file of zeros":                {write(t, make([]byte, 5000)), notCache},
 		"a directory":                         {t.TempDir(), notCache},
@@ -112,9 +112,9 @@ func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 			t.Run(name+"/"+reader, func(t *testing.T) {
 				err := read(c.path)
 				require.ErrorContains(t, err, c.path)
-				for is, all := range sentinels {
-					for _, sentinel := range all {
-						require.Equal(t, is == c.is, errors.Is(err, sentinel), "%s: %v", is, err)
+				for text, errs := range sentinels {
+					for _, sentinel := range errs {
+						require.Equal(t, text == c.text, errors.Is(err, sentinel), "%s: %v", text, err)
 					}
 				}
 			})

@@ -60,9 +60,9 @@ func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
 				_, err = pullAt(t.Context(), host+"/face:v1", layoutOf(t, cache), filepath.Join(dir, "c"), o)
 			}
 			require.ErrorIs(t, err, registry.ErrSilent)
-			left, err := os.ReadDir(dir)
+			entries, err := os.ReadDir(dir)
 			require.NoError(t, err)
-			require.Empty(t, left)
+			require.Empty(t, entries)
 		})
 	}
 }
@@ -88,9 +88,9 @@ func TestARegistryThatOnlyPingsIsSilent(t *testing.T) {
 
 // trustServer has what is made of http.DefaultTransport trust a server's certificate.
 func trustServer(t *testing.T, s *httptest.Server) {
-	before := http.DefaultTransport
-	t.Cleanup(func() { http.DefaultTransport = before })
-	trusting := before.(*http.Transport).Clone()
+	original := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = original })
+	trusting := original.(*http.Transport).Clone()
 	trusting.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	http.DefaultTransport = trusting
 }
@@ -113,7 +113,7 @@ func drip(w http.ResponseWriter, ended chan struct{}) {
 func isBlob(r *http.Request) bool { return strings.Contains(r.URL.Path, "/blobs/") }
 
 // forward answers a request as the registry does, with so much of the body.
-func forward(t *testing.T, host string, w http.ResponseWriter, r *http.Request, most int64) {
+func forward(t *testing.T, host string, w http.ResponseWriter, r *http.Request, limit int64) {
 	out := r.Clone(r.Context())
 	out.RequestURI, out.URL.Scheme, out.URL.Host = "", "http", host
 	resp, err := http.DefaultTransport.RoundTrip(out)
@@ -126,14 +126,14 @@ func forward(t *testing.T, host string, w http.ResponseWriter, r *http.Request, 
 		w.Header()[k] = v
 	}
 	w.WriteHeader(resp.StatusCode)
-	_, _ = io.Copy(w, io.LimitReader(resp.Body, most))
+	_, _ = io.Copy(w, io.LimitReader(resp.Body, limit))
 	w.(http.Flusher).Flush()
 }
 
 // Who looked at the tag before this push replaced it may replace it after.
 func TestATagThatIsReplacedByWhoHadNotSeenThePushIsPushedAgain(t *testing.T) {
 	s := registrytest.Start(t)
-	here, _ := pack(t)
+	file, _ := pack(t)
 	theirs := push(t, s.Ref("face:theirs"), packOn(t, lesser, modelFile(t)))
 	repo, err := remote.NewRepository(s.Ref("face"))
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestATagThatIsReplacedByWhoHadNotSeenThePushIsPushedAgain(t *testing.T) {
 	index, err := repo.Resolve(t.Context(), theirs.Digest)
 	require.NoError(t, err)
 	tagged, replaced := false, false
-	w := &wire{after: func(r *http.Request) {
+	w := &wire{response: func(r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/manifests/v1") {
 			return
 		}
@@ -151,7 +151,7 @@ func TestATagThatIsReplacedByWhoHadNotSeenThePushIsPushedAgain(t *testing.T) {
 		}
 		tagged = tagged || r.Method == http.MethodPut
 	}}
-	pushed, err := registry.Push(t.Context(), s.Ref("face:v1"), []string{here}, &registry.Options{Transport: w})
+	pushed, err := registry.Push(t.Context(), s.Ref("face:v1"), []string{file}, &registry.Options{Transport: w})
 	require.NoError(t, err)
 	require.True(t, replaced)
 	require.Equal(t, theirs.Layouts, pushed.Kept)
@@ -164,22 +164,22 @@ func TestATagThatIsReplacedByWhoHadNotSeenThePushIsPushedAgain(t *testing.T) {
 func TestAFileThatIsTooLargeIsNotDownloaded(t *testing.T) {
 	s := registrytest.Start(t)
 	cache, _ := pack(t)
-	here := layoutOf(t, cache)
+	layout := layoutOf(t, cache)
 	push(t, s.Ref("face:v1"), cache)
 	downloads := 0
-	w := &wire{before: func(r *http.Request) {
+	w := &wire{request: func(r *http.Request) {
 		if r.Method == http.MethodGet && isBlob(r) {
 			downloads++
 		}
 	}}
 	file := filepath.Join(t.TempDir(), "c")
-	_, err := pullAt(t.Context(), s.Ref("face:v1"), here, file, &registry.Options{Transport: w, MaxBytes: 1000})
+	_, err := pullAt(t.Context(), s.Ref("face:v1"), layout, file, &registry.Options{Transport: w, MaxBytes: 1000})
 	require.ErrorIs(t, err, registry.ErrTooLarge)
 
 	const huge = 1 << 50
 	for said, want := range map[int64]error{0: registry.ErrDamaged, huge: registry.ErrTooLarge} {
 		ref := forge(t, s, said, func(_ *remote.Repository, layer *ocispec.Descriptor) { layer.Size = huge })
-		_, err = pullAt(t.Context(), ref, here, file, &registry.Options{Transport: w})
+		_, err = pullAt(t.Context(), ref, layout, file, &registry.Options{Transport: w})
 		require.ErrorIs(t, err, want)
 	}
 	require.Zero(t, downloads)

@@ -9,9 +9,9 @@ import (
 
 // A wire counts requests by method, and calls hooks before each is sent and after it was answered.
 type wire struct {
-	mu            sync.Mutex
-	requests      map[string]int
-	before, after func(*http.Request)
+	mu                sync.Mutex
+	requests          map[string]int
+	request, response func(*http.Request)
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -21,12 +21,12 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w.requests[r.Method]++
 	w.mu.Unlock()
-	if w.before != nil {
-		w.before(r)
+	if w.request != nil {
+		w.request(r)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if w.after != nil {
-		w.after(r)
+	if w.response != nil {
+		w.response(r)
 	}
 	return resp, err
 }

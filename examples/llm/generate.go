@@ -54,8 +54,8 @@ func sampled(logits []float32, temperature float64, random *rand.Rand) int {
 		if len(top) == likeliest && v <= logits[top[likeliest-1]] {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(top, v, func(t int, v float32) int { return cmp.Compare(v, logits[t]) })
-		top = slices.Insert(top, at, token)
+		i, _ := slices.BinarySearchFunc(top, v, func(t int, v float32) int { return cmp.Compare(v, logits[t]) })
+		top = slices.Insert(top, i, token)
 		top = top[:min(len(top), likeliest)]
 	}
 	shares, sum := make([]float64, len(top)), 0.0

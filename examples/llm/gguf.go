@@ -136,13 +136,13 @@ func (g *gguf) strings(name string) ([]string, error) {
 		return nil, fmt.Errorf("%w: the metadata have no strings %s", errMalformed, name)
 	}
 	text, r := string(v.raw), &reader{rest: v.raw}
-	all := make([]string, v.count)
-	for i := range all {
+	values := make([]string, v.count)
+	for i := range values {
 		n := len(r.string())
 		end := len(text) - len(r.rest)
-		all[i] = text[end-n : end]
+		values[i] = text[end-n : end]
 	}
-	return all, nil
+	return values, nil
 }
 
 // tensor returns one of a name and a shape.
@@ -166,9 +166,9 @@ func (r *reader) take(n uint64) []byte {
 		r.rest = nil
 		return nil
 	}
-	taken := r.rest[:n:n]
+	head := r.rest[:n:n]
 	r.rest = r.rest[n:]
-	return taken
+	return head
 }
 
 func (r *reader) uint32() uint32 { return uint32(r.number(4)) }
@@ -223,12 +223,12 @@ func (r *reader) tensor() (tensor, error) {
 	if dimensions > 2 {
 		return t, fmt.Errorf("it has %d dimensions, and at most 2 are read", dimensions)
 	}
-	for _, into := range []*int{&t.columns, &t.rows}[:dimensions] {
+	for _, dst := range []*int{&t.columns, &t.rows}[:dimensions] {
 		n := r.uint64()
 		if n == 0 || n > maxDimension {
 			return t, fmt.Errorf("a dimension is %d", n)
 		}
-		*into = int(n)
+		*dst = int(n)
 	}
 	t.kind = tensorKind(r.uint32())
 	offset := r.uint64()

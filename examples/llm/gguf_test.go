@@ -36,13 +36,13 @@ type golden struct {
 	Top5   [][2]float32 `json:"top5"`
 }
 
-func goldens(t testing.TB) (all []golden) {
+func goldens(t testing.TB) (list []golden) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/greedy.json")
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(b, &all))
-	require.NotEmpty(t, all)
-	return all
+	require.NoError(t, json.Unmarshal(b, &list))
+	require.NotEmpty(t, list)
+	return list
 }
 
 func TestTextBecomesTheTokensOfTransformersAndBack(t *testing.T) {
@@ -57,9 +57,9 @@ func TestTextBecomesTheTokensOfTransformersAndBack(t *testing.T) {
 			text.WriteString(tokens.decode(id))
 		}
 		require.Equal(t, g.Text, text.String())
-		again, err := tokens.encode(strings.TrimSuffix(g.Text, "<|im_end|>"))
+		encoded, err := tokens.encode(strings.TrimSuffix(g.Text, "<|im_end|>"))
 		require.NoError(t, err)
-		require.Equal(t, g.Tokens[:len(again)], again)
+		require.Equal(t, g.Tokens[:len(encoded)], encoded)
 	}
 }
 

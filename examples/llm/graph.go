@@ -31,8 +31,8 @@ const (
 	cacheValues
 )
 
-func cacheID(layer int, which xnnpack.ValueID) xnnpack.ValueID {
-	return idLayers + xnnpack.ValueID(layer)*cacheValues + which
+func cacheID(layer int, kind xnnpack.ValueID) xnnpack.ValueID {
+	return idLayers + xnnpack.ValueID(layer)*cacheValues + kind
 }
 
 // A graph is a subgraph under construction. The first error ends that, as package fault has it.
@@ -78,7 +78,7 @@ func (g *graph) define() {
 // attention returns x with what the layer's heads add to it. Heads that share keys are one matrix.
 func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 	name := func(part string) string { return fmt.Sprintf("blk.%d.attn_%s.weight", layer, part) }
-	all, rows := g.past+g.tokens, g.heads/g.keyHeads*g.tokens
+	total, rows := g.past+g.tokens, g.heads/g.keyHeads*g.tokens
 	normed := g.norm(name("norm"), x, g.tokens)
 
 	q := g.turn(g.multiply(normed, g.width, name("q"), g.width), g.heads)
@@ -88,11 +88,11 @@ func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 		Output: cacheID(layer, newKeys)})
 	g.multiplyInto(cacheID(layer, newValues), normed, g.tokens, g.width, name("v"), g.keyWidth())
 
-	scores := g.value(g.keyHeads, rows, all)
+	scores := g.value(g.keyHeads, rows, total)
 	g.add(xnnpack.BatchMatrixMultiply{A: q,
 		B: g.joined(layer, pastKeys, newKeys), Output: scores, TransposeB: true})
-	scores = g.binary(xnnpack.Add, scores, idMask, g.keyHeads, rows, all)
-	shares := g.value(g.keyHeads, rows, all)
+	scores = g.binary(xnnpack.Add, scores, idMask, g.keyHeads, rows, total)
+	shares := g.value(g.keyHeads, rows, total)
 	g.add(xnnpack.Softmax{Input: scores, Output: shares})
 	mixed := g.value(g.keyHeads, rows, g.headSize)
 	g.add(xnnpack.BatchMatrixMultiply{A: shares,
@@ -105,11 +105,11 @@ func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 
 // joined returns the keys or values of all tokens: [keyHeads, past+tokens, headSize].
 func (g *graph) joined(layer int, past, new xnnpack.ValueID) xnnpack.ValueID {
-	all := g.past + g.tokens
-	rows := g.value(all, g.keyWidth())
+	total := g.past + g.tokens
+	rows := g.value(total, g.keyWidth())
 	g.add(xnnpack.Concatenate{Axis: 0, Output: rows,
 		Inputs: []xnnpack.ValueID{cacheID(layer, past), cacheID(layer, new)}})
-	return g.swap(g.reshape(rows, 0, all, g.keyHeads, g.headSize), g.keyHeads, all, g.headSize)
+	return g.swap(g.reshape(rows, 0, total, g.keyHeads, g.headSize), g.keyHeads, total, g.headSize)
 }
 
 // turn turns the heads of [tokens, heads*headSize] by the angles of their tokens' positions: [tokens, heads, headSize].

@@ -118,8 +118,8 @@ func (i *instance) compute(tokens []int) ([]float32, error) {
 	}
 	begin, end := i.length*i.keyWidth(), (i.length+len(tokens))*i.keyWidth()
 	for layer := range i.layers {
-		for which := range newKeys { // of the past
-			copy(i.floats(cacheID(layer, which))[begin:end], i.floats(cacheID(layer, which+newKeys)))
+		for kind := range newKeys { // of the past
+			copy(i.floats(cacheID(layer, kind))[begin:end], i.floats(cacheID(layer, kind+newKeys)))
 		}
 	}
 	i.length += len(tokens)
@@ -129,12 +129,12 @@ func (i *instance) compute(tokens []int) ([]float32, error) {
 func (i *instance) floats(id xnnpack.ValueID) []float32 { return i.buffers[id].Float32s() }
 
 // shape readies the runtime for so many new tokens, with room for so many in all.
-func (i *instance) shape(tokens, all int) error {
-	if all > i.context {
+func (i *instance) shape(tokens, total int) error {
+	if total > i.context {
 		return fmt.Errorf("the text is longer than %d tokens, which the model was made for", i.context)
 	}
 	past := max(i.past, leastPast)
-	for past < all {
+	for past < total {
 		past *= 2
 	}
 	if tokens == i.tokens && past == i.past {

@@ -30,7 +30,7 @@ func openModelOf(t testing.TB, w weights) *model {
 type answered struct {
 	distance float64 // of the largest logits after the prompt
 	tokens   []int
-	equal    int // how many of the first ones are golden
+	golden   int // how many of the first ones are golden
 }
 
 func answer(t testing.TB, m *model, cache *xpwc.Cache, g golden) (a answered) {
@@ -44,12 +44,12 @@ func answer(t testing.TB, m *model, cache *xpwc.Cache, g golden) (a answered) {
 		a.distance = max(a.distance, math.Abs(float64(logits[int(top[0])]-top[1])))
 	}
 	for next := greedy(logits); ; next = greedy(logits) {
-		if a.equal == len(a.tokens) && next == g.Tokens[a.equal] {
-			a.equal++
+		if a.golden == len(a.tokens) && next == g.Tokens[a.golden] {
+			a.golden++
 		}
 		if a.tokens = append(a.tokens, next); len(a.tokens) == len(g.Tokens) {
 			t.Logf("%s, %q: logits within %.4f, the first %d of %d tokens are the same", m.weights, g.Prompt,
-				a.distance, a.equal, len(a.tokens))
+				a.distance, a.golden, len(a.tokens))
 			return a
 		}
 		logits, err = i.next([]int{next})
@@ -71,7 +71,7 @@ func TestInFloat32TheTokensAndLogitsAreThoseOfTransformers(t *testing.T) {
 
 func TestWith8BitsTheFirst16TokensAreTheSame(t *testing.T) {
 	a := answer(t, openModelOf(t, int8Weights), nil, goldens(t)[0])
-	require.GreaterOrEqual(t, a.equal, 16)
+	require.GreaterOrEqual(t, a.golden, 16)
 }
 
 func TestANextStartFindsAllThatAFirstOnePackedAndAnswersTheSame(t *testing.T) {
@@ -110,12 +110,12 @@ func TestALongPromptIsComputedInParts(t *testing.T) {
 	defer func() { require.NoError(t, whole.close()) }()
 	want, err := whole.next(prompt)
 	require.NoError(t, err)
-	one, err := m.newInstance(cache, 2)
+	single, err := m.newInstance(cache, 2)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, one.close()) }()
+	defer func() { require.NoError(t, single.close()) }()
 	var got []float32
 	for _, token := range prompt {
-		got, err = one.next([]int{token})
+		got, err = single.next([]int{token})
 		require.NoError(t, err)
 	}
 	require.InDeltaSlice(t, want, got, 1e-2)
@@ -135,9 +135,9 @@ func TestTwoPromptsAreAnsweredAtTheSameTimeWithOneSetOfWeights(t *testing.T) {
 			require.NoError(t, s.answer(t.Context(), g.Prompt, o, &b))
 			want[i] = b.String()
 		}
-		var both sync.WaitGroup
+		var wg sync.WaitGroup
 		for i, g := range prompts {
-			both.Go(func() {
+			wg.Go(func() {
 				reply, err := http.Post(server.URL, "text/plain", strings.NewReader(g.Prompt))
 				if assert.NoError(t, err) {
 					defer reply.Body.Close()
@@ -147,7 +147,7 @@ func TestTwoPromptsAreAnsweredAtTheSameTimeWithOneSetOfWeights(t *testing.T) {
 				}
 			})
 		}
-		both.Wait()
+		wg.Wait()
 		require.Equal(t, want, got)
 		for _, wrong := range []string{"", strings.Repeat("long ", longestPrompt)} {
 			reply, err := http.Post(server.URL, "text/plain", strings.NewReader(wrong))

@@ -86,12 +86,12 @@ func withService(o options, do func(*service) error) (err error) {
 	}
 	// The tables of the tokenizer take as long as a next start: they are made meanwhile.
 	s.tokens = sync.OnceValues(func() (*tokenizer, error) { return newTokenizer(s.model.file) })
-	made := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(made)
+		defer close(done)
 		_, _ = s.tokens()
 	}()
-	defer func() { <-made }()
+	defer func() { <-done }()
 	return do(s)
 }
 

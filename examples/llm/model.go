@@ -52,7 +52,7 @@ func openModel(path string, w weights) (_ *model, err error) {
 	if architecture, _ := file.strings("general.architecture"); len(architecture) != 1 || architecture[0] != "llama" {
 		return nil, fmt.Errorf("its architecture is %q, and only llama is read", architecture)
 	}
-	for name, into := range map[string]*int{
+	for name, dst := range map[string]*int{
 		"block_count":             &m.layers,
 		"embedding_length":        &m.width,
 		"feed_forward_length":     &m.inner,
@@ -65,7 +65,7 @@ func openModel(path string, w weights) (_ *model, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if *into = int(n); *into < 1 || *into > 1<<20 {
+		if *dst = int(n); *dst < 1 || *dst > 1<<20 {
 			return nil, fmt.Errorf("%w: %s is %g", errMalformed, name, n)
 		}
 	}
@@ -101,9 +101,9 @@ func (m *model) shapes(tokens, past int) (inputs, outputs map[xnnpack.ValueID][]
 	}
 	outputs = map[xnnpack.ValueID][]int{idLogits: {1, m.vocabulary}}
 	for layer := range m.layers {
-		for which := range newKeys {
-			inputs[cacheID(layer, which)] = []int{past, m.keyWidth()}
-			outputs[cacheID(layer, which+newKeys)] = []int{tokens, m.keyWidth()}
+		for kind := range newKeys {
+			inputs[cacheID(layer, kind)] = []int{past, m.keyWidth()}
+			outputs[cacheID(layer, kind+newKeys)] = []int{tokens, m.keyWidth()}
 		}
 	}
 	return inputs, outputs
@@ -161,8 +161,8 @@ func (c *constants) Tensor(name string) (xpwc.Tensor, error) {
 		inParallel(t.rows, func(begin, end int) {
 			row := make([]float32, t.columns)
 			for i := begin; i < end; i++ {
-				from := order.row(i)
-				t.decode(row, stored[from*stride:(from+1)*stride])
+				src := order.row(i)
+				t.decode(row, stored[src*stride:(src+1)*stride])
 				for j := range row {
 					row[j] *= order.factor
 				}
@@ -199,8 +199,8 @@ type order struct {
 // before the softmax.
 func (m *model) order(name string) order {
 	turned := order{fmt.Sprint(" turned ", m.headSize), func(i int) int {
-		head, at := i/m.headSize, i%m.headSize
-		return head*m.headSize + at%(m.headSize/2)*2 + at/(m.headSize/2)
+		head, column := i/m.headSize, i%m.headSize
+		return head*m.headSize + column%(m.headSize/2)*2 + column/(m.headSize/2)
 	}, 1}
 	switch {
 	case strings.HasSuffix(name, ".attn_q.weight"):

@@ -25,10 +25,10 @@ func (t tensor) decode(dst []float32, rows []byte) {
 		}
 	case kindQ4_1: // a scale, a minimum, the low halves of 16 bytes and then the high ones
 		for ; len(dst) >= 32; dst, rows = dst[32:], rows[20:] {
-			scale, least := scaleOf(rows), scaleOf(rows[2:])
+			scale, second := scaleOf(rows), scaleOf(rows[2:])
 			for i, q := range rows[4:20] {
-				dst[i] = scale*float32(q&15) + least
-				dst[i+16] = scale*float32(q>>4) + least
+				dst[i] = scale*float32(q&15) + second
+				dst[i+16] = scale*float32(q>>4) + second
 			}
 		}
 	}
@@ -57,9 +57,9 @@ func quantize(dst []byte, row []float32) float32 {
 // inParallel divides rows among the processors.
 func inParallel(rows int, do func(begin, end int)) {
 	n := min(runtime.GOMAXPROCS(0), rows)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i := range n {
-		all.Go(func() { do(i*rows/n, (i+1)*rows/n) })
+		wg.Go(func() { do(i*rows/n, (i+1)*rows/n) })
 	}
-	all.Wait()
+	wg.Wait()
 }

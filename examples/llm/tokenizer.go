@@ -56,11 +56,11 @@ func newTokenizer(g *gguf) (*tokenizer, error) {
 }
 
 func indexes(words []string) map[string]int {
-	at := make(map[string]int, len(words))
+	index := make(map[string]int, len(words))
 	for i, w := range words {
-		at[w] = i
+		index[w] = i
 	}
-	return at
+	return index
 }
 
 // encode returns the tokens of a text. Words of special tokens in it are text.
@@ -102,17 +102,17 @@ func (t *tokenizer) question(text string) (tokens []int, err error) {
 // merge joins neighbours, those of the lowest rank first, until no pair has one.
 func (t *tokenizer) merge(pieces []string) []string {
 	for {
-		best, at := len(t.ranks), -1
+		best, position := len(t.ranks), -1
 		for i := range len(pieces) - 1 {
 			if rank, ok := t.ranks[pieces[i]+" "+pieces[i+1]]; ok && rank < best {
-				best, at = rank, i
+				best, position = rank, i
 			}
 		}
-		if at < 0 {
+		if position < 0 {
 			return pieces
 		}
-		pieces[at] += pieces[at+1]
-		pieces = append(pieces[:at+1], pieces[at+2:]...)
+		pieces[position] += pieces[position+1]
+		pieces = append(pieces[:position+1], pieces[position+2:]...)
 	}
 }
 

@@ -87,15 +87,15 @@ func requireSeries(t *testing.T, series map[string][]labels.Labels, expression s
 			}
 		}
 		require.Contains(t, series, name, expression)
-		found := false
+		ok := false
 		for _, s := range series[name] {
-			all := true
+			complete := true
 			for _, m := range matchers {
-				all = all && (m.Name == promodel.MetricNameLabel || s.Has(m.Name) && m.Matches(s.Get(m.Name)))
+				complete = complete && (m.Name == promodel.MetricNameLabel || s.Has(m.Name) && m.Matches(s.Get(m.Name)))
 			}
-			found = found || all
+			ok = ok || complete
 		}
-		require.True(t, found, "no series of %s has the labels of %s", name, expression)
+		require.True(t, ok, "no series of %s has the labels of %s", name, expression)
 		parser.Inspect(parsed, func(n parser.Node, _ []parser.Node) error {
 			if a, ok := n.(*parser.AggregateExpr); ok {
 				for _, label := range a.Grouping {
@@ -150,16 +150,16 @@ func TestTheDashboardIsAboutMetricsThatTheServiceHas(t *testing.T) {
 	require.NoError(t, json.Unmarshal(content, &dashboard))
 	// Grafana puts the chosen values in the places of variables.
 	variables := strings.NewReplacer("$instance", ".*", "$path", ".*")
-	of := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
+	labelValues := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 	for _, v := range dashboard.Templating.List {
 		if v.Type == "query" {
-			m := of.FindStringSubmatch(v.Query)
+			m := labelValues.FindStringSubmatch(v.Query)
 			require.NotNil(t, m, v.Query)
 			requireSeries(t, series, "count by ("+m[2]+") ("+variables.Replace(m[1])+")")
 		}
 	}
 	require.NotEmpty(t, dashboard.Panels)
-	taken := map[[2]int]string{}
+	used := map[[2]int]string{}
 	for _, p := range dashboard.Panels {
 		require.NotEmpty(t, p.Targets, p.Title)
 		for _, target := range p.Targets {
@@ -170,8 +170,8 @@ func TestTheDashboardIsAboutMetricsThatTheServiceHas(t *testing.T) {
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				require.Less(t, x, 24, p.Title)
-				require.Empty(t, taken[[2]int{x, y}], "%s is drawn over", p.Title)
-				taken[[2]int{x, y}] = p.Title
+				require.Empty(t, used[[2]int{x, y}], "%s is drawn over", p.Title)
+				used[[2]int{x, y}] = p.Title
 			}
 		}
 	}

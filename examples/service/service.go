@@ -65,7 +65,7 @@ func (s *service) load(name string) (*model, error) {
 	if filepath.Base(name) != name {
 		return nil, errNoModel
 	}
-	before, start := s.cache.Stats(), time.Now()
+	prev, start := s.cache.Stats(), time.Now()
 	file, err := tflite.Open(filepath.Join(s.dir, name+".tflite"), nil)
 	if err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (s *service) load(name string) (*model, error) {
 		return nil, err
 	}
 	m.LoadMS = float64(time.Since(start).Microseconds()) / 1000
-	after := s.cache.Stats()
-	m.Packed, m.Mapped = after.Packed.Entries-before.Packed.Entries, after.Hits.Entries-before.Hits.Entries
+	cur := s.cache.Stats()
+	m.Packed, m.Mapped = cur.Packed.Entries-prev.Packed.Entries, cur.Hits.Entries-prev.Hits.Entries
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName[name] = m

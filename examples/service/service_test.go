@@ -141,9 +141,9 @@ func (s *running) models() map[string]model {
 	s.t.Helper()
 	code, _, body := s.do("GET", "/models", "", nil)
 	require.Equal(s.t, http.StatusOK, code)
-	var all map[string]model
-	require.NoError(s.t, json.Unmarshal(body, &all))
-	return all
+	var models map[string]model
+	require.NoError(s.t, json.Unmarshal(body, &models))
+	return models
 }
 
 // metric returns a sample of GET /metrics that has the path as its only label.

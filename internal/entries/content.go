@@ -48,8 +48,8 @@ func (c *Content) Digest() (format.Digest, error) {
 	return d.digest, d.err
 }
 
-// Known returns the digest if it was computed.
-func (c *Content) Known() (d format.Digest, ok bool, err error) {
+// Computed returns the digest if it was computed.
+func (c *Content) Computed() (d format.Digest, ok bool, err error) {
 	if computed := c.digested.Load(); computed != nil {
 		return computed.digest, true, computed.err
 	}
@@ -65,8 +65,8 @@ func (c *Content) Matches(o *Content) bool {
 	if c.Stamp != o.Stamp || c.Stamp != (format.Digest{}) {
 		return c.Stamp == o.Stamp
 	}
-	mine, ok, _ := c.Known()
-	theirs, alsoKnown, _ := o.Known()
+	mine, ok, _ := c.Computed()
+	theirs, alsoKnown, _ := o.Computed()
 	return c.Origin.Source == o.Origin.Source && c.Origin.Watch == o.Origin.Watch &&
 		(!ok || !alsoKnown || mine == theirs)
 }
@@ -85,6 +85,6 @@ func (c *Content) MayDiffer(stamp, digest format.Digest) bool {
 	if c.Stamp != (format.Digest{}) {
 		return stamp != c.Stamp
 	}
-	d, ok, err := c.Known()
+	d, ok, err := c.Computed()
 	return !ok || err == nil && digest != d
 }

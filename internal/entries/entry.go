@@ -43,15 +43,15 @@ type Entry struct {
 	Sized    bool // it has the size that a look-up of its key was answered with
 	Unlisted bool // it was packed here, into the file in place, and no generation has it
 
-	surveyed *format.Index // all records of that index under its key are in memory
+	complete *format.Index // all records of that index under its key are in memory
 }
 
 // Name returns what the entry is called in ExecuTorch's trailer: the kernel's name directly followed by the bias'.
 func (e *Entry) Name() string { return e.Record.Kernel + e.Record.Bias }
 
-// Given reports whether a further session is given the entry: it is not withheld, and it is private or its file is the
+// Usable reports whether a further session is given the entry: it is not withheld, and it is private or its file is the
 // one in place.
-func (e *Entry) Given(inPlace [16]byte) bool {
+func (e *Entry) Usable(inPlace [16]byte) bool {
 	return e.Withheld == nil && e.State != Dropped && (e.State == Private || e.File == inPlace)
 }
 
@@ -90,5 +90,5 @@ func (e *Entry) PackedUnder(seed uint32) bool {
 	return e.Record.Seed == seed || slices.Contains(e.OtherSeeds, seed)
 }
 
-// Surveyed reports whether all records that an index has under the entry's key are in memory.
-func (e *Entry) Surveyed(index *format.Index) bool { return e.surveyed == index }
+// Complete reports whether all records that an index has under the entry's key are in memory.
+func (e *Entry) Complete(index *format.Index) bool { return e.complete == index }

@@ -13,10 +13,10 @@ func TestAnEntryIsGivenIfItIsPrivateOrItsFileIsInPlace(t *testing.T) {
 		Private: {true, true}, Written: {true, false}, Durable: {true, false}, Dropped: {false, false},
 	} {
 		e := &Entry{State: state, File: here}
-		require.Equal(t, given[0], e.Given(here), state)
-		require.Equal(t, given[1], e.Given(elsewhere), state)
+		require.Equal(t, given[0], e.Usable(here), state)
+		require.Equal(t, given[1], e.Usable(elsewhere), state)
 		e.Withhold(errors.New("it is damaged"))
-		require.False(t, e.Given(here), state)
+		require.False(t, e.Usable(here), state)
 	}
 }
 

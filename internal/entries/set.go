@@ -33,10 +33,10 @@ func (s *Set) Find(r *format.Record, inPlace [16]byte) *Entry {
 	return nil
 }
 
-// Survey takes note that all records that an index has under a key are in memory.
-func (s *Set) Survey(key *format.Key, index *format.Index) {
+// MarkComplete takes note that all records that an index has under a key are in memory.
+func (s *Set) MarkComplete(key *format.Key, index *format.Index) {
 	for _, e := range s.ByKey(key) {
-		e.surveyed = index
+		e.complete = index
 	}
 }
 
@@ -73,8 +73,8 @@ func (s *Set) AddUnlisted(e *Entry) {
 	s.Unlisted = append(s.Unlisted, e)
 }
 
-// List takes the entries that match out of those that no generation has.
-func (s *Set) List(match func(*Entry) bool) {
+// RemoveUnlisted takes the entries that match out of those that no generation has.
+func (s *Set) RemoveUnlisted(match func(*Entry) bool) {
 	s.Unlisted = slices.DeleteFunc(s.Unlisted, func(e *Entry) bool {
 		listed := match(e)
 		e.Unlisted = e.Unlisted && !listed
@@ -82,8 +82,8 @@ func (s *Set) List(match func(*Entry) bool) {
 	})
 }
 
-// All returns the entries.
-func (s *Set) All() iter.Seq[*Entry] {
+// Entries returns the entries.
+func (s *Set) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for _, entries := range s.kernels {
 			for _, e := range entries {

@@ -20,10 +20,10 @@ func TestAFlatbufferGetsAnotherRootFromWhatIsPutBeforeIt(t *testing.T) {
 
 	const align = 64
 	last := There(root.Tables(1).Table(1).Position())
-	before := BuildBefore(Fields{0: name, 1: []any{Fields{0: int32(9)}, last, last}, 4: numbers, 5: uint64(3)}, "NEXT",
+	prefix := BuildBefore(Fields{0: name, 1: []any{Fields{0: int32(9)}, last, last}, 4: numbers, 5: uint64(3)}, "NEXT",
 		align)
-	require.Zero(t, len(before)%align)
-	root = Root(append(before, old...), "NEXT", malformed)
+	require.Zero(t, len(prefix)%align)
+	root = Root(append(prefix, old...), "NEXT", malformed)
 	require.Equal(t, "a name", root.String(0))
 	require.Equal(t, []int32{1, 2, 3}, root.Int32s(4))
 	require.EqualValues(t, 3, root.Uint64(5))

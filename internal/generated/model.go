@@ -30,13 +30,13 @@ const MaxLayers = 256
 func Stack(layers int, int8 bool) Model {
 	m := Model{Int8: int8}
 	for i := range layers {
-		for _, of := range []matrix{
+		for _, mat := range []matrix{
 			{"self_attn.q_proj", 2048, 2048}, {"self_attn.k_proj", 2048, 512}, {"self_attn.v_proj", 2048, 512},
 			{"self_attn.o_proj", 2048, 2048}, {"mlp.gate_proj", 2048, 8192}, {"mlp.up_proj", 2048, 8192},
 			{"mlp.down_proj", 8192, 2048},
 		} {
-			of.name = fmt.Sprintf("model.layers.%d.%s.weight", i, of.name)
-			m.matrices = append(m.matrices, of)
+			mat.name = fmt.Sprintf("model.layers.%d.%s.weight", i, mat.name)
+			m.matrices = append(m.matrices, mat)
 		}
 	}
 	return m
@@ -51,26 +51,26 @@ func Chain(matrices int, int8 bool) Model {
 	const hidden = 4 * Width
 	m := Model{Int8: int8, chain: true}
 	for i := range matrices {
-		of := matrix{fmt.Sprintf("layers.%d.weight", i), Width, hidden}
+		mat := matrix{fmt.Sprintf("layers.%d.weight", i), Width, hidden}
 		if i%2 == 1 {
-			of.in, of.out = of.out, of.in
+			mat.in, mat.out = mat.out, mat.in
 		}
-		m.matrices = append(m.matrices, of)
+		m.matrices = append(m.matrices, mat)
 	}
 	return m
 }
 
-func (m Model) bytes(of matrix) int {
+func (m Model) bytes(mat matrix) int {
 	if m.Int8 {
-		return of.in * of.out
+		return mat.in * mat.out
 	}
-	return 4 * of.in * of.out
+	return 4 * mat.in * mat.out
 }
 
 // WeightBytes returns the bytes of the unpacked matrices.
 func (m Model) WeightBytes() (n int64) {
-	for _, of := range m.matrices {
-		n += int64(m.bytes(of))
+	for _, mat := range m.matrices {
+		n += int64(m.bytes(mat))
 	}
 	return n
 }

@@ -30,9 +30,9 @@ func (m Model) program() []byte {
 	blobs := dataOffset - (len(graph)+alignment-1)/alignment*alignment
 	segments := []table{{0: uint64(0), 1: uint64(len(graph))}}
 	var named []table
-	for i, of := range m.matrices {
+	for i, mat := range m.matrices {
 		segments = append(segments, table{0: uint64(dataOffset - blobs + i*matrixBytes), 1: uint64(matrixBytes)})
-		named = append(named, table{0: of.name, 1: uint32(i + 1)})
+		named = append(named, table{0: mat.name, 1: uint32(i + 1)})
 	}
 	const float, tensorValue, delegateCall, inSegment = byte(6), byte(5), byte(2), byte(1)
 	const planned = uint32(1) // the number of the memory that the runtime allocates for the method
@@ -52,7 +52,7 @@ func (m Model) program() []byte {
 		2: []table{}, 3: []table{}, 4: segments, 5: table{0: uint32(0), 1: []int64{0}} /* no constants */, 7: named,
 	}, "ET12")
 	// Between the flatbuffer's first 8 bytes and the rest is a header.
-	const header, before = 32, 8
+	const header, prefix = 32, 8
 	end := dataOffset + len(m.matrices)*matrixBytes
 	h := append([]byte("eh00"), make([]byte, header-4)...)
 	binary.LittleEndian.PutUint32(h[4:], header)
@@ -60,14 +60,14 @@ func (m Model) program() []byte {
 	binary.LittleEndian.PutUint64(h[16:], uint64(blobs))
 	binary.LittleEndian.PutUint64(h[24:], uint64(end-blobs))
 	binary.LittleEndian.PutUint32(flat, binary.LittleEndian.Uint32(flat)+header)
-	out := append(append(append([]byte{}, flat[:before]...), h...), flat[before:]...)
+	out := append(append(append([]byte{}, flat[:prefix]...), h...), flat[prefix:]...)
 	return append(append(out, make([]byte, max(blobs-len(out), 0))...), graph...)
 }
 
 // delegate describes the chain as runtime_schema.fbs in ExecuTorch's XNNPACK backend says.
 func (m Model) delegate() []byte {
 	const float32Type, tensorValue, fullyConnected = int16(1), byte(1), byte(2)
-	const none = uint32(1<<32 - 1)
+	const absent = uint32(1<<32 - 1)
 	const input, output = uint32(1), uint32(2)
 	value := func(id, constant, external, flags uint32, dims ...uint32) table {
 		return union(0, tensorValue, table{0: float32Type, 1: uint32(len(dims)), 2: dims, 3: constant, 4: external,
@@ -77,18 +77,18 @@ func (m Model) delegate() []byte {
 	constants := []table{{0: uint64(0), 1: uint64(0)}}
 	var nodes []table
 	x := uint32(0)
-	for i, of := range m.matrices {
+	for i, mat := range m.matrices {
 		weight := uint32(len(values))
-		values = append(values, value(weight, uint32(i+1), none, 0, uint32(of.out), uint32(of.in)))
+		values = append(values, value(weight, uint32(i+1), absent, 0, uint32(mat.out), uint32(mat.in)))
 		if i == len(m.matrices)-1 {
-			values = append(values, value(weight+1, 0, 1, output, 1, uint32(of.out)))
+			values = append(values, value(weight+1, 0, 1, output, 1, uint32(mat.out)))
 		} else {
-			values = append(values, value(weight+1, 0, none, 0, 1, uint32(of.out)))
+			values = append(values, value(weight+1, 0, absent, 0, 1, uint32(mat.out)))
 		}
 		const elsewhere = ^uint64(0) // found by its name
-		constants = append(constants, table{0: elsewhere, 1: uint64(matrixBytes), 2: of.name})
+		constants = append(constants, table{0: elsewhere, 1: uint64(matrixBytes), 2: mat.name})
 		nodes = append(nodes, union(0, fullyConnected,
-			table{0: x, 1: weight, 2: none, 3: weight + 1, 4: uint32(0)}, table{2: uint32(i)}))
+			table{0: x, 1: weight, 2: absent, 3: weight + 1, 4: uint32(0)}, table{2: uint32(i)}))
 		x = weight + 1
 	}
 	flat := flatbuf.Build(table{

@@ -60,9 +60,9 @@ func TestAnInterruptedGenerationLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	err := generated.Stack(1, true).Generate(ctx, filepath.Join(dir, "m.tflite"), func(int64, int64) { cancel() })
 	require.ErrorIs(t, err, context.Canceled)
-	left, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, entries)
 }
 
 func TestTheLargestModelCanBeDescribed(t *testing.T) {

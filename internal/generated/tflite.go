@@ -19,23 +19,23 @@ func (m Model) tflite() []byte {
 		return add(table{0: []int32{1, int32(length)}, 1: byte(0), 2: uint32(0), 3: name})
 	}
 	var inputs, outputs []int32
-	at := uint64(m.headBytes())
-	for i, of := range m.matrices {
-		layer := strings.TrimSuffix(of.name, "weight")
+	offset := uint64(m.headBytes())
+	for i, mat := range m.matrices {
+		layer := strings.TrimSuffix(mat.name, "weight")
 		x := int32(len(tensors) - 1) // what the matrix before this one computes
 		if i == 0 || !m.chain {
-			x = computed(of.in, layer+"input")
+			x = computed(mat.in, layer+"input")
 			inputs = append(inputs, x)
 		}
-		buffers = append(buffers, table{1: at, 2: uint64(m.bytes(of))})
-		at += uint64(m.bytes(of))
-		matrix := table{0: []int32{int32(of.out), int32(of.in)}, 1: byte(0), 2: uint32(i + 1), 3: of.name}
+		buffers = append(buffers, table{1: offset, 2: uint64(m.bytes(mat))})
+		offset += uint64(m.bytes(mat))
+		matrix := table{0: []int32{int32(mat.out), int32(mat.in)}, 1: byte(0), 2: uint32(i + 1), 3: mat.name}
 		if m.Int8 {
 			const int8 = byte(9)
-			matrix[1], matrix[4] = int8, table{2: []float32{float32(bound(of.in) / 127)}, 3: []int64{0}}
+			matrix[1], matrix[4] = int8, table{2: []float32{float32(bound(mat.in) / 127)}, 3: []int64{0}}
 		}
 		weight := add(matrix)
-		y := computed(of.out, layer+"output")
+		y := computed(mat.out, layer+"output")
 		if i == len(m.matrices)-1 || !m.chain {
 			outputs = append(outputs, y)
 		}

@@ -39,17 +39,17 @@ func (m Model) write(ctx context.Context, path string, head []byte, progress fun
 		if err := put(head); err != nil {
 			return err
 		}
-		for i, of := range m.matrices {
+		for i, mat := range m.matrices {
 			seed := [32]byte{}
 			copy(seed[4:], "xpwc weights")
 			binary.LittleEndian.PutUint32(seed[:], uint32(i))
 			random, chunk := rand.NewChaCha8(seed), make([]byte, 1<<20)
-			for range m.bytes(of) / len(chunk) {
+			for range m.bytes(mat) / len(chunk) {
 				_, _ = random.Read(chunk) // which never fails
 				if m.Int8 {
 					symmetric(chunk)
 				} else {
-					floats(chunk, bound(of.in))
+					floats(chunk, bound(mat.in))
 				}
 				if err := put(chunk); err != nil {
 					return err
@@ -75,9 +75,9 @@ func isAt(path string, size int64, begin []byte) bool {
 	if err != nil || info.Size() != size {
 		return false
 	}
-	is := make([]byte, len(begin))
-	_, err = io.ReadFull(f, is)
-	return err == nil && bytes.Equal(is, begin)
+	got := make([]byte, len(begin))
+	_, err = io.ReadFull(f, got)
+	return err == nil && bytes.Equal(got, begin)
 }
 
 // bound is that of uniform numbers whose products with in others keep the variance of these: they have variance 1/in.

@@ -91,7 +91,7 @@ func TestTensorsOfOneFileHaveStampsOfTheirOwn(t *testing.T) {
 
 func TestAClosedFileIsAnErrorWhereverItsBytesAreAskedFor(t *testing.T) {
 	f, _ := open(t, page)
-	there, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 0, Size: 8, Alignment: 1})
+	tensor, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 0, Size: 8, Alignment: 1})
 	require.NoError(t, err)
 	computed, err := tensorfile.Tensor(f, tensorfile.Place{Offset: 1, Size: 8, Alignment: 8})
 	require.NoError(t, err)
@@ -100,9 +100,9 @@ func TestAClosedFileIsAnErrorWhereverItsBytesAreAskedFor(t *testing.T) {
 	require.ErrorIs(t, err, xpwc.ErrClosed)
 	require.ErrorContains(t, err, f.Path())
 	require.ErrorIs(t, computed.Fill(make([]byte, 8)), xpwc.ErrClosed)
-	_, err = there.Identity.Digest()
+	_, err = tensor.Identity.Digest()
 	require.ErrorIs(t, err, xpwc.ErrClosed)
-	there.Evict()
+	tensor.Evict()
 	require.Nil(t, tensorfile.Place{Offset: 0, Size: 8}.In(f.Data()))
 }
 

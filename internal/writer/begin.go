@@ -26,10 +26,10 @@ type attempt struct {
 // begin makes this process the writer of the file, for a user that packs, which is counted from then on, or for a
 // compaction (u is nil). It waits for another process within limits. It returns the reason why it is not, or "".
 func (w *Writer) begin(u *User) (reason string) {
-	deadline := w.patience(u)
+	deadline := w.deadline(u)
 	if u != nil {
-		w.comes(1)
-		defer w.comes(-1)
+		w.addWaiting(1)
+		defer w.addWaiting(-1)
 	}
 	reported := false
 	start := time.Now()
@@ -66,16 +66,17 @@ func (w *Writer) begin(u *User) (reason string) {
 	}
 }
 
-// comes counts users that wait to pack: no compaction begins before them, or one after the other could keep them out.
-func (w *Writer) comes(n int) {
+// addWaiting counts users that wait to pack: no compaction begins before them, or one after the other could keep them
+// out.
+func (w *Writer) addWaiting(n int) {
 	w.mu.Lock()
 	defer w.unlock()
-	w.coming += n
+	w.waiting += n
 	w.changed.Broadcast()
 }
 
-// patience returns until when another process is waited for.
-func (w *Writer) patience(u *User) time.Time {
+// deadline returns until when another process is waited for.
+func (w *Writer) deadline(u *User) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if u != nil && time.Now().Before(w.busyUntil) {
@@ -100,7 +101,7 @@ func (w *Writer) tryBegin(u *User) attempt {
 			w.noticeReplacement(st, prevID)
 		}
 		a.replaced = err == nil
-	} else if unusable(err) {
+	} else if isUnusable(err) {
 		err = w.accept(st, err)
 		a.replaced = err == nil
 	}
@@ -205,7 +206,7 @@ func (w *Writer) beginOnce(st *store.Store) (bool, error) {
 			return false, err
 		}
 		w.locked(func() {
-			if w.access == useless {
+			if w.access == unusable {
 				w.access = writable
 			}
 		})
@@ -224,7 +225,7 @@ func (w *Writer) pausing() (inTheWay, err error) {
 	if time.Now().Before(w.endedUntil) {
 		return nil, w.ended
 	}
-	if w.access == useless {
+	if w.access == unusable {
 		inTheWay = w.cause
 	}
 	return inTheWay, nil
@@ -254,7 +255,7 @@ func (w *Writer) mayChange() bool {
 	dear := st.CopiesUp()
 	w.mu.Lock()
 	defer w.unlock()
-	return !dear && w.refusedLocked() == "" && w.access != useless && w.activity != compacting && w.phase == open
+	return !dear && w.refusedLocked() == "" && w.access != unusable && w.activity != compacting && w.phase == open
 }
 
 // endIfUnneeded gives the writer's lock to others if nobody here needs it, or has a commit to make. While something

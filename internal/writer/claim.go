@@ -25,9 +25,9 @@ func (c Contents) match(o Contents) bool {
 	return c.Kernel != nil && o.Kernel != nil && c.Kernel.Matches(o.Kernel) && c.Bias.Matches(o.Bias)
 }
 
-// areOf reports whether an entry, which is not identified, may have been packed from them, as far as can be known
+// mayMatch reports whether an entry, which is not identified, may have been packed from them, as far as can be known
 // without reading its tensors.
-func (c Contents) areOf(e *entries.Entry) bool {
+func (c Contents) mayMatch(e *entries.Entry) bool {
 	return c.match(Contents{e.Kernel, e.Bias}) && e.Kernel.Comparable() && e.Bias.Comparable()
 }
 

@@ -29,15 +29,15 @@ type round struct {
 
 // commitSoonLocked has a commit begin when no session has been packing for a moment. Save and Close do not wait for it.
 func (w *Writer) commitSoonLocked() {
-	if w.inMemory() || w.phase == closed || w.activity == due {
+	if w.inMemory() || w.phase == closed || w.activity == scheduled {
 		return
 	}
-	if w.activity != resting {
+	if w.activity != idle {
 		w.askLocked()
 		return
 	}
 	latest := time.Now().Add(commitWithin)
-	w.activity = due
+	w.activity = scheduled
 	var timer *time.Timer
 	timer = time.AfterFunc(commitPause, func() {
 		w.mu.Lock()
@@ -128,7 +128,7 @@ func (w *Writer) endRound(r *round, err error) {
 
 // restLocked ends a round or a compaction.
 func (w *Writer) restLocked() {
-	w.activity = resting
+	w.activity = idle
 	switch {
 	case w.next == nil:
 	case w.phase == closed: // all was saved
@@ -173,7 +173,7 @@ func (w *Writer) commit() error {
 	}
 	plan, err := st.PrepareCommit(ask.Layouts(chosen.layouts, chosen.records), chosen.records)
 	if err != nil {
-		return w.undone(chosen, err)
+		return w.undo(chosen, err)
 	}
 	written := w.file.whileStoring(plan.Write)
 	inForce, err := st.Conclude(plan, written)
@@ -184,11 +184,11 @@ func (w *Writer) commit() error {
 	case errors.Is(err, store.ErrReplaced):
 		return w.replaced(st)
 	case !inForce:
-		return w.undone(chosen, err)
+		return w.undo(chosen, err)
 	}
 	w.Note(err)
 	w.notice(st)
-	bytes := w.concluded(chosen, plan, st.Slot().IndexOffset)
+	bytes := w.conclude(chosen, plan, st.Slot().IndexOffset)
 	w.options.Report(slog.LevelInfo, "committed packed weights", slog.Uint64("generation", plan.Generation()),
 		slog.Int("entries", len(chosen.entries)), slog.Int64("bytes", bytes),
 		slog.Duration("duration", time.Since(start)))
@@ -234,13 +234,13 @@ func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 	}
 	w.mu.Lock()
 	defer w.unlock()
-	now := w.now()
+	unixTime := w.clock()
 	for _, e := range w.entries.Unlisted {
 		if e.Ready() {
-			e.Record.PackedAt, e.Record.UsedAt = now, now
+			e.Record.PackedAt, e.Record.UsedAt = unixTime, unixTime
 			chosen.entries = append(chosen.entries, e)
 		}
-		chosen.applyLocked(e, &e.Record, now)
+		chosen.applyLocked(e, &e.Record, unixTime)
 	}
 	if w.loaded.index != nil {
 		chosen.layouts = w.loaded.index.Layouts()
@@ -254,7 +254,7 @@ func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 			continue
 		}
 		if e != nil {
-			chosen.applyLocked(e, &r, now)
+			chosen.applyLocked(e, &r, unixTime)
 		}
 		chosen.records = append(chosen.records, r)
 	}
@@ -312,7 +312,7 @@ func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
 
 // applyLocked brings the record of an entry in the next generation up to date. Where nothing changed here, another
 // process may have changed it since its entry was loaded.
-func (c *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
+func (c *choice) applyLocked(e *entries.Entry, r *format.Record, unixTime int64) {
 	if e.Changed {
 		rec := &e.Record
 		r.Flags |= rec.Flags
@@ -328,12 +328,12 @@ func (c *choice) applyLocked(e *entries.Entry, r *format.Record, now int64) {
 		c.changed = append(c.changed, e)
 	}
 	if e.Sessions > 0 {
-		r.UsedAt = now
+		r.UsedAt = unixTime
 	}
 }
 
-// undone takes note that a choice is in no generation, and returns the error.
-func (w *Writer) undone(chosen choice, err error) error {
+// undo takes note that a choice is in no generation, and returns the error.
+func (w *Writer) undo(chosen choice, err error) error {
 	w.mu.Lock()
 	defer w.unlock()
 	w.dirty = w.dirty || chosen.dirty
@@ -343,9 +343,9 @@ func (w *Writer) undone(chosen choice, err error) error {
 	return err
 }
 
-// concluded takes note that a generation is in force, whose payloads lie before an offset. It returns how many bytes of
+// conclude takes note that a generation is in force, whose payloads lie before an offset. It returns how many bytes of
 // payloads it added.
-func (w *Writer) concluded(chosen choice, plan *store.Commit, end uint64) (bytes int64) {
+func (w *Writer) conclude(chosen choice, plan *store.Commit, end uint64) (bytes int64) {
 	w.mu.Lock()
 	defer w.unlock()
 	for _, e := range chosen.entries {
@@ -358,7 +358,7 @@ func (w *Writer) concluded(chosen choice, plan *store.Commit, end uint64) (bytes
 		bytes += int64(len(e.Data))
 	}
 	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
-	w.entries.List(func(e *entries.Entry) bool {
+	w.entries.RemoveUnlisted(func(e *entries.Entry) bool {
 		return e.State == entries.Durable || discarded(e) && e.Record.Offset < end
 	})
 	w.figures.WrittenBytes += bytes + int64(plan.IndexSize())

@@ -23,7 +23,7 @@ func (w *Writer) Compact(keep Keep) error {
 		return err
 	}
 	defer w.locked(w.restLocked)
-	if w.stillUseless() { // it makes way when something is packed
+	if w.remainsUnusable() { // it makes way when something is packed
 		return nil
 	}
 	switch reason := w.begin(nil); reason {
@@ -50,16 +50,16 @@ func (w *Writer) Compact(keep Keep) error {
 	})
 }
 
-// stillUseless reports whether nothing of the file can be used, and another process has not seen to that.
-func (w *Writer) stillUseless() bool {
-	isUseless := func() bool { return w.access == useless }
-	if !underLock(w, isUseless) {
+// remainsUnusable reports whether nothing of the file can be used, and another process has not seen to that.
+func (w *Writer) remainsUnusable() bool {
+	isUnusable := func() bool { return w.access == unusable }
+	if !underLock(w, isUnusable) {
 		return false
 	}
 	st := w.file.take()
 	defer w.file.give()
 	w.Note(w.accept(st, st.Reopen()))
-	return underLock(w, isUseless)
+	return underLock(w, isUnusable)
 }
 
 // beginCompaction waits until nobody packs or waits to. From then on no user becomes one that does, no commit starts,
@@ -70,7 +70,7 @@ func (w *Writer) beginCompaction() error {
 	w.mu.Lock()
 	defer w.unlock()
 	busy := func() bool { return w.activity == committing || w.activity == compacting }
-	for w.phase == open && (busy() || w.packing+w.coming > 0 && time.Now().Before(deadline)) {
+	for w.phase == open && (busy() || w.packing+w.waiting > 0 && time.Now().Before(deadline)) {
 		w.changed.Wait()
 	}
 	switch {
@@ -81,7 +81,7 @@ func (w *Writer) beginCompaction() error {
 	case w.inMemory():
 		return nil
 	}
-	if w.activity == due { // what was due is committed first
+	if w.activity == scheduled { // what was due is committed first
 		w.askLocked()
 		w.timer.Stop()
 		w.timer = nil
@@ -135,7 +135,7 @@ func (w *Writer) rewrite(keep Keep) error {
 		err = next.TakePlace()
 	}
 	if err != nil {
-		return w.undone(chosen, fmt.Errorf("compact cache: %w", err))
+		return w.undo(chosen, fmt.Errorf("compact cache: %w", err))
 	}
 	oldID := st.ID()
 	err = next.Follow()
@@ -154,7 +154,7 @@ func (w *Writer) moved(oldID [16]byte, next *store.Rewriting, cur loaded) {
 	w.figures.Compactions++
 	w.figures.DamagedPayloads += int64(next.Damaged)
 	w.figures.WrittenBytes += int64(next.Size())
-	for e := range w.entries.All() {
+	for e := range w.entries.Entries() {
 		if offset, ok := next.Moved[e.Record.Offset]; ok && e.File == oldID && e.State == entries.Durable {
 			e.File, e.Record.Offset = next.ID(), offset
 		}
@@ -164,12 +164,12 @@ func (w *Writer) moved(oldID [16]byte, next *store.Rewriting, cur loaded) {
 
 // withinCap leaves out the records used longest ago until the file keeps to its cap.
 func (w *Writer) withinCap(records []format.Record) []format.Record {
-	return UsedLast(records, w.options.MaxBytes, w.now())
+	return UsedLast(records, w.options.MaxBytes, w.clock())
 }
 
 // UsedLast returns, of the records, those used last that make a file of at most so many bytes; all if it is 0. A date
 // that is still to come says nothing, a clock was wrong: such a record counts as used longest ago.
-func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
+func UsedLast(records []format.Record, maxBytes, unixTime int64) []format.Record {
 	if maxBytes <= 0 {
 		return records
 	}
@@ -177,7 +177,7 @@ func UsedLast(records []format.Record, maxBytes, now int64) []format.Record {
 	total := uint64(format.HeaderSize)
 	const day = 24 * 60 * 60 // clocks of several machines may differ
 	used := func(r format.Record) int64 {
-		if r.UsedAt > now+day {
+		if r.UsedAt > unixTime+day {
 			return 0
 		}
 		return r.UsedAt

@@ -11,18 +11,19 @@ import (
 )
 
 // An Own is an entry that the session packed, and what from.
-type Own struct {
+type PackedEntry struct {
 	Entry        *entries.Entry
 	Kernel, Bias *entries.Content
 }
 
-// Own returns the entries that the session packed and that do not say yet what from, each as often as it uses it.
-func (u *User) Own() (owned []Own) {
+// PackedEntries returns the entries that the session packed and that do not say yet what from, each as often as it uses
+// it.
+func (u *User) PackedEntries() (owned []PackedEntry) {
 	u.w.mu.Lock()
 	defer u.w.unlock()
 	for _, e := range u.used {
 		if e.Kernel != nil && e.Packer == u {
-			owned = append(owned, Own{e, e.Kernel, e.Bias})
+			owned = append(owned, PackedEntry{e, e.Kernel, e.Bias})
 		}
 	}
 	return owned
@@ -46,7 +47,7 @@ type Ending struct {
 // not be used if what it packed from has changed, or if what it uses is lost by now, which is returned.
 func (u *User) Finish(end Ending) (lost error) {
 	lost = u.conclude(end)
-	onlyChanged := func() bool { return u.w.dirty && u.w.activity != due && u.w.packing == 0 }
+	onlyChanged := func() bool { return u.w.dirty && u.w.activity != scheduled && u.w.packing == 0 }
 	if !u.w.inMemory() && underLock(u.w, onlyChanged) {
 		u.w.commitAtOnce()
 	}
@@ -101,11 +102,11 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 		return nil // found, or packed by another session, which will do it
 	}
 	kernel, bias, r := e.Kernel, e.Bias, &e.Record
-	digest, _, err := kernel.Known()
+	digest, _, err := kernel.Computed()
 	r.Source, r.SourceName = kernel.Origin.Source, kernel.Origin.Name
 	r.KernelStamp, r.KernelDigest = kernel.Stamp, digest
 	if bias != nil {
-		digest, _, biasErr := bias.Known()
+		digest, _, biasErr := bias.Computed()
 		r.BiasStamp, r.BiasDigest = bias.Stamp, digest
 		err = errors.Join(err, biasErr)
 	}
@@ -118,7 +119,7 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 
 // Needed reports whether an entry's stamps or digests may have to be written anew.
 func (r *Restamp) Needed(v *View) bool {
-	return v.Kernel == nil && !v.Others && v.Entry.Reason == "" && r.differs(&v.Record)
+	return v.Kernel == nil && !v.Pending && v.Entry.Reason == "" && r.differs(&v.Record)
 }
 
 func (r *Restamp) differs(rec *format.Record) bool {
@@ -170,7 +171,7 @@ func (w *Writer) restampLocked(r *Restamp) {
 		if !c.MayDiffer(*stamp, *digest) {
 			return
 		}
-		d, ok, err := c.Known()
+		d, ok, err := c.Computed()
 		if !ok || err != nil {
 			return
 		}
@@ -188,7 +189,7 @@ func bothRead(r *Restamp) bool {
 		if c == nil {
 			return true
 		}
-		_, ok, err := c.Known()
+		_, ok, err := c.Computed()
 		return ok && err == nil
 	}
 	return read(r.Kernel) && read(r.Bias)

@@ -10,8 +10,8 @@ import (
 	"xpwc/internal/store"
 )
 
-// HasItsSum reports whether an entry has the bytes that its sum was made of.
-func HasItsSum(e *entries.Entry) bool {
+// SumMatches reports whether an entry has the bytes that its sum was made of.
+func SumMatches(e *entries.Entry) bool {
 	sum, err := osdisk.Sum(e.Data)
 	return err == nil && sum == e.Record.Sum
 }
@@ -26,20 +26,20 @@ type Packed struct {
 }
 
 // A Lot is what becomes of an entry beside which something was packed under its key.
-type Lot uint8
+type Action uint8
 
 // The lots of entries.
 const (
-	Stays   Lot = iota
-	Taken       // it is used in place of what was packed
-	Tied        // so, and it is what all uses of its key are packed into
-	Varies      // it and what was packed are variants
-	Damaged     // it is not what it was when it was packed
+	Ignore      Action = iota
+	Reuse              // it is used in place of what was packed
+	ReuseTied          // so, and it is what all uses of its key are packed into
+	MarkVariant        // it and what was packed are variants
+	MarkDamaged        // it is not what it was when it was packed
 )
 
-// Keep does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
+// Insert does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
 // one of them, or a new one of what was packed: created is true. It returns nil if there are other entries by now.
-func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (entry *entries.Entry, created bool) {
+func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *entries.Entry, created bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -50,12 +50,12 @@ func (u *User) Keep(q *Query, p *Packed, seen []View, lots []Lot) (entry *entrie
 	for i, lot := range lots {
 		e := seen[i].Entry
 		switch lot {
-		case Taken, Tied:
-			w.equalLocked(e, q.Seed, lot == Tied)
+		case Reuse, ReuseTied:
+			w.equalLocked(e, q.Seed, lot == ReuseTied)
 			entry = e
-		case Damaged:
+		case MarkDamaged:
 			w.damagedPayloadLocked(e)
-		case Varies:
+		case MarkVariant:
 			p.Record.Flags |= format.Variant
 			w.setFlagLocked(e, format.Variant)
 		}
@@ -71,9 +71,9 @@ func unchanged(candidates []*entries.Entry, seen []View) bool {
 	return slices.EqualFunc(candidates, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
 }
 
-// KeepUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session has
-// it.
-func (u *User) KeepUnnamed(p *Packed) *entries.Entry {
+// InsertUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session
+// has it.
+func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()

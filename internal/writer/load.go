@@ -34,14 +34,14 @@ func (w *Writer) refresh() error {
 func (w *Writer) followsFile() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	if w.access == useless && w.options.ReadOnly {
+	if w.access == unusable && w.options.ReadOnly {
 		w.access = writable
 	}
-	return w.access != useless && w.phase != closed
+	return w.access != unusable && w.phase != closed
 }
 
-// unusable reports whether an error is that the file has nothing to use.
-func unusable(err error) bool {
+// isUnusable reports whether an error is that the file has nothing to use.
+func isUnusable(err error) bool {
 	return errors.Is(err, format.ErrDamaged) || errors.Is(err, format.ErrForeign) || errors.Is(err, format.ErrVersion)
 }
 
@@ -51,7 +51,7 @@ func (w *Writer) accept(st *store.Store, err error) error {
 	if errors.Is(err, store.ErrOverwritten) {
 		w.loseFile(st.ID(), err)
 	}
-	if unusable(err) || errors.Is(err, format.ErrNotCache) { // what was mapped may be cut off or written over
+	if isUnusable(err) || errors.Is(err, format.ErrNotCache) { // what was mapped may be cut off or written over
 		w.distrust(st, err)
 	}
 	if err != nil && w.options.Strict {
@@ -71,10 +71,10 @@ func (w *Writer) accept(st *store.Store, err error) error {
 			w.options.Report(slog.LevelWarn, "cache file is damaged", slog.Any("error", err))
 		}
 		w.figures.Damaged, w.cause = err, err
-		w.changeAccessLocked(useless, "", nil)
+		w.changeAccessLocked(unusable, "", nil)
 	case errors.Is(err, format.ErrForeign), errors.Is(err, format.ErrOlder):
 		w.cause = err
-		w.changeAccessLocked(useless, "", nil)
+		w.changeAccessLocked(unusable, "", nil)
 	case errors.Is(err, format.ErrVersion): // a newer one, of programs that are to go on with it
 		w.changeAccessLocked(newer, "cache file of a newer format version is left alone", err)
 	case errors.Is(err, store.ErrUnmappable):
@@ -130,7 +130,7 @@ func (w *Writer) noticeLocked(cur loaded) {
 	if prev.id != cur.id {
 		w.damage, w.duplicateBytes = map[uint64]bool{}, 0
 	}
-	w.entries.List(func(e *entries.Entry) bool { return e.File != cur.id }) // lost with its file
+	w.entries.RemoveUnlisted(func(e *entries.Entry) bool { return e.File != cur.id }) // lost with its file
 	w.dropUnusedLocked()
 }
 
@@ -183,7 +183,7 @@ func (w *Writer) withholdFile(st *store.Store, err error) {
 	writing := st.Writing()
 	w.mu.Lock()
 	defer w.unlock()
-	for e := range w.entries.All() {
+	for e := range w.entries.Entries() {
 		if e.State == entries.Durable {
 			e.Withhold(err)
 		}
@@ -267,7 +267,7 @@ func (w *Writer) loseFile(id [16]byte, cause error) {
 	w.mu.Lock()
 	defer w.unlock()
 	var gone []*entries.Entry
-	for e := range w.entries.All() {
+	for e := range w.entries.Entries() {
 		if e.State != entries.Private && e.File == id {
 			gone = append(gone, e)
 		}

@@ -19,11 +19,11 @@ type Query struct {
 	// are finalized, may answer.
 	Contents Contents
 
-	surveyed *format.Index // all its records under the key are in memory
+	complete *format.Index // all its records under the key are in memory
 }
 
-// Under has the query be about another layout.
-func (q *Query) Under(layout format.Digest) { q.Key.Layout, q.surveyed = layout, nil }
+// SetLayout has the query be about another layout.
+func (q *Query) SetLayout(layout format.Digest) { q.Key.Layout, q.complete = layout, nil }
 
 // A View is what was known of an entry at some time.
 type View struct {
@@ -31,7 +31,7 @@ type View struct {
 	Kernel, Bias *entries.Content // that it was packed from, if its record does not have that yet
 	Record       format.Record
 
-	Others   bool // another session packed it, which is not finalized: Kernel and Bias must not be read
+	Pending  bool // another session packed it, which is not finalized: Kernel and Bias must not be read
 	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
 	Durable  bool
 	Listed   bool // the loaded index has it
@@ -41,7 +41,7 @@ type View struct {
 
 func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
 	return View{
-		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Others: !e.Identified() && e.Packer != u,
+		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Pending: !e.Identified() && e.Packer != u,
 		Seed: e.PackedUnder(seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
 		Verified: e.Verified, Sized: e.Sized,
 	}
@@ -51,7 +51,7 @@ func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
 // session has found out whether its sources changed only if this session finds out, too.
 func (u *User) answersLocked(candidates []*entries.Entry, q *Query) []*entries.Entry {
 	return entries.Filter(candidates, func(e *entries.Entry) bool {
-		return e.Identified() || e.Packer == u || q.Contents.areOf(e)
+		return e.Identified() || e.Packer == u || q.Contents.mayMatch(e)
 	})
 }
 
@@ -60,8 +60,8 @@ func (u *User) answersLocked(candidates []*entries.Entry, q *Query) []*entries.E
 func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
 	matches := w.entries.ByKey(&q.Key)
 	index := w.loaded.index
-	if index == nil || q.surveyed == index || len(matches) > 0 && matches[0].Surveyed(index) {
-		return entries.Filter(matches, func(e *entries.Entry) bool { return e.Given(w.loaded.id) }), nil
+	if index == nil || q.complete == index || len(matches) > 0 && matches[0].Complete(index) {
+		return entries.Filter(matches, func(e *entries.Entry) bool { return e.Usable(w.loaded.id) }), nil
 	}
 	return nil, index
 }
@@ -86,9 +86,9 @@ func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, views []
 	return hit, views, err
 }
 
-// Hold returns the entries that what was packed is to be compared with. Each has one more reference to its memory, to
-// be given to Free. The error is as of LookUp.
-func (u *User) Hold(q *Query) (views []View, err error) {
+// RetainCandidates returns the entries that what was packed is to be compared with. Each has one more reference to its
+// memory, to be given to Free. The error is as of LookUp.
+func (u *User) RetainCandidates(q *Query) (views []View, err error) {
 	err = u.withCandidates(q, func(candidates []*entries.Entry) {
 		for _, e := range candidates {
 			e.Region.Retain()
@@ -106,7 +106,7 @@ func (u *User) withCandidates(q *Query, do func([]*entries.Entry)) (err error) {
 		if index == nil {
 			return err
 		}
-		err = errors.Join(err, u.survey(q, index))
+		err = errors.Join(err, u.loadRecords(q, index))
 	}
 }
 
@@ -122,15 +122,15 @@ func (u *User) tryWithCandidates(q *Query, do func([]*entries.Entry)) *format.In
 	return index
 }
 
-// Free gives up the references that Hold has taken.
-func (u *User) Free(views []View) {
+// ReleaseCandidates gives up the references that Hold has taken.
+func (u *User) ReleaseCandidates(views []View) {
 	for _, v := range views {
 		u.w.Note(v.Entry.Region.Release())
 	}
 }
 
-// survey has the records that an index has under a query's key in memory.
-func (u *User) survey(q *Query, index *format.Index) error {
+// loadRecords has the records that an index has under a query's key in memory.
+func (u *User) loadRecords(q *Query, index *format.Index) error {
 	records := make([]format.Record, 0, 1) // as many as there are mostly
 	for r, err := range index.Find(q.Key) {
 		if err != nil {
@@ -143,7 +143,7 @@ func (u *User) survey(q *Query, index *format.Index) error {
 	defer w.unlock()
 	if w.loaded.index == index {
 		w.addLocked(&q.Key, records)
-		q.surveyed = index
+		q.complete = index
 	}
 	return nil
 }
@@ -168,11 +168,11 @@ func (w *Writer) addLocked(key *format.Key, records []format.Record) {
 		}
 		w.entries.Add(e)
 	}
-	w.entries.Survey(key, w.loaded.index)
+	w.entries.MarkComplete(key, w.loaded.index)
 }
 
-// Missed counts a look-up that was not answered.
-func (u *User) Missed() { u.w.locked(func() { u.w.figures.Misses++ }) }
+// CountMiss counts a look-up that was not answered.
+func (u *User) CountMiss() { u.w.locked(func() { u.w.figures.Misses++ }) }
 
 // useLocked keeps an entry for as long as the session is open.
 func (u *User) useLocked(e *entries.Entry) {
@@ -188,9 +188,9 @@ func (u *User) useLocked(e *entries.Entry) {
 	}
 }
 
-// Sized takes note of whether a candidate has the size that its look-up wants. One of the file that has another is not
-// used again.
-func (u *User) Sized(e *entries.Entry, err error) {
+// RecordSize takes note of whether a candidate has the size that its look-up wants. One of the file that has another is
+// not used again.
+func (u *User) RecordSize(e *entries.Entry, err error) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -203,33 +203,33 @@ func (u *User) Sized(e *entries.Entry, err error) {
 	}
 }
 
-// Intact compares a candidate with its sum. One that is damaged is not used again.
-func (u *User) Intact(e *entries.Entry) {
+// VerifySum compares a candidate with its sum. One that is damaged is not used again.
+func (u *User) VerifySum(e *entries.Entry) {
 	w := u.w
 	region := w.retain(e)
 	if region == nil {
 		return
 	}
-	intact := HasItsSum(e)
+	intact := SumMatches(e)
 	w.mu.Lock()
 	defer w.unlock()
 	w.freed = append(w.freed, region)
-	w.judgeLocked(e, intact)
+	w.recordSumLocked(e, intact)
 }
 
 // retain adds a reference to an entry's memory, unless the entry was given up.
 func (w *Writer) retain(e *entries.Entry) *store.Region {
 	w.mu.Lock()
 	defer w.unlock()
-	if !e.Given(w.loaded.id) {
+	if !e.Usable(w.loaded.id) {
 		return nil
 	}
 	return e.Region.Retain()
 }
 
-// judgeLocked takes note of whether an entry has the bytes that its sum was made of, and reports whether it turned out
-// damaged.
-func (w *Writer) judgeLocked(e *entries.Entry, intact bool) (damaged bool) {
+// recordSumLocked takes note of whether an entry has the bytes that its sum was made of, and reports whether it turned
+// out damaged.
+func (w *Writer) recordSumLocked(e *entries.Entry, intact bool) (damaged bool) {
 	switch {
 	case e.Verified || e.Withheld != nil:
 	case intact:

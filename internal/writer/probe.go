@@ -24,9 +24,9 @@ func (p Probe) File(do func(*store.Store)) {
 func (p Probe) Hold() {
 	w := p.w
 	w.locked(func() {
-		if w.activity == due {
+		if w.activity == scheduled {
 			w.timer.Stop()
-			w.timer, w.activity = nil, resting
+			w.timer, w.activity = nil, idle
 		}
 	})
 }
@@ -36,7 +36,7 @@ func (p Probe) Commit() error {
 	w := p.w
 	w.mu.Lock()
 	defer w.unlock()
-	if w.activity == resting {
+	if w.activity == idle {
 		return nil
 	}
 	return w.awaitCommitLocked()
@@ -60,7 +60,7 @@ func (p Probe) await(cond func() bool) {
 func (p Probe) AwaitSums() { p.await(func() bool { return len(p.w.summing) > 0 }) }
 
 // SetClock has the writer take the time, in seconds since 1970, from now.
-func (p Probe) SetClock(clock func() int64) { p.w.now = clock }
+func (p Probe) SetClock(clock func() int64) { p.w.clock = clock }
 
 // Pack counts so many more sessions that pack.
 func (p Probe) Pack(n int) { p.w.locked(func() { p.w.packing += n }) }

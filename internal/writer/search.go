@@ -22,9 +22,9 @@ func (w *Writer) emptyLocked() string {
 	switch {
 	case w.inMemory():
 		return ReasonInMemory
-	case w.access == useless && errors.Is(w.cause, format.ErrDamaged):
+	case w.access == unusable && errors.Is(w.cause, format.ErrDamaged):
 		return ReasonDamaged
-	case w.access == useless:
+	case w.access == unusable:
 		return ReasonForeign
 	case w.access == newer:
 		return ReasonVersion
@@ -36,9 +36,9 @@ func (w *Writer) emptyLocked() string {
 	return ""
 }
 
-// MostSearched is how many records of an index are searched for why a look-up missed, which takes some 6 ms. More
+// MaxSearched is how many records of an index are searched for why a look-up missed, which takes some 6 ms. More
 // would take longer than packing some weights. Tests change it.
-var MostSearched = 1 << 14
+var MaxSearched = 1 << 14
 
 // Search calls do for the record of each entry that others have made and no generation has, and for each record of the
 // loaded index, with the description of its layout, "" if that is not known. withheld: the payload is damaged, and no
@@ -51,7 +51,7 @@ func (u *User) Search(do func(r *format.Record, description string, withheld boo
 	if index == nil {
 		return true
 	}
-	if index.Len() > MostSearched {
+	if index.Len() > MaxSearched {
 		return false
 	}
 	descriptions := map[format.Digest]string{}
@@ -78,7 +78,7 @@ func (u *User) searched() (index *format.Index, unlisted []searchedEntry, damage
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	for e := range w.entries.All() {
+	for e := range w.entries.Entries() {
 		if e.Packer != u && !e.Listed(w.loaded.id) {
 			unlisted = append(unlisted, searchedEntry{e.Record, e.Withheld != nil})
 		}

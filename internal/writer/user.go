@@ -50,10 +50,10 @@ func (h *Handle) NewUser() (*User, error) {
 	return u, nil
 }
 
-// BecomeWriter makes this process the file's writer for as long as the session packs, waiting for another process
+// StartWriting makes this process the file's writer for as long as the session packs, waiting for another process
 // within limits. changed: what the cache holds may have changed since. reason is why the session is not to write to the
 // file, or "".
-func (u *User) BecomeWriter() (changed bool, reason string) {
+func (u *User) StartWriting() (changed bool, reason string) {
 	w := u.w
 	writes := func() bool { return u.packs && w.loaded.written }
 	if w.inMemory() || underLock(w, writes) {
@@ -140,7 +140,7 @@ func (u *User) Close() {
 	for _, e := range u.used {
 		w.releaseLocked(e)
 	}
-	w.entries.List(func(e *entries.Entry) bool { return e.State == entries.Dropped })
+	w.entries.RemoveUnlisted(func(e *entries.Entry) bool { return e.State == entries.Dropped })
 	u.used = nil
 	delete(w.users, u)
 	w.changed.Broadcast()
@@ -162,7 +162,7 @@ func (w *Writer) releaseLocked(e *entries.Entry) {
 	} else {
 		w.figures.PrivateBytes -= int64(len(e.Data))
 	}
-	if e.Reason == "" && e.Given(w.loaded.id) && (w.inMemory() || e.Region.File() == w.loaded.id) {
+	if e.Reason == "" && e.Usable(w.loaded.id) && (w.inMemory() || e.Region.File() == w.loaded.id) {
 		return
 	}
 	e.State = entries.Dropped

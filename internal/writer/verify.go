@@ -35,7 +35,7 @@ func (w *Writer) unverifiedLocked() (pending []*entries.Entry) {
 	if !w.options.Verify {
 		return nil
 	}
-	for e := range w.entries.All() {
+	for e := range w.entries.Entries() {
 		if unverified(e) {
 			pending = append(pending, e)
 		}
@@ -92,7 +92,10 @@ func (w *Writer) verifyOne(hasher *store.Hasher, e *entries.Entry) (damaged bool
 	w.mu.Lock()
 	defer w.unlock()
 	w.freed = append(w.freed, region)
-	return w.phase == open && !errors.Is(err, context.Canceled) && w.judgeLocked(e, err == nil && sum == e.Record.Sum)
+	if w.phase != open || errors.Is(err, context.Canceled) {
+		return false
+	}
+	return w.recordSumLocked(e, err == nil && sum == e.Record.Sum)
 }
 
 // retainUnverified returns an entry's region, with one more reference to it, and where the entry lies in its file. It

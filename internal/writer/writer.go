@@ -47,13 +47,13 @@ type Writer struct {
 	users   map[*User]bool
 	phase   phase
 	packing int                     // users that pack into the file, or a compaction
-	coming  int                     // users that wait until they may pack
+	waiting int                     // users that wait until they may pack
 	summing map[*entries.Entry]bool // their sums are being computed
 
 	entries        *entries.Set
 	loaded         loaded
 	access         access
-	cause          error           // nothing of the file can be used, while it is useless
+	cause          error           // nothing of the file can be used, while it is unusable
 	damage         map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
 	dirty          bool            // an entry of the file changed its flags or stamps, or is bad
 	duplicateBytes uint64          // of payloads of the loaded file that it has under other keys too
@@ -71,7 +71,7 @@ type Writer struct {
 	stop     context.CancelFunc
 	figures  Figures
 	freed    []*store.Region // to be released when mu is not held
-	now      func() int64    // seconds since 1970
+	clock    func() int64    // seconds since 1970
 }
 
 // A phase is where a writer is in its life.
@@ -87,8 +87,8 @@ const (
 type activity uint8
 
 const (
-	resting activity = iota
-	due              // a commit begins in a moment
+	idle      activity = iota
+	scheduled          // a commit begins in a moment
 	committing
 	compacting // no user becomes one that packs
 )
@@ -98,7 +98,7 @@ type access uint8
 
 const (
 	writable  access = iota
-	useless          // it makes way before anything is written
+	unusable         // it makes way before anything is written
 	forbidden        // the system does not let this process
 	newer            // it is of a newer version, of programs that are to go on with it
 	unmappable
@@ -179,7 +179,7 @@ func New(files store.Files, o Options) (*Writer, error) {
 		entries: entries.NewSet(),
 		summing: map[*entries.Entry]bool{},
 		damage:  map[uint64]bool{},
-		now:     func() int64 { return time.Now().Unix() },
+		clock:   func() int64 { return time.Now().Unix() },
 	}
 	w.working, w.stop = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
@@ -396,8 +396,8 @@ func (w *Writer) Names(layout format.Digest) (names []string) {
 	listed := w.listedNow()
 	w.mu.Lock()
 	defer w.unlock()
-	for e := range w.entries.All() {
-		if e.Given(w.loaded.id) {
+	for e := range w.entries.Entries() {
+		if e.Usable(w.loaded.id) {
 			names = append(names, e.Name())
 		}
 	}

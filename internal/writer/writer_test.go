@@ -111,7 +111,7 @@ func TestACompactionKeepsTheLock(t *testing.T) {
 	w, h := newWriter(t)
 	u, err := h.NewUser()
 	require.NoError(t, err)
-	_, reason := u.BecomeWriter()
+	_, reason := u.StartWriting()
 	require.Empty(t, reason)
 	w.leave(u)
 	require.NoError(t, w.beginCompaction())
@@ -137,7 +137,7 @@ func TestASessionThatWaitsToPackIsBeforeTheNextCompaction(t *testing.T) {
 		require.NoError(t, w.beginCompaction())
 		packs, next := make(chan string, 1), make(chan error, 1)
 		go func() {
-			_, reason := u.BecomeWriter()
+			_, reason := u.StartWriting()
 			packs <- reason
 		}()
 		synctest.Wait()
@@ -174,21 +174,21 @@ func content(stamp byte) *entries.Content {
 func look(t *testing.T, u *User, name string) *Query {
 	t.Helper()
 	q := &Query{Key: format.Key{Kernel: name}}
-	views, err := u.Hold(q)
+	views, err := u.RetainCandidates(q)
 	require.NoError(t, err)
-	u.Free(views)
+	u.ReleaseCandidates(views)
 	return q
 }
 
 // pack packs something into the file, of a tensor with a stamp.
 func pack(t *testing.T, u *User, name string, stamp byte) *entries.Entry {
 	t.Helper()
-	_, reason := u.BecomeWriter()
+	_, reason := u.StartWriting()
 	require.Empty(t, reason)
 	space, err := u.Reserve(64, uint64(len(name)))
 	require.NoError(t, err)
 	p := Packed{Kernel: content(stamp), Space: space, InFile: true}
-	e, made := u.Keep(look(t, u, name), &p, nil, nil)
+	e, made := u.Insert(look(t, u, name), &p, nil, nil)
 	require.True(t, made)
 	return e
 }
@@ -253,7 +253,7 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 func TestEachCommitSaysOfWhatIsInUseThatItIsUsed(t *testing.T) {
 	w, h := newWriter(t)
 	now := int64(100)
-	w.now = func() int64 { return now }
+	w.clock = func() int64 { return now }
 	u, err := h.NewUser()
 	require.NoError(t, err)
 	pack(t, u, "in use", 1)

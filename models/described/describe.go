@@ -17,25 +17,25 @@ import (
 // New accepts what is neither Undecided nor lacks Input and Output of qs8. That the operators are those of the model is
 // for whoever knows it to say.
 func Describe(tensors Tensors) []Operator {
-	g := &guesser{tensors: tensors, taken: map[string]bool{}}
+	g := &guesser{tensors: tensors, used: map[string]bool{}}
 	for _, t := range tensors.Tensors() {
 		if t.Name != safetensors.PackedName {
-			g.all = append(g.all, t)
+			g.list = append(g.list, t)
 		}
 	}
 	g.transposed = g.findTransposed()
 	var guessed []Operator
-	for _, t := range g.all {
+	for _, t := range g.list {
 		guessed = append(guessed, g.guess(t))
 	}
-	return slices.DeleteFunc(guessed, func(o Operator) bool { return g.taken[o.Weights] })
+	return slices.DeleteFunc(guessed, func(o Operator) bool { return g.used[o.Weights] })
 }
 
 // A guesser guesses how tensors are used.
 type guesser struct {
 	tensors Tensors
-	all     []safetensors.Tensor
-	taken   map[string]bool // names of biases and scales
+	list    []safetensors.Tensor
+	used    map[string]bool // names of biases and scales
 
 	transposed bool // matrices of the model are stored [in, out]
 }
@@ -47,11 +47,11 @@ var (
 	kernelName = regexp.MustCompile(`(?:^|[._/])(kernel)$`)
 )
 
-// beside returns the name that a tensor of a role has beside weights of the usual names, and "" for weights of another.
-func beside(weights, role string) string {
+// sibling returns the usual name of the bias or scales of weights, and "" if the weights have no usual name.
+func sibling(weights, role string) string {
 	for _, name := range []*regexp.Regexp{weightName, kernelName} {
-		if at := name.FindStringSubmatchIndex(weights); at != nil {
-			return weights[:at[2]] + role
+		if span := name.FindStringSubmatchIndex(weights); span != nil {
+			return weights[:span[2]] + role
 		}
 	}
 	return ""
@@ -68,20 +68,20 @@ func (g *guesser) find(names ...string) (safetensors.Tensor, bool) {
 }
 
 func (g *guesser) bias(weights string) (safetensors.Tensor, bool) {
-	return g.find(beside(weights, "bias"), weights+".bias", weights+"_bias")
+	return g.find(sibling(weights, "bias"), weights+".bias", weights+"_bias")
 }
 
 // scales finds what torchao, gpt-fast, compressed-tensors and optimum-quanto name so.
 func (g *guesser) scales(weights string) (safetensors.Tensor, bool) {
-	return g.find(beside(weights, "scales"), beside(weights, "scale"), beside(weights, "weight_scale"),
-		beside(weights, "weight._scale"), weights+".scales", weights+".scale", weights+"_scales", weights+"_scale")
+	return g.find(sibling(weights, "scales"), sibling(weights, "scale"), sibling(weights, "weight_scale"),
+		sibling(weights, "weight._scale"), weights+".scales", weights+".scale", weights+"_scales", weights+"_scale")
 }
 
 // findTransposed reports whether the biases show matrices that are stored [in, out], as those of GPT-2, and none that
 // are stored otherwise.
 func (g *guesser) findTransposed() bool {
-	found := false
-	for _, t := range g.all {
+	matched := false
+	for _, t := range g.list {
 		bias, ok := g.bias(t.Name)
 		if !ok || len(t.Shape) != 2 || len(bias.Shape) != 1 || t.Shape[0] == t.Shape[1] {
 			continue
@@ -90,10 +90,10 @@ func (g *guesser) findTransposed() bool {
 		case t.Shape[0]:
 			return false
 		case t.Shape[1]:
-			found = true
+			matched = true
 		}
 	}
-	return found
+	return matched
 }
 
 func leftOut(t safetensors.Tensor, format string, args ...any) Operator {
@@ -128,7 +128,7 @@ func (g *guesser) guess(t safetensors.Tensor) Operator {
 	}
 	o := Operator{Weights: t.Name, Assumed: []string{"activation"}}
 	if bias, ok := g.bias(t.Name); ok {
-		o.Bias, g.taken[bias.Name] = bias.Name, true
+		o.Bias, g.used[bias.Name] = bias.Name, true
 	}
 	if len(t.Shape) == 4 {
 		return undecided(t, "weights of images: of [out, height, width, in], as XNNPACK takes them, op is %s; PyTorch "+
@@ -144,7 +144,7 @@ func (g *guesser) guessMatrix(t safetensors.Tensor, o Operator) Operator {
 	switch {
 	case embeddingName.MatchString(t.Name):
 		note := "an embedding: rows are looked up, not multiplied"
-		if !slices.ContainsFunc(g.all, func(t safetensors.Tensor) bool { return headName.MatchString(t.Name) }) {
+		if !slices.ContainsFunc(g.list, func(t safetensors.Tensor) bool { return headName.MatchString(t.Name) }) {
 			note += "; if the output is computed with it too, op is " + fullyConnected
 		}
 		return leftOut(t, "%s", note)
@@ -173,10 +173,10 @@ func (g *guesser) guessMatrix(t safetensors.Tensor, o Operator) Operator {
 func (g *guesser) guessDatatype(t safetensors.Tensor, o Operator) Operator {
 	scales, quantized := g.scales(t.Name)
 	if quantized {
-		o.Scales, g.taken[scales.Name] = scales.Name, true
+		o.Scales, g.used[scales.Name] = scales.Name, true
 	}
-	if why := g.otherScheme(t); why != "" {
-		return leftOut(t, "%s", why)
+	if reason := g.otherScheme(t); reason != "" {
+		return leftOut(t, "%s", reason)
 	}
 	switch t.Dtype {
 	case safetensors.F32:
@@ -197,12 +197,12 @@ func (g *guesser) guessDatatype(t safetensors.Tensor, o Operator) Operator {
 
 // otherScheme says how a tensor is quantised, if that is in a way that XNNPACK does not take.
 func (g *guesser) otherScheme(t safetensors.Tensor) string {
-	zeros, ok := g.find(beside(t.Name, "weight_zero_point"), beside(t.Name, "zero_point"),
-		beside(t.Name, "zero_points"), beside(t.Name, "zeros"))
+	zeros, ok := g.find(sibling(t.Name, "weight_zero_point"), sibling(t.Name, "zero_point"),
+		sibling(t.Name, "zero_points"), sibling(t.Name, "zeros"))
 	if !ok {
 		return ""
 	}
-	g.taken[zeros.Name] = true
+	g.used[zeros.Name] = true
 	return fmt.Sprintf("quantised with zero points, %q: XNNPACK takes weights whose zero point is 0, or 8 of unsigned "+
 		"4-bit numbers; if these are so, save the others without them", zeros.Name)
 }

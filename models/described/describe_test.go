@@ -181,14 +181,14 @@ func TestADescriptionIsGuessedFromNamesTypesAndShapes(t *testing.T) {
 			require.NoError(t, err)
 			operators, err := described.Parse(written)
 			require.NoError(t, err)
-			of := map[string]described.Operator{}
+			byName := map[string]described.Operator{}
 			for _, o := range operators {
-				of[o.Weights] = o
+				byName[o.Weights] = o
 			}
-			require.Len(t, of, len(operators))
+			require.Len(t, byName, len(operators))
 			var complete []described.Operator
 			for _, s := range list {
-				o, ok := of[s.name]
+				o, ok := byName[s.name]
 				require.Equal(t, s.guess != part, ok, s.name)
 				if !ok {
 					continue

@@ -66,7 +66,7 @@ func (ts *tensors) write(t testing.TB, path string) {
 func everyUse() (*tensors, string) {
 	ts := newTensors()
 	var entries []string
-	use := func(op, datatype, more string, dtype, bias, scale safetensors.Dtype, scales int, out int, shape ...int) {
+	use := func(op, datatype, fields string, dtype, bias, scale safetensors.Dtype, scales int, out int, shape ...int) {
 		name := fmt.Sprintf("%s.%s.%d", op, datatype, len(entries))
 		ts.add(name, dtype, shape...)
 		e := fmt.Sprintf(`{"op": %q, "datatype": %q, "weights": %q`, op, datatype, name)
@@ -81,22 +81,22 @@ func everyUse() (*tensors, string) {
 		if strings.HasPrefix(datatype, "qs8") {
 			e += `, "input": {"scale": 0.0078125, "zero_point": 3}, "output": {"scale": 0.25, "zero_point": -2}`
 		}
-		entries = append(entries, e+more+"}")
+		entries = append(entries, e+fields+"}")
 	}
-	const f32, f16, bf16, none = safetensors.F32, safetensors.F16, safetensors.BF16, ""
+	const f32, f16, bf16, noBias = safetensors.F32, safetensors.F16, safetensors.BF16, ""
 	const i8, u8, i32 = safetensors.I8, safetensors.U8, safetensors.I32
 	fc, conv, dw, deconv := "fully_connected", "convolution_2d", "depthwise_convolution_2d", "deconvolution_2d"
 	use(fc, "f32", "", f32, f32, "", 0, 43, 43, 37)
 	use(fc, "f32", `, "transposed": true`, f32, f32, "", 0, 43, 37, 43)
-	use(fc, "f32", `, "activation": [0, null]`, f32, none, "", 0, 43, 43, 37)
+	use(fc, "f32", `, "activation": [0, null]`, f32, noBias, "", 0, 43, 43, 37)
 	use(fc, "f16", "", f16, f16, "", 0, 18, 18, 24)
-	use(fc, "f32_qc8w", "", i8, none, f32, 43, 43, 43, 37)
-	use(fc, "f32_qc4w", `, "zero_point": 8`, u8, none, f32, 43, 43, 43, 19)
+	use(fc, "f32_qc8w", "", i8, noBias, f32, 43, 43, 43, 37)
+	use(fc, "f32_qc4w", `, "zero_point": 8`, u8, noBias, f32, 43, 43, 43, 19)
 	use(fc, "qd8_f32_qc8w", "", i8, f32, f32, 43, 43, 43, 37)
-	use(fc, "qd8_f32_qc8w", `, "transposed": true`, i8, none, f32, 43, 43, 37, 43)
+	use(fc, "qd8_f32_qc8w", `, "transposed": true`, i8, noBias, f32, 43, 43, 37, 43)
 	use(fc, "qd8_f32_qc4w", `, "zero_point": 8`, u8, f32, f32, 43, 43, 43, 20)
-	use(fc, "qd8_f32_qc4w", `, "zero_point": 0`, u8, none, f32, 43, 43, 43, 20)
-	use(fc, "qd8_f32_qc4w", `, "zero_point": 8, "transposed": true`, u8, none, f32, 44, 44, 40, 22)
+	use(fc, "qd8_f32_qc4w", `, "zero_point": 0`, u8, noBias, f32, 43, 43, 43, 20)
+	use(fc, "qd8_f32_qc4w", `, "zero_point": 8, "transposed": true`, u8, noBias, f32, 44, 44, 40, 22)
 	use(fc, "qd8_f32_qb4w", `, "zero_point": 8, "block_size": 32`, u8, f32, bf16, 18*4, 18, 18, 64)
 	use(fc, "qs8_qc8w", "", i8, i32, f32, 43, 43, 43, 37)
 	use(conv, "f32", "", f32, f32, "", 0, 18, 18, 3, 3, 11)
@@ -147,7 +147,7 @@ func content(i int) float32 { return float32(i*37%101)/101 - 0.5 }
 // inputs are the model's, filled with content.
 func inputs(t testing.TB, m *described.Model) [][]float32 {
 	t.Helper()
-	var all [][]float32
+	var outputs [][]float32
 	for _, v := range m.Inputs() {
 		n, err := v.ByteSize()
 		require.NoError(t, err)
@@ -155,9 +155,9 @@ func inputs(t testing.TB, m *described.Model) [][]float32 {
 		for i := range x {
 			x[i] = content(i)
 		}
-		all = append(all, x)
+		outputs = append(outputs, x)
 	}
-	return all
+	return outputs
 }
 
 func plain(t testing.TB, m *described.Model) [][]float32 {

@@ -137,25 +137,25 @@ func unread(err error, description []byte) error {
 	case wrong.JSONPointer == "":
 		return invalid("it is no JSON array of operators")
 	}
-	name, where := wrong.JSONPointer.LastToken(), place(description, wrong.ByteOffset)
+	name, position := wrong.JSONPointer.LastToken(), place(description, wrong.ByteOffset)
 	if errors.Is(err, json.ErrUnknownName) {
-		return ofOperator(wrong.JSONPointer, invalid("%s: there is no member %q", where, name))
+		return ofOperator(wrong.JSONPointer, invalid("%s: there is no member %q", position, name))
 	}
 	value := cmp.Or(string(wrong.JSONValue), fmt.Sprint("a JSON ", wrong.JSONKind))
-	return ofOperator(wrong.JSONPointer, invalid("%s: %q cannot be %s", where, name, value))
+	return ofOperator(wrong.JSONPointer, invalid("%s: %q cannot be %s", position, name, value))
 }
 
 // ofOperator says which operator an error is of.
-func ofOperator(at jsontext.Pointer, err error) error {
-	for number := range at.Tokens() {
+func ofOperator(pointer jsontext.Pointer, err error) error {
+	for number := range pointer.Tokens() {
 		return fmt.Errorf("operator %s: %w", number, err)
 	}
 	return err
 }
 
 // place is where in a description a byte is, for people.
-func place(description []byte, at int64) string {
-	before := description[:min(max(at, 0), int64(len(description)))]
-	line := bytes.Count(before, []byte("\n")) + 1
-	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n'))
+func place(description []byte, offset int64) string {
+	prefix := description[:min(max(offset, 0), int64(len(description)))]
+	line := bytes.Count(prefix, []byte("\n")) + 1
+	return fmt.Sprintf("line %d, column %d", line, len(prefix)-bytes.LastIndexByte(prefix, '\n'))
 }

@@ -40,10 +40,10 @@ func Open(weights, description string) (*Model, error) {
 
 func open(tensors Tensors, weights, description string) (*Model, error) {
 	var text []byte
-	name, none := weights, ErrNone
+	name, absent := weights, ErrNone
 	if file, ok := tensors.(*safetensors.File); ok {
 		text = []byte(file.Metadata()[MetadataName])
-		none = fmt.Errorf("%w in its metadata (%s)", ErrNone, MetadataName)
+		absent = fmt.Errorf("%w in its metadata (%s)", ErrNone, MetadataName)
 	}
 	switch {
 	case description != "":
@@ -53,7 +53,7 @@ func open(tensors Tensors, weights, description string) (*Model, error) {
 		}
 		name = description
 	case len(text) == 0:
-		return nil, fmt.Errorf("%s: %w", weights, none)
+		return nil, fmt.Errorf("%s: %w", weights, absent)
 	}
 	operators, err := Parse(text)
 	if err != nil {
@@ -119,12 +119,12 @@ func (m *Model) Inputs() []models.Value { return m.external(m.part.Inputs, 0) }
 func (m *Model) Outputs() []models.Value { return m.external(m.part.Outputs, len(m.part.Inputs)) }
 
 // external returns values with IDs from first.
-func (m *Model) external(ids flow.IDs, first int) (all []models.Value) {
+func (m *Model) external(ids flow.IDs, first int) (values []models.Value) {
 	for i, id := range ids {
 		t := m.values.list[id]
-		all = append(all, models.Value{ID: flow.ID(first + i), Name: t.Name, Type: t.Type, Shape: t.Shape})
+		values = append(values, models.Value{ID: flow.ID(first + i), Name: t.Name, Type: t.Type, Shape: t.Shape})
 	}
-	return all
+	return values
 }
 
 // WeightBytes returns the bytes of the operators' weights and biases, as XNNPACK is given them.

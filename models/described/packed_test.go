@@ -30,8 +30,8 @@ func (c *counted) Tensor(name string) (xpwc.Tensor, error) {
 	return t, err
 }
 
-// beside writes a file with packed weights beside the original ones, and opens it alone.
-func beside(t *testing.T, original *described.Model) *described.Model {
+// packedModel writes a file with packed weights beside the original ones, and opens it alone.
+func packedModel(t *testing.T, original *described.Model) *described.Model {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "cache.xpwc")
 	cache, err := xpwc.Open(image, nil)
@@ -55,7 +55,7 @@ func TestPackedWeightsInTheFileServeItsTensors(t *testing.T) {
 	ts, description := everyUse()
 	original := open(t, ts, description)
 	want := plain(t, original)
-	m := beside(t, original)
+	m := packedModel(t, original)
 	cache, err := m.File().OpenPacked(nil)
 	require.NoError(t, err)
 	data := &counted{DataMap: m.DataMap()}
@@ -70,7 +70,7 @@ func TestPackedWeightsInTheFileServeItsTensors(t *testing.T) {
 
 func TestADescriptionMayLieInTheFile(t *testing.T) {
 	ts, description := settings()
-	m := beside(t, open(t, ts, description))
+	m := packedModel(t, open(t, ts, description))
 	require.Equal(t, description, m.Description())
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	ts.write(t, path)

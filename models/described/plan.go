@@ -52,23 +52,23 @@ func (p *planner) plan() {
 	for _, id := range weights {
 		shapes = append(shapes, p.list[id].Shape)
 	}
-	from := xnnpack.Tensor{Name: p.Weights + " input", Type: p.datatype.input, Shape: shapes[0]}
-	to := xnnpack.Tensor{Name: p.Weights + " output", Type: p.output, Shape: node.Shape(shapes)}
-	if from.Type == xnnpack.DynamicQInt8 {
-		from.Quantization.NonBatchDims = len(from.Shape) - 1
+	inTensor := xnnpack.Tensor{Name: p.Weights + " input", Type: p.datatype.input, Shape: shapes[0]}
+	outTensor := xnnpack.Tensor{Name: p.Weights + " output", Type: p.output, Shape: node.Shape(shapes)}
+	if inTensor.Type == xnnpack.DynamicQInt8 {
+		inTensor.Quantization.NonBatchDims = len(inTensor.Shape) - 1
 	}
 	if p.Input != nil {
-		from.Quantization, to.Quantization = p.Input.quantization(), p.Output.quantization()
+		inTensor.Quantization, outTensor.Quantization = p.Input.quantization(), p.Output.quantization()
 	}
-	for _, shape := range [][]int{from.Shape, to.Shape} {
+	for _, shape := range [][]int{inTensor.Shape, outTensor.Shape} {
 		_, err := flow.Elements(shape...)
 		fault.Check(err)
 	}
-	given, input := p.external(from)
-	computed, output := p.external(to)
-	p.part.Inputs, p.part.Outputs = append(p.part.Inputs, given), append(p.part.Outputs, computed)
-	if input != given {
-		p.step(flow.Convert(given, input))
+	external, input := p.external(inTensor)
+	computed, output := p.external(outTensor)
+	p.part.Inputs, p.part.Outputs = append(p.part.Inputs, external), append(p.part.Outputs, computed)
+	if input != external {
+		p.step(flow.Convert(external, input))
 	}
 	p.step(node.With(slices.Concat(flow.IDs{input}, weights, flow.IDs{output})...))
 	if output != computed {
@@ -81,7 +81,7 @@ func (p *planner) step(op flow.Operation) {
 }
 
 // external adds a value outside of the subgraph, of float32, and the operator's own, if that is of another type.
-func (p *planner) external(t xnnpack.Tensor) (outside, own flow.ID) {
+func (p *planner) external(t xnnpack.Tensor) (outside, id flow.ID) {
 	outside = p.value(xnnpack.Tensor{Name: t.Name, Type: xnnpack.Float32, Shape: t.Shape}, false)
 	if t.Type == xnnpack.Float32 {
 		return outside, outside
@@ -117,9 +117,9 @@ func (p *planner) checkMembers() {
 	image, scales, blocks := p.Op != fullyConnected, storedScales[p.weights] != "", p.weights == xnnpack.BlockQInt4
 	static := p.datatype.input == xnnpack.QInt8 // and so is the output
 	for _, m := range []struct {
-		name            string
-		given, possible bool
-		needed          bool
+		name              string
+		allowed, possible bool
+		needed            bool
 	}{
 		{"weights", p.Weights != "", true, true},
 		{"scales", p.Scales != "", scales, scales},
@@ -137,9 +137,9 @@ func (p *planner) checkMembers() {
 		{"adjustment", p.Adjustment != nil, p.Op == deconvolution, false},
 	} {
 		switch {
-		case m.needed && !m.given:
+		case m.needed && !m.allowed:
 			refuse("%q is missing, which %s of %s needs", m.name, p.Op, p.Datatype)
-		case m.given && !m.possible:
+		case m.allowed && !m.possible:
 			refuse("%q does not apply to %s of %s", m.name, p.Op, p.Datatype)
 		}
 	}
@@ -186,14 +186,14 @@ func (p *planner) node() flow.Node {
 const maxSetting = 1 << 10
 
 // numbersOf returns a member of two numbers, each another one if it is left out.
-func numbersOf(name string, given []int, least, otherwise int) xnnpack.Size {
-	if given == nil {
+func numbersOf(name string, numbers []int, minimum, otherwise int) xnnpack.Size {
+	if numbers == nil {
 		return xnnpack.Size{Height: otherwise, Width: otherwise}
 	}
-	if len(given) != 2 || min(given[0], given[1]) < least || max(given[0], given[1]) > maxSetting {
-		refuse("%s %v is no [height, width] from %d to %d", name, given, least, maxSetting)
+	if len(numbers) != 2 || min(numbers[0], numbers[1]) < minimum || max(numbers[0], numbers[1]) > maxSetting {
+		refuse("%s %v is no [height, width] from %d to %d", name, numbers, minimum, maxSetting)
 	}
-	return xnnpack.Size{Height: given[0], Width: given[1]}
+	return xnnpack.Size{Height: numbers[0], Width: numbers[1]}
 }
 
 func (p *planner) padding() xnnpack.Padding {
@@ -289,18 +289,18 @@ func (p *planner) scales(q *xnnpack.Quantization, shape []int) {
 	if n != want {
 		refuse("scales %q have %d elements, not one for each %s: %d", p.Scales, n, per, want)
 	}
-	all := make([]float32, n)
+	values := make([]float32, n)
 	if per == "block" {
 		q.BlockSize, q.BlockScales = p.BlockSize, make([]uint16, n)
 		fault.Value(binary.Decode(t.Data, binary.LittleEndian, q.BlockScales))
 		for i, s := range q.BlockScales {
-			all[i] = math.Float32frombits(uint32(s) << 16)
+			values[i] = math.Float32frombits(uint32(s) << 16)
 		}
 	} else {
-		fault.Value(binary.Decode(t.Data, binary.LittleEndian, all))
-		q.Scales = all
+		fault.Value(binary.Decode(t.Data, binary.LittleEndian, values))
+		q.Scales = values
 	}
-	if i := slices.IndexFunc(all, func(s float32) bool { return !validScale(s) }); i >= 0 {
+	if i := slices.IndexFunc(values, func(s float32) bool { return !validScale(s) }); i >= 0 {
 		refuse("scales %q: that of %s %d is not a positive normal number", p.Scales, per, i)
 	}
 }

@@ -37,11 +37,11 @@ func TestOperatorsComputeWhatTheDescriptionSays(t *testing.T) {
 			case "fully_connected":
 				for c := range channels {
 					for k := range x {
-						at := c*len(x) + k
+						offset := c*len(x) + k
 						if o.Transposed {
-							at = k*channels + c
+							offset = k*channels + c
 						}
-						want[c] += x[k] * w[at]
+						want[c] += x[k] * w[offset]
 					}
 				}
 			case "convolution_2d": // the window covers the whole image
@@ -128,16 +128,16 @@ func (ts *tensors) meaning(t testing.TB, m *described.Model, o described.Operato
 		}
 		shape[len(shape)-1] *= 2
 	}
-	at := 0
+	offset := 0
 	switch {
 	case o.Op == "depthwise_convolution_2d":
-		at = 3
+		offset = 3
 	case o.Transposed:
-		at = 1
+		offset = 1
 	}
-	channels = shape[at]
+	channels = shape[offset]
 	inner := 1
-	for _, d := range shape[at+1:] {
+	for _, d := range shape[offset+1:] {
 		inner *= d
 	}
 	if o.Scales == "" {

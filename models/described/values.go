@@ -44,7 +44,7 @@ func (v *values) Array(id flow.ID) flow.Array {
 func (v *values) InGo(flow.ID) bool { return false }
 
 // Constant implements [flow.Values].
-func (v *values) Constant(id flow.ID) (name string, is bool) {
+func (v *values) Constant(id flow.ID) (name string, ok bool) {
 	return v.list[id].Name, v.list[id].constant
 }
 

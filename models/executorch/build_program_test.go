@@ -31,8 +31,8 @@ func slots(fields ...any) table {
 
 func finish(root table, identifier string) []byte { return flatbuf.Build(root, identifier) }
 
-// none is the ID of no value.
-const none = uint32(0xffffffff)
+// absent is the ID of no value.
+const absent = uint32(0xffffffff)
 
 // The schema's numbers of datatypes.
 const (
@@ -123,19 +123,19 @@ func (g xgraph) bytes() []byte {
 		return flat
 	}
 	const begin = 32
-	from := (begin + len(flat) + 15) &^ 15
+	start := (begin + len(flat) + 15) &^ 15
 	header := make([]byte, begin)
 	copy(header[4:], "XH00")
 	binary.LittleEndian.PutUint16(header[8:], 30)
 	binary.LittleEndian.PutUint32(header[10:], begin)
 	binary.LittleEndian.PutUint32(header[14:], uint32(len(flat)))
-	binary.LittleEndian.PutUint32(header[18:], uint32(from))
+	binary.LittleEndian.PutUint32(header[18:], uint32(start))
 	binary.LittleEndian.PutUint64(header[22:], uint64(len(data)))
 	if g.header != nil {
 		g.header(header)
 	}
 	out := append(header, flat...)
-	return append(append(out, make([]byte, from-len(out))...), data...)
+	return append(append(out, make([]byte, start-len(out))...), data...)
 }
 
 // mtensor is a tensor of a method.
@@ -264,7 +264,7 @@ func (p mprogram) bytes() []byte {
 func around(g xgraph) mprogram {
 	p := mprogram{segments: [][]byte{g.bytes()}, named: map[string]uint32{}}
 	for _, c := range g.constants {
-		if _, known := p.named[c.name]; c.name != "" && !known {
+		if _, ok := p.named[c.name]; c.name != "" && !ok {
 			p.named[c.name] = uint32(len(p.segments))
 			p.segments = append(p.segments, c.data)
 		}

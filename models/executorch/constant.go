@@ -71,7 +71,7 @@ func (f *files) tensor(c *constant) (xpwc.Tensor, error) {
 			}},
 		}, nil
 	}
-	file := f.all[c.file]
+	file := f.files[c.file]
 	if !c.converts() {
 		return file.tensor(c.at)
 	}

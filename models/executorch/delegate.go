@@ -27,27 +27,27 @@ func readGraph(file []byte, blob flatbuf.Span) *graph {
 		if len(b) < graphHeaderSize {
 			malformed("%d bytes are no header of a graph", len(b))
 		}
-		u32 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(b[at:])) }
+		u32 := func(offset int) uint64 { return uint64(binary.LittleEndian.Uint32(b[offset:])) }
 		length, offset, size := binary.LittleEndian.Uint16(b[8:]), u32(10), u32(14)
-		from, constants := u32(18), binary.LittleEndian.Uint64(b[22:])
+		segment, constants := u32(18), binary.LittleEndian.Uint64(b[22:])
 		whole := uint64(len(b))
 		switch {
 		case length < graphHeaderSize:
 			malformed("a graph's header of %d bytes, not %d", length, graphHeaderSize)
 		case offset > whole || size > whole-offset:
 			malformed("a graph of %d bytes at byte %d of %d", size, offset, whole)
-		case constants > 0 && (from > whole || constants > whole-from):
-			malformed("%d bytes of constants at byte %d of %d", constants, from, whole)
+		case constants > 0 && (segment > whole || constants > whole-segment):
+			malformed("%d bytes of constants at byte %d of %d", constants, segment, whole)
 		}
 		flat, g.flat = b[offset:][:size], blob.Offset+int64(offset)
 		if constants > 0 {
-			g.constants = flatbuf.Span{Offset: blob.Offset + int64(from), Size: int64(constants)}
+			g.constants = flatbuf.Span{Offset: blob.Offset + int64(segment), Size: int64(constants)}
 		}
 	}
-	const at = 4 // of the identifier in a flatbuffer
+	const identifierOffset = 4 // of the identifier in a flatbuffer
 	identifier := graphIdentifiers[0]
-	if len(flat) >= at+len(identifier) {
-		identifier = string(flat[at:][:len(identifier)])
+	if len(flat) >= identifierOffset+len(identifier) {
+		identifier = string(flat[identifierOffset:][:len(identifier)])
 	}
 	if !slices.Contains(graphIdentifiers, identifier) {
 		unsupported("a graph of the format %q, not %q", identifier, graphIdentifiers)
@@ -67,7 +67,7 @@ func (g *graph) content(index uint32) *content {
 		if int64(index) >= int64(len(g.buffers)) {
 			malformed("constant %d of %d", index, len(g.buffers))
 		}
-		return &content{at: g.buffers[index]}
+		return &content{span: g.buffers[index]}
 	}
 	if int64(index) >= int64(g.data.Len()) {
 		malformed("constant %d of %d", index, g.data.Len())
@@ -81,7 +81,7 @@ func (g *graph) content(index uint32) *content {
 	if offset > whole || size > whole-offset {
 		malformed("constant %d, %d bytes at byte %d of %d", index, size, offset, whole)
 	}
-	return &content{at: flatbuf.Span{Offset: g.constants.Offset + int64(offset), Size: int64(size)}}
+	return &content{span: flatbuf.Span{Offset: g.constants.Offset + int64(offset), Size: int64(size)}}
 }
 
 // xvalue is a value of a graph.

@@ -91,8 +91,8 @@ func (f *File) dataOf(e entry) NamedData {
 	return d
 }
 
-func placeOf(at flatbuf.Span) tensorfile.Place {
-	return tensorfile.Place{Offset: at.Offset, Size: at.Size, Alignment: alignment}
+func placeOf(span flatbuf.Span) tensorfile.Place {
+	return tensorfile.Place{Offset: span.Offset, Size: span.Size, Alignment: alignment}
 }
 
 // Tensor implements [xpwc.DataMap]. The content lies in the mapping, as the file has it, whatever the order of the
@@ -106,8 +106,8 @@ func (f *File) Tensor(name string) (xpwc.Tensor, error) {
 	return f.tensor(e.span)
 }
 
-func (f *File) tensor(at flatbuf.Span) (xpwc.Tensor, error) {
-	return tensorfile.Tensor(f.file, placeOf(at))
+func (f *File) tensor(span flatbuf.Span) (xpwc.Tensor, error) {
+	return tensorfile.Tensor(f.file, placeOf(span))
 }
 
 // read calls do with the file's bytes, which it must not keep. Until its end the file is not closed.

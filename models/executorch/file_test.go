@@ -38,12 +38,12 @@ func floats(values ...float32) []byte {
 func TestWhatExecuTorchWroteIsRead(t *testing.T) {
 	weight := NamedData{"weight", &TensorMeta{Float, []int{2, 3}, []int{0, 1}}, floats(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)}
 	bias := NamedData{"bias", &TensorMeta{Float, []int{2}, []int{0}}, floats(0.5, -0.5)}
-	again := bias
-	again.Name = "bias again"
+	duplicate := bias
+	duplicate.Name = "bias again"
 	blob := NamedData{"blob", nil, []byte("opaque blob")}
 	bare := func(d NamedData) NamedData { d.Meta = nil; return d }
 	for path, want := range map[string][]NamedData{
-		"testdata/reference.ptd": {weight, bias, blob, again},
+		"testdata/reference.ptd": {weight, bias, blob, duplicate},
 		"testdata/reference.pte": {bare(weight), bare(bias), blob},
 	} {
 		f := open(t, path)

@@ -10,7 +10,7 @@ import (
 
 // files are a program and its external data.
 type files struct {
-	all   []*File           // the program comes first
+	files []*File           // the program comes first
 	named map[string]stored // the named data of all
 }
 
@@ -22,18 +22,18 @@ func openFiles(pte string, ptd []string) (*files, error) {
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
-		f.all = append(f.all, file)
-		want, what := &program, "a .pte"
+		f.files = append(f.files, file)
+		want, kind := &program, "a .pte"
 		if i > 0 {
-			want, what = &flatTensor, "a .ptd"
+			want, kind = &flatTensor, "a .ptd"
 		}
 		if file.contents.kind != want {
-			return nil, errors.Join(fmt.Errorf("%s: %w: it is not %s", file.Path(), ErrMalformed, what), f.close())
+			return nil, errors.Join(fmt.Errorf("%s: %w: it is not %s", file.Path(), ErrMalformed, kind), f.close())
 		}
 		for _, e := range file.contents.named {
-			if other, twice := f.named[e.name]; twice { // as ExecuTorch refuses, too
+			if prev, twice := f.named[e.name]; twice { // as ExecuTorch refuses, too
 				return nil, errors.Join(fmt.Errorf("%s: %w: %s has named data %q too", file.Path(), ErrMalformed,
-					f.all[other.file].Path(), e.name), f.close())
+					f.files[prev.file].Path(), e.name), f.close())
 			}
 			f.named[e.name] = stored{i, e.span}
 		}
@@ -41,11 +41,11 @@ func openFiles(pte string, ptd []string) (*files, error) {
 	return f, nil
 }
 
-func (f *files) program() *File { return f.all[0] }
+func (f *files) program() *File { return f.files[0] }
 
 func (f *files) close() error {
 	var errs []error
-	for _, file := range f.all {
+	for _, file := range f.files {
 		errs = append(errs, file.Close())
 	}
 	return errors.Join(errs...)
@@ -54,15 +54,15 @@ func (f *files) close() error {
 // find returns where a content of that size is. What has a name may be longer.
 func (f *files) find(c *content, size int64) stored {
 	if c.name == "" {
-		if c.at.Size < size {
-			malformed("%d bytes for a content of %d", c.at.Size, size)
+		if c.span.Size < size {
+			malformed("%d bytes for a content of %d", c.span.Size, size)
 		}
-		s := stored{at: c.at}
+		s := stored{at: c.span}
 		s.at.Size = size
 		return s
 	}
-	s, is := f.named[c.name]
-	if !is {
+	s, ok := f.named[c.name]
+	if !ok {
 		fault.Check(fmt.Errorf("%w: %q", ErrMissingData, c.name))
 	}
 	if s.at.Size < size {
@@ -73,7 +73,7 @@ func (f *files) find(c *content, size int64) stored {
 
 // inPlace returns the bytes at a place, which may be read until the files are closed.
 func (f *files) inPlace(s stored) (b []byte) {
-	fault.Check(f.all[s.file].read(func(file []byte) { b = s.at.In(file) }))
+	fault.Check(f.files[s.file].read(func(file []byte) { b = s.at.In(file) }))
 	return b
 }
 

@@ -20,10 +20,10 @@ import (
 // in single precision and once as int8.
 func tokens() mprogram {
 	g := tokensGraph([]uint32{2, 3})
-	of := func(dtype ScalarType) mtensor { return mtensor{dtype: dtype, sizes: []int32{2, 3}} }
+	of23 := func(dtype ScalarType) mtensor { return mtensor{dtype: dtype, sizes: []int32{2, 3}} }
 	return mprogram{segments: [][]byte{g.bytes()}, methods: []mmethod{{
 		name: "forward", operators: []string{toDimOrder}, delegates: []table{inSegment(0)},
-		values: append(tensors(of(Long), of(Char), of(Bool), of(Float), of(Float), of(Float), of(Char)),
+		values: append(tensors(of23(Long), of23(Char), of23(Bool), of23(Float), of23(Float), of23(Float), of23(Char)),
 			table{0: byte(3), 1: table{}}),
 		inputs: []int32{0, 1, 2}, outputs: []int32{5, 6},
 		instructions: []table{kernel(0, 0, 7, 3), kernel(0, 2, 7, 4), call(0, 3, 1, 4, 5, 6)},
@@ -41,7 +41,7 @@ func tokensGraph(dims []uint32) xgraph {
 	return xgraph{
 		values: []xtensor{
 			single(0, 0, externalInput), eighths(1, 1, externalInput, 0.5, -1), single(2, 2, externalInput),
-			single(3, none, 0), single(4, none, 0), single(5, 3, externalOutput),
+			single(3, absent, 0), single(4, absent, 0), single(5, 3, externalOutput),
 			eighths(6, 4, externalOutput, 2, 3),
 		},
 		nodes: []xnode{
@@ -63,14 +63,14 @@ func TestInputsThatAreOnlyConvertedToFloatsAreGivenAsFloats(t *testing.T) {
 	for i, want := range []struct {
 		declared models.Element
 		kind     xnnpack.Datatype
-		given    models.Element
+		input    models.Element
 	}{
 		{models.Int64, xnnpack.Float32, models.Int64}, {0, xnnpack.QInt8, models.Int8},
 		{models.Bool, xnnpack.Float32, models.Bool},
 	} {
 		require.Equal(t, want.declared, m.Inputs()[i].Declared)
 		require.Equal(t, want.kind, m.Inputs()[i].Type)
-		require.Equal(t, want.given, m.Inputs()[i].Element())
+		require.Equal(t, want.input, m.Inputs()[i].Element())
 	}
 	require.Equal(t, []Operator{{toDimOrder + ".out", Between, 2}}, m.Operators()[3:])
 	got := modeltest.Run(t, m, []float32{-3, 0, 5, 16777216, 7, 1}, []float32{0, 1, 1.5, -2, 0.5, 4},
@@ -81,7 +81,7 @@ func TestInputsThatAreOnlyConvertedToFloatsAreGivenAsFloats(t *testing.T) {
 
 func TestInputsAreConvertedAsExecuTorchDoes(t *testing.T) {
 	for _, c := range []struct {
-		of      ScalarType
+		dtype   ScalarType
 		content []byte
 		want    []float32
 	}{
@@ -95,17 +95,17 @@ func TestInputsAreConvertedAsExecuTorchDoes(t *testing.T) {
 	} {
 		p := betweenFormats()
 		m := &p.methods[0]
-		m.values[0] = mtensor{dtype: c.of, sizes: []int32{1, 2, 2, 3}, order: rows}.table()
+		m.values[0] = mtensor{dtype: c.dtype, sizes: []int32{1, 2, 2, 3}, order: rows}.table()
 		method := openBytes(t, p.bytes()).Methods()[0]
-		require.NoError(t, method.Runnable(), c.of)
-		given := method.Inputs()[0].Declared
-		require.Equal(t, c.of.Size(), given.Size())
+		require.NoError(t, method.Runnable(), c.dtype)
+		input := method.Inputs()[0].Declared
+		require.Equal(t, c.dtype.Size(), input.Size())
 		dst := make([]byte, 4*len(c.want))
-		require.NoError(t, given.Widen(dst, c.content))
-		require.Equal(t, floats(c.want...), dst, c.of)
-		require.Error(t, given.Widen(dst[:len(dst)-1], c.content), "too short")
-		if c.of.Size() > 1 {
-			require.Error(t, given.Widen(dst, c.content[1:]), "not whole")
+		require.NoError(t, input.Widen(dst, c.content))
+		require.Equal(t, floats(c.want...), dst, c.dtype)
+		require.Error(t, input.Widen(dst[:len(dst)-1], c.content), "too short")
+		if c.dtype.Size() > 1 {
+			require.Error(t, input.Widen(dst, c.content[1:]), "not whole")
 		}
 		x := sequence(12, 0)
 		require.Equal(t, 2*x[5], modeltest.Run(t, method, x)[0][5], "and then brought into the other memory format")

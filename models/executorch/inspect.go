@@ -63,7 +63,7 @@ func (p *Program) Constants() []Constant {
 		}
 		seen[v.constant.name] = true
 		out = append(out, Constant{
-			Name: v.constant.name, Path: p.files.all[v.constant.file].Path(),
+			Name: v.constant.name, Path: p.files.files[v.constant.file].Path(),
 			Type: v.tensor.Type, Shape: slices.Clone(v.tensor.Shape), Bytes: v.constant.at.Size,
 		})
 	}

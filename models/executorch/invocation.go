@@ -162,11 +162,11 @@ func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
 	if want := argumentTypes[in.tensor.Type]; t.dtype != want {
 		c.outside()
 	}
-	if out.known && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
+	if out.typed && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
 		malformed("value %d means other things than what it is computed from", value)
 	}
 	kept := out.tensor
-	out.known, out.tensor, out.scales = true, in.tensor, in.scales
+	out.typed, out.tensor, out.scales = true, in.tensor, in.scales
 	out.tensor.Name, out.tensor.Shape = kept.Name, kept.Shape
 	return xnnpack.ValueID(c.base + value)
 }
@@ -197,7 +197,7 @@ func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) x
 	k := &constant{elements: n, filled: float32(number), from: argumentTypes[kind], to: argumentTypes[kind]}
 	k.name = fmt.Sprintf("%d of %x, %v", n, math.Float32bits(k.filled), k.to)
 	t.Name = k.name
-	return c.plan.value(value{known: true, constant: k, tensor: t})
+	return c.plan.value(value{typed: true, constant: k, tensor: t})
 }
 
 // Number implements [flow.Composer].

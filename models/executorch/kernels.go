@@ -274,5 +274,5 @@ func (c *invocation) converted(x *tensor, to ScalarType) xnnpack.ValueID {
 	k.elements, k.from, k.to = n, x.dtype, to
 	k.name += fmt.Sprint(converted, to)
 	t := xnnpack.Tensor{Name: k.name, Type: elementTypes[to], Shape: x.shape}
-	return c.plan.value(value{known: true, constant: k, tensor: t})
+	return c.plan.value(value{typed: true, constant: k, tensor: t})
 }

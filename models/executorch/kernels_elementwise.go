@@ -145,12 +145,12 @@ func (c *invocation) constantResult(number float64) {
 		c.outside()
 	}
 	id := c.base + c.args[c.last()]
-	if v := &c.plan.values[id]; v.known || v.constant != nil {
+	if v := &c.plan.values[id]; v.typed || v.constant != nil {
 		c.outside()
 	}
 	filled := c.filled(t.shape, number, c.plan.internal(xnnpack.Tensor{Type: xnnpack.Float32, Shape: scalar()}))
 	v := &c.plan.values[id]
-	v.known, v.constant, v.tensor.Type = true, c.plan.values[filled].constant, xnnpack.Float32
+	v.typed, v.constant, v.tensor.Type = true, c.plan.values[filled].constant, xnnpack.Float32
 }
 
 // full plans that argument i, a number, is everywhere.

@@ -18,13 +18,13 @@ import (
 )
 
 // inputOf returns the slice that Run takes, of a .npy.
-func inputOf(t testing.TB, path string, of models.Element) (input any, shape []int) {
+func inputOf(t testing.TB, path string, element models.Element) (input any, shape []int) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	a, err := npy.Read(b)
 	require.NoError(t, err)
-	switch of {
+	switch element {
 	case models.Float32:
 		return floats32(t, a.Data, xnnpack.Float32), a.Shape
 	case models.Float16:
@@ -34,7 +34,7 @@ func inputOf(t testing.TB, path string, of models.Element) (input any, shape []i
 		}
 		return bits, a.Shape
 	}
-	require.Fail(t, "no such golden input", of)
+	require.Fail(t, "no such golden input", element)
 	return nil, nil
 }
 
@@ -118,11 +118,11 @@ func TestLoadTakesTheMethodThatIsNamed(t *testing.T) {
 func TestDynamicInputsThatDoNotFitTogetherAreAnErrorAndNoHarm(t *testing.T) {
 	p := tokens()
 	const rows, width = 4, 3
-	of := func(dtype ScalarType) table {
+	planOf := func(dtype ScalarType) table {
 		return mtensor{dtype: dtype, sizes: []int32{rows, width}, dynamic: 1}.table()
 	}
 	for i, dtype := range []ScalarType{Long, Char, Bool, Float, Float, Float, Char} {
-		p.methods[0].values[i] = of(dtype)
+		p.methods[0].values[i] = planOf(dtype)
 	}
 	p.segments[0] = tokensGraph([]uint32{rows, width}).bytes()
 	path := filepath.Join(t.TempDir(), "tokens.pte")
@@ -168,9 +168,9 @@ func TestFewerRowsThanAnOutputOfFixedShapeHasAreAnErrorAndNoHarm(t *testing.T) {
 		_, err := m.Run(t.Context(), x[:n*width])
 		require.ErrorIs(t, err, inference.ErrOutputShape)
 	}
-	again, err := m.Run(t.Context(), x)
+	repeated, err := m.Run(t.Context(), x)
 	require.NoError(t, err)
-	require.Equal(t, whole, again)
+	require.Equal(t, whole, repeated)
 }
 
 func TestAProgramThatCannotBeRunHereIsNotLoaded(t *testing.T) {

@@ -26,15 +26,15 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 	type programChange = func(p *mprogram)
 	type graphChange = func(g *xgraph)
 	method := func(change func(m *mmethod)) programChange { return func(p *mprogram) { change(&p.methods[0]) } }
-	header := func(at int, value uint32) graphChange {
+	header := func(offset int, value uint32) graphChange {
 		return func(g *xgraph) {
-			g.header = func(h []byte) { binary.LittleEndian.PutUint32(h[at:], value) }
+			g.header = func(h []byte) { binary.LittleEndian.PutUint32(h[offset:], value) }
 		}
 	}
 	node := func(slot int, value any) graphChange { return func(g *xgraph) { g.nodes[0].fields[slot] = value } }
 	value := func(change func(v *xtensor)) graphChange { return func(g *xgraph) { change(&g.values[0]) } }
 	tensor := func(m mtensor) programChange {
-		return method(func(to *mmethod) { to.values[0] = m.table() })
+		return method(func(target *mmethod) { target.values[0] = m.table() })
 	}
 	input := mtensor{dtype: Float, sizes: []int32{1, 5, 6, 2}}
 	changed := func(change func(m *mtensor)) programChange {
@@ -43,11 +43,11 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 		return tensor(m)
 	}
 	for name, c := range map[string]struct {
-		program programChange
-		graph   graphChange
-		is      error
-		want    string
-		packed  bool // the program is opened and packed, and is only not runnable
+		program  programChange
+		graph    graphChange
+		sentinel error
+		want     string
+		packed   bool // the program is opened and packed, and is only not runnable
 	}{
 		"no methods": {program: func(p *mprogram) { p.methods = nil }, want: "no methods"},
 		"a method twice": {program: func(p *mprogram) { p.methods = append(p.methods, p.methods[0]) },
@@ -103,11 +103,11 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 		"constants in no segment": {program: func(p *mprogram) {
 			p.changes = func(root table) { root[5] = table{0: uint32(7), 1: []uint64{0, 0}} }
 		}, want: "constants are in segment 7 of 2"},
-		"a tensor in no file": {program: changed(func(m *mtensor) { m.name = "absent" }), is: ErrMissingData,
+		"a tensor in no file": {program: changed(func(m *mtensor) { m.name = "absent" }), sentinel: ErrMissingData,
 			want: `"absent"`},
 
 		"a graph of no length": {graph: header(14, 0), want: "the header at byte 0"},
-		"a graph of another format": {graph: header(10, 40), is: ErrUnsupported,
+		"a graph of another format": {graph: header(10, 40), sentinel: ErrUnsupported,
 			want: "delegate 0, its graph: unsupported in an ExecuTorch file: a graph of the format"},
 		"a graph beyond the blob":        {graph: header(10, 1<<30), want: "a graph of"},
 		"a graph longer than the blob":   {graph: header(14, 1<<30), want: "a graph of 1073741824 bytes at byte 32"},
@@ -123,7 +123,8 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 			g.changes = func(root table) { root[8].([]table)[2][1] = uint64(math.MaxUint64) }
 		}, want: "constant 2, 18446744073709551615 bytes"},
 		"a constant in no file": {graph: func(g *xgraph) { g.constants[0].name = "absent" },
-			program: func(p *mprogram) { p.named = nil }, is: ErrMissingData, want: `of the program's files: "absent"`},
+			program: func(p *mprogram) { p.named = nil }, sentinel: ErrMissingData,
+			want: `of the program's files: "absent"`},
 		"a constant cut off": {graph: func(g *xgraph) { g.constants[0].data = g.constants[0].data[4:] },
 			want: "for a content of 144"},
 		"an argument of the delegate not there": {graph: value(func(v *xtensor) { v.external = 2 }),
@@ -140,16 +141,16 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 			want: "the flags 0x5"},
 		"a value twice": {graph: value(func(v *xtensor) { v.id = 10 }),
 			want: "the number 10 is taken"},
-		"a value of no ID": {graph: value(func(v *xtensor) { v.id = none }), want: "is taken"},
+		"a value of no ID": {graph: value(func(v *xtensor) { v.id = absent }), want: "is taken"},
 		"an unknown datatype": {graph: value(func(v *xtensor) { v.datatype = 15 }),
-			is: ErrUnsupported, want: "datatype 15"},
+			sentinel: ErrUnsupported, want: "datatype 15"},
 		"a negative datatype": {graph: value(func(v *xtensor) { v.datatype = -1 }),
-			is: ErrUnsupported, want: "datatype -1"},
+			sentinel: ErrUnsupported, want: "datatype -1"},
 		"a huge dimension": {graph: value(func(v *xtensor) { v.dims = []uint32{1 << 31} }),
 			want: "a dimension of 2147483648"},
 		"too many elements": {graph: value(func(v *xtensor) { v.dims = []uint32{1 << 20, 1 << 20, 1} }),
-			program: changed(func(m *mtensor) { m.sizes = []int32{1 << 20, 1 << 20, 1} }),
-			is:      ErrUnsupported, want: "more than", packed: true},
+			program:  changed(func(m *mtensor) { m.sizes = []int32{1 << 20, 1 << 20, 1} }),
+			sentinel: ErrUnsupported, want: "more than", packed: true},
 		"an empty value": {graph: value(func(v *xtensor) { v.dims = []uint32{1, 0, 6, 2} }),
 			program: changed(func(m *mtensor) { m.sizes = []int32{1, 0, 6, 2} }),
 			want:    "dimension 0", packed: true},
@@ -158,10 +159,10 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 				1}
 		}), want: "7 dimensions"},
 		"an unknown quantization": {graph: value(func(v *xtensor) { v.quant, v.params = 5, table{} }),
-			is: ErrUnsupported, want: "quantization of type 5"},
+			sentinel: ErrUnsupported, want: "quantization of type 5"},
 		"quantised at inference to another type": {graph: value(func(v *xtensor) { v.dq = dtQInt32 }),
-			is:   ErrUnsupported,
-			want: "quantised at inference to datatype 5"},
+			sentinel: ErrUnsupported,
+			want:     "quantised at inference to datatype 5"},
 		"channels along no dimension": {graph: func(g *xgraph) {
 			g.values[1].datatype, g.values[1].quant, g.values[1].params = dtChannelQInt8, 1, table{1: int32(4)}
 		}, want: "channels along dimension 4"},
@@ -179,8 +180,8 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 
 		"a node's value not there": {graph: node(15, uint32(99)),
 			want: "node 0 (Conv2d, debug handle 100): malformed ExecuTorch file: it uses the value 99, which"},
-		"a node's filter not there": {graph: node(16, none), want: "it uses the value 4294967295"},
-		"a node's flag not known": {graph: node(19, uint32(1<<9)), is: ErrUnsupported,
+		"a node's filter not there": {graph: node(16, absent), want: "it uses the value 4294967295"},
+		"a node's flag not known": {graph: node(19, uint32(1<<9)), sentinel: ErrUnsupported,
 			want: "the node's flags 0x200"},
 		"a node's huge number": {graph: node(0, uint32(math.MaxUint32)), want: "the number 4294967295"},
 		"no stride":            {graph: node(6, uint32(0)), want: "stride 0"},
@@ -202,8 +203,8 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 		"a constant as the output": {graph: node(18, uint32(11)), want: "it computes a constant"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.is == nil {
-				c.is = ErrMalformed
+			if c.sentinel == nil {
+				c.sentinel = ErrMalformed
 			}
 			g := nodeCases()["Conv2d"].graph()
 			if c.packed {
@@ -227,7 +228,7 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 				err = opened.Methods()[0].Runnable()
 				requireAsManyPacked(t, opened, openBytes(t, sound))
 			}
-			require.ErrorIs(t, err, c.is)
+			require.ErrorIs(t, err, c.sentinel)
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, path)
 		})
@@ -235,20 +236,20 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 }
 
 // requireAsManyPacked packs another program, and then a program into the same file.
-func requireAsManyPacked(t *testing.T, p, other *Program) (found xpwc.Stats) {
+func requireAsManyPacked(t *testing.T, p, q *Program) (stats xpwc.Stats) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cache")
-	want := packAll(t, other, path)
+	want := packAll(t, q, path)
 	require.NotZero(t, want.Packed)
-	found = packAll(t, p, path)
-	require.Equal(t, want.Packed.Entries, found.Packed.Entries+found.Hits.Entries+found.Reused.Entries)
-	return found
+	stats = packAll(t, p, path)
+	require.Equal(t, want.Packed.Entries, stats.Packed.Entries+stats.Hits.Entries+stats.Reused.Entries)
+	return stats
 }
 
 // requirePackedAlike checks that all which one program packs is what the other packs.
-func requirePackedAlike(t *testing.T, p, other *Program) {
+func requirePackedAlike(t *testing.T, p, q *Program) {
 	t.Helper()
-	require.Zero(t, requireAsManyPacked(t, p, other).Packed)
+	require.Zero(t, requireAsManyPacked(t, p, q).Packed)
 }
 
 func TestNodesWhoseShapesContradictEachOtherAreNotRun(t *testing.T) {
@@ -264,10 +265,10 @@ func TestNodesWhoseShapesContradictEachOtherAreNotRun(t *testing.T) {
 					continue
 				}
 				for d := range v.dims {
-					kept := v.dims[d]
+					saved := v.dims[d]
 					v.dims[d] += 7
 					exercise(t, around(g).bytes())
-					v.dims[d] = kept
+					v.dims[d] = saved
 				}
 				v.dims = append(v.dims, 2)
 				p, err := openOnce(t, around(g).bytes())
@@ -345,7 +346,7 @@ func exercise(t testing.TB, b []byte) {
 		return
 	}
 	defer func() { require.NoError(t, p.Close()) }()
-	if s, err := p.Skeleton(all); err == nil {
+	if s, err := p.Skeleton(anyName); err == nil {
 		require.Less(t, s.HoleBytes, s.FileBytes)
 	}
 	var size int64
@@ -450,15 +451,15 @@ func FuzzPatchedProgram(f *testing.F) {
 	for i := range programs {
 		f.Add(uint16(i), []byte{byte(i), 1, 0, byte(i)})
 	}
-	f.Fuzz(func(t *testing.T, which uint16, patches []byte) {
-		b := bytes.Clone(programs[int(which)%len(programs)])
+	f.Fuzz(func(t *testing.T, number uint16, patches []byte) {
+		b := bytes.Clone(programs[int(number)%len(programs)])
 		for ; len(patches) >= 4; patches = patches[4:] {
-			at := (int(patches[0]) | int(patches[1])<<8) % (len(b) - 4)
+			offset := (int(patches[0]) | int(patches[1])<<8) % (len(b) - 4)
 			if patches[2]&1 == 0 {
-				b[at] = patches[3]
+				b[offset] = patches[3]
 				continue
 			}
-			binary.LittleEndian.PutUint32(b[at&^3:], uint32(int32(int8(patches[3]))<<(patches[2]>>3)))
+			binary.LittleEndian.PutUint32(b[offset&^3:], uint32(int32(int8(patches[3]))<<(patches[2]>>3)))
 		}
 		exercise(t, b)
 	})

@@ -27,10 +27,10 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 	const ptd, pte = false, true
 	meta := func(m *TensorMeta) func(b *blueprint) { return func(b *blueprint) { b.named[0].meta = m } }
 	for name, c := range map[string]struct {
-		program bool
-		change  func(b *blueprint)
-		want    string
-		is      error
+		program  bool
+		change   func(b *blueprint)
+		want     string
+		sentinel error
 	}{
 		"another magic": {ptd, func(b *blueprint) { b.change = func(h []byte) { h[0] = 'X' } },
 			`a header "XH01"`, ErrMalformed},
@@ -100,7 +100,7 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 			require.NoError(t, err)
 			c.change(&b)
 			_, err = parse(b.bytes())
-			require.ErrorIs(t, err, c.is)
+			require.ErrorIs(t, err, c.sentinel)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -197,11 +197,11 @@ func FuzzParse(f *testing.F) {
 // FuzzPatched changes single words of files without fault, which gets past the flatbuffer's own structure.
 func FuzzPatched(f *testing.F) {
 	f.Add(uint8(0), uint16(80), uint32(7), uint16(96), uint32(1))
-	f.Fuzz(func(t *testing.T, which uint8, at uint16, word uint32, at2 uint16, word2 uint32) {
-		all := soundFiles(t)
-		b := all[int(which)%len(all)]
-		binary.LittleEndian.PutUint32(b[int(at)%(len(b)-3):], word)
-		binary.LittleEndian.PutUint32(b[int(at2)%(len(b)-3):], word2)
+	f.Fuzz(func(t *testing.T, number uint8, offset uint16, word uint32, offset2 uint16, word2 uint32) {
+		files := soundFiles(t)
+		b := files[int(number)%len(files)]
+		binary.LittleEndian.PutUint32(b[int(offset)%(len(b)-3):], word)
+		binary.LittleEndian.PutUint32(b[int(offset2)%(len(b)-3):], word2)
 		check(t, b)
 	})
 }

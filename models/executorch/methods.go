@@ -45,8 +45,8 @@ func (m *method) uses(value int) bool {
 // lastUse returns the arguments of the last instruction that has a value among them, or in a list.
 func (m *method) lastUse(value int) []int {
 	for _, in := range slices.Backward(m.instructions) {
-		has := func(i int) bool { return i == value || slices.Contains(m.values[i].list, value) }
-		if slices.ContainsFunc(in.args, has) {
+		holds := func(i int) bool { return i == value || slices.Contains(m.values[i].list, value) }
+		if slices.ContainsFunc(in.args, holds) {
 			return in.args
 		}
 	}
@@ -60,7 +60,7 @@ type tensor struct {
 	order   []int // which dimension of the method's each of these is
 	dynamic bool  // the shape is the largest one
 	state   bool  // it has a content that the method may change
-	within  int32 // the element of its memory that it begins at; its content is not looked for then
+	start   int32 // the element of its memory that it begins at; its content is not looked for then
 	content *content
 	bare    bool    // it has no dimensions; the shape is that of one number
 	memory  *memory // nil if it is given one at inference
@@ -78,7 +78,7 @@ const ahead = 4096
 // content is where a constant tensor's bytes are: at a place of the program's file, or under a name.
 type content struct {
 	name string
-	at   flatbuf.Span // if there is no name; of no size if only its beginning is known
+	span flatbuf.Span // if there is no name; of no size if only its beginning is known
 }
 
 // instruction is one step of a method.
@@ -183,12 +183,12 @@ func (m *method) indices(t flatbuf.Table, slot int) []int {
 
 func (m *method) instruction(t flatbuf.Table) instruction {
 	in := instruction{kind: instructionKind(t.Byte(instructionType))}
-	limit, what := 0, ""
+	limit, kind := 0, ""
 	switch in.kind {
 	case kernelCall:
-		limit, what = len(m.operators), "operator"
+		limit, kind = len(m.operators), "operator"
 	case delegateCall:
-		limit, what = len(m.delegates), "delegate"
+		limit, kind = len(m.delegates), "delegate"
 	case moveCall, jumpFalseCall, freeCall:
 		return in
 	default:
@@ -197,7 +197,7 @@ func (m *method) instruction(t flatbuf.Table) instruction {
 	call := t.Table(instructionArgs)
 	target := call.Int32(callIndex, 0)
 	if target < 0 || int(target) >= limit {
-		malformed("%s %d of %d", what, target, limit)
+		malformed("%s %d of %d", kind, target, limit)
 	}
 	in.target, in.args = int(target), m.indices(call, callArgs)
 	return in
@@ -250,7 +250,7 @@ func (p *programReader) value(t flatbuf.Table) evalue {
 
 func (p *programReader) tensor(v flatbuf.Table) *tensor {
 	x := &tensor{dtype: ScalarType(v.Byte(evalueTensorType)), dynamic: v.Byte(evalueTensorDynamism) != dynamismStatic}
-	x.within = v.Int32(evalueTensorOffset, 0)
+	x.start = v.Int32(evalueTensorOffset, 0)
 	sizes := v.Int32s(evalueTensorSizes)
 	order := v.Vector(evalueTensorDimOrder, flatbuffers.SizeByte)
 	x.order = dimOrder(order)
@@ -271,10 +271,11 @@ func (p *programReader) tensor(v flatbuf.Table) *tensor {
 	if len(x.shape) == 0 {
 		x.shape, x.order, x.bare = scalar(), []int{0}, true
 	}
-	if at := v.Table(evalueTensorAllocation); at.Present() {
-		x.memory = &memory{at.Uint32(allocationMemory), at.Uint32(allocationLow), at.Uint32(allocationHigh)}
+	if allocation := v.Table(evalueTensorAllocation); allocation.Present() {
+		x.memory = &memory{allocation.Uint32(allocationMemory), allocation.Uint32(allocationLow),
+			allocation.Uint32(allocationHigh)}
 	}
-	if x.within == 0 {
+	if x.start == 0 {
 		p.locate(v, x)
 	}
 	return x
@@ -303,11 +304,11 @@ func (p *programReader) locate(t flatbuf.Table, x *tensor) {
 		if offset > math.MaxInt64 || int64(offset) > p.constants.Size {
 			malformed("its content is at byte %d of a segment of %d", offset, p.constants.Size)
 		}
-		x.content = &content{at: p.constants}
-		x.content.at.Offset += int64(offset)
-		x.content.at.Size -= int64(offset)
+		x.content = &content{span: p.constants}
+		x.content.span.Offset += int64(offset)
+		x.content.span.Size -= int64(offset)
 	case int64(index) < int64(len(p.buffers)):
-		x.content = &content{at: p.buffers[index]}
+		x.content = &content{span: p.buffers[index]}
 	default:
 		malformed("its content is number %d of %d", index, len(p.buffers))
 	}

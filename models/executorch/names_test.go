@@ -44,17 +44,17 @@ func oneKernel(methods ...[]kernelUse) mprogram {
 				c.data = floats(sequence(size, 5)...)
 			}
 			g.constants = append(g.constants, c)
-			out := xtensor{id: uint32(10*l + 10), datatype: dtFloat32, dims: []uint32{2, width}, external: none}
+			out := xtensor{id: uint32(10*l + 10), datatype: dtFloat32, dims: []uint32{2, width}, external: absent}
 			if l == len(uses)-1 {
 				out.external, out.flags = 1, externalOutput
 			}
 			g.values = append(g.values, out, xtensor{id: out.id + 1, datatype: dtFloat32, dims: u.dims,
-				constant: uint32(l + 1), external: none})
+				constant: uint32(l + 1), external: absent})
 			flags := 0
 			if u.transposed {
 				flags = 1
 			}
-			g.nodes = append(g.nodes, xnode{kind: 2, fields: slots(last, out.id+1, none, out.id, flags)})
+			g.nodes = append(g.nodes, xnode{kind: 2, fields: slots(last, out.id+1, absent, out.id, flags)})
 			last = out.id
 		}
 		p.segments = append(p.segments, g.bytes())
@@ -87,13 +87,13 @@ func loadable(c nodeCase) mprogram {
 func calibrated(scale float32) mprogram {
 	q := quantizedFilter{datatype: dtChannelQInt8, inputs: 24, bits: 8}
 	g, _ := q.layer(2, false)
-	of := func(scale float32) table { return table{perTensorScale: scale, perTensorZeroPoint: int32(0)} }
+	quantized := func(scale float32) table { return table{perTensorScale: scale, perTensorZeroPoint: int32(0)} }
 	in, out := g.values[0], g.values[4]
-	in.datatype, in.quant, in.params = dtQInt8, perTensor, of(scale)
-	out.datatype, out.quant, out.params = dtQInt8, perTensor, of(1)
+	in.datatype, in.quant, in.params = dtQInt8, perTensor, quantized(scale)
+	out.datatype, out.quant, out.params = dtQInt8, perTensor, quantized(1)
 	g.values = []xtensor{in, g.values[2], out}
 	g.constants = g.constants[:1]
-	g.nodes = []xnode{{kind: 2, fields: slots(0, 2, none, 4, 0)}}
+	g.nodes = []xnode{{kind: 2, fields: slots(0, 2, absent, 4, 0)}}
 	p := around(g)
 	p.constants, p.segments = []uint64{0}, append(p.segments, nil)
 	p.methods[0].buffers = []uint64{0}

@@ -41,18 +41,18 @@ func count(dims []uint32) int {
 }
 
 // sequence is n numbers between -3 and 3 that follow no simple order.
-func sequence(n, from int) []float32 {
+func sequence(n, start int) []float32 {
 	out := make([]float32, n)
 	for i := range out {
-		out[i] = float32((i+from)*37%61-30) / 10
+		out[i] = float32((i+start)*37%61-30) / 10
 	}
 	return out
 }
 
-func weights(from int, dims ...uint32) arrayOf { return arrayOf{dims, sequence(count(dims), from)} }
+func weights(start int, dims ...uint32) arrayOf { return arrayOf{dims, sequence(count(dims), start)} }
 
-// each is an elementwise function of one input, or of two of the same shape.
-func each(f func(x float64) float64) func([][]float32) []float32 {
+// mapEach is an elementwise function of one input, or of two of the same shape.
+func mapEach(f func(x float64) float64) func([][]float32) []float32 {
 	return func(in [][]float32) []float32 {
 		out := make([]float32, len(in[0]))
 		for i, x := range in[0] {
@@ -138,30 +138,30 @@ func convFields(c conv, adjustment int) table {
 		c.dilation[1], c.inputs, c.outputs, c.groups, adjustment, 0, 1, 10, 11, 0, 0)
 }
 
-func one(flags uint32) table { return slots(1, 0, flags) }
-func two() table             { return slots(1, 2, 0, 0) }
+func unaryNode(flags uint32) table { return slots(1, 0, flags) }
+func two() table                   { return slots(1, 2, 0, 0) }
 
 func nodeCases() map[string]nodeCase {
 	elements := [][]uint32{{2, 3, 5}}
 	unary := func(kind byte, f func(float64) float64) nodeCase {
-		return nodeCase{kind: kind, in: elements, out: elements[0], fields: one(0), want: each(f)}
+		return nodeCase{kind: kind, in: elements, out: elements[0], fields: unaryNode(0), want: mapEach(f)}
 	}
 	binary := func(kind byte, f func(x, y float64) float64) nodeCase {
 		return nodeCase{kind: kind, in: [][]uint32{{2, 3, 5}, {5}}, out: []uint32{2, 3, 5}, fields: two(),
 			want: pairs(f)}
 	}
-	limited := func(c nodeCase, least, most float32) nodeCase {
+	limited := func(c nodeCase, low, high float32) nodeCase {
 		want := c.want
-		c.limits, c.want = []float32{least, most}, func(in [][]float32) []float32 {
+		c.limits, c.want = []float32{low, high}, func(in [][]float32) []float32 {
 			out := want(in)
 			for i := range out {
-				out[i] = min(max(out[i], least), most)
+				out[i] = min(max(out[i], low), high)
 			}
 			return out
 		}
 		return c
 	}
-	with := func(c nodeCase, fields table) nodeCase { c.fields = fields; return c }
+	withFields := func(c nodeCase, fields table) nodeCase { c.fields = fields; return c }
 	erf := func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }
 	cases := map[string]nodeCase{
 		"Add":            binary(1, func(x, y float64) float64 { return x + y }),
@@ -189,15 +189,15 @@ func nodeCases() map[string]nodeCase {
 		"Exp":            unary(44, math.Exp),
 		"Sin":            unary(45, math.Sin),
 		"Cos":            unary(47, math.Cos),
-		"LeakyReLU": with(unary(25, func(x float64) float64 { return max(x, 0.25*x) }),
+		"LeakyReLU": withFields(unary(25, func(x float64) float64 { return max(x, 0.25*x) }),
 			slots(float32(0.25), 1, 0, 0)),
-		"ELU": with(unary(29, func(x float64) float64 {
+		"ELU": withFields(unary(29, func(x float64) float64 {
 			if x > 0 {
 				return x
 			}
 			return 0.5 * math.Expm1(x)
 		}), slots(float32(0.5), 1, 0, 0)),
-		"Softmax": {kind: 3, in: [][]uint32{{2, 4}}, out: []uint32{2, 4}, fields: one(0),
+		"Softmax": {kind: 3, in: [][]uint32{{2, 4}}, out: []uint32{2, 4}, fields: unaryNode(0),
 			want: func(in [][]float32) []float32 {
 				var out []float32
 				for row := range 2 {
@@ -244,11 +244,11 @@ func nodeCases() map[string]nodeCase {
 			fields: slots(0, 0, 0, 0, 2, 2, 2, 2, 0, 0, 1, 0, 64),
 			want:   pool(func(x []float32) float32 { return (x[0] + x[1] + x[2] + x[3]) / 4 })},
 		"GlobalAvgPooling2d": {kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 1, 1, 4},
-			fields: one(64), want: means},
+			fields: unaryNode(64), want: means},
 		"GlobalAvgPooling2d without images": {kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 4},
-			fields: one(0), want: means},
+			fields: unaryNode(0), want: means},
 		"GlobalAvgPooling2d, limited": limited(nodeCase{
-			kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 1, 1, 4}, fields: one(64), want: means,
+			kind: 19, in: [][]uint32{{2, 3, 2, 4}}, out: []uint32{2, 1, 1, 4}, fields: unaryNode(64), want: means,
 		}, -0.2, 0.1),
 		"StaticResizeBilinear2D": {kind: 9, in: [][]uint32{{1, 2, 2, 1}}, out: []uint32{1, 3, 3, 1},
 			fields: slots(3, 3, 1, 0, 8),
@@ -268,7 +268,7 @@ func nodeCases() map[string]nodeCase {
 			want:      connected(true)}, -8, 8),
 		"FullyConnected transposed without a bias": {kind: 2, in: [][]uint32{{4, 3}}, out: []uint32{4, 4},
 			constants: []arrayOf{weights(1, 3, 4)},
-			fields:    slots(1, 10, none, 0, 1),
+			fields:    slots(1, 10, absent, 0, 1),
 			want:      func(in [][]float32) []float32 { return matrices(in[0], in[1], 1, 4, 3, 4, false) }},
 	}
 	for n, kind := range map[int]byte{2: 32, 3: 33, 4: 34, 5: 38} {
@@ -361,8 +361,8 @@ func nodeCases() map[string]nodeCase {
 // pool applies f to the four squares of an image of 4 by 4.
 func pool(f func([]float32) float32) func([][]float32) []float32 {
 	return func(in [][]float32) (out []float32) {
-		for _, at := range []int{0, 2, 8, 10} {
-			out = append(out, f([]float32{in[0][at], in[0][at+1], in[0][at+4], in[0][at+5]}))
+		for _, i := range []int{0, 2, 8, 10} {
+			out = append(out, f([]float32{in[0][i], in[0][i+1], in[0][i+4], in[0][i+5]}))
 		}
 		return out
 	}
@@ -385,11 +385,11 @@ func matrices(a, b []float32, n, rows, inner, columns int, transposed bool) []fl
 			for j := range columns {
 				var sum float32
 				for k := range inner {
-					at := k*columns + j
+					offset := k*columns + j
 					if transposed {
-						at = j*inner + k
+						offset = j*inner + k
 					}
-					sum += a[(m*rows+i)*inner+k] * b[m*inner*columns+at]
+					sum += a[(m*rows+i)*inner+k] * b[m*inner*columns+offset]
 				}
 				out = append(out, sum)
 			}
@@ -421,7 +421,7 @@ func (c nodeCase) graph() xgraph {
 	for i, a := range c.constants {
 		g.constants = append(g.constants, blobConstant{data: floats(a.data...), name: []string{"kernel", ""}[i%2]})
 		g.values = append(g.values,
-			xtensor{id: uint32(10 + i), datatype: dtFloat32, dims: a.dims, constant: uint32(i + 1), external: none})
+			xtensor{id: uint32(10 + i), datatype: dtFloat32, dims: a.dims, constant: uint32(i + 1), external: absent})
 	}
 	g.values = append(g.values,
 		xtensor{id: 0, datatype: dtFloat32, dims: c.out, external: uint32(len(c.in)), flags: externalOutput})
@@ -489,7 +489,7 @@ func TestANodeThatTheBindingLacksIsNamed(t *testing.T) {
 func behind(kind byte, flags uint32) xgraph {
 	q := quantizedFilter{datatype: dtChannelQInt8, inputs: 24, bits: 8}
 	g, _ := q.layer(2, false)
-	g.values = append(g.values, xtensor{id: 9, datatype: dtFloat32, dims: []uint32{24, 2}, external: none})
+	g.values = append(g.values, xtensor{id: 9, datatype: dtFloat32, dims: []uint32{24, 2}, external: absent})
 	g.nodes[0].fields = slots(9, 1, 0)
 	g.nodes = append([]xnode{{kind: kind, fields: slots(0, 9, int(flags))}}, g.nodes...)
 	return g
@@ -500,9 +500,9 @@ func TestWhatDoesNotPackDoesNotKeepAProgramFromBeingPacked(t *testing.T) {
 	sound := openBytes(t, around(behind(abs, 0)).bytes())
 	require.NoError(t, sound.Methods()[0].Runnable())
 	for name, c := range map[string]struct {
-		program mprogram
-		is      error
-		reasons []string
+		program  mprogram
+		sentinel error
+		reasons  []string
 	}{
 		"a flag": {around(behind(abs, 0x240)), ErrUnsupported,
 			[]string{"delegate 0, node 0 (Abs, debug handle 100): unsupported in an ExecuTorch file: the node's " +
@@ -516,7 +516,8 @@ func TestWhatDoesNotPackDoesNotKeepAProgramFromBeingPacked(t *testing.T) {
 		}(), ErrMalformed, []string{"node 0 (Abs, debug handle 100): malformed ExecuTorch file: its output is"}},
 		"an axis before the first": {func() mprogram {
 			g := behind(abs, 0)
-			g.nodes[0] = xnode{kind: 32, fields: table{0: none, 1: uint32(0), 2: uint32(0), 5: uint32(9), 6: uint32(0)}}
+			g.nodes[0] = xnode{kind: 32, fields: table{
+				0: absent, 1: uint32(0), 2: uint32(0), 5: uint32(9), 6: uint32(0)}}
 			return around(g)
 		}(), ErrMalformed, []string{"node 0 (Concatenate2, debug handle 100): malformed ExecuTorch file: the number"}},
 		"a part of a tensor": {func() mprogram {
@@ -537,7 +538,7 @@ func TestWhatDoesNotPackDoesNotKeepAProgramFromBeingPacked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := openBytes(t, c.program.bytes())
 			err := p.Methods()[0].Runnable()
-			require.ErrorIs(t, err, c.is)
+			require.ErrorIs(t, err, c.sentinel)
 			require.Len(t, strings.Split(err.Error(), "\n"), len(c.reasons), "what follows from one is none: %v", err)
 			for _, reason := range c.reasons {
 				require.ErrorContains(t, err, reason)

@@ -12,7 +12,7 @@ import (
 // numbers.
 func TestAKernelThatADelegatePacksInSeveralWaysHasNoPackingDelegate(t *testing.T) {
 	for name, want := range map[string]bool{"two_int8": false, "two_dyn": true} {
-		p, err := executorch.Open("../internal/tests/zoo/testdata/pte/" + name + ".pte")
+		p, err := executorch.Open("../../internal/tests/zoo/testdata/pte/" + name + ".pte")
 		require.NoError(t, err)
 		delegates, err := p.PackingDelegates()
 		require.NoError(t, err)

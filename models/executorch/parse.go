@@ -29,8 +29,8 @@ type contents struct {
 
 // find returns the named data of a name, and whether there is any.
 func (c *contents) find(name string) (entry, bool) {
-	i, is := c.byName[name]
-	if !is {
+	i, ok := c.byName[name]
+	if !ok {
 		return entry{}, false
 	}
 	return c.named[i], true
@@ -170,7 +170,7 @@ func readHeader(kind *root, file []byte) header {
 	checkHeader(file, kind.magic, kind.header)
 	field := func(i int) uint64 { return binary.LittleEndian.Uint64(file[headerFields+8*i:]) }
 	if kind == &flatTensor {
-		return within(file, field(0), field(1), field(2), field(3))
+		return headerWithin(file, field(0), field(1), field(2), field(3))
 	}
 	base, size := field(1), uint64(0)
 	if binary.LittleEndian.Uint32(file[headerOffset+4:]) >= programHeaderWithSize {
@@ -179,7 +179,7 @@ func readHeader(kind *root, file []byte) header {
 	if size == 0 && base != 0 && base <= uint64(len(file)) {
 		size = uint64(len(file)) - base // as far as older files say
 	}
-	return within(file, 0, field(0), base, size)
+	return headerWithin(file, 0, field(0), base, size)
 }
 
 func checkHeader(file []byte, magic string, length uint32) {
@@ -194,8 +194,8 @@ func checkHeader(file []byte, magic string, length uint32) {
 	}
 }
 
-// within checks that the flatbuffer, size bytes after an offset, and the segments after it lie in the file.
-func within(file []byte, offset, size, base, segments uint64) header {
+// headerWithin checks that the flatbuffer, size bytes after an offset, and the segments after it lie in the file.
+func headerWithin(file []byte, offset, size, base, segments uint64) header {
 	whole := uint64(len(file))
 	switch {
 	case offset > whole || size > whole-offset:

@@ -25,7 +25,7 @@ type plan struct {
 
 // value is a tensor of a plan.
 type value struct {
-	known    bool           // whether anything said what the elements are
+	typed    bool           // whether anything said what the elements are
 	tensor   xnnpack.Tensor // without data, and without scales that lie in a file
 	scales   *stored        // of channels or blocks, where they lie in a file
 	constant *constant
@@ -39,20 +39,20 @@ type value struct {
 
 // planner makes one method's part of a plan.
 type planner struct {
-	method  *method
-	files   *files
-	plan    *plan
-	base    int                        // where the method's own values begin in the plan
-	asFloat map[int]bool               // values of the method: inputs that are converted before they are given
-	states  []flow.State               // that the method keeps
-	last    map[memory]xnnpack.ValueID // what was computed last at a place
-	kept    map[xnnpack.ValueID]bool   // what may be states
-	outside bool                       // it has an operator that is not planned
-	counts  map[Operator]int           // how often the method has each operator
-	reasons flow.Reasons               // why the method cannot be run, besides operators outside of XNNPACK
-	skipped int                        // attempts that planned nothing
-	stock   []delegatePart             // what the stock runtime makes subgraphs of
-	given   map[xnnpack.ValueID]bool   // arguments of the delegate whose nodes are planned
+	method   *method
+	files    *files
+	plan     *plan
+	base     int                        // where the method's own values begin in the plan
+	asFloat  map[int]bool               // values of the method: inputs that are converted before they are given
+	states   []flow.State               // that the method keeps
+	last     map[memory]xnnpack.ValueID // what was computed last at a place
+	retained map[xnnpack.ValueID]bool   // what may be states
+	outside  bool                       // it has an operator that is not planned
+	counts   map[Operator]int           // how often the method has each operator
+	reasons  flow.Reasons               // why the method cannot be run, besides operators outside of XNNPACK
+	skipped  int                        // attempts that planned nothing
+	stock    []delegatePart             // what the stock runtime makes subgraphs of
+	external map[xnnpack.ValueID]bool   // arguments of the delegate whose nodes are planned
 }
 
 // A delegatePart is a call of a delegate to XNNPACK.
@@ -70,8 +70,8 @@ func (p *planner) planMethod() flow.Part {
 		if v.tensor != nil {
 			x.tensor.Shape, x.dynamic, x.dtype = v.tensor.shape, v.tensor.dynamic, v.tensor.dtype
 			x.bare = v.tensor.bare
-			if v.tensor.within != 0 {
-				p.cannot("value %d begins at element %d of its memory", i, v.tensor.within)
+			if v.tensor.start != 0 {
+				p.cannot("value %d begins at element %d of its memory", i, v.tensor.start)
 			}
 		}
 		p.plan.values = append(p.plan.values, x)
@@ -83,8 +83,8 @@ func (p *planner) planMethod() flow.Part {
 	for _, in := range m.instructions {
 		if in.kind == kernelCall && m.operators[in.target] == keeping && len(in.args) > 0 {
 			state := xnnpack.ValueID(p.base + in.args[0])
-			p.kept[state] = true
-			p.at(state)
+			p.retained[state] = true
+			p.useValue(state)
 		}
 	}
 	for i, in := range m.instructions {
@@ -122,28 +122,28 @@ func (p *planner) planMethod() flow.Part {
 // that nothing computes is another view of what was computed last at its place in memory.
 func (p *planner) available(i xnnpack.ValueID) {
 	t, v := p.tensorOf(i), &p.plan.values[i]
-	if v.computed || v.constant != nil || p.kept[i] {
+	if v.computed || v.constant != nil || p.retained[i] {
 		return
 	}
 	missing := fmt.Errorf("%q: %w", v.tensor.Name, errNotComputed)
 	if t == nil || t.memory == nil {
 		fault.Check(missing)
 	}
-	of, is := p.last[*t.memory]
-	if from := &p.plan.values[of]; !is || from.host != v.host || from.dtype != v.dtype ||
-		from.tensor.Type != v.tensor.Type || !sameMeaning(from, v) || from.dynamic || v.dynamic ||
-		!slices.IsSorted(t.order) || !slices.IsSorted(p.tensorOf(of).order) ||
-		product(from.tensor.Shape) != product(v.tensor.Shape) {
+	prev, ok := p.last[*t.memory]
+	if src := &p.plan.values[prev]; !ok || src.host != v.host || src.dtype != v.dtype ||
+		src.tensor.Type != v.tensor.Type || !sameMeaning(src, v) || src.dynamic || v.dynamic ||
+		!slices.IsSorted(t.order) || !slices.IsSorted(p.tensorOf(prev).order) ||
+		product(src.tensor.Shape) != product(v.tensor.Shape) {
 		fault.Check(missing)
 	}
-	p.add("a view", flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: of, Output: i}))
+	p.add("a view", flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: prev, Output: i}))
 }
 
 // require sees that a value is available to a step. What a delegate is given is available to its nodes, also where the
 // method cannot be run since nothing computes it here.
 func (p *planner) require(name string, id xnnpack.ValueID) {
 	missing := fault.Try(func() { p.available(id) })
-	if missing == nil || !p.given[id] {
+	if missing == nil || !p.external[id] {
 		fault.Check(missing)
 		return
 	}
@@ -155,11 +155,11 @@ func (p *planner) require(name string, id xnnpack.ValueID) {
 // computed notes that a value is computed or given.
 func (p *planner) computed(i xnnpack.ValueID) {
 	p.plan.values[i].computed = true
-	p.at(i)
+	p.useValue(i)
 }
 
-// at notes that a value is what its place in memory has.
-func (p *planner) at(i xnnpack.ValueID) {
+// useValue notes that a value is what its place in memory has.
+func (p *planner) useValue(i xnnpack.ValueID) {
 	if t := p.tensorOf(i); t != nil && t.memory != nil {
 		p.last[*t.memory] = i
 	}
@@ -173,9 +173,9 @@ func (p *planner) tensorOf(value xnnpack.ValueID) *tensor {
 	return nil
 }
 
-func (p *planner) count(name string, where Where) {
-	p.counts[Operator{Name: name, Where: where}]++
-	p.outside = p.outside || where == Outside
+func (p *planner) count(name string, place Where) {
+	p.counts[Operator{Name: name, Where: place}]++
+	p.outside = p.outside || place == Outside
 }
 
 // inputsAsFloats returns the inputs of other types with which the method does nothing but to convert them to floats:
@@ -194,15 +194,15 @@ func (m *method) inputsAsFloats() map[int]bool {
 func (m *method) onlyConverts(i int) bool {
 	used := false
 	for _, in := range m.instructions {
-		at := slices.Index(in.args, i)
-		if at < 0 {
+		index := slices.Index(in.args, i)
+		if index < 0 {
 			continue
 		}
 		used = true
-		to := m.values[in.args[len(in.args)-1]].tensor
+		out := m.values[in.args[len(in.args)-1]].tensor
 		copied := in.kind == kernelCall && slices.Contains(copies, m.operators[in.target]) &&
-			to != nil && to.dtype == Float
-		if !copied || at > 0 || slices.Contains(in.args[1:], i) {
+			out != nil && out.dtype == Float
+		if !copied || index > 0 || slices.Contains(in.args[1:], i) {
 			return false
 		}
 	}
@@ -223,17 +223,17 @@ var elementTypes = map[ScalarType]xnnpack.Datatype{
 // know makes sure that it is known what a method's value is to XNNPACK or, if it is nothing there, to Go.
 func (p *planner) know(i int) {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
-	if v.known {
+	if v.typed {
 		return
 	}
 	if t == nil {
 		unsupported("value %d is no tensor", i)
 	}
-	kind, has := elementTypes[t.dtype]
+	kind, ok := elementTypes[t.dtype]
 	if p.asFloat[i] {
-		kind, has = xnnpack.Float32, true
+		kind, ok = xnnpack.Float32, true
 	}
-	if !has && declared[t.dtype] == 0 {
+	if !ok && declared[t.dtype] == 0 {
 		unsupported("value %d is a tensor of %v", i, t.dtype)
 	}
 	if t.state {
@@ -241,13 +241,13 @@ func (p *planner) know(i int) {
 	}
 	v.tensor.Type = kind
 	fault.Within(func() {
-		if n := elements(t.shape...); has {
+		if n := elements(t.shape...); ok {
 			p.complete(v, t.content, nil)
 		} else if t.content != nil {
 			v.constant = p.files.constant(t.content, int64(n)*int64(t.dtype.Size()))
 		}
 	}, "value %d", i)
-	v.known, v.host = true, !has
+	v.typed, v.host = true, !ok
 }
 
 // complete checks a value's shape, and finds its content and scales if it has them.
@@ -259,15 +259,15 @@ func (p *planner) complete(v *value, c, scales *content) {
 		}
 		v.constant = p.files.constant(c, int64(size))
 	}
-	count, each := scaleCount(&v.tensor)
+	count, perScale := scaleCount(&v.tensor)
 	if scales == nil {
 		return // package xnnpack checks those that are there
 	}
 	if count == 0 {
 		malformed("a list of scales for elements of %v", v.tensor.Type)
 	}
-	at := p.files.find(scales, int64(count)*int64(each))
-	v.scales = &at
+	span := p.files.find(scales, int64(count)*int64(perScale))
+	v.scales = &span
 }
 
 // byteSize is the size that the value has in a shape.
@@ -302,7 +302,7 @@ func (p *planner) add(name string, op flow.Operation) {
 	var shape []int
 	checked(func() { shape = op.Shape(shapes) })
 	p.plan.values[outputs[0]].compute(shape)
-	if mover, is := op.(flow.Node); is && mover.Moves() && p.inGo(inputs, outputs[0]) {
+	if mover, ok := op.(flow.Node); ok && mover.Moves() && p.inGo(inputs, outputs[0]) {
 		op = flow.Hosted{Inputs: inputs, Results: outputs, Computed: shape,
 			Compute: func(out, in []array) { mover.Move(out[0], in) }}
 	}
@@ -317,13 +317,13 @@ func (p *planner) named(name string) string {
 
 // inGo reports whether only Go has the elements that are moved from some values to another.
 func (p *planner) inGo(inputs ids, out xnnpack.ValueID) bool {
-	to := &p.plan.values[out]
+	dst := &p.plan.values[out]
 	for _, in := range inputs {
-		if from := &p.plan.values[in]; from.host != to.host || to.host && from.dtype != to.dtype {
-			malformed("it moves elements of %v and %v", from.dtype, to.dtype)
+		if src := &p.plan.values[in]; src.host != dst.host || dst.host && src.dtype != dst.dtype {
+			malformed("it moves elements of %v and %v", src.dtype, dst.dtype)
 		}
 	}
-	return to.host
+	return dst.host
 }
 
 // compute gives a value the shape that a step computes. An internal one takes it, as with XNNPACK: ExecuTorch's export
@@ -376,7 +376,7 @@ func (p *plan) value(v value) xnnpack.ValueID {
 
 // internal appends a value that only XNNPACK sees.
 func (p *plan) internal(t xnnpack.Tensor) xnnpack.ValueID {
-	return p.value(value{known: true, internal: true, tensor: t})
+	return p.value(value{typed: true, internal: true, tensor: t})
 }
 
 // delegate plans a call of a delegate.
@@ -398,28 +398,28 @@ func (p *planner) delegate(number int, args []int) {
 	p.plan.values = slices.Grow(p.plan.values, min(xvalues.Len(), ahead))
 	p.plan.steps = slices.Grow(p.plan.steps, min(nodes.Len(), ahead))
 	ids := make(map[uint32]xnnpack.ValueID, min(xvalues.Len(), ahead))
-	here := "delegate " + strconv.Itoa(number) + ", "
+	prefix := "delegate " + strconv.Itoa(number) + ", "
 	part, first := flow.Part{Values: p.plan, Name: p.files.program().Path()}, len(p.plan.steps)
-	p.given = map[xnnpack.ValueID]bool{}
-	given := map[uint32]bool{}
+	p.external = map[xnnpack.ValueID]bool{}
+	external := map[uint32]bool{}
 	for i, t := range xvalues.All() {
 		fault.Within(func() {
 			x := g.value(t)
-			if (x.input || x.output) && given[x.external] {
+			if (x.input || x.output) && external[x.external] {
 				malformed("argument %d is two values", x.external)
 			}
-			given[x.external] = given[x.external] || x.input || x.output
-			p.define(&x, here+"value "+strconv.FormatUint(uint64(x.id), 10), args, ids)
+			external[x.external] = external[x.external] || x.input || x.output
+			p.define(&x, prefix+"value "+strconv.FormatUint(uint64(x.id), 10), args, ids)
 			if x.output {
 				part.Outputs = append(part.Outputs, ids[x.id])
 			}
-		}, "%svalue %d", here, i)
+		}, "%svalue %d", prefix, i)
 	}
 	skipped := p.skipped
 	for i, t := range nodes.All() {
 		k := kindOf(t.Byte(xnodeType))
 		handle := strconv.FormatUint(uint64(t.Uint32(xnodeHandle)), 10)
-		name := here + "node " + strconv.Itoa(i) + " (" + k.name + ", debug handle " + handle + ")"
+		name := prefix + "node " + strconv.Itoa(i) + " (" + k.name + ", debug handle " + handle + ")"
 		p.count(k.name, InDelegate)
 		fault.Within(func() { p.node(t, k, name, ids) }, "%s", name)
 	}
@@ -432,7 +432,7 @@ func (p *planner) addStock(part delegatePart, steps []*flow.Step) {
 	computed, read := map[xnnpack.ValueID]bool{}, map[xnnpack.ValueID]bool{}
 	for _, s := range steps {
 		inputs, outputs := s.Operands()
-		if p.given[outputs[0]] {
+		if p.external[outputs[0]] {
 			continue // a view of the method's, made for the delegate to read
 		}
 		part.Steps = append(part.Steps, s)
@@ -447,7 +447,7 @@ func (p *planner) addStock(part delegatePart, steps []*flow.Step) {
 		}
 	}
 	part.Outputs = slices.DeleteFunc(part.Outputs, func(id xnnpack.ValueID) bool { return !computed[id] })
-	p.given = nil
+	p.external = nil
 	p.stock = append(p.stock, part)
 }
 
@@ -457,7 +457,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 		malformed("the number %d is taken", x.id)
 	}
 	x.tensor.Name = name
-	v := value{known: true, internal: !x.input && !x.output, tensor: x.tensor}
+	v := value{typed: true, internal: !x.input && !x.output, tensor: x.tensor}
 	p.complete(&v, x.constant, x.scales)
 	if v.internal {
 		ids[x.id] = p.plan.value(v)
@@ -471,9 +471,9 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 	}
 	i := args[x.external]
 	argument := xnnpack.ValueID(p.base + i)
-	what := fmt.Sprintf("argument %d, value %d of the method", x.external, i)
-	if p.attempt(name+": "+what, func() { p.agrees(i, &v) }) {
-		fault.Within(func() { p.bind(i, v) }, "%s", what)
+	label := fmt.Sprintf("argument %d, value %d of the method", x.external, i)
+	if p.attempt(name+": "+label, func() { p.agrees(i, &v) }) {
+		fault.Within(func() { p.bind(i, v) }, "%s", label)
 	} else {
 		_, bad := flow.Elements(v.tensor.Shape...)
 		v.internal = x.output || bad != nil
@@ -481,7 +481,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 		argument = p.plan.value(v)
 	}
 	ids[x.id] = argument
-	p.given[argument] = x.input
+	p.external[argument] = x.input
 	if !x.dynamic {
 		return
 	}
@@ -502,35 +502,35 @@ var argumentTypes = map[xnnpack.Datatype]ScalarType{
 }
 
 // agrees checks that value i of the method is what a delegate takes it for.
-func (p *planner) agrees(i int, is *value) {
+func (p *planner) agrees(i int, actual *value) {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
 	if t == nil {
 		malformed("it is no tensor")
 	}
-	if want, ok := argumentTypes[is.tensor.Type]; !ok || want != t.dtype {
-		malformed("a tensor of %v where the delegate has %v", t.dtype, is.tensor.Type)
+	if want, ok := argumentTypes[actual.tensor.Type]; !ok || want != t.dtype {
+		malformed("a tensor of %v where the delegate has %v", t.dtype, actual.tensor.Type)
 	}
-	if !slices.Equal(t.shape, is.tensor.Shape) {
-		malformed("a tensor of shape %v in memory where the delegate has %v", t.shape, is.tensor.Shape)
+	if !slices.Equal(t.shape, actual.tensor.Shape) {
+		malformed("a tensor of shape %v in memory where the delegate has %v", t.shape, actual.tensor.Shape)
 	}
-	if v.host || v.known && (v.tensor.Type != is.tensor.Type || !sameMeaning(v, is)) {
+	if v.host || v.typed && (v.tensor.Type != actual.tensor.Type || !sameMeaning(v, actual)) {
 		malformed("delegates take it for other things")
 	}
 	elements(t.shape...)
 }
 
 // bind says what value i of the method is: an argument of a delegate.
-func (p *planner) bind(i int, is value) {
+func (p *planner) bind(i int, actual value) {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
-	if v.known {
+	if v.typed {
 		return
 	}
-	v.tensor.Type, v.tensor.Quantization = is.tensor.Type, is.tensor.Quantization
+	v.tensor.Type, v.tensor.Quantization = actual.tensor.Type, actual.tensor.Quantization
 	if t.state {
 		p.cannot("value %d is a state that the method keeps", i)
 	}
 	p.complete(v, t.content, nil)
-	v.known = true
+	v.typed = true
 }
 
 // node plans a node. One that packs nothing is left out if it cannot be run, which is a reason why the method cannot.

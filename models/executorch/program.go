@@ -46,11 +46,11 @@ func newProgram(f *files) *Program {
 	p := &Program{files: f, plan: &plan{files: f}, data: &dataMap{files: f, constants: map[string]*constant{}}}
 	for i := range methods {
 		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{},
-			last: map[memory]xnnpack.ValueID{}, kept: map[xnnpack.ValueID]bool{}}
-		var all flow.Part
-		fault.Within(func() { all = m.planMethod() }, "method %q", m.method.name)
+			last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
+		var part flow.Part
+		fault.Within(func() { part = m.planMethod() }, "method %q", m.method.name)
 		method := &Method{
-			program: p, name: m.method.name, all: all, whole: all,
+			program: p, name: m.method.name, part: part, whole: part,
 			stock: m.stock, counts: m.counts, fault: m.runnable(),
 		}
 		for _, i := range m.method.inputs {
@@ -59,7 +59,7 @@ func newProgram(f *files) *Program {
 			}
 		}
 		if method.fault == nil {
-			method.whole = all.Pruned()
+			method.whole = part.Pruned()
 		}
 		p.methods = append(p.methods, method)
 	}
@@ -112,7 +112,7 @@ func (p *Program) Close() error { return p.files.close() }
 type Method struct {
 	program *Program
 	name    string
-	all     flow.Part        // everything that the file has of it
+	part    flow.Part        // everything that the file has of it
 	whole   flow.Part        // what its outputs need, if it can be run
 	stock   []delegatePart   // calls of XNNPACK's delegates
 	counts  map[Operator]int // how often it has each operator

@@ -18,9 +18,9 @@ import (
 )
 
 // tensors writes tensors of a method.
-func tensors(of ...mtensor) []table {
+func tensors(ts ...mtensor) []table {
 	var out []table
-	for _, t := range of {
+	for _, t := range ts {
 		out = append(out, t.table())
 	}
 	return out
@@ -86,7 +86,7 @@ func TestConstantsAreConvertedAndCopied(t *testing.T) {
 		xtensor{id: 2, datatype: dtFloat32, dims: []uint32{1}, external: 1, flags: externalInput})
 	g.nodes[0].fields[1] = uint32(2)
 	for _, c := range []struct {
-		from    ScalarType
+		src     ScalarType
 		content []byte
 		want    float32
 	}{
@@ -103,14 +103,14 @@ func TestConstantsAreConvertedAndCopied(t *testing.T) {
 		p.constants = []uint64{0, 16}
 		m.operators = []string{toDimOrder}
 		m.values = append(betweenFormats().methods[0].values,
-			tensors(mtensor{dtype: c.from, data: 1}, mtensor{dtype: Float})...)
+			tensors(mtensor{dtype: c.src, data: 1}, mtensor{dtype: Float})...)
 		m.instructions = []table{kernel(0, 5, 4, 6), kernel(0, 0, 4, 1), call(0, 1, 6, 2), kernel(0, 2, 4, 3)}
 		m := openBytes(t, p.bytes()).Methods()[0]
-		require.NoError(t, m.Runnable(), c.from)
+		require.NoError(t, m.Runnable(), c.src)
 		x := sequence(12, 0)
 		got := modeltest.Run(t, m, x)[0]
 		for i := range x {
-			require.Equal(t, x[i]+c.want, got[i], "%v", c.from)
+			require.Equal(t, x[i]+c.want, got[i], "%v", c.src)
 		}
 		cache, err := xpwc.Open(filepath.Join(t.TempDir(), "cache"), nil)
 		require.NoError(t, err)
@@ -144,16 +144,16 @@ func TestWhatNoOutputNeedsIsLeftOut(t *testing.T) {
 }
 
 func TestACopyOfOtherDimensionsIsNotRun(t *testing.T) {
-	for name, c := range map[string]struct{ from, to mtensor }{
+	for name, c := range map[string]struct{ src, dst mtensor }{
 		"fewer":        {mtensor{sizes: []int32{6}}, mtensor{sizes: []int32{1, 6}}},
 		"fewer, moved": {mtensor{sizes: []int32{6}}, mtensor{sizes: []int32{6, 1}, order: []byte{1, 0}}},
 		"more":         {mtensor{sizes: []int32{1, 6}}, mtensor{sizes: []int32{6}}},
 		"other sizes":  {mtensor{sizes: []int32{1, 6}}, mtensor{sizes: []int32{1, 7}}},
 		"none":         {mtensor{}, mtensor{sizes: []int32{1, 1}}},
 	} {
-		c.from.dtype, c.to.dtype = Float, Float
+		c.src.dtype, c.dst.dtype = Float, Float
 		p := betweenFormats()
-		p.methods[0].values = append(p.methods[0].values, tensors(c.from, c.to)...)
+		p.methods[0].values = append(p.methods[0].values, tensors(c.src, c.dst)...)
 		p.methods[0].instructions = append(p.methods[0].instructions, kernel(0, 5, 4, 6))
 		err := openBytes(t, p.bytes()).Methods()[0].Runnable()
 		require.ErrorIs(t, err, ErrMalformed, name)
@@ -185,9 +185,9 @@ func TestWhatIsOutsideOfXNNPACKIsListed(t *testing.T) {
 func TestWhatStandsInTheWayOfRunningAMethodIsNamed(t *testing.T) {
 	float := mtensor{dtype: Float, sizes: []int32{1, 2, 2, 3}, order: rows}
 	for name, c := range map[string]struct {
-		change func(m *mmethod)
-		is     error
-		want   string
+		change   func(m *mmethod)
+		sentinel error
+		want     string
 	}{
 		"an input that is no tensor": {func(m *mmethod) { m.inputs = append(m.inputs, 4) }, ErrUnsupported,
 			"value 4 is no tensor"},
@@ -223,7 +223,7 @@ func TestWhatStandsInTheWayOfRunningAMethodIsNamed(t *testing.T) {
 			p := betweenFormats()
 			c.change(&p.methods[0])
 			err := openBytes(t, p.bytes()).Methods()[0].Runnable()
-			require.ErrorIs(t, err, c.is)
+			require.ErrorIs(t, err, c.sentinel)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -237,16 +237,16 @@ func layers(methods ...int) mprogram {
 	for i, n := range methods {
 		g := xgraph{values: []xtensor{{id: 0, datatype: dtFloat32, dims: []uint32{2, width}, flags: externalInput}}}
 		for l := range n {
-			out := xtensor{id: uint32(10*l + 10), datatype: dtFloat32, dims: []uint32{2, width}, external: none}
+			out := xtensor{id: uint32(10*l + 10), datatype: dtFloat32, dims: []uint32{2, width}, external: absent}
 			if l == n-1 {
 				out.external, out.flags = 1, externalOutput
 			}
 			g.constants = append(g.constants, blobConstant{name: fmt.Sprint("kernel ", l)}, blobConstant{name: "bias"})
 			g.values = append(g.values, out,
 				xtensor{id: out.id + 1, datatype: dtFloat32, dims: []uint32{width, width}, constant: uint32(2*l + 1),
-					external: none},
+					external: absent},
 				xtensor{id: out.id + 2, datatype: dtFloat32, dims: []uint32{width}, constant: uint32(2*l + 2),
-					external: none})
+					external: absent})
 			g.nodes = append(g.nodes, xnode{kind: 2, fields: slots(10*l, out.id+1, out.id+2, out.id, 0)})
 		}
 		p.segments = append(p.segments, g.bytes())
@@ -259,11 +259,11 @@ func layers(methods ...int) mprogram {
 	}
 	p.named["bias"] = uint32(len(p.segments))
 	p.segments = append(p.segments, floats(sequence(int(width), 1)...))
-	most := 0
+	largest := 0
 	for _, n := range methods {
-		most = max(most, n)
+		largest = max(largest, n)
 	}
-	for l := range most {
+	for l := range largest {
 		p.named[fmt.Sprint("kernel ", l)] = uint32(len(p.segments))
 		p.segments = append(p.segments, floats(sequence(int(width*width), l)...))
 	}
@@ -313,7 +313,7 @@ func TestAKernelThatMethodsPackDifferentlyIsPackedForEach(t *testing.T) {
 	g := nodeCase{kind: 2, in: [][]uint32{{2, 48}}, out: []uint32{2, 48},
 		constants: []arrayOf{{dims: []uint32{48, 48}}}}.graph()
 	g.constants[0] = blobConstant{name: "kernel 0"}
-	g.nodes[0].fields = slots(1, 10, none, 0, 1) // transposed
+	g.nodes[0].fields = slots(1, 10, absent, 0, 1) // transposed
 	program.segments[1] = g.bytes()
 	p := openBytes(t, program.bytes())
 	path := filepath.Join(t.TempDir(), "cache")
@@ -365,11 +365,11 @@ func TestADynamicInputTakesSmallerShapes(t *testing.T) {
 	require.True(t, in.Dynamic)
 	require.True(t, out.Dynamic)
 	x := sequence(in.Shape[0]*in.Shape[1], 0)
-	all, _ := execution{}.run(t, m, [][]byte{floats(x...)}, [][]int{in.Shape})
+	outputs, _ := execution{}.run(t, m, [][]byte{floats(x...)}, [][]int{in.Shape})
 	for _, n := range []int{1, in.Shape[0] - 1} {
 		part, shapes := execution{}.run(t, m, [][]byte{floats(x[:n*in.Shape[1]]...)}, [][]int{{n, in.Shape[1]}})
 		require.Equal(t, []int{n, out.Shape[1]}, shapes[0])
-		got, want := floats32(t, part[0], out.Type), floats32(t, all[0], out.Type)[:n*out.Shape[1]]
+		got, want := floats32(t, part[0], out.Type), floats32(t, outputs[0], out.Type)[:n*out.Shape[1]]
 		require.LessOrEqual(t, relativeL2(got, want), 1e-6)
 	}
 }
@@ -379,9 +379,9 @@ func split(t *testing.T) (pte string, ptd []string) {
 	t.Helper()
 	p := layers(2)
 	for _, name := range []string{"kernel 0", "kernel 1"} {
-		at := p.named[name]
+		index := p.named[name]
 		delete(p.named, name)
-		data := p.segments[at]
+		data := p.segments[index]
 		file := blueprint{data: data, segments: []segment{{0, uint64(len(data))}}, named: []named{{key: name}}}
 		ptd = append(ptd, save(t, file.bytes()))
 	}

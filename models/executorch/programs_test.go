@@ -62,9 +62,9 @@ func readArray(t testing.TB, path string) ([]byte, []int) {
 }
 
 // floats32 returns floats of single or half precision.
-func floats32(t testing.TB, b []byte, of xnnpack.Datatype) []float32 {
+func floats32(t testing.TB, b []byte, datatype xnnpack.Datatype) []float32 {
 	t.Helper()
-	if of == xnnpack.Float16 {
+	if datatype == xnnpack.Float16 {
 		wide := make([]byte, 2*len(b))
 		require.NoError(t, xnnpack.WidenF16(wide, append(b, make([]byte, xnnpack.ExtraBytes)...)[:len(b)]))
 		b = wide
@@ -81,7 +81,7 @@ type execution struct{ cache *xpwc.Cache }
 
 // run computes a method's outputs from its inputs, each in the shape that is given with it.
 func (e execution) run(
-	t testing.TB, m models.Model, inputs [][]byte, given [][]int,
+	t testing.TB, m models.Model, inputs [][]byte, inputShapes [][]int,
 ) (outputs [][]byte, shapes [][]int) {
 	t.Helper()
 	var loader models.Loader
@@ -118,11 +118,11 @@ func (e execution) run(
 		return b.Bytes()
 	}
 	for i, v := range m.Inputs() {
-		if !slices.Equal(v.Shape, given[i]) {
+		if !slices.Equal(v.Shape, inputShapes[i]) {
 			require.True(t, v.Dynamic)
-			require.NoError(t, r.ReshapeExternal(v.ID, given[i]))
+			require.NoError(t, r.ReshapeExternal(v.ID, inputShapes[i]))
 		}
-		b := buffer(v, given[i])
+		b := buffer(v, inputShapes[i])
 		require.Len(t, inputs[i], len(b))
 		copy(b, inputs[i])
 	}
@@ -169,12 +169,12 @@ func TestProgramsComputeWhatExecuTorchDoes(t *testing.T) {
 			require.NoError(t, m.Runnable())
 			golden := filepath.Join(filepath.Dir(p.Path()), c.name)
 			var inputs [][]byte
-			var given [][]int
+			var inputShapes [][]int
 			for i := range m.Inputs() {
 				b, shape := readArray(t, fmt.Sprintf("%s.in%d.npy", golden, i))
-				inputs, given = append(inputs, b), append(given, shape)
+				inputs, inputShapes = append(inputs, b), append(inputShapes, shape)
 			}
-			got, shapes := execution{}.run(t, m, inputs, given)
+			got, shapes := execution{}.run(t, m, inputs, inputShapes)
 			for i, v := range m.Outputs() {
 				b, shape := readArray(t, fmt.Sprintf("%s.out%d.npy", golden, i))
 				require.Equal(t, shape, shapes[i])
@@ -187,8 +187,8 @@ func TestProgramsComputeWhatExecuTorchDoes(t *testing.T) {
 			for _, warm := range []bool{false, true} {
 				cache, err := xpwc.Open(path, nil)
 				require.NoError(t, err)
-				again, _ := execution{cache}.run(t, m, inputs, given)
-				require.Equal(t, got, again, "bit for bit")
+				repeated, _ := execution{cache}.run(t, m, inputs, inputShapes)
+				require.Equal(t, got, repeated, "bit for bit")
 				require.NoError(t, cache.Save())
 				stats := cache.Stats()
 				require.NoError(t, cache.Close())

@@ -87,7 +87,7 @@ func (q quantizedFilter) layer(rows int, old bool) (g xgraph, bias []float32) {
 		}
 	}
 	filter := xtensor{
-		id: 2, datatype: q.datatype, dims: []uint32{4, uint32(q.inputs)}, constant: 1, external: none, quant: 1,
+		id: 2, datatype: q.datatype, dims: []uint32{4, uint32(q.inputs)}, constant: 1, external: absent, quant: 1,
 		params: table{1: int32(0)},
 	}
 	buffer := 2
@@ -102,11 +102,11 @@ func (q quantizedFilter) layer(rows int, old bool) (g xgraph, bias []float32) {
 	}
 	in := xtensor{id: 0, datatype: dtFloat32, dims: []uint32{uint32(rows), uint32(q.inputs)}, external: 0,
 		flags: externalInput}
-	dynamic := xtensor{id: 1, datatype: dtDynamicQInt8, dims: in.dims, external: none, quant: 3,
+	dynamic := xtensor{id: 1, datatype: dtDynamicQInt8, dims: in.dims, external: absent, quant: 3,
 		params: table{0: int32(1)}}
 	g.values = []xtensor{
 		in, dynamic, filter,
-		{id: 3, datatype: dtFloat32, dims: []uint32{4}, constant: 2, external: none},
+		{id: 3, datatype: dtFloat32, dims: []uint32{4}, constant: 2, external: absent},
 		{id: 4, datatype: dtFloat32, dims: []uint32{uint32(rows), 4}, external: 1, flags: externalOutput},
 	}
 	g.nodes = []xnode{
@@ -236,10 +236,10 @@ func TestALayerOfBFloat16IsRoundedOnce(t *testing.T) {
 		constants: []blobConstant{{"filter", filter}},
 		values: []xtensor{
 			{id: 1, datatype: dtBFloat16, dims: []uint32{rows, inputs}, flags: externalInput},
-			{id: 10, datatype: dtBFloat16, dims: []uint32{4, inputs}, constant: 1, external: none},
+			{id: 10, datatype: dtBFloat16, dims: []uint32{4, inputs}, constant: 1, external: absent},
 			{id: 0, datatype: dtBFloat16, dims: []uint32{rows, 4}, external: 1, flags: externalOutput},
 		},
-		nodes: []xnode{{kind: 2, fields: slots(1, 10, none, 0, 0)}},
+		nodes: []xnode{{kind: 2, fields: slots(1, 10, absent, 0, 0)}},
 	}
 	m := openBytes(t, around(g).bytes()).Methods()[0]
 	require.NoError(t, m.Runnable())

@@ -26,7 +26,7 @@ func Releases() []Release { return slices.Clone(releases) }
 // runtime this XNNPACK packs.
 func ReleasesOf(arch, identifier string) []Release {
 	return slices.DeleteFunc(Releases(), func(r Release) bool {
-		id, known := r.XNNPACK[arch]
-		return !known || id != identifier
+		id, ok := r.XNNPACK[arch]
+		return !ok || id != identifier
 	})
 }

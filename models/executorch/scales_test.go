@@ -26,8 +26,8 @@ func withScales(q quantizedFilter, aligned bool) mprogram {
 	scales := p.named["scale_of_it"]
 	p.segments[scales] = append([]byte{0}, p.segments[scales]...)
 	p.changes = func(root table) {
-		of := root[4].([]table)[scales]
-		of[0], of[1] = of[0].(uint64)+1, of[1].(uint64)-1
+		tables := root[4].([]table)[scales]
+		tables[0], tables[1] = tables[0].(uint64)+1, tables[1].(uint64)-1
 	}
 	return p
 }
@@ -43,22 +43,22 @@ func TestScalesAreReadWhereTheyAreInTheFile(t *testing.T) {
 			p := openBytes(t, withScales(q, aligned).bytes())
 			m := p.Methods()[0]
 			outputs = append(outputs, modeltest.Run(t, m, sequence(2*q.inputs, 3))[0])
-			found := 0
+			matches := 0
 			for id := range p.plan.values {
 				v := &p.plan.values[id]
 				if v.scales == nil {
 					continue
 				}
-				found++
+				matches++
 				file, scales := p.files.program().file.Data(), v.tensor
 				readScales(&scales, p.files.inPlace(*v.scales))
-				at := unsafe.Pointer(unsafe.SliceData(scales.Quantization.Scales))
+				addr := unsafe.Pointer(unsafe.SliceData(scales.Quantization.Scales))
 				if q.block > 0 {
-					at = unsafe.Pointer(unsafe.SliceData(scales.Quantization.BlockScales))
+					addr = unsafe.Pointer(unsafe.SliceData(scales.Quantization.BlockScales))
 				}
-				require.Equal(t, aligned, at == unsafe.Pointer(&file[v.scales.at.Offset]))
+				require.Equal(t, aligned, addr == unsafe.Pointer(&file[v.scales.at.Offset]))
 			}
-			require.Equal(t, 1, found)
+			require.Equal(t, 1, matches)
 		}
 		require.Equal(t, outputs[0], outputs[1])
 	}
@@ -92,13 +92,13 @@ func manyBlocks() mprogram {
 // subgraphBytes is how much Go memory a subgraph of all of the program takes, also for what is garbage at once.
 func subgraphBytes(t testing.TB, p *Program, l models.Loader) uint64 {
 	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	var start, end runtime.MemStats
+	runtime.ReadMemStats(&start)
 	s, err := p.Methods()[0].Subgraph(l)
-	runtime.ReadMemStats(&after)
+	runtime.ReadMemStats(&end)
 	require.NoError(t, err)
 	require.NoError(t, s.Delete())
-	return after.TotalAlloc - before.TotalAlloc
+	return end.TotalAlloc - start.TotalAlloc
 }
 
 func TestTheHeapDoesNotGrowWithTheScales(t *testing.T) {

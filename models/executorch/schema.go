@@ -69,8 +69,8 @@ var scalarTypes = map[ScalarType]struct {
 
 // String returns the schema's name of the type.
 func (t ScalarType) String() string {
-	if known, ok := scalarTypes[t]; ok {
-		return known.name
+	if scalar, ok := scalarTypes[t]; ok {
+		return scalar.name
 	}
 	return fmt.Sprintf("ScalarType(%d)", int8(t))
 }

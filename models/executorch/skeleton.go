@@ -43,7 +43,7 @@ type Skeleton struct {
 	Kept      []Kept // kernels that are in it, the most bytes first
 
 	program *Program
-	left    []*weighedNode // out of it
+	zeroed  []*weighedNode // out of it
 }
 
 // Kept is why kernels are in a skeleton.
@@ -85,25 +85,25 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 	}
 	s := &Skeleton{program: p}
 	fault.Check(p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(output.SkeletonMark)) }))
-	seen, kept := map[string]bool{}, map[string]*Kept{}
+	seen, reasons := map[string]bool{}, map[string]*Kept{}
 	for _, step := range p.plan.steps {
 		n := nodes[step]
 		if n == nil || seen[n.kernel.name] {
 			continue
 		}
 		seen[n.kernel.name] = true
-		if n.kept == "" {
+		if n.reason == "" {
 			s.Kernels, s.HoleBytes = s.Kernels+1, s.HoleBytes+n.kernel.at.Size
-			s.left = append(s.left, n)
+			s.zeroed = append(s.zeroed, n)
 			continue
 		}
-		if kept[n.kept] == nil {
-			kept[n.kept] = &Kept{Why: n.kept}
+		if reasons[n.reason] == nil {
+			reasons[n.reason] = &Kept{Why: n.reason}
 		}
-		kept[n.kept].Kernels++
-		kept[n.kept].Bytes += n.kernel.at.Size
+		reasons[n.reason].Kernels++
+		reasons[n.reason].Bytes += n.kernel.at.Size
 	}
-	for _, k := range kept {
+	for _, k := range reasons {
 		s.Kept = append(s.Kept, *k)
 	}
 	slices.SortFunc(s.Kept, func(a, b Kept) int {
@@ -113,34 +113,34 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 }
 
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.
-func (s *Skeleton) Write(to *os.File) error {
+func (s *Skeleton) Write(w *os.File) error {
 	var holes []output.Hole
-	for _, n := range s.left {
+	for _, n := range s.zeroed {
 		holes = append(holes, output.Hole(n.kernel.at))
 	}
 	var wrong error
-	err := s.program.files.program().read(func(file []byte) { wrong = output.WriteWithHoles(to, 0, file, holes) })
+	err := s.program.files.program().read(func(file []byte) { wrong = output.WriteWithHoles(w, 0, file, holes) })
 	if err = errors.Join(err, wrong); err != nil {
 		return err
 	}
-	for _, n := range s.left {
+	for _, n := range s.zeroed {
 		nan := []byte{0, 0, 0xc0, 0x7f}
 		if n.half {
 			nan = []byte{0, 0x7e}
 		}
-		at := n.bias.at
-		if _, err := to.WriteAt(bytes.Repeat(nan, int(at.Size)/len(nan)), at.Offset); err != nil {
+		span := n.bias.at
+		if _, err := w.WriteAt(bytes.Repeat(nan, int(span.Size)/len(nan)), span.Offset); err != nil {
 			return err
 		}
 	}
-	return output.MarkSkeleton(to)
+	return output.MarkSkeleton(w)
 }
 
 // A weighedNode is a node that packs a kernel.
 type weighedNode struct {
 	kernel, bias *constant // bias is nil if there is none
 	half         bool      // the bias is in half precision
-	kept         string    // why the kernel stays in the file; "" if it need not
+	reason       string    // why the kernel stays in the file; "" if it need not
 }
 
 // weighedNodes returns the nodes that pack a kernel, by their steps, with what of each node alone is against leaving it
@@ -148,7 +148,7 @@ type weighedNode struct {
 func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*weighedNode {
 	methods := readMethods(p.files.program().contents)
 	nodes, ways := map[*flow.Step]*weighedNode{}, map[string]map[string]bool{} // by the kernel's name
-	steps := packingSteps(p.plan.all())
+	steps := packingSteps(p.plan.part())
 	for _, s := range steps {
 		w := s.Operation.(flow.Node)
 		kernel, bias := w.Weights()
@@ -173,19 +173,19 @@ func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*we
 		_, bias := w.Weights()
 		switch {
 		case n.bias == nil || !n.half && p.plan.values[bias].tensor.Type != xnnpack.Float32:
-			n.kept = "without a bias of floats, which can be NaN"
+			n.reason = "without a bias of floats, which can be NaN"
 		case !Named(n.kernel.name) || !Named(n.bias.name) || deconvolves || !packed(name):
-			n.kept = "not in the file of packed weights"
+			n.reason = "not in the file of packed weights"
 		case n.kernel.file != 0 || n.bias.file != 0:
-			n.kept = "in another file than the .pte"
+			n.reason = "in another file than the .pte"
 		case p.plan.values[inputs[0]].tensor.Type == xnnpack.DynamicQInt8 || p.scaled(w):
-			n.kept = "packed with scales, or a bias, that the runtime does not look for"
+			n.reason = "packed with scales, or a bias, that the runtime does not look for"
 		case !p.namedByContent(n.kernel) || !p.namedByContent(n.bias):
-			n.kept = "under a name that is not the hash of its content"
+			n.reason = "under a name that is not the hash of its content"
 		case len(ways[n.kernel.name]) > 1:
-			n.kept = "packed in several ways"
+			n.reason = "packed in several ways"
 		case p.overlaps(n.kernel, methods) || p.overlaps(n.bias, methods):
-			n.kept = "where the program has other data too"
+			n.reason = "where the program has other data too"
 		}
 	}
 	return nodes
@@ -200,24 +200,24 @@ func (p *Program) scaled(w flow.Node) bool {
 
 // namedByContent reports whether a constant is called by the SHA-256 of its content, as ExecuTorch's export calls it:
 // then no other content has its name.
-func (p *Program) namedByContent(c *constant) (is bool) {
+func (p *Program) namedByContent(c *constant) (ok bool) {
 	fault.Check(p.files.program().read(func(file []byte) {
-		is = c.name == fmt.Sprintf("%x", sha256.Sum256(c.at.In(file)))
+		ok = c.name == fmt.Sprintf("%x", sha256.Sum256(c.at.In(file)))
 	}))
-	return is
+	return ok
 }
 
 // signature says what a node packs and how, for as much as the constants are known by their places.
 func (p *plan) signature(w flow.Node) string {
 	id := w.Packing(p.Bare)
-	of := []string{id.Digest().String()}
+	names := []string{id.Digest().String()}
 	kernel, bias := w.Weights()
 	for _, id := range []xnnpack.ValueID{kernel, bias} {
 		if id != xnnpack.InvalidValue {
-			of = append(of, p.values[id].places())
+			names = append(names, p.values[id].places())
 		}
 	}
-	return strings.Join(of, " ")
+	return strings.Join(names, " ")
 }
 
 // places says where a value's content and scales are.
@@ -234,8 +234,8 @@ func (v *value) places() string {
 
 // overlaps reports whether the place of a constant is that of other named data, or of a tensor of a method.
 func (p *Program) overlaps(c *constant, methods []method) bool {
-	meets := func(at flatbuf.Span) bool {
-		return at.Offset < c.at.Offset+c.at.Size && c.at.Offset < at.Offset+at.Size
+	meets := func(span flatbuf.Span) bool {
+		return span.Offset < c.at.Offset+c.at.Size && c.at.Offset < span.Offset+span.Size
 	}
 	for _, e := range p.files.program().contents.named {
 		if e.name != c.name && meets(e.span) {
@@ -245,7 +245,7 @@ func (p *Program) overlaps(c *constant, methods []method) bool {
 	for _, m := range methods {
 		for _, v := range m.values {
 			if v.tensor != nil && v.tensor.content != nil {
-				if t := v.tensor.content; t.name == c.name || t.name == "" && meets(t.at) {
+				if t := v.tensor.content; t.name == c.name || t.name == "" && meets(t.span) {
 					return true
 				}
 			}
@@ -256,22 +256,22 @@ func (p *Program) overlaps(c *constant, methods []method) bool {
 
 // keepShared keeps the kernels whose weights anything else than such nodes reads.
 func (p *Program) keepShared(nodes map[*flow.Step]*weighedNode) {
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		shared := map[string]bool{}
-		all := p.plan.all()
+		part := p.plan.part()
 		for _, s := range p.plan.steps {
 			n := nodes[s]
-			all.EachUse(s, func(id xnnpack.ValueID, _ flow.Use) {
+			part.EachUse(s, func(id xnnpack.ValueID, _ flow.Use) {
 				c := p.plan.values[id].constant
-				if n == nil || n.kept != "" || c.name != n.kernel.name && c.name != n.bias.name {
+				if n == nil || n.reason != "" || c.name != n.kernel.name && c.name != n.bias.name {
 					shared[c.name] = true
 				}
 			})
 		}
 		for _, n := range nodes {
-			if n.kept == "" && (shared[n.kernel.name] || shared[n.bias.name]) {
-				n.kept, again = "read by others too, or its bias", true
+			if n.reason == "" && (shared[n.kernel.name] || shared[n.bias.name]) {
+				n.reason, changed = "read by others too, or its bias", true
 			}
 		}
 	}
@@ -279,36 +279,36 @@ func (p *Program) keepShared(nodes map[*flow.Step]*weighedNode) {
 
 // neverFinite returns the values of which all elements are NaN or infinite if the nodes whose kernels are left out pack
 // what a skeleton has.
-func (p *plan) neverFinite(of flow.Part, nodes map[*flow.Step]*weighedNode) map[xnnpack.ValueID]bool {
+func (p *plan) neverFinite(part flow.Part, nodes map[*flow.Step]*weighedNode) map[xnnpack.ValueID]bool {
 	never := map[xnnpack.ValueID]bool{}
 	floats := func(id xnnpack.ValueID) bool {
 		v := &p.values[id]
 		return !v.host && (v.tensor.Type == xnnpack.Float32 || v.tensor.Type == xnnpack.Float16)
 	}
 	finite := func(id xnnpack.ValueID) bool { return !never[id] }
-	for _, s := range of.Steps { // each after those whose results it reads
+	for _, s := range part.Steps { // each after those whose results it reads
 		inputs, outputs := s.Operands()
 		out := outputs[0]
-		left := nodes[s] != nil && nodes[s].kept == ""
-		is := false
+		zeroed := nodes[s] != nil && nodes[s].reason == ""
+		ok := false
 		node, _ := s.Operation.(flow.Node)
 		switch n := node.N.(type) {
 		case xnnpack.FullyConnected:
-			is = left && unbounded(n.Activation)
+			ok = zeroed && unbounded(n.Activation)
 		case xnnpack.Convolution2D:
-			is = left && unbounded(n.Activation)
+			ok = zeroed && unbounded(n.Activation)
 		case xnnpack.DepthwiseConvolution2D:
-			is = left && unbounded(n.Activation)
+			ok = zeroed && unbounded(n.Activation)
 		case xnnpack.StaticConstantPad: // with other elements around
 		case xnnpack.Unary:
-			is = n.Op == xnnpack.ConvertElements && !finite(n.Input)
+			ok = n.Op == xnnpack.ConvertElements && !finite(n.Input)
 		case xnnpack.Binary:
 			sum := n.Op == xnnpack.Add || n.Op == xnnpack.Subtract
-			is = sum && unbounded(n.Activation) && (never[n.A] || never[n.B])
+			ok = sum && unbounded(n.Activation) && (never[n.A] || never[n.B])
 		default:
-			is = node.Moves() && !slices.ContainsFunc(inputs, finite)
+			ok = node.Moves() && !slices.ContainsFunc(inputs, finite)
 		}
-		never[out] = is && floats(out)
+		never[out] = ok && floats(out)
 	}
 	return never
 }

@@ -31,7 +31,7 @@ func chainOf(in int, layers ...layer) mprogram {
 	last := uint32(0)
 	for i, l := range layers {
 		id := uint32(10 * (i + 1))
-		out := xtensor{id: id, datatype: dtFloat32, dims: []uint32{2, uint32(l.out)}, external: none}
+		out := xtensor{id: id, datatype: dtFloat32, dims: []uint32{2, uint32(l.out)}, external: absent}
 		if i == len(layers)-1 {
 			out.external, out.flags = 1, externalOutput
 		}
@@ -40,14 +40,14 @@ func chainOf(in int, layers ...layer) mprogram {
 		}
 		g.constants = append(g.constants, blobConstant{hashOf(l.constant), l.constant})
 		g.values = append(g.values, out, xtensor{id: id + 1, datatype: dtFloat32,
-			dims: []uint32{uint32(l.out), uint32(in)}, constant: uint32(len(g.constants)), external: none})
-		bias := none
+			dims: []uint32{uint32(l.out), uint32(in)}, constant: uint32(len(g.constants)), external: absent})
+		bias := absent
 		if l.bias != "" {
 			bias = id + 2
 			content := labelled(l.bias, l.out)
 			g.constants = append(g.constants, blobConstant{hashOf(content), content})
 			g.values = append(g.values, xtensor{id: bias, datatype: dtFloat32, dims: []uint32{uint32(l.out)},
-				constant: uint32(len(g.constants)), external: none})
+				constant: uint32(len(g.constants)), external: absent})
 		}
 		g.nodes = append(g.nodes, xnode{kind: 2, fields: slots(last, id+1, bias, id, 0), limits: l.limits})
 		last, in = id, l.out
@@ -60,18 +60,18 @@ func chainOf(in int, layers ...layer) mprogram {
 
 // labelled returns n floats that others of another label are not.
 func labelled(label string, n int) []byte {
-	from := 0
+	start := 0
 	for _, b := range []byte(label) {
-		from += int(b)
+		start += int(b)
 	}
-	return floats(sequence(n, from)...)
+	return floats(sequence(n, start)...)
 }
 
 func hashOf(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
 
 var relu = []float32{0, 1e6}
 
-func all(string) bool { return true }
+func anyName(string) bool { return true }
 
 // written returns the bytes of a program's skeleton.
 func written(t *testing.T, s *Skeleton) []byte {
@@ -89,7 +89,7 @@ func TestASkeletonHasEverythingButKernelsAndItsBiasesAreNoNumbers(t *testing.T) 
 	content := chainOf(6, layer{out: 5, kernel: "k1", bias: "b1", limits: relu},
 		layer{out: 4, kernel: "k2", bias: "b2"}).bytes()
 	p := openBytes(t, content)
-	s, err := p.Skeleton(all)
+	s, err := p.Skeleton(anyName)
 	require.NoError(t, err)
 	require.Equal(t, 2, s.Kernels)
 	require.EqualValues(t, 4*(6*5+5*4), s.HoleBytes)
@@ -123,24 +123,24 @@ func TestWhatOthersReadOrNoBiasPoisonsStaysInASkeleton(t *testing.T) {
 	for name, c := range map[string]struct {
 		layers []layer
 		packed func(string) bool
-		why    string
+		reason string
 	}{
-		"no bias":     {[]layer{square("k", ""), last}, all, "without a bias of floats, which can be NaN"},
+		"no bias":     {[]layer{square("k", ""), last}, anyName, "without a bias of floats, which can be NaN"},
 		"not packed":  {[]layer{square("k", "b"), last}, packsLast, "not in the file of packed weights"},
-		"two biases":  {[]layer{square("k", "b"), square("k", "c"), last}, all, "packed in several ways"},
-		"shared bias": {[]layer{square("k", "b"), {out: 4, kernel: "l"}, square("l", "b"), last}, all, ""},
+		"two biases":  {[]layer{square("k", "b"), square("k", "c"), last}, anyName, "packed in several ways"},
+		"shared bias": {[]layer{square("k", "b"), {out: 4, kernel: "l"}, square("l", "b"), last}, anyName, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := openBytes(t, chainOf(4, c.layers...).bytes()).Skeleton(c.packed)
 			require.NoError(t, err)
-			why := []string{}
+			reasons := []string{}
 			for _, k := range s.Kept {
-				why = append(why, k.Why)
+				reasons = append(reasons, k.Why)
 			}
-			if c.why != "" {
-				require.Equal(t, []string{c.why}, why)
+			if c.reason != "" {
+				require.Equal(t, []string{c.reason}, reasons)
 			} else {
-				require.Contains(t, why, "read by others too, or its bias")
+				require.Contains(t, reasons, "read by others too, or its bias")
 			}
 			require.Equal(t, 1, s.Kernels, "the last one")
 		})
@@ -151,9 +151,9 @@ func TestWhatOthersReadOrNoBiasPoisonsStaysInASkeleton(t *testing.T) {
 // program's.
 func TestAKernelStaysInASkeletonIfItsNameCouldBeAnothers(t *testing.T) {
 	renamed := chainOf(4, layer{out: 4, kernel: "k", bias: "b"}, layer{out: 4, kernel: "last", bias: "last bias"})
-	name, other := hashOf(labelled("k", 4*4)), strings.Repeat("0", sha256.Size*2)
-	content := bytes.ReplaceAll(renamed.bytes(), []byte(name), []byte(other))
-	s, err := openBytes(t, content).Skeleton(all)
+	name, wrong := hashOf(labelled("k", 4*4)), strings.Repeat("0", sha256.Size*2)
+	content := bytes.ReplaceAll(renamed.bytes(), []byte(name), []byte(wrong))
+	s, err := openBytes(t, content).Skeleton(anyName)
 	require.NoError(t, err)
 	require.Equal(t, 1, s.Kernels)
 	require.Equal(t, "under a name that is not the hash of its content", s.Kept[0].Why)
@@ -163,7 +163,7 @@ func TestAKernelStaysInASkeletonIfItsNameCouldBeAnothers(t *testing.T) {
 	for i := range g.constants {
 		g.constants[i].name = hashOf(g.constants[i].data)
 	}
-	_, err = openBytes(t, around(g).bytes()).Skeleton(all)
+	_, err = openBytes(t, around(g).bytes()).Skeleton(anyName)
 	require.ErrorIs(t, err, ErrNoSkeleton, "its name does not have the bias, nor the scales")
 }
 
@@ -184,7 +184,7 @@ func TestAProgramWhoseOutputsCouldBeBelievedHasNoSkeleton(t *testing.T) {
 	for _, name := range []string{"no_weights", "deconvolution", "no_names"} {
 		p, err := Open(filepath.Join("testdata", name+".pte"))
 		require.NoError(t, err)
-		_, err = p.Skeleton(all)
+		_, err = p.Skeleton(anyName)
 		require.ErrorIs(t, err, ErrNoSkeleton, name)
 		require.NoError(t, p.Close())
 	}

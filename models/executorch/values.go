@@ -51,7 +51,7 @@ func (p *plan) Constant(id xnnpack.ValueID) (name string, is bool) {
 // Content implements [flow.Values].
 func (p *plan) Content(id xnnpack.ValueID) []byte {
 	c, v := p.values[id].constant, &p.values[id]
-	stored := c.at.In(p.files.all[c.file].data)
+	stored := c.at.In(p.files.files[c.file].data)
 	if c.inFile() && !c.converts() {
 		return stored
 	}
@@ -61,7 +61,7 @@ func (p *plan) Content(id xnnpack.ValueID) []byte {
 }
 
 // View implements [flow.Values].
-func (p *plan) View(do func()) { viewAll(p.files.all, do) }
+func (p *plan) View(do func()) { viewAll(p.files.files, do) }
 
 func viewAll(files []*File, do func()) {
 	if len(files) == 0 {

@@ -17,37 +17,37 @@ import (
 // [models.Pack]: those of [Program.DelegateWeights], and those of the methods that can be run here where these are
 // others. Of several that pack alike only the first packs.
 func (p *Program) Weights() []func(models.Loader) (*xnnpack.Subgraph, error) {
-	all := p.DelegateWeights()
+	loads := p.DelegateWeights()
 	for _, m := range p.methods {
 		if m.fault == nil && !m.isDelegate() {
-			all = append(all, models.SubgraphsOf(m)...)
+			loads = append(loads, models.SubgraphsOf(m)...)
 		}
 	}
-	return all
+	return loads
 }
 
 // DelegateWeights returns what makes a subgraph of each delegate that packs weights, as the stock runtime does, for
 // [models.Pack]. XNNPACK chooses how to pack a node by the nodes around it, so a subgraph of a whole method may pack
 // otherwise. Of a delegate with nodes that package xnnpack does not have, and of nodes whose results no output needs,
 // the nodes that pack are made alone.
-func (p *Program) DelegateWeights() (all []func(models.Loader) (*xnnpack.Subgraph, error)) {
+func (p *Program) DelegateWeights() (loads []func(models.Loader) (*xnnpack.Subgraph, error)) {
 	for _, m := range p.methods {
 		for _, d := range m.stock {
-			made := map[*flow.Step]bool{}
+			visited := map[*flow.Step]bool{}
 			part := d.Pruned()
 			if packs := packingSteps(part); d.complete && len(packs) > 0 {
-				all = append(all, part.Subgraph)
+				loads = append(loads, part.Subgraph)
 				for _, s := range packs {
-					made[s] = true
+					visited[s] = true
 				}
 			}
-			alone := slices.DeleteFunc(packingSteps(d.Part), func(s *flow.Step) bool { return made[s] })
+			alone := slices.DeleteFunc(packingSteps(d.Part), func(s *flow.Step) bool { return visited[s] })
 			if len(alone) > 0 {
-				all = append(all, func(l models.Loader) (*xnnpack.Subgraph, error) { return p.packed(alone, l) })
+				loads = append(loads, func(l models.Loader) (*xnnpack.Subgraph, error) { return p.packed(alone, l) })
 			}
 		}
 	}
-	return all
+	return loads
 }
 
 // A PackedWeight identifies packed weights: by the names of kernel and bias in the data map, and by the digest of the
@@ -76,8 +76,8 @@ func (p *Program) PackingDelegates() (map[PackedWeight][]xpwc.Digest, error) {
 					bias = ""
 				}
 				w := PackedWeight{kernel, bias, id.Digest()}
-				first, known := packings[kernel]
-				several[kernel] = several[kernel] || known && first != w.Packing
+				first, ok := packings[kernel]
+				several[kernel] = several[kernel] || ok && first != w.Packing
 				packings[kernel] = w.Packing
 				weights = append(weights, w)
 			})
@@ -113,9 +113,9 @@ func (p *Program) FreedConstants() []string {
 	for _, m := range p.methods {
 		for _, d := range m.stock {
 			for _, s := range d.Steps {
-				d.EachUse(s, func(id xnnpack.ValueID, how flow.Use) {
+				d.EachUse(s, func(id xnnpack.ValueID, use flow.Use) {
 					v := &p.plan.values[id]
-					if v.internal && how&flow.AtInference != 0 && how&flow.PackedBlind == 0 && Named(v.constant.name) {
+					if v.internal && use&flow.AtInference != 0 && use&flow.PackedBlind == 0 && Named(v.constant.name) {
 						freed[v.constant.name] = true
 					}
 				})
@@ -126,21 +126,21 @@ func (p *Program) FreedConstants() []string {
 }
 
 // WeightBytes returns the bytes of the kernels and biases that the program's methods pack.
-func (p *Program) WeightBytes() int64 { return p.plan.weightBytes(p.plan.all()) }
+func (p *Program) WeightBytes() int64 { return p.plan.weightBytes(p.plan.part()) }
 
 // WeightBytes returns the bytes of the kernels and biases that the method packs.
 func (m *Method) WeightBytes() int64 { return m.program.plan.weightBytes(m.whole) }
 
-// all is everything of the plan.
-func (p *plan) all() flow.Part { return flow.Part{Values: p, Steps: p.steps} }
+// part is everything of the plan.
+func (p *plan) part() flow.Part { return flow.Part{Values: p, Steps: p.steps} }
 
 // weightBytes counts each constant once.
-func (p *plan) weightBytes(of flow.Part) (n int64) {
+func (p *plan) weightBytes(part flow.Part) (n int64) {
 	counted := map[string]bool{}
-	for _, s := range packingSteps(of) {
-		of.EachUse(s, func(id xnnpack.ValueID, how flow.Use) {
+	for _, s := range packingSteps(part) {
+		part.EachUse(s, func(id xnnpack.ValueID, use flow.Use) {
 			c := p.values[id].constant
-			if how&(flow.Packed|flow.PackedBlind) != 0 && !counted[c.name] {
+			if use&(flow.Packed|flow.PackedBlind) != 0 && !counted[c.name] {
 				counted[c.name] = true
 				n += c.at.Size
 			}
@@ -150,8 +150,8 @@ func (p *plan) weightBytes(of flow.Part) (n int64) {
 }
 
 // packingSteps returns the steps that pack a kernel.
-func packingSteps(of flow.Part) []*flow.Step {
-	return slices.DeleteFunc(slices.Clone(of.Steps), func(s *flow.Step) bool { return !of.Packs(s.Operation) })
+func packingSteps(part flow.Part) []*flow.Step {
+	return slices.DeleteFunc(slices.Clone(part.Steps), func(s *flow.Step) bool { return !part.Packs(s.Operation) })
 }
 
 // addPacking appends a step that packs weights. What is packed does not depend on the shapes of what the step reads and
@@ -212,16 +212,16 @@ func (p *plan) addAlone(part *flow.Part, name string, w flow.Node) {
 	out.Shape = w.Shape(shapes)
 	elements(out.Shape...)
 	input, output := p.internal(in), p.internal(out)
-	given := input
+	src := input
 	if in.Type == xnnpack.DynamicQInt8 {
 		in.Quantization, in.Type = xnnpack.Quantization{}, xnnpack.Float32
 		if out.Type == xnnpack.Float16 {
 			in.Type = xnnpack.Float16
 		}
-		given = p.internal(in)
-		part.Steps = append(part.Steps, &flow.Step{Name: name, Operation: flow.Convert(given, input)})
+		src = p.internal(in)
+		part.Steps = append(part.Steps, &flow.Step{Name: name, Operation: flow.Convert(src, input)})
 	}
 	alone := w.With(slices.Concat(flow.IDs{input}, inputs[1:], flow.IDs{output})...)
 	part.Steps = append(part.Steps, &flow.Step{Name: name, Operation: alone})
-	part.Inputs, part.Outputs = append(part.Inputs, given), append(part.Outputs, output)
+	part.Inputs, part.Outputs = append(part.Inputs, src), append(part.Outputs, output)
 }

@@ -11,9 +11,9 @@ import (
 type kind struct {
 	slice reflect.Type
 	// give copies an input, and converts it if it is widened to single precision.
-	give func(to *xnnpack.Buffer, input any, widened bool)
+	give func(dst *xnnpack.Buffer, input any, widened bool)
 	// take copies n elements of an output to where into has room for them, or else into new memory.
-	take func(from *xnnpack.Buffer, n int, into any) any
+	take func(src *xnnpack.Buffer, n int, dst any) any
 }
 
 var kinds = map[models.Element]kind{
@@ -32,19 +32,19 @@ var kinds = map[models.Element]kind{
 func numbers[T xnnpack.Number]() kind {
 	return kind{
 		slice: reflect.TypeFor[[]T](),
-		give: func(to *xnnpack.Buffer, input any, widened bool) {
+		give: func(dst *xnnpack.Buffer, input any, widened bool) {
 			if !widened {
-				copy(xnnpack.Numbers[T](to), input.([]T))
+				copy(xnnpack.Numbers[T](dst), input.([]T))
 				return
 			}
-			floats := to.Float32s()
+			floats := dst.Float32s()
 			for i, n := range input.([]T) {
 				floats[i] = float32(n)
 			}
 		},
-		take: func(from *xnnpack.Buffer, n int, into any) any {
-			to, out := room[T](into, n)
-			copy(to, xnnpack.Numbers[T](from))
+		take: func(src *xnnpack.Buffer, n int, dst any) any {
+			values, out := room[T](dst, n)
+			copy(values, xnnpack.Numbers[T](src))
 			return out
 		},
 	}
@@ -55,19 +55,19 @@ func booleans() kind {
 	bytes := numbers[uint8]()
 	return kind{
 		slice: reflect.TypeFor[[]bool](),
-		give: func(to *xnnpack.Buffer, input any, widened bool) {
+		give: func(dst *xnnpack.Buffer, input any, widened bool) {
 			set := make([]uint8, len(input.([]bool)))
-			for i, is := range input.([]bool) {
-				if is {
+			for i, b := range input.([]bool) {
+				if b {
 					set[i] = 1
 				}
 			}
-			bytes.give(to, set, widened)
+			bytes.give(dst, set, widened)
 		},
-		take: func(from *xnnpack.Buffer, n int, into any) any {
-			to, out := room[bool](into, n)
-			for i := range to {
-				to[i] = from.Bytes()[i] != 0
+		take: func(src *xnnpack.Buffer, n int, dst any) any {
+			values, out := room[bool](dst, n)
+			for i := range values {
+				values[i] = src.Bytes()[i] != 0
 			}
 			return out
 		},
@@ -75,13 +75,13 @@ func booleans() kind {
 }
 
 // room returns a slice of n elements, that of into if it has so many, and the same as an any.
-func room[T any](into any, n int) ([]T, any) {
-	to, ok := into.([]T)
+func room[T any](dst any, n int) ([]T, any) {
+	values, ok := dst.([]T)
 	switch {
-	case !ok || cap(to) < n:
-		to = make([]T, n)
-	case len(to) == n:
-		return to, into // as it is: an any of a slice takes memory
+	case !ok || cap(values) < n:
+		values = make([]T, n)
+	case len(values) == n:
+		return values, dst // as it is: an any of a slice takes memory
 	}
-	return to[:n], to[:n]
+	return values[:n], values[:n]
 }

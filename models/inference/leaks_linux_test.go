@@ -76,8 +76,8 @@ func anonymous(t *testing.T) (kib int) {
 	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(status), "RssAnon:")
-	require.True(t, found)
+	_, rest, ok := strings.Cut(string(status), "RssAnon:")
+	require.True(t, ok)
 	kib, err = strconv.Atoi(strings.Fields(rest)[0])
 	require.NoError(t, err)
 	return kib
@@ -88,7 +88,7 @@ func TestMemoryOfOldVersionsGoesBackToTheSystem(t *testing.T) {
 		t.Skip("loads 80 instances")
 	}
 	full := filepath.Join(filepath.Dir(pose), "pose_landmark_full.tflite")
-	before := anonymous(t)
+	baseline := anonymous(t)
 	r, err := tflite.Load(full, cacheFile(t), &inference.Options{Instances: 4})
 	require.NoError(t, err)
 	loaded := anonymous(t)
@@ -97,7 +97,7 @@ func TestMemoryOfOldVersionsGoesBackToTheSystem(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.Reload(m))
 	}
-	require.Less(t, anonymous(t)-before, 2*(loaded-before), "after twenty versions, one is in memory")
+	require.Less(t, anonymous(t)-baseline, 2*(loaded-baseline), "after twenty versions, one is in memory")
 	require.NoError(t, r.Close())
 	require.Less(t, anonymous(t), loaded)
 }
@@ -105,18 +105,18 @@ func TestMemoryOfOldVersionsGoesBackToTheSystem(t *testing.T) {
 func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	at := func(name string) string { return filepath.Join(dir, name) }
-	copied := func(name, from string, change func(content []byte) []byte) string {
-		content, err := os.ReadFile(from)
+	copyPath := func(name string) string { return filepath.Join(dir, name) }
+	copied := func(name, src string, change func(content []byte) []byte) string {
+		content, err := os.ReadFile(src)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(at(name), change(content), 0o600))
-		return at(name)
+		require.NoError(t, os.WriteFile(copyPath(name), change(content), 0o600))
+		return copyPath(name)
 	}
 	whole := func(b []byte) []byte { return b }
 	half := func(b []byte) []byte { return b[:len(b)/2] }
 	model, program := copied("model.tflite", pose, whole), copied("model.pte", mlp, whole)
 	cutModel, cutProgram := copied("cut.tflite", pose, half), copied("cut.pte", mlp, half)
-	file := at("cache")
+	file := copyPath("cache")
 	for _, r := range []func() (*inference.Runner, error){
 		func() (*inference.Runner, error) { return tflite.Load(model, file, nil) },
 		func() (*inference.Runner, error) { return executorch.Load(program, file, allUseTheFile) },
@@ -131,10 +131,10 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 	damaged := copied("damaged", file, func(b []byte) []byte {
 		return append(b[:4096], bytes.Repeat([]byte{1}, len(b))...)
 	})
-	with := func(o inference.Options) func() (*inference.Runner, error) {
+	loadWith := func(o inference.Options) func() (*inference.Runner, error) {
 		return func() (*inference.Runner, error) { return tflite.Load(model, file, &o) }
 	}
-	as := func(m shaped) func() (*inference.Runner, error) {
+	loadModel := func(m shaped) func() (*inference.Runner, error) {
 		return func() (r *inference.Runner, err error) {
 			if m.Model, err = tflite.Open(model, nil); err != nil {
 				return nil, err
@@ -159,14 +159,14 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 		"a cache that is a model": func() (*inference.Runner, error) {
 			return tflite.Load(model, model, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})
 		},
-		"no threads":                with(inference.Options{Threads: -1}),
-		"constants that nobody has": as(shaped{data: none{}}),
-		"constants that are short":  as(shaped{data: tooShort{}}),
-		"an input of no size":       as(shaped{input: []int{-1, 256, 256, 3}}),
-		"an input beyond numbers":   as(shaped{input: []int{1, 1 << 30, 1 << 30, 3}}),
-		"an input beyond memory":    as(shaped{input: []int{1, 1 << 22, 1 << 20, 3}}),
-		"an input that is short":    as(shaped{input: []int{1, 2, 2, 3}}),
-		"an output that is short":   as(shaped{output: []int{1}}),
+		"no threads":                loadWith(inference.Options{Threads: -1}),
+		"constants that nobody has": loadModel(shaped{data: noModel{}}),
+		"constants that are short":  loadModel(shaped{data: tooShort{}}),
+		"an input of no size":       loadModel(shaped{input: []int{-1, 256, 256, 3}}),
+		"an input beyond numbers":   loadModel(shaped{input: []int{1, 1 << 30, 1 << 30, 3}}),
+		"an input beyond memory":    loadModel(shaped{input: []int{1, 1 << 22, 1 << 20, 3}}),
+		"an input that is short":    loadModel(shaped{input: []int{1, 2, 2, 3}}),
+		"an output that is short":   loadModel(shaped{output: []int{1}}),
 	} {
 		_, err := load()
 		require.Error(t, err, name)

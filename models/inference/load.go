@@ -85,13 +85,13 @@ func Load(m models.Model, cacheFile string, o *Options) (r *Runner, err error) {
 
 // doesWithout reports whether a model is too small for a cache file. If so, the logger gets an event.
 func (o *Options) doesWithout(m models.Model, cacheFile string) bool {
-	weights, from := m.WeightBytes(), cmp.Or(o.CacheFrom, DefaultCacheFrom)
-	if weights >= from {
+	weights, threshold := m.WeightBytes(), cmp.Or(o.CacheFrom, DefaultCacheFrom)
+	if weights >= threshold {
 		return false
 	}
-	if of := o.CacheOptions; of != nil && of.Logger != nil {
-		of.Logger.Info("a small model does without its cache file", slog.String("cache", cacheFile),
-			slog.Int64("weights_bytes", weights), slog.Int64("cache_from", from))
+	if given := o.CacheOptions; given != nil && given.Logger != nil {
+		given.Logger.Info("a small model does without its cache file", slog.String("cache", cacheFile),
+			slog.Int64("weights_bytes", weights), slog.Int64("cache_from", threshold))
 	}
 	return true
 }
@@ -108,13 +108,13 @@ func newRunner(cacheFile string, o Options) (*Runner, error) {
 	}
 	r := &Runner{options: o, cache: o.Cache, turns: make(chan struct{}, o.Instances), ended: make(chan struct{})}
 	if r.cache == nil {
-		var of xpwc.Options
+		var cacheOptions xpwc.Options
 		if o.CacheOptions != nil {
-			of = *o.CacheOptions
+			cacheOptions = *o.CacheOptions
 		}
-		of.OrMemory = of.OrMemory || !of.Strict
+		cacheOptions.OrMemory = cacheOptions.OrMemory || !cacheOptions.Strict
 		var err error
-		if r.cache, err = xpwc.Open(cacheFile, &of); err != nil {
+		if r.cache, err = xpwc.Open(cacheFile, &cacheOptions); err != nil {
 			return nil, err
 		}
 	}

@@ -17,9 +17,9 @@ import (
 func TestARunGivesNoOutputsOfWeightsThatTheDiskLost(t *testing.T) {
 	dir, ballast := thindisk.Mount(t)
 	cache := filepath.Join(dir, "cache")
-	before, err := executorch.Load(mlp, cache, allUseTheFile)
+	runner, err := executorch.Load(mlp, cache, allUseTheFile)
 	require.NoError(t, err)
-	require.NoError(t, before.Close())
+	require.NoError(t, runner.Close())
 	thindisk.Sync(t, dir)
 	thindisk.FillUp(t, ballast)
 

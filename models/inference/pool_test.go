@@ -57,7 +57,7 @@ func (g *gated) value(name string) []models.Value {
 
 func (g *gated) Inputs() []models.Value  { return g.value("in") }
 func (g *gated) Outputs() []models.Value { return g.value("out") }
-func (g *gated) DataMap() xpwc.DataMap   { return none{} }
+func (g *gated) DataMap() xpwc.DataMap   { return noModel{} }
 func (g *gated) WeightBytes() int64      { return 0 }
 func (g *gated) Close() error            { g.closed.Add(1); return nil }
 func (g *gated) let(n int) {
@@ -82,8 +82,8 @@ func loadGated(t *testing.T, g *gated, o *inference.Options) *inference.Runner {
 }
 
 // until waits until the Runner's figures are as is says.
-func until(r *inference.Runner, is func(inference.Stats) bool) {
-	for !is(r.Stats()) {
+func until(r *inference.Runner, holds func(inference.Stats) bool) {
+	for !holds(r.Stats()) {
 		runtime.Gosched()
 	}
 }
@@ -123,13 +123,13 @@ func begun(ctx context.Context, r *inference.Runner, input float32) <-chan any {
 func TestRunsBeyondTheInstancesWaitInTheOrderOfTheirComing(t *testing.T) {
 	g := newGated(1)
 	r := loadGated(t, g, &inference.Options{Instances: 2})
-	var all []<-chan any
+	var calls []<-chan any
 	for i := range 2 {
-		all = append(all, begun(t.Context(), r, float32(i)))
+		calls = append(calls, begun(t.Context(), r, float32(i)))
 		require.EqualValues(t, i, <-g.entered)
 	}
 	for i := range 5 {
-		all = append(all, begun(t.Context(), r, float32(2+i)))
+		calls = append(calls, begun(t.Context(), r, float32(2+i)))
 		untilQueued(i + 1)
 	}
 	require.Equal(t, 2, r.Stats().Running)
@@ -139,7 +139,7 @@ func TestRunsBeyondTheInstancesWaitInTheOrderOfTheirComing(t *testing.T) {
 		require.EqualValues(t, 2+i, <-g.entered)
 	}
 	g.let(2)
-	for _, done := range all {
+	for _, done := range calls {
 		require.EqualValues(t, 1, <-done)
 	}
 	s := r.Stats()
@@ -172,26 +172,26 @@ func TestARunDoesNotWaitLongerThanItsContext(t *testing.T) {
 }
 
 func TestANewVersionServesWhoWaitsAndTheOldOneEndsWithItsLastRun(t *testing.T) {
-	before, after := newGated(1), newGated(2)
-	r := loadGated(t, before, nil)
+	old, new := newGated(1), newGated(2)
+	r := loadGated(t, old, nil)
 	computing := begun(t.Context(), r, 1)
-	<-before.entered
+	<-old.entered
 	waiting := begun(t.Context(), r, 2)
 	until(r, func(s inference.Stats) bool { return s.Waiting == 1 })
 	reloaded := make(chan error)
-	go func() { reloaded <- r.Reload(after) }()
+	go func() { reloaded <- r.Reload(new) }()
 	until(r, func(s inference.Stats) bool { return s.Reloads == 1 })
-	require.Zero(t, before.closed.Load(), "a Run computes with it")
+	require.Zero(t, old.closed.Load(), "a Run computes with it")
 
-	before.let(1)
+	old.let(1)
 	require.EqualValues(t, 1, <-computing)
 	require.NoError(t, <-reloaded)
-	require.EqualValues(t, 1, before.closed.Load())
-	require.EqualValues(t, 2, <-after.entered)
-	after.let(1)
+	require.EqualValues(t, 1, old.closed.Load())
+	require.EqualValues(t, 2, <-new.entered)
+	new.let(1)
 	require.EqualValues(t, 2, <-waiting)
 	require.NoError(t, r.Close())
-	require.EqualValues(t, 1, after.closed.Load())
+	require.EqualValues(t, 1, new.closed.Load())
 	late := newGated(3)
 	require.ErrorIs(t, r.Reload(late), xpwc.ErrClosed)
 	require.EqualValues(t, 1, late.closed.Load())
@@ -218,14 +218,14 @@ func TestNothingStaysOpenOfAModelThatPanicsWhenItIsLoaded(t *testing.T) {
 	require.NoError(t, err)
 	good := newGated(1)
 	r := loadGated(t, good, &inference.Options{Cache: cache})
-	for what, load := range map[string]func(g *gated){
+	for name, load := range map[string]func(g *gated){
 		"loaded":   func(g *gated) { _, _ = inference.Load(g, "", &inference.Options{Cache: cache}) },
 		"reloaded": func(g *gated) { _ = r.Reload(g) },
 	} {
 		bad := newGated(2)
 		bad.panics = true
-		require.PanicsWithValue(t, "the model has a fault", func() { load(bad) }, what)
-		require.EqualValues(t, 1, bad.closed.Load(), what)
+		require.PanicsWithValue(t, "the model has a fault", func() { load(bad) }, name)
+		require.EqualValues(t, 1, bad.closed.Load(), name)
 	}
 	require.EqualValues(t, 1, r.Stats().FailedReloads, "who recovers sees it in the figures")
 	done := begun(t.Context(), r, 1)
@@ -296,15 +296,15 @@ func TestVersionsChangeUnderLoad(t *testing.T) {
 func TestResultsAreWrittenWhereTheCallerHasMemory(t *testing.T) {
 	r := load(t, mlp)
 	rows, width, results := r.Inputs()[0].Shape[0], r.Inputs()[0].Shape[1], r.Outputs()[0].Shape[1]
-	all := sequence(rows * width)
-	want, err := r.Run(t.Context(), all)
+	input := sequence(rows * width)
+	want, err := r.Run(t.Context(), input)
 	require.NoError(t, err)
 	memory := make([]float32, rows*results)
-	into := []inference.Result{{Data: memory}}
+	reuse := []inference.Result{{Data: memory}}
 	for _, n := range []int{rows, 1, 2, rows} {
-		got, err := r.RunInto(t.Context(), into, all[:n*width])
+		got, err := r.RunInto(t.Context(), reuse, input[:n*width])
 		require.NoError(t, err)
-		require.Same(t, &into[0], &got[0])
+		require.Same(t, &reuse[0], &got[0])
 		data, err := inference.Output[float32](got[0])
 		require.NoError(t, err)
 		require.Same(t, &memory[0], &data[0])
@@ -313,7 +313,7 @@ func TestResultsAreWrittenWhereTheCallerHasMemory(t *testing.T) {
 		require.InDeltaSlice(t, want[0].Data.([]float32)[:n*results], data, 1e-5)
 	}
 	for _, data := range []any{nil, memory[:1:1], make([]int8, len(memory))} {
-		got, err := r.RunInto(t.Context(), []inference.Result{{Data: data}}, all)
+		got, err := r.RunInto(t.Context(), []inference.Result{{Data: data}}, input)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "there is new memory")
 	}

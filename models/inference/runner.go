@@ -42,9 +42,9 @@ type Runner struct {
 
 	change sync.Mutex // one Reload or Close at a time
 
-	mu    sync.Mutex // of what follows, and of versions; nothing else is locked, and nobody waits, while it is held
-	now   *version   // the one in force, or that was when the Runner was closed
-	stats Stats
+	mu      sync.Mutex // of what follows, and of versions; nothing else is locked, and nobody waits, while it is held
+	current *version   // the one in force, or that was when the Runner was closed
+	stats   Stats
 }
 
 // Stats has what a [Runner] does, and what it has done since it was loaded.
@@ -94,7 +94,7 @@ func (r *Runner) Outputs() []models.Value { return slices.Clone(r.inForce().outp
 func (r *Runner) inForce() *version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.now
+	return r.current
 }
 
 // Cache returns the cache with the packed weights, for its Stats and Save, and for package metrics. It is that of
@@ -128,13 +128,13 @@ func (r *Runner) Run(ctx context.Context, inputs ...any) ([]Result, error) {
 // RunInto is Run, with results where the caller has memory for them, as append has it: those of a Run before, or ones
 // whose Data are slices of the outputs' types. What Data has room for is written there; where it has none, or is of
 // another type, there is new memory. With an error, what the memory has is undefined.
-func (r *Runner) RunInto(ctx context.Context, into []Result, inputs ...any) ([]Result, error) {
+func (r *Runner) RunInto(ctx context.Context, dst []Result, inputs ...any) ([]Result, error) {
 	v, i, err := r.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer r.end(v, i)
-	results, err := v.compute(i, into, inputs)
+	results, err := v.compute(i, dst, inputs)
 	r.count(func(s *Stats) {
 		if err != nil {
 			s.Failed++
@@ -165,7 +165,7 @@ func (r *Runner) begin(ctx context.Context) (*version, *instance.Instance, error
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v := r.now
+	v := r.current
 	if v.retired != nil { // the Runner is closed
 		r.turns <- struct{}{}
 		r.stats.Abandoned++
@@ -209,7 +209,7 @@ func (r *Runner) end(v *version, i *instance.Instance) {
 	r.turns <- struct{}{} // has room for each instance
 }
 
-func (v *version) compute(i *instance.Instance, into []Result, inputs []any) ([]Result, error) {
+func (v *version) compute(i *instance.Instance, dst []Result, inputs []any) ([]Result, error) {
 	shapes, err := v.shapes(inputs)
 	if err != nil {
 		return nil, err
@@ -218,20 +218,20 @@ func (v *version) compute(i *instance.Instance, into []Result, inputs []any) ([]
 		if err := i.ShapeInput(k, shapes[k]); err != nil {
 			return nil, err
 		}
-		of := v.inputs[k]
-		kinds[of.Element()].give(i.Inputs[k], input, of.Widened())
+		value := v.inputs[k]
+		kinds[value.Element()].give(i.Inputs[k], input, value.Widened())
 	}
 	if _, err := i.Infer(); err != nil {
 		return nil, err
 	}
-	results := slices.Grow(into[:0], len(v.outputs))[:len(v.outputs)]
-	for k, of := range v.outputs {
-		to, shape := &results[k], i.OutputShape(k)
-		to.Name = of.Name
-		if !slices.Equal(to.Shape, shape) {
-			to.Shape = slices.Clone(shape)
+	results := slices.Grow(dst[:0], len(v.outputs))[:len(v.outputs)]
+	for k, value := range v.outputs {
+		result, shape := &results[k], i.OutputShape(k)
+		result.Name = value.Name
+		if !slices.Equal(result.Shape, shape) {
+			result.Shape = slices.Clone(shape)
 		}
-		to.Data = kinds[of.Element()].take(i.Outputs[k], xnnpack.Elements(shape), to.Data)
+		result.Data = kinds[value.Element()].take(i.Outputs[k], xnnpack.Elements(shape), result.Data)
 	}
 	return results, nil
 }
@@ -285,7 +285,7 @@ func (r *Runner) reload(m models.Model) (old *version, err error) {
 	failed = false
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, r.now = r.now, v
+	old, r.current = r.current, v
 	if old != nil {
 		r.stats.Reloads++
 		old.retireLocked()
@@ -296,21 +296,21 @@ func (r *Runner) reload(m models.Model) (old *version, err error) {
 // shapes returns the shape of each input in this Run.
 func (v *version) shapes(inputs []any) ([][]int, error) {
 	if len(inputs) != len(v.inputs) {
-		all := make([]string, len(v.inputs))
-		for i, of := range v.inputs {
-			all[i] = fmt.Sprintf("%q, %s", of.Name, takes(of))
+		names := make([]string, len(v.inputs))
+		for i, value := range v.inputs {
+			names[i] = fmt.Sprintf("%q, %s", value.Name, takes(value))
 		}
-		return nil, fmt.Errorf("%w: %d, not %d: %s", ErrInputCount, len(inputs), len(all), strings.Join(all, "; "))
+		return nil, fmt.Errorf("%w: %d, not %d: %s", ErrInputCount, len(inputs), len(names), strings.Join(names, "; "))
 	}
 	shapes := make([][]int, len(inputs))
 	for i, input := range inputs {
-		of := v.inputs[i]
-		if reflect.TypeOf(input) != kinds[of.Element()].slice {
-			return nil, fmt.Errorf("%w %q: %T, not %s", ErrInputType, of.Name, input, takes(of))
+		value := v.inputs[i]
+		if reflect.TypeOf(input) != kinds[value.Element()].slice {
+			return nil, fmt.Errorf("%w %q: %T, not %s", ErrInputType, value.Name, input, takes(value))
 		}
 		n := reflect.ValueOf(input).Len()
-		if shapes[i] = shapeOf(of, n); shapes[i] == nil {
-			return nil, fmt.Errorf("%w %q: %d elements, not those of %s", ErrInputSize, of.Name, n, takes(of))
+		if shapes[i] = shapeOf(value, n); shapes[i] == nil {
+			return nil, fmt.Errorf("%w %q: %d elements, not those of %s", ErrInputSize, value.Name, n, takes(value))
 		}
 	}
 	return shapes, nil
@@ -366,8 +366,8 @@ func (r *Runner) Close() error {
 func (r *Runner) retire() *version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now != nil {
-		r.now.retireLocked()
+	if r.current != nil {
+		r.current.retireLocked()
 	}
-	return r.now
+	return r.current
 }

@@ -68,10 +68,10 @@ func TestInputsAndOutputsAreSlicesOfTheDeclaredTypes(t *testing.T) {
 	require.Equal(t, []int8{2, 3, 6, 127, 7, 3}, got[1].Data, "in steps of 2, 3 is 0")
 	require.Equal(t, float32(2), r.Outputs()[1].Quantization.Scale)
 
-	kept := slices.Clone(got[0].Data.([]float32))
+	saved := slices.Clone(got[0].Data.([]float32))
 	_, err = r.Run(t.Context(), make([]int64, 6), n, make([]bool, 6))
 	require.NoError(t, err)
-	require.Equal(t, kept, got[0].Data, "outputs are the caller's own")
+	require.Equal(t, saved, got[0].Data, "outputs are the caller's own")
 }
 
 func TestWrongInputsAreErrorsThatNameThem(t *testing.T) {
@@ -111,26 +111,26 @@ func TestADynamicInputHasAsManyRowsAsItsLengthMakes(t *testing.T) {
 	require.True(t, in.Dynamic)
 	rows, width, results := in.Shape[0], in.Shape[1], out.Shape[1]
 	require.Greater(t, rows, 2)
-	all := sequence(rows * width)
-	whole, err := r.Run(t.Context(), all)
+	input := sequence(rows * width)
+	whole, err := r.Run(t.Context(), input)
 	require.NoError(t, err)
 	require.Equal(t, []int{rows, results}, whole[0].Shape)
 	want := whole[0].Data.([]float32)
 	for _, n := range []int{1, rows, 2, 2, rows - 1, rows} {
-		some, err := r.Run(t.Context(), all[:n*width])
+		part, err := r.Run(t.Context(), input[:n*width])
 		require.NoError(t, err)
-		require.Equal(t, []int{n, results}, some[0].Shape)
-		require.Len(t, some[0].Data, n*results)
-		require.InDeltaSlice(t, want[:n*results], some[0].Data, 1e-5)
+		require.Equal(t, []int{n, results}, part[0].Shape)
+		require.Len(t, part[0].Data, n*results)
+		require.InDeltaSlice(t, want[:n*results], part[0].Data, 1e-5)
 	}
 	for _, n := range []int{0, 1, width + 1, (rows + 1) * width} {
 		_, err := r.Run(t.Context(), make([]float32, n))
 		require.ErrorIs(t, err, inference.ErrInputSize)
 		require.ErrorContains(t, err, "or fewer rows")
 	}
-	again, err := r.Run(t.Context(), all)
+	repeated, err := r.Run(t.Context(), input)
 	require.NoError(t, err)
-	require.Equal(t, whole, again)
+	require.Equal(t, whole, repeated)
 }
 
 func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
@@ -284,18 +284,18 @@ func TestALoadThatFailsClosesTheModel(t *testing.T) {
 	require.Equal(t, 1, m.closed)
 }
 
-// none is a data map without tensors.
-type none struct{}
+// noModel is a data map without tensors.
+type noModel struct{}
 
-func (none) Tensor(string) (xpwc.Tensor, error) { return xpwc.Tensor{}, xpwc.ErrUnknownTensor }
+func (noModel) Tensor(string) (xpwc.Tensor, error) { return xpwc.Tensor{}, xpwc.ErrUnknownTensor }
 
 func TestASmallModelDoesWithoutTheCacheFileUnlessItIsToldToUseIt(t *testing.T) {
 	selfie := filepath.Join(filepath.Dir(pose), "selfie_segmentation.tflite")
 	file, picture := cacheFile(t), sequence(256*256*3)
 	var logged bytes.Buffer
-	run := func(model string, from int64) (outputs []inference.Result, s xpwc.Stats) {
+	run := func(model string, threshold int64) (outputs []inference.Result, s xpwc.Stats) {
 		logged.Reset()
-		r, err := tflite.Load(model, file, &inference.Options{CacheFrom: from,
+		r, err := tflite.Load(model, file, &inference.Options{CacheFrom: threshold,
 			CacheOptions: &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
 		require.NoError(t, err)
 		outputs, err = r.Run(t.Context(), picture)
@@ -347,10 +347,10 @@ func TestAModelRunsWithoutACacheFileThatCannotBeUsed(t *testing.T) {
 	dir, open := t.TempDir(), cacheFile(t)
 	require.NoError(t, os.WriteFile(open, nil, 0o600))
 	require.NoError(t, os.Chmod(open, 0o666))
-	for what, file := range map[string]string{
+	for name, file := range map[string]string{
 		"a directory": dir, "in no directory": filepath.Join(dir, "none", "f"), "a model": pose, "for all": open,
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var logged bytes.Buffer
 			o := &inference.Options{CacheOptions: &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
 			first, err := tflite.Load(pose, file, o)
@@ -378,7 +378,7 @@ func TestAModelIsLoadedThoughTheCacheFileCannotBeUsedAnyMore(t *testing.T) {
 	first, err := tflite.Load(pose, file, nil)
 	require.NoError(t, err)
 	require.NoError(t, first.Cache().Save())
-	for what, spoil := range map[string]func(path string) error{
+	for name, spoil := range map[string]func(path string) error{
 		"a file for all": func(path string) error {
 			return errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o666))
 		},
@@ -391,8 +391,8 @@ func TestAModelIsLoadedThoughTheCacheFileCannotBeUsedAnyMore(t *testing.T) {
 		require.NoError(t, os.RemoveAll(file))
 		require.NoError(t, spoil(file))
 		second, err := tflite.Load(pose, file, nil)
-		require.NoError(t, err, what)
-		require.NoError(t, second.Close(), what)
+		require.NoError(t, err, name)
+		require.NoError(t, second.Close(), name)
 	}
 	require.NoError(t, first.Close())
 }

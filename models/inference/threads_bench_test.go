@@ -21,12 +21,12 @@ func BenchmarkThreads(b *testing.B) {
 			for _, threads := range []int{1, 2, 4} {
 				b.Run(fmt.Sprint("busy=", busy, "/runners=", runners, "/threads=", threads), func(b *testing.B) {
 					file := cacheFile(b)
-					var all []*inference.Runner
+					var loaded []*inference.Runner
 					for range runners {
 						r, err := tflite.Load(pose, file, &inference.Options{Threads: threads})
 						require.NoError(b, err)
 						defer func() { require.NoError(b, r.Close()) }()
-						all = append(all, r)
+						loaded = append(loaded, r)
 					}
 					picture := sequence(256 * 256 * 3)
 					stop := make(chan struct{})
@@ -43,7 +43,7 @@ func BenchmarkThreads(b *testing.B) {
 						})
 					}
 					b.ResetTimer()
-					for _, r := range all {
+					for _, r := range loaded {
 						group.Go(func() {
 							for range b.N {
 								if _, err := r.Run(b.Context(), picture); err != nil {

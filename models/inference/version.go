@@ -14,8 +14,8 @@ type version struct {
 	inputs, outputs []models.Value
 
 	// Of what follows Runner.mu is locked.
-	all, free []*instance.Instance
-	retired   chan struct{} // closed when nothing computes with it any more; nil as long as it is in force
+	instances, free []*instance.Instance
+	retired         chan struct{} // closed when nothing computes with it any more; nil as long as it is in force
 }
 
 // load makes the instances of a version, and closes the model if it cannot.
@@ -33,7 +33,7 @@ func (r *Runner) load(m models.Model) (v *version, err error) {
 		if err != nil {
 			return v, err
 		}
-		v.all = append(v.all, i)
+		v.instances = append(v.instances, i)
 		if i.Stateful() && r.options.Instances > 1 {
 			return v, ErrStates
 		}
@@ -41,7 +41,7 @@ func (r *Runner) load(m models.Model) (v *version, err error) {
 			return v, err
 		}
 	}
-	v.free = append(v.free, v.all...)
+	v.free = append(v.free, v.instances...)
 	loaded = true
 	return v, nil
 }
@@ -54,7 +54,7 @@ func (v *version) retireLocked() {
 
 // endLocked notes that the version's last Run has ended, if it has been retired.
 func (v *version) endLocked() {
-	if v.retired != nil && len(v.free) == len(v.all) {
+	if v.retired != nil && len(v.free) == len(v.instances) {
 		close(v.retired)
 	}
 }
@@ -67,7 +67,7 @@ func (v *version) end() error {
 
 func (v *version) close() error {
 	var errs []error
-	for _, i := range v.all {
+	for _, i := range v.instances {
 		errs = append(errs, i.Close())
 	}
 	xnnpack.GiveBack()

@@ -93,15 +93,15 @@ func (f *File) PayloadBytes() (sum int64) {
 
 // Open reads the file at a path. The errors are those of Read, with the path.
 func Open(path string) (*File, error) {
-	at, info, err := fd.OpenRegular(path)
+	file, info, err := fd.OpenRegular(path)
 	if errors.Is(err, fd.ErrNotRegular) {
 		return nil, fmt.Errorf("%s: not a regular file: %w", path, ErrNotCache)
 	}
 	if err != nil {
 		return nil, err
 	}
-	f, err := Read(at, info.Size())
-	if err := errors.Join(err, at.Close()); err != nil {
+	f, err := Read(file, info.Size())
+	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
@@ -122,31 +122,31 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	field := func(i int) uint64 { return binary.LittleEndian.Uint64(header[8*i:]) }
-	version, at, length := field(0), field(1), field(2)
+	version, offset, length := field(0), field(1), field(2)
 	// The file has no mark of its own but these numbers, which no other file has but by chance.
 	const mostVersion = 1 << 16
-	within := at >= headerSize && at <= uint64(size) && length <= uint64(size)-at
-	cut := version == Version && at >= alignment && at%alignment == 0
+	inside := offset >= headerSize && offset <= uint64(size) && length <= uint64(size)-offset
+	cut := version == Version && offset >= alignment && offset%alignment == 0
 	switch {
-	case size < headerSize || version > mostVersion || !within && !cut:
+	case size < headerSize || version > mostVersion || !inside && !cut:
 		return nil, ErrNotCache
 	case version == 0:
 		return nil, fmt.Errorf("%w: it is being written, or who wrote it was ended", ErrDamaged)
 	case version != Version:
 		return nil, fmt.Errorf("%w: %d, and %d is known", ErrVersion, version, Version)
-	case !within || length != uint64(size)-at || length == 0 || length > mostList:
+	case !inside || length != uint64(size)-offset || length == 0 || length > mostList:
 		return nil, fmt.Errorf("%w: its list of %d bytes at byte %d does not end with its %d bytes", ErrDamaged, length,
-			at, size)
+			offset, size)
 	}
 	list := make([]byte, length)
-	if _, err := r.ReadAt(list, int64(at)); err != nil {
+	if _, err := r.ReadAt(list, int64(offset)); err != nil {
 		return nil, err
 	}
 	f := &File{Stale: header[StaleAt] != 0, ListBytes: int64(length), FileBytes: size}
-	if err := fault.Try(func() { f.parse(list, at) }); err != nil {
+	if err := fault.Try(func() { f.parse(list, offset) }); err != nil {
 		return nil, err
 	}
-	return f, f.check(int64(at))
+	return f, f.check(int64(offset))
 }
 
 // parse reads the list, before which the payloads end.
@@ -173,12 +173,12 @@ func (f *File) parse(list []byte, end uint64) {
 
 // check finds what LiteRT would not: payloads that overlap or are not aligned, and keys that are there twice.
 func (f *File) check(end int64) error {
-	known := map[Key]bool{}
+	seen := map[Key]bool{}
 	for _, e := range f.Entries {
-		if known[e.Key] {
+		if seen[e.Key] {
 			return fmt.Errorf("%w: %s is there twice with seed %08x", ErrDamaged, e.Name(), e.Seed)
 		}
-		known[e.Key] = true
+		seen[e.Key] = true
 		if e.Offset%alignment != 0 || e.Offset < headerSize {
 			return fmt.Errorf("%w: the payload of %s begins at byte %d", ErrDamaged, e.Name(), e.Offset)
 		}
@@ -197,7 +197,7 @@ func (f *File) check(end int64) error {
 
 // Differ returns the first byte at which two files differ, and -1 if they are equal. Where one is the other's
 // beginning, that is its size.
-func Differ(a, b io.Reader) (at int64, err error) {
+func Differ(a, b io.Reader) (offset int64, err error) {
 	const piece = 1 << 20
 	x, y := make([]byte, piece), make([]byte, piece)
 	for {
@@ -208,16 +208,16 @@ func Differ(a, b io.Reader) (at int64, err error) {
 		}
 		for i := range min(n, m) {
 			if x[i] != y[i] {
-				return at + int64(i), nil
+				return offset + int64(i), nil
 			}
 		}
 		switch {
 		case n != m:
-			return at + int64(min(n, m)), nil
+			return offset + int64(min(n, m)), nil
 		case n < piece:
 			return -1, nil
 		}
-		at += piece
+		offset += piece
 	}
 }
 

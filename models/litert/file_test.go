@@ -83,8 +83,8 @@ func TestFilesThatLiteRTWouldNotUseAreRefused(t *testing.T) {
 		return b
 	}
 	for name, c := range map[string]struct {
-		file []byte
-		is   error
+		file     []byte
+		sentinel error
 	}{
 		"empty":            {nil, ErrNotCache},
 		"a text":           {[]byte(strings.Repeat("my notes ", 100)), ErrNotCache},
@@ -99,7 +99,7 @@ func TestFilesThatLiteRTWouldNotUseAreRefused(t *testing.T) {
 		"not aligned":      {build(Version, nil, Entry{two[0].Key, 130, 1}), ErrDamaged},
 	} {
 		_, err := read(c.file)
-		require.ErrorIs(t, err, c.is, name)
+		require.ErrorIs(t, err, c.sentinel, name)
 	}
 	_, err := read(good)
 	require.NoError(t, err)
@@ -128,32 +128,32 @@ func TestAListTakesNoMoreMemoryThanItHas(t *testing.T) {
 		binary.LittleEndian.PutUint64(file[8*i:], uint64(v))
 	}
 	file = append(file, b...)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	var start, end runtime.MemStats
+	runtime.ReadMemStats(&start)
 	_, err := read(file)
-	runtime.ReadMemStats(&after)
+	runtime.ReadMemStats(&end)
 	require.ErrorIs(t, err, ErrDamaged)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*len(file)))
+	require.Less(t, end.TotalAlloc-start.TotalAlloc, uint64(2*len(file)))
 }
 
 func TestTheFirstByteThatDiffersIsFound(t *testing.T) {
 	long := make([]byte, 5<<19)
-	other := slices.Clone(long)
-	other[4<<19+3] = 1
+	changed := slices.Clone(long)
+	changed[4<<19+3] = 1
 	for _, c := range []struct {
-		a, b []byte
-		at   int64
+		a, b   []byte
+		offset int64
 	}{
 		{nil, nil, -1},
 		{long, slices.Clone(long), -1},
 		{long[:1<<20], long[:1<<20], -1},
-		{long, other, 4<<19 + 3},
+		{long, changed, 4<<19 + 3},
 		{long, long[:7], 7},
 		{long[:1<<20], long, 1 << 20},
 	} {
-		at, err := Differ(bytes.NewReader(c.a), bytes.NewReader(c.b))
+		offset, err := Differ(bytes.NewReader(c.a), bytes.NewReader(c.b))
 		require.NoError(t, err)
-		require.Equal(t, c.at, at)
+		require.Equal(t, c.offset, offset)
 	}
 }
 
@@ -165,8 +165,8 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := read(b)
 		if err != nil {
-			known := errors.Is(err, ErrNotCache) || errors.Is(err, ErrVersion) || errors.Is(err, ErrDamaged)
-			require.True(t, known, err)
+			expected := errors.Is(err, ErrNotCache) || errors.Is(err, ErrVersion) || errors.Is(err, ErrDamaged)
+			require.True(t, expected, err)
 			return
 		}
 		require.EqualValues(t, len(b), file.FileBytes)

@@ -31,7 +31,7 @@ func Releases() []Release { return slices.Clone(releases) }
 // digits. It reports false for an unknown library.
 func ReleaseOf(arch, sha256 string) (Release, bool) {
 	for _, r := range releases {
-		if sum, known := r.Libraries[arch]; known && sum == sha256 {
+		if sum, ok := r.Libraries[arch]; ok && sum == sha256 {
 			return r, true
 		}
 	}
@@ -42,7 +42,7 @@ func ReleaseOf(arch, sha256 string) (Release, bool) {
 // none.
 func Newest(arch string) (Release, bool) {
 	for _, r := range slices.Backward(releases) {
-		if _, known := r.Libraries[arch]; known {
+		if _, ok := r.Libraries[arch]; ok {
 			return r, true
 		}
 	}

@@ -89,9 +89,9 @@ func TestAnArrayAtAnyAddressIsCopied(t *testing.T) {
 }
 
 func TestOnlyArraysOfTheDirectoryAreRead(t *testing.T) {
-	one := v1(sound, 24)
+	file := v1(sound, 24)
 	dir := directory(t, map[string][]byte{
-		"a.npy": one, "a/b/c.npy": one, "d.npy/e.npy": one, "notes.txt": nil, "archive.npz": nil,
+		"a.npy": file, "a/b/c.npy": file, "d.npy/e.npy": file, "notes.txt": nil, "archive.npz": nil,
 		"._a.npy":    []byte("made by another system"),
 		".git/f.npy": nil, "npy": nil,
 	})
@@ -113,8 +113,8 @@ func TestAFileThatCannotBeReadIsAnErrorThatNamesIt(t *testing.T) {
 	require.ErrorContains(t, err, absent)
 	_, err = Open("testdata/README.md")
 	require.ErrorContains(t, err, "README.md is not a directory")
-	one := v1(sound, 24)
-	dir := directory(t, map[string][]byte{"a.npy": one, "sub/bad.npy": one[:50]})
+	file := v1(sound, 24)
+	dir := directory(t, map[string][]byte{"a.npy": file, "sub/bad.npy": file[:50]})
 	_, err = Open(dir)
 	require.ErrorIs(t, err, ErrMalformed)
 	require.ErrorContains(t, err, filepath.Join(dir, "sub", "bad.npy"))
@@ -139,8 +139,8 @@ func TestASingleFileIsOneArrayOfItsOwnName(t *testing.T) {
 }
 
 func TestAnotherFileHasOtherStamps(t *testing.T) {
-	one := v1(sound, 24)
-	dir := directory(t, map[string][]byte{"a.npy": one, "b.npy": one})
+	file := v1(sound, 24)
+	dir := directory(t, map[string][]byte{"a.npy": file, "b.npy": file})
 	stamps := map[string]bool{"": true}
 	for range 2 {
 		testkit.Settled(t, filepath.Join(dir, "a.npy"))
@@ -155,7 +155,7 @@ func TestAnotherFileHasOtherStamps(t *testing.T) {
 		require.NoError(t, d.Close())
 		for _, name := range []string{"a", "b"} {
 			path := filepath.Join(dir, name+".npy")
-			require.NoError(t, os.WriteFile(path+"2", one, 0o600))
+			require.NoError(t, os.WriteFile(path+"2", file, 0o600))
 			require.NoError(t, os.Rename(path+"2", path))
 		}
 	}

@@ -27,16 +27,16 @@ func v1(dictionary string, data int) []byte { return raw(1, dictionary, data) }
 
 const sound = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
 
-// with replaces a part of the sound header.
-func with(old, new string) []byte { return v1(strings.Replace(sound, old, new, 1), 24) }
+// replaced replaces a part of the sound header.
+func replaced(old, new string) []byte { return v1(strings.Replace(sound, old, new, 1), 24) }
 
 func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 	minor := v1(sound, 24)
 	minor[7] = 1
 	for name, c := range map[string]struct {
-		file []byte
-		want string
-		is   error
+		file     []byte
+		want     string
+		sentinel error
 	}{
 		"nothing":                    {nil, "does not begin with", ErrMalformed},
 		"another file":               {[]byte("PK\x03\x04 and so on"), "does not begin with", ErrMalformed},
@@ -56,42 +56,42 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"dictionary that is cut off": {v1(sound[:40], 0), "no member", ErrMalformed},
 		"something after":            {v1(sound+"x", 24), "no member", ErrMalformed},
 		"two dictionaries":           {v1("{}{}", 0), "no member", ErrMalformed},
-		"no descr":                   {with("'descr': '<f4', ", ""), "not a dictionary", ErrMalformed},
-		"no order":                   {with("'fortran_order': False, ", ""), "not a dictionary", ErrMalformed},
-		"no shape":                   {with("'shape': (2, 3), ", ""), "not a dictionary", ErrMalformed},
-		"key twice": {with("'shape'", "'descr': '<f4', 'shape'"), `cannot have "descr"`,
+		"no descr":                   {replaced("'descr': '<f4', ", ""), "not a dictionary", ErrMalformed},
+		"no order":                   {replaced("'fortran_order': False, ", ""), "not a dictionary", ErrMalformed},
+		"no shape":                   {replaced("'shape': (2, 3), ", ""), "not a dictionary", ErrMalformed},
+		"key twice": {replaced("'shape'", "'descr': '<f4', 'shape'"), `cannot have "descr"`,
 			ErrMalformed},
-		"another key":                 {with("'shape'", "'x': 1, 'shape'"), "no member", ErrMalformed},
-		"key without quotes":          {with("'descr'", "descr"), "no member", ErrMalformed},
-		"quotes of two kinds":         {with("'descr'", `'descr"`), "no member", ErrMalformed},
-		"escape":                      {with("<f4", `\x3cf4`), "no member", ErrMalformed},
-		"no colon":                    {with("':", "'"), "no member", ErrMalformed},
-		"no comma":                    {with("4',", "4'"), "not a dictionary", ErrMalformed},
-		"two commas":                  {with(", }", ",, }"), "no member", ErrMalformed},
-		"order of a number":           {with("False", "0"), "no member", ErrMalformed},
-		"order in small letters":      {with("False", "false"), "no member", ErrMalformed},
-		"shape of a number":           {with("(2, 3)", "6"), "no member", ErrMalformed},
-		"shape that is no tuple":      {with("(2, 3)", "(6)"), `cannot have "shape": (6)`, ErrMalformed},
-		"shape that is a list":        {with("(2, 3)", "[2, 3]"), `cannot have "shape"`, ErrMalformed},
-		"shape without numbers":       {with("(2, 3)", "(,)"), `cannot have "shape"`, ErrMalformed},
-		"shape without end":           {with("(2, 3), }", "(2, 3"), `cannot have "shape"`, ErrMalformed},
-		"negative size":               {with("(2, 3)", "(2, -3)"), `cannot have "shape"`, ErrMalformed},
-		"two negative sizes":          {with("(2, 3)", "(-2, -3)"), `cannot have "shape"`, ErrMalformed},
-		"fraction":                    {with("(2, 3)", "(2.0, 3)"), `cannot have "shape"`, ErrMalformed},
-		"size with a zero before it":  {with("(2, 3)", "(02, 3)"), `cannot have "shape"`, ErrMalformed},
-		"size of 2^64":                {with("(2, 3)", "(18446744073709551616,)"), "a size of", ErrMalformed},
-		"overflow":                    {with("(2, 3)", "(4294967296, 4294967296)"), "more than 2^63", ErrMalformed},
-		"overflow beside a zero":      {with("(2, 3)", "(0, 4294967296, 4294967296)"), "more than 2^63", ErrMalformed},
-		"overflow by the type":        {with("(2, 3)", "(4611686018427387904,)"), "more than 2^63", ErrMalformed},
+		"another key":                 {replaced("'shape'", "'x': 1, 'shape'"), "no member", ErrMalformed},
+		"key without quotes":          {replaced("'descr'", "descr"), "no member", ErrMalformed},
+		"quotes of two kinds":         {replaced("'descr'", `'descr"`), "no member", ErrMalformed},
+		"escape":                      {replaced("<f4", `\x3cf4`), "no member", ErrMalformed},
+		"no colon":                    {replaced("':", "'"), "no member", ErrMalformed},
+		"no comma":                    {replaced("4',", "4'"), "not a dictionary", ErrMalformed},
+		"two commas":                  {replaced(", }", ",, }"), "no member", ErrMalformed},
+		"order of a number":           {replaced("False", "0"), "no member", ErrMalformed},
+		"order in small letters":      {replaced("False", "false"), "no member", ErrMalformed},
+		"shape of a number":           {replaced("(2, 3)", "6"), "no member", ErrMalformed},
+		"shape that is no tuple":      {replaced("(2, 3)", "(6)"), `cannot have "shape": (6)`, ErrMalformed},
+		"shape that is a list":        {replaced("(2, 3)", "[2, 3]"), `cannot have "shape"`, ErrMalformed},
+		"shape without numbers":       {replaced("(2, 3)", "(,)"), `cannot have "shape"`, ErrMalformed},
+		"shape without end":           {replaced("(2, 3), }", "(2, 3"), `cannot have "shape"`, ErrMalformed},
+		"negative size":               {replaced("(2, 3)", "(2, -3)"), `cannot have "shape"`, ErrMalformed},
+		"two negative sizes":          {replaced("(2, 3)", "(-2, -3)"), `cannot have "shape"`, ErrMalformed},
+		"fraction":                    {replaced("(2, 3)", "(2.0, 3)"), `cannot have "shape"`, ErrMalformed},
+		"size with a zero before it":  {replaced("(2, 3)", "(02, 3)"), `cannot have "shape"`, ErrMalformed},
+		"size of 2^64":                {replaced("(2, 3)", "(18446744073709551616,)"), "a size of", ErrMalformed},
+		"overflow":                    {replaced("(2, 3)", "(4294967296, 4294967296)"), "more than 2^63", ErrMalformed},
+		"overflow beside a zero":      {replaced("(2, 3)", "(0, 4294967296, 4294967296)"), "more than 2^63", ErrMalformed},
+		"overflow by the type":        {replaced("(2, 3)", "(4611686018427387904,)"), "more than 2^63", ErrMalformed},
 		"too few bytes":               {v1(sound, 23), "23 bytes for shape [2 3] of F32, which has 24", ErrMalformed},
 		"too many bytes":              {v1(sound, 25), "25 bytes for shape [2 3] of F32, which has 24", ErrMalformed},
-		"unknown type":                {with("<f4", "<f16"), `type "<f16"`, ErrUnsupported},
-		"type without order of bytes": {with("<f4", "f4"), `type "f4"`, ErrUnsupported},
-		"Python 2's integers":         {with("(2, 3)", "(2L, 3L)"), `cannot have "shape"`, ErrMalformed},
+		"unknown type":                {replaced("<f4", "<f16"), `type "<f16"`, ErrUnsupported},
+		"type without order of bytes": {replaced("<f4", "f4"), `type "f4"`, ErrUnsupported},
+		"Python 2's integers":         {replaced("(2, 3)", "(2L, 3L)"), `cannot have "shape"`, ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(c.file)
-			require.ErrorIs(t, err, c.is)
+			require.ErrorIs(t, err, c.sentinel)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -116,13 +116,13 @@ func TestUnusualFilesOfTheFormatAreRead(t *testing.T) {
 		dtype safetensors.Dtype
 		shape []int
 	}{
-		"no comma after the last entry": {with("3), }", "3)}"), safetensors.F32, []int{2, 3}},
+		"no comma after the last entry": {replaced("3), }", "3)}"), safetensors.F32, []int{2, 3}},
 		"no spaces": {v1("{'descr':'|u1','fortran_order':False,'shape':(3,)}", 3), safetensors.U8,
 			[]int{3}},
 		"other quotes": {v1(strings.ReplaceAll(sound, "'", `"`), 24), safetensors.F32, []int{2, 3}},
 		"another order of keys": {v1("{'shape': (2,), 'fortran_order': False, 'descr': '|b1'}", 2), safetensors.Bool,
 			[]int{2}},
-		"comma in the tuple": {with("(2, 3)", "(2, 3,)"), safetensors.F32, []int{2, 3}},
+		"comma in the tuple": {replaced("(2, 3)", "(2, 3,)"), safetensors.F32, []int{2, 3}},
 		"Fortran order of one dimension": {v1("{'descr': '<c8', 'fortran_order': True, 'shape': (2,)}", 16),
 			safetensors.C64, []int{2}},
 		"header that is not a whole block": {v1("{'descr': '<f2', 'fortran_order': False, 'shape': ()}", 2),

@@ -11,8 +11,8 @@ import (
 )
 
 func TestLinksLeadToFilesAndToTheDirectoryButNotToOthers(t *testing.T) {
-	one := v1(sound, 24)
-	dir := directory(t, map[string][]byte{"a.npy": one, "a/b.npy": one})
+	file := v1(sound, 24)
+	dir := directory(t, map[string][]byte{"a.npy": file, "a/b.npy": file})
 	require.NoError(t, os.Symlink(filepath.Join(dir, "a.npy"), filepath.Join(dir, "link.npy")))
 	require.NoError(t, os.Symlink(filepath.Join(dir, "a"), filepath.Join(dir, "linked")))
 	outside := filepath.Join(t.TempDir(), "link to it")

@@ -79,9 +79,9 @@ func TestWhatTheReferenceImplementationWroteIsRead(t *testing.T) {
 	require.Len(t, f.Tensors(), len(want))
 	for _, got := range f.Tensors() {
 		require.Equal(t, want[got.Name], got)
-		same, ok := f.Lookup(got.Name)
+		tensor, ok := f.Lookup(got.Name)
 		require.True(t, ok)
-		require.Equal(t, got, same)
+		require.Equal(t, got, tensor)
 		d, err := f.Tensor(got.Name)
 		require.NoError(t, err)
 		require.Equal(t, got.Data, content(t, d))
@@ -223,7 +223,7 @@ func TestAnIndexThatDoesNotFitItsFilesIsRefused(t *testing.T) {
 	good := written(t, []Tensor{u8("a", 1)}, nil)
 	for name, c := range map[string]struct {
 		index, want string
-		is          error
+		sentinel    error
 	}{
 		"no JSON":                {`x`, "index:", ErrMalformed},
 		"no weight_map":          {`{"metadata":{}}`, "no weight_map", ErrMalformed},
@@ -239,7 +239,7 @@ func TestAnIndexThatDoesNotFitItsFilesIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(sharded(t, c.index, map[string][]byte{"f": good, "bad": good[:20]}))
-			require.ErrorIs(t, err, c.is)
+			require.ErrorIs(t, err, c.sentinel)
 			require.ErrorContains(t, err, c.want)
 		})
 	}

@@ -20,16 +20,16 @@ func FuzzParse(f *testing.F) {
 			require.ErrorIs(t, err, ErrMalformed)
 			return
 		}
-		within(t, h, int64(len(b)))
+		requireWithin(t, h, int64(len(b)))
 		var tensors []Tensor
 		for _, e := range h.tensors {
 			tensors = append(tensors, Tensor{e.name, e.dtype, e.shape, b[h.data+e.begin : h.data+e.end]})
 		}
 		var out bytes.Buffer
 		require.NoError(t, Write(&out, tensors, &WriteOptions{Metadata: h.metadata}))
-		again, err := parseBytes(out.Bytes())
+		parsed, err := parseBytes(out.Bytes())
 		require.NoError(t, err)
-		within(t, again, int64(out.Len()))
+		requireWithin(t, parsed, int64(out.Len()))
 	})
 }
 
@@ -41,7 +41,7 @@ func FuzzHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string, data uint16) {
 		b := raw(header, int(data))
 		if h, err := parseBytes(b); err == nil {
-			within(t, h, int64(len(b)))
+			requireWithin(t, h, int64(len(b)))
 		} else {
 			require.ErrorIs(t, err, ErrMalformed)
 		}

@@ -21,7 +21,7 @@ func tensorJSON(dtype, shape, offsets string) string {
 }
 
 func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
-	one := tensorJSON("U8", "[4]", "[0,4]")
+	tensor := tensorJSON("U8", "[4]", "[0,4]")
 	for name, c := range map[string]struct {
 		file []byte
 		want string
@@ -35,18 +35,18 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"header of 2^64-1 bytes":  {append(bytes.Repeat([]byte{255}, 8), '{'), "more than 100000000"},
 		"space before the header": {raw(` {}`, 0), "does not begin with '{'"},
 		"no object":               {raw(`[]`, 0), "does not begin with '{'"},
-		"header cut off":          {raw(`{"a":`+one, 4), "unexpected EOF"},
+		"header cut off":          {raw(`{"a":`+tensor, 4), "unexpected EOF"},
 		"two objects":             {raw(`{}{}`, 0), "after top-level value"},
 		"text after the object":   {raw(`{} x`, 0), "after top-level value"},
 		"zeros after the object":  {raw("{}\x00\x00", 0), "after top-level value"},
-		"name twice":              {raw(`{"a":`+one+`,"a":`+one+`}`, 4), "duplicate"},
+		"name twice":              {raw(`{"a":`+tensor+`,"a":`+tensor+`}`, 4), "duplicate"},
 		"member twice": {raw(`{"a":{"dtype":"U8","dtype":"I8","shape":[4],"data_offsets":[0,4]}}`, 4),
 			"duplicate"},
 		"metadata twice":       {raw(`{"__metadata__":{},"__metadata__":{}}`, 0), "duplicate"},
 		"metadata name twice":  {raw(`{"__metadata__":{"a":"","a":""}}`, 0), "duplicate"},
 		"metadata of a number": {raw(`{"__metadata__":{"a":1}}`, 0), "__metadata__"},
 		"metadata of null":     {raw(`{"__metadata__":{"a":null}}`, 0), `"a" is no string`},
-		"invalid UTF-8":        {raw("{\"\xff\":"+one+"}", 4), "UTF-8"},
+		"invalid UTF-8":        {raw("{\"\xff\":"+tensor+"}", 4), "UTF-8"},
 		"another member":       {raw(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"x":1}}`, 4), "unknown"},
 		"member in capitals":   {raw(`{"a":{"Dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, 4), "unknown"},
 		"no dtype":             {raw(`{"a":{"shape":[4],"data_offsets":[0,4]}}`, 4), `unknown dtype ""`},
@@ -79,10 +79,10 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"negative offset":         {raw(`{"a":`+tensorJSON("U8", "[4]", "[-4,0]")+`}`, 4), "bytes -4 to 0"},
 		"offset beyond the file":  {raw(`{"a":`+tensorJSON("U8", "[4]", "[0,4]")+`}`, 3), "bytes 0 to 4 of 3"},
 		"hole before the first":   {raw(`{"a":`+tensorJSON("U8", "[4]", "[1,5]")+`}`, 5), "ends at 0"},
-		"hole":                    {raw(`{"a":`+one+`,"b":`+tensorJSON("U8", "[1]", "[5,6]")+`}`, 6), "ends at 4"},
-		"overlap":                 {raw(`{"a":`+one+`,"b":`+tensorJSON("U8", "[2]", "[3,5]")+`}`, 5), "ends at 4"},
-		"the same bytes twice":    {raw(`{"a":`+one+`,"b":`+one+`}`, 4), "ends at 4"},
-		"bytes of no tensor":      {raw(`{"a":`+one+`}`, 5), "1 bytes follow the last tensor"},
+		"hole":                    {raw(`{"a":`+tensor+`,"b":`+tensorJSON("U8", "[1]", "[5,6]")+`}`, 6), "ends at 4"},
+		"overlap":                 {raw(`{"a":`+tensor+`,"b":`+tensorJSON("U8", "[2]", "[3,5]")+`}`, 5), "ends at 4"},
+		"the same bytes twice":    {raw(`{"a":`+tensor+`,"b":`+tensor+`}`, 4), "ends at 4"},
+		"bytes of no tensor":      {raw(`{"a":`+tensor+`}`, 5), "1 bytes follow the last tensor"},
 		"only bytes of no tensor": {raw(`{}`, 1), "1 bytes follow"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestADamagedHeaderIsRefusedOrReadWithinTheFile(t *testing.T) {
 			bad := bytes.Clone(good)
 			bad[i] ^= flip
 			if h, err := parseBytes(bad); err == nil {
-				within(t, h, int64(len(bad)))
+				requireWithin(t, h, int64(len(bad)))
 			} else {
 				require.ErrorIs(t, err, ErrMalformed)
 			}
@@ -160,15 +160,15 @@ func TestADamagedHeaderIsRefusedOrReadWithinTheFile(t *testing.T) {
 	}
 }
 
-// within sees that the tensors cover a file of that size.
-func within(t *testing.T, h *header, size int64) {
+// requireWithin sees that the tensors cover a file of that size.
+func requireWithin(t *testing.T, h *header, size int64) {
 	t.Helper()
-	at := h.data
+	offset := h.data
 	for _, e := range h.tensors {
-		require.Equal(t, at, h.data+e.begin, e.name)
-		at = h.data + e.end
+		require.Equal(t, offset, h.data+e.begin, e.name)
+		offset = h.data + e.end
 	}
-	require.Equal(t, size, at)
+	require.Equal(t, size, offset)
 }
 
 func TestEveryTypeHasItsSize(t *testing.T) {

@@ -80,16 +80,16 @@ func TestPackedWeightsLieBesideTheTensorsUnchanged(t *testing.T) {
 					require.Equal(t, want.Dtype, got.Dtype)
 					require.Equal(t, want.Shape, append([]int{}, got.Shape...))
 					require.True(t, bytes.Equal(want.Data, got.Data))
-					at, _, err := packed.Section(want.Name)
+					offset, _, err := packed.Section(want.Name)
 					require.NoError(t, err)
-					require.Zero(t, at%int64(want.Dtype.Bits()/8), "elements stay aligned")
+					require.Zero(t, offset%int64(want.Dtype.Bits()/8), "elements stay aligned")
 				}
 
-				again := writeFile(t,
+				rewritten := writeFile(t,
 					func(b *bytes.Buffer) error { return packed.WritePacked(b, []byte("other"), 0, nil) })
-				got, _ = again.Lookup(safetensors.PackedName)
+				got, _ = rewritten.Lookup(safetensors.PackedName)
 				require.Equal(t, "other", string(got.Data), "it takes the old one's place")
-				require.Equal(t, packed.Metadata(), again.Metadata())
+				require.Equal(t, packed.Metadata(), rewritten.Metadata())
 			})
 		}
 	}

@@ -46,20 +46,20 @@ func TestTheSameTensorsGiveTheSameFile(t *testing.T) {
 func TestElementsAreAlignedWhateverTheOrder(t *testing.T) {
 	b := written(t, []Tensor{u8("a", 1, 2, 3), f32("b", 3), {"c", F16, []int{1}, []byte{1, 2}},
 		{"d", F64, nil, make([]byte, 8)}, u8("e", 1)}, nil)
-	at := offsets(t, b)
-	require.Len(t, at, 5, "no padding is needed")
-	require.Zero(t, at["d"]%8)
-	require.Zero(t, at["b"]%4)
-	require.Zero(t, at["c"]%2)
-	require.Less(t, at["a"], at["e"], "tensors of one type keep their order")
+	offset := offsets(t, b)
+	require.Len(t, offset, 5, "no padding is needed")
+	require.Zero(t, offset["d"]%8)
+	require.Zero(t, offset["b"]%4)
+	require.Zero(t, offset["c"]%2)
+	require.Less(t, offset["a"], offset["e"], "tensors of one type keep their order")
 }
 
 func TestTheFirstTensorBeginsWhereAsked(t *testing.T) {
 	for _, alignment := range []int{1, 8, 16, 64, 4096, 65536, 1 << 20} {
-		at := offsets(t, written(t, []Tensor{f32("a", 2), u8("b", 1)},
+		offset := offsets(t, written(t, []Tensor{f32("a", 2), u8("b", 1)},
 			&WriteOptions{Alignment: alignment}))
-		require.Zero(t, at["a"]%int64(max(alignment, 8)), alignment)
-		require.Equal(t, at["a"]+8, at["b"])
+		require.Zero(t, offset["a"]%int64(max(alignment, 8)), alignment)
+		require.Equal(t, offset["a"]+8, offset["b"])
 	}
 }
 
@@ -68,21 +68,21 @@ func TestTheFirstTensorBeginsWhereAskedAndOthersStayAligned(t *testing.T) {
 	in := []Tensor{packed, f32("a", 5), {"d", F64, []int{1}, make([]byte, 8)}, u8("more", 1, 2, 3), f32("b", 1)}
 	o := &WriteOptions{Alignment: 65536, Metadata: map[string]string{"k": "v"}}
 	b := written(t, in, o)
-	at := offsets(t, b)
-	require.Zero(t, at["d"]%8)
-	require.Zero(t, at["a"]%4)
-	require.EqualValues(t, 65536, at["packed"], "it comes first, so the header alone aligns it")
+	offset := offsets(t, b)
+	require.Zero(t, offset["d"]%8)
+	require.Zero(t, offset["a"]%4)
+	require.EqualValues(t, 65536, offset["packed"], "it comes first, so the header alone aligns it")
 
 	f := open(t, save(t, "f", b))
-	kept := 0
+	count := 0
 	for _, tensor := range f.Tensors() {
 		if !strings.HasPrefix(tensor.Name, PaddingPrefix) {
-			kept++
+			count++
 			continue
 		}
 		require.Equal(t, make([]byte, len(tensor.Data)), tensor.Data)
 	}
-	require.Equal(t, len(in), kept)
+	require.Equal(t, len(in), count)
 	for _, want := range in {
 		got, ok := f.Lookup(want.Name)
 		require.True(t, ok)

@@ -214,7 +214,7 @@ func (c *call) define(i int, shape ...int) {
 
 // alias makes output i a constant that is not in the file as such.
 func (c *call) alias(i int, k *constant) {
-	k = k.as(c.output(i).name, func(*constant) {})
+	k = k.derived(c.output(i).name, func(*constant) {})
 	c.plan.values[c.op.outputs[i]] = value{state: static, shape: k.shape, dtype: k.dtype, constant: k}
 	c.defined = append(c.defined, i)
 }

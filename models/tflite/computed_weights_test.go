@@ -21,12 +21,12 @@ func TestWeightsMayBeComputed(t *testing.T) {
 			t.Run(fmt.Sprint(dtype, biased), func(t *testing.T) {
 				m := single(blueOp{code: "RELU"}, []int{rows, channels})
 				m.tensors = append(m.tensors, floats("out", nil), floats("b", []int{rows}, bias...))
-				of := blueOp{code: "FULLY_CONNECTED", inputs: []int{0, 1}, outputs: []int{2},
+				op := blueOp{code: "FULLY_CONNECTED", inputs: []int{0, 1}, outputs: []int{2},
 					options: fields{fullyConnectedActivation: byte(activationReLU6)}}
 				if biased {
-					of.inputs = append(of.inputs, 3)
+					op.inputs = append(op.inputs, 3)
 				}
-				m.ops, m.outputs = append(m.ops, of), []int{2}
+				m.ops, m.outputs = append(m.ops, op), []int{2}
 				step := float32(1e-5)
 				if dtype == typeInt8 {
 					step = 1. / 16

@@ -21,20 +21,20 @@ import (
 // spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it
 // lies.
 type constant struct {
-	name    string // in the data map
-	source  flatbuf.Span
-	parent  *constant   // of data: a constant that it was computed from, or nil
-	stored  elementType // as in the file
-	dtype   elementType // as XNNPACK sees it
-	data    []byte      // of one that was computed when the model was opened, and is in no file
-	scatter *scatter
-	sparse  *sparsity
-	shape   []int
-	from    []int // the shape in the file, if XNNPACK sees its dimensions in another order, which order says
-	order   []int
-	size    int // bytes as XNNPACK sees it
-	quant   quantization
-	use     flow.Use
+	name      string // in the data map
+	source    flatbuf.Span
+	parent    *constant   // of data: a constant that it was computed from, or nil
+	stored    elementType // as in the file
+	dtype     elementType // as XNNPACK sees it
+	data      []byte      // of one that was computed when the model was opened, and is in no file
+	scatter   *scatter
+	sparse    *sparsity
+	shape     []int
+	fileShape []int // the shape in the file, if XNNPACK sees its dimensions in another order, which order says
+	order     []int
+	size      int // bytes as XNNPACK sees it
+	quant     quantization
+	use       flow.Use
 }
 
 // newConstant checks that a tensor's bytes are those of its shape and type.
@@ -74,8 +74,8 @@ func newConstant(t *tensor) *constant {
 // widened reports whether the elements are stored in another type than single precision, which XNNPACK is given.
 func (c *constant) widened() bool { return c.stored != c.dtype }
 
-// as is a constant that is computed from the same bytes.
-func (c *constant) as(name string, change func(*constant)) *constant {
+// derived is a constant that is computed from the same bytes.
+func (c *constant) derived(name string, change func(*constant)) *constant {
 	k := *c
 	k.name, k.use = name, 0
 	change(&k)
@@ -89,7 +89,7 @@ func (c *constant) scaled() {
 	case q.custom || n == 0:
 		unsupported("values of type %v without a scale", c.stored)
 	case q.block > 0:
-		if all, _ := elements(c.shape); n != all/q.block {
+		if total, _ := elements(c.shape); n != total/q.block {
 			malformed("%d scales of blocks of %d of shape %v", n, q.block, c.shape)
 		}
 	case n > 1 && (q.dimension < 0 || q.dimension >= len(c.shape) || n != c.shape[q.dimension]):
@@ -100,7 +100,7 @@ func (c *constant) scaled() {
 // dequantized is the same constant in single precision.
 func (c *constant) dequantized() *constant {
 	elements := c.size / c.dtype.Size()
-	return c.as(c.name+", dequantized", func(k *constant) { k.dtype, k.size = typeFloat32, 4*elements })
+	return c.derived(c.name+", dequantized", func(k *constant) { k.dtype, k.size = typeFloat32, 4*elements })
 }
 
 // describe returns the description for XNNPACK, without the content.
@@ -177,7 +177,7 @@ func (c *constant) conversionName() string {
 		name += fmt.Sprint("<-sparse", c.shape)
 	}
 	if c.order != nil {
-		name += fmt.Sprint("<-", c.from, c.order)
+		name += fmt.Sprint("<-", c.fileShape, c.order)
 	}
 	if c.data != nil {
 		name += fmt.Sprint("<-", xpwc.DigestOf(c.data))
@@ -265,11 +265,11 @@ func (c *constant) dequantize(dst, stored []byte, first int) {
 	}
 	for i := range len(dst) / 4 {
 		n := numbers.Whole(i)
-		at := (first + i) / inner % len(c.quant.scales)
-		if at < len(c.quant.zeroPoints) {
-			n -= c.quant.zeroPoints[at]
+		channel := (first + i) / inner % len(c.quant.scales)
+		if channel < len(c.quant.zeroPoints) {
+			n -= c.quant.zeroPoints[channel]
 		}
-		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.quant.scales[at]*float32(n)))
+		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(c.quant.scales[channel]*float32(n)))
 	}
 }
 

@@ -47,12 +47,12 @@ func (s *sparsity) scatter(shape []int) *scatter {
 	size, stride := append([]int(nil), shape...), append([]int(nil), strides...)
 	blockSize, blockStride := make([]int, blocks), make([]int, blocks)
 	for i := blocks - 1; i >= 0; i-- {
-		of, n := int(s.blockMap[i]), int(s.dims[rank+i].size)
-		if of < 0 || of >= rank || n <= 0 || size[of]%n != 0 || s.dims[rank+i].format != dimensionDense {
+		block, n := int(s.blockMap[i]), int(s.dims[rank+i].size)
+		if block < 0 || block >= rank || n <= 0 || size[block]%n != 0 || s.dims[rank+i].format != dimensionDense {
 			malformed("block dimension %d of a sparse tensor does not divide it", i)
 		}
-		blockSize[i], blockStride[i] = n, stride[of]
-		size[of], stride[of] = size[of]/n, stride[of]*n
+		blockSize[i], blockStride[i] = n, stride[block]
+		size[block], stride[block] = size[block]/n, stride[block]*n
 	}
 	out := &scatter{dense: dense, stored: 1}
 	seen := make([]bool, rank+blocks)
@@ -107,24 +107,24 @@ func (l level) check(above int) int {
 // place writes the stored elements, of width bytes each, to their places in dst and zeroes the rest.
 func (s *scatter) place(dst, stored []byte, width int) {
 	clear(dst)
-	s.walk(0, 0, 0, func(from, to int) {
-		copy(dst[to*width:(to+1)*width], stored[from*width:])
+	s.walk(0, 0, 0, func(begin, end int) {
+		copy(dst[end*width:(end+1)*width], stored[begin*width:])
 	})
 }
 
-func (s *scatter) walk(depth, at, offset int, place func(from, to int)) {
+func (s *scatter) walk(depth, start, offset int, place func(begin, end int)) {
 	if depth == len(s.levels) {
-		place(at, offset)
+		place(start, offset)
 		return
 	}
 	l := s.levels[depth]
 	if l.format == dimensionDense {
 		for i := range l.length {
-			s.walk(depth+1, at*l.length+i, offset+i*l.stride, place)
+			s.walk(depth+1, start*l.length+i, offset+i*l.stride, place)
 		}
 		return
 	}
-	for i := int(l.segments[at]); i < int(l.segments[at+1]); i++ {
+	for i := int(l.segments[start]); i < int(l.segments[start+1]); i++ {
 		s.walk(depth+1, i, offset+int(l.indices[i])*l.stride, place)
 	}
 }

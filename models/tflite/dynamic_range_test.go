@@ -142,18 +142,18 @@ func TestOneKernelAsRowsAndAsWeights(t *testing.T) {
 
 func TestAllReasonsAgainstAModelComeAtOnce(t *testing.T) {
 	m := single(blueOp{code: "RELU"}, []int{4})
-	next := func(op blueOp, more ...blueTensor) {
-		op.inputs, op.outputs = []int{len(m.tensors) - 1}, []int{len(m.tensors) + len(more)}
-		for i := range more {
+	next := func(op blueOp, tensors ...blueTensor) {
+		op.inputs, op.outputs = []int{len(m.tensors) - 1}, []int{len(m.tensors) + len(tensors)}
+		for i := range tensors {
 			op.inputs = append(op.inputs, len(m.tensors)+i)
 		}
-		m.tensors = append(append(m.tensors, more...), floats("next", nil))
+		m.tensors = append(append(m.tensors, tensors...), floats("next", nil))
 		m.ops, m.outputs = append(m.ops, op), op.outputs
 	}
-	const where, unique = opcode("WHERE"), opcode("UNIQUE")
-	next(blueOp{code: where})
+	const nonzero, unique = opcode("WHERE"), opcode("UNIQUE")
+	next(blueOp{code: nonzero})
 	next(blueOp{code: "ABS"}) // depends on it, and is no reason of its own
-	next(blueOp{code: where})
+	next(blueOp{code: nonzero})
 	next(blueOp{code: "CUSTOM", custom: "Mine"})
 	m.ops = append(m.ops, blueOp{code: "SOFTMAX", inputs: []int{1}, outputs: []int{len(m.tensors)}})
 	m.tensors = append(m.tensors, floats("softmax", nil))

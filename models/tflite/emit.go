@@ -177,10 +177,10 @@ func (c *call) constant(k *constant) flow.ID {
 			return flow.ID(t)
 		}
 	}
-	id, known := c.plan.known[k]
+	id, known := c.plan.internal[k]
 	if !known {
 		id = c.described(k.describe())
-		c.plan.of(id).constant, c.plan.known[k] = k, id
+		c.plan.of(id).constant, c.plan.internal[k] = k, id
 	}
 	return id
 }

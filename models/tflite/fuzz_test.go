@@ -14,10 +14,10 @@ import (
 // specimens are models with every kind of operator.
 func specimens() [][]byte {
 	var cases []opCase
-	for _, more := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(),
+	for _, group := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(),
 		elementwiseCases(), shapeCases(), weightCases()} {
-		for i := 0; i < len(more); i += 7 {
-			cases = append(cases, more[i])
+		for i := 0; i < len(group); i += 7 {
+			cases = append(cases, group[i])
 		}
 	}
 	var out [][]byte
@@ -84,8 +84,8 @@ func seed(f *testing.F) {
 func FuzzOpen(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s := (&Skeleton{least: 1}); fault.Try(func() { s.read(b) }) == nil {
-			if err := fault.Try(func() { s.probe().before() }); err != nil && !errors.Is(err, ErrMalformed) {
+		if s := (&Skeleton{minimum: 1}); fault.Try(func() { s.read(b) }) == nil {
+			if err := fault.Try(func() { s.probe().metadata() }); err != nil && !errors.Is(err, ErrMalformed) {
 				t.Fatal(err)
 			}
 		}
@@ -120,16 +120,16 @@ func FuzzPatchedSubgraph(f *testing.F) {
 	for i := range models {
 		f.Add(uint16(i), []byte{byte(i), 1, 0, byte(i)})
 	}
-	f.Fuzz(func(t *testing.T, which uint16, patches []byte) {
-		b := bytes.Clone(models[int(which)%len(models)])
+	f.Fuzz(func(t *testing.T, number uint16, patches []byte) {
+		b := bytes.Clone(models[int(number)%len(models)])
 		for ; len(patches) >= 4; patches = patches[4:] {
-			at := (int(patches[0]) | int(patches[1])<<8) % (len(b) - 4)
+			offset := (int(patches[0]) | int(patches[1])<<8) % (len(b) - 4)
 			if patches[2]&1 == 0 {
-				b[at] = patches[3]
+				b[offset] = patches[3]
 				continue
 			}
 			n := int32(int8(patches[3])) << (patches[2] >> 3)
-			binary.LittleEndian.PutUint32(b[at&^3:], uint32(n))
+			binary.LittleEndian.PutUint32(b[offset&^3:], uint32(n))
 		}
 		exercise(t, b)
 	})

@@ -70,29 +70,29 @@ func (n *inliner) outputsOfInt16() {
 }
 
 // outside adds a tensor of integers that has a tensor's name from now on.
-func (n *inliner) outside(t int, what string) int {
+func (n *inliner) outside(t int, role string) int {
 	var step float32
-	fault.Within(func() { step = n.graph.tensors[t].int16Step() }, "%s %q", what, n.graph.tensors[t].name)
-	of := n.tensor(tensor{name: n.graph.tensors[t].name, dtype: typeInt16, step: step})
-	in, out := &n.graph.tensors[t], &n.graph.tensors[of]
+	fault.Within(func() { step = n.graph.tensors[t].int16Step() }, "%s %q", role, n.graph.tensors[t].name)
+	copied := n.tensor(tensor{name: n.graph.tensors[t].name, dtype: typeInt16, step: step})
+	in, out := &n.graph.tensors[t], &n.graph.tensors[copied]
 	in.name, out.name = out.name, in.name
-	return of
+	return copied
 }
 
 // edge plans the conversion of a tensor to the one outside, or from it.
-func (n *inliner) edge(from, to int) {
-	op := &operator{code: "DEQUANTIZE", inputs: []int{from}, outputs: []int{to}}
+func (n *inliner) edge(src, dst int) {
+	op := &operator{code: "DEQUANTIZE", inputs: []int{src}, outputs: []int{dst}}
 	n.add(op, operatorRow{inGo: func(c *call) {
 		in := c.data(0)
 		c.define(0, in.shape...)
 		c.do(func(r *run) {
 			for i := range len(r.in[0].Data) / r.in[0].Element.Size() {
 				x := r.in[0].Number(i)
-				if step := n.graph.tensors[from].step; step > 0 {
+				if step := n.graph.tensors[src].step; step > 0 {
 					r.out[0].Put(i, x*float64(step))
 					continue
 				}
-				x = math.RoundToEven(x / float64(n.graph.tensors[to].step))
+				x = math.RoundToEven(x / float64(n.graph.tensors[dst].step))
 				r.out[0].Put(i, min(max(x, math.MinInt16), math.MaxInt16))
 			}
 		})

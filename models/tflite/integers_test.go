@@ -19,19 +19,19 @@ func typed(t blueTensor, dtype elementType) blueTensor {
 
 func TestComparisonsOfIntegersAndSelect(t *testing.T) {
 	input := []float32{-7, 0, 3, 4, 5, 16777215}
-	const other = 4
+	const rows = 4
 	for name, holds := range map[string]func(x float32) bool{
-		"LESS":          func(x float32) bool { return x < other },
-		"GREATER":       func(x float32) bool { return x > other },
-		"EQUAL":         func(x float32) bool { return x == other },
-		"LESS_EQUAL":    func(x float32) bool { return x <= other },
-		"GREATER_EQUAL": func(x float32) bool { return x >= other },
-		"NOT_EQUAL":     func(x float32) bool { return x != other },
+		"LESS":          func(x float32) bool { return x < rows },
+		"GREATER":       func(x float32) bool { return x > rows },
+		"EQUAL":         func(x float32) bool { return x == rows },
+		"LESS_EQUAL":    func(x float32) bool { return x <= rows },
+		"GREATER_EQUAL": func(x float32) bool { return x >= rows },
+		"NOT_EQUAL":     func(x float32) bool { return x != rows },
 	} {
 		t.Run(name, func(t *testing.T) {
 			// CAST(SELECT_V2(x ? other, x+other, x))
 			m := blueprint{
-				tensors: []blueTensor{typed(floats("x", []int{2, 3}), typeInt32), int32Tensor("other", []int{}, other),
+				tensors: []blueTensor{typed(floats("x", []int{2, 3}), typeInt32), int32Tensor("other", []int{}, rows),
 					typed(floats("holds", nil), typeBool), typed(floats("sum", nil), typeInt32),
 					typed(floats("chosen", nil), typeInt32), floats("out", nil)},
 				ops: []blueOp{
@@ -47,7 +47,7 @@ func TestComparisonsOfIntegersAndSelect(t *testing.T) {
 			var want []float32
 			for _, x := range input {
 				if holds(x) {
-					x += other
+					x += rows
 				}
 				want = append(want, x)
 			}
@@ -101,10 +101,10 @@ func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 	scalar := func(n int32) blueTensor { return int32Tensor("scalar", []int{}, n) }
 	list := func(n ...int32) blueTensor { return int32Tensor("list", []int{len(n)}, n...) }
 	type step struct {
-		op   blueOp       // its operands are the step's constants, by index, or what the step before gave
-		more []blueTensor // the constants
+		op        blueOp       // its operands are the step's constants, by index, or what the step before gave
+		constants []blueTensor // the constants
 	}
-	const before = -2
+	const low = -2
 	for name, c := range map[string]struct {
 		steps []step
 		want  []int
@@ -112,38 +112,38 @@ func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 		"SHAPE": {nil, []int{2, 3, 4}},
 		"STRIDED_SLICE, PACK": {[]step{
 			{op: blueOp{code: "STRIDED_SLICE", options: fields{sliceShrinkAxisMask: int32(1)}},
-				more: []blueTensor{list(-1), list(0), list(1)}},
-			{op: blueOp{code: "PACK", inputs: []int{before, 0}}, more: []blueTensor{scalar(6)}}}, []int{4, 6}},
+				constants: []blueTensor{list(-1), list(0), list(1)}},
+			{op: blueOp{code: "PACK", inputs: []int{low, 0}}, constants: []blueTensor{scalar(6)}}}, []int{4, 6}},
 		"STRIDED_SLICE by 2": {[]step{
-			{op: blueOp{code: "STRIDED_SLICE"}, more: []blueTensor{list(0), list(3), list(2)}},
-			{op: blueOp{code: "CONCATENATION", inputs: []int{before, 0}}, more: []blueTensor{list(3)}}},
+			{op: blueOp{code: "STRIDED_SLICE"}, constants: []blueTensor{list(0), list(3), list(2)}},
+			{op: blueOp{code: "CONCATENATION", inputs: []int{low, 0}}, constants: []blueTensor{list(3)}}},
 			[]int{2, 4, 3}},
 		"GATHER, REDUCE_PROD, EXPAND_DIMS": {[]step{
-			{op: blueOp{code: "GATHER"}, more: []blueTensor{list(2, 0, 1)}},
-			{op: blueOp{code: "REDUCE_PROD"}, more: []blueTensor{list(0)}},
-			{op: blueOp{code: "EXPAND_DIMS"}, more: []blueTensor{scalar(0)}}}, []int{24}},
+			{op: blueOp{code: "GATHER"}, constants: []blueTensor{list(2, 0, 1)}},
+			{op: blueOp{code: "REDUCE_PROD"}, constants: []blueTensor{list(0)}},
+			{op: blueOp{code: "EXPAND_DIMS"}, constants: []blueTensor{scalar(0)}}}, []int{24}},
 		"SLICE, SUB, MUL, ADD, MAXIMUM, MINIMUM": {[]step{
-			{op: blueOp{code: "SLICE"}, more: []blueTensor{list(1), list(-1)}}, // 3, 4
-			{op: blueOp{code: "SUB"}, more: []blueTensor{list(1, 3)}},          // 2, 1
-			{op: blueOp{code: "MUL"}, more: []blueTensor{scalar(3)}},           // 6, 3
-			{op: blueOp{code: "ADD"}, more: []blueTensor{list(0, 1)}},          // 6, 4
-			{op: blueOp{code: "MAXIMUM"}, more: []blueTensor{scalar(5)}},       // 6, 5
-			{op: blueOp{code: "MINIMUM"}, more: []blueTensor{list(9, 4)}}}, []int{6, 4}},
+			{op: blueOp{code: "SLICE"}, constants: []blueTensor{list(1), list(-1)}}, // 3, 4
+			{op: blueOp{code: "SUB"}, constants: []blueTensor{list(1, 3)}},          // 2, 1
+			{op: blueOp{code: "MUL"}, constants: []blueTensor{scalar(3)}},           // 6, 3
+			{op: blueOp{code: "ADD"}, constants: []blueTensor{list(0, 1)}},          // 6, 4
+			{op: blueOp{code: "MAXIMUM"}, constants: []blueTensor{scalar(5)}},       // 6, 5
+			{op: blueOp{code: "MINIMUM"}, constants: []blueTensor{list(9, 4)}}}, []int{6, 4}},
 		"SLICE, BROADCAST_ARGS": {[]step{
-			{op: blueOp{code: "SLICE"}, more: []blueTensor{list(2), list(1)}}, // 4
-			{op: blueOp{code: "BROADCAST_ARGS"}, more: []blueTensor{list(6, 1)}}}, []int{6, 4}},
+			{op: blueOp{code: "SLICE"}, constants: []blueTensor{list(2), list(1)}}, // 4
+			{op: blueOp{code: "BROADCAST_ARGS"}, constants: []blueTensor{list(6, 1)}}}, []int{6, 4}},
 		"SUM, RESHAPE, CAST": {[]step{
-			{op: blueOp{code: "SUM", options: fields{reducerKeepDims: true}}, more: []blueTensor{list(0)}}, // 9
-			{op: blueOp{code: "RESHAPE"}, more: []blueTensor{list(1)}},
+			{op: blueOp{code: "SUM", options: fields{reducerKeepDims: true}}, constants: []blueTensor{list(0)}}, // 9
+			{op: blueOp{code: "RESHAPE"}, constants: []blueTensor{list(1)}},
 			{op: blueOp{code: "CAST"}},
-			{op: blueOp{code: "SUB"}, more: []blueTensor{list(1)}},
-			{op: blueOp{code: "CONCATENATION", inputs: []int{before, 0}}, more: []blueTensor{list(3)}}}, []int{8, 3}},
+			{op: blueOp{code: "SUB"}, constants: []blueTensor{list(1)}},
+			{op: blueOp{code: "CONCATENATION", inputs: []int{low, 0}}, constants: []blueTensor{list(3)}}}, []int{8, 3}},
 		"REDUCE_MAX, FILL": {[]step{
 			{op: blueOp{code: "REDUCE_MAX", options: fields{reducerKeepDims: true}},
-				more: []blueTensor{list(0)}}, // 4
-			{op: blueOp{code: "SUB"}, more: []blueTensor{list(1)}},
-			{op: blueOp{code: "FILL", inputs: []int{before, 0}}, more: []blueTensor{scalar(1)}}, // 1, 1, 1
-			{op: blueOp{code: "MUL"}, more: []blueTensor{list(3, 2, 4)}}}, []int{3, 2, 4}},
+				constants: []blueTensor{list(0)}}, // 4
+			{op: blueOp{code: "SUB"}, constants: []blueTensor{list(1)}},
+			{op: blueOp{code: "FILL", inputs: []int{low, 0}}, constants: []blueTensor{scalar(1)}}, // 1, 1, 1
+			{op: blueOp{code: "MUL"}, constants: []blueTensor{list(3, 2, 4)}}}, []int{3, 2, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := blueprint{tensors: []blueTensor{floats("in", []int{2, 3, 4}), floats("out", nil),
@@ -153,16 +153,16 @@ func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 			last := 2
 			for _, s := range c.steps {
 				first := len(m.tensors)
-				m.tensors = append(m.tensors, s.more...)
+				m.tensors = append(m.tensors, s.constants...)
 				if s.op.inputs == nil {
-					s.op.inputs = []int{before}
-					for i := range s.more {
+					s.op.inputs = []int{low}
+					for i := range s.constants {
 						s.op.inputs = append(s.op.inputs, i)
 					}
 				}
 				operands := []int{}
 				for _, i := range s.op.inputs {
-					if i == before {
+					if i == low {
 						operands = append(operands, last)
 					} else {
 						operands = append(operands, first+i)

@@ -74,8 +74,8 @@ func TestNodeLoadsAModelUnderALimit(t *testing.T) {
 	require.NoError(t, err)
 	pages, err := strconv.ParseUint(string(bytes.Fields(size)[0]), 10, 64)
 	require.NoError(t, err)
-	most := pages*uint64(os.Getpagesize()) + limit
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: most, Max: most}))
+	budget := pages*uint64(os.Getpagesize()) + limit
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: budget, Max: budget}))
 	r, err := tflite.Load(heavy, os.Getenv(envCache), &inference.Options{Threads: 1})
 	require.NoError(t, err)
 	_, err = r.Run(t.Context(), make([]float32, 256*256*3))
@@ -87,18 +87,18 @@ func TestNodeLoadsAModelUnderALimit(t *testing.T) {
 // without.
 func takeWhatGoTakes() {
 	var started, ended sync.WaitGroup
-	all := make(chan struct{})
+	done := make(chan struct{})
 	for range 16 {
 		started.Add(1)
 		ended.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			started.Done()
-			<-all
+			<-done
 		})
 	}
 	started.Wait()
-	close(all)
+	close(done)
 	ended.Wait()
 	runtime.KeepAlive(make([]byte, 48<<20))
 	runtime.GC()

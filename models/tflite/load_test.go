@@ -40,8 +40,8 @@ func TestLoadedModelsComputeTheSameWithoutAFileAtTheFirstStartAndAtTheNext(t *te
 					require.Equal(t, c.Outputs[i].Name, o.Name)
 					require.Equal(t, c.Outputs[i].Shape, o.Shape)
 					require.Equal(t, want[i], o.Data, "bit for bit")
-					of := readFloats(t, filepath.Join("testdata", "golden", c.Outputs[i].File))
-					requireClose(t, o.Name, o.Data.([]float32), of, c.Tolerance)
+					want := readFloats(t, filepath.Join("testdata", "golden", c.Outputs[i].File))
+					requireClose(t, o.Name, o.Data.([]float32), want, c.Tolerance)
 				}
 				require.NoError(t, m.Close())
 				require.Equal(t, start.packs, m.Cache().Stats().Packed.Entries > 0)

@@ -77,19 +77,19 @@ func (g *graph) reshape(shapes [][]int) {
 			continue
 		}
 		t := &g.tensors[g.inputs[i]]
-		given := make([]int32, len(shape))
+		dims := make([]int32, len(shape))
 		for d, n := range shape {
-			if given[d] = int32(n); n < 1 || n > maxElements {
+			if dims[d] = int32(n); n < 1 || n > maxElements {
 				fault.Check(fmt.Errorf("input %q: shape %v: %w", t.name, shape, ErrShape))
 			}
 		}
 		open := func(d int) bool { return len(t.free) == len(t.shape) && t.free[d] == -1 }
-		for d := range given {
-			if len(given) != len(t.shape) || given[d] != t.shape[d] && !open(d) {
+		for d := range dims {
+			if len(dims) != len(t.shape) || dims[d] != t.shape[d] && !open(d) {
 				fault.Check(fmt.Errorf("input %q: shape %v, and the file has %v: %w", t.name, shape, t.shape, ErrShape))
 			}
 		}
-		t.shape = given
+		t.shape = dims
 	}
 }
 
@@ -137,8 +137,8 @@ func (m *Model) external(tensors []int, first int, called []string) []models.Val
 		if t.inGo() {
 			out[i].Declared, out[i].Quantization.Scale = elementTypes[t.dtype], t.step
 		} else {
-			of := m.plan.describe(n) // planning has seen that there is a description
-			out[i].Type, out[i].Quantization = of.Type, of.Quantization
+			tensor := m.plan.describe(n) // planning has seen that there is a description
+			out[i].Type, out[i].Quantization = tensor.Type, tensor.Quantization
 		}
 	}
 	return out

@@ -198,8 +198,8 @@ func TestAConstantAtTheVeryEndOfTheFileIsCopied(t *testing.T) {
 	end := (len(b) + len(kernel) + page - 1) / page * page
 	m.tensors[1].data = append(make([]byte, end-len(b)), kernel...)
 	moved := m.bytes()
-	at := len(moved) - len(kernel)
-	old, size := uint64(at-(end-len(b))), uint64(len(m.tensors[1].data))
+	offset := len(moved) - len(kernel)
+	old, size := uint64(offset-(end-len(b))), uint64(len(m.tensors[1].data))
 	patch(t, moved, old, uint64(end-len(kernel)))
 	patch(t, moved, size, uint64(len(kernel)))
 	moved = append(moved, make([]byte, page)...)[:end]
@@ -222,11 +222,11 @@ func TestHalfPrecisionIsWidenedWhereverItLies(t *testing.T) {
 			}
 			// It ends at the file's end, where a page ends, or a byte before that.
 			file := make([]byte, (len(bits)/page+1)*page)
-			at := len(file) - len(bits) - misplaced
-			copy(file[at:], bits)
+			offset := len(file) - len(bits) - misplaced
+			copy(file[offset:], bits)
 			mapping, err := mapped.Open(save(t, file))
 			require.NoError(t, err)
-			c := constant{source: flatbuf.Span{Offset: int64(at), Size: int64(len(bits))}, stored: typeFloat16,
+			c := constant{source: flatbuf.Span{Offset: int64(offset), Size: int64(len(bits))}, stored: typeFloat16,
 				dtype: typeFloat32, size: 4 * n}
 			wide := make([]byte, c.size)
 			c.fill(wide, c.place().In(mapping.Data()))
@@ -242,19 +242,19 @@ func TestHalfPrecisionIsWidenedWithoutAnotherCopy(t *testing.T) {
 	const n = 1 << 20
 	c := constant{stored: typeFloat16, dtype: typeFloat32, size: 4 * n}
 	wide, stored := make([]byte, 4*n), make([]byte, 2*n)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	var start, end runtime.MemStats
+	runtime.ReadMemStats(&start)
 	c.fill(wide, stored)
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(n))
+	runtime.ReadMemStats(&end)
+	require.Less(t, end.TotalAlloc-start.TotalAlloc, uint64(n))
 }
 
 // patch replaces the only occurrence of a 64-bit number.
 func patch(t *testing.T, b []byte, old, new uint64) {
 	t.Helper()
-	from, to := binary.LittleEndian.AppendUint64(nil, old), binary.LittleEndian.AppendUint64(nil, new)
-	require.Equal(t, 1, strings.Count(string(b), string(from)))
-	copy(b[strings.Index(string(b), string(from)):], to)
+	src, dst := binary.LittleEndian.AppendUint64(nil, old), binary.LittleEndian.AppendUint64(nil, new)
+	require.Equal(t, 1, strings.Count(string(b), string(src)))
+	copy(b[strings.Index(string(b), string(src)):], dst)
 }
 
 func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
@@ -273,11 +273,11 @@ func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	}
 	stamp, digest := identity("conv")
 	require.NotEmpty(t, stamp)
-	again, same := identity("conv")
-	require.Equal(t, stamp, again)
-	require.Equal(t, digest, same)
-	other, _ := identity("depthwise")
-	require.NotEqual(t, stamp, other)
+	id, sum := identity("conv")
+	require.Equal(t, stamp, id)
+	require.Equal(t, digest, sum)
+	different, _ := identity("depthwise")
+	require.NotEqual(t, stamp, different)
 
 	// The same bytes at the same time in another file: another stamp, the same content.
 	info, err := os.Stat(path)
@@ -286,10 +286,10 @@ func TestIdentityChangesWithTheFileAndWithTheConversion(t *testing.T) {
 	require.NoError(t, os.Chtimes(fresh, info.ModTime(), info.ModTime()))
 	require.NoError(t, os.Rename(fresh, path))
 	testkit.Settled(t, path)
-	moved, same := identity("conv")
+	moved, sum := identity("conv")
 	require.NotEmpty(t, moved)
 	require.NotEqual(t, stamp, moved)
-	require.Equal(t, digest, same)
+	require.Equal(t, digest, sum)
 
 	// Other weights.
 	b.tensors[4] = halves("conv_f16", []int{8, 1, 1, 8}, wave(65)[1:]...)

@@ -204,10 +204,10 @@ func TestEveryModelOfThePackagesAgreesWithItsDefinition(t *testing.T) {
 // cut returns the middle of a square image with three channels.
 func cut(image []float32, width int, shape []int) []float32 {
 	h, w := shape[1], shape[2]
-	top, left := (width-h)/2, (width-w)/2
+	top, column := (width-h)/2, (width-w)/2
 	var out []float32
 	for y := range h {
-		out = append(out, image[3*((top+y)*width+left):][:3*w]...)
+		out = append(out, image[3*((top+y)*width+column):][:3*w]...)
 	}
 	return out
 }

@@ -16,23 +16,23 @@ type move struct {
 	input     []int
 	constants []blueTensor
 	outputs   [][]int
-	// from is the place in the input of an element of an output; nil is a zero of padding.
-	from func(output int, at []int) []int
+	// source is the place in the input of an element of an output; nil is a zero of padding.
+	source func(output int, pos []int) []int
 }
 
 func moves() []move {
-	same := func(_ int, at []int) []int { return at }
+	identity := func(_ int, pos []int) []int { return pos }
 	ints1 := func(name string, values ...int32) blueTensor { return int32Tensor(name, []int{len(values)}, values...) }
-	slice := func(begin, end, stride []int32, masks fields, out []int, from func(int, []int) []int) move {
+	slice := func(begin, end, stride []int32, masks fields, out []int, source func(int, []int) []int) move {
 		return move{fmt.Sprintf("STRIDED_SLICE from %v to %v %v", begin, end, masks),
 			blueOp{code: "STRIDED_SLICE", options: masks}, []int{3, 4, 5},
-			[]blueTensor{ints1("b", begin...), ints1("e", end...), ints1("s", stride...)}, [][]int{out}, from}
+			[]blueTensor{ints1("b", begin...), ints1("e", end...), ints1("s", stride...)}, [][]int{out}, source}
 	}
 	unstack := func(axis int32, shape []int, n int) move {
 		m := move{fmt.Sprint("UNPACK along ", axis), blueOp{code: "UNPACK", options: fields{unpackAxis: axis}},
-			[]int{2, 3, 4}, nil, nil, func(output int, at []int) []int {
-				from := append([]int(nil), at[:axis]...)
-				return append(append(from, output), at[axis:]...)
+			[]int{2, 3, 4}, nil, nil, func(output int, pos []int) []int {
+				index := append([]int(nil), pos[:axis]...)
+				return append(append(index, output), pos[axis:]...)
 			}}
 		for range n {
 			m.outputs = append(m.outputs, shape)
@@ -41,74 +41,76 @@ func moves() []move {
 	}
 	return []move{
 		{"EXPAND_DIMS", blueOp{code: "EXPAND_DIMS"}, []int{2, 3}, []blueTensor{int32Tensor("axis", []int{}, -1)},
-			[][]int{{2, 3, 1}}, func(_ int, at []int) []int { return at[:2] }},
+			[][]int{{2, 3, 1}}, func(_ int, pos []int) []int { return pos[:2] }},
 		{"SQUEEZE", blueOp{code: "SQUEEZE", options: fields{squeezeDims: []int32{-2}}}, []int{1, 2, 1, 3}, nil,
-			[][]int{{1, 2, 3}}, func(_ int, at []int) []int { return []int{0, at[1], 0, at[2]} }},
+			[][]int{{1, 2, 3}}, func(_ int, pos []int) []int { return []int{0, pos[1], 0, pos[2]} }},
 		{"SQUEEZE of all", blueOp{code: "SQUEEZE"}, []int{1, 2, 1, 3}, nil,
-			[][]int{{2, 3}}, func(_ int, at []int) []int { return []int{0, at[0], 0, at[1]} }},
+			[][]int{{2, 3}}, func(_ int, pos []int) []int { return []int{0, pos[0], 0, pos[1]} }},
 		{"TRANSPOSE", blueOp{code: "TRANSPOSE"}, []int{2, 3, 4}, []blueTensor{ints1("p", 2, 0, 1)},
-			[][]int{{4, 2, 3}}, func(_ int, at []int) []int { return []int{at[1], at[2], at[0]} }},
+			[][]int{{4, 2, 3}}, func(_ int, pos []int) []int { return []int{pos[1], pos[2], pos[0]} }},
 		{"SLICE", blueOp{code: "SLICE"}, []int{4, 5}, []blueTensor{ints1("b", 1, 2), ints1("s", 2, -1)},
-			[][]int{{2, 3}}, func(_ int, at []int) []int { return []int{at[0] + 1, at[1] + 2} }},
+			[][]int{{2, 3}}, func(_ int, pos []int) []int { return []int{pos[0] + 1, pos[1] + 2} }},
 		slice([]int32{1, -3}, []int32{3, -1}, []int32{1, 1}, nil, []int{2, 2, 5},
-			func(_ int, at []int) []int { return []int{at[0] + 1, at[1] + 1, at[2]} }),
+			func(_ int, pos []int) []int { return []int{pos[0] + 1, pos[1] + 1, pos[2]} }),
 		slice([]int32{1, 2, 3}, []int32{0, 0, 4}, []int32{1, 1, 1}, fields{sliceShrinkAxisMask: int32(1),
 			sliceEndMask: int32(2), sliceBeginMask: int32(4)}, []int{2, 4},
-			func(_ int, at []int) []int { return []int{1, at[0] + 2, at[1]} }),
+			func(_ int, pos []int) []int { return []int{1, pos[0] + 2, pos[1]} }),
 		slice([]int32{-1}, []int32{99}, []int32{3}, nil, []int{1, 4, 5},
-			func(_ int, at []int) []int { return []int{2, at[1], at[2]} }),
+			func(_ int, pos []int) []int { return []int{2, pos[1], pos[2]} }),
 		{"SPLIT", blueOp{code: "SPLIT", inputs: []int{1, 0}}, []int{2, 6},
 			[]blueTensor{int32Tensor("a", []int{}, 1)},
-			[][]int{{2, 2}, {2, 2}, {2, 2}}, func(o int, at []int) []int { return []int{at[0], 2*o + at[1]} }},
+			[][]int{{2, 2}, {2, 2}, {2, 2}}, func(o int, pos []int) []int { return []int{pos[0], 2*o + pos[1]} }},
 		{"SPLIT_V", blueOp{code: "SPLIT_V"}, []int{2, 6},
 			[]blueTensor{ints1("lengths", 1, 5), int32Tensor("a", []int{}, -1)},
-			[][]int{{2, 1}, {2, 5}}, func(o int, at []int) []int { return []int{at[0], o + at[1]} }},
+			[][]int{{2, 1}, {2, 5}}, func(o int, pos []int) []int { return []int{pos[0], o + pos[1]} }},
 		{"SPLIT_V, and what is left", blueOp{code: "SPLIT_V"}, []int{2, 6},
 			[]blueTensor{ints1("lengths", 1, -1, 2), int32Tensor("a", []int{}, 1)},
 			[][]int{{2, 1}, {2, 3}, {2, 2}},
-			func(o int, at []int) []int { return []int{at[0], []int{0, 1, 4}[o] + at[1]} }},
+			func(o int, pos []int) []int { return []int{pos[0], []int{0, 1, 4}[o] + pos[1]} }},
 		{"REVERSE_SEQUENCE", blueOp{code: "REVERSE_SEQUENCE", options: fields{reverseSequenceAxis: int32(1)}},
 			[]int{2, 4, 3}, []blueTensor{ints1("lengths", 3, 1)}, [][]int{{2, 4, 3}},
-			func(_ int, at []int) []int {
-				if n := 3 - 2*at[0]; at[1] < n {
-					return []int{at[0], n - 1 - at[1], at[2]}
+			func(_ int, pos []int) []int {
+				if n := 3 - 2*pos[0]; pos[1] < n {
+					return []int{pos[0], n - 1 - pos[1], pos[2]}
 				}
-				return at
+				return pos
 			}},
 		{"MATRIX_DIAG", blueOp{code: "MATRIX_DIAG"}, []int{2, 3}, nil, [][]int{{2, 3, 3}},
-			func(_ int, at []int) []int {
-				if at[1] != at[2] {
+			func(_ int, pos []int) []int {
+				if pos[1] != pos[2] {
 					return nil
 				}
-				return at[:2]
+				return pos[:2]
 			}},
 		unstack(0, []int{3, 4}, 2), unstack(1, []int{2, 4}, 3), unstack(2, []int{2, 3}, 4),
 		{"PACK", blueOp{code: "PACK", inputs: []int{0, 0, 0}, options: fields{packAxis: int32(-1)}}, []int{2, 3}, nil,
-			[][]int{{2, 3, 3}}, func(_ int, at []int) []int { return at[:2] }},
+			[][]int{{2, 3, 3}}, func(_ int, pos []int) []int { return pos[:2] }},
 		{"TILE", blueOp{code: "TILE"}, []int{2, 3}, []blueTensor{ints1("n", 7, 2)}, [][]int{{14, 6}},
-			func(_ int, at []int) []int { return []int{at[0] % 2, at[1] % 3} }},
-		{"TILE once", blueOp{code: "TILE"}, []int{2, 3}, []blueTensor{ints1("n", 1, 1)}, [][]int{{2, 3}}, same},
+			func(_ int, pos []int) []int { return []int{pos[0] % 2, pos[1] % 3} }},
+		{"TILE once", blueOp{code: "TILE"}, []int{2, 3}, []blueTensor{ints1("n", 1, 1)}, [][]int{{2, 3}}, identity},
 		{"RESIZE_NEAREST_NEIGHBOR", blueOp{code: "RESIZE_NEAREST_NEIGHBOR"}, []int{2, 3, 4, 5},
 			[]blueTensor{ints1("s", 9, 8)},
-			[][]int{{2, 9, 8, 5}}, func(_ int, at []int) []int { return []int{at[0], at[1] / 3, at[2] / 2, at[3]} }},
+			[][]int{{2, 9, 8, 5}}, func(_ int, pos []int) []int {
+				return []int{pos[0], pos[1] / 3, pos[2] / 2, pos[3]}
+			}},
 		{"SPACE_TO_DEPTH", blueOp{code: "SPACE_TO_DEPTH", options: fields{spaceToDepthBlockSize: int32(2)}},
-			[]int{2, 4, 6, 3}, nil, [][]int{{2, 2, 3, 12}}, func(_ int, at []int) []int {
-				return []int{at[0], 2*at[1] + at[3]/6, 2*at[2] + at[3]/3%2, at[3] % 3}
+			[]int{2, 4, 6, 3}, nil, [][]int{{2, 2, 3, 12}}, func(_ int, pos []int) []int {
+				return []int{pos[0], 2*pos[1] + pos[3]/6, 2*pos[2] + pos[3]/3%2, pos[3] % 3}
 			}},
 		{"SPACE_TO_BATCH_ND", blueOp{code: "SPACE_TO_BATCH_ND"}, []int{2, 3, 6, 2},
 			[]blueTensor{ints1("block", 2, 3), int32Tensor("pads", []int{2, 2}, 1, 0, 0, 3)},
-			[][]int{{12, 2, 3, 2}}, func(_ int, at []int) []int {
-				y, x := 2*at[1]+at[0]/2/3-1, 3*at[2]+at[0]/2%3
+			[][]int{{12, 2, 3, 2}}, func(_ int, pos []int) []int {
+				y, x := 2*pos[1]+pos[0]/2/3-1, 3*pos[2]+pos[0]/2%3
 				if y < 0 || x >= 6 {
 					return nil
 				}
-				return []int{at[0] % 2, y, x, at[3]}
+				return []int{pos[0] % 2, y, x, pos[3]}
 			}},
 		{"BATCH_TO_SPACE_ND", blueOp{code: "BATCH_TO_SPACE_ND"}, []int{12, 2, 3, 2},
 			[]blueTensor{ints1("block", 2, 3), int32Tensor("crops", []int{2, 2}, 1, 0, 0, 3)},
-			[][]int{{2, 3, 6, 2}}, func(_ int, at []int) []int {
-				y, x := at[1]+1, at[2]
-				return []int{(y%2*3+x%3)*2 + at[0], y / 2, x / 3, at[3]}
+			[][]int{{2, 3, 6, 2}}, func(_ int, pos []int) []int {
+				y, x := pos[1]+1, pos[2]
+				return []int{(y%2*3+x%3)*2 + pos[0], y / 2, x / 3, pos[3]}
 			}},
 	}
 }
@@ -135,15 +137,15 @@ func (v move) want(input []float32) [][]float32 {
 	for o, shape := range v.outputs {
 		a := newArray(shape...)
 		values := make([]float32, len(a.v))
-		at := make([]int, len(shape))
+		pos := make([]int, len(shape))
 		for i := range values {
 			rest := i
 			for d := len(shape) - 1; d >= 0; d-- {
-				at[d], rest = rest%shape[d], rest/shape[d]
+				pos[d], rest = rest%shape[d], rest/shape[d]
 			}
-			if from := v.from(o, at); from != nil {
+			if index := v.source(o, pos); index != nil {
 				offset := 0
-				for d, p := range from {
+				for d, p := range index {
 					offset = offset*v.input[d] + p
 				}
 				values[i] = input[offset]

@@ -36,8 +36,8 @@ func planConv3D(c *call) {
 	cut[1] = depth * w.Stride
 	after := max(0, int(w.Reach())-1+cut[1]-before-in.shape[1])
 	image := []int{in.shape[0] * depth, in.shape[2], in.shape[3], channels}
-	flat := c.plan.derive(filter.constant.as(filter.constant.name+", of images", func(k *constant) {
-		k.from, k.order = kernel, []int{4, 1, 2, 0, 3}
+	flat := c.plan.derive(filter.constant.derived(filter.constant.name+", of images", func(k *constant) {
+		k.fileShape, k.order = kernel, []int{4, 1, 2, 0, 3}
 		k.shape = []int{kernel[4], kernel[1], kernel[2], kernel[0] * channels}
 	}))
 	images := &value{state: static, shape: flat.shape, dtype: flat.dtype, constant: flat}
@@ -70,12 +70,12 @@ func planConv3D(c *call) {
 // reorder computes single precision with its dimensions in another order.
 func (c *constant) reorder(dst, stored []byte) {
 	plain := *c
-	plain.order, plain.shape = nil, c.from
+	plain.order, plain.shape = nil, c.fileShape
 	var shape, strides []int
 	for _, d := range c.order {
-		stride, _ := elements(c.from[d+1:])
-		shape, strides = append(shape, c.from[d]), append(strides, stride)
+		stride, _ := elements(c.fileShape[d+1:])
+		shape, strides = append(shape, c.fileShape[d]), append(strides, stride)
 	}
 	compute.Strided(compute.Array{Element: models.Float32, Shape: shape, Data: dst},
-		compute.Array{Element: models.Float32, Shape: c.from, Data: plain.bytesOf(stored)}, 0, strides)
+		compute.Array{Element: models.Float32, Shape: c.fileShape, Data: plain.bytesOf(stored)}, 0, strides)
 }

@@ -59,7 +59,7 @@ type quantization struct {
 
 type operator struct {
 	index   int
-	within  string // the operator that calls the subgraph that it is in, and ": ", or ""
+	caller  string // the operator that calls the subgraph that it is in, and ": ", or ""
 	code    opcode
 	custom  string // name of a custom operator
 	inputs  []int  // tensor indices; absent: an optional operand that is not given
@@ -76,9 +76,9 @@ func (o *operator) title() string { return fmt.Sprintf("operator %d, %s", o.inde
 // name is its name, after those of the operators that it is within.
 func (o *operator) name() string {
 	if o.code == "CUSTOM" {
-		return o.within + o.custom
+		return o.caller + o.custom
 	}
-	return o.within + string(o.code)
+	return o.caller + string(o.code)
 }
 
 // A signature is what a model names to be computed: inputs and outputs of a subgraph.
@@ -90,7 +90,7 @@ type signature struct {
 }
 
 // readSignatures reads all signatures, without looking at the tensors that they name.
-func readSignatures(model flatbuf.Table) (all []signature) {
+func readSignatures(model flatbuf.Table) (signatures []signature) {
 	for _, t := range model.Tables(modelSignatures).All() {
 		s := signature{name: t.String(signatureKey), subgraph: int(t.Uint32(signatureSubgraph))}
 		for k, slot := range []int{signatureInputs, signatureOutputs} {
@@ -99,26 +99,26 @@ func readSignatures(model flatbuf.Table) (all []signature) {
 				s.called[k] = append(s.called[k], x.String(mapName))
 			}
 		}
-		all = append(all, s)
+		signatures = append(signatures, s)
 	}
-	return all
+	return signatures
 }
 
 // choose returns the signature of a name, or what stands for the first subgraph, the main one, if that is "".
-func choose(all []signature, name string) signature {
+func choose(signatures []signature, name string) signature {
 	if name == "" {
 		return signature{}
 	}
-	at := slices.IndexFunc(all, func(s signature) bool { return s.name == name })
-	if at < 0 {
-		fault.Check(fmt.Errorf("%q: %w; it has %q", name, ErrUnknownSignature, signatureNames(all)))
+	index := slices.IndexFunc(signatures, func(s signature) bool { return s.name == name })
+	if index < 0 {
+		fault.Check(fmt.Errorf("%q: %w; it has %q", name, ErrUnknownSignature, signatureNames(signatures)))
 	}
-	return all[at]
+	return signatures[index]
 }
 
-func signatureNames(all []signature) []string {
-	names := make([]string, len(all))
-	for i, s := range all {
+func signatureNames(signatures []signature) []string {
+	names := make([]string, len(signatures))
+	for i, s := range signatures {
 		names[i] = s.name
 	}
 	return names
@@ -163,7 +163,7 @@ func (p *parser) nameBuffers(signatures []signature) {
 		return
 	}
 	p.g.buffers = map[flatbuf.Span]string{}
-	taken := map[string]bool{}
+	used := map[string]bool{}
 	seen := make([]bool, len(p.buffers))
 	for _, subgraph := range p.subgraphs.All() {
 		for _, t := range subgraph.Tables(subgraphTensors).All() {
@@ -175,13 +175,13 @@ func (p *parser) nameBuffers(signatures []signature) {
 				continue
 			}
 			name := t.String(tensorName)
-			if name == "" || taken[name] {
+			if name == "" || used[name] {
 				name += "#" + strconv.Itoa(int(b))
 			}
-			for taken[name] {
+			for used[name] {
 				name += "#"
 			}
-			taken[name], p.g.buffers[p.buffers[b]] = true, name
+			used[name], p.g.buffers[p.buffers[b]] = true, name
 		}
 	}
 }
@@ -210,9 +210,9 @@ type parser struct {
 }
 
 // external returns the range of a file, outside the flatbuffer, that an offset and a size give.
-func external(file []byte, offset, size uint64, what string) flatbuf.Span {
+func external(file []byte, offset, size uint64, role string) flatbuf.Span {
 	if offset > uint64(len(file)) || size > uint64(len(file))-offset {
-		malformed("%s at byte %d (%d bytes) lies outside the file's %d bytes", what, offset, size, len(file))
+		malformed("%s at byte %d (%d bytes) lies outside the file's %d bytes", role, offset, size, len(file))
 	}
 	return flatbuf.Span{Offset: int64(offset), Size: int64(size)}
 }
@@ -288,19 +288,19 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 
 // readBlocks reads the scales of tensors that have one for each of the blocks that a row consists of. Another tensor
 // has them.
-func (p *parser) readBlocks(of *body, tensors flatbuf.Vector) {
+func (p *parser) readBlocks(b *body, tensors flatbuf.Vector) {
 	for i, x := range tensors.All() {
 		q := x.Table(tensorQuantization)
 		if q.Byte(quantizationDetailsType) != detailsBlocks {
 			continue
 		}
-		t, blocks := &p.g.tensors[of.first+i], q.Table(quantizationDetails)
+		t, blocks := &p.g.tensors[b.first+i], q.Table(quantizationDetails)
 		size := int(blocks.Int32(blocksSize, 0))
-		from := p.indices(of, []int32{blocks.Int32(blocksScales, 0)}, "blocks", false)
+		blockScales := p.indices(b, []int32{blocks.Int32(blocksScales, 0)}, "blocks", false)
 		if blocks.Int32(blocksZeroPoints, 0) != absent {
 			continue
 		}
-		scales := &p.g.tensors[from[0]]
+		scales := &p.g.tensors[blockScales[0]]
 		row := 0
 		if n := len(t.shape); n > 0 {
 			row = int(t.shape[n-1])
@@ -356,22 +356,22 @@ func indexVector(t flatbuf.Table, typeSlot, slot int) []int32 {
 }
 
 // indices checks indices of tensors of a subgraph, and returns those that they have in the graph.
-func (p *parser) indices(of *body, raw []int32, what string, optional bool) []int {
+func (p *parser) indices(b *body, raw []int32, role string, optional bool) []int {
 	out := make([]int, len(raw))
 	for i, n := range raw {
 		switch {
-		case n >= 0 && int(n) < of.tensors:
-			out[i] = of.first + int(n)
+		case n >= 0 && int(n) < b.tensors:
+			out[i] = b.first + int(n)
 		case n == absent && optional:
 			out[i] = absent
 		default:
-			malformed("%s name tensor %d of %d", what, n, of.tensors)
+			malformed("%s name tensor %d of %d", role, n, b.tensors)
 		}
 	}
 	return out
 }
 
-func (p *parser) readOperators(of *body, subgraph flatbuf.Table) {
+func (p *parser) readOperators(b *body, subgraph flatbuf.Table) {
 	for i, t := range subgraph.Tables(subgraphOperators).All() {
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
 		code := t.Uint32(operatorCodeIndex)
@@ -382,9 +382,9 @@ func (p *parser) readOperators(of *body, subgraph flatbuf.Table) {
 		if offset := t.Uint64(operatorLargeOptionsOffset); offset > 1 {
 			op.bytes = external(p.file, offset, t.Uint64(operatorLargeOptionsSize), "an operator's options")
 		}
-		op.inputs = p.indices(of, t.Int32s(operatorInputs), "an operator's inputs", true)
-		op.outputs = p.indices(of, t.Int32s(operatorOutputs), "an operator's outputs", false)
-		of.operators = append(of.operators, op)
+		op.inputs = p.indices(b, t.Int32s(operatorInputs), "an operator's inputs", true)
+		op.outputs = p.indices(b, t.Int32s(operatorOutputs), "an operator's outputs", false)
+		b.operators = append(b.operators, op)
 	}
 }
 
@@ -405,13 +405,13 @@ func uniqueNames(tensors []tensor) {
 	for i := range slices.Backward(tensors) {
 		first[tensors[i].name] = i
 	}
-	taken := func(name string) bool { _, is := first[name]; return is }
+	used := func(name string) bool { _, ok := first[name]; return ok }
 	for i := range tensors {
 		name := tensors[i].name
 		if name != "" && first[name] == i {
 			continue
 		}
-		for name += "#" + strconv.Itoa(i); taken(name); {
+		for name += "#" + strconv.Itoa(i); used(name); {
 			name += "#"
 		}
 		first[name] = i

@@ -25,7 +25,7 @@ type plan struct {
 	constants []*constant // that nodes use, in the order in which they do first
 	byName    map[string]*constant
 	derived   map[string]*constant
-	known     map[*constant]flow.ID // those inside
+	internal  map[*constant]flow.ID // those inside
 	names     map[string]bool       // of tensors
 	first     map[stored]string     // the name of the first tensor that has these bytes
 	folded    int                   // bytes of constants that were computed
@@ -63,7 +63,7 @@ func elements(shape []int) (int, error) {
 }
 
 func newPlan(g *graph, file []byte) *plan {
-	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), known: map[*constant]flow.ID{},
+	p := &plan{graph: g, file: file, values: make([]value, len(g.tensors)), internal: map[*constant]flow.ID{},
 		byName: map[string]*constant{}, derived: map[string]*constant{}, names: map[string]bool{},
 		first: map[stored]string{}}
 	p.readNames()
@@ -90,7 +90,7 @@ func newPlan(g *graph, file []byte) *plan {
 	inline.inputsOfInt16()
 	inline.prepare(g.operators)
 	inline.operators(g.operators)
-	fault.Check(inline.why.Err())
+	fault.Check(inline.reasons.Err())
 	inline.keep()
 	inline.outputsOfInt16()
 	p.checkOutputs()
@@ -100,11 +100,11 @@ func newPlan(g *graph, file []byte) *plan {
 	for _, id := range read {
 		c := p.of(id).constant
 		c.use = uses[c.name]
-		same := p.byName[c.name]
-		if same == nil {
+		first := p.byName[c.name]
+		if first == nil {
 			p.constants = append(p.constants, c)
 		}
-		if same == nil || c.dtype.Size() > same.dtype.Size() { // elements of that size must be aligned
+		if first == nil || c.dtype.Size() > first.dtype.Size() { // elements of that size must be aligned
 			p.byName[c.name] = c
 		}
 	}
@@ -139,7 +139,7 @@ func (p *plan) plan(op *operator, row operatorRow) (err error) {
 			p.values[op.outputs[i]] = value{}
 		}
 		p.steps, p.inside = p.steps[:steps], p.inside[:inside]
-		maps.DeleteFunc(p.known, func(_ *constant, id flow.ID) bool { return id >= flow.ID(firstInside+inside) })
+		maps.DeleteFunc(p.internal, func(_ *constant, id flow.ID) bool { return id >= flow.ID(firstInside+inside) })
 	}
 	return err
 }

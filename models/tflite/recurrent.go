@@ -44,7 +44,7 @@ type composer struct {
 }
 
 func (n *inliner) sequence(op *operator) {
-	c := &composer{inliner: n, op: op, none: op.options.Table(none), wide: map[int]int{}}
+	c := &composer{inliner: n, op: op, none: op.options.Table(unset), wide: map[int]int{}}
 	if len(op.inputs) != lstmOperands || len(op.outputs) != 1 {
 		malformed("%d inputs and %d outputs", len(op.inputs), len(op.outputs))
 	}
@@ -140,7 +140,7 @@ func (c *composer) step(name opcode, inputs, outputs []int) {
 }
 
 func (c *composer) stepOf(name opcode, row operatorRow, inputs, outputs []int) {
-	c.add(&operator{index: c.op.index, within: c.op.name() + ": ", code: name, options: c.none,
+	c.add(&operator{index: c.op.index, caller: c.op.name() + ": ", code: name, options: c.none,
 		inputs: inputs, outputs: outputs}, row)
 }
 

@@ -21,10 +21,10 @@ type lstm struct {
 }
 
 func newLSTM(l lstm) *lstm {
-	at := 0
+	i := 0
 	numbers := func(n int) []float32 {
-		at += n
-		return wave(at)[at-n:]
+		i += n
+		return wave(i)[i-n:]
 	}
 	last := l.n
 	if l.projected > 0 {
@@ -57,9 +57,9 @@ func (l *lstm) model(steps int, byTime bool) blueprint {
 		operands[i] = absent
 	}
 	operands[lstmInput], operands[lstmState], operands[lstmCell] = 0, 2, 3
-	add := func(at int, values []float32, shape ...int) {
+	add := func(tensor int, values []float32, shape ...int) {
 		if values != nil {
-			operands[at] = len(m.tensors)
+			operands[tensor] = len(m.tensors)
 			m.tensors = append(m.tensors, floats("", shape, values...))
 		}
 	}
@@ -90,18 +90,18 @@ func product(w []float32, x []float64, n int) []float64 {
 
 // step computes the next output.
 func (l *lstm) step(x []float64) []float64 {
-	clip := func(v []float64, most float32) {
+	clip := func(v []float64, limit float32) {
 		for i := range v {
-			if most > 0 {
-				v[i] = max(min(v[i], float64(most)), -float64(most))
+			if limit > 0 {
+				v[i] = max(min(v[i], float64(limit)), -float64(limit))
 			}
 		}
 	}
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	gate := func(g int) []float64 {
-		sum, more := product(l.weights[g], x, l.n), product(l.recurrents[g], l.h, l.n)
+		sum, recurrent := product(l.weights[g], x, l.n), product(l.recurrents[g], l.h, l.n)
 		for i := range sum {
-			sum[i] += more[i] + float64(l.biases[g][i])
+			sum[i] += recurrent[i] + float64(l.biases[g][i])
 			if l.peepholes[g] != nil {
 				sum[i] += float64(l.peepholes[g][i]) * l.c[i]
 			}
@@ -116,11 +116,11 @@ func (l *lstm) step(x []float64) []float64 {
 	next := make([]float64, l.n)
 	for i := range next {
 		f := sigmoid(forget[i])
-		taken := 1 - f
+		update := 1 - f
 		if !l.coupled {
-			taken = sigmoid(input[i])
+			update = sigmoid(input[i])
 		}
-		next[i] = f*l.c[i] + taken*math.Tanh(candidate[i])
+		next[i] = f*l.c[i] + update*math.Tanh(candidate[i])
 	}
 	clip(next, l.cellClip)
 	l.c = next
@@ -145,9 +145,9 @@ func TestASequenceLSTMComputesItsDefinition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, byTime := range []bool{false, true} {
-				of := newLSTM(l)
+				cell := newLSTM(l)
 				const steps = 4
-				m := of.model(steps, byTime)
+				m := cell.model(steps, byTime)
 				opened := openModel(t, save(t, m.bytes()))
 				x := wave(steps * l.in)
 				var want []float64
@@ -156,7 +156,7 @@ func TestASequenceLSTMComputesItsDefinition(t *testing.T) {
 					for _, v := range x[s*l.in:][:l.in] {
 						row = append(row, float64(v))
 					}
-					want = append(want, of.step(row)...)
+					want = append(want, cell.step(row)...)
 				}
 				got := modeltest.Run(t, opened, x)[0]
 				require.Len(t, got, len(want))

@@ -25,7 +25,7 @@ func newArray(shape ...int) *array {
 	return &array{slices.Clone(shape), make([]float64, n)}
 }
 
-func (a *array) at(b, y, x, c int) *float64 {
+func (a *array) element(b, y, x, c int) *float64 {
 	return &a.v[((b*a.shape[1]+y)*a.shape[2]+x)*a.shape[3]+c]
 }
 
@@ -93,7 +93,7 @@ func (in *interpreter) array(n int) *array {
 }
 
 // expand spreads a sparse tensor: coordinates collects one number for each traversed dimension.
-func expand(a *array, s *sparsity, stored []float64, coordinates []int, level, at int) {
+func expand(a *array, s *sparsity, stored []float64, coordinates []int, level, base int) {
 	rank := len(a.shape)
 	if level == len(s.dims) {
 		position := make([]int, rank)
@@ -102,25 +102,25 @@ func expand(a *array, s *sparsity, stored []float64, coordinates []int, level, a
 				position[d] += coordinates[i]
 				continue
 			}
-			of := s.blockMap[int(d)-rank]
-			position[of] = position[of]*int(s.dims[i].size) + coordinates[i]
+			block := s.blockMap[int(d)-rank]
+			position[block] = position[block]*int(s.dims[i].size) + coordinates[i]
 		}
 		offset := 0
 		for i, p := range position {
 			offset = offset*a.shape[i] + p
 		}
-		a.v[offset] = stored[at]
+		a.v[offset] = stored[base]
 		return
 	}
 	d := s.dims[level]
 	if d.format == dimensionDense {
 		for i := range int(d.size) {
 			coordinates[level] = i
-			expand(a, s, stored, coordinates, level+1, at*int(d.size)+i)
+			expand(a, s, stored, coordinates, level+1, base*int(d.size)+i)
 		}
 		return
 	}
-	for i := d.segments[at]; i < d.segments[at+1]; i++ {
+	for i := d.segments[base]; i < d.segments[base+1]; i++ {
 		coordinates[level] = int(d.indices[i])
 		expand(a, s, stored, coordinates, level+1, int(i))
 	}
@@ -143,10 +143,10 @@ func limit(a *array, kind byte) *array {
 	case activationReLU6:
 		low, high = 0, 6
 	}
-	return each(a, func(x float64) float64 { return math.Min(math.Max(x, low), high) })
+	return apply(a, func(x float64) float64 { return math.Min(math.Max(x, low), high) })
 }
 
-func each(a *array, f func(float64) float64) *array {
+func apply(a *array, f func(float64) float64) *array {
 	out := newArray(a.shape...)
 	for i, x := range a.v {
 		out.v[i] = f(x)
@@ -155,7 +155,7 @@ func each(a *array, f func(float64) float64) *array {
 }
 
 // outside returns the output's size and how far the first window begins before the input.
-func outside(in, kernel, stride, dilation int, padding byte) (out, before int) {
+func outside(in, kernel, stride, dilation int, padding byte) (out, pad int) {
 	reach := (kernel-1)*dilation + 1
 	if padding == paddingValid {
 		return (in - reach + stride) / stride, 0
@@ -185,9 +185,9 @@ func (in *interpreter) compute(op *operator) *array {
 		shape := in.operand(op, 0)
 		k, y := in.operand(op, 1), in.operand(op, 2)
 		_, top := outside(int(shape.v[1]), k.shape[1], i32(transposeConvStrideH, 0), 1, o.Byte(transposeConvPadding))
-		_, left := outside(int(shape.v[2]), k.shape[2], i32(transposeConvStrideW, 0), 1, o.Byte(transposeConvPadding))
+		_, pl := outside(int(shape.v[2]), k.shape[2], i32(transposeConvStrideW, 0), 1, o.Byte(transposeConvPadding))
 		return limit(scatterKernel(y, k, in.operand(op, 3), i32(transposeConvStrideH, 0),
-			i32(transposeConvStrideW, 0), top, left,
+			i32(transposeConvStrideW, 0), top, pl,
 			int(shape.v[1]), int(shape.v[2])), o.Byte(transposeConvActivation))
 	case "CUSTOM":
 		return in.transposeConvBias(op)
@@ -264,7 +264,7 @@ func (in *interpreter) compute(op *operator) *array {
 		return softmax(x)
 	}
 	if f := in.elementwise(op); f != nil {
-		return each(x, f)
+		return apply(x, f)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func (in *interpreter) elementwise(op *operator) func(float64) float64 {
 //go:norace
 func convolve(x, k, bias *array, depthwise bool, padding byte, strideH, strideW, dilationH, dilationW int) *array {
 	oh, top := outside(x.shape[1], k.shape[1], strideH, dilationH, padding)
-	ow, left := outside(x.shape[2], k.shape[2], strideW, dilationW, padding)
+	ow, padLeft := outside(x.shape[2], k.shape[2], strideW, dilationW, padding)
 	outputs, perGroup := k.shape[0], k.shape[3]
 	if depthwise {
 		outputs, perGroup = k.shape[3], 1
@@ -322,7 +322,7 @@ func convolve(x, k, bias *array, depthwise bool, padding byte, strideH, strideW,
 				}
 				for ky := range k.shape[1] {
 					for kx := range k.shape[2] {
-						iy, ix := y*strideH-top+ky*dilationH, z*strideW-left+kx*dilationW
+						iy, ix := y*strideH-top+ky*dilationH, z*strideW-padLeft+kx*dilationW
 						if iy < 0 || iy >= x.shape[1] || ix < 0 || ix >= x.shape[2] {
 							continue
 						}
@@ -386,7 +386,7 @@ func (in *interpreter) transposeConvBias(op *operator) *array {
 }
 
 // scatterKernel adds each input pixel's kernel to the output, as a transposed convolution is defined.
-func scatterKernel(x, k, bias *array, strideH, strideW, top, left, oh, ow int) *array {
+func scatterKernel(x, k, bias *array, strideH, strideW, top, padLeft, oh, ow int) *array {
 	out := newArray(x.shape[0], oh, ow, k.shape[0])
 	for i := range out.v {
 		if bias != nil {
@@ -398,13 +398,13 @@ func scatterKernel(x, k, bias *array, strideH, strideW, top, left, oh, ow int) *
 			for z := range x.shape[2] {
 				for ky := range k.shape[1] {
 					for kx := range k.shape[2] {
-						oy, ox := y*strideH-top+ky, z*strideW-left+kx
+						oy, ox := y*strideH-top+ky, z*strideW-padLeft+kx
 						if oy < 0 || oy >= oh || ox < 0 || ox >= ow {
 							continue
 						}
 						for c := range k.shape[0] {
 							for i := range x.shape[3] {
-								*out.at(n, oy, ox, c) += *x.at(n, y, z, i) * *k.at(c, ky, kx, i)
+								*out.element(n, oy, ox, c) += *x.element(n, y, z, i) * *k.element(c, ky, kx, i)
 							}
 						}
 					}
@@ -417,23 +417,23 @@ func scatterKernel(x, k, bias *array, strideH, strideW, top, left, oh, ow int) *
 
 func pool(x *array, average bool, padding byte, h, w, strideH, strideW int) *array {
 	oh, top := outside(x.shape[1], h, strideH, 1, padding)
-	ow, left := outside(x.shape[2], w, strideW, 1, padding)
+	ow, padLeft := outside(x.shape[2], w, strideW, 1, padding)
 	out := newArray(x.shape[0], oh, ow, x.shape[3])
 	for n := range x.shape[0] {
 		for y := range oh {
 			for z := range ow {
 				for c := range x.shape[3] {
-					sum, most, count := 0.0, math.Inf(-1), 0.0
+					sum, largest, count := 0.0, math.Inf(-1), 0.0
 					for iy := max(0, y*strideH-top); iy < min(x.shape[1], y*strideH-top+h); iy++ {
-						for ix := max(0, z*strideW-left); ix < min(x.shape[2], z*strideW-left+w); ix++ {
-							v := *x.at(n, iy, ix, c)
-							sum, most, count = sum+v, math.Max(most, v), count+1
+						for ix := max(0, z*strideW-padLeft); ix < min(x.shape[2], z*strideW-padLeft+w); ix++ {
+							v := *x.element(n, iy, ix, c)
+							sum, largest, count = sum+v, math.Max(largest, v), count+1
 						}
 					}
 					if average {
-						most = sum / count
+						largest = sum / count
 					}
-					*out.at(n, y, z, c) = most
+					*out.element(n, y, z, c) = largest
 				}
 			}
 		}
@@ -484,14 +484,14 @@ func pairwise(a, b *array, f func(a, b float64) float64) *array {
 }
 
 func mean(x *array, axes []float64, keep bool) *array {
-	kept, shape := slices.Clone(x.shape), []int{}
+	dims, shape := slices.Clone(x.shape), []int{}
 	for _, a := range axes {
-		kept[(int(a)+len(kept))%len(kept)] = 1
+		dims[(int(a)+len(dims))%len(dims)] = 1
 	}
-	out := newArray(kept...)
+	out := newArray(dims...)
 	indices(x.shape, func(index []int) {
 		o := 0
-		for i, d := range kept {
+		for i, d := range dims {
 			o = o*d + index[i]%d
 		}
 		out.v[o] += x.v[x.offset(index)] * float64(len(out.v)) / float64(len(x.v))
@@ -499,11 +499,11 @@ func mean(x *array, axes []float64, keep bool) *array {
 	if keep {
 		return out
 	}
-	reduced := make([]bool, len(kept))
+	reduced := make([]bool, len(dims))
 	for _, a := range axes {
-		reduced[(int(a)+len(kept))%len(kept)] = true
+		reduced[(int(a)+len(dims))%len(dims)] = true
 	}
-	for i, d := range kept {
+	for i, d := range dims {
 		if !reduced[i] {
 			shape = append(shape, d)
 		}
@@ -520,12 +520,12 @@ func pad(x *array, paddings []float64, fill float64) *array {
 	for i := range out.v {
 		out.v[i] = fill
 	}
-	at := make([]int, len(shape))
+	position := make([]int, len(shape))
 	indices(x.shape, func(index []int) {
-		for i := range at {
-			at[i] = index[i] + int(paddings[2*i])
+		for i := range position {
+			position[i] = index[i] + int(paddings[2*i])
 		}
-		out.v[out.offset(at)] = x.v[x.offset(index)]
+		out.v[out.offset(position)] = x.v[x.offset(index)]
 	})
 	return out
 }
@@ -540,9 +540,9 @@ func join(parts []*array, axis int) *array {
 	start := 0
 	for _, p := range parts {
 		indices(p.shape, func(index []int) {
-			at := slices.Clone(index)
-			at[axis] += start
-			out.v[out.offset(at)] = p.v[p.offset(index)]
+			position := slices.Clone(index)
+			position[axis] += start
+			out.v[out.offset(position)] = p.v[p.offset(index)]
 		})
 		start += p.shape[axis]
 	}
@@ -569,9 +569,9 @@ func resize(x *array, oh, ow int, align, half bool) *array {
 			for z := range ow {
 				x0, x1, fx := source(z, x.shape[2], ow)
 				for c := range x.shape[3] {
-					upper := *x.at(n, y0, x0, c)*(1-fx) + *x.at(n, y0, x1, c)*fx
-					lower := *x.at(n, y1, x0, c)*(1-fx) + *x.at(n, y1, x1, c)*fx
-					*out.at(n, y, z, c) = upper*(1-fy) + lower*fy
+					upper := *x.element(n, y0, x0, c)*(1-fx) + *x.element(n, y0, x1, c)*fx
+					lower := *x.element(n, y1, x0, c)*(1-fx) + *x.element(n, y1, x1, c)*fx
+					*out.element(n, y, z, c) = upper*(1-fy) + lower*fy
 				}
 			}
 		}
@@ -584,7 +584,7 @@ func spread(x *array, block int) *array {
 	out := newArray(x.shape[0], x.shape[1]*block, x.shape[2]*block, depth)
 	indices(out.shape, func(i []int) {
 		channel := ((i[1]%block)*block+i[2]%block)*depth + i[3]
-		out.v[out.offset(i)] = *x.at(i[0], i[1]/block, i[2]/block, channel)
+		out.v[out.offset(i)] = *x.element(i[0], i[1]/block, i[2]/block, channel)
 	})
 	return out
 }

@@ -212,11 +212,12 @@ var (
 	conv2D      = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 3, dilationW: 4, dilationH: 5}
 	depthwise2D = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 4, dilationW: 5, dilationH: 6}
 	conv3D      = convolutionSlots{padding: 0, strideW: 2, strideH: 3, activation: 4, dilationW: 6, dilationH: 7}
-	pool2D      = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 5, dilationW: none, dilationH: none}
+	pool2D      = convolutionSlots{padding: 0, strideW: 1, strideH: 2, activation: 5,
+		dilationW: unset, dilationH: unset}
 )
 
-// none is the slot of an option that an operator does not have.
-const none = 100
+// unset is the slot of an option that an operator does not have.
+const unset = 100
 
 // elementType is the type of a tensor's elements, with TensorFlow Lite's numbers.
 type elementType uint8

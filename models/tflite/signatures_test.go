@@ -43,12 +43,12 @@ func TestSignaturesAreRunByName(t *testing.T) {
 		r, err := inference.Load(m, "", nil)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, r.Close()) }()
-		var given []any
+		var args []any
 		for _, v := range r.Inputs() {
 			require.Contains(t, inputs, v.Name)
-			given = append(given, inputs[v.Name])
+			args = append(args, inputs[v.Name])
 		}
-		outputs, err := r.Run(t.Context(), given...)
+		outputs, err := r.Run(t.Context(), args...)
 		require.NoError(t, err)
 		out := map[string]any{}
 		for i, v := range r.Outputs() {

@@ -41,7 +41,7 @@ type Skeleton struct {
 	HoleBytes int64     // of the pages that take no space on the disk, after [Skeleton.Write]
 	FileBytes int64     // of the file, with the holes, likewise
 
-	least   int64
+	minimum int64
 	file    *mapped.File
 	data    []byte
 	model   flatbuf.Table
@@ -70,7 +70,7 @@ type Kernel struct {
 	input, output []int32 // shapes for its check; the first dimension counts its inputs
 	window        int     // index, among the places of one output, of one whose window has no padding
 	digest        int64
-	more          int32 // by which its inputs are to be multiplied, to see each element
+	factor        int32 // by which its inputs are to be multiplied, to see each element
 }
 
 // Stays reports whether the kernel stays in the file, and why.
@@ -91,15 +91,15 @@ type skeletonGraph struct {
 
 // A dequantizing is an operator that makes a tensor of a constant in half precision.
 type dequantizing struct {
-	op   flatbuf.Table
-	from int32
+	op     flatbuf.Table
+	source int32
 }
 
 // NewSkeleton finds the kernels, of at least that many bytes, that a model can be without. With 0 they are of at least
 // a page: a smaller hole saves nothing on the disk. The error matches [ErrNoSkeleton] or [ErrSkeleton], or is
 // that of opening the model. The caller closes the skeleton.
-func NewSkeleton(path string, least int64) (s *Skeleton, err error) {
-	s = &Skeleton{least: cmp.Or(least, page)}
+func NewSkeleton(path string, minimum int64) (s *Skeleton, err error) {
+	s = &Skeleton{minimum: cmp.Or(minimum, page)}
 	if s.file, err = mapped.Open(path); err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
@@ -172,8 +172,8 @@ func (s *Skeleton) read(data []byte) {
 
 // buffer returns the buffer that the constant is in that a tensor has, or is made of; 0 if it is no constant.
 func (s *Skeleton) buffer(g *skeletonGraph, tensor int32) uint64 {
-	if w, is := g.widened[tensor]; is {
-		tensor = w.from
+	if w, ok := g.widened[tensor]; ok {
+		tensor = w.source
 	}
 	b := uint64(g.tensors.Table(int(tensor)).Uint32(tensorBuffer))
 	if b >= uint64(len(s.buffers)) || s.buffers[b].Size == 0 {
@@ -201,7 +201,7 @@ func (s *Skeleton) weighs(k *Kernel) bool {
 	}
 	shape, data := kernel.Int32s(tensorShape), input.Int32s(tensorShape)
 	switch typ := elementType(input.Byte(tensorType)); {
-	case k.Bytes < s.least:
+	case k.Bytes < s.minimum:
 		k.Unchecked = "so small that a hole saves nothing"
 	case typ != typeFloat32 && typ != typeInt8 || k.outputType() != typ:
 		k.Unchecked = "of an operator on " + typ.String()
@@ -230,18 +230,18 @@ func (s *Skeleton) rounded(k *Kernel) bool {
 		return false
 	}
 	biases := s.floats(k.Bias, int64(outputs))
-	each, step := len(weights)/outputs, 1
+	size, step := len(weights)/outputs, 1
 	if k.code == "DEPTHWISE_CONV_2D" {
 		step = outputs
 	}
 	var sizes []float64
 	for o := range outputs {
-		first, sum := o*each, 0.
+		first, sum := o*size, 0.
 		if step > 1 {
 			first = o
 		}
 		sizes = sizes[:0]
-		for i := range each {
+		for i := range size {
 			if w := math.Abs(weights[first+i*step]); w > 0 {
 				sizes = append(sizes, w)
 				sum += w
@@ -348,14 +348,14 @@ func (k *Kernel) plan(shape []int32, channels int32) {
 	if k.code == "DEPTHWISE_CONV_2D" {
 		slots = depthwise2D
 	}
-	same := o.Byte(slots.padding) == paddingSame
+	padSame := o.Byte(slots.padding) == paddingSame
 	side := func(kernel, stride, dilation int32) (input, output, whole int32) {
 		if kernel < 1 || stride < 1 || dilation < 1 {
 			fault.Because(ErrMalformed, "a convolution with a window, stride or dilation of %d, %d, %d", kernel, stride,
 				dilation)
 		}
 		input, output = (kernel-1)*dilation+1, 1
-		if same { // places of windows are multiples of the stride less the padding: one of them has none
+		if padSame { // places of windows are multiples of the stride less the padding: one of them has none
 			window := input
 			input += stride - 1
 			output = (input + stride - 1) / stride
@@ -411,8 +411,8 @@ func (k *Kernel) numbers() int64 { return count(k.input) + count(k.output) }
 
 // WriteProbe writes a model into an empty file that answers the results of all checks and their digests, with the
 // kernels or with holes in their place.
-func (s *Skeleton) WriteProbe(to *os.File, holes bool) error {
-	return fault.Try(func() { s.probe().write(to, holes, s.checked()) })
+func (s *Skeleton) WriteProbe(w *os.File, holes bool) error {
+	return fault.Try(func() { s.probe().write(w, holes, s.checked()) })
 }
 
 func (s *Skeleton) probe() *rewriting {
@@ -429,35 +429,35 @@ func (s *Skeleton) probe() *rewriting {
 
 // SetAnswers takes what LiteRT answered to both probes. It reports whether some checks need more inputs than that, so
 // that the probes are to be written again. A kernel has no check if no number of inputs shows each element.
-func (s *Skeleton) SetAnswers(with, without []byte) (again bool, err error) {
-	err = fault.Try(func() { again = s.setAnswers(with, without) })
-	return again, err
+func (s *Skeleton) SetAnswers(packed, without []byte) (retry bool, err error) {
+	err = fault.Try(func() { retry = s.setAnswers(packed, without) })
+	return retry, err
 }
 
-func (s *Skeleton) setAnswers(with, without []byte) (again bool) {
+func (s *Skeleton) setAnswers(packed, without []byte) (retry bool) {
 	for _, k := range s.checked() {
 		n := k.outputType().Size() * int(count(k.output))
 		const digest = 8
-		if n < 0 || n+digest > len(with) || n+digest > len(without) {
+		if n < 0 || n+digest > len(packed) || n+digest > len(without) {
 			fault.Because(ErrNoSkeleton, "LiteRT answers with less than it should")
 		}
-		k.digest = int64(binary.LittleEndian.Uint64(with[n:]))
-		seen := k.seen(with[:n])
-		more := int32(min(math.Ceil(1.2/seen), mostInputs)) // times the inputs
+		k.digest = int64(binary.LittleEndian.Uint64(packed[n:]))
+		seen := k.seen(packed[:n])
+		factor := int32(min(math.Ceil(1.2/seen), mostInputs)) // times the inputs
 		switch {
 		case k.digest == int64(binary.LittleEndian.Uint64(without[n:])):
 			k.Unchecked = "not distinguished from none"
 		case seen >= 1:
-		case more*k.input[0] <= mostInputs && int64(more)*k.numbers() <= mostNumbers+2*k.elements():
-			k.more, again = more, true
+		case factor*k.input[0] <= mostInputs && int64(factor)*k.numbers() <= mostNumbers+2*k.elements():
+			k.factor, retry = factor, true
 		default:
 			k.Unchecked = "with elements that no check of few inputs sees"
 		}
-		with, without = with[n+digest:], without[n+digest:]
+		packed, without = packed[n+digest:], without[n+digest:]
 	}
 	for _, k := range s.checked() {
-		if k.more > 0 {
-			k.input[0], k.output[0], k.more = k.more*k.input[0], k.more*k.output[0], 0
+		if k.factor > 0 {
+			k.input[0], k.output[0], k.factor = k.factor*k.input[0], k.factor*k.output[0], 0
 		}
 	}
 	for _, k := range s.Kernels { // whose check is that of another one
@@ -470,7 +470,7 @@ func (s *Skeleton) setAnswers(with, without []byte) (again bool) {
 			}
 		}
 	}
-	return again
+	return retry
 }
 
 // seen returns whether results show a change of any element: 1 or more, or the part of so many that would.
@@ -490,7 +490,7 @@ func (k *Kernel) seen(results []byte) float64 {
 	// The chance that a change moves a result over the border between two quanta is a step, if results are spread over
 	// more quanta than a few.
 	const spread = 8
-	inputs, least := int(k.output[0]), math.Inf(1)
+	inputs, minimum := int(k.output[0]), math.Inf(1)
 	for c, step := range k.steps {
 		seen := 0.
 		for i, span := range spans {
@@ -505,9 +505,9 @@ func (k *Kernel) seen(results []byte) float64 {
 				seen += unclamped * -math.Log1p(-min(step*float64(span), 0.5))
 			}
 		}
-		least = min(least, seen/surprise(elements))
+		minimum = min(minimum, seen/surprise(elements))
 	}
-	return least
+	return minimum
 }
 
 func (k *Kernel) result() flatbuf.Table {
@@ -531,11 +531,11 @@ func (s *Skeleton) Packed(uncovered map[uint64]bool) {
 func (s *Skeleton) Buffers() uint64 { return uint64(len(s.buffers)) }
 
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.
-func (s *Skeleton) Write(to *os.File) error {
-	return fault.Try(func() { s.write(to) })
+func (s *Skeleton) Write(w *os.File) error {
+	return fault.Try(func() { s.write(w) })
 }
 
-func (s *Skeleton) write(to *os.File) {
+func (s *Skeleton) write(w *os.File) {
 	r := s.rewrite()
 	groups := [][]*Kernel{nil}
 	for _, k := range s.checked() {
@@ -561,18 +561,18 @@ func (s *Skeleton) write(to *os.File) {
 	for i, g := range s.graphs {
 		f := fieldsThere(g.table, subgraphInputs, subgraphOutputs, subgraphName)
 		f[subgraphDebug] = g.table.Int32(subgraphDebug, -1)
-		f[subgraphTensors], f[subgraphOperators] = r.tensors(g), there(g.operators)
+		f[subgraphTensors], f[subgraphOperators] = r.tensors(g), refs(g.operators)
 		if slices.Contains(begins, i) {
-			f[subgraphOperators] = append(slices.Clone(once), there(g.operators)...)
+			f[subgraphOperators] = append(slices.Clone(once), refs(g.operators)...)
 		}
 		old[i] = f
 	}
 	r.subgraphs = append(old, r.subgraphs...)
-	r.write(to, true, s.left())
-	fault.Check(output.MarkSkeleton(to))
-	s.FileBytes, s.HoleBytes = fault.Value(to.Seek(0, io.SeekEnd)), 0
+	r.write(w, true, s.left())
+	fault.Check(output.MarkSkeleton(w))
+	s.FileBytes, s.HoleBytes = fault.Value(w.Seek(0, io.SeekEnd)), 0
 	for _, k := range s.left() {
-		at := s.buffers[k.Buffer]
-		s.HoleBytes += max(0, at.End()/page-(at.Offset+page-1)/page) * page
+		span := s.buffers[k.Buffer]
+		s.HoleBytes += max(0, span.End()/page-(span.Offset+page-1)/page) * page
 	}
 }

@@ -20,33 +20,33 @@ type rewriting struct {
 	movedTo                   map[uint64]uint32 // index of a moved buffer, by the model's
 }
 
-func there(v flatbuf.Vector) []any {
-	all := make([]any, v.Len())
-	for i := range all {
-		all[i] = flatbuf.There(v.Table(i).Position())
+func refs(v flatbuf.Vector) []any {
+	values := make([]any, v.Len())
+	for i := range values {
+		values[i] = flatbuf.There(v.Table(i).Position())
 	}
-	return all
+	return values
 }
 
 // fieldsThere are fields of a table, which refer to something.
 func fieldsThere(t flatbuf.Table, slots ...int) flatbuf.Fields {
 	f := flatbuf.Fields{}
 	for _, slot := range slots {
-		if at, ok := t.There(slot); ok {
-			f[slot] = at
+		if ref, ok := t.There(slot); ok {
+			f[slot] = ref
 		}
 	}
 	return f
 }
 
 func (s *Skeleton) rewrite() *rewriting {
-	return &rewriting{s, there(s.model.Tables(modelOperatorCodes)), there(s.model.Tables(modelBuffers)), nil,
+	return &rewriting{s, refs(s.model.Tables(modelOperatorCodes)), refs(s.model.Tables(modelBuffers)), nil,
 		map[opcode]uint32{}, map[uint64]uint32{}}
 }
 
 // tensors are those of a subgraph. A tensor of a buffer that is moved refers to its other index.
 func (r *rewriting) tensors(g *skeletonGraph) []any {
-	tensors := there(g.tensors)
+	tensors := refs(g.tensors)
 	for i, t := range g.tensors.All() {
 		b := uint64(t.Uint32(tensorBuffer))
 		if !r.s.moved[b] {
@@ -63,33 +63,33 @@ func (r *rewriting) tensors(g *skeletonGraph) []any {
 	return tensors
 }
 
-// before returns the bytes that make the model another one.
-func (r *rewriting) before() []byte {
+// metadata returns the bytes that make the model another one.
+func (r *rewriting) metadata() []byte {
 	root := flatbuf.Fields{modelVersion: uint32(schemaVersion), modelOperatorCodes: r.codes, modelBuffers: r.buffers,
 		modelSubgraphs: r.subgraphs}
 	if len(r.subgraphs) > 1 {
-		for slot, at := range fieldsThere(r.s.model, modelDescription, modelMetadataBuffer, modelMetadata,
+		for slot, ref := range fieldsThere(r.s.model, modelDescription, modelMetadataBuffer, modelMetadata,
 			modelSignatures) {
-			root[slot] = at
+			root[slot] = ref
 		}
 	}
-	before := flatbuf.BuildBefore(root, fileIdentifier, page)
-	if int64(len(before)+len(r.s.data)) > math.MaxInt32 {
+	head := flatbuf.BuildBefore(root, fileIdentifier, page)
+	if int64(len(head)+len(r.s.data)) > math.MaxInt32 {
 		fault.Because(ErrNoSkeleton, "it is too large")
 	}
-	return before
+	return head
 }
 
-func (r *rewriting) write(to *os.File, holes bool, kernels []*Kernel) {
-	before := r.before()
-	var left []output.Hole
+func (r *rewriting) write(w *os.File, holes bool, kernels []*Kernel) {
+	head := r.metadata()
+	var holesLeft []output.Hole
 	for _, k := range kernels {
 		if holes {
-			left = append(left, output.Hole(r.s.buffers[k.Buffer]))
+			holesLeft = append(holesLeft, output.Hole(r.s.buffers[k.Buffer]))
 		}
 	}
-	fault.Value(to.WriteAt(before, 0))
-	fault.Check(output.WriteWithHoles(to, int64(len(before)), r.s.data, left))
+	fault.Value(w.WriteAt(head, 0))
+	fault.Check(output.WriteWithHoles(w, int64(len(head)), r.s.data, holesLeft))
 }
 
 func (r *rewriting) buffer(data []byte) uint32 {
@@ -98,14 +98,14 @@ func (r *rewriting) buffer(data []byte) uint32 {
 }
 
 // code returns the index of an operator's code.
-func (r *rewriting) code(of opcode) uint32 {
-	if i, known := r.codeOf[of]; known {
+func (r *rewriting) code(op opcode) uint32 {
+	if i, ok := r.codeOf[op]; ok {
 		return i
 	}
-	r.codeOf[of] = uint32(len(r.codes))
-	r.codes = append(r.codes, flatbuf.Fields{codeDeprecatedBuiltin: byte(min(of.number(), placeholderOpcode)),
-		codeVersion: int32(1), codeBuiltin: int32(of.number())})
-	return r.codeOf[of]
+	r.codeOf[op] = uint32(len(r.codes))
+	r.codes = append(r.codes, flatbuf.Fields{codeDeprecatedBuiltin: byte(min(op.number(), placeholderOpcode)),
+		codeVersion: int32(1), codeBuiltin: int32(op.number())})
+	return r.codeOf[op]
 }
 
 func operatorOf(code uint32, inputs, outputs []int32, kind byte, options any) flatbuf.Fields {
@@ -122,22 +122,22 @@ type checkGraph struct {
 	tensors []any
 	outputs []int32
 	// XNNPACK runs what is in the middle, as one part.
-	before, middle, after []any
-	known                 map[any]int32 // tensors, by what they are
+	prologue, middle, epilogue []any
+	made                       map[any]int32 // tensors, by what they are
 }
 
-func (r *rewriting) graph() *checkGraph { return &checkGraph{r: r, known: map[any]int32{}} }
+func (r *rewriting) graph() *checkGraph { return &checkGraph{r: r, made: map[any]int32{}} }
 
 func (g *checkGraph) fields() flatbuf.Fields {
 	return flatbuf.Fields{subgraphTensors: g.tensors, subgraphInputs: []int32{}, subgraphOutputs: g.outputs,
-		subgraphOperators: slices.Concat(g.before, g.middle, g.after)}
+		subgraphOperators: slices.Concat(g.prologue, g.middle, g.epilogue)}
 }
 
 // tensor adds one with these bytes, or that is computed. It has the quantization of a tensor of the model, if that is
 // given.
-func (g *checkGraph) tensor(of elementType, shape []int32, data []byte, like flatbuf.Table) int32 {
-	f := fieldsThere(like, tensorQuantization)
-	f[tensorShape], f[tensorType], f[tensorHasRank] = shape, byte(of), byte(1)
+func (g *checkGraph) tensor(dtype elementType, shape []int32, data []byte, template flatbuf.Table) int32 {
+	f := fieldsThere(template, tensorQuantization)
+	f[tensorShape], f[tensorType], f[tensorHasRank] = shape, byte(dtype), byte(1)
 	if data != nil {
 		f[tensorBuffer] = g.r.buffer(data)
 	}
@@ -155,29 +155,29 @@ func littleEndianBytes(v any) []byte {
 }
 
 // constant adds a constant tensor of the model, and what makes it of one in half precision.
-func (g *checkGraph) constant(of *skeletonGraph, tensor int32) int32 {
+func (g *checkGraph) constant(src *skeletonGraph, tensor int32) int32 {
 	if tensor == absent {
 		return absent
 	}
-	at := flatbuf.There(of.tensors.Table(int(tensor)).Position())
-	if n, known := g.known[at]; known {
+	ref := flatbuf.There(src.tensors.Table(int(tensor)).Position())
+	if n, ok := g.made[ref]; ok {
 		return n
 	}
-	g.tensors = append(g.tensors, at)
+	g.tensors = append(g.tensors, ref)
 	n := int32(len(g.tensors) - 1)
-	g.known[at] = n
-	if w, is := of.widened[tensor]; is {
-		from := g.constant(of, w.from)
-		g.before = append(g.before, same(w.op, []int32{from}, []int32{n}))
+	g.made[ref] = n
+	if w, ok := src.widened[tensor]; ok {
+		stored := g.constant(src, w.source)
+		g.prologue = append(g.prologue, clone(w.op, []int32{stored}, []int32{n}))
 	}
 	return n
 }
 
-// same makes an operator of the model's kind with other tensors.
-func same(op flatbuf.Table, inputs, outputs []int32) flatbuf.Fields {
+// clone makes an operator of the model's kind with other tensors.
+func clone(op flatbuf.Table, inputs, outputs []int32) flatbuf.Fields {
 	var options any
-	if at, ok := op.There(operatorOptions); ok {
-		options = at
+	if ref, ok := op.There(operatorOptions); ok {
+		options = ref
 	}
 	return operatorOf(op.Uint32(operatorCodeIndex), inputs, outputs, op.Byte(operatorOptionsType), options)
 }
@@ -228,9 +228,9 @@ func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
 	g.middle = append(g.middle, operatorOf(k.op.Uint32(operatorCodeIndex), inputs, []int32{output},
 		k.op.Byte(operatorOptionsType), k.linear()))
 	if followed {
-		from := output
+		src := output
 		output = result()
-		g.middle = append(g.middle, operatorOf(g.r.code("RESHAPE"), []int32{from, g.numbers(k.output...)},
+		g.middle = append(g.middle, operatorOf(g.r.code("RESHAPE"), []int32{src, g.numbers(k.output...)},
 			[]int32{output}, 0, nil))
 	}
 	return output
@@ -238,39 +238,39 @@ func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
 
 // random adds a tensor of pseudo-random numbers of 0 to 1, the same everywhere, and their bits.
 func (g *checkGraph) random(shape []int32) (numbers, bits int32) {
-	type made struct{ shape string }
-	type bitsOf made
-	name := made{fmt.Sprint(shape)}
-	if n, known := g.known[name]; known {
-		return n, g.known[bitsOf(name)]
+	type shapeKey struct{ shape string }
+	type bitsOf shapeKey
+	name := shapeKey{fmt.Sprint(shape)}
+	if n, ok := g.made[name]; ok {
+		return n, g.made[bitsOf(name)]
 	}
-	none := flatbuf.Table{}
-	numbers, bits = g.tensor(typeFloat32, shape, nil, none), g.tensor(typeInt32, shape, nil, none)
+	blank := flatbuf.Table{}
+	numbers, bits = g.tensor(typeFloat32, shape, nil, blank), g.tensor(typeInt32, shape, nil, blank)
 	const seed1, seed2 = 20, 26
-	g.before = append(g.before,
+	g.prologue = append(g.prologue,
 		operatorOf(g.r.code("RANDOM_UNIFORM"), []int32{g.numbers(shape...)}, []int32{numbers}, optionsRandom,
 			flatbuf.Fields{randomSeed: uint64(seed1), randomSeed2: uint64(seed2)}),
 		operatorOf(g.r.code("BITCAST"), []int32{numbers}, []int32{bits}, 0, nil))
-	g.known[name], g.known[bitsOf(name)] = numbers, bits
+	g.made[name], g.made[bitsOf(name)] = numbers, bits
 	return numbers, bits
 }
 
 // input adds the input of a kernel's check: floats of several magnitudes, or bytes of several spans around zero.
 func (g *checkGraph) input(k *Kernel) int32 {
-	like, none := k.tensor(k.dataInput()), flatbuf.Table{}
-	of := elementType(like.Byte(tensorType))
-	name := fmt.Sprint(of, k.input, like.Table(tensorQuantization).Position())
-	if n, known := g.known[name]; known {
+	data, blank := k.tensor(k.dataInput()), flatbuf.Table{}
+	dtype := elementType(data.Byte(tensorType))
+	name := fmt.Sprint(dtype, k.input, data.Table(tensorQuantization).Position())
+	if n, ok := g.made[name]; ok {
 		return n
 	}
-	out := g.tensor(of, k.input, nil, like)
-	g.known[name] = out
-	add := func(to *[]any, code opcode, kind byte, a, b, out int32) {
-		*to = append(*to, operatorOf(g.r.code(code), []int32{a, b}, []int32{out}, kind, flatbuf.Fields{}))
+	out := g.tensor(dtype, k.input, nil, data)
+	g.made[name] = out
+	add := func(w *[]any, code opcode, kind byte, a, b, out int32) {
+		*w = append(*w, operatorOf(g.r.code(code), []int32{a, b}, []int32{out}, kind, flatbuf.Fields{}))
 	}
-	if of == typeFloat32 {
+	if dtype == typeFloat32 {
 		numbers, _ := g.random(k.input)
-		scales := g.tensor(of, first(len(magnitudes), k.input), littleEndianBytes(magnitudes), none)
+		scales := g.tensor(dtype, first(len(magnitudes), k.input), littleEndianBytes(magnitudes), blank)
 		add(&g.middle, "MUL", optionsMul, numbers, scales, out)
 		return out
 	}
@@ -278,23 +278,25 @@ func (g *checkGraph) input(k *Kernel) int32 {
 	numbers, _ := g.random(shape)
 	var scales, begins []float32
 	for _, span := range spans {
-		zero := float32(like.Table(tensorQuantization).Int64s(quantizationZeroPoint)[0])
+		zero := float32(data.Table(tensorQuantization).Int64s(quantizationZeroPoint)[0])
 		scales, begins = append(scales, 255*span), append(begins, zero-(128+zero)*span)
 	}
-	scaled, moved := g.tensor(typeFloat32, shape, nil, none), g.tensor(typeFloat32, shape, nil, none)
-	each := first(len(spans), shape)
-	add(&g.before, "MUL", optionsMul, numbers, g.tensor(typeFloat32, each, littleEndianBytes(scales), none), scaled)
-	add(&g.before, "ADD", optionsAdd, scaled, g.tensor(typeFloat32, each, littleEndianBytes(begins), none), moved)
-	whole := g.tensor(of, shape, nil, like)
-	g.before = append(g.before, operatorOf(g.r.code("CAST"), []int32{moved}, []int32{whole}, 0, nil))
+	scaled, moved := g.tensor(typeFloat32, shape, nil, blank), g.tensor(typeFloat32, shape, nil, blank)
+	factors := func(f []float32) int32 {
+		return g.tensor(typeFloat32, first(len(spans), shape), littleEndianBytes(f), blank)
+	}
+	add(&g.prologue, "MUL", optionsMul, numbers, factors(scales), scaled)
+	add(&g.prologue, "ADD", optionsAdd, scaled, factors(begins), moved)
+	whole := g.tensor(dtype, shape, nil, data)
+	g.prologue = append(g.prologue, operatorOf(g.r.code("CAST"), []int32{moved}, []int32{whole}, 0, nil))
 	g.middle = append(g.middle, operatorOf(g.r.code("RESHAPE"), []int32{whole, g.numbers(k.input...)}, []int32{out}, 0,
 		nil))
 	return out
 }
 
 // first returns the shape of numbers for the first dimension of another shape, which are the same along all others.
-func first(n int, like []int32) []int32 {
-	shape := slices.Repeat([]int32{1}, len(like))
+func first(n int, dims []int32) []int32 {
+	shape := slices.Repeat([]int32{1}, len(dims))
 	shape[0] = int32(n)
 	return shape
 }
@@ -302,19 +304,19 @@ func first(n int, like []int32) []int32 {
 // digest adds a digest of a check's results: the sum of their bits, each multiplied by a pseudo-random number. It has
 // 64 bits, so that the highest of a result's 32 counts, too.
 func (g *checkGraph) digest(k *Kernel, results int32) int32 {
-	none := flatbuf.Table{}
+	blank := flatbuf.Table{}
 	if k.outputType() == typeFloat32 {
-		bits := g.tensor(typeInt32, k.output, nil, none)
+		bits := g.tensor(typeInt32, k.output, nil, blank)
 		g.then("BITCAST", 0, nil, []int32{results}, bits)
 		results = bits
 	}
-	wide := func(from int32) int32 {
-		n := g.tensor(typeInt64, k.output, nil, none)
-		g.then("CAST", 0, nil, []int32{from}, n)
+	wide := func(src int32) int32 {
+		n := g.tensor(typeInt64, k.output, nil, blank)
+		g.then("CAST", 0, nil, []int32{src}, n)
 		return n
 	}
 	_, bits := g.random(k.output)
-	products, sum := g.tensor(typeInt64, k.output, nil, none), g.tensor(typeInt64, []int32{}, nil, none)
+	products, sum := g.tensor(typeInt64, k.output, nil, blank), g.tensor(typeInt64, []int32{}, nil, blank)
 	g.then("MUL", optionsMul, flatbuf.Fields{}, []int32{wide(results), wide(bits)}, products)
 	g.then("SUM", optionsReducer, flatbuf.Fields{}, []int32{products, g.axes(len(k.output))}, sum)
 	return sum
@@ -323,7 +325,7 @@ func (g *checkGraph) digest(k *Kernel, results int32) int32 {
 // check is a subgraph that fails if kernels are not what the model has.
 func (r *rewriting) check(group []*Kernel) flatbuf.Fields {
 	g := r.graph()
-	none := flatbuf.Table{}
+	blank := flatbuf.Table{}
 	var digests, ones []int32
 	var want []int64
 	for i, k := range group {
@@ -331,28 +333,28 @@ func (r *rewriting) check(group []*Kernel) flatbuf.Fields {
 		want, ones = append(want, k.digest), append(ones, 1)
 	}
 	n := []int32{int32(len(group))}
-	together, equal := g.tensor(typeInt64, n, nil, none), g.tensor(typeBool, n, nil, none)
-	right, quotient := g.tensor(typeInt32, n, nil, none), g.tensor(typeInt32, n, nil, none)
+	together, matches := g.tensor(typeInt64, n, nil, blank), g.tensor(typeBool, n, nil, blank)
+	right, quotient := g.tensor(typeInt32, n, nil, blank), g.tensor(typeInt32, n, nil, blank)
 	g.then("PACK", optionsPack, flatbuf.Fields{packCount: n[0]}, digests, together)
-	g.then("EQUAL", 0, nil, []int32{together, g.tensor(typeInt64, n, littleEndianBytes(want), none)}, equal)
-	g.then("CAST", 0, nil, []int32{equal}, right)
+	g.then("EQUAL", 0, nil, []int32{together, g.tensor(typeInt64, n, littleEndianBytes(want), blank)}, matches)
+	g.then("CAST", 0, nil, []int32{matches}, right)
 	g.then("DIV", optionsDiv, flatbuf.Fields{}, []int32{g.numbers(ones...), right}, quotient)
 	return g.fields()
 }
 
 func (g *checkGraph) then(code opcode, kind byte, options any, inputs []int32, output int32) {
-	g.after = append(g.after, operatorOf(g.r.code(code), inputs, []int32{output}, kind, options))
+	g.epilogue = append(g.epilogue, operatorOf(g.r.code(code), inputs, []int32{output}, kind, options))
 }
 
 // axes adds a tensor of the numbers of all dimensions.
 func (g *checkGraph) axes(rank int) int32 {
-	if n, known := g.known[rank]; known {
+	if n, ok := g.made[rank]; ok {
 		return n
 	}
-	all := make([]int32, rank)
-	for i := range all {
-		all[i] = int32(i)
+	values := make([]int32, rank)
+	for i := range values {
+		values[i] = int32(i)
 	}
-	g.known[rank] = g.numbers(all...)
-	return g.known[rank]
+	g.made[rank] = g.numbers(values...)
+	return g.made[rank]
 }

@@ -12,11 +12,11 @@ import (
 // TestAStrideMayBeLongerThanTheWindow moves windows of all kinds over images, with SAME padding: where the stride is
 // longer, there are pixels that no window sees, also at the end.
 func TestAStrideMayBeLongerThanTheWindow(t *testing.T) {
-	same := byte(paddingSame)
+	padSame := byte(paddingSame)
 	for size := 1; size < 4; size++ {
 		kernel, filter := []int{2, 3, size, 2}, []int{1, 3, size, 2}
 		pool := func(stride int) fields {
-			return fields{pool2D.padding: same, pool2D.strideH: int32(3), pool2D.strideW: int32(stride),
+			return fields{pool2D.padding: padSame, pool2D.strideH: int32(3), pool2D.strideW: int32(stride),
 				poolFilterHeight: int32(3), poolFilterWidth: int32(size)}
 		}
 		for stride := 1; stride < 5; stride++ {
@@ -24,9 +24,9 @@ func TestAStrideMayBeLongerThanTheWindow(t *testing.T) {
 			for in := 4; in < 9; in++ {
 				image := []int{1, 5, in, 2}
 				ops = append(ops,
-					single(blueOp{code: "CONV_2D", options: fields{conv2D.padding: same, conv2D.strideH: int32(1),
+					single(blueOp{code: "CONV_2D", options: fields{conv2D.padding: padSame, conv2D.strideH: int32(1),
 						conv2D.strideW: int32(stride)}}, image, floats("k", kernel, wave(12*size)...)),
-					single(blueOp{code: "DEPTHWISE_CONV_2D", options: fields{depthwise2D.padding: same,
+					single(blueOp{code: "DEPTHWISE_CONV_2D", options: fields{depthwise2D.padding: padSame,
 						depthwise2D.strideH: int32(1), depthwise2D.strideW: int32(stride)}}, image,
 						floats("k", filter, wave(6*size)...)),
 					single(blueOp{code: "AVERAGE_POOL_2D", options: pool(stride)}, image))

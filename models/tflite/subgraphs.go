@@ -28,7 +28,7 @@ func (o *operator) calls() []int {
 // inliner plans operators, and those of the subgraphs that they call in their place.
 type inliner struct {
 	*plan
-	why     flow.Reasons
+	reasons flow.Reasons
 	planned int // operators and rounds
 	depth   int
 	variables
@@ -55,7 +55,7 @@ func (n *inliner) operators(ops []operator) {
 			continue
 		}
 		if !errors.Is(err, errRefused) {
-			n.why.Add(fmt.Sprint(op.code, op.custom, ": ", err), fmt.Errorf("%s: %w", op.title(), err))
+			n.reasons.Add(fmt.Sprint(op.code, op.custom, ": ", err), fmt.Errorf("%s: %w", op.title(), err))
 		}
 		for _, t := range op.outputs {
 			n.values[t] = value{state: refused}
@@ -64,9 +64,9 @@ func (n *inliner) operators(ops []operator) {
 }
 
 func (n *inliner) operator(op *operator) {
-	row, known := operators[op.code]
+	row, ok := operators[op.code]
 	if op.code == "CUSTOM" {
-		row, known = customOperators[op.custom]
+		row, ok = customOperators[op.custom]
 	}
 	switch {
 	case op.code == "CALL_ONCE":
@@ -77,7 +77,7 @@ func (n *inliner) operator(op *operator) {
 		n.call(op)
 	case op.code == "UNIDIRECTIONAL_SEQUENCE_LSTM":
 		n.sequence(op)
-	case !known:
+	case !ok:
 		fault.Check(ErrUnsupportedOp)
 	default:
 		n.add(op, row)
@@ -86,10 +86,10 @@ func (n *inliner) operator(op *operator) {
 
 // add plans one operator that calls no other subgraph. What a loop joins to nothing yet is not joined.
 func (n *inliner) add(op *operator, row operatorRow) {
-	some := func(t int) bool { return t == absent || n.values[t].state != empty }
-	if op.code == "CONCATENATION" && slices.ContainsFunc(op.inputs, some) {
+	present := func(t int) bool { return t == absent || n.values[t].state != empty }
+	if op.code == "CONCATENATION" && slices.ContainsFunc(op.inputs, present) {
 		joined := *op
-		joined.inputs = slices.DeleteFunc(slices.Clone(op.inputs), func(t int) bool { return !some(t) })
+		joined.inputs = slices.DeleteFunc(slices.Clone(op.inputs), func(t int) bool { return !present(t) })
 		op = &joined
 	}
 	fault.Check(n.plan.plan(op, row))
@@ -115,12 +115,12 @@ func (n *inliner) loop(op *operator) {
 	}
 	current := op.inputs
 	for {
-		again := n.inline(op, op.calls()[0], current)
-		if len(again) != 1 {
-			malformed("a condition of %d values", len(again))
+		condition := n.inline(op, op.calls()[0], current)
+		if len(condition) != 1 {
+			malformed("a condition of %d values", len(condition))
 		}
-		goesOn, known := n.decided(again[0])
-		if !known {
+		goesOn, ok := n.decided(condition[0])
+		if !ok {
 			unsupported("how often it repeats depends on what is computed")
 		}
 		if !goesOn {
@@ -140,12 +140,12 @@ func (n *inliner) choose(op *operator) {
 	if len(op.inputs) == 0 {
 		malformed("no condition")
 	}
-	holds, known := n.decided(op.inputs[0])
+	holds, ok := n.decided(op.inputs[0])
 	var results [2][]int
-	defer func(before bool) { n.perhaps = before }(n.perhaps)
-	n.perhaps = n.perhaps || !known
+	defer func(prev bool) { n.perhaps = prev }(n.perhaps)
+	n.perhaps = n.perhaps || !ok
 	for i, subgraph := range op.calls() {
-		if known && holds != (i == 0) {
+		if ok && holds != (i == 0) {
 			continue
 		}
 		if results[i] = n.inline(op, subgraph, op.inputs[1:]); len(results[i]) != len(op.outputs) {
@@ -154,22 +154,22 @@ func (n *inliner) choose(op *operator) {
 	}
 	for i, out := range op.outputs {
 		switch {
-		case known && holds:
+		case ok && holds:
 			n.copied(op, results[0][i], out)
-		case known:
+		case ok:
 			n.copied(op, results[1][i], out)
 		default:
-			n.operators([]operator{{index: op.index, within: op.name() + ": ", code: "SELECT_V2", options: op.options,
+			n.operators([]operator{{index: op.index, caller: op.name() + ": ", code: "SELECT_V2", options: op.options,
 				inputs: []int{op.inputs[0], results[0][i], results[1][i]}, outputs: []int{out}}})
 		}
 	}
 }
 
 // copied makes an output of a call one of the values of the subgraph.
-func (n *inliner) copied(op *operator, from, to int) {
-	one := operator{index: op.index, within: op.within, code: op.code, options: op.options,
-		inputs: []int{from}, outputs: []int{to}}
-	n.add(&one, operatorRow{plan: planCopy, takes: bytes8, inGo: planCopy})
+func (n *inliner) copied(op *operator, src, dst int) {
+	single := operator{index: op.index, caller: op.caller, code: op.code, options: op.options,
+		inputs: []int{src}, outputs: []int{dst}}
+	n.add(&single, operatorRow{plan: planCopy, takes: bytes8, inGo: planCopy})
 }
 
 // planCopy plans what gives a value another number.
@@ -186,7 +186,7 @@ func (n *inliner) value(t int) *value {
 }
 
 // decided returns a boolean, if it is a constant.
-func (n *inliner) decided(t int) (holds, known bool) {
+func (n *inliner) decided(t int) (holds, ok bool) {
 	v := n.value(t)
 	if v.dtype != typeBool || !slices.Equal(v.shape, []int{1}) && len(v.shape) > 0 {
 		malformed("a condition of %v%v", v.dtype, v.shape)
@@ -203,10 +203,10 @@ func (n *inliner) inline(op *operator, subgraph int, inputs []int) (outputs []in
 	if len(inputs) != len(b.inputs) {
 		malformed("%d values for a subgraph of %d", len(inputs), len(b.inputs))
 	}
-	now := slices.Repeat([]int{absent}, b.tensors) // the numbers that its tensors have this time
+	renumbered := slices.Repeat([]int{absent}, b.tensors) // the numbers that its tensors have this time
 	for i, t := range b.inputs {
 		n.passes(inputs[i], t)
-		now[t-b.first] = inputs[i]
+		renumbered[t-b.first] = inputs[i]
 	}
 	number := func(tensors []int) []int {
 		out := slices.Clone(tensors)
@@ -214,21 +214,21 @@ func (n *inliner) inline(op *operator, subgraph int, inputs []int) (outputs []in
 			if t == absent {
 				continue
 			}
-			if k := t - b.first; now[k] == absent {
-				now[k] = n.again(t)
+			if k := t - b.first; renumbered[k] == absent {
+				renumbered[k] = n.repeat(t)
 			}
-			out[i] = now[t-b.first]
+			out[i] = renumbered[t-b.first]
 		}
 		return out
 	}
 	ops := slices.Clone(b.operators)
 	for i := range ops {
 		o := &ops[i]
-		o.index, o.within = op.index, fmt.Sprintf("%s: operator %d, ", op.name(), o.index)
+		o.index, o.caller = op.index, fmt.Sprintf("%s: operator %d, ", op.name(), o.index)
 		o.inputs, o.outputs = number(o.inputs), number(o.outputs)
 	}
-	before := n.why.Len()
-	if n.operators(ops); n.why.Len() > before {
+	prev := n.reasons.Len()
+	if n.operators(ops); n.reasons.Len() > prev {
 		fault.Check(errRefused)
 	}
 	return number(b.outputs)
@@ -239,34 +239,34 @@ func (n *inliner) passes(value, input int) {
 	if value == absent {
 		malformed("a value is missing")
 	}
-	from, to := &n.graph.tensors[value], &n.graph.tensors[input]
+	src, dst := &n.graph.tensors[value], &n.graph.tensors[input]
 	switch {
-	case to.data.Size != 0:
-		malformed("the input %q is constant", to.name)
-	case from.dtype != to.dtype:
-		malformed("%q is of type %v, and %q of %v", from.name, from.dtype, to.name, to.dtype)
-	case !slices.Equal(from.quantization.scales, to.quantization.scales),
-		!slices.Equal(from.quantization.zeroPoints, to.quantization.zeroPoints):
-		unsupported("%q and %q have different scales", from.name, to.name)
+	case dst.data.Size != 0:
+		malformed("the input %q is constant", dst.name)
+	case src.dtype != dst.dtype:
+		malformed("%q is of type %v, and %q of %v", src.name, src.dtype, dst.name, dst.dtype)
+	case !slices.Equal(src.quantization.scales, dst.quantization.scales),
+		!slices.Equal(src.quantization.zeroPoints, dst.quantization.zeroPoints):
+		unsupported("%q and %q have different scales", src.name, dst.name)
 	}
 }
 
-// again returns a tensor of a subgraph for one more time that it is called: itself if it is constant.
-func (n *inliner) again(t int) int {
-	of := n.graph.tensors[t]
-	if of.data.Size > 0 {
+// repeat returns a tensor of a subgraph for one more time that it is called: itself if it is constant.
+func (n *inliner) repeat(t int) int {
+	original := n.graph.tensors[t]
+	if original.data.Size > 0 {
 		return t
 	}
-	return n.tensor(of)
+	return n.tensor(original)
 }
 
 // tensor adds a tensor to the graph, under a name that none has.
-func (n *inliner) tensor(of tensor) int {
-	names, name := n.names, fmt.Sprintf("%s@%d", of.name, len(n.graph.tensors))
+func (n *inliner) tensor(original tensor) int {
+	names, name := n.names, fmt.Sprintf("%s@%d", original.name, len(n.graph.tensors))
 	for names[name] {
 		name += "@"
 	}
-	names[name], of.name = true, name
-	n.graph.tensors, n.values = append(n.graph.tensors, of), append(n.values, value{})
+	names[name], original.name = true, name
+	n.graph.tensors, n.values = append(n.graph.tensors, original), append(n.values, value{})
 	return len(n.values) - 1
 }

@@ -95,14 +95,14 @@ func TestAConditionChoosesASubgraph(t *testing.T) {
 		if holds {
 			want, number = []float32{2, 4, 6}, 1
 		}
-		known := choosing(blueTensor{name: "c", shape: []int{}, dtype: typeBool, data: []byte{number}})
-		opened := openModel(t, save(t, known.bytes()))
+		decided := choosing(blueTensor{name: "c", shape: []int{}, dtype: typeBool, data: []byte{number}})
+		opened := openModel(t, save(t, decided.bytes()))
 		require.Equal(t, want, modeltest.Run(t, opened, []float32{1, 2, 3})[0])
 		require.Len(t, opened.plan.steps, 2, "what is not chosen is not computed")
 
-		given := choosing(blueTensor{name: "c", shape: []int{}, dtype: typeBool})
-		given.inputs = []int{0, 1}
-		opened = openModel(t, save(t, given.bytes()))
+		undecided := choosing(blueTensor{name: "c", shape: []int{}, dtype: typeBool})
+		undecided.inputs = []int{0, 1}
+		opened = openModel(t, save(t, undecided.bytes()))
 		require.Equal(t, want, modeltest.Run(t, opened, []float32{1, 2, 3}, []float32{float32(number)})[0])
 	}
 }

@@ -51,8 +51,8 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 	if t == typeFloat32 {
 		return xnnpack.Float32, xnnpack.Quantization{}
 	}
-	as, is := quantizedTypes[t]
-	if !is {
+	types, ok := quantizedTypes[t]
+	if !ok {
 		unsupported("values of type %v", t)
 	}
 	if q.block > 0 {
@@ -70,7 +70,7 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 		}
 	}
 	for _, z := range q.zeroPoints {
-		if z < as.low || z > as.high {
+		if z < types.low || z > types.high {
 			malformed("the zero point %d of type %v", z, t)
 		}
 	}
@@ -79,16 +79,16 @@ func datatype(t elementType, q quantization, shape []int) (xnnpack.Datatype, xnn
 		if len(q.zeroPoints) == 1 {
 			out.ZeroPoint = int32(q.zeroPoints[0])
 		}
-		return as.perTensor, out
+		return types.perTensor, out
 	}
 	if q.dimension < 0 || q.dimension >= len(shape) || len(q.scales) != shape[q.dimension] {
 		malformed("%d scales along dimension %d of shape %v", len(q.scales), q.dimension, shape)
 	}
 	nonzero := func(z int64) bool { return z != 0 }
-	if as.perChannel == 0 || slices.ContainsFunc(q.zeroPoints, nonzero) {
+	if types.perChannel == 0 || slices.ContainsFunc(q.zeroPoints, nonzero) {
 		unsupported("channelwise zero points, or channelwise %v", t)
 	}
-	return as.perChannel, xnnpack.Quantization{Scales: q.scales, ChannelDim: q.dimension}
+	return types.perChannel, xnnpack.Quantization{Scales: q.scales, ChannelDim: q.dimension}
 }
 
 // quantizedTypes are how XNNPACK names the types of values with a scale, or with one for each channel, and which zero

@@ -83,7 +83,7 @@ func (n *inliner) prepare(ops []operator) {
 
 // once plans CALL_ONCE.
 func (n *inliner) once(op *operator) {
-	if n.starting || op.within != "" {
+	if n.starting || op.caller != "" {
 		unsupported("within another subgraph")
 	}
 	n.starting = true

@@ -15,7 +15,7 @@ func names(name string) blueOp {
 // summing has two variables: sum, to which each inference adds x, and step, which nothing changes. Its outputs are the
 // sum before, and step times the sum after.
 func summing() blueprint {
-	of := func(op blueOp, inputs, outputs []int) blueOp {
+	asState := func(op blueOp, inputs, outputs []int) blueOp {
 		op.inputs, op.outputs = inputs, outputs
 		return op
 	}
@@ -24,8 +24,8 @@ func summing() blueprint {
 			floats("times", []int{2}), floats("after", nil), floats("again", []int{1, 2}), floats("y", nil)},
 		ops: []blueOp{
 			{code: "CALL_ONCE", options: fields{callOnceInit: int32(1)}},
-			of(names("sum"), nil, []int{1}),
-			of(names("step"), nil, []int{2}),
+			asState(names("sum"), nil, []int{1}),
+			asState(names("step"), nil, []int{2}),
 			{code: "READ_VARIABLE", inputs: []int{1}, outputs: []int{3}},
 			{code: "ADD", inputs: []int{3, 0}, outputs: []int{5}, options: fields{}},
 			{code: "ASSIGN_VARIABLE", inputs: []int{1, 5}},
@@ -38,9 +38,9 @@ func summing() blueprint {
 			tensors: []blueTensor{handle("sum"), floats("zero", []int{1, 2}, 10, 20), handle("step"),
 				floats("ten", []int{2}, 10, 100)},
 			ops: []blueOp{
-				of(names("sum"), nil, []int{0}),
+				asState(names("sum"), nil, []int{0}),
 				{code: "ASSIGN_VARIABLE", inputs: []int{0, 1}},
-				of(names("step"), nil, []int{2}),
+				asState(names("step"), nil, []int{2}),
 				{code: "ASSIGN_VARIABLE", inputs: []int{2, 3}},
 			},
 		}},

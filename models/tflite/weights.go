@@ -78,13 +78,13 @@ func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs, dy
 // tooCoarse reports whether a step of the products is too many steps of the output for XNNPACK's kernels of bytes.
 // Converters give an output that was always 0 while they looked a scale of nearly 0.
 func (c *call) tooCoarse(inputAt int, kernel *constant) bool {
-	const most = 256
+	const limit = 256
 	input := c.plan.graph.tensors[c.op.inputs[inputAt]].quantization
 	output := c.plan.graph.tensors[c.op.outputs[0]].quantization
 	if len(input.scales) != 1 || len(output.scales) != 1 {
 		return false
 	}
-	return input.scales[0]*slices.Max(kernel.quant.scales)/output.scales[0] >= most
+	return input.scales[0]*slices.Max(kernel.quant.scales)/output.scales[0] >= limit
 }
 
 // dequantize has the operator compute in single precision, with these weights.
@@ -114,7 +114,7 @@ func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
 	}
 	if len(q.scales) == 1 && filter.shape[0] != 1 {
 		k := filter.constant
-		w.kernel = c.plan.derive(k.as(k.name+", by channel", func(k *constant) {
+		w.kernel = c.plan.derive(k.derived(k.name+", by channel", func(k *constant) {
 			k.quant = quantization{scales: slices.Repeat(q.scales, outputs)}
 		}))
 		return true
@@ -156,11 +156,11 @@ func (p *plan) firstName(t *tensor) string {
 // readNames notes the names of all tensors, and which of them is the first that has its bytes.
 func (p *plan) readNames() {
 	for i := range p.graph.tensors {
-		of := &p.graph.tensors[i]
-		p.names[of.name] = true
-		at := stored{of.data, of.dtype}
-		if _, is := p.first[at]; !is && of.data.Size > 0 && of.sparsity == nil {
-			p.first[at] = of.name
+		t := &p.graph.tensors[i]
+		p.names[t.name] = true
+		key := stored{t.data, t.dtype}
+		if _, ok := p.first[key]; !ok && t.data.Size > 0 && t.sparsity == nil {
+			p.first[key] = t.name
 		}
 	}
 }

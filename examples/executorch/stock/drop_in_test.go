@@ -81,7 +81,7 @@ func exportedAgain(t *testing.T) (programs []program) {
 
 // hard are programs that the stock runtime's own cache gets wrong.
 func hard(p program) bool {
-	return slices.Contains(taken, p.name()) || strings.HasPrefix(p.name(), "prelu")
+	return slices.Contains(confused, p.name()) || strings.HasPrefix(p.name(), "prelu")
 }
 
 // ExecuTorch's real backend makes the calls here, with its names, and with scales that only the program has. All
@@ -108,15 +108,15 @@ func TestInTheRealBackendTheDropInAnswersTheSameInWhateverOrderProgramsCome(t *t
 				on := h
 				on.environment = append(slices.Clone(h.environment), mode)
 				file := filepath.Join(t.TempDir(), "file")
-				all := func() {
+				runAll := func() {
 					for _, p := range programs {
 						require.Equal(t, want[p.path], on.mustRun(t, p, file).outputs, p.name())
 					}
 				}
-				all()
+				runAll()
 				packed := stateOf(t, file)
 				require.NotZero(t, packed)
-				all()
+				runAll()
 				require.Equal(t, packed, stateOf(t, file), "next starts write nothing")
 			})
 		}
@@ -124,13 +124,13 @@ func TestInTheRealBackendTheDropInAnswersTheSameInWhateverOrderProgramsCome(t *t
 }
 
 // classCounts are packed weights of the class on the reader.
-type classCounts struct{ found, compared, packed int }
+type classCounts struct{ lookups, compared, packed int }
 
 func countsOf(t *testing.T, r run) (c classCounts) {
 	t.Helper()
-	_, line, found := strings.Cut(r.Log, "drop-in: ")
-	require.True(t, found, r.Log)
-	_, err := fmt.Sscanf(line, "found %d, compared %d, packed %d", &c.found, &c.compared, &c.packed)
+	_, line, ok := strings.Cut(r.Log, "drop-in: ")
+	require.True(t, ok, r.Log)
+	_, err := fmt.Sscanf(line, "found %d, compared %d, packed %d", &c.lookups, &c.compared, &c.packed)
 	require.NoError(t, err)
 	return c
 }
@@ -147,8 +147,8 @@ func sealedFor(t *testing.T, p program) string {
 	file := filepath.Join(t.TempDir(), "file")
 	out, err := exec.Command(built.tool, "pack", p.path, "--sealed", "-o", file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	_, line, found := strings.Cut(string(out), "sealed for the model ")
-	if !found {
+	_, line, ok := strings.Cut(string(out), "sealed for the model ")
+	if !ok {
 		require.Contains(t, string(out), "no weights that XNNPACK packs through a cache")
 		return ""
 	}
@@ -178,25 +178,25 @@ func TestInTheRealBackendTheDropInOnTheReaderPacksNothingThatTheSealedFileHas(t 
 			}
 			for _, without := range []string{filepath.Join(t.TempDir(), "absent#") + digest, file} {
 				c := start(h, without)
-				require.Zero(t, c.found+c.compared)
+				require.Zero(t, c.lookups+c.compared)
 				require.Positive(t, c.packed)
 			}
-			before := stateOf(t, file)
+			prev := stateOf(t, file)
 			withoutBytes, withBytes := start(h, sealed), start(h.givingProgram(), sealed)
-			require.Equal(t, before, stateOf(t, file))
-			if slices.Contains(taken, p.name()) {
+			require.Equal(t, prev, stateOf(t, file))
+			if slices.Contains(confused, p.name()) {
 				return // the bytes do not decide which of several packings a node uses
 			}
 			require.Zero(t, withoutBytes.packed+withBytes.packed)
 			switch {
 			case packsEachTime(p):
 			case strings.HasPrefix(p.name(), "calibrated"): // its constant's name is no hash of the content
-				require.Zero(t, withoutBytes.found+withBytes.found)
+				require.Zero(t, withoutBytes.lookups+withBytes.lookups)
 			default:
 				require.Zero(t, withBytes.compared)
-				require.Positive(t, withBytes.found)
+				require.Positive(t, withBytes.lookups)
 				if strings.HasSuffix(p.name(), "_fp32") { // with scales it is packed and compared
-					require.Positive(t, withoutBytes.found)
+					require.Positive(t, withoutBytes.lookups)
 				}
 			}
 			stale := file + "#" + strings.Repeat("0", len(digest))
@@ -218,17 +218,18 @@ func TestInTheRealBackendTheDropInOnTheReaderComputesAnExportedAgainProgramRight
 	}
 	for _, pair := range [][]program{exportedAgain(t), otherBias} {
 		for i, packed := range pair {
-			again := pair[1-i]
+			sibling := pair[1-i]
 			stale := sealedFor(t, packed)
-			require.NotEqual(t, plain.mustRun(t, packed, "").outputs, plain.mustRun(t, again, "").outputs)
+			require.NotEqual(t, plain.mustRun(t, packed, "").outputs, plain.mustRun(t, sibling, "").outputs)
 			for _, h := range []host{h, h.givingProgram()} {
-				require.Equal(t, plain.mustRun(t, again, "").outputs, h.mustRun(t, again, stale).outputs, again.name())
+				require.Equal(t, plain.mustRun(t, sibling, "").outputs, h.mustRun(t, sibling, stale).outputs,
+					sibling.name())
 				want := plain.mustRun(t, packed, "").outputs
 				require.Equal(t, want, h.mustRun(t, packed, stale).outputs, packed.name())
 			}
-			first, second := h.givingProgram().mustRun(t, packed, stale), h.givingProgram().mustRun(t, again, stale)
+			first, second := h.givingProgram().mustRun(t, packed, stale), h.givingProgram().mustRun(t, sibling, stale)
 			require.Zero(t, countsOf(t, first).packed)
-			require.Zero(t, countsOf(t, second).found, "the export changed the delegate")
+			require.Zero(t, countsOf(t, second).lookups, "the export changed the delegate")
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestAFileThatWasPackedAheadOfTimeMustNotBeWritableForTheStockRuntime(t *tes
 	grown, _ := golden(t, mobilenet)
 	want := h.mustRun(t, p, "").outputs
 	for name, c := range map[string]struct {
-		how     func(dir string) string // in which the host is started
+		dirOf   func(dir string) string // in which the host is started
 		changes bool
 	}{
 		"root": {func(string) string { return "" }, true},
@@ -51,33 +51,33 @@ func TestAFileThatWasPackedAheadOfTimeMustNotBeWritableForTheStockRuntime(t *tes
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, "file")
-			on := h.through(t, c.how(dir))
+			on := h.through(t, c.dirOf(dir))
 
 			// It empties what it cannot read, and then packs into that.
 			require.NoError(t, os.WriteFile(file, []byte("a file of a newer version, of more than 20 bytes"), 0o444))
-			before := stateOf(t, file)
+			prev := stateOf(t, file)
 			require.Equal(t, want, on.mustRun(t, p, file).outputs)
-			require.Equal(t, c.changes, before != stateOf(t, file))
+			require.Equal(t, c.changes, prev != stateOf(t, file))
 
 			// It locks what it can read, so that another process packs for itself.
 			require.NoError(t, os.Remove(file))
 			require.NoError(t, pack(built.tool, p, "native", file))
 			require.NoError(t, os.Chmod(file, 0o444))
-			before = stateOf(t, file)
+			prev = stateOf(t, file)
 			defer on.stays(t, p, file)()
 			second := on.mustRun(t, p, file)
 			require.Equal(t, want, second.outputs)
 			require.Equal(t, c.changes, second.PackedEntries > 0)
-			require.Equal(t, before, stateOf(t, file))
+			require.Equal(t, prev, stateOf(t, file))
 
 			// It adds to what was packed for a CPU whose kernels have other seeds.
-			another, lesser := packFor(t, grown, "avx2"), h.onCPU("sse4.1").through(t, c.how(dir))
+			another, lesser := packFor(t, grown, "avx2"), h.onCPU("sse4.1").through(t, c.dirOf(dir))
 			require.NoError(t, os.Rename(another, file))
 			require.NoError(t, os.Chmod(file, 0o444))
-			before = stateOf(t, file)
+			prev = stateOf(t, file)
 			require.Equal(t, lesser.mustRun(t, grown, "").outputs, lesser.mustRun(t, grown, file).outputs)
-			require.Equal(t, c.changes, before != stateOf(t, file))
-			require.Equal(t, c.changes, before.size < stateOf(t, file).size)
+			require.Equal(t, c.changes, prev != stateOf(t, file))
+			require.Equal(t, c.changes, prev.size < stateOf(t, file).size)
 		})
 	}
 }

@@ -218,14 +218,14 @@ func entriesOf(t *testing.T, path string) map[string]entry {
 	f, err := cachefile.Open(path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
-	all := map[string]entry{}
+	entries := map[string]entry{}
 	for e, err := range f.Entries() {
 		require.NoError(t, err)
 		packed, err := io.ReadAll(f.Payload(e))
 		require.NoError(t, err)
-		all[e.Name] = entry{e.Seed, packed}
+		entries[e.Name] = entry{e.Seed, packed}
 	}
-	return all
+	return entries
 }
 
 func TestTheStockRuntimePacksNothingOfAFileThatWasPackedAheadOfTime(t *testing.T) {
@@ -245,11 +245,11 @@ func TestTheStockRuntimePacksNothingOfAFileThatWasPackedAheadOfTime(t *testing.T
 			file := packFor(t, p, "native")
 			require.Equal(t, without.outputs, requireUntouched(t, h, p, file).outputs, "bit for bit")
 
-			own := filepath.Join(t.TempDir(), "own")
-			cold := h.mustRun(t, p, own)
+			ownFile := filepath.Join(t.TempDir(), "own")
+			cold := h.mustRun(t, p, ownFile)
 			require.Equal(t, without.outputs, cold.outputs)
 			require.Positive(t, cold.PackedBytes)
-			require.Equal(t, entriesOf(t, own), entriesOf(t, file), "what ExecuTorch would have packed")
+			require.Equal(t, entriesOf(t, ownFile), entriesOf(t, file), "what ExecuTorch would have packed")
 			t.Logf("ExecuTorch alone packs %d bytes in %d entries", cold.PackedBytes, cold.PackedEntries)
 		})
 	}
@@ -308,13 +308,13 @@ func packFor(t *testing.T, p program, level string) (file string) {
 func requireUntouched(t *testing.T, h host, p program, file string) run {
 	t.Helper()
 	require.FileExists(t, file)
-	before := stateOf(t, file)
+	prev := stateOf(t, file)
 	r := h.mustRun(t, p, file)
 	require.Zero(t, r.PackedBytes)
 	require.Zero(t, r.PackedEntries)
 	require.Contains(t, r.Log, "Loaded packed weight cache: "+file)
 	require.NotContains(t, r.Log, "mismatch")
-	require.Equal(t, before, stateOf(t, file), "the file is left as it was")
+	require.Equal(t, prev, stateOf(t, file), "the file is left as it was")
 	return r
 }
 
@@ -385,22 +385,22 @@ func TestTheHostRefusesWhatExecuTorchMisunderstands(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 255))
 	_, err := h.run(p, long, t.TempDir())
 	require.ErrorContains(t, err, "255 bytes")
-	other := p
-	other.inputs = []string{p.path}
-	_, err = h.run(other, "", t.TempDir())
+	copied := p
+	copied.inputs = []string{p.path}
+	_, err = h.run(copied, "", t.TempDir())
 	require.ErrorContains(t, err, "no .npy file")
-	other.inputs = []string{filepath.Join(t.TempDir(), "short.npy")}
+	copied.inputs = []string{filepath.Join(t.TempDir(), "short.npy")}
 	whole, err := os.ReadFile(p.inputs[0])
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(other.inputs[0], whole[:len(whole)-4], 0o600))
-	_, err = h.run(other, "", t.TempDir())
+	require.NoError(t, os.WriteFile(copied.inputs[0], whole[:len(whole)-4], 0o600))
+	_, err = h.run(copied, "", t.TempDir())
 	require.ErrorContains(t, err, "not as many bytes")
-	other.inputs = slices.Concat(p.inputs, p.inputs)
-	_, err = h.run(other, "", t.TempDir())
+	copied.inputs = slices.Concat(p.inputs, p.inputs)
+	_, err = h.run(copied, "", t.TempDir())
 	require.ErrorContains(t, err, "for no input")
 	halves, _ := golden(t, "mlp_fp16")
-	other.inputs = halves.inputs
-	_, err = h.run(other, "", t.TempDir())
+	copied.inputs = halves.inputs
+	_, err = h.run(copied, "", t.TempDir())
 	require.ErrorContains(t, err, "another datatype")
 }
 
@@ -410,8 +410,8 @@ func TestTheStockRuntimePacksOnlyWhatTheToolLeavesOut(t *testing.T) {
 	p := program{path: filepath.Join("..", "..", "..", "models", "executorch", "testdata", "one_name_two_seeds.pte")}
 	file := packFor(t, p, "native")
 	require.Len(t, entriesOf(t, file), 1)
-	with := h.mustRun(t, p, file)
-	require.Len(t, with.Methods, 2)
-	require.Equal(t, 2, with.PackedEntries)
-	require.Equal(t, h.mustRun(t, p, "").outputs, with.outputs)
+	got := h.mustRun(t, p, file)
+	require.Len(t, got.Methods, 2)
+	require.Equal(t, 2, got.PackedEntries)
+	require.Equal(t, h.mustRun(t, p, "").outputs, got.outputs)
 }

@@ -18,9 +18,9 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// taken are programs in which the stock runtime takes one packing for another: two nodes have one kernel and bias, and
-// other scales.
-var taken = []string{"encoder_int8", "two_int8"}
+// confused are programs in which the stock runtime mixes up two packings: two nodes share a kernel and a bias, but have
+// different scales.
+var confused = []string{"encoder_int8", "two_int8"}
 
 // packsEachTime reports whether a program has deconvolutions, whose weights XNNPACK does not look up.
 func packsEachTime(p program) bool {
@@ -28,7 +28,7 @@ func packsEachTime(p program) bool {
 }
 
 // zoo returns the programs of package zoo, or of the directory that XPWC_ZOO names.
-func zoo(t *testing.T) (all []program) {
+func zoo(t *testing.T) (programs []program) {
 	t.Helper()
 	dir := cmp.Or(os.Getenv("XPWC_ZOO"), filepath.Join("..", "..", "..", "internal", "tests", "zoo", "testdata"))
 	paths, err := filepath.Glob(filepath.Join(dir, "pte", "*.pte"))
@@ -39,9 +39,9 @@ func zoo(t *testing.T) (all []program) {
 		p.inputs, err = filepath.Glob(strings.TrimSuffix(path, ".pte") + ".in*.npy")
 		require.NoError(t, err)
 		require.NotEmpty(t, p.inputs, path)
-		all = append(all, p)
+		programs = append(programs, p)
 	}
-	return all
+	return programs
 }
 
 func (p program) name() string { return strings.TrimSuffix(filepath.Base(p.path), ".pte") }
@@ -56,7 +56,7 @@ func TestWithAFileThatWasPackedAheadOfTimeTheStockRuntimeAnswersTheSame(t *testi
 		for _, level := range testkit.Drawn(t, levels) {
 			t.Run(p.name()+"/"+level, func(t *testing.T) {
 				t.Parallel()
-				if slices.Contains(taken, p.name()) {
+				if slices.Contains(confused, p.name()) {
 					require.ErrorContains(t, pack(built.tool, p, level, filepath.Join(t.TempDir(), "file")),
 						"would take one for another")
 					return
@@ -71,17 +71,17 @@ func TestWithAFileThatWasPackedAheadOfTimeTheStockRuntimeAnswersTheSame(t *testi
 					on = h.onCPU(level)
 				}
 				file := packFor(t, p, level)
-				before := stateOf(t, file)
-				with := on.mustRun(t, p, file)
-				require.Equal(t, on.mustRun(t, p, "").outputs, with.outputs, "bit for bit")
-				require.Equal(t, packsEachTime(p), with.PackedEntries > 0)
-				if before == (state{}) {
+				prev := stateOf(t, file)
+				got := on.mustRun(t, p, file)
+				require.Equal(t, on.mustRun(t, p, "").outputs, got.outputs, "bit for bit")
+				require.Equal(t, packsEachTime(p), got.PackedEntries > 0)
+				if prev == (state{}) {
 					return
 				}
-				requireSkeleton(t, on, p, file, with)
-				require.Equal(t, before, stateOf(t, file), "the file is left as it was")
-				require.Contains(t, with.Log, "Loaded packed weight cache: "+file)
-				require.NotContains(t, with.Log, "mismatch")
+				requireSkeleton(t, on, p, file, got)
+				require.Equal(t, prev, stateOf(t, file), "the file is left as it was")
+				require.Contains(t, got.Log, "Loaded packed weight cache: "+file)
+				require.NotContains(t, got.Log, "mismatch")
 			})
 		}
 	}
@@ -97,7 +97,7 @@ var stripped = []string{
 
 // requireSkeleton checks that a program without the weights that a file has computes the same with that file, and
 // without it nothing that one might believe, whatever a CPU's kernels make of a NaN where they limit results.
-func requireSkeleton(t *testing.T, on host, p program, file string, with run) {
+func requireSkeleton(t *testing.T, on host, p program, file string, got run) {
 	t.Helper()
 	skeleton := p
 	skeleton.path = filepath.Join(t.TempDir(), "skeleton.pte")
@@ -109,11 +109,11 @@ func requireSkeleton(t *testing.T, on host, p program, file string, with run) {
 		require.Contains(t, string(out), "no skeleton can be made of it")
 		return
 	}
-	before := stateOf(t, file)
-	again := on.mustRun(t, skeleton, file)
-	require.Equal(t, with.outputs, again.outputs, "bit for bit")
-	require.Equal(t, with.PackedEntries, again.PackedEntries)
-	require.Equal(t, before, stateOf(t, file))
+	prev := stateOf(t, file)
+	repeated := on.mustRun(t, skeleton, file)
+	require.Equal(t, got.outputs, repeated.outputs, "bit for bit")
+	require.Equal(t, got.PackedEntries, repeated.PackedEntries)
+	require.Equal(t, prev, stateOf(t, file))
 	for _, cache := range []string{"", filepath.Join(t.TempDir(), "own")} {
 		for _, output := range on.mustRun(t, skeleton, cache).outputs {
 			for _, x := range floats(t, output) {
@@ -168,15 +168,15 @@ func TestTheStockRuntimePacksNothingOfReportedPrograms(t *testing.T) {
 func TestTheStockRuntimeBelievesAFileThatIsLeftBesideAnExportedAgainProgram(t *testing.T) {
 	h := stock(t)
 	testdata := filepath.Join("..", "..", "..", "models", "executorch", "testdata")
-	again := program{path: filepath.Join(testdata, "calibrated_again.pte")}
+	calibrated := program{path: filepath.Join(testdata, "calibrated_again.pte")}
 	input := calibrationRows(t)
-	again.inputs = []string{input}
-	want := h.mustRun(t, again, "").outputs
-	require.Equal(t, want, requireUntouched(t, h, again, packFor(t, again, "native")).outputs)
+	calibrated.inputs = []string{input}
+	want := h.mustRun(t, calibrated, "").outputs
+	require.Equal(t, want, requireUntouched(t, h, calibrated, packFor(t, calibrated, "native")).outputs)
 
 	stale := packFor(t, program{path: filepath.Join(testdata, "calibrated.pte")}, "native")
-	require.NotEqual(t, want, requireUntouched(t, h, again, stale).outputs, "without a word")
-	out, err := exec.Command(built.tool, "verify", stale, "--model", again.path).CombinedOutput()
+	require.NotEqual(t, want, requireUntouched(t, h, calibrated, stale).outputs, "without a word")
+	out, err := exec.Command(built.tool, "verify", stale, "--model", calibrated.path).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "is another program: pack it")
 }
