@@ -48,11 +48,11 @@ func openChecked(path string, writable, insecure bool) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Of(f, path, writable, insecure)
+	return Adopt(f, path, writable, insecure)
 }
 
-// Of returns an open file as a disk, which owns it from then on. A file that [Files.Open] would refuse is closed.
-func Of(f *os.File, path string, writable, insecure bool) (*Disk, error) {
+// Adopt returns an open file as a disk, which owns it from then on. A file that [Files.Open] would refuse is closed.
+func Adopt(f *os.File, path string, writable, insecure bool) (*Disk, error) {
 	info, err := f.Stat()
 	if err == nil {
 		err = acceptable(path, f, info, insecure)
@@ -73,7 +73,7 @@ func (o Files) Create(path string) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := Of(f, path, true, o.Insecure)
+	d, err := Adopt(f, path, true, o.Insecure)
 	if errors.Is(err, trust.ErrUnsafe) {
 		_ = remove(path)
 	}

@@ -21,9 +21,9 @@ func (f *failingOnce) Failed() error {
 // Of several that ask, each is to know: none may use what the disk has lost.
 func TestEachWhoAsksIsGivenTheFailureThatTheSystemSaysOnce(t *testing.T) {
 	f := &failures{teller: &failingOnce{}}
-	one, other := &Loaded{failed: f}, &Loaded{failed: f}
+	first, second := &Loaded{failed: f}, &Loaded{failed: f}
 	for range 2 {
-		require.ErrorIs(t, one.Check(), ErrFlush)
-		require.ErrorIs(t, other.Check(), syscall.EIO)
+		require.ErrorIs(t, first.Check(), ErrFlush)
+		require.ErrorIs(t, second.Check(), syscall.EIO)
 	}
 }
