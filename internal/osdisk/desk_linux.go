@@ -16,7 +16,7 @@ type Desk struct {
 	units [][]byte // where each is, in memory that the desk was moved to
 }
 
-// Move has the desk at b: private memory of an owner who gives it back as before, and makes no use of what is in it. It
+// Move moves the desk to b: private memory, whose owner unmaps it as before and does not use its content. It
 // reports whether the desk is there; else b is memory as before. What was written at other addresses is not there any
 // more. After an error there may be no memory at b.
 func (d *Desk) Move(b []byte) (moved bool, err error) {

@@ -70,9 +70,9 @@ func TestMemoryIsItsOwnersWhereTheDeskCannotBeMoved(t *testing.T) {
 // A process that may have no more mappings cannot move the desk. What is there to be moved to is as good as before.
 func TestWithoutFurtherMappingsMemoryIsItsOwners(t *testing.T) {
 	const inProcess = "XPWC_TEST_NO_MAPPINGS"
-	said, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
 	require.NoError(t, err)
-	limit, err := strconv.Atoi(strings.TrimSpace(string(said)))
+	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	if limit > 1<<17 {
 		t.Skipf("a process may have %d mappings, which takes long", limit)

@@ -16,8 +16,8 @@ import (
 	"xpwc/internal/trust"
 )
 
-// Files are those of ordinary operation, see [store.Files]. If Insecure is set, files are opened and made whoever can
-// change them.
+// Files are the files of the system, see [store.Files]. If Insecure is set, files are opened and created even where
+// other users can change them.
 type Files struct{ Insecure bool }
 
 // A Disk is an open cache file, see [store.File].
@@ -51,7 +51,7 @@ func openChecked(path string, writable, insecure bool) (*Disk, error) {
 	return Adopt(f, path, writable, insecure)
 }
 
-// Adopt returns an open file as a disk, which owns it from then on. A file that [Files.Open] would refuse is closed.
+// Adopt returns an open file as a disk, which takes ownership of it. It closes a file that [Files.Open] would refuse.
 func Adopt(f *os.File, path string, writable, insecure bool) (*Disk, error) {
 	info, err := f.Stat()
 	if err == nil {

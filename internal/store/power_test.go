@@ -19,9 +19,9 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
-// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not
-// older than what was promised, with every byte as it was packed.
+// These tests record the store's calls to its disk, and check the images that a power failure at any moment could
+// leave: all flushed bytes, and any of the unflushed. Each image must open to a committed generation, not older than
+// the promised one, with every byte as it was packed.
 
 // cachePath is the cache file in the directory in memory.
 const cachePath = "cache"
@@ -94,7 +94,7 @@ func (w *writer) reserve(name string, size int) (store.Reservation, error) {
 	return w.Reserve(uint64(size), uint64(len(name)))
 }
 
-// handIn says that space is packed into.
+// handIn completes a reservation.
 func (w *writer) handIn(name string, r store.Reservation) error {
 	store.Filled(r)
 	w.packed[name] = format.Record{
@@ -104,7 +104,7 @@ func (w *writer) handIn(name string, r store.Reservation) error {
 	return r.Region.Release()
 }
 
-// commit packs payloads and commits them with what was packed before, in place of what had their names.
+// commit packs payloads and commits them. They replace earlier payloads of the same names.
 func (w *writer) commit(payloads map[string][]byte) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (w *writer) commit(payloads map[string][]byte) error {
 	return err
 }
 
-// rewrite makes a new file of what the generation in force has.
+// rewrite compacts the generation in force into a new file.
 func (w *writer) rewrite() error {
 	if err := w.Relist(); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (w *writer) rewrite() error {
 	return errors.Join(rewriting.TakePlace(), rewriting.Follow())
 }
 
-// A scenario is a recording, with what the file must hold.
+// A scenario is a recording and the expected contents of the file.
 type scenario struct {
 	t      *testing.T
 	random *rand.Rand
@@ -419,7 +419,7 @@ func recordKilled(s *scenario, start func(*scenario), rewrites bool, call int) b
 	}
 	w := s.open(s.dir.Process())
 	if !rewrites {
-		require.Subset(s.t, []string{cachePath}, s.dir.Names(), "nothing lies beside the cache for good")
+		require.Subset(s.t, []string{cachePath}, s.dir.Names(), "no file stays next to the cache")
 	}
 	if w.Slot().Generation > committed { // nobody was promised it
 		s.note(w, payloads, never)

@@ -258,7 +258,7 @@ func TestWhatIsCancelledIsGivenBack(t *testing.T) {
 	requireContent(t, dir, payloadA)
 }
 
-// A tightDisk has so much space. As XFS does, it wants as much once more for what has space.
+// A tightDisk has limited space. Like XFS, it wants as much free space again to allocate space that is allocated.
 type tightDisk struct {
 	store.File
 	space, used int64
