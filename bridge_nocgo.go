@@ -4,8 +4,8 @@ package xpwc
 
 import "unsafe"
 
-// Without cgo there is no XNNPACK: cache files can be opened and inspected, and sessions exist for the tests of what
-// does not need C, but none can be given to a runtime.
+// Without cgo there is no XNNPACK: cache files can be opened and inspected, but a session has no provider to give to a
+// runtime.
 type provider struct{}
 
 func newProvider(*Session) (provider, error) { return provider{}, nil }

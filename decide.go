@@ -2,10 +2,10 @@ package xpwc
 
 import "xpwc/internal/writer"
 
-// What a look-up is answered, and what becomes of what was packed, is decided here, from facts alone: nothing is read,
-// locked or changed.
+// The functions of this file decide which entry answers a look-up, and which entry keeps a packing. They are pure: they
+// read facts, take no lock and change nothing.
 
-// A fact is what is known of something.
+// A fact is a condition that may not be known yet.
 type fact uint8
 
 const (
@@ -21,28 +21,28 @@ func factOf(b bool) fact {
 	return refuted
 }
 
-// An asking is what a look-up says, beside its key.
+// A request has the facts of a look-up that its key lacks.
 type request struct {
-	compare   bool   // nobody vouches for what was packed before: see packedAs.believed
-	repeated  bool   // the session was given an entry for the same before
+	compare   bool   // stored entries are not trusted: see packedAs.believed
+	repeated  bool   // the session used an entry for the same look-up before
 	described bool   // the host gave a packing identity
-	ambiguous bool   // the identities that it gave stand for several ways of packing
+	ambiguous bool   // its packing identities are of several ways of packing
 	verify    Verify // Options.Verify
 }
 
-// A candidate is what is known of an entry under the key of a look-up.
+// A candidate has the facts of an entry under the key of a look-up.
 type candidate struct {
 	stamped  bool // the stamps of its sources are those of the session's
 	content  fact // it was packed from the session's content
 	seed     bool // its bytes are what XNNPACK packs under the seed of the look-up
-	variant  bool // one of several under its key: nobody can say which is meant
-	tied     bool // all uses of its key were seen to be packed into its bytes
+	variant  bool // one of several payloads under its key, which does not distinguish them
+	tied     bool // all uses of its key were packed into its bytes
 	size     fact // it has as many bytes as the operator reads
 	verified bool // its bytes were compared, or are in no generation on the disk
-	sound    fact // its bytes have their sum; asked only with VerifyOnUse
+	sound    fact // its bytes have its checksum; needed only with VerifyOnUse
 }
 
-// A verdict is what a look-up is answered, or what is to be found out first.
+// A verdict is the decision on a look-up, or the fact that it needs first.
 type verdict struct {
 	hit          int     // the candidate that answers it, or -1
 	contentMatch bool    // there is one of the same content: what will be packed is to be compared with it
@@ -73,7 +73,7 @@ var refusals = [...]Reason{
 	ReasonDamaged, ReasonContent,
 }
 
-// A lack is what is to be found out before something can be decided.
+// A need is a fact that a decision lacks.
 type need uint8
 
 const (
@@ -83,8 +83,8 @@ const (
 	needSum
 )
 
-// decide answers a look-up. Stamps are looked at first: one name may stand for the weights of several models, and a
-// digest, which distinguishes those, reads the whole tensor.
+// decide answers a look-up. Stamps come first: one name may be in several models, and the digest that distinguishes
+// them reads the whole tensor.
 func decide(a request, candidates []candidate) verdict {
 	v := verdict{hit: -1}
 	differs := false // the content of a candidate
@@ -136,8 +136,8 @@ func (a request) accepts(c *candidate) (fact, refusal) {
 	case a.repeated && !a.described:
 		return refuted, refuseNoPacking
 	case a.repeated && !c.tied:
-		// Scales and zero points are not in XNNPACK's key. A second use of it in one model may mean other ones, until
-		// it was once seen to be packed into the same bytes, and always if the host gives no packing identity.
+		// XNNPACK's key lacks scales and zero points. A second use of the key may have others, unless both were once
+		// packed into the same bytes.
 		return refuted, refuseRepeated
 	case a.ambiguous && !c.tied:
 		return refuted, refuseAmbiguous // it may be of another of the ways
@@ -155,17 +155,17 @@ func (a request) accepts(c *candidate) (fact, refusal) {
 	return confirmed, noRefusal
 }
 
-// A rival is what is known of an entry under the key of what was packed.
+// A stored has the facts of an entry under the key of a packing.
 type stored struct {
-	equalBytes bool // it has the very bytes
+	equalBytes bool // it has the packed bytes
 	content    bool // it was packed from the session's content
 	seed       bool // its bytes are what XNNPACK packs under the seed of the look-up
-	sound      bool // its bytes have their sum
-	wrongSize  bool // it is in the file, and cannot be what the operator reads
+	sound      bool // its bytes have its checksum
+	wrongSize  bool // it is in the file, and the operator reads another size
 }
 
-// compare decides what becomes of entries under the key of what was packed. Equal bytes are right, whoever packed them
-// from what. Other bytes of the same content are a variant, unless they are damaged.
+// compare decides what to do with the entries under the key of a packing. Equal bytes are right, whatever their source.
+// Other bytes of the same content are a variant, unless they are damaged.
 func compare(rivals []stored) []writer.Action {
 	lots := make([]writer.Action, len(rivals))
 	for i := range rivals {

@@ -91,7 +91,7 @@ import (
 var (
 	// ErrNoDataMap: Session.Load on a session that was made without a data map.
 	ErrNoDataMap = errors.New("the session has no data map; give NewSession one")
-	// ErrShape: PackedAs says of a tensor that it is a kernel of another size.
+	// ErrShape: the packing identity of PackedAs is for a kernel of another size.
 	ErrShape = errors.New("the shape that it is packed as contradicts its size")
 	// ErrNotEager: XNNPACK packed a computed tensor before its content was there. The runtime must not be used.
 	ErrNotEager = errors.New("its content was not there; load it with Eager")
@@ -114,7 +114,7 @@ var (
 	ErrVersion = format.ErrVersion
 	// ErrOtherOptions: the path is already open in this process with other options.
 	ErrOtherOptions = errors.New("already open with other options; use the same ones, or close it first")
-	// ErrOptions: the options say what cannot be.
+	// ErrOptions: the options contradict each other, or have an impossible value.
 	ErrOptions = errors.New("impossible options")
 	// ErrBusy: another process, or a session of this one, is writing to the file.
 	ErrBusy = writer.ErrBusy
@@ -124,8 +124,8 @@ var (
 	// ErrLost: the disk lost packed weights before they were committed, or may have, or the cache file was overwritten
 	// or cut off while it was in use; and a runtime uses them. The runtime must not be used.
 	ErrLost = writer.ErrLost
-	// ErrSourceChanged: what was packed comes from a file, say, that was changed in place meanwhile, so nobody knows
-	// what it was packed from. It is not kept, and the runtime must not be used.
+	// ErrSourceChanged: a source, the model's file for instance, was changed in place while it was packed. The packed
+	// weights may mix both contents. They are not kept, and the runtime must not be used.
 	ErrSourceChanged = entries.ErrSourceChanged
 	// ErrReadOnly: the file cannot be written to, or Options.ReadOnly is set.
 	ErrReadOnly = writer.ErrReadOnly

@@ -147,7 +147,7 @@ type loadReport struct {
 	read    []Outcome
 	private map[Reason]Count // which the writer counts too
 
-	// From Finalize on, of what was missed: the entries in place of it, with their outcomes.
+	// From Finalize on: the entries of missed weights, with their outcomes.
 	packed   []*entries.Entry
 	outcomes []Outcome
 	counts   map[Reason]Count
@@ -166,13 +166,14 @@ type miss struct {
 	*weight
 	reason Reason // "" until it is known
 	detail string
-	packed *entries.Entry // in place of what was not found, or nil
+	packed *entries.Entry // or nil
 	isNew  bool           // the cache did not have it
+	next   *miss          // of the same kernel, in searchFile
 }
 
 // noteMiss takes note of a look-up that missed.
 func (s *Session) noteMiss(w *weight) *miss {
-	m := &miss{weight: w, reason: refusals[w.verdict.refusal]}
+	m := &miss{weight: w, reason: refusals[w.refusal]}
 	if m.reason == "" && w.sizeMismatch {
 		m.reason = ReasonSize
 	}
@@ -180,7 +181,7 @@ func (s *Session) noteMiss(w *weight) *miss {
 	return m
 }
 
-// notePacked keeps the entry of what XNNPACK packed after a miss, or without a look-up: then m is nil.
+// notePacked records the entry of a weight that XNNPACK packed after a miss, or without a look-up: then m is nil.
 func (s *Session) notePacked(w *weight, m *miss, e *entries.Entry, isNew bool) {
 	if m != nil {
 		m.packed, m.isNew = e, isNew
@@ -227,6 +228,8 @@ func (s *Session) findReasons() {
 	if len(report.missed) > 0 {
 		s.searchFile()
 	}
+	report.packed = make([]*entries.Entry, 0, len(report.missed))
+	report.outcomes = make([]Outcome, 0, len(report.missed))
 	for _, m := range report.missed {
 		o := Outcome{Name: m.Key.Kernel + m.Key.Bias, Reason: m.reason, Detail: m.detail}
 		if m.packed != nil {
@@ -320,18 +323,19 @@ const grownAfter = 3
 
 // searchFile finds the reasons for which nothing was found, and whether the file grows at each start.
 func (s *Session) searchFile() {
-	kernels := map[string][]*miss{} // whose reason is to be found
-	repeated := map[content]*repetition{}
+	kernels := make(map[string]*miss, len(s.report.missed)) // without a reason, linked by next
+	repeated := make(map[content]repetition, len(s.report.missed))
 	for _, m := range s.report.missed {
 		if !m.named {
 			m.reason = ReasonUnnamed
 			continue
 		}
 		if m.reason == "" {
-			kernels[m.Key.Kernel] = append(kernels[m.Key.Kernel], m)
+			m.next = kernels[m.Key.Kernel]
+			kernels[m.Key.Kernel] = m
 		}
 		if c, digested := m.content(); digested && m.isNew && m.packed != nil {
-			r := cmp.Or(repeated[c], &repetition{})
+			r := repeated[c]
 			r.packed.add(int64(len(m.packed.Data)))
 			repeated[c] = r
 		}
@@ -345,7 +349,7 @@ func (s *Session) searchFile() {
 	}
 	best := map[*miss]nearest{}
 	complete := s.user.Search(func(r *format.Record, description string, withheld bool) {
-		for _, m := range kernels[r.Kernel] {
+		for m := kernels[r.Kernel]; m != nil; m = m.next {
 			if n := m.compareKey(r, description, current.Description, withheld); n.score > best[m].score {
 				best[m] = n
 			}
@@ -353,8 +357,10 @@ func (s *Session) searchFile() {
 		if current.Fingerprint == (Digest{}) || r.Layout != current.Fingerprint && description != current.Description {
 			return
 		}
-		if r := repeated[content{r.KernelDigest, r.BiasDigest}]; r != nil {
-			r.recorded++
+		c := content{r.KernelDigest, r.BiasDigest}
+		if repetition, packed := repeated[c]; packed {
+			repetition.recorded++
+			repeated[c] = repetition
 		}
 	})
 	missing := Reason(s.user.Empty())
@@ -364,8 +370,8 @@ func (s *Session) searchFile() {
 			missing = ReasonKey
 		}
 	}
-	for _, misses := range kernels {
-		for _, m := range misses {
+	for _, m := range kernels {
+		for ; m != nil; m = m.next {
 			n := best[m]
 			m.reason, m.detail = cmp.Or(n.reason, missing), n.detail
 		}
@@ -387,7 +393,7 @@ func (w *weight) content() (c content, known bool) {
 }
 
 // countGrowth counts what the session packed and the file has many times, if that is most of it.
-func (s *Session) countGrowth(repeated map[content]*repetition) {
+func (s *Session) countGrowth(repeated map[content]repetition) {
 	var total, grown Count
 	for _, r := range repeated {
 		total = total.plus(r.packed)
@@ -453,7 +459,7 @@ type ReasonKind string
 const (
 	// Missed: a look-up found nothing, and XNNPACK packed the weight.
 	Missed ReasonKind = "miss"
-	// Compared: XNNPACK packed the weight, and the result was compared with what the cache has.
+	// Compared: XNNPACK packed the weight, and the result was compared with the cache's.
 	Compared ReasonKind = "comparison"
 	// Read: a tensor was read in full, for its digest.
 	Read ReasonKind = "read"
@@ -537,7 +543,7 @@ const (
 	ReasonBusy Reason = writer.ReasonBusy
 	// ReasonVersion: the file is of a newer version of the format. It is left to programs that know it.
 	ReasonVersion Reason = writer.ReasonVersion
-	// ReasonDisk: reserving or mapping file space failed; Stats.LastError says how.
+	// ReasonDisk: reserving or mapping file space failed; Stats.LastError has the error.
 	ReasonDisk Reason = writer.ReasonDisk
 )
 

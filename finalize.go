@@ -14,9 +14,9 @@ import (
 // up. It msyncs and commits the new regions of the cache file, in the background, and frees the unpacked tensors that
 // packing consumed. [Cache.Save] waits for the commit. Calling Finalize again returns the same.
 //
-// An error says that the runtime must not be used, or why XNNPACK could not create it: the first that a callback had no
-// way to return, among them ErrNotEager, ErrSourceChanged and ErrLost, with Options.Strict also ErrDamaged. What went
-// wrong without harm to the runtime is in Stats.LastError and is given to Options.Logger.
+// After an error the runtime must not be used. The error is the first that a callback could not return: ErrNotEager,
+// ErrSourceChanged or ErrLost for instance, with Options.Strict also ErrDamaged. Errors that do not harm the runtime
+// are in Stats.LastError and reported to Options.Logger.
 func (s *Session) Finalize() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Session) finalize() (lost error) {
 		}
 	}
 	s.data = nil
-	s.sources, s.unfilled, s.answered, s.origins = nil, nil, nil, nil // there may be a million
+	s.sources, s.unfilled, s.origins, s.spare = nil, nil, nil, nil // there may be a million
 	s.note(s.computed.drop())
 	s.desk.Leave()
 	s.moving = nil
@@ -96,13 +96,13 @@ func (s *Session) recheckSources() (end writer.Ending) {
 	return end
 }
 
-// variants returns what was packed here of kernels with several ways to be packed, but for what all of them turned out
-// to give: a runtime whose creation was cut short has seen only some.
+// variants returns the entries that were packed here from kernels with several packing identities, unless all uses gave
+// the same bytes. A runtime whose creation failed has packed only some uses.
 func variants(packed []writer.PackedEntry) (variants []*entries.Entry) {
 	unseen := map[*entries.Entry]int32{} // uses
 	for _, o := range packed {
 		p := &o.Kernel.Reader.(*source).packing
-		if !p.ambiguous() {
+		if !p.ambiguous {
 			continue
 		}
 		if _, counted := unseen[o.Entry]; !counted {
@@ -118,7 +118,7 @@ func variants(packed []writer.PackedEntry) (variants []*entries.Entry) {
 	return variants
 }
 
-// computeAll has everything read that will be said of tensors. Whoever needs it sees the errors.
+// computeAll computes the digests of tensors. Their users get the errors.
 func computeAll(contents ...*entries.Content) {
 	for _, c := range contents {
 		if c != nil {
@@ -159,7 +159,7 @@ func (c *core) checkCap() {
 		return
 	}
 	if used := c.writer.Figures().MappedBytes; used > limit && !c.overflowed.Swap(true) {
-		c.events.add(slog.LevelWarn, "MaxBytes is less than what is used at a time: each start packs some again",
+		c.events.add(slog.LevelWarn, "MaxBytes is less than sessions use at a time: each start packs some again",
 			slog.Int64("max_bytes", limit), slog.Int64("used_bytes", used))
 	}
 }

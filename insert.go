@@ -17,7 +17,7 @@ import (
 	"xpwc/internal/writer"
 )
 
-// A space is what XNNPACK packs into.
+// A space is a reservation that XNNPACK packs into.
 type space struct {
 	store.Reservation
 	kind    packingKind
@@ -35,6 +35,39 @@ const (
 	inPrivate
 )
 
+// A packer keeps what XNNPACK packs in a session: in the file, or in private memory.
+type packer struct {
+	cache    *Cache
+	user     *writer.User
+	packings map[uintptr]space // reserved and not yet inserted, by address
+	scratch  *store.Region     // for packings that are compared, while none is packed there
+	noFile   Reason            // why the session packs into private memory, or ""
+	work     work
+}
+
+// A work is what XNNPACK had to do for a session.
+type work uint8
+
+const (
+	workNone  work = iota
+	workEqual      // it packed something that the cache had, or uses what a session that is not finalized packed
+	workNew        // it packed something that the cache did not have
+)
+
+// note keeps and reports an error that does the runtime no harm, if there is one.
+func (k *packer) note(err error) { k.cache.writer.Note(err) }
+
+// startWriting makes this process the file's writer for as long as the session packs, waiting for another process
+// within limits. It reports whether the cache may have changed since.
+func (k *packer) startWriting() (changed bool) {
+	if k.noFile != "" {
+		return false
+	}
+	changed, reason := k.user.StartWriting()
+	k.noFile = Reason(reason)
+	return changed
+}
+
 // reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
 func (s *Session) reserve(n uint64) []byte {
 	p := s.reserveSpace(n)
@@ -44,7 +77,7 @@ func (s *Session) reserve(n uint64) []byte {
 	return p.Data
 }
 
-// reserveSpace returns what reserve does with where it lies; it has no bytes if there are none.
+// reserveSpace returns reserve's bytes with their location. Without memory it returns no bytes.
 func (s *Session) reserveSpace(n uint64) (p space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,48 +116,48 @@ func (s *Session) reserveSpace(n uint64) (p space) {
 
 // reserveKept reserves where a new named entry belongs: in the file, in the memory of a cache without a file, or, with
 // the reason counted later, in private memory.
-func (s *Session) reserveKept(n uint64, w *weight) (space, error) {
-	for !s.cache.inMemory() {
-		s.startWriting()
-		if s.noFile != "" {
+func (k *packer) reserveKept(n uint64, w *weight) (space, error) {
+	for !k.cache.inMemory() {
+		k.startWriting()
+		if k.noFile != "" {
 			break
 		}
-		r, err := s.user.Reserve(n, uint64(len(w.Key.Kernel)+len(w.Key.Bias)))
+		r, err := k.user.Reserve(n, uint64(len(w.Key.Kernel)+len(w.Key.Bias)))
 		switch {
 		case err == nil:
 			return space{Reservation: r, kind: inFile}, nil
 		case !errors.Is(err, ErrReplaced): // else it begins anew with the file that is there then
-			s.noFile = ReasonDisk
+			k.noFile = ReasonDisk
 		}
 	}
-	return s.reservePrivate(n)
+	return k.reservePrivate(n)
 }
 
-func (s *Session) reservePrivate(n uint64) (space, error) {
-	r, err := s.cache.arena.alloc(n)
+func (k *packer) reservePrivate(n uint64) (space, error) {
+	r, err := k.cache.arena.alloc(n)
 	return space{Reservation: r, kind: inPrivate}, err
 }
 
 // reserveScratch reserves space that is used again for the next packing, unless what is packed there stays.
-func (s *Session) reserveScratch(n uint64) (space, error) {
-	r := s.scratch
+func (k *packer) reserveScratch(n uint64) (space, error) {
+	r := k.scratch
 	if r == nil || uint64(len(r.Data())) < n {
-		s.recycleScratch(nil)
+		k.recycleScratch(nil)
 		var err error
 		if r, err = newAnonymousRegion(n); err != nil {
 			return space{}, err
 		}
 	}
-	s.scratch = nil // until it is given up
+	k.scratch = nil // until it is given up
 	return space{Reservation: store.Reservation{Region: r, Data: r.Data()[:n:n]}, kind: inScratch}, nil
 }
 
 // recycleScratch has the next packing use a region as scratch; nil: none.
-func (s *Session) recycleScratch(r *store.Region) {
-	if s.scratch != nil {
-		s.note(s.scratch.Release())
+func (k *packer) recycleScratch(r *store.Region) {
+	if k.scratch != nil {
+		k.note(k.scratch.Release())
 	}
-	s.scratch = r
+	k.scratch = r
 }
 
 // insert serves XNNPACK's look_up_or_insert: the address where size bytes equal to those at the packed address stay.
@@ -147,8 +180,8 @@ func (s *Session) reportProgress(p Progress) {
 	}
 }
 
-// insertQuietly does what insert does, but for what is to be done without locks: it returns what the host is given, and
-// the sources that were read.
+// insertQuietly is insert without the calls of the host, which must not run under the lock: it returns the progress to
+// report and the sources that were read.
 func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	progress *Progress, read []*source, address uintptr) {
 	s.mu.Lock()
@@ -157,7 +190,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
-			if e := s.answered[w.useKey()]; e != nil {
+			if e := w.answer(); e != nil {
 				return nil, nil, addressOf(e.Data)
 			}
 		}
@@ -192,7 +225,10 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	s.notePacked(w, p.miss, e, isNew)
 	s.evictPacked(p.sources)
 	if w.named {
-		s.answered[w.useKey()] = e
+		w.setAnswer(e)
+	}
+	if p.miss != nil { // otherwise the report keeps it
+		s.spare = w
 	}
 	progress = &Progress{Name: e.Name(), Bytes: int64(size), Done: s.done, Total: s.total}
 	return progress, read, addressOf(e.Data)
@@ -207,55 +243,52 @@ func (w *weight) identify() {
 	}
 }
 
-// hasBytes reports whether an entry has these bytes. Those that the disk cannot give are others, and no signal.
+// hasBytes reports whether an entry has these bytes. Bytes that the disk cannot read differ, and raise no signal.
 func hasBytes(e *entries.Entry, b []byte) (equal bool) {
 	_ = mapped.Faultless(func() { equal = bytes.Equal(e.Data, b) })
 	return equal
 }
 
-// keepPacked finds or makes the entry for what was just packed, which the session uses from here on. What is stored
-// under its name is compared without a lock; if that has changed meanwhile, it is compared again.
+// keepPacked returns the entry of what was packed, which the session uses from here on: a stored one with equal bytes,
+// or a new one. Bytes are compared without a lock; if the stored entries have changed meanwhile, they are compared
+// again.
 func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bool) {
-	if !w.named {
-		return s.keepUnnamed(p), true
-	}
-	kernel := &w.kernel.packing
-	// XNNPACK's seed is the same for transposed shapes, and so are a name and bytes that are all alike: what is packed
-	// from zeros [4, 8] must not be served for zeros [8, 4] where nobody says which is which.
-	variant := !kernel.complete() && uniform(w.kernel.content)
-	for {
-		seen, err := s.user.RetainCandidates(&w.Query)
+	// XNNPACK's seed is the same for transposed shapes, and so are the name and bytes that are all equal: without a
+	// packing identity, a packing of zeros [4, 8] must not answer for zeros [8, 4].
+	variant := w.named && !w.kernel.packing.complete && uniform(w.kernel.content)
+	for w.named {
+		stored, err := s.user.Retain(&w.Query)
 		s.fail(err)
-		actions := compare(s.inspectStored(w, p, seen))
-		reused := slices.Index(actions, writer.Reuse)
-		if reused < 0 && w.layoutAssumed { // what is not equal must be known to be of this layout
-			s.user.ReleaseCandidates(seen)
+		actions := compare(s.inspectStored(w, p, stored))
+		equal := slices.Index(actions, writer.Reuse)
+		switch {
+		case equal < 0 && w.layoutAssumed: // a new entry must be of this machine's layout
 			s.confirmLayout(w)
-			return s.keepPacked(w, p)
-		}
-		if reused < 0 && !s.inPlace(p) {
-			s.user.ReleaseCandidates(seen)
-			if p.kind == inFile || !s.startWriting() { // another process may have packed it while we waited
+		case equal < 0 && !s.inPlace(p):
+			// Another process may have packed it while this one waited to become the writer.
+			if p.kind == inFile || !s.startWriting() {
 				p = s.moveToFile(p, w)
 			}
-			continue
+		default:
+			if equal >= 0 && w.answer() == stored[equal].Entry {
+				actions[equal] = writer.ReuseTied
+			}
+			packed := s.packedFrom(w, p, variant)
+			entry, isNew = s.user.Insert(&w.Query, &packed, stored, actions)
+			switch {
+			case isNew:
+				s.keptPacked(Reason(packed.Reason), entry)
+			case entry != nil:
+				s.discard(p)
+				s.addRestamp(w, &stored[equal])
+			}
 		}
-		if reused >= 0 && s.answered[w.useKey()] == seen[reused].Entry {
-			actions[reused] = writer.ReuseTied
-		}
-		packed := s.packedFrom(w, p, variant)
-		e, created := s.user.Insert(&w.Query, &packed, seen, actions)
-		s.user.ReleaseCandidates(seen)
-		switch {
-		case created:
-			s.keptPacked(Reason(packed.Reason), e)
-			return e, true
-		case e != nil:
-			s.discard(p)
-			s.addRestamp(w, &seen[reused])
-			return e, false
+		s.user.Release(stored)
+		if entry != nil {
+			return entry, isNew
 		}
 	}
+	return s.keepUnnamed(p), true
 }
 
 // packedFrom describes what was packed of a weight.
@@ -274,7 +307,7 @@ func (s *Session) packedFrom(w *weight, p space, variant bool) writer.Packed {
 	return packed
 }
 
-// keptPacked takes note of what a new entry means for the session's load. reason is why it is private, or "".
+// keptPacked counts a new entry in the session's load. reason is why it is private, or "".
 func (s *Session) keptPacked(reason Reason, e *entries.Entry) {
 	s.work = workNew
 	if reason != "" {
@@ -287,7 +320,7 @@ func uniform(b []byte) bool {
 	return len(b) > 1 && bytes.Equal(b[1:], b[:len(b)-1])
 }
 
-// inspectStored finds out what there is to know of the entries under the key of what was packed.
+// inspectStored gathers the facts of the entries under the key of a packing.
 func (s *Session) inspectStored(w *weight, p space, seen []writer.View) []stored {
 	rivals := make([]stored, len(seen))
 	for i := range seen {
@@ -311,7 +344,7 @@ func (s *Session) inspectStored(w *weight, p space, seen []writer.View) []stored
 // session packs it may not be known yet: but where all is given that decides the bytes, others are of other content.
 func (s *Session) mayHaveContent(w *weight, v *writer.View) bool {
 	if v.Pending {
-		return contentFact(w, v) != refuted && (!w.kernel.packing.complete() || w.kernel.packing.ambiguous())
+		return contentFact(w, v) != refuted && (!w.kernel.packing.complete || w.kernel.packing.ambiguous)
 	}
 	if contentFact(w, v) == unknown {
 		s.computeDigests(w, v)
@@ -321,31 +354,31 @@ func (s *Session) mayHaveContent(w *weight, v *writer.View) bool {
 
 // inPlace reports whether what was packed can stay where it is: unless that is only for comparing, or the file has room
 // for it.
-func (s *Session) inPlace(p space) bool {
-	return p.kind == inFile || p.kind == inPrivate && (s.cache.inMemory() || s.noFile != "" || p.reason != "")
+func (k *packer) inPlace(p space) bool {
+	return p.kind == inFile || p.kind == inPrivate && (k.cache.inMemory() || k.noFile != "" || p.reason != "")
 }
 
 // moveToFile moves what was packed to where a new entry belongs.
-func (s *Session) moveToFile(p space, w *weight) space {
-	dst, err := s.reserveKept(uint64(len(p.Data)), w)
-	return s.moved(p, dst, ReasonDisk, err)
+func (k *packer) moveToFile(p space, w *weight) space {
+	dst, err := k.reserveKept(uint64(len(p.Data)), w)
+	return k.moved(p, dst, ReasonDisk, err)
 }
 
-// moved returns what was packed where it was moved to. If there is no memory for a copy, it stays for good.
-func (s *Session) moved(p, dst space, failure Reason, err error) space {
+// moved copies a packing to another space. Without memory for the copy it stays where it is.
+func (k *packer) moved(p, dst space, failure Reason, err error) space {
 	if err != nil {
-		s.note(err)
+		k.note(err)
 		p.kind, p.reason = inPrivate, failure
 		return p
 	}
 	copy(dst.Data, p.Data)
-	s.user.CountCopied(len(p.Data))
-	s.discard(p)
+	k.user.CountCopied(len(p.Data))
+	k.discard(p)
 	p.kind, p.Reservation = dst.kind, dst.Reservation
 	return p
 }
 
-// keepUnnamed keeps what nothing identifies in private memory, for this session alone.
+// keepUnnamed keeps a packing without a name in private memory, for this session alone.
 func (s *Session) keepUnnamed(p space) *entries.Entry {
 	if p.kind != inPrivate {
 		wasInFile, src := p.kind == inFile, p.Region
@@ -365,14 +398,14 @@ func (s *Session) keepUnnamed(p space) *entries.Entry {
 }
 
 // discard gives up the space of a packing whose bytes are elsewhere.
-func (s *Session) discard(p space) {
+func (k *packer) discard(p space) {
 	switch p.kind {
 	case inFile:
-		s.user.Cancel(p.Reservation)
+		k.user.Cancel(p.Reservation)
 	case inScratch:
-		s.recycleScratch(p.Region)
+		k.recycleScratch(p.Region)
 	case inPrivate:
-		s.note(p.Region.Release())
+		k.note(p.Region.Release())
 	}
 }
 

@@ -32,8 +32,8 @@ func CurrentLayout() (Layout, error) {
 	return Layout{layout.Fingerprint, layout.Description}, nil
 }
 
-// prefetchLayout has XNNPACK asked for what the look-ups in the loaded file will need, beside what the host does until
-// then. For all families it takes a millisecond or two.
+// prefetchLayout asks XNNPACK in the background how it packs the families of the loaded file, so that look-ups need not
+// wait. All families take a millisecond or two.
 func (c *core) prefetchLayout() {
 	if c.inMemory() {
 		return
@@ -52,37 +52,34 @@ func (c *core) prefetchLayout() {
 	}()
 }
 
-// chooseLayout has a weight looked up under the layout whose entries of it are what XNNPACK packs here. It may be
-// layoutAssumed, from evidence: then what the file does not have must not be packed under it.
+// chooseLayout sets the layout of a weight's key: the one whose entries of it XNNPACK packs here. Evidence may be
+// enough to assume it. Then what the file lacks must not be packed under it.
 func (s *Session) chooseLayout(w *weight) {
 	if w.kernel != nil && !ask.Answered() {
 		if layout, shown := s.evidence.layoutFor(w.kernel, w.Key.FingerprintID); shown {
-			w.assumeLayout(layout)
+			w.SetLayout(layout)
+			w.layoutAssumed = true
 			return
 		}
 	}
 	s.confirmLayout(w)
 }
 
-func (w *weight) assumeLayout(layout format.Digest) {
-	w.SetLayout(layout)
-	w.layoutAssumed = true
-}
-
-// choosePackedLayout has a weight that was packed looked up under the layout that the file lists this machine with:
-// equal bytes are right, whatever their layout is. So XNNPACK is not asked for all of it where it packs without a
-// look-up, as deconvolutions in every process, and the file has that.
+// choosePackedLayout sets the layout of a weight that was packed to the one that the file lists this machine with:
+// equal bytes are right in any layout. So XNNPACK need not be asked for its layout if it packs without a look-up, as
+// deconvolutions in every process, and the file has the result.
 func (s *Session) choosePackedLayout(w *weight) {
 	if ask.Answered() || len(s.evidence) == 0 {
 		s.confirmLayout(w)
 		return
 	}
-	w.assumeLayout(s.evidence[0].layout)
+	w.SetLayout(s.evidence[0].layout)
+	w.layoutAssumed = true
 }
 
-// confirmLayout has the weight named under this machine's layout, and reports whether it was under another. XNNPACK
-// takes a millisecond or two to say which that is. If it does not, nobody could distinguish what is packed from what
-// others pack. A cache in memory needs no layout.
+// confirmLayout sets the layout of a weight's key to this machine's, and reports whether it was another. XNNPACK takes
+// a millisecond or two to show it. If it fails to, the weight is unnamed: nobody could tell its packing from another. A
+// cache in memory needs no layout.
 func (s *Session) confirmLayout(w *weight) (changed bool) {
 	var current format.Layout
 	var err error
@@ -93,39 +90,37 @@ func (s *Session) confirmLayout(w *weight) (changed bool) {
 		s.layoutUnknown = true
 		s.note(err)
 	}
-	assumed := w.Key.Layout
-	w.SetLayout(current.Fingerprint)
 	w.layoutAssumed = false
 	w.named = w.named && err == nil
-	if w.Key.Layout == assumed && w.named {
+	if w.Key.Layout == current.Fingerprint && w.named {
 		return false
 	}
+	w.SetLayout(current.Fingerprint)
 	w.sizeMismatch = false
 	return true
 }
 
-// A layout's fingerprint is what XNNPACK packs of all families, which takes it more than a small model takes to load.
-// So a file says of a layout also which machines pack in it, and what XNNPACK packs there for each family that the file
-// has entries of. Where the machine is such a one, and XNNPACK packs the same for the family of a look-up, the layout's
-// entries of that family are what it would pack. What must be packed is packed under the layout that XNNPACK shows in
-// whole.
+// A layout's fingerprint is a hash of samples of all families, which take longer than loading a small model. So a file
+// also lists the machines of a layout, and the sample of each family that it has entries of. If it lists this machine,
+// and XNNPACK packs the same sample of a look-up's family, the layout's entries of that family are right. A new entry
+// needs the whole fingerprint.
 //
-// The machine alone is not enough, because XNNPACK may be patched or built in another way; nor is the sample, which
-// does not show each choice that XNNPACK makes within a family, as for the shapes of kernels.
+// The machine alone is not enough, because XNNPACK may be patched or built in another way. Nor is the sample, which
+// does not show each choice that XNNPACK makes within a family, such as by the shape of a kernel.
 
-// evidence is what a file says of layouts that such a machine as this packs in.
+// evidence lists the families of a file in layouts of this machine.
 type evidence []familyEvidence
 
 // A shownFamily is a family of a layout.
 type familyEvidence struct {
-	layout, sum format.Digest // the sum is to be compared with what XNNPACK packs in this process
+	layout, sum format.Digest // the sum is the sample's
 	family      packing.Family
 }
 
-// maxFamilies is how many families are read of a file, which could claim any number.
+// maxFamilies bounds the families of a file, which could list any number.
 const maxFamilies = 1 << 10
 
-// layoutEvidence returns what an index says, nothing for none.
+// layoutEvidence returns the evidence of an index, which may be nil.
 func layoutEvidence(index *format.Index) (shown evidence) {
 	machine := ask.Machine()
 	if index == nil || machine == (format.Digest{}) {
@@ -179,18 +174,21 @@ func (id packingIdentity) opaque() bool { return id.geometry == (packing.Geometr
 // packedAs is how XNNPACK packs a kernel, as the host describes it.
 type packedAs struct {
 	identities []packingIdentity // each once, sorted by digest
+	digest     Digest            // of all of them, zero without one
+	complete   bool              // they decide the packed bytes
+	ambiguous  bool              // they are several ways of packing
+	described  bool              // the host gave one
 	uses       int32             // how often identities were given that are not opaque
-	described  bool              // anything
 	belief     belief
 }
 
-// A belief is on whose word a look-up of a kernel is answered with what was packed before.
+// A belief is what must vouch for a kernel's stored entries before they answer a look-up.
 type belief uint8
 
 const (
-	believeIdentity belief = iota // that of identities which describe all that decides the packed bytes
-	believeHost                   // the host's: see Believe
-	believeNobody                 // see Compare
+	believeIdentity belief = iota // packing identities that decide the packed bytes
+	believeHost                   // the host: see Believe
+	believeNobody                 // nothing: see Compare
 )
 
 func (p *packedAs) clone() packedAs {
@@ -205,51 +203,34 @@ func (p *packedAs) add(id packingIdentity) {
 	}
 	byDigest := func(a packingIdentity, d packing.Digest) int { return bytes.Compare(a.digest[:], d[:]) }
 	i, present := slices.BinarySearchFunc(p.identities, id.digest, byDigest)
-	if !present {
-		p.identities = slices.Insert(p.identities, i, id)
+	if present {
+		return
 	}
-}
-
-// digest returns one digest for all that was given, zero for nothing.
-func (p *packedAs) digest() Digest {
-	switch len(p.identities) {
-	case 0:
-		return Digest{}
-	case 1:
-		return p.identities[0].digest
-	}
+	p.identities = slices.Insert(p.identities, i, id)
+	p.complete = true
+	described := 0
 	var digests []byte
 	for _, id := range p.identities {
 		digests = append(digests, id.digest[:]...)
-	}
-	return DigestOf(digests)
-}
-
-// complete reports whether everything that decides packing was given.
-func (p *packedAs) complete() bool {
-	return len(p.identities) > 0 && !slices.ContainsFunc(p.identities, packingIdentity.opaque)
-}
-
-// believed reports whether a look-up may be answered with what was packed before. Otherwise that is compared.
-func (p *packedAs) believed() bool {
-	return p.belief == believeHost || p.belief == believeIdentity && p.complete()
-}
-
-// ambiguous reports whether one key stands for several ways of packing.
-func (p *packedAs) ambiguous() bool {
-	if len(p.identities) < 2 {
-		return false
-	}
-	opaque := 0
-	for _, id := range p.identities {
 		if id.opaque() {
-			opaque++
+			p.complete = false
+		} else {
+			described++
 		}
 	}
-	return len(p.identities)-opaque > 1
+	p.ambiguous = described > 1
+	p.digest = p.identities[0].digest
+	if len(p.identities) > 1 {
+		p.digest = DigestOf(digests)
+	}
 }
 
-// describe writes into a record what is known of how its payload of n bytes was packed.
+// believed reports whether stored entries may answer a look-up. Otherwise they are compared with a packing.
+func (p *packedAs) believed() bool {
+	return p.belief == believeHost || p.belief == believeIdentity && p.complete
+}
+
+// describe writes the family and the least size of a payload of n bytes into its record.
 func (p *packedAs) describe(r *format.Record, n int, copied bool) {
 	r.LeastSize = uint64(n)
 	for i, id := range p.identities {
@@ -266,8 +247,7 @@ func (p *packedAs) describe(r *format.Record, n int, copied bool) {
 	}
 }
 
-// leastBytes returns how many bytes a packing has at least, or one of what XNNPACK has copied, which may be a
-// conversion.
+// leastBytes returns the least size of a packing. XNNPACK may have converted the kernel if it copied it.
 func leastBytes(g packing.Geometry, copied bool) uint64 {
 	if copied {
 		g.Flags |= packing.HalfPrecision

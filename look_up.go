@@ -11,11 +11,11 @@ import (
 	"xpwc/internal/writer"
 )
 
-// notFound is what look_up answers for what is not in the cache: SIZE_MAX (xnnpack.h).
+// notFound is look_up's answer to a miss: SIZE_MAX (xnnpack.h).
 const notFound = ^uintptr(0)
 
-// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key: what XNNPACK says of weights that it is about to pack,
-// or has packed.
+// A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key, which names weights that it is about to pack or has
+// packed.
 type lookUpKey struct {
 	seed          uint32
 	kernel, bias  uintptr // addresses; there may be no bias
@@ -26,124 +26,121 @@ type lookUpKey struct {
 func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.user.Unclaim() // XNNPACK gave up on it
+	s.user.Unclaim() // XNNPACK has given up on the previous weight
 	if s.state != stateLoading {
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
 	}
 	w := s.weight(key)
 	s.chooseLayout(w)
-	if w.named {
-		w.share()
-	}
-	e, contentMatch := s.answer(w)
-	if e != nil {
-		return addressOf(e.Data)
-	}
-	w.comparable, w.failed = contentMatch, s.fillFor(w)
-	s.announced = s.noteMiss(w)
-	for _, src := range w.sources() {
-		src.beginRead() // to be packed
-		if w.named {
-			src.beginRead()
-			s.digests.Go(func() {
-				_, _ = src.identity.Digest()
-				src.endRead()
-			})
-		}
-	}
-	return notFound
-}
-
-// answer returns the entry that a look-up hits, or nil. same reports whether what will be packed is to be compared with
-// something stored.
-func (s *Session) answer(w *weight) (e *entries.Entry, contentMatch bool) {
-	e, contentMatch = s.find(w)
-	if e == nil && w.layoutAssumed && s.confirmLayout(w) {
-		e, contentMatch = s.find(w)
-	}
-	if e == nil && w.named {
-		e, contentMatch = s.awaitOrClaim(w, contentMatch)
+	e, comparable := s.find(w)
+	if e == nil {
+		e, comparable = s.retry(w, comparable)
 	}
 	if e == nil {
-		s.user.CountMiss()
+		s.announce(w, comparable)
+		return notFound
 	}
-	return e, contentMatch
+	s.spare = w
+	return addressOf(e.Data)
 }
 
-// awaitOrClaim waits for other sessions and processes that pack the same, and returns what answer does. If it returns
-// no entry, other sessions wait for this one.
-func (s *Session) awaitOrClaim(w *weight, contentMatch bool) (*entries.Entry, bool) {
+// retry looks a weight up again under the layout of this machine, if another was assumed, and waits for other sessions
+// and processes that pack it. If it returns no entry, they wait for this session.
+func (s *Session) retry(w *weight, comparable bool) (*entries.Entry, bool) {
 	var e *entries.Entry
+	if w.layoutAssumed && s.confirmLayout(w) {
+		e, comparable = s.find(w)
+	}
 	began := false
-	for e == nil {
+	for e == nil && w.named {
 		switch {
 		case s.user.Await(&w.Query):
-		case !contentMatch && s.startWriting():
+		case !comparable && s.startWriting():
 			began = true
 		case s.user.Claim(&w.Query):
-			return nil, contentMatch
+			return nil, comparable
 		}
-		e, contentMatch = s.find(w)
-		if began && (e != nil || contentMatch) {
-			s.user.StopWriting() // others wait, too
+		e, comparable = s.find(w)
+		if began && (e != nil || comparable) {
+			s.user.StopWriting() // other sessions and processes may pack
 			began = false
 		}
 	}
-	return e, contentMatch
+	return e, comparable
 }
 
-// share lets entries answer that other sessions have packed and are not finalized, if the packing identity decides the
-// bytes: such a session may yet find a second way in which the kernel is packed.
-func (w *weight) share() {
-	if p := &w.kernel.packing; p.described && p.believed() && !p.ambiguous() {
-		w.Contents = writer.Contents{Kernel: &w.kernel.identity, Bias: w.biasContent()}
+// announce prepares for the packing of a weight that missed: its tensors are computed, and their digests in the
+// background.
+func (s *Session) announce(w *weight, comparable bool) {
+	s.user.CountMiss()
+	w.comparable, w.failed = comparable, s.fillFor(w)
+	s.announced = s.noteMiss(w)
+	for _, src := range w.sources() {
+		src.beginRead() // by packing
+		if w.named {
+			src.beginRead()
+			s.digests.Go(src.digest)
+		}
 	}
 }
 
-// startWriting makes this process the file's writer for as long as the session packs, waiting for another process
-// within limits. It reports whether what the cache holds may have changed since.
-func (s *Session) startWriting() (changed bool) {
-	if s.noFile != "" {
-		return false
-	}
-	changed, reason := s.user.StartWriting()
-	s.noFile = Reason(reason)
-	return changed
-}
-
-// A weight is what a key of XNNPACK's stands for.
+// A weight is the kernel and bias of a key of XNNPACK's.
 type weight struct {
 	writer.Query
-	kernel, bias  *source // nil if it is something Load never gave out
+	kernel, bias  *source // nil if Load did not return its address
 	hasBias       bool
 	named         bool
-	layoutAssumed bool // the key's layout is
-	sizeMismatch  bool // an entry that could have answered it has not the size that the operator reads
-	sizeUnknown   bool // XNNPACK does not say how many bytes it packs: an entry is right if it is equal
-
-	session *Session
-	verdict verdict // of a look-up that is being decided
+	layoutAssumed bool    // and not confirmed
+	sizeMismatch  bool    // an entry that could have answered has another size than the operator reads
+	sizeUnknown   bool    // XNNPACK does not report its size: only equal bytes are right
+	refusal       refusal // of the entries that it was compared with
 
 	// Of a look-up that missed:
-	comparable bool // there is something stored that the packing may turn out equal to
-	failed     bool // what is to be packed could not be computed
+	buffer     [2]*source // of sources
+	comparable bool       // the packing may turn out equal to an entry
+	failed     bool       // the tensors could not be computed
 }
 
-// A question is what XNNPACK asks of a kernel in a session.
-type useKey struct {
-	kernel, bias        *source
+// An answer is the entry of one use of a kernel in a session.
+type answer struct {
+	bias                *source
 	seed, fingerprintID uint32
 	packing             Digest
+	entry               *entries.Entry
 }
 
-func (w *weight) useKey() useKey {
-	return useKey{w.kernel, w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing}
+// answer returns the entry that answered the same look-up before, or nil.
+func (w *weight) answer() *entries.Entry {
+	for i := range w.kernel.answers {
+		a := &w.kernel.answers[i]
+		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID && a.packing == w.Key.Packing {
+			return a.entry
+		}
+	}
+	return nil
 }
 
+// setAnswer records the entry that answers a look-up, or replaces what was packed after it.
+func (w *weight) setAnswer(e *entries.Entry) {
+	k := w.kernel
+	for i := range k.answers {
+		a := &k.answers[i]
+		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID && a.packing == w.Key.Packing {
+			a.entry = e
+			return
+		}
+	}
+	if k.answers == nil {
+		k.answers = k.firstAnswer[:0]
+	}
+	k.answers = append(k.answers, answer{w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing, e})
+}
+
+// sources returns the kernel and the bias, without unknown ones.
 func (w *weight) sources() []*source {
-	var sources []*source
-	for _, src := range []*source{w.kernel, w.bias} {
+	sources := w.buffer[:0]
+	for _, src := range [...]*source{w.kernel, w.bias} {
 		if src != nil {
 			sources = append(sources, src)
 		}
@@ -151,48 +148,53 @@ func (w *weight) sources() []*source {
 	return sources
 }
 
-// weight names what XNNPACK asks for, but for the layout. A bias without a name makes the whole unnamed: its bytes are
-// packed in.
+// weight names the weight of a key; chooseLayout completes the name. A bias without a name makes the whole unnamed: its
+// bytes are packed in.
 func (s *Session) weight(key lookUpKey) *weight {
-	w := &weight{session: s, kernel: s.addresses[key.kernel], hasBias: key.bias != 0}
-	w.Seed, w.Key.FingerprintID = key.seed, key.fingerprintID
-	k := &w.Key
-	w.named = w.kernel != nil
-	if w.kernel != nil {
-		w.kernel.isKernel = true
-		k.Kernel, k.Packing = w.kernel.name, w.kernel.packing.digest()
+	w := s.spare
+	if w == nil {
+		w = &weight{}
 	}
+	s.spare = nil
+	*w = weight{kernel: s.addresses[key.kernel], hasBias: key.bias != 0}
+	w.Seed, w.Key.FingerprintID = key.seed, key.fingerprintID
 	if w.hasBias {
-		w.bias = s.addresses[key.bias]
-		w.named = w.named && w.bias != nil
-		if w.bias != nil {
-			k.Bias, k.HasBias = w.bias.name, true
+		if w.bias = s.addresses[key.bias]; w.bias != nil {
+			w.Key.Bias, w.Key.HasBias = w.bias.name, true
+			s.consume(w.bias)
 		}
 	}
-	if w.kernel != nil {
-		s.consume(w.kernel)
+	k := w.kernel
+	if k == nil {
+		return w
 	}
-	if w.bias != nil {
-		s.consume(w.bias)
+	s.consume(k)
+	k.isKernel = true
+	w.named = w.bias != nil || !w.hasBias
+	w.Key.Kernel, w.Key.Packing = k.name, k.packing.digest
+	if w.named && k.packing.described && k.packing.believed() && !k.packing.ambiguous {
+		// Entries of sessions that are not finalized may answer: the packing identity decides the bytes.
+		w.Contents = writer.Contents{Kernel: &k.identity, Bias: w.biasContent()}
 	}
 	return w
 }
 
-func (s *Session) consume(src *source) {
+// consume marks a tensor that packing reads: Finalize releases it.
+func (t *tensors) consume(src *source) {
 	src.consumed = true
 	if !src.counted && !src.retain.Load() {
-		s.done += int64(len(src.content))
+		t.done += int64(len(src.content))
 	}
 	src.counted = true
 }
 
-// fillFor computes what packing is about to read. XNNPACK packs the bias of operators with dynamically quantised input
-// without naming it: under a key without a bias, anything loaded that could be one is computed, unless the host has
-// said all that is packed in. It reports whether something could not be computed.
+// fillFor computes the tensors that packing is about to read. XNNPACK packs the bias of operators with dynamically
+// quantised input, although their key has none: without a packing identity, each loaded tensor that could be the bias
+// is computed. It reports whether a tensor could not be computed.
 func (s *Session) fillFor(w *weight) (failed bool) {
 	needed := w.sources()
 	if !w.hasBias && (w.kernel == nil || !w.kernel.packing.described) {
-		largest := 64 << 10 // of what could be a bias
+		largest := 64 << 10 // size of a bias
 		if w.kernel != nil {
 			largest = max(largest, len(w.kernel.content))
 		}
@@ -212,46 +214,44 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
-// find returns the entry that answers a look-up, which the session uses from here on, or nil. same reports whether
-// there is any entry of this weight with this content, be it under another seed or one of several: what will be packed
-// is to be compared with it.
-func (s *Session) find(w *weight) (answer *entries.Entry, contentMatch bool) {
+// find returns the entry that answers a look-up, which the session uses from here on, or nil. comparable reports
+// whether an entry has this weight with this content, under another seed for instance: what is packed is compared.
+func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 	if !w.named {
 		return nil, false
 	}
+	p := &w.kernel.packing
+	r := request{!p.believed(), w.answer() != nil, p.described, p.ambiguous, s.cache.options.Verify}
 	for {
-		hit, views, err := s.user.LookUp(&w.Query, w.judge)
+		views, err := s.user.LookUp(&w.Query)
 		s.fail(err)
+		var buffer [4]candidate
+		candidates := buffer[:0]
+		for i := range views {
+			candidates = append(candidates, w.candidate(&views[i]))
+		}
+		v := decide(r, candidates)
 		switch {
-		case hit >= 0:
-			if views[hit].Pending {
-				s.work = max(s.work, workEqual) // lookAgain asks whether its source changed
+		case v.need != needNothing:
+			s.gather(w, v.need, &views[v.candidate])
+		case v.hit < 0:
+			w.refusal = v.refusal
+			return nil, v.contentMatch
+		case s.user.Use(&views[v.hit]):
+			view := &views[v.hit]
+			if view.Pending {
+				s.work = max(s.work, workEqual) // recheckSources asks whether its source changed
 			}
-			s.addRestamp(w, &views[hit])
-			s.answered[w.useKey()] = views[hit].Entry
-			return views[hit].Entry, true
-		case w.verdict.need != needNothing:
-			s.gather(w, w.verdict.need, &views[w.verdict.candidate])
-		default:
-			return nil, w.verdict.contentMatch
+			if !candidates[v.hit].stamped || view.Record.Source == (Digest{}) {
+				s.addRestamp(w, view)
+			}
+			w.setAnswer(view.Entry)
+			return view.Entry, true
 		}
 	}
 }
 
-// judge decides with what is known.
-func (w *weight) judge(views []writer.View) (hit int) {
-	candidates := make([]candidate, 0, len(views))
-	for i := range views {
-		candidates = append(candidates, w.candidate(&views[i]))
-	}
-	p := &w.kernel.packing
-	repeated := w.session.answered[w.useKey()] != nil
-	a := request{!p.believed(), repeated, p.described, p.ambiguous(), w.session.cache.options.Verify}
-	w.verdict = decide(a, candidates)
-	return w.verdict.hit
-}
-
-// candidate returns what is known of an entry under the key of a weight.
+// candidate returns the facts of an entry under the key of a weight.
 func (w *weight) candidate(v *writer.View) candidate {
 	k := candidate{
 		stamped: stampsMatch(w, v), content: confirmed,
@@ -264,18 +264,18 @@ func (w *weight) candidate(v *writer.View) candidate {
 		k.content = contentFact(w, v)
 	}
 	switch {
-	// Where a host gives no identity, what the file has may have been right for a smaller kernel of this name.
-	case v.Sized && (w.kernel.packing.complete() || !v.Listed):
+	// Without a packing identity the size may have been that of a smaller kernel of this name.
+	case v.Sized && (w.kernel.packing.complete || !v.Listed):
 		k.size = confirmed
 	case w.sizeUnknown:
 		k.size = refuted
-	case !w.sizeKnown(): // one that is too short shows when this has been packed: see rivals
+	case !w.sizeKnown(): // inspectStored finds an entry that is too short
 		k.size = factOf(w.checkSize(v.Entry.Data) == nil)
 	}
 	return k
 }
 
-// gather finds out what is lacking of a candidate.
+// gather learns a missing fact of an entry.
 func (s *Session) gather(w *weight, missing need, v *writer.View) {
 	switch missing {
 	case needContent:
@@ -292,7 +292,7 @@ func (s *Session) gather(w *weight, missing need, v *writer.View) {
 	}
 }
 
-// computeDigests reads the tensors of this session whose digests are compared.
+// computeDigests computes the digests to compare.
 func (s *Session) computeDigests(w *weight, v *writer.View) {
 	for _, pair := range [][2]*entries.Content{{&w.kernel.identity, v.Kernel}, {w.biasContent(), v.Bias}} {
 		if pair[0] == nil || pair[0] == pair[1] {
@@ -312,7 +312,7 @@ func (s *Session) computeDigests(w *weight, v *writer.View) {
 	}
 }
 
-// biasContent returns what the bias is, or nil if there is none.
+// biasContent returns the content of the bias, nil without one.
 func (w *weight) biasContent() *entries.Content {
 	if w.bias == nil {
 		return nil
@@ -320,8 +320,7 @@ func (w *weight) biasContent() *entries.Content {
 	return &w.bias.identity
 }
 
-// stampsMatch reports whether an entry was packed from the content that this session has under the same names, by what
-// the stamps say alone, without reading it.
+// stampsMatch reports whether an entry's stamps are those of the session's tensors.
 func stampsMatch(w *weight, v *writer.View) bool {
 	recorded := format.Stamps{Kernel: v.Record.KernelStamp, Bias: v.Record.BiasStamp}
 	match := func(s format.Stamps) bool {
@@ -338,7 +337,7 @@ func stampsMatch(w *weight, v *writer.View) bool {
 	return false
 }
 
-// stampMatches compares two tensors of this session, or one with what the file says of one.
+// stampMatches compares the stamp of a tensor with that of an entry's: of a tensor in memory, or else of its record.
 func stampMatches(content, stored *entries.Content, stamp format.Digest) bool {
 	if content == nil || content == stored {
 		return true
@@ -349,8 +348,7 @@ func stampMatches(content, stored *entries.Content, stamp format.Digest) bool {
 	return content.Stamp != (Digest{}) && content.Stamp == stamp
 }
 
-// contentFact reports whether an entry was packed from the content that this session has under the same names, as far
-// as it is known.
+// contentFact reports whether an entry was packed from the session's tensors, as far as digests are computed.
 func contentFact(w *weight, v *writer.View) fact {
 	record := &v.Record
 	kernel := tensorFact(&w.kernel.identity, v.Kernel, record.KernelStamp, record.KernelDigest)
@@ -384,9 +382,8 @@ func tensorFact(content, stored *entries.Content, stamp, digest format.Digest) f
 	return factOf(digestHere == digest)
 }
 
-// addRestamp takes note that content of this session was just seen to be packed into an entry's bytes, or to have
-// its digest. Finalize says so in the entry, so that the next look-up need not compare, unless the content changed
-// since.
+// addRestamp records that an entry was packed from the session's tensors, although it lacks their stamps. Finalize adds
+// the stamps, unless the tensors changed meanwhile, and the next look-up need not compare.
 func (s *Session) addRestamp(w *weight, v *writer.View) {
 	r := writer.Restamp{Entry: v.Entry, Kernel: &w.kernel.identity}
 	if w.bias != nil {
@@ -397,38 +394,38 @@ func (s *Session) addRestamp(w *weight, v *writer.View) {
 	}
 }
 
-// After a look-up that hit XNNPACK asks nothing more: it reads as many bytes as it would have packed. How many these
-// are is asked of XNNPACK itself, once a process for each geometry.
+// After a hit XNNPACK asks nothing more: it reads as many bytes as it would have packed. A shorter payload would be
+// read beyond its end. So XNNPACK is asked for the size of each geometry, once a process.
 
-// sizeKnown reports whether the size of what the operator of a look-up reads follows from the packing identity. What
-// the tensor says is only a guess: it may have more than the kernel, as ExecuTorch's exporter writes the whole storage
-// of a view. Nor is it known of what the host has converted.
+// sizeKnown reports whether the packing identity decides the size of the packed bytes. The tensor's size does not: it
+// may be larger than the kernel, since ExecuTorch's exporter writes the whole storage of a view. Nor is the size of a
+// host's conversion known.
 func (w *weight) sizeKnown() bool {
-	return w.kernel.packing.complete() && (w.kernel.copyOf == nil || w.kernel.copyMethod.kind == byXNNPACK)
+	return w.kernel.packing.complete && (w.kernel.copyOf == nil || w.kernel.copyMethod.kind == byXNNPACK)
 }
 
-// errSizeUnknown is of a payload of which nobody can say that it has the size that its operator reads.
-var errSizeUnknown = errors.New("XNNPACK does not say how many bytes it packs")
+// errSizeUnknown: only a comparison with a packing can show that a payload has the right size.
+var errSizeUnknown = errors.New("XNNPACK does not report how many bytes it packs")
 
-// checkSize returns an error if a payload of the file is not what the operator of a look-up is going to read, and
-// errUnsaid if it may be: it is right only if it is equal to what XNNPACK packs.
+// checkSize returns an error that matches ErrDamaged if a payload has another size than the operator reads, and
+// errSizeUnknown if it may have.
 func (w *weight) checkSize(packed []byte) error {
 	n := uint64(len(packed))
 	if !w.sizeKnown() {
-		// XNNPACK packs an element as it is, and float32 as float16 in half precision, so that a packing has at least
-		// half as many bytes as its kernel. So has that of a copy, which may have been converted.
+		// XNNPACK converts float32 to float16 at most, so a packing has at least half as many bytes as its kernel, even
+		// if the kernel was converted.
 		return checkMinimum(n, uint64(w.kernel.minimumSize())/2)
 	}
 	copied := w.kernel.copyOf != nil
 	var sizeErr error
-	for i := range w.kernel.packing.identities { // which of them reads it is not known, and all of them may
+	for i := range w.kernel.packing.identities { // any of them may read it
 		g := &w.kernel.packing.identities[i].geometry
 		var size uint64
 		if w.kernel.fits(g) {
 			size = ask.PackedSize(g, w.Key.FingerprintID)
 		}
 		switch {
-		// XNNPACK made another operator of the node, or converted the kernel in another way.
+		// XNNPACK made another operator of the node, or converted the kernel differently.
 		case size == 0, copied && n != size:
 			if err := checkMinimum(n, leastBytes(*g, copied)); err != nil {
 				return err

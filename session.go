@@ -8,9 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"xpwc/internal/entries"
-	"xpwc/internal/osdisk"
-	"xpwc/internal/store"
 	"xpwc/internal/writer"
 	"xpwc/xnnpack/packing"
 )
@@ -21,9 +18,8 @@ import (
 // session that misses an entry waits for another one that packs it, see Options.WriterWait: hold no lock, while a
 // runtime is created, that the DataMap needs.
 type Session struct {
-	cache    *Cache
-	user     *writer.User
-	data     DataMap
+	tensors
+	packer
 	provider provider
 	begun    time.Time
 
@@ -31,33 +27,14 @@ type Session struct {
 	state sessionState
 	err   error // the first that a callback could not return
 
-	sources   map[string]*source
-	retained  []*source           // until Close, of a session that is finalized
-	refused   map[string]error    // names that gave none: the data map is asked once
-	addresses map[uintptr]*source // what XNNPACK knows a source by; also aliases
-	computed  arena               // of tensors whose content is computed
-	unfilled  []*source           // those whose content may yet have to be computed
-	desk      osdisk.Desk         // that kernels are computed on, see Tensor.Refill
-	moving    *source             // what is packed from there, or nil
-	digests   sync.WaitGroup      // of digests that are computed while XNNPACK packs
+	evidence      evidence // of the file, when the session began
+	layoutUnknown bool     // XNNPACK does not report its layout, and the error was reported
 
-	evidence      evidence // of the file's layouts, of this machine, when the session began
-	layoutUnknown bool     // XNNPACK does not say how it packs here, and that was remarked
+	announced *miss   // the look-up that missed last: the next reservation is for it
+	spare     *weight // for the next look-up
 
-	answered  map[useKey]*entries.Entry // to look-ups, and in place of what was packed
-	announced *miss                     // a look-up that missed: the next reservation is for it
-	packings  map[uintptr]space
-	scratch   *store.Region // space for what is compared before it is kept, while nothing is packed there
-	noFile    Reason        // why this session packs into private memory, or ""
-
-	watches  map[Watch]*watch // of loaded tensors
-	origins  map[origin]*entries.Origin
-	work     work
-	restamps []writer.Restamp // for Finalize, which knows whether their sources changed
-
-	done, total int64 // Progress
-
-	report loadReport // what its load takes beyond mapping
+	restamps []writer.Restamp // Finalize drops them if a source changed
+	report   loadReport       // of what loading takes beyond mapping
 }
 
 // A stage is how far a session has come.
@@ -67,15 +44,6 @@ const (
 	stateLoading sessionState = iota
 	stateFinalized
 	stateClosed
-)
-
-// A work is what XNNPACK had to do for a session.
-type work uint8
-
-const (
-	workNone  work = iota
-	workEqual      // it packed something that the cache had, or uses what a session that is not finalized packed
-	workNew        // it packed something that the cache did not have
 )
 
 // NewSession begins a session. data gives the unpacked tensors for Load and may be nil if Load is not called: then all
@@ -89,18 +57,10 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 		return nil, fmt.Errorf("new session: %w", err)
 	}
 	s := &Session{
-		cache:     c,
-		user:      user,
-		data:      data,
-		begun:     time.Now(),
-		sources:   map[string]*source{},
-		refused:   map[string]error{},
-		addresses: map[uintptr]*source{},
-		answered:  map[useKey]*entries.Entry{},
-		packings:  map[uintptr]space{},
-		watches:   map[Watch]*watch{},
-		origins:   map[origin]*entries.Origin{},
-		evidence:  layoutEvidence(c.writer.Index()),
+		tensors:  newTensors(data),
+		packer:   packer{cache: c, user: user, packings: map[uintptr]space{}},
+		begun:    time.Now(),
+		evidence: layoutEvidence(c.writer.Index()),
 	}
 	if s.provider, err = newProvider(s); err != nil {
 		user.Close()
@@ -109,7 +69,7 @@ func (c *Cache) NewSession(data DataMap) (*Session, error) {
 	return s, nil
 }
 
-// A LoadOption says what a tensor is for.
+// A LoadOption is a use of a tensor.
 type LoadOption struct {
 	eager, packOnly, retain bool
 	belief                  belief
@@ -123,8 +83,8 @@ type LoadOption struct {
 // them up.
 func Eager() LoadOption { return LoadOption{eager: true} }
 
-// PackOnly says that nothing but packing reads the content, so that Session.Finalize can give it back even if XNNPACK
-// packed it without the cache's knowledge: by itself it gives back only what a look-up or packing named.
+// PackOnly promises that only packing reads the content, so that Session.Finalize can release it even if XNNPACK packed
+// it without a look-up. By default Finalize releases only tensors that a look-up or packing named.
 func PackOnly() LoadOption { return LoadOption{packOnly: true} }
 
 // Retain keeps the content until Session.Close. It is needed for tensors that are read at inference (PReLU slopes,
@@ -135,10 +95,10 @@ func Retain() LoadOption { return LoadOption{retain: true} }
 // identity of each node (xnnpack.FullyConnected.Packing and its siblings). Give it for each use of a kernel, of float32
 // too. A kernel with several uses is given all of them before the runtime is created; together they are its key.
 //
-// Without it no look-up of the kernel is answered, because XNNPACK's key has neither shape nor groups nor quantisation:
-// packed weights of another shape are wrong answers, and reads out of bounds. What XNNPACK packs is compared with what
-// the cache has, in each process. Equal bytes are shared, and others are kept too. So answers are right, the weights
-// are in memory once, and a warm start writes nothing, but it takes as long as packing.
+// Without it every look-up of the kernel misses, because XNNPACK's key has neither shape nor groups nor quantisation:
+// packed weights of another shape would give wrong results and reads out of bounds. Each process packs the kernel and
+// compares the bytes with the cache's. Equal bytes are shared, and others are kept too. So results are right, the
+// weights are in memory once, and a warm start writes nothing, but it takes as long as packing.
 //
 // The same holds with an opaque identity (packing.Opaque), whose bytes the cache cannot compare with anything; see
 // Believe. Several opaque ones are parts of one. An identity that is empty has no effect.
@@ -215,57 +175,6 @@ func (s *Session) Load(name string, options ...LoadOption) ([]byte, error) {
 	return src.content, nil
 }
 
-func (s *Session) register(name string) (*source, error) {
-	if err := s.refused[name]; err != nil {
-		return nil, err
-	}
-	t, err := s.data.Tensor(name)
-	if err != nil {
-		s.refused[name] = err
-		return nil, err
-	}
-	src := &source{}
-	if err := src.init(name, &t, &s.computed); err != nil {
-		if t.Release != nil {
-			t.Release()
-		}
-		s.refused[name] = err
-		return nil, err
-	}
-	s.watch(&t.Identity)
-	src.identity.Origin = s.origin(&t.Identity)
-	s.sources[name] = src
-	if src.presence == absent {
-		s.unfilled = append(s.unfilled, src)
-	}
-	s.address(src)
-	s.total += int64(len(src.content))
-	return src, nil
-}
-
-// address has XNNPACK's address of a tensor stand for it. Of several names at one address, as in files that keep
-// equal content once, the longest tensor's stands for all, so that its digest covers whatever is packed from there.
-func (s *Session) address(src *source) {
-	if len(src.content) == 0 {
-		return
-	}
-	address := addressOf(src.content)
-	prev := s.addresses[address]
-	switch {
-	case prev == nil:
-	case len(prev.content) > len(src.content):
-		src.standIn = prev
-		prev.minimum = min(prev.minimumSize(), src.minimumSize())
-		return
-	default:
-		prev.standIn = src
-		src.minimum = min(src.minimumSize(), prev.minimumSize())
-		src.packing = prev.packing.clone()
-		src.packing.described = false // of this one
-	}
-	s.addresses[address] = src
-}
-
 // fail keeps the first error, if there is one, that a callback has no way to return: the runtime must not be used, or
 // XNNPACK cannot create it.
 func (s *Session) fail(err error) {
@@ -290,12 +199,8 @@ func (s *Session) Names() []string {
 // runtime must not be used any more. Ask it after each inference, before outputs are used; it takes some
 // microseconds. It looks whether the file is still the one that was loaded: another program may have written over it,
 // or cut it off. While something is not committed it also asks the system whether the disk has failed to take it.
-// Systems other than Linux, and overlayfs, say so only when it is committed: there the answer is final after
-// Cache.Save.
+// Other systems than Linux, and overlayfs, report that only at a commit: there the answer is final after Cache.Save.
 func (s *Session) Err() error { return s.user.Check() }
-
-// note keeps and reports an error that does the runtime no harm, if there is one.
-func (s *Session) note(err error) { s.cache.writer.Note(err) }
 
 // Close ends the session; the runtime must have been deleted. Private packed weights that no other session uses are
 // freed. Closing twice is harmless.

@@ -13,8 +13,39 @@ import (
 	"xpwc/internal/format"
 	"xpwc/internal/osdisk"
 	"xpwc/internal/store"
+	"xpwc/internal/writer"
 	"xpwc/xnnpack/packing"
 )
+
+// tensors are the unpacked tensors of a session.
+type tensors struct {
+	data      DataMap
+	sources   map[string]*source
+	refused   map[string]error    // the data map's errors: each name is asked for once
+	addresses map[uintptr]*source // by the address that XNNPACK has; also aliases
+	retained  []*source           // until Close, of a finalized session
+
+	computed arena        // of tensors whose content is computed
+	unfilled []*source    // whose content may not be computed yet
+	desk     osdisk.Desk  // memory that moves from kernel to kernel: see Tensor.Refill
+	moving   *source      // whose content is in that memory, or nil
+	digests  writer.Tasks // computed while XNNPACK packs
+
+	watches     map[Watch]*watch
+	origins     map[origin]*entries.Origin
+	done, total int64 // see Progress
+}
+
+func newTensors(data DataMap) tensors {
+	return tensors{
+		data:      data,
+		sources:   map[string]*source{},
+		refused:   map[string]error{},
+		addresses: map[uintptr]*source{},
+		watches:   map[Watch]*watch{},
+		origins:   map[origin]*entries.Origin{},
+	}
+}
 
 // A source is an unpacked tensor as a session loaded it, or a copy of one.
 type source struct {
@@ -33,6 +64,9 @@ type source struct {
 	retain   atomic.Bool
 	readers  atomic.Int32 // of the content, now or soon; see willRead
 
+	answers     []answer // of look-ups of this kernel in the session
+	firstAnswer [1]answer
+
 	identity entries.Content // what decides whether packed weights are of it
 
 	fillWith   func(dst []byte) error // Tensor.Fill
@@ -49,12 +83,12 @@ type source struct {
 	copyMethod copyMethod // of a copy: how it was made
 }
 
-// A presence says whether a source's content is where XNNPACK knows it.
+// A presence is whether a source's content is in memory.
 type presence uint8
 
 const (
-	absent  presence = iota // it is yet to be computed
-	present                 // while it is packed, it may be on the session's desk
+	absent  presence = iota // it is not computed yet
+	present                 // while it is packed, it may be in the session's moving memory
 	evicted                 // it was packed from the desk, which is there and may have another's content
 )
 
@@ -150,53 +184,112 @@ func (s *source) fill() error {
 	return nil
 }
 
+// register asks the data map for a tensor, and makes its source.
+func (t *tensors) register(name string) (*source, error) {
+	if err := t.refused[name]; err != nil {
+		return nil, err
+	}
+	tensor, err := t.data.Tensor(name)
+	if err != nil {
+		t.refused[name] = err
+		return nil, err
+	}
+	src := &source{}
+	if err := src.init(name, &tensor, &t.computed); err != nil {
+		if tensor.Release != nil {
+			tensor.Release()
+		}
+		t.refused[name] = err
+		return nil, err
+	}
+	t.watch(&tensor.Identity)
+	src.identity.Origin = t.origin(&tensor.Identity)
+	t.sources[name] = src
+	if src.presence == absent {
+		t.unfilled = append(t.unfilled, src)
+	}
+	t.address(src)
+	t.total += int64(len(src.content))
+	return src, nil
+}
+
+// address has XNNPACK's address of a tensor stand for it. Of several names at one address, as in files that keep
+// equal content once, the longest tensor's stands for all, so that its digest covers whatever is packed from there.
+func (t *tensors) address(src *source) {
+	if len(src.content) == 0 {
+		return
+	}
+	address := addressOf(src.content)
+	prev := t.addresses[address]
+	switch {
+	case prev == nil:
+	case len(prev.content) > len(src.content):
+		src.standIn = prev
+		prev.minimum = min(prev.minimumSize(), src.minimumSize())
+		return
+	default:
+		prev.standIn = src
+		src.minimum = min(src.minimumSize(), prev.minimumSize())
+		src.packing = prev.packing.clone()
+		src.packing.described = false // of this one
+	}
+	t.addresses[address] = src
+}
+
 // fillForPacking computes the content of a tensor that is packed next, on the desk if there is nothing else on it.
-func (s *Session) fillForPacking(src *source) error {
-	if s.moving == nil && src.presence != present && src.fillErr == nil && src.evictable() {
-		moved, err := s.desk.Move(src.memory.Data())
+func (t *tensors) fillForPacking(src *source) error {
+	if t.moving == nil && src.presence != present && src.fillErr == nil && src.evictable() {
+		moved, err := t.desk.Move(src.memory.Data())
 		if err != nil {
 			return src.fail(err)
 		}
 		if moved {
-			s.moving, src.presence = src, absent
+			t.moving, src.presence = src, absent
 		}
 	}
-	return s.fillInPlace(src)
+	return t.fillInPlace(src)
 }
 
 // fillInPlace computes the content of a tensor in memory of its own.
-func (s *Session) fillInPlace(src *source) error {
+func (t *tensors) fillInPlace(src *source) error {
 	if src.presence == evicted {
-		s.desk.Leave()
+		t.desk.Leave()
 		src.presence = absent
 	}
 	return src.fill()
 }
 
-// fail says that there may be no memory where the content was to be. It is not given back: it may be another's by then.
+// fail records that there may be no memory at the content's address. The memory is not released: its address may be
+// another tensor's by then.
 func (s *source) fail(err error) error {
 	s.fillErr, s.memory = err, nil
 	return err
 }
 
-// evictable reports whether the content need not stay when it was packed: only a look-up that misses has it read, and
-// has it computed again.
+// evictable reports whether the content may be dropped once it is packed: only a look-up that misses reads it, and
+// computes it again.
 func (s *source) evictable() bool { return s.refill && s.isKernel && !s.eager && !s.retain.Load() }
 
-// evictPacked says that what is on the desk was packed.
-func (s *Session) evictPacked(packed []*source) {
-	if src := s.moving; src != nil && src.evictable() && slices.Contains(packed, src) {
-		s.moving, src.presence = nil, evicted
+// evictPacked drops the content in the moving memory once it is packed.
+func (t *tensors) evictPacked(packed []*source) {
+	if src := t.moving; src != nil && src.evictable() && slices.Contains(packed, src) {
+		t.moving, src.presence = nil, evicted
 	}
 }
 
-// beginRead says that the content is about to be read, until as many calls of didRead. The last reader gives it up.
+// beginRead announces a read of the content, which endRead ends. The last reader's endRead calls Tensor.Evict.
 func (s *source) beginRead() { s.readers.Add(1) }
 
 func (s *source) endRead() {
 	if s.readers.Add(-1) == 0 && s.evict != nil && !s.retain.Load() {
 		_ = guarded("Tensor.Evict", func() error { s.evict(); return nil }) // the pages stay
 	}
+}
+
+// digest computes the digest in the background, and ends a read.
+func (s *source) digest() {
+	_, _ = s.identity.Digest()
+	s.endRead()
 }
 
 // ReadDigest computes the digest of the content, and if need be the content. It is called once, by Content.Digest.
@@ -244,12 +337,12 @@ func guarded(name string, do func() error) (err error) {
 	return do()
 }
 
-// Alias says that the host copied or converted a loaded tensor and gives XNNPACK the copy, alias, in its place.
-// original is what Load returned; only its address counts. conversion is a word for what was done, for instance "f32
-// to f16", and is all that distinguishes this copy from another of the same tensor: what is packed from alias goes by
-// the name of original with # and the word after it, and the stamp and the digest of original hold for it. Hosts that
-// share a cache file must use one word for one conversion alone. Without a word the whole of alias is digested in
-// every process that looks it up, and the name ends in #alias.
+// Alias declares alias to be a copy or conversion of a loaded tensor, which the host gives XNNPACK in its place.
+// original is the slice that Load returned; only its address counts. conversion is a word for the conversion, for
+// instance "f32 to f16". It alone distinguishes this copy from another of the same tensor: weights packed from alias
+// have original's name followed by # and the word, and original's stamp and digest. Hosts that share a cache file must
+// use one word for one conversion. Without a word every process that looks alias up digests all of it, and the name
+// ends in #alias.
 //
 // alias must stay readable and unchanged until Finalize. XNNPACK of March 2026 and later reports its own copies
 // itself. Errors: ErrUnknownTensor if original is nothing that Load returned, ErrNotEager if its content is yet to be
@@ -292,7 +385,7 @@ type copyMethod struct {
 	content []byte // of the copy; of the original where only XNNPACK knows it
 }
 
-// copyKind says how a copy is known from others of the same tensor.
+// copyKind is how a copy is distinguished from others of the same tensor.
 type copyKind int
 
 const (
@@ -315,7 +408,7 @@ func (c *copyMethod) digest(original Digest) Digest {
 	return digest.OfStrings("alias", c.suffix(), string(original[:]))
 }
 
-func (s *Session) addAlias(alias uintptr, src *source, c copyMethod) error {
+func (t *tensors) addAlias(alias uintptr, src *source, c copyMethod) error {
 	match := func(copied *source) bool {
 		if copied.copyMethod.kind != c.kind || copied.copyMethod.word != c.word {
 			return false
@@ -330,7 +423,7 @@ func (s *Session) addAlias(alias uintptr, src *source, c copyMethod) error {
 		i = len(src.copies)
 		src.copies = append(src.copies, newCopy(src, c))
 	}
-	s.addresses[alias] = src.copies[i]
+	t.addresses[alias] = src.copies[i]
 	return nil
 }
 
@@ -362,7 +455,7 @@ func newCopy(src *source, c copyMethod) *source {
 type watch struct {
 	Watch
 	source string
-	prior  error // what it said when the session first loaded from it
+	prior  error // of the first call, when the session loaded from it
 	read   bool  // tensors of it have no stamp: they are known by their content
 }
 
@@ -392,13 +485,13 @@ type origin struct {
 }
 
 // origin returns where a tensor comes from. Most of a session come from one file.
-func (s *Session) origin(id *Identity) *entries.Origin {
+func (t *tensors) origin(id *Identity) *entries.Origin {
 	key := origin{id.Source, id.Watch}
-	o := s.origins[key]
+	o := t.origins[key]
 	if o == nil {
 		o = &entries.Origin{Source: digest.OfStrings(id.Source), Name: sourceName(id.Source), Watch: id.Watch,
 			NoStamp: string(id.NoStamp)}
-		s.origins[key] = o
+		t.origins[key] = o
 	}
 	return o
 }
@@ -413,15 +506,15 @@ func sourceName(source string) string {
 
 // watch takes note of the watch of a tensor, if it has one. The first time it is asked, so that a change after that
 // will show.
-func (s *Session) watch(id *Identity) {
+func (t *tensors) watch(id *Identity) {
 	if id.Watch == nil {
 		return
 	}
-	w := s.watches[id.Watch]
+	w := t.watches[id.Watch]
 	if w == nil {
 		w = &watch{Watch: id.Watch, source: id.Source}
 		w.prior = w.Changed()
-		s.watches[id.Watch] = w
+		t.watches[id.Watch] = w
 	}
 	w.read = w.read || id.Stamp == ""
 }
@@ -451,9 +544,9 @@ type Tensor struct {
 	Size int
 	Fill func(dst []byte) error
 
-	// Refill says that Fill may be called again, and with memory that has other bytes in it. Then large kernels are
-	// computed one after the other in the same memory: one is given up when it was packed, and computed again if it is
-	// packed or loaded once more. Identity.Digest must not be nil, or Refill has no effect.
+	// Refill allows Fill to be called again, with memory that has other bytes in it. Then large kernels are computed
+	// one after the other in the same memory: each is dropped when it was packed, and computed again if it is packed or
+	// loaded once more. Without Identity.Digest, Refill has no effect.
 	Refill bool
 
 	// Identity distinguishes this content from any other that may come under the same name.
@@ -474,8 +567,8 @@ type Tensor struct {
 // from: if the stamps are equal, or else if the digests are.
 type Identity struct {
 	// Source names where the tensor comes from, for instance the absolute path of the model's file. Packed weights of
-	// the same name and source but other content are superseded; those of another source are kept beside them. A file
-	// has its digest and, for people, the last part of it.
+	// the same name and source but other content are superseded. Both are kept if the sources differ. A file has its
+	// digest and, for people, the last part of it.
 	Source string
 
 	// Stamp is cheap to obtain and changes whenever the content does: for a file, its device, inode, size and times of
@@ -497,7 +590,7 @@ type Identity struct {
 	// DigestReadsNothing: Digest returns what is known already. [Stats] does not count it as reading.
 	DigestReadsNothing bool
 
-	// Watch, if not nil, reports changes of what the tensor comes from. All tensors of one file have the same.
+	// Watch, if not nil, reports changes of the source. All tensors of one file have the same.
 	Watch Watch
 }
 
@@ -517,9 +610,9 @@ type Watch interface {
 	Changed() (bool, error)
 }
 
-// A Digest is a 128-bit XXH3 hash, most significant byte first: of a tensor's content, or of what XNNPACK packs, which
-// is a layout's fingerprint. It guards against accidents, not against an adversary who can choose the content of a
-// model. As text, also in JSON, it is 32 hexadecimal digits.
+// A Digest is a 128-bit XXH3 hash, most significant byte first: of a tensor's content, or of packed samples as a
+// layout's fingerprint. It guards against accidents, not against an adversary who can choose the content of a model. As
+// text, also in JSON, it is 32 hexadecimal digits.
 type Digest = digest.Digest
 
 // DigestOf returns the digest of b: its XXH3-128 hash, most significant byte first.

@@ -23,7 +23,7 @@ type Stats struct {
 	Hits   Count
 	Misses int64
 	// Waits counts the waits of look-ups for another session of this process that was packing the same entry.
-	// WaitTimeouts counts those that ended after Options.WriterWait: the session packed the entry itself.
+	// WaitTimeouts counts waits that ended after Options.WriterWait: the session packed the entry itself.
 	Waits        int64
 	WaitTimeouts int64
 	// Packed counts entries that were packed and put into the cache.
@@ -53,8 +53,8 @@ type Stats struct {
 	// LostPayloads counts packed payloads that may have been lost while a session used them, by the disk before they
 	// were committed, or since the file was overwritten: see ErrLost.
 	LostPayloads int64
-	// CopiedBytes counts packed bytes that were copied to where they stay: those of operators that are packed without a
-	// look-up. All others are used where the packing kernels wrote them.
+	// CopiedBytes counts packed bytes that were copied into the cache, since their operators are packed without a
+	// look-up. All others stay where the packing kernels wrote them.
 	CopiedBytes int64
 
 	// MappedBytes and PrivateBytes are what open sessions use now, of the file and of private memory.
@@ -63,8 +63,8 @@ type Stats struct {
 
 	// Generation is the number of the commit in force, 0 while there is none.
 	Generation uint64
-	// Entries, FileBytes, PayloadBytes and DeadBytes describe the file of that generation. Dead bytes are those that
-	// nothing refers to: old indexes and superseded entries, but not what aligns payloads.
+	// Entries, FileBytes, PayloadBytes and DeadBytes describe the file of that generation. Dead bytes are old indexes
+	// and superseded entries, without padding.
 	Entries      int
 	FileBytes    int64
 	PayloadBytes int64
@@ -125,7 +125,7 @@ func (c *core) stats() Stats {
 	return s
 }
 
-// A LoadOutcome says what became of the loading of a model.
+// A LoadOutcome is the result of loading a model.
 type LoadOutcome string
 
 // The outcomes of a load.
@@ -213,7 +213,7 @@ func (l *eventLog) detach() {
 	}
 }
 
-// eventLogs are those of all handles of a cache, one for each logger.
+// eventLogs has one log for each logger of a cache's handles.
 type eventLogs struct {
 	mu     sync.Mutex // eventLog.mu may be locked while it is held, and nothing else
 	logs   []*eventLog
@@ -283,7 +283,7 @@ func (l *eventLog) handle(r slog.Record) {
 	}()
 	handler := l.logger.Handler()
 	if ctx := context.Background(); handler.Enabled(ctx, r.Level) {
-		_ = handler.Handle(ctx, r) // a logger that fails has nowhere to say so
+		_ = handler.Handle(ctx, r) // an error has nowhere to go
 	}
 }
 

@@ -47,9 +47,9 @@ type core struct {
 	unusable   error       // why the cache is in memory and not in its file, or nil
 	overflowed atomic.Bool // that MaxBytes is too small was reported
 
-	mu             sync.Mutex // of what follows; nothing else is locked while it is held
+	mu             sync.Mutex // guards the fields below; nothing else is locked while it is held
 	loads          map[LoadOutcome]Durations
-	reasons        map[Reason]Count // but for private memory, which the writer counts
+	reasons        map[Reason]Count // without private memory, which the writer counts
 	sourcesChanged int64
 }
 
@@ -68,20 +68,20 @@ func (p place) close() error {
 	return p.descriptor.Close()
 }
 
-// A spot is where the handles of one place find their core.
+// A coreSlot has the core of one place, which its handles share.
 type coreSlot struct {
 	mu   sync.Mutex // while a handle is opened: others of this place wait
 	core atomic.Pointer[core]
 }
 
-// coreSlots are those of the places that this process has opened, by place: some bytes each.
+// coreSlots has a slot for each place that this process has opened, some bytes each.
 var coreSlots sync.Map
 
 // Open opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights
 // are packed. Its directory must exist. An empty path gives a cache in memory.
 //
 // Each call returns a handle of its own, to be closed by itself. Handles of one path in one process share what is
-// mapped and packed, and one writer: their options must be the same, ErrOtherOptions if not, but for Logger and
+// mapped and packed, and one writer: their options must be the same, ErrOtherOptions if not, except Logger and
 // Progress, which are each handle's own.
 //
 // Errors: ErrOptions, ErrOtherXNNPACK, ErrNotCache for a directory or a file that is something else, ErrUnsafeFile,
@@ -264,11 +264,11 @@ func (c *Cache) Compact() error {
 	return c.writer.Compact(nil)
 }
 
-// PruneOptions say what [Cache.Prune] keeps.
+// PruneOptions select the entries that [Cache.Prune] keeps.
 type PruneOptions struct {
 	// KeepLayouts has the fingerprints of the layouts whose entries stay; empty for all. See CurrentLayout.
 	KeepLayouts []Digest
-	// KeepSources has the sources whose entries stay, as Identity.Source says them; a file is its absolute path, or the
+	// KeepSources has the sources whose entries stay, as in Identity.Source; a file is its absolute path, or the
 	// last part of it, for all of that name. Of entries whose source is not known, as those of a registry before their
 	// first use, those stay that have such a name or none. Empty for all.
 	KeepSources []string
@@ -277,7 +277,7 @@ type PruneOptions struct {
 	MaxBytes int64
 }
 
-// Prune compacts the file to the entries that are to be kept; see Compact for what it waits for, and its errors.
+// Prune compacts the file to the entries that are to be kept. It waits, and fails, like Compact.
 // Sessions that use others keep their memory, and what was dropped is packed again when it is asked for.
 func (c *Cache) Prune(o PruneOptions) error {
 	if err := c.checkOpen("prune"); err != nil {
@@ -366,7 +366,7 @@ type Options struct {
 	// and counted as damage, instead of ending the process with a signal when they are touched.
 	Prefetch bool
 
-	// Verify says how far what is in the file is checked before it is used.
+	// Verify is how far the file's payloads are checked.
 	Verify Verify
 
 	// MaxBytes is the size that the file is kept to, by dropping the entries used longest ago: 0 for no limit. It may
@@ -392,7 +392,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Verify says how far the packed weights in the file are checked. Whatever it is, all of the file's structure is
+// Verify is how far the packed weights in the file are checked. Whatever it is, all of the file's structure is
 // checked with its checksums before it is used, when the file is opened or, of a file of many thousand entries, when
 // a look-up reads it, and whatever packing compares is compared to the byte.
 type Verify int
@@ -416,8 +416,8 @@ type Progress struct {
 	Name string
 	// Bytes packed for this entry.
 	Bytes int64
-	// Done and Total count bytes of unpacked tensors of the session: those that packing has consumed, or found in the
-	// cache, and those that were loaded, without the ones loaded with Retain. Total is complete once all were loaded.
+	// Done and Total count bytes of the session's unpacked tensors, without those loaded with Retain. Done has tensors
+	// that were packed or found in the cache, Total all that were loaded. It is complete once all were loaded.
 	// What XNNPACK packs without naming it, as the bias of operators with dynamically quantised input, is never Done.
 	Done, Total int64
 }
@@ -433,7 +433,7 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-// check returns an error that matches ErrOptions for what no cache can have.
+// check returns an error that matches ErrOptions for an impossible value.
 func (o *Options) check() error {
 	switch {
 	case o.MaxBytes < 0:
@@ -492,7 +492,7 @@ type descriptorFiles struct {
 }
 
 func (h descriptorFiles) Open(path string, writable bool) (store.File, error) {
-	if path != h.name { // a name beside it
+	if path != h.name { // a temporary file
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
 	open := fd.Duplicate
@@ -517,7 +517,7 @@ func (h descriptorFiles) Rename(path, _ string) error { return h.refuse("rename"
 func (h descriptorFiles) Remove(path string) error    { return h.refuse("remove", path) }
 func (descriptorFiles) SyncDir(string) error          { return nil }
 
-// refuse returns the error of what needs the file's directory.
+// refuse returns the error of an operation that needs the file's directory.
 func (h descriptorFiles) refuse(op, path string) error {
 	err := fmt.Errorf("only a descriptor of the file is known: %w", fs.ErrPermission)
 	return &fs.PathError{Op: op, Path: path, Err: err}
@@ -530,8 +530,8 @@ func (descriptorFile) Replaced() (bool, error) { return false, nil }
 func (d descriptorFile) Close() error          { return d.File.Close() }
 
 // OpenSection opens a cache that is part of another file, the size bytes at offset: a complete cache file, embedded for
-// instance beside the weights that it was packed from, as pull request 23069 of ONNX Runtime has it. It is mapped where
-// it lies, so offset must be a multiple of what the system maps files in: ErrMisaligned if it is not; a multiple of
+// instance next to the weights that it was packed from, as in pull request 23069 of ONNX Runtime. It is mapped where it
+// lies, so offset must be a multiple of the system's mapping granularity: ErrMisaligned if it is not; a multiple of
 // 65,536 is one everywhere.
 //
 // A section is read-only, as with Options.ReadOnly: what is not in it is packed into private memory, and counted. All

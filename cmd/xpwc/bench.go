@@ -115,7 +115,7 @@ inference; in the cold run, after the cache is saved.`,
 	return cmd
 }
 
-// measureOptions are those of commands that measure a model.
+// measureOptions are the flags of commands that measure a model.
 type measureOptions struct{ bench.Options }
 
 func (o *measureOptions) flags(cmd *cobra.Command) {

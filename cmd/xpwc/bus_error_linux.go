@@ -11,8 +11,8 @@ package main
 static struct sigaction before;
 static const int32_t* faultlessly;
 
-// While somebody in Go catches faults they are for Go's runtime. At all other times, as while XNNPACK packs, they are
-// said in words, in place of a dump of the runtime's.
+// While a Go function catches faults, they go to Go's runtime. At all other times, as while XNNPACK packs, a fault is
+// reported as a message instead of the runtime's dump.
 static void on_bus_error(int signal, siginfo_t* info, void* context) {
   if (__atomic_load_n(faultlessly, __ATOMIC_SEQ_CST) > 0) {
     before.sa_sigaction(signal, info, context);
@@ -48,7 +48,7 @@ import (
 	"xpwc/internal/mapped"
 )
 
-// sayBusErrors has the process end in words when it reads a mapped file where there is nothing any more.
+// reportBusErrors makes the process exit with a message when it reads a mapped file beyond the file's end.
 func sayBusErrors() {
 	C.say_bus_errors((*C.int32_t)(unsafe.Pointer(&mapped.Faultlessly)))
 }

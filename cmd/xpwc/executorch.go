@@ -35,14 +35,14 @@ const native = "native"
 
 // stockFile describes a file for the stock runtime.
 type stockFile struct {
-	ExecuTorch   []string `json:"executorch"`               // the versions that have the XNNPACK that packed it
+	ExecuTorch   []string `json:"executorch"`               // versions with the XNNPACK that packed it
 	XNNPACK      string   `json:"xnnpack_build_identifier"` // the build identifier of that
 	Architecture string   `json:"architecture"`
 	CPU          string   `json:"cpu"` // level
 	Layout       string   `json:"layout"`
 	fileFigures
 	LeftOut  []leftOut  `json:"left_out,omitempty"` // the stock runtime packs these with each load
-	Replaced *packedFor `json:"replaced,omitempty"` // what the file before it was for, if that is another program
+	Replaced *packedFor `json:"replaced,omitempty"` // program of the replaced file, if it is another one
 
 	packedFor *packedFor // nil if it is not known
 }
@@ -57,7 +57,7 @@ type leftOut struct {
 var errNothing = errors.New("there is nothing that the stock runtime would look for")
 
 // newStockFile checks the value of --for, and that this program packs as the stock runtime does. The stock runtime
-// compares names and seeds, by which it sees neither another XNNPACK nor another CPU.
+// compares only names and seeds, so it notices neither another XNNPACK nor another CPU.
 func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 	if runtimeName != forExecuTorch {
 		return nil, usagef("--for %s: the runtimes known are %s and %s", runtimeName, forExecuTorch, forLiteRT)
@@ -99,7 +99,7 @@ func checkStockRuns(w modelfile.Weights) error {
 		p.Path(), errStockCrashes, freed[0])
 }
 
-// checkStockRunsFile does so for a program in a file.
+// checkStockRunsFile is checkStockRuns for a program in a file.
 func checkStockRunsFile(model modelfile.File) error {
 	w, err := model.OpenWeights()
 	if err != nil {
@@ -108,9 +108,8 @@ func checkStockRunsFile(model modelfile.File) error {
 	return errors.Join(checkStockRuns(w), w.Close())
 }
 
-// writeFrom makes the output of a stage this file; so far it is a native file that has one layout. It becomes
-// read-only: what the stock runtime can write to it locks, so that no second process maps it, and it truncates what it
-// cannot read.
+// writeFrom converts the stage's output, a native file of one layout, into this file and makes it read-only. The stock
+// runtime locks a file that it can write to, so no second process could map it, and truncates one that it cannot read.
 func (s *stockFile) writeFrom(st *stage) error {
 	st.readOnly()
 	err := st.remake(func(f *cachefile.File, to *os.File) error {
@@ -133,7 +132,7 @@ func (s *stockFile) write(ctx context.Context, f *cachefile.File, to *os.File) e
 		}
 		entries = append(entries, e)
 	}
-	slices.SortFunc(entries, func(a, b cachefile.Entry) int { // whatever the order of packing was
+	slices.SortFunc(entries, func(a, b cachefile.Entry) int { // independent of the order of packing
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Size, b.Size),
 			cmp.Compare(a.Family.Operator, b.Family.Operator), bytes.Compare(a.Sum[:], b.Sum[:]))
 	})
@@ -177,11 +176,11 @@ func stockName(e *cachefile.Entry) string {
 	return e.Kernel
 }
 
-// notAlone is why an entry is left out of which the file could not say which one is meant.
+// notAlone is the reason of an entry whose name and seed another entry has too.
 const notAlone = "not the only one of its name, of which the file can have one"
 
-// stockPacks returns why the stock runtime packs an entry with each load, whatever its file has, or "". If the file had
-// one of these, it would be in memory twice.
+// stockPacks returns the reason why the stock runtime packs an entry with each load although a file has it, or "". A
+// file that had such an entry would keep its weights in memory twice.
 func stockPacks(e *cachefile.Entry) string {
 	switch {
 	case e.Variant:
@@ -198,7 +197,7 @@ func stockPacks(e *cachefile.Entry) string {
 	return ""
 }
 
-// stockChoice returns the entries that the file has: the largest of each name.
+// stockChoice returns the entries of the file: the largest of each name.
 func stockChoice(entries []cachefile.Entry) map[string]cachefile.Entry {
 	chosen := map[string]cachefile.Entry{}
 	for _, e := range entries {
@@ -248,7 +247,7 @@ func stockCollisions(entries []cachefile.Entry) error {
 		"which distinguishes them:\n%w", errors.Join(errs...))
 }
 
-// packedBy says of an entry what packs it into how many bytes.
+// packedBy describes the operator that packs an entry and the packed size.
 func packedBy(e *cachefile.Entry) string {
 	by := "an operator"
 	if f := e.Family; f.Operator != 0 {
@@ -257,7 +256,7 @@ func packedBy(e *cachefile.Entry) string {
 	return fmt.Sprintf("%s into %d bytes", by, e.Size)
 }
 
-// onCPUs says on which CPUs a file is used that was packed for a level on such a machine.
+// onCPUs names the CPUs that can use a file packed for a level on such a machine.
 func onCPUs(level, machine string) string {
 	if level == native {
 		return "CPUs like " + machine
@@ -265,7 +264,7 @@ func onCPUs(level, machine string) string {
 	return "CPUs of level " + console.Printable(level)
 }
 
-// print describes the file. others says how to make one for another CPU.
+// print describes the file. others is a hint how to make one for another CPU.
 func (s *stockFile) print(w io.Writer, path, others string) {
 	other := ""
 	if s.CPU == native {
@@ -284,7 +283,7 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 	}
 }
 
-// reasons says why how many entries are left out.
+// reasons counts the left-out entries by reason.
 func (s *stockFile) reasons() (out []string) {
 	count := map[string]int{}
 	for _, l := range s.LeftOut {
@@ -296,8 +295,8 @@ func (s *stockFile) reasons() (out []string) {
 	return out
 }
 
-// packedFor is what a file for the stock runtime says of the program that it was packed for, as JSON in its note: the
-// runtime finds packed weights by name and seed, which a program that was exported again may have, too.
+// packedFor identifies the program that a file for the stock runtime was packed for, as JSON in the file's note. The
+// runtime finds packed weights by name and seed, which a re-exported program may share.
 type packedFor struct {
 	Files []programFile `json:"files"` // the .pte, and the .ptd files
 	CPU   string        `json:"cpu"`   // level
@@ -338,7 +337,7 @@ func sha256Of(path string) (sum string, n int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), n, err
 }
 
-// check returns an error if the model's files are others than they were: nobody knows then which were packed.
+// check returns an error if the model's files have changed: then it is unknown which version was packed.
 func (p *packedFor) check() error {
 	if p == nil {
 		return nil
@@ -350,7 +349,7 @@ func (p *packedFor) check() error {
 	return err
 }
 
-// readPackedFor reads a note, which may be anybody's: nil if it is none of this tool's.
+// readPackedFor parses a note, which any program may have written. It returns nil for another program's.
 func readPackedFor(note string) *packedFor {
 	p := &packedFor{}
 	if note == "" || json.Unmarshal([]byte(note), p) != nil || len(p.Files) == 0 {
@@ -359,9 +358,9 @@ func readPackedFor(note string) *packedFor {
 	return p
 }
 
-// replacedBy returns which program the cache file at a path is for, if it is another one; else nil.
+// replacedBy returns the program of the cache file at a path if it differs from this one, else nil.
 func (p *packedFor) replacedBy(path string) (replaced *packedFor) {
-	_ = withFile(path, func(f *cachefile.File) error { // what cannot be read has no program
+	_ = withFile(path, func(f *cachefile.File) error { // an unreadable file has no program
 		info, err := f.Info()
 		if before := readPackedFor(info.Note); err == nil && before != nil && !before.sameProgram(p) {
 			replaced = before
@@ -380,12 +379,12 @@ func (p *packedFor) note() (string, error) {
 	return string(b), err
 }
 
-// sameProgram reports whether the files of two have the same content, whatever they are called.
+// sameProgram reports whether both have files of the same content, under any names.
 func (p *packedFor) sameProgram(other *packedFor) bool {
 	return slices.EqualFunc(p.Files, other.Files, func(a, b programFile) bool { return a.SHA256 == b.SHA256 })
 }
 
-// String names the program's files, with as much of their digests as distinguishes them.
+// String names the program's files, with as many digits of their digests as distinguish them.
 func (p *packedFor) String() string {
 	var files []string
 	for _, f := range p.Files {

@@ -102,7 +102,7 @@ func explainModel(ctx context.Context, file modelfile.File, cache, cpu string) (
 	}
 	all := e.Explain()
 	if !readOnly(cache) {
-		delete(all.Reasons, xpwc.ReasonReadOnly) // which is this command's
+		delete(all.Reasons, xpwc.ReasonReadOnly) // because this command opens the file read-only
 	}
 	found := all.Found()
 	setResult(ctx, &explanation{

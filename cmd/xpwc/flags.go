@@ -30,7 +30,7 @@ func checkThreads(n int) error {
 	return nil
 }
 
-// checkModel checks that what was given with a model is for models of its kind.
+// checkModel checks that the flags given with a model fit its kind.
 func checkModel(f modelfile.File) error {
 	switch {
 	case f.Description != "" && !f.Described():

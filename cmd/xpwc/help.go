@@ -74,8 +74,8 @@ func reflow(text string, width int) string {
 
 var lastColumn = regexp.MustCompile(`^ *\S.*?\S? {2,}`)
 
-// fold breaks a line that is longer than width. What follows begins where the line's second column does, or where the
-// line does.
+// fold breaks a line longer than width. Continuation lines are indented to the line's second column, or as the line
+// is.
 func fold(line string, width int) string {
 	if utf8.RuneCountInString(line) <= width {
 		return line
@@ -106,7 +106,8 @@ func fold(line string, width int) string {
 var errWithoutXNNPACK = errors.New("this xpwc was built without XNNPACK, and only looks after files and registries; " +
 	"use one that was built with it (make build)")
 
-// withoutXNNPACK makes the commands of root that need XNNPACK say so, in their help and when they are used.
+// withoutXNNPACK marks the commands of root that need XNNPACK in their help, and makes them fail with
+// errWithoutXNNPACK.
 func withoutXNNPACK(root *cobra.Command) {
 	root.Long += `
 
@@ -168,7 +169,7 @@ The directory is created if it is not there. SOURCE_DATE_EPOCH sets the date in 
 // manualWidth is how many columns the lists of a manual page have. Its margins leave them on a terminal of 80.
 const manualWidth = 66
 
-// asMarkdown returns a help text as the manual's generator reads it, for which a list is what is indented by four.
+// asMarkdown converts a help text for the manual's generator, which takes lines indented by four for a list.
 func asMarkdown(text string) string {
 	var lines []string
 	list := false
@@ -186,7 +187,7 @@ func asMarkdown(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// nameValue has the manual's generator show what a flag takes, as the help does, where it would show the default.
+// nameValue makes the manual's generator show a flag's value name, as the help does, instead of its default.
 func nameValue(f *pflag.Flag) {
 	name, usage := pflag.UnquoteUsage(f)
 	if name == "" {
@@ -198,7 +199,7 @@ func nameValue(f *pflag.Flag) {
 	f.Usage, f.DefValue, f.Value = usage, name, unquoted{f.Value}
 }
 
-// unquoted is a value of which the manual's generator does not know that it is a text, which it would quote.
+// unquoted is a value that the manual's generator does not quote as a string.
 type unquoted struct{ pflag.Value }
 
 func (unquoted) Type() string { return "name" }

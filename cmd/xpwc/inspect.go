@@ -109,7 +109,7 @@ type inspection struct {
 	Problems []cachefile.Problem `json:"problems"`
 	Map      []cachefile.Segment `json:"map,omitempty"`
 	Embedded *embedded           `json:"embedded,omitempty"` // where in the file the cache is; offsets begin there
-	Stale    bool                `json:"stale,omitempty"`    // LiteRT's mark of a file that lacked something
+	Stale    bool                `json:"stale,omitempty"`    // LiteRT marks a file as stale if it lacked an entry
 	drawn    bool
 }
 
@@ -157,12 +157,12 @@ func inspect(ctx context.Context, f shownFile, at location, o inspectOptions) er
 	return nil
 }
 
-// A damagedError says in its own words that a file is damaged.
+// A damagedError is a message of its own that matches cachefile.ErrDamaged.
 type damagedError struct{ error }
 
 func (damagedError) Is(target error) bool { return target == cachefile.ErrDamaged }
 
-// report describes a file, but for its entries.
+// report describes a file without its entries.
 func report(f shownFile) (*inspection, error) {
 	info, err := f.Info()
 	r := &inspection{
@@ -323,7 +323,7 @@ func (r *inspection) printLayouts(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// printModels prints what entries were packed from, where that is known of some.
+// printModels prints the models of the entries, if any model is recorded.
 func printModels(w io.Writer, models []cachefile.Model) {
 	if len(modelNames(models)) == 0 {
 		return
@@ -381,7 +381,7 @@ func (r *inspection) printEntries(w io.Writer) {
 	}
 }
 
-// cell is one of a table that says something, or nothing.
+// cell returns a table's cell, empty unless show is set.
 func cell(says bool, text string) string {
 	if says {
 		return text
@@ -433,8 +433,8 @@ var mapMarks = []struct {
 
 const mapRows = 24
 
-// drawMap draws the bytes of a file, a character for each piece of equal size. What is neither payload nor padding is
-// shown however small it is.
+// drawMap draws the bytes of a file, a character for each piece of equal size. Headers, indexes and dead bytes are
+// shown however small they are.
 func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 	if fileBytes == 0 {
 		fmt.Fprintln(w, "The file is empty.")
@@ -446,7 +446,7 @@ func drawMap(w io.Writer, segments []cachefile.Segment, fileBytes int64) {
 	perCell := (fileBytes + columns*mapRows - 1) / (columns * mapRows)
 	perCell = (perCell + 63) / 64 * 64
 	cells := make([]byte, (fileBytes+perCell-1)/perCell)
-	most := make([]int64, len(cells)) // bytes of what the cell shows
+	most := make([]int64, len(cells)) // bytes of the kind that the cell shows
 	marks, there, payloads := map[cachefile.Kind]string{}, map[cachefile.Kind]bool{}, 0
 	for _, m := range mapMarks {
 		marks[m.kind] = m.marks

@@ -91,7 +91,7 @@ func reportProgram(p *executorch.Program, file modelfile.File, o inspectOptions)
 	}
 	for _, c := range p.Constants() {
 		if c.Bytes == 0 {
-			continue // it is in no file: what an operator fills
+			continue // it is in no file: an operator fills it
 		}
 		r.WeightCount++
 		r.WeightBytes += c.Bytes

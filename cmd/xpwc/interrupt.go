@@ -20,13 +20,13 @@ import (
 // errInterrupted: the user, or the system, wants the program to end.
 var errInterrupted = errors.New("interrupted")
 
-// interrupts are what ends the program: Ctrl-C, a service manager, and the end of the terminal or of the connection
-// it is in.
+// interrupts are the signals that end the program: Ctrl-C, a service manager, and the end of the terminal or its
+// connection.
 var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
-// A job is what an interrupt ends: one run of a command. An interrupt removes what would be left and ends the program
-// at once. If the command looks at its context itself, the program waits for the command to return. Files that are at
-// their paths already stay.
+// A job is one run of a command, which an interrupt ends. An interrupt removes unfinished files and ends the program
+// at once. If the command watches its context itself, the program waits for it to return. Files already at their paths
+// stay.
 type job struct {
 	signals chan os.Signal
 	cancel  context.CancelFunc
@@ -37,7 +37,7 @@ type job struct {
 	undo   []*func()
 	placed bool   // a file is at its path
 	waits  bool   // for the command to return
-	kept   string // what stays of a command that is interrupted, or ""
+	kept   string // files that an interrupted command leaves, or ""
 }
 
 type jobKey struct{}
@@ -73,8 +73,8 @@ func (j *job) listen() {
 	}
 }
 
-// onInterrupt makes an interrupt call undo, unless done was called before. It may run at the same time as what it
-// undoes.
+// onInterrupt makes an interrupt call undo, unless done was called first. undo may run concurrently with the work that
+// it undoes.
 func (j *job) onInterrupt(undo func()) (done func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -86,8 +86,8 @@ func (j *job) onInterrupt(undo func()) (done func()) {
 	}
 }
 
-// waitFor makes an interrupt wait for the command, which looks at its context itself. kept says what an interrupt
-// leaves, or is "".
+// waitFor makes an interrupt wait for the command, which watches its context itself. remains describes the files that
+// an interrupt leaves, or is "".
 func (j *job) waitFor(kept string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -103,8 +103,7 @@ func (j *job) place(do func() error) error {
 	return err
 }
 
-// interrupt undoes what the command has made. It reports whether the program ends now; otherwise it waits for the
-// command.
+// interrupt undoes the command's files. It reports whether the program ends now; otherwise it waits for the command.
 func (j *job) interrupt() (ends bool) {
 	time.AfterFunc(oneInterrupt, func() {
 		if len(j.signals) > 0 {
@@ -132,8 +131,8 @@ type outcome struct {
 	err     error
 }
 
-// run runs the command, and returns its outcome, or errInterrupted if it was interrupted before. After that an
-// interrupt ends the program at once: what is left is to print, to somebody who may not read.
+// run runs the command, and returns its outcome, or errInterrupted if it was interrupted first. After that an
+// interrupt ends the program at once: only printing remains, and the reader may be gone.
 func (j *job) run(command func() outcome) outcome {
 	done := make(chan outcome, 1)
 	go func() { done <- command() }()
@@ -156,7 +155,7 @@ func (j *job) run(command func() outcome) outcome {
 	return o
 }
 
-// String says what an interrupt left.
+// String describes the files that an interrupt left.
 func (j *job) String() string {
 	if j.kept != "" {
 		return fmt.Sprintf("interrupted; %s", j.kept)

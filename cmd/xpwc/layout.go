@@ -53,7 +53,7 @@ type machineLayout struct {
 
 func (l machineLayout) print(w io.Writer) { fmt.Fprintln(w, l.Layout) }
 
-// printVersion prints what this tool is and what it packs for. XNNPACK has no version but its build identifier.
+// printVersion prints the tool's version and layout. XNNPACK has no version, only its build identifier.
 func printVersion(w io.Writer) error {
 	commit := ""
 	if c := xpwc.Commit(); c != "" {
@@ -72,10 +72,10 @@ func printVersion(w io.Writer) error {
 	return err
 }
 
-// current is what this machine's layout is called on the command line.
+// current is the name of this machine's layout on the command line.
 const current = "current"
 
-// errNoLayout is matched by errors that say that a name is not that of one layout.
+// errNoLayout is matched by errors for a name that does not select one layout.
 var errNoLayout = errors.New("no such layout")
 
 type layoutError struct{ error }
@@ -122,7 +122,7 @@ func textOf(layouts []cachefile.Layout) string {
 	return strings.Join(all, ", ")
 }
 
-// listed returns the layouts that a reference has, but for those of LiteRT.
+// listed returns a reference's layouts, without LiteRT's.
 func listed(ctx context.Context, ref string, o *registry.Options) (layouts []cachefile.Layout, err error) {
 	all, err := registry.List(ctx, ref, o)
 	for _, l := range all {
@@ -134,7 +134,7 @@ func listed(ctx context.Context, ref string, o *registry.Options) (layouts []cac
 }
 
 // listedLayout returns the layout of a reference whose fingerprint begins with name, or this machine's. A whole
-// fingerprint need not be among them: pulling it says so.
+// fingerprint is not looked up: pulling reports a missing one.
 func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (registry.Fingerprint, error) {
 	if name == current {
 		return layoutHere()
@@ -152,8 +152,8 @@ func listedLayout(ctx context.Context, ref, name string, o *registry.Options) (r
 	return selectLayout(ref, layouts, name)
 }
 
-// layoutByProcessor returns the one layout of a reference that was packed on a processor such as this one, and why it
-// is chosen. It is for where XNNPACK cannot be asked: programs ask it, and use nothing that does not fit.
+// layoutByProcessor returns the one layout of a reference that was packed on this processor model, and the reason of
+// the choice. It serves where XNNPACK cannot be asked. Programs ask XNNPACK and use nothing that does not fit.
 func layoutByProcessor(ctx context.Context, ref string, o *registry.Options) (_ registry.Fingerprint, why string,
 	err error) {
 	layouts, err := listed(ctx, ref, o)
@@ -182,14 +182,14 @@ type layoutTable struct {
 	here  string
 }
 
-// newLayoutTable returns a table with more columns than all have. The last says what is special.
+// newLayoutTable returns a table with extra columns. The last column has remarks.
 func newLayoutTable(w io.Writer, here string, columns ...string) *layoutTable {
 	t := &layoutTable{w: w, width: terminal.Width(w), here: here}
 	t.Row(append(append([]string{"packed for", "XNNPACK", "layout", "entries", "payloads"}, columns...), "")...)
 	return t
 }
 
-// add adds a layout. A fingerprint is whole for who reads it from a pipe; a terminal has its beginning.
+// add adds a layout. A terminal gets the first digits of the fingerprint; a pipe gets all of them.
 func (t *layoutTable) add(fingerprint cachefile.Digest, description string, entries, payloads int64, cells ...string) {
 	text := fingerprint.String()
 	if forLiteRT, err := litertHere(); text == t.here || err == nil && fingerprint == forLiteRT.Layout() {
@@ -204,7 +204,7 @@ func (t *layoutTable) add(fingerprint cachefile.Digest, description string, entr
 	t.Row(append(first, cells...)...)
 }
 
-// addListed adds what a registry has, with what happened to it.
+// addListed adds a registry's layouts, with their outcome.
 func (t *layoutTable) addListed(layouts []registry.Layout, what string) {
 	for _, l := range layouts {
 		t.add(l.Fingerprint, l.Description, l.Entries, l.PayloadBytes, console.Size(l.FileBytes), what)
@@ -212,7 +212,7 @@ func (t *layoutTable) addListed(layouts []registry.Layout, what string) {
 }
 
 func (t *layoutTable) print() {
-	if slices.Contains(t.Rows[0], "file") { // which is hardly larger than the payloads
+	if slices.Contains(t.Rows[0], "file") { // the file is hardly larger than the payloads
 		t.LeaveOut(t.width, "payloads")
 	}
 	t.LeaveOut(t.width, "entries", "file", "XNNPACK")

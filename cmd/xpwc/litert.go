@@ -55,8 +55,8 @@ type litertPacker struct {
 	release litert.Release
 }
 
-// newLiteRTPacker finds the library, and checks that it is one that packs as a known LiteRT does: LiteRT uses a file
-// of its version, without a look at who packed it.
+// newLiteRTPacker finds the library, and checks its SHA-256 against the releases: LiteRT uses any file of its version,
+// whoever packed it.
 func newLiteRTPacker(library string) (*litertPacker, error) {
 	var known []string
 	for _, r := range litert.Releases() {
@@ -82,7 +82,7 @@ func newLiteRTPacker(library string) (*litertPacker, error) {
 	return &litertPacker{library, release}, nil
 }
 
-// fetchedLibrary returns where the library is that was fetched where this program was built, or "".
+// fetchedLibrary returns the path of the library that was fetched where this program was built, or "".
 func fetchedLibrary() string {
 	self, err := os.Executable()
 	if err == nil {
@@ -97,14 +97,15 @@ func fetchedLibrary() string {
 	return ""
 }
 
-// checkLiteRTModel returns an error for what LiteRT does not load, and for skeletons, which have nothing to pack.
+// checkLiteRTModel returns an error for models that LiteRT does not load, and for skeletons, which have nothing to
+// pack.
 func checkLiteRTModel(model modelfile.File) error {
 	if model.Program() || model.Described() || len(model.Data) > 0 {
 		return usagef("for LiteRT a model is one .tflite file, and %s is not", strings.Join(model.Files(), ", "))
 	}
 	f, err := os.Open(model.Path)
 	if err != nil {
-		return nil // who packs it says so
+		return nil // the packer reports it
 	}
 	defer f.Close()
 	if is, err := isSkeleton(f); is && err == nil {
@@ -113,9 +114,9 @@ func checkLiteRTModel(model modelfile.File) error {
 	return nil
 }
 
-// pack has LiteRT's code pack a model for a level of CPU into an empty file, in a process of its own. What
-// it logs is reported if it fails. With files to share, the first is the model, whatever its path, and the second, if
-// there is one, gets what the model answers.
+// pack packs a model for a level of CPU into an empty file, with LiteRT's code, in a process of its own. If it fails
+// the error has its log. Of the files to share, the first is the model, whatever its path, and the second, if any,
+// receives the model's answer.
 func (p *litertPacker) pack(into *newFile, model, level string, share ...*os.File) (*litert.File, error) {
 	job := packJob{Model: modelfile.File{Path: model}, CPU: level, LiteRT: p.library, Answer: len(share) > 1}
 	if len(share) > 0 {
@@ -128,7 +129,7 @@ func (p *litertPacker) pack(into *newFile, model, level string, share ...*os.Fil
 				err = fmt.Errorf("%w\nLiteRT says: %s", err, said)
 			}
 		}
-		if why := writable(into); why != nil { // of which it does not say, and aborts
+		if why := writable(into); why != nil { // LiteRT aborts without a message
 			err = fmt.Errorf("%w: %w", why, err)
 		}
 		return nil, fmt.Errorf("%s: %w", model, err)
@@ -144,7 +145,7 @@ func (p *litertPacker) pack(into *newFile, model, level string, share ...*os.Fil
 	return f, err
 }
 
-// packAside packs a model into a new file in the directory for temporary files, which is to be discarded.
+// packAside packs a model into a new file in the directory for temporary files. The caller discards it.
 func (p *litertPacker) packAside(ctx context.Context, model, level string,
 	share ...*os.File) (*newFile, *litert.File, error) {
 	work, err := makeFile(ctx, filepath.Join(os.TempDir(), "proof.litert_cache"))
@@ -159,7 +160,8 @@ func (p *litertPacker) packAside(ctx context.Context, model, level string,
 	return work, f, nil
 }
 
-// writable returns the system's error if nothing more can be written to a file that failed, which it spoils.
+// writable returns the system's error if a file cannot be extended. It spoils the file, which must have failed
+// already.
 func writable(f *newFile) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -215,7 +217,7 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 	return nil
 }
 
-// nameFor names a file after what it is for, so that another model, LiteRT or CPU has another one.
+// nameFor returns a file name for a model, LiteRT version and CPU, so that each combination has its own.
 func (p *litertPacker) nameFor(model string, of *packedFor) string {
 	name := strings.TrimSuffix(filepath.Base(model), filepath.Ext(model))
 	target := litertTarget(p.release, of.CPU)
@@ -223,7 +225,7 @@ func (p *litertPacker) nameFor(model string, of *packedFor) string {
 		strings.ReplaceAll(target.CPU, " ", "+"), target.Version)
 }
 
-// litertTarget is what a file that is packed for a level is for. Native is what this machine's CPU has.
+// litertTarget is the target of a file that is packed for a level. Native is this machine's CPU.
 func litertTarget(r litert.Release, level string) litert.Target {
 	if level == native {
 		level = cmp.Or(cpu.Features(), native)
@@ -231,9 +233,9 @@ func litertTarget(r litert.Release, level string) litert.Target {
 	return litert.Target{Version: r.Version, Architecture: runtime.GOARCH, CPU: level}
 }
 
-// write writes the file for one level, unless it is there already: then it is left, so that processes go on sharing
-// its pages. It returns nil if there is nothing to pack. The file is read-only: LiteRT writes to one that it can write
-// to when it does not suit it, also while other processes have it mapped.
+// write writes the file for one level. An existing file with the same bytes is left in place, so that processes go on
+// sharing its pages. It returns nil if there is nothing to pack. The file is read-only: LiteRT rewrites a writable
+// file that does not suit it, even while other processes have it mapped.
 func (p *litertPacker) write(ctx context.Context, path string, of *packedFor, o placing) (*litertFile, error) {
 	s, err := newReplacing(ctx, path, o, onlyLiteRT, of.model.Path)
 	if err != nil {
@@ -280,10 +282,10 @@ func (f *litertFile) print(w io.Writer) {
 	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
 }
 
-// litertFormat is the format of LiteRT's cache files, beside those of package cachefile.
+// litertFormat is the format of LiteRT's cache files, in addition to those of package cachefile.
 const litertFormat cachefile.Format = "litert"
 
-// staleLiteRT says what a stale file of LiteRT's is.
+// staleLiteRT is the problem of a file that LiteRT has marked as stale.
 const staleLiteRT = "LiteRT has marked it as stale, because it lacked something: LiteRT writes it anew"
 
 // A shownFile is a cache file of any kind: package cachefile's, or a litertCache.
@@ -354,7 +356,7 @@ func (l litertCache) Entries() iter.Seq2[cachefile.Entry, error] {
 	}
 }
 
-// verifyLiteRT checks what can be checked of a file of LiteRT, and with a model packs that and compares every byte.
+// verifyLiteRT checks the structure of a LiteRT file. With a model it packs that and compares every byte.
 func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
 	v := &verification{File: path, Format: litertFormat, Problems: []cachefile.Problem{}}
 	f, err := litert.Open(path)
@@ -390,7 +392,7 @@ func proveLiteRTAt(ctx context.Context, path string, model modelfile.File, cpu, 
 	return proveLiteRT(ctx, there, model, cpu, library)
 }
 
-// proveLiteRT has LiteRT's code pack a model, and compares a file with that.
+// proveLiteRT packs a model with LiteRT's code and compares a file with the result.
 func proveLiteRT(ctx context.Context, there *os.File, model modelfile.File, cpu, library string) (*proof, error) {
 	if err := checkLiteRTModel(model); err != nil {
 		return nil, err

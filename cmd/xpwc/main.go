@@ -69,7 +69,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// show prints what a command has found out. With --json it prints the error too.
+// show prints a command's result. With --json it prints the error too.
 func (o outcome) show(out io.Writer, args []string, j *job) error {
 	if !wantsJSON(o.command, args, o.err) {
 		if o.result != nil {
@@ -87,7 +87,7 @@ func (o outcome) show(out io.Writer, args []string, j *job) error {
 	return d.print(out, o.result)
 }
 
-// printableLines replaces what could control a terminal: names in a message come from files and registries.
+// printableLines replaces control characters: names in a message come from files and registries.
 func printableLines(message string) string {
 	lines := strings.Split(message, "\n")
 	for i, line := range lines {
@@ -96,7 +96,7 @@ func printableLines(message string) string {
 	return strings.Join(lines, "\n")
 }
 
-// exit returns the exit code, and what went wrong, or "".
+// exit returns the exit code and the error message, or "".
 func (o outcome) exit(j *job) (code int, message string) {
 	switch err := o.err; {
 	case err == nil:

@@ -25,7 +25,7 @@ import (
 type packOptions struct {
 	placing
 	description string
-	runtime     string // that the file is for; "" for those that have this project's cache
+	runtime     string // runtime that the file is for; "" for runtimes with this project's cache
 	output      string
 	levels      []string
 	embed       bool
@@ -202,9 +202,9 @@ func (r *packReport) pack(output packOutput, model modelfile.File, s *stage, o p
 		r.Levels = append(r.Levels, *l)
 	}
 	if o.runtime == "" && !o.sealed && written > 0 {
-		// What is written anew is in large pieces: whoever maps it takes fewer page faults than with what was packed
-		// into a mapping. Equal payloads of several layouts become one copy, since each level was packed without a
-		// look at the others, and what is dead is left out.
+		// A rewritten file was written in large pieces, so it takes fewer page faults to map than one packed through a
+		// mapping. Equal payloads of several layouts become one copy, since each level was packed alone, and dead
+		// bytes are dropped.
 		if err := s.rewrite("copying", cachefile.WriteOptions{}); err != nil {
 			return err
 		}
@@ -233,10 +233,10 @@ func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 	return f, err
 }
 
-// extensions are those of files that the user has not named, by the stock runtime that they are for.
+// extensions are the extensions of output files without a given name, by stock runtime.
 var extensions = map[string]string{"": ".xpwc", forExecuTorch: ".packed_cache", forLiteRT: ".litert_cache"}
 
-// named is the output where none is given: a file here that is named after the model; "" where that is not clear.
+// named is the default output: a file in the current directory named after the model; "" if the name is ambiguous.
 func (o *packOptions) named(model string) string {
 	name := strings.TrimSuffix(filepath.Base(model), filepath.Ext(model))
 	if o.embed || o.byContent || strings.Trim(name, "./") == "" {
@@ -333,7 +333,7 @@ func onlyOutput(cmd *cobra.Command) error {
 	return nil
 }
 
-// describeTensors writes a description to start from, to a new file or to stdout, and says what is to be done with it.
+// describeTensors writes a first description, to a new file or to stdout, and prints what the user must complete.
 func describeTensors(model modelfile.File, path string, stdout, stderr io.Writer) (err error) {
 	if !model.Described() {
 		return usagef("--describe is for tensors (.safetensors or an index, .npy or a directory, .ptd), not for %s",
@@ -366,7 +366,7 @@ func describeTensors(model modelfile.File, path string, stdout, stderr io.Writer
 	return err
 }
 
-// writeNew writes a file that is not there yet, or without a path to stdout.
+// writeNew writes a file that must not exist, or writes to stdout if the path is empty.
 func writeNew(path string, text []byte, stdout io.Writer) error {
 	if path == "" {
 		_, err := stdout.Write(text)

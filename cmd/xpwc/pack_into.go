@@ -50,15 +50,14 @@ type fileFigures struct {
 // nothing reports whether the model has no weights that XNNPACK packs through a cache.
 func (l *packedLevel) nothing() bool { return l.Packed+l.Found+l.Reused == 0 }
 
-// packedInto is what the process of one level reports: Level, which one that packs for LiteRT has not, or why it
-// failed.
+// packedInto is the report of the process of one level: Level, which a LiteRT packer leaves empty, or its error.
 type packedInto struct {
 	Level *packedLevel `json:"level,omitempty"`
 	Error *failure     `json:"error,omitempty"`
 }
 
-// A packJob is what a process that packs is to do: pack a model for a level of CPU into a file that it inherits, or
-// that has a name. XNNPACK chooses its kernels once in a process, and only the end of the process stops its packing.
+// A packJob is the task of a packing process: pack a model for a level of CPU into a file that it inherits, or one
+// with a name. XNNPACK chooses its kernels once in a process, and only the end of the process stops its packing.
 type packJob struct {
 	Model  modelfile.File
 	CPU    string // level
@@ -66,7 +65,7 @@ type packJob struct {
 	Name   string // of the new file; "" for the first file that is inherited
 	Stock  bool   // a program is packed as the stock runtime packs it, and not as it is run here
 	LiteRT string // the library by which LiteRT's code packs in place of XNNPACK; "" for XNNPACK
-	Answer bool   // of LiteRT: what the model answers is written to the third file that is inherited
+	Answer bool   // for LiteRT: the model's answer goes to the third inherited file
 }
 
 const inherited = 3 // descriptor of the first of exec.Cmd.ExtraFiles
@@ -85,7 +84,7 @@ func (s *stage) packLevel(job packJob) (*packedLevel, error) {
 	return l, s.reopen(job.Name)
 }
 
-// packIn has a process do a job, which inherits files, and returns what it reports.
+// packIn runs a job in a process of its own, which inherits files, and returns its report.
 func (f *newFile) packIn(job packJob, stderr io.Writer, files ...*os.File) (*packedLevel, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -172,7 +171,7 @@ func (j *packJob) run(ctx context.Context) (*packedLevel, error) {
 	return j.pack(ctx, into)
 }
 
-// pack packs the model with XNNPACK as it is in this process into a new file, which openNew opens.
+// pack packs the model with this process's XNNPACK into a new file, which openNew opens.
 func (j *packJob) pack(ctx context.Context, into *os.File) (l *packedLevel, err error) {
 	start := time.Now()
 	weights, err := j.Model.OpenAllWeights()

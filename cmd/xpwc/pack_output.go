@@ -21,14 +21,14 @@ import (
 	"xpwc/models/safetensors"
 )
 
-// A packOutput is what pack makes of the cache that it has packed in a stage.
+// A packOutput turns the cache packed in a stage into the output.
 type packOutput interface {
 	// finish makes the output appear, and completes the report. It may leave an existing one as it is if nothing was
 	// packed.
 	finish(packed bool, r *packReport) error
 }
 
-// addToCache has the output begin with the entries of an existing cache.
+// addToCache copies the entries of an existing cache into the stage first.
 func (s *stage) addToCache() error {
 	s.replaces = onlyCaches
 	if s.before == nil {
@@ -240,8 +240,8 @@ func (p sealedOutput) finish(_ bool, r *packReport) error {
 	return p.publish()
 }
 
-// seal makes what the stage has read-only, and has it say that it is of a model: the one given, or else the one that
-// its entries were sealed for.
+// seal makes the stage's file read-only and records the digest of its model: the given one, or the one that its
+// entries were sealed for.
 func (s *stage) seal(model modelfile.File) (digest string, err error) {
 	var of xpwc.Digest
 	var programs func(cachefile.Entry) []xpwc.Digest
@@ -259,7 +259,8 @@ func (s *stage) seal(model modelfile.File) (digest string, err error) {
 	return of.String(), s.rewrite("sealing", cachefile.WriteOptions{Seal: &of, Programs: programs})
 }
 
-// packingDelegates returns what gives the delegates of a program that pack an entry; nil if the model is no program.
+// packingDelegates returns a function from entries to the delegates of a program that pack them; nil if the model is
+// no program.
 func packingDelegates(model modelfile.File) (programs func(cachefile.Entry) []xpwc.Digest, err error) {
 	if !model.Program() {
 		return nil, nil
@@ -331,8 +332,8 @@ type location struct {
 	in   *embedded // nil for a file of its own
 }
 
-// locate finds the cache in the file at path. Every file that is not a safetensors file is left to package cachefile
-// and its errors.
+// locate finds the cache in the file at path. For every file that is not a safetensors file, package cachefile reports
+// the errors.
 func locate(path string) (location, error) {
 	l := location{path: path}
 	if strings.EqualFold(filepath.Ext(path), ".json") {
@@ -349,7 +350,7 @@ func locate(path string) (location, error) {
 	return l, nil
 }
 
-// ofModel adds to the error of a file that is no cache what is done with a model.
+// ofModel adds to the error of a file that is no cache a hint for models.
 func ofModel(err error) error {
 	if errors.Is(err, cachefile.ErrNotCache) {
 		err = fmt.Errorf("%w; xpwc pack makes one of a model, and xpwc run shows a model's inputs and outputs", err)
@@ -396,7 +397,7 @@ func (l location) verify(progress func(done, total int64)) (problems []cachefile
 	return problems, err
 }
 
-// read calls do with what reads the tensor.
+// read calls do with a reader of the tensor.
 func (l location) read(do func(packed io.ReaderAt) error) error {
 	f, err := os.Open(l.path)
 	if err != nil {
@@ -405,7 +406,7 @@ func (l location) read(do func(packed io.ReaderAt) error) error {
 	return errors.Join(do(io.NewSectionReader(f, l.in.Offset, l.in.Bytes)), f.Close())
 }
 
-// note says where offsets begin.
+// note describes the start of the offsets.
 func (e *embedded) note() string {
 	return fmt.Sprintf("the packed weights are the tensor %s, %s from byte %d on; offsets begin there", e.Tensor,
 		console.Size(e.Bytes), e.Offset)

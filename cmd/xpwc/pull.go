@@ -21,7 +21,7 @@ import (
 type pullOptions struct {
 	registryOptions
 	output, layout string
-	runtime        string // that the file is for; "" for those that have this project's cache
+	runtime        string // runtime that the file is for; "" for runtimes with this project's cache
 	library        string // LiteRT's, for model; "" for that of third_party/
 	sealed         bool
 	maxBytes       int64 // 0 for no limit
@@ -154,8 +154,6 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	progress := newProgress(ctx, "downloading")
 	client := o.client(cmd, progress)
 	client.MaxBytes = o.maxBytes
-	// A file for ExecuTorch cannot be compared with what is in the registry. A cache that programs would not open,
-	// since others can change it, is replaced whatever it has.
 	if o.runtime == forLiteRT || p.For == nil && !o.sealed && checkCache(s.path) == nil {
 		client.Have = s.path
 	}

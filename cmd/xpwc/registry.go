@@ -14,7 +14,7 @@ import (
 	"xpwc/registry"
 )
 
-// registryOptions are those of the commands that use a registry.
+// registryOptions are the flags of commands that use a registry.
 type registryOptions struct {
 	plainHTTP bool
 	silence   time.Duration

@@ -33,8 +33,8 @@ import (
 	"xpwc/registry"
 )
 
-// schemaVersion is the version of what --json prints, which output.schema.json and docs/json.md describe. It changes
-// when a member is removed, or means something else.
+// schemaVersion is the version of --json's output, which output.schema.json and docs/json.md describe. It changes when
+// a member is removed or changes its meaning.
 const schemaVersion = 1
 
 //go:embed output.schema.json
@@ -62,8 +62,8 @@ func jsonFlag(cmd *cobra.Command) {
 	cmd.Flags().Bool("json", false, "print JSON in place of text (see xpwc schema)")
 }
 
-// A result is what a command has found out, a struct: its members with --json, and else its text. Standard output keeps
-// the errors of printing it.
+// A result is a command's result, a struct: its members with --json, else its text. Standard output keeps the errors
+// of printing it.
 type result interface{ print(w io.Writer) }
 
 // setResult makes r the result of a command. It is printed when the command has returned, with --json together with the
@@ -86,7 +86,7 @@ func textOutput(cmd *cobra.Command) io.Writer {
 	return cmd.OutOrStdout()
 }
 
-// A document is the beginning of what a command prints with --json. The members of its result follow.
+// A document begins the output of a command with --json. The members of its result follow.
 type document struct {
 	SchemaVersion int      `json:"schema_version"`
 	Command       string   `json:"command"`
@@ -143,7 +143,7 @@ func wantsJSON(cmd *cobra.Command, args []string, err error) bool {
 	return *asked
 }
 
-// An errorKind says what programs can do about an error. docs/json.md explains the kinds.
+// An errorKind classifies an error for programs. docs/json.md explains the kinds.
 type errorKind string
 
 const (
@@ -212,9 +212,9 @@ func kindOf(err error) errorKind {
 	return kindFailed
 }
 
-// results is standard output, and the first error of writing to it: what a command has found out, and could not print,
-// is lost to a script that goes by the exit code. What could control a terminal is not printed: paths, and names in
-// files, can have it.
+// results is standard output, and the first error of writing to it: a script that goes by the exit code must learn
+// that a result was not printed. Characters that could control a terminal are replaced; paths, and names in files, can
+// have them.
 type results struct {
 	io.Writer
 	err error
@@ -266,8 +266,7 @@ func (r *results) Fd() uintptr {
 	return ^uintptr(0)
 }
 
-// explain returns the message of an error with what the system and libraries say in the words of who uses the tool:
-// no system calls, no URLs of requests, no types.
+// explain returns the message of an error in a user's words: without system calls, URLs of requests, and types.
 func explain(err error) string {
 	text := err.Error()
 	var path *fs.PathError
@@ -338,7 +337,7 @@ func explainRequest(err *url.Error) string {
 	return fmt.Sprintf("the registry %scannot be reached: %v", host, why)
 }
 
-// explainFlag returns what is wrong with a flag of a command, or with its value.
+// explainFlag returns the error of a command's flag or of its value.
 func explainFlag(cmd *cobra.Command, err error) error {
 	var of *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
@@ -366,7 +365,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %s: %w", of.GetFlag().Name, of.GetValue(), why)
 }
 
-// flagsLike returns the names of a command's flags that are like one that it has not.
+// flagsLike returns the names of a command's flags that resemble an unknown one.
 func flagsLike(cmd *cobra.Command, name string) []string {
 	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -377,7 +376,7 @@ func flagsLike(cmd *cobra.Command, name string) []string {
 	return flags.SuggestionsFor(name)
 }
 
-// meant asks whether one of some names was meant; of none it is empty.
+// meant suggests one of some names; without names it is empty.
 func meant(prefix string, names []string) string {
 	if len(names) == 0 {
 		return ""

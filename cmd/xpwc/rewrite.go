@@ -54,7 +54,7 @@ type rewriting struct {
 	EntriesBefore int    `json:"entry_count_before"`
 	EntriesAfter  int    `json:"entry_count_after"`
 	Damaged       int64  `json:"damaged_entry_count"`
-	// Names of what it was packed from: of the entries that it has, and of those that it has no more.
+	// Names of models: those of the entries that the file has, and those that it has lost.
 	Models  []string `json:"models,omitempty"`
 	Dropped []string `json:"dropped_models,omitempty"`
 }
@@ -130,7 +130,7 @@ func (r *rewriting) print(w io.Writer) {
 	}
 }
 
-// oneOrMany returns the verb for so many things.
+// oneOrMany returns the verb's form for a count.
 func oneOrMany(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -236,8 +236,8 @@ of 1024.`,
 	return cmd
 }
 
-// keptSources returns what the cache calls a model that is to be kept: a path and, if that is how it is given, a name,
-// whatever lies in this directory. The file must have something that may be of it.
+// keptSources returns a cache's names for a model to keep: its path and, if it is given as a name, that name, whatever
+// lies in this directory. The file must have entries of it.
 func keptSources(file string, models []cachefile.Model, model string) (sources []string, err error) {
 	path, err := filepath.Abs(model)
 	if err != nil {

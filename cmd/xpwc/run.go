@@ -104,7 +104,7 @@ type runReport struct {
 
 type outputFile struct {
 	Name   string `json:"name"`
-	Type   string `json:"type"` // as NumPy calls it, but for bfloat16
+	Type   string `json:"type"` // NumPy's name, or bfloat16
 	Shape  []int  `json:"shape"`
 	SHA256 string `json:"sha256"`
 	File   string `json:"file,omitempty"`
@@ -164,7 +164,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 		return err
 	}
 	first, err := e.Infer()
-	if e.Cache != nil { // only the flush says whether the disk has lost what was computed from
+	if e.Cache != nil { // only the flush shows whether the disk lost weights of this run
 		saveErr = e.Cache.Save()
 		err = cmp.Or(err, e.Err())
 	}
@@ -202,8 +202,8 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 	return nil
 }
 
-// backingOf returns where the packed weights of a model are, with the path of that file: a cache, or without one a
-// safetensors file that has them beside the unpacked ones, or memory and no path.
+// backingOf returns where a model's packed weights are, and that file's path: a cache; without one, a safetensors file
+// with both packed and unpacked weights; or memory, without a path.
 func backingOf(m models.Model, file modelfile.File, cache string, o *xpwc.Options) (instance.Backing, string) {
 	if d, ok := m.(*described.Model); ok && d.File() != nil && cache == "" {
 		if _, ok := d.File().Lookup(safetensors.PackedName); ok {
@@ -213,7 +213,7 @@ func backingOf(m models.Model, file modelfile.File, cache string, o *xpwc.Option
 	return execution.PackedIn(cache, o), cache
 }
 
-// unsaved counts the entries that the file should have and does not, and says why.
+// unsaved counts the entries missing in the file, and returns the reason.
 func unsaved(s xpwc.Stats) (entries int64, why string) {
 	readOnly := s.Private[xpwc.ReasonReadOnly].Entries
 	entries = readOnly + s.Private[xpwc.ReasonDisk].Entries + s.Private[xpwc.ReasonBusy].Entries
@@ -262,8 +262,8 @@ func writeOutputs(e *instance.Instance, dir string) ([]outputFile, error) {
 	return files, nil
 }
 
-// writeOutput writes a file that others may read. What is at the path may be another's: a link there is replaced, and
-// not followed.
+// writeOutput writes a file that others may read. A link at the path is replaced and not followed: it may be another
+// user's.
 func writeOutput(path string, b []byte) error {
 	f, err := output.New(path)
 	if err != nil {
@@ -337,7 +337,7 @@ func numbers(of *execution.Element, b []byte) []string {
 
 func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", "x") }
 
-// openFor opens a model for inputs of these files. Where a .tflite leaves shapes open, they are those of .npy files.
+// openFor opens a model for inputs of these files. Shapes that a .tflite leaves open are taken from .npy files.
 func openFor(file modelfile.File, paths []string) (models.Model, error) {
 	shaped := file
 	shaped.Shapes = make([][]int, len(paths))
@@ -352,7 +352,7 @@ func openFor(file modelfile.File, paths []string) (models.Model, error) {
 	}
 	m, err := shaped.Open()
 	if errors.Is(err, tflite.ErrShape) {
-		m, err = file.Open() // what reads the files says which does not fit
+		m, err = file.Open() // the reader of the files names the one that does not fit
 	}
 	if errors.Is(err, executorch.ErrUnknownMethod) || errors.Is(err, tflite.ErrUnknownSignature) {
 		err = fmt.Errorf("%w; choose one with --method", err)
@@ -419,7 +419,7 @@ func readNumPy(e *instance.Instance, i int, path string) error {
 	return e.Give(i, a.Data)
 }
 
-// saving says how an array becomes one of the elements.
+// saving describes how an array is converted to an element.
 func saving(e *execution.Element) string {
 	if e.Element == models.BFloat16 {
 		return "its bits, x.view(numpy.uint16)"
@@ -427,7 +427,7 @@ func saving(e *execution.Element) string {
 	return "x.astype(numpy." + strings.Replace(e.String(), "bool", "bool_", 1) + ")"
 }
 
-// smallerBatch reports whether a shape is the largest one, but for a first dimension that is smaller.
+// smallerBatch reports whether a shape equals the largest one, except for a smaller first dimension.
 func smallerBatch(shape, largest []int) bool {
 	return len(shape) == len(largest) && len(shape) > 0 && 0 < shape[0] && shape[0] < largest[0] &&
 		slices.Equal(shape[1:], largest[1:])
@@ -440,7 +440,7 @@ func squeezed(shape []int) []int {
 // readRaw fills input i from a file of little-endian numbers.
 func readRaw(e *instance.Instance, i int, path string) error {
 	size := e.InputBytes(i)
-	// What has another size, which may be no file at all, is not read as a whole.
+	// A file of another size, which may be no regular file, is not read whole.
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -458,7 +458,7 @@ func readRaw(e *instance.Instance, i int, path string) error {
 	return e.Give(i, content)
 }
 
-// describe says what an input takes.
+// describe names an input's type and shape.
 func describe(e *instance.Instance, i int) string {
 	v := e.Model.Inputs()[i]
 	text := fmt.Sprintf("%s %s %v", execution.ElementOf(v), v.Name, v.Shape)

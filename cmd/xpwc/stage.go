@@ -18,7 +18,7 @@ import (
 	"xpwc/internal/trust"
 )
 
-// A newFile is one that is written for a path, or to work with. It is removed also by an interrupt.
+// A newFile is a file that is written for a path, or a temporary one. An interrupt removes it too.
 type newFile struct {
 	*output.File
 	ctx    context.Context
@@ -54,8 +54,8 @@ func within(file *os.File, do func(*cachefile.File) error) error {
 	return do(c)
 }
 
-// byName returns the name by which a cache is to open the file: "" where it can open it by its descriptor, so that no
-// name is looked up again.
+// byName returns the name by which a cache opens the file: "" if it can open it by its descriptor, so that no name is
+// resolved again.
 func (f *newFile) byName() string {
 	again, err := fd.Reopen(f.File.File)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *newFile) byName() string {
 	return ""
 }
 
-// reopen opens the file again, after a cache that opened it by a name may have put another in its place.
+// reopen opens the file again, after a cache that opened it by name may have replaced it.
 func (f *newFile) reopen(name string) error {
 	if name == "" {
 		return nil
@@ -81,20 +81,20 @@ func openNew(f *os.File, name string, o *xpwc.Options) (*xpwc.Cache, error) {
 	return xpwc.OpenFile(f, o)
 }
 
-// A stage is an output file that is being made, and takes its path when it is whole.
+// A stage is an output file under construction. It takes its path when it is complete.
 type stage struct {
 	*newFile
 	path   string      // of the output
 	before fs.FileInfo // of the file at path when the stage was made, or nil
 	mode   fs.FileMode // of the output
-	adds   bool        // the output has what that file has, which must not be changed meanwhile
+	adds   bool        // the output contains that file's entries, so the file must not change
 	left   int         // how many damaged entries of that file are not in the output
-	// replaces returns an error for a file, which is not empty, that the output must not replace. Nil for none.
+	// replaces returns an error for a non-empty file that the output must not replace. Nil allows all.
 	replaces func(there *os.File) error
 }
 
-// newStage makes the stage of an output that has the entries of an existing file too. If the output is one of the
-// inputs, also by a link, the error is a usage error. A symbolic link is followed if that is safe.
+// newStage makes the stage of an output that keeps the entries of an existing file. An output that is one of the
+// inputs, also by a link, is a usage error. A symbolic link is followed if that is safe.
 func newStage(ctx context.Context, path string, o placing, inputs ...string) (*stage, error) {
 	path, err := trust.Follow(path)
 	if err != nil {
@@ -115,7 +115,7 @@ func newStage(ctx context.Context, path string, o placing, inputs ...string) (*s
 	return s, s.begin(ctx, o)
 }
 
-// newReplacing makes the stage of an output that replaces a file, unless replaces has an error for that.
+// newReplacing makes the stage of an output that replaces an existing file, unless replaces returns an error for it.
 func newReplacing(ctx context.Context, path string, o placing, replaces func(there *os.File) error,
 	inputs ...string) (*stage, error) {
 	s, err := newStage(ctx, path, o, inputs...)
@@ -127,13 +127,13 @@ func newReplacing(ctx context.Context, path string, o placing, replaces func(the
 	return s, err
 }
 
-// replace makes the output one that replaces a file, unless replaces has an error for that.
+// replace makes the output replace an existing file, unless replaces returns an error for it.
 func (s *stage) replace(replaces func(there *os.File) error) error {
 	s.adds, s.replaces = false, replaces
 	return s.checkThere()
 }
 
-// readOnly makes the output a file that nobody writes to.
+// readOnly makes the output a file without write permissions.
 func (s *stage) readOnly() { s.mode &^= 0o222 }
 
 // begin makes the file, unless others can change the directory that it is to be in.
@@ -171,9 +171,9 @@ func (s *stage) checkOutput(inputs []string) error {
 	return nil
 }
 
-// outputMode is the mode that was asked for, or that of the file that the output replaces, or the user's mode for new
-// files: what a build makes may be read by others, unlike a cache that a program makes for itself. Others may not write
-// to it: programs would refuse the file.
+// outputMode is the requested mode, or that of the replaced file, or the user's mode for new files: others may read a
+// build's output, unlike a cache that a program makes for itself. Others may not write to it: programs would refuse
+// the file.
 func (s *stage) outputMode(o placing) fs.FileMode {
 	switch {
 	case o.mode != 0:
@@ -185,7 +185,7 @@ func (s *stage) outputMode(o placing) fs.FileMode {
 	}
 }
 
-// remake has the output made anew of what it is so far.
+// remake rewrites the output from its present content.
 func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) error {
 	next, err := makeFile(s.ctx, s.path)
 	if err != nil {
@@ -200,12 +200,12 @@ func (s *stage) remake(write func(from *cachefile.File, to *os.File) error) erro
 	return nil
 }
 
-// rewrite has the output made anew of the entries that it has so far.
+// rewrite rewrites the output from its present entries.
 func (s *stage) rewrite(what string, o cachefile.WriteOptions) error {
 	return s.remake(func(f *cachefile.File, to *os.File) error { return writeCache(s.ctx, f, to, what, nil, o) })
 }
 
-// writeCache writes entries of a file into another one, and shows how far it is.
+// writeCache writes entries of a file into another one, with progress.
 func writeCache(ctx context.Context, f *cachefile.File, to *os.File, what string, keep func(cachefile.Entry) bool,
 	o cachefile.WriteOptions) error {
 	progress := newProgress(ctx, what)
@@ -214,10 +214,10 @@ func writeCache(ctx context.Context, f *cachefile.File, to *os.File, what string
 	return f.Write(to, keep, o)
 }
 
-// publish puts the output at its path. If the existing file was to be added to, and has changed since the stage was
-// made, it stays, and the error says so.
+// publish puts the output at its path. If the output keeps an existing file's entries and that file has changed since,
+// it stays, and the error tells the user.
 func (s *stage) publish() error {
-	if err := s.Sync(); err != nil { // what takes time comes before an interrupt is too late
+	if err := s.Sync(); err != nil { // the slow step runs while an interrupt still can undo it
 		return err
 	}
 	return jobOf(s.ctx).place(func() error {
@@ -228,8 +228,8 @@ func (s *stage) publish() error {
 	})
 }
 
-// checkThere returns an error if what the output would replace is not what was looked at. Whoever can rename the
-// directory may have shown another one then, so this looks into the one that the output is put in.
+// checkExisting returns an error if the file to be replaced is not the one that was examined. Whoever can rename the
+// directory may have exchanged it, so this reads the directory that receives the output.
 func (s *stage) checkThere() error {
 	var now fs.FileInfo
 	there, err := s.There()
@@ -249,7 +249,7 @@ func (s *stage) checkThere() error {
 	return s.replaces(there)
 }
 
-// leftAsItIs is the error of what is not replaced, since it is something else.
+// leftAsItIs is the error for a file of another kind, which is not replaced.
 func leftAsItIs(err error) error {
 	return fmt.Errorf("%w, and is left as it is: remove it or choose another path", err)
 }
@@ -267,7 +267,7 @@ func onlyCaches(there *os.File) error {
 	return fmt.Errorf("not written over: %w", err)
 }
 
-// keep leaves the existing file as it is, but for its mode.
+// keep leaves the existing file in place and sets its mode.
 func (s *stage) keep() error {
 	if s.before.Mode().Perm() == s.mode {
 		return nil
@@ -276,7 +276,7 @@ func (s *stage) keep() error {
 	if err != nil {
 		return err
 	}
-	if os.SameFile(s.before, there) { // else it is another's, of which nothing is known
+	if os.SameFile(s.before, there) { // else another program has replaced it
 		err = f.Chmod(s.mode)
 	}
 	return errors.Join(err, f.Close())
@@ -289,11 +289,10 @@ func changed(before, now fs.FileInfo) bool {
 	return !os.SameFile(before, now) || before.Size() != now.Size() || !before.ModTime().Equal(now.ModTime())
 }
 
-// A fileMode is the mode that an output is to have: zero for that of what it replaces, or else the user's for new
-// files.
+// A fileMode is an output's mode: zero for that of the replaced file, or else the user's for new files.
 type fileMode fs.FileMode
 
-// placing says how an output may be put at its path.
+// placing has the options for putting an output at its path.
 type placing struct {
 	mode   fileMode
 	shared bool // also into a directory that others can change

@@ -23,7 +23,7 @@ import (
 type stripOptions struct {
 	packed, output string
 	cpu, library   string // of LiteRT
-	least          int64  // likewise: bytes of the kernels that are left out; 0 for a page
+	least          int64  // for LiteRT: smallest kernel to leave out, in bytes; 0 for a page
 	placing
 }
 
@@ -123,7 +123,7 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 	return r.write(ctx, of, o, func(s *stage) error { return left.Write(s.File.File) })
 }
 
-// write has a skeleton written, and puts it at its path.
+// write writes a skeleton and puts it at its path.
 func (r *stripped) write(ctx context.Context, of *packedFor, o stripOptions, write func(s *stage) error) error {
 	r.Model, r.Packed, r.Output = of.model.Path, o.packed, o.output
 	r.Kept = append([]keptWeights{}, r.Kept...) // not null
@@ -142,8 +142,8 @@ func (r *stripped) write(ctx context.Context, of *packedFor, o stripOptions, wri
 	return nil
 }
 
-// stockNames adds the names under which the stock runtime finds entries in a file, which must say that it was packed
-// for a program. It notes for which CPU that is.
+// stockNames adds the names by which the stock runtime finds a file's entries. The file must record the program that
+// it was packed for. stockNames sets the file's CPU in origin.
 func stockNames(f *cachefile.File, of *packedFor, names map[string]bool) error {
 	info, err := f.Info()
 	if err != nil {
@@ -242,7 +242,7 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err
 	})
 }
 
-// provenKeys returns those of the entries of a file that has what a model is packed into, byte for byte.
+// provenKeys returns the keys of a file that equals, byte for byte, what LiteRT packs for the model.
 func provenKeys(ctx context.Context, model modelfile.File, o stripOptions) (map[litert.Key]bool, error) {
 	f, err := litert.Open(o.packed)
 	if err != nil {
@@ -258,7 +258,7 @@ func provenKeys(ctx context.Context, model modelfile.File, o stripOptions) (map[
 	return has, nil
 }
 
-// choose finds which kernels can be left out, and returns which entry of the file each check uses.
+// choose finds the kernels that can be left out, and returns the file's entry that each check uses.
 func (p *litertPacker) choose(ctx context.Context, left *tflite.Skeleton, has map[litert.Key]bool,
 	level string) (uses map[*tflite.Kernel]litert.Key, err error) {
 	uses = map[*tflite.Kernel]litert.Key{}
@@ -289,7 +289,7 @@ func (p *litertPacker) choose(ctx context.Context, left *tflite.Skeleton, has ma
 		}
 		key := f.Entries[packed].Key
 		if !has[key] {
-			const lastOfAPart = 1 << 4 // what XNNPACK's flag for such an operator changes in the seed
+			const lastOfAPart = 1 << 4 // the change in the seed by XNNPACK's flag for such an operator
 			key.Seed ^= lastOfAPart
 			k.Last = has[key]
 		}
@@ -309,7 +309,7 @@ func leavesOut(s *tflite.Skeleton) bool {
 	})
 }
 
-// notInFile is why a kernel stays.
+// notInFile is the reason why a kernel stays.
 const notInFile = "not in the file of packed weights"
 
 // isOf reports whether an entry is packed from a kernel. Those for inputs that are quantised at run time have no bias.
@@ -317,7 +317,7 @@ func isOf(key litert.Key, k *tflite.Kernel) bool {
 	return key.Kernel == k.Buffer && (key.Bias == k.Bias || key.Bias == litert.None)
 }
 
-// probe has LiteRT's code compute the answers to the checks, and pack for that.
+// probe computes the answers to the checks with LiteRT's code, and packs for that.
 func (p *litertPacker) probe(ctx context.Context, left *tflite.Skeleton, holes bool,
 	level string) (answers []byte, f *litert.File, err error) {
 	model, err := makeFile(ctx, filepath.Join(os.TempDir(), "probe.tflite"))
@@ -390,7 +390,7 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *stage, left *tflite
 	}
 }
 
-// count takes how many kernels are left out, and for which reasons others stay.
+// count counts the kernels left out, and those that stay by reason.
 func (r *stripped) count(left *tflite.Skeleton) {
 	for _, k := range left.Kernels {
 		why, stays := k.Stays()

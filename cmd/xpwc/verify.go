@@ -112,7 +112,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string) 
 	if info, err := os.Stat(path); err == nil {
 		v.Refused = trust.Writable(info)
 	}
-	// If the file cannot be opened, the problems say why.
+	// If the file cannot be opened, the problems have the reason.
 	_ = at.with(func(f *cachefile.File) error {
 		info, _ := f.Info()
 		v.Format, v.Generation, v.Entries = info.Format, info.Generation, info.Entries
@@ -140,7 +140,7 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string) 
 	return v.err()
 }
 
-// err returns the error that what was found is.
+// err returns the error of a file with problems.
 func (v *verification) err() error {
 	if v.Proof != nil && !v.Proof.holds() {
 		return v.Proof.err(v.File)
@@ -196,7 +196,7 @@ func (v *verification) print(w io.Writer) {
 	}
 }
 
-// errUnproven: a file does not have what the model is packed into here.
+// errUnproven: a file differs from what the model is packed into here.
 var errUnproven = errors.New("it does not have what the model is packed into")
 
 // A proof is the result of packing a model to compare a cache file with it.
@@ -209,8 +209,8 @@ type proof struct {
 	Uncompared int     `json:"uncompared_entry_count"` // which no look-up of the model finds here
 }
 
-// wrong is an entry that the file has for the model and that differs, or one that the model needs and the file does not
-// have, or something that the file says of no one entry.
+// wrong is an entry of the model that differs in the file or is missing there, or a wrong statement of the file as a
+// whole.
 type wrong struct {
 	Entry  string `json:"entry"`
 	What   string `json:"what"`
@@ -224,8 +224,8 @@ func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 	dataFlag(cmd, &m.Data)
 }
 
-// prove packs a model for a level of CPU, to which it limits this process, into a new cache file in the directory for
-// temporary files. It compares with that, byte for byte, every entry that the given file has for the model.
+// prove packs a model for a level of CPU, to which it limits this process, into a temporary cache file. It compares
+// every entry that the given file has for the model with that, byte for byte.
 func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu string) (p *proof, err error) {
 	info, err := f.Info()
 	if err == nil && cpu != native {
@@ -263,8 +263,8 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 	return p, work.with(func(right *cachefile.File) error { return p.compare(f, right, stock) })
 }
 
-// lookAtEvidence reports what would have a process on this machine look for the model in another layout than it packs
-// in.
+// lookAtEvidence reports records that make a process on this machine look for the model in another layout than it
+// packs in.
 func (p *proof) lookAtEvidence(layouts []cachefile.Layout, here string) {
 	for _, l := range layouts {
 		if l.Fingerprint.String() != here && ask.Evidence(l.Fingerprint, l.Families, l.Evidence) != l.Evidence {
@@ -280,8 +280,8 @@ type candidate struct {
 	used bool // a look-up of the model finds it, or could
 }
 
-// compare compares the entries of the packed model with those of the file that have their names. In a file for the
-// stock runtime the names are those that it looks for, and each is there once at most.
+// compare compares the entries of the packed model with the file's entries of the same names. In a file for the stock
+// runtime a name is the one that the runtime looks up, and occurs once at most.
 func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 	theirs, ours := map[string][]*candidate{}, map[string][]cachefile.Entry{}
 	for e, err := range f.Entries() {
@@ -307,7 +307,7 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 			if err != nil {
 				return err
 			}
-			if why != "" && !(stock && stockPacks(&e) != "") { // what it packs with each load need not be there
+			if why != "" && !(stock && stockPacks(&e) != "") { // packed with each load, so the file need not have it
 				missing = append(missing, wrong{Entry: name, What: why})
 			}
 		}
@@ -325,8 +325,8 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 	return nil
 }
 
-// look compares an entry of the packed model with the entries of its name that the file has. If a look-up finds none of
-// them, it returns why.
+// look compares an entry of the packed model with the file's entries of its name. If a look-up finds none of them, it
+// returns the reason.
 func (p *proof) look(f, right *cachefile.File, e *cachefile.Entry, theirs []*candidate, stock bool) (string, error) {
 	found, why := false, "it is missing"
 	for _, c := range theirs {
@@ -361,7 +361,7 @@ func (p *proof) look(f, right *cachefile.File, e *cachefile.Entry, theirs []*can
 	return why, nil
 }
 
-// otherBytes says how a payload differs from what its entry is packed into here.
+// otherBytes describes how a payload differs from the one packed here.
 func otherBytes(size, here int64) string {
 	if size != here {
 		return fmt.Sprintf("it has %d bytes, and is packed into %d here", size, here)
@@ -380,7 +380,7 @@ func equalPayloads(f *cachefile.File, c *candidate, right *cachefile.File, e *ca
 
 func (p *proof) holds() bool { return len(p.Wrong) == 0 }
 
-// err returns the error that what is not proven.
+// err returns the error of a subject that is not proven.
 func (p *proof) err(what string) error {
 	return fmt.Errorf("%s: %s: %w", what, console.Plural(len(p.Wrong), "wrong or missing entry"), errUnproven)
 }

@@ -62,7 +62,7 @@ type usersReport struct {
 	Present    bool         `json:"present"`
 	FileBytes  int64        `json:"file_bytes"`
 	Generation uint64       `json:"generation,omitempty"`
-	Models     []string     `json:"models,omitempty"` // names of what it was packed from
+	Models     []string     `json:"models,omitempty"` // names of the models it was packed from
 	Processes  []userReport `json:"processes"`
 	Hidden     int          `json:"hidden_process_count"` // that this user may not look into
 	Shared     bool         `json:"shared"`
@@ -114,12 +114,12 @@ func infoOf(path string) cachefile.Info {
 		return cachefile.Info{}
 	}
 	defer f.Close()
-	info, _ := f.Info() // what is damaged does not matter here
+	info, _ := f.Info() // damage does not matter here
 	return info
 }
 
-// generationMapped returns the newest generation of a file that a process has mapped, 0 if it is not known: what it has
-// mapped from the file's beginning on ends in the page where the generation ends, and no generation before it does.
+// generationMapped returns the newest generation that a process has mapped, 0 if it is unknown: the mapping from the
+// file's beginning ends in the page where the generation ends, and no earlier generation ends there.
 func generationMapped(info *cachefile.Info, mapped int64) (generation uint64) {
 	page := int64(os.Getpagesize())
 	pages := func(end int64) int64 { return (end + page - 1) / page * page }
@@ -145,7 +145,7 @@ func endBefore(info *cachefile.Info, slot cachefile.Slot) int64 {
 	return slot.IndexAt
 }
 
-// answer says whether memory is shared.
+// answer is the sentence whether memory is shared.
 func (r *usersReport) answer() (shared bool, sentence string) {
 	var now, old mappings.Memory
 	earlier := 0 // processes
@@ -189,7 +189,7 @@ func (r *usersReport) answer() (shared bool, sentence string) {
 // title names a process.
 func (p *userReport) title() string { return fmt.Sprintf("%d %s", p.PID, console.Printable(p.Command)) }
 
-// generation says what of which file a process uses.
+// generation describes the file and generation that a process uses.
 func (p *userReport) generation() string {
 	of := console.None
 	if p.Generation > 0 {

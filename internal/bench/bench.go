@@ -1,6 +1,6 @@
 // Package bench measures how a cache of packed weights changes the loading and running of models. [Run] compares it
-// with every alternative and with the limit, [Demo] only with running without a cache, and [RunPeers] with what others
-// have. Each measurement is taken by a process of its own, [Measure] or a host of others.
+// with every alternative and with the limit, [Demo] only with running without a cache, and [RunPeers] with other
+// runtimes' caches. Each measurement is taken by a process of its own, [Measure] or a peer's host.
 package bench
 
 import (

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A start says what a process finds.
+// A start is the state that a process starts in.
 type start string
 
 const (
@@ -41,7 +41,7 @@ type comparison struct {
 	model   []string // its files
 	churned int64    // bytes that are used and freed before each process
 	ways    []*way
-	outputs outputDir // of hosts that do not say the sum of their outputs
+	outputs outputDir // of hosts that do not print the sum of their outputs
 	stderr  io.Writer
 }
 
@@ -198,7 +198,7 @@ func (c *comparison) ready(ctx context.Context, w *way) error {
 // literal makes a path a pattern that matches it alone.
 var literal = strings.NewReplacer(`\`, `\\`, "[", `\[`, "*", `\*`, "?", `\?`)
 
-// cacheFiles are the cache file and those that its writer put beside it.
+// cacheFiles are the cache file and the files that its writer added.
 func (w *way) cacheFiles() ([]string, error) {
 	if w.cache == "" {
 		return nil, nil

@@ -94,7 +94,7 @@ func Measure(args []string, stdin io.Reader, stdout io.Writer) error {
 	return t.measure(together, say)
 }
 
-// measure says what it has measured while the model is still loaded.
+// measure prints its measurements while the model is still loaded.
 func (t task) measure(together bool, say func(*run) error) (err error) {
 	r := &run{Figures: figures{}}
 	start := time.Now()
@@ -305,7 +305,7 @@ func (p *process) read() (*run, error) {
 // memory is that of the process now.
 func (p *process) memory() (figures, error) { return memoryOf(p.cmd.Process.Pid) }
 
-// stop lets the process end. If it failed, the error has what it said.
+// stop lets the process end. If it failed, the error has its output.
 func (p *process) stop() error {
 	_ = p.stdin.Close() // which may be closed
 	if err := p.cmd.Wait(); err != nil {

@@ -229,7 +229,7 @@ func (r *result) printPeers(w io.Writer) error {
 	}))
 }
 
-// Programs is the directory of the hosts of the peers, and of what these need. What is not there is not measured.
+// Programs is the directory of the peers' hosts and their libraries. Missing hosts are not measured.
 type Programs string
 
 // The files of Programs.
@@ -251,7 +251,7 @@ func (p Programs) path(name string) string {
 	return ""
 }
 
-// peers are those that can run a model.
+// peers are the runtimes that can run a model.
 type peers struct {
 	Programs
 	model   string
@@ -262,7 +262,7 @@ type peers struct {
 // A command is that of a host with a cache file, or none if that is "".
 type command func(cache string) []string
 
-// waysOf are those of a peer.
+// waysOf are the ways of a peer.
 func (p peers) waysOf(peer string, run command) []*way {
 	var ways []*way
 	for _, s := range []start{withoutCache, firstStart, nextStart} {
@@ -297,7 +297,7 @@ func (p peers) packed(name, cache string, run command, options ...string) *way {
 	return w
 }
 
-// digestHere stands in a command for what is known when the file is packed.
+// digestHere is the placeholder in a command for the digest, known when the file is packed.
 const digestHere = "DIGEST"
 
 // ofModel are the ways of a .tflite model. The reader's host can run a generated one and nothing else.
@@ -350,7 +350,7 @@ func (p peers) ofProgram() ([]*way, error) {
 	return ways, nil
 }
 
-// asUser begins a command of root's that respects what files' permissions say.
+// asUser begins a command that root runs with the file permissions of an ordinary user.
 func asUser() []string {
 	if os.Geteuid() != 0 {
 		return nil

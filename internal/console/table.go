@@ -75,8 +75,7 @@ func beginning(s string, width int) string {
 	return s
 }
 
-// shortenAll shortens names that are longer than width. Of those that would look the same it leaves out the beginning,
-// up to a part's before they differ.
+// shortenAll shortens names longer than width. Names that would look equal lose their beginning instead.
 func shortenAll(names []string, width int) []string {
 	short := make([]string, len(names))
 	groups := map[string][]int{}
@@ -151,7 +150,7 @@ func (t *Table) LeaveOut(width int, columns ...string) {
 	}
 }
 
-// LeaveOutEmpty leaves out columns in which no row below the first says anything.
+// LeaveOutEmpty removes columns that are empty below the first row.
 func (t *Table) LeaveOutEmpty() {
 	for i := len(t.Rows[0]) - 1; i > 0; i-- {
 		if !slices.ContainsFunc(t.Rows[1:], func(row []string) bool { return row[i] != None }) {

@@ -7,8 +7,7 @@ import (
 	"xpwc/internal/format"
 )
 
-// A Content is what decides whether packed weights are of an unpacked tensor: its stamp, or else its digest. There may
-// be a million.
+// A Content identifies the content of an unpacked tensor by its stamp, or else by its digest. There may be a million.
 type Content struct {
 	Stamp  format.Digest // zero if there is none
 	Origin *Origin
@@ -28,7 +27,7 @@ type Origin struct {
 	Source format.Digest // of its name
 	Name   string        // a part of it, for people
 
-	NoStamp string // why its tensors have no stamp, if they have none and it is known: a reason of package xpwc
+	NoStamp string // why its tensors have no stamp, a reason of package xpwc, or ""
 	Watch   any    // reports changes in place; comparable; may be nil
 }
 
@@ -56,8 +55,8 @@ func (c *Content) Computed() (d format.Digest, ok bool, err error) {
 	return format.Digest{}, false, nil
 }
 
-// Matches reports whether the tensors of two sessions may have the same content, and each session learns if it changes
-// in place: their stamps are equal, or, without stamps, their Watches, and their digests as far as they are known.
+// Matches reports whether the tensors of two sessions may have the same content, and both sessions detect a change in
+// place: their stamps are equal, or, without stamps, their Watches, and their digests as far as they are computed.
 func (c *Content) Matches(o *Content) bool {
 	if c == nil || o == nil {
 		return c == o
@@ -76,8 +75,7 @@ func (c *Content) Comparable() bool {
 	return c == nil || c.Stamp != (format.Digest{}) || c.digested.Load() != nil
 }
 
-// MayDiffer reports whether the content is not what a record says of it, as far as is known: by the stamp or, without
-// one, by the digest.
+// MayDiffer reports whether the content may differ from a record's, by the stamp or, without one, by the digest.
 func (c *Content) MayDiffer(stamp, digest format.Digest) bool {
 	if c == nil {
 		return false

@@ -7,15 +7,18 @@ import (
 	"xpwc/internal/format"
 )
 
-// A Set is the entries of one cache that are in memory, but for those without a name, which only their session has.
+// A Set has the named entries of one cache that are in memory. An unnamed entry belongs to its session alone.
 type Set struct {
 	kernels map[string][]*Entry // by the kernel's name
 
-	Unlisted []*Entry // packed here, into the file in place, and in no generation
+	Packed []*Entry // in the state of that name
 }
 
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{kernels: map[string][]*Entry{}} }
+
+// Named returns the entries of a kernel's name. The slice is the set's own.
+func (s *Set) Named(kernel string) []*Entry { return s.kernels[kernel] }
 
 // ByKey returns the entries that have a key. The slice is the set's own.
 func (s *Set) ByKey(key *format.Key) []*Entry {
@@ -54,9 +57,10 @@ func (s *Set) Supersedes(r *format.Record) bool {
 	return false
 }
 
-// Next returns the records of what was packed here that the next generation has.
-func (s *Set) Next() (records []format.Record) {
-	for _, e := range s.Unlisted {
+// Next returns the records that the next generation adds.
+func (s *Set) Next() []format.Record {
+	records := make([]format.Record, 0, len(s.Packed))
+	for _, e := range s.Packed {
 		if e.Ready() && !s.Supersedes(&e.Record) {
 			records = append(records, e.Record)
 		}
@@ -67,18 +71,20 @@ func (s *Set) Next() (records []format.Record) {
 // Add puts an entry under its kernel's name.
 func (s *Set) Add(e *Entry) { s.kernels[e.Record.Kernel] = append(s.kernels[e.Record.Kernel], e) }
 
-// AddUnlisted takes note that an entry was packed here, and that no generation has it.
-func (s *Set) AddUnlisted(e *Entry) {
-	e.Unlisted = true
-	s.Unlisted = append(s.Unlisted, e)
+// AddPacked puts an entry in the state Packed.
+func (s *Set) AddPacked(e *Entry) {
+	e.State = Packed
+	s.Packed = append(s.Packed, e)
 }
 
-// RemoveUnlisted takes the entries that match out of those that no generation has.
-func (s *Set) RemoveUnlisted(match func(*Entry) bool) {
-	s.Unlisted = slices.DeleteFunc(s.Unlisted, func(e *Entry) bool {
-		listed := match(e)
-		e.Unlisted = e.Unlisted && !listed
-		return listed
+// SettlePacked takes the entries that match out of Packed. They are Orphaned, unless match has changed their state.
+func (s *Set) SettlePacked(match func(*Entry) bool) {
+	s.Packed = slices.DeleteFunc(s.Packed, func(e *Entry) bool {
+		settled := match(e)
+		if settled && e.State == Packed {
+			e.State = Orphaned
+		}
+		return settled
 	})
 }
 
@@ -95,7 +101,7 @@ func (s *Set) Entries() iter.Seq[*Entry] {
 	}
 }
 
-// Remove takes an entry out of the set, but not out of Unlisted: see List.
+// Remove takes an entry out of the set, but not out of Packed: see SettlePacked.
 func (s *Set) Remove(e *Entry) {
 	s.removeWhere(e.Record.Kernel, func(x *Entry) bool { return x == e })
 }
@@ -116,7 +122,7 @@ func (s *Set) removeWhere(kernel string, match func(*Entry) bool) {
 	}
 }
 
-// Filter returns the entries that fulfil a condition: the given slice itself if all do, as is usual.
+// Filter returns the entries that fulfil a condition: the slice itself if all do, which is usual.
 func Filter(entries []*Entry, condition func(*Entry) bool) []*Entry {
 	except := func(e *Entry) bool { return !condition(e) }
 	if !slices.ContainsFunc(entries, except) {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/instance"
+	"xpwc/internal/operators"
 	"xpwc/models"
 	"xpwc/models/safetensors"
 )
@@ -23,7 +23,7 @@ type Element struct {
 
 // Text writes the number that b begins with.
 func (e *Element) Text(b []byte) string {
-	number := compute.Array{Element: e.Element, Data: b}
+	number := operators.Array{Element: e.Element, Data: b}
 	switch e.Element {
 	case models.Float32, models.Float64, models.Float16:
 		return fmt.Sprintf("%.5g", number.Number(0))
@@ -43,7 +43,7 @@ func fraction(hash uint32) float32 { return float32(hash) / (1 << 32) }
 
 // put writes the number that a hash stands for to where b begins.
 func (e *Element) put(b []byte, hash uint32) {
-	number := compute.Array{Element: e.Element, Data: b}
+	number := operators.Array{Element: e.Element, Data: b}
 	switch e.Element {
 	case models.Float32, models.Float64:
 		number.Put(0, float64(fraction(hash)))

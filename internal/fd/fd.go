@@ -1,8 +1,8 @@
 // Package fd opens files without the network poller of Go's runtime, and starts that poller where it can fail.
 //
-// The runtime starts its poller when it first needs it: for a file that [os.Open] opens, for a timer, for a sleep,
-// and beside the garbage collector, which sleeps. It takes descriptors (on Linux an epoll and an event descriptor),
-// and where there is none left the runtime ends the process. A library must not do that to its host.
+// The runtime starts its poller when it first needs it: for a file that [os.Open] opens, a timer, a sleep, or the
+// garbage collector, which sleeps. The poller takes descriptors (on Linux an epoll and an event descriptor). If none
+// are left, the runtime ends the process. A library must not do that to its host.
 package fd
 
 import (
@@ -16,9 +16,9 @@ var poller struct {
 	started bool
 }
 
-// StartPoller has the poller running when it returns nil. Without descriptors for it, the error matches
-// syscall.EMFILE or syscall.ENFILE, and it can be tried again. Whoever uses timers, or leaves garbage, on behalf of a
-// host calls it before.
+// StartPoller starts the poller if it does not run. Without descriptors for it, the error matches syscall.EMFILE or
+// syscall.ENFILE, and the caller can try again. Code that uses timers, or leaves garbage, on behalf of a host calls it
+// first.
 //
 // Descriptors that other threads take in the microseconds between looking whether there are some and the runtime's
 // taking them can still be the ones that it would have needed: the runtime offers no way around.

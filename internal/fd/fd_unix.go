@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file, or creates it with these permissions if the flags say so, for reading and writing without the
-// poller: that is for regular files and directories. Programs that the process starts do not inherit it. The error is
-// a *fs.PathError.
+// Open opens a regular file or directory for reading and writing without the poller. With O_CREATE in flags it creates
+// a file with these permissions. Child processes do not inherit it. The error is a *fs.PathError.
 func Open(path string, flags int, permissions fs.FileMode) (*os.File, error) {
 	f, err := OpenAt(unix.AT_FDCWD, path, path, flags, permissions)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// OpenHandle opens or creates a file as CreateFile does. Others may do with it meanwhile all that they may do on Unix:
-// replacing or removing it is refused there unless each who has it open said so, which [os.OpenFile] does not. The
+// OpenHandle opens or creates a file as CreateFile does. Others may replace or remove it meanwhile, as on Unix;
+// Windows refuses that unless every handle was opened with FILE_SHARE_DELETE, which [os.OpenFile] does not set. The
 // error is a *fs.PathError.
 func OpenHandle(path string, access uint32, security *windows.SecurityAttributes, disposition, flags uint32) (
 	*os.File, error) {

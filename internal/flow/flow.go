@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"xpwc"
-	"xpwc/internal/compute"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -17,7 +17,7 @@ type (
 	// IDs are several.
 	IDs = []xnnpack.ValueID
 	// An Array is a value that Go computes with.
-	Array = compute.Array
+	Array = operators.Array
 )
 
 // Values are those that a flow has. What a method has to return, and cannot, is a fault (package fault).

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
 // Operations of nodes that keep the shape.
 var (
 	Unary   = constructor(kind[xnnpack.Unary]{shape: first[xnnpack.Unary]})
-	Copy    = constructor(kind[xnnpack.Copy]{shape: first[xnnpack.Copy], move: copyFirst[xnnpack.Copy]})
+	Copy    = constructor(kind[xnnpack.Copy]{shape: first[xnnpack.Copy], move: copies[xnnpack.Copy]})
 	Softmax = constructor(kind[xnnpack.Softmax]{shape: first[xnnpack.Softmax]})
 	Binary  = constructor(kind[xnnpack.Binary]{shape: broadcasts})
 )
@@ -24,14 +24,13 @@ func Convert(src, dst ID) Node {
 
 func first[N any](_ N, in [][]int) []int { return in[0] }
 
-// copyFirst moves the same bytes.
-func copyFirst[N any](_ N, out Array, in []Array) { copy(out.Data, in[0].Data) }
+func copies[N any](N) operators.Operator { return operators.Copy() }
 
 func broadcasts(_ xnnpack.Binary, in [][]int) []int { return broadcast(in[0], in[1]) }
 
 // broadcast aligns shapes at their last dimensions; one that is missing or 1 is repeated.
 func broadcast(a, b []int) []int {
-	shape, ok := compute.Broadcast(a, b)
+	shape, ok := operators.Broadcast(a, b)
 	if !ok {
 		wrong("shapes %v and %v", a, b)
 	}
@@ -107,30 +106,15 @@ func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, 
 var (
 	StaticReduce  = constructor(kind[xnnpack.StaticReduce]{shape: reduced})
 	StaticReshape = constructor(kind[xnnpack.StaticReshape]{shape: reshaped,
-		move: copyFirst[xnnpack.StaticReshape]})
+		move: copies[xnnpack.StaticReshape]})
 	StaticTranspose = constructor(kind[xnnpack.StaticTranspose]{shape: transposed,
-		move: func(n xnnpack.StaticTranspose, out Array, in []Array) {
-			src, strides := compute.Rows(in[0].Shape), make([]int, len(n.Permutation))
-			for i, d := range n.Permutation {
-				strides[i] = src[d]
-			}
-			compute.Strided(out, in[0], 0, strides)
-		}})
+		move: func(n xnnpack.StaticTranspose) operators.Operator { return operators.Transpose(n.Permutation) }})
 	StaticSlice = constructor(kind[xnnpack.StaticSlice]{shape: sliced,
-		move: func(n xnnpack.StaticSlice, out Array, in []Array) {
-			offset, strides := 0, compute.Rows(in[0].Shape)
-			for d, first := range n.Offsets {
-				offset += first * strides[d]
-			}
-			compute.Strided(out, in[0], offset, strides)
-		}})
+		move: func(n xnnpack.StaticSlice) operators.Operator { return operators.Slice(n.Offsets, n.Sizes) }})
 	StaticConstantPad = constructor(kind[xnnpack.StaticConstantPad]{shape: padded,
-		move: func(n xnnpack.StaticConstantPad, out Array, in []Array) {
-			missing := compute.Number(out.Element, float64(n.Value)).Data
-			compute.Take(out, in[0], Around(in[0].Shape, n.Pre, n.Post), missing)
-		}})
+		move: func(n xnnpack.StaticConstantPad) operators.Operator { return padsWith(n) }})
 	Concatenate = constructor(kind[xnnpack.Concatenate]{shape: joined,
-		move: func(n xnnpack.Concatenate, out Array, in []Array) { compute.Join(out, n.Axis, in...) }})
+		move: func(n xnnpack.Concatenate) operators.Operator { return operators.Concatenate(n.Axis) }})
 	DepthToSpace2D = constructor(kind[xnnpack.DepthToSpace2D]{
 		shape: func(n xnnpack.DepthToSpace2D, in [][]int) []int {
 			square := squared(in[0], n.BlockSize)
@@ -155,14 +139,16 @@ func squared(images []int, block int) int {
 	return fault.Value(Elements(block, block))
 }
 
-// Around returns the places of what is in a shape, and of what is put around it, as [compute.Take] has them.
-func Around(shape, pre, post []int) [][]int {
-	places := compute.Everywhere(shape)
-	for d := range places {
-		head, tail := slices.Repeat([]int{-1}, pre[d]), slices.Repeat([]int{-1}, post[d])
-		places[d] = slices.Concat(head, places[d], tail)
+// padsWith returns the operator that pads with the node's number.
+func padsWith(n xnnpack.StaticConstantPad) operators.Operator {
+	return func(shapes [][]int) operators.Kernel {
+		k := operators.Pad(n.Pre, n.Post)(shapes)
+		run := k.Run
+		k.Run = func(out, in []Array) {
+			run(out, []Array{in[0], operators.Number(out[0].Element, float64(n.Value))})
+		}
+		return k
 	}
-	return places
 }
 
 func reduced(n xnnpack.StaticReduce, shapes [][]int) (out []int) {

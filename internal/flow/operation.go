@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 	"xpwc/xnnpack/packing"
 )
@@ -29,7 +30,7 @@ type Node struct {
 	ids IDs // its operands, if they are others than those of N
 
 	shape    func(in [][]int) []int
-	move     func(out Array, in []Array)
+	move     operators.Operator
 	minInput func(kernel []int) []int
 	looksUp  func(kernel []int) bool
 }
@@ -37,7 +38,7 @@ type Node struct {
 // A kind is what is known of a type of nodes.
 type kind[N xnnpack.Node] struct {
 	shape func(n N, in [][]int) []int
-	move  func(n N, out Array, in []Array) // nil of what computes
+	move  func(n N) operators.Operator // nil of what computes
 	// Of what packs weights:
 	minInput func(n N, kernel []int) []int
 	looksUp  func(n N, kernel []int) bool // nil of what never does
@@ -48,7 +49,7 @@ func constructor[N xnnpack.Node](k kind[N]) func(N) Node {
 	return func(n N) Node {
 		node := Node{N: n, shape: func(in [][]int) []int { return k.shape(n, in) }}
 		if k.move != nil {
-			node.move = func(out Array, in []Array) { k.move(n, out, in) }
+			node.move = k.move(n)
 		}
 		if k.minInput != nil {
 			node.minInput = func(kernel []int) []int { return k.minInput(n, kernel) }
@@ -88,7 +89,13 @@ func (n Node) add(s *xnnpack.Subgraph, id func(ID) ID) error {
 func (n Node) Moves() bool { return n.move != nil }
 
 // Move does in Go what XNNPACK does.
-func (n Node) Move(out Array, in []Array) { n.move(out, in) }
+func (n Node) Move(out Array, in []Array) {
+	shapes := make([][]int, len(in))
+	for i, a := range in {
+		shapes[i] = a.Shape
+	}
+	n.move(shapes).Run([]Array{out}, in)
+}
 
 // Weighs reports whether it can pack weights. What follows is for such nodes.
 func (n Node) Weighs() bool { return n.minInput != nil }

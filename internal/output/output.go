@@ -1,6 +1,6 @@
-// Package output writes a new file that appears at its path whole. Until then it has no name where the system has such
-// files (O_TMPFILE of Linux), and else a random one beside the path. A reader of the path has the old file or the new
-// one, whenever the process or the machine stops.
+// Package output writes a new file that appears at its path complete. Until then it has no name where the system has
+// such files (Linux's O_TMPFILE), else a random one in the same directory. A reader of the path gets the old file or
+// the new one, whenever the process or the machine stops.
 //
 //	f, err := output.New(path)
 //	defer f.Discard()
@@ -88,7 +88,7 @@ func (f *File) create(name string) (err error) {
 
 func randomName(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
-// unmade is the error of a file that cannot be made. It names the directory, which somebody has asked for.
+// unmade is the error of a file that cannot be made. It names the directory, which the user gave.
 func unmade(path string, err error) error {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		err = pathErr.Err
@@ -102,8 +102,8 @@ func (f *File) Usual() fs.FileMode { return f.usual }
 // Directory describes the directory that the file is made in.
 func (f *File) Directory() (fs.FileInfo, error) { return f.dir.Stat() }
 
-// There opens what is at the path in the directory that the file is made in, to be read. The error matches
-// fs.ErrNotExist if there is nothing. A link is not followed. The caller closes it.
+// Existing opens the file at the path in the directory that the file is made in, for reading. The error matches
+// fs.ErrNotExist if there is none. A link is not followed. The caller closes it.
 func (f *File) There() (*os.File, error) {
 	opened, err := f.dir.read(filepath.Base(f.path), f.path)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *File) There() (*os.File, error) {
 	return opened, nil
 }
 
-// At returns the name that leads to the file until it is published: "" where it has none.
+// Path returns the name that leads to the file until it is published: "" if it has none.
 func (f *File) At() string {
 	if f.named == "" {
 		return ""
@@ -120,8 +120,8 @@ func (f *File) At() string {
 	return filepath.Join(filepath.Dir(f.path), f.named)
 }
 
-// Reopen opens what the name leads to by now, in place of the file. Who has been given the name may have put another
-// file there.
+// Reopen replaces the open file by the one that the name now leads to. A program that got the name may have put
+// another file there.
 func (f *File) Reopen() error {
 	reopened, err := f.dir.open(f.named, f.Name())
 	if err != nil {
@@ -132,10 +132,10 @@ func (f *File) Reopen() error {
 	return nil
 }
 
-// Publish gives the file a mode, and its path when it is on the disk. What was there is replaced whole: whoever has it
-// open or mapped keeps it, but on Windows, where it cannot be replaced as long as somebody has. When Publish returns
-// nil the path is on the disk too, as far as the system can say. Where it fails, what was at the path is still there,
-// unless it is the flush of the directory that fails.
+// Publish sets the file's mode, flushes the file, and puts it at its path. It replaces an existing file as a whole:
+// processes that have that open or mapped keep it. On Windows it cannot be replaced while a process has it open. When
+// Publish returns nil the path is on the disk too, as far as the system reports it. If it fails, the path still has
+// the old file, unless the flush of the directory failed.
 func (f *File) Publish(mode fs.FileMode) error {
 	if err := errors.Join(f.Chmod(mode), f.Sync()); err != nil {
 		return err

@@ -46,7 +46,7 @@ func (p *Pieces) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// MoveTo has the next bytes written at an offset, whatever was written from there on.
+// MoveTo sets the offset of the next bytes. It may go back over bytes already written.
 func (p *Pieces) MoveTo(offset int64) error {
 	end := p.offset + int64(len(p.buffer))
 	switch {

@@ -11,15 +11,15 @@ import (
 	"xpwc/internal/store"
 )
 
-// busyPause is how long a process that has waited for another one in vain does not wait again.
+// busyPause is how long a process does not wait again after it waited for another one in vain.
 const busyPause = time.Minute
 
-// An attempt is how it went to become the writer of the file.
+// An attempt is the result of trying to become the writer of the file.
 type attempt struct {
 	ok       bool
 	busy     bool   // another process is writing
 	replaced bool   // another file was found: with it, it is tried again at once
-	reason   string // why nothing is to be written, or ""
+	reason   string // why this process must not write, or ""
 	err      error  // what keeps this process from writing, or nil
 }
 
@@ -184,8 +184,7 @@ func (w *Writer) refusedLocked() string {
 	return ""
 }
 
-// Arrival is how long after the last write a file that is too short may still be one that is copied to its place. Tests
-// change it.
+// Arrival is how long after its last write a file that is too short may still be being copied. Tests change it.
 var Arrival = 2 * time.Second
 
 // beginOnce makes this process the writer of the file, if no other is. The error may be why its last file ended.
@@ -196,7 +195,7 @@ func (w *Writer) beginOnce(st *store.Store) (bool, error) {
 	}
 	if inTheWay != nil {
 		if errors.Is(inTheWay, store.ErrShort) && osdisk.WrittenSince(w.options.Path, time.Now().Add(-Arrival)) {
-			return false, nil // it may be on its way here: who sets it aside takes it from whom copies it
+			return false, nil // it may still be being copied here: moving it would break the copy
 		}
 		aside, ok, err := st.MakeWay(inTheWay)
 		if aside != "" {

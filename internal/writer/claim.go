@@ -8,8 +8,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// A claim is on the entry that a session is packing: others that miss it wait for the session instead of packing it,
-// too. A session has at most one claim, and none while it waits: no session waits for one that waits.
+// A claim is on the entry that a session is packing: other sessions that miss it wait instead of packing it, too. A
+// session has at most one claim, and none while it waits, so there is no deadlock.
 type claim struct {
 	key      format.Key
 	seed     uint32
@@ -68,8 +68,7 @@ func (u *User) Claim(q *Query) (ok bool) {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	candidates, index := w.candidatesLocked(q)
-	if index != nil || !unchanged(u.answersLocked(candidates, q), u.seen) || u.claimedLocked(q) != nil {
+	if !u.unchangedLocked(q, u.views, false) || u.claimedLocked(q) != nil {
 		return false
 	}
 	u.claim = &claim{q.Key, q.Seed, q.Contents, make(chan struct{})}

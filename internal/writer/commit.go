@@ -14,20 +14,20 @@ import (
 	"xpwc/internal/store"
 )
 
-// A host that loads one method after another would pack slowly with the disk flushed beside it each time. So what a
-// session packed waits a moment, or while others pack, but not for long.
+// A host that loads one method after another would pack slowly if each packing were flushed at once. So a commit waits
+// for a moment, or while other sessions pack, for commitWithin at most.
 const (
 	commitPause  = 100 * time.Millisecond
 	commitWithin = time.Second
 )
 
-// A round is a commit, with the compaction that it may call for. Who waits for it is given its error.
+// A round is a commit, with a compaction if the file needs one. Save returns its error.
 type round struct {
 	done bool
 	err  error
 }
 
-// commitSoonLocked has a commit begin when no session has been packing for a moment. Save and Close do not wait for it.
+// commitSoonLocked schedules a commit for when no session packs. Save and Close do not wait for it.
 func (w *Writer) commitSoonLocked() {
 	if w.inMemory() || w.phase == closed || w.activity == scheduled {
 		return
@@ -53,8 +53,7 @@ func (w *Writer) commitSoonLocked() {
 	w.timer = timer
 }
 
-// askLocked returns the round that what is finalized by now is committed in: a round that is under way may have chosen
-// already what it commits.
+// askLocked returns the next round. The current one may have chosen its entries already.
 func (w *Writer) askLocked() *round {
 	if w.next == nil {
 		w.next = &round{}
@@ -62,7 +61,7 @@ func (w *Writer) askLocked() *round {
 	return w.next
 }
 
-// startLocked has a goroutine bring to the disk what is not there yet, after what is written now.
+// startLocked starts a round in the background, after the current one.
 func (w *Writer) startLocked() *round {
 	if w.inMemory() || w.phase == closed {
 		return &round{done: true}
@@ -75,7 +74,7 @@ func (w *Writer) startLocked() *round {
 	return r
 }
 
-// beginRoundLocked begins what was asked for.
+// beginRoundLocked begins the next round.
 func (w *Writer) beginRoundLocked() {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -87,7 +86,7 @@ func (w *Writer) beginRoundLocked() {
 	go w.commitRound(r)
 }
 
-// awaitCommitLocked waits until what is finalized is on stable storage. mu is released meanwhile.
+// awaitCommitLocked waits until all finalized entries are on stable storage. It releases mu meanwhile.
 func (w *Writer) awaitCommitLocked() error {
 	r := w.startLocked()
 	for !r.done {
@@ -96,7 +95,7 @@ func (w *Writer) awaitCommitLocked() error {
 	return r.err
 }
 
-// commitRound makes the commits of a round, and compacts the file if that is worth it.
+// commitRound commits, and compacts the file if that is worth it.
 func (w *Writer) commitRound(r *round) {
 	var err error
 	defer func() { w.endRound(r, err) }()
@@ -118,7 +117,7 @@ func (w *Writer) giveUpWriting() {
 	w.Note(w.endIfUnneeded(st))
 }
 
-// endRound has those who wait for a round go on, and begins the next if one was asked for.
+// endRound wakes the waiters of a round, and begins the next round if there is one.
 func (w *Writer) endRound(r *round, err error) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -140,10 +139,10 @@ func (w *Writer) restLocked() {
 }
 
 func (w *Writer) hasUncommittedLocked() bool {
-	return slices.ContainsFunc(w.entries.Unlisted, (*entries.Entry).Uncommitted)
+	return slices.ContainsFunc(w.entries.Packed, (*entries.Entry).Uncommitted)
 }
 
-// A choice is what the next generation is to be.
+// A choice has the contents of the next generation.
 type choice struct {
 	records        []format.Record
 	layouts        []format.Layout // as the loaded index has them
@@ -153,8 +152,8 @@ type choice struct {
 	duplicateBytes uint64           // bytes of new payloads that the file has under other keys
 }
 
-// commit commits what sessions have finalized: what, lay out, write, conclude. Where there is no room for the index all
-// stays as it is until the next commit; if it cannot be written, that ends the file.
+// commit commits the finalized entries: choose, lay out, write, conclude. Without room for the index all stays as it is
+// until the next commit. A failed write ends the file.
 func (w *Writer) commit() error {
 	w.awaitSums()
 	if !underLock(w, w.hasNewsLocked) {
@@ -195,7 +194,7 @@ func (w *Writer) commit() error {
 	return nil
 }
 
-// awaitSums waits until the sums of what is finalized by now are known.
+// awaitSums waits for the checksums of all finalized entries.
 func (w *Writer) awaitSums() {
 	w.mu.Lock()
 	defer w.unlock()
@@ -208,17 +207,12 @@ func (w *Writer) awaitSums() {
 
 // hasNewsLocked reports whether there is something to commit.
 func (w *Writer) hasNewsLocked() bool {
-	isNew := func(e *entries.Entry) bool { return e.Ready() || discarded(e) }
-	return w.dirty || slices.ContainsFunc(w.entries.Unlisted, isNew)
+	isNew := func(e *entries.Entry) bool { return e.Ready() || e.Discarded() }
+	return w.dirty || slices.ContainsFunc(w.entries.Packed, isNew)
 }
 
-// discarded reports whether an entry that was packed is to be in no generation.
-func discarded(e *entries.Entry) bool {
-	return e.Withheld != nil && e.Uncommitted() && e.Identified() && e.Summed()
-}
-
-// choose returns what the next generation consists of: that in force, with what changed in memory, and what this
-// process packed since, without what newer entries supersede. What changes from then on is not in it.
+// choose returns the contents of the next generation: the records in force with their changes in memory, without
+// superseded ones, and the entries that this process packed. Later changes wait for the generation after it.
 func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 	err = st.Relist()
 	if errors.Is(err, store.ErrUnmappable) {
@@ -235,7 +229,7 @@ func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 	w.mu.Lock()
 	defer w.unlock()
 	unixTime := w.clock()
-	for _, e := range w.entries.Unlisted {
+	for _, e := range w.entries.Packed {
 		if e.Ready() {
 			e.Record.PackedAt, e.Record.UsedAt = unixTime, unixTime
 			chosen.entries = append(chosen.entries, e)
@@ -246,7 +240,7 @@ func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 		chosen.layouts = w.loaded.index.Layouts()
 	}
 	chosen.dirty, w.dirty = w.dirty, false
-	chosen.records = listed[:0]
+	chosen.records = slices.Grow(listed, len(w.entries.Packed))[:0]
 	for i := range listed {
 		r := listed[i]
 		e := w.entries.Find(&r, w.loaded.id)
@@ -270,22 +264,38 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 		sum  format.Digest
 		size uint64
 	}
-	keys := map[content]map[format.Key]bool{} // under which a payload is stored
+	type pair struct {
+		content
+		key format.Key
+	}
+	first := make(map[content]*format.Key, len(added)) // nil while nothing is stored
+	more := map[pair]bool{}                            // under further keys
+	store := func(r *format.Record) (duplicate bool) {
+		c := content{r.Sum, r.Size}
+		key, isNew := first[c]
+		if key == nil {
+			if isNew {
+				first[c] = &r.Key
+			}
+			return false
+		}
+		p := pair{c, r.Key}
+		if *key == r.Key || more[p] {
+			return false
+		}
+		more[p] = true
+		return true
+	}
 	for i := range added {
-		keys[content{added[i].Sum, added[i].Size}] = map[format.Key]bool{}
+		first[content{added[i].Sum, added[i].Size}] = nil
 	}
 	for i := range stored {
-		if set := keys[content{stored[i].Sum, stored[i].Size}]; set != nil {
-			set[stored[i].Key] = true
-		}
+		store(&stored[i])
 	}
 	for i := range added {
-		r := &added[i]
-		set := keys[content{r.Sum, r.Size}]
-		if len(set) > 0 && !set[r.Key] {
-			bytes += r.Size
+		if store(&added[i]) {
+			bytes += added[i].Size
 		}
-		set[r.Key] = true
 	}
 	return bytes
 }
@@ -310,8 +320,8 @@ func (w *Writer) listed(st *store.Store) ([]format.Record, error) {
 	return records, nil
 }
 
-// applyLocked brings the record of an entry in the next generation up to date. Where nothing changed here, another
-// process may have changed it since its entry was loaded.
+// applyLocked updates the record of an entry in the next generation. If this process changed nothing, another one may
+// have changed the record since the entry was loaded.
 func (c *choice) applyLocked(e *entries.Entry, r *format.Record, unixTime int64) {
 	if e.Changed {
 		rec := &e.Record
@@ -332,7 +342,7 @@ func (c *choice) applyLocked(e *entries.Entry, r *format.Record, unixTime int64)
 	}
 }
 
-// undo takes note that a choice is in no generation, and returns the error.
+// undo marks the changes of a choice as uncommitted again, and returns the error.
 func (w *Writer) undo(chosen choice, err error) error {
 	w.mu.Lock()
 	defer w.unlock()
@@ -343,31 +353,30 @@ func (w *Writer) undo(chosen choice, err error) error {
 	return err
 }
 
-// conclude takes note that a generation is in force, whose payloads lie before an offset. It returns how many bytes of
-// payloads it added.
+// conclude marks the entries of a generation as durable. end is the offset of its end. It returns how many bytes of
+// payloads the generation added.
 func (w *Writer) conclude(chosen choice, plan *store.Commit, end uint64) (bytes int64) {
 	w.mu.Lock()
 	defer w.unlock()
 	for _, e := range chosen.entries {
-		if e.Withheld != nil { // it turned out damaged meanwhile: the next generation is without it
+		if e.Withheld != nil { // it was found damaged meanwhile: the next generation omits it
 			w.damage[e.Record.Offset], w.dirty = true, true
 		}
-		if e.State == entries.Written && e.Unlisted { // it may have been lost meanwhile
+		if e.State == entries.Packed { // it may have been lost meanwhile
 			e.State = entries.Durable
 		}
 		bytes += int64(len(e.Data))
 	}
-	// What nobody else is to use lies before the end of the generation, and so nobody is given its space.
-	w.entries.RemoveUnlisted(func(e *entries.Entry) bool {
-		return e.State == entries.Durable || discarded(e) && e.Record.Offset < end
+	// The space of discarded entries lies before the end of the generation, so it is not reserved again.
+	w.entries.SettlePacked(func(e *entries.Entry) bool {
+		return e.State == entries.Durable || e.Discarded() && e.Record.Offset < end
 	})
 	w.figures.WrittenBytes += bytes + int64(plan.IndexSize())
 	w.duplicateBytes += chosen.duplicateBytes
 	return bytes
 }
 
-// replaced lets go of a file that another process, or somebody, put another in the place of while this one was its
-// writer. What was packed stays in memory for those who use it.
+// replaced gives up a file that was replaced while this process was its writer. Sessions keep its mapping.
 func (w *Writer) replaced(st *store.Store) error {
 	err := fmt.Errorf("cache %s: what was packed is not in it: %w", w.name(), store.ErrReplaced)
 	w.locked(func() { w.loseLocked(err) })

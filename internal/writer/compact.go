@@ -13,17 +13,17 @@ import (
 	"xpwc/internal/store"
 )
 
-// A Keep returns those of the records that a compaction keeps.
+// A Keep returns the records that a compaction keeps.
 type Keep func([]format.Record) []format.Record
 
-// Compact rewrites the file with those of its records that keep returns, nil for all, within the file's cap. It waits
-// for users that pack, and for another process that does, within limits.
+// Compact rewrites the file with the records that keep returns (nil keeps all), within the file's cap. It waits for
+// users that pack, and up to Options.Wait for another process that packs.
 func (w *Writer) Compact(keep Keep) error {
 	if err := w.beginCompaction(); err != nil || w.inMemory() {
 		return err
 	}
 	defer w.locked(w.restLocked)
-	if w.remainsUnusable() { // it makes way when something is packed
+	if w.remainsUnusable() { // the next packing replaces it
 		return nil
 	}
 	switch reason := w.begin(nil); reason {
@@ -62,8 +62,8 @@ func (w *Writer) remainsUnusable() bool {
 	return underLock(w, isUnusable)
 }
 
-// beginCompaction waits until nobody packs or waits to. From then on no user becomes one that does, no commit starts,
-// and Close waits.
+// beginCompaction waits until no user packs or waits to pack. From then on none begins to pack, no commit starts, and
+// Close waits.
 func (w *Writer) beginCompaction() error {
 	deadline := time.Now().Add(w.options.Wait)
 	defer time.AfterFunc(w.options.Wait, w.wake).Stop()
@@ -92,11 +92,11 @@ func (w *Writer) beginCompaction() error {
 
 func (w *Writer) wake() { w.locked(w.changed.Broadcast) }
 
-// MinDeadBytes is what is not worth rewriting any file for.
+// MinDeadBytes is how many dead bytes are not worth rewriting a file.
 const MinDeadBytes = 16 << 10
 
-// worthCompacting reports whether enough of the file is dead or stored twice, and nobody packs into it. If so, no user
-// becomes one that does until the round ends.
+// worthCompacting reports whether enough of the file is dead or stored twice, and no user packs into it. If so, none
+// begins to pack until the round ends.
 func (w *Writer) worthCompacting() bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -146,7 +146,7 @@ func (w *Writer) rewrite(keep Keep) error {
 	return err
 }
 
-// moved takes note of where a compaction has put what is in memory. Its memory stays as it is.
+// moved sets the offsets of entries in the new file. Their memory stays the same.
 func (w *Writer) moved(oldID [16]byte, next *store.Rewriting, cur loaded) {
 	w.mu.Lock()
 	defer w.unlock()

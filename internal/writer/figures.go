@@ -8,7 +8,7 @@ type Count struct {
 
 func (c *Count) add(n int) { c.Entries++; c.Bytes += int64(n) }
 
-// Figures are what a writer has done since it was made, and what its file is like: see xpwc.Stats.
+// Figures are a writer's counters, and the sizes of its file: see xpwc.Stats.
 type Figures struct {
 	Hits            Count
 	Misses          int64
@@ -35,7 +35,7 @@ type Figures struct {
 	LastError       error
 }
 
-// Figures returns the figures now.
+// Figures returns a copy of the figures.
 func (w *Writer) Figures() Figures {
 	w.mu.Lock()
 	defer w.unlock()
@@ -51,7 +51,7 @@ func (w *Writer) Figures() Figures {
 	return f
 }
 
-// describeLocked brings the figures of the file up to date, for as long as it is open.
+// describeLocked updates the file's figures while it is open.
 func (w *Writer) describeLocked() {
 	if w.inMemory() || w.phase == closed {
 		return

@@ -10,41 +10,39 @@ import (
 	"xpwc/internal/format"
 )
 
-// An Own is an entry that the session packed, and what from.
+// A PackedEntry is an entry that the session packed, with its sources.
 type PackedEntry struct {
 	Entry        *entries.Entry
 	Kernel, Bias *entries.Content
 }
 
-// PackedEntries returns the entries that the session packed and that do not say yet what from, each as often as it uses
-// it.
+// PackedEntries returns the entries that the session packed and has not identified, each as often as it uses it.
 func (u *User) PackedEntries() (owned []PackedEntry) {
 	u.w.mu.Lock()
 	defer u.w.unlock()
-	for _, e := range u.used {
-		if e.Kernel != nil && e.Packer == u {
+	for _, e := range u.owner.Used {
+		if e.Packer == &u.owner {
 			owned = append(owned, PackedEntry{e, e.Kernel, e.Bias})
 		}
 	}
 	return owned
 }
 
-// A Restamp is an entry that was found by the content of tensors whose stamps it does not have, or by the bytes packed
-// from them.
+// A Restamp is an entry that was found by the digests of tensors, or by their packed bytes, and may lack their stamps.
 type Restamp struct {
 	Entry        *entries.Entry
 	Kernel, Bias *entries.Content
 }
 
-// An Ending is what a session has found out, having read what it was to read.
+// An Ending is the result of a session's packing. All digests are computed.
 type Ending struct {
-	Changed  error            // what it packed from was changed meanwhile, or nil
-	Restamps []Restamp        // what it found
-	Variants []*entries.Entry // of what it packed, those that are not all that their key may stand for
+	Changed  error            // a source changed while it was packed, or nil
+	Restamps []Restamp        // of entries that it found
+	Variants []*entries.Entry // packed here; their key may stand for other packings, too
 }
 
-// Finish says in the session's entries what they were packed from, and has them committed in a moment. The runtime must
-// not be used if what it packed from has changed, or if what it uses is lost by now, which is returned.
+// Finish identifies the session's entries by their sources, and schedules their commit. It returns why the runtime's
+// packed weights are lost, if they are.
 func (u *User) Finish(end Ending) (lost error) {
 	lost = u.conclude(end)
 	onlyChanged := func() bool { return u.w.dirty && u.w.activity != scheduled && u.w.packing == 0 }
@@ -68,7 +66,7 @@ func (u *User) conclude(end Ending) (lost error) {
 	for _, e := range end.Variants {
 		w.setFlagLocked(e, format.Variant)
 	}
-	for _, e := range u.used {
+	for _, e := range u.owner.Used {
 		w.noteLocked(u.identifyLocked(e))
 	}
 	w.verifySoonLocked(u)
@@ -76,30 +74,30 @@ func (u *User) conclude(end Ending) (lost error) {
 		w.leaveLocked(u)
 		w.commitSoonLocked() // and the lock is given up after it
 	}
-	return u.lost
+	return u.owner.Lost
 }
 
-// mixLocked keeps nothing of what the session packed. Other sessions that use some of it fail, too.
+// mixLocked withholds all entries that the session packed. Other sessions that use one of them fail, too.
 func (u *User) mixLocked(changed error) {
 	mixed := map[*entries.Entry]bool{}
-	for _, e := range u.used {
-		if e.Kernel != nil && e.Packer == u {
+	for _, e := range u.owner.Used {
+		if e.Packer == &u.owner {
 			e.Withhold(entries.ErrSourceChanged)
 			mixed[e] = true
 		}
 	}
 	for user := range u.w.users {
-		if user != u && slices.ContainsFunc(user.used, func(e *entries.Entry) bool { return mixed[e] }) {
-			user.lost = cmp.Or(user.lost, fmt.Errorf("packed by another session: %w", changed))
+		if user != u && slices.ContainsFunc(user.owner.Used, func(e *entries.Entry) bool { return mixed[e] }) {
+			user.owner.Lost = cmp.Or(user.owner.Lost, fmt.Errorf("packed by another session: %w", changed))
 		}
 	}
 }
 
-// identifyLocked writes into an entry's record what it was packed from, all of which was read. From then on it can be
+// identifyLocked writes the sources of an entry, whose digests are computed, into its record. From then on it can be
 // committed.
 func (u *User) identifyLocked(e *entries.Entry) error {
-	if e.Kernel == nil || e.Packer != u {
-		return nil // found, or packed by another session, which will do it
+	if e.Packer != &u.owner {
+		return nil // found in the cache, or packed by another session
 	}
 	kernel, bias, r := e.Kernel, e.Bias, &e.Record
 	digest, _, err := kernel.Computed()
@@ -112,12 +110,12 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 	}
 	e.Kernel, e.Bias, e.Packer = nil, nil, nil
 	if err != nil {
-		e.Withhold(err) // nobody knows what it was packed from
+		e.Withhold(err) // its source is unknown
 	}
 	return err
 }
 
-// Needed reports whether an entry's stamps or digests may have to be written anew.
+// Needed reports whether an entry's stamps or digests may be out of date.
 func (r *Restamp) Needed(v *View) bool {
 	return v.Kernel == nil && !v.Pending && v.Entry.Reason == "" && r.differs(&v.Record)
 }
@@ -146,9 +144,8 @@ func (r *Restamp) stamps() (s format.Stamps, complete bool) {
 	return s, complete
 }
 
-// restampLocked brings an entry's stamps and digests up to date with tensors, all of which were read. The stamps of
-// another source are added to those that are there, and so are the old ones of this source: a start with any of the
-// copies in turn finds its stamps.
+// restampLocked updates an entry's stamps and digests from tensors whose digests are computed. It adds the stamps of
+// another source, and keeps the old ones of this source: a start with any copy of the model finds its stamps.
 func (w *Writer) restampLocked(r *Restamp) {
 	e := r.Entry
 	rec := &e.Record

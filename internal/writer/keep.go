@@ -2,7 +2,6 @@ package writer
 
 import (
 	"fmt"
-	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -10,22 +9,22 @@ import (
 	"xpwc/internal/store"
 )
 
-// SumMatches reports whether an entry has the bytes that its sum was made of.
+// SumMatches reports whether an entry's bytes have its checksum.
 func SumMatches(e *entries.Entry) bool {
 	sum, err := osdisk.Sum(e.Data)
 	return err == nil && sum == e.Record.Sum
 }
 
-// Packed is what was packed, and where it lies.
+// Packed is a packing that is to become an entry.
 type Packed struct {
-	Record       format.Record // but for what identifies it
+	Record       format.Record // without the fields that identify it
 	Kernel, Bias *entries.Content
 	Space        store.Reservation
-	InFile       bool   // or else in private memory
+	InFile       bool   // otherwise in private memory
 	Reason       string // why it is private, or ""
 }
 
-// A Lot is what becomes of an entry beside which something was packed under its key.
+// An Action is what Insert does with a stored entry of the same key.
 type Action uint8
 
 // The lots of entries.
@@ -43,8 +42,7 @@ func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *e
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	candidates, index := w.candidatesLocked(q)
-	if index != nil || !unchanged(candidates, seen) {
+	if !u.unchangedLocked(q, seen, true) {
 		return nil, false
 	}
 	for i, lot := range lots {
@@ -67,10 +65,6 @@ func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *e
 	return entry, created
 }
 
-func unchanged(candidates []*entries.Entry, seen []View) bool {
-	return slices.EqualFunc(candidates, seen, func(e *entries.Entry, v View) bool { return e == v.Entry })
-}
-
 // InsertUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session
 // has it.
 func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
@@ -83,7 +77,7 @@ func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
 	return e
 }
 
-// equalLocked takes note that a packing gave the bytes of an entry.
+// equalLocked records that a packing is equal to an entry.
 func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
 	if !e.PackedUnder(seed) {
 		e.OtherSeeds = append(e.OtherSeeds, seed)
@@ -105,11 +99,11 @@ func (w *Writer) setFlagLocked(e *entries.Entry, flag format.Flags) {
 	}
 }
 
-// makeLocked makes the entry of what was packed.
+// makeLocked makes the entry of a packing.
 func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	e := &entries.Entry{
 		Record: p.Record, Data: p.Space.Data, Region: p.Space.Region,
-		Kernel: p.Kernel, Bias: p.Bias, Packer: u, Verified: true, Sized: true,
+		Kernel: p.Kernel, Bias: p.Bias, Packer: &u.owner, Verified: true, Sized: true,
 	}
 	e.Record.Key, e.Record.Seed = q.Key, q.Seed
 	if p.InFile {
@@ -126,27 +120,26 @@ func (w *Writer) makeLocked(u *User, q *Query, p *Packed) *entries.Entry {
 	return e
 }
 
-// fillLocked takes note that an entry is what was packed into a part of the file. It is committed, unless the file has
-// ended or was replaced.
+// fillLocked makes an entry one of the file's. It is committed, unless the file has ended or was replaced.
 func (w *Writer) fillLocked(e *entries.Entry, p *Packed) {
 	e.File = p.Space.Region.File()
 	e.Record.Offset, e.Record.Size = p.Space.Offset(), uint64(len(e.Data))
-	e.State = entries.Written
+	e.State = entries.Orphaned // unless the file is the one in place
 	store.Filled(p.Space)
 	switch {
 	case p.Space.Region.Lost():
 		w.loseEntriesLocked([]*entries.Entry{e}, store.ErrFlush)
 	case e.File == w.loaded.id:
-		w.entries.AddUnlisted(e)
+		w.entries.AddPacked(e)
 		w.sumLocked(e)
 	}
 }
 
-// sumLocked has the sum of an entry computed beside what its session does.
+// sumLocked computes an entry's checksum in the background.
 func (w *Writer) sumLocked(e *entries.Entry) {
 	region := e.Region.Retain()
 	w.summing[e] = true
-	go func() {
+	w.sums.Go(func() {
 		sum, err := osdisk.Sum(e.Data)
 		w.mu.Lock()
 		defer w.unlock()
@@ -154,10 +147,10 @@ func (w *Writer) sumLocked(e *entries.Entry) {
 		w.freed = append(w.freed, region)
 		delete(w.summing, e)
 		w.changed.Broadcast()
-	}()
+	})
 }
 
-// summedLocked takes note of an entry's sum, or that its bytes cannot be read any more.
+// summedLocked records an entry's checksum. If its bytes cannot be read, they are lost.
 func (w *Writer) summedLocked(e *entries.Entry, sum format.Digest, err error) {
 	e.Record.Sum = sum
 	if err != nil {

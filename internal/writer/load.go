@@ -11,8 +11,7 @@ import (
 	"xpwc/internal/store"
 )
 
-// What it means for the entries in memory that the store has loaded another generation, or another file, or found that
-// there is none it can use.
+// How entries in memory follow the store when it loads another generation or file, or none.
 
 // refresh picks up a newer generation that another process committed.
 func (w *Writer) refresh() error {
@@ -29,8 +28,8 @@ func (w *Writer) refresh() error {
 	return w.accept(st, err)
 }
 
-// followsFile reports whether what is at the path by now is loaded: not for a writer that is closed, nor if nothing of
-// the file can be used, which makes way with the first miss. If it is only read somebody else may have seen to that.
+// followsFile reports whether the file at the path is loaded again: not if the writer is closed, nor if the file is
+// unusable, since the first miss replaces it. A read-only cache looks again: another process may have replaced it.
 func (w *Writer) followsFile() bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -45,8 +44,7 @@ func isUnusable(err error) bool {
 	return errors.Is(err, format.ErrDamaged) || errors.Is(err, format.ErrForeign) || errors.Is(err, format.ErrVersion)
 }
 
-// accept turns what loading the file found into what it means for the cache, and notices what is loaded by then. The
-// error is one for the caller of Open.
+// accept applies the result of loading the file to the cache. The error is for the caller of Open.
 func (w *Writer) accept(st *store.Store, err error) error {
 	if errors.Is(err, store.ErrOverwritten) {
 		w.loseFile(st.ID(), err)
@@ -100,7 +98,7 @@ func (w *Writer) changeAccessLocked(mode access, report string, err error) {
 	w.access = mode
 }
 
-// notice brings what is known of the loaded generation up to date. It follows everything that may change that.
+// notice updates the cache's copy of the loaded generation. It is called after everything that may change it.
 func (w *Writer) notice(st *store.Store) {
 	cur := loadedBy(st)
 	w.mu.Lock()
@@ -130,7 +128,7 @@ func (w *Writer) noticeLocked(cur loaded) {
 	if prev.id != cur.id {
 		w.damage, w.duplicateBytes = map[uint64]bool{}, 0
 	}
-	w.entries.RemoveUnlisted(func(e *entries.Entry) bool { return e.File != cur.id }) // lost with its file
+	w.entries.SettlePacked(func(e *entries.Entry) bool { return e.File != cur.id })
 	w.dropUnusedLocked()
 }
 
@@ -141,11 +139,10 @@ func (w *Writer) dropBaseLocked() {
 	}
 }
 
-// dropUnusedLocked drops what was found through an index that is no longer the loaded one. Entries in use stay: their
-// memory does not change.
+// dropUnusedLocked drops unused entries of an index that is no longer the loaded one.
 func (w *Writer) dropUnusedLocked() {
 	w.dropWhereLocked(func(e *entries.Entry) bool {
-		return e.Sessions == 0 && e.State != entries.Private && !e.Unlisted && e.Packer == nil &&
+		return e.Sessions == 0 && e.State != entries.Private && e.State != entries.Packed && e.Identified() &&
 			(!e.Changed || e.File != w.loaded.id)
 	})
 }
@@ -157,8 +154,8 @@ func (w *Writer) noticeReplacement(st *store.Store, prevID [16]byte) {
 	}
 }
 
-// damagedIndex gives up the file whose loaded index turned out damaged, once nothing is being written to it. What is
-// written then may have taken its place. The error is one for the caller of a cache with Options.Strict.
+// damagedIndex gives up the file whose loaded index is damaged, unless a write has replaced it meanwhile. With
+// Options.Strict it returns the error.
 func (w *Writer) damagedIndex(index *format.Index, err error) error {
 	st := w.file.takeStill()
 	defer w.file.give()
@@ -168,10 +165,10 @@ func (w *Writer) damagedIndex(index *format.Index, err error) error {
 	return w.accept(st, st.Damaged(err))
 }
 
-// distrust keeps new sessions from memory whose file is damaged: it may be cut off. It gives the file up.
+// distrust withholds all entries of a damaged file, which may be truncated, and gives the file up.
 func (w *Writer) distrust(st *store.Store, err error) {
 	w.withholdFile(st, err)
-	if st.Writing() && !w.options.Strict { // to whom sets it aside later, it would be in use
+	if st.Writing() && !w.options.Strict { // a later process would find it locked
 		w.setAside(st, err)
 		return
 	}
@@ -188,13 +185,13 @@ func (w *Writer) withholdFile(st *store.Store, err error) {
 			e.Withhold(err)
 		}
 	}
-	if writing && w.hasUncommittedLocked() { // which is not damaged, and serves who has it
+	if writing && w.hasUncommittedLocked() { // sessions keep using these entries
 		w.loseLocked(fmt.Errorf("cache %s: what was packed is not in it: %w", w.name(), err))
 	}
 }
 
-// damagedPayloadLocked keeps a payload that is not what was committed from further sessions and from the next
-// generation. It is packed afresh.
+// damagedPayloadLocked withholds a damaged payload from further sessions and from the next generation. The next session
+// packs it again.
 func (w *Writer) damagedPayloadLocked(e *entries.Entry) {
 	w.figures.DamagedPayloads++
 	err := fmt.Errorf("cache %s: payload of %q: %w", w.name(), e.Name(), format.ErrDamaged)
@@ -208,16 +205,16 @@ func (w *Writer) damagedPayloadLocked(e *entries.Entry) {
 	w.dirty = true
 }
 
-// A disk that fails may lose at any time what was written since the last commit, and says so once. So a failed flush
-// ends the file: nothing is tried again. Who uses what was not committed is given an error; others begin a new file at
-// once, and this process after a while.
+// A failing disk may lose everything written since the last commit, and reports it once. So a failed flush ends the
+// file: nothing is retried. Sessions that use uncommitted payloads get ErrLost; other processes begin a new file at
+// once, this one after endedPause.
 
 // endedPause is how long a process packs into private memory whose file has ended.
 const endedPause = time.Minute
 
 // endFile gives up the file because it could not be flushed, or what a commit consists of could not be written.
 func (w *Writer) endFile(st *store.Store, cause error) {
-	st.Lose() // first: what is handed in from here on is not lost silently
+	st.Lose() // first, so that later inserts into the file are reported as lost
 	w.loseUncommitted(cause)
 	w.setAside(st, cause)
 }
@@ -225,7 +222,7 @@ func (w *Writer) endFile(st *store.Store, cause error) {
 func (w *Writer) loseUncommitted(cause error) {
 	w.mu.Lock()
 	defer w.unlock()
-	uncommitted := entries.Filter(w.entries.Unlisted, (*entries.Entry).Uncommitted)
+	uncommitted := entries.Filter(w.entries.Packed, (*entries.Entry).Uncommitted)
 	if len(uncommitted) > 0 {
 		w.loseLocked(cause)
 	}
@@ -233,7 +230,7 @@ func (w *Writer) loseUncommitted(cause error) {
 	w.ended, w.endedUntil = cause, time.Now().Add(endedPause)
 }
 
-// lost takes note of what is wrong with a file, once nothing is being written to it.
+// lost handles an error of an open file, once nothing is being written to it.
 func (w *Writer) lost(id [16]byte, err error) {
 	st := w.file.takeStill()
 	defer w.file.give()
@@ -246,7 +243,7 @@ func (w *Writer) lost(id [16]byte, err error) {
 	}
 }
 
-// setAside gives up the file that this process writes to, and leaves its path to others.
+// setAside gives up the file that this process writes, and renames it, so that a new one can take its path.
 func (w *Writer) setAside(st *store.Store, cause error) {
 	aside, err := st.End()
 	w.Note(err)
@@ -262,7 +259,7 @@ func (w *Writer) reportSetAside(aside string, cause error) {
 		slog.String("as", aside), slog.Any("error", cause))
 }
 
-// loseFile takes note that nothing of a file is what it was.
+// loseFile marks all entries of a file as lost.
 func (w *Writer) loseFile(id [16]byte, cause error) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -275,19 +272,17 @@ func (w *Writer) loseFile(id [16]byte, cause error) {
 	w.loseEntriesLocked(gone, cause)
 }
 
-// loseEntriesLocked takes note that the bytes of entries are gone, or may be, and has the sessions know that use or
-// pack them.
+// loseEntriesLocked withholds entries whose bytes may be lost. Sessions that use or pack them get ErrLost.
 func (w *Writer) loseEntriesLocked(gone []*entries.Entry, cause error) {
 	lost, inUse := map[*entries.Entry]bool{}, 0
 	for _, e := range gone {
 		e.Withhold(cause)
 		lost[e] = true
-		packer, _ := e.Packer.(*User)
-		if e.Sessions > 0 || packer != nil {
+		if e.Sessions > 0 || e.Packer != nil {
 			inUse++
 		}
-		if packer != nil {
-			packer.loseLocked(e, cause)
+		if e.Packer != nil {
+			loseLocked(e.Packer, e, cause)
 		}
 	}
 	if inUse == 0 {

@@ -10,126 +10,132 @@ import (
 	"xpwc/internal/store"
 )
 
-// A Query is what is looked up. It is asked again and again until it is answered.
+// A Query is a look-up. It is repeated until it is answered.
 type Query struct {
 	Key  format.Key
 	Seed uint32
 
-	// Contents are those of the session's tensors. Without a kernel only its own entries, and those of sessions that
-	// are finalized, may answer.
+	// Contents are the session's tensors. With them, entries of sessions that are not finalized may answer.
 	Contents Contents
 
 	complete *format.Index // all its records under the key are in memory
 }
 
-// SetLayout has the query be about another layout.
+// SetLayout changes the layout of the key.
 func (q *Query) SetLayout(layout format.Digest) { q.Key.Layout, q.complete = layout, nil }
 
-// A View is what was known of an entry at some time.
+// A View is a copy of an entry's facts. They may change once it is returned.
 type View struct {
 	Entry        *entries.Entry
-	Kernel, Bias *entries.Content // that it was packed from, if its record does not have that yet
+	Kernel, Bias *entries.Content // the sources, until the record has them
 	Record       format.Record
 
-	Pending  bool // another session packed it, which is not finalized: Kernel and Bias must not be read
-	Seed     bool // its bytes are what XNNPACK packs under the seed of the query
+	Pending  bool // another session, not yet finalized, packed it: Kernel and Bias must not be read
+	Seed     bool // XNNPACK packs its bytes under the seed of the query
 	Durable  bool
 	Listed   bool // the loaded index has it
 	Verified bool
 	Sized    bool
 }
 
-func (u *User) viewLocked(e *entries.Entry, seed uint32) View {
-	return View{
-		Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Pending: !e.Identified() && e.Packer != u,
-		Seed: e.PackedUnder(seed), Durable: e.State == entries.Durable, Listed: e.Listed(u.w.loaded.id),
-		Verified: e.Verified, Sized: e.Sized,
-	}
-}
-
-// answersLocked returns the candidates that may answer a query. One that another session packed may do so before that
-// session has found out whether its sources changed only if this session finds out, too.
-func (u *User) answersLocked(candidates []*entries.Entry, q *Query) []*entries.Entry {
-	return entries.Filter(candidates, func(e *entries.Entry) bool {
-		return e.Identified() || e.Packer == u || q.Contents.mayMatch(e)
-	})
-}
-
-// candidatesLocked returns the entries that a query may be answered with. If the loaded index is to be asked first it
-// returns that.
-func (w *Writer) candidatesLocked(q *Query) ([]*entries.Entry, *format.Index) {
-	matches := w.entries.ByKey(&q.Key)
-	index := w.loaded.index
-	if index == nil || q.complete == index || len(matches) > 0 && matches[0].Complete(index) {
-		return entries.Filter(matches, func(e *entries.Entry) bool { return e.Usable(w.loaded.id) }), nil
-	}
-	return nil, index
-}
-
-// LookUp has judge decide which of some entries answers a query, from what is known of them: -1 if none does, or none
-// yet. The session uses the one that answers it from then on. Of the others nothing but what is known may be used: they
-// may be given up. The error, with Options.Strict, is that the loaded index turned out damaged.
-func (u *User) LookUp(q *Query, judge func([]View) (hit int)) (hit int, views []View, err error) {
-	err = u.withCandidates(q, func(candidates []*entries.Entry) {
-		candidates = u.answersLocked(candidates, q)
-		views = make([]View, 0, len(candidates))
-		for _, e := range candidates {
-			views = append(views, u.viewLocked(e, q.Seed))
-		}
-		if hit = judge(views); hit < 0 {
-			u.seen = views
-			return
-		}
-		u.useLocked(candidates[hit])
-		u.w.figures.Hits.add(len(candidates[hit].Data))
-	})
-	return hit, views, err
-}
-
-// RetainCandidates returns the entries that what was packed is to be compared with. Each has one more reference to its
-// memory, to be given to Free. The error is as of LookUp.
-func (u *User) RetainCandidates(q *Query) (views []View, err error) {
-	err = u.withCandidates(q, func(candidates []*entries.Entry) {
-		for _, e := range candidates {
-			e.Region.Retain()
-			views = append(views, u.viewLocked(e, q.Seed))
-		}
-	})
-	return views, err
-}
-
-// withCandidates calls do, with mu held, with the entries of a query's key, once all that the loaded index has are in
-// memory.
-func (u *User) withCandidates(q *Query, do func([]*entries.Entry)) (err error) {
+// LookUp returns the entries that may answer a query. The views are valid until the user's next call of LookUp. Use
+// takes one of them; the memory of the others may be released at any time. The error, with Options.Strict, is that the
+// loaded index is damaged.
+func (u *User) LookUp(q *Query) (views []View, err error) {
 	for {
-		index := u.tryWithCandidates(q, do)
+		u.w.mu.Lock()
+		var index *format.Index
+		u.views, index = u.viewsLocked(u.views[:0], q, false)
+		u.w.mu.Unlock()
 		if index == nil {
-			return err
+			return u.views, err
 		}
 		err = errors.Join(err, u.loadRecords(q, index))
 	}
 }
 
-// tryWithCandidates does so, unless the index that it returns is to be asked first.
-func (u *User) tryWithCandidates(q *Query, do func([]*entries.Entry)) *format.Index {
+// viewsLocked appends a view of each entry of a query's key to dst. If records of the loaded index must be loaded
+// first, it returns that index. An entry that another session packed may change until that session is finalized:
+// pending includes all of these, otherwise only those whose sources are the query's.
+func (u *User) viewsLocked(dst []View, q *Query, pending bool) ([]View, *format.Index) {
+	index, id := u.w.loaded.index, u.w.loaded.id
+	complete := index == nil || q.complete == index
+	for _, e := range u.w.entries.Named(q.Key.Kernel) {
+		if e.Record.Key != q.Key {
+			continue
+		}
+		if complete = complete || e.Complete(index); !complete {
+			return dst, index
+		}
+		other := e.Packer != nil && e.Packer != &u.owner
+		if !e.Usable(id) || other && !pending && !q.Contents.mayMatch(e) {
+			continue
+		}
+		dst = append(dst, View{
+			Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Pending: other,
+			Seed: e.PackedUnder(q.Seed), Durable: e.State == entries.Durable, Listed: e.Listed(id),
+			Verified: e.Verified, Sized: e.Sized,
+		})
+	}
+	if !complete {
+		return dst, index
+	}
+	return dst, nil
+}
+
+// unchangedLocked reports whether a query has the entries of these views and no others.
+func (u *User) unchangedLocked(q *Query, views []View, pending bool) bool {
+	current, index := u.viewsLocked(nil, q, pending)
+	return index == nil && slices.EqualFunc(current, views, func(a, b View) bool { return a.Entry == b.Entry })
+}
+
+// Use answers a look-up with an entry, which the session keeps until it is closed. It returns false if the entry has
+// changed since it was viewed.
+func (u *User) Use(v *View) bool {
 	w := u.w
 	w.mu.Lock()
-	defer w.unlock()
-	candidates, index := w.candidatesLocked(q)
-	if index == nil {
-		do(candidates)
+	defer w.mu.Unlock()
+	e := v.Entry
+	if !e.Usable(w.loaded.id) || e.Record.Flags != v.Record.Flags {
+		return false
 	}
-	return index
+	u.useLocked(e)
+	w.figures.Hits.add(len(e.Data))
+	return true
 }
 
-// ReleaseCandidates gives up the references that Hold has taken.
-func (u *User) ReleaseCandidates(views []View) {
-	for _, v := range views {
-		u.w.Note(v.Entry.Region.Release())
+// Retain returns the entries that a packing is compared with, of all sessions. Each has one more reference to its
+// memory, which Release gives back. The error is that of LookUp.
+func (u *User) Retain(q *Query) (views []View, err error) {
+	for {
+		views, index := u.retain(q)
+		if index == nil {
+			return views, err
+		}
+		err = errors.Join(err, u.loadRecords(q, index))
 	}
 }
 
-// loadRecords has the records that an index has under a query's key in memory.
+func (u *User) retain(q *Query) (views []View, index *format.Index) {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
+	if views, index = u.viewsLocked(nil, q, true); index != nil {
+		return nil, index
+	}
+	for i := range views {
+		views[i].Entry.Region.Retain()
+	}
+	return views, nil
+}
+
+// Release gives back the references that Retain took.
+func (u *User) Release(views []View) {
+	for i := range views {
+		u.w.Note(views[i].Entry.Region.Release())
+	}
+}
+
+// loadRecords makes entries of the records that an index has under a query's key.
 func (u *User) loadRecords(q *Query, index *format.Index) error {
 	records := make([]format.Record, 0, 1) // as many as there are mostly
 	for r, err := range index.Find(q.Key) {
@@ -171,13 +177,13 @@ func (w *Writer) addLocked(key *format.Key, records []format.Record) {
 	w.entries.MarkComplete(key, w.loaded.index)
 }
 
-// CountMiss counts a look-up that was not answered.
+// CountMiss counts a look-up that missed.
 func (u *User) CountMiss() { u.w.locked(func() { u.w.figures.Misses++ }) }
 
 // useLocked keeps an entry for as long as the session is open.
 func (u *User) useLocked(e *entries.Entry) {
 	w := u.w
-	u.used = append(u.used, e)
+	u.owner.Used = append(u.owner.Used, e)
 	e.Sessions++
 	switch {
 	case e.Sessions > 1:
@@ -188,8 +194,7 @@ func (u *User) useLocked(e *entries.Entry) {
 	}
 }
 
-// RecordSize takes note of whether a candidate has the size that its look-up wants. One of the file that has another is
-// not used again.
+// RecordSize records whether an entry has the size that its look-up expects. One with another size is damaged.
 func (u *User) RecordSize(e *entries.Entry, err error) {
 	w := u.w
 	w.mu.Lock()
@@ -203,7 +208,7 @@ func (u *User) RecordSize(e *entries.Entry, err error) {
 	}
 }
 
-// VerifySum compares a candidate with its sum. One that is damaged is not used again.
+// VerifySum compares an entry with its checksum. A damaged one is withheld.
 func (u *User) VerifySum(e *entries.Entry) {
 	w := u.w
 	region := w.retain(e)
@@ -227,8 +232,7 @@ func (w *Writer) retain(e *entries.Entry) *store.Region {
 	return e.Region.Retain()
 }
 
-// recordSumLocked takes note of whether an entry has the bytes that its sum was made of, and reports whether it turned
-// out damaged.
+// recordSumLocked records whether an entry's bytes have its checksum. It reports whether the entry is newly damaged.
 func (w *Writer) recordSumLocked(e *entries.Entry, intact bool) (damaged bool) {
 	switch {
 	case e.Verified || e.Withheld != nil:

@@ -6,7 +6,7 @@ import (
 	"xpwc/internal/store"
 )
 
-// A Probe is how tests look into a writer, and change what time would.
+// A Probe lets tests look into a writer and stand in for time.
 type Probe struct{ w *Writer }
 
 // Probe returns the writer's probe.
@@ -20,7 +20,7 @@ func (p Probe) File(do func(*store.Store)) {
 	p.w.notice(st)
 }
 
-// Hold has what is due to be committed wait for Save, however long that takes to come.
+// Hold cancels a scheduled commit: entries wait for Save.
 func (p Probe) Hold() {
 	w := p.w
 	w.locked(func() {
@@ -42,7 +42,7 @@ func (p Probe) Commit() error {
 	return w.awaitCommitLocked()
 }
 
-// WriteAgain has the writer write to a file although its last one has just ended.
+// WriteAgain lets the writer write although its last file has just ended.
 func (p Probe) WriteAgain() {
 	p.w.locked(func() { p.w.endedUntil = time.Time{} })
 }
@@ -56,10 +56,10 @@ func (p Probe) await(cond func() bool) {
 	})
 }
 
-// AwaitSums waits until all sums of what was handed in are known.
+// AwaitSums waits until all checksums are computed.
 func (p Probe) AwaitSums() { p.await(func() bool { return len(p.w.summing) > 0 }) }
 
-// SetClock has the writer take the time, in seconds since 1970, from now.
+// SetClock replaces the writer's clock, in seconds since 1970.
 func (p Probe) SetClock(clock func() int64) { p.w.clock = clock }
 
 // Pack counts so many more sessions that pack.
@@ -68,7 +68,7 @@ func (p Probe) Pack(n int) { p.w.locked(func() { p.w.packing += n }) }
 // GiveUp gives the writer's lock up, if nobody needs it.
 func (p Probe) GiveUp() { p.w.giveUpWriting() }
 
-// VerifyAtOnce has payloads verified as soon as a session is finalized.
+// VerifyAtOnce makes verification begin as soon as a session is finalized.
 func (p Probe) VerifyAtOnce() {
 	p.w.locked(func() { p.w.verifier.pause = 0 })
 }

@@ -15,7 +15,7 @@ const (
 	ReasonDamaged  = "damaged"
 )
 
-// Empty returns why nothing of a file could answer the user's look-ups when it began, or "".
+// Empty returns why the cache could answer no look-up when the session began, or "".
 func (u *User) Empty() string { return u.empty }
 
 func (w *Writer) emptyLocked() string {
@@ -79,7 +79,7 @@ func (u *User) searched() (index *format.Index, unlisted []searchedEntry, damage
 	w.mu.Lock()
 	defer w.unlock()
 	for e := range w.entries.Entries() {
-		if e.Packer != u && !e.Listed(w.loaded.id) {
+		if e.Packer != &u.owner && !e.Listed(w.loaded.id) {
 			unlisted = append(unlisted, searchedEntry{e.Record, e.Withheld != nil})
 		}
 	}

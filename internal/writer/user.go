@@ -10,25 +10,23 @@ import (
 	"xpwc/internal/store"
 )
 
-// A User is a session as the writer knows it. Its methods may be called beside those of other users, and one after the
-// other by its session.
+// A User is a session as the writer sees it. Several users may be used concurrently, each by one goroutine at a time.
 type User struct {
 	w      *Writer
 	handle *Handle
 
-	used  []*entries.Entry // once for each time that it was given or kept
-	lost  error            // why the runtime must not use what it was given
-	packs bool             // it is counted in Writer.packing
-	empty string           // why nothing could answer its look-ups when it began, or ""
+	owner entries.Owner
+	packs bool   // it is counted in Writer.packing
+	empty string // why nothing could answer its look-ups when it began, or ""
 
 	// Waits counts how often the session waited for another process, and SessionWaits for another session. Waited is
 	// how long that took.
 	Waits, SessionWaits int
 	Waited              time.Duration
 
-	seen      []View // by its last look-up, if that missed
+	views     []View // of its last look-up
 	claim     *claim // on what it is packing, or nil; set with mu held
-	impatient bool   // it has waited too long for another session
+	impatient bool   // it has waited for Options.Wait in vain
 }
 
 // NewUser begins a session, which picks up what other processes have committed.
@@ -98,11 +96,11 @@ func (u *User) Cancel(r store.Reservation) {
 // Used returns the entries that the session uses, one for each time that it was given or kept. They are there until
 // Close.
 func (u *User) Used() []*entries.Entry {
-	return underLock(u.w, func() []*entries.Entry { return u.used })
+	return underLock(u.w, func() []*entries.Entry { return u.owner.Used })
 }
 
 // Lost returns why the session's runtime must not be used any more, as far as is known, or nil.
-func (u *User) Lost() error { return underLock(u.w, func() error { return u.lost }) }
+func (u *User) Lost() error { return underLock(u.w, func() error { return u.owner.Lost }) }
 
 // Check is Lost once the file was looked at: whether it is still the one that was loaded, and whether the disk has
 // failed to take something.
@@ -118,17 +116,15 @@ func (u *User) Check() error {
 	return u.Lost()
 }
 
-func (u *User) loseLocked(e *entries.Entry, cause error) {
-	u.lost = cmp.Or(u.lost, fmt.Errorf("packed weights of %q: %w: %w", e.Name(), ErrLost, cause))
+// loseLocked records that a session uses, or packed, an entry whose bytes may be lost.
+func loseLocked(o *entries.Owner, e *entries.Entry, cause error) {
+	o.Lost = cmp.Or(o.Lost, fmt.Errorf("packed weights of %q: %w: %w", e.Name(), ErrLost, cause))
 }
 
-// loseAnyLocked takes note of it if the session uses one of the entries.
-func (u *User) loseAnyLocked(gone map[*entries.Entry]bool, cause error) {
-	if u.lost != nil {
-		return
-	}
-	if i := slices.IndexFunc(u.used, func(e *entries.Entry) bool { return gone[e] }); i >= 0 {
-		u.loseLocked(u.used[i], cause)
+// loseAnyLocked does so if the session uses one of the entries.
+func (u *User) loseAnyLocked(lost map[*entries.Entry]bool, cause error) {
+	if i := slices.IndexFunc(u.owner.Used, func(e *entries.Entry) bool { return lost[e] }); i >= 0 {
+		loseLocked(&u.owner, u.owner.Used[i], cause)
 	}
 }
 
@@ -137,11 +133,11 @@ func (u *User) Close() {
 	w := u.w
 	w.mu.Lock()
 	defer w.unlock()
-	for _, e := range u.used {
+	for _, e := range u.owner.Used {
 		w.releaseLocked(e)
 	}
-	w.entries.RemoveUnlisted(func(e *entries.Entry) bool { return e.State == entries.Dropped })
-	u.used = nil
+	w.entries.SettlePacked(func(e *entries.Entry) bool { return e.State == entries.Dropped })
+	u.owner.Used = nil
 	delete(w.users, u)
 	w.changed.Broadcast()
 	if w.loaded.written && w.packing == 0 {

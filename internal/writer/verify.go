@@ -10,15 +10,15 @@ import (
 	"xpwc/internal/store"
 )
 
-// verifyPause is how long after a session was finalized its payloads are verified: when the first inference is likely
-// over. Reading them takes the memory's bandwidth from it, and the disk's.
+// verifyPause is how long after a session was finalized its payloads are verified. By then the first inference is
+// likely over, which needs the bandwidth of memory and disk.
 const verifyPause = time.Second
 
-// stopPatience is how long Close waits for what is being hashed, which ends within milliseconds unless the disk does
-// not answer. It needs nothing that Close gives up.
+// stopPatience is how long Close waits for the verifier, which ends within milliseconds unless the disk hangs. The
+// verifier uses nothing that Close releases.
 const stopPatience = 100 * time.Millisecond
 
-// A verifier has the payloads of the file that sessions use hashed in the background. Its writer's mu guards it.
+// A verifier hashes the payloads in use in the background. Its writer's mu guards it.
 type verifier struct {
 	timer *time.Timer   // starts the goroutine, or has; nil when there is none
 	pause time.Duration // verifyPause, but in tests
@@ -30,7 +30,7 @@ func unverified(e *entries.Entry) bool {
 	return e.Sessions > 0 && !e.Verified && e.Withheld == nil && e.Region.Reader() != nil && e.Region.File() == e.File
 }
 
-// unverifiedLocked returns what the verifier has yet to come to.
+// unverifiedLocked returns the entries that are yet to be verified.
 func (w *Writer) unverifiedLocked() (pending []*entries.Entry) {
 	if !w.options.Verify {
 		return nil
@@ -46,7 +46,7 @@ func (w *Writer) unverifiedLocked() (pending []*entries.Entry) {
 // verifySoonLocked begins to verify what a session uses in a moment, unless that has begun.
 func (w *Writer) verifySoonLocked(u *User) {
 	v := &w.verifier
-	if w.options.Verify && v.timer == nil && slices.ContainsFunc(u.used, unverified) {
+	if w.options.Verify && v.timer == nil && slices.ContainsFunc(u.owner.Used, unverified) {
 		v.timer = time.AfterFunc(v.pause, w.verify)
 	}
 }
@@ -82,7 +82,7 @@ func (w *Writer) toVerify() (batch []*entries.Entry) {
 	return batch
 }
 
-// verifyOne compares what the file has of an entry with what was committed, and reports whether it is damaged.
+// verifyOne compares the file's bytes of an entry with its checksum, and reports whether they are damaged.
 func (w *Writer) verifyOne(hasher *store.Hasher, e *entries.Entry) (damaged bool) {
 	region, offset := w.retainUnverified(e)
 	if region == nil {

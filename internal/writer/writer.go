@@ -1,10 +1,11 @@
-// Package writer is what all handles of one cache share in a process: the entries in memory, and the one owner of the
-// file. It commits, compacts and reloads. Sessions come in through [User].
+// Package writer is shared by all handles of one cache in a process. It has the entries in memory and is the only owner
+// of the file, which it commits, compacts and reloads. A session uses it through its [User].
 //
-// There are two locks. The file's is held while the system works on the file: who has taken it has the store to itself.
-// Within it, or alone, that of the entries and figures (mu) is held for moments: no code of the host runs while it is
-// held, nothing is hashed, compared or waited for, and no system call is made. Methods lock for themselves. Functions
-// that are given the store are called with the file taken; those whose names end in Locked are called with mu held.
+// There are two locks. The file's lock is held during system calls on the file: the holder has exclusive use of the
+// store. mu guards the entries and figures, and may be taken while the file is. It is held for moments: no code of the
+// host runs, nothing is hashed, compared or waited for, and no system call is made. Methods lock for themselves.
+// Functions with a parameter of type *store.Store are called with the file taken, functions whose names end in Locked
+// with mu held.
 package writer
 
 import (
@@ -21,7 +22,7 @@ import (
 	"xpwc/internal/store"
 )
 
-// Options say how a cache treats its file.
+// Options configure a writer.
 type Options struct {
 	Path     string        // what the cache is called; without files it is in memory
 	ReadOnly bool          // nothing is written
@@ -46,9 +47,10 @@ type Writer struct {
 	handles map[*Handle]bool
 	users   map[*User]bool
 	phase   phase
-	packing int                     // users that pack into the file, or a compaction
-	waiting int                     // users that wait until they may pack
-	summing map[*entries.Entry]bool // their sums are being computed
+	packing int // users that pack into the file, or a compaction
+	waiting int // users that wait until they may pack
+	sums    Tasks
+	summing map[*entries.Entry]bool // those whose checksums are not computed yet
 
 	entries        *entries.Set
 	loaded         loaded
@@ -67,7 +69,7 @@ type Writer struct {
 	endedUntil time.Time // until then it does not write to another
 
 	verifier verifier
-	working  context.Context // of what works in the background, until stop
+	working  context.Context // of background reads, until stop
 	stop     context.CancelFunc
 	figures  Figures
 	freed    []*store.Region // to be released when mu is not held
@@ -93,7 +95,7 @@ const (
 	compacting // no user becomes one that packs
 )
 
-// An access is whether the file may be written to, but for other writers.
+// An access is whether this process may write to the file, apart from other writers.
 type access uint8
 
 const (
@@ -123,7 +125,7 @@ var (
 		"this one fails")
 )
 
-// loaded is what is known of the loaded generation without asking the store.
+// loaded is a copy of the store's state, for use without the file's lock.
 type loaded struct {
 	id      [16]byte // of the file, zero if there is none
 	slot    format.Slot
@@ -133,7 +135,7 @@ type loaded struct {
 	written bool          // this process is its writer
 }
 
-// A file is the store, which belongs to whoever has taken it.
+// A file is the store with its lock: the holder has exclusive use of the store.
 type file struct {
 	mu     sync.Mutex
 	st     *store.Store // nil for a cache in memory
@@ -149,7 +151,7 @@ func (f *file) take() *store.Store {
 
 func (f *file) give() { f.mu.Unlock() }
 
-// takeStill takes the file when nothing is being written to it that whoever takes it could spoil.
+// takeStill takes the file while no commit or compaction is being written.
 func (f *file) takeStill() *store.Store {
 	f.mu.Lock()
 	for f.storing {
@@ -158,7 +160,7 @@ func (f *file) takeStill() *store.Store {
 	return f.st
 }
 
-// whileStoring has the store write while others may take the file, which is taken again afterwards.
+// whileStoring releases the file during a write of the store, and takes it again.
 func (f *file) whileStoring(write func() error) error {
 	f.storing = true
 	f.mu.Unlock()
@@ -214,7 +216,7 @@ func (w *Writer) unlock() {
 	}
 }
 
-// locked has something done with mu held.
+// locked calls do with mu held.
 func (w *Writer) locked(do func()) {
 	w.mu.Lock()
 	defer w.unlock()
@@ -228,7 +230,7 @@ func underLock[T any](w *Writer, read func() T) T {
 	return read()
 }
 
-// noteLocked keeps an error that changes nothing for the caller, and reports it.
+// noteLocked records and reports an error that does not concern the caller.
 func (w *Writer) noteLocked(err error) {
 	if err != nil {
 		w.figures.LastError = err
@@ -236,14 +238,14 @@ func (w *Writer) noteLocked(err error) {
 	}
 }
 
-// Note keeps an error that changes nothing for the caller, if there is one, and reports it.
+// Note records and reports an error that does not concern the caller, if there is one.
 func (w *Writer) Note(err error) {
 	if err != nil {
 		w.locked(func() { w.noteLocked(err) })
 	}
 }
 
-// remember keeps an error that is reported in other words.
+// remember records an error that the caller reports.
 func (w *Writer) remember(err error) {
 	w.locked(func() { w.figures.LastError = err })
 }
@@ -274,8 +276,7 @@ func (w *Writer) Open(refusal error) (*Handle, error) {
 	return h, nil
 }
 
-// Save waits until what finalized sessions packed is on stable storage. It returns the error that kept it from getting
-// there, once.
+// Save waits until the entries of finalized sessions are on stable storage. It returns an error once.
 func (h *Handle) Save() error {
 	w := h.w
 	w.mu.Lock()
@@ -351,17 +352,17 @@ func (w *Writer) close() error {
 	return err
 }
 
-// dropAll gives up all entries.
+// dropAll releases all entries.
 func (w *Writer) dropAll() {
 	w.mu.Lock()
 	defer w.unlock()
 	w.describeLocked()
 	w.dropWhereLocked(func(*entries.Entry) bool { return true })
-	w.entries.Unlisted = nil
+	w.entries.Packed = nil
 	w.dropBaseLocked()
 }
 
-// dropWhereLocked gives up the named entries that match, which nobody uses.
+// dropWhereLocked releases the named entries that match. No session uses them.
 func (w *Writer) dropWhereLocked(match func(*entries.Entry) bool) {
 	w.entries.RemoveWhere(func(e *entries.Entry) bool {
 		if !match(e) {
@@ -373,14 +374,14 @@ func (w *Writer) dropWhereLocked(match func(*entries.Entry) bool) {
 	})
 }
 
-// loseLocked has each handle's next Save return an error.
+// loseLocked makes each handle's next Save return an error.
 func (w *Writer) loseLocked(err error) {
 	for h := range w.handles {
 		h.lost = err
 	}
 }
 
-// Forget gives up the entries that no session uses, of a cache in memory.
+// Forget releases the unused entries of a cache in memory.
 func (w *Writer) Forget() {
 	w.locked(func() { w.dropWhereLocked(func(e *entries.Entry) bool { return e.Sessions == 0 }) })
 }
@@ -390,8 +391,8 @@ func (w *Writer) Index() *format.Index {
 	return underLock(w, func() *format.Index { return w.loaded.index })
 }
 
-// Names returns the names of what sessions may be given: those of entries in memory, and those that the loaded index
-// has for a layout, up to where it is damaged. They are neither sorted nor each once.
+// Names returns the names of usable entries in memory, and of the loaded index' records of a layout, up to a damaged
+// one. They are not sorted, and may repeat.
 func (w *Writer) Names(layout format.Digest) (names []string) {
 	listed := w.listedNow()
 	w.mu.Lock()
@@ -416,6 +417,6 @@ func (w *Writer) listedNow() []format.Record {
 	}
 	st := w.file.takeStill()
 	defer w.file.give()
-	records, _ := w.listed(st) // which has noted the error
+	records, _ := w.listed(st) // it has recorded the error
 	return records
 }

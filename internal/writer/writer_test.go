@@ -79,7 +79,7 @@ func TestAHandleIsClosedTwiceAtOnce(t *testing.T) {
 // Save returns although another session goes on packing large weights.
 func TestACommitWaitsForNoSumOfASessionThatStillPacks(t *testing.T) {
 	w, h := newWriter(t)
-	packing := &entries.Entry{Kernel: &entries.Content{}}
+	packing := &entries.Entry{Kernel: &entries.Content{}, Packer: &entries.Owner{}}
 	w.summing[packing] = true
 	require.NoError(t, h.Save())
 	delete(w.summing, packing)
@@ -174,9 +174,9 @@ func content(stamp byte) *entries.Content {
 func look(t *testing.T, u *User, name string) *Query {
 	t.Helper()
 	q := &Query{Key: format.Key{Kernel: name}}
-	views, err := u.RetainCandidates(q)
+	views, err := u.Retain(q)
 	require.NoError(t, err)
-	u.ReleaseCandidates(views)
+	u.Release(views)
 	return q
 }
 
@@ -193,14 +193,13 @@ func pack(t *testing.T, u *User, name string, stamp byte) *entries.Entry {
 	return e
 }
 
-// first answers each query with the first candidate.
-func first(of []View) (hit int) { return min(0, len(of)-1) }
-
 // use has a session use what the file has.
 func use(t *testing.T, u *User, name string) *entries.Entry {
 	t.Helper()
-	hit, views, _ := u.LookUp(look(t, u, name), first)
-	require.Zero(t, hit)
+	views, err := u.LookUp(look(t, u, name))
+	require.NoError(t, err)
+	require.NotEmpty(t, views)
+	require.True(t, u.Use(&views[0]))
 	return views[0].Entry
 }
 

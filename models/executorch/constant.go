@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"xpwc"
-	"xpwc/internal/compute"
 	"xpwc/internal/flatbuf"
+	"xpwc/internal/operators"
 	"xpwc/internal/tensorfile"
 	"xpwc/models"
 )
@@ -49,8 +49,8 @@ func (c *constant) converts() bool { return c.from != c.to }
 func (c *constant) fill(dst, file []byte) error {
 	if !c.inFile() {
 		element := models.Value{Type: elementTypes[c.to]}.Element()
-		all := compute.Array{Element: element, Shape: []int{c.elements}, Data: dst}
-		compute.Count(all, float64(c.filled), 0)
+		all := operators.Array{Element: element, Shape: []int{c.elements}, Data: dst}
+		all.Count(float64(c.filled), 0)
 		return nil
 	}
 	if !c.converts() {

@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -126,7 +126,7 @@ func (c *invocation) operandAt(value int) xnnpack.ValueID {
 func (c *invocation) computable(t *tensor, id xnnpack.ValueID) {
 	c.rows(t)
 	c.fixed(t)
-	if slices.Max(t.shape) > compute.MostIndices || !compute.Computable(c.plan.values[id].element()) {
+	if slices.Max(t.shape) > operators.MostIndices || !operators.Computable(c.plan.values[id].element()) {
 		c.outside()
 	}
 }
@@ -222,7 +222,7 @@ func (c *invocation) axes(i int) (axes []int) {
 		}
 	}
 	if len(axes) == 0 {
-		return compute.Every(0, len(x.shape), 1)
+		return operators.Every(0, len(x.shape), 1)
 	}
 	return axes
 }

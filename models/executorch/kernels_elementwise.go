@@ -4,11 +4,22 @@ import (
 	"math"
 
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
-func unaryCall(op xnnpack.UnaryOperator) func(*invocation) {
-	return func(c *invocation) { c.unary(xnnpack.Unary{Op: op}) }
+// unaryRow returns the row of an operator that computes each element from one.
+func unaryRow(f operators.Function) (row operatorRow) {
+	if f.Node != nil {
+		row.nodes = func(c *invocation) { c.unary(*f.Node) }
+	}
+	switch {
+	case f.Number != nil:
+		row.inGo = hostedRow(operators.Apply(f.Number), 0).inGo
+	case f.Whole != nil:
+		row.inGo = integerFunction(f.Whole)
+	}
+	return row
 }
 
 // unary plans a node from the first argument to the last.
@@ -17,10 +28,6 @@ func (c *invocation) unary(n xnnpack.Unary) {
 	n.Input = c.float(0)
 	n.Output = c.result(n.Input)
 	c.Add(flow.Unary(n))
-}
-
-func (c *invocation) relu() {
-	c.unary(xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Max: float32(math.Inf(1))}})
 }
 
 // clamp limits to two numbers, each of which may be missing.
@@ -67,11 +74,16 @@ func (c *invocation) gelu() {
 	c.binary(xnnpack.Multiply, flow.GELUFactor(c, x), x)
 }
 
-func binaryCall(op xnnpack.BinaryOperator) func(*invocation) {
-	return func(c *invocation) {
-		a := c.float(0)
-		c.binary(op, a, c.second(a))
+// binaryRow returns the row of an operator that computes each element from two.
+func binaryRow(o operators.Operation) operatorRow {
+	row := operatorRow{inGo: combined(o)}
+	if o.Node != nil {
+		row.nodes = func(c *invocation) {
+			a := c.float(0)
+			c.binary(*o.Node, a, c.second(a))
+		}
 	}
+	return row
 }
 
 // second returns the second operand, a tensor or a number.

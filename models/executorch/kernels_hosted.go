@@ -4,128 +4,154 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
-
-// hostedKernels are the operators that Go computes, where XNNPACK cannot.
 
 // given returns an argument that Go computes with.
 func (c *invocation) given(i int) xnnpack.ValueID {
 	c.arg(i)
-	return c.givenAt(c.args[i])
+	return c.givenValue(c.args[i])
 }
 
-// givenAt returns a value of the method that Go computes with.
-func (c *invocation) givenAt(value int) xnnpack.ValueID {
+// givenValue returns a value of the method that Go computes with.
+func (c *invocation) givenValue(value int) xnnpack.ValueID {
 	id := c.operandAt(value)
 	c.computable(c.tensorAt(value), id)
 	return id
 }
 
-// here plans a step that Go computes, from these inputs to the last argument.
-func (c *invocation) here(inputs []xnnpack.ValueID, f func(out array, in []array)) {
-	c.hereTo(c.last(), inputs, f)
+// host plans that Go computes the last argument from operands.
+func (c *invocation) host(op operators.Operator, operands ...int) {
+	c.hostTo([]int{c.last()}, op, operands...)
 }
 
-// hereTo is here to another argument.
-func (c *invocation) hereTo(to int, inputs []xnnpack.ValueID, f func(out array, in []array)) {
-	c.hosted(inputs, c.given(to), f)
-}
-
-// hosted plans a step that Go computes.
-func (c *invocation) hosted(inputs ids, out xnnpack.ValueID, f func(out array, in []array)) {
-	c.Add(flow.Hosted{Inputs: inputs, Results: ids{out}, Computed: c.of(out).Shape,
-		Compute: func(out, in []array) { f(out[0], in) }})
-}
-
-// fits fails where inputs are not broadcast to what is computed.
-func (c *invocation) fits(inputs ...xnnpack.ValueID) {
-	y := c.tensor(c.last())
-	c.rows(y)
-	all := [][]int{}
-	for _, id := range inputs {
-		all = append(all, c.of(id).Shape)
+// hostTo plans that Go computes some arguments from operands.
+func (c *invocation) hostTo(outputs []int, op operators.Operator, operands ...int) {
+	var in, out ids
+	for _, i := range operands {
+		in = append(in, c.given(i))
 	}
-	if shape, ok := compute.Broadcast(all...); !ok || !slices.Equal(shape, y.shape) {
-		malformed("shapes %v for %v", all, y.shape)
+	for _, i := range outputs {
+		out = append(out, c.given(i))
 	}
+	c.hosted(op, in, out...)
 }
 
-// two plans an operation on two operands, of which the second may be a number.
-func (c *invocation) two(of compute.Operation) {
-	inputs := ids{c.given(0)}
-	var number compute.Array
-	if c.arg(1).tensor != nil {
-		inputs = append(inputs, c.given(1))
-	} else if c.arg(1).kind == evalueDouble {
-		number = compute.Number(declared[Double], c.number(1))
-	} else {
-		number = compute.Number(c.plan.values[inputs[0]].element(), c.number(1))
+// hosted plans a step that Go computes. Outputs may have dimensions of 1 that the operator does not have, and the
+// reverse. An output inside of the call gets its shape.
+func (c *invocation) hosted(op operators.Operator, in ids, out ...xnnpack.ValueID) {
+	var shapes [][]int
+	for _, id := range in {
+		shapes = append(shapes, c.of(id).Shape)
 	}
-	c.fits(inputs...)
-	c.here(inputs, func(out array, in []array) { compute.Combine(of, out, in[0], append(in, number)[1]) })
-}
-
-func comparing(how compute.Operation) func(*invocation) { return func(c *invocation) { c.two(how) } }
-
-func logical(of compute.Operation) func(*invocation) {
-	return func(c *invocation) {
-		if t := c.tensor(0); t.dtype != Bool { // of the bits of integers
-			c.outside()
+	var kernel operators.Kernel
+	checked(func() { kernel = op(shapes) })
+	for i, id := range out {
+		y, shape := &c.plan.values[id], kernel.Shapes[i]
+		if elements(shape...); y.internal && y.tensor.Shape == nil {
+			y.tensor.Shape = shape
 		}
-		c.two(of)
+		if !slices.Equal(withoutOnes(shape), withoutOnes(y.tensor.Shape)) {
+			malformed("it computes the shape %v, where its output has %v", shape, y.tensor.Shape)
+		}
+		for _, k := range kernel.Moves {
+			if c.plan.values[in[k]].element() != y.element() {
+				c.outside()
+			}
+		}
+	}
+	c.Add(flow.Hosted{Inputs: in, Results: out, Computed: c.of(out[0]).Shape, Compute: func(out, in []array) {
+		for i, shape := range kernel.Shapes {
+			out[i].Shape = shape
+		}
+		kernel.Run(out, in)
+	}})
+	for _, id := range out[1:] {
+		c.plan.values[id].compute(c.of(id).Shape)
+		c.computed(id)
 	}
 }
 
-// combined plans what Go computes of two numbers of any kinds, perhaps with a third argument that the second is
-// multiplied by.
-func combined(o compute.Operation) func(*invocation) {
+func withoutOnes(shape []int) []int {
+	return slices.DeleteFunc(slices.Clone(shape), func(d int) bool { return d == 1 })
+}
+
+// hostedRow returns the row of an operator that Go computes from its first arguments.
+func hostedRow(op operators.Operator, operands ...int) operatorRow {
+	return operatorRow{inGo: func(c *invocation) { c.host(op, operands...) }}
+}
+
+// combined plans what Go computes of two operands, of which the second may be a number. A third argument that the second
+// is multiplied by must be 1.
+func combined(o operators.Operation) func(*invocation) {
 	return func(c *invocation) {
 		if c.arg(2).tensor == nil && c.number(2) != 1 {
 			c.outside()
 		}
-		c.two(o)
+		c.combine(o)
 	}
 }
 
-// divided is a quotient that is rounded as the third argument says.
-func (c *invocation) divided() {
-	rounded := map[string]compute.Operation{
-		"": compute.Quotient, "floor": compute.FloorQuotient, "trunc": compute.TruncatedQuotient,
+func (c *invocation) combine(o operators.Operation) {
+	x := c.given(0)
+	switch c.arg(1).kind {
+	case evalueDouble:
+		c.host(operators.CombineNumber(o, operators.Number(declared[Double], c.number(1))), 0)
+	case evalueInt, evalueBool:
+		c.host(operators.CombineNumber(o, operators.Number(c.plan.values[x].element(), c.number(1))), 0)
+	default:
+		c.host(operators.Combine(o), 0, 1)
 	}
+}
+
+// comparisonRow returns the row of a comparison.
+func comparisonRow(o operators.Operation) operatorRow {
+	return operatorRow{inGo: func(c *invocation) { c.combine(o) }}
+}
+
+// logicalRow returns the row of an operation on booleans. On integers it would be one on their bits.
+func logicalRow(o operators.Operation) operatorRow {
+	return operatorRow{inGo: func(c *invocation) {
+		c.booleans()
+		c.combine(o)
+	}}
+}
+
+// booleans ends a call of anything else.
+func (c *invocation) booleans() {
+	if c.tensor(0).dtype != Bool {
+		c.outside()
+	}
+}
+
+func (c *invocation) not() {
+	c.booleans()
+	c.host(operators.Not(), 0)
+}
+
+// divided is a quotient that is rounded as the third argument asks for.
+func (c *invocation) divided() {
+	rounded := map[string]operators.Operation{"": operators.Quotient, "floor": operators.FloorQuotient,
+		"trunc": operators.TruncatedQuotient}
 	o, ok := rounded[c.arg(2).text]
 	if !ok {
 		c.outside()
 	}
-	c.two(o)
+	c.combine(o)
 }
 
-// elementwise plans what Go computes of each element of the first argument.
-func elementwise(f func(out, in array)) func(*invocation) {
+// integerFunction plans what Go computes of an integer.
+func integerFunction(f func(a int64) int64) func(*invocation) {
 	return func(c *invocation) {
-		in := c.given(0)
-		c.fits(in)
-		c.here(ids{in}, func(out array, in []array) { f(out, in[0]) })
+		c.integersOnly()
+		c.host(operators.Map(f), 0)
 	}
 }
 
-func applied(of func(x float64) float64) func(*invocation) {
-	return elementwise(func(out, in array) { compute.Apply(of, out, in) })
-}
-
-// ofIntegers plans what Go computes of an integer.
-func ofIntegers(f func(a int64) int64) func(*invocation) {
-	return func(c *invocation) {
-		c.wholesOnly()
-		o := compute.Operation{Whole: func(a, _ int64) int64 { return f(a) }}
-		elementwise(func(out, in array) { compute.Combine(o, out, in, in) })(c)
-	}
-}
-
-// wholesOnly ends a call of anything but integers.
-func (c *invocation) wholesOnly() {
+// integersOnly ends a call of anything but integers.
+func (c *invocation) integersOnly() {
 	for _, t := range []*tensor{c.tensor(0), c.tensor(c.last())} {
 		if t.dtype == Float || t.dtype == Half || t.dtype == Double || t.dtype == BFloat16 {
 			c.outside()
@@ -133,9 +159,8 @@ func (c *invocation) wholesOnly() {
 	}
 }
 
-// clampHere limits integers to two numbers, each of which may be missing.
-func (c *invocation) clampHere() {
-	c.wholesOnly()
+// clampIntegers limits integers to two numbers, each of which may be missing.
+func (c *invocation) clampIntegers() {
 	low, high := int64(math.MinInt64), int64(math.MaxInt64)
 	if !c.absent(1) {
 		low = int64(c.whole(1))
@@ -143,158 +168,78 @@ func (c *invocation) clampHere() {
 	if !c.absent(2) {
 		high = int64(c.whole(2))
 	}
-	ofIntegers(func(a int64) int64 { return min(max(a, low), high) })(c)
+	integerFunction(func(a int64) int64 { return min(max(a, low), high) })(c)
 }
 
-// clampBetween limits numbers to those of two tensors, each of which may be missing.
+// clampBetween limits numbers by the numbers of two tensors, each of which may be missing.
 func (c *invocation) clampBetween() {
-	x := c.given(0)
-	inputs, low, high := ids{x}, 0, 0
-	if !c.absent(1) {
-		low, inputs = len(inputs), append(inputs, c.given(1))
-	}
-	if !c.absent(2) {
-		high, inputs = len(inputs), append(inputs, c.given(2))
-	}
-	c.fits(inputs...)
-	c.here(inputs, func(out array, in []array) {
-		compute.Combine(compute.Greatest, out, in[0], in[low])
-		compute.Combine(compute.Least, out, out, in[max(high, 0)])
-	})
-}
-
-func (c *invocation) not() {
-	if t := c.tensor(0); t.dtype != Bool {
-		c.outside()
-	}
-	elementwise(compute.Not)(c)
-}
-
-// reduced plans what Go computes of all elements along some dimensions: one, a list, or all of them.
-func reduced(of compute.Operation) func(*invocation) {
-	return func(c *invocation) {
-		in := c.given(0)
-		x, y := c.tensor(0), c.tensor(c.last())
-		kept, axes := slices.Clone(x.shape), c.axes(1)
-		for _, d := range axes {
-			kept[d] = 1
+	operands := []int{0}
+	for i := 1; i < 3; i++ {
+		if !c.absent(i) {
+			operands = append(operands, i)
 		}
-		if product(kept) != product(y.shape) {
-			malformed("dimensions %v of %v for %v", axes, x.shape, y.shape)
-		}
-		c.here(ids{in}, func(out array, in []array) { compute.Reduce(of, out, in[0], kept) })
 	}
+	c.host(operators.Clamp(!c.absent(1), !c.absent(2)), operands...)
 }
 
-// extreme plans the largest or smallest elements along a dimension, and their indices.
-func extreme(o compute.Operation, index func(out, in array, axis int)) func(*invocation) {
-	return func(c *invocation) {
-		in := c.given(0)
+// reducedRow returns the row of what Go computes of all elements along some dimensions: one, a list, or all of them.
+func reducedRow(o operators.Operation) operatorRow { return operatorRow{inGo: reducedBy(o)} }
+
+func reducedBy(o operators.Operation) func(*invocation) {
+	return func(c *invocation) { c.host(operators.Reduce(o, c.axes(1), false), 0) }
+}
+
+// extremeRow returns the row of the largest or smallest elements along a dimension, and their indices.
+func extremeRow(o operators.Operation, index func(axis int) operators.Operator) operatorRow {
+	return operatorRow{inGo: func(c *invocation) {
 		x := c.tensor(0)
 		axis := c.axis(x, c.whole(1))
-		kept := slices.Clone(x.shape)
-		kept[axis] = 1
-		if y := c.tensor(3); y.dtype != x.dtype || product(y.shape) != product(kept) ||
-			product(c.tensor(4).shape) != product(kept) {
-			malformed("dimension %d of %v for %v", axis, x.shape, y.shape)
+		if c.tensor(3).dtype != x.dtype {
+			malformed("elements of %v for %v", x.dtype, c.tensor(3).dtype)
 		}
-		c.hereTo(3, ids{in}, func(out array, in []array) { compute.Reduce(o, out, in[0], kept) })
-		c.hereTo(4, ids{in}, func(out array, in []array) { index(out, in[0], axis) })
-	}
+		c.hostTo([]int{3}, operators.Reduce(o, []int{axis}, false), 0)
+		c.hostTo([]int{4}, index(axis), 0)
+	}}
+}
+
+// indexRow returns the row of the index of the largest or smallest element: along a dimension, or of all in their order.
+func indexRow(index func(axis int) operators.Operator) operatorRow {
+	return operatorRow{inGo: func(c *invocation) {
+		if c.absent(1) {
+			c.host(operators.Flat(index(0)), 0)
+		} else {
+			c.host(index(c.axis(c.tensor(0), c.whole(1))), 0)
+		}
+	}}
 }
 
 // topK is the largest elements along the last dimension, and their indices.
 func (c *invocation) topK() {
-	in := c.given(0)
-	x, k := c.tensor(0), c.whole(1)
-	axis := c.axis(x, c.whole(2))
-	if axis != len(x.shape)-1 || c.whole(3) == 0 {
+	x := c.tensor(0)
+	if c.axis(x, c.whole(2)) != len(x.shape)-1 || c.whole(3) == 0 {
 		c.outside()
 	}
-	shape := append(slices.Clone(x.shape[:axis]), k)
-	for i := 5; i < 7; i++ {
-		if y := c.tensor(i); k < 1 || k > x.shape[axis] || !sameElements(y.shape, shape) {
-			malformed("the largest %d of %v for %v", k, x.shape, y.shape)
-		}
+	if c.tensor(5).dtype != x.dtype {
+		malformed("elements of %v for %v", x.dtype, c.tensor(5).dtype)
 	}
-	for i := range 2 {
-		c.hereTo(5+i, ids{in}, func(out array, in []array) {
-			both := [2]compute.Array{compute.New(in[0].Element, shape...), compute.New(declared[Long], shape...)}
-			compute.TopK(both[0], both[1], in[0])
-			copy(out.Data, both[i].Data)
-		})
-	}
+	c.hostTo([]int{5, 6}, operators.TopK(c.whole(1)), 0)
 }
 
 func (c *invocation) cumulativeSum() {
-	in := c.given(0)
-	x, y := c.tensor(0), c.tensor(c.last())
-	axis := c.axis(x, c.whole(1))
-	c.fits(in)
-	if !slices.Equal(x.shape, y.shape) {
-		malformed("%v for %v", x.shape, y.shape)
-	}
-	c.here(ids{in}, func(out array, in []array) {
-		compute.Cast(out, in[0])
-		compute.CumulativeSum(out, out, axis, false, false)
-	})
+	c.host(operators.CumulativeSum(c.axis(c.tensor(0), c.whole(1)), false, false), 0)
 }
 
 // maskedFill is a tensor with a number where a condition is true.
-func (c *invocation) maskedFill() {
-	x, condition, number := c.given(0), c.given(1), c.number(2)
-	c.fits(x, condition)
-	if c.tensor(0).dtype != c.tensor(c.last()).dtype {
-		c.outside()
-	}
-	c.here(ids{condition, x}, func(out array, in []array) {
-		compute.Where(out, in[0], compute.Number(out.Element, number), in[1])
-	})
-}
+func (c *invocation) maskedFill() { c.host(operators.Fill(c.number(2)), 0, 1) }
 
-func (c *invocation) logSoftmax() {
-	axis := c.axis(c.tensor(0), c.whole(1))
-	elementwise(func(out, in array) { compute.LogSoftmax(out, in, axis) })(c)
-}
-
-func (c *invocation) where() {
-	condition, a, b := c.given(0), c.given(1), c.given(2)
-	c.fits(condition, a, b)
-	if t := c.tensor(c.last()); c.tensor(1).dtype != t.dtype || c.tensor(2).dtype != t.dtype {
-		c.outside()
-	}
-	c.here(ids{condition, a, b}, func(out array, in []array) { compute.Where(out, in[0], in[1], in[2]) })
-}
-
-// indexOf plans where the largest or smallest element is: along a dimension, or of all in their order.
-func indexOf(index func(out, in array, axis int)) func(*invocation) {
-	return func(c *invocation) {
-		in := c.given(0)
-		x, y := c.tensor(0), c.tensor(c.last())
-		shape, axis := []int{product(x.shape)}, 0
-		if !c.absent(1) {
-			shape, axis = x.shape, c.axis(x, c.whole(1))
-		}
-		if product(y.shape)*shape[axis] != product(shape) {
-			malformed("a dimension of %v for %v", x.shape, y.shape)
-		}
-		c.here(ids{in}, func(out array, in []array) {
-			in[0].Shape = shape
-			index(out, in[0], axis)
-		})
-	}
-}
+func (c *invocation) logSoftmax() { c.host(operators.LogSoftmax(c.axis(c.tensor(0), c.whole(1))), 0) }
 
 // arange counts from a number in steps.
 func (c *invocation) arange() {
-	from, step := c.number(0), c.number(2)
-	c.here(nil, func(out array, _ []array) { compute.Count(out, from, step) })
+	c.host(operators.Count(c.number(0), c.number(2), c.tensor(c.last()).shape...))
 }
 
 // fullOf plans that argument i, a number, is everywhere.
 func fullOf(i int) func(*invocation) {
-	return func(c *invocation) {
-		x := c.number(i)
-		c.here(nil, func(out array, _ []array) { compute.Count(out, x, 0) })
-	}
+	return func(c *invocation) { c.host(operators.Count(c.number(i), 0, c.tensor(c.last()).shape...)) }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/compute"
+	"xpwc/internal/operators"
 	"xpwc/models"
 	"xpwc/models/inference"
 )
@@ -119,7 +119,7 @@ func TestATokenThatIsNotInTheVocabularyIsAnError(t *testing.T) {
 	r := loaded(t, m, "")
 	for _, token := range []int64{-1, 3, 1 << 40} {
 		_, err := r.Run(t.Context(), make([]float32, 6), []int64{0, token})
-		require.ErrorIs(t, err, compute.ErrIndex)
+		require.ErrorIs(t, err, operators.ErrIndex)
 	}
 	_, err := r.Run(t.Context(), make([]float32, 6), []int64{0, 2})
 	require.NoError(t, err)

@@ -3,8 +3,8 @@ package executorch
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -78,30 +78,24 @@ func (c *invocation) averagePool() {
 	c.imageTo(c.last(), n.Output)
 }
 
-// averageHere is averagePool in Go, with another divisor or where padding counts of which a window covers a part.
-func (c *invocation) averageHere() {
-	in := c.given(0)
-	x, y := c.tensor(0), c.tensor(c.last())
+// averageInGo is averagePool in Go, with another divisor or where padding counts of which a window covers a part.
+func (c *invocation) averageInGo() {
 	window := c.size(1, xnnpack.Size{})
 	stride, around := c.size(2, window), c.size(3, xnnpack.Size{})
-	counts, divisor := c.whole(5) != 0, 0.0
+	divisor := 0.0
 	if !c.absent(6) {
 		divisor = c.number(6)
 	}
-	fits := func(n, to, around, window, stride int) bool {
-		return window > 0 && stride > 0 && around >= 0 && 2*around <= window && (to-1)*stride < n+around
-	}
-	if len(x.shape) != 4 || len(y.shape) != 4 || !slices.Equal(x.shape[:2], y.shape[:2]) ||
-		x.dtype != y.dtype || !fits(x.shape[2], y.shape[2], around.Height, window.Height, stride.Height) ||
-		!fits(x.shape[3], y.shape[3], around.Width, window.Width, stride.Width) {
-		malformed("a window of %v by %v on %v for %v", window, stride, x.shape, y.shape)
-	}
-	w := compute.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
+	w := operators.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
 		Dilation: []int{1, 1}, Before: []int{around.Height, around.Width}, Padded: []int{0, 0}}
-	if counts {
+	if c.whole(5) != 0 {
 		w.Padded = w.Before
 	}
-	c.here(ids{in}, func(out array, in []array) { compute.MeanUnder(w, out, in[0], divisor) })
+	y := c.tensor(c.last())
+	if len(y.shape) != 4 {
+		malformed("an output of %v", y.shape)
+	}
+	c.host(operators.MeanPool(w, y.shape[2:], divisor), 0)
 }
 
 // roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
@@ -183,24 +177,11 @@ func (c *invocation) convolution() {
 		}
 		return list
 	}
-	window := compute.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around),
+	window := operators.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around),
 		Padded: each(around)}
-	places := 1
-	for d := range rank {
-		if window.Stride[d] < 1 || window.Dilation[d] < 1 || window.Before[d] < 0 ||
-			(y.shape[d+2]-1)*window.Stride[d]+(window.Size[d]-1)*window.Dilation[d] >=
-				x.shape[d+2]+2*window.Before[d] {
-			malformed("a kernel of %v on %v for %v", w.shape, x.shape, y.shape)
-		}
-		places *= y.shape[d+2]
-	}
 	depth := product(w.shape[1:])
 	under := c.Inside(in)
-	c.of(under).Shape = []int{x.shape[0] * groups, places, depth}
-	elements(c.of(under).Shape...)
-	c.hosted(ids{in}, under, func(out array, in []array) {
-		compute.Under(window, out, in[0], y.shape[2:], groups)
-	})
+	c.hosted(operators.Patches(window, y.shape[2:], groups), ids{in}, under)
 	outputs := w.shape[0] / groups
 	filters := flow.Reshaped(c, kernel, groups, outputs, depth)
 	if x.shape[0] > 1 {

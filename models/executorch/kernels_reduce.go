@@ -3,8 +3,8 @@ package executorch
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -31,10 +31,10 @@ func (c *invocation) reduce(op xnnpack.ReduceOperator, axes []int, keep bool) {
 	c.Add(flow.StaticReduce(xnnpack.StaticReduce{Op: op, Axes: axes, KeepDims: keep, Input: in, Output: out}))
 }
 
-func ones(n int) []int { return compute.Every(1, n, 0) }
+func ones(n int) []int { return operators.Every(1, n, 0) }
 
 func (c *invocation) meanOfAll() {
-	c.reduce(xnnpack.ReduceMean, compute.Every(0, len(c.tensor(0).shape), 1), false)
+	c.reduce(xnnpack.ReduceMean, operators.Every(0, len(c.tensor(0).shape), 1), false)
 }
 
 // softmax is along one dimension, which is brought to the end if it is not there.
@@ -48,7 +48,7 @@ func (c *invocation) softmax() {
 		c.Add(flow.Softmax(xnnpack.Softmax{Input: in, Output: out}))
 		return
 	}
-	permutation := compute.Every(0, rank, 1)
+	permutation := operators.Every(0, rank, 1)
 	permutation[axis], permutation[rank-1] = rank-1, axis
 	turned, computed := flow.Transposed(c, in, permutation...), c.Inside(in)
 	c.Add(flow.Softmax(xnnpack.Softmax{Input: turned, Output: computed}))
@@ -66,7 +66,7 @@ func (c *invocation) layerNorm() {
 	if over < 1 || over > len(x.shape) {
 		malformed("%d dimensions of %d", over, len(x.shape))
 	}
-	axes := compute.Every(len(x.shape)-over, over, 1)
+	axes := operators.Every(len(x.shape)-over, over, 1)
 	c.scaled(c.centred(in, axes, c.number(4)), c.optional(2), c.optional(3), out)
 }
 

@@ -3,8 +3,8 @@ package executorch
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -68,7 +68,7 @@ func (c *invocation) permuteBy(dims []int) {
 // swap exchanges two dimensions.
 func (c *invocation) swap() {
 	x := c.tensor(0)
-	dims := compute.Every(0, len(x.order), 1)
+	dims := operators.Every(0, len(x.order), 1)
 	a, b := 0, len(dims)-1
 	if len(c.args) > 3 {
 		a, b = c.whole(1), c.whole(2)
@@ -112,9 +112,7 @@ func (c *invocation) slice() {
 	axis, begin, n, step := c.each(1)
 	if step != 1 {
 		c.given(0)
-		places := compute.Everywhere(x.shape)
-		places[axis] = compute.Every(begin, n, step)
-		c.take(places)
+		c.host(operators.Take(axis, operators.Every(begin, n, step)), 0)
 		return
 	}
 	in := c.operand(0)

@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"math"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/internal/mapped"
+	"xpwc/internal/operators"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -16,7 +16,7 @@ import (
 type ids = flow.IDs
 
 // array is a tensor that Go computes with.
-type array = compute.Array
+type array = operators.Array
 
 // Tensor implements [flow.Values].
 func (p *plan) Tensor(id xnnpack.ValueID) xnnpack.Tensor {

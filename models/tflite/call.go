@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -90,7 +90,9 @@ func (c *call) data(i int) *value {
 		if v.state == static && c.wide && v.dtype.isBytes() {
 			v.constant.scaled()
 		}
-		c.reads = append(c.reads, i)
+		if !slices.Contains(c.reads, i) {
+			c.reads = append(c.reads, i)
+		}
 		c.bounded(v.shape)
 		return v
 	}
@@ -118,7 +120,7 @@ func (c *call) all() []*value {
 
 // bounded checks that Go computes with a shape.
 func (c *call) bounded(shape []int) {
-	if c.inGo && slices.ContainsFunc(shape, func(d int) bool { return d > compute.MostIndices }) {
+	if c.inGo && slices.ContainsFunc(shape, func(d int) bool { return d > operators.MostIndices }) {
 		unsupported("in Go, of shape %v", shape)
 	}
 }
@@ -195,8 +197,8 @@ func (c *call) integers(i int) []int {
 }
 
 // array returns a constant for Go, with its content.
-func (c *call) array(v *value) compute.Array {
-	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape, Data: v.constant.bytes(c.plan.file)}
+func (c *call) array(v *value) operators.Array {
+	return operators.Array{Element: elementTypes[v.dtype], Shape: v.shape, Data: v.constant.bytes(c.plan.file)}
 }
 
 // define gives output i its shape. The type is the file's, which operators that compute on values must agree with.

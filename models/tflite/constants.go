@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"xpwc"
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
 	"xpwc/internal/mapped"
+	"xpwc/internal/operators"
 	"xpwc/internal/tensorfile"
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -259,7 +259,7 @@ func (c *constant) dequantize(dst, stored []byte, first int) {
 			inner *= d
 		}
 	}
-	numbers := compute.Array{Element: elementTypes[c.stored], Data: stored}
+	numbers := operators.Array{Element: elementTypes[c.stored], Data: stored}
 	if c.stored == typeInt4 {
 		numbers.Element = models.Int8
 	}

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -17,8 +17,39 @@ import (
 // A run is one computation of an operator in Go.
 type run struct {
 	file []byte
-	in   []compute.Array // by operand; without content where it is not read
-	out  []compute.Array
+	in   []operators.Array // by operand; without content where it is not read
+	out  []operators.Array
+}
+
+// do plans that Go computes the operator.
+func (c *call) do(f func(*run)) { c.compute = f }
+
+// host plans that Go computes the outputs from operands. Outputs that have no shape get it.
+func (c *call) host(op operators.Operator, operands ...int) {
+	var shapes [][]int
+	for _, i := range operands {
+		shapes = append(shapes, c.data(i).shape)
+	}
+	var kernel operators.Kernel
+	checked(func() { kernel = op(shapes) })
+	for i, shape := range kernel.Shapes {
+		if !slices.Contains(c.defined, i) {
+			c.define(i, shape...)
+		}
+	}
+	for _, k := range kernel.Moves {
+		c.keepsScale(c.in(operands[k]))
+	}
+	c.do(func(r *run) {
+		in, out := make([]operators.Array, len(operands)), slices.Clone(r.out)
+		for k, i := range operands {
+			in[k] = r.in[i]
+		}
+		for i, shape := range kernel.Shapes {
+			out[i].Shape = shape
+		}
+		kernel.Run(out, in)
+	})
 }
 
 func (p *plan) quantized(t int) bool {
@@ -26,9 +57,9 @@ func (p *plan) quantized(t int) bool {
 }
 
 // run computes from the operands that are read: quantized ones in single precision if the operator is wide.
-func (c *call) run(out, in []compute.Array) {
+func (c *call) run(out, in []operators.Array) {
 	p := c.plan
-	r := run{file: p.file, in: make([]compute.Array, len(c.op.inputs)), out: slices.Clone(out)}
+	r := run{file: p.file, in: make([]operators.Array, len(c.op.inputs)), out: slices.Clone(out)}
 	for i, t := range c.op.inputs {
 		if t != absent {
 			r.in[i] = p.Array(flow.ID(t))
@@ -41,7 +72,7 @@ func (c *call) run(out, in []compute.Array) {
 	}
 	for i, t := range c.op.outputs {
 		if c.wide && p.quantized(t) {
-			r.out[i] = compute.New(models.Float32, out[i].Shape...)
+			r.out[i] = operators.New(models.Float32, out[i].Shape...)
 		}
 	}
 	c.compute(&r)
@@ -54,7 +85,7 @@ func (c *call) run(out, in []compute.Array) {
 
 // move moves elements as the nodes would. Values inside of the operator have elements like those that they are of.
 func (c *call) move(r *run) {
-	values := map[flow.ID]compute.Array{}
+	values := map[flow.ID]operators.Array{}
 	for _, i := range c.reads {
 		values[flow.ID(c.op.inputs[i])] = r.in[i]
 	}
@@ -63,13 +94,13 @@ func (c *call) move(r *run) {
 	}
 	for _, op := range c.nodes {
 		inputs, outputs := op.Operands()
-		var in []compute.Array
+		var in []operators.Array
 		for _, id := range inputs {
 			in = append(in, values[id])
 		}
 		out, is := values[outputs[0]]
 		if !is {
-			out = compute.New(in[0].Element, c.plan.of(outputs[0]).inside.Shape...)
+			out = operators.New(in[0].Element, c.plan.of(outputs[0]).inside.Shape...)
 			values[outputs[0]] = out
 		}
 		op.Move(out, in)
@@ -77,12 +108,12 @@ func (c *call) move(r *run) {
 }
 
 // floats returns a quantized value in single precision.
-func (p *plan) floats(t int, stored compute.Array) compute.Array {
+func (p *plan) floats(t int, stored operators.Array) operators.Array {
 	of := constant{stored: p.values[t].dtype, quant: p.graph.tensors[t].quantization, shape: stored.Shape}
 	if k := p.values[t].constant; k != nil {
 		of.quant = k.quant
 	}
-	wide := compute.New(models.Float32, stored.Shape...)
+	wide := operators.New(models.Float32, stored.Shape...)
 	of.dequantize(wide.Data, stored.Data, 0)
 	return wide
 }
@@ -105,7 +136,7 @@ const mostFolded = 16 << 20
 // fold computes in Go at once if all that is read is constant, makes the outputs constants, and reports that.
 func (c *call) fold() bool {
 	p := c.plan
-	var in, out []compute.Array
+	var in, out []operators.Array
 	var parent *constant
 	for _, i := range c.reads {
 		t := c.op.inputs[i]

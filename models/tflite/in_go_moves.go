@@ -4,36 +4,24 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
-// do has Go compute the operator.
-func (c *call) do(f func(*run)) { c.compute = f }
-
-// take plans in Go that output 0, in some dimensions that have the elements of its own, is made of elements of operand
-// 0, see [compute.Take].
-func (c *call) take(dims []int, places [][]int) {
-	c.do(func(r *run) {
-		r.out[0].Shape = dims
-		compute.Take(r.out[0], r.in[0], places, nil)
-	})
-}
-
-// dimension returns the one of so many dimensions that a number is of; a negative one counts from the end.
+// dimension returns the dimension of so many that a number stands for; a negative one counts from the end.
 func dimension(n, rank int) int {
-	at := n
-	if at < 0 {
-		at += rank
+	d := n
+	if d < 0 {
+		d += rank
 	}
-	if at < 0 || at >= rank {
+	if d < 0 || d >= rank {
 		malformed("dimension %d of %d", n, rank)
 	}
-	return at
+	return d
 }
 
-// axes returns the dimensions that operand i, a constant, has the numbers of.
+// axes returns the dimensions whose numbers operand i, a constant, has.
 func (c *call) axes(i, rank int) []int {
 	axes := slices.Clone(c.integers(i))
 	for k, a := range axes {
@@ -42,172 +30,123 @@ func (c *call) axes(i, rank int) []int {
 	return axes
 }
 
-// axis is axes of one number.
+// axis returns the dimension whose number operand i, a constant, is.
 func (c *call) axis(i, rank int) int { return dimension(c.oneInteger(i), rank) }
 
 // REVERSE_V2 along constant axes.
 func planReverse(c *call) {
-	in, axes := c.data(0), c.axes(1, len(c.resolve(0).shape))
-	places := compute.Everywhere(in.shape)
-	for _, a := range axes {
-		places[a] = compute.Every(in.shape[a]-1, in.shape[a], -1)
-	}
-	c.moves(in.shape...)
-	c.take(in.shape, places)
+	in := c.data(0)
+	c.host(operators.Reverse(c.axes(1, len(in.shape))), 0)
 }
 
-// REVERSE_SEQUENCE: the first elements along an axis, as many as each batch says, in the other order.
+// REVERSE_SEQUENCE.
 func planReverseSequence(c *call) {
-	in, lengths := c.data(0), c.data(1)
 	axis, batch := int(c.op.options.Int32(reverseSequenceAxis, 0)), int(c.op.options.Int32(reverseSequenceBatch, 0))
-	rank := len(in.shape)
-	if axis < 0 || axis >= rank || batch < 0 || batch >= rank || axis == batch ||
-		!slices.Equal(lengths.shape, []int{in.shape[batch]}) {
-		malformed("%v lengths along axis %d, for each of axis %d, of shape %v", lengths.shape, axis, batch, in.shape)
-	}
+	c.data(0)
 	c.index(1)
-	c.moves(in.shape...)
-	c.do(func(r *run) { compute.ReverseSequences(r.out[0], r.in[0], r.in[1], axis, batch) })
+	c.host(operators.ReverseSequences(axis, batch), 0, 1)
 }
 
-// MATRIX_DIAG: matrices with rows of numbers as their diagonals, and zeros. MATRIX_SET_DIAG: with those of others.
+// MATRIX_DIAG.
 func planMatrixDiag(c *call) {
-	last := 0
-	if c.op.code == "MATRIX_SET_DIAG" {
-		last = 1
-	}
-	in, diagonal := c.data(0), c.data(last)
-	shape, rank := in.shape, len(diagonal.shape)
-	if last == 0 && rank > 0 {
-		shape = append(slices.Clone(shape), shape[rank-1])
-	}
-	if rank == 0 || len(shape) != rank+1 || in.dtype != diagonal.dtype ||
-		!slices.Equal(diagonal.shape, append(slices.Clone(shape[:rank-1]), min(shape[rank-1], shape[rank]))) {
-		malformed("diagonals of shape %v in shape %v", diagonal.shape, in.shape)
-	}
-	c.sameTypes(in)
-	c.moves(shape...)
-	c.keepsScale(c.in(last))
-	if last == 0 && c.plan.quantized(c.op.inputs[0]) {
+	c.sameTypes(c.data(0))
+	c.host(operators.Diagonals(), 0)
+	if c.plan.quantized(c.op.inputs[0]) {
 		c.wide = true // a byte of zero is no zero
 	}
-	c.do(func(r *run) {
-		if clear(r.out[0].Data); last > 0 {
-			copy(r.out[0].Data, r.in[0].Data)
-		}
-		compute.SetDiagonals(r.out[0], r.in[last])
-	})
 }
 
-// MIRROR_PAD: what is before and after each dimension is its mirror image, with the elements at the edge or without.
+// MATRIX_SET_DIAG.
+func planMatrixSetDiag(c *call) {
+	in, diagonals := c.data(0), c.data(1)
+	if in.dtype != diagonals.dtype {
+		malformed("diagonals of type %v in %v", c.declared(1), c.declared(0))
+	}
+	c.sameTypes(in)
+	c.host(operators.SetDiagonals(), 0, 1)
+}
+
+// MIRROR_PAD: paddings [rank, 2]. The mode is 1 if the elements at the edge are repeated.
 func planMirrorPad(c *call) {
-	in, paddings := c.data(0), c.integers(1)
-	edge := int(c.op.options.Byte(mirrorPadMode)) // 1 repeats it
-	if edge > 1 || len(paddings) != 2*len(in.shape) {
-		malformed("paddings %v of shape %v, mode %d", paddings, in.shape, edge)
+	in := c.data(0)
+	mode := c.op.options.Byte(mirrorPadMode)
+	if mode > 1 {
+		malformed("mode %d", mode)
 	}
-	var shape []int
-	var places [][]int
-	for d, n := range in.shape {
-		before, after := paddings[2*d], paddings[2*d+1]
-		if most := n - 1 + edge; before < 0 || after < 0 || before > most || after > most {
-			malformed("paddings %v of shape %v", paddings, in.shape)
-		}
-		shape = append(shape, before+n+after)
-		places = append(places, slices.Concat(compute.Every(before-edge, before, -1), compute.Every(0, n, 1),
-			compute.Every(n-2+edge, after, -1)))
-	}
-	c.moves(shape...)
-	c.take(shape, places)
+	pre, post := c.paddings(len(in.shape))
+	c.host(operators.MirrorPad(pre, post, mode == 1), 0)
 }
 
 // BROADCAST_TO a known shape.
 func planBroadcastTo(c *call) {
 	in, shape := c.data(0), c.integers(1)
-	if len(shape) < len(in.shape) {
+	if c.inGo {
+		c.host(operators.Expand(shape), 0)
+		return
+	}
+	if whole := c.broadcast(in.shape, shape); !slices.Equal(whole, shape) {
 		malformed("shape %v for %v", shape, in.shape)
 	}
 	from := append(slices.Repeat([]int{1}, len(shape)-len(in.shape)), in.shape...)
-	times := slices.Clone(from)
-	for i, n := range shape {
-		switch {
-		case from[i] == n:
-			times[i] = 1
-		case from[i] == 1:
-			times[i] = n
-		default:
-			malformed("shape %v for %v", shape, in.shape)
-		}
+	times := slices.Clone(shape)
+	for i, n := range from {
+		times[i] /= n
 	}
 	c.tile(from, times)
 }
 
 // BROADCAST_ARGS: the shape that two known shapes are broadcast to.
 func planBroadcastArgs(c *call) {
-	a, b := c.integers(0), c.integers(1)
-	shape, ok := compute.Broadcast(a, b)
-	if !ok {
-		malformed("shapes %v and %v", a, b)
-	}
+	shape := c.broadcast(c.integers(0), c.integers(1))
 	if len(shape) == 0 {
 		c.vacate(0, []int{0})
 		return
 	}
-	c.define(0, len(shape))
-	c.do(func(r *run) {
-		for i, n := range shape {
-			r.out[0].Put(i, float64(n))
-		}
-	})
+	c.host(operators.Integers(shape, []int{len(shape)}))
 }
 
 // FILL of a known shape with a number.
 func planFill(c *call) {
 	shape, v := c.integers(0), c.data(1)
 	c.sameTypes(v)
-	c.define(0, shape...)
 	if n, _ := elements(v.shape); n != 1 {
 		malformed("a value of shape %v", v.shape)
 	}
-	c.keepsScale(c.in(1))
-	c.do(func(r *run) { compute.Strided(r.out[0], r.in[1], 0, make([]int, len(shape))) })
+	c.host(operators.AsStrided(shape, make([]int, len(shape)), 0), 1)
 }
 
-// GATHER along an axis, and EMBEDDING_LOOKUP, which has its operands the other way round.
+// GATHER along an axis.
 func planGather(c *call) {
-	table, at := 0, 1
-	if c.op.code == "EMBEDDING_LOOKUP" {
-		table, at = 1, 0
-	}
-	from, rows := c.resolve(table), c.data(at)
-	axis, batch := 0, 0
-	if c.op.code == "GATHER" {
-		axis, batch = int(c.op.options.Int32(gatherAxis, 0)), int(c.op.options.Int32(gatherBatchDims, 0))
-	}
+	axis, batch := int(c.op.options.Int32(gatherAxis, 0)), int(c.op.options.Int32(gatherBatchDims, 0))
 	if batch < 0 {
-		batch += len(rows.shape)
+		batch += len(c.resolve(1).shape)
 	}
-	axis = dimension(axis, len(from.shape))
-	if batch < 0 || batch > axis || batch > len(rows.shape) ||
-		!slices.Equal(from.shape[:batch], rows.shape[:batch]) {
-		malformed("axis %d of shape %v, %d batches, indices of shape %v", axis, from.shape, batch, rows.shape)
-	}
-	c.index(at)
-	c.define(0, slices.Concat(from.shape[:axis], rows.shape[batch:], from.shape[axis+1:])...)
-	if k := from.constant; k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
-		if to := c.plan.values[c.op.outputs[0]].dtype; k.dtype.isBytes() && to == typeFloat32 {
+	c.gather(0, 1, dimension(axis, len(c.resolve(0).shape)), batch)
+}
+
+// EMBEDDING_LOOKUP.
+func planEmbedding(c *call) { c.gather(1, 0, 0, 0) }
+
+// gather plans that the output has slices of the operand table.
+func (c *call) gather(table, indices, axis, batch int) {
+	src, rows := c.resolve(table), c.data(indices)
+	c.index(indices)
+	op := operators.Gather(axis, batch)
+	if k := src.constant; k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
+		var shape []int
+		checked(func() { shape = op([][]int{src.shape, rows.shape}).Shapes[0] })
+		c.define(0, shape...)
+		if dst := c.plan.values[c.op.outputs[0]].dtype; k.dtype.isBytes() && dst == typeFloat32 {
 			k.scaled()
 			k = k.dequantized()
 		}
 		if k.widened() {
-			c.do(func(r *run) { k.lookUp(r, r.in[at]) })
+			c.do(func(r *run) { k.lookUp(r, r.in[indices]) })
 			return
 		}
 	}
-	from = c.data(table)
-	c.sameTypes(from)
-	c.keepsScale(c.in(table))
-	c.do(func(r *run) { compute.Gather(r.out[0], r.in[table], r.in[at], axis, batch) })
+	c.sameTypes(c.data(table))
+	c.host(op, table, indices)
 }
 
 // index checks that an operand has integers.
@@ -218,7 +157,7 @@ func (c *call) index(i int) {
 }
 
 // lookUp fills an output with rows of the constant, and converts no others.
-func (c *constant) lookUp(r *run, rows compute.Array) {
+func (c *constant) lookUp(r *run, rows operators.Array) {
 	stored := c.data
 	if stored == nil {
 		stored = c.source.In(r.file)
@@ -237,51 +176,31 @@ func (c *constant) lookUp(r *run, rows compute.Array) {
 
 // GATHER_ND.
 func planGatherND(c *call) {
-	from, at := c.data(0), c.data(1)
-	depth := c.depth(at, from.shape)
-	c.sameTypes(from)
+	c.sameTypes(c.data(0))
+	c.data(1)
 	c.index(1)
-	c.moves(slices.Concat(at.shape[:len(at.shape)-1], from.shape[depth:])...)
-	c.do(func(r *run) { compute.GatherSlices(r.out[0], r.in[0], r.in[1]) })
-}
-
-// depth returns of how many dimensions of a shape indices have an index each.
-func (c *call) depth(indices *value, shape []int) int {
-	rank := len(indices.shape)
-	if rank == 0 || indices.shape[rank-1] > len(shape) {
-		malformed("indices of shape %v for shape %v", indices.shape, shape)
-	}
-	return indices.shape[rank-1]
+	c.host(operators.GatherSlices(), 0, 1)
 }
 
 // SCATTER_ND to a known shape.
 func planScatterND(c *call) {
-	at, updates, shape := c.data(0), c.data(1), c.integers(2)
-	depth := c.depth(at, shape)
-	if !slices.Equal(updates.shape, slices.Concat(at.shape[:len(at.shape)-1], shape[depth:])) {
-		malformed("updates of shape %v at %v of %v", updates.shape, at.shape, shape)
-	}
-	c.sameTypes(updates)
+	shape := c.integers(2)
+	c.data(0)
 	c.index(0)
-	c.define(0, shape...)
-	c.do(func(r *run) { compute.ScatterSlices(r.out[0], r.in[0], r.in[1]) })
+	c.sameTypes(c.data(1))
+	c.host(operators.ScatterSlices(shape), 0, 1)
 }
 
-// DYNAMIC_UPDATE_SLICE: operand 0 with operand 1 in it, where operand 2 says or as near as it fits.
+// DYNAMIC_UPDATE_SLICE.
 func planDynamicUpdateSlice(c *call) {
-	in, update, at := c.data(0), c.data(1), c.data(2)
+	in, update := c.data(0), c.data(1)
+	c.data(2)
 	c.index(2)
 	c.sameTypes(in)
-	fits := len(update.shape) == len(in.shape) && slices.Equal(at.shape, []int{len(in.shape)})
-	for d := range in.shape {
-		fits = fits && update.shape[d] <= in.shape[d]
+	if update.dtype != in.dtype {
+		malformed("an update of %v of %v", c.declared(1), c.declared(0))
 	}
-	if !fits || update.dtype != in.dtype {
-		malformed("an update of %v%v at %v of %v%v", update.dtype, update.shape, at.shape, in.dtype, in.shape)
-	}
-	c.moves(in.shape...)
-	c.keepsScale(c.in(1))
-	c.do(func(r *run) { compute.Update(r.out[0], r.in[0], r.in[1], r.in[2]) })
+	c.host(operators.Update(), 0, 1, 2)
 }
 
 // ONE_HOT: the depth is known.
@@ -293,34 +212,51 @@ func planOneHot(c *call) {
 		malformed("%v%v or %v%v", on.dtype, on.shape, off.dtype, off.shape)
 	}
 	c.sameTypes(on)
-	c.define(0, slices.Insert(slices.Clone(in.shape), axis, depth)...)
-	c.do(func(r *run) { compute.OneHot(r.out[0], r.in[0], r.in[2], r.in[3], axis) })
+	c.host(operators.OneHot(axis, depth), 0, 2, 3)
 }
 
 // SHAPE, RANK and ZEROS_LIKE depend on a shape alone.
-func planOfShape(list func(shape []int) (numbers, of []int)) func(*call) {
-	return func(c *call) {
-		numbers, shape := list(c.resolve(0).shape)
-		c.define(0, shape...)
-		c.do(func(r *run) {
-			for i, n := range numbers {
-				r.out[0].Put(i, float64(n))
-			}
-		})
-	}
+func planShape(list func(shape []int) (numbers, result []int)) func(*call) {
+	return func(c *call) { c.host(operators.Integers(list(c.resolve(0).shape))) }
 }
 
-func dimensions(shape []int) (numbers, of []int) { return shape, []int{len(shape)} }
-func rank(shape []int) (numbers, of []int)       { return []int{len(shape)}, nil }
-func zeros(shape []int) (numbers, of []int)      { return nil, shape }
+func dimensions(shape []int) (numbers, result []int) { return shape, []int{len(shape)} }
+func rank(shape []int) (numbers, result []int)       { return []int{len(shape)}, nil }
+func zeros(shape []int) (numbers, result []int)      { return nil, shape }
 
 // RANGE of known numbers.
 func planRange(c *call) {
-	from, to, step := c.number(0), c.number(1), c.number(2)
-	n := (to - from) / step
+	start, limit, step := c.number(0), c.number(1), c.number(2)
+	n := (limit - start) / step
 	if !(n > 0 && n <= maxElements) {
-		malformed("from %v to %v by %v", from, to, step)
+		malformed("from %v to %v by %v", start, limit, step)
 	}
-	c.define(0, int(math.Ceil(n)))
-	c.do(func(r *run) { compute.Count(r.out[0], from, step) })
+	c.host(operators.Count(start, step, int(math.Ceil(n))))
+}
+
+// NON_MAX_SUPPRESSION_V4: boxes, scores, how many stay at most, the overlap, the least score. V5 has sigma, too. The
+// outputs are indices, in V5 their scores, and how many there are.
+func planSuppression(c *call) {
+	operands, types := []int{0, 1, 3, 4}, []elementType{typeInt32, typeInt32}
+	soft := c.op.code == "NON_MAX_SUPPRESSION_V5"
+	if soft {
+		operands, types = append(operands, 5), slices.Insert(types, 1, typeFloat32)
+	}
+	count := c.oneInteger(2)
+	for k, i := range operands {
+		if v := c.data(i); k > 1 && (v.dtype != typeFloat32 || len(v.shape) > 0) {
+			malformed("input %d of %v%v", i, v.dtype, v.shape)
+		} else if v.dtype != typeFloat32 {
+			unsupported("boxes and scores of type %v", v.dtype)
+		}
+	}
+	if len(c.op.outputs) != len(types) {
+		malformed("%d outputs", len(c.op.outputs))
+	}
+	for i, n := range c.op.outputs {
+		if t := &c.plan.graph.tensors[n]; t.dtype != types[i] {
+			malformed("output %q of type %v", t.name, t.dtype)
+		}
+	}
+	c.host(operators.Suppress(count, soft), operands...)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"xpwc/internal/compute"
+	"xpwc/internal/operators"
 	"xpwc/internal/tests/modeltest"
 	"xpwc/models"
 )
@@ -88,7 +88,7 @@ func TestRowsOfATableAreThoseOfTheTable(t *testing.T) {
 					stages, _ := opened.Stages()
 					ids := binary.LittleEndian.AppendUint64(nil, uint64(wrong))
 					err := stages[0].Compute([][]byte{slices.Repeat(ids, 8)}, [][]byte{make([]byte, 4*8*width)})
-					require.ErrorIs(t, err, compute.ErrIndex)
+					require.ErrorIs(t, err, operators.ErrIndex)
 					require.ErrorContains(t, err, string(code))
 				}
 			})

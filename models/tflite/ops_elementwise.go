@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -100,7 +100,7 @@ func planAddN(c *call) {
 // broadcast returns the shape of an operation on elements of a and b, whose dimensions are matched from the last and
 // are equal or 1.
 func (c *call) broadcast(a, b []int) []int {
-	shape, ok := compute.Broadcast(a, b)
+	shape, ok := operators.Broadcast(a, b)
 	if !ok {
 		malformed("shapes %v and %v do not go together", a, b)
 	}

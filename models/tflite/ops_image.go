@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -81,14 +81,11 @@ func planResizeNearest(c *call) {
 		align && slices.Max(times) > 1) {
 		unsupported("%v to %v", in.shape, size)
 	}
-	shape := []int{n, size[0], size[1], ch}
 	if c.inGo {
-		c.moves(shape...)
-		places := compute.Everywhere(in.shape)
-		places[1], places[2] = nearest(h, size[0], align, half), nearest(w, size[1], align, half)
-		c.take(shape, places)
+		c.host(operators.Take(1, nearest(h, size[0], align, half), nearest(w, size[1], align, half)), 0)
 		return
 	}
+	shape := []int{n, size[0], size[1], ch}
 	c.shaped(c.tiled(flow.Reshaped(c, c.in(0), n, h, 1, w, 1, ch), times), c.out(0), shape)
 }
 

@@ -3,8 +3,8 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -43,30 +43,23 @@ func planTile(c *call) {
 	if len(times) != len(in.shape) {
 		malformed("%v times an input of shape %v", times, in.shape)
 	}
-	c.tile(in.shape, times)
+	if c.inGo {
+		c.host(operators.Tile(times), 0)
+	} else {
+		c.tile(in.shape, times)
+	}
 }
 
-// tile plans an operator whose output is operand 0, in a shape, several times along each dimension.
+// tile plans that the output is operand 0, in a shape, several times along each dimension.
 func (c *call) tile(from, times []int) {
 	shape := slices.Clone(from)
-	var places [][]int
 	for i, n := range times {
-		if n > mostJoined && !c.inGo {
+		if n > mostJoined {
 			unsupported("%v times", times)
 		}
 		shape[i] *= n // a number that is not positive is none of a shape
 	}
 	c.moves(shape...)
-	if c.inGo {
-		for i, n := range times {
-			places = append(places, slices.Repeat(compute.Every(0, from[i], 1), n))
-		}
-		c.do(func(r *run) {
-			r.in[0].Shape = from
-			compute.Take(r.out[0], r.in[0], places, nil)
-		})
-		return
-	}
 	id := c.in(0)
 	if rank := len(c.plan.shape(id)); rank < len(from) {
 		id = flow.Reshaped(c, id, from...)

@@ -3,8 +3,8 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -21,7 +21,7 @@ func planBatchMatMul(c *call) {
 		if rank < 2 {
 			malformed("shapes %v and %v", a.shape, b.shape)
 		}
-		permutation := compute.Every(0, rank, 1)
+		permutation := operators.Every(0, rank, 1)
 		permutation[rank-2], permutation[rank-1] = rank-1, rank-2
 		in = flow.Transposed(c, in, permutation...)
 	}

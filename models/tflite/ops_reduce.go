@@ -7,28 +7,33 @@ import (
 	"xpwc/xnnpack"
 )
 
-// reduction reads over which dimensions of the input, operand 1, and whether they are kept, and defines the output.
-func (c *call) reduction() (in *value, over, shape []int, keep bool) {
+// reduction returns along which dimensions of a shape operand 1 and the options reduce, and whether they are kept.
+func (c *call) reduction(shape []int) (axes []int, keep bool) {
+	axes = c.axes(1, len(shape))
+	slices.Sort(axes)
+	return slices.Compact(axes), c.op.options.Bool(reducerKeepDims)
+}
+
+// reduced defines the output of a reduction.
+func (c *call) reduced() (in *value, axes, shape []int, keep bool) {
 	in = c.data(0)
-	over, keep = c.axes(1, len(in.shape)), c.op.options.Bool(reducerKeepDims)
-	slices.Sort(over)
-	over = slices.Compact(over)
+	axes, keep = c.reduction(in.shape)
 	for i, d := range in.shape {
 		switch {
-		case !slices.Contains(over, i):
+		case !slices.Contains(axes, i):
 			shape = append(shape, d)
 		case keep:
 			shape = append(shape, 1)
 		}
 	}
 	c.define(0, shape...)
-	return in, over, shape, keep
+	return in, axes, shape, keep
 }
 
 // planReduce plans MEAN and SUM over constant axes.
 func planReduce(op xnnpack.ReduceOperator) func(*call) {
 	return func(c *call) {
-		_, over, _, keep := c.reduction()
+		_, over, _, keep := c.reduced()
 		if len(over) == 0 {
 			c.copies()
 			return
@@ -42,7 +47,7 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 // REDUCE_MAX over axes that follow each other: the maximum of a pool of all their elements. REDUCE_MIN is that of the
 // negated ones.
 func planReduceMax(c *call) {
-	from, over, shape, _ := c.reduction()
+	from, over, shape, _ := c.reduced()
 	outer, inner, pool := 1, 1, 1
 	for i, d := range from.shape {
 		switch {

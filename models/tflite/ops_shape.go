@@ -3,44 +3,46 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
-// PAD with zeros, and PADV2 with a constant: paddings [rank, 2] before and after each dimension.
+// paddings returns operand 1, a constant [rank, 2]: how many elements are before and after each dimension.
+func (c *call) paddings(rank int) (pre, post []int) {
+	paddings := c.integers(1)
+	if len(paddings) != 2*rank || slices.Min(append(paddings, 0)) < 0 {
+		malformed("paddings %v of %d dimensions", paddings, rank)
+	}
+	for i := 0; i < len(paddings); i += 2 {
+		pre, post = append(pre, paddings[i]), append(post, paddings[i+1])
+	}
+	return pre, post
+}
+
+// PAD with zeros, and PADV2 with a constant.
 func planPad(c *call) {
-	in, paddings := c.data(0), c.integers(1)
-	var fill float32
-	switch {
-	case c.inGo && len(c.op.inputs) == 3:
-		if v := c.data(2); v.dtype != in.dtype || len(v.shape) > 0 {
-			malformed("an element of %v%v for %v", v.dtype, v.shape, in.dtype)
+	in := c.data(0)
+	pre, post := c.paddings(len(in.shape))
+	if c.inGo {
+		operands := []int{0}
+		if len(c.op.inputs) == 3 {
+			operands = append(operands, 2)
+			if v := c.data(2); v.dtype != in.dtype || len(v.shape) > 0 {
+				malformed("an element of %v%v for %v", v.dtype, v.shape, in.dtype)
+			}
 		}
-	case c.op.code == "PADV2":
+		c.host(operators.Pad(pre, post), operands...)
+		return
+	}
+	var fill float32
+	if c.op.code == "PADV2" {
 		if fill = float32(c.number(2)); c.resolve(2).dtype != typeFloat32 {
 			unsupported("padding with %v", c.declared(2))
 		}
 	}
-	rank := len(in.shape)
-	if len(paddings) != 2*rank || slices.Min(append(paddings, 0)) < 0 {
-		malformed("paddings %v of shape %v", paddings, in.shape)
-	}
-	pre, post := make([]int, rank), make([]int, rank)
-	for i := range rank {
-		pre[i], post[i] = paddings[2*i], paddings[2*i+1]
-	}
 	c.Add(flow.StaticConstantPad(xnnpack.StaticConstantPad{Input: c.in(0), Output: c.out(0), Pre: pre, Post: post,
 		Value: fill}))
-	if c.inGo {
-		c.do(func(r *run) {
-			var missing []byte
-			if len(r.in) == 3 {
-				missing = r.in[2].Data
-			}
-			compute.Take(r.out[0], r.in[0], flow.Around(r.in[0].Shape, pre, post), missing)
-		})
-	}
 }
 
 // RESHAPE to the shape that the second input or else the options give, where one dimension may be -1: what is left.

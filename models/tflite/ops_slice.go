@@ -3,8 +3,8 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -142,12 +142,12 @@ func planStridedSlice(c *call) {
 		return
 	}
 	if c.inGo {
-		c.moves(s.shape...)
 		var places [][]int
 		for d, n := range s.size {
-			places = append(places, compute.Every(s.begin[d], n, s.stride[d]))
+			places = append(places, operators.Every(s.begin[d], n, s.stride[d]))
 		}
-		c.take(s.size, places)
+		c.define(0, s.shape...)
+		c.host(operators.Take(0, places...), 0)
 		return
 	}
 	for i, n := range s.stride {

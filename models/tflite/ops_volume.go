@@ -3,8 +3,8 @@ package tflite
 import (
 	"slices"
 
-	"xpwc/internal/compute"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -76,6 +76,6 @@ func (c *constant) reorder(dst, stored []byte) {
 		stride, _ := elements(c.fileShape[d+1:])
 		shape, strides = append(shape, c.fileShape[d]), append(strides, stride)
 	}
-	compute.Strided(compute.Array{Element: models.Float32, Shape: shape, Data: dst},
-		compute.Array{Element: models.Float32, Shape: c.fileShape, Data: plain.bytesOf(stored)}, 0, strides)
+	operators.Strided(operators.Array{Element: models.Float32, Shape: shape, Data: dst},
+		operators.Array{Element: models.Float32, Shape: c.fileShape, Data: plain.bytesOf(stored)}, 0, strides)
 }

@@ -136,7 +136,7 @@ func zeroState(t, next int) flow.State {
 
 // step plans one of the operators.
 func (c *composer) step(name opcode, inputs, outputs []int) {
-	c.stepOf(name, operators[name], inputs, outputs)
+	c.stepOf(name, supported[name], inputs, outputs)
 }
 
 func (c *composer) stepOf(name opcode, row operatorRow, inputs, outputs []int) {

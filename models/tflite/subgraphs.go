@@ -64,7 +64,7 @@ func (n *inliner) operators(ops []operator) {
 }
 
 func (n *inliner) operator(op *operator) {
-	row, ok := operators[op.code]
+	row, ok := supported[op.code]
 	if op.code == "CUSTOM" {
 		row, ok = customOperators[op.custom]
 	}

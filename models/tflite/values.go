@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"xpwc"
-	"xpwc/internal/compute"
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
+	"xpwc/internal/operators"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -26,12 +26,12 @@ func (p *plan) Bare(id flow.ID) xnnpack.Tensor {
 }
 
 // Array implements [flow.Values].
-func (p *plan) Array(id flow.ID) compute.Array {
+func (p *plan) Array(id flow.ID) operators.Array {
 	v := p.of(id)
 	if v.inside != nil {
-		return compute.Array{Element: models.Value{Type: v.inside.Type}.Element(), Shape: v.inside.Shape}
+		return operators.Array{Element: models.Value{Type: v.inside.Type}.Element(), Shape: v.inside.Shape}
 	}
-	return compute.Array{Element: elementTypes[v.dtype], Shape: v.shape}
+	return operators.Array{Element: elementTypes[v.dtype], Shape: v.shape}
 }
 
 // InGo implements [flow.Values].

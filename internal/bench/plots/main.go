@@ -101,7 +101,7 @@ type row struct{ mode, name string }
 // starts are what a reader compares first.
 var starts = []row{{"none", "without cache"}, {"cold", "first start"}, {"warm", "next start"}}
 
-// figures are those of a row's mode; nil if it was not measured.
+// figures are the figures of a row's mode; nil if it was not measured.
 func (r result) figures(line row) map[string]spread {
 	for _, m := range r.Modes {
 		if m.Mode == line.mode {

@@ -29,7 +29,7 @@ type Cache struct {
 
 var errMemory = errors.New("provider: out of memory")
 
-// indexOf is where the places of answers are, beside the file.
+// indexOf is the path of the index of answers, next to the file.
 func indexOf(path string) string { return path + ".index" }
 
 // Create makes a cache that writes a new file, in place of what is there. The caller closes it after the runtime is

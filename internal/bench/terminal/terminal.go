@@ -18,7 +18,7 @@ type Progress struct {
 	onTerm bool
 }
 
-// NewProgress returns the progress of what is being done, such as "packing", to be shown on w. Finish ends it.
+// NewProgress shows the progress of a task, such as "packing", on w. Finish ends it.
 func NewProgress(w io.Writer, label string) *Progress {
 	f, ok := w.(*os.File)
 	return &Progress{w: w, label: label, onTerm: ok && term.IsTerminal(int(f.Fd()))}

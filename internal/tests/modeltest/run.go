@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
-	"xpwc/internal/compute"
 	"xpwc/internal/instance"
+	"xpwc/internal/operators"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -65,7 +65,7 @@ func run(t testing.TB, m models.Model, b instance.Backing, inputs [][]float32) (
 }
 
 // numbers are those of a value's content, as they are stored: so many steps from zero.
-func numbers(v models.Value, b *xnnpack.Buffer) (stored compute.Array, step float32, zero float64) {
+func numbers(v models.Value, b *xnnpack.Buffer) (stored operators.Array, step float32, zero float64) {
 	element, step := v.Element(), v.Quantization.Scale
 	if v.Widened() {
 		element = models.Float32
@@ -73,7 +73,7 @@ func numbers(v models.Value, b *xnnpack.Buffer) (stored compute.Array, step floa
 	if step == 0 {
 		step = 1
 	}
-	return compute.Array{Element: element, Data: b.Bytes()}, step, float64(v.Quantization.ZeroPoint)
+	return operators.Array{Element: element, Data: b.Bytes()}, step, float64(v.Quantization.ZeroPoint)
 }
 
 // store quantises where the input is quantised.

@@ -18,11 +18,11 @@ import (
 // shortDigest is how many digits of a digest tables have.
 const shortDigest = 8
 
-// A page is what the template shows, which writes all texts by functions that make them printable and short.
+// A page is the template's data. The template writes all texts by functions that make them printable and short.
 type page struct {
 	*survey
 	Options
-	Policy template.HTMLAttr // of what the page may load and run: its own script and styles
+	Policy template.HTMLAttr // of the page's own script and styles, all that it may load
 	Style  template.CSS
 	Script template.JS
 
@@ -156,7 +156,7 @@ func first(rows any) any {
 	return all.Slice(0, min(all.Len(), mostRows)).Interface()
 }
 
-// rest says how many it has no room for.
+// rest counts the rows that the table has no room for.
 func rest(rows any, what string) string {
 	if n := reflect.ValueOf(rows).Len() - mostRows; n > 0 {
 		return "And " + console.Plural(n, what) + "."
@@ -192,7 +192,7 @@ func (p *page) box(l *layer, in, colour string, at rectangle) *box {
 	case l.rest:
 		path, class = in+": "+l.name, "rest"
 	case len(l.children) == 0:
-		class = "closed" // there is no room on the page for what is in it
+		class = "closed" // the page has no room for its children
 	}
 	b := &box{ID: p.Layers, Name: nameIn(l.name), Class: class, Size: console.Size(l.bytes),
 		Share: console.Percent(l.bytes, p.root.bytes), Entries: console.Plural(l.entries, "entry"),

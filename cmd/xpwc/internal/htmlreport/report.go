@@ -30,7 +30,7 @@ const (
 	mostLayers = 12   // from the root to an entry; what is deeper is in the last one's name
 )
 
-// Options say what a page shows beside what is in the file. All may be left out.
+// Options are what a page shows in addition to the file's content. All may be left out.
 type Options struct {
 	Path  string           // of the file
 	Here  cachefile.Digest // this machine's layout; zero where it is not known

@@ -25,7 +25,7 @@ type survey struct {
 	// While entries are added, in the order of their payloads:
 	several bool // layouts
 	sources map[origin]*source
-	before  []cachefile.Entry // those that have the same payload
+	before  []cachefile.Entry // entries with the same payload
 }
 
 // A source is where kernels come from.
@@ -33,10 +33,10 @@ type source struct {
 	origin
 	Entries int
 	Bytes   int64 // of payloads, each counted once for a source
-	Shared  int64 // of these, those that entries of other sources have too
+	Shared  int64 // of these, shared with entries of other sources
 }
 
-// An origin is what an entry says of its source.
+// An origin is an entry's record of its source.
 type origin struct {
 	digest cachefile.Digest
 	name   string
@@ -45,7 +45,7 @@ type origin struct {
 // Called is the name of the source's file, where it is recorded.
 func (o origin) Called() string { return text(o.name, mostName) }
 
-// Digest is that of the whole of what the source is called.
+// Digest is the digest of the source's whole path.
 func (o origin) Digest() string {
 	if o.digest == (cachefile.Digest{}) {
 		return "not recorded"
@@ -79,7 +79,7 @@ func look(f File) (*survey, error) {
 // Native reports whether the file is xpwc's own.
 func (s *survey) Native() bool { return s.Info.Format == cachefile.Native }
 
-// Whose says whose format it is, if it is not xpwc's own.
+// Whose names the runtime that a format belongs to, if it is not xpwc's own.
 func Whose(format cachefile.Format) string {
 	if format == cachefile.XPWC2 {
 		return "ExecuTorch"
@@ -137,18 +137,18 @@ func (s *survey) end() {
 	s.root.join()
 }
 
-// nameOf is what a tensor is called: the kernel's name, or in ExecuTorch's files that of the kernel and the bias.
+// nameOf returns a tensor's name: the kernel's, or in ExecuTorch's files that of the kernel and the bias.
 func nameOf(e cachefile.Entry) string { return cmp.Or(e.Kernel, e.Name) }
 
 // A layer is a part of the names of entries: what they have in common up to a dot or a slash. A leaf is an entry.
 type layer struct {
-	name     string // with what is before it: "/conv2d_6"
+	name     string // with its separator: "/conv2d_6"
 	entries  int
 	bytes    int64 // of payloads; one that several entries have is the first one's
 	leaf     bool
 	rest     bool // several small ones that the page does not show by themselves
 	children []*layer
-	byName   map[string]*layer // those that are no leaves
+	byName   map[string]*layer // without leaves
 }
 
 // pathOf returns the layers that an entry is in: its layout, if there are several, and the parts of its name.
@@ -273,7 +273,7 @@ func smaller(layers []*layer) *layer {
 	return one
 }
 
-// sort has the largest children come first, and of the same size those that come first in the file.
+// sort orders children by size, largest first; equal sizes keep the file's order.
 func (l *layer) sort() {
 	slices.SortStableFunc(l.children, func(a, b *layer) int { return cmp.Compare(b.bytes, a.bytes) })
 }

@@ -1,4 +1,4 @@
-package compute
+package operators
 
 import (
 	"fmt"
@@ -43,16 +43,16 @@ func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
 			{1, 0, 0, 1, 1, 0},
 		} {
 			out := of(models.Bool, []int{2, 3})
-			Combine(comparisons[i], out, a, b)
+			combine(comparisons[i], out, a, b)
 			require.Equal(t, want, out.list(), "%v %d", e, i)
 		}
 		for _, to := range everyElement {
 			out := of(to, []int{3})
-			Cast(out, b)
+			cast(out, b)
 			require.Equal(t, b.list(), out.list())
 		}
 		out := of(models.Int64, []int{2, 3})
-		Combine(Operation{Whole: func(a, b int64) int64 { return a*10 + b },
+		combine(Operation{Whole: func(a, b int64) int64 { return a*10 + b },
 			Number: func(a, b float64) float64 { return a*10 + b }}, out, a, b)
 		require.Equal(t, []float64{11, 15, 17, 51, 55, 57}, out.list())
 	}
@@ -60,13 +60,13 @@ func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
 	putWhole(models.Int64, large.elem(0), 1<<53+1)
 	for _, e := range []models.Element{models.Bool, models.Float32} {
 		out := of(e, []int{1})
-		Combine(Equal, out, large, of(models.Int64, []int{1}, 1<<53))
+		combine(Equal, out, large, of(models.Int64, []int{1}, 1<<53))
 		require.Equal(t, []float64{0}, out.list(), "integers are not compared as floats")
 	}
 	nan := of(models.Float32, []int{1}, math.NaN())
 	for i, want := range []float64{0, 1, 0, 0, 0, 0} {
 		out := of(models.Bool, []int{1})
-		Combine(comparisons[i], out, nan, nan)
+		combine(comparisons[i], out, nan, nan)
 		require.Equal(t, []float64{want}, out.list())
 	}
 }
@@ -74,22 +74,22 @@ func TestNumbersAreComparedAndConvertedWhateverTheyAre(t *testing.T) {
 func TestMasksAreMadeOfBooleans(t *testing.T) {
 	in := of(models.Bool, []int{2, 3}, 0, 1, 0, 0, 0, 0)
 	out := of(models.Bool, []int{2})
-	Reduce(Or, out, in, []int{2, 1})
+	reduce(Or, out, in, []int{2, 1})
 	require.Equal(t, []float64{1, 0}, out.list())
-	Reduce(And, out, in, []int{2, 1})
+	reduce(And, out, in, []int{2, 1})
 	require.Equal(t, []float64{0, 0}, out.list())
 	columns := of(models.Bool, []int{3})
-	Reduce(Or, columns, in, []int{1, 3})
+	reduce(Or, columns, in, []int{1, 3})
 	require.Equal(t, []float64{0, 1, 0}, columns.list())
 
-	not := of(models.Bool, []int{2, 3})
-	Not(not, in)
-	require.Equal(t, []float64{1, 0, 1, 1, 1, 1}, not.list())
-	Combine(And, not, in, columns)
-	require.Equal(t, []float64{0, 1, 0, 0, 0, 0}, not.list())
+	negated := of(models.Bool, []int{2, 3})
+	not(negated, in)
+	require.Equal(t, []float64{1, 0, 1, 1, 1, 1}, negated.list())
+	combine(And, negated, in, columns)
+	require.Equal(t, []float64{0, 1, 0, 0, 0, 0}, negated.list())
 
 	chosen := of(models.Float32, []int{2, 3})
-	Where(chosen, columns, of(models.Float32, []int{2, 1}, 5, 6), of(models.Float32, []int{1}, -1))
+	where(chosen, columns, of(models.Float32, []int{2, 1}, 5, 6), of(models.Float32, []int{1}, -1))
 	require.Equal(t, []float64{-1, 5, -1, -1, 6, -1}, chosen.list())
 }
 
@@ -97,12 +97,12 @@ func TestRowsAreLookedUpAndNothingElse(t *testing.T) {
 	table := of(models.Float32, []int{3, 2}, 1, 2, 3, 4, 5, 6)
 	for _, e := range []models.Element{models.Int32, models.Int64, models.Uint8} {
 		out := of(models.Float32, []int{1, 2, 2})
-		Gather(out, table, of(e, []int{1, 2}, 2, 0), 0, 0)
+		gather(out, table, of(e, []int{1, 2}, 2, 0), 0, 0)
 		require.Equal(t, []float64{5, 6, 1, 2}, out.list())
 	}
 	for _, n := range []float64{-1, 3, math.MinInt32} {
 		out, index := of(models.Float32, []int{1, 2}), of(models.Int32, []int{1}, n)
-		require.ErrorIs(t, fault.Try(func() { Gather(out, table, index, 0, 0) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { gather(out, table, index, 0, 0) }), ErrIndex)
 	}
 }
 
@@ -128,30 +128,30 @@ func TestPartsOfAnArrayAreCopied(t *testing.T) {
 func TestTheLargestElementsPlaceIsFound(t *testing.T) {
 	in := of(models.Float32, []int{2, 3}, 1, 7, 7, math.NaN(), 9, 2)
 	rows := of(models.Int64, []int{2})
-	ArgMax(rows, in, 1)
+	arg(rows, in, 1, 1)
 	require.Equal(t, []float64{1, 0}, rows.list())
 	columns := of(models.Int32, []int{3})
-	ArgMax(columns, of(models.Int8, []int{2, 3}, 1, 7, 7, -3, 9, 2), 0)
+	arg(columns, of(models.Int8, []int{2, 3}, 1, 7, 7, -3, 9, 2), 0, 1)
 	require.Equal(t, []float64{0, 1, 0}, columns.list())
 }
 
 func TestNumbersAreReducedAndNormalised(t *testing.T) {
 	in := of(models.Float32, []int{2, 3}, 1, 7, -7, 0, 9, 2)
 	most := of(models.Float32, []int{2})
-	Reduce(Greatest, most, in, []int{2, 1})
+	reduce(Greatest, most, in, []int{2, 1})
 	require.Equal(t, []float64{7, 9}, most.list())
 	least := of(models.Int8, []int{3})
-	Reduce(Least, least, of(models.Int8, []int{2, 3}, 1, 7, -7, 0, 9, 2), []int{1, 3})
+	reduce(Least, least, of(models.Int8, []int{2, 3}, 1, 7, -7, 0, 9, 2), []int{1, 3})
 	require.Equal(t, []float64{0, 7, -7}, least.list())
-	Reduce(Greatest, most, of(models.Float32, []int{2, 1}, math.NaN(), 1), []int{2, 1})
+	reduce(Greatest, most, of(models.Float32, []int{2, 1}, math.NaN(), 1), []int{2, 1})
 	require.True(t, math.IsNaN(most.list()[0]))
 
 	out := of(models.Float32, []int{2, 2})
-	LogSoftmax(out, of(models.Float32, []int{2, 2}, 1000, 0, 1000, 0), 1)
+	logSoftmax(out, of(models.Float32, []int{2, 2}, 1000, 0, 1000, 0), 1)
 	require.Equal(t, []float64{0, -1000, 0, -1000}, out.list())
-	LogSoftmax(out, of(models.Float32, []int{2, 2}, 3, 4, 3, 4), 0)
+	logSoftmax(out, of(models.Float32, []int{2, 2}, 3, 4, 3, 4), 0)
 	require.InDeltaSlice(t, []float64{-math.Ln2, -math.Ln2, -math.Ln2, -math.Ln2}, out.list(), 1e-6)
-	Apply(math.Abs, out, of(models.Float32, []int{2, 2}, -1, 2, -3, 4))
+	apply(math.Abs, out, of(models.Float32, []int{2, 2}, -1, 2, -3, 4))
 	require.Equal(t, []float64{1, 2, 3, 4}, out.list())
 }
 
@@ -166,8 +166,8 @@ func TestShapesThatFitAreBroadcast(t *testing.T) {
 func TestRowsAreCombinedInTheRowThatTheyName(t *testing.T) {
 	in := of(models.Int32, []int{4, 2}, 1, 2, 3, 4, 5, 6, 7, 8)
 	out := of(models.Int32, []int{3, 2})
-	Segments(Product, out, in, of(models.Int64, []int{4}, 2, -1, 0, 2), 1)
+	segments(Product, out, in, of(models.Int64, []int{4}, 2, -1, 0, 2), 1)
 	require.Equal(t, []float64{5, 6, 1, 1, 7, 16}, out.list())
 	wrong := of(models.Int64, []int{4}, 0, 1, 3, 0)
-	require.ErrorIs(t, fault.Try(func() { Segments(Sum, out, in, wrong, 0) }), ErrIndex)
+	require.ErrorIs(t, fault.Try(func() { segments(Sum, out, in, wrong, 0) }), ErrIndex)
 }

@@ -1,18 +1,46 @@
-package compute
+package operators
 
-import "math"
+import (
+	"math"
+	"slices"
 
-// A Suppression says which boxes are too near to better ones.
-type Suppression struct {
+	"xpwc/models"
+)
+
+// Suppress chooses at most so many boxes, as [suppression] does: the inputs are the boxes, [n, 4], their scores, [n], and
+// the overlap, the least score and, if soft, sigma; the outputs are indices, if soft the scores, and their number.
+func Suppress(most int, soft bool) Operator {
+	return func(shapes [][]int) Kernel {
+		if len(shapes[1]) != 1 || !slices.Equal(shapes[0], []int{shapes[1][0], 4}) {
+			wrong("boxes of shape %v, scores of %v", shapes[0], shapes[1])
+		}
+		k := Kernel{Shapes: [][]int{{most}, {most}, nil}}
+		if !soft {
+			k.Shapes = k.Shapes[1:]
+		}
+		k.Run = func(out, in []Array) {
+			s := suppression{Overlap: float32(in[2].Number(0)), Least: float32(in[3].Number(0))}
+			best := New(models.Float32, most)
+			if soft {
+				s.Sigma, best = float32(in[4].Number(0)), out[1]
+			}
+			out[len(out)-1].Put(0, float64(s.suppress(out[0], best, in[0], in[1])))
+		}
+		return k
+	}
+}
+
+// A suppression says which boxes are too near to better ones.
+type suppression struct {
 	Overlap float32 // of two boxes' intersection in their union, from which on the one with the lower score goes
 	Least   float32 // no box with this score or a lower one stays
 	Sigma   float32 // if it is more than 0, overlapping lowers the score, by exp(-overlap²/(2 sigma))
 }
 
-// Boxes fills selected with the indices of boxes, [n, 4], that stay, and best with their scores, the best one first, of
+// suppress fills selected with the indices of boxes, [n, 4], that stay, and best with their scores, the best one first, of
 // equal ones that with the lower index; and zeros after them. It returns how many there are. Two opposite corners of a
 // box are given, y and x of each.
-func (s Suppression) Boxes(selected, best, boxes, scores Array) (count int) {
+func (s suppression) suppress(selected, best, boxes, scores Array) (count int) {
 	clear(selected.Data)
 	clear(best.Data)
 	remaining := make([]float32, product(scores.Shape)) // of each box the score, or Least if it is gone

@@ -1,4 +1,4 @@
-package compute
+package operators
 
 import (
 	"math"
@@ -23,10 +23,10 @@ func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 		}
 		half := c.width/2 + 1
 		out := Array{models.Int64, []int{images, c.height, half}, make([]byte, 8*images*c.height*half)}
-		RealFFT2D(out, in, c.height, c.width)
+		realFFT2D(out, in, c.height, c.width)
 		of32 := func(f func(complex128) float64) []float64 {
 			parts := of(models.Float32, out.Shape)
-			FromComplex(f, parts, out)
+			fromComplex(f, parts, out)
 			return parts.list()
 		}
 		re := of32(func(z complex128) float64 { return real(z) })

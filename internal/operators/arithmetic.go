@@ -1,11 +1,13 @@
-package compute
+package operators
 
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"xpwc/internal/fault"
 	"xpwc/models"
+	"xpwc/xnnpack"
 )
 
 // ErrDivision: an integer is divided by 0.
@@ -13,6 +15,7 @@ var ErrDivision = errors.New("an integer is divided by 0")
 
 // An Operation on two numbers is one function of integers, which have all their digits, and one of other numbers.
 type Operation struct {
+	Node   *xnnpack.BinaryOperator // of XNNPACK, nil if it has none
 	Whole  func(a, b int64) int64
 	Number func(a, b float64) float64
 
@@ -20,28 +23,30 @@ type Operation struct {
 	compares bool // integers are compared as they are, whatever the results are given as
 }
 
+func pair(op xnnpack.BinaryOperator) *xnnpack.BinaryOperator { return &op }
+
 // The operations of several formats.
 var (
-	Sum = Operation{Whole: func(a, b int64) int64 { return a + b },
+	Sum = Operation{Node: pair(xnnpack.Add), Whole: func(a, b int64) int64 { return a + b },
 		Number: func(a, b float64) float64 { return a + b }}
-	Difference = Operation{Whole: func(a, b int64) int64 { return a - b },
+	Difference = Operation{Node: pair(xnnpack.Subtract), Whole: func(a, b int64) int64 { return a - b },
 		Number: func(a, b float64) float64 { return a - b }}
-	SquaredDifference = Operation{Whole: func(a, b int64) int64 { return (a - b) * (a - b) },
+	SquaredDifference = Operation{Node: pair(xnnpack.SquaredDifference), Whole: func(a, b int64) int64 { return (a - b) * (a - b) },
 		Number: func(a, b float64) float64 { return (a - b) * (a - b) }}
-	Product = Operation{Whole: func(a, b int64) int64 { return a * b },
+	Product = Operation{Node: pair(xnnpack.Multiply), Whole: func(a, b int64) int64 { return a * b },
 		Number: func(a, b float64) float64 { return a * b }}
-	Greatest = Operation{Whole: func(a, b int64) int64 { return max(a, b) },
+	Greatest = Operation{Node: pair(xnnpack.Maximum), Whole: func(a, b int64) int64 { return max(a, b) },
 		Number: func(a, b float64) float64 { return max(a, b) }}
-	Least = Operation{Whole: func(a, b int64) int64 { return min(a, b) },
+	Least = Operation{Node: pair(xnnpack.Minimum), Whole: func(a, b int64) int64 { return min(a, b) },
 		Number: func(a, b float64) float64 { return min(a, b) }}
 	// ArcTangent is the angle of the point (b, a), of no integers.
 	ArcTangent = Operation{Number: math.Atan2}
-	Power      = Operation{Whole: integerPower, Number: math.Pow}
+	Power      = Operation{Node: pair(xnnpack.Pow), Whole: integerPower, Number: math.Pow}
 
 	// Quotients and remainders. That of integers is cut off, as that of [TruncatedQuotient] is of all numbers;
 	// [FloorQuotient] is rounded down. Single precision is divided in single precision: in double precision the
 	// quotient may have another floor.
-	Quotient = Operation{Whole: func(a, b int64) int64 { return a / b },
+	Quotient = Operation{Node: pair(xnnpack.Divide), Whole: func(a, b int64) int64 { return a / b },
 		Number: func(a, b float64) float64 { return a / b }, divides: true}
 	TruncatedQuotient = Operation{Whole: Quotient.Whole,
 		Number: func(a, b float64) float64 { return math.Trunc(float64(float32(a) / float32(b))) }, divides: true}
@@ -93,17 +98,35 @@ func (o Operation) apply(e models.Element, dst, a, b []byte) {
 	}
 }
 
-// Combine fills an output with the results for elements of two inputs: those of integers if all are.
-func Combine(o Operation, out, a, b Array) {
+// combine fills an output with the results for elements of two inputs: the results of integers if all are.
+func combine(o Operation, out, a, b Array) {
 	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)
-	together(out, []Array{a, b}, func(i int, pos []int) {
-		x, y := a.elem(pos[0]), b.elem(pos[1])
-		if !wholes {
-			putNumber(out.Element, out.elem(i), o.Number(numberOf(a.Element, x), numberOf(b.Element, y)))
-		} else if n := wholeOf(b.Element, y); n == 0 && o.divides {
-			fault.Check(ErrDivision)
-		} else {
-			putWhole(out.Element, out.elem(i), o.Whole(wholeOf(a.Element, x), n))
+	if wholes {
+		combineIntegers(o, out, a, b)
+		return
+	}
+	var x, y [buffered]float64
+	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
+		a.numbers(x[:n], places[0], apart[0])
+		b.numbers(y[:n], places[1], apart[1])
+		for k := range n {
+			x[k] = o.Number(x[k], y[k])
 		}
+		out.putNumbers(x[:n], i, 1)
+	})
+}
+
+func combineIntegers(o Operation, out, a, b Array) {
+	var x, y [buffered]int64
+	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
+		a.integers(x[:n], places[0], apart[0])
+		b.integers(y[:n], places[1], apart[1])
+		if o.divides && slices.Contains(y[:n], 0) {
+			fault.Check(ErrDivision)
+		}
+		for k := range n {
+			x[k] = o.Whole(x[k], y[k])
+		}
+		out.putIntegers(x[:n], i, 1)
 	})
 }

@@ -1,4 +1,4 @@
-package compute
+package operators
 
 // Comparisons of two numbers: 1 where they are true, and 0 elsewhere.
 var (
@@ -34,24 +34,36 @@ func bit(truth bool) int64 {
 	return 0
 }
 
-// truth reports whether an element is not 0.
-func (a Array) truth(i int) bool { return a.Number(i) != 0 }
-
-// Not fills an output with whether each element of the input is 0.
-func Not(out, in Array) {
-	for i := range product(out.Shape) {
-		putWhole(out.Element, out.elem(i), bit(!in.truth(i)))
-	}
+// not fills an output with whether each element of the input is 0.
+func not(out, in Array) {
+	combine(Equal, out, in, Number(in.Element, 0))
 }
 
-// Where fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
+// where fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
 // same.
-func Where(out, condition, a, b Array) {
-	together(out, []Array{condition, a, b}, func(i int, pos []int) {
-		if condition.truth(pos[0]) {
-			copy(out.elem(i), a.elem(pos[1]))
-		} else {
-			copy(out.elem(i), b.elem(pos[2]))
+func where(out, condition, a, b Array) {
+	size := out.Element.Size()
+	var truth [buffered]float64
+	together(out, []Array{condition, a, b}, func(i, n int, places, apart []int) {
+		condition.numbers(truth[:n], places[0], apart[0])
+		dst, x, y := out.Data[i*size:][:n*size], a.Data[places[1]*size:], b.Data[places[2]*size:]
+		stepX, stepY := apart[1]*size, apart[2]*size
+		if size == 4 {
+			for k, t := range truth[:n] {
+				if t != 0 {
+					*(*[4]byte)(dst[4*k:]) = *(*[4]byte)(x[k*stepX:])
+				} else {
+					*(*[4]byte)(dst[4*k:]) = *(*[4]byte)(y[k*stepY:])
+				}
+			}
+			return
+		}
+		for k, t := range truth[:n] {
+			if t != 0 {
+				copy(dst[k*size:][:size], x[k*stepX:])
+			} else {
+				copy(dst[k*size:][:size], y[k*stepY:])
+			}
 		}
 	})
 }

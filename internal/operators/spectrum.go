@@ -1,10 +1,11 @@
-package compute
+package operators
 
 import (
 	"encoding/binary"
 	"math"
 	"math/bits"
 	"math/cmplx"
+	"slices"
 )
 
 // Complex numbers are pairs of single precision, the real part first. No model has them as inputs or outputs, so they
@@ -20,17 +21,34 @@ func putComplex(b []byte, c complex128) {
 	binary.LittleEndian.PutUint32(b[4:], math.Float32bits(float32(imag(c))))
 }
 
-// FromComplex fills an output with a real number for each complex one.
-func FromComplex(f func(complex128) float64, out, in Array) {
+// FromComplex computes a real number from each complex one.
+func FromComplex(f func(complex128) float64) Operator {
+	return unary(func(out, in Array) { fromComplex(f, out, in) })
+}
+
+// RealFFT2D computes the spectra of the images that the last two dimensions are, see [realFFT2D].
+func RealFFT2D(height, width int) Operator {
+	return func(shapes [][]int) Kernel {
+		rank := len(shapes[0])
+		if rank < 2 {
+			wrong("a transform of shape %v", shapes[0])
+		}
+		shape := append(slices.Clone(shapes[0][:rank-2]), height, width/2+1)
+		return Kernel{Shapes: [][]int{shape}, Run: func(out, in []Array) { realFFT2D(out[0], in[0], height, width) }}
+	}
+}
+
+// fromComplex fills an output with a real number for each complex one.
+func fromComplex(f func(complex128) float64, out, in Array) {
 	for i := range product(out.Shape) {
 		out.Put(i, f(complexOf(in.elem(i))))
 	}
 }
 
-// RealFFT2D fills an output with the spectra of the images that an input's last two dimensions are, without the half
+// realFFT2D fills an output with the spectra of the images that an input's last two dimensions are, without the half
 // that follows from the other: [..., height, width/2+1]. Height and width are powers of 2; the images are cut off at
 // them, or continued with zeros.
-func RealFFT2D(out, in Array, height, width int) {
+func realFFT2D(out, in Array, height, width int) {
 	rank := len(in.Shape)
 	rows, columns, half := in.Shape[rank-2], in.Shape[rank-1], width/2+1
 	alongX, alongY := newFFT(width), newFFT(height)

@@ -1,4 +1,6 @@
-package compute
+package operators
+
+import "slices"
 
 // A Window moves over the last dimensions of an array. Each list has a number for every one of these.
 type Window struct {
@@ -7,7 +9,7 @@ type Window struct {
 	Padded                 []int // how many zeros are before the first element, and after the last
 }
 
-// Where an element of a window is if it is not in the array.
+// where an element of a window is if it is not in the array.
 const (
 	zero    = -1 // among what is padded
 	outside = -2
@@ -39,10 +41,10 @@ func (w Window) windows(places, sizes []int) [][]int {
 	return positions
 }
 
-// Under fills an output with what is under a window at each of its places, zeros where there is nothing: the input is
+// under fills an output with what is under a window at each of its places, zeros where there is nothing: the input is
 // [batch, channels, …], and the output [batch * groups, places, channels of a group * elements of a window]. There are
 // as many places along each of the last dimensions as the list says.
-func Under(w Window, out, in Array, places []int, groups int) {
+func under(w Window, out, in Array, places []int, groups int) {
 	clear(out.Data)
 	inner, size := product(in.Shape[2:]), product(w.Size)
 	channels := in.Shape[1] / groups
@@ -61,9 +63,9 @@ func Under(w Window, out, in Array, places []int, groups int) {
 	}
 }
 
-// MeanUnder fills an output of [batch, channels, …] with the mean of what is under a window at each place, zeros
+// meanUnder fills an output of [batch, channels, …] with the mean of what is under a window at each place, zeros
 // that are padded among it. A divisor that is not 0 takes the place of their number.
-func MeanUnder(w Window, out, in Array, divisor float64) {
+func meanUnder(w Window, out, in Array, divisor float64) {
 	inner := product(in.Shape[2:])
 	windows := w.windows(out.Shape[2:], in.Shape[2:])
 	for ch := range in.Shape[0] * in.Shape[1] {
@@ -93,4 +95,54 @@ func walkIndices(shape []int, do func(i int, index []int)) {
 		axes[d][d] = 1
 	}
 	walk(shape, axes, do)
+}
+
+// Patches has what is under a window at each of its places, zeros where there is nothing: the input is [batch, channels,
+// …], and the output [batch * groups, places, channels of a group * elements of the window].
+func Patches(w Window, places []int, groups int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		w.check(in, places)
+		for d, n := range places {
+			if (n-1)*w.Stride[d]+(w.Size[d]-1)*w.Dilation[d] >= in[d+2]+2*w.Before[d] {
+				wrong("a kernel of %v on %v for %v", w.Size, in, places)
+			}
+		}
+		if groups < 1 || in[1]%groups != 0 {
+			wrong("%d groups of %v", groups, in)
+		}
+		shape := []int{in[0] * groups, product(places), in[1] / groups * product(w.Size)}
+		return moving(shape, func(out Array, in []Array) { under(w, out, in[0], places, groups) })
+	}
+}
+
+// MeanPool computes the mean of what is under a window at each of its places, zeros that are padded among it. A divisor
+// that is not 0 takes the place of their number.
+func MeanPool(w Window, places []int, divisor float64) Operator {
+	return func(shapes [][]int) Kernel {
+		w.check(shapes[0], places)
+		for d, n := range w.Before {
+			if 2*n > w.Size[d] {
+				wrong("a window of %v with %v around", w.Size, w.Before)
+			}
+		}
+		shape := slices.Concat(shapes[0][:2], places)
+		return moving(shape, func(out Array, in []Array) { meanUnder(w, out, in[0], divisor) })
+	}
+}
+
+// check checks that each of so many places of the window reaches the input.
+func (w Window) check(in, places []int) {
+	rank := len(in) - 2
+	fits := rank > 0 && len(places) == rank
+	for _, list := range [][]int{w.Size, w.Stride, w.Dilation, w.Before, w.Padded} {
+		fits = fits && len(list) == rank
+	}
+	for d := 0; fits && d < rank; d++ {
+		fits = w.Size[d] > 0 && w.Stride[d] > 0 && w.Dilation[d] > 0 && w.Before[d] >= 0 &&
+			(places[d]-1)*w.Stride[d] < in[d+2]+w.Before[d]
+	}
+	if !fits {
+		wrong("a window of %v by %v on %v for %v", w.Size, w.Stride, in, places)
+	}
 }

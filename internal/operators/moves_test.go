@@ -1,4 +1,4 @@
-package compute
+package operators
 
 import (
 	"testing"
@@ -12,58 +12,58 @@ import (
 func TestElementsAreTakenFromWhereTheirPlacesSay(t *testing.T) {
 	in := of(models.Int16, []int{2, 3}, 1, 2, 3, 4, 5, 6)
 	out := of(models.Int16, []int{3, 4})
-	Take(out, in, [][]int{{1, -1, 0}, {2, 2, -1, 0}}, nil)
+	take(out, in, [][]int{{1, -1, 0}, {2, 2, -1, 0}}, nil)
 	require.Equal(t, []float64{6, 6, 0, 4, 0, 0, 0, 0, 3, 3, 0, 1}, out.list())
-	Take(out, in, [][]int{{1, -1, 0}, {2, 2, -1, 0}}, of(models.Int16, nil, 9).Data)
+	take(out, in, [][]int{{1, -1, 0}, {2, 2, -1, 0}}, of(models.Int16, nil, 9).Data)
 	require.Equal(t, []float64{6, 6, 9, 4, 9, 9, 9, 9, 3, 3, 9, 1}, out.list())
 	scalar := of(models.Int16, nil)
-	Take(scalar, of(models.Int16, nil, 7), nil, nil)
+	take(scalar, of(models.Int16, nil, 7), nil, nil)
 	require.Equal(t, []float64{7}, scalar.list())
 }
 
 func TestArraysAreJoinedAlongAnAxis(t *testing.T) {
 	a, b := of(models.Int32, []int{2, 1, 2}, 1, 2, 3, 4), of(models.Int32, []int{2, 2, 2}, 5, 6, 7, 8, 9, 10, 11, 12)
 	out := of(models.Int32, []int{2, 3, 2})
-	Join(out, 1, a, b)
+	join(out, 1, a, b)
 	require.Equal(t, []float64{1, 2, 5, 6, 7, 8, 3, 4, 9, 10, 11, 12}, out.list())
 }
 
 func TestSlicesAreGatheredAlongAnAxis(t *testing.T) {
 	table := of(models.Float32, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 	out := of(models.Float32, []int{2, 2, 2})
-	Gather(out, table, of(models.Int64, []int{2}, 2, 0), 1, 0)
+	gather(out, table, of(models.Int64, []int{2}, 2, 0), 1, 0)
 	require.Equal(t, []float64{4, 5, 0, 1, 10, 11, 6, 7}, out.list())
-	Gather(out, table, of(models.Int32, []int{2, 2}, 2, 0, 1, 1), 1, 1)
+	gather(out, table, of(models.Int32, []int{2, 2}, 2, 0, 1, 1), 1, 1)
 	require.Equal(t, []float64{4, 5, 0, 1, 8, 9, 8, 9}, out.list(), "each batch has indices of its own")
 	last := of(models.Float32, []int{2, 3, 1})
-	Gather(last, table, of(models.Uint8, []int{1}, 1), 2, 0)
+	gather(last, table, of(models.Uint8, []int{1}, 1), 2, 0)
 	require.Equal(t, []float64{1, 3, 5, 7, 9, 11}, last.list())
 
 	pairs := of(models.Int32, []int{2, 2}, 1, 2, 0, 1)
 	found := of(models.Float32, []int{2, 2})
-	GatherSlices(found, table, pairs)
+	gatherSlices(found, table, pairs)
 	require.Equal(t, []float64{10, 11, 2, 3}, found.list())
 	spread := of(models.Float32, []int{2, 3, 2})
-	ScatterSlices(spread, pairs, found)
+	scatterSlices(spread, pairs, found)
 	require.Equal(t, []float64{0, 0, 2, 3, 0, 0, 0, 0, 0, 0, 10, 11}, spread.list())
 	twice := of(models.Int64, []int{3})
-	ScatterSlices(twice, of(models.Int64, []int{2, 1}, 2, 2), of(models.Int64, []int{2}, 5, 6))
+	scatterSlices(twice, of(models.Int64, []int{2, 1}, 2, 2), of(models.Int64, []int{2}, 5, 6))
 	require.Equal(t, []float64{0, 0, 11}, twice.list(), "what comes to one place is added")
 
 	for _, n := range []float64{-1, 3} {
 		wrong := of(models.Int32, []int{1, 2}, 0, n)
 		index, out := of(models.Int32, []int{1}, n), of(models.Float32, []int{2, 1, 2})
-		require.ErrorIs(t, fault.Try(func() { Gather(out, table, index, 1, 0) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { gather(out, table, index, 1, 0) }), ErrIndex)
 		row := of(models.Float32, []int{1, 2})
-		require.ErrorIs(t, fault.Try(func() { GatherSlices(row, table, wrong) }), ErrIndex)
-		require.ErrorIs(t, fault.Try(func() { ScatterSlices(spread, wrong, row) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { gatherSlices(row, table, wrong) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { scatterSlices(spread, wrong, row) }), ErrIndex)
 	}
 }
 
 func TestTheLargestComeFirst(t *testing.T) {
 	in := of(models.Float32, []int{2, 4}, 3, 9, 9, 1, -1, -5, -2, -3)
 	values, at := of(models.Float32, []int{2, 3}), of(models.Int32, []int{2, 3})
-	TopK(values, at, in)
+	topK(values, at, in)
 	require.Equal(t, []float64{9, 9, 3, -1, -2, -3}, values.list())
 	require.Equal(t, []float64{1, 2, 0, 0, 2, 3}, at.list())
 }
@@ -71,10 +71,10 @@ func TestTheLargestComeFirst(t *testing.T) {
 func TestOneIsHot(t *testing.T) {
 	on, off := of(models.Float32, nil, 5), of(models.Float32, nil, -1)
 	out := of(models.Float32, []int{2, 3})
-	OneHot(out, of(models.Int64, []int{2}, 2, 7), on, off, 1)
+	oneHot(out, of(models.Int64, []int{2}, 2, 7), on, off, 1)
 	require.Equal(t, []float64{-1, -1, 5, -1, -1, -1}, out.list())
 	columns := of(models.Float32, []int{3, 2})
-	OneHot(columns, of(models.Int64, []int{2}, 2, 0), on, off, 0)
+	oneHot(columns, of(models.Int64, []int{2}, 2, 0), on, off, 0)
 	require.Equal(t, []float64{-1, 5, -1, -1, 5, -1}, columns.list())
 }
 
@@ -92,9 +92,9 @@ func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 			{Least, []float64{1, 1, 1, 1, 1, 0}, []float64{1, 0}},
 		} {
 			combined, reduced := of(e, []int{2, 3}), of(e, []int{2})
-			Combine(c.operation, combined, in, of(e, nil, 1))
+			combine(c.operation, combined, in, of(e, nil, 1))
 			require.Equal(t, c.combined, combined.list())
-			Reduce(c.operation, reduced, in, []int{2, 1})
+			reduce(c.operation, reduced, in, []int{2, 1})
 			require.Equal(t, c.reduced, reduced.list())
 		}
 		for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 			{0, false, false, []float64{1, 5, 2, 4, 9, 2}},
 		} {
 			sums := of(e, []int{2, 3})
-			CumulativeSum(sums, in, c.axis, c.exclusive, c.reverse)
+			cumulativeSum(sums, in, c.axis, c.exclusive, c.reverse)
 			require.Equal(t, c.want, sums.list())
 		}
 	}
@@ -115,21 +115,21 @@ func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 
 func TestDiagonalsAreSetInMatricesOfAnyShape(t *testing.T) {
 	out := of(models.Int32, []int{2, 2, 3}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
-	SetDiagonals(out, of(models.Int32, []int{2, 2}, 20, 21, 22, 23))
+	setDiagonals(out, of(models.Int32, []int{2, 2}, 20, 21, 22, 23))
 	require.Equal(t, []float64{20, 1, 2, 3, 21, 5, 22, 7, 8, 9, 23, 11}, out.list())
 	tall := of(models.Float32, []int{3, 1}, 1, 2, 3)
-	SetDiagonals(tall, of(models.Float32, []int{1}, 7))
+	setDiagonals(tall, of(models.Float32, []int{1}, 7))
 	require.Equal(t, []float64{7, 2, 3}, tall.list())
 }
 
 func TestSequencesAreReversedAsFarAsTheyGo(t *testing.T) {
 	in, out := of(models.Int16, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), of(models.Int16, []int{2, 3, 2})
-	ReverseSequences(out, in, of(models.Int64, []int{2}, 2, 3), 1, 0)
+	reverseSequences(out, in, of(models.Int64, []int{2}, 2, 3), 1, 0)
 	require.Equal(t, []float64{2, 3, 0, 1, 4, 5, 10, 11, 8, 9, 6, 7}, out.list())
-	ReverseSequences(out, in, of(models.Int32, []int{2}, 0, 3), 1, 2)
+	reverseSequences(out, in, of(models.Int32, []int{2}, 0, 3), 1, 2)
 	require.Equal(t, []float64{0, 5, 2, 3, 4, 1, 6, 11, 8, 9, 10, 7}, out.list())
 	for _, n := range []float64{-1, 4} {
 		lengths := of(models.Int32, []int{2}, 1, n)
-		require.ErrorIs(t, fault.Try(func() { ReverseSequences(out, in, lengths, 1, 0) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { reverseSequences(out, in, lengths, 1, 0) }), ErrIndex)
 	}
 }

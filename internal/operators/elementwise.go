@@ -1,0 +1,154 @@
+package operators
+
+import (
+	"math"
+
+	"xpwc/xnnpack"
+)
+
+// A Function computes each element from one: as a node of XNNPACK, and in Go from integers or from other numbers. What
+// is nil cannot be computed so.
+type Function struct {
+	Node   *xnnpack.Unary
+	Whole  func(a int64) int64
+	Number func(x float64) float64
+}
+
+func node(op xnnpack.UnaryOperator) *xnnpack.Unary { return &xnnpack.Unary{Op: op} }
+
+// Limit returns the function that limits to a range.
+func Limit(low, high float64) Function {
+	return Function{Node: &xnnpack.Unary{Op: xnnpack.Clamp,
+		Limits: xnnpack.Range{Min: float32(low), Max: float32(high)}}}
+}
+
+// The functions of several formats.
+var (
+	Abs       = Function{Node: node(xnnpack.Abs), Whole: func(a int64) int64 { return max(a, -a) }}
+	Ceiling   = Function{Node: node(xnnpack.Ceiling)}
+	Cosine    = Function{Node: node(xnnpack.Cosine)}
+	ELU       = Function{Node: &xnnpack.Unary{Op: xnnpack.ELU, Alpha: 1}}
+	Exp       = Function{Node: node(xnnpack.Exp)}
+	Floor     = Function{Node: node(xnnpack.Floor)}
+	HardSwish = Function{Node: node(xnnpack.HardSwish)}
+	Log       = Function{Node: node(xnnpack.Log)}
+	Negate    = Function{Node: node(xnnpack.Negate), Whole: func(a int64) int64 { return -a }}
+	ReLU      = Limit(0, math.Inf(1))
+	Round     = Function{Node: node(xnnpack.BankersRounding)}
+	Sigmoid   = Function{Node: node(xnnpack.Sigmoid)}
+	Sign      = Function{Node: node(xnnpack.Sign), Whole: func(a int64) int64 { return bit(a > 0) - bit(a < 0) }}
+	Sine      = Function{Node: node(xnnpack.Sine)}
+	Square    = Function{Node: node(xnnpack.Square), Whole: func(a int64) int64 { return a * a }}
+	Tanh      = Function{Node: node(xnnpack.Tanh)}
+
+	SquareRoot           = Function{Node: node(xnnpack.SquareRoot)}
+	ReciprocalSquareRoot = Function{Node: node(xnnpack.ReciprocalSquareRoot)}
+)
+
+// Map computes a function of integers.
+func Map(f func(a int64) int64) Operator {
+	o := Operation{Whole: func(a, _ int64) int64 { return f(a) }}
+	return unary(func(out, in Array) { combine(o, out, in, in) })
+}
+
+// Apply computes a function of numbers.
+func Apply(f func(x float64) float64) Operator {
+	return unary(func(out, in Array) { apply(f, out, in) })
+}
+
+// Cast converts numbers to the output's type; floats are cut off to integers.
+func Cast() Operator { return unary(cast) }
+
+// Not is 1 where an element is 0, and 0 elsewhere.
+func Not() Operator { return unary(not) }
+
+// Combine computes an operation on two inputs, which are broadcast to one shape: that of integers if all are.
+func Combine(o Operation) Operator {
+	return func(shapes [][]int) Kernel {
+		return elementwise(shapes, func(out, in []Array) { combine(o, out[0], in[0], in[1]) })
+	}
+}
+
+// CombineNumber computes an operation on the input and one number.
+func CombineNumber(o Operation, number Array) Operator {
+	return unary(func(out, in Array) { combine(o, out, in, number) })
+}
+
+// Where has elements of the second input where the first, the condition, is not 0, and of the third elsewhere. The three
+// are broadcast to one shape. By row, a condition of one dimension goes with the first dimension of the others.
+func Where(byRow bool) Operator {
+	return func(shapes [][]int) Kernel {
+		condition, rank := shapes[0], len(shapes[1])
+		if byRow && len(condition) == 1 {
+			condition = append(condition[:1:1], ones(rank-1)...)
+		}
+		k := elementwise([][]int{condition, shapes[1], shapes[2]}, func(out, in []Array) {
+			where(out[0], in[0].shaped(condition), in[1], in[2])
+		})
+		k.Moves = []int{1, 2}
+		return k
+	}
+}
+
+// Fill has one number where the condition, the second input, is not 0, and elements of the first elsewhere.
+func Fill(number float64) Operator {
+	return func(shapes [][]int) Kernel {
+		k := elementwise(shapes, func(out, in []Array) {
+			where(out[0], in[1], Number(out[0].Element, number), in[0])
+		})
+		k.Moves = []int{0}
+		return k
+	}
+}
+
+// Clamp limits the first input by those that follow: the lower and the upper limits, as far as there are any.
+func Clamp(lower, upper bool) Operator {
+	return func(shapes [][]int) Kernel {
+		return elementwise(shapes, func(out, in []Array) {
+			src, limits := in[0], in[1:]
+			if lower {
+				combine(Greatest, out[0], src, limits[0])
+				src, limits = out[0], limits[1:]
+			}
+			if upper {
+				combine(Least, out[0], src, limits[0])
+			}
+		})
+	}
+}
+
+// Count fills a shape with a first number, and each following one a step further.
+func Count(start, step float64, shape ...int) Operator {
+	return func([][]int) Kernel {
+		return Kernel{Shapes: [][]int{shape}, Run: func(out, _ []Array) { out[0].Count(start, step) }}
+	}
+}
+
+// Integers fills a shape with integers, zeros if there are none.
+func Integers(numbers, shape []int) Operator {
+	return func([][]int) Kernel {
+		return Kernel{Shapes: [][]int{shape}, Run: func(out, _ []Array) {
+			clear(out[0].Data)
+			for i, n := range numbers {
+				out[0].Put(i, float64(n))
+			}
+		}}
+	}
+}
+
+// LogSoftmax computes the logarithm of the softmax along an axis.
+func LogSoftmax(axis int) Operator {
+	return func(shapes [][]int) Kernel {
+		along(axis, shapes[0])
+		return unary(func(out, in Array) { logSoftmax(out, in, axis) })(shapes)
+	}
+}
+
+// LocalNormalization divides numbers by (bias + alpha * s)^beta, where s is the sum of the squares of the numbers that
+// are at most radius away along the last dimension.
+func LocalNormalization(radius int, bias, alpha, beta float64) Operator {
+	return func(shapes [][]int) Kernel {
+		along(len(shapes[0])-1, shapes[0])
+		return unary(func(out, in Array) { localNormalization(out, in, radius, bias, alpha, beta) })(shapes)
+	}
+}

@@ -1,0 +1,420 @@
+package operators
+
+import (
+	"slices"
+	"sync"
+
+	"xpwc/models"
+)
+
+// taking returns the kernel whose output has along dimension d the input's elements at places()[d], see [take]. The
+// places are computed when it first runs.
+func taking(shape []int, places func() [][]int) Kernel {
+	once := sync.OnceValue(places)
+	return moving(shape, func(out Array, in []Array) { take(out.shaped(shape), in[0], once(), nil) })
+}
+
+// Take has elements of the input: along the dimensions from an axis on those at places, and along the others all.
+func Take(axis int, places ...[]int) Operator {
+	return func(shapes [][]int) Kernel {
+		shape := slices.Clone(shapes[0])
+		for i, p := range places {
+			along(axis+i, shape)
+			if len(p) > 0 && (slices.Min(p) < 0 || slices.Max(p) >= shape[axis+i]) {
+				wrong("elements %d to %d of dimension %d of %v", slices.Min(p), slices.Max(p), axis+i, shapes[0])
+			}
+			shape[axis+i] = len(p)
+		}
+		return taking(shape, func() [][]int {
+			all := Everywhere(shapes[0])
+			copy(all[axis:], places)
+			return all
+		})
+	}
+}
+
+// Reverse has the input's elements along axes in the reverse order.
+func Reverse(axes []int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		for _, d := range axes {
+			along(d, in)
+		}
+		return taking(in, func() [][]int {
+			places := Everywhere(in)
+			for _, d := range axes {
+				places[d] = Every(in[d]-1, in[d], -1)
+			}
+			return places
+		})
+	}
+}
+
+// Tile has the input several times along each dimension. There may be more dimensions than the input has, which come
+// first.
+func Tile(times []int) Operator {
+	return func(shapes [][]int) Kernel {
+		more := len(times) - len(shapes[0])
+		if more < 0 || slices.Min(append(times, 1)) < 1 {
+			wrong("%v times an input of shape %v", times, shapes[0])
+		}
+		in := append(ones(more), shapes[0]...)
+		shape := slices.Clone(in)
+		for d, n := range times {
+			if n > MostIndices/in[d] {
+				wrong("%v times an input of shape %v", times, shapes[0])
+			}
+			shape[d] *= n
+		}
+		k := taking(shape, func() [][]int {
+			places := Everywhere(in)
+			for d, n := range times {
+				places[d] = slices.Repeat(places[d], n)
+			}
+			return places
+		})
+		run := k.Run
+		k.Run = func(out, src []Array) { run(out, []Array{src[0].shaped(in)}) }
+		return k
+	}
+}
+
+// MirrorPad puts the mirror image of the input before and after each dimension: with the elements at the edge, or
+// without.
+func MirrorPad(before, after []int, edge bool) Operator {
+	first := 1 // element of the mirror image
+	if edge {
+		first = 0
+	}
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		if len(before) != len(in) || len(after) != len(in) {
+			wrong("paddings of %v and %v for shape %v", before, after, in)
+		}
+		shape := slices.Clone(in)
+		for d, n := range in {
+			if most := n - first; before[d] < 0 || after[d] < 0 || before[d] > most || after[d] > most {
+				wrong("paddings of %v and %v for shape %v", before, after, in)
+			}
+			shape[d] += before[d] + after[d]
+		}
+		return taking(shape, func() [][]int {
+			places := make([][]int, len(in))
+			for d, n := range in {
+				places[d] = slices.Concat(Every(before[d]-1+first, before[d], -1), Every(0, n, 1),
+					Every(n-1-first, after[d], -1))
+			}
+			return places
+		})
+	}
+}
+
+// Expand broadcasts the input to a shape.
+func Expand(shape []int) Operator {
+	return func(shapes [][]int) Kernel {
+		if whole, ok := Broadcast(shapes[0], shape); !ok || !slices.Equal(whole, shape) {
+			wrong("shape %v for %v", shape, shapes[0])
+		}
+		return moving(shape, func(out Array, in []Array) { expand(out, in[0]) })
+	}
+}
+
+// AsStrided fills a shape with elements of the input: the first is number offset, and along dimension d they are
+// strides[d] apart.
+func AsStrided(shape, strides []int, offset int) Operator {
+	return func(shapes [][]int) Kernel {
+		last := offset
+		for d, n := range shape {
+			last += (n - 1) * strides[d]
+		}
+		if len(strides) != len(shape) || offset < 0 || last >= product(shapes[0]) {
+			wrong("elements from %d, %v apart, of shape %v", offset, strides, shapes[0])
+		}
+		return moving(shape, func(out Array, in []Array) { Strided(out, in[0], offset, strides) })
+	}
+}
+
+// Unfold has slices of a size along an axis, a step apart: the slices are along the axis, and the elements of each come
+// last.
+func Unfold(axis, size, step int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		if along(axis, in); size < 1 || step < 1 || size > in[axis] {
+			wrong("slices of %d, %d apart, along axis %d of %v", size, step, axis, in)
+		}
+		strides := Rows(in)
+		strides = append(strides, strides[axis])
+		strides[axis] *= step
+		return AsStrided(append(replaced(in, axis, (in[axis]-size)/step+1), size), strides, 0)(shapes)
+	}
+}
+
+// ReverseSequences has the first elements along an axis in the reverse order: for each index along the axis batch as
+// many as the second input says.
+func ReverseSequences(axis, batch int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		along(axis, in)
+		along(batch, in)
+		if axis == batch || !slices.Equal(shapes[1], []int{in[batch]}) {
+			wrong("%v lengths along axis %d, for each of axis %d, of shape %v", shapes[1], axis, batch, in)
+		}
+		return moving(in, func(out Array, in []Array) { reverseSequences(out, in[0], in[1], axis, batch) })
+	}
+}
+
+// Diagonals has matrices of zeros whose diagonals are the rows of the input.
+func Diagonals() Operator {
+	return func(shapes [][]int) Kernel {
+		rank := len(shapes[0])
+		along(rank-1, shapes[0])
+		return moving(append(slices.Clone(shapes[0]), shapes[0][rank-1]), func(out Array, in []Array) {
+			clear(out.Data)
+			setDiagonals(out, in[0])
+		})
+	}
+}
+
+// SetDiagonals has the matrices of the first input with the rows of the second as their diagonals.
+func SetDiagonals() Operator {
+	return func(shapes [][]int) Kernel {
+		in, rows := shapes[0], len(shapes[0])-2
+		if rows < 0 || !slices.Equal(shapes[1], append(slices.Clone(in[:rows]), min(in[rows], in[rows+1]))) {
+			wrong("diagonals of shape %v in shape %v", shapes[1], in)
+		}
+		k := moving(in, func(out Array, in []Array) {
+			copy(out.Data, in[0].Data)
+			setDiagonals(out, in[1])
+		})
+		k.Moves = []int{0, 1}
+		return k
+	}
+}
+
+// Copy has the same elements as the input, in its shape.
+func Copy() Operator {
+	return func(shapes [][]int) Kernel {
+		return moving(shapes[0], func(out Array, in []Array) { copy(out.Data, in[0].Data) })
+	}
+}
+
+// Transpose has dimension i of the output be dimension order[i] of the input.
+func Transpose(order []int) Operator {
+	return func(shapes [][]int) Kernel {
+		far := Rows(shapes[0])
+		var shape, strides []int
+		for _, d := range order {
+			along(d, shapes[0])
+			shape, strides = append(shape, shapes[0][d]), append(strides, far[d])
+		}
+		return AsStrided(shape, strides, 0)(shapes)
+	}
+}
+
+// Slice has the part of the input of some sizes that begins at offsets.
+func Slice(offsets, sizes []int) Operator {
+	return func(shapes [][]int) Kernel {
+		offset, strides := 0, Rows(shapes[0])
+		for d, n := range offsets {
+			offset += n * strides[d]
+		}
+		return AsStrided(sizes, strides, offset)(shapes)
+	}
+}
+
+// Pad has a number before and after each dimension of the first input: that of the second, or 0 if there is none.
+func Pad(pre, post []int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		if len(pre) != len(in) || len(post) != len(in) {
+			wrong("%v and %v elements around shape %v", pre, post, in)
+		}
+		shape := slices.Clone(in)
+		for d := range shape {
+			shape[d] += pre[d] + post[d]
+		}
+		places := sync.OnceValue(func() [][]int {
+			places := Everywhere(in)
+			for d := range places {
+				places[d] = slices.Concat(Every(-1, pre[d], 0), places[d], Every(-1, post[d], 0))
+			}
+			return places
+		})
+		return moving(shape, func(out Array, in []Array) {
+			var number []byte
+			if len(in) > 1 {
+				number = in[1].Data
+			}
+			take(out, in[0], places(), number)
+		})
+	}
+}
+
+// Concatenate has the inputs one after the other along an axis.
+func Concatenate(axis int) Operator {
+	return func(shapes [][]int) Kernel {
+		along(axis, shapes[0])
+		length := 0
+		for _, in := range shapes {
+			length += in[axis]
+		}
+		k := moving(replaced(shapes[0], axis, length), func(out Array, in []Array) { join(out, axis, in...) })
+		k.Moves = Every(0, len(shapes), 1)
+		return k
+	}
+}
+
+// take fills an output with elements of an input of as many dimensions: along dimension d, index i of the output is
+// index places[d][i] of the input. Where one of these is -1, it is the element missing, which is 0 if that is nil.
+func take(out, in Array, places [][]int, missing []byte) {
+	cell, last := out.Element.Size(), len(places)-1 // bytes that are moved together, and the dimension of them
+	if missing == nil {
+		missing = make([]byte, cell)
+	}
+	for ; last > 0 && slices.Equal(places[last], Every(0, in.Shape[last], 1)); last-- {
+		cell *= in.Shape[last]
+	}
+	if last < 0 {
+		copy(out.Data, in.Data[:cell])
+		return
+	}
+	inner, far := places[last], Rows(in.Shape[:last+1])
+	pieces, dst, index := runs(inner), out.Data, make([]int, last)
+	for range product(out.Shape[:last]) {
+		offset, inside := 0, true
+		for d, i := range index {
+			inside = inside && places[d][i] >= 0
+			offset += places[d][i] * far[d]
+		}
+		if inside {
+			moveRow(dst, in.Data[offset*cell:], cell, inner, pieces, missing)
+		} else {
+			repeat(dst[:len(inner)*cell], missing)
+		}
+		dst = dst[len(inner)*cell:]
+		for d := last - 1; d >= 0; d-- {
+			if index[d]++; index[d] < out.Shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+}
+
+// A run is so many places from one on that follow each other, or that are all -1.
+type run struct{ place, n int }
+
+func runs(places []int) (out []run) {
+	for _, p := range places {
+		if k := len(out) - 1; k >= 0 && (p < 0 && out[k].place < 0 ||
+			p > 0 && out[k].place >= 0 && p == out[k].place+out[k].n) {
+			out[k].n++
+		} else {
+			out = append(out, run{p, 1})
+		}
+	}
+	return out
+}
+
+// moveRow moves cells from places, as they are or in runs.
+func moveRow(dst, src []byte, cell int, places []int, pieces []run, missing []byte) {
+	if cell == 4 && len(pieces) > len(places)/4 {
+		for i, p := range places {
+			if p < 0 {
+				repeat(dst[4*i:][:4], missing)
+			} else {
+				*(*[4]byte)(dst[4*i:]) = *(*[4]byte)(src[4*p:])
+			}
+		}
+		return
+	}
+	for _, r := range pieces {
+		n := r.n * cell
+		if r.place < 0 {
+			repeat(dst[:n], missing)
+		} else {
+			copy(dst[:n], src[r.place*cell:])
+		}
+		dst = dst[n:]
+	}
+}
+
+// MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than what
+// they are of.
+const MostIndices = 1 << 22
+
+// Every returns n indices from one on, each a step further.
+func Every(start, n, step int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = start + i*step
+	}
+	return out
+}
+
+func ones(n int) []int { return Every(1, n, 0) }
+
+// Everywhere returns the indices of all elements of a shape, as take has them.
+func Everywhere(shape []int) [][]int {
+	out := make([][]int, len(shape))
+	for d, n := range shape {
+		out[d] = Every(0, n, 1)
+	}
+	return out
+}
+
+// Rows returns how far apart in memory neighbours along each dimension are.
+func Rows(shape []int) []int {
+	out := make([]int, len(shape))
+	step := 1
+	for i, d := range slices.Backward(shape) {
+		out[i] = step
+		step *= d
+	}
+	return out
+}
+
+// join fills an output with inputs one after the other along an axis. Their other dimensions are the output's.
+func join(out Array, axis int, in ...Array) {
+	inner := product(out.Shape[axis+1:]) * out.Element.Size()
+	row, offset := out.Shape[axis]*inner, 0
+	for _, a := range in {
+		size := a.Shape[axis] * inner
+		for o := range product(out.Shape[:axis]) {
+			copy(out.Data[o*row+offset:][:size], a.Data[o*size:])
+		}
+		offset += size
+	}
+}
+
+// expand fills an output with an input that is broadcast to it.
+func expand(out, in Array) { Strided(out, in, 0, steps(in.Shape, out.Shape)) }
+
+// New returns an array of zeros.
+func New(e models.Element, shape ...int) Array {
+	return Array{e, shape, make([]byte, e.Size()*product(shape))}
+}
+
+// reverseSequences fills an output with an input whose first elements along an axis are in the other order: for each
+// index along the axis batch as many as lengths say.
+func reverseSequences(out, in, lengths Array, axis, batch int) {
+	stride, along := product(in.Shape[axis+1:]), in.Shape[axis]
+	batches := product(in.Shape[batch+1:])
+	for i := range product(in.Shape) {
+		n, src := lengths.Index(i/batches%in.Shape[batch], along+1), i
+		if pos := i / stride % along; pos < n {
+			src += (n - 1 - 2*pos) * stride
+		}
+		copy(out.elem(i), in.elem(src))
+	}
+}
+
+// setDiagonals puts rows of numbers into the diagonals of the matrices that an output's last two dimensions are.
+func setDiagonals(out, diagonals Array) {
+	rank := len(out.Shape)
+	rows, columns := out.Shape[rank-2], out.Shape[rank-1]
+	n := min(rows, columns)
+	for i := range product(diagonals.Shape) {
+		copy(out.elem(i/n*rows*columns+i%n*(columns+1)), diagonals.elem(i))
+	}
+}
