@@ -503,7 +503,7 @@ func (h descriptorFiles) Open(path string, writable bool) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := osdisk.Of(f, path, writable, h.insecure)
+	d, err := osdisk.Adopt(f, path, writable, h.insecure)
 	if err != nil {
 		return nil, err
 	}

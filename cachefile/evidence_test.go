@@ -28,7 +28,7 @@ func seenBy(families map[packing.Family]byte, machines ...byte) (e format.Eviden
 			e.Families = append(e.Families, format.SeenFamily{Family: f, Sum: format.Digest{sum}})
 		}
 	}
-	return format.Evidence{}.And(e)
+	return format.Evidence{}.Merge(e)
 }
 
 // withEvidence writes a file with an entry of each family in the first layout, and one in the other.
@@ -36,10 +36,10 @@ func withEvidence(t *testing.T, evidence format.Evidence, families ...packing.Fa
 	t.Helper()
 	m := maker{evidence: evidence.Encode()}
 	for i, f := range families {
-		m.add(weight{kernel: f.String(), layout: here, size: 1000 + i})
+		m.add(weight{kernel: f.String(), layout: thisLayout, size: 1000 + i})
 		m.records[i].Family = f
 	}
-	m.add(weight{kernel: "elsewhere", layout: other, size: 1000})
+	m.add(weight{kernel: "elsewhere", layout: otherLayout, size: 1000})
 	m.commit(t)
 	return write(t, m.bytes())
 }
@@ -54,24 +54,24 @@ func evidenceIn(t *testing.T, path string) format.Evidence {
 
 // A registry's file depends on the entries alone.
 func TestACombinedFileSaysNothingOfWhoPacked(t *testing.T) {
-	_, with := combine(t, withEvidence(t, seenBy(map[packing.Family]byte{dense: 1}, 1), dense))
+	_, combined := combine(t, withEvidence(t, seenBy(map[packing.Family]byte{dense: 1}, 1), dense))
 	_, without := combine(t, withEvidence(t, format.Evidence{}, dense))
-	require.True(t, bytes.Equal(with, without))
-	info, err := open(t, write(t, with)).Info()
+	require.True(t, bytes.Equal(combined, without))
+	info, err := open(t, write(t, combined)).Info()
 	require.NoError(t, err)
 	require.Len(t, info.Layouts, 1)
-	require.Equal(t, format.Architecture(here.Description), info.Layouts[0].Description)
+	require.Equal(t, format.Architecture(thisLayout.Description), info.Layouts[0].Description)
 	require.Empty(t, info.Layouts[0].Evidence)
 }
 
 func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
 	said := seenBy(map[packing.Family]byte{dense: 1}, 1)
-	for name, from := range map[string]string{
+	for name, src := range map[string]string{
 		"other evidence": withEvidence(t, seenBy(map[packing.Family]byte{dense: 7}, 2), dense),
 		"none":           withEvidence(t, format.Evidence{}, dense),
 		"the same":       withEvidence(t, said, dense),
 	} {
-		b, err := os.ReadFile(from)
+		b, err := os.ReadFile(src)
 		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), "cache")
 		asked := map[format.Digest]cachefile.Layout{}
@@ -79,7 +79,7 @@ func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
 			for i, l := range info.Layouts {
 				asked[l.Fingerprint] = l
 				info.Layouts[i].Evidence = ""
-				if l.Fingerprint == here.Fingerprint {
+				if l.Fingerprint == thisLayout.Fingerprint {
 					info.Layouts[i].Evidence = said.Encode()
 				}
 			}
@@ -87,16 +87,16 @@ func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
 		}))
 		requireSound(t, path)
 		require.Equal(t, said, evidenceIn(t, path), name)
-		require.Equal(t, []packing.Family{dense}, asked[here.Fingerprint].Families)
-		require.Contains(t, asked, other.Fingerprint)
-		was, is := open(t, from), open(t, path)
-		require.Equal(t, entries(t, was), entries(t, is), name)
-		before, err := was.Info()
+		require.Equal(t, []packing.Family{dense}, asked[thisLayout.Fingerprint].Families)
+		require.Contains(t, asked, otherLayout.Fingerprint)
+		old, copied := open(t, src), open(t, path)
+		require.Equal(t, entries(t, old), entries(t, copied), name)
+		want, err := old.Info()
 		require.NoError(t, err)
-		after, err := is.Info()
+		got, err := copied.Info()
 		require.NoError(t, err)
-		require.Equal(t, before.Generation, after.Generation)
-		require.Equal(t, before.DeadBytes, after.DeadBytes)
-		require.Zero(t, after.UncommittedBytes)
+		require.Equal(t, want.Generation, got.Generation)
+		require.Equal(t, want.DeadBytes, got.DeadBytes)
+		require.Zero(t, got.UncommittedBytes)
 	}
 }

@@ -49,7 +49,7 @@ func TestExecuTorchLoadsWhatIsWrittenForIt(t *testing.T) {
 	load := func(name string, o cachefile.WriteOptions) (map[string][]byte, map[string]uint32, bool) {
 		path := filepath.Join(dir, name)
 		o.LeftOut = func(cachefile.Entry, error) error { return nil }
-		require.NoError(t, copyTo(f, path, of(here), o))
+		require.NoError(t, copyTo(f, path, inLayout(thisLayout), o))
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
 		return loadedByExecuTorch(b)

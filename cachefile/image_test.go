@@ -22,7 +22,7 @@ func combine(t *testing.T, paths ...string) (*cachefile.Image, []byte) {
 	for _, path := range paths {
 		files = append(files, open(t, path))
 	}
-	im, err := cachefile.Combine(files, here.Fingerprint)
+	im, err := cachefile.Combine(files, thisLayout.Fingerprint)
 	require.NoError(t, err)
 	b, err := io.ReadAll(im.Reader())
 	require.NoError(t, err)
@@ -45,13 +45,15 @@ func TestTheSameEntriesMakeTheSameImage(t *testing.T) {
 	}
 	gaps.commit(t)
 	gaps.commit(t)
-	there := write(t, gaps.bytes())
+	existing := write(t, gaps.bytes())
 
 	im, want := combine(t, path)
-	ofHere := slices.DeleteFunc(entries(t, f), func(e cachefile.Entry) bool { return e.Layout != here.Fingerprint })
+	ofHere := slices.DeleteFunc(entries(t, f), func(e cachefile.Entry) bool {
+		return e.Layout != thisLayout.Fingerprint
+	})
 	require.Equal(t, len(ofHere), im.Layout.Entries)
 	for name, paths := range map[string][]string{
-		"again": {path}, "a copy": {copied}, "packed elsewhere": {there}, "twice": {path, there},
+		"again": {path}, "a copy": {copied}, "packed elsewhere": {existing}, "twice": {path, existing},
 		"in halves": halves(t, path),
 	} {
 		_, got := combine(t, paths...)
@@ -68,10 +70,10 @@ func TestTheSameEntriesMakeTheSameImage(t *testing.T) {
 func halves(t *testing.T, path string) (paths []string) {
 	t.Helper()
 	f := open(t, path)
-	all := entries(t, f)
+	listed := entries(t, f)
 	for i := range 2 {
 		half := filepath.Join(t.TempDir(), "half")
-		keep := func(e cachefile.Entry) bool { return slices.Index(all, e) >= len(all)/2 == (i == 0) }
+		keep := func(e cachefile.Entry) bool { return slices.Index(listed, e) >= len(listed)/2 == (i == 0) }
 		require.NoError(t, copyTo(f, half, keep, cachefile.WriteOptions{}))
 		paths = append(paths, half)
 	}
@@ -81,13 +83,13 @@ func halves(t *testing.T, path string) (paths []string) {
 func TestAnImageHasTheEntriesAndNothingOfWhereTheyWerePacked(t *testing.T) {
 	path := write(t, sample(t))
 	im, b := combine(t, path)
-	require.Equal(t, here.Description, im.Layout.Description)
-	made := write(t, b)
-	requireSound(t, made)
-	f, source := open(t, made), open(t, path)
+	require.Equal(t, thisLayout.Description, im.Layout.Description)
+	image := write(t, b)
+	requireSound(t, image)
+	f, source := open(t, image), open(t, path)
 	payloads := map[string][]byte{}
 	for _, e := range entries(t, source) {
-		if e.Layout == here.Fingerprint {
+		if e.Layout == thisLayout.Fingerprint {
 			payloads[e.Name+string(rune(e.Seed))] = content(t, source, e)
 		}
 	}
@@ -119,11 +121,11 @@ func TestAnImageSaysWhichModelsItsEntriesAreOf(t *testing.T) {
 	m.records[3].SourceName = "hand.tflite"
 	m.commit(t)
 	path := filepath.Join(t.TempDir(), "models")
-	require.NoError(t, copyTo(open(t, write(t, m.bytes())), path, of(here), cachefile.WriteOptions{}))
-	same := write(t, sample(t)) // says nothing of models
+	require.NoError(t, copyTo(open(t, write(t, m.bytes())), path, inLayout(thisLayout), cachefile.WriteOptions{}))
+	plain := write(t, sample(t)) // says nothing of models
 	_, b := combine(t, path)
-	_, both := combine(t, same, path)
-	require.True(t, bytes.Equal(b, both), "the order of files does not matter")
+	_, combined := combine(t, plain, path)
+	require.True(t, bytes.Equal(b, combined), "the order of files does not matter")
 	info, err := open(t, path).Info()
 	require.NoError(t, err)
 	require.Len(t, info.Models, 2)
@@ -140,9 +142,9 @@ func TestAnImageSaysWhichModelsItsEntriesAreOf(t *testing.T) {
 
 func TestWhatOneFileKnowsOfAnEntryHoldsForAll(t *testing.T) {
 	var plain, tied maker
-	plain.add(weight{kernel: "k", layout: here, size: 100})
+	plain.add(weight{kernel: "k", layout: thisLayout, size: 100})
 	plain.commit(t)
-	tied.add(weight{kernel: "k", layout: here, size: 100, flags: format.Tied})
+	tied.add(weight{kernel: "k", layout: thisLayout, size: 100, flags: format.Tied})
 	tied.commit(t)
 	im, b := combine(t, write(t, plain.bytes()), write(t, tied.bytes()))
 	require.Equal(t, 1, im.Layout.Entries)
@@ -151,14 +153,14 @@ func TestWhatOneFileKnowsOfAnEntryHoldsForAll(t *testing.T) {
 
 // Hosts that do not give scales packed one weight with different ones, each into a file of its own.
 func TestPayloadsThatNothingTellsApartAreVariantsOfEachOther(t *testing.T) {
-	var one, another maker
-	one.add(weight{kernel: "k", layout: here, seed: 7, size: 100})
-	one.commit(t)
-	another.add(weight{kernel: "k", layout: here, seed: 7, size: 200})
-	another.add(weight{kernel: "k", layout: here, seed: 8, size: 300})
+	var first, another maker
+	first.add(weight{kernel: "k", layout: thisLayout, seed: 7, size: 100})
+	first.commit(t)
+	another.add(weight{kernel: "k", layout: thisLayout, seed: 7, size: 200})
+	another.add(weight{kernel: "k", layout: thisLayout, seed: 8, size: 300})
 	another.records[1].KernelDigest = another.records[0].KernelDigest
 	another.commit(t)
-	_, b := combine(t, write(t, one.bytes()), write(t, another.bytes()))
+	_, b := combine(t, write(t, first.bytes()), write(t, another.bytes()))
 	for _, e := range entries(t, open(t, write(t, b))) {
 		require.Equal(t, e.Seed == 7, e.Variant, "seed %d, %d bytes", e.Seed, e.Size)
 	}
@@ -168,16 +170,16 @@ func TestADamagedPayloadIsNotCombined(t *testing.T) {
 	b := sample(t)
 	b[format.HeaderSize+10] ^= 1
 	f := open(t, write(t, b))
-	_, err := cachefile.Combine([]*cachefile.File{f}, here.Fingerprint)
+	_, err := cachefile.Combine([]*cachefile.File{f}, thisLayout.Fingerprint)
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
 	_, err = cachefile.Combine([]*cachefile.File{f}, format.Digest{0xc})
 	require.ErrorIs(t, err, cachefile.ErrEmpty)
-	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile("k")))}, here.Fingerprint)
+	_, err = cachefile.Combine([]*cachefile.File{open(t, write(t, executorchFile("k")))}, thisLayout.Fingerprint)
 	require.ErrorIs(t, err, cachefile.ErrForeign)
 }
 
-func install(to string, b []byte, accept func(*cachefile.Info) error) error {
-	return installAt(to, b, accept)
+func install(path string, b []byte, accept func(*cachefile.Info) error) error {
+	return installAt(path, b, accept)
 }
 
 func TestAnInstalledFileIsSoundAndItsOwn(t *testing.T) {
@@ -206,26 +208,26 @@ func TestWhatCannotBeInstalledLeavesWhatThereWas(t *testing.T) {
 	good := sample(t)
 	damaged := bytes.Clone(good)
 	damaged[format.HeaderSize+10] ^= 1
-	no := errors.New("no")
+	errRefused := errors.New("no")
 	for name, try := range map[string]struct {
-		there, b []byte
-		accept   func(*cachefile.Info) error
-		err      error
+		existing, b []byte
+		accept      func(*cachefile.Info) error
+		err         error
 	}{
 		"a damaged file":      {good, damaged, nil, cachefile.ErrDamaged},
 		"one that is cut off": {good, good[:len(good)-1], nil, cachefile.ErrDamaged},
 		"one with more":       {good, append(bytes.Clone(good), 0), nil, cachefile.ErrDamaged},
 		"something else":      {good, []byte("something else"), nil, cachefile.ErrDamaged},
 		"ExecuTorch's":        {good, executorchFile("k"), nil, cachefile.ErrForeign},
-		"not wanted":          {good, good, func(*cachefile.Info) error { return no }, no},
+		"not wanted":          {good, good, func(*cachefile.Info) error { return errRefused }, errRefused},
 	} {
-		path := write(t, try.there)
+		path := write(t, try.existing)
 		require.ErrorIs(t, install(path, try.b, try.accept), try.err, name)
-		there, err := os.ReadFile(path)
+		existing, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.True(t, bytes.Equal(try.there, there), name)
-		beside, err := os.ReadDir(filepath.Dir(path))
+		require.True(t, bytes.Equal(try.existing, existing), name)
+		siblings, err := os.ReadDir(filepath.Dir(path))
 		require.NoError(t, err)
-		require.Len(t, beside, 1, name)
+		require.Len(t, siblings, 1, name)
 	}
 }

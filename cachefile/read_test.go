@@ -20,10 +20,10 @@ import (
 
 func TestAFileTellsWhatIsInIt(t *testing.T) {
 	f := open(t, write(t, sample(t)))
-	all := entries(t, f)
-	require.Len(t, all, len(weights))
+	listed := entries(t, f)
+	require.Len(t, listed, len(weights))
 	for i, w := range weights {
-		e := all[i]
+		e := listed[i]
 		require.Equal(t, w.kernel+w.bias, e.Name)
 		require.Equal(t, w.layout.Fingerprint, e.Layout)
 		require.Equal(t, w.seed, e.Seed)
@@ -36,7 +36,7 @@ func TestAFileTellsWhatIsInIt(t *testing.T) {
 			require.Equal(t, payloadOf(i, w), content(t, f, e))
 		}
 	}
-	require.Equal(t, all[3].Offset, all[4].Offset)
+	require.Equal(t, listed[3].Offset, listed[4].Offset)
 
 	info, err := f.Info()
 	require.NoError(t, err)
@@ -47,9 +47,9 @@ func TestAFileTellsWhatIsInIt(t *testing.T) {
 	require.Equal(t, len(weights), info.Entries)
 	nothingSaid := []packing.Family{{}}
 	require.Equal(t, []cachefile.Layout{
-		{Fingerprint: here.Fingerprint, Description: here.Description, Entries: 4, PayloadBytes: 301_077,
+		{Fingerprint: thisLayout.Fingerprint, Description: thisLayout.Description, Entries: 4, PayloadBytes: 301_077,
 			Families: nothingSaid},
-		{Fingerprint: other.Fingerprint, Description: other.Description, Entries: 2, PayloadBytes: 200_128,
+		{Fingerprint: otherLayout.Fingerprint, Description: otherLayout.Description, Entries: 2, PayloadBytes: 200_128,
 			Families: nothingSaid},
 	}, info.Layouts)
 	require.EqualValues(t, 501_205, info.PayloadBytes)
@@ -61,13 +61,13 @@ func TestAFileTellsWhatIsInIt(t *testing.T) {
 func requireMapCovers(t testing.TB, f *cachefile.File, size int) []cachefile.Segment {
 	segments, err := f.Map()
 	require.NoError(t, err)
-	at := int64(0)
+	offset := int64(0)
 	for _, s := range segments {
-		require.Equal(t, at, s.Offset)
+		require.Equal(t, offset, s.Offset)
 		require.Positive(t, s.Size)
-		at += s.Size
+		offset += s.Size
 	}
-	require.EqualValues(t, size, at)
+	require.EqualValues(t, size, offset)
 	return segments
 }
 
@@ -152,7 +152,7 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	slot := h.Current
 	body := slot.IndexOffset + 256 // the root: 128, two layouts, a source, two block sums, zeros
 	trailer := slot.IndexOffset + slot.IndexSize
-	flip := func(at uint64) func([]byte) []byte { return func(b []byte) []byte { b[at] ^= 0x10; return b } }
+	flip := func(offset uint64) func([]byte) []byte { return func(b []byte) []byte { b[offset] ^= 0x10; return b } }
 	rewritten := func(change func(m *maker)) func([]byte) []byte {
 		return func([]byte) []byte {
 			var m maker
@@ -169,8 +169,8 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 			b = append(b[:trailer], format.EncodeTrailer(change(entries), trailer)...)
 			slot := slot
 			slot.End = uint64(len(b))
-			encoded, at := slot.Encode(id)
-			copy(b[at:], encoded)
+			encoded, offset := slot.Encode(id)
+			copy(b[offset:], encoded)
 			return b
 		}
 	}
@@ -178,15 +178,15 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 		return func(b []byte) []byte {
 			slot := slot
 			change(&slot)
-			encoded, at := slot.Encode(id)
-			copy(b[at:], encoded)
+			encoded, offset := slot.Encode(id)
+			copy(b[offset:], encoded)
 			return b
 		}
 	}
 	f := open(t, write(t, good))
-	all := entries(t, f)
-	at := func(entry int) uint64 { return uint64(all[entry].Offset) }
-	cut := func(to uint64) func([]byte) []byte { return func(b []byte) []byte { return b[:to] } }
+	listed := entries(t, f)
+	offset := func(entry int) uint64 { return uint64(listed[entry].Offset) }
+	cut := func(size uint64) func([]byte) []byte { return func(b []byte) []byte { return b[:size] } }
 	whole := uint64(len(good))
 	for name, c := range map[string]struct {
 		damage func([]byte) []byte
@@ -204,9 +204,9 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 		"a layout":               {flip(slot.IndexOffset + 130), slot.IndexOffset, "", "checksum of the index' root"},
 		"a record":               {flip(body + 200), body, "", "block 0"},
 		"a name":                 {flip(trailer - 1), slot.IndexOffset, "", "block 1"},
-		"the first payload":      {flip(at(0)), at(0), "convconv.bias", "the payload's 1000 bytes"},
-		"the last payload's end": {flip(at(5) + 127), at(5), "scaled", "the payload's 128 bytes"},
-		"a shared payload":       {flip(at(4) + 3), at(4), "tied", "the payload's 77 bytes"},
+		"the first payload":      {flip(offset(0)), offset(0), "convconv.bias", "the payload's 1000 bytes"},
+		"the last payload's end": {flip(offset(5) + 127), offset(5), "scaled", "the payload's 128 bytes"},
+		"a shared payload":       {flip(offset(4) + 3), offset(4), "tied", "the payload's 77 bytes"},
 		"the trailer's magic":    {flip(uint64(len(good)) - 8), trailer, "", "the magic in its footer is wrong"},
 		"the trailer's version":  {flip(uint64(len(good)) - 4), trailer, "", "the version in its footer is "},
 		"the trailer's start":    {flip(uint64(len(good)) - 20), trailer, "", "trailer"},
@@ -235,7 +235,7 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 			return e
 		}), trailer, "", "it does not list all bytes before it"},
 		"a payload is listed": {retrailed(func(e []format.TrailerEntry) []format.TrailerEntry {
-			return append(e, format.TrailerEntry{Name: "scaled", Offset: uint64(all[5].Offset), Size: 128, Seed: 5})
+			return append(e, format.TrailerEntry{Name: "scaled", Offset: uint64(listed[5].Offset), Size: 128, Seed: 5})
 		}), trailer, "", "and nothing else"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestManyRecordsOfOneLongNameAreRefused(t *testing.T) {
 	var m maker
 	long := strings.Repeat("k", 1<<20)
 	for i := range 100 {
-		m.add(weight{kernel: long, layout: here, seed: uint32(i), size: 1, shared: i > 0})
+		m.add(weight{kernel: long, layout: thisLayout, seed: uint32(i), size: 1, shared: i > 0})
 	}
 	m.commit(t)
 	path := write(t, m.bytes())
@@ -279,7 +279,7 @@ func TestManyRecordsOfOneLongNameAreRefused(t *testing.T) {
 func TestManyRecordsOfOneKeyAreVerified(t *testing.T) {
 	var m maker
 	for i := range 40_000 {
-		m.add(weight{kernel: "k", layout: here, seed: uint32(i), size: 1, shared: i > 0})
+		m.add(weight{kernel: "k", layout: thisLayout, seed: uint32(i), size: 1, shared: i > 0})
 	}
 	m.commit(t)
 	requireSound(t, write(t, m.bytes()))
@@ -292,23 +292,23 @@ func TestVerifyFindsEveryFlippedBit(t *testing.T) {
 	segments, err := f.Map()
 	require.NoError(t, err)
 	for _, s := range segments {
-		meant := func(at int64) bool {
+		meant := func(offset int64) bool {
 			switch s.Kind {
 			case cachefile.Header:
-				return at < 40 || at >= 512 && at < 640 || at >= 1024 && at < 1152
+				return offset < 40 || offset >= 512 && offset < 640 || offset >= 1024 && offset < 1152
 			case cachefile.Padding:
 				return false
 			}
 			return true
 		}
 		step := max(1, s.Size/200)
-		for at := s.Offset; at < s.Offset+s.Size; at += step {
+		for offset := s.Offset; offset < s.Offset+s.Size; offset += step {
 			b := append([]byte(nil), good...)
-			b[at] ^= 1 << (at % 8)
+			b[offset] ^= 1 << (offset % 8)
 			require.NoError(t, os.WriteFile(path, b, 0o600))
 			problems, err := cachefile.Verify(path, nil)
 			require.NoError(t, err)
-			require.Equal(t, meant(at), len(problems) > 0, "offset %d in the %s", at, s.Kind)
+			require.Equal(t, meant(offset), len(problems) > 0, "offset %d in the %s", offset, s.Kind)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestVerifyTellsOfEverythingThatIsWrong(t *testing.T) {
 	b[600] = 1
 	b[len(b)-25] ^= 1
 	var done, total int64
-	problems, err := cachefile.Verify(write(t, b), func(d, all int64) { done, total = d, all })
+	problems, err := cachefile.Verify(write(t, b), func(d, n int64) { done, total = d, n })
 	require.NoError(t, err)
 	require.Equal(t, total, done)
 	var names []string
@@ -364,7 +364,7 @@ func TestVerifyLooksAtExecuTorchsIndex(t *testing.T) {
 func TestADamagedBlockHidesItsEntries(t *testing.T) {
 	var m maker
 	for i := range 200 {
-		m.add(weight{kernel: fmt.Sprint("w", i), layout: here, size: 10, seed: uint32(i)})
+		m.add(weight{kernel: fmt.Sprint("w", i), layout: thisLayout, size: 10, seed: uint32(i)})
 	}
 	m.commit(t)
 	b := m.bytes()
@@ -389,13 +389,13 @@ func TestADamagedBlockHidesItsEntries(t *testing.T) {
 	problems, err := cachefile.Verify(path, nil)
 	require.NoError(t, err)
 	require.Len(t, problems, 1)
-	to := filepath.Join(t.TempDir(), "copy")
-	require.ErrorIs(t, copyTo(f, to, nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
-	left := 0
-	leaveOut := func(cachefile.Entry, error) error { left++; return nil }
-	require.NoError(t, copyTo(f, to, nil, cachefile.WriteOptions{LeftOut: leaveOut}))
-	require.Equal(t, damaged, left)
-	requireSound(t, to)
+	dst := filepath.Join(t.TempDir(), "copy")
+	require.ErrorIs(t, copyTo(f, dst, nil, cachefile.WriteOptions{}), cachefile.ErrDamaged)
+	remaining := 0
+	leaveOut := func(cachefile.Entry, error) error { remaining++; return nil }
+	require.NoError(t, copyTo(f, dst, nil, cachefile.WriteOptions{LeftOut: leaveOut}))
+	require.Equal(t, damaged, remaining)
+	requireSound(t, dst)
 }
 
 // FuzzOpen: whatever a file has in it, looking into it neither fails badly nor reads elsewhere, and what is sound can
@@ -419,10 +419,10 @@ func FuzzOpen(f *testing.F) {
 		}
 		defer func() { require.NoError(t, c.Close()) }()
 		_, _ = c.Map()
-		to := filepath.Join(t.TempDir(), "copy")
+		dst := filepath.Join(t.TempDir(), "copy")
 		if info, err := c.Info(); err == nil && info.Format == cachefile.Native && len(problems) == 0 {
-			require.NoError(t, copyTo(c, to, nil, cachefile.WriteOptions{}))
-			requireSound(t, to)
+			require.NoError(t, copyTo(c, dst, nil, cachefile.WriteOptions{}))
+			requireSound(t, dst)
 		}
 	})
 }

@@ -18,8 +18,8 @@ import (
 // between writes a file that has a cache at an offset, and other bytes before and behind it.
 func between(t *testing.T, cache []byte, offset int) string {
 	t.Helper()
-	before := bytes.Repeat([]byte{0xa5}, offset)
-	return write(t, append(append(before, cache...), "what comes behind"...))
+	padding := bytes.Repeat([]byte{0xa5}, offset)
+	return write(t, append(append(padding, cache...), "what comes behind"...))
 }
 
 // section is the part of a file that has the cache.
@@ -34,26 +34,26 @@ func section(t *testing.T, path string, offset, size int64) *io.SectionReader {
 func TestACacheInAnotherFileTellsWhatOneOfItsOwnDoes(t *testing.T) {
 	for name, cache := range map[string][]byte{"native": sample(t), "ExecuTorch's": executorchFile("a", "b")} {
 		t.Run(name, func(t *testing.T) {
-			own := open(t, write(t, cache))
+			direct := open(t, write(t, cache))
 			for _, offset := range []int{0, 1, 65536} {
 				path := between(t, cache, offset)
 				packed := section(t, path, int64(offset), int64(len(cache)))
 				f, err := cachefile.NewFile(packed, packed.Size())
 				require.NoError(t, err)
 				require.Equal(t, path, f.Path())
-				require.Equal(t, entries(t, own), entries(t, f))
-				want, err := own.Info()
+				require.Equal(t, entries(t, direct), entries(t, f))
+				want, err := direct.Info()
 				require.NoError(t, err)
 				got, err := f.Info()
 				require.NoError(t, err)
 				require.Equal(t, want, got)
-				segments, err := own.Map()
+				segments, err := direct.Map()
 				require.NoError(t, err)
 				require.Equal(t, segments, requireMapCovers(t, f, len(cache)))
 				for _, e := range entries(t, f) {
 					require.NoError(t, f.Check(e))
 				}
-				differences, _, err := cachefile.Diff(own, f)
+				differences, _, err := cachefile.Diff(direct, f)
 				require.NoError(t, err)
 				require.Empty(t, differences)
 				problems, err := cachefile.VerifyReader(packed, packed.Size(), nil)
@@ -83,16 +83,16 @@ func TestDamageInAnotherFileIsToldFromWhereTheCacheBegins(t *testing.T) {
 	damaged := bytes.Clone(cache)
 	first := entries(t, open(t, write(t, cache)))[0]
 	damaged[first.Offset] ^= 1
-	own, err := cachefile.Verify(write(t, damaged), nil)
+	want, err := cachefile.Verify(write(t, damaged), nil)
 	require.NoError(t, err)
-	require.Len(t, own, 1)
-	require.Equal(t, first.Offset, own[0].Offset)
+	require.Len(t, want, 1)
+	require.Equal(t, first.Offset, want[0].Offset)
 	path := between(t, damaged, 65536)
 	packed := section(t, path, 65536, int64(len(cache)))
 	problems, err := cachefile.VerifyReader(packed, packed.Size(), nil)
 	require.NoError(t, err)
-	own[0].Path = path
-	require.Equal(t, own, problems)
+	want[0].Path = path
+	require.Equal(t, want, problems)
 	f, err := cachefile.NewFile(packed, packed.Size())
 	require.NoError(t, err)
 	require.ErrorIs(t, f.Check(entries(t, f)[0]), cachefile.ErrDamaged)
@@ -167,11 +167,11 @@ func TestACacheInMemoryIsRead(t *testing.T) {
 // A reader may fail, as a disk does.
 func TestWhatAReaderFailsWithIsReturned(t *testing.T) {
 	cache := sample(t)
-	for _, at := range []int64{0, format.HeaderSize, int64(len(cache)) - 1} {
-		r := failing{bytes.NewReader(cache), at}
+	for _, offset := range []int64{0, format.HeaderSize, int64(len(cache)) - 1} {
+		r := failing{bytes.NewReader(cache), offset}
 		_, err := cachefile.VerifyReader(r, int64(len(cache)), nil)
 		f, openErr := cachefile.NewFile(r, int64(len(cache)))
-		if at == format.HeaderSize { // in the first payload
+		if offset == format.HeaderSize { // in the first payload
 			require.NoError(t, err)
 			require.NoError(t, openErr)
 			openErr = f.Check(entries(t, f)[0])
@@ -185,11 +185,11 @@ func TestWhatAReaderFailsWithIsReturned(t *testing.T) {
 // failing fails where one byte is concerned.
 type failing struct {
 	io.ReaderAt
-	at int64
+	offset int64
 }
 
 func (f failing) ReadAt(b []byte, offset int64) (int, error) {
-	if offset <= f.at && f.at < offset+int64(len(b)) {
+	if offset <= f.offset && f.offset < offset+int64(len(b)) {
 		return 0, syscall.EIO
 	}
 	return f.ReaderAt.ReadAt(b, offset)

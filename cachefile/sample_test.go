@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	id    = [16]byte{1, 2, 3}
-	here  = format.Layout{Fingerprint: format.Digest{0xa}, Description: "amd64"}
-	other = format.Layout{Fingerprint: format.Digest{0xb}, Description: "amd64 without AVX"}
+	id          = [16]byte{1, 2, 3}
+	thisLayout  = format.Layout{Fingerprint: format.Digest{0xa}, Description: "amd64"}
+	otherLayout = format.Layout{Fingerprint: format.Digest{0xb}, Description: "amd64 without AVX"}
 )
 
 // A weight is what a sample file has an entry of.
@@ -36,12 +36,12 @@ type weight struct {
 
 // weights are of two layouts, one a variant, two of one payload, with names that are equal when joined.
 var weights = []weight{
-	{kernel: "conv", bias: "conv.bias", layout: here, seed: 1, size: 1000, used: 50},
-	{kernel: "dense", layout: here, seed: 2, size: 300_000, used: 60},
-	{kernel: "dense", layout: other, seed: 2, size: 200_000, used: 10},
-	{kernel: "tied", layout: here, seed: 3, size: 77, used: 20, flags: format.Tied},
-	{kernel: "tied", layout: here, seed: 4, used: 30, shared: true},
-	{kernel: "scaled", layout: other, seed: 5, size: 128, used: 40, flags: format.Variant},
+	{kernel: "conv", bias: "conv.bias", layout: thisLayout, seed: 1, size: 1000, used: 50},
+	{kernel: "dense", layout: thisLayout, seed: 2, size: 300_000, used: 60},
+	{kernel: "dense", layout: otherLayout, seed: 2, size: 200_000, used: 10},
+	{kernel: "tied", layout: thisLayout, seed: 3, size: 77, used: 20, flags: format.Tied},
+	{kernel: "tied", layout: thisLayout, seed: 4, used: 30, shared: true},
+	{kernel: "scaled", layout: otherLayout, seed: 5, size: 128, used: 40, flags: format.Variant},
 }
 
 // payloadOf is made up, and different for every weight.
@@ -83,7 +83,7 @@ func (m *maker) add(ws ...weight) {
 func (m *maker) commit(t testing.TB) {
 	generation := m.skipped + uint64(len(m.slots)) + 1
 	tail := uint64(format.HeaderSize + len(m.body))
-	layouts := []format.Layout{here, other}
+	layouts := []format.Layout{thisLayout, otherLayout}
 	layouts[0].Evidence = m.evidence
 	slot, block, err := format.EncodeGeneration(generation, tail, layouts, m.records)
 	require.NoError(t, err)
@@ -94,8 +94,8 @@ func (m *maker) commit(t testing.TB) {
 func (m *maker) bytes() []byte {
 	header := format.NewHeader(id)
 	for _, s := range m.slots {
-		b, at := s.Encode(id)
-		copy(header[at:], b)
+		b, offset := s.Encode(id)
+		copy(header[offset:], b)
 	}
 	return slices.Concat(header, m.body)
 }
@@ -115,13 +115,13 @@ func write(t testing.TB, content []byte) string {
 
 // copyTo writes a copy at a path.
 func copyTo(f *cachefile.File, path string, keep func(cachefile.Entry) bool, o cachefile.WriteOptions) error {
-	return output.Write(path, func(to *os.File) error { return f.Write(to, keep, o) })
+	return output.Write(path, func(dst *os.File) error { return f.Write(dst, keep, o) })
 }
 
 // installAt installs a file at a path.
 func installAt(path string, b []byte, accept func(*cachefile.Info) error) error {
-	return output.Write(path, func(to *os.File) error {
-		return cachefile.Install(to, func(w io.Writer) error { _, err := w.Write(b); return err }, accept)
+	return output.Write(path, func(dst *os.File) error {
+		return cachefile.Install(dst, func(w io.Writer) error { _, err := w.Write(b); return err }, accept)
 	})
 }
 
@@ -132,12 +132,12 @@ func open(t testing.TB, path string) *cachefile.File {
 	return f
 }
 
-func entries(t testing.TB, f *cachefile.File) (all []cachefile.Entry) {
+func entries(t testing.TB, f *cachefile.File) (listed []cachefile.Entry) {
 	for e, err := range f.Entries() {
 		require.NoError(t, err)
-		all = append(all, e)
+		listed = append(listed, e)
 	}
-	return all
+	return listed
 }
 
 func content(t testing.TB, f *cachefile.File, e cachefile.Entry) []byte {

@@ -38,8 +38,8 @@ func claim(count func(index []byte, size uint64)) map[int64][]byte {
 	slot := format.Slot{Generation: 1, IndexOffset: indexAt, IndexSize: size, End: sparseSize,
 		IndexSum: digest.Of(index), Records: binary.LittleEndian.Uint64(index[16:])}
 	header := format.NewHeader(id)
-	b, at := slot.Encode(id)
-	copy(header[at:], b)
+	b, offset := slot.Encode(id)
+	copy(header[offset:], b)
 	return map[int64][]byte{0: header, indexAt: index}
 }
 

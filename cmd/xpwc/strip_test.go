@@ -30,7 +30,7 @@ func TestASkeletonTakesThePlaceOfAProgramForTheStockRuntimeAlone(t *testing.T) {
 	require.Equal(t, native, r.CPU)
 	require.Positive(t, r.Kernels)
 	require.Greater(t, r.HoleBytes, r.FileBytes/2)
-	require.Empty(t, r.Stays)
+	require.Empty(t, r.Kept)
 	whole, skeleton := contentOf(t, model), contentOf(t, filepath.Join(dir, "skeleton.pte"))
 	require.EqualValues(t, r.FileBytes, len(skeleton))
 	require.Greater(t, len(skeleton), len(whole))
@@ -103,7 +103,7 @@ func TestASkeletonForLiteRTIsLoadedByLiteRTAlone(t *testing.T) {
 	require.Contains(t, printed(t, dir, 0, strip...), "keep "+model)
 	r := reported[stripped](t, dir, 0, strip...) // replaces it
 	require.Equal(t, 3, r.Kernels)
-	require.Empty(t, r.Stays)
+	require.Empty(t, r.Kept)
 	require.Equal(t, litert.Releases()[0].Version, r.LiteRT)
 	require.Greater(t, r.HoleBytes, r.FileBytes*4/5)
 	require.EqualValues(t, r.FileBytes, len(contentOf(t, filepath.Join(dir, "skeleton.tflite"))))

@@ -52,5 +52,5 @@ func Evidence(layout format.Digest, families []packing.Family, said string) stri
 			seen.Families = append(seen.Families, format.SeenFamily{Family: f, Sum: sum})
 		}
 	}
-	return seen.And(evidence).Encode()
+	return seen.Merge(evidence).Encode()
 }

@@ -16,15 +16,15 @@ func TestXNNPACKCanBeAskedAboutAnyGeometry(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(numbers ...int) int { return numbers[r.IntN(len(numbers))] }
 	answered := 0
-	one := packing.Size{Height: 1, Width: 1}
+	unit := packing.Size{Height: 1, Width: 1}
 	types := [][4]packing.Datatype{{1, 1, 1, 1}, {9, 6, 1, 1}, {9, 8, 1, 1}, {9, 12, 1, 1}, {3, 3, 5, 3}, {3, 6, 7, 3},
 		{4, 4, 5, 4},
 		{2, 2, 2, 2}, {2, 1, 1, 2}, {1, 6, 1, 1}}
 	for range 20_000 {
-		of := types[r.IntN(len(types))]
-		g := packing.Geometry{Groups: 1, Stride: one, Dilation: one, BlockSize: 32,
-			Family: packing.Family{Operator: packing.Operator(1 + r.IntN(5)), Input: of[0], Kernel: of[1], Bias: of[2],
-				Output: of[3]}}
+		datatypes := types[r.IntN(len(types))]
+		g := packing.Geometry{Groups: 1, Stride: unit, Dilation: unit, BlockSize: 32,
+			Family: packing.Family{Operator: packing.Operator(1 + r.IntN(5)), Input: datatypes[0],
+				Kernel: datatypes[1], Bias: datatypes[2], Output: datatypes[3]}}
 		g.Dims = []int{0, 2, 4, 4, 4, 3}[g.Family.Operator]
 		for i := range g.Dims {
 			g.Shape[i] = pick(1, 2, 3, 5, 7, 32, 33, 64)
@@ -69,15 +69,15 @@ func TestXNNPACKCanBeAskedAboutAnyGeometry(t *testing.T) {
 
 // Kernels that XNNPACK of 2026 has, and older ones do not: those are asked all the same, and answer nothing.
 func TestXNNPACKCanBeAskedAboutWhatItHasLearnt(t *testing.T) {
-	one := packing.Size{Height: 1, Width: 1}
+	unit := packing.Size{Height: 1, Width: 1}
 	geometry := func(types ...packing.Datatype) packing.Geometry {
-		g := packing.Geometry{Dims: 2, Groups: 1, Stride: one, Dilation: one, BlockSize: 32, Family: packing.Family{
+		g := packing.Geometry{Dims: 2, Groups: 1, Stride: unit, Dilation: unit, BlockSize: 32, Family: packing.Family{
 			Operator: packing.FullyConnected, Input: types[0], Kernel: types[1], Bias: types[2], Output: types[3]}}
 		g.Shape[0], g.Shape[1] = 8, 32
 		return g
 	}
-	known := geometry(1, 1, 1, 1)
-	isNew := measure(known).fingerprintID != 0 // which came with the last of these
+	geom := geometry(1, 1, 1, 1)
+	isNew := measure(geom).fingerprintID != 0 // which came with the last of these
 	for name, g := range map[string]packing.Geometry{
 		"float16 weights of float32":  geometry(1, 2, 1, 1),
 		"bfloat16":                    geometry(14, 14, 1, 1),

@@ -39,9 +39,9 @@ func TestADigestIsReadAsItIsWritten(t *testing.T) {
 	text, err := json.Marshal(map[digest.Digest]digest.Digest{d: d})
 	require.NoError(t, err)
 	require.Equal(t, `{"`+d.String()+`":"`+d.String()+`"}`, string(text))
-	var both map[digest.Digest]digest.Digest
-	require.NoError(t, json.Unmarshal(text, &both))
-	require.Equal(t, map[digest.Digest]digest.Digest{d: d}, both)
+	var decoded map[digest.Digest]digest.Digest
+	require.NoError(t, json.Unmarshal(text, &decoded))
+	require.Equal(t, map[digest.Digest]digest.Digest{d: d}, decoded)
 	for _, s := range []string{"", "ab", strings.Repeat("g", 32), strings.Repeat("a", 31), strings.Repeat("a", 34)} {
 		_, err := digest.Parse(s)
 		require.ErrorContains(t, err, "32 hexadecimal digits", s)

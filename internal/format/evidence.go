@@ -52,14 +52,14 @@ func DecodeEvidence(s string) (e Evidence) {
 			f := packing.DecodeFamily([packing.FamilySize]byte(row))
 			m.Families = append(m.Families, SeenFamily{f, Digest(row[packing.FamilySize:])})
 		}
-		e, b = e.And(m), b[machineHead+rows:]
+		e, b = e.Merge(m), b[machineHead+rows:]
 	}
 	return e
 }
 
 // Encode returns the bytes of the evidence: the families after each machine. It is empty without machines or families.
 func (e Evidence) Encode() string {
-	e = Evidence{}.And(e)
+	e = Evidence{}.Merge(e)
 	if len(e.Families) == 0 {
 		return ""
 	}
@@ -75,8 +75,8 @@ func (e Evidence) Encode() string {
 	return string(b)
 }
 
-// And returns what both say of one layout. Where there is too much, or they differ about a family, e comes first.
-func (e Evidence) And(added Evidence) Evidence {
+// Merge returns what both say of one layout. Where there is too much, or they differ about a family, e comes first.
+func (e Evidence) Merge(added Evidence) Evidence {
 	return Evidence{
 		union(e.Machines, added.Machines, MostMachines, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) }),
 		union(e.Families, added.Families, MostFamilies, func(a, b SeenFamily) int {

@@ -41,8 +41,8 @@ func TestEvidenceIsReadAsItWasWritten(t *testing.T) {
 
 // Earlier versions wrote of each machine only the families of what was packed on it.
 func TestWhatMachinesPackInOneLayoutIsThatOfAll(t *testing.T) {
-	one, two := seen(map[int]byte{1: 1}, 1).Encode(), seen(map[int]byte{2: 2}, 2).Encode()
-	incomplete := one[:16] + "\x00" + one[17:]
+	first, two := seen(map[int]byte{1: 1}, 1).Encode(), seen(map[int]byte{2: 2}, 2).Encode()
+	incomplete := first[:16] + "\x00" + first[17:]
 	require.Equal(t, seen(map[int]byte{1: 1, 2: 2}, 1, 2), format.DecodeEvidence(incomplete+two))
 }
 
@@ -70,7 +70,7 @@ func TestEvidenceHasABound(t *testing.T) {
 	}
 	many := seen(sums, 40)
 	for i := range byte(39) {
-		many = many.And(seen(sums, i))
+		many = many.Merge(seen(sums, i))
 	}
 	read := format.DecodeEvidence(many.Encode())
 	require.Len(t, read.Machines, format.MostMachines)
@@ -82,8 +82,8 @@ func TestEvidenceHasABound(t *testing.T) {
 
 func TestOfTwoThatSayDifferentThingsTheFirstIsRight(t *testing.T) {
 	mine, theirs := seen(map[int]byte{1: 1, 2: 2}, 1), seen(map[int]byte{2: 7, 3: 3}, 2)
-	require.Equal(t, seen(map[int]byte{1: 1, 2: 2, 3: 3}, 1, 2), mine.And(theirs))
-	require.Equal(t, seen(map[int]byte{1: 1, 2: 7, 3: 3}, 1, 2), theirs.And(mine))
+	require.Equal(t, seen(map[int]byte{1: 1, 2: 2, 3: 3}, 1, 2), mine.Merge(theirs))
+	require.Equal(t, seen(map[int]byte{1: 1, 2: 7, 3: 3}, 1, 2), theirs.Merge(mine))
 }
 
 func TestFamiliesOfEntriesAreListedOnceByLayout(t *testing.T) {

@@ -68,8 +68,8 @@ func sampleFile(t testing.TB) (file []byte, slot format.Slot) {
 	slot.DeadBytes = indexAt - format.HeaderSize - (128 + 256 + 64 + 1024)
 
 	file = slices.Concat(format.NewHeader(id), make([]byte, indexAt-format.HeaderSize), index, trailer)
-	encoded, at := slot.Encode(id)
-	copy(file[at:], encoded)
+	encoded, offset := slot.Encode(id)
+	copy(file[offset:], encoded)
 	return file, slot
 }
 
@@ -114,9 +114,9 @@ func TestTheNewerValidSlotIsInForce(t *testing.T) {
 	header := format.NewHeader(id)
 	put := func(generation uint64) int64 {
 		slot := format.Slot{Generation: generation, IndexOffset: format.HeaderSize, IndexSize: 128, End: 5000}
-		b, at := slot.Encode(id)
-		copy(header[at:], b)
-		return at
+		b, offset := slot.Encode(id)
+		copy(header[offset:], b)
+		return offset
 	}
 	current := func() (uint64, int) {
 		h, err := format.DecodeHeader(header)
@@ -133,13 +133,13 @@ func TestTheNewerValidSlotIsInForce(t *testing.T) {
 	require.Zero(t, generation)
 	require.Zero(t, torn)
 	put(1)
-	at := put(2)
+	offset := put(2)
 	generation, _ = current()
 	require.EqualValues(t, 2, generation)
 	for n := range 128 { // a write of the slot that was cut off after n bytes of generation 4
 		b, _ := format.Slot{Generation: 4, IndexOffset: 8192, IndexSize: 256, End: 9000}.Encode(id)
 		torn := slices.Clone(header)
-		copy(torn[at:], b[:n])
+		copy(torn[offset:], b[:n])
 		h, err := format.DecodeHeader(torn)
 		require.NoError(t, err)
 		require.Contains(t, []uint64{1, 2}, h.Current.Generation, "cut off after %d bytes", n)
@@ -166,8 +166,8 @@ func TestAGenerationThatNoOtherCanFollowIsDamage(t *testing.T) {
 		// An older one in the other slot does not help.
 		for _, generation := range []uint64{3 + c.generation%2, c.generation} {
 			slot := format.Slot{Generation: generation, IndexOffset: format.HeaderSize, IndexSize: 128, End: 5000}
-			b, at := slot.Encode(id)
-			copy(header[at:], b)
+			b, offset := slot.Encode(id)
+			copy(header[offset:], b)
 		}
 		h, err := format.DecodeHeader(header)
 		if c.refused {
@@ -202,18 +202,18 @@ func TestAFlippedBitIsNeverBelieved(t *testing.T) {
 	_, want, err := decode(file)
 	require.NoError(t, err)
 	indexEnd := int(slot.IndexOffset + slot.IndexSize)
-	for at := range indexEnd {
-		if at >= format.HeaderSize && at < int(slot.IndexOffset) {
+	for offset := range indexEnd {
+		if offset >= format.HeaderSize && offset < int(slot.IndexOffset) {
 			continue // payloads have checksums of their own
 		}
 		for bit := range 8 {
-			file[at] ^= 1 << bit
+			file[offset] ^= 1 << bit
 			h, records, err := decode(file)
 			if err == nil && h.Current.Generation != 0 {
-				require.Equal(t, want, records, "bit %d of byte %d", bit, at)
-				require.Equal(t, slot, h.Current, "bit %d of byte %d", bit, at)
+				require.Equal(t, want, records, "bit %d of byte %d", bit, offset)
+				require.Equal(t, slot, h.Current, "bit %d of byte %d", bit, offset)
 			}
-			file[at] ^= 1 << bit
+			file[offset] ^= 1 << bit
 		}
 	}
 }

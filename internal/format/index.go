@@ -206,10 +206,10 @@ func (r *Record) Sealed() (model Digest, ok bool) {
 }
 
 // seal returns the stamps of a record that is sealed for a digest.
-func (r *Record) seal(of Digest) Stamps {
-	stamps := Stamps{Kernel: sealOf(of, r.Kernel)}
+func (r *Record) seal(model Digest) Stamps {
+	stamps := Stamps{Kernel: sealOf(model, r.Kernel)}
 	if r.HasBias {
-		stamps.Bias = sealOf(of, r.Bias)
+		stamps.Bias = sealOf(model, r.Bias)
 	}
 	return stamps
 }

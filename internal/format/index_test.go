@@ -26,12 +26,12 @@ const (
 
 // lying is a file in which some bytes lie at an offset.
 type lying struct {
-	bytes []byte
-	at    uint64
+	bytes  []byte
+	offset uint64
 }
 
 func (f lying) ReadAt(b []byte, offset int64) (int, error) {
-	return bytes.NewReader(f.bytes).ReadAt(b, offset-int64(f.at))
+	return bytes.NewReader(f.bytes).ReadAt(b, offset-int64(f.offset))
 }
 
 func decodeIndex(b []byte, slot format.Slot) (*format.Index, error) {
@@ -54,13 +54,13 @@ func decodeWhole(b []byte, slot format.Slot) (*format.Index, error) {
 	return x, x.Check()
 }
 
-func find(t testing.TB, x *format.Index, key format.Key) (found []format.Record) {
+func find(t testing.TB, x *format.Index, key format.Key) (matches []format.Record) {
 	t.Helper()
 	for r, err := range x.Find(key) {
 		require.NoError(t, err)
-		found = append(found, r)
+		matches = append(matches, r)
 	}
-	return found
+	return matches
 }
 
 // bodyOf returns where the body of an index begins, as its header has it, or false if it cannot be.
@@ -88,9 +88,9 @@ func seal(index []byte) (sum format.Digest) {
 	}
 	le := binary.LittleEndian
 	sums := 128 + 32*uint64(le.Uint32(index[24:])) + 16*uint64(le.Uint32(index[56:]))
-	for at := body; at < uint64(len(index)); at += blockSize {
-		block := index[at:min(at+blockSize, uint64(len(index)))]
-		le.PutUint64(index[sums+(at-body)/blockSize*8:], xxh3.Hash(block))
+	for offset := body; offset < uint64(len(index)); offset += blockSize {
+		block := index[offset:min(offset+blockSize, uint64(len(index)))]
+		le.PutUint64(index[sums+(offset-body)/blockSize*8:], xxh3.Hash(block))
 	}
 	return digest.Of(index[:body])
 }
@@ -147,7 +147,7 @@ func (l large) read(t testing.TB, b []byte) (failures int) {
 		case r != *want:
 			t.Fatalf("record %d is %+v instead of %+v", i, r, want)
 		}
-		found, failed := 0, false
+		matches, failed := 0, false
 		for r, err := range x.Find(want.Key) {
 			switch {
 			case err != nil:
@@ -157,10 +157,10 @@ func (l large) read(t testing.TB, b []byte) (failures int) {
 			case r != *want:
 				t.Fatalf("found %+v instead of %+v", r, want)
 			default:
-				found++
+				matches++
 			}
 		}
-		require.True(t, found == 1 || found == 0 && failed, "record %d was found %d times", i, found)
+		require.True(t, matches == 1 || matches == 0 && failed, "record %d was found %d times", i, matches)
 	}
 	if err := x.Check(); err != nil {
 		require.ErrorIs(t, err, format.ErrDamaged)
@@ -186,13 +186,13 @@ func TestAFlippedBitOfALargeIndexIsFoundWhereItMatters(t *testing.T) {
 		step = 9973
 	}
 	flipped := 0
-	for at := uint64(0); at < uint64(len(b)); {
-		b[at] ^= 1 << (at % 8)
-		require.NotZero(t, l.read(t, b), "byte %d", at)
-		b[at] ^= 1 << (at % 8)
+	for offset := uint64(0); offset < uint64(len(b)); {
+		b[offset] ^= 1 << (offset % 8)
+		require.NotZero(t, l.read(t, b), "byte %d", offset)
+		b[offset] ^= 1 << (offset % 8)
 		flipped++
-		if at += 1; at >= body {
-			at += step
+		if offset += 1; offset >= body {
+			offset += step
 		}
 	}
 	t.Logf("%d bits flipped in %d bytes", flipped, len(b))
@@ -223,8 +223,8 @@ func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
 	for i, want := range l.records {
 		r, err := x.Record(i)
 		// A record is read with the ones beside it.
-		from, to := (i-1)*recordSize, (i+2)*recordSize
-		if to > 3*blockSize && from < 4*blockSize {
+		src, dst := (i-1)*recordSize, (i+2)*recordSize
+		if dst > 3*blockSize && src < 4*blockSize {
 			require.ErrorIs(t, err, format.ErrDamaged, "record %d", i)
 			continue
 		}
@@ -243,13 +243,13 @@ func TestASearchIsStoppedByDamageOnItsWay(t *testing.T) {
 	b[body+damaged*blockSize+blockSize/2] ^= 1
 	x, err := decodeIndex(b, l.slot)
 	require.NoError(t, err)
-	stopped, found := 0, 0
+	stopped, matches := 0, 0
 	for i := range l.records {
 		key := l.records[i].Key
 		for r, err := range x.Find(key) {
 			if err == nil {
 				require.Equal(t, l.records[i], r)
-				found++
+				matches++
 			}
 		}
 		key.Kernel += " of another model"
@@ -259,7 +259,7 @@ func TestASearchIsStoppedByDamageOnItsWay(t *testing.T) {
 		}
 	}
 	require.NotZero(t, stopped)
-	require.Greater(t, found, 1900)
+	require.Greater(t, matches, 1900)
 }
 
 // reading is a file that is read by a function.
@@ -274,11 +274,11 @@ func TestAnIndexIsReadAsItIsNeeded(t *testing.T) {
 	reads, bytesRead := 0, 0
 	bad := uint64(math.MaxUint64)
 	x, err := format.LoadIndex(reading(func(b []byte, offset int64) (int, error) {
-		at := uint64(offset) - l.slot.IndexOffset
-		if at <= bad && bad < at+uint64(len(b)) {
+		start := uint64(offset) - l.slot.IndexOffset
+		if start <= bad && bad < start+uint64(len(b)) {
 			return 0, syscall.EIO
 		}
-		reads, bytesRead = reads+1, bytesRead+copy(b, disk[at:])
+		reads, bytesRead = reads+1, bytesRead+copy(b, disk[start:])
 		return len(b), nil
 	}), l.slot)
 	require.NoError(t, err)
@@ -330,7 +330,7 @@ func TestAnIndexIsReadByManyAtOnce(t *testing.T) {
 // What Find finds is what Lost does not name, whatever a table has in it.
 func TestLostRecordsAreThoseThatAreNotFound(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	none := 0
+	misses := 0
 	for range 300 {
 		n := 1 + random.IntN(12)
 		records := make([]format.Record, n)
@@ -343,11 +343,11 @@ func TestLostRecordsAreThoseThatAreNotFound(t *testing.T) {
 		body, _ := bodyOf(b)
 		table := b[body+uint64(n)*recordSize:][:4*binary.LittleEndian.Uint64(b[32:])]
 		for range random.IntN(4) { // two slots change places, or one is written over
-			from, to := 4*random.IntN(len(table)/4), 4*random.IntN(len(table)/4)
-			kept := binary.LittleEndian.Uint32(table[to:])
-			copy(table[to:to+4], table[from:from+4])
+			src, dst := 4*random.IntN(len(table)/4), 4*random.IntN(len(table)/4)
+			saved := binary.LittleEndian.Uint32(table[dst:])
+			copy(table[dst:dst+4], table[src:src+4])
 			if random.IntN(2) == 0 {
-				binary.LittleEndian.PutUint32(table[from:], kept)
+				binary.LittleEndian.PutUint32(table[src:], saved)
 			}
 		}
 		x, err := decodeWhole(b, format.Slot{Generation: 1, IndexSize: uint64(len(b)), IndexSum: seal(b),
@@ -362,11 +362,11 @@ func TestLostRecordsAreThoseThatAreNotFound(t *testing.T) {
 		}
 		require.Equal(t, want, x.Lost())
 		if want == nil {
-			none++
+			misses++
 		}
 	}
-	require.Positive(t, none)
-	require.Less(t, none, 300)
+	require.Positive(t, misses)
+	require.Less(t, misses, 300)
 }
 
 func TestManyLayoutsOfOneLongDescriptionAreRefused(t *testing.T) {
@@ -444,9 +444,9 @@ func readAnything(t testing.TB, index []byte, slot format.Slot) {
 		require.GreaterOrEqual(t, r.Offset, uint64(format.HeaderSize))
 		require.LessOrEqual(t, r.Offset+r.Size, slot.End)
 		require.Equal(t, format.CleanName(r.SourceName), r.SourceName)
-		for found, err := range x.Find(r.Key) {
+		for got, err := range x.Find(r.Key) {
 			if err == nil {
-				require.LessOrEqual(t, found.Offset+found.Size, slot.End)
+				require.LessOrEqual(t, got.Offset+got.Size, slot.End)
 			}
 		}
 	}
@@ -483,11 +483,11 @@ func FuzzDamagedIndex(f *testing.F) {
 	f.Add(uint32(0), []byte{1})
 	f.Add(uint32(128+2*32), []byte{0xff, 0xff})
 	f.Add(uint32(len(l.bytes)-3), []byte{0x80, 0, 1})
-	f.Fuzz(func(t *testing.T, at uint32, xor []byte) {
+	f.Fuzz(func(t *testing.T, offset uint32, xor []byte) {
 		b := slices.Clone(l.bytes)
 		changed := false
 		for i, v := range xor {
-			if p := int(at) + i; p < len(b) {
+			if p := int(offset) + i; p < len(b) {
 				b[p] ^= v
 				changed = changed || v != 0
 			}
@@ -507,7 +507,7 @@ func TestNamesThatFitCanBeEncoded(t *testing.T) {
 }
 
 func TestARecordThatIsSealedAgainKeepsTheProgramsOfItsModelAlone(t *testing.T) {
-	model, other, program := format.Digest{1}, format.Digest{2}, format.Digest{3}
+	model, stranger, program := format.Digest{1}, format.Digest{2}, format.Digest{3}
 	r := format.Record{Key: format.Key{Kernel: "k", Bias: "b", HasBias: true}}
 	r.AddCopy(format.Stamps{Kernel: format.Digest{4}, Bias: format.Digest{5}}) // where the model was packed
 	r.Seal(model, program)
@@ -520,7 +520,7 @@ func TestARecordThatIsSealedAgainKeepsTheProgramsOfItsModelAlone(t *testing.T) {
 	require.Equal(t, sealed, r)
 	r.Seal(model)
 	require.Equal(t, sealed, r)
-	r.Seal(other)
+	r.Seal(stranger)
 	require.Zero(t, r.Copies.Len())
 }
 

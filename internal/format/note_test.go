@@ -11,10 +11,10 @@ import (
 func TestANoteIsFoundBetweenPayloadsAndIndex(t *testing.T) {
 	payloads := []byte("payloads")
 	file := append(bytes.Clone(payloads), EncodeNote([]byte("of a model"))...)
-	text, at, err := DecodeNote(bytes.NewReader(file), 8, uint64(len(file)))
+	text, start, err := DecodeNote(bytes.NewReader(file), 8, uint64(len(file)))
 	require.NoError(t, err)
 	require.Equal(t, "of a model", string(text))
-	require.EqualValues(t, 8, at)
+	require.EqualValues(t, 8, start)
 	require.Empty(t, EncodeNote(nil))
 
 	for name, c := range map[string]struct {
@@ -29,10 +29,10 @@ func TestANoteIsFoundBetweenPayloadsAndIndex(t *testing.T) {
 	} {
 		changed := bytes.Clone(file)
 		c.change(changed)
-		text, at, err := DecodeNote(bytes.NewReader(changed), c.payloads, uint64(len(file)))
+		text, start, err := DecodeNote(bytes.NewReader(changed), c.payloads, uint64(len(file)))
 		require.NoError(t, err, name)
 		require.Empty(t, text, name)
-		require.EqualValues(t, len(file), at, name)
+		require.EqualValues(t, len(file), start, name)
 	}
 	_, _, err = DecodeNote(bytes.NewReader(nil), 8, uint64(len(file)))
 	require.ErrorIs(t, err, io.EOF)
@@ -41,11 +41,11 @@ func TestANoteIsFoundBetweenPayloadsAndIndex(t *testing.T) {
 func FuzzDecodeNote(f *testing.F) {
 	f.Add(uint64(0), EncodeNote([]byte("text")))
 	f.Fuzz(func(t *testing.T, payloads uint64, file []byte) {
-		text, at, err := DecodeNote(bytes.NewReader(file), payloads, uint64(len(file)))
+		text, start, err := DecodeNote(bytes.NewReader(file), payloads, uint64(len(file)))
 		require.NoError(t, err)
 		if len(text) > 0 {
-			require.Equal(t, file[at:], EncodeNote(text))
-			require.GreaterOrEqual(t, at, payloads)
+			require.Equal(t, file[start:], EncodeNote(text))
+			require.GreaterOrEqual(t, start, payloads)
 		}
 	})
 }

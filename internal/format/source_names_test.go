@@ -39,9 +39,9 @@ func named(t *testing.T, records ...format.Record) ([]byte, format.Slot) {
 }
 
 func TestASourceHasTheFirstNameThatItIsGiven(t *testing.T) {
-	one, other := format.Digest{1}, format.Digest{2}
-	index, slot := named(t, format.Record{Source: one}, format.Record{Source: one, SourceName: "one.tflite"},
-		format.Record{Source: one, SourceName: "moved.tflite"}, format.Record{Source: other},
+	first, second := format.Digest{1}, format.Digest{2}
+	index, slot := named(t, format.Record{Source: first}, format.Record{Source: first, SourceName: "one.tflite"},
+		format.Record{Source: first, SourceName: "moved.tflite"}, format.Record{Source: second},
 		format.Record{SourceName: "pulled.tflite"}, format.Record{SourceName: "also.tflite"}, format.Record{})
 	require.Equal(t, []string{"one.tflite", "one.tflite", "one.tflite", "", "pulled.tflite", "also.tflite", ""},
 		namesOf(t, index, slot))
@@ -54,8 +54,8 @@ func TestANameIsShortAndHasNoControlCharacters(t *testing.T) {
 		format.Record{Source: format.Digest{2}, SourceName: long})
 	require.Equal(t, []string{"?[31m???.tflite", long[:format.MostSourceName]}, namesOf(t, index, slot))
 
-	at := strings.Index(string(index), "?[31m???.tflite")
-	copy(index[at:], "\x1b[2J\x00\x7f\x80")
+	offset := strings.Index(string(index), "?[31m???.tflite")
+	copy(index[offset:], "\x1b[2J\x00\x7f\x80")
 	slot.IndexSum = seal(index)
 	names := namesOf(t, index, slot)
 	require.Equal(t, "?[2J???", names[0][:7], "a reader does not trust the writer")
@@ -64,10 +64,10 @@ func TestANameIsShortAndHasNoControlCharacters(t *testing.T) {
 
 func TestWhatCannotBeNamesIsNone(t *testing.T) {
 	good, slot := named(t, format.Record{Source: format.Digest{1}, SourceName: "one"})
-	at := int(binary.LittleEndian.Uint32(good[60:]))
+	offset := int(binary.LittleEndian.Uint32(good[60:]))
 	require.EqualValues(t, 4, binary.LittleEndian.Uint32(good[64:]))
-	text := len(good) - int(binary.LittleEndian.Uint64(good[40:])) + at
-	for what, change := range map[string]func(index []byte){
+	text := len(good) - int(binary.LittleEndian.Uint64(good[40:])) + offset
+	for name, change := range map[string]func(index []byte){
 		"they begin after the strings": func(b []byte) { binary.LittleEndian.PutUint32(b[60:], 1<<31) },
 		"they end after the strings":   func(b []byte) { binary.LittleEndian.PutUint32(b[64:], 1000) },
 		"they are too many":            func(b []byte) { binary.LittleEndian.PutUint32(b[64:], 1<<31) },
@@ -78,7 +78,7 @@ func TestWhatCannotBeNamesIsNone(t *testing.T) {
 		change(b)
 		s := slot
 		s.IndexSum = seal(b)
-		require.Equal(t, []string{""}, namesOf(t, b, s), what)
+		require.Equal(t, []string{""}, namesOf(t, b, s), name)
 	}
 	require.Equal(t, []string{"one"}, namesOf(t, good, slot))
 }

@@ -43,20 +43,20 @@ func tables(t *testing.T) map[string][]field {
 		}
 		return sum
 	}
-	found := map[string][]field{}
-	of := ""
+	tables := map[string][]field{}
+	title := ""
 	for line := range strings.Lines(string(b)) {
-		if all := bold.FindAllStringSubmatch(line, -1); all != nil {
-			of = all[len(all)-1][1]
+		if rows := bold.FindAllStringSubmatch(line, -1); rows != nil {
+			title = rows[len(rows)-1][1]
 		}
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
 		if !strings.HasPrefix(line, "|") || strings.Contains(line, "---") || strings.Contains(line, "| offset |") {
 			continue
 		}
 		require.Len(t, cells, 3, line)
-		found[of] = append(found[of], field{number(cells[0]), number(cells[1]), strings.TrimSpace(cells[2])})
+		tables[title] = append(tables[title], field{number(cells[0]), number(cells[1]), strings.TrimSpace(cells[2])})
 	}
-	return found
+	return tables
 }
 
 func u32(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
@@ -84,11 +84,11 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 		Family:    packing.Family{Operator: 11, Input: 12, Kernel: 13, Bias: 14, Output: 15},
 		LeastSize: 0x222, PackedAt: 0x6666, UsedAt: 0x7777,
 	}
-	before := record // of another source
+	original := record // of another source
 	copied := format.Stamps{Kernel: different(14), Bias: different(15)}
 	record.AddCopy(copied)
-	before.Offset, before.Source, before.SourceName = 4096, different(10), "first.tflite"
-	slot, block, err := format.EncodeGeneration(6, 8192+0x333, layouts, []format.Record{before, record})
+	original.Offset, original.Source, original.SourceName = 4096, different(10), "first.tflite"
+	slot, block, err := format.EncodeGeneration(6, 8192+0x333, layouts, []format.Record{original, record})
 	require.NoError(t, err)
 	slot.DeadBytes = 0x4444
 	encodedSlot, slotAt := slot.Encode(id)
@@ -99,7 +99,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	copies := slices.Concat(u32(1), copied.Kernel[:], copied.Bias[:])
 	size := uint64(len("firstsecond oneseenweightsthe bias"+sourceNames) + len(copies))
 	strings := block[slot.IndexSize-size : slot.IndexSize]
-	at := func(s string) []byte { return u32(uint32(bytes.Index(strings, []byte(s)))) }
+	offset := func(s string) []byte { return u32(uint32(bytes.Index(strings, []byte(s)))) }
 	trailerAt := slot.IndexOffset + slot.IndexSize
 	require.Equal(t, format.EncodeTrailer([]format.TrailerEntry{format.NativeTrailer(trailerAt)}, trailerAt),
 		block[slot.IndexSize:])
@@ -119,7 +119,7 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	copy(header[slotAt:], encodedSlot)
 	copy(header[oddAt:], encodedOdd)
 
-	for of, c := range map[string]struct {
+	for table, c := range map[string]struct {
 		encoded []byte
 		values  map[string][]byte
 	}{
@@ -150,9 +150,9 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"number of layouts":     u32(2),
 			"size of a record: 164": u32(164),
 			"number of sources":     u32(2),
-			"offset of the sources": at(sourceNames),
+			"offset of the sources": offset(sourceNames),
 			"length of the sources": u32(uint32(len(sourceNames))),
-			"offset of the copies":  at(string(copies)),
+			"offset of the copies":  offset(string(copies)),
 			"length of the copies":  u32(uint32(len(copies))),
 			"number of table slots": u64((slot.IndexSize - recordAt - 164 - uint64(len(strings))) / 4),
 			"size of the strings":   u64(uint64(len(strings))),
@@ -160,9 +160,9 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 		}},
 		"layout": {block[128+32 : 128+64], map[string][]byte{
 			"fingerprint":               layouts[1].Fingerprint[:],
-			"offset of a description":   at("second one"),
+			"offset of a description":   offset("second one"),
 			"length of the description": u32(10),
-			"offset of the evidence":    at("seen"),
+			"offset of the evidence":    offset("seen"),
 			"length of the evidence":    u32(4),
 		}},
 		"source": {block[128+2*32+16 : 128+2*32+32], map[string][]byte{
@@ -185,9 +185,9 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"`seed`":                             u32(0x32),
 			"`fingerprint_id`":                   u32(0x31),
 			"flags: 1 has a bias, 2 tied, 4 var": {1 + 2 + 4},
-			"offset of the kernel's name":        at("weights"),
+			"offset of the kernel's name":        offset("weights"),
 			"length of the kernel's name":        u32(7),
-			"offset of the bias' name":           at("the bias"),
+			"offset of the bias' name":           offset("the bias"),
 			"length of the bias' name":           u32(8),
 			"digest of the packing identity":     record.Packing[:],
 			"source, an index":                   u32(1),
@@ -228,9 +228,9 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 			"version: 2":                     u32(2),
 		}},
 	} {
-		t.Run(of, func(t *testing.T) {
-			end, found := 0, map[string]bool{}
-			for _, f := range tables(t)[of] {
+		t.Run(table, func(t *testing.T) {
+			end, seen := 0, map[string]bool{}
+			for _, f := range tables(t)[table] {
 				require.Equal(t, end, f.offset, "%q begins where the field before it ends", f.says)
 				end = f.offset + f.size
 				require.LessOrEqual(t, end, len(c.encoded), f.says)
@@ -243,14 +243,14 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 						}
 					}
 					require.NotEmpty(t, name, "%q is not tested", f.says)
-					require.False(t, found[name], "%q is there twice", name)
-					found[name] = true
+					require.False(t, seen[name], "%q is there twice", name)
+					seen[name] = true
 					want = c.values[name]
 				}
 				require.Equal(t, fmt.Sprintf("% x", want), fmt.Sprintf("% x", c.encoded[f.offset:end]), f.says)
 			}
 			require.Equal(t, len(c.encoded), end, "the table has all of it")
-			require.Len(t, found, len(c.values))
+			require.Len(t, seen, len(c.values))
 		})
 	}
 	require.Len(t, tables(t), 13)

@@ -14,25 +14,25 @@ func resident(t *testing.T, path string) int {
 	t.Helper()
 	smaps, err := os.ReadFile("/proc/self/smaps")
 	require.NoError(t, err)
-	found := false
+	resident := false
 	for line := range bytes.Lines(smaps) {
 		fields := bytes.Fields(line)
 		if bytes.HasSuffix(bytes.TrimSpace(line), []byte(path)) {
-			found = true
-		} else if found && len(fields) == 3 && string(fields[0]) == "Rss:" {
+			resident = true
+		} else if resident && len(fields) == 3 && string(fields[0]) == "Rss:" {
 			n, err := strconv.Atoi(string(fields[1]))
 			require.NoError(t, err)
 			return n << 10
 		}
 	}
-	require.True(t, found, "%s is not mapped", path)
+	require.True(t, resident, "%s is not mapped", path)
 	return 0
 }
 
 func TestOnlyPagesThatLieEntirelyInARangeAreDropped(t *testing.T) {
 	const pages = 19 // too few for a huge page, which goes as a whole, also where pages of 64 KiB are emulated
 	path := write(t, content(pages*page))
-	for _, c := range []struct{ from, to, kept int }{
+	for _, c := range []struct{ start, end, resident int }{
 		{0, pages * page, 0},
 		{page, 2 * page, pages - 1},
 		{1, pages * page, 1},
@@ -45,8 +45,8 @@ func TestOnlyPagesThatLieEntirelyInARangeAreDropped(t *testing.T) {
 		f := open(t, path)
 		require.True(t, bytes.Equal(content(pages*page), f.Data()))
 		require.Equal(t, pages*page, resident(t, path))
-		f.Drop(f.Data()[c.from:c.to])
-		require.Equal(t, c.kept*page, resident(t, path), "%d to %d", c.from, c.to)
+		f.Drop(f.Data()[c.start:c.end])
+		require.Equal(t, c.resident*page, resident(t, path), "%d to %d", c.start, c.end)
 		require.NoError(t, f.Close())
 	}
 }

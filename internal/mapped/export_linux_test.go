@@ -9,9 +9,9 @@ import (
 )
 
 // RestsAt reports whether the file that is open as fd would have a stamp at a later time, if nothing changes.
-func RestsAt(fd uintptr, now time.Time) bool {
+func RestsAt(fd uintptr, clock time.Time) bool {
 	s, err := StateOf(fd)
-	return err == nil && s.rests(writersOf(fd, now), now)
+	return err == nil && s.rests(writersOf(fd, clock), clock)
 }
 
 var Unchangeable = unchangeable

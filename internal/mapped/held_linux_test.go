@@ -87,13 +87,13 @@ func TestAnotherUsersFileThatRestsShowsWhatIsChangedThroughAMapping(t *testing.T
 	withoutRights(t, path, func(f *os.File) {
 		data[0] = 1 // from here on the page can be written to without a fault
 		require.True(t, mapped.RestsAt(f.Fd(), later()))
-		before, err := mapped.StateOf(f.Fd())
+		old, err := mapped.StateOf(f.Fd())
 		require.NoError(t, err)
-		changed, err := mapped.ChangedSince(f.Fd(), before)
+		changed, err := mapped.ChangedSince(f.Fd(), old)
 		require.NoError(t, err)
 		require.False(t, changed)
 		data[1] = 2
-		changed, err = mapped.ChangedSince(f.Fd(), before)
+		changed, err = mapped.ChangedSince(f.Fd(), old)
 		require.NoError(t, err)
 		require.True(t, changed)
 	})

@@ -85,9 +85,9 @@ func open(path string) (*File, error) {
 
 // newFile takes over f.
 func newFile(f *os.File, path string) (*File, error) {
-	now := time.Now() // before the file is looked at: what comes later is younger
-	others := writersOf(f.Fd(), now)
-	state, err := look(f.Fd(), others, now)
+	clock := time.Now() // before the file is looked at: what comes later is younger
+	others := writersOf(f.Fd(), clock)
+	state, err := look(f.Fd(), others, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +96,11 @@ func newFile(f *os.File, path string) (*File, error) {
 		return nil, fmt.Errorf("%d bytes are too many to map", state.Size)
 	}
 	m := &File{path: path, size: size, state: state, data: []byte{}, file: f}
-	if state.rests(others, now) {
-		m.stamp = state.stamp(f.Fd(), now)
+	if state.rests(others, clock) {
+		m.stamp = state.stamp(f.Fd(), clock)
 	}
 	if m.stamp == "" {
-		m.unstamped = state.unstamped(others, now)
+		m.unstamped = state.unstamped(others, clock)
 	}
 	if size > 0 { // there are no empty mappings
 		if m.data, err = Map(f, 0, size, false); err != nil {

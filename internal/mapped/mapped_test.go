@@ -62,12 +62,12 @@ func TestDroppedMemoryIsReadFromTheFileAgain(t *testing.T) {
 	n := 5*page + 100
 	f := open(t, write(t, content(n)))
 	data := f.Data()
-	for _, from := range []int{0, 1, page - 1, page, page + 1, 3*page + 17, 5 * page, n - 1, n} {
-		for _, to := range []int{0, 1, page, 2*page - 1, 2 * page, 2*page + 1, 5 * page, n - 1, n} {
-			if from <= to {
-				f.Drop(data[from:to])
-				f.Drop(data[from:to:to])
-				require.True(t, bytes.Equal(content(n), data), "%d to %d", from, to)
+	for _, start := range []int{0, 1, page - 1, page, page + 1, 3*page + 17, 5 * page, n - 1, n} {
+		for _, end := range []int{0, 1, page, 2*page - 1, 2 * page, 2*page + 1, 5 * page, n - 1, n} {
+			if start <= end {
+				f.Drop(data[start:end])
+				f.Drop(data[start:end:end])
+				require.True(t, bytes.Equal(content(n), data), "%d to %d", start, end)
 			}
 		}
 	}
@@ -101,18 +101,18 @@ func TestStampChangesWithTheFile(t *testing.T) {
 		require.NotEmpty(t, f.Stamp())
 		return f.Stamp()
 	}
-	before := stamp(path)
-	require.Equal(t, before, stamp(path))
+	old := stamp(path)
+	require.Equal(t, old, stamp(path))
 
 	time := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(path, time, time))
 	touched := stamp(path)
-	require.NotEqual(t, before, touched)
+	require.NotEqual(t, old, touched)
 
 	// Another file of the same size and time.
-	other := write(t, content(10))
-	require.NoError(t, os.Chtimes(other, time, time))
-	require.NotEqual(t, touched, stamp(other))
+	another := write(t, content(10))
+	require.NoError(t, os.Chtimes(another, time, time))
+	require.NotEqual(t, touched, stamp(another))
 
 	require.NoError(t, os.WriteFile(path, content(11), 0o600))
 	require.NoError(t, os.Chtimes(path, time, time))

@@ -27,41 +27,41 @@ const directWrite = 15 * time.Minute
 
 // look returns the state of the file that is open as fd, with what others do to it, which was found out before. Of a
 // file that is not at rest it reads the content.
-func look(fd uintptr, others writers, now time.Time) (State, error) {
+func look(fd uintptr, others writers, clock time.Time) (State, error) {
 	s, err := StateOf(fd)
-	if err == nil && !s.rests(others, now) {
+	if err == nil && !s.rests(others, clock) {
 		s.Content, err = contentOf(fd)
 	}
 	return s, err
 }
 
 // rests reports whether the file was at rest at a time before the state was taken, and any later change shows.
-func (s State) rests(others writers, now time.Time) bool {
+func (s State) rests(others writers, clock time.Time) bool {
 	switch {
-	case s.unsettled(now) > 0: // a write that began just now would have the same time
+	case s.unsettled(clock) > 0: // a write that began just now would have the same time
 		return false
 	case others == writersUnknown:
-		return s.old(now)
+		return s.old(clock)
 	case others == noWriteUnderWay:
-		return s.sinceChange(now) > directWrite
+		return s.sinceChange(clock) > directWrite
 	default:
 		return others == noWriter
 	}
 }
 
 // old reports whether the last change was more than a day ago.
-func (s State) old(now time.Time) bool {
-	return s.sinceChange(now) > aDay
+func (s State) old(clock time.Time) bool {
+	return s.sinceChange(clock) > aDay
 }
 
-func (s State) sinceChange(now time.Time) time.Duration {
-	return time.Duration(now.UnixNano() - max(s.Modified, s.Changed))
+func (s State) sinceChange(clock time.Time) time.Duration {
+	return time.Duration(clock.UnixNano() - max(s.Modified, s.Changed))
 }
 
 // Look returns the state of the regular file that is open as fd, which stays the caller's, for [ChangedSince]. On
 // Linux a file that is not at rest is read for that, so fd must be open for reading. The error is the system's or
 // ErrNotRegular.
 func Look(fd uintptr) (State, error) {
-	now := time.Now()
-	return look(fd, writersOfOpen(fd, now), now)
+	clock := time.Now()
+	return look(fd, writersOfOpen(fd, clock), clock)
 }

@@ -17,7 +17,7 @@ const ownerIsGroup = 2 // F_OWNER_PGRP (fcntl.h)
 
 // writersOf finds out whether somebody can write to the file that is open as fd: by a lease, or by the rules of
 // held_linux.go for a user without one. The descriptor must be this process' own: a lease belongs to it.
-func writersOf(fd uintptr, now time.Time) writers {
+func writersOf(fd uintptr, clock time.Time) writers {
 	if others := leased(fd); others != writersUnknown {
 		return others
 	}
@@ -25,7 +25,7 @@ func writersOf(fd uintptr, now time.Time) writers {
 		return noWriter
 	}
 	s, err := StateOf(fd)
-	if err == nil && s.sinceChange(now) > directWrite && !s.old(now) && writesEnded(fd) {
+	if err == nil && s.sinceChange(clock) > directWrite && !s.old(clock) && writesEnded(fd) {
 		return noWriteUnderWay
 	}
 	return writersUnknown
@@ -82,7 +82,7 @@ func ofServer(fd uintptr) bool {
 }
 
 // writersOfOpen is writersOf for an opening that others may have a lease of, or be the owner of.
-func writersOfOpen(fd uintptr, now time.Time) writers {
+func writersOfOpen(fd uintptr, clock time.Time) writers {
 	if _, err := StateOf(fd); err != nil {
 		return writersUnknown
 	}
@@ -91,7 +91,7 @@ func writersOfOpen(fd uintptr, now time.Time) writers {
 		return writersUnknown
 	}
 	defer unix.Close(reopened)
-	return writersOf(uintptr(reopened), now)
+	return writersOf(uintptr(reopened), clock)
 }
 
 // contentOf returns the digest of all that is in the file. It reads through the descriptor, since the file may be cut

@@ -70,8 +70,8 @@ func stampOf(t *testing.T, path string) string {
 func TestWhatSomebodyCanWriteToHasNoStamp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, make([]byte, 2*os.Getpagesize()), 0o600))
-	before := stampOf(t, path)
-	if before == "" {
+	old := stampOf(t, path)
+	if old == "" {
 		t.Skip("files have no stamps here")
 	}
 	t.Run("through a descriptor", func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestWhatSomebodyCanWriteToHasNoStamp(t *testing.T) {
 }
 
 func TestOfAnotherUsersFileOnlyADayShowsThatItIsAtRest(t *testing.T) {
-	now := time.Now()
+	clock := time.Now()
 	for _, c := range []struct {
 		others writers
 		age    time.Duration
@@ -102,9 +102,9 @@ func TestOfAnotherUsersFileOnlyADayShowsThatItIsAtRest(t *testing.T) {
 		{noWriteUnderWay, directWrite, false},
 		{noWriteUnderWay, directWrite + 1, true},
 	} {
-		last := now.Add(-c.age).UnixNano()
-		require.Equal(t, c.rests, State{Changed: last}.rests(c.others, now), "%+v", c)
-		require.Equal(t, c.rests, State{Modified: last}.rests(c.others, now), "%+v", c)
+		last := clock.Add(-c.age).UnixNano()
+		require.Equal(t, c.rests, State{Changed: last}.rests(c.others, clock), "%+v", c)
+		require.Equal(t, c.rests, State{Modified: last}.rests(c.others, clock), "%+v", c)
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root has a file of another user, and the right to ask")
@@ -112,27 +112,27 @@ func TestOfAnotherUsersFileOnlyADayShowsThatItIsAtRest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, []byte("content"), 0o644))
 	require.NoError(t, os.Chown(path, 65534, 65534))
-	found := make(chan writers)
+	results := make(chan writers)
 	go func() {
 		runtime.LockOSThread() // and never unlocks: the thread ends, and what it lost with it
 		if unix.Gettid() == os.Getpid() {
-			close(found)
+			close(results)
 			return
 		}
 		header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
 		if unix.Capset(&header, &data[0]) != nil {
-			close(found)
+			close(results)
 			return
 		}
 		f, err := os.Open(path)
 		if err != nil {
-			close(found)
+			close(results)
 			return
 		}
 		defer f.Close()
-		found <- leased(f.Fd())
+		results <- leased(f.Fd())
 	}()
-	others, ok := <-found
+	others, ok := <-results
 	if !ok {
 		t.Skip("no thread without capabilities to be had")
 	}
@@ -162,8 +162,8 @@ func TestWhoOpensAFileForWritingSendsNoSignalAndIsNotKeptWaiting(t *testing.T) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, unix.SIGUSR1, unix.SIGUSR2)
 	defer signal.Stop(signals)
-	leased := func(f *os.File, with unix.Signal) {
-		for _, c := range [][2]int{{unix.F_SETSIG, int(with)}, {unix.F_SETLEASE, unix.F_RDLCK}} {
+	leased := func(f *os.File, signal unix.Signal) {
+		for _, c := range [][2]int{{unix.F_SETSIG, int(signal)}, {unix.F_SETLEASE, unix.F_RDLCK}} {
 			_, err := unix.FcntlInt(f.Fd(), c[0], c[1])
 			require.NoError(t, err)
 		}
@@ -240,9 +240,9 @@ func TestAfterAPowerFailureTheStampOfOldContentIsNotThatOfNew(t *testing.T) {
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	// Device numbers depend on the mount.
-	_, before, _ := strings.Cut(stamped, ":")
-	_, after, _ := strings.Cut(stampOf(t, path), ":")
-	require.Equal(t, before == after, bytes.Equal(old, content))
+	_, times, _ := strings.Cut(stamped, ":")
+	_, newTimes, _ := strings.Cut(stampOf(t, path), ":")
+	require.Equal(t, times == newTimes, bytes.Equal(old, content))
 	unmount()
 }
 

@@ -40,18 +40,18 @@ const plausible = 631_152_000 * second
 // again at the same time; and, on Linux, for a file that is not at rest. It waits until what was changed within a day
 // is on the disk, there as well.
 func Stamp(fd uintptr) (string, error) {
-	now := time.Now() // before the file is looked at: what comes later is younger
-	others := writersOfOpen(fd, now)
+	clock := time.Now() // before the file is looked at: what comes later is younger
+	others := writersOfOpen(fd, clock)
 	s, err := StateOf(fd)
-	if err != nil || !s.rests(others, now) {
+	if err != nil || !s.rests(others, clock) {
 		return "", err
 	}
-	return s.stamp(fd, now), nil
+	return s.stamp(fd, clock), nil
 }
 
 // stamp returns the stamp of a file that is at rest.
-func (s State) stamp(fd uintptr, now time.Time) string {
-	if !s.dated(now) || !makesTimes(fd, s) || !s.old(now) && flush(fd) != nil {
+func (s State) stamp(fd uintptr, clock time.Time) string {
+	if !s.dated(clock) || !makesTimes(fd, s) || !s.old(clock) && flush(fd) != nil {
 		return ""
 	}
 	return fmt.Sprintf("%d:%d:%d:%d:%d", s.Device, s.Inode, s.Size, s.Modified, s.Changed)
@@ -59,8 +59,8 @@ func (s State) stamp(fd uintptr, now time.Time) string {
 
 // dated reports whether the time of change is one that a file system made, and that no later change can have too. A
 // whole second is what those have who make images of ext4, XFS or f2fs, which keep nanoseconds otherwise.
-func (s State) dated(now time.Time) bool {
-	return s.Changed >= plausible && s.Changed%second != 0 && now.UnixNano()-s.Changed >= int64(tick)
+func (s State) dated(clock time.Time) bool {
+	return s.Changed >= plausible && s.Changed%second != 0 && clock.UnixNano()-s.Changed >= int64(tick)
 }
 
 // ChangedSince reports whether the content of the file that is open as fd may have changed since it was in the state
@@ -93,12 +93,12 @@ func ChangedSince(fd uintptr, prev State) (bool, error) {
 
 // unsettled returns how long it is until a change will have another time than the file has. A time in the future is
 // one that another clock made: this one will not come to it in a moment.
-func (s State) unsettled(now time.Time) time.Duration {
+func (s State) unsettled(clock time.Time) time.Duration {
 	last, granularity := max(s.Modified, s.Changed), tick
 	if last%second == 0 {
 		granularity = 2 * time.Second // of FAT; others keep one
 	}
-	wait := time.Duration(last-now.UnixNano()) + granularity
+	wait := time.Duration(last-clock.UnixNano()) + granularity
 	if wait > 2*granularity {
 		return 0
 	}

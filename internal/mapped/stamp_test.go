@@ -10,16 +10,16 @@ import (
 )
 
 func TestATimeThatSaysNothingIsNoStamp(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	clock := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
 	for name, c := range map[string]struct {
 		changed time.Time
 		dated   bool
 	}{
-		"a while ago":                   {now.Add(-time.Hour), true},
-		"just before a tick":            {now.Add(-tick), true},
-		"within a tick":                 {now.Add(-tick + 1), false},
-		"now":                           {now, false},
-		"in the future":                 {now.Add(time.Hour), false},
+		"a while ago":                   {clock.Add(-time.Hour), true},
+		"just before a tick":            {clock.Add(-tick), true},
+		"within a tick":                 {clock.Add(-tick + 1), false},
+		"now":                           {clock, false},
+		"in the future":                 {clock.Add(time.Hour), false},
 		"the epoch":                     {time.Unix(0, 0), false},
 		"near the epoch":                {time.Unix(86_400, 1), false},
 		"before the epoch":              {time.Unix(-1, 1), false},
@@ -29,34 +29,34 @@ func TestATimeThatSaysNothingIsNoStamp(t *testing.T) {
 		"the last that is not":          {time.Unix(0, plausible-1), false},
 		"what no system has kept (0 s)": {time.Time{}, false},
 	} {
-		require.Equal(t, c.dated, State{Changed: c.changed.UnixNano()}.dated(now), name)
+		require.Equal(t, c.dated, State{Changed: c.changed.UnixNano()}.dated(clock), name)
 	}
 }
 
 func TestAStateSettlesWhenAChangeWillShow(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
-	whole := now.Truncate(time.Second)
+	clock := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	whole := clock.Truncate(time.Second)
 	for name, c := range map[string]struct {
 		last   time.Time
 		settle time.Duration // from last on; 0 if it is settled
 	}{
-		"a while ago":                          {now.Add(-time.Hour), 0},
-		"a tick ago":                           {now.Add(-tick), 0},
-		"just now":                             {now.Add(-time.Millisecond), tick},
+		"a while ago":                          {clock.Add(-time.Hour), 0},
+		"a tick ago":                           {clock.Add(-tick), 0},
+		"just now":                             {clock.Add(-time.Millisecond), tick},
 		"whole seconds, just now":              {whole, 2 * time.Second},
 		"whole seconds, a while ago":           {whole.Add(-2 * time.Second), 0},
-		"a clock that is ahead":                {now.Add(tick), tick},
-		"a clock that is far ahead":            {now.Add(time.Hour), 0},
+		"a clock that is ahead":                {clock.Add(tick), tick},
+		"a clock that is far ahead":            {clock.Add(time.Hour), 0},
 		"an epoch":                             {time.Unix(0, 0), 0},
 		"whole seconds of a clock that is off": {whole.Add(time.Hour), 0},
 	} {
 		last := c.last.UnixNano()
 		for _, s := range []State{{Changed: last}, {Modified: last, Changed: last - 1}} {
-			wait := s.unsettled(now)
+			wait := s.unsettled(clock)
 			if c.settle == 0 {
 				require.LessOrEqual(t, wait, time.Duration(0), name)
 			} else {
-				require.Equal(t, c.last.Add(c.settle).Sub(now), wait, name)
+				require.Equal(t, c.last.Add(c.settle).Sub(clock), wait, name)
 			}
 		}
 	}
@@ -78,14 +78,14 @@ func TestAFileTellsWhetherItsContentChanged(t *testing.T) {
 			require.NoError(t, f.Close())
 		}, true},
 		"overwritten, and its time put back": {func(t *testing.T, path string) {
-			before, err := os.Stat(path)
+			old, err := os.Stat(path)
 			require.NoError(t, err)
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			require.NoError(t, err)
 			_, err = f.WriteAt([]byte{99}, 5)
 			require.NoError(t, err)
 			require.NoError(t, f.Close())
-			require.NoError(t, os.Chtimes(path, before.ModTime(), before.ModTime()))
+			require.NoError(t, os.Chtimes(path, old.ModTime(), old.ModTime()))
 		}, true},
 		"appended to": {func(t *testing.T, path string) {
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)

@@ -13,11 +13,11 @@ const (
 func (f *File) Unstamped() string { return f.unstamped }
 
 // unstamped returns why a file in this state has no stamp.
-func (s State) unstamped(others writers, now time.Time) string {
+func (s State) unstamped(others writers, clock time.Time) string {
 	switch {
-	case s.rests(others, now) && now.UnixNano()-s.Changed >= int64(tick):
+	case s.rests(others, clock) && clock.UnixNano()-s.Changed >= int64(tick):
 		return FileSystem
-	case others != noWriter && others != aWriter && s.unsettled(now) <= 0:
+	case others != noWriter && others != aWriter && s.unsettled(clock) <= 0:
 		return Owner
 	}
 	return Written

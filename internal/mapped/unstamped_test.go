@@ -9,11 +9,11 @@ import (
 
 // Whoever reads a model at each start is to know what to change.
 func TestAFileWithoutAStampHasAReason(t *testing.T) {
-	now := time.Now()
+	clock := time.Now()
 	for _, c := range []struct {
 		others writers
 		age    time.Duration
-		why    string
+		reason string
 	}{
 		{aWriter, time.Hour, Written},
 		{noWriter, time.Millisecond, Written},
@@ -22,7 +22,7 @@ func TestAFileWithoutAStampHasAReason(t *testing.T) {
 		{writersUnknown, 2 * aDay, FileSystem},
 		{noWriter, time.Hour, FileSystem},
 	} {
-		last := now.Add(-c.age).UnixNano()
-		require.Equal(t, c.why, State{Changed: last, Modified: last}.unstamped(c.others, now), "%+v", c)
+		last := clock.Add(-c.age).UnixNano()
+		require.Equal(t, c.reason, State{Changed: last, Modified: last}.unstamped(c.others, clock), "%+v", c)
 	}
 }

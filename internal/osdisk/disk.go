@@ -16,8 +16,8 @@ import (
 	"xpwc/internal/trust"
 )
 
-// Files are those of ordinary operation, see [store.Files]. If Insecure is set, files are opened and made whoever can
-// change them.
+// Files are the files of the system, see [store.Files]. If Insecure is set, files are opened and created even where
+// other users can change them.
 type Files struct{ Insecure bool }
 
 // A Disk is an open cache file, see [store.File].
@@ -48,11 +48,11 @@ func openChecked(path string, writable, insecure bool) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Of(f, path, writable, insecure)
+	return Adopt(f, path, writable, insecure)
 }
 
-// Of returns an open file as a disk, which owns it from then on. A file that [Files.Open] would refuse is closed.
-func Of(f *os.File, path string, writable, insecure bool) (*Disk, error) {
+// Adopt returns an open file as a disk, which takes ownership of it. It closes a file that [Files.Open] would refuse.
+func Adopt(f *os.File, path string, writable, insecure bool) (*Disk, error) {
 	info, err := f.Stat()
 	if err == nil {
 		err = acceptable(path, f, info, insecure)
@@ -73,7 +73,7 @@ func (o Files) Create(path string) (store.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := Of(f, path, true, o.Insecure)
+	d, err := Adopt(f, path, true, o.Insecure)
 	if errors.Is(err, trust.ErrUnsafe) {
 		_ = remove(path)
 	}

@@ -13,7 +13,7 @@ import (
 // Whatever a system can do, the old file's readers keep it and the path leads to the new one; nothing is left beside
 // it.
 func TestAMappedFileIsReplaced(t *testing.T) {
-	for name, replace := range map[string]func(from, to string) error{
+	for name, replace := range map[string]func(src, dst string) error{
 		"as the system can": rename,
 		"aside":             renameAside,
 	} {
@@ -36,9 +36,9 @@ func TestAMappedFileIsReplaced(t *testing.T) {
 			require.Equal(t, "new", string(content))
 			require.NoError(t, mapped.Unmap())
 			require.NoError(t, old.Close())
-			left, err := os.ReadDir(dir)
+			remaining, err := os.ReadDir(dir)
 			require.NoError(t, err)
-			require.Len(t, left, 1)
+			require.Len(t, remaining, 1)
 		})
 	}
 }

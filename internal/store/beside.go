@@ -9,11 +9,11 @@ import (
 	"xpwc/internal/format"
 )
 
-// namesBeside is how many names are tried for a file beside the cache.
+// namesBeside is the number of names that are tried for a file next to the cache.
 const namesBeside = 9
 
-// hold has names beside the cache looked up in one directory until letGo, so that what is made there is neither put in
-// the place of, nor removed for, another's.
+// hold resolves names next to the cache in one directory until letGo. Otherwise a renamed directory could make the
+// store replace or remove a file of another directory.
 func (st *Store) hold() (err error) {
 	st.letGo()
 	if h, ok := st.files.(Holder); ok {
@@ -42,9 +42,8 @@ func (st *Store) inPlace(d File) error {
 	return nil
 }
 
-// vacant returns a name beside the cache for a file that the store makes, or puts there: NAME.compact, say, else
-// NAME.compact-2 and so on. What a killed process left there goes, but only if its content says that it is a cache
-// file: anything else is somebody's.
+// vacant returns an unused name next to the cache: NAME.compact for example, else NAME.compact-2 and so on. It removes
+// a file that a killed process left there if the content is that of a cache file. It keeps all other files.
 func (st *Store) vacant(suffix string) (path string, err error) {
 	for n := 1; n <= namesBeside; n++ {
 		path := st.path + suffix

@@ -9,7 +9,7 @@ import (
 	"xpwc/internal/format"
 )
 
-// A Commit is a new generation on its way to the disk.
+// A Commit writes a new generation to the disk.
 type Commit struct {
 	disk  File
 	id    [16]byte
@@ -97,16 +97,16 @@ func (c *Commit) sync() error {
 	return nil
 }
 
-// Lose takes note that the disk may have lost what is being packed.
+// Lose marks the regions that are being packed into: the disk may have lost their bytes.
 func (st *Store) Lose() {
 	for _, r := range st.segments {
 		r.lost.Store(true)
 	}
 }
 
-// Conclude takes note of what became of a commit: that it is written, or of the error that Write returned, after which
-// the file is to be ended. inForce reports whether it is in force at the path: then an error is only that it could not
-// be found out whether another file is there now. ErrReplaced: there is one.
+// Conclude records the result of Write. After an error of Write the caller must end the file. inForce reports whether
+// the generation is in force at the path; an error then means that the path could not be checked. ErrReplaced: another
+// file is at the path.
 func (st *Store) Conclude(c *Commit, written error) (inForce bool, err error) {
 	defer func() { err = errors.Join(err, c.release()) }()
 	if written != nil {

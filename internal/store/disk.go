@@ -68,12 +68,12 @@ type File interface {
 type Mapping interface {
 	// Data returns the bytes, which are there until Unmap.
 	Data() []byte
-	// Populate has the pages of a part read in. Where the system says so, bytes that cannot be read are an error.
+	// Populate reads the pages of a part. Unreadable bytes are an error where the system reports them.
 	Populate(start, end int) error
 	// Seal makes what lies from there on read-only.
 	Seal(start int) error
-	// GiveBack gives the pages of a part, which begins at a page, back to the system, which keeps them as it keeps any
-	// file's, with what was written to them. They come back when they are read. It may do nothing.
+	// GiveBack drops the page-table entries of a part, which begins at a page. The page cache keeps the pages, dirty
+	// ones too, and the next access maps them again. GiveBack may do nothing.
 	GiveBack(start, end int)
 	// Sync writes a part to the disk: msync(MS_SYNC), or FlushViewOfFile, which [File.Flush] completes. The part begins
 	// at a page. An error of the file's earlier writes is returned once, by Sync or Flush.

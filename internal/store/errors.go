@@ -7,8 +7,8 @@ import (
 	"xpwc/internal/format"
 )
 
-// Errors that callers test for with errors.Is, besides those of package format. What is returned wraps them with the
-// path.
+// Errors that callers test for with errors.Is, in addition to the errors of package format. Returned errors wrap them
+// with the path.
 var (
 	// ErrReplaced: another file is at the path than the one that was loaded or written, or none.
 	ErrReplaced = errors.New("the file was removed or replaced meanwhile")

@@ -24,11 +24,11 @@ func (st *Store) notOurs(size int64) error {
 }
 
 // MakeWay clears the path of a file of which nothing can be used, so that a new one can be made there. A damaged file
-// is renamed to PATH.damaged, or to another name if that is not vacant, so that it can be looked at;
-// newPath is its name then. A file that ExecuTorch wrote, or that has an older version of our format, says neither for
-// which layout its entries were packed nor from what. It is removed; whoever has it mapped keeps it. If another process
-// has put a good file there since, that is loaded. If the file there is too short by now, and cause does not say so, it
-// may be on its way here: the error says that. ok is false if another process writes to the file.
+// is renamed to newPath: PATH.damaged, or another name if that is in use. A user can examine it there. A file of
+// ExecuTorch or of an older version of the format records neither layouts nor sources. It is removed; existing mappings
+// stay. If another process has put a usable file there, MakeWay loads it. If the file has become too short, and cause
+// is not ErrShort, it may still be being copied here: the error is ErrShort. ok is false if another process writes to
+// the file.
 func (st *Store) MakeWay(cause error) (newPath string, ok bool, err error) {
 	if err := st.Abandon(); err != nil {
 		return "", false, err

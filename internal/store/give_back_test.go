@@ -40,9 +40,9 @@ type givingMapping struct {
 	*givings
 }
 
-func (m givingMapping) GiveBack(from, to int) {
-	m.pages = append(m.pages, m.Data()[from:to])
-	m.Mapping.GiveBack(from, to)
+func (m givingMapping) GiveBack(start, end int) {
+	m.pages = append(m.pages, m.Data()[start:end])
+	m.Mapping.GiveBack(start, end)
 }
 
 func (d givingDisk) Flush() error {
@@ -58,7 +58,7 @@ func TestACommitGivesThePagesThatWerePackedIntoBackBeforeItFlushes(t *testing.T)
 	require.NoError(t, err)
 	region := r.Region.Retain()
 	require.NoError(t, w.handIn("payload", r))
-	c, err := w.PrepareCommit([]format.Layout{here}, []format.Record{w.packed["payload"]})
+	c, err := w.PrepareCommit([]format.Layout{testLayout}, []format.Record{w.packed["payload"]})
 	require.NoError(t, err)
 	g.pages = nil
 	_, err = w.Conclude(c, c.Write())

@@ -9,7 +9,7 @@ import (
 	"xpwc/internal/format"
 )
 
-// A Loaded is what was loaded of a file, to be asked whether it is still there. It may be asked beside everything else.
+// A Loaded identifies the loaded generation of a file, for a later check. Its methods are safe for concurrent use.
 type Loaded struct {
 	path       string
 	disk       File
@@ -17,14 +17,13 @@ type Loaded struct {
 	failed     *failures
 }
 
-// A FailureTeller is a disk that knows whether the system has failed to write some of its file. Not every system says.
+// A FailureTeller is a disk that can report failed writes of its file. Not every system reports them.
 type FailureTeller interface {
 	// Failed returns the error of a write that has failed since the disk was opened, once. It waits for nothing.
 	Failed() error
 }
 
-// A failures has those of a file that is written to. The system reports one once, and several may ask: the first is
-// kept.
+// failures remembers the first write error of a file. The system reports an error once, and several goroutines need it.
 type failures struct {
 	teller FailureTeller
 
@@ -56,10 +55,9 @@ func (st *Store) Loaded() *Loaded {
 // File returns the identity of the file.
 func (l *Loaded) File() [16]byte { return l.generation.file }
 
-// Check returns ErrOverwritten if the file is not the one any more that was loaded, and ErrFlush if the disk may have
-// lost what was written to it: then what is mapped of it may have other bytes. What a commit has added is no change,
-// and a header that cannot be read says nothing. A file that was overwritten with its like, and with itself before it
-// is asked, is not found out.
+// Check returns ErrOverwritten if the file is no longer the loaded one, and ErrFlush if the disk may have lost written
+// bytes: mapped pages may then have other bytes. A later commit is no change, and an unreadable header is no evidence.
+// Check does not detect a file that was overwritten and then restored.
 func (l *Loaded) Check() error {
 	if err := l.failed.first(); err != nil {
 		return fmt.Errorf("%s: %w: %w", l.path, ErrFlush, err)
@@ -86,7 +84,7 @@ func (l *Loaded) Check() error {
 	if h.Current == slot {
 		return nil
 	}
-	// Another process has committed: nothing of what there was before changes.
+	// Another process has committed. A commit changes no older bytes.
 	_, err = format.LoadIndex(l.disk, slot)
 	if h.Current.Generation <= slot.Generation || errors.Is(err, format.ErrDamaged) {
 		return fmt.Errorf("%s: %w", l.path, ErrOverwritten)

@@ -7,23 +7,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A failingOnce file says once that the system has failed to write it, as Linux does.
-type failingOnce struct{ said bool }
+// A failingOnce file reports a write error once, as Linux does.
+type failingOnce struct{ reported bool }
 
 func (f *failingOnce) Failed() error {
-	if f.said {
+	if f.reported {
 		return nil
 	}
-	f.said = true
+	f.reported = true
 	return syscall.EIO
 }
 
-// Of several that ask, each is to know: none may use what the disk has lost.
-func TestEachWhoAsksIsGivenTheFailureThatTheSystemSaysOnce(t *testing.T) {
+// No goroutine may use bytes that the disk has lost.
+func TestEveryCheckReturnsTheErrorThatTheSystemReportsOnce(t *testing.T) {
 	f := &failures{teller: &failingOnce{}}
-	one, other := &Loaded{failed: f}, &Loaded{failed: f}
+	first, second := &Loaded{failed: f}, &Loaded{failed: f}
 	for range 2 {
-		require.ErrorIs(t, one.Check(), ErrFlush)
-		require.ErrorIs(t, other.Check(), syscall.EIO)
+		require.ErrorIs(t, first.Check(), ErrFlush)
+		require.ErrorIs(t, second.Check(), syscall.EIO)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"xpwc/internal/digest"
 )
 
-// Who hashes rests nine tenths of the time. What it computes and reads is taken from those who run models, on an idle
-// processor too: it has the memory's bandwidth from them, and a container's share of processors.
+// A Hasher sleeps nine tenths of the time. Hashing slows inference down even on an idle processor: it uses memory
+// bandwidth, and a container's share of processors.
 const (
 	hashedTogether = 256 << 10
 	rests          = 9
@@ -24,8 +24,8 @@ type Hasher struct {
 	worked time.Duration // since it rested
 }
 
-// Sum returns the sum of the payload of some bytes that a file has at an offset. Errors: the context's, and those of
-// reading it.
+// Sum returns the checksum of a payload of size bytes at an offset of a file. It returns errors of the context and of
+// reads.
 func (h *Hasher) Sum(ctx context.Context, r io.ReaderAt, offset, size uint64) (digest.Digest, error) {
 	var sum digest.Hash
 	for pos := uint64(0); pos < size; {
@@ -44,7 +44,7 @@ func (h *Hasher) Sum(ctx context.Context, r io.ReaderAt, offset, size uint64) (d
 	return sum.Sum(), nil
 }
 
-// rest rests for what was worked, once that is long enough. It returns the context's error.
+// rest sleeps in proportion to the work since the last sleep, once that is long enough. It returns the context's error.
 func (h *Hasher) rest(ctx context.Context) error {
 	if rest := rests * h.worked; rest >= shortestRest {
 		h.worked = 0

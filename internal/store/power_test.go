@@ -19,15 +19,15 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
-// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not
-// older than what was promised, with every byte as it was packed.
+// These tests record the store's calls to its disk, and check the images that a power failure at any moment could
+// leave: all flushed bytes, and any of the unflushed. Each image must open to a committed generation, not older than
+// the promised one, with every byte as it was packed.
 
 // cachePath is the cache file in the directory in memory.
 const cachePath = "cache"
 
-// here is the layout that everything is packed for.
-var here = format.Layout{Fingerprint: digest.Of([]byte("layout")), Description: "test"}
+// testLayout is the layout that everything is packed for.
+var testLayout = format.Layout{Fingerprint: digest.Of([]byte("layout")), Description: "test"}
 
 // A writer commits payloads to a store, under names, and no more.
 type writer struct {
@@ -94,17 +94,17 @@ func (w *writer) reserve(name string, size int) (store.Reservation, error) {
 	return w.Reserve(uint64(size), uint64(len(name)))
 }
 
-// handIn says that space is packed into.
+// handIn completes a reservation.
 func (w *writer) handIn(name string, r store.Reservation) error {
 	store.Filled(r)
 	w.packed[name] = format.Record{
-		Key: format.Key{Layout: here.Fingerprint, Kernel: name}, Seed: 42,
+		Key: format.Key{Layout: testLayout.Fingerprint, Kernel: name}, Seed: 42,
 		Offset: r.Offset(), Size: uint64(len(r.Data)), Sum: digest.Of(r.Data),
 	}
 	return r.Region.Release()
 }
 
-// commit packs payloads and commits them with what was packed before, in place of what had their names.
+// commit packs payloads and commits them. They replace earlier payloads of the same names.
 func (w *writer) commit(payloads map[string][]byte) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (w *writer) commit(payloads map[string][]byte) error {
 		}
 	}
 	records := slices.Collect(maps.Values(w.packed))
-	plan, err := w.PrepareCommit([]format.Layout{here}, records)
+	plan, err := w.PrepareCommit([]format.Layout{testLayout}, records)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (w *writer) commit(payloads map[string][]byte) error {
 	return err
 }
 
-// rewrite makes a new file of what the generation in force has.
+// rewrite compacts the generation in force into a new file.
 func (w *writer) rewrite() error {
 	if err := w.Relist(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (w *writer) rewrite() error {
 		}
 		records = append(records, r)
 	}
-	rewriting, err := w.Rewrite(records, func([]format.Record) []format.Layout { return []format.Layout{here} })
+	rewriting, err := w.Rewrite(records, func([]format.Record) []format.Layout { return []format.Layout{testLayout} })
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (w *writer) rewrite() error {
 	return errors.Join(rewriting.TakePlace(), rewriting.Follow())
 }
 
-// A scenario is a recording, with what the file must hold.
+// A scenario is a recording and the expected contents of the file.
 type scenario struct {
 	t      *testing.T
 	random *rand.Rand
@@ -213,30 +213,30 @@ func (s *scenario) commit(w *writer, payloads map[string][]byte) {
 
 // note adds a state: what the last one had, and payloads.
 func (s *scenario) note(w *writer, payloads map[string][]byte, promised int) {
-	all := map[string][]byte{}
-	maps.Copy(all, s.last().payloads)
-	maps.Copy(all, payloads)
-	s.states = append(s.states, state{generation: w.Slot().Generation, payloads: all, promised: promised})
+	merged := map[string][]byte{}
+	maps.Copy(merged, s.last().payloads)
+	maps.Copy(merged, payloads)
+	s.states = append(s.states, state{generation: w.Slot().Generation, payloads: merged, promised: promised})
 }
 
 func (s *scenario) close(w *writer) { require.NoError(s.t, w.Close()) }
 
-// least returns what was promised last after so many steps.
-func (s *scenario) least(steps int) (least state) {
+// oldest returns what was promised last after so many steps.
+func (s *scenario) oldest(steps int) (oldest state) {
 	for _, st := range s.states {
 		if st.promised <= steps {
-			least = st
+			oldest = st
 		}
 	}
-	return least
+	return oldest
 }
 
 // check opens an image of the disk after so many steps.
 func (s *scenario) check(image *memdisk.Dir, steps int) error {
-	least := s.least(steps)
+	oldest := s.oldest(steps)
 	w, err := openOn(image.Process())
 	if err != nil {
-		if least.refused == nil || !errors.Is(err, least.refused) || !image.HasContent(cachePath, least.raw) {
+		if oldest.refused == nil || !errors.Is(err, oldest.refused) || !image.HasContent(cachePath, oldest.raw) {
 			err = fmt.Errorf("does not open: %w", err)
 		} else {
 			err = nil
@@ -244,12 +244,12 @@ func (s *scenario) check(image *memdisk.Dir, steps int) error {
 		return errors.Join(err, w.Close())
 	}
 	defer func() { _ = w.Close() }()
-	if errors.Is(least.refused, format.ErrDamaged) && !image.HasContent(cachePath+".damaged", least.raw) {
+	if errors.Is(oldest.refused, format.ErrDamaged) && !image.HasContent(cachePath+".damaged", oldest.raw) {
 		return errors.New("the damaged file was lost")
 	}
 	generation := w.Slot().Generation
-	if generation < least.generation || generation == 0 && least.refused != nil && !least.gone {
-		return fmt.Errorf("generation %d is in force, but %d was promised", generation, least.generation)
+	if generation < oldest.generation || generation == 0 && oldest.refused != nil && !oldest.gone {
+		return fmt.Errorf("generation %d is in force, but %d was promised", generation, oldest.generation)
 	}
 	got, err := w.content()
 	if err != nil || generation == 0 {
@@ -406,7 +406,7 @@ func startWithACommit(s *scenario) {
 func recordKilled(s *scenario, start func(*scenario), rewrites bool, call int) bool {
 	start(s)
 	s.dir.Record()
-	before := s.last().generation
+	committed := s.last().generation
 	killed := s.dir.Process()
 	killed.KillAt = call
 	payloads := s.payloads(1, 3)
@@ -419,9 +419,9 @@ func recordKilled(s *scenario, start func(*scenario), rewrites bool, call int) b
 	}
 	w := s.open(s.dir.Process())
 	if !rewrites {
-		require.Subset(s.t, []string{cachePath}, s.dir.Names(), "nothing lies beside the cache for good")
+		require.Subset(s.t, []string{cachePath}, s.dir.Names(), "no file stays next to the cache")
 	}
-	if w.Slot().Generation > before { // nobody was promised it
+	if w.Slot().Generation > committed { // nobody was promised it
 		s.note(w, payloads, never)
 	}
 	s.commit(w, s.payloads(2, 3))
@@ -478,9 +478,9 @@ func TestPowerFailsAfterAProcessWasKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			calls := 0
-			for more := true; more; calls++ {
+			for killed := true; killed; calls++ {
 				s := newScenario(t, seed+uint64(calls))
-				more = recordKilled(s, work.start, work.rewrites, calls+1)
+				killed = recordKilled(s, work.start, work.rewrites, calls+1)
 				_, err := s.replay(seed+uint64(calls), perMoment)
 				require.NoError(t, err, "killed at call %d", calls+1)
 				s.dir.Free()
@@ -492,7 +492,7 @@ func TestPowerFailsAfterAProcessWasKilled(t *testing.T) {
 
 // Were a flush left out, an image would show it.
 func TestPowerFailureShowsAMissingFlush(t *testing.T) {
-	memdisk.CheckFlushes(t, cachePath, func(forgets func(flush, after string) bool) error {
+	memdisk.CheckFlushes(t, cachePath, func(forgets func(flush, prev string) bool) error {
 		s := newScenario(t, 1)
 		s.dir.Record()
 		p := s.dir.Process()

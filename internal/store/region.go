@@ -8,7 +8,7 @@ import (
 )
 
 // A Region is a stretch of mapped memory, of the cache file or anonymous. It is unmapped when nothing refers to it. The
-// address of what lies in it is what XNNPACK holds, so it never moves.
+// region never moves: XNNPACK holds addresses in it.
 type Region struct {
 	data   []byte
 	offset uint64   // in the file; 0 for anonymous memory
@@ -17,7 +17,7 @@ type Region struct {
 	unmap  func() error
 	used   uint64 // bytes from its start that were reserved, in whole pages; set when reserving ends
 
-	refs   atomic.Int32 // entries and reservations in it, its owner, and whoever reads it
+	refs   atomic.Int32 // entries and reservations in it, its owner, and its readers
 	open   atomic.Int32 // reservations of it that may still be written to
 	sealed bool         // read-only in memory
 	lost   atomic.Bool  // a flush failed while something could be packed into it
@@ -43,8 +43,8 @@ func (r *Region) Data() []byte { return r.data }
 // File returns the identity of the file that the region was mapped from, zero for anonymous memory.
 func (r *Region) File() [16]byte { return r.file }
 
-// Reader returns what reads the file that the region was loaded from, whatever becomes of the store, for who has a
-// reference to the region. It is nil for a region that was reserved, or is anonymous.
+// Reader returns a reader of the file that the region was loaded from. It is valid as long as the caller holds a
+// reference to the region, after the store is closed too. It is nil for reserved and anonymous regions.
 func (r *Region) Reader() io.ReaderAt {
 	if r.disk == nil {
 		return nil
@@ -58,14 +58,14 @@ func (r *Region) Offset() uint64 { return r.offset }
 // Sealed reports whether the region is read-only in memory.
 func (r *Region) Sealed() bool { return r.sealed }
 
-// Lost reports whether a flush failed while something could be packed into the region: nobody knows what became of
-// that.
+// Lost reports whether a flush failed while the region was being packed into. Its bytes on the disk are then unknown.
 func (r *Region) Lost() bool { return r.lost.Load() }
 
-// Retain adds a reference to the region, and returns it. Who has one may call it beside everything else.
+// Retain adds a reference to the region, and returns it. The caller must hold a reference. It is safe for concurrent
+// use.
 func (r *Region) Retain() *Region { r.refs.Add(1); return r }
 
-// Release gives a reference up; the last one unmaps the region. It may be called beside everything else.
+// Release drops a reference; the last one unmaps the region. It is safe for concurrent use.
 func (r *Region) Release() error {
 	if r.refs.Add(-1) > 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"xpwc/internal/output"
 )
 
-// A Rewriting is a new file beside the one of a store, made of what that is to keep.
+// A Rewriting is a new file next to that of a store, with the records that compaction keeps.
 type Rewriting struct {
 	old     *Store
 	dst     *Store
@@ -17,9 +17,9 @@ type Rewriting struct {
 	Damaged int               // payloads that had a wrong sum
 }
 
-// Rewrite makes a new file beside the store's, of records that the loaded index has, without those whose payloads have
-// a wrong sum. This process must be the writer of the file. describe says what else the index is to have. The store may
-// be used meanwhile. If Rewrite fails it leaves nothing there.
+// Rewrite makes a new file next to the store's. It has the given records of the loaded index, except records whose
+// payloads have a wrong checksum. This process must be the writer of the file. describe returns the layouts of the new
+// index. The store may be used meanwhile. If Rewrite fails it removes the new file.
 func (st *Store) Rewrite(records []format.Record, describe func([]format.Record) []format.Layout) (
 	rw *Rewriting, err error) {
 	if err := st.hold(); err != nil {
@@ -33,7 +33,7 @@ func (st *Store) Rewrite(records []format.Record, describe func([]format.Record)
 	if err := st.inPlace(st.disk); err != nil {
 		return nil, err
 	}
-	path, err := st.vacant(".compact") // what is there a killed process left: the writer's lock is ours
+	path, err := st.vacant(".compact") // a file there is a killed process's: this one has the writer's lock
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (rw *Rewriting) write(records []format.Record, describe func([]format.Recor
 	if err := dst.writeHeader(); err != nil {
 		return err
 	}
-	if err := dst.disk.Flush(); err != nil { // whatever a power failure leaves of it says whose it is
+	if err := dst.disk.Flush(); err != nil { // after a power failure the header identifies the file
 		return err
 	}
 	dst.slot.Generation = old.slot.Generation
@@ -77,8 +77,8 @@ func (rw *Rewriting) write(records []format.Record, describe func([]format.Recor
 	return rw.commit.Write()
 }
 
-// copy writes the payloads of records into the new file, and returns those that are sound. Equal payloads are written
-// once, unless they have one key: under that an offset distinguishes records.
+// copy writes the payloads of records into the new file, and returns the undamaged records. Equal payloads are written
+// once, unless they have one key: offsets distinguish the records of a key.
 func (rw *Rewriting) copy(records []format.Record) (survivors []format.Record, err error) {
 	type content struct {
 		sum  format.Digest

@@ -65,7 +65,7 @@ func (st *Store) makeRoom(end uint64, l listing) error {
 	return nil
 }
 
-// allocate reserves disk space up to an offset. What has space is not asked for: XFS wants as much once more for that.
+// allocate reserves disk space up to an offset. It skips allocated space, for which XFS wants as much free space again.
 func (st *Store) allocate(end uint64) error {
 	if end <= st.backed {
 		return nil
@@ -107,8 +107,8 @@ func (st *Store) grow(start, n uint64) error {
 	return nil
 }
 
-// retire ends reserving from the current segment. What is left of it was mapped with what was used, page faults being
-// generous, and is given back.
+// retire ends reserving from the current segment. It gives the unused pages back: a page fault may have mapped them
+// together with used ones.
 func (st *Store) retire() error {
 	if st.segment == nil {
 		return nil
@@ -124,10 +124,10 @@ func (st *Store) retire() error {
 	return errors.Join(err, r.Release())
 }
 
-// Filled takes note that nothing will be written to a reservation any more. It may be called beside everything else.
+// Filled records that a reservation gets no more writes. It is safe for concurrent use.
 func Filled(r Reservation) { r.Region.open.Add(-1) }
 
-// Cancel gives up a reservation that nothing was packed into. Its reference is released too.
+// Cancel returns an unused reservation and releases its reference.
 func (st *Store) Cancel(r Reservation) error {
 	Filled(r)
 	if st.segment == r.Region && r.offset+uint64(len(r.Data)) == st.tail {

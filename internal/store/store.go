@@ -15,7 +15,7 @@ import (
 )
 
 // CheckedAtOnce is the size of an index, some 5,000 records, up to which it is checked completely when it is loaded.
-// What a larger one says is checked when it is read, so that opening a file does not take longer the more it has.
+// A larger index is checked as it is read, so that the time of opening does not grow with the file.
 const CheckedAtOnce = 1 << 20
 
 // A Store is one cache file. It finds what was committed, reserves space to pack into, and commits. It knows bytes and
@@ -23,7 +23,7 @@ const CheckedAtOnce = 1 << 20
 type Store struct {
 	path    string
 	files   Files
-	readers int // of all of the file when it is loaded, or 0
+	readers int // number of goroutines that preload the file, or 0
 
 	disk   *openFile // nil while there is no file
 	access access    // of this process
@@ -34,8 +34,8 @@ type Store struct {
 
 	damagedIndex generation // turned out damaged after it was loaded: checked completely before it is loaded again
 
-	written File      // while we are: the file opened once more, to be asked what failed
-	failed  *failures // asks it
+	written File      // of a writer: a second descriptor, which reports write errors
+	failed  *failures // of that descriptor
 	settled bool      // the file's header and name are on stable storage
 
 	torn     bool      // a slot of the file has a wrong checksum
@@ -60,13 +60,14 @@ const (
 	writing         // and we are the writer
 )
 
-// New returns a store that has not loaded its file. So many readers read all of it then; with 0 the index alone is.
+// New returns a store that has not loaded its file. Load then preloads the file with that number of goroutines; with 0
+// it reads the index alone.
 func New(path string, files Files, readers int) *Store {
 	return &Store{path: path, files: files, readers: readers}
 }
 
-// Intercept has the store use what files makes of its files, and disk of the disk that is open, if there is one. Either
-// may be nil. It is the place for a test to put faults.
+// Intercept replaces the store's files and its open disk, if there is one, by the results of the functions. Either may
+// be nil. Tests inject faults with it.
 func (st *Store) Intercept(files func(Files) Files, disk func(File) File) {
 	if files != nil {
 		st.files = files(st.files)
@@ -127,7 +128,7 @@ func (st *Store) Base() *Region { return st.base }
 
 // Load opens the file for reading and reads the generation in force: to open it for writing can be dear, and most
 // processes never write. It leaves the store empty, without an error, when there is no file. format.ErrDamaged,
-// format.ErrVersion, format.ErrNotCache and format.ErrForeign say what else there is.
+// format.ErrVersion, format.ErrNotCache and format.ErrForeign are the errors of other content.
 func (st *Store) Load() error {
 	d, err := st.files.Open(st.path, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +147,7 @@ func (st *Store) Load() error {
 }
 
 // reload reads the header and, if another generation is in force than the one loaded, maps and checks that one. What
-// was mapped before stays mapped for whoever uses it. So many readers read all of what is mapped now.
+// was mapped before stays mapped for its users. readers goroutines preload the new mapping.
 func (st *Store) reload(readers int) error {
 	if l := st.Loaded(); l != nil {
 		if err := l.Check(); err != nil {
@@ -254,7 +255,7 @@ func (st *Store) Damaged(err error) error {
 	return fmt.Errorf("%s: %w: %w", st.path, err, format.ErrDamaged)
 }
 
-// dropBase gives up what was loaded. Its mapping stays for whoever uses it.
+// dropBase drops the loaded generation. Its mapping stays for its users.
 func (st *Store) dropBase() (err error) {
 	if st.base != nil {
 		err = st.base.Release()
@@ -281,7 +282,7 @@ func (st *Store) Refresh() error {
 	return st.reload(st.readers)
 }
 
-// Reopen follows the path to the file that is there now. Mappings of the old one stay for whoever uses them.
+// Reopen opens the file that is at the path now. Mappings of the old one stay for their users.
 func (st *Store) Reopen() error {
 	if err := st.Abandon(); err != nil {
 		return err
@@ -289,7 +290,7 @@ func (st *Store) Reopen() error {
 	return st.Load()
 }
 
-// Abandon forgets the file. Nothing of it is cut off: mappings of it stay for whoever uses them.
+// Abandon closes the file without truncating it. Its mappings stay for their users.
 func (st *Store) Abandon() error {
 	var errs []error
 	if st.access == writing { // the lock goes with the disk, on Linux when nothing of it is mapped any more

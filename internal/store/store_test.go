@@ -155,11 +155,11 @@ func TestAFailedFlushEndsTheFile(t *testing.T) {
 	require.ErrorIs(t, w.commit(nil), syscall.EIO)
 	process.Fails = nil
 	size := dir.Size(cachePath)
-	as, err := w.End()
+	newPath, err := w.End()
 	require.NoError(t, err)
-	require.Equal(t, cachePath+".damaged", as)
+	require.Equal(t, cachePath+".damaged", newPath)
 	require.Nil(t, w.Loaded())
-	require.Equal(t, size, dir.Size(as), "nothing is cut off")
+	require.Equal(t, size, dir.Size(newPath), "nothing is cut off")
 	require.Equal(t, payloadB["b"], r.Data)
 	require.True(t, late.Region.Lost(), "what was still being packed")
 
@@ -167,7 +167,7 @@ func TestAFailedFlushEndsTheFile(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrReplaced, "nobody waits for the file that ended")
 	require.NoError(t, theirs.Reopen())
 	require.NoError(t, theirs.commit(payloadB))
-	require.Equal(t, size, dir.Size(as))
+	require.Equal(t, size, dir.Size(newPath))
 	require.NoError(t, errors.Join(r.Region.Release(), w.Cancel(late), w.Close(), theirs.Close()))
 	requireContent(t, dir, payloadB)
 }
@@ -184,9 +184,9 @@ func TestAFailedFlushOfTheHeaderIsToldFromOtherErrors(t *testing.T) {
 	_, err := w.Begin()
 	require.ErrorIs(t, err, store.ErrFlush)
 	process.Fails = nil
-	as, err := w.End()
+	newPath, err := w.End()
 	require.NoError(t, err)
-	require.Equal(t, []string{as}, dir.Names())
+	require.Equal(t, []string{newPath}, dir.Names())
 	require.NoError(t, w.commit(payloadA))
 	require.NoError(t, w.Close())
 	requireContent(t, dir, payloadA)
@@ -258,7 +258,7 @@ func TestWhatIsCancelledIsGivenBack(t *testing.T) {
 	requireContent(t, dir, payloadA)
 }
 
-// A tightDisk has so much space. As XFS does, it wants as much once more for what has space.
+// A tightDisk has limited space. Like XFS, it wants as much free space again to allocate space that is allocated.
 type tightDisk struct {
 	store.File
 	space, used int64

@@ -46,10 +46,10 @@ func (st *Store) Begin() (ok bool, err error) {
 	}
 }
 
-// beWriter takes note that this process is the writer.
+// beWriter records that this process is the writer.
 func (st *Store) beWriter() {
 	st.access = writing
-	if _, ok := st.disk.File.(FailureTeller); ok { // if it cannot be opened, the flush says so
+	if _, ok := st.disk.File.(FailureTeller); ok { // a failure to open it shows at the flush
 		st.written, _ = st.files.Open(st.path, false)
 	}
 	if asked, ok := st.written.(FailureTeller); ok {
@@ -120,7 +120,7 @@ func (st *Store) prepare() error {
 			return err
 		}
 	}
-	// Whoever wrote the header, or renamed the file into place, may have been killed before that was on stable storage.
+	// A process that wrote the header, or renamed the file into place, may have been killed before it was flushed.
 	if !st.settled {
 		if err := errors.Join(st.flush(), st.files.SyncDir(st.path)); err != nil {
 			return fmt.Errorf("cache %s: %w", st.path, err)
@@ -133,7 +133,7 @@ func (st *Store) prepare() error {
 	}
 	st.tail = max(st.slot.End, format.HeaderSize)
 	st.backed = st.tail
-	// What lies after the committed end is what a killed writer left: nobody maps it.
+	// A killed writer left the bytes after the committed end. No process maps them.
 	if uint64(size) > st.tail {
 		return st.cut(st.tail)
 	}

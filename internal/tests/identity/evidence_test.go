@@ -263,7 +263,7 @@ func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
 	for i := range another.Families {
 		another.Families[i].Sum[0] ^= 1
 	}
-	all := own.And(another)
+	all := own.Merge(another)
 	elsewhere := here.Fingerprint
 	elsewhere[0] ^= 1
 	for name, c := range map[string]struct {
@@ -272,7 +272,7 @@ func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
 	}{
 		"beside another, and what it packs is right": {here.Fingerprint, another, all},
 		"once":                          {here.Fingerprint, own, own},
-		"not in another layout":         {elsewhere, another.And(own), another},
+		"not in another layout":         {elsewhere, another.Merge(own), another},
 		"not alone in another layout":   {elsewhere, own, format.Evidence{}},
 		"another layout is as it was":   {elsewhere, another, another},
 		"no machine is listed, but own": {here.Fingerprint, format.Evidence{}, own},

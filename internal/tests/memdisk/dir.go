@@ -1,6 +1,6 @@
-// Package memdisk is a disk in memory, for tests of what a power failure, a flush that fails or a killed process
-// leaves. Several processes can have its files open, locked and mapped, and unflushed bytes may be lost. It promises no
-// more than POSIX and Windows do: a flush of a file omits pages that were written through mappings.
+// Package memdisk is a disk in memory, for tests of power failures, failed flushes and killed processes. Several
+// processes can have its files open, locked and mapped, and unflushed bytes may be lost. It promises no more than POSIX
+// and Windows do: a flush of a file omits pages that were written through mappings.
 package memdisk
 
 import (
@@ -32,7 +32,7 @@ type Dir struct {
 // file.
 type inode struct {
 	number   int
-	memory   []byte // of fixed size, but for an image that is only looked at
+	memory   []byte // of fixed size, except that of an image
 	size     int64
 	largest  int64 // that size has been: beyond it, memory is zeros
 	locked   *Disk
@@ -177,7 +177,7 @@ func (d *Dir) add() *inode {
 	return i
 }
 
-// Put has a file in the directory, before anything is recorded. What lies beyond content is zeros.
+// Put adds a file to the directory, before recording begins. Zeros follow content up to size.
 func (d *Dir) Put(name string, content []byte, size int64) {
 	i := d.add()
 	i.resize(size)
@@ -248,12 +248,12 @@ func (d *Dir) notice() {
 }
 
 // touched marks the page at an offset as dirty. If a flush has forgotten the page, all of it is dirty again.
-func (i *inode) touched(offset int64, how dirt) []patch {
+func (i *inode) touched(offset int64, kind dirt) []patch {
 	page := offset &^ (pageUnit - 1)
 	if i.dirty == nil {
 		return nil
 	}
-	i.dirty[page] |= how
+	i.dirty[page] |= kind
 	if !i.forgotten[page] {
 		return nil
 	}
@@ -261,10 +261,10 @@ func (i *inode) touched(offset int64, how dirt) []patch {
 	return []patch{{page, bytes.Clone(i.memory[page : page+pageUnit])}}
 }
 
-// A FlushFailure says what a flush that fails leaves. Linux marks the pages that it could not write as clean.
+// A FlushFailure describes the state after a failed flush. Linux marks the pages that it could not write as clean.
 type FlushFailure struct {
 	Lost      Subset // of the dirty pages
-	Reclaimed bool   // those that are lost were read again from the disk since
+	Reclaimed bool   // lost pages were read again from the disk since
 	Random    *rand.Rand
 }
 
@@ -279,7 +279,7 @@ func (d *Dir) Fail(f FlushFailure) {
 	}
 }
 
-// Unlocked calls do with the directory to be used by all, as nothing else is while Process.Fails is called.
+// Unlocked calls do without the directory's lock. It is for use in Process.Fails, which is called with the lock held.
 func (d *Dir) Unlocked(do func()) {
 	d.mu.Unlock()
 	defer d.mu.Lock()
@@ -289,7 +289,7 @@ func (d *Dir) Unlocked(do func()) {
 // Steps returns how many steps were recorded: changes of files and names, and flushes.
 func (d *Dir) Steps() int { return len(d.steps) }
 
-// fail has a flush fail. It returns the pages that are lost.
+// fail makes a flush fail. It returns the lost pages.
 func (i *inode) fail(f FlushFailure) (lost []int64) {
 	pages := slices.Sorted(maps.Keys(i.dirty))
 	special := 0

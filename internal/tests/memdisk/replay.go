@@ -64,8 +64,8 @@ type replayed struct {
 	since   [3]versions // what was written since the last flush, in units of each of the tornUnits
 }
 
-// A power failure leaves whole units of what was not flushed: pages, sectors, or, which the store bears too, the words
-// that a sector had got to.
+// A power failure leaves whole units of unflushed bytes: pages, sectors, or words of a sector, which the store bears
+// too.
 var tornUnits = [3]int64{pageUnit, sector, 64}
 
 const pageUnit = 4096
@@ -201,7 +201,7 @@ func (v *versions) add(content []byte, offset, unit int64) {
 	v.contents[offset] = append(v.contents[offset], slices.Clone(content[offset:min(offset+unit, int64(len(content)))]))
 }
 
-// A failure says what of the unflushed a power failure leaves.
+// A failure selects the unflushed changes that a power failure leaves.
 type failure struct {
 	unit   int // index into tornUnits
 	units  Subset
@@ -211,10 +211,10 @@ type failure struct {
 	random *rand.Rand
 }
 
-// A Subset says how many of several things are meant.
+// A Subset selects some of several things.
 type Subset int
 
-// Which of the things are meant: by chance is what a random number says.
+// The selections. By chance means by a random number.
 const (
 	LeaveNone Subset = iota
 	LeaveAll
@@ -246,7 +246,7 @@ func extremes(unit int) []failure {
 	return fs
 }
 
-// randomFailure leaves what the seed says.
+// randomFailure returns the failure of a seed.
 func randomFailure(unit int, seed uint64) failure {
 	random := rand.New(rand.NewPCG(seed, uint64(unit)))
 	content := []Subset{LeaveNone, LeaveAll, LeaveSome, LeaveSome, LeaveSome, LeaveOne, LeaveAllButOne, LeaveAnyAge}
