@@ -37,7 +37,7 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 	require.NoError(t, s.Err(), "it has handed in nothing yet")
 	theirs := harness.OpenProcess(t, path)
 	theirModel := map[string][]byte{"theirs": harness.Content("theirs", 1<<20)}
-	other := harness.PackTensors(t, theirs, theirModel)
+	theirPacked := harness.PackTensors(t, theirs, theirModel)
 	require.Empty(t, theirs.Stats().Private, "others begin a new file at once")
 	require.NoError(t, theirs.Save())
 
@@ -46,12 +46,12 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 	require.ErrorIs(t, s.Err(), xpwc.ErrLost)
 	require.ErrorIs(t, s.Finalize(), xpwc.ErrLost)
 	require.NoError(t, c.Save(), "nothing is tried again")
-	require.NoError(t, mapped.Faultless(func() { other.Check(t) }), "what another process has committed")
-	require.NoError(t, errors.Join(s.Close(), o.Close(), other.Close(), theirs.Close(), c.Close()))
-	after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-	harness.PackTensors(t, after, theirModel).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
-	require.EqualValues(t, 1, after.Stats().Entries)
+	require.NoError(t, mapped.Faultless(func() { theirPacked.Check(t) }), "what another process has committed")
+	require.NoError(t, errors.Join(s.Close(), o.Close(), theirPacked.Close(), theirs.Close(), c.Close()))
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+	harness.PackTensors(t, reopened, theirModel).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
+	require.EqualValues(t, 1, reopened.Stats().Entries)
 }
 
 // What is being packed when somebody learns that the disk has lost something may be lost, too, be it named or not.
@@ -71,7 +71,8 @@ func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 			require.ErrorIs(t, o.Err(), xpwc.ErrLost)
 			h.Failed = nil
 			require.NoError(t, s.Err(), "it has handed in nothing yet")
-			harness.Insert(s, 42, harness.Address(harness.LoadedContent(s, "slow")), bias, harness.Address(space), uint64(len(space)))
+			harness.Insert(s, 42, harness.Address(harness.LoadedContent(s, "slow")), bias, harness.Address(space),
+				uint64(len(space)))
 			require.ErrorIs(t, s.Finalize(), xpwc.ErrLost)
 			require.NoError(t, errors.Join(s.Close(), o.Close()))
 			require.ErrorIs(t, c.Save(), syscall.EIO)
@@ -110,9 +111,9 @@ func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
 	harness.WriteAgain(c)
 	harness.PackTensors(t, c, m).MustClose(t)
 	require.NoError(t, c.Close())
-	after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-	harness.PackTensors(t, after, m).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+	harness.PackTensors(t, reopened, m).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
 }
 
 // What a failed commit loses says so with the next Save, if nobody was waiting when it failed.
@@ -160,12 +161,12 @@ func TestAFileThatEndsIsNotInItsPlace(t *testing.T) {
 			harness.WriteAgain(c)
 			harness.PackTensors(t, c, m).MustClose(t)
 			require.NoError(t, c.Close())
-			after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-			harness.PackTensors(t, after, m).MustClose(t)
-			require.Zero(t, after.Stats().Misses)
+			reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+			harness.PackTensors(t, reopened, m).MustClose(t)
+			require.Zero(t, reopened.Stats().Misses)
 			if name == "replaced" {
-				harness.PackTensors(t, after, theirModel).MustClose(t)
-				require.Zero(t, after.Stats().Misses)
+				harness.PackTensors(t, reopened, theirModel).MustClose(t)
+				require.Zero(t, reopened.Stats().Misses)
 			}
 		})
 	}
@@ -228,10 +229,10 @@ func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.ErrorContains(t, c.Stats().LastError, "no digest")
 
-	other := harness.OpenProcess(t, path)
-	harness.PackTensors(t, other, m).MustClose(t)
-	require.Empty(t, other.Stats().Private)
-	require.NoError(t, other.Save())
+	second := harness.OpenProcess(t, path)
+	harness.PackTensors(t, second, m).MustClose(t)
+	require.Empty(t, second.Stats().Private)
+	require.NoError(t, second.Save())
 	harness.RequireRight(t, s, m)
 	require.NoError(t, s.Close())
 	harness.PackTensors(t, c, m).MustClose(t)

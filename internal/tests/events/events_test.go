@@ -83,12 +83,12 @@ func (f slowFiles) Create(path string) (store.File, error) {
 
 type slowDisk struct {
 	store.File
-	of slowFiles
+	files slowFiles
 }
 
 func (d slowDisk) Flush() error {
-	if d.of.armed.Load() {
-		<-d.of.release
+	if d.files.armed.Load() {
+		<-d.files.release
 	}
 	return d.File.Flush()
 }
@@ -253,16 +253,16 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.Messages(c))
 
-	other, err := harness.OpenAlone(path, theirs.Options(), osdisk.Files{})
+	second, err := harness.OpenAlone(path, theirs.Options(), osdisk.Files{})
 	require.NoError(t, err)
-	require.NoError(t, other.Compact())
-	heard := theirs.Events(other)
-	require.NoError(t, other.Close())
+	require.NoError(t, second.Compact())
+	heard := theirs.Events(second)
+	require.NoError(t, second.Close())
 	require.Len(t, heard, 1)
 	require.Equal(t, "compacted the cache file", heard[0].Message)
 	require.Equal(t, slog.LevelInfo, heard[0].Level)
 	require.Equal(t, uint64(c.Stats().FileBytes), heard[0].Attributes["bytes_before"].Uint64())
-	require.Equal(t, uint64(other.Stats().FileBytes), heard[0].Attributes["bytes"].Uint64())
+	require.Equal(t, uint64(second.Stats().FileBytes), heard[0].Attributes["bytes"].Uint64())
 
 	harness.PackTensors(t, c, tensors).MustClose(t)
 	heard = mine.Events(c)
@@ -302,7 +302,8 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0", xpwc.Believe())
 	require.NoError(t, err)
-	require.Equal(t, harness.NotFound, harness.LookUp(s, 42, harness.Address(content), 0)) // it is the writer from here on
+	// it is the writer from here on
+	require.Equal(t, harness.NotFound, harness.LookUp(s, 42, harness.Address(content), 0))
 
 	waiting := make(chan struct{})
 	l := harness.Listener{OnMessage: func(message string) {
@@ -420,7 +421,8 @@ func TestAMaxBytesBelowWhatIsUsedIsToldOnce(t *testing.T) {
 	o := l.Options()
 	o.MaxBytes = 1000
 	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), o)
-	first, second := harness.PackTensors(t, c, harness.Tensors(3, 500)), harness.PackTensors(t, c, harness.Tensors(6, 500))
+	first, second := harness.PackTensors(t, c, harness.Tensors(3, 500)), harness.PackTensors(t, c, harness.Tensors(6,
+		500))
 	reported := 0
 	for _, e := range l.Events(c) {
 		if e.Attributes["max_bytes"].Kind() == slog.KindInt64 {

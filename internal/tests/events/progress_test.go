@@ -16,7 +16,8 @@ func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
 	var reported []xpwc.Progress
 	note := func(p xpwc.Progress) { reported = append(reported, p) }
 	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), &xpwc.Options{Progress: note})
-	tensors := map[string][]byte{"a": harness.Content("a", 100), "b": harness.Content("b", 2000), "c": harness.Content("c", 3)}
+	tensors := map[string][]byte{"a": harness.Content("a", 100), "b": harness.Content("b", 2000),
+		"c": harness.Content("c", 3)}
 	s, err := c.NewSession(xpwc.MapOf(tensors))
 	require.NoError(t, err)
 	for name := range tensors {

@@ -16,7 +16,7 @@ import (
 // linking puts a symbolic link in the place of each file that a cache creates, as who owns the directory can.
 type linking struct {
 	store.Files
-	to string
+	dst string
 }
 
 func (l linking) Create(path string) (store.File, error) {
@@ -25,7 +25,7 @@ func (l linking) Create(path string) (store.File, error) {
 		err = os.Remove(path)
 	}
 	if err == nil {
-		err = os.Symlink(l.to, path)
+		err = os.Symlink(l.dst, path)
 	}
 	return d, err
 }

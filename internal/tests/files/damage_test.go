@@ -42,11 +42,12 @@ func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 	content, slot := harness.SmallFile(t, tensors)
 	path := filepath.Join(t.TempDir(), "cache")
 	flipped, believed, random := 0, 0, testkit.Random(t)
-	for at := range content {
-		if at >= format.HeaderSize && at < int(slot.IndexOffset) {
+	for offset := range content {
+		if offset >= format.HeaderSize && offset < int(slot.IndexOffset) {
 			continue // payloads: see the tests of Options.Verify
 		}
-		inGap := at > 41 && at < 512 || at >= 512+128 && at < 1024 || at >= 1024+128 && at < format.HeaderSize
+		inGap := offset > 41 && offset < 512 || offset >= 512+128 && offset < 1024 || offset >= 1024+128 &&
+			offset < format.HeaderSize
 		for bit := range 8 {
 			if inGap && bit > 0 {
 				continue // nothing is there
@@ -55,7 +56,7 @@ func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 				continue
 			}
 			damaged := slices.Clone(content)
-			damaged[at] ^= 1 << bit
+			damaged[offset] ^= 1 << bit
 			if survive(t, path, damaged, tensors, &xpwc.Options{ReadOnly: true}) > 0 {
 				believed++
 			}
@@ -130,8 +131,8 @@ func atGeneration(t *testing.T, content []byte, slot format.Slot, generation uin
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
 	content = slices.Concat(content[:next.IndexOffset], block)
-	b, at := next.Encode(h.ID)
-	copy(content[at:], b)
+	b, offset := next.Encode(h.ID)
+	copy(content[offset:], b)
 	return content
 }
 
@@ -172,9 +173,9 @@ func requireLeftAlone(t *testing.T, path string, content []byte) {
 	require.NoError(t, c.Save())
 	require.EqualValues(t, 4, c.Stats().Private[xpwc.ReasonVersion].Entries)
 	require.ErrorIs(t, c.Stats().LastError, xpwc.ErrVersion)
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, content, after)
+	require.Equal(t, content, rewritten)
 
 	require.NoError(t, os.Remove(path))
 	harness.PackTensors(t, c, harness.Tensors(2, 100)).MustClose(t)
@@ -193,9 +194,9 @@ func TestAFileOfAnOlderVersionIsReplaced(t *testing.T) {
 	harness.PackTensors(t, c, harness.Tensors(2, 100)).MustClose(t)
 	require.EqualValues(t, 2, c.Stats().Private[xpwc.ReasonReadOnly].Entries)
 	require.NoError(t, c.Close())
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, content, after)
+	require.Equal(t, content, rewritten)
 
 	c = harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 100)).MustClose(t)
@@ -252,8 +253,8 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 		require.Zero(t, s.DamagedPayloads)
 		require.EqualValues(t, map[xpwc.Verify]int{xpwc.VerifyStructure: 0, xpwc.VerifyOnUse: 3}[verify],
 			s.Verified.Entries)
-		after, err := os.ReadFile(path)
+		rewritten, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Equal(t, content, after)
+		require.Equal(t, content, rewritten)
 	}
 }

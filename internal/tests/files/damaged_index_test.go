@@ -97,10 +97,10 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 				harness.PackTensors(t, c, old).MustClose(t)
 			}
 			require.NoError(t, c.Close())
-			after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-			harness.PackTensors(t, after, old).MustClose(t)
-			require.Zero(t, after.Stats().DamagedPayloads)
-			require.Zero(t, after.Stats().Misses)
+			reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+			harness.PackTensors(t, reopened, old).MustClose(t)
+			require.Zero(t, reopened.Stats().DamagedPayloads)
+			require.Zero(t, reopened.Stats().Misses)
 		})
 	}
 }
@@ -133,9 +133,9 @@ func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 	harness.PackTensors(t, c, m).MustClose(t)
 	require.NoError(t, c.Close())
 	require.FileExists(t, path+".damaged")
-	after := harness.Open(t, path, &xpwc.Options{Strict: true})
-	harness.PackTensors(t, after, m).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true})
+	harness.PackTensors(t, reopened, m).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
 }
 
 // A generation is made of the one before. If its index is damaged since it was checked, what was packed serves who has
@@ -158,9 +158,9 @@ func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 	require.FileExists(t, path+".damaged")
 	harness.PackTensors(t, c, m).MustClose(t)
 	require.NoError(t, c.Close())
-	after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-	harness.PackTensors(t, after, m).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+	harness.PackTensors(t, reopened, m).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
 }
 
 func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
@@ -183,15 +183,15 @@ func indexOverwriter(t *testing.T, path string) (overwrite func()) {
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
-	at := h.Current
-	index, err := format.LoadIndex(bytes.NewReader(content), at)
+	slot := h.Current
+	index, err := format.LoadIndex(bytes.NewReader(content), slot)
 	require.NoError(t, err)
 	body := index.RecordOffset(0)
 	return func() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, f.Close()) }()
-		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(at.IndexSize-body)), int64(at.IndexOffset+body))
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(slot.IndexSize-body)), int64(slot.IndexOffset+body))
 		require.NoError(t, err)
 	}
 }

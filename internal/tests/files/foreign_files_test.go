@@ -44,9 +44,9 @@ func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
 				require.NoError(t, err, name)
 				require.Equal(t, theirs, content, name)
 			}
-			for _, left := range [][]byte{format.NewHeader([16]byte{1}), {}} {
+			for _, content := range [][]byte{format.NewHeader([16]byte{1}), {}} {
 				path := filepath.Join(t.TempDir(), "cache")
-				require.NoError(t, os.WriteFile(path+suffix, left, 0o600))
+				require.NoError(t, os.WriteFile(path+suffix, content, 0o600))
 				work(t, path)
 				content, err := os.ReadFile(path + suffix)
 				if suffix == ".damaged" {

@@ -62,9 +62,9 @@ func TestAMappedFileIsReplaced(t *testing.T) {
 	require.EqualValues(t, 2, c.Stats().Hits.Entries)
 	o.MustClose(t)
 	require.NoError(t, c.Close())
-	left, err := os.ReadDir(dir)
+	remains, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1)
+	require.Len(t, remains, 1)
 }
 
 // Another user who could change the file could have every runtime compute what he likes.

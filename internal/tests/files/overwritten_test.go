@@ -16,7 +16,7 @@ import (
 // What is copied over a file in use, in place, would be computed with. A session says so before outputs are used. What
 // others commit, and what takes the file's place by its name, changes nothing for it.
 func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
-	old, more := harness.Tensors(2, 5000), harness.Tensors(4, 5000)
+	old, extra := harness.Tensors(2, 5000), harness.Tensors(4, 5000)
 	file := func(tensors ...map[string][]byte) []byte {
 		path := filepath.Join(t.TempDir(), "cache")
 		for _, m := range tensors { // a generation each
@@ -28,7 +28,7 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 		require.NoError(t, err)
 		return content
 	}
-	first, another := file(old), file(more)
+	first, another := file(old), file(extra)
 	overwrite := func(content []byte) func(path string) error {
 		return func(path string) error { return os.WriteFile(path, content, 0o600) }
 	}
@@ -51,9 +51,9 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 		"nothing":              {overwrite(nil), true},
 		"cut off":              {func(path string) error { return os.Truncate(path, int64(len(first))-1) }, true},
 		"itself":               {overwrite(first), false},
-		"a later generation":   {later(more), false},
+		"a later generation":   {later(extra), false},
 		"two of them": {func(path string) error {
-			require.NoError(t, later(more)(path))
+			require.NoError(t, later(extra)(path))
 			return later(harness.Tensors(6, 5000))(path)
 		}, false},
 		"renamed into place": {func(path string) error {
@@ -77,12 +77,12 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 				require.ErrorIs(t, err, xpwc.ErrLost)
 				require.ErrorContains(t, err, "by renaming it (mv)")
 				require.EqualValues(t, len(old), cache.Stats().LostPayloads)
-				again, err := cache.NewSession(xpwc.MapOf(old))
+				repeated, err := cache.NewSession(xpwc.MapOf(old))
 				require.NoError(t, err)
-				harness.PackUnfinalized(t, again, old).Check(t)
-				require.NoError(t, again.Finalize())
-				require.NoError(t, again.Err(), "the next packs again")
-				require.NoError(t, again.Close())
+				harness.PackUnfinalized(t, repeated, old).Check(t)
+				require.NoError(t, repeated.Finalize())
+				require.NoError(t, repeated.Err(), "the next packs again")
+				require.NoError(t, repeated.Close())
 				require.ErrorIs(t, s.Err(), xpwc.ErrLost)
 			}
 			require.NoError(t, s.Close())
@@ -95,9 +95,9 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, first, 0o600))
 	fork := filepath.Join(t.TempDir(), "fork")
 	require.NoError(t, os.WriteFile(fork, first, 0o600))
-	require.NoError(t, later(more)(path))
+	require.NoError(t, later(extra)(path))
 	cache := harness.Open(t, path, nil)
-	s := harness.PackTensors(t, cache, more)
+	s := harness.PackTensors(t, cache, extra)
 	for n := 5; n < 9; n++ {
 		require.NoError(t, later(harness.Tensors(n, 3000))(fork))
 	}

@@ -39,11 +39,13 @@ func (d replacedDisk) Replaced() (bool, error) {
 func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
-	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 100_000), "s2": harness.Content("s2", 300_000)})
+	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 100_000),
+		"s2": harness.Content("s2", 300_000)})
 	var space []byte
 	var kernel uintptr
 	n := 0
-	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
+	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File,
+		error) {
 		return harness.FlushingDisk{File: d, BeforeFlush: func() error {
 			n++
 			if n == 2 { // header; payloads
@@ -71,14 +73,15 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 	require.NoError(t, c.Close())
 	c = harness.Open(t, path, nil)
 	n := 0
-	harness.SetFiles(c, harness.WrappedForWriting{WrappedFiles: harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
-		return harness.FlushingDisk{File: d, BeforeFlush: func() error {
-			if n++; n >= 3 { // settle; index, SLOT, and all after
-				return syscall.EIO
-			}
-			return nil
-		}}, err
-	}}})
+	harness.SetFiles(c, harness.WrappedForWriting{WrappedFiles: harness.WrappedFiles{Files: osdisk.Files{},
+		Wrap: func(d store.File, err error) (store.File, error) {
+			return harness.FlushingDisk{File: d, BeforeFlush: func() error {
+				if n++; n >= 3 { // settle; index, SLOT, and all after
+					return syscall.EIO
+				}
+				return nil
+			}}, err
+		}}})
 	harness.PackTensors(t, c, harness.Tensors(4, 1000)).MustClose(t)
 	require.ErrorIs(t, c.Close(), syscall.EIO)
 	c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
@@ -111,7 +114,8 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 	c := harness.Open(t, path, nil)
 	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 1000)})
 	n, f := 0, 0
-	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
+	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File,
+		error) {
 		d = replacedDisk{d, func() error {
 			if n++; n == 2 { // begin; after the commit
 				return syscall.EIO
@@ -219,7 +223,7 @@ func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
 // payload, it has another one.
 func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 	old := map[string][]byte{"old": harness.Content("old", 5000)}
-	other := map[string][]byte{"other": harness.Content("other", 5000)}
+	second := map[string][]byte{"other": harness.Content("other", 5000)}
 	ends := map[string]func(path string) error{
 		"moved away": func(path string) error { return osdisk.Files{}.Rename(path, path+".moved") },
 		"replaced": func(path string) error {
@@ -247,11 +251,11 @@ func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 					c = harness.Open(t, path, nil)
 				}
 				require.NoError(t, end(path))
-				harness.PackTensors(t, c, other).MustClose(t)
+				harness.PackTensors(t, c, second).MustClose(t)
 				require.NoError(t, c.Close())
 
 				c = harness.Open(t, path, &xpwc.Options{Strict: true})
-				harness.PackTensors(t, c, other).MustClose(t)
+				harness.PackTensors(t, c, second).MustClose(t)
 				require.EqualValues(t, 1, c.Stats().Hits.Entries)
 				harness.PackTensors(t, c, old).MustClose(t) // checks the bytes
 				require.EqualValues(t, 1, c.Stats().Misses)
@@ -315,22 +319,23 @@ func TestAPrivateEntryNeverCausesACommit(t *testing.T) {
 	theirs := harness.OpenProcess(t, path)
 	blocker := harness.NewSession(t, theirs, harness.Tensors(2, 77))
 	harness.LookUp(blocker, 1, harness.Load(t, blocker, "tensor 1"), 0) // has the lock
-	at := func(stamp string) *xpwc.Session {
+	name := func(stamp string) *xpwc.Session {
 		content := harness.Content("w", 100)
-		s, err := c.NewSession(harness.TensorMap{"w": {Data: content, Identity: xpwc.Identity{Source: "model", Stamp: stamp}}})
+		s, err := c.NewSession(harness.TensorMap{"w": {Data: content, Identity: xpwc.Identity{Source: "model",
+			Stamp: stamp}}})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		harness.PackWeight(t, s, 7, harness.Load(t, s, "w"), 0, make([]byte, 200))
 		return s
 	}
-	first := at("1")
+	first := name("1")
 	err := first.Finalize()
 	require.NoError(t, err)
 	require.NoError(t, blocker.Close())
 	require.NoError(t, theirs.Close())
-	before := c.Stats().Generation
-	second := at("2")
+	count := c.Stats().Generation
+	second := name("2")
 	require.NoError(t, second.Finalize())
 	require.NoError(t, c.Save())
-	require.Equal(t, before, c.Stats().Generation)
+	require.Equal(t, count, c.Stats().Generation)
 }

@@ -47,15 +47,15 @@ func TestWhatWasReservedAndNotUsedIsGivenBack(t *testing.T) {
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 1000)).MustClose(t)
 	require.NoError(t, c.Save())
-	before := c.Stats().FileBytes
+	count := c.Stats().FileBytes
 	s := harness.NewSession(t, c, map[string][]byte{"a": harness.Content("a", 100)})
 	require.Equal(t, harness.NotFound, harness.LookUp(s, 1, harness.Load(t, s, "a"), 0))
 	require.NotNil(t, harness.Reserve(s, 1000))
 	require.NoError(t, s.Close()) // the runtime's creation failed
 	require.NoError(t, c.Close())
-	after, err := os.Stat(path)
+	infoAfter, err := os.Stat(path)
 	require.NoError(t, err)
-	require.Equal(t, before, after.Size())
+	require.Equal(t, count, infoAfter.Size())
 }
 
 func TestTwoReservationsWithoutLookUpAreBothKept(t *testing.T) {

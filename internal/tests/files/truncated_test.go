@@ -24,11 +24,11 @@ import (
 
 func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}
-	other := filepath.Join(t.TempDir(), "other")
-	oc := harness.Open(t, other, nil)
+	second := filepath.Join(t.TempDir(), "other")
+	oc := harness.Open(t, second, nil)
 	harness.PackTensors(t, oc, map[string][]byte{"x": harness.Content("x", 150_000)}).MustClose(t)
 	require.NoError(t, oc.Close())
-	native, err := os.ReadFile(other)
+	native, err := os.ReadFile(second)
 	require.NoError(t, err)
 	version := bytes.Clone(native)
 	version[8] = 9
@@ -57,7 +57,8 @@ func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 			if a == harness.NotFound {
 				return
 			}
-			require.True(t, bytes.Equal(harness.PackedFrom(m["w"]), harness.EntryBytes(t, s, a, 100_064)), "hit on overwritten bytes")
+			require.True(t, bytes.Equal(harness.PackedFrom(m["w"]), harness.EntryBytes(t, s, a, 100_064)),
+				"hit on overwritten bytes")
 		})
 	}
 }
@@ -138,21 +139,21 @@ func TestWhatADamagedFileHeldIsNotInItsSuccessor(t *testing.T) {
 func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
 	tensors := harness.Tensors(5, 30_000)
 	if path := os.Getenv(harness.EnvChild); path != "" { // in a process of its own, which SIGBUS may end
-		how, size, _ := strings.Cut(os.Getenv(harness.EnvRound), " ")
+		mode, size, _ := strings.Cut(os.Getenv(harness.EnvRound), " ")
 		n, err := strconv.ParseInt(size, 10, 64)
 		require.NoError(t, err)
-		c := harness.Open(t, path, &xpwc.Options{Prefetch: strings.Contains(how, "prefetch")})
+		c := harness.Open(t, path, &xpwc.Options{Prefetch: strings.Contains(mode, "prefetch")})
 		first := harness.PackTensors(t, c, tensors)
 		require.NoError(t, c.Save())
 		require.NoError(t, c.Stats().Damaged)
-		if strings.Contains(how, "closed") {
+		if strings.Contains(mode, "closed") {
 			first.MustClose(t)
 		}
 		require.NoError(t, os.Truncate(path, n))
 		second := harness.PackTensors(t, c, tensors)
 		require.Error(t, c.Stats().Damaged)
 		require.NoError(t, c.Save())
-		if !strings.Contains(how, "closed") {
+		if !strings.Contains(mode, "closed") {
 			require.NoError(t, first.Close()) // its weights are gone
 		}
 		second.MustClose(t)
@@ -167,15 +168,15 @@ func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, size := range []int{0, 100, 4096, 5000, 100_000, len(whole) - 1} {
-		for _, how := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch",
+		for _, mode := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch",
 			"packed,prefetch"} {
-			t.Run(fmt.Sprint(how, " ", size), func(t *testing.T) {
+			t.Run(fmt.Sprint(mode, " ", size), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "cache")
-				if strings.Contains(how, "found") {
+				if strings.Contains(mode, "found") {
 					require.NoError(t, os.WriteFile(path, whole, 0o600))
 				}
 				child := harness.StartChild(t, "TestTheNextSessionNoticesThatTheFileWasTruncated", nil,
-					harness.EnvChild+"="+path, harness.EnvRound+"="+fmt.Sprint(how, " ", size))
+					harness.EnvChild+"="+path, harness.EnvRound+"="+fmt.Sprint(mode, " ", size))
 				child.Await(t, "noticed")
 				child.Pass(t)
 				c := harness.Open(t, path, &xpwc.Options{Strict: true})

@@ -134,7 +134,7 @@ func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	packed.MustClose(t)
 	require.NoError(t, c.Close())
 
-	before, err := os.ReadFile(path)
+	original, err := os.ReadFile(path)
 	require.NoError(t, err)
 	c = openQuickly(t, path, &xpwc.Options{Strict: true})
 	first := harness.PackTensors(t, c, tensors)
@@ -148,9 +148,9 @@ func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	first.MustClose(t)
 	require.NoError(t, c.Close())
 	require.Zero(t, c.Stats().WrittenBytes)
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, original, rewritten)
 }
 
 // A verifier that waits for the first inference has a list of what sessions use.
@@ -160,7 +160,8 @@ func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := harness.Open(t, path, nil)
-	first, second := harness.PackTensors(t, c, tensors), harness.PackTensors(t, c, map[string][]byte{"tensor 1": tensors["tensor 1"]})
+	first, second := harness.PackTensors(t, c, tensors), harness.PackTensors(t, c,
+		map[string][]byte{"tensor 1": tensors["tensor 1"]})
 	s := c.Stats()
 	require.EqualValues(t, 5, s.Unverified.Entries)
 	require.Equal(t, s.MappedBytes, s.Unverified.Bytes)
@@ -244,8 +245,8 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 		add(random.IntN(3000), size)
 	}
 	for _, whole := range []int{piece, 2 * piece, 3 * piece} {
-		for _, more := range []int{-1025, -1024, -1023, -65, -64, -63, -1, 0, 1, 63, 64, 65, 1023, 1024, 1025} {
-			add(random.IntN(3000), whole+more)
+		for _, extra := range []int{-1025, -1024, -1023, -65, -64, -63, -1, 0, 1, 63, 64, 65, 1023, 1024, 1025} {
+			add(random.IntN(3000), whole+extra)
 		}
 	}
 	slices.Reverse(payloads)

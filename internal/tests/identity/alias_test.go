@@ -19,7 +19,8 @@ type converting struct {
 }
 
 // run packs the copy, or finds it packed.
-func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (packed []byte, hit bool, stats xpwc.Stats) {
+func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (packed []byte, hit bool,
+	stats xpwc.Stats) {
 	t.Helper()
 	c := harness.Open(t, path, nil)
 	s := harness.NewSession(t, c, tensors)
@@ -41,7 +42,8 @@ func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (p
 
 func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
-	halves, doubles, third := harness.Content("as f16", 200), harness.Content("as f64", 200), harness.Content("as XNNPACK does it", 200)
+	halves, doubles, third := harness.Content("as f16", 200), harness.Content("as f64",
+		200), harness.Content("as XNNPACK does it", 200)
 	for name, hosts := range map[string][]converting{
 		"two words": {{word: "f32 to f16", copied: halves}, {word: "f32 to f64", copied: doubles}},
 		"XNNPACK's and words": {{xnnpacks: true, copied: third}, {word: "xnnpack", copied: halves},
@@ -72,7 +74,8 @@ func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
-	hosts := []converting{{word: "f16", copied: harness.Content("f16", 200)}, {word: "f64", copied: harness.Content("f64", 400)},
+	hosts := []converting{{word: "f16", copied: harness.Content("f16", 200)}, {word: "f64",
+		copied: harness.Content("f64", 400)},
 		{xnnpacks: true, copied: harness.Content("f32", 200)}}
 	for round := range 2 {
 		for _, h := range hosts {

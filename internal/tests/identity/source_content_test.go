@@ -149,7 +149,8 @@ func TestOtherContentThatPacksToTheSameBytesIsFoundTheNextTime(t *testing.T) {
 // A bias that XNNPACK will pack without naming it is computed by the look-up that misses.
 func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 	c := harness.Open(t, "", nil)
-	m := map[string][]byte{"w": harness.Content("w", 1000), "v": harness.Content("v", 1000), "b": harness.Content("b", 100),
+	m := map[string][]byte{"w": harness.Content("w", 1000), "v": harness.Content("v", 1000), "b": harness.Content("b",
+		100),
 		"unlike a bias": harness.Content("x", 1<<20)}
 	s := harness.NewSession(t, c, m)
 	harness.Load(t, s, "unlike a bias")

@@ -248,12 +248,12 @@ func (d *Dir) notice() {
 }
 
 // touched marks the page at an offset as dirty. If a flush has forgotten the page, all of it is dirty again.
-func (i *inode) touched(offset int64, how dirt) []patch {
+func (i *inode) touched(offset int64, mode dirt) []patch {
 	page := offset &^ (pageUnit - 1)
 	if i.dirty == nil {
 		return nil
 	}
-	i.dirty[page] |= how
+	i.dirty[page] |= mode
 	if !i.forgotten[page] {
 		return nil
 	}

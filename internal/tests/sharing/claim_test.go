@@ -16,9 +16,9 @@ import (
 )
 
 // loadAs returns the address of a kernel of a host that knows all of its packing.
-func loadAs(t testing.TB, s *xpwc.Session, name, how string, options ...xpwc.LoadOption) uintptr {
+func loadAs(t testing.TB, s *xpwc.Session, name, mode string, options ...xpwc.LoadOption) uintptr {
 	t.Helper()
-	return harness.Load(t, s, name, append(options, xpwc.PackedAs(packing.Opaque([]byte(how))))...)
+	return harness.Load(t, s, name, append(options, xpwc.PackedAs(packing.Opaque([]byte(mode))))...)
 }
 
 func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
@@ -86,9 +86,11 @@ func TestAWaitForAnotherSessionEndsAfterWriterWait(t *testing.T) {
 				require.Equal(t, timeouts, c.Stats().Waits, "a session that waited in vain waits for no other")
 				require.Equal(t, timeouts, c.Stats().WaitTimeouts)
 				require.Len(t, l.Events(c), int(timeouts))
-				_, hit := harness.PackWeight(t, second, 7, loadAs(t, second, "w", "convolution"), 0, harness.PackedFrom(content))
+				_, hit := harness.PackWeight(t, second, 7, loadAs(t, second, "w", "convolution"), 0,
+					harness.PackedFrom(content))
 				require.False(t, hit)
-				_, hit = harness.PackWeight(t, first, 7, loadAs(t, first, "w", "convolution"), 0, harness.PackedFrom(content))
+				_, hit = harness.PackWeight(t, first, 7, loadAs(t, first, "w", "convolution"), 0,
+					harness.PackedFrom(content))
 				require.True(t, hit)
 				harness.Finish(t, first)
 				harness.Finish(t, second)
@@ -117,7 +119,8 @@ func TestASessionSharesWithAnotherInParallelWhatIsEqual(t *testing.T) {
 			{first, "fully connected", []xpwc.LoadOption{xpwc.Compare()}, false},
 		} {
 			s := harness.NewSession(t, c, map[string][]byte{"w": x.content})
-			got, hit := harness.PackWeight(t, s, 7, loadAs(t, s, "w", x.packing, x.options...), 0, harness.PackedFrom(x.content))
+			got, hit := harness.PackWeight(t, s, 7, loadAs(t, s, "w", x.packing, x.options...), 0,
+				harness.PackedFrom(x.content))
 			require.Equal(t, x.hit, hit, x)
 			require.Equal(t, harness.PackedFrom(x.content), got)
 			defer harness.Finish(t, s)

@@ -22,7 +22,7 @@ func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, mine.Save())
 
-	both := func(c *xpwc.Cache) {
+	useTwice := func(c *xpwc.Cache) {
 		s := harness.NewSession(t, c, m)
 		got, _ := harness.PackWeight(t, s, 7, harness.Load(t, s, "w"), 0, p1)
 		require.Equal(t, p1, got)
@@ -31,7 +31,7 @@ func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
 		harness.Finish(t, s)
 	}
 	theirs := harness.OpenProcess(t, path)
-	both(theirs) // both are variants now
+	useTwice(theirs) // both are variants now
 	require.NoError(t, theirs.Close())
 	only2 := func(c *xpwc.Cache) []byte {
 		s := harness.NewSession(t, c, m)
