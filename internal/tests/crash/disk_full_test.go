@@ -303,7 +303,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 		t.Skip("no address space for it")
 	}
 	const beyond = 5 << 30
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	low, complete := harness.Tensors(2, 5000), harness.Tensors(5, 5000)
 	c := harness.OpenProcess(t, path)
 	harness.PackTensors(t, c, low).MustClose(t)
@@ -366,7 +366,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 // Room for the index is reserved with what it lists. Should the disk not take back what is too much, nothing is lost,
 // and the next commit has it all.
 func TestACommitThatCannotBeLaidOutLosesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	tensors := harness.Tensors(4, 3000)
 	o := harness.PackTensors(t, c, tensors)
@@ -410,7 +410,7 @@ func (d *refusingDisk) Truncate(size int64) error {
 // What a session packed lies before the index of a commit that another session's end brought about meanwhile. That the
 // disk has no room for the next index must not cost what was committed.
 func TestNoRoomForTheIndexLeavesWhatWasCommitted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	early := map[string][]byte{"a": harness.Content("a", 5000), "b": harness.Content("b", 5000),
 		"c": harness.Content("c", 5000)}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
@@ -19,7 +18,7 @@ import (
 
 // While a session packs a tensor that has a segment of the file to itself, another's commit fails.
 func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, &xpwc.Options{WriterWait: -1})
 	small, large := harness.Tensors(2, 3000), map[string][]byte{"large": harness.Content("large", 6<<20)}
 	o := harness.PackTensors(t, c, small)
@@ -58,7 +57,7 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 	for name, bias := range map[string]uintptr{"named": 0, "unnamed": 12345} {
 		t.Run(name, func(t *testing.T) {
-			c, h := harness.OpenHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+			c, h := harness.OpenHooked(t, harness.Path(t), nil)
 			o := harness.PackTensors(t, c, harness.Tensors(2, 3000))
 			harness.HoldCommits(c)
 			s := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 3000)})
@@ -83,7 +82,7 @@ func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 
 // A process whose file has ended packs privately, with the reason, and after a while into the file that is there then.
 func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var l harness.Listener
 	o := l.Options()
 	o.WriterWait = -1
@@ -118,7 +117,7 @@ func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
 
 // What a failed commit loses says so with the next Save, if nobody was waiting when it failed.
 func TestSaveReportsWhatACommitInTheBackgroundHasLost(t *testing.T) {
-	c, h := harness.OpenHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+	c, h := harness.OpenHooked(t, harness.Path(t), nil)
 	o := harness.PackTensors(t, c, harness.Tensors(1, 3000))
 	h.Flush = func(string) error { return syscall.EIO }
 	require.ErrorIs(t, harness.AwaitCommit(c), syscall.EIO)
@@ -145,7 +144,7 @@ func TestAFileThatEndsIsNotInItsPlace(t *testing.T) {
 			if name == "removed" && runtime.GOOS == "windows" {
 				t.Skip("a removed file may keep its name until it is closed")
 			}
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c, h := harness.OpenHooked(t, path, &xpwc.Options{WriterWait: -1})
 			harness.PackTensors(t, c, harness.Tensors(1, 100)).MustClose(t)
 			require.NoError(t, c.Save())
@@ -220,7 +219,7 @@ func (u undigested) Tensor(name string) (xpwc.Tensor, error) {
 
 // The runtime is right, and may be used for as long as the process lives.
 func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	m := harness.Tensors(2, 3000)
 	s, err := c.NewSession(undigested{xpwc.MapOf(m)})
@@ -241,7 +240,7 @@ func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
 
 // The disk may lose what was packed before anybody knows its sum, which is right then for what the disk has.
 func TestWhatTheDiskLosesBeforeItIsSummedIsNeverCommitted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	m := map[string][]byte{"w": harness.Content("w", 50_000)}
 	s := harness.NewSession(t, c, m)

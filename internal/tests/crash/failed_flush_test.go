@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -310,7 +309,7 @@ func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 
 // The slot may have reached the disk although its flush failed. Who has loaded that generation keeps it.
 func TestAGenerationWhoseFlushFailedServesThoseWhoHaveIt(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	m := map[string][]byte{"a": harness.Content("a", 1000)}
 	n, theirs := 0, (*xpwc.Cache)(nil)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -23,7 +22,7 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 	for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
 		for offset := int64(1); ; offset++ {
 			require.Less(t, offset, int64(100))
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c := harness.Open(t, path, nil)
 			harness.PackTensors(t, c, first).MustClose(t)
 			require.NoError(t, c.Close())
@@ -63,7 +62,7 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 }
 
 func TestAnEmptyFileThatCannotBeGrownIsNoError(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	var calls atomic.Int64
 	harness.SetFiles(c, faultyFiles{harness.Files(c), &calls, 3, syscall.ENOSPC})

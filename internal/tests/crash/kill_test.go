@@ -91,7 +91,7 @@ func TestNothingSavedIsLostToAKill(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
 				var k killed
 				for k.Kills < kills/files {
-					k.repeatedly(t, filepath.Join(t.TempDir(), "cache"), random, 26)
+					k.repeatedly(t, harness.Path(t), random, 26)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -250,7 +250,7 @@ func TestAStrayWriteFaultsInsteadOfReachingTheFile(t *testing.T) {
 		fmt.Println("written")
 		return
 	}
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	for _, mode := range []string{"packed", "found"} {
 		child := harness.StartChild(t, "TestAStrayWriteFaultsInsteadOfReachingTheFile", nil,
 			harness.EnvChild+"="+path, harness.EnvRound+"="+mode)

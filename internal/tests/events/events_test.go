@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -22,7 +21,7 @@ import (
 )
 
 func TestACommitIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(3, 5000)
 	var l harness.Listener
 	c := harness.Open(t, path, l.Options())
@@ -49,7 +48,7 @@ func TestACommitIsTold(t *testing.T) {
 func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 	committed := make(chan struct{})
 	l := harness.Listener{OnMessage: func(string) { close(committed) }}
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), l.Options())
+	c := harness.Open(t, harness.Path(t), l.Options())
 	slow := slowFiles{Files: harness.Files(c), armed: &atomic.Bool{}, release: make(chan struct{})}
 	harness.SetFiles(c, slow)
 	s, err := c.NewSession(xpwc.MapOf(harness.Tensors(2, 5000)))
@@ -94,7 +93,7 @@ func (d slowDisk) Flush() error {
 }
 
 func TestADamagedFileIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(2, 5000)
 	content, _ := harness.SmallFile(t, tensors)
 	require.NoError(t, os.WriteFile(path, content[:len(content)-1], 0o600))
@@ -122,7 +121,7 @@ func TestADamagedFileIsTold(t *testing.T) {
 }
 
 func TestADamagedPayloadIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(2, 5000)
 	content, _ := harness.SmallFile(t, tensors)
 	content[format.HeaderSize+100] ^= 4
@@ -141,7 +140,7 @@ func TestADamagedPayloadIsTold(t *testing.T) {
 // Each load reports each reason once, however many tensors it packs.
 func TestALoadReportsEachReasonForPrivateMemoryOnce(t *testing.T) {
 	tensors := harness.Tensors(3, 1000)
-	path := func(t *testing.T) string { return filepath.Join(t.TempDir(), "cache") }
+	path := func(t *testing.T) string { return harness.Path(t) }
 	for reason, cause := range map[xpwc.Reason]struct {
 		level slog.Level
 		err   error
@@ -245,7 +244,7 @@ func (d fullDisk) Allocate(offset, size int64) error {
 }
 
 func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(3, 40_000)
 	var mine, theirs harness.Listener
 	c := harness.Open(t, path, mine.Options())
@@ -273,7 +272,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 }
 
 func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var l harness.Listener
 	c := harness.Open(t, path, l.Options())
 	s, err := c.NewSession(xpwc.MapOf(harness.Tensors(1, 5000)))
@@ -295,7 +294,7 @@ func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
 }
 
 func TestWaitingForAnotherWriterIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(1, 1000)
 	theirs := harness.OpenProcess(t, path)
 	s, err := theirs.NewSession(xpwc.MapOf(tensors))
@@ -336,7 +335,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 
 // The logger holds no lock of the cache, whatever was locked where something happened.
 func TestALoggerMayUseTheCache(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	content, _ := harness.SmallFile(t, harness.Tensors(1, 300))
 	require.NoError(t, os.WriteFile(path, content[:len(content)-1], 0o600))
 	opening := make(chan struct{})
@@ -373,7 +372,7 @@ func TestALoggerMayUseTheCache(t *testing.T) {
 
 func TestAPanicOfTheLoggerHarmsNothing(t *testing.T) {
 	l := harness.Listener{OnMessage: func(string) { panic("logger") }}
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), l.Options())
+	c := harness.Open(t, harness.Path(t), l.Options())
 	harness.PackTensors(t, c, harness.Tensors(2, 500)).MustClose(t)
 	require.NoError(t, c.Close())
 	require.ErrorContains(t, c.Stats().LastError, "panic in Options.Logger: logger")
@@ -397,14 +396,14 @@ func TestALoggerThatEndsItsGoroutineKeepsNobodyWaiting(t *testing.T) {
 
 func TestALoggerHearsWhatItsLevelLetsThrough(t *testing.T) {
 	l := harness.Listener{Level: slog.LevelWarn}
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), l.Options())
+	c := harness.Open(t, harness.Path(t), l.Options())
 	harness.PackTensors(t, c, harness.Tensors(2, 500)).MustClose(t)
 	require.NoError(t, c.Close())
 	require.Empty(t, l.Events(c), "a commit is no warning")
 }
 
 func TestLoggersAreNoOptionsThatDiffer(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var first, second harness.Listener
 	a := harness.Open(t, path, first.Options())
 	b := harness.Open(t, path, second.Options())
@@ -420,7 +419,7 @@ func TestAMaxBytesBelowWhatIsUsedIsToldOnce(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()
 	o.MaxBytes = 1000
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), o)
+	c := harness.Open(t, harness.Path(t), o)
 	first, second := harness.PackTensors(t, c, harness.Tensors(3, 500)), harness.PackTensors(t, c, harness.Tensors(6,
 		500))
 	reported := 0
@@ -438,7 +437,7 @@ func TestAMaxBytesBelowWhatIsUsedIsToldOnce(t *testing.T) {
 
 func TestOneLoggerOfManyHandlesIsToldOnce(t *testing.T) {
 	var l harness.Listener
-	o, file := l.Options(), filepath.Join(t.TempDir(), "cache")
+	o, file := l.Options(), harness.Path(t)
 	first, second := harness.Open(t, file, o), harness.Open(t, file, o)
 	harness.PackTensors(t, first, harness.Tensors(3, 500)).MustClose(t)
 	require.NoError(t, second.Save())
@@ -451,7 +450,7 @@ func TestOneLoggerOfManyHandlesIsToldOnce(t *testing.T) {
 
 func TestEachHandleHasItsOwnLogger(t *testing.T) {
 	var ofA, ofB harness.Listener
-	file := filepath.Join(t.TempDir(), "cache")
+	file := harness.Path(t)
 	a, b := harness.Open(t, file, ofA.Options()), harness.Open(t, file, ofB.Options())
 	harness.PackTensors(t, a, harness.Tensors(3, 500)).MustClose(t)
 	require.NoError(t, a.Save())
@@ -477,7 +476,7 @@ func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()
 	o.WriterWait = 250 * time.Millisecond // longer than the first try takes on a slow machine
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, o)
 	harness.PackTensors(t, c, harness.Tensors(1, 3000)).MustClose(t)
 	require.NoError(t, c.Save())

@@ -63,7 +63,7 @@ func packOrFind(t *testing.T, c *xpwc.Cache, h *hostCode, name string) (hit bool
 // What the host computes may look at the cache, whenever it is called.
 func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 	for _, size := range []int{100, 8 << 10} {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		for _, next := range []bool{false, true} {
 			c := harness.Open(t, path, nil)
 			called := map[string]bool{}
@@ -84,7 +84,7 @@ func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 
 // Who waits for the host's digest waits alone.
 func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	quick := &hostCode{size: 5000, hook: func(string) {}}
 	_, err := packOrFind(t, c, quick, "a")
@@ -131,7 +131,7 @@ func TestAPanicOfTheHostIsAnErrorAndTheCacheGoesOn(t *testing.T) {
 		for _, size := range []int{100, 8 << 10} {
 			for call := 1; call <= 3; call++ {
 				t.Run(fmt.Sprint(label, "/", size, "/", call), func(t *testing.T) {
-					path := filepath.Join(t.TempDir(), "cache")
+					path := harness.Path(t)
 					for range 2 { // a first start, and a next one
 						c := harness.Open(t, path, nil)
 						calls := 0

@@ -31,7 +31,7 @@ func (l linking) Create(path string) (store.File, error) {
 }
 
 func TestACompactionChangesTheModeOfItsOwnFileAlone(t *testing.T) {
-	path, private := filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "private")
+	path, private := harness.Path(t), filepath.Join(t.TempDir(), "private")
 	require.NoError(t, os.WriteFile(private, []byte("mine"), 0o600))
 	c := harness.Open(t, path, nil)
 	tensors, version := harness.Tensors(2, 20_000), map[string]int{}

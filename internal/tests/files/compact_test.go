@@ -3,7 +3,6 @@ package files
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -47,7 +46,7 @@ func use(t testing.TB, c *xpwc.Cache, tensors map[string][]byte, version map[str
 }
 
 func TestAThousandChangesKeepTheFileSmall(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors, version := harness.Tensors(8, 20_000), map[string]int{}
 	c := harness.Open(t, path, nil)
 	for i := range max(1000/harness.SampleStep(), 120) {
@@ -72,7 +71,7 @@ func TestAThousandChangesKeepTheFileSmall(t *testing.T) {
 }
 
 func TestCompactingKeepsWhatLivesAndWhatRuns(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	original, rewritten := harness.Tensors(6, 9000), harness.Tensors(6, 9000)
 	for name := range rewritten {
 		rewritten[name] = harness.Content(name+"!", 9000)
@@ -105,7 +104,7 @@ func TestCompactingKeepsWhatLivesAndWhatRuns(t *testing.T) {
 
 func TestEqualWeightsOfSeveralNamesAreStoredOnce(t *testing.T) {
 	const size = 20_000
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	content := harness.Content("content", size)
 	named := func(names ...string) map[string][]byte {
 		tensors := map[string][]byte{}
@@ -131,7 +130,7 @@ func TestEqualWeightsOfSeveralNamesAreStoredOnce(t *testing.T) {
 
 // Another process goes on with the file it has mapped, and finds the new one with its next session.
 func TestAnotherProcessFollowsACompaction(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(4, 3000)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
@@ -151,7 +150,7 @@ func TestAnotherProcessFollowsACompaction(t *testing.T) {
 }
 
 func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	const maxBytes = 100_000
 	c := harness.Open(t, path, &xpwc.Options{MaxBytes: maxBytes})
 	clock := int64(1000)
@@ -177,7 +176,7 @@ func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
 }
 
 func TestAnUnchangedContentUnderANewStampIsNotPackedAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(3, 3000)
 	run := func(version map[string]int) (xpwc.Stats, int64) {
 		c := harness.Open(t, path, nil)
@@ -208,7 +207,7 @@ func TestAnUnchangedContentUnderANewStampIsNotPackedAgain(t *testing.T) {
 }
 
 func TestCompactingWhileTheSameProcessPacksEndsInAnError(t *testing.T) {
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), &xpwc.Options{WriterWait: -1})
+	c := harness.Open(t, harness.Path(t), &xpwc.Options{WriterWait: -1})
 	s := harness.NewSession(t, c, harness.Tensors(1, 100))
 	for name := range harness.Tensors(1, 100) {
 		require.Equal(t, harness.NotFound, harness.LookUp(s, 7, harness.Load(t, s, name), 0))
@@ -242,7 +241,7 @@ func TestAPayloadOfSeveralEntriesCountsOnceTowardsTheSizeOfTheFile(t *testing.T)
 }
 
 func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 1000)}
 	p := harness.PackedFrom(m["w"])
 	c := harness.Open(t, path, nil)
@@ -276,7 +275,7 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 
 // A compaction does not put its file in the place of one it has not copied.
 func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
 	require.NoError(t, c.Save())

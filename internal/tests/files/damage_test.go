@@ -40,7 +40,7 @@ func survive(t *testing.T, path string, content []byte, tensors map[string][]byt
 func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 	tensors := harness.Tensors(2, 60)
 	content, slot := harness.SmallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	flipped, believed, random := 0, 0, testkit.Random(t)
 	for offset := range content {
 		if offset >= format.HeaderSize && offset < int(slot.IndexOffset) {
@@ -70,7 +70,7 @@ func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 func TestEveryPrefixOfAFileIsSurvived(t *testing.T) {
 	tensors := harness.Tensors(2, 60)
 	content, _ := harness.SmallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	for n := testkit.Random(t).IntN(harness.SampleStep()); n < len(content); n += harness.SampleStep() {
 		require.Zero(t, survive(t, path, content[:n], tensors, &xpwc.Options{ReadOnly: true}), "the first %d bytes", n)
 	}
@@ -80,7 +80,7 @@ func TestSplicedFilesAreSurvived(t *testing.T) {
 	tensors, others := harness.Tensors(3, 700), harness.Tensors(5, 300)
 	a, _ := harness.SmallFile(t, tensors)
 	b, _ := harness.SmallFile(t, others)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	random := testkit.Random(t)
 	for range 1000 {
 		cut, resume := random.IntN(len(a)), random.IntN(len(b))
@@ -100,7 +100,7 @@ func TestSplicedFilesAreSurvived(t *testing.T) {
 func TestAFileAtTheEndOfTheGenerationsIsSetAside(t *testing.T) {
 	tensors := harness.Tensors(3, 500)
 	content, slot := harness.SmallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, atGeneration(t, content, slot, math.MaxUint64), 0o600))
 	_, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 	require.ErrorIs(t, err, xpwc.ErrDamaged)
@@ -149,11 +149,11 @@ func fileOfVersion(t *testing.T, path string, newer int) []byte {
 // What a newer version of the format wrote is neither used nor touched. The model runs all the same.
 func TestAFileOfANewerVersionIsLeftAlone(t *testing.T) {
 	t.Run("native", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		requireLeftAlone(t, path, fileOfVersion(t, path, 1))
 	})
 	t.Run("ExecuTorch's", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		content := harness.ExecuTorchFile(map[string][]byte{"w": harness.Content("v", 200)})
 		binary.LittleEndian.PutUint32(content[len(content)-4:], 3)
 		require.NoError(t, os.WriteFile(path, content, 0o600))
@@ -185,7 +185,7 @@ func requireLeftAlone(t *testing.T, path string, content []byte) {
 
 // What an older version of the format wrote is replaced when there is something to commit.
 func TestAFileOfAnOlderVersionIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	content := fileOfVersion(t, path, -1)
 	_, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 	require.ErrorIs(t, err, xpwc.ErrVersion)
@@ -216,7 +216,7 @@ func TestDamagedPayloads(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	content, _ := harness.SmallFile(t, tensors)
 	content[format.HeaderSize+100] ^= 4
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 
 	cache := harness.Open(t, path, &xpwc.Options{Verify: xpwc.VerifyOnUse})
@@ -241,7 +241,7 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	for _, verify := range []xpwc.Verify{xpwc.VerifyStructure, xpwc.VerifyOnUse} {
 		content, _ := harness.SmallFile(t, tensors)
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		c := harness.Open(t, path, &xpwc.Options{Verify: verify, Prefetch: true})
 		harness.PackTensors(t, c, tensors).MustClose(t)

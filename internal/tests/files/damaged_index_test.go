@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -56,7 +55,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 		}},
 	}) {
 		t.Run(writing.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			old := manyTensors()
 			packedBefore := harness.Open(t, path, nil)
 			harness.PackTensors(t, packedBefore, old).MustClose(t)
@@ -108,7 +107,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 // What is in a damaged file, and was not committed, is right for whoever uses it. Save reports that the file does not
 // have it.
 func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	old := manyTensors()
 	packedBefore := harness.Open(t, path, nil)
 	harness.PackTensors(t, packedBefore, old).MustClose(t)
@@ -141,7 +140,7 @@ func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 // A generation is made of the one before. If its index is damaged since it was checked, what was packed serves who has
 // it, and others pack it into the next file.
 func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	old, m := manyTensors(), map[string][]byte{"another": harness.Content("another", 5000)}
 	harness.PackTensors(t, c, old).MustClose(t)
@@ -164,7 +163,7 @@ func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 }
 
 func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, manyTensors()).MustClose(t)
 	require.NoError(t, c.Close())

@@ -18,7 +18,7 @@ import (
 // executorchCache puts a file as ExecuTorch writes it into a directory.
 func executorchCache(t *testing.T) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "cache")
+	path = harness.Path(t)
 	require.NoError(t, os.WriteFile(path, harness.ExecuTorchFile(harness.Tensors(3, 3000)), 0o600))
 	return path
 }

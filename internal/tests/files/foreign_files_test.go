@@ -3,7 +3,6 @@ package files
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,7 +36,7 @@ func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
 				"text":  []byte("somebody's notes"),
 				"zeros": make([]byte, 5000),
 			} {
-				path := filepath.Join(t.TempDir(), "cache")
+				path := harness.Path(t)
 				require.NoError(t, os.WriteFile(path+suffix, theirs, 0o600))
 				work(t, path)
 				content, err := os.ReadFile(path + suffix)
@@ -45,7 +44,7 @@ func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
 				require.Equal(t, theirs, content, name)
 			}
 			for _, content := range [][]byte{format.NewHeader([16]byte{1}), {}} {
-				path := filepath.Join(t.TempDir(), "cache")
+				path := harness.Path(t)
 				require.NoError(t, os.WriteFile(path+suffix, content, 0o600))
 				work(t, path)
 				content, err := os.ReadFile(path + suffix)

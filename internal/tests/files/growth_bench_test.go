@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -91,7 +90,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 			KernelDigest: xpwc.DigestOf(m.bytes(i)),
 		}
 	}
-	path = filepath.Join(t.TempDir(), "cache")
+	path = harness.Path(t)
 	st := store.New(path, osdisk.Files{}, 0)
 	begun, err := st.Begin()
 	require.NoError(t, err)
@@ -152,7 +151,7 @@ func BenchmarkPackTiny(b *testing.B) {
 		m := newTinyModel(n)
 		var loading, packing, finalizing, saving, processor time.Duration
 		for b.Loop() {
-			path := filepath.Join(b.TempDir(), "cache")
+			path := harness.Path(b)
 			c, err := xpwc.Open(path, nil)
 			require.NoError(b, err)
 			start, used := time.Now(), harness.ProcessorTime()

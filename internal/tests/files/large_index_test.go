@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -78,14 +77,14 @@ func damagedFile(t *testing.T, content []byte, offset uint64) (path string) {
 	t.Helper()
 	content[offset] ^= 1 << (offset % 8)
 	defer func() { content[offset] ^= 1 << (offset % 8) }()
-	path = filepath.Join(t.TempDir(), "cache")
+	path = harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
 func TestTheRecordsOfALargeFileServe(t *testing.T) {
 	m, content, _ := largeFile(t)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
 	hits, err := m.use(t, c, everyTensor(m))
@@ -262,7 +261,7 @@ func TestALargeFileGoesWhileItsIndexIsRead(t *testing.T) {
 		t.Skip("a removed file may keep its name until it is closed")
 	}
 	m, content, _ := largeFile(t)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := harness.Open(t, path, nil)
 	var looks atomic.Bool
@@ -279,7 +278,7 @@ func TestALargeFileGoesWhileItsIndexIsRead(t *testing.T) {
 // A look-up reads the index of a file while another session opens that for writing: it is not damaged.
 func TestALargeFileIsOpenedForWritingWhileItsIndexIsRead(t *testing.T) {
 	m, content, _ := largeFile(t)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := harness.Open(t, path, nil)
 	var looks atomic.Bool

@@ -35,7 +35,7 @@ func mustOpenFile(t *testing.T, f *os.File, o *xpwc.Options) *xpwc.Cache {
 // packedFile makes a cache file of tensors.
 func packedFile(t *testing.T, tensors map[string][]byte) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "cache")
+	path = harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
 	require.NoError(t, c.Close())
@@ -121,7 +121,7 @@ func TestTwoCachesOfOneOpeningAreTwoWriters(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux opens a descriptor's file once more")
 	}
-	f := handOver(t, filepath.Join(t.TempDir(), "cache"), os.O_RDWR|os.O_CREATE)
+	f := handOver(t, harness.Path(t), os.O_RDWR|os.O_CREATE)
 	a, err := xpwc.OpenFile(f, &xpwc.Options{WriterWait: -1})
 	require.NoError(t, err)
 	defer a.Close()
@@ -199,7 +199,7 @@ func TestAFlushFailsOfAFileThatWasHandedOver(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("this system cannot open the file once more")
 	}
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := mustOpenFile(t, handOver(t, path, os.O_RDWR|os.O_CREATE), &xpwc.Options{WriterWait: -1})
 	h := &harness.Hooks{}
 	harness.SetFiles(c, harness.HookedFiles{Files: harness.Files(c), Hooks: h})

@@ -18,7 +18,7 @@ import (
 func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 	old, extra := harness.Tensors(2, 5000), harness.Tensors(4, 5000)
 	file := func(tensors ...map[string][]byte) []byte {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		for _, m := range tensors { // a generation each
 			c := harness.Open(t, path, nil)
 			harness.PackTensors(t, c, m).MustClose(t)
@@ -63,7 +63,7 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 		"removed": {os.Remove, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			require.NoError(t, os.WriteFile(path, first, 0o600))
 			cache := harness.Open(t, path, nil)
 			s := harness.PackTensors(t, cache, old)
@@ -91,7 +91,7 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 	}
 
 	// A copy that went its own way is another file, also where it has later generations.
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, first, 0o600))
 	fork := filepath.Join(t.TempDir(), "fork")
 	require.NoError(t, os.WriteFile(fork, first, 0o600))
@@ -111,7 +111,7 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 
 // A session that only finds out when the next one begins has lost its weights, too.
 func TestTheNextSessionFindsOutThatTheFileWasOverwritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := harness.Tensors(2, 5000)
 	c := harness.Open(t, path, nil)
 	s := harness.PackTensors(t, c, m)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -37,7 +36,7 @@ func (d replacedDisk) Replaced() (bool, error) {
 
 // Sessions that pack while a commit is written keep their memory when the file turns out to be gone.
 func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
 	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 100_000),
 		"s2": harness.Content("s2", 300_000)})
@@ -67,7 +66,7 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 
 // The slot may be in force although its flush failed.
 func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
 	require.NoError(t, c.Close())
@@ -90,7 +89,7 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 }
 
 func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 1000)}
 	require.NoError(t, os.WriteFile(path, harness.ExecuTorchFile(m), 0o600))
 	c := harness.Open(t, path, nil)
@@ -110,7 +109,7 @@ func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
 }
 
 func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 1000)})
 	n, f := 0, 0
@@ -150,7 +149,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 }
 
 func TestAReadOnlyCacheSeesWhatOthersRepaired(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := harness.Tensors(1, 1000)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, m).MustClose(t)
@@ -167,7 +166,7 @@ func TestAReadOnlyCacheSeesWhatOthersRepaired(t *testing.T) {
 }
 
 func TestExecuTorchsFileCutOffWhileOpenIsSurvived(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}
 	require.NoError(t, os.WriteFile(path, harness.ExecuTorchFile(m), 0o600))
 	c := harness.Open(t, path, nil)
@@ -192,7 +191,7 @@ func TestFillIsCalledOnceEvenIfItFails(t *testing.T) {
 }
 
 func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
 	m := map[string][]byte{"v": harness.Content("v", 100), "w": harness.Content("w", 100)}
 	s := harness.NewSession(t, c, m)
@@ -209,7 +208,7 @@ func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
 }
 
 func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, &xpwc.Options{MaxBytes: 1000})
 	o := harness.PackTensors(t, c, harness.Tensors(2, 3000))
 	require.NoError(t, c.Save())
@@ -241,7 +240,7 @@ func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 	for name, end := range ends {
 		for _, packedHere := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, packed here %v", name, packedHere), func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), "cache")
+				path := harness.Path(t)
 				c := harness.Open(t, path, nil)
 				harness.PackTensors(t, c, old).MustClose(t)
 				if packedHere {
@@ -267,7 +266,7 @@ func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 
 // Everything at once: sessions of changing tensors, compactions, saves, closes, and somebody who moves the file away.
 func TestCachesThatAreOpenedClosedCompactedAndLost(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -312,7 +311,7 @@ func TestCachesThatAreOpenedClosedCompactedAndLost(t *testing.T) {
 }
 
 func TestAPrivateEntryNeverCausesACommit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.OpenProcess(t, path)
 	harness.PackTensors(t, c, harness.Tensors(1, 100)).MustClose(t)
 	require.NoError(t, c.Save())

@@ -40,7 +40,7 @@ func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 		"native, in use":   native,
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c := harness.Open(t, path, nil)
 			harness.PackTensors(t, c, m).MustClose(t)
 			require.NoError(t, c.Close())
@@ -64,7 +64,7 @@ func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 }
 
 func TestStrictDoesNotServeFromATruncatedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, m).MustClose(t)
@@ -84,7 +84,7 @@ func TestStrictDoesNotServeFromATruncatedFile(t *testing.T) {
 
 // The next session of a cache whose file was cut off touches nothing of it.
 func TestATruncatedFileIsNotServedFrom(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := harness.Tensors(1, 100_000)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, m).MustClose(t)
@@ -107,7 +107,7 @@ func TestATruncatedFileIsNotServedFrom(t *testing.T) {
 func TestAFileDamagedWhileOpenIsSucceededByAGoodOne(t *testing.T) {
 	for _, size := range []int64{5000, 0} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c := harness.Open(t, path, nil)
 			harness.PackTensors(t, c, map[string][]byte{"a": harness.Content("a", 10_000)}).MustClose(t)
 			require.NoError(t, c.Save())
@@ -123,7 +123,7 @@ func TestAFileDamagedWhileOpenIsSucceededByAGoodOne(t *testing.T) {
 }
 
 func TestWhatADamagedFileHeldIsNotInItsSuccessor(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, map[string][]byte{"a": harness.Content("a", 1000)}).MustClose(t)
 	require.NoError(t, c.Save())
@@ -171,7 +171,7 @@ func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
 		for _, mode := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch",
 			"packed,prefetch"} {
 			t.Run(fmt.Sprint(mode, " ", size), func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), "cache")
+				path := harness.Path(t)
 				if strings.Contains(mode, "found") {
 					require.NoError(t, os.WriteFile(path, whole, 0o600))
 				}
@@ -197,7 +197,7 @@ func TestAFileThatIsBeingCopiedToItsPlaceIsLeftThere(t *testing.T) {
 	whole, _ := harness.SmallFile(t, tensors)
 	for _, size := range []int{4096, len(whole) / 2, len(whole) - 1} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			require.NoError(t, os.WriteFile(path, whole[:size], 0o600))
 			soon := time.Now().Add(time.Hour)
 			require.NoError(t, os.Chtimes(path, soon, soon)) // however long this test takes, it was written to just now

@@ -137,7 +137,7 @@ func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
 	m := newTinyModel(3)
 	for name, stat := range map[string]bool{"no mappings": false, "no description": true} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c := harness.Open(t, path, nil)
 			_, err := m.use(t, c, everyTensor(m))
 			require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
 func TestWhatACommitCouldNotMapIsInTheNextOne(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c, on := harness.OpenHooked(t, path, &xpwc.Options{Strict: strict})
 			harness.HoldCommits(c)
 			first, err := harness.PackModel(c, harness.OneModel{"a": []byte("content of a")})

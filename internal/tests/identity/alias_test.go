@@ -2,7 +2,6 @@ package identity
 
 import (
 	"bytes"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,7 +55,7 @@ func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 		"no words, and as long as the other": {{copied: tensors["w"]}, {copied: harness.Content("another", 100)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			for range 2 {
 				for i, h := range hosts {
 					packed, _, _ := h.run(t, path, tensors)
@@ -72,7 +71,7 @@ func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 }
 
 func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
 	hosts := []converting{{word: "f16", copied: harness.Content("f16", 200)}, {word: "f64",
 		copied: harness.Content("f64", 400)},
@@ -90,7 +89,7 @@ func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
 
 // The content of the original, under a name that looks like a copy's.
 func TestATensorIsNotTakenForACopy(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	w := harness.Content("w", 100)
 	host := converting{word: "f16", copied: harness.Content("f16", 200)}
 	host.run(t, path, map[string][]byte{"w": w})

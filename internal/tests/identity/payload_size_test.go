@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,7 +58,7 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 					continue
 				}
 				require.NoError(t, err, op.Name)
-				path := filepath.Join(t.TempDir(), "cache")
+				path := harness.Path(t)
 				run := func() xpwc.Stats {
 					cache, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 					require.NoError(t, err)
@@ -139,7 +138,7 @@ func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
 			require.NoError(t, err)
 			id := harness.PackingIdentity(t, use)
 			id.Flags |= variant.told
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			run := func() xpwc.Stats { return harness.RunPacked(t, path, variant.flags, id, use, plain) }
 			if run().Packed.Entries == 0 {
 				continue // of the address of XNNPACK's own copy
@@ -165,7 +164,7 @@ func TestWhereXNNPACKDoesNotSayTheSizeOnlyWhatIsEqualIsServed(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	run := func() xpwc.Stats {
 		return harness.RunPacked(t, path, xnnpack.ForceFP16Inference, harness.PackingIdentity(t, use), use, plain)
 	}
@@ -186,7 +185,7 @@ func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T)
 	m := harness.Chain{Width: 64, Layers: [][2]string{{"w", "b"}}}
 	tensors := m.Weights(1)
 	plain := m.Plain(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	run := func() xpwc.Stats {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 		require.NoError(t, err)
@@ -223,7 +222,7 @@ func TestTheKernelOfATensorThatHasMoreIsNotDamaged(t *testing.T) {
 		"opaque bytes": {xpwc.Believe(), xpwc.PackedAs(packing.Opaque([]byte("scales")))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			run := func() (xpwc.Stats, []byte) {
 				c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 				require.NoError(t, err)
@@ -261,7 +260,7 @@ func TestAPayloadThatIsTooShortForOneOfTheUsesIsNotUsed(t *testing.T) {
 	wide := harness.KernelUse{Op: packing.FullyConnected, Types: f32, Shape: []int{9, many}} // which takes more bytes
 	plain, err := harness.Compute(nil, nil, tall, wide)
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	run := func() xpwc.Stats {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyStructure})
 		require.NoError(t, err)

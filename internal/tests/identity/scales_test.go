@@ -4,7 +4,6 @@ package identity
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -71,7 +70,7 @@ func TestScalesMayBeSetWhenTheContentIsComputed(t *testing.T) {
 		t.Run(input.String(), func(t *testing.T) {
 			memory := harness.OpenCache(t, "", nil)
 			want := run(t, memory, input, channelScales, func(dst []byte) error { fill(dst); return nil })
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			first := harness.OpenCache(t, path, nil)
 			scales := slices.Repeat([]float32{1}, outputs)
 			require.Equal(t, want, run(t, first, input, scales, func(dst []byte) error {

@@ -73,7 +73,7 @@ func TestOneKernelInTwoShapesIsTwoWeights(t *testing.T) {
 			second, _ := seedOf(t, uses[1])
 			require.Equal(t, first, second)
 			for _, opts := range describedBy {
-				inOrder(t, filepath.Join(t.TempDir(), "cache"), opts, append(uses, uses...), plain)
+				inOrder(t, harness.Path(t), opts, append(uses, uses...), plain)
 				slices.Reverse(uses)
 				inOrder(t, filepath.Join(t.TempDir(), "reverse"), opts, append(uses, uses...), plain)
 			}
@@ -245,7 +245,7 @@ func TestShapesThatShareASeedArePackedApart(t *testing.T) {
 						continue
 					}
 					pairs += len(shared) * (len(shared) - 1)
-					inOrder(t, filepath.Join(t.TempDir(), "cache"), nil, shared, plain)
+					inOrder(t, harness.Path(t), nil, shared, plain)
 					slices.Reverse(shared)
 					inOrder(t, filepath.Join(t.TempDir(), "reverse"), nil, shared, plain)
 				}
@@ -267,7 +267,7 @@ func TestShapesThatShareASeedArePackedApart(t *testing.T) {
 // seedOf returns XNNPACK's seed for a use, false if XNNPACK does not cache it.
 func seedOf(t *testing.T, u harness.KernelUse) (uint32, bool) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, err := xpwc.Open(path, nil)
 	require.NoError(t, err)
 	_, err = harness.Compute(c, nil, u)
@@ -291,7 +291,7 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 	pair := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(wide)), xpwc.PackedAs(fullyConnected(tall))}
 	_, plain := without(t, []harness.KernelUse{wide, tall})
 	for _, seen := range []harness.KernelUse{wide, tall} {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		next := func(uses ...harness.KernelUse) []byte {
 			c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 			require.NoError(t, err)
@@ -314,7 +314,7 @@ func TestUsesThatArePackedAlikeShareTheirBytes(t *testing.T) {
 	two.Stride = xnnpack.Size{Height: 1, Width: 2} // which the bytes do not depend on
 	plain, err := harness.Compute(nil, nil, use, two)
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	for i := range 3 {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 		require.NoError(t, err)

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +28,7 @@ func TestTrimmingACacheInMemoryForgetsWhatNobodyUses(t *testing.T) {
 }
 
 func TestTrimmingACacheWithAFileLosesNothing(t *testing.T) {
-	path, tensors := filepath.Join(t.TempDir(), "cache"), harness.Tensors(3, 100_000)
+	path, tensors := harness.Path(t), harness.Tensors(3, 100_000)
 	c := harness.Open(t, path, nil)
 	used := harness.PackTensors(t, c, tensors)
 	require.NoError(t, c.Trim())
@@ -47,7 +46,7 @@ func TestTrimmingACacheWithAFileLosesNothing(t *testing.T) {
 }
 
 func TestACopyTheHostMadeGoesByTheOriginalsName(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
 	for _, cached := range []bool{false, true} {
 		c := harness.Open(t, path, nil)

@@ -2,7 +2,6 @@ package sharing
 
 import (
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -39,7 +38,7 @@ func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
 			if name == "there is no memory" && runtime.GOOS != "linux" {
 				t.Skip("space is reserved by writing zeros there, which fills the disk first")
 			}
-			c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), &xpwc.Options{WriterWait: time.Minute})
+			c := harness.Open(t, harness.Path(t), &xpwc.Options{WriterWait: time.Minute})
 			first := harness.NewSession(t, c, map[string][]byte{"w": content, "other": harness.Content("other", 90)})
 			require.Equal(t, harness.NotFound, harness.LookUp(first, 7, loadAs(t, first, "w", "convolution"), 0))
 			second := harness.NewSession(t, c, map[string][]byte{"w": content})
@@ -103,7 +102,7 @@ func TestAWaitForAnotherSessionEndsAfterWriterWait(t *testing.T) {
 // What one session packs answers another only if that would pack the same.
 func TestASessionSharesWithAnotherInParallelWhatIsEqual(t *testing.T) {
 	first, second := harness.Content("first", 100), harness.Content("second", 100)
-	for _, path := range []string{"", filepath.Join(t.TempDir(), "cache")} {
+	for _, path := range []string{"", harness.Path(t)} {
 		c := harness.Open(t, path, nil)
 		for _, x := range []struct {
 			content []byte

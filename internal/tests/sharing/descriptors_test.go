@@ -5,7 +5,6 @@ package sharing
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -53,7 +52,7 @@ func withoutDescriptors(t *testing.T, step string, spare int) {
 		}
 		return err != nil
 	}
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	weights, err := os.Executable() // any file; writing one would already start the poller
 	require.NoError(t, err)
 	op := optable.Cases()[0]

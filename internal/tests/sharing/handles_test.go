@@ -3,7 +3,6 @@ package sharing
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -19,7 +18,7 @@ import (
 
 // Whoever packed, each handle's next Save says that what was packed is not in the file.
 func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 5000)).MustClose(t)
 	require.NoError(t, c.Save())
@@ -41,7 +40,7 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 
 // Options are those of who has a file open, and whoever is closing it has it no more.
 func TestAFileWhoseLastHandleIsBeingClosedIsOpenedWithOtherOptions(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	handled := make(chan struct{})
 	l := harness.Listener{OnMessage: func(string) { <-handled }}
 	c := harness.Open(t, path, l.Options())
@@ -88,7 +87,7 @@ func (f unlocklessFiles) Open(path string, writable bool) (store.File, error) {
 
 // An error that is bridged is an event, whatever it is of, and none takes another's place unseen.
 func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var l harness.Listener
 	first := harness.Open(t, path, nil)
 	harness.PackTensors(t, first, harness.Tensors(1, 5000)).MustClose(t)
@@ -110,7 +109,7 @@ func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
 
 // That an entry of the file is one of several under its key is in all further generations, too.
 func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
-	path, tensors := filepath.Join(t.TempDir(), "cache"), harness.Tensors(2, 5000)
+	path, tensors := harness.Path(t), harness.Tensors(2, 5000)
 	const name = "tensor 0"
 	first := map[string][]byte{name: tensors[name]}
 	c := harness.Open(t, path, nil)
@@ -143,7 +142,7 @@ func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
 
 // What a session is packing answers no other: that packs, too, and uses it only if it is equal.
 func TestSessionsThatPackAtTheSameTimeShareOnlyWhatIsEqual(t *testing.T) {
-	for _, path := range []string{"", filepath.Join(t.TempDir(), "cache")} {
+	for _, path := range []string{"", harness.Path(t)} {
 		c := harness.Open(t, path, nil)
 		first, second := harness.Content("first", 100), harness.Content("second", 100)
 		for _, content := range [][]byte{first, first, second} {
