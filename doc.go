@@ -26,8 +26,8 @@
 // A [DataMap] gives the unpacked tensors by name. Package xpwc/xnnpack binds XNNPACK's subgraphs and runtimes for Go,
 // and packages xpwc/models/tflite, xpwc/models/executorch and xpwc/models/described read models into both, by the
 // contract of package xpwc/models. Package xpwc/models/inference does all of the above in one call, and runs the model.
-// Packages xpwc/models/safetensors, xpwc/models/executorch and xpwc/models/npy have data maps of these formats' files,
-// and [MapOf] is one of a Go map.
+// Packages xpwc/models/safetensors and xpwc/models/executorch have data maps of these formats' files, and [MapOf] is
+// one of a Go map.
 //
 // Packed weights are found by their names, by everything that went into packing, and by the content that they were
 // packed from. XNNPACK itself shows the layout that it packs into on this machine. A tensor whose [Identity] changed is
@@ -49,7 +49,7 @@
 //
 // XNNPACK reads as many bytes of packed weights as it would have packed, whatever the file has. So a look-up uses an
 // entry only if its size is what XNNPACK packs for the geometry that the host gave; of a kernel that the host vouches
-// for without one ([Believe]), at least half of the kernel's. Who can write the cache file chooses what a model
+// for without one ([Believe]), at least half of the kernel's. A user who can write the cache file chooses what a model
 // computes, as who can write the model does.
 //
 // A commit appends to the file and then switches over by writing one small slot, so that a crash at any instant leaves

@@ -171,7 +171,7 @@ type miss struct {
 	next   *miss          // of the same kernel, in searchFile
 }
 
-// noteMiss takes note of a look-up that missed.
+// noteMiss records a look-up that missed.
 func (s *Session) noteMiss(w *weight) *miss {
 	m := &miss{weight: w, reason: refusals[w.refusal]}
 	if m.reason == "" && w.sizeMismatch {
@@ -194,7 +194,7 @@ func (s *Session) notePacked(w *weight, m *miss, e *entries.Entry, isNew bool) {
 	s.report.missed = append(s.report.missed, m)
 }
 
-// noteReading takes note of the tensors of a weight that are about to be read, to be compared with a view.
+// noteReading records the tensors of a weight that are about to be read and compared with an entry's.
 func (s *Session) noteReading(w *weight, v *writer.View) {
 	for _, pair := range []struct {
 		src    *source

@@ -57,7 +57,7 @@ func (s *Session) finalize() (lost error) {
 	s.data = nil
 	s.sources, s.unfilled, s.origins, s.spare = nil, nil, nil, nil // there may be a million
 	s.note(s.computed.drop())
-	s.desk.Leave()
+	s.window.Detach()
 	s.moving = nil
 	s.addresses = nil
 	s.provider.finalize()
@@ -98,7 +98,7 @@ func (s *Session) recheckSources() (end writer.Ending) {
 
 // variants returns the entries that were packed here from kernels with several packing identities, unless all uses gave
 // the same bytes. A runtime whose creation failed has packed only some uses.
-func variants(packed []writer.PackedEntry) (variants []*entries.Entry) {
+func variants(packed []writer.Sourced) (variants []*entries.Entry) {
 	unseen := map[*entries.Entry]int32{} // uses
 	for _, o := range packed {
 		p := &o.Kernel.Reader.(*source).packing
@@ -127,7 +127,7 @@ func computeAll(contents ...*entries.Content) {
 	}
 }
 
-// countChanged takes note that a source changed.
+// countChanged counts and reports a source that changed.
 func (c *core) countChanged(w *watch) {
 	c.events.add(slog.LevelWarn, "source changed while it was packed", slog.String("source", w.source))
 	c.mu.Lock()

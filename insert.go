@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"unsafe"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -190,7 +189,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	w := s.weight(key)
 	if packed == 0 { // GEMM convolution hands in nothing when its look-up was a hit
 		if w.named {
-			if e := w.answer(); e != nil {
+			if e := w.answer().entry; e != nil {
 				return nil, nil, addressOf(e.Data)
 			}
 		}
@@ -215,7 +214,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	}
 	s.work = max(s.work, workEqual)
 	p.Data = p.Data[:size:size]
-	if w.named {
+	if w.named && !s.layoutKnown {
 		s.choosePackedLayout(w)
 	}
 	if s.user.Claimed() {
@@ -225,7 +224,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	s.notePacked(w, p.miss, e, isNew)
 	s.evictPacked(p.sources)
 	if w.named {
-		w.setAnswer(e)
+		w.answer().entry = e
 	}
 	if p.miss != nil { // otherwise the report keeps it
 		s.spare = w
@@ -249,7 +248,7 @@ func hasBytes(e *entries.Entry, b []byte) (equal bool) {
 	return equal
 }
 
-// keepPacked returns the entry of what was packed, which the session uses from here on: a stored one with equal bytes,
+// keepPacked returns the entry of a packing, which the session uses from here on: a stored one with equal bytes,
 // or a new one. Bytes are compared without a lock; if the stored entries have changed meanwhile, they are compared
 // again.
 func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bool) {
@@ -270,7 +269,7 @@ func (s *Session) keepPacked(w *weight, p space) (entry *entries.Entry, isNew bo
 				p = s.moveToFile(p, w)
 			}
 		default:
-			if equal >= 0 && w.answer() == stored[equal].Entry {
+			if equal >= 0 && w.answer().entry == stored[equal].Entry {
 				actions[equal] = writer.ReuseTied
 			}
 			packed := s.packedFrom(w, p, variant)
@@ -335,7 +334,8 @@ func (s *Session) inspectStored(w *weight, p space, seen []writer.View) []stored
 		}
 		r.seed = v.Seed
 		r.sound = !v.Durable || writer.SumMatches(v.Entry)
-		r.wrongSize = v.Listed && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() && w.checkSize(v.Entry.Data) != nil
+		r.wrongSize = v.Durable && len(v.Entry.Data) != len(p.Data) && !w.sizeKnown() &&
+			w.checkSize(v.Entry.Data) != nil
 	}
 	return rivals
 }
@@ -397,7 +397,7 @@ func (s *Session) keepUnnamed(p space) *entries.Entry {
 	return e
 }
 
-// discard gives up the space of a packing whose bytes are elsewhere.
+// discard releases the space of a packing.
 func (k *packer) discard(p space) {
 	switch p.kind {
 	case inFile:
@@ -449,7 +449,7 @@ func (a *arena) alloc(n uint64) (store.Reservation, error) {
 	return store.Reservation{Region: a.current.Retain(), Data: a.current.Data()[start : start+n : start+n]}, nil
 }
 
-// drop gives up the arena's own reference to the region it allocates from.
+// drop releases the arena's reference to its current region.
 func (a *arena) drop() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -472,6 +472,3 @@ func newAnonymousRegion(n uint64) (*store.Region, error) {
 	}
 	return store.NewPrivateRegion(data, unmap), nil
 }
-
-// addressOf returns where b starts in memory, which for mapped memory is also what XNNPACK knows it by.
-func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -81,21 +81,24 @@ func (s *Session) choosePackedLayout(w *weight) {
 // a millisecond or two to show it. If it fails to, the weight is unnamed: nobody could tell its packing from another. A
 // cache in memory needs no layout.
 func (s *Session) confirmLayout(w *weight) (changed bool) {
-	var current format.Layout
-	var err error
-	if !s.cache.inMemory() {
-		current, err = ask.Layout()
-	}
-	if err != nil && !s.layoutUnknown {
-		s.layoutUnknown = true
-		s.note(err)
+	if !s.layoutKnown {
+		var current format.Layout
+		var err error
+		if !s.cache.inMemory() {
+			current, err = ask.Layout()
+		}
+		if err != nil && !s.layoutUnknown {
+			s.layoutUnknown = true
+			s.note(err)
+		}
+		s.layout, s.layoutKnown = current.Fingerprint, err == nil
 	}
 	w.layoutAssumed = false
-	w.named = w.named && err == nil
-	if w.Key.Layout == current.Fingerprint && w.named {
+	w.named = w.named && s.layoutKnown
+	if w.Key.Layout == s.layout && w.named {
 		return false
 	}
-	w.SetLayout(current.Fingerprint)
+	w.SetLayout(s.layout)
 	w.sizeMismatch = false
 	return true
 }
@@ -223,11 +226,6 @@ func (p *packedAs) add(id packingIdentity) {
 	if len(p.identities) > 1 {
 		p.digest = DigestOf(digests)
 	}
-}
-
-// believed reports whether stored entries may answer a look-up. Otherwise they are compared with a packing.
-func (p *packedAs) believed() bool {
-	return p.belief == believeHost || p.belief == believeIdentity && p.complete
 }
 
 // describe writes the family and the least size of a payload of n bytes into its record.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"xpwc/internal/ask"
 	"xpwc/internal/entries"
@@ -13,6 +14,9 @@ import (
 
 // notFound is look_up's answer to a miss: SIZE_MAX (xnnpack.h).
 const notFound = ^uintptr(0)
+
+// addressOf returns the address of b, by which XNNPACK knows mapped memory.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // A lookUpKey is XNNPACK's struct xnn_weights_cache_look_up_key, which names weights that it is about to pack or has
 // packed.
@@ -26,13 +30,14 @@ type lookUpKey struct {
 func (s *Session) lookUp(key lookUpKey) uintptr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.user.Unclaim() // XNNPACK has given up on the previous weight
 	if s.state != stateLoading {
 		s.fail(fmt.Errorf("look-up: %w", ErrFinalized))
 		return notFound
 	}
 	w := s.weight(key)
-	s.chooseLayout(w)
+	if !s.layoutKnown {
+		s.chooseLayout(w)
+	}
 	e, comparable := s.find(w)
 	if e == nil {
 		e, comparable = s.retry(w, comparable)
@@ -91,6 +96,7 @@ type weight struct {
 	kernel, bias  *source // nil if Load did not return its address
 	hasBias       bool
 	named         bool
+	trusted       bool    // stored entries may answer; otherwise they are compared with a packing
 	layoutAssumed bool    // and not confirmed
 	sizeMismatch  bool    // an entry that could have answered has another size than the operator reads
 	sizeUnknown   bool    // XNNPACK does not report its size: only equal bytes are right
@@ -107,34 +113,24 @@ type answer struct {
 	bias                *source
 	seed, fingerprintID uint32
 	packing             Digest
-	entry               *entries.Entry
+	entry               *entries.Entry // nil until a look-up hits or the weight is packed
 }
 
-// answer returns the entry that answered the same look-up before, or nil.
-func (w *weight) answer() *entries.Entry {
-	for i := range w.kernel.answers {
-		a := &w.kernel.answers[i]
-		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID && a.packing == w.Key.Packing {
-			return a.entry
-		}
-	}
-	return nil
-}
-
-// setAnswer records the entry that answers a look-up, or replaces what was packed after it.
-func (w *weight) setAnswer(e *entries.Entry) {
+// answer returns the answer to the same look-up, or makes it. It is valid until the next call for the kernel.
+func (w *weight) answer() *answer {
 	k := w.kernel
 	for i := range k.answers {
 		a := &k.answers[i]
-		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID && a.packing == w.Key.Packing {
-			a.entry = e
-			return
+		if a.bias == w.bias && a.seed == w.Seed && a.fingerprintID == w.Key.FingerprintID &&
+			a.packing == w.Key.Packing {
+			return a
 		}
 	}
 	if k.answers == nil {
 		k.answers = k.firstAnswer[:0]
 	}
-	k.answers = append(k.answers, answer{w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing, e})
+	k.answers = append(k.answers, answer{w.bias, w.Seed, w.Key.FingerprintID, w.Key.Packing, nil})
+	return &k.answers[len(k.answers)-1]
 }
 
 // sources returns the kernel and the bias, without unknown ones.
@@ -148,8 +144,7 @@ func (w *weight) sources() []*source {
 	return sources
 }
 
-// weight names the weight of a key; chooseLayout completes the name. A bias without a name makes the whole unnamed: its
-// bytes are packed in.
+// weight names the weight of a key. A bias without a name makes the whole unnamed: its bytes are packed in.
 func (s *Session) weight(key lookUpKey) *weight {
 	w := s.spare
 	if w == nil {
@@ -157,35 +152,37 @@ func (s *Session) weight(key lookUpKey) *weight {
 	}
 	s.spare = nil
 	*w = weight{kernel: s.addresses[key.kernel], hasBias: key.bias != 0}
-	w.Seed, w.Key.FingerprintID = key.seed, key.fingerprintID
+	w.Seed, w.Key.FingerprintID, w.Key.Layout = key.seed, key.fingerprintID, s.layout
 	if w.hasBias {
-		if w.bias = s.addresses[key.bias]; w.bias != nil {
-			w.Key.Bias, w.Key.HasBias = w.bias.name, true
-			s.consume(w.bias)
+		w.bias = s.addresses[key.bias]
+	}
+	for _, src := range [...]*source{w.kernel, w.bias} {
+		if src == nil {
+			continue
 		}
+		src.consumed = true
+		if !src.counted && !src.retain.Load() {
+			s.done += int64(len(src.content))
+		}
+		src.counted = true
+	}
+	if w.bias != nil {
+		w.Key.Bias, w.Key.HasBias = w.bias.name, true
 	}
 	k := w.kernel
 	if k == nil {
 		return w
 	}
-	s.consume(k)
 	k.isKernel = true
+	p := &k.packing
 	w.named = w.bias != nil || !w.hasBias
-	w.Key.Kernel, w.Key.Packing = k.name, k.packing.digest
-	if w.named && k.packing.described && k.packing.believed() && !k.packing.ambiguous {
+	w.trusted = p.belief == believeHost || p.belief == believeIdentity && p.complete
+	w.Key.Kernel, w.Key.Packing = k.name, p.digest
+	if w.named && p.described && w.trusted && !p.ambiguous {
 		// Entries of sessions that are not finalized may answer: the packing identity decides the bytes.
 		w.Contents = writer.Contents{Kernel: &k.identity, Bias: w.biasContent()}
 	}
 	return w
-}
-
-// consume marks a tensor that packing reads: Finalize releases it.
-func (t *tensors) consume(src *source) {
-	src.consumed = true
-	if !src.counted && !src.retain.Load() {
-		t.done += int64(len(src.content))
-	}
-	src.counted = true
 }
 
 // fillFor computes the tensors that packing is about to read. XNNPACK packs the bias of operators with dynamically
@@ -214,15 +211,20 @@ func (s *Session) fillFor(w *weight) (failed bool) {
 	return failed
 }
 
+// mostLearned bounds the entries that a look-up examines one by one: a hostile index may have any number under one key.
+// What is packed is compared with all of them.
+const mostLearned = 16
+
 // find returns the entry that answers a look-up, which the session uses from here on, or nil. comparable reports
 // whether an entry has this weight with this content, under another seed for instance: what is packed is compared.
 func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 	if !w.named {
+		s.user.Unclaim() // XNNPACK has given up on the previous weight
 		return nil, false
 	}
-	p := &w.kernel.packing
-	r := request{!p.believed(), w.answer() != nil, p.described, p.ambiguous, s.cache.options.Verify}
-	for {
+	p, answer := &w.kernel.packing, w.answer()
+	r := request{!w.trusted, answer.entry != nil, p.described, p.ambiguous, s.cache.options.Verify}
+	for learned := 0; ; learned++ {
 		views, err := s.user.LookUp(&w.Query)
 		s.fail(err)
 		var buffer [4]candidate
@@ -232,6 +234,8 @@ func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 		}
 		v := decide(r, candidates)
 		switch {
+		case v.need != needNothing && learned >= mostLearned:
+			return nil, true
 		case v.need != needNothing:
 			s.gather(w, v.need, &views[v.candidate])
 		case v.hit < 0:
@@ -245,7 +249,7 @@ func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 			if !candidates[v.hit].stamped || view.Record.Source == (Digest{}) {
 				s.addRestamp(w, view)
 			}
-			w.setAnswer(view.Entry)
+			answer.entry = view.Entry
 			return view.Entry, true
 		}
 	}
@@ -253,11 +257,15 @@ func (s *Session) find(w *weight) (entry *entries.Entry, comparable bool) {
 
 // candidate returns the facts of an entry under the key of a weight.
 func (w *weight) candidate(v *writer.View) candidate {
+	r, kernel := &v.Record, &w.kernel.identity
 	k := candidate{
-		stamped: stampsMatch(w, v), content: confirmed,
+		stamped: v.Kernel == nil && kernel.Stamp != Digest{} && r.KernelStamp == kernel.Stamp &&
+			(w.bias == nil || w.bias.identity.Stamp != Digest{} && r.BiasStamp == w.bias.identity.Stamp) ||
+			stampsMatch(w, v),
+		content:  confirmed,
 		seed:     v.Seed,
-		variant:  v.Record.Flags&format.Variant != 0,
-		tied:     v.Record.Flags&format.Tied != 0,
+		variant:  r.Flags&format.Variant != 0,
+		tied:     r.Flags&format.Tied != 0,
 		verified: !v.Durable || v.Verified,
 	}
 	if !k.stamped {
@@ -265,7 +273,7 @@ func (w *weight) candidate(v *writer.View) candidate {
 	}
 	switch {
 	// Without a packing identity the size may have been that of a smaller kernel of this name.
-	case v.Sized && (w.kernel.packing.complete || !v.Listed):
+	case v.Sized && (w.kernel.packing.complete || !v.Durable):
 		k.size = confirmed
 	case w.sizeUnknown:
 		k.size = refuted
@@ -385,7 +393,7 @@ func tensorFact(content, stored *entries.Content, stamp, digest format.Digest) f
 // addRestamp records that an entry was packed from the session's tensors, although it lacks their stamps. Finalize adds
 // the stamps, unless the tensors changed meanwhile, and the next look-up need not compare.
 func (s *Session) addRestamp(w *weight, v *writer.View) {
-	r := writer.Restamp{Entry: v.Entry, Kernel: &w.kernel.identity}
+	r := writer.Sourced{Entry: v.Entry, Kernel: &w.kernel.identity}
 	if w.bias != nil {
 		r.Bias = &w.bias.identity
 	}

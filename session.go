@@ -30,13 +30,15 @@ type Session struct {
 	err   error // the first that a callback could not return
 
 	evidence      evidence // of the file, when the session began
-	layoutUnknown bool     // XNNPACK does not report its layout, and the error was reported
+	layout        Digest   // of this machine, once layoutKnown
+	layoutKnown   bool
+	layoutUnknown bool // XNNPACK does not report its layout, and the error was reported
 
 	announced *miss   // the look-up that missed last: the next reservation is for it
 	spare     *weight // for the next look-up
 
-	restamps []writer.Restamp // Finalize drops them if a source changed
-	report   loadReport       // of what loading takes beyond mapping
+	restamps []writer.Sourced // Finalize drops them if a source changed
+	report   loadReport
 }
 
 // A stage is how far a session has come.
@@ -78,7 +80,7 @@ type LoadOption struct {
 	packedAs                *packingIdentity // or nil
 }
 
-// Eager has the content in memory when Load returns. It is needed for whatever XNNPACK reads without a look-up that
+// Eager computes the content before Load returns. It is needed for tensors that XNNPACK reads without a look-up that
 // names it: the weights of operators that it packs unasked (depthwise convolution, deconvolution, NCHW convolution),
 // the bias of operators with dynamically quantised input, which is packed in but left out of the key, and what is
 // read at inference. XNNPACK of 2026 also converts weights that the CPU has no arithmetic for (f16) before it looks
@@ -117,7 +119,7 @@ func PackedAs(id packing.Identity) LoadOption {
 // out of bounds.
 func Believe() LoadOption { return LoadOption{belief: believeHost} }
 
-// Compare has the kernel compared in each process, whatever PackedAs describes and Believe vouches for.
+// Compare makes each process pack the kernel and compare the bytes, even with PackedAs and Believe.
 func Compare() LoadOption { return LoadOption{belief: believeNobody} }
 
 // Load returns the unpacked tensor of that name: the memory whose address is to be given to XNNPACK, outside the Go
@@ -213,7 +215,7 @@ func (s *Session) Close() error {
 		return nil
 	}
 	if s.state == stateLoading {
-		_ = s.finalize() // nobody uses it any more
+		_ = s.finalize() // the runtime is gone, and so is its error
 	}
 	s.state = stateClosed
 	s.provider.free()

@@ -25,11 +25,11 @@ type tensors struct {
 	addresses map[uintptr]*source // by the address that XNNPACK has; also aliases
 	retained  []*source           // until Close, of a finalized session
 
-	computed arena        // of tensors whose content is computed
-	unfilled []*source    // whose content may not be computed yet
-	desk     osdisk.Desk  // memory that moves from kernel to kernel: see Tensor.Refill
-	moving   *source      // whose content is in that memory, or nil
-	digests  writer.Tasks // computed while XNNPACK packs
+	computed arena         // of tensors whose content is computed
+	unfilled []*source     // whose content may not be computed yet
+	window   osdisk.Window // memory that moves from kernel to kernel: see Tensor.Refill
+	moving   *source       // whose content is in that memory, or nil
+	digests  writer.Tasks  // computed while XNNPACK packs
 
 	watches     map[Watch]*watch
 	origins     map[origin]*entries.Origin
@@ -79,7 +79,7 @@ type source struct {
 	standIn    *source    // what stands for it, at the same address, or nil
 	minimum    int        // bytes of the shortest tensor at its address, if that is another
 	copies     []*source  // what the host or XNNPACK made of it
-	copyOf     *source    // of a copy: the tensor that it is of
+	copyOf     *source    // of a copy: the original
 	copyMethod copyMethod // of a copy: how it was made
 }
 
@@ -88,8 +88,8 @@ type presence uint8
 
 const (
 	absent  presence = iota // it is not computed yet
-	present                 // while it is packed, it may be in the session's moving memory
-	evicted                 // it was packed from the desk, which is there and may have another's content
+	present                 // while it is packed, it may be in the session's window
+	evicted                 // it was packed from the window, which is there and may have another's content
 )
 
 // sourceSlack is how far XNNPACK may read beyond a tensor at inference (XNN_EXTRA_BYTES, at most 128).
@@ -110,7 +110,7 @@ func (s *source) init(name string, t *Tensor, computed *arena) error {
 		}
 		size := uint64(t.Size) + sourceSlack
 		if s.refill = t.Refill && s.digestWith != nil && !fitsArena(size); s.refill {
-			size = format.AlignUp(size, osdisk.DeskUnit)
+			size = format.AlignUp(size, osdisk.WindowUnit)
 		}
 		memory, err := computed.alloc(size)
 		if err != nil {
@@ -144,13 +144,13 @@ func (s *source) minimumSize() int {
 	return len(s.content)
 }
 
-// addIdentity notes how a kernel is packed. It goes for whatever stands for the kernel, or for copies of it.
+// addIdentity adds a packing identity to a kernel, its stand-ins and their copies.
 func (s *source) addIdentity(id packingIdentity) {
 	s.withCopies(func(src *source) { src.packing.described = true })
 	s.withStandIns(func(src *source) { src.packing.add(id) })
 }
 
-// withStandIns calls do for a tensor, for whatever stands for it, and for the copies of these.
+// withStandIns calls do for a tensor, its stand-ins, and their copies.
 func (s *source) withStandIns(do func(*source)) {
 	for src := s; src != nil; src = src.standIn {
 		src.withCopies(do)
@@ -171,7 +171,7 @@ func (s *source) fits(g *packing.Geometry) bool {
 	return g.Family.Kernel.Size() > 0 && g.LeastBytes() <= uint64(len(s.content))
 }
 
-// fill computes the content if it is not there yet. At its address is memory of its own, or the desk for it.
+// fill computes the content if it is not there yet. At its address is memory of its own, or the window for it.
 func (s *source) fill() error {
 	if s.presence == present || s.fillErr != nil {
 		return s.fillErr
@@ -236,10 +236,10 @@ func (t *tensors) address(src *source) {
 	t.addresses[address] = src
 }
 
-// fillForPacking computes the content of a tensor that is packed next, on the desk if there is nothing else on it.
+// fillForPacking computes the content of a tensor that is packed next, in the window if there is nothing else on it.
 func (t *tensors) fillForPacking(src *source) error {
 	if t.moving == nil && src.presence != present && src.fillErr == nil && src.evictable() {
-		moved, err := t.desk.Move(src.memory.Data())
+		moved, err := t.window.Move(src.memory.Data())
 		if err != nil {
 			return src.fail(err)
 		}
@@ -253,7 +253,7 @@ func (t *tensors) fillForPacking(src *source) error {
 // fillInPlace computes the content of a tensor in memory of its own.
 func (t *tensors) fillInPlace(src *source) error {
 	if src.presence == evicted {
-		t.desk.Leave()
+		t.window.Detach()
 		src.presence = absent
 	}
 	return src.fill()
@@ -270,7 +270,7 @@ func (s *source) fail(err error) error {
 // computes it again.
 func (s *source) evictable() bool { return s.refill && s.isKernel && !s.eager && !s.retain.Load() }
 
-// evictPacked drops the content in the moving memory once it is packed.
+// evictPacked drops the content in the window once it is packed.
 func (t *tensors) evictPacked(packed []*source) {
 	if src := t.moving; src != nil && src.evictable() && slices.Contains(packed, src) {
 		t.moving, src.presence = nil, evicted
@@ -373,7 +373,7 @@ func (s *Session) alias(alias, original uintptr) {
 	defer s.mu.Unlock()
 	if src := s.addresses[original]; src != nil {
 		if err := s.addAlias(alias, src, copyMethod{kind: byXNNPACK, content: src.content}); err != nil {
-			s.fail(err) // XNNPACK packs the copy, whatever is in it
+			s.fail(err) // XNNPACK packs the copy all the same
 		}
 	}
 }
@@ -504,7 +504,7 @@ func sourceName(source string) string {
 	return format.CleanName(filepath.Base(source))
 }
 
-// watch takes note of the watch of a tensor, if it has one. The first time it is asked, so that a change after that
+// watch registers the watch of a tensor, if it has one. The first time it is asked, so that a change after that
 // will show.
 func (t *tensors) watch(id *Identity) {
 	if id.Watch == nil {
@@ -582,7 +582,7 @@ type Identity struct {
 	// NoStamp is why Stamp is empty, if the data map knows it: one of the reasons for reading.
 	NoStamp Reason
 
-	// Digest returns the digest of whatever determines the content, for instance of the compressed bytes. When it is
+	// Digest returns the digest of the bytes that determine the content, for instance the compressed ones. When it is
 	// nil, DigestOf(content) is used, which reads (and if need be computes) all of it. It may be called from another
 	// goroutine while the runtime is created.
 	Digest func() (Digest, error)

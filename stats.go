@@ -17,7 +17,7 @@ type Count struct {
 	Bytes   int64
 }
 
-// Stats has what a [Cache] has done since it was opened in this process, and what its file is like.
+// Stats has the counters of a [Cache] since it was opened in this process, and the sizes of its file.
 type Stats struct {
 	// Hits counts look-ups answered from the cache, with the bytes they served. Misses counts the others.
 	Hits   Count
@@ -81,7 +81,7 @@ type Stats struct {
 }
 
 // Stats returns what all handles of the cache have done so far, and what its file is like. When all of them are closed
-// the figures stay what they were then, until the file is opened anew in this process: then they are those of the new
+// the figures stay, until the file is opened anew in this process: then they are the figures of the new
 // handles, from 0, so that whoever watches a file needs one handle of it.
 func (c *Cache) Stats() Stats {
 	current := c.core

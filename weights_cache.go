@@ -60,7 +60,7 @@ type place struct {
 	descriptor   *os.File // what OpenFile was given, with a name for a path: no two are one place
 }
 
-// close gives up what the place holds open.
+// close closes the descriptor, if there is one.
 func (p place) close() error {
 	if p.descriptor == nil {
 		return nil
@@ -214,9 +214,9 @@ func canonical(path string, insecure bool) (string, error) {
 func (c *Cache) Path() string { return c.place.path }
 
 // Save waits until everything packed by finalized sessions, of all handles, is on stable storage. It returns the error
-// that kept it from getting there, once. If a flush failed, what was packed is lost, as Session.Err reports: nothing is
+// that prevented it, once. If a flush failed, what was packed is lost, as Session.Err reports: nothing is
 // tried again, and the file is set aside. If there was no room for the file's index, what was packed stays usable, and
-// the next Save has it committed.
+// the next Save commits it.
 func (c *Cache) Save() error {
 	if err := c.checkOpen("save"); err != nil {
 		return err
@@ -269,7 +269,7 @@ type PruneOptions struct {
 	// KeepLayouts has the fingerprints of the layouts whose entries stay; empty for all. See CurrentLayout.
 	KeepLayouts []Digest
 	// KeepSources has the sources whose entries stay, as in Identity.Source; a file is its absolute path, or the
-	// last part of it, for all of that name. Of entries whose source is not known, as those of a registry before their
+	// last part of it, for all of that name. Of entries whose source is not known, such as a registry's before their
 	// first use, those stay that have such a name or none. Empty for all.
 	KeepSources []string
 	// MaxBytes is the size that the file is brought down to, by dropping the entries used longest ago; 0 for no limit.
@@ -288,7 +288,7 @@ func (c *Cache) Prune(o PruneOptions) error {
 	}
 	keeps := keepSources(o.KeepSources)
 	return c.writer.Compact(func(records []format.Record) []format.Record {
-		// What goes for its layout or source makes room for what stays, so this comes first.
+		// First, since entries that go for their layout or source make room for others.
 		records = slices.DeleteFunc(records, func(r format.Record) bool {
 			return len(o.KeepLayouts) > 0 && !slices.Contains(o.KeepLayouts, r.Layout) ||
 				len(o.KeepSources) > 0 && !keeps(&r)
@@ -300,7 +300,7 @@ func (c *Cache) Prune(o PruneOptions) error {
 // keepSources returns whether a record is of one of these sources, as far as is known.
 func keepSources(sources []string) func(*format.Record) bool {
 	var digests []Digest
-	names, baseNames := []string{""}, []string{} // all: whose names say it, wherever they are
+	names, baseNames := []string{""}, []string{} // baseNames match files in any directory
 	for _, source := range sources {
 		digests = append(digests, digest.OfStrings(source))
 		name := sourceName(source)

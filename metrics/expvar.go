@@ -8,8 +8,8 @@ import (
 
 // Var returns the caches' figures as a variable for [expvar.Publish]: an object with build_info, and with caches, which
 // has each cache's figures by its path. They have the names that Prometheus has them by, without the xpwc_ at the
-// beginning. What has a label there is an object by its values. A histogram has count, sum, and within, which says how
-// many took no longer than each bound of [xpwc.Durations]. unusable, file_damage and failure are the texts of the
+// beginning. What has a label there is an object by its values. A histogram has count, sum, and within, which counts
+// how many took no longer than each bound of [xpwc.Durations]. unusable, file_damage and failure are the texts of the
 // errors that file_unusable, file_damage_seen and failure_seen stand for, empty for none.
 func Var(caches ...*xpwc.Cache) expvar.Var {
 	cachesByName := named(caches)

@@ -40,7 +40,7 @@ func flag(err error) int {
 	return 0
 }
 
-// ofCache returns all figures of a cache. Each name says what is counted, and ends in the unit if there is one: here
+// ofCache returns all figures of a cache. Each name has the quantity, and ends in the unit if there is one: here
 // alone, for Prometheus and expvar.
 func ofCache(s xpwc.Stats) []figure {
 	figures := []figure{
@@ -122,7 +122,7 @@ func labelled(labels prometheus.Labels, figures ...figure) []figure {
 	return figures
 }
 
-// ofBuild says what this process packs with, in its labels: packed weights are of use to another one if the layout is
+// ofBuild has in its labels what this process packs with: packed weights are of use to another one if the layout is
 // the same.
 func ofBuild() []figure {
 	f := gauge("build_info", "What this process packs with: 1 with the version and commit of xpwc, XNNPACK's build "+

@@ -31,7 +31,7 @@ import (
 // _total, what has a reason has the label reason, one of [xpwc.Reasons], and loads have the label outcome, one of
 // [xpwc.LoadOutcome]. Several handles of one cache are collected once, and whoever has a handle follows its file while
 // other handles come and go: when all were closed and the file is opened again, its counters begin anew with 0, as
-// after a restart of the process. xpwc_build_info has no path: it says what the process packs with. The caller
+// after a restart of the process. xpwc_build_info has no path: it has what the process packs with. The caller
 // registers the collector, and may do so with a registerer that wraps it in labels of its own.
 func NewCollector(caches ...*xpwc.Cache) prometheus.Collector {
 	cachesByName := named(caches)
@@ -51,7 +51,7 @@ func NewRunnerCollector(model string, r *inference.Runner) prometheus.Collector 
 	})
 }
 
-// send gives figures to Prometheus, with labels that say of what they are.
+// send gives figures to Prometheus, with labels of their subject.
 func send(samples chan<- prometheus.Metric, labels prometheus.Labels, figures []figure) {
 	for _, f := range figures {
 		samples <- f.sample(labels)

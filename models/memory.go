@@ -53,17 +53,17 @@ func (m *Memory) Load(name string, options ...xpwc.LoadOption) ([]byte, error) {
 }
 
 func (m *Memory) load(name string) (tensor, error) {
-	given, err := m.data.Tensor(name)
+	source, err := m.data.Tensor(name)
 	if err != nil {
 		return tensor{}, err
 	}
-	t := tensor{bytes: given.Data, tensor: given}
+	t := tensor{bytes: source.Data, tensor: source}
 	if t.bytes != nil {
 		return t, nil
 	}
-	if t.buffer, err = xnnpack.NewBuffer(given.Size); err == nil {
+	if t.buffer, err = xnnpack.NewBuffer(source.Size); err == nil {
 		t.bytes = t.buffer.Bytes()
-		err = given.Fill(t.bytes)
+		err = source.Fill(t.bytes)
 	}
 	if err != nil {
 		t.free()

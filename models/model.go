@@ -26,8 +26,8 @@ type Model interface {
 	// Close.
 	DataMap() xpwc.DataMap
 
-	// Subgraph makes a new subgraph, and asks the loader for each constant that a node uses, with options that say
-	// how XNNPACK uses it. The external values are those of Inputs and Outputs. The caller deletes the subgraph when
+	// Subgraph makes a new subgraph, and asks the loader for each constant that a node uses, with options for
+	// how XNNPACK uses it. The external values are the IDs of Inputs and Outputs. The caller deletes the subgraph when
 	// a runtime is made of it.
 	Subgraph(Loader) (*xnnpack.Subgraph, error)
 	// WeightBytes is the size of the unpacked weights that XNNPACK packs, as it is given them.

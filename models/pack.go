@@ -21,7 +21,7 @@ func Pack(cache *xpwc.Cache, data xpwc.DataMap, subgraph func(Loader) (*xnnpack.
 		return err
 	}
 	runtime, err := xnnpack.NewRuntime(s, &xnnpack.RuntimeOptions{WeightsCache: session})
-	finalized := session.Finalize() // it may say why XNNPACK failed
+	finalized := session.Finalize() // its error may explain why XNNPACK failed
 	err = errors.Join(err, finalized, s.Delete())
 	if runtime != nil {
 		err = errors.Join(err, runtime.Delete())

@@ -25,14 +25,14 @@ type Buffer struct {
 	Initial func(dst []byte) error
 }
 
-// A Stage computes some values from others. These are named by their buffers: first those of the model's inputs, then
-// those of its outputs, then those between stages.
+// A Stage computes some values from others. They are named by their buffers: first the model's inputs, then
+// its outputs, then buffers between stages.
 type Stage struct {
 	Inputs, Outputs []int
 	// Subgraph makes the stage's subgraph, as [Model.Subgraph] does. Its external values are Inputs and, after them,
 	// Outputs. It is nil if Compute is not.
 	Subgraph func(Loader) (*xnnpack.Subgraph, error)
-	// Compute computes the stage in Go. It may be called while no other stage of the same buffers is. The error says
+	// Compute computes the stage in Go. It may be called while no other stage of the same buffers is. The error tells
 	// what of the inputs is wrong, for instance that a token is not in the vocabulary.
 	Compute func(inputs, outputs [][]byte) error
 }
@@ -54,7 +54,7 @@ func StagesOf(m Model) (stages []Stage, between []Buffer) {
 	return []Stage{whole}, nil
 }
 
-// SubgraphsOf returns what makes the subgraphs of any model, for [Pack]: those of its stages.
+// SubgraphsOf returns what makes the subgraphs of any model, for [Pack]: of all stages.
 func SubgraphsOf(m Model) (loads []func(Loader) (*xnnpack.Subgraph, error)) {
 	stages, _ := StagesOf(m)
 	for _, s := range stages {

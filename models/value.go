@@ -13,9 +13,9 @@ type Value struct {
 	// Shape gives the dimensions, outermost first; images are [batch, height, width, channels]. Elements lie row by
 	// row.
 	Shape []int
-	// Dynamic says that Shape is the largest one: [xnnpack.Runtime.ReshapeExternal] gives an input a smaller one.
+	// Dynamic reports that Shape is the largest one: [xnnpack.Runtime.ReshapeExternal] gives an input a smaller one.
 	Dynamic bool
-	// Quantization says what integers mean. It is zero for floats.
+	// Quantization has the meaning of integers. It is zero for floats.
 	Quantization xnnpack.Quantization
 	// Declared is the type that programs give an input in, where the model only converts it to Float32, which is then
 	// Type, and XNNPACK has no such conversion: whoever gives the input converts each number, and booleans to 0 and 1.

@@ -10,13 +10,13 @@ import (
 var (
 	// ErrNoLayout: the registry has nothing for that layout. The error lists what it has.
 	ErrNoLayout = errors.New("no packed weights for this layout")
-	// ErrNotFound: there is no such repository, tag or digest in the registry, or it is hidden from who asks.
+	// ErrNotFound: there is no such repository, tag or digest in the registry, or it is hidden from this user.
 	ErrNotFound = errors.New("not found in the registry, or hidden; check the name, the tag and the login")
 	// ErrUnauthorized: the registry wants credentials, or other ones.
 	ErrUnauthorized = errors.New("the registry does not allow it; docker login stores credentials")
 	// ErrOtherArtifact: the reference leads to something else than packed weights. It is never replaced.
 	ErrOtherArtifact = errors.New("not packed weights")
-	// ErrDamaged: what the registry gave is not what its digests, or the checksums in the cache file, say. Nothing
+	// ErrDamaged: the content does not match its digests, or the checksums in the cache file. Nothing
 	// was written. It is also that of packages xpwc and cachefile.
 	ErrDamaged = format.ErrDamaged
 	// ErrVersion: the registry has the layout in another version of the cache file's format alone. It is also that of
@@ -31,13 +31,13 @@ var (
 	// ErrOtherModel: the tag has LiteRT's files of another model. LiteRT does not compare models, and a node would get
 	// that one's answers.
 	ErrOtherModel = errors.New("the tag has LiteRT's files of another model; push to another tag")
-	// ErrTooLarge: what was to be pulled is larger than Options.MaxBytes, or than what is free.
+	// ErrTooLarge: the content is larger than Options.MaxBytes, or than the free space.
 	ErrTooLarge = errors.New("too large")
 	// ErrDigestReference: the reference has a digest, which only what exists can have; pushing needs a tag.
 	ErrDigestReference = errors.New("a digest cannot be pushed to; name a tag")
 )
 
-// damage is what is wrong with what the registry gave. It matches ErrDamaged.
+// damage is an error in the registry's content. It matches ErrDamaged.
 type damage struct{ err error }
 
 func (d damage) Error() string {

@@ -13,7 +13,7 @@ import (
 	"xpwc/registry"
 )
 
-// evidenceIn returns what a file says of a layout.
+// evidenceIn returns a file's evidence of a layout.
 func evidenceIn(t *testing.T, cache string, layout registry.Fingerprint) format.Evidence {
 	t.Helper()
 	for _, l := range infoOf(t, cache).Layouts {
@@ -51,7 +51,7 @@ func TestAPulledFileSaysHowThisMachinePacks(t *testing.T) {
 	require.Zero(t, stats.Packed)
 	require.Zero(t, stats.DamagedPayloads)
 
-	// What was pulled is what would be pulled, whatever it says of machines.
+	// A pulled file counts as up to date, whatever its evidence.
 	pulled, err := pullAt(t.Context(), ref, layout, cache, &registry.Options{Have: cache})
 	require.NoError(t, err)
 	require.True(t, pulled.UpToDate)

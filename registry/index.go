@@ -41,7 +41,7 @@ func (l *listing) contains(manifest ocispec.Descriptor) bool {
 }
 
 // List returns the layouts that a reference has, in the order of their fingerprints. Errors: ErrNotFound,
-// ErrOtherArtifact, ErrDamaged, and those of the network.
+// ErrOtherArtifact, ErrDamaged, and errors of the network.
 func List(ctx context.Context, ref string, o *Options) ([]Layout, error) {
 	repo, err := o.repository(ref)
 	if err != nil {
@@ -58,7 +58,7 @@ func List(ctx context.Context, ref string, o *Options) ([]Layout, error) {
 const mostTags = 10_000
 
 // Tags returns the tags of the repository of a reference, whatever its own tag is, as the registry sorts them.
-// Errors: ErrNotFound, and those of the network.
+// Errors: ErrNotFound, and errors of the network.
 func Tags(ctx context.Context, ref string, o *Options) (tags []string, err error) {
 	repo, err := o.repository(ref)
 	if err != nil {
@@ -221,7 +221,7 @@ func translate(err error) error {
 	return err
 }
 
-// An answer is an error with what the registry answered, in words: without the details that only programs read.
+// An answer is an error with the registry's answer in words, without the details that only programs read.
 type answer struct {
 	err      error
 	response *errcode.ErrorResponse

@@ -65,7 +65,7 @@ func TestAnIndexSaysWhatThereIs(t *testing.T) {
 	}
 }
 
-// A later xpwc may push files of a later version beside those of today's, for the same LiteRT and CPU.
+// A later xpwc may push files of a later version next to today's, for the same LiteRT and CPU.
 func TestAFileForLiteRTOfAnotherVersionDoesNotHideTheOneThatIsKnown(t *testing.T) {
 	target := litert.Target{Version: "2.3.0", Architecture: "amd64", CPU: "avx2"}
 	native := Layout{Fingerprint: target.Layout(), LiteRT: target.Version, Format: litert.Version}

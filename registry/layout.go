@@ -53,7 +53,7 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 // A Layout is what a registry has for one way of packing.
 type Layout struct {
 	Fingerprint Fingerprint `json:"layout"`
-	// Description is for people: the CPU architecture, a space, and what else the packer said.
+	// Description is for people: the CPU architecture, a space, and the packer's other words.
 	Description  string `json:"description"`
 	Format       int    `json:"format_version"` // version of the cache file's format
 	Entries      int64  `json:"entry_count"`    // packed weights
@@ -111,13 +111,13 @@ func (l Layout) readable() error {
 	return fmt.Errorf("layout %s: version %d, not %d: %w", l.Fingerprint, l.Format, version, ErrVersion)
 }
 
-// isNewer reports whether annotations are those of a later version of the format, which may be others than today's.
+// isNewer reports whether annotations are of a later version of the format, which may be others than today's.
 func isNewer(annotations map[string]string) bool {
 	n, err := strconv.Atoi(annotations[annotationFormat])
 	return err == nil && n > format.Version
 }
 
-// layoutOf reads what a manifest's or its descriptor's annotations say. Whether that is true shows when the cache
+// layoutOf reads a manifest's or its descriptor's annotations. Whether that is true shows when the cache
 // file is read.
 func layoutOf(annotations map[string]string) (l Layout, err error) {
 	if l.Fingerprint, err = ParseFingerprint(annotations[annotationLayout]); err != nil {

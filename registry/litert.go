@@ -13,7 +13,7 @@ import (
 	"xpwc/models/litert"
 )
 
-// A LiteRTFile is a file for LiteRT, with what it does not say itself.
+// A LiteRTFile is a file for LiteRT, with the facts that it lacks.
 type LiteRTFile struct {
 	Path   string
 	SHA256 string        // of the content that is to be pushed, in hexadecimal digits
@@ -24,7 +24,7 @@ type LiteRTFile struct {
 // PushLiteRT is Push for a file for LiteRT, which is a layout of its own. It must not change meanwhile. A tag can have
 // files of xpwc too, and files for LiteRT of one model only.
 //
-// Errors: those of Push; ErrBadFile also for a file that has other content than is said, or that LiteRT would write
+// Errors: as of Push; ErrBadFile also for a file that has other content than recorded, or that LiteRT would write
 // anew; ErrOtherModel.
 func PushLiteRT(ctx context.Context, ref string, file LiteRTFile, o *Options) (*Pushed, error) {
 	return pushParts(ctx, ref, o, func() (parts []*part, closeFiles func(), err error) {
@@ -74,7 +74,7 @@ func readLiteRT(f io.ReaderAt, size int64) (*litert.File, error) {
 	return read, err
 }
 
-// checkModel returns an error if the tag has LiteRT's files of another model than those that are pushed.
+// checkModel returns an error if the tag has LiteRT's files of another model than the pushed ones.
 func (p *push) checkModel(current *listing) error {
 	for _, part := range p.parts {
 		for _, l := range current.layouts {
@@ -91,7 +91,7 @@ func (p *push) checkModel(current *listing) error {
 // who flushes it, gives it no permission to be written to, compares Layout.Model with the model, and throws it away if
 // there was an error. Nothing is written if the file Options.Have has the same content.
 //
-// Errors: ErrNoLayout if there is none for the target, and those of Pull.
+// Errors: ErrNoLayout if there is none for the target, and errors of Pull.
 func PullLiteRT(ctx context.Context, ref string, target litert.Target, dst *os.File, o *Options) (*Pulled, error) {
 	pulled, err := pull(ctx, ref, target.Layout(), target.Version, dst, o)
 	if err != nil {
@@ -100,7 +100,7 @@ func PullLiteRT(ctx context.Context, ref string, target litert.Target, dst *os.F
 	return pulled, err
 }
 
-// copyLiteRT writes the layout's file, and checks that it is what the listing says.
+// copyLiteRT writes the layout's file, and checks it against the listing.
 func (p *download) copyLiteRT(ctx context.Context) error {
 	if err := p.copy(ctx, p.dst); err != nil {
 		return err

@@ -80,7 +80,7 @@ func TestEachKindOfNodePullsItsFileForLiteRT(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, pulled.UpToDate)
 
-	// Another LiteRT, CPU or architecture is another layout. The error says what there is.
+	// Another LiteRT, CPU or architecture is another layout. The error lists the layouts.
 	for _, target := range []litert.Target{
 		{Version: "2.4.0", Architecture: "amd64", CPU: "avx2"}, {Version: "2.3.0", Architecture: "amd64", CPU: "avx"},
 		{Version: "2.3.0", Architecture: "arm64", CPU: "avx2"},

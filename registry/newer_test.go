@@ -20,7 +20,7 @@ import (
 )
 
 // withNewer adds to face:v1 what a later version of this program might have pushed there: each of its layouts, and
-// another one, in version 9 of the format, and something that says less of itself.
+// another one, in version 9 of the format, and a layout with fewer annotations.
 func withNewer(t *testing.T, s *registrytest.Server) (another registry.Fingerprint) {
 	t.Helper()
 	another = registry.Fingerprint{0: 0xfe}

@@ -18,7 +18,7 @@ import (
 // credentials of docker's config.json and of the credential helpers that it names, in $DOCKER_CONFIG or ~/.docker;
 // without any, it is asked anonymously.
 type Options struct {
-	// PlainHTTP says whether the registry is asked without TLS. By default only one on this machine (localhost and
+	// PlainHTTP selects requests without TLS. By default only one on this machine (localhost and
 	// loopback addresses) is.
 	PlainHTTP *bool
 	// Transport makes the HTTP requests; by default one like http.DefaultTransport, which knows proxies, with Silence.
@@ -31,13 +31,13 @@ type Options struct {
 	// where it is to be is not pulled either. The error matches ErrTooLarge.
 	MaxBytes int64
 	// Have is the path of a cache file that may be what a pull is to bring: then it stays, and nothing is written. So
-	// processes that map it from now on share its pages with those that have it mapped. The whole file is read.
+	// processes that map it from now on share its pages with earlier ones. The whole file is read.
 	// Whether xpwc.Open would open it is not looked at.
 	Have string
-	// Subject is what a push says that the packed weights belong to: the model's own artifact, by its tag or digest in
-	// the same repository. Registries list the packed weights among its referrers then (image-spec 1.1,
-	// image-index.md; where a registry has no such list, a tag has it, as the distribution-spec says). Without it, a
-	// tag keeps the subject that it has.
+	// Subject is the artifact that the pushed packed weights belong to: the model's own artifact, by its tag or digest
+	// in the same repository. Registries list the packed weights among its referrers then (image-spec 1.1,
+	// image-index.md; where a registry has no such list, a tag has it, as in the distribution-spec). Without it, a tag
+	// keeps the subject that it has.
 	Subject string
 	// Progress, if not nil, is given how many bytes of cache files have been moved, of how many. It is called often,
 	// from one goroutine at a time.

@@ -21,7 +21,7 @@ import (
 
 // Pulled is the outcome of a pull.
 type Pulled struct {
-	Digest  string   `json:"digest"`  // of what the reference leads to: REF@digest is the same forever
+	Digest  string   `json:"digest"`  // of the reference's target: REF@digest is the same forever
 	Layouts []Layout `json:"layouts"` // that the file has: one
 	// UpToDate: the file Options.Have has exactly that, and nothing was written.
 	UpToDate bool `json:"up_to_date"`
@@ -34,7 +34,7 @@ type Pulled struct {
 // this machine packs, so its header and index are not quite the registry's. Nothing is written if the file Options.Have
 // has the entries that would be pulled.
 //
-// Errors: ErrNoLayout, ErrVersion, ErrNotFound, ErrOtherArtifact, ErrDamaged, and those of the network and of the file
+// Errors: ErrNoLayout, ErrVersion, ErrNotFound, ErrOtherArtifact, ErrDamaged, and errors of the network and of the file
 // system.
 func Pull(ctx context.Context, ref string, layout Fingerprint, dst *os.File, o *Options) (*Pulled, error) {
 	return pull(ctx, ref, layout, "", dst, o)
@@ -171,7 +171,7 @@ func (p *download) fits() error {
 	return nil
 }
 
-// describe returns the descriptor of the layout's file, of the kind and size that the listing says.
+// describe returns the descriptor of the layout's file, of the kind and size in the listing.
 func (p *download) describe(ctx context.Context, manifest ocispec.Descriptor) (ocispec.Descriptor, error) {
 	b, err := content.FetchAll(ctx, p.repo.Manifests(), manifest)
 	if err != nil {

@@ -28,14 +28,14 @@ type Pushed struct {
 	Digest        string   `json:"digest"`             // of the index that the tag leads to now
 	Layouts       []Layout `json:"layouts"`            // that were pushed
 	Kept          []Layout `json:"kept"`               // other ones that the tag has
-	Replaced      []Layout `json:"replaced,omitempty"` // of those that were pushed, what the tag had in their place
-	Subject       string   `json:"subject,omitempty"`  // the digest of what the tag's packed weights belong to
+	Replaced      []Layout `json:"replaced,omitempty"` // layouts of the tag that pushed ones replaced
+	Subject       string   `json:"subject,omitempty"`  // the digest of the packed weights' artifact
 	UploadedBytes int64    `json:"uploaded_bytes"`     // of cache files; the registry had the others
 	UpToDate      bool     `json:"up_to_date"`         // the tag had all of that, and is as it was
 }
 
 // Push adds cache files to the tag that ref names: the entries of all files, one manifest for each layout. Other
-// layouts that the tag has are kept, and so is what it has in newer versions of the format; those that it has too are
+// layouts that the tag has are kept, and so are layouts in newer versions of the format; existing ones are
 // replaced, and the registry's garbage collection removes their old manifests. Files may be in use, and written to, at
 // the same time: what was committed last is pushed.
 //
@@ -45,7 +45,7 @@ type Pushed struct {
 // one request. Pushing again then uploads no cache file.
 //
 // Errors: ErrBadFile, ErrDigestReference, ErrOtherArtifact if something else has the tag, ErrNotFound if
-// Options.Subject is not there, ErrConcurrent, and those of the network.
+// Options.Subject is not there, ErrConcurrent, and errors of the network.
 func Push(ctx context.Context, ref string, files []string, o *Options) (*Pushed, error) {
 	return pushParts(ctx, ref, o, func() ([]*part, func(), error) { return split(files) })
 }
@@ -147,7 +147,7 @@ func split(paths []string) (parts []*part, closeFiles func(), err error) {
 	return parts, closeFiles, err
 }
 
-// newPart's layout is what the annotations say. What the image says depends on the entries alone.
+// newPart's layout is that of the annotations. The image depends on the entries alone.
 func newPart(image *cachefile.Image) (*part, error) {
 	sum, err := digest.Canonical.FromReader(image.Reader())
 	if err != nil {
@@ -174,7 +174,7 @@ func (p *part) begin(sum digest.Digest) error {
 	return p.encode()
 }
 
-// encode makes the manifest of what is known.
+// encode makes the manifest.
 func (p *part) encode() (err error) {
 	p.descriptor, p.manifest, err = encodeManifest(p.layout, p.cache)
 	p.layout.Manifest = p.descriptor.Digest.String()
@@ -279,7 +279,7 @@ func (p *push) current(ctx context.Context) (*listing, error) {
 	return l, err
 }
 
-// describe keeps what the tag says of a layout of which a file knows only the architecture, as a pulled file does.
+// describe keeps the tag's description of a layout of which a file knows only the architecture, as a pulled file does.
 func (p *push) describe(current *listing) error {
 	for _, part := range p.parts {
 		index, err := current.find(part.layout.Fingerprint, "")
@@ -345,7 +345,7 @@ func (p *push) upload(ctx context.Context, current *listing) error {
 		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 			return err
 		}
-		if err != nil || remote.Size != part.cache.Size { // what is of another size is not what its digest says
+		if err != nil || remote.Size != part.cache.Size { // another size means another content
 			files, total = append(files, part), total+part.cache.Size
 		}
 	}

@@ -69,8 +69,8 @@ func TestADamagedBlobIsRefusedAndNothingAppears(t *testing.T) {
 	}
 }
 
-// forge tags, as face:forged, what face:v1 has with another layer of its one layout, which is said to be of so many
-// bytes; of as many as before if said is 0. All digests are right. It returns the reference.
+// forge tags, as face:forged, what face:v1 has with another layer of its one layout, with a size of so many
+// bytes; of its own size if the size is 0. All digests are right. It returns the reference.
 func forge(t *testing.T, s *registrytest.Server, said int64, change func(*remote.Repository, *ocispec.Descriptor),
 ) (ref string) {
 	t.Helper()

@@ -75,7 +75,7 @@ func TestAModelLoadedFromAPulledCachePacksNothing(t *testing.T) {
 	}
 }
 
-// requireAlone checks that there is nothing beside a file.
+// requireAlone checks that there is nothing next to a file.
 func requireAlone(t *testing.T, file string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(file))
@@ -137,7 +137,7 @@ func TestPushingAgainUploadsNothing(t *testing.T) {
 	require.Zero(t, w.requests[http.MethodPost], "%v", w.requests)
 }
 
-// otherSizes is a transport to a registry that says of every file that it has another size.
+// otherSizes is a transport to a registry that reports another size of every file.
 type otherSizes struct{ uploads atomic.Int64 }
 
 func (o *otherSizes) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -17,7 +17,7 @@ import (
 	"xpwc/registry"
 )
 
-// golden is a cache file as the format says it is.
+// golden is a cache file of the documented format.
 func golden(t *testing.T) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "internal", "format", "testdata", "version4.golden"))
@@ -52,7 +52,7 @@ func write(t *testing.T, content []byte) string {
 	return path
 }
 
-// Whoever finds a file that cannot be used, each of the packages says so with the same error.
+// Each package reports an unusable file with the same error.
 func TestEveryPackageReturnsTheSameErrors(t *testing.T) {
 	good := golden(t)
 	changed := bytes.Clone(good)

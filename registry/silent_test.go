@@ -22,7 +22,8 @@ import (
 	"xpwc/registry"
 )
 
-// A registry that is reached and then says nothing, or stops in the midst of a file, must not hold up a node's start.
+// A registry that is reached and then does not answer, or stops in the midst of a file, must not hold up a node's
+// start.
 func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
 	s := registrytest.Start(t)
 	cache, _ := pack(t)
@@ -67,7 +68,7 @@ func TestASilentRegistryIsAnErrorAndNotWaitedForWithoutEnd(t *testing.T) {
 	}
 }
 
-// Who only shows that it is there does not answer. Over HTTP/2 a server's pings are answered on the connection, which
+// A server that only answers pings does not answer. Over HTTP/2 a server's pings are answered on the connection, which
 // is then never still.
 func TestARegistryThatOnlyPingsIsSilent(t *testing.T) {
 	ended := make(chan struct{})
@@ -130,7 +131,7 @@ func forward(t *testing.T, host string, w http.ResponseWriter, r *http.Request, 
 	w.(http.Flusher).Flush()
 }
 
-// Who looked at the tag before this push replaced it may replace it after.
+// A push that read the tag earlier may replace it later.
 func TestATagThatIsReplacedByWhoHadNotSeenThePushIsPushedAgain(t *testing.T) {
 	s := registrytest.Start(t)
 	file, _ := pack(t)

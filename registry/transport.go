@@ -16,7 +16,7 @@ const DefaultSilence = time.Minute
 
 // transport returns what makes the requests of Options without a Transport: http.DefaultTransport, but a connection on
 // which next to nothing moves for so long, in either direction, is closed. It is without HTTP/2, in which one
-// connection has many requests and a server's pings are answered: what is written to it says nothing of a request.
+// connection has many requests and a server's pings are answered: writes to it show nothing of a request.
 func transport(silence time.Duration) http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Protocols = new(http.Protocols)
@@ -49,7 +49,7 @@ type moving struct {
 }
 
 func (m *moving) putOff() {
-	_ = m.SetDeadline(time.Now().Add(m.silence)) // a connection that takes none fails in what follows
+	_ = m.SetDeadline(time.Now().Add(m.silence)) // a connection that takes none fails later
 }
 
 func (m *moving) Read(b []byte) (n int, err error) {

@@ -75,9 +75,9 @@ void identify_packing(Runtime& runtime, const Constant& kernel) {
 }
 
 // What is not a kernel may be read at inference. So may a kernel with a second tensor, by its name or its address: that it
-// was packed as often may be two layers that share one of them. Nobody tells this class which nodes read a tensor, so a
-// kernel stays, too, unless ExecuTorch's exporter named it: none of its programs reads a tensor at inference that a node
-// packs. What is packed as a bias may be a slope too: equal constants have one name.
+// was packed as often may be two layers that share one of them. Nothing shows which nodes read a tensor, so a kernel stays
+// unless ExecuTorch's exporter named it. As in ExecuTorch, a kernel that one node packs and another reads through the same
+// tensor is freed too early. What is packed as a bias may be a slope too: equal constants have one name.
 void retain_what_inference_may_read(Runtime& runtime) {
   xpwc_load_options options{};
   options.struct_size = sizeof(options);

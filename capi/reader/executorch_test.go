@@ -31,7 +31,8 @@ func TestTheClassForExecuTorchServesMethodsThatComeAndGo(t *testing.T) {
 			"-DC10_USING_CUSTOM_GENERATED_MACROS", "-isystem", executorch+"/include",
 			"-isystem", executorch+"/include/executorch/runtime/core/portable_type/c10",
 			"-L"+lib, "-Wl,-rpath,"+lib, "-Wl,--no-as-needed", "-lXNNPACK", "-lexecutorch")...)
-		out, err := exec.Command(host, slices.Delete(sealedChain(t, start, "float32"), 1, 2)...).CombinedOutput()
+		chain := sealedChain(t, start, "float32", "6", "64", "96")
+		out, err := exec.Command(host, append(slices.Delete(chain, 1, 2), chainProgram)...).CombinedOutput()
 		require.NoError(t, err, "%v\n%s", mode, out)
 	}
 }

@@ -28,7 +28,7 @@ func TestNoFileMakesXNNPACKReadOutOfBounds(t *testing.T) {
 	forged := program(t, "forged.c", append(slices.Clone(sanitizers), "-DXPWC_READER_LITTLE=0")...)
 	r := testkit.Random(t)
 	for _, kind := range []string{"int8", "float32"} {
-		args := sealedChain(t, start, kind)
+		args := sealedChain(t, start, kind, "6", "64", "96")
 		file, digest := args[len(args)-2], args[len(args)-1]
 		good, err := os.ReadFile(file)
 		require.NoError(t, err)

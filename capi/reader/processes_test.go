@@ -18,11 +18,15 @@ import (
 	"xpwc/models/described"
 )
 
-// sealedChain has a host write a model, and packs it. It returns the arguments that the host takes.
-func sealedChain(t *testing.T, start, kind string) []string {
+// chainProgram is the program that chains are sealed for, besides their model.
+const chainProgram = "chain"
+
+// sealedChain writes a model with the host start and packs it: its datatype, and its layers, width and hidden width. It
+// returns the arguments of the host.
+func sealedChain(t *testing.T, start string, chain ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
-	model := []string{filepath.Join(dir, "chain.safetensors"), kind, "6", "64", "96"}
+	model := append([]string{filepath.Join(dir, "chain.safetensors")}, chain...)
 	out, err := exec.Command(start, append([]string{"write"}, model...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
@@ -41,7 +45,9 @@ func sealedChain(t *testing.T, start, kind string) []string {
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, output.Write(path+".sealed", func(to *os.File) error {
-		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest})
+		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest, Programs: func(cachefile.Entry) []cachefile.Digest {
+			return []cachefile.Digest{xpwc.DigestOf([]byte(chainProgram))}
+		}})
 	}))
 	return append(model, path+".sealed", digest.String())
 }
@@ -55,7 +61,7 @@ func TestTheReaderServesWhereALibraryWithThreadsHasTrouble(t *testing.T) {
 		hosts = append(hosts, program(t, "processes.c", append(slices.Clone(sanitizers), all, "-DNO_ADDRESS_LIMIT")...))
 	}
 	for _, kind := range []string{"int8", "float32"} {
-		args := sealedChain(t, start, kind)
+		args := sealedChain(t, start, kind, "6", "64", "96")
 		for _, host := range hosts {
 			out, err := exec.Command(host, args...).CombinedOutput()
 			require.NoError(t, err, "%s %s\n%s", kind, host, out)
@@ -68,5 +74,18 @@ func TestTheReaderServesWhereALibraryWithThreadsHasTrouble(t *testing.T) {
 		} else { // 144 KiB
 			require.Contains(t, string(out), " hits 6 misses 0 shared 0 packed 0 asked 0")
 		}
+	}
+}
+
+func TestTensorsOfAtMost64KiBArePackedAndCompared(t *testing.T) {
+	start := program(t, "start.c")
+	for width, want := range map[string]string{
+		"256": "hits 0 misses 1 shared 1 packed 0 asked 0 the tensors have at most 64 KiB together",
+		"257": "hits 1 misses 0 shared 0 packed 0 asked",
+	} {
+		args := sealedChain(t, start, "int8", "1", width, "256")
+		out, err := exec.Command(start, append([]string{"run"}, args...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), want, width)
 	}
 }

@@ -70,9 +70,12 @@ func sessionGiven(t *testing.T, given packing.Flags, c optable.Case, path string
 	return output, stats
 }
 
-const model = "00112233445566778899aabbccddeeff"
+const (
+	model    = "00112233445566778899aabbccddeeff"
+	delegate = "the bytes of a delegate" // of the model
+)
 
-// sealed writes a sealed file of the entries of another.
+// sealed writes a file of the entries of another that is sealed for model and delegate.
 func sealed(t *testing.T, path string) string {
 	t.Helper()
 	f, err := cachefile.Open(path)
@@ -82,7 +85,9 @@ func sealed(t *testing.T, path string) string {
 	require.NoError(t, err)
 	digest := xpwc.Digest(b)
 	require.NoError(t, output.Write(path+".sealed", func(to *os.File) error {
-		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest})
+		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest, Programs: func(cachefile.Entry) []cachefile.Digest {
+			return []cachefile.Digest{xpwc.DigestOf([]byte(delegate))}
+		}})
 	}))
 	require.NoError(t, os.Chmod(path+".sealed", 0o444))
 	return path + ".sealed"
@@ -168,21 +173,24 @@ func TestEveryOperatorIsServedAsTheLibraryServesIt(t *testing.T) {
 	t.Logf("XNNPACK was asked for its whole layout %d times", asked)
 }
 
-func TestAHostThatKnowsNothingButNamesIsServedAsTheFileSays(t *testing.T) {
+func TestAHostThatKnowsNamesAloneHitsWithItsProgram(t *testing.T) {
 	asked := 0
 	for _, c := range optable.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			path, want, warm := packedCase(t, c)
-			serve := func(of string, absent bool) reader.Stats {
-				r, err := reader.Open(sealed(t, path), of)
+			serve := func(digest string, programs ...string) reader.Stats {
+				r, err := reader.Open(sealed(t, path), digest)
 				require.NoError(t, err)
 				defer r.Close()
-				require.Equal(t, want, runNamed(t, c, r, absent, func(w optable.Weight, b []byte) error {
+				for _, p := range programs {
+					require.NoError(t, r.SetProgram(p))
+				}
+				require.Equal(t, want, runNamed(t, c, r, false, func(w optable.Weight, b []byte) error {
 					return r.NameAsSealed(w.Name, b)
 				}))
 				return r.Stats()
 			}
-			s := serve(model, false)
+			s := serve("", delegate)
 			require.EqualValues(t, warm.Hits.Entries+warm.Reused.Entries, s.Hits+s.Shared+s.Packed)
 			scaled, half := strings.Contains(c.Name, "q"), strings.Contains(c.Name, "f16")
 			switch {
@@ -198,10 +206,15 @@ func TestAHostThatKnowsNothingButNamesIsServedAsTheFileSays(t *testing.T) {
 			if s.Asked {
 				asked++
 			}
-			s = serve("", false)
-			require.Zero(t, s.Hits, "of which model the file is was not said")
-			s = serve(reader.Digest([]byte("another")), false)
-			require.Zero(t, s.Hits)
+			require.Equal(t, s.Hits, serve(model, "another", delegate).Hits, "the last program counts")
+			for _, programs := range [][]string{nil, {"another"}, {delegate, "another"}} {
+				s = serve(model, programs...)
+				require.Zero(t, s.Hits, "shapes and scales could differ")
+				if !half {
+					require.Zero(t, s.Packed, "equal bytes are used from the file")
+				}
+			}
+			require.Zero(t, serve("").Hits)
 		})
 	}
 	t.Logf("XNNPACK was asked for its whole layout %d times", asked)
@@ -564,6 +577,16 @@ func TestAMissHasAReason(t *testing.T) {
 	asSealed := func(r *reader.Reader) func(optable.Weight, []byte) error {
 		return func(w optable.Weight, b []byte) error { return r.NameAsSealed(w.Name, b) }
 	}
+	asExported := func(r *reader.Reader) func(optable.Weight, []byte) error {
+		set := false
+		return func(w optable.Weight, b []byte) error {
+			var err error
+			if !set {
+				err, set = r.SetProgram("exported again"), true
+			}
+			return errors.Join(err, r.NameAsSealed(w.Name, b))
+		}
+	}
 	packed := func(r *reader.Reader) func(optable.Weight, []byte) error {
 		return func(w optable.Weight, b []byte) error { return name(r, w, b) }
 	}
@@ -580,8 +603,8 @@ func TestAMissHasAReason(t *testing.T) {
 			func(r *reader.Reader) func(optable.Weight, []byte) error {
 				return func(w optable.Weight, b []byte) error { return r.Name(w.Name, b) }
 			}},
-		{reader.MissNoDigest, "no digest of the model was given", "", asSealed},
-		{reader.MissModel, "not sealed for the model", reader.Digest([]byte("another")), asSealed},
+		{reader.MissNoProgram, "with xpwc_reader_set_program", model, asSealed},
+		{reader.MissModel, "sealed for another program and another model", reader.Digest([]byte("another")), asExported},
 		{reader.MissContent, "other content", reader.Digest([]byte("another")),
 			func(r *reader.Reader) func(optable.Weight, []byte) error {
 				return func(w optable.Weight, b []byte) error {

@@ -124,14 +124,14 @@ type Miss int
 
 // Reasons of misses.
 const (
-	MissUnnamed  = Miss(C.XPWC_READER_MISS_UNNAMED)
-	MissPacking  = Miss(C.XPWC_READER_MISS_PACKING)
-	MissNoDigest = Miss(C.XPWC_READER_MISS_NO_DIGEST)
-	MissModel    = Miss(C.XPWC_READER_MISS_MODEL)
-	MissLayout   = Miss(C.XPWC_READER_MISS_LAYOUT)
-	MissContent  = Miss(C.XPWC_READER_MISS_CONTENT)
-	MissAbsent   = Miss(C.XPWC_READER_MISS_ABSENT)
-	MissOff      = Miss(C.XPWC_READER_MISS_OFF)
+	MissUnnamed   = Miss(C.XPWC_READER_MISS_UNNAMED)
+	MissPacking   = Miss(C.XPWC_READER_MISS_PACKING)
+	MissNoProgram = Miss(C.XPWC_READER_MISS_NO_PROGRAM)
+	MissModel     = Miss(C.XPWC_READER_MISS_MODEL)
+	MissLayout    = Miss(C.XPWC_READER_MISS_LAYOUT)
+	MissContent   = Miss(C.XPWC_READER_MISS_CONTENT)
+	MissAbsent    = Miss(C.XPWC_READER_MISS_ABSENT)
+	MissOff       = Miss(C.XPWC_READER_MISS_OFF)
 )
 
 // Reason is xpwc_reader_reason.
@@ -199,7 +199,14 @@ func (r *Reader) NameOpaque(name string, data, description []byte) error {
 	return r.name(name, data, &p)
 }
 
-// NameAsSealed names a tensor that is packed as the file says.
+// SetProgram gives the program whose tensors are named after it.
+func (r *Reader) SetProgram(program string) error {
+	data := C.CString(program)
+	defer C.free(unsafe.Pointer(data))
+	return statusOf(C.xpwc_reader_set_program(r.c, unsafe.Pointer(data), C.size_t(len(program))))
+}
+
+// NameAsSealed names a tensor whose packing comes from the file.
 func (r *Reader) NameAsSealed(name string, data []byte) error {
 	of := C.CString(name)
 	defer C.free(unsafe.Pointer(of))

@@ -42,6 +42,9 @@ enum {
   source_size = 16, record_size = 164, copy_size = 36, sum_size = 8, block_size_of_index = 1024, piece_size = 4096,
   version_of_format = 4, has_bias = 1, tied = 2, variant = 4,
   most_layouts = 16, // that are tried where this machine's is not known
+  // Limits of the work for one look-up of a hostile index: slots of the table that are probed, payloads that packed bytes
+  // are compared with, and packing identities of one kernel.
+  most_probes = 1 << 14, most_compared = 64, most_identities = 64,
   block_alignment = 128, buckets = 1024, // of the reader's own memory
   ever_served = 1, served_now = 2,       // the latter since names were forgotten
   machine_head = 18, seen_size = 21, most_machines = 16, most_of_a_machine = 64,
@@ -78,6 +81,12 @@ struct tensor {
   char name[]; // "#" follows that of which it is a copy
 };
 
+// A stamp of a kernel for the model or for a program of it, and the record that has it.
+struct seal {
+  digest stamp;
+  uint32_t record;
+};
+
 struct size_asked {
   struct xpwc_node node;
   uint64_t size;
@@ -100,7 +109,8 @@ struct xpwc_reader {
   bool has_other_names; // since names were forgotten: of tensors named as sealed, that are no hash of the content
   // The index of the generation in force, which was found sound, and its parts. Without one, records is 0.
   uint8_t *index, *rows, *table, *strings;
-  const uint8_t* copies; // rows of copy_size, in the order of the records
+  const uint8_t* copies; // rows of copy_size
+  struct seal* seals; // of all records and copies, sorted; NULL before the first tensor that is named as sealed
   uint64_t end, records, slots, copies_count;
   uint32_t layouts, strings_size;
   uint8_t* served; // behind the index, for each record: of ever_served, served_now
@@ -538,10 +548,10 @@ static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
   return right;
 }
 
-// Reports whether a look-up of a kernel may be answered: if the host describes all that decides the packed bytes, or has
-// the file believed. Otherwise it is packed and compared.
-static bool is_believed(const struct tensor* t) {
-  return t->identities_count > 0 && (t->as_sealed || t->known_ways == t->identities_count);
+// Reports whether a look-up of a kernel may be answered: if the host gave packing identities that decide the packed
+// bytes, or the program that does. Any other kernel is packed and compared: XNNPACK's key has neither shapes nor scales.
+static bool is_believed(const struct xpwc_reader* r, const struct tensor* t) {
+  return t->identities_count > 0 && (t->as_sealed ? r->program[0] != 0 : t->known_ways == t->identities_count);
 }
 
 // Reports whether a name is one of ExecuTorch's exporter, the SHA-256 of the content: other content has another name.
@@ -558,40 +568,58 @@ static bool of_floats(const uint8_t* row) {
   return is_float(family.input) && is_float(family.kernel);
 }
 
-// Returns the number of the next copy, from one on, that has the stamp of a kernel in the program; copies_count if none has.
-static uint64_t next_in_program(const struct xpwc_reader* r, digest kernel, uint64_t copy) {
-  while (copy < r->copies_count && (is_zero(kernel) || !equal(kernel, digest_at(r->copies + copy * copy_size + 4)))) {
-    copy++;
-  }
-  return copy;
+static int compare_seals(const void* a, const void* b) {
+  const struct seal *x = a, *y = b;
+  const int order = memcmp(&x->stamp, &y->stamp, sizeof(x->stamp));
+  return order != 0 ? order : (x->record > y->record) - (x->record < y->record);
 }
 
-// Reports whether the program packs a kernel into the payload of a record.
-static bool is_of_program(const struct xpwc_reader* r, uint64_t number, digest kernel) {
-  uint64_t copy = next_in_program(r, kernel, 0);
-  while (copy < r->copies_count && u32(r->copies + copy * copy_size) != number) {
-    copy = next_in_program(r, kernel, copy + 1);
+// Returns how many seals the file has, and sorts them at the first call. Without memory there are none.
+static size_t sorted_seals(struct xpwc_reader* r) {
+  const size_t n = (size_t)(r->records + r->copies_count);
+  if (r->seals == NULL && n > 0 && n <= SIZE_MAX / sizeof(*r->seals) &&
+      (r->seals = malloc(n * sizeof(*r->seals))) != NULL) {
+    struct seal* next = r->seals;
+    for (uint64_t i = 0; i < r->records; i++) {
+      *next++ = (struct seal){digest_at(row_at(r, i) + 84), (uint32_t)i};
+    }
+    for (const uint8_t* copy = r->copies; next < r->seals + n; copy += copy_size) {
+      *next++ = (struct seal){digest_at(copy + 4), u32(copy)};
+    }
+    qsort(r->seals, n, sizeof(*r->seals), compare_seals);
   }
-  return copy < r->copies_count;
+  return r->seals == NULL ? 0 : n;
 }
 
-// Reports whether the packed bytes of a record depend on nothing but the content of kernel and bias, for a kernel that
-// is named as sealed. The program's bytes decide all else, except scales that have a name.
-static bool has_same_parameters(const struct xpwc_reader* r, uint64_t number, const struct tensor* kernel) {
-  const bool floats = of_floats(row_at(r, number));
-  if (r->program[0] == 0) {
-    return floats;
+// Returns the first seal with a stamp whose record is not below a number, or NULL.
+static const struct seal* find_seal(struct xpwc_reader* r, digest stamp, uint32_t record) {
+  const struct seal wanted = {stamp, record};
+  size_t low = 0, high = is_zero(stamp) ? 0 : sorted_seals(r);
+  const size_t n = high;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (compare_seals(&r->seals[middle], &wanted) < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
   }
-  return is_of_program(r, number, kernel->program) && (floats || !r->has_other_names);
+  return low < n && equal(r->seals[low].stamp, stamp) ? &r->seals[low] : NULL;
+}
+
+// Reports whether the packed bytes of a record depend on nothing but the program and the content of kernel and bias, for
+// a kernel that is named as sealed. Scales may have a name, too: then that must stand for their content.
+static bool has_same_parameters(struct xpwc_reader* r, uint32_t record, const struct tensor* kernel) {
+  const struct seal* s = find_seal(r, kernel->program, record);
+  return s != NULL && s->record == record && (of_floats(row_at(r, record)) || !r->has_other_names);
 }
 
 // Reports whether a tensor has the content that a record was packed from, by its stamp in the record or by its digest. The
-// stamp has the name, which stands for the content of a tensor that is named as sealed only if it is a hash.
-static bool has_content(const struct xpwc_reader* r, struct tensor* t, const uint8_t* stamps, bool by_stamp) {
-  const bool in_program = t->as_sealed && r->program[0] != 0; // whose kernel is_of_program
-  const bool stamped = in_program ? !is_zero(t->program) : !is_zero(t->stamp) && equal(t->stamp, digest_at(stamps));
-  return (stamped && (!t->as_sealed || is_hash(t->name))) ||
-         (!by_stamp && equal(content_of_tensor(t), digest_at(stamps + 16)));
+// name of a tensor that is named as sealed stands for its content if it is a hash, in a program that the record is of.
+static bool has_content(struct tensor* t, const uint8_t* stamps, bool by_stamp) {
+  const bool stamped = t->as_sealed ? !is_zero(t->program) && is_hash(t->name)
+                                    : !is_zero(t->stamp) && equal(t->stamp, digest_at(stamps));
+  return stamped || (!by_stamp && equal(content_of_tensor(t), digest_at(stamps + 16)));
 }
 
 static bool is_text(const struct xpwc_reader* r, const uint8_t* at, const char* text) {
@@ -618,8 +646,10 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
   append(&b, bias, strlen(bias));
   const uint64_t hash = b.failed ? 0 : hash64(b.data, b.size, 0); // without memory, a search that finds little
   free(b.data);
-  for (int pass = 0; pass < 2; pass++) {
-    for (uint64_t i = 0, number; i < r->slots && (number = u32(r->table + ((hash + i) & (r->slots - 1)) * 4)) != 0; i++) {
+  const uint64_t probes = r->slots < most_probes ? r->slots : most_probes;
+  size_t compared = 0;
+  for (int pass = 0; pass < (packed == NULL ? 2 : 1); pass++) {
+    for (uint64_t i = 0, number; i < probes && (number = u32(r->table + ((hash + i) & (r->slots - 1)) * 4)) != 0; i++) {
       const uint8_t* row = row_at(r, number - 1);
       const uint8_t flags = row[42];
       if (u16(row + 40) != layout || u32(row + 36) != w->fingerprint_id || memcmp(row + 68, &k->packing, 16) != 0 ||
@@ -627,13 +657,16 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
         continue;
       }
       uint8_t* served = &r->served[number - 1];
-      const bool right =
-          packed != NULL // equal bytes are right, whatever they were packed from
-              ? u64(row + 8) == n && memcmp(r->map + u64(row), packed, n) == 0
-              : is_believed(k) && (!k->as_sealed || has_same_parameters(r, number - 1, k)) && u32(row + 32) == w->seed && (flags & variant) == 0 &&
-                    ((flags & tied) != 0 || k->known_ways < 2) &&
-                    ((*served & served_now) == 0 || ((flags & tied) != 0 && k->identities_count > 0)) && has_content(r, k, row + 84, pass == 0) &&
-                    (w->bias == NULL || has_content(r, w->bias, row + 116, pass == 0)) && has_right_size(r, w, u64(row + 8));
+      bool right;
+      if (packed != NULL) { // equal bytes are right, whatever they were packed from
+        right = u64(row + 8) == n && compared++ < most_compared && memcmp(r->map + u64(row), packed, n) == 0;
+      } else {
+        right = u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
+                ((*served & served_now) == 0 || (flags & tied) != 0) &&
+                (!k->as_sealed || has_same_parameters(r, (uint32_t)number - 1, k)) &&
+                has_content(k, row + 84, pass == 0) && (w->bias == NULL || has_content(w->bias, row + 116, pass == 0)) &&
+                has_right_size(r, w, u64(row + 8));
+      }
       if (right) {
         *served = ever_served | served_now;
         return row;
@@ -665,10 +698,13 @@ static xpwc_reader_miss reason(const struct xpwc_reader* r, const struct xnn_wei
   if (r->bytes_named <= XPWC_READER_LITTLE) {
     return XPWC_READER_MISS_LITTLE;
   }
-  if (w->kernel->as_sealed && w->kernel->identities_count == 0) {
-    return r->model[0] == 0 && r->program[0] == 0 ? XPWC_READER_MISS_NO_DIGEST : XPWC_READER_MISS_MODEL;
+  if (w->kernel->as_sealed && r->program[0] == 0) {
+    return XPWC_READER_MISS_NO_PROGRAM;
   }
-  return is_believed(w->kernel) ? r->miss : XPWC_READER_MISS_PACKING;
+  if (w->kernel->as_sealed && w->kernel->identities_count == 0) {
+    return XPWC_READER_MISS_MODEL;
+  }
+  return is_believed(r, w->kernel) ? r->miss : XPWC_READER_MISS_PACKING;
 }
 
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
@@ -676,7 +712,8 @@ static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key*
   const weight w = weight_of(r, key);
   const uint8_t* found = NULL;
   r->miss = XPWC_READER_MISS_LAYOUT;
-  if (w.kernel != NULL && !r->finalized && !r->stats.damaged && r->bytes_named > XPWC_READER_LITTLE) {
+  if (w.kernel != NULL && is_believed(r, w.kernel) && !r->finalized && !r->stats.damaged &&
+      r->bytes_named > XPWC_READER_LITTLE) {
     found = find(r, &w, r->stats.asked ? -1 : presumed_layout(r, &w), NULL, 0);
     found = found == NULL ? find(r, &w, asked_layout(r), NULL, 0) : found;
   }
@@ -826,6 +863,7 @@ void xpwc_reader_close(xpwc_reader* r) {
   free(r->sizes.data);
   free(r->shown.data);
   free(r->zeros.bytes);
+  free(r->seals);
   free(r->index);
   if (r->map != NULL) {
     munmap(r->map - r->before, r->before + (size_t)r->end);
@@ -833,25 +871,23 @@ void xpwc_reader_close(xpwc_reader* r) {
   free(r);
 }
 
-// Adds the way to pack a tensor that a record has. Returns false if there is no memory.
-static bool add_way_of(const struct xpwc_reader* r, struct tensor* t, uint64_t number) {
-  if (number >= r->records) {
-    return true;
+// Adds the ways in which the program packs a tensor, or the model if the program packs none into the file. Returns false if
+// there is no memory.
+static bool add_sealed_ways(struct xpwc_reader* r, struct tensor* t) {
+  digest stamp = t->program;
+  const struct seal* s = find_seal(r, stamp, 0);
+  if (s == NULL) {
+    stamp = t->stamp;
+    s = find_seal(r, stamp, 0);
   }
-  const uint8_t* row = row_at(r, number);
-  const struct identity sealed = {digest_at(row + 68), family_at(row + 43), 0};
-  return add_identity(t, &sealed);
-}
-
-// Adds the ways in which the program packs a tensor, or the model if the program packs none into the file.
-static bool add_sealed_ways(const struct xpwc_reader* r, struct tensor* t) {
-  bool added = true, in_program = false;
-  for (uint64_t i = 0; added && (i = next_in_program(r, t->program, i)) < r->copies_count; i++) {
-    in_program = true;
-    added = add_way_of(r, t, u32(r->copies + i * copy_size));
-  }
-  for (uint64_t i = 0; added && !in_program && !is_zero(t->stamp) && i < r->records; i++) {
-    added = !equal(t->stamp, digest_at(row_at(r, i) + 84)) || add_way_of(r, t, i);
+  bool added = true;
+  const struct seal* end = r->seals + sorted_seals(r);
+  for (; added && s != NULL && s < end && equal(s->stamp, stamp) && t->identities_count < most_identities; s++) {
+    if (s->record < r->records) {
+      const uint8_t* row = row_at(r, s->record);
+      const struct identity sealed = {digest_at(row + 68), family_at(row + 43), 0};
+      added = add_identity(t, &sealed);
+    }
   }
   return added;
 }
@@ -899,6 +935,7 @@ xpwc_status xpwc_reader_set_program(xpwc_reader* r, const void* data, size_t siz
   if (r->finalized) {
     return XPWC_STATUS_FINALIZED;
   }
+  xpwc_reader_forget(r); // stamps of another program
   hexadecimal(digest_of(data, size), r->program);
   return XPWC_STATUS_OK;
 }
@@ -924,14 +961,13 @@ const char* xpwc_reader_reason(const xpwc_reader* r) {
   static const char* const sentences[XPWC_READER_MISSES] = {
       [XPWC_READER_MISS_UNNAMED] = "XNNPACK looked up tensors without a name: name each one that goes to xnn_define_... "
                                    "(xpwc_reader_name)",
-      [XPWC_READER_MISS_LITTLE] = "the tensors have less than 64 KiB together, which is packed sooner than looked up",
+      [XPWC_READER_MISS_LITTLE] = "the tensors have at most 64 KiB together, which is packed sooner than looked up",
       [XPWC_READER_MISS_PACKING] = "kernels were named without all that decides how they are packed: give "
                                    "xpwc_reader_name a packing with the shape",
-      [XPWC_READER_MISS_NO_DIGEST] = "no digest of the model was given, so the file cannot tell how tensors that are named "
-                                     "without a packing are packed: give xpwc_reader_open the digest that xpwc pack --sealed "
-                                     "printed",
-      [XPWC_READER_MISS_MODEL] = "the file is not sealed for the model whose digest was given, or has no such tensors: take "
-                                 "the digest and the file from one xpwc pack --sealed",
+      [XPWC_READER_MISS_NO_PROGRAM] = "kernels without a packing are packed and compared: give their program, which has the "
+                                      "shapes, with xpwc_reader_set_program before they are named",
+      [XPWC_READER_MISS_MODEL] = "the file is sealed for another program and another model, or has no such tensors: take the "
+                                 "digest and the file from one xpwc pack --sealed of this model",
       [XPWC_READER_MISS_LAYOUT] = "the file was packed for machines on which XNNPACK packs otherwise than here: pack it on "
                                   "such a machine, with this XNNPACK",
       [XPWC_READER_MISS_CONTENT] = "the file has entries of that name, packed from other content or of another size: pack "

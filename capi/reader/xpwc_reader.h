@@ -67,20 +67,22 @@ void xpwc_reader_close(xpwc_reader* reader);
 xpwc_status xpwc_reader_name(
     xpwc_reader* reader, const char* name, const void* data, size_t size, const struct xpwc_packing* packing);
 
-// Names a tensor for a host that knows no more, as ExecuTorch's class: it is packed as the file says, if that is sealed for
-// the model of xpwc_reader_open and has one way to pack it. A kernel of floats with inputs of floats is believed then, also
-// that it has the right size. What is packed with scales is packed again and compared: a model that was exported again may
-// have other scales, or another bias, that XNNPACK's key does not have. xpwc_reader_set_program avoids that. A name that is the SHA-256 of the content, as
-// ExecuTorch's export makes it, stands for the content; under another name the content is read and compared. Of several
-// names at one address all ways to pack count. What XNNPACK converts before it packs it is packed: half precision, where
-// the CPU has none.
+// Names a tensor for a host that does not know how it is packed, as ExecuTorch's class. The packing comes from the file,
+// which must be sealed for the program of xpwc_reader_set_program and pack the tensor in one way; then a look-up is
+// answered. Any other kernel is packed at each start, compared, and used from the file where it is equal: XNNPACK's key has
+// neither shapes nor scales, so a model that was exported again could get weights of another size or with other scales. A
+// name that is the SHA-256 of the content, as ExecuTorch's exporter makes it, stands for the content; under another name
+// the content is read and compared. Of several names at one address all packings count. Where the CPU has no half
+// precision, XNNPACK converts a kernel of half precision first, and it is packed.
+// Statuses: OK, INVALID_ARGUMENT, FINALIZED, OUT_OF_MEMORY.
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* reader, const char* name, const void* data, size_t size);
 
-// Gives the bytes of the program whose tensors are named as sealed after it, until xpwc_reader_forget: those that ExecuTorch
-// gives to its backend for a delegate. They are read during the call alone. Then a kernel is believed if the file was
-// sealed for these bytes, whatever its datatype, and packed and compared if not; the digest of the model is not needed.
-// With scales every name must be the hash of the content, since scales have names, too.
-// Statuses: OK, FINALIZED, INVALID_ARGUMENT for no bytes.
+// Gives the bytes of the program whose tensors are named after it: those that ExecuTorch gives to its backend for a
+// delegate, which have all shapes and scales. They are read during the call alone. A tensor that is named as sealed is
+// believed if the file was sealed for these bytes; the digest of the model is not needed. If the kernel has scales, every
+// name must be the hash of the content, since scales have names, too. Forgets all names, as xpwc_reader_forget, and a
+// program that was given before: call it once a runtime, before its tensors are named.
+// Statuses: OK, FINALIZED, INVALID_ARGUMENT for no bytes; after an error the program before stays.
 xpwc_status xpwc_reader_set_program(xpwc_reader* reader, const void* data, size_t size);
 
 // Forgets all names and the program, before the next of several runtimes: its tensors may lie where those of another did.
@@ -95,15 +97,15 @@ void xpwc_reader_finalize(xpwc_reader* reader);
 
 // Why a look-up found nothing.
 typedef enum xpwc_reader_miss {
-  XPWC_READER_MISS_UNNAMED,   // the kernel or its bias has no name
-  XPWC_READER_MISS_LITTLE,    // the tensors have at most 64 KiB together: they are packed and compared
-  XPWC_READER_MISS_PACKING,   // no packing of the kernel, or an opaque one: it is packed and compared
-  XPWC_READER_MISS_NO_DIGEST, // a tensor named as sealed, and xpwc_reader_open got no digest of the model
-  XPWC_READER_MISS_MODEL,     // a tensor named as sealed, which the file does not have of the model of that digest
-  XPWC_READER_MISS_LAYOUT,    // the file has nothing for machines on which XNNPACK packs as here
-  XPWC_READER_MISS_CONTENT,   // the file has the tensor with another content or size
-  XPWC_READER_MISS_ABSENT,    // the file does not have the tensor, packed so
-  XPWC_READER_MISS_OFF,       // after xpwc_reader_finalize, or after damage was found
+  XPWC_READER_MISS_UNNAMED, // the kernel or its bias has no name
+  XPWC_READER_MISS_LITTLE,  // the tensors have at most 64 KiB together: they are packed and compared
+  XPWC_READER_MISS_PACKING, // no packing of the kernel, or an opaque one: it is packed and compared
+  XPWC_READER_MISS_NO_PROGRAM, // a tensor named as sealed without xpwc_reader_set_program: it is packed and compared
+  XPWC_READER_MISS_MODEL,   // a tensor named as sealed that the file has neither for the program nor for the model
+  XPWC_READER_MISS_LAYOUT,  // the file has nothing for machines on which XNNPACK packs as here
+  XPWC_READER_MISS_CONTENT, // the file has the tensor with another content or size
+  XPWC_READER_MISS_ABSENT,  // the file does not have the tensor, packed so
+  XPWC_READER_MISS_OFF,     // after xpwc_reader_finalize, or after damage was found
   XPWC_READER_MISSES
 } xpwc_reader_miss;
 
@@ -113,7 +115,7 @@ typedef struct xpwc_reader_stats {
   uint64_t misses;   // and that it did not
   xpwc_count packed; // into memory of this process
   // Packed, and found equal to what the file has, which is used: of operators that do not look up, of tensors that have
-  // 64 KiB together, and where XNNPACK does not say the size (NCHW convolution; half precision before November 2025).
+  // at most 64 KiB together, and where XNNPACK does not say the size (NCHW convolution; half precision before November 2025).
   xpwc_count shared;
   uint64_t entries;  // that the file has
   int damaged;       // 1 if xpwc_reader_verify found damage: then the file answers no more

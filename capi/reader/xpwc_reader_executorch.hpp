@@ -19,13 +19,13 @@
 //   if (use_weight_cache) weights_cache->set_program(buffer_pointer, num_bytes);
 //
 // A kernel is believed then exactly if the file was packed for a delegate of the same bytes, and the names of constants
-// are hashes of their content, as ExecuTorch's exporter makes them. An old file is safe: the delegates that an export has
-// changed are packed and compared. Without the bytes the class sees the names of constants, and neither the scales of
-// activations nor the shapes. So kernels of floats are believed whose name is a hash; what is packed with scales is packed
-// at each start, compared, and used from the file where it is equal. Take file and digest from one build then.
+// are hashes of their content, as ExecuTorch's exporter makes them. Without the bytes the class sees the names of constants,
+// and neither shapes nor the scales of activations. So each kernel is packed at each start, compared, and used from the file
+// where it is equal. An old file is safe in both cases: the delegates that an export has changed are packed and compared.
 //
-// What the file does not have is packed into memory, as all is without file or digest, and nothing is ever written. Each runtime has its own name for delete_packed_data. The file is open as long as one of them has it: a file
-// that takes its place by a rename is opened after that.
+// What the file does not have is packed into memory, as all is without file or digest, and nothing is ever written. Each
+// runtime has its own name for delete_packed_data. The file is open as long as one of them has it: a file that takes its
+// place by a rename is opened after that.
 #ifndef XPWC_READER_EXECUTORCH_HPP
 #define XPWC_READER_EXECUTORCH_HPP
 
@@ -112,19 +112,18 @@ class XNNWeightsCache {
   }
 
   // Gives the bytes that ExecuTorch gives to the backend for its delegate, which are read during the call. Call it
-  // between initialize_for_runtime and the first load_unpacked_data, for each runtime. InvalidState while no runtime is
-  // being created, InvalidArgument for no bytes. Not in ExecuTorch's class.
+  // between initialize_for_runtime and the first load_unpacked_data, for each runtime; the last call counts. InvalidState
+  // at any other time, InvalidArgument for no bytes: then nothing changes. Not in ExecuTorch's class.
   Error set_program(const void* data, size_t size) {
-    if (current_ == nullptr) {
+    if (current_ == nullptr || !current_->constants.empty()) {
       return Error::InvalidState;
     }
     if (data == nullptr || size == 0) {
       return Error::InvalidArgument;
     }
-    if (current_->reader != nullptr) {
-      xpwc_reader_set_program(current_->reader.get(), data, size);
-    }
-    return Error::Ok;
+    const bool given = current_->reader == nullptr ||
+                       xpwc_reader_set_program(current_->reader.get(), data, size) == XPWC_STATUS_OK;
+    return given ? Error::Ok : Error::Internal;
   }
 
   // Loads a constant for the runtime that is being created.
@@ -152,9 +151,9 @@ class XNNWeightsCache {
   size_t get_num_unpacked_data() { return current_ == nullptr ? 0 : current_->constants.size(); }
   xnn_weights_cache_t get() { return &provider_; }
 
-  // Frees the constants that only packing reads, and returns the runtime's name. What is no kernel, or has a second tensor
-  // by its name or its address, may be read at inference. Nobody tells this class which nodes read a tensor, so a kernel
-  // stays, too, unless ExecuTorch's exporter named it: none of its programs reads a tensor at inference that a node packs.
+  // Frees the constants that only packing reads, and returns the runtime's name. These are kernels that were found, if
+  // ExecuTorch's exporter named them: a file is sealed only for delegates that do not read them at inference. Nothing shows
+  // which nodes read any other constant, or one with a second tensor by its name or its address, so these stay.
   Result<std::vector<std::string>> finalize_for_runtime() {
     if (current_ == nullptr || (current_->constants.empty() && current_->blocks.empty())) {
       current_.reset();
@@ -166,13 +165,13 @@ class XNNWeightsCache {
     }
     for (auto& [name, constant] : current_->constants) {
       const bool has_second = constant.loads > 1 || names[constant.buffer->data()] > 1;
-      if (constant.is_kernel && !has_second && is_exported(name)) {
+      if (constant.found && !has_second && is_exported(name)) {
         constant.buffer.reset();
       }
     }
     if (current_->reader != nullptr && current_->found == 0 && !current_->constants.empty()) {
       if (const char* why = xpwc_reader_reason(current_->reader.get()); *why != 0) {
-        ET_LOG(Info, "xpwc: nothing was found in %s: %s", path_.c_str(), why);
+        ET_LOG(Info, "xpwc: no look-up hit: %s; file %s", why, path_.c_str()); // which may be cut off at its end
       }
     }
     const std::string name = "runtime " + std::to_string(++made_);
@@ -204,7 +203,7 @@ class XNNWeightsCache {
   struct Constant {
     std::optional<FreeableBuffer> buffer;
     size_t loads{0};
-    bool is_kernel{false};
+    bool found{false}; // as a kernel, in the file
   };
 
   struct Runtime {
@@ -227,21 +226,22 @@ class XNNWeightsCache {
     return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
   }
 
-  // Returns the provider of the current runtime, if it has a reader, and notes that a constant is a kernel.
-  xnn_weights_cache_t of_reader(const void* kernel) {
-    if (auto constant = current_->at.find(kernel); constant != current_->at.end()) {
-      constant->second->is_kernel = true;
-    }
-    return current_->reader == nullptr ? nullptr : xpwc_reader_provider(current_->reader.get());
+  // Returns the provider of the current runtime, or null if there is no runtime or it has no reader.
+  xnn_weights_cache_t reader_provider() const {
+    const bool has_reader = current_ != nullptr && current_->reader != nullptr;
+    return has_reader ? xpwc_reader_provider(current_->reader.get()) : nullptr;
   }
 
   static size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
     auto* cache = static_cast<XNNWeightsCache*>(context);
-    xnn_weights_cache_t of = cache->current_ == nullptr ? nullptr : cache->of_reader(key->kernel);
-    const size_t found = of == nullptr ? SIZE_MAX : of->look_up(of->context, key);
+    xnn_weights_cache_t provider = cache->reader_provider();
+    const size_t found = provider == nullptr ? SIZE_MAX : provider->look_up(provider->context, key);
     if (found != SIZE_MAX) {
       cache->found_++;
       cache->current_->found++;
+      if (auto constant = cache->current_->at.find(key->kernel); constant != cache->current_->at.end()) {
+        constant->second->found = true;
+      }
     }
     return found;
   }
@@ -261,9 +261,9 @@ class XNNWeightsCache {
 
   static size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
     auto* cache = static_cast<XNNWeightsCache*>(context);
-    xnn_weights_cache_t of = cache->current_ == nullptr ? nullptr : cache->of_reader(key->kernel);
+    xnn_weights_cache_t provider = cache->reader_provider();
     const size_t own = reinterpret_cast<size_t>(packed);
-    const size_t used = of == nullptr ? own : of->look_up_or_insert(of->context, key, packed, size);
+    const size_t used = provider == nullptr ? own : provider->look_up_or_insert(provider->context, key, packed, size);
     if (packed != nullptr && used == own) {
       cache->packed_++;
     } else if (packed != nullptr) { // the file has the same
@@ -281,7 +281,7 @@ class XNNWeightsCache {
   static auto set_alias_data(Provider& provider) -> decltype(void(provider.alias_data)) {
     provider.alias_data = [](void* context, void* alias, void* original) {
       auto* cache = static_cast<XNNWeightsCache*>(context);
-      const Provider* of = cache->current_ == nullptr ? nullptr : cache->of_reader(nullptr);
+      const Provider* of = cache->reader_provider();
       return of == nullptr ? xnn_status_success : of->alias_data(of->context, alias, original);
     };
   }

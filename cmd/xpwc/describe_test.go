@@ -43,11 +43,10 @@ func llamaLike(t testing.TB, dir string) (model string) {
 func TestTheDescriptionThatIsWrittenPacks(t *testing.T) {
 	dir := t.TempDir()
 	model := llamaLike(t, dir)
-	writeArrays(t, filepath.Join(dir, "weights"), tensorsOf(t, model))
 	writeFlatTensor(t, filepath.Join(dir, "llama.ptd"), tensorsOf(t, model))
 	packJSON(t, dir, model, "--description", "hand.json", "-o", "hand.xpwc")
 	want, _ := runJSON(t, dir, model, "--description", "hand.json")
-	for _, of := range []string{"llama.safetensors", "weights", "llama.ptd"} {
+	for _, of := range []string{"llama.safetensors", "llama.ptd"} {
 		code, out, stderr := xpwcIn(t, dir, "pack", "--describe", of)
 		require.Zero(t, code, stderr)
 		require.Contains(t, stderr, "note: 2 operators, and 2 tensors left out; see")

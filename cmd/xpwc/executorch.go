@@ -275,6 +275,10 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 		console.Plural(s.Entries, "entry"), console.Size(s.PayloadBytes), console.Size(s.FileBytes))
 	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
 		"it computes wrong numbers%s\n", s.Layout[:shortLayout], other)
+	if s.packedFor == nil {
+		fmt.Fprintln(w, "note: the stock runtime crashes with any file on a program with a PReLU: give --model, "+
+			"and such a program is refused")
+	}
 	if s.Replaced != nil {
 		fmt.Fprintf(w, "note: it replaces the file of another program, %v\n", s.Replaced)
 	}

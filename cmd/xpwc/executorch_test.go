@@ -112,6 +112,13 @@ func TestAProgramThatTheStockRuntimeCrashesOnGetsNoFile(t *testing.T) {
 	says(t, dir, 0, "pack", program(t, perceptron), "--for", "executorch", "-o", "c")
 	require.Contains(t, says(t, dir, exitFailed, "verify", "c", "--model", slopes), "the stock runtime crashes")
 	says(t, dir, 0, "pack", slopes, "-o", "own.xpwc") // Go and the class for ExecuTorch keep the slopes
+	packJSON(t, dir, program(t, perceptron), "-o", "pushed.xpwc")
+	s := registrytest.Start(t)
+	says(t, dir, 0, "push", s.Ref("net:v1"), "pushed.xpwc")
+	pull := []string{"pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled"}
+	require.Contains(t, says(t, dir, exitFailed, append(pull, "--model", slopes)...), "the stock runtime crashes")
+	require.NoFileExists(t, filepath.Join(dir, "pulled"))
+	require.Contains(t, says(t, dir, 0, pull...), "a program with a PReLU: give --model")
 }
 
 func TestTheStockRuntimesFileIsForOneCPU(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 func descriptionFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "description", "",
-		"description `FILE` of .safetensors, .npy or .ptd (default MODEL.json)")
+		"description `FILE` of .safetensors or .ptd (default MODEL.json)")
 }
 
 func dataFlag(cmd *cobra.Command, paths *[]string) {
@@ -34,7 +34,7 @@ func checkThreads(n int) error {
 func checkModel(f modelfile.File) error {
 	switch {
 	case f.Description != "" && !f.Described():
-		return usagef("--description is for models of tensors (.safetensors or an index, .npy or a directory, .ptd), "+
+		return usagef("--description is for models of tensors (.safetensors or an index, .ptd), "+
 			"not for %s", f.Path)
 	case f.Method != "" && !f.Program() && !strings.EqualFold(filepath.Ext(f.Path), ".tflite"):
 		return usagef("--method is for programs (.pte) and .tflite files, not for %s", f.Path)

@@ -110,7 +110,7 @@ func reportMethod(m *executorch.Method) methodReport {
 		r.Reason = err.Error()
 	}
 	for _, o := range m.Operators() {
-		r.Operators = append(r.Operators, operatorReport{o.Name, o.Count, whereNames[o.Where]})
+		r.Operators = append(r.Operators, operatorReport{o.Name, o.Count, whereNames[o.Place]})
 	}
 	r.Inputs, r.Outputs = reportValues(m.Inputs()), reportValues(m.Outputs())
 	return r

@@ -44,7 +44,7 @@ func newPackCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Packs the weights of a model into a cache file, when the model is built, installed or
 deployed. A program that loads the model with that cache packs nothing. MODEL is a .tflite
 file, a program of ExecuTorch (.pte; DATA are its .ptd files), or tensors: a .safetensors
-file or the index of one, a .npy file or a directory of them, or a .ptd file.
+file or the index of one, or a .ptd file.
 
 Tensors need a description of the operators and datatypes that they are used with: a JSON
 file, see go doc xpwc/models/described. --describe writes one to start from: what names, types
@@ -336,7 +336,7 @@ func onlyOutput(cmd *cobra.Command) error {
 // describeTensors writes a first description, to a new file or to stdout, and prints what the user must complete.
 func describeTensors(model modelfile.File, path string, stdout, stderr io.Writer) (err error) {
 	if !model.Described() {
-		return usagef("--describe is for tensors (.safetensors or an index, .npy or a directory, .ptd), not for %s",
+		return usagef("--describe is for tensors (.safetensors or an index, .ptd), not for %s",
 			model.Path)
 	}
 	tensors, err := described.OpenTensors(model.Path)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/binary"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,20 +13,6 @@ import (
 	"xpwc/models/executorch"
 	"xpwc/models/safetensors"
 )
-
-// writeArrays writes tensors as a directory of .npy files.
-func writeArrays(t testing.TB, dir string, tensors []safetensors.Tensor) {
-	t.Helper()
-	types := map[safetensors.Dtype]string{safetensors.F32: "<f4", safetensors.I8: "|i1",
-		safetensors.U8: "|u1", safetensors.BF16: "<u2"}
-	for _, tensor := range tensors {
-		path := filepath.Join(dir, filepath.FromSlash(tensor.Name)+".npy")
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(tensor.Shape), "[]"), " ", ", ")
-		file := numPy(types[tensor.Dtype], "("+shape+",)", tensor.Data)
-		require.NoError(t, os.WriteFile(path, file, 0o600))
-	}
-}
 
 // writeFlatTensor writes tensors as a .ptd file, with the schemas' slots. Those without a shape have no type there.
 func writeFlatTensor(t testing.TB, path string, tensors []safetensors.Tensor) {
@@ -78,15 +63,12 @@ func tensorsOf(t testing.TB, path string) []safetensors.Tensor {
 func TestTensorsOfEveryKindOfFileArePackedAlike(t *testing.T) {
 	dir := t.TempDir()
 	tensors := tensorsOf(t, describedModel(t, dir))
-	writeArrays(t, filepath.Join(dir, "weights"), tensors)
 	writeFlatTensor(t, filepath.Join(dir, "model.ptd"), tensors)
 	description, err := os.ReadFile(filepath.Join(dir, "model.safetensors.json"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "operators.json"), description, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "weights.json"), description, 0o600)) // as MODEL.json
 	with := map[string][]string{
 		"model.safetensors": {"model.safetensors"},
-		"weights":           {"weights/"},
 		"model.ptd":         {"model.ptd", "--description", "operators.json"},
 	}
 	plain, _ := runJSON(t, dir, with["model.safetensors"]...)
@@ -110,22 +92,12 @@ func TestTensorsOfEveryKindOfFileArePackedAlike(t *testing.T) {
 	}
 }
 
-func TestASingleArrayIsPacked(t *testing.T) {
-	dir := t.TempDir()
-	writeArrays(t, dir, tensorsOf(t, describedModel(t, dir)))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "embed.npy.json"),
-		[]byte(`[{"op": "fully_connected", "datatype": "f32", "weights": "embed"}]`), 0o600))
-	require.EqualValues(t, 1, packJSON(t, dir, "embed.npy", "-o", "c.xpwc").Levels[0].Packed)
-	ran, _ := runJSON(t, dir, "embed.npy", "--cache", "c.xpwc")
-	require.EqualValues(t, 1, ran.Cache.Hits)
-}
-
 // What is missing is named, with what helps.
 func TestTensorsThatCannotBePacked(t *testing.T) {
 	dir := t.TempDir()
 	tensors := tensorsOf(t, describedModel(t, dir))
-	writeArrays(t, filepath.Join(dir, "weights"), tensors)
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "empty"), 0o700))
+	writeFlatTensor(t, filepath.Join(dir, "weights.ptd"), tensors)
+	writeFlatTensor(t, filepath.Join(dir, "empty.ptd"), nil)
 	bare := tensors[0]
 	bare.Shape = nil
 	writeFlatTensor(t, filepath.Join(dir, "bare.ptd"), []safetensors.Tensor{bare})
@@ -136,27 +108,26 @@ func TestTensorsThatCannotBePacked(t *testing.T) {
 		says []string
 		args []string
 	}{
-		{exitFailed, []string{"weights", "--description", "weights.json", "--describe"},
-			[]string{"pack", "weights", "-o", "c"}},
-		{exitFailed, []string{"embed.npy", "embed.npy.json"}, []string{"run", "weights/embed.npy"}},
+		{exitFailed, []string{"weights.ptd", "--description", "weights.ptd.json", "--describe"},
+			[]string{"pack", "weights.ptd", "-o", "c"}},
+		{exitFailed, []string{"weights.ptd", "weights.ptd.json"}, []string{"run", "weights.ptd"}},
 		{exitFailed, []string{`there is no tensor "embed"`},
-			[]string{"pack", "empty", "--description", "d.json", "-o", "c"}},
+			[]string{"pack", "empty.ptd", "--description", "d.json", "-o", "c"}},
 		{exitFailed, []string{`"embed" has no type and shape`},
 			[]string{"pack", "bare.ptd", "--description", "d.json", "-o", "c"}},
 		{exitFailed, []string{"absent.ptd", "no such file"},
 			[]string{"pack", "absent.ptd", "--description", "d.json", "-o", "c"}},
 		{exitFailed, []string{"absent.json", "no such file"},
-			[]string{"run", "weights", "--description", "absent.json"}},
+			[]string{"run", "weights.ptd", "--description", "absent.json"}},
 		{exitUsage, []string{"the same file"},
-			[]string{"pack", "weights", "--description", "d.json", "-o", "weights/embed.npy"}},
+			[]string{"pack", "weights.ptd", "--description", "d.json", "-o", "weights.ptd"}},
 		{exitUsage, []string{"--embed-beside", ".safetensors"},
-			[]string{"pack", "weights", "--description", "d.json", "--embed-beside", "-o", "c"}},
+			[]string{"pack", "weights.ptd", "--description", "d.json", "--embed-beside", "-o", "c"}},
 		{exitUsage, []string{"--for", "programs"},
 			[]string{"pack", "bare.ptd", "--description", "d.json", "--for", "executorch", "-o", "c"}},
 		{exitUsage, []string{"wrong number of arguments"}, []string{"pack", "bare.ptd", "bare.ptd", "-o", "c"}},
-		{exitFailed, []string{"not a packed weights cache", "xpwc pack"}, []string{"inspect", "weights"}},
 		{exitFailed, []string{"not a packed weights cache", "xpwc pack"}, []string{"inspect", "bare.ptd"}},
-		{exitFailed, []string{"not a packed weights cache", "xpwc pack"}, []string{"verify", "weights/embed.npy"}},
+		{exitFailed, []string{"not a packed weights cache", "xpwc pack"}, []string{"verify", "weights.ptd"}},
 	} {
 		code, out, stderr := xpwcIn(t, dir, c.args...)
 		require.Equal(t, c.code, code, "%v: %s%s", c.args, out, stderr)

@@ -51,7 +51,8 @@ have been sealed (xpwc pack --sealed), or MODEL be given, which it is sealed for
 
 With --for, FILE is read-only, and for a stock runtime (see xpwc pack --for) on this
 machine's CPU. For LiteRT it must have been pushed as such. LiteRT compares neither its
-version nor the model: give --model, and each model a FILE of its own.
+version nor the model: give --model, and each model a FILE of its own. With --model, a
+program on which ExecuTorch's stock runtime crashes (PReLU) is refused.
 
 ` + refHelp + `
 HOST/NAME@sha256:… always pulls the same. If FILE is a directory, the file in it is named
@@ -142,7 +143,10 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	case forLiteRT:
 		replaces = onlyLiteRT
 	default:
-		if p.For, err = newStockFile(o.runtime, native); err != nil {
+		if p.For, err = newStockFile(o.runtime, native); err == nil && o.model.Program() {
+			err = checkStockRunsFile(o.model) // nothing that was pushed shows which nodes a program has
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -44,9 +44,9 @@ func newRunCommand() *cobra.Command {
 		Use:   "run MODEL [DATA...]",
 		Short: "Run a model once",
 		Long: `Runs a .tflite model or a program of ExecuTorch (.pte) once. Prints how long it took, what
-the cache did, and the checksums of the outputs. Of tensors (.safetensors, .npy or a
-directory of them, .ptd) it runs each operator of the description (go doc xpwc/models/described)
-by itself. Packed weights in a safetensors file are used, unless --cache is given.
+the cache did, and the checksums of the outputs. Of tensors (.safetensors, .ptd) it
+runs each operator of the description (go doc xpwc/models/described) by itself. Packed
+weights in a safetensors file are used, unless --cache is given.
 
 Of a .pte one method is run: its delegates for XNNPACK, and the operators between them that
 XNNPACK or xpwc has; the error lists others. DATA are its .ptd files. Dynamic shapes are

@@ -60,9 +60,7 @@ func TestASealedFileIsOfOneModelAndNobodyWritesToIt(t *testing.T) {
 
 // A reader that gets the bytes of a delegate believes what the file has for them.
 func TestAFileOfAProgramIsSealedForItsDelegates(t *testing.T) {
-	dir := t.TempDir()
-	model, err := filepath.Abs("../../executorch/testdata/programs/mobilenet_v3_small_int8.pte")
-	require.NoError(t, err)
+	dir, model := t.TempDir(), program(t, mobilenet)
 	p, err := executorch.Open(model)
 	require.NoError(t, err)
 	delegates, err := p.PackingDelegates()

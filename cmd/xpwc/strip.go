@@ -90,7 +90,7 @@ type stripped struct {
 }
 
 type keptWeights struct {
-	Why     string `json:"why"`
+	Reason  string `json:"why"`
 	Kernels int    `json:"kernel_count"`
 	Bytes   int64  `json:"bytes"`
 }
@@ -117,7 +117,7 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 		return fmt.Errorf("%s: all of its weights would stay", model.Path)
 	}
 	r := &stripped{CPU: of.CPU, Kernels: left.Kernels, HoleBytes: left.HoleBytes, FileBytes: left.FileBytes}
-	for _, k := range left.Kept {
+	for _, k := range left.Remaining {
 		r.Kept = append(r.Kept, keptWeights(k))
 	}
 	return r.write(ctx, of, o, func(s *stage) error { return left.Write(s.File.File) })
@@ -200,7 +200,7 @@ func (r *stripped) print(w io.Writer) {
 		runtime, console.Printable(r.Packed), onCPUs(r.CPU, "the machine's that packed it"), console.Size(r.FileBytes),
 		console.Size(r.FileBytes-r.HoleBytes), console.Plural(r.Kernels, "kernel"))
 	for _, k := range r.Kept {
-		fmt.Fprintf(w, "stays: %s, %s: %s\n", console.Plural(k.Kernels, "kernel"), console.Size(k.Bytes), k.Why)
+		fmt.Fprintf(w, "stays: %s, %s: %s\n", console.Plural(k.Kernels, "kernel"), console.Size(k.Bytes), k.Reason)
 	}
 	fmt.Fprintf(w, "note: without that file it %s; keep %s\n", without, console.Printable(r.Model))
 }
@@ -314,7 +314,7 @@ const notInFile = "not in the file of packed weights"
 
 // isOf reports whether an entry is packed from a kernel. Those for inputs that are quantised at run time have no bias.
 func isOf(key litert.Key, k *tflite.Kernel) bool {
-	return key.Kernel == k.Buffer && (key.Bias == k.Bias || key.Bias == litert.None)
+	return key.Kernel == k.Buffer && (key.Bias == k.Bias || key.Bias == litert.NoBuffer)
 }
 
 // probe computes the answers to the checks with LiteRT's code, and packs for that.
@@ -398,9 +398,9 @@ func (r *stripped) count(left *tflite.Skeleton) {
 			r.Kernels++
 			continue
 		}
-		i := slices.IndexFunc(r.Kept, func(kept keptWeights) bool { return kept.Why == why })
+		i := slices.IndexFunc(r.Kept, func(kept keptWeights) bool { return kept.Reason == why })
 		if i < 0 {
-			i, r.Kept = len(r.Kept), append(r.Kept, keptWeights{Why: why})
+			i, r.Kept = len(r.Kept), append(r.Kept, keptWeights{Reason: why})
 		}
 		r.Kept[i].Kernels++
 		r.Kept[i].Bytes += k.Bytes

@@ -219,7 +219,7 @@ type wrong struct {
 
 func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 	cmd.Flags().StringVar(&m.Path, "model", "",
-		"`MODEL` (.tflite, .pte, .safetensors, .npy, .ptd) to pack and compare with the file")
+		"`MODEL` (.tflite, .pte, .safetensors, .ptd) to pack and compare with the file")
 	descriptionFlag(cmd, &m.Description)
 	dataFlag(cmd, &m.Data)
 }

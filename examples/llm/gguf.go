@@ -37,7 +37,7 @@ const (
 	kindArray   valueKind = 9
 )
 
-// valueSizes are those of all kinds; 0 is a string's and an array's.
+// valueSizes has the sizes of all kinds; 0 is a string's and an array's.
 var valueSizes = [...]int{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
 
 // A tensor lies in the file row by row.
@@ -59,7 +59,7 @@ const (
 // blocks has the kinds that are read: how many elements share a block, and the block's size in bytes.
 var blocks = map[tensorKind]struct{ elements, bytes int }{kindF32: {1, 4}, kindQ4_1: {32, 20}, kindQ8_0: {32, 34}}
 
-// openGGUF maps a file and checks all that it says. The caller closes its file.
+// openGGUF maps a file and checks everything in it. The caller closes its file.
 func openGGUF(path string) (*gguf, error) {
 	file, err := mapped.Open(path)
 	if err != nil {

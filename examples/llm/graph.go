@@ -75,7 +75,7 @@ func (g *graph) define() {
 	g.multiplyInto(idLogits, g.norm("output_norm.weight", last, 1), 1, g.width, embedding, g.vocabulary)
 }
 
-// attention returns x with what the layer's heads add to it. Heads that share keys are one matrix.
+// attention returns x plus the output of the layer's heads. Heads that share keys are one matrix.
 func (g *graph) attention(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 	name := func(part string) string { return fmt.Sprintf("blk.%d.attn_%s.weight", layer, part) }
 	total, rows := g.past+g.tokens, g.heads/g.keyHeads*g.tokens
@@ -126,7 +126,7 @@ func (g *graph) turn(x xnnpack.ValueID, heads int) xnnpack.ValueID {
 	return turned
 }
 
-// feedForward returns x with what the layer's gated perceptron adds to it.
+// feedForward returns x plus the output of the layer's gated perceptron.
 func (g *graph) feedForward(layer int, x xnnpack.ValueID) xnnpack.ValueID {
 	name := func(part string) string { return fmt.Sprintf("blk.%d.ffn_%s.weight", layer, part) }
 	normed := g.norm(name("norm"), x, g.tokens)

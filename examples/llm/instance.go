@@ -86,7 +86,8 @@ func (i *instance) close() (err error) {
 	return err
 }
 
-// next adds tokens, one at least, to the text, and returns the logits of what follows, which stay until the next call.
+// next adds tokens, one at least, to the text, and returns the logits of the next token, which stay until the next
+// call.
 func (i *instance) next(tokens []int) (logits []float32, err error) {
 	for len(tokens) > 0 {
 		n := min(len(tokens), chunk)

@@ -89,7 +89,7 @@ func (m *model) close() error { return m.file.file.Close() }
 // keyWidth is how many numbers the keys, or the values, of a token have in a layer.
 func (m *model) keyWidth() int { return m.keyHeads * m.headSize }
 
-// shapes returns those of a runtime's external values, for so many tokens after so many.
+// shapes returns the shapes of a runtime's external values, for so many tokens after so many.
 func (m *model) shapes(tokens, past int) (inputs, outputs map[xnnpack.ValueID][]int) {
 	inputs = map[xnnpack.ValueID][]int{
 		idTokens:  {tokens, m.width},
@@ -187,14 +187,14 @@ func (c *constants) Tensor(name string) (xpwc.Tensor, error) {
 // readAtInference reports whether a tensor is that of a norm, which XNNPACK does not pack.
 func readAtInference(name string) bool { return strings.HasSuffix(name, "_norm.weight") }
 
-// An order is how the rows of what XNNPACK is given are made of a matrix's.
+// An order maps the rows of XNNPACK's matrix to the file's.
 type order struct {
 	name   string // for identities
 	row    func(i int) int
 	factor float32
 }
 
-// order returns that of a matrix. The file has the two numbers that are turned together beside each other in the rows
+// order returns a matrix' order. The file has the two numbers that are turned together next to each other in the rows
 // of queries and keys; here they are half a head apart. Queries are divided by the root of a head's size, which is due
 // before the softmax.
 func (m *model) order(name string) order {

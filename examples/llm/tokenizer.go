@@ -99,7 +99,7 @@ func (t *tokenizer) question(text string) (tokens []int, err error) {
 	return tokens, nil
 }
 
-// merge joins neighbours, those of the lowest rank first, until no pair has one.
+// merge joins neighbours, the lowest rank first, until no pair has one.
 func (t *tokenizer) merge(pieces []string) []string {
 	for {
 		best, position := len(t.ranks), -1
@@ -128,8 +128,8 @@ func (t *tokenizer) decode(token int) string {
 	return b.String()
 }
 
-// splitText cuts a text into what is encoded by itself: digits, words and other signs, each with a space before it, and
-// white space.
+// splitText cuts a text into parts that are encoded separately: digits, words and other signs, each with a space before
+// it, and white space.
 func splitText(text string) (parts []string) {
 	for text != "" {
 		n := partLength(text)
@@ -160,7 +160,7 @@ func partLength(text string) int {
 			return space + n
 		}
 	}
-	// White space. The last of it goes with what follows, but for a digit.
+	// White space. The last of it goes with the next part, except a digit.
 	n := span(text, unicode.IsSpace)
 	if next, _ := utf8.DecodeRuneInString(text[n:]); n == len(text) || unicode.IsNumber(next) {
 		return n

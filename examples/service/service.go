@@ -107,7 +107,7 @@ func (s *service) get(name string) *model {
 
 // handler routes requests:
 //
-//	GET  /models               all models, with what loading them took
+//	GET  /models               all models, with the cost of loading them
 //	POST /models/NAME          loads a model, or its new version while the old one serves
 //	POST /models/NAME/infer    computes: little-endian float32, all inputs one after the other, and so the outputs
 //	GET  /metrics              for Prometheus
@@ -171,7 +171,7 @@ func (s *service) infer(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	for _, result := range results {
-		_ = binary.Write(w, binary.LittleEndian, result.Data) // an error says that the client has gone
+		_ = binary.Write(w, binary.LittleEndian, result.Data) // an error means that the client has gone
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (s *running) infer(name string) []byte {
 	return out
 }
 
-// models returns what GET /models says, by name.
+// models returns the answer of GET /models, by name.
 func (s *running) models() map[string]model {
 	s.t.Helper()
 	code, _, body := s.do("GET", "/models", "", nil)

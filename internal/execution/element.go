@@ -14,7 +14,7 @@ import (
 )
 
 // An Element is the type of an input's or an output's numbers, as a file has them, little-endian. NumPy calls all of
-// them but for bfloat16 as its String does.
+// them except bfloat16 as its String does.
 type Element struct {
 	models.Element
 	Dtype     safetensors.Dtype // in a .npy

@@ -1,5 +1,5 @@
 // Package execution runs models for the tool and for measuring: with inputs that come from files or are made here, and
-// with figures of what that took.
+// with figures of its cost.
 package execution
 
 import (

@@ -13,7 +13,7 @@ func Check(err error) {
 	}
 }
 
-// Because ends the work with an error that matches a cause, and says more.
+// Because ends the work with an error that matches a cause, and adds details.
 func Because(cause error, format string, args ...any) {
 	Check(fmt.Errorf("%w: %s", cause, fmt.Sprintf(format, args...)))
 }
@@ -39,8 +39,8 @@ func Try(work func()) (err error) {
 	return nil
 }
 
-// Within does a part of some work, and ends all of it with an error that says which part that was.
-func Within(part func(), format string, args ...any) {
+// Wrap does a part of some work, and ends all of it with an error that names the part.
+func Wrap(part func(), format string, args ...any) {
 	if err := Try(part); err != nil {
 		Check(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
 	}

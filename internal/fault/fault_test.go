@@ -29,7 +29,7 @@ func TestOtherPanicsGoOn(t *testing.T) {
 
 func TestAnErrorSaysInWhichPartItWas(t *testing.T) {
 	wrong := errors.New("wrong")
-	err := fault.Try(func() { fault.Within(func() { fault.Check(wrong) }, "part %d", 1) })
+	err := fault.Try(func() { fault.Wrap(func() { fault.Check(wrong) }, "part %d", 1) })
 	require.EqualError(t, err, "part 1: wrong")
 	require.ErrorIs(t, err, wrong)
 }

@@ -13,11 +13,11 @@ import (
 // Fields and There. Numbers are written also where they are the default.
 type Fields map[int]any
 
-// There is where a table, vector or string begins in the flatbuffer that another is built before.
-type There int64
+// Ref is where a table, vector or string begins in the flatbuffer that another is built before.
+type Ref int64
 
 // Build returns the flatbuffer of a root table. The same fields give the same bytes. It panics if a field is of another
-// type than those that Fields lists.
+// type than Fields lists.
 func Build(root Fields, identifier string) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	b.FinishWithFileIdentifier(write(b, root), []byte(identifier))
@@ -36,8 +36,8 @@ func BuildBefore(root Fields, identifier string, align int) []byte {
 	return build(-len(build(0)) & (align - 1))
 }
 
-// refer writes how far it is from here to what is There.
-func refer(b *flatbuffers.Builder, target There) {
+// refer writes the distance to an existing object.
+func refer(b *flatbuffers.Builder, target Ref) {
 	b.Prep(flatbuffers.SizeUOffsetT, 0)
 	b.PlaceUint32(uint32(b.Offset()) + flatbuffers.SizeUOffsetT + uint32(target))
 }
@@ -75,12 +75,12 @@ func write(b *flatbuffers.Builder, v any) flatbuffers.UOffsetT {
 	case []any:
 		offsets := make([]flatbuffers.UOffsetT, len(v))
 		for i, t := range v {
-			if _, ok := t.(There); !ok {
+			if _, ok := t.(Ref); !ok {
 				offsets[i] = write(b, t)
 			}
 		}
 		return vector(flatbuffers.SizeUOffsetT, len(v), func(i int) {
-			if ref, ok := v[i].(There); ok {
+			if ref, ok := v[i].(Ref); ok {
 				refer(b, ref)
 			} else {
 				b.PrependUOffsetT(offsets[i])
@@ -97,7 +97,7 @@ func writeTable(b *flatbuffers.Builder, t Fields) flatbuffers.UOffsetT {
 	offsets := map[int]flatbuffers.UOffsetT{}
 	for _, slot := range slots {
 		switch t[slot].(type) {
-		case byte, int16, int32, uint32, uint64, float32, There:
+		case byte, int16, int32, uint32, uint64, float32, Ref:
 		default:
 			offsets[slot] = write(b, t[slot])
 		}
@@ -121,7 +121,7 @@ func writeTable(b *flatbuffers.Builder, t Fields) flatbuffers.UOffsetT {
 			b.PrependUint64Slot(slot, v, ^v)
 		case float32:
 			b.PrependFloat32Slot(slot, v, v+1)
-		case There:
+		case Ref:
 			refer(b, v)
 			b.Slot(slot)
 		default:

@@ -11,15 +11,15 @@ func TestAFlatbufferGetsAnotherRootFromWhatIsPutBeforeIt(t *testing.T) {
 	malformed := errors.New("malformed")
 	old := Build(Fields{0: "a name", 1: []Fields{{0: int32(7)}, {0: int32(8)}}, 2: []int32{1, 2, 3}}, "TEST")
 	root := Root(old, "TEST", malformed)
-	name, ok := root.There(0)
+	name, ok := root.Ref(0)
 	require.True(t, ok)
-	numbers, ok := root.There(2)
+	numbers, ok := root.Ref(2)
 	require.True(t, ok)
-	_, ok = root.There(3)
+	_, ok = root.Ref(3)
 	require.False(t, ok)
 
 	const align = 64
-	last := There(root.Tables(1).Table(1).Position())
+	last := Ref(root.Tables(1).Table(1).Position())
 	prefix := BuildBefore(Fields{0: name, 1: []any{Fields{0: int32(9)}, last, last}, 4: numbers, 5: uint64(3)}, "NEXT",
 		align)
 	require.Zero(t, len(prefix)%align)

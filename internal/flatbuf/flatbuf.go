@@ -137,10 +137,10 @@ func (t Table) indirect(slot int) (pos int64, ok bool) {
 	return pos + int64(flatbuffers.GetUOffsetT(t.r.buf[pos:])), true
 }
 
-// There returns where the table, vector or string that is a field begins. It reports false if the field is absent.
-func (t Table) There(slot int) (There, bool) {
+// Ref returns where the table, vector or string that is a field begins. It reports false if the field is absent.
+func (t Table) Ref(slot int) (Ref, bool) {
 	pos, ok := t.indirect(slot)
-	return There(pos), ok
+	return Ref(pos), ok
 }
 
 // Table returns a table that is a field, or the zero table.

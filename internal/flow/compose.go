@@ -17,15 +17,15 @@ type Composer interface {
 	Number(x float64, example ID) ID
 }
 
-// Each returns what a node computes of each element.
-func Each(c Composer, n xnnpack.Unary, x ID) ID {
+// Apply returns what a node computes of each element.
+func Apply(c Composer, n xnnpack.Unary, x ID) ID {
 	n.Input, n.Output = x, c.Inside(x)
 	c.Add(Unary(n))
 	return n.Output
 }
 
-// Both returns what a node computes of the elements of two values.
-func Both(c Composer, op xnnpack.BinaryOperator, a, b ID) ID {
+// Combine returns what a node computes of the elements of two values.
+func Combine(c Composer, op xnnpack.BinaryOperator, a, b ID) ID {
 	out := c.Inside(a)
 	c.Add(Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: out}))
 	return out
@@ -87,7 +87,7 @@ func Join(c Composer, axis int, inputs IDs, out ID) {
 // with k = 2√(2/π): sigmoid(x * (k + k*0.044715*x²)).
 func GELUFactor(c Composer, x ID) ID {
 	k := 2 * math.Sqrt(2/math.Pi)
-	cubic := Both(c, xnnpack.Multiply, Both(c, xnnpack.Multiply, x, x), c.Number(k*0.044715, x))
-	inner := Both(c, xnnpack.Multiply, Both(c, xnnpack.Add, cubic, c.Number(k, x)), x)
-	return Each(c, xnnpack.Unary{Op: xnnpack.Sigmoid}, inner)
+	cubic := Combine(c, xnnpack.Multiply, Combine(c, xnnpack.Multiply, x, x), c.Number(k*0.044715, x))
+	inner := Combine(c, xnnpack.Multiply, Combine(c, xnnpack.Add, cubic, c.Number(k, x)), x)
+	return Apply(c, xnnpack.Unary{Op: xnnpack.Sigmoid}, inner)
 }

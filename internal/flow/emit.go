@@ -17,7 +17,7 @@ type emitter struct {
 	Part
 	s       *xnnpack.Subgraph
 	loader  models.Loader
-	ids     map[ID]ID // of the subgraph, by those of the flow
+	ids     map[ID]ID // of the subgraph, by IDs of the flow
 	options map[string][]xpwc.LoadOption
 	tensors map[ID]xnnpack.Tensor // that were described
 }
@@ -52,14 +52,14 @@ func (e *emitter) emit() {
 	e.collectOptions()
 	copies := e.externals()
 	for _, s := range e.Steps {
-		fault.Within(func() { fault.Check(s.add(e.s, e.value)) }, "%s", s.Name)
+		fault.Wrap(func() { fault.Check(s.add(e.s, e.value)) }, "%s", s.Name)
 	}
 	for _, c := range copies {
 		fault.Check(e.s.Add(xnnpack.Copy{Input: e.value(c.Input), Output: c.Output}))
 	}
 }
 
-// collectOptions says what all steps do with each constant before the first is loaded.
+// collectOptions collects the load options of each constant from all steps before the first is loaded.
 func (e *emitter) collectOptions() {
 	uses, _ := e.Uses()
 	for name, use := range uses {
@@ -89,7 +89,7 @@ func (e *emitter) eachPacking(do func(kernel, bias string, id packing.Identity))
 		if bias != xnnpack.InvalidValue {
 			biasName, _ = e.Constant(bias)
 		}
-		fault.Within(func() { do(kernelName, biasName, n.Packing(e.operand)) }, "%s", s.Name)
+		fault.Wrap(func() { do(kernelName, biasName, n.Packing(e.operand)) }, "%s", s.Name)
 	}
 }
 

@@ -20,7 +20,7 @@ type (
 	Array = operators.Array
 )
 
-// Values are those that a flow has. What a method has to return, and cannot, is a fault (package fault).
+// Values are the values of a flow. A method that cannot return its result ends the work with a fault (package fault).
 type Values interface {
 	// Tensor describes a value for XNNPACK: with scales, and without content. It is not called within View.
 	Tensor(ID) xnnpack.Tensor
@@ -50,7 +50,7 @@ type State struct {
 	Initial     func(dst []byte) error
 }
 
-// A Part is steps of a flow, each after those whose values it reads, with what they compute from and what they compute.
+// A Part is some steps of a flow, each after the steps whose values it reads, with their inputs and outputs.
 type Part struct {
 	Values
 	Name            string // of the file, which errors begin with; none if it is ""
@@ -97,7 +97,7 @@ func (p Part) Packs(op Operation) bool {
 	return p.constant(kernel)
 }
 
-// A Use says how XNNPACK reads a constant, which decides when its content must be there and how long it must stay.
+// A Use is how XNNPACK reads a constant. It decides when the content must be there and how long it must stay.
 type Use uint8
 
 // The ways to use a constant.
@@ -155,7 +155,7 @@ func (p Part) Uses() (uses map[string]Use, read IDs) {
 	return uses, read
 }
 
-// options are those of loading a constant that is used so.
+// options returns the options to load a constant with this use.
 func (u Use) options() []xpwc.LoadOption {
 	var options []xpwc.LoadOption
 	if u&(PackedBlind|AtInference) != 0 {

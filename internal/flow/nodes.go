@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"fmt"
 	"slices"
 
 	"xpwc/internal/fault"
@@ -12,7 +11,7 @@ import (
 // Operations of nodes that keep the shape.
 var (
 	Unary   = constructor(kind[xnnpack.Unary]{shape: first[xnnpack.Unary]})
-	Copy    = constructor(kind[xnnpack.Copy]{shape: first[xnnpack.Copy], move: copies[xnnpack.Copy]})
+	Copy    = mover(func(xnnpack.Copy) operators.Operator { return operators.Copy() })
 	Softmax = constructor(kind[xnnpack.Softmax]{shape: first[xnnpack.Softmax]})
 	Binary  = constructor(kind[xnnpack.Binary]{shape: broadcasts})
 )
@@ -23,8 +22,6 @@ func Convert(src, dst ID) Node {
 }
 
 func first[N any](_ N, in [][]int) []int { return in[0] }
-
-func copies[N any](N) operators.Operator { return operators.Copy() }
 
 func broadcasts(_ xnnpack.Binary, in [][]int) []int { return broadcast(in[0], in[1]) }
 
@@ -104,17 +101,18 @@ func slides(in []int, kernel, stride, dilation xnnpack.Size, p xnnpack.Padding, 
 
 // Operations of nodes that reduce, and that move elements.
 var (
-	StaticReduce  = constructor(kind[xnnpack.StaticReduce]{shape: reduced})
-	StaticReshape = constructor(kind[xnnpack.StaticReshape]{shape: reshaped,
-		move: copies[xnnpack.StaticReshape]})
-	StaticTranspose = constructor(kind[xnnpack.StaticTranspose]{shape: transposed,
-		move: func(n xnnpack.StaticTranspose) operators.Operator { return operators.Transpose(n.Permutation) }})
-	StaticSlice = constructor(kind[xnnpack.StaticSlice]{shape: sliced,
-		move: func(n xnnpack.StaticSlice) operators.Operator { return operators.Slice(n.Offsets, n.Sizes) }})
-	StaticConstantPad = constructor(kind[xnnpack.StaticConstantPad]{shape: padded,
-		move: func(n xnnpack.StaticConstantPad) operators.Operator { return padsWith(n) }})
-	Concatenate = constructor(kind[xnnpack.Concatenate]{shape: joined,
-		move: func(n xnnpack.Concatenate) operators.Operator { return operators.Concatenate(n.Axis) }})
+	StaticReduce    = constructor(kind[xnnpack.StaticReduce]{shape: reduced})
+	StaticReshape   = mover(func(n xnnpack.StaticReshape) operators.Operator { return operators.Reshape(n.Shape) })
+	StaticTranspose = mover(func(n xnnpack.StaticTranspose) operators.Operator {
+		return operators.Transpose(n.Permutation)
+	})
+	StaticSlice = mover(func(n xnnpack.StaticSlice) operators.Operator {
+		return operators.Slice(n.Offsets, n.Sizes)
+	})
+	StaticConstantPad = mover(func(n xnnpack.StaticConstantPad) operators.Operator {
+		return operators.PadWith(n.Pre, n.Post, float64(n.Value))
+	})
+	Concatenate    = mover(func(n xnnpack.Concatenate) operators.Operator { return operators.Concatenate(n.Axis) })
 	DepthToSpace2D = constructor(kind[xnnpack.DepthToSpace2D]{
 		shape: func(n xnnpack.DepthToSpace2D, in [][]int) []int {
 			square := squared(in[0], n.BlockSize)
@@ -139,18 +137,6 @@ func squared(images []int, block int) int {
 	return fault.Value(Elements(block, block))
 }
 
-// padsWith returns the operator that pads with the node's number.
-func padsWith(n xnnpack.StaticConstantPad) operators.Operator {
-	return func(shapes [][]int) operators.Kernel {
-		k := operators.Pad(n.Pre, n.Post)(shapes)
-		run := k.Run
-		k.Run = func(out, in []Array) {
-			run(out, []Array{in[0], operators.Number(out[0].Element, float64(n.Value))})
-		}
-		return k
-	}
-}
-
 func reduced(n xnnpack.StaticReduce, shapes [][]int) (out []int) {
 	for i, d := range shapes[0] {
 		switch {
@@ -166,97 +152,5 @@ func reduced(n xnnpack.StaticReduce, shapes [][]int) (out []int) {
 	return out
 }
 
-func reshaped(n xnnpack.StaticReshape, in [][]int) []int {
-	whole := fault.Value(Elements(in[0]...))
-	out, free, rest := append([]int{}, n.Shape...), -1, 1
-	for i, d := range out {
-		switch {
-		case d == 0 && free < 0:
-			free = i
-		case d <= 0 || d > MaxElements/rest:
-			wrong("the new shape %v", n.Shape)
-		default:
-			rest *= d
-		}
-	}
-	if free >= 0 {
-		out[free] = whole / rest
-		rest *= out[free]
-	}
-	if rest != whole {
-		wrong("the new shape %v for %d elements", n.Shape, whole)
-	}
-	return out
-}
-
-func transposed(n xnnpack.StaticTranspose, in [][]int) (out []int) {
-	if !Permutation(n.Permutation, len(in[0])) {
-		wrong("%v is no permutation of %d dimensions", n.Permutation, len(in[0]))
-	}
-	for _, d := range n.Permutation {
-		out = append(out, in[0][d])
-	}
-	return out
-}
-
 // Permutation reports whether order has each number below n once.
-func Permutation(order []int, n int) bool {
-	seen := make([]bool, n)
-	for _, d := range order {
-		if d < 0 || d >= n || seen[d] {
-			return false
-		}
-		seen[d] = true
-	}
-	return len(order) == n
-}
-
-func sliced(n xnnpack.StaticSlice, in [][]int) []int {
-	fits := len(n.Offsets) == len(in[0]) && len(n.Sizes) == len(in[0])
-	for i, d := range in[0] {
-		if fits && n.Sizes[i] == 0 {
-			fault.Check(Unsupported{fmt.Errorf("a part of sizes %v, of which one is 0", n.Sizes)})
-		}
-		fits = fits && n.Offsets[i] <= d && n.Sizes[i] <= d-n.Offsets[i]
-	}
-	if !fits {
-		wrong("a part at %v of sizes %v of shape %v", n.Offsets, n.Sizes, in[0])
-	}
-	return n.Sizes
-}
-
-func padded(n xnnpack.StaticConstantPad, in [][]int) (out []int) {
-	fits := len(n.Pre) == len(in[0]) && len(n.Post) == len(in[0])
-	for i, d := range in[0] {
-		if fits = fits && int64(n.Pre[i])+int64(d)+int64(n.Post[i]) <= MaxElements; fits {
-			out = append(out, n.Pre[i]+d+n.Post[i])
-		}
-	}
-	if !fits {
-		wrong("%v and %v elements around shape %v", n.Pre, n.Post, in[0])
-	}
-	return out
-}
-
-func joined(n xnnpack.Concatenate, shapes [][]int) []int {
-	out := append([]int{}, shapes[0]...)
-	axis := n.Axis
-	if axis < 0 {
-		axis += len(out)
-	}
-	if axis < 0 || axis >= len(out) {
-		wrong("axis %d of shape %v", n.Axis, out)
-	}
-	for _, in := range shapes[1:] {
-		for i := range max(len(in), len(out)) {
-			if len(in) != len(out) || i != axis && in[i] != out[i] {
-				wrong("shapes %v and %v along axis %d", shapes[0], in, axis)
-			}
-		}
-		if in[axis] > MaxElements-out[axis] {
-			wrong("more than %d elements along axis %d", MaxElements, axis)
-		}
-		out[axis] += in[axis]
-	}
-	return out
-}
+func Permutation(order []int, n int) bool { return operators.Permutation(order, n) }

@@ -143,7 +143,7 @@ func grouped(shapes [][]int, groups int) int {
 	return filter[0]
 }
 
-// stretched returns the length of what a deconvolution makes of an image, along one dimension.
+// stretched returns the length of the image that a deconvolution computes, along one dimension.
 func stretched(in, kernel, stride, dilation, adjustment, padding int) int {
 	for _, d := range []int{kernel, stride, dilation} {
 		if d <= 0 || d > math.MaxInt16 {

@@ -3,7 +3,6 @@ package flow
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"xpwc/internal/fault"
@@ -16,18 +15,18 @@ import (
 type Operation interface {
 	// Operands returns what is read, weights among them and an absent bias not, and what is computed.
 	Operands() (inputs, outputs IDs)
-	// Shape returns the shape of what is computed from those of the inputs. Where it cannot, that is a fault.
+	// Shape returns the shape of the output for shapes of the inputs. Shapes that do not fit are a fault.
 	Shape(in [][]int) []int
 	// add adds the node to a subgraph, in which id gives values their IDs.
 	add(s *xnnpack.Subgraph, id func(ID) ID) error
 }
 
-// A Node is one of package xnnpack. Some move elements, whatever they are; those that XNNPACK does not have Go moves.
+// A Node is one of package xnnpack. Some move elements of any type; Go moves the types that XNNPACK does not have.
 // Some can pack a static kernel, and a bias with it; their inputs are what they multiply, the kernel, and the bias if
 // there is one.
 type Node struct {
 	N   xnnpack.Node
-	ids IDs // its operands, if they are others than those of N
+	ids IDs // its operands, nil if they are the operands of N
 
 	shape    func(in [][]int) []int
 	move     operators.Operator
@@ -35,13 +34,19 @@ type Node struct {
 	looksUp  func(kernel []int) bool
 }
 
+// mover returns what makes an operation of a node that moves elements.
+func mover[N xnnpack.Node](move func(n N) operators.Operator) func(N) Node {
+	return constructor(kind[N]{move: move,
+		shape: func(n N, in [][]int) []int { return move(n)(in).Shapes[0] }})
+}
+
 // A kind is what is known of a type of nodes.
 type kind[N xnnpack.Node] struct {
 	shape func(n N, in [][]int) []int
-	move  func(n N) operators.Operator // nil of what computes
+	move  func(n N) operators.Operator // nil if the node computes
 	// Of what packs weights:
 	minInput func(n N, kernel []int) []int
-	looksUp  func(n N, kernel []int) bool // nil of what never does
+	looksUp  func(n N, kernel []int) bool // nil if it never does
 }
 
 // constructor returns what makes an operation of a node.
@@ -67,7 +72,7 @@ func (n Node) Operands() (inputs, outputs IDs) {
 	return inputs, outputs
 }
 
-// With returns the same node with other operands in the place of its own, those that it computes last.
+// With returns the same node with operands in the place of its own, its outputs last.
 func (n Node) With(operands ...ID) Node {
 	n.ids = operands
 	return n
@@ -112,7 +117,7 @@ func (n Node) Weights() (kernel, bias ID) {
 // LooksUp reports whether XNNPACK looks into the weights cache before it packs a kernel of a shape.
 func (n Node) LooksUp(kernel []int) bool { return n.looksUp(kernel) }
 
-// Packing returns the identity of what is packed, of which tensor describes the values. The bias' content is there if
+// Packing returns the identity of the packed weights; tensor describes a value. The bias' content is there if
 // inputs are quantised at inference.
 func (n Node) Packing(tensor func(ID) xnnpack.Tensor) packing.Identity {
 	kernel, bias := n.Weights()
@@ -127,26 +132,14 @@ func (n Node) Packing(tensor func(ID) xnnpack.Tensor) packing.Identity {
 // Least returns the shape of the smallest input that suits a kernel of a shape; it is a fault if none does.
 func (n Node) Least(kernel []int) []int { return n.minInput(kernel) }
 
-// Unsupported is an error of what is well-formed, but more or other than XNNPACK takes.
-type Unsupported struct{ error }
+// Unsupported is the error of a well-formed model that XNNPACK does not take.
+type Unsupported = operators.Unsupported
 
-// MaxElements bounds every value that is computed: XNNPACK's kernels count bytes in what may be 32 bits with a sign.
-const MaxElements = math.MaxInt32 / 4
+// MaxElements bounds every value that is computed.
+const MaxElements = operators.MaxElements
 
-// Elements multiplies dimensions, all of which must be positive. The error is [Unsupported] if they are too many.
-func Elements(shape ...int) (int, error) {
-	n := 1
-	for _, d := range shape {
-		if d <= 0 {
-			return 0, fmt.Errorf("shape %v has the dimension %d", shape, d)
-		}
-		if d > MaxElements/n {
-			return 0, Unsupported{fmt.Errorf("shape %v has more than %d elements", shape, MaxElements)}
-		}
-		n *= d
-	}
-	return n, nil
-}
+// Elements multiplies dimensions, see [operators.Elements].
+func Elements(shape ...int) (int, error) { return operators.Elements(shape...) }
 
 // Checked does what this package checks: what is wrong there is wrong with the model. Its errors match malformed, or
 // unsupported if they are [Unsupported], unless they do already.

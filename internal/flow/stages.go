@@ -86,7 +86,7 @@ type stager struct {
 	stages  []models.Stage
 }
 
-// schedule returns the steps in groups, each after those that it needs: one step that Go computes, or as many as
+// schedule returns the steps in groups, each after the steps that it needs: one step that Go computes, or as many as
 // XNNPACK can compute in one subgraph.
 func (s *stager) schedule() (groups [][]int) {
 	waits := make([]int, len(s.Steps))
@@ -182,7 +182,7 @@ func (s *stager) group(groups [][]int) {
 	}
 }
 
-// add adds the stage of a step that Go computes, or of those that XNNPACK does.
+// add adds the stage of one step in Go, or of the nodes of a subgraph.
 func (s *stager) add(segment Part) {
 	stage := models.Stage{}
 	for _, id := range segment.Inputs {

@@ -68,8 +68,8 @@ func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
 		clear(buffers[1])
 		clear(buffers[4])
 		for _, s := range stages {
-			give := func(of []int) (out [][]byte) {
-				for _, i := range of {
+			give := func(numbers []int) (out [][]byte) {
+				for _, i := range numbers {
 					out = append(out, buffers[i])
 				}
 				return out

@@ -11,14 +11,14 @@ type Stamps struct {
 	Bias   Digest // zero without a bias
 }
 
-// Copies are the stamps of further places where a model lies, the newest last: 32 bytes each. It is a string so that
-// records can be compared.
+// Copies are the stamps of further places where a model lies, the newest last, or of programs that a record is sealed
+// for: 32 bytes each. It is a string so that records can be compared.
 type Copies string
 
 const stampsSize = 2 * 16
 
-// MostCopies is the limit of a record's copies. If more copies of a model take turns at one cache file, each start
-// reads its copy.
+// MostCopies is the number of copies up to which AddCopy adds one without a loss. If more copies of a model take turns
+// at one cache file, each start reads its copy. The programs that Seal adds have no limit.
 const MostCopies = 8
 
 // All yields the stamps.
@@ -100,9 +100,10 @@ func (x *Index) copiesOf(i int) (copies Copies, err error) {
 		}
 		return int(le.Uint32(row[:]))
 	}
+	var b []byte
 	first := sort.Search(x.copyRows, func(n int) bool { return number(n) >= i })
-	for n := first; n < min(x.copyRows, first+MostCopies) && number(n) == i && err == nil; n++ {
-		copies += Copies(row[4:])
+	for n := first; n < x.copyRows && number(n) == i && err == nil; n++ {
+		b = append(b, row[4:]...)
 	}
-	return copies, err
+	return Copies(b), err
 }

@@ -87,6 +87,8 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		copy(b[offsets.sources+sourceSize*uint64(i):], sources.rows[i].digest[:])
 	}
 	table := b[offsets.table:offsets.strings]
+	const longProbe = 64
+	free := map[uint64]uint64{} // where long probes ended: a hostile index may have all its records under one key
 	for i := range records {
 		r := &records[i]
 		layout, ok := number[r.Layout]
@@ -96,8 +98,16 @@ func encodeIndex(generation uint64, layouts []Layout, records []Record) (index [
 		row := b[offsets.body+recordSize*uint64(i):][:recordSize]
 		r.encode(row, layout, refs[i])
 		slot := r.hash() & (slots - 1)
+		start, probes := slot, 0
 		for le.Uint32(table[4*slot:]) != 0 {
 			slot = (slot + 1) & (slots - 1)
+			probes++
+			if next, ok := free[start]; ok && probes == longProbe {
+				slot = next
+			}
+		}
+		if probes >= longProbe {
+			free[start] = slot
 		}
 		le.PutUint32(table[4*slot:], uint32(i)+1)
 	}

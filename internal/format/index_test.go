@@ -523,3 +523,21 @@ func TestARecordThatIsSealedAgainKeepsTheProgramsOfItsModelAlone(t *testing.T) {
 	r.Seal(other)
 	require.Zero(t, r.Copies.Len())
 }
+
+// A kernel may be packed by any number of delegates of a program.
+func TestARecordKeepsTheSealsOfAllItsPrograms(t *testing.T) {
+	r := format.Record{Key: format.Key{Layout: layoutA.Fingerprint, Kernel: "k"}, Offset: format.HeaderSize, Size: 64}
+	var programs []format.Digest
+	for i := range 3 * format.MostCopies {
+		programs = append(programs, format.Digest{1, byte(i)})
+	}
+	r.Seal(format.Digest{2}, programs...)
+	require.Equal(t, len(programs), r.Copies.Len())
+	slot, index, err := format.EncodeGeneration(1, format.HeaderSize+64, []format.Layout{layoutA}, []format.Record{r})
+	require.NoError(t, err)
+	x, err := decodeWhole(index[:slot.IndexSize], slot)
+	require.NoError(t, err)
+	again, err := x.Record(0)
+	require.NoError(t, err)
+	require.Equal(t, r, again)
+}

@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 )
 
-// A Model says which model is meant. Its weights depend on that alone.
+// A Model identifies a generated model. Its weights depend on that alone.
 type Model struct {
 	Int8 bool // weights in 8 bits
 
 	matrices []matrix
-	chain    bool // each matrix computes from what the one before it has computed, and not from an input of its own
+	chain    bool // each matrix computes from the previous one's output, not from an input of its own
 }
 
 // A matrix is stored [out, in].
@@ -75,8 +75,8 @@ func (m Model) WeightBytes() (n int64) {
 	return n
 }
 
-// Generate makes sure that the model is at path, as the extension says: .tflite, or .pte of a chain in float32. A file
-// of its size that begins as it does is left as it is. A new one is written beside it and renamed when it is complete
+// Generate makes sure that the model is at path, by the extension: .tflite, or .pte of a chain in float32. A file
+// of its size that begins as it does is left as it is. A new one is written next to it and renamed when it is complete
 // and on the disk, so an interrupted run leaves nothing at path. progress, if not nil, is given the bytes written so
 // far and in all, and is not called if there is nothing to write. The error matches ctx.Err() or what the operating
 // system returned, and names the file.
@@ -94,6 +94,6 @@ func (m Model) Generate(ctx context.Context, path string, progress func(done, to
 	return m.write(ctx, path, head, progress)
 }
 
-// headBytes is where the matrices begin in either file, one after the other: there is room enough for what describes
+// headBytes is where the matrices begin in either file, one after the other: there is room for the description of
 // them. It is a multiple of any page size, as their sizes are, so that each can be given back alone.
 func (m Model) headBytes() int { return (len(m.matrices)/64 + 1) << 16 }

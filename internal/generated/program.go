@@ -20,7 +20,7 @@ func union(slot int, kind byte, t, others table) table {
 // matrixBytes is the size of each matrix of a chain in float32.
 const matrixBytes = 4 * 4 * Width * Width
 
-// program describes the chain as ExecuTorch's program.fbs says, with one method that calls one XNNPACK delegate. The
+// program describes the chain in ExecuTorch's program.fbs, with one method that calls one XNNPACK delegate. The
 // matrices are named data, which ExecuTorch's cache of packed weights needs. The numbers are the schema's slots and
 // values.
 func (m Model) program() []byte {
@@ -64,7 +64,7 @@ func (m Model) program() []byte {
 	return append(append(out, make([]byte, max(blobs-len(out), 0))...), graph...)
 }
 
-// delegate describes the chain as runtime_schema.fbs in ExecuTorch's XNNPACK backend says.
+// delegate describes the chain in runtime_schema.fbs of ExecuTorch's XNNPACK backend.
 func (m Model) delegate() []byte {
 	const float32Type, tensorValue, fullyConnected = int16(1), byte(1), byte(2)
 	const absent = uint32(1<<32 - 1)

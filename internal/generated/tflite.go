@@ -6,7 +6,7 @@ import (
 	"xpwc/internal/flatbuf"
 )
 
-// tflite describes the model as TensorFlow Lite's schema.fbs says; the numbers are its slots and values.
+// tflite describes the model in TensorFlow Lite's schema.fbs; the numbers are its slots and values.
 func (m Model) tflite() []byte {
 	const version, fullyConnected, fullyConnectedOptions = uint32(3), byte(9), byte(8)
 	buffers := []table{{}} // the one of tensors that are computed

@@ -56,7 +56,7 @@ type stage struct {
 
 // New creates the runtimes of the model, with their packed weights where the backing has them. The model must stay open
 // until the instance is closed, and its values must have elements (models.ErrElement). n is the number of threads that
-// compute, as [xnnpack.NewThreadpool] has it; more than one are those of a pool that all instances of this number
+// compute, as [xnnpack.NewThreadpool] has it; more than one are threads of a pool that all instances of this number
 // share. XNNPACK is initialized and the threads are started before the clock is.
 func New(m models.Model, b Backing, n int) (e *Instance, err error) {
 	e = &Instance{Model: m}
@@ -229,7 +229,7 @@ func (e *Instance) ShapeInput(i int, shape []int) error {
 	return nil
 }
 
-// InputBytes returns how many bytes input i has as its element says, in the largest shape.
+// InputBytes returns how many bytes input i has in its element, in the largest shape.
 func (e *Instance) InputBytes(i int) int {
 	if v := e.Model.Inputs()[i]; v.Widened() {
 		return len(e.Inputs[i].Bytes()) / models.Float32.Size() * v.Declared.Size()
@@ -237,7 +237,7 @@ func (e *Instance) InputBytes(i int) int {
 	return len(e.Inputs[i].Bytes())
 }
 
-// Give sets the content of input i, little-endian, as its element says. It may be shorter than the largest shape.
+// Give sets the content of input i, little-endian, in its element. It may be shorter than the largest shape.
 func (e *Instance) Give(i int, content []byte) error {
 	if v := e.Model.Inputs()[i]; v.Widened() {
 		if err := v.Declared.Widen(e.Inputs[i].Bytes(), content); err != nil {

@@ -24,25 +24,17 @@ type File struct {
 	Shapes      [][]int  // of the inputs of a .tflite, where it leaves them open; nil for the file's
 }
 
-// Described reports whether the model is tensors, of which a description says what they are used for.
+// Described reports whether the model is tensors, with a description of the operators that use them.
 func (f File) Described() bool { return described.KindOf(f.Path) != described.NoTensors }
 
 // Program reports whether the model is an ExecuTorch program.
 func (f File) Program() bool { return strings.EqualFold(filepath.Ext(f.Path), ".pte") }
 
-// Files are all that the model is read from, as far as they were named, or lie in a directory that was.
+// Files returns the files that the model is read from, except the shards that an index names.
 func (f File) Files() []string {
 	files := append([]string{f.Path}, f.Data...)
-	switch described.KindOf(f.Path) {
-	case described.NoTensors:
+	if !f.Described() {
 		return files
-	case described.NumPy:
-		_ = filepath.WalkDir(f.Path, func(path string, _ fs.DirEntry, err error) error {
-			if err == nil {
-				files = append(files, path)
-			}
-			return nil
-		})
 	}
 	return append(files, f.Description, f.besideIt())
 }
@@ -50,7 +42,7 @@ func (f File) Files() []string {
 // besideIt is where a description is that was not named.
 func (f File) besideIt() string { return filepath.Clean(f.Path) + ".json" }
 
-// Open opens the model to run it. Of a program that is one method; if it cannot be run here, the error says what it
+// Open opens the model to run it. Of a program that is one method; if it cannot be run here, the error names what it
 // has that ExecuTorch alone runs. The caller closes the model.
 func (f File) Open() (models.Model, error) {
 	switch {

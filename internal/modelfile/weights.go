@@ -8,7 +8,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Weights are what a model has to pack. Those of a program are of all its methods, also of those that cannot be run
+// Weights are what a model has to pack. A program's are of all its methods, including methods that cannot be run
 // here.
 type Weights interface {
 	DataMap() xpwc.DataMap
@@ -29,7 +29,7 @@ func (f File) OpenWeights() (Weights, error) {
 }
 
 // OpenAllWeights opens all that the model has to pack: of a .tflite each signature by itself. The caller closes them,
-// also those that come with an error.
+// also with an error.
 func (f File) OpenAllWeights() ([]Weights, error) {
 	w, err := f.OpenWeights()
 	if err != nil {

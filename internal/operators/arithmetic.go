@@ -31,13 +31,14 @@ var (
 		Number: func(a, b float64) float64 { return a + b }}
 	Difference = Operation{Node: pair(xnnpack.Subtract), Whole: func(a, b int64) int64 { return a - b },
 		Number: func(a, b float64) float64 { return a - b }}
-	SquaredDifference = Operation{Node: pair(xnnpack.SquaredDifference), Whole: func(a, b int64) int64 { return (a - b) * (a - b) },
+	SquaredDifference = Operation{Node: pair(xnnpack.SquaredDifference),
+		Whole:  func(a, b int64) int64 { return (a - b) * (a - b) },
 		Number: func(a, b float64) float64 { return (a - b) * (a - b) }}
 	Product = Operation{Node: pair(xnnpack.Multiply), Whole: func(a, b int64) int64 { return a * b },
 		Number: func(a, b float64) float64 { return a * b }}
-	Greatest = Operation{Node: pair(xnnpack.Maximum), Whole: func(a, b int64) int64 { return max(a, b) },
+	Maximum = Operation{Node: pair(xnnpack.Maximum), Whole: func(a, b int64) int64 { return max(a, b) },
 		Number: func(a, b float64) float64 { return max(a, b) }}
-	Least = Operation{Node: pair(xnnpack.Minimum), Whole: func(a, b int64) int64 { return min(a, b) },
+	Minimum = Operation{Node: pair(xnnpack.Minimum), Whole: func(a, b int64) int64 { return min(a, b) },
 		Number: func(a, b float64) float64 { return min(a, b) }}
 	// ArcTangent is the angle of the point (b, a), of no integers.
 	ArcTangent = Operation{Number: math.Atan2}
@@ -71,7 +72,7 @@ func floorRemainder(a, b int64) int64 {
 	return n
 }
 
-// integerPower wraps around as integers do. Of a negative exponent it is 0, but for 1 and -1.
+// integerPower wraps around as integers do. Of a negative exponent it is 0, except of 1 and -1.
 func integerPower(a, n int64) int64 {
 	if n < 0 {
 		if a != 1 && a != -1 {

@@ -1,11 +1,11 @@
-// Package operators has operators that XNNPACK does not have, and that ordinary models need at their edges: looking up
-// tokens, comparisons for masks, and what is done with integers and booleans. A model computes them between its
-// subgraphs ([models.Staged]).
+// Package operators is the library of operators that readers of models share. Readers read an operator's arguments, and
+// the library checks shapes and computes in Go what XNNPACK does not have: looking up tokens, comparisons for masks,
+// integers and booleans. A model computes these between its subgraphs ([models.Staged]). [Function] and [Operation] also
+// name XNNPACK's node for an elementwise operator, and the nodes that move elements take their shapes from here.
 //
-// An operator is a function that fills an output from inputs, whose shapes and elements its caller has checked. What is
-// wrong with their numbers, [ErrIndex] or [ErrDivision], is a fault (package fault). One more operator is a function
-// here in the file of its family, with a row in that family's test, and where a model's format has it, a few lines that
-// call it.
+// An [Operator] makes a [Kernel] for the shapes of its inputs. Indices out of range ([ErrIndex]) and integers that are
+// divided by 0 ([ErrDivision]) are faults of a run (package fault). A new operator is a function here in the file of its
+// family, with a row in that family's test, and a row in the table of each format that has it.
 package operators
 
 import (

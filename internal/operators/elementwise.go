@@ -59,13 +59,13 @@ func Apply(f func(x float64) float64) Operator {
 // Cast converts numbers to the output's type; floats are cut off to integers.
 func Cast() Operator { return unary(cast) }
 
-// Not is 1 where an element is 0, and 0 elsewhere.
-func Not() Operator { return unary(not) }
+// Negation is 1 where an element is 0, and 0 elsewhere.
+func Negation() Operator { return unary(negate) }
 
 // Combine computes an operation on two inputs, which are broadcast to one shape: that of integers if all are.
 func Combine(o Operation) Operator {
 	return func(shapes [][]int) Kernel {
-		return elementwise(shapes, func(out, in []Array) { combine(o, out[0], in[0], in[1]) })
+		return elementwise(shapes, func(out Array, in []Array) { combine(o, out, in[0], in[1]) })
 	}
 }
 
@@ -74,44 +74,40 @@ func CombineNumber(o Operation, number Array) Operator {
 	return unary(func(out, in Array) { combine(o, out, in, number) })
 }
 
-// Where has elements of the second input where the first, the condition, is not 0, and of the third elsewhere. The three
-// are broadcast to one shape. By row, a condition of one dimension goes with the first dimension of the others.
-func Where(byRow bool) Operator {
+// Select has elements of the second input where the first, the condition, is not 0, and of the third elsewhere. The
+// three are broadcast to one shape. By row, a condition of one dimension goes with the first dimension of the others.
+func Select(byRow bool) Operator {
 	return func(shapes [][]int) Kernel {
 		condition, rank := shapes[0], len(shapes[1])
 		if byRow && len(condition) == 1 {
 			condition = append(condition[:1:1], ones(rank-1)...)
 		}
-		k := elementwise([][]int{condition, shapes[1], shapes[2]}, func(out, in []Array) {
-			where(out[0], in[0].shaped(condition), in[1], in[2])
-		})
-		k.Moves = []int{1, 2}
-		return k
+		return elementwise([][]int{condition, shapes[1], shapes[2]}, func(out Array, in []Array) {
+			choose(out, in[0].shaped(condition), in[1], in[2])
+		}).moves(1, 2)
 	}
 }
 
 // Fill has one number where the condition, the second input, is not 0, and elements of the first elsewhere.
 func Fill(number float64) Operator {
 	return func(shapes [][]int) Kernel {
-		k := elementwise(shapes, func(out, in []Array) {
-			where(out[0], in[1], Number(out[0].Element, number), in[0])
-		})
-		k.Moves = []int{0}
-		return k
+		return elementwise(shapes, func(out Array, in []Array) {
+			choose(out, in[1], Number(out.Element, number), in[0])
+		}).moves(0)
 	}
 }
 
-// Clamp limits the first input by those that follow: the lower and the upper limits, as far as there are any.
+// Clamp limits the first input by a lower limit, the next input, and an upper limit, the one after it.
 func Clamp(lower, upper bool) Operator {
 	return func(shapes [][]int) Kernel {
-		return elementwise(shapes, func(out, in []Array) {
+		return elementwise(shapes, func(out Array, in []Array) {
 			src, limits := in[0], in[1:]
 			if lower {
-				combine(Greatest, out[0], src, limits[0])
-				src, limits = out[0], limits[1:]
+				combine(Maximum, out, src, limits[0])
+				src, limits = out, limits[1:]
 			}
 			if upper {
-				combine(Least, out[0], src, limits[0])
+				combine(Minimum, out, src, limits[0])
 			}
 		})
 	}
@@ -120,19 +116,19 @@ func Clamp(lower, upper bool) Operator {
 // Count fills a shape with a first number, and each following one a step further.
 func Count(start, step float64, shape ...int) Operator {
 	return func([][]int) Kernel {
-		return Kernel{Shapes: [][]int{shape}, Run: func(out, _ []Array) { out[0].Count(start, step) }}
+		return computing(shape, func(out Array, _ []Array) { out.Count(start, step) })
 	}
 }
 
 // Integers fills a shape with integers, zeros if there are none.
 func Integers(numbers, shape []int) Operator {
 	return func([][]int) Kernel {
-		return Kernel{Shapes: [][]int{shape}, Run: func(out, _ []Array) {
-			clear(out[0].Data)
+		return computing(shape, func(out Array, _ []Array) {
+			clear(out.Data)
 			for i, n := range numbers {
-				out[0].Put(i, float64(n))
+				out.Put(i, float64(n))
 			}
-		}}
+		})
 	}
 }
 

@@ -16,8 +16,19 @@ func Gather(axis, batch int) Operator {
 			!slices.Equal(table[:batch], indices[:batch]) {
 			wrong("axis %d of shape %v, %d batches, indices of shape %v", axis, table, batch, indices)
 		}
+		batches, outer, count := product(table[:batch]), product(table[batch:axis]), product(indices[batch:])
+		length, inner := table[axis], product(table[axis+1:])
 		return moving(replaced(table, axis, indices[batch:]...), func(out Array, in []Array) {
-			gather(out, in[0], in[1], axis, batch)
+			size := inner * out.Element.Size()
+			dst := out.Data
+			for b := range batches {
+				for o := range outer {
+					src := in[0].Data[(b*outer+o)*length*size:][:length*size]
+					for i := range count {
+						dst = dst[copy(dst[:size], src[in[1].Index(b*count+i, length)*size:]):]
+					}
+				}
+			}
 		})
 	}
 }
@@ -38,13 +49,14 @@ func GatherSlices() Operator {
 		table, indices := shapes[0], shapes[1]
 		rest := table[depth(indices, table):]
 		return moving(slices.Concat(indices[:len(indices)-1], rest), func(out Array, in []Array) {
-			gatherSlices(out, in[0], in[1])
+			size := product(rest) * out.Element.Size()
+			places(in[1], table, func(i, offset int) { copy(out.Data[i*size:][:size], in[0].Data[offset*size:]) })
 		})
 	}
 }
 
-// ScatterSlices has the slices of the second input added to zeros of a shape, where the first says, as [GatherSlices]
-// reads it.
+// ScatterSlices has the slices of the second input added to zeros of a shape, at the indices that the first has, as
+// [GatherSlices] reads it.
 func ScatterSlices(shape []int) Operator {
 	return func(shapes [][]int) Kernel {
 		indices, updates := shapes[0], shapes[1]
@@ -52,7 +64,15 @@ func ScatterSlices(shape []int) Operator {
 		if !slices.Equal(updates, slices.Concat(indices[:len(indices)-1], rest)) {
 			wrong("updates of shape %v at indices of shape %v of %v", updates, indices, shape)
 		}
-		return Kernel{Shapes: [][]int{shape}, Run: func(out, in []Array) { scatterSlices(out[0], in[0], in[1]) }}
+		size := product(rest)
+		return computing(shape, func(out Array, in []Array) {
+			clear(out.Data)
+			places(in[0], shape, func(i, offset int) {
+				for k := range size {
+					out.add(offset*size+k, in[1], i*size+k)
+				}
+			})
+		})
 	}
 }
 
@@ -69,7 +89,22 @@ func GatherElements(axis int) Operator {
 		if !fits {
 			wrong("elements of %v at indices of shape %v", table, indices)
 		}
-		return moving(indices, func(out Array, in []Array) { gatherElements(out, in[0], in[1], axis) })
+		far, length := Rows(table), table[axis]
+		along := far[axis]
+		far[axis] = 0
+		return moving(indices, func(out Array, in []Array) {
+			size := out.Element.Size()
+			var buffer [buffered]int64
+			rows(indices, [][]int{far}, func(i, n int, offsets, apart []int) {
+				for k := range n {
+					if k%buffered == 0 {
+						in[1].integers(buffer[:min(buffered, n-k)], i+k, 1)
+					}
+					src := offsets[0] + k*apart[0] + inRange(buffer[k%buffered], length)*along
+					copy(out.Data[(i+k)*size:][:size], in[0].Data[src*size:])
+				}
+			})
+		})
 	}
 }
 
@@ -85,9 +120,16 @@ func Update() Operator {
 		if !fits {
 			wrong("an update of shape %v at %v of shape %v", part, shapes[2], in)
 		}
-		k := moving(in, func(out Array, in []Array) { update(out, in[0], in[1], in[2]) })
-		k.Moves = []int{0, 1}
-		return k
+		return moving(in, func(out Array, in []Array) {
+			copy(out.Data, in[0].Data)
+			first, far, size := 0, Rows(out.Shape), out.Element.Size()
+			for d, n := range out.Shape {
+				first += far[d] * int(min(max(in[2].Whole(d), 0), int64(n-part[d])))
+			}
+			rows(part, [][]int{far}, func(i, n int, offsets, _ []int) {
+				copy(out.Data[(first+offsets[0])*size:], in[1].Data[i*size:][:n*size])
+			})
+		}).moves(0, 1)
 	}
 }
 
@@ -99,7 +141,7 @@ func Put(axis int, indices []int) Operator {
 			wrong("%v in %v", src, in)
 		}
 		outer, inner, length := product(in[:axis]), product(in[axis+1:]), in[axis]
-		k := moving(in, func(out Array, in []Array) {
+		return moving(in, func(out Array, in []Array) {
 			copy(out.Data, in[0].Data)
 			row := inner * out.Element.Size()
 			src := in[1].Data
@@ -108,9 +150,7 @@ func Put(axis int, indices []int) Operator {
 					src = src[copy(out.Data[(o*length+i)*row:], src[:row]):]
 				}
 			}
-		})
-		k.Moves = []int{0, 1}
-		return k
+		}).moves(0, 1)
 	}
 }
 
@@ -118,8 +158,15 @@ func Put(axis int, indices []int) Operator {
 // the number of the third elsewhere. An index that the axis does not have is nowhere.
 func OneHot(axis, length int) Operator {
 	return func(shapes [][]int) Kernel {
-		shape := slices.Insert(slices.Clone(shapes[0]), axis, length)
-		return Kernel{Shapes: [][]int{shape}, Run: func(out, in []Array) { oneHot(out[0], in[0], in[1], in[2], axis) }}
+		shape, inner := slices.Insert(slices.Clone(shapes[0]), axis, length), product(shapes[0][axis:])
+		return computing(shape, func(out Array, in []Array) {
+			repeat(out.Data, in[2].Data)
+			for i := range product(shapes[0]) {
+				if k := in[0].Whole(i); k >= 0 && k < int64(length) {
+					copy(out.elem((i/inner*length+int(k))*inner+i%inner), in[1].Data)
+				}
+			}
+		})
 	}
 }
 
@@ -155,7 +202,7 @@ func newIndexing(table, axes []int, shapes [][]int) (x indexing) {
 	return x
 }
 
-// shape returns the shape of what is indexed.
+// shape returns the shape of the result.
 func (x *indexing) shape() []int {
 	var outer, middle []int
 	for _, d := range x.outer {
@@ -167,8 +214,8 @@ func (x *indexing) shape() []int {
 	return slices.Concat(outer, x.indices, middle, x.table[x.axes[len(x.axes)-1]+1:])
 }
 
-// kept returns where in the table the elements of dimensions begin that are kept.
-func (x *indexing) kept(dims []int) []int {
+// offsets returns where in the table the elements of dimensions begin that are kept.
+func (x *indexing) offsets(dims []int) []int {
 	far, shape, strides := Rows(x.table), []int(nil), []int(nil)
 	for _, d := range dims {
 		shape, strides = append(shape, x.table[d]), append(strides, far[d])
@@ -178,7 +225,7 @@ func (x *indexing) kept(dims []int) []int {
 	return out
 }
 
-// rows calls do for each row of what is indexed, in order, with where it begins in the table.
+// rows calls do for each row of the result, in order, with its first element in the table.
 func (x *indexing) rows(indices []Array, do func(i, offset int)) {
 	far, strides := Rows(x.table), make([][]int, len(indices))
 	for k, a := range indices {
@@ -194,8 +241,8 @@ func (x *indexing) rows(indices []Array, do func(i, offset int)) {
 			offsets[i] += inRange(n, x.table[d]) * far[d]
 		}
 	})
-	middle, i := x.kept(x.middle), 0
-	for _, outer := range x.kept(x.outer) {
+	middle, i := x.offsets(x.middle), 0
+	for _, outer := range x.offsets(x.outer) {
 		for _, offset := range offsets {
 			for _, m := range middle {
 				do(i, outer+offset+m)
@@ -213,8 +260,8 @@ func Index(axes []int) Operator {
 		x := newIndexing(shapes[0], axes, shapes[1:])
 		return moving(x.shape(), func(out Array, in []Array) {
 			row := x.row * out.Element.Size()
-			from := out.Element.Size()
-			x.rows(in[1:], func(i, offset int) { copy(out.Data[i*row:][:row], in[0].Data[offset*from:]) })
+			element := out.Element.Size()
+			x.rows(in[1:], func(i, offset int) { copy(out.Data[i*row:][:row], in[0].Data[offset*element:]) })
 		})
 	}
 }
@@ -227,10 +274,10 @@ func IndexPut(axes []int, add bool) Operator {
 		if whole, ok := Broadcast(shapes[1], part); !ok || product(whole) != product(part) {
 			wrong("%v at indices of %v of %v", shapes[1], part, shapes[0])
 		}
-		k := moving(shapes[0], func(out Array, in []Array) {
+		return moving(shapes[0], func(out Array, in []Array) {
 			copy(out.Data, in[0].Data)
 			values := New(out.Element, part...)
-			expand(values, in[1])
+			Strided(values, in[1], 0, steps(in[1].Shape, part))
 			size := out.Element.Size()
 			row := x.row * size
 			x.rows(in[2:], func(i, offset int) {
@@ -242,33 +289,12 @@ func IndexPut(axes []int, add bool) Operator {
 					out.add(offset+k, values, i*x.row+k)
 				}
 			})
-		})
-		k.Moves = []int{0, 1}
-		return k
+		}).moves(0, 1)
 	}
 }
 
 // add adds another array's element k, of the same type, to element i.
 func (a Array) add(i int, src Array, k int) { Sum.apply(a.Element, a.elem(i), a.elem(i), src.elem(k)) }
-
-// gather fills an output with slices of a table along an axis, which indices name: the output has the shape of the
-// table with the dimensions of indices in place of the axis. The first dimensions, as many as batch says, are common
-// to the table and the indices.
-func gather(out, table, indices Array, axis, batch int) {
-	batches := product(table.Shape[:batch])
-	outer, length := product(table.Shape[batch:axis]), table.Shape[axis]
-	size := product(table.Shape[axis+1:]) * table.Element.Size()
-	count := product(indices.Shape[batch:])
-	dst := out.Data
-	for b := range batches {
-		for o := range outer {
-			src := table.Data[(b*outer+o)*length*size:][:length*size]
-			for i := range count {
-				dst = dst[copy(dst[:size], src[indices.Index(b*count+i, length)*size:]):]
-			}
-		}
-	}
-}
 
 // Index returns element i, an index of a dimension of length all.
 func (a Array) Index(i, length int) int { return inRange(a.Whole(i), length) }
@@ -292,68 +318,5 @@ func places(indices Array, shape []int, do func(i, offset int)) {
 			offset = offset*shape[d] + indices.Index(i*depth+d, shape[d])
 		}
 		do(i, offset)
-	}
-}
-
-// gatherSlices fills an output with slices of a table: the last dimension of indices has an index of each of the
-// table's first dimensions.
-func gatherSlices(out, table, indices Array) {
-	depth := indices.Shape[len(indices.Shape)-1]
-	size := product(table.Shape[depth:]) * table.Element.Size()
-	places(indices, table.Shape, func(i, offset int) { copy(out.Data[i*size:][:size], table.Data[offset*size:]) })
-}
-
-// scatterSlices fills an output with zeros and adds slices to it where indices say, as gatherSlices reads them.
-func scatterSlices(out, indices, slices Array) {
-	clear(out.Data)
-	depth := indices.Shape[len(indices.Shape)-1]
-	size := product(out.Shape[depth:])
-	places(indices, out.Shape, func(i, offset int) {
-		for k := range size {
-			out.add(offset*size+k, slices, i*size+k)
-		}
-	})
-}
-
-// gatherElements fills an output with elements of a table: each is the one at its own place except along an axis, where
-// indices, of the output's shape, have the index.
-func gatherElements(out, table, indices Array, axis int) {
-	far, length, size := Rows(table.Shape), table.Shape[axis], out.Element.Size()
-	along := far[axis]
-	far[axis] = 0
-	var buffer [buffered]int64
-	rows(out.Shape, [][]int{far}, func(i, n int, offsets, apart []int) {
-		for k := range n {
-			if k%buffered == 0 {
-				indices.integers(buffer[:min(buffered, n-k)], i+k, 1)
-			}
-			src := offsets[0] + k*apart[0] + inRange(buffer[k%buffered], length)*along
-			copy(out.Data[(i+k)*size:][:size], table.Data[src*size:])
-		}
-	})
-}
-
-// update fills an output with an input that has an update in it: where one index for each dimension says, or as near as
-// it fits.
-func update(out, in, update, start Array) {
-	copy(out.Data, in.Data)
-	first, far := 0, Rows(in.Shape)
-	for d, n := range in.Shape {
-		first += far[d] * int(min(max(start.Whole(d), 0), int64(n-update.Shape[d])))
-	}
-	walk(update.Shape, [][]int{far}, func(i int, places []int) { copy(out.elem(first+places[0]), update.elem(i)) })
-}
-
-// oneHot fills an output with one number where its index along an axis is what indices say, and with another elsewhere.
-// An index that the axis does not have is nowhere.
-func oneHot(out, indices, on, off Array, axis int) {
-	length, inner := out.Shape[axis], product(out.Shape[axis+1:])
-	for i := range product(out.Shape) {
-		src, k := i/(inner*length)*inner+i%inner, i/inner%length
-		if indices.Whole(src) == int64(k) {
-			copy(out.elem(i), on.Data)
-		} else {
-			copy(out.elem(i), off.Data)
-		}
 	}
 }

@@ -2,8 +2,8 @@ package operators
 
 // Comparisons of two numbers: 1 where they are true, and 0 elsewhere.
 var (
-	Equal = comparison(func(a, b int64) bool { return a == b }, func(a, b float64) bool { return a == b })
-	Less  = comparison(func(a, b int64) bool { return a < b }, func(a, b float64) bool { return a < b })
+	EqualTo = comparison(func(a, b int64) bool { return a == b }, func(a, b float64) bool { return a == b })
+	Less    = comparison(func(a, b int64) bool { return a < b }, func(a, b float64) bool { return a < b })
 
 	NotEqual       = comparison(func(a, b int64) bool { return a != b }, func(a, b float64) bool { return a != b })
 	LessOrEqual    = comparison(func(a, b int64) bool { return a <= b }, func(a, b float64) bool { return a <= b })
@@ -26,7 +26,7 @@ func comparison(whole func(a, b int64) bool, number func(a, b float64) bool) Ope
 		Number: func(a, b float64) float64 { return float64(bit(number(a, b))) }}
 }
 
-// bit is 1 of what is true, and 0 of what is not.
+// bit is 1 for true, and 0 for false.
 func bit(truth bool) int64 {
 	if truth {
 		return 1
@@ -34,14 +34,14 @@ func bit(truth bool) int64 {
 	return 0
 }
 
-// not fills an output with whether each element of the input is 0.
-func not(out, in Array) {
-	combine(Equal, out, in, Number(in.Element, 0))
+// negate fills an output with whether each element of the input is 0.
+func negate(out, in Array) {
+	combine(EqualTo, out, in, Number(in.Element, 0))
 }
 
-// where fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
+// choose fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
 // same.
-func where(out, condition, a, b Array) {
+func choose(out, condition, a, b Array) {
 	size := out.Element.Size()
 	var truth [buffered]float64
 	together(out, []Array{condition, a, b}, func(i, n int, places, apart []int) {

@@ -1,9 +1,11 @@
 package operators
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
+	"xpwc/internal/fault"
 	"xpwc/models"
 )
 
@@ -26,9 +28,9 @@ func Take(axis int, places ...[]int) Operator {
 			shape[axis+i] = len(p)
 		}
 		return taking(shape, func() [][]int {
-			all := Everywhere(shapes[0])
-			copy(all[axis:], places)
-			return all
+			everywhere := Everywhere(shapes[0])
+			copy(everywhere[axis:], places)
+			return everywhere
 		})
 	}
 }
@@ -54,11 +56,11 @@ func Reverse(axes []int) Operator {
 // first.
 func Tile(times []int) Operator {
 	return func(shapes [][]int) Kernel {
-		more := len(times) - len(shapes[0])
-		if more < 0 || slices.Min(append(times, 1)) < 1 {
+		extra := len(times) - len(shapes[0])
+		if extra < 0 || slices.Min(append(times, 1)) < 1 {
 			wrong("%v times an input of shape %v", times, shapes[0])
 		}
-		in := append(ones(more), shapes[0]...)
+		in := append(ones(extra), shapes[0]...)
 		shape := slices.Clone(in)
 		for d, n := range times {
 			if n > MostIndices/in[d] {
@@ -81,28 +83,28 @@ func Tile(times []int) Operator {
 
 // MirrorPad puts the mirror image of the input before and after each dimension: with the elements at the edge, or
 // without.
-func MirrorPad(before, after []int, edge bool) Operator {
+func MirrorPad(pre, post []int, edge bool) Operator {
 	first := 1 // element of the mirror image
 	if edge {
 		first = 0
 	}
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]
-		if len(before) != len(in) || len(after) != len(in) {
-			wrong("paddings of %v and %v for shape %v", before, after, in)
+		if len(pre) != len(in) || len(post) != len(in) {
+			wrong("paddings of %v and %v for shape %v", pre, post, in)
 		}
 		shape := slices.Clone(in)
 		for d, n := range in {
-			if most := n - first; before[d] < 0 || after[d] < 0 || before[d] > most || after[d] > most {
-				wrong("paddings of %v and %v for shape %v", before, after, in)
+			if limit := n - first; pre[d] < 0 || post[d] < 0 || pre[d] > limit || post[d] > limit {
+				wrong("paddings of %v and %v for shape %v", pre, post, in)
 			}
-			shape[d] += before[d] + after[d]
+			shape[d] += pre[d] + post[d]
 		}
 		return taking(shape, func() [][]int {
 			places := make([][]int, len(in))
 			for d, n := range in {
-				places[d] = slices.Concat(Every(before[d]-1+first, before[d], -1), Every(0, n, 1),
-					Every(n-1-first, after[d], -1))
+				places[d] = slices.Concat(Every(pre[d]-1+first, pre[d], -1), Every(0, n, 1),
+					Every(n-1-first, post[d], -1))
 			}
 			return places
 		})
@@ -115,7 +117,7 @@ func Expand(shape []int) Operator {
 		if whole, ok := Broadcast(shapes[0], shape); !ok || !slices.Equal(whole, shape) {
 			wrong("shape %v for %v", shape, shapes[0])
 		}
-		return moving(shape, func(out Array, in []Array) { expand(out, in[0]) })
+		return moving(shape, func(out Array, in []Array) { Strided(out, in[0], 0, steps(in[0].Shape, shape)) })
 	}
 }
 
@@ -150,7 +152,7 @@ func Unfold(axis, size, step int) Operator {
 }
 
 // ReverseSequences has the first elements along an axis in the reverse order: for each index along the axis batch as
-// many as the second input says.
+// many as the second input has.
 func ReverseSequences(axis, batch int) Operator {
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]
@@ -159,7 +161,16 @@ func ReverseSequences(axis, batch int) Operator {
 		if axis == batch || !slices.Equal(shapes[1], []int{in[batch]}) {
 			wrong("%v lengths along axis %d, for each of axis %d, of shape %v", shapes[1], axis, batch, in)
 		}
-		return moving(in, func(out Array, in []Array) { reverseSequences(out, in[0], in[1], axis, batch) })
+		step, batches := product(in[axis+1:]), product(in[batch+1:])
+		return moving(in, func(out Array, src []Array) {
+			for i := range product(in) {
+				n, k := src[1].Index(i/batches%in[batch], in[axis]+1), i
+				if place := i / step % in[axis]; place < n {
+					k += (n - 1 - 2*place) * step
+				}
+				copy(out.elem(i), src[0].elem(k))
+			}
+		})
 	}
 }
 
@@ -182,43 +193,94 @@ func SetDiagonals() Operator {
 		if rows < 0 || !slices.Equal(shapes[1], append(slices.Clone(in[:rows]), min(in[rows], in[rows+1]))) {
 			wrong("diagonals of shape %v in shape %v", shapes[1], in)
 		}
-		k := moving(in, func(out Array, in []Array) {
+		return moving(in, func(out Array, in []Array) {
 			copy(out.Data, in[0].Data)
 			setDiagonals(out, in[1])
-		})
-		k.Moves = []int{0, 1}
-		return k
+		}).moves(0, 1)
 	}
 }
 
 // Copy has the same elements as the input, in its shape.
 func Copy() Operator {
 	return func(shapes [][]int) Kernel {
-		return moving(shapes[0], func(out Array, in []Array) { copy(out.Data, in[0].Data) })
+		return moving(shapes[0], copyFirst)
 	}
 }
 
-// Transpose has dimension i of the output be dimension order[i] of the input.
+func copyFirst(out Array, in []Array) { copy(out.Data, in[0].Data) }
+
+// Reshape has the same elements as the input in another shape, of which the first dimension that is 0 takes what the
+// others leave.
+func Reshape(shape []int) Operator {
+	return func(shapes [][]int) Kernel {
+		whole := fault.Value(Elements(shapes[0]...))
+		out, free, rest := append([]int{}, shape...), -1, 1
+		for i, d := range out {
+			switch {
+			case d == 0 && free < 0:
+				free = i
+			case d <= 0 || d > MaxElements/rest:
+				wrong("the new shape %v", shape)
+			default:
+				rest *= d
+			}
+		}
+		if free >= 0 {
+			out[free] = whole / rest
+			rest *= out[free]
+		}
+		if rest != whole {
+			wrong("the new shape %v for %d elements", shape, whole)
+		}
+		return moving(out, copyFirst)
+	}
+}
+
+// Permutation reports whether order has each number below n once.
+func Permutation(order []int, n int) bool {
+	seen := make([]bool, n)
+	for _, d := range order {
+		if d < 0 || d >= n || seen[d] {
+			return false
+		}
+		seen[d] = true
+	}
+	return len(order) == n
+}
+
+// Transpose has as dimension i of the output dimension order[i] of the input.
 func Transpose(order []int) Operator {
 	return func(shapes [][]int) Kernel {
-		far := Rows(shapes[0])
+		in := shapes[0]
+		if !Permutation(order, len(in)) {
+			wrong("%v is no permutation of %d dimensions", order, len(in))
+		}
+		far := Rows(in)
 		var shape, strides []int
 		for _, d := range order {
-			along(d, shapes[0])
-			shape, strides = append(shape, shapes[0][d]), append(strides, far[d])
+			shape, strides = append(shape, in[d]), append(strides, far[d])
 		}
-		return AsStrided(shape, strides, 0)(shapes)
+		return moving(shape, func(out Array, in []Array) { Strided(out, in[0], 0, strides) })
 	}
 }
 
 // Slice has the part of the input of some sizes that begins at offsets.
 func Slice(offsets, sizes []int) Operator {
 	return func(shapes [][]int) Kernel {
-		offset, strides := 0, Rows(shapes[0])
-		for d, n := range offsets {
-			offset += n * strides[d]
+		in := shapes[0]
+		offset, strides, fits := 0, Rows(in), len(offsets) == len(in) && len(sizes) == len(in)
+		for d, n := range in {
+			if fits && sizes[d] == 0 {
+				fault.Check(Unsupported{fmt.Errorf("a part of sizes %v, of which one is 0", sizes)})
+			}
+			if fits = fits && offsets[d] <= n && sizes[d] <= n-offsets[d]; fits {
+				offset += offsets[d] * strides[d]
+			}
 		}
-		return AsStrided(sizes, strides, offset)(shapes)
+		if !fits {
+			wrong("a part at %v of sizes %v of shape %v", offsets, sizes, in)
+		}
+		return moving(sizes, func(out Array, in []Array) { Strided(out, in[0], offset, strides) })
 	}
 }
 
@@ -226,12 +288,15 @@ func Slice(offsets, sizes []int) Operator {
 func Pad(pre, post []int) Operator {
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]
-		if len(pre) != len(in) || len(post) != len(in) {
-			wrong("%v and %v elements around shape %v", pre, post, in)
+		fits := len(pre) == len(in) && len(post) == len(in)
+		var shape []int
+		for d, n := range in {
+			if fits = fits && int64(pre[d])+int64(n)+int64(post[d]) <= MaxElements; fits {
+				shape = append(shape, pre[d]+n+post[d])
+			}
 		}
-		shape := slices.Clone(in)
-		for d := range shape {
-			shape[d] += pre[d] + post[d]
+		if !fits {
+			wrong("%v and %v elements around shape %v", pre, post, in)
 		}
 		places := sync.OnceValue(func() [][]int {
 			places := Everywhere(in)
@@ -250,17 +315,45 @@ func Pad(pre, post []int) Operator {
 	}
 }
 
-// Concatenate has the inputs one after the other along an axis.
+// PadWith is [Pad] with a number.
+func PadWith(pre, post []int, number float64) Operator {
+	return func(shapes [][]int) Kernel {
+		pad := Pad(pre, post)(shapes)
+		return moving(pad.Shapes[0], func(out Array, in []Array) {
+			pad.Run([]Array{out}, []Array{in[0], Number(out.Element, number)})
+		})
+	}
+}
+
+// Concatenate has the inputs one after the other along an axis; a negative one counts from the end.
 func Concatenate(axis int) Operator {
 	return func(shapes [][]int) Kernel {
-		along(axis, shapes[0])
-		length := 0
-		for _, in := range shapes {
-			length += in[axis]
+		out, axis := slices.Clone(shapes[0]), axis
+		if axis < 0 {
+			axis += len(out)
 		}
-		k := moving(replaced(shapes[0], axis, length), func(out Array, in []Array) { join(out, axis, in...) })
-		k.Moves = Every(0, len(shapes), 1)
-		return k
+		along(axis, out)
+		for _, in := range shapes[1:] {
+			for i := range max(len(in), len(out)) {
+				if len(in) != len(out) || i != axis && in[i] != out[i] {
+					wrong("shapes %v and %v along axis %d", shapes[0], in, axis)
+				}
+			}
+			if in[axis] > MaxElements-out[axis] {
+				wrong("more than %d elements along axis %d", MaxElements, axis)
+			}
+			out[axis] += in[axis]
+		}
+		outer, inner := product(out[:axis]), product(out[axis+1:])
+		return moving(out, func(out Array, in []Array) {
+			size, dst := inner*out.Element.Size(), out.Data
+			for o := range outer {
+				for k, a := range in {
+					n := shapes[k][axis] * size
+					dst = dst[copy(dst, a.Data[o*n:][:n]):]
+				}
+			}
+		}).moves(Every(0, len(shapes), 1)...)
 	}
 }
 
@@ -279,7 +372,7 @@ func take(out, in Array, places [][]int, missing []byte) {
 		return
 	}
 	inner, far := places[last], Rows(in.Shape[:last+1])
-	pieces, dst, index := runs(inner), out.Data, make([]int, last)
+	pieces, dst, index := segmentsOf(inner), out.Data, make([]int, last)
 	for range product(out.Shape[:last]) {
 		offset, inside := 0, true
 		for d, i := range index {
@@ -301,23 +394,23 @@ func take(out, in Array, places [][]int, missing []byte) {
 	}
 }
 
-// A run is so many places from one on that follow each other, or that are all -1.
-type run struct{ place, n int }
+// A segment is so many places from one on that follow each other, or that are all -1.
+type segment struct{ place, n int }
 
-func runs(places []int) (out []run) {
+func segmentsOf(places []int) (out []segment) {
 	for _, p := range places {
 		if k := len(out) - 1; k >= 0 && (p < 0 && out[k].place < 0 ||
 			p > 0 && out[k].place >= 0 && p == out[k].place+out[k].n) {
 			out[k].n++
 		} else {
-			out = append(out, run{p, 1})
+			out = append(out, segment{p, 1})
 		}
 	}
 	return out
 }
 
-// moveRow moves cells from places, as they are or in runs.
-func moveRow(dst, src []byte, cell int, places []int, pieces []run, missing []byte) {
+// moveRow moves cells from places, as they are or in segments.
+func moveRow(dst, src []byte, cell int, places []int, pieces []segment, missing []byte) {
 	if cell == 4 && len(pieces) > len(places)/4 {
 		for i, p := range places {
 			if p < 0 {
@@ -339,8 +432,8 @@ func moveRow(dst, src []byte, cell int, places []int, pieces []run, missing []by
 	}
 }
 
-// MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than what
-// they are of.
+// MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than
+// the elements.
 const MostIndices = 1 << 22
 
 // Every returns n indices from one on, each a step further.
@@ -374,39 +467,9 @@ func Rows(shape []int) []int {
 	return out
 }
 
-// join fills an output with inputs one after the other along an axis. Their other dimensions are the output's.
-func join(out Array, axis int, in ...Array) {
-	inner := product(out.Shape[axis+1:]) * out.Element.Size()
-	row, offset := out.Shape[axis]*inner, 0
-	for _, a := range in {
-		size := a.Shape[axis] * inner
-		for o := range product(out.Shape[:axis]) {
-			copy(out.Data[o*row+offset:][:size], a.Data[o*size:])
-		}
-		offset += size
-	}
-}
-
-// expand fills an output with an input that is broadcast to it.
-func expand(out, in Array) { Strided(out, in, 0, steps(in.Shape, out.Shape)) }
-
 // New returns an array of zeros.
 func New(e models.Element, shape ...int) Array {
 	return Array{e, shape, make([]byte, e.Size()*product(shape))}
-}
-
-// reverseSequences fills an output with an input whose first elements along an axis are in the other order: for each
-// index along the axis batch as many as lengths say.
-func reverseSequences(out, in, lengths Array, axis, batch int) {
-	stride, along := product(in.Shape[axis+1:]), in.Shape[axis]
-	batches := product(in.Shape[batch+1:])
-	for i := range product(in.Shape) {
-		n, src := lengths.Index(i/batches%in.Shape[batch], along+1), i
-		if pos := i / stride % along; pos < n {
-			src += (n - 1 - 2*pos) * stride
-		}
-		copy(out.elem(i), in.elem(src))
-	}
 }
 
 // setDiagonals puts rows of numbers into the diagonals of the matrices that an output's last two dimensions are.

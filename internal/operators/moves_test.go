@@ -10,77 +10,78 @@ import (
 )
 
 func TestElementsAreTakenFromWhereTheirPlacesSay(t *testing.T) {
-	in := of(models.Int16, []int{2, 3}, 1, 2, 3, 4, 5, 6)
-	out := of(models.Int16, []int{3, 4})
+	in := arrayOf(models.Int16, []int{2, 3}, 1, 2, 3, 4, 5, 6)
+	out := arrayOf(models.Int16, []int{3, 4})
 	take(out, in, [][]int{{1, -1, 0}, {2, 2, -1, 0}}, nil)
 	require.Equal(t, []float64{6, 6, 0, 4, 0, 0, 0, 0, 3, 3, 0, 1}, out.list())
-	take(out, in, [][]int{{1, -1, 0}, {2, 2, -1, 0}}, of(models.Int16, nil, 9).Data)
+	take(out, in, [][]int{{1, -1, 0}, {2, 2, -1, 0}}, arrayOf(models.Int16, nil, 9).Data)
 	require.Equal(t, []float64{6, 6, 9, 4, 9, 9, 9, 9, 3, 3, 9, 1}, out.list())
-	scalar := of(models.Int16, nil)
-	take(scalar, of(models.Int16, nil, 7), nil, nil)
+	scalar := arrayOf(models.Int16, nil)
+	take(scalar, arrayOf(models.Int16, nil, 7), nil, nil)
 	require.Equal(t, []float64{7}, scalar.list())
 }
 
 func TestArraysAreJoinedAlongAnAxis(t *testing.T) {
-	a, b := of(models.Int32, []int{2, 1, 2}, 1, 2, 3, 4), of(models.Int32, []int{2, 2, 2}, 5, 6, 7, 8, 9, 10, 11, 12)
-	out := of(models.Int32, []int{2, 3, 2})
-	join(out, 1, a, b)
+	a, b := arrayOf(models.Int32, []int{2, 1, 2}, 1, 2, 3, 4),
+		arrayOf(models.Int32, []int{2, 2, 2}, 5, 6, 7, 8, 9, 10, 11, 12)
+	out := arrayOf(models.Int32, []int{2, 3, 2})
+	run(Concatenate(1), out, a, b)
 	require.Equal(t, []float64{1, 2, 5, 6, 7, 8, 3, 4, 9, 10, 11, 12}, out.list())
 }
 
 func TestSlicesAreGatheredAlongAnAxis(t *testing.T) {
-	table := of(models.Float32, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
-	out := of(models.Float32, []int{2, 2, 2})
-	gather(out, table, of(models.Int64, []int{2}, 2, 0), 1, 0)
+	table := arrayOf(models.Float32, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+	out := arrayOf(models.Float32, []int{2, 2, 2})
+	run(Gather(1, 0), out, table, arrayOf(models.Int64, []int{2}, 2, 0))
 	require.Equal(t, []float64{4, 5, 0, 1, 10, 11, 6, 7}, out.list())
-	gather(out, table, of(models.Int32, []int{2, 2}, 2, 0, 1, 1), 1, 1)
+	run(Gather(1, 1), out, table, arrayOf(models.Int32, []int{2, 2}, 2, 0, 1, 1))
 	require.Equal(t, []float64{4, 5, 0, 1, 8, 9, 8, 9}, out.list(), "each batch has indices of its own")
-	last := of(models.Float32, []int{2, 3, 1})
-	gather(last, table, of(models.Uint8, []int{1}, 1), 2, 0)
+	last := arrayOf(models.Float32, []int{2, 3, 1})
+	run(Gather(2, 0), last, table, arrayOf(models.Uint8, []int{1}, 1))
 	require.Equal(t, []float64{1, 3, 5, 7, 9, 11}, last.list())
 
-	pairs := of(models.Int32, []int{2, 2}, 1, 2, 0, 1)
-	found := of(models.Float32, []int{2, 2})
-	gatherSlices(found, table, pairs)
-	require.Equal(t, []float64{10, 11, 2, 3}, found.list())
-	spread := of(models.Float32, []int{2, 3, 2})
-	scatterSlices(spread, pairs, found)
+	pairs := arrayOf(models.Int32, []int{2, 2}, 1, 2, 0, 1)
+	gathered := arrayOf(models.Float32, []int{2, 2})
+	run(GatherSlices(), gathered, table, pairs)
+	require.Equal(t, []float64{10, 11, 2, 3}, gathered.list())
+	spread := arrayOf(models.Float32, []int{2, 3, 2})
+	run(ScatterSlices([]int{2, 3, 2}), spread, pairs, gathered)
 	require.Equal(t, []float64{0, 0, 2, 3, 0, 0, 0, 0, 0, 0, 10, 11}, spread.list())
-	twice := of(models.Int64, []int{3})
-	scatterSlices(twice, of(models.Int64, []int{2, 1}, 2, 2), of(models.Int64, []int{2}, 5, 6))
+	twice := arrayOf(models.Int64, []int{3})
+	run(ScatterSlices([]int{3}), twice, arrayOf(models.Int64, []int{2, 1}, 2, 2), arrayOf(models.Int64, []int{2}, 5, 6))
 	require.Equal(t, []float64{0, 0, 11}, twice.list(), "what comes to one place is added")
 
 	for _, n := range []float64{-1, 3} {
-		wrong := of(models.Int32, []int{1, 2}, 0, n)
-		index, out := of(models.Int32, []int{1}, n), of(models.Float32, []int{2, 1, 2})
-		require.ErrorIs(t, fault.Try(func() { gather(out, table, index, 1, 0) }), ErrIndex)
-		row := of(models.Float32, []int{1, 2})
-		require.ErrorIs(t, fault.Try(func() { gatherSlices(row, table, wrong) }), ErrIndex)
-		require.ErrorIs(t, fault.Try(func() { scatterSlices(spread, wrong, row) }), ErrIndex)
+		wrong := arrayOf(models.Int32, []int{1, 2}, 0, n)
+		index, out := arrayOf(models.Int32, []int{1}, n), arrayOf(models.Float32, []int{2, 1, 2})
+		require.ErrorIs(t, fault.Try(func() { run(Gather(1, 0), out, table, index) }), ErrIndex)
+		row := arrayOf(models.Float32, []int{1, 2})
+		require.ErrorIs(t, fault.Try(func() { run(GatherSlices(), row, table, wrong) }), ErrIndex)
+		require.ErrorIs(t, fault.Try(func() { run(ScatterSlices([]int{2, 3, 2}), spread, wrong, row) }), ErrIndex)
 	}
 }
 
 func TestTheLargestComeFirst(t *testing.T) {
-	in := of(models.Float32, []int{2, 4}, 3, 9, 9, 1, -1, -5, -2, -3)
-	values, at := of(models.Float32, []int{2, 3}), of(models.Int32, []int{2, 3})
-	topK(values, at, in)
+	in := arrayOf(models.Float32, []int{2, 4}, 3, 9, 9, 1, -1, -5, -2, -3)
+	values, indices := arrayOf(models.Float32, []int{2, 3}), arrayOf(models.Int32, []int{2, 3})
+	topK(values, indices, in)
 	require.Equal(t, []float64{9, 9, 3, -1, -2, -3}, values.list())
-	require.Equal(t, []float64{1, 2, 0, 0, 2, 3}, at.list())
+	require.Equal(t, []float64{1, 2, 0, 0, 2, 3}, indices.list())
 }
 
 func TestOneIsHot(t *testing.T) {
-	on, off := of(models.Float32, nil, 5), of(models.Float32, nil, -1)
-	out := of(models.Float32, []int{2, 3})
-	oneHot(out, of(models.Int64, []int{2}, 2, 7), on, off, 1)
+	on, off := arrayOf(models.Float32, nil, 5), arrayOf(models.Float32, nil, -1)
+	out := arrayOf(models.Float32, []int{2, 3})
+	run(OneHot(1, 3), out, arrayOf(models.Int64, []int{2}, 2, 7), on, off)
 	require.Equal(t, []float64{-1, -1, 5, -1, -1, -1}, out.list())
-	columns := of(models.Float32, []int{3, 2})
-	oneHot(columns, of(models.Int64, []int{2}, 2, 0), on, off, 0)
+	columns := arrayOf(models.Float32, []int{3, 2})
+	run(OneHot(0, 3), columns, arrayOf(models.Int64, []int{2}, 2, 0), on, off)
 	require.Equal(t, []float64{-1, 5, -1, -1, 5, -1}, columns.list())
 }
 
 func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 	for _, e := range everyElement {
-		in := of(e, []int{2, 3}, 1, 5, 2, 3, 4, 0)
+		in := arrayOf(e, []int{2, 3}, 1, 5, 2, 3, 4, 0)
 		for _, c := range []struct {
 			operation Operation
 			combined  []float64
@@ -88,11 +89,11 @@ func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 		}{
 			{Sum, []float64{2, 6, 3, 4, 5, 1}, []float64{8, 7}},
 			{Product, []float64{1, 5, 2, 3, 4, 0}, []float64{10, 0}},
-			{Greatest, []float64{1, 5, 2, 3, 4, 1}, []float64{5, 4}},
-			{Least, []float64{1, 1, 1, 1, 1, 0}, []float64{1, 0}},
+			{Maximum, []float64{1, 5, 2, 3, 4, 1}, []float64{5, 4}},
+			{Minimum, []float64{1, 1, 1, 1, 1, 0}, []float64{1, 0}},
 		} {
-			combined, reduced := of(e, []int{2, 3}), of(e, []int{2})
-			combine(c.operation, combined, in, of(e, nil, 1))
+			combined, reduced := arrayOf(e, []int{2, 3}), arrayOf(e, []int{2})
+			combine(c.operation, combined, in, arrayOf(e, nil, 1))
 			require.Equal(t, c.combined, combined.list())
 			reduce(c.operation, reduced, in, []int{2, 1})
 			require.Equal(t, c.reduced, reduced.list())
@@ -106,7 +107,7 @@ func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 			{1, false, true, []float64{8, 7, 2, 7, 4, 0}}, {1, true, true, []float64{7, 2, 0, 4, 0, 0}},
 			{0, false, false, []float64{1, 5, 2, 4, 9, 2}},
 		} {
-			sums := of(e, []int{2, 3})
+			sums := arrayOf(e, []int{2, 3})
 			cumulativeSum(sums, in, c.axis, c.exclusive, c.reverse)
 			require.Equal(t, c.want, sums.list())
 		}
@@ -114,22 +115,90 @@ func TestOperationsCombineReduceAndAddUp(t *testing.T) {
 }
 
 func TestDiagonalsAreSetInMatricesOfAnyShape(t *testing.T) {
-	out := of(models.Int32, []int{2, 2, 3}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
-	setDiagonals(out, of(models.Int32, []int{2, 2}, 20, 21, 22, 23))
+	out := arrayOf(models.Int32, []int{2, 2, 3}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+	setDiagonals(out, arrayOf(models.Int32, []int{2, 2}, 20, 21, 22, 23))
 	require.Equal(t, []float64{20, 1, 2, 3, 21, 5, 22, 7, 8, 9, 23, 11}, out.list())
-	tall := of(models.Float32, []int{3, 1}, 1, 2, 3)
-	setDiagonals(tall, of(models.Float32, []int{1}, 7))
+	tall := arrayOf(models.Float32, []int{3, 1}, 1, 2, 3)
+	setDiagonals(tall, arrayOf(models.Float32, []int{1}, 7))
 	require.Equal(t, []float64{7, 2, 3}, tall.list())
 }
 
 func TestSequencesAreReversedAsFarAsTheyGo(t *testing.T) {
-	in, out := of(models.Int16, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), of(models.Int16, []int{2, 3, 2})
-	reverseSequences(out, in, of(models.Int64, []int{2}, 2, 3), 1, 0)
+	in, out := arrayOf(models.Int16, []int{2, 3, 2}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+		arrayOf(models.Int16, []int{2, 3, 2})
+	run(ReverseSequences(1, 0), out, in, arrayOf(models.Int64, []int{2}, 2, 3))
 	require.Equal(t, []float64{2, 3, 0, 1, 4, 5, 10, 11, 8, 9, 6, 7}, out.list())
-	reverseSequences(out, in, of(models.Int32, []int{2}, 0, 3), 1, 2)
+	run(ReverseSequences(1, 2), out, in, arrayOf(models.Int32, []int{2}, 0, 3))
 	require.Equal(t, []float64{0, 5, 2, 3, 4, 1, 6, 11, 8, 9, 10, 7}, out.list())
 	for _, n := range []float64{-1, 4} {
-		lengths := of(models.Int32, []int{2}, 1, n)
-		require.ErrorIs(t, fault.Try(func() { reverseSequences(out, in, lengths, 1, 0) }), ErrIndex)
+		lengths := arrayOf(models.Int32, []int{2}, 1, n)
+		require.ErrorIs(t, fault.Try(func() { run(ReverseSequences(1, 0), out, in, lengths) }), ErrIndex)
+	}
+}
+
+func TestPaddingIsAroundElementsOfEverySize(t *testing.T) {
+	for _, e := range everyElement {
+		out := arrayOf(e, []int{3, 1, 2})
+		run(Pad([]int{1, 0, 0}, []int{1, 0, 0}), out, arrayOf(e, []int{1, 1, 2}, 5, 6), arrayOf(e, nil, 9))
+		require.Equal(t, []float64{9, 9, 5, 6, 9, 9}, out.list(), "%v", e)
+		mirror := arrayOf(e, []int{6})
+		run(MirrorPad([]int{2}, []int{1}, false), mirror, arrayOf(e, []int{3}, 1, 2, 3))
+		require.Equal(t, []float64{3, 2, 1, 2, 3, 2}, mirror.list(), "%v", e)
+		edges := arrayOf(e, []int{6})
+		run(MirrorPad([]int{2}, []int{1}, true), edges, arrayOf(e, []int{3}, 1, 2, 3))
+		require.Equal(t, []float64{2, 1, 1, 2, 3, 3}, edges.list(), "%v", e)
+		tiles := arrayOf(e, []int{2, 4})
+		run(Tile([]int{2, 2}), tiles, arrayOf(e, []int{2}, 1, 2))
+		require.Equal(t, []float64{1, 2, 1, 2, 1, 2, 1, 2}, tiles.list(), "%v", e)
+	}
+}
+
+func TestIndicesOfSeveralDimensionsAreTogetherOrFirst(t *testing.T) {
+	table := arrayOf(models.Float32, []int{2, 2, 3}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+	rows, columns := arrayOf(models.Int64, []int{2}, 1, 0), arrayOf(models.Int32, []int{2}, -1, 0)
+	out := arrayOf(models.Float32, []int{2, 2})
+	run(Index([]int{1, 2}), out, table, rows, columns)
+	require.Equal(t, []float64{5, 0, 11, 6}, out.list(), "the dimensions follow each other")
+	run(Index([]int{0, 2}), out, table, rows, columns)
+	require.Equal(t, []float64{8, 11, 0, 3}, out.list(), "the indices come first")
+	sums := arrayOf(models.Float32, table.Shape)
+	run(IndexPut([]int{0, 2}, true), sums, arrayOf(models.Float32, table.Shape), arrayOf(models.Float32, nil, 1),
+		arrayOf(models.Int64, []int{2}, 1, 1), columns)
+	require.Equal(t, []float64{0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1}, sums.list())
+	wrong := arrayOf(models.Int64, []int{2}, 0, 2)
+	require.ErrorIs(t, fault.Try(func() { run(Index([]int{0}), sums, table, wrong) }), ErrIndex)
+}
+
+func TestShapesThatContradictAnOperatorAreFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		op     Operator
+		shapes [][]int
+	}{
+		"an axis":           {Reverse([]int{2}), [][]int{{2, 3}}},
+		"times":             {Tile([]int{2}), [][]int{{2, 3}}},
+		"too many times":    {Tile([]int{MostIndices}), [][]int{{2}}},
+		"a mirror":          {MirrorPad([]int{3}, []int{0}, false), [][]int{{3}}},
+		"padding":           {Pad([]int{1}, []int{1}), [][]int{{2, 3}}},
+		"a part":            {Slice([]int{1}, []int{3}), [][]int{{3}}},
+		"an order":          {Transpose([]int{0, 0}), [][]int{{2, 3}}},
+		"a new shape":       {Reshape([]int{4}), [][]int{{2, 3}}},
+		"joined":            {Concatenate(0), [][]int{{2, 3}, {2, 4}}},
+		"expanded":          {Expand([]int{3}), [][]int{{2}}},
+		"strides":           {AsStrided([]int{3}, []int{2}, 0), [][]int{{4}}},
+		"operands":          {Combine(Sum), [][]int{{2}, {3}}},
+		"batches":           {Gather(1, 1), [][]int{{2, 3}, {3, 1}}},
+		"slices":            {GatherSlices(), [][]int{{2}, {1, 2}}},
+		"an update":         {Update(), [][]int{{2}, {3}, {1}}},
+		"indices":           {Index([]int{0, 1}), [][]int{{2, 3}, {2}, {3}}},
+		"more than k":       {TopK(4), [][]int{{3}}},
+		"a reduced axis":    {Reduce(Sum, []int{1}, false), [][]int{{3}}},
+		"a window":          {MeanPool(Window{Size: []int{2}}, []int{2}, 0), [][]int{{1, 1, 3}}},
+		"rows of segments":  {Segments(Sum, 0, 0, 0), [][]int{{2}, {2}}},
+		"boxes":             {Suppress(1, false), [][]int{{2, 3}, {2}, nil, nil}},
+		"lengths":           {ReverseSequences(0, 0), [][]int{{2, 3}, {2}}},
+		"elements along":    {GatherElements(0), [][]int{{2, 3}, {2, 4}}},
+		"slices in a shape": {ScatterSlices([]int{2}), [][]int{{1, 1}, {2}}},
+	} {
+		require.Error(t, fault.Try(func() { c.op(c.shapes) }), name)
 	}
 }

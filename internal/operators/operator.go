@@ -2,6 +2,7 @@ package operators
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"xpwc/internal/fault"
@@ -18,25 +19,36 @@ type Kernel struct {
 	Moves  []int // the inputs whose elements become elements of the outputs, of the same type
 }
 
+// computing returns the kernel of one output of this shape.
+func computing(shape []int, run func(out Array, in []Array)) Kernel {
+	return Kernel{Shapes: [][]int{shape}, Run: func(out, in []Array) { run(out[0], in) }}
+}
+
 // elementwise returns the kernel of one output, whose shape its inputs are broadcast to.
-func elementwise(shapes [][]int, run func(out, in []Array)) Kernel {
+func elementwise(shapes [][]int, run func(out Array, in []Array)) Kernel {
 	shape, ok := Broadcast(shapes...)
 	if !ok {
 		wrong("shapes %v do not go together", shapes)
 	}
-	return Kernel{Shapes: [][]int{shape}, Run: run}
+	return computing(shape, run)
 }
 
 // unary returns an operator that computes one output of the input's shape.
 func unary(run func(out, in Array)) Operator {
 	return func(shapes [][]int) Kernel {
-		return Kernel{Shapes: shapes[:1], Run: func(out, in []Array) { run(out[0], in[0]) }}
+		return computing(shapes[0], func(out Array, in []Array) { run(out, in[0]) })
 	}
 }
 
 // moving returns the kernel whose output, of this shape, has elements of the first input.
 func moving(shape []int, run func(out Array, in []Array)) Kernel {
-	return Kernel{Shapes: [][]int{shape}, Moves: []int{0}, Run: func(out, in []Array) { run(out[0], in) }}
+	return computing(shape, run).moves(0)
+}
+
+// moves returns the kernel whose outputs have elements of these inputs.
+func (k Kernel) moves(inputs ...int) Kernel {
+	k.Moves = inputs
+	return k
 }
 
 // along checks an axis of a shape.
@@ -53,3 +65,25 @@ func replaced(shape []int, axis int, dims ...int) []int {
 
 // wrong ends the work: shapes or attributes contradict each other.
 func wrong(format string, args ...any) { fault.Check(fmt.Errorf(format, args...)) }
+
+// Unsupported is the error of a well-formed model that XNNPACK does not take.
+type Unsupported struct{ error }
+
+// MaxElements bounds every value that is computed: XNNPACK's kernels count bytes in 32 bits with a sign on some
+// machines.
+const MaxElements = math.MaxInt32 / 4
+
+// Elements multiplies dimensions, all of which must be positive. The error is [Unsupported] if they are too many.
+func Elements(shape ...int) (int, error) {
+	n := 1
+	for _, d := range shape {
+		if d <= 0 {
+			return 0, fmt.Errorf("shape %v has the dimension %d", shape, d)
+		}
+		if d > MaxElements/n {
+			return 0, Unsupported{fmt.Errorf("shape %v has more than %d elements", shape, MaxElements)}
+		}
+		n *= d
+	}
+	return n, nil
+}

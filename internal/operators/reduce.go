@@ -8,27 +8,27 @@ import (
 	"xpwc/models"
 )
 
-// reduction returns the shapes of what an input is reduced to along axes: of the output, and with dimensions of 1.
-func reduction(in, axes []int, keep bool) (out, kept []int) {
-	kept = slices.Clone(in)
+// reduction returns the shape of an input that is reduced along axes, and the same with dimensions of 1.
+func reduction(in, axes []int, keep bool) (out, ranked []int) {
+	ranked = slices.Clone(in)
 	for _, d := range axes {
 		along(d, in)
-		kept[d] = 1
+		ranked[d] = 1
 	}
-	for d, n := range kept {
+	for d, n := range ranked {
 		if keep || !slices.Contains(axes, d) {
 			out = append(out, n)
 		}
 	}
-	return out, kept
+	return out, ranked
 }
 
 // Reduce computes an operation on all elements along axes, which are dimensions of 1 then, or none. For [And] and [Or]
 // an element is 0 or 1.
 func Reduce(o Operation, axes []int, keep bool) Operator {
 	return func(shapes [][]int) Kernel {
-		out, kept := reduction(shapes[0], axes, keep)
-		return Kernel{Shapes: [][]int{out}, Run: func(out, in []Array) { reduce(o, out[0], in[0], kept) }}
+		out, ranked := reduction(shapes[0], axes, keep)
+		return computing(out, func(out Array, in []Array) { reduce(o, out, in[0], ranked) })
 	}
 }
 
@@ -54,8 +54,7 @@ func ArgMin(axis int) Operator { return extreme(axis, -1) }
 func extreme(axis int, sign float64) Operator {
 	return func(shapes [][]int) Kernel {
 		along(axis, shapes[0])
-		return Kernel{Shapes: [][]int{replaced(shapes[0], axis)},
-			Run: func(out, in []Array) { arg(out[0], in[0], axis, sign) }}
+		return computing(replaced(shapes[0], axis), func(out Array, in []Array) { arg(out, in[0], axis, sign) })
 	}
 }
 
@@ -113,20 +112,20 @@ func Segments(o Operation, rows int, empty, emptyWhole float64) Operator {
 			wrong("rows of %v for indices of shape %v", in, indices)
 		}
 		shape := append([]int{rows}, in[n:]...)
-		return Kernel{Shapes: [][]int{shape}, Run: func(out, in []Array) {
+		return computing(shape, func(out Array, in []Array) {
 			fill := empty
 			if whole(in[0].Element) {
 				fill = emptyWhole
 			}
-			segments(o, out[0], in[0], in[1], fill)
-		}}
+			segments(o, out, in[0], in[1], fill)
+		})
 	}
 }
 
 // reduce fills an output with the results for all elements that each stands for, one after the other, each as an
-// element of the output: along the dimensions that are 1 in the shape kept, and not in the input's. For [And] and [Or]
-// an element is 0 or 1.
-func reduce(o Operation, out, in Array, kept []int) {
+// element of the output: along the dimensions that are 1 in the shape ranked, and not in the input's. For [And] and
+// [Or] an element is 0 or 1.
+func reduce(o Operation, out, in Array, ranked []int) {
 	if o.compares {
 		in = in.retyped(models.Bool)
 	}
@@ -134,7 +133,7 @@ func reduce(o Operation, out, in Array, kept []int) {
 	begun, wholes, size := make([]bool, product(out.Shape)), whole(out.Element), out.Element.Size()
 	var numbers [buffered]float64
 	var integers [buffered]int64
-	together(in, []Array{in, out.shaped(kept)}, func(i, n int, places, apart []int) {
+	together(in, []Array{in, out.shaped(ranked)}, func(i, n int, places, apart []int) {
 		place, step := places[1], apart[1]
 		if step != 0 && !begun[place] { // a row of the output, of which all or nothing is begun
 			copy(out.Data[place*size:][:n*size], in.Data[i*size:])
@@ -309,7 +308,7 @@ func logSoftmax(out, in Array, axis int) {
 }
 
 // localNormalization fills an output with numbers divided by (bias + alpha * s)^beta, where s is the sum of the squares
-// of those that are at most radius away along the last dimension.
+// of the numbers that are at most radius away along the last dimension.
 func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 	length := in.Shape[len(in.Shape)-1]
 	for i := range product(in.Shape) {

@@ -34,7 +34,7 @@ func RealFFT2D(height, width int) Operator {
 			wrong("a transform of shape %v", shapes[0])
 		}
 		shape := append(slices.Clone(shapes[0][:rank-2]), height, width/2+1)
-		return Kernel{Shapes: [][]int{shape}, Run: func(out, in []Array) { realFFT2D(out[0], in[0], height, width) }}
+		return computing(shape, func(out Array, in []Array) { realFFT2D(out, in[0], height, width) })
 	}
 }
 

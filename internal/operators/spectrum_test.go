@@ -17,7 +17,7 @@ func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 		{4, 3, 4, 1},
 	} {
 		const images = 2
-		in := of(models.Float32, []int{images, c.rows, c.columns})
+		in := arrayOf(models.Float32, []int{images, c.rows, c.columns})
 		for i := range product(in.Shape) {
 			in.Put(i, math.Sin(float64(i*i)))
 		}
@@ -25,7 +25,7 @@ func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 		out := Array{models.Int64, []int{images, c.height, half}, make([]byte, 8*images*c.height*half)}
 		realFFT2D(out, in, c.height, c.width)
 		of32 := func(f func(complex128) float64) []float64 {
-			parts := of(models.Float32, out.Shape)
+			parts := arrayOf(models.Float32, out.Shape)
 			fromComplex(f, parts, out)
 			return parts.list()
 		}

@@ -5,7 +5,7 @@ import "slices"
 // A Window moves over the last dimensions of an array. Each list has a number for every one of these.
 type Window struct {
 	Size, Stride, Dilation []int
-	Before                 []int // how far it begins before the first element
+	Pre                    []int // how far it begins before the first element
 	Padded                 []int // how many zeros are before the first element, and after the last
 }
 
@@ -24,7 +24,7 @@ func (w Window) windows(places, sizes []int) [][]int {
 		walkIndices(w.Size, func(k int, element []int) {
 			offset, inside := 0, true
 			for d, e := range element {
-				n := index[d]*w.Stride[d] - w.Before[d] + e*w.Dilation[d]
+				n := index[d]*w.Stride[d] - w.Pre[d] + e*w.Dilation[d]
 				if n < -w.Padded[d] || n >= sizes[d]+w.Padded[d] {
 					positions[place][k] = outside
 					return
@@ -41,10 +41,10 @@ func (w Window) windows(places, sizes []int) [][]int {
 	return positions
 }
 
-// under fills an output with what is under a window at each of its places, zeros where there is nothing: the input is
-// [batch, channels, …], and the output [batch * groups, places, channels of a group * elements of a window]. There are
-// as many places along each of the last dimensions as the list says.
-func under(w Window, out, in Array, places []int, groups int) {
+// patches fills an output with the elements under a window at each of its places, zeros where there is nothing: the
+// input is [batch, channels, …], and the output [batch * groups, places, channels of a group * elements of a window].
+// There are as many places along each of the last dimensions as the list has.
+func patches(w Window, out, in Array, places []int, groups int) {
 	clear(out.Data)
 	inner, size := product(in.Shape[2:]), product(w.Size)
 	channels := in.Shape[1] / groups
@@ -63,7 +63,7 @@ func under(w Window, out, in Array, places []int, groups int) {
 	}
 }
 
-// meanUnder fills an output of [batch, channels, …] with the mean of what is under a window at each place, zeros
+// meanUnder fills an output of [batch, channels, …] with the mean of the elements under a window at each place, zeros
 // that are padded among it. A divisor that is not 0 takes the place of their number.
 func meanUnder(w Window, out, in Array, divisor float64) {
 	inner := product(in.Shape[2:])
@@ -97,14 +97,14 @@ func walkIndices(shape []int, do func(i int, index []int)) {
 	walk(shape, axes, do)
 }
 
-// Patches has what is under a window at each of its places, zeros where there is nothing: the input is [batch, channels,
-// …], and the output [batch * groups, places, channels of a group * elements of the window].
+// Patches has the elements under a window at each of its places, zeros where there is nothing: the input is [batch,
+// channels, …], and the output [batch * groups, places, channels of a group * elements of the window].
 func Patches(w Window, places []int, groups int) Operator {
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]
 		w.check(in, places)
 		for d, n := range places {
-			if (n-1)*w.Stride[d]+(w.Size[d]-1)*w.Dilation[d] >= in[d+2]+2*w.Before[d] {
+			if (n-1)*w.Stride[d]+(w.Size[d]-1)*w.Dilation[d] >= in[d+2]+2*w.Pre[d] {
 				wrong("a kernel of %v on %v for %v", w.Size, in, places)
 			}
 		}
@@ -112,18 +112,18 @@ func Patches(w Window, places []int, groups int) Operator {
 			wrong("%d groups of %v", groups, in)
 		}
 		shape := []int{in[0] * groups, product(places), in[1] / groups * product(w.Size)}
-		return moving(shape, func(out Array, in []Array) { under(w, out, in[0], places, groups) })
+		return moving(shape, func(out Array, in []Array) { patches(w, out, in[0], places, groups) })
 	}
 }
 
-// MeanPool computes the mean of what is under a window at each of its places, zeros that are padded among it. A divisor
-// that is not 0 takes the place of their number.
+// MeanPool computes the mean of the elements under a window at each of its places, zeros that are padded among it. A
+// divisor that is not 0 takes the place of their number.
 func MeanPool(w Window, places []int, divisor float64) Operator {
 	return func(shapes [][]int) Kernel {
 		w.check(shapes[0], places)
-		for d, n := range w.Before {
+		for d, n := range w.Pre {
 			if 2*n > w.Size[d] {
-				wrong("a window of %v with %v around", w.Size, w.Before)
+				wrong("a window of %v with %v around", w.Size, w.Pre)
 			}
 		}
 		shape := slices.Concat(shapes[0][:2], places)
@@ -135,12 +135,12 @@ func MeanPool(w Window, places []int, divisor float64) Operator {
 func (w Window) check(in, places []int) {
 	rank := len(in) - 2
 	fits := rank > 0 && len(places) == rank
-	for _, list := range [][]int{w.Size, w.Stride, w.Dilation, w.Before, w.Padded} {
+	for _, list := range [][]int{w.Size, w.Stride, w.Dilation, w.Pre, w.Padded} {
 		fits = fits && len(list) == rank
 	}
 	for d := 0; fits && d < rank; d++ {
-		fits = w.Size[d] > 0 && w.Stride[d] > 0 && w.Dilation[d] > 0 && w.Before[d] >= 0 &&
-			(places[d]-1)*w.Stride[d] < in[d+2]+w.Before[d]
+		fits = w.Size[d] > 0 && w.Stride[d] > 0 && w.Dilation[d] > 0 && w.Pre[d] >= 0 &&
+			(places[d]-1)*w.Stride[d] < in[d+2]+w.Pre[d]
 	}
 	if !fits {
 		wrong("a window of %v by %v on %v for %v", w.Size, w.Stride, in, places)

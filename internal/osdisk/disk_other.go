@@ -24,14 +24,14 @@ func populate([]byte) error { return nil }
 // Supply gives private memory its pages. This system cannot.
 func Supply([]byte) error { return errors.ErrUnsupported }
 
-// DeskUnit is what the sizes of memory that a [Desk] is moved to are multiples of.
-const DeskUnit = 1
+// WindowUnit divides the sizes of memory that a [Window] moves to.
+const WindowUnit = 1
 
-// A Desk is memory that has one address after another. This system has none.
-type Desk struct{}
+// A Window is memory whose pages move from address to address. This system has none.
+type Window struct{}
 
 // Move moves nothing.
-func (*Desk) Move([]byte) (moved bool, err error) { return false, nil }
+func (*Window) Move([]byte) (moved bool, err error) { return false, nil }
 
-// Leave has nothing to leave.
-func (*Desk) Leave() {}
+// Detach does nothing.
+func (*Window) Detach() {}

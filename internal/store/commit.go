@@ -77,8 +77,8 @@ func (c *Commit) Write() error {
 	return c.disk.Flush()
 }
 
-// syncedTogether is the number of regions that are synced at the same time. A journal then commits once for all of them,
-// and few threads wait for the disk.
+// syncedTogether is the number of regions that are synced at the same time. A journal then commits once for all of
+// them, and few threads wait for the disk.
 const syncedTogether = 8
 
 // sync writes the payloads to the disk.

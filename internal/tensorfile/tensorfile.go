@@ -85,7 +85,7 @@ func Tensor(f *mapped.File, p Place) (xpwc.Tensor, error) {
 // A Conversion computes a tensor from the bytes that are stored.
 type Conversion struct {
 	Name string // differs from that of any other conversion of the same bytes; "" is a copy
-	Size int    // of what is computed
+	Size int    // of the computed content
 	// Fill computes all Size bytes of dst, whatever is in them. It may be called again.
 	Fill func(dst, stored []byte) error
 	// Digest is one of the stored bytes and the conversion.

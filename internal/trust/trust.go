@@ -1,4 +1,4 @@
-// Package trust says which files and links nobody but this user and root can change. Who can change a cache file
+// Package trust finds which files and links only this user and root can change. Who can change a cache file
 // chooses the answers; who can change a link to it chooses which file is opened, and perhaps replaced.
 package trust
 
@@ -28,7 +28,7 @@ func (NotRegular) Is(target error) bool { return target == ErrUnsafe }
 // followed. Links in the path's directory are left to the system.
 func Follow(path string) (string, error) {
 	info, err := os.Lstat(path)
-	if err != nil || info.Mode()&fs.ModeSymlink == 0 { // what is not there is for who opens it to say
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 { // opening a missing file reports it
 		return path, nil
 	}
 	if path, err = filepath.Abs(path); err != nil {

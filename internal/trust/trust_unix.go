@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Foreign says what about a file would let another user change it, or nothing.
+// Foreign returns what lets another user change a file, or "".
 func Foreign(_ *os.File, info fs.FileInfo) string {
 	if problem := foreignOwner(info); problem != "" {
 		return problem
@@ -19,7 +19,7 @@ func Foreign(_ *os.File, info fs.FileInfo) string {
 	return Writable(info)
 }
 
-// Writable says of a file that its mode lets others write to it, or nothing.
+// Writable reports that a mode lets others write to a file, or returns "".
 func Writable(info fs.FileInfo) string {
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		return fmt.Sprintf("its mode %04o lets others write to it", mode)
@@ -27,7 +27,7 @@ func Writable(info fs.FileInfo) string {
 	return ""
 }
 
-// Renamable says what about a directory would let another user rename files in it, or nothing.
+// Renamable returns what lets another user rename files in a directory, or "".
 func Renamable(dir fs.FileInfo) string {
 	if problem := foreignOwner(dir); problem != "" || dir.Mode()&fs.ModeSticky != 0 {
 		return problem
@@ -35,7 +35,7 @@ func Renamable(dir fs.FileInfo) string {
 	return Writable(dir)
 }
 
-// foreignOwner says whose a file is, unless it is this user's or root's.
+// foreignOwner returns a file's owner, unless it is this user or root.
 func foreignOwner(info fs.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() && st.Uid != 0 {
 		return fmt.Sprintf("it belongs to user %d", st.Uid)
@@ -62,7 +62,7 @@ func followLinks(path string) (string, error) {
 		}
 		next := filepath.Join(dir, name)
 		info, err := os.Lstat(next)
-		if err != nil || info.Mode()&fs.ModeSymlink == 0 { // what is not there is for who opens it to say
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 { // opening a missing file reports it
 			dir = next
 			continue
 		}

@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// administrators may change any file, so that it says nothing if they own one, or are let write to it.
+// administrators may change any file, so it returns "" if they own one, or are let write to it.
 var administrators = []windows.WELL_KNOWN_SID_TYPE{
 	windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid,
 	windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid,
 }
 
-// Writable says nothing on Windows, where a mode does not say who may write.
+// Writable returns "" on Windows, where a mode does not show who may write.
 func Writable(fs.FileInfo) string { return "" }
 
-// Renamable says nothing on Windows, where a mode does not say who may rename files.
+// Renamable returns "" on Windows, where a mode does not show who may rename files.
 func Renamable(fs.FileInfo) string { return "" }
 
-// Foreign says what about a file would let another user change it, or nothing. The file is not looked at before it is
+// Foreign returns what lets another user change a file, or "". The file is not looked at before it is
 // open as f.
 func Foreign(f *os.File, _ fs.FileInfo) string {
 	if f == nil {

@@ -150,7 +150,7 @@ func (w *Writer) leaveLocked(u *User) {
 	w.changed.Broadcast()
 }
 
-// refused takes note of an error that keeps this process from writing, and returns the reason to report.
+// refused records an error that keeps this process from writing, and returns the reason to report.
 func (w *Writer) refused(err error) string {
 	w.mu.Lock()
 	defer w.unlock()
@@ -230,8 +230,7 @@ func (w *Writer) pausing() (inTheWay, err error) {
 	return inTheWay, nil
 }
 
-// commitAtOnce begins to commit changed flags and stamps, if nobody else writes and nothing speaks against it. If not,
-// the next commit brings them along.
+// commitAtOnce begins to commit changed flags and stamps, unless another process writes. Then the next commit has them.
 func (w *Writer) commitAtOnce() {
 	if !w.mayChange() {
 		return
@@ -257,7 +256,7 @@ func (w *Writer) mayChange() bool {
 	return !dear && w.refusedLocked() == "" && w.access != unusable && w.activity != compacting && w.phase == open
 }
 
-// endIfUnneeded gives the writer's lock to others if nobody here needs it, or has a commit to make. While something
+// endIfUnneeded releases the writer's lock unless this process packs or has a commit to make. While something
 // uncommitted is in memory this process must stay the writer: the next one would give its space away.
 func (w *Writer) endIfUnneeded(st *store.Store) error {
 	needed := func() bool { return w.packing > 0 || w.next != nil || w.hasUncommittedLocked() }

@@ -110,7 +110,7 @@ func (w *Writer) commitRound(r *round) {
 	w.giveUpWriting()
 }
 
-// giveUpWriting gives the writer's lock to others if nobody here needs it.
+// giveUpWriting releases the writer's lock unless this process needs it.
 func (w *Writer) giveUpWriting() {
 	st := w.file.takeStill()
 	defer w.file.give()
@@ -243,7 +243,7 @@ func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 	chosen.records = slices.Grow(listed, len(w.entries.Packed))[:0]
 	for i := range listed {
 		r := listed[i]
-		e := w.entries.Find(&r, w.loaded.id)
+		e := w.entries.Recorded(&r, w.loaded.id)
 		if w.damage[r.Offset] || e != nil && e.Withheld != nil || w.entries.Supersedes(&r) {
 			continue
 		}

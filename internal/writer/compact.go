@@ -112,7 +112,7 @@ func (w *Writer) worthCompacting() bool {
 }
 
 // rewrite writes the new file, with the records that keep returns, and puts it in place. This process is the writer,
-// nothing is uncommitted, and nobody packs.
+// nothing is uncommitted, and no user packs.
 func (w *Writer) rewrite(keep Keep) error {
 	_, _ = ask.Layout() // without a lock: it may take milliseconds
 	st := w.file.take()
@@ -168,7 +168,7 @@ func (w *Writer) withinCap(records []format.Record) []format.Record {
 }
 
 // UsedLast returns, of the records, those used last that make a file of at most so many bytes; all if it is 0. A date
-// that is still to come says nothing, a clock was wrong: such a record counts as used longest ago.
+// in the future comes from a wrong clock: such a record counts as used longest ago.
 func UsedLast(records []format.Record, maxBytes, unixTime int64) []format.Record {
 	if maxBytes <= 0 {
 		return records

@@ -10,26 +10,20 @@ import (
 	"xpwc/internal/format"
 )
 
-// A PackedEntry is an entry that the session packed, with its sources.
-type PackedEntry struct {
-	Entry        *entries.Entry
-	Kernel, Bias *entries.Content
-}
-
 // PackedEntries returns the entries that the session packed and has not identified, each as often as it uses it.
-func (u *User) PackedEntries() (owned []PackedEntry) {
+func (u *User) PackedEntries() (owned []Sourced) {
 	u.w.mu.Lock()
 	defer u.w.unlock()
 	for _, e := range u.owner.Used {
 		if e.Packer == &u.owner {
-			owned = append(owned, PackedEntry{e, e.Kernel, e.Bias})
+			owned = append(owned, Sourced{e, e.Kernel, e.Bias})
 		}
 	}
 	return owned
 }
 
-// A Restamp is an entry that was found by the digests of tensors, or by their packed bytes, and may lack their stamps.
-type Restamp struct {
+// A Sourced is an entry with the tensors that it was packed from. Its record may lack their stamps.
+type Sourced struct {
 	Entry        *entries.Entry
 	Kernel, Bias *entries.Content
 }
@@ -37,7 +31,7 @@ type Restamp struct {
 // An Ending is the result of a session's packing. All digests are computed.
 type Ending struct {
 	Changed  error            // a source changed while it was packed, or nil
-	Restamps []Restamp        // of entries that it found
+	Restamps []Sourced        // of entries that it found
 	Variants []*entries.Entry // packed here; their key may stand for other packings, too
 }
 
@@ -116,11 +110,11 @@ func (u *User) identifyLocked(e *entries.Entry) error {
 }
 
 // Needed reports whether an entry's stamps or digests may be out of date.
-func (r *Restamp) Needed(v *View) bool {
+func (r *Sourced) Needed(v *View) bool {
 	return v.Kernel == nil && !v.Pending && v.Entry.Reason == "" && r.differs(&v.Record)
 }
 
-func (r *Restamp) differs(rec *format.Record) bool {
+func (r *Sourced) differs(rec *format.Record) bool {
 	stamps, stamped := r.stamps()
 	switch origin := r.Kernel.Origin.Source; {
 	case rec.Source == format.Digest{} && origin != format.Digest{}:
@@ -134,7 +128,7 @@ func (r *Restamp) differs(rec *format.Record) bool {
 }
 
 // stamps returns the stamps of the tensors, and whether all of them have one.
-func (r *Restamp) stamps() (s format.Stamps, complete bool) {
+func (r *Sourced) stamps() (s format.Stamps, complete bool) {
 	s.Kernel = r.Kernel.Stamp
 	complete = s.Kernel != format.Digest{}
 	if r.Bias != nil {
@@ -146,7 +140,7 @@ func (r *Restamp) stamps() (s format.Stamps, complete bool) {
 
 // restampLocked updates an entry's stamps and digests from tensors whose digests are computed. It adds the stamps of
 // another source, and keeps the old ones of this source: a start with any copy of the model finds its stamps.
-func (w *Writer) restampLocked(r *Restamp) {
+func (w *Writer) restampLocked(r *Sourced) {
 	e := r.Entry
 	rec := &e.Record
 	if e.Kernel != nil || e.Reason != "" || !r.differs(rec) {
@@ -181,7 +175,7 @@ func (w *Writer) restampLocked(r *Restamp) {
 }
 
 // bothRead reports whether the tensors could be read.
-func bothRead(r *Restamp) bool {
+func bothRead(r *Sourced) bool {
 	read := func(c *entries.Content) bool {
 		if c == nil {
 			return true

@@ -2,6 +2,7 @@ package writer
 
 import (
 	"fmt"
+	"slices"
 
 	"xpwc/internal/entries"
 	"xpwc/internal/format"
@@ -30,14 +31,14 @@ type Action uint8
 // The lots of entries.
 const (
 	Ignore      Action = iota
-	Reuse              // it is used in place of what was packed
+	Reuse              // it has the packed bytes, and is used instead
 	ReuseTied          // so, and it is what all uses of its key are packed into
 	MarkVariant        // it and what was packed are variants
 	MarkDamaged        // it is not what it was when it was packed
 )
 
 // Insert does with the entries that were seen what was decided. It returns the entry that the session uses from now on:
-// one of them, or a new one of what was packed: created is true. It returns nil if there are other entries by now.
+// one of them, or a new one of the packing: created is true. It returns nil if there are other entries by now.
 func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *entries.Entry, created bool) {
 	w := u.w
 	w.mu.Lock()
@@ -79,7 +80,7 @@ func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
 
 // equalLocked records that a packing is equal to an entry.
 func (w *Writer) equalLocked(e *entries.Entry, seed uint32, tied bool) {
-	if !e.PackedUnder(seed) {
+	if e.Record.Seed != seed && !slices.Contains(e.OtherSeeds, seed) {
 		e.OtherSeeds = append(e.OtherSeeds, seed)
 	}
 	if tied {

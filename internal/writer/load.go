@@ -212,7 +212,7 @@ func (w *Writer) damagedPayloadLocked(e *entries.Entry) {
 // endedPause is how long a process packs into private memory whose file has ended.
 const endedPause = time.Minute
 
-// endFile gives up the file because it could not be flushed, or what a commit consists of could not be written.
+// endFile gives up the file after a failed flush, or a failed write of a commit.
 func (w *Writer) endFile(st *store.Store, cause error) {
 	st.Lose() // first, so that later inserts into the file are reported as lost
 	w.loseUncommitted(cause)
@@ -235,7 +235,7 @@ func (w *Writer) lost(id [16]byte, err error) {
 	st := w.file.takeStill()
 	defer w.file.give()
 	switch {
-	case st.ID() != id: // somebody else has
+	case st.ID() != id: // it was replaced meanwhile
 	case errors.Is(err, store.ErrFlush):
 		w.endFile(st, err)
 	default:

@@ -32,8 +32,7 @@ type View struct {
 
 	Pending  bool // another session, not yet finalized, packed it: Kernel and Bias must not be read
 	Seed     bool // XNNPACK packs its bytes under the seed of the query
-	Durable  bool
-	Listed   bool // the loaded index has it
+	Durable  bool // the loaded index has it
 	Verified bool
 	Sized    bool
 }
@@ -42,6 +41,9 @@ type View struct {
 // takes one of them; the memory of the others may be released at any time. The error, with Options.Strict, is that the
 // loaded index is damaged.
 func (u *User) LookUp(q *Query) (views []View, err error) {
+	if u.claim != nil {
+		u.Unclaim() // XNNPACK has given up on the previous weight
+	}
 	for {
 		u.w.mu.Lock()
 		var index *format.Index
@@ -59,26 +61,20 @@ func (u *User) LookUp(q *Query) (views []View, err error) {
 // pending includes all of these, otherwise only those whose sources are the query's.
 func (u *User) viewsLocked(dst []View, q *Query, pending bool) ([]View, *format.Index) {
 	index, id := u.w.loaded.index, u.w.loaded.id
-	complete := index == nil || q.complete == index
-	for _, e := range u.w.entries.Named(q.Key.Kernel) {
-		if e.Record.Key != q.Key {
-			continue
-		}
-		if complete = complete || e.Complete(index); !complete {
-			return dst, index
-		}
+	list, complete := u.w.entries.Find(&q.Key, index)
+	if !complete && index != nil && q.complete != index {
+		return dst, index
+	}
+	for _, e := range list {
 		other := e.Packer != nil && e.Packer != &u.owner
 		if !e.Usable(id) || other && !pending && !q.Contents.mayMatch(e) {
 			continue
 		}
 		dst = append(dst, View{
 			Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Pending: other,
-			Seed: e.PackedUnder(q.Seed), Durable: e.State == entries.Durable, Listed: e.Listed(id),
-			Verified: e.Verified, Sized: e.Sized,
+			Seed:    e.Record.Seed == q.Seed || slices.Contains(e.OtherSeeds, q.Seed),
+			Durable: e.State == entries.Durable, Verified: e.Verified, Sized: e.Sized,
 		})
-	}
-	if !complete {
-		return dst, index
 	}
 	return dst, nil
 }
@@ -100,7 +96,8 @@ func (u *User) Use(v *View) bool {
 		return false
 	}
 	u.useLocked(e)
-	w.figures.Hits.add(len(e.Data))
+	w.figures.Hits.Entries++
+	w.figures.Hits.Bytes += int64(len(e.Data))
 	return true
 }
 
@@ -156,7 +153,7 @@ func (u *User) loadRecords(q *Query, index *format.Index) error {
 
 // addLocked adds entries of all records that the loaded index has under a key to those in memory.
 func (w *Writer) addLocked(key *format.Key, records []format.Record) {
-	present := w.entries.ByKey(key)
+	present, _ := w.entries.Find(key, nil)
 	for i := range records {
 		r := &records[i]
 		if w.damage[r.Offset] {

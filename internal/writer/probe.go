@@ -65,7 +65,7 @@ func (p Probe) SetClock(clock func() int64) { p.w.clock = clock }
 // Pack counts so many more sessions that pack.
 func (p Probe) Pack(n int) { p.w.locked(func() { p.w.packing += n }) }
 
-// GiveUp gives the writer's lock up, if nobody needs it.
+// GiveUp releases the writer's lock unless this process needs it.
 func (p Probe) GiveUp() { p.w.giveUpWriting() }
 
 // VerifyAtOnce makes verification begin as soon as a session is finalized.

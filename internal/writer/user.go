@@ -86,7 +86,7 @@ func (u *User) Reserve(n, names uint64) (store.Reservation, error) {
 	return r, err
 }
 
-// Cancel gives up space of the file that nothing stays in.
+// Cancel releases space of the file.
 func (u *User) Cancel(r store.Reservation) {
 	st := u.w.file.take()
 	defer u.w.file.give()

@@ -41,39 +41,48 @@ type Writer struct {
 	options Options
 	file    file
 
-	mu      sync.Mutex
-	changed *sync.Cond // something ended: a commit, a compaction, a session's packing, a sum
+	mu      sync.Mutex      // guards the fields below
+	changed *sync.Cond      // a commit, a compaction, a session's packing or a checksum ended
+	freed   []*store.Region // unlock releases them
 
 	handles map[*Handle]bool
 	users   map[*User]bool
 	phase   phase
-	packing int // users that pack into the file, or a compaction
-	waiting int // users that wait until they may pack
-	sums    Tasks
-	summing map[*entries.Entry]bool // those whose checksums are not computed yet
+	entries *entries.Set
+	fileState
+	schedule
+	figures  Figures
+	verifier verifier
 
-	entries        *entries.Set
+	working context.Context // of background reads, until stop
+	stop    context.CancelFunc
+	clock   func() int64 // seconds since 1970
+}
+
+// fileState is the writer's copy of the file's state, for use without the file's lock.
+type fileState struct {
 	loaded         loaded
 	access         access
-	cause          error           // nothing of the file can be used, while it is unusable
-	damage         map[uint64]bool // offsets of payloads of the loaded file that turned out damaged
-	dirty          bool            // an entry of the file changed its flags or stamps, or is bad
+	cause          error           // why the file is unusable, or nil
+	damage         map[uint64]bool // offsets of damaged payloads of the loaded file
+	dirty          bool            // an entry of the file changed its flags or stamps, or is damaged
 	duplicateBytes uint64          // of payloads of the loaded file that it has under other keys too
 
+	busyUntil  time.Time // until then no session waits for another process
+	ended      error     // why the file ended that this process wrote last
+	endedUntil time.Time // until then this process does not write another
+}
+
+// A schedule is when a writer packs, commits and compacts.
+type schedule struct {
 	activity activity
-	timer    *time.Timer // of a commit that is due
-	next     *round      // of those asked for meanwhile, or nil
+	packing  int         // users that pack into the file, or a compaction
+	waiting  int         // users that wait until they may pack
+	timer    *time.Timer // of a scheduled commit
+	next     *round      // after the current one, or nil
 
-	busyUntil  time.Time // until then nobody waits for another process
-	ended      error     // why the file ended that this process wrote to last
-	endedUntil time.Time // until then it does not write to another
-
-	verifier verifier
-	working  context.Context // of background reads, until stop
-	stop     context.CancelFunc
-	figures  Figures
-	freed    []*store.Region // to be released when mu is not held
-	clock    func() int64    // seconds since 1970
+	sums    Tasks
+	summing map[*entries.Entry]bool // whose checksums are not computed yet
 }
 
 // A phase is where a writer is in its life.
@@ -179,10 +188,9 @@ func New(files store.Files, o Options) (*Writer, error) {
 		handles: map[*Handle]bool{},
 		users:   map[*User]bool{},
 		entries: entries.NewSet(),
-		summing: map[*entries.Entry]bool{},
-		damage:  map[uint64]bool{},
 		clock:   func() int64 { return time.Now().Unix() },
 	}
+	w.summing, w.damage = map[*entries.Entry]bool{}, map[uint64]bool{}
 	w.working, w.stop = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
 	w.file.stored.L = &w.file.mu
@@ -206,7 +214,7 @@ func (w *Writer) name() string { return cmp.Or(w.options.Path, "in memory") }
 // inMemory reports whether the cache has no file.
 func (w *Writer) inMemory() bool { return w.file.st == nil }
 
-// unlock ends holding mu, and gives up what was freed meanwhile.
+// unlock releases mu, and then the regions in freed.
 func (w *Writer) unlock() {
 	freed := w.freed
 	w.freed = nil
@@ -333,7 +341,7 @@ func (h *Handle) leave() (last bool, err error) {
 	return last, err
 }
 
-// close gives up everything. There are neither sessions nor commits.
+// close releases everything. There are neither sessions nor commits.
 func (w *Writer) close() error {
 	w.stop()
 	w.stopVerifying()

@@ -228,7 +228,7 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	_, otherHandle := openWriter(t, w.options.Path) // the model was written anew meanwhile
 	other, err := otherHandle.NewUser()
 	require.NoError(t, err)
-	other.Finish(Ending{Restamps: []Restamp{{Entry: use(t, other, "shared"), Kernel: content(2)}}})
+	other.Finish(Ending{Restamps: []Sourced{{Entry: use(t, other, "shared"), Kernel: content(2)}}})
 	other.Close()
 	_, err = otherHandle.Close()
 	require.NoError(t, err)
@@ -285,4 +285,28 @@ func TestSaveReturnsThoughTheFileIsClosedMeanwhile(t *testing.T) {
 		w.endRound(&round{}, nil)
 		require.NoError(t, <-saved)
 	})
+}
+
+// A look-up decides without the lock. What it decided on may have changed when it takes an entry.
+func TestAnEntryThatChangedSinceItWasSeenDoesNotAnswer(t *testing.T) {
+	for name, change := range map[string]func(w *Writer, e *entries.Entry){
+		"it is one of several": func(w *Writer, e *entries.Entry) { w.setFlagLocked(e, format.Variant) },
+		"it is damaged":        func(w *Writer, e *entries.Entry) { w.damagedPayloadLocked(e) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, h := newWriter(t)
+			u, err := h.NewUser()
+			require.NoError(t, err)
+			e := pack(t, u, "shared", 1)
+			views, err := u.LookUp(look(t, u, "shared"))
+			require.NoError(t, err)
+			require.True(t, u.Use(&views[0]))
+			w.locked(func() { change(w, e) })
+			require.False(t, u.Use(&views[0]))
+			u.Finish(Ending{})
+			u.Close()
+			_, err = h.Close()
+			require.NoError(t, err)
+		})
+	}
 }

@@ -11,11 +11,11 @@ import (
 
 // Describe returns a description to start from, in the order of the tensors: an operator for each tensor that by its
 // name, type and shape can be the weights of one, with its bias and scales, and [LeftOut] with a reason for each other
-// tensor. Where the name does not say enough, Op is [Undecided]. What a file of tensors does not have, as the limits
+// tensor. If the name does not show enough, Op is [Undecided]. What a file of tensors does not have, as the limits
 // of outputs, is in Assumed.
 //
-// New accepts what is neither Undecided nor lacks Input and Output of qs8. That the operators are those of the model is
-// for whoever knows it to say.
+// New accepts operators that are not Undecided and, of qs8, have Input and Output. A person decides whether they are the
+// model's operators.
 func Describe(tensors Tensors) []Operator {
 	g := &guesser{tensors: tensors, used: map[string]bool{}}
 	for _, t := range tensors.Tensors() {
@@ -77,7 +77,7 @@ func (g *guesser) scales(weights string) (safetensors.Tensor, bool) {
 		sibling(weights, "weight._scale"), weights+".scales", weights+".scale", weights+"_scales", weights+"_scale")
 }
 
-// findTransposed reports whether the biases show matrices that are stored [in, out], as those of GPT-2, and none that
+// findTransposed reports whether the biases show matrices that are stored [in, out], as in GPT-2, and none that
 // are stored otherwise.
 func (g *guesser) findTransposed() bool {
 	matched := false
@@ -195,7 +195,7 @@ func (g *guesser) guessDatatype(t safetensors.Tensor, o Operator) Operator {
 	return g.checked(t, o)
 }
 
-// otherScheme says how a tensor is quantised, if that is in a way that XNNPACK does not take.
+// otherScheme returns how a tensor is quantised, if XNNPACK has no such way.
 func (g *guesser) otherScheme(t safetensors.Tensor) string {
 	zeros, ok := g.find(sibling(t.Name, "weight_zero_point"), sibling(t.Name, "zero_point"),
 		sibling(t.Name, "zero_points"), sibling(t.Name, "zeros"))

@@ -12,7 +12,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// ErrInvalid is matched by every error that says a description is malformed, or does not fit the tensors. It names
+// ErrInvalid is matched by every error about a description that is malformed or does not fit the tensors. It names
 // the operator.
 var ErrInvalid = errors.New("invalid description")
 
@@ -24,7 +24,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// An Operator says how tensors are used. Members without a value are left out of the JSON.
+// An Operator describes how tensors are used. Members without a value are left out of the JSON.
 type Operator struct {
 	// Op is fully_connected, convolution_2d, depthwise_convolution_2d or deconvolution_2d; or [LeftOut], for a tensor
 	// that is not packed, of which nothing else counts; or [Undecided], which must be replaced by one of the others.
@@ -71,13 +71,13 @@ type Operator struct {
 	Note    string   `json:"note,omitzero"`
 }
 
-// What Op can be beside the operators.
+// Values of Op that are no operators.
 const (
 	LeftOut   = "none"
 	Undecided = "?"
 )
 
-// A Scale says what the integers q of a quantised value mean: Scale * (q - ZeroPoint).
+// A Scale maps the integers q of a quantised value: Scale * (q - ZeroPoint).
 type Scale struct {
 	Scale     float32 `json:"scale"`
 	ZeroPoint int32   `json:"zero_point"`
@@ -125,7 +125,7 @@ func (o *Operator) title(i int) string {
 	return title
 }
 
-// unread says what is wrong with a description that does not read as one, in its words.
+// unread returns why a description is malformed, in its own terms.
 func unread(err error, description []byte) error {
 	var text *jsontext.SyntacticError
 	var wrong *json.SemanticError
@@ -145,7 +145,7 @@ func unread(err error, description []byte) error {
 	return ofOperator(wrong.JSONPointer, invalid("%s: %q cannot be %s", position, name, value))
 }
 
-// ofOperator says which operator an error is of.
+// ofOperator adds the operator to an error.
 func ofOperator(pointer jsontext.Pointer, err error) error {
 	for number := range pointer.Tokens() {
 		return fmt.Errorf("operator %s: %w", number, err)

@@ -14,7 +14,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// wrong has descriptions that do not fit the tensors of sample, with what the error says.
+// wrong has descriptions that do not fit the tensors of sample, with the error's text.
 var wrong = []struct{ description, says string }{
 	{``, "unexpected EOF"},
 	{`{}`, "JSON array"},
@@ -141,7 +141,7 @@ func TestAWrongDescriptionIsRefusedWithWhatIsWrong(t *testing.T) {
 	require.ErrorIs(t, err, safetensors.ErrMalformed)
 }
 
-// FuzzDescription: whatever a description says, XNNPACK is given nothing that ends the process.
+// FuzzDescription: for any description XNNPACK is given nothing that ends the process.
 func FuzzDescription(f *testing.F) {
 	for _, c := range wrong {
 		f.Add([]byte(c.description))

@@ -1,6 +1,6 @@
 // Package described makes XNNPACK subgraphs of tensors and a description of how they are used: which operator and
-// datatype each is packed for. A file of tensors alone does not say that. It is a safetensors file, the index of a
-// sharded one, a directory of NumPy's .npy files or one of them, or a .ptd of ExecuTorch ([OpenTensors]).
+// datatype each is packed for. A file of tensors alone does not show that. It is a safetensors file, the index of a
+// sharded one, or a .ptd of ExecuTorch ([OpenTensors]).
 //
 //	m, err := described.Open("model.safetensors", "model.safetensors.json")
 //	session, err := cache.NewSession(m.DataMap())
@@ -44,7 +44,7 @@
 //	qs8_qc8w       I8                     F32 [out]      I32    all
 //
 // qd8 is a float32 input that is quantised row by row (in images: each whole) at inference. Of two 4-bit numbers in a
-// byte the first is the lower half; the tensor's last dimension is that of the bytes. Shapes of weights are those of
+// byte the first is the lower half; the tensor's last dimension counts bytes. Shapes of weights are as in
 // package xnnpack:
 //
 //	fully_connected            [out, in], or [in, out] with transposed
@@ -54,11 +54,11 @@
 //
 // # What a program must do to find what was packed
 //
-// It loads the tensors from a data map under the same names, with the same contents, and says with [xpwc.PackedAs]
+// It loads the tensors from a data map under the same names, with the same contents, and passes with [xpwc.PackedAs]
 // how the weights are packed, as the node's own method has it ([xnnpack.FullyConnected.Packing] and its siblings):
 // groups, stride, dilation, whether images are padded, and the datatypes are part of that. Subgraph does just that.
 //
 // # Untrusted files
 //
-// All that a description says is checked against the tensors before XNNPACK sees it.
+// Everything in a description is checked against the tensors before XNNPACK sees it.
 package described

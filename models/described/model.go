@@ -107,7 +107,7 @@ func (m *Model) Description() string { return m.description }
 func (m *Model) DataMap() xpwc.DataMap { return m.values.tensors }
 
 // Subgraph makes a new subgraph of all operators, and asks l for their weights and biases. The external values are
-// those of Inputs and Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
+// the IDs of Inputs and Outputs. The caller deletes the subgraph, as soon as a runtime is made of it.
 func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) { return m.part.Subgraph(l) }
 
 // Inputs returns the operators' inputs in the description's order, named after the weights with " input". They are

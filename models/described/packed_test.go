@@ -30,7 +30,7 @@ func (c *counted) Tensor(name string) (xpwc.Tensor, error) {
 	return t, err
 }
 
-// packedModel writes a file with packed weights beside the original ones, and opens it alone.
+// packedModel writes a file with the packed and the original weights, and opens it alone.
 func packedModel(t *testing.T, original *described.Model) *described.Model {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "cache.xpwc")

@@ -38,7 +38,7 @@ func (m *Model) add(o Operator) error {
 // refuse ends the work.
 func refuse(format string, args ...any) { fault.Because(ErrInvalid, format, args...) }
 
-// plan adds the operator, with what converts its input from float32 and its output to it.
+// plan adds the operator, with the conversions of its input from float32 and its output to it.
 func (p *planner) plan() {
 	p.checkType()
 	p.checkMembers()
@@ -156,7 +156,7 @@ func (p *planner) checkMembers() {
 	}
 }
 
-// node returns the operator as XNNPACK takes it, without operands but for whether there is a bias.
+// node returns the operator as XNNPACK takes it, without operands; only the presence of a bias shows.
 func (p *planner) node() flow.Node {
 	limits, padding, bias := p.limits(), p.padding(), xnnpack.InvalidValue
 	if p.Bias != "" {

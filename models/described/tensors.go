@@ -1,19 +1,16 @@
 package described
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 
 	"xpwc"
 	"xpwc/models/executorch"
-	"xpwc/models/npy"
 	"xpwc/models/safetensors"
 )
 
-// Tensors are what a description is of: a data map that knows the types and shapes of its tensors, by the names that
-// safetensors files have for types. A [safetensors.File] is one, and so is a [npy.Dir]. They must not change until
-// Close.
+// Tensors is a data map that knows the types and shapes of its tensors. A [safetensors.File] is one. They must not
+// change until Close.
 type Tensors interface {
 	xpwc.DataMap
 	// Tensors returns all tensors, in an order that stays the same.
@@ -24,20 +21,14 @@ type Tensors interface {
 	Close() error
 }
 
-// OpenTensors opens the files of tensors at a path, whose name says what they are: a .safetensors file, the index of a
-// sharded one (.json), a .ptd file of ExecuTorch, a .npy file, or a directory of them. The error is that of package
-// safetensors, executorch or npy. The caller closes the tensors.
+// OpenTensors opens the tensors at a path, by the name's extension: a .safetensors file, the index of a sharded one
+// (.json), or a .ptd file of ExecuTorch. The error is that of package safetensors or executorch. The caller closes the
+// tensors.
 //
 // A tensor of a .ptd has its dimensions in the order of memory (DimOrder), so that the weights of a convolution in the
 // memory format channels_last are as XNNPACK takes them.
 func OpenTensors(path string) (Tensors, error) {
 	switch KindOf(path) {
-	case NumPy:
-		d, err := npy.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		return d, nil
 	case FlatTensor:
 		f, err := executorch.OpenFile(path)
 		if err != nil {
@@ -59,22 +50,16 @@ type Kind int
 const (
 	NoTensors   Kind = iota
 	Safetensors      // a file, or the index of a sharded one
-	NumPy            // a .npy file, or a directory
 	FlatTensor       // a .ptd file
 )
 
-// KindOf says by its name what is at a path; it asks the system only whether that is a directory.
+// KindOf returns the kind of a path, by its extension.
 func KindOf(path string) Kind {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".safetensors", ".json":
 		return Safetensors
-	case ".npy":
-		return NumPy
 	case ".ptd":
 		return FlatTensor
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return NumPy
 	}
 	return NoTensors
 }

@@ -10,7 +10,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// values are those of a model: [flow.Values].
+// values are a model's: [flow.Values].
 type values struct {
 	tensors Tensors
 	list    []value

@@ -2,11 +2,11 @@
 // their methods, and packs the weights of any.
 //
 //	m, err := executorch.Load("model.pte", "model.xpwc", nil)
-//	outputs, err := m.Run(ctx, input) // a []float32, say
+//	outputs, err := m.Run(ctx, input) // a []float32, for instance
 //	err = m.Close()
 //
-// is all that most programs need, see [xpwc/models/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
-// of its own does the same in steps:
+// is all that most programs need, see [xpwc/models/inference]. A host that gives XNNPACK memory, a thread pool or a
+// workspace of its own does the same in steps:
 //
 //	p, err := executorch.Open("model.pte", "weights.ptd") // maps and checks them
 //	m, err := p.Method("forward")                         // a models.Model
@@ -35,26 +35,26 @@
 //
 // Either file is a flatbuffer with a header inserted after its identifier, followed by segments of data. A .ptd's
 // identifier is FT01, its header begins with FH01, and its root table is FlatTensor; a .pte's are ET12, eh00 and
-// Program. The header says how long the flatbuffer is and where the segments begin. The root table lists the
+// Program. The header has the length of the flatbuffer and the start of the segments. The root table lists the
 // segments, by offset and size, and the named data, each a key and the index of its segment; several keys may share
-// one. In a .ptd named data may say what tensor it is: type, sizes and order of the dimensions in memory. A .pte
-// without a header has no segments, and so no named data. All numbers are little-endian.
+// one. In a .ptd named data may have the tensor's description: type, sizes and order of the dimensions in memory. A
+// .pte without a header has no segments, and so no named data. All numbers are little-endian.
 //
 // A program has execution plans, which are its methods: values, chains of instructions that call operators and
-// delegates, and where the delegates' blobs are. A blob of XNNPACK's is a header that begins with XH00 and says where
-// the flatbuffer of the graph is, XN01 or XN00, and the constants beside it; older ones are a flatbuffer alone. A
+// delegates, and where the delegates' blobs are. A blob of XNNPACK's is a header that begins with XH00 and locates
+// the flatbuffer of the graph, XN01 or XN00, and the constants; older ones are a flatbuffer alone. A
 // graph has values and nodes, which are calls of xnnpack.h nearly word for word. A constant is in the blob, or has a
 // name: it is then named data of the .pte or of a .ptd. Exporters name constants by the SHA-256 of their content, and
 // lists of scales so too, with "scale_" before it.
 //
 // The facts are from ExecuTorch's schema/program.fbs, schema/extended_header.h,
-// extension/flat_tensor/serialize/flat_tensor.fbs and flat_tensor_header.h beside it, and of its XNNPACK backend's
+// extension/flat_tensor/serialize/flat_tensor.fbs and flat_tensor_header.h, and of its XNNPACK backend's
 // serialization/runtime_schema.fbs, runtime/XNNHeader.h and XNNCompiler.cpp, of github.com/pytorch/executorch in
 // August 2026 and release 1.5.1.
 //
 // # Untrusted files
 //
-// All that a file says is checked before it is used: no file makes this package read outside the mapping, and no
+// Everything in a file is checked before it is used: no file makes this package read outside the mapping, and no
 // program gives XNNPACK a node whose operands contradict each other. A file that is cut off while it is mapped ends
 // the process that reads the missing pages.
 package executorch

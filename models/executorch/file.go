@@ -13,7 +13,7 @@ import (
 	"xpwc/internal/tensorfile"
 )
 
-// alignment is what ExecuTorch aligns tensors to, whatever their type, which a .pte does not say.
+// alignment is what ExecuTorch aligns tensors to, whatever their type, which a .pte lacks.
 const alignment = 16
 
 // File is a .ptd or .pte file mapped read-only and checked. It is an [xpwc.DataMap]. Its methods may be called from
@@ -27,7 +27,7 @@ type File struct {
 // NamedData is one piece of named data.
 type NamedData struct {
 	Name string
-	// Meta says what the data is, if it is a tensor and the file has that, and is nil otherwise.
+	// Meta describes the data if it is a tensor and the file has a description; otherwise it is nil.
 	Meta *TensorMeta
 	// Data lies in the file's mapping: it can be read until Close, and must not be written to.
 	Data []byte
@@ -42,7 +42,7 @@ type TensorMeta struct {
 	DimOrder []int
 }
 
-// OpenFile maps a .ptd or a .pte read-only and checks its named data; its identifier says which of them it is. Tensors'
+// OpenFile maps a .ptd or a .pte read-only and checks its named data; its identifier shows which it is. Tensors'
 // bytes are not read. The error matches [ErrMalformed], [ErrUnsupported], [ErrSkeleton] or what the operating system
 // returned, and names the file. The file must not be changed in place while it is open, as for any mapping; replacing
 // it by another is harmless. The caller closes the file when everything that uses its data is closed.

@@ -114,7 +114,7 @@ func TestInputsAreConvertedAsExecuTorchDoes(t *testing.T) {
 	}
 }
 
-// Only a conversion of an input can be left to whoever gives it.
+// Only a conversion of an input can be left to the caller.
 func TestOtherConversionsAreOperatorsOutsideOfXNNPACK(t *testing.T) {
 	integers := mtensor{dtype: Int, sizes: []int32{1, 2, 2, 3}, order: rows}
 	for name, change := range map[string]func(m *mmethod){

@@ -8,16 +8,16 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Operator says how often a method has one.
+// Operator counts a method's uses of an operator.
 type Operator struct {
 	// Name is that of a delegate's node as ExecuTorch's schema has it, such as Conv2d, or of an operator of the
 	// method with its overload, such as aten::mean.out. What is no operator is called what it is: "a jump".
 	Name  string
-	Where Where
+	Place Where
 	Count int
 }
 
-// Where says who computes an operator.
+// Where is what computes an operator.
 type Where int
 
 const (
@@ -38,7 +38,7 @@ func (m *Method) Operators() []Operator {
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b Operator) int {
-		return cmp.Or(cmp.Compare(a.Where, b.Where), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Place, b.Place), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }

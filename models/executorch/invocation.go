@@ -34,14 +34,14 @@ func (c *invocation) arg(i int) *evalue {
 	return &c.method.values[c.args[i]]
 }
 
-// last is the index of the last argument, which is what the operator computes.
-func (c *invocation) last() int { return len(c.args) - 1 }
+// lastArg is the index of the last argument, which is what the operator computes.
+func (c *invocation) lastArg() int { return len(c.args) - 1 }
 
 // absent reports whether an argument is not given.
 func (c *invocation) absent(i int) bool { return c.arg(i).kind == evalueNull }
 
-// whole returns an integer or a boolean.
-func (c *invocation) whole(i int) int {
+// integer returns an integer or a boolean.
+func (c *invocation) integer(i int) int {
 	v := c.arg(i)
 	if v.kind != evalueInt && v.kind != evalueBool {
 		malformed("argument %d is no integer", i)
@@ -63,8 +63,8 @@ func (c *invocation) number(i int) float64 {
 	return 0
 }
 
-// wholes returns a list of integers, and a single one as a list.
-func (c *invocation) wholes(i int) []int {
+// integers returns a list of integers, and a single one as a list.
+func (c *invocation) integers(i int) []int {
 	v := c.arg(i)
 	if v.kind == evalueInt {
 		return []int{clampedInt(v.whole)}
@@ -140,19 +140,19 @@ func (c *invocation) operand(i int) xnnpack.ValueID {
 // float returns an argument of floats that XNNPACK computes with.
 func (c *invocation) float(i int) xnnpack.ValueID {
 	id := c.operand(i)
-	if t := c.of(id).Type; t != xnnpack.Float32 && t != xnnpack.Float16 {
+	if t := c.described(id).Type; t != xnnpack.Float32 && t != xnnpack.Float16 {
 		c.outside()
 	}
 	return id
 }
 
-// of returns a value of the plan.
-func (c *invocation) of(id xnnpack.ValueID) *xnnpack.Tensor { return &c.plan.values[id].tensor }
+// described returns a value of the plan.
+func (c *invocation) described(id xnnpack.ValueID) *xnnpack.Tensor { return &c.plan.values[id].tensor }
 
-// resultAt says that a value of the method is computed, with elements like another's.
-func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
+// resultAt plans that a value of the method is computed, with elements like another's.
+func (c *invocation) resultAt(value int, example xnnpack.ValueID) xnnpack.ValueID {
 	t := c.tensorAt(value)
-	out, in := &c.plan.values[c.base+value], &c.plan.values[like]
+	out, in := &c.plan.values[c.base+value], &c.plan.values[example]
 	if in.host {
 		if t.dtype != in.dtype {
 			c.outside()
@@ -165,30 +165,30 @@ func (c *invocation) resultAt(value int, like xnnpack.ValueID) xnnpack.ValueID {
 	if out.typed && (out.tensor.Type != in.tensor.Type || !sameMeaning(out, in)) {
 		malformed("value %d means other things than what it is computed from", value)
 	}
-	kept := out.tensor
+	declaredTensor := out.tensor
 	out.typed, out.tensor, out.scales = true, in.tensor, in.scales
-	out.tensor.Name, out.tensor.Shape = kept.Name, kept.Shape
+	out.tensor.Name, out.tensor.Shape = declaredTensor.Name, declaredTensor.Shape
 	return xnnpack.ValueID(c.base + value)
 }
 
-// result is resultAt for what the operator computes, its last argument.
-func (c *invocation) result(like xnnpack.ValueID) xnnpack.ValueID {
-	c.arg(c.last())
-	return c.resultAt(c.args[c.last()], like)
+// result is resultAt for the output, the last argument.
+func (c *invocation) result(example xnnpack.ValueID) xnnpack.ValueID {
+	c.arg(c.lastArg())
+	return c.resultAt(c.args[c.lastArg()], example)
 }
 
 // Inside implements [flow.Composer].
-func (c *invocation) Inside(like xnnpack.ValueID) xnnpack.ValueID {
-	t := *c.of(like)
+func (c *invocation) Inside(example xnnpack.ValueID) xnnpack.ValueID {
+	t := *c.described(example)
 	t.Name, t.Shape = fmt.Sprint("within ", c.name), nil
 	id := c.plan.internal(t)
-	c.plan.values[id].host, c.plan.values[id].dtype = c.plan.values[like].host, c.plan.values[like].dtype
+	c.plan.values[id].host, c.plan.values[id].dtype = c.plan.values[example].host, c.plan.values[example].dtype
 	return id
 }
 
-// filled returns a constant of that shape with one number everywhere.
-func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) xnnpack.ValueID {
-	kind := c.of(like).Type
+// filledConstant returns a constant of that shape with one number everywhere.
+func (c *invocation) filledConstant(shape []int, number float64, example xnnpack.ValueID) xnnpack.ValueID {
+	kind := c.described(example).Type
 	if kind != xnnpack.Float32 && kind != xnnpack.Float16 {
 		c.outside()
 	}
@@ -201,8 +201,8 @@ func (c *invocation) filled(shape []int, number float64, like xnnpack.ValueID) x
 }
 
 // Number implements [flow.Composer].
-func (c *invocation) Number(x float64, like xnnpack.ValueID) xnnpack.ValueID {
-	return c.filled(scalar(), x, like)
+func (c *invocation) Number(x float64, example xnnpack.ValueID) xnnpack.ValueID {
+	return c.filledConstant(scalar(), x, example)
 }
 
 // Add implements [flow.Composer].
@@ -217,7 +217,7 @@ func (c *invocation) axis(t *tensor, dim int) int {
 func (c *invocation) axes(i int) (axes []int) {
 	x := c.tensor(0)
 	if v := c.arg(i); v.tensor == nil && v.kind != evalueNull {
-		for _, d := range c.wholes(i) {
+		for _, d := range c.integers(i) {
 			axes = append(axes, c.axis(x, d))
 		}
 	}
@@ -229,19 +229,19 @@ func (c *invocation) axes(i int) (axes []int) {
 
 // counted returns an index below a length; a negative one counts from the end.
 func counted(n, length int) int {
-	at := n
-	if at < 0 {
-		at += length
+	index := n
+	if index < 0 {
+		index += length
 	}
-	if at < 0 || at >= length {
+	if index < 0 || index >= length {
 		malformed("index %d of %d", n, length)
 	}
-	return at
+	return index
 }
 
 // rows ends a call whose tensors are not all row by row in memory, outermost dimension first.
-func (c *invocation) rows(all ...*tensor) {
-	for _, t := range all {
+func (c *invocation) rows(tensors ...*tensor) {
+	for _, t := range tensors {
 		if !slices.IsSorted(t.order) {
 			c.outside()
 		}
@@ -249,10 +249,10 @@ func (c *invocation) rows(all ...*tensor) {
 }
 
 // alike ends a call whose tensors have their dimensions in different orders in memory.
-func (c *invocation) alike(all ...*tensor) {
-	for _, t := range all {
-		if !slices.Equal(t.order, all[0].order) {
-			c.rows(all...)
+func (c *invocation) alike(tensors ...*tensor) {
+	for _, t := range tensors {
+		if !slices.Equal(t.order, tensors[0].order) {
+			c.rows(tensors...)
 		}
 	}
 }
@@ -262,4 +262,277 @@ func (c *invocation) fixed(t *tensor) {
 	if t.dynamic {
 		c.outside()
 	}
+}
+
+// hostedOperand returns an argument that Go computes with.
+func (c *invocation) hostedOperand(i int) xnnpack.ValueID {
+	c.arg(i)
+	return c.givenValue(c.args[i])
+}
+
+// givenValue returns a value of the method that Go computes with.
+func (c *invocation) givenValue(value int) xnnpack.ValueID {
+	id := c.operandAt(value)
+	c.computable(c.tensorAt(value), id)
+	return id
+}
+
+// hostResult plans that Go computes the last argument from operands.
+func (c *invocation) hostResult(op operators.Operator, operands ...int) {
+	c.hostTo([]int{c.lastArg()}, op, operands...)
+}
+
+// hostTo plans that Go computes some arguments from operands.
+func (c *invocation) hostTo(outputs []int, op operators.Operator, operands ...int) {
+	var in, out ids
+	for _, i := range operands {
+		in = append(in, c.hostedOperand(i))
+	}
+	for _, i := range outputs {
+		out = append(out, c.hostedOperand(i))
+	}
+	c.hosted(op, in, out...)
+}
+
+// hosted plans a step that Go computes. Outputs may have dimensions of 1 that the operator does not have, and the
+// reverse. An output inside of the call gets its shape.
+func (c *invocation) hosted(op operators.Operator, in ids, out ...xnnpack.ValueID) {
+	var shapes [][]int
+	for _, id := range in {
+		shapes = append(shapes, c.described(id).Shape)
+	}
+	var kernel operators.Kernel
+	checked(func() { kernel = op(shapes) })
+	for i, id := range out {
+		y, shape := &c.plan.values[id], kernel.Shapes[i]
+		if elements(shape...); y.internal && y.tensor.Shape == nil {
+			y.tensor.Shape = shape
+		}
+		if !slices.Equal(withoutOnes(shape), withoutOnes(y.tensor.Shape)) {
+			malformed("it computes the shape %v, where its output has %v", shape, y.tensor.Shape)
+		}
+		for _, k := range kernel.Moves {
+			if c.plan.values[in[k]].element() != y.element() {
+				c.outside()
+			}
+		}
+	}
+	c.Add(flow.Hosted{Inputs: in, Results: out, Computed: c.described(out[0]).Shape, Compute: func(out, in []array) {
+		for i, shape := range kernel.Shapes {
+			out[i].Shape = shape
+		}
+		kernel.Run(out, in)
+	}})
+	for _, id := range out[1:] {
+		c.plan.values[id].compute(c.described(id).Shape)
+		c.computed(id)
+	}
+}
+
+func withoutOnes(shape []int) []int {
+	return slices.DeleteFunc(slices.Clone(shape), func(d int) bool { return d == 1 })
+}
+
+// hostedRow returns the row of an operator that Go computes from its first arguments.
+func hostedRow(op operators.Operator, operands ...int) operatorRow {
+	return operatorRow{inGo: func(c *invocation) { c.hostResult(op, operands...) }}
+}
+
+// combined plans what Go computes of two operands, of which the second may be a number. A third argument that the
+// second is multiplied by must be 1.
+func combined(o operators.Operation) func(*invocation) {
+	return func(c *invocation) {
+		if c.arg(2).tensor == nil && c.number(2) != 1 {
+			c.outside()
+		}
+		c.combine(o)
+	}
+}
+
+func (c *invocation) combine(o operators.Operation) {
+	x := c.hostedOperand(0)
+	switch c.arg(1).kind {
+	case evalueDouble:
+		c.hostResult(operators.CombineNumber(o, operators.Number(declared[Double], c.number(1))), 0)
+	case evalueInt, evalueBool:
+		c.hostResult(operators.CombineNumber(o, operators.Number(c.plan.values[x].element(), c.number(1))), 0)
+	default:
+		c.hostResult(operators.Combine(o), 0, 1)
+	}
+}
+
+// comparisonRow returns the row of a comparison.
+func comparisonRow(o operators.Operation) operatorRow {
+	return operatorRow{inGo: func(c *invocation) { c.combine(o) }}
+}
+
+// logicalRow returns the row of an operation on booleans. On integers it would be one on their bits.
+func logicalRow(o operators.Operation) operatorRow {
+	return operatorRow{inGo: func(c *invocation) {
+		c.booleans()
+		c.combine(o)
+	}}
+}
+
+// booleans ends a call of anything else.
+func (c *invocation) booleans() {
+	if c.tensor(0).dtype != Bool {
+		c.outside()
+	}
+}
+
+func (c *invocation) logicalNot() {
+	c.booleans()
+	c.hostResult(operators.Negation(), 0)
+}
+
+// divided is a quotient that is rounded as the third argument asks for.
+func (c *invocation) divided() {
+	rounded := map[string]operators.Operation{"": operators.Quotient, "floor": operators.FloorQuotient,
+		"trunc": operators.TruncatedQuotient}
+	o, ok := rounded[c.arg(2).text]
+	if !ok {
+		c.outside()
+	}
+	c.combine(o)
+}
+
+// integerFunction plans what Go computes of an integer.
+func integerFunction(f func(a int64) int64) func(*invocation) {
+	return func(c *invocation) {
+		c.integersOnly()
+		c.hostResult(operators.Map(f), 0)
+	}
+}
+
+// integersOnly ends a call of anything but integers.
+func (c *invocation) integersOnly() {
+	for _, t := range []*tensor{c.tensor(0), c.tensor(c.lastArg())} {
+		if t.dtype == Float || t.dtype == Half || t.dtype == Double || t.dtype == BFloat16 {
+			c.outside()
+		}
+	}
+}
+
+// clampIntegers limits integers to two numbers, each of which may be missing.
+func (c *invocation) clampIntegers() {
+	low, high := int64(math.MinInt64), int64(math.MaxInt64)
+	if !c.absent(1) {
+		low = int64(c.integer(1))
+	}
+	if !c.absent(2) {
+		high = int64(c.integer(2))
+	}
+	integerFunction(func(a int64) int64 { return min(max(a, low), high) })(c)
+}
+
+// clampBetween limits numbers by the numbers of two tensors, each of which may be missing.
+func (c *invocation) clampBetween() {
+	operands := []int{0}
+	for i := 1; i < 3; i++ {
+		if !c.absent(i) {
+			operands = append(operands, i)
+		}
+	}
+	c.hostResult(operators.Clamp(!c.absent(1), !c.absent(2)), operands...)
+}
+
+// reducedRow returns the row of a reduction in Go along some dimensions: one, a list, or all of them.
+func reducedRow(o operators.Operation) operatorRow { return operatorRow{inGo: reducedBy(o)} }
+
+func reducedBy(o operators.Operation) func(*invocation) {
+	return func(c *invocation) { c.hostResult(operators.Reduce(o, c.axes(1), false), 0) }
+}
+
+// extremeRow returns the row of the largest or smallest elements along a dimension, and their indices.
+func extremeRow(o operators.Operation, index func(axis int) operators.Operator) operatorRow {
+	return operatorRow{inGo: func(c *invocation) {
+		x := c.tensor(0)
+		axis := c.axis(x, c.integer(1))
+		if c.tensor(3).dtype != x.dtype {
+			malformed("elements of %v for %v", x.dtype, c.tensor(3).dtype)
+		}
+		c.hostTo([]int{3}, operators.Reduce(o, []int{axis}, false), 0)
+		c.hostTo([]int{4}, index(axis), 0)
+	}}
+}
+
+// indexRow returns the row of the index of the largest or smallest element: along a dimension, or of all in their
+// order.
+func indexRow(index func(axis int) operators.Operator) operatorRow {
+	return operatorRow{inGo: func(c *invocation) {
+		if c.absent(1) {
+			c.hostResult(operators.Flat(index(0)), 0)
+		} else {
+			c.hostResult(index(c.axis(c.tensor(0), c.integer(1))), 0)
+		}
+	}}
+}
+
+// topK is the largest elements along the last dimension, and their indices.
+func (c *invocation) topK() {
+	x := c.tensor(0)
+	if c.axis(x, c.integer(2)) != len(x.shape)-1 || c.integer(3) == 0 {
+		c.outside()
+	}
+	if c.tensor(5).dtype != x.dtype {
+		malformed("elements of %v for %v", x.dtype, c.tensor(5).dtype)
+	}
+	c.hostTo([]int{5, 6}, operators.TopK(c.integer(1)), 0)
+}
+
+func (c *invocation) cumulativeSum() {
+	c.hostResult(operators.CumulativeSum(c.axis(c.tensor(0), c.integer(1)), false, false), 0)
+}
+
+// maskedFill is a tensor with a number where a condition is true.
+func (c *invocation) maskedFill() { c.hostResult(operators.Fill(c.number(2)), 0, 1) }
+
+func (c *invocation) logSoftmax() {
+	c.hostResult(operators.LogSoftmax(c.axis(c.tensor(0), c.integer(1))), 0)
+}
+
+// arange counts from a number in steps.
+func (c *invocation) arange() {
+	c.hostResult(operators.Count(c.number(0), c.number(2), c.tensor(c.lastArg()).shape...))
+}
+
+// fullOf plans that argument i, a number, is everywhere.
+func fullOf(i int) func(*invocation) {
+	return func(c *invocation) { c.hostResult(operators.Count(c.number(i), 0, c.tensor(c.lastArg()).shape...)) }
+}
+
+// An operatorRow plans the calls of an operator outside of delegates: as nodes, or where XNNPACK does not have what is
+// called, in Go. Either may be nil.
+type operatorRow struct{ nodes, inGo func(*invocation) }
+
+// isFloat reports whether XNNPACK converts elements from and to others of this kind.
+func isFloat(t ScalarType) bool { return t == Float || t == Half || t == BFloat16 }
+
+// permuted plans a transposition, or a copy if there is nothing to transpose.
+func (c *invocation) permuted(source, target xnnpack.ValueID, permutation []int) {
+	if slices.IsSorted(permutation) {
+		c.Add(flow.Copy(xnnpack.Copy{Input: source, Output: target}))
+		return
+	}
+	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}))
+}
+
+func product(dims []int) int { return xnnpack.Elements(dims) }
+
+// binaryNode plans a node to the last argument.
+func (c *invocation) binaryNode(op xnnpack.BinaryOperator, a, b xnnpack.ValueID) {
+	if c.described(a).Type != c.described(b).Type {
+		c.outside()
+	}
+	c.Add(flow.Binary(xnnpack.Binary{Op: op, A: a, B: b, Output: c.result(a)}))
+}
+
+// second returns the second operand, a tensor or a number.
+func (c *invocation) second(example xnnpack.ValueID) xnnpack.ValueID {
+	if c.arg(1).tensor == nil {
+		return c.Number(c.number(1), example)
+	}
+	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.lastArg()))
+	return c.float(1)
 }

@@ -4,26 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"xpwc/internal/fault"
-	"xpwc/internal/flow"
 	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
-// An operatorRow plans the calls of an operator outside of delegates: as nodes, or where XNNPACK does not have what is
-// called, in Go. Either may be nil.
-type operatorRow struct{ nodes, inGo func(*invocation) }
-
-// kernels are the operators outside of delegates that run here: what PyTorch's documentation says of each. The last
+// kernels are the operators outside of delegates that run here, as PyTorch documents them. The last
 // argument of a call is what it computes. What only moves elements has no function for Go: see [flow.Node].
 var kernels = map[string]operatorRow{
 	"aten::_adaptive_avg_pool2d.out":              {nodes: (*invocation).adaptivePool},
 	"aten::_log_softmax.out":                      {inGo: (*invocation).logSoftmax},
 	"aten::_native_batch_norm_legit.no_stats_out": {nodes: (*invocation).instanceNorm},
 	"aten::_softmax.out":                          {nodes: (*invocation).softmax},
-	"aten::_to_copy.out":                          {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
+	"aten::_to_copy.out":                          {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 	"aten::_unsafe_view.out":                      {nodes: (*invocation).reshaped},
 	"aten::abs.out":                               unaryRow(operators.Abs),
 	"aten::acos.out":                              unaryRow(operators.Function{Number: math.Acos}),
@@ -35,8 +29,8 @@ var kernels = map[string]operatorRow{
 	"aten::all.all_out":                           reducedRow(operators.And),
 	"aten::all.dims_out":                          reducedRow(operators.And),
 	"aten::all.out":                               reducedRow(operators.And),
-	"aten::amax.out":                              reducedRow(operators.Greatest),
-	"aten::amin.out":                              reducedRow(operators.Least),
+	"aten::amax.out":                              reducedRow(operators.Maximum),
+	"aten::amin.out":                              reducedRow(operators.Minimum),
 	"aten::any.all_out":                           reducedRow(operators.Or),
 	"aten::any.dims_out":                          reducedRow(operators.Or),
 	"aten::any.out":                               reducedRow(operators.Or),
@@ -50,18 +44,18 @@ var kernels = map[string]operatorRow{
 	"aten::atanh.out":                             unaryRow(operators.Function{Number: math.Atanh}),
 	"aten::avg_pool2d.out":                        {(*invocation).averagePool, (*invocation).averageInGo},
 	"aten::bitwise_and.Tensor_out":                logicalRow(operators.And),
-	"aten::bitwise_not.out":                       {inGo: (*invocation).not},
+	"aten::bitwise_not.out":                       {inGo: (*invocation).logicalNot},
 	"aten::bitwise_or.Tensor_out":                 logicalRow(operators.Or),
 	"aten::bmm.out":                               {nodes: (*invocation).multiplied},
 	"aten::cat.out":                               {nodes: (*invocation).joined},
 	"aten::ceil.out":                              unaryRow(operators.Ceiling),
 	"aten::clamp.Tensor_out":                      {inGo: (*invocation).clampBetween},
 	"aten::clamp.out":                             {(*invocation).clamp, (*invocation).clampIntegers},
-	"aten::clone.out":                             {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
+	"aten::clone.out":                             {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 	"aten::constant_pad_nd.out":                   {nodes: (*invocation).pad},
 	"aten::convolution.out":                       {nodes: (*invocation).convolution},
 	"aten::copy.out":                              {inGo: expanded(1)},
-	"aten::copy_":                                 {inGo: (*invocation).kept},
+	"aten::copy_":                                 {inGo: (*invocation).keepState},
 	"aten::cos.out":                               unaryRow(operators.Cosine),
 	"aten::cosh.out":                              unaryRow(operators.Function{Number: math.Cosh}),
 	"aten::cumsum.out":                            {inGo: (*invocation).cumulativeSum},
@@ -72,8 +66,8 @@ var kernels = map[string]operatorRow{
 	"aten::div.out_mode":                          {inGo: (*invocation).divided},
 	"aten::elu.out":                               {nodes: (*invocation).elu},
 	"aten::embedding.out":                         {inGo: (*invocation).embedding},
-	"aten::eq.Scalar_out":                         comparisonRow(operators.Equal),
-	"aten::eq.Tensor_out":                         comparisonRow(operators.Equal),
+	"aten::eq.Scalar_out":                         comparisonRow(operators.EqualTo),
+	"aten::eq.Tensor_out":                         comparisonRow(operators.EqualTo),
 	"aten::erf.out":                               unaryRow(operators.Function{Number: math.Erf}),
 	"aten::exp.out":                               unaryRow(operators.Exp),
 	"aten::expand_copy.out":                       {(*invocation).expand, expanded(0)},
@@ -105,19 +99,19 @@ var kernels = map[string]operatorRow{
 	"aten::log1p.out":                             unaryRow(operators.Function{Number: math.Log1p}),
 	"aten::log2.out":                              unaryRow(operators.Function{Number: math.Log2}),
 	"aten::logical_and.out":                       logicalRow(operators.And),
-	"aten::logical_not.out":                       {inGo: (*invocation).not},
+	"aten::logical_not.out":                       {inGo: (*invocation).logicalNot},
 	"aten::logical_or.out":                        logicalRow(operators.Or),
 	"aten::logical_xor.out":                       logicalRow(operators.Xor),
 	"aten::lt.Scalar_out":                         comparisonRow(operators.Less),
 	"aten::lt.Tensor_out":                         comparisonRow(operators.Less),
 	"aten::masked_fill.Scalar_out":                {inGo: (*invocation).maskedFill},
-	"aten::max.dim_max":                           extremeRow(operators.Greatest, operators.ArgMax),
+	"aten::max.dim_max":                           extremeRow(operators.Maximum, operators.ArgMax),
 	"aten::max_pool2d_with_indices.out":           {nodes: (*invocation).maxPool},
-	"aten::maximum.out":                           binaryRow(operators.Greatest),
+	"aten::maximum.out":                           binaryRow(operators.Maximum),
 	"aten::mean.dtype_out":                        {nodes: (*invocation).meanOfAll},
 	"aten::mean.out":                              {nodes: reducingCall(xnnpack.ReduceMean)},
-	"aten::min.dim_min":                           extremeRow(operators.Least, operators.ArgMin),
-	"aten::minimum.out":                           binaryRow(operators.Least),
+	"aten::min.dim_min":                           extremeRow(operators.Minimum, operators.ArgMin),
+	"aten::minimum.out":                           binaryRow(operators.Minimum),
 	"aten::mm.out":                                {nodes: (*invocation).matrices},
 	"aten::mul.Scalar_out":                        binaryRow(operators.Product),
 	"aten::mul.out":                               binaryRow(operators.Product),
@@ -168,20 +162,15 @@ var kernels = map[string]operatorRow{
 	"aten::upsample_nearest2d.vec_out":            {inGo: (*invocation).nearest},
 	"aten::var.correction_out":                    {nodes: (*invocation).variance},
 	"aten::view_copy.out":                         {nodes: (*invocation).reshaped},
-	"aten::where.self_out":                        hostedRow(operators.Where(false), 0, 1, 2),
-	"dim_order_ops::_clone_dim_order.out":         {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
-	"dim_order_ops::_to_dim_order_copy.out":       {(*invocation).copy, hostedRow(operators.Cast(), 0).inGo},
+	"aten::where.self_out":                        hostedRow(operators.Select(false), 0, 1, 2),
+	"dim_order_ops::_clone_dim_order.out":         {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
+	"dim_order_ops::_to_dim_order_copy.out":       {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 }
-
-// copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
-// of their last.
-var copies = []string{"aten::_to_copy.out", "aten::clone.out", "dim_order_ops::_clone_dim_order.out",
-	"dim_order_ops::_to_dim_order_copy.out"}
 
 // kernel plans a call of an operator.
 func (p *planner) kernel(name string, args []int) {
 	values, steps := len(p.plan.values), len(p.plan.steps)
-	what := ""
+	types := ""
 	if len(args) == 0 {
 		malformed("operator %s has no arguments", name)
 	}
@@ -197,80 +186,20 @@ func (p *planner) kernel(name string, args []int) {
 			return
 		}
 		p.plan.values, p.plan.steps = p.plan.values[:values], p.plan.steps[:steps]
-		what = c.types()
+		types = c.types()
 	}
-	p.count(name+what, Outside)
+	p.count(name+types, Outside)
 }
 
-// types says what tensors a call was given, for who reads that it cannot be run.
+// types returns the types of the tensors of a call that cannot be run, for the error.
 func (c *invocation) types() string {
 	for _, i := range c.args {
 		if t := c.method.values[i].tensor; t != nil {
-			if last := c.method.values[c.args[c.last()]].tensor; last != nil && last.dtype != t.dtype {
+			if last := c.method.values[c.args[c.lastArg()]].tensor; last != nil && last.dtype != t.dtype {
 				return fmt.Sprintf(" from %v to %v", t.dtype, last.dtype)
 			}
 			return fmt.Sprintf(" of %v", t.dtype)
 		}
 	}
 	return ""
-}
-
-// copy is a copy into another order of dimensions, or to another type.
-func (c *invocation) copy() {
-	x, y := c.tensor(0), c.tensor(c.last())
-	if len(c.args) < 2 {
-		malformed("%d arguments", len(c.args))
-	}
-	if len(x.order) != len(y.order) {
-		malformed("it copies %d dimensions to %d", len(x.order), len(y.order))
-	}
-	from, to := c.args[0], c.args[c.last()]
-	var source xnnpack.ValueID
-	if between := elementTypes[y.dtype]; x.dtype != y.dtype && isFloat(x.dtype) && isFloat(y.dtype) {
-		in := c.operand(0)
-		source = c.Inside(in)
-		c.of(source).Type = between
-		c.Add(flow.Convert(in, source))
-	} else if x.dtype != y.dtype && !c.asFloat[from] {
-		source = c.converted(x, y.dtype)
-	} else {
-		source = c.operand(0)
-	}
-	target := c.resultAt(to, source)
-	var permutation []int
-	for _, d := range y.order {
-		permutation = append(permutation, slices.Index(x.order, d))
-	}
-	in, out := &c.plan.values[source], &c.plan.values[target]
-	if slices.IsSorted(permutation) && in.constant != nil && out.constant == nil && slices.Equal(x.shape, y.shape) {
-		out.constant = in.constant
-		return
-	}
-	c.permuted(source, target, permutation)
-}
-
-// isFloat reports whether XNNPACK converts elements from and to others of this kind.
-func isFloat(t ScalarType) bool { return t == Float || t == Half || t == BFloat16 }
-
-// permuted plans a transposition, or a copy if there is nothing to transpose.
-func (c *invocation) permuted(source, target xnnpack.ValueID, permutation []int) {
-	if slices.IsSorted(permutation) {
-		c.Add(flow.Copy(xnnpack.Copy{Input: source, Output: target}))
-		return
-	}
-	c.Add(flow.StaticTranspose(xnnpack.StaticTranspose{Permutation: permutation, Input: source, Output: target}))
-}
-
-// converted returns a constant tensor as a value of another type, if it is a constant and can be converted here.
-// ExecuTorch's export leaves small constants, such as the numbers of an activation, for the runtime to convert.
-func (c *invocation) converted(x *tensor, to ScalarType) xnnpack.ValueID {
-	if x.content == nil || x.state || !convertible(x.dtype, to) {
-		c.outside()
-	}
-	n := elements(x.shape...)
-	k := c.files.constant(x.content, int64(n)*int64(x.dtype.Size()))
-	k.elements, k.from, k.to = n, x.dtype, to
-	k.name += fmt.Sprint(converted, to)
-	t := xnnpack.Tensor{Name: k.name, Type: elementTypes[to], Shape: x.shape}
-	return c.plan.value(value{typed: true, constant: k, tensor: t})
 }

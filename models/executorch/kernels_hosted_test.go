@@ -18,8 +18,8 @@ import (
 
 // typed is the shape of a tensor of another type than floats.
 type typed struct {
-	of    ScalarType
-	shape []int32
+	element ScalarType
+	shape   []int32
 }
 
 // loaded makes a method ready to run.

@@ -22,7 +22,7 @@ func (c *invocation) image() (id xnnpack.ValueID, shape []int) {
 	}
 	c.rows(x)
 	id = flow.Transposed(c, in, 0, 2, 3, 1)
-	return id, c.of(id).Shape
+	return id, c.described(id).Shape
 }
 
 // imageTo plans that an argument is an image, in the order of dimensions that it has.
@@ -39,7 +39,7 @@ func (c *invocation) imageTo(i int, id xnnpack.ValueID) {
 
 // size returns argument i, a height and a width, or both as one number; if there is none, it is another.
 func (c *invocation) size(i int, missing xnnpack.Size) xnnpack.Size {
-	list := c.wholes(i)
+	list := c.integers(i)
 	switch {
 	case len(list) == 0:
 		return missing
@@ -62,20 +62,20 @@ func (c *invocation) averagePool() {
 	n.Stride = c.size(2, n.Pooling)
 	around := c.size(3, xnnpack.Size{})
 	p := xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
-	counts := p != (xnnpack.Padding{}) && c.whole(5) != 0
-	if c.whole(4) != 0 {
+	counts := p != (xnnpack.Padding{}) && c.integer(5) != 0
+	if c.integer(4) != 0 {
 		even := p
 		if p = roundedUp(p, shape, n.Pooling, n.Stride); counts && p != even { // some of the padding counts
 			c.outside()
 		}
 	}
 	if counts {
-		each := []int{0, p.Top, p.Left, 0}
-		id, p = flow.Padded(c, id, each, each), xnnpack.Padding{}
+		perAxis := []int{0, p.Top, p.Left, 0}
+		id, p = flow.Padded(c, id, perAxis, perAxis), xnnpack.Padding{}
 	}
 	n.Input, n.Padding, n.Output = id, p, c.Inside(id)
 	c.Add(flow.AveragePooling2D(n))
-	c.imageTo(c.last(), n.Output)
+	c.imageTo(c.lastArg(), n.Output)
 }
 
 // averageInGo is averagePool in Go, with another divisor or where padding counts of which a window covers a part.
@@ -87,47 +87,47 @@ func (c *invocation) averageInGo() {
 		divisor = c.number(6)
 	}
 	w := operators.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
-		Dilation: []int{1, 1}, Before: []int{around.Height, around.Width}, Padded: []int{0, 0}}
-	if c.whole(5) != 0 {
-		w.Padded = w.Before
+		Dilation: []int{1, 1}, Pre: []int{around.Height, around.Width}, Padded: []int{0, 0}}
+	if c.integer(5) != 0 {
+		w.Padded = w.Pre
 	}
-	y := c.tensor(c.last())
+	y := c.tensor(c.lastArg())
 	if len(y.shape) != 4 {
 		malformed("an output of %v", y.shape)
 	}
-	c.host(operators.MeanPool(w, y.shape[2:], divisor), 0)
+	c.hostResult(operators.MeanPool(w, y.shape[2:], divisor), 0)
 }
 
 // roundedUp returns the padding of a pool that rounds the size of its result up: its last window may reach beyond the
 // image, but not begin there.
 func roundedUp(p xnnpack.Padding, image []int, window, stride xnnpack.Size) xnnpack.Padding {
-	more := func(n, before, after, window, stride int) int {
-		free := before + n + after - window
-		if stride < 1 || free < 0 || free%stride == 0 || free-free%stride+stride >= before+n {
-			return after
+	extended := func(n, pre, post, window, stride int) int {
+		free := pre + n + post - window
+		if stride < 1 || free < 0 || free%stride == 0 || free-free%stride+stride >= pre+n {
+			return post
 		}
-		return after + stride - free%stride
+		return post + stride - free%stride
 	}
-	p.Bottom = more(image[1], p.Top, p.Bottom, window.Height, stride.Height)
-	p.Right = more(image[2], p.Left, p.Right, window.Width, stride.Width)
+	p.Bottom = extended(image[1], p.Top, p.Bottom, window.Height, stride.Height)
+	p.Right = extended(image[2], p.Left, p.Right, window.Width, stride.Width)
 	return p
 }
 
 // adaptivePool is the mean of each part of an image, which is cut in parts of one size.
 func (c *invocation) adaptivePool() {
 	id, shape := c.image()
-	to := c.size(1, xnnpack.Size{})
-	if to.Height < 1 || to.Width < 1 || shape[1]%to.Height != 0 || shape[2]%to.Width != 0 {
+	size := c.size(1, xnnpack.Size{})
+	if size.Height < 1 || size.Width < 1 || shape[1]%size.Height != 0 || shape[2]%size.Width != 0 {
 		c.outside()
 	}
-	window := xnnpack.Size{Height: shape[1] / to.Height, Width: shape[2] / to.Width}
+	window := xnnpack.Size{Height: shape[1] / size.Height, Width: shape[2] / size.Width}
 	if window == (xnnpack.Size{Height: 1, Width: 1}) {
-		c.imageTo(c.last(), id)
+		c.imageTo(c.lastArg(), id)
 		return
 	}
 	n := xnnpack.AveragePooling2D{Input: id, Pooling: window, Stride: window, Output: c.Inside(id)}
 	c.Add(flow.AveragePooling2D(n))
-	c.imageTo(c.last(), n.Output)
+	c.imageTo(c.lastArg(), n.Output)
 }
 
 // maxPool is the largest element under a window, without its place.
@@ -141,7 +141,7 @@ func (c *invocation) maxPool() {
 	around := c.size(3, xnnpack.Size{})
 	n.Dilation = c.size(4, xnnpack.Size{Height: 1, Width: 1})
 	n.Padding = xnnpack.Padding{Top: around.Height, Bottom: around.Height, Left: around.Width, Right: around.Width}
-	if c.whole(5) != 0 {
+	if c.integer(5) != 0 {
 		n.Padding = roundedUp(n.Padding, shape, xnnpack.Size{
 			Height: (n.Pooling.Height-1)*n.Dilation.Height + 1,
 			Width:  (n.Pooling.Width-1)*n.Dilation.Width + 1,
@@ -155,20 +155,20 @@ func (c *invocation) maxPool() {
 // convolution is a product of matrices: one of the elements under the kernel at each place, which Go collects, and one
 // of the kernel's, which need not be constant.
 func (c *invocation) convolution() {
-	if c.whole(6) != 0 { // transposed
+	if c.integer(6) != 0 { // transposed
 		c.outside()
 	}
-	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.last())
+	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.lastArg())
 	c.rows(x, w, y)
-	in, kernel := c.given(0), c.float(1)
-	stride, around, dilation, groups := c.wholes(3), c.wholes(4), c.wholes(5), c.whole(8)
+	in, kernel := c.hostedOperand(0), c.float(1)
+	stride, around, dilation, groups := c.integers(3), c.integers(4), c.integers(5), c.integer(8)
 	rank := len(x.shape) - 2
 	if rank < 1 || len(w.shape) != rank+2 || len(y.shape) != rank+2 || groups < 1 ||
 		w.shape[0]%groups != 0 || x.shape[1] != w.shape[1]*groups || y.shape[0] != x.shape[0] ||
 		y.shape[1] != w.shape[0] {
 		malformed("a kernel of %v for %v", w.shape, x.shape)
 	}
-	each := func(list []int) []int {
+	perAxis := func(list []int) []int {
 		if len(list) == 1 {
 			list = slices.Repeat(list, rank)
 		}
@@ -177,18 +177,18 @@ func (c *invocation) convolution() {
 		}
 		return list
 	}
-	window := operators.Window{Size: w.shape[2:], Stride: each(stride), Dilation: each(dilation), Before: each(around),
-		Padded: each(around)}
+	window := operators.Window{Size: w.shape[2:], Stride: perAxis(stride), Dilation: perAxis(dilation),
+		Pre: perAxis(around), Padded: perAxis(around)}
 	depth := product(w.shape[1:])
-	under := c.Inside(in)
-	c.hosted(operators.Patches(window, y.shape[2:], groups), ids{in}, under)
+	patches := c.Inside(in)
+	c.hosted(operators.Patches(window, y.shape[2:], groups), ids{in}, patches)
 	outputs := w.shape[0] / groups
 	filters := flow.Reshaped(c, kernel, groups, outputs, depth)
 	if x.shape[0] > 1 {
 		c.outside() // the kernel would have to be repeated for each image
 	}
 	products := c.Inside(in)
-	n := xnnpack.BatchMatrixMultiply{A: filters, B: under, TransposeB: true, Output: products}
+	n := xnnpack.BatchMatrixMultiply{A: filters, B: patches, TransposeB: true, Output: products}
 	c.Add(flow.BatchMatrixMultiply(n))
 	shaped := flow.Reshaped(c, products, y.shape...)
 	bias := c.channels(2, len(y.shape))

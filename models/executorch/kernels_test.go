@@ -36,11 +36,11 @@ func invoked(operator string, args []any, out any) mprogram {
 		return int32(len(m.values) - 1)
 	}
 	tensor := func(s shaped) int32 { return add(mtensor{dtype: Float, sizes: s}.table()) }
-	list := func(of parts, to *[]int32) int32 {
+	list := func(shapes parts, dst *[]int32) int32 {
 		var items []int32
-		for _, s := range of {
+		for _, s := range shapes {
 			i := tensor(s)
-			items, *to = append(items, i), append(*to, i)
+			items, *dst = append(items, i), append(*dst, i)
 		}
 		return add(table{0: byte(evalueTensorList), 1: table{0: items}})
 	}
@@ -67,7 +67,7 @@ func invoked(operator string, args []any, out any) mprogram {
 			i := tensor(a)
 			m.inputs, values = append(m.inputs, i), append(values, i)
 		case typed:
-			i := add(mtensor{dtype: a.of, sizes: a.shape}.table())
+			i := add(mtensor{dtype: a.element, sizes: a.shape}.table())
 			m.inputs, values = append(m.inputs, i), append(values, i)
 		case parts:
 			values = append(values, list(a, &m.inputs))
@@ -80,7 +80,7 @@ func invoked(operator string, args []any, out any) mprogram {
 		i := tensor(out)
 		m.outputs, values = append(m.outputs, i), append(values, i)
 	case typed:
-		i := add(mtensor{dtype: out.of, sizes: out.shape}.table())
+		i := add(mtensor{dtype: out.element, sizes: out.shape}.table())
 		m.outputs, values = append(m.outputs, i), append(values, i)
 	case parts:
 		values = append(values, list(out, &m.outputs))
@@ -112,16 +112,16 @@ func eachOf(f func(x float64) float64) func(in [][]float32) [][]float32 {
 // taking gives outputs the elements of the inputs, one input after the other, at these indices.
 func taking(indices ...[]int) func(in [][]float32) [][]float32 {
 	return func(in [][]float32) (out [][]float32) {
-		var all []float32
+		var inputs []float32
 		for _, x := range in {
-			all = append(all, x...)
+			inputs = append(inputs, x...)
 		}
 		for _, list := range indices {
-			var one []float32
+			var input []float32
 			for _, i := range list {
-				one = append(one, all[i])
+				input = append(input, inputs[i])
 			}
-			out = append(out, one)
+			out = append(out, input)
 		}
 		return out
 	}
@@ -257,7 +257,7 @@ func TestOperatorsBetweenDelegatesComputeWhatPyTorchDoes(t *testing.T) {
 
 func TestACallThatContradictsItselfIsAReason(t *testing.T) {
 	six := shaped{2, 3}
-	for what, p := range map[string]mprogram{
+	for name, p := range map[string]mprogram{
 		"too few arguments":    invoked("aten::mul.out", []any{six}, nil),
 		"no tensor":            invoked("aten::abs.out", []any{six}, nil),
 		"another shape":        invoked("aten::abs.out", []any{six}, shaped{3, 2}),
@@ -273,7 +273,7 @@ func TestACallThatContradictsItselfIsAReason(t *testing.T) {
 		"a pool": invoked("aten::avg_pool2d.out", []any{shaped{1, 1, 2, 3}, wholes{9, 9}, wholes{1, 1}, wholes{0, 0},
 			false, true, nothing{}}, shaped{1, 1, 1, 1}),
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			err := openBytes(t, p.bytes()).Methods()[0].Runnable()
 			require.True(t, errors.Is(err, ErrMalformed) || errors.Is(err, ErrUnsupported), "%v", err)
 		})
@@ -286,11 +286,11 @@ func TestACallThatGoDoesNotComputeTakesNoMemory(t *testing.T) {
 		invoked("aten::slice_copy.Tensor_out", []any{long, 0, 0, nothing{}, 2}, shaped{1 << 25}),
 		invoked("aten::slice_scatter.out", []any{long, shaped{1 << 25}, 0, 0, nothing{}, 2}, long),
 	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+		var prev, stats runtime.MemStats
+		runtime.ReadMemStats(&prev)
 		require.ErrorIs(t, openBytes(t, p.bytes()).Methods()[0].Runnable(), ErrUnsupportedOp)
-		runtime.ReadMemStats(&after)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<26))
+		runtime.ReadMemStats(&stats)
+		require.Less(t, stats.TotalAlloc-prev.TotalAlloc, uint64(1<<26))
 	}
 }
 

@@ -20,7 +20,7 @@ type kind struct {
 	decode func(*decoder) flow.Node // nil if package xnnpack does not have it
 }
 
-// kinds has the fields of each. In them "-" is a field that is not read, and the others are those of package xnnpack.
+// kinds has the fields of each. In them "-" is a field that is not read, and the others are fields of package xnnpack.
 var kinds = [...]kind{
 	1: {"Add", binaryOf(xnnpack.Add)},
 	2: {"FullyConnected", node(flow.FullyConnected, xnnpack.FullyConnected{},
@@ -79,7 +79,7 @@ var kinds = [...]kind{
 	47: {"Cos", unaryOf(xnnpack.Cosine, "")},
 }
 
-// flags are what a node's flags say: the field of package xnnpack that each sets, or none if it has no effect.
+// flags maps a node's flags to the field of package xnnpack that each sets, or none if it has no effect.
 type flags map[uint32]string
 
 var (
@@ -97,12 +97,12 @@ func kindOf(n byte) kind {
 
 // decoder reads one node. The first error ends that, see package fault.
 type decoder struct {
-	plan   *plan
-	t      flatbuf.Table
-	ids    map[uint32]xnnpack.ValueID // of the plan, by those of the graph
-	limits xnnpack.Range              // of the output; zero if there are none
-	odd    error                      // the first number that this package does not take
-	other  uint32                     // flags that are not known
+	plan         *plan
+	t            flatbuf.Table
+	ids          map[uint32]xnnpack.ValueID // of the plan, by IDs of the graph
+	limits       xnnpack.Range              // of the output; zero if there are none
+	odd          error                      // the first number that this package does not take
+	unknownFlags uint32                     // flags that are not known
 }
 
 // value returns the value that a field names.
@@ -153,21 +153,21 @@ func (d *decoder) size(slot int) xnnpack.Size {
 
 // node returns what decodes a kind of nodes. Of a node is what does not depend on its fields, which are named in the
 // order of the schema's table: a Padding is four of these, and a Size two.
-func node[N xnnpack.Node](make func(N) flow.Node, n N, known flags, fields string) func(*decoder) flow.Node {
+func node[N xnnpack.Node](make func(N) flow.Node, n N, meanings flags, fields string) func(*decoder) flow.Node {
 	return func(d *decoder) flow.Node {
 		n := n
-		d.read(reflect.ValueOf(&n).Elem(), known, fields)
+		d.read(reflect.ValueOf(&n).Elem(), meanings, fields)
 		return make(n)
 	}
 }
 
 // read reads the fields of a node, whose output is limited where it can be.
-func (d *decoder) read(n reflect.Value, known flags, fields string) {
+func (d *decoder) read(n reflect.Value, meanings flags, fields string) {
 	slot := 0
 	for _, name := range strings.Fields(fields) {
 		switch name {
 		case "Flags":
-			d.flags(n, known, slot)
+			d.flags(n, meanings, slot)
 		case "Bias":
 			n.FieldByName(name).SetUint(uint64(d.optional(slot)))
 		case "-":
@@ -184,43 +184,43 @@ func (d *decoder) read(n reflect.Value, known flags, fields string) {
 }
 
 // field reads a field of a node, and returns how many of the schema's it is besides the first.
-func (d *decoder) field(to any, slot int) (more int) {
-	switch to := to.(type) {
+func (d *decoder) field(field any, slot int) (extra int) {
+	switch field := field.(type) {
 	case *xnnpack.ValueID:
-		*to = d.value(slot)
+		*field = d.value(slot)
 	case *int:
-		*to = d.number(slot)
+		*field = d.number(slot)
 	case *[]int:
-		*to = d.numbers(slot)
+		*field = d.numbers(slot)
 	case *float32:
-		*to = d.t.Float32(slot, 0)
+		*field = d.t.Float32(slot, 0)
 	case *xnnpack.Size:
-		*to = d.size(slot)
+		*field = d.size(slot)
 		return 1
 	case *xnnpack.Padding:
-		*to = xnnpack.Padding{Top: d.number(slot), Right: d.number(slot + 1), Bottom: d.number(slot + 2),
+		*field = xnnpack.Padding{Top: d.number(slot), Right: d.number(slot + 1), Bottom: d.number(slot + 2),
 			Left: d.number(slot + 3)}
 		return 3
 	}
 	return 0
 }
 
-// flags sets what the flags say, and keeps those that are not known.
-func (d *decoder) flags(n reflect.Value, known flags, slot int) {
-	d.other |= d.t.Uint32(slot)
-	for flag, name := range known {
-		if name != "" && d.other&flag != 0 {
+// flags sets the fields of the flags, and keeps unknown flags.
+func (d *decoder) flags(n reflect.Value, meanings flags, slot int) {
+	d.unknownFlags |= d.t.Uint32(slot)
+	for flag, name := range meanings {
+		if name != "" && d.unknownFlags&flag != 0 {
 			n.FieldByName(name).SetBool(true)
 		}
-		d.other &^= flag
+		d.unknownFlags &^= flag
 	}
 }
 
 // unaryOf is given the fields before the operand. A conversion has no flags: ExecuTorch's runtime for arm64 adds one,
 // 0x100, where a fully connected layer reads the result: in XNNPACK of 2024 that asks for the packing of KleidiAI.
 // XNNPACK of 2026 does not read it and decides by itself.
-func unaryOf(op xnnpack.UnaryOperator, before string) func(*decoder) flow.Node {
-	return node(flow.Unary, xnnpack.Unary{Op: op}, nil, before+"Input Output Flags")
+func unaryOf(op xnnpack.UnaryOperator, prefix string) func(*decoder) flow.Node {
+	return node(flow.Unary, xnnpack.Unary{Op: op}, nil, prefix+"Input Output Flags")
 }
 
 func binaryOf(op xnnpack.BinaryOperator) func(*decoder) flow.Node {
@@ -265,7 +265,7 @@ func deconvolution(d *decoder) flow.Node {
 	return d.kernel(op, d.number(convGroups)*d.number(convGroupOutputs), d.number(convGroupInputs))
 }
 
-// kernel checks that a filter has the shape that its node says, of which first and last are dimensions.
+// kernel checks that a filter has the shape of its node, of which first and last are dimensions.
 func (d *decoder) kernel(op flow.Node, first, last int) flow.Node {
 	filter, _ := op.Weights()
 	size, shape := d.size(convKernel), d.plan.values[filter].tensor.Shape
@@ -282,7 +282,15 @@ func concatenateOf(inputs ...int) func(*decoder) flow.Node {
 		for _, slot := range inputs {
 			n.Inputs = append(n.Inputs, d.value(slot))
 		}
-		d.other |= d.t.Uint32(6)
+		d.unknownFlags |= d.t.Uint32(6)
 		return flow.Concatenate(n)
 	}
 }
+
+// keeping is the operator that leaves what it copies for the next inference.
+const keeping = "aten::copy_"
+
+// copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
+// of their last.
+var copies = []string{"aten::_to_copy.out", "aten::clone.out", "dim_order_ops::_clone_dim_order.out",
+	"dim_order_ops::_to_dim_order_copy.out"}

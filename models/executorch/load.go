@@ -17,7 +17,7 @@ type Options struct {
 
 // Load opens a program and makes one of its methods ready to run, with its packed weights in the cache file, or in
 // memory if that is empty or the method small (inference.Options.CacheFrom). Other methods of the program are loaded by
-// further calls; with the same cache file they share packed weights. The caller closes the Runner. Errors: those of
+// further calls; with the same cache file they share packed weights. The caller closes the Runner. Errors: as of
 // [Open], [Program.Method], [Method.Runnable] and [inference.Load].
 func Load(pte, cacheFile string, o *Options) (*inference.Runner, error) {
 	if o == nil {

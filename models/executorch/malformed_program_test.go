@@ -444,7 +444,7 @@ func FuzzProgram(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { exercise(t, b) })
 }
 
-// FuzzPatchedProgram does the same with programs that are well-formed but for a few numbers, which gets past the
+// FuzzPatchedProgram does the same with programs that are well-formed except for a few numbers, which gets past the
 // flatbuffers' own structure: each four bytes of patches are a position and a number of one byte or of four.
 func FuzzPatchedProgram(f *testing.F) {
 	programs := specimens()

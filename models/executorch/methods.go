@@ -11,7 +11,7 @@ import (
 	"xpwc/internal/flow"
 )
 
-// method is an execution plan, as the program has it. Every index in it is one of what it names.
+// method is an execution plan, as the program has it. Every index in it is valid.
 type method struct {
 	name            string
 	values          []evalue
@@ -126,7 +126,7 @@ func readMethods(c contents) (methods []method) {
 	names := map[string]bool{}
 	for i, t := range root.Tables(programPlans).All() {
 		m := method{name: t.String(planName)}
-		fault.Within(func() { p.read(&m, t) }, "method %d, %q", i, m.name)
+		fault.Wrap(func() { p.read(&m, t) }, "method %d, %q", i, m.name)
 		if names[m.name] {
 			malformed("method %q comes twice", m.name)
 		}
@@ -138,7 +138,7 @@ func readMethods(c contents) (methods []method) {
 
 func (p *programReader) read(m *method, t flatbuf.Table) {
 	for i, v := range t.Tables(planValues).All() {
-		fault.Within(func() { m.values = append(m.values, p.value(v)) }, "value %d", i)
+		fault.Wrap(func() { m.values = append(m.values, p.value(v)) }, "value %d", i)
 	}
 	for i, v := range m.values {
 		for _, item := range v.list {
@@ -155,12 +155,12 @@ func (p *programReader) read(m *method, t flatbuf.Table) {
 		m.operators = append(m.operators, name)
 	}
 	for i, d := range t.Tables(planDelegates).All() {
-		fault.Within(func() { m.delegates = append(m.delegates, p.delegate(d)) }, "delegate %d", i)
+		fault.Wrap(func() { m.delegates = append(m.delegates, p.delegate(d)) }, "delegate %d", i)
 	}
 	for i, chain := range t.Tables(planChains).All() {
 		for j, call := range chain.Tables(chainInstructions).All() {
 			var in instruction
-			fault.Within(func() { in = m.instruction(call) }, "chain %d, instruction %d", i, j)
+			fault.Wrap(func() { in = m.instruction(call) }, "chain %d, instruction %d", i, j)
 			if m.instructions = append(m.instructions, in); len(m.instructions) > maxSteps {
 				unsupported("more than %d instructions", maxSteps)
 			}

@@ -166,3 +166,26 @@ func TestOneKernelUnderSeveralNamesIsStoredOnce(t *testing.T) {
 		})
 	}
 }
+
+// A host may free a kernel once the file has it for the delegate: linear(x, w) + w reads w at inference.
+func TestAKernelThatInferenceReadsHasNoPackingDelegate(t *testing.T) {
+	dims := []uint32{32, 32}
+	for title, second := range map[string]uint32{"linear(x, w) + w": 1, "linear(x, w) + x": 0} {
+		p := openBytes(t, around(xgraph{
+			values: []xtensor{
+				{id: 0, datatype: dtFloat32, dims: dims, flags: externalInput},
+				{id: 1, datatype: dtFloat32, dims: dims, constant: 1, external: absent},
+				{id: 2, datatype: dtFloat32, dims: dims, external: absent},
+				{id: 3, datatype: dtFloat32, dims: dims, external: 1, flags: externalOutput},
+			},
+			constants: []blobConstant{{name: "kernel", data: floats(sequence(count(dims), 3)...)}},
+			nodes: []xnode{
+				{kind: 2, fields: slots(0, 1, absent, 2, 0)},
+				{kind: 1, fields: slots(2, int(second), 3, 0)},
+			},
+		}).bytes())
+		delegates, err := p.PackingDelegates()
+		require.NoError(t, err)
+		require.Equal(t, second == 0, len(delegates) == 1, title)
+	}
+}

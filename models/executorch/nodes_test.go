@@ -12,7 +12,7 @@ import (
 	"xpwc/internal/tests/modeltest"
 )
 
-// nodeCase is one node of a graph with what it computes.
+// nodeCase is one node of a graph and its result.
 type nodeCase struct {
 	kind   byte
 	in     [][]uint32 // shapes of the inputs, whose IDs are 1, 2 and so on
@@ -368,7 +368,7 @@ func pool(f func([]float32) float32) func([][]float32) []float32 {
 	}
 }
 
-// means are those of two images of 3 by 2 pixels and 4 channels.
+// means returns the means of two images of 3 by 2 pixels and 4 channels.
 func means(in [][]float32) []float32 {
 	out := make([]float32, 8)
 	for i, x := range in[0] {
@@ -447,7 +447,7 @@ func (c nodeCase) inputs() [][]float32 {
 }
 
 func TestEveryKindOfNodeComputesWhatItSays(t *testing.T) {
-	tested := map[byte]bool{21: true, 36: true} // those that are not there
+	tested := map[byte]bool{21: true, 36: true} // not in the schema
 	for name, c := range nodeCases() {
 		tested[c.kind] = true
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ type entry struct {
 	meta *TensorMeta
 }
 
-// contents is what a file says of itself. It is checked against the file's bytes.
+// contents is a file's description of itself. It is checked against the file's bytes.
 type contents struct {
 	kind     *root
 	table    flatbuf.Table // the root
@@ -90,7 +90,7 @@ func (c *contents) readNamedData() {
 	}
 }
 
-// readSegments returns where in the file the segments lie, one after the other, as the schemas say.
+// readSegments returns where in the file the segments lie, one after the other, as in the schemas.
 func readSegments(tables flatbuf.Vector, h header) []flatbuf.Span {
 	out := make([]flatbuf.Span, 0, min(tables.Len(), ahead))
 	end := uint64(0) // of the segment before
@@ -108,7 +108,7 @@ func readSegments(tables flatbuf.Vector, h header) []flatbuf.Span {
 	return out
 }
 
-// readMeta reads what is said of a tensor and checks that it describes what the segment has.
+// readMeta reads a tensor's description and checks it against the segment.
 func readMeta(t flatbuf.Table, e entry) *TensorMeta {
 	m := &TensorMeta{Type: ScalarType(t.Byte(tensorType))}
 	size := int64(m.Type.Size())
@@ -151,16 +151,12 @@ const (
 	programHeaderWithSize = 32
 )
 
-// header is what the header inserted into a file says: the flatbuffer is the file's first bytes, its segments are
+// header is the content of the header inserted into a file: the flatbuffer is the file's first bytes, its segments are
 // others.
 type header struct {
 	flatbuffer int64
 	base, size int64 // of all segments
 }
-
-func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
-
-func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
 
 // readHeader reads the header of a file, which a .ptd always has. A .pte without one is a flatbuffer as a whole.
 func readHeader(kind *root, file []byte) header {
@@ -177,7 +173,7 @@ func readHeader(kind *root, file []byte) header {
 		size = field(2)
 	}
 	if size == 0 && base != 0 && base <= uint64(len(file)) {
-		size = uint64(len(file)) - base // as far as older files say
+		size = uint64(len(file)) - base // for older files
 	}
 	return headerWithin(file, 0, field(0), base, size)
 }

@@ -25,7 +25,7 @@ type plan struct {
 
 // value is a tensor of a plan.
 type value struct {
-	typed    bool           // whether anything said what the elements are
+	typed    bool           // whether the type of the elements is known
 	tensor   xnnpack.Tensor // without data, and without scales that lie in a file
 	scales   *stored        // of channels or blocks, where they lie in a file
 	constant *constant
@@ -119,7 +119,7 @@ func (p *planner) planMethod() flow.Part {
 }
 
 // available sees that a value is computed or given before it is read. What the export left out is planned: a tensor
-// that nothing computes is another view of what was computed last at its place in memory.
+// that nothing computes is another view of the last value at its place in memory.
 func (p *planner) available(i xnnpack.ValueID) {
 	t, v := p.tensorOf(i), &p.plan.values[i]
 	if v.computed || v.constant != nil || p.retained[i] {
@@ -174,12 +174,12 @@ func (p *planner) tensorOf(value xnnpack.ValueID) *tensor {
 }
 
 func (p *planner) count(name string, place Where) {
-	p.counts[Operator{Name: name, Where: place}]++
+	p.counts[Operator{Name: name, Place: place}]++
 	p.outside = p.outside || place == Outside
 }
 
 // inputsAsFloats returns the inputs of other types with which the method does nothing but to convert them to floats:
-// images of bytes, for instance. Whoever gives such an input converts it.
+// images of bytes, for instance. The caller converts such an input.
 func (m *method) inputsAsFloats() map[int]bool {
 	out := map[int]bool{}
 	for _, i := range m.inputs {
@@ -215,7 +215,7 @@ func sameMeaning(a, b *value) bool {
 	return x.Scale == y.Scale && x.ZeroPoint == y.ZeroPoint
 }
 
-// elementTypes are what the elements of a method's tensors are to XNNPACK, if nothing else says what they mean.
+// elementTypes are what the elements of a method's tensors are to XNNPACK, unless something else defines their meaning.
 var elementTypes = map[ScalarType]xnnpack.Datatype{
 	Float: xnnpack.Float32, Half: xnnpack.Float16, BFloat16: xnnpack.BFloat16, Int: xnnpack.Int32,
 }
@@ -240,7 +240,7 @@ func (p *planner) know(i int) {
 		unsupported("value %d is a state that the method keeps", i)
 	}
 	v.tensor.Type = kind
-	fault.Within(func() {
+	fault.Wrap(func() {
 		if n := elements(t.shape...); ok {
 			p.complete(v, t.content, nil)
 		} else if t.content != nil {
@@ -261,7 +261,7 @@ func (p *planner) complete(v *value, c, scales *content) {
 	}
 	count, perScale := scaleCount(&v.tensor)
 	if scales == nil {
-		return // package xnnpack checks those that are there
+		return // package xnnpack checks the present ones
 	}
 	if count == 0 {
 		malformed("a list of scales for elements of %v", v.tensor.Type)
@@ -274,15 +274,6 @@ func (p *planner) complete(v *value, c, scales *content) {
 func (v *value) byteSize(shape []int) (size int) {
 	checked(func() { size = fault.Value(v.tensor.Type.ByteSize(shape)) })
 	return size
-}
-
-// checked has the errors of other packages be some of this one.
-func checked(do func()) { flow.Checked(do, ErrMalformed, ErrUnsupported) }
-
-// elements multiplies dimensions, all of which must be positive.
-func elements(shape ...int) (n int) {
-	checked(func() { n = fault.Value(flow.Elements(shape...)) })
-	return n
 }
 
 // shapeAt returns the shape of a value of the plan.
@@ -388,7 +379,7 @@ func (p *planner) delegate(number int, args []int) {
 	}
 	var g *graph
 	var xvalues, nodes flatbuf.Vector
-	fault.Within(func() {
+	fault.Wrap(func() {
 		g = readGraph(p.files.program().file.Data(), d.blob)
 		xvalues, nodes = g.table.Tables(graphValues), g.table.Tables(graphNodes)
 		if xvalues.Len() > maxSteps || nodes.Len() > maxSteps {
@@ -403,7 +394,7 @@ func (p *planner) delegate(number int, args []int) {
 	p.external = map[xnnpack.ValueID]bool{}
 	external := map[uint32]bool{}
 	for i, t := range xvalues.All() {
-		fault.Within(func() {
+		fault.Wrap(func() {
 			x := g.value(t)
 			if (x.input || x.output) && external[x.external] {
 				malformed("argument %d is two values", x.external)
@@ -421,7 +412,7 @@ func (p *planner) delegate(number int, args []int) {
 		handle := strconv.FormatUint(uint64(t.Uint32(xnodeHandle)), 10)
 		name := prefix + "node " + strconv.Itoa(i) + " (" + k.name + ", debug handle " + handle + ")"
 		p.count(k.name, InDelegate)
-		fault.Within(func() { p.node(t, k, name, ids) }, "%s", name)
+		fault.Wrap(func() { p.node(t, k, name, ids) }, "%s", name)
 	}
 	p.addStock(delegatePart{part, p.skipped == skipped, d.blob}, p.plan.steps[first:])
 }
@@ -473,7 +464,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 	argument := xnnpack.ValueID(p.base + i)
 	label := fmt.Sprintf("argument %d, value %d of the method", x.external, i)
 	if p.attempt(name+": "+label, func() { p.agrees(i, &v) }) {
-		fault.Within(func() { p.bind(i, v) }, "%s", label)
+		fault.Wrap(func() { p.bind(i, v) }, "%s", label)
 	} else {
 		_, bad := flow.Elements(v.tensor.Shape...)
 		v.internal = x.output || bad != nil
@@ -519,7 +510,7 @@ func (p *planner) agrees(i int, actual *value) {
 	elements(t.shape...)
 }
 
-// bind says what value i of the method is: an argument of a delegate.
+// bind defines value i of the method: an argument of a delegate.
 func (p *planner) bind(i int, actual value) {
 	v, t := &p.plan.values[p.base+i], p.method.values[i].tensor
 	if v.typed {
@@ -561,8 +552,8 @@ func (p *planner) node(t flatbuf.Table, k kind, name string, ids map[uint32]xnnp
 		return
 	}
 	attempt(name, func() {
-		if d.other != 0 {
-			unsupported("the node's flags %#x", d.other)
+		if d.unknownFlags != 0 {
+			unsupported("the node's flags %#x", d.unknownFlags)
 		}
 	})
 	attempt(name, func() {
@@ -645,12 +636,12 @@ func (p *planner) cannot(format string, args ...any) {
 	p.reason(fault.Try(func() { unsupported(format, args...) }))
 }
 
-// runnable returns nil, or an error that says everything why the method cannot be run here: the operators that are
+// runnable returns nil, or an error with all reasons why the method cannot be run here: the operators that are
 // outside of XNNPACK first, in one list.
 func (p *planner) runnable() error {
 	var outside []string
 	for o, n := range p.counts {
-		if o.Where != Outside {
+		if o.Place != Outside {
 			continue
 		}
 		name := o.Name

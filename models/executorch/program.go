@@ -26,7 +26,7 @@ type Program struct {
 // Open maps a program and the .ptd files that have constants of it read-only, and checks what it computes. Tensors'
 // bytes are not read. The error matches [ErrMalformed], [ErrUnsupported], [ErrMissingData] or what the operating system
 // returned, and names the file, the method, the delegate and the node. What packs no weights is no reason to refuse a
-// program: [Method.Runnable] says what of a method cannot be run here. The files must not be changed in place while the
+// program: [Method.Runnable] returns why a method cannot be run here. The files must not be changed in place while the
 // program is open, as for any mapping; replacing them by others is harmless. The caller closes the program when
 // everything made of it is closed.
 func Open(pte string, ptd ...string) (*Program, error) {
@@ -48,7 +48,7 @@ func newProgram(f *files) *Program {
 		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{},
 			last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
 		var part flow.Part
-		fault.Within(func() { part = m.planMethod() }, "method %q", m.method.name)
+		fault.Wrap(func() { part = m.planMethod() }, "method %q", m.method.name)
 		method := &Method{
 			program: p, name: m.method.name, part: part, whole: part,
 			stock: m.stock, counts: m.counts, fault: m.runnable(),
@@ -202,8 +202,8 @@ func (m *Method) Stages() (stages []models.Stage, between []models.Buffer) {
 }
 
 // Subgraph makes a new subgraph of the method, if it is one, and asks l once for each constant that a node uses. If it
-// is several, see Stages, the error matches [models.ErrStaged]. The options say
-// how XNNPACK uses it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if they are
+// is several, see Stages, the error matches [models.ErrStaged]. The options tell
+// how XNNPACK uses it: packed ones are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if they are
 // packed without a look-up that names them; those read at inference with [xpwc.Eager] and [xpwc.Retain]; kernels with
 // an [xpwc.PackedAs] for each node that packs them. Scales are read from the files, where they are, until the runtime
 // is deleted; only what is not aligned is copied. The error is that of Runnable, or names the node.

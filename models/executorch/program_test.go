@@ -52,7 +52,7 @@ func betweenFormats() mprogram {
 		values: append(tensors(
 			mtensor{dtype: Float, sizes: sizes, order: rows}, mtensor{dtype: Float, sizes: sizes, order: lastly},
 			mtensor{dtype: Float, sizes: sizes, order: lastly}, mtensor{dtype: Float, sizes: sizes, order: rows},
-		), table{0: byte(3), 1: table{}}), // and a bool, that says whether to block
+		), table{0: byte(3), 1: table{}}), // and a bool: whether to block
 		inputs: []int32{0}, outputs: []int32{3, 2},
 		instructions: []table{kernel(0, 0, 4, 1), call(0, 1, 2), kernel(0, 2, 4, 3), {0: byte(5), 1: table{}}},
 	}}}
@@ -481,6 +481,6 @@ func TestAProgramSaysWhatIsInIt(t *testing.T) {
 	real := openProgram(t, "mobilenet_v3_small_int8")
 	require.Equal(t, 1, real.Methods()[0].Delegates())
 	for _, o := range real.Methods()[0].Operators() {
-		require.Equal(t, InDelegate, o.Where, o.Name)
+		require.Equal(t, InDelegate, o.Place, o.Name)
 	}
 }

@@ -76,7 +76,7 @@ func floats32(t testing.TB, b []byte, datatype xnnpack.Datatype) []float32 {
 	return out
 }
 
-// execution says with what a method is run: a cache, or none.
+// execution is how a method is run: with a cache or without.
 type execution struct{ cache *xpwc.Cache }
 
 // run computes a method's outputs from its inputs, each in the shape that is given with it.
@@ -137,7 +137,7 @@ func (e execution) run(
 	return outputs, shapes
 }
 
-// relativeL2 is the norm of the difference over that of what is wanted.
+// relativeL2 is the norm of the difference over the norm of the expected values.
 func relativeL2(got, want []float32) float64 {
 	var difference, norm float64
 	for i := range want {
@@ -147,7 +147,7 @@ func relativeL2(got, want []float32) float64 {
 	return math.Sqrt(difference / norm)
 }
 
-// programs are those that ExecuTorch 1.5.1 exported and ran; testdata/README.md says what they are and how far other
+// programs are programs that ExecuTorch 1.5.1 exported and ran; testdata/README.md describes them and how far other
 // XNNPACKs and other CPUs may be from its outputs.
 var programs = []struct {
 	name       string

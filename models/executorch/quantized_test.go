@@ -18,7 +18,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// quantizedFilter is a filter of 4 output channels with what its integers mean.
+// quantizedFilter is a filter of 4 output channels, and its quantization.
 type quantizedFilter struct {
 	name     string
 	datatype int16
@@ -36,7 +36,7 @@ func (q quantizedFilter) integer(channel, i int) int {
 	return (channel*31+i*17)%(2*half-1) - half + 1
 }
 
-// content packs the integers as the file has them: those of 4 bits unsigned, two in a byte, the first in the low half.
+// content packs the integers as the file has them: 4-bit ones unsigned, two in a byte, the first in the low half.
 func (q quantizedFilter) content() []byte {
 	var out []byte
 	for c := range 4 {
@@ -144,7 +144,8 @@ func TestWhatADelegateComputesInsideHasTheShapeThatXNNPACKComputes(t *testing.T)
 }
 
 func TestDynamicallyQuantisedConvolutionsArePacked(t *testing.T) {
-	p := openProgram(t, filepath.Join("..", "..", "..", "..", "internal", "tests", "zoo", "testdata", "pte", "group_dyn"))
+	zoo := filepath.Join("..", "..", "..", "..", "internal", "tests", "zoo")
+	p := openProgram(t, filepath.Join(zoo, "testdata", "pte", "group_dyn"))
 	path := filepath.Join(t.TempDir(), "cache")
 	cold := packAll(t, p, path)
 	require.GreaterOrEqual(t, cold.Packed.Entries, int64(2), "and XNNPACK of 2026 packs depthwise ones through a cache")
@@ -194,7 +195,7 @@ func TestQuantizedWeightsMeanWhatTheirScalesSay(t *testing.T) {
 }
 
 // What is packed depends on the scales and, where inputs are quantised at inference, on the bias, of which XNNPACK's
-// key says nothing.
+// key shows nothing.
 func TestScalesAndHiddenBiasesArePartOfWhatIsPacked(t *testing.T) {
 	q := quantizedFilter{datatype: dtChannelQInt8, inputs: 24, bits: 8, buffer: true}
 	x := sequence(2*q.inputs, 3)

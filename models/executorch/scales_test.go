@@ -89,7 +89,7 @@ func manyBlocks() mprogram {
 	return around(g)
 }
 
-// subgraphBytes is how much Go memory a subgraph of all of the program takes, also for what is garbage at once.
+// subgraphBytes is how much Go memory a subgraph of all of the program takes, including garbage.
 func subgraphBytes(t testing.TB, p *Program, l models.Loader) uint64 {
 	t.Helper()
 	var start, end runtime.MemStats
@@ -116,7 +116,7 @@ func TestTheHeapDoesNotGrowWithTheScales(t *testing.T) {
 	require.NoError(t, cache.Close())
 }
 
-// BenchmarkSubgraph makes the subgraph of a layer with 4 MiB of scales: B/op says how much Go memory that takes.
+// BenchmarkSubgraph makes the subgraph of a layer with 4 MiB of scales: B/op is the Go memory that it takes.
 func BenchmarkSubgraph(b *testing.B) {
 	p, err := Open(save(b, manyBlocks().bytes()))
 	require.NoError(b, err)

@@ -12,7 +12,7 @@ const (
 	graphHeaderSize = 30
 )
 
-// graphIdentifiers are those of the flatbuffer. The schema is the same.
+// graphIdentifiers are the flatbuffer's. The schema is the same.
 var graphIdentifiers = []string{"XN01", "XN00"}
 
 const (

@@ -1,6 +1,6 @@
 package executorch
 
-// The slots of program.fbs that say what a program computes.
+// The slots of program.fbs that describe the computation.
 
 const (
 	// Program, besides those of root

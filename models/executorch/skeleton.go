@@ -22,7 +22,7 @@ import (
 var ErrSkeleton = errors.New("a skeleton, without weights: only ExecuTorch loads it, with its file of packed " +
 	"weights; use the program that it was made of")
 
-// ErrNoSkeleton is matched by the error of [Program.Skeleton] that says why there is none.
+// ErrNoSkeleton is matched by the error of [Program.Skeleton] if there is none.
 var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 
 // A Skeleton is a program without the weights that its stock runtime finds in a file of packed weights.
@@ -33,22 +33,22 @@ var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 // the outputs are from.
 //
 // With another program's file the runtime finds a kernel if that program has one of the same name, bias and seed. So
-// only kernels of floats are left out whose names, and those of their biases, are hashes of their content: another
+// only kernels of floats are left out whose names, and whose biases' names, are hashes of their content: another
 // program has others, unless it gives the very same content another shape or other groups. Kernels that are packed with
 // scales, or with a bias that the runtime does not look for, stay.
 type Skeleton struct {
-	Kernels   int    // that are not in it
-	HoleBytes int64  // theirs, which take no space on the disk
-	FileBytes int64  // of the file, with the holes
-	Kept      []Kept // kernels that are in it, the most bytes first
+	Kernels   int         // that are not in it
+	HoleBytes int64       // theirs, which take no space on the disk
+	FileBytes int64       // of the file, with the holes
+	Remaining []Remaining // kernels that are in it, the most bytes first
 
 	program *Program
 	zeroed  []*weighedNode // out of it
 }
 
-// Kept is why kernels are in a skeleton.
-type Kept struct {
-	Why     string
+// Remaining is why kernels are in a skeleton.
+type Remaining struct {
+	Reason  string
 	Kernels int
 	Bytes   int64
 }
@@ -85,7 +85,7 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 	}
 	s := &Skeleton{program: p}
 	fault.Check(p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(output.SkeletonMark)) }))
-	seen, reasons := map[string]bool{}, map[string]*Kept{}
+	seen, reasons := map[string]bool{}, map[string]*Remaining{}
 	for _, step := range p.plan.steps {
 		n := nodes[step]
 		if n == nil || seen[n.kernel.name] {
@@ -98,16 +98,16 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 			continue
 		}
 		if reasons[n.reason] == nil {
-			reasons[n.reason] = &Kept{Why: n.reason}
+			reasons[n.reason] = &Remaining{Reason: n.reason}
 		}
 		reasons[n.reason].Kernels++
 		reasons[n.reason].Bytes += n.kernel.at.Size
 	}
 	for _, k := range reasons {
-		s.Kept = append(s.Kept, *k)
+		s.Remaining = append(s.Remaining, *k)
 	}
-	slices.SortFunc(s.Kept, func(a, b Kept) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Why, b.Why))
+	slices.SortFunc(s.Remaining, func(a, b Remaining) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Reason, b.Reason))
 	})
 	return s
 }
@@ -143,7 +143,7 @@ type weighedNode struct {
 	reason       string    // why the kernel stays in the file; "" if it need not
 }
 
-// weighedNodes returns the nodes that pack a kernel, by their steps, with what of each node alone is against leaving it
+// weighedNodes returns the nodes that pack a kernel, by their steps, with each node's own reason against leaving it
 // out.
 func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*weighedNode {
 	methods := readMethods(p.files.program().contents)
@@ -207,7 +207,7 @@ func (p *Program) namedByContent(c *constant) (ok bool) {
 	return ok
 }
 
-// signature says what a node packs and how, for as much as the constants are known by their places.
+// signature identifies what a node packs and how, for as much as the constants are known by their places.
 func (p *plan) signature(w flow.Node) string {
 	id := w.Packing(p.Bare)
 	names := []string{id.Digest().String()}
@@ -220,7 +220,7 @@ func (p *plan) signature(w flow.Node) string {
 	return strings.Join(names, " ")
 }
 
-// places says where a value's content and scales are.
+// places returns where a value's content and scales are.
 func (v *value) places() string {
 	var c, s stored
 	if v.constant != nil {

@@ -93,7 +93,7 @@ func TestASkeletonHasEverythingButKernelsAndItsBiasesAreNoNumbers(t *testing.T) 
 	require.NoError(t, err)
 	require.Equal(t, 2, s.Kernels)
 	require.EqualValues(t, 4*(6*5+5*4), s.HoleBytes)
-	require.Empty(t, s.Kept)
+	require.Empty(t, s.Remaining)
 	got := written(t, s)
 	require.EqualValues(t, len(got), s.FileBytes)
 
@@ -134,8 +134,8 @@ func TestWhatOthersReadOrNoBiasPoisonsStaysInASkeleton(t *testing.T) {
 			s, err := openBytes(t, chainOf(4, c.layers...).bytes()).Skeleton(c.packed)
 			require.NoError(t, err)
 			reasons := []string{}
-			for _, k := range s.Kept {
-				reasons = append(reasons, k.Why)
+			for _, k := range s.Remaining {
+				reasons = append(reasons, k.Reason)
 			}
 			if c.reason != "" {
 				require.Equal(t, []string{c.reason}, reasons)
@@ -147,7 +147,7 @@ func TestWhatOthersReadOrNoBiasPoisonsStaysInASkeleton(t *testing.T) {
 	}
 }
 
-// The runtime finds packed weights by names. Where these do not say all that is packed, it might find another
+// The runtime finds packed weights by names. If these do not identify all that is packed, it might find another
 // program's.
 func TestAKernelStaysInASkeletonIfItsNameCouldBeAnothers(t *testing.T) {
 	renamed := chainOf(4, layer{out: 4, kernel: "k", bias: "b"}, layer{out: 4, kernel: "last", bias: "last bias"})
@@ -156,7 +156,7 @@ func TestAKernelStaysInASkeletonIfItsNameCouldBeAnothers(t *testing.T) {
 	s, err := openBytes(t, content).Skeleton(anyName)
 	require.NoError(t, err)
 	require.Equal(t, 1, s.Kernels)
-	require.Equal(t, "under a name that is not the hash of its content", s.Kept[0].Why)
+	require.Equal(t, "under a name that is not the hash of its content", s.Remaining[0].Reason)
 
 	q := quantizedFilter{datatype: dtChannelQInt8, inputs: 24, bits: 8}
 	g, _ := q.layer(2, false)

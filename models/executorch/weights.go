@@ -14,7 +14,7 @@ import (
 )
 
 // Weights returns what makes subgraphs whose runtimes, one after the other, pack all weights of the program, for
-// [models.Pack]: those of [Program.DelegateWeights], and those of the methods that can be run here where these are
+// [models.Pack]: all of [Program.DelegateWeights], and of the methods that can be run here where these are
 // others. Of several that pack alike only the first packs.
 func (p *Program) Weights() []func(models.Loader) (*xnnpack.Subgraph, error) {
 	loads := p.DelegateWeights()
@@ -60,7 +60,8 @@ type PackedWeight struct {
 // PackingDelegates returns the delegates that pack each weight, as digests of the bytes that ExecuTorch gives to its
 // backend. These bytes and the named constants decide how the delegate packs. A weight is left out if its delegate has
 // nodes that package xnnpack does not have, or packs the kernel in several ways: then the bytes do not show which
-// packed weights a node uses.
+// packed weights a node uses. It is left out, too, if a node reads the kernel at inference: a host may free the kernels
+// of the others.
 func (p *Program) PackingDelegates() (map[PackedWeight][]xpwc.Digest, error) {
 	delegates := map[PackedWeight][]xpwc.Digest{}
 	for _, m := range p.methods {
@@ -71,6 +72,7 @@ func (p *Program) PackingDelegates() (map[PackedWeight][]xpwc.Digest, error) {
 			var weights []PackedWeight
 			packings := map[string]packing.Digest{} // by kernel
 			several := map[string]bool{}
+			read := p.inferenceReads(d)
 			err := d.EachPacking(func(kernel, bias string, id packing.Identity) {
 				if id.HiddenBias != nil {
 					bias = ""
@@ -90,7 +92,7 @@ func (p *Program) PackingDelegates() (map[PackedWeight][]xpwc.Digest, error) {
 				return nil, err
 			}
 			for _, w := range weights {
-				if !several[w.Kernel] && !slices.Contains(delegates[w], digest) {
+				if !several[w.Kernel] && !read[w.Kernel] && !slices.Contains(delegates[w], digest) {
 					delegates[w] = append(delegates[w], digest)
 				}
 			}
@@ -112,17 +114,24 @@ func (p *Program) FreedConstants() []string {
 	freed := map[string]bool{}
 	for _, m := range p.methods {
 		for _, d := range m.stock {
-			for _, s := range d.Steps {
-				d.EachUse(s, func(id xnnpack.ValueID, use flow.Use) {
-					v := &p.plan.values[id]
-					if v.internal && use&flow.AtInference != 0 && use&flow.PackedBlind == 0 && Named(v.constant.name) {
-						freed[v.constant.name] = true
-					}
-				})
-			}
+			maps.Copy(freed, p.inferenceReads(d))
 		}
 	}
 	return slices.Sorted(maps.Keys(freed))
+}
+
+// inferenceReads returns the names of constants that nodes of a delegate read at inference.
+func (p *Program) inferenceReads(d delegatePart) map[string]bool {
+	names := map[string]bool{}
+	for _, s := range d.Steps {
+		d.EachUse(s, func(id xnnpack.ValueID, use flow.Use) {
+			v := &p.plan.values[id]
+			if v.internal && use&flow.AtInference != 0 && use&flow.PackedBlind == 0 && Named(v.constant.name) {
+				names[v.constant.name] = true
+			}
+		})
+	}
+	return names
 }
 
 // WeightBytes returns the bytes of the kernels and biases that the program's methods pack.
@@ -154,7 +163,7 @@ func packingSteps(part flow.Part) []*flow.Step {
 	return slices.DeleteFunc(slices.Clone(part.Steps), func(s *flow.Step) bool { return !part.Packs(s.Operation) })
 }
 
-// addPacking appends a step that packs weights. What is packed does not depend on the shapes of what the step reads and
+// addPacking appends a step that packs weights. What is packed does not depend on the shapes of its operands and
 // computes. So it is also appended if these are not known, or contradict the weights, which is why the method cannot be
 // run then.
 func (p *planner) addPacking(name string, op flow.Node) {

@@ -31,18 +31,18 @@ type Options struct {
 
 	// CacheFrom is from how many bytes of weights on a model uses the cache file: 0 means [DefaultCacheFrom], and 1
 	// means that every model does. A smaller one is packed into memory, as with no cache file; the file is neither read
-	// nor made, and the logger of CacheOptions is given that. The bytes are those of the weights that are packed, as
+	// nor made, and the logger of CacheOptions is given that. The bytes are of the packed weights, as
 	// XNNPACK is given them: half precision is widened, for instance. Load decides it, for later Reloads too. With
 	// Cache it has no effect.
 	CacheFrom int64
 
-	// CacheOptions are those of the cache file; nil means their defaults. Loads of one cache file in one process must
-	// have the same (xpwc.ErrOtherOptions), but for Logger and Progress. A file that cannot be used is an error only if
+	// CacheOptions are the cache file's options; nil means their defaults. Loads of one cache file in one process must
+	// have the same (xpwc.ErrOtherOptions), except Logger and Progress. A file that cannot be used is an error only if
 	// Strict is set: OrMemory is always set without it.
 	CacheOptions *xpwc.Options
 }
 
-// ErrOptions: the options say what cannot be.
+// ErrOptions: the options contradict each other.
 var ErrOptions = xpwc.ErrOptions
 
 // ErrStates: the model keeps states from one Run to the next, and is to have several instances, of which nobody knows
@@ -53,9 +53,9 @@ var ErrStates = errors.New("a model that keeps states has one instance; load it 
 // a model of less than 1 MiB of weights does without, see Options.CacheFrom. If cacheFile is empty, the weights are
 // packed into Options.Cache or, without one, into memory that nobody shares and that is gone with Close. A cache file
 // never makes a model fail, unless its options are Strict: if it cannot be used or written to, what had to be packed is
-// in private memory, Stats of [Runner.Cache] says why, and the logger is given an event.
+// in private memory, Stats of [Runner.Cache] has the reason, and the logger is given an event.
 //
-// Load takes the model over: it is closed with the Runner, or when Load fails. Errors: those of [xpwc.Open], of the
+// Load takes the model over: it is closed with the Runner, or when Load fails. Errors: as of [xpwc.Open], of the
 // model and of XNNPACK, [models.ErrElement] if an input or an output has no type in Go, [ErrOptions], [ErrStates], and
 // [xpwc.ErrSourceChanged] if the model was changed in place while it was packed: load it again.
 func Load(m models.Model, cacheFile string, o *Options) (r *Runner, err error) {
@@ -89,8 +89,8 @@ func (o *Options) doesWithout(m models.Model, cacheFile string) bool {
 	if weights >= threshold {
 		return false
 	}
-	if given := o.CacheOptions; given != nil && given.Logger != nil {
-		given.Logger.Info("a small model does without its cache file", slog.String("cache", cacheFile),
+	if opts := o.CacheOptions; opts != nil && opts.Logger != nil {
+		opts.Logger.Info("a small model does without its cache file", slog.String("cache", cacheFile),
 			slog.Int64("weights_bytes", weights), slog.Int64("cache_from", threshold))
 	}
 	return true

@@ -81,7 +81,7 @@ func loadGated(t *testing.T, g *gated, o *inference.Options) *inference.Runner {
 	return r
 }
 
-// until waits until the Runner's figures are as is says.
+// until waits until the condition holds for the Runner's figures.
 func until(r *inference.Runner, holds func(inference.Stats) bool) {
 	for !holds(r.Stats()) {
 		runtime.Gosched()

@@ -16,7 +16,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Errors of [Runner.Run], found with errors.Is before anything is computed. Their messages name the input and say what
+// Errors of [Runner.Run], found with errors.Is before anything is computed. Their messages name the input and what
 // it takes.
 var (
 	// ErrInputCount: the model takes another number of inputs.
@@ -37,12 +37,12 @@ var ErrOutputShape = instance.ErrOutputShape
 type Runner struct {
 	options Options
 	cache   *xpwc.Cache
-	turns   chan struct{} // has one for each Run that may begin; those who wait are served in the order of their coming
+	turns   chan struct{} // has one for each Run that may begin; waiting ones are served in order
 	ended   chan struct{} // closed by Close
 
 	change sync.Mutex // one Reload or Close at a time
 
-	mu      sync.Mutex // of what follows, and of versions; nothing else is locked, and nobody waits, while it is held
+	mu      sync.Mutex // of what follows, and of versions; nothing else is locked and nothing waits while it is held
 	current *version   // the one in force, or that was when the Runner was closed
 	stats   Stats
 }
@@ -66,7 +66,8 @@ type Stats struct {
 // A Result is an output that a Run computed. It is the caller's own: no other Run and no Close changes it.
 type Result struct {
 	Name string
-	// Shape gives the dimensions, outermost first. It is the model's, but for values that are [models.Value.Dynamic].
+	// Shape gives the dimensions, outermost first. It is the model's, except for values that are
+	// [models.Value.Dynamic].
 	Shape []int
 	// Data are the elements row by row, []float32 for instance, as the package's documentation has it.
 	Data any
@@ -76,7 +77,7 @@ type Result struct {
 var ErrOutputType = errors.New("wrong type of output")
 
 // Output returns the elements of a result, row by row: a []float32 with Output[float32]. The error matches
-// [ErrOutputType], and says which type the elements have.
+// [ErrOutputType], and names the type of the elements.
 func Output[T xnnpack.Number | bool](r Result) ([]T, error) {
 	data, ok := r.Data.([]T)
 	if !ok {
@@ -118,16 +119,16 @@ func (r *Runner) Stats() Stats {
 // When ctx is done, a Run that waits returns its error; one that computes goes on.
 //
 // Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrOutputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
-// packed weights may be lost, as [xpwc.Session.Err] has it: load the model again; and those of XNNPACK, if inputs do
+// packed weights may be lost, as [xpwc.Session.Err] has it: load the model again; and XNNPACK's errors, if inputs do
 // not fit together. What must not be wrong on a failing disk of another system than Linux, or under overlayfs, is
 // computed after [xpwc.Cache.Save].
 func (r *Runner) Run(ctx context.Context, inputs ...any) ([]Result, error) {
 	return r.RunInto(ctx, nil, inputs...)
 }
 
-// RunInto is Run, with results where the caller has memory for them, as append has it: those of a Run before, or ones
-// whose Data are slices of the outputs' types. What Data has room for is written there; where it has none, or is of
-// another type, there is new memory. With an error, what the memory has is undefined.
+// RunInto is Run, with results where the caller has memory for them, as append has it: results of an earlier Run, or
+// ones whose Data are slices of the outputs' types. What Data has room for is written there; where it has none, or is
+// of another type, there is new memory. With an error, what the memory has is undefined.
 func (r *Runner) RunInto(ctx context.Context, dst []Result, inputs ...any) ([]Result, error) {
 	v, i, err := r.begin(ctx)
 	if err != nil {
@@ -247,8 +248,8 @@ func (r *Runner) Reset(ctx context.Context) error {
 	return i.Reset()
 }
 
-// Reload puts another version of the model in force. It is loaded beside the one that serves, into the same cache and
-// with the same options; then all Runs that begin compute with it, those that waited among them. Runs under way end
+// Reload puts another version of the model in force. It is loaded while the old one serves, into the same cache and
+// with the same options; then all Runs that begin compute with it, including waiting ones. Runs under way end
 // with the version that they began with, which is then closed. Reload returns after that. If the new version cannot be
 // loaded, the old one goes on as if nothing had been. States begin anew. Inputs and outputs may differ from the old
 // ones: Runs are refused inputs that the version in force does not take.
@@ -331,7 +332,7 @@ func shapeOf(v models.Value, n int) []int {
 	return append([]int{n / row}, v.Shape[1:]...)
 }
 
-// takes says what an input is given as.
+// takes returns the Go type of an input.
 func takes(v models.Value) string {
 	text := fmt.Sprintf("%s of shape %v", kinds[v.Element()].slice, v.Shape)
 	if v.Dynamic {

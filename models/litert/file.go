@@ -27,8 +27,8 @@ var (
 	ErrDamaged = errors.New("a damaged cache file of LiteRT; pack it again")
 )
 
-// None is the Kernel or the Bias of an entry that has none.
-const None = math.MaxUint64
+// NoBuffer is the Kernel or the Bias of an entry that has none.
+const NoBuffer = math.MaxUint64
 
 // Version is the version of the files that this package knows, as it is in their header.
 const Version = 4
@@ -52,9 +52,9 @@ type Key struct {
 	Bias   uint64 // likewise
 }
 
-// Name says which of the model's buffers the entry was packed from.
+// Name names the model's buffers that the entry was packed from.
 func (k Key) Name() string {
-	if k.Bias == None {
+	if k.Bias == NoBuffer {
 		return fmt.Sprintf("buffer %d", k.Kernel)
 	}
 	return fmt.Sprintf("buffer %d with %d", k.Kernel, k.Bias)
@@ -91,7 +91,7 @@ func (f *File) PayloadBytes() (sum int64) {
 	return sum
 }
 
-// Open reads the file at a path. The errors are those of Read, with the path.
+// Open reads the file at a path. The errors are as of Read, with the path.
 func Open(path string) (*File, error) {
 	file, info, err := fd.OpenRegular(path)
 	if errors.Is(err, fd.ErrNotRegular) {
@@ -107,8 +107,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// IsCache reports whether the file at a path begins as LiteRT's files do, damaged or not. It is false for what cannot
-// be read.
+// IsCache reports whether the file at a path begins as LiteRT's files do, damaged or not. It is false if the file
+// cannot be read.
 func IsCache(path string) bool {
 	_, err := Open(path)
 	return err == nil || errors.Is(err, ErrDamaged) || errors.Is(err, ErrVersion)

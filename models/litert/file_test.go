@@ -39,7 +39,7 @@ func build(version uint64, fingerprints []uint64, entries ...Entry) []byte {
 
 func read(b []byte) (*File, error) { return Read(bytes.NewReader(b), int64(len(b))) }
 
-var two = []Entry{{Key{1, 2, None}, 128, 300}, {Key{7, 3, 4}, 512, 128}}
+var two = []Entry{{Key{1, 2, NoBuffer}, 128, 300}, {Key{7, 3, 4}, 512, 128}}
 
 func TestAFileThatLiteRTWroteIsRead(t *testing.T) {
 	f, err := Open(written)
@@ -114,7 +114,7 @@ func TestFilesThatLiteRTWouldNotUseAreRefused(t *testing.T) {
 	require.False(t, IsCache(filepath.Join(t.TempDir(), "absent")))
 }
 
-// A list may say that all its entries are the same bytes of it.
+// All entries of a list may be the same bytes of the file.
 func TestAListTakesNoMoreMemoryThanItHas(t *testing.T) {
 	const n = 1 << 20
 	list := make([]uint32, n, n+2)

@@ -49,7 +49,7 @@ func Newest(arch string) (Release, bool) {
 	return Release{}, false
 }
 
-// A Target is what a file is for besides its model. The file does not say it.
+// A Target is what a file is for, besides its model. The file does not record it.
 type Target struct {
 	Version      string // of LiteRT
 	Architecture string // as GOARCH has it

@@ -1,12 +1,5 @@
-// Package npy gives the arrays in NumPy's .npy files, a directory of them or a single one, to sessions: a [Dir] is an
-// [xpwc.DataMap].
-//
-//	weights, err := npy.Open("weights")                 // maps and checks every .npy in it, reads no array
-//	session, err := cache.NewSession(weights)
-//	packed := xpwc.PackedAs(packing)                    // of the node, see package xnnpack
-//	kernel, err := session.Load("layer.0/kernel", packed) // weights/layer.0/kernel.npy
-//	… create the runtime, session.Finalize(), run it, delete it, session.Close()
-//	err = weights.Close()
+// Package npy reads the array in a NumPy file (.npy): the inputs that the tool takes, and the answers that tests
+// compare.
 //
 // # The format
 //
@@ -16,14 +9,10 @@
 // is the innermost; and shape, a tuple. Spaces and a line feed fill it up, so that the bytes begin at a multiple of
 // 64, or of 16 before NumPy 1.14.
 //
-// The format is specified in NumPy's documentation of numpy.lib.format and by its implementation there, 2.4. As that
-// does, this package refuses headers of more than 10,000 bytes, and dictionaries with more or fewer keys. Only
-// little-endian numbers and booleans are read, and only row by row. NumPy has no bfloat16: arrays of uint16 are taken
-// for one's bits.
+// The format is specified in NumPy's documentation of numpy.lib.format and by its implementation there, 2.4. Like
+// NumPy, this package refuses headers of more than 10,000 bytes, and dictionaries with more or fewer keys. It reads
+// only little-endian numbers and booleans, and only row by row. NumPy has no bfloat16: an array of uint16 can hold its
+// bits.
 //
-// # Untrusted files
-//
-// All that a file says is checked before it is used: no file makes this package read outside its mapping. A file that
-// is cut off while it is mapped ends the process that reads the missing pages. Every file is a mapping of its own, of
-// which systems allow a process so many: 65,530 on Linux unless vm.max_map_count says otherwise.
+// Files may be untrusted: a damaged one is an error, never an access outside its bytes.
 package npy

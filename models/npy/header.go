@@ -11,12 +11,12 @@ import (
 )
 
 var (
-	// ErrMalformed is matched by every error that says a file is no well-formed .npy. It is damaged or was not copied
+	// ErrMalformed is matched by the error for a file that is no well-formed .npy. It is damaged or was not copied
 	// whole: get it again from its source.
 	ErrMalformed = errors.New("malformed .npy file")
 
-	// ErrUnsupported is matched when a well-formed file has an array that XNNPACK could not be given as it lies
-	// there. The message says how to save it otherwise.
+	// ErrUnsupported is matched by the error for a well-formed array that XNNPACK cannot read in place. The message
+	// explains how to save it.
 	ErrUnsupported = errors.New("unsupported .npy file")
 )
 
@@ -34,8 +34,8 @@ func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// Read returns the array that the bytes of a whole .npy file have, checked as [Open] checks them. Its Data is a part
-// of file; it has no Name.
+// Read returns the array in the bytes of a whole .npy file. Its Data is a part of file, and its Name is empty. The
+// error matches [ErrMalformed] or [ErrUnsupported].
 func Read(file []byte) (a safetensors.Tensor, err error) {
 	if len(file) < len(magic)+2 || string(file[:len(magic)]) != magic {
 		return a, malformed("it does not begin with %q", magic)

@@ -18,12 +18,12 @@
 //
 // The format is specified by the README, the JSON schema and the reference implementation of
 // github.com/huggingface/safetensors; the index is what huggingface_hub writes. What the reference implementation 0.8
-// refuses is refused here too: headers of more than 100 MB, types it does not know, sizes that are not those of the
+// refuses is refused here too: headers of more than 100 MB, types it does not know, sizes that differ from the
 // shape or that overflow, holes, overlaps. So are names that come twice, which the specification forbids, and members
 // of a tensor that the schema does not have.
 //
 // # Untrusted files
 //
-// All that a file says is checked before it is used: no file makes this package read outside the mapping. A file that
+// Everything in a file is checked before it is used: no file makes this package read outside the mapping. A file that
 // is cut off while it is mapped ends the process that reads the missing pages.
 package safetensors

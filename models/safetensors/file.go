@@ -91,7 +91,7 @@ func (f *File) addShard(path string, wanted func(name string) bool) (*header, er
 	return h, nil
 }
 
-// Path returns the absolute path of what was opened.
+// Path returns the absolute path of the opened file.
 func (f *File) Path() string { return f.path }
 
 // Metadata returns a copy of the file's free text, __metadata__. A sharded model has none.
@@ -127,7 +127,7 @@ func (t *located) tensor() Tensor {
 	return Tensor{Name: t.name, Dtype: t.dtype, Shape: slices.Clone(t.shape), Data: t.place.In(t.file.Data())}
 }
 
-// Tensor implements [xpwc.DataMap]. The content lies in the mapping and is never copied, but for what C code could
+// Tensor implements [xpwc.DataMap]. The content lies in the mapping and is never copied, except what C code could
 // not read there: an address that is no multiple of an element's size, or fewer than 128 bytes of the mapping after
 // the end. Those are copied when their content is asked for. The error matches [xpwc.ErrUnknownTensor] or
 // [xpwc.ErrClosed].

@@ -183,7 +183,7 @@ func TestAFileThatCannotBeOpenedIsAnErrorThatNamesIt(t *testing.T) {
 	require.ErrorContains(t, err, bad)
 }
 
-// sharded writes files beside each other and returns the path of the index among them.
+// sharded writes files into one directory and returns the path of the index among them.
 func sharded(t testing.TB, index string, files map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()

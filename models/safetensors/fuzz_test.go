@@ -33,7 +33,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzHeader does the same with what follows the header's length, which so is always right.
+// FuzzHeader does the same with the bytes after the header's length, which so is always right.
 func FuzzHeader(f *testing.F) {
 	f.Add(`{"a":`+tensorJSON("F32", "[2,2]", "[0,16]")+`}`, uint16(16))
 	f.Add(`{"__metadata__":{"a":"b"},"a":`+tensorJSON("BF16", "[3]", "[2,8]")+

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// ErrMalformed is matched by every error that says a file is no well-formed safetensors file, or an index of
+	// ErrMalformed is matched by every error about a file that is no well-formed safetensors file, or an index of
 	// sharded files does not fit them. The file is damaged or was not downloaded whole: get it again from its source.
 	ErrMalformed = errors.New("malformed safetensors file")
 
@@ -30,7 +30,7 @@ const (
 	metadataName = "__metadata__"
 )
 
-// header is what a file says of its tensors.
+// header is a file's description of its tensors.
 type header struct {
 	metadata map[string]string
 	tensors  []entry // by position
@@ -45,7 +45,7 @@ type entry struct {
 	begin, end int64
 }
 
-// headerJSON is the header as a file has it: each member is a tensor, but for the metadata.
+// headerJSON is the header as a file has it: each member is a tensor, except the metadata.
 type headerJSON struct {
 	Metadata map[string]*string      `json:"__metadata__,omitempty"`
 	Tensors  map[string]tensorHeader `json:",embed"`

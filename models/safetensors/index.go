@@ -12,8 +12,8 @@ import (
 	"xpwc/internal/mapped"
 )
 
-// parseIndex reads what Hugging Face's libraries write beside the files of a sharded model: for each tensor the file
-// that has it, beside the index.
+// parseIndex reads what Hugging Face's libraries write next to the files of a sharded model: for each tensor the file
+// that has it, next to the index.
 func parseIndex(text []byte) (map[string]string, error) {
 	if len(text) > maxHeader {
 		return nil, malformed("an index of %d bytes, more than %d", len(text), maxHeader)

@@ -8,7 +8,7 @@ import (
 	"xpwc"
 )
 
-// PackedName is the name of a tensor that holds packed weights beside those that they were packed from: U8 of one
+// PackedName is the name of a tensor that holds packed weights next to their unpacked ones: U8 of one
 // dimension, the bytes of a complete cache file. Pull request 23069 of ONNX Runtime has both in one file, mapped from
 // there, too.
 const PackedName = "xpwc.packed"

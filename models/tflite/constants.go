@@ -17,7 +17,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// constant is a tensor of the file with what must be done to its bytes before XNNPACK can use them: stored elements
+// constant is a tensor of the file, and what must be done to its bytes before XNNPACK can use them: stored elements
 // spread over a dense tensor, then half precision widened to single. A constant that needs neither is used where it
 // lies.
 type constant struct {
@@ -30,14 +30,14 @@ type constant struct {
 	scatter   *scatter
 	sparse    *sparsity
 	shape     []int
-	fileShape []int // the shape in the file, if XNNPACK sees its dimensions in another order, which order says
+	fileShape []int // the shape in the file, if XNNPACK sees its dimensions in another order, given by order
 	order     []int
 	size      int // bytes as XNNPACK sees it
 	quant     quantization
 	use       flow.Use
 }
 
-// newConstant checks that a tensor's bytes are those of its shape and type.
+// newConstant checks that a tensor has as many bytes as its shape and type need.
 func newConstant(t *tensor) *constant {
 	shape := ints(t.shape)
 	count, err := elements(shape)
@@ -110,7 +110,7 @@ func (c *constant) place() tensorfile.Place {
 	return tensorfile.Place{Offset: c.source.Offset, Size: c.source.Size, Alignment: int64(c.dtype.Size())}
 }
 
-// computed reports whether XNNPACK is given other memory than that of the file: for what is converted, and what it
+// computed reports whether XNNPACK is given other memory than the file's: converted constants, and constants that it
 // reads at inference.
 func (c *constant) computed() bool {
 	return !c.asStored() || c.use&flow.AtInference != 0
@@ -130,7 +130,7 @@ func (c *constant) bytes(file []byte) []byte {
 	return c.bytesOf(stored)
 }
 
-// bytesOf is bytes, of those of the file.
+// bytesOf is bytes, of the file's bytes.
 func (c *constant) bytesOf(stored []byte) []byte {
 	if c.unchanged() {
 		return stored
@@ -152,7 +152,7 @@ func (c *constant) conversion() tensorfile.Conversion {
 		Size: c.size,
 		Fill: func(dst, stored []byte) error { return fault.Try(func() { c.fill(dst, stored) }) },
 		Digest: func(stored []byte) xpwc.Digest {
-			d := xpwc.DigestOf(stored) // of fewer bytes than those that fill computes, and no computing
+			d := xpwc.DigestOf(stored) // of fewer bytes than fill computes, and no computing
 			if c.asStored() {
 				return d
 			}
@@ -289,4 +289,17 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 		return tensorfile.Converted(m.file, c.place(), c.conversion())
 	}
 	return tensorfile.Tensor(m.file, c.place())
+}
+
+// reorder computes single precision with its dimensions in another order.
+func (c *constant) reorder(dst, stored []byte) {
+	plain := *c
+	plain.order, plain.shape = nil, c.fileShape
+	var shape, strides []int
+	for _, d := range c.order {
+		stride, _ := elements(c.fileShape[d+1:])
+		shape, strides = append(shape, c.fileShape[d]), append(strides, stride)
+	}
+	operators.Strided(operators.Array{Element: models.Float32, Shape: shape, Data: dst},
+		operators.Array{Element: models.Float32, Shape: c.fileShape, Data: plain.bytesOf(stored)}, 0, strides)
 }

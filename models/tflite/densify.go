@@ -2,7 +2,7 @@ package tflite
 
 import "xpwc/internal/fault"
 
-// sparsity says where in a dense tensor the stored elements go, in the schema's variant of the TACO format
+// sparsity maps stored elements to places in a dense tensor, in the schema's variant of the TACO format
 // (http://tensor-compiler.org/kjolstad-oopsla17-tensor-compiler.pdf): the dimensions in the order in which they are
 // traversed, each dense or with the coordinates of its stored elements as compressed sparse rows have them. Blocks
 // are further dimensions within the tensor's own.
@@ -68,7 +68,7 @@ func (s *sparsity) scatter(shape []int) *scatter {
 		} else {
 			l.length, l.stride = blockSize[d-rank], blockStride[d-rank]
 		}
-		fault.Within(func() { out.stored = l.check(out.stored) }, "dimension %d of a sparse tensor", i)
+		fault.Wrap(func() { out.stored = l.check(out.stored) }, "dimension %d of a sparse tensor", i)
 		out.levels = append(out.levels, l)
 	}
 	return out

@@ -1,11 +1,11 @@
 // Package tflite reads TensorFlow Lite models (.tflite files) into XNNPACK subgraphs.
 //
 //	m, err := tflite.Load("model.tflite", "model.xpwc", nil)
-//	outputs, err := m.Run(ctx, input) // a []float32, say
+//	outputs, err := m.Run(ctx, input) // a []float32, for instance
 //	err = m.Close()
 //
-// is all that most programs need, see [xpwc/models/inference]. A host that gives XNNPACK memory, a thread pool or a workspace
-// of its own does the same in steps:
+// is all that most programs need, see [xpwc/models/inference]. A host that gives XNNPACK memory, a thread pool or a
+// workspace of its own does the same in steps:
 //
 //	m, err := tflite.Open("model.tflite", nil)    // maps and checks the file
 //	session, err := cache.NewSession(m.DataMap()) // or models.NewMemory, without a cache
@@ -22,7 +22,7 @@
 //
 // A [Model] is a read-only mapping. XNNPACK reads its constants where they lie in the mapping. Those that the file
 // has in half precision or quantized (DEQUANTIZE) or sparse (DENSIFY) are computed when their content is asked for.
-// With a cache that has the packed weights, only those that [Model.Subgraph] loads eagerly are computed.
+// With a cache that has the packed weights, only constants that [Model.Subgraph] loads eagerly are computed.
 //
 // # What is supported
 //
@@ -33,7 +33,7 @@
 // RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR, ROUND, RSQRT, SIGN, SIN, SLICE, SOFTMAX,
 // SPACE_TO_BATCH_ND, SPACE_TO_DEPTH, SPLIT, SPLIT_V, SQRT, SQUARE, SQUARED_DIFFERENCE, SQUEEZE, STRIDED_SLICE, SUB,
 // SUM, TANH, TILE, TRANSPOSE, TRANSPOSE_CONV, UNPACK, and MediaPipe's custom operator Convolution2DTransposeBias.
-// Weights are constant, but those of FULLY_CONNECTED may be computed. Activations NONE, RELU, RELU_N1_TO_1 and RELU6
+// Weights are constant, except that FULLY_CONNECTED's may be computed. Activations NONE, RELU, RELU_N1_TO_1 and RELU6
 // can be fused.
 //
 // Go computes what XNNPACK does not have, between subgraphs: ARG_MAX, ARG_MIN, ATAN2, BROADCAST_ARGS, BUCKETIZE, CAST,
@@ -42,7 +42,7 @@
 // LOGICAL_OR, MATRIX_DIAG, MATRIX_SET_DIAG, MIRROR_PAD, NON_MAX_SUPPRESSION_V4 and _V5, NOT_EQUAL, ONE_HOT, RANGE,
 // RANK, REAL, REDUCE_ALL, REDUCE_ANY, REDUCE_PROD, REVERSE_SEQUENCE, REVERSE_V2, RFFT2D of powers of 2, SCATTER_ND,
 // SEGMENT_SUM of constant indices, SELECT, SELECT_V2, SHAPE, TOPK_V2, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN,
-// UNSORTED_SEGMENT_PROD, UNSORTED_SEGMENT_SUM, ZEROS_LIKE, and integers and booleans in what else moves, adds or
+// UNSORTED_SEGMENT_PROD, UNSORTED_SEGMENT_SUM, ZEROS_LIKE, and integers and booleans in operators that move, adds or
 // compares. A model with any of these has no subgraph of all of it, see [Model.Stages].
 //
 // WHILE and IF call other subgraphs. A loop that counts, as that of a recurrent layer, becomes as many steps as it has
@@ -58,25 +58,26 @@
 //
 //   - Dynamic range: weights of int8, or int4 as int8, for an input in single precision. CONV_2D in one group and
 //     FULLY_CONNECTED quantize the input at inference, row by row or image by image, if the weights have zero points
-//     of 0. Otherwise weights are dequantized, as those of int4 with a scale for each block are.
+//     of 0. Otherwise weights are dequantized, as int4 with a scale for each block is.
 //   - Quantized values of int8 and uint8, with weights of one scale or one for each channel. Convolutions,
 //     FULLY_CONNECTED, ADD, MUL, SUB and what moves elements compute with them as they are. What computes each element
 //     of others, and most of the rest, computes in single precision between two conversions, as do these where the
-//     scales are too far apart for XNNPACK, but those that move elements.
-//   - Values of int16 with a scale, beside weights of int8. Single precision is computed with, and QUANTIZE,
+//     scales are too far apart for XNNPACK, except operators that move elements.
+//   - Values of int16 with a scale, for weights of int8. Single precision is computed with, and QUANTIZE,
 //     DEQUANTIZE, inputs and outputs keep the range. CAST does not take them.
 //   - Integers and booleans are inputs and outputs, too, as the file has them.
 //   - What follows from shapes and constants alone is computed when the model is opened. The shapes that operators are
 //     given may be computed so.
 //
 // Each operator computes what TensorFlow Lite's reference kernel does. An index that is out of range, such as a token
-// that is not in the vocabulary, is an error of the inference. Shapes follow from those of the model's inputs; what
-// the file says of intermediate tensors' shapes is ignored, as TensorFlow Lite ignores it. An open model has one shape
-// of each input: [Options.Shapes] gives another batch, say, and [Options.Signature] another of the file's signatures.
+// that is not in the vocabulary, is an error of the inference. Shapes follow from the shapes of the model's inputs;
+// what the file has as shapes of intermediate tensors is ignored, as TensorFlow Lite ignores it. An open model has one
+// shape of each input: [Options.Shapes] gives another batch, for instance, and [Options.Signature] another of the
+// file's signatures.
 //
 // # Untrusted files
 //
-// All that a file says is checked before it is used: no file makes this package or XNNPACK read outside the mapping.
+// Everything in a file is checked before it is used: no file makes this package or XNNPACK read outside the mapping.
 // A file may however ask for much memory and time, as any model may; and a file that is cut off while it is mapped
 // ends the process.
 package tflite

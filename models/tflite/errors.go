@@ -1,9 +1,14 @@
 package tflite
 
-import "errors"
+import (
+	"errors"
+
+	"xpwc/internal/fault"
+	"xpwc/internal/flow"
+)
 
 var (
-	// ErrMalformed is matched by every error that says a file is not a well-formed TensorFlow Lite model: bytes
+	// ErrMalformed is matched by every error about a file that is not a well-formed TensorFlow Lite model: bytes
 	// outside the file, an index that names nothing, a constant whose size is not its shape's, an operator with the
 	// wrong operands.
 	ErrMalformed = errors.New("malformed model")
@@ -17,9 +22,16 @@ var (
 	ErrUnsupported = errors.New("unsupported use")
 
 	// ErrUnknownSignature is matched when the model has no signature of the name that was asked for. The message lists
-	// those that it has.
+	// the known ones.
 	ErrUnknownSignature = errors.New("the model has no such signature")
 
 	// ErrShape is matched when an input cannot have the shape that was asked for.
 	ErrShape = errors.New("the model does not take an input of this shape")
 )
+
+func malformed(format string, args ...any) { fault.Because(ErrMalformed, format, args...) }
+
+func unsupported(format string, args ...any) { fault.Because(ErrUnsupported, format, args...) }
+
+// checked has the errors of other packages be some of this one.
+func checked(do func()) { flow.Checked(do, ErrMalformed, ErrUnsupported) }

@@ -33,7 +33,7 @@ func specimens() [][]byte {
 	return append(append(out, m.bytes()), smallModels()...)
 }
 
-// smallModels are those that Keras made, as far as they are small.
+// smallModels are the small models that Keras made.
 func smallModels() (out [][]byte) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "tflite", "*.tflite"))
 	if err != nil {
@@ -113,7 +113,7 @@ func FuzzSubgraph(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { exercise(t, b) })
 }
 
-// FuzzPatchedSubgraph does the same with models that are well-formed but for a few numbers, which gets past the
+// FuzzPatchedSubgraph does the same with models that are well-formed except for a few numbers, which gets past the
 // flatbuffer's own structure: each four bytes of patches are a position and a number of one byte or of four.
 func FuzzPatchedSubgraph(f *testing.F) {
 	models := specimens()

@@ -7,7 +7,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// XNNPACK has no kernels for int16. What the file has as int16 with a scale (its activations, beside weights of int8)
+// XNNPACK has no kernels for int16. What the file has as int16 with a scale (its activations, for weights of int8)
 // is computed in single precision, with weights that are dequantized when they are packed. QUANTIZE and DEQUANTIZE keep
 // it in the range that int16 has; between operators it is neither rounded nor limited. Inputs and outputs of int16 are
 // converted in Go.
@@ -21,7 +21,7 @@ func (c *call) fromInt16(k *constant) *constant {
 	return c.plan.derive(k.dequantized())
 }
 
-// withinInt16 limits single precision to what int16 of the output, or else of the input, has.
+// withinInt16 limits single precision to the range of the output's int16, or else the input's.
 func (c *call) withinInt16() xnnpack.Unary {
 	t := &c.plan.graph.tensors[c.op.outputs[0]]
 	if t.dtype != typeInt16 {
@@ -72,7 +72,7 @@ func (n *inliner) outputsOfInt16() {
 // outside adds a tensor of integers that has a tensor's name from now on.
 func (n *inliner) outside(t int, role string) int {
 	var step float32
-	fault.Within(func() { step = n.graph.tensors[t].int16Step() }, "%s %q", role, n.graph.tensors[t].name)
+	fault.Wrap(func() { step = n.graph.tensors[t].int16Step() }, "%s %q", role, n.graph.tensors[t].name)
 	copied := n.tensor(tensor{name: n.graph.tensors[t].name, dtype: typeInt16, step: step})
 	in, out := &n.graph.tensors[t], &n.graph.tensors[copied]
 	in.name, out.name = out.name, in.name
@@ -83,7 +83,7 @@ func (n *inliner) outside(t int, role string) int {
 func (n *inliner) edge(src, dst int) {
 	op := &operator{code: "DEQUANTIZE", inputs: []int{src}, outputs: []int{dst}}
 	n.add(op, operatorRow{inGo: func(c *call) {
-		in := c.data(0)
+		in := c.operand(0)
 		c.define(0, in.shape...)
 		c.do(func(r *run) {
 			for i := range len(r.in[0].Data) / r.in[0].Element.Size() {

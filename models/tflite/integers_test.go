@@ -96,7 +96,7 @@ func TestRowsOfATableAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// TestShapesThatAModelComputesAreFolded reshapes [2, 3, 4] to what integers of all kinds of operators come to.
+// TestShapesThatAModelComputesAreFolded reshapes [2, 3, 4] to shapes that integer operators compute.
 func TestShapesThatAModelComputesAreFolded(t *testing.T) {
 	scalar := func(n int32) blueTensor { return int32Tensor("scalar", []int{}, n) }
 	list := func(n ...int32) blueTensor { return int32Tensor("list", []int{len(n)}, n...) }

@@ -22,13 +22,13 @@ import (
 
 // A process that loads a model under a limit of addresses (ulimit -v) has these variables.
 const (
-	envLimit = "XPWC_TEST_LIMIT" // how many bytes it may take besides those that it has taken
+	envLimit = "XPWC_TEST_LIMIT" // how many more bytes it may take
 	envCache = "XPWC_TEST_CACHE" // its cache file, or none
 )
 
 var heavy = filepath.Join("..", "..", "third_party", "models", "pose_landmark_heavy.tflite")
 
-// What is mapped of a cache takes the place of what XNNPACK would pack into memory, and does not come on top of it.
+// A mapped cache replaces the memory that XNNPACK would pack into; it adds nothing.
 func TestACacheRunsUnderTheLimitOfAddressesThatIsEnoughWithoutOne(t *testing.T) {
 	if testkit.Race() || os.Getenv(testkit.Emulator) != "" {
 		t.Skip("the race detector and emulators have limits of their own")

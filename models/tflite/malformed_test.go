@@ -302,7 +302,7 @@ func weight(p *plan) float64 {
 		constants, computed := 1.0, 0.0
 		inputs, outputs := s.Operands()
 		for _, id := range inputs {
-			if p.of(id).constant != nil {
+			if p.valueOf(id).constant != nil {
 				constants *= size(id)
 			}
 			computed += size(id)

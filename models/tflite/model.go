@@ -23,12 +23,12 @@ type Model struct {
 	data *dataMap
 }
 
-// Options say what of a file is opened, and for which inputs. Nil Options are the zero ones.
+// Options select what of a file is opened, and for which inputs. Nil Options are the zero ones.
 type Options struct {
-	// Signature is the name of what is computed, one of [Model.Signatures]. Its inputs and outputs have its names and
+	// Signature is one of [Model.Signatures]. Its inputs and outputs have its names and
 	// order then. Without one it is the first subgraph, the main one, with the names that its tensors have.
 	Signature string
-	// Shapes are those of the inputs, in the model's order: as many as there are inputs, or none. A nil one is the
+	// Shapes are the inputs' shapes, in the model's order: as many as there are inputs, or none. A nil one is the
 	// file's. Other dimensions than the file's can be given where it leaves them open, which is mostly the batch.
 	// Weights are packed alike for all of them.
 	Shapes [][]int
@@ -99,7 +99,7 @@ func (g *graph) reshape(shapes [][]int) {
 func (m *Model) Close() error { return m.file.Close() }
 
 // Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run.
-// Errors: those of Open.
+// Errors: as of Open.
 func Signatures(path string) (names []string, err error) {
 	file, err := mapped.Open(path)
 	if err != nil {
@@ -170,8 +170,8 @@ func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
 	return m.plan.whole.Stages()
 }
 
-// Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options say how
-// XNNPACK uses it: those that are packed are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs
+// Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options tell how
+// XNNPACK uses it: packed ones are loaded with [xpwc.PackOnly], and with [xpwc.Eager] if an operator packs
 // them without a look-up (depthwise convolution, deconvolution); those read at inference (operands of elementwise
 // operators) with [xpwc.Eager] and [xpwc.Retain]; kernels with an [xpwc.PackedAs] for each operator that packs them.
 //
@@ -185,7 +185,7 @@ func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 }
 
 // Load opens a model and makes it ready to run, with its packed weights in the cache file, or in memory if that is
-// empty or the model small (inference.Options.CacheFrom). The caller closes the Runner. Errors: those of [Open] and
+// empty or the model small (inference.Options.CacheFrom). The caller closes the Runner. Errors: as of [Open] and
 // [inference.Load].
 func Load(path, cacheFile string, o *inference.Options) (*inference.Runner, error) {
 	m, err := Open(path, nil)

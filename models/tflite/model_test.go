@@ -42,7 +42,7 @@ func (r *recorder) Load(name string, opts ...xpwc.LoadOption) ([]byte, error) {
 	return r.Memory.Load(name, opts...)
 }
 
-// placeholder is a loader that gives memory with nothing in it, as a session does for what it expects to find in the
+// placeholder is a loader that gives memory with nothing in it, as a session does for entries that it expects in the
 // cache.
 type placeholder struct {
 	t       *testing.T

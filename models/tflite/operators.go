@@ -8,31 +8,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// takes says which values an operator computes with beside those in single precision. In Go it also computes with
-// integers and booleans.
-type takes uint8
-
-const (
-	// bytes8: int8 and uint8, as XNNPACK's kernels for them do, or as they are stored.
-	bytes8 takes = 1 << iota
-	// widened: int8 and uint8, in single precision between two conversions.
-	widened
-	// complexes: complex numbers, which only Go has, and no model as inputs or outputs.
-	complexes
-)
-
-// An operatorRow is what this package knows of an operator.
-type operatorRow struct {
-	// plan checks the operator, gives its outputs their shapes, and returns what adds it to a subgraph, or nil if it
-	// needs no node. It is nil if XNNPACK does not have the operator.
-	plan  func(*call)
-	takes takes
-	// inGo plans what Go computes, where plan does not; nil if it cannot.
-	inGo func(*call)
-}
-
-// supported has every builtin operator that can run, by its name in the schema. What it does not say of datatypes is
-// said by the rules of weights, in types.go.
+// supported has every builtin operator that can run, by its name in the schema. The rules for
+// the datatypes of weights are in types.go.
 var supported = map[opcode]operatorRow{
 	"ABS":                          unaryRow(operators.Abs),
 	"ADD":                          binaryRow(operators.Sum, bytes8, binaryActivation),
@@ -62,7 +39,7 @@ var supported = map[opcode]operatorRow{
 	"DYNAMIC_UPDATE_SLICE":         {takes: bytes8, inGo: planDynamicUpdateSlice},
 	"ELU":                          unaryRow(operators.ELU),
 	"EMBEDDING_LOOKUP":             {takes: bytes8, inGo: planEmbedding},
-	"EQUAL":                        comparisonRow(operators.Equal),
+	"EQUAL":                        comparisonRow(operators.EqualTo),
 	"EXP":                          unaryRow(operators.Exp),
 	"EXPAND_DIMS":                  {plan: planExpandDims, takes: bytes8 | complexes, inGo: planExpandDims},
 	"FILL":                         {takes: bytes8, inGo: planFill},
@@ -84,83 +61,116 @@ var supported = map[opcode]operatorRow{
 	"LOG":                          unaryRow(operators.Log),
 	"LOCAL_RESPONSE_NORMALIZATION": {takes: widened, inGo: planLocalNormalization},
 	"LOGICAL_AND":                  comparisonRow(operators.And),
-	"LOGICAL_NOT":                  hostedRow(operators.Not(), 0),
+	"LOGICAL_NOT":                  hostedRow(operators.Negation(), 0),
 	"LOGICAL_OR":                   comparisonRow(operators.Or),
 	"LOGISTIC":                     unaryRow(operators.Sigmoid),
 	"LOG_SOFTMAX":                  {takes: widened, inGo: planLogSoftmax},
 	"MATRIX_DIAG":                  {takes: bytes8, inGo: planMatrixDiag},
 	"MATRIX_SET_DIAG":              {takes: bytes8, inGo: planMatrixSetDiag},
-	"MAXIMUM":                      binaryRow(operators.Greatest, widened, absent),
+	"MAXIMUM":                      binaryRow(operators.Maximum, widened, absent),
 	"MAX_POOL_2D":                  {plan: planPool(false), takes: bytes8},
-	"MEAN":                         {plan: planReduce(xnnpack.ReduceMean), takes: widened, inGo: planReduced(operators.Mean)},
-	"MINIMUM":                      binaryRow(operators.Least, widened, absent),
-	"MIRROR_PAD":                   {takes: bytes8, inGo: planMirrorPad},
-	"MUL":                          binaryRow(operators.Product, bytes8, binaryActivation),
-	"NEG":                          unaryRow(operators.Negate),
-	"NOT_EQUAL":                    comparisonRow(operators.NotEqual),
-	"ONE_HOT":                      {inGo: planOneHot},
-	"PACK":                         {plan: planPack, takes: bytes8, inGo: planPack},
-	"PAD":                          {plan: planPad, takes: bytes8, inGo: planPad},
-	"PADV2":                        {plan: planPad, takes: widened, inGo: planPad},
-	"POW":                          binaryRow(operators.Power, widened, absent),
-	"PRELU":                        {plan: planPReLU, takes: widened},
-	"QUANTIZE":                     {plan: (*call).convert, takes: bytes8},
-	"RANGE":                        {inGo: planRange},
-	"RANK":                         {inGo: planShape(rank)},
-	"REAL":                         {takes: complexes, inGo: planComplex(realPart)},
-	"RFFT2D":                       {takes: complexes, inGo: planRealFFT2D},
-	"REDUCE_ALL":                   {inGo: planReduced(reducing(operators.And))},
-	"REDUCE_ANY":                   {inGo: planReduced(reducing(operators.Or))},
-	"REDUCE_MAX":                   {plan: planReduceMax, takes: bytes8, inGo: planReduced(reducing(operators.Greatest))},
-	"REDUCE_MIN":                   {plan: planReduceMax, takes: widened, inGo: planReduced(reducing(operators.Least))},
-	"REDUCE_PROD":                  {takes: widened, inGo: planReduced(reducing(operators.Product))},
-	"RELU":                         unaryRow(operators.ReLU),
-	"RELU_0_TO_1":                  unaryRow(operators.Limit(0, 1)),
-	"RELU6":                        unaryRow(operators.Limit(0, 6)),
-	"RELU_N1_TO_1":                 unaryRow(operators.Limit(-1, 1)),
-	"RESHAPE":                      {plan: planReshape, takes: bytes8 | complexes, inGo: planReshape},
-	"RESIZE_BILINEAR":              {plan: planResizeBilinear, takes: bytes8},
-	"RESIZE_NEAREST_NEIGHBOR":      {plan: planResizeNearest, takes: bytes8, inGo: planResizeNearest},
-	"REVERSE_V2":                   {takes: bytes8, inGo: planReverse},
-	"REVERSE_SEQUENCE":             {takes: bytes8, inGo: planReverseSequence},
-	"ROUND":                        unaryRow(operators.Round),
-	"RSQRT":                        unaryRow(operators.ReciprocalSquareRoot),
-	"SCATTER_ND":                   {takes: widened, inGo: planScatterND},
-	"SEGMENT_SUM":                  {inGo: planSegments(operators.Sum, 0, 0)},
-	"SELECT":                       {takes: bytes8, inGo: planSelect},
-	"SELECT_V2":                    {takes: bytes8, inGo: planSelect},
-	"SHAPE":                        {takes: bytes8, inGo: planShape(dimensions)},
-	"SIGN":                         unaryRow(operators.Sign),
-	"SIN":                          unaryRow(operators.Sine),
-	"SLICE":                        {plan: planSlice, takes: bytes8, inGo: planSlice},
-	"SOFTMAX":                      {plan: planSoftmax, takes: widened},
-	"SPACE_TO_BATCH_ND":            {plan: planSpaceToBatch, takes: bytes8},
-	"SPACE_TO_DEPTH":               {plan: planSpaceToDepth, takes: bytes8},
-	"SPLIT":                        {plan: planSplit, takes: bytes8, inGo: planSplit},
-	"SPLIT_V":                      {plan: planSplitV, takes: bytes8, inGo: planSplitV},
-	"SQRT":                         unaryRow(operators.SquareRoot),
-	"SQUARE":                       unaryRow(operators.Square),
-	"SQUARED_DIFFERENCE":           binaryRow(operators.SquaredDifference, widened, absent),
-	"SQUEEZE":                      {plan: planSqueeze, takes: bytes8 | complexes, inGo: planSqueeze},
-	"STRIDED_SLICE":                {plan: planStridedSlice, takes: bytes8, inGo: planStridedSlice},
-	"SUB":                          binaryRow(operators.Difference, bytes8, binaryActivation),
-	"NON_MAX_SUPPRESSION_V4":       {inGo: planSuppression},
-	"NON_MAX_SUPPRESSION_V5":       {inGo: planSuppression},
-	"SUM":                          {plan: planReduce(xnnpack.ReduceSum), takes: widened, inGo: planReduced(reducing(operators.Sum))},
-	"TANH":                         unaryRow(operators.Tanh),
-	"TILE":                         {plan: planTile, takes: bytes8, inGo: planTile},
-	"TOPK_V2":                      {inGo: planTopK},
-	"TRANSPOSE":                    {plan: planTranspose, takes: bytes8, inGo: planTranspose},
-	"TRANSPOSE_CONV":               {plan: planTransposeConv, takes: bytes8},
-	"UNPACK":                       {plan: planUnpack, takes: bytes8, inGo: planUnpack},
-	"UNSORTED_SEGMENT_MAX":         {inGo: planSegments(operators.Greatest, -math.MaxFloat32, math.MinInt32)},
-	"UNSORTED_SEGMENT_MIN":         {inGo: planSegments(operators.Least, math.MaxFloat32, math.MaxInt32)},
-	"UNSORTED_SEGMENT_PROD":        {inGo: planSegments(operators.Product, 1, 1)},
-	"UNSORTED_SEGMENT_SUM":         {inGo: planSegments(operators.Sum, 0, 0)},
-	"ZEROS_LIKE":                   {inGo: planShape(zeros)},
+	"MEAN": {plan: planReduce(xnnpack.ReduceMean), takes: widened,
+		inGo: planReduced(operators.Mean)},
+	"MINIMUM":    binaryRow(operators.Minimum, widened, absent),
+	"MIRROR_PAD": {takes: bytes8, inGo: planMirrorPad},
+	"MUL":        binaryRow(operators.Product, bytes8, binaryActivation),
+	"NEG":        unaryRow(operators.Negate),
+	"NOT_EQUAL":  comparisonRow(operators.NotEqual),
+	"ONE_HOT":    {inGo: planOneHot},
+	"PACK":       {plan: planPack, takes: bytes8, inGo: planPack},
+	"PAD":        {plan: planPad, takes: bytes8, inGo: planPad},
+	"PADV2":      {plan: planPad, takes: widened, inGo: planPad},
+	"POW":        binaryRow(operators.Power, widened, absent),
+	"PRELU":      {plan: planPReLU, takes: widened},
+	"QUANTIZE":   {plan: (*call).convert, takes: bytes8},
+	"RANGE":      {inGo: planRange},
+	"RANK":       {inGo: planShape(shapeRank)},
+	"REAL":       {takes: complexes, inGo: planComplex(realPart)},
+	"RFFT2D":     {takes: complexes, inGo: planRealFFT2D},
+	"REDUCE_ALL": {inGo: planReduced(reducing(operators.And))},
+	"REDUCE_ANY": {inGo: planReduced(reducing(operators.Or))},
+	"REDUCE_MAX": {plan: planReduceMax, takes: bytes8,
+		inGo: planReduced(reducing(operators.Maximum))},
+	"REDUCE_MIN": {plan: planReduceMax, takes: widened,
+		inGo: planReduced(reducing(operators.Minimum))},
+	"REDUCE_PROD":             {takes: widened, inGo: planReduced(reducing(operators.Product))},
+	"RELU":                    unaryRow(operators.ReLU),
+	"RELU_0_TO_1":             unaryRow(operators.Limit(0, 1)),
+	"RELU6":                   unaryRow(operators.Limit(0, 6)),
+	"RELU_N1_TO_1":            unaryRow(operators.Limit(-1, 1)),
+	"RESHAPE":                 {plan: planReshape, takes: bytes8 | complexes, inGo: planReshape},
+	"RESIZE_BILINEAR":         {plan: planResizeBilinear, takes: bytes8},
+	"RESIZE_NEAREST_NEIGHBOR": {plan: planResizeNearest, takes: bytes8, inGo: planResizeNearest},
+	"REVERSE_V2":              {takes: bytes8, inGo: planReverse},
+	"REVERSE_SEQUENCE":        {takes: bytes8, inGo: planReverseSequence},
+	"ROUND":                   unaryRow(operators.Round),
+	"RSQRT":                   unaryRow(operators.ReciprocalSquareRoot),
+	"SCATTER_ND":              {takes: widened, inGo: planScatterND},
+	"SEGMENT_SUM":             {inGo: planSegments(operators.Sum, 0, 0)},
+	"SELECT":                  {takes: bytes8, inGo: planSelect},
+	"SELECT_V2":               {takes: bytes8, inGo: planSelect},
+	"SHAPE":                   {takes: bytes8, inGo: planShape(dimensions)},
+	"SIGN":                    unaryRow(operators.Sign),
+	"SIN":                     unaryRow(operators.Sine),
+	"SLICE":                   {plan: planSlice, takes: bytes8, inGo: planSlice},
+	"SOFTMAX":                 {plan: planSoftmax, takes: widened},
+	"SPACE_TO_BATCH_ND":       {plan: planSpaceToBatch, takes: bytes8},
+	"SPACE_TO_DEPTH":          {plan: planSpaceToDepth, takes: bytes8},
+	"SPLIT":                   {plan: planSplit, takes: bytes8, inGo: planSplit},
+	"SPLIT_V":                 {plan: planSplitV, takes: bytes8, inGo: planSplitV},
+	"SQRT":                    unaryRow(operators.SquareRoot),
+	"SQUARE":                  unaryRow(operators.Square),
+	"SQUARED_DIFFERENCE":      binaryRow(operators.SquaredDifference, widened, absent),
+	"SQUEEZE":                 {plan: planSqueeze, takes: bytes8 | complexes, inGo: planSqueeze},
+	"STRIDED_SLICE":           {plan: planStridedSlice, takes: bytes8, inGo: planStridedSlice},
+	"SUB":                     binaryRow(operators.Difference, bytes8, binaryActivation),
+	"NON_MAX_SUPPRESSION_V4":  {inGo: planSuppression},
+	"NON_MAX_SUPPRESSION_V5":  {inGo: planSuppression},
+	"SUM": {plan: planReduce(xnnpack.ReduceSum), takes: widened,
+		inGo: planReduced(reducing(operators.Sum))},
+	"TANH":                  unaryRow(operators.Tanh),
+	"TILE":                  {plan: planTile, takes: bytes8, inGo: planTile},
+	"TOPK_V2":               {inGo: planTopK},
+	"TRANSPOSE":             {plan: planTranspose, takes: bytes8, inGo: planTranspose},
+	"TRANSPOSE_CONV":        {plan: planTransposeConv, takes: bytes8},
+	"UNPACK":                {plan: planUnpack, takes: bytes8, inGo: planUnpack},
+	"UNSORTED_SEGMENT_MAX":  {inGo: planSegments(operators.Maximum, -math.MaxFloat32, math.MinInt32)},
+	"UNSORTED_SEGMENT_MIN":  {inGo: planSegments(operators.Minimum, math.MaxFloat32, math.MaxInt32)},
+	"UNSORTED_SEGMENT_PROD": {inGo: planSegments(operators.Product, 1, 1)},
+	"UNSORTED_SEGMENT_SUM":  {inGo: planSegments(operators.Sum, 0, 0)},
+	"ZEROS_LIKE":            {inGo: planShape(noNumbers)},
 }
 
 // customOperators has the operators that models name themselves.
 var customOperators = map[string]operatorRow{
 	"Convolution2DTransposeBias": {plan: planTransposeConvBias},
+}
+
+// unaryRow returns the row of an operator that computes each element from one.
+func unaryRow(f operators.Function) operatorRow {
+	row := operatorRow{plan: planUnary(*f.Node), takes: widened}
+	if f.Whole != nil {
+		row.inGo = planMapped(f.Whole)
+	}
+	return row
+}
+
+// binaryRow returns the row of an operator that computes each element from two. The slot is its fused activation's, if
+// it can have one.
+func binaryRow(o operators.Operation, values takes, slot int) operatorRow {
+	row := operatorRow{takes: values, inGo: planCombined(o, slot)}
+	if o.Node != nil {
+		row.plan = planBinary(*o.Node, slot)
+	}
+	return row
+}
+
+// comparisonRow returns the row of a comparison, or of a logical operation.
+func comparisonRow(o operators.Operation) operatorRow {
+	return operatorRow{takes: widened, inGo: func(c *call) { c.combined(o) }}
+}
+
+// hostedRow returns the row of an operator that Go computes from operand 0.
+func hostedRow(op operators.Operator, values takes) operatorRow {
+	return operatorRow{takes: values, inGo: func(c *call) { c.host(op, 0) }}
 }

@@ -174,13 +174,13 @@ func elementwiseCases() (cases []opCase) {
 					continue
 				}
 				constant := constantOf("c", shape...)
-				other := single(blueOp{code: op, inputs: []int{1, 0}, options: fields{binaryActivation: act}},
+				swapped := single(blueOp{code: op, inputs: []int{1, 0}, options: fields{binaryActivation: act}},
 					[]int{2, 3, 4, 5}, constant)
 				if op == "DIV" { // division by zero is not defined
-					other = single(blueOp{code: op, options: fields{binaryActivation: act}}, []int{2, 3, 4, 5},
+					swapped = single(blueOp{code: op, options: fields{binaryActivation: act}}, []int{2, 3, 4, 5},
 						floats("c", []int{5}, 1, -2, 0.5, 4, -8))
 				}
-				cases = append(cases, opCase{fmt.Sprintf("%v of %v activation %d", op, shape, act), other})
+				cases = append(cases, opCase{fmt.Sprintf("%v of %v activation %d", op, shape, act), swapped})
 			}
 		}
 	}
@@ -214,14 +214,14 @@ func shapeCases() (cases []opCase) {
 	for n := 1; n <= 12; n++ {
 		for _, axis := range []int32{0, 2, -1} {
 			op := blueOp{code: "CONCATENATION", options: fields{concatenationAxis: axis}}
-			var more []blueTensor
+			var extra []blueTensor
 			for i := range n - 1 {
 				shape := []int{2, 3, 4, 5}
 				shape[(int(axis)+4)%4] = i%3 + 1
-				more = append(more, constantOf(fmt.Sprint("c", i), shape...))
+				extra = append(extra, constantOf(fmt.Sprint("c", i), shape...))
 			}
 			cases = append(cases, opCase{fmt.Sprintf("CONCATENATION of %d along %d", n, axis),
-				single(op, []int{2, 3, 4, 5}, more...)})
+				single(op, []int{2, 3, 4, 5}, extra...)})
 		}
 	}
 	for _, block := range []int32{1, 2, 3} {
@@ -303,9 +303,9 @@ func sparsities() map[string]struct {
 
 func TestOperatorsComputeWhatTensorFlowLiteDefines(t *testing.T) {
 	var cases []opCase
-	for _, more := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(),
+	for _, list := range [][]opCase{convolutionCases(), deconvolutionCases(), poolCases(), resizeCases(),
 		elementwiseCases(), shapeCases(), weightCases()} {
-		cases = append(cases, more...)
+		cases = append(cases, list...)
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

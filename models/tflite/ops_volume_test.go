@@ -14,9 +14,9 @@ import (
 // along3D is how a convolution goes along one dimension.
 type along3D struct{ in, size, stride, dilation int }
 
-func (a along3D) out(same bool) (n, before int) {
+func (a along3D) out(samePadding bool) (n, pre int) {
 	reach := (a.size-1)*a.dilation + 1
-	if !same {
+	if !samePadding {
 		return (a.in-reach)/a.stride + 1, 0
 	}
 	n = (a.in + a.stride - 1) / a.stride
@@ -24,10 +24,10 @@ func (a along3D) out(same bool) (n, before int) {
 }
 
 // volume is a model of one CONV_3D, from 2 channels to 3, and what it computes by definition of wave.
-func volume(d, h, w along3D, same bool) (m blueprint, want []float32) {
+func volume(d, h, w along3D, samePadding bool) (m blueprint, want []float32) {
 	const channels, outputs = 2, 3
 	padding := byte(paddingValid)
-	if same {
+	if samePadding {
 		padding = paddingSame
 	}
 	shape, kernel := []int{2, d.in, h.in, w.in, channels}, []int{d.size, h.size, w.size, channels, outputs}
@@ -38,26 +38,26 @@ func volume(d, h, w along3D, same bool) (m blueprint, want []float32) {
 		conv3D.activation: byte(activationReLU)}}, shape,
 		floats("k", kernel, k...), floats("b", []int{outputs}, bias...))
 	along := []along3D{d, h, w}
-	var n, before [3]int
+	var n, pre [3]int
 	for i, a := range along {
-		n[i], before[i] = a.out(same)
+		n[i], pre[i] = a.out(samePadding)
 	}
-	for at := range shape[0] * n[0] * n[1] * n[2] * outputs {
-		o, sum, rest := at%outputs, bias[at%outputs], at/outputs
+	for element := range shape[0] * n[0] * n[1] * n[2] * outputs {
+		o, sum, rest := element%outputs, bias[element%outputs], element/outputs
 		var first [3]int
 		for i := 2; i >= 0; i-- {
-			first[i], rest = rest%n[i]*along[i].stride-before[i], rest/n[i]
+			first[i], rest = rest%n[i]*along[i].stride-pre[i], rest/n[i]
 		}
 		for in := range d.size * h.size * w.size * channels {
-			c, left, inside := in%channels, in/channels, true
+			c, quotient, inside := in%channels, in/channels, true
 			var place [3]int
 			for i := 2; i >= 0; i-- {
-				place[i], left = first[i]+left%along[i].size*along[i].dilation, left/along[i].size
+				place[i], quotient = first[i]+quotient%along[i].size*along[i].dilation, quotient/along[i].size
 				inside = inside && place[i] >= 0 && place[i] < along[i].in
 			}
-			from := ((rest*d.in+place[0])*h.in+place[1])*w.in + place[2]
+			src := ((rest*d.in+place[0])*h.in+place[1])*w.in + place[2]
 			if inside {
-				sum += x[from*channels+c] * k[in*outputs+o]
+				sum += x[src*channels+c] * k[in*outputs+o]
 			}
 		}
 		want = append(want, max(sum, 0))
@@ -67,8 +67,8 @@ func volume(d, h, w along3D, same bool) (m blueprint, want []float32) {
 
 func TestVolumesAreConvolved(t *testing.T) {
 	for _, c := range []struct {
-		d, h, w along3D
-		same    bool
+		d, h, w     along3D
+		samePadding bool
 	}{
 		{along3D{4, 3, 1, 1}, along3D{5, 3, 1, 1}, along3D{6, 2, 1, 1}, false},
 		{along3D{4, 3, 1, 1}, along3D{5, 3, 1, 1}, along3D{6, 2, 1, 1}, true},
@@ -80,7 +80,7 @@ func TestVolumesAreConvolved(t *testing.T) {
 		{along3D{8, 7, 1, 1}, along3D{2, 1, 1, 1}, along3D{2, 1, 1, 1}, true},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			m, want := volume(c.d, c.h, c.w, c.same)
+			m, want := volume(c.d, c.h, c.w, c.samePadding)
 			opened := openModel(t, save(t, m.bytes()))
 			input := wave(len(newArray(m.tensors[0].shape...).v))
 			plain := modeltest.Run(t, opened, input)[0]

@@ -16,7 +16,7 @@ import (
 // maxRank is XNN_MAX_TENSOR_DIMS of xnnpack.h. A tensor of higher rank is an error only where it is used.
 const maxRank = 6
 
-// graph is what the file says, with every index and range checked, and nothing yet of what it means.
+// graph is the content of the file, with every index and range checked, without its meaning.
 type graph struct {
 	tensors   []tensor
 	operators []operator
@@ -30,7 +30,7 @@ type graph struct {
 	buffers    map[flatbuf.Span]string // names of constants' bytes, see nameBuffers; nil in a file of one computation
 }
 
-// A body is a subgraph that an operator calls. Its tensors are among the graph's, after those of the main one.
+// A body is a subgraph that an operator calls. Its tensors are among the graph's, after the main one's.
 type body struct {
 	first           int // tensor
 	tensors         int
@@ -41,12 +41,12 @@ type body struct {
 type tensor struct {
 	name         string // unique in the graph
 	shape        []int32
-	free         []int32 // as shape, with -1 for what a program may choose; empty if that is nothing
+	free         []int32 // as shape, with -1 for dimensions that a program may choose; empty if there are none
 	dtype        elementType
 	data         flatbuf.Span // of a constant's bytes; size 0: not a constant
 	quantization quantization
 	sparsity     *sparsity
-	step         float32 // of what an input or output of int16 counts, see int16.go
+	step         float32 // of an input or output of int16, see int16.go
 }
 
 type quantization struct {
@@ -73,7 +73,7 @@ const absent = -1
 // title is what errors call the operator, with its number.
 func (o *operator) title() string { return fmt.Sprintf("operator %d, %s", o.index, o.name()) }
 
-// name is its name, after those of the operators that it is within.
+// name is its name, after the names of the operators around it.
 func (o *operator) name() string {
 	if o.code == "CUSTOM" {
 		return o.caller + o.custom
@@ -186,7 +186,7 @@ func (p *parser) nameBuffers(signatures []signature) {
 	}
 }
 
-// follow takes the inputs and outputs of a signature, in its order, for those of the subgraph.
+// follow takes the inputs and outputs of a signature, in its order, as the subgraph's.
 func (p *parser) follow(s signature) {
 	if len(s.tensors[0]) != len(p.g.inputs) {
 		malformed("signature %q names %d of the %d inputs", s.name, len(s.tensors[0]), len(p.g.inputs))
@@ -355,7 +355,7 @@ func indexVector(t flatbuf.Table, typeSlot, slot int) []int32 {
 	return nil
 }
 
-// indices checks indices of tensors of a subgraph, and returns those that they have in the graph.
+// indices checks indices of tensors of a subgraph, and returns their indices in the graph.
 func (p *parser) indices(b *body, raw []int32, role string, optional bool) []int {
 	out := make([]int, len(raw))
 	for i, n := range raw {

@@ -32,7 +32,7 @@ type plan struct {
 }
 
 // value is what a tensor is at the point of the graph that planning has reached. TensorFlow Lite computes the shapes of
-// intermediate tensors from the inputs' and ignores what the file says of them; so does planning.
+// intermediate tensors from the inputs' and ignores the file's shapes for them; so does planning.
 type value struct {
 	state    state
 	shape    []int
@@ -79,7 +79,7 @@ func newPlan(g *graph, file []byte) *plan {
 		if _, err := elements(shape); err != nil {
 			malformed("input %q: %v", t.name, err)
 		}
-		fault.Within(func() { t.computable(shape) }, "input %q", t.name)
+		fault.Wrap(func() { t.computable(shape) }, "input %q", t.name)
 		if t.dtype == typeComplex64 {
 			fault.Check(fmt.Errorf("input %q: %w: values of type %v", t.name, ErrUnsupported, t.dtype))
 		}
@@ -95,10 +95,10 @@ func newPlan(g *graph, file []byte) *plan {
 	inline.outputsOfInt16()
 	p.checkOutputs()
 	p.nameConstants()
-	p.whole = p.flow()
+	p.whole = p.wholeFlow()
 	uses, read := p.whole.Uses()
 	for _, id := range read {
-		c := p.of(id).constant
+		c := p.valueOf(id).constant
 		c.use = uses[c.name]
 		first := p.byName[c.name]
 		if first == nil {
@@ -149,8 +149,8 @@ func (p *plan) checkOutputs() {
 	for _, i := range p.graph.outputs {
 		t := &p.graph.tensors[i]
 		c := &call{plan: p, op: &operator{inputs: []int{i}}, takes: bytes8, inGo: t.inGo()}
-		fault.Within(func() {
-			if c.data(0); !c.inGo {
+		fault.Wrap(func() {
+			if c.operand(0); !c.inGo {
 				p.describe(i)
 			}
 		}, "output %q", t.name)

@@ -13,7 +13,7 @@ import (
 // the next, as TensorFlow Lite keeps them, until they are reset. Where it computes with int8, what a step gives to the
 // next is rounded as there, and the rest is computed in single precision.
 
-// The operands of a gate are those of all gates, as far as it has them, and these numbers on.
+// The operands of the gates begin at these numbers.
 const (
 	lstmInput      = 0
 	lstmWeights    = 1 // of the input, the forget, the cell and the output gate
@@ -38,13 +38,13 @@ const (
 // A composer plans an operator as several others.
 type composer struct {
 	*inliner
-	op   *operator
-	none flatbuf.Table // options that are not given
-	wide map[int]int   // tensors in single precision, by those that they are of
+	op        *operator
+	noOptions flatbuf.Table // options that are not given
+	wide      map[int]int   // tensors in single precision, by the tensors that they were converted from
 }
 
 func (n *inliner) sequence(op *operator) {
-	c := &composer{inliner: n, op: op, none: op.options.Table(unset), wide: map[int]int{}}
+	c := &composer{inliner: n, op: op, noOptions: op.options.Table(unset), wide: map[int]int{}}
 	if len(op.inputs) != lstmOperands || len(op.outputs) != 1 {
 		malformed("%d inputs and %d outputs", len(op.inputs), len(op.outputs))
 	}
@@ -69,27 +69,27 @@ func (c *composer) lstm() {
 		shape = []int{shape[1], shape[0], shape[2]}
 	}
 	steps, batch := shape[0], shape[1]
-	var given [4][]int // what each gate makes of the input, by step
-	for gate := range given {
+	var gates [4][]int // what each gate makes of the input, by step
+	for gate := range gates {
 		if w := c.op.inputs[lstmWeights+gate]; w != absent {
-			all := c.computes("FULLY_CONNECTED", x, c.floats(w), c.bias(lstmBias+gate))
-			given[gate] = c.plans("SPLIT", steps, c.integers(0), all)
+			list := c.computes("FULLY_CONNECTED", x, c.floats(w), c.bias(lstmBias+gate))
+			gates[gate] = c.plans("SPLIT", steps, c.integers(0), list)
 		}
 	}
-	if slices.ContainsFunc(given[forgetGate:], func(g []int) bool { return g == nil }) {
+	if slices.ContainsFunc(gates[forgetGate:], func(g []int) bool { return g == nil }) {
 		malformed("a gate without weights")
 	}
-	width := c.value(given[cellGate][0]).shape[1]
+	width := c.value(gates[cellGate][0]).shape[1]
 	last := width
 	if p := c.op.inputs[lstmProjection]; p != absent {
 		last = c.value(c.floats(p)).shape[0]
 	}
 	output, cell := c.state(batch, last), c.state(batch, width)
 	h, state := output, cell
-	var all []int
+	var list []int
 	for t := range steps {
 		gate := func(k, peephole int) int {
-			sum := c.computes("ADD", given[k][t], c.computes("FULLY_CONNECTED", h,
+			sum := c.computes("ADD", gates[k][t], c.computes("FULLY_CONNECTED", h,
 				c.floats(c.op.inputs[lstmRecurrent+k]), absent))
 			if peephole != absent && c.op.inputs[peephole] != absent {
 				sum = c.computes("ADD", sum, c.computes("MUL", state, c.floats(c.op.inputs[peephole])))
@@ -98,33 +98,33 @@ func (c *composer) lstm() {
 		}
 		forget := c.computes("LOGISTIC", gate(forgetGate, lstmPeephole+1))
 		candidate := c.activated(gate(cellGate, absent))
-		kept := c.computes("MUL", forget, state)
+		remembered := c.computes("MUL", forget, state)
 		var added int
-		if given[inputGate] != nil {
+		if gates[inputGate] != nil {
 			added = c.computes("MUL", c.computes("LOGISTIC", gate(inputGate, lstmPeephole)), candidate)
 		} else { // what is not forgotten is not replaced
 			added = c.computes("SUB", candidate, c.computes("MUL", forget, candidate))
 		}
-		state = c.clipped(c.computes("ADD", kept, added), lstmCellClip)
+		state = c.clipped(c.computes("ADD", remembered, added), lstmCellClip)
 		h = c.computes("MUL", c.computes("LOGISTIC", gate(outputGate, lstmPeephole+2)), c.activated(state))
 		if p := c.op.inputs[lstmProjection]; p != absent {
 			h = c.clipped(c.computes("FULLY_CONNECTED", h, c.floats(p), c.bias(lstmProjected)), lstmProjectionClip)
 		}
 		h = c.rounded(h, c.op.inputs[lstmState])
-		all = append(all, c.computes("RESHAPE", h, c.integers(1, batch, last)))
+		list = append(list, c.computes("RESHAPE", h, c.integers(1, batch, last)))
 	}
-	if c.states = append(c.states, zeroState(output, h), zeroState(cell, state)); len(all) > mostJoined {
-		unsupported("%d steps", len(all))
+	if c.states = append(c.states, zeroState(output, h), zeroState(cell, state)); len(list) > mostJoined {
+		unsupported("%d steps", len(list))
 	}
-	joined := c.computes("CONCATENATION", all...)
+	joined := c.computes("CONCATENATION", list...)
 	if !byTime {
 		joined = c.computes("TRANSPOSE", joined, c.integers(1, 0, 2))
 	}
-	to, out := &c.graph.tensors[c.op.outputs[0]], c.op.outputs
-	if to.dtype == typeFloat32 {
+	sequenceTensor, out := &c.graph.tensors[c.op.outputs[0]], c.op.outputs
+	if sequenceTensor.dtype == typeFloat32 {
 		c.copied(c.op, joined, out[0])
 	} else {
-		c.step("QUANTIZE", []int{joined}, out)
+		c.planStep("QUANTIZE", []int{joined}, out)
 	}
 }
 
@@ -134,13 +134,13 @@ func zeroState(t, next int) flow.State {
 	return flow.State{Value: flow.ID(t), Next: flow.ID(next), Initial: zeros}
 }
 
-// step plans one of the operators.
-func (c *composer) step(name opcode, inputs, outputs []int) {
+// planStep plans one of the operators.
+func (c *composer) planStep(name opcode, inputs, outputs []int) {
 	c.stepOf(name, supported[name], inputs, outputs)
 }
 
 func (c *composer) stepOf(name opcode, row operatorRow, inputs, outputs []int) {
-	c.add(&operator{index: c.op.index, caller: c.op.name() + ": ", code: name, options: c.none,
+	c.add(&operator{index: c.op.index, caller: c.op.name() + ": ", code: name, options: c.noOptions,
 		inputs: inputs, outputs: outputs}, row)
 }
 
@@ -151,7 +151,7 @@ func (c *composer) plans(name opcode, n int, inputs ...int) (outputs []int) {
 	for range n {
 		outputs = append(outputs, c.fresh(typeFloat32, quantization{}))
 	}
-	c.step(name, inputs, outputs)
+	c.planStep(name, inputs, outputs)
 	return outputs
 }
 
@@ -191,12 +191,13 @@ func (c *composer) floats(t int) int {
 	if t == absent {
 		malformed("an operand is missing")
 	}
-	of := &c.graph.tensors[t]
-	if of.element() == typeFloat32 || c.graph.tensors[c.op.outputs[0]].dtype == typeFloat32 && of.dtype == typeInt8 {
+	operand := &c.graph.tensors[t]
+	if operand.element() == typeFloat32 ||
+		c.graph.tensors[c.op.outputs[0]].dtype == typeFloat32 && operand.dtype == typeInt8 {
 		return t
 	}
-	if known, is := c.wide[t]; is {
-		return known
+	if wide, ok := c.wide[t]; ok {
+		return wide
 	}
 	c.wide[t] = c.computes("DEQUANTIZE", t)
 	return c.wide[t]
@@ -211,16 +212,16 @@ func (c *composer) bias(i int) int {
 }
 
 // rounded is a value as a tensor of another type has it.
-func (c *composer) rounded(t, like int) int {
-	of := tensor{dtype: typeFloat32}
-	if like != absent {
-		of = c.graph.tensors[like]
+func (c *composer) rounded(t, example int) int {
+	operand := tensor{dtype: typeFloat32}
+	if example != absent {
+		operand = c.graph.tensors[example]
 	}
-	if !of.dtype.isBytes() {
+	if !operand.dtype.isBytes() {
 		return t
 	}
-	stored := c.fresh(of.dtype, of.quantization)
-	c.step("QUANTIZE", []int{t}, []int{stored})
+	stored := c.fresh(operand.dtype, operand.quantization)
+	c.planStep("QUANTIZE", []int{t}, []int{stored})
 	return c.computes("DEQUANTIZE", stored)
 }
 
@@ -237,14 +238,14 @@ func (c *composer) activated(t int) int {
 	}
 }
 
-// clipped limits a value to what an option says, if it is more than 0.
+// clipped limits a value to an option, if that is more than 0.
 func (c *composer) clipped(t, slot int) int {
-	most := float64(c.op.options.Float32(slot, 0))
-	if !(most > 0) {
+	limit := float64(c.op.options.Float32(slot, 0))
+	if !(limit > 0) {
 		return t
 	}
 	out := c.fresh(typeFloat32, quantization{})
-	row := operatorRow{plan: planUnary(clamp(-most, most))}
+	row := operatorRow{plan: planUnary(clamp(-limit, limit))}
 	c.stepOf("MAXIMUM", row, []int{t}, []int{out})
 	return out
 }

@@ -99,6 +99,7 @@ const (
 	// types of an operator's options
 	optionsAdd      = 11
 	optionsMul      = 21
+	optionsGather   = 23
 	optionsReducer  = 27
 	optionsDiv      = 29
 	optionsPack     = 59
@@ -204,8 +205,8 @@ const (
 	activationSignBit = 5
 )
 
-// convolutionSlots says where a convolution's options are. The depth_multiplier of DepthwiseConv2DOptions is redundant
-// and ignored, as TFLite does.
+// convolutionSlots has the slots of a convolution's options. The depth_multiplier of DepthwiseConv2DOptions is
+// redundant and ignored, as TFLite does.
 type convolutionSlots struct{ padding, strideH, strideW, dilationH, dilationW, activation int }
 
 var (

@@ -15,7 +15,7 @@ import (
 
 const autoencoder = "testdata/signatures/autoencoder.tflite"
 
-// floatsOf returns an array that lies beside the model: its inputs, and what the stock runtime answers.
+// floatsOf returns an array in the model's directory: its inputs, and what the stock runtime answers.
 func floatsOf(t *testing.T, name string) ([]float32, []int) {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join(filepath.Dir(autoencoder), name+".npy"))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -22,7 +23,7 @@ import (
 var ErrSkeleton = errors.New("a skeleton, without weights: only LiteRT runs it, with its file of packed weights; " +
 	"use the model that it was made of")
 
-// ErrNoSkeleton is matched by the error of [NewSkeleton] that says why there is none.
+// ErrNoSkeleton is matched by the error of [NewSkeleton] if there is none.
 var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 
 // A Skeleton is a model without the kernels that LiteRT finds in its file of packed weights, and with checks: before
@@ -47,17 +48,17 @@ type Skeleton struct {
 	model   flatbuf.Table
 	buffers []flatbuf.Span
 	graphs  []*skeletonGraph
-	moved   map[uint64]bool // buffers with another index in the skeleton
+	moved   map[uint64]bool // buffers with another index in the skeleton: kernels, and biases
 }
 
 // A Kernel is weights of one operator.
 type Kernel struct {
 	Buffer, Bias uint64 // indices of the model's buffers; Bias is that of no buffer if there is none
 	Bytes        int64
-	// Last says that the operator ends a part of the model that XNNPACK runs, for which LiteRT has another seed.
+	// Last reports that the operator ends a part of the model that XNNPACK runs, for which LiteRT has another seed.
 	Last bool
-	// Kept is why the kernel stays in the file; "" if it need not.
-	Kept string
+	// Shared is why the kernel stays in the file; "" if it need not.
+	Shared string
 	// Unchecked is why no check sees each element of the kernel; "" if a check does. Such a kernel stays in the file.
 	Unchecked string
 
@@ -75,7 +76,7 @@ type Kernel struct {
 
 // Stays reports whether the kernel stays in the file, and why.
 func (k *Kernel) Stays() (reason string, stays bool) {
-	reason = cmp.Or(k.Unchecked, k.Kept)
+	reason = cmp.Or(k.Unchecked, k.Shared)
 	return reason, reason != ""
 }
 
@@ -162,7 +163,7 @@ func (s *Skeleton) read(data []byte) {
 	checked := map[packing]bool{}
 	for _, k := range s.Kernels {
 		if reads[k.Buffer] > 1 {
-			k.Kept = "read by several operators"
+			k.Shared = "read by several operators"
 		}
 		p := packing{k.Buffer, k.Bias, k.code}
 		k.repeated = checked[p]
@@ -285,14 +286,14 @@ func (k *Kernel) dataInput() int {
 	return 0
 }
 
-// left returns the kernels that are left out.
-func (s *Skeleton) left() (left []*Kernel) {
+// omitted returns the kernels that are left out.
+func (s *Skeleton) omitted() (omitted []*Kernel) {
 	for _, k := range s.Kernels {
 		if _, stays := k.Stays(); !stays {
-			left = append(left, k)
+			omitted = append(omitted, k)
 		}
 	}
-	return left
+	return omitted
 }
 
 // checked returns the kernels that have a check.
@@ -306,7 +307,7 @@ func (s *Skeleton) checked() (checked []*Kernel) {
 }
 
 var (
-	// magnitudes are those of the inputs on floats: large ones, to which a bias adds little, and 0, which shows the
+	// magnitudes are the factors of float inputs: large ones, to which a bias adds little, and 0, which shows the
 	// bias alone.
 	magnitudes = []float32{1, 64, 4096, 0}
 	// spans are the parts of int8 that inputs take: a small one where the results of a large one are at a clamp. Each
@@ -316,7 +317,7 @@ var (
 
 const (
 	mostInputs  = 4096    // of a check in int8
-	mostNumbers = 1 << 20 // of a check's inputs and results in int8, beside two for each element: some 10 ms
+	mostNumbers = 1 << 20 // of a check's inputs and results in int8, and two for each element: some 10 ms
 	misses      = 1e-3    // elements of a kernel whose change by one quantum a check may be expected not to see
 )
 
@@ -334,6 +335,7 @@ func (k *Kernel) plan(shape []int32, channels int32) {
 		}
 		inputs := surprise(elements) / -math.Log1p(-min(slices.Min(k.steps), 0.5))
 		n = int32(len(spans)) * int32(min(max(inputs, 8), mostInputs/2))
+		n = (n + 3) &^ 3 // the digest reads results in words of 4 bytes
 	}
 	defer func() {
 		if k.steps != nil && k.numbers() > mostNumbers+2*elements {
@@ -405,6 +407,9 @@ func count(shape []int32) int64 {
 }
 
 func (k *Kernel) elements() int64 { return count(k.tensor(1).Int32s(tensorShape)) }
+
+// windows returns the number of places of the window in one of a check's inputs.
+func (k *Kernel) windows() int32 { return int32(count(k.output[1 : len(k.output)-1])) }
 
 // numbers returns how many there are in a check's inputs and results.
 func (k *Kernel) numbers() int64 { return count(k.input) + count(k.output) }
@@ -485,7 +490,7 @@ func (k *Kernel) seen(results []byte) float64 {
 		return 1
 	}
 	channels := len(k.steps)
-	places := int(count(k.output[1 : len(k.output)-1]))
+	places := int(k.windows())
 	elements := k.elements()
 	// The chance that a change moves a result over the border between two quanta is a step, if results are spread over
 	// more quanta than a few.
@@ -516,18 +521,23 @@ func (k *Kernel) result() flatbuf.Table {
 
 func (k *Kernel) outputType() elementType { return elementType(k.result().Byte(tensorType)) }
 
-// Packed takes for which kernel buffers a file has entries that no check covers. They get another index in the
-// skeleton, so that LiteRT does not find these entries.
+// Packed sets the kernel buffers for which a file has entries without a check. In the skeleton they get another index,
+// and so do their biases unless a checked kernel has the same: LiteRT finds no entry under these.
 func (s *Skeleton) Packed(uncovered map[uint64]bool) {
-	s.moved = uncovered
+	s.moved = maps.Clone(uncovered)
 	for _, k := range s.Kernels {
-		if uncovered[k.Buffer] {
-			k.Unchecked = cmp.Or(k.Unchecked, "packed in a way that a check does not see")
+		if !uncovered[k.Buffer] {
+			continue
 		}
+		k.Unchecked = cmp.Or(k.Unchecked, "packed in a way that a check does not see")
+		s.moved[k.Bias] = s.moved[k.Bias] || !slices.ContainsFunc(s.Kernels, func(c *Kernel) bool {
+			return c.Bias == k.Bias && !uncovered[c.Buffer]
+		})
 	}
+	delete(s.moved, 0) // the model's empty buffer
 }
 
-// Buffers returns how many buffers the model has. The indices of those that are the skeleton's own follow.
+// Buffers returns how many buffers the model has. The indices of the skeleton's own buffers follow.
 func (s *Skeleton) Buffers() uint64 { return uint64(len(s.buffers)) }
 
 // Write writes the skeleton into an empty file, which gets holes where the file system has them.
@@ -568,10 +578,10 @@ func (s *Skeleton) write(w *os.File) {
 		old[i] = f
 	}
 	r.subgraphs = append(old, r.subgraphs...)
-	r.write(w, true, s.left())
+	r.write(w, true, s.omitted())
 	fault.Check(output.MarkSkeleton(w))
 	s.FileBytes, s.HoleBytes = fault.Value(w.Seek(0, io.SeekEnd)), 0
-	for _, k := range s.left() {
+	for _, k := range s.omitted() {
 		span := s.buffers[k.Buffer]
 		s.HoleBytes += max(0, span.End()/page-(span.Offset+page-1)/page) * page
 	}

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -23,7 +24,7 @@ type rewriting struct {
 func refs(v flatbuf.Vector) []any {
 	values := make([]any, v.Len())
 	for i := range values {
-		values[i] = flatbuf.There(v.Table(i).Position())
+		values[i] = flatbuf.Ref(v.Table(i).Position())
 	}
 	return values
 }
@@ -32,7 +33,7 @@ func refs(v flatbuf.Vector) []any {
 func fieldsThere(t flatbuf.Table, slots ...int) flatbuf.Fields {
 	f := flatbuf.Fields{}
 	for _, slot := range slots {
-		if ref, ok := t.There(slot); ok {
+		if ref, ok := t.Ref(slot); ok {
 			f[slot] = ref
 		}
 	}
@@ -44,13 +45,23 @@ func (s *Skeleton) rewrite() *rewriting {
 		map[opcode]uint32{}, map[uint64]uint32{}}
 }
 
-// tensors are those of a subgraph. A tensor of a buffer that is moved refers to its other index.
+// skipIndices adds empty buffers, up to 256, so that the indices of moved buffers depend on the model. At a fixed
+// distance, the packed file of a similar model with appended buffers could have entries for them, which no check sees.
+func (r *rewriting) skipIndices() {
+	sum := sha256.Sum256(r.s.data)
+	r.buffers = append(r.buffers, slices.Repeat(r.buffers[:1], 1+int(sum[0]))...)
+}
+
+// tensors returns a subgraph's tensors. A tensor of a moved buffer refers to the buffer's new index.
 func (r *rewriting) tensors(g *skeletonGraph) []any {
 	tensors := refs(g.tensors)
 	for i, t := range g.tensors.All() {
 		b := uint64(t.Uint32(tensorBuffer))
 		if !r.s.moved[b] {
 			continue
+		}
+		if len(r.movedTo) == 0 {
+			r.skipIndices()
 		}
 		if _, moved := r.movedTo[b]; !moved {
 			r.movedTo[b] = uint32(len(r.buffers))
@@ -123,10 +134,10 @@ type checkGraph struct {
 	outputs []int32
 	// XNNPACK runs what is in the middle, as one part.
 	prologue, middle, epilogue []any
-	made                       map[any]int32 // tensors, by what they are
+	cached                     map[any]int32 // tensors, by what they are
 }
 
-func (r *rewriting) graph() *checkGraph { return &checkGraph{r: r, made: map[any]int32{}} }
+func (r *rewriting) graph() *checkGraph { return &checkGraph{r: r, cached: map[any]int32{}} }
 
 func (g *checkGraph) fields() flatbuf.Fields {
 	return flatbuf.Fields{subgraphTensors: g.tensors, subgraphInputs: []int32{}, subgraphOutputs: g.outputs,
@@ -159,13 +170,13 @@ func (g *checkGraph) constant(src *skeletonGraph, tensor int32) int32 {
 	if tensor == absent {
 		return absent
 	}
-	ref := flatbuf.There(src.tensors.Table(int(tensor)).Position())
-	if n, ok := g.made[ref]; ok {
+	ref := flatbuf.Ref(src.tensors.Table(int(tensor)).Position())
+	if n, ok := g.cached[ref]; ok {
 		return n
 	}
 	g.tensors = append(g.tensors, ref)
 	n := int32(len(g.tensors) - 1)
-	g.made[ref] = n
+	g.cached[ref] = n
 	if w, ok := src.widened[tensor]; ok {
 		stored := g.constant(src, w.source)
 		g.prologue = append(g.prologue, clone(w.op, []int32{stored}, []int32{n}))
@@ -176,7 +187,7 @@ func (g *checkGraph) constant(src *skeletonGraph, tensor int32) int32 {
 // clone makes an operator of the model's kind with other tensors.
 func clone(op flatbuf.Table, inputs, outputs []int32) flatbuf.Fields {
 	var options any
-	if ref, ok := op.There(operatorOptions); ok {
+	if ref, ok := op.Ref(operatorOptions); ok {
 		options = ref
 	}
 	return operatorOf(op.Uint32(operatorCodeIndex), inputs, outputs, op.Byte(operatorOptionsType), options)
@@ -205,7 +216,7 @@ func (k *Kernel) linear() flatbuf.Fields {
 	return f
 }
 
-// compute adds the operator of a kernel on its check's input, and returns its output. Followed says that another
+// compute adds the operator of a kernel on its check's input, and returns its output. Followed reports that another
 // operator of XNNPACK's follows, which changes nothing.
 func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
 	inputs := slices.Clone(k.inputs)
@@ -236,23 +247,37 @@ func (g *checkGraph) compute(k *Kernel, followed bool) (output int32) {
 	return output
 }
 
-// random adds a tensor of pseudo-random numbers of 0 to 1, the same everywhere, and their bits.
-func (g *checkGraph) random(shape []int32) (numbers, bits int32) {
-	type shapeKey struct{ shape string }
-	type bitsOf shapeKey
-	name := shapeKey{fmt.Sprint(shape)}
-	if n, ok := g.made[name]; ok {
-		return n, g.made[bitsOf(name)]
+// random adds a tensor of pseudo-random numbers of 0 to 1, the same everywhere.
+func (g *checkGraph) random(shape []int32) int32 {
+	type key struct{ shape string }
+	return g.once(key{fmt.Sprint(shape)}, typeFloat32, shape, func(numbers int32) flatbuf.Fields {
+		const seed1, seed2 = 20, 26
+		return operatorOf(g.r.code("RANDOM_UNIFORM"), []int32{g.numbers(shape...)}, []int32{numbers}, optionsRandom,
+			flatbuf.Fields{randomSeed: uint64(seed1), randomSeed2: uint64(seed2)})
+	})
+}
+
+// factors adds a tensor of 64 bits of the bits of random numbers.
+func (g *checkGraph) factors(shape []int32) int32 {
+	type bitsKey struct{ numbers int32 }
+	type wideKey struct{ bits int32 }
+	numbers := g.random(shape)
+	bits := g.once(bitsKey{numbers}, typeInt32, shape, func(out int32) flatbuf.Fields {
+		return operatorOf(g.r.code("BITCAST"), []int32{numbers}, []int32{out}, 0, nil)
+	})
+	return g.once(wideKey{bits}, typeInt64, shape, func(out int32) flatbuf.Fields {
+		return operatorOf(g.r.code("CAST"), []int32{bits}, []int32{out}, 0, nil)
+	})
+}
+
+// once adds a tensor, and the operator that computes it before all checks, unless it is there.
+func (g *checkGraph) once(key any, dtype elementType, shape []int32, operator func(out int32) flatbuf.Fields) int32 {
+	if n, ok := g.cached[key]; ok {
+		return n
 	}
-	blank := flatbuf.Table{}
-	numbers, bits = g.tensor(typeFloat32, shape, nil, blank), g.tensor(typeInt32, shape, nil, blank)
-	const seed1, seed2 = 20, 26
-	g.prologue = append(g.prologue,
-		operatorOf(g.r.code("RANDOM_UNIFORM"), []int32{g.numbers(shape...)}, []int32{numbers}, optionsRandom,
-			flatbuf.Fields{randomSeed: uint64(seed1), randomSeed2: uint64(seed2)}),
-		operatorOf(g.r.code("BITCAST"), []int32{numbers}, []int32{bits}, 0, nil))
-	g.made[name], g.made[bitsOf(name)] = numbers, bits
-	return numbers, bits
+	n := g.tensor(dtype, shape, nil, flatbuf.Table{})
+	g.prologue, g.cached[key] = append(g.prologue, operator(n)), n
+	return n
 }
 
 // input adds the input of a kernel's check: floats of several magnitudes, or bytes of several spans around zero.
@@ -260,38 +285,36 @@ func (g *checkGraph) input(k *Kernel) int32 {
 	data, blank := k.tensor(k.dataInput()), flatbuf.Table{}
 	dtype := elementType(data.Byte(tensorType))
 	name := fmt.Sprint(dtype, k.input, data.Table(tensorQuantization).Position())
-	if n, ok := g.made[name]; ok {
+	if n, ok := g.cached[name]; ok {
 		return n
 	}
 	out := g.tensor(dtype, k.input, nil, data)
-	g.made[name] = out
-	add := func(w *[]any, code opcode, kind byte, a, b, out int32) {
-		*w = append(*w, operatorOf(g.r.code(code), []int32{a, b}, []int32{out}, kind, flatbuf.Fields{}))
-	}
-	if dtype == typeFloat32 {
-		numbers, _ := g.random(k.input)
-		scales := g.tensor(dtype, first(len(magnitudes), k.input), littleEndianBytes(magnitudes), blank)
-		add(&g.middle, "MUL", optionsMul, numbers, scales, out)
+	g.cached[name] = out
+	then := func(code opcode, kind byte, options any, inputs []int32, out int32) int32 {
+		g.middle = append(g.middle, operatorOf(g.r.code(code), inputs, []int32{out}, kind, options))
 		return out
 	}
-	shape := append([]int32{int32(len(spans)), k.input[0] / int32(len(spans))}, k.input[1:]...)
-	numbers, _ := g.random(shape)
+	factors := func(f []float32, shape []int32) int32 {
+		return g.tensor(typeFloat32, first(len(f), shape), littleEndianBytes(f), blank)
+	}
+	if dtype == typeFloat32 {
+		numbers := g.random(k.input)
+		return then("MUL", optionsMul, flatbuf.Fields{}, []int32{numbers, factors(magnitudes, k.input)}, out)
+	}
+	shape := []int32{int32(len(spans)), int32(count(k.input)) / int32(len(spans))}
+	quantization := data.Table(tensorQuantization)
+	scale, zero := quantization.Float32s(quantizationScale)[0], quantization.Int64s(quantizationZeroPoint)[0]
 	var scales, begins []float32
 	for _, span := range spans {
-		zero := float32(data.Table(tensorQuantization).Int64s(quantizationZeroPoint)[0])
-		scales, begins = append(scales, 255*span), append(begins, zero-(128+zero)*span)
+		scales, begins = append(scales, 255*span*scale), append(begins, -float32(128+zero)*span*scale)
 	}
-	scaled, moved := g.tensor(typeFloat32, shape, nil, blank), g.tensor(typeFloat32, shape, nil, blank)
-	factors := func(f []float32) int32 {
-		return g.tensor(typeFloat32, first(len(spans), shape), littleEndianBytes(f), blank)
-	}
-	add(&g.prologue, "MUL", optionsMul, numbers, factors(scales), scaled)
-	add(&g.prologue, "ADD", optionsAdd, scaled, factors(begins), moved)
-	whole := g.tensor(dtype, shape, nil, data)
-	g.prologue = append(g.prologue, operatorOf(g.r.code("CAST"), []int32{moved}, []int32{whole}, 0, nil))
-	g.middle = append(g.middle, operatorOf(g.r.code("RESHAPE"), []int32{whole, g.numbers(k.input...)}, []int32{out}, 0,
-		nil))
-	return out
+	numbers := g.random(shape)
+	scaled := then("MUL", optionsMul, flatbuf.Fields{}, []int32{numbers, factors(scales, shape)},
+		g.tensor(typeFloat32, shape, nil, blank))
+	moved := then("ADD", optionsAdd, flatbuf.Fields{}, []int32{scaled, factors(begins, shape)},
+		g.tensor(typeFloat32, shape, nil, blank))
+	whole := then("QUANTIZE", 0, nil, []int32{moved}, g.tensor(dtype, shape, nil, data))
+	return then("RESHAPE", 0, nil, []int32{whole, g.numbers(k.input...)}, out)
 }
 
 // first returns the shape of numbers for the first dimension of another shape, which are the same along all others.
@@ -301,25 +324,32 @@ func first(n int, dims []int32) []int32 {
 	return shape
 }
 
-// digest adds a digest of a check's results: the sum of their bits, each multiplied by a pseudo-random number. It has
-// 64 bits, so that the highest of a result's 32 counts, too.
+// digest adds a digest of a check's results: the sum of their words of 32 bits, each multiplied by a pseudo-random
+// number. It has 64 bits, so that a word's highest bits count, too.
 func (g *checkGraph) digest(k *Kernel, results int32) int32 {
-	blank := flatbuf.Table{}
-	if k.outputType() == typeFloat32 {
-		bits := g.tensor(typeInt32, k.output, nil, blank)
-		g.then("BITCAST", 0, nil, []int32{results}, bits)
-		results = bits
+	then := func(code opcode, kind byte, options any, dtype elementType, shape []int32, inputs ...int32) int32 {
+		out := g.tensor(dtype, shape, nil, flatbuf.Table{})
+		g.then(code, kind, options, inputs, out)
+		return out
 	}
-	wide := func(src int32) int32 {
-		n := g.tensor(typeInt64, k.output, nil, blank)
-		g.then("CAST", 0, nil, []int32{src}, n)
-		return n
+	words, shape := results, k.output
+	if k.outputType() == typeInt8 {
+		// Of uint8: XNNPACK would run what follows on int8, and use another seed for the kernel's operator.
+		words = then("BITCAST", 0, nil, typeUint8, shape, words)
+		n, channels := shape[0], shape[len(shape)-1]
+		if k.windows() > 1 { // only one is full
+			shape = []int32{n, k.windows(), channels}
+			words = then("RESHAPE", 0, nil, typeUint8, shape, words, g.numbers(shape...))
+			words = then("GATHER", optionsGather, flatbuf.Fields{gatherAxis: int32(1)}, typeUint8,
+				[]int32{n, 1, channels}, words, g.numbers(int32(k.window)))
+		}
+		shape = []int32{n * channels / 4}
+		words = then("RESHAPE", 0, nil, typeUint8, []int32{shape[0], 4}, words, g.numbers(shape[0], 4))
 	}
-	_, bits := g.random(k.output)
-	products, sum := g.tensor(typeInt64, k.output, nil, blank), g.tensor(typeInt64, []int32{}, nil, blank)
-	g.then("MUL", optionsMul, flatbuf.Fields{}, []int32{wide(results), wide(bits)}, products)
-	g.then("SUM", optionsReducer, flatbuf.Fields{}, []int32{products, g.axes(len(k.output))}, sum)
-	return sum
+	words = then("BITCAST", 0, nil, typeInt32, shape, words)
+	product := then("MUL", optionsMul, flatbuf.Fields{}, typeInt64, shape,
+		then("CAST", 0, nil, typeInt64, shape, words), g.factors(shape))
+	return then("SUM", optionsReducer, flatbuf.Fields{}, typeInt64, []int32{}, product, g.axes(len(shape)))
 }
 
 // check is a subgraph that fails if kernels are not what the model has.
@@ -348,13 +378,13 @@ func (g *checkGraph) then(code opcode, kind byte, options any, inputs []int32, o
 
 // axes adds a tensor of the numbers of all dimensions.
 func (g *checkGraph) axes(rank int) int32 {
-	if n, ok := g.made[rank]; ok {
+	if n, ok := g.cached[rank]; ok {
 		return n
 	}
-	values := make([]int32, rank)
-	for i := range values {
-		values[i] = int32(i)
+	axes := make([]int32, rank)
+	for i := range axes {
+		axes[i] = int32(i)
 	}
-	g.made[rank] = g.numbers(values...)
-	return g.made[rank]
+	g.cached[rank] = g.numbers(axes...)
+	return g.cached[rank]
 }

@@ -25,7 +25,7 @@ func (o *operator) calls() []int {
 	return nil
 }
 
-// inliner plans operators, and those of the subgraphs that they call in their place.
+// inliner plans operators, and in place of calls the called subgraphs' operators.
 type inliner struct {
 	*plan
 	reasons flow.Reasons
@@ -174,7 +174,7 @@ func (n *inliner) copied(op *operator, src, dst int) {
 
 // planCopy plans what gives a value another number.
 func planCopy(c *call) {
-	in := c.data(0)
+	in := c.operand(0)
 	c.sameTypes(in)
 	c.reshape(in.shape)
 }

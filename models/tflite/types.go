@@ -39,10 +39,10 @@ func (t *tensor) element() elementType {
 
 func (t elementType) isBytes() bool { return t == typeInt8 || t == typeUint8 }
 
-// describe returns the description for XNNPACK of what has a name, a type and a shape.
+// describe returns the description for XNNPACK of a tensor of this name, type and shape.
 func describe(name string, t elementType, q quantization, shape []int) (out xnnpack.Tensor) {
 	out.Name, out.Shape = name, shape
-	fault.Within(func() { out.Type, out.Quantization = datatype(t, q, shape) }, "%q", name)
+	fault.Wrap(func() { out.Type, out.Quantization = datatype(t, q, shape) }, "%q", name)
 	return out
 }
 

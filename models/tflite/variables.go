@@ -15,10 +15,10 @@ type variable struct {
 	initial int  // the constant that it begins with, or absent
 	changes bool // the model changes it
 	state   int  // its value when an inference begins, or absent while nothing needs it
-	now     int  // its value at the point that planning has reached
+	current int  // its value at the point that planning has reached
 }
 
-// variables are those of a model.
+// variables are the variables of a model.
 type variables struct {
 	named    map[string]*variable
 	order    []*variable // in which they were named
@@ -38,13 +38,13 @@ func (o *operator) ofVariable() bool {
 
 // variable returns the one of a name.
 func (v *variables) variable(name string) *variable {
-	of := v.named[name]
-	if of == nil {
-		of = &variable{initial: absent, state: absent, now: absent}
-		v.named[name] = of
-		v.order = append(v.order, of)
+	item := v.named[name]
+	if item == nil {
+		item = &variable{initial: absent, state: absent, current: absent}
+		v.named[name] = item
+		v.order = append(v.order, item)
 	}
-	return of
+	return item
 }
 
 // change notes which variables operators change. A handle that comes from elsewhere may be any variable's.
@@ -55,17 +55,17 @@ func (v *variables) change(ops []operator) {
 			v.handles[op.outputs[0]] = v.variable(op.variableName())
 		case op.code == "ASSIGN_VARIABLE" && len(op.inputs) == 2:
 			changed := v.order
-			if of := v.handles[op.inputs[0]]; of != nil {
-				changed = []*variable{of}
+			if item := v.handles[op.inputs[0]]; item != nil {
+				changed = []*variable{item}
 			}
-			for _, of := range changed {
-				of.changes = true
+			for _, item := range changed {
+				item.changes = true
 			}
 		}
 	}
 }
 
-// prepare notes what the whole model changes, but for what is called once.
+// prepare notes the variables that the model changes, except in subgraphs that are called once.
 func (n *inliner) prepare(ops []operator) {
 	once := map[int]bool{}
 	for i := range ops {
@@ -120,49 +120,50 @@ func (n *inliner) ofVariable(op *operator) {
 	}
 	if v.changes && v.state == absent {
 		begins := n.values[v.initial]
-		of := n.graph.tensors[v.initial]
-		v.state = n.tensor(tensor{name: of.name, dtype: of.dtype, quantization: of.quantization})
+		item := n.graph.tensors[v.initial]
+		v.state = n.tensor(tensor{name: item.name, dtype: item.dtype, quantization: item.quantization})
 		n.values[v.state] = value{state: dynamic, shape: begins.shape, dtype: begins.dtype}
-		v.now = v.state
+		v.current = v.state
 	}
 	if op.code == "READ_VARIABLE" {
-		n.copied(op, v.now, op.outputs[0])
+		n.copied(op, v.current, op.outputs[0])
 	} else {
 		n.changed(v, op)
 	}
 }
 
-// starts takes note of what a variable begins with.
-func (n *inliner) starts(v *variable, with int) {
-	if n.value(with).state != static {
+// starts notes the first value of a variable.
+func (n *inliner) starts(v *variable, constant int) {
+	if n.value(constant).state != static {
 		unsupported("a variable that begins with no constant")
 	}
-	v.initial, v.now = with, with
+	v.initial, v.current = constant, constant
 }
 
 // changed plans ASSIGN_VARIABLE: the variable's value is another one from now on.
 func (n *inliner) changed(v *variable, op *operator) {
-	to, from := n.value(op.inputs[1]), n.value(v.initial)
+	assigned, first := n.value(op.inputs[1]), n.value(v.initial)
 	switch {
 	case n.perhaps:
 		unsupported("a variable that changes on a condition")
-	case to.dtype != from.dtype, !slices.Equal(to.shape, from.shape):
-		unsupported("a variable of %v%v that becomes %v%v", from.dtype, from.shape, to.dtype, to.shape)
-	case to.state != dynamic:
+	case assigned.dtype != first.dtype, !slices.Equal(assigned.shape, first.shape):
+		unsupported("a variable of %v%v that becomes %v%v", first.dtype, first.shape, assigned.dtype, assigned.shape)
+	case assigned.state != dynamic:
 		unsupported("a variable that is given a constant")
 	}
-	of := n.graph.tensors[v.state]
-	next := n.tensor(tensor{name: of.name, dtype: of.dtype, quantization: n.graph.tensors[op.inputs[1]].quantization})
-	v.now = next
+	item := n.graph.tensors[v.state]
+	next := n.tensor(tensor{name: item.name, dtype: item.dtype,
+		quantization: n.graph.tensors[op.inputs[1]].quantization})
+	v.current = next
 	n.copied(op, op.inputs[1], next)
 }
 
-// keep adds the variables that were changed to what the plan keeps.
+// keep adds the variables that were changed to the states of the plan.
 func (n *inliner) keep() {
 	for _, v := range n.order {
 		if v.state != absent {
 			begin := func(dst []byte) error { return flow.Part{Values: n.plan}.WriteContent(dst, flow.ID(v.initial)) }
-			n.states = append(n.states, flow.State{Value: flow.ID(v.state), Next: flow.ID(v.now), Initial: begin})
+			n.states = append(n.states, flow.State{Value: flow.ID(v.state), Next: flow.ID(v.current), Initial: begin})
 		}
 	}
 }

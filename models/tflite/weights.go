@@ -10,7 +10,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-// weights are what a node packs: those of the file, or what is computed of them.
+// weights are what a node packs: the file's, or computed from them.
 type weights struct {
 	kernel *constant
 	bias   *constant // nil if there is none
@@ -22,7 +22,7 @@ type weights struct {
 // weights chooses how XNNPACK multiplies operand inputAt by operand kernelAt, the filter, and adds operand biasAt, of a
 // number for each output. Types are as TensorFlow Lite has them: single precision throughout; int8 or uint8 with a bias
 // of int32; or an input in single precision with a filter of int8, its dynamic range. For that XNNPACK quantizes the
-// input, if dynamic says over how many dimensions, and where it has no such kernel the filter is dequantized. So is all
+// input, over as many dimensions as dynamic has, and where it has no such kernel the filter is dequantized. So is all
 // of an operator that is tooCoarse, and of one with an input of int16.
 func (c *call) weights(inputAt, kernelAt, biasAt int, filter *value, outputs, dynamic int) (w weights) {
 	in := c.resolve(inputAt)
@@ -100,11 +100,11 @@ func (c *call) dequantize(w *weights) {
 	}
 }
 
-// declared is the type that the file says of an operand.
+// declared is an operand's type in the file.
 func (c *call) declared(i int) elementType { return c.plan.graph.tensors[c.op.inputs[i]].dtype }
 
 // channelwise gives the weights a scale for each output, if they can have them as XNNPACK needs them for an input that
-// is quantized at inference. The bias is part of what is packed then, and must be as it is stored.
+// is quantized at inference. The bias is packed, too, and must be as it is stored.
 func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
 	q := &filter.constant.quant
 	nonzero := func(z int64) bool { return z != 0 }
@@ -223,7 +223,7 @@ func inFloats(t xnnpack.Tensor) xnnpack.Tensor {
 // operands returns the values of a node's input, filter and bias.
 func (c *call) operands(w weights, input flow.ID) (in, filter, bias flow.ID) {
 	if w.dynamic > 0 {
-		quantized := c.described(xnnpack.Tensor{Name: c.plan.graph.tensors[c.kind(input)].name + ", quantized",
+		quantized := c.addInside(xnnpack.Tensor{Name: c.plan.graph.tensors[c.exampleOf(input)].name + ", quantized",
 			Type: xnnpack.DynamicQInt8, Quantization: xnnpack.Quantization{NonBatchDims: w.dynamic}})
 		c.Add(flow.Convert(input, quantized))
 		input = quantized

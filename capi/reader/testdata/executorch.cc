@@ -1,4 +1,4 @@
-// executorch FILE LAYERS WIDTH HIDDEN CACHE MODEL
+// executorch FILE LAYERS WIDTH HIDDEN CACHE MODEL PROGRAM
 //
 // A backend shaped like ExecuTorch's on the class on the reader: methods, each of some layers of a chain of float32
 // (model.h), that come and go in several threads, and a file that is replaced while they run.
@@ -33,8 +33,14 @@ using executorch::runtime::Result;
 
 static size_t layers, width, hidden;
 static std::string matrices; // of all layers
+static std::string program;  // that the file is sealed for
 static size_t inputs_of(size_t layer) { return layer % 2 == 0 ? width : hidden; }
 static size_t outputs_of(size_t layer) { return layer % 2 == 0 ? hidden : width; }
+
+static std::atomic<int> unpacked; // constants that are in memory
+
+// A name in the form of ExecuTorch's exporter.
+static std::string name_of(size_t layer) { return std::string(63, '0') + std::to_string(layer); }
 
 // Each get_data is memory of its own, which is overwritten when it is freed, so that reading it later shows.
 class Constants final : public executorch::ET_RUNTIME_NAMESPACE::NamedDataMap {
@@ -48,7 +54,9 @@ class Constants final : public executorch::ET_RUNTIME_NAMESPACE::NamedDataMap {
     }
     void* copy = std::aligned_alloc(64, size + 64);
     memcpy(copy, matrices.data() + layer * size, size);
+    unpacked++;
     return FreeableBuffer(copy, size, [](void*, void* data, size_t n) {
+      unpacked--;
       memset(data, 0x7b, n);
       free(data);
     });
@@ -70,6 +78,8 @@ struct Method {
   std::vector<std::string> names{};
   std::shared_ptr<std::vector<FreeableBuffer>> in_program = std::make_shared<std::vector<FreeableBuffer>>();
   bool reads_kernels{false}; // at inference, through the tensors that are packed
+  bool exported{true};       // kernels have names of ExecuTorch's exporter
+  std::string given = program; // to set_program; "" for no call
 
   // Compiles it. The constants of a method that is not named lie in the program.
   Error init(const Constants& constants, bool named = true) {
@@ -77,6 +87,9 @@ struct Method {
     if (cache != nullptr) {
       lock = std::unique_lock<std::mutex>(cache->mutex());
       OK(cache->initialize_for_runtime(nullptr, &constants));
+      if (!given.empty()) {
+        OK(cache->set_program(given.data(), given.size()));
+      }
     }
     xnn_subgraph_t created;
     DONE(xnn_create_subgraph(2, 0, &created));
@@ -89,7 +102,7 @@ struct Method {
       uint32_t next, kernel;
       DONE(xnn_define_tensor_value(created, xnn_datatype_fp32, 2, shape, nullptr, external, flags, &next));
       if (i > first) {
-        const std::string name = "w" + std::to_string(i - 1);
+        const std::string name = exported ? name_of(i - 1) : "w" + std::to_string(i - 1);
         const size_t dims[] = {outputs_of(i - 1), inputs_of(i - 1)};
         const void* data;
         if (cache != nullptr && named) {
@@ -148,8 +161,10 @@ struct Method {
   }
 };
 
-static std::unique_ptr<Method> method(XNNWeightsCache* cache, size_t first, size_t end, bool named = true) {
+static std::unique_ptr<Method> method(
+    XNNWeightsCache* cache, size_t first, size_t end, bool named = true, const std::string& given = program) {
   auto made = std::make_unique<Method>(Method{first, end, cache});
+  made->given = given;
   OK(made->init(Constants(), named));
   return made;
 }
@@ -164,15 +179,27 @@ static void constants_without_names(XNNWeightsCache& cache) {
   REQUIRE(cache.found() == layers && cache.packed() == layers);
 }
 
-// Kernels that other nodes read at inference stay until the method goes.
+// Kernels that other nodes read at inference stay until the method goes: the file is not sealed for such a delegate.
 static void kernels_that_inference_reads(XNNWeightsCache& cache) {
-  Method plain{0, layers, nullptr}, method{0, layers, &cache};
-  plain.reads_kernels = method.reads_kernels = true;
-  const Constants constants;
-  OK(plain.init(constants, false));
-  OK(method.init(constants));
-  REQUIRE(method.run() == plain.run());
-  REQUIRE(cache.found() == layers && cache.packed() == 0);
+  for (const std::string& given : {std::string(), std::string("linear(x, w) + w")}) {
+    for (const bool exported : {true, false}) {
+      Method plain{0, layers, nullptr}, method{0, layers, &cache};
+      plain.reads_kernels = method.reads_kernels = true;
+      method.given = given;
+      method.exported = exported;
+      const Constants constants;
+      OK(plain.init(constants, false));
+      OK(method.init(constants));
+      REQUIRE(method.run() == plain.run());
+    }
+  }
+  REQUIRE(cache.found() == 0);
+}
+
+// Kernels that the file has for the program are freed once the method is compiled.
+static void found_kernels_are_freed(XNNWeightsCache& cache) {
+  auto compiled = method(&cache, 0, layers);
+  REQUIRE(unpacked == 0 && compiled->run() == expected(0, layers) && cache.found() == layers);
 }
 
 // A compilation that fails leaves the file to those that have it, and to the next.
@@ -200,6 +227,38 @@ static void replaced_file(XNNWeightsCache& cache, const std::string& path) {
   REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers) && cache.packed() == layers);
 }
 
+// An old file has the bytes of these kernels in another shape, under the same key of XNNPACK, and other payloads.
+static void kernels_of_another_shape(XNNWeightsCache& cache) {
+  std::swap(width, hidden);
+  for (const std::string& given : {std::string(), std::string("exported again")}) {
+    REQUIRE(method(&cache, 0, layers, true, given)->run() == expected(0, layers));
+  }
+  std::swap(width, hidden);
+  REQUIRE(cache.found() == 0 && cache.compared() == 0 && cache.packed() == 2 * layers);
+}
+
+// A backend that does not give the program packs at each start, and uses the file's pages.
+static void no_program(XNNWeightsCache& cache) {
+  REQUIRE(method(&cache, 0, layers, true, "")->run() == expected(0, layers));
+  REQUIRE(cache.found() == 0 && cache.compared() == layers && cache.packed() == 0);
+}
+
+// The program is given before the constants are loaded, and the last one given counts.
+static void programs_in_turn(XNNWeightsCache& cache) {
+  const Constants constants;
+  REQUIRE(cache.set_program("early", 5) == Error::InvalidState);
+  OK(cache.initialize_for_runtime(nullptr, &constants));
+  REQUIRE(cache.set_program(nullptr, 1) == Error::InvalidArgument);
+  REQUIRE(cache.set_program("none", 0) == Error::InvalidArgument);
+  OK(cache.set_program("exported again", 14));
+  OK(cache.set_program(program.data(), program.size()));
+  REQUIRE(cache.load_unpacked_data(name_of(0)).ok());
+  REQUIRE(cache.set_program("late", 4) == Error::InvalidState);
+  OK(cache.delete_packed_data(cache.finalize_for_runtime().get()));
+  REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers));
+  REQUIRE(cache.found() == layers);
+}
+
 static std::string logged;
 
 // A wrong packed_cache_path shows in the log alone: the results are right, and the start is slow.
@@ -209,17 +268,20 @@ static void reasons_are_logged(const std::string& path) {
         logged.append(message, size) += "\n";
       },
       __FILE__)));
-  const auto log_of = [](const std::string& option) {
+  const auto log_of = [](const std::string& option, const std::string& given) {
     logged.clear();
     XNNWeightsCache cache;
     cache.set_packed_cache_path(option);
-    REQUIRE(method(&cache, 0, layers)->run() == expected(0, layers) && cache.found() == 0 && cache.packed() == layers);
+    REQUIRE(method(&cache, 0, layers, true, given)->run() == expected(0, layers));
+    REQUIRE(cache.found() == 0 && cache.packed() == layers);
     return logged;
   };
-  REQUIRE(log_of("").empty());
-  REQUIRE(log_of(path).find("no digest of the model") != std::string::npos);
-  REQUIRE(log_of(path + ".missing#" + std::string(32, '0')).find("XPWC_STATUS_SYSTEM_ERROR: ") != std::string::npos);
-  REQUIRE(log_of(path + "#" + std::string(32, '0')).find("not sealed for the model") != std::string::npos);
+  const std::string stale = path + "#" + std::string(32, '0');
+  REQUIRE(log_of("", program).empty());
+  REQUIRE(log_of(path, program).find("no digest of the model") != std::string::npos);
+  REQUIRE(log_of(path + ".missing#" + std::string(32, '0'), "").find("XPWC_STATUS_SYSTEM_ERROR: ") != std::string::npos);
+  REQUIRE(log_of(stale, "exported again").find("sealed for another program and another model") != std::string::npos);
+  REQUIRE(log_of(stale, "").find("xpwc_reader_set_program") != std::string::npos);
 }
 
 // Threads compile and destroy methods under the mutex, and execute without it.
@@ -244,7 +306,7 @@ static void threads(XNNWeightsCache& cache) {
 }
 
 int main(int argc, char** argv) {
-  REQUIRE(argc == 7);
+  REQUIRE(argc == 8);
   layers = std::stoul(argv[2]);
   width = std::stoul(argv[3]);
   hidden = std::stoul(argv[4]);
@@ -255,14 +317,19 @@ int main(int argc, char** argv) {
   executorch::runtime::runtime_init();
   DONE(xnn_initialize(nullptr));
   const std::string path = argv[5], model = argv[6];
+  program = argv[7];
   const auto with_cache = [&](auto does) {
     XNNWeightsCache cache;
     cache.set_packed_cache_path(path + "#" + model);
     does(cache);
   };
   reasons_are_logged(path);
+  with_cache(kernels_of_another_shape);
+  with_cache(no_program);
+  with_cache(programs_in_turn);
   with_cache(constants_without_names);
   with_cache(kernels_that_inference_reads);
+  with_cache(found_kernels_are_freed);
   with_cache(failed_compilation);
   with_cache(threads);
   with_cache([&](XNNWeightsCache& cache) { replaced_file(cache, path); });

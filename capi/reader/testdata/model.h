@@ -50,6 +50,8 @@ static struct chain chain_of(char** words) {
   return c;
 }
 
+#define KERNEL_NAME "%064zx" // of a layer, in the form of ExecuTorch's exporter
+
 enum { header_room = 1 << 16 }; // of the safetensors file
 
 static void map_chain(struct chain* c, const char* path) {
@@ -101,8 +103,8 @@ static xnn_subgraph_t define_chain(const struct chain* c, xpwc_reader* reader) {
         DONE(xnn_define_tensor_value(subgraph, xnn_datatype_fp32, 2, dims, data, XNN_INVALID_VALUE_ID, 0, &kernel));
       }
       if (reader != NULL) {
-        char name[32];
-        sprintf(name, "w%zu", i - 1);
+        char name[80];
+        sprintf(name, KERNEL_NAME, i - 1);
         OK(xpwc_reader_name(reader, name, data, matrix_size(c), &p));
       }
       DONE(xnn_define_fully_connected(

@@ -24,11 +24,11 @@ static void write_chain(const struct chain* c, const char* path) {
           header + n, "\"s%zu\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]},", i, out, at, at + scales);
     }
     n += (size_t)sprintf(
-        header + n, "%s\"w%zu\":{\"dtype\":\"%s\",\"shape\":[%zu,%zu],\"data_offsets\":[%zu,%zu]}", "", i,
+        header + n, "%s\"" KERNEL_NAME "\":{\"dtype\":\"%s\",\"shape\":[%zu,%zu],\"data_offsets\":[%zu,%zu]}", "", i,
         c->quantized ? "I8" : "F32", out, in, at + scales, at + scales + matrix_size(c));
     n += (size_t)sprintf(header + n, i + 1 < c->layers ? "," : "}");
     REQUIRE(n < header_room - 256);
-    fprintf(description, "%s{\"op\":\"fully_connected\",\"datatype\":\"%s\",\"weights\":\"w%zu\"", i == 0 ? "[" : ",\n",
+    fprintf(description, "%s{\"op\":\"fully_connected\",\"datatype\":\"%s\",\"weights\":\"" KERNEL_NAME "\"", i == 0 ? "[" : ",\n",
             c->quantized ? "qd8_f32_qc8w" : "f32", i);
     fprintf(description, c->quantized ? ",\"scales\":\"s%zu\"}" : "}", i);
   }
@@ -108,9 +108,9 @@ int main(int argc, char** argv) {
   if (reader != NULL) {
     xpwc_reader_stats stats;
     xpwc_reader_get_stats(reader, &stats);
-    printf(" hits %lu misses %lu shared %lu packed %lu asked %d", (unsigned long)stats.hits.entries,
+    printf(" hits %lu misses %lu shared %lu packed %lu asked %d %s", (unsigned long)stats.hits.entries,
            (unsigned long)stats.misses, (unsigned long)stats.shared.entries, (unsigned long)stats.packed.entries,
-           stats.asked);
+           stats.asked, xpwc_reader_reason(reader));
   }
   printf("\n");
   end_chain(&s);

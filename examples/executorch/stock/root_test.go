@@ -70,7 +70,7 @@ func TestAFileThatWasPackedAheadOfTimeMustNotBeWritableForTheStockRuntime(t *tes
 			require.Equal(t, c.changes, second.PackedEntries > 0)
 			require.Equal(t, prev, stateOf(t, file))
 
-			// It adds to what was packed for a CPU whose kernels have other seeds.
+			// It adds to the entries of a CPU whose kernels have other seeds.
 			another, lesser := packFor(t, grown, "avx2"), h.onCPU("sse4.1").through(t, c.dirOf(dir))
 			require.NoError(t, os.Rename(another, file))
 			require.NoError(t, os.Chmod(file, 0o444))

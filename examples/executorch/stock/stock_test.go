@@ -93,7 +93,8 @@ func (h host) onCPU(level string) host {
 	return h
 }
 
-// goldenPrograms are those that ExecuTorch exported and ran, and how far its outputs on other CPUs may be from these.
+// goldenPrograms are programs that ExecuTorch exported and ran, and how far its outputs on other CPUs may be from
+// these.
 var goldenPrograms = []struct {
 	name       string
 	relativeL2 float64
@@ -174,7 +175,7 @@ func floats(t *testing.T, a safetensors.Tensor) []float64 {
 	return out
 }
 
-// relativeL2 is the norm of the difference over that of what is wanted.
+// relativeL2 is the norm of the difference over the norm of the expected values.
 func relativeL2(t *testing.T, got, want safetensors.Tensor) float64 {
 	t.Helper()
 	require.Equal(t, want.Shape, got.Shape)

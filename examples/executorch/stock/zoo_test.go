@@ -136,7 +136,7 @@ func TestAProgramWithNothingToPackRunsWithAPathOfNoFile(t *testing.T) {
 // reportedPrograms is the folder of programs that users reported.
 var reportedPrograms = filepath.Join("..", "..", "..", "models", "executorch", "testdata", "reported")
 
-// In half precision XNNPACK packs a layer otherwise where it can fuse it with what the method computes around it.
+// In half precision XNNPACK packs a layer otherwise where it can fuse it with its neighbours in the method.
 func TestTheStockRuntimePacksNothingOfReportedPrograms(t *testing.T) {
 	h := stock(t)
 	paths, err := filepath.Glob(filepath.Join(reportedPrograms, "*.pte"))

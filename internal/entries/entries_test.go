@@ -10,7 +10,8 @@ import (
 func TestAnEntryIsGivenIfItIsPrivateOrItsFileIsInPlace(t *testing.T) {
 	here, elsewhere := [16]byte{1}, [16]byte{2}
 	for state, given := range map[State][2]bool{
-		Private: {true, true}, Packed: {true, false}, Orphaned: {true, false}, Durable: {true, false}, Dropped: {false, false},
+		Private: {true, true}, Packed: {true, false}, Orphaned: {true, false}, Durable: {true, false},
+		Dropped: {false, false},
 	} {
 		e := &Entry{State: state, File: here}
 		require.Equal(t, given[0], e.Usable(here), state)

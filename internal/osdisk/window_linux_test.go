@@ -14,15 +14,15 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-func TestADeskHasWhatWasWrittenWhereverItIs(t *testing.T) {
+func TestAWindowHasWhatWasWrittenWhereverItIs(t *testing.T) {
 	private := func(units int) []byte {
-		b, err := unix.Mmap(-1, 0, units*DeskUnit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		b, err := unix.Mmap(-1, 0, units*WindowUnit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, unix.Munmap(b)) })
 		return b
 	}
 	of := func(n byte, b []byte) []byte { return slices.Repeat([]byte{n}, len(b)) }
-	var d Desk
+	var d Window
 	move := func(to []byte) {
 		moved, err := d.Move(to)
 		require.NoError(t, err)
@@ -42,21 +42,21 @@ func TestADeskHasWhatWasWrittenWhereverItIs(t *testing.T) {
 	require.Equal(t, of(8, larger), larger, "what others had no room for has stayed")
 	move(larger)
 	require.Equal(t, of(8, larger), larger)
-	d.Leave()
+	d.Detach()
 	move(first)
-	require.Equal(t, of(0, first), first, "the desk has other memory")
+	require.Equal(t, of(0, first), first, "the window has other memory")
 	require.Equal(t, of(8, larger), larger, "it is its own")
 }
 
-func TestMemoryIsItsOwnersWhereTheDeskCannotBeMoved(t *testing.T) {
-	b, err := unix.Mmap(-1, 0, 3*DeskUnit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+func TestMemoryIsItsOwnersWhereTheWindowCannotBeMoved(t *testing.T) {
+	b, err := unix.Mmap(-1, 0, 3*WindowUnit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Munmap(b)) }()
-	gone, other := b[:DeskUnit], b[DeskUnit:]
-	var d Desk
+	gone, other := b[:WindowUnit], b[WindowUnit:]
+	var d Window
 	_, err = d.Move(gone)
 	require.NoError(t, err)
-	require.NoError(t, unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(gone)), DeskUnit))
+	require.NoError(t, unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(gone)), WindowUnit))
 	moved, err := d.Move(other)
 	require.NoError(t, err)
 	require.False(t, moved)
@@ -67,7 +67,7 @@ func TestMemoryIsItsOwnersWhereTheDeskCannotBeMoved(t *testing.T) {
 	require.EqualValues(t, 7, other[0])
 }
 
-// A process that may have no more mappings cannot move the desk. What is there to be moved to is as good as before.
+// A process that may have no more mappings cannot move the window. What is there to be moved to is as good as before.
 func TestWithoutFurtherMappingsMemoryIsItsOwners(t *testing.T) {
 	const inProcess = "XPWC_TEST_NO_MAPPINGS"
 	said, err := os.ReadFile("/proc/sys/vm/max_map_count")
@@ -90,10 +90,10 @@ func TestWithoutFurtherMappingsMemoryIsItsOwners(t *testing.T) {
 		return b
 	}
 	page := os.Getpagesize()
-	first := private(DeskUnit, unix.PROT_READ|unix.PROT_WRITE)
-	to := private(3*DeskUnit, unix.PROT_READ|unix.PROT_WRITE)[DeskUnit:][:DeskUnit]
+	first := private(WindowUnit, unix.PROT_READ|unix.PROT_WRITE)
+	to := private(3*WindowUnit, unix.PROT_READ|unix.PROT_WRITE)[WindowUnit:][:WindowUnit]
 	many := private((most+2)*page, unix.PROT_NONE)
-	var d Desk
+	var d Window
 	_, err = d.Move(first)
 	require.NoError(t, err)
 	for at := page; err == nil; at += 2 * page { // each has what is around it be another mapping
@@ -105,5 +105,5 @@ func TestWithoutFurtherMappingsMemoryIsItsOwners(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, moved)
 	copy(to, slices.Repeat([]byte{7}, len(to)))
-	require.EqualValues(t, 7, to[DeskUnit-1])
+	require.EqualValues(t, 7, to[WindowUnit-1])
 }

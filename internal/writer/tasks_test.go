@@ -1,0 +1,41 @@
+package writer
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAllTasksRunAndFewAtATime(t *testing.T) {
+	var tasks Tasks
+	var running, most, done atomic.Int64
+	for range 1000 {
+		tasks.Go(func() {
+			n := running.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			runtime.Gosched()
+			running.Add(-1)
+			done.Add(1)
+		})
+	}
+	tasks.Wait()
+	require.EqualValues(t, 1000, done.Load())
+	require.LessOrEqual(t, most.Load(), int64(runtime.GOMAXPROCS(0)))
+}
+
+// A data map's Digest may do that.
+func TestATaskThatEndsItsGoroutineDoesNotStopTheOthers(t *testing.T) {
+	var tasks Tasks
+	var done atomic.Int64
+	for range 100 {
+		tasks.Go(func() {
+			done.Add(1)
+			runtime.Goexit()
+		})
+	}
+	tasks.Wait()
+	require.EqualValues(t, 100, done.Load())
+}
