@@ -144,10 +144,10 @@ func median(times []time.Duration) float64 {
 func BenchmarkCreate(b *testing.B) {
 	m := benchModel(b, benchStack)
 	dir := b.TempDir()
-	var none, cold, warm []time.Duration
+	var uncached, cold, warm []time.Duration
 	for i := range max(b.N, 5) {
 		r, took := create(b, m, nil)
-		none = append(none, took)
+		uncached = append(uncached, took)
 		r.delete(b)
 
 		path := filepath.Join(dir, fmt.Sprint(i))
@@ -167,9 +167,9 @@ func BenchmarkCreate(b *testing.B) {
 		require.NoError(b, c.Close())
 		require.NoError(b, os.Remove(path))
 	}
-	b.ReportMetric(median(none)/1e6, "none-ms")
-	b.ReportMetric(median(cold)/median(none), "cold/none")
-	b.ReportMetric(median(warm)/median(none), "warm/none")
+	b.ReportMetric(median(uncached)/1e6, "none-ms")
+	b.ReportMetric(median(cold)/median(uncached), "cold/none")
+	b.ReportMetric(median(warm)/median(uncached), "warm/none")
 }
 
 // BenchmarkSteadyInference compares inference on mapped packed weights with inference on XNNPACK's own heap.
@@ -214,11 +214,11 @@ func BenchmarkVerify(b *testing.B) {
 		{"prefetch/none", xpwc.Options{Verify: xpwc.VerifyStructure, Prefetch: true}},
 		{"on-use/none", xpwc.Options{Verify: xpwc.VerifyOnUse}},
 	}
-	var none []time.Duration
+	var uncached []time.Duration
 	times := make([][]time.Duration, len(modes))
 	for round := range max(b.N, 3*len(modes)) {
 		r, took := create(b, m, nil)
-		none = append(none, took)
+		uncached = append(uncached, took)
 		r.delete(b)
 		for i := range modes {
 			i = (i + round) % len(modes) // the first after XNNPACK's own heap takes longer
@@ -232,16 +232,16 @@ func BenchmarkVerify(b *testing.B) {
 			require.NoError(b, c.Close())
 		}
 	}
-	b.ReportMetric(median(none)/1e6, "none-ms")
+	b.ReportMetric(median(uncached)/1e6, "none-ms")
 	for i, mode := range modes {
-		b.ReportMetric(median(times[i])/median(none), mode.name)
+		b.ReportMetric(median(times[i])/median(uncached), mode.name)
 	}
 	benchBackground(b, m, path)
 }
 
 func benchBackground(b *testing.B, m models.Model, path string) {
 	ways := [2]xpwc.Verify{xpwc.VerifyStructure, xpwc.VerifyInBackground}
-	var load, first, beside [2][]time.Duration
+	var load, first, background [2][]time.Duration
 	inPairs := func(rounds int, measure func(round, way int, c *xpwc.Cache, r *stackRuntime, loaded time.Duration)) {
 		for round := range max(b.N, rounds) {
 			for i := range ways {
@@ -271,13 +271,13 @@ func benchBackground(b *testing.B, m models.Model, path string) {
 		for range 10 {
 			took := r.invoke(b)
 			if way == 0 || c.Stats().Unverified.Entries > 0 {
-				beside[way] = append(beside[way], took)
+				background[way] = append(background[way], took)
 			}
 		}
 	})
 	b.ReportMetric(medianRatio(load[1], load[0]), "background/structure-load")
 	b.ReportMetric(medianRatio(first[1], first[0]), "background/structure-first")
-	b.ReportMetric(median(beside[1])/median(beside[0]), "background/structure-beside")
+	b.ReportMetric(median(background[1])/median(background[0]), "background/structure-beside")
 }
 
 // medianRatio compares what was measured in pairs: what slows a machine down for a while slows both of a pair.
@@ -337,7 +337,7 @@ func (r ratios) report(b *testing.B, name, numerator, denominator string) {
 
 // executions lets each executor invoke its runtime over and over for a while, beside a thread that does something else,
 // if beside is not nil. It returns how many a second they manage together.
-func executions(b *testing.B, executors []stackRuntime, beside func() error) (perSecond float64) {
+func executions(b *testing.B, executors []stackRuntime, background func() error) (perSecond float64) {
 	const window = 100 * time.Millisecond
 	repeat := func(do func() error, perSecond *float64) func() error {
 		return func() error {
@@ -356,8 +356,8 @@ func executions(b *testing.B, executors []stackRuntime, beside func() error) (pe
 	for i, e := range executors {
 		work = append(work, repeat(e.Invoke, &rates[i]))
 	}
-	if beside != nil {
-		work = append(work, repeat(beside, new(float64)))
+	if background != nil {
+		work = append(work, repeat(background, new(float64)))
 	}
 	inParallel(b, work...)
 	for _, rate := range rates {
@@ -374,12 +374,12 @@ func BenchmarkExecutors(b *testing.B) {
 	c, err := xpwc.Open(packed(b, m), nil)
 	require.NoError(b, err)
 	threads := []int{1, 2, 4}
-	most := slices.Max(threads)
-	var with, without []stackRuntime
-	for range most {
+	highest := slices.Max(threads)
+	var withCache, without []stackRuntime
+	for range highest {
 		cached, _ := create(b, m, c)
 		cached.prepare(b)
-		with = append(with, cached)
+		withCache = append(withCache, cached)
 		plain, _ := create(b, m, nil)
 		plain.prepare(b)
 		without = append(without, plain)
@@ -399,34 +399,34 @@ func BenchmarkExecutors(b *testing.B) {
 		return nil
 	}
 	figures := ratios{}
-	executions(b, with, nil)
+	executions(b, withCache, nil)
 	executions(b, without, nil)
 	for range max(b.N, benchRounds) {
 		for _, n := range threads {
-			figures.add(fmt.Sprint("cache ", n), executions(b, with[:n], nil))
+			figures.add(fmt.Sprint("cache ", n), executions(b, withCache[:n], nil))
 			figures.add(fmt.Sprint("none ", n), executions(b, without[:n], nil))
-			figures.add(fmt.Sprint("cache, creating ", n), executions(b, with[:n], creating(c)))
-			figures.add(fmt.Sprint("cache, computing ", n), executions(b, with[:n], computing))
+			figures.add(fmt.Sprint("cache, creating ", n), executions(b, withCache[:n], creating(c)))
+			figures.add(fmt.Sprint("cache, computing ", n), executions(b, withCache[:n], computing))
 			figures.add(fmt.Sprint("none, creating ", n), executions(b, without[:n], creating(nil)))
 		}
 	}
 	require.Equal(b, 7, c.Stats().Entries)
 	require.Zero(b, c.Stats().Misses)
-	for i := range most {
-		with[i].delete(b)
+	for i := range highest {
+		withCache[i].delete(b)
 		without[i].delete(b)
 	}
 	require.NoError(b, c.Close())
 	for _, n := range threads {
-		at := func(name string) string { return fmt.Sprint(name, " ", n) }
+		name := func(name string) string { return fmt.Sprint(name, " ", n) }
 		unit := func(name string) string { return fmt.Sprintf("%s@%d", name, n) }
-		figures.report(b, unit("cache/none"), at("cache"), at("none"))
-		figures.report(b, unit("cache-creating/alone"), at("cache, creating"), at("cache"))
-		figures.report(b, unit("cache-computing/alone"), at("cache, computing"), at("cache"))
-		figures.report(b, unit("none-creating/alone"), at("none, creating"), at("none"))
+		figures.report(b, unit("cache/none"), name("cache"), name("none"))
+		figures.report(b, unit("cache-creating/alone"), name("cache, creating"), name("cache"))
+		figures.report(b, unit("cache-computing/alone"), name("cache, computing"), name("cache"))
+		figures.report(b, unit("none-creating/alone"), name("none, creating"), name("none"))
 		if n > 1 {
-			figures.report(b, fmt.Sprintf("cache-%d/1", n), at("cache"), "cache 1")
-			figures.report(b, fmt.Sprintf("none-%d/1", n), at("none"), "none 1")
+			figures.report(b, fmt.Sprintf("cache-%d/1", n), name("cache"), "cache 1")
+			figures.report(b, fmt.Sprintf("none-%d/1", n), name("none"), "none 1")
 		}
 	}
 }
@@ -439,7 +439,7 @@ type relative struct {
 
 // relatives makes n models of a layer. What was trained from one model has the same names, by which the cache finds
 // all of them; others have names of their own.
-func relatives(b *testing.B, n int, sameNames bool) (all []relative) {
+func relatives(b *testing.B, n int, sameNames bool) (complete []relative) {
 	b.Helper()
 	stack := generated.Stack(1, true)
 	first := filepath.Join(b.TempDir(), "m.tflite")
@@ -448,8 +448,8 @@ func relatives(b *testing.B, n int, sameNames bool) (all []relative) {
 	require.NoError(b, err)
 	for i := range n {
 		const step = 1 << 20 // divides the sizes of all matrices
-		for at := len(content) - int(stack.WeightBytes()); at < len(content); at += step {
-			content[at] = byte(i)
+		for offset := len(content) - int(stack.WeightBytes()); offset < len(content); offset += step {
+			content[offset] = byte(i)
 		}
 		path := fmt.Sprint(first, i)
 		require.NoError(b, os.WriteFile(path, content, 0o600))
@@ -460,9 +460,9 @@ func relatives(b *testing.B, n int, sameNames bool) (all []relative) {
 		if !sameNames {
 			r.prefix = fmt.Sprint("model", i, "/")
 		}
-		all = append(all, r)
+		complete = append(complete, r)
 	}
-	return all
+	return complete
 }
 
 func (r relative) DataMap() xpwc.DataMap { return r }
@@ -491,8 +491,8 @@ func (p prefixed) Load(name string, options ...xpwc.LoadOption) ([]byte, error) 
 // BenchmarkCreateAtOnce compares creating runtimes of different models at once, each on a thread of its own, with the
 // same without a cache: cold into one new cache file, and warm.
 func BenchmarkCreateAtOnce(b *testing.B) {
-	for name, same := range map[string]bool{"other-names": false, "same-names": true} {
-		b.Run(name, func(b *testing.B) { benchCreateAtOnce(b, same) })
+	for name, shared := range map[string]bool{"other-names": false, "same-names": true} {
+		b.Run(name, func(b *testing.B) { benchCreateAtOnce(b, shared) })
 	}
 }
 
@@ -551,16 +551,16 @@ func benchCreateAtOnce(b *testing.B, sameNames bool) {
 func BenchmarkCreateSameAtOnce(b *testing.B) {
 	const sessions = 8
 	m, cache := benchModel(b, generated.Stack(1, true)), filepath.Join(b.TempDir(), "cache")
-	create := func(at, once int) (stats xpwc.Stats, wall, processor float64) {
+	create := func(offset, once int) (stats xpwc.Stats, wall, processor float64) {
 		c, err := xpwc.Open(cache, nil)
 		require.NoError(b, err)
-		runtimes := make([]stackRuntime, at*once)
+		runtimes := make([]stackRuntime, offset*once)
 		began, start := harness.ProcessorTime(), time.Now()
 		for i := range once {
-			work := make([]func() error, at)
+			work := make([]func() error, offset)
 			for k := range work {
 				work[k] = func() (err error) {
-					runtimes[i*at+k], err = newStackRuntime(m, c)
+					runtimes[i*offset+k], err = newStackRuntime(m, c)
 					return err
 				}
 			}
@@ -577,17 +577,17 @@ func BenchmarkCreateSameAtOnce(b *testing.B) {
 	}
 	figures := ratios{}
 	for range max(b.N, benchRounds) {
-		one, wall, processor := create(1, 1)
+		single, wall, processor := create(1, 1)
 		figures.add("wall of one", wall)
 		figures.add("processor of one", processor)
-		figures.add("packings of one", float64(one.Packed.Entries+one.Reused.Entries))
+		figures.add("packings of one", float64(single.Packed.Entries+single.Reused.Entries))
 		_, wall, processor = create(1, sessions)
 		figures.add("wall in turn", wall)
 		figures.add("processor in turn", processor)
-		all, wall, processor := create(sessions, 1)
+		complete, wall, processor := create(sessions, 1)
 		figures.add("wall", wall)
 		figures.add("processor", processor)
-		figures.add("packings", float64(all.Packed.Entries+all.Reused.Entries))
+		figures.add("packings", float64(complete.Packed.Entries+complete.Reused.Entries))
 	}
 	figures.report(b, "packings/one", "packings", "packings of one")
 	figures.report(b, "wall/one", "wall", "wall of one")

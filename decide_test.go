@@ -25,8 +25,8 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 		return func(c *candidate) { c.stamped, c.content = false, content }
 	}
 	nobody := verdict{hit: -1}
-	packAndCompare := func(why refusal) verdict { return verdict{hit: -1, contentMatch: true, refusal: why} }
-	for name, is := range map[string]struct {
+	packAndCompare := func(cause refusal) verdict { return verdict{hit: -1, contentMatch: true, refusal: cause} }
+	for name, c := range map[string]struct {
 		asking     request
 		candidates []candidate
 		want       verdict
@@ -71,37 +71,38 @@ func TestALookUpIsAnsweredWithWhatXNNPACKWouldPack(t *testing.T) {
 		"it was verified": {request{described: true, verify: VerifyOnUse},
 			[]candidate{rightOne(func(c *candidate) { c.verified = true })}, verdict{hit: 0, contentMatch: true}},
 	} {
-		require.Equal(t, is.want, decide(is.asking, is.candidates), name)
+		require.Equal(t, c.want, decide(c.asking, c.candidates), name)
 	}
 }
 
 func TestWhatWasPackedIsKeptBesideOthersOnlyIfItIsAnother(t *testing.T) {
 	sameContent := stored{content: true, seed: true, sound: true}
-	with := func(change func(*stored)) stored {
+	entry := func(change func(*stored)) stored {
 		r := sameContent
 		change(&r)
 		return r
 	}
-	equal := with(func(r *stored) { r.equalBytes = true })
-	for name, is := range map[string]struct {
+	equalBytes := entry(func(r *stored) { r.equalBytes = true })
+	for name, c := range map[string]struct {
 		rivals []stored
 		want   []writer.Action
 	}{
 		"nothing is stored":               {nil, []writer.Action{}},
-		"equal bytes":                     {[]stored{equal}, []writer.Action{writer.Reuse}},
+		"equal bytes":                     {[]stored{equalBytes}, []writer.Action{writer.Reuse}},
 		"equal bytes of other content":    {[]stored{{equalBytes: true}}, []writer.Action{writer.Reuse}},
 		"other bytes of other content":    {[]stored{{sound: true, seed: true}}, []writer.Action{writer.Ignore}},
 		"other bytes under another seed":  {[]stored{{sound: true, content: true}}, []writer.Action{writer.Ignore}},
 		"other bytes of the same content": {[]stored{sameContent}, []writer.Action{writer.MarkVariant}},
-		"bytes that are not what they were": {[]stored{with(func(r *stored) { r.sound = false })},
+		"bytes that are not what they were": {[]stored{entry(func(r *stored) { r.sound = false })},
 			[]writer.Action{writer.MarkDamaged}},
-		"a size that no operator reads": {[]stored{with(func(r *stored) { r.wrongSize = true })},
+		"a size that no operator reads": {[]stored{entry(func(r *stored) { r.wrongSize = true })},
 			[]writer.Action{writer.MarkDamaged}},
-		"one is equal, the other stays": {[]stored{sameContent, equal},
+		"one is equal, the other stays": {[]stored{sameContent, equalBytes},
 			[]writer.Action{writer.Ignore, writer.Reuse}},
-		"of two that are equal, the first": {[]stored{equal, equal}, []writer.Action{writer.Reuse, writer.Ignore}},
+		"of two that are equal, the first": {[]stored{equalBytes, equalBytes}, []writer.Action{writer.Reuse,
+			writer.Ignore}},
 	} {
-		require.Equal(t, is.want, compare(is.rivals), name)
+		require.Equal(t, c.want, compare(c.rivals), name)
 	}
 }
 

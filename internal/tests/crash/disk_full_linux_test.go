@@ -48,17 +48,17 @@ func fill(t *testing.T, dir string, leave int64) (ballast string) {
 	defer func() { require.NoError(t, f.Close()) }()
 	size := int64(0)
 	for range 100 { // the file system needs some space itself, so that one try does not do
-		switch more := free(t, dir) - leave; {
-		case more == 0:
+		switch extra := free(t, dir) - leave; {
+		case extra == 0:
 			return ballast
-		case more > 0:
-			err := unix.Fallocate(int(f.Fd()), 0, size, more)
+		case extra > 0:
+			err := unix.Fallocate(int(f.Fd()), 0, size, extra)
 			if !errors.Is(err, unix.ENOSPC) {
 				require.NoError(t, err)
 			}
-			size += more
+			size += extra
 		default:
-			size += more
+			size += extra
 			require.NoError(t, f.Truncate(size))
 		}
 	}

@@ -41,10 +41,10 @@ func fullModel(others int, version string) harness.OneModel {
 
 // An outcome is what a process reports of its work on a disk that may be full.
 type outcome struct {
-	Found, Packed, Private int64
-	Full                   bool   // the reason counted, and the error behind it
-	Err                    string // of Save or Compact
-	Compactions            int64
+	Hits, Packed, Private int64
+	Full                  bool   // the reason counted, and the error behind it
+	Err                   string // of Save or Compact
+	Compactions           int64
 }
 
 // noSpace reports whether an error is one of a disk that is full, a quota or a limit.
@@ -65,7 +65,7 @@ func packOnFullDisk(path string) (o outcome, err error) {
 	}
 	saveErr := c.Save()
 	stats := c.Stats()
-	o = outcome{Found: stats.Hits.Entries, Packed: stats.Packed.Entries, Private: stats.Private[xpwc.ReasonDisk].Entries}
+	o = outcome{Hits: stats.Hits.Entries, Packed: stats.Packed.Entries, Private: stats.Private[xpwc.ReasonDisk].Entries}
 	if saveErr != nil {
 		o.Err = saveErr.Error()
 		if !noSpace(saveErr) {
@@ -110,13 +110,13 @@ func compactOnFullDisk(path string) (o outcome, err error) {
 			return o, err
 		}
 	}
-	again, found, err := tensorsBefore().Pack(c)
+	repeated, hits, err := tensorsBefore().Pack(c)
 	if err != nil {
 		return o, err
 	}
 	stats := c.Stats()
-	o.Found, o.Packed, o.Compactions = int64(found), stats.Packed.Entries, stats.Compactions
-	return o, errors.Join(s.Close(), again.Close(), c.Close())
+	o.Hits, o.Packed, o.Compactions = int64(hits), stats.Packed.Entries, stats.Compactions
+	return o, errors.Join(s.Close(), repeated.Close(), c.Close())
 }
 
 // onFullDisk is what a child does.
@@ -153,9 +153,9 @@ func makeCache(t *testing.T, path string) {
 func requireFound(t *testing.T, path string, m harness.OneModel) {
 	t.Helper()
 	c := harness.Open(t, path, &xpwc.Options{Strict: true, ReadOnly: true, Verify: xpwc.VerifyOnUse})
-	s, found, err := m.Pack(c)
+	s, hits, err := m.Pack(c)
 	require.NoError(t, err)
-	require.Equal(t, len(m), found)
+	require.Equal(t, len(m), hits)
 	require.NoError(t, s.Close())
 	require.NoError(t, c.Close())
 	require.NoFileExists(t, path+".compact")
@@ -164,29 +164,29 @@ func requireFound(t *testing.T, path string, m harness.OneModel) {
 
 // requireBridged requires that a process that packed on a disk that may have been full lost and hid nothing. before is
 // what was in the file before, or nil.
-func requireBridged(t *testing.T, path string, o outcome, before harness.OneModel) {
+func requireBridged(t *testing.T, path string, o outcome, prior harness.OneModel) {
 	t.Helper()
-	all := int64(len(tensorsAfter()))
-	require.Equal(t, all, o.Found+o.Packed+o.Private)
+	total := int64(len(tensorsAfter()))
+	require.Equal(t, total, o.Hits+o.Packed+o.Private)
 	if o.Packed > 0 {
 		require.Empty(t, o.Err, "there is room for the index of what was packed into the file")
 	}
-	if before != nil {
-		require.EqualValues(t, 3, o.Found)
+	if prior != nil {
+		require.EqualValues(t, 3, o.Hits)
 	}
 	if o.Private > 0 || o.Err != "" {
 		require.True(t, o.Full, "the reason is given")
 	}
 	c := harness.Open(t, path, &xpwc.Options{Strict: true, ReadOnly: true, Verify: xpwc.VerifyOnUse})
 	if o.Err == "" {
-		s, found, err := tensorsAfter().Pack(c)
+		s, hits, err := tensorsAfter().Pack(c)
 		require.NoError(t, err)
-		require.EqualValues(t, o.Found+o.Packed, found, "what is not private is in the file")
+		require.EqualValues(t, o.Hits+o.Packed, hits, "what is not private is in the file")
 		require.NoError(t, s.Close())
 	}
 	require.NoError(t, c.Close())
-	if before != nil && (o.Err != "" || o.Packed == 0) {
-		requireFound(t, path, before)
+	if prior != nil && (o.Err != "" || o.Packed == 0) {
+		requireFound(t, path, prior)
 	}
 	if info, err := os.Stat(path); err == nil {
 		require.LessOrEqual(t, info.Size(), max(4096, c.Stats().FileBytes), "space that is not used is given back")
@@ -247,15 +247,15 @@ func atEveryPoint(t *testing.T, dir string, step int, run func(path, work string
 		require.Less(t, space, 1<<20, "it never fits")
 		points++
 	}
-	for _, before := range []harness.OneModel{nil, tensorsBefore()} {
+	for _, prior := range []harness.OneModel{nil, tensorsBefore()} {
 		fitted := 0
 		for space := 0; fitted < 3; space += step {
 			requireFits(space)
-			if before != nil {
+			if prior != nil {
 				makeCache(t, path)
 			}
 			o := run(path, "pack", space)
-			requireBridged(t, path, o, before)
+			requireBridged(t, path, o, prior)
 			if o.Private == 0 && o.Err == "" {
 				fitted++
 			}
@@ -271,7 +271,7 @@ func atEveryPoint(t *testing.T, dir string, step int, run func(path, work string
 		requireFits(space)
 		makeCache(t, path)
 		o := run(path, "compact", space)
-		require.EqualValues(t, len(tensorsBefore()), o.Found)
+		require.EqualValues(t, len(tensorsBefore()), o.Hits)
 		require.Zero(t, o.Packed)
 		require.Equal(t, o.Err == "", o.Compactions == 1)
 		if o.Err == "" {
@@ -291,8 +291,8 @@ func atEveryPoint(t *testing.T, dir string, step int, run func(path, work string
 type sparseDisk struct{ store.File }
 
 func (d sparseDisk) Allocate(offset, size int64) error {
-	now, err := d.Size()
-	if err != nil || now >= offset+size {
+	current, err := d.Size()
+	if err != nil || current >= offset+size {
 		return err
 	}
 	return d.Truncate(offset + size)
@@ -303,8 +303,8 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 		t.Skip("no address space for it")
 	}
 	const beyond = 5 << 30
-	path := filepath.Join(t.TempDir(), "cache")
-	low, all := harness.Tensors(2, 5000), harness.Tensors(5, 5000)
+	path := harness.Path(t)
+	low, complete := harness.Tensors(2, 5000), harness.Tensors(5, 5000)
 	c := harness.OpenProcess(t, path)
 	harness.PackTensors(t, c, low).MustClose(t)
 	require.NoError(t, c.Save())
@@ -320,7 +320,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 		require.NoError(t, r.Region.Release())
 	})
 	harness.Probe(c).Pack(1) // so much is dead now that it would be compacted at once
-	harness.PackTensors(t, c, all).MustClose(t)
+	harness.PackTensors(t, c, complete).MustClose(t)
 	require.NoError(t, c.Save())
 	require.Greater(t, c.Stats().FileBytes, int64(beyond))
 	harness.Probe(c).Pack(-1)
@@ -328,7 +328,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.NoError(t, c.Close())
 
 	c = harness.Open(t, path, &xpwc.Options{Strict: true, ReadOnly: true, Verify: xpwc.VerifyOnUse})
-	o := harness.PackTensors(t, c, all)
+	o := harness.PackTensors(t, c, complete)
 	behind := 0
 	for _, e := range harness.User(o.Session).Used() {
 		if e.Record.Offset > math.MaxUint32 {
@@ -344,8 +344,8 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.NoError(t, c.Close())
 
 	c = harness.Open(t, path, nil)
-	more := harness.Tensors(6, 5000)
-	o = harness.PackTensors(t, c, more) // is packed behind the others
+	extra := harness.Tensors(6, 5000)
+	o = harness.PackTensors(t, c, extra) // is packed behind the others
 	for _, e := range harness.User(o.Session).Used() {
 		if e.Region.Reader() == nil { // it was packed here
 			require.Greater(t, e.Record.Offset, uint64(beyond))
@@ -358,7 +358,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.Less(t, c.Stats().FileBytes, int64(1<<20))
 
 	c = harness.Open(t, path, &xpwc.Options{Strict: true})
-	harness.PackTensors(t, c, more).MustClose(t)
+	harness.PackTensors(t, c, extra).MustClose(t)
 	require.Zero(t, c.Stats().Misses)
 	require.NoError(t, c.Close())
 }
@@ -366,7 +366,7 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 // Room for the index is reserved with what it lists. Should the disk not take back what is too much, nothing is lost,
 // and the next commit has it all.
 func TestACommitThatCannotBeLaidOutLosesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	tensors := harness.Tensors(4, 3000)
 	o := harness.PackTensors(t, c, tensors)
@@ -410,9 +410,10 @@ func (d *refusingDisk) Truncate(size int64) error {
 // What a session packed lies before the index of a commit that another session's end brought about meanwhile. That the
 // disk has no room for the next index must not cost what was committed.
 func TestNoRoomForTheIndexLeavesWhatWasCommitted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
-	early := map[string][]byte{"a": harness.Content("a", 5000), "b": harness.Content("b", 5000), "c": harness.Content("c", 5000)}
+	early := map[string][]byte{"a": harness.Content("a", 5000), "b": harness.Content("b", 5000),
+		"c": harness.Content("c", 5000)}
 	s := harness.NewSession(t, c, early)
 	for _, name := range []string{"a", "b", "c"} {
 		kernel := harness.Load(t, s, name)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
@@ -19,7 +18,7 @@ import (
 
 // While a session packs a tensor that has a segment of the file to itself, another's commit fails.
 func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, &xpwc.Options{WriterWait: -1})
 	small, large := harness.Tensors(2, 3000), map[string][]byte{"large": harness.Content("large", 6<<20)}
 	o := harness.PackTensors(t, c, small)
@@ -37,7 +36,7 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 	require.NoError(t, s.Err(), "it has handed in nothing yet")
 	theirs := harness.OpenProcess(t, path)
 	theirModel := map[string][]byte{"theirs": harness.Content("theirs", 1<<20)}
-	other := harness.PackTensors(t, theirs, theirModel)
+	theirPacked := harness.PackTensors(t, theirs, theirModel)
 	require.Empty(t, theirs.Stats().Private, "others begin a new file at once")
 	require.NoError(t, theirs.Save())
 
@@ -46,19 +45,19 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 	require.ErrorIs(t, s.Err(), xpwc.ErrLost)
 	require.ErrorIs(t, s.Finalize(), xpwc.ErrLost)
 	require.NoError(t, c.Save(), "nothing is tried again")
-	require.NoError(t, mapped.Faultless(func() { other.Check(t) }), "what another process has committed")
-	require.NoError(t, errors.Join(s.Close(), o.Close(), other.Close(), theirs.Close(), c.Close()))
-	after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-	harness.PackTensors(t, after, theirModel).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
-	require.EqualValues(t, 1, after.Stats().Entries)
+	require.NoError(t, mapped.Faultless(func() { theirPacked.Check(t) }), "what another process has committed")
+	require.NoError(t, errors.Join(s.Close(), o.Close(), theirPacked.Close(), theirs.Close(), c.Close()))
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+	harness.PackTensors(t, reopened, theirModel).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
+	require.EqualValues(t, 1, reopened.Stats().Entries)
 }
 
 // What is being packed when somebody learns that the disk has lost something may be lost, too, be it named or not.
 func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 	for name, bias := range map[string]uintptr{"named": 0, "unnamed": 12345} {
 		t.Run(name, func(t *testing.T) {
-			c, h := harness.OpenHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+			c, h := harness.OpenHooked(t, harness.Path(t), nil)
 			o := harness.PackTensors(t, c, harness.Tensors(2, 3000))
 			harness.HoldCommits(c)
 			s := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 3000)})
@@ -71,7 +70,8 @@ func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 			require.ErrorIs(t, o.Err(), xpwc.ErrLost)
 			h.Failed = nil
 			require.NoError(t, s.Err(), "it has handed in nothing yet")
-			harness.Insert(s, 42, harness.Address(harness.LoadedContent(s, "slow")), bias, harness.Address(space), uint64(len(space)))
+			harness.Insert(s, 42, harness.Address(harness.LoadedContent(s, "slow")), bias, harness.Address(space),
+				uint64(len(space)))
 			require.ErrorIs(t, s.Finalize(), xpwc.ErrLost)
 			require.NoError(t, errors.Join(s.Close(), o.Close()))
 			require.ErrorIs(t, c.Save(), syscall.EIO)
@@ -82,7 +82,7 @@ func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 
 // A process whose file has ended packs privately, with the reason, and after a while into the file that is there then.
 func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var l harness.Listener
 	o := l.Options()
 	o.WriterWait = -1
@@ -110,14 +110,14 @@ func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
 	harness.WriteAgain(c)
 	harness.PackTensors(t, c, m).MustClose(t)
 	require.NoError(t, c.Close())
-	after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-	harness.PackTensors(t, after, m).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+	harness.PackTensors(t, reopened, m).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
 }
 
 // What a failed commit loses says so with the next Save, if nobody was waiting when it failed.
 func TestSaveReportsWhatACommitInTheBackgroundHasLost(t *testing.T) {
-	c, h := harness.OpenHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+	c, h := harness.OpenHooked(t, harness.Path(t), nil)
 	o := harness.PackTensors(t, c, harness.Tensors(1, 3000))
 	h.Flush = func(string) error { return syscall.EIO }
 	require.ErrorIs(t, harness.AwaitCommit(c), syscall.EIO)
@@ -144,7 +144,7 @@ func TestAFileThatEndsIsNotInItsPlace(t *testing.T) {
 			if name == "removed" && runtime.GOOS == "windows" {
 				t.Skip("a removed file may keep its name until it is closed")
 			}
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c, h := harness.OpenHooked(t, path, &xpwc.Options{WriterWait: -1})
 			harness.PackTensors(t, c, harness.Tensors(1, 100)).MustClose(t)
 			require.NoError(t, c.Save())
@@ -160,12 +160,12 @@ func TestAFileThatEndsIsNotInItsPlace(t *testing.T) {
 			harness.WriteAgain(c)
 			harness.PackTensors(t, c, m).MustClose(t)
 			require.NoError(t, c.Close())
-			after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-			harness.PackTensors(t, after, m).MustClose(t)
-			require.Zero(t, after.Stats().Misses)
+			reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+			harness.PackTensors(t, reopened, m).MustClose(t)
+			require.Zero(t, reopened.Stats().Misses)
 			if name == "replaced" {
-				harness.PackTensors(t, after, theirModel).MustClose(t)
-				require.Zero(t, after.Stats().Misses)
+				harness.PackTensors(t, reopened, theirModel).MustClose(t)
+				require.Zero(t, reopened.Stats().Misses)
 			}
 		})
 	}
@@ -219,7 +219,7 @@ func (u undigested) Tensor(name string) (xpwc.Tensor, error) {
 
 // The runtime is right, and may be used for as long as the process lives.
 func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	m := harness.Tensors(2, 3000)
 	s, err := c.NewSession(undigested{xpwc.MapOf(m)})
@@ -228,10 +228,10 @@ func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.ErrorContains(t, c.Stats().LastError, "no digest")
 
-	other := harness.OpenProcess(t, path)
-	harness.PackTensors(t, other, m).MustClose(t)
-	require.Empty(t, other.Stats().Private)
-	require.NoError(t, other.Save())
+	second := harness.OpenProcess(t, path)
+	harness.PackTensors(t, second, m).MustClose(t)
+	require.Empty(t, second.Stats().Private)
+	require.NoError(t, second.Save())
 	harness.RequireRight(t, s, m)
 	require.NoError(t, s.Close())
 	harness.PackTensors(t, c, m).MustClose(t)
@@ -240,7 +240,7 @@ func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
 
 // The disk may lose what was packed before anybody knows its sum, which is right then for what the disk has.
 func TestWhatTheDiskLosesBeforeItIsSummedIsNeverCommitted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	m := map[string][]byte{"w": harness.Content("w", 50_000)}
 	s := harness.NewSession(t, c, m)

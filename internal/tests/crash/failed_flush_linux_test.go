@@ -28,10 +28,10 @@ func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
 	tensors := harness.Tensors(4, 500_000)
 	dir, ballast := thindisk.Mount(t)
 	path := filepath.Join(dir, "cache")
-	before := harness.Tensors(1, 1000)
+	original := harness.Tensors(1, 1000)
 
 	c := harness.Open(t, path, nil)
-	harness.PackTensors(t, c, before).MustClose(t)
+	harness.PackTensors(t, c, original).MustClose(t)
 	require.NoError(t, c.Save())
 	thindisk.Sync(t, dir)
 	thindisk.FillUp(t, ballast)

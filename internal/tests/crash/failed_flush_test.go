@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -60,23 +59,23 @@ func (s *survival) promise(steps int, names ...string) {
 
 // check opens an image of the disk after so many steps. All that is in the file is right, and what was promised is
 // there.
-func (s *survival) check(image *memdisk.Dir, steps int) (found state, err error) {
+func (s *survival) check(image *memdisk.Dir, steps int) (reached state, err error) {
 	c, err := openOn(image.Process(), &xpwc.Options{Strict: true})
 	if err != nil {
-		return found, err
+		return reached, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	found = state{generation: harness.Store(c).Slot().Generation, packed: map[string][]byte{}}
+	reached = state{generation: harness.Store(c).Slot().Generation, packed: map[string][]byte{}}
 	for i := range c.Stats().Entries {
 		r, err := harness.Store(c).Index().Record(i)
 		if err != nil {
-			return found, err
+			return reached, err
 		}
 		b := harness.Store(c).Payload(&r)
 		if !s.right[r.Kernel+string(b)] || digest.Of(b) != r.Sum {
-			return found, fmt.Errorf("generation %d: wrong bytes in the payload of %s", found.generation, r.Kernel)
+			return reached, fmt.Errorf("generation %d: wrong bytes in the payload of %s", reached.generation, r.Kernel)
 		}
-		found.packed[r.Kernel] = bytes.Clone(b)
+		reached.packed[r.Kernel] = bytes.Clone(b)
 	}
 	names := map[string]bool{}
 	for _, p := range s.promises {
@@ -85,11 +84,11 @@ func (s *survival) check(image *memdisk.Dir, steps int) (found state, err error)
 		}
 	}
 	for name := range names {
-		if found.packed[name] == nil {
-			return found, fmt.Errorf("generation %d has no %s, which was promised", found.generation, name)
+		if reached.packed[name] == nil {
+			return reached, fmt.Errorf("generation %d has no %s, which was promised", reached.generation, name)
 		}
 	}
-	return found, nil
+	return reached, nil
 }
 
 // packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong
@@ -125,7 +124,7 @@ func (s *survival) packAgainstFailure(c *xpwc.Cache, m harness.OneModel) error {
 		return err
 	}
 	harness.WriteAgain(c)
-	again, err := harness.PackModel(c, m) // what was lost, or went into private memory, is packed afresh
+	repeated, err := harness.PackModel(c, m) // what was lost, or went into private memory, is packed afresh
 	if err != nil {
 		return fmt.Errorf("packing again: %w", err)
 	}
@@ -133,7 +132,7 @@ func (s *survival) packAgainstFailure(c *xpwc.Cache, m harness.OneModel) error {
 		return fmt.Errorf("saving what was lost: %w", err)
 	}
 	s.promise(s.dir.Steps(), slices.Collect(maps.Keys(m))...)
-	return again.Close()
+	return repeated.Close()
 }
 
 // A failed flush may have lost any of the pages that it should have written, and the system may since have read them
@@ -192,9 +191,9 @@ func failFlushOf(t *testing.T, n int, f memdisk.FlushFailure) (images int) {
 		return 0
 	}
 	images, err := s.dir.Replay(uint64(n), 2, func(image *memdisk.Dir, steps, images int) error {
-		found, err := s.check(image, steps)
+		reached, err := s.check(image, steps)
 		if err == nil && images%97 == 0 {
-			err = s.goOn(image, found, nil)
+			err = s.goOn(image, reached, nil)
 		}
 		return err
 	})
@@ -222,7 +221,7 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 					space, err := harness.BeginPacking(session, name, len(packed))
 					require.NoError(t, err)
 					done := copy(space, packed[:len(packed)/2])
-					other, err := harness.PackModel(c, quick)
+					second, err := harness.PackModel(c, quick)
 					require.NoError(t, err)
 					saved := make(chan error, 1)
 					go func() { saved <- c.Save() }()
@@ -233,8 +232,8 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 					require.ErrorIs(t, err, xpwc.ErrLost, "nobody knows what became of what was being packed")
 					require.NoError(t, c.Save())
 					requireRightOrTold(t, session, slow)
-					requireRightOrTold(t, other, quick)
-					require.NoError(t, errors.Join(session.Close(), other.Close()))
+					requireRightOrTold(t, second, quick)
+					require.NoError(t, errors.Join(session.Close(), second.Close()))
 				}
 				require.True(t, *failed)
 				harness.WriteAgain(c)
@@ -245,15 +244,15 @@ func TestAFlushFailsWhileAnotherSessionPacks(t *testing.T) {
 				}
 				require.NoError(t, c.Save())
 				require.NoError(t, c.Close())
-				after, err := openOn(s.dir.Process(), &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+				reopened, err := openOn(s.dir.Process(), &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
 				require.NoError(t, err)
 				for _, m := range []harness.OneModel{slow, quick} {
-					session, err := harness.PackModel(after, m)
+					session, err := harness.PackModel(reopened, m)
 					require.NoError(t, err)
 					require.NoError(t, session.Close())
 				}
-				require.Zero(t, after.Stats().Misses)
-				require.NoError(t, after.Close())
+				require.Zero(t, reopened.Stats().Misses)
+				require.NoError(t, reopened.Close())
 			})
 		}
 	}
@@ -267,7 +266,8 @@ func requireRightOrTold(t *testing.T, s *xpwc.Session, m harness.OneModel) {
 		return
 	}
 	for _, e := range harness.User(s).Used() {
-		require.True(t, string(harness.PackedFrom(m[e.Record.Kernel])) == string(e.Data), "the bytes of %s", e.Record.Kernel)
+		require.True(t, string(harness.PackedFrom(m[e.Record.Kernel])) == string(e.Data), "the bytes of %s",
+			e.Record.Kernel)
 	}
 }
 
@@ -295,21 +295,21 @@ func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 		require.NoError(t, c.Save(), "flush %d", n)
 		require.NoError(t, session.Close())
 		harness.WriteAgain(c)
-		again, err := harness.PackModel(c, m)
+		repeated, err := harness.PackModel(c, m)
 		require.NoError(t, err)
-		require.NoError(t, errors.Join(c.Save(), again.Close(), c.Close()))
-		after, err := openOn(s.dir.Process(), &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+		require.NoError(t, errors.Join(c.Save(), repeated.Close(), c.Close()))
+		reopened, err := openOn(s.dir.Process(), &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
 		require.NoError(t, err, "flush %d", n)
-		session, err = harness.PackModel(after, m)
+		session, err = harness.PackModel(reopened, m)
 		require.NoError(t, err)
-		require.Zero(t, after.Stats().Misses, "flush %d", n)
-		require.NoError(t, errors.Join(session.Close(), after.Close()))
+		require.Zero(t, reopened.Stats().Misses, "flush %d", n)
+		require.NoError(t, errors.Join(session.Close(), reopened.Close()))
 	}
 }
 
 // The slot may have reached the disk although its flush failed. Who has loaded that generation keeps it.
 func TestAGenerationWhoseFlushFailedServesThoseWhoHaveIt(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	m := map[string][]byte{"a": harness.Content("a", 1000)}
 	n, theirs := 0, (*xpwc.Cache)(nil)
@@ -325,7 +325,7 @@ func TestAGenerationWhoseFlushFailedServesThoseWhoHaveIt(t *testing.T) {
 	h.Flush = nil
 	require.ErrorIs(t, o.Err(), xpwc.ErrLost)
 	require.EqualValues(t, 1, theirs.Stats().Generation)
-	before, err := os.Stat(path + ".damaged")
+	infoBefore, err := os.Stat(path + ".damaged")
 	require.NoError(t, err)
 
 	require.ErrorIs(t, c.Save(), syscall.EIO, "what the failed commit had is not in the file")
@@ -334,9 +334,9 @@ func TestAGenerationWhoseFlushFailedServesThoseWhoHaveIt(t *testing.T) {
 	require.NoError(t, c.Save(), "into a new file")
 	harness.PackTensors(t, theirs, map[string][]byte{"z": harness.Content("z", 10)}).MustClose(t)
 	require.NoError(t, theirs.Close())
-	after, err := os.Stat(path + ".damaged")
+	infoAfter, err := os.Stat(path + ".damaged")
 	require.NoError(t, err)
-	require.Equal(t, before.Size(), after.Size())
+	require.Equal(t, infoBefore.Size(), infoAfter.Size())
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { require.Nil(t, recover(), "SIGBUS in a running session of the first process") }()
 	o.Check(t)

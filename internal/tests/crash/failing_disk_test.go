@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,30 +18,30 @@ import (
 // Whatever call fails, the bytes are right or nobody is to use them; what was committed stays, if only where it is set
 // aside, and the next process persists the rest.
 func TestAFailureOfTheDiskIsBridged(t *testing.T) {
-	first, all := harness.Tensors(2, 3000), harness.Tensors(4, 3000)
+	first, complete := harness.Tensors(2, 3000), harness.Tensors(4, 3000)
 	for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
-		for at := int64(1); ; at++ {
-			require.Less(t, at, int64(100))
-			path := filepath.Join(t.TempDir(), "cache")
+		for offset := int64(1); ; offset++ {
+			require.Less(t, offset, int64(100))
+			path := harness.Path(t)
 			c := harness.Open(t, path, nil)
 			harness.PackTensors(t, c, first).MustClose(t)
 			require.NoError(t, c.Close())
 
 			var calls atomic.Int64
 			c = harness.Open(t, path, nil)
-			harness.SetDisk(c, faultyDisk{harness.Disk(c), &calls, at, fault})
-			harness.SetFiles(c, faultyFiles{harness.Files(c), &calls, at, fault})
-			o := harness.PackTensors(t, c, all)
+			harness.SetDisk(c, faultyDisk{harness.Disk(c), &calls, offset, fault})
+			harness.SetFiles(c, faultyFiles{harness.Files(c), &calls, offset, fault})
+			o := harness.PackTensors(t, c, complete)
 			saveErr := c.Save()
 			lost := o.Err()
 			o.MustClose(t)
 			closeErr := c.Close()
-			if calls.Load() < at {
+			if calls.Load() < offset {
 				break // there was no such call: all have been tried
 			}
 			s := c.Stats()
 			require.True(t, errors.Join(saveErr, closeErr, s.LastError) != nil || s.Entries == 4,
-				"call %d failed silently", at)
+				"call %d failed silently", offset)
 
 			committed := 2
 			if _, err := os.Stat(path + ".damaged"); err == nil {
@@ -50,12 +49,12 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 				require.Error(t, s.LastError)
 				committed = 0
 			} else {
-				require.NoError(t, lost, "after %v at call %d", fault, at)
+				require.NoError(t, lost, "after %v at call %d", fault, offset)
 			}
 			c = harness.Open(t, path, &xpwc.Options{Strict: true})
 			harness.PackTensors(t, c, first).MustClose(t)
-			require.EqualValues(t, committed, c.Stats().Hits.Entries, "after %v at call %d", fault, at)
-			harness.PackTensors(t, c, all).MustClose(t)
+			require.EqualValues(t, committed, c.Stats().Hits.Entries, "after %v at call %d", fault, offset)
+			harness.PackTensors(t, c, complete).MustClose(t)
 			require.NoError(t, c.Close())
 			require.Equal(t, 4, c.Stats().Entries)
 		}
@@ -63,7 +62,7 @@ func TestAFailureOfTheDiskIsBridged(t *testing.T) {
 }
 
 func TestAnEmptyFileThatCannotBeGrownIsNoError(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	var calls atomic.Int64
 	harness.SetFiles(c, faultyFiles{harness.Files(c), &calls, 3, syscall.ENOSPC})
@@ -118,11 +117,11 @@ func (f faultyFiles) Create(path string) (store.File, error) {
 	return faultyDisk{d, f.calls, f.failAt, f.err}, nil
 }
 
-func (f faultyFiles) Rename(from, to string) error {
+func (f faultyFiles) Rename(src, dst string) error {
 	if err := f.count(); err != nil {
 		return err
 	}
-	return f.Files.Rename(from, to)
+	return f.Files.Rename(src, dst)
 }
 
 func (f faultyFiles) Remove(path string) error {

@@ -91,7 +91,7 @@ func TestNothingSavedIsLostToAKill(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
 				var k killed
 				for k.Kills < kills/files {
-					k.repeatedly(t, filepath.Join(t.TempDir(), "cache"), random, 26)
+					k.repeatedly(t, harness.Path(t), random, 26)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -104,25 +104,25 @@ func TestNothingSavedIsLostToAKill(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	for what, n := range map[string]int{
+	for label, n := range map[string]int{
 		"before the first commit":             total.BeforeFirst,
 		"while packing":                       total.Tails,
 		"between a commit and saying so":      total.Unsaid,
 		"between compacting and the new name": total.Compacting,
 	} {
-		require.NotZero(t, n, "no kill came %s", what)
+		require.NotZero(t, n, "no kill came %s", label)
 	}
 }
 
 // killed counts kills, and at what moments they came.
 type killed struct{ Kills, BeforeFirst, Tails, Unsaid, Compacting int }
 
-func (k *killed) add(other killed) {
-	k.Kills += other.Kills
-	k.BeforeFirst += other.BeforeFirst
-	k.Tails += other.Tails
-	k.Unsaid += other.Unsaid
-	k.Compacting += other.Compacting
+func (k *killed) add(sum killed) {
+	k.Kills += sum.Kills
+	k.BeforeFirst += sum.BeforeFirst
+	k.Tails += sum.Tails
+	k.Unsaid += sum.Unsaid
+	k.Compacting += sum.Compacting
 }
 
 // repeatedly has children work on one file, each from where the one before was killed.
@@ -171,14 +171,14 @@ func inForce(t *testing.T, path string, saved int) int {
 			continue
 		}
 		tensors := tensorsOfRound(round)
-		s, found, err := tensors.Pack(c)
+		s, hits, err := tensors.Pack(c)
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 		stats := c.Stats()
 		require.NoError(t, c.Close())
 		require.NoError(t, stats.Damaged)
 		require.Zero(t, stats.DamagedPayloads)
-		if found == len(tensors) {
+		if hits == len(tensors) {
 			require.Zero(t, stats.Misses)
 			return round
 		}
@@ -228,9 +228,9 @@ func goOn(t *testing.T, path string, round int) {
 	require.Equal(t, len(tensorsOfRound(round)), stats.Entries)
 	require.Zero(t, stats.DeadBytes)
 	require.Equal(t, stats.FileBytes, size())
-	left, err := os.ReadDir(filepath.Dir(path))
+	remains, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Len(t, left, 1, "nothing lies beside the cache")
+	require.Len(t, remains, 1, "nothing lies beside the cache")
 	require.Equal(t, round, inForce(t, path, round))
 }
 
@@ -250,10 +250,10 @@ func TestAStrayWriteFaultsInsteadOfReachingTheFile(t *testing.T) {
 		fmt.Println("written")
 		return
 	}
-	path := filepath.Join(t.TempDir(), "cache")
-	for _, how := range []string{"packed", "found"} {
+	path := harness.Path(t)
+	for _, mode := range []string{"packed", "found"} {
 		child := harness.StartChild(t, "TestAStrayWriteFaultsInsteadOfReachingTheFile", nil,
-			harness.EnvChild+"="+path, harness.EnvRound+"="+how)
+			harness.EnvChild+"="+path, harness.EnvRound+"="+mode)
 		require.False(t, child.End().Success())
 		require.Equal(t, 1, child.Saved(t, 0), child)
 		require.NotContains(t, child.String(), "written")

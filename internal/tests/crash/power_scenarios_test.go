@@ -172,7 +172,7 @@ func startWithACommit(s *scenario) {
 func recordKilled(s *scenario, start func(*scenario), compact bool, call int) bool {
 	start(s)
 	s.dir.Record()
-	before := s.last().generation
+	count := s.last().generation
 	killed := s.dir.Process()
 	killed.KillAt = call
 	m := s.tensors(1, 3)
@@ -188,8 +188,8 @@ func recordKilled(s *scenario, start func(*scenario), compact bool, call int) bo
 		_ = c.Close() // gives back its memory; the directory no longer hears of it
 	}
 	c := s.open(s.dir.Process())
-	if got := c.Stats().Generation; got > before { // nobody was promised it
-		s.states = append(s.states, s.with(m, c, never))
+	if got := c.Stats().Generation; got > count { // nobody was promised it
+		s.states = append(s.states, s.entry(m, c, never))
 	}
 	s.commit(c, s.tensors(2, 3))
 	s.commit(c, s.tensors(3, 1))
@@ -198,13 +198,13 @@ func recordKilled(s *scenario, start func(*scenario), compact bool, call int) bo
 }
 
 // recordNext has the next process write to an image.
-func recordNext(t *testing.T, image *memdisk.Dir, found state, seed uint64) *scenario {
+func recordNext(t *testing.T, image *memdisk.Dir, reached state, seed uint64) *scenario {
 	s := &scenario{t: t, random: rand.New(rand.NewPCG(seed, 2)), dir: image, states: []state{{}}}
-	switch found.promised = 0; {
-	case found.refused != nil:
-		s.states = []state{found}
-	case found.generation > 0:
-		s.states = append(s.states, found)
+	switch reached.promised = 0; {
+	case reached.refused != nil:
+		s.states = []state{reached}
+	case reached.generation > 0:
+		s.states = append(s.states, reached)
 	}
 	s.dir.Record()
 	c := s.open(image.Process())
@@ -258,11 +258,11 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 				t.Parallel()
 				s := newScenario(t, seed)
 				record(s)
-				again := seed
+				sameSeed := seed
 				_, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 5 * fewer,
-					visit: func(image *memdisk.Dir, found state) {
-						again++
-						look(recordNext(t, image, found, again), again, 2)
+					visit: func(image *memdisk.Dir, reached state) {
+						sameSeed++
+						look(recordNext(t, image, reached, sameSeed), sameSeed, 2)
 					}})
 				require.NoError(t, err)
 			})
@@ -270,10 +270,10 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 		for name, k := range interrupted {
 			t.Run(name+" by a process that was killed", func(t *testing.T) {
 				t.Parallel()
-				for call, more := 1, true; more; call++ {
+				for call, remaining := 1, true; remaining; call++ {
 					seed := seed + uint64(call)
 					s := newScenario(t, seed)
-					more = recordKilled(s, k.start, k.compact, call)
+					remaining = recordKilled(s, k.start, k.compact, call)
 					look(s, seed, 10/fewer)
 				}
 			})
@@ -321,7 +321,7 @@ func seeds(first uint64, n int) iter.Seq[uint64] {
 
 // Were a flush left out, an image would show it.
 func TestPowerFailureShowsAMissingFlush(t *testing.T) {
-	memdisk.CheckFlushes(t, powerPath, func(forgets func(flush, after string) bool) error {
+	memdisk.CheckFlushes(t, powerPath, func(forgets func(flush, step string) bool) error {
 		s := newScenario(t, 1)
 		s.dir.Record()
 		p := s.dir.Process()

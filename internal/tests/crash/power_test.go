@@ -102,10 +102,10 @@ func (s *scenario) commit(c *xpwc.Cache, m harness.OneModel) {
 // promise takes note that the file holds what it held before and the model.
 func (s *scenario) promise(c *xpwc.Cache, m harness.OneModel) {
 	require.Empty(s.t, c.Stats().Private)
-	s.states = append(s.states, s.with(m, c, s.dir.Steps()))
+	s.states = append(s.states, s.entry(m, c, s.dir.Steps()))
 }
 
-func (s *scenario) with(m harness.OneModel, c *xpwc.Cache, promised int) state {
+func (s *scenario) entry(m harness.OneModel, c *xpwc.Cache, promised int) state {
 	packed := maps.Clone(s.last().packed)
 	if packed == nil {
 		packed = map[string][]byte{}
@@ -113,7 +113,8 @@ func (s *scenario) with(m harness.OneModel, c *xpwc.Cache, promised int) state {
 	for name, content := range m {
 		packed[name] = harness.PackedFrom(content)
 	}
-	return state{generation: harness.Store(c).Slot().Generation, slot: harness.Store(c).Slot(), packed: packed, promised: promised}
+	return state{generation: harness.Store(c).Slot().Generation, slot: harness.Store(c).Slot(), packed: packed,
+		promised: promised}
 }
 
 func (s *scenario) compact(c *xpwc.Cache) {
@@ -121,14 +122,14 @@ func (s *scenario) compact(c *xpwc.Cache) {
 	s.promise(c, nil)
 }
 
-// least returns what was promised last after so many steps.
-func (s *scenario) least(steps int) (least state) {
+// minimum returns what was promised last after so many steps.
+func (s *scenario) minimum(steps int) (minimum state) {
 	for _, st := range s.states {
 		if st.promised <= steps {
-			least = st
+			minimum = st
 		}
 	}
-	return least
+	return minimum
 }
 
 // holding returns the state that a generation belongs to.
@@ -142,30 +143,32 @@ func (s *scenario) holding(generation uint64) (state, bool) {
 }
 
 // check opens the directory as an image of the disk after so many steps.
-func (s *scenario) check(image *memdisk.Dir, steps int) (found state, err error) {
-	least := s.least(steps)
+func (s *scenario) check(image *memdisk.Dir, steps int) (reached state, err error) {
+	minimum := s.minimum(steps)
 	c, err := openOn(image.Process(), &xpwc.Options{Strict: true})
 	if err != nil {
-		return least, s.checkRefused(image, least, err)
+		return minimum, s.checkRefused(image, minimum, err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	slot := harness.Store(c).Slot()
-	if least.refused != nil && !least.gone && slot.Generation == 0 || slot.Generation < least.generation {
-		return state{}, fmt.Errorf("generation %d is in force, but %d was promised", slot.Generation, least.generation)
+	if minimum.refused != nil && !minimum.gone && slot.Generation == 0 || slot.Generation < minimum.generation {
+		return state{}, fmt.Errorf("generation %d is in force, but %d was promised", slot.Generation,
+			minimum.generation)
 	}
 	if slot.Generation == 0 {
-		return state{}, s.checkSetAside(image, least)
+		return state{}, s.checkSetAside(image, minimum)
 	}
-	found, ok := s.holding(slot.Generation)
+	reached, ok := s.holding(slot.Generation)
 	if !ok {
 		return state{}, fmt.Errorf("generation %d, which nobody committed", slot.Generation)
 	}
-	if found.generation == slot.Generation && found.slot != slot {
-		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot, found.slot)
+	if reached.generation == slot.Generation && reached.slot != slot {
+		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot, reached.slot)
 	}
-	found.generation, found.slot = slot.Generation, slot
-	if n := harness.Store(c).Index().Len(); n != len(found.packed) {
-		return state{}, fmt.Errorf("generation %d has %d records instead of %d", slot.Generation, n, len(found.packed))
+	reached.generation, reached.slot = slot.Generation, slot
+	if n := harness.Store(c).Index().Len(); n != len(reached.packed) {
+		return state{}, fmt.Errorf("generation %d has %d records instead of %d", slot.Generation, n,
+			len(reached.packed))
 	}
 	for i := range harness.Store(c).Index().Len() {
 		r, err := harness.Store(c).Index().Record(i)
@@ -173,34 +176,34 @@ func (s *scenario) check(image *memdisk.Dir, steps int) (found state, err error)
 			return state{}, err
 		}
 		b := harness.Store(c).Payload(&r)
-		if !bytes.Equal(b, found.packed[r.Kernel]) || digest.Of(b) != r.Sum {
+		if !bytes.Equal(b, reached.packed[r.Kernel]) || digest.Of(b) != r.Sum {
 			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
 		}
 	}
-	return found, s.checkSetAside(image, least)
+	return reached, s.checkSetAside(image, minimum)
 }
 
 // checkRefused accepts a file that was not of ours before, as long as nothing of it was lost.
-func (s *scenario) checkRefused(image *memdisk.Dir, least state, err error) error {
-	if least.refused == nil || !errors.Is(err, least.refused) {
+func (s *scenario) checkRefused(image *memdisk.Dir, minimum state, err error) error {
+	if minimum.refused == nil || !errors.Is(err, minimum.refused) {
 		return fmt.Errorf("does not open: %w", err)
 	}
-	if !image.HasContent(powerPath, least.raw) {
+	if !image.HasContent(powerPath, minimum.raw) {
 		return errors.New("the file that was there before has changed")
 	}
 	return nil
 }
 
 // checkSetAside expects a damaged file not to be lost when it is no longer at the path.
-func (s *scenario) checkSetAside(image *memdisk.Dir, least state) error {
-	if errors.Is(least.refused, xpwc.ErrDamaged) && !image.HasContent(powerPath+".damaged", least.raw) {
+func (s *scenario) checkSetAside(image *memdisk.Dir, minimum state) error {
+	if errors.Is(minimum.refused, xpwc.ErrDamaged) && !image.HasContent(powerPath+".damaged", minimum.raw) {
 		return errors.New("the damaged file was lost")
 	}
 	return nil
 }
 
 // nextSession has the next process pack into an image, commit, and another one find it all.
-func nextSession(image *memdisk.Dir, found state, m harness.OneModel) error {
+func nextSession(image *memdisk.Dir, reached state, m harness.OneModel) error {
 	c, err := openOn(image.Process(), nil)
 	if err != nil {
 		return err
@@ -214,7 +217,7 @@ func nextSession(image *memdisk.Dir, found state, m harness.OneModel) error {
 	if err = errors.Join(err, stats.LastError); err != nil {
 		return fmt.Errorf("the next session: %w", err)
 	}
-	if len(stats.Private) > 0 || stats.Generation <= found.generation {
+	if len(stats.Private) > 0 || stats.Generation <= reached.generation {
 		return fmt.Errorf("the next session committed nothing: generation %d, private %v",
 			stats.Generation, stats.Private)
 	}
@@ -227,8 +230,8 @@ func nextSession(image *memdisk.Dir, found state, m harness.OneModel) error {
 		if err != nil {
 			return err
 		}
-		want := found.packed[r.Kernel]
-		if content, again := m[r.Kernel]; again {
+		want := reached.packed[r.Kernel]
+		if content, changed := m[r.Kernel]; changed {
 			want = harness.PackedFrom(content)
 		}
 		if b := harness.Store(c).Payload(&r); !bytes.Equal(b, want) {
@@ -249,29 +252,29 @@ func nextSession(image *memdisk.Dir, found state, m harness.OneModel) error {
 // An imaging is how many images are made of a recording.
 type imaging struct {
 	seed      uint64
-	perMoment int                                   // with each granularity, besides the extremes
-	goOnEvery int                                   // one in so many images is written to by a next session
-	visit     func(image *memdisk.Dir, found state) // what is done with these, instead of a next session
+	perMoment int                                     // with each granularity, besides the extremes
+	goOnEvery int                                     // one in so many images is written to by a next session
+	visit     func(image *memdisk.Dir, reached state) // what is done with these, instead of a next session
 }
 
 // replay looks at images of every moment of the recording. It returns how many different ones it looked at.
 func (s *scenario) replay(im imaging) (images int, err error) {
 	return s.dir.Replay(im.seed, im.perMoment, func(image *memdisk.Dir, steps, images int) error {
-		found, err := s.check(image, steps)
+		reached, err := s.check(image, steps)
 		if err == nil && images%im.goOnEvery == 0 {
-			err = s.goOn(image, found, im.visit)
+			err = s.goOn(image, reached, im.visit)
 		}
 		return err
 	})
 }
 
 // goOn writes to an image.
-func (s *scenario) goOn(image *memdisk.Dir, found state, visit func(*memdisk.Dir, state)) error {
+func (s *scenario) goOn(image *memdisk.Dir, reached state, visit func(*memdisk.Dir, state)) error {
 	d := image.Copy()
 	defer d.Free()
 	if visit != nil {
-		visit(d, found)
+		visit(d, reached)
 		return nil
 	}
-	return nextSession(d, found, s.tensors(1, 2))
+	return nextSession(d, reached, s.tensors(1, 2))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -22,7 +21,7 @@ import (
 )
 
 func TestACommitIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(3, 5000)
 	var l harness.Listener
 	c := harness.Open(t, path, l.Options())
@@ -49,7 +48,7 @@ func TestACommitIsTold(t *testing.T) {
 func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
 	committed := make(chan struct{})
 	l := harness.Listener{OnMessage: func(string) { close(committed) }}
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), l.Options())
+	c := harness.Open(t, harness.Path(t), l.Options())
 	slow := slowFiles{Files: harness.Files(c), armed: &atomic.Bool{}, release: make(chan struct{})}
 	harness.SetFiles(c, slow)
 	s, err := c.NewSession(xpwc.MapOf(harness.Tensors(2, 5000)))
@@ -83,18 +82,18 @@ func (f slowFiles) Create(path string) (store.File, error) {
 
 type slowDisk struct {
 	store.File
-	of slowFiles
+	files slowFiles
 }
 
 func (d slowDisk) Flush() error {
-	if d.of.armed.Load() {
-		<-d.of.release
+	if d.files.armed.Load() {
+		<-d.files.release
 	}
 	return d.File.Flush()
 }
 
 func TestADamagedFileIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(2, 5000)
 	content, _ := harness.SmallFile(t, tensors)
 	require.NoError(t, os.WriteFile(path, content[:len(content)-1], 0o600))
@@ -122,7 +121,7 @@ func TestADamagedFileIsTold(t *testing.T) {
 }
 
 func TestADamagedPayloadIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(2, 5000)
 	content, _ := harness.SmallFile(t, tensors)
 	content[format.HeaderSize+100] ^= 4
@@ -141,7 +140,7 @@ func TestADamagedPayloadIsTold(t *testing.T) {
 // Each load reports each reason once, however many tensors it packs.
 func TestALoadReportsEachReasonForPrivateMemoryOnce(t *testing.T) {
 	tensors := harness.Tensors(3, 1000)
-	path := func(t *testing.T) string { return filepath.Join(t.TempDir(), "cache") }
+	path := func(t *testing.T) string { return harness.Path(t) }
 	for reason, cause := range map[xpwc.Reason]struct {
 		level slog.Level
 		err   error
@@ -245,7 +244,7 @@ func (d fullDisk) Allocate(offset, size int64) error {
 }
 
 func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(3, 40_000)
 	var mine, theirs harness.Listener
 	c := harness.Open(t, path, mine.Options())
@@ -253,16 +252,16 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Save())
 	require.Equal(t, []string{"committed packed weights"}, mine.Messages(c))
 
-	other, err := harness.OpenAlone(path, theirs.Options(), osdisk.Files{})
+	second, err := harness.OpenAlone(path, theirs.Options(), osdisk.Files{})
 	require.NoError(t, err)
-	require.NoError(t, other.Compact())
-	heard := theirs.Events(other)
-	require.NoError(t, other.Close())
+	require.NoError(t, second.Compact())
+	heard := theirs.Events(second)
+	require.NoError(t, second.Close())
 	require.Len(t, heard, 1)
 	require.Equal(t, "compacted the cache file", heard[0].Message)
 	require.Equal(t, slog.LevelInfo, heard[0].Level)
 	require.Equal(t, uint64(c.Stats().FileBytes), heard[0].Attributes["bytes_before"].Uint64())
-	require.Equal(t, uint64(other.Stats().FileBytes), heard[0].Attributes["bytes"].Uint64())
+	require.Equal(t, uint64(second.Stats().FileBytes), heard[0].Attributes["bytes"].Uint64())
 
 	harness.PackTensors(t, c, tensors).MustClose(t)
 	heard = mine.Events(c)
@@ -273,7 +272,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 }
 
 func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var l harness.Listener
 	c := harness.Open(t, path, l.Options())
 	s, err := c.NewSession(xpwc.MapOf(harness.Tensors(1, 5000)))
@@ -295,14 +294,15 @@ func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
 }
 
 func TestWaitingForAnotherWriterIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(1, 1000)
 	theirs := harness.OpenProcess(t, path)
 	s, err := theirs.NewSession(xpwc.MapOf(tensors))
 	require.NoError(t, err)
 	content, err := s.Load("tensor 0", xpwc.Believe())
 	require.NoError(t, err)
-	require.Equal(t, harness.NotFound, harness.LookUp(s, 42, harness.Address(content), 0)) // it is the writer from here on
+	// it is the writer from here on
+	require.Equal(t, harness.NotFound, harness.LookUp(s, 42, harness.Address(content), 0))
 
 	waiting := make(chan struct{})
 	l := harness.Listener{OnMessage: func(message string) {
@@ -335,7 +335,7 @@ func TestWaitingForAnotherWriterIsTold(t *testing.T) {
 
 // The logger holds no lock of the cache, whatever was locked where something happened.
 func TestALoggerMayUseTheCache(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	content, _ := harness.SmallFile(t, harness.Tensors(1, 300))
 	require.NoError(t, os.WriteFile(path, content[:len(content)-1], 0o600))
 	opening := make(chan struct{})
@@ -372,7 +372,7 @@ func TestALoggerMayUseTheCache(t *testing.T) {
 
 func TestAPanicOfTheLoggerHarmsNothing(t *testing.T) {
 	l := harness.Listener{OnMessage: func(string) { panic("logger") }}
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), l.Options())
+	c := harness.Open(t, harness.Path(t), l.Options())
 	harness.PackTensors(t, c, harness.Tensors(2, 500)).MustClose(t)
 	require.NoError(t, c.Close())
 	require.ErrorContains(t, c.Stats().LastError, "panic in Options.Logger: logger")
@@ -396,14 +396,14 @@ func TestALoggerThatEndsItsGoroutineKeepsNobodyWaiting(t *testing.T) {
 
 func TestALoggerHearsWhatItsLevelLetsThrough(t *testing.T) {
 	l := harness.Listener{Level: slog.LevelWarn}
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), l.Options())
+	c := harness.Open(t, harness.Path(t), l.Options())
 	harness.PackTensors(t, c, harness.Tensors(2, 500)).MustClose(t)
 	require.NoError(t, c.Close())
 	require.Empty(t, l.Events(c), "a commit is no warning")
 }
 
 func TestLoggersAreNoOptionsThatDiffer(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var first, second harness.Listener
 	a := harness.Open(t, path, first.Options())
 	b := harness.Open(t, path, second.Options())
@@ -419,8 +419,9 @@ func TestAMaxBytesBelowWhatIsUsedIsToldOnce(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()
 	o.MaxBytes = 1000
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), o)
-	first, second := harness.PackTensors(t, c, harness.Tensors(3, 500)), harness.PackTensors(t, c, harness.Tensors(6, 500))
+	c := harness.Open(t, harness.Path(t), o)
+	first, second := harness.PackTensors(t, c, harness.Tensors(3, 500)), harness.PackTensors(t, c, harness.Tensors(6,
+		500))
 	reported := 0
 	for _, e := range l.Events(c) {
 		if e.Attributes["max_bytes"].Kind() == slog.KindInt64 {
@@ -436,7 +437,7 @@ func TestAMaxBytesBelowWhatIsUsedIsToldOnce(t *testing.T) {
 
 func TestOneLoggerOfManyHandlesIsToldOnce(t *testing.T) {
 	var l harness.Listener
-	o, file := l.Options(), filepath.Join(t.TempDir(), "cache")
+	o, file := l.Options(), harness.Path(t)
 	first, second := harness.Open(t, file, o), harness.Open(t, file, o)
 	harness.PackTensors(t, first, harness.Tensors(3, 500)).MustClose(t)
 	require.NoError(t, second.Save())
@@ -449,7 +450,7 @@ func TestOneLoggerOfManyHandlesIsToldOnce(t *testing.T) {
 
 func TestEachHandleHasItsOwnLogger(t *testing.T) {
 	var ofA, ofB harness.Listener
-	file := filepath.Join(t.TempDir(), "cache")
+	file := harness.Path(t)
 	a, b := harness.Open(t, file, ofA.Options()), harness.Open(t, file, ofB.Options())
 	harness.PackTensors(t, a, harness.Tensors(3, 500)).MustClose(t)
 	require.NoError(t, a.Save())
@@ -475,7 +476,7 @@ func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()
 	o.WriterWait = 250 * time.Millisecond // longer than the first try takes on a slow machine
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, o)
 	harness.PackTensors(t, c, harness.Tensors(1, 3000)).MustClose(t)
 	require.NoError(t, c.Save())

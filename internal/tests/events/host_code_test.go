@@ -14,25 +14,25 @@ import (
 
 // hostCode is the host's part of a tensor, each function of which calls before first.
 type hostCode struct {
-	before func(what string)
+	hook   func(label string)
 	source string
 	size   int
 }
 
-func (h *hostCode) Changed() (bool, error) { h.before("Watch.Changed"); return false, nil }
+func (h *hostCode) Changed() (bool, error) { h.hook("Watch.Changed"); return false, nil }
 
 func (h *hostCode) Tensor(name string) (xpwc.Tensor, error) {
 	content := harness.Content(name, h.size)
 	return xpwc.Tensor{
 		Size: len(content),
-		Fill: func(dst []byte) error { h.before("Tensor.Fill"); copy(dst, content); return nil },
+		Fill: func(dst []byte) error { h.hook("Tensor.Fill"); copy(dst, content); return nil },
 		Identity: xpwc.Identity{
 			Source: h.source,
-			Digest: func() (xpwc.Digest, error) { h.before("Identity.Digest"); return xpwc.DigestOf(content), nil },
+			Digest: func() (xpwc.Digest, error) { h.hook("Identity.Digest"); return xpwc.DigestOf(content), nil },
 			Watch:  h,
 		},
-		Evict:   func() { h.before("Tensor.Evict") },
-		Release: func() { h.before("Tensor.Release") },
+		Evict:   func() { h.hook("Tensor.Evict") },
+		Release: func() { h.hook("Tensor.Release") },
 	}, nil
 }
 
@@ -63,12 +63,12 @@ func packOrFind(t *testing.T, c *xpwc.Cache, h *hostCode, name string) (hit bool
 // What the host computes may look at the cache, whenever it is called.
 func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 	for _, size := range []int{100, 8 << 10} {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		for _, next := range []bool{false, true} {
 			c := harness.Open(t, path, nil)
 			called := map[string]bool{}
-			h := &hostCode{size: size, before: func(what string) {
-				called[what] = true
+			h := &hostCode{size: size, hook: func(label string) {
+				called[label] = true
 				_ = c.Stats()
 				_ = c.Names()
 			}}
@@ -84,15 +84,15 @@ func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 
 // Who waits for the host's digest waits alone.
 func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
-	quick := &hostCode{size: 5000, before: func(string) {}}
+	quick := &hostCode{size: 5000, hook: func(string) {}}
 	_, err := packOrFind(t, c, quick, "a")
 	require.NoError(t, err)
 	require.NoError(t, c.Save())
 
 	begun, goOn, done := make(chan string), make(chan bool), make(chan error)
-	slow := &hostCode{size: 5000, before: func(what string) { begun <- what; <-goOn }}
+	slow := &hostCode{size: 5000, hook: func(label string) { begun <- label; <-goOn }}
 	go func() {
 		hit, err := packOrFind(t, c, slow, "a") // without a stamp its digest is asked for
 		if !hit {
@@ -103,13 +103,13 @@ func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
 	asked := map[string]int{}
 	for waiting := true; waiting; {
 		select {
-		case what := <-begun:
-			asked[what]++
+		case label := <-begun:
+			asked[label]++
 			_ = c.Stats()
 			hit, err := packOrFind(t, c, quick, "a")
 			require.NoError(t, err)
 			require.True(t, hit)
-			_, err = packOrFind(t, c, quick, fmt.Sprint(what, asked[what]))
+			_, err = packOrFind(t, c, quick, fmt.Sprint(label, asked[label]))
 			require.NoError(t, err)
 			require.NoError(t, c.Save())
 			goOn <- true
@@ -125,37 +125,37 @@ func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
 
 // A panic of the host's is an error: nothing of its session is kept that is not certain, and the cache goes on.
 func TestAPanicOfTheHostIsAnErrorAndTheCacheGoesOn(t *testing.T) {
-	for _, what := range []string{
+	for _, label := range []string{
 		"Identity.Digest", "Watch.Changed", "Tensor.Fill", "Tensor.Evict", "Tensor.Release",
 	} {
 		for _, size := range []int{100, 8 << 10} {
 			for call := 1; call <= 3; call++ {
-				t.Run(fmt.Sprint(what, "/", size, "/", call), func(t *testing.T) {
-					path := filepath.Join(t.TempDir(), "cache")
+				t.Run(fmt.Sprint(label, "/", size, "/", call), func(t *testing.T) {
+					path := harness.Path(t)
 					for range 2 { // a first start, and a next one
 						c := harness.Open(t, path, nil)
 						calls := 0
-						h := &hostCode{size: size, before: func(called string) {
-							if called == what {
+						h := &hostCode{size: size, hook: func(called string) {
+							if called == label {
 								if calls++; calls == call {
 									panic("the host has a fault")
 								}
 							}
 						}}
 						_, err := packOrFind(t, c, h, "a")
-						if calls >= call && what == "Watch.Changed" {
+						if calls >= call && label == "Watch.Changed" {
 							require.ErrorIs(t, err, xpwc.ErrSourceChanged)
 						}
-						if calls >= call && what == "Tensor.Fill" {
+						if calls >= call && label == "Tensor.Fill" {
 							require.ErrorContains(t, err, "panic in Tensor.Fill: the host has a fault")
 						}
-						_, err = packOrFind(t, c, &hostCode{size: size, before: func(string) {}}, "a")
+						_, err = packOrFind(t, c, &hostCode{size: size, hook: func(string) {}}, "a")
 						require.NoError(t, err)
 						require.NoError(t, c.Save())
 						require.NoError(t, c.Close())
 					}
 					c := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-					hit, err := packOrFind(t, c, &hostCode{size: size, before: func(string) {}}, "a")
+					hit, err := packOrFind(t, c, &hostCode{size: size, hook: func(string) {}}, "a")
 					require.NoError(t, err)
 					require.True(t, hit)
 					require.NoError(t, c.Close())

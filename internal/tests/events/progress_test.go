@@ -1,7 +1,6 @@
 package events
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,8 +14,9 @@ import (
 func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
 	var reported []xpwc.Progress
 	note := func(p xpwc.Progress) { reported = append(reported, p) }
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), &xpwc.Options{Progress: note})
-	tensors := map[string][]byte{"a": harness.Content("a", 100), "b": harness.Content("b", 2000), "c": harness.Content("c", 3)}
+	c := harness.Open(t, harness.Path(t), &xpwc.Options{Progress: note})
+	tensors := map[string][]byte{"a": harness.Content("a", 100), "b": harness.Content("b", 2000),
+		"c": harness.Content("c", 3)}
 	s, err := c.NewSession(xpwc.MapOf(tensors))
 	require.NoError(t, err)
 	for name := range tensors {

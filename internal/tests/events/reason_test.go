@@ -41,7 +41,7 @@ type observed struct {
 type load func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime
 
 // observe opens the cache, loads a model and closes all.
-func observe(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l load) (is observed) {
+func observe(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l load) (seen observed) {
 	t.Helper()
 	var log bytes.Buffer
 	o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
@@ -51,25 +51,25 @@ func observe(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l loa
 	require.NoError(t, err)
 	r := l(t, s)
 	require.NoError(t, s.Finalize())
-	is.explained = s.Explain()
+	seen.explained = s.Explain()
 	require.NoError(t, r.Delete())
 	require.NoError(t, s.Close())
 	_ = c.Close()
-	is.stats = c.Stats()
+	seen.stats = c.Stats()
 	for line := range strings.Lines(log.String()) {
 		var e map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &e))
-		is.events = append(is.events, e)
+		seen.events = append(seen.events, e)
 	}
-	return is
+	return seen
 }
 
 // loadWith loads the chain with more options for each kernel and bias.
 func loadWith(m harness.Chain, options ...xpwc.LoadOption) load {
 	return func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime {
 		t.Helper()
-		r, err := m.Create(s, func(name string, given ...xpwc.LoadOption) ([]byte, error) {
-			return s.Load(name, append(given, options...)...)
+		r, err := m.Create(s, func(name string, opts ...xpwc.LoadOption) ([]byte, error) {
+			return s.Load(name, append(opts, options...)...)
 		})
 		require.NoError(t, err)
 		return r
@@ -95,8 +95,8 @@ func packedFile(t *testing.T) (path string, data xpwc.DataMap) {
 	return path, data
 }
 
-// again is the start after the file was changed.
-func again(change func(t *testing.T, path string)) func(t *testing.T) observed {
+// relaunch is the start after the file was changed.
+func relaunch(change func(t *testing.T, path string)) func(t *testing.T) observed {
 	return func(t *testing.T) observed {
 		path, data := packedFile(t)
 		change(t, path)
@@ -167,21 +167,21 @@ func (m stamped) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 // reading is a next start whose tensors have this identity.
-func reading(before, now xpwc.Identity) func(t *testing.T) observed {
+func reading(previous, current xpwc.Identity) func(t *testing.T) observed {
 	return func(t *testing.T) observed {
 		path, data := harness.Path(t), xpwc.MapOf(harness.ThreeLayers.Weights(1))
-		observe(t, path, xpwc.Options{}, stamped{data, before}, loadWith(harness.ThreeLayers))
-		is := observe(t, path, xpwc.Options{}, stamped{data, now}, loadWith(harness.ThreeLayers))
-		require.EqualValues(t, 3, is.stats.Hits.Entries, "they are found all the same")
-		require.Len(t, is.explained.Tensors, 5)
-		return is
+		observe(t, path, xpwc.Options{}, stamped{data, previous}, loadWith(harness.ThreeLayers))
+		seen := observe(t, path, xpwc.Options{}, stamped{data, current}, loadWith(harness.ThreeLayers))
+		require.EqualValues(t, 3, seen.stats.Hits.Entries, "they are found all the same")
+		require.Len(t, seen.explained.Tensors, 5)
+		return seen
 	}
 }
 
 // The header has room for two generations. With a bit flipped in the only one, all that was packed is out of reach, and
 // "no file" would send the user to look for a wrong path.
 func TestAFileWhoseOnlySlotIsDamagedIsReportedAsDamaged(t *testing.T) {
-	start := again(func(t *testing.T, path string) {
+	start := relaunch(func(t *testing.T, path string) {
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
 		h, err := format.DecodeHeader(content[:format.HeaderSize])
@@ -200,46 +200,49 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		return observe(t, "", xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(1)), loadWith(harness.ThreeLayers))
 	},
 	xpwc.ReasonNoFile: func(t *testing.T) observed {
-		return observe(t, harness.Path(t), xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(1)), loadWith(harness.ThreeLayers))
+		return observe(t, harness.Path(t), xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(1)),
+			loadWith(harness.ThreeLayers))
 	},
-	xpwc.ReasonForeign: again(version(format.Version - 1)),
-	xpwc.ReasonDamaged: again(func(t *testing.T, path string) {
+	xpwc.ReasonForeign: relaunch(version(format.Version - 1)),
+	xpwc.ReasonDamaged: relaunch(func(t *testing.T, path string) {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		require.NoError(t, os.Truncate(path, info.Size()-1))
 	}),
 	xpwc.ReasonName: func(t *testing.T) observed {
 		path, _ := packedFile(t)
-		other := harness.Chain{Width: 96, Layers: [][2]string{{"v1", "b1"}, {"w2", "b1"}}}
-		return observe(t, path, xpwc.Options{}, xpwc.MapOf(other.Weights(1)), loadWith(other))
+		sibling := harness.Chain{Width: 96, Layers: [][2]string{{"v1", "b1"}, {"w2", "b1"}}}
+		return observe(t, path, xpwc.Options{}, xpwc.MapOf(sibling.Weights(1)), loadWith(sibling))
 	},
-	xpwc.ReasonLayout: again(layouts(func(string) string { return "riscv64 rvv, XNNPACK 01234567" })),
+	xpwc.ReasonLayout: relaunch(layouts(func(string) string { return "riscv64 rvv, XNNPACK 01234567" })),
 	xpwc.ReasonXNNPACK: func(t *testing.T) observed {
 		if xnnpack.BuildIdentifier() == "" {
 			t.Skip("this XNNPACK has no build identifier")
 		}
-		return again(layouts(func(description string) string {
+		return relaunch(layouts(func(description string) string {
 			processor, _, _ := strings.Cut(description, ", XNNPACK ")
 			return processor + ", XNNPACK 01234567"
 		}))(t)
 	},
-	xpwc.ReasonFingerprint: again(records(func(r *format.Record) { r.FingerprintID ^= 1 })),
+	xpwc.ReasonFingerprint: relaunch(records(func(r *format.Record) { r.FingerprintID ^= 1 })),
 	xpwc.ReasonPacking: func(t *testing.T) observed {
 		path, data := packedFile(t)
-		return observe(t, path, xpwc.Options{}, data, loadOnlyWith(harness.ThreeLayers, xpwc.PackedAs(packing.Opaque([]byte("v2")))))
+		return observe(t, path, xpwc.Options{}, data, loadOnlyWith(harness.ThreeLayers,
+			xpwc.PackedAs(packing.Opaque([]byte("v2")))))
 	},
 	xpwc.ReasonContent: func(t *testing.T) observed {
 		path, _ := packedFile(t)
-		return observe(t, path, xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(2)), loadWith(harness.ThreeLayers))
+		return observe(t, path, xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(2)),
+			loadWith(harness.ThreeLayers))
 	},
-	xpwc.ReasonSize: again(func(t *testing.T, path string) {
+	xpwc.ReasonSize: relaunch(func(t *testing.T, path string) {
 		harness.Resize(t, path, func(_ *format.Record, payload []byte) []byte { return payload[:len(payload)-64] })
 	}),
 	xpwc.ReasonKey: func(t *testing.T) observed {
-		most := writer.MaxSearched
-		defer func() { writer.MaxSearched = most }()
+		highest := writer.MaxSearched
+		defer func() { writer.MaxSearched = highest }()
 		writer.MaxSearched = 2
-		return again(records(func(r *format.Record) { r.FingerprintID ^= 1 }))(t)
+		return relaunch(records(func(r *format.Record) { r.FingerprintID ^= 1 }))(t)
 	},
 
 	xpwc.ReasonCompare: func(t *testing.T) observed {
@@ -251,8 +254,8 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		observe(t, path, xpwc.Options{}, data, loadOnlyWith(harness.ThreeLayers, xpwc.Compare()))
 		return observe(t, path, xpwc.Options{}, data, loadOnlyWith(harness.ThreeLayers, xpwc.Compare()))
 	},
-	xpwc.ReasonVariant: again(records(func(r *format.Record) { r.Flags |= format.Variant })),
-	xpwc.ReasonSeed:    again(records(func(r *format.Record) { r.Seed++ })),
+	xpwc.ReasonVariant: relaunch(records(func(r *format.Record) { r.Flags |= format.Variant })),
+	xpwc.ReasonSeed:    relaunch(records(func(r *format.Record) { r.Seed++ })),
 	xpwc.ReasonRepeated: func(t *testing.T) observed {
 		tied := harness.Chain{Width: 64, Layers: [][2]string{{"w", "b"}, {"w", "b"}, {"v", "b"}}}
 		return observe(t, harness.Path(t), xpwc.Options{}, xpwc.MapOf(tied.Weights(1)), loadWith(tied))
@@ -262,9 +265,9 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		filter := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{32, 128}}
 		in, out := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, 128}},
 			xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, 32}}
-		other := xpwc.PackedAs(xnnpack.FullyConnected{}.Packing(filter, xnnpack.Tensor{}, in, out))
+		different := xpwc.PackedAs(xnnpack.FullyConnected{}.Packing(filter, xnnpack.Tensor{}, in, out))
 		l := func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime {
-			_, err := s.Load("w", other)
+			_, err := s.Load("w", different)
 			require.NoError(t, err)
 			return loadWith(m)(t, s)
 		}
@@ -336,9 +339,10 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 	xpwc.ReasonBusy: func(t *testing.T) observed {
 		path, end := packing3Layers(t)
 		defer end()
-		return observe(t, path, xpwc.Options{WriterWait: -1}, xpwc.MapOf(harness.ThreeLayers.Weights(2)), loadWith(harness.ThreeLayers))
+		return observe(t, path, xpwc.Options{WriterWait: -1}, xpwc.MapOf(harness.ThreeLayers.Weights(2)),
+			loadWith(harness.ThreeLayers))
 	},
-	xpwc.ReasonVersion: again(version(format.Version + 1)),
+	xpwc.ReasonVersion: relaunch(version(format.Version + 1)),
 	xpwc.ReasonDisk: func(t *testing.T) observed {
 		m := harness.Chain{Width: 32, Layers: [][2]string{{strings.Repeat("n", 65<<20), ""}}} // no index can list it
 		return observe(t, harness.Path(t), xpwc.Options{}, xpwc.MapOf(m.Weights(1)), loadWith(m))
@@ -348,7 +352,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		path, end := packing3Layers(t)
 		waiting, done := make(chan struct{}), make(chan struct{})
 		go func() { <-waiting; end(); close(done) }()
-		var is observed
+		var seen observed
 		message := onMessage{"waiting for another process", new(sync.Once), func() { close(waiting) }}
 		o := xpwc.Options{Logger: slog.New(message)}
 		c, err := xpwc.Open(path, &o)
@@ -358,15 +362,15 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		r := loadWith(harness.ThreeLayers)(t, s)
 		<-done
 		require.NoError(t, s.Finalize())
-		is.explained = s.Explain()
-		require.Positive(t, is.explained.Waited)
+		seen.explained = s.Explain()
+		require.Positive(t, seen.explained.Waited)
 		require.NoError(t, r.Delete())
 		require.NoError(t, s.Close())
 		require.NoError(t, c.Close())
-		is.stats = c.Stats()
-		return is
+		seen.stats = c.Stats()
+		return seen
 	},
-	xpwc.ReasonSession: func(t *testing.T) (is observed) {
+	xpwc.ReasonSession: func(t *testing.T) (seen observed) {
 		c := harness.OpenCache(t, harness.Path(t), nil)
 		data := xpwc.MapOf(harness.ThreeLayers.Weights(1))
 		done := make(chan struct{})
@@ -374,7 +378,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 			go func() {
 				defer close(done)
 				m := harness.ThreeLayers.Open(t, c, data)
-				is.explained = m.Session.Explain()
+				seen.explained = m.Session.Explain()
 				m.MustClose(t)
 			}()
 			for c.Stats().Waits == 0 {
@@ -382,24 +386,25 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 			}
 			return nil
 		})
-		first := harness.ThreeLayers.Open(t, c, harness.FillHook{DataMap: data, BeforeFill: func(string) error { return begin() }})
+		first := harness.ThreeLayers.Open(t, c, harness.FillHook{DataMap: data,
+			BeforeFill: func(string) error { return begin() }})
 		<-done
 		first.MustClose(t)
-		is.stats = c.Stats()
-		is.explained.Weights = nil
-		return is
+		seen.stats = c.Stats()
+		seen.explained.Weights = nil
+		return seen
 	},
 	xpwc.ReasonGrowth: func(t *testing.T) observed {
 		path, data := harness.Path(t), xpwc.MapOf(harness.ThreeLayers.Weights(1))
-		var is observed
+		var seen observed
 		for i := range 4 {
-			require.Zero(t, is.stats.Reasons[xpwc.ReasonGrowth].Entries, "not yet")
+			require.Zero(t, seen.stats.Reasons[xpwc.ReasonGrowth].Entries, "not yet")
 			// As of a host that describes its kernels by addresses.
 			id := packing.Opaque([]byte(fmt.Sprint("kernel at ", i)))
-			is = observe(t, path, xpwc.Options{}, data, loadOnlyWith(harness.ThreeLayers, xpwc.PackedAs(id)))
-			require.Zero(t, is.stats.Hits.Entries)
+			seen = observe(t, path, xpwc.Options{}, data, loadOnlyWith(harness.ThreeLayers, xpwc.PackedAs(id)))
+			require.Zero(t, seen.stats.Hits.Entries)
 		}
-		return is
+		return seen
 	},
 }
 
@@ -409,27 +414,27 @@ func TestEachReasonForASlowStartIsCountedExplainedAndReported(t *testing.T) {
 		t.Run(string(reason), func(t *testing.T) {
 			provoke := provocations[reason]
 			require.NotNil(t, provoke, "a reason needs a start that has it")
-			is := provoke(t)
-			require.Positive(t, is.stats.Reasons[reason].Entries)
+			seen := provoke(t)
+			require.Positive(t, seen.stats.Reasons[reason].Entries)
 			require.NotEmpty(t, reason.Kind())
-			if is.explained.Weights == nil { // the test has no session at hand
+			if seen.explained.Weights == nil { // the test has no session at hand
 				return
 			}
-			count, explained := is.explained.Reasons[reason]
+			count, explained := seen.explained.Reasons[reason]
 			require.True(t, explained)
 			if reason.Kind() != xpwc.Waited {
 				require.Positive(t, count.Bytes)
 			}
 			because, remedy, _ := strings.Cut(reason.Text(), ". ")
-			require.Contains(t, is.explained.String(), because[:len(because)-1])
-			require.Contains(t, is.explained.String(), remedy)
-			found := is.explained.Found()
-			require.Equal(t, is.stats.Hits, found)
-			if is.events == nil {
+			require.Contains(t, seen.explained.String(), because[:len(because)-1])
+			require.Contains(t, seen.explained.String(), remedy)
+			hits := seen.explained.Found()
+			require.Equal(t, seen.stats.Hits, hits)
+			if seen.events == nil {
 				return
 			}
 			reported := 0
-			for _, e := range is.events {
+			for _, e := range seen.events {
 				if e["reason"] == string(reason) {
 					reported++
 					if reason == xpwc.ReasonGrowth {
@@ -450,13 +455,13 @@ func TestAStartThatMapsAllHasNoReason(t *testing.T) {
 	path, data := harness.Path(t), xpwc.MapOf(harness.ThreeLayers.Weights(1))
 	id := xpwc.Identity{Source: "model", Stamp: "1"}
 	observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(harness.ThreeLayers))
-	is := observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(harness.ThreeLayers))
-	require.Empty(t, is.stats.Reasons)
-	require.Empty(t, is.explained.Reasons)
-	require.Empty(t, is.events)
-	require.Len(t, is.explained.Weights, 3)
-	require.Equal(t, "w1b1", is.explained.Weights[0].Name)
-	require.Contains(t, is.explained.String(), "3 of 3 weights are found")
+	seen := observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(harness.ThreeLayers))
+	require.Empty(t, seen.stats.Reasons)
+	require.Empty(t, seen.explained.Reasons)
+	require.Empty(t, seen.events)
+	require.Len(t, seen.explained.Weights, 3)
+	require.Equal(t, "w1b1", seen.explained.Weights[0].Name)
+	require.Contains(t, seen.explained.String(), "3 of 3 weights are found")
 }
 
 // Each look-up that misses has one reason.
@@ -466,9 +471,9 @@ func TestReasonsForMissesAddUpToMisses(t *testing.T) {
 			continue
 		}
 		t.Run(string(reason), func(t *testing.T) {
-			is := provoke(t)
-			misses := is.stats.Reasons[xpwc.ReasonUnnamed].Entries
-			for r, count := range is.stats.Reasons {
+			seen := provoke(t)
+			misses := seen.stats.Reasons[xpwc.ReasonUnnamed].Entries
+			for r, count := range seen.stats.Reasons {
 				if r.Kind() == xpwc.Missed || r.Kind() == xpwc.Compared {
 					misses += count.Entries
 				}
@@ -476,7 +481,7 @@ func TestReasonsForMissesAddUpToMisses(t *testing.T) {
 			if reason == xpwc.ReasonVersion || reason == xpwc.ReasonDisk {
 				t.Skip("one of private memory is the reason for the miss too")
 			}
-			require.Equal(t, is.stats.Misses, misses)
+			require.Equal(t, seen.stats.Misses, misses)
 		})
 	}
 }
@@ -487,19 +492,20 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 		path, data := packedFile(t)
 		for i := range 5 {
 			layouts(func(string) string { return fmt.Sprint("machine ", i) })(t, path)
-			is := observe(t, path, xpwc.Options{}, data, loadWith(harness.ThreeLayers))
-			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
-			if is.stats.Packed.Entries > 0 {
-				require.Contains(t, is.stats.Reasons, xpwc.ReasonLayout)
+			seen := observe(t, path, xpwc.Options{}, data, loadWith(harness.ThreeLayers))
+			require.NotContains(t, seen.stats.Reasons, xpwc.ReasonGrowth)
+			if seen.stats.Packed.Entries > 0 {
+				require.Contains(t, seen.stats.Reasons, xpwc.ReasonLayout)
 			}
 		}
 	})
 	t.Run("models with the same names", func(t *testing.T) {
 		path := harness.Path(t)
 		for i := range uint32(6) {
-			is := observe(t, path, xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(i)), loadWith(harness.ThreeLayers))
-			require.EqualValues(t, 3, is.stats.Packed.Entries)
-			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
+			seen := observe(t, path, xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(i)),
+				loadWith(harness.ThreeLayers))
+			require.EqualValues(t, 3, seen.stats.Packed.Entries)
+			require.NotContains(t, seen.stats.Reasons, xpwc.ReasonGrowth)
 		}
 	})
 	t.Run("signatures", func(t *testing.T) {
@@ -507,8 +513,8 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 		for i := range 3 {
 			m := harness.Chain{Width: 96, Layers: [][2]string{{fmt.Sprint("w", i), ""}}}
 			weights := map[string][]byte{fmt.Sprint("w", i): harness.Floats(96*96, 1)}
-			is := observe(t, path, xpwc.Options{}, xpwc.MapOf(weights), loadWith(m))
-			require.NotContains(t, is.stats.Reasons, xpwc.ReasonGrowth)
+			seen := observe(t, path, xpwc.Options{}, xpwc.MapOf(weights), loadWith(m))
+			require.NotContains(t, seen.stats.Reasons, xpwc.ReasonGrowth)
 		}
 	})
 }

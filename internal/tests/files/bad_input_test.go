@@ -86,11 +86,11 @@ func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
 				b, _ := os.ReadFile(c.path)
 				return b
 			}
-			before := content()
+			original := content()
 			_, err := xpwc.Open(c.path, nil)
 			require.ErrorIs(t, err, c.want)
 			require.ErrorContains(t, err, filepath.Base(filepath.Dir(c.path)))
-			require.Equal(t, before, content())
+			require.Equal(t, original, content())
 		})
 	}
 	_, err := xpwc.Open(link, nil)
@@ -205,21 +205,21 @@ func TestReadOnlyServesWhatIsThereAndPacksTheRestPrivately(t *testing.T) {
 	c := harness.OpenCache(t, path, nil)
 	harness.ThreeLayers.Run(t, c, xpwc.MapOf(tensors))
 	require.NoError(t, c.Close())
-	before, err := os.ReadFile(path)
+	original, err := os.ReadFile(path)
 	require.NoError(t, err)
 
-	more := harness.Chain{Width: 96, Layers: append(harness.ThreeLayers.Layers[:3:3], [2]string{"w4", ""})}
-	tensors = more.Weights(1)
+	extra := harness.Chain{Width: 96, Layers: append(harness.ThreeLayers.Layers[:3:3], [2]string{"w4", ""})}
+	tensors = extra.Weights(1)
 	c = harness.OpenCache(t, path, &xpwc.Options{ReadOnly: true})
-	require.Equal(t, more.Plain(t, tensors), more.Run(t, c, xpwc.MapOf(tensors)))
+	require.Equal(t, extra.Plain(t, tensors), extra.Run(t, c, xpwc.MapOf(tensors)))
 	s := c.Stats()
 	require.EqualValues(t, 3, s.Hits.Entries)
 	require.EqualValues(t, 1, s.Private[xpwc.ReasonReadOnly].Entries)
 	require.Zero(t, s.Packed.Entries)
 	require.NoError(t, c.Close())
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(before, after))
+	require.True(t, bytes.Equal(original, rewritten))
 }
 
 // Root may write everywhere, so the process of the test becomes nobody.
@@ -248,10 +248,10 @@ func TestAnUnwritableDirectoryOrFileIsNoError(t *testing.T) {
 	require.ErrorIs(t, s.LastError, os.ErrPermission)
 	require.NoError(t, c.Close())
 
-	more := harness.Chain{Width: 96, Layers: append(harness.ThreeLayers.Layers[:3:3], [2]string{"w4", ""})}
-	tensors = more.Weights(1)
+	extra := harness.Chain{Width: 96, Layers: append(harness.ThreeLayers.Layers[:3:3], [2]string{"w4", ""})}
+	tensors = extra.Weights(1)
 	c = harness.OpenCache(t, filepath.Join(dir, "old"), nil)
-	require.Equal(t, more.Plain(t, tensors), more.Run(t, c, xpwc.MapOf(tensors)))
+	require.Equal(t, extra.Plain(t, tensors), extra.Run(t, c, xpwc.MapOf(tensors)))
 	s = c.Stats()
 	require.EqualValues(t, 3, s.Hits.Entries)
 	require.EqualValues(t, 1, s.Private[xpwc.ReasonReadOnly].Entries)

@@ -16,7 +16,7 @@ import (
 // linking puts a symbolic link in the place of each file that a cache creates, as who owns the directory can.
 type linking struct {
 	store.Files
-	to string
+	dst string
 }
 
 func (l linking) Create(path string) (store.File, error) {
@@ -25,13 +25,13 @@ func (l linking) Create(path string) (store.File, error) {
 		err = os.Remove(path)
 	}
 	if err == nil {
-		err = os.Symlink(l.to, path)
+		err = os.Symlink(l.dst, path)
 	}
 	return d, err
 }
 
 func TestACompactionChangesTheModeOfItsOwnFileAlone(t *testing.T) {
-	path, private := filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "private")
+	path, private := harness.Path(t), filepath.Join(t.TempDir(), "private")
 	require.NoError(t, os.WriteFile(private, []byte("mine"), 0o600))
 	c := harness.Open(t, path, nil)
 	tensors, version := harness.Tensors(2, 20_000), map[string]int{}

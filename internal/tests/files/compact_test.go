@@ -3,7 +3,6 @@ package files
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -28,7 +27,8 @@ type versioned struct {
 func (d versioned) Tensor(name string) (xpwc.Tensor, error) {
 	t, err := d.DataMap.Tensor(name)
 	digest := t.Identity.Digest
-	t.Identity = xpwc.Identity{Source: "model", Stamp: fmt.Sprint(name, d.version[name]), Digest: func() (xpwc.Digest, error) {
+	t.Identity = xpwc.Identity{Source: "model", Stamp: fmt.Sprint(name, d.version[name]), Digest: func() (xpwc.Digest,
+		error) {
 		if d.digests != nil {
 			d.digests.Add(1)
 		}
@@ -46,7 +46,7 @@ func use(t testing.TB, c *xpwc.Cache, tensors map[string][]byte, version map[str
 }
 
 func TestAThousandChangesKeepTheFileSmall(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors, version := harness.Tensors(8, 20_000), map[string]int{}
 	c := harness.Open(t, path, nil)
 	for i := range max(1000/harness.SampleStep(), 120) {
@@ -71,32 +71,32 @@ func TestAThousandChangesKeepTheFileSmall(t *testing.T) {
 }
 
 func TestCompactingKeepsWhatLivesAndWhatRuns(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
-	before, after := harness.Tensors(6, 9000), harness.Tensors(6, 9000)
-	for name := range after {
-		after[name] = harness.Content(name+"!", 9000)
+	path := harness.Path(t)
+	original, rewritten := harness.Tensors(6, 9000), harness.Tensors(6, 9000)
+	for name := range rewritten {
+		rewritten[name] = harness.Content(name+"!", 9000)
 	}
 	c := harness.Open(t, path, nil)
-	use(t, c, before, nil)
-	running, err := c.NewSession(versioned{xpwc.MapOf(before), nil, nil})
+	use(t, c, original, nil)
+	running, err := c.NewSession(versioned{xpwc.MapOf(original), nil, nil})
 	require.NoError(t, err)
-	old := harness.PackSession(t, running, before)
-	after["tensor 5"] = before["tensor 5"]
-	use(t, c, after, map[string]int{"tensor 0": 1, "tensor 1": 1, "tensor 2": 1, "tensor 3": 1, "tensor 4": 1})
+	old := harness.PackSession(t, running, original)
+	rewritten["tensor 5"] = original["tensor 5"]
+	use(t, c, rewritten, map[string]int{"tensor 0": 1, "tensor 1": 1, "tensor 2": 1, "tensor 3": 1, "tensor 4": 1})
 	require.NoError(t, c.Save())
 	require.NoError(t, c.Compact())
 	require.Positive(t, c.Stats().Compactions)
 	require.Zero(t, c.Stats().DeadBytes)
 	require.Equal(t, 6, c.Stats().Entries)
 	old.Check(t)
-	use(t, c, after, map[string]int{"tensor 0": 1, "tensor 1": 1, "tensor 2": 1, "tensor 3": 1, "tensor 4": 1})
+	use(t, c, rewritten, map[string]int{"tensor 0": 1, "tensor 1": 1, "tensor 2": 1, "tensor 3": 1, "tensor 4": 1})
 	old.MustClose(t)
 	misses := c.Stats().Misses
 	require.NoError(t, c.Close())
 	require.NoFileExists(t, path+".compact")
 
 	c = harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-	harness.PackTensors(t, c, after).MustClose(t)
+	harness.PackTensors(t, c, rewritten).MustClose(t)
 	require.EqualValues(t, 6, c.Stats().Hits.Entries)
 	require.NoError(t, c.Close())
 	require.EqualValues(t, 6+5, misses, "what was compacted was found")
@@ -104,7 +104,7 @@ func TestCompactingKeepsWhatLivesAndWhatRuns(t *testing.T) {
 
 func TestEqualWeightsOfSeveralNamesAreStoredOnce(t *testing.T) {
 	const size = 20_000
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	content := harness.Content("content", size)
 	named := func(names ...string) map[string][]byte {
 		tensors := map[string][]byte{}
@@ -130,7 +130,7 @@ func TestEqualWeightsOfSeveralNamesAreStoredOnce(t *testing.T) {
 
 // Another process goes on with the file it has mapped, and finds the new one with its next session.
 func TestAnotherProcessFollowsACompaction(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(4, 3000)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
@@ -139,18 +139,18 @@ func TestAnotherProcessFollowsACompaction(t *testing.T) {
 	o := harness.PackTensors(t, theirs, tensors)
 	require.NoError(t, c.Compact())
 	o.Check(t)
-	more := harness.Tensors(5, 3000)
-	harness.PackTensors(t, theirs, more).MustClose(t)
+	extra := harness.Tensors(5, 3000)
+	harness.PackTensors(t, theirs, extra).MustClose(t)
 	require.EqualValues(t, 1, theirs.Stats().Packed.Entries)
 	o.MustClose(t)
 	require.NoError(t, theirs.Close())
-	harness.PackTensors(t, c, more).MustClose(t)
+	harness.PackTensors(t, c, extra).MustClose(t)
 	require.Equal(t, 5, c.Stats().Entries)
 	require.NoError(t, c.Close())
 }
 
 func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	const maxBytes = 100_000
 	c := harness.Open(t, path, &xpwc.Options{MaxBytes: maxBytes})
 	clock := int64(1000)
@@ -167,7 +167,8 @@ func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
 	require.LessOrEqual(t, info.Size(), int64(maxBytes))
 
 	c = harness.Open(t, path, &xpwc.Options{ReadOnly: true, Strict: true})
-	harness.PackTensors(t, c, map[string][]byte{"t19": harness.Content("t19", 20_000), "t18": harness.Content("t18", 20_000)}).MustClose(t)
+	harness.PackTensors(t, c, map[string][]byte{"t19": harness.Content("t19", 20_000), "t18": harness.Content("t18",
+		20_000)}).MustClose(t)
 	require.EqualValues(t, 2, c.Stats().Hits.Entries, "the newest are there")
 	harness.PackTensors(t, c, map[string][]byte{"t0": harness.Content("t0", 20_000)}).MustClose(t)
 	require.EqualValues(t, 1, c.Stats().Misses, "the oldest is not")
@@ -175,7 +176,7 @@ func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
 }
 
 func TestAnUnchangedContentUnderANewStampIsNotPackedAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(3, 3000)
 	run := func(version map[string]int) (xpwc.Stats, int64) {
 		c := harness.Open(t, path, nil)
@@ -206,7 +207,7 @@ func TestAnUnchangedContentUnderANewStampIsNotPackedAgain(t *testing.T) {
 }
 
 func TestCompactingWhileTheSameProcessPacksEndsInAnError(t *testing.T) {
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), &xpwc.Options{WriterWait: -1})
+	c := harness.Open(t, harness.Path(t), &xpwc.Options{WriterWait: -1})
 	s := harness.NewSession(t, c, harness.Tensors(1, 100))
 	for name := range harness.Tensors(1, 100) {
 		require.Equal(t, harness.NotFound, harness.LookUp(s, 7, harness.Load(t, s, name), 0))
@@ -218,29 +219,29 @@ func TestCompactingWhileTheSameProcessPacksEndsInAnError(t *testing.T) {
 }
 
 func TestEntriesOfADateToComeAreDroppedFirst(t *testing.T) {
-	const now, size = 1_700_000_000, 1 << 20
+	const clock, size = 1_700_000_000, 1 << 20
 	records := []format.Record{
-		{Offset: 1, Size: size, UsedAt: now - 1000}, {Offset: 2, Size: size, UsedAt: now + 1<<30},
-		{Offset: 3, Size: size, UsedAt: now + 60}, {Offset: 4, Size: size, UsedAt: now - 2000},
+		{Offset: 1, Size: size, UsedAt: clock - 1000}, {Offset: 2, Size: size, UsedAt: clock + 1<<30},
+		{Offset: 3, Size: size, UsedAt: clock + 60}, {Offset: 4, Size: size, UsedAt: clock - 2000},
 	}
-	var kept []uint64
-	for _, r := range writer.UsedLast(records, 3*size+size/2, now) {
-		kept = append(kept, r.Offset)
+	var retained []uint64
+	for _, r := range writer.UsedLast(records, 3*size+size/2, clock) {
+		retained = append(retained, r.Offset)
 	}
-	require.Equal(t, []uint64{1, 3, 4}, kept)
+	require.Equal(t, []uint64{1, 3, 4}, retained)
 }
 
 func TestAPayloadOfSeveralEntriesCountsOnceTowardsTheSizeOfTheFile(t *testing.T) {
-	const now, size = 1_700_000_000, 1 << 20
+	const clock, size = 1_700_000_000, 1 << 20
 	records := []format.Record{
-		{Offset: 1, Size: size, UsedAt: now}, {Offset: 1, Size: size, UsedAt: now - 1},
-		{Offset: 1, Size: size, UsedAt: now - 2}, {Offset: 2, Size: size, UsedAt: now - 3},
+		{Offset: 1, Size: size, UsedAt: clock}, {Offset: 1, Size: size, UsedAt: clock - 1},
+		{Offset: 1, Size: size, UsedAt: clock - 2}, {Offset: 2, Size: size, UsedAt: clock - 3},
 	}
-	require.Len(t, writer.UsedLast(records, 2*size+size/2, now), 4)
+	require.Len(t, writer.UsedLast(records, 2*size+size/2, clock), 4)
 }
 
 func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 1000)}
 	p := harness.PackedFrom(m["w"])
 	c := harness.Open(t, path, nil)
@@ -249,7 +250,8 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 	harness.Finish(t, s)
 	require.NoError(t, c.Save())
 	atCopy, copyOn := make(chan bool), make(chan bool)
-	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
+	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File,
+		error) {
 		atCopy <- true
 		<-copyOn
 		return d, err
@@ -273,11 +275,12 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 
 // A compaction does not put its file in the place of one it has not copied.
 func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
 	require.NoError(t, c.Save())
-	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
+	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File,
+		error) {
 		require.NoError(t, os.Rename(path, path+".moved"))
 		theirs := harness.OpenProcess(t, path)
 		harness.PackTensors(t, theirs, map[string][]byte{"theirs": harness.Content("t", 100)}).MustClose(t)

@@ -40,13 +40,14 @@ func survive(t *testing.T, path string, content []byte, tensors map[string][]byt
 func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 	tensors := harness.Tensors(2, 60)
 	content, slot := harness.SmallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	flipped, believed, random := 0, 0, testkit.Random(t)
-	for at := range content {
-		if at >= format.HeaderSize && at < int(slot.IndexOffset) {
+	for offset := range content {
+		if offset >= format.HeaderSize && offset < int(slot.IndexOffset) {
 			continue // payloads: see the tests of Options.Verify
 		}
-		inGap := at > 41 && at < 512 || at >= 512+128 && at < 1024 || at >= 1024+128 && at < format.HeaderSize
+		inGap := offset > 41 && offset < 512 || offset >= 512+128 && offset < 1024 || offset >= 1024+128 &&
+			offset < format.HeaderSize
 		for bit := range 8 {
 			if inGap && bit > 0 {
 				continue // nothing is there
@@ -55,7 +56,7 @@ func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 				continue
 			}
 			damaged := slices.Clone(content)
-			damaged[at] ^= 1 << bit
+			damaged[offset] ^= 1 << bit
 			if survive(t, path, damaged, tensors, &xpwc.Options{ReadOnly: true}) > 0 {
 				believed++
 			}
@@ -69,7 +70,7 @@ func TestNoFlippedBitOfTheStructureGivesAWrongByte(t *testing.T) {
 func TestEveryPrefixOfAFileIsSurvived(t *testing.T) {
 	tensors := harness.Tensors(2, 60)
 	content, _ := harness.SmallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	for n := testkit.Random(t).IntN(harness.SampleStep()); n < len(content); n += harness.SampleStep() {
 		require.Zero(t, survive(t, path, content[:n], tensors, &xpwc.Options{ReadOnly: true}), "the first %d bytes", n)
 	}
@@ -79,7 +80,7 @@ func TestSplicedFilesAreSurvived(t *testing.T) {
 	tensors, others := harness.Tensors(3, 700), harness.Tensors(5, 300)
 	a, _ := harness.SmallFile(t, tensors)
 	b, _ := harness.SmallFile(t, others)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	random := testkit.Random(t)
 	for range 1000 {
 		cut, resume := random.IntN(len(a)), random.IntN(len(b))
@@ -99,7 +100,7 @@ func TestSplicedFilesAreSurvived(t *testing.T) {
 func TestAFileAtTheEndOfTheGenerationsIsSetAside(t *testing.T) {
 	tensors := harness.Tensors(3, 500)
 	content, slot := harness.SmallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, atGeneration(t, content, slot, math.MaxUint64), 0o600))
 	_, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 	require.ErrorIs(t, err, xpwc.ErrDamaged)
@@ -130,8 +131,8 @@ func atGeneration(t *testing.T, content []byte, slot format.Slot, generation uin
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
 	content = slices.Concat(content[:next.IndexOffset], block)
-	b, at := next.Encode(h.ID)
-	copy(content[at:], b)
+	b, offset := next.Encode(h.ID)
+	copy(content[offset:], b)
 	return content
 }
 
@@ -148,11 +149,11 @@ func fileOfVersion(t *testing.T, path string, newer int) []byte {
 // What a newer version of the format wrote is neither used nor touched. The model runs all the same.
 func TestAFileOfANewerVersionIsLeftAlone(t *testing.T) {
 	t.Run("native", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		requireLeftAlone(t, path, fileOfVersion(t, path, 1))
 	})
 	t.Run("ExecuTorch's", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		content := harness.ExecuTorchFile(map[string][]byte{"w": harness.Content("v", 200)})
 		binary.LittleEndian.PutUint32(content[len(content)-4:], 3)
 		require.NoError(t, os.WriteFile(path, content, 0o600))
@@ -172,9 +173,9 @@ func requireLeftAlone(t *testing.T, path string, content []byte) {
 	require.NoError(t, c.Save())
 	require.EqualValues(t, 4, c.Stats().Private[xpwc.ReasonVersion].Entries)
 	require.ErrorIs(t, c.Stats().LastError, xpwc.ErrVersion)
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, content, after)
+	require.Equal(t, content, rewritten)
 
 	require.NoError(t, os.Remove(path))
 	harness.PackTensors(t, c, harness.Tensors(2, 100)).MustClose(t)
@@ -184,7 +185,7 @@ func requireLeftAlone(t *testing.T, path string, content []byte) {
 
 // What an older version of the format wrote is replaced when there is something to commit.
 func TestAFileOfAnOlderVersionIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	content := fileOfVersion(t, path, -1)
 	_, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 	require.ErrorIs(t, err, xpwc.ErrVersion)
@@ -193,9 +194,9 @@ func TestAFileOfAnOlderVersionIsReplaced(t *testing.T) {
 	harness.PackTensors(t, c, harness.Tensors(2, 100)).MustClose(t)
 	require.EqualValues(t, 2, c.Stats().Private[xpwc.ReasonReadOnly].Entries)
 	require.NoError(t, c.Close())
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, content, after)
+	require.Equal(t, content, rewritten)
 
 	c = harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 100)).MustClose(t)
@@ -215,7 +216,7 @@ func TestDamagedPayloads(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	content, _ := harness.SmallFile(t, tensors)
 	content[format.HeaderSize+100] ^= 4
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 
 	cache := harness.Open(t, path, &xpwc.Options{Verify: xpwc.VerifyOnUse})
@@ -240,7 +241,7 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	for _, verify := range []xpwc.Verify{xpwc.VerifyStructure, xpwc.VerifyOnUse} {
 		content, _ := harness.SmallFile(t, tensors)
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		c := harness.Open(t, path, &xpwc.Options{Verify: verify, Prefetch: true})
 		harness.PackTensors(t, c, tensors).MustClose(t)
@@ -252,8 +253,8 @@ func TestVerifyingAnIntactFileChangesNothing(t *testing.T) {
 		require.Zero(t, s.DamagedPayloads)
 		require.EqualValues(t, map[xpwc.Verify]int{xpwc.VerifyStructure: 0, xpwc.VerifyOnUse: 3}[verify],
 			s.Verified.Entries)
-		after, err := os.ReadFile(path)
+		rewritten, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Equal(t, content, after)
+		require.Equal(t, content, rewritten)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -56,7 +55,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 		}},
 	}) {
 		t.Run(writing.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			old := manyTensors()
 			packedBefore := harness.Open(t, path, nil)
 			harness.PackTensors(t, packedBefore, old).MustClose(t)
@@ -97,10 +96,10 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 				harness.PackTensors(t, c, old).MustClose(t)
 			}
 			require.NoError(t, c.Close())
-			after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-			harness.PackTensors(t, after, old).MustClose(t)
-			require.Zero(t, after.Stats().DamagedPayloads)
-			require.Zero(t, after.Stats().Misses)
+			reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+			harness.PackTensors(t, reopened, old).MustClose(t)
+			require.Zero(t, reopened.Stats().DamagedPayloads)
+			require.Zero(t, reopened.Stats().Misses)
 		})
 	}
 }
@@ -108,7 +107,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 // What is in a damaged file, and was not committed, is right for whoever uses it. Save reports that the file does not
 // have it.
 func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	old := manyTensors()
 	packedBefore := harness.Open(t, path, nil)
 	harness.PackTensors(t, packedBefore, old).MustClose(t)
@@ -133,15 +132,15 @@ func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 	harness.PackTensors(t, c, m).MustClose(t)
 	require.NoError(t, c.Close())
 	require.FileExists(t, path+".damaged")
-	after := harness.Open(t, path, &xpwc.Options{Strict: true})
-	harness.PackTensors(t, after, m).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true})
+	harness.PackTensors(t, reopened, m).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
 }
 
 // A generation is made of the one before. If its index is damaged since it was checked, what was packed serves who has
 // it, and others pack it into the next file.
 func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	old, m := manyTensors(), map[string][]byte{"another": harness.Content("another", 5000)}
 	harness.PackTensors(t, c, old).MustClose(t)
@@ -158,13 +157,13 @@ func TestTheIndexIsDamagedBeforeACommit(t *testing.T) {
 	require.FileExists(t, path+".damaged")
 	harness.PackTensors(t, c, m).MustClose(t)
 	require.NoError(t, c.Close())
-	after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-	harness.PackTensors(t, after, m).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+	harness.PackTensors(t, reopened, m).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
 }
 
 func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, manyTensors()).MustClose(t)
 	require.NoError(t, c.Close())
@@ -183,15 +182,15 @@ func indexOverwriter(t *testing.T, path string) (overwrite func()) {
 	require.NoError(t, err)
 	h, err := format.DecodeHeader(content)
 	require.NoError(t, err)
-	at := h.Current
-	index, err := format.LoadIndex(bytes.NewReader(content), at)
+	slot := h.Current
+	index, err := format.LoadIndex(bytes.NewReader(content), slot)
 	require.NoError(t, err)
 	body := index.RecordOffset(0)
 	return func() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, f.Close()) }()
-		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(at.IndexSize-body)), int64(at.IndexOffset+body))
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(slot.IndexSize-body)), int64(slot.IndexOffset+body))
 		require.NoError(t, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // executorchCache puts a file as ExecuTorch writes it into a directory.
 func executorchCache(t *testing.T) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "cache")
+	path = harness.Path(t)
 	require.NoError(t, os.WriteFile(path, harness.ExecuTorchFile(harness.Tensors(3, 3000)), 0o600))
 	return path
 }
@@ -36,14 +36,14 @@ func TestExecuTorchsFileStaysWhileNothingIsPacked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := executorchCache(t)
-			before, err := os.ReadFile(path)
+			original, err := os.ReadFile(path)
 			require.NoError(t, err)
 			c := harness.Open(t, path, nil)
 			require.NoError(t, do(c))
 			require.NoError(t, c.Close())
-			after, err := os.ReadFile(path)
+			rewritten, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Equal(t, before, after)
+			require.Equal(t, original, rewritten)
 		})
 	}
 }
@@ -51,9 +51,9 @@ func TestExecuTorchsFileStaysWhileNothingIsPacked(t *testing.T) {
 func TestAFileThatReplacedExecuTorchsIsCompacted(t *testing.T) {
 	path := executorchCache(t)
 	c := harness.Open(t, path, nil)
-	other := harness.OpenProcess(t, path)
-	harness.PackTensors(t, other, harness.Tensors(3, 3000)).MustClose(t)
-	require.NoError(t, other.Close())
+	second := harness.OpenProcess(t, path)
+	harness.PackTensors(t, second, harness.Tensors(3, 3000)).MustClose(t)
+	require.NoError(t, second.Close())
 	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{{1}}}))
 	require.NoError(t, c.Close())
 	c = harness.Open(t, path, nil)
@@ -62,9 +62,9 @@ func TestAFileThatReplacedExecuTorchsIsCompacted(t *testing.T) {
 }
 
 func TestAFileThatIsBeingCopiedOverExecuTorchsIsLeftToWhomCopiesIt(t *testing.T) {
-	was := writer.Arrival
+	saved := writer.Arrival
 	writer.Arrival = time.Hour
-	defer func() { writer.Arrival = was }()
+	defer func() { writer.Arrival = saved }()
 	native := filepath.Join(t.TempDir(), "native")
 	c := harness.Open(t, native, nil)
 	harness.PackTensors(t, c, harness.Tensors(3, 3000)).MustClose(t)

@@ -35,7 +35,7 @@ func TestLoadingAndUnloadingLeavesTheFileAlone(t *testing.T) {
 	require.NoError(t, c.Save())
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	before, err := os.Stat(path)
+	infoBefore, err := os.Stat(path)
 	require.NoError(t, err)
 	for i := range 100 {
 		require.Equal(t, want, harness.ThreeLayers.Run(t, c, xpwc.MapOf(tensors)))
@@ -45,10 +45,10 @@ func TestLoadingAndUnloadingLeavesTheFileAlone(t *testing.T) {
 		}
 	}
 	require.NoError(t, c.Close())
-	after, err := os.Stat(path)
+	infoAfter, err := os.Stat(path)
 	require.NoError(t, err)
-	require.Equal(t, before.ModTime(), after.ModTime())
-	again, err := os.ReadFile(path)
+	require.Equal(t, infoBefore.ModTime(), infoAfter.ModTime())
+	repeated, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(content, again))
+	require.True(t, bytes.Equal(content, repeated))
 }

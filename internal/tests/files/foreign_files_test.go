@@ -3,7 +3,6 @@ package files
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,16 +36,16 @@ func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
 				"text":  []byte("somebody's notes"),
 				"zeros": make([]byte, 5000),
 			} {
-				path := filepath.Join(t.TempDir(), "cache")
+				path := harness.Path(t)
 				require.NoError(t, os.WriteFile(path+suffix, theirs, 0o600))
 				work(t, path)
 				content, err := os.ReadFile(path + suffix)
 				require.NoError(t, err, name)
 				require.Equal(t, theirs, content, name)
 			}
-			for _, left := range [][]byte{format.NewHeader([16]byte{1}), {}} {
-				path := filepath.Join(t.TempDir(), "cache")
-				require.NoError(t, os.WriteFile(path+suffix, left, 0o600))
+			for _, content := range [][]byte{format.NewHeader([16]byte{1}), {}} {
+				path := harness.Path(t)
+				require.NoError(t, os.WriteFile(path+suffix, content, 0o600))
 				work(t, path)
 				content, err := os.ReadFile(path + suffix)
 				if suffix == ".damaged" {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -91,7 +90,7 @@ func (m *tinyModel) file(t testing.TB) (path string) {
 			KernelDigest: xpwc.DigestOf(m.bytes(i)),
 		}
 	}
-	path = filepath.Join(t.TempDir(), "cache")
+	path = harness.Path(t)
 	st := store.New(path, osdisk.Files{}, 0)
 	begun, err := st.Begin()
 	require.NoError(t, err)
@@ -152,7 +151,7 @@ func BenchmarkPackTiny(b *testing.B) {
 		m := newTinyModel(n)
 		var loading, packing, finalizing, saving, processor time.Duration
 		for b.Loop() {
-			path := filepath.Join(b.TempDir(), "cache")
+			path := harness.Path(b)
 			c, err := xpwc.Open(path, nil)
 			require.NoError(b, err)
 			start, used := time.Now(), harness.ProcessorTime()
@@ -194,8 +193,8 @@ func BenchmarkPackTiny(b *testing.B) {
 // anywhere in the file, or one after the other, as those that were packed together do.
 func BenchmarkLookUpGrowth(b *testing.B) {
 	forGrowth(b, growth, func(b *testing.B, n int) {
-		all := newTinyModel(n)
-		path := all.file(b)
+		complete := newTinyModel(n)
+		path := complete.file(b)
 		const weights = 1000
 		lookUp := func(m *tinyModel, kernels []uintptr, c *xpwc.Cache) (took time.Duration) {
 			s := m.session(b, c)
@@ -219,17 +218,17 @@ func BenchmarkLookUpGrowth(b *testing.B) {
 			chosen[together] = append(chosen[together], somewhere+i)
 		}
 		for b.Loop() {
-			for where, tensors := range chosen {
-				m := &tinyModel{make([]string, weights), all.content}
+			for place, tensors := range chosen {
+				m := &tinyModel{make([]string, weights), complete.content}
 				kernels := make([]uintptr, weights)
-				for i, at := range tensors {
-					m.names[i], kernels[i] = all.names[at], harness.Address(all.bytes(at))
+				for i, offset := range tensors {
+					m.names[i], kernels[i] = complete.names[offset], harness.Address(complete.bytes(offset))
 				}
 				c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 				require.NoError(b, err)
 				took := lookUp(m, kernels, c)
-				if least, known := first[where]; !known || took < least { // other load only ever adds
-					first[where] = took
+				if minimum, hasKnown := first[place]; !hasKnown || took < minimum { // other load only ever adds
+					first[place] = took
 				}
 				for range 10 {
 					steady = min(steady, lookUp(m, kernels, c))
@@ -237,8 +236,8 @@ func BenchmarkLookUpGrowth(b *testing.B) {
 				require.NoError(b, c.Close())
 			}
 		}
-		for where, took := range first {
-			b.ReportMetric(float64(took.Nanoseconds())/weights, "first"+where+"-ns/hit")
+		for place, took := range first {
+			b.ReportMetric(float64(took.Nanoseconds())/weights, "first"+place+"-ns/hit")
 		}
 		b.ReportMetric(float64(steady.Nanoseconds())/weights, "steady-ns/hit")
 	})

@@ -2,7 +2,6 @@ package files
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,7 @@ import (
 
 // A committed segment is read-only: a stray write faults instead of reaching the file.
 func TestCommittedMemoryIsReadOnly(t *testing.T) {
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), nil)
+	c := harness.Open(t, harness.Path(t), nil)
 	o := harness.PackTensors(t, c, harness.Tensors(1, 100))
 	require.NoError(t, c.Save())
 	for _, e := range harness.User(o.Session).Used() {
@@ -28,7 +27,7 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 
 // What a mapped file cannot give back it keeps until it is closed, and what is packed meanwhile uses it.
 func TestWhereAMappedFileCannotBeCutOffItIsWhenItIsClosed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	size := func() int64 {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -53,7 +52,7 @@ func TestWhereAMappedFileCannotBeCutOffItIsWhenItIsClosed(t *testing.T) {
 
 // What no index can list stays in memory, and keeps nothing else from the file.
 func TestNamesThatNoIndexCanListKeepNothingElseFromTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, map[string][]byte{strings.Repeat("n", 65<<20): harness.Content("n", 500)}).MustClose(t)
 	require.NoError(t, c.Save())

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -38,7 +37,7 @@ func (m *tinyModel) use(t *testing.T, c *xpwc.Cache, tensors []int) (hits int, e
 	if err != nil {
 		return 0, err
 	}
-	at := map[uintptr]int{}
+	indexes := map[uintptr]int{}
 	for _, i := range tensors {
 		_, err := s.Load(m.names[i], xpwc.Believe())
 		require.NoError(t, err)
@@ -52,17 +51,17 @@ func (m *tinyModel) use(t *testing.T, c *xpwc.Cache, tensors []int) (hits int, e
 		} else {
 			hits++
 		}
-		at[address] = i
+		indexes[address] = i
 	}
 	check := func() {
-		found := 0
+		hits := 0
 		for _, e := range harness.User(s).Used() {
-			i, ok := at[harness.Address(e.Data)]
+			i, ok := indexes[harness.Address(e.Data)]
 			require.True(t, ok)
 			require.Equal(t, m.bytes(i), e.Data, m.names[i])
-			found++
+			hits++
 		}
-		require.Equal(t, len(tensors), found)
+		require.Equal(t, len(tensors), hits)
 	}
 	check()
 	err = s.Finalize()
@@ -74,18 +73,18 @@ func (m *tinyModel) use(t *testing.T, c *xpwc.Cache, tensors []int) (hits int, e
 
 func everyTensor(m *tinyModel) []int { return rand.Perm(len(m.names)) }
 
-func damagedFile(t *testing.T, content []byte, at uint64) (path string) {
+func damagedFile(t *testing.T, content []byte, offset uint64) (path string) {
 	t.Helper()
-	content[at] ^= 1 << (at % 8)
-	defer func() { content[at] ^= 1 << (at % 8) }()
-	path = filepath.Join(t.TempDir(), "cache")
+	content[offset] ^= 1 << (offset % 8)
+	defer func() { content[offset] ^= 1 << (offset % 8) }()
+	path = harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
 func TestTheRecordsOfALargeFileServe(t *testing.T) {
 	m, content, _ := largeFile(t)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
 	hits, err := m.use(t, c, everyTensor(m))
@@ -99,14 +98,14 @@ func TestTheRecordsOfALargeFileServe(t *testing.T) {
 // Wherever a large index is damaged, all bytes are right, and the file is set aside as soon as somebody sees it.
 func TestDamageThatALookUpFindsSetsTheFileAside(t *testing.T) {
 	m, content, slot := largeFile(t)
-	for name, at := range map[string]uint64{
+	for name, offset := range map[string]uint64{
 		"block sums": slot.IndexOffset + 400,
 		"records":    slot.IndexOffset + slot.IndexSize/2,
 		"table":      slot.IndexOffset + slot.IndexSize - uint64(len(m.names)*len("layers.1000.weight")) - 1000,
 		"strings":    slot.IndexOffset + slot.IndexSize - 10,
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := damagedFile(t, content, at)
+			path := damagedFile(t, content, offset)
 			damaged, err := os.ReadFile(path)
 			require.NoError(t, err)
 			c := harness.Open(t, path, nil)
@@ -134,7 +133,7 @@ func TestDamageThatALookUpFindsSetsTheFileAside(t *testing.T) {
 func TestDamageThatALookUpFindsIsAnErrorOfAStrictCache(t *testing.T) {
 	m, content, slot := largeFile(t)
 	path := damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2)
-	before, err := os.ReadFile(path)
+	original, err := os.ReadFile(path)
 	require.NoError(t, err)
 	c := harness.Open(t, path, &xpwc.Options{Strict: true})
 	_, err = m.use(t, c, everyTensor(m))
@@ -142,9 +141,9 @@ func TestDamageThatALookUpFindsIsAnErrorOfAStrictCache(t *testing.T) {
 	_, err = c.NewSession(m)
 	require.ErrorIs(t, err, xpwc.ErrDamaged)
 	require.NoError(t, c.Close())
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, original, rewritten)
 }
 
 func TestDamageThatALookUpFindsLeavesAReadOnlyFileUnused(t *testing.T) {
@@ -179,8 +178,8 @@ func TestAWriterFindsDamageThatNobodyElseDid(t *testing.T) {
 			require.Equal(t, 1, hits)
 			require.NoError(t, c.Stats().Damaged)
 
-			more := newTinyModel(len(m.names) + 1)
-			_, err = more.use(t, c, []int{len(m.names)})
+			extra := newTinyModel(len(m.names) + 1)
+			_, err = extra.use(t, c, []int{len(m.names)})
 			require.NoError(t, err)
 			require.ErrorIs(t, c.Stats().Damaged, xpwc.ErrDamaged)
 			require.FileExists(t, path+".damaged")
@@ -209,17 +208,17 @@ func TestNoFlippedBitOfALargeIndexGivesAWrongByte(t *testing.T) {
 	}
 	random := testkit.Random(t)
 	for range flips {
-		at := slot.IndexOffset + random.Uint64N(slot.IndexSize)
-		path := damagedFile(t, content, at)
+		offset := slot.IndexOffset + random.Uint64N(slot.IndexSize)
+		path := damagedFile(t, content, offset)
 		for _, o := range []xpwc.Options{{ReadOnly: true}, {Strict: true}} {
 			c, err := xpwc.Open(path, &o)
 			if err != nil {
-				require.ErrorIs(t, err, xpwc.ErrDamaged, "byte %d", at)
+				require.ErrorIs(t, err, xpwc.ErrDamaged, "byte %d", offset)
 				continue
 			}
 			_, err = m.use(t, c, everyTensor(m)[:500])
 			if err != nil {
-				require.ErrorIs(t, err, xpwc.ErrDamaged, "byte %d", at)
+				require.ErrorIs(t, err, xpwc.ErrDamaged, "byte %d", offset)
 			}
 			require.NoError(t, c.Close())
 		}
@@ -229,12 +228,12 @@ func TestNoFlippedBitOfALargeIndexGivesAWrongByte(t *testing.T) {
 // A readingDisk calls before and after when it is read from.
 type readingDisk struct {
 	store.File
-	before, after func()
+	hook, hookAfter func()
 }
 
 func (d readingDisk) ReadAt(b []byte, offset int64) (int, error) {
-	d.before()
-	defer d.after()
+	d.hook()
+	defer d.hookAfter()
 	return d.File.ReadAt(b, offset)
 }
 
@@ -262,7 +261,7 @@ func TestALargeFileGoesWhileItsIndexIsRead(t *testing.T) {
 		t.Skip("a removed file may keep its name until it is closed")
 	}
 	m, content, _ := largeFile(t)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := harness.Open(t, path, nil)
 	var looks atomic.Bool
@@ -279,15 +278,16 @@ func TestALargeFileGoesWhileItsIndexIsRead(t *testing.T) {
 // A look-up reads the index of a file while another session opens that for writing: it is not damaged.
 func TestALargeFileIsOpenedForWritingWhileItsIndexIsRead(t *testing.T) {
 	m, content, _ := largeFile(t)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := harness.Open(t, path, nil)
 	var looks atomic.Bool
 	opened, begun := make(chan bool), make(chan bool, 1)
-	harness.SetFiles(c, harness.WrappedForWriting{WrappedFiles: harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
-		close(opened)
-		return d, err
-	}}})
+	harness.SetFiles(c, harness.WrappedForWriting{WrappedFiles: harness.WrappedFiles{Files: osdisk.Files{},
+		Wrap: func(d store.File, err error) (store.File, error) {
+			close(opened)
+			return d, err
+		}}})
 	begin := func() {
 		if looks.Swap(false) {
 			go harness.Probe(c).File(func(st *store.Store) {

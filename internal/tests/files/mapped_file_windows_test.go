@@ -15,7 +15,7 @@ import (
 
 // What the cache has mapped keeps its bytes: nobody can cut it off or write over it.
 func TestAMappedFileCannotBeCutOff(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	o := harness.PackTensors(t, c, harness.Tensors(2, 100_000))
 	require.NoError(t, c.Save())
@@ -30,7 +30,7 @@ func TestAMappedFileCannotBeCutOff(t *testing.T) {
 
 // A process that ends while a file is replaced leaves either it or its successor in force.
 func TestAFileThatSteppedAsideComesBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(2, 1000)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
@@ -62,14 +62,14 @@ func TestAMappedFileIsReplaced(t *testing.T) {
 	require.EqualValues(t, 2, c.Stats().Hits.Entries)
 	o.MustClose(t)
 	require.NoError(t, c.Close())
-	left, err := os.ReadDir(dir)
+	remains, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1)
+	require.Len(t, remains, 1)
 }
 
 // Another user who could change the file could have every runtime compute what he likes.
 func TestAFileThatOthersMayWriteToIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 100)).MustClose(t)
 	require.NoError(t, c.Close())

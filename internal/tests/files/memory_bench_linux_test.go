@@ -54,7 +54,7 @@ func BenchmarkMemory(b *testing.B) {
 
 func measureMemory(b *testing.B, n int, path string) {
 	m := newTinyModel(n)
-	beside := memoryOf(b)
+	neighbours := memoryOf(b)
 	cold := path == ""
 	if cold {
 		path = b.TempDir() + "/cache"
@@ -64,8 +64,8 @@ func measureMemory(b *testing.B, n int, path string) {
 	s := m.session(b, c)
 	for i := range n {
 		kernel := harness.Address(m.bytes(i))
-		switch found := harness.LookUp(s, 1, kernel, 0); {
-		case !cold && found == harness.NotFound:
+		switch hits := harness.LookUp(s, 1, kernel, 0); {
+		case !cold && hits == harness.NotFound:
 			b.Fatal("not found")
 		case cold:
 			space := harness.Reserve(s, tinyBytes)
@@ -79,9 +79,9 @@ func measureMemory(b *testing.B, n int, path string) {
 	}
 	peak := memoryOf(b)["VmHWM"]
 	debug.FreeOSMemory() // as the C library does, whose heap it is
-	now := memoryOf(b)
-	b.ReportMetric(now["VmRSS"]-beside["RssAnon"], "has-MiB")
-	b.ReportMetric(peak-beside["RssAnon"], "peak-MiB")
+	current := memoryOf(b)
+	b.ReportMetric(current["VmRSS"]-neighbours["RssAnon"], "has-MiB")
+	b.ReportMetric(peak-neighbours["RssAnon"], "peak-MiB")
 	require.NoError(b, s.Close())
 	require.NoError(b, c.Close())
 }

@@ -21,22 +21,22 @@ import (
 // moving are files of a directory whose owner renames it, and puts a link to another one there, at some moment.
 type moving struct {
 	osdisk.Files
-	now func(operation, path string)
+	current func(operation, path string)
 }
 
 func (m moving) Open(path string, writable bool) (store.File, error) {
-	m.now("open", path)
+	m.current("open", path)
 	return m.Files.Open(path, writable)
 }
 
 func (m moving) Create(path string) (store.File, error) {
-	m.now("create", path)
+	m.current("create", path)
 	return m.Files.Create(path)
 }
 
-func (m moving) Rename(from, to string) error {
-	m.now("rename", to)
-	return m.Files.Rename(from, to)
+func (m moving) Rename(src, dst string) error {
+	m.current("rename", dst)
+	return m.Files.Rename(src, dst)
 }
 
 // A directory's owner, who is another user where the test is root's, has nothing made, replaced or removed elsewhere.
@@ -67,16 +67,16 @@ func TestWhatIsMadeBesideACacheIsMadeInItsDirectoryAlone(t *testing.T) {
 			require.NoError(t, cache.Save())
 			mine, err := os.ReadFile(path)
 			require.NoError(t, err)
-			there := []string{"cache.compact", "cache.damaged"}
+			present := []string{"cache.compact", "cache.damaged"}
 			if c.suffix != ".damaged" { // else the cache begins a new file, wherever its path leads by then
-				there = append(there, "cache")
+				present = append(present, "cache")
 			}
-			for _, name := range there {
+			for _, name := range present {
 				require.NoError(t, os.WriteFile(filepath.Join(victim, name), mine, 0o600))
 			}
 			moved := false
-			harness.SetFiles(cache, moving{now: func(operation, at string) {
-				if moved || operation != c.operation || !strings.HasSuffix(at, "/cache"+c.suffix) {
+			harness.SetFiles(cache, moving{current: func(operation, setting string) {
+				if moved || operation != c.operation || !strings.HasSuffix(setting, "/cache"+c.suffix) {
 					return
 				}
 				moved = true
@@ -98,14 +98,14 @@ func TestWhatIsMadeBesideACacheIsMadeInItsDirectoryAlone(t *testing.T) {
 			}
 			_ = cache.Close()
 			require.True(t, moved)
-			for _, name := range there {
+			for _, name := range present {
 				content, err := os.ReadFile(filepath.Join(victim, name))
 				require.NoError(t, err)
 				require.Equal(t, mine, content, name)
 			}
-			left, err := os.ReadDir(away)
+			remains, err := os.ReadDir(away)
 			require.NoError(t, err)
-			require.Len(t, left, 1, "what was made for a moment is gone")
+			require.Len(t, remains, 1, "what was made for a moment is gone")
 		})
 	}
 }

@@ -35,7 +35,7 @@ func mustOpenFile(t *testing.T, f *os.File, o *xpwc.Options) *xpwc.Cache {
 // packedFile makes a cache file of tensors.
 func packedFile(t *testing.T, tensors map[string][]byte) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "cache")
+	path = harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
 	require.NoError(t, c.Close())
@@ -46,7 +46,7 @@ func TestAFileThatIsHandedOverServesWhatIsInIt(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	for _, o := range []*xpwc.Options{nil, {Strict: true, Prefetch: true, Verify: xpwc.VerifyOnUse}} {
 		path := packedFile(t, tensors)
-		before, err := os.ReadFile(path)
+		original, err := os.ReadFile(path)
 		require.NoError(t, err)
 		f := handOver(t, path, os.O_RDONLY)
 		if runtime.GOOS != "windows" {
@@ -62,9 +62,9 @@ func TestAFileThatIsHandedOverServesWhatIsInIt(t *testing.T) {
 		require.NoError(t, c.Save())
 		require.NoError(t, c.Close())
 		if runtime.GOOS == "windows" {
-			after, err := os.ReadFile(path)
+			rewritten, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Equal(t, before, after)
+			require.Equal(t, original, rewritten)
 		}
 	}
 }
@@ -75,11 +75,11 @@ func TestAFileThatIsHandedOverHasFiguresOfItsOwn(t *testing.T) {
 	path := packedFile(t, tensors)
 	c := mustOpenFile(t, handOver(t, path, os.O_RDONLY), nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
-	again := mustOpenFile(t, handOver(t, path, os.O_RDONLY), nil)
-	require.False(t, c.Shares(again))
+	repeated := mustOpenFile(t, handOver(t, path, os.O_RDONLY), nil)
+	require.False(t, c.Shares(repeated))
 	require.NoError(t, c.Close())
-	other := harness.Open(t, path, nil)
-	require.False(t, c.Shares(other))
+	second := harness.Open(t, path, nil)
+	require.False(t, c.Shares(second))
 	require.EqualValues(t, 3, c.Stats().Hits.Entries)
 }
 
@@ -91,9 +91,9 @@ func TestAFileThatIsHandedOverForWritingIsPackedInto(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "cache")
 	f := handOver(t, path, os.O_RDWR|os.O_CREATE)
-	kept, err := os.OpenFile(path, os.O_RDWR, 0)
+	retained, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
-	defer kept.Close()
+	defer retained.Close()
 	require.NoError(t, os.Rename(path, path+".elsewhere"), "nothing needs a path")
 	c := mustOpenFile(t, f, nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
@@ -102,9 +102,9 @@ func TestAFileThatIsHandedOverForWritingIsPackedInto(t *testing.T) {
 	require.Empty(t, c.Stats().Private)
 	require.ErrorIs(t, c.Compact(), os.ErrPermission)
 	require.NoError(t, c.Close())
-	left, err := os.ReadDir(dir)
+	remains, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1)
+	require.Len(t, remains, 1)
 
 	for range 2 {
 		c = mustOpenFile(t, handOver(t, path+".elsewhere", os.O_RDWR), &xpwc.Options{Strict: true})
@@ -121,7 +121,7 @@ func TestTwoCachesOfOneOpeningAreTwoWriters(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux opens a descriptor's file once more")
 	}
-	f := handOver(t, filepath.Join(t.TempDir(), "cache"), os.O_RDWR|os.O_CREATE)
+	f := handOver(t, harness.Path(t), os.O_RDWR|os.O_CREATE)
 	a, err := xpwc.OpenFile(f, &xpwc.Options{WriterWait: -1})
 	require.NoError(t, err)
 	defer a.Close()
@@ -153,12 +153,12 @@ func TestAFileThatIsHandedOverIsNeverReplaced(t *testing.T) {
 			require.NotEmpty(t, c.Stats().Private)
 			require.Zero(t, c.Stats().Packed.Entries)
 			require.NoError(t, c.Close())
-			after, err := os.ReadFile(path)
+			rewritten, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Equal(t, b, after)
-			left, err := os.ReadDir(filepath.Dir(path))
+			require.Equal(t, b, rewritten)
+			remains, err := os.ReadDir(filepath.Dir(path))
 			require.NoError(t, err)
-			require.Len(t, left, 1)
+			require.Len(t, remains, 1)
 		})
 	}
 }
@@ -199,12 +199,12 @@ func TestAFlushFailsOfAFileThatWasHandedOver(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("this system cannot open the file once more")
 	}
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := mustOpenFile(t, handOver(t, path, os.O_RDWR|os.O_CREATE), &xpwc.Options{WriterWait: -1})
 	h := &harness.Hooks{}
 	harness.SetFiles(c, harness.HookedFiles{Files: harness.Files(c), Hooks: h})
-	before, m := harness.Tensors(2, 3000), map[string][]byte{"new": harness.Content("new", 5000)}
-	harness.PackTensors(t, c, before).MustClose(t)
+	original, m := harness.Tensors(2, 3000), map[string][]byte{"new": harness.Content("new", 5000)}
+	harness.PackTensors(t, c, original).MustClose(t)
 	require.NoError(t, c.Save())
 	o := harness.PackTensors(t, c, m)
 	harness.HoldCommits(c)
@@ -215,15 +215,15 @@ func TestAFlushFailsOfAFileThatWasHandedOver(t *testing.T) {
 	require.NoError(t, o.Close())
 
 	hits := c.Stats().Hits.Entries
-	harness.PackTensors(t, c, before).MustClose(t)
+	harness.PackTensors(t, c, original).MustClose(t)
 	require.Equal(t, hits+2, c.Stats().Hits.Entries, "what was committed is there")
 	harness.WriteAgain(c)
 	harness.PackTensors(t, c, m).MustClose(t)
 	require.NoError(t, c.Save())
 	require.NoError(t, c.Close())
-	after := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
-	harness.PackTensors(t, after, before).MustClose(t)
-	harness.PackTensors(t, after, m).MustClose(t)
-	require.Zero(t, after.Stats().Misses)
-	require.Zero(t, after.Stats().DamagedPayloads)
+	reopened := harness.Open(t, path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyOnUse})
+	harness.PackTensors(t, reopened, original).MustClose(t)
+	harness.PackTensors(t, reopened, m).MustClose(t)
+	require.Zero(t, reopened.Stats().Misses)
+	require.Zero(t, reopened.Stats().DamagedPayloads)
 }

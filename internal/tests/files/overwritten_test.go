@@ -16,9 +16,9 @@ import (
 // What is copied over a file in use, in place, would be computed with. A session says so before outputs are used. What
 // others commit, and what takes the file's place by its name, changes nothing for it.
 func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
-	old, more := harness.Tensors(2, 5000), harness.Tensors(4, 5000)
+	old, extra := harness.Tensors(2, 5000), harness.Tensors(4, 5000)
 	file := func(tensors ...map[string][]byte) []byte {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		for _, m := range tensors { // a generation each
 			c := harness.Open(t, path, nil)
 			harness.PackTensors(t, c, m).MustClose(t)
@@ -28,7 +28,7 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 		require.NoError(t, err)
 		return content
 	}
-	first, another := file(old), file(more)
+	first, another := file(old), file(extra)
 	overwrite := func(content []byte) func(path string) error {
 		return func(path string) error { return os.WriteFile(path, content, 0o600) }
 	}
@@ -51,9 +51,9 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 		"nothing":              {overwrite(nil), true},
 		"cut off":              {func(path string) error { return os.Truncate(path, int64(len(first))-1) }, true},
 		"itself":               {overwrite(first), false},
-		"a later generation":   {later(more), false},
+		"a later generation":   {later(extra), false},
 		"two of them": {func(path string) error {
-			require.NoError(t, later(more)(path))
+			require.NoError(t, later(extra)(path))
 			return later(harness.Tensors(6, 5000))(path)
 		}, false},
 		"renamed into place": {func(path string) error {
@@ -63,7 +63,7 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 		"removed": {os.Remove, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			require.NoError(t, os.WriteFile(path, first, 0o600))
 			cache := harness.Open(t, path, nil)
 			s := harness.PackTensors(t, cache, old)
@@ -77,12 +77,12 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 				require.ErrorIs(t, err, xpwc.ErrLost)
 				require.ErrorContains(t, err, "by renaming it (mv)")
 				require.EqualValues(t, len(old), cache.Stats().LostPayloads)
-				again, err := cache.NewSession(xpwc.MapOf(old))
+				repeated, err := cache.NewSession(xpwc.MapOf(old))
 				require.NoError(t, err)
-				harness.PackUnfinalized(t, again, old).Check(t)
-				require.NoError(t, again.Finalize())
-				require.NoError(t, again.Err(), "the next packs again")
-				require.NoError(t, again.Close())
+				harness.PackUnfinalized(t, repeated, old).Check(t)
+				require.NoError(t, repeated.Finalize())
+				require.NoError(t, repeated.Err(), "the next packs again")
+				require.NoError(t, repeated.Close())
 				require.ErrorIs(t, s.Err(), xpwc.ErrLost)
 			}
 			require.NoError(t, s.Close())
@@ -91,13 +91,13 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 	}
 
 	// A copy that went its own way is another file, also where it has later generations.
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, first, 0o600))
 	fork := filepath.Join(t.TempDir(), "fork")
 	require.NoError(t, os.WriteFile(fork, first, 0o600))
-	require.NoError(t, later(more)(path))
+	require.NoError(t, later(extra)(path))
 	cache := harness.Open(t, path, nil)
-	s := harness.PackTensors(t, cache, more)
+	s := harness.PackTensors(t, cache, extra)
 	for n := 5; n < 9; n++ {
 		require.NoError(t, later(harness.Tensors(n, 3000))(fork))
 	}
@@ -111,7 +111,7 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 
 // A session that only finds out when the next one begins has lost its weights, too.
 func TestTheNextSessionFindsOutThatTheFileWasOverwritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := harness.Tensors(2, 5000)
 	c := harness.Open(t, path, nil)
 	s := harness.PackTensors(t, c, m)

@@ -27,11 +27,11 @@ func layoutsOf(t testing.TB, path string) map[xpwc.Digest]int {
 	info, err := f.Info()
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	of := map[xpwc.Digest]int{}
+	subject := map[xpwc.Digest]int{}
 	for _, l := range info.Layouts {
-		of[l.Fingerprint] = l.Entries
+		subject[l.Fingerprint] = l.Entries
 	}
-	return of
+	return subject
 }
 
 func TestPruningKeepsTheLayoutsThatAreNamed(t *testing.T) {
@@ -47,47 +47,48 @@ func TestPruningKeepsTheLayoutsThatAreNamed(t *testing.T) {
 	if os.Getenv(harness.EnvDir) != "" {
 		return // the other machine has packed
 	}
-	here, err := xpwc.CurrentLayout()
+	local, err := xpwc.CurrentLayout()
 	require.NoError(t, err)
-	require.Equal(t, map[xpwc.Digest]int{here.Fingerprint: 3}, layoutsOf(t, path))
+	require.Equal(t, map[xpwc.Digest]int{local.Fingerprint: 3}, layoutsOf(t, path))
 	if runtime.GOARCH != "amd64" {
 		return // other layouts are made by hiding features of this one's CPUs
 	}
-	harness.InProcess(t, "TestPruningKeepsTheLayoutsThatAreNamed", optable.CPUs()[0].Environment, harness.EnvDir+"="+dir)
-	of := layoutsOf(t, path)
-	require.Len(t, of, 2)
-	var other xpwc.Digest
-	for l, n := range of {
+	harness.InProcess(t, "TestPruningKeepsTheLayoutsThatAreNamed", optable.CPUs()[0].Environment,
+		harness.EnvDir+"="+dir)
+	subject := layoutsOf(t, path)
+	require.Len(t, subject, 2)
+	var second xpwc.Digest
+	for l, n := range subject {
 		require.Equal(t, 3, n)
-		if l != here.Fingerprint {
-			other = l
+		if l != local.Fingerprint {
+			second = l
 		}
 	}
 
 	c = harness.OpenCache(t, path, nil)
-	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{here.Fingerprint, other}}))
-	require.Equal(t, of, layoutsOf(t, path))
+	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{local.Fingerprint, second}}))
+	require.Equal(t, subject, layoutsOf(t, path))
 	size := c.Stats().FileBytes
 	require.NoError(t, c.Close())
-	for _, only := range []xpwc.Digest{here.Fingerprint, other} { // there is room for one, whichever was used last
+	for _, single := range []xpwc.Digest{local.Fingerprint, second} { // there is room for one, whichever was used last
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
-		one := harness.Path(t)
-		require.NoError(t, os.WriteFile(one, content, 0o600))
-		c = harness.OpenCache(t, one, &xpwc.Options{MaxBytes: size * 2 / 3})
-		require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{only}}))
+		oneEntry := harness.Path(t)
+		require.NoError(t, os.WriteFile(oneEntry, content, 0o600))
+		c = harness.OpenCache(t, oneEntry, &xpwc.Options{MaxBytes: size * 2 / 3})
+		require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{single}}))
 		require.NoError(t, c.Close())
-		require.Equal(t, map[xpwc.Digest]int{only: 3}, layoutsOf(t, one))
+		require.Equal(t, map[xpwc.Digest]int{single: 3}, layoutsOf(t, oneEntry))
 	}
 	c = harness.OpenCache(t, path, nil)
 	running := harness.ThreeLayers.Open(t, c, xpwc.MapOf(tensors))
-	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{other}}))
-	require.Equal(t, map[xpwc.Digest]int{other: 3}, layoutsOf(t, path))
+	require.NoError(t, c.Prune(xpwc.PruneOptions{KeepLayouts: []xpwc.Digest{second}}))
+	require.Equal(t, map[xpwc.Digest]int{second: 3}, layoutsOf(t, path))
 	require.Equal(t, want, harness.ThreeLayers.Infer(t, running.Runtime), "what runs keeps its memory")
 	running.MustClose(t)
 	require.Equal(t, want, harness.ThreeLayers.Run(t, c, xpwc.MapOf(tensors)), "what was dropped is packed again")
 	require.NoError(t, c.Close())
-	require.Equal(t, of, layoutsOf(t, path))
+	require.Equal(t, subject, layoutsOf(t, path))
 }
 
 func TestPruningBringsTheFileDownToASize(t *testing.T) {

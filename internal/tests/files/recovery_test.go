@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -37,13 +36,15 @@ func (d replacedDisk) Replaced() (bool, error) {
 
 // Sessions that pack while a commit is written keep their memory when the file turns out to be gone.
 func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
-	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 100_000), "s2": harness.Content("s2", 300_000)})
+	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 100_000),
+		"s2": harness.Content("s2", 300_000)})
 	var space []byte
 	var kernel uintptr
 	n := 0
-	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
+	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File,
+		error) {
 		return harness.FlushingDisk{File: d, BeforeFlush: func() error {
 			n++
 			if n == 2 { // header; payloads
@@ -65,20 +66,21 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 
 // The slot may be in force although its flush failed.
 func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
 	require.NoError(t, c.Close())
 	c = harness.Open(t, path, nil)
 	n := 0
-	harness.SetFiles(c, harness.WrappedForWriting{WrappedFiles: harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
-		return harness.FlushingDisk{File: d, BeforeFlush: func() error {
-			if n++; n >= 3 { // settle; index, SLOT, and all after
-				return syscall.EIO
-			}
-			return nil
-		}}, err
-	}}})
+	harness.SetFiles(c, harness.WrappedForWriting{WrappedFiles: harness.WrappedFiles{Files: osdisk.Files{},
+		Wrap: func(d store.File, err error) (store.File, error) {
+			return harness.FlushingDisk{File: d, BeforeFlush: func() error {
+				if n++; n >= 3 { // settle; index, SLOT, and all after
+					return syscall.EIO
+				}
+				return nil
+			}}, err
+		}}})
 	harness.PackTensors(t, c, harness.Tensors(4, 1000)).MustClose(t)
 	require.ErrorIs(t, c.Close(), syscall.EIO)
 	c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
@@ -87,7 +89,7 @@ func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
 }
 
 func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 1000)}
 	require.NoError(t, os.WriteFile(path, harness.ExecuTorchFile(m), 0o600))
 	c := harness.Open(t, path, nil)
@@ -107,11 +109,12 @@ func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
 }
 
 func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 1000)})
 	n, f := 0, 0
-	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File, error) {
+	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File,
+		error) {
 		d = replacedDisk{d, func() error {
 			if n++; n == 2 { // begin; after the commit
 				return syscall.EIO
@@ -146,7 +149,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 }
 
 func TestAReadOnlyCacheSeesWhatOthersRepaired(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := harness.Tensors(1, 1000)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, m).MustClose(t)
@@ -163,7 +166,7 @@ func TestAReadOnlyCacheSeesWhatOthersRepaired(t *testing.T) {
 }
 
 func TestExecuTorchsFileCutOffWhileOpenIsSurvived(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}
 	require.NoError(t, os.WriteFile(path, harness.ExecuTorchFile(m), 0o600))
 	c := harness.Open(t, path, nil)
@@ -188,7 +191,7 @@ func TestFillIsCalledOnceEvenIfItFails(t *testing.T) {
 }
 
 func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
 	m := map[string][]byte{"v": harness.Content("v", 100), "w": harness.Content("w", 100)}
 	s := harness.NewSession(t, c, m)
@@ -205,7 +208,7 @@ func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
 }
 
 func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, &xpwc.Options{MaxBytes: 1000})
 	o := harness.PackTensors(t, c, harness.Tensors(2, 3000))
 	require.NoError(t, c.Save())
@@ -219,7 +222,7 @@ func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
 // payload, it has another one.
 func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 	old := map[string][]byte{"old": harness.Content("old", 5000)}
-	other := map[string][]byte{"other": harness.Content("other", 5000)}
+	second := map[string][]byte{"other": harness.Content("other", 5000)}
 	ends := map[string]func(path string) error{
 		"moved away": func(path string) error { return osdisk.Files{}.Rename(path, path+".moved") },
 		"replaced": func(path string) error {
@@ -237,7 +240,7 @@ func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 	for name, end := range ends {
 		for _, packedHere := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, packed here %v", name, packedHere), func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), "cache")
+				path := harness.Path(t)
 				c := harness.Open(t, path, nil)
 				harness.PackTensors(t, c, old).MustClose(t)
 				if packedHere {
@@ -247,11 +250,11 @@ func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 					c = harness.Open(t, path, nil)
 				}
 				require.NoError(t, end(path))
-				harness.PackTensors(t, c, other).MustClose(t)
+				harness.PackTensors(t, c, second).MustClose(t)
 				require.NoError(t, c.Close())
 
 				c = harness.Open(t, path, &xpwc.Options{Strict: true})
-				harness.PackTensors(t, c, other).MustClose(t)
+				harness.PackTensors(t, c, second).MustClose(t)
 				require.EqualValues(t, 1, c.Stats().Hits.Entries)
 				harness.PackTensors(t, c, old).MustClose(t) // checks the bytes
 				require.EqualValues(t, 1, c.Stats().Misses)
@@ -263,7 +266,7 @@ func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
 
 // Everything at once: sessions of changing tensors, compactions, saves, closes, and somebody who moves the file away.
 func TestCachesThatAreOpenedClosedCompactedAndLost(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -308,29 +311,30 @@ func TestCachesThatAreOpenedClosedCompactedAndLost(t *testing.T) {
 }
 
 func TestAPrivateEntryNeverCausesACommit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.OpenProcess(t, path)
 	harness.PackTensors(t, c, harness.Tensors(1, 100)).MustClose(t)
 	require.NoError(t, c.Save())
 	theirs := harness.OpenProcess(t, path)
 	blocker := harness.NewSession(t, theirs, harness.Tensors(2, 77))
 	harness.LookUp(blocker, 1, harness.Load(t, blocker, "tensor 1"), 0) // has the lock
-	at := func(stamp string) *xpwc.Session {
+	name := func(stamp string) *xpwc.Session {
 		content := harness.Content("w", 100)
-		s, err := c.NewSession(harness.TensorMap{"w": {Data: content, Identity: xpwc.Identity{Source: "model", Stamp: stamp}}})
+		s, err := c.NewSession(harness.TensorMap{"w": {Data: content, Identity: xpwc.Identity{Source: "model",
+			Stamp: stamp}}})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		harness.PackWeight(t, s, 7, harness.Load(t, s, "w"), 0, make([]byte, 200))
 		return s
 	}
-	first := at("1")
+	first := name("1")
 	err := first.Finalize()
 	require.NoError(t, err)
 	require.NoError(t, blocker.Close())
 	require.NoError(t, theirs.Close())
-	before := c.Stats().Generation
-	second := at("2")
+	count := c.Stats().Generation
+	second := name("2")
 	require.NoError(t, second.Finalize())
 	require.NoError(t, c.Save())
-	require.Equal(t, before, c.Stats().Generation)
+	require.Equal(t, count, c.Stats().Generation)
 }

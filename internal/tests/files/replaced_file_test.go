@@ -2,7 +2,6 @@ package files
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +14,7 @@ import (
 
 // What was committed to a file that is gone is not in the file that takes its place.
 func TestAFileDeletedWhileOpenLeavesNothingOfItsIndex(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	a, b := harness.Content("a", 1000), harness.Content("b", 1000)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, map[string][]byte{"a": a}).MustClose(t)
@@ -31,7 +30,7 @@ func TestAFileDeletedWhileOpenLeavesNothingOfItsIndex(t *testing.T) {
 }
 
 func TestAFileDeletedWhileOpenLeavesNothingOfItsPayloads(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, map[string][]byte{"a": harness.Content("a", 1000)}).MustClose(t)
 	require.NoError(t, c.Save())
@@ -43,7 +42,7 @@ func TestAFileDeletedWhileOpenLeavesNothingOfItsPayloads(t *testing.T) {
 }
 
 func TestAnEntryOfAReplacedFileIsNotMistakenForOneOfTheNewFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	v1, v2 := harness.Content("one", 1000), harness.Content("two", 1000)
 	c := harness.Open(t, path, nil)
 	o := harness.PackTensors(t, c, map[string][]byte{"w": v1})
@@ -65,7 +64,7 @@ func TestAnEntryOfAReplacedFileIsNotMistakenForOneOfTheNewFile(t *testing.T) {
 
 func TestSaveTellsOfAFileThatIsGone(t *testing.T) {
 	for _, noticedBefore := range []bool{false, true} {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		c := harness.Open(t, path, nil)
 		s := harness.NewSession(t, c, map[string][]byte{"w": harness.Content("w", 100)})
 		harness.PackWeight(t, s, 7, harness.Load(t, s, "w"), 0, make([]byte, 200))

@@ -3,7 +3,6 @@ package files
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +13,7 @@ import (
 
 // A reservation that nothing was packed into leaves no trace, wherever it lay.
 func TestAbandonedReservationsAreGivenBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	s, err := c.NewSession(xpwc.MapOf(map[string][]byte{"a": harness.Content("a", 100)}))
 	require.NoError(t, err)
@@ -43,23 +42,23 @@ func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.
 
 // The trailer stays the very last of the file.
 func TestWhatWasReservedAndNotUsedIsGivenBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 1000)).MustClose(t)
 	require.NoError(t, c.Save())
-	before := c.Stats().FileBytes
+	count := c.Stats().FileBytes
 	s := harness.NewSession(t, c, map[string][]byte{"a": harness.Content("a", 100)})
 	require.Equal(t, harness.NotFound, harness.LookUp(s, 1, harness.Load(t, s, "a"), 0))
 	require.NotNil(t, harness.Reserve(s, 1000))
 	require.NoError(t, s.Close()) // the runtime's creation failed
 	require.NoError(t, c.Close())
-	after, err := os.Stat(path)
+	infoAfter, err := os.Stat(path)
 	require.NoError(t, err)
-	require.Equal(t, before, after.Size())
+	require.Equal(t, count, infoAfter.Size())
 }
 
 func TestTwoReservationsWithoutLookUpAreBothKept(t *testing.T) {
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), nil)
+	c := harness.Open(t, harness.Path(t), nil)
 	s := harness.NewSession(t, c, map[string][]byte{"v": harness.Content("v", 100), "w": harness.Content("w", 100)})
 	v, w := harness.Load(t, s, "v", xpwc.Eager()), harness.Load(t, s, "w", xpwc.Eager())
 	a, b := harness.Reserve(s, 100), harness.Reserve(s, 100)

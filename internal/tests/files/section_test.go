@@ -45,7 +45,7 @@ func TestACacheInAnotherFileServesWhatIsInIt(t *testing.T) {
 		tensors := harness.Tensors(3, elements)
 		for _, offset := range []int{everySystems, 3 * everySystems, 0} {
 			path, size := embedded(t, tensors, offset)
-			before, err := os.ReadFile(path)
+			original, err := os.ReadFile(path)
 			require.NoError(t, err)
 			for _, o := range []*xpwc.Options{nil, {Strict: true, Prefetch: true, Verify: xpwc.VerifyOnUse}} {
 				c := mustOpenSection(t, path, int64(offset), size, o)
@@ -57,9 +57,9 @@ func TestACacheInAnotherFileServesWhatIsInIt(t *testing.T) {
 				require.Equal(t, size, s.FileBytes)
 				require.NoError(t, c.Close())
 			}
-			after, err := os.ReadFile(path)
+			rewritten, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(before, after))
+			require.True(t, bytes.Equal(original, rewritten))
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestACacheInAnotherFileServesWhatIsInIt(t *testing.T) {
 func TestASectionIsNeverWrittenTo(t *testing.T) {
 	tensors := harness.Tensors(2, 5000)
 	path, size := embedded(t, tensors, everySystems)
-	before, err := os.ReadFile(path)
+	original, err := os.ReadFile(path)
 	require.NoError(t, err)
 	c := mustOpenSection(t, path, everySystems, size, nil)
 	tensors["new"] = harness.Content("new", 300)
@@ -81,29 +81,29 @@ func TestASectionIsNeverWrittenTo(t *testing.T) {
 	require.NoError(t, c.Trim())
 	require.NoError(t, c.Save())
 	require.NoError(t, c.Close())
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(before, after))
-	left, err := os.ReadDir(filepath.Dir(path))
+	require.True(t, bytes.Equal(original, rewritten))
+	remains, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Len(t, left, 2, "the file and the cache it was made of")
+	require.Len(t, remains, 2, "the file and the cache it was made of")
 }
 
 func TestHandlesOfOneSectionShareACore(t *testing.T) {
 	path, size := embedded(t, harness.Tensors(1, 100), everySystems)
-	one := mustOpenSection(t, path, everySystems, size, nil)
-	same := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size,
+	single := mustOpenSection(t, path, everySystems, size, nil)
+	shared := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size,
 		&xpwc.Options{ReadOnly: true})
-	require.Same(t, harness.Writer(one), harness.Writer(same))
+	require.Same(t, harness.Writer(single), harness.Writer(shared))
 	_, err := xpwc.OpenSection(path, everySystems, size, &xpwc.Options{Strict: true})
 	require.ErrorIs(t, err, xpwc.ErrOtherOptions)
 	_, err = xpwc.Open(path, nil)
 	require.ErrorIs(t, err, xpwc.ErrNotCache, "the whole is another place")
-	require.NoError(t, one.Close())
-	require.NoError(t, same.Close())
-	again := mustOpenSection(t, path, everySystems, size, nil)
-	require.NotSame(t, harness.Writer(one), harness.Writer(again))
-	require.NoError(t, again.Close())
+	require.NoError(t, single.Close())
+	require.NoError(t, shared.Close())
+	repeated := mustOpenSection(t, path, everySystems, size, nil)
+	require.NotSame(t, harness.Writer(single), harness.Writer(repeated))
+	require.NoError(t, repeated.Close())
 }
 
 func TestWhatIsNoSectionIsAnError(t *testing.T) {
@@ -154,9 +154,9 @@ func TestADamagedSectionIsPackedAfreshPrivately(t *testing.T) {
 		require.EqualValues(t, 2, c.Stats().Private[xpwc.ReasonReadOnly].Entries)
 		require.NoError(t, c.Close())
 	}
-	left, err := os.ReadDir(filepath.Dir(path))
+	remains, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Len(t, left, 2, "nothing is renamed")
+	require.Len(t, remains, 2, "nothing is renamed")
 }
 
 func TestAReplacedSectionIsFollowed(t *testing.T) {
@@ -164,9 +164,9 @@ func TestAReplacedSectionIsFollowed(t *testing.T) {
 	path, size := embedded(t, tensors, everySystems)
 	c := mustOpenSection(t, path, everySystems, size, nil)
 	first := harness.PackTensors(t, c, tensors)
-	other, otherSize := embedded(t, tensors, everySystems)
+	reopened, otherSize := embedded(t, tensors, everySystems)
 	require.Equal(t, size, otherSize)
-	require.NoError(t, osdisk.Files{}.Rename(other, path))
+	require.NoError(t, osdisk.Files{}.Rename(reopened, path))
 	second := harness.PackTensors(t, c, tensors)
 	require.EqualValues(t, 4, c.Stats().Hits.Entries)
 	first.MustClose(t)

@@ -52,7 +52,7 @@ func TestAFileCallsASourceByTheLastPartOfItsPath(t *testing.T) {
 func TestPruneKeepsWhatMayBeOfTheSourcesThatAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		source, name string
-		kept         bool
+		retained     bool
 	}{
 		{"/a/pose.tflite", "pose.tflite", true},
 		{"/a/pose.tflite", "", true},
@@ -64,7 +64,7 @@ func TestPruneKeepsWhatMayBeOfTheSourcesThatAreNamed(t *testing.T) {
 		{"/b/face.tflite", "", false},
 		{"", "face.tflite", false},
 	} {
-		require.Equal(t, c.kept, keptByPrune(t, c.source, c.name, "/a/pose.tflite", "hand.tflite"), "%q %q",
+		require.Equal(t, c.retained, keptByPrune(t, c.source, c.name, "/a/pose.tflite", "hand.tflite"), "%q %q",
 			c.source, c.name)
 	}
 	require.False(t, keptByPrune(t, "/b/face.tflite", "", ""), "what has no name is not called so")

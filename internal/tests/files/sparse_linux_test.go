@@ -39,8 +39,9 @@ func TestOpeningAHole(t *testing.T) {
 	le.PutUint32(footer[12:], 0x58505743)
 	le.PutUint32(footer[16:], format.TrailerVersion)
 	header := format.NewHeader([16]byte{1})
-	slot, at := format.Slot{Generation: 1, IndexOffset: 8192, IndexSize: size - 16384, End: size}.Encode([16]byte{1})
-	copy(header[at:], slot)
+	slot, offset := format.Slot{Generation: 1, IndexOffset: 8192, IndexSize: size - 16384,
+		End: size}.Encode([16]byte{1})
+	copy(header[offset:], slot)
 	for name, parts := range map[string]map[int64][]byte{
 		"ExecuTorch's": {0: []byte("packed"), size - format.FooterSize: footer},
 		"native":       {0: header},

@@ -24,11 +24,11 @@ import (
 
 func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}
-	other := filepath.Join(t.TempDir(), "other")
-	oc := harness.Open(t, other, nil)
+	second := filepath.Join(t.TempDir(), "other")
+	oc := harness.Open(t, second, nil)
 	harness.PackTensors(t, oc, map[string][]byte{"x": harness.Content("x", 150_000)}).MustClose(t)
 	require.NoError(t, oc.Close())
-	native, err := os.ReadFile(other)
+	native, err := os.ReadFile(second)
 	require.NoError(t, err)
 	version := bytes.Clone(native)
 	version[8] = 9
@@ -40,7 +40,7 @@ func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 		"native, in use":   native,
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c := harness.Open(t, path, nil)
 			harness.PackTensors(t, c, m).MustClose(t)
 			require.NoError(t, c.Close())
@@ -57,13 +57,14 @@ func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 			if a == harness.NotFound {
 				return
 			}
-			require.True(t, bytes.Equal(harness.PackedFrom(m["w"]), harness.EntryBytes(t, s, a, 100_064)), "hit on overwritten bytes")
+			require.True(t, bytes.Equal(harness.PackedFrom(m["w"]), harness.EntryBytes(t, s, a, 100_064)),
+				"hit on overwritten bytes")
 		})
 	}
 }
 
 func TestStrictDoesNotServeFromATruncatedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, m).MustClose(t)
@@ -83,7 +84,7 @@ func TestStrictDoesNotServeFromATruncatedFile(t *testing.T) {
 
 // The next session of a cache whose file was cut off touches nothing of it.
 func TestATruncatedFileIsNotServedFrom(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := harness.Tensors(1, 100_000)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, m).MustClose(t)
@@ -106,7 +107,7 @@ func TestATruncatedFileIsNotServedFrom(t *testing.T) {
 func TestAFileDamagedWhileOpenIsSucceededByAGoodOne(t *testing.T) {
 	for _, size := range []int64{5000, 0} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c := harness.Open(t, path, nil)
 			harness.PackTensors(t, c, map[string][]byte{"a": harness.Content("a", 10_000)}).MustClose(t)
 			require.NoError(t, c.Save())
@@ -122,7 +123,7 @@ func TestAFileDamagedWhileOpenIsSucceededByAGoodOne(t *testing.T) {
 }
 
 func TestWhatADamagedFileHeldIsNotInItsSuccessor(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, map[string][]byte{"a": harness.Content("a", 1000)}).MustClose(t)
 	require.NoError(t, c.Save())
@@ -138,21 +139,21 @@ func TestWhatADamagedFileHeldIsNotInItsSuccessor(t *testing.T) {
 func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
 	tensors := harness.Tensors(5, 30_000)
 	if path := os.Getenv(harness.EnvChild); path != "" { // in a process of its own, which SIGBUS may end
-		how, size, _ := strings.Cut(os.Getenv(harness.EnvRound), " ")
+		mode, size, _ := strings.Cut(os.Getenv(harness.EnvRound), " ")
 		n, err := strconv.ParseInt(size, 10, 64)
 		require.NoError(t, err)
-		c := harness.Open(t, path, &xpwc.Options{Prefetch: strings.Contains(how, "prefetch")})
+		c := harness.Open(t, path, &xpwc.Options{Prefetch: strings.Contains(mode, "prefetch")})
 		first := harness.PackTensors(t, c, tensors)
 		require.NoError(t, c.Save())
 		require.NoError(t, c.Stats().Damaged)
-		if strings.Contains(how, "closed") {
+		if strings.Contains(mode, "closed") {
 			first.MustClose(t)
 		}
 		require.NoError(t, os.Truncate(path, n))
 		second := harness.PackTensors(t, c, tensors)
 		require.Error(t, c.Stats().Damaged)
 		require.NoError(t, c.Save())
-		if !strings.Contains(how, "closed") {
+		if !strings.Contains(mode, "closed") {
 			require.NoError(t, first.Close()) // its weights are gone
 		}
 		second.MustClose(t)
@@ -167,15 +168,15 @@ func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, size := range []int{0, 100, 4096, 5000, 100_000, len(whole) - 1} {
-		for _, how := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch",
+		for _, mode := range []string{"found", "found,closed", "packed", "packed,closed", "found,prefetch",
 			"packed,prefetch"} {
-			t.Run(fmt.Sprint(how, " ", size), func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), "cache")
-				if strings.Contains(how, "found") {
+			t.Run(fmt.Sprint(mode, " ", size), func(t *testing.T) {
+				path := harness.Path(t)
+				if strings.Contains(mode, "found") {
 					require.NoError(t, os.WriteFile(path, whole, 0o600))
 				}
 				child := harness.StartChild(t, "TestTheNextSessionNoticesThatTheFileWasTruncated", nil,
-					harness.EnvChild+"="+path, harness.EnvRound+"="+fmt.Sprint(how, " ", size))
+					harness.EnvChild+"="+path, harness.EnvRound+"="+fmt.Sprint(mode, " ", size))
 				child.Await(t, "noticed")
 				child.Pass(t)
 				c := harness.Open(t, path, &xpwc.Options{Strict: true})
@@ -196,7 +197,7 @@ func TestAFileThatIsBeingCopiedToItsPlaceIsLeftThere(t *testing.T) {
 	whole, _ := harness.SmallFile(t, tensors)
 	for _, size := range []int{4096, len(whole) / 2, len(whole) - 1} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			require.NoError(t, os.WriteFile(path, whole[:size], 0o600))
 			soon := time.Now().Add(time.Hour)
 			require.NoError(t, os.Chtimes(path, soon, soon)) // however long this test takes, it was written to just now

@@ -22,8 +22,8 @@ import (
 // unreadableFiles are those of the system. Of the one with an identity a byte cannot be read.
 type unreadableFiles struct {
 	osdisk.Files
-	id []byte
-	at int64
+	id     []byte
+	offset int64
 }
 
 type unreadableDisk struct {
@@ -44,7 +44,7 @@ func (f unreadableFiles) Open(path string, writable bool) (store.File, error) {
 }
 
 func (d unreadableDisk) ReadAt(b []byte, offset int64) (int, error) {
-	if offset <= d.at && d.at < offset+int64(len(b)) {
+	if offset <= d.offset && d.offset < offset+int64(len(b)) {
 		return 0, syscall.EIO
 	}
 	return d.File.ReadAt(b, offset)
@@ -62,7 +62,7 @@ func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
 	for name, c := range map[string]struct {
 		m       *tinyModel
 		content []byte
-		at      uint64
+		offset  uint64
 	}{
 		"header":                {small, smallContent, 0},
 		"root of a small one":   {small, smallContent, h.Current.IndexOffset},
@@ -73,7 +73,7 @@ func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "bad")
 			require.NoError(t, os.WriteFile(path, c.content, 0o600))
-			bad := unreadableFiles{id: c.content[:32], at: int64(c.at)}
+			bad := unreadableFiles{id: c.content[:32], offset: int64(c.offset)}
 			handle, err := harness.OpenShared(path, nil, bad)
 			require.NoError(t, err)
 			for range 3 { // what was found before the damage is packed by the next
@@ -137,7 +137,7 @@ func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
 	m := newTinyModel(3)
 	for name, stat := range map[string]bool{"no mappings": false, "no description": true} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c := harness.Open(t, path, nil)
 			_, err := m.use(t, c, everyTensor(m))
 			require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
 func TestWhatACommitCouldNotMapIsInTheNextOne(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			c, on := harness.OpenHooked(t, path, &xpwc.Options{Strict: strict})
 			harness.HoldCommits(c)
 			first, err := harness.PackModel(c, harness.OneModel{"a": []byte("content of a")})

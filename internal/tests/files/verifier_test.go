@@ -40,7 +40,7 @@ func flippedFile(t *testing.T, tensors map[string][]byte) (path string) {
 	t.Helper()
 	content, _ := harness.SmallFile(t, tensors)
 	content[format.HeaderSize+100] ^= 4
-	path = filepath.Join(t.TempDir(), "cache")
+	path = harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
 }
@@ -123,7 +123,7 @@ func TestADamagedPayloadStaysOutWhateverIsCommittedMeanwhile(t *testing.T) {
 
 func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	tensors := harness.Tensors(5, 3000)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := openQuickly(t, path, nil)
 	packed := harness.PackTensors(t, c, tensors)
 	awaitVerified(c)
@@ -134,7 +134,7 @@ func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	packed.MustClose(t)
 	require.NoError(t, c.Close())
 
-	before, err := os.ReadFile(path)
+	original, err := os.ReadFile(path)
 	require.NoError(t, err)
 	c = openQuickly(t, path, &xpwc.Options{Strict: true})
 	first := harness.PackTensors(t, c, tensors)
@@ -148,19 +148,20 @@ func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	first.MustClose(t)
 	require.NoError(t, c.Close())
 	require.Zero(t, c.Stats().WrittenBytes)
-	after, err := os.ReadFile(path)
+	rewritten, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, original, rewritten)
 }
 
 // A verifier that waits for the first inference has a list of what sessions use.
 func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
 	tensors := harness.Tensors(5, 3000)
 	content, _ := harness.SmallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	c := harness.Open(t, path, nil)
-	first, second := harness.PackTensors(t, c, tensors), harness.PackTensors(t, c, map[string][]byte{"tensor 1": tensors["tensor 1"]})
+	first, second := harness.PackTensors(t, c, tensors), harness.PackTensors(t, c,
+		map[string][]byte{"tensor 1": tensors["tensor 1"]})
 	s := c.Stats()
 	require.EqualValues(t, 5, s.Unverified.Entries)
 	require.Equal(t, s.MappedBytes, s.Unverified.Bytes)
@@ -215,7 +216,7 @@ func TestOnlyTheDefaultVerifiesInTheBackground(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	for _, verify := range []xpwc.Verify{xpwc.VerifyStructure, xpwc.VerifyOnUse} {
 		content, _ := harness.SmallFile(t, tensors)
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		c := openQuickly(t, path, &xpwc.Options{Verify: verify})
 		s := harness.PackTensors(t, c, tensors)
@@ -244,8 +245,8 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 		add(random.IntN(3000), size)
 	}
 	for _, whole := range []int{piece, 2 * piece, 3 * piece} {
-		for _, more := range []int{-1025, -1024, -1023, -65, -64, -63, -1, 0, 1, 63, 64, 65, 1023, 1024, 1025} {
-			add(random.IntN(3000), whole+more)
+		for _, extra := range []int{-1025, -1024, -1023, -65, -64, -63, -1, 0, 1, 63, 64, 65, 1023, 1024, 1025} {
+			add(random.IntN(3000), whole+extra)
 		}
 	}
 	slices.Reverse(payloads)
@@ -304,7 +305,7 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 		fmt.Println("survived")
 		return
 	}
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
 	require.NoError(t, c.Close())
@@ -317,7 +318,7 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 	tensors := harness.Tensors(20, 200_000)
 	content, _ := harness.SmallFile(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	for round := range 30 {
 		c := openQuickly(t, path, &xpwc.Options{Strict: true})
@@ -341,7 +342,7 @@ func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 // What a session has just said of packed weights keeps them in memory while the file is rewritten, where they lie
 // elsewhere.
 func TestWhatACompactionMovedIsNotTakenForDamaged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 3000)).MustClose(t)
 	require.NoError(t, c.Save())

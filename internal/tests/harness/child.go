@@ -76,7 +76,7 @@ func (c *Child) Await(t testing.TB, word string) string {
 	for {
 		line, ok := c.Line()
 		require.True(t, ok, "the child ended without saying %q:\n%s", word, c)
-		if rest, found := strings.CutPrefix(line, word); found {
+		if rest, cached := strings.CutPrefix(line, word); cached {
 			return strings.TrimSpace(rest)
 		}
 	}
@@ -125,7 +125,7 @@ func (c *Child) KillAtRandom(t testing.TB, random *rand.Rand, lines int) {
 func (c *Child) Saved(t testing.TB, round int) int {
 	t.Helper()
 	for _, line := range c.said {
-		if rest, found := strings.CutPrefix(line, "saved "); found {
+		if rest, cached := strings.CutPrefix(line, "saved "); cached {
 			var err error
 			round, err = strconv.Atoi(rest)
 			require.NoError(t, err)
@@ -149,7 +149,7 @@ func (m OneModel) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 // Pack has a session find or pack all tensors and returns it finalized, with how many it found.
-func (m OneModel) Pack(c *xpwc.Cache) (s *xpwc.Session, found int, err error) {
+func (m OneModel) Pack(c *xpwc.Cache) (s *xpwc.Session, hits int, err error) {
 	if s, err = c.NewSession(m); err != nil {
 		return nil, 0, err
 	}
@@ -161,7 +161,7 @@ func (m OneModel) Pack(c *xpwc.Cache) (s *xpwc.Session, found int, err error) {
 		want := PackedFrom(m[name])
 		address := LookUp(s, 1, Address(content), 0)
 		if address != NotFound {
-			found++
+			hits++
 		} else {
 			space := Reserve(s, uint64(len(want)))
 			if space == nil {
@@ -175,7 +175,7 @@ func (m OneModel) Pack(c *xpwc.Cache) (s *xpwc.Session, found int, err error) {
 		}
 	}
 	err = s.Finalize()
-	return s, found, err
+	return s, hits, err
 }
 
 // check compares what is at an address with what the tensor packs into.

@@ -12,9 +12,9 @@ import (
 
 // Tests put faults between a cache's store and the system.
 
-func Files(c *xpwc.Cache) (now store.Files) {
-	Store(c).Intercept(func(f store.Files) store.Files { now = f; return f }, nil)
-	return now
+func Files(c *xpwc.Cache) (current store.Files) {
+	Store(c).Intercept(func(f store.Files) store.Files { current = f; return f }, nil)
+	return current
 }
 
 func SetFiles(c *xpwc.Cache, f store.Files) {
@@ -22,9 +22,9 @@ func SetFiles(c *xpwc.Cache, f store.Files) {
 }
 
 // Disk returns the disk of the file that is open, or nil.
-func Disk(c *xpwc.Cache) (now store.File) {
-	Store(c).Intercept(nil, func(d store.File) store.File { now = d; return d })
-	return now
+func Disk(c *xpwc.Cache) (current store.File) {
+	Store(c).Intercept(nil, func(d store.File) store.File { current = d; return d })
+	return current
 }
 
 func SetDisk(c *xpwc.Cache, d store.File) {
@@ -33,7 +33,7 @@ func SetDisk(c *xpwc.Cache, d store.File) {
 
 // Store returns the store of a cache that nobody else uses now.
 func Store(c *xpwc.Cache) (st *store.Store) {
-	Probe(c).File(func(of *store.Store) { st = of })
+	Probe(c).File(func(subject *store.Store) { st = subject })
 	return st
 }
 

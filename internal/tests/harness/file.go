@@ -2,7 +2,6 @@ package harness
 
 import (
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"testing"
 
@@ -13,7 +12,7 @@ import (
 
 // SmallFile packs a few tensors and returns the file's bytes, with where its structures are.
 func SmallFile(t *testing.T, tensors map[string][]byte) (content []byte, slot format.Slot) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := Path(t)
 	c := Open(t, path, nil)
 	PackTensors(t, c, tensors).MustClose(t)
 	require.NoError(t, c.Save())

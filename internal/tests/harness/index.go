@@ -59,7 +59,7 @@ func Relayout(t *testing.T, path string, layout func(l *format.Layout),
 	slot, block, err := format.EncodeGeneration(1, uint64(len(file)), layouts, records)
 	require.NoError(t, err)
 	file = append(append(file, make([]byte, slot.IndexOffset-uint64(len(file)))...), block...)
-	encoded, at := slot.Encode([16]byte{1, 2, 3})
-	copy(file[at:], encoded)
+	encoded, offset := slot.Encode([16]byte{1, 2, 3})
+	copy(file[offset:], encoded)
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 }

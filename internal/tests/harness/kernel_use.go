@@ -32,20 +32,20 @@ func RunPacked(t *testing.T, path string, flags xnnpack.RuntimeFlags, id packing
 }
 
 // PackingIdentity returns that of a kernel in a runtime without flags.
-func PackingIdentity(t *testing.T, use KernelUse) (is packing.Identity) {
+func PackingIdentity(t *testing.T, use KernelUse) (identity packing.Identity) {
 	t.Helper()
 	g, err := xnnpack.NewSubgraph(2)
 	require.NoError(t, err)
-	from, to := use.images()
-	require.NoError(t, errors.Join(g.Input(0, Activation(use.Types.Input, from)),
-		g.Output(1, Activation(use.Types.Output, to))))
+	inShape, outShape := use.images()
+	require.NoError(t, errors.Join(g.Input(0, Activation(use.Types.Input, inShape)),
+		g.Output(1, Activation(use.Types.Output, outShape))))
 	content := pattern(use.bytes()+xnnpack.ExtraBytes, use.Types.Kernel)
 	require.NoError(t, use.define(g, 0, 1, func(id packing.Identity) ([]byte, error) {
-		is = id
+		identity = id
 		return content[:use.bytes()], nil
 	}))
 	require.NoError(t, g.Delete())
-	return is
+	return identity
 }
 
 // LacksFingerprintIDs reports whether the entries of a file were packed by an XNNPACK whose keys have none.
@@ -202,12 +202,12 @@ func Activation(kind xnnpack.Datatype, shape []int) xnnpack.Tensor {
 // define adds the node to a subgraph. say is given its packing and returns the kernel's content.
 func (u KernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 	say func(packing.Identity) ([]byte, error)) error {
-	from, to := u.images()
-	input, output := Activation(u.Types.Input, from), Activation(u.Types.Output, to)
+	inShape, outShape := u.images()
+	input, output := Activation(u.Types.Input, inShape), Activation(u.Types.Output, outShape)
 	if u.Types.dynamic {
-		input = xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: from,
+		input = xnnpack.Tensor{Type: xnnpack.DynamicQInt8, Shape: inShape,
 			Quantization: xnnpack.Quantization{NonBatchDims: 1}}
-		if len(from) == 4 {
+		if len(inShape) == 4 {
 			input.Quantization.NonBatchDims = 3
 		}
 		converted, err := g.Tensor(input)
@@ -219,7 +219,7 @@ func (u KernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 		}
 		in = converted
 	}
-	kernel, none := u.Kernel(), xnnpack.Tensor{}
+	kernel, uncached := u.Kernel(), xnnpack.Tensor{}
 	content := func(id packing.Identity) (xnnpack.ValueID, error) {
 		data, err := say(id)
 		if err != nil {
@@ -233,30 +233,30 @@ func (u KernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 	switch u.Op {
 	case packing.FullyConnected:
 		n := xnnpack.FullyConnected{Input: in, Bias: xnnpack.InvalidValue, Output: out, TransposeWeights: u.Transposed}
-		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
+		if n.Filter, err = content(n.Packing(kernel, uncached, input, output)); err == nil {
 			err = g.Add(n)
 		}
 	case packing.Convolution2D:
 		n := xnnpack.Convolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
 			Groups: u.Groups, Stride: u.Stride}
-		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
+		if n.Filter, err = content(n.Packing(kernel, uncached, input, output)); err == nil {
 			err = g.Add(n)
 		}
 	case packing.DepthwiseConvolution2D:
 		n := xnnpack.DepthwiseConvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
 			DepthMultiplier: u.Groups, Stride: u.Stride}
-		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
+		if n.Filter, err = content(n.Packing(kernel, uncached, input, output)); err == nil {
 			err = g.Add(n)
 		}
 	case packing.Deconvolution2D:
 		n := xnnpack.Deconvolution2D{Input: in, Bias: xnnpack.InvalidValue, Output: out,
 			Groups: u.Groups, Stride: u.Stride}
-		if n.Filter, err = content(n.Packing(kernel, none, input, output)); err == nil {
+		if n.Filter, err = content(n.Packing(kernel, uncached, input, output)); err == nil {
 			err = g.Add(n)
 		}
 	default:
 		n := xnnpack.BatchMatrixMultiply{A: in, Output: out, TransposeB: u.Transposed}
-		if n.B, err = content(n.Packing(kernel, none, input, output)); err == nil {
+		if n.B, err = content(n.Packing(kernel, uncached, input, output)); err == nil {
 			err = g.Add(n)
 		}
 	}
@@ -281,12 +281,12 @@ func pattern(n int, kind xnnpack.Datatype) []byte {
 
 // Compute runs nodes that use the kernel one after the other, with a session of the cache, or without one. It returns
 // the last output. The kernel is loaded with given, or if that is nil with the identity of each node.
-func Compute(c *xpwc.Cache, given []xpwc.LoadOption, uses ...KernelUse) (output []byte, err error) {
-	return ComputeWith(0, c, given, uses...)
+func Compute(c *xpwc.Cache, opts []xpwc.LoadOption, uses ...KernelUse) (output []byte, err error) {
+	return ComputeWith(0, c, opts, uses...)
 }
 
 // ComputeWith does so with flags of the runtime.
-func ComputeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, given []xpwc.LoadOption, uses ...KernelUse) (
+func ComputeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, opts []xpwc.LoadOption, uses ...KernelUse) (
 	output []byte, err error) {
 	content := pattern(uses[0].bytes(), uses[0].Types.Kernel)
 	memory, err := xnnpack.NewBuffer(len(content))
@@ -306,8 +306,8 @@ func ComputeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, given []xpwc.LoadOpt
 		options.WeightsCache = session
 		load = func(id packing.Identity) ([]byte, error) {
 			// Some operators pack without a look-up.
-			if given != nil {
-				return session.Load("kernel", append(given, xpwc.Eager())...)
+			if opts != nil {
+				return session.Load("kernel", append(opts, xpwc.Eager())...)
 			}
 			return session.Load("kernel", xpwc.PackedAs(id), xpwc.Eager())
 		}
@@ -323,7 +323,7 @@ func ComputeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, given []xpwc.LoadOpt
 	if err := errors.Join(g.Input(0, in), g.Output(1, out)); err != nil {
 		return nil, err
 	}
-	at := xnnpack.ValueID(0)
+	value := xnnpack.ValueID(0)
 	for i, u := range uses {
 		next := xnnpack.ValueID(1)
 		if i < len(uses)-1 {
@@ -332,10 +332,10 @@ func ComputeWith(flags xnnpack.RuntimeFlags, c *xpwc.Cache, given []xpwc.LoadOpt
 				return nil, err
 			}
 		}
-		if err := u.define(g, at, next, load); err != nil {
+		if err := u.define(g, value, next, load); err != nil {
 			return nil, err
 		}
-		at = next
+		value = next
 	}
 	r, err := xnnpack.NewRuntime(g, options)
 	if err != nil {

@@ -79,7 +79,7 @@ func PackTensors(t testing.TB, c *xpwc.Cache, tensors map[string][]byte) *Packed
 	return PackSession(t, s, tensors)
 }
 
-// PackSession makes the calls of a runtime's creation, finalizes the session, and checks that its memory stays as it was.
+// PackSession makes the calls of a runtime's creation, finalizes the session, and checks that its memory is unchanged.
 func PackSession(t testing.TB, s *xpwc.Session, tensors map[string][]byte) *Packed {
 	t.Helper()
 	o := PackUnfinalized(t, s, tensors)
@@ -162,7 +162,8 @@ func Load(t testing.TB, s *xpwc.Session, name string, o ...xpwc.LoadOption) uint
 
 // PackWeight makes the calls XNNPACK makes for one weight: packed is what the kernel would write. hit distinguishes a
 // look-up hit.
-func PackWeight(t testing.TB, s *xpwc.Session, seed uint32, kernel, bias uintptr, packed []byte) (got []byte, hit bool) {
+func PackWeight(t testing.TB, s *xpwc.Session, seed uint32, kernel, bias uintptr, packed []byte) (got []byte,
+	hit bool) {
 	t.Helper()
 	a := LookUp(s, seed, kernel, bias)
 	hit = a != NotFound

@@ -19,14 +19,15 @@ import (
 // Safetensors is a safetensors file with tensors of float32.
 func Safetensors(t testing.TB, tensors map[string][]byte) []byte {
 	t.Helper()
-	var all []safetensors.Tensor
+	var complete []safetensors.Tensor
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		content := tensors[name]
-		all = append(all, safetensors.Tensor{Name: name, Dtype: safetensors.F32, Shape: []int{len(content) / 4},
-			Data: content})
+		complete = append(complete, safetensors.Tensor{Name: name, Dtype: safetensors.F32,
+			Shape: []int{len(content) / 4},
+			Data:  content})
 	}
 	var file bytes.Buffer
-	require.NoError(t, safetensors.Write(&file, all, nil))
+	require.NoError(t, safetensors.Write(&file, complete, nil))
 	return file.Bytes()
 }
 

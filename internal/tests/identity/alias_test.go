@@ -2,7 +2,6 @@ package identity
 
 import (
 	"bytes"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +18,8 @@ type converting struct {
 }
 
 // run packs the copy, or finds it packed.
-func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (packed []byte, hit bool, stats xpwc.Stats) {
+func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (packed []byte, hit bool,
+	stats xpwc.Stats) {
 	t.Helper()
 	c := harness.Open(t, path, nil)
 	s := harness.NewSession(t, c, tensors)
@@ -41,7 +41,8 @@ func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (p
 
 func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
-	halves, doubles, third := harness.Content("as f16", 200), harness.Content("as f64", 200), harness.Content("as XNNPACK does it", 200)
+	halves, doubles, third := harness.Content("as f16", 200), harness.Content("as f64",
+		200), harness.Content("as XNNPACK does it", 200)
 	for name, hosts := range map[string][]converting{
 		"two words": {{word: "f32 to f16", copied: halves}, {word: "f32 to f64", copied: doubles}},
 		"XNNPACK's and words": {{xnnpacks: true, copied: third}, {word: "xnnpack", copied: halves},
@@ -54,7 +55,7 @@ func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 		"no words, and as long as the other": {{copied: tensors["w"]}, {copied: harness.Content("another", 100)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			for range 2 {
 				for i, h := range hosts {
 					packed, _, _ := h.run(t, path, tensors)
@@ -70,9 +71,10 @@ func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 }
 
 func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
-	hosts := []converting{{word: "f16", copied: harness.Content("f16", 200)}, {word: "f64", copied: harness.Content("f64", 400)},
+	hosts := []converting{{word: "f16", copied: harness.Content("f16", 200)}, {word: "f64",
+		copied: harness.Content("f64", 400)},
 		{xnnpacks: true, copied: harness.Content("f32", 200)}}
 	for round := range 2 {
 		for _, h := range hosts {
@@ -87,7 +89,7 @@ func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
 
 // The content of the original, under a name that looks like a copy's.
 func TestATensorIsNotTakenForACopy(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	w := harness.Content("w", 100)
 	host := converting{word: "f16", copied: harness.Content("f16", 200)}
 	host.run(t, path, map[string][]byte{"w": w})

@@ -22,7 +22,7 @@ import (
 type refilled struct {
 	tensors map[string][]byte
 	filled  map[string]int
-	again   int
+	refills int
 	fails   bool // the second time
 }
 
@@ -37,7 +37,7 @@ func (d *refilled) Tensor(name string) (xpwc.Tensor, error) {
 			return errAgain
 		}
 		if !bytes.Equal(dst, make([]byte, len(dst))) {
-			d.again++
+			d.refills++
 		}
 		copy(dst, content)
 		return nil
@@ -47,7 +47,8 @@ func (d *refilled) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 // large has kernels of 1 MiB; one is packed with two biases.
-var large = harness.Chain{Width: 512, Layers: [][2]string{{"w1", "b1"}, {"w2", ""}, {"w3", ""}, {"w1", "b3"}, {"w4", ""}}}
+var large = harness.Chain{Width: 512, Layers: [][2]string{{"w1", "b1"}, {"w2", ""}, {"w3", ""}, {"w1", "b3"}, {"w4",
+	""}}}
 
 func TestLargeKernelsAreComputedOneAfterTheOtherInTheSameMemory(t *testing.T) {
 	path, tensors := harness.Path(t), large.Weights(1)
@@ -58,7 +59,7 @@ func TestLargeKernelsAreComputedOneAfterTheOtherInTheSameMemory(t *testing.T) {
 	require.NoError(t, c.Close())
 	if runtime.GOOS == "linux" {
 		require.Equal(t, map[string]int{"w1": 2, "w2": 1, "w3": 1, "w4": 1, "b1": 1, "b3": 1}, first.filled)
-		require.Equal(t, 4, first.again, "all kernels but the first")
+		require.Equal(t, 4, first.refills, "all kernels but the first")
 	}
 
 	next := &refilled{tensors: tensors, filled: map[string]int{}}
@@ -74,16 +75,16 @@ func TestAKernelThatIsReadOtherwiseStaysWhereItWasComputed(t *testing.T) {
 			c := harness.OpenCache(t, harness.Path(t), nil)
 			s, err := c.NewSession(data)
 			require.NoError(t, err)
-			var kept []byte
+			var retained []byte
 			r, err := large.Create(s, func(name string, options ...xpwc.LoadOption) ([]byte, error) {
 				if name != "w2" {
 					return s.Load(name, options...)
 				}
-				kept, err = s.Load(name, append(options, option)...)
-				return kept, err
+				retained, err = s.Load(name, append(options, option)...)
+				return retained, err
 			})
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(data.tensors["w2"], kept))
+			require.True(t, bytes.Equal(data.tensors["w2"], retained))
 			require.NoError(t, s.Finalize())
 			require.Equal(t, large.Plain(t, data.tensors), large.Infer(t, r))
 			require.Equal(t, 1, data.filled["w2"])
@@ -105,15 +106,15 @@ func TestAKernelThatIsLoadedAgainAfterItWasPackedIsThereAndStays(t *testing.T) {
 			require.NoError(t, err)
 			r, err := large.Create(s, s.Load)
 			require.NoError(t, err)
-			again := map[string][]byte{}
+			repeated := map[string][]byte{}
 			for _, name := range []string{"w1", "w2", "w3", "w4"} {
-				again[name], err = s.Load(name, options...)
+				repeated[name], err = s.Load(name, options...)
 				require.NoError(t, err)
 			}
-			other, err := harness.Chain{Width: large.Width, Layers: [][2]string{{"w3", "b1"}}}.Create(s, s.Load)
+			second, err := harness.Chain{Width: large.Width, Layers: [][2]string{{"w3", "b1"}}}.Create(s, s.Load)
 			require.NoError(t, err)
 			requireThere := func() {
-				for name, content := range again {
+				for name, content := range repeated {
 					require.True(t, bytes.Equal(data.tensors[name], content), name)
 				}
 			}
@@ -124,7 +125,7 @@ func TestAKernelThatIsLoadedAgainAfterItWasPackedIsThereAndStays(t *testing.T) {
 			}
 			require.Equal(t, large.Plain(t, data.tensors), large.Infer(t, r))
 			require.NoError(t, r.Delete())
-			require.NoError(t, other.Delete())
+			require.NoError(t, second.Delete())
 			require.NoError(t, s.Close())
 		})
 	}

@@ -63,26 +63,26 @@ func shareOneFile(t *testing.T, order []optable.CPU) {
 		_, index := harness.ReadIndex(t, filepath.Join(dir, "cache"))
 		return len(index.Layouts())
 	}
-	before, packed, ran := 0, map[string]int64{}, 0
+	count, packed, ran := 0, map[string]int64{}, 0
 	for _, cpu := range order {
 		t.Run("cold "+cpu.Name, func(t *testing.T) {
 			s := run(t, cpu)
 			ran++
-			switch after := layouts(t); after {
-			case before:
+			switch layoutCount := layouts(t); layoutCount {
+			case count:
 				require.Zero(t, s.Packed, "a CPU of the same layout was here before")
 			default:
-				require.Equal(t, before+1, after)
+				require.Equal(t, count+1, layoutCount)
 				require.Zero(t, s.Hits+s.Reused, "what other kernels packed is of no use")
 				require.Positive(t, s.Packed)
-				before = after
+				count = layoutCount
 			}
 			packed[cpu.Name] = s.Packed + s.Hits + s.Reused
 			t.Logf("%s: %d operators, %d entries packed, %d found", cpu.Name, s.Ran, s.Packed, s.Hits+s.Reused)
 		})
 	}
 	if ran > 1 {
-		require.Greater(t, before, 1, "the file has several layouts")
+		require.Greater(t, count, 1, "the file has several layouts")
 	}
 	whole, err := os.ReadFile(filepath.Join(dir, "cache"))
 	require.NoError(t, err)
@@ -92,9 +92,9 @@ func shareOneFile(t *testing.T, order []optable.CPU) {
 			require.Zero(t, s.Packed)
 			require.Zero(t, s.Written)
 			require.Equal(t, packed[cpu.Name], s.Hits+s.Reused, "its own are all there")
-			now, err := os.ReadFile(filepath.Join(dir, "cache"))
+			current, err := os.ReadFile(filepath.Join(dir, "cache"))
 			require.NoError(t, err)
-			require.True(t, slices.Equal(whole, now), "the file is as it was")
+			require.True(t, slices.Equal(whole, current), "the file is as it was")
 		})
 	}
 }

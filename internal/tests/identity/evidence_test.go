@@ -44,9 +44,9 @@ func changeIndex(t *testing.T, path string, change func(layouts []format.Layout,
 	change(layouts, records)
 	slot, block, err := format.EncodeGeneration(h.Current.Generation, h.Current.IndexOffset, layouts, records)
 	require.NoError(t, err)
-	encoded, at := slot.Encode(h.ID)
+	encoded, offset := slot.Encode(h.ID)
 	file = append(file[:h.Current.IndexOffset], block...)
-	copy(file[at:], encoded)
+	copy(file[offset:], encoded)
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 }
 
@@ -190,13 +190,13 @@ func TestADeconvolutionIsFoundByItsBytes(t *testing.T) {
 		require.Equal(t, 1-packs, s.Reused.Entries)
 		return
 	}
-	here, err := xpwc.CurrentLayout()
+	local, err := xpwc.CurrentLayout()
 	require.NoError(t, err)
 	dense := packing.Family{Operator: packing.FullyConnected, Input: 1, Kernel: 1, Bias: 1, Output: 1}
-	if ask.Evidence(here.Fingerprint, []packing.Family{dense}, "") == "" {
+	if ask.Evidence(local.Fingerprint, []packing.Family{dense}, "") == "" {
 		t.Skip("this XNNPACK does not say which it is")
 	}
-	changeFile := func(t *testing.T, dir string, change func(file []byte, of format.Record)) {
+	changeFile := func(t *testing.T, dir string, change func(file []byte, subject format.Record)) {
 		path := filepath.Join(dir, "cache")
 		file, index := harness.ReadIndex(t, path)
 		require.Equal(t, 1, index.Len())
@@ -245,41 +245,41 @@ func TestADeconvolutionIsFoundByItsBytes(t *testing.T) {
 }
 
 func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
-	here, err := xpwc.CurrentLayout()
+	local, err := xpwc.CurrentLayout()
 	require.NoError(t, err)
 	dense := packing.Family{Operator: packing.FullyConnected, Input: 1, Kernel: 1, Bias: 1, Output: 1}
 	conv := packing.Family{Operator: packing.Convolution2D, Input: 1, Kernel: 1, Bias: 1, Output: 1}
-	both := []packing.Family{dense, conv}
-	own := format.DecodeEvidence(ask.Evidence(here.Fingerprint, both, ""))
-	if len(own.Machines) == 0 {
+	pair := []packing.Family{dense, conv}
+	mine := format.DecodeEvidence(ask.Evidence(local.Fingerprint, pair, ""))
+	if len(mine.Machines) == 0 {
 		t.Skip("this XNNPACK does not say which it is")
 	}
-	require.Len(t, own.Machines, 1)
-	require.Len(t, own.Families, 2)
-	unknown := format.DecodeEvidence(ask.Evidence(here.Fingerprint, []packing.Family{{}, dense}, ""))
+	require.Len(t, mine.Machines, 1)
+	require.Len(t, mine.Families, 2)
+	unknown := format.DecodeEvidence(ask.Evidence(local.Fingerprint, []packing.Family{{}, dense}, ""))
 	require.Len(t, unknown.Families, 1, "nobody has said how the other is packed")
 
-	another := format.Evidence{Machines: []format.Digest{{1}}, Families: slices.Clone(own.Families)}
+	another := format.Evidence{Machines: []format.Digest{{1}}, Families: slices.Clone(mine.Families)}
 	for i := range another.Families {
 		another.Families[i].Sum[0] ^= 1
 	}
-	all := own.Merge(another)
-	elsewhere := here.Fingerprint
+	complete := mine.Merge(another)
+	elsewhere := local.Fingerprint
 	elsewhere[0] ^= 1
 	for name, c := range map[string]struct {
 		layout     format.Digest
 		said, want format.Evidence
 	}{
-		"beside another, and what it packs is right": {here.Fingerprint, another, all},
-		"once":                          {here.Fingerprint, own, own},
-		"not in another layout":         {elsewhere, another.Merge(own), another},
-		"not alone in another layout":   {elsewhere, own, format.Evidence{}},
+		"beside another, and what it packs is right": {local.Fingerprint, another, complete},
+		"once":                          {local.Fingerprint, mine, mine},
+		"not in another layout":         {elsewhere, another.Merge(mine), another},
+		"not alone in another layout":   {elsewhere, mine, format.Evidence{}},
 		"another layout is as it was":   {elsewhere, another, another},
-		"no machine is listed, but own": {here.Fingerprint, format.Evidence{}, own},
+		"no machine is listed, but own": {local.Fingerprint, format.Evidence{}, mine},
 	} {
-		said := ask.Evidence(c.layout, both, c.said.Encode())
+		said := ask.Evidence(c.layout, pair, c.said.Encode())
 		require.Equal(t, c.want.Encode(), said, name)
-		require.Equal(t, said, ask.Evidence(c.layout, both, said), "%s: once more", name)
+		require.Equal(t, said, ask.Evidence(c.layout, pair, said), "%s: once more", name)
 	}
 }
 
@@ -292,48 +292,48 @@ func TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+	inDir := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
 	var cpus []optable.CPU // that there are, lesser ones first
 	harness.EachCPU(t, func(t *testing.T, cpu optable.CPU) {
-		require.NoError(t, os.Mkdir(at(cpu.Name), 0o700))
-		harness.InProcess(t, name, cpu.Environment, harness.EnvDir+"="+at(cpu.Name))
-		if layoutOf(t, at(cpu.Name, "cache")).Evidence == "" {
+		require.NoError(t, os.Mkdir(inDir(cpu.Name), 0o700))
+		harness.InProcess(t, name, cpu.Environment, harness.EnvDir+"="+inDir(cpu.Name))
+		if layoutOf(t, inDir(cpu.Name, "cache")).Evidence == "" {
 			t.Skip("this XNNPACK does not say which it is")
 		}
 		cpus = append(cpus, cpu)
 	})
-	moved := func(from, to optable.CPU) {
-		t.Run("from "+from.Name+" to "+to.Name, func(t *testing.T) {
-			there, here := layoutOf(t, at(from.Name, "cache")), layoutOf(t, at(to.Name, "cache"))
-			require.NoError(t, os.Mkdir(at("moved"), 0o700))
-			defer func() { require.NoError(t, os.RemoveAll(at("moved"))) }()
-			file, err := os.ReadFile(at(from.Name, "cache"))
+	moved := func(old, target optable.CPU) {
+		t.Run("from "+old.Name+" to "+target.Name, func(t *testing.T) {
+			foreign, local := layoutOf(t, inDir(old.Name, "cache")), layoutOf(t, inDir(target.Name, "cache"))
+			require.NoError(t, os.Mkdir(inDir("moved"), 0o700))
+			defer func() { require.NoError(t, os.RemoveAll(inDir("moved"))) }()
+			file, err := os.ReadFile(inDir(old.Name, "cache"))
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(at("moved", "cache"), file, 0o600))
-			changeEvidence(t, at("moved", "cache"), func(b []byte) []byte {
-				copy(b, here.Evidence[:len(format.Digest{})]) // the machine's
+			require.NoError(t, os.WriteFile(inDir("moved", "cache"), file, 0o600))
+			changeEvidence(t, inDir("moved", "cache"), func(b []byte) []byte {
+				copy(b, local.Evidence[:len(format.Digest{})]) // the machine's
 				return b
 			})
-			if here.Fingerprint == there.Fingerprint {
+			if local.Fingerprint == foreign.Fingerprint {
 				t.Skip("they pack alike")
 			}
-			harness.InProcess(t, name, to.Environment, harness.EnvDir+"="+at("moved"))
-			_, index := harness.ReadIndex(t, at("moved", "cache"))
+			harness.InProcess(t, name, target.Environment, harness.EnvDir+"="+inDir("moved"))
+			_, index := harness.ReadIndex(t, inDir("moved", "cache"))
 			packed := map[packing.Family]bool{} // by the other
 			for i := range index.Len() {
-				if r := harness.Record(t, index, i); r.Layout == here.Fingerprint {
+				if r := harness.Record(t, index, i); r.Layout == local.Fingerprint {
 					packed[r.Family] = true
 				}
 			}
-			ours, theirs, same := samplesOf(here.Evidence), samplesOf(there.Evidence), 0
+			ours, theirs, shared := samplesOf(local.Evidence), samplesOf(foreign.Evidence), 0
 			for f, sum := range ours {
 				if sum == theirs[f] {
-					same++
+					shared++
 				} else if f.Operator != packing.Deconvolution2D { // of which some kernels may be packed the same
 					require.Contains(t, packed, f)
 				}
 			}
-			t.Logf("%d of %d families are packed the same, %d are packed anew", same, len(ours), len(packed))
+			t.Logf("%d of %d families are packed the same, %d are packed anew", shared, len(ours), len(packed))
 		})
 	}
 	for i, cpu := range cpus[:max(len(cpus)-1, 0)] {

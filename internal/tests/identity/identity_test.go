@@ -279,7 +279,7 @@ func TestAnAddressHandedOutAgainNeverFindsTheOldName(t *testing.T) {
 }
 
 // executorchFile writes what ExecuTorch's cache would have of a native file's payloads.
-func executorchFile(t testing.TB, native, to string, version uint32,
+func executorchFile(t testing.TB, native, dst string, version uint32,
 	change func(entries []format.TrailerEntry, file []byte)) {
 	file, index := harness.ReadIndex(t, native)
 	var out []byte
@@ -296,7 +296,7 @@ func executorchFile(t testing.TB, native, to string, version uint32,
 	}
 	out = append(out, format.EncodeTrailer(entries, uint64(len(out)))...)
 	out[len(out)-4] = byte(version)
-	require.NoError(t, os.WriteFile(to, out, 0o600))
+	require.NoError(t, os.WriteFile(dst, out, 0o600))
 }
 
 func TestExecuTorchsFilesAreReplaced(t *testing.T) {
@@ -347,9 +347,9 @@ func TestExecuTorchsFilesAreReplaced(t *testing.T) {
 			require.Equal(t, want, harness.ThreeLayers.Run(t, c, xpwc.MapOf(tensors)))
 			require.NoError(t, c.Close())
 			require.EqualValues(t, 3, c.Stats().Packed.Entries)
-			kept, err := io.ReadAll(mapped)
+			retained, err := io.ReadAll(mapped)
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(content, kept), "whoever has the old one open, or mapped, keeps it")
+			require.True(t, bytes.Equal(content, retained), "whoever has the old one open, or mapped, keeps it")
 			files, err := os.ReadDir(filepath.Dir(path))
 			require.NoError(t, err)
 			require.Len(t, files, 1, "nothing lies beside it")
@@ -370,8 +370,8 @@ func TestAFileWithoutWriteBitsStaysAsItIsWhoeverOpensIt(t *testing.T) {
 	require.NoError(t, c.Close())
 	packed, err := os.ReadFile(native)
 	require.NoError(t, err)
-	more := harness.Chain{Width: 96, Layers: append(harness.ThreeLayers.Layers[:3:3], [2]string{"w4", ""})}
-	tensors = more.Weights(1)
+	extra := harness.Chain{Width: 96, Layers: append(harness.ThreeLayers.Layers[:3:3], [2]string{"w4", ""})}
+	tensors = extra.Weights(1)
 	for name, make := range map[string]func(path string){
 		"native":       func(path string) { require.NoError(t, os.WriteFile(path, packed, 0o600)) },
 		"ExecuTorch's": func(path string) { executorchFile(t, native, path, format.TrailerVersion, nil) },
@@ -385,24 +385,24 @@ func TestAFileWithoutWriteBitsStaysAsItIsWhoeverOpensIt(t *testing.T) {
 			path := harness.Path(t)
 			make(path)
 			require.NoError(t, os.Chmod(path, 0o444))
-			before, err := os.Stat(path)
+			infoBefore, err := os.Stat(path)
 			require.NoError(t, err)
 			content, err := os.ReadFile(path)
 			require.NoError(t, err)
 			c := harness.OpenCache(t, path, nil)
-			require.Equal(t, more.Plain(t, tensors), more.Run(t, c, xpwc.MapOf(tensors)))
+			require.Equal(t, extra.Plain(t, tensors), extra.Run(t, c, xpwc.MapOf(tensors)))
 			require.NoError(t, c.Close())
 			require.NotZero(t, c.Stats().Private[xpwc.ReasonReadOnly])
 			require.ErrorIs(t, c.Stats().LastError, os.ErrPermission)
-			after, err := os.Stat(path)
+			infoAfter, err := os.Stat(path)
 			require.NoError(t, err)
-			require.True(t, os.SameFile(before, after))
+			require.True(t, os.SameFile(infoBefore, infoAfter))
 			unchanged, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(content, unchanged))
-			beside, err := filepath.Glob(path + ".*")
+			neighbours, err := filepath.Glob(path + ".*")
 			require.NoError(t, err)
-			require.Empty(t, beside)
+			require.Empty(t, neighbours)
 		})
 	}
 }
@@ -462,8 +462,8 @@ func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 			sums[key][r.Sum] = true
 		}
 		require.Greater(t, len(sums), 100)
-		if before := layouts[layout]; before != nil {
-			require.Equal(t, before, sums, "CPUs %v have one fingerprint", cpus[layout])
+		if older := layouts[layout]; older != nil {
+			require.Equal(t, older, sums, "CPUs %v have one fingerprint", cpus[layout])
 		}
 		layouts[layout] = sums
 	})

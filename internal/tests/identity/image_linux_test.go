@@ -67,8 +67,8 @@ func (k imageKind) image(t *testing.T, seconds, name string, content []byte) str
 	dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
 	path := filepath.Join(dir, name)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	at := time.Unix(1_500_000_000, 123_456_789)
-	require.NoError(t, os.Chtimes(path, at, at))
+	moment := time.Unix(1_500_000_000, 123_456_789)
+	require.NoError(t, os.Chtimes(path, moment, moment))
 	out, err := exec.Command(program, k.arguments(image, dir, seconds)...).CombinedOutput()
 	require.NoError(t, err, "%s: %s", program, out)
 	if k.set != nil {
@@ -121,8 +121,8 @@ func detached(t *testing.T, dir string) func() {
 // A machine whose models come in images is given another one: inode, size and all times of the model are as before.
 func TestAModelInAnotherImageIsNotTakenForTheOld(t *testing.T) {
 	for _, k := range imageKinds {
-		for what, seconds := range k.times {
-			t.Run(k.name+", "+what, func(t *testing.T) {
+		for label, seconds := range k.times {
+			t.Run(k.name+", "+label, func(t *testing.T) {
 				dir, path := t.TempDir(), harness.Path(t)
 				var states []unix.Stat_t
 				for version := range 2 {

@@ -65,12 +65,12 @@ func TestALongWriteToTheModelThatEndsAmidAStartIsNoticed(t *testing.T) {
 	for name, warm := range map[string]bool{"cold": false, "warm": true} {
 		t.Run(name, func(t *testing.T) {
 			path, cache := written(t, old), harness.Path(t)
-			kept := 0
+			retained := 0
 			if warm {
 				c := harness.OpenCache(t, cache, nil)
 				harness.ThreeLayers.Run(t, c, opened(t, path))
 				require.NoError(t, c.Close())
-				kept = c.Stats().Entries
+				retained = c.Stats().Entries
 			}
 			end := testkit.HoldUpWrite(t, path, harness.Safetensors(t, new))
 			aWhileAgo(t, path)
@@ -84,7 +84,7 @@ func TestALongWriteToTheModelThatEndsAmidAStartIsNoticed(t *testing.T) {
 			require.NoError(t, r.Delete())
 			require.NoError(t, s.Close())
 			require.NoError(t, c.Close())
-			require.Equal(t, kept, c.Stats().Entries)
+			require.Equal(t, retained, c.Stats().Entries)
 			c = harness.OpenCache(t, cache, nil)
 			require.Equal(t, harness.ThreeLayers.Plain(t, new), harness.ThreeLayers.Run(t, c, opened(t, path)))
 			require.NoError(t, c.Close())

@@ -61,13 +61,13 @@ func packedModel(t *testing.T, dir string, salt uint32) (model, cache string) {
 	return model, cache
 }
 
-func copyFile(t *testing.T, from, to string) string {
+func copyFile(t *testing.T, src, dst string) string {
 	t.Helper()
-	content, err := os.ReadFile(from)
+	content, err := os.ReadFile(src)
 	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
-	require.NoError(t, os.WriteFile(to, content, 0o600))
-	return to
+	require.NoError(t, os.MkdirAll(filepath.Dir(dst), 0o755))
+	require.NoError(t, os.WriteFile(dst, content, 0o600))
+	return dst
 }
 
 // believed requires that a start reads no tensor, packs nothing and writes nothing.
@@ -99,8 +99,8 @@ func TestCopiesThatTakeTurnsAtOneCacheAreReadOnceEach(t *testing.T) {
 	dir, want := t.TempDir(), harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(1))
 	model, cache := packedModel(t, filepath.Join(dir, "a"), 1)
 	models := []string{model}
-	for _, to := range []string{"b", "c", "d"} {
-		copied := testkit.Settled(t, copyFile(t, model, filepath.Join(dir, to, "model.safetensors")))
+	for _, dst := range []string{"b", "c", "d"} {
+		copied := testkit.Settled(t, copyFile(t, model, filepath.Join(dir, dst, "model.safetensors")))
 		require.NotZero(t, startWith(t, copied, cache, nil).digests)
 		models = append(models, copied)
 	}
@@ -199,8 +199,10 @@ func TestACopyThatIsWrittenAnewIsNotTakenForWhatItWas(t *testing.T) {
 	harness.Overwrite(t, copied, harness.Safetensors(t, harness.ThreeLayers.Weights(2)))
 	testkit.Settled(t, copied)
 	for range 2 {
-		require.Equal(t, harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(2)), startWith(t, copied, cache, nil).answer)
-		require.Equal(t, harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(1)), startWith(t, model, cache, nil).answer)
+		require.Equal(t, harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(2)), startWith(t, copied, cache,
+			nil).answer)
+		require.Equal(t, harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(1)), startWith(t, model, cache,
+			nil).answer)
 	}
 	startWith(t, copied, cache, nil).believed(t, harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(2)))
 }

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +38,7 @@ func TestAShadowedNameIsKeptForBothScopes(t *testing.T) {
 	outer := scope{"graph", map[string][]byte{"w": harness.Content("outer", 3000), "v": harness.Content("v", 2000)}}
 	inner := scope{"branch", map[string][]byte{"w": harness.Content("inner", 3000)}}
 	seen := map[string][]byte{"w": inner.tensors["w"], "v": outer.tensors["v"]}
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	for round := range 3 {
 		c := harness.Open(t, path, nil)
 		session := func(m xpwc.DataMap, tensors map[string][]byte) *harness.Packed {

@@ -4,7 +4,6 @@ package identity
 
 import (
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,7 +26,7 @@ func TestOutputsAreTheSameWithoutACacheColdAndWarm(t *testing.T) {
 			}
 			require.NoError(t, err)
 			ran++
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 
 			c, err := xpwc.Open(path, nil)
 			require.NoError(t, err)

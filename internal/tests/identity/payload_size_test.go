@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,7 +58,7 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 					continue
 				}
 				require.NoError(t, err, op.Name)
-				path := filepath.Join(t.TempDir(), "cache")
+				path := harness.Path(t)
 				run := func() xpwc.Stats {
 					cache, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 					require.NoError(t, err)
@@ -84,8 +83,8 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 					require.Contains(t, problems[0].What, "too short", op.Name)
 					f, err := cachefile.Open(path)
 					require.NoError(t, err)
-					require.ErrorIs(t, output.Write(path+".copy", func(to *os.File) error {
-						return f.Write(to, nil, cachefile.WriteOptions{})
+					require.ErrorIs(t, output.Write(path+".copy", func(file *os.File) error {
+						return f.Write(file, nil, cachefile.WriteOptions{})
 					}), cachefile.ErrDamaged)
 					require.NoError(t, f.Close())
 				}
@@ -118,9 +117,9 @@ func packsACopy(t *testing.T, path string) bool {
 // What a runtime's flags make of a node is asked for a runtime with these flags.
 func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
 	const slowConsistentArithmetic xnnpack.RuntimeFlags = 0x2000 // which headers of 2024 have no name for
-	for _, made := range []struct {
-		with  xnnpack.RuntimeFlags
-		given packing.Flags
+	for _, variant := range []struct {
+		flags xnnpack.RuntimeFlags
+		told  packing.Flags
 	}{
 		{xnnpack.HintSparseInference, packing.SparseInference},
 		{xnnpack.HintFP16Inference, packing.HalfPrecision},
@@ -132,24 +131,25 @@ func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
 			{Op: packing.FullyConnected, Types: harness.Datatypes[6], Shape: []int{67, 38}},
 			{Op: packing.Convolution2D, Types: harness.Datatypes[0], Shape: []int{67, 3, 3, 11}},
 		} {
-			plain, err := harness.ComputeWith(made.with, nil, nil, use)
+			plain, err := harness.ComputeWith(variant.flags, nil, nil, use)
 			if errors.Is(err, xnnpack.UnsupportedHardware) {
 				continue
 			}
 			require.NoError(t, err)
 			id := harness.PackingIdentity(t, use)
-			id.Flags |= made.given
-			path := filepath.Join(t.TempDir(), "cache")
-			run := func() xpwc.Stats { return harness.RunPacked(t, path, made.with, id, use, plain) }
+			id.Flags |= variant.told
+			path := harness.Path(t)
+			run := func() xpwc.Stats { return harness.RunPacked(t, path, variant.flags, id, use, plain) }
 			if run().Packed.Entries == 0 {
 				continue // of the address of XNNPACK's own copy
 			}
-			if hits := run().Hits.Entries; made.given != packing.HalfPrecision || !harness.LacksFingerprintIDs(t, path) {
-				require.EqualValues(t, 1, hits, "%v with flags %#x", use, made.with)
+			if hits := run().Hits.Entries; variant.told != packing.HalfPrecision || !harness.LacksFingerprintIDs(t,
+				path) {
+				require.EqualValues(t, 1, hits, "%v with flags %#x", use, variant.flags)
 			}
 			harness.Resize(t, path, func(_ *format.Record, payload []byte) []byte { return payload[:len(payload)-64] })
 			stats := run()
-			require.Zero(t, stats.Hits.Entries, "%v with flags %#x", use, made.with)
+			require.Zero(t, stats.Hits.Entries, "%v with flags %#x", use, variant.flags)
 			require.Zero(t, stats.Reused.Entries)
 		}
 	}
@@ -164,7 +164,7 @@ func TestWhereXNNPACKDoesNotSayTheSizeOnlyWhatIsEqualIsServed(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	run := func() xpwc.Stats {
 		return harness.RunPacked(t, path, xnnpack.ForceFP16Inference, harness.PackingIdentity(t, use), use, plain)
 	}
@@ -185,7 +185,7 @@ func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T)
 	m := harness.Chain{Width: 64, Layers: [][2]string{{"w", "b"}}}
 	tensors := m.Weights(1)
 	plain := m.Plain(t, tensors)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	run := func() xpwc.Stats {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 		require.NoError(t, err)
@@ -222,7 +222,7 @@ func TestTheKernelOfATensorThatHasMoreIsNotDamaged(t *testing.T) {
 		"opaque bytes": {xpwc.Believe(), xpwc.PackedAs(packing.Opaque([]byte("scales")))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "cache")
+			path := harness.Path(t)
 			run := func() (xpwc.Stats, []byte) {
 				c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 				require.NoError(t, err)
@@ -260,12 +260,12 @@ func TestAPayloadThatIsTooShortForOneOfTheUsesIsNotUsed(t *testing.T) {
 	wide := harness.KernelUse{Op: packing.FullyConnected, Types: f32, Shape: []int{9, many}} // which takes more bytes
 	plain, err := harness.Compute(nil, nil, tall, wide)
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	run := func() xpwc.Stats {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true, Verify: xpwc.VerifyStructure})
 		require.NoError(t, err)
-		both := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(tall)), xpwc.PackedAs(fullyConnected(wide))}
-		got, err := harness.Compute(c, both, tall, wide)
+		pair := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(tall)), xpwc.PackedAs(fullyConnected(wide))}
+		got, err := harness.Compute(c, pair, tall, wide)
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
 		require.True(t, bytes.Equal(plain, got))

@@ -33,8 +33,8 @@ func broughtFrom(t *testing.T, caches ...string) (path string) {
 	require.NoError(t, err)
 	image, err := cachefile.Combine(files, info.Layouts[0].Fingerprint)
 	require.NoError(t, err)
-	require.NoError(t, output.Write(path, func(to *os.File) error {
-		return cachefile.Install(to, func(w io.Writer) error {
+	require.NoError(t, output.Write(path, func(file *os.File) error {
+		return cachefile.Install(file, func(w io.Writer) error {
 			_, err := io.Copy(w, image.Reader())
 			return err
 		}, func(info *cachefile.Info) error {
@@ -111,7 +111,8 @@ func TestAStampOfAnotherMachineIsNoEvidence(t *testing.T) {
 	require.NoError(t, c.Close())
 
 	c = harness.OpenCache(t, broughtFrom(t, packed), nil)
-	require.Equal(t, harness.ThreeLayers.Plain(t, mine), harness.ThreeLayers.Run(t, c, fineTune{mine, "/model", &digests, ""}))
+	require.Equal(t, harness.ThreeLayers.Plain(t, mine), harness.ThreeLayers.Run(t, c, fineTune{mine, "/model",
+		&digests, ""}))
 	require.NoError(t, c.Close())
 	require.EqualValues(t, 3, c.Stats().Packed.Entries)
 }

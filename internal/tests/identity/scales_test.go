@@ -4,7 +4,6 @@ package identity
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -18,9 +17,9 @@ import (
 // A host that quantises sets a filter's scales when its content is computed, and at a next start not at all.
 func TestScalesMayBeSetWhenTheContentIsComputed(t *testing.T) {
 	const outputs, inputs = 24, 40
-	given := make([]float32, outputs)
-	for i := range given {
-		given[i] = 0.01 * float32(i+1)
+	channelScales := make([]float32, outputs)
+	for i := range channelScales {
+		channelScales[i] = 0.01 * float32(i+1)
 	}
 	fill := func(dst []byte) {
 		for i := range dst {
@@ -70,12 +69,12 @@ func TestScalesMayBeSetWhenTheContentIsComputed(t *testing.T) {
 	for _, input := range []xnnpack.Datatype{xnnpack.Float32, xnnpack.DynamicQInt8} {
 		t.Run(input.String(), func(t *testing.T) {
 			memory := harness.OpenCache(t, "", nil)
-			want := run(t, memory, input, given, func(dst []byte) error { fill(dst); return nil })
-			path := filepath.Join(t.TempDir(), "cache")
+			want := run(t, memory, input, channelScales, func(dst []byte) error { fill(dst); return nil })
+			path := harness.Path(t)
 			first := harness.OpenCache(t, path, nil)
 			scales := slices.Repeat([]float32{1}, outputs)
 			require.Equal(t, want, run(t, first, input, scales, func(dst []byte) error {
-				copy(scales, given)
+				copy(scales, channelScales)
 				fill(dst)
 				return nil
 			}))

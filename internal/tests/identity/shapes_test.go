@@ -19,12 +19,12 @@ import (
 
 // inOrder creates the runtimes of the uses one after the other with one cache file, each as another process would, and
 // compares what they compute with what they do without a cache. The kernel is loaded with given: see compute.
-func inOrder(t *testing.T, path string, given []xpwc.LoadOption, uses []harness.KernelUse, plain map[string][]byte) {
+func inOrder(t *testing.T, path string, opts []xpwc.LoadOption, uses []harness.KernelUse, plain map[string][]byte) {
 	t.Helper()
 	for _, u := range uses {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 		require.NoError(t, err)
-		got, err := harness.Compute(c, given, u)
+		got, err := harness.Compute(c, opts, u)
 		require.NoError(t, err, u)
 		require.Equal(t, plain[u.String()], got, "%v", u)
 		require.Zero(t, c.Stats().DamagedPayloads, "%v", u)
@@ -72,10 +72,10 @@ func TestOneKernelInTwoShapesIsTwoWeights(t *testing.T) {
 			first, _ := seedOf(t, uses[0])
 			second, _ := seedOf(t, uses[1])
 			require.Equal(t, first, second)
-			for _, given := range describedBy {
-				inOrder(t, filepath.Join(t.TempDir(), "cache"), given, append(uses, uses...), plain)
+			for _, opts := range describedBy {
+				inOrder(t, harness.Path(t), opts, append(uses, uses...), plain)
 				slices.Reverse(uses)
-				inOrder(t, filepath.Join(t.TempDir(), "reverse"), given, append(uses, uses...), plain)
+				inOrder(t, filepath.Join(t.TempDir(), "reverse"), opts, append(uses, uses...), plain)
 			}
 		})
 	}
@@ -90,17 +90,17 @@ var describedBy = map[string][]xpwc.LoadOption{
 
 func TestAKernelThatIsDescribedInPartIsPackedAtEachStartAndWrittenOnce(t *testing.T) {
 	tall := harness.KernelUse{Op: packing.FullyConnected, Types: harness.Datatypes[0], Shape: []int{512, 32}}
-	for name, given := range describedBy {
+	for name, opts := range describedBy {
 		t.Run(name, func(t *testing.T) {
 			path := harness.Path(t)
-			want := map[string][]byte{tall.String(): mustCompute(t, nil, given, tall)}
-			inOrder(t, path, given, []harness.KernelUse{tall}, want)
+			want := map[string][]byte{tall.String(): mustCompute(t, nil, opts, tall)}
+			inOrder(t, path, opts, []harness.KernelUse{tall}, want)
 			c := harness.OpenCache(t, path, nil)
-			mustCompute(t, c, given, tall)
+			mustCompute(t, c, opts, tall)
 			s := c.Stats()
 			require.Zero(t, s.Packed.Entries)
 			require.Zero(t, s.WrittenBytes)
-			if given == nil {
+			if opts == nil {
 				require.EqualValues(t, 1, s.Hits.Entries)
 			} else {
 				require.EqualValues(t, 1, s.Misses)
@@ -111,31 +111,31 @@ func TestAKernelThatIsDescribedInPartIsPackedAtEachStartAndWrittenOnce(t *testin
 }
 
 // mustCompute is compute for a test that expects no error.
-func mustCompute(t *testing.T, c *xpwc.Cache, given []xpwc.LoadOption, uses ...harness.KernelUse) []byte {
+func mustCompute(t *testing.T, c *xpwc.Cache, opts []xpwc.LoadOption, uses ...harness.KernelUse) []byte {
 	t.Helper()
-	out, err := harness.Compute(c, given, uses...)
+	out, err := harness.Compute(c, opts, uses...)
 	require.NoError(t, err)
 	return out
 }
 
 func TestAHostThatVouchesIsServedWhatAnotherHasPacked(t *testing.T) {
 	tall := harness.KernelUse{Op: packing.FullyConnected, Types: harness.Datatypes[0], Shape: []int{512, 32}}
-	for name, given := range describedBy {
-		if given == nil {
+	for name, opts := range describedBy {
+		if opts == nil {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			path := harness.Path(t)
-			start := func(given []xpwc.LoadOption) xpwc.Stats {
+			start := func(opts []xpwc.LoadOption) xpwc.Stats {
 				c := harness.OpenCache(t, path, nil)
-				mustCompute(t, c, given, tall)
+				mustCompute(t, c, opts, tall)
 				require.NoError(t, c.Close())
 				return c.Stats()
 			}
-			believes := append(slices.Clone(given), xpwc.Believe())
-			require.EqualValues(t, 1, start(given).Packed.Entries)
+			believes := append(slices.Clone(opts), xpwc.Believe())
+			require.EqualValues(t, 1, start(opts).Packed.Entries)
 			require.EqualValues(t, 1, start(believes).Hits.Entries)
-			require.EqualValues(t, 1, start(given).Reused.Entries)
+			require.EqualValues(t, 1, start(opts).Reused.Entries)
 			require.EqualValues(t, 1, start(append(believes, xpwc.Compare())).Reused.Entries)
 		})
 	}
@@ -148,14 +148,14 @@ func TestAHostThatVouchesIsNotServedOneOfSeveralPackings(t *testing.T) {
 		{Op: packing.FullyConnected, Types: f32, Shape: []int{32, 512}},
 	})
 	require.Len(t, uses, 2)
-	for name, given := range describedBy {
-		if given == nil {
+	for name, opts := range describedBy {
+		if opts == nil {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			path := harness.Path(t)
-			inOrder(t, path, given, uses, plain)
-			inOrder(t, path, append(slices.Clone(given), xpwc.Believe()), append(uses, uses...), plain)
+			inOrder(t, path, opts, uses, plain)
+			inOrder(t, path, append(slices.Clone(opts), xpwc.Believe()), append(uses, uses...), plain)
 		})
 	}
 }
@@ -234,20 +234,20 @@ func TestShapesThatShareASeedArePackedApart(t *testing.T) {
 				groups := map[uint32][]harness.KernelUse{}
 				packed := 0
 				for _, u := range uses {
-					if seed, is := seedOf(t, u); is {
+					if seed, ok := seedOf(t, u); ok {
 						groups[seed] = append(groups[seed], u)
 						packed++
 					}
 				}
 				pairs := 0
-				for _, same := range groups {
-					if len(same) < 2 {
+				for _, shared := range groups {
+					if len(shared) < 2 {
 						continue
 					}
-					pairs += len(same) * (len(same) - 1)
-					inOrder(t, filepath.Join(t.TempDir(), "cache"), nil, same, plain)
-					slices.Reverse(same)
-					inOrder(t, filepath.Join(t.TempDir(), "reverse"), nil, same, plain)
+					pairs += len(shared) * (len(shared) - 1)
+					inOrder(t, harness.Path(t), nil, shared, plain)
+					slices.Reverse(shared)
+					inOrder(t, filepath.Join(t.TempDir(), "reverse"), nil, shared, plain)
 				}
 				t.Logf("%d shapes, %d in a cache, %d pairs of one seed", len(uses), packed, pairs)
 				if packed == 0 || pairs > 0 {
@@ -267,14 +267,14 @@ func TestShapesThatShareASeedArePackedApart(t *testing.T) {
 // seedOf returns XNNPACK's seed for a use, false if XNNPACK does not cache it.
 func seedOf(t *testing.T, u harness.KernelUse) (uint32, bool) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, err := xpwc.Open(path, nil)
 	require.NoError(t, err)
 	_, err = harness.Compute(c, nil, u)
 	require.NoError(t, err, u)
-	none := c.Stats().Packed.Entries == 0
+	uncached := c.Stats().Packed.Entries == 0
 	require.NoError(t, c.Close())
-	if none {
+	if uncached {
 		return 0, false
 	}
 	_, index := harness.ReadIndex(t, path)
@@ -288,15 +288,15 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 	f32 := harness.Datatypes[0]
 	wide := harness.KernelUse{Op: packing.FullyConnected, Types: f32, Shape: []int{32, 512}}
 	tall := harness.KernelUse{Op: packing.FullyConnected, Types: f32, Shape: []int{512, 32}}
-	both := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(wide)), xpwc.PackedAs(fullyConnected(tall))}
+	pair := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(wide)), xpwc.PackedAs(fullyConnected(tall))}
 	_, plain := without(t, []harness.KernelUse{wide, tall})
 	for _, seen := range []harness.KernelUse{wide, tall} {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		next := func(uses ...harness.KernelUse) []byte {
 			c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
-			out, err := harness.Compute(c, both, uses...)
+			out, err := harness.Compute(c, pair, uses...)
 			require.NoError(t, err)
 			return out
 		}
@@ -309,16 +309,16 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 // What two uses of a kernel were seen to give alike is served to both from then on.
 func TestUsesThatArePackedAlikeShareTheirBytes(t *testing.T) {
 	f32 := harness.Datatypes[0]
-	one := harness.KernelUse{Op: packing.Convolution2D, Types: f32, Shape: []int{12, 3, 3, 12}}
-	two := one
+	use := harness.KernelUse{Op: packing.Convolution2D, Types: f32, Shape: []int{12, 3, 3, 12}}
+	two := use
 	two.Stride = xnnpack.Size{Height: 1, Width: 2} // which the bytes do not depend on
-	plain, err := harness.Compute(nil, nil, one, two)
+	plain, err := harness.Compute(nil, nil, use, two)
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	for i := range 3 {
 		c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
 		require.NoError(t, err)
-		got, err := harness.Compute(c, nil, one, two)
+		got, err := harness.Compute(c, nil, use, two)
 		require.NoError(t, err)
 		require.Equal(t, plain, got)
 		if i > 0 {

@@ -65,10 +65,10 @@ func TestWhatWasPackedFromAFileThatChangesMeanwhileIsNotKept(t *testing.T) {
 			require.EqualValues(t, 1, c.Stats().Loads[xpwc.LoadFailed].Count)
 
 			// A host of this process that loads it again, while the first has not closed.
-			again, err := safetensors.Open(o.Path)
+			repeated, err := safetensors.Open(o.Path)
 			require.NoError(t, err)
-			require.Equal(t, harness.ThreeLayers.Plain(t, o.New), harness.ThreeLayers.Run(t, c, again))
-			require.NoError(t, again.Close())
+			require.Equal(t, harness.ThreeLayers.Plain(t, o.New), harness.ThreeLayers.Run(t, c, repeated))
+			require.NoError(t, repeated.Close())
 
 			require.NoError(t, r.Delete())
 			require.NoError(t, s.Close())

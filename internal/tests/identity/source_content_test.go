@@ -3,7 +3,6 @@ package identity
 import (
 	"bytes"
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +14,7 @@ import (
 
 // Two uses that are packed alike say nothing about a third.
 func TestAThirdUseWithOtherParametersIsToldApart(t *testing.T) {
-	c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), nil)
+	c := harness.Open(t, harness.Path(t), nil)
 	s := harness.NewSession(t, c, map[string][]byte{"w": harness.Content("w", 100)})
 	w := harness.Load(t, s, "w")
 	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
@@ -62,7 +61,7 @@ func TestABiasOfAKernelNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 
 // XNNPACK copied zeros: nothing of it may be kept under the tensor's digest.
 func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100), "b": harness.Content("b", 100)}
 	c := harness.Open(t, path, nil)
 	s := harness.NewSession(t, c, m)
@@ -78,7 +77,7 @@ func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
 }
 
 func TestADigestThatFailsConcernsItsSessionAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	content := harness.Content("w", 100)
 	bad := errors.New("transient")
@@ -107,7 +106,7 @@ func TestADigestThatFailsConcernsItsSessionAlone(t *testing.T) {
 }
 
 func TestAKernelWithTwoQuantisationsHasBothAsItsKey(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100)}
 	q1, q2 := []byte("scale 1"), []byte("scale 2")
 	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
@@ -133,7 +132,7 @@ func TestWeightsThatCannotBeComputedFailTheCreation(t *testing.T) {
 }
 
 func TestOtherContentThatPacksToTheSameBytesIsFoundTheNextTime(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	p := bytes.Repeat([]byte{1}, 200)
 	c := harness.Open(t, path, nil)
 	for i, content := range [][]byte{harness.Content("1", 100), harness.Content("2", 100), harness.Content("2", 100)} {
@@ -149,7 +148,8 @@ func TestOtherContentThatPacksToTheSameBytesIsFoundTheNextTime(t *testing.T) {
 // A bias that XNNPACK will pack without naming it is computed by the look-up that misses.
 func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 	c := harness.Open(t, "", nil)
-	m := map[string][]byte{"w": harness.Content("w", 1000), "v": harness.Content("v", 1000), "b": harness.Content("b", 100),
+	m := map[string][]byte{"w": harness.Content("w", 1000), "v": harness.Content("v", 1000), "b": harness.Content("b",
+		100),
 		"unlike a bias": harness.Content("x", 1<<20)}
 	s := harness.NewSession(t, c, m)
 	harness.Load(t, s, "unlike a bias")
@@ -180,7 +180,7 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 			memory := make([]byte, 100)
 			copy(memory, harness.Content("w", 100))
 			m := harness.TensorMap{"whole": {Data: memory[:100]}, "half": {Data: memory[:50]}}
-			c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), nil)
+			c := harness.Open(t, harness.Path(t), nil)
 			packed := func(bytes []byte) []byte {
 				s, err := c.NewSession(m)
 				require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
 	q1, q2 := []byte("scale 1"), []byte("scale 2")
 	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 	for _, late := range []bool{false, true} { // given a, when b is loaded already
-		c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), nil)
+		c := harness.Open(t, harness.Path(t), nil)
 		s, err := c.NewSession(m)
 		require.NoError(t, err)
 		if late {

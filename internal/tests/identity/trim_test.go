@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,14 +11,14 @@ import (
 
 func TestTrimmingACacheInMemoryForgetsWhatNobodyUses(t *testing.T) {
 	c := harness.Open(t, "", nil)
-	kept, dropped := harness.Tensors(2, 500_000), map[string][]byte{"other": harness.Content("other", 500_000)}
+	retained, dropped := harness.Tensors(2, 500_000), map[string][]byte{"other": harness.Content("other", 500_000)}
 	harness.PackTensors(t, c, dropped).MustClose(t)
-	used := harness.PackTensors(t, c, kept)
+	used := harness.PackTensors(t, c, retained)
 	require.Len(t, c.Names(), 3)
 	require.NoError(t, c.Trim())
 	require.Len(t, c.Names(), 2)
 	used.Check(t)
-	harness.PackTensors(t, c, kept).MustClose(t)
+	harness.PackTensors(t, c, retained).MustClose(t)
 	require.EqualValues(t, 2, c.Stats().Hits.Entries, "what is in use is still found")
 	harness.PackTensors(t, c, dropped).MustClose(t)
 	require.EqualValues(t, 4, c.Stats().Packed.Entries, "what was forgotten is packed again")
@@ -29,7 +28,7 @@ func TestTrimmingACacheInMemoryForgetsWhatNobodyUses(t *testing.T) {
 }
 
 func TestTrimmingACacheWithAFileLosesNothing(t *testing.T) {
-	path, tensors := filepath.Join(t.TempDir(), "cache"), harness.Tensors(3, 100_000)
+	path, tensors := harness.Path(t), harness.Tensors(3, 100_000)
 	c := harness.Open(t, path, nil)
 	used := harness.PackTensors(t, c, tensors)
 	require.NoError(t, c.Trim())
@@ -47,9 +46,9 @@ func TestTrimmingACacheWithAFileLosesNothing(t *testing.T) {
 }
 
 func TestACopyTheHostMadeGoesByTheOriginalsName(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
-	for _, found := range []bool{false, true} {
+	for _, cached := range []bool{false, true} {
 		c := harness.Open(t, path, nil)
 		s := harness.NewSession(t, c, tensors)
 		w, err := s.Load("w", xpwc.Eager(), xpwc.Believe())
@@ -59,7 +58,7 @@ func TestACopyTheHostMadeGoesByTheOriginalsName(t *testing.T) {
 		require.NoError(t, s.Alias(copied, w, "widened"))
 		require.NoError(t, s.Alias(copied, w, "widened"), "telling it twice is harmless")
 		_, hit := harness.PackWeight(t, s, 7, harness.Address(copied), 0, harness.PackedFrom(tensors["w"]))
-		require.Equal(t, found, hit)
+		require.Equal(t, cached, hit)
 		harness.Finish(t, s)
 		require.NoError(t, c.Close())
 	}

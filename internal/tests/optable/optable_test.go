@@ -91,19 +91,19 @@ func TestAnnouncedCasesLookUpBeforeTheyReadAndPackAndTheOthersDoNot(t *testing.T
 // samePlaces gives a weight the same address each time, as a data map does.
 type samePlaces struct {
 	optable.Copies
-	known map[string][]byte
+	hasKnown map[string][]byte
 }
 
 func (m *samePlaces) place(w optable.Weight) ([]byte, error) {
-	if b, ok := m.known[w.Name]; ok {
+	if b, ok := m.hasKnown[w.Name]; ok {
 		copy(b, w.Content)
 		return b, nil
 	}
 	b, err := m.Copies.Place(w)
-	if m.known == nil {
-		m.known = map[string][]byte{}
+	if m.hasKnown == nil {
+		m.hasKnown = map[string][]byte{}
 	}
-	m.known[w.Name] = b
+	m.hasKnown[w.Name] = b
 	return b, err
 }
 

@@ -103,7 +103,7 @@ func (l *layer) compute(x, kernel image) *result {
 		limits = n.Activation
 		g := windowOf(n)
 		add := r.adder(x, kernel, g)
-		slide(x.shape, r.shape, kernel.shape, g, func(in, out, channel, with int) { add(out, in, channel, with) })
+		slide(x.shape, r.shape, kernel.shape, g, func(in, out, channel, addend int) { add(out, in, channel, addend) })
 	}
 	if len(l.bias.content) > 0 {
 		bias := l.bias.decode()
@@ -131,10 +131,10 @@ func newResult(shape ...int) *result {
 	return &result{shape, make([]float64, n), make([]float64, n), make([]float64, n)}
 }
 
-func (r *result) add(at int, x, w, xError float64) {
-	r.real[at] += x * w
-	r.magnitude[at] += math.Abs(x * w)
-	r.weight[at] += math.Abs(w) * xError
+func (r *result) add(offset int, x, w, xError float64) {
+	r.real[offset] += x * w
+	r.magnitude[offset] += math.Abs(x * w)
+	r.weight[offset] += math.Abs(w) * xError
 }
 
 func (r *result) addBias(bias []float64) {
@@ -191,28 +191,28 @@ type image struct {
 }
 
 // adder returns what adds, to an output channel of a pixel, a pixel of the input times the kernel's numbers for both.
-func (r *result) adder(x, k image, g window) func(out, in, channel, with int) {
+func (r *result) adder(x, k image, g window) func(out, in, channel, addend int) {
 	outputs, inputs := k.shape[0], k.shape[3]
-	return func(out, in, channel, with int) {
-		from := in*x.shape[3] + channel/(outputs/g.groups)*inputs
+	return func(out, in, channel, addend int) {
+		src := in*x.shape[3] + channel/(outputs/g.groups)*inputs
 		for d := range inputs {
-			r.add(out*outputs+channel, x.real[from+d], k.real[with+d], x.errors[from+d])
+			r.add(out*outputs+channel, x.real[src+d], k.real[addend+d], x.errors[src+d])
 		}
 	}
 }
 
 // slide moves a window over images of the shape under, a stride for each pixel of the shape over. It calls do with each
 // pair of pixels, an output channel, and where in the kernel the numbers for all of them are.
-func slide(over, under, ks []int, g window, do func(over, under, channel, kernel int)) {
-	for at := range xnnpack.Elements(over[:3]) {
-		n, y, z := at/over[2]/over[1], at/over[2]%over[1], at%over[2]
+func slide(outer, inner, ks []int, g window, do func(outer, inner, channel, kernel int)) {
+	for offset := range xnnpack.Elements(outer[:3]) {
+		n, y, z := offset/outer[2]/outer[1], offset/outer[2]%outer[1], offset%outer[2]
 		for c := range ks[0] {
 			for i := range ks[1] {
 				for j := range ks[2] {
 					uy := y*g.stride.Height + i*g.dilation.Height - g.padding.Top
 					uz := z*g.stride.Width + j*g.dilation.Width - g.padding.Left
-					if 0 <= uy && uy < under[1] && 0 <= uz && uz < under[2] {
-						do(at, (n*under[1]+uy)*under[2]+uz, c, ((c*ks[1]+i)*ks[2]+j)*ks[3])
+					if 0 <= uy && uy < inner[1] && 0 <= uz && uz < inner[2] {
+						do(offset, (n*inner[1]+uy)*inner[2]+uz, c, ((c*ks[1]+i)*ks[2]+j)*ks[3])
 					}
 				}
 			}
@@ -248,11 +248,11 @@ func (r *result) multiply(x, factor image, batch int, turned bool) {
 }
 
 // transposed exchanges the last two dimensions of matrices with so many rows and columns.
-func transposed(of []float64, rows, columns int) []float64 {
-	t := make([]float64, len(of))
-	for i, v := range of {
-		matrix, at := i/(rows*columns)*(rows*columns), i%(rows*columns)
-		t[matrix+at%columns*rows+at/columns] = v
+func transposed(subject []float64, rows, columns int) []float64 {
+	t := make([]float64, len(subject))
+	for i, v := range subject {
+		matrix, offset := i/(rows*columns)*(rows*columns), i%(rows*columns)
+		t[matrix+offset%columns*rows+offset/columns] = v
 	}
 	return t
 }

@@ -3,7 +3,6 @@ package sharing
 import (
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 
 func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
 	for _, size := range []int{1, 100, 5000, 1 << 20, 9 << 20} {
-		path := filepath.Join(t.TempDir(), "cache")
+		path := harness.Path(t)
 		tensors := harness.Tensors(3, size)
 		c := harness.Open(t, path, nil)
 		harness.PackTensors(t, c, tensors).MustClose(t)
@@ -32,7 +31,7 @@ func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
 
 // A session that goes on packing while another's commit is written keeps its memory, and both end up in the file.
 func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	slow, err := c.NewSession(xpwc.MapOf(map[string][]byte{
 		"slow":  harness.Content("slow", 300),
@@ -80,7 +79,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 
 // Other processes see a commit when their next session begins.
 func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	tensors := harness.Tensors(2, 1000)
 	mine, theirs := harness.Open(t, path, nil), harness.OpenProcess(t, path)
 	harness.PackTensors(t, theirs, tensors).MustClose(t)
@@ -99,7 +98,7 @@ func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
 }
 
 func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	theirs := harness.OpenProcess(t, path)
 	s, err := theirs.NewSession(xpwc.MapOf(map[string][]byte{"x": harness.Content("x", 50)}))
 	require.NoError(t, err)
@@ -121,7 +120,7 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 
 // Who waited in vain for another process does not wait again with each session.
 func TestABusyFileIsWaitedForOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	theirs := harness.OpenProcess(t, path)
 	holding := harness.NewSession(t, theirs, map[string][]byte{"x": harness.Content("x", 50)})
 	require.Equal(t, harness.NotFound, harness.LookUp(holding, 1, harness.Load(t, holding, "x"), 0))

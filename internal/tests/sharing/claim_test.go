@@ -2,7 +2,6 @@ package sharing
 
 import (
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -16,9 +15,9 @@ import (
 )
 
 // loadAs returns the address of a kernel of a host that knows all of its packing.
-func loadAs(t testing.TB, s *xpwc.Session, name, how string, options ...xpwc.LoadOption) uintptr {
+func loadAs(t testing.TB, s *xpwc.Session, name, mode string, options ...xpwc.LoadOption) uintptr {
 	t.Helper()
-	return harness.Load(t, s, name, append(options, xpwc.PackedAs(packing.Opaque([]byte(how))))...)
+	return harness.Load(t, s, name, append(options, xpwc.PackedAs(packing.Opaque([]byte(mode))))...)
 }
 
 func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
@@ -39,7 +38,7 @@ func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
 			if name == "there is no memory" && runtime.GOOS != "linux" {
 				t.Skip("space is reserved by writing zeros there, which fills the disk first")
 			}
-			c := harness.Open(t, filepath.Join(t.TempDir(), "cache"), &xpwc.Options{WriterWait: time.Minute})
+			c := harness.Open(t, harness.Path(t), &xpwc.Options{WriterWait: time.Minute})
 			first := harness.NewSession(t, c, map[string][]byte{"w": content, "other": harness.Content("other", 90)})
 			require.Equal(t, harness.NotFound, harness.LookUp(first, 7, loadAs(t, first, "w", "convolution"), 0))
 			second := harness.NewSession(t, c, map[string][]byte{"w": content})
@@ -86,9 +85,11 @@ func TestAWaitForAnotherSessionEndsAfterWriterWait(t *testing.T) {
 				require.Equal(t, timeouts, c.Stats().Waits, "a session that waited in vain waits for no other")
 				require.Equal(t, timeouts, c.Stats().WaitTimeouts)
 				require.Len(t, l.Events(c), int(timeouts))
-				_, hit := harness.PackWeight(t, second, 7, loadAs(t, second, "w", "convolution"), 0, harness.PackedFrom(content))
+				_, hit := harness.PackWeight(t, second, 7, loadAs(t, second, "w", "convolution"), 0,
+					harness.PackedFrom(content))
 				require.False(t, hit)
-				_, hit = harness.PackWeight(t, first, 7, loadAs(t, first, "w", "convolution"), 0, harness.PackedFrom(content))
+				_, hit = harness.PackWeight(t, first, 7, loadAs(t, first, "w", "convolution"), 0,
+					harness.PackedFrom(content))
 				require.True(t, hit)
 				harness.Finish(t, first)
 				harness.Finish(t, second)
@@ -101,7 +102,7 @@ func TestAWaitForAnotherSessionEndsAfterWriterWait(t *testing.T) {
 // What one session packs answers another only if that would pack the same.
 func TestASessionSharesWithAnotherInParallelWhatIsEqual(t *testing.T) {
 	first, second := harness.Content("first", 100), harness.Content("second", 100)
-	for _, path := range []string{"", filepath.Join(t.TempDir(), "cache")} {
+	for _, path := range []string{"", harness.Path(t)} {
 		c := harness.Open(t, path, nil)
 		for _, x := range []struct {
 			content []byte
@@ -117,7 +118,8 @@ func TestASessionSharesWithAnotherInParallelWhatIsEqual(t *testing.T) {
 			{first, "fully connected", []xpwc.LoadOption{xpwc.Compare()}, false},
 		} {
 			s := harness.NewSession(t, c, map[string][]byte{"w": x.content})
-			got, hit := harness.PackWeight(t, s, 7, loadAs(t, s, "w", x.packing, x.options...), 0, harness.PackedFrom(x.content))
+			got, hit := harness.PackWeight(t, s, 7, loadAs(t, s, "w", x.packing, x.options...), 0,
+				harness.PackedFrom(x.content))
 			require.Equal(t, x.hit, hit, x)
 			require.Equal(t, harness.PackedFrom(x.content), got)
 			defer harness.Finish(t, s)

@@ -5,7 +5,6 @@ package sharing
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -21,30 +20,30 @@ const envDescriptors = "XPWC_TEST_DESCRIPTORS" // before what, and how many are 
 
 // Whatever a process opens without descriptors fails or goes into private memory; Go's runtime does not end it.
 func TestWithoutDescriptorsThereAreErrors(t *testing.T) {
-	if at := os.Getenv(envDescriptors); at != "" {
-		var before string
-		var left int
-		_, err := fmt.Sscan(at, &before, &left)
+	if setting := os.Getenv(envDescriptors); setting != "" {
+		var step string
+		var spare int
+		_, err := fmt.Sscan(setting, &step, &spare)
 		require.NoError(t, err)
-		withoutDescriptors(t, before, left)
+		withoutDescriptors(t, step, spare)
 		return
 	}
-	for _, before := range []string{"map", "open", "pack", "save", "close"} {
-		for left := range 4 {
-			t.Run(fmt.Sprintf("%s, %d left", before, left), func(t *testing.T) {
+	for _, step := range []string{"map", "open", "pack", "save", "close"} {
+		for spare := range 4 {
+			t.Run(fmt.Sprintf("%s, %d left", step, spare), func(t *testing.T) {
 				t.Parallel()
 				harness.InProcess(t, "TestWithoutDescriptorsThereAreErrors",
-					fmt.Sprintf("%s=%s %d", envDescriptors, before, left))
+					fmt.Sprintf("%s=%s %d", envDescriptors, step, spare))
 			})
 		}
 	}
 }
 
-func withoutDescriptors(t *testing.T, before string, left int) {
+func withoutDescriptors(t *testing.T, step string, spare int) {
 	giveBack := func() {}
-	comeTo := func(what string) {
-		if what == before {
-			giveBack = useUpDescriptors(t, left)
+	comeTo := func(label string) {
+		if label == step {
+			giveBack = useUpDescriptors(t, spare)
 		}
 	}
 	fails := func(err error) bool {
@@ -53,17 +52,17 @@ func withoutDescriptors(t *testing.T, before string, left int) {
 		}
 		return err != nil
 	}
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	weights, err := os.Executable() // any file; writing one would already start the poller
 	require.NoError(t, err)
 	op := optable.Cases()[0]
 	plain, err := op.Run(nil, nil, nil)
 	require.NoError(t, err)
 
-	if before == "map" {
+	if step == "map" {
 		comeTo("map")
 		f, err := mapped.Open(weights)
-		require.Equal(t, left == 0, fails(err))
+		require.Equal(t, spare == 0, fails(err))
 		if err == nil {
 			require.NoError(t, f.Close())
 		}
@@ -71,7 +70,7 @@ func withoutDescriptors(t *testing.T, before string, left int) {
 	comeTo("open")
 	c, err := xpwc.Open(path, nil)
 	if failed := fails(err); failed {
-		require.Less(t, left, 3)
+		require.Less(t, spare, 3)
 		giveBack()
 		c, err = xpwc.Open(path, nil)
 		require.NoError(t, err)
@@ -91,26 +90,26 @@ func withoutDescriptors(t *testing.T, before string, left int) {
 }
 
 // useUpDescriptors leaves this many, until what it returns is called.
-func useUpDescriptors(t *testing.T, left int) (giveBack func()) {
+func useUpDescriptors(t *testing.T, spare int) (giveBack func()) {
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	limit.Cur = 64
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
-	var taken []int
+	var occupied []int
 	for {
 		descriptor, err := syscall.Open("/", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 		if err != nil {
 			require.ErrorIs(t, err, syscall.EMFILE)
 			break
 		}
-		taken = append(taken, descriptor)
+		occupied = append(occupied, descriptor)
 	}
 	give := func(n int) {
 		for range n {
-			require.NoError(t, syscall.Close(taken[len(taken)-1]))
-			taken = taken[:len(taken)-1]
+			require.NoError(t, syscall.Close(occupied[len(occupied)-1]))
+			occupied = occupied[:len(occupied)-1]
 		}
 	}
-	give(left)
-	return func() { give(len(taken)) }
+	give(spare)
+	return func() { give(len(occupied)) }
 }

@@ -3,7 +3,6 @@ package sharing
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -19,11 +18,11 @@ import (
 
 // Whoever packed, each handle's next Save says that what was packed is not in the file.
 func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 5000)).MustClose(t)
 	require.NoError(t, c.Save())
-	other := harness.Open(t, path, nil)
+	second := harness.Open(t, path, nil)
 
 	packed := harness.PackTensors(t, c, harness.Tensors(2, 5000))
 	harness.HoldCommits(c)
@@ -31,32 +30,32 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+".new", content, 0o600))
 	require.NoError(t, osdisk.Files{}.Rename(path+".new", path))
 	require.ErrorIs(t, c.Save(), xpwc.ErrReplaced)
-	require.ErrorIs(t, other.Save(), xpwc.ErrReplaced)
+	require.ErrorIs(t, second.Save(), xpwc.ErrReplaced)
 	require.NoError(t, c.Save(), "once")
-	require.NoError(t, other.Save(), "once")
+	require.NoError(t, second.Save(), "once")
 	packed.MustClose(t)
-	require.NoError(t, other.Close())
+	require.NoError(t, second.Close())
 	require.NoError(t, c.Close())
 }
 
 // Options are those of who has a file open, and whoever is closing it has it no more.
 func TestAFileWhoseLastHandleIsBeingClosedIsOpenedWithOtherOptions(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	handled := make(chan struct{})
 	l := harness.Listener{OnMessage: func(string) { <-handled }}
 	c := harness.Open(t, path, l.Options())
 	harness.PackTensors(t, c, harness.Tensors(1, 5000)).MustClose(t)
-	left := make(chan error, 1)
-	go func() { left <- c.Close() }()
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
 	for c.Trim() == nil { // closed, it waits for its logger
 		runtime.Gosched()
 	}
-	other, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true})
+	second, err := xpwc.Open(path, &xpwc.Options{ReadOnly: true})
 	close(handled)
 	require.NoError(t, err)
-	require.NoError(t, <-left)
-	require.EqualValues(t, 1, other.Stats().Entries)
-	require.NoError(t, other.Close())
+	require.NoError(t, <-closed)
+	require.EqualValues(t, 1, second.Stats().Entries)
+	require.NoError(t, second.Close())
 }
 
 // unlockless disks do not say that they have given their lock up, the first time.
@@ -88,7 +87,7 @@ func (f unlocklessFiles) Open(path string, writable bool) (store.File, error) {
 
 // An error that is bridged is an event, whatever it is of, and none takes another's place unseen.
 func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	var l harness.Listener
 	first := harness.Open(t, path, nil)
 	harness.PackTensors(t, first, harness.Tensors(1, 5000)).MustClose(t)
@@ -110,7 +109,7 @@ func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
 
 // That an entry of the file is one of several under its key is in all further generations, too.
 func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
-	path, tensors := filepath.Join(t.TempDir(), "cache"), harness.Tensors(2, 5000)
+	path, tensors := harness.Path(t), harness.Tensors(2, 5000)
 	const name = "tensor 0"
 	first := map[string][]byte{name: tensors[name]}
 	c := harness.Open(t, path, nil)
@@ -143,16 +142,16 @@ func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
 
 // What a session is packing answers no other: that packs, too, and uses it only if it is equal.
 func TestSessionsThatPackAtTheSameTimeShareOnlyWhatIsEqual(t *testing.T) {
-	for _, path := range []string{"", filepath.Join(t.TempDir(), "cache")} {
+	for _, path := range []string{"", harness.Path(t)} {
 		c := harness.Open(t, path, nil)
 		first, second := harness.Content("first", 100), harness.Content("second", 100)
-		for _, with := range [][]byte{first, first, second} {
-			s := harness.NewSession(t, c, map[string][]byte{"w": with})
+		for _, content := range [][]byte{first, first, second} {
+			s := harness.NewSession(t, c, map[string][]byte{"w": content})
 			w, err := s.Load("w", xpwc.Eager(), xpwc.Believe())
 			require.NoError(t, err)
-			got, hit := harness.PackWeight(t, s, 7, harness.Address(w), 0, harness.PackedFrom(with))
+			got, hit := harness.PackWeight(t, s, 7, harness.Address(w), 0, harness.PackedFrom(content))
 			require.False(t, hit)
-			require.Equal(t, harness.PackedFrom(with), got)
+			require.Equal(t, harness.PackedFrom(content), got)
 			defer harness.Finish(t, s)
 		}
 		require.EqualValues(t, 2, c.Stats().Packed.Entries)

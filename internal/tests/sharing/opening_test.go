@@ -16,31 +16,31 @@ import (
 // slowToOpen are files that are not there before somebody says so.
 type slowToOpen struct {
 	osdisk.Files
-	asked, there chan struct{}
+	asked, opened chan struct{}
 }
 
 func (f slowToOpen) Open(path string, writable bool) (store.File, error) {
 	close(f.asked)
-	<-f.there
+	<-f.opened
 	return f.Files.Open(path, writable)
 }
 
-// within fails the test if something takes so long that it must be waiting for what does not come.
-func within(t *testing.T, what string, do func()) {
+// inTime fails the test if something takes so long that it must be waiting for what does not come.
+func inTime(t *testing.T, label string, do func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal(what, "waits")
+		t.Fatal(label, "waits")
 	}
 }
 
 func TestAFileThatIsSlowToOpenHoldsUpNoOther(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "slow")
-	slow := slowToOpen{asked: make(chan struct{}), there: make(chan struct{})}
+	slow := slowToOpen{asked: make(chan struct{}), opened: make(chan struct{})}
 	opened := make(chan *xpwc.Cache)
 	open := func() {
 		c, err := harness.OpenShared(path, nil, slow)
@@ -52,7 +52,7 @@ func TestAFileThatIsSlowToOpenHoldsUpNoOther(t *testing.T) {
 	go open()
 	<-slow.asked
 	go open() // once more, for which it is not asked again
-	within(t, "another file", func() {
+	inTime(t, "another file", func() {
 		c, err := xpwc.Open(filepath.Join(dir, "other"), nil)
 		if err != nil {
 			t.Error(err)
@@ -62,7 +62,7 @@ func TestAFileThatIsSlowToOpenHoldsUpNoOther(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	close(slow.there)
+	close(slow.opened)
 	first, second := <-opened, <-opened
 	require.Same(t, harness.Writer(first), harness.Writer(second))
 	require.NoError(t, first.Close())

@@ -176,7 +176,8 @@ func TestRuntimesCreatedInParallelPackEachWeightOnce(t *testing.T) {
 				errs, ends := make([]error, sessions), make([]func() error, sessions)
 				begin := make(chan struct{})
 				for i := range sessions {
-					mine := harness.Chain{Width: m.Width, Layers: slices.Clone(m.Layers)} // a model with the same weights in another order
+					// a model with the same weights in another order
+					mine := harness.Chain{Width: m.Width, Layers: slices.Clone(m.Layers)}
 					random.Shuffle(i%4*3, func(a, b int) {
 						mine.Layers[a], mine.Layers[b] = mine.Layers[b], mine.Layers[a]
 					})

@@ -64,7 +64,8 @@ func runAsChild(t *testing.T, dir string) {
 			})
 		}
 	case "together":
-		sixLayers.Run(t, harness.OpenCache(t, "", nil), xpwc.MapOf(sixLayers.Weights(1))) // XNNPACK and the layout are ready
+		// XNNPACK and the layout are ready
+		sixLayers.Run(t, harness.OpenCache(t, "", nil), xpwc.MapOf(sixLayers.Weights(1)))
 		fmt.Println("ready")
 		_, err := io.ReadAll(os.Stdin)
 		require.NoError(t, err)
@@ -227,7 +228,8 @@ func TestAKillWhileXNNPACKPacksLosesNothing(t *testing.T) {
 	weights := func(round int) harness.OneModel {
 		tensors := sixLayers.Weights(1)
 		for i, layer := range sixLayers.Layers {
-			tensors[layer[0]] = harness.Floats(sixLayers.Width*sixLayers.Width, uint32((round+i)/3)+harness.Hash(layer[0]))
+			tensors[layer[0]] = harness.Floats(sixLayers.Width*sixLayers.Width,
+				uint32((round+i)/3)+harness.Hash(layer[0]))
 		}
 		return tensors
 	}
@@ -287,7 +289,7 @@ func TestEverythingAtOnceOnOneCache(t *testing.T) {
 	c := harness.OpenCache(t, path, nil)
 	var executing, creating sync.WaitGroup
 	done := make(chan struct{})
-	again := func() bool {
+	changed := func() bool {
 		select {
 		case <-done:
 			return false
@@ -299,7 +301,7 @@ func TestEverythingAtOnceOnOneCache(t *testing.T) {
 		v := variants[i]
 		m := harness.ThreeLayers.Open(t, c, v.tensors)
 		executing.Go(func() {
-			for again() {
+			for changed() {
 				if !harness.EqualOutputs(v.want, harness.ThreeLayers.Infer(t, m.Runtime)) {
 					t.Error("wrong output of a long-lived runtime")
 				}
@@ -308,15 +310,15 @@ func TestEverythingAtOnceOnOneCache(t *testing.T) {
 		})
 	}
 	reopen := func() error {
-		same, err := xpwc.Open(path, nil)
+		shared, err := xpwc.Open(path, nil)
 		if err != nil {
 			return err
 		}
-		return same.Close()
+		return shared.Close()
 	}
 	for _, call := range []func() error{c.Save, c.Compact, reopen} {
 		executing.Go(func() {
-			for again() {
+			for changed() {
 				if err := call(); err != nil {
 					t.Error(err)
 					return
@@ -354,18 +356,18 @@ func TestEverythingAtOnceOnOneCache(t *testing.T) {
 // would not end.
 func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 	executed := harness.Chain{Width: 96, Layers: [][2]string{{"v1", "c1"}, {"v2", ""}}}
-	other := harness.Chain{Width: 96, Layers: [][2]string{{"u1", "d1"}}}
+	sibling := harness.Chain{Width: 96, Layers: [][2]string{{"u1", "d1"}}}
 	tensors := executed.Weights(1)
 	want := executed.Plain(t, tensors)
 
-	for where, session := range map[string]bool{"packing": true, "computing a tensor": false} {
-		t.Run(where, func(t *testing.T) {
+	for place, session := range map[string]bool{"packing": true, "computing a tensor": false} {
+		t.Run(place, func(t *testing.T) {
 			reached, release := make(chan struct{}), make(chan struct{})
 			var once sync.Once
 			block := func() { once.Do(func() { close(reached); <-release }) }
 			options := &xpwc.Options{}
 			slow := xpwc.DataMap(blockedMap{xpwc.MapOf(sixLayers.Weights(1)), block})
-			if where == "packing" {
+			if place == "packing" {
 				options.Progress = func(p xpwc.Progress) {
 					if p.Name == "w1b1" {
 						block()
@@ -386,7 +388,8 @@ func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 			}
 			if session {
 				require.EqualValues(t, 3, c.Stats().Packed.Entries)
-				require.Equal(t, other.Plain(t, other.Weights(1)), other.Run(t, c, xpwc.MapOf(other.Weights(1))))
+				require.Equal(t, sibling.Plain(t, sibling.Weights(1)), sibling.Run(t, c,
+					xpwc.MapOf(sibling.Weights(1))))
 				require.EqualValues(t, 4, c.Stats().Packed.Entries)
 			}
 			close(release)
@@ -400,12 +403,12 @@ func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 // A blockedMap calls a function before it computes a tensor.
 type blockedMap struct {
 	xpwc.DataMap
-	before func()
+	hook func()
 }
 
 func (m blockedMap) Tensor(name string) (xpwc.Tensor, error) {
 	tensor, err := m.DataMap.Tensor(name)
 	fill := tensor.Fill
-	tensor.Fill = func(dst []byte) error { m.before(); return fill(dst) }
+	tensor.Fill = func(dst []byte) error { m.hook(); return fill(dst) }
 	return tensor, err
 }

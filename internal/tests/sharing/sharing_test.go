@@ -29,8 +29,8 @@ func TestASubgraphPacksAnOuterWeightOnce(t *testing.T) {
 			inner[name] = content
 		}
 	}
-	all := maps.Clone(outer)
-	maps.Copy(all, inner)
+	complete := maps.Clone(outer)
+	maps.Copy(complete, inner)
 	for name, path := range map[string]string{"file": harness.Path(t), "memory": ""} {
 		t.Run(name, func(t *testing.T) {
 			for start, packed := range []int64{3, 0} {
@@ -41,14 +41,14 @@ func TestASubgraphPacksAnOuterWeightOnce(t *testing.T) {
 				graph := outerGraph.Open(t, c, xpwc.MapOf(outer))
 				body := subgraph.Open(t, c, subgraphMap{xpwc.MapOf(inner), xpwc.MapOf(outer)})
 				require.Equal(t, outerGraph.Plain(t, outer), outerGraph.Infer(t, graph.Runtime))
-				require.Equal(t, subgraph.Plain(t, all), subgraph.Infer(t, body.Runtime))
+				require.Equal(t, subgraph.Plain(t, complete), subgraph.Infer(t, body.Runtime))
 				s := c.Stats()
 				require.Equal(t, packed, s.Packed.Entries, "of four uses of three weights")
 				require.Equal(t, 4-packed, s.Hits.Entries)
 				require.Equal(t, []string{"ownown bias", "sharedshared bias"}, body.Names)
 
 				graph.MustClose(t)
-				require.Equal(t, subgraph.Plain(t, all), subgraph.Infer(t, body.Runtime), "after its parent's end")
+				require.Equal(t, subgraph.Plain(t, complete), subgraph.Infer(t, body.Runtime), "after its parent's end")
 				body.MustClose(t)
 				require.NoError(t, c.Close())
 			}

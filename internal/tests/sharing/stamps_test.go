@@ -2,7 +2,6 @@ package sharing
 
 import (
 	"bytes"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +11,7 @@ import (
 )
 
 func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100), "x": harness.Content("x", 100)}
 	p1, p2 := bytes.Repeat([]byte{1}, 200), bytes.Repeat([]byte{2}, 200)
 	mine := harness.Open(t, path, nil)
@@ -22,7 +21,7 @@ func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, mine.Save())
 
-	both := func(c *xpwc.Cache) {
+	useTwice := func(c *xpwc.Cache) {
 		s := harness.NewSession(t, c, m)
 		got, _ := harness.PackWeight(t, s, 7, harness.Load(t, s, "w"), 0, p1)
 		require.Equal(t, p1, got)
@@ -31,7 +30,7 @@ func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
 		harness.Finish(t, s)
 	}
 	theirs := harness.OpenProcess(t, path)
-	both(theirs) // both are variants now
+	useTwice(theirs) // both are variants now
 	require.NoError(t, theirs.Close())
 	only2 := func(c *xpwc.Cache) []byte {
 		s := harness.NewSession(t, c, m)
@@ -56,7 +55,7 @@ func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
 
 // What could not be said in the file at once, because another process was writing to it, is said when it has ended.
 func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	use := func(c *xpwc.Cache, stamp string) (hit bool) {
 		s, hit := harness.UseStamped(t, c, stamp)
 		harness.Finish(t, s)
@@ -88,7 +87,7 @@ func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
 
 // Who gives the writer's lock up, as a look-up does that finds what another process packed, waits for no flush.
 func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
-	c, h := harness.OpenHooked(t, filepath.Join(t.TempDir(), "cache"), nil)
+	c, h := harness.OpenHooked(t, harness.Path(t), nil)
 	o := harness.PackTensors(t, c, harness.Tensors(1, 3000))
 	harness.HoldCommits(c)
 	s := harness.NewSession(t, c, nil)
@@ -107,7 +106,7 @@ func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
 
 // A process that uses an entry, and commits something else, leaves what another one has said of it since.
 func TestACommitLeavesTheStampsOfAnotherProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	s, _ := harness.UseStamped(t, c, "old")
 	harness.Finish(t, s)
@@ -138,7 +137,7 @@ func TestACommitLeavesTheStampsOfAnotherProcess(t *testing.T) {
 
 // What changes while a commit is written is committed after it.
 func TestANewStampIsCommittedThatComesDuringACommit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cache")
+	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	s, _ := harness.UseStamped(t, c, "old")
 	harness.Finish(t, s)

@@ -50,10 +50,10 @@ func TestTwoRuntimesHoldOneCopy(t *testing.T) {
 			tensors := harness.ThreeLayers.Weights(1)
 			c := harness.OpenCache(t, path, nil)
 			first := harness.ThreeLayers.Open(t, c, xpwc.MapOf(tensors))
-			one := c.Stats()
+			single := c.Stats()
 			second := harness.ThreeLayers.Open(t, c, xpwc.MapOf(tensors))
 			two := c.Stats()
-			require.Equal(t, one.MappedBytes, two.MappedBytes)
+			require.Equal(t, single.MappedBytes, two.MappedBytes)
 			require.EqualValues(t, 3, two.Hits.Entries)
 			require.EqualValues(t, 3, two.Packed.Entries)
 			want := harness.ThreeLayers.Infer(t, first.Runtime)
@@ -70,55 +70,56 @@ func TestTwoRuntimesHoldOneCopy(t *testing.T) {
 }
 
 func TestModelsShareTheWeightsTheyHaveInCommon(t *testing.T) {
-	other := harness.Chain{Width: 96, Layers: [][2]string{{"w1", "b1"}, {"w4", "b4"}}}
+	sibling := harness.Chain{Width: 96, Layers: [][2]string{{"w1", "b1"}, {"w4", "b4"}}}
 	tensors := harness.ThreeLayers.Weights(1)
-	for name, b := range other.Weights(1) {
+	for name, b := range sibling.Weights(1) {
 		tensors[name] = b
 	}
 	c := harness.OpenCache(t, harness.Path(t), nil)
 	a := harness.ThreeLayers.Open(t, c, xpwc.MapOf(tensors))
-	b := other.Open(t, c, xpwc.MapOf(tensors))
+	b := sibling.Open(t, c, xpwc.MapOf(tensors))
 	require.EqualValues(t, 1, c.Stats().Hits.Entries)
 	require.EqualValues(t, 4, c.Stats().Packed.Entries)
-	require.Equal(t, other.Plain(t, tensors), other.Infer(t, b.Runtime))
+	require.Equal(t, sibling.Plain(t, tensors), sibling.Infer(t, b.Runtime))
 	a.MustClose(t)
 	b.MustClose(t)
 }
 
 func TestChangedContentUnderTheSameNameIsPackedAgain(t *testing.T) {
 	path := harness.Path(t)
-	before := harness.ThreeLayers.Weights(1)
-	after := harness.ThreeLayers.Weights(1)
-	after["w2"] = harness.Floats(96*96, 99)
-	after["b3"] = harness.Floats(96, 98)
+	original := harness.ThreeLayers.Weights(1)
+	rewritten := harness.ThreeLayers.Weights(1)
+	rewritten["w2"] = harness.Floats(96*96, 99)
+	rewritten["b3"] = harness.Floats(96, 98)
 
 	c := harness.OpenCache(t, path, nil)
-	harness.ThreeLayers.Run(t, c, xpwc.MapOf(before))
+	harness.ThreeLayers.Run(t, c, xpwc.MapOf(original))
 	require.NoError(t, c.Close())
 
 	c = harness.OpenCache(t, path, nil)
-	require.Equal(t, harness.ThreeLayers.Plain(t, after), harness.ThreeLayers.Run(t, c, xpwc.MapOf(after)))
+	require.Equal(t, harness.ThreeLayers.Plain(t, rewritten), harness.ThreeLayers.Run(t, c, xpwc.MapOf(rewritten)))
 	s := c.Stats()
 	require.EqualValues(t, 1, s.Hits.Entries, "w1 is the same")
 	require.EqualValues(t, 2, s.Packed.Entries)
 	require.NoError(t, c.Close())
 
 	c = harness.OpenCache(t, path, nil)
-	require.Equal(t, harness.ThreeLayers.Plain(t, before), harness.ThreeLayers.Run(t, c, xpwc.MapOf(before)), "and back")
-	require.Equal(t, harness.ThreeLayers.Plain(t, after), harness.ThreeLayers.Run(t, c, xpwc.MapOf(after)))
+	require.Equal(t, harness.ThreeLayers.Plain(t, original), harness.ThreeLayers.Run(t, c, xpwc.MapOf(original)),
+		"and back")
+	require.Equal(t, harness.ThreeLayers.Plain(t, rewritten), harness.ThreeLayers.Run(t, c, xpwc.MapOf(rewritten)))
 }
 
 func TestNamesThatRunTogetherAreDifferentKeys(t *testing.T) {
 	path := harness.Path(t)
-	one := harness.Chain{Width: 32, Layers: [][2]string{{"ab", "c"}}}
+	single := harness.Chain{Width: 32, Layers: [][2]string{{"ab", "c"}}}
 	two := harness.Chain{Width: 32, Layers: [][2]string{{"a", "bc"}}}
-	tensors := one.Weights(1)
+	tensors := single.Weights(1)
 	for name, b := range two.Weights(2) {
 		tensors[name] = b
 	}
 	for range 2 {
 		c := harness.OpenCache(t, path, nil)
-		require.Equal(t, one.Plain(t, tensors), one.Run(t, c, xpwc.MapOf(tensors)))
+		require.Equal(t, single.Plain(t, tensors), single.Run(t, c, xpwc.MapOf(tensors)))
 		require.Equal(t, two.Plain(t, tensors), two.Run(t, c, xpwc.MapOf(tensors)))
 		require.NoError(t, c.Close())
 	}
@@ -291,7 +292,8 @@ func TestAContentThatWasPackedIsGivenUpAtOnce(t *testing.T) {
 
 func TestProgressTellsOfEachEntryPacked(t *testing.T) {
 	var reported []xpwc.Progress
-	c := harness.OpenCache(t, harness.Path(t), &xpwc.Options{Progress: func(p xpwc.Progress) { reported = append(reported, p) }})
+	c := harness.OpenCache(t, harness.Path(t),
+		&xpwc.Options{Progress: func(p xpwc.Progress) { reported = append(reported, p) }})
 	harness.ThreeLayers.Run(t, c, xpwc.MapOf(harness.ThreeLayers.Weights(1)))
 	require.Len(t, reported, 3)
 	require.Equal(t, "w1b1", reported[0].Name)
@@ -331,7 +333,8 @@ func TestOptionsThatCannotBeAreErrors(t *testing.T) {
 			require.ErrorIs(t, err, xpwc.ErrOptions)
 		}
 	}
-	require.ErrorIs(t, harness.OpenCache(t, harness.Path(t), nil).Prune(xpwc.PruneOptions{MaxBytes: -1}), xpwc.ErrOptions)
+	require.ErrorIs(t, harness.OpenCache(t, harness.Path(t), nil).Prune(xpwc.PruneOptions{MaxBytes: -1}),
+		xpwc.ErrOptions)
 }
 
 func TestAHandleIsClosedOnce(t *testing.T) {
@@ -351,11 +354,11 @@ func TestAHandleIsClosedOnce(t *testing.T) {
 	require.EqualValues(t, 3, a.Stats().Hits.Entries, "its figures are those of the file's handles")
 
 	_, err := a.NewSession(nil)
-	for what, err := range map[string]error{
+	for label, err := range map[string]error{
 		"session": err, "save": a.Save(), "compact": a.Compact(), "trim": a.Trim(),
 		"prune": a.Prune(xpwc.PruneOptions{}),
 	} {
-		require.ErrorIs(t, err, xpwc.ErrClosed, what)
+		require.ErrorIs(t, err, xpwc.ErrClosed, label)
 	}
 }
 
@@ -381,13 +384,13 @@ func TestRuntimesAreCreatedAndRunInParallel(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 8 {
 				wg.Go(func() {
-					own := harness.Chain{Width: 64, Layers: [][2]string{{fmt.Sprint("w", i), "b"}, {"common", ""}}}
+					mine := harness.Chain{Width: 64, Layers: [][2]string{{fmt.Sprint("w", i), "b"}, {"common", ""}}}
 					for range 5 {
 						if got := harness.ThreeLayers.Run(t, c, xpwc.MapOf(shared)); !harness.EqualOutputs(want, got) {
 							t.Error("wrong output")
 						}
-						weights := own.Weights(3)
-						if !harness.EqualOutputs(own.Plain(t, weights), own.Run(t, c, xpwc.MapOf(weights))) {
+						weights := mine.Weights(3)
+						if !harness.EqualOutputs(mine.Plain(t, weights), mine.Run(t, c, xpwc.MapOf(weights))) {
 							t.Error("wrong output")
 						}
 					}
@@ -413,6 +416,6 @@ func TestTheTrailerListsNoPackedWeights(t *testing.T) {
 	entries, version, err := format.DecodeTrailer(bytes.NewReader(file), uint64(len(file)))
 	require.NoError(t, err)
 	require.EqualValues(t, format.TrailerVersion, version)
-	at := uint64(len(file)) - format.TrailerSize(entries)
-	require.Equal(t, []format.TrailerEntry{format.NativeTrailer(at)}, entries)
+	offset := uint64(len(file)) - format.TrailerSize(entries)
+	require.Equal(t, []format.TrailerEntry{format.NativeTrailer(offset)}, entries)
 }

@@ -18,8 +18,8 @@ import (
 
 const seedVariable = "XPWC_TEST_SEED"
 
-// All reports whether everything is to be tested (make test-all): then a test that lacks a program fails.
-func All() bool { return os.Getenv("XPWC_TEST_ALL") != "" }
+// Complete reports whether everything is to be tested (make test-all): then a test that lacks a program fails.
+func Complete() bool { return os.Getenv("XPWC_TEST_ALL") != "" }
 
 // Program returns the path of a program. Without it the test is skipped, or fails where everything is to be tested.
 func Program(t testing.TB, name string) string {
@@ -34,7 +34,7 @@ func Program(t testing.TB, name string) string {
 // Lacks ends a test because of what the machine has not: it is skipped, or fails where everything is to be tested.
 func Lacks(t testing.TB, err error) {
 	t.Helper()
-	if All() {
+	if Complete() {
 		require.NoError(t, err, "everything is to be tested (XPWC_TEST_ALL)")
 	}
 	t.Skipf("%v: third_party/install-tools installs programs", err)
@@ -43,7 +43,7 @@ func Lacks(t testing.TB, err error) {
 // SkipIfShort skips a test that takes long, unless everything is to be tested.
 func SkipIfShort(t testing.TB) {
 	t.Helper()
-	if testing.Short() && !All() {
+	if testing.Short() && !Complete() {
 		t.Skip("it takes long: make test-all runs it")
 	}
 }

@@ -29,10 +29,10 @@ func TestABatchIsComputedAsItsPartsAre(t *testing.T) {
 		if strings.Contains(path, "dynamic_batch") { // its answer is its input's shape
 			continue
 		}
-		one, err := tflite.Open(path, nil)
+		single, err := tflite.Open(path, nil)
 		require.NoError(t, err, path)
-		shapes := make([][]int, len(one.Inputs()))
-		for i, v := range one.Inputs() {
+		shapes := make([][]int, len(single.Inputs()))
+		for i, v := range single.Inputs() {
 			shapes[i] = slices.Clone(v.Shape)
 			if len(v.Shape) > 0 {
 				shapes[i][0] *= 2
@@ -40,7 +40,7 @@ func TestABatchIsComputedAsItsPartsAre(t *testing.T) {
 		}
 		two, err := tflite.Open(path, &tflite.Options{Shapes: shapes})
 		if errors.Is(err, tflite.ErrShape) || errors.Is(err, tflite.ErrMalformed) { // the exporter has written 1 in
-			require.NoError(t, one.Close())
+			require.NoError(t, single.Close())
 			continue
 		}
 		batches++
@@ -49,28 +49,28 @@ func TestABatchIsComputedAsItsPartsAre(t *testing.T) {
 			inputs := make([][][]byte, 3) // of one, the other, and both
 			for i := range shapes {
 				b := array(t, fmt.Sprintf("%s.in%d.npy", strings.TrimSuffix(path, ".tflite"), i)).Data
-				other := bytes.Clone(b)
-				size := one.Inputs()[i].Element().Size()
-				for at := 0; at+2*size <= len(b); at += 2 * size {
-					copy(other[at:], b[at+size:at+2*size])
-					copy(other[at+size:], b[at:at+size])
+				second := bytes.Clone(b)
+				size := single.Inputs()[i].Element().Size()
+				for offset := 0; offset+2*size <= len(b); offset += 2 * size {
+					copy(second[offset:], b[offset+size:offset+2*size])
+					copy(second[offset+size:], b[offset:offset+size])
 				}
-				inputs[0], inputs[1] = append(inputs[0], b), append(inputs[1], other)
-				inputs[2] = append(inputs[2], slices.Concat(b, other))
+				inputs[0], inputs[1] = append(inputs[0], b), append(inputs[1], second)
+				inputs[2] = append(inputs[2], slices.Concat(b, second))
 			}
-			a, b, both := outputs(t, one, inputs[0]), outputs(t, one, inputs[1]), outputs(t, two, inputs[2])
-			for i := range both {
-				require.LessOrEqual(t, distance(t, both[i], slices.Concat(a[i], b[i])), 1e-5, "output %d", i)
+			a, b, pair := outputs(t, single, inputs[0]), outputs(t, single, inputs[1]), outputs(t, two, inputs[2])
+			for i := range pair {
+				require.LessOrEqual(t, distance(t, pair[i], slices.Concat(a[i], b[i])), 1e-5, "output %d", i)
 			}
 		})
-		require.NoError(t, one.Close())
+		require.NoError(t, single.Close())
 		require.NoError(t, two.Close())
 	}
 	t.Log(batches, "of", len(paths), "models take a batch")
 	require.Greater(t, batches, 30)
 }
 
-func outputs(t *testing.T, m models.Model, inputs [][]byte) (all [][]float64) {
+func outputs(t *testing.T, m models.Model, inputs [][]byte) (complete [][]float64) {
 	t.Helper()
 	e, err := instance.New(m, execution.PackedIn("", nil), 1)
 	require.NoError(t, err)
@@ -82,8 +82,8 @@ func outputs(t *testing.T, m models.Model, inputs [][]byte) (all [][]float64) {
 	for i := range m.Outputs() {
 		b, _, err := e.Output(i)
 		require.NoError(t, err)
-		all = append(all, numbers(t, execution.ElementOf(e.Model.Outputs()[i]).Dtype, b))
+		complete = append(complete, numbers(t, execution.ElementOf(e.Model.Outputs()[i]).Dtype, b))
 	}
 	require.NoError(t, e.Close())
-	return all
+	return complete
 }

@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "write docs/models.md")
 type format struct {
 	name, title string
 	datatypes   []string
-	most        map[string]float64
+	highest     map[string]float64
 }
 
 var formats = []format{
@@ -62,8 +62,8 @@ const nearFloats = 0.1
 
 // right reports whether an answer is at most so far from the stock runtime's, or near single precision and no farther
 // from it than that is: LiteRT's own kernels approximate more where it gives an operator to them and not to XNNPACK.
-func (a answer) right(most float64) bool {
-	return a.distance <= most || a.precise && a.toFloats <= nearFloats && a.toFloats <= a.stockTo
+func (a answer) right(highest float64) bool {
+	return a.distance <= highest || a.precise && a.toFloats <= nearFloats && a.toFloats <= a.stockTo
 }
 
 func TestAnAnswerIsRightNearTheStockRuntimesOrNearerToSinglePrecision(t *testing.T) {
@@ -94,8 +94,8 @@ func (a answer) shown() string {
 // TestModelsOfUsersAnswerAsTheStockRuntimesDo runs those of testdata, or of the directory that XPWC_ZOO names.
 func TestModelsOfUsersAnswerAsTheStockRuntimesDo(t *testing.T) {
 	dir := os.Getenv("XPWC_ZOO")
-	known := dir == ""
-	if known {
+	hasKnown := dir == ""
+	if hasKnown {
 		dir = "testdata"
 	}
 	page := bytes.NewBufferString(pageHead)
@@ -107,10 +107,10 @@ func TestModelsOfUsersAnswerAsTheStockRuntimesDo(t *testing.T) {
 			name := strings.TrimSuffix(filepath.Base(path), "."+f.name)
 			t.Run(f.name+"/"+name, func(t *testing.T) {
 				datatype := name[strings.LastIndex(name, "_")+1:]
-				require.Contains(t, f.most, datatype)
+				require.Contains(t, f.highest, datatype)
 				a := run(t, strings.TrimSuffix(path, "."+f.name), "."+f.name)
 				answers[name] = a
-				if known {
+				if hasKnown {
 					family := f.name + "/" + strings.TrimSuffix(name, "_"+datatype)
 					require.Equal(t, refused[family], a.refused != nil, "%v", a.refused)
 				}
@@ -121,12 +121,12 @@ func TestModelsOfUsersAnswerAsTheStockRuntimesDo(t *testing.T) {
 				if a.precise {
 					t.Logf("from single precision %.2e, and the stock runtime %.2e", a.toFloats, a.stockTo)
 				}
-				require.True(t, a.right(f.most[datatype]), "more than %.0e away", f.most[datatype])
+				require.True(t, a.right(f.highest[datatype]), "more than %.0e away", f.highest[datatype])
 			})
 		}
 		f.describe(page, answers)
 	}
-	if !known {
+	if !hasKnown {
 		return
 	}
 	path := filepath.Join("..", "..", "..", "docs", "models.md")
@@ -197,7 +197,7 @@ func run(t *testing.T, stem, extension string) (a answer) {
 
 // inFloats returns what the stock runtime answers to the same model in single precision; false if that is not there, or
 // is asked something else.
-func inFloats(t *testing.T, stem, extension string) (output func(i int) []float64, there bool) {
+func inFloats(t *testing.T, stem, extension string) (output func(i int) []float64, present bool) {
 	twin := stem[:strings.LastIndex(stem, "_")] + "_fp32"
 	if _, err := os.Stat(twin + extension); err != nil || twin == stem {
 		return nil, false
