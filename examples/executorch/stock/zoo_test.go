@@ -152,7 +152,8 @@ func TestASkeletonNeverAnswersWithAnotherProgramsPackedWeights(t *testing.T) {
 			want := h.mustRun(t, p, "").outputs
 			skeleton := p
 			skeleton.path = filepath.Join(t.TempDir(), "skeleton.pte")
-			out, err := exec.Command(built.tool, "strip", p.path, "--packed", files[i], "-o", skeleton.path).CombinedOutput()
+			strip := exec.Command(built.tool, "strip", p.path, "--packed", files[i], "-o", skeleton.path)
+			out, err := strip.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Equal(t, want, h.mustRun(t, skeleton, files[i]).outputs)
 			shared := 0
@@ -238,6 +239,9 @@ func TestTheStockRuntimePacksNothingOfReportedPrograms(t *testing.T) {
 				return // it has nothing to pack
 			}
 			require.Equal(t, without, requireUntouched(t, h, p, file).outputs, "bit for bit")
+			own := filepath.Join(t.TempDir(), "own")
+			h.mustRun(t, p, own)
+			require.Equal(t, entriesOf(t, own), entriesOf(t, file), "what ExecuTorch would have packed")
 		})
 	}
 }
