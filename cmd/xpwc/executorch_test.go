@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc"
 	"xpwc/cachefile"
 	"xpwc/internal/format"
 	"xpwc/internal/tests/registrytest"
@@ -129,6 +131,32 @@ func TestAProgramThatTheStockRuntimeCrashesOnGetsNoFile(t *testing.T) {
 	require.Contains(t, printed(t, dir, 0, pull...), "a program with a PReLU: give --model")
 }
 
+func TestExplainNamesTheRuntimeOfAStockRuntimesFile(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir, model := t.TempDir(), program(t, perceptron)
+	printed(t, dir, 0, "pack", model, "--for", "executorch", "-o", "c")
+	text := strings.Join(strings.Fields(printed(t, dir, 0, "explain", "--cache", "c", model)), " ")
+	require.Contains(t, text, "note: c is for the stock ExecuTorch, packed for "+filepath.Base(model))
+	e := reported[explanation](t, dir, 0, "explain", "--cache", "c", model)
+	require.Equal(t, cachefile.XPWC2, e.Format)
+	require.Len(t, e.PackedFor.Files, 1)
+
+	printed(t, dir, 0, "pack", model, "-o", "own.xpwc")
+	require.NotContains(t, printed(t, dir, 0, "explain", "--cache", "own.xpwc", model), "stock ExecuTorch")
+}
+
+// The first stage finds out that the file of the stock runtime cannot be replaced.
+func TestExplainAndRunGiveAFileOfAStockRuntimeTheSameReasonForEachStage(t *testing.T) {
+	needsExecuTorchsXNNPACK(t)
+	dir, model := t.TempDir(), program(t, filepath.Join("..", "reported", "half_xnn.pte"))
+	printed(t, dir, 0, "pack", model, "--for", "executorch", "-o", "c")
+	explained := reported[explanation](t, dir, 0, "explain", "--cache", "c", model)
+	ran, _ := runJSON(t, dir, model, "--cache", "c")
+	require.Equal(t, explained.Reasons, ran.Cache.Slow)
+	require.Equal(t, xpwc.ReasonForeign, ran.Cache.Slow[0].Reason)
+	require.EqualValues(t, 2, ran.Cache.Slow[0].Entries)
+}
+
 func TestTheStockRuntimesFileIsForOneCPU(t *testing.T) {
 	needsExecuTorchsXNNPACK(t)
 	dir, model := t.TempDir(), program(t, mobilenet)
@@ -180,6 +208,8 @@ func TestWhatTheStockRuntimeWouldTakeForAnotherIsNotWrittenForIt(t *testing.T) {
 	require.Contains(t, said, "the stock runtime packs with each load: 1 entry, packed from a constant without a name")
 	require.Contains(t, printed(t, dir, 0, "verify", "two", "--model", namedProgram(t, "one_name_two_seeds.pte")),
 		"proven: 1 entry")
+	v := reported[verification](t, dir, 0, "verify", "two", "--model", namedProgram(t, "one_name_two_seeds.pte"))
+	require.Equal(t, report.For.LeftOut, v.Proof.LeftOut)
 }
 
 func TestWhatTheStockRuntimeDoesNotLookForIsNotWrittenForIt(t *testing.T) {

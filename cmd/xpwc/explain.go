@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc"
+	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/execution"
 	"xpwc/internal/instance"
@@ -64,6 +65,9 @@ type explanation struct {
 	Tensors  []explained              `json:"tensors"`
 	Reasons  []execution.ReasonReport `json:"reasons"`
 	Summary  string                   `json:"summary"`
+	// Format of a file for the stock ExecuTorch, and the program that the file was packed for, if it has these.
+	Format    cachefile.Format `json:"format,omitempty"`
+	PackedFor *packedFor       `json:"packed_for,omitempty"`
 }
 
 // explained is a weight, or a tensor that would be read.
@@ -105,11 +109,19 @@ func explainModel(ctx context.Context, file modelfile.File, cache, cpu string) (
 		delete(outcome.Reasons, xpwc.ReasonReadOnly) // because this command opens the file read-only
 	}
 	misses := outcome.Found()
-	setResult(ctx, &explanation{
+	result := &explanation{
 		File: cache, Model: file.Path, Layout: current.Fingerprint, Hits: misses.Entries, HitBytes: misses.Bytes,
 		Weights: explainedOf(outcome.Weights), Tensors: explainedOf(outcome.Tensors),
 		Reasons: execution.ReportReasons(outcome.Reasons), Summary: outcome.String(),
+	}
+	// The outcome has the reason if the file cannot be read.
+	_ = withFile(cache, func(f *cachefile.File) error {
+		if info, err := f.Info(); err == nil && info.Format == cachefile.XPWC2 {
+			result.Format, result.PackedFor = info.Format, readPackedFor(info.Note)
+		}
+		return nil
 	})
+	setResult(ctx, result)
 	return nil
 }
 
@@ -152,4 +164,13 @@ func (e *explanation) print(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w, fold(console.Printable(e.Summary), textWidth(w)))
+	if e.Format == "" {
+		return
+	}
+	note := "note: " + console.Printable(e.File) + " is for the stock ExecuTorch"
+	if e.PackedFor != nil {
+		note += ", packed for " + e.PackedFor.String()
+	}
+	note += ": xpwc verify FILE --model MODEL shows what that runtime finds. A start of xpwc packs into another file."
+	fmt.Fprintln(w, fold(note, textWidth(w)))
 }

@@ -49,6 +49,15 @@ func TestASkeletonTakesThePlaceOfAProgramForTheStockRuntimeAlone(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "c.xpwc"))
 }
 
+func TestStripTellsWhichKernelsTheStockRuntimePacksAtEachLoad(t *testing.T) {
+	needsExecuTorchs(t)
+	dir, model := t.TempDir(), program(t, filepath.Join("..", "reported", "mixd1.pte"))
+	printed(t, dir, 0, "pack", model, "--for", "executorch", "-o", "packed")
+	strip := []string{"strip", model, "--packed", "packed", "-o", "skeleton.pte"}
+	require.Contains(t, printed(t, dir, 0, strip...), "packs the kernels of 1 constant at each load")
+	require.Equal(t, 1, reported[stripped](t, dir, 0, strip...).Renamed)
+}
+
 func TestOnlyAFileThatWasPackedForTheProgramStripsIt(t *testing.T) {
 	needsExecuTorchs(t)
 	dir := t.TempDir()

@@ -63,6 +63,7 @@ func (w *Writer) accept(st *store.Store, err error) error {
 	w.noticeLocked(cur)
 	switch {
 	case err == nil:
+		w.cause = nil
 		w.changeAccessLocked(writable, "", nil)
 	case errors.Is(err, format.ErrDamaged):
 		if prev := w.figures.Damaged; prev == nil || prev.Error() != err.Error() {

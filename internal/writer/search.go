@@ -19,12 +19,14 @@ const (
 func (u *User) Empty() string { return u.empty }
 
 func (w *Writer) emptyLocked() string {
+	// An unusable file that must not be replaced is as unusable for the next session.
+	isUnusable := w.access == unusable || w.access == forbidden && w.loaded.index == nil && w.cause != nil
 	switch {
 	case w.inMemory():
 		return ReasonInMemory
-	case w.access == unusable && errors.Is(w.cause, format.ErrDamaged):
+	case isUnusable && errors.Is(w.cause, format.ErrDamaged):
 		return ReasonDamaged
-	case w.access == unusable:
+	case isUnusable:
 		return ReasonForeign
 	case w.access == newer:
 		return ReasonVersion
