@@ -1,6 +1,6 @@
-// Package hook lets the tests below internal/tests make XNNPACK's calls without XNNPACK, and look into a cache. The root
-// package sets the variables; only tests use them. A cache is an *xpwc.Cache, a session an *xpwc.Session, options are
-// *xpwc.Options.
+// Package hook lets the tests below internal/tests make XNNPACK's calls without XNNPACK, and look into a cache. The
+// root package sets the variables; only tests use them. A cache is an *xpwc.Cache, a session an *xpwc.Session, options
+// are *xpwc.Options.
 package hook
 
 import (

@@ -79,7 +79,8 @@ func PackTensors(t testing.TB, c *xpwc.Cache, tensors map[string][]byte) *Packed
 	return PackSession(t, s, tensors)
 }
 
-// PackSession makes the calls of a runtime's creation, finalizes the session, and checks that its memory stays as it was.
+// PackSession makes the calls of a runtime's creation, finalizes the session, and checks that its memory stays as it
+// was.
 func PackSession(t testing.TB, s *xpwc.Session, tensors map[string][]byte) *Packed {
 	t.Helper()
 	o := PackUnfinalized(t, s, tensors)
