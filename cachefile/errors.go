@@ -8,8 +8,8 @@ import (
 	"xpwc/internal/trust"
 )
 
-// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned. The
-// first four are also those of packages xpwc and registry, ErrUnsafeFile is also that of xpwc.
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned.
+// Packages xpwc and registry export the first four too, and xpwc also ErrUnsafeFile.
 var (
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote.
 	ErrNotCache = format.ErrNotCache
@@ -53,7 +53,7 @@ func (p *Problem) Error() string {
 	return p.Path + ": " + p.Place()
 }
 
-// Place says everything but the path.
+// Place returns the message without the path.
 func (p *Problem) Place() string {
 	if p.Name == "" {
 		return fmt.Sprintf("offset %d: %s", p.Offset, p.What)

@@ -44,7 +44,7 @@ func withEvidence(t *testing.T, evidence format.Evidence, families ...packing.Fa
 	return write(t, m.bytes())
 }
 
-// evidenceIn returns what a file says of its first layout.
+// evidenceIn returns the evidence of a file's first layout.
 func evidenceIn(t *testing.T, path string) format.Evidence {
 	t.Helper()
 	info, err := open(t, path).Info()

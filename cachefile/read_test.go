@@ -144,7 +144,7 @@ func TestWhatIsNoCacheIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, cachefile.ErrVersion)
 }
 
-// Each damage is one of the sample file, and what Verify must say of it: where, and in words.
+// Each case damages the sample file; Verify must report the offset and the words.
 func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	good := sample(t)
 	h, err := format.DecodeHeader(good)

@@ -9,7 +9,8 @@ import (
 
 func init() { format.SeenHere = Evidence }
 
-// Layouts returns the layouts of records, with what is known of each. said are those that the file says so far.
+// Layouts returns the layouts of records, each with its description and evidence. stored are the layouts in the file so
+// far.
 func Layouts(said []format.Layout, records []format.Record) (layouts []format.Layout) {
 	families := format.Families{}
 	for i := range records {
@@ -32,10 +33,10 @@ func Layouts(said []format.Layout, records []format.Record) (layouts []format.La
 	return layouts
 }
 
-// Evidence returns what a cache file is to say of a layout so that the next process on such a machine as this need not
-// ask XNNPACK about all families. families are those of the file's entries of this layout, and said is what the file
-// says so far, of any machines. This machine is listed if the layout is the one that Layout returns, and otherwise it
-// is not. If XNNPACK does not say which it is, said is returned.
+// Evidence returns the evidence to store for a layout, so that the next process on an equal machine need not ask
+// XNNPACK about all families. families are the families of the file's entries of this layout, and stored is the
+// evidence in the file so far, from any machine. The result lists this machine if and only if Layout returns this
+// layout. Evidence returns stored if the layout or the machine is not known here.
 func Evidence(layout format.Digest, families []packing.Family, said string) string {
 	local, err := Layout()
 	if err != nil || Machine() == (format.Digest{}) {

@@ -15,7 +15,7 @@ func family(n int) packing.Family {
 	return packing.Family{Operator: packing.Operator(n >> 8), Input: packing.Datatype(n)}
 }
 
-// seen says what machines pack: of each family, by its number, a sum.
+// seen returns the evidence of machines whose families, by number, have these checksums.
 func seen(sums map[int]byte, machines ...byte) (e format.Evidence) {
 	for _, m := range machines {
 		e.Machines = append(e.Machines, different(m))
@@ -39,7 +39,7 @@ func TestEvidenceIsReadAsItWasWritten(t *testing.T) {
 	require.Empty(t, format.DecodeEvidence(""))
 }
 
-// Earlier versions wrote of each machine only the families of what was packed on it.
+// Earlier versions wrote for each machine only the families that were packed on it.
 func TestWhatMachinesPackInOneLayoutIsThatOfAll(t *testing.T) {
 	first, two := seen(map[int]byte{1: 1}, 1).Encode(), seen(map[int]byte{2: 2}, 2).Encode()
 	incomplete := first[:16] + "\x00" + first[17:]

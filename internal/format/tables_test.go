@@ -67,9 +67,8 @@ func different(n byte) format.Digest {
 	return format.Digest(bytes.Repeat([]byte{n}, 16))
 }
 
-// Each field that a table of docs/format.md lists is at that offset, has that size, and is what the table says; the
-// fields follow each other without gaps and are all that there is. values gives each field's bytes by how its line
-// begins.
+// Each field in a table of docs/format.md has the offset, size and meaning in the table; the fields are complete and
+// follow each other without gaps. values gives each field's bytes by how its line begins.
 func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	layouts := []format.Layout{
 		{Fingerprint: different(1), Description: "first"}, {Fingerprint: different(2), Description: "second one",

@@ -39,7 +39,7 @@ func TestAHandleThatIsBeingClosedLearnsOfALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, staying := newWriter(t)
 		leaving, _ := w.Open(nil)
-		w.activity = committing // of what others packed
+		w.activity = committing // of entries of other processes
 		left := make(chan error, 1)
 		go func() {
 			_, err := leaving.Close()
@@ -87,7 +87,7 @@ func TestACommitWaitsForNoSumOfASessionThatStillPacks(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Who comes too late opens, maps and locks nothing of the file again.
+// A handle that is opened too late does not open, map or lock the file again.
 func TestAClosedWriterStaysClosed(t *testing.T) {
 	w, h := newWriter(t)
 	require.Empty(t, w.begin(nil))
@@ -203,7 +203,7 @@ func use(t *testing.T, u *User, name string) *entries.Entry {
 	return views[0].Entry
 }
 
-// record returns what the file says of an entry.
+// record returns the record of an entry in the file.
 func record(t *testing.T, path, name string) format.Record {
 	t.Helper()
 	w, h := openWriter(t, path)
@@ -217,7 +217,7 @@ func record(t *testing.T, path, name string) format.Record {
 	return r
 }
 
-// What a process has said of an entry it does not say again once another process has said otherwise.
+// A process does not repeat a change to an entry after another process has changed it again.
 func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	w, h := newWriter(t)
 	u, err := h.NewUser()
@@ -273,7 +273,7 @@ func TestEachCommitSaysOfWhatIsInUseThatItIsUsed(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Of Save and Close, called beside each other, neither waits for ever.
+// Concurrent calls of Save and Close do not deadlock.
 func TestSaveReturnsThoughTheFileIsClosedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWriter(t)

@@ -115,7 +115,7 @@ func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
 	require.Zero(t, reopened.Stats().Misses)
 }
 
-// What a failed commit loses says so with the next Save, if nobody was waiting when it failed.
+// If no Save was waiting when a commit failed, the next Save reports the loss.
 func TestSaveReportsWhatACommitInTheBackgroundHasLost(t *testing.T) {
 	c, h := harness.OpenHooked(t, harness.Path(t), nil)
 	o := harness.PackTensors(t, c, harness.Tensors(1, 3000))
@@ -208,7 +208,7 @@ func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
 	require.NoError(t, errors.Join(session.Close(), quick.Close(), c.Close()))
 }
 
-// undigested is a data map whose tensors have no digest: nobody can say what was packed from them.
+// undigested is a data map whose tensors have no digest: no payload can be attributed to them.
 type undigested struct{ xpwc.DataMap }
 
 func (u undigested) Tensor(name string) (xpwc.Tensor, error) {
@@ -238,7 +238,7 @@ func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
 	require.EqualValues(t, 2, c.Stats().Hits.Entries)
 }
 
-// The disk may lose what was packed before anybody knows its sum, which is right then for what the disk has.
+// The disk may lose a payload before its checksum is computed, which then matches the damaged bytes on the disk.
 func TestWhatTheDiskLosesBeforeItIsSummedIsNeverCommitted(t *testing.T) {
 	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)

@@ -13,8 +13,8 @@ import (
 	"xpwc/internal/tests/thindisk"
 )
 
-// forgetPages has the system read a file again from its disk, as far as it takes its pages for clean. The pages of
-// other files stay: another test may rely on what is not on its disk.
+// forgetPages drops the clean pages of a file from the page cache, so that the system reads them again from the disk.
+// It does not drop pages of other files: another test may rely on pages that are not on its disk.
 func forgetPages(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -23,7 +23,7 @@ func forgetPages(t *testing.T, path string) {
 	require.NoError(t, f.Close())
 }
 
-// A disk that cannot take what it said it had space for: thin provisioning, or a device that goes bad.
+// A disk that cannot store blocks that it had promised: thin provisioning, or a failing device.
 func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
 	tensors := harness.Tensors(4, 500_000)
 	dir, ballast := thindisk.Mount(t)

@@ -73,7 +73,7 @@ func TestAnEmptyFileThatCannotBeGrownIsNoError(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.
+// A faultyDisk fails one call with an error, counted over all kinds except reads.
 type faultyDisk struct {
 	store.File
 	calls  *atomic.Int64

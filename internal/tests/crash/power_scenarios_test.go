@@ -283,8 +283,8 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 	require.GreaterOrEqual(t, images.Load(), int64(powerImages/fewer/2))
 }
 
-// Systems differ in the size of a page: 16 KiB on Apple's, up to 64 KiB on Linux for arm64. None may show in what the
-// store does but in how it maps.
+// Systems differ in the size of a page: 16 KiB on Apple's, up to 64 KiB on Linux for arm64. Page size may affect the
+// store's mappings, and nothing else that it does.
 func TestPagesMayBeOfAnySize(t *testing.T) {
 	for _, granularity := range []uint64{4 << 10, 16 << 10, 64 << 10} {
 		for name, record := range map[string]func(*scenario){

@@ -18,14 +18,14 @@ import (
 	"xpwc/internal/tests/memdisk"
 )
 
-// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
-// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not
-// older than what Save or Compact promised, with every byte as it was packed.
+// These tests record the store's calls to its disk, and check the disk images that a power failure at any moment could
+// leave: everything that was flushed, and any part of the rest. Each such image must open to a generation that was
+// committed, not older than Save or Compact promised, with every byte as it was packed.
 
 // powerPath is the cache file in the directory in memory.
 const powerPath = "cache"
 
-// A scenario is a recording, with what the file must hold.
+// A scenario is a recording, and the content that the file must hold.
 type scenario struct {
 	t      *testing.T
 	random *rand.Rand
@@ -73,7 +73,7 @@ func (s *scenario) tensors(first, n int) harness.OneModel {
 	return m
 }
 
-// openOn opens the cache as newCache does, in this directory. Nothing reads the disk beside what is recorded.
+// openOn opens the cache as newCache does, in this directory. All reads of the disk are recorded.
 func openOn(p *memdisk.Process, o *xpwc.Options) (*xpwc.Cache, error) {
 	var v xpwc.Options
 	if o != nil {

@@ -471,7 +471,7 @@ func TestEachHandleHasItsOwnLogger(t *testing.T) {
 	require.Empty(t, ofB.Messages(b), "nor what happens after it was closed")
 }
 
-// A session that waits for a compaction of its own process does not say that it waits for another one.
+// A session that waits for a compaction of its own process does not report a wait for another process.
 func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()

@@ -82,7 +82,7 @@ func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 	}
 }
 
-// Who waits for the host's digest waits alone.
+// A session that waits for the host's digest does not block other sessions.
 func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)

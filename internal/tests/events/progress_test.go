@@ -9,8 +9,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// Whoever loads everything before anything is packed, and says that only packing reads it, still wants to see how far
-// packing is.
+// A host that loads everything before anything is packed, for packing alone, still needs the progress of packing.
 func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
 	var reported []xpwc.Progress
 	note := func(p xpwc.Progress) { reported = append(reported, p) }

@@ -97,7 +97,7 @@ func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
 	require.ErrorContains(t, err, open+": its mode 0777 lets others write to it")
 	piped := filepath.Join(dir, "piped")
 	require.NoError(t, os.Symlink("fifo", piped))
-	_, err = xpwc.Open(piped, &xpwc.Options{AllowUnsafeFile: true}) // which does not wait for who writes to it
+	_, err = xpwc.Open(piped, &xpwc.Options{AllowUnsafeFile: true}) // which does not wait for a writer
 	require.ErrorIs(t, err, xpwc.ErrUnsafeFile)
 	c := harness.OpenCache(t, link, &xpwc.Options{AllowUnsafeFile: true})
 	harness.ThreeLayers.Run(t, c, xpwc.MapOf(harness.ThreeLayers.Weights(1)))

@@ -104,8 +104,8 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 	}
 }
 
-// What is in a damaged file, and was not committed, is right for whoever uses it. Save reports that the file does not
-// have it.
+// Uncommitted packed weights in a damaged file stay right for the sessions that use them. Save reports that they are
+// not in the file.
 func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
 	path := harness.Path(t)
 	old := manyTensors()
@@ -175,7 +175,7 @@ func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
 	require.FileExists(t, path+".damaged")
 }
 
-// indexOverwriter returns what writes over all of the index now in force but for its root, in place.
+// indexOverwriter returns a function that overwrites the index in force in place, except its root.
 func indexOverwriter(t *testing.T, path string) (overwrite func()) {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -45,7 +45,7 @@ func TestAFileThatSteppedAsideComesBack(t *testing.T) {
 	require.NoFileExists(t, path+".replacing")
 }
 
-// Sessions of a file that is replaced keep it, and those that begin afterwards have its successor.
+// Sessions of a file that is replaced keep it, and later sessions use its successor.
 func TestAMappedFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "cache")

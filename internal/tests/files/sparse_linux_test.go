@@ -17,7 +17,7 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// A small file can say that it has an index larger than the memory of the machine.
+// A small file can claim an index larger than the memory of the machine.
 func TestAFileWithAnIndexThatIsAHoleIsOpenedWithoutMemory(t *testing.T) {
 	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("under the emulator, mappings of files count as memory")

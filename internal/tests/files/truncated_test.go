@@ -20,7 +20,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// Windows refuses to cut off or write over what is mapped: see TestAMappedFileCannotBeCutOff.
+// Windows refuses to truncate or overwrite a mapped file: see TestAMappedFileCannotBeCutOff.
 
 func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}

@@ -19,7 +19,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// unreadableFiles are those of the system. Of the one with an identity a byte cannot be read.
+// unreadableFiles are the system's files. One byte of the file with the identity id cannot be read.
 type unreadableFiles struct {
 	osdisk.Files
 	id     []byte

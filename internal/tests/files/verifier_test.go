@@ -153,7 +153,7 @@ func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	require.Equal(t, original, rewritten)
 }
 
-// A verifier that waits for the first inference has a list of what sessions use.
+// A verifier that waits for the first inference has a list of the entries in use.
 func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
 	tensors := harness.Tensors(5, 3000)
 	content, _ := harness.SmallFile(t, tensors)
@@ -339,8 +339,8 @@ func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 	}
 }
 
-// What a session has just said of packed weights keeps them in memory while the file is rewritten, where they lie
-// elsewhere.
+// A flag that a session has just set on packed weights keeps them in memory while the file is rewritten, which moves
+// them.
 func TestWhatACompactionMovedIsNotTakenForDamaged(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)

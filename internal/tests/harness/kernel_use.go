@@ -65,7 +65,7 @@ type KernelUse struct {
 	Stride     xnnpack.Size
 }
 
-// KernelTypes are those of a node without a bias.
+// KernelTypes are the datatypes of a node without a bias.
 type KernelTypes struct {
 	Name                  string
 	Input, Kernel, Output xnnpack.Datatype
@@ -199,7 +199,7 @@ func Activation(kind xnnpack.Datatype, shape []int) xnnpack.Tensor {
 	return t
 }
 
-// define adds the node to a subgraph. say is given its packing and returns the kernel's content.
+// define adds the node to a subgraph. content is given its packing and returns the kernel's content.
 func (u KernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 	say func(packing.Identity) ([]byte, error)) error {
 	inShape, outShape := u.images()

@@ -480,7 +480,7 @@ func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 		if i == 2 {
 			path = harness.Path(t)
 		}
-		if i > 1 { // that nothing is quantised says nothing about the shape
+		if i > 1 { // an unquantised tensor does not determine the shape
 			options = append(options, xpwc.PackedAs(packing.Opaque(nil)))
 		}
 		c := harness.OpenCache(t, path, nil)

@@ -39,8 +39,8 @@ func aWhileAgo(t *testing.T, path string) {
 	require.NoError(t, err)
 }
 
-// A file system notes the time of a write when it begins. What is packed until it ends is of the old content, or of
-// both, and the times are those of the new.
+// A file system notes the time of a write when it begins. Weights that are packed before it ends are of the old
+// content, or of a mixture, and the times already are the times of the new.
 func TestAStartAmidALongWriteToTheModelLeavesNothingWrong(t *testing.T) {
 	old, new := harness.ThreeLayers.Weights(1), harness.ThreeLayers.Weights(2)
 	path, cache := written(t, old), harness.Path(t)

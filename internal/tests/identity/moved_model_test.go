@@ -15,7 +15,7 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// countedDigests gives the tensors of a data map, and counts those that are read for their digests.
+// countedDigests returns the tensors of a data map, and counts the reads for their digests.
 type countedDigests struct {
 	xpwc.DataMap
 	n *atomic.Int64 // look-ups compute digests at the same time

@@ -32,7 +32,7 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 			return change(r, payload)
 		}
 	}
-	const alignment = 64 // of what XNNPACK packs
+	const alignment = 64 // of the packed weights
 	for name, c := range map[string]struct {
 		change func(*format.Record, []byte) []byte
 		shows  bool // in the file alone
@@ -155,8 +155,8 @@ func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
 	}
 }
 
-// A key shows that XNNPACK made another operator of a node than it was asked about, here because the host has not said
-// that the runtime is one of half precision. What the file has is served only if XNNPACK packs the same.
+// A key shows that XNNPACK created another operator for a node than in the query, here because the host did not
+// describe the runtime as one of half precision. The entry in the file is served only if XNNPACK packs the same bytes.
 func TestWhereXNNPACKDoesNotSayTheSizeOnlyWhatIsEqualIsServed(t *testing.T) {
 	use := harness.KernelUse{Op: packing.FullyConnected, Types: harness.Datatypes[6], Shape: []int{67, 38}}
 	plain, err := harness.ComputeWith(xnnpack.ForceFP16Inference, nil, nil, use)
@@ -180,7 +180,7 @@ func TestWhereXNNPACKDoesNotSayTheSizeOnlyWhatIsEqualIsServed(t *testing.T) {
 	require.Zero(t, stats.Reused.Entries)
 }
 
-// A host that does not say how a kernel is packed is at least not served what is shorter than any packing of it.
+// A host that does not describe how a kernel is packed is never served a payload shorter than any packing of it.
 func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T) {
 	m := harness.Chain{Width: 64, Layers: [][2]string{{"w", "b"}}}
 	tensors := m.Weights(1)

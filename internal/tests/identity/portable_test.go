@@ -71,7 +71,7 @@ func TestWhatAnotherMachinePackedIsComparedOnceAndThenKnownByItsStamps(t *testin
 	require.Zero(t, digests.Load())
 }
 
-// A process that noted stamps long ago must not write them over those that another process has noted since.
+// A process must not overwrite newer stamps of another process with older ones of its own.
 func TestTheStampsThatAnotherProcessHasNotedStay(t *testing.T) {
 	const name, envStamp = "TestTheStampsThatAnotherProcessHasNotedStay", "XPWC_TEST_STAMP"
 	var digests atomic.Int64

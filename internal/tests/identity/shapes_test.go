@@ -18,7 +18,7 @@ import (
 )
 
 // inOrder creates the runtimes of the uses one after the other with one cache file, each as another process would, and
-// compares what they compute with what they do without a cache. The kernel is loaded with given: see compute.
+// compares their outputs with the outputs without a cache. The kernel is loaded with given: see compute.
 func inOrder(t *testing.T, path string, opts []xpwc.LoadOption, uses []harness.KernelUse, plain map[string][]byte) {
 	t.Helper()
 	for _, u := range uses {
@@ -306,7 +306,7 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 	}
 }
 
-// What two uses of a kernel were seen to give alike is served to both from then on.
+// If two uses of a kernel packed equal bytes, later processes serve one entry to both.
 func TestUsesThatArePackedAlikeShareTheirBytes(t *testing.T) {
 	f32 := harness.Datatypes[0]
 	use := harness.KernelUse{Op: packing.Convolution2D, Types: f32, Shape: []int{12, 3, 3, 12}}

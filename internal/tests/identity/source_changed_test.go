@@ -234,7 +234,7 @@ func TestAnEntryIsNotSaidToBeOfASourceThatChanged(t *testing.T) {
 	require.NotZero(t, run(&countedFile{File: o.Data, stamp: "another"}).WrittenBytes)
 }
 
-// failing is a Watch that cannot say.
+// failing is a Watch that returns an error.
 type failing struct{ *safetensors.File }
 
 func (d *failing) Tensor(name string) (xpwc.Tensor, error) {

@@ -12,7 +12,7 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-// Two uses that are packed alike say nothing about a third.
+// Two uses that pack equal bytes prove nothing about a third.
 func TestAThirdUseWithOtherParametersIsToldApart(t *testing.T) {
 	c := harness.Open(t, harness.Path(t), nil)
 	s := harness.NewSession(t, c, map[string][]byte{"w": harness.Content("w", 100)})

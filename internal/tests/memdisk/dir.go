@@ -315,7 +315,7 @@ func (i *inode) fail(f FlushFailure) (lost []int64) {
 	return lost
 }
 
-// flush brings all dirty pages to the disk except those that were written through mappings only, which it returns.
+// flush writes all dirty pages to the disk except pages that were written through mappings only, which it returns.
 func (i *inode) flush() (omitted map[int64]bool) {
 	omitted = map[int64]bool{}
 	for page, d := range i.dirty {

@@ -7,10 +7,11 @@ import (
 	"slices"
 )
 
-// Replay calls look with what a power failure may leave at every moment of the recording: an image of the disk, which
-// look must not change, the number of steps before it, and how many images that makes. At each moment all combinations
-// of nothing and all of what was not flushed are left, and so many chosen by chance with each size of what is torn. It
-// returns how many images there were, or the first error of look, or what would have ended a process.
+// Replay calls look for the disk images that a power failure may leave at every moment of the recording: with the
+// image, which look must not change, the number of steps before it, and the number of images so far. At each moment
+// every combination of all or none of the unflushed writes of each kind is left, and perMoment random ones for each
+// size of torn writes. It returns the number of images, or the first error of look, or the error that would have ended
+// a process.
 func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, images int) error) (
 	images int, err error) {
 	if d.misuse != nil {

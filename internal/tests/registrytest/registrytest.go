@@ -61,7 +61,7 @@ func Start(t testing.TB, extra ...string) *Server {
 	return s
 }
 
-// Ref returns the reference of what is called NAME:TAG in the registry.
+// Ref returns the reference of NAME:TAG in the registry.
 func (s *Server) Ref(name string) string { return s.Host + "/" + name }
 
 // Blobs returns the paths of the stored blobs that have more bytes than that.

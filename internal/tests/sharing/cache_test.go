@@ -118,7 +118,7 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 	require.NoError(t, theirs.Close())
 }
 
-// Who waited in vain for another process does not wait again with each session.
+// A process that waited in vain for another one does not wait again for each session.
 func TestABusyFileIsWaitedForOnce(t *testing.T) {
 	path := harness.Path(t)
 	theirs := harness.OpenProcess(t, path)

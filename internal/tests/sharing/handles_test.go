@@ -16,7 +16,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// Whoever packed, each handle's next Save says that what was packed is not in the file.
+// Whichever handle packed, each handle's next Save reports that the packed weights are not in the file.
 func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
@@ -38,7 +38,7 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// Options are those of who has a file open, and whoever is closing it has it no more.
+// The options of a file are the options of its open handles; a handle that is being closed no longer counts.
 func TestAFileWhoseLastHandleIsBeingClosedIsOpenedWithOtherOptions(t *testing.T) {
 	path := harness.Path(t)
 	handled := make(chan struct{})
@@ -58,7 +58,7 @@ func TestAFileWhoseLastHandleIsBeingClosedIsOpenedWithOtherOptions(t *testing.T)
 	require.NoError(t, second.Close())
 }
 
-// unlockless disks do not say that they have given their lock up, the first time.
+// unlockless disks return an error, the first time, when they release their lock.
 type unlockless struct {
 	store.File
 	refused *atomic.Bool

@@ -13,7 +13,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// slowToOpen are files that are not there before somebody says so.
+// slowToOpen are files whose opening blocks until the test releases it.
 type slowToOpen struct {
 	osdisk.Files
 	asked, opened chan struct{}
@@ -25,7 +25,7 @@ func (f slowToOpen) Open(path string, writable bool) (store.File, error) {
 	return f.Files.Open(path, writable)
 }
 
-// inTime fails the test if something takes so long that it must be waiting for what does not come.
+// inTime fails the test if something takes so long that it must be blocked.
 func inTime(t *testing.T, label string, do func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -32,7 +32,7 @@ var sixLayers = harness.Chain{Width: 160, Layers: [][2]string{
 	{"w1", "b1"}, {"w2", ""}, {"w3", "b3"}, {"w4", "b4"}, {"w5", "b5"}, {"w6", "b6"},
 }}
 
-// A report is what a child says of its run.
+// A report is a child's account of its run.
 type report struct {
 	Output               string // digest
 	Hits, Misses, Packed int64
@@ -45,8 +45,8 @@ func digestOfOutput(output []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, output)))
 }
 
-// runAsChild runs the model on the directory's cache and says what came of it. In the role "writer" it stops at the
-// first entry it has packed, until a line arrives on its standard input or that is closed.
+// runAsChild runs the model on the directory's cache and prints a report. In the role "writer" it stops at the first
+// entry it has packed, until a line arrives on its standard input or that is closed.
 func runAsChild(t *testing.T, dir string) {
 	options := &xpwc.Options{}
 	var err error

@@ -48,10 +48,10 @@ var refused = map[string]bool{}
 
 // An answer is how a model ran.
 type answer struct {
-	distance float64 // the largest of its outputs', relative to what the stock runtime answers
+	distance float64 // the largest of its outputs', relative to the stock runtime's
 	refused  error
-	// Where the model is there in single precision too, with the same inputs, the largest distances from what the stock
-	// runtime answers to that one: of the answer, and of the stock runtime's own.
+	// If there is a single-precision version of the model with the same inputs, the largest distances from the stock
+	// runtime's outputs for it: of the answer, and of the stock runtime's answer.
 	precise           bool
 	toFloats, stockTo float64
 }
@@ -83,7 +83,7 @@ func TestAnAnswerIsRightNearTheStockRuntimesOrNearerToSinglePrecision(t *testing
 	}
 }
 
-// shown is what the page says of an answer.
+// shown is the text of an answer on the page.
 func (a answer) shown() string {
 	if a.refused != nil {
 		return "refused"
@@ -91,7 +91,7 @@ func (a answer) shown() string {
 	return strings.NewReplacer("e-0", "e-", "e+00", "").Replace(fmt.Sprintf("%.0e", a.distance))
 }
 
-// TestModelsOfUsersAnswerAsTheStockRuntimesDo runs those of testdata, or of the directory that XPWC_ZOO names.
+// TestModelsOfUsersAnswerAsTheStockRuntimesDo runs the models of testdata, or of the directory in XPWC_ZOO.
 func TestModelsOfUsersAnswerAsTheStockRuntimesDo(t *testing.T) {
 	dir := os.Getenv("XPWC_ZOO")
 	hasKnown := dir == ""
