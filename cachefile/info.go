@@ -128,9 +128,9 @@ func (f *File) Info() (Info, error) {
 	if f.index != nil {
 		for i, l := range f.index.Layouts() {
 			number[l.Fingerprint] = i
-			says := format.DecodeEvidence(l.Evidence).Encode() // "" for malformed evidence
+			evidence := format.DecodeEvidence(l.Evidence).Encode() // "" for malformed evidence
 			info.Layouts = append(info.Layouts, Layout{
-				Fingerprint: l.Fingerprint, Description: l.Description, Evidence: says})
+				Fingerprint: l.Fingerprint, Description: l.Description, Evidence: evidence})
 		}
 	}
 	families := format.Families{}
@@ -161,7 +161,7 @@ func (f *File) Info() (Info, error) {
 	}
 	info.Models = inOrderOfNames(models)
 	for i := range info.Layouts {
-		info.Layouts[i].Families = families.Of(info.Layouts[i].Fingerprint)
+		info.Layouts[i].Families = families.InLayout(info.Layouts[i].Fingerprint)
 	}
 	segments, err := f.segments()
 	for _, s := range segments {

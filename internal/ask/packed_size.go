@@ -9,7 +9,7 @@ import (
 
 // A size is XNNPACK's answer for a geometry.
 type size struct {
-	bytes         uint64 // 0 if it does not say
+	bytes         uint64 // 0 if not known
 	fingerprintID uint32 // of the key that it looked up first
 }
 
@@ -39,11 +39,11 @@ func Asked(g packing.Geometry) bool {
 func PackedSize(g *packing.Geometry, fingerprintID uint32) uint64 {
 	single := *g
 	single.Flags &^= packing.HalfPrecision
-	said := sizes.get(single)
-	if single != *g && (fingerprintID == 0 || said.fingerprintID != fingerprintID) {
-		said = sizes.get(*g)
+	answer := sizes.get(single)
+	if single != *g && (fingerprintID == 0 || answer.fingerprintID != fingerprintID) {
+		answer = sizes.get(*g)
 	}
-	return said.bytesFor(fingerprintID)
+	return answer.bytesFor(fingerprintID)
 }
 
 // asking is held while XNNPACK is asked: what kernels consist of is in one place.
@@ -56,11 +56,11 @@ func measure(g packing.Geometry) size {
 	}
 	asking.Lock()
 	defer asking.Unlock()
-	said := askPackedSize(&g, elements, scales)
-	if said.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
+	answer := askPackedSize(&g, elements, scales)
+	if answer.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
 		return size{}
 	}
-	return said
+	return answer
 }
 
 // extent returns how many elements a geometry's kernel has, and an upper bound of its scales; false if no operator

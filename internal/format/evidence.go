@@ -23,7 +23,7 @@ type SeenFamily struct {
 
 // SeenHere adds the evidence of this machine to a layout's encoded evidence. Package internal/ask sets it to its
 // function Evidence; in a program without XNNPACK it is nil.
-var SeenHere func(layout Digest, families []packing.Family, said string) string
+var SeenHere func(layout Digest, families []packing.Family, stored string) string
 
 // What evidence has at most. Processors and builds of XNNPACK that pack alike may be many, and files go from one to the
 // next.
@@ -109,8 +109,8 @@ func (f Families) Add(layout Digest, family packing.Family) {
 	f[layout][family] = true
 }
 
-// Of returns the families of a layout, in the order of encoded families.
-func (f Families) Of(layout Digest) []packing.Family {
+// InLayout returns the families of a layout, in the order of encoded families.
+func (f Families) InLayout(layout Digest) []packing.Family {
 	return slices.SortedFunc(maps.Keys(f[layout]), compareFamilies)
 }
 

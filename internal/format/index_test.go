@@ -537,7 +537,7 @@ func TestARecordKeepsTheSealsOfAllItsPrograms(t *testing.T) {
 	require.NoError(t, err)
 	x, err := decodeWhole(index[:slot.IndexSize], slot)
 	require.NoError(t, err)
-	again, err := x.Record(0)
+	decoded, err := x.Record(0)
 	require.NoError(t, err)
-	require.Equal(t, r, again)
+	require.Equal(t, r, decoded)
 }

@@ -10,7 +10,7 @@ import "time"
 type writers int
 
 const (
-	writersUnknown writers = iota // the system does not say
+	writersUnknown writers = iota // the system does not report them
 	noWriter
 	aWriter
 	noWriteUnderWay // no write is under way, except perhaps a direct one; there may be writers

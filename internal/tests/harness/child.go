@@ -26,11 +26,11 @@ import (
 // standard output.
 type Child struct {
 	*exec.Cmd
-	Input io.WriteCloser // its standard input, unless that was given
-	lines *bufio.Scanner
-	said  []string
-	errs  bytes.Buffer
-	ended bool
+	Input  io.WriteCloser // its standard input, unless that was given
+	lines  *bufio.Scanner
+	output []string
+	errs   bytes.Buffer
+	ended  bool
 }
 
 // StartChild starts a test again with these variables in its environment. input is its standard input; nil gives it a
@@ -66,7 +66,7 @@ func (c *Child) Line() (string, bool) {
 	if !c.lines.Scan() {
 		return "", false
 	}
-	c.said = append(c.said, c.lines.Text())
+	c.output = append(c.output, c.lines.Text())
 	return c.lines.Text(), true
 }
 
@@ -124,7 +124,7 @@ func (c *Child) KillAtRandom(t testing.TB, random *rand.Rand, lines int) {
 // Saved returns the last round that the child reported as saved, or the argument if there is none.
 func (c *Child) Saved(t testing.TB, round int) int {
 	t.Helper()
-	for _, line := range c.said {
+	for _, line := range c.output {
 		if rest, cached := strings.CutPrefix(line, "saved "); cached {
 			var err error
 			round, err = strconv.Atoi(rest)
@@ -135,7 +135,7 @@ func (c *Child) Saved(t testing.TB, round int) int {
 }
 
 // String returns the child's output so far.
-func (c *Child) String() string { return strings.Join(c.said, "\n") + "\n" + c.errs.String() }
+func (c *Child) String() string { return strings.Join(c.output, "\n") + "\n" + c.errs.String() }
 
 // A OneModel is a data map of tensors that all come from one model, so that what changes supersedes what was packed
 // before.

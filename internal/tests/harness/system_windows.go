@@ -12,8 +12,8 @@ const AccessViolation = "0xc0000005"
 // wasKilled reports whether a child that has ended was killed. It has the exit code of a failed test then, without the
 // output of one.
 func wasKilled(c *Child) bool {
-	said := c.String()
-	return c.ProcessState.ExitCode() == 1 && !strings.Contains(said, "FAIL") && !strings.Contains(said, "panic")
+	output := c.String()
+	return c.ProcessState.ExitCode() == 1 && !strings.Contains(output, "FAIL") && !strings.Contains(output, "panic")
 }
 
 // SampleStep returns n for tests that try every nth damaged file: opening one takes fifty times as long under Wine.

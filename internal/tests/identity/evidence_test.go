@@ -267,8 +267,8 @@ func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
 	elsewhere := local.Fingerprint
 	elsewhere[0] ^= 1
 	for name, c := range map[string]struct {
-		layout     format.Digest
-		said, want format.Evidence
+		layout       format.Digest
+		stored, want format.Evidence
 	}{
 		"beside another, and what it packs is right": {local.Fingerprint, another, complete},
 		"once":                          {local.Fingerprint, mine, mine},
@@ -277,9 +277,9 @@ func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
 		"another layout is as it was":   {elsewhere, another, another},
 		"no machine is listed, but own": {local.Fingerprint, format.Evidence{}, mine},
 	} {
-		said := ask.Evidence(c.layout, pair, c.said.Encode())
-		require.Equal(t, c.want.Encode(), said, name)
-		require.Equal(t, said, ask.Evidence(c.layout, pair, said), "%s: once more", name)
+		got := ask.Evidence(c.layout, pair, c.stored.Encode())
+		require.Equal(t, c.want.Encode(), got, name)
+		require.Equal(t, got, ask.Evidence(c.layout, pair, got), "%s: once more", name)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 				require.NoError(t, err)
 				if c.shows {
 					require.NotEmpty(t, problems, op.Name)
-					require.Contains(t, problems[0].What, "too short", op.Name)
+					require.Contains(t, problems[0].Message, "too short", op.Name)
 					f, err := cachefile.Open(path)
 					require.NoError(t, err)
 					require.ErrorIs(t, output.Write(path+".copy", func(file *os.File) error {

@@ -290,7 +290,7 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 	tall := harness.KernelUse{Op: packing.FullyConnected, Types: f32, Shape: []int{512, 32}}
 	pair := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(wide)), xpwc.PackedAs(fullyConnected(tall))}
 	_, plain := without(t, []harness.KernelUse{wide, tall})
-	for _, seen := range []harness.KernelUse{wide, tall} {
+	for _, packed := range []harness.KernelUse{wide, tall} {
 		path := harness.Path(t)
 		next := func(uses ...harness.KernelUse) []byte {
 			c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
@@ -300,9 +300,9 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 			require.NoError(t, err)
 			return out
 		}
-		require.Equal(t, plain[seen.String()], next(seen), "cold, and cut short")
-		require.Equal(t, plain[tall.String()], next(tall), "the other, after %v", seen)
-		require.Equal(t, plain[wide.String()], next(wide), "and again, after %v", seen)
+		require.Equal(t, plain[packed.String()], next(packed), "cold, and cut short")
+		require.Equal(t, plain[tall.String()], next(tall), "the other, after %v", packed)
+		require.Equal(t, plain[wide.String()], next(wide), "and again, after %v", packed)
 	}
 }
 

@@ -183,7 +183,7 @@ type countedFile struct {
 	*safetensors.File
 	mu             sync.Mutex
 	digests, asked int
-	says           bool // that the file changed
+	changed        bool // the file
 	stamp          string
 }
 
@@ -203,7 +203,7 @@ func (d *countedFile) Tensor(name string) (xpwc.Tensor, error) {
 
 func (d *countedFile) Changed() (bool, error) {
 	d.asked++
-	return d.says, nil
+	return d.changed, nil
 }
 
 func TestASourceIsAskedOnceBeforeAndOnceAfterPacking(t *testing.T) {
@@ -227,7 +227,7 @@ func TestAnEntryIsNotSaidToBeOfASourceThatChanged(t *testing.T) {
 		return c.Stats()
 	}
 	run(&countedFile{File: o.Data})
-	stats := run(&countedFile{File: o.Data, stamp: "another", says: true})
+	stats := run(&countedFile{File: o.Data, stamp: "another", changed: true})
 	require.EqualValues(t, 3, stats.Hits.Entries)
 	require.EqualValues(t, 1, stats.SourcesChanged)
 	require.Zero(t, stats.WrittenBytes)

@@ -24,7 +24,7 @@ func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, im
 			r.apply(d.steps[steps-1])
 			last = d.steps[steps-1].call
 		}
-		seen := map[uint64]bool{}
+		visited := map[uint64]bool{}
 		for unit := range tornUnits {
 			failures := extremes(unit)
 			for n := range perMoment {
@@ -32,10 +32,10 @@ func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, im
 			}
 			for _, f := range failures {
 				image, choice := r.imageAfter(f)
-				if seen[choice] {
+				if visited[choice] {
 					continue
 				}
-				seen[choice] = true
+				visited[choice] = true
 				images++
 				if err := look(image, steps, images); err != nil {
 					return images, fmt.Errorf("power fails after step %d of %d (%s), %v: %w",

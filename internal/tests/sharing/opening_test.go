@@ -26,14 +26,14 @@ func (f slowToOpen) Open(path string, writable bool) (store.File, error) {
 }
 
 // inTime fails the test if something takes so long that it must be blocked.
-func inTime(t *testing.T, label string, do func()) {
+func inTime(t *testing.T, operation string, do func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal(label, "waits")
+		t.Fatal(operation, "waits")
 	}
 }
 

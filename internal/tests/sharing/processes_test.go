@@ -236,8 +236,8 @@ func TestAKillWhileXNNPACKPacksLosesNothing(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		round, err := strconv.Atoi(os.Getenv(envRole))
 		require.NoError(t, err)
-		said := func(xpwc.Progress) { fmt.Println("packed") }
-		c := harness.OpenCache(t, filepath.Join(dir, "cache"), &xpwc.Options{WriterWait: -1, Progress: said})
+		progress := func(xpwc.Progress) { fmt.Println("packed") }
+		c := harness.OpenCache(t, filepath.Join(dir, "cache"), &xpwc.Options{WriterWait: -1, Progress: progress})
 		for ; ; round++ {
 			sixLayers.Run(t, c, weights(round))
 			require.NoError(t, c.Save())
@@ -362,9 +362,9 @@ func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 
 	for place, session := range map[string]bool{"packing": true, "computing a tensor": false} {
 		t.Run(place, func(t *testing.T) {
-			reached, release := make(chan struct{}), make(chan struct{})
+			started, release := make(chan struct{}), make(chan struct{})
 			var once sync.Once
-			block := func() { once.Do(func() { close(reached); <-release }) }
+			block := func() { once.Do(func() { close(started); <-release }) }
 			options := &xpwc.Options{}
 			slow := xpwc.DataMap(blockedMap{xpwc.MapOf(sixLayers.Weights(1)), block})
 			if place == "packing" {
@@ -381,7 +381,7 @@ func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 			var created sync.WaitGroup
 			var got []float32
 			created.Go(func() { got = sixLayers.Run(t, c, slow) })
-			<-reached
+			<-started
 
 			for range 100 {
 				require.Equal(t, want, executed.Infer(t, m.Runtime))

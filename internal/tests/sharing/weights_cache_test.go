@@ -354,11 +354,11 @@ func TestAHandleIsClosedOnce(t *testing.T) {
 	require.EqualValues(t, 3, a.Stats().Hits.Entries, "its figures are those of the file's handles")
 
 	_, err := a.NewSession(nil)
-	for label, err := range map[string]error{
+	for call, err := range map[string]error{
 		"session": err, "save": a.Save(), "compact": a.Compact(), "trim": a.Trim(),
 		"prune": a.Prune(xpwc.PruneOptions{}),
 	} {
-		require.ErrorIs(t, err, xpwc.ErrClosed, label)
+		require.ErrorIs(t, err, xpwc.ErrClosed, call)
 	}
 }
 
