@@ -360,7 +360,7 @@ func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
 
 // What flags of the runtime change is asked for a runtime with them. Where the host has not given them, the key shows
 // that XNNPACK made another operator than it was asked about: what is equal is served then.
-func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
+func TestRuntimeFlagsDetermineThePayloadSize(t *testing.T) {
 	const slowConsistentArithmetic xnnpack.RuntimeFlags = 0x2000 // which headers of 2024 have no name for
 	for title, made := range map[string]struct {
 		with  xnnpack.RuntimeFlags

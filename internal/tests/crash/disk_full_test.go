@@ -207,7 +207,7 @@ func requirePersists(t *testing.T, path string) {
 }
 
 // The limit on the size of files, from nothing to everything. The system sends SIGXFSZ to a process that exceeds it.
-func TestAFileSizeLimitIsBridged(t *testing.T) {
+func TestAFileSizeLimitIsSurvived(t *testing.T) {
 	if path := os.Getenv(harness.EnvChild); path != "" {
 		var limit syscall.Rlimit
 		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
@@ -221,7 +221,7 @@ func TestAFileSizeLimitIsBridged(t *testing.T) {
 	}
 	const step = 1024
 	points := atEveryPoint(t, t.TempDir(), step, func(path, work string, limit int) outcome {
-		return startOnFullDisk(t, "TestAFileSizeLimitIsBridged", path, fmt.Sprint(work, " ", limit))
+		return startOnFullDisk(t, "TestAFileSizeLimitIsSurvived", path, fmt.Sprint(work, " ", limit))
 	})
 	t.Logf("%d limits", points)
 }
@@ -409,7 +409,7 @@ func (d *refusingDisk) Truncate(size int64) error {
 
 // What a session packed lies before the index of a commit that another session's end brought about meanwhile. That the
 // disk has no room for the next index must not cost what was committed.
-func TestNoRoomForTheIndexLeavesWhatWasCommitted(t *testing.T) {
+func TestNoRoomForTheIndexKeepsCommittedEntries(t *testing.T) {
 	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	early := map[string][]byte{"a": harness.Content("a", 5000), "b": harness.Content("b", 5000),

@@ -24,7 +24,7 @@ func forgetPages(t *testing.T, path string) {
 }
 
 // A disk that cannot store blocks that it had promised: thin provisioning, or a failing device.
-func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
+func TestADiskThatLosesWritesGivesNoWrongWeights(t *testing.T) {
 	tensors := harness.Tensors(4, 500_000)
 	dir, ballast := thindisk.Mount(t)
 	path := filepath.Join(dir, "cache")
@@ -58,7 +58,7 @@ func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
 
 // What the system has written by itself, and could not, is known before the commit's flush: no output is given that was
 // computed meanwhile.
-func TestASessionSaysWhatTheDiskHasLostBeforeItIsCommitted(t *testing.T) {
+func TestASessionReportsLostPagesBeforeTheCommit(t *testing.T) {
 	dir, ballast := thindisk.Mount(t)
 	path := filepath.Join(dir, "cache")
 	c := harness.Open(t, path, nil)

@@ -308,7 +308,7 @@ func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 }
 
 // The slot may have reached the disk although its flush failed. A process that has loaded that generation keeps it.
-func TestAGenerationWhoseFlushFailedServesThoseWhoHaveIt(t *testing.T) {
+func TestAGenerationAfterAFailedSlotFlushStaysLoaded(t *testing.T) {
 	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	m := map[string][]byte{"a": harness.Content("a", 1000)}

@@ -61,7 +61,7 @@ func packOrFind(t *testing.T, c *xpwc.Cache, h *hostCode, name string) (hit bool
 }
 
 // What the host computes may look at the cache, whenever it is called.
-func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
+func TestHostCodeMayUseTheCache(t *testing.T) {
 	for _, size := range []int{100, 8 << 10} {
 		path := harness.Path(t)
 		for _, next := range []bool{false, true} {
@@ -83,7 +83,7 @@ func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 }
 
 // A session that waits for the host's digest does not block other sessions.
-func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
+func TestHostCodeDoesNotBlockOtherSessions(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	quick := &hostCode{size: 5000, hook: func(string) {}}
@@ -124,7 +124,7 @@ func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
 }
 
 // A panic of the host's is an error: nothing of its session is kept that is not certain, and the cache goes on.
-func TestAPanicOfTheHostIsAnErrorAndTheCacheGoesOn(t *testing.T) {
+func TestAPanicOfTheHostIsAnErrorOfItsSession(t *testing.T) {
 	for _, function := range []string{
 		"Identity.Digest", "Watch.Changed", "Tensor.Fill", "Tensor.Evict", "Tensor.Release",
 	} {
@@ -165,7 +165,7 @@ func TestAPanicOfTheHostIsAnErrorAndTheCacheGoesOn(t *testing.T) {
 	}
 }
 
-func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
+func TestAPanicOfTheProgressFunctionIsHarmless(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()
 	o.Progress = func(xpwc.Progress) { panic("x") }
@@ -185,7 +185,7 @@ func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
 }
 
 // A runtime whose creation failed has its reason in Finalize's error.
-func TestWhyXNNPACKCouldNotCreateARuntimeIsFinalizesError(t *testing.T) {
+func TestFinalizeReturnsTheReasonForAFailedCreation(t *testing.T) {
 	full := errors.New("the source's disk is gone")
 	c := harness.Open(t, "", nil)
 	s, err := c.NewSession(harness.TensorMap{"w": {Size: 100, Fill: func([]byte) error { return full }}})

@@ -10,7 +10,7 @@ import (
 )
 
 // A host that loads everything before anything is packed, for packing alone, still needs the progress of packing.
-func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
+func TestProgressCountsPackedNotLoadedWeights(t *testing.T) {
 	var reported []xpwc.Progress
 	note := func(p xpwc.Progress) { reported = append(reported, p) }
 	c := harness.Open(t, harness.Path(t), &xpwc.Options{Progress: note})

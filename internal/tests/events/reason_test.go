@@ -180,7 +180,7 @@ func reading(previous, current xpwc.Identity) func(t *testing.T) observed {
 
 // The header has room for two generations. With a bit flipped in the only one, all that was packed is out of reach, and
 // "no file" would send the user to look for a wrong path.
-func TestAFileWhoseOnlySlotIsDamagedIsReportedAsDamaged(t *testing.T) {
+func TestADamagedOnlySlotIsReportedAsDamage(t *testing.T) {
 	start := relaunch(func(t *testing.T, path string) {
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -409,7 +409,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 }
 
 // Whatever makes a start slower than mapping is counted, is in the explanation, and is reported once.
-func TestEachReasonForASlowStartIsCountedExplainedAndReported(t *testing.T) {
+func TestEachReasonForASlowStartIsReported(t *testing.T) {
 	for _, reason := range xpwc.Reasons() {
 		t.Run(string(reason), func(t *testing.T) {
 			provoke := provocations[reason]
@@ -451,7 +451,7 @@ func TestEachReasonForASlowStartIsCountedExplainedAndReported(t *testing.T) {
 	require.Len(t, provocations, len(xpwc.Reasons()))
 }
 
-func TestAStartThatMapsAllHasNoReason(t *testing.T) {
+func TestAFullyWarmStartHasNoReason(t *testing.T) {
 	path, data := harness.Path(t), xpwc.MapOf(harness.ThreeLayers.Weights(1))
 	id := xpwc.Identity{Source: "model", Stamp: "1"}
 	observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(harness.ThreeLayers))
@@ -465,7 +465,7 @@ func TestAStartThatMapsAllHasNoReason(t *testing.T) {
 }
 
 // Each look-up that misses has one reason.
-func TestReasonsForMissesAddUpToMisses(t *testing.T) {
+func TestReasonsAddUpToMisses(t *testing.T) {
 	for reason, provoke := range provocations {
 		if kind := reason.Kind(); kind == xpwc.Read || kind == xpwc.Waited || reason == xpwc.ReasonUnasked {
 			continue
@@ -487,7 +487,7 @@ func TestReasonsForMissesAddUpToMisses(t *testing.T) {
 }
 
 // What several machines and several models pack into one file is no growth.
-func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
+func TestAFileOfSeveralMachinesDoesNotGrowAtEachStart(t *testing.T) {
 	t.Run("machines", func(t *testing.T) {
 		path, data := packedFile(t)
 		for i := range 5 {

@@ -21,7 +21,7 @@ func manyTensors() map[string][]byte { return harness.Tensors(6_500, 10) }
 
 // While a commit or a compaction is being written, somebody writes over the loaded index, and a look-up finds that. The
 // file is given up, but not before what is being written has ended.
-func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
+func TestTheIndexIsDamagedDuringAWrite(t *testing.T) {
 	whileWriting := func(h *harness.Hooks, damaged func(), err error) {
 		h.Flush = func(string) error {
 			h.Flush = nil
@@ -106,7 +106,7 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 
 // Uncommitted packed weights in a damaged file stay right for the sessions that use them. Save reports that they are
 // not in the file.
-func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
+func TestTheIndexIsDamagedDuringPacking(t *testing.T) {
 	path := harness.Path(t)
 	old := manyTensors()
 	packedBefore := harness.Open(t, path, nil)

@@ -13,7 +13,7 @@ import (
 
 // A file with the name of one of the cache's auxiliary files is left alone, unless its content proves that a cache left
 // it.
-func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
+func TestForeignFilesInTheDirectoryAreLeftAlone(t *testing.T) {
 	m := harness.Tensors(3, 2000)
 	for suffix, work := range map[string]func(t *testing.T, path string){
 		".compact": func(t *testing.T, path string) {

@@ -18,7 +18,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-const statsFile = "stats" // what a process of TestOneFileServesEveryCPUWhatItPacks writes to the cache's directory
+const statsFile = "stats" // what a process of TestOneFileServesEveryCPU writes to the cache's directory
 
 // served is what a process had of the cache.
 type served struct {
@@ -28,7 +28,7 @@ type served struct {
 
 // A file moves between machines, or a hypervisor masks features: each CPU finds the weights that were packed for its
 // own kernels, and no others.
-func TestOneFileServesEveryCPUWhatItPacks(t *testing.T) {
+func TestOneFileServesEveryCPU(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		tellOfTheWholeTable(t, dir)
 		return
@@ -51,7 +51,7 @@ func TestOneFileServesEveryCPUWhatItPacks(t *testing.T) {
 func shareOneFile(t *testing.T, order []optable.CPU) {
 	dir := t.TempDir()
 	run := func(t *testing.T, cpu optable.CPU) (s served) {
-		harness.InProcess(t, "TestOneFileServesEveryCPUWhatItPacks", cpu.Environment, harness.EnvDir+"="+dir)
+		harness.InProcess(t, "TestOneFileServesEveryCPU", cpu.Environment, harness.EnvDir+"="+dir)
 		b, err := os.ReadFile(filepath.Join(dir, statsFile))
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(b, &s))

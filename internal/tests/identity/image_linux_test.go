@@ -119,7 +119,7 @@ func detached(t *testing.T, dir string) func() {
 }
 
 // A machine whose models come in images is given another one: inode, size and all times of the model are as before.
-func TestAModelInAnotherImageIsNotTakenForTheOld(t *testing.T) {
+func TestAModelInANewImageIsDistinguished(t *testing.T) {
 	for _, k := range imageKinds {
 		for kind, seconds := range k.times {
 			t.Run(k.name+", "+kind, func(t *testing.T) {

@@ -41,7 +41,7 @@ func aWhileAgo(t *testing.T, path string) {
 
 // A file system notes the time of a write when it begins. Weights that are packed before it ends are of the old
 // content, or of a mixture, and the times already are the times of the new.
-func TestAStartAmidALongWriteToTheModelLeavesNothingWrong(t *testing.T) {
+func TestAStartDuringALongWriteLeavesNoWrongWeights(t *testing.T) {
 	old, new := harness.ThreeLayers.Weights(1), harness.ThreeLayers.Weights(2)
 	path, cache := written(t, old), harness.Path(t)
 	end := testkit.HoldUpWrite(t, path, harness.Safetensors(t, new))
@@ -60,7 +60,7 @@ func TestAStartAmidALongWriteToTheModelLeavesNothingWrong(t *testing.T) {
 }
 
 // The end of such a write shows nowhere but in the content.
-func TestALongWriteToTheModelThatEndsAmidAStartIsNoticed(t *testing.T) {
+func TestALongWriteThatEndsDuringAStartIsDetected(t *testing.T) {
 	old, new := harness.ThreeLayers.Weights(1), harness.ThreeLayers.Weights(2)
 	for name, warm := range map[string]bool{"cold": false, "warm": true} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func inTime(t *testing.T, operation string, do func()) {
 	}
 }
 
-func TestAFileThatIsSlowToOpenHoldsUpNoOther(t *testing.T) {
+func TestASlowOpenDoesNotBlockOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "slow")
 	slow := slowToOpen{asked: make(chan struct{}), opened: make(chan struct{})}

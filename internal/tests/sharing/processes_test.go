@@ -114,7 +114,7 @@ func requireOneCopy(t *testing.T, dir string, payload int64) {
 	require.NoError(t, c.Close())
 }
 
-func TestOfProcessesThatStartTogetherOnePacksAndTheOthersFindIt(t *testing.T) {
+func TestOneOfSeveralStartingProcessesPacks(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		runAsChild(t, dir)
 		return
@@ -184,7 +184,7 @@ func TestAnotherProcessTakesOverFromAKilledWriter(t *testing.T) {
 	requireOneCopy(t, dir, packed)
 }
 
-func TestWhileTheWriterIsStoppedOthersGoOnPrivately(t *testing.T) {
+func TestOthersPackPrivatelyWhileTheWriterIsStopped(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		runAsChild(t, dir)
 		return
@@ -193,7 +193,7 @@ func TestWhileTheWriterIsStoppedOthersGoOnPrivately(t *testing.T) {
 	for _, then := range []string{"continued", "killed"} {
 		t.Run(then, func(t *testing.T) {
 			dir := t.TempDir()
-			test := "TestWhileTheWriterIsStoppedOthersGoOnPrivately"
+			test := "TestOthersPackPrivatelyWhileTheWriterIsStopped"
 			writer := harness.StartChild(t, test, nil, harness.EnvDir+"="+dir, envRole+"=writer")
 			writer.Await(t, "packing")
 			require.NoError(t, writer.Process.Signal(syscall.SIGSTOP))

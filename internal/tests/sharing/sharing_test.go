@@ -68,7 +68,7 @@ func TestXNNPACKPacksWhereTheFileIsMapped(t *testing.T) {
 }
 
 // Packed weights are kept in the place that the host chooses, and nothing else is written.
-func TestWhereWeightsAreSavedIsTheHostsChoice(t *testing.T) {
+func TestTheHostChoosesThePlaceOfTheFile(t *testing.T) {
 	tensors := harness.ThreeLayers.Weights(1)
 	want := harness.ThreeLayers.Plain(t, tensors)
 	for _, choice := range []struct {

@@ -55,7 +55,7 @@ func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
 
 // A stamp that could not be noted in the file because another process was writing to it is noted when that process has
 // ended.
-func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
+func TestAStampIsCommittedAfterAnotherWriterHasEnded(t *testing.T) {
 	path := harness.Path(t)
 	use := func(c *xpwc.Cache, stamp string) (hit bool) {
 		s, hit := harness.UseStamped(t, c, stamp)
@@ -87,7 +87,7 @@ func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
 }
 
 // Releasing the writer's lock, as a look-up does that finds an entry of another process, does not wait for a flush.
-func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
+func TestReleasingTheWriterLockDoesNotWaitForAFlush(t *testing.T) {
 	c, h := harness.OpenHooked(t, harness.Path(t), nil)
 	o := harness.PackTensors(t, c, harness.Tensors(1, 3000))
 	harness.HoldCommits(c)
@@ -137,7 +137,7 @@ func TestACommitLeavesTheStampsOfAnotherProcess(t *testing.T) {
 }
 
 // What changes while a commit is written is committed after it.
-func TestANewStampIsCommittedThatComesDuringACommit(t *testing.T) {
+func TestAStampNotedDuringACommitIsCommitted(t *testing.T) {
 	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	s, _ := harness.UseStamped(t, c, "old")
