@@ -44,10 +44,11 @@ func sealedChain(t *testing.T, start string, chain ...string) []string {
 	f, err := cachefile.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, output.Write(path+".sealed", func(to *os.File) error {
-		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest, Programs: func(cachefile.Entry) []cachefile.Digest {
-			return []cachefile.Digest{xpwc.DigestOf([]byte(chainProgram))}
-		}})
+	programs := func(cachefile.Entry) []cachefile.Digest {
+		return []cachefile.Digest{xpwc.DigestOf([]byte(chainProgram))}
+	}
+	require.NoError(t, output.Write(path+".sealed", func(dst *os.File) error {
+		return f.Write(dst, nil, cachefile.WriteOptions{Seal: &digest, Programs: programs})
 	}))
 	return append(model, path+".sealed", digest.String())
 }

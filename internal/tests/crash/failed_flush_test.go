@@ -73,7 +73,8 @@ func (s *survival) check(image *memdisk.Dir, steps int) (recovered state, err er
 		}
 		b := harness.Store(c).Payload(&r)
 		if !s.right[r.Kernel+string(b)] || digest.Of(b) != r.Sum {
-			return recovered, fmt.Errorf("generation %d: wrong bytes in the payload of %s", recovered.generation, r.Kernel)
+			return recovered, fmt.Errorf("generation %d: wrong bytes in the payload of %s", recovered.generation,
+				r.Kernel)
 		}
 		recovered.packed[r.Kernel] = bytes.Clone(b)
 	}

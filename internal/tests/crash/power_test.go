@@ -163,7 +163,8 @@ func (s *scenario) check(image *memdisk.Dir, steps int) (recovered state, err er
 		return state{}, fmt.Errorf("generation %d, which nobody committed", slot.Generation)
 	}
 	if recovered.generation == slot.Generation && recovered.slot != slot {
-		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot, recovered.slot)
+		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot,
+			recovered.slot)
 	}
 	recovered.generation, recovered.slot = slot.Generation, slot
 	if n := harness.Store(c).Index().Len(); n != len(recovered.packed) {
