@@ -33,7 +33,8 @@ func smallest(t *testing.T, out string, first, last int) possessions {
 			minimum = p
 		}
 		minimum = possessions{
-			min(minimum.resident, p.resident), min(minimum.allocated, p.allocated), min(minimum.descriptors, p.descriptors),
+			min(minimum.resident, p.resident), min(minimum.allocated, p.allocated),
+			min(minimum.descriptors, p.descriptors),
 			min(minimum.threads, p.threads), min(minimum.mappings, p.mappings),
 		}
 	}

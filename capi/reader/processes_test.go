@@ -44,10 +44,9 @@ func sealedChain(t *testing.T, start string, chain ...string) []string {
 	f, err := cachefile.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
+	programs := func(cachefile.Entry) []cachefile.Digest { return []cachefile.Digest{xpwc.DigestOf([]byte(chainProgram))} }
 	require.NoError(t, output.Write(path+".sealed", func(dst *os.File) error {
-		return f.Write(dst, nil, cachefile.WriteOptions{Seal: &digest, Programs: func(cachefile.Entry) []cachefile.Digest {
-			return []cachefile.Digest{xpwc.DigestOf([]byte(chainProgram))}
-		}})
+		return f.Write(dst, nil, cachefile.WriteOptions{Seal: &digest, Programs: programs})
 	}))
 	return append(model, path+".sealed", digest.String())
 }
@@ -58,7 +57,8 @@ func TestTheReaderServesWhereALibraryWithThreadsHasTrouble(t *testing.T) {
 	const smallTensors = "-DXPWC_READER_LITTLE=0" // look-ups of little are answered too
 	hosts := []string{program(t, "processes.c", smallTensors)}
 	if !testing.Short() {
-		hosts = append(hosts, program(t, "processes.c", append(slices.Clone(sanitizers), smallTensors, "-DNO_ADDRESS_LIMIT")...))
+		hosts = append(hosts, program(t, "processes.c",
+			append(slices.Clone(sanitizers), smallTensors, "-DNO_ADDRESS_LIMIT")...))
 	}
 	for _, kind := range []string{"int8", "float32"} {
 		args := sealedChain(t, start, kind, "6", "64", "96")

@@ -84,10 +84,9 @@ func sealed(t *testing.T, path string) string {
 	b, err := hex.DecodeString(model)
 	require.NoError(t, err)
 	digest := xpwc.Digest(b)
+	programs := func(cachefile.Entry) []cachefile.Digest { return []cachefile.Digest{xpwc.DigestOf([]byte(delegate))} }
 	require.NoError(t, output.Write(path+".sealed", func(dst *os.File) error {
-		return f.Write(dst, nil, cachefile.WriteOptions{Seal: &digest, Programs: func(cachefile.Entry) []cachefile.Digest {
-			return []cachefile.Digest{xpwc.DigestOf([]byte(delegate))}
-		}})
+		return f.Write(dst, nil, cachefile.WriteOptions{Seal: &digest, Programs: programs})
 	}))
 	require.NoError(t, os.Chmod(path+".sealed", 0o444))
 	return path + ".sealed"
@@ -156,7 +155,8 @@ func TestEveryOperatorIsServedAsTheLibraryServesIt(t *testing.T) {
 			for _, digest := range []string{model, ""} {
 				r, err := reader.Open(sealed(t, path), digest)
 				require.NoError(t, err)
-				require.Equal(t, want, run(t, c, r, digest != ""), "the content is read only without the model's digest")
+				require.Equal(t, want, run(t, c, r, digest != ""),
+					"the content is read only without the model's digest")
 				s := r.Stats()
 				require.EqualValues(t, warm.Hits.Entries, s.Hits)
 				require.EqualValues(t, warm.Reused.Entries, s.Shared)
@@ -604,7 +604,8 @@ func TestAMissHasAReason(t *testing.T) {
 				return func(w optable.Weight, b []byte) error { return r.Name(w.Name, b) }
 			}},
 		{reader.MissNoProgram, "with xpwc_reader_set_program", model, asSealed},
-		{reader.MissModel, "sealed for another program and another model", reader.Digest([]byte("another")), asExported},
+		{reader.MissModel, "sealed for another program and another model",
+			reader.Digest([]byte("another")), asExported},
 		{reader.MissContent, "other content", reader.Digest([]byte("another")),
 			func(r *reader.Reader) func(optable.Weight, []byte) error {
 				return func(w optable.Weight, b []byte) error {
