@@ -44,7 +44,9 @@ func sealedChain(t *testing.T, start string, chain ...string) []string {
 	f, err := cachefile.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	programs := func(cachefile.Entry) []cachefile.Digest { return []cachefile.Digest{xpwc.DigestOf([]byte(chainProgram))} }
+	programs := func(cachefile.Entry) []cachefile.Digest {
+		return []cachefile.Digest{xpwc.DigestOf([]byte(chainProgram))}
+	}
 	require.NoError(t, output.Write(path+".sealed", func(dst *os.File) error {
 		return f.Write(dst, nil, cachefile.WriteOptions{Seal: &digest, Programs: programs})
 	}))
