@@ -273,7 +273,7 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 		key format.Key
 	}
 	first := make(map[content]*format.Key, len(added)) // nil while nothing is stored
-	more := map[pair]bool{}                            // under further keys
+	further := map[pair]bool{}
 	store := func(r *format.Record) (duplicate bool) {
 		c := content{r.Sum, r.Size}
 		key, isNew := first[c]
@@ -284,10 +284,10 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 			return false
 		}
 		p := pair{c, r.Key}
-		if *key == r.Key || more[p] {
+		if *key == r.Key || further[p] {
 			return false
 		}
-		more[p] = true
+		further[p] = true
 		return true
 	}
 	for i := range added {

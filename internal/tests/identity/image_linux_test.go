@@ -119,10 +119,10 @@ func detached(t *testing.T, dir string) func() {
 }
 
 // A machine whose models come in images is given another one: inode, size and all times of the model are as before.
-func TestAModelInAnotherImageIsNotTakenForTheOld(t *testing.T) {
+func TestAModelInANewImageIsDistinguished(t *testing.T) {
 	for _, k := range imageKinds {
-		for label, seconds := range k.times {
-			t.Run(k.name+", "+label, func(t *testing.T) {
+		for kind, seconds := range k.times {
+			t.Run(k.name+", "+kind, func(t *testing.T) {
 				dir, path := t.TempDir(), harness.Path(t)
 				var states []unix.Stat_t
 				for version := range 2 {
