@@ -39,3 +39,19 @@ func TestATaskThatEndsItsGoroutineDoesNotStopTheOthers(t *testing.T) {
 	tasks.Wait()
 	require.EqualValues(t, 100, done.Load())
 }
+
+// The digest of a large tensor must not delay that of the next one.
+func TestATaskDoesNotWaitForABusyWorker(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var tasks Tasks
+	begun, release := make(chan struct{}), make(chan struct{})
+	tasks.Go(func() { close(begun); <-release })
+	<-begun
+	tasks.Go(func() { <-release })
+	tasks.mu.Lock()
+	workers := tasks.workers
+	tasks.mu.Unlock()
+	close(release)
+	tasks.Wait()
+	require.Equal(t, 2, workers)
+}
