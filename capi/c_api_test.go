@@ -27,17 +27,17 @@ func TestASecondProcessFindsEverythingAndPacksNothing(t *testing.T) {
 			p.run(t, nil, path, "cold", maps[0])
 			content, err := os.ReadFile(path)
 			require.NoError(t, err)
-			before, err := os.Stat(path)
+			oldInfo, err := os.Stat(path)
 			require.NoError(t, err)
 			for _, m := range maps {
 				p.run(t, nil, path, "warm", m)
 			}
-			again, err := os.ReadFile(path)
+			reread, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Equal(t, content, again)
-			after, err := os.Stat(path)
+			require.Equal(t, content, reread)
+			newInfo, err := os.Stat(path)
 			require.NoError(t, err)
-			require.Equal(t, before.ModTime(), after.ModTime())
+			require.Equal(t, oldInfo.ModTime(), newInfo.ModTime())
 		}
 	}
 	eachWay(t, "warm.c", test)

@@ -106,8 +106,8 @@ func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpw
 		host.cache.Store(uintptr(c.number))
 		handle.id = newHandle(c)
 		host.log(C.XPWC_LOG_INFO, c.name+": opened")
-		if why := c.Stats().Unusable; why != nil {
-			setLastError(hostText(why.Error()))
+		if unusable := c.Stats().Unusable; unusable != nil {
+			setLastError(hostText(unusable.Error()))
 		}
 		return nil
 	})
@@ -115,12 +115,12 @@ func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpw
 
 // optionsOf returns the host's options, without its callbacks.
 func optionsOf(function string, o *C.struct_xpwc_options_view) (*xpwc.Options, error) {
-	const known = C.XPWC_OPEN_OR_MEMORY<<1 - 1
+	const knownFlags = C.XPWC_OPEN_OR_MEMORY<<1 - 1
 	switch {
 	case !bool(o.valid):
 		return nil, invalid("%s: options.struct_size is wrong, or an unknown member is set", function)
-	case o.flags&^known != 0:
-		return nil, invalid("%s: unknown flags %#x", function, o.flags&^known)
+	case o.flags&^knownFlags != 0:
+		return nil, invalid("%s: unknown flags %#x", function, o.flags&^knownFlags)
 	case o.verify > C.XPWC_VERIFY_STRUCTURE:
 		return nil, invalid("%s: verify is %d", function, o.verify)
 	case o.log_level > C.XPWC_LOG_ERROR:
@@ -204,27 +204,27 @@ func xpwcCacheNames(handle C.xpwc_cache, names *C.xpwc_strings, count *C.size_t)
 }
 
 // returnNames copies names into C memory, which the host frees with xpwc_names_free, for a function of that name.
-func returnNames(function string, of func() []string, names *C.xpwc_strings, count *C.size_t) error {
+func returnNames(function string, list func() []string, names *C.xpwc_strings, count *C.size_t) error {
 	if names == nil || count == nil {
 		return invalid("%s: names or count is NULL", function)
 	}
-	all, size := of(), 0
-	for _, s := range all {
+	entries, size := list(), 0
+	for _, s := range entries {
 		size += len(s) + 1
 	}
 	var text *C.char
-	array := C.xpwc_strings_new(C.size_t(len(all)), C.size_t(size), &text)
+	array := C.xpwc_strings_new(C.size_t(len(entries)), C.size_t(size), &text)
 	if array == nil {
-		return fmt.Errorf("no memory for %d names: %w", len(all), syscall.ENOMEM)
+		return fmt.Errorf("no memory for %d names: %w", len(entries), syscall.ENOMEM)
 	}
-	pointers := unsafe.Slice(array, len(all))
+	pointers := unsafe.Slice(array, len(entries))
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(text)), size)
-	for i, s := range all {
+	for i, s := range entries {
 		pointers[i] = (*C.char)(unsafe.Pointer(unsafe.SliceData(bytes)))
 		n := copy(bytes, s)
 		bytes[n] = 0
 		bytes = bytes[n+1:]
 	}
-	*names, *count = C.xpwc_strings(unsafe.Pointer(array)), C.size_t(len(all))
+	*names, *count = C.xpwc_strings(unsafe.Pointer(array)), C.size_t(len(entries))
 	return nil
 }

@@ -33,18 +33,18 @@ func dropHandle(id C.uint64_t) { handles.Delete(uint64(id)) }
 type opened interface{ ofCache() *cache }
 
 // resolve returns what a handle stands for.
-func resolve[T opened](what string, id C.uint64_t) (v T, err error) {
-	found, _ := handles.Load(uint64(id))
-	v, known := found.(T)
-	if !known {
-		return v, fmt.Errorf("%s: %w: %#x", what, errInvalidHandle, uint64(id))
+func resolve[T opened](kind string, id C.uint64_t) (v T, err error) {
+	value, _ := handles.Load(uint64(id))
+	v, ok := value.(T)
+	if !ok {
+		return v, fmt.Errorf("%s: %w: %#x", kind, errInvalidHandle, uint64(id))
 	}
 	return v, v.ofCache().checkCaller()
 }
 
-// with calls do with what a handle stands for.
-func with[T opened](what string, id C.uint64_t, do func(T) error) C.xpwc_status {
-	v, err := resolve[T](what, id)
+// withHandle calls do with what a handle stands for.
+func withHandle[T opened](kind string, id C.uint64_t, do func(T) error) C.xpwc_status {
+	v, err := resolve[T](kind, id)
 	if err != nil {
 		return call(nil, func() error { return err })
 	}
@@ -52,9 +52,9 @@ func with[T opened](what string, id C.uint64_t, do func(T) error) C.xpwc_status 
 }
 
 func withCache(handle C.xpwc_cache, do func(*cache) error) C.xpwc_status {
-	return with("cache", handle.id, do)
+	return withHandle("cache", handle.id, do)
 }
 
 func withSession(handle C.xpwc_session, do func(*session) error) C.xpwc_status {
-	return with("session", handle.id, do)
+	return withHandle("session", handle.id, do)
 }

@@ -99,11 +99,11 @@ func (h logHandler) Enabled(_ context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler. The line begins with the cache, as those of failed calls do, and ends with the error.
 func (h logHandler) Handle(_ context.Context, r slog.Record) error {
-	var where, details, reason string
+	var path, details, reason string
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "cache":
-			where = "cache " + a.Value.String() + ": "
+			path = "cache " + a.Value.String() + ": "
 		case "error":
 			reason = ": " + a.Value.String()
 		default:
@@ -111,7 +111,7 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	h.host.log(hostLevel(r.Level), where+r.Message+details+reason)
+	h.host.log(hostLevel(r.Level), path+r.Message+details+reason)
 	return nil
 }
 

@@ -171,14 +171,15 @@ func TestTheTreeSpeaksTheFieldsLanguage(t *testing.T) {
 
 // TestTheLanguageTestCountsWhatItNames shows that the counters see each kind.
 func TestTheLanguageTestCountsWhatItNames(t *testing.T) {
-	const source = "package a\nfunc at(to int) { from, b := 1, 2; _, _ = from, b }"
-	f, err := parser.ParseFile(token.NewFileSet(), "a.go", source, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "a.go",
+		"package a\nfunc at(to int) { from, b := 1, 2; _, _ = from, b }", 0)
 	require.NoError(t, err)
 	var l language
 	l.countNames(f)
 	require.Equal(t, language{names: 4, odd: 3}, l)
 	for _, text := range []string{"copies of what", "it has the tensors read", "the file says so", "those that differ",
-		"beside it", "all but for one"} {
+		"beside it",
+		"all but for one"} {
 		l = language{}
 		l.countProse(text)
 		require.Equal(t, 1, l.habits, text)

@@ -72,8 +72,8 @@ var sanitizers = []string{"-fsanitize=address,undefined", "-fno-sanitize-recover
 func reseal(b []byte) {
 	le := binary.LittleEndian
 	for parity := range 2 {
-		at := 512 * (parity + 1)
-		slot := b[at : at+128]
+		offset := 512 * (parity + 1)
+		slot := b[offset : offset+128]
 		index, size := le.Uint64(slot[8:]), le.Uint64(slot[16:])
 		if index < uint64(len(b)) && size >= 128 && size <= uint64(len(b))-index {
 			x := b[index : index+size]
@@ -97,9 +97,9 @@ func reseal(b []byte) {
 // structure returns the parts of a sound file that are not payloads.
 func structure(b []byte) (parts [][2]int) {
 	le := binary.LittleEndian
-	for _, at := range []int{512, 1024} {
-		if index := int(le.Uint64(b[at+8:])); index > 0 {
-			parts = append(parts, [2]int{index, index + int(le.Uint64(b[at+16:]))})
+	for _, offset := range []int{512, 1024} {
+		if index := int(le.Uint64(b[offset+8:])); index > 0 {
+			parts = append(parts, [2]int{index, index + int(le.Uint64(b[offset+16:]))})
 		}
 	}
 	return append(parts, [2]int{0, 40}, [2]int{512, 640}, [2]int{1024, 1152})
@@ -109,18 +109,18 @@ func structure(b []byte) (parts [][2]int) {
 func damage(r *rand.Rand, b []byte, parts [][2]int) []byte {
 	for range 1 + r.IntN(3) {
 		part := parts[r.IntN(len(parts))]
-		at := part[0] + r.IntN(part[1]-part[0])
+		offset := part[0] + r.IntN(part[1]-part[0])
 		switch r.IntN(4) {
 		case 0:
-			b[at] ^= 1 << r.IntN(8)
+			b[offset] ^= 1 << r.IntN(8)
 		case 1:
-			b[at] = byte(r.Uint32())
+			b[offset] = byte(r.Uint32())
 		case 2: // a number that is too large, or nearly
 			n := []uint64{1<<64 - 1, 1 << 63, 1 << 32, 1<<32 - 1, uint64(len(b)), uint64(len(b)) - 64}[r.IntN(6)]
 			number := binary.LittleEndian.AppendUint64(nil, n)
-			copy(b[at/4*4:min(at/4*4+4*(1+r.IntN(2)), len(b))], number)
+			copy(b[offset/4*4:min(offset/4*4+4*(1+r.IntN(2)), len(b))], number)
 		case 3:
-			copy(b[at:part[1]], b[part[0]:part[0]+r.IntN(part[1]-at)])
+			copy(b[offset:part[1]], b[part[0]:part[0]+r.IntN(part[1]-offset)])
 		}
 	}
 	if r.IntN(4) > 0 {
@@ -159,8 +159,8 @@ func TestNoFileMakesTheReaderReadOutOfBounds(t *testing.T) {
 func FuzzBothReadersFindTheSame(f *testing.F) {
 	good := golden(f)
 	f.Add(good, false)
-	found := filepath.Join("..", "..", "internal", "format", "testdata", "fuzz", "FuzzDecodeHeader", "*")
-	corpus, err := filepath.Glob(found)
+	pattern := filepath.Join("..", "..", "internal", "format", "testdata", "fuzz", "FuzzDecodeHeader", "*")
+	corpus, err := filepath.Glob(pattern)
 	require.NoError(f, err)
 	for _, path := range corpus {
 		text, err := os.ReadFile(path)

@@ -32,21 +32,21 @@ type tensors map[string][]byte
 // session runs a case with a session of a cache and returns what the cache did.
 func session(t *testing.T, c optable.Case, path string, o *xpwc.Options) ([]byte, xpwc.Stats) {
 	t.Helper()
-	return sessionGiven(t, 0, c, path, o)
+	return sessionWithFlags(t, 0, c, path, o)
 }
 
-// sessionGiven does so for a host that says these flags of all kernels.
-func sessionGiven(t *testing.T, given packing.Flags, c optable.Case, path string, o *xpwc.Options) (
+// sessionWithFlags does so for a host that says these flags of all kernels.
+func sessionWithFlags(t *testing.T, flags packing.Flags, c optable.Case, path string, o *xpwc.Options) (
 	[]byte, xpwc.Stats) {
 	t.Helper()
 	cache, err := xpwc.Open(path, o)
 	require.NoError(t, err)
-	known := tensors{}
-	s, err := cache.NewSession(xpwc.MapOf(known))
+	loaded := tensors{}
+	s, err := cache.NewSession(xpwc.MapOf(loaded))
 	require.NoError(t, err)
 	output, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
-		known[w.Name] = w.Content
-		w.Packing = withFlags(given, w.Packing)
+		loaded[w.Name] = w.Content
+		w.Packing = withFlags(flags, w.Packing)
 		options := []xpwc.LoadOption{xpwc.PackedAs(w.Packing)}
 		if w.Eager {
 			options = append(options, xpwc.Eager())
@@ -84,11 +84,10 @@ func sealed(t *testing.T, path string) string {
 	b, err := hex.DecodeString(model)
 	require.NoError(t, err)
 	digest := xpwc.Digest(b)
-	programs := func(cachefile.Entry) []cachefile.Digest {
-		return []cachefile.Digest{xpwc.DigestOf([]byte(delegate))}
-	}
 	require.NoError(t, output.Write(path+".sealed", func(dst *os.File) error {
-		return f.Write(dst, nil, cachefile.WriteOptions{Seal: &digest, Programs: programs})
+		return f.Write(dst, nil, cachefile.WriteOptions{Seal: &digest, Programs: func(cachefile.Entry) []cachefile.Digest {
+			return []cachefile.Digest{xpwc.DigestOf([]byte(delegate))}
+		}})
 	}))
 	require.NoError(t, os.Chmod(path+".sealed", 0o444))
 	return path + ".sealed"
@@ -97,20 +96,20 @@ func sealed(t *testing.T, path string) string {
 // run runs a case with the reader. What is not Eager is not there if absent is set.
 func run(t *testing.T, c optable.Case, r *reader.Reader, absent bool) []byte {
 	t.Helper()
-	return runGiven(t, 0, c, r, absent)
+	return runWithFlags(t, 0, c, r, absent)
 }
 
-func withFlags(given packing.Flags, id packing.Identity) packing.Identity {
+func withFlags(flags packing.Flags, id packing.Identity) packing.Identity {
 	if !id.Zero() {
-		id.Flags |= given
+		id.Flags |= flags
 	}
 	return id
 }
 
-func runGiven(t *testing.T, given packing.Flags, c optable.Case, r *reader.Reader, absent bool) []byte {
+func runWithFlags(t *testing.T, flags packing.Flags, c optable.Case, r *reader.Reader, absent bool) []byte {
 	t.Helper()
 	return runNamed(t, c, r, absent, func(w optable.Weight, b []byte) error {
-		w.Packing = withFlags(given, w.Packing)
+		w.Packing = withFlags(flags, w.Packing)
 		return name(r, w, b)
 	})
 }
@@ -154,10 +153,10 @@ func TestEveryOperatorIsServedAsTheLibraryServesIt(t *testing.T) {
 	for _, c := range optable.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			path, want, warm := packedCase(t, c)
-			for _, of := range []string{model, ""} {
-				r, err := reader.Open(sealed(t, path), of)
+			for _, digest := range []string{model, ""} {
+				r, err := reader.Open(sealed(t, path), digest)
 				require.NoError(t, err)
-				require.Equal(t, want, run(t, c, r, of != ""), "the content is read only without the model's digest")
+				require.Equal(t, want, run(t, c, r, digest != ""), "the content is read only without the model's digest")
 				s := r.Stats()
 				require.EqualValues(t, warm.Hits.Entries, s.Hits)
 				require.EqualValues(t, warm.Reused.Entries, s.Shared)
@@ -237,18 +236,18 @@ func TestAKernelThatIsDescribedInPartIsPackedAndShared(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
 			cache, err := xpwc.Open(path, nil)
 			require.NoError(t, err)
-			known := tensors{}
-			s, err := cache.NewSession(xpwc.MapOf(known))
+			loaded := tensors{}
+			s, err := cache.NewSession(xpwc.MapOf(loaded))
 			require.NoError(t, err)
 			want, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
-				known[w.Name] = w.Content
+				loaded[w.Name] = w.Content
 				return s.Load(w.Name, append(test.packed, xpwc.Eager())...)
 			}, s.Finalize)
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
 			require.NoError(t, cache.Close())
-			for _, of := range []string{model, ""} {
-				r, err := reader.Open(sealed(t, path), of)
+			for _, digest := range []string{model, ""} {
+				r, err := reader.Open(sealed(t, path), digest)
 				require.NoError(t, err)
 				defer r.Close()
 				require.Equal(t, want, runNamed(t, c, r, false, func(w optable.Weight, b []byte) error {
@@ -268,7 +267,7 @@ func TestWhatIsPackedInSeveralWaysIsNotServedToAHostThatKnowsNothingButNames(t *
 	c := optable.Cases()[slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == dynamic })]
 	path := filepath.Join(t.TempDir(), "cache")
 	want, _ := session(t, c, path, nil)
-	sessionGiven(t, packing.SparseInference, c, path, nil)
+	sessionWithFlags(t, packing.SparseInference, c, path, nil)
 	r, err := reader.Open(sealed(t, path), model)
 	require.NoError(t, err)
 	defer r.Close()
@@ -288,11 +287,11 @@ func TestWhatHasTwoNamesIsNotServedAsOneOfThemIsPacked(t *testing.T) {
 	want, _ := session(t, c, path, nil)
 	cache, err := xpwc.Open(path, nil)
 	require.NoError(t, err)
-	known := tensors{}
-	s, err := cache.NewSession(xpwc.MapOf(known))
+	loaded := tensors{}
+	s, err := cache.NewSession(xpwc.MapOf(loaded))
 	require.NoError(t, err)
 	output, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
-		known["another "+w.Name] = w.Content
+		loaded["another "+w.Name] = w.Content
 		return s.Load("another "+w.Name, xpwc.PackedAs(withFlags(packing.SparseInference, w.Packing)), xpwc.Eager())
 	}, s.Finalize)
 	require.NoError(t, err)
@@ -317,13 +316,13 @@ func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache")
 	cache, err := xpwc.Open(path, nil)
 	require.NoError(t, err)
-	known := tensors{}
-	s, err := cache.NewSession(xpwc.MapOf(known))
+	loaded := tensors{}
+	s, err := cache.NewSession(xpwc.MapOf(loaded))
 	require.NoError(t, err)
 	var weight optable.Weight
 	_, err = c.Run(s, func(w optable.Weight) ([]byte, error) {
 		weight = w
-		known[w.Name+"#"] = w.Content // as a copy of it is called
+		loaded[w.Name+"#"] = w.Content // as a copy of it is called
 		return s.Load(w.Name+"#", xpwc.PackedAs(w.Packing), xpwc.Eager())
 	}, s.Finalize)
 	require.NoError(t, errors.Join(err, s.Close(), cache.Close()))
@@ -335,17 +334,17 @@ func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
 	require.NoError(t, err)
 	var memory optable.Copies
 	defer memory.Free()
-	var of [3][]byte
-	for i := range of {
-		of[i], err = memory.Place(weight)
+	var places [3][]byte
+	for i := range places {
+		places[i], err = memory.Place(weight)
 		require.NoError(t, err)
 	}
-	original, copied, other := of[0], of[1], of[2]
+	original, copied, unrelated := places[0], places[1], places[2]
 	require.NoError(t, r.NamePacked(weight.Name, original, weight.Packing))
 	if !r.Alias(copied, original) {
 		t.Skip("this XNNPACK does not say what it copies")
 	}
-	require.True(t, r.Alias(copied, other))
+	require.True(t, r.Alias(copied, unrelated))
 	require.False(t, r.Finds(entry, copied))
 	require.True(t, r.Alias(copied, original))
 	require.True(t, r.Finds(entry, copied))
@@ -361,11 +360,11 @@ func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
 
 // What flags of the runtime change is asked for a runtime with them. Where the host has not given them, the key shows
 // that XNNPACK made another operator than it was asked about: what is equal is served then.
-func TestRuntimeFlagsDetermineThePayloadSize(t *testing.T) {
+func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
 	const slowConsistentArithmetic xnnpack.RuntimeFlags = 0x2000 // which headers of 2024 have no name for
-	for title, made := range map[string]struct {
-		with  xnnpack.RuntimeFlags
-		given packing.Flags
+	for title, test := range map[string]struct {
+		runtime  xnnpack.RuntimeFlags
+		declared packing.Flags
 	}{
 		"sparse":                   {xnnpack.HintSparseInference, packing.SparseInference},
 		"half, where the CPU can":  {xnnpack.HintFP16Inference, packing.HalfPrecision},
@@ -377,21 +376,21 @@ func TestRuntimeFlagsDetermineThePayloadSize(t *testing.T) {
 			const dynamic = "fully-connected-qd8-f32-qc8w"
 			i := slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == dynamic })
 			c := optable.Cases()[i]
-			c.Flags = made.with
+			c.Flags = test.runtime
 			path := filepath.Join(t.TempDir(), "cache")
-			sessionGiven(t, made.given, c, path, nil)
-			want, warm := sessionGiven(t, made.given, c, path, &xpwc.Options{ReadOnly: true})
+			sessionWithFlags(t, test.declared, c, path, nil)
+			want, warm := sessionWithFlags(t, test.declared, c, path, &xpwc.Options{ReadOnly: true})
 			serve := func() reader.Stats {
 				r, err := reader.Open(path, "")
 				require.NoError(t, err)
 				defer r.Close()
-				require.Equal(t, want, runGiven(t, made.given, c, r, false))
+				require.Equal(t, want, runWithFlags(t, test.declared, c, r, false))
 				return r.Stats()
 			}
 			stats := serve()
 			require.EqualValues(t, warm.Hits.Entries, stats.Hits)
 			require.Equal(t, 1-stats.Hits, stats.Shared, "one copy in memory all the same")
-			if made.given&packing.HalfPrecision == 0 && made.given != 0 {
+			if test.declared&packing.HalfPrecision == 0 && test.declared != 0 {
 				require.Equal(t, 1, stats.Hits)
 			}
 			shorten(t, path)
@@ -411,9 +410,9 @@ func shorten(t *testing.T, path string) {
 	require.NoError(t, err)
 	le := binary.LittleEndian
 	newest := 0
-	for _, at := range []int{512, 1024} {
-		if le.Uint64(file[at:]) > le.Uint64(file[max(newest, 512):]) || newest == 0 && le.Uint64(file[at:]) > 0 {
-			newest = at
+	for _, slot := range []int{512, 1024} {
+		if le.Uint64(file[slot:]) > le.Uint64(file[max(newest, 512):]) || newest == 0 && le.Uint64(file[slot:]) > 0 {
+			newest = slot
 		}
 	}
 	x := file[le.Uint64(file[newest+8:]):]
@@ -481,20 +480,20 @@ func TestAModelOfAnotherDigestIsNotServed(t *testing.T) {
 	require.Equal(t, want, run(t, c, r, false), "its content is compared")
 	require.Positive(t, r.Stats().Hits)
 
-	other, err := reader.Open(path+".sealed", reader.Digest([]byte("another")))
+	second, err := reader.Open(path+".sealed", reader.Digest([]byte("another")))
 	require.NoError(t, err)
-	defer other.Close()
+	defer second.Close()
 	var copies optable.Copies
 	defer copies.Free()
-	_, err = c.Run(other, func(w optable.Weight) ([]byte, error) {
+	_, err = c.Run(second, func(w optable.Weight) ([]byte, error) {
 		w.Content = bytes.Clone(w.Content)
 		w.Content[0]++
 		b, err := copies.Place(w)
-		return b, errors.Join(err, name(other, w, b))
-	}, other.Finalize)
+		return b, errors.Join(err, name(second, w, b))
+	}, second.Finalize)
 	require.NoError(t, err)
-	require.Zero(t, other.Stats().Hits)
-	require.Positive(t, other.Stats().Packed)
+	require.Zero(t, second.Stats().Hits)
+	require.Positive(t, second.Stats().Packed)
 }
 
 func TestWhatCannotBeOpenedIsAnError(t *testing.T) {
@@ -504,9 +503,9 @@ func TestWhatCannotBeOpenedIsAnError(t *testing.T) {
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
 	open := func(content []byte, mode os.FileMode) error {
-		at := filepath.Join(dir, "file")
-		require.NoError(t, errors.Join(os.WriteFile(at, content, 0o600), os.Chmod(at, mode)))
-		r, err := reader.Open(at, "")
+		copied := filepath.Join(dir, "file")
+		require.NoError(t, errors.Join(os.WriteFile(copied, content, 0o600), os.Chmod(copied, mode)))
+		r, err := reader.Open(copied, "")
 		r.Close()
 		return err
 	}
@@ -605,8 +604,7 @@ func TestAMissHasAReason(t *testing.T) {
 				return func(w optable.Weight, b []byte) error { return r.Name(w.Name, b) }
 			}},
 		{reader.MissNoProgram, "with xpwc_reader_set_program", model, asSealed},
-		{reader.MissModel, "sealed for another program and another model", reader.Digest([]byte("another")),
-			asExported},
+		{reader.MissModel, "sealed for another program and another model", reader.Digest([]byte("another")), asExported},
 		{reader.MissContent, "other content", reader.Digest([]byte("another")),
 			func(r *reader.Reader) func(optable.Weight, []byte) error {
 				return func(w optable.Weight, b []byte) error {
@@ -629,13 +627,13 @@ func TestAMissHasAReason(t *testing.T) {
 			require.Empty(t, r.Reason())
 			var copies optable.Copies
 			defer copies.Free()
-			given := miss.name(r)
+			nameTensor := miss.name(r)
 			_, err = c.Run(r, func(w optable.Weight) ([]byte, error) {
 				b, err := copies.Place(w)
 				if err == nil {
 					b = bytes.Clone(b)
 				}
-				return b, errors.Join(err, given(w, b))
+				return b, errors.Join(err, nameTensor(w, b))
 			}, r.Finalize)
 			require.NoError(t, err)
 			s := r.Stats()

@@ -68,19 +68,19 @@ type Reader struct{ c *C.xpwc_reader }
 
 // Open opens a file for a model, "" for none.
 func Open(path, model string) (*Reader, error) {
-	name, of := C.CString(path), text(model)
+	name, digest := C.CString(path), text(model)
 	defer C.free(unsafe.Pointer(name))
-	defer C.free(unsafe.Pointer(of))
+	defer C.free(unsafe.Pointer(digest))
 	r := &Reader{}
-	return r, statusOf(C.xpwc_reader_open(name, of, &r.c))
+	return r, statusOf(C.xpwc_reader_open(name, digest, &r.c))
 }
 
 // OpenFD opens a file, or a part of one, by a descriptor.
 func OpenFD(fd uintptr, offset, size uint64, model string) (*Reader, error) {
-	of := text(model)
-	defer C.free(unsafe.Pointer(of))
+	digest := text(model)
+	defer C.free(unsafe.Pointer(digest))
 	r := &Reader{}
-	return r, statusOf(C.xpwc_reader_open_fd(C.int(fd), C.uint64_t(offset), C.uint64_t(size), of, &r.c))
+	return r, statusOf(C.xpwc_reader_open_fd(C.int(fd), C.uint64_t(offset), C.uint64_t(size), digest, &r.c))
 }
 
 func text(s string) *C.char {
@@ -141,14 +141,14 @@ func (r *Reader) Reason() string { return C.GoString(C.xpwc_reader_reason(r.c)) 
 func (r *Reader) Stats() Stats {
 	var s C.xpwc_reader_stats
 	C.xpwc_reader_get_stats(r.c, &s)
-	by := map[Miss]int{}
+	misses := map[Miss]int{}
 	for reason, n := range s.misses_by {
 		if n > 0 {
-			by[Miss(reason)] = int(n)
+			misses[Miss(reason)] = int(n)
 		}
 	}
 	return Stats{int(s.hits.entries), int(s.packed.entries), int(s.shared.entries), int(s.misses), int(s.entries),
-		s.damaged != 0, s.asked != 0, by}
+		s.damaged != 0, s.asked != 0, misses}
 }
 
 // Digest is xpwc_reader_digest.
@@ -208,10 +208,10 @@ func (r *Reader) SetProgram(program string) error {
 
 // NameAsSealed names a tensor whose packing comes from the file.
 func (r *Reader) NameAsSealed(name string, data []byte) error {
-	of := C.CString(name)
-	defer C.free(unsafe.Pointer(of))
+	cName := C.CString(name)
+	defer C.free(unsafe.Pointer(cName))
 	address, size := unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data))
-	return statusOf(C.xpwc_reader_name_as_sealed(r.c, of, address, size))
+	return statusOf(C.xpwc_reader_name_as_sealed(r.c, cName, address, size))
 }
 
 // NamePacked names a tensor that is packed so.
@@ -256,7 +256,7 @@ func pinned[T any](pin *runtime.Pinner, b []T) *T {
 }
 
 func (r *Reader) name(name string, data []byte, p *C.xpwc_packing) error {
-	of := C.CString(name)
-	defer C.free(unsafe.Pointer(of))
-	return statusOf(C.xpwc_reader_name(r.c, of, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), p))
+	cName := C.CString(name)
+	defer C.free(unsafe.Pointer(cName))
+	return statusOf(C.xpwc_reader_name(r.c, cName, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), p))
 }

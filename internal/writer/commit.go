@@ -215,8 +215,12 @@ func (w *Writer) hasNewsLocked() bool {
 // superseded ones, and the entries that this process packed. Later changes wait for the generation after it.
 func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 	err = st.Relist()
-	if errors.Is(err, store.ErrUnmappable) {
+	switch {
+	case errors.Is(err, store.ErrUnmappable):
 		return chosen, err // all stays as it is until the next commit
+	case errors.Is(err, store.ErrFlush):
+		w.endFile(st, err)
+		return chosen, err
 	}
 	w.Note(w.accept(st, err))
 	if err != nil {

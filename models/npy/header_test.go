@@ -81,8 +81,9 @@ func TestMalformedFilesAreRefusedWithWhatIsWrong(t *testing.T) {
 		"size with a zero before it": {replaced("(2, 3)", "(02, 3)"), `cannot have "shape"`, ErrMalformed},
 		"size of 2^64":               {replaced("(2, 3)", "(18446744073709551616,)"), "a size of", ErrMalformed},
 		"overflow":                   {replaced("(2, 3)", "(4294967296, 4294967296)"), "more than 2^63", ErrMalformed},
-		"overflow with a zero": {replaced("(2, 3)", "(0, 4294967296, 4294967296)"), "more than 2^63",
-			ErrMalformed},
+		"overflow with a zero": {
+			replaced("(2, 3)", "(0, 4294967296, 4294967296)"), "more than 2^63", ErrMalformed,
+		},
 		"overflow by the type":        {replaced("(2, 3)", "(4611686018427387904,)"), "more than 2^63", ErrMalformed},
 		"too few bytes":               {v1(sound, 23), "23 bytes for shape [2 3] of F32, which has 24", ErrMalformed},
 		"too many bytes":              {v1(sound, 25), "25 bytes for shape [2 3] of F32, which has 24", ErrMalformed},

@@ -56,8 +56,8 @@ func (g Geometry) Fits(size int) bool {
 	const readable = 128 // at most, after a tensor: XNN_EXTRA_BYTES
 	for bits := uint64(2); bits <= 64; bits *= 2 {
 		// Rows of small elements may begin at bytes.
-		least, most := (elements*bits+7)/8, (columns*bits+7)/8*rows+readable
-		if least <= uint64(size) && uint64(size) <= most {
+		smallest, largest := (elements*bits+7)/8, (columns*bits+7)/8*rows+readable
+		if smallest <= uint64(size) && uint64(size) <= largest {
 			return true
 		}
 	}

@@ -48,10 +48,10 @@ var refused = map[string]bool{}
 
 // An answer is how a model ran.
 type answer struct {
-	distance float64 // the largest of its outputs', relative to the stock runtime's
+	distance float64 // the largest of its outputs', relative to what the stock runtime answers
 	refused  error
-	// If there is a single-precision version of the model with the same inputs, the largest distances from the stock
-	// runtime's outputs for it: of the answer, and of the stock runtime's answer.
+	// Where the model is there in single precision too, with the same inputs, the largest distances from what the stock
+	// runtime answers to that one: of the answer, and of the stock runtime's own.
 	precise           bool
 	toFloats, stockTo float64
 }
@@ -83,7 +83,7 @@ func TestAnAnswerIsRightNearTheStockRuntimesOrNearerToSinglePrecision(t *testing
 	}
 }
 
-// shown is the text of an answer on the page.
+// shown is what the page says of an answer.
 func (a answer) shown() string {
 	if a.refused != nil {
 		return "refused"
@@ -91,7 +91,7 @@ func (a answer) shown() string {
 	return strings.NewReplacer("e-0", "e-", "e+00", "").Replace(fmt.Sprintf("%.0e", a.distance))
 }
 
-// TestModelsOfUsersAnswerAsTheStockRuntimesDo runs the models of testdata, or of the directory in XPWC_ZOO.
+// TestModelsOfUsersAnswerAsTheStockRuntimesDo runs those of testdata, or of the directory that XPWC_ZOO names.
 func TestModelsOfUsersAnswerAsTheStockRuntimesDo(t *testing.T) {
 	dir := os.Getenv("XPWC_ZOO")
 	hasKnown := dir == ""
@@ -282,10 +282,10 @@ func distance(t *testing.T, got, want []float64) float64 {
 const pageHead = `# Models that run
 
 These are models of ordinary users, as the public exporters write them, with random weights
-([internal/tests/zoo](../internal/tests/zoo/testdata/README.md)). Each runs in Go without a cache, at a first start and
-at a next one, with the same outputs bit for bit. A number is the relative L2 distance of its outputs from those of the
-stock runtime; *refused* means that opening the model is an error that lists what it has that does not run in Go. This
-page is written by ` + "`make test-zoo`" + `.
+([internal/tests/zoo](../internal/tests/zoo/testdata/README.md)). Each runs in Go without a cache, at a first start
+and at a next one, with the same outputs bit for bit. A number is the relative L2 distance of its outputs from
+those of the stock runtime; *refused* means that opening the model is an error that lists what it has that does not run
+in Go. This page is written by ` + "`make test-zoo`" + `.
 
 A distance is at most 1e-3 in fp32 and fp16, 5e-2 in dyn and int8, and 2e-3 in int16, of a ` + "`.pte`" + ` 1e-4, 1e-2
 and 2e-2; or, if the same model in fp32 is there, at most 0.1 from the stock runtime's for that one, and no farther
