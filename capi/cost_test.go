@@ -65,8 +65,8 @@ func median[T any, N int | float64](samples []T, number func(T) N) N {
 	return numbers[len(numbers)/2]
 }
 
-// longerThan returns how many milliseconds more a process takes than another, if both return from main at once. Each
-// pair runs one after the other, as the machine is then.
+// longerThan returns the median number of milliseconds that a process takes longer than baseline, both with an empty
+// main. Each pair runs back to back, under the same load.
 func longerThan(t *testing.T, baseline, p program) float64 {
 	t.Helper()
 	took := func(p program) float64 {
@@ -82,7 +82,7 @@ func longerThan(t *testing.T, baseline, p program) float64 {
 	return max(median(differences, func(v float64) float64 { return v }), 0)
 }
 
-// strippedSize returns the bytes of a file without what only a debugger reads.
+// strippedSize returns the size of a file without debug information.
 func strippedSize(t *testing.T, path string) int64 {
 	t.Helper()
 	stripped := filepath.Join(t.TempDir(), "stripped")
@@ -92,7 +92,7 @@ func strippedSize(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// costs returns the table of guide-c.md: what a host has more than the same one without the library.
+// costs returns the table of guide-c.md: the costs of a host over the same host without the library.
 func costs(t *testing.T) string {
 	t.Helper()
 	c := compilersFor("cost.c")[0]
@@ -111,7 +111,7 @@ func costs(t *testing.T) string {
 			file = strippedSize(t, filepath.Join(installed(t), prefix, "lib", soname(t)))
 		}
 		stages, start := stagesOf(t, p), longerThan(t, without, p)
-		for _, s := range []struct{ name, says string }{
+		for _, s := range []struct{ name, title string }{
 			{"linked", "linked"}, {"called", "after the first call"}, {"opened", "with a file open"},
 		} {
 			stage := stages[s.name]
@@ -120,7 +120,7 @@ func costs(t *testing.T) string {
 				took, inFiles = fmt.Sprintf("%.2f ms", start), console.Mebibytes(file)
 			}
 			rows = append(rows, []string{
-				host.name + ", " + s.says, inFiles,
+				host.name + ", " + s.title, inFiles,
 				fmt.Sprint(stage.threads - base.threads), fmt.Sprint(stage.descriptors - base.descriptors),
 				console.Mebibytes(int64(stage.addresses-base.addresses) << 10),
 				console.Mebibytes(int64(stage.private-base.private) << 10), took,
@@ -138,7 +138,7 @@ func costs(t *testing.T) string {
 	return strings.ReplaceAll(text, "  |", " |")
 }
 
-// With -update the figures are written, and otherwise compared without their digits: those are one machine's.
+// With -update the test writes the figures. Otherwise it compares the table without digits, which vary by machine.
 func TestWhatItCostsAHostIsInTheGuide(t *testing.T) {
 	path := filepath.Join("..", "docs", "guide-c.md")
 	guide, err := os.ReadFile(path)

@@ -47,7 +47,7 @@ func xpwcFileStamp(descriptor C.int, stamp *C.char, capacity C.size_t) C.xpwc_st
 	})
 }
 
-// The host keeps a mapped.State as it is in memory: the sizes are the same.
+// struct xpwc_file_state holds a mapped.State: their sizes are equal.
 var _ [unsafe.Sizeof(C.struct_xpwc_file_state{})]byte = [unsafe.Sizeof(mapped.State{})]byte{}
 
 //export xpwcFileLook

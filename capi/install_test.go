@@ -155,8 +155,8 @@ func TestWhatIsInstalledNeedsNothingOfTheClone(t *testing.T) {
 func TestInstallLeavesOutOtherSettings(t *testing.T) {
 	t.Parallel()
 	foreign := filepath.Join(t.TempDir(), "third_party", "amd64", "usr")
-	flags := "-L" + foreign + " -Wl,--disable-new-dtags,-rpath," + foreign + " -Wl,--dynamic-linker=" + foreign +
-		"/ld.so"
+	flags := "-L" + foreign + " -Wl,--disable-new-dtags,-rpath," + foreign +
+		" -Wl,--dynamic-linker=" + foreign + "/ld.so"
 	env := []string{"CGO_CFLAGS=-O1 -I" + foreign, "CGO_LDFLAGS=" + flags + " -Wl,-O1",
 		"XPWC_FLAGS=-I" + foreign + " " + flags}
 	for _, xnnpack := range []string{"debian", "executorch"} {

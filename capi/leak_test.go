@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a process has: see cycles.c.
+// Resources of a process: see cycles.c.
 type possessions struct {
 	resident, allocated, descriptors, threads, mappings int
 }
@@ -34,15 +34,14 @@ func smallest(t *testing.T, out string, first, last int) possessions {
 		}
 		minimum = possessions{
 			min(minimum.resident, p.resident), min(minimum.allocated, p.allocated),
-			min(minimum.descriptors, p.descriptors),
-			min(minimum.threads, p.threads), min(minimum.mappings, p.mappings),
+			min(minimum.descriptors, p.descriptors), min(minimum.threads, p.threads), min(minimum.mappings, p.mappings),
 		}
 	}
 	require.Positive(t, seen)
 	return minimum
 }
 
-// growth returns what 8,000 cycles have added.
+// growth returns the resources that 8,000 cycles added.
 func growth(t *testing.T, leak int) possessions {
 	t.Helper()
 	p := program{source: "cycles.c", compiler: compilersFor("cycles.c")[0], linkage: static}
@@ -56,8 +55,8 @@ func growth(t *testing.T, leak int) possessions {
 }
 
 const (
-	// What is resident goes up and down by half a megabyte with what Go's and C's heaps keep for later. 1,000 bytes a
-	// cycle come to 8,000,000.
+	// Resident memory varies by half a megabyte with the free memory that Go's and C's heaps keep. 1,000 bytes a cycle
+	// come to 8,000,000.
 	residentLimit = 2_000_000
 	// A thread that Go's runtime adds, as it does where others use the processors, has stacks and what C allocates for
 	// it.

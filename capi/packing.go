@@ -13,15 +13,14 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-// Operators and flags have the numbers that package packing has for them: this does not compile if the last ones
-// differ.
+// Operators and flags have the same numbers as in package packing: this does not compile if the last ones differ.
 var (
 	_ [packing.BatchMatrixMultiply]byte  = [C.XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY]byte{}
 	_ [packing.ConsistentArithmetic]byte = [C.XPWC_PACKING_CONSISTENT_ARITHMETIC]byte{}
 )
 
-// packingOf returns the identity that the host describes. It refers to the host's memory. An error names the member
-// that makes no sense.
+// packingOf returns the identity of a host's packing. It refers to the host's memory. An error names the invalid
+// member.
 func packingOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 	if p.operator_type == 0 {
 		return opaqueOf(p)
@@ -145,14 +144,14 @@ func readHiddenBias(id *packing.Identity, p *C.struct_xpwc_packing) (err error) 
 		if id.Input.Type.Dynamic() && id.Bias.Type != 0 {
 			return invalid("hidden_bias is empty: a bias is packed in where input.datatype is %s", id.Input.Type)
 		}
-		return nil // and no empty one: that is another identity
+		return nil // not empty: that is another identity
 	}
 	id.HiddenBias, err = hostMemory[byte](p.hidden_bias, p.hidden_bias_size, math.MaxInt, "hidden_bias")
 	return err
 }
 
-// hostMemory views elements in the host's memory, not more than most. None are an empty slice, not nil. The parts of
-// their name are for errors.
+// hostMemory returns a view of n elements in the host's memory, at most limit. For n = 0 it is empty, not nil. name is
+// the member's name in errors.
 func hostMemory[T byte | float32 | uint16 | C.size_t](
 	data unsafe.Pointer, n C.size_t, limit uint64, name ...string,
 ) ([]T, error) {

@@ -27,7 +27,7 @@ type sanitizer struct {
 
 var sanitizers = []sanitizer{
 	{
-		// Its leak check passes over what Go refers to.
+		// Its leak check ignores memory that Go refers to.
 		name:     "AddressSanitizer and UndefinedBehaviorSanitizer",
 		host:     []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=all"},
 		library:  "address",

@@ -14,16 +14,15 @@ import (
 	"xpwc"
 )
 
-// A session is what a session's handle stands for.
+// A session is the object of a session handle.
 type session struct {
 	*xpwc.Session
 	cache *cache
-	table C.size_t // how many tensors there are in the host's table
+	table C.size_t // number of tensors in the host's table
 	ended atomic.Bool
 }
 
-// collectedFor is how many tensors leave so much garbage that it is given back at once. The Go heap is the library's
-// own.
+// collectedFor is the number of tensors whose garbage is returned to the system at once.
 const collectedFor = 1 << 14
 
 //export xpwcSessionBegin

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A defect of this build on every processor, in place of those of other builds: what a node that it concerns is given.
+// A defect of this build on every processor, in place of other builds' defects: nodes that it concerns are refused.
 func TestANodeThatAKnownDefectConcernsIsRefused(t *testing.T) {
 	saved := knownDefects
 	t.Cleanup(func() { knownDefects = saved })

@@ -38,7 +38,7 @@ func program(t testing.TB, source string, flags ...string) string {
 	return compiled(t, filepath.Join("testdata", source), append(flags, "xpwc_reader.c")...)
 }
 
-// compiled compiles what is with these flags.
+// compiled compiles a source with flags, and returns the program's path.
 func compiled(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	if os.Getenv("XPWC_TEST_EMULATOR") != "" {
@@ -154,8 +154,8 @@ func TestNoFileMakesTheReaderReadOutOfBounds(t *testing.T) {
 	require.True(t, strings.Contains(string(out), "5 entries of 5 read"))
 }
 
-// The two readers agree on every file: what one reads the other reads too, but for damage, which the reader in C looks
-// for in all of an index before it uses any.
+// Both readers accept the same files. Only damage of the index differs: the reader in C checks the whole index at the
+// start.
 func FuzzBothReadersFindTheSame(f *testing.F) {
 	good := golden(f)
 	f.Add(good, false)
@@ -195,12 +195,12 @@ func FuzzBothReadersFindTheSame(f *testing.F) {
 		if goErr == nil {
 			defer inGo.Close()
 		}
-		if err != nil { // what is no cache of this version, an ExecuTorch's for instance, is not for the reader in C
+		if err != nil { // the reader in C refuses other formats, for instance ExecuTorch's
 			info := cachefile.Info{}
 			if goErr == nil {
 				info, goErr = inGo.Info()
 			}
-			if goErr == nil && info.Format == cachefile.Native && len(b) > 4096 { // what is not looked at there is here
+			if goErr == nil && info.Format == cachefile.Native && len(b) > 4096 { // Verify checks the whole index too
 				problems, err := cachefile.Verify(path, nil)
 				require.True(t, err != nil || len(problems) > 0, "%v", err)
 			}

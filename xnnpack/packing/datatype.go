@@ -2,11 +2,11 @@ package packing
 
 import "fmt"
 
-// A Datatype is the type of a tensor's elements: enum xnn_datatype of xnnpack.h, by number, also of those that this
-// package has no name for. The zero Datatype (xnn_datatype_invalid) says that there is no such tensor.
+// A Datatype is the type of a tensor's elements: enum xnn_datatype of xnnpack.h. Numbers that this package does not
+// name are valid too. The zero Datatype (xnn_datatype_invalid) means that there is no such tensor.
 type Datatype uint8
 
-// A quantization is how the quantisation of a datatype is described.
+// A quantization is the kind of a datatype's quantisation parameters.
 type quantization int
 
 const (
@@ -16,7 +16,7 @@ const (
 	channelwise
 	blockwise
 	dynamic
-	unknown // all of it counts
+	unknown // all parameters count
 )
 
 var datatypes = [...]struct {

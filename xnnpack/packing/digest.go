@@ -15,7 +15,7 @@ type Digest = digest.Digest
 // version is that of the encoding: packed weights of another one are not found.
 const version = 1
 
-// Digest returns the identity's digest, zero if it says nothing. Two identities have the same digest exactly if all
+// Digest returns the identity's digest, zero for the zero Identity. Two identities have the same digest exactly if all
 // that their datatypes let count is the same, scales bit by bit. It reads all scales and the hidden bias.
 func (id *Identity) Digest() Digest {
 	if id.Zero() {
@@ -26,7 +26,7 @@ func (id *Identity) Digest() Digest {
 	return e.Sum()
 }
 
-// An encoder computes the digest of what is written to it.
+// An encoder computes the digest of the bytes written to it.
 type encoder struct{ digest.Hash }
 
 func (e *encoder) bytes(b ...byte) { _, _ = e.Write(b) } // which never fails
