@@ -62,6 +62,22 @@ func TestExecuTorchLoadsWhatIsWrittenForIt(t *testing.T) {
 	}
 }
 
+// A model's other packed weights of the name would be taken for it if they were missing.
+func TestExecuTorchGetsAVariantOnlyOfACompleteFile(t *testing.T) {
+	f := open(t, write(t, sample(t)))
+	variant := func(e cachefile.Entry) bool { return e.Variant }
+	path := filepath.Join(t.TempDir(), "variant")
+	o := cachefile.WriteOptions{Format: cachefile.XPWC2}
+	require.ErrorIs(t, copyTo(f, path, variant, o), cachefile.ErrAmbiguous)
+	o.Complete = true
+	require.NoError(t, copyTo(f, path, variant, o))
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, seeds, ok := loadedByExecuTorch(b)
+	require.True(t, ok)
+	require.Equal(t, map[string]uint32{"scaled": 5}, seeds)
+}
+
 // ExecuTorch does not ask what CPU packed weights are for. In a native file it finds none, and no byte that is free.
 func TestExecuTorchTakesNothingOfANativeFile(t *testing.T) {
 	b := sample(t)

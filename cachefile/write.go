@@ -17,6 +17,9 @@ type WriteOptions struct {
 	// Note is text for Info.Note, at most 64 KiB, in a file for ExecuTorch, which does not look there. A native file
 	// has none.
 	Note string
+	// Complete promises that the file has all packed weights of its model. Then a file for ExecuTorch may have a variant.
+	// Otherwise a variant is ambiguous, because the others of its key may be missing.
+	Complete bool
 	// LeftOut, if not nil, is asked about each entry that keep has chosen and that cannot be written. The error is the
 	// reason, and matches ErrDamaged or ErrAmbiguous; the entry is zero if its record is damaged. If LeftOut returns
 	// nil, Write leaves the entry out; otherwise it fails with the error that LeftOut returns. Without LeftOut such an
@@ -143,7 +146,7 @@ func (f *File) chooseForExecuTorch(entries []Entry, o *WriteOptions) ([]Entry, e
 	}
 	meant := entries
 	if f.format == Native {
-		meant = oneAName(entries)
+		meant = oneAName(entries, o.Complete)
 	}
 	served := map[answer]bool{}
 	for i := range meant {
@@ -177,8 +180,8 @@ type answer struct {
 func (e *Entry) answer() answer { return answer{e.Name, e.Seed, e.Size, e.Sum} }
 
 // oneAName returns the entries, in their order, that ExecuTorch would serve rightly: for each name the one used last,
-// unless another of the name has the same seed and other bytes. Variants are none.
-func oneAName(entries []Entry) []Entry {
+// unless another of the name has the same seed and other bytes. Variants are none, unless the entries are complete.
+func oneAName(entries []Entry, complete bool) []Entry {
 	last := map[string]int{}
 	ambiguous := map[string]bool{}
 	for i, e := range entries {
@@ -189,7 +192,7 @@ func oneAName(entries []Entry) []Entry {
 	}
 	for _, e := range entries {
 		l := entries[last[e.Name]]
-		if e.Variant || e.Seed == l.Seed && e.answer() != l.answer() {
+		if e.Variant && !complete || e.Seed == l.Seed && e.answer() != l.answer() {
 			ambiguous[e.Name] = true
 		}
 	}

@@ -139,9 +139,10 @@ func (s *stockFile) write(ctx context.Context, f *cachefile.File, dst *os.File) 
 	if err := stockCollisions(entries); err != nil {
 		return err
 	}
-	chosen := stockChoice(entries)
+	complete := s.packedFor != nil
+	chosen := stockChoice(entries, complete)
 	keep := func(e cachefile.Entry) bool {
-		reason := stockPacks(&e)
+		reason := stockPacks(&e, complete)
 		if reason == "" && e.Seed != chosen[e.Name].Seed {
 			reason = notAlone
 		}
@@ -154,12 +155,13 @@ func (s *stockFile) write(ctx context.Context, f *cachefile.File, dst *os.File) 
 	if err != nil {
 		return err
 	}
-	err = writeCache(ctx, f, dst, "writing", keep, cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note})
+	err = writeCache(ctx, f, dst, "writing", keep,
+		cachefile.WriteOptions{Format: cachefile.XPWC2, Note: note, Complete: complete})
 	slices.SortFunc(s.LeftOut, func(a, b leftOut) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Reason, b.Reason))
 	})
 	if errors.Is(err, cachefile.ErrEmpty) {
-		err = fmt.Errorf("%w: %s", errNothing, strings.Join(s.reasons(), ", "))
+		err = fmt.Errorf("%w: %s", errNothing, strings.Join(reasonsOf(s.LeftOut), ", "))
 	}
 	if err != nil {
 		return err
@@ -176,15 +178,19 @@ func stockName(e *cachefile.Entry) string {
 	return e.Kernel
 }
 
-// notAlone is the reason of an entry whose name and seed another entry has too.
+// notAlone is the reason of an entry whose name another entry has too, with another seed.
 const notAlone = "not the only one of its name, of which the file can have one"
 
+// notComplete is the reason of a variant if the others of its kernel may be missing.
+const notComplete = "one of several of a kernel, which only a file packed or pulled with its model has"
+
 // stockPacks returns the reason why the stock runtime packs an entry with each load although a file has it, or "". A
-// file that had such an entry would keep its weights in memory twice.
-func stockPacks(e *cachefile.Entry) string {
+// file that had such an entry would keep its weights in memory twice. complete promises that all entries of the
+// entry's model are known.
+func stockPacks(e *cachefile.Entry, complete bool) string {
 	switch {
-	case e.Variant:
-		return notAlone
+	case e.Variant && !complete:
+		return notComplete
 	case !executorch.Named(e.Kernel) || e.HasBias && !executorch.Named(e.Bias):
 		return "packed from a constant without a name"
 	case strings.HasSuffix(e.Kernel, "#"):
@@ -198,10 +204,10 @@ func stockPacks(e *cachefile.Entry) string {
 }
 
 // stockChoice returns the entries of the file: the largest of each name.
-func stockChoice(entries []cachefile.Entry) map[string]cachefile.Entry {
+func stockChoice(entries []cachefile.Entry, complete bool) map[string]cachefile.Entry {
 	chosen := map[string]cachefile.Entry{}
 	for _, e := range entries {
-		if stockPacks(&e) != "" {
+		if stockPacks(&e, complete) != "" {
 			continue
 		}
 		c, ok := chosen[e.Name]
@@ -282,15 +288,15 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 	if s.Replaced != nil {
 		fmt.Fprintf(w, "note: it replaces the file of another program, %v\n", s.Replaced)
 	}
-	for _, reason := range s.reasons() {
+	for _, reason := range reasonsOf(s.LeftOut) {
 		fmt.Fprintf(w, "note: the stock runtime packs with each load: %s\n", reason)
 	}
 }
 
-// reasons counts the left-out entries by reason.
-func (s *stockFile) reasons() (out []string) {
+// reasonsOf counts entries by reason.
+func reasonsOf(entries []leftOut) (out []string) {
 	count := map[string]int{}
-	for _, l := range s.LeftOut {
+	for _, l := range entries {
 		count[l.Reason]++
 	}
 	for _, reason := range slices.Sorted(maps.Keys(count)) {

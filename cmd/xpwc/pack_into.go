@@ -204,8 +204,9 @@ func (j *packJob) pack(ctx context.Context, dst *os.File) (l *packedLevel, err e
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
 	for _, w := range weights {
+		data := modelfile.DataMap(w, j.Stock)
 		for _, subgraph := range modelfile.Subgraphs(w, j.Stock) {
-			if err := models.Pack(cache, w.DataMap(), subgraph); err != nil {
+			if err := models.Pack(cache, data, subgraph); err != nil {
 				return nil, err
 			}
 			previous, done = previous+done, 0

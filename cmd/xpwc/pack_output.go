@@ -76,7 +76,7 @@ type stockOutput struct {
 func (p stockOutput) finish(_ bool, r *packReport) error {
 	err := p.file.writeFrom(p.pendingOutput)
 	if errors.Is(err, errNothing) {
-		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(p.file.reasons(), ", "))
+		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(reasonsOf(p.file.LeftOut), ", "))
 		r.fileFigures = fileFigures{}
 		return nil
 	}

@@ -43,7 +43,9 @@ answer: without FILE, or with that of another CPU, it returns an error. With the
 another model it returns an error or, if they differ in weights that stay, SKELETON's own
 answer. A kernel of which no check sees each element stays, and LiteRT packs it at each
 start. ExecuTorch answers NaN or infinities without FILE; a .pte of which that cannot be
-said is refused. xpwc itself refuses a SKELETON.
+said is refused. A kernel that stays gets a new name in the .pte if another program's file
+may have another packing under the old one: ExecuTorch packs it at each load. xpwc itself
+refuses a SKELETON.
 
 SKELETON is for FILE, and so for its CPU, and cannot be packed again: keep MODEL. Tools
 that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S).`,
@@ -87,6 +89,7 @@ type stripped struct {
 	HoleBytes int64         `json:"hole_bytes"`
 	FileBytes int64         `json:"file_bytes"` // with the holes
 	Kept      []keptWeights `json:"kept"`
+	Renamed   int           `json:"renamed_constant_count,omitempty"` // ExecuTorch packs their kernels at each load
 }
 
 type keptWeights struct {
@@ -117,7 +120,7 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 		return fmt.Errorf("%s: all of its weights would stay", model.Path)
 	}
 	r := &stripped{CPU: origin.CPU, Kernels: skeleton.Kernels, HoleBytes: skeleton.HoleBytes,
-		FileBytes: skeleton.FileBytes}
+		FileBytes: skeleton.FileBytes, Renamed: skeleton.Renamed}
 	for _, k := range skeleton.Remaining {
 		r.Kept = append(r.Kept, keptWeights(k))
 	}
@@ -203,6 +206,11 @@ func (r *stripped) print(w io.Writer) {
 		console.Size(r.FileBytes-r.HoleBytes), console.Plural(r.Kernels, "kernel"))
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "stays: %s, %s: %s\n", console.Plural(k.Kernels, "kernel"), console.Size(k.Bytes), k.Reason)
+	}
+	if r.Renamed > 0 {
+		fmt.Fprintf(w, "note: the runtime packs the kernels of %s at each load: they have new names in the skeleton, "+
+			"because another program may have packed weights under the old ones\n",
+			console.Plural(r.Renamed, "constant"))
 	}
 	fmt.Fprintf(w, "note: without that file it %s; keep %s\n", without, console.Printable(r.Model))
 }

@@ -207,6 +207,8 @@ type proof struct {
 	EqualBytes int64   `json:"equal_bytes"`
 	Wrong      []wrong `json:"wrong"`
 	Uncompared int     `json:"uncompared_entry_count"` // which no look-up of the model finds here
+
+	LeftOut []leftOut `json:"left_out,omitempty"` // not in the file: the stock runtime packs these with each load
 }
 
 // wrong is an entry of the model that differs in the file or is missing there, or a wrong statement of the file as a
@@ -298,22 +300,33 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 		if stock {
 			name = stockName(&e)
 		}
-		ours[name] = append(ours[name], e)
+		same := func(p cachefile.Entry) bool { return p.Seed == e.Seed && p.Size == e.Size && p.Sum == e.Sum }
+		if !stock || !slices.ContainsFunc(ours[name], same) { // the stock runtime finds them as one
+			ours[name] = append(ours[name], e)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		var missing []wrong
-		for _, e := range ours[name] {
+		missing := map[int]string{} // why, by the number of our entry
+		for i, e := range ours[name] {
 			problem, err := p.look(f, right, &e, theirs[name], stock)
 			if err != nil {
 				return err
 			}
-			// What the stock runtime packs with each load need not be in the file.
-			if problem != "" && !(stock && stockPacks(&e) != "") {
-				missing = append(missing, wrong{Entry: name, Problem: problem})
+			if problem != "" {
+				missing[i] = problem
 			}
 		}
-		if candidates := theirs[name]; !stock || len(candidates) == 0 || !candidates[0].used {
-			p.Wrong = append(p.Wrong, missing...)
+		occupied := len(theirs[name]) > 0 && theirs[name][0].used
+		for _, i := range slices.Sorted(maps.Keys(missing)) {
+			reason := ""
+			if stock {
+				reason = mayLack(&ours[name][i], occupied)
+			}
+			if reason == "" {
+				p.Wrong = append(p.Wrong, wrong{Entry: name, Problem: missing[i]})
+			} else {
+				p.LeftOut = append(p.LeftOut, leftOut{name, reason})
+			}
 		}
 	}
 	for _, candidates := range theirs {
@@ -324,6 +337,20 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 		}
 	}
 	return nil
+}
+
+// mayLack returns the reason why a file for the stock runtime need not have an entry, or "". occupied tells that the
+// file has another entry of the name that the runtime finds.
+func mayLack(e *cachefile.Entry, occupied bool) string {
+	reason := stockPacks(e, true)
+	switch {
+	case reason != "":
+	case occupied:
+		reason = notAlone
+	default:
+		reason = stockPacks(e, false)
+	}
+	return reason
 }
 
 // look compares an entry of the packed model with the file's entries of its name. If a look-up finds none of them, it
@@ -407,6 +434,9 @@ func (p *proof) print(w io.Writer, file string) {
 	if p.Uncompared > 0 {
 		fmt.Fprintf(w, "note: %s: not compared: %s that no look-up of %s finds here\n", file,
 			console.Plural(p.Uncompared, "entry"), p.Model)
+	}
+	for _, reason := range reasonsOf(p.LeftOut) {
+		fmt.Fprintf(w, "note: %s: the stock runtime packs with each load: %s\n", file, reason)
 	}
 	if p.holds() {
 		machine := "here"

@@ -48,6 +48,14 @@ func (f File) OpenAllWeights() ([]Weights, error) {
 	return weights, nil
 }
 
+// DataMap returns the constants of the subgraphs that Subgraphs makes.
+func DataMap(w Weights, stock bool) xpwc.DataMap {
+	if p, ok := w.(*executorch.Program); ok && stock {
+		return p.DelegateData()
+	}
+	return w.DataMap()
+}
+
 // Subgraphs returns what makes the subgraphs whose runtimes pack all of the weights, for [models.Pack]. For the stock
 // runtime of ExecuTorch these are the delegates of a program.
 func Subgraphs(w Weights, stock bool) []func(models.Loader) (*xnnpack.Subgraph, error) {

@@ -91,3 +91,29 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	}
 	return m.files.tensor(c)
 }
+
+// separateNames is a data map in which each name has memory of its own, also where names share a place in a file.
+type separateNames struct {
+	*dataMap
+	mapped map[stored]string // name of the constant that has the file's memory
+}
+
+// Tensor implements [xpwc.DataMap].
+func (m separateNames) Tensor(name string) (xpwc.Tensor, error) {
+	t, err := m.dataMap.Tensor(name)
+	if err != nil || t.Data == nil {
+		return t, err
+	}
+	location := m.constants[name].stored
+	if first, ok := m.mapped[location]; !ok || first == name {
+		m.mapped[location] = name
+		return t, nil
+	}
+	content := t.Data
+	t.Data, t.Size, t.Evict = nil, len(content), nil
+	t.Fill = func(dst []byte) error {
+		copy(dst, content)
+		return nil
+	}
+	return t, nil
+}

@@ -35,15 +35,18 @@ var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 // With another program's file the runtime finds a kernel if that program has one of the same name, bias and seed. So
 // only kernels of floats are left out whose names, and whose biases' names, are hashes of their content: another
 // program has others, unless it gives the very same content another shape or other groups. Kernels that are packed with
-// scales, or with a bias that the runtime does not look for, stay.
+// scales, or with a bias that the runtime does not look for, stay. They are renamed, because another program may have
+// packed weights under their names. So the runtime packs them at each load.
 type Skeleton struct {
 	Kernels   int         // that are not in it
 	HoleBytes int64       // theirs, which take no space on the disk
 	FileBytes int64       // of the file, with the holes
 	Remaining []Remaining // kernels that are in it, the most bytes first
+	Renamed   int         // constants with new names: the runtime packs their kernels at each load
 
 	program *Program
 	zeroed  []*weighedNode // out of it
+	names   []newName
 }
 
 // Remaining is why kernels are in a skeleton.
@@ -84,6 +87,7 @@ func (p *Program) skeleton(packed func(name string) bool) *Skeleton {
 		}
 	}
 	s := &Skeleton{program: p}
+	s.rename(nodes)
 	fault.Check(p.files.program().read(func(file []byte) { s.FileBytes = int64(len(file) + len(output.SkeletonMark)) }))
 	seen, reasons := map[string]bool{}, map[string]*Remaining{}
 	for _, step := range p.plan.steps {
@@ -133,6 +137,11 @@ func (s *Skeleton) Write(w *os.File) error {
 			return err
 		}
 	}
+	for _, n := range s.names {
+		if _, err := w.WriteAt([]byte(n.name), n.span.Offset); err != nil {
+			return err
+		}
+	}
 	return output.MarkSkeleton(w)
 }
 
@@ -140,6 +149,8 @@ func (s *Skeleton) Write(w *os.File) error {
 type weighedNode struct {
 	kernel, bias *constant // bias is nil if there is none
 	half         bool      // the bias is in half precision
+	biasInKey    bool      // the runtime adds the bias's name to the kernel's
+	identified   bool      // the names that the runtime looks for show all that is packed, except shape and groups
 	reason       string    // why the kernel stays in the file; "" if it need not
 }
 
@@ -166,9 +177,11 @@ func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*we
 	for _, s := range steps {
 		n, w, name := nodes[s], s.Operation.(flow.Node), nodes[s].kernel.name
 		inputs, _ := w.Operands()
-		if n.bias != nil && p.plan.values[inputs[0]].tensor.Type != xnnpack.DynamicQInt8 {
+		dynamic := p.plan.values[inputs[0]].tensor.Type == xnnpack.DynamicQInt8
+		if n.biasInKey = n.bias != nil && !dynamic; n.biasInKey {
 			name += n.bias.name // else the runtime finds it by the kernel alone
 		}
+		n.identified = n.biasInKey && !p.scaled(w) && p.namedByContent(n.kernel) && p.namedByContent(n.bias)
 		_, deconvolves := w.N.(xnnpack.Deconvolution2D)
 		_, bias := w.Weights()
 		switch {
@@ -178,9 +191,9 @@ func (p *Program) weighedNodes(packed func(name string) bool) map[*flow.Step]*we
 			n.reason = "not in the file of packed weights"
 		case n.kernel.file != 0 || n.bias.file != 0:
 			n.reason = "in another file than the .pte"
-		case p.plan.values[inputs[0]].tensor.Type == xnnpack.DynamicQInt8 || p.scaled(w):
+		case dynamic || p.scaled(w):
 			n.reason = "packed with scales, or a bias, that the runtime does not look for"
-		case !p.namedByContent(n.kernel) || !p.namedByContent(n.bias):
+		case !n.identified:
 			n.reason = "under a name that is not the hash of its content"
 		case len(ways[n.kernel.name]) > 1:
 			n.reason = "packed in several ways"
@@ -201,10 +214,101 @@ func (p *Program) scaled(w flow.Node) bool {
 // namedByContent reports whether a constant is called by the SHA-256 of its content, as ExecuTorch's export calls it:
 // then no other content has its name.
 func (p *Program) namedByContent(c *constant) (ok bool) {
-	fault.Check(p.files.program().read(func(file []byte) {
+	fault.Check(p.files.files[c.file].read(func(file []byte) {
 		ok = c.name == fmt.Sprintf("%x", sha256.Sum256(c.at.In(file)))
 	}))
 	return ok
+}
+
+// A newName replaces the name of a constant at a place in the program's file.
+type newName struct {
+	span flatbuf.Span
+	name string
+}
+
+// minNameBytes is the length of the shortest name that is replaced: the new one has four bits a byte of a hash.
+const minNameBytes = 16
+
+// rename renames the constants that the runtime could find in another program's file with other packed bytes.
+func (s *Skeleton) rename(nodes map[*flow.Step]*weighedNode) {
+	p := s.program
+	places := p.namePlaces()
+	renamed := map[string]bool{}
+	for _, step := range p.plan.steps {
+		n := nodes[step]
+		if n == nil || n.identified {
+			continue
+		}
+		if _, named := p.files.named[n.kernel.name]; !named {
+			continue // the runtime looks for no packed weights
+		}
+		c := n.kernel
+		if len(places[c.name]) == 0 && n.biasInKey {
+			c = n.bias
+		}
+		if len(places[c.name]) == 0 {
+			fault.Check(fmt.Errorf("%s: %w: the runtime could take another program's packed weights for those of %q, "+
+				"which cannot be renamed: its name is short, or is in a .ptd or of a method's tensor", p.Path(),
+				ErrNoSkeleton, n.kernel.name))
+		}
+		renamed[c.name] = true
+	}
+	var program [sha256.Size]byte
+	fault.Check(p.files.program().read(func(file []byte) {
+		if len(renamed) > 0 {
+			program = sha256.Sum256(file)
+		}
+	}))
+	s.Renamed = len(renamed)
+	for name := range renamed {
+		hidden := hiddenName(program, name)
+		for _, span := range places[name] {
+			s.names = append(s.names, newName{span, hidden})
+		}
+	}
+}
+
+// hiddenName returns a name as long as the given one, which only this program has.
+func hiddenName(program [sha256.Size]byte, name string) string {
+	var digits []byte
+	for i := 0; len(digits) < len(name); i++ {
+		digits = fmt.Appendf(digits, "%x", sha256.Sum256(fmt.Appendf(nil, "%x %d %s", program, i, name)))
+	}
+	return string(digits[:len(name)])
+}
+
+// namePlaces returns where the program's file has the names of constants that can be renamed.
+func (p *Program) namePlaces() map[string][]flatbuf.Span {
+	places := map[string][]flatbuf.Span{}
+	c := p.files.program().contents
+	for _, n := range c.table.Tables(c.kind.namedData).All() {
+		if name := n.String(namedKey); len(name) >= minNameBytes {
+			places[name] = append(places[name], n.Span(namedKey))
+		}
+	}
+	add := func(g *graph) {
+		for _, x := range g.data.All() {
+			if name := x.String(constantKey); len(places[name]) > 0 {
+				span := x.Span(constantKey)
+				places[name] = append(places[name], flatbuf.Span{Offset: g.flat + span.Offset, Size: span.Size})
+			}
+		}
+	}
+	fault.Check(p.files.program().read(func(file []byte) {
+		for _, m := range readMethods(c) {
+			for _, d := range m.delegates {
+				if d.backend == xnnpackBackend {
+					add(readGraph(file, d.blob))
+				}
+			}
+			for _, v := range m.values {
+				if v.tensor != nil && v.tensor.content != nil {
+					delete(places, v.tensor.content.name)
+				}
+			}
+		}
+	}))
+	return places
 }
 
 // signature identifies what a node packs and how, for as much as the constants are known by their places.

@@ -4,6 +4,7 @@ package executorch
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ type layer struct {
 	kernel, bias string // no bias if it is ""
 	limits       []float32
 	constant     []byte // kernel's, for the first layer that names it
+	name         string // kernel's, if it is not the hash
 }
 
 // chainOf makes a program of fully connected layers, one after the other, that ExecuTorch loads too.
@@ -38,7 +40,7 @@ func chainOf(in int, layers ...layer) mprogram {
 		if l.constant == nil {
 			l.constant = labelled(l.kernel, l.out*in)
 		}
-		g.constants = append(g.constants, blobConstant{hashOf(l.constant), l.constant})
+		g.constants = append(g.constants, blobConstant{cmp.Or(l.name, hashOf(l.constant)), l.constant})
 		g.values = append(g.values, out, xtensor{id: id + 1, datatype: dtFloat32,
 			dims: []uint32{uint32(l.out), uint32(in)}, constant: uint32(len(g.constants)), external: absent})
 		bias := absent
@@ -165,6 +167,47 @@ func TestAKernelStaysInASkeletonIfItsNameCouldBeAnothers(t *testing.T) {
 	}
 	_, err = openBytes(t, around(g).bytes()).Skeleton(anyName)
 	require.ErrorIs(t, err, ErrNoSkeleton, "its name does not have the bias, nor the scales")
+}
+
+// Another program of the same layer in int8 has its kernel under the same name, packed with other scales.
+func TestAKernelThatStaysIsRenamedInASkeletonIfItsNameDoesNotShowAllThatIsPacked(t *testing.T) {
+	names := map[string]bool{}
+	for _, name := range []string{"mixd1", "mixd2", "mixd3", "nb1", "nb2"} {
+		p, err := Open(filepath.Join("testdata", "reported", name+".pte"))
+		require.NoError(t, err)
+		s, err := p.Skeleton(anyName)
+		require.NoError(t, err)
+		require.Equal(t, 1, s.Renamed, name)
+		skeleton := written(t, s)
+		renamed := openBytes(t, skeleton[:len(skeleton)-len(output.SkeletonMark)])
+		for i, e := range p.files.program().contents.named {
+			now := renamed.files.program().contents.named[i]
+			require.Len(t, now.name, len(e.name))
+			require.Equal(t, e.span, now.span)
+			if now.name == e.name {
+				continue
+			}
+			require.False(t, names[now.name], "a name of its own")
+			names[now.name] = true
+		}
+		require.NoError(t, p.Close())
+	}
+	require.Len(t, names, 5, "one in each program")
+}
+
+func TestAKernelWhoseNameIsTooShortToBeReplacedIsAReasonAgainstASkeleton(t *testing.T) {
+	last := layer{out: 4, kernel: "last", bias: "last bias"}
+	for name, ok := range map[string]bool{"fc": false, "kernel of the layer": true} {
+		p := openBytes(t, chainOf(4, layer{out: 4, kernel: "k", name: name}, last).bytes())
+		s, err := p.Skeleton(anyName)
+		if ok {
+			require.NoError(t, err)
+			require.Equal(t, 1, s.Renamed)
+			continue
+		}
+		require.ErrorIs(t, err, ErrNoSkeleton)
+		require.ErrorContains(t, err, "cannot be renamed")
+	}
 }
 
 func TestAProgramWhoseOutputsCouldBeBelievedHasNoSkeleton(t *testing.T) {

@@ -50,6 +50,10 @@ func (p *Program) DelegateWeights() (loads []func(models.Loader) (*xnnpack.Subgr
 	return loads
 }
 
+// DelegateData returns the constants of [Program.DelegateWeights] as the stock runtime has them: it maps each constant
+// with a name by itself, so that each keeps its name where several have one place in a file. It is for one goroutine.
+func (p *Program) DelegateData() xpwc.DataMap { return separateNames{p.data, map[stored]string{}} }
+
 // A PackedWeight identifies packed weights: by the names of kernel and bias in the data map, and by the digest of the
 // packing identity. The bias is "" if there is none, or if the identity has its content.
 type PackedWeight struct {
