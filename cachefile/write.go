@@ -17,8 +17,8 @@ type WriteOptions struct {
 	// Note is text for Info.Note, at most 64 KiB, in a file for ExecuTorch, which does not look there. A native file
 	// has none.
 	Note string
-	// Complete promises that the file has all packed weights of its model. Then a file for ExecuTorch may have a variant.
-	// Otherwise a variant is ambiguous, because the others of its key may be missing.
+	// Complete promises that the file has all packed weights of its model. Then a file for ExecuTorch may have a
+	// variant. Otherwise a variant is ambiguous, because the others of its key may be missing.
 	Complete bool
 	// LeftOut, if not nil, is asked about each entry that keep has chosen and that cannot be written. The error is the
 	// reason, and matches ErrDamaged or ErrAmbiguous; the entry is zero if its record is damaged. If LeftOut returns
