@@ -12,11 +12,13 @@ import (
 
 	"xpwc/cachefile"
 	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
 )
 
 type convertOptions struct {
 	format, out, layout string
 	placing
+	model modelfile.File // program that a file for ExecuTorch is for
 }
 
 var formatNames = []string{string(cachefile.Native), string(cachefile.XPWC2)}
@@ -36,7 +38,9 @@ safetensors file with packed weights in it.
 ExecuTorch's files have entries of one layout: of several in FILE, --layout names it. Of
 several entries with one name the one used last is taken, and none if ExecuTorch could not
 distinguish them. What is left out is printed. A file that
-ExecuTorch wrote does not become a native one: pack the model (xpwc pack).
+ExecuTorch wrote does not become a native one: pack the model (xpwc pack). The stock
+runtime crashes with any file on a program with a PReLU: give --model, and such a program
+is refused.
 
 Checksums of payloads are compared while they are copied. OUT appears when it is
 complete. If OUT exists it must be a cache or empty.`,
@@ -51,6 +55,16 @@ complete. If OUT exists it must be a cache or empty.`,
 				return usagef("--to %s: it is one of %s", o.format, strings.Join(formatNames, ", "))
 			case o.out == "":
 				return usagef("-o is missing: the file to write")
+			case o.model.Path != "" && (o.format != string(cachefile.XPWC2) || !o.model.Program()):
+				return usagef("--model is for --to %s, and a program (.pte)", cachefile.XPWC2)
+			}
+			if err := checkModel(o.model); err != nil {
+				return err
+			}
+			if o.model.Path != "" {
+				if err := checkStockRunsFile(o.model); err != nil {
+					return err
+				}
 			}
 			return withFile(args[0], func(f *cachefile.File) error { return convert(cmd.Context(), f, o) })
 		},
@@ -60,6 +74,8 @@ complete. If OUT exists it must be a cache or empty.`,
 	flags.StringVarP(&o.out, "output", "o", "", "`FILE` to write")
 	flags.StringVar(&o.layout, "layout", "",
 		"only entries of this `LAYOUT`: the beginning of a fingerprint, or current")
+	flags.StringVar(&o.model.Path, "model", "", "program (`MODEL`.pte) that the file for ExecuTorch is for")
+	dataFlag(cmd, &o.model.Data)
 	o.placing.flags(cmd)
 	jsonFlag(cmd)
 	return cmd
@@ -76,6 +92,8 @@ type conversion struct {
 	Bytes    int64            `json:"file_bytes"`
 	LeftOut  []leftOut        `json:"left_out,omitempty"`
 	Original int              `json:"original_entry_count"`
+
+	unchecked bool // no program was given for a file for ExecuTorch
 }
 
 func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
@@ -85,6 +103,7 @@ func convert(ctx context.Context, f *cachefile.File, o convertOptions) error {
 	}
 	r := &conversion{
 		File: f.Path(), Output: o.out, Source: info.Format, Target: cachefile.Format(o.format), Original: info.Entries,
+		unchecked: o.format == string(cachefile.XPWC2) && o.model.Path == "",
 	}
 	var keep func(cachefile.Entry) bool
 	if o.layout != "" {
@@ -136,6 +155,9 @@ func (r *conversion) print(w io.Writer) {
 		fmt.Fprintf(w, ", of layout %s", r.Layout)
 	}
 	fmt.Fprintln(w)
+	if r.unchecked {
+		fmt.Fprintln(w, crashNote)
+	}
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(w, "left out: %s\n", console.Printable(l.Reason))
 	}

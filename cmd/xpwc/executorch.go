@@ -81,6 +81,10 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 		cmp.Or(strings.Join(names, ", "), "no ExecuTorch is known"))
 }
 
+// crashNote is printed if the program of a file for the stock runtime is not known.
+const crashNote = "note: the stock runtime crashes with any file on a program with a PReLU: give --model, " +
+	"and such a program is refused"
+
 // errStockCrashes: no file of packed weights makes the stock runtime run a program.
 var errStockCrashes = errors.New("the stock runtime crashes with any file of packed weights")
 
@@ -282,8 +286,7 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
 		"it computes wrong numbers%s\n", s.Layout[:shortLayout], suffix)
 	if s.packedFor == nil {
-		fmt.Fprintln(w, "note: the stock runtime crashes with any file on a program with a PReLU: give --model, "+
-			"and such a program is refused")
+		fmt.Fprintln(w, crashNote)
 	}
 	if s.Replaced != nil {
 		fmt.Fprintf(w, "note: it replaces the file of another program, %v\n", s.Replaced)

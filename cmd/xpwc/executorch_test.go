@@ -114,6 +114,13 @@ func TestAProgramThatTheStockRuntimeCrashesOnGetsNoFile(t *testing.T) {
 	require.Contains(t, printed(t, dir, exitFailed, "verify", "c", "--model", slopes), "the stock runtime crashes")
 	printed(t, dir, 0, "pack", slopes, "-o", "own.xpwc") // Go and the class for ExecuTorch keep the slopes
 	packJSON(t, dir, program(t, perceptron), "-o", "pushed.xpwc")
+	convert := []string{"convert", "pushed.xpwc", "--to", string(cachefile.XPWC2), "-o", "converted"}
+	require.Contains(t, printed(t, dir, exitFailed, append(convert, "--model", slopes)...), "the stock runtime crashes")
+	require.NoFileExists(t, filepath.Join(dir, "converted"))
+	require.Contains(t, printed(t, dir, 0, convert...), "a program with a PReLU: give --model")
+	require.NotContains(t, printed(t, dir, 0, append(convert, "--model", program(t, perceptron))...), "PReLU")
+	require.Contains(t, printed(t, dir, exitUsage, "convert", "pushed.xpwc", "--to", string(cachefile.Native),
+		"-o", "converted", "--model", slopes), "--model is for --to xpwc2")
 	s := registrytest.Start(t)
 	printed(t, dir, 0, "push", s.Ref("net:v1"), "pushed.xpwc")
 	pull := []string{"pull", s.Ref("net:v1"), "--for", "executorch", "-o", "pulled"}
