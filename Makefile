@@ -245,8 +245,8 @@ test-nightly: # make test-all, with everything tried that it draws from (hours)
 # Other processors, architectures and systems than the one at hand: see docs/platforms.md.
 
 # One process for each level of x86's instruction sets; `make test` runs these too, with everything else.
-per_cpu := OutputsAreTheSameOnEveryCPU|OneFileServesEveryCPUWhatItPacks|TheLayoutFingerprintTellsPackingsApart
-per_cpu := $(per_cpu)|PackingsThatCollideInXNNPACKsKeyLiveInOneFile|EveryOperatorComputesWhatItShouldOnOtherCPUs
+per_cpu := OutputsAreTheSameOnEveryCPU|OneFileServesEveryCPU|TheLayoutFingerprintDistinguishesPackings
+per_cpu := $(per_cpu)|PackingsWithCollidingKeysShareAFile|EveryOperatorComputesWhatItShouldOnOtherCPUs
 test-x86: xnnpack # run every operator with the kernels of each x86 CPU from SSE2 to AVX-512, and say what ran
 	@mkdir -p bin
 	@$(go) test -count=1 -v -run '^Test($(per_cpu))$$' ./internal/tests/{identity,optable} >bin/test-x86.log 2>&1 || { cat bin/test-x86.log; exit 1; }

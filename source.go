@@ -288,8 +288,8 @@ func (s *source) endRead() {
 
 // digest computes the digest in the background, and ends a read.
 func (s *source) digest() {
+	defer s.endRead() // also if a function of the host's calls runtime.Goexit
 	_, _ = s.identity.Digest()
-	s.endRead()
 }
 
 // ReadDigest computes the digest of the content, and if need be the content. It is called once, by Content.Digest.

@@ -13,18 +13,18 @@ import (
 type Commit struct {
 	Generation uint64
 	InForce    bool
-	// IndexAt and IndexBytes say where its index is.
+	// IndexAt and IndexBytes are the offset and the size of its index.
 	IndexAt, IndexBytes int64
-	// Entries that it lists, and the bytes of their payloads: those that several entries share are counted once.
+	// Entries that it lists, and the bytes of their payloads: a payload that several entries share is counted once.
 	Entries      int
 	PayloadBytes int64
-	// LastPacked says when the last of its entries was packed. When the commit was made is not in the file.
+	// LastPacked is the time when the last of its entries was packed. The file does not record the time of the commit.
 	LastPacked time.Time
 }
 
-// Commits returns the generations whose indexes are still in the file, in their order: the one in force last, before it
-// those that nothing has compacted away. An index before the one in force is found by what it looks like, and is left
-// out if it is damaged. Files of ExecuTorch have none. The error is of reading.
+// Commits returns the generations whose indexes are still in the file, in their order: the one in force last, older
+// ones before it unless they were compacted away. An older index is found by its header, and is skipped if it is
+// damaged. ExecuTorch files have none. The error is a read error.
 func (f *File) Commits() ([]Commit, error) {
 	if f.index == nil {
 		return nil, nil

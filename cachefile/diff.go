@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Change says how an entry of one file differs from what another file has under its name.
+// A Change is the difference between an entry of one file and the entry of that name in another file.
 type Change string
 
 // The changes. A payload is compared by its checksum, with its size.
@@ -78,8 +78,8 @@ func (f *File) byName() (map[string][]Entry, error) {
 	return byName, nil
 }
 
-// match finds for each entry the one most like it, from what is equal to what has but the name. It returns what is
-// left of both.
+// match pairs each entry with the one most like it: equal entries first, entries that share only the name last. It
+// returns the unpaired entries of both.
 func match(entriesA, entriesB []Entry, bytesAlone bool) (onlyA, onlyB []Entry, changes []Difference) {
 	names := func(a, b Entry) bool { return bytesAlone || a.Kernel == b.Kernel && a.HasBias == b.HasBias }
 	layout := func(a, b Entry) bool { return names(a, b) && (bytesAlone || a.Layout == b.Layout) }

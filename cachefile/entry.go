@@ -18,18 +18,19 @@ import (
 type Entry struct {
 	// Name as ExecuTorch has it: the kernel's name directly followed by the bias' name.
 	Name string `json:"name"`
-	// Kernel and Bias are the names of the unpacked tensors. HasBias says whether a bias of its own is part of the key.
+	// Kernel and Bias are the names of the unpacked tensors. HasBias reports whether a named bias is part of the key.
 	Kernel  string `json:"kernel,omitempty"`
 	Bias    string `json:"bias,omitempty"`
 	HasBias bool   `json:"-"`
 	// Layout is the fingerprint of the layout that it was packed for.
 	Layout Digest `json:"layout,omitzero"`
-	// Seed and FingerprintID are those of XNNPACK's look-up key (xnnpack.h); FingerprintID is 0 where XNNPACK has none.
+	// Seed and FingerprintID are fields of XNNPACK's look-up key (xnnpack.h); FingerprintID is 0 where XNNPACK has
+	// none.
 	Seed          uint32 `json:"seed"`
 	FingerprintID uint32 `json:"fingerprint_id,omitempty"`
-	// Packing is the digest of what the host said of how XNNPACK packs (xpwc.PackedAs), zero if it said nothing.
-	// Family is the operator and the datatypes in it, zero likewise. LeastSize is how many bytes a payload of it has
-	// at least, 0 where that is not known.
+	// Packing is the digest of the packing identity that the host gave (xpwc.PackedAs), Family its operator and
+	// datatypes, and LeastSize the least size in bytes of such a payload. They are zero if the host gave none;
+	// LeastSize is also 0 where it is not known.
 	Packing   Digest         `json:"packing,omitzero"`
 	Family    packing.Family `json:"-"`
 	LeastSize int64          `json:"least_bytes,omitempty"`
@@ -38,7 +39,7 @@ type Entry struct {
 	Variant bool `json:"variant,omitempty"`
 	Tied    bool `json:"tied,omitempty"`
 
-	// Offset and Size say where in the file the payload is, in bytes. Several entries may have the same payload.
+	// Offset and Size locate the payload in the file, in bytes. Several entries may have the same payload.
 	Offset int64 `json:"offset"`
 	Size   int64 `json:"bytes"`
 	// Sum is the payload's checksum.
@@ -55,12 +56,12 @@ type Entry struct {
 	// known. It is for people: who can write the cache chooses it. It is printable, and short.
 	SourceName string `json:"model,omitempty"`
 
-	// PackedAt and UsedAt say when it was packed, and when a process that wrote to the file last used it, to the
-	// second. A damaged file may have years that JSON has not.
+	// PackedAt is the time of packing, UsedAt the last use by a process that wrote to the file, both to the second. A
+	// damaged file may have years that JSON has not.
 	PackedAt time.Time `json:"-"`
 	UsedAt   time.Time `json:"-"`
 
-	record format.Record // but for its offset; zero in an ExecuTorch file
+	record format.Record // without its offset; zero in an ExecuTorch file
 }
 
 // SameKey reports whether two entries answer the same look-ups, if the seed and the content they were packed from are
@@ -191,7 +192,7 @@ func (c *checked) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// checkSize returns an error that matches ErrDamaged if a payload cannot be what its entry says.
+// checkSize returns an error that matches ErrDamaged if a payload is too short for its entry.
 func (f *File) checkSize(e Entry) error {
 	if e.Size >= e.LeastSize {
 		return nil

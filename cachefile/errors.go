@@ -8,8 +8,8 @@ import (
 	"xpwc/internal/trust"
 )
 
-// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned. The
-// first four are also those of packages xpwc and registry, ErrUnsafeFile is also that of xpwc.
+// Errors that callers test for with errors.Is. What is returned wraps them with the path or the entry concerned.
+// Packages xpwc and registry export the first four too, and xpwc also ErrUnsafeFile.
 var (
 	// ErrNotCache: the file is not one that xpwc or ExecuTorch wrote.
 	ErrNotCache = format.ErrNotCache
@@ -40,8 +40,8 @@ type Problem struct {
 	// Offset is where in the file it is, in bytes: that of the structure or payload concerned. It is counted from
 	// where what NewFile was given begins.
 	Offset int64 `json:"offset"`
-	// What is wrong.
-	What string `json:"what"`
+	// Message describes the error.
+	Message string `json:"what"`
 	// Name of the entry that it concerns, or "".
 	Name string `json:"entry,omitempty"`
 }
@@ -53,19 +53,19 @@ func (p *Problem) Error() string {
 	return p.Path + ": " + p.Place()
 }
 
-// Place says everything but the path.
+// Place returns the message without the path.
 func (p *Problem) Place() string {
 	if p.Name == "" {
-		return fmt.Sprintf("offset %d: %s", p.Offset, p.What)
+		return fmt.Sprintf("offset %d: %s", p.Offset, p.Message)
 	}
-	return fmt.Sprintf("offset %d: entry %q: %s", p.Offset, p.Name, p.What)
+	return fmt.Sprintf("offset %d: entry %q: %s", p.Offset, p.Name, p.Message)
 }
 
 // Unwrap returns ErrDamaged.
 func (*Problem) Unwrap() error { return ErrDamaged }
 
 func (f *File) problem(offset uint64, format string, args ...any) *Problem {
-	return &Problem{Path: f.path, Offset: int64(offset), What: fmt.Sprintf(format, args...)}
+	return &Problem{Path: f.path, Offset: int64(offset), Message: fmt.Sprintf(format, args...)}
 }
 
 func (f *File) problemOf(e *Entry, format string, args ...any) *Problem {

@@ -44,7 +44,7 @@ func withEvidence(t *testing.T, evidence format.Evidence, families ...packing.Fa
 	return write(t, m.bytes())
 }
 
-// evidenceIn returns what a file says of its first layout.
+// evidenceIn returns the evidence of a file's first layout.
 func evidenceIn(t *testing.T, path string) format.Evidence {
 	t.Helper()
 	info, err := open(t, path).Info()
@@ -65,11 +65,11 @@ func TestACombinedFileSaysNothingOfWhoPacked(t *testing.T) {
 }
 
 func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
-	said := seenBy(map[packing.Family]byte{dense: 1}, 1)
+	evidence := seenBy(map[packing.Family]byte{dense: 1}, 1)
 	for name, src := range map[string]string{
 		"other evidence": withEvidence(t, seenBy(map[packing.Family]byte{dense: 7}, 2), dense),
 		"none":           withEvidence(t, format.Evidence{}, dense),
-		"the same":       withEvidence(t, said, dense),
+		"the same":       withEvidence(t, evidence, dense),
 	} {
 		b, err := os.ReadFile(src)
 		require.NoError(t, err)
@@ -80,13 +80,13 @@ func TestAnInstalledFileSaysOfItsLayoutsWhatItIsToldToSay(t *testing.T) {
 				asked[l.Fingerprint] = l
 				info.Layouts[i].Evidence = ""
 				if l.Fingerprint == thisLayout.Fingerprint {
-					info.Layouts[i].Evidence = said.Encode()
+					info.Layouts[i].Evidence = evidence.Encode()
 				}
 			}
 			return nil
 		}))
 		requireSound(t, path)
-		require.Equal(t, said, evidenceIn(t, path), name)
+		require.Equal(t, evidence, evidenceIn(t, path), name)
 		require.Equal(t, []packing.Family{dense}, asked[thisLayout.Fingerprint].Families)
 		require.Contains(t, asked, otherLayout.Fingerprint)
 		old, copied := open(t, src), open(t, path)

@@ -1,12 +1,11 @@
-// Package cachefile looks into files of packed weights, and writes new ones of what is in them. It reads the files
-// that package xpwc writes (docs/format.md) and those that ExecuTorch's XNNWeightsCache writes (pull request 19988). It
-// needs neither XNNPACK nor cgo.
+// Package cachefile reads files of packed weights, and writes new ones from their entries. It reads the native files of
+// package xpwc (docs/format.md) and the files of ExecuTorch's XNNWeightsCache (pull request 19988). It needs neither
+// XNNPACK nor cgo.
 //
 // A [File] is opened for reading only and without a lock, also while others write to it: it shows the generation that
-// was in force when it was opened, whose bytes nobody changes. Nothing that is read is trusted: what is damaged is an
-// error that says where. [Verify] checks everything and lists all that is wrong. A cache that is part of another
-// file, beside the weights that it was packed from, or that is no file at all, is read with [NewFile]. Nothing is
-// mapped: bytes are read when they are asked for.
+// was in force when it was opened, whose bytes nobody changes. Nothing that is read is trusted: damage is an error with
+// the place. [Verify] checks everything and lists all that is wrong. A cache in a section of another file, such as the
+// model's, or in memory is read with [NewFile]. Nothing is mapped: bytes are read when they are asked for.
 //
 //	f, err := cachefile.Open("model.xpwc")
 //	for entry, err := range f.Entries() { … }
@@ -39,7 +38,7 @@ const (
 // A Digest is a 128-bit XXH3 hash, most significant byte first. As text, also in JSON, it is 32 hexadecimal digits.
 type Digest = digest.Digest
 
-// A File is an open cache file. Its methods may be called from several goroutines, but for Close.
+// A File is an open cache file. Its methods except Close may be called from several goroutines.
 type File struct {
 	r      io.ReaderAt
 	size   uint64
@@ -68,12 +67,12 @@ func Open(path string) (*File, error) {
 	return f.usable(f.read())
 }
 
-// NewFile reads a cache of size bytes from r, which may be a section of another file: packed weights that lie beside
-// those they were packed from are read with an [io.SectionReader]. Offsets, of entries, of the segments of [File.Map]
-// and of a [Problem], are counted from where r begins. Errors are those of Open, without a path unless r reads an
-// [os.File], or sections of one; ErrDamaged also if r ends before size. r remains the caller's: it is read where and
-// when the File is asked for something, by several goroutines if the File is, must go on giving the same bytes, and
-// is not closed by Close. A file that others write to is read with Open, which knows that it grows.
+// NewFile reads a cache of size bytes from r, which may be a section of another file: packed weights in the file of
+// their model are read with an [io.SectionReader]. Offsets, of entries, of the segments of [File.Map] and of a
+// [Problem], are counted from where r begins. Errors are those of Open, without a path unless r reads an [os.File], or
+// sections of one; ErrDamaged also if r ends before size. r remains the caller's: it is read where and when the File is
+// asked for something, by several goroutines if the File is, must go on giving the same bytes, and is not closed by
+// Close. A file that others write to is read with Open, which knows that it grows.
 func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	f, findings, err := newFile(r, size)
 	if err != nil {
@@ -111,7 +110,7 @@ func open(path string) (*File, error) {
 	return &File{r: file, opened: file, path: path}, nil
 }
 
-// newFile is read of what NewFile is given.
+// newFile is read for the arguments of NewFile.
 func newFile(r io.ReaderAt, size int64) (*File, []finding, error) {
 	f := &File{r: io.NewSectionReader(r, 0, size), size: uint64(size), path: pathOf(r)}
 	if size < 0 {
@@ -188,9 +187,9 @@ func (f *File) read() ([]finding, error) {
 	return f.readIndex()
 }
 
-// readHeader reads the header block, or what the file has of it, and the size of a file that may grow. While another
-// process commits, what is read may be half of one slot and half of another, or end before the slot says: then it is
-// read again.
+// readHeader reads the header block, or as much of it as the file has, and the size of a file that may grow. While
+// another process commits, a read may return half of one slot and half of another, or a size less than the slot's: then
+// it reads again.
 func (f *File) readHeader() (header []byte, err error) {
 	const attempts = 5
 	for range attempts {

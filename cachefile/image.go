@@ -13,12 +13,12 @@ import (
 	"xpwc/internal/output"
 )
 
-// An Image is a file that is laid out and not written: its payloads are those of the files it was made of, which must
+// An Image is a file that is laid out and not written. Its payloads are read from the files it was made of, which must
 // stay open while it is read.
 type Image struct {
 	// Layout of all entries of an image that Combine has made, as the files describe it.
 	Layout Layout
-	// FileBytes are those of the whole file.
+	// FileBytes is the size of the whole file.
 	FileBytes int64
 
 	parts    []func() io.Reader
@@ -32,14 +32,14 @@ type source struct {
 }
 
 // Combine lays out a native file of all entries that native files have of a layout. The same entries, of models' files
-// with the same names, give the same bytes, whoever packed them, when and where. For that, what says something only
-// where it was packed is left out: the source and the stamps of its tensors, the times, the evidence, and all but the
+// with the same names, give the same bytes, whoever packed them, when and where. For that it omits what is valid only
+// on the machine that packed: the source and the stamps of its tensors, the times, the evidence, and all but the
 // architecture of the layout's description. (A stamp is no evidence elsewhere: two machines of one image have the same
-// devices, inodes and times for different files. Whoever uses such an entry compares digests, once, and notes source
-// and stamps of its own. Those of sealed entries are kept, and the names of models' files.) Entries are in the order of
-// their keys, each once, and equal payloads are there once. Payloads that differ under all that a look-up knows become
-// variants. The generation is 1, and in place of a random identity the file has the digest of its index, and so of all
-// payloads' checksums.
+// devices, inodes and times for different files. The first process that uses such an entry compares digests, once, and
+// notes source and stamps of its own. Sealed entries keep theirs, and the names of models' files.) Entries are in the
+// order of their keys, each once, and equal payloads are there once. Payloads that differ under all that a look-up
+// knows become variants. The generation is 1, and in place of a random identity the file has the digest of its index,
+// and so of all payloads' checksums.
 //
 // Every payload is compared with its checksum, also when it is read. Errors: ErrDamaged, ErrForeign for a file that
 // ExecuTorch wrote, ErrEmpty if there is no entry.
@@ -81,7 +81,7 @@ func Combine(files []*File, layout Digest) (*Image, error) {
 	return im, err
 }
 
-// portable returns an entry of a file without what says something only where it was packed.
+// portable returns an entry of a file without the fields that are valid only on the machine that packed it.
 func portable(f *File, e Entry) source {
 	r := &e.record
 	r.PackedAt, r.UsedAt = 0, 0
@@ -91,7 +91,8 @@ func portable(f *File, e Entry) source {
 	return source{e, f}
 }
 
-// inOrder sorts entries by everything that can differ, but for the flags: what any packer saw of an entry holds.
+// inOrder sorts entries by all fields that can differ except the flags, which it merges: an observation of any packer
+// holds.
 func inOrder(entries []source) []source {
 	slices.SortStableFunc(entries, func(a, b source) int { return compare(&a.record, &b.record) })
 	once := entries[:0]
@@ -106,8 +107,8 @@ func inOrder(entries []source) []source {
 		}
 		once = append(once, e)
 	}
-	// Hosts that do not give scales pack other bytes of the same content. A cache serves the first that it has, but
-	// of a file that other machines packed nobody knows whose that is.
+	// Hosts that do not give scales pack other bytes of the same content. A cache serves the first one in its file,
+	// which may be another host's in a file from other machines.
 	for i := 1; i < len(once); i++ {
 		if a, b := &once[i-1].record, &once[i].record; compareKeys(a, b) == 0 {
 			a.Flags, b.Flags = a.Flags|format.Variant, b.Flags|format.Variant
@@ -193,9 +194,9 @@ func (im *Image) foreign(entries []source, text string) error {
 	return nil
 }
 
-// arrange lays out the payloads of entries from an offset of the file on, each where one may begin, and has the entries
-// say where theirs is. It returns where the last one ends. Equal payloads are there once, but for those of one key: an
-// offset distinguishes its entries.
+// arrange lays out the payloads of entries from an offset of the file on, each aligned, and sets the entries' offsets.
+// It returns the end of the last one. Equal payloads are stored once, unless they have one key: the entries of a key
+// are distinguished by their offsets.
 func (im *Image) arrange(start uint64, entries []source) (end uint64, err error) {
 	type payload struct {
 		sum          Digest

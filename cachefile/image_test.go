@@ -122,7 +122,7 @@ func TestAnImageSaysWhichModelsItsEntriesAreOf(t *testing.T) {
 	m.commit(t)
 	path := filepath.Join(t.TempDir(), "models")
 	require.NoError(t, copyTo(open(t, write(t, m.bytes())), path, inLayout(thisLayout), cachefile.WriteOptions{}))
-	plain := write(t, sample(t)) // says nothing of models
+	plain := write(t, sample(t)) // has no information about models
 	_, b := combine(t, path)
 	_, combined := combine(t, plain, path)
 	require.True(t, bytes.Equal(b, combined), "the order of files does not matter")

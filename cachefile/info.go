@@ -18,37 +18,36 @@ type Info struct {
 	ID [16]byte
 	// Generation is the number of the commit in force, 0 while there is none.
 	Generation uint64
-	// Slots are the two places in a native file's header that say where a generation's index is, that of even ones
-	// first.
+	// Slots are the two slots in a native file's header, each of which locates a generation's index, even ones first.
 	Slots []Slot
 	// Layouts of a native file, in the order of its index.
 	Layouts []Layout
-	// Models are what the entries of a native file were packed from, in the order of their names; those of which it is
-	// not known are the last.
+	// Models are the models that the entries of a native file were packed from, in the order of their names; unknown
+	// ones are last.
 	Models  []Model
 	Entries int
-	// Note is what WriteOptions.Note put into an ExecuTorch's file, "" if there is none. Who can write the file chooses
-	// it: nothing is to be believed for it.
+	// Note is the text that WriteOptions.Note put into an ExecuTorch file, "" if there is none. Anybody who can write
+	// the file chooses it: do not trust it.
 	Note string
 
 	Sizes
 }
 
-// Sizes say what the bytes of a file are. Those of the parts add up to FileBytes.
+// Sizes are the sizes of the parts of a file. They add up to FileBytes.
 type Sizes struct {
 	FileBytes    int64 `json:"file_bytes"`
 	HeaderBytes  int64 `json:"header_bytes"`
 	PayloadBytes int64 `json:"payload_bytes"`
 	IndexBytes   int64 `json:"index_bytes"`
 	TrailerBytes int64 `json:"trailer_bytes"`
-	// PaddingBytes align payloads and index. DeadBytes are those that nothing refers to; compacting frees them.
+	// PaddingBytes align payloads and index. DeadBytes are bytes that nothing refers to; compacting frees them.
 	// UncommittedBytes lie after the end of the generation in force: a writer is at work, or was killed.
 	PaddingBytes     int64 `json:"padding_bytes"`
 	DeadBytes        int64 `json:"dead_bytes"`
 	UncommittedBytes int64 `json:"uncommitted_bytes"`
 }
 
-// A Slot says where the index of a generation is.
+// A Slot locates the index of a generation.
 type Slot struct {
 	State      SlotState `json:"state"`
 	Offset     int64     `json:"-"`                    // of the slot itself
@@ -59,7 +58,7 @@ type Slot struct {
 	Entries    int64     `json:"-"`
 }
 
-// SlotState says what a slot is.
+// SlotState is the state of a slot.
 type SlotState string
 
 // The states of a slot.
@@ -76,7 +75,7 @@ type Layout struct {
 	Description  string `json:"description"`
 	Entries      int    `json:"entry_count"`
 	PayloadBytes int64  `json:"payload_bytes"` // with payloads that several entries share counted once
-	// Families are those of the entries, each once; the zero one of what nothing was said of.
+	// Families are the families of the entries, each once; the zero one stands for entries without a packing identity.
 	Families []packing.Family `json:"-"`
 	// Evidence are bytes that show processes on some machines that they pack in this layout: see docs/format.md.
 	Evidence string `json:"-"`
@@ -90,7 +89,7 @@ type Model struct {
 	PayloadBytes int64  `json:"payload_bytes"` // with payloads that several of its entries share counted once
 }
 
-// modelOf returns the model that an entry says it is of.
+// modelOf returns the model in an entry's record.
 func modelOf(e *Entry) Model { return Model{Name: e.SourceName, Source: e.Source} }
 
 // inOrderOfNames returns models with their figures.
@@ -129,9 +128,9 @@ func (f *File) Info() (Info, error) {
 	if f.index != nil {
 		for i, l := range f.index.Layouts() {
 			number[l.Fingerprint] = i
-			says := format.DecodeEvidence(l.Evidence).Encode() // what is no evidence says nothing
+			evidence := format.DecodeEvidence(l.Evidence).Encode() // "" for malformed evidence
 			info.Layouts = append(info.Layouts, Layout{
-				Fingerprint: l.Fingerprint, Description: l.Description, Evidence: says})
+				Fingerprint: l.Fingerprint, Description: l.Description, Evidence: evidence})
 		}
 	}
 	families := format.Families{}
@@ -162,7 +161,7 @@ func (f *File) Info() (Info, error) {
 	}
 	info.Models = inOrderOfNames(models)
 	for i := range info.Layouts {
-		info.Layouts[i].Families = families.Of(info.Layouts[i].Fingerprint)
+		info.Layouts[i].Families = families.InLayout(info.Layouts[i].Fingerprint)
 	}
 	segments, err := f.segments()
 	for _, s := range segments {

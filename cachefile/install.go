@@ -17,8 +17,8 @@ import (
 // one file, one after the other at one path, must not have the same. accept may change the evidence of the layouts: the
 // file has it then.
 //
-// What dst is, and who looks after it, is as with [File.Write]. Errors: ErrDamaged, ErrVersion and ErrForeign for what
-// was to be put there, and those of content and accept.
+// dst and its ownership are as with [File.Write]. Errors: ErrDamaged, ErrVersion and ErrForeign for the content, and
+// the errors of content and accept.
 func Install(dst *os.File, content func(io.Writer) error, accept func(*Info) error) error {
 	pieces := output.NewPieces(dst)
 	if err := content(pieces); err != nil {

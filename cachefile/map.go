@@ -7,7 +7,7 @@ import (
 	"xpwc/internal/format"
 )
 
-// A Kind says what bytes of a file are.
+// A Kind is the use of a stretch of a file.
 type Kind string
 
 // The kinds of bytes.
@@ -47,7 +47,7 @@ func (f *File) Map() ([]Segment, error) {
 	return merged, damage
 }
 
-// segments is Map by what the index says, without looking for old indexes among the dead bytes.
+// segments is Map according to the index alone: it does not search the dead bytes for old indexes.
 func (f *File) segments() ([]Segment, error) {
 	if f.size == 0 {
 		return nil, nil

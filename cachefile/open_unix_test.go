@@ -15,7 +15,7 @@ import (
 	"xpwc/cachefile"
 )
 
-// Whoever may write to the directory can put a pipe there between the look at the file and its opening.
+// A program that can write to the directory may put a pipe there between the check of the file and its opening.
 func TestAPipeInPlaceOfTheFileDoesNotMakeOpenWait(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -144,7 +144,7 @@ func TestWhatIsNoCacheIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, cachefile.ErrVersion)
 }
 
-// Each damage is one of the sample file, and what Verify must say of it: where, and in words.
+// Each case damages the sample file; Verify must report the offset and the words.
 func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	good := sample(t)
 	h, err := format.DecodeHeader(good)
@@ -189,10 +189,10 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 	cut := func(size uint64) func([]byte) []byte { return func(b []byte) []byte { return b[:size] } }
 	whole := uint64(len(good))
 	for name, c := range map[string]struct {
-		damage func([]byte) []byte
-		offset uint64
-		entry  string
-		says   string
+		damage  func([]byte) []byte
+		offset  uint64
+		entry   string
+		message string
 	}{
 		"the header": {flip(16), 0, "", "the header's checksum"},
 		"the magic":  {flip(0), 0, "", "the header is damaged; by its trailer"},
@@ -248,11 +248,11 @@ func TestVerifySaysWhatIsWrongWhere(t *testing.T) {
 				require.ErrorIs(t, &p, cachefile.ErrDamaged)
 				require.Equal(t, path, p.Path)
 				places = append(places, p.Place())
-				if uint64(p.Offset) == c.offset && p.Name == c.entry && strings.Contains(p.What, c.says) {
+				if uint64(p.Offset) == c.offset && p.Name == c.entry && strings.Contains(p.Message, c.message) {
 					return
 				}
 			}
-			require.Fail(t, "not said", "%d %q %s: %v", c.offset, c.entry, c.says, places)
+			require.Fail(t, "not reported", "%d %q %s: %v", c.offset, c.entry, c.message, places)
 		})
 	}
 }
@@ -341,8 +341,8 @@ func TestVerifyLooksAtExecuTorchsIndex(t *testing.T) {
 	requireSound(t, path)
 	trailer := len(good) - 20 - 2*25
 	for name, c := range map[string]struct {
-		damage func(b []byte)
-		says   string
+		damage  func(b []byte)
+		message string
 	}{
 		"a cut-off entry":       {func(b []byte) { b[trailer+1]++ }, "cut off"},
 		"the number":            {func(b []byte) { b[len(b)-12]-- }, "between the trailer's entries"},
@@ -356,7 +356,7 @@ func TestVerifyLooksAtExecuTorchsIndex(t *testing.T) {
 		problems, err := cachefile.Verify(write(t, b), nil)
 		require.NoError(t, err)
 		require.Len(t, problems, 1, name)
-		require.Contains(t, problems[0].What, c.says, name)
+		require.Contains(t, problems[0].Message, c.message, name)
 	}
 }
 

@@ -43,7 +43,7 @@ func claim(count func(index []byte, size uint64)) map[int64][]byte {
 	return map[int64][]byte{0: header, indexAt: index}
 }
 
-// A small file can say that it has an index larger than the memory of the machine.
+// A small file can claim an index larger than the memory of the machine.
 func TestAnIndexThatIsAHoleTakesNoMemory(t *testing.T) {
 	if os.Getenv(envLimited) == "" {
 		cmd := testkit.Command("-test.run=^"+t.Name()+"$", "-test.v")

@@ -11,9 +11,9 @@ import (
 
 // Verify checks everything in the file at path: the slots of its header, every checksum of its index, every bound and
 // the order of its records, that each is found by its key, that ExecuTorch's index claims all bytes before it, the
-// sizes in the slot, and that every payload has its checksum and is not too short for what it was packed from. Of an
-// ExecuTorch file it checks the index, and that payloads can be read and neither overlap nor lie where XNNPACK could
-// not use them. It returns all that is wrong, in the order of offsets, or nil.
+// sizes in the slot, and that every payload has its checksum and is not too short for its shape. Of an ExecuTorch file
+// it checks the index, and that payloads can be read and neither overlap nor lie where XNNPACK could not use them. It
+// returns all that is wrong, in the order of offsets, or nil.
 //
 // Progress, if not nil, is given how many bytes of how many payload bytes were read. The error is of a file that
 // cannot be looked into: it matches ErrNotCache or ErrVersion, or is the system's.
@@ -29,7 +29,7 @@ func Verify(path string, progress func(done, total int64)) (problems []Problem, 
 	return problems, errors.Join(err, f.Close())
 }
 
-// VerifyReader is [Verify] for what [NewFile] reads.
+// VerifyReader is [Verify] for the arguments of [NewFile].
 func VerifyReader(r io.ReaderAt, size int64, progress func(done, total int64)) ([]Problem, error) {
 	f, findings, err := newFile(r, size)
 	if err != nil {
@@ -63,7 +63,7 @@ type verifier struct {
 
 func (v *verifier) report(p *Problem) { v.problems = append(v.problems, *p) }
 
-// native checks what a native file's index says.
+// native checks the index of a native file.
 func (v *verifier) native() {
 	if v.index == nil {
 		return
@@ -145,7 +145,7 @@ func (v *verifier) trailer(offset uint64) {
 // xnnpackAlignment is what XNNPACK needs of packed weights.
 const xnnpackAlignment = 64
 
-// foreignIndex checks what the index in ExecuTorch's file says.
+// foreignIndex checks the index of an ExecuTorch file.
 func (v *verifier) foreignIndex() {
 	named := map[string]bool{}
 	end, prev := int64(0), Entry{}

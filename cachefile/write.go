@@ -10,20 +10,20 @@ import (
 	"xpwc/internal/format"
 )
 
-// WriteOptions say what [File.Write] makes.
+// WriteOptions are the options of [File.Write].
 type WriteOptions struct {
 	// Format of the new file; "" is that of the file it is made of.
 	Format Format
 	// Note is text for Info.Note, at most 64 KiB, in a file for ExecuTorch, which does not look there. A native file
 	// has none.
 	Note string
-	// Complete promises that the file has all packed weights of its model. Then a file for ExecuTorch may have a variant.
-	// Otherwise a variant is ambiguous, because the others of its key may be missing.
+	// Complete promises that the file has all packed weights of its model. Then a file for ExecuTorch may have a
+	// variant. Otherwise a variant is ambiguous, because the others of its key may be missing.
 	Complete bool
-	// LeftOut, if not nil, is asked about each entry that keep has chosen and that cannot be written. The error says
-	// why, and matches ErrDamaged or ErrAmbiguous; the entry is zero if its record is damaged. If LeftOut returns
-	// nil, Write leaves the entry out; otherwise it fails with what LeftOut returns. Without LeftOut such an entry
-	// makes Write fail.
+	// LeftOut, if not nil, is asked about each entry that keep has chosen and that cannot be written. The error is the
+	// reason, and matches ErrDamaged or ErrAmbiguous; the entry is zero if its record is damaged. If LeftOut returns
+	// nil, Write leaves the entry out; otherwise it fails with the error that LeftOut returns. Without LeftOut such an
+	// entry makes Write fail.
 	LeftOut func(Entry, error) error
 	// Seal, if not nil, is the digest of the model that all entries are of: a host that gives it to a reader has the
 	// content that they were packed from. See [Entry.Sealed]. It has no effect on a file for ExecuTorch.
@@ -44,7 +44,7 @@ type WriteOptions struct {
 // if there was an error, throws it away. It must not be at a path that programs open before it is whole: rename it.
 //
 // A file for ExecuTorch has one entry a name, in the order of the names: the one used last, if their seeds differ.
-// ErrLayouts, ErrForeign and ErrEmpty say what cannot be made.
+// Errors: ErrLayouts, ErrForeign and ErrEmpty for a file that cannot be made.
 func (f *File) Write(dst *os.File, keep func(Entry) bool, o WriteOptions) error {
 	o.Format = cmp.Or(o.Format, f.format)
 	if len(o.Note) > format.MaxNote {
@@ -72,7 +72,7 @@ func (f *File) Write(dst *os.File, keep func(Entry) bool, o WriteOptions) error 
 	return im.write(dst, o.Progress)
 }
 
-// layoutsOf returns what the index says of the layouts of entries.
+// layoutsOf returns the layouts of entries in the index.
 func (f *File) layoutsOf(entries []source) []format.Layout {
 	if f.index == nil {
 		return nil

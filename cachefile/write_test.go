@@ -223,7 +223,7 @@ func TestADamagedPayloadIsNotCopied(t *testing.T) {
 	require.ErrorIs(t, err, cachefile.ErrDamaged)
 	var p *cachefile.Problem
 	require.ErrorAs(t, err, &p)
-	require.Equal(t, cachefile.Problem{Path: path, Offset: bad.Offset, Name: "dense", What: p.What}, *p)
+	require.Equal(t, cachefile.Problem{Path: path, Offset: bad.Offset, Name: "dense", Message: p.Message}, *p)
 	remaining, err := os.ReadDir(filepath.Dir(dst))
 	require.NoError(t, err)
 	require.Empty(t, remaining)

@@ -1,5 +1,5 @@
-// The functions of xpwc.h. What they return through pointers is zero until Go's runtime is there and has filled it in.
-// Arguments that Go must not see as pointers become numbers.
+// The functions of xpwc.h. They set output parameters to zero first. Arguments that Go must not see as pointers become
+// numbers.
 
 #include "host.h"
 
@@ -37,7 +37,7 @@ static struct xpwc_options_view view_options(const struct xpwc_options* options)
     if (status != XPWC_STATUS_OK) return status; \
   } while (0)
 
-// Functions that only need Go. zero is what they return through pointers.
+// Functions without structs. zero sets the output parameters to zero.
 #define FUNCTION(name, parameters, zero, ready, call) \
   xpwc_status name parameters {                       \
     zero;                                             \
@@ -83,7 +83,7 @@ FUNCTION(
     xpwc_file_changed, (int file_descriptor, const struct xpwc_file_state* before, int* changed), ZERO(changed),
     xpwc_ready(), xpwcFileChanged(file_descriptor, (struct xpwc_file_state*)before, changed))
 
-// The others read structs of the host.
+// Functions that read structs of the host.
 
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache) {
   ZERO(cache)
@@ -121,7 +121,7 @@ xpwc_status xpwc_session_load(
   return xpwcSessionLoad(session, name, valid, o.flags, packing_valid, o.packing == NULL ? NULL : &p, data, size);
 }
 
-// The host's struct may be shorter or longer than the one that is known here: see xpwc_read_struct.
+// The host's struct may be shorter or longer than the library's: see xpwc_read_struct.
 xpwc_status xpwc_cache_stats(xpwc_cache cache, struct xpwc_stats* stats) {
   const bool valid = stats != NULL && stats->struct_size >= sizeof(size_t) && stats->struct_size <= xpwc_greatest_struct;
   struct xpwc_stats all = {0};
@@ -141,8 +141,8 @@ xpwc_status xpwc_cache_stats(xpwc_cache cache, struct xpwc_stats* stats) {
 
 void xpwc_names_free(const char* const* names) { free((void*)names); }
 
-// Defines the names of xpwc_open and xpwc_open_fd with the sizes of this library's structs: only the assembler makes names
-// of sizes. A host that asks for the names of other sizes does not link, and GNU's linker then prints the warning.
+// Defines xpwc_open and xpwc_open_fd under names with the sizes of this library's structs, which only the assembler can
+// compose. A host that uses names of other sizes does not link, and GNU's linker then prints the warning.
 __attribute__((used, noinline)) static void define_sized_names(void) {
 #define WARNING(function, host_key, host_provider)                                                                      \
   ".ifne (%c0 - " #host_key ") * 256 + %c1 - " #host_provider "\n"                                                       \

@@ -155,13 +155,13 @@ func (c compiler) missing() bool {
 
 // compilersFor returns the installed compilers of a source's language.
 func compilersFor(source string) []compiler {
-	var found []compiler
+	var list []compiler
 	for _, c := range compilers {
 		if cxx := strings.HasSuffix(c.command, "++"); cxx == (filepath.Ext(source) == ".cc") && !c.missing() {
-			found = append(found, c)
+			list = append(list, c)
 		}
 	}
-	return found
+	return list
 }
 
 // A program is a source of testdata and how it is built.
@@ -219,9 +219,9 @@ func (p program) try(t *testing.T, env []string, args ...string) (string, error)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("it hung: %w", err)
 	}
-	left, readErr := os.ReadDir(dir)
+	remaining, readErr := os.ReadDir(dir)
 	require.NoError(t, readErr)
-	require.Empty(t, left, "left in its working directory")
+	require.Empty(t, remaining, "left in its working directory")
 	return out.String(), err
 }
 

@@ -27,17 +27,17 @@ func TestASecondProcessFindsEverythingAndPacksNothing(t *testing.T) {
 			p.run(t, nil, path, "cold", maps[0])
 			content, err := os.ReadFile(path)
 			require.NoError(t, err)
-			before, err := os.Stat(path)
+			oldInfo, err := os.Stat(path)
 			require.NoError(t, err)
 			for _, m := range maps {
 				p.run(t, nil, path, "warm", m)
 			}
-			again, err := os.ReadFile(path)
+			reread, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Equal(t, content, again)
-			after, err := os.Stat(path)
+			require.Equal(t, content, reread)
+			newInfo, err := os.Stat(path)
 			require.NoError(t, err)
-			require.Equal(t, before.ModTime(), after.ModTime())
+			require.Equal(t, oldInfo.ModTime(), newInfo.ModTime())
 		}
 	}
 	eachWay(t, "warm.c", test)
@@ -54,16 +54,16 @@ func TestASecondProcessFindsEverythingAndPacksNothing(t *testing.T) {
 var inDirectory = map[string]string{
 	"Every function refuses arguments that make no sense":                       "misuse.c",
 	"A handle that was closed, or never was, is refused":                        "handles.c",
-	"Calls too early, too late or twice do what the header says":                "lifecycle.c",
+	"Calls too early, too late or twice behave as documented":                   "lifecycle.c",
 	"What the data map's callbacks fail with comes back, and nothing is leaked": "failing_callbacks.c",
 	"Callbacks may call the library":                                            "reentrant.c",
 	"Each thread has its own last error":                                        "last_error.c",
-	"The options do what the header says":                                       "options.c",
+	"The options behave as documented":                                          "options.c",
 	"A C++ host goes on in memory if it asks for that, and knows why":           "fallback.cc",
 	"What is packed from a source that changes meanwhile is not kept":           "changed.c",
-	"All that a host says of how a kernel is packed counts":                     "packing.c",
-	"All that a C++ host says of how a kernel is packed arrives":                "packing.cc",
-	"Names, trim, compact and save do what the header says":                     "maintenance.c",
+	"Every member of a packing counts":                                          "packing.c",
+	"Every member of a C++ host's packing arrives":                              "packing.cc",
+	"Names, trim, compact and save behave as documented":                        "maintenance.c",
 	"Messages, progress and figures report what happened":                       "watching.c",
 	"Why a start packs, compares, reads and waits":                              "reasons.c",
 	"A model that was moved or copied is read once in each place":               "moved.c",

@@ -22,17 +22,17 @@ import (
 	"xpwc"
 )
 
-// A cache is what a handle of the host stands for: one opening of a path or of a file.
+// A cache is the object of a cache handle: one opening of a path or file.
 type cache struct {
 	*xpwc.Cache
 	name   string      // for messages
-	number C.uintptr_t // stands for the cache while the host is called; handles of one path have the same
+	number C.uintptr_t // identifies the cache in callbacks; equal for all handles of one path
 	host   *hostCallbacks
 
-	closing atomic.Bool // by the call that closes it
+	closing atomic.Bool // set by xpwcClose
 }
 
-// pathNumbers makes numbers of paths.
+// pathNumbers is the seed of the hashes in cache.number.
 var pathNumbers = maphash.MakeSeed()
 
 func (c *cache) ofCache() *cache { return c }
@@ -62,7 +62,7 @@ func xpwcOpenFD(descriptor C.int, o *C.struct_xpwc_options_view, handle *C.xpwc_
 			return nil, invalid("xpwc_open_fd: file_descriptor is %d", descriptor)
 		}
 		name := fmt.Sprintf("file descriptor %d", descriptor)
-		ours, err := unix.FcntlInt(uintptr(descriptor), unix.F_DUPFD_CLOEXEC, 0) // os.File closes what it is given
+		ours, err := unix.FcntlInt(uintptr(descriptor), unix.F_DUPFD_CLOEXEC, 0) // os.File closes its descriptor
 		if err != nil {
 			return nil, &fs.PathError{Op: "duplicate", Path: name, Err: err}
 		}
@@ -76,7 +76,7 @@ func xpwcOpenFD(descriptor C.int, o *C.struct_xpwc_options_view, handle *C.xpwc_
 	})
 }
 
-// openCacheWith opens a cache with the host's options, for a function of that name.
+// openCacheWith opens a cache with the host's options. function is the caller's name in errors.
 func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpwc_cache,
 	open func(*xpwc.Options) (*cache, error),
 ) C.xpwc_status {
@@ -106,8 +106,8 @@ func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpw
 		host.cache.Store(uintptr(c.number))
 		handle.id = newHandle(c)
 		host.log(C.XPWC_LOG_INFO, c.name+": opened")
-		if why := c.Stats().Unusable; why != nil {
-			setLastError(hostText(why.Error()))
+		if unusable := c.Stats().Unusable; unusable != nil {
+			setLastError(hostText(unusable.Error()))
 		}
 		return nil
 	})
@@ -115,12 +115,12 @@ func openCacheWith(function string, o *C.struct_xpwc_options_view, handle *C.xpw
 
 // optionsOf returns the host's options, without its callbacks.
 func optionsOf(function string, o *C.struct_xpwc_options_view) (*xpwc.Options, error) {
-	const known = C.XPWC_OPEN_OR_MEMORY<<1 - 1
+	const knownFlags = C.XPWC_OPEN_OR_MEMORY<<1 - 1
 	switch {
 	case !bool(o.valid):
 		return nil, invalid("%s: options.struct_size is wrong, or an unknown member is set", function)
-	case o.flags&^known != 0:
-		return nil, invalid("%s: unknown flags %#x", function, o.flags&^known)
+	case o.flags&^knownFlags != 0:
+		return nil, invalid("%s: unknown flags %#x", function, o.flags&^knownFlags)
 	case o.verify > C.XPWC_VERIFY_STRUCTURE:
 		return nil, invalid("%s: verify is %d", function, o.verify)
 	case o.log_level > C.XPWC_LOG_ERROR:
@@ -138,7 +138,7 @@ func optionsOf(function string, o *C.struct_xpwc_options_view) (*xpwc.Options, e
 	}, nil
 }
 
-// duration keeps within what a time.Duration can be. All negative ones mean the same.
+// duration converts milliseconds and clamps them to the range of a time.Duration. All negative values mean the same.
 func duration(milliseconds int64) time.Duration {
 	if milliseconds < 0 {
 		return -1
@@ -146,7 +146,7 @@ func duration(milliseconds int64) time.Duration {
 	return time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
-// checkCaller keeps a callback from waiting for what waits for it.
+// checkCaller returns an error in a callback of the cache, which could deadlock.
 func (c *cache) checkCaller() error {
 	if C.xpwc_in_callback(c.number) {
 		return invalid("%s: called by a callback of its own", c.name)
@@ -174,7 +174,7 @@ func xpwcClose(handle C.xpwc_cache) C.xpwc_status {
 		c.host.log(C.XPWC_LOG_INFO, c.name+": closed")
 		return err
 	})
-	if closed { // after the last message, whose callback may use the handle to no avail
+	if closed { // after the last message, whose callback may still use the handle
 		dropHandle(handle.id)
 		c.host.close()
 	}
@@ -203,28 +203,29 @@ func xpwcCacheNames(handle C.xpwc_cache, names *C.xpwc_strings, count *C.size_t)
 	})
 }
 
-// returnNames copies names into C memory, which the host frees with xpwc_names_free, for a function of that name.
-func returnNames(function string, of func() []string, names *C.xpwc_strings, count *C.size_t) error {
+// returnNames copies the names of list into C memory, which the host frees with xpwc_names_free. function is the
+// caller's name in errors.
+func returnNames(function string, list func() []string, names *C.xpwc_strings, count *C.size_t) error {
 	if names == nil || count == nil {
 		return invalid("%s: names or count is NULL", function)
 	}
-	all, size := of(), 0
-	for _, s := range all {
+	entries, size := list(), 0
+	for _, s := range entries {
 		size += len(s) + 1
 	}
 	var text *C.char
-	array := C.xpwc_strings_new(C.size_t(len(all)), C.size_t(size), &text)
+	array := C.xpwc_strings_new(C.size_t(len(entries)), C.size_t(size), &text)
 	if array == nil {
-		return fmt.Errorf("no memory for %d names: %w", len(all), syscall.ENOMEM)
+		return fmt.Errorf("no memory for %d names: %w", len(entries), syscall.ENOMEM)
 	}
-	pointers := unsafe.Slice(array, len(all))
+	pointers := unsafe.Slice(array, len(entries))
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(text)), size)
-	for i, s := range all {
+	for i, s := range entries {
 		pointers[i] = (*C.char)(unsafe.Pointer(unsafe.SliceData(bytes)))
 		n := copy(bytes, s)
 		bytes[n] = 0
 		bytes = bytes[n+1:]
 	}
-	*names, *count = C.xpwc_strings(unsafe.Pointer(array)), C.size_t(len(all))
+	*names, *count = C.xpwc_strings(unsafe.Pointer(array)), C.size_t(len(entries))
 	return nil
 }

@@ -33,18 +33,18 @@ func stagesOf(t *testing.T, p program) map[string]stage {
 	t.Helper()
 	sealed, err := filepath.Abs(filepath.Join("..", "internal", "format", "testdata", "version4.golden"))
 	require.NoError(t, err)
-	all := map[string][]stage{}
+	stagesByProgram := map[string][]stage{}
 	for range 11 {
 		for line := range strings.Lines(p.run(t, nil, t.TempDir(), sealed)) {
 			var name string
 			var s stage
 			_, err := fmt.Sscan(line, &name, &s.threads, &s.descriptors, &s.addresses, &s.private, &s.took)
 			require.NoError(t, err, line)
-			all[name] = append(all[name], s)
+			stagesByProgram[name] = append(stagesByProgram[name], s)
 		}
 	}
 	medians := map[string]stage{}
-	for name, runs := range all {
+	for name, runs := range stagesByProgram {
 		medians[name] = stage{
 			threads:     median(runs, func(s stage) int { return s.threads }),
 			descriptors: median(runs, func(s stage) int { return s.descriptors }),
@@ -56,18 +56,18 @@ func stagesOf(t *testing.T, p program) map[string]stage {
 	return medians
 }
 
-func median[T any, N int | float64](of []T, number func(T) N) N {
-	var all []N
-	for _, v := range of {
-		all = append(all, number(v))
+func median[T any, N int | float64](samples []T, number func(T) N) N {
+	var numbers []N
+	for _, v := range samples {
+		numbers = append(numbers, number(v))
 	}
-	slices.Sort(all)
-	return all[len(all)/2]
+	slices.Sort(numbers)
+	return numbers[len(numbers)/2]
 }
 
-// longerThan returns how many milliseconds more a process takes than another, if both return from main at once. Each
-// pair runs one after the other, as the machine is then.
-func longerThan(t *testing.T, other, p program) float64 {
+// longerThan returns the median number of milliseconds that a process takes longer than baseline, both with an empty
+// main. Each pair runs back to back, under the same load.
+func longerThan(t *testing.T, baseline, p program) float64 {
 	t.Helper()
 	took := func(p program) float64 {
 		path := p.build(t)
@@ -75,14 +75,14 @@ func longerThan(t *testing.T, other, p program) float64 {
 		require.NoError(t, exec.Command(path).Run())
 		return console.Milliseconds(time.Since(began))
 	}
-	var all []float64
+	var differences []float64
 	for range 101 {
-		all = append(all, -took(other)+took(p))
+		differences = append(differences, -took(baseline)+took(p))
 	}
-	return max(median(all, func(v float64) float64 { return v }), 0)
+	return max(median(differences, func(v float64) float64 { return v }), 0)
 }
 
-// strippedSize returns the bytes of a file without what only a debugger reads.
+// strippedSize returns the size of a file without debug information.
 func strippedSize(t *testing.T, path string) int64 {
 	t.Helper()
 	stripped := filepath.Join(t.TempDir(), "stripped")
@@ -92,7 +92,7 @@ func strippedSize(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// costs returns the table of guide-c.md: what a host has more than the same one without the library.
+// costs returns the table of guide-c.md: the costs of a host over the same host without the library.
 func costs(t *testing.T) string {
 	t.Helper()
 	c := compilersFor("cost.c")[0]
@@ -101,29 +101,29 @@ func costs(t *testing.T) string {
 	reader := []string{"-DREADER", filepath.Join(installed(t), prefix, "share", "xpwc", "reader", "xpwc_reader.c")}
 	var rows [][]string
 	for _, host := range []struct {
-		name  string
-		is    linkage
-		flags []string
+		name    string
+		linkage linkage
+		flags   []string
 	}{{"static", static, nil}, {"shared", shared, nil}, {"reader", static, reader}} {
-		p := program{source: "cost.c", compiler: c, linkage: host.is, flags: host.flags}
+		p := program{source: "cost.c", compiler: c, linkage: host.linkage, flags: host.flags}
 		file := strippedSize(t, p.build(t)) - size
-		if host.is == shared {
+		if host.linkage == shared {
 			file = strippedSize(t, filepath.Join(installed(t), prefix, "lib", soname(t)))
 		}
 		stages, start := stagesOf(t, p), longerThan(t, without, p)
-		for _, s := range []struct{ name, says string }{
+		for _, s := range []struct{ name, title string }{
 			{"linked", "linked"}, {"called", "after the first call"}, {"opened", "with a file open"},
 		} {
-			at := stages[s.name]
-			took, inFiles := fmt.Sprintf("%.2f ms", at.took/1000), ""
+			stage := stages[s.name]
+			took, inFiles := fmt.Sprintf("%.2f ms", stage.took/1000), ""
 			if s.name == "linked" {
 				took, inFiles = fmt.Sprintf("%.2f ms", start), console.Mebibytes(file)
 			}
 			rows = append(rows, []string{
-				host.name + ", " + s.says, inFiles,
-				fmt.Sprint(at.threads - base.threads), fmt.Sprint(at.descriptors - base.descriptors),
-				console.Mebibytes(int64(at.addresses-base.addresses) << 10),
-				console.Mebibytes(int64(at.private-base.private) << 10), took,
+				host.name + ", " + s.title, inFiles,
+				fmt.Sprint(stage.threads - base.threads), fmt.Sprint(stage.descriptors - base.descriptors),
+				console.Mebibytes(int64(stage.addresses-base.addresses) << 10),
+				console.Mebibytes(int64(stage.private-base.private) << 10), took,
 			})
 		}
 		rows = append(rows, []string{
@@ -138,25 +138,25 @@ func costs(t *testing.T) string {
 	return strings.ReplaceAll(text, "  |", " |")
 }
 
-// With -update the figures are written, and otherwise compared without their digits: those are one machine's.
+// With -update the test writes the figures. Otherwise it compares the table without digits, which vary by machine.
 func TestWhatItCostsAHostIsInTheGuide(t *testing.T) {
 	path := filepath.Join("..", "docs", "guide-c.md")
 	guide, err := os.ReadFile(path)
 	require.NoError(t, err)
 	const begin, end = "<!-- make host-costs -->\n\n", "\n<!-- end -->"
-	before, rest, found := strings.Cut(string(guide), begin)
-	require.True(t, found)
-	table, after, found := strings.Cut(rest, end)
-	require.True(t, found)
-	now := costs(t)
-	t.Log("\n" + now)
+	head, rest, ok := strings.Cut(string(guide), begin)
+	require.True(t, ok)
+	table, tail, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	measured := costs(t)
+	t.Log("\n" + measured)
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(before+begin+now+end+after), 0o644))
+		require.NoError(t, os.WriteFile(path, []byte(head+begin+measured+end+tail), 0o644))
 		return
 	}
 	digits := regexp.MustCompile(`-?[0-9.]+ ?(ms|µs|MiB)?`)
-	require.Equal(t, digits.ReplaceAllString(table, "N"), digits.ReplaceAllString(now, "N"), "run make host-costs")
-	for line := range strings.Lines(now) { // whatever the machine is
+	require.Equal(t, digits.ReplaceAllString(table, "N"), digits.ReplaceAllString(measured, "N"), "run make host-costs")
+	for line := range strings.Lines(measured) { // whatever the machine is
 		if strings.Contains(line, ", linked") {
 			require.Contains(t, line, " MiB | 0 | 0 |")
 		}

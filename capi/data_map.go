@@ -30,14 +30,14 @@ type watch struct {
 func (w watch) Changed() (bool, error) {
 	source := C.CString(w.source)
 	defer C.free(unsafe.Pointer(source))
-	var says C.int
-	if status := C.xpwc_call_changed(w.changed, source, &says); status != C.XPWC_STATUS_OK {
-		return false, errors.New(callbackError{"changed", status}.Error()) // the call's status is what it means
+	var changed C.int
+	if status := C.xpwc_call_changed(w.changed, source, &changed); status != C.XPWC_STATUS_OK {
+		return false, errors.New(callbackError{"changed", status}.Error()) // not the status: it counts as a change
 	}
-	return says != 0, nil
+	return changed != 0, nil
 }
 
-// newDataMap copies the table: later only what tensors point to is read.
+// newDataMap copies the table. Only the contents of tensors are read later.
 func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tensor, n C.size_t) (*dataMap, error) {
 	m := &dataMap{get: get, changed: changed, table: map[string]*tensor{}}
 	if get.function != 0 || n == 0 {
@@ -72,7 +72,7 @@ func newDataMap(get, changed C.struct_xpwc_callback, tensors *C.xpwc_const_tenso
 	return m, nil
 }
 
-// Tensor implements xpwc.DataMap. What it returns without an error the session releases.
+// Tensor implements xpwc.DataMap. The session releases the tensors that it returns.
 func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	t, err := m.table[name], error(nil)
 	if m.get.function != 0 {
@@ -91,7 +91,7 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	return u, nil
 }
 
-// ask returns what the host's get returns. What makes no sense is released at once.
+// ask calls the host's get. It releases an invalid tensor at once.
 func (m *dataMap) ask(name string) (*tensor, error) {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
@@ -121,13 +121,13 @@ type tensor struct {
 	identity    xpwc.Identity
 }
 
-// identityStrings keeps one string for the many tensors of a table that have the same.
+// identityStrings shares one string among the tensors of a table with the same source.
 type identityStrings struct {
 	address *C.xpwc_const_char
 	source  string
 }
 
-// newTensor copies what view's strings and digest point to.
+// newTensor copies the view's strings and digest.
 func newTensor(view *C.struct_xpwc_tensor_view, shared *identityStrings, cache C.uintptr_t) *tensor {
 	if view.source != shared.address {
 		shared.address, shared.source = view.source, C.GoString(view.source)
@@ -163,7 +163,7 @@ func (t *tensor) check(view *C.struct_xpwc_tensor_view) error {
 
 func (t *tensor) unpacked() xpwc.Tensor {
 	u := xpwc.Tensor{Identity: t.identity, Release: t.free}
-	if t.evict.function != 0 && t.fill.function == 0 { // what was computed is the session's
+	if t.evict.function != 0 && t.fill.function == 0 { // the session owns computed contents
 		u.Evict = func() { C.xpwc_call_release(t.evict, t.address, t.size) }
 	}
 	if t.fill.function == 0 {

@@ -36,7 +36,7 @@ func (e callbackError) Error() string {
 	return fmt.Sprintf("the host's %s returned status %d, %s", e.callback, e.status, name)
 }
 
-// result returns the status to hand on: one that the host made up is not to be taken for one of a later version's.
+// result returns the host's status if xpwc.h has it. Other numbers may be statuses of a later version.
 func (e callbackError) result() C.xpwc_status {
 	if e.status > C.XPWC_STATUS_OK && e.status <= C.XPWC_STATUS_OTHER_XNNPACK {
 		return e.status
@@ -92,8 +92,8 @@ func statusOf(err error) C.xpwc_status {
 	return C.XPWC_STATUS_INTERNAL
 }
 
-// call does what an exported function is for, and makes its error the status, this thread's message and a line of the
-// log. l may be nil.
+// call runs the body of an exported function. It returns the error's status, and sets this thread's message and logs
+// it. l may be nil.
 func call(l *hostCallbacks, do func() error) C.xpwc_status {
 	err := contain(do)
 	if err == nil {
@@ -115,7 +115,7 @@ func contain(do func() error) (err error) {
 	return do()
 }
 
-// setLastError leaves out the middle of what is too long: the beginning says what failed, and the end what to do.
+// setLastError drops the middle of a text that is too long: its beginning names the failure, its end the remedy.
 func setLastError(message string) {
 	buffer := unsafe.Slice((*byte)(unsafe.Pointer(C.xpwc_last_error_buffer())), C.xpwc_last_error_size)
 	if room := len(buffer) - 1; len(message) > room {

@@ -14,7 +14,7 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// examples/host as its README says to build it.
+// examples/host, built as its README shows.
 
 const example = "../examples/host"
 

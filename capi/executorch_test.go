@@ -50,7 +50,7 @@ var executorchBehaviours = map[string][]string{
 	"Options that make no sense are refused":              {"options_that_make_no_sense"},
 	"Messages go to the host's log":                       {"messages_go_to_the_host"},
 	"Figures can be read":                                 {"figures"},
-	"The manager's options are those of its caches":       {"manager_sets_options"},
+	"The manager's options apply to its caches":           {"manager_sets_options"},
 	"Kernels are freed when the runtime is finalized":     {"kernels_are_freed_by_finalize"},
 	"Slopes stay readable":                                {"slopes_stay_readable"},
 	"Kernels that inference reads stay readable":          {"kernels_that_inference_reads_stay_readable"},
@@ -80,7 +80,7 @@ var executorchBehaviours = map[string][]string{
 		"same_scales_in_the_next_process_of_programs",
 	},
 	"One kernel may be used in two shapes": {"one_kernel_in_two_shapes"},
-	"A host can say how each kernel is packed": {
+	"A host can describe the packing of each kernel": {
 		"first_process_says_its_scales",
 		"next_process_says_other_scales",
 	},

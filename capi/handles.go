@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// handles has the caches and sessions that are open, by what the host holds of them: numbers. A number is never given
-// twice, so that a stale one is always known from a valid one.
+// handles maps the host's numbers to open caches and sessions. Numbers are not reused, so that a stale one is always
+// detected.
 var (
 	handles sync.Map
 	issued  atomic.Uint64
 )
 
-// spread is odd, so that multiplying by it makes other numbers of other numbers, and far apart: one that the host never
-// got, or counted up, is most unlikely to be a handle.
+// spread is odd, so that multiplication by it maps consecutive numbers to distinct and distant ones: a made-up or
+// incremented number is hardly ever a handle.
 const spread = 0x9e3779b97f4a7c15
 
 func newHandle(v opened) C.uint64_t {
@@ -29,22 +29,22 @@ func newHandle(v opened) C.uint64_t {
 // dropHandle makes a handle invalid.
 func dropHandle(id C.uint64_t) { handles.Delete(uint64(id)) }
 
-// An opened is what a handle stands for.
+// An opened is the object of a handle: a *cache or *session.
 type opened interface{ ofCache() *cache }
 
-// resolve returns what a handle stands for.
-func resolve[T opened](what string, id C.uint64_t) (v T, err error) {
-	found, _ := handles.Load(uint64(id))
-	v, known := found.(T)
-	if !known {
-		return v, fmt.Errorf("%s: %w: %#x", what, errInvalidHandle, uint64(id))
+// resolve returns the object of a handle.
+func resolve[T opened](kind string, id C.uint64_t) (v T, err error) {
+	value, _ := handles.Load(uint64(id))
+	v, ok := value.(T)
+	if !ok {
+		return v, fmt.Errorf("%s: %w: %#x", kind, errInvalidHandle, uint64(id))
 	}
 	return v, v.ofCache().checkCaller()
 }
 
-// with calls do with what a handle stands for.
-func with[T opened](what string, id C.uint64_t, do func(T) error) C.xpwc_status {
-	v, err := resolve[T](what, id)
+// withHandle calls do with the object of a handle.
+func withHandle[T opened](kind string, id C.uint64_t, do func(T) error) C.xpwc_status {
+	v, err := resolve[T](kind, id)
 	if err != nil {
 		return call(nil, func() error { return err })
 	}
@@ -52,9 +52,9 @@ func with[T opened](what string, id C.uint64_t, do func(T) error) C.xpwc_status 
 }
 
 func withCache(handle C.xpwc_cache, do func(*cache) error) C.xpwc_status {
-	return with("cache", handle.id, do)
+	return withHandle("cache", handle.id, do)
 }
 
 func withSession(handle C.xpwc_session, do func(*session) error) C.xpwc_status {
-	return with("session", handle.id, do)
+	return withHandle("session", handle.id, do)
 }

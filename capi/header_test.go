@@ -151,7 +151,7 @@ func otherXNNPACK(t *testing.T) string {
 	})
 }
 
-// newerLibrary returns the library that was built with what newer returned; "", which is the one at hand, without.
+// newerLibrary returns the library built with the flag of newer; "" without one, for the current library.
 func newerLibrary(t *testing.T, flags []string) string {
 	t.Helper()
 	if flags == nil {

@@ -33,12 +33,12 @@ func TestTheHostOfOnePageSaysWhatIsWrong(t *testing.T) {
 	notes := filepath.Join(t.TempDir(), "notes")
 	require.NoError(t, os.WriteFile(notes, []byte("my notes"), 0o600))
 	p := program{source: "../../examples/hello/hello.cpp", compiler: compilersFor("hello.cc")[0], linkage: static}
-	for path, says := range map[string]string{
+	for path, text := range map[string]string{
 		notes: "hello: " + notes + ": not a packed weights cache",
 		filepath.Join(t.TempDir(), "absent", "hello.xpwc"): "no such file or directory",
 	} {
 		out, err := p.try(t, nil, "2", path)
 		require.Error(t, err)
-		require.Contains(t, out, says)
+		require.Contains(t, out, text)
 	}
 }

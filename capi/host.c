@@ -18,7 +18,7 @@ static void view_tensor(const struct xpwc_tensor* tensor, struct xpwc_tensor_vie
   view->digest = tensor->digest;
 }
 
-// The callbacks that a thread is in, innermost first.
+// The callbacks on a thread's stack, innermost first.
 struct frame {
   uintptr_t cache;
   const struct frame* outer;
@@ -47,11 +47,11 @@ xpwc_status xpwc_call_get(struct xpwc_callback get, const char* name, struct xpw
   return status;
 }
 
-xpwc_status xpwc_call_changed(struct xpwc_callback changed, const char* source, int* says) {
+xpwc_status xpwc_call_changed(struct xpwc_callback changed, const char* source, int* result) {
   xpwc_status (*function)(void*, const char*, int*) = (xpwc_status(*)(void*, const char*, int*))changed.function;
   const struct frame frame = {changed.cache, frames};
   frames = &frame;
-  const xpwc_status status = function((void*)changed.context, source, says);
+  const xpwc_status status = function((void*)changed.context, source, result);
   frames = frame.outer;
   return status;
 }
@@ -104,17 +104,17 @@ char** xpwc_strings_new(size_t count, size_t bytes, char** text) {
   return strings;
 }
 
-bool xpwc_read_struct(void* to, size_t known, const void* from, size_t given) {
-  if (given < sizeof(size_t) || given > xpwc_greatest_struct) {
+bool xpwc_read_struct(void* dst, size_t dst_size, const void* src, size_t src_size) {
+  if (src_size < sizeof(size_t) || src_size > xpwc_greatest_struct) {
     return false;
   }
-  for (size_t i = known; i < given; i++) {
-    if (((const char*)from)[i] != 0) {
+  for (size_t i = dst_size; i < src_size; i++) {
+    if (((const char*)src)[i] != 0) {
       return false;
     }
   }
-  memset(to, 0, known);
-  memcpy(to, from, given < known ? given : known);
+  memset(dst, 0, dst_size);
+  memcpy(dst, src, src_size < dst_size ? src_size : dst_size);
   return true;
 }
 
@@ -123,24 +123,24 @@ static void make_go_addresses(struct xpwc_operand* operand) {
   operand->block_scales = xpwc_go_address(operand->block_scales);
 }
 
-bool xpwc_read_packing(struct xpwc_packing* to, const struct xpwc_packing* from) {
-  if (!xpwc_read_struct(to, sizeof(*to), from, from->struct_size)) {
+bool xpwc_read_packing(struct xpwc_packing* dst, const struct xpwc_packing* src) {
+  if (!xpwc_read_struct(dst, sizeof(*dst), src, src->struct_size)) {
     return false;
   }
-  to->dims = xpwc_go_address(to->dims);
-  to->hidden_bias = xpwc_go_address(to->hidden_bias);
-  to->opaque = xpwc_go_address(to->opaque);
-  make_go_addresses(&to->input);
-  make_go_addresses(&to->kernel);
-  make_go_addresses(&to->bias);
-  make_go_addresses(&to->output);
+  dst->dims = xpwc_go_address(dst->dims);
+  dst->hidden_bias = xpwc_go_address(dst->hidden_bias);
+  dst->opaque = xpwc_go_address(dst->opaque);
+  make_go_addresses(&dst->input);
+  make_go_addresses(&dst->kernel);
+  make_go_addresses(&dst->bias);
+  make_go_addresses(&dst->output);
   return true;
 }
 
 bool xpwc_view_table(const struct xpwc_tensor* tensors, size_t distance, size_t index, struct xpwc_tensor_view* view) {
-  const struct xpwc_tensor* at = (const struct xpwc_tensor*)((const char*)tensors + index * distance);
+  const struct xpwc_tensor* src = (const struct xpwc_tensor*)((const char*)tensors + index * distance);
   struct xpwc_tensor tensor;
-  if (at->struct_size != distance || !xpwc_read_struct(&tensor, sizeof(tensor), at, distance)) {
+  if (src->struct_size != distance || !xpwc_read_struct(&tensor, sizeof(tensor), src, distance)) {
     return false;
   }
   view_tensor(&tensor, view);

@@ -47,7 +47,7 @@ func xpwcFileStamp(descriptor C.int, stamp *C.char, capacity C.size_t) C.xpwc_st
 	})
 }
 
-// The host keeps a mapped.State as it is in memory: the sizes are the same.
+// struct xpwc_file_state holds a mapped.State: their sizes are equal.
 var _ [unsafe.Sizeof(C.struct_xpwc_file_state{})]byte = [unsafe.Sizeof(mapped.State{})]byte{}
 
 //export xpwcFileLook
@@ -66,16 +66,16 @@ func xpwcFileLook(descriptor C.int, state *C.struct_xpwc_file_state) C.xpwc_stat
 }
 
 //export xpwcFileChanged
-func xpwcFileChanged(descriptor C.int, before *C.struct_xpwc_file_state, changed *C.int) C.xpwc_status {
+func xpwcFileChanged(descriptor C.int, state *C.struct_xpwc_file_state, changed *C.int) C.xpwc_status {
 	return call(nil, func() error {
-		if before == nil || changed == nil {
+		if state == nil || changed == nil {
 			return invalid("xpwc_file_changed: before or changed is NULL")
 		}
-		is, err := mapped.ChangedSince(uintptr(descriptor), *(*mapped.State)(unsafe.Pointer(before)))
+		differs, err := mapped.ChangedSince(uintptr(descriptor), *(*mapped.State)(unsafe.Pointer(state)))
 		if err != nil {
 			return fmt.Errorf("xpwc_file_changed: %w", err)
 		}
-		*changed = C.int(flag(is))
+		*changed = C.int(flag(differs))
 		return nil
 	})
 }

@@ -154,18 +154,19 @@ func TestWhatIsInstalledNeedsNothingOfTheClone(t *testing.T) {
 // XNNPACK.
 func TestInstallLeavesOutOtherSettings(t *testing.T) {
 	t.Parallel()
-	other := filepath.Join(t.TempDir(), "third_party", "amd64", "usr")
-	flags := "-L" + other + " -Wl,--disable-new-dtags,-rpath," + other + " -Wl,--dynamic-linker=" + other + "/ld.so"
-	env := []string{"CGO_CFLAGS=-O1 -I" + other, "CGO_LDFLAGS=" + flags + " -Wl,-O1",
-		"XPWC_FLAGS=-I" + other + " " + flags}
-	for _, which := range []string{"debian", "executorch"} {
+	foreign := filepath.Join(t.TempDir(), "third_party", "amd64", "usr")
+	flags := "-L" + foreign + " -Wl,--disable-new-dtags,-rpath," + foreign +
+		" -Wl,--dynamic-linker=" + foreign + "/ld.so"
+	env := []string{"CGO_CFLAGS=-O1 -I" + foreign, "CGO_LDFLAGS=" + flags + " -Wl,-O1",
+		"XPWC_FLAGS=-I" + foreign + " " + flags}
+	for _, xnnpack := range []string{"debian", "executorch"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		settings, err := command(ctx, "..", append(env, "XNNPACK="+which), "scripts/with-xnnpack", "--print").Output()
+		settings, err := command(ctx, "..", append(env, "XNNPACK="+xnnpack), "scripts/with-xnnpack", "--print").Output()
 		require.NoError(t, err)
 		require.Contains(t, string(settings), "-Wl,-O1") // the user's own
 		require.Contains(t, string(settings), "-O1 -I")
-		require.NotContains(t, string(settings), other)
+		require.NotContains(t, string(settings), foreign)
 	}
 }
 
@@ -194,8 +195,8 @@ func TestPkgConfigFindsTheReader(t *testing.T) {
 	if _, err := exec.LookPath("pkg-config"); err != nil {
 		t.Skip("there is no pkg-config")
 	}
-	for where, tree := range trees(t) {
-		t.Run(where, func(t *testing.T) {
+	for name, tree := range trees(t) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ask := pkgConfig(t, tree, "xpwc-reader")
 			require.Equal(t, version(t), ask("--modversion"))
@@ -232,9 +233,9 @@ func TestPkgConfigFindsTheLibrary(t *testing.T) {
 	if _, err := exec.LookPath("pkg-config"); err != nil {
 		t.Skip("there is no pkg-config")
 	}
-	for where, tree := range trees(t) {
+	for place, tree := range trees(t) {
 		for _, name := range []string{"xpwc", "xpwc-static"} {
-			t.Run(where+" "+name, func(t *testing.T) {
+			t.Run(place+" "+name, func(t *testing.T) {
 				t.Parallel()
 				ask := pkgConfig(t, tree, name)
 				require.Equal(t, version(t), ask("--modversion"))
@@ -259,7 +260,7 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 	}
 	flags := strings.Join(settings(t, "CGO_CFLAGS"), " ")
 	torch := executorch(t)
-	configure := func(build, tree string, more ...string) error {
+	configure := func(build, tree string, args ...string) error {
 		return tool("", nil, "cmake", append([]string{
 			"-S", "testdata/consumer", "-B", build, "-DCMAKE_PREFIX_PATH=" + tree,
 			"-DCMAKE_C_FLAGS=" + flags, "-DCMAKE_CXX_FLAGS=" + flags,
@@ -268,12 +269,12 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 			"-DEXECUTORCH_INCLUDE=" + torch + "/include;" +
 				torch + "/include/executorch/runtime/core/portable_type/c10",
 			"-DEXECUTORCH_LIBRARY=" + torch + "/lib/libexecutorch.so",
-		}, more...)...)
+		}, args...)...)
 	}
 	series := version(t)[:strings.LastIndex(version(t), ".")]
-	for where, tree := range trees(t) {
+	for name, tree := range trees(t) {
 		for _, linkage := range []string{"OFF", "ON"} {
-			t.Run(where+" XPWC_SHARED="+linkage, func(t *testing.T) {
+			t.Run(name+" XPWC_SHARED="+linkage, func(t *testing.T) {
 				t.Parallel()
 				build := t.TempDir()
 				require.NoError(t, configure(build, tree, "-DXPWC_SHARED="+linkage, "-DXPWC_WANTED="+series))
@@ -281,7 +282,7 @@ func TestCMakeFindsTheLibrary(t *testing.T) {
 				requireWarm(t, filepath.Join(build, "consumer"))
 				require.NoError(t, tool("", nil, "cmake", "--build", build, "--target", "reads"))
 				requireReads(t, filepath.Join(build, "reads"))
-				if where == "moved" && linkage == "ON" { // once: it takes ten times as long
+				if name == "moved" && linkage == "ON" { // once: it takes ten times as long
 					require.NoError(t, tool("", nil, "cmake", "--build", build))
 					require.NoError(t, tool("", nil, filepath.Join(build, "dropin")))
 				}

@@ -10,43 +10,43 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a process has: see cycles.c.
+// Resources of a process: see cycles.c.
 type possessions struct {
 	resident, allocated, descriptors, threads, mappings int
 }
 
-// least returns the smallest of each that cycles.c saw in a range of cycles: garbage collection makes memory go up and
-// down.
-func least(t *testing.T, out string, from, to int) possessions {
+// smallest returns the minimum of each count that cycles.c printed for cycles first to last: garbage collection makes
+// memory go up and down.
+func smallest(t *testing.T, out string, first, last int) possessions {
 	t.Helper()
-	var least possessions
+	var minimum possessions
 	seen := 0
 	for line := range strings.Lines(out) {
 		var cycle int
 		var p possessions
 		_, err := fmt.Sscan(line, &cycle, &p.resident, &p.allocated, &p.descriptors, &p.threads, &p.mappings)
 		require.NoError(t, err, line)
-		if cycle < from || cycle > to {
+		if cycle < first || cycle > last {
 			continue
 		}
 		if seen++; seen == 1 {
-			least = p
+			minimum = p
 		}
-		least = possessions{
-			min(least.resident, p.resident), min(least.allocated, p.allocated), min(least.descriptors, p.descriptors),
-			min(least.threads, p.threads), min(least.mappings, p.mappings),
+		minimum = possessions{
+			min(minimum.resident, p.resident), min(minimum.allocated, p.allocated),
+			min(minimum.descriptors, p.descriptors), min(minimum.threads, p.threads), min(minimum.mappings, p.mappings),
 		}
 	}
 	require.Positive(t, seen)
-	return least
+	return minimum
 }
 
-// growth returns what 8,000 cycles have added.
+// growth returns the resources that 8,000 cycles added.
 func growth(t *testing.T, leak int) possessions {
 	t.Helper()
 	p := program{source: "cycles.c", compiler: compilersFor("cycles.c")[0], linkage: static}
 	out := p.run(t, nil, t.TempDir(), "10000", fmt.Sprint(leak))
-	early, late := least(t, out, 1000, 2000), least(t, out, 9000, 10000)
+	early, late := smallest(t, out, 1000, 2000), smallest(t, out, 9000, 10000)
 	t.Logf("%+v, later %+v", early, late)
 	return possessions{
 		late.resident - early.resident, late.allocated - early.allocated, late.descriptors - early.descriptors,
@@ -55,8 +55,8 @@ func growth(t *testing.T, leak int) possessions {
 }
 
 const (
-	// What is resident goes up and down by half a megabyte with what Go's and C's heaps keep for later. 1,000 bytes a
-	// cycle come to 8,000,000.
+	// Resident memory varies by half a megabyte with the free memory that Go's and C's heaps keep. 1,000 bytes a cycle
+	// come to 8,000,000.
 	residentLimit = 2_000_000
 	// A thread that Go's runtime adds, as it does where others use the processors, has stacks and what C allocates for
 	// it.

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// library builds the library with more settings than make lib has, which come before those of make env, and returns the
-// directory it is in.
+// library builds the library with settings added ahead of make env's, and returns the directory it is in.
 func library(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	return buildOnce(t, "library "+name, func(dir string) error {

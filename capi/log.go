@@ -16,16 +16,15 @@ import (
 	"xpwc"
 )
 
-// hostCallbacks are the log and progress functions that a handle was opened with. After close they are not called any
-// more.
+// hostCallbacks are the log and progress functions of a handle. They are not called after close.
 type hostCallbacks struct {
 	logger, progress, context C.uintptr_t
 	level                     C.uint32_t
-	cache                     atomic.Uintptr // for which they are called, see cache.number; 0 before it is open
+	cache                     atomic.Uintptr // cache.number; 0 until the cache is open
 
 	mu     sync.Mutex
 	closed bool
-	calls  sync.WaitGroup // under way
+	calls  sync.WaitGroup // running callbacks
 }
 
 func newHostCallbacks(o *C.struct_xpwc_options_view) *hostCallbacks {
@@ -36,8 +35,7 @@ func (h *hostCallbacks) callback(function C.uintptr_t) C.struct_xpwc_callback {
 	return C.struct_xpwc_callback{function: function, context: h.context, cache: C.uintptr_t(h.cache.Load())}
 }
 
-// enter must be followed by calls.Done if it returns true. It is no lock: a callback may call this library, which calls
-// another.
+// enter begins a callback and returns false after close. Call calls.Done after it. It is not a lock: callbacks nest.
 func (h *hostCallbacks) enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,9 +45,9 @@ func (h *hostCallbacks) enter() bool {
 	return !h.closed
 }
 
-// close lets no callback begin any more, and waits for those under way.
+// close prevents further callbacks, and waits for running ones.
 func (h *hostCallbacks) close() {
-	defer h.calls.Wait() // without the lock, which is given up before
+	defer h.calls.Wait() // runs after the unlock
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
@@ -69,14 +67,14 @@ func (h *hostCallbacks) log(level C.uint32_t, message string) {
 	C.xpwc_call_log(h.callback(h.logger), level, c)
 }
 
-// reportProgress is an xpwc.Options.Progress. It is called for sessions, and while there are some nothing is closed.
+// reportProgress is an xpwc.Options.Progress. Sessions call it, and a cache with sessions is not closed.
 func (h *hostCallbacks) reportProgress(p xpwc.Progress) {
 	name := C.CString(p.Name)
 	defer C.free(unsafe.Pointer(name))
 	C.xpwc_call_progress(h.callback(h.progress), name, C.uint64_t(p.Bytes), C.uint64_t(p.Done), C.uint64_t(p.Total))
 }
 
-// hostText makes a text one line, which C can take whole, in the names of xpwc.h.
+// hostText converts a text to one line without NULs, with the names of xpwc.h.
 func hostText(text string) string { return hostWords.Replace(text) }
 
 var hostWords = strings.NewReplacer("\n", "; ", "\x00", "?",
@@ -88,8 +86,7 @@ var hostWords = strings.NewReplacer("\n", "; ", "\x00", "?",
 	"in Options.", "in xpwc_options.",
 )
 
-// A logHandler writes what happens to a cache to the host's log. Package xpwc gives it no groups, and no attributes but
-// those of records.
+// A logHandler writes a cache's records to the host's log. Package xpwc uses no groups, and attributes only of records.
 type logHandler struct{ host *hostCallbacks }
 
 // Enabled implements slog.Handler.
@@ -97,13 +94,14 @@ func (h logHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return h.host.logs(hostLevel(level))
 }
 
-// Handle implements slog.Handler. The line begins with the cache, as those of failed calls do, and ends with the error.
+// Handle implements slog.Handler. The line begins with the cache, like the lines of failed calls, and ends with the
+// error.
 func (h logHandler) Handle(_ context.Context, r slog.Record) error {
-	var where, details, reason string
+	var path, details, reason string
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "cache":
-			where = "cache " + a.Value.String() + ": "
+			path = "cache " + a.Value.String() + ": "
 		case "error":
 			reason = ": " + a.Value.String()
 		default:
@@ -111,7 +109,7 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	h.host.log(hostLevel(r.Level), where+r.Message+details+reason)
+	h.host.log(hostLevel(r.Level), path+r.Message+details+reason)
 	return nil
 }
 

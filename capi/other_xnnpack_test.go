@@ -30,7 +30,7 @@ func ages(t *testing.T) (linked, compiled string) {
 	return newest, oldest
 }
 
-// requireRefusedByLinker checks what the linker says to a host of another XNNPACK.
+// requireRefusedByLinker checks the linker's message for a host of another XNNPACK.
 func requireRefusedByLinker(t *testing.T, err error) {
 	t.Helper()
 	names := map[string]string{oldest: "key24_provider56", newest: "key32_provider64"}

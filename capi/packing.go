@@ -13,15 +13,14 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-// Operators and flags have the numbers that package packing has for them: this does not compile if the last ones
-// differ.
+// Operators and flags have the same numbers as in package packing: this does not compile if the last ones differ.
 var (
 	_ [packing.BatchMatrixMultiply]byte  = [C.XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY]byte{}
 	_ [packing.ConsistentArithmetic]byte = [C.XPWC_PACKING_CONSISTENT_ARITHMETIC]byte{}
 )
 
-// packingOf returns the identity that the host describes. It refers to the host's memory. An error names the member
-// that makes no sense.
+// packingOf returns the identity of a host's packing. It refers to the host's memory. An error names the invalid
+// member.
 func packingOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 	if p.operator_type == 0 {
 		return opaqueOf(p)
@@ -48,8 +47,8 @@ func packingOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 	}
 	for _, o := range []struct {
 		name     string
-		from     *C.struct_xpwc_operand
-		to       *packing.Operand
+		src      *C.struct_xpwc_operand
+		dst      *packing.Operand
 		optional bool
 	}{
 		{"input", &p.input, &id.Input, false},
@@ -57,10 +56,10 @@ func packingOf(p *C.struct_xpwc_packing) (packing.Identity, error) {
 		{"bias", &p.bias, &id.Bias, true},
 		{"output", &p.output, &id.Output, false},
 	} {
-		if o.from.datatype == 0 && !o.optional {
+		if o.src.datatype == 0 && !o.optional {
 			return id, invalid("%s.datatype is 0", o.name)
 		}
-		if err := readOperand(o.name, o.to, o.from, elements); err != nil {
+		if err := readOperand(o.name, o.dst, o.src, elements); err != nil {
 			return id, err
 		}
 	}
@@ -102,23 +101,23 @@ func readDims(id *packing.Identity, p *C.struct_xpwc_packing) (elements uint64, 
 	return elements, nil
 }
 
-func readOperand(name string, to *packing.Operand, from *C.struct_xpwc_operand, elements uint64) (err error) {
-	if from.datatype > math.MaxUint8 {
-		return invalid("%s.datatype is %d", name, from.datatype)
+func readOperand(name string, dst *packing.Operand, src *C.struct_xpwc_operand, elements uint64) (err error) {
+	if src.datatype > math.MaxUint8 {
+		return invalid("%s.datatype is %d", name, src.datatype)
 	}
-	*to = packing.Operand{Type: packing.Datatype(from.datatype), Quantization: packing.Quantization{
-		Scale:        float32(from.scale),
-		ZeroPoint:    int32(from.zero_point),
-		ChannelDim:   int(from.channel_dim),
-		BlockSize:    int(from.block_size),
-		NonBatchDims: int(from.non_batch_dims),
+	*dst = packing.Operand{Type: packing.Datatype(src.datatype), Quantization: packing.Quantization{
+		Scale:        float32(src.scale),
+		ZeroPoint:    int32(src.zero_point),
+		ChannelDim:   int(src.channel_dim),
+		BlockSize:    int(src.block_size),
+		NonBatchDims: int(src.non_batch_dims),
 	}}
-	scales, blocks := unsafe.Pointer(from.scales), unsafe.Pointer(from.block_scales)
-	to.Scales, err = hostMemory[float32](scales, from.scale_count, elements, name, ".scales")
+	scales, blocks := unsafe.Pointer(src.scales), unsafe.Pointer(src.block_scales)
+	dst.Scales, err = hostMemory[float32](scales, src.scale_count, elements, name, ".scales")
 	if err != nil {
 		return err
 	}
-	to.BlockScales, err = hostMemory[uint16](blocks, from.block_scale_count, elements, name, ".block_scales")
+	dst.BlockScales, err = hostMemory[uint16](blocks, src.block_scale_count, elements, name, ".block_scales")
 	return err
 }
 
@@ -145,16 +144,16 @@ func readHiddenBias(id *packing.Identity, p *C.struct_xpwc_packing) (err error) 
 		if id.Input.Type.Dynamic() && id.Bias.Type != 0 {
 			return invalid("hidden_bias is empty: a bias is packed in where input.datatype is %s", id.Input.Type)
 		}
-		return nil // and no empty one: that is another identity
+		return nil // not empty: that is another identity
 	}
 	id.HiddenBias, err = hostMemory[byte](p.hidden_bias, p.hidden_bias_size, math.MaxInt, "hidden_bias")
 	return err
 }
 
-// hostMemory views elements in the host's memory, not more than most. None are an empty slice, not nil. The parts of
-// their name are for errors.
+// hostMemory returns a view of n elements in the host's memory, at most limit. For n = 0 it is empty, not nil. name is
+// the member's name in errors.
 func hostMemory[T byte | float32 | uint16 | C.size_t](
-	data unsafe.Pointer, n C.size_t, most uint64, name ...string,
+	data unsafe.Pointer, n C.size_t, limit uint64, name ...string,
 ) ([]T, error) {
 	var element T
 	var wrong string
@@ -165,8 +164,8 @@ func hostMemory[T byte | float32 | uint16 | C.size_t](
 		wrong = "it is no address"
 	case uintptr(data)%unsafe.Alignof(element) != 0:
 		wrong = "it is not aligned"
-	case uint64(n) > most:
-		wrong = fmt.Sprintf("at most %d", most)
+	case uint64(n) > limit:
+		wrong = fmt.Sprintf("at most %d", limit)
 	case uint64(n) > (math.MaxUint-uint64(uintptr(data)))/uint64(unsafe.Sizeof(element)):
 		wrong = "there is no such memory"
 	default:

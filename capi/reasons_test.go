@@ -14,7 +14,7 @@ import (
 	"xpwc"
 )
 
-// The numbers and the names in C are those of package xpwc.
+// The numbers and names in C are the same as in package xpwc.
 func TestTheHeaderHasEveryReason(t *testing.T) {
 	header, err := os.ReadFile("include/xpwc.h")
 	require.NoError(t, err)

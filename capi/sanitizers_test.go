@@ -22,18 +22,18 @@ type sanitizer struct {
 	library  string   // SANITIZE= of make lib
 	programs []string
 	mistakes []string // of sanitized.c
-	found    string
+	report   string
 }
 
 var sanitizers = []sanitizer{
 	{
-		// Its leak check passes over what Go refers to.
+		// Its leak check ignores memory that Go refers to.
 		name:     "AddressSanitizer and UndefinedBehaviorSanitizer",
 		host:     []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=all"},
 		library:  "address",
 		programs: append([]string{"threads.cc", "last_error.c"}, onOneThread...),
 		mistakes: []string{"overflow"},
-		found:    `ERROR: AddressSanitizer: (heap-buffer-overflow|unknown-crash)`,
+		report:   `ERROR: AddressSanitizer: (heap-buffer-overflow|unknown-crash)`,
 	},
 	{
 		// Go's heap is unknown to it: what only Go refers to counts as lost. When all handles are closed there must be
@@ -42,7 +42,7 @@ var sanitizers = []sanitizer{
 		host:     []string{"-fsanitize=leak"},
 		programs: append([]string{"threads.cc", "last_error.c"}, onOneThread...),
 		mistakes: []string{"leak"},
-		found:    `ERROR: LeakSanitizer: detected memory leaks`,
+		report:   `ERROR: LeakSanitizer: detected memory leaks`,
 	},
 	{
 		name:     "ThreadSanitizer",
@@ -50,7 +50,7 @@ var sanitizers = []sanitizer{
 		library:  "thread",
 		programs: []string{"threads.cc", "last_error.c", "maintenance.c", "watching.c", "warm.c"},
 		mistakes: []string{"race"},
-		found:    `WARNING: ThreadSanitizer: data race`,
+		report:   `WARNING: ThreadSanitizer: data race`,
 	},
 }
 
@@ -71,10 +71,10 @@ func (s sanitizer) program(t *testing.T, source string) program {
 		}
 		return os.WriteFile(path, fmt.Append(nil, err), 0o600)
 	})
-	why, err := os.ReadFile(problem)
+	reason, err := os.ReadFile(problem)
 	require.NoError(t, err)
-	if string(why) != fmt.Sprint(error(nil)) {
-		t.Skipf("%s does not work here: %s", s.name, why)
+	if string(reason) != fmt.Sprint(error(nil)) {
+		t.Skipf("%s does not work here: %s", s.name, reason)
 	}
 	p := program{source: source, compiler: compilersFor(source)[0], linkage: static, flags: s.host}
 	if s.library != "" {
@@ -111,7 +111,7 @@ func TestSanitizersFindNothing(t *testing.T) {
 					p.run(t, nil, "nothing")
 					out, err := p.try(t, nil, mistake)
 					require.Error(t, err, out)
-					require.Regexp(t, s.found, out)
+					require.Regexp(t, s.report, out)
 				})
 			}
 		})

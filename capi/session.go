@@ -14,23 +14,22 @@ import (
 	"xpwc"
 )
 
-// A session is what a session's handle stands for.
+// A session is the object of a session handle.
 type session struct {
 	*xpwc.Session
 	cache *cache
-	table C.size_t // how many tensors there are in the host's table
+	table C.size_t // number of tensors in the host's table
 	ended atomic.Bool
 }
 
-// collectedFor is how many tensors leave so much garbage that it is given back at once. The Go heap is the library's
-// own.
+// collectedFor is the number of tensors whose garbage is returned to the system at once.
 const collectedFor = 1 << 14
 
 //export xpwcSessionBegin
-func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context C.uintptr_t,
+func xpwcSessionBegin(cacheHandle C.xpwc_cache, hasData, valid C.bool, get, changed, context C.uintptr_t,
 	tensors *C.xpwc_const_tensor, n C.size_t, handle *C.xpwc_session,
 ) C.xpwc_status {
-	return withCache(of, func(c *cache) error {
+	return withCache(cacheHandle, func(c *cache) error {
 		switch {
 		case handle == nil:
 			return invalid("xpwc_session_begin: session is NULL")
@@ -38,7 +37,7 @@ func xpwcSessionBegin(of C.xpwc_cache, some, valid C.bool, get, changed, context
 			return invalid("xpwc_session_begin: data.struct_size is wrong, or an unknown member is set")
 		}
 		var data xpwc.DataMap
-		if some {
+		if hasData {
 			ask := C.struct_xpwc_callback{get, context, c.number}
 			watch := C.struct_xpwc_callback{changed, context, c.number}
 			m, err := newDataMap(ask, watch, tensors, n)
@@ -64,14 +63,14 @@ func xpwcSessionLoad(handle C.xpwc_session, name *C.xpwc_const_char, valid C.boo
 	packingValid C.bool, packed *C.struct_xpwc_packing, data *C.xpwc_const_pointer, size *C.size_t,
 ) C.xpwc_status {
 	return withSession(handle, func(s *session) error {
-		const known = C.XPWC_LOAD_BELIEVE<<1 - 1
+		const knownFlags = C.XPWC_LOAD_BELIEVE<<1 - 1
 		switch {
 		case name == nil || data == nil:
 			return invalid("xpwc_session_load: name or data is NULL")
 		case !bool(valid):
 			return invalid("xpwc_session_load: options.struct_size is wrong, or an unknown member is set")
-		case flags&^known != 0:
-			return invalid("xpwc_session_load: unknown flags %#x", flags&^known)
+		case flags&^knownFlags != 0:
+			return invalid("xpwc_session_load: unknown flags %#x", flags&^knownFlags)
 		case !bool(packingValid):
 			return invalid("xpwc_session_load: packing.struct_size is wrong, or an unknown member is set")
 		}

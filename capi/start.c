@@ -1,5 +1,5 @@
-// Starts Go's runtime with the first call that needs it. In the library that scripts/build-lib makes, nothing else does:
-// a program that is only linked has no thread and no memory of it.
+// Starts Go's runtime with the first call that needs it. In the library built by scripts/build-lib nothing else starts
+// it, so a program that is only linked has no thread and memory of Go.
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,25 +13,25 @@
 
 #include "host.h"
 
-// What would be a constructor of the library. It is not there in a program of Go's, as the tests are.
+// Go's constructor of the library, under another name. Go programs such as the tests do not have it.
 extern void xpwc_go_start(int argc, char** argv) __attribute__((weak));
 
-static _Atomic(pid_t) started_in; // the process that has Go's threads, which a child of it has not; 0 before the start
+static _Atomic(pid_t) started_in; // the process with Go's threads, which a forked child lacks; 0 until the start
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-// A fork waits for a start. A handler of the host's that runs meanwhile may start Go: its thread has the lock.
+// A fork waits for a start in progress. A fork handler of the host may start Go: its thread has the lock.
 static _Thread_local bool forking;
-static void before_fork(void) {
+static void lock_for_fork(void) {
   pthread_mutex_lock(&start_lock);
   forking = true;
 }
-static void after_fork(void) {
+static void unlock_after_fork(void) {
   forking = false;
   pthread_mutex_unlock(&start_lock);
 }
 
 static bool watching;
-static void watch_forks(void) { watching = pthread_atfork(before_fork, after_fork, after_fork) == 0; }
+static void watch_forks(void) { watching = pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork) == 0; }
 
 static xpwc_status fail(xpwc_status status, const char* message, int error) {
   const char* colon = error == 0 ? "" : ": ";
@@ -39,16 +39,16 @@ static xpwc_status fail(xpwc_status status, const char* message, int error) {
   return status;
 }
 
-static void* wait_for_all(void* lock) {
+static void* wait_for_lock(void* lock) {
   pthread_mutex_lock(lock);
   pthread_mutex_unlock(lock);
   return NULL;
 }
 
-// Go's runtime ends the process where its start cannot have what it needs. So that is asked for before, and given back.
-// What a call needs afterwards, and cannot have, still ends the process: threads and memory of the runtime itself.
-static xpwc_status afford(void) {
-  // It reserves tables of all addresses, and threads have stacks; some of that is memory that can be written to.
+// Go's runtime ends the process if its start lacks resources. So this allocates them first, and frees them. A later
+// call still ends the process if the runtime itself lacks memory or a thread.
+static xpwc_status check_resources(void) {
+  // The runtime reserves tables of the address space, and threads have stacks; part of this is writable memory.
   const size_t reserved = (size_t)2 << 30, writable = (size_t)128 << 20;
   void* space = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (space == MAP_FAILED) {
@@ -56,16 +56,16 @@ static xpwc_status afford(void) {
         XPWC_STATUS_OUT_OF_MEMORY, "Go's runtime cannot start: it needs 2 GiB of address space (ulimit -v)", errno);
   }
   const int memory = mprotect(space, writable, PROT_READ | PROT_WRITE) == 0 ? 0 : errno;
-  pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_t threads[8];
   size_t count = 0;
   int error = memory;
-  pthread_mutex_lock(&all);
+  pthread_mutex_lock(&lock);
   while (error == 0 && count < sizeof(threads) / sizeof(*threads)) {
-    error = pthread_create(&threads[count], NULL, wait_for_all, &all);
+    error = pthread_create(&threads[count], NULL, wait_for_lock, &lock);
     count += error == 0;
   }
-  pthread_mutex_unlock(&all);
+  pthread_mutex_unlock(&lock);
   while (count > 0) {
     pthread_join(threads[--count], NULL);
   }
@@ -81,9 +81,9 @@ static xpwc_status afford(void) {
   return XPWC_STATUS_OK;
 }
 
-// What Go's runtime changes of the process for itself, as it was before.
+// Settings of the process that Go's runtime changes, as they were.
 static struct sigaction urgent;
-static struct rlimit files; // that are open; all zero until it was asked for
+static struct rlimit files; // RLIMIT_NOFILE; zero until the start
 
 bool xpwc_restore(void) {
   bool restored = files.rlim_max == 0 || setrlimit(RLIMIT_NOFILE, &files) == 0;
@@ -94,44 +94,44 @@ bool xpwc_restore(void) {
   return restored;
 }
 
-// What the kernel gives a program: arguments, the environment and facts about the machine. The environment is empty: what
-// the host's says to programs written in Go (GODEBUG, GOMAXPROCS, GOGC) is not for this library.
+// The arguments of a program at its start: argv, environment and auxiliary vector. The environment is empty: the host's
+// GODEBUG, GOMAXPROCS and GOGC do not concern this library.
 static char name[] = "xpwc";
 static struct {
   char* argv[2];
   char* environment[1];
   unsigned long facts[16];
-} given = {.argv = {name}};
+} kernel_facts = {.argv = {name}};
 
-static void give_facts(void) {
+static void copy_facts(void) {
   const unsigned long wanted[] = {AT_PAGESZ, AT_HWCAP, AT_HWCAP2, AT_SECURE, AT_RANDOM, AT_SYSINFO_EHDR};
-  unsigned long* to = given.facts; // what is not set is AT_NULL, the end
+  unsigned long* dst = kernel_facts.facts; // ends with AT_NULL, which is zero
   for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
     errno = 0;
     const unsigned long value = getauxval(wanted[i]);
     if (value != 0 || errno == 0) {
-      *to++ = wanted[i];
-      *to++ = value;
+      *dst++ = wanted[i];
+      *dst++ = value;
     }
   }
 }
 
 static xpwc_status start(void) {
-  const xpwc_status status = afford();
+  const xpwc_status status = check_resources();
   if (status != XPWC_STATUS_OK || xpwc_go_start == NULL) {
     return status;
   }
-  give_facts();
+  copy_facts();
   sigaction(SIGURG, NULL, &urgent);
   getrlimit(RLIMIT_NOFILE, &files);
-  // Go's threads inherit the mask: the host's handlers, which may need a large stack, run on the host's threads. Go
-  // interrupts its own threads with SIGURG.
-  sigset_t others, before;
-  sigfillset(&others);
-  sigdelset(&others, SIGURG);
-  pthread_sigmask(SIG_SETMASK, &others, &before);
-  xpwc_go_start(1, given.argv);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  // Go's threads inherit the mask, so that the host's handlers, which may need a large stack, run on the host's
+  // threads. Go interrupts its threads with SIGURG.
+  sigset_t mask, saved;
+  sigfillset(&mask);
+  sigdelset(&mask, SIGURG);
+  pthread_sigmask(SIG_SETMASK, &mask, &saved);
+  xpwc_go_start(1, kernel_facts.argv);
+  pthread_sigmask(SIG_SETMASK, &saved, NULL);
   return XPWC_STATUS_OK;
 }
 
@@ -157,9 +157,9 @@ static xpwc_status wake(void) {
   return status;
 }
 
-// A profiler's handler may be installed at any time, and rarely asks for the signal stack that it needs on a thread that
-// is in Go, where the stack is small. Go unblocks SIGPROF on all its threads.
-static void give_profiler_a_stack(void) {
+// Sets SA_ONSTACK on a profiler's handler, which may be installed at any time and rarely has it. Without it the handler
+// runs on the small stack of a goroutine, since Go unblocks SIGPROF on all its threads.
+static void set_profiler_onstack(void) {
   struct sigaction action;
   if (sigaction(SIGPROF, NULL, &action) == 0 && (action.sa_flags & SA_ONSTACK) == 0 && action.sa_handler != SIG_DFL &&
       action.sa_handler != SIG_IGN) {
@@ -177,7 +177,7 @@ xpwc_status xpwc_ready(void) {
     return fail(
         XPWC_STATUS_FORKED, "this process is a child of fork, and its parent had used the library: call it after exec", 0);
   }
-  give_profiler_a_stack();
+  set_profiler_onstack();
   return XPWC_STATUS_OK;
 }
 

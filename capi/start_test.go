@@ -46,11 +46,11 @@ func TestAChildOfAHostThatHasIsToldSo(t *testing.T) {
 func TestAHandlerOfForksMayCallTheLibrary(t *testing.T) {
 	t.Parallel()
 	for _, handler := range []string{"prepare", "parent", "child"} {
-		for _, when := range []string{"first", "failed", "later"} {
-			t.Run(handler+" "+when, func(t *testing.T) {
+		for _, moment := range []string{"first", "failed", "later"} {
+			t.Run(handler+" "+moment, func(t *testing.T) {
 				t.Parallel()
 				eachWay(t, "start.c", func(t *testing.T, p program) {
-					p.run(t, nil, "handler", handler, when, t.TempDir())
+					p.run(t, nil, "handler", handler, moment, t.TempDir())
 				})
 			})
 		}
@@ -59,10 +59,10 @@ func TestAHandlerOfForksMayCallTheLibrary(t *testing.T) {
 
 func TestAProfilersHandlerDoesNotOverflowGosStacks(t *testing.T) {
 	t.Parallel()
-	for _, when := range []string{"before", "after"} {
-		t.Run(when, func(t *testing.T) {
+	for _, moment := range []string{"before", "after"} {
+		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
-			eachWay(t, "start.c", func(t *testing.T, p program) { p.run(t, nil, "profiled", when, t.TempDir()) })
+			eachWay(t, "start.c", func(t *testing.T, p program) { p.run(t, nil, "profiled", moment, t.TempDir()) })
 		})
 	}
 }

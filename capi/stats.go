@@ -7,7 +7,7 @@ import "xpwc"
 
 //export xpwcCacheStats
 func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.bool,
-	all *C.struct_xpwc_stats,
+	dst *C.struct_xpwc_stats,
 ) C.xpwc_status {
 	return withCache(handle, func(c *cache) error {
 		switch {
@@ -17,7 +17,7 @@ func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.boo
 			return invalid("xpwc_cache_stats: stats.struct_size is %d", stats.struct_size)
 		}
 		s := c.Stats()
-		*all = C.struct_xpwc_stats{
+		*dst = C.struct_xpwc_stats{
 			hits:              count(s.Hits),
 			misses:            C.uint64_t(s.Misses),
 			packed:            count(s.Packed),
@@ -47,7 +47,7 @@ func xpwcCacheStats(handle C.xpwc_cache, stats *C.struct_xpwc_stats, valid C.boo
 			unusable:          C.uint64_t(statusOf(s.Unusable)),
 		}
 		for i, reason := range xpwc.Reasons() {
-			all.reasons[i] = count(s.Reasons[reason])
+			dst.reasons[i] = count(s.Reasons[reason])
 		}
 		return nil
 	})

@@ -31,7 +31,7 @@ func listedStatuses(t *testing.T) map[string]map[string]bool {
 	content, err := os.ReadFile("include/xpwc.h")
 	require.NoError(t, err)
 	header := string(content)
-	known := headerStatuses(t, header)
+	statuses := headerStatuses(t, header)
 	lists := map[string]map[string]bool{}
 	function := regexp.MustCompile(`(?m)((?:^//.*\n)+)^xpwc_status (xpwc_\w+)\(`)
 	for _, match := range function.FindAllStringSubmatch(header, -1) {
@@ -40,21 +40,21 @@ func listedStatuses(t *testing.T) map[string]map[string]bool {
 		listed := map[string]bool{}
 		for _, name := range regexp.MustCompile(`\b[A-Z][A-Z_]+\b`).FindAllString(list, -1) {
 			if !strings.HasPrefix(name, "XPWC_OPEN_") {
-				require.True(t, known[name], "%s lists %s, which is no status", match[2], name)
+				require.True(t, statuses[name], "%s lists %s, which is no status", match[2], name)
 				listed[name] = true
 			}
 		}
-		for _, other := range regexp.MustCompile(`(?:of|as) (xpwc_\w+)`).FindAllStringSubmatch(list, -1) {
-			require.Contains(t, header, "xpwc_status "+other[1]+"(")
-			listed["as "+other[1]] = true
+		for _, reference := range regexp.MustCompile(`(?:of|as) (xpwc_\w+)`).FindAllStringSubmatch(list, -1) {
+			require.Contains(t, header, "xpwc_status "+reference[1]+"(")
+			listed["as "+reference[1]] = true
 		}
 		lists[match[2]] = listed
 	}
 	for _, listed := range lists {
 		for _, name := range slices.Collect(maps.Keys(listed)) {
-			if other, is := strings.CutPrefix(name, "as "); is {
+			if function, ok := strings.CutPrefix(name, "as "); ok {
 				delete(listed, name)
-				maps.Copy(listed, lists[other])
+				maps.Copy(listed, lists[function])
 			}
 		}
 	}
@@ -71,11 +71,11 @@ func TestEachFunctionListsItsStatuses(t *testing.T) {
 		require.Contains(t, lists[match[1]], "OK", "%s has no list of statuses", match[1])
 		require.Contains(t, lists[match[1]], "INVALID_ARGUMENT", match[1])
 	}
-	all := map[string]bool{"INTERNAL": true, "FORKED": true}
+	covered := map[string]bool{"INTERNAL": true, "FORKED": true}
 	for _, listed := range lists {
-		maps.Copy(all, listed)
+		maps.Copy(covered, listed)
 	}
-	require.Equal(t, headerStatuses(t, string(content)), all, "each status is one of some function")
+	require.Equal(t, headerStatuses(t, string(content)), covered, "each status is one of some function")
 }
 
 // Whatever a host of these tests was given, and expected, is in the function's list.

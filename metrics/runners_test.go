@@ -19,7 +19,8 @@ import (
 )
 
 func TestARunnersQueueIsInTheMetrics(t *testing.T) {
-	r, err := executorch.Load(filepath.Join("..", "models", "executorch", "testdata", "programs", "mlp_dyn_fp32.pte"), "",
+	r, err := executorch.Load(filepath.Join("..", "models", "executorch", "testdata", "programs", "mlp_dyn_fp32.pte"),
+		"",
 		&executorch.Options{Options: inference.Options{Instances: 2}})
 	require.NoError(t, err)
 	defer r.Close()

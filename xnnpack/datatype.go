@@ -10,7 +10,7 @@ import (
 // Datatype is the type of a tensor's elements (enum xnn_datatype).
 type Datatype int
 
-// The datatypes of xnnpack.h. The comment says how an element is stored, and which fields of Quantization count.
+// The datatypes of xnnpack.h, each with the storage of an element and the fields of Quantization that it uses.
 const (
 	Float32       Datatype = 1  // IEEE 754 single precision
 	Float16       Datatype = 2  // IEEE 754 half precision

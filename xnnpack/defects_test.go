@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A defect of this build on every processor, in place of those of other builds: what a node that it concerns is given.
+// A defect of this build on every processor, in place of other builds' defects: nodes that it concerns are refused.
 func TestANodeThatAKnownDefectConcernsIsRefused(t *testing.T) {
-	before := knownDefects
-	t.Cleanup(func() { knownDefects = before })
+	saved := knownDefects
+	t.Cleanup(func() { knownDefects = saved })
 	knownDefects = []KnownDefect{{
 		Build: BuildIdentifier(), CPU: "every processor", Node: "two rows", Effect: "wrong numbers",
 		onCPU: func() bool { return true }, rowsCount: true,
@@ -63,18 +63,18 @@ func TestAnyNumberOfElementwiseNodesInARowIsComputed(t *testing.T) {
 		s, err := NewSubgraph(2)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Delete()) })
-		of := Tensor{Type: QInt8, Shape: []int{4}, Quantization: Quantization{Scale: 1}}
-		require.NoError(t, s.Input(0, of))
-		require.NoError(t, s.Output(1, of))
-		before := ValueID(0)
+		tensor := Tensor{Type: QInt8, Shape: []int{4}, Quantization: Quantization{Scale: 1}}
+		require.NoError(t, s.Input(0, tensor))
+		require.NoError(t, s.Output(1, tensor))
+		previous := ValueID(0)
 		for i := range length {
 			next := ValueID(1)
 			if i < length-1 {
-				next, err = s.Tensor(of)
+				next, err = s.Tensor(tensor)
 				require.NoError(t, err)
 			}
-			require.NoError(t, s.Add(Unary{Op: Negate, Input: before, Output: next}))
-			before = next
+			require.NoError(t, s.Add(Unary{Op: Negate, Input: previous, Output: next}))
+			previous = next
 		}
 		r, err := NewRuntime(s, nil)
 		require.NoError(t, err)
@@ -102,13 +102,13 @@ func TestAnyNumberOfElementwiseNodesInARowIsComputed(t *testing.T) {
 func TestARuntimeThatCannotBeMadeLeavesTheProcessAlone(t *testing.T) {
 	s, err := NewSubgraph(2)
 	require.NoError(t, err)
-	of := Tensor{Type: QInt8, Shape: []int{1, 4}, Quantization: Quantization{Scale: 1}}
+	tensor := Tensor{Type: QInt8, Shape: []int{1, 4}, Quantization: Quantization{Scale: 1}}
 	fine := Tensor{Type: QInt8, Shape: []int{1, 4}, Quantization: Quantization{Scale: 1e-6}}
-	require.NoError(t, s.Input(0, of))
+	require.NoError(t, s.Input(0, tensor))
 	require.NoError(t, s.Output(1, fine))
-	once, err := s.Tensor(of)
+	once, err := s.Tensor(tensor)
 	require.NoError(t, err)
-	twice, err := s.Tensor(of)
+	twice, err := s.Tensor(tensor)
 	require.NoError(t, err)
 	require.NoError(t, s.Add(Unary{Op: Negate, Input: 0, Output: once}))
 	require.NoError(t, s.Add(Unary{Op: Abs, Input: once, Output: twice}))

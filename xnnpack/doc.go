@@ -26,7 +26,7 @@
 // # Errors
 //
 // Every error matches a [Status] (errors.Is): the one XNNPACK returned, or that of a check of this package, which
-// refuses what XNNPACK does not check. All but those of [Datatype.ByteSize] are of type *[Error], which has the
+// refuses what XNNPACK does not check. All except errors of [Datatype.ByteSize] are of type *[Error], which has the
 // operands' names and shapes. XNNPACK checks some combinations of types and shapes only in [NewRuntime] or
 // [Runtime.Reshape].
 //

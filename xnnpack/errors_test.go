@@ -132,29 +132,29 @@ func TestBadNodesAreRefused(t *testing.T) {
 	good := xnnpack.Convolution2D{Input: 0, Filter: kernel, Bias: bias, Output: 1}
 	require.NoError(t, s.Add(good))
 
-	with := func(change func(*xnnpack.Convolution2D)) xnnpack.Convolution2D {
+	variant := func(change func(*xnnpack.Convolution2D)) xnnpack.Convolution2D {
 		n := good
 		change(&n)
 		return n
 	}
 	for name, n := range map[string]xnnpack.Convolution2D{
-		"undefined input":   with(func(n *xnnpack.Convolution2D) { n.Input = 77 }),
-		"missing output":    with(func(n *xnnpack.Convolution2D) { n.Output = xnnpack.InvalidValue }),
-		"undefined bias":    with(func(n *xnnpack.Convolution2D) { n.Bias = 77 }),
-		"bias too short":    with(func(n *xnnpack.Convolution2D) { n.Bias = tensor(5) }),
-		"filter not 4D":     with(func(n *xnnpack.Convolution2D) { n.Filter = tensor(6, 9, 4) }),
-		"channels differ":   with(func(n *xnnpack.Convolution2D) { n.Filter = tensor(6, 3, 3, 5) }),
-		"outputs differ":    with(func(n *xnnpack.Convolution2D) { n.Filter = tensor(7, 3, 3, 4) }),
-		"groups do not fit": with(func(n *xnnpack.Convolution2D) { n.Groups = 2 }),
-		"negative groups":   with(func(n *xnnpack.Convolution2D) { n.Groups = -1 }),
-		"too many groups":   with(func(n *xnnpack.Convolution2D) { n.Groups = math.MaxInt }),
-		"negative padding":  with(func(n *xnnpack.Convolution2D) { n.Padding.Left = -1 }),
-		"stride zero":       with(func(n *xnnpack.Convolution2D) { n.Stride = xnnpack.Size{Height: 1} }),
-		"dilation past range": with(func(n *xnnpack.Convolution2D) {
+		"undefined input":   variant(func(n *xnnpack.Convolution2D) { n.Input = 77 }),
+		"missing output":    variant(func(n *xnnpack.Convolution2D) { n.Output = xnnpack.InvalidValue }),
+		"undefined bias":    variant(func(n *xnnpack.Convolution2D) { n.Bias = 77 }),
+		"bias too short":    variant(func(n *xnnpack.Convolution2D) { n.Bias = tensor(5) }),
+		"filter not 4D":     variant(func(n *xnnpack.Convolution2D) { n.Filter = tensor(6, 9, 4) }),
+		"channels differ":   variant(func(n *xnnpack.Convolution2D) { n.Filter = tensor(6, 3, 3, 5) }),
+		"outputs differ":    variant(func(n *xnnpack.Convolution2D) { n.Filter = tensor(7, 3, 3, 4) }),
+		"groups do not fit": variant(func(n *xnnpack.Convolution2D) { n.Groups = 2 }),
+		"negative groups":   variant(func(n *xnnpack.Convolution2D) { n.Groups = -1 }),
+		"too many groups":   variant(func(n *xnnpack.Convolution2D) { n.Groups = math.MaxInt }),
+		"negative padding":  variant(func(n *xnnpack.Convolution2D) { n.Padding.Left = -1 }),
+		"stride zero":       variant(func(n *xnnpack.Convolution2D) { n.Stride = xnnpack.Size{Height: 1} }),
+		"dilation past range": variant(func(n *xnnpack.Convolution2D) {
 			n.Dilation = xnnpack.Size{Height: 1 << 40,
 				Width: 1}
 		}),
-		"padding twice": with(func(n *xnnpack.Convolution2D) { n.SamePadding, n.Padding.Top = true, 1 }),
+		"padding twice": variant(func(n *xnnpack.Convolution2D) { n.SamePadding, n.Padding.Top = true, 1 }),
 	} {
 		t.Run(name, func(t *testing.T) { require.ErrorIs(t, s.Add(n), xnnpack.InvalidParameter) })
 	}

@@ -15,7 +15,7 @@ import (
 var process struct {
 	sync.Mutex
 	initialized bool
-	knowsCPU    bool // it has been seen that cpuinfo's features are where its header says
+	knowsCPU    bool // cpuinfo's features have the layout of its header
 }
 
 // Initialize readies XNNPACK for use in this process and picks the kernels for its CPU. It may be called any number

@@ -21,8 +21,8 @@ enum xpwc_cpu_level {
   xpwc_cpu_avx512amx,
 };
 
-// Whether cpuinfo_isa has this processor's features where the header says. False also where the processor has no levels.
-// Comes before the first xpwc_limit_cpu; the next two count on it.
+// Returns whether the layout of cpuinfo_isa is the header's. False also if the processor has no levels. Comes before
+// the first xpwc_limit_cpu; the next two count on it.
 bool xpwc_knows_cpu(void);
 
 // Whether cpuinfo_isa has what level adds to those below it.

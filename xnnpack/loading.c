@@ -1,6 +1,6 @@
-// An XNNPACK that is initialized when it is loaded has chosen its kernels before LimitCPU can be called. Whoever initializes
-// it then calls by name, and a program's own function of a name comes before those of its libraries: this one, which does
-// nothing until all libraries are loaded.
+// An XNNPACK that is initialized when it is loaded has chosen its kernels before LimitCPU can be called. Code that
+// initializes it then calls by name, and a program's own function precedes its libraries' functions of that name: this
+// one, which does nothing until all libraries are loaded.
 
 #define _GNU_SOURCE // RTLD_NEXT
 
@@ -13,7 +13,7 @@
 static bool loaded;
 static bool deferred;
 
-// A program's constructors run after those of its libraries.
+// A program's constructors run after its libraries' constructors.
 __attribute__((constructor)) static void end_loading(void) { loaded = true; }
 
 enum xnn_status xnn_initialize(const struct xnn_allocator* allocator) {

@@ -159,7 +159,7 @@ func (n StaticReduce) node() node {
 
 // StaticConstantPad is xnn_define_static_constant_pad: Input with more elements around it.
 type StaticConstantPad struct {
-	Pre, Post     []int   // how many come before and after those of Input, for each dimension
+	Pre, Post     []int   // elements added on both sides of each dimension of Input
 	Value         float32 // of the new elements
 	Input, Output ValueID
 }

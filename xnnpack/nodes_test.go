@@ -11,39 +11,39 @@ import (
 
 func TestUnaryOperators(t *testing.T) {
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	all := []float32{-3, -1.5, -0.75, -0.25, 0.25, 0.5, 1, 2.5, 4}
+	values := []float32{-3, -1.5, -0.75, -0.25, 0.25, 0.5, 1, 2.5, 4}
 	positive := []float32{0.25, 0.5, 1, 2.5, 4}
 	for name, c := range map[string]struct {
 		node xnnpack.Unary
 		in   []float32
 		want func(float64) float64
 	}{
-		"abs":              {xnnpack.Unary{Op: xnnpack.Abs}, all, math.Abs},
-		"bankers rounding": {xnnpack.Unary{Op: xnnpack.BankersRounding}, all, math.RoundToEven},
-		"ceiling":          {xnnpack.Unary{Op: xnnpack.Ceiling}, all, math.Ceil},
-		"clamp": {xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Min: -1, Max: 2}}, all,
+		"abs":              {xnnpack.Unary{Op: xnnpack.Abs}, values, math.Abs},
+		"bankers rounding": {xnnpack.Unary{Op: xnnpack.BankersRounding}, values, math.RoundToEven},
+		"ceiling":          {xnnpack.Unary{Op: xnnpack.Ceiling}, values, math.Ceil},
+		"clamp": {xnnpack.Unary{Op: xnnpack.Clamp, Limits: xnnpack.Range{Min: -1, Max: 2}}, values,
 			func(x float64) float64 { return min(max(x, -1), 2) }},
-		"elu": {xnnpack.Unary{Op: xnnpack.ELU, Alpha: 1.5}, all,
+		"elu": {xnnpack.Unary{Op: xnnpack.ELU, Alpha: 1.5}, values,
 			func(x float64) float64 { return max(x, 0) + 1.5*math.Expm1(min(x, 0)) }},
-		"exp":   {xnnpack.Unary{Op: xnnpack.Exp}, all, math.Exp},
-		"floor": {xnnpack.Unary{Op: xnnpack.Floor}, all, math.Floor},
-		"gelu": {xnnpack.Unary{Op: xnnpack.GELU}, all,
+		"exp":   {xnnpack.Unary{Op: xnnpack.Exp}, values, math.Exp},
+		"floor": {xnnpack.Unary{Op: xnnpack.Floor}, values, math.Floor},
+		"gelu": {xnnpack.Unary{Op: xnnpack.GELU}, values,
 			func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }},
-		"hard swish": {xnnpack.Unary{Op: xnnpack.HardSwish}, all,
+		"hard swish": {xnnpack.Unary{Op: xnnpack.HardSwish}, values,
 			func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }},
-		"leaky relu": {xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: 0.25}, all,
+		"leaky relu": {xnnpack.Unary{Op: xnnpack.LeakyReLU, NegativeSlope: 0.25}, values,
 			func(x float64) float64 { return max(x, x/4) }},
 		"log":         {xnnpack.Unary{Op: xnnpack.Log}, positive, math.Log},
-		"negate":      {xnnpack.Unary{Op: xnnpack.Negate}, all, func(x float64) float64 { return -x }},
-		"sigmoid":     {xnnpack.Unary{Op: xnnpack.Sigmoid}, all, sigmoid},
-		"square":      {xnnpack.Unary{Op: xnnpack.Square}, all, func(x float64) float64 { return x * x }},
+		"negate":      {xnnpack.Unary{Op: xnnpack.Negate}, values, func(x float64) float64 { return -x }},
+		"sigmoid":     {xnnpack.Unary{Op: xnnpack.Sigmoid}, values, sigmoid},
+		"square":      {xnnpack.Unary{Op: xnnpack.Square}, values, func(x float64) float64 { return x * x }},
 		"square root": {xnnpack.Unary{Op: xnnpack.SquareRoot}, positive, math.Sqrt},
 		"reciprocal square root": {xnnpack.Unary{Op: xnnpack.ReciprocalSquareRoot}, positive,
 			func(x float64) float64 { return 1 / math.Sqrt(x) }},
-		"tanh":   {xnnpack.Unary{Op: xnnpack.Tanh}, all, math.Tanh},
-		"cosine": {xnnpack.Unary{Op: xnnpack.Cosine}, all, math.Cos},
-		"sine":   {xnnpack.Unary{Op: xnnpack.Sine}, all, math.Sin},
-		"sign": {xnnpack.Unary{Op: xnnpack.Sign}, all,
+		"tanh":   {xnnpack.Unary{Op: xnnpack.Tanh}, values, math.Tanh},
+		"cosine": {xnnpack.Unary{Op: xnnpack.Cosine}, values, math.Cos},
+		"sine":   {xnnpack.Unary{Op: xnnpack.Sine}, values, math.Sin},
+		"sign": {xnnpack.Unary{Op: xnnpack.Sign}, values,
 			func(x float64) float64 { return math.Copysign(1, x) }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,8 +61,8 @@ func (n FullyConnected) node() node {
 	}}
 }
 
-// Convolution2D is xnn_define_convolution_2d: each pixel of Output is made of those of Input under the kernel,
-// limited to Activation. The kernel's size and the channels of a group are those of the filter's shape.
+// Convolution2D is xnn_define_convolution_2d: each pixel of Output is computed from the pixels of Input under the
+// kernel, limited to Activation. The filter's shape has the kernel's size and the channels of a group.
 type Convolution2D struct {
 	Input  ValueID // [batch, height, width, groups * group input channels]
 	Filter ValueID // [groups * group output channels, kernel height, kernel width, group input channels]
@@ -90,7 +90,7 @@ func (n Convolution2D) node() node {
 }
 
 // DepthwiseConvolution2D is xnn_define_depthwise_convolution_2d: a convolution of each channel on its own, limited to
-// Activation. The kernel's size and the channels are those of the filter's shape.
+// Activation. The filter's shape has the kernel's size and the channels.
 type DepthwiseConvolution2D struct {
 	Input  ValueID // [batch, height, width, input channels]
 	Filter ValueID // [1, kernel height, kernel width, input channels * multiplier]
@@ -131,8 +131,8 @@ func (n DepthwiseConvolution2D) node() node {
 		}}
 }
 
-// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The kernel's size
-// and the channels of a group are those of the filter's shape. The height of Output is
+// Deconvolution2D is xnn_define_deconvolution_2d, a transposed convolution, limited to Activation. The filter's shape
+// has the kernel's size and the channels of a group. The height of Output is
 //
 //	Stride*(input height - 1) + Adjustment + Dilation*(kernel height - 1) + 1 - Padding.Top - Padding.Bottom
 //
@@ -199,7 +199,7 @@ func weighted(input, filter, bias, output ValueID) []operand {
 }
 
 // grouped checks the operands of a convolution or its transpose against each other: XNNPACK reads as many elements as
-// the node says, whatever the tensors' shapes are.
+// the node sets, whatever the tensors' shapes are.
 func grouped(groups int, settings func(in *value, kernel Size) error) func([]*value) error {
 	return func(v []*value) error {
 		filter := v[1].Shape

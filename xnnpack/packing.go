@@ -4,7 +4,7 @@ import "xpwc/xnnpack/packing"
 
 // A WeightedNode is a Node that packs a static kernel.
 //
-// Packing says what XNNPACK will pack: everything that decides the bytes, except the kernel's own content. A host gives
+// Packing describes what XNNPACK will pack: all that decides the bytes, except the kernel's own content. A host gives
 // the identity to its cache (xpwc.PackedAs), because the key that XNNPACK gives has almost nothing of it. The tensors
 // are the node's operands, with the types they have in the subgraph; of bias, which is a zero Tensor if there is none,
 // input and output neither name nor shape count. Where the input is dynamically quantised XNNPACK packs the bias in
@@ -15,7 +15,7 @@ type WeightedNode interface {
 	Packing(kernel, bias, input, output Tensor) packing.Identity
 }
 
-// Packing returns the identity of what is packed from Filter.
+// Packing returns the packing identity of Filter.
 func (n FullyConnected) Packing(filter, bias, input, output Tensor) packing.Identity {
 	id := identity(packing.FullyConnected, filter, bias, input, output)
 	if n.TransposeWeights {
@@ -24,25 +24,25 @@ func (n FullyConnected) Packing(filter, bias, input, output Tensor) packing.Iden
 	return id
 }
 
-// Packing returns the identity of what is packed from Filter.
+// Packing returns the packing identity of Filter.
 func (n Convolution2D) Packing(filter, bias, input, output Tensor) packing.Identity {
 	id := identity(packing.Convolution2D, filter, bias, input, output)
 	return windowed(id, n.Groups, n.Stride, n.Dilation, n.Padding)
 }
 
-// Packing returns the identity of what is packed from Filter.
+// Packing returns the packing identity of Filter.
 func (n DepthwiseConvolution2D) Packing(filter, bias, input, output Tensor) packing.Identity {
 	id := identity(packing.DepthwiseConvolution2D, filter, bias, input, output)
 	return windowed(id, n.DepthMultiplier, n.Stride, n.Dilation, n.Padding)
 }
 
-// Packing returns the identity of what is packed from Filter.
+// Packing returns the packing identity of Filter.
 func (n Deconvolution2D) Packing(filter, bias, input, output Tensor) packing.Identity {
 	id := identity(packing.Deconvolution2D, filter, bias, input, output)
 	return windowed(id, n.Groups, n.Stride, n.Dilation, Padding{}) // its padding is taken off the output
 }
 
-// Packing returns the identity of what is packed from B. There is no bias.
+// Packing returns the packing identity of B. There is no bias.
 func (n BatchMatrixMultiply) Packing(b, _, a, output Tensor) packing.Identity {
 	id := identity(packing.BatchMatrixMultiply, b, Tensor{}, a, output)
 	if n.TransposeB {

@@ -56,8 +56,8 @@ func TestTheBiasOfADynamicallyQuantisedNodeIsPartOfItsPacking(t *testing.T) {
 			xnnpack.Tensor{Type: xnnpack.Float32})
 		return id.Digest()
 	}
-	other := bias
-	other.Data = []byte{1, 2, 3, 5}
-	require.Equal(t, digest(xnnpack.Float32, bias), digest(xnnpack.Float32, other))
-	require.NotEqual(t, digest(xnnpack.DynamicQInt8, bias), digest(xnnpack.DynamicQInt8, other))
+	converted := bias
+	converted.Data = []byte{1, 2, 3, 5}
+	require.Equal(t, digest(xnnpack.Float32, bias), digest(xnnpack.Float32, converted))
+	require.NotEqual(t, digest(xnnpack.DynamicQInt8, bias), digest(xnnpack.DynamicQInt8, converted))
 }

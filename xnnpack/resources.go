@@ -55,8 +55,8 @@ func (s *shared) Close() {
 	}
 }
 
-// Threadpool is a pool of threads that runtimes compute on (pthreadpool). Runtimes can share one: those that are used
-// at the same time take turns, operator by operator.
+// Threadpool is a pool of threads that runtimes compute on (pthreadpool). Runtimes can share one: runtimes that are
+// used at the same time take turns, operator by operator.
 type Threadpool struct {
 	shared
 	t cThreadpool

@@ -28,7 +28,7 @@ const (
 	BasicProfiling
 )
 
-// RuntimeOptions says what a runtime is made with; the zero value is valid.
+// RuntimeOptions are the options of a runtime; the zero value is valid.
 type RuntimeOptions struct {
 	// WeightsCache takes the packed weights; nil lets the runtime keep its own. It must outlive the runtime, and must
 	// be finalized after NewRuntime and before Setup.
@@ -66,9 +66,9 @@ const (
 )
 
 // NewRuntime packs the weights of s and makes it executable. A nil o is the zero RuntimeOptions. The subgraph can be
-// deleted afterwards, or be made into more runtimes. The error matches UnsupportedHardware where this CPU has no
-// kernel for a node, InvalidState if s or one of the options is deleted already; of a weights cache that fails
-// XNNPACK says only OutOfMemory. With an error of XNNPACK's, s is deleted. The caller deletes the runtime.
+// deleted afterwards, or be made into more runtimes. The error matches UnsupportedHardware where this CPU has no kernel
+// for a node, InvalidState if s or one of the options is deleted already; of a weights cache that fails XNNPACK reports
+// only OutOfMemory. With an error of XNNPACK's, s is deleted. The caller deletes the runtime.
 func NewRuntime(s *Subgraph, o *RuntimeOptions) (*Runtime, error) {
 	const op = "create runtime"
 	if o == nil {
@@ -195,8 +195,8 @@ func (r *Runtime) ExternalShape(id ValueID) ([]int, error) {
 	return shape, check(status, op, describe(id, v.Name))
 }
 
-// Reshape computes all shapes from those of the inputs, and plans the memory. Setup is due afterwards. The error
-// matches InvalidParameter if shapes do not fit together.
+// Reshape computes all shapes from the inputs' shapes, and plans the memory. Setup is due afterwards. The error matches
+// InvalidParameter if shapes do not fit together.
 func (r *Runtime) Reshape() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,8 +2,8 @@ package xnnpack
 
 import "fmt"
 
-// Status is the outcome of an XNNPACK call (enum xnn_status). Every value but Success is an error that errors.Is
-// finds in what the functions of this package return.
+// Status is the outcome of an XNNPACK call (enum xnn_status). Every value except Success is an error: the errors of
+// this package wrap one.
 type Status int
 
 // The statuses of xnnpack.h.
@@ -45,7 +45,7 @@ func (s Status) Error() string {
 	return fmt.Sprintf("status %d", int(s))
 }
 
-// Error says what failed, on what, and why. It unwraps to its Status.
+// Error has the failed operation, its object and the cause. It unwraps to its Status.
 type Error struct {
 	Op      string // what was being done, e.g. "define fully connected"
 	Subject string // what it was done to, e.g. `input 0 "x", filter 3 "w", output 1 "y"`

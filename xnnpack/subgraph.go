@@ -27,7 +27,7 @@ const (
 	flagExternalOutput = 0x2
 )
 
-// NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; those that Tensor
+// NewSubgraph makes an empty subgraph. The IDs from 0 to externalValues-1 are for Input and Output; IDs that Tensor
 // gives out come after them. The caller deletes the subgraph.
 func NewSubgraph(externalValues int) (*Subgraph, error) {
 	op, subject := "create subgraph", fmt.Sprint(externalValues, " external values")
@@ -60,20 +60,20 @@ func (s *Subgraph) Delete() error {
 }
 
 // Tensor defines an internal value, static if t.Data is given, and returns its ID. The error matches InvalidParameter
-// or UnsupportedParameter if t contradicts itself, for instance if Data is shorter than Type and Shape say.
+// or UnsupportedParameter if t contradicts itself, for instance if Data is shorter than Type and Shape require.
 func (s *Subgraph) Tensor(t Tensor) (ValueID, error) {
 	return s.define("define tensor", InvalidValue, t, 0)
 }
 
 // Input defines the external value id, below NewSubgraph's number, as an input: its content is given to
-// Runtime.Setup. The errors are those of Tensor; t.Data must be nil.
+// Runtime.Setup. It returns the same errors as Tensor; t.Data must be nil.
 func (s *Subgraph) Input(id ValueID, t Tensor) error {
 	_, err := s.define("define input", id, t, flagExternalInput)
 	return err
 }
 
 // Output defines the external value id, below NewSubgraph's number, as an output: its memory is given to
-// Runtime.Setup. The errors are those of Tensor; t.Data must be nil.
+// Runtime.Setup. It returns the same errors as Tensor; t.Data must be nil.
 func (s *Subgraph) Output(id ValueID, t Tensor) error {
 	_, err := s.define("define output", id, t, flagExternalOutput)
 	return err
@@ -161,8 +161,8 @@ type operand struct {
 
 func (o operand) absent() bool { return o.optional && o.id == InvalidValue }
 
-// Operands returns the values that a node reads, weights among them, and those that it computes. An absent bias is not
-// among them.
+// Operands returns the values that a node reads, weights among them, and the values that it computes. An absent bias is
+// not among them.
 func Operands(n Node) (inputs, outputs []ValueID) {
 	for _, o := range n.node().operands {
 		switch {
@@ -179,7 +179,7 @@ func Operands(n Node) (inputs, outputs []ValueID) {
 // Add adds a node. The error names all operands.
 func (s *Subgraph) Add(n Node) error { return s.AddRenamed(n, func(id ValueID) ValueID { return id }) }
 
-// AddRenamed adds a node with other operands: those that id returns for the node's own.
+// AddRenamed adds a node with other operands: id returns one for each of the node's own.
 func (s *Subgraph) AddRenamed(n Node, id func(ValueID) ValueID) error {
 	def := n.node()
 	op := "define " + def.op

@@ -11,7 +11,7 @@ import (
 // ValueID names a value (a tensor) of a subgraph.
 type ValueID uint32
 
-// InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it says that there is none.
+// InvalidValue is the ID that no value has (XNN_INVALID_VALUE_ID); as a bias it means that there is none.
 const InvalidValue ValueID = math.MaxUint32
 
 const (
@@ -22,7 +22,7 @@ const (
 	MinBlockSize = 32
 )
 
-// Quantization says what the stored integers of a quantised tensor mean. BlockSize must be a multiple of MinBlockSize.
+// Quantization maps the stored integers of a quantised tensor to numbers. BlockSize must be a multiple of MinBlockSize.
 type Quantization = packing.Quantization
 
 // Tensor describes a value.
@@ -30,12 +30,12 @@ type Tensor struct {
 	// Name is for error messages only.
 	Name string
 	Type Datatype
-	// Shape gives the dimensions, outermost first. Nodes are checked against it when they are defined; those of
-	// internal values and outputs are computed anew by Runtime.Reshape.
+	// Shape gives the dimensions, outermost first. Nodes are checked against it when they are defined; Runtime.Reshape
+	// recomputes the shapes of internal values and outputs.
 	Shape []int
-	// Data is the content of a static tensor, little-endian, dense, row by row; nil makes the tensor dynamic
-	// (computed, or given to Runtime.Setup). The memory belongs to the caller and is not copied: the package
-	// documentation says where it must lie and how long it must stay readable.
+	// Data is the content of a static tensor, little-endian, dense, row by row; nil makes the tensor dynamic (computed,
+	// or given to Runtime.Setup). The memory belongs to the caller and is not copied: the package documentation defines
+	// where it must lie and how long it must stay readable.
 	Data []byte
 	// Quantization is ignored for the types that are not quantised. Its slices are not copied: they must not be
 	// changed until the subgraph and all runtimes made of it are deleted. But the Scales of a filter of

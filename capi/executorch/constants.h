@@ -16,10 +16,10 @@ bool is_exported_scale(const std::string& name);
 // Reports whether ExecuTorch's exporter gives constants names like this: with the SHA-256 of their bytes.
 bool is_exported(const std::string& name);
 
-// Makes bytes a part of the key of what is packed from a constant.
+// Adds bytes to the key of the weights that are packed from a constant.
 Error add_packing(Runtime& runtime, const std::string& name, const void* bytes, size_t size);
 
-// Says how a kernel is packed that XNNPACK is about to look up, or has packed. All constants are loaded by then.
+// Sets the packing of a kernel that XNNPACK is about to look up, or packed. All constants are loaded by then.
 void identify_packing(Runtime& runtime, const Constant& kernel);
 
 // Keeps the constants that inference may read beyond xpwc_session_finalize.

@@ -10,9 +10,8 @@ namespace xnnpack {
 namespace delegate {
 namespace xpwc_executorch {
 
-// Makes names and memory one to one among the runtimes there are, by renaming those of a new one. Then a runtime is
-// known by its names well enough: those of equal names use the same packed weights and the same constants, and
-// whichever ends, the others keep what they need.
+// Renames a new runtime's packed weights so that a name identifies one memory among all runtimes. Runtimes with equal
+// names then use the same packed weights and constants, and when one ends, the others keep their memory.
 void give_names(Runtime& runtime, const RuntimeList& others);
 
 } // namespace xpwc_executorch

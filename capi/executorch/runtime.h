@@ -40,7 +40,7 @@ struct Constant {
   size_t size{0};
   size_t loads{0};
   size_t packings{0}; // as a kernel
-  bool packing_given{false}; // the host said how it is packed
+  bool packing_given{false}; // the host called set_packing
 };
 
 // Of xpwc_digest.

@@ -49,7 +49,7 @@ xpwc_status give_tensor(void* context, const char* name, xpwc_tensor* tensor) {
   tensor->size = constant.unpacked->size;
   tensor->release = [](void* released, const void*, size_t) { static_cast<Constant*>(released)->unpacked.reset(); };
   tensor->context = &constant;
-  // The exporter names constants by the SHA-256 of their bytes, so the name says as much as a digest would.
+  // The exporter names constants by the SHA-256 of their bytes, so the name replaces a digest.
   tensor->stamp = is_exported(constant.name) ? constant.name.c_str() : nullptr;
   return XPWC_STATUS_OK;
 }
@@ -79,7 +79,7 @@ Error xpwc_executorch::error_of(xpwc_status status) {
   }
 }
 
-// The cache and its runtimes: the one that is being created, and those that were finalized.
+// The cache and its runtimes: the one that is being created, and finalized ones.
 class XNNWeightsCache::Runtimes {
  public:
   Runtimes();

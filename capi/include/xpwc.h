@@ -1,80 +1,77 @@
 // xpwc: a cache for XNNPACK's packed weights. C API, C99.
 //
-// XNNPACK packs every weight matrix when a runtime is created. With a session's provider given to
-// xnn_create_runtime_v4 it packs into a memory-mapped file instead, and the next process that opens the file packs
-// nothing.
+// XNNPACK packs every weight matrix when a runtime is created. Given a session's provider, xnn_create_runtime_v4 packs
+// into a memory-mapped file, and the next process that opens the file packs nothing.
 //
 //   xpwc_cache cache;
 //   xpwc_open("model.xpwc", NULL, &cache);
 //
-//   xpwc_session session;                                    // one for each runtime
-//   xpwc_session_begin(cache, &data_map, &session);
-//   options.packing = &packing;                              // operator, shape, types: what decides how it is packed
-//   xpwc_session_load(session, "layers.0.weight", &options, &weights, &size); // weights go to xnn_define_tensor_value
-//   xpwc_session_provider(session, &provider);
-//   xnn_create_runtime_v4(subgraph, provider, workspace, threadpool, flags, &runtime);
-//   xpwc_session_finalize(session);                          // frees the sources; the disk is written afterwards
-//   ... xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ...
-//   xnn_delete_runtime(runtime);
+//   xpwc_session session; // one for each runtime xpwc_session_begin(cache, &data_map, &session); options.packing =
+//   &packing; // operator, shape, types: all that decides the packed bytes xpwc_session_load(session,
+//   "layers.0.weight", &options, &weights, &size); // weights go to xnn_define_tensor_value
+//   xpwc_session_provider(session, &provider); xnn_create_runtime_v4(subgraph, provider, workspace, threadpool, flags,
+//   &runtime); xpwc_session_finalize(session); // frees the sources; the disk is written afterwards ...
+//   xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ... xnn_delete_runtime(runtime);
 //   xpwc_session_end(session);
 //
 //   xpwc_close(cache);                                       // waits for the disk
 //
-// Errors. Functions return a status, and xpwc_last_error has a sentence about it. The comment of each function lists
-// its statuses, without their prefix XPWC_STATUS_; INTERNAL and FORKED are possible everywhere and not listed. No function
-// aborts, throws or exits. A pointer that must not be NULL but is NULL is XPWC_STATUS_INVALID_ARGUMENT. When a
-// function fails, what it returns through pointers is zero. A cache that is open never makes a model fail that would run
-// without it: if the file cannot be written or is damaged, the disk is full, or another process packs for too long, then
-// weights are packed into private memory. xpwc_cache_stats counts that, and the log reports it. A path that cannot be
-// opened (its directory is missing, another user could change the file) is an error of xpwc_open, for the host to
-// correct; with XPWC_OPEN_OR_MEMORY it is none either.
+// Errors. Functions return a status; xpwc_last_error returns a sentence about it. Each function's comment lists its
+// statuses without the prefix XPWC_STATUS_. Every function may also return INTERNAL and FORKED. No function aborts,
+// throws or exits. A NULL pointer is XPWC_STATUS_INVALID_ARGUMENT unless the comment allows it. A function that fails
+// sets its output parameters to zero. An open cache never makes a model fail that runs without one: if the file is
+// damaged or cannot be written, the disk is full, or another process packs for too long, weights are packed into
+// private memory. xpwc_cache_stats counts them and the log reports them. xpwc_open fails if the path cannot be opened
+// (its directory is missing, another user could change the file), unless XPWC_OPEN_OR_MEMORY is set.
 //
-// Handles. A handle is a number, not an address. A number that was closed, or was never given out, is
-// XPWC_STATUS_INVALID_HANDLE in every call, also in the one that closes. No number is given out twice, and 0 never.
+// Handles. A handle is a number, not an address. Every call with a closed handle, or with a number that is no handle,
+// returns XPWC_STATUS_INVALID_HANDLE. Numbers are not reused, and 0 is never a handle.
 //
 // Ownership and lifetime. A cache lives until xpwc_close, which fails while the cache has sessions. A session lives
-// until xpwc_session_end. What the library returns belongs to the library: to the session, unless the function's
-// comment names another owner. What the host passes in a call is read or copied during the call. Exceptions are the
-// functions in structs, their contexts, and the contents of tensors; the members' comments say how long these must
-// last.
+// until xpwc_session_end. The session owns the memory that the library returns, unless the function's comment names
+// another owner. Arguments are read or copied during the call. Exceptions are functions in structs, their contexts, and
+// the contents of tensors; the comments of the members define their lifetimes.
 //
 // Threads. All functions may be called from any thread, at the same time and with the same handle. XNNPACK may call a
-// provider from any thread. Runtimes that execute never wait for the cache. Of runtimes that are created in parallel one
-// packs an entry, and the others wait for it: hold no lock meanwhile that the host's functions need.
+// provider from any thread. Executing runtimes never wait for the cache. If runtimes are created in parallel, one packs
+// an entry and the others wait for it: hold no lock that the host's callbacks need.
 //
-// Callbacks. The host's functions are called on the thread that called the library, or on the one that creates the
-// runtime, unless their comments say otherwise. They must return: no exceptions, no longjmp. They must not open a
-// cache, and must not call this library with the same cache or its sessions, nor wait for a thread that does. Such
-// calls on the callback's own thread are XPWC_STATUS_INVALID_ARGUMENT.
+// Callbacks. The host's functions are called on the thread that called the library or that creates the runtime, unless
+// their comments name another. They must return: no exceptions, no longjmp. They must not open a cache, call this
+// library with the same cache or its sessions, or wait for a thread that does. Such calls on the callback's own thread
+// return XPWC_STATUS_INVALID_ARGUMENT.
 //
-// Structs begin with their size, so that they can grow. In a host's shorter struct the missing members count as zero.
-// In a longer one the members that the library does not know must be zero, otherwise it is
-// XPWC_STATUS_INVALID_ARGUMENT. So are sizes of 0 and above 4,096.
+// Structs begin with their size in bytes, so that they can grow. Members missing from a shorter struct count as zero.
+// Members of a longer struct that the library does not know must be zero; otherwise, and for sizes of 0 and above
+// 4,096, the call returns XPWC_STATUS_INVALID_ARGUMENT.
 //
-// Strings end with a NUL. They are UTF-8, or any other bytes.
+// Strings are NUL-terminated bytes in any encoding.
 //
-// Linking. The library contains no XNNPACK. It was compiled against the host's header and calls the host's XNNPACK. The
-// structs of XNNPACK's weights cache have grown twice, so a host that is compiled against another header does not link:
-// the linker lacks xpwc_open_xnnpack_key24_provider56 or its like. A library that is loaded with dlopen, or meets another
-// XNNPACK than the host's header is of, reports XPWC_STATUS_OTHER_XNNPACK.
-// The first xpwc_open with a path initialises XNNPACK on a thread of the library. A host that gives xnn_initialize an
-// allocator calls it before.
+// Linking. The library contains no XNNPACK: it calls the host's, and must be compiled against the same xnnpack.h as the
+// host. The structs of XNNPACK's weights cache have grown twice. A host compiled against another header does not link:
+// the linker misses xpwc_open_xnnpack_key24_provider56 or a similar name. If the library is loaded with dlopen, or the
+// XNNPACK at run time does not match the header, xpwc_open returns XPWC_STATUS_OTHER_XNNPACK. The first xpwc_open with
+// a path initialises XNNPACK on a thread of the library. A host with its own allocator must call xnn_initialize
+// earlier.
 //
-// Processes and signals. The library is written in Go. Go's runtime starts with the first call that needs it: until then
-// the library has no thread, no memory and no handler, and a static initialiser of the host may make that call. If the
-// runtime cannot start (ulimit -u, -v, -d), the call is XPWC_STATUS_OUT_OF_MEMORY or XPWC_STATUS_SYSTEM_ERROR and can be
-// tried again; a thread or memory that the runtime itself cannot have later ends the process. It reads nothing of the
-// host's environment. The library works only when it is called; commits and XPWC_VERIFY_BACKGROUND go on after the
-// call. It handles SIGSEGV, SIGBUS, SIGFPE and SIGPIPE from the first call on, until the host installs handlers.
-// Signals that are not its own go to the handlers that were installed before. A handler of SIGURG that was installed
-// before may also be called for interrupts of Go's runtime. The library's own threads block all signals but those,
-// SIGURG and SIGPROF. Handlers that the host installs after the first call must have SA_ONSTACK; a handler of SIGPROF
-// that has it not is given it by the next call. The host must not block the signals that the library handles. A child
-// of fork can use the library if its parent had not. Otherwise runtimes that exist there may execute, and every call is
-// XPWC_STATUS_FORKED and does nothing, also those that close and end; XNNPACK cannot create a runtime with the parent's
-// provider. Save before the fork: a child keeps the writer's lock of a parent that ends amid packing. Not supported
-// are: unloading the library (dlclose); a second library written in Go in the same process, unless both are linked
-// statically as one archive.
+// Processes and signals. The library is written in Go. The first call that needs Go's runtime starts it; earlier the
+// library has no threads, memory or signal handlers. A static initialiser of the host may make that call. If the
+// runtime cannot start (ulimit -u, -v, -d), the call returns XPWC_STATUS_OUT_OF_MEMORY or XPWC_STATUS_SYSTEM_ERROR and
+// can be retried. If the running runtime cannot get memory or a thread, the process ends. The library does not read the
+// host's environment. It works only during calls, except for commits and XPWC_VERIFY_BACKGROUND, which continue in the
+// background. It handles SIGSEGV, SIGBUS, SIGFPE and SIGPIPE from the first call on, until the host installs handlers.
+// It forwards signals that it did not cause to the handlers installed earlier. An earlier handler of SIGURG may also be
+// called for interrupts of Go's runtime. The library's threads block all signals except these, SIGURG and SIGPROF.
+// Handlers that the host installs after the first call must have SA_ONSTACK; the next call sets it on a handler of
+// SIGPROF that lacks it. The host must not block the signals that the library handles.
+//
+// Fork. A child of fork can use the library if its parent had not used it. Otherwise every call in the child returns
+// XPWC_STATUS_FORKED without effect, even to close a handle. Runtimes of the parent can execute there, but
+// XNNPACK cannot create one with the parent's provider. Call xpwc_cache_save before fork: a child keeps the writer's
+// lock of a parent that ends while it packs.
+//
+// Not supported: unloading the library (dlclose), and a second library written in Go in the same process, unless both
+// are linked statically as one archive.
 #ifndef XPWC_H
 #define XPWC_H
 
@@ -93,42 +90,41 @@
 extern "C" {
 #endif
 
-// Version of this header and of the library it came with, as text and as a number that can be compared: major * 10000
-// + minor * 100 + patch. Before 1.0 a minor version may change this interface, and so the library's SONAME has it.
+// Version of this header and its library, as text and as a number to compare: major * 10000 + minor * 100 + patch.
+// Until 1.0 a minor version may change this interface, so the library's SONAME contains it.
 #define XPWC_VERSION "0.6.0"
 #define XPWC_VERSION_NUMBER 600
 
 // The result of a call. Statuses are never renumbered; later versions may add some.
 typedef enum xpwc_status {
   XPWC_STATUS_OK = 0,
-  // A pointer is NULL, a struct_size makes no sense, a value is not one of those that the function knows, or the call
-  // was made by a callback of the cache.
+  // A pointer is NULL, a struct_size is invalid, a value is unknown to the function, or a callback of the cache made
+  // the call.
   XPWC_STATUS_INVALID_ARGUMENT = 1,
-  // The cache or session was closed before, or was never given out.
+  // The cache or session is closed, or the number is no handle.
   XPWC_STATUS_INVALID_HANDLE = 2,
-  // The data map has no tensor of that name.
+  // The data map has no tensor with that name.
   XPWC_STATUS_UNKNOWN_TENSOR = 3,
   // The session was begun without a data map.
   XPWC_STATUS_NO_DATA_MAP = 4,
-  // XNNPACK packed a computed tensor before its content was there: load it with XPWC_LOAD_EAGER. The runtime must not
-  // be used.
+  // XNNPACK packed a computed tensor that had not been computed: load it with XPWC_LOAD_EAGER. The runtime must not be
+  // used.
   XPWC_STATUS_NOT_EAGER = 5,
   // The call must come before xpwc_session_finalize.
   XPWC_STATUS_FINALIZED = 6,
   // The cache still has sessions, whose runtimes use its memory. It stays open.
   XPWC_STATUS_IN_USE = 7,
-  // The file was written neither by xpwc nor by ExecuTorch. It is never touched.
+  // The file was written neither by xpwc nor by ExecuTorch. It is left unchanged.
   XPWC_STATUS_NOT_CACHE = 8,
   // Another user could change the file, or it is not a regular file. Correct its owner and mode, or set
   // XPWC_OPEN_ALLOW_UNSAFE_FILE.
   XPWC_STATUS_UNSAFE_FILE = 9,
-  // The file is a cache, but damaged. Without XPWC_OPEN_STRICT it is set aside instead, and everything is packed
-  // afresh.
+  // The file is a damaged cache. Without XPWC_OPEN_STRICT it is renamed, and all weights are packed again.
   XPWC_STATUS_DAMAGED = 10,
-  // With XPWC_OPEN_STRICT: ExecuTorch wrote the file, so nothing says which CPU it was packed for.
+  // With XPWC_OPEN_STRICT: ExecuTorch wrote the file, which does not record the CPU it was packed for.
   XPWC_STATUS_FOREIGN = 11,
-  // With XPWC_OPEN_STRICT: the file has the format of another version of xpwc. Without it a newer file is left alone,
-  // and an older one is replaced when something is packed.
+  // With XPWC_OPEN_STRICT: the file has the format of another version of xpwc. Without the flag a newer file is left
+  // unchanged, and an older one is replaced when weights are packed.
   XPWC_STATUS_VERSION_MISMATCH = 12,
   // The path is open in this process with other options.
   XPWC_STATUS_OTHER_OPTIONS = 13,
@@ -138,50 +134,50 @@ typedef enum xpwc_status {
   XPWC_STATUS_REPLACED = 15,
   // The file cannot be written to, or XPWC_OPEN_READ_ONLY was set.
   XPWC_STATUS_READ_ONLY = 16,
-  // There is no memory.
+  // Memory is exhausted.
   XPWC_STATUS_OUT_OF_MEMORY = 17,
   // The system reported an error; xpwc_last_error has its text.
   XPWC_STATUS_SYSTEM_ERROR = 18,
-  // A callback of the host failed with a status that is not in this list.
+  // A callback of the host returned a status that is not in this list.
   XPWC_STATUS_CALLBACK_FAILED = 19,
-  // xnn_initialize failed, or a defect of this library was contained.
+  // xnn_initialize failed, or the library caught a defect of its own.
   XPWC_STATUS_INTERNAL = 20,
-  // A source of tensors, for example their file, was changed in place while they were packed. Nothing of it is kept,
-  // and the runtime must not be used: load the model again.
+  // A source of tensors, for example their file, changed in place while they were packed. The packed weights are
+  // discarded, and the runtime must not be used: load the model again.
   XPWC_STATUS_SOURCE_CHANGED = 21,
-  // The disk lost packed weights before they were committed, or the cache file was overwritten or cut off in place, and
-  // a runtime uses them. The runtime must not be used: delete it and create it again.
+  // The disk lost packed weights of a runtime before the commit, or the cache file was overwritten or truncated in
+  // place. The runtime must not be used: delete it and create it again.
   XPWC_STATUS_LOST = 22,
-  // This process is a child of fork, and its parent had called the library before. Call it after exec.
+  // This process is a child of fork, and its parent used the library. Call the library after exec.
   XPWC_STATUS_FORKED = 23,
-  // The program is linked with an XNNPACK whose weights cache has other structs than the one that the library was built
-  // for. xpwc_last_error names both. Build the library with the header of the program's XNNPACK.
+  // The structs of the program's XNNPACK differ from the header that the library was built with. xpwc_last_error names
+  // both. Build the library with the header of the program's XNNPACK.
   XPWC_STATUS_OTHER_XNNPACK = 24
 } xpwc_status;
 
 // Returns the status' name, for example "XPWC_STATUS_IN_USE"; never NULL. Static storage.
 const char* xpwc_status_string(xpwc_status status);
 
-// Returns a sentence about the last call on this thread that failed, or would have without XPWC_OPEN_OR_MEMORY, with the
-// path or name concerned and what to do.
-// Never NULL; empty before the first failure. The thread owns it: it is valid until the thread's next call of this
-// library.
+// Returns a sentence about the last failed call on this thread, with its path or name and the remedy. A call that
+// succeeded only because of XPWC_OPEN_OR_MEMORY counts as failed. Never NULL; empty until the first failure. The thread
+// owns the string, which is valid until the thread's next call of this library.
 const char* xpwc_last_error(void);
 
 // Return the XPWC_VERSION and the XPWC_VERSION_NUMBER that the library was built with. Static storage.
 const char* xpwc_version(void);
 uint32_t xpwc_version_number(void);
 
-// Returns which XNNPACK the library was built for, for example "XNNPACK of March 2026 or later (look-up key of 32 bytes,
-// provider of 64)". Static storage.
+// Returns the XNNPACK that the library was built for, for example "XNNPACK of March 2026 or later (look-up key of 32
+// bytes, provider of 64)". Static storage.
 const char* xpwc_xnnpack(void);
 
-// A handle of a cache, which has the packed weights of one path. Valid once xpwc_open has returned XPWC_STATUS_OK.
+// A handle of a cache: the packed weights of one path. Valid after xpwc_open returned XPWC_STATUS_OK, until xpwc_close.
 typedef struct xpwc_cache {
   uint64_t id;
 } xpwc_cache;
 
-// A session: it spans one xnn_runtime_t. Valid once xpwc_session_begin has returned XPWC_STATUS_OK.
+// A handle of a session, which serves one xnn_runtime_t. Valid after xpwc_session_begin returned XPWC_STATUS_OK, until
+// xpwc_session_end.
 typedef struct xpwc_session {
   uint64_t id;
 } xpwc_session;
@@ -189,55 +185,53 @@ typedef struct xpwc_session {
 // Levels of the log.
 enum {
   XPWC_LOG_DEBUG = 0,
-  // What was done, for example a commit.
+  // An operation succeeded, for example a commit.
   XPWC_LOG_INFO = 1,
-  // The library went on without the cache, or repaired it: weights are in private memory, a damaged file was set aside.
+  // The library continues without the cache, or repaired it: weights are in private memory, a damaged file was renamed.
   XPWC_LOG_WARNING = 2,
-  // A call failed, and xpwc_last_error has the same text; or the disk lost packed weights that a runtime uses.
+  // A call failed, with the text of xpwc_last_error; or the disk lost packed weights that a runtime uses.
   XPWC_LOG_ERROR = 3
 };
 
 // The progress of a session whose runtime is being created: xpwc_options.progress.
 typedef struct xpwc_progress {
-  // sizeof(struct xpwc_progress) in the library; the members after it are not there.
+  // sizeof(struct xpwc_progress) in the library. Members beyond it must not be read.
   size_t struct_size;
-  // The entry's name: the weights' name directly followed by the bias' name; empty for unnamed weights. Valid during
-  // the call.
+  // The entry's name: the weights' name followed by the bias' name without a separator; empty for unnamed weights.
+  // Valid during the call.
   const char* name;
   // Bytes packed for this entry.
   uint64_t bytes;
-  // Bytes of unpacked tensors of the session: those that were packed or found in the cache so far, and all that were
-  // loaded.
+  // Bytes of the session's unpacked tensors: packed or found in the cache so far (done), and loaded (total).
   uint64_t done;
   uint64_t total;
 } xpwc_progress;
 
-// How the content of the file is checked. Opening always checks all of the file's structure.
+// How packed weights are checked. Opening a file always checks its whole structure.
 enum {
-  // The checksums of the packed weights that a session uses are checked once, some time after xpwc_session_finalize, on
-  // a thread that rests nine tenths of its time. A runtime may have used damaged ones by then. xpwc_cache_stats
-  // counts them and the log reports them when they are found. The next session packs them afresh, and the file loses
-  // them.
+  // A background thread verifies the checksums of the packed weights that a session uses, once, after
+  // xpwc_session_finalize; it sleeps nine tenths of the time. A runtime may use damaged weights until then. The log
+  // reports them and xpwc_cache_stats counts them. The next session packs them again, and they are dropped from the
+  // file.
   XPWC_VERIFY_BACKGROUND = 0,
-  // Checksums are checked when packed weights are found for the first time. Damaged ones are packed afresh.
+  // Checksums are verified by the first look-up that finds packed weights. Damaged weights are packed again.
   XPWC_VERIFY_ON_USE = 1,
-  // Packed weights are not read.
+  // Checksums are not verified.
   XPWC_VERIFY_STRUCTURE = 2
 };
 
 // Flags of xpwc_options.
 enum {
-  // Use what is in the file, never write to it.
+  // Use the file's entries; never write to the file.
   XPWC_OPEN_READ_ONLY = 1 << 0,
-  // A damaged file, or one written by ExecuTorch, is an error and is not replaced.
+  // A damaged file or one written by ExecuTorch is an error and is not replaced.
   XPWC_OPEN_STRICT = 1 << 1,
-  // Open the file even if it belongs to another user, or others may write to it, or to the directory of a symbolic link
-  // that leads to it.
+  // Open the file even if another user owns it or may write to it, or to the directory of a symbolic link to it.
   XPWC_OPEN_ALLOW_UNSAFE_FILE = 1 << 2,
   // Read the whole file into memory when it is opened.
   XPWC_OPEN_PREFETCH = 1 << 3,
-  // A file that cannot be used is no error: the cache is in memory instead, until its last handle is closed. The log
-  // reports why, xpwc_last_error has it after the call, and xpwc_stats.unusable has the status that it would have been.
+  // If the file cannot be used, open a cache in memory instead, which lives until its last handle is closed. The log
+  // and xpwc_last_error report the reason; xpwc_stats.unusable is the status that the call would have returned.
   XPWC_OPEN_OR_MEMORY = 1 << 4
 };
 
@@ -245,62 +239,59 @@ enum {
 // zeroes mean the defaults.
 typedef struct xpwc_options {
   size_t struct_size;
-  // XPWC_OPEN_READ_ONLY and its like. An unknown flag is XPWC_STATUS_INVALID_ARGUMENT.
+  // XPWC_OPEN_ flags. An unknown flag is XPWC_STATUS_INVALID_ARGUMENT.
   uint32_t flags;
-  // XPWC_VERIFY_BACKGROUND and its like.
+  // One of XPWC_VERIFY_.
   uint32_t verify;
-  // Milliseconds that a session which must pack waits for another process that packs into the file, before it packs
-  // into private memory; and for another session of this process that packs the same entry, before it packs it, too.
-  // 0 means 10,000; with a negative value it does not wait.
+  // Milliseconds that a session waits for another process that packs into the file, and then packs into private memory;
+  // and for another session of this process that packs the same entry, and then packs it too. 0 means 10,000; a
+  // negative value means no wait.
   int64_t writer_wait_ms;
-  // The file is kept to this many bytes: entries that were used longest ago are dropped. 0 means no limit.
+  // Maximum size of the file in bytes: the least recently used entries are evicted. 0 means no limit.
   uint64_t max_bytes;
-  // XPWC_LOG_DEBUG and its like. Messages of lower levels are not logged.
+  // Lowest level to log, one of XPWC_LOG_.
   uint32_t log_level;
-  // Called with each message, one line that is valid during the call; or NULL. A call that fails is logged before it
-  // returns, on its own thread. Everything else is logged when it happens, also in the background and between calls: on
-  // a thread of the library that holds no lock, one message after the other. Among it are commits and commits that
-  // failed, packed weights found damaged or lost by the disk, and each xpwc_reason of a load once. So log must be
-  // thread-safe, as the threads may call it at the same time. What is said of callbacks above holds for it. It should
-  // be quick: the next message waits for it, and so does xpwc_close.
+  // Called with each message, one line that is valid during the call; or NULL. A failing call logs on its own thread,
+  // before it returns. Other events are logged in the order they occur, also between calls, by one thread of the
+  // library that holds no lock: commits and their failures, packed weights that are damaged or lost, and each
+  // xpwc_reason of a load once. Both threads may call log at the same time, so it must be thread-safe. The rules for
+  // callbacks above apply. It should be quick: the next message and xpwc_close wait for it.
   void (*log)(void* context, uint32_t level, const char* message);
   // Called after each packed entry of a session that was begun with this handle, on the thread that creates the
   // runtime; or NULL.
   void (*progress)(void* context, const struct xpwc_progress* progress);
-  // Passed to log and progress. All three must last until xpwc_close of this handle has returned; afterwards they are
-  // not used any more.
+  // Passed to log and progress. All three must stay valid until xpwc_close of this handle returned.
   void* context;
 } xpwc_options;
 
-// Opens the cache file at path, which need not exist: it is created, for its owner only, when the first weights are
-// packed. Its directory must exist. An empty path is a cache in memory. Opening a path again in this process gives
-// another handle of the same cache, with the same options or XPWC_STATUS_OTHER_OPTIONS; log_level, log, progress and
-// context are each handle's own. options may be NULL. *cache must be closed. The first call also takes two or three
-// file descriptors for Go's runtime, which keeps them. If there are not so many left it is XPWC_STATUS_SYSTEM_ERROR,
-// and can be tried again.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK; with
-// XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH. With XPWC_OPEN_OR_MEMORY: OK, INVALID_ARGUMENT,
+// Opens the cache file at path. If there is no file, the first weights that are packed create it, with mode 0600. Its
+// directory must exist. An empty path opens a cache in memory. Opening a path again in this process returns another
+// handle of the same cache; the options must be the same, otherwise XPWC_STATUS_OTHER_OPTIONS. log_level, log, progress
+// and context are set for each handle. options may be NULL. Close *cache with xpwc_close. The first call opens two or
+// three file descriptors for Go's runtime, which keeps them. If too few are free it returns XPWC_STATUS_SYSTEM_ERROR
+// and can be retried.
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OTHER_OPTIONS, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK;
+// with XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH. With XPWC_OPEN_OR_MEMORY: OK, INVALID_ARGUMENT,
 // OTHER_OPTIONS, OUT_OF_MEMORY, OTHER_XNNPACK, and SYSTEM_ERROR for too few descriptors.
 xpwc_status xpwc_open(const char* path, const struct xpwc_options* options, xpwc_cache* cache);
 
-// Opens the cache in an open file, for a host in a sandbox that has a descriptor and can open no path. The descriptor
-// stays the host's: the cache duplicates it, and the host may close its own at once. An empty file is a cache without
-// entries. The cache writes to the file if the descriptor was opened for reading and writing and the system can open
-// the file once more, as Linux can where /proc is mounted and may be opened: the writer's lock belongs to one opening
-// of a file, which a descriptor that was handed over shares. Otherwise it is as with XPWC_OPEN_READ_ONLY. Nothing can
-// be renamed to the file's place, whatever its name leads to: a damaged file, one written by ExecuTorch and one of an
-// older format stay as they are, and what they lack is packed into private memory; xpwc_cache_compact is an error, so
-// that dead bytes stay and max_bytes has no effect. When a flush of the file has failed, what was not committed is lost
-// (XPWC_STATUS_LOST), but the file stays where it is. It is written to again after a minute, when the sessions that use
-// what was packed into it are closed. Each call gives a cache of its own: two of one file are to each other as those of
-// two processes. *cache must be closed.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK; with XPWC_OPEN_STRICT
-// also DAMAGED, FOREIGN, VERSION_MISMATCH.
+// Opens the cache in an open file, for a host in a sandbox that has a descriptor and can open no path. The cache
+// duplicates the descriptor; the host keeps its own and may close it at once. An empty file is a cache without entries.
+// The cache writes to the file if the descriptor is open for reading and writing and the library can reopen the file
+// through /proc, since a duplicated descriptor shares the writer's lock with its original. Otherwise the cache is
+// read-only, as with XPWC_OPEN_READ_ONLY. The file is never renamed or replaced. So a damaged file, one written by
+// ExecuTorch and one of an older format stay unchanged, and misses are packed into private memory; xpwc_cache_compact
+// fails, dead bytes stay, and max_bytes has no effect. If a flush of the file fails, uncommitted weights are lost
+// (XPWC_STATUS_LOST); the cache writes to the file again after a minute, once the sessions that use these weights are
+// closed. Each call opens a separate cache: two caches of one file behave like two processes. Close *cache with
+// xpwc_close.
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, UNSAFE_FILE, OUT_OF_MEMORY, SYSTEM_ERROR, OTHER_XNNPACK; with
+// XPWC_OPEN_STRICT also DAMAGED, FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache* cache);
 
-// Calls of xpwc_open and xpwc_open_fd go to a name with the sizes of the host's structs, as on 64-bit systems. The library
-// has those of its own sizes alone. Define XPWC_DLOPEN where such names cannot be linked: in a host that loads the library
-// with dlopen, and finds xpwc_open itself there.
+// Calls of xpwc_open and xpwc_open_fd go to a name with the sizes of the host's structs, as on 64-bit systems. The
+// library exports only the names of its own sizes. Define XPWC_DLOPEN in a host that loads the library with dlopen and
+// looks xpwc_open up with dlsym.
 #if defined(__GNUC__) && !defined(XPWC_DLOPEN)
 #define XPWC_OPEN_FUNCTIONS(sizes)                                                                                  \
   xpwc_status xpwc_open_xnnpack_##sizes(const char* path, const struct xpwc_options* options, xpwc_cache* cache);   \
@@ -331,125 +322,125 @@ xpwc_open_fd(int file_descriptor, const struct xpwc_options* options, xpwc_cache
 #undef XPWC_OPEN_BY_SIZES
 #endif
 
-// Waits until everything that finalized sessions packed is on stable storage, and closes the handle.
-// XPWC_STATUS_IN_USE, and the handle stays valid, while sessions that were begun with it are open. With any other
-// error the handle is closed.
-// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, IN_USE, and those of xpwc_cache_save.
+// Waits until the weights packed by finalized sessions are on stable storage, and closes the handle. Returns
+// XPWC_STATUS_IN_USE while sessions of the handle are open; the handle stays valid then. With any other error it is
+// closed.
+// Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, IN_USE, and the same as xpwc_cache_save.
 xpwc_status xpwc_close(xpwc_cache cache);
 
-// Waits until everything that finalized sessions packed is on stable storage. An error says why it is not, once. If a
-// flush failed, what was packed is lost, as xpwc_session_check reports: nothing is tried again, and the file is set
-// aside. If there was no room for the file's index, what was packed stays usable, and the next call has it committed.
+// Waits until the weights packed by finalized sessions are on stable storage. Each error is returned once. If a flush
+// failed, uncommitted weights are lost, as xpwc_session_check reports: the flush is not retried, and the file is
+// renamed. If there was no room for the file's index, the weights stay usable, and the next call commits them.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, NOT_CACHE, UNSAFE_FILE, DAMAGED, BUSY, REPLACED, READ_ONLY,
 // OUT_OF_MEMORY, SYSTEM_ERROR; with XPWC_OPEN_STRICT also FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_cache_save(xpwc_cache cache);
 
-// Writes the file anew without dead bytes and puts it in the old one's place. Runtimes go on using the old one's
-// memory. Waits until no session of this process packs, so it must not be called on the thread that creates a
-// runtime, before xpwc_session_finalize. XPWC_STATUS_BUSY if another process packs into the file for longer than
+// Writes a copy of the file without dead bytes and renames it to the file's path. Runtimes keep the old file mapped.
+// Waits until no session of this process packs, so a thread that creates a runtime must not call it until
+// xpwc_session_finalize. Returns XPWC_STATUS_BUSY if another process packs into the file for longer than
 // writer_wait_ms.
 // Statuses: as xpwc_cache_save.
 xpwc_status xpwc_cache_compact(xpwc_cache cache);
 
-// Has a cache in memory forget the packed weights that no session uses, and gives their memory back. A cache with a file
-// has no such memory.
+// Evicts the packed weights that no session uses from a cache in memory, and frees them. No effect on a cache with a
+// file.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_cache_trim(xpwc_cache cache);
 
-// Lists the sorted names of the packed weights that this machine can use, from the file and from sessions: each the
-// weights' name directly followed by the bias' name. *names has *count strings, and belongs to the host: free it with
-// xpwc_names_free.
+// Returns the sorted names of the packed weights that this machine can use, in the file and in sessions. Each is the
+// weights' name followed by the bias' name without a separator. The host owns *names, an array of *count strings: free
+// it with xpwc_names_free.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
 xpwc_status xpwc_cache_names(xpwc_cache cache, const char* const** names, size_t* count);
 
-// Frees what xpwc_cache_names or xpwc_session_names returned. NULL is harmless.
+// Frees the names that xpwc_cache_names or xpwc_session_names returned. NULL has no effect.
 void xpwc_names_free(const char* const* names);
 
-// Why a load took longer than mapping. Reasons are never renumbered; later versions may add some. docs/operations.md has
-// what to do about each.
+// Why a load took longer than mapping a file. Reasons are never renumbered; later versions may add some.
+// docs/operations.md has the remedies.
 typedef enum xpwc_reason {
   // Weights that no look-up found, and XNNPACK packed.
 
   // The cache has no file, or cannot use it.
   XPWC_REASON_IN_MEMORY = 0,
-  // There was no file, or nothing in it.
+  // There was no file, or the file was empty.
   XPWC_REASON_NO_FILE = 1,
-  // The file was of ExecuTorch, or of an older version of the format.
+  // The file was written by ExecuTorch, or has an older format.
   XPWC_REASON_FOREIGN = 2,
   // The file, or this payload, was damaged.
   XPWC_REASON_DAMAGED = 3,
-  // The file has no weights of these names.
+  // The file has no weights with these names.
   XPWC_REASON_NAME = 4,
-  // The file has the weights in another layout: for another CPU, or of another XNNPACK.
+  // The file has the weights in another layout: of another CPU or another XNNPACK.
   XPWC_REASON_LAYOUT = 5,
-  // The file has the weights for such a CPU in another layout, of another build of XNNPACK.
+  // The file has the weights in the layout that another build of XNNPACK has on this CPU.
   XPWC_REASON_XNNPACK = 6,
-  // The file has the weights under another fingerprint_id of XNNPACK's key.
+  // The file has the weights with another fingerprint_id of XNNPACK's key.
   XPWC_REASON_FINGERPRINT = 7,
-  // The file has the weights under another packing.
+  // The file has the weights with another packing.
   XPWC_REASON_PACKING = 8,
-  // The file has weights of these names with other content.
+  // The file has weights with these names and different content.
   XPWC_REASON_CONTENT = 9,
-  // The file's payload does not have the size that the operator reads.
+  // The payload's size is not the one that the operator reads.
   XPWC_REASON_SIZE = 10,
-  // The file has no entry under the key. Its index is too large, or too damaged, to find out more.
+  // The file has no entry with the key. Its index is too large or too damaged for a better reason.
   XPWC_REASON_KEY = 11,
 
-  // Weights that XNNPACK packed to be compared.
+  // Weights that XNNPACK packed for comparison.
 
   // XPWC_LOAD_COMPARE is set for the kernel.
   XPWC_REASON_COMPARE = 12,
   // The host gave no packing.
   XPWC_REASON_NO_PACKING = 13,
-  // The file has several payloads under the key.
+  // The file has several payloads with the key.
   XPWC_REASON_VARIANT = 14,
-  // The file has the weights under another seed.
+  // The file has the weights with another seed.
   XPWC_REASON_SEED = 15,
   // The model uses the key a second time.
   XPWC_REASON_REPEATED = 16,
   // The host gave several packings for the kernel.
   XPWC_REASON_AMBIGUOUS = 17,
-  // XNNPACK does not tell how many bytes it packs.
+  // XNNPACK does not report how many bytes it packs.
   XPWC_REASON_UNSIZED = 18,
   // XNNPACK packed the weight without a look-up.
   XPWC_REASON_UNASKED = 19,
 
-  // Tensors that were read in full, for their digests.
+  // Tensors that were read in full to compute their digests.
 
   // The file has another stamp of the same tensor: the model has another path, inode or time.
   XPWC_REASON_STAMP = 20,
   // The tensor has no stamp.
   XPWC_REASON_UNSTAMPED = 21,
-  // The model was not at rest: a program can write to it, or has just done so.
+  // A program has the model open for writing, or wrote it just before.
   XPWC_REASON_WRITTEN = 22,
-  // The model was changed not long ago, and the system does not tell this user who can write to it.
+  // The model changed recently, and the system does not show this user its writers.
   XPWC_REASON_OWNER = 23,
-  // The model's file system does not make times that show each change.
+  // The times of the model's file system do not show every change.
   XPWC_REASON_FILE_SYSTEM = 24,
 
   // Packed weights in private memory.
 
-  // XNNPACK packed from a pointer that xpwc_session_load never gave out.
+  // XNNPACK packed from an address that xpwc_session_load did not return.
   XPWC_REASON_UNNAMED = 25,
   // The file or its directory cannot be written to, or XPWC_OPEN_READ_ONLY is set.
   XPWC_REASON_READ_ONLY = 26,
   // Another process was packing into the file for longer than writer_wait_ms.
   XPWC_REASON_BUSY = 27,
-  // The file is of a newer version of the format. It is left to programs that know it.
+  // The file has a newer format, and is left unchanged for programs that know it.
   XPWC_REASON_VERSION = 28,
   // Reserving or mapping file space failed; the log has the error.
   XPWC_REASON_DISK = 29,
 
-  // Waits; without bytes.
+  // Waits; bytes is 0.
 
   // Another process was packing into the file.
   XPWC_REASON_PROCESS = 30,
   // Another session was packing the weight.
   XPWC_REASON_SESSION = 31,
 
-  // What was packed and makes the file grow.
+  // Packed weights that make the file grow.
 
-  // The file has the same content for such a machine three times or more.
+  // The file has the same content for this kind of machine three times or more.
   XPWC_REASON_GROWTH = 32
 } xpwc_reason;
 
@@ -465,164 +456,160 @@ typedef struct xpwc_count {
   uint64_t bytes;
 } xpwc_count;
 
-// What a cache did since it was opened in this process, and its file.
+// Counts of a cache since it was opened in this process, and the state of its file. Sizes are in bytes.
 typedef struct xpwc_stats {
-  // The host sets it to sizeof(struct xpwc_stats). The members that it covers are filled in. Members that the library
-  // does not know are left as they are.
+  // The host sets it to sizeof(struct xpwc_stats). The library sets the members within that size, and leaves members
+  // that it does not know unchanged.
   size_t struct_size;
-  // Look-ups that the cache answered, with the bytes they returned; and the others.
+  // Cache hits with the bytes they returned, and cache misses.
   xpwc_count hits;
   uint64_t misses;
-  // Entries that were packed and put into the cache.
+  // Entries that were packed and inserted.
   xpwc_count packed;
-  // Packings that were equal to an entry of the cache: some operators are packed without a look-up.
+  // Packed weights that equal an entry, which is used instead: XNNPACK packs some operators without a look-up.
   xpwc_count reused;
-  // Packed weights that were verified and are right, and the number of those that are wrong.
+  // Payloads whose checksums are right, and the number of payloads whose checksums are wrong.
   xpwc_count verified;
   uint64_t damaged_payloads;
-  // Packings in private memory: because the weights have no name, the file cannot be written, another process packed
-  // into it for too long, or file space could not be had.
+  // Weights packed into private memory: they have no name, the file cannot be written, another process packed into it
+  // for too long, or no file space could be allocated.
   xpwc_count private_unnamed;
   xpwc_count private_read_only;
   xpwc_count private_busy;
   xpwc_count private_disk;
-  // What open sessions use now, of the file and of private memory.
+  // Bytes that open sessions use now, mapped from the file and in private memory.
   uint64_t mapped_bytes;
   uint64_t private_bytes;
-  // Number of the commit in force, 0 if there is none, and the file of that commit.
+  // Number of the latest commit, 0 if there is none, and the file as of that commit.
   uint64_t generation;
   uint64_t entries;
   uint64_t file_bytes;
   uint64_t payload_bytes;
   uint64_t dead_bytes;
-  // Bytes that this process wrote to the file.
+  // Bytes that this process wrote to the file, and the number of compactions.
   uint64_t written_bytes;
   uint64_t compactions;
-  // 1 if a damaged file was set aside.
+  // 1 if a damaged file was renamed.
   uint64_t damaged;
-  // Packings in private memory because the file has a newer version of the format, and is left to programs that know
-  // it.
+  // Weights packed into private memory because the file has a newer format.
   xpwc_count private_version;
-  // Payloads that may have been lost while a session used them, by the disk or since the file was overwritten: see
-  // xpwc_session_check.
+  // Payloads that may have been lost while a session used them, because the disk failed or the file was overwritten:
+  // see xpwc_session_check.
   uint64_t lost_payloads;
-  // Sources that xpwc_data_map.changed reported as changed while a session packed from them, once for each source and
-  // session.
+  // Sources that xpwc_data_map.changed reported as changed while a session packed, once for each source and session.
   uint64_t sources_changed;
-  // Those of the payloads used by open sessions that XPWC_VERIFY_BACKGROUND has yet to check.
+  // Payloads of open sessions whose checksums XPWC_VERIFY_BACKGROUND has not verified.
   xpwc_count unverified;
-  // Waits of look-ups for another session of this process that was packing the same entry; and those that ended after
-  // xpwc_options.writer_wait_ms: the session packed the entry itself.
+  // Look-ups that waited for another session of this process to pack the same entry, and the waits that reached
+  // xpwc_options.writer_wait_ms, after which the session packed the entry itself.
   uint64_t waits;
   uint64_t wait_timeouts;
-  // With XPWC_OPEN_OR_MEMORY: the xpwc_status that says why the cache is in memory and not in its file. Otherwise
+  // With XPWC_OPEN_OR_MEMORY: the xpwc_status for which the cache is in memory and not in its file. Otherwise
   // XPWC_STATUS_OK.
   uint64_t unusable;
-  // What made loads longer than mapping, each at the place of its xpwc_reason: weights with the bytes that were packed,
-  // tensors with the bytes that were read, waits. A session is counted by xpwc_session_finalize.
+  // What made loads longer than mapping, indexed by xpwc_reason: weights with the bytes packed, tensors with the bytes
+  // read, or waits. xpwc_session_finalize adds a session's counts.
   xpwc_count reasons[XPWC_REASONS];
 } xpwc_stats;
 
-// Fills in *stats, whose struct_size must be set.
+// Fills in *stats, whose struct_size the host must set.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE.
 xpwc_status xpwc_cache_stats(xpwc_cache cache, struct xpwc_stats* stats);
 
-// An unpacked tensor, as the host's data map returns it.
+// An unpacked tensor of the host's data map.
 typedef struct xpwc_tensor {
   // sizeof(struct xpwc_tensor). Set by the library before it calls xpwc_data_map.get, and by the host in a table.
   size_t struct_size;
-  // In a table, the tensor's name. Otherwise it is ignored.
+  // The tensor's name in a table. Ignored otherwise.
   const char* name;
   // The content. It must stay readable and unchanged until release is called, or without release until
   // xpwc_session_end. NULL if fill is set or there are no bytes.
   const void* data;
-  // Bytes of the content.
+  // Size of the content in bytes.
   size_t size;
-  // For content that must be computed (widened, decompressed): writes all size bytes of dst, memory that the session
-  // owns. Called at most once, and not at all if everything packed from the tensor is found in the cache. A status
-  // other than XPWC_STATUS_OK is returned by the xpwc_session_load or xpwc_session_finalize that called it. May be
-  // NULL.
+  // Computes the content (widens, decompresses): writes all size bytes of dst, which the session owns. Called at most
+  // once, and not at all if the cache has all weights packed from the tensor. xpwc_session_load or
+  // xpwc_session_finalize returns any status except XPWC_STATUS_OK. May be NULL.
   xpwc_status (*fill)(void* context, void* dst, size_t size);
-  // Called when the content was read, for packing or for its digest, and will hardly be read again: a host that maps a
-  // file gives its pages back here, so that the pages of only one tensor at a time are in memory. The content must stay
-  // readable. Called from any thread; again if the content is read again; not for tensors with fill or loaded with
-  // XPWC_LOAD_RETAIN; never after release. May be NULL.
+  // Called when the content was read for packing or for its digest, and probably will not be read again. A host that
+  // maps a file drops the pages here (madvise), so that only one tensor is resident at a time. The content must stay
+  // readable. Called from any thread, again if the content is read again, and never after release. Not called for
+  // tensors with fill, or loaded with XPWC_LOAD_RETAIN. May be NULL.
   void (*evict)(void* context, const void* data, size_t size);
-  // Called once, when the session needs data and context no more: by xpwc_session_finalize if packing consumed the
-  // tensor, by xpwc_session_end otherwise. It is called for every tensor that get returned with XPWC_STATUS_OK, at once
-  // if the tensor made no sense, and for every tensor of a table that was loaded. May be NULL.
+  // Called once, when the session no longer needs data and context: by xpwc_session_finalize if packing consumed the
+  // tensor, otherwise by xpwc_session_end. Called for every tensor that get returned with XPWC_STATUS_OK, at once if
+  // the tensor is invalid, and for every loaded tensor of a table. May be NULL.
   void (*release)(void* context, const void* data, size_t size);
   // Passed to fill, evict and release.
   void* context;
-  // Identity of the content: packed weights are used only for the content they were packed from.
-  // The place where the tensor comes from, for example the model's absolute path. NULL for none. The file has its digest
-  // and, for people, its last part: xpwc inspect shows it.
+  // The origin of the tensor, for example the model's absolute path; NULL for none. source, stamp and digest identify
+  // the content: packed weights are used only for the content they were packed from. The file stores a digest of source
+  // and its last path element, which xpwc inspect shows.
   const char* source;
-  // A text that changes whenever the content does and costs nothing: a content hash that the model's file has, or
-  // xpwc_file_stamp, unless that is empty, with the tensor's position in the file. NULL or empty if there is none or it
-  // is not certain; then digests are compared. It holds for its source alone. If it is XPWC_FILE_STAMP, xpwc_file_stamp
-  // and the position, it holds under every path of the file, also where a directory was renamed, and through a link.
+  // A text that changes whenever the content does and costs nothing: a content hash stored in the model's file, or the
+  // result of xpwc_file_stamp, unless that is empty, and the tensor's position in the file. NULL or empty if there is
+  // none or it is not certain; then digests are compared. It counts only for the same source. A stamp that begins with
+  // XPWC_FILE_STAMP, followed by xpwc_file_stamp and the position, counts for every path of the file, also if a
+  // directory was renamed, and through links.
   const char* stamp;
-  // xpwc_digest of the content, or of what determines it (the compressed bytes), in case there is no stamp or it
-  // changed. If NULL it is computed from the content, which then must be read.
+  // 16 bytes: xpwc_digest of the content, or of the bytes it is computed from (the compressed bytes). Compared if there
+  // is no stamp or it changed. If NULL, the library reads the content and computes the digest.
   const uint8_t* digest;
 } xpwc_tensor;
 
-// The host's unpacked tensors by name. Zero-initialise it and set struct_size to sizeof(struct xpwc_data_map). A
-// session asks for a name at most once.
+// The host's unpacked tensors by name. Zero-initialise it and set struct_size to sizeof(struct xpwc_data_map).
 typedef struct xpwc_data_map {
   size_t struct_size;
-  // Fills in *tensor, which is zero except for struct_size. XPWC_STATUS_UNKNOWN_TENSOR if there is none of that name;
-  // any other status except XPWC_STATUS_OK is returned by xpwc_session_load. It must last until xpwc_session_finalize,
-  // or xpwc_session_end without it. If it is NULL, the table is used.
+  // Fills in *tensor, which is zero except for struct_size. Returns XPWC_STATUS_UNKNOWN_TENSOR if there is no tensor
+  // with that name; xpwc_session_load returns any other failure. A session calls it at most once for each name, until
+  // xpwc_session_finalize, or xpwc_session_end if the session is not finalized. If NULL, the table is used.
   xpwc_status (*get)(void* context, const char* name, struct xpwc_tensor* tensor);
-  // Passed to get and changed.
+  // Passed to get and changed. All three must stay valid until xpwc_session_finalize or xpwc_session_end returned.
   void* context;
-  // A table of tensors instead of get. Their distance is tensors[0].struct_size, which all have; all names differ. The
-  // table is copied with its strings and digests; what data points to is not.
+  // A table of tensor_count tensors, used without get. All have the same struct_size, which is their distance in bytes;
+  // all names differ. xpwc_session_begin copies the table, its strings and digests, but not the contents.
   const struct xpwc_tensor* tensors;
   size_t tensor_count;
   // Sets *changed to 1 if the content of tensors with that source (xpwc_tensor.source, "" for NULL) may have changed in
-  // place since the host read or mapped it, otherwise to 0: see xpwc_file_changed. After it has said 0, every later
-  // change must show. Any status except XPWC_STATUS_OK counts as a change. Called for each source when its first tensor
-  // is loaded; and again by xpwc_session_finalize (or xpwc_session_end without it), if something was packed, also by
-  // another session that was not finalized, or a tensor has no stamp. May be NULL: then, if somebody overwrites a file
-  // while weights are packed from it, these can be kept as those of another content. Sessions that are begun in
-  // parallel share what they pack from tensors without stamps only if they have the same changed and context.
+  // place since the host read or mapped it, otherwise to 0: see xpwc_file_changed. After a 0, it must detect every
+  // later change. Any status except XPWC_STATUS_OK counts as a change. Called for each source when its first tensor is
+  // loaded, and by xpwc_session_finalize (or xpwc_session_end of a session that is not finalized) if weights were
+  // packed, also by another session that is not finalized, or a tensor has no stamp. May be NULL: if a file is then
+  // overwritten while weights are packed from it, they may be stored under the identity of the wrong content. Parallel
+  // sessions share the weights they pack from tensors without stamps only if their changed and context are equal.
   xpwc_status (*changed)(void* context, const char* source, int* changed);
 } xpwc_data_map;
 
-// Begins a session. data may be NULL if nothing is loaded: then all weights are unnamed and packed into private
-// memory. The session sees what other processes have committed to the file by now. *session must be ended.
+// Begins a session. data may be NULL if the host loads no tensor: all weights are then unnamed and packed into private
+// memory. The session sees the file's latest commit, also of another process. End *session with xpwc_session_end.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY; with XPWC_OPEN_STRICT also NOT_CACHE, UNSAFE_FILE,
 // DAMAGED, FOREIGN, VERSION_MISMATCH, REPLACED, SYSTEM_ERROR.
 xpwc_status xpwc_session_begin(xpwc_cache cache, const struct xpwc_data_map* data, xpwc_session* session);
 
 // Flags of xpwc_load_options.
 enum {
-  // The content is in memory when xpwc_session_load returns. Needed for computed tensors that XNNPACK reads without a
-  // look-up that names them: weights of depthwise convolution, deconvolution and NCHW convolution, the bias of
-  // operators with dynamically quantised input, weights that XNNPACK of 2026 converts first (f16 and bf16 where the CPU
-  // has no arithmetic for them), and what is read at inference.
+  // The content is in memory when xpwc_session_load returns. Set it for computed tensors that XNNPACK reads without a
+  // look-up: weights of depthwise convolution, deconvolution and NCHW convolution, the bias of operators with
+  // dynamically quantised input, weights that XNNPACK of 2026 converts (f16 and bf16 if the CPU has no arithmetic for
+  // them), and tensors that inference reads.
   XPWC_LOAD_EAGER = 1 << 0,
-  // Only packing reads the content. xpwc_session_finalize releases it even if XNNPACK packed it without asking the
-  // cache.
+  // Only packing reads the content. xpwc_session_finalize releases it even if XNNPACK packed it without a look-up.
   XPWC_LOAD_PACK_ONLY = 1 << 1,
-  // The content is kept until xpwc_session_end, for tensors that are also read at inference (PReLU slopes, constants of
+  // The content is kept until xpwc_session_end, for tensors that inference also reads (PReLU slopes, constants of
   // elementwise operators).
   XPWC_LOAD_RETAIN = 1 << 2,
-  // What XNNPACK packs of the kernel is compared in each process with what the cache has, whatever
-  // xpwc_load_options.packing describes and XPWC_LOAD_BELIEVE vouches for. Equal bytes are shared, and others are kept
-  // too. So answers are right and the weights are in memory once, but each start packs.
+  // XNNPACK packs the kernel in each process, and the cache compares the result with its entries, whatever
+  // xpwc_load_options.packing and XPWC_LOAD_BELIEVE are. Equal bytes are shared, different bytes are inserted. Results
+  // are right and the weights are in memory once, but each start packs.
   XPWC_LOAD_COMPARE = 1 << 3,
-  // The host vouches for a kernel without xpwc_load_options.packing, or with an opaque one: whoever packs it under this
-  // name and these bytes into this cache packs it in the same way. Look-ups are answered then, and a warm start packs
-  // nothing. If shape, groups, operator, scales or a hidden bias differ all the same, the runtime computes wrong numbers
-  // and reads out of bounds.
+  // For a kernel whose xpwc_load_options.packing is NULL or opaque: the host guarantees that every host of this cache
+  // packs a tensor of this name and content in the same way. Look-ups can then hit, and a warm start packs nothing. If
+  // shape, groups, operator, scales or a hidden bias differ, the runtime computes wrong numbers and reads out of
+  // bounds.
   XPWC_LOAD_BELIEVE = 1 << 4
 };
 
-// Operators that pack weights, by the function of xnnpack.h that defines one.
+// Operators that pack weights, with the functions of xnnpack.h that define them.
 enum {
   // xnn_define_fully_connected
   XPWC_OPERATOR_FULLY_CONNECTED = 1,
@@ -640,7 +627,7 @@ enum {
 enum {
   // The kernel is transposed (XNN_FLAG_TRANSPOSE_WEIGHTS, XNN_FLAG_TRANSPOSE_B).
   XPWC_PACKING_TRANSPOSED = 1 << 0,
-  // Pixels are added around the images of a convolution, by numbers (not XNN_FLAG_TENSORFLOW_SAME_PADDING).
+  // The convolution has explicit padding (not XNN_FLAG_TENSORFLOW_SAME_PADDING).
   XPWC_PACKING_PADDED = 1 << 1,
   // The runtime is created with XNN_FLAG_HINT_FP16_INFERENCE or XNN_FLAG_FORCE_FP16_INFERENCE.
   XPWC_PACKING_HALF_PRECISION = 1 << 2,
@@ -650,65 +637,63 @@ enum {
   XPWC_PACKING_CONSISTENT_ARITHMETIC = 1 << 4
 };
 
-// A tensor of a node: its type and its quantisation. The type decides which members count; the others are ignored.
-// Pointers are aligned as their types are; they may be NULL where the count is 0, and no count exceeds the kernel's
-// elements.
+// A tensor of a node: its type and quantisation. Members that the type does not use are ignored. Pointers must be
+// aligned to their types, and may be NULL if the count is 0. No count may exceed the number of the kernel's elements.
 typedef struct xpwc_operand {
-  // XNNPACK's number of the type (enum xnn_datatype). 0, xnn_datatype_invalid, means that there is no such tensor.
+  // The type, a value of enum xnn_datatype. 0 (xnn_datatype_invalid) means that the node has no such tensor.
   uint32_t datatype;
-  // The stored value of real zero.
+  // The stored value that means zero.
   int32_t zero_point;
-  // The one scale of qint8, quint8 and qint32.
+  // The scale of qint8, quint8 and qint32.
   float scale;
-  // The dimension that scales and block_scales run along: 0 for [output channels, ...].
+  // The dimension that scales and block_scales index: 0 for [output channels, ...].
   uint32_t channel_dim;
-  // For types that are quantised for each channel: a scale for each index of channel_dim, and for the second factor of
-  // a batch matrix multiplication as many again for each matrix of its batch.
+  // For types quantised per channel: a scale for each index of channel_dim; for the second input of a batch matrix
+  // multiplication, repeated for each matrix of the batch.
   const float* scales;
   size_t scale_count;
-  // For types that are quantised in blocks: the scales as the bits of bfloat16 numbers, those of the first channel
-  // first.
+  // For types quantised in blocks: the scales as the bits of bfloat16 numbers, channel by channel.
   const uint16_t* block_scales;
   size_t block_scale_count;
-  // How many elements of a channel share one of block_scales.
+  // Number of a channel's elements that share a block scale.
   uint32_t block_size;
-  // For types that are quantised at inference: how many trailing dimensions share a scale.
+  // For types quantised at inference: the number of trailing dimensions that share a scale.
   uint32_t non_batch_dims;
 } xpwc_operand;
 
-// How XNNPACK is going to pack a kernel: everything that decides the packed bytes, except the contents of the kernel
-// and of a bias that XNNPACK names in its key. Zero-initialise it and set struct_size to sizeof(struct xpwc_packing).
-// The struct and what it points to are read during the call that it is passed to, and not afterwards.
+// How XNNPACK will pack a kernel: all that decides the packed bytes, except the contents of the kernel and of a bias
+// that is in XNNPACK's key. Zero-initialise it and set struct_size to sizeof(struct xpwc_packing). The struct and the
+// memory it points to are read only during the call.
 typedef struct xpwc_packing {
   size_t struct_size;
-  // XPWC_OPERATOR_FULLY_CONNECTED and its like; 0 with opaque.
+  // One of XPWC_OPERATOR_; 0 with opaque.
   uint32_t operator_type;
-  // XPWC_PACKING_TRANSPOSED and its like. An unknown flag is XPWC_STATUS_INVALID_ARGUMENT.
+  // XPWC_PACKING_ flags. An unknown flag is XPWC_STATUS_INVALID_ARGUMENT.
   uint32_t flags;
-  // The number of groups of a convolution or deconvolution, the depth multiplier of a depthwise convolution. 0 means 1.
+  // Groups of a convolution or deconvolution, or the depth multiplier of a depthwise convolution. 0 means 1.
   uint32_t groups;
-  // Of the operators on images. 0 means 1.
+  // Strides and dilations in pixels, of convolutions and deconvolutions. 0 means 1.
   uint32_t stride_height;
   uint32_t stride_width;
   uint32_t dilation_height;
   uint32_t dilation_width;
-  // The kernel's shape, as XNNPACK gets it: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first. The tensor must have
-  // so many elements, of the kernel's type or of another one.
+  // The kernel's shape in the subgraph: 1 to XNN_MAX_TENSOR_DIMS dimensions, outermost first. The tensor must have that
+  // number of elements, of the kernel's type or another one.
   uint32_t dim_count;
   const size_t* dims;
-  // The node's tensors, with the types they have in the subgraph. bias is zero if there is none.
+  // The node's tensors, with their types in the subgraph. bias is zero if there is none.
   struct xpwc_operand input;
   struct xpwc_operand kernel;
   struct xpwc_operand bias;
   struct xpwc_operand output;
-  // The content of a bias that XNNPACK packs without naming it. It must be set if there is a bias and input is
-  // quantised at inference (qdint8 and its like). Otherwise it may be NULL.
+  // The content of a bias that is packed but not in XNNPACK's key, and its size in bytes. Required if there is a bias
+  // and input is quantised at inference (qdint8, qduint8, qpint8). Otherwise it may be NULL.
   const void* hidden_bias;
   size_t hidden_bias_size;
-  // For a host that does not know a node's parameters: bytes in any form that differ if what the host knows differs.
-  // All other members must be zero then. Several that are set for one tensor are parts of one. NULL otherwise. The
-  // library cannot see whether they describe all that decides the packing, so that what is packed is compared, unless
-  // XPWC_LOAD_BELIEVE is set.
+  // For a host without a node's parameters: bytes in any format that differ if the host's knowledge of the node
+  // differs. All other members must be zero then. NULL otherwise. If a tensor is loaded with several, they are parts of
+  // one description. The library cannot tell whether they cover all that decides the packing, so it compares the packed
+  // weights at each start, unless XPWC_LOAD_BELIEVE is set.
   const void* opaque;
   size_t opaque_size;
 } xpwc_packing;
@@ -716,122 +701,119 @@ typedef struct xpwc_packing {
 // How a tensor is loaded. Zero-initialise it and set struct_size to sizeof(struct xpwc_load_options).
 typedef struct xpwc_load_options {
   size_t struct_size;
-  // XPWC_LOAD_EAGER and its like. An unknown flag is XPWC_STATUS_INVALID_ARGUMENT.
+  // XPWC_LOAD_ flags. An unknown flag is XPWC_STATUS_INVALID_ARGUMENT.
   uint32_t flags;
-  // How XNNPACK is going to pack the tensor. Set it for every kernel, also of floats, and for each use of the kernel:
-  // load it once more for another use. XNNPACK's key has almost nothing of it. Without it, no look-up of the kernel is
-  // answered: each start packs it, and compares what it packed with what the cache has, as with XPWC_LOAD_COMPARE. It is
-  // NULL for what is not a kernel. If it makes no sense it is XPWC_STATUS_INVALID_ARGUMENT, and xpwc_last_error names
-  // the member.
+  // How XNNPACK will pack the tensor. XNNPACK's key has almost none of this, so set it for every kernel, floats
+  // included, and load the kernel again for each further use. Without it every look-up of the kernel misses: each start
+  // packs it and compares the result with the cache, as with XPWC_LOAD_COMPARE. NULL for tensors that are not kernels.
+  // If it is inconsistent, the call returns XPWC_STATUS_INVALID_ARGUMENT and xpwc_last_error names the member.
   const struct xpwc_packing* packing;
 } xpwc_load_options;
 
-// Returns the tensor of that name: the address to give to XNNPACK, and its size in bytes. The content of a computed
-// tensor is there when XNNPACK is about to pack it. The session owns it: until xpwc_session_finalize if packing
-// consumed it, otherwise until xpwc_session_end. Loading a name again returns the same address and adds to its
-// options. options may be NULL; so may size.
+// Returns in *data the address of a tensor for xnn_define_tensor_value, and in *size its size in bytes. A computed
+// tensor is filled in when XNNPACK is about to pack it. The session owns the memory, until xpwc_session_finalize if
+// packing consumed the tensor, otherwise until xpwc_session_end. Loading a name again returns the same address and adds
+// the options. options and size may be NULL.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, UNKNOWN_TENSOR, NO_DATA_MAP, FINALIZED, OUT_OF_MEMORY, SYSTEM_ERROR,
-// CALLBACK_FAILED, and those that the data map's get and fill return.
+// CALLBACK_FAILED, and the statuses that the host's get and fill return.
 xpwc_status xpwc_session_load(
     xpwc_session session, const char* name, const struct xpwc_load_options* options, const void** data, size_t* size);
 
-// Says that the host has copied or converted a loaded tensor, and gives XNNPACK the copy's address instead. What is
-// packed from alias goes by a name that begins with original's. alias, of size bytes, must stay readable and
-// unchanged until xpwc_session_finalize. conversion is a word for what was done, for example "f32 to f16". It alone
-// distinguishes this copy from others of the tensor, so hosts that share a cache must use one word for one conversion
-// alone. If it is NULL or empty, all bytes of alias are digested instead, each time. XNNPACK of March 2026 and later
-// reports its own copies itself. XPWC_STATUS_UNKNOWN_TENSOR if original is no address that xpwc_session_load
-// returned, XPWC_STATUS_NOT_EAGER if its content is yet to be computed.
+// Registers alias, size bytes, as the host's copy or conversion of the loaded tensor at original; the host passes alias
+// to XNNPACK. Weights packed from alias have a name that begins with original's. alias must stay readable and unchanged
+// until xpwc_session_finalize. conversion names the conversion, for example "f32 to f16". Only this word distinguishes
+// the copies of a tensor, so all hosts of a cache must use one word for one conversion. If it is NULL or empty, the
+// library computes the digest of alias each time instead. XNNPACK of March 2026 and later reports its own copies.
+// Returns XPWC_STATUS_UNKNOWN_TENSOR if xpwc_session_load did not return original, XPWC_STATUS_NOT_EAGER if its content
+// is not computed yet.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, UNKNOWN_TENSOR, NOT_EAGER, FINALIZED.
 xpwc_status xpwc_session_alias(
     xpwc_session session, const void* alias, size_t size, const void* original, const char* conversion);
 
-// Returns what to give to xnn_create_runtime_v4 (as xnn_weights_cache_t). It serves one runtime. The session owns it:
-// it is valid until xpwc_session_end, which must come after xnn_delete_runtime.
+// Returns in *provider the weights cache (xnn_weights_cache_t) for xnn_create_runtime_v4. It serves one runtime. The
+// session owns it; it is valid until xpwc_session_end, which must follow xnn_delete_runtime.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE.
 xpwc_status xpwc_session_provider(xpwc_session session, struct xnn_weights_cache_provider** provider);
 
-// Ends the creation of the runtime: call it when xnn_create_runtime_v4 has returned, before the runtime is set up. It
-// frees the unpacked tensors that packing consumed. What was packed is written soon afterwards; it does not wait for
-// the disk. An error means that the runtime must not be used, or says why XNNPACK could not create it. What went
-// wrong without harm to the runtime is logged. The session is finalized in any case. Calling it again returns the
-// same.
+// Ends the creation of the runtime: call it when xnn_create_runtime_v4 has returned, before the runtime is set up, also
+// if it failed. It frees the unpacked tensors that packing consumed. It does not wait for the disk: packed weights are
+// committed in the background. After an error the runtime must not be used; if XNNPACK failed to create it, the error
+// is the cause. Errors that do not affect the runtime are logged. The session is finalized in any case. Calling it
+// again returns the same status.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, NOT_EAGER, FINALIZED, SOURCE_CHANGED, LOST, OUT_OF_MEMORY,
-// SYSTEM_ERROR, CALLBACK_FAILED, and those that fill returns; with XPWC_OPEN_STRICT also DAMAGED, FOREIGN,
-// VERSION_MISMATCH.
+// SYSTEM_ERROR, CALLBACK_FAILED, and the statuses that the host's fill returns; with XPWC_OPEN_STRICT also DAMAGED,
+// FOREIGN, VERSION_MISMATCH.
 xpwc_status xpwc_session_finalize(xpwc_session session);
 
-// Lists the sorted names of the packed weights that the session's runtime uses so far, each the weights' name
-// directly followed by the bias' name. Unnamed weights are not in it. *names has *count strings, and belongs to the
-// host: free it with xpwc_names_free.
+// Returns the sorted names of the packed weights that the session's runtime uses so far, without unnamed weights. Each
+// is the weights' name followed by the bias' name without a separator. The host owns *names, an array of *count
+// strings: free it with xpwc_names_free.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY.
 xpwc_status xpwc_session_names(xpwc_session session, const char* const** names, size_t* count);
 
-// A capacity that suffices for xpwc_session_explain with all reasons at once.
+// Capacity in bytes that suffices for every text of xpwc_session_explain.
 #define XPWC_EXPLANATION_SIZE 8192
 
-// Writes to text, which has room for capacity bytes, what the creation of the session's runtime took beyond mapping, in
-// English: how many weights were found, then each reason with what it concerns and what to do. A longer text is cut
-// off. Call it between xpwc_session_finalize and xpwc_session_end.
+// Writes to text, a buffer of capacity bytes, why the creation of the session's runtime took longer than mapping, in
+// English: the number of cache hits, then each reason with its weights and the remedy. A longer text is truncated. Call
+// it between xpwc_session_finalize and xpwc_session_end.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE.
 xpwc_status xpwc_session_explain(xpwc_session session, char* text, size_t capacity);
 
-// Returns XPWC_STATUS_LOST once packed weights that the session's runtime uses may be lost: the disk has failed before
-// they were committed, or another program has written over the cache file or cut it off; and
-// XPWC_STATUS_SOURCE_CHANGED if another session packed some of them and finds that its source changed meanwhile. The
-// runtime must not be used any more. Call it after each inference, before the outputs are used; it takes some
-// microseconds. Systems other than Linux, and overlayfs, say what the disk failed to take only when it is committed:
-// there the answer is final after xpwc_cache_save. The log reports it too.
+// Returns XPWC_STATUS_LOST if packed weights of the session's runtime may be lost: the disk failed before the commit,
+// or another program overwrote or truncated the cache file. Returns XPWC_STATUS_SOURCE_CHANGED if another session
+// packed some of them and its source changed. The runtime must not be used then. Call it after each inference, before
+// the outputs are used; it takes some microseconds. Systems other than Linux, and overlayfs, report write errors only
+// at the commit: there XPWC_STATUS_OK is final after xpwc_cache_save. The log reports losses too.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, SOURCE_CHANGED, LOST.
 xpwc_status xpwc_session_check(xpwc_session session);
 
-// Ends the session, also if it returns an error. The runtime must have been deleted.
+// Ends the session and invalidates its handle, also if it returns an error. The runtime must be deleted by then.
 // Statuses: OK, INVALID_ARGUMENT, INVALID_HANDLE, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_session_end(xpwc_session session);
 
-// Computes the 128-bit digest of size bytes, for xpwc_tensor.digest and xpwc_packing.opaque. data may be NULL if size
-// is 0. It guards against accidents, not against an adversary.
+// Computes the 128-bit digest (XXH3) of size bytes, for xpwc_tensor.digest and xpwc_packing.opaque. data may be NULL if
+// size is 0. The digest is not cryptographic.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_digest(const void* data, size_t size, uint8_t digest[16]);
 
-// Begins an xpwc_tensor.stamp that names the file and the tensor's position in it, and so holds whatever the source is.
+// Prefix of an xpwc_tensor.stamp that identifies the file and the tensor's position in it, and so counts for every
+// source.
 #define XPWC_FILE_STAMP "file "
 
-// A capacity that suffices for xpwc_file_stamp.
+// Capacity in bytes that suffices for xpwc_file_stamp.
 #define XPWC_FILE_STAMP_SIZE 128
 
-// Writes to stamp, which has room for capacity bytes, a text that changes when the open file's content does: device,
-// inode, size and times of modification and change. The stamp of a tensor in the file is this with the tensor's
-// position appended. The descriptor stays the host's. XPWC_STATUS_INVALID_ARGUMENT if capacity is too small, or the
-// file is not a regular one. It is XPWC_STATUS_OK and an empty text where these do not suffice, and then
-// xpwc_tensor.stamp must stay empty too, without a position: on a file system that does not make its change times
-// itself (squashfs, EROFS, ISO 9660, FAT, FUSE, network file systems, and those that are not known to; on overlayfs a
-// file whose two times are equal), for a file whose time of change is that of an image's making, and for one that was
-// changed within the last 50 milliseconds, which could be changed again at the same time. On Linux it is empty too while
-// somebody, the host included, has the file open for writing; and for another user's file (without CAP_LEASE) that could
-// be changed, until a day after its last change, or 15 minutes on ext4 (docs/operations.md). What was changed within a
-// day is brought to the disk first (fsync), there as well.
+// Writes to stamp, a buffer of capacity bytes, a text that changes when the open file's content does: device, inode,
+// size, mtime and ctime. A tensor's stamp is this text followed by the tensor's position. The host keeps the
+// descriptor. Returns XPWC_STATUS_INVALID_ARGUMENT if capacity is too small or the file is not a regular one. If the
+// text would not be reliable it is empty, with XPWC_STATUS_OK, and xpwc_tensor.stamp must be empty too: on file systems
+// that do not set ctime themselves (squashfs, EROFS, ISO 9660, FAT, FUSE, network and unknown file systems; on
+// overlayfs if mtime equals ctime), if ctime is the time at which an image was made, and within 50 milliseconds of a
+// change, since another change could get the same time. On Linux it is also empty while a process, the host included,
+// has the file open for writing, and for a writable file of another user (without CAP_LEASE) until a day after its last
+// change, or 15 minutes on ext4 (docs/operations.md). The call flushes (fsync) files that changed within a day.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_stamp(int file_descriptor, char* stamp, size_t capacity);
 
-// The state of a file, for xpwc_file_changed. Its content belongs to the library.
+// The state of a file, for xpwc_file_changed. The host must not read or change it.
 typedef struct xpwc_file_state {
   uint64_t opaque[8];
 } xpwc_file_state;
 
-// Fills in *state for an open file, before the file is read or mapped. The descriptor stays the host's.
-// XPWC_STATUS_INVALID_ARGUMENT if the file is not a regular one. On Linux the descriptor must be open for reading: the
-// times of a file show a long write only when it begins. So the file is read, here and by xpwc_file_changed, if somebody
-// has it open for writing, if it was changed within the last 50 milliseconds, and, where the system does not say who
-// writes to it (another user's file, network file systems), as long as it has no stamp for that: see xpwc_file_stamp.
+// Fills in *state for an open file. Call it before the file is read or mapped. The host keeps the descriptor. Returns
+// XPWC_STATUS_INVALID_ARGUMENT if the file is not a regular one. On Linux the descriptor must be open for reading: file
+// times change only at the start of a long write, so this function and xpwc_file_changed read the whole file if a
+// process has it open for writing, if it changed within 50 milliseconds, and, if the system does not show its writers
+// (another user's file, network file systems), as long as it has no stamp: see xpwc_file_stamp.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_look(int file_descriptor, struct xpwc_file_state* state);
 
-// Sets *changed to 1 if the content of the open file may have changed since before, otherwise to 0, as
-// xpwc_data_map.changed must say it. For that the host keeps the descriptor open. Any file system will do. It is 1
-// for a change of owner, mode or name too, but not if another file was put in this one's place, or it was removed.
-// For a file that was written right before that state it waits until another change would show: some tens of
-// milliseconds, or 2 seconds where the file system keeps whole seconds.
+// Sets *changed to 1 if the content of the open file may have changed since state before was filled in, otherwise to 0,
+// for xpwc_data_map.changed. The host keeps the descriptor open until then. Works on any file system. Changes of owner,
+// mode or name also count; replacing or removing the file does not. If the file was written just before that state, the
+// call waits until a further change would be visible: some tens of milliseconds, or 2 seconds if the file system's
+// times are whole seconds.
 // Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, SYSTEM_ERROR.
 xpwc_status xpwc_file_changed(int file_descriptor, const struct xpwc_file_state* before, int* changed);
 

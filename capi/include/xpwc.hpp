@@ -1,20 +1,19 @@
-// xpwc: a cache for XNNPACK's packed weights. C++17 over xpwc.h, header-only; what xpwc.h says holds here.
+// xpwc: a cache for XNNPACK's packed weights. Header-only C++17 wrapper of xpwc.h, whose rules on threads, callbacks
+// and lifetimes apply.
 //
 //   auto cache = xpwc::Cache::open("model.xpwc");
 //   if (!cache) return fail(cache.status().message());
 //
-//   auto session = cache->begin(&data_map);                   // one for each runtime
-//   xpwc::LoadOptions options;
-//   options.packing = packing;                                // operator, shape, types: what decides how it is packed
-//   auto weights = session->load("layers.0.weight", options); // weights->data goes to xnn_define_tensor_value
-//   xnn_create_runtime_v4(subgraph, session->provider(), workspace, threadpool, flags, &runtime);
-//   xpwc::Status status = session->finalize();                // frees the sources; the disk is written afterwards
-//   ... xnn_setup_runtime_v2, xnn_invoke_runtime, as often as needed ...
-//   xnn_delete_runtime(runtime);                              // before the session goes
+//   auto session = cache->begin(&data_map); // one for each runtime xpwc::LoadOptions options; options.packing =
+//   packing; // operator, shape, types: all that decides the packed bytes auto weights =
+//   session->load("layers.0.weight", options); // weights->data goes to xnn_define_tensor_value
+//   xnn_create_runtime_v4(subgraph, session->provider(), workspace, threadpool, flags, &runtime); xpwc::Status status =
+//   session->finalize(); // frees the sources; the disk is written afterwards ... xnn_setup_runtime_v2,
+//   xnn_invoke_runtime, as often as needed ... xnn_delete_runtime(runtime); // the session must outlive the runtime
 //
-// Nothing here throws, and it compiles with -fno-exceptions -fno-rtti. Callbacks and data maps must not throw either: C
-// and Go call them, so an exception that leaves one ends the program. A Cache or Session that was moved from or ended
-// is like a closed handle: XPWC_STATUS_INVALID_HANDLE.
+// No function throws, and the header compiles with -fno-exceptions -fno-rtti. Callbacks and data maps must not throw: C
+// and Go call them, so an exception ends the program. Methods of a moved-from or ended Cache or Session return
+// XPWC_STATUS_INVALID_HANDLE.
 #ifndef XPWC_HPP
 #define XPWC_HPP
 
@@ -43,7 +42,7 @@
 
 namespace xpwc {
 
-// The result of a call: a status of xpwc.h, and a sentence about it.
+// The result of a call: a status of xpwc.h and an error message.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -61,7 +60,7 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-// A T, or the Status that says why there is none. Test it before it is dereferenced.
+// A T or an error. Check ok() before dereferencing it.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -84,21 +83,21 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
-// 128 bits that differ when the content does.
+// The 128-bit digest of a content.
 using Digest = std::array<std::uint8_t, 16>;
 
 // xpwc_stats and xpwc_progress, as the library filled them in.
 using Stats = xpwc_stats;
 using Progress = xpwc_progress;
 
-// How the content of the file is checked: see XPWC_VERIFY_BACKGROUND and its like.
+// How packed weights are checked: see XPWC_VERIFY_BACKGROUND.
 enum class Verify : std::uint32_t {
   background = XPWC_VERIFY_BACKGROUND,
   on_use = XPWC_VERIFY_ON_USE,
   structure = XPWC_VERIFY_STRUCTURE,
 };
 
-// Levels of the log: see XPWC_LOG_DEBUG and its like.
+// Levels of the log: see XPWC_LOG_DEBUG.
 enum class LogLevel : std::uint32_t {
   debug = XPWC_LOG_DEBUG,
   info = XPWC_LOG_INFO,
@@ -106,20 +105,20 @@ enum class LogLevel : std::uint32_t {
   error = XPWC_LOG_ERROR,
 };
 
-// Options of Cache::open: those of xpwc_options.
+// Options of Cache::open: see xpwc_options.
 struct Options {
   bool read_only = false;
   bool strict = false;
   bool allow_unsafe_file = false;
   bool prefetch = false;
-  // A file that cannot be used is no error: the cache is in memory instead, and Cache::unusable has why.
+  // If the file cannot be used, open a cache in memory instead; Cache::unusable returns the reason.
   bool or_memory = false;
   Verify verify = Verify::background;
-  // How long a session that must pack waits for another process that packs. 0 means 10 s; negative, not at all.
+  // Time that a session waits for another process that packs. 0 means 10 s; a negative value means no wait.
   std::chrono::milliseconds writer_wait{0};
   std::uint64_t max_bytes = 0;
   LogLevel log_level = LogLevel::info;
-  // Called on any thread, maybe on several at once, also in the background: see xpwc_options.log.
+  // Called on any thread, possibly on several at the same time, also in the background: see xpwc_options.log.
   std::function<void(LogLevel, std::string_view message)> log;
   // Called after each packed entry, on the thread that creates the runtime.
   std::function<void(const Progress&)> progress;
@@ -127,32 +126,32 @@ struct Options {
 
 // An unpacked tensor, as a data map returns it: xpwc_tensor.
 struct Tensor {
-  // The content; must stay readable and unchanged until release is called. nullptr if fill is set.
+  // The content, which must stay readable and unchanged until release is called. nullptr if fill is set.
   const void* data = nullptr;
   std::size_t size = 0;
-  // Writes all size bytes of dst, for content that must be computed. Called at most once, and only if it is packed.
+  // Computes the content: writes all size bytes of dst. Called at most once, and only if the tensor is packed.
   std::function<Status(void* dst, std::size_t size)> fill;
-  // Called on any thread, when the content was read and will hardly be read again; it must stay readable.
+  // Called on any thread when the content was read and probably will not be read again; it must stay readable.
   std::function<void(const void* data, std::size_t size)> evict;
-  // Called once when the session needs data no more.
+  // Called once, when the session no longer needs data.
   std::function<void(const void* data, std::size_t size)> release;
-  // Where the tensor comes from; what changes whenever the content does; the content's digest. Each may be left empty.
+  // The tensor's origin, a text that changes whenever the content does, and the content's digest; each may be empty.
+  // See xpwc_tensor.
   std::string source;
   std::string stamp;
   std::optional<Digest> digest;
 };
 
-// The host's unpacked tensors by name. It must last until Session::finalize, or until the end of a session that is not
-// finalized, as when an exception ends the load: declare it before the session. It must be thread-safe if several
-// sessions use it.
+// The host's unpacked tensors by name. It must outlive Session::finalize, or the session if it is not finalized, as
+// when an exception ends the load: declare it before the session. It must be thread-safe if several sessions use it.
 class DataMap {
  public:
   virtual ~DataMap() = default;
-  // Fills in tensor. XPWC_STATUS_UNKNOWN_TENSOR if there is none of that name; Session::load returns any other failure.
-  // A session asks for a name at most once.
+  // Fills in tensor. Returns XPWC_STATUS_UNKNOWN_TENSOR if there is no tensor with that name; Session::load returns any
+  // other failure. A session calls it at most once for each name.
   virtual Status tensor(std::string_view name, Tensor& tensor) = 0;
-  // Sets changed if the content of tensors with that source may have changed in place since it was read or mapped: see
-  // xpwc_data_map.changed, and FileWatch. A failure counts as a change.
+  // Sets changed to true if the content of tensors with that source may have changed in place since the host read or
+  // mapped it: see xpwc_data_map.changed and FileWatch. A failure counts as a change.
   virtual Status source_changed(std::string_view source, bool& changed) {
     (void)source;
     changed = false;
@@ -160,10 +159,10 @@ class DataMap {
   }
 };
 
-// A DataMap of tensors that are all known beforehand. Nothing may be added while sessions use it.
+// A DataMap of a fixed set of tensors. Do not add tensors while sessions use it.
 class TensorTable final : public DataMap {
  public:
-  // Adds a tensor or replaces the one of that name. What it points to is not copied.
+  // Adds a tensor or replaces the one with that name. The content is not copied.
   void add(std::string name, Tensor tensor) { tensors_.insert_or_assign(std::move(name), std::move(tensor)); }
   void add(std::string name, const void* data, std::size_t size) {
     Tensor tensor;
@@ -173,11 +172,11 @@ class TensorTable final : public DataMap {
   }
 
   Status tensor(std::string_view name, Tensor& tensor) override {
-    const auto found = tensors_.find(std::string(name));
-    if (found == tensors_.end()) {
+    const auto entry = tensors_.find(std::string(name));
+    if (entry == tensors_.end()) {
       return Status(XPWC_STATUS_UNKNOWN_TENSOR);
     }
-    tensor = found->second;
+    tensor = entry->second;
     return Status();
   }
 
@@ -190,24 +189,25 @@ struct LoadOptions {
   bool eager = false;
   bool pack_only = false;
   bool retain = false;
-  // Set it for every kernel, also of floats, and for each use of it. A kernel without it is packed and compared at each
-  // start. See xpwc_load_options.packing.
+  // How XNNPACK will pack the tensor. Set it for every kernel, floats included, and load the kernel again for each
+  // further use. Without it the kernel is packed and compared at each start. See xpwc_load_options.packing.
   std::optional<Packing> packing{};
-  // Compares the kernel at each start whatever is described: see XPWC_LOAD_COMPARE.
+  // Packs and compares the kernel at each start: see XPWC_LOAD_COMPARE.
   bool compare = false;
-  // Vouches for a kernel without packing, or with an opaque one: see XPWC_LOAD_BELIEVE.
+  // Lets look-ups hit for a kernel without packing, or with an opaque one: see XPWC_LOAD_BELIEVE.
   bool believe = false;
 };
 
-// The options of a kernel whose node the host describes in bytes of its own, which differ whenever the node does: see
-// xpwc_packing.opaque. They are read by Session::load. The kernel is compared at each start, unless believe is set.
+// Options for a kernel whose node the host describes in its own format, in bytes that differ whenever the node does:
+// see xpwc_packing.opaque. description must stay readable until Session::load returns. The kernel is packed and
+// compared at each start unless believe is set.
 inline LoadOptions opaque(const void* description, std::size_t size) {
   LoadOptions options;
   options.packing.emplace().opaque = {description, size};
   return options;
 }
 
-// A tensor that was loaded. The session owns it.
+// A loaded tensor: its address, and its size in bytes. The session owns it.
 struct Loaded {
   const void* data = nullptr;
   std::size_t size = 0;
@@ -217,7 +217,7 @@ namespace detail {
 
 inline Status check(xpwc_status code) { return code == XPWC_STATUS_OK ? Status() : Status(code, xpwc_last_error()); }
 
-// A text for C, where one with a NUL inside would be another text.
+// Copies text for C, and refuses a NUL, which would truncate it.
 inline Status c_string(std::string_view text, std::string& copy) {
   if (text.find('\0') != std::string_view::npos) {
     return Status(XPWC_STATUS_INVALID_ARGUMENT, "a path or name has a NUL in it");
@@ -236,7 +236,7 @@ inline Result<std::vector<std::string>> take_names(xpwc_status code, const char*
   return names;
 }
 
-// An open handle, and the functions that the library calls for it.
+// An open handle and its callbacks.
 struct CacheState {
   ~CacheState() { xpwc_close(cache); }
 
@@ -246,7 +246,7 @@ struct CacheState {
   std::function<void(const Progress&)> progress;
 };
 
-// What a session's callbacks need. It also keeps their messages, for which a status of C has no room.
+// The context of a session's callbacks. It keeps their error messages, which a C status cannot carry.
 struct SessionState {
   // Keeps the first failure of a callback, and returns its code.
   xpwc_status keep(Status status) {
@@ -263,16 +263,16 @@ struct SessionState {
   Status failure;
 };
 
-// The status of a session's call, with the message of the callback that made it fail.
+// Returns the status of a session's call, with the message of the callback that failed.
 inline Status check(xpwc_status code, SessionState* state) {
   Status status = check(code);
   if (status.ok() || state == nullptr) {
     return status;
   }
   const std::lock_guard<std::mutex> lock(state->mutex);
-  const Status said = std::exchange(state->failure, Status());
-  const bool because = !said.ok() && (said.code() == code || code == XPWC_STATUS_CALLBACK_FAILED);
-  return because && !said.message().empty() ? Status(code, status.message() + ": " + said.message()) : status;
+  const Status cause = std::exchange(state->failure, Status());
+  const bool caused = !cause.ok() && (cause.code() == code || code == XPWC_STATUS_CALLBACK_FAILED);
+  return caused && !cause.message().empty() ? Status(code, status.message() + ": " + cause.message()) : status;
 }
 
 // A tensor on loan to a session.
@@ -306,9 +306,9 @@ inline void release(void* context, const void* data, std::size_t size) noexcept 
 }
 
 inline xpwc_status changed(void* context, const char* source, int* out) noexcept {
-  bool is = false;
-  const Status status = static_cast<SessionState*>(context)->data->source_changed(source, is);
-  *out = is ? 1 : 0;
+  bool differs = false;
+  const Status status = static_cast<SessionState*>(context)->data->source_changed(source, differs);
+  *out = differs ? 1 : 0;
   return status.code();
 }
 
@@ -337,8 +337,8 @@ inline xpwc_status get(void* context, const char* name, xpwc_tensor* out) noexce
 
 }  // namespace detail
 
-// Spans one xnn_runtime_t: it begins before the runtime is created, and must end after the runtime was deleted.
-// Cache::begin makes it. It keeps the cache open.
+// A session, which serves one xnn_runtime_t. Cache::begin returns it. It must outlive the runtime, and keeps the cache
+// open.
 class Session {
  public:
   Session(Session&& other) noexcept
@@ -364,7 +364,7 @@ class Session {
     }
   }
 
-  // The tensor of that name: the address to give to XNNPACK. See xpwc_session_load.
+  // Returns the address of a tensor for xnn_define_tensor_value. See xpwc_session_load.
   Result<Loaded> load(std::string_view name, const LoadOptions& options = {}) {
     std::string copy;
     if (Status status = detail::c_string(name, copy); !status.ok()) {
@@ -388,8 +388,8 @@ class Session {
     return loaded;
   }
 
-  // Says that alias is the host's copy of a loaded tensor. conversion is a word for how it was made; if it is empty,
-  // alias is digested. See xpwc_session_alias.
+  // Registers alias as the host's copy of a loaded tensor. conversion names the conversion; if it is empty, the digest
+  // of alias is computed. See xpwc_session_alias.
   Status alias(Bytes alias, const void* original, std::string_view conversion) {
     std::string copy;
     if (Status status = detail::c_string(conversion, copy); !status.ok()) {
@@ -398,10 +398,10 @@ class Session {
     return detail::check(xpwc_session_alias(session_, alias.data, alias.size, original, copy.c_str()));
   }
 
-  // What to give to xnn_create_runtime_v4. nullptr once the session has ended.
+  // The weights cache for xnn_create_runtime_v4. The session owns it; nullptr after end().
   xnn_weights_cache_t provider() const { return provider_; }
 
-  // Ends the creation of the runtime; call it before the runtime is set up. After an error the runtime must not be
+  // Ends the creation of the runtime. Call it before the runtime is set up. After an error the runtime must not be
   // used. See xpwc_session_finalize.
   Status finalize() { return detail::check(xpwc_session_finalize(session_), state_.get()); }
 
@@ -413,12 +413,12 @@ class Session {
     return detail::take_names(status, c, count);
   }
 
-  // XPWC_STATUS_LOST once packed weights of the runtime are lost, or may be. Call it after each inference,
-  // before the outputs are used: they are wrong then, and the runtime must not be used any more. See
+  // Returns XPWC_STATUS_LOST or XPWC_STATUS_SOURCE_CHANGED if packed weights of the runtime may be wrong. Call it after
+  // each inference, before the outputs are used; after an error neither they nor the runtime may be used. See
   // xpwc_session_check.
   Status check() const { return detail::check(xpwc_session_check(session_)); }
 
-  // What the creation of the runtime took beyond mapping, and why. See xpwc_session_explain.
+  // Returns why the creation of the runtime took longer than mapping. See xpwc_session_explain.
   Result<std::string> explain() const {
     std::string text(XPWC_EXPLANATION_SIZE, '\0');
     if (Status status = detail::check(xpwc_session_explain(session_, text.data(), text.size())); !status.ok()) {
@@ -428,7 +428,7 @@ class Session {
     return text;
   }
 
-  // What the destructor does, with its status.
+  // Ends the session, as the destructor does, and returns the status.
   Status end() {
     Status status = detail::check(xpwc_session_end(std::exchange(session_, {})));
     provider_ = nullptr;
@@ -437,7 +437,7 @@ class Session {
     return status;
   }
 
-  // The handle for calls of xpwc.h. It stays this object's.
+  // The handle for calls of xpwc.h. The session still owns it.
   xpwc_session handle() const { return session_; }
 
  private:
@@ -450,7 +450,7 @@ class Session {
   xnn_weights_cache_t provider_ = nullptr;
 };
 
-// The packed weights of one path. Its sessions keep it open after this object is gone.
+// The packed weights of one path. Sessions keep the cache open after this object is destroyed.
 class Cache {
  public:
   // Opens the cache file at path, or a cache in memory if path is empty. See xpwc_open.
@@ -464,7 +464,7 @@ class Cache {
     });
   }
 
-  // Opens the cache in an open file, whose descriptor stays the host's. See xpwc_open_fd.
+  // Opens the cache in an open file. The host keeps the descriptor. See xpwc_open_fd.
   static Result<Cache> open_fd(int file_descriptor, Options options = {}) {
     return open_with(std::move(options), [&](const xpwc_options& c, xpwc_cache* cache) {
       return xpwc_open_fd(file_descriptor, &c, cache);
@@ -473,11 +473,10 @@ class Cache {
 
   Cache(Cache&&) noexcept = default;
   Cache& operator=(Cache&&) noexcept = default;
-  // Waits for the disk, here or when the last session ends. Errors are then only logged: call save before, to know
-  // them.
+  // Waits for the disk, here or when the last session ends. Errors are only logged: call save first to get them.
   ~Cache() = default;
 
-  // Begins a session. data may be nullptr if nothing is loaded. See xpwc_session_begin.
+  // Begins a session. data may be nullptr if the host loads no tensor. See xpwc_session_begin.
   Result<Session> begin(DataMap* data) {
     auto state = std::make_unique<detail::SessionState>();
     state->data = data;
@@ -499,11 +498,11 @@ class Cache {
     return session;
   }
 
-  // With Options::or_memory, why the cache is in memory and not in its file. Otherwise ok.
+  // With Options::or_memory, the reason why the cache is in memory and not in its file. Otherwise ok.
   Status unusable() const { return state_ ? state_->unusable : Status(XPWC_STATUS_INVALID_HANDLE); }
 
-  // Waits until everything packed is on stable storage, and closes the cache. XPWC_STATUS_IN_USE, and it stays open,
-  // while there are sessions.
+  // Waits until all packed weights are on stable storage, and closes the cache. Returns XPWC_STATUS_IN_USE while there
+  // are sessions; the cache stays open then.
   Status close() { return detail::check(xpwc_close(handle())); }
   Status save() { return detail::check(xpwc_cache_save(handle())); }
   Status compact() { return detail::check(xpwc_cache_compact(handle())); }
@@ -526,8 +525,8 @@ class Cache {
     return stats;
   }
 
-  // The handle for calls of xpwc.h. It stays this object's. Sessions that were begun with it must end before this
-  // object goes.
+  // The handle for calls of xpwc.h. The cache still owns it. End sessions begun with it before this object is
+  // destroyed.
   xpwc_cache handle() const { return state_ ? state_->cache : xpwc_cache{}; }
 
  private:
@@ -553,14 +552,14 @@ class Cache {
     if (Status status = detail::check(open(c, &state->cache)); !status.ok()) {
       return status;
     }
-    std::string why = xpwc_last_error();
+    std::string reason = xpwc_last_error();
     Cache cache(std::move(state));
     Result<Stats> stats = cache.stats();
     if (!stats) {
       return stats.status();
     }
     if (stats->unusable != XPWC_STATUS_OK) {
-      cache.state_->unusable = Status(static_cast<xpwc_status>(stats->unusable), std::move(why));
+      cache.state_->unusable = Status(static_cast<xpwc_status>(stats->unusable), std::move(reason));
     }
     return cache;
   }
@@ -577,8 +576,8 @@ inline Result<Digest> digest(Bytes content) {
   return digest;
 }
 
-// A text that changes when the open file's content does. With a tensor's position in the file it is the tensor's stamp.
-// If it is empty the file has none, and neither has a tensor in it. See xpwc_file_stamp.
+// Returns a text that changes when the open file's content does. Followed by a tensor's position it is the tensor's
+// stamp. If it is empty, leave the stamps of the file's tensors empty. See xpwc_file_stamp.
 inline Result<std::string> file_stamp(int file_descriptor) {
   char stamp[XPWC_FILE_STAMP_SIZE] = "";
   if (Status status = detail::check(xpwc_file_stamp(file_descriptor, stamp, sizeof(stamp))); !status.ok()) {
@@ -587,11 +586,11 @@ inline Result<std::string> file_stamp(int file_descriptor) {
   return std::string(stamp);
 }
 
-// Reports whether an open file's content changed since this was made, for DataMap::source_changed. The descriptor stays
-// the host's, and must stay open.
+// Detects changes of an open file's content, for DataMap::source_changed. The host keeps the descriptor, which must
+// stay open.
 class FileWatch {
  public:
-  // Make it before the file is read or mapped.
+  // Starts watching. Call it before the file is read or mapped.
   static Result<FileWatch> on(int file_descriptor) {
     FileWatch watch(file_descriptor);
     if (Status status = detail::check(xpwc_file_look(file_descriptor, &watch.state_)); !status.ok()) {
@@ -600,11 +599,11 @@ class FileWatch {
     return watch;
   }
 
-  // Sets changed if it may have. See xpwc_file_changed.
+  // Sets changed to true if the content may have changed since on(). See xpwc_file_changed.
   Status changed(bool& changed) const {
-    int is = 0;
-    Status status = detail::check(xpwc_file_changed(file_descriptor_, &state_, &is));
-    changed = is != 0;
+    int differs = 0;
+    Status status = detail::check(xpwc_file_changed(file_descriptor_, &state_, &differs));
+    changed = differs != 0;
     return status;
   }
 

@@ -10,13 +10,13 @@
 
 namespace xpwc {
 
-// Bytes that somebody else owns.
+// Bytes owned by the caller.
 struct Bytes {
   const void* data = nullptr;
   std::size_t size = 0;
 };
 
-// Numbers that somebody else owns.
+// Numbers owned by the caller.
 template <typename T>
 struct Numbers {
   const T* data = nullptr;
@@ -29,7 +29,7 @@ struct Size {
   std::uint32_t width = 0;
 };
 
-// Operators that pack weights, by the function of xnnpack.h that defines one.
+// Operators that pack weights: see XPWC_OPERATOR_FULLY_CONNECTED.
 enum class Operator : std::uint32_t {
   unknown = 0,
   fully_connected = XPWC_OPERATOR_FULLY_CONNECTED,
@@ -39,9 +39,9 @@ enum class Operator : std::uint32_t {
   batch_matrix_multiply = XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY,
 };
 
-// A tensor of a node, its type and what its integers mean: xpwc_operand.
+// A tensor of a node, its type and quantisation: see xpwc_operand.
 struct Operand {
-  // xnn_datatype_invalid means that there is no such tensor.
+  // xnn_datatype_invalid means that the node has no such tensor.
   xnn_datatype datatype = xnn_datatype_invalid;
   std::int32_t zero_point = 0;
   float scale = 0;
@@ -53,7 +53,7 @@ struct Operand {
   std::uint32_t non_batch_dims = 0;
 };
 
-// How XNNPACK is going to pack a kernel: xpwc_packing. What it points to is read during the call that it is passed to.
+// How XNNPACK will pack a kernel: see xpwc_packing. The memory it points to is read only during the call.
 struct Packing {
   Operator operator_type = Operator::unknown;
   bool transposed = false;
@@ -61,7 +61,7 @@ struct Packing {
   bool half_precision = false;
   bool sparse_inference = false;
   bool consistent_arithmetic = false;
-  // The kernel's shape, as XNNPACK gets it.
+  // The kernel's shape in the subgraph.
   std::vector<std::size_t> dims{};
   // The number of groups, or the depth multiplier. 0 means 1.
   std::uint32_t groups = 0;
@@ -73,7 +73,7 @@ struct Packing {
   Operand output{};
   // The bias, if input is quantised at inference.
   Bytes hidden_bias{};
-  // Instead of all other members, for a host that does not know a node's parameters.
+  // Replaces all other members, for a host without a node's parameters.
   Bytes opaque{};
 };
 
@@ -96,7 +96,7 @@ inline xpwc_operand c_operand(const Operand& operand) {
   return c;
 }
 
-// A packing for C, which points into it.
+// Returns a C view of packing, which must outlive it.
 inline xpwc_packing c_packing(const Packing& packing) {
   xpwc_packing c{};
   c.struct_size = sizeof(c);

@@ -38,7 +38,7 @@ func program(t testing.TB, source string, flags ...string) string {
 	return compiled(t, filepath.Join("testdata", source), append(flags, "xpwc_reader.c")...)
 }
 
-// compiled compiles what is with these flags.
+// compiled compiles a source with flags, and returns the program's path.
 func compiled(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	if os.Getenv("XPWC_TEST_EMULATOR") != "" {
@@ -72,8 +72,8 @@ var sanitizers = []string{"-fsanitize=address,undefined", "-fno-sanitize-recover
 func reseal(b []byte) {
 	le := binary.LittleEndian
 	for parity := range 2 {
-		at := 512 * (parity + 1)
-		slot := b[at : at+128]
+		offset := 512 * (parity + 1)
+		slot := b[offset : offset+128]
 		index, size := le.Uint64(slot[8:]), le.Uint64(slot[16:])
 		if index < uint64(len(b)) && size >= 128 && size <= uint64(len(b))-index {
 			x := b[index : index+size]
@@ -97,9 +97,9 @@ func reseal(b []byte) {
 // structure returns the parts of a sound file that are not payloads.
 func structure(b []byte) (parts [][2]int) {
 	le := binary.LittleEndian
-	for _, at := range []int{512, 1024} {
-		if index := int(le.Uint64(b[at+8:])); index > 0 {
-			parts = append(parts, [2]int{index, index + int(le.Uint64(b[at+16:]))})
+	for _, offset := range []int{512, 1024} {
+		if index := int(le.Uint64(b[offset+8:])); index > 0 {
+			parts = append(parts, [2]int{index, index + int(le.Uint64(b[offset+16:]))})
 		}
 	}
 	return append(parts, [2]int{0, 40}, [2]int{512, 640}, [2]int{1024, 1152})
@@ -109,18 +109,18 @@ func structure(b []byte) (parts [][2]int) {
 func damage(r *rand.Rand, b []byte, parts [][2]int) []byte {
 	for range 1 + r.IntN(3) {
 		part := parts[r.IntN(len(parts))]
-		at := part[0] + r.IntN(part[1]-part[0])
+		offset := part[0] + r.IntN(part[1]-part[0])
 		switch r.IntN(4) {
 		case 0:
-			b[at] ^= 1 << r.IntN(8)
+			b[offset] ^= 1 << r.IntN(8)
 		case 1:
-			b[at] = byte(r.Uint32())
+			b[offset] = byte(r.Uint32())
 		case 2: // a number that is too large, or nearly
 			n := []uint64{1<<64 - 1, 1 << 63, 1 << 32, 1<<32 - 1, uint64(len(b)), uint64(len(b)) - 64}[r.IntN(6)]
 			number := binary.LittleEndian.AppendUint64(nil, n)
-			copy(b[at/4*4:min(at/4*4+4*(1+r.IntN(2)), len(b))], number)
+			copy(b[offset/4*4:min(offset/4*4+4*(1+r.IntN(2)), len(b))], number)
 		case 3:
-			copy(b[at:part[1]], b[part[0]:part[0]+r.IntN(part[1]-at)])
+			copy(b[offset:part[1]], b[part[0]:part[0]+r.IntN(part[1]-offset)])
 		}
 	}
 	if r.IntN(4) > 0 {
@@ -154,13 +154,13 @@ func TestNoFileMakesTheReaderReadOutOfBounds(t *testing.T) {
 	require.True(t, strings.Contains(string(out), "5 entries of 5 read"))
 }
 
-// The two readers agree on every file: what one reads the other reads too, but for damage, which the reader in C looks
-// for in all of an index before it uses any.
+// Both readers accept the same files. Only damage of the index differs: the reader in C checks the whole index at the
+// start.
 func FuzzBothReadersFindTheSame(f *testing.F) {
 	good := golden(f)
 	f.Add(good, false)
-	found := filepath.Join("..", "..", "internal", "format", "testdata", "fuzz", "FuzzDecodeHeader", "*")
-	corpus, err := filepath.Glob(found)
+	pattern := filepath.Join("..", "..", "internal", "format", "testdata", "fuzz", "FuzzDecodeHeader", "*")
+	corpus, err := filepath.Glob(pattern)
 	require.NoError(f, err)
 	for _, path := range corpus {
 		text, err := os.ReadFile(path)
@@ -195,12 +195,12 @@ func FuzzBothReadersFindTheSame(f *testing.F) {
 		if goErr == nil {
 			defer inGo.Close()
 		}
-		if err != nil { // what is no cache of this version, an ExecuTorch's for instance, is not for the reader in C
+		if err != nil { // the reader in C refuses other formats, for instance ExecuTorch's
 			info := cachefile.Info{}
 			if goErr == nil {
 				info, goErr = inGo.Info()
 			}
-			if goErr == nil && info.Format == cachefile.Native && len(b) > 4096 { // what is not looked at there is here
+			if goErr == nil && info.Format == cachefile.Native && len(b) > 4096 { // Verify checks the whole index too
 				problems, err := cachefile.Verify(path, nil)
 				require.True(t, err != nil || len(problems) > 0, "%v", err)
 			}

@@ -15,7 +15,7 @@ import (
 // and constants without names.
 func TestTheClassForExecuTorchServesMethodsThatComeAndGo(t *testing.T) {
 	const executorch = "../../third_party/executorch"
-	start, all := program(t, "start.c"), "-DXPWC_READER_LITTLE=0"
+	start, smallTensors := program(t, "start.c"), "-DXPWC_READER_LITTLE=0"
 	out, err := exec.Command("../../third_party/fetch-executorch").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	lib, err := filepath.Abs(executorch + "/lib")
@@ -25,9 +25,9 @@ func TestTheClassForExecuTorchServesMethodsThatComeAndGo(t *testing.T) {
 		modes = append(modes, sanitizers, []string{"-fsanitize=thread"})
 	}
 	for _, mode := range modes {
-		reader := compiled(t, "xpwc_reader.c", append(slices.Clone(mode), "-c", all)...)
+		reader := compiled(t, "xpwc_reader.c", append(slices.Clone(mode), "-c", smallTensors)...)
 		// XNNPACK comes before libexecutorch, which would otherwise bring the system's libm.
-		host := compiled(t, "testdata/executorch.cc", append(slices.Clone(mode), reader, all,
+		host := compiled(t, "testdata/executorch.cc", append(slices.Clone(mode), reader, smallTensors,
 			"-DC10_USING_CUSTOM_GENERATED_MACROS", "-isystem", executorch+"/include",
 			"-isystem", executorch+"/include/executorch/runtime/core/portable_type/c10",
 			"-L"+lib, "-Wl,-rpath,"+lib, "-Wl,--no-as-needed", "-lXNNPACK", "-lexecutorch")...)

@@ -63,12 +63,12 @@ func shortenAll(r *rand.Rand, b []byte) []byte {
 	b = append(b, make([]byte, 2*page-len(b)%page)...)
 	size := 64 * uint64(1+r.IntN(page/64))
 	le := binary.LittleEndian
-	for _, at := range []int{512, 1024} {
-		index := le.Uint64(b[at+8:])
+	for _, offset := range []int{512, 1024} {
+		index := le.Uint64(b[offset+8:])
 		if index == 0 {
 			continue
 		}
-		le.PutUint64(b[at+40:], uint64(len(b)))
+		le.PutUint64(b[offset+40:], uint64(len(b)))
 		x := b[index:]
 		records := le.Uint64(x[16:])
 		rows := 128 + uint64(le.Uint32(x[24:]))*32 + uint64(le.Uint32(x[56:]))*16

@@ -1,4 +1,4 @@
-// How XNNPACK packs a kernel: the identity, its digest and its least size, as package packing has them.
+// How XNNPACK packs a kernel: the identity, its digest and its smallest size. A C version of package packing.
 #ifndef XPWC_READER_IDENTITY_H
 #define XPWC_READER_IDENTITY_H
 
@@ -11,7 +11,7 @@ enum {
   sparse_inference = XPWC_PACKING_SPARSE_INFERENCE, consistent_arithmetic = XPWC_PACKING_CONSISTENT_ARITHMETIC,
 };
 
-// Datatypes by their number, as package packing knows them.
+// Datatypes by number, as in package packing.
 static const struct {
   uint8_t bits;
   bool is_float;
@@ -24,28 +24,28 @@ enum { datatypes_count = sizeof(datatypes) / sizeof(datatypes[0]) };
 static unsigned bits_of(unsigned type) { return type < datatypes_count ? datatypes[type].bits : 0; }
 static bool is_float(unsigned type) { return type < datatypes_count && datatypes[type].is_float; }
 
-// How the quantisation of a datatype is described.
-enum quantization { by_nothing, by_one, by_channel, by_block, at_inference, by_all };
+// The quantisation parameters of a datatype.
+enum quantization { unquantized, per_tensor, per_channel, per_block, dynamic, unknown_quantization };
 
 static enum quantization quantization_of(unsigned type) {
   switch (type) {
-    case 3: case 4: case 5: return by_one;
-    case 6: case 7: case 8: case 18: return by_channel;
-    case 12: return by_block;
-    case 9: case 10: case 15: return at_inference;
-    case 0: case 11: return by_nothing;
-    default: return is_float(type) ? by_nothing : by_all;
+    case 3: case 4: case 5: return per_tensor;
+    case 6: case 7: case 8: case 18: return per_channel;
+    case 12: return per_block;
+    case 9: case 10: case 15: return dynamic;
+    case 0: case 11: return unquantized;
+    default: return is_float(type) ? unquantized : unknown_quantization;
   }
 }
 
-// A way to pack a kernel. That of an opaque one has no operator.
+// A packing identity of a kernel. An opaque one has no operator.
 struct identity {
-  digest is;
+  digest digest;
   struct xpwc_node node;
   uint32_t flags; // XPWC_PACKING_...
 };
 
-// Returns the family that 5 bytes say: an operator, and the datatypes of its tensors.
+// Returns the family encoded in 5 bytes: an operator, and the datatypes of its tensors.
 static struct xpwc_node family_at(const uint8_t* b) {
   struct xpwc_node n;
   memset(&n, 0, sizeof(n));
@@ -59,12 +59,12 @@ static struct xpwc_node family_at(const uint8_t* b) {
 
 static void encode_operand(struct bytes* b, const struct xpwc_operand* o) {
   const enum quantization q = quantization_of(o->datatype);
-  const bool all = q == by_all, channels = all || q == by_channel, blocks = all || q == by_block;
+  const bool unknown = q == unknown_quantization, channels = unknown || q == per_channel, blocks = unknown || q == per_block;
   append_u8(b, (uint8_t)o->datatype);
-  if (all || q == by_one) {
+  if (unknown || q == per_tensor) {
     append(b, &o->scale, sizeof(o->scale));
   }
-  if (channels || blocks || q == by_one) {
+  if (channels || blocks || q == per_tensor) {
     append_u64(b, (uint64_t)(int64_t)o->zero_point);
   }
   if (channels || blocks) {
@@ -79,19 +79,19 @@ static void encode_operand(struct bytes* b, const struct xpwc_operand* o) {
     append_u64(b, o->block_scale_count);
     append(b, o->block_scales, o->block_scale_count * sizeof(uint16_t));
   }
-  if (all || q == at_inference) {
+  if (unknown || q == dynamic) {
     append_u64(b, o->non_batch_dims);
   }
 }
 
-static uint32_t or_one(uint32_t n) { return n == 0 ? 1 : n; }
+static uint32_t at_least_one(uint32_t n) { return n == 0 ? 1 : n; }
 
 static bool is_operand(const struct xpwc_operand* o, uint64_t elements) {
   return o->datatype <= 255 && o->scale_count <= elements && o->block_scale_count <= elements &&
          (o->scale_count == 0 || o->scales != NULL) && (o->block_scale_count == 0 || o->block_scales != NULL);
 }
 
-// Reports whether the packing makes sense, as xpwc_session_load sees it.
+// Reports whether the packing is valid, by the rules of xpwc_session_load.
 static bool is_packing(const struct xpwc_packing* p) {
   if (p->struct_size != sizeof(*p) || p->operator_type > XPWC_OPERATOR_BATCH_MATRIX_MULTIPLY) {
     return false;
@@ -109,10 +109,10 @@ static bool is_packing(const struct xpwc_packing* p) {
     }
     elements *= p->dims[i];
   }
-  const bool hides = quantization_of(p->input.datatype) == at_inference && p->bias.datatype != 0;
+  const bool hidden = quantization_of(p->input.datatype) == dynamic && p->bias.datatype != 0;
   return is_operand(&p->input, elements) && is_operand(&p->kernel, elements) && is_operand(&p->bias, elements) &&
          is_operand(&p->output, elements) && p->input.datatype != 0 && p->kernel.datatype != 0 &&
-         p->output.datatype != 0 && (p->hidden_bias_size > 0 ? p->hidden_bias != NULL : !hides);
+         p->output.datatype != 0 && (p->hidden_bias_size > 0 ? p->hidden_bias != NULL : !hidden);
 }
 
 static struct xpwc_node node_of_packing(const struct xpwc_packing* p) {
@@ -125,14 +125,14 @@ static struct xpwc_node node_of_packing(const struct xpwc_packing* p) {
   n.padding = (p->flags & padded) != 0;
   n.dims = p->dim_count;
   memcpy(n.shape, p->dims, n.dims * sizeof(n.shape[0]));
-  n.groups = or_one(p->groups);
-  n.stride_height = or_one(p->stride_height);
-  n.stride_width = or_one(p->stride_width);
-  n.dilation_height = or_one(p->dilation_height);
-  n.dilation_width = or_one(p->dilation_width);
+  n.groups = at_least_one(p->groups);
+  n.stride_height = at_least_one(p->stride_height);
+  n.stride_width = at_least_one(p->stride_width);
+  n.dilation_height = at_least_one(p->dilation_height);
+  n.dilation_width = at_least_one(p->dilation_width);
   const enum quantization q = quantization_of(p->kernel.datatype);
-  n.channel_dim = q == by_channel || q == by_block || q == by_all ? p->kernel.channel_dim : 0;
-  n.block_size = q == by_block || q == by_all ? p->kernel.block_size : 0;
+  n.channel_dim = q == per_channel || q == per_block || q == unknown_quantization ? p->kernel.channel_dim : 0;
+  n.block_size = q == per_block || q == unknown_quantization ? p->kernel.block_size : 0;
   return n;
 }
 
@@ -156,7 +156,7 @@ static void encode_packing(struct bytes* b, const struct xpwc_packing* p, const 
   }
 }
 
-// Returns false if there is no memory.
+// Computes a packing's identity. Returns false if memory is exhausted.
 static bool identify(const struct xpwc_packing* p, struct identity* id) {
   struct bytes b = {NULL, 0, 0, false};
   memset(id, 0, sizeof(*id));
@@ -169,11 +169,11 @@ static bool identify(const struct xpwc_packing* p, struct identity* id) {
     id->node = node_of_packing(p);
     encode_packing(&b, p, &id->node);
   }
-  id->is = digest_and_free(&b);
-  return !is_zero(id->is);
+  id->digest = digest_and_free(&b);
+  return !is_zero(id->digest);
 }
 
-// Returns fewer bytes than any packing has, or as many.
+// Returns a lower bound of the packed bytes.
 static uint64_t least_bytes(const struct identity* id) {
   const struct xpwc_node* n = &id->node;
   const bool half = (id->flags & half_precision) != 0 || (is_float(n->input) && bits_of(n->input) == 16) ||
@@ -191,9 +191,10 @@ static uint64_t least_bytes(const struct identity* id) {
   return size / 8;
 }
 
-// Returns how many elements a kernel has, and an upper bound of its scales; false if no operator takes such a kernel.
+// Sets the number of a kernel's elements, and an upper bound of the number of its scales. Returns false if no operator
+// takes such a kernel.
 static bool extent(const struct xpwc_node* n, size_t* elements, size_t* scales) {
-  const size_t most = INT16_MAX;
+  const size_t limit = INT16_MAX;
   *elements = 1;
   for (size_t i = 0; i < n->dims; i++) {
     if (n->shape[i] > INT32_MAX || *elements > SIZE_MAX / 32 / n->shape[i]) {
@@ -201,9 +202,9 @@ static bool extent(const struct xpwc_node* n, size_t* elements, size_t* scales) 
     }
     *elements *= n->shape[i];
   }
-  const bool image = n->dims == 4 && n->shape[1] <= most && n->shape[2] <= most && n->groups <= INT32_MAX &&
-                     n->stride_height <= most && n->stride_width <= most && n->dilation_height <= most &&
-                     n->dilation_width <= most;
+  const bool image = n->dims == 4 && n->shape[1] <= limit && n->shape[2] <= limit && n->groups <= INT32_MAX &&
+                     n->stride_height <= limit && n->stride_width <= limit && n->dilation_height <= limit &&
+                     n->dilation_width <= limit;
   bool ok = false;
   switch (n->op) {
     case xpwc_fully_connected: ok = n->dims == 2; break;
@@ -216,7 +217,7 @@ static bool extent(const struct xpwc_node* n, size_t* elements, size_t* scales) 
   }
   *scales = n->shape[n->channel_dim];
   for (size_t i = 0; n->op == xpwc_batch_matrix_multiply && i + 2 < n->dims; i++) {
-    *scales *= n->shape[i]; // a batch of matrices has scales for each
+    *scales *= n->shape[i]; // each matrix of a batch has scales
   }
   if (n->block_size > 0) {
     *scales = *elements / n->block_size + 1;

@@ -44,10 +44,11 @@ func sealedChain(t *testing.T, start string, chain ...string) []string {
 	f, err := cachefile.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, output.Write(path+".sealed", func(to *os.File) error {
-		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest, Programs: func(cachefile.Entry) []cachefile.Digest {
+	require.NoError(t, output.Write(path+".sealed", func(w *os.File) error {
+		programs := func(cachefile.Entry) []cachefile.Digest {
 			return []cachefile.Digest{xpwc.DigestOf([]byte(chainProgram))}
-		}})
+		}
+		return f.Write(w, nil, cachefile.WriteOptions{Seal: &digest, Programs: programs})
 	}))
 	return append(model, path+".sealed", digest.String())
 }
@@ -55,10 +56,11 @@ func sealedChain(t *testing.T, start string, chain ...string) []string {
 // Compiling takes most of the time, with the sanitizers half a minute where others work too.
 func TestTheReaderServesWhereALibraryWithThreadsHasTrouble(t *testing.T) {
 	start := program(t, "start.c")
-	const all = "-DXPWC_READER_LITTLE=0" // look-ups of little are answered too
-	hosts := []string{program(t, "processes.c", all)}
+	const little = "-DXPWC_READER_LITTLE=0" // look-ups of small tensors can hit
+	hosts := []string{program(t, "processes.c", little)}
 	if !testing.Short() {
-		hosts = append(hosts, program(t, "processes.c", append(slices.Clone(sanitizers), all, "-DNO_ADDRESS_LIMIT")...))
+		flags := append(slices.Clone(sanitizers), little, "-DNO_ADDRESS_LIMIT")
+		hosts = append(hosts, program(t, "processes.c", flags...))
 	}
 	for _, kind := range []string{"int8", "float32"} {
 		args := sealedChain(t, start, kind, "6", "64", "96")

@@ -26,28 +26,22 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-// tensors are those of a model, which come to be known while it is loaded.
+// tensors are the contents of a model's tensors by name.
 type tensors map[string][]byte
 
-// session runs a case with a session of a cache and returns what the cache did.
+// session runs a case in a session of the cache at path, and returns the output and the cache's statistics.
 func session(t *testing.T, c optable.Case, path string, o *xpwc.Options) ([]byte, xpwc.Stats) {
 	t.Helper()
-	return sessionGiven(t, 0, c, path, o)
+	return sessionWithFlags(t, 0, c, path, o)
 }
 
-// sessionGiven does so for a host that says these flags of all kernels.
-func sessionGiven(t *testing.T, given packing.Flags, c optable.Case, path string, o *xpwc.Options) (
+// sessionWithFlags is session for a host that adds flags to the packing of every kernel.
+func sessionWithFlags(t *testing.T, flags packing.Flags, c optable.Case, path string, o *xpwc.Options) (
 	[]byte, xpwc.Stats) {
 	t.Helper()
-	cache, err := xpwc.Open(path, o)
-	require.NoError(t, err)
-	known := tensors{}
-	s, err := cache.NewSession(xpwc.MapOf(known))
-	require.NoError(t, err)
-	output, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
-		known[w.Name] = w.Content
-		w.Packing = withFlags(given, w.Packing)
-		options := []xpwc.LoadOption{xpwc.PackedAs(w.Packing)}
+	return sessionLoading(t, c, path, o, func(s *xpwc.Session, data tensors, w optable.Weight) ([]byte, error) {
+		data[w.Name] = w.Content
+		options := []xpwc.LoadOption{xpwc.PackedAs(withFlags(flags, w.Packing))}
 		if w.Eager {
 			options = append(options, xpwc.Eager())
 		}
@@ -55,7 +49,19 @@ func sessionGiven(t *testing.T, given packing.Flags, c optable.Case, path string
 			options = append(options, xpwc.Retain())
 		}
 		return s.Load(w.Name, options...)
-	}, s.Finalize)
+	})
+}
+
+// sessionLoading is session for a host that adds each weight to the session's data and loads it with load.
+func sessionLoading(t *testing.T, c optable.Case, path string, o *xpwc.Options,
+	load func(s *xpwc.Session, data tensors, w optable.Weight) ([]byte, error)) ([]byte, xpwc.Stats) {
+	t.Helper()
+	cache, err := xpwc.Open(path, o)
+	require.NoError(t, err)
+	data := tensors{}
+	s, err := cache.NewSession(xpwc.MapOf(data))
+	require.NoError(t, err)
+	output, err := c.Run(s, func(w optable.Weight) ([]byte, error) { return load(s, data, w) }, s.Finalize)
 	if errors.Is(err, xnnpack.UnsupportedHardware) {
 		t.Skip(err)
 	}
@@ -68,6 +74,14 @@ func sessionGiven(t *testing.T, given packing.Flags, c optable.Case, path string
 	stats := cache.Stats()
 	require.NoError(t, cache.Close())
 	return output, stats
+}
+
+// caseNamed returns the case of the operator table with that name.
+func caseNamed(t *testing.T, name string) optable.Case {
+	t.Helper()
+	i := slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return optable.Cases()[i]
 }
 
 const (
@@ -84,32 +98,33 @@ func sealed(t *testing.T, path string) string {
 	b, err := hex.DecodeString(model)
 	require.NoError(t, err)
 	digest := xpwc.Digest(b)
-	require.NoError(t, output.Write(path+".sealed", func(to *os.File) error {
-		return f.Write(to, nil, cachefile.WriteOptions{Seal: &digest, Programs: func(cachefile.Entry) []cachefile.Digest {
+	require.NoError(t, output.Write(path+".sealed", func(w *os.File) error {
+		programs := func(cachefile.Entry) []cachefile.Digest {
 			return []cachefile.Digest{xpwc.DigestOf([]byte(delegate))}
-		}})
+		}
+		return f.Write(w, nil, cachefile.WriteOptions{Seal: &digest, Programs: programs})
 	}))
 	require.NoError(t, os.Chmod(path+".sealed", 0o444))
 	return path + ".sealed"
 }
 
-// run runs a case with the reader. What is not Eager is not there if absent is set.
+// run runs a case with the reader. With absent, tensors that are not Eager have no content.
 func run(t *testing.T, c optable.Case, r *reader.Reader, absent bool) []byte {
 	t.Helper()
-	return runGiven(t, 0, c, r, absent)
+	return runWithFlags(t, 0, c, r, absent)
 }
 
-func withFlags(given packing.Flags, id packing.Identity) packing.Identity {
+func withFlags(flags packing.Flags, id packing.Identity) packing.Identity {
 	if !id.Zero() {
-		id.Flags |= given
+		id.Flags |= flags
 	}
 	return id
 }
 
-func runGiven(t *testing.T, given packing.Flags, c optable.Case, r *reader.Reader, absent bool) []byte {
+func runWithFlags(t *testing.T, flags packing.Flags, c optable.Case, r *reader.Reader, absent bool) []byte {
 	t.Helper()
 	return runNamed(t, c, r, absent, func(w optable.Weight, b []byte) error {
-		w.Packing = withFlags(given, w.Packing)
+		w.Packing = withFlags(flags, w.Packing)
 		return name(r, w, b)
 	})
 }
@@ -137,7 +152,7 @@ func name(r *reader.Reader, w optable.Weight, b []byte) error {
 	return r.NamePacked(w.Name, b, w.Packing)
 }
 
-// packedCase makes the cache file of a case, and returns what a next start with the library computes and finds.
+// packedCase writes the cache file of a case, and returns the output and the statistics of a warm start.
 func packedCase(t *testing.T, c optable.Case) (path string, want []byte, warm xpwc.Stats) {
 	path = filepath.Join(t.TempDir(), "cache")
 	_, packed := session(t, c, path, nil)
@@ -153,10 +168,10 @@ func TestEveryOperatorIsServedAsTheLibraryServesIt(t *testing.T) {
 	for _, c := range optable.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			path, want, warm := packedCase(t, c)
-			for _, of := range []string{model, ""} {
-				r, err := reader.Open(sealed(t, path), of)
+			for _, digest := range []string{model, ""} {
+				r, err := reader.Open(sealed(t, path), digest)
 				require.NoError(t, err)
-				require.Equal(t, want, run(t, c, r, of != ""), "the content is read only without the model's digest")
+				require.Equal(t, want, run(t, c, r, digest != ""), "only without a digest the content is read")
 				s := r.Stats()
 				require.EqualValues(t, warm.Hits.Entries, s.Hits)
 				require.EqualValues(t, warm.Reused.Entries, s.Shared)
@@ -196,8 +211,8 @@ func TestAHostThatKnowsNamesAloneHitsWithItsProgram(t *testing.T) {
 			switch {
 			case scaled:
 				require.Zero(t, s.Hits, "its scales could be others")
-			case !half: // a CPU without half precision packs what XNNPACK has converted
-				// The library compares what XNNPACK makes another operator of; the reader has no shape to ask about.
+			case !half: // a CPU without half precision packs XNNPACK's converted copies
+				// The library compares kernels whose operator XNNPACK changes; the reader has no shape to probe.
 				require.GreaterOrEqual(t, int64(s.Hits), warm.Hits.Entries)
 			}
 			if !half {
@@ -221,12 +236,11 @@ func TestAHostThatKnowsNamesAloneHitsWithItsProgram(t *testing.T) {
 }
 
 func TestAKernelThatIsDescribedInPartIsPackedAndShared(t *testing.T) {
-	const float = "fully-connected-f32"
-	c := optable.Cases()[slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == float })]
-	description := []byte("all that the host knows")
+	c := caseNamed(t, "fully-connected-f32")
+	description := []byte("the host's description")
 	for name, test := range map[string]struct {
-		packed []xpwc.LoadOption
-		name   func(*reader.Reader, optable.Weight, []byte) error
+		options []xpwc.LoadOption
+		name    func(*reader.Reader, optable.Weight, []byte) error
 	}{
 		"nothing": {nil, func(r *reader.Reader, w optable.Weight, b []byte) error { return r.Name(w.Name, b) }},
 		"opaque": {[]xpwc.LoadOption{xpwc.PackedAs(packing.Opaque(description))},
@@ -234,20 +248,13 @@ func TestAKernelThatIsDescribedInPartIsPackedAndShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
-			cache, err := xpwc.Open(path, nil)
-			require.NoError(t, err)
-			known := tensors{}
-			s, err := cache.NewSession(xpwc.MapOf(known))
-			require.NoError(t, err)
-			want, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
-				known[w.Name] = w.Content
-				return s.Load(w.Name, append(test.packed, xpwc.Eager())...)
-			}, s.Finalize)
-			require.NoError(t, err)
-			require.NoError(t, s.Close())
-			require.NoError(t, cache.Close())
-			for _, of := range []string{model, ""} {
-				r, err := reader.Open(sealed(t, path), of)
+			want, _ := sessionLoading(t, c, path, nil,
+				func(s *xpwc.Session, data tensors, w optable.Weight) ([]byte, error) {
+					data[w.Name] = w.Content
+					return s.Load(w.Name, append(test.options, xpwc.Eager())...)
+				})
+			for _, digest := range []string{model, ""} {
+				r, err := reader.Open(sealed(t, path), digest)
 				require.NoError(t, err)
 				defer r.Close()
 				require.Equal(t, want, runNamed(t, c, r, false, func(w optable.Weight, b []byte) error {
@@ -261,13 +268,12 @@ func TestAKernelThatIsDescribedInPartIsPackedAndShared(t *testing.T) {
 	}
 }
 
-// Two exports of one model may have a kernel under one name and pack it otherwise: which of them is meant nobody says.
+// Two exports of a model may pack a kernel of one name differently, and the name does not tell which one it is.
 func TestWhatIsPackedInSeveralWaysIsNotServedToAHostThatKnowsNothingButNames(t *testing.T) {
-	const dynamic = "fully-connected-qd8-f32-qc8w"
-	c := optable.Cases()[slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == dynamic })]
+	c := caseNamed(t, "fully-connected-qd8-f32-qc8w")
 	path := filepath.Join(t.TempDir(), "cache")
 	want, _ := session(t, c, path, nil)
-	sessionGiven(t, packing.SparseInference, c, path, nil)
+	sessionWithFlags(t, packing.SparseInference, c, path, nil)
 	r, err := reader.Open(sealed(t, path), model)
 	require.NoError(t, err)
 	defer r.Close()
@@ -279,25 +285,17 @@ func TestWhatIsPackedInSeveralWaysIsNotServedToAHostThatKnowsNothingButNames(t *
 	require.Equal(t, 1, r.Stats().Packed)
 }
 
-// A host may map a file in which two constants of equal bytes lie in one place, and are packed with different scales.
+// In a mapped file two constants of equal bytes may share an address and be packed with different scales.
 func TestWhatHasTwoNamesIsNotServedAsOneOfThemIsPacked(t *testing.T) {
-	const dynamic = "fully-connected-qd8-f32-qc8w"
-	c := optable.Cases()[slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == dynamic })]
+	c := caseNamed(t, "fully-connected-qd8-f32-qc8w")
 	path := filepath.Join(t.TempDir(), "cache")
 	want, _ := session(t, c, path, nil)
-	cache, err := xpwc.Open(path, nil)
-	require.NoError(t, err)
-	known := tensors{}
-	s, err := cache.NewSession(xpwc.MapOf(known))
-	require.NoError(t, err)
-	output, err := c.Run(s, func(w optable.Weight) ([]byte, error) {
-		known["another "+w.Name] = w.Content
-		return s.Load("another "+w.Name, xpwc.PackedAs(withFlags(packing.SparseInference, w.Packing)), xpwc.Eager())
-	}, s.Finalize)
-	require.NoError(t, err)
+	output, _ := sessionLoading(t, c, path, nil,
+		func(s *xpwc.Session, data tensors, w optable.Weight) ([]byte, error) {
+			data["another "+w.Name] = w.Content
+			return s.Load("another "+w.Name, xpwc.PackedAs(withFlags(packing.SparseInference, w.Packing)), xpwc.Eager())
+		})
 	require.Equal(t, want, output)
-	require.NoError(t, s.Close())
-	require.NoError(t, cache.Close())
 	r, err := reader.Open(sealed(t, path), model)
 	require.NoError(t, err)
 	defer r.Close()
@@ -309,23 +307,16 @@ func TestWhatHasTwoNamesIsNotServedAsOneOfThemIsPacked(t *testing.T) {
 	require.Equal(t, 1, r.Stats().Packed)
 }
 
-// XNNPACK frees its copies with the runtime that they were made for, and the next one's may lie there.
+// XNNPACK frees its copies with their runtime, and the next runtime's copies may have their addresses.
 func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
-	const name = "fully-connected-f32-no-bias"
-	c := optable.Cases()[slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == name })]
+	c := caseNamed(t, "fully-connected-f32-no-bias")
 	path := filepath.Join(t.TempDir(), "cache")
-	cache, err := xpwc.Open(path, nil)
-	require.NoError(t, err)
-	known := tensors{}
-	s, err := cache.NewSession(xpwc.MapOf(known))
-	require.NoError(t, err)
 	var weight optable.Weight
-	_, err = c.Run(s, func(w optable.Weight) ([]byte, error) {
+	sessionLoading(t, c, path, nil, func(s *xpwc.Session, data tensors, w optable.Weight) ([]byte, error) {
 		weight = w
-		known[w.Name+"#"] = w.Content // as a copy of it is called
+		data[w.Name+"#"] = w.Content // the name of a copy
 		return s.Load(w.Name+"#", xpwc.PackedAs(w.Packing), xpwc.Eager())
-	}, s.Finalize)
-	require.NoError(t, errors.Join(err, s.Close(), cache.Close()))
+	})
 
 	r, err := reader.Open(sealed(t, path), model)
 	require.NoError(t, err)
@@ -334,17 +325,17 @@ func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
 	require.NoError(t, err)
 	var memory optable.Copies
 	defer memory.Free()
-	var of [3][]byte
-	for i := range of {
-		of[i], err = memory.Place(weight)
+	var places [3][]byte
+	for i := range places {
+		places[i], err = memory.Place(weight)
 		require.NoError(t, err)
 	}
-	original, copied, other := of[0], of[1], of[2]
+	original, copied, unrelated := places[0], places[1], places[2]
 	require.NoError(t, r.NamePacked(weight.Name, original, weight.Packing))
 	if !r.Alias(copied, original) {
-		t.Skip("this XNNPACK does not say what it copies")
+		t.Skip("this XNNPACK does not report its copies")
 	}
-	require.True(t, r.Alias(copied, other))
+	require.True(t, r.Alias(copied, unrelated))
 	require.False(t, r.Finds(entry, copied))
 	require.True(t, r.Alias(copied, original))
 	require.True(t, r.Finds(entry, copied))
@@ -355,16 +346,16 @@ func TestTheCopyOfATensorWithoutANameIsNotTakenForAnEarlierOne(t *testing.T) {
 	require.NoError(t, unsealed.NamePacked(weight.Name, original, weight.Packing))
 	require.True(t, unsealed.Alias(copied, original))
 	require.NoError(t, unsealed.NamePacked(weight.Name+"#", copied, weight.Packing))
-	require.True(t, unsealed.Finds(entry, copied), "a tensor that is called so is known by its own content")
+	require.True(t, unsealed.Finds(entry, copied), "a tensor of that name is compared by its own content")
 }
 
-// What flags of the runtime change is asked for a runtime with them. Where the host has not given them, the key shows
-// that XNNPACK made another operator than it was asked about: what is equal is served then.
+// The reader probes sizes with the runtime's flags. Without the host's flags the key shows that XNNPACK created another
+// operator than the probed one: only equal bytes are then shared.
 func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
-	const slowConsistentArithmetic xnnpack.RuntimeFlags = 0x2000 // which headers of 2024 have no name for
-	for title, made := range map[string]struct {
-		with  xnnpack.RuntimeFlags
-		given packing.Flags
+	const slowConsistentArithmetic xnnpack.RuntimeFlags = 0x2000 // headers of 2024 do not name it
+	for title, test := range map[string]struct {
+		runtime  xnnpack.RuntimeFlags
+		declared packing.Flags
 	}{
 		"sparse":                   {xnnpack.HintSparseInference, packing.SparseInference},
 		"half, where the CPU can":  {xnnpack.HintFP16Inference, packing.HalfPrecision},
@@ -373,24 +364,22 @@ func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
 		"half, which is not given": {xnnpack.ForceFP16Inference, 0},
 	} {
 		t.Run(title, func(t *testing.T) {
-			const dynamic = "fully-connected-qd8-f32-qc8w"
-			i := slices.IndexFunc(optable.Cases(), func(c optable.Case) bool { return c.Name == dynamic })
-			c := optable.Cases()[i]
-			c.Flags = made.with
+			c := caseNamed(t, "fully-connected-qd8-f32-qc8w")
+			c.Flags = test.runtime
 			path := filepath.Join(t.TempDir(), "cache")
-			sessionGiven(t, made.given, c, path, nil)
-			want, warm := sessionGiven(t, made.given, c, path, &xpwc.Options{ReadOnly: true})
+			sessionWithFlags(t, test.declared, c, path, nil)
+			want, warm := sessionWithFlags(t, test.declared, c, path, &xpwc.Options{ReadOnly: true})
 			serve := func() reader.Stats {
 				r, err := reader.Open(path, "")
 				require.NoError(t, err)
 				defer r.Close()
-				require.Equal(t, want, runGiven(t, made.given, c, r, false))
+				require.Equal(t, want, runWithFlags(t, test.declared, c, r, false))
 				return r.Stats()
 			}
 			stats := serve()
 			require.EqualValues(t, warm.Hits.Entries, stats.Hits)
 			require.Equal(t, 1-stats.Hits, stats.Shared, "one copy in memory all the same")
-			if made.given&packing.HalfPrecision == 0 && made.given != 0 {
+			if test.declared&packing.HalfPrecision == 0 && test.declared != 0 {
 				require.Equal(t, 1, stats.Hits)
 			}
 			shorten(t, path)
@@ -403,16 +392,16 @@ func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
 	}
 }
 
-// shorten takes 64 bytes from the only payload of a file, as its index says, beyond which XNNPACK would read.
+// shorten removes 64 bytes from the size that the index has for the file's only payload. XNNPACK would read beyond it.
 func shorten(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	require.NoError(t, err)
 	le := binary.LittleEndian
 	newest := 0
-	for _, at := range []int{512, 1024} {
-		if le.Uint64(file[at:]) > le.Uint64(file[max(newest, 512):]) || newest == 0 && le.Uint64(file[at:]) > 0 {
-			newest = at
+	for _, slot := range []int{512, 1024} {
+		if le.Uint64(file[slot:]) > le.Uint64(file[max(newest, 512):]) || newest == 0 && le.Uint64(file[slot:]) > 0 {
+			newest = slot
 		}
 	}
 	x := file[le.Uint64(file[newest+8:]):]
@@ -480,20 +469,20 @@ func TestAModelOfAnotherDigestIsNotServed(t *testing.T) {
 	require.Equal(t, want, run(t, c, r, false), "its content is compared")
 	require.Positive(t, r.Stats().Hits)
 
-	other, err := reader.Open(path+".sealed", reader.Digest([]byte("another")))
+	second, err := reader.Open(path+".sealed", reader.Digest([]byte("another")))
 	require.NoError(t, err)
-	defer other.Close()
+	defer second.Close()
 	var copies optable.Copies
 	defer copies.Free()
-	_, err = c.Run(other, func(w optable.Weight) ([]byte, error) {
+	_, err = c.Run(second, func(w optable.Weight) ([]byte, error) {
 		w.Content = bytes.Clone(w.Content)
 		w.Content[0]++
 		b, err := copies.Place(w)
-		return b, errors.Join(err, name(other, w, b))
-	}, other.Finalize)
+		return b, errors.Join(err, name(second, w, b))
+	}, second.Finalize)
 	require.NoError(t, err)
-	require.Zero(t, other.Stats().Hits)
-	require.Positive(t, other.Stats().Packed)
+	require.Zero(t, second.Stats().Hits)
+	require.Positive(t, second.Stats().Packed)
 }
 
 func TestWhatCannotBeOpenedIsAnError(t *testing.T) {
@@ -503,9 +492,9 @@ func TestWhatCannotBeOpenedIsAnError(t *testing.T) {
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
 	open := func(content []byte, mode os.FileMode) error {
-		at := filepath.Join(dir, "file")
-		require.NoError(t, errors.Join(os.WriteFile(at, content, 0o600), os.Chmod(at, mode)))
-		r, err := reader.Open(at, "")
+		copied := filepath.Join(dir, "file")
+		require.NoError(t, errors.Join(os.WriteFile(copied, content, 0o600), os.Chmod(copied, mode)))
+		r, err := reader.Open(copied, "")
 		r.Close()
 		return err
 	}
@@ -592,7 +581,7 @@ func TestAMissHasAReason(t *testing.T) {
 	}
 	for _, miss := range []struct {
 		reason reader.Miss
-		says   string
+		text   string
 		model  string
 		name   func(*reader.Reader) func(optable.Weight, []byte) error
 	}{
@@ -604,7 +593,8 @@ func TestAMissHasAReason(t *testing.T) {
 				return func(w optable.Weight, b []byte) error { return r.Name(w.Name, b) }
 			}},
 		{reader.MissNoProgram, "with xpwc_reader_set_program", model, asSealed},
-		{reader.MissModel, "sealed for another program and another model", reader.Digest([]byte("another")), asExported},
+		{reader.MissModel, "sealed for another program and another model", reader.Digest([]byte("another")),
+			asExported},
 		{reader.MissContent, "other content", reader.Digest([]byte("another")),
 			func(r *reader.Reader) func(optable.Weight, []byte) error {
 				return func(w optable.Weight, b []byte) error {
@@ -620,31 +610,31 @@ func TestAMissHasAReason(t *testing.T) {
 				}
 			}},
 	} {
-		t.Run(miss.says, func(t *testing.T) {
+		t.Run(miss.text, func(t *testing.T) {
 			r, err := reader.Open(file, miss.model)
 			require.NoError(t, err)
 			defer r.Close()
 			require.Empty(t, r.Reason())
 			var copies optable.Copies
 			defer copies.Free()
-			given := miss.name(r)
+			nameTensor := miss.name(r)
 			_, err = c.Run(r, func(w optable.Weight) ([]byte, error) {
 				b, err := copies.Place(w)
 				if err == nil {
 					b = bytes.Clone(b)
 				}
-				return b, errors.Join(err, given(w, b))
+				return b, errors.Join(err, nameTensor(w, b))
 			}, r.Finalize)
 			require.NoError(t, err)
 			s := r.Stats()
 			require.Positive(t, s.Misses)
 			require.Equal(t, map[reader.Miss]int{miss.reason: s.Misses}, s.MissesBy)
-			require.Contains(t, r.Reason(), miss.says)
+			require.Contains(t, r.Reason(), miss.text)
 		})
 	}
 	t.Run("another machine", func(t *testing.T) {
 		require.NoError(t, os.WriteFile(path+".other", golden(t), 0o400))
-		r, err := reader.Open(path+".other", "") // its layouts are no machine's
+		r, err := reader.Open(path+".other", "") // with layouts that no machine has
 		require.NoError(t, err)
 		defer r.Close()
 		runNamed(t, c, r, false, packed(r))

@@ -1,7 +1,6 @@
 //go:build cgo
 
-// Package reader gives the reader in C, which is here, to tests in Go: those have every operator and every damaged
-// file.
+// Package reader wraps the reader in C of this directory for tests in Go, which have all operators and damaged files.
 package reader
 
 /*
@@ -39,11 +38,11 @@ import (
 	"runtime"
 	"unsafe"
 
-	_ "xpwc/internal/ask" // whose C is compiled along: a change of it is one of this package
+	_ "xpwc/internal/ask" // its C files are included: rebuild when they change
 	"xpwc/xnnpack/packing"
 )
 
-// A Status is what the reader returns for what it cannot do: xpwc_status.
+// A Status is an xpwc_status as an error.
 type Status int
 
 func (s Status) Error() string { return C.GoString(C.xpwc_reader_status_string(C.xpwc_status(s))) }
@@ -55,7 +54,7 @@ func statusOf(s C.xpwc_status) error {
 	return Status(s)
 }
 
-// Those that tests ask for.
+// Statuses that tests check.
 const (
 	NotCache        = Status(C.XPWC_STATUS_NOT_CACHE)
 	Damaged         = Status(C.XPWC_STATUS_DAMAGED)
@@ -66,21 +65,21 @@ const (
 // A Reader is an xpwc_reader, and an xnnpack.WeightsCache.
 type Reader struct{ c *C.xpwc_reader }
 
-// Open opens a file for a model, "" for none.
+// Open opens a file with a model's digest, or "".
 func Open(path, model string) (*Reader, error) {
-	name, of := C.CString(path), text(model)
+	name, digest := C.CString(path), text(model)
 	defer C.free(unsafe.Pointer(name))
-	defer C.free(unsafe.Pointer(of))
+	defer C.free(unsafe.Pointer(digest))
 	r := &Reader{}
-	return r, statusOf(C.xpwc_reader_open(name, of, &r.c))
+	return r, statusOf(C.xpwc_reader_open(name, digest, &r.c))
 }
 
 // OpenFD opens a file, or a part of one, by a descriptor.
 func OpenFD(fd uintptr, offset, size uint64, model string) (*Reader, error) {
-	of := text(model)
-	defer C.free(unsafe.Pointer(of))
+	digest := text(model)
+	defer C.free(unsafe.Pointer(digest))
 	r := &Reader{}
-	return r, statusOf(C.xpwc_reader_open_fd(C.int(fd), C.uint64_t(offset), C.uint64_t(size), of, &r.c))
+	return r, statusOf(C.xpwc_reader_open_fd(C.int(fd), C.uint64_t(offset), C.uint64_t(size), digest, &r.c))
 }
 
 func text(s string) *C.char {
@@ -96,12 +95,12 @@ func (r *Reader) Close() { C.xpwc_reader_close(r.c) }
 // Provider implements xnnpack.WeightsCache.
 func (r *Reader) Provider() unsafe.Pointer { return unsafe.Pointer(C.xpwc_reader_provider(r.c)) }
 
-// Alias says, as XNNPACK does, that it has made a copy of a tensor. It returns false if this XNNPACK does not say so.
+// Alias registers a copy of a tensor, as XNNPACK does. It returns false if this XNNPACK does not report its copies.
 func (r *Reader) Alias(copied, original []byte) bool {
 	return bool(C.alias(r.c, unsafe.Pointer(&copied[0]), unsafe.Pointer(&original[0])))
 }
 
-// Finds looks an entry up for a kernel, as XNNPACK does.
+// Finds reports whether a look-up of a kernel, with an entry's seed, hits.
 func (r *Reader) Finds(e Entry, kernel []byte) bool {
 	return bool(C.finds(r.c, C.uint32_t(e.Seed), C.uint32_t(e.FingerprintID), unsafe.Pointer(&kernel[0])))
 }
@@ -109,7 +108,7 @@ func (r *Reader) Finds(e Entry, kernel []byte) bool {
 // Finalize finalizes the reader.
 func (r *Reader) Finalize() error { C.xpwc_reader_finalize(r.c); return nil }
 
-// Verify compares the checksums of what was served.
+// Verify verifies the checksums of entries that hit.
 func (r *Reader) Verify() error { return statusOf(C.xpwc_reader_verify(r.c)) }
 
 // Stats are xpwc_reader_stats.
@@ -137,18 +136,18 @@ const (
 // Reason is xpwc_reader_reason.
 func (r *Reader) Reason() string { return C.GoString(C.xpwc_reader_reason(r.c)) }
 
-// Stats returns what the reader did.
+// Stats returns the reader's counts.
 func (r *Reader) Stats() Stats {
 	var s C.xpwc_reader_stats
 	C.xpwc_reader_get_stats(r.c, &s)
-	by := map[Miss]int{}
+	misses := map[Miss]int{}
 	for reason, n := range s.misses_by {
 		if n > 0 {
-			by[Miss(reason)] = int(n)
+			misses[Miss(reason)] = int(n)
 		}
 	}
 	return Stats{int(s.hits.entries), int(s.packed.entries), int(s.shared.entries), int(s.misses), int(s.entries),
-		s.damaged != 0, s.asked != 0, by}
+		s.damaged != 0, s.asked != 0, misses}
 }
 
 // Digest is xpwc_reader_digest.
@@ -188,7 +187,7 @@ func bytesOf(d *[16]C.uint8_t) [16]byte { return *(*[16]byte)(unsafe.Pointer(d))
 // Name names a tensor, which lies outside the Go heap, without a packing.
 func (r *Reader) Name(name string, data []byte) error { return r.name(name, data, nil) }
 
-// NameOpaque names a tensor with a description that only its host understands.
+// NameOpaque names a tensor with an opaque packing.
 func (r *Reader) NameOpaque(name string, data, description []byte) error {
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -199,7 +198,7 @@ func (r *Reader) NameOpaque(name string, data, description []byte) error {
 	return r.name(name, data, &p)
 }
 
-// SetProgram gives the program whose tensors are named after it.
+// SetProgram sets the program of the tensors that are named next.
 func (r *Reader) SetProgram(program string) error {
 	data := C.CString(program)
 	defer C.free(unsafe.Pointer(data))
@@ -208,13 +207,13 @@ func (r *Reader) SetProgram(program string) error {
 
 // NameAsSealed names a tensor whose packing comes from the file.
 func (r *Reader) NameAsSealed(name string, data []byte) error {
-	of := C.CString(name)
-	defer C.free(unsafe.Pointer(of))
+	cName := C.CString(name)
+	defer C.free(unsafe.Pointer(cName))
 	address, size := unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data))
-	return statusOf(C.xpwc_reader_name_as_sealed(r.c, of, address, size))
+	return statusOf(C.xpwc_reader_name_as_sealed(r.c, cName, address, size))
 }
 
-// NamePacked names a tensor that is packed so.
+// NamePacked names a tensor with a packing.
 func (r *Reader) NamePacked(name string, data []byte, id packing.Identity) error {
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -256,7 +255,7 @@ func pinned[T any](pin *runtime.Pinner, b []T) *T {
 }
 
 func (r *Reader) name(name string, data []byte, p *C.xpwc_packing) error {
-	of := C.CString(name)
-	defer C.free(unsafe.Pointer(of))
-	return statusOf(C.xpwc_reader_name(r.c, of, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), p))
+	cName := C.CString(name)
+	defer C.free(unsafe.Pointer(cName))
+	return statusOf(C.xpwc_reader_name(r.c, cName, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), p))
 }

@@ -1,4 +1,4 @@
-// The names of statuses, for the library and for the reader, after xpwc.h.
+// The names of statuses, for the library and the reader. Include it after xpwc.h.
 #ifndef XPWC_READER_STATUS_H
 #define XPWC_READER_STATUS_H
 

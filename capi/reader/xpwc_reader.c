@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// What asks XNNPACK how it packs is the library's own, under names that a host may link beside the library.
+// The probes of XNNPACK are the library's, under other names, so that a host can link both.
 #define xpwcSampleBytes xpwc_reader_sample_bytes
 #define xpwc_bare_provider_init xpwc_reader_bare_provider_init
 #define xpwc_build_identifier xpwc_reader_build_identifier
@@ -41,47 +41,47 @@ enum {
   header_size = 4096, slot_size = 128, alignment_of_payloads = 64, index_header_size = 128, layout_size = 32,
   source_size = 16, record_size = 164, copy_size = 36, sum_size = 8, block_size_of_index = 1024, piece_size = 4096,
   version_of_format = 4, has_bias = 1, tied = 2, variant = 4,
-  most_layouts = 16, // that are tried where this machine's is not known
-  // Limits of the work for one look-up of a hostile index: slots of the table that are probed, payloads that packed bytes
-  // are compared with, and packing identities of one kernel.
-  most_probes = 1 << 14, most_compared = 64, most_identities = 64,
+  max_layouts = 16, // to search if this machine's layout is unknown
+  // Limits of one look-up's work in a hostile index: probed slots of the hash table, payloads compared with packed
+  // bytes, and packing identities of one kernel.
+  max_probes = 1 << 14, max_compared = 64, max_identities = 64,
   block_alignment = 128, buckets = 1024, // of the reader's own memory
   ever_served = 1, served_now = 2,       // the latter since names were forgotten
-  machine_head = 18, seen_size = 21, most_machines = 16, most_of_a_machine = 64,
+  machine_head = 18, seen_size = 21, max_machines = 16, max_families = 64,
 };
 
-// What XNNPACK packs of fixed tensors.
+// The bytes that XNNPACK packs from fixed tensors.
 struct sample {
   struct bytes packed;
-  uint32_t ids[8]; // fingerprint_ids of the keys that they were packed under: a family has no more tensors
+  uint32_t ids[8]; // fingerprint_ids of their keys; a family has at most 8 tensors
   size_t ids_count;
   bool transposed;
 };
 
-// A family of a layout that a machine as this was seen to pack in.
-struct shown {
+// A family that a machine like this one packed in a layout.
+struct evidence {
   uint32_t layout;
   struct xpwc_node family;
   digest sum;
   bool asked;
-  struct sample sample; // that has no ids if XNNPACK does not pack so here
+  struct sample sample; // without ids if this XNNPACK packs otherwise
 };
 
 // A tensor that the host named, or a copy of one.
 struct tensor {
   struct tensor* next;  // in its bucket
-  const void* data;     // by which XNNPACK knows it
-  const void* original; // what XNNPACK has made it a copy of, or the same
+  const void* data;     // the address in XNNPACK's key
+  const void* original; // data, or the tensor that XNNPACK copied
   size_t size;          // of the original
   struct identity* identities; // each once, in the order of their digests
-  size_t identities_count, known_ways; // the latter have a shape
-  bool as_sealed; // xpwc_reader_name_as_sealed: the host knows a name and nothing else
-  digest packing, content; // the latter is zero before it is asked for
-  digest stamp, program;   // as it is in records that are sealed for the model, and in copies for the program
-  char name[]; // "#" follows that of which it is a copy
+  size_t identities_count, shaped_count; // shaped_count of them have a shape
+  bool as_sealed; // named by xpwc_reader_name_as_sealed
+  digest packing, content; // content is zero until it is computed
+  digest stamp, program;   // stamps of records sealed for the model, and of copies sealed for the program
+  char name[]; // a copy has the original's name and "#"
 };
 
-// A stamp of a kernel for the model or for a program of it, and the record that has it.
+// A record's stamp of its kernel, for the model or one of its programs.
 struct seal {
   digest stamp;
   uint32_t record;
@@ -94,57 +94,57 @@ struct size_asked {
 };
 
 typedef struct weight {
-  struct tensor *kernel, *bias; // the kernel is NULL if it can be in no file, since not all is named
+  struct tensor *kernel, *bias; // kernel is NULL if the kernel or bias has no name
   uint32_t seed, fingerprint_id;
 } weight;
 
 struct xpwc_reader {
   struct xpwc_bare_provider provider;
-  int finalized, file; // the latter while it is opened
-  uint64_t start; // of the cache in the file
-  uint8_t* map;  // the cache
-  size_t before; // bytes of the mapping before it
-  char model[33];   // its digest; "" without one
-  char program[33]; // digest of the delegate's bytes: xpwc_reader_set_program; "" without it
-  bool has_other_names; // since names were forgotten: of tensors named as sealed, that are no hash of the content
-  // The index of the generation in force, which was found sound, and its parts. Without one, records is 0.
+  int finalized, file; // file is open only in open_file
+  uint64_t start; // offset of the cache in the file
+  uint8_t* map;  // the mapped cache
+  size_t padding; // bytes of the mapping that precede map
+  char model[33];   // the model's digest, or ""
+  char program[33]; // digest of the program of xpwc_reader_set_program, or ""
+  bool has_other_names; // since xpwc_reader_forget: a name given as sealed was no hash of the content
+  // The checked index of the latest generation, and its parts. records is 0 if there is none.
   uint8_t *index, *rows, *table, *strings;
   const uint8_t* copies; // rows of copy_size
-  struct seal* seals; // of all records and copies, sorted; NULL before the first tensor that is named as sealed
+  struct seal* seals; // of all records and copies, sorted; NULL until the first tensor is named as sealed
   uint64_t end, records, slots, copies_count;
   uint32_t layouts, strings_size;
-  uint8_t* served; // behind the index, for each record: of ever_served, served_now
-  uint64_t bytes_named; // of tensors
-  struct bytes shown; // struct shown: what there is for this machine, read when it is first asked for
-  int64_t here; // this machine's layout in the file, once it was asked for; or -1
+  uint8_t* served; // follows the index; flags of each record: ever_served, served_now
+  uint64_t bytes_named; // total size of the named tensors
+  struct bytes evidence; // array of struct evidence: the file's evidence for this machine, read on demand
+  int64_t layout; // index of this machine's layout after probe_layout; -1 if the file does not have it
   struct tensor* tensors[buckets]; // by address
   struct bytes sizes; // struct size_asked
   struct xpwc_zeros zeros;
-  void** blocks; // of packed weights that are not in the file, each with the next at its start
-  xpwc_reader_miss miss; // of the search before
-  const void* last_found; // by the look-up before; NULL if it found nothing, and once something is packed
+  void** blocks; // list of packed weights in private memory, linked at their starts
+  xpwc_reader_miss miss; // of the last find
+  const void* last_hit; // payload of the last look-up; NULL after a miss, and once weights are packed
   xpwc_reader_stats stats;
 };
 
 static bool lies_in(uint64_t offset, uint64_t size, uint64_t end) { return offset <= end && size <= end - offset; }
 
-// Reads n bytes. It is XPWC_STATUS_DAMAGED if the file ends before them, and XPWC_STATUS_SYSTEM_ERROR with errno if the
-// system cannot read them: then nothing is known of the file.
-static xpwc_status read_at(const struct xpwc_reader* r, void* to, size_t n, uint64_t offset) {
-  for (size_t done = 0; done < n;) {
-    const ssize_t got = pread(r->file, (char*)to + done, n - done, (off_t)(r->start + offset + done));
-    if (got == 0) {
+// Reads n bytes. Returns XPWC_STATUS_DAMAGED if the file is too short, and XPWC_STATUS_SYSTEM_ERROR with errno if the
+// system cannot read them: the file may then be undamaged.
+static xpwc_status read_at(const struct xpwc_reader* r, void* dst, size_t n, uint64_t offset) {
+  for (size_t filled = 0; filled < n;) {
+    const ssize_t count = pread(r->file, (char*)dst + filled, n - filled, (off_t)(r->start + offset + filled));
+    if (count == 0) {
       return XPWC_STATUS_DAMAGED;
     }
-    if (got < 0 && errno != EINTR) {
+    if (count < 0 && errno != EINTR) {
       return XPWC_STATUS_SYSTEM_ERROR;
     }
-    done += got > 0 ? (size_t)got : 0;
+    filled += count > 0 ? (size_t)count : 0;
   }
   return XPWC_STATUS_OK;
 }
 
-// Reads the header block and, if there is one, the slot in force.
+// Reads the header block and the latest valid slot, if there is one.
 static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, uint8_t slot[slot_size]) {
   static const char magic[8] = "xpwc\r\n\x1a";
   uint8_t header[header_size];
@@ -168,8 +168,8 @@ static xpwc_status read_header(const struct xpwc_reader* r, uint64_t size, uint8
       memcpy(slot, s, slot_size);
     }
   }
-  const bool right = u32(header + 12) == header_size && u64(slot) >> 62 == 0 && u64(slot + 40) <= size;
-  return right ? XPWC_STATUS_OK : XPWC_STATUS_DAMAGED;
+  const bool valid = u32(header + 12) == header_size && u64(slot) >> 62 == 0 && u64(slot + 40) <= size;
+  return valid ? XPWC_STATUS_OK : XPWC_STATUS_DAMAGED;
 }
 
 static const uint8_t* row_at(const struct xpwc_reader* r, uint64_t i) { return r->rows + i * record_size; }
@@ -178,24 +178,25 @@ static const uint8_t* layout_at(const struct xpwc_reader* r, uint32_t i) {
   return r->index + index_header_size + (size_t)layout_size * i;
 }
 
-// Reports whether a record is one, and may follow the record before it, if there is one. The index is of size bytes at at.
-static bool is_record(const struct xpwc_reader* r, const uint8_t* row, bool first, uint32_t sources, uint64_t at, uint64_t size) {
+// Reports whether a record is valid and may follow the previous one. The index has size bytes at index_offset.
+static bool is_record(
+    const struct xpwc_reader* r, const uint8_t* row, bool first, uint32_t sources, uint64_t index_offset, uint64_t size) {
   const uint64_t offset = u64(row), n = u64(row + 8);
-  const uint8_t* before = row - record_size;
+  const uint8_t* previous = row - record_size;
   return n > 0 && offset >= header_size && offset % alignment_of_payloads == 0 && lies_in(offset, n, r->end) &&
-         (offset >= at + size || offset + n <= at) && u16(row + 40) < r->layouts && u32(row + 48) < sources &&
+         (offset >= index_offset + size || offset + n <= index_offset) && u16(row + 40) < r->layouts && u32(row + 48) < sources &&
          row[42] < 8 && lies_in(u32(row + 52), u32(row + 56), r->strings_size) &&
          lies_in(u32(row + 60), u32(row + 64), r->strings_size) && u64(row + 148) <= n &&
-         (first || memcmp(before, row, 16) == 0 || (offset >= u64(before) && offset - u64(before) >= u64(before + 8)));
+         (first || memcmp(previous, row, 16) == 0 || (offset >= u64(previous) && offset - u64(previous) >= u64(previous + 8)));
 }
 
-// Reads the index that a slot says where to find, and checks all of it.
+// Reads the index at a slot's offset, and checks all of it.
 static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
   static const uint8_t zeros[piece_size];
-  const uint64_t at = u64(slot + 8), size = u64(slot + 16);
+  const uint64_t index_offset = u64(slot + 8), size = u64(slot + 16);
   uint8_t h[index_header_size];
   r->end = u64(slot + 40);
-  xpwc_status status = size < sizeof(h) ? XPWC_STATUS_DAMAGED : read_at(r, h, sizeof(h), at);
+  xpwc_status status = size < sizeof(h) ? XPWC_STATUS_DAMAGED : read_at(r, h, sizeof(h), index_offset);
   if (status != XPWC_STATUS_OK) {
     return status;
   }
@@ -206,12 +207,12 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
   while (r->slots < 2 * records && r->slots <= size) {
     r->slots *= 2;
   }
-  const uint64_t most = (UINT64_C(64) << 20) + 8 * (records * record_size + (uint64_t)r->layouts * layout_size);
+  const uint64_t limit = (UINT64_C(64) << 20) + 8 * (records * record_size + (uint64_t)r->layouts * layout_size);
   const uint64_t body_size = records * record_size + r->slots * 4 + strings;
   const uint64_t sums = index_header_size + (uint64_t)r->layouts * layout_size + (uint64_t)sources * source_size;
   const uint64_t body = (sums + (body_size + block_size_of_index - 1) / block_size_of_index * sum_size + 63) / 64 * 64;
   if (memcmp(h, "xpwcidx\x04", 8) != 0 || records > size / record_size || r->layouts > size / layout_size ||
-      sources > size / source_size || strings > size || r->slots != u64(h + 32) || strings > most || strings > UINT32_MAX ||
+      sources > size / source_size || strings > size || r->slots != u64(h + 32) || strings > limit || strings > UINT32_MAX ||
       u32(h + 28) != record_size || u64(h + 48) != block_size_of_index || u64(h + 8) != u64(slot) || records != u64(slot + 48) ||
       body + body_size != size) { // if the numbers are small enough, as was seen before, nothing here wraps around
     return XPWC_STATUS_DAMAGED;
@@ -225,60 +226,62 @@ static xpwc_status read_index(struct xpwc_reader* r, const uint8_t* slot) {
   r->table = r->rows + records * record_size;
   r->strings = r->table + r->slots * 4;
   r->strings_size = (uint32_t)strings;
-  bool right = true;
-  // Piece by piece: none of an honest one is a hole before the table, so memory is used for what is there.
-  for (uint64_t got = 0, next; right && got < size; got += next) {
-    next = size - got < piece_size ? size - got : piece_size;
-    status = read_at(r, r->index + got, next, at + got);
-    right = status == XPWC_STATUS_OK &&
-            (got + piece_size > (uint64_t)(r->table - r->index) || memcmp(r->index + got, zeros, piece_size) != 0);
+  bool valid = true;
+  // A forged size could make the reader allocate memory for a hole. An honest index has no zero piece ahead of the
+  // table.
+  for (uint64_t filled = 0, next; valid && filled < size; filled += next) {
+    next = size - filled < piece_size ? size - filled : piece_size;
+    status = read_at(r, r->index + filled, next, index_offset + filled);
+    valid = status == XPWC_STATUS_OK &&
+            (filled + piece_size > (uint64_t)(r->table - r->index) || memcmp(r->index + filled, zeros, piece_size) != 0);
   }
-  right = right && equal(digest_of(r->index, body), digest_at(slot + 24));
-  for (uint64_t i = 0; right && i < body_size; i += block_size_of_index) {
-    const uint64_t left = body_size - i, n = left < block_size_of_index ? left : block_size_of_index;
-    right = hash64(r->rows + i, n, 0) == u64(r->index + sums + i / block_size_of_index * sum_size);
+  valid = valid && equal(digest_of(r->index, body), digest_at(slot + 24));
+  for (uint64_t i = 0; valid && i < body_size; i += block_size_of_index) {
+    const uint64_t remaining = body_size - i, n = remaining < block_size_of_index ? remaining : block_size_of_index;
+    valid = hash64(r->rows + i, n, 0) == u64(r->index + sums + i / block_size_of_index * sum_size);
   }
-  for (uint64_t i = 0; right && i < records; i++) {
-    right = is_record(r, row_at(r, i), i == 0, sources, at, size);
+  for (uint64_t i = 0; valid && i < records; i++) {
+    valid = is_record(r, row_at(r, i), i == 0, sources, index_offset, size);
   }
-  for (uint64_t i = 0; right && i < r->slots; i++) {
-    right = u32(r->table + 4 * i) <= records;
+  for (uint64_t i = 0; valid && i < r->slots; i++) {
+    valid = u32(r->table + 4 * i) <= records;
   }
   if (u32(h + 72) % copy_size == 0 && lies_in(u32(h + 68), u32(h + 72), strings)) {
     r->copies = r->strings + u32(h + 68);
     r->copies_count = u32(h + 72) / copy_size;
   }
-  r->records = r->stats.entries = right ? records : 0;
-  return right || status != XPWC_STATUS_OK ? status : XPWC_STATUS_DAMAGED;
+  r->records = r->stats.entries = valid ? records : 0;
+  return valid || status != XPWC_STATUS_OK ? status : XPWC_STATUS_DAMAGED;
 }
 
 // Maps the file up to the end of the generation in force.
 static xpwc_status map_file(struct xpwc_reader* r) {
-  r->before = (size_t)(r->start % (uint64_t)sysconf(_SC_PAGESIZE));
-  const uint64_t size = r->before + r->end;
-  const off_t at = (off_t)(r->start - r->before);
-  void* map = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, r->file, at);
+  r->padding = (size_t)(r->start % (uint64_t)sysconf(_SC_PAGESIZE));
+  const uint64_t size = r->padding + r->end;
+  const off_t offset = (off_t)(r->start - r->padding);
+  void* map = size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, r->file, offset);
   if (map == MAP_FAILED) {
     return size > SIZE_MAX || errno == ENOMEM ? XPWC_STATUS_OUT_OF_MEMORY : XPWC_STATUS_SYSTEM_ERROR;
   }
-  r->map = (uint8_t*)map + r->before;
+  r->map = (uint8_t*)map + r->padding;
 #ifdef MADV_HUGEPAGE
-  (void)madvise(map, (size_t)size, MADV_HUGEPAGE); // what is read from the disk is read in large pieces
+  (void)madvise(map, (size_t)size, MADV_HUGEPAGE); // larger reads from the disk
 #endif
   return XPWC_STATUS_OK;
 }
 
 // This machine's layout.
 
-void xpwcSampleBytes(uintptr_t to, uint32_t fingerprint_id, void* packed, size_t n) {
-  struct sample* s = (struct sample*)to;
+void xpwcSampleBytes(uintptr_t sample, uint32_t fingerprint_id, void* packed, size_t n) {
+  struct sample* s = (struct sample*)sample;
   if (s->ids_count < sizeof(s->ids) / sizeof(s->ids[0])) {
     s->ids[s->ids_count++] = fingerprint_id;
   }
   append_text(&s->packed, packed, n);
 }
 
-// Returns the digest of what XNNPACK chooses its kernels by, and of XNNPACK: ask.Machine. Zero if that is not known.
+// Returns the digest of XNNPACK's build and of the CPU features by which it chooses kernels: ask.Machine. Zero if
+// unknown.
 static digest machine(void) {
   uint32_t words[XPWC_PROCESSOR_WORDS];
   const size_t n = xpwc_processor(words);
@@ -296,116 +299,116 @@ static digest machine(void) {
   return digest_and_free(&b);
 }
 
-// Adds what the evidence of the layouts says of this machine. What is not written as evidence is none.
+// Reads the layouts' evidence for this machine. Malformed evidence is ignored.
 static void read_evidence(struct xpwc_reader* r) {
-  const size_t most = most_machines * (machine_head + most_of_a_machine * seen_size);
-  const digest here = machine();
-  for (uint32_t layout = 0; layout < r->layouts && layout < most_layouts && !is_zero(here); layout++) {
-    const uint32_t offset = u32(layout_at(r, layout) + 24), said = u32(layout_at(r, layout) + 28);
-    const size_t size = lies_in(offset, said, r->strings_size) && said <= most ? said : 0;
+  const size_t limit = max_machines * (machine_head + max_families * seen_size);
+  const digest self = machine();
+  for (uint32_t layout = 0; layout < r->layouts && layout < max_layouts && !is_zero(self); layout++) {
+    const uint32_t offset = u32(layout_at(r, layout) + 24), length = u32(layout_at(r, layout) + 28);
+    const size_t size = lies_in(offset, length, r->strings_size) && length <= limit ? length : 0;
     const uint8_t* b = r->strings + (size == 0 ? 0 : offset);
-    for (size_t at = 0, families; at + machine_head <= size; at += machine_head + families * seen_size) {
-      families = b[at + 17];
-      if (families > most_of_a_machine || families * seen_size > size - at - machine_head) {
+    for (size_t pos = 0, families; pos + machine_head <= size; pos += machine_head + families * seen_size) {
+      families = b[pos + 17];
+      if (families > max_families || families * seen_size > size - pos - machine_head) {
         break;
       }
-      for (size_t i = 0; equal(digest_at(b + at), here) && i < families; i++) {
-        const uint8_t* seen = b + at + machine_head + i * seen_size;
-        const struct shown s = {.layout = layout, .family = family_at(seen), .sum = digest_at(seen + 5)};
-        append(&r->shown, &s, sizeof(s));
+      for (size_t i = 0; equal(digest_at(b + pos), self) && i < families; i++) {
+        const uint8_t* seen = b + pos + machine_head + i * seen_size;
+        const struct evidence s = {.layout = layout, .family = family_at(seen), .sum = digest_at(seen + 5)};
+        append(&r->evidence, &s, sizeof(s));
       }
     }
   }
 }
 
-// Has XNNPACK pack the fixed tensors of a family, once.
-static const struct sample* sample_of(struct shown* s) {
-  static const size_t of_convolution[] = {1, 3}, of_depthwise[] = {3, 5};
+// Packs the fixed tensors of a family with XNNPACK, once.
+static const struct sample* sample_of(struct evidence* s) {
+  static const size_t convolution_sizes[] = {1, 3}, depthwise_sizes[] = {3, 5};
   if (!s->asked) {
     s->asked = true;
     const bool convolution = s->family.op == xpwc_convolution, depthwise = s->family.op == xpwc_depthwise_convolution;
     const enum xnn_status status = xpwc_probe_family(
-        &s->family, convolution ? of_convolution : of_depthwise, convolution || depthwise ? 2 : 0, (uintptr_t)&s->sample,
+        &s->family, convolution ? convolution_sizes : depthwise_sizes, convolution || depthwise ? 2 : 0, (uintptr_t)&s->sample,
         &s->sample.transposed);
-    const bool known = status == xnn_status_success && !s->sample.packed.failed;
-    s->sample.ids_count = equal(digest_and_free(&s->sample.packed), s->sum) && known ? s->sample.ids_count : 0;
+    const bool valid = status == xnn_status_success && !s->sample.packed.failed;
+    s->sample.ids_count = equal(digest_and_free(&s->sample.packed), s->sum) && valid ? s->sample.ids_count : 0;
   }
   return &s->sample;
 }
 
-// Reports whether the sample of a family is one of what XNNPACK packs for a node under a key: package ask, Shows. Of a
-// node without a shape, which only the file knows, its family says all.
-static bool shows(struct shown* s, const struct identity* id, uint32_t fingerprint_id) {
+// Reports whether the sample of a family shows how XNNPACK packs a node with this fingerprint_id: package ask, Shows.
+// For a node without a shape, which comes from the file, the family decides.
+static bool shows(struct evidence* s, const struct identity* id, uint32_t fingerprint_id) {
   const struct xpwc_node *n = &id->node, *f = &s->family;
   if (n->op == 0 || n->op == xpwc_deconvolution || n->op != f->op || n->input != f->input || n->kernel != f->kernel ||
       n->bias != f->bias || n->output != f->output) {
     return false;
   }
   const struct sample* sample = sample_of(s);
-  bool packed_so = false;
+  bool matches = false;
   for (size_t i = 0; i < sample->ids_count; i++) {
-    packed_so |= sample->ids[i] == fingerprint_id;
+    matches |= sample->ids[i] == fingerprint_id;
   }
-  packed_so &= (id->flags & ~(uint32_t)(padded | (sample->transposed ? transposed : 0))) == 0;
+  matches &= (id->flags & ~(uint32_t)(padded | (sample->transposed ? transposed : 0))) == 0;
   if (n->op == xpwc_convolution && n->dims > 0) {
-    packed_so &= n->dims == 4 && (n->shape[3] > 1 || n->shape[0] > n->groups);
+    matches &= n->dims == 4 && (n->shape[3] > 1 || n->shape[0] > n->groups);
   }
   if (n->op == xpwc_depthwise_convolution && n->dims > 0) {
-    packed_so &= n->dims == 4 && n->groups == 1 && n->shape[1] == n->shape[2] && (n->shape[1] == 3 || n->shape[1] == 5);
+    matches &= n->dims == 4 && n->groups == 1 && n->shape[1] == n->shape[2] && (n->shape[1] == 3 || n->shape[1] == 5);
   }
-  return packed_so;
+  return matches;
 }
 
-// Returns the layout whose entries of a weight XNNPACK is seen to pack here, by evidence; -1 if none is known.
+// Returns the layout in which XNNPACK packs a weight here, by evidence; -1 if unknown.
 static int64_t presumed_layout(struct xpwc_reader* r, const weight* w) {
-  if (r->shown.size == 0) { // if there is none, all is asked, and this no more
+  if (r->evidence.size == 0) { // without evidence the whole layout is probed, and this is not called again
     read_evidence(r);
   }
   const struct tensor* t = w->kernel;
-  struct shown* shown = (void*)r->shown.data;
-  for (size_t i = 0; i < r->shown.size / sizeof(*shown) && t->identities_count > 0 && t->original == t->data; i++) {
+  struct evidence* evidence = (void*)r->evidence.data;
+  for (size_t i = 0; i < r->evidence.size / sizeof(*evidence) && t->identities_count > 0 && t->original == t->data; i++) {
     size_t k = 0;
-    while (k < t->identities_count && shows(&shown[i], &t->identities[k], w->fingerprint_id)) {
+    while (k < t->identities_count && shows(&evidence[i], &t->identities[k], w->fingerprint_id)) {
       k++;
     }
     if (k == t->identities_count) {
-      return shown[i].layout;
+      return evidence[i].layout;
     }
   }
   return -1;
 }
 
-// Asks XNNPACK for its whole layout, once.
-static int64_t asked_layout(struct xpwc_reader* r) {
+// Probes XNNPACK's whole layout, once.
+static int64_t probe_layout(struct xpwc_reader* r) {
   if (!r->stats.asked) {
     r->stats.asked = 1;
-    r->here = -1;
-    struct sample all = {.ids_count = 0};
-    const bool known = xpwc_probe_layout((uintptr_t)&all) == xnn_status_success && !all.packed.failed;
-    const digest fingerprint = digest_and_free(&all.packed);
-    for (uint32_t i = 0; known && i < r->layouts && r->here < 0; i++) {
-      r->here = equal(digest_at(layout_at(r, i)), fingerprint) ? (int64_t)i : -1;
+    r->layout = -1;
+    struct sample sample = {.ids_count = 0};
+    const bool valid = xpwc_probe_layout((uintptr_t)&sample) == xnn_status_success && !sample.packed.failed;
+    const digest fingerprint = digest_and_free(&sample.packed);
+    for (uint32_t i = 0; valid && i < r->layouts && r->layout < 0; i++) {
+      r->layout = equal(digest_at(layout_at(r, i)), fingerprint) ? (int64_t)i : -1;
     }
   }
-  return r->here;
+  return r->layout;
 }
 
-// What the host named.
+// Named tensors.
 
-// Returns where the tensor at an address is, or where it belongs.
+// Returns the link to the tensor at an address, or the link to insert it at.
 static struct tensor** place_of(struct xpwc_reader* r, const void* data) {
-  struct tensor** at = &r->tensors[hash64(&data, sizeof(data), 0) % buckets];
-  while (*at != NULL && (*at)->data != data) {
-    at = &(*at)->next;
+  struct tensor** place = &r->tensors[hash64(&data, sizeof(data), 0) % buckets];
+  while (*place != NULL && (*place)->data != data) {
+    place = &(*place)->next;
   }
-  return at;
+  return place;
 }
 
-// Removes the tensor from its place, if there is one.
-static void remove_tensor(struct tensor** at) {
-  struct tensor* t = *at;
+// Removes the tensor at a link, if there is one.
+static void remove_tensor(struct tensor** place) {
+  struct tensor* t = *place;
   if (t != NULL) {
-    *at = t->next;
+    *place = t->next;
     free(t->identities);
     free(t);
   }
@@ -413,29 +416,30 @@ static void remove_tensor(struct tensor** at) {
 
 static int by_digest(const void* a, const void* b) { return memcmp(a, b, sizeof(digest)); }
 
-// Adds a way to pack a tensor, and makes the digest of all of them. Returns false if there is no memory.
+// Adds a packing identity of a tensor, and recomputes the digest of all. Returns false if memory is exhausted.
 static bool add_identity(struct tensor* t, const struct identity* id) {
   if (t->identities_count > 0 && bsearch(id, t->identities, t->identities_count, sizeof(*id), by_digest) != NULL) {
     return true;
   }
-  struct identity* more = realloc(t->identities, (t->identities_count + 1) * sizeof(*more));
-  if (more == NULL) {
+  struct identity* identities = realloc(t->identities, (t->identities_count + 1) * sizeof(*identities));
+  if (identities == NULL) {
     return false;
   }
-  t->identities = more;
-  more[t->identities_count++] = *id;
-  t->known_ways += id->node.dims > 0;
-  qsort(more, t->identities_count, sizeof(*more), by_digest);
+  t->identities = identities;
+  identities[t->identities_count++] = *id;
+  t->shaped_count += id->node.dims > 0;
+  qsort(identities, t->identities_count, sizeof(*identities), by_digest);
   struct bytes b = {NULL, 0, 0, false};
   for (size_t i = 0; i < t->identities_count; i++) {
-    append(&b, &more[i].is, sizeof(more[i].is));
+    append(&b, &identities[i].digest, sizeof(identities[i].digest));
   }
-  const digest all = digest_and_free(&b);
-  t->packing = t->identities_count > 1 ? all : id->is;
-  return !is_zero(all);
+  const digest combined = digest_and_free(&b);
+  t->packing = t->identities_count > 1 ? combined : id->digest;
+  return !is_zero(combined);
 }
 
-// Returns the stamp of a tensor that is sealed for a digest, zero for none: package format, Seal. False without memory.
+// Sets the stamp of a tensor sealed for a model's digest, zero without one: package format, Seal. Returns false if
+// memory is exhausted.
 static bool seal_of(const char* model, const char* name, digest* stamp) {
   const size_t model_size = strlen(model), name_size = strlen(name);
   if (model_size == 0) {
@@ -451,38 +455,38 @@ static bool seal_of(const char* model, const char* name, digest* stamp) {
   return !is_zero(*stamp);
 }
 
-// Puts a tensor into the place of another at its address. It is packed in the ways of another: of one that was there, or
-// of one that it is a copy of. Returns NULL if there is no memory; then the place is empty, and it is packed.
+// Inserts a tensor, replacing the one at its address. It gets the packing identities of source: the replaced tensor, or
+// the original of a copy. Returns NULL if memory is exhausted: the address then has no tensor, so its look-ups miss.
 static struct tensor* put_tensor(
-    struct xpwc_reader* r, const char* name, const void* data, size_t size, const struct tensor* other) {
-  const bool copy = other != NULL && other->data != data;
+    struct xpwc_reader* r, const char* name, const void* data, size_t size, const struct tensor* source) {
+  const bool copy = source != NULL && source->data != data;
   const size_t name_size = strlen(name) + copy;
   struct tensor* t = calloc(1, sizeof(*t) + name_size + 1);
   bool put = t != NULL;
-  for (size_t i = 0; put && other != NULL && i < other->identities_count; i++) {
-    put = add_identity(t, &other->identities[i]);
+  for (size_t i = 0; put && source != NULL && i < source->identities_count; i++) {
+    put = add_identity(t, &source->identities[i]);
   }
   if (put) {
     strcat(strcpy(t->name, name), copy ? "#" : "");
     t->data = data;
-    t->original = copy ? other->original : data;
+    t->original = copy ? source->original : data;
     t->size = size;
-    t->as_sealed = copy && other->as_sealed;
+    t->as_sealed = copy && source->as_sealed;
     r->bytes_named += size;
   }
   if (!put || !seal_of(r->model, t->name, &t->stamp) || !seal_of(r->program, t->name, &t->program)) {
     remove_tensor(&t);
   }
-  struct tensor** at = place_of(r, data);
-  remove_tensor(at);
+  struct tensor** place = place_of(r, data);
+  remove_tensor(place);
   if (t != NULL) {
-    t->next = *at;
-    *at = t;
+    t->next = *place;
+    *place = t;
   }
   return t;
 }
 
-// Returns the digest of a tensor's content, or of what a copy is a copy of and how it was made: package xpwc, Alias. It is
+// Returns the digest of a tensor's content, or of a copy's original and conversion: package xpwc, Alias. The content is
 // read once.
 static digest content_of_tensor(struct tensor* t) {
   if (is_zero(t->content)) {
@@ -500,31 +504,31 @@ static digest content_of_tensor(struct tensor* t) {
 
 // Look-ups.
 
-// Tensors of so many bytes together are sooner packed and compared than XNNPACK is asked how it packs.
+// Packing and comparing tensors of this total size takes less time than probing XNNPACK.
 #ifndef XPWC_READER_LITTLE
 #define XPWC_READER_LITTLE (64 << 10)
 #endif
 
-// Asks XNNPACK how many bytes it packs for a node, once for each. The size is 0 if it does not say.
+// Probes the number of bytes that XNNPACK packs for a node, once for each node. The size is 0 if unknown.
 static struct size_asked ask_size(struct xpwc_reader* r, const struct identity* id, uint32_t runtime_flags) {
   struct size_asked asked = {id->node, 0, 0};
   asked.node.runtime_flags |= runtime_flags;
-  const struct size_asked* known = (const void*)r->sizes.data;
-  for (size_t i = 0; i < r->sizes.size / sizeof(*known); i++) {
-    if (memcmp(&known[i].node, &asked.node, sizeof(asked.node)) == 0) {
-      return known[i];
+  const struct size_asked* sizes = (const void*)r->sizes.data;
+  for (size_t i = 0; i < r->sizes.size / sizeof(*sizes); i++) {
+    if (memcmp(&sizes[i].node, &asked.node, sizeof(asked.node)) == 0) {
+      return sizes[i];
     }
   }
   size_t elements, scales;
   if (extent(&id->node, &elements, &scales)) {
     asked.size = xpwc_packed_size(&asked.node, elements, scales, &r->zeros, &asked.fingerprint_id);
   }
-  asked.size = asked.size < least_bytes(id) ? 0 : asked.size; // it counts some sizes in 32 bits
+  asked.size = asked.size < least_bytes(id) ? 0 : asked.size; // XNNPACK computes some sizes in 32 bits
   append(&r->sizes, &asked, sizeof(asked));
   return asked;
 }
 
-// Returns how many bytes XNNPACK packs for a node under a key with a fingerprint_id, or 0: ask.PackedSize.
+// Returns the number of bytes that XNNPACK packs for a node with a fingerprint_id, or 0: ask.PackedSize.
 static uint64_t packed_size(struct xpwc_reader* r, const struct identity* id, uint32_t fingerprint_id) {
   struct size_asked s = ask_size(r, id, 0);
   if ((id->flags & half_precision) != 0 && (fingerprint_id == 0 || s.fingerprint_id != fingerprint_id)) {
@@ -533,37 +537,37 @@ static uint64_t packed_size(struct xpwc_reader* r, const struct identity* id, ui
   return s.fingerprint_id == fingerprint_id ? s.size : 0;
 }
 
-// Reports whether a payload of n bytes is what the operator of a look-up is going to read. Where XNNPACK does not say how
-// many bytes it packs, only what is equal to them is.
+// Reports whether the operator of a look-up will read exactly n bytes of a payload. If XNNPACK does not report the
+// size, only a comparison with packed bytes can tell.
 static bool has_right_size(struct xpwc_reader* r, const weight* w, uint64_t n) {
   const struct tensor* t = w->kernel;
-  if (t->identities_count == 0 || t->known_ways < t->identities_count) {
+  if (t->identities_count == 0 || t->shaped_count < t->identities_count) {
     return n >= t->size / 2; // float32 is packed as float16 at least
   }
-  bool right = true;
-  for (size_t i = 0; right && i < t->identities_count; i++) { // XNNPACK is asked about no kernel larger than the tensor
+  bool valid = true;
+  for (size_t i = 0; valid && i < t->identities_count; i++) { // no probe of a kernel larger than the tensor
     const struct identity* id = &t->identities[i];
-    right = bits_of(id->node.kernel) > 0 && least_bytes(id) <= t->size && packed_size(r, id, w->fingerprint_id) == n;
+    valid = bits_of(id->node.kernel) > 0 && least_bytes(id) <= t->size && packed_size(r, id, w->fingerprint_id) == n;
   }
-  return right;
+  return valid;
 }
 
-// Reports whether a look-up of a kernel may be answered: if the host gave packing identities that decide the packed
-// bytes, or the program that does. Any other kernel is packed and compared: XNNPACK's key has neither shapes nor scales.
-static bool is_believed(const struct xpwc_reader* r, const struct tensor* t) {
-  return t->identities_count > 0 && (t->as_sealed ? r->program[0] != 0 : t->known_ways == t->identities_count);
+// Reports whether look-ups of a kernel may hit: the host must have given packing identities or the program, which
+// decide the packed bytes. Other kernels are packed and compared, since XNNPACK's key has neither shapes nor scales.
+static bool may_hit(const struct xpwc_reader* r, const struct tensor* t) {
+  return t->identities_count > 0 && (t->as_sealed ? r->program[0] != 0 : t->shaped_count == t->identities_count);
 }
 
-// Reports whether a name is one of ExecuTorch's exporter, the SHA-256 of the content: other content has another name.
+// Reports whether a name was made by ExecuTorch's exporter, as the SHA-256 of the content.
 static bool is_hash(const char* name) {
-  static const char scale[] = "scale_"; // of channels
+  static const char scale[] = "scale_"; // prefix of scales per channel
   name += strncmp(name, scale, sizeof(scale) - 1) == 0 ? sizeof(scale) - 1 : 0;
   const size_t n = strspn(name, "0123456789abcdef");
   return n == 64 && name[n] == 0;
 }
 
-// Reports whether what a record is packed from is known by the contents of its kernel and bias: it has no scales.
-static bool of_floats(const uint8_t* row) {
+// Reports whether a record has no scales, so that the contents of kernel and bias decide its bytes.
+static bool is_float_record(const uint8_t* row) {
   const struct xpwc_node family = family_at(row + 43);
   return is_float(family.input) && is_float(family.kernel);
 }
@@ -574,7 +578,7 @@ static int compare_seals(const void* a, const void* b) {
   return order != 0 ? order : (x->record > y->record) - (x->record < y->record);
 }
 
-// Returns how many seals the file has, and sorts them at the first call. Without memory there are none.
+// Returns the number of seals in the file, and sorts them at the first call. Returns 0 if memory is exhausted.
 static size_t sorted_seals(struct xpwc_reader* r) {
   const size_t n = (size_t)(r->records + r->copies_count);
   if (r->seals == NULL && n > 0 && n <= SIZE_MAX / sizeof(*r->seals) &&
@@ -591,7 +595,7 @@ static size_t sorted_seals(struct xpwc_reader* r) {
   return r->seals == NULL ? 0 : n;
 }
 
-// Returns the first seal with a stamp whose record is not below a number, or NULL.
+// Returns the first seal with a stamp and a record number of at least record, or NULL.
 static const struct seal* find_seal(struct xpwc_reader* r, digest stamp, uint32_t record) {
   const struct seal wanted = {stamp, record};
   size_t low = 0, high = is_zero(stamp) ? 0 : sorted_seals(r);
@@ -607,28 +611,28 @@ static const struct seal* find_seal(struct xpwc_reader* r, digest stamp, uint32_
   return low < n && equal(r->seals[low].stamp, stamp) ? &r->seals[low] : NULL;
 }
 
-// Reports whether the packed bytes of a record depend on nothing but the program and the content of kernel and bias, for
-// a kernel that is named as sealed. Scales may have a name, too: then that must stand for their content.
+// Reports, for a kernel named as sealed, whether program, kernel and bias decide the packed bytes of a record. Scales
+// may be named tensors too: their names must then be hashes of their contents.
 static bool has_same_parameters(struct xpwc_reader* r, uint32_t record, const struct tensor* kernel) {
   const struct seal* s = find_seal(r, kernel->program, record);
-  return s != NULL && s->record == record && (of_floats(row_at(r, record)) || !r->has_other_names);
+  return s != NULL && s->record == record && (is_float_record(row_at(r, record)) || !r->has_other_names);
 }
 
-// Reports whether a tensor has the content that a record was packed from, by its stamp in the record or by its digest. The
-// name of a tensor that is named as sealed stands for its content if it is a hash, in a program that the record is of.
+// Reports whether a record was packed from a tensor's content, by the stamp or the digest in the record. For a tensor
+// named as sealed a name that is a hash identifies the content, if the record belongs to the program.
 static bool has_content(struct tensor* t, const uint8_t* stamps, bool by_stamp) {
   const bool stamped = t->as_sealed ? !is_zero(t->program) && is_hash(t->name)
                                     : !is_zero(t->stamp) && equal(t->stamp, digest_at(stamps));
   return stamped || (!by_stamp && equal(content_of_tensor(t), digest_at(stamps + 16)));
 }
 
-static bool is_text(const struct xpwc_reader* r, const uint8_t* at, const char* text) {
+static bool is_text(const struct xpwc_reader* r, const uint8_t* field, const char* text) {
   const size_t n = strlen(text);
-  return u32(at + 4) == n && memcmp(r->strings + u32(at), text, n) == 0;
+  return u32(field + 4) == n && memcmp(r->strings + u32(field), text, n) == 0;
 }
 
-// Returns the record that answers a look-up under a layout, as decide.go has it; with packed, one that has these n bytes.
-// Returns NULL if there is none, or no layout.
+// Returns the record that answers a look-up in a layout, by the rules of decide.go; with packed, a record with these n
+// bytes. Returns NULL if there is none, or layout is -1.
 static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layout, const void* packed, size_t n) {
   if (layout < 0 || r->stats.damaged) {
     return NULL;
@@ -644,9 +648,9 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
   append(&b, k->name, strlen(k->name));
   append(&b, "\x01", w->bias != NULL ? 1 : 0);
   append(&b, bias, strlen(bias));
-  const uint64_t hash = b.failed ? 0 : hash64(b.data, b.size, 0); // without memory, a search that finds little
+  const uint64_t hash = b.failed ? 0 : hash64(b.data, b.size, 0); // if memory is exhausted, a miss
   free(b.data);
-  const uint64_t probes = r->slots < most_probes ? r->slots : most_probes;
+  const uint64_t probes = r->slots < max_probes ? r->slots : max_probes;
   size_t compared = 0;
   for (int pass = 0; pass < (packed == NULL ? 2 : 1); pass++) {
     for (uint64_t i = 0, number; i < probes && (number = u32(r->table + ((hash + i) & (r->slots - 1)) * 4)) != 0; i++) {
@@ -657,17 +661,17 @@ static const uint8_t* find(struct xpwc_reader* r, const weight* w, int64_t layou
         continue;
       }
       uint8_t* served = &r->served[number - 1];
-      bool right;
-      if (packed != NULL) { // equal bytes are right, whatever they were packed from
-        right = u64(row + 8) == n && compared++ < most_compared && memcmp(r->map + u64(row), packed, n) == 0;
+      bool match;
+      if (packed != NULL) { // equal bytes are right, whatever their source
+        match = u64(row + 8) == n && compared++ < max_compared && memcmp(r->map + u64(row), packed, n) == 0;
       } else {
-        right = u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->known_ways < 2) &&
+        match = u32(row + 32) == w->seed && (flags & variant) == 0 && ((flags & tied) != 0 || k->shaped_count < 2) &&
                 ((*served & served_now) == 0 || (flags & tied) != 0) &&
                 (!k->as_sealed || has_same_parameters(r, (uint32_t)number - 1, k)) &&
                 has_content(k, row + 84, pass == 0) && (w->bias == NULL || has_content(w->bias, row + 116, pass == 0)) &&
                 has_right_size(r, w, u64(row + 8));
       }
-      if (right) {
+      if (match) {
         *served = ever_served | served_now;
         return row;
       }
@@ -684,7 +688,7 @@ static weight weight_of(struct xpwc_reader* r, const struct xnn_weights_cache_lo
   return w;
 }
 
-// Returns why a look-up found nothing. The layouts in the file were searched if it has one for this machine.
+// Returns why a look-up missed.
 static xpwc_reader_miss reason(const struct xpwc_reader* r, const struct xnn_weights_cache_look_up_key* key, const weight* w) {
   if (r->finalized || r->stats.damaged) {
     return XPWC_READER_MISS_OFF;
@@ -704,31 +708,31 @@ static xpwc_reader_miss reason(const struct xpwc_reader* r, const struct xnn_wei
   if (w->kernel->as_sealed && w->kernel->identities_count == 0) {
     return XPWC_READER_MISS_MODEL;
   }
-  return is_believed(r, w->kernel) ? r->miss : XPWC_READER_MISS_PACKING;
+  return may_hit(r, w->kernel) ? r->miss : XPWC_READER_MISS_PACKING;
 }
 
 static size_t look_up(void* context, const struct xnn_weights_cache_look_up_key* key) {
   struct xpwc_reader* r = context;
   const weight w = weight_of(r, key);
-  const uint8_t* found = NULL;
+  const uint8_t* row = NULL;
   r->miss = XPWC_READER_MISS_LAYOUT;
-  if (w.kernel != NULL && is_believed(r, w.kernel) && !r->finalized && !r->stats.damaged &&
+  if (w.kernel != NULL && may_hit(r, w.kernel) && !r->finalized && !r->stats.damaged &&
       r->bytes_named > XPWC_READER_LITTLE) {
-    found = find(r, &w, r->stats.asked ? -1 : presumed_layout(r, &w), NULL, 0);
-    found = found == NULL ? find(r, &w, asked_layout(r), NULL, 0) : found;
+    row = find(r, &w, r->stats.asked ? -1 : presumed_layout(r, &w), NULL, 0);
+    row = row == NULL ? find(r, &w, probe_layout(r), NULL, 0) : row;
   }
-  r->last_found = found == NULL ? NULL : r->map + u64(found);
-  r->stats.misses += found == NULL;
-  r->stats.misses_by[reason(r, key, &w)] += found == NULL;
-  r->stats.hits.entries += found != NULL;
-  r->stats.hits.bytes += found == NULL ? 0 : u64(found + 8);
-  return found == NULL ? SIZE_MAX : (size_t)r->last_found;
+  r->last_hit = row == NULL ? NULL : r->map + u64(row);
+  r->stats.misses += row == NULL;
+  r->stats.misses_by[reason(r, key, &w)] += row == NULL;
+  r->stats.hits.entries += row != NULL;
+  r->stats.hits.bytes += row == NULL ? 0 : u64(row + 8);
+  return row == NULL ? SIZE_MAX : (size_t)r->last_hit;
 }
 
 static void* reserve_space(void* context, size_t n) {
   struct xpwc_reader* r = context;
   void* memory;
-  r->last_found = NULL;
+  r->last_hit = NULL;
   if (r->finalized || n > SIZE_MAX - block_alignment - XNN_EXTRA_BYTES ||
       posix_memalign(&memory, block_alignment, block_alignment + n + XNN_EXTRA_BYTES) != 0) {
     return NULL;
@@ -741,23 +745,23 @@ static void* reserve_space(void* context, size_t n) {
 static size_t look_up_or_insert(
     void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
   struct xpwc_reader* r = context;
-  if (packed == NULL) { // a convolution hands in nothing when its look-up was a hit
-    return (size_t)r->last_found;
+  if (packed == NULL) { // a convolution passes NULL after its look-up hit
+    return (size_t)r->last_hit;
   }
   const weight w = weight_of(r, key);
-  const uint8_t* found = NULL;
-  for (uint32_t i = 0; w.kernel != NULL && found == NULL && i < r->layouts && i < most_layouts; i++) {
-    found = find(r, &w, i, packed, size);
+  const uint8_t* row = NULL;
+  for (uint32_t i = 0; w.kernel != NULL && row == NULL && i < r->layouts && i < max_layouts; i++) {
+    row = find(r, &w, i, packed, size);
   }
-  xpwc_count* count = found != NULL ? &r->stats.shared : &r->stats.packed;
+  xpwc_count* count = row != NULL ? &r->stats.shared : &r->stats.packed;
   count->entries++;
   count->bytes += size;
-  if (found != NULL && r->blocks != NULL && (char*)r->blocks + block_alignment == packed) {
+  if (row != NULL && r->blocks != NULL && (char*)r->blocks + block_alignment == packed) {
     void** block = r->blocks;
     r->blocks = *block;
     free(block);
   }
-  return found == NULL ? (size_t)packed : (size_t)(r->map + u64(found));
+  return row == NULL ? (size_t)packed : (size_t)(r->map + u64(row));
 }
 
 static bool is_finalized(void* context) {
@@ -765,19 +769,19 @@ static bool is_finalized(void* context) {
   return __atomic_load_n(&r->finalized, __ATOMIC_ACQUIRE) != 0;
 }
 
-// XNNPACK has converted a tensor, and packs the copy.
+// Called by XNNPACK when it packs a converted copy of a tensor.
 static enum xnn_status alias_data(void* context, void* alias, void* original) {
   struct xpwc_reader* r = context;
-  const struct tensor* of = *place_of(r, original);
-  if (of == NULL) {
-    remove_tensor(place_of(r, alias)); // which is of a copy that lay there before
+  const struct tensor* source = *place_of(r, original);
+  if (source == NULL) {
+    remove_tensor(place_of(r, alias)); // an earlier copy at the address
   } else if (alias != original) {
-    put_tensor(r, of->name, alias, of->size, of);
+    put_tensor(r, source->name, alias, source->size, source);
   }
   return xnn_status_success;
 }
 
-// What the host calls.
+// The functions of xpwc_reader.h.
 
 void xpwc_reader_digest(const void* data, size_t size, char text[33]) { hexadecimal(digest_of(data, size), text); }
 
@@ -806,7 +810,7 @@ static xpwc_status open_cache(struct xpwc_reader* r, uint64_t size, const char* 
   if (!lies_in(r->start, size, (uint64_t)s.st_size)) {
     return XPWC_STATUS_DAMAGED;
   }
-  uint8_t slot[slot_size] = {0}; // of generation 0: there is none
+  uint8_t slot[slot_size] = {0}; // generation 0: no commit
   xpwc_status status = read_header(r, size == 0 ? (uint64_t)s.st_size - r->start : size, slot);
   if (status == XPWC_STATUS_OK && u64(slot) > 0) {
     status = read_index(r, slot);
@@ -843,7 +847,7 @@ xpwc_status xpwc_reader_open(const char* path, const char* model, xpwc_reader** 
     return XPWC_STATUS_INVALID_ARGUMENT;
   }
   *reader = NULL;
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // which waits for nobody where it is a pipe
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // do not wait for a pipe's writer
   return file < 0 ? XPWC_STATUS_SYSTEM_ERROR : open_file(file, 0, 0, model, true, reader);
 }
 
@@ -861,18 +865,18 @@ void xpwc_reader_close(xpwc_reader* r) {
   }
   xpwc_reader_forget(r);
   free(r->sizes.data);
-  free(r->shown.data);
+  free(r->evidence.data);
   free(r->zeros.bytes);
   free(r->seals);
   free(r->index);
   if (r->map != NULL) {
-    munmap(r->map - r->before, r->before + (size_t)r->end);
+    munmap(r->map - r->padding, r->padding + (size_t)r->end);
   }
   free(r);
 }
 
-// Adds the ways in which the program packs a tensor, or the model if the program packs none into the file. Returns false if
-// there is no memory.
+// Adds the packing identities of a tensor in records sealed for the program, or for the model if there are none.
+// Returns false if memory is exhausted.
 static bool add_sealed_ways(struct xpwc_reader* r, struct tensor* t) {
   digest stamp = t->program;
   const struct seal* s = find_seal(r, stamp, 0);
@@ -882,7 +886,7 @@ static bool add_sealed_ways(struct xpwc_reader* r, struct tensor* t) {
   }
   bool added = true;
   const struct seal* end = r->seals + sorted_seals(r);
-  for (; added && s != NULL && s < end && equal(s->stamp, stamp) && t->identities_count < most_identities; s++) {
+  for (; added && s != NULL && s < end && equal(s->stamp, stamp) && t->identities_count < max_identities; s++) {
     if (s->record < r->records) {
       const uint8_t* row = row_at(r, s->record);
       const struct identity sealed = {digest_at(row + 68), family_at(row + 43), 0};
@@ -901,8 +905,8 @@ static xpwc_status name_tensor(
     return XPWC_STATUS_FINALIZED;
   }
   struct tensor* t = *place_of(r, data);
-  if (t == NULL || t->original != data || strcmp(t->name, name) != 0 || t->size != size) { // or a copy, called so
-    t = put_tensor(r, name, data, size, as_sealed ? t : NULL); // which of several names is meant nobody says
+  if (t == NULL || t->original != data || strcmp(t->name, name) != 0 || t->size != size) { // or a copy of that name
+    t = put_tensor(r, name, data, size, as_sealed ? t : NULL); // of several sealed names all packings count
   }
   if (t != NULL) {
     t->as_sealed = as_sealed;
@@ -914,7 +918,7 @@ static xpwc_status name_tensor(
     put = add_sealed_ways(r, t);
   }
   if (!put) {
-    remove_tensor(place_of(r, data)); // not all is known of it: it is packed
+    remove_tensor(place_of(r, data)); // incomplete: its look-ups must miss
   }
   return put ? XPWC_STATUS_OK : XPWC_STATUS_OUT_OF_MEMORY;
 }
@@ -935,7 +939,7 @@ xpwc_status xpwc_reader_set_program(xpwc_reader* r, const void* data, size_t siz
   if (r->finalized) {
     return XPWC_STATUS_FINALIZED;
   }
-  xpwc_reader_forget(r); // stamps of another program
+  xpwc_reader_forget(r); // drops the stamps of the previous program
   hexadecimal(digest_of(data, size), r->program);
   return XPWC_STATUS_OK;
 }
@@ -975,11 +979,11 @@ const char* xpwc_reader_reason(const xpwc_reader* r) {
       [XPWC_READER_MISS_ABSENT] = "the file has no entries of that name and packing: pack this model, as the host packs it",
       [XPWC_READER_MISS_OFF] = "the reader was finalized before, or its file was found damaged",
   };
-  size_t most = 0;
+  size_t top = 0;
   for (size_t i = 1; i < XPWC_READER_MISSES; i++) {
-    most = r->stats.misses_by[i] > r->stats.misses_by[most] ? i : most;
+    top = r->stats.misses_by[i] > r->stats.misses_by[top] ? i : top;
   }
-  return r->stats.misses_by[most] == 0 ? "" : sentences[most];
+  return r->stats.misses_by[top] == 0 ? "" : sentences[top];
 }
 
 const char* xpwc_reader_status_string(xpwc_status status) { return xpwc_name_of_status(status); }

@@ -1,4 +1,4 @@
-// A reader of sealed cache files, in C99 and without Go: for a host whose models were packed ahead of time.
+// A reader of sealed cache files in C99, without Go, for hosts whose models are packed ahead of time.
 //
 //   xpwc_reader* reader;
 //   xpwc_reader_open("model.xpwc", "0f3c…", &reader);                   // the digest that xpwc pack --sealed printed
@@ -9,19 +9,19 @@
 //   xnn_delete_runtime(runtime);
 //   xpwc_reader_close(reader);
 //
-// It maps a file that xpwc pack --sealed or xpwc pull --sealed has made (docs/format.md), serves what is in it, and never
-// writes to it. What is not in it is packed into memory of this process, and counted. Nothing is served that this
-// machine's XNNPACK would not pack itself, and no file makes it read out of bounds where the host gives the packing.
-// It reads any file of the format, also one that libxpwc has made: that has no digest of a model.
+// The reader maps a file that xpwc pack --sealed or xpwc pull --sealed wrote (docs/format.md), answers look-ups from
+// it, and never writes to it. On a miss XNNPACK packs into private memory, and the miss is counted. Every hit has the
+// bytes that this machine's XNNPACK would pack, and no file causes a read out of bounds if the host gives packings. The
+// reader also reads the cache files of libxpwc, which have no digest of a model.
 //
-// Build: compile xpwc_reader.c with the host, with XNNPACK's directory and this one in the include path. It needs XNNPACK
-// and libc, begins no thread, has no global state and handles no signal. It works before and after fork, and in a sandbox
-// with a descriptor only. Whoever cuts the file off while it is mapped ends the process with SIGBUS: replace it by a
-// rename. So does a disk that cannot read packed weights once they are mapped. With CMake, the target xpwc::reader is that
-// source; pkg-config's xpwc-reader has its directory.
+// Build: compile xpwc_reader.c with the host, with XNNPACK's directory and this one in the include path. It needs
+// XNNPACK and libc, starts no thread, has no global state and handles no signal. It works after fork, and in a sandbox
+// with only a descriptor. Replace the mapped file by a rename: truncating it in place ends the process with SIGBUS, and
+// so does a disk that fails to read mapped weights. CMake's target xpwc::reader is that source; pkg-config's
+// xpwc-reader has its directory.
 //
-// Threads. One thread at a time may use a reader; the one that creates a runtime uses it. After xpwc_reader_finalize any
-// number may execute runtimes.
+// Threads. One thread at a time may use a reader; creating a runtime is a use. After xpwc_reader_finalize any number of
+// threads may execute runtimes.
 #ifndef XPWC_READER_H
 #define XPWC_READER_H
 
@@ -36,91 +36,93 @@ extern "C" {
 
 typedef struct xpwc_reader xpwc_reader;
 
-// Returns the status' name, for example "XPWC_STATUS_DAMAGED", as xpwc_status_string does in the library. Static storage.
+// Returns the status' name, for example "XPWC_STATUS_DAMAGED"; never NULL. Static storage.
 const char* xpwc_reader_status_string(xpwc_status status);
 
-// Writes to text, which has room for capacity bytes, a sentence about a status that a function here has returned: its name,
-// the cause and what to do. For SYSTEM_ERROR call it before errno changes.
+// Writes to text, a buffer of capacity bytes, a sentence about a status that the reader returned: its name, the cause
+// and the remedy. For SYSTEM_ERROR call it while errno is unchanged.
 void xpwc_reader_error(xpwc_status status, char* text, size_t capacity);
 
-// Opens the file at path. model is the digest of the model that the host has, 32 hexadecimal digits: xpwc pack --sealed
-// prints it, and xpwc_reader_digest computes it. What the file has of another model is not served. Without it (NULL), or
-// where the file was not sealed, the content of each tensor is read and compared. *reader must be closed.
-// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, VERSION_MISMATCH, DAMAGED, OUT_OF_MEMORY, OTHER_XNNPACK; SYSTEM_ERROR with errno
-// if the system cannot open or read the file, of which nothing is known then; UNSAFE_FILE if the file is neither this user's
-// nor root's, or others can write to it. xpwc_reader_error has a sentence about each.
+// Opens the file at path. model is the digest of the host's model, 32 hexadecimal digits: xpwc pack --sealed prints it,
+// and xpwc_reader_digest computes it. Entries of other models then never hit. If model is NULL or the file is not
+// sealed, the reader computes and compares the digest of each tensor. Close *reader with xpwc_reader_close.
+// Statuses: OK, INVALID_ARGUMENT, NOT_CACHE, VERSION_MISMATCH, DAMAGED, OUT_OF_MEMORY, OTHER_XNNPACK; SYSTEM_ERROR with
+// errno if the system cannot open or read the file, which may be undamaged; UNSAFE_FILE if neither this user nor root
+// owns the file, or others can write to it. xpwc_reader_error describes each.
 xpwc_status xpwc_reader_open(const char* path, const char* model, xpwc_reader** reader);
 
-// Opens a file by a descriptor, which stays the host's and may be closed at once: size bytes from offset on, for a file
-// that lies in another one; 0 is all that follows. Whose file it is was for whoever opened it to see.
-// Statuses: those of xpwc_reader_open without UNSAFE_FILE.
+// Opens the cache in size bytes from offset of an open file; size 0 means up to its end, and offset must be a multiple
+// of 64. The host keeps the descriptor and may close it at once. Owner and mode are not checked.
+// Statuses: as xpwc_reader_open, except UNSAFE_FILE.
 xpwc_status xpwc_reader_open_fd(int descriptor, uint64_t offset, uint64_t size, const char* model, xpwc_reader** reader);
 
-// Closes the reader, which may be NULL, and unmaps the file: runtimes that use it must be deleted before.
+// Closes the reader and unmaps the file. Delete the runtimes that use it first. NULL has no effect.
 void xpwc_reader_close(xpwc_reader* reader);
 
-// Says that the tensor at data, of size bytes, has a name: that of the model, by which it was packed. data must stay
-// readable until xpwc_reader_finalize. packing says how XNNPACK is going to pack it, as with xpwc_session_load: with each
-// kernel, also of floats, once for each use of it. It is NULL for a bias and for what is not packed. A kernel without it, or
-// with an opaque one, is packed, and the file's bytes are used if they are equal. It is read during the call alone. Another name for the address takes the place of the first.
+// Names the tensor at data, size bytes, as the model does: entries are found by name. data must stay readable until
+// xpwc_reader_finalize. packing is how XNNPACK will pack the tensor, as in xpwc_load_options; it is read only during
+// the call. Set it for every kernel, floats included, and call the function once for each use. It is NULL for a bias
+// and for tensors that are not packed. A kernel without it, or with an opaque one, is packed at each start, and
+// replaced by the file's bytes if they are equal. A new name for an address replaces the old one.
 // Statuses: OK, INVALID_ARGUMENT, FINALIZED, OUT_OF_MEMORY.
 xpwc_status xpwc_reader_name(
     xpwc_reader* reader, const char* name, const void* data, size_t size, const struct xpwc_packing* packing);
 
-// Names a tensor for a host that does not know how it is packed, as ExecuTorch's class. The packing comes from the file,
-// which must be sealed for the program of xpwc_reader_set_program and pack the tensor in one way; then a look-up is
-// answered. Any other kernel is packed at each start, compared, and used from the file where it is equal: XNNPACK's key has
-// neither shapes nor scales, so a model that was exported again could get weights of another size or with other scales. A
-// name that is the SHA-256 of the content, as ExecuTorch's exporter makes it, stands for the content; under another name
-// the content is read and compared. Of several names at one address all packings count. Where the CPU has no half
-// precision, XNNPACK converts a kernel of half precision first, and it is packed.
+// Names a tensor for a host that does not know how it is packed, such as ExecuTorch's class. The packing comes from the
+// file: look-ups hit if it is sealed for the program of xpwc_reader_set_program and has one packing of the tensor. Any
+// other kernel is packed at each start, and replaced by the file's bytes if they are equal: XNNPACK's key has neither
+// shapes nor scales, so a hit could return weights of another export, with another size or other scales. A name that is
+// the SHA-256 of the content, as ExecuTorch's exporter makes it, replaces the content; otherwise the content is read
+// and compared. If an address has several names, all their packings count. On a CPU without half precision XNNPACK
+// converts half-precision kernels and packs them at each start.
 // Statuses: OK, INVALID_ARGUMENT, FINALIZED, OUT_OF_MEMORY.
 xpwc_status xpwc_reader_name_as_sealed(xpwc_reader* reader, const char* name, const void* data, size_t size);
 
-// Gives the bytes of the program whose tensors are named after it: those that ExecuTorch gives to its backend for a
-// delegate, which have all shapes and scales. They are read during the call alone. A tensor that is named as sealed is
-// believed if the file was sealed for these bytes; the digest of the model is not needed. If the kernel has scales, every
-// name must be the hash of the content, since scales have names, too. Forgets all names, as xpwc_reader_forget, and a
-// program that was given before: call it once a runtime, before its tensors are named.
-// Statuses: OK, FINALIZED, INVALID_ARGUMENT for no bytes; after an error the program before stays.
+// Sets the program of the tensors that are named next: the bytes that ExecuTorch passes to its backend for a delegate,
+// which contain all shapes and scales. They are read only during the call. Tensors named as sealed can then hit if the
+// file is sealed for these bytes; the digest of the model is not needed. If the kernel has scales, every name must be
+// the hash of the content, since scales have names too. Forgets all names and the previous program, as
+// xpwc_reader_forget does: call it once for each runtime, before its tensors are named.
+// Statuses: OK, FINALIZED, INVALID_ARGUMENT if size is 0. After an error the previous program stays.
 xpwc_status xpwc_reader_set_program(xpwc_reader* reader, const void* data, size_t size);
 
-// Forgets all names and the program, before the next of several runtimes: its tensors may lie where those of another did.
+// Forgets all names and the program. Call it between runtimes: the next one's tensors may have the same addresses.
 void xpwc_reader_forget(xpwc_reader* reader);
 
-// Returns the provider for xnn_create_runtime_v4, which lives as long as the reader. Runtimes that are created one after
-// the other may have the same.
+// Returns the provider for xnn_create_runtime_v4. The reader owns it. Runtimes that are created one after the other can
+// share it.
 xnn_weights_cache_t xpwc_reader_provider(xpwc_reader* reader);
 
-// Says that all runtimes are created: they can be set up, and the tensors that only packing reads may go.
+// Call it when all runtimes are created, before they are set up. Tensors that only packing reads may then be freed.
 void xpwc_reader_finalize(xpwc_reader* reader);
 
-// Why a look-up found nothing.
+// Why a look-up missed.
 typedef enum xpwc_reader_miss {
   XPWC_READER_MISS_UNNAMED, // the kernel or its bias has no name
-  XPWC_READER_MISS_LITTLE,  // the tensors have at most 64 KiB together: they are packed and compared
+  XPWC_READER_MISS_LITTLE,  // the tensors have at most 64 KiB in total: they are packed and compared
   XPWC_READER_MISS_PACKING, // no packing of the kernel, or an opaque one: it is packed and compared
   XPWC_READER_MISS_NO_PROGRAM, // a tensor named as sealed without xpwc_reader_set_program: it is packed and compared
-  XPWC_READER_MISS_MODEL,   // a tensor named as sealed that the file has neither for the program nor for the model
-  XPWC_READER_MISS_LAYOUT,  // the file has nothing for machines on which XNNPACK packs as here
-  XPWC_READER_MISS_CONTENT, // the file has the tensor with another content or size
-  XPWC_READER_MISS_ABSENT,  // the file does not have the tensor, packed so
+  XPWC_READER_MISS_MODEL,   // a tensor named as sealed, in a file sealed for another program and model
+  XPWC_READER_MISS_LAYOUT,  // the file has no entries in this machine's layout
+  XPWC_READER_MISS_CONTENT, // the file has the tensor with other content or another size
+  XPWC_READER_MISS_ABSENT,  // the file does not have the tensor with this packing
   XPWC_READER_MISS_OFF,     // after xpwc_reader_finalize, or after damage was found
   XPWC_READER_MISSES
 } xpwc_reader_miss;
 
-// What a reader did.
+// Counts of a reader.
 typedef struct xpwc_reader_stats {
-  xpwc_count hits;   // look-ups that the file answered
-  uint64_t misses;   // and that it did not
-  xpwc_count packed; // into memory of this process
-  // Packed, and found equal to what the file has, which is used: of operators that do not look up, of tensors that have
-  // at most 64 KiB together, and where XNNPACK does not say the size (NCHW convolution; half precision before November 2025).
+  xpwc_count hits;   // look-ups that hit
+  uint64_t misses;   // look-ups that missed
+  xpwc_count packed; // weights packed into private memory
+  // Packed weights that equal an entry of the file, which is used instead: of operators without a look-up, of tensors
+  // of at most 64 KiB in total, and if XNNPACK does not report the size (NCHW convolution; half precision until
+  // November 2025).
   xpwc_count shared;
-  uint64_t entries;  // that the file has
-  int damaged;       // 1 if xpwc_reader_verify found damage: then the file answers no more
-  int asked;         // 1 if XNNPACK was asked for its whole layout, which takes a millisecond or two
-  uint64_t misses_by[XPWC_READER_MISSES]; // misses by their reasons
+  uint64_t entries;  // entries in the file
+  int damaged;       // 1 if xpwc_reader_verify found damage: all look-ups miss then
+  int asked;         // 1 if the reader probed XNNPACK's whole layout, which takes a millisecond or two
+  uint64_t misses_by[XPWC_READER_MISSES]; // misses by reason
 } xpwc_reader_stats;
 
 void xpwc_reader_get_stats(const xpwc_reader* reader, xpwc_reader_stats* stats);
@@ -128,12 +130,13 @@ void xpwc_reader_get_stats(const xpwc_reader* reader, xpwc_reader_stats* stats);
 // Returns a sentence about the most frequent reason of misses, and what to do; "" if there were none. Static storage.
 const char* xpwc_reader_reason(const xpwc_reader* reader);
 
-// Compares the checksums of all that was served. It reads all of it.
+// Verifies the checksums of all entries that hit. It reads these entries in full.
 // Statuses: OK, DAMAGED.
 xpwc_status xpwc_reader_verify(xpwc_reader* reader);
 
-// Computes the digest of bytes, XXH3 of 128 bits, as 32 hexadecimal digits and a NUL: of a model's file it is what
-// xpwc_reader_open takes. Of a model in several files it is the digest of theirs one after the other, 16 bytes each.
+// Computes the 128-bit XXH3 digest of size bytes as 32 hexadecimal digits and a NUL. The digest of a model's file is
+// the model argument of xpwc_reader_open; for a model in several files it is the digest of their concatenated digests,
+// 16 bytes each.
 void xpwc_reader_digest(const void* data, size_t size, char text[33]);
 
 #ifdef __cplusplus

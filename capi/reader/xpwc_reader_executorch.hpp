@@ -1,6 +1,5 @@
-// ExecuTorch's XNNWeightsCache on the reader of sealed files: an app that ships a packed file starts with it, and
-// without libxpwc. C++17; needs neither exceptions nor RTTI. Names, signatures and the order of calls are those of
-// ExecuTorch of August 2026.
+// ExecuTorch's XNNWeightsCache on the reader of sealed files, for apps that ship a packed file, without libxpwc. C++17
+// without exceptions and RTTI. Names, signatures and the order of calls as in ExecuTorch of August 2026.
 //
 // In ExecuTorch's tree: in backends/xnnpack/runtime, XNNWeightsCache.h becomes
 //
@@ -217,7 +216,7 @@ class XNNWeightsCache {
     const NamedDataMap* named_data_map{nullptr};
     std::map<std::string, Constant> constants;
     std::unordered_map<const void*, Constant*> at;
-    std::vector<void*> blocks; // of what was packed
+    std::vector<void*> blocks; // packed weights in private memory
     size_t found{0};
   };
 

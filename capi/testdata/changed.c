@@ -7,7 +7,7 @@ static char path[4096];
 static model m;
 
 static struct {
-  int before, after; // what to say when the first tensor is loaded, and at the end
+  int before, after; // answers when the first tensor is loaded, and at the end
   xpwc_status status;
   int asked;
 } source;

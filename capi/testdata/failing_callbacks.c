@@ -192,7 +192,7 @@ static void an_empty_tensor(void) {
   }
 }
 
-// What a callback says in a tensor's strings and digest is copied.
+// A tensor's strings and digest are copied.
 static void identities_do_not_outlive_the_call(void) {
   model m;
   model_make(&m, 1);

@@ -16,7 +16,7 @@
 
 #define REQUIRE(ok) ((ok) ? (void)0 : require_failed(__FILE__, __LINE__, #ok, "is not so"))
 #define OK(call) require_ok(__FILE__, __LINE__, #call, call)
-// The call fails with the status, and says why.
+// The call fails with the status, and sets the message.
 #define FAILS(status, call) (fail_on_purpose(), require_fails(__FILE__, __LINE__, #call, status, call))
 
 #define XNN(call) REQUIRE((call) == xnn_status_success)
@@ -377,7 +377,7 @@ static inline xpwc_stats cache_stats(xpwc_cache cache) {
   return stats;
 }
 
-// Writes over all that describes a cache file, but for the magic.
+// Overwrites the header of a cache file except the magic.
 static inline void damage_cache(const char* path) {
   FILE* f = fopen(path, "r+b");
   REQUIRE(f != NULL);

@@ -1,4 +1,4 @@
-// The functions of the library for a program that loads it: they are those of whatever dlopen has returned.
+// The functions of the library for a program that loads it with dlopen.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

@@ -68,7 +68,7 @@ static void opening(void) {
   REQUIRE(cache.id == 0);
 }
 
-// Values at the ends of what is allowed.
+// Values at the limits.
 static void extremes(void) {
   xpwc_options o = {.struct_size = sizeof(o), .writer_wait_ms = INT64_MAX, .max_bytes = UINT64_MAX};
   for (int i = 0; i < 2; i++) {

@@ -188,7 +188,7 @@ static void one_path_has_one_set_of_options(void) {
   for (int i = 0; i < 7; i++) {
     refused(XPWC_STATUS_OTHER_OPTIONS, path, &others[i]);
   }
-  // These are the defaults, said aloud.
+  // These are the defaults, set explicitly.
   o.writer_wait_ms = 10000;
   OK(xpwc_open(path, &o, &second));
   OK(xpwc_close(second));

@@ -1,6 +1,6 @@
 // packing DIRECTORY
 //
-// All that a C++ host says of how a kernel is packed arrives: nothing that is packed otherwise is found.
+// Every member of a C++ host's packing arrives: weights with another packing miss.
 #include <xpwc.hpp>
 
 #include <cstring>

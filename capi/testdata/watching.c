@@ -109,7 +109,7 @@ static void levels(void) {
     }
     REQUIRE(messages(XPWC_LOG_WARNING) == 0 && messages(XPWC_LOG_ERROR) == 0);
 
-    // A failing call says the same in both places.
+    // A failing call has the same message in both places.
     FAILS(XPWC_STATUS_INVALID_ARGUMENT, xpwc_cache_stats(cache, NULL));
     REQUIRE(messages(XPWC_LOG_ERROR) == 1);
     char message[4096];

@@ -198,7 +198,7 @@ func (r *inspection) choose(f shownFile, o inspectOptions) (entries []cachefile.
 }
 
 func (r *inspection) addProblem(err error) {
-	p := cachefile.Problem{What: err.Error()}
+	p := cachefile.Problem{Message: err.Error()}
 	if problem := (*cachefile.Problem)(nil); errors.As(err, &problem) {
 		p = *problem
 	}

@@ -170,7 +170,7 @@ func TestDamageIsFoundWhereItIs(t *testing.T) {
 			require.False(t, v.Sound)
 			ok := false
 			for _, p := range v.Problems {
-				ok = ok || p.Name == c.entry && strings.Contains(p.What, c.message) &&
+				ok = ok || p.Name == c.entry && strings.Contains(p.Message, c.message) &&
 					(p.Offset == c.reported || strings.Contains(c.message, "block"))
 			}
 			require.True(t, ok, "%+v", v.Problems)

@@ -362,11 +362,11 @@ func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, l
 	f, err := litert.Open(path)
 	switch {
 	case errors.Is(err, litert.ErrDamaged):
-		v.Problems = append(v.Problems, cachefile.Problem{What: errors.Unwrap(err).Error()})
+		v.Problems = append(v.Problems, cachefile.Problem{Message: errors.Unwrap(err).Error()})
 	case err != nil:
 		return err
 	case f.Stale:
-		v.Problems = append(v.Problems, cachefile.Problem{Offset: litert.StaleAt, What: staleLiteRT})
+		v.Problems = append(v.Problems, cachefile.Problem{Offset: litert.StaleAt, Message: staleLiteRT})
 	default:
 		v.Sound, v.Entries, v.PayloadBytes = true, len(f.Entries), f.PayloadBytes()
 	}

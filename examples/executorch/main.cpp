@@ -145,7 +145,7 @@ TensorPtr tensor(const TensorInfo& info, Array array, const std::string& what) {
     size *= static_cast<std::size_t>(n);
   }
   if (size != array.data.size()) {
-    fail(what + " has not as many bytes as its shape says");
+    fail(what + " does not have the size of its shape");
   }
   return executorch::extension::make_tensor_ptr(
       std::move(array.shape), std::move(array.data), {order.begin(), order.end()}, {}, info.scalar_type());

@@ -34,7 +34,7 @@ Packed packed() {
   return so_far;
 }
 
-// ExecuTorch's backend calls this function by name, and a program's own comes before those of its libraries.
+// ExecuTorch's backend calls this function by name, and a program's own function precedes its libraries'.
 extern "C" xnn_status xnn_create_runtime_v4(
     xnn_subgraph_t subgraph, xnn_weights_cache_t cache, xnn_workspace_t workspace, pthreadpool_t threads,
     std::uint32_t flags, xnn_runtime_t* created) {

@@ -1,4 +1,4 @@
-// What a model file would say: linear layers, and methods that chain them.
+// Stands for a model file: linear layers, and methods that chain them.
 #pragma once
 
 #include <cstddef>

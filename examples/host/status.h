@@ -1,4 +1,4 @@
-// What can go wrong in this program: a message for whoever runs it.
+// An error of this program: a message for its user.
 #pragma once
 
 #include <string>

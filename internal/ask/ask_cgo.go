@@ -49,7 +49,7 @@ func probeFamily(f packing.Family, s *sample) bool {
 	return status == C.xnn_status_success
 }
 
-// BuildIdentifier returns what XNNPACK identifies its build by; nil if it does not say.
+// BuildIdentifier returns XNNPACK's build identifier; nil if it has none.
 func BuildIdentifier() []byte {
 	var size C.size_t
 	data := C.xpwc_build_identifier(&size)
@@ -67,27 +67,26 @@ func CheckXNNPACK() error {
 		C.GoString(C.xpwc_abi_name(compiled)), C.GoString(C.xpwc_abi_name(linked)), ErrOtherXNNPACK)
 }
 
-// processor returns what distinguishes this processor from others that XNNPACK could choose other kernels on; nil where
-// that is not known.
+// processor returns the properties of this processor that XNNPACK may choose kernels by; nil where they are not known.
 func processor() []byte {
 	var words [C.XPWC_PROCESSOR_WORDS]C.uint32_t
 	n := C.xpwc_processor(&words[0])
 	return C.GoBytes(unsafe.Pointer(&words), C.int(4*n))
 }
 
-// runtimeFlags are those of the runtimes that flags of a packing are of.
+// runtimeFlags are the flags of the runtime that the flags of a packing stand for.
 var runtimeFlags = map[packing.Flags]C.uint32_t{
 	packing.HalfPrecision:        C.XNN_FLAG_FORCE_FP16_INFERENCE,
 	packing.SparseInference:      C.XNN_FLAG_HINT_SPARSE_INFERENCE,
 	packing.ConsistentArithmetic: C.xpwc_slow_consistent_arithmetic,
 }
 
-// zeros are those of the last question.
+// zeros are the zeros of the last query, kept for the next.
 var zeros C.struct_xpwc_zeros
 
-// askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has the shape that the operator
-// wants, with so many elements and scales. It returns 0 if XNNPACK does not use a weights cache for it, or does not
-// support it. One may ask at a time.
+// askPackedSize asks XNNPACK how many bytes it packs for a geometry, whose kernel has a valid shape for the operator,
+// with this number of elements and scales. It returns 0 if XNNPACK does not use a weights cache for it, or does not
+// support it. The caller holds asking.
 func askPackedSize(g *packing.Geometry, elements uint64, scales int) size {
 	node := C.struct_xpwc_node{
 		op:              C.enum_xpwc_operator(g.Family.Operator),

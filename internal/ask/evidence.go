@@ -9,8 +9,9 @@ import (
 
 func init() { format.SeenHere = Evidence }
 
-// Layouts returns the layouts of records, with what is known of each. said are those that the file says so far.
-func Layouts(said []format.Layout, records []format.Record) (layouts []format.Layout) {
+// Layouts returns the layouts of records, each with its description and evidence. stored are the layouts in the file so
+// far.
+func Layouts(stored []format.Layout, records []format.Record) (layouts []format.Layout) {
 	families := format.Families{}
 	for i := range records {
 		layout := records[i].Layout
@@ -20,28 +21,28 @@ func Layouts(said []format.Layout, records []format.Record) (layouts []format.La
 		families.Add(layout, records[i].Family)
 	}
 	local, _ := Layout() // if it is not known, nothing was packed for it
-	candidates := append(slices.Clone(said), local)
+	candidates := append(slices.Clone(stored), local)
 	for i := range layouts {
 		l := &layouts[i]
 		match := func(k format.Layout) bool { return k.Fingerprint == l.Fingerprint }
 		if j := slices.IndexFunc(candidates, match); j >= 0 {
 			*l = candidates[j]
 		}
-		l.Evidence = Evidence(l.Fingerprint, families.Of(l.Fingerprint), l.Evidence)
+		l.Evidence = Evidence(l.Fingerprint, families.InLayout(l.Fingerprint), l.Evidence)
 	}
 	return layouts
 }
 
-// Evidence returns what a cache file is to say of a layout so that the next process on such a machine as this need not
-// ask XNNPACK about all families. families are those of the file's entries of this layout, and said is what the file
-// says so far, of any machines. This machine is listed if the layout is the one that Layout returns, and otherwise it
-// is not. If XNNPACK does not say which it is, said is returned.
-func Evidence(layout format.Digest, families []packing.Family, said string) string {
+// Evidence returns the evidence to store for a layout, so that the next process on an equal machine need not ask
+// XNNPACK about all families. families are the families of the file's entries of this layout, and stored is the
+// evidence in the file so far, from any machine. The result lists this machine if and only if Layout returns this
+// layout. Evidence returns stored if the layout or the machine is not known here.
+func Evidence(layout format.Digest, families []packing.Family, stored string) string {
 	local, err := Layout()
 	if err != nil || Machine() == (format.Digest{}) {
-		return said
+		return stored
 	}
-	evidence := format.DecodeEvidence(said)
+	evidence := format.DecodeEvidence(stored)
 	if layout != local.Fingerprint {
 		evidence.Machines = slices.DeleteFunc(evidence.Machines, func(m format.Digest) bool { return m == Machine() })
 		return evidence.Encode()

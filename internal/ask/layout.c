@@ -9,8 +9,8 @@
 #include "ask.h"
 
 // The shapes: odd, and larger than any tile of a micro-kernel, so that tile sizes and the padding of tails show. Two
-// output channels select the narrow kernels some families have, and channels that fill tiles those that XNNPACK of 2026
-// has for them.
+// output channels select the narrow kernels some families have, and channels that fill whole tiles select the kernels
+// that XNNPACK of 2026 has for them.
 enum {
   input_channels = 38,
   image_channels = 11,

@@ -20,7 +20,7 @@ type answers[Question comparable, Answer any] struct {
 	memo sync.Map // by question: funcs that return the answer
 }
 
-// get returns the answer to a question. Who asks while it is asked waits.
+// get returns the answer to a question. Concurrent callers with the same question wait for one answer.
 func (a *answers[Question, Answer]) get(q Question) Answer {
 	answer, ok := a.memo.Load(q)
 	if !ok {
@@ -62,9 +62,9 @@ func Answered() bool { return answered.Load() }
 // Forget has Answered report false again. It is for tests.
 func Forget() { answered.Store(false) }
 
-// describeLayout says for people what this process packs for: the architecture, the features of the CPU that XNNPACK
-// chooses its kernels by, and the beginning of XNNPACK's build identifier. Two descriptions may belong to one layout,
-// where those features do not change what is packed.
+// describeLayout describes, for people, the target of this process' packing: the architecture, the features of the CPU
+// that XNNPACK chooses its kernels by, and the beginning of XNNPACK's build identifier. Two descriptions may belong to
+// one layout, where those features do not change what is packed.
 func describeLayout() string {
 	description := cpu.Name()
 	if id := BuildIdentifier(); len(id) > 0 {
@@ -73,8 +73,8 @@ func describeLayout() string {
 	return description
 }
 
-// Machine returns a digest of what XNNPACK chooses its kernels by, and of XNNPACK. It is zero if that is not known. The
-// reader in C makes the same one.
+// Machine returns a digest of the properties that XNNPACK chooses its kernels by, and of XNNPACK's build. It is zero if
+// they are not known. The reader in C computes the same digest.
 func Machine() format.Digest { return machine() }
 
 var machine = sync.OnceValue(func() format.Digest {

@@ -104,7 +104,7 @@ static struct operands operands_of(const struct xpwc_node* n) {
     o.channels = o.output[n->dims - 1] = n->shape[n->dims - (transposed ? 2 : 1)];
     return o;
   }
-  // An image that is two pixels larger than what the kernel reaches over.
+  // An image that is two pixels larger than the dilated kernel.
   const size_t reach_height = (n->shape[1] - 1) * n->dilation_height + 1;
   const size_t reach_width = (n->shape[2] - 1) * n->dilation_width + 1;
   const size_t more = 2;

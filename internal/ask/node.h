@@ -23,7 +23,7 @@ enum { xpwc_datatype_qcint2 = 18 };
 // XNN_FLAG_SLOW_CONSISTENT_ARITHMETIC, for which headers before June 2025 have no name. Libraries of that time ignore it.
 enum { xpwc_slow_consistent_arithmetic = 0x2000 };
 
-// What packing depends on. Shapes are those of packing.Identity, and so are the groups, which of a depthwise
+// The parameters that packing depends on. Shapes and groups are as in packing.Identity; the groups of a depthwise
 // convolution are the depth multiplier.
 struct xpwc_node {
   enum xpwc_operator op;
@@ -67,9 +67,9 @@ void xpwc_bare_provider_init(
     size_t (*look_up_or_insert)(
         void* context, const struct xnn_weights_cache_look_up_key* key, void* packed, size_t size));
 
-// Has XNNPACK create a runtime of count nodes, with the flags of the first one, and deletes it: the provider is asked for
-// what packing them asks of a weights cache. The shapes must be such as the operators can have, without zeros; what else
-// is not supported is XNNPACK's status.
+// Has XNNPACK create a runtime of count nodes, with the flags of the first one, and deletes it: packing calls the
+// provider as it calls a weights cache. The shapes must be valid for the operators, without zeros; otherwise
+// unsupported nodes are an error status of XNNPACK.
 enum xnn_status xpwc_pack_nodes(
     const struct xpwc_node* nodes, size_t count, const struct xpwc_content* content, struct xpwc_bare_provider* provider);
 

@@ -31,8 +31,8 @@ static size_t take_nothing(
   return (size_t)packed;
 }
 
-// Whether XNNPACK is asked what it makes of a node in half precision: of what it leaves as it is, it would be in vain, and some
-// builds have assertions that end the process for it. Without fingerprint_ids a key does not show of which of the two it is.
+// Reports whether to ask XNNPACK about a node in half precision. XNNPACK does not convert other nodes, and some builds
+// have assertions that abort the process for them. Without fingerprint_ids a key does not show the precision.
 static bool can_be_halved(const struct xpwc_node* n) {
   const bool looks_up = n->op == xpwc_fully_connected || n->op == xpwc_convolution || n->op == xpwc_depthwise_convolution;
   const bool single = n->input == xnn_datatype_fp32 && n->kernel == xnn_datatype_fp32;

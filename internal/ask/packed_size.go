@@ -7,10 +7,10 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-// A size is what XNNPACK says of a geometry.
+// A size is XNNPACK's answer for a geometry.
 type size struct {
-	bytes         uint64 // 0 if it does not say
-	fingerprintID uint32 // of the key that it looked up before
+	bytes         uint64 // 0 if not known
+	fingerprintID uint32 // of the key that it looked up first
 }
 
 // bytesFor returns how many bytes are packed under a key: 0 if XNNPACK makes another operator for it.
@@ -21,7 +21,7 @@ func (s size) bytesFor(fingerprintID uint32) uint64 {
 	return s.bytes
 }
 
-// sizes are what XNNPACK says of geometries.
+// sizes are XNNPACK's answers by geometry.
 var sizes = answers[packing.Geometry, size]{ask: measure}
 
 // Asked reports whether XNNPACK was asked about a geometry. It is for tests.
@@ -30,20 +30,20 @@ func Asked(g packing.Geometry) bool {
 	return asked
 }
 
-// PackedSize returns how many bytes XNNPACK packs here for a geometry, if it looks up a key with that fingerprint_id
-// before; 0 if it does not say. After a look-up that hit XNNPACK asks nothing more: it reads as many bytes as it would
-// have packed. A question takes memory in proportion to the kernel.
+// PackedSize returns the number of bytes that XNNPACK packs here for a geometry if it looks up a key with that
+// fingerprint_id first; 0 if not known. After a cache hit XNNPACK does not pass a size: it reads as many bytes as it
+// would have packed. A query takes memory in proportion to the kernel.
 //
-// XNNPACK computes in half precision or, where the CPU or another node cannot, as without. Which it is, the key shows,
-// but for an XNNPACK without fingerprint_ids: that is not asked.
+// XNNPACK computes in half precision unless the CPU or another node does not support it. The fingerprint_id of the key
+// shows the precision. An XNNPACK without fingerprint_ids is not asked about half precision.
 func PackedSize(g *packing.Geometry, fingerprintID uint32) uint64 {
 	single := *g
 	single.Flags &^= packing.HalfPrecision
-	said := sizes.get(single)
-	if single != *g && (fingerprintID == 0 || said.fingerprintID != fingerprintID) {
-		said = sizes.get(*g)
+	answer := sizes.get(single)
+	if single != *g && (fingerprintID == 0 || answer.fingerprintID != fingerprintID) {
+		answer = sizes.get(*g)
 	}
-	return said.bytesFor(fingerprintID)
+	return answer.bytesFor(fingerprintID)
 }
 
 // asking is held while XNNPACK is asked: what kernels consist of is in one place.
@@ -56,11 +56,11 @@ func measure(g packing.Geometry) size {
 	}
 	asking.Lock()
 	defer asking.Unlock()
-	said := askPackedSize(&g, elements, scales)
-	if said.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
+	answer := askPackedSize(&g, elements, scales)
+	if answer.bytes < g.LeastBytes() { // it counts some sizes in 32 bits
 		return size{}
 	}
-	return said
+	return answer
 }
 
 // extent returns how many elements a geometry's kernel has, and an upper bound of its scales; false if no operator

@@ -11,7 +11,7 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-// A host may say anything, and XNNPACK takes much of it on trust.
+// A host may give any geometry, and XNNPACK checks little of it.
 func TestXNNPACKCanBeAskedAboutAnyGeometry(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(numbers ...int) int { return numbers[r.IntN(len(numbers))] }

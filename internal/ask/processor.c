@@ -1,4 +1,4 @@
-// What distinguishes processors that XNNPACK could choose different kernels on: the model, and all that it says it can do.
+// The properties that XNNPACK may choose kernels by: the processor's model, and all features that it reports.
 
 #include <string.h>
 

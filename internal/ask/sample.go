@@ -28,7 +28,7 @@ func (s *sample) add(fingerprintID uint32, packed []byte) {
 	_, _ = s.hash.Write(packed)
 }
 
-// samples are those of families: nil where XNNPACK was not asked for such, or has no such operator here.
+// samples are the samples of families: nil where XNNPACK does not support the family here.
 var samples = answers[packing.Family, *sample]{ask: func(f packing.Family) *sample {
 	s := &sample{}
 	if !probeFamily(f, s) || len(s.ids) == 0 {
@@ -52,8 +52,8 @@ func sampledSides(op packing.Operator) []int {
 	return nil
 }
 
-// Sum returns the digest of what XNNPACK packs of fixed tensors of a family, and false if it packs none of them here.
-// The first time it asks XNNPACK, which takes some 50 microseconds.
+// Sum returns the digest of the packed fixed tensors of a family, and false if XNNPACK packs none of them here. The
+// first call for a family asks XNNPACK, which takes some 50 microseconds.
 func Sum(f packing.Family) (sum format.Digest, ok bool) {
 	s := samples.get(f)
 	if s == nil {
@@ -62,8 +62,8 @@ func Sum(f packing.Family) (sum format.Digest, ok bool) {
 	return s.sum, true
 }
 
-// Shows reports whether that is a sample of what XNNPACK packs for a geometry of the family under a key with that
-// fingerprint_id: under another it made another operator of the node.
+// Shows reports whether the sample of a family is representative of a geometry under a key with that fingerprint_id:
+// under another one XNNPACK created another operator for the node.
 func Shows(g *packing.Geometry, fingerprintID uint32) bool {
 	s := samples.get(g.Family)
 	takes := packing.Flags(packing.Padded)
@@ -73,9 +73,9 @@ func Shows(g *packing.Geometry, fingerprintID uint32) bool {
 	return s != nil && g.Flags&^takes == 0 && slices.Contains(s.ids, fingerprintID) && sampled(g)
 }
 
-// sampled reports whether XNNPACK chooses how to pack a geometry as it did for the sample of its family, by what kind
-// of micro-kernel the operator has. Where each channel is of one other (a convolution of such groups too) there are
-// kinds of their own, but not for kernels that are large, and another one for those of one element.
+// sampled reports whether XNNPACK packs a geometry for the same kind of micro-kernel as the sample of its family.
+// Depthwise convolutions, and convolutions with one input channel a group, have kinds of their own unless their kernels
+// are large, and another one for kernels of one element.
 func sampled(g *packing.Geometry) bool {
 	switch g.Family.Operator {
 	case packing.Convolution2D:

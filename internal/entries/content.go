@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -36,12 +37,15 @@ type digested struct {
 	err    error
 }
 
+// errNoDigest: the goroutine that computed the digest ended.
+var errNoDigest = errors.New("its digest was not computed: the function that computes it ended its goroutine")
+
 // Digest returns the digest of the content, computing it the first time. It may be called from several goroutines.
 func (c *Content) Digest() (format.Digest, error) {
 	c.once.Do(func() {
-		d := &digested{}
+		d := &digested{err: errNoDigest}
+		defer c.digested.Store(d) // also if a function of the host's calls runtime.Goexit
 		d.digest, d.err = c.Reader.ReadDigest()
-		c.digested.Store(d)
 	})
 	d := c.digested.Load()
 	return d.digest, d.err

@@ -218,7 +218,13 @@ func (s *Set) RemoveWhere(match func(*Entry) bool) {
 }
 
 func (s *Set) removeWhere(kernel string, match func(*Entry) bool) {
-	rest := slices.DeleteFunc(s.kernels[kernel], match)
+	list := s.kernels[kernel]
+	rest := slices.DeleteFunc(list, match)
+	if len(rest) < len(list) { // the loaded index may still have what was removed
+		for _, e := range rest {
+			e.complete = nil
+		}
+	}
 	if len(rest) == 0 {
 		delete(s.kernels, kernel)
 	} else {

@@ -2,9 +2,12 @@ package entries
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"xpwc/internal/format"
 )
 
 func TestAnEntryIsGivenIfItIsPrivateOrItsFileIsInPlace(t *testing.T) {
@@ -31,4 +34,27 @@ func TestThatASourceChangedIsNotForgotten(t *testing.T) {
 		}
 		require.ErrorIs(t, e.Withheld, ErrSourceChanged)
 	}
+}
+
+type endsGoroutine struct{}
+
+func (endsGoroutine) ReadDigest() (format.Digest, error) {
+	runtime.Goexit()
+	return format.Digest{}, nil
+}
+
+// A data map's Digest may call runtime.Goexit in the background. The session's thread must not crash afterwards.
+func TestADigestWhoseGoroutineEndedIsAnError(t *testing.T) {
+	c := Content{Reader: endsGoroutine{}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = c.Digest()
+	}()
+	<-ended
+	_, err := c.Digest()
+	require.ErrorIs(t, err, errNoDigest)
+	_, computed, err := c.Computed()
+	require.True(t, computed)
+	require.ErrorIs(t, err, errNoDigest)
 }

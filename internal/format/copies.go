@@ -63,7 +63,7 @@ func (r *Record) HasStamps(s Stamps) bool {
 	return false
 }
 
-// atCopies is where the header of an index says where in the strings the copies are.
+// atCopies is the offset in the header of an index of the place of the copies in the strings.
 const atCopies = 68
 
 // copySize is the size of a row: the number of a record, and the stamps of a copy.
@@ -80,7 +80,7 @@ func encodeCopies(records []Record) string {
 	return string(b)
 }
 
-// findCopies takes over where the header says that the copies are. What cannot be theirs is none.
+// findCopies reads the place of the copies from the header. An index with an invalid place has no copies.
 func (x *Index) findCopies(header []byte) {
 	offset, size := uint64(le.Uint32(header[atCopies:])), uint64(le.Uint32(header[atCopies+4:]))
 	if size%copySize == 0 && span(offset, size, x.stringsSize()) {

@@ -2,7 +2,7 @@
 //
 // docs/format.md describes them, with a table of each structure. All integers are little-endian. A file is
 //
-//	header     4,096 bytes: what the file is, and two slots that say where the index in force lies
+//	header     4,096 bytes: what the file is, and two slots, one of which locates the index in force
 //	payloads   packed weights, each 64-byte aligned, in no order, with dead bytes (old indexes, lost tails)
 //	           between them
 //	index      fixed-size records sorted by payload offset, a hash table and the names; used in place, without
@@ -10,8 +10,8 @@
 //	           the rest
 //	trailer    an index in ExecuTorch's form, which lists no payload: the very last bytes of the file
 //
-// A commit appends an index and a trailer and then writes one slot, always the one that is not in force. Whoever opens
-// the file takes the valid slot with the higher generation, so a crash at any instant leaves the old or the new index.
+// A commit appends an index and a trailer and then writes one slot, always the one that is not in force. A reader takes
+// the valid slot with the higher generation, so a crash at any instant leaves the old or the new index.
 //
 // Nothing is trusted: checksums, bounds, overlaps and integer overflow are checked before anything is returned, of
 // the root of an [Index] when it is decoded, of the rest when it is read, or all at once by [Index.Check].

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// What keeps a file from being used. The packages that read cache files return these very values, under the same names.
-// Whoever returns one wraps it with the path.
+// Reasons why a file cannot be used. The packages that read cache files export these values under the same names and
+// return them wrapped with the path.
 var (
 	// ErrNotCache: the bytes do not begin as a native file does, or do not end as ExecuTorch's does.
 	ErrNotCache = errors.New("not a packed weights cache; choose another path")

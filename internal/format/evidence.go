@@ -8,22 +8,22 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-// Evidence is what a file says of a layout: which machines pack in it, and what XNNPACK packs there as a sample of each
-// family. In one layout all machines pack alike.
+// Evidence identifies a layout without asking XNNPACK: the machines that pack in it, and for each family a hash of
+// packed sample tensors. In one layout all machines pack alike.
 type Evidence struct {
 	Machines []Digest     // in their order
 	Families []SeenFamily // in the order of encoded families
 }
 
-// A SeenFamily is a family with the hash of what XNNPACK packs of its fixed tensors.
+// A SeenFamily is a family with the hash of its packed fixed tensors.
 type SeenFamily struct {
 	Family packing.Family
 	Sum    Digest
 }
 
-// SeenHere, in a program that has XNNPACK, adds to what a file says of a layout what is seen on this machine: it is
-// Evidence of package internal/ask, which sets it. In other programs it is nil.
-var SeenHere func(layout Digest, families []packing.Family, said string) string
+// SeenHere adds the evidence of this machine to a layout's encoded evidence. Package internal/ask sets it to its
+// function Evidence; in a program without XNNPACK it is nil.
+var SeenHere func(layout Digest, families []packing.Family, stored string) string
 
 // What evidence has at most. Processors and builds of XNNPACK that pack alike may be many, and files go from one to the
 // next.
@@ -75,7 +75,8 @@ func (e Evidence) Encode() string {
 	return string(b)
 }
 
-// Merge returns what both say of one layout. Where there is too much, or they differ about a family, e comes first.
+// Merge returns the union of two pieces of evidence for one layout. e takes precedence where they differ about a
+// family, and where the union would exceed MostMachines or MostFamilies.
 func (e Evidence) Merge(added Evidence) Evidence {
 	return Evidence{
 		union(e.Machines, added.Machines, MostMachines, func(a, b Digest) int { return bytes.Compare(a[:], b[:]) }),
@@ -97,10 +98,10 @@ func union[T any](a, b []T, limit int, compare func(T, T) int) (merged []T) {
 	return merged
 }
 
-// Families are those of entries, by layout.
+// Families holds the families of entries, by layout.
 type Families map[Digest]map[packing.Family]bool
 
-// Add adds that of an entry.
+// Add adds the family of an entry.
 func (f Families) Add(layout Digest, family packing.Family) {
 	if f[layout] == nil {
 		f[layout] = map[packing.Family]bool{}
@@ -108,8 +109,8 @@ func (f Families) Add(layout Digest, family packing.Family) {
 	f[layout][family] = true
 }
 
-// Of returns those of a layout, in the order of encoded families.
-func (f Families) Of(layout Digest) []packing.Family {
+// InLayout returns the families of a layout, in the order of encoded families.
+func (f Families) InLayout(layout Digest) []packing.Family {
 	return slices.SortedFunc(maps.Keys(f[layout]), compareFamilies)
 }
 

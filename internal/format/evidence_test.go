@@ -15,8 +15,8 @@ func family(n int) packing.Family {
 	return packing.Family{Operator: packing.Operator(n >> 8), Input: packing.Datatype(n)}
 }
 
-// seen says what machines pack: of each family, by its number, a sum.
-func seen(sums map[int]byte, machines ...byte) (e format.Evidence) {
+// evidenceOf returns the evidence of machines whose families, by number, have these checksums.
+func evidenceOf(sums map[int]byte, machines ...byte) (e format.Evidence) {
 	for _, m := range machines {
 		e.Machines = append(e.Machines, different(m))
 	}
@@ -28,26 +28,26 @@ func seen(sums map[int]byte, machines ...byte) (e format.Evidence) {
 }
 
 func TestEvidenceIsReadAsItWasWritten(t *testing.T) {
-	written := seen(map[int]byte{9: 8, 4: 3, 1: 1}, 1, 2)
+	written := evidenceOf(map[int]byte{9: 8, 4: 3, 1: 1}, 1, 2)
 	encoded := written.Encode()
 	require.Equal(t, written, format.DecodeEvidence(encoded))
-	disordered := seen(map[int]byte{9: 8, 4: 3, 1: 1}, 2, 1, 2)
+	disordered := evidenceOf(map[int]byte{9: 8, 4: 3, 1: 1}, 2, 1, 2)
 	slices.Reverse(disordered.Families)
 	require.Equal(t, encoded, disordered.Encode())
-	require.Empty(t, seen(nil, 1).Encode(), "nothing was seen")
-	require.Empty(t, seen(map[int]byte{1: 1}).Encode(), "by nobody")
+	require.Empty(t, evidenceOf(nil, 1).Encode(), "nothing was seen")
+	require.Empty(t, evidenceOf(map[int]byte{1: 1}).Encode(), "by nobody")
 	require.Empty(t, format.DecodeEvidence(""))
 }
 
-// Earlier versions wrote of each machine only the families of what was packed on it.
+// Earlier versions wrote for each machine only the families that were packed on it.
 func TestWhatMachinesPackInOneLayoutIsThatOfAll(t *testing.T) {
-	first, two := seen(map[int]byte{1: 1}, 1).Encode(), seen(map[int]byte{2: 2}, 2).Encode()
+	first, two := evidenceOf(map[int]byte{1: 1}, 1).Encode(), evidenceOf(map[int]byte{2: 2}, 2).Encode()
 	incomplete := first[:16] + "\x00" + first[17:]
-	require.Equal(t, seen(map[int]byte{1: 1, 2: 2}, 1, 2), format.DecodeEvidence(incomplete+two))
+	require.Equal(t, evidenceOf(map[int]byte{1: 1, 2: 2}, 1, 2), format.DecodeEvidence(incomplete+two))
 }
 
 func TestWhatIsNotWrittenSoIsNoEvidence(t *testing.T) {
-	first := seen(map[int]byte{1: 1, 2: 2}, 1).Encode()
+	first := evidenceOf(map[int]byte{1: 1, 2: 2}, 1).Encode()
 	row := (len(first) - 18) / 2
 	for name, b := range map[string]string{
 		"cut off":                      first[:len(first)-1],
@@ -68,22 +68,22 @@ func TestEvidenceHasABound(t *testing.T) {
 	for i := range 100 {
 		sums[i] = 1
 	}
-	many := seen(sums, 40)
+	many := evidenceOf(sums, 40)
 	for i := range byte(39) {
-		many = many.Merge(seen(sums, i))
+		many = many.Merge(evidenceOf(sums, i))
 	}
 	read := format.DecodeEvidence(many.Encode())
 	require.Len(t, read.Machines, format.MostMachines)
 	require.Contains(t, read.Machines, different(40), "the first are kept")
 	require.Len(t, read.Families, format.MostFamilies)
 	require.Less(t, len(many.Encode()), 32<<10)
-	require.Empty(t, format.DecodeEvidence(many.Encode()+seen(sums, 200).Encode()))
+	require.Empty(t, format.DecodeEvidence(many.Encode()+evidenceOf(sums, 200).Encode()))
 }
 
 func TestOfTwoThatSayDifferentThingsTheFirstIsRight(t *testing.T) {
-	mine, theirs := seen(map[int]byte{1: 1, 2: 2}, 1), seen(map[int]byte{2: 7, 3: 3}, 2)
-	require.Equal(t, seen(map[int]byte{1: 1, 2: 2, 3: 3}, 1, 2), mine.Merge(theirs))
-	require.Equal(t, seen(map[int]byte{1: 1, 2: 7, 3: 3}, 1, 2), theirs.Merge(mine))
+	mine, theirs := evidenceOf(map[int]byte{1: 1, 2: 2}, 1), evidenceOf(map[int]byte{2: 7, 3: 3}, 2)
+	require.Equal(t, evidenceOf(map[int]byte{1: 1, 2: 2, 3: 3}, 1, 2), mine.Merge(theirs))
+	require.Equal(t, evidenceOf(map[int]byte{1: 1, 2: 7, 3: 3}, 1, 2), theirs.Merge(mine))
 }
 
 func TestFamiliesOfEntriesAreListedOnceByLayout(t *testing.T) {
@@ -93,7 +93,7 @@ func TestFamiliesOfEntriesAreListedOnceByLayout(t *testing.T) {
 	f.Add(different(2), family(1))
 	f.Add(different(1), family(0))
 	f.Add(different(1), family(1))
-	require.Equal(t, []packing.Family{family(0), family(1)}, f.Of(different(1)))
-	require.Equal(t, []packing.Family{family(1)}, f.Of(different(2)))
-	require.Empty(t, f.Of(different(3)))
+	require.Equal(t, []packing.Family{family(0), family(1)}, f.InLayout(different(1)))
+	require.Equal(t, []packing.Family{family(1)}, f.InLayout(different(2)))
+	require.Empty(t, f.InLayout(different(3)))
 }

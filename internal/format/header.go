@@ -29,11 +29,11 @@ type Header struct {
 	ID [16]byte
 	// Current is the slot in force; the zero Slot (generation 0) when nothing was ever committed.
 	Current Slot
-	// Slots are those of even and of odd generations.
+	// Slots holds the slot of even generations and that of odd ones.
 	Slots [2]StoredSlot
 }
 
-// A Slot says where the index of one generation lies. Its fields are those of the file, in their order.
+// A Slot locates the index of one generation. Its fields have the order that they have in the file.
 type Slot struct {
 	Generation   uint64 // from 1
 	IndexOffset  uint64 // in the file

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A file can have holes, which take no space on the disk and read as zeros. So a small file may say that it has an
-// index of any size. What is taken into memory of an index has no hole: none of the pieces of its root, counted from
+// A file can have holes, which take no space on the disk and read as zeros. So a small file may claim an index of any
+// size. An index with a hole in its root is refused before memory is allocated for it: no piece of a root, counted from
 // its start, is all zeros.
 const pieceSize = 4 << 10
 
@@ -23,8 +23,8 @@ func hole(b []byte) (offset int, ok bool) {
 	return 0, false
 }
 
-// readSolid reads size bytes at an offset, unless there is a hole among them, which is damage. It takes no more memory
-// than in proportion to what is before the hole.
+// readSolid reads size bytes at an offset. A hole in them is damage. The memory that it takes is proportional to the
+// bytes before the hole.
 func readSolid(r io.ReaderAt, offset, size uint64) (b []byte, err error) {
 	const stretch = 1 << 20
 	for pos := uint64(0); pos < size; pos = uint64(len(b)) {
@@ -40,7 +40,7 @@ func readSolid(r io.ReaderAt, offset, size uint64) (b []byte, err error) {
 	return b, nil
 }
 
-// readFull fills b with what is at an offset.
+// readFull fills b with the bytes at an offset.
 func readFull(r io.ReaderAt, b []byte, offset uint64) error {
 	n, err := r.ReadAt(b, int64(offset))
 	if n == len(b) { // the last bytes may come with io.EOF

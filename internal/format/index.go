@@ -31,13 +31,13 @@ const (
 	blockSize  = 1 << 10
 )
 
-// IndexHeaderSize is the size of what an index begins with, in bytes.
+// IndexHeaderSize is the size of the header of an index, in bytes.
 const IndexHeaderSize = 128
 
-// atSourceNames is where the header of an index says where in the strings the names of its sources are.
+// atSourceNames is the offset in the header of an index of the place of the source names in the strings.
 const atSourceNames = 60
 
-// Offsets in a record of what is read at several places.
+// Offsets of fields in a record.
 const (
 	atSeed          = 32
 	atFingerprintID = 36
@@ -51,10 +51,10 @@ const (
 	atBiasStamp     = 116
 )
 
-// counts says how much of each kind an index has: layouts, sources, records, table slots and bytes of strings.
+// counts holds the number of layouts, sources, records, table slots and bytes of strings of an index.
 type counts struct{ layouts, sources, records, slots, strings uint64 }
 
-// countsOf reads what the header of an index says.
+// countsOf reads the counts in the header of an index.
 func countsOf(header []byte) counts {
 	return counts{
 		records: le.Uint64(header[16:]),
@@ -69,7 +69,7 @@ func countsOf(header []byte) counts {
 const leastLimit = 64 << 20
 
 // mostStrings is how many bytes of strings an index may have: a small file must not claim more than there is memory
-// for, and records say in 32 bits where theirs lie.
+// for, and records locate their strings with 32 bits.
 func (n counts) mostStrings() uint64 {
 	return min(math.MaxUint32, leastLimit+8*(n.records*recordSize+n.layouts*layoutSize))
 }
@@ -88,7 +88,7 @@ const (
 	knownFlags = HasBias | Tied | Variant
 )
 
-// A Key is what payloads are looked up by, but for the seed.
+// A Key is the look-up key of a payload, without the seed.
 type Key struct {
 	Layout        Digest
 	Packing       Digest // of the packing identity
@@ -113,10 +113,10 @@ type Record struct {
 	KernelDigest Digest // of the kernel's content
 	BiasStamp    Digest
 	BiasDigest   Digest
-	SourceName   string // of the source, for people; "" if unknown
-	Copies       Copies // of what it was packed from; see AddCopy
+	SourceName   string // of the source, for people to read; "" if unknown
+	Copies       Copies // of the model's file; see AddCopy
 
-	LeastSize uint64 // that the payload must have, as far as the packing identity says; 0 where none was given
+	LeastSize uint64 // that the payload must have according to its packing identity; 0 without one
 
 	PackedAt int64 // seconds since 1970
 	UsedAt   int64 // when a writer last found it in use, likewise
@@ -144,7 +144,7 @@ func (k Key) hash() uint64 {
 	return xxh3.Hash(b)
 }
 
-// sections says where the parts of an index begin, from its start. The layouts follow the header.
+// sections holds the offsets of the parts of an index from its start. The layouts follow the header.
 type sections struct {
 	sources, sums, body, table, strings, end uint64
 }
@@ -165,7 +165,7 @@ func (n counts) arrange() (s sections) {
 	return s
 }
 
-// arrangeIn is arrange for an index that has so many bytes, and is damaged if the numbers cannot be those of one.
+// arrangeIn is arrange for an index of size bytes. Counts that do not add up to size are damage.
 func (n counts) arrangeIn(size uint64) (sections, error) {
 	if n.records > size/recordSize || n.layouts > size/layoutSize || n.sources > size/sourceSize || n.strings > size {
 		return sections{}, damaged("a section of the index lies outside it")
@@ -220,8 +220,8 @@ func sealOf(model Digest, name string) Digest {
 	return digest.OfStrings("sealed", model.String()+" "+name)
 }
 
-// Architecture returns what the description of a layout begins with: the CPU's architecture. All that pack in a layout
-// say the same of it.
+// Architecture returns the CPU's architecture, which is the beginning of a layout's description. It is the same in all
+// descriptions of one layout.
 func Architecture(description string) string {
 	name, _, _ := strings.Cut(description, " ")
 	return strings.TrimSuffix(name, ",")

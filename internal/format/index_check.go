@@ -8,8 +8,8 @@ type Flaw struct {
 	Err    error  // matches ErrDamaged
 }
 
-// Check checks all of the index, and what it says as a whole. Afterwards no accessor fails but for what is read again,
-// and is different or cannot be read: of an index of less than 1 MiB nothing.
+// Check checks the whole index. Afterwards an accessor fails only if bytes that it reads again have changed or cannot
+// be read; an index of less than 1 MiB is never read again.
 func (x *Index) Check() error {
 	for flaw := range x.Flaws() {
 		return flaw.Err
@@ -17,8 +17,8 @@ func (x *Index) Check() error {
 	return nil
 }
 
-// Flaws yields all that is wrong after the root: blocks with a wrong checksum, then, of what lies in the others,
-// records and table slots that cannot be. It yields nothing if and only if Check returns nil.
+// Flaws yields every error after the root: blocks with a wrong checksum, then invalid records and table slots in the
+// other blocks. It yields nothing if and only if Check returns nil.
 func (x *Index) Flaws() iter.Seq[Flaw] {
 	return func(yield func(Flaw) bool) {
 		sound := true

@@ -132,7 +132,7 @@ func block(body []byte, i uint64) []byte {
 	return body[i*blockSize : min((i+1)*blockSize, uint64(len(body)))]
 }
 
-// references say where an index has what a record refers to: the offsets of its names, and its source's number.
+// references are a record's references to other parts of the index: the offsets of its names, and its source's number.
 type references struct{ kernel, bias, source uint32 }
 
 // encode writes a record into its row.
@@ -185,11 +185,11 @@ func (n *interner) add(s string) (offset uint32) {
 	return offset
 }
 
-// EncodeGeneration lays out the end of a file whose payloads, with what is dead between them, reach up to tail: the
-// index of the records, which it sorts by payload offset, and the trailer. The block belongs at the slot's IndexOffset
-// and is the last of the file. Every record's layout must be among layouts. There must be fewer than 2^31 records and
-// 2^16 layouts, and different names and descriptions must add up to less than 4 GiB, and to at most 64 MiB and eight
-// times the size of the records; it returns an error otherwise.
+// EncodeGeneration lays out the end of a file whose payloads, including dead bytes between them, end at tail: the index
+// of the records, which it sorts by payload offset, and the trailer. The block belongs at the slot's IndexOffset and is
+// the last of the file. Every record's layout must be among layouts. There must be fewer than 2^31 records and 2^16
+// layouts, and different names and descriptions must add up to less than 4 GiB, and to at most 64 MiB and eight times
+// the size of the records; it returns an error otherwise.
 func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Record,
 ) (slot Slot, block []byte, err error) {
 	index, sum, err := encodeIndex(generation, layouts, records)
@@ -220,12 +220,11 @@ func EncodeGeneration(generation, tail uint64, layouts []Layout, records []Recor
 // nativeTrailerSize is the size of a native file's trailer.
 const nativeTrailerSize = trailerEntrySize + uint64(len(NativeEntry)) + FooterSize
 
-// What there is room for beside the records of a generation: so many layouts, and the bytes of their descriptions and
-// of their evidence.
+// Room for the layouts of a generation: their number, and the bytes of their descriptions and of their evidence.
 const roomForLayouts, roomForDescriptions, roomForEvidence = 8, 4 << 10, 16 << 10
 
-// GenerationSize returns how many bytes the index and the trailer of so many records take at most, whose names have
-// so many bytes together, with room for names of sources and what is said of some layouts.
+// GenerationSize returns an upper bound in bytes of the index and the trailer for this number of records and total
+// bytes of names. It includes room for the names of sources and for the layouts.
 func GenerationSize(records, names uint64) uint64 {
 	limit := counts{
 		layouts: roomForLayouts, sources: records, // each has its own
@@ -235,8 +234,8 @@ func GenerationSize(records, names uint64) uint64 {
 	return limit.arrange().end + nativeTrailerSize
 }
 
-// NamesFit reports whether an index can list so many records, whose names have so many bytes together, beside all that
-// is said of layouts and sources: see EncodeGeneration.
+// NamesFit reports whether an index can list this number of records with this total of bytes of names, and its layouts
+// and sources as well: see EncodeGeneration.
 func NamesFit(records, names uint64) bool {
 	const others = 1 << 20
 	n := counts{records: records, strings: names + others}

@@ -46,10 +46,10 @@ const (
 	mostPages = 256
 )
 
-// LoadIndex reads and checks the root of the index that slot says where to find in a file. What follows is checked when
-// it is read, whenever that is: the accessors return an error that matches ErrDamaged for what is damaged, and r's for
-// what cannot be read. What they return without one was stored in that place, and its payload lies within the file and
-// overlaps neither the index nor the payloads before and after it. The index can be read as long as r can.
+// LoadIndex reads and checks the root of the index that slot locates. The rest is checked when it is read: the
+// accessors return an error that matches ErrDamaged for damage, and r's own error if a read fails. The payload of a
+// record that they return without an error lies within the file and overlaps neither the index nor the payloads before
+// and after it. The index can be used as long as r can be read.
 func LoadIndex(r io.ReaderAt, slot Slot) (*Index, error) {
 	x, root, err := readRoot(r, slot)
 	if err != nil {
@@ -93,7 +93,7 @@ func readRoot(r io.ReaderAt, slot Slot) (x *Index, root []byte, err error) {
 	return x, root, err
 }
 
-// decodeRoot takes over what the root says.
+// decodeRoot decodes the root.
 func (x *Index) decodeRoot(b []byte) error {
 	n, slot := countsOf(b), x.slot
 	if string(b[:8]) != indexMagic || le.Uint32(b[28:]) != recordSize || le.Uint64(b[48:]) != blockSize {
@@ -137,7 +137,7 @@ func (x *Index) fill(b []byte, offset uint64) error {
 	return nil
 }
 
-// read fills b with what is in the body, so far from its start.
+// read fills b with the bytes at an offset of the body.
 func (x *Index) read(b []byte, offset uint64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -174,7 +174,7 @@ func (x *Index) turnTo(p *page, number uint64) error {
 	return nil
 }
 
-// row reads a record, after checking it and how it fits the records beside it.
+// row reads a record. It checks the record, and that it fits its neighbours.
 func (x *Index) row(i int) (row row, err error) {
 	row, err = x.rowAlone(i)
 	if err != nil {
@@ -198,7 +198,7 @@ func (x *Index) row(i int) (row row, err error) {
 // A row is a record's bytes.
 type row [recordSize]byte
 
-// rowAlone reads a record without looking at what it says.
+// rowAlone reads the bytes of a record without checking them.
 func (x *Index) rowAlone(i int) (row row, err error) {
 	return row, x.read(row[:], uint64(i)*recordSize)
 }
@@ -213,7 +213,7 @@ func (p payload) precedes(q payload) bool {
 	return p == q || q.offset >= p.offset && q.offset-p.offset >= p.size
 }
 
-// checkRow checks what a record says by itself.
+// checkRow checks a record without its neighbours.
 func (x *Index) checkRow(i int, row []byte) error {
 	p := payloadOf(row)
 	if p.size == 0 || p.offset < HeaderSize || p.offset%Alignment != 0 || !span(p.offset, p.size, x.slot.End) {

@@ -210,7 +210,7 @@ func TestAPrefixOfAnIndexIsRefused(t *testing.T) {
 	}
 }
 
-// What is wrong with one block says nothing of what lies in others.
+// A damaged block does not affect other blocks.
 func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
 	l := newLarge(t, 2000)
 	body, _ := bodyOf(l.bytes)
@@ -222,7 +222,7 @@ func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
 	require.NoError(t, err)
 	for i, want := range l.records {
 		r, err := x.Record(i)
-		// A record is read with the ones beside it.
+		// A record is read together with its neighbours.
 		src, dst := (i-1)*recordSize, (i+2)*recordSize
 		if dst > 3*blockSize && src < 4*blockSize {
 			require.ErrorIs(t, err, format.ErrDamaged, "record %d", i)
@@ -234,7 +234,7 @@ func TestABlockWithAWrongSumIsRefusedAlone(t *testing.T) {
 	require.ErrorIs(t, x.Check(), format.ErrDamaged)
 }
 
-// A search that comes to what is damaged does not pass over it.
+// A search that reaches a damaged block fails, and does not skip it.
 func TestASearchIsStoppedByDamageOnItsWay(t *testing.T) {
 	l := newLarge(t, 2000)
 	body, _ := bodyOf(l.bytes)
@@ -428,7 +428,7 @@ func TestAnIndexThatContradictsItselfIsRefused(t *testing.T) {
 	}
 }
 
-// readAnything reads an index record by record, whatever it says: what is served lies within the file.
+// readAnything reads an arbitrary index record by record: every payload that it serves lies within the file.
 func readAnything(t testing.TB, index []byte, slot format.Slot) {
 	x, err := decodeIndex(index, slot)
 	if err != nil {
@@ -477,7 +477,7 @@ func FuzzDecodeIndex(f *testing.F) {
 	})
 }
 
-// Damage anywhere in a large index is found, or does not matter to what is read.
+// Damage anywhere in a large index is found, or does not change the result of a read.
 func FuzzDamagedIndex(f *testing.F) {
 	l := newLarge(f, 400)
 	f.Add(uint32(0), []byte{1})
@@ -537,7 +537,7 @@ func TestARecordKeepsTheSealsOfAllItsPrograms(t *testing.T) {
 	require.NoError(t, err)
 	x, err := decodeWhole(index[:slot.IndexSize], slot)
 	require.NoError(t, err)
-	again, err := x.Record(0)
+	decoded, err := x.Record(0)
 	require.NoError(t, err)
-	require.Equal(t, r, again)
+	require.Equal(t, r, decoded)
 }

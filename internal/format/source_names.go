@@ -29,8 +29,8 @@ type namedSource struct {
 	name   string
 }
 
-// A sourceTable collects sources. Those that have a digest are known by it, and have the first name that a record
-// gives them; those without one are known by their names.
+// A sourceTable collects sources. A source with a digest is identified by it, and gets the first name in a record; a
+// source without one is identified by its name.
 type sourceTable struct {
 	rows    []namedSource
 	numbers map[namedSource]uint32
@@ -68,7 +68,7 @@ func (t *sourceTable) names() string {
 	return string(b[:end])
 }
 
-// splitNames returns the names out of what names returned; nil if it is anything else.
+// splitNames splits the result of names; it returns nil for malformed text.
 func splitNames(text string) (names []string) {
 	for text != "" {
 		end := 1 + int(text[0])
@@ -81,7 +81,7 @@ func splitNames(text string) (names []string) {
 	return names
 }
 
-// readSourceNames reads the names of sources, if the header says where there are some. What cannot be theirs is none.
+// readSourceNames reads the names of sources if the header locates them. An invalid location counts as no names.
 func (x *Index) readSourceNames(header []byte) error {
 	offset, size := uint64(le.Uint32(header[atSourceNames:])), uint64(le.Uint32(header[atSourceNames+4:]))
 	if size > mostSourceNames || !span(offset, size, x.stringsSize()) {

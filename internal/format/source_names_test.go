@@ -47,7 +47,7 @@ func TestASourceHasTheFirstNameThatItIsGiven(t *testing.T) {
 		namesOf(t, index, slot))
 }
 
-// Names come from whoever can write the file, and end on a terminal and in a page.
+// Anybody who can write the file chooses the names, and they are printed on a terminal and in a page.
 func TestANameIsShortAndHasNoControlCharacters(t *testing.T) {
 	long := strings.Repeat("é", 200)
 	index, slot := named(t, format.Record{Source: format.Digest{1}, SourceName: "\x1b[31m\u202e\xff\n.tflite"},

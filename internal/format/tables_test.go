@@ -22,7 +22,7 @@ import (
 // A field is a line of a table of docs/format.md.
 type field struct {
 	offset, size int
-	says         string
+	meaning      string
 }
 
 // nameLength is n of the tables.
@@ -67,9 +67,8 @@ func different(n byte) format.Digest {
 	return format.Digest(bytes.Repeat([]byte{n}, 16))
 }
 
-// Each field that a table of docs/format.md lists is at that offset, has that size, and is what the table says; the
-// fields follow each other without gaps and are all that there is. values gives each field's bytes by how its line
-// begins.
+// Each field in a table of docs/format.md has the offset, size and meaning in the table; the fields are complete and
+// follow each other without gaps. values gives each field's bytes by how its line begins.
 func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 	layouts := []format.Layout{
 		{Fingerprint: different(1), Description: "first"}, {Fingerprint: different(2), Description: "second one",
@@ -231,23 +230,23 @@ func TestTheTablesOfTheFormatAreWhatIsEncoded(t *testing.T) {
 		t.Run(table, func(t *testing.T) {
 			end, seen := 0, map[string]bool{}
 			for _, f := range tables(t)[table] {
-				require.Equal(t, end, f.offset, "%q begins where the field before it ends", f.says)
+				require.Equal(t, end, f.offset, "%q begins where the field before it ends", f.meaning)
 				end = f.offset + f.size
-				require.LessOrEqual(t, end, len(c.encoded), f.says)
+				require.LessOrEqual(t, end, len(c.encoded), f.meaning)
 				want := make([]byte, f.size)
-				if f.says != "zero" {
+				if f.meaning != "zero" {
 					name := ""
 					for begins := range c.values {
-						if len(begins) > len(name) && bytes.HasPrefix([]byte(f.says), []byte(begins)) {
+						if len(begins) > len(name) && bytes.HasPrefix([]byte(f.meaning), []byte(begins)) {
 							name = begins
 						}
 					}
-					require.NotEmpty(t, name, "%q is not tested", f.says)
+					require.NotEmpty(t, name, "%q is not tested", f.meaning)
 					require.False(t, seen[name], "%q is there twice", name)
 					seen[name] = true
 					want = c.values[name]
 				}
-				require.Equal(t, fmt.Sprintf("% x", want), fmt.Sprintf("% x", c.encoded[f.offset:end]), f.says)
+				require.Equal(t, fmt.Sprintf("% x", want), fmt.Sprintf("% x", c.encoded[f.offset:end]), f.meaning)
 			}
 			require.Equal(t, len(c.encoded), end, "the table has all of it")
 			require.Len(t, seen, len(c.values))

@@ -11,7 +11,7 @@ import (
 const (
 	trailerMagic = 0x58505743
 
-	// FooterSize is the size of what ends every trailer, in bytes.
+	// FooterSize is the size of the footer of every trailer, in bytes.
 	FooterSize = 20
 
 	// trailerEntrySize is the size of an entry without its name.

@@ -116,9 +116,9 @@ func (f *File) Path() string { return f.path }
 // Stamp is what the function Stamp returned when the file was opened; it may be empty.
 func (f *File) Stamp() string { return f.stamp }
 
-// Changed reports whether the content may have changed since the file was opened, as [ChangedSince] says it. It waits
-// for a moment if it must. That another file is at the path is no change. After Close the error matches
-// [fs.ErrClosed] and names the file.
+// Changed reports whether the content may have changed since the file was opened, as [ChangedSince] defines it. It
+// waits for a moment if it must. Another file at the path is no change. After Close the error matches [fs.ErrClosed]
+// and names the file.
 func (f *File) Changed() (bool, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -151,16 +151,16 @@ func Numbers[T uint16 | float32](b []byte) ([]T, bool) {
 	return unsafe.Slice((*T)(data), len(b)/int(size)), true
 }
 
-// Data returns the mapping, and nil after Close. Close makes the memory unreadable: who may read while another
-// goroutine closes uses View.
+// Data returns the mapping, and nil after Close. Close makes the memory unreadable: use View to read while another
+// goroutine may close the file.
 func (f *File) Data() []byte {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.data
 }
 
-// ReadAt implements [io.ReaderAt] for what must not end the process: it reads the file and not the mapping, so that
-// what the disk cannot give is an error. Errors are those of View, and io.EOF after the end.
+// ReadAt implements [io.ReaderAt]. It reads the file and not the mapping, so that a read failure of the disk is an
+// error instead of a signal that ends the process. It returns the errors of View, and io.EOF after the end.
 func (f *File) ReadAt(b []byte, offset int64) (n int, err error) {
 	err = f.View(func(data []byte) error {
 		if offset < 0 || offset >= int64(len(data)) {

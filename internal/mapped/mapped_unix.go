@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Map maps size bytes of a file from an offset, a multiple of what the system maps files in. What is written to the
-// memory reaches the file.
+// Map maps size bytes of a file from an offset, a multiple of the system's unit of mapping. Writes to the memory reach
+// the file.
 func Map(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
 	protection := unix.PROT_READ
 	if writable {

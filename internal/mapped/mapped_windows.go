@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Map maps size bytes of a file from an offset, a multiple of what the system maps files in. What is written to the
-// memory reaches the file.
+// Map maps size bytes of a file from an offset, a multiple of the system's unit of mapping. Writes to the memory reach
+// the file.
 func Map(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
 	protect, access := uint32(windows.PAGE_READONLY), uint32(windows.FILE_MAP_READ)
 	if writable {
@@ -66,7 +66,7 @@ func StateOf(fd uintptr) (State, error) {
 	}, nil
 }
 
-// nanoseconds returns a time in nanoseconds since 1970; 0, which says that there is none, stays that.
+// nanoseconds returns a time in nanoseconds since 1970; 0, which stands for no time, stays 0.
 func nanoseconds(t int64) int64 {
 	if t == 0 {
 		return 0

@@ -6,18 +6,18 @@ import "time"
 // write begins, and the content changes until it ends. So a stamp is of a file at rest only, and of any other file the
 // content is compared.
 
-// writers is what the system says of programs that have a file open for writing.
+// writers is the system's answer about programs that have a file open for writing.
 type writers int
 
 const (
-	writersUnknown writers = iota // the system does not say
+	writersUnknown writers = iota // the system does not report them
 	noWriter
 	aWriter
 	noWriteUnderWay // no write is under way, except perhaps a direct one; there may be writers
 )
 
 // aDay is how long after its last change a file counts as at rest and as written to the disk, where the system does not
-// say so: one write moves at most 2 GiB, pages are written after 30 seconds, and times, on a file system that is
+// report either: one write moves at most 2 GiB, pages are written after 30 seconds, and times, on a file system that is
 // mounted with lazytime, after 12 hours.
 const aDay = 24 * time.Hour
 
@@ -25,8 +25,8 @@ const aDay = 24 * time.Hour
 // six tries (SCSI, NVMe), 2 minutes (iSCSI) or 10 minutes (NVMe over a network).
 const directWrite = 15 * time.Minute
 
-// look returns the state of the file that is open as fd, with what others do to it, which was found out before. Of a
-// file that is not at rest it reads the content.
+// look returns the state of the file that is open as fd; others is its writers, determined earlier. It reads the
+// content of a file that is not at rest.
 func look(fd uintptr, others writers, clock time.Time) (State, error) {
 	s, err := StateOf(fd)
 	if err == nil && !s.rests(others, clock) {

@@ -31,10 +31,10 @@ func writersOf(fd uintptr, clock time.Time) writers {
 	return writersUnknown
 }
 
-// leased asks for a lease of the file that is open as fd, for reading alone, and gives it up at once: the system
-// grants none while somebody can write to the file, also through a mapping. It grants none either of another user's
-// file, but to who may (CAP_LEASE), and on some file systems. Whoever opens the file for writing meanwhile waits for
-// that moment.
+// leased asks for a lease of the file that is open as fd, for reading alone, and gives it up at once: the system grants
+// none while somebody can write to the file, also through a mapping. Without CAP_LEASE it grants none on another user's
+// file, and some file systems grant none at all. A program that opens the file for writing meanwhile waits until the
+// lease is given up.
 func leased(fd uintptr) writers {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -59,16 +59,16 @@ func leased(fd uintptr) writers {
 	return writersUnknown
 }
 
-// unowned gives the file's signals to nobody, until its lease ends. Who waits for the end of a lease has the system
-// send a signal to the owner, which would end a host that does not expect one. The owner is a process group without
-// processes: the number of a thread that is not the first of its process is no group's.
+// unowned gives the file's signals to nobody, until its lease ends. When a program waits for the end of a lease, the
+// system sends a signal to the owner, which would end a host that does not expect one. The owner is a process group
+// without processes: the number of a thread that is not the first of its process is no group's.
 func unowned(fd uintptr, thread int) syscall.Errno {
 	owner := struct{ kind, id int32 }{ownerIsGroup, int32(thread)}
 	_, _, failed := unix.RawSyscall(unix.SYS_FCNTL, fd, unix.F_SETOWN_EX, uintptr(unsafe.Pointer(&owner)))
 	return failed
 }
 
-// ofServer reports whether the file is a server's, whose answer to the request for a lease says nothing of writers.
+// ofServer reports whether the file is on a server, whose answer to the request for a lease does not depend on writers.
 func ofServer(fd uintptr) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(int(fd), &fs) != nil {

@@ -139,8 +139,8 @@ func TestOfAnotherUsersFileOnlyADayShowsThatItIsAtRest(t *testing.T) {
 	require.Equal(t, writersUnknown, others)
 }
 
-// Whoever opens the file for writing while this process asks waits for a moment. The system says so with a signal,
-// which ends a process that does not handle it.
+// A program that opens the file for writing while this process holds a lease waits for a moment. The system reports it
+// with a signal, which ends a process that does not handle it.
 func TestWhoOpensAFileForWritingSendsNoSignalAndIsNotKeptWaiting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, []byte("content"), 0o600))
@@ -209,8 +209,8 @@ func Ext4Image(t *testing.T) (image string, run func(command ...string)) {
 	return image, run
 }
 
-// What is on the disk when the power fails has the times that it had there: those of old content, if only the new
-// content was written.
+// After a power failure a file has the times that were on the disk: the times of old content if only the new content
+// was written.
 func TestAfterAPowerFailureTheStampOfOldContentIsNotThatOfNew(t *testing.T) {
 	copied, dir := filepath.Join(t.TempDir(), "copied"), t.TempDir()
 	image, run := Ext4Image(t)

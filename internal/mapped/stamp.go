@@ -7,7 +7,7 @@ import (
 	"xpwc/internal/digest"
 )
 
-// State is what a file system knows of an open file, as far as it says something about the content.
+// State is a file system's metadata of an open file, as far as it depends on the content.
 type State struct {
 	Device, Inode uint64
 	Size          int64
@@ -35,7 +35,7 @@ const plausible = 631_152_000 * second
 // its device, inode, size, and times of modification and of change, the latter of which programs cannot set. The
 // caller keeps fd. What is not a regular file has none: ErrNotRegular.
 //
-// It is empty where the times say nothing: on a file system that does not make its change times itself (see
+// It is empty where the times prove nothing: on a file system that does not make its change times itself (see
 // makesTimes), where the time is that of an image's making, or where the file was changed so lately that it could be
 // again at the same time; and, on Linux, for a file that is not at rest. It waits until what was changed within a day
 // is on the disk, there as well.
@@ -64,14 +64,14 @@ func (s State) dated(clock time.Time) bool {
 }
 
 // ChangedSince reports whether the content of the file that is open as fd may have changed since it was in the state
-// before. It says so for a change of attributes too (an owner, a mode, a name), which looks like content whose time
-// of modification was put back, but not where the file got or lost a link, as it does when another is put in its
-// place. If the file was changed right before that state, at a time that a second change could have too, ChangedSince
-// returns when such a change would show: after some tens of milliseconds, or two seconds where the file system keeps
-// whole seconds. Once it has returned false for a state, a change will show; but one by another machine, on a network
-// file system, shows when this one asks the server again. Of a file that was not at rest the content is read again and
-// compared. Where the system does not say whether a file is at rest, a write that had begun before the state does not
-// show, and what a program writes through a mapping of its own shows with its first write to a page.
+// before. A change of attributes (an owner, a mode, a name) counts, since it looks like content whose time of
+// modification was put back. A link that the file got or lost does not count: a file loses one when another is put in
+// its place. If the file was changed right before that state, at a time that a second change could have too,
+// ChangedSince returns when such a change would show: after some tens of milliseconds, or two seconds where the file
+// system keeps whole seconds. Once it has returned false for a state, a change will show; but one by another machine,
+// on a network file system, shows when this one asks the server again. Of a file that was not at rest the content is
+// read again and compared. Where the system does not report whether a file is at rest, a write that had begun before
+// the state does not show, and what a program writes through a mapping of its own shows with its first write to a page.
 func ChangedSince(fd uintptr, prev State) (bool, error) {
 	if wait := prev.unsettled(time.Now()); wait > 0 {
 		time.Sleep(wait)

@@ -10,7 +10,7 @@ const zfsMagic = 0x2fc12fc1
 //   - squashfs, EROFS, cramfs, romfs and ISO 9660 are made by a program, which chooses all times. They have one for a
 //     file, and give it as the time of change too.
 //   - FAT and exFAT keep no time of change.
-//   - FUSE, 9P and virtiofs give what another program says.
+//   - FUSE, 9P and virtiofs return the times of another program.
 //   - tmpfs does not see what programs change through mappings, once they have read it there.
 //   - NFS, SMB and other network file systems have the times of a server, whose clock and whose own file system are
 //     not known here.
@@ -24,8 +24,8 @@ func makesTimes(fd uintptr, s State) bool {
 		unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, zfsMagic:
 		return true
 	case unix.OVERLAYFS_SUPER_MAGIC:
-		// The file is one of a layer below, and nothing says which. If that is an image, or FAT, the two times are one.
-		// They differ for what a container's image was unpacked to, whose times of modification were set afterwards.
+		// The file is one of an unknown layer below. If that is an image, or FAT, the two times are one. They differ
+		// for files that were unpacked from a container's image, whose times of modification were set afterwards.
 		return s.Changed != s.Modified
 	}
 	return false

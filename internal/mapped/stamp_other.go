@@ -2,6 +2,6 @@
 
 package mapped
 
-// makesTimes reports whether the file system sets the time of change itself. Of those of this system that is not known:
-// contents are compared.
+// makesTimes reports whether the file system sets the time of change itself. It is not known for the file systems of
+// this system: contents are compared.
 func makesTimes(uintptr, State) bool { return false }

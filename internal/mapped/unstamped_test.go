@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever reads a model at each start is to know what to change.
+// The reason must tell the user what to change if a model is read at each start.
 func TestAFileWithoutAStampHasAReason(t *testing.T) {
 	clock := time.Now()
 	for _, c := range []struct {

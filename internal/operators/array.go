@@ -1,11 +1,11 @@
 // Package operators is the library of operators that readers of models share. Readers read an operator's arguments, and
 // the library checks shapes and computes in Go what XNNPACK does not have: looking up tokens, comparisons for masks,
-// integers and booleans. A model computes these between its subgraphs ([models.Staged]). [Function] and [Operation] also
-// name XNNPACK's node for an elementwise operator, and the nodes that move elements take their shapes from here.
+// integers and booleans. A model computes these between its subgraphs ([models.Staged]). [Function] and [Operation]
+// also name XNNPACK's node for an elementwise operator, and the nodes that move elements take their shapes from here.
 //
 // An [Operator] makes a [Kernel] for the shapes of its inputs. Indices out of range ([ErrIndex]) and integers that are
-// divided by 0 ([ErrDivision]) are faults of a run (package fault). A new operator is a function here in the file of its
-// family, with a row in that family's test, and a row in the table of each format that has it.
+// divided by 0 ([ErrDivision]) are faults of a run (package fault). A new operator is a function here in the file of
+// its family, with a row in that family's test, and a row in the table of each format that has it.
 package operators
 
 import (

@@ -215,8 +215,12 @@ func (w *Writer) hasNewsLocked() bool {
 // superseded ones, and the entries that this process packed. Later changes wait for the generation after it.
 func (w *Writer) choose(st *store.Store) (chosen choice, err error) {
 	err = st.Relist()
-	if errors.Is(err, store.ErrUnmappable) {
+	switch {
+	case errors.Is(err, store.ErrUnmappable):
 		return chosen, err // all stays as it is until the next commit
+	case errors.Is(err, store.ErrFlush):
+		w.endFile(st, err)
+		return chosen, err
 	}
 	w.Note(w.accept(st, err))
 	if err != nil {
@@ -269,7 +273,7 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 		key format.Key
 	}
 	first := make(map[content]*format.Key, len(added)) // nil while nothing is stored
-	more := map[pair]bool{}                            // under further keys
+	further := map[pair]bool{}
 	store := func(r *format.Record) (duplicate bool) {
 		c := content{r.Sum, r.Size}
 		key, isNew := first[c]
@@ -280,10 +284,10 @@ func equalBytes(added, stored []format.Record) (bytes uint64) {
 			return false
 		}
 		p := pair{c, r.Key}
-		if *key == r.Key || more[p] {
+		if *key == r.Key || further[p] {
 			return false
 		}
-		more[p] = true
+		further[p] = true
 		return true
 	}
 	for i := range added {

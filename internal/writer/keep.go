@@ -31,8 +31,8 @@ type Action uint8
 // The lots of entries.
 const (
 	Ignore      Action = iota
-	Reuse              // it has the packed bytes, and is used instead
-	ReuseTied          // so, and it is what all uses of its key are packed into
+	Reuse              // it has equal bytes, and is used instead
+	ReuseTied          // likewise, and all uses of its key are packed into it
 	MarkVariant        // it and what was packed are variants
 	MarkDamaged        // it is not what it was when it was packed
 )
@@ -66,8 +66,7 @@ func (u *User) Insert(q *Query, p *Packed, seen []View, lots []Action) (entry *e
 	return entry, created
 }
 
-// InsertUnnamed makes an entry of what was packed into private memory from what nothing identifies. Only the session
-// has it.
+// InsertUnnamed makes a private entry of packed weights whose tensors have no identity. Only the session uses it.
 func (u *User) InsertUnnamed(p *Packed) *entries.Entry {
 	w := u.w
 	w.mu.Lock()

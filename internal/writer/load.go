@@ -53,7 +53,7 @@ func (w *Writer) accept(st *store.Store, err error) error {
 		w.distrust(st, err)
 	}
 	if err != nil && w.options.Strict {
-		err = errors.Join(err, st.Close())
+		err = errors.Join(err, st.Abandon()) // sessions may use uncommitted space, which Close would cut off
 		w.notice(st)
 		return err
 	}

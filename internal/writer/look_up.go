@@ -66,12 +66,12 @@ func (u *User) viewsLocked(dst []View, q *Query, pending bool) ([]View, *format.
 		return dst, index
 	}
 	for _, e := range list {
-		other := e.Packer != nil && e.Packer != &u.owner
-		if !e.Usable(id) || other && !pending && !q.Contents.mayMatch(e) {
+		unfinished := e.Packer != nil && e.Packer != &u.owner
+		if !e.Usable(id) || unfinished && !pending && !q.Contents.mayMatch(e) {
 			continue
 		}
 		dst = append(dst, View{
-			Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Pending: other,
+			Entry: e, Kernel: e.Kernel, Bias: e.Bias, Record: e.Record, Pending: unfinished,
 			Seed:    e.Record.Seed == q.Seed || slices.Contains(e.OtherSeeds, q.Seed),
 			Durable: e.State == entries.Durable, Verified: e.Verified, Sized: e.Sized,
 		})

@@ -19,7 +19,7 @@ func (t *Tasks) Go(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = append(t.queue, f)
-	if t.workers < min(len(t.queue), runtime.GOMAXPROCS(0)) {
+	if t.workers < runtime.GOMAXPROCS(0) { // the others may be busy for long
 		t.workers++
 		t.running.Go(t.work)
 	}

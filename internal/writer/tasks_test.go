@@ -10,11 +10,11 @@ import (
 
 func TestAllTasksRunAndFewAtATime(t *testing.T) {
 	var tasks Tasks
-	var running, most, done atomic.Int64
+	var running, peak, done atomic.Int64
 	for range 1000 {
 		tasks.Go(func() {
 			n := running.Add(1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			for m := peak.Load(); n > m && !peak.CompareAndSwap(m, n); m = peak.Load() {
 			}
 			runtime.Gosched()
 			running.Add(-1)
@@ -23,7 +23,7 @@ func TestAllTasksRunAndFewAtATime(t *testing.T) {
 	}
 	tasks.Wait()
 	require.EqualValues(t, 1000, done.Load())
-	require.LessOrEqual(t, most.Load(), int64(runtime.GOMAXPROCS(0)))
+	require.LessOrEqual(t, peak.Load(), int64(runtime.GOMAXPROCS(0)))
 }
 
 // A data map's Digest may do that.
@@ -38,4 +38,20 @@ func TestATaskThatEndsItsGoroutineDoesNotStopTheOthers(t *testing.T) {
 	}
 	tasks.Wait()
 	require.EqualValues(t, 100, done.Load())
+}
+
+// The digest of a large tensor must not delay that of the next one.
+func TestATaskDoesNotWaitForABusyWorker(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var tasks Tasks
+	begun, release := make(chan struct{}), make(chan struct{})
+	tasks.Go(func() { close(begun); <-release })
+	<-begun
+	tasks.Go(func() { <-release })
+	tasks.mu.Lock()
+	workers := tasks.workers
+	tasks.mu.Unlock()
+	close(release)
+	tasks.Wait()
+	require.Equal(t, 2, workers)
 }

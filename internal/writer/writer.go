@@ -266,8 +266,8 @@ type Handle struct {
 	open bool
 }
 
-// Open returns one more handle, unless refusal says why there is none. It returns neither if the cache is being closed:
-// when that is done, another writer is to be made.
+// Open returns one more handle, or refusal if it is not nil. If the cache is being closed it waits, and returns neither
+// a handle nor an error: the caller makes another writer.
 func (w *Writer) Open(refusal error) (*Handle, error) {
 	w.mu.Lock()
 	defer w.unlock()

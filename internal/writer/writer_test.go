@@ -39,16 +39,16 @@ func TestAHandleThatIsBeingClosedLearnsOfALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, staying := newWriter(t)
 		leaving, _ := w.Open(nil)
-		w.activity = committing // of what others packed
-		left := make(chan error, 1)
+		w.activity = committing // of entries of other processes
+		result := make(chan error, 1)
 		go func() {
 			_, err := leaving.Close()
-			left <- err
+			result <- err
 		}()
 		synctest.Wait()
 		w.locked(func() { w.loseLocked(io.ErrUnexpectedEOF) })
 		w.endRound(&round{}, nil)
-		require.ErrorIs(t, <-left, io.ErrUnexpectedEOF)
+		require.ErrorIs(t, <-result, io.ErrUnexpectedEOF)
 		last, err := staying.Close()
 		require.True(t, last)
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
@@ -87,7 +87,7 @@ func TestACommitWaitsForNoSumOfASessionThatStillPacks(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Who comes too late opens, maps and locks nothing of the file again.
+// A handle that is opened too late does not open, map or lock the file again.
 func TestAClosedWriterStaysClosed(t *testing.T) {
 	w, h := newWriter(t)
 	require.Empty(t, w.begin(nil))
@@ -106,7 +106,7 @@ func TestAClosedWriterStaysClosed(t *testing.T) {
 	require.Nil(t, w.file.st.Loaded())
 }
 
-// A session that has just left does not take the writer's lock from a compaction that begins.
+// A session that has just finished does not take the writer's lock from a compaction that begins.
 func TestACompactionKeepsTheLock(t *testing.T) {
 	w, h := newWriter(t)
 	u, err := h.NewUser()
@@ -188,8 +188,8 @@ func pack(t *testing.T, u *User, name string, stamp byte) *entries.Entry {
 	space, err := u.Reserve(64, uint64(len(name)))
 	require.NoError(t, err)
 	p := Packed{Kernel: content(stamp), Space: space, InFile: true}
-	e, made := u.Insert(look(t, u, name), &p, nil, nil)
-	require.True(t, made)
+	e, created := u.Insert(look(t, u, name), &p, nil, nil)
+	require.True(t, created)
 	return e
 }
 
@@ -203,7 +203,7 @@ func use(t *testing.T, u *User, name string) *entries.Entry {
 	return views[0].Entry
 }
 
-// record returns what the file says of an entry.
+// record returns the record of an entry in the file.
 func record(t *testing.T, path, name string) format.Record {
 	t.Helper()
 	w, h := openWriter(t, path)
@@ -217,7 +217,7 @@ func record(t *testing.T, path, name string) format.Record {
 	return r
 }
 
-// What a process has said of an entry it does not say again once another process has said otherwise.
+// A process does not repeat a change to an entry after another process has changed it again.
 func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	w, h := newWriter(t)
 	u, err := h.NewUser()
@@ -225,12 +225,12 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	u.Finish(Ending{Variants: []*entries.Entry{pack(t, u, "shared", 1)}})
 	require.NoError(t, h.Save())
 
-	_, otherHandle := openWriter(t, w.options.Path) // the model was written anew meanwhile
-	other, err := otherHandle.NewUser()
+	_, secondHandle := openWriter(t, w.options.Path) // the model was written anew meanwhile
+	second, err := secondHandle.NewUser()
 	require.NoError(t, err)
-	other.Finish(Ending{Restamps: []Sourced{{Entry: use(t, other, "shared"), Kernel: content(2)}}})
-	other.Close()
-	_, err = otherHandle.Close()
+	second.Finish(Ending{Restamps: []Sourced{{Entry: use(t, second, "shared"), Kernel: content(2)}}})
+	second.Close()
+	_, err = secondHandle.Close()
 	require.NoError(t, err)
 	require.Equal(t, format.Digest{2}, record(t, w.options.Path, "shared").KernelStamp)
 
@@ -239,9 +239,9 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 	pack(t, next, "more", 2)
 	next.Finish(Ending{})
 	require.NoError(t, h.Save())
-	is := record(t, w.options.Path, "shared")
-	require.Equal(t, format.Digest{2}, is.KernelStamp)
-	require.NotZero(t, is.Flags&format.Variant)
+	rec := record(t, w.options.Path, "shared")
+	require.Equal(t, format.Digest{2}, rec.KernelStamp)
+	require.NotZero(t, rec.Flags&format.Variant)
 	u.Close()
 	next.Close()
 	_, err = h.Close()
@@ -251,29 +251,29 @@ func TestACommitTakesBackNothingThatAnotherProcessCommitted(t *testing.T) {
 // What a process uses was not used longest ago, though it was packed long ago.
 func TestEachCommitSaysOfWhatIsInUseThatItIsUsed(t *testing.T) {
 	w, h := newWriter(t)
-	now := int64(100)
-	w.clock = func() int64 { return now }
+	seconds := int64(100)
+	w.clock = func() int64 { return seconds }
 	u, err := h.NewUser()
 	require.NoError(t, err)
 	pack(t, u, "in use", 1)
 	u.Finish(Ending{})
 	require.NoError(t, h.Save())
-	now = 200
+	seconds = 200
 	next, err := h.NewUser()
 	require.NoError(t, err)
 	pack(t, next, "more", 1)
 	next.Finish(Ending{})
 	require.NoError(t, h.Save())
-	is := record(t, w.options.Path, "in use")
-	require.EqualValues(t, 100, is.PackedAt)
-	require.EqualValues(t, 200, is.UsedAt)
+	rec := record(t, w.options.Path, "in use")
+	require.EqualValues(t, 100, rec.PackedAt)
+	require.EqualValues(t, 200, rec.UsedAt)
 	u.Close()
 	next.Close()
 	_, err = h.Close()
 	require.NoError(t, err)
 }
 
-// Of Save and Close, called beside each other, neither waits for ever.
+// Concurrent calls of Save and Close do not deadlock.
 func TestSaveReturnsThoughTheFileIsClosedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWriter(t)

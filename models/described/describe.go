@@ -14,8 +14,8 @@ import (
 // tensor. If the name does not show enough, Op is [Undecided]. What a file of tensors does not have, as the limits
 // of outputs, is in Assumed.
 //
-// New accepts operators that are not Undecided and, of qs8, have Input and Output. A person decides whether they are the
-// model's operators.
+// New accepts operators that are not Undecided and, of qs8, have Input and Output. A person decides whether they are
+// the model's operators.
 func Describe(tensors Tensors) []Operator {
 	g := &guesser{tensors: tensors, used: map[string]bool{}}
 	for _, t := range tensors.Tensors() {

@@ -173,7 +173,8 @@ func TestWhatGoComputesLiesBetweenSubgraphsThatShareACache(t *testing.T) {
 // The program adds the first row of what it is given to a state, and the state to what it computes.
 func TestAStateIsKeptFromOneRunToTheNextUntilItIsReset(t *testing.T) {
 	for _, file := range []string{"", filepath.Join(t.TempDir(), "cache.xpwc")} {
-		p, err := Open(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "pte", "state_counter_fp32.pte"))
+		p, err := Open(filepath.Join("..", "..", "internal", "tests", "zoo", "testdata", "pte",
+			"state_counter_fp32.pte"))
 		require.NoError(t, err)
 		r := loaded(t, p.Methods()[0], file)
 		x := []float32{0.5, -1, 2, 3, 4, 5}

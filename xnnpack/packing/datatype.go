@@ -2,21 +2,21 @@ package packing
 
 import "fmt"
 
-// A Datatype is the type of a tensor's elements: enum xnn_datatype of xnnpack.h, by number, also of those that this
-// package has no name for. The zero Datatype (xnn_datatype_invalid) says that there is no such tensor.
+// A Datatype is the type of a tensor's elements: enum xnn_datatype of xnnpack.h. Numbers that this package does not
+// name are valid too. The zero Datatype (xnn_datatype_invalid) means that there is no such tensor.
 type Datatype uint8
 
-// A quantization is how the quantisation of a datatype is described.
+// A quantization is the kind of a datatype's quantisation parameters.
 type quantization int
 
 const (
-	none  quantization = iota
-	float              // none, and the numbers are floating-point ones
-	one
+	unquantized quantization = iota
+	float                    // none, and the numbers are floating-point ones
+	perTensor
 	channelwise
 	blockwise
 	dynamic
-	unknown // all of it counts
+	unknown // all parameters count
 )
 
 var datatypes = [...]struct {
@@ -24,18 +24,18 @@ var datatypes = [...]struct {
 	bits int
 	quantization
 }{
-	0:  {"none", 0, none},
+	0:  {"none", 0, unquantized},
 	1:  {"fp32", 32, float},
 	2:  {"fp16", 16, float},
-	3:  {"qint8", 8, one},
-	4:  {"quint8", 8, one},
-	5:  {"qint32", 32, one},
+	3:  {"qint8", 8, perTensor},
+	4:  {"quint8", 8, perTensor},
+	5:  {"qint32", 32, perTensor},
 	6:  {"qcint8", 8, channelwise},
 	7:  {"qcint32", 32, channelwise},
 	8:  {"qcint4", 4, channelwise},
 	9:  {"qdint8", 8, dynamic},
 	10: {"qpint8", 8, dynamic},
-	11: {"int32", 32, none},
+	11: {"int32", 32, unquantized},
 	12: {"qbint4", 4, blockwise},
 	13: {"pfp32", 32, float},
 	14: {"bf16", 16, float},

@@ -15,7 +15,7 @@ type Digest = digest.Digest
 // version is that of the encoding: packed weights of another one are not found.
 const version = 1
 
-// Digest returns the identity's digest, zero if it says nothing. Two identities have the same digest exactly if all
+// Digest returns the identity's digest, zero for the zero Identity. Two identities have the same digest exactly if all
 // that their datatypes let count is the same, scales bit by bit. It reads all scales and the hidden bias.
 func (id *Identity) Digest() Digest {
 	if id.Zero() {
@@ -26,7 +26,7 @@ func (id *Identity) Digest() Digest {
 	return e.Sum()
 }
 
-// An encoder computes the digest of what is written to it.
+// An encoder computes the digest of the bytes written to it.
 type encoder struct{ digest.Hash }
 
 func (e *encoder) bytes(b ...byte) { _, _ = e.Write(b) } // which never fails
@@ -48,22 +48,22 @@ func (e *encoder) ints(numbers ...int) {
 // scales writes numbers, many at once: there may be hundreds of thousands.
 func (e *encoder) scales(numbers []float32) {
 	var b [1 << 10]byte
-	for some := range slices.Chunk(numbers, len(b)/4) {
-		for i, s := range some {
+	for chunk := range slices.Chunk(numbers, len(b)/4) {
+		for i, s := range chunk {
 			binary.LittleEndian.PutUint32(b[4*i:4*i+4], math.Float32bits(s))
 		}
-		e.bytes(b[:4*len(some)]...)
+		e.bytes(b[:4*len(chunk)]...)
 	}
 }
 
 // blockScales writes numbers as scales does.
 func (e *encoder) blockScales(numbers []uint16) {
 	var b [1 << 10]byte
-	for some := range slices.Chunk(numbers, len(b)/2) {
-		for i, s := range some {
+	for chunk := range slices.Chunk(numbers, len(b)/2) {
+		for i, s := range chunk {
 			binary.LittleEndian.PutUint16(b[2*i:2*i+2], s)
 		}
-		e.bytes(b[:2*len(some)]...)
+		e.bytes(b[:2*len(chunk)]...)
 	}
 }
 
@@ -95,25 +95,25 @@ func (id *Identity) encode(e *encoder) {
 func (o *Operand) encode(e *encoder) {
 	e.bytes(byte(o.Type))
 	kind := o.Type.quantization()
-	is := func(kinds ...quantization) bool { return slices.Contains(kinds, kind) }
-	if is(one, unknown) {
+	in := func(kinds ...quantization) bool { return slices.Contains(kinds, kind) }
+	if in(perTensor, unknown) {
 		e.uint32(math.Float32bits(o.Scale))
 	}
-	if is(one, channelwise, blockwise, unknown) {
+	if in(perTensor, channelwise, blockwise, unknown) {
 		e.ints(int(o.ZeroPoint))
 	}
-	if is(channelwise, blockwise, unknown) {
+	if in(channelwise, blockwise, unknown) {
 		e.ints(o.ChannelDim)
 	}
-	if is(channelwise, unknown) {
+	if in(channelwise, unknown) {
 		e.ints(len(o.Scales))
 		e.scales(o.Scales)
 	}
-	if is(blockwise, unknown) {
+	if in(blockwise, unknown) {
 		e.ints(o.BlockSize, len(o.BlockScales))
 		e.blockScales(o.BlockScales)
 	}
-	if is(dynamic, unknown) {
+	if in(dynamic, unknown) {
 		e.ints(o.NonBatchDims)
 	}
 }

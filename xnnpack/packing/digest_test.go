@@ -39,11 +39,11 @@ func TestTheDigestOfALargeIdentityStaysTheSame(t *testing.T) {
 
 func TestTheDigestOfManyScalesTakesNoMemoryForThem(t *testing.T) {
 	many := manyScales()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	var start, end runtime.MemStats
+	runtime.ReadMemStats(&start)
 	many.Digest()
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<10))
+	runtime.ReadMemStats(&end)
+	require.Less(t, end.TotalAlloc-start.TotalAlloc, uint64(8<<10))
 }
 
 // Cache files have these digests too.

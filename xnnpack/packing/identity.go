@@ -1,4 +1,4 @@
-// Package packing says what XNNPACK is about to do with a kernel.
+// Package packing describes how XNNPACK packs a kernel.
 //
 // XNNPACK's own key for packed weights is an address of the kernel, one of the bias, and a seed that is an exclusive or
 // of small numbers: [32, 512] has the seed of [512, 32], 2 groups that of 6, and scales, zero points, block sizes and
@@ -10,7 +10,7 @@ package packing
 
 import "cmp"
 
-// Quantization says what the stored integers of a quantised tensor mean: real = scale * (stored - ZeroPoint). Which
+// Quantization maps the stored integers of a quantised tensor to numbers: real = scale * (stored - ZeroPoint). Which
 // fields count depends on the datatype; the others are ignored. Scales are positive normal numbers.
 type Quantization struct {
 	// Scale is the one scale of qint8, quint8 and qint32.
@@ -25,15 +25,15 @@ type Quantization struct {
 	ChannelDim int
 	// BlockSize is how many elements of a channel share a scale of BlockScales: qbint4.
 	BlockSize int
-	// BlockScales holds the scales of qbint4 as the bits of bfloat16 numbers, those of the first channel first. The
-	// tensor is [channels, elements], or the reverse by ChannelDim, and has elements/BlockSize scales for each channel.
+	// BlockScales holds the scales of qbint4 as the bits of bfloat16 numbers, channel by channel. The tensor is
+	// [channels, elements], or the reverse by ChannelDim, and has elements/BlockSize scales for each channel.
 	BlockScales []uint16
 	// NonBatchDims is how many trailing dimensions of qdint8 and qpint8 share one scale and zero point, which XNNPACK
 	// computes at inference: 1 for each row its own.
 	NonBatchDims int
 }
 
-// An Operand is a tensor of the node: its type and what its integers mean. The zero Operand says that there is none.
+// An Operand is a tensor of the node: its type and quantisation. The zero Operand means that there is none.
 type Operand struct {
 	Type Datatype
 	Quantization
@@ -61,9 +61,9 @@ const (
 	ConsistentArithmetic
 )
 
-// An Identity is everything that decides which bytes XNNPACK packs from a kernel, except the kernel's own content,
-// the content of a bias that XNNPACK names in its key, and the layout. Its slices are not copied. Without an Operator
-// it says nothing.
+// An Identity has all that decides the bytes that XNNPACK packs from a kernel, except the kernel's own content, the
+// content of a bias that is in XNNPACK's key, and the layout. Its slices are not copied. The zero Identity describes
+// no packing.
 type Identity struct {
 	Operator Operator
 	Flags    Flags
@@ -76,8 +76,7 @@ type Identity struct {
 	// Groups is the number of groups of Convolution2D and Deconvolution2D, and the depth multiplier of
 	// DepthwiseConvolution2D; 0 stands for 1.
 	Groups int
-	// Stride and Dilation are those of the operators on images: XNNPACK cuts the kernel of a deconvolution by its
-	// stride.
+	// Stride and Dilation belong to the operators on images: XNNPACK cuts the kernel of a deconvolution by its stride.
 	Stride, Dilation Size
 
 	Input, Kernel, Bias, Output Operand
@@ -102,7 +101,7 @@ func Opaque(b []byte) Identity {
 	return Identity{opaque: b}
 }
 
-// Zero reports whether the identity says nothing.
+// Zero reports whether the identity is the zero Identity.
 func (id *Identity) Zero() bool { return id.opaque == nil && id.Operator == 0 }
 
 // A Family is what packings of one kind have in common: the operator and the datatypes. The zero Family is an unknown
@@ -112,7 +111,7 @@ type Family struct {
 	Input, Kernel, Bias, Output Datatype
 }
 
-// Family returns the identity's, zero if it is opaque or says nothing.
+// Family returns the identity's family, zero if it is opaque or zero.
 func (id *Identity) Family() Family {
 	if id.opaque != nil || id.Operator == 0 {
 		return Family{}
@@ -156,7 +155,8 @@ type Geometry struct {
 	BlockSize        int // of a blockwise quantised one
 }
 
-// Geometry returns the identity's, zero if it is opaque, says nothing, or its kernel has more than MaxDims dimensions.
+// Geometry returns the identity's geometry, zero if it is opaque or zero, or its kernel has more than MaxDims
+// dimensions.
 func (id *Identity) Geometry() Geometry {
 	family := id.Family()
 	if family == (Family{}) || len(id.Shape) > MaxDims {

@@ -37,10 +37,10 @@ func sample() packing.Identity {
 
 func TestWhateverDecidesPackingIsInTheDigest(t *testing.T) {
 	base := sample()
-	same := sample()
-	same.Kernel.Scale, same.Kernel.BlockSize, same.Output.ZeroPoint = 9, 32, 4
-	same.Stride, same.Dilation = packing.Size{Height: 1, Width: 1}, packing.Size{Height: 1, Width: 1}
-	require.Equal(t, base.Digest(), same.Digest(), "what the datatypes do not let count")
+	twin := sample()
+	twin.Kernel.Scale, twin.Kernel.BlockSize, twin.Output.ZeroPoint = 9, 32, 4
+	twin.Stride, twin.Dilation = packing.Size{Height: 1, Width: 1}, packing.Size{Height: 1, Width: 1}
+	require.Equal(t, base.Digest(), twin.Digest(), "what the datatypes do not let count")
 
 	seen := map[packing.Digest]string{base.Digest(): "the same"}
 	for name, change := range map[string]func(id *packing.Identity){

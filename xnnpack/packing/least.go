@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// LeastBytes returns fewer bytes than any packing of this geometry has, or as many: those of the kernel's elements, in
-// the type that they are packed in. It is 0 for the zero Geometry and for types of unknown size, and math.MaxUint64
-// where the product is larger.
+// LeastBytes returns a lower bound of the packed bytes of this geometry: the size of the kernel's elements, in the type
+// that they are packed in. It is 0 for the zero Geometry and for types of unknown size, and math.MaxUint64 where the
+// product is larger.
 //
 // XNNPACK adds to the elements (bias, scales, padding of tiles) and leaves none out. It packs an element as it is,
-// but for float kernels of operators in half precision, which take half as many bytes.
+// except float kernels of operators in half precision, which take half as many bytes.
 func (g Geometry) LeastBytes() uint64 {
 	if g.Dims == 0 {
 		return 0
@@ -56,8 +56,8 @@ func (g Geometry) Fits(size int) bool {
 	const readable = 128 // at most, after a tensor: XNN_EXTRA_BYTES
 	for bits := uint64(2); bits <= 64; bits *= 2 {
 		// Rows of small elements may begin at bytes.
-		least, most := (elements*bits+7)/8, (columns*bits+7)/8*rows+readable
-		if least <= uint64(size) && uint64(size) <= most {
+		smallest, largest := (elements*bits+7)/8, (columns*bits+7)/8*rows+readable
+		if smallest <= uint64(size) && uint64(size) <= largest {
 			return true
 		}
 	}

@@ -202,7 +202,7 @@ static void found_kernels_are_freed(XNNWeightsCache& cache) {
   REQUIRE(unpacked == 0 && compiled->run() == expected(0, layers) && cache.found() == layers);
 }
 
-// A compilation that fails leaves the file to those that have it, and to the next.
+// A compilation that fails leaves the file usable for other runtimes and the next compilation.
 static void failed_compilation(XNNWeightsCache& cache) {
   Constants incomplete;
   incomplete.without = 1;

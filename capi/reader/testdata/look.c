@@ -1,6 +1,6 @@
 // look FILE...
 //
-// Opens each file, whatever is in it, and looks for all that it has and for what it has not. Prints what was found.
+// Opens each file, whatever its content, and looks its entries up, and entries that it does not have. Prints the hits.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -269,7 +269,7 @@ void memory_is_given_back(const std::string&) {
   REQUIRE(resident_bytes() < before + (6 << 20));
 }
 
-// What is known of packed weights: for whom, how often, and whether the cache had them.
+// The metadata of packed weights: runtimes, refcounts, and cache hits.
 void packed_data_has_metadata(const std::string& directory) {
   const Constants constants = two_layers();
   for (const bool found : {false, true}) {

@@ -164,7 +164,7 @@ void figures(const std::string& directory) {
   REQUIRE(cache->get_stats()->mapped_bytes > 0);
 }
 
-// The manager's options are those of the caches that it makes afterwards.
+// The manager's options apply to caches that it makes later.
 void manager_sets_options(const std::string& directory) {
   XNNWeightsCacheManager caches;
   auto before = caches.get_or_create(path_in(directory)).get();

@@ -14,7 +14,7 @@ import (
 )
 
 // mounted mounts a file system of its own for the test. It skips the test where this process may not mount, which
-// leaves TestAFileSizeLimitIsBridged to test the same.
+// leaves TestAFileSizeLimitIsSurvived to test the same.
 func mounted(t *testing.T, kind string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "mounted")
@@ -66,7 +66,7 @@ func fill(t *testing.T, dir string, leave int64) (ballast string) {
 	return ballast
 }
 
-func TestAFullDiskIsBridged(t *testing.T) {
+func TestAFullDiskIsSurvived(t *testing.T) {
 	if path := os.Getenv(harness.EnvChild); path != "" {
 		require.NoError(t, onFullDisk(path, os.Getenv(harness.EnvRound)))
 		return
@@ -76,7 +76,7 @@ func TestAFullDiskIsBridged(t *testing.T) {
 			dir := mounted(t, kind)
 			points := atEveryPoint(t, dir, step, func(path, work string, space int) outcome {
 				ballast := fill(t, dir, int64(space))
-				o := startOnFullDisk(t, "TestAFullDiskIsBridged", path, work)
+				o := startOnFullDisk(t, "TestAFullDiskIsSurvived", path, work)
 				require.NoError(t, os.Remove(ballast))
 				return o
 			})

@@ -52,8 +52,8 @@ func noSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// packOnFullDisk packs the new tensors, whatever the disk says, and reports how it went. An error is one that a full
-// disk does not excuse.
+// packOnFullDisk packs the new tensors, tolerates errors of a full disk, and reports the outcome. An error is any other
+// failure.
 func packOnFullDisk(path string) (o outcome, err error) {
 	c, err := xpwc.Open(path, nil)
 	if err != nil {
@@ -149,7 +149,7 @@ func makeCache(t *testing.T, path string) {
 	require.Zero(t, c.Stats().Compactions)
 }
 
-// requireFound requires that a strictly opened cache has all of the tensors and nothing beside it lies around.
+// requireFound requires that a strictly opened cache has all of the tensors, and that its directory has no other file.
 func requireFound(t *testing.T, path string, m harness.OneModel) {
 	t.Helper()
 	c := harness.Open(t, path, &xpwc.Options{Strict: true, ReadOnly: true, Verify: xpwc.VerifyOnUse})
@@ -206,8 +206,8 @@ func requirePersists(t *testing.T, path string) {
 	requireFound(t, path, tensorsAfter())
 }
 
-// The limit on the size of files, from nothing to everything. The system sends SIGXFSZ to who runs into it.
-func TestAFileSizeLimitIsBridged(t *testing.T) {
+// The limit on the size of files, from nothing to everything. The system sends SIGXFSZ to a process that exceeds it.
+func TestAFileSizeLimitIsSurvived(t *testing.T) {
 	if path := os.Getenv(harness.EnvChild); path != "" {
 		var limit syscall.Rlimit
 		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
@@ -221,7 +221,7 @@ func TestAFileSizeLimitIsBridged(t *testing.T) {
 	}
 	const step = 1024
 	points := atEveryPoint(t, t.TempDir(), step, func(path, work string, limit int) outcome {
-		return startOnFullDisk(t, "TestAFileSizeLimitIsBridged", path, fmt.Sprint(work, " ", limit))
+		return startOnFullDisk(t, "TestAFileSizeLimitIsSurvived", path, fmt.Sprint(work, " ", limit))
 	})
 	t.Logf("%d limits", points)
 }
@@ -363,8 +363,8 @@ func TestAFileBeyondFourGiB(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// Room for the index is reserved with what it lists. Should the disk not take back what is too much, nothing is lost,
-// and the next commit has it all.
+// Room for the index is reserved together with its payloads. If the disk cannot free the surplus, nothing is lost, and
+// the next commit lists everything.
 func TestACommitThatCannotBeLaidOutLosesNothing(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
@@ -409,7 +409,7 @@ func (d *refusingDisk) Truncate(size int64) error {
 
 // What a session packed lies before the index of a commit that another session's end brought about meanwhile. That the
 // disk has no room for the next index must not cost what was committed.
-func TestNoRoomForTheIndexLeavesWhatWasCommitted(t *testing.T) {
+func TestNoRoomForTheIndexKeepsCommittedEntries(t *testing.T) {
 	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	early := map[string][]byte{"a": harness.Content("a", 5000), "b": harness.Content("b", 5000),

@@ -54,7 +54,7 @@ func TestACommitFailsWhileALargeTensorIsPacked(t *testing.T) {
 }
 
 // What is being packed when somebody learns that the disk has lost something may be lost, too, be it named or not.
-func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
+func TestASessionReportsLostWeightsWhileAnotherPacks(t *testing.T) {
 	for name, bias := range map[string]uintptr{"named": 0, "unnamed": 12345} {
 		t.Run(name, func(t *testing.T) {
 			c, h := harness.OpenHooked(t, harness.Path(t), nil)
@@ -81,7 +81,7 @@ func TestASessionLearnsOfALossWhileAnotherPacks(t *testing.T) {
 }
 
 // A process whose file has ended packs privately, with the reason, and after a while into the file that is there then.
-func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
+func TestALostFileIsRecreatedAfterAWhile(t *testing.T) {
 	path := harness.Path(t)
 	var l harness.Listener
 	o := l.Options()
@@ -115,8 +115,8 @@ func TestAProcessWhoseFileHasEndedPacksPrivatelyForAWhile(t *testing.T) {
 	require.Zero(t, reopened.Stats().Misses)
 }
 
-// What a failed commit loses says so with the next Save, if nobody was waiting when it failed.
-func TestSaveReportsWhatACommitInTheBackgroundHasLost(t *testing.T) {
+// If no Save was waiting when a commit failed, the next Save reports the loss.
+func TestSaveReportsWeightsLostByABackgroundCommit(t *testing.T) {
 	c, h := harness.OpenHooked(t, harness.Path(t), nil)
 	o := harness.PackTensors(t, c, harness.Tensors(1, 3000))
 	h.Flush = func(string) error { return syscall.EIO }
@@ -128,7 +128,7 @@ func TestSaveReportsWhatACommitInTheBackgroundHasLost(t *testing.T) {
 }
 
 // Whatever others have put into the place of the file that ends stays there.
-func TestAFileThatEndsIsNotInItsPlace(t *testing.T) {
+func TestALostFileDoesNotReplaceAnotherFile(t *testing.T) {
 	theirModel := map[string][]byte{"theirs": harness.Content("theirs", 3000)}
 	for name, replace := range map[string]func(t *testing.T, path string){
 		"replaced": func(t *testing.T, path string) {
@@ -172,7 +172,7 @@ func TestAFileThatEndsIsNotInItsPlace(t *testing.T) {
 }
 
 // What is handed in while a flush fails may have been lost before anybody knew its sum.
-func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
+func TestWeightsPackedDuringAFailingFlushAreRightOrReported(t *testing.T) {
 	s := newScenario(t, 1)
 	s.dir.Record()
 	p := s.dir.Process()
@@ -208,7 +208,7 @@ func TestWhatIsHandedInWhileAFlushFailsIsRightOrTold(t *testing.T) {
 	require.NoError(t, errors.Join(session.Close(), quick.Close(), c.Close()))
 }
 
-// undigested is a data map whose tensors have no digest: nobody can say what was packed from them.
+// undigested is a data map whose tensors have no digest: no payload can be attributed to them.
 type undigested struct{ xpwc.DataMap }
 
 func (u undigested) Tensor(name string) (xpwc.Tensor, error) {
@@ -218,7 +218,7 @@ func (u undigested) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 // The runtime is right, and may be used for as long as the process lives.
-func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
+func TestAnUncommittableEntryDoesNotBlockOthers(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	m := harness.Tensors(2, 3000)
@@ -238,8 +238,8 @@ func TestWhatCannotBeCommittedDoesNotKeepOthersFromTheFile(t *testing.T) {
 	require.EqualValues(t, 2, c.Stats().Hits.Entries)
 }
 
-// The disk may lose what was packed before anybody knows its sum, which is right then for what the disk has.
-func TestWhatTheDiskLosesBeforeItIsSummedIsNeverCommitted(t *testing.T) {
+// The disk may lose a payload before its checksum is computed, which then matches the damaged bytes on the disk.
+func TestWeightsLostBeforeTheirChecksumAreNeverCommitted(t *testing.T) {
 	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	m := map[string][]byte{"w": harness.Content("w", 50_000)}

@@ -13,8 +13,8 @@ import (
 	"xpwc/internal/tests/thindisk"
 )
 
-// forgetPages has the system read a file again from its disk, as far as it takes its pages for clean. The pages of
-// other files stay: another test may rely on what is not on its disk.
+// forgetPages drops the clean pages of a file from the page cache, so that the system reads them again from the disk.
+// It does not drop pages of other files: another test may rely on pages that are not on its disk.
 func forgetPages(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -23,8 +23,8 @@ func forgetPages(t *testing.T, path string) {
 	require.NoError(t, f.Close())
 }
 
-// A disk that cannot take what it said it had space for: thin provisioning, or a device that goes bad.
-func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
+// A disk that cannot store blocks that it had promised: thin provisioning, or a failing device.
+func TestADiskThatLosesWritesGivesNoWrongWeights(t *testing.T) {
 	tensors := harness.Tensors(4, 500_000)
 	dir, ballast := thindisk.Mount(t)
 	path := filepath.Join(dir, "cache")
@@ -58,7 +58,7 @@ func TestADiskThatLosesWhatItTookGivesNobodyWrongWeights(t *testing.T) {
 
 // What the system has written by itself, and could not, is known before the commit's flush: no output is given that was
 // computed meanwhile.
-func TestASessionSaysWhatTheDiskHasLostBeforeItIsCommitted(t *testing.T) {
+func TestASessionReportsLostPagesBeforeTheCommit(t *testing.T) {
 	dir, ballast := thindisk.Mount(t)
 	path := filepath.Join(dir, "cache")
 	c := harness.Open(t, path, nil)

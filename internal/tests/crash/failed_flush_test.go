@@ -59,23 +59,24 @@ func (s *survival) promise(steps int, names ...string) {
 
 // check opens an image of the disk after so many steps. All that is in the file is right, and what was promised is
 // there.
-func (s *survival) check(image *memdisk.Dir, steps int) (reached state, err error) {
+func (s *survival) check(image *memdisk.Dir, steps int) (recovered state, err error) {
 	c, err := openOn(image.Process(), &xpwc.Options{Strict: true})
 	if err != nil {
-		return reached, err
+		return recovered, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	reached = state{generation: harness.Store(c).Slot().Generation, packed: map[string][]byte{}}
+	recovered = state{generation: harness.Store(c).Slot().Generation, packed: map[string][]byte{}}
 	for i := range c.Stats().Entries {
 		r, err := harness.Store(c).Index().Record(i)
 		if err != nil {
-			return reached, err
+			return recovered, err
 		}
 		b := harness.Store(c).Payload(&r)
 		if !s.right[r.Kernel+string(b)] || digest.Of(b) != r.Sum {
-			return reached, fmt.Errorf("generation %d: wrong bytes in the payload of %s", reached.generation, r.Kernel)
+			return recovered, fmt.Errorf("generation %d: wrong bytes in the payload of %s", recovered.generation,
+				r.Kernel)
 		}
-		reached.packed[r.Kernel] = bytes.Clone(b)
+		recovered.packed[r.Kernel] = bytes.Clone(b)
 	}
 	names := map[string]bool{}
 	for _, p := range s.promises {
@@ -84,11 +85,11 @@ func (s *survival) check(image *memdisk.Dir, steps int) (reached state, err erro
 		}
 	}
 	for name := range names {
-		if reached.packed[name] == nil {
-			return reached, fmt.Errorf("generation %d has no %s, which was promised", reached.generation, name)
+		if recovered.packed[name] == nil {
+			return recovered, fmt.Errorf("generation %d has no %s, which was promised", recovered.generation, name)
 		}
 	}
-	return reached, nil
+	return recovered, nil
 }
 
 // packAgainstFailure packs a model into a cache whose disk may fail once: whatever it loses, nobody computes from wrong
@@ -150,13 +151,13 @@ func TestAFailedFlushIsNotRetried(t *testing.T) {
 			for n := 1; ; n++ {
 				failure := memdisk.FlushFailure{Lost: f.lost, Reclaimed: f.reclaimed,
 					Random: rand.New(rand.NewPCG(uint64(n), uint64(f.lost)))}
-				seen := failFlushOf(t, n, failure)
-				if seen == 0 {
+				checked := failFlushOf(t, n, failure)
+				if checked == 0 {
 					require.Greater(t, n, 10)
 					t.Logf("%d flushes, %d images", n-1, images)
 					return
 				}
-				images += seen
+				images += checked
 			}
 		})
 	}
@@ -191,9 +192,9 @@ func failFlushOf(t *testing.T, n int, f memdisk.FlushFailure) (images int) {
 		return 0
 	}
 	images, err := s.dir.Replay(uint64(n), 2, func(image *memdisk.Dir, steps, images int) error {
-		reached, err := s.check(image, steps)
+		recovered, err := s.check(image, steps)
 		if err == nil && images%97 == 0 {
-			err = s.goOn(image, reached, nil)
+			err = s.goOn(image, recovered, nil)
 		}
 		return err
 	})
@@ -307,8 +308,8 @@ func TestAFlushFailsWhileExecuTorchsFileIsReplaced(t *testing.T) {
 	}
 }
 
-// The slot may have reached the disk although its flush failed. Who has loaded that generation keeps it.
-func TestAGenerationWhoseFlushFailedServesThoseWhoHaveIt(t *testing.T) {
+// The slot may have reached the disk although its flush failed. A process that has loaded that generation keeps it.
+func TestAGenerationAfterAFailedSlotFlushStaysLoaded(t *testing.T) {
 	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	m := map[string][]byte{"a": harness.Content("a", 1000)}

@@ -17,7 +17,7 @@ import (
 
 // Whatever call fails, the bytes are right or nobody is to use them; what was committed stays, if only where it is set
 // aside, and the next process persists the rest.
-func TestAFailureOfTheDiskIsBridged(t *testing.T) {
+func TestADiskErrorIsSurvived(t *testing.T) {
 	first, complete := harness.Tensors(2, 3000), harness.Tensors(4, 3000)
 	for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
 		for offset := int64(1); ; offset++ {
@@ -73,7 +73,7 @@ func TestAnEmptyFileThatCannotBeGrownIsNoError(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// A faultyDisk fails one call, counted over all its kinds but those of reading, with an error.
+// A faultyDisk fails one call with an error, counted over all kinds except reads.
 type faultyDisk struct {
 	store.File
 	calls  *atomic.Int64

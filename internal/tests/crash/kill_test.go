@@ -104,24 +104,24 @@ func TestNothingSavedIsLostToAKill(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	for label, n := range map[string]int{
+	for moment, n := range map[string]int{
 		"before the first commit":             total.BeforeFirst,
 		"while packing":                       total.Tails,
-		"between a commit and saying so":      total.Unsaid,
+		"between a commit and its report":     total.Unreported,
 		"between compacting and the new name": total.Compacting,
 	} {
-		require.NotZero(t, n, "no kill came %s", label)
+		require.NotZero(t, n, "no kill came %s", moment)
 	}
 }
 
 // killed counts kills, and at what moments they came.
-type killed struct{ Kills, BeforeFirst, Tails, Unsaid, Compacting int }
+type killed struct{ Kills, BeforeFirst, Tails, Unreported, Compacting int }
 
 func (k *killed) add(sum killed) {
 	k.Kills += sum.Kills
 	k.BeforeFirst += sum.BeforeFirst
 	k.Tails += sum.Tails
-	k.Unsaid += sum.Unsaid
+	k.Unreported += sum.Unreported
 	k.Compacting += sum.Compacting
 }
 
@@ -135,13 +135,13 @@ func (k *killed) repeatedly(t *testing.T, path string, random *rand.Rand, kills 
 		child.KillAtRandom(t, random, lines)
 		lines = 9
 		k.Kills++
-		said := child.Saved(t, saved)
-		saved = inForce(t, path, said)
+		reported := child.Saved(t, saved)
+		saved = inForce(t, path, reported)
 		if saved < 0 {
 			k.BeforeFirst++
 		}
-		if saved > said {
-			k.Unsaid++
+		if saved > reported {
+			k.Unreported++
 		}
 		if _, err := os.Stat(path + ".compact"); err == nil {
 			k.Compacting++

@@ -198,13 +198,13 @@ func recordKilled(s *scenario, start func(*scenario), compact bool, call int) bo
 }
 
 // recordNext has the next process write to an image.
-func recordNext(t *testing.T, image *memdisk.Dir, reached state, seed uint64) *scenario {
+func recordNext(t *testing.T, image *memdisk.Dir, recovered state, seed uint64) *scenario {
 	s := &scenario{t: t, random: rand.New(rand.NewPCG(seed, 2)), dir: image, states: []state{{}}}
-	switch reached.promised = 0; {
-	case reached.refused != nil:
-		s.states = []state{reached}
-	case reached.generation > 0:
-		s.states = append(s.states, reached)
+	switch recovered.promised = 0; {
+	case recovered.refused != nil:
+		s.states = []state{recovered}
+	case recovered.generation > 0:
+		s.states = append(s.states, recovered)
 	}
 	s.dir.Record()
 	c := s.open(image.Process())
@@ -260,9 +260,9 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 				record(s)
 				sameSeed := seed
 				_, err := s.replay(imaging{seed: seed, perMoment: 2, goOnEvery: 5 * fewer,
-					visit: func(image *memdisk.Dir, reached state) {
+					visit: func(image *memdisk.Dir, recovered state) {
 						sameSeed++
-						look(recordNext(t, image, reached, sameSeed), sameSeed, 2)
+						look(recordNext(t, image, recovered, sameSeed), sameSeed, 2)
 					}})
 				require.NoError(t, err)
 			})
@@ -283,8 +283,8 @@ func TestPowerFailsAtAnyMoment(t *testing.T) {
 	require.GreaterOrEqual(t, images.Load(), int64(powerImages/fewer/2))
 }
 
-// Systems differ in the size of a page: 16 KiB on Apple's, up to 64 KiB on Linux for arm64. None may show in what the
-// store does but in how it maps.
+// Systems differ in the size of a page: 16 KiB on Apple's, up to 64 KiB on Linux for arm64. Page size may affect the
+// store's mappings, and nothing else that it does.
 func TestPagesMayBeOfAnySize(t *testing.T) {
 	for _, granularity := range []uint64{4 << 10, 16 << 10, 64 << 10} {
 		for name, record := range map[string]func(*scenario){

@@ -18,14 +18,14 @@ import (
 	"xpwc/internal/tests/memdisk"
 )
 
-// These tests record what the store does to its disk, and look at what a power failure at any moment would leave: all
-// that was flushed, and anything of what was not. Each such image must open to a generation that was committed, not
-// older than what Save or Compact promised, with every byte as it was packed.
+// These tests record the store's calls to its disk, and check the disk images that a power failure at any moment could
+// leave: everything that was flushed, and any part of the rest. Each such image must open to a generation that was
+// committed, not older than Save or Compact promised, with every byte as it was packed.
 
 // powerPath is the cache file in the directory in memory.
 const powerPath = "cache"
 
-// A scenario is a recording, with what the file must hold.
+// A scenario is a recording, and the content that the file must hold.
 type scenario struct {
 	t      *testing.T
 	random *rand.Rand
@@ -73,7 +73,7 @@ func (s *scenario) tensors(first, n int) harness.OneModel {
 	return m
 }
 
-// openOn opens the cache as newCache does, in this directory. Nothing reads the disk beside what is recorded.
+// openOn opens the cache as newCache does, in this directory. All reads of the disk are recorded.
 func openOn(p *memdisk.Process, o *xpwc.Options) (*xpwc.Cache, error) {
 	var v xpwc.Options
 	if o != nil {
@@ -143,7 +143,7 @@ func (s *scenario) holding(generation uint64) (state, bool) {
 }
 
 // check opens the directory as an image of the disk after so many steps.
-func (s *scenario) check(image *memdisk.Dir, steps int) (reached state, err error) {
+func (s *scenario) check(image *memdisk.Dir, steps int) (recovered state, err error) {
 	minimum := s.minimum(steps)
 	c, err := openOn(image.Process(), &xpwc.Options{Strict: true})
 	if err != nil {
@@ -158,17 +158,18 @@ func (s *scenario) check(image *memdisk.Dir, steps int) (reached state, err erro
 	if slot.Generation == 0 {
 		return state{}, s.checkSetAside(image, minimum)
 	}
-	reached, ok := s.holding(slot.Generation)
+	recovered, ok := s.holding(slot.Generation)
 	if !ok {
 		return state{}, fmt.Errorf("generation %d, which nobody committed", slot.Generation)
 	}
-	if reached.generation == slot.Generation && reached.slot != slot {
-		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot, reached.slot)
+	if recovered.generation == slot.Generation && recovered.slot != slot {
+		return state{}, fmt.Errorf("generation %d has the slot %+v instead of %+v", slot.Generation, slot,
+			recovered.slot)
 	}
-	reached.generation, reached.slot = slot.Generation, slot
-	if n := harness.Store(c).Index().Len(); n != len(reached.packed) {
+	recovered.generation, recovered.slot = slot.Generation, slot
+	if n := harness.Store(c).Index().Len(); n != len(recovered.packed) {
 		return state{}, fmt.Errorf("generation %d has %d records instead of %d", slot.Generation, n,
-			len(reached.packed))
+			len(recovered.packed))
 	}
 	for i := range harness.Store(c).Index().Len() {
 		r, err := harness.Store(c).Index().Record(i)
@@ -176,11 +177,11 @@ func (s *scenario) check(image *memdisk.Dir, steps int) (reached state, err erro
 			return state{}, err
 		}
 		b := harness.Store(c).Payload(&r)
-		if !bytes.Equal(b, reached.packed[r.Kernel]) || digest.Of(b) != r.Sum {
+		if !bytes.Equal(b, recovered.packed[r.Kernel]) || digest.Of(b) != r.Sum {
 			return state{}, fmt.Errorf("generation %d: wrong bytes in the payload of %s", slot.Generation, r.Kernel)
 		}
 	}
-	return reached, s.checkSetAside(image, minimum)
+	return recovered, s.checkSetAside(image, minimum)
 }
 
 // checkRefused accepts a file that was not of ours before, as long as nothing of it was lost.
@@ -203,7 +204,7 @@ func (s *scenario) checkSetAside(image *memdisk.Dir, minimum state) error {
 }
 
 // nextSession has the next process pack into an image, commit, and another one find it all.
-func nextSession(image *memdisk.Dir, reached state, m harness.OneModel) error {
+func nextSession(image *memdisk.Dir, recovered state, m harness.OneModel) error {
 	c, err := openOn(image.Process(), nil)
 	if err != nil {
 		return err
@@ -217,7 +218,7 @@ func nextSession(image *memdisk.Dir, reached state, m harness.OneModel) error {
 	if err = errors.Join(err, stats.LastError); err != nil {
 		return fmt.Errorf("the next session: %w", err)
 	}
-	if len(stats.Private) > 0 || stats.Generation <= reached.generation {
+	if len(stats.Private) > 0 || stats.Generation <= recovered.generation {
 		return fmt.Errorf("the next session committed nothing: generation %d, private %v",
 			stats.Generation, stats.Private)
 	}
@@ -230,7 +231,7 @@ func nextSession(image *memdisk.Dir, reached state, m harness.OneModel) error {
 		if err != nil {
 			return err
 		}
-		want := reached.packed[r.Kernel]
+		want := recovered.packed[r.Kernel]
 		if content, changed := m[r.Kernel]; changed {
 			want = harness.PackedFrom(content)
 		}
@@ -252,29 +253,29 @@ func nextSession(image *memdisk.Dir, reached state, m harness.OneModel) error {
 // An imaging is how many images are made of a recording.
 type imaging struct {
 	seed      uint64
-	perMoment int                                     // with each granularity, besides the extremes
-	goOnEvery int                                     // one in so many images is written to by a next session
-	visit     func(image *memdisk.Dir, reached state) // what is done with these, instead of a next session
+	perMoment int                                       // with each granularity, besides the extremes
+	goOnEvery int                                       // one in so many images is written to by a next session
+	visit     func(image *memdisk.Dir, recovered state) // what is done with these, instead of a next session
 }
 
 // replay looks at images of every moment of the recording. It returns how many different ones it looked at.
 func (s *scenario) replay(im imaging) (images int, err error) {
 	return s.dir.Replay(im.seed, im.perMoment, func(image *memdisk.Dir, steps, images int) error {
-		reached, err := s.check(image, steps)
+		recovered, err := s.check(image, steps)
 		if err == nil && images%im.goOnEvery == 0 {
-			err = s.goOn(image, reached, im.visit)
+			err = s.goOn(image, recovered, im.visit)
 		}
 		return err
 	})
 }
 
 // goOn writes to an image.
-func (s *scenario) goOn(image *memdisk.Dir, reached state, visit func(*memdisk.Dir, state)) error {
+func (s *scenario) goOn(image *memdisk.Dir, recovered state, visit func(*memdisk.Dir, state)) error {
 	d := image.Copy()
 	defer d.Free()
 	if visit != nil {
-		visit(d, reached)
+		visit(d, recovered)
 		return nil
 	}
-	return nextSession(d, reached, s.tensors(1, 2))
+	return nextSession(d, recovered, s.tensors(1, 2))
 }

@@ -20,7 +20,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-func TestACommitIsTold(t *testing.T) {
+func TestACommitIsReported(t *testing.T) {
 	path := harness.Path(t)
 	tensors := harness.Tensors(3, 5000)
 	var l harness.Listener
@@ -45,7 +45,7 @@ func TestACommitIsTold(t *testing.T) {
 }
 
 // Finalize does not wait for the disk, and what it has committed needs neither Save nor Close.
-func TestFinalizeHasWhatWasPackedCommittedWithoutWaiting(t *testing.T) {
+func TestFinalizeCommitsInTheBackground(t *testing.T) {
 	committed := make(chan struct{})
 	l := harness.Listener{OnMessage: func(string) { close(committed) }}
 	c := harness.Open(t, harness.Path(t), l.Options())
@@ -92,7 +92,7 @@ func (d slowDisk) Flush() error {
 	return d.File.Flush()
 }
 
-func TestADamagedFileIsTold(t *testing.T) {
+func TestADamagedFileIsReported(t *testing.T) {
 	path := harness.Path(t)
 	tensors := harness.Tensors(2, 5000)
 	content, _ := harness.SmallFile(t, tensors)
@@ -120,7 +120,7 @@ func TestADamagedFileIsTold(t *testing.T) {
 	require.Equal(t, "committed packed weights", heard[2].Message)
 }
 
-func TestADamagedPayloadIsTold(t *testing.T) {
+func TestADamagedPayloadIsReported(t *testing.T) {
 	path := harness.Path(t)
 	tensors := harness.Tensors(2, 5000)
 	content, _ := harness.SmallFile(t, tensors)
@@ -243,7 +243,7 @@ func (d fullDisk) Allocate(offset, size int64) error {
 	return d.File.Allocate(offset, size)
 }
 
-func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
+func TestACompactionAndItsReplacementAreReported(t *testing.T) {
 	path := harness.Path(t)
 	tensors := harness.Tensors(3, 40_000)
 	var mine, theirs harness.Listener
@@ -271,7 +271,7 @@ func TestACompactionIsToldAndWhoFollowsItTellsOfAReplacement(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
+func TestLostEntriesAreReported(t *testing.T) {
 	path := harness.Path(t)
 	var l harness.Listener
 	c := harness.Open(t, path, l.Options())
@@ -293,7 +293,7 @@ func TestWhatIsLostWithTheFileIsTold(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestWaitingForAnotherWriterIsTold(t *testing.T) {
+func TestWaitingForAnotherWriterIsReported(t *testing.T) {
 	path := harness.Path(t)
 	tensors := harness.Tensors(1, 1000)
 	theirs := harness.OpenProcess(t, path)
@@ -370,7 +370,7 @@ func TestALoggerMayUseTheCache(t *testing.T) {
 	require.GreaterOrEqual(t, calls.Load(), int64(4), "damaged, set aside, committed, committed")
 }
 
-func TestAPanicOfTheLoggerHarmsNothing(t *testing.T) {
+func TestAPanicOfTheLoggerIsHarmless(t *testing.T) {
 	l := harness.Listener{OnMessage: func(string) { panic("logger") }}
 	c := harness.Open(t, harness.Path(t), l.Options())
 	harness.PackTensors(t, c, harness.Tensors(2, 500)).MustClose(t)
@@ -379,7 +379,7 @@ func TestAPanicOfTheLoggerHarmsNothing(t *testing.T) {
 }
 
 // As a test's handler does that calls FailNow.
-func TestALoggerThatEndsItsGoroutineKeepsNobodyWaiting(t *testing.T) {
+func TestALoggerThatEndsItsGoroutineBlocksNoCaller(t *testing.T) {
 	reported := 0
 	l := &harness.Listener{OnMessage: func(string) {
 		reported++
@@ -394,7 +394,7 @@ func TestALoggerThatEndsItsGoroutineKeepsNobodyWaiting(t *testing.T) {
 	require.Equal(t, 3, reported)
 }
 
-func TestALoggerHearsWhatItsLevelLetsThrough(t *testing.T) {
+func TestALoggerGetsEventsOfItsLevel(t *testing.T) {
 	l := harness.Listener{Level: slog.LevelWarn}
 	c := harness.Open(t, harness.Path(t), l.Options())
 	harness.PackTensors(t, c, harness.Tensors(2, 500)).MustClose(t)
@@ -402,7 +402,7 @@ func TestALoggerHearsWhatItsLevelLetsThrough(t *testing.T) {
 	require.Empty(t, l.Events(c), "a commit is no warning")
 }
 
-func TestLoggersAreNoOptionsThatDiffer(t *testing.T) {
+func TestHandlesMayHaveDifferentLoggers(t *testing.T) {
 	path := harness.Path(t)
 	var first, second harness.Listener
 	a := harness.Open(t, path, first.Options())
@@ -415,7 +415,7 @@ func TestLoggersAreNoOptionsThatDiffer(t *testing.T) {
 	require.Len(t, second.Events(b), 1)
 }
 
-func TestAMaxBytesBelowWhatIsUsedIsToldOnce(t *testing.T) {
+func TestAMaxBytesBelowTheWorkingSetIsReportedOnce(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()
 	o.MaxBytes = 1000
@@ -435,7 +435,7 @@ func TestAMaxBytesBelowWhatIsUsedIsToldOnce(t *testing.T) {
 	second.MustClose(t)
 }
 
-func TestOneLoggerOfManyHandlesIsToldOnce(t *testing.T) {
+func TestASharedLoggerGetsEachEventOnce(t *testing.T) {
 	var l harness.Listener
 	o, file := l.Options(), harness.Path(t)
 	first, second := harness.Open(t, file, o), harness.Open(t, file, o)
@@ -471,8 +471,8 @@ func TestEachHandleHasItsOwnLogger(t *testing.T) {
 	require.Empty(t, ofB.Messages(b), "nor what happens after it was closed")
 }
 
-// A session that waits for a compaction of its own process does not say that it waits for another one.
-func TestNobodySaysThatACompactionIsAnotherProcess(t *testing.T) {
+// A session that waits for a compaction of its own process does not report a wait for another process.
+func TestACompactionIsNotReportedAsAnotherProcess(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()
 	o.WriterWait = 250 * time.Millisecond // longer than the first try takes on a slow machine

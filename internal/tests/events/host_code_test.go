@@ -14,7 +14,7 @@ import (
 
 // hostCode is the host's part of a tensor, each function of which calls before first.
 type hostCode struct {
-	hook   func(label string)
+	hook   func(function string)
 	source string
 	size   int
 }
@@ -61,14 +61,14 @@ func packOrFind(t *testing.T, c *xpwc.Cache, h *hostCode, name string) (hit bool
 }
 
 // What the host computes may look at the cache, whenever it is called.
-func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
+func TestHostCodeMayUseTheCache(t *testing.T) {
 	for _, size := range []int{100, 8 << 10} {
 		path := harness.Path(t)
 		for _, next := range []bool{false, true} {
 			c := harness.Open(t, path, nil)
 			called := map[string]bool{}
-			h := &hostCode{size: size, hook: func(label string) {
-				called[label] = true
+			h := &hostCode{size: size, hook: func(function string) {
+				called[function] = true
 				_ = c.Stats()
 				_ = c.Names()
 			}}
@@ -82,8 +82,8 @@ func TestWhatAHostComputesMayUseTheCache(t *testing.T) {
 	}
 }
 
-// Who waits for the host's digest waits alone.
-func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
+// A session that waits for the host's digest does not block other sessions.
+func TestHostCodeDoesNotBlockOtherSessions(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	quick := &hostCode{size: 5000, hook: func(string) {}}
@@ -92,7 +92,7 @@ func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
 	require.NoError(t, c.Save())
 
 	begun, goOn, done := make(chan string), make(chan bool), make(chan error)
-	slow := &hostCode{size: 5000, hook: func(label string) { begun <- label; <-goOn }}
+	slow := &hostCode{size: 5000, hook: func(function string) { begun <- function; <-goOn }}
 	go func() {
 		hit, err := packOrFind(t, c, slow, "a") // without a stamp its digest is asked for
 		if !hit {
@@ -103,13 +103,13 @@ func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
 	asked := map[string]int{}
 	for waiting := true; waiting; {
 		select {
-		case label := <-begun:
-			asked[label]++
+		case function := <-begun:
+			asked[function]++
 			_ = c.Stats()
 			hit, err := packOrFind(t, c, quick, "a")
 			require.NoError(t, err)
 			require.True(t, hit)
-			_, err = packOrFind(t, c, quick, fmt.Sprint(label, asked[label]))
+			_, err = packOrFind(t, c, quick, fmt.Sprint(function, asked[function]))
 			require.NoError(t, err)
 			require.NoError(t, c.Save())
 			goOn <- true
@@ -124,29 +124,29 @@ func TestAHostThatComputesHoldsUpNobodyElse(t *testing.T) {
 }
 
 // A panic of the host's is an error: nothing of its session is kept that is not certain, and the cache goes on.
-func TestAPanicOfTheHostIsAnErrorAndTheCacheGoesOn(t *testing.T) {
-	for _, label := range []string{
+func TestAPanicOfTheHostIsAnErrorOfItsSession(t *testing.T) {
+	for _, function := range []string{
 		"Identity.Digest", "Watch.Changed", "Tensor.Fill", "Tensor.Evict", "Tensor.Release",
 	} {
 		for _, size := range []int{100, 8 << 10} {
 			for call := 1; call <= 3; call++ {
-				t.Run(fmt.Sprint(label, "/", size, "/", call), func(t *testing.T) {
+				t.Run(fmt.Sprint(function, "/", size, "/", call), func(t *testing.T) {
 					path := harness.Path(t)
 					for range 2 { // a first start, and a next one
 						c := harness.Open(t, path, nil)
 						calls := 0
 						h := &hostCode{size: size, hook: func(called string) {
-							if called == label {
+							if called == function {
 								if calls++; calls == call {
 									panic("the host has a fault")
 								}
 							}
 						}}
 						_, err := packOrFind(t, c, h, "a")
-						if calls >= call && label == "Watch.Changed" {
+						if calls >= call && function == "Watch.Changed" {
 							require.ErrorIs(t, err, xpwc.ErrSourceChanged)
 						}
-						if calls >= call && label == "Tensor.Fill" {
+						if calls >= call && function == "Tensor.Fill" {
 							require.ErrorContains(t, err, "panic in Tensor.Fill: the host has a fault")
 						}
 						_, err = packOrFind(t, c, &hostCode{size: size, hook: func(string) {}}, "a")
@@ -165,7 +165,7 @@ func TestAPanicOfTheHostIsAnErrorAndTheCacheGoesOn(t *testing.T) {
 	}
 }
 
-func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
+func TestAPanicOfTheProgressFunctionIsHarmless(t *testing.T) {
 	var l harness.Listener
 	o := l.Options()
 	o.Progress = func(xpwc.Progress) { panic("x") }
@@ -185,7 +185,7 @@ func TestAPanicOfTheHostsProgressFunctionHarmsNothing(t *testing.T) {
 }
 
 // A runtime whose creation failed has its reason in Finalize's error.
-func TestWhyXNNPACKCouldNotCreateARuntimeIsFinalizesError(t *testing.T) {
+func TestFinalizeReturnsTheReasonForAFailedCreation(t *testing.T) {
 	full := errors.New("the source's disk is gone")
 	c := harness.Open(t, "", nil)
 	s, err := c.NewSession(harness.TensorMap{"w": {Size: 100, Fill: func([]byte) error { return full }}})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWithoutXNNPACKTheCompilerSaysHowToGiveIt(t *testing.T) {
+func TestWithoutXNNPACKTheCompilerExplainsTheSetup(t *testing.T) {
 	if out, err := exec.Command("go", "env", "CGO_ENABLED").Output(); err != nil || string(out) != "1\n" {
 		t.Skip("without cgo nothing wants XNNPACK")
 	}

@@ -9,9 +9,8 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// Whoever loads everything before anything is packed, and says that only packing reads it, still wants to see how far
-// packing is.
-func TestProgressTellsWhatIsPackedNotWhatIsLoaded(t *testing.T) {
+// A host that loads everything before anything is packed, for packing alone, still needs the progress of packing.
+func TestProgressCountsPackedNotLoadedWeights(t *testing.T) {
 	var reported []xpwc.Progress
 	note := func(p xpwc.Progress) { reported = append(reported, p) }
 	c := harness.Open(t, harness.Path(t), &xpwc.Options{Progress: note})

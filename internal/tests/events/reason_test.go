@@ -41,7 +41,7 @@ type observed struct {
 type load func(t *testing.T, s *xpwc.Session) *xnnpack.Runtime
 
 // observe opens the cache, loads a model and closes all.
-func observe(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l load) (seen observed) {
+func observe(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l load) (start observed) {
 	t.Helper()
 	var log bytes.Buffer
 	o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
@@ -51,17 +51,17 @@ func observe(t *testing.T, path string, o xpwc.Options, data xpwc.DataMap, l loa
 	require.NoError(t, err)
 	r := l(t, s)
 	require.NoError(t, s.Finalize())
-	seen.explained = s.Explain()
+	start.explained = s.Explain()
 	require.NoError(t, r.Delete())
 	require.NoError(t, s.Close())
 	_ = c.Close()
-	seen.stats = c.Stats()
+	start.stats = c.Stats()
 	for line := range strings.Lines(log.String()) {
 		var e map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &e))
-		seen.events = append(seen.events, e)
+		start.events = append(start.events, e)
 	}
-	return seen
+	return start
 }
 
 // loadWith loads the chain with more options for each kernel and bias.
@@ -171,16 +171,16 @@ func reading(previous, current xpwc.Identity) func(t *testing.T) observed {
 	return func(t *testing.T) observed {
 		path, data := harness.Path(t), xpwc.MapOf(harness.ThreeLayers.Weights(1))
 		observe(t, path, xpwc.Options{}, stamped{data, previous}, loadWith(harness.ThreeLayers))
-		seen := observe(t, path, xpwc.Options{}, stamped{data, current}, loadWith(harness.ThreeLayers))
-		require.EqualValues(t, 3, seen.stats.Hits.Entries, "they are found all the same")
-		require.Len(t, seen.explained.Tensors, 5)
-		return seen
+		start := observe(t, path, xpwc.Options{}, stamped{data, current}, loadWith(harness.ThreeLayers))
+		require.EqualValues(t, 3, start.stats.Hits.Entries, "they are found all the same")
+		require.Len(t, start.explained.Tensors, 5)
+		return start
 	}
 }
 
 // The header has room for two generations. With a bit flipped in the only one, all that was packed is out of reach, and
 // "no file" would send the user to look for a wrong path.
-func TestAFileWhoseOnlySlotIsDamagedIsReportedAsDamaged(t *testing.T) {
+func TestADamagedOnlySlotIsReportedAsDamage(t *testing.T) {
 	start := relaunch(func(t *testing.T, path string) {
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -352,7 +352,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		path, end := packing3Layers(t)
 		waiting, done := make(chan struct{}), make(chan struct{})
 		go func() { <-waiting; end(); close(done) }()
-		var seen observed
+		var start observed
 		message := onMessage{"waiting for another process", new(sync.Once), func() { close(waiting) }}
 		o := xpwc.Options{Logger: slog.New(message)}
 		c, err := xpwc.Open(path, &o)
@@ -362,15 +362,15 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 		r := loadWith(harness.ThreeLayers)(t, s)
 		<-done
 		require.NoError(t, s.Finalize())
-		seen.explained = s.Explain()
-		require.Positive(t, seen.explained.Waited)
+		start.explained = s.Explain()
+		require.Positive(t, start.explained.Waited)
 		require.NoError(t, r.Delete())
 		require.NoError(t, s.Close())
 		require.NoError(t, c.Close())
-		seen.stats = c.Stats()
-		return seen
+		start.stats = c.Stats()
+		return start
 	},
-	xpwc.ReasonSession: func(t *testing.T) (seen observed) {
+	xpwc.ReasonSession: func(t *testing.T) (start observed) {
 		c := harness.OpenCache(t, harness.Path(t), nil)
 		data := xpwc.MapOf(harness.ThreeLayers.Weights(1))
 		done := make(chan struct{})
@@ -378,7 +378,7 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 			go func() {
 				defer close(done)
 				m := harness.ThreeLayers.Open(t, c, data)
-				seen.explained = m.Session.Explain()
+				start.explained = m.Session.Explain()
 				m.MustClose(t)
 			}()
 			for c.Stats().Waits == 0 {
@@ -390,51 +390,51 @@ var provocations = map[xpwc.Reason]func(t *testing.T) observed{
 			BeforeFill: func(string) error { return begin() }})
 		<-done
 		first.MustClose(t)
-		seen.stats = c.Stats()
-		seen.explained.Weights = nil
-		return seen
+		start.stats = c.Stats()
+		start.explained.Weights = nil
+		return start
 	},
 	xpwc.ReasonGrowth: func(t *testing.T) observed {
 		path, data := harness.Path(t), xpwc.MapOf(harness.ThreeLayers.Weights(1))
-		var seen observed
+		var start observed
 		for i := range 4 {
-			require.Zero(t, seen.stats.Reasons[xpwc.ReasonGrowth].Entries, "not yet")
+			require.Zero(t, start.stats.Reasons[xpwc.ReasonGrowth].Entries, "not yet")
 			// As of a host that describes its kernels by addresses.
 			id := packing.Opaque([]byte(fmt.Sprint("kernel at ", i)))
-			seen = observe(t, path, xpwc.Options{}, data, loadOnlyWith(harness.ThreeLayers, xpwc.PackedAs(id)))
-			require.Zero(t, seen.stats.Hits.Entries)
+			start = observe(t, path, xpwc.Options{}, data, loadOnlyWith(harness.ThreeLayers, xpwc.PackedAs(id)))
+			require.Zero(t, start.stats.Hits.Entries)
 		}
-		return seen
+		return start
 	},
 }
 
 // Whatever makes a start slower than mapping is counted, is in the explanation, and is reported once.
-func TestEachReasonForASlowStartIsCountedExplainedAndReported(t *testing.T) {
+func TestEachReasonForASlowStartIsReported(t *testing.T) {
 	for _, reason := range xpwc.Reasons() {
 		t.Run(string(reason), func(t *testing.T) {
 			provoke := provocations[reason]
 			require.NotNil(t, provoke, "a reason needs a start that has it")
-			seen := provoke(t)
-			require.Positive(t, seen.stats.Reasons[reason].Entries)
+			start := provoke(t)
+			require.Positive(t, start.stats.Reasons[reason].Entries)
 			require.NotEmpty(t, reason.Kind())
-			if seen.explained.Weights == nil { // the test has no session at hand
+			if start.explained.Weights == nil { // the test has no session at hand
 				return
 			}
-			count, explained := seen.explained.Reasons[reason]
+			count, explained := start.explained.Reasons[reason]
 			require.True(t, explained)
 			if reason.Kind() != xpwc.Waited {
 				require.Positive(t, count.Bytes)
 			}
 			because, remedy, _ := strings.Cut(reason.Text(), ". ")
-			require.Contains(t, seen.explained.String(), because[:len(because)-1])
-			require.Contains(t, seen.explained.String(), remedy)
-			hits := seen.explained.Found()
-			require.Equal(t, seen.stats.Hits, hits)
-			if seen.events == nil {
+			require.Contains(t, start.explained.String(), because[:len(because)-1])
+			require.Contains(t, start.explained.String(), remedy)
+			hits := start.explained.Found()
+			require.Equal(t, start.stats.Hits, hits)
+			if start.events == nil {
 				return
 			}
 			reported := 0
-			for _, e := range seen.events {
+			for _, e := range start.events {
 				if e["reason"] == string(reason) {
 					reported++
 					if reason == xpwc.ReasonGrowth {
@@ -451,29 +451,29 @@ func TestEachReasonForASlowStartIsCountedExplainedAndReported(t *testing.T) {
 	require.Len(t, provocations, len(xpwc.Reasons()))
 }
 
-func TestAStartThatMapsAllHasNoReason(t *testing.T) {
+func TestAFullyWarmStartHasNoReason(t *testing.T) {
 	path, data := harness.Path(t), xpwc.MapOf(harness.ThreeLayers.Weights(1))
 	id := xpwc.Identity{Source: "model", Stamp: "1"}
 	observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(harness.ThreeLayers))
-	seen := observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(harness.ThreeLayers))
-	require.Empty(t, seen.stats.Reasons)
-	require.Empty(t, seen.explained.Reasons)
-	require.Empty(t, seen.events)
-	require.Len(t, seen.explained.Weights, 3)
-	require.Equal(t, "w1b1", seen.explained.Weights[0].Name)
-	require.Contains(t, seen.explained.String(), "3 of 3 weights are found")
+	start := observe(t, path, xpwc.Options{}, stamped{data, id}, loadWith(harness.ThreeLayers))
+	require.Empty(t, start.stats.Reasons)
+	require.Empty(t, start.explained.Reasons)
+	require.Empty(t, start.events)
+	require.Len(t, start.explained.Weights, 3)
+	require.Equal(t, "w1b1", start.explained.Weights[0].Name)
+	require.Contains(t, start.explained.String(), "3 of 3 weights are found")
 }
 
 // Each look-up that misses has one reason.
-func TestReasonsForMissesAddUpToMisses(t *testing.T) {
+func TestReasonsAddUpToMisses(t *testing.T) {
 	for reason, provoke := range provocations {
 		if kind := reason.Kind(); kind == xpwc.Read || kind == xpwc.Waited || reason == xpwc.ReasonUnasked {
 			continue
 		}
 		t.Run(string(reason), func(t *testing.T) {
-			seen := provoke(t)
-			misses := seen.stats.Reasons[xpwc.ReasonUnnamed].Entries
-			for r, count := range seen.stats.Reasons {
+			start := provoke(t)
+			misses := start.stats.Reasons[xpwc.ReasonUnnamed].Entries
+			for r, count := range start.stats.Reasons {
 				if r.Kind() == xpwc.Missed || r.Kind() == xpwc.Compared {
 					misses += count.Entries
 				}
@@ -481,31 +481,31 @@ func TestReasonsForMissesAddUpToMisses(t *testing.T) {
 			if reason == xpwc.ReasonVersion || reason == xpwc.ReasonDisk {
 				t.Skip("one of private memory is the reason for the miss too")
 			}
-			require.Equal(t, seen.stats.Misses, misses)
+			require.Equal(t, start.stats.Misses, misses)
 		})
 	}
 }
 
 // What several machines and several models pack into one file is no growth.
-func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
+func TestAFileOfSeveralMachinesDoesNotGrowAtEachStart(t *testing.T) {
 	t.Run("machines", func(t *testing.T) {
 		path, data := packedFile(t)
 		for i := range 5 {
 			layouts(func(string) string { return fmt.Sprint("machine ", i) })(t, path)
-			seen := observe(t, path, xpwc.Options{}, data, loadWith(harness.ThreeLayers))
-			require.NotContains(t, seen.stats.Reasons, xpwc.ReasonGrowth)
-			if seen.stats.Packed.Entries > 0 {
-				require.Contains(t, seen.stats.Reasons, xpwc.ReasonLayout)
+			start := observe(t, path, xpwc.Options{}, data, loadWith(harness.ThreeLayers))
+			require.NotContains(t, start.stats.Reasons, xpwc.ReasonGrowth)
+			if start.stats.Packed.Entries > 0 {
+				require.Contains(t, start.stats.Reasons, xpwc.ReasonLayout)
 			}
 		}
 	})
 	t.Run("models with the same names", func(t *testing.T) {
 		path := harness.Path(t)
 		for i := range uint32(6) {
-			seen := observe(t, path, xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(i)),
+			start := observe(t, path, xpwc.Options{}, xpwc.MapOf(harness.ThreeLayers.Weights(i)),
 				loadWith(harness.ThreeLayers))
-			require.EqualValues(t, 3, seen.stats.Packed.Entries)
-			require.NotContains(t, seen.stats.Reasons, xpwc.ReasonGrowth)
+			require.EqualValues(t, 3, start.stats.Packed.Entries)
+			require.NotContains(t, start.stats.Reasons, xpwc.ReasonGrowth)
 		}
 	})
 	t.Run("signatures", func(t *testing.T) {
@@ -513,8 +513,8 @@ func TestAFileOfSeveralMachinesAndModelsDoesNotGrowAtEachStart(t *testing.T) {
 		for i := range 3 {
 			m := harness.Chain{Width: 96, Layers: [][2]string{{fmt.Sprint("w", i), ""}}}
 			weights := map[string][]byte{fmt.Sprint("w", i): harness.Floats(96*96, 1)}
-			seen := observe(t, path, xpwc.Options{}, xpwc.MapOf(weights), loadWith(m))
-			require.NotContains(t, seen.stats.Reasons, xpwc.ReasonGrowth)
+			start := observe(t, path, xpwc.Options{}, xpwc.MapOf(weights), loadWith(m))
+			require.NotContains(t, start.stats.Reasons, xpwc.ReasonGrowth)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"xpwc/internal/tests/optable"
 )
 
-func TestLoadSaysWhatIsWrong(t *testing.T) {
+func TestLoadReportsTheReasonForAnError(t *testing.T) {
 	c := harness.OpenCache(t, "", nil)
 	s, err := c.NewSession(nil)
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	require.ErrorIs(t, err, xpwc.ErrClosed)
 }
 
-func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
+func TestOpenRefusesForeignFilesAndLeavesThemAlone(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
@@ -97,7 +97,7 @@ func TestOpenRefusesWhatIsNoCacheAndLeavesItAlone(t *testing.T) {
 	require.ErrorContains(t, err, open+": its mode 0777 lets others write to it")
 	piped := filepath.Join(dir, "piped")
 	require.NoError(t, os.Symlink("fifo", piped))
-	_, err = xpwc.Open(piped, &xpwc.Options{AllowUnsafeFile: true}) // which does not wait for who writes to it
+	_, err = xpwc.Open(piped, &xpwc.Options{AllowUnsafeFile: true}) // which does not wait for a writer
 	require.ErrorIs(t, err, xpwc.ErrUnsafeFile)
 	c := harness.OpenCache(t, link, &xpwc.Options{AllowUnsafeFile: true})
 	harness.ThreeLayers.Run(t, c, xpwc.MapOf(harness.ThreeLayers.Weights(1)))
@@ -143,7 +143,7 @@ func damagedCopy(t *testing.T, damage func([]byte) []byte) (path string, damaged
 	return path, damaged
 }
 
-func TestADamagedFileIsSetAsideAndPackedAfresh(t *testing.T) {
+func TestADamagedFileIsSetAsideAndRepacked(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"truncated in the payloads": func(b []byte) []byte { return b[:20_000] },
 		"truncated by a byte":       func(b []byte) []byte { return b[:len(b)-1] },
@@ -183,7 +183,7 @@ func TestADamagedFileIsSetAsideAndPackedAfresh(t *testing.T) {
 }
 
 // The file of a process that was killed while it packed first: a header, and nothing committed.
-func TestAFileWithoutACommitIsGoneOnWith(t *testing.T) {
+func TestAFileWithoutACommitIsReused(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":            func([]byte) []byte { return nil },
 		"zeros":            func([]byte) []byte { return make([]byte, 4096) },
@@ -200,7 +200,7 @@ func TestAFileWithoutACommitIsGoneOnWith(t *testing.T) {
 	}
 }
 
-func TestReadOnlyServesWhatIsThereAndPacksTheRestPrivately(t *testing.T) {
+func TestReadOnlyServesEntriesAndPacksTheRestPrivately(t *testing.T) {
 	path, tensors := harness.Path(t), harness.ThreeLayers.Weights(1)
 	c := harness.OpenCache(t, path, nil)
 	harness.ThreeLayers.Run(t, c, xpwc.MapOf(tensors))
@@ -259,7 +259,7 @@ func TestAnUnwritableDirectoryOrFileIsNoError(t *testing.T) {
 
 // XNNPACK packs the bias of operators with dynamically quantised input without naming it. A host that does not know,
 // and loads it as any other, gets the right weights all the same.
-func TestABiasThatXNNPACKDoesNotNameIsThereWhenItIsPacked(t *testing.T) {
+func TestAnUnnamedBiasIsComputedBeforePacking(t *testing.T) {
 	op := harness.Case(t, "fully-connected-qd8-f32-qc8w")
 	plain, err := op.Run(nil, nil, nil)
 	require.NoError(t, err)
@@ -292,7 +292,7 @@ func (a asked) Tensor(name string) (xpwc.Tensor, error) {
 	return a.DataMap.Tensor(name)
 }
 
-func TestANameIsAskedForOnceWhateverTheAnswer(t *testing.T) {
+func TestANameIsRequestedOnceEvenIfUnknown(t *testing.T) {
 	c := harness.OpenCache(t, "", nil)
 	data := asked{xpwc.MapOf(map[string][]byte{"w": make([]byte, 64)}), map[string]int{}}
 	s, err := c.NewSession(data)

@@ -30,7 +30,7 @@ func (l linking) Create(path string) (store.File, error) {
 	return d, err
 }
 
-func TestACompactionChangesTheModeOfItsOwnFileAlone(t *testing.T) {
+func TestACompactionChangesTheModeOfNoOtherFile(t *testing.T) {
 	path, private := harness.Path(t), filepath.Join(t.TempDir(), "private")
 	require.NoError(t, os.WriteFile(private, []byte("mine"), 0o600))
 	c := harness.Open(t, path, nil)

@@ -70,7 +70,7 @@ func TestAThousandChangesKeepTheFileSmall(t *testing.T) {
 	require.Less(t, float64(info.Size()), 1.5*8*20_100)
 }
 
-func TestCompactingKeepsWhatLivesAndWhatRuns(t *testing.T) {
+func TestCompactingKeepsLiveEntriesAndRunningModels(t *testing.T) {
 	path := harness.Path(t)
 	original, rewritten := harness.Tensors(6, 9000), harness.Tensors(6, 9000)
 	for name := range rewritten {
@@ -149,7 +149,7 @@ func TestAnotherProcessFollowsACompaction(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
+func TestTheSizeCapEvictsTheLeastRecentlyUsed(t *testing.T) {
 	path := harness.Path(t)
 	const maxBytes = 100_000
 	c := harness.Open(t, path, &xpwc.Options{MaxBytes: maxBytes})
@@ -175,7 +175,7 @@ func TestTheSizeCapDropsWhatWasUsedLongestAgo(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestAnUnchangedContentUnderANewStampIsNotPackedAgain(t *testing.T) {
+func TestUnchangedContentWithANewStampIsNotRepacked(t *testing.T) {
 	path := harness.Path(t)
 	tensors := harness.Tensors(3, 3000)
 	run := func(version map[string]int) (xpwc.Stats, int64) {
@@ -218,7 +218,7 @@ func TestCompactingWhileTheSameProcessPacksEndsInAnError(t *testing.T) {
 	require.NoError(t, c.Compact())
 }
 
-func TestEntriesOfADateToComeAreDroppedFirst(t *testing.T) {
+func TestEntriesWithFutureDatesAreEvictedFirst(t *testing.T) {
 	const clock, size = 1_700_000_000, 1 << 20
 	records := []format.Record{
 		{Offset: 1, Size: size, UsedAt: clock - 1000}, {Offset: 2, Size: size, UsedAt: clock + 1<<30},
@@ -231,7 +231,7 @@ func TestEntriesOfADateToComeAreDroppedFirst(t *testing.T) {
 	require.Equal(t, []uint64{1, 3, 4}, retained)
 }
 
-func TestAPayloadOfSeveralEntriesCountsOnceTowardsTheSizeOfTheFile(t *testing.T) {
+func TestASharedPayloadCountsOnceTowardsTheFileSize(t *testing.T) {
 	const clock, size = 1_700_000_000, 1 << 20
 	records := []format.Record{
 		{Offset: 1, Size: size, UsedAt: clock}, {Offset: 1, Size: size, UsedAt: clock - 1},
@@ -274,7 +274,7 @@ func TestFlagsSetWhileACompactionCopiesAreKept(t *testing.T) {
 }
 
 // A compaction does not put its file in the place of one it has not copied.
-func TestACompactionLeavesAFileThatCameMeanwhile(t *testing.T) {
+func TestACompactionDoesNotReplaceANewFile(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)

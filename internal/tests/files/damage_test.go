@@ -97,7 +97,7 @@ func TestSplicedFilesAreSurvived(t *testing.T) {
 }
 
 // What would be committed after it would never be in force.
-func TestAFileAtTheEndOfTheGenerationsIsSetAside(t *testing.T) {
+func TestAFileWithTheLastGenerationIsSetAside(t *testing.T) {
 	tensors := harness.Tensors(3, 500)
 	content, slot := harness.SmallFile(t, tensors)
 	path := harness.Path(t)
@@ -212,7 +212,7 @@ func TestAFileOfAnOlderVersionIsReplaced(t *testing.T) {
 }
 
 // A damaged payload is found where payloads are checked, packed afresh, and gone from the file.
-func TestDamagedPayloads(t *testing.T) {
+func TestADamagedPayloadIsFoundAndRepacked(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	content, _ := harness.SmallFile(t, tensors)
 	content[format.HeaderSize+100] ^= 4

@@ -21,7 +21,7 @@ func manyTensors() map[string][]byte { return harness.Tensors(6_500, 10) }
 
 // While a commit or a compaction is being written, somebody writes over the loaded index, and a look-up finds that. The
 // file is given up, but not before what is being written has ended.
-func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
+func TestTheIndexIsDamagedDuringAWrite(t *testing.T) {
 	whileWriting := func(h *harness.Hooks, damaged func(), err error) {
 		h.Flush = func(string) error {
 			h.Flush = nil
@@ -104,9 +104,9 @@ func TestTheIndexIsDamagedWhileTheFileIsWrittenTo(t *testing.T) {
 	}
 }
 
-// What is in a damaged file, and was not committed, is right for whoever uses it. Save reports that the file does not
-// have it.
-func TestTheIndexIsDamagedWhileSomethingIsPacked(t *testing.T) {
+// Uncommitted packed weights in a damaged file stay right for the sessions that use them. Save reports that they are
+// not in the file.
+func TestTheIndexIsDamagedDuringPacking(t *testing.T) {
 	path := harness.Path(t)
 	old := manyTensors()
 	packedBefore := harness.Open(t, path, nil)
@@ -175,7 +175,7 @@ func TestTheIndexIsDamagedBeforeACompaction(t *testing.T) {
 	require.FileExists(t, path+".damaged")
 }
 
-// indexOverwriter returns what writes over all of the index now in force but for its root, in place.
+// indexOverwriter returns a function that overwrites the index in force in place, except its root.
 func indexOverwriter(t *testing.T, path string) (overwrite func()) {
 	t.Helper()
 	content, err := os.ReadFile(path)

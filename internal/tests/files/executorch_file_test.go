@@ -23,7 +23,7 @@ func executorchCache(t *testing.T) (path string) {
 	return path
 }
 
-func TestExecuTorchsFileStaysWhileNothingIsPacked(t *testing.T) {
+func TestExecuTorchsFileStaysUntilAWeightIsPacked(t *testing.T) {
 	for name, do := range map[string]func(c *xpwc.Cache) error{
 		"compact": (*xpwc.Cache).Compact,
 		"prune":   func(c *xpwc.Cache) error { return c.Prune(xpwc.PruneOptions{MaxBytes: 1 << 20}) },
@@ -61,7 +61,7 @@ func TestAFileThatReplacedExecuTorchsIsCompacted(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestAFileThatIsBeingCopiedOverExecuTorchsIsLeftToWhomCopiesIt(t *testing.T) {
+func TestAFileBeingCopiedOverExecuTorchsIsLeftAlone(t *testing.T) {
 	saved := writer.Arrival
 	writer.Arrival = time.Hour
 	defer func() { writer.Arrival = saved }()
@@ -92,7 +92,7 @@ func TestAFileThatIsBeingCopiedOverExecuTorchsIsLeftToWhomCopiesIt(t *testing.T)
 }
 
 // ExecuTorch locks the file while it writes.
-func TestExecuTorchIsWaitedForOnce(t *testing.T) {
+func TestASessionWaitsOnceForExecuTorch(t *testing.T) {
 	path := executorchCache(t)
 	theirs, err := osdisk.Files{}.Open(path, true)
 	require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// Files whose names are those that the cache gives to its own stay what they are, unless their content says that a
-// cache left them.
-func TestFilesOfOthersBesideTheCacheAreLeftAlone(t *testing.T) {
+// A file with the name of one of the cache's auxiliary files is left alone, unless its content proves that a cache left
+// it.
+func TestForeignFilesInTheDirectoryAreLeftAlone(t *testing.T) {
 	m := harness.Tensors(3, 2000)
 	for suffix, work := range map[string]func(t *testing.T, path string){
 		".compact": func(t *testing.T, path string) {

@@ -188,9 +188,9 @@ func BenchmarkPackTiny(b *testing.B) {
 	})
 }
 
-// BenchmarkLookUpGrowth is what a look-up that hits takes on a thread of Go's, for a model of a thousand weights in a
-// file that has more and more: the first of each entry in the process, and those of later sessions. The weights lie
-// anywhere in the file, or one after the other, as those that were packed together do.
+// BenchmarkLookUpGrowth measures a cache hit on a thread of Go's, for a model of a thousand weights in files with more
+// and more entries: the first hit of each entry in the process, and hits of later sessions. The weights are scattered
+// in the file, or adjacent like weights that were packed together.
 func BenchmarkLookUpGrowth(b *testing.B) {
 	forGrowth(b, growth, func(b *testing.B, n int) {
 		complete := newTinyModel(n)

@@ -26,7 +26,7 @@ func TestCommittedMemoryIsReadOnly(t *testing.T) {
 }
 
 // What a mapped file cannot give back it keeps until it is closed, and what is packed meanwhile uses it.
-func TestWhereAMappedFileCannotBeCutOffItIsWhenItIsClosed(t *testing.T) {
+func TestAMappedFileIsTrimmedWhenItIsClosed(t *testing.T) {
 	path := harness.Path(t)
 	size := func() int64 {
 		info, err := os.Stat(path)
@@ -51,7 +51,7 @@ func TestWhereAMappedFileCannotBeCutOffItIsWhenItIsClosed(t *testing.T) {
 }
 
 // What no index can list stays in memory, and keeps nothing else from the file.
-func TestNamesThatNoIndexCanListKeepNothingElseFromTheFile(t *testing.T) {
+func TestUnlistableNamesDoNotBlockOtherEntries(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, map[string][]byte{strings.Repeat("n", 65<<20): harness.Content("n", 500)}).MustClose(t)

@@ -82,7 +82,7 @@ func damagedFile(t *testing.T, content []byte, offset uint64) (path string) {
 	return path
 }
 
-func TestTheRecordsOfALargeFileServe(t *testing.T) {
+func TestALargeFileServesItsRecords(t *testing.T) {
 	m, content, _ := largeFile(t)
 	path := harness.Path(t)
 	require.NoError(t, os.WriteFile(path, content, 0o600))
@@ -167,7 +167,7 @@ func TestDamageThatALookUpFindsLeavesAReadOnlyFileUnused(t *testing.T) {
 }
 
 // A generation is made of the one before: damage that no look-up came upon must not get into it.
-func TestAWriterFindsDamageThatNobodyElseDid(t *testing.T) {
+func TestAWriterFindsDamageThatNoLookUpFound(t *testing.T) {
 	m, content, slot := largeFile(t)
 	for name, o := range map[string]*xpwc.Options{"patient": nil, "impatient": {WriterWait: -1}} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestAWriterFindsDamageThatNobodyElseDid(t *testing.T) {
 	}
 }
 
-func TestNamesOfADamagedFileAreThoseThatCanBeRead(t *testing.T) {
+func TestADamagedFileListsItsReadableNames(t *testing.T) {
 	m, content, slot := largeFile(t)
 	c := harness.Open(t, damagedFile(t, content, slot.IndexOffset+slot.IndexSize/2), nil)
 	names := c.Names()
@@ -256,7 +256,7 @@ func (m *tinyModel) lookUpWhile(t *testing.T, c *xpwc.Cache, d readingDisk, look
 func doNothing() {}
 
 // A file goes while a look-up reads its index: there is nothing to find then.
-func TestALargeFileGoesWhileItsIndexIsRead(t *testing.T) {
+func TestALargeFileIsRemovedWhileItsIndexIsRead(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a removed file may keep its name until it is closed")
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // What the cache has mapped keeps its bytes: nobody can cut it off or write over it.
-func TestAMappedFileCannotBeCutOff(t *testing.T) {
+func TestAMappedFileCannotBeShortened(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	o := harness.PackTensors(t, c, harness.Tensors(2, 100_000))
@@ -29,7 +29,7 @@ func TestAMappedFileCannotBeCutOff(t *testing.T) {
 }
 
 // A process that ends while a file is replaced leaves either it or its successor in force.
-func TestAFileThatSteppedAsideComesBack(t *testing.T) {
+func TestAHalfDoneReplacementKeepsAFile(t *testing.T) {
 	path := harness.Path(t)
 	tensors := harness.Tensors(2, 1000)
 	c := harness.Open(t, path, nil)
@@ -45,7 +45,7 @@ func TestAFileThatSteppedAsideComesBack(t *testing.T) {
 	require.NoFileExists(t, path+".replacing")
 }
 
-// Sessions of a file that is replaced keep it, and those that begin afterwards have its successor.
+// Sessions of a file that is replaced keep it, and later sessions use its successor.
 func TestAMappedFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "cache")
@@ -68,7 +68,7 @@ func TestAMappedFileIsReplaced(t *testing.T) {
 }
 
 // Another user who could change the file could have every runtime compute what he likes.
-func TestAFileThatOthersMayWriteToIsRefused(t *testing.T) {
+func TestAFileWritableByOtherUsersIsRefused(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 100)).MustClose(t)

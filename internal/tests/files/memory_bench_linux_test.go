@@ -20,8 +20,8 @@ const (
 	envFile    = "XPWC_BENCH_FILE"    // that they are in, or "" to pack them
 )
 
-// BenchmarkMemory is what a process has in memory, beside the model, when it has named and looked up many entries that
-// a file has, or packed and saved them.
+// BenchmarkMemory measures the memory of a process, without the model, after it has named and looked up many entries of
+// a file, or packed and saved them.
 func BenchmarkMemory(b *testing.B) {
 	if n, err := strconv.Atoi(os.Getenv(envEntries)); err == nil {
 		measureMemory(b, n, os.Getenv(envFile))

@@ -40,7 +40,7 @@ func (m moving) Rename(src, dst string) error {
 }
 
 // A directory's owner, who is another user where the test is root's, has nothing made, replaced or removed elsewhere.
-func TestWhatIsMadeBesideACacheIsMadeInItsDirectoryAlone(t *testing.T) {
+func TestAuxiliaryFilesStayInTheCachesDirectory(t *testing.T) {
 	owner := os.Geteuid()
 	if owner == 0 {
 		owner = 65534

@@ -42,7 +42,7 @@ func packedFile(t *testing.T, tensors map[string][]byte) (path string) {
 	return path
 }
 
-func TestAFileThatIsHandedOverServesWhatIsInIt(t *testing.T) {
+func TestAnOpenFileServesItsEntries(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	for _, o := range []*xpwc.Options{nil, {Strict: true, Prefetch: true, Verify: xpwc.VerifyOnUse}} {
 		path := packedFile(t, tensors)
@@ -70,7 +70,7 @@ func TestAFileThatIsHandedOverServesWhatIsInIt(t *testing.T) {
 }
 
 // Its name may lead to another file, which somebody else opens.
-func TestAFileThatIsHandedOverHasFiguresOfItsOwn(t *testing.T) {
+func TestAnOpenFileHasItsOwnStats(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	path := packedFile(t, tensors)
 	c := mustOpenFile(t, handOver(t, path, os.O_RDONLY), nil)
@@ -83,7 +83,7 @@ func TestAFileThatIsHandedOverHasFiguresOfItsOwn(t *testing.T) {
 	require.EqualValues(t, 3, c.Stats().Hits.Entries)
 }
 
-func TestAFileThatIsHandedOverForWritingIsPackedInto(t *testing.T) {
+func TestAnOpenWritableFileIsPackedInto(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux opens a descriptor's file once more")
 	}
@@ -117,7 +117,7 @@ func TestAFileThatIsHandedOverForWritingIsPackedInto(t *testing.T) {
 	require.EqualValues(t, 3, c.Stats().Hits.Entries)
 }
 
-func TestTwoCachesOfOneOpeningAreTwoWriters(t *testing.T) {
+func TestTwoCachesOfOneDescriptorAreTwoWriters(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux opens a descriptor's file once more")
 	}
@@ -136,7 +136,7 @@ func TestTwoCachesOfOneOpeningAreTwoWriters(t *testing.T) {
 }
 
 // What is damaged, or another program's, would have to be replaced: only its directory could.
-func TestAFileThatIsHandedOverIsNeverReplaced(t *testing.T) {
+func TestAnOpenFileIsNeverReplaced(t *testing.T) {
 	for name, damage := range map[string]func([]byte){
 		"damaged":          func(b []byte) { copy(b[8:], strings.Repeat("?", 60)) },
 		"a newer version":  func(b []byte) { b[8] = 99 },
@@ -163,7 +163,7 @@ func TestAFileThatIsHandedOverIsNeverReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatIsHandedOverIsCheckedAsAPathIs(t *testing.T) {
+func TestAnOpenFileIsCheckedLikeAPath(t *testing.T) {
 	path := packedFile(t, harness.Tensors(1, 100))
 	dir, err := os.Open(filepath.Dir(path))
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestWhatIsHandedOverIsCheckedAsAPathIs(t *testing.T) {
 
 // Nothing can be put in the place of a file that is known by a descriptor alone. When a flush of it fails, what was
 // committed serves on, and the file is written to again after a while.
-func TestAFlushFailsOfAFileThatWasHandedOver(t *testing.T) {
+func TestAFailingFlushOfAnOpenFileIsSurvived(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("this system cannot open the file once more")
 	}

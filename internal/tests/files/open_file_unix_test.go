@@ -12,7 +12,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-func TestAFileThatIsHandedOverNeedsNoName(t *testing.T) {
+func TestAnOpenFileNeedsNoName(t *testing.T) {
 	named := handOver(t, packedFile(t, harness.Tensors(1, 100)), os.O_RDONLY)
 	descriptor, err := syscall.Dup(int(named.Fd()))
 	require.NoError(t, err)

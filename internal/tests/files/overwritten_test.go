@@ -13,9 +13,9 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// What is copied over a file in use, in place, would be computed with. A session says so before outputs are used. What
-// others commit, and what takes the file's place by its name, changes nothing for it.
-func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
+// A session would compute with bytes that are copied over a file in use, in place. It reports them before outputs are
+// used. Commits of other processes, and another file under the name, do not affect it.
+func TestASessionReportsAnOverwrittenFile(t *testing.T) {
 	old, extra := harness.Tensors(2, 5000), harness.Tensors(4, 5000)
 	file := func(tensors ...map[string][]byte) []byte {
 		path := harness.Path(t)
@@ -110,7 +110,7 @@ func TestASessionSaysThatItsFileWasOverwritten(t *testing.T) {
 }
 
 // A session that only finds out when the next one begins has lost its weights, too.
-func TestTheNextSessionFindsOutThatTheFileWasOverwritten(t *testing.T) {
+func TestTheNextSessionReportsAnOverwrittenFile(t *testing.T) {
 	path := harness.Path(t)
 	m := harness.Tensors(2, 5000)
 	c := harness.Open(t, path, nil)

@@ -34,7 +34,7 @@ func layoutsOf(t testing.TB, path string) map[xpwc.Digest]int {
 	return subject
 }
 
-func TestPruningKeepsTheLayoutsThatAreNamed(t *testing.T) {
+func TestPruningKeepsTheNamedLayouts(t *testing.T) {
 	dir := os.Getenv(harness.EnvDir)
 	if dir == "" {
 		dir = t.TempDir()
@@ -53,7 +53,7 @@ func TestPruningKeepsTheLayoutsThatAreNamed(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		return // other layouts are made by hiding features of this one's CPUs
 	}
-	harness.InProcess(t, "TestPruningKeepsTheLayoutsThatAreNamed", optable.CPUs()[0].Environment,
+	harness.InProcess(t, "TestPruningKeepsTheNamedLayouts", optable.CPUs()[0].Environment,
 		harness.EnvDir+"="+dir)
 	subject := layoutsOf(t, path)
 	require.Len(t, subject, 2)
@@ -91,7 +91,7 @@ func TestPruningKeepsTheLayoutsThatAreNamed(t *testing.T) {
 	require.Equal(t, subject, layoutsOf(t, path))
 }
 
-func TestPruningBringsTheFileDownToASize(t *testing.T) {
+func TestPruningReducesTheFileToASize(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.OpenCache(t, path, nil)
 	harness.ThreeLayers.Run(t, c, xpwc.MapOf(harness.ThreeLayers.Weights(1)))

@@ -65,7 +65,7 @@ func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 }
 
 // The slot may be in force although its flush failed.
-func TestACommitThatMayHaveSucceededIsNotCutOff(t *testing.T) {
+func TestACommitWithAnUncertainSlotIsKept(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
@@ -108,7 +108,7 @@ func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
 	}
 }
 
-func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
+func TestAFailedStatOfThePathIsRetried(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 1000)})
@@ -148,7 +148,7 @@ func TestAFailureToLookAtThePathIsTriedAgain(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestAReadOnlyCacheSeesWhatOthersRepaired(t *testing.T) {
+func TestAReadOnlyCacheSeesRepairsOfOtherProcesses(t *testing.T) {
 	path := harness.Path(t)
 	m := harness.Tensors(1, 1000)
 	c := harness.Open(t, path, nil)
@@ -165,7 +165,7 @@ func TestAReadOnlyCacheSeesWhatOthersRepaired(t *testing.T) {
 	require.EqualValues(t, 1, c.Stats().Hits.Entries)
 }
 
-func TestExecuTorchsFileCutOffWhileOpenIsSurvived(t *testing.T) {
+func TestExecuTorchsFileShortenedWhileOpenIsSurvived(t *testing.T) {
 	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}
 	require.NoError(t, os.WriteFile(path, harness.ExecuTorchFile(m), 0o600))
@@ -190,7 +190,7 @@ func TestFillIsCalledOnceEvenIfItFails(t *testing.T) {
 	require.EqualValues(t, 1, calls.Load())
 }
 
-func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
+func TestACopyAtAReusedAddressIsPersisted(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
 	m := map[string][]byte{"v": harness.Content("v", 100), "w": harness.Content("w", 100)}
@@ -207,7 +207,7 @@ func TestACopyAtAnAddressUsedBeforeIsPersisted(t *testing.T) {
 	require.Equal(t, 2, c.Stats().Entries)
 }
 
-func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
+func TestASizeCapBelowEveryEntryIsHarmless(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, &xpwc.Options{MaxBytes: 1000})
 	o := harness.PackTensors(t, c, harness.Tensors(2, 3000))
@@ -220,7 +220,7 @@ func TestASizeCapThatNothingFitsInHarmsNothing(t *testing.T) {
 
 // A file that took the place of another holds what was packed into it and nothing else: where the old one had a
 // payload, it has another one.
-func TestANewFileListsNothingOfTheOneThatIsGone(t *testing.T) {
+func TestANewFileListsNoEntriesOfTheOldOne(t *testing.T) {
 	old := map[string][]byte{"old": harness.Content("old", 5000)}
 	second := map[string][]byte{"other": harness.Content("other", 5000)}
 	ends := map[string]func(path string) error{

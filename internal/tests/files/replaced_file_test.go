@@ -41,7 +41,7 @@ func TestAFileDeletedWhileOpenLeavesNothingOfItsPayloads(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestAnEntryOfAReplacedFileIsNotMistakenForOneOfTheNewFile(t *testing.T) {
+func TestAnEntryOfAReplacedFileDoesNotMatchTheNewFile(t *testing.T) {
 	path := harness.Path(t)
 	v1, v2 := harness.Content("one", 1000), harness.Content("two", 1000)
 	c := harness.Open(t, path, nil)
@@ -62,7 +62,7 @@ func TestAnEntryOfAReplacedFileIsNotMistakenForOneOfTheNewFile(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestSaveTellsOfAFileThatIsGone(t *testing.T) {
+func TestSaveReportsAMissingFile(t *testing.T) {
 	for _, noticedBefore := range []bool{false, true} {
 		path := harness.Path(t)
 		c := harness.Open(t, path, nil)

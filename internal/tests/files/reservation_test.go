@@ -12,7 +12,7 @@ import (
 )
 
 // A reservation that nothing was packed into leaves no trace, wherever it lay.
-func TestAbandonedReservationsAreGivenBack(t *testing.T) {
+func TestAbandonedReservationsAreReleased(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	s, err := c.NewSession(xpwc.MapOf(map[string][]byte{"a": harness.Content("a", 100)}))
@@ -28,7 +28,7 @@ func TestAbandonedReservationsAreGivenBack(t *testing.T) {
 	require.Less(t, c.Stats().FileBytes, int64(20_000))
 }
 
-func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.T) {
+func TestAnInsertWithoutAReservationIsAHarmlessError(t *testing.T) {
 	c := harness.Open(t, "", nil)
 	s, err := c.NewSession(nil)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestWhatXNNPACKHandsInWithoutReservingIsAnErrorThatHarmsNothing(t *testing.
 }
 
 // The trailer stays the very last of the file.
-func TestWhatWasReservedAndNotUsedIsGivenBack(t *testing.T) {
+func TestUnusedReservedSpaceIsReleased(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 1000)).MustClose(t)

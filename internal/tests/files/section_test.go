@@ -40,7 +40,7 @@ func mustOpenSection(t *testing.T, path string, offset, size int64, o *xpwc.Opti
 	return c
 }
 
-func TestACacheInAnotherFileServesWhatIsInIt(t *testing.T) {
+func TestACacheInASectionServesItsEntries(t *testing.T) {
 	for _, elements := range []int{100, 1 << 20} {
 		tensors := harness.Tensors(3, elements)
 		for _, offset := range []int{everySystems, 3 * everySystems, 0} {
@@ -89,7 +89,7 @@ func TestASectionIsNeverWrittenTo(t *testing.T) {
 	require.Len(t, remains, 2, "the file and the cache it was made of")
 }
 
-func TestHandlesOfOneSectionShareACore(t *testing.T) {
+func TestHandlesOfOneSectionShareOneCache(t *testing.T) {
 	path, size := embedded(t, harness.Tensors(1, 100), everySystems)
 	single := mustOpenSection(t, path, everySystems, size, nil)
 	shared := mustOpenSection(t, filepath.Join(filepath.Dir(path), ".", "model"), everySystems, size,
@@ -106,7 +106,7 @@ func TestHandlesOfOneSectionShareACore(t *testing.T) {
 	require.NoError(t, repeated.Close())
 }
 
-func TestWhatIsNoSectionIsAnError(t *testing.T) {
+func TestAnInvalidSectionIsAnError(t *testing.T) {
 	path, size := embedded(t, harness.Tensors(2, 100), everySystems)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestWhatIsNoSectionIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, path)
 }
 
-func TestADamagedSectionIsPackedAfreshPrivately(t *testing.T) {
+func TestADamagedSectionIsRepackedPrivately(t *testing.T) {
 	tensors := harness.Tensors(2, 5000)
 	path, size := embedded(t, tensors, everySystems)
 	for name, s := range map[string]int64{"cut off": size / 2, "whole": size} {

@@ -29,7 +29,7 @@ func sourced(t *testing.T, sources map[string]string) (path string) {
 	return path
 }
 
-func TestAFileCallsASourceByTheLastPartOfItsPath(t *testing.T) {
+func TestASourceIsNamedByItsFileName(t *testing.T) {
 	want := map[string]string{
 		"":                                 "",
 		"/srv/models/pose.tflite":          "pose.tflite",
@@ -49,7 +49,7 @@ func TestAFileCallsASourceByTheLastPartOfItsPath(t *testing.T) {
 	}
 }
 
-func TestPruneKeepsWhatMayBeOfTheSourcesThatAreNamed(t *testing.T) {
+func TestPruningKeepsEntriesOfTheNamedSources(t *testing.T) {
 	for _, c := range []struct {
 		source, name string
 		retained     bool

@@ -17,19 +17,19 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// A small file can say that it has an index larger than the memory of the machine.
-func TestAFileWithAnIndexThatIsAHoleIsOpenedWithoutMemory(t *testing.T) {
+// A small file can claim an index larger than the memory of the machine.
+func TestASparseIndexTakesNoMemory(t *testing.T) {
 	if os.Getenv(testkit.Emulator) != "" {
 		t.Skip("under the emulator, mappings of files count as memory")
 	}
-	harness.InProcess(t, "TestOpeningAHole", harness.EnvDir+"="+t.TempDir())
+	harness.InProcess(t, "TestOpenASparseIndex", harness.EnvDir+"="+t.TempDir())
 }
 
-// TestOpeningAHole is the process of the test above: it has memory for nothing that a hole claims.
-func TestOpeningAHole(t *testing.T) {
+// TestOpenASparseIndex is the process of the test above: it has memory for nothing that a hole claims.
+func TestOpenASparseIndex(t *testing.T) {
 	dir := os.Getenv(harness.EnvDir)
 	if dir == "" {
-		t.Skip("a part of TestAFileWithAnIndexThatIsAHoleIsOpenedWithoutMemory")
+		t.Skip("a part of TestASparseIndexTakesNoMemory")
 	}
 	const limit, size = 512 << 20, 64 << 30
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit}))

@@ -20,7 +20,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// Windows refuses to cut off or write over what is mapped: see TestAMappedFileCannotBeCutOff.
+// Windows refuses to truncate or overwrite a mapped file: see TestAMappedFileCannotBeShortened.
 
 func TestAFileOverwrittenInPlaceIsNotServedFrom(t *testing.T) {
 	m := map[string][]byte{"w": harness.Content("w", 100_000)}
@@ -122,7 +122,7 @@ func TestAFileDamagedWhileOpenIsSucceededByAGoodOne(t *testing.T) {
 	}
 }
 
-func TestWhatADamagedFileHeldIsNotInItsSuccessor(t *testing.T) {
+func TestADamagedFilesEntriesAreNotInItsSuccessor(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, map[string][]byte{"a": harness.Content("a", 1000)}).MustClose(t)
@@ -192,7 +192,7 @@ func TestTheNextSessionNoticesThatTheFileWasTruncated(t *testing.T) {
 }
 
 // cp writes a file from its beginning on: whoever sets aside what is there so far takes it from under its hands.
-func TestAFileThatIsBeingCopiedToItsPlaceIsLeftThere(t *testing.T) {
+func TestAFileBeingCopiedIsLeftAlone(t *testing.T) {
 	tensors := harness.Tensors(3, 30_000)
 	whole, _ := harness.SmallFile(t, tensors)
 	for _, size := range []int{4096, len(whole) / 2, len(whole) - 1} {

@@ -19,7 +19,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// unreadableFiles are those of the system. Of the one with an identity a byte cannot be read.
+// unreadableFiles are the system's files. One byte of the file with the identity id cannot be read.
 type unreadableFiles struct {
 	osdisk.Files
 	id     []byte
@@ -52,7 +52,7 @@ func (d unreadableDisk) ReadAt(b []byte, offset int64) (int, error) {
 
 // What a disk cannot give of the header or of the index, however large, is damage: the file is set aside, and a new one
 // takes its place.
-func TestAFileWhoseIndexCannotBeReadIsPackedAnew(t *testing.T) {
+func TestAFileWithAnUnreadableIndexIsRepacked(t *testing.T) {
 	large, content, slot := largeFile(t)
 	small := newTinyModel(300)
 	smallContent, err := os.ReadFile(small.file(t))
@@ -133,7 +133,7 @@ func (d unmappableDisk) Map(offset int64, size int, writable bool) (store.Mappin
 	return d.File.Map(offset, size, writable)
 }
 
-func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
+func TestAnUnmappableFileLeadsToPrivateMemory(t *testing.T) {
 	m := newTinyModel(3)
 	for name, stat := range map[string]bool{"no mappings": false, "no description": true} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestAFileThatCannotBeMappedMakesModelsUsePrivateMemory(t *testing.T) {
 	}
 }
 
-func TestWhatACommitCouldNotMapIsInTheNextOne(t *testing.T) {
+func TestEntriesThatFailedToMapAreInTheNextCommit(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		t.Run(fmt.Sprintf("strict=%t", strict), func(t *testing.T) {
 			path := harness.Path(t)

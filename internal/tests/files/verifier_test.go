@@ -97,7 +97,7 @@ func TestByDefaultADamagedPayloadIsFoundInTheBackground(t *testing.T) {
 	require.EqualValues(t, 3, c.Stats().Verified.Entries)
 }
 
-func TestADamagedPayloadStaysOutWhateverIsCommittedMeanwhile(t *testing.T) {
+func TestADamagedPayloadStaysOutOfLaterCommits(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	path := flippedFile(t, tensors)
 	c := openQuickly(t, path, &xpwc.Options{WriterWait: -1})
@@ -121,7 +121,7 @@ func TestADamagedPayloadStaysOutWhateverIsCommittedMeanwhile(t *testing.T) {
 	require.Zero(t, c.Stats().DamagedPayloads)
 }
 
-func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
+func TestPayloadsAreVerifiedOncePerProcess(t *testing.T) {
 	tensors := harness.Tensors(5, 3000)
 	path := harness.Path(t)
 	c := openQuickly(t, path, nil)
@@ -153,8 +153,8 @@ func TestPayloadsAreVerifiedOnceForAProcess(t *testing.T) {
 	require.Equal(t, original, rewritten)
 }
 
-// A verifier that waits for the first inference has a list of what sessions use.
-func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
+// A verifier that waits for the first inference has a list of the entries in use.
+func TestUnusedEntriesAreNotVerified(t *testing.T) {
 	tensors := harness.Tensors(5, 3000)
 	content, _ := harness.SmallFile(t, tensors)
 	path := harness.Path(t)
@@ -174,7 +174,7 @@ func TestWhatNoSessionUsesAnyMoreIsNotVerified(t *testing.T) {
 	require.Zero(t, c.Stats().Verified)
 }
 
-func TestWhatIsUsedOfAFileThatWasReplacedIsVerified(t *testing.T) {
+func TestEntriesInUseOfAReplacedFileAreVerified(t *testing.T) {
 	tensors := harness.Tensors(3, 5000)
 	path := flippedFile(t, tensors)
 	others := map[string][]byte{"x": harness.Content("x", 50)}
@@ -273,7 +273,7 @@ func TestPayloadsAreHashedAsTheFormatSays(t *testing.T) {
 }
 
 // Bytes of a mapping that are not in the file any more end a process that touches them.
-func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
+func TestMissingPayloadBytesAreDamage(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows cuts no file off that is mapped")
 	}
@@ -309,7 +309,7 @@ func TestPayloadsThatWereCutOffAreDamage(t *testing.T) {
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, tensors).MustClose(t)
 	require.NoError(t, c.Close())
-	child := harness.StartChild(t, "TestPayloadsThatWereCutOffAreDamage", nil, harness.EnvChild+"="+path)
+	child := harness.StartChild(t, "TestMissingPayloadBytesAreDamage", nil, harness.EnvChild+"="+path)
 	child.Await(t, "survived")
 	child.Pass(t)
 }
@@ -339,9 +339,9 @@ func TestCachesAreClosedWhileTheyVerify(t *testing.T) {
 	}
 }
 
-// What a session has just said of packed weights keeps them in memory while the file is rewritten, where they lie
-// elsewhere.
-func TestWhatACompactionMovedIsNotTakenForDamaged(t *testing.T) {
+// A flag that a session has just set on packed weights keeps them in memory while the file is rewritten, which moves
+// them.
+func TestPayloadsMovedByACompactionAreNotDamaged(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 3000)).MustClose(t)

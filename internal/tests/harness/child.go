@@ -22,15 +22,15 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// A Child is this test binary, running one of its tests in a process of its own. What it says goes line by line over
-// its standard output.
+// A Child is this test binary, running one of its tests in a process of its own. It reports line by line on its
+// standard output.
 type Child struct {
 	*exec.Cmd
-	Input io.WriteCloser // its standard input, unless that was given
-	lines *bufio.Scanner
-	said  []string
-	errs  bytes.Buffer
-	ended bool
+	Input  io.WriteCloser // its standard input, unless that was given
+	lines  *bufio.Scanner
+	output []string
+	errs   bytes.Buffer
+	ended  bool
 }
 
 // StartChild starts a test again with these variables in its environment. input is its standard input; nil gives it a
@@ -61,12 +61,12 @@ func StartChild(t testing.TB, test string, input *os.File, env ...string) *Child
 	return c
 }
 
-// Line returns the next line the child says; false when it has ended.
+// Line returns the next line of the child's output; false when it has ended.
 func (c *Child) Line() (string, bool) {
 	if !c.lines.Scan() {
 		return "", false
 	}
-	c.said = append(c.said, c.lines.Text())
+	c.output = append(c.output, c.lines.Text())
 	return c.lines.Text(), true
 }
 
@@ -121,10 +121,10 @@ func (c *Child) KillAtRandom(t testing.TB, random *rand.Rand, lines int) {
 	c.KillNow(t)
 }
 
-// Saved returns the last round that the child said was saved, or the one given.
+// Saved returns the last round that the child reported as saved, or the argument if there is none.
 func (c *Child) Saved(t testing.TB, round int) int {
 	t.Helper()
-	for _, line := range c.said {
+	for _, line := range c.output {
 		if rest, cached := strings.CutPrefix(line, "saved "); cached {
 			var err error
 			round, err = strconv.Atoi(rest)
@@ -134,8 +134,8 @@ func (c *Child) Saved(t testing.TB, round int) int {
 	return round
 }
 
-// String returns all that the child said.
-func (c *Child) String() string { return strings.Join(c.said, "\n") + "\n" + c.errs.String() }
+// String returns the child's output so far.
+func (c *Child) String() string { return strings.Join(c.output, "\n") + "\n" + c.errs.String() }
 
 // A OneModel is a data map of tensors that all come from one model, so that what changes supersedes what was packed
 // before.
@@ -178,7 +178,7 @@ func (m OneModel) Pack(c *xpwc.Cache) (s *xpwc.Session, hits int, err error) {
 	return s, hits, err
 }
 
-// check compares what is at an address with what the tensor packs into.
+// check compares the bytes at an address with the tensor's packed weights.
 func (m OneModel) check(s *xpwc.Session, name string, address uintptr) error {
 	for _, e := range User(s).Used() {
 		if Address(e.Data) == address && bytes.Equal(e.Data, PackedFrom(m[name])) {

@@ -68,7 +68,7 @@ func (f WrappedForWriting) Open(path string, writable bool) (store.File, error) 
 	return f.Wrap(f.Files.Open(path, writable))
 }
 
-// Hooks say how calls of real files and disks fail; nil: as they do. What they are given is what the call is.
+// Hooks inject failures into calls of real files and disks; a nil hook injects none. The arguments describe the call.
 type Hooks struct {
 	Flush    func(path string) error
 	Write    func(offset int64) error
@@ -153,7 +153,7 @@ func (d hookedDisk) Map(offset int64, size int, writable bool) (store.Mapping, e
 	return d.File.Map(offset, size, writable)
 }
 
-// OpenHooked opens a cache on a real file, whose calls fail as the hooks say.
+// OpenHooked opens a cache on a real file. The hooks inject failures into its calls.
 func OpenHooked(t *testing.T, path string, o *xpwc.Options) (*xpwc.Cache, *Hooks) {
 	t.Helper()
 	c, err := OpenAlone(path, o, osdisk.Files{})

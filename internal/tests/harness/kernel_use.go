@@ -65,7 +65,7 @@ type KernelUse struct {
 	Stride     xnnpack.Size
 }
 
-// KernelTypes are those of a node without a bias.
+// KernelTypes are the datatypes of a node without a bias.
 type KernelTypes struct {
 	Name                  string
 	Input, Kernel, Output xnnpack.Datatype
@@ -199,9 +199,9 @@ func Activation(kind xnnpack.Datatype, shape []int) xnnpack.Tensor {
 	return t
 }
 
-// define adds the node to a subgraph. say is given its packing and returns the kernel's content.
+// define adds the node to a subgraph. fill is given its packing and returns the kernel's content.
 func (u KernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
-	say func(packing.Identity) ([]byte, error)) error {
+	fill func(packing.Identity) ([]byte, error)) error {
 	inShape, outShape := u.images()
 	input, output := Activation(u.Types.Input, inShape), Activation(u.Types.Output, outShape)
 	if u.Types.dynamic {
@@ -221,7 +221,7 @@ func (u KernelUse) define(g *xnnpack.Subgraph, in, out xnnpack.ValueID,
 	}
 	kernel, uncached := u.Kernel(), xnnpack.Tensor{}
 	content := func(id packing.Identity) (xnnpack.ValueID, error) {
-		data, err := say(id)
+		data, err := fill(id)
 		if err != nil {
 			return 0, err
 		}

@@ -60,7 +60,7 @@ func OpenProcess(t *testing.T, path string) *xpwc.Cache {
 	return c
 }
 
-// Packed is a session whose runtime has been created, with what it was promised to find at each address.
+// Packed is a session whose runtime has been created, with the bytes that it must find at each address.
 type Packed struct {
 	*xpwc.Session
 	Entries map[string]PackedEntry // by the names of the kernels
@@ -152,7 +152,7 @@ func NewSession(t testing.TB, c *xpwc.Cache, m map[string][]byte) *xpwc.Session 
 	return s
 }
 
-// Load loads a tensor of a host that vouches for what its name and opaque identities stand for.
+// Load loads a tensor of a host that vouches for its name and opaque identities.
 func Load(t testing.TB, s *xpwc.Session, name string, o ...xpwc.LoadOption) uintptr {
 	t.Helper()
 	b, err := s.Load(name, append(o, xpwc.Believe())...)

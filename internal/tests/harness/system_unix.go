@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// AccessViolation is what Go says of a process that wrote to memory it may not write to.
+// AccessViolation is Go's message for a process that wrote to read-only memory.
 const AccessViolation = "SIGSEGV"
 
 // wasKilled reports whether a child that has ended was killed.
@@ -17,7 +17,7 @@ func wasKilled(c *Child) bool {
 	return status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// SampleStep says that of so many damaged files one is tried: all of them, unless -short is given.
+// SampleStep returns n for tests that try every nth damaged file: 1, unless -short is given.
 func SampleStep() int {
 	if testing.Short() {
 		return 7

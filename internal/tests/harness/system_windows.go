@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// AccessViolation is what Go says of a process that wrote to memory it may not write to: EXCEPTION_ACCESS_VIOLATION.
+// AccessViolation is Go's message for a process that wrote to read-only memory: EXCEPTION_ACCESS_VIOLATION.
 const AccessViolation = "0xc0000005"
 
-// wasKilled reports whether a child that has ended was killed. Its exit code is then that of a test that failed, which
-// would have said so.
+// wasKilled reports whether a child that has ended was killed. It has the exit code of a failed test then, without the
+// output of one.
 func wasKilled(c *Child) bool {
-	said := c.String()
-	return c.ProcessState.ExitCode() == 1 && !strings.Contains(said, "FAIL") && !strings.Contains(said, "panic")
+	output := c.String()
+	return c.ProcessState.ExitCode() == 1 && !strings.Contains(output, "FAIL") && !strings.Contains(output, "panic")
 }
 
-// SampleStep says that of so many damaged files one is tried: to open one takes fifty times as long under Wine.
+// SampleStep returns n for tests that try every nth damaged file: opening one takes fifty times as long under Wine.
 func SampleStep() int { return 61 }
 
 // ProcessorTime returns how long this process has used processors, all threads together.

@@ -39,7 +39,7 @@ func (h converting) run(t *testing.T, path string, tensors map[string][]byte) (p
 	return packed, hit, c.Stats()
 }
 
-func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
+func TestHostsWithDifferentConversionsGetTheirOwnEntries(t *testing.T) {
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
 	halves, doubles, third := harness.Content("as f16", 200), harness.Content("as f64",
 		200), harness.Content("as XNNPACK does it", 200)
@@ -70,7 +70,7 @@ func TestHostsThatConvertOneTensorDifferentlyGetTheirOwn(t *testing.T) {
 	}
 }
 
-func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
+func TestNamedConversionsCoexist(t *testing.T) {
 	path := harness.Path(t)
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
 	hosts := []converting{{word: "f16", copied: harness.Content("f16", 200)}, {word: "f64",
@@ -88,7 +88,7 @@ func TestConversionsWithWordsLiveSideBySide(t *testing.T) {
 }
 
 // The content of the original, under a name that looks like a copy's.
-func TestATensorIsNotTakenForACopy(t *testing.T) {
+func TestATensorNamedLikeACopyIsNoCopy(t *testing.T) {
 	path := harness.Path(t)
 	w := harness.Content("w", 100)
 	host := converting{word: "f16", copied: harness.Content("f16", 200)}

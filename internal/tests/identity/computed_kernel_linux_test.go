@@ -15,8 +15,8 @@ import (
 
 const envLimit = "XPWC_TEST_LIMIT" // set in the process with the limit
 
-// The system sends SIGXFSZ to who runs into the limit, which ends a process.
-func TestALimitOnTheSizeOfFilesEndsNoFirstStart(t *testing.T) {
+// The system sends SIGXFSZ to a process that exceeds the limit, which ends it.
+func TestALimitOnFilesDoesNotEndAFirstStart(t *testing.T) {
 	if os.Getenv(envLimit) == "" {
 		harness.StartChild(t, t.Name(), nil, envLimit+"=1").Pass(t)
 		return

@@ -50,7 +50,7 @@ func (d *refilled) Tensor(name string) (xpwc.Tensor, error) {
 var large = harness.Chain{Width: 512, Layers: [][2]string{{"w1", "b1"}, {"w2", ""}, {"w3", ""}, {"w1", "b3"}, {"w4",
 	""}}}
 
-func TestLargeKernelsAreComputedOneAfterTheOtherInTheSameMemory(t *testing.T) {
+func TestLargeKernelsShareOneBuffer(t *testing.T) {
 	path, tensors := harness.Path(t), large.Weights(1)
 	want := large.Plain(t, tensors)
 	first := &refilled{tensors: tensors, filled: map[string]int{}}
@@ -68,7 +68,7 @@ func TestLargeKernelsAreComputedOneAfterTheOtherInTheSameMemory(t *testing.T) {
 	require.Empty(t, next.filled)
 }
 
-func TestAKernelThatIsReadOtherwiseStaysWhereItWasComputed(t *testing.T) {
+func TestAKernelWithOtherReadersKeepsItsMemory(t *testing.T) {
 	for name, option := range map[string]xpwc.LoadOption{"eager": xpwc.Eager(), "retained": xpwc.Retain()} {
 		t.Run(name, func(t *testing.T) {
 			data := &refilled{tensors: large.Weights(1), filled: map[string]int{}}
@@ -95,7 +95,7 @@ func TestAKernelThatIsReadOtherwiseStaysWhereItWasComputed(t *testing.T) {
 }
 
 // A kernel that was computed where others are is given out again: the host may read it, or keep it.
-func TestAKernelThatIsLoadedAgainAfterItWasPackedIsThereAndStays(t *testing.T) {
+func TestAKernelReloadedAfterPackingKeepsItsMemory(t *testing.T) {
 	for name, options := range map[string][]xpwc.LoadOption{
 		"to be read now": nil, "to be read at inference": {xpwc.Retain()}, "both": {xpwc.Eager(), xpwc.Retain()},
 	} {

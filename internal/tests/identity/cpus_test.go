@@ -18,7 +18,7 @@ import (
 	"xpwc/xnnpack"
 )
 
-const statsFile = "stats" // what a process of TestOneFileServesEveryCPUWhatItPacks writes, beside the cache
+const statsFile = "stats" // what a process of TestOneFileServesEveryCPU writes to the cache's directory
 
 // served is what a process had of the cache.
 type served struct {
@@ -26,9 +26,9 @@ type served struct {
 	Hits, Packed, Reused, Private, Written int64 // as in Stats
 }
 
-// A file moves between machines, or a hypervisor masks features: each CPU finds what was packed with its own kernels,
-// and nothing of what others packed.
-func TestOneFileServesEveryCPUWhatItPacks(t *testing.T) {
+// A file moves between machines, or a hypervisor masks features: each CPU finds the weights that were packed for its
+// own kernels, and no others.
+func TestOneFileServesEveryCPU(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		tellOfTheWholeTable(t, dir)
 		return
@@ -51,7 +51,7 @@ func TestOneFileServesEveryCPUWhatItPacks(t *testing.T) {
 func shareOneFile(t *testing.T, order []optable.CPU) {
 	dir := t.TempDir()
 	run := func(t *testing.T, cpu optable.CPU) (s served) {
-		harness.InProcess(t, "TestOneFileServesEveryCPUWhatItPacks", cpu.Environment, harness.EnvDir+"="+dir)
+		harness.InProcess(t, "TestOneFileServesEveryCPU", cpu.Environment, harness.EnvDir+"="+dir)
 		b, err := os.ReadFile(filepath.Join(dir, statsFile))
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(b, &s))
@@ -99,8 +99,8 @@ func shareOneFile(t *testing.T, order []optable.CPU) {
 	}
 }
 
-// tellOfTheWholeTable runs every operator with the cache of a directory, and compares each output with that without a
-// cache and with what it must be.
+// reportTable runs every operator with the cache of a directory, and compares each output with the output without a
+// cache and with the reference.
 func tellOfTheWholeTable(t *testing.T, dir string) {
 	c := harness.OpenCache(t, filepath.Join(dir, "cache"), nil)
 	var s served

@@ -125,8 +125,8 @@ func TestXNNPACKIsAskedAboutAllFamiliesOnlyWhereEvidenceDoesNotDo(t *testing.T) 
 
 // What XNNPACK makes of a convolution, and which of its micro-kernels it packs a depthwise one for, depends on the size
 // of the kernel. Nothing is concluded about what the sample of a family does not show.
-func TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas(t *testing.T) {
-	const name, envCase = "TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas", "XPWC_TEST_CASE"
+func TestASampleCoversTheKernelSizesThatItContains(t *testing.T) {
+	const name, envCase = "TestASampleCoversTheKernelSizesThatItContains", "XPWC_TEST_CASE"
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		op := harness.Case(t, os.Getenv(envCase))
 		plain, err := op.Run(nil, nil, nil)
@@ -170,8 +170,8 @@ func TestOfConvolutionsAFamilyShowsTheKernelsThatItsSampleHas(t *testing.T) {
 
 // XNNPACK packs a deconvolution in every process, without a look-up. If the file has the bytes that it packs, they are
 // used without asking how it packs everything else.
-func TestADeconvolutionIsFoundByItsBytes(t *testing.T) {
-	const name, envCase = "TestADeconvolutionIsFoundByItsBytes", "XPWC_TEST_CASE"
+func TestADeconvolutionIsMatchedByItsBytes(t *testing.T) {
+	const name, envCase = "TestADeconvolutionIsMatchedByItsBytes", "XPWC_TEST_CASE"
 	const envAnswered, envPacks = "XPWC_TEST_ANSWERED=1", "XPWC_TEST_PACKS=1"
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		op := harness.Case(t, os.Getenv(envCase))
@@ -244,7 +244,7 @@ func TestADeconvolutionIsFoundByItsBytes(t *testing.T) {
 	}
 }
 
-func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
+func TestAMachineIsListedUnderItsLayout(t *testing.T) {
 	local, err := xpwc.CurrentLayout()
 	require.NoError(t, err)
 	dense := packing.Family{Operator: packing.FullyConnected, Input: 1, Kernel: 1, Bias: 1, Output: 1}
@@ -267,8 +267,8 @@ func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
 	elsewhere := local.Fingerprint
 	elsewhere[0] ^= 1
 	for name, c := range map[string]struct {
-		layout     format.Digest
-		said, want format.Evidence
+		layout       format.Digest
+		stored, want format.Evidence
 	}{
 		"beside another, and what it packs is right": {local.Fingerprint, another, complete},
 		"once":                          {local.Fingerprint, mine, mine},
@@ -277,16 +277,16 @@ func TestAMachineIsListedWithTheLayoutThatItPacksIn(t *testing.T) {
 		"another layout is as it was":   {elsewhere, another, another},
 		"no machine is listed, but own": {local.Fingerprint, format.Evidence{}, mine},
 	} {
-		said := ask.Evidence(c.layout, pair, c.said.Encode())
-		require.Equal(t, c.want.Encode(), said, name)
-		require.Equal(t, said, ask.Evidence(c.layout, pair, said), "%s: once more", name)
+		got := ask.Evidence(c.layout, pair, c.stored.Encode())
+		require.Equal(t, c.want.Encode(), got, name)
+		require.Equal(t, got, ask.Evidence(c.layout, pair, got), "%s: once more", name)
 	}
 }
 
 // Should a machine seem to be another one, as where a host hides what XNNPACK chooses kernels by, or where XNNPACK was
 // built in another way, entries are used only of families that XNNPACK packs the same.
-func TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame(t *testing.T) {
-	const name = "TestEvidenceIsBelievedOnlyOfFamiliesThatXNNPACKPacksTheSame"
+func TestEvidenceIsTrustedOnlyForFamiliesWithEqualSamples(t *testing.T) {
+	const name = "TestEvidenceIsTrustedOnlyForFamiliesWithEqualSamples"
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		runTheTableOnEvidence(t, filepath.Join(dir, "cache"))
 		return

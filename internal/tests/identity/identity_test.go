@@ -25,7 +25,7 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-func TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile(t *testing.T) {
+func TestPackingsWithCollidingKeysShareAFile(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		c := harness.OpenCache(t, filepath.Join(dir, "cache"), nil)
 		for _, name := range harness.Collisions {
@@ -51,7 +51,7 @@ func TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile(t *testing.T) {
 		cpus := optable.CPUs()
 		i := slices.IndexFunc(cpus, func(c optable.CPU) bool { return c.Name == level })
 		require.GreaterOrEqual(t, i, 0)
-		harness.InProcess(t, "TestPackingsThatCollideInXNNPACKsKeyLiveInOneFile",
+		harness.InProcess(t, "TestPackingsWithCollidingKeysShareAFile",
 			append(env, cpus[i].Environment, harness.EnvDir+"="+dir)...)
 	}
 	run("avx2")
@@ -156,7 +156,7 @@ func (m twoScales) run(t testing.TB, c *xpwc.Cache) []float32 {
 	return harness.Chain{Width: scaledWidth}.Infer(t, r)
 }
 
-func TestOneKernelUnderTwoScalesIsTwoWeights(t *testing.T) {
+func TestAKernelWithTwoScalesIsTwoWeights(t *testing.T) {
 	for _, gives := range []bool{true, false} {
 		m := twoScales{scales: [2]float32{0.01, 0.02}, gives: gives}
 		want := m.run(t, nil)
@@ -185,7 +185,7 @@ func TestOneKernelUnderTwoScalesIsTwoWeights(t *testing.T) {
 	}
 }
 
-func TestAnotherModelWithOtherScalesIsToldApart(t *testing.T) {
+func TestModelsWithDifferentScalesGetTheirOwnEntries(t *testing.T) {
 	path := harness.Path(t)
 	for range 2 {
 		for _, scales := range [][2]float32{{0.01, 0.02}, {0.03, 0.04}} {
@@ -197,7 +197,7 @@ func TestAnotherModelWithOtherScalesIsToldApart(t *testing.T) {
 	}
 }
 
-func TestWhatAHostKnowsTooLittleOfIsComparedAtEachStart(t *testing.T) {
+func TestIncompletelyIdentifiedWeightsAreComparedAtEachStart(t *testing.T) {
 	part := xpwc.PackedAs(packing.Opaque([]byte("all that the host knows")))
 	for name, options := range map[string][]xpwc.LoadOption{
 		"nothing is known": {},
@@ -251,7 +251,7 @@ func (d *reused) Tensor(name string) (xpwc.Tensor, error) {
 	return xpwc.Tensor{Data: d.buffer.Bytes()[:len(content)]}, nil
 }
 
-func TestAnAddressHandedOutAgainNeverFindsTheOldName(t *testing.T) {
+func TestAReusedAddressDoesNotFindTheOldName(t *testing.T) {
 	buffer, err := xnnpack.NewBuffer(4 * 64 * 64)
 	require.NoError(t, err)
 	defer buffer.Free()
@@ -362,7 +362,7 @@ func TestExecuTorchsFilesAreReplaced(t *testing.T) {
 }
 
 // Root could write to it all the same. A file is packed ahead of time so, for runtimes that change what they can write.
-func TestAFileWithoutWriteBitsStaysAsItIsWhoeverOpensIt(t *testing.T) {
+func TestAFileWithoutWriteBitsIsNeverChanged(t *testing.T) {
 	tensors := harness.ThreeLayers.Weights(1)
 	native := harness.Path(t)
 	c := harness.OpenCache(t, native, nil)
@@ -425,7 +425,7 @@ func TestADamagedFileOfExecuTorchIsSetAside(t *testing.T) {
 
 // What the layout fingerprint is for: where anything packs differently, it differs. Every operator and datatype is
 // packed on every level of CPU, and levels of one fingerprint must have packed the same bytes.
-func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
+func TestTheLayoutFingerprintDistinguishesPackings(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		c := harness.OpenCache(t, filepath.Join(dir, "cache"), nil)
 		for _, op := range optable.Cases() {
@@ -446,7 +446,7 @@ func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 	ran := 0
 	harness.EachCPU(t, func(t *testing.T, cpu optable.CPU) {
 		dir := t.TempDir()
-		harness.InProcess(t, "TestTheLayoutFingerprintTellsPackingsApart", cpu.Environment, harness.EnvDir+"="+dir)
+		harness.InProcess(t, "TestTheLayoutFingerprintDistinguishesPackings", cpu.Environment, harness.EnvDir+"="+dir)
 		ran++
 		_, index := harness.ReadIndex(t, filepath.Join(dir, "cache"))
 		require.Len(t, index.Layouts(), 1)
@@ -472,7 +472,7 @@ func TestTheLayoutFingerprintTellsPackingsApart(t *testing.T) {
 }
 
 // XNNPACK's seed is an XOR of shapes, so transposed shapes have one, and zeros have the same bytes in either.
-func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
+func TestZerosOfTransposedShapesGetTheirOwnEntries(t *testing.T) {
 	path := harness.Path(t)
 	zeros := map[string][]byte{"w": make([]byte, 4*32*512)}
 	for i, shape := range [][]int{{32, 512}, {512, 32}, {32, 512}, {512, 32}} {
@@ -480,7 +480,7 @@ func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 		if i == 2 {
 			path = harness.Path(t)
 		}
-		if i > 1 { // that nothing is quantised says nothing about the shape
+		if i > 1 { // an unquantised tensor does not determine the shape
 			options = append(options, xpwc.PackedAs(packing.Opaque(nil)))
 		}
 		c := harness.OpenCache(t, path, nil)
@@ -505,7 +505,7 @@ func TestZerosOfTransposedShapesAreNotMistakenForEachOther(t *testing.T) {
 }
 
 // Two models that name their tensors alike share a file, as fine-tunes of one do.
-func TestAWarmLoadReadsNothingOfAModelAmongOthersOfTheSameNames(t *testing.T) {
+func TestAWarmLoadReadsNoTensorsIfModelsShareNames(t *testing.T) {
 	path := harness.Path(t)
 	var digests atomic.Int64
 	models := []xpwc.DataMap{}

@@ -33,7 +33,7 @@ const sameUUID = "00000000-0000-0000-0000-000000000001"
 
 var (
 	fixedTimes = map[string]string{"the epoch": "0", "a time that is always the same": "1230768000"}
-	ownTimes   = map[string]string{"the time of modification of the file in it, which a program set": ""}
+	ownTimes   = map[string]string{"a time of modification that a program set": ""}
 )
 
 func erofsArguments(image, dir, seconds string) []string {
@@ -119,10 +119,11 @@ func detached(t *testing.T, dir string) func() {
 }
 
 // A machine whose models come in images is given another one: inode, size and all times of the model are as before.
-func TestAModelInAnotherImageIsNotTakenForTheOld(t *testing.T) {
+func TestAModelInANewImageIsDistinguished(t *testing.T) {
 	for _, k := range imageKinds {
-		for label, seconds := range k.times {
-			t.Run(k.name+", "+label, func(t *testing.T) {
+		for kind, seconds := range k.times {
+			// No comma: it would be in the paths of directories, and separates options of overlayfs.
+			t.Run(k.name+" with "+kind, func(t *testing.T) {
 				dir, path := t.TempDir(), harness.Path(t)
 				var states []unix.Stat_t
 				for version := range 2 {

@@ -39,9 +39,9 @@ func aWhileAgo(t *testing.T, path string) {
 	require.NoError(t, err)
 }
 
-// A file system notes the time of a write when it begins. What is packed until it ends is of the old content, or of
-// both, and the times are those of the new.
-func TestAStartAmidALongWriteToTheModelLeavesNothingWrong(t *testing.T) {
+// A file system notes the time of a write when it begins. Weights that are packed before it ends are of the old
+// content, or of a mixture, and the times already are the times of the new.
+func TestAStartDuringALongWriteLeavesNoWrongWeights(t *testing.T) {
 	old, new := harness.ThreeLayers.Weights(1), harness.ThreeLayers.Weights(2)
 	path, cache := written(t, old), harness.Path(t)
 	end := testkit.HoldUpWrite(t, path, harness.Safetensors(t, new))
@@ -60,7 +60,7 @@ func TestAStartAmidALongWriteToTheModelLeavesNothingWrong(t *testing.T) {
 }
 
 // The end of such a write shows nowhere but in the content.
-func TestALongWriteToTheModelThatEndsAmidAStartIsNoticed(t *testing.T) {
+func TestALongWriteThatEndsDuringAStartIsDetected(t *testing.T) {
 	old, new := harness.ThreeLayers.Weights(1), harness.ThreeLayers.Weights(2)
 	for name, warm := range map[string]bool{"cold": false, "warm": true} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"xpwc/internal/tests/testkit"
 )
 
-// countedDigests gives the tensors of a data map, and counts those that are read for their digests.
+// countedDigests returns the tensors of a data map, and counts the reads for their digests.
 type countedDigests struct {
 	xpwc.DataMap
 	n *atomic.Int64 // look-ups compute digests at the same time
@@ -79,7 +79,7 @@ func (s modelStart) believed(t *testing.T, want []float32) {
 	require.Equal(t, want, s.answer)
 }
 
-func TestAModelThatWasCopiedWithItsCacheIsReadOnce(t *testing.T) {
+func TestAModelCopiedWithItsCacheIsReadOnce(t *testing.T) {
 	dir, want := t.TempDir(), harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(1))
 	model, cache := packedModel(t, filepath.Join(dir, "a"), 1)
 	copied := testkit.Settled(t, copyFile(t, model, filepath.Join(dir, "b", "model.safetensors")))
@@ -95,7 +95,7 @@ func TestAModelThatWasCopiedWithItsCacheIsReadOnce(t *testing.T) {
 }
 
 // Each container may have a copy of the model, and all of them one cache.
-func TestCopiesThatTakeTurnsAtOneCacheAreReadOnceEach(t *testing.T) {
+func TestCopiesThatShareACacheAreReadOnceEach(t *testing.T) {
 	dir, want := t.TempDir(), harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(1))
 	model, cache := packedModel(t, filepath.Join(dir, "a"), 1)
 	models := []string{model}
@@ -132,7 +132,7 @@ func TestCopiesThatTakeTurnsAtOneCacheAreReadOnceEach(t *testing.T) {
 }
 
 // More copies than a cache has room for are read, and compute the same.
-func TestOfManyCopiesTheLatestAreBelieved(t *testing.T) {
+func TestTheLatestOfManyCopiesAreTrusted(t *testing.T) {
 	dir, want := t.TempDir(), harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(1))
 	model, cache := packedModel(t, filepath.Join(dir, "a"), 1)
 	var copies []string
@@ -147,7 +147,7 @@ func TestOfManyCopiesTheLatestAreBelieved(t *testing.T) {
 	require.NotZero(t, startWith(t, copies[0], cache, nil).digests)
 }
 
-func TestAModelWhoseDirectoryIsRenamedIsNotReadAgain(t *testing.T) {
+func TestAModelInARenamedDirectoryIsNotReread(t *testing.T) {
 	dir, want := t.TempDir(), harness.ThreeLayers.Plain(t, harness.ThreeLayers.Weights(1))
 	packedModel(t, filepath.Join(dir, "a"), 1)
 	moved := filepath.Join(dir, "b")
@@ -156,7 +156,7 @@ func TestAModelWhoseDirectoryIsRenamedIsNotReadAgain(t *testing.T) {
 }
 
 // A service may not write to the cache that was deployed for it.
-func TestThroughALinkToAVersionNothingIsReadAlsoWhereTheCacheIsReadOnly(t *testing.T) {
+func TestAVersionLinkReadsNoTensorsWithAReadOnlyCache(t *testing.T) {
 	dir, current := t.TempDir(), filepath.Join(t.TempDir(), "current")
 	for salt, version := range []string{"v3", "v4"} {
 		packedModel(t, filepath.Join(dir, version), uint32(salt))
@@ -191,7 +191,7 @@ func TestACopyWithAReadOnlyCacheIsReadAtEachStart(t *testing.T) {
 }
 
 // The stamps of a copy are of its content at that time.
-func TestACopyThatIsWrittenAnewIsNotTakenForWhatItWas(t *testing.T) {
+func TestARewrittenCopyIsReread(t *testing.T) {
 	dir := t.TempDir()
 	model, cache := packedModel(t, filepath.Join(dir, "a"), 1)
 	copied := testkit.Settled(t, copyFile(t, model, filepath.Join(dir, "b", "model.safetensors")))

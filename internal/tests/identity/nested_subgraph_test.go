@@ -37,7 +37,7 @@ func (m nested) Tensor(name string) (xpwc.Tensor, error) {
 func TestAShadowedNameIsKeptForBothScopes(t *testing.T) {
 	outer := scope{"graph", map[string][]byte{"w": harness.Content("outer", 3000), "v": harness.Content("v", 2000)}}
 	inner := scope{"branch", map[string][]byte{"w": harness.Content("inner", 3000)}}
-	seen := map[string][]byte{"w": inner.tensors["w"], "v": outer.tensors["v"]}
+	visible := map[string][]byte{"w": inner.tensors["w"], "v": outer.tensors["v"]}
 	path := harness.Path(t)
 	for round := range 3 {
 		c := harness.Open(t, path, nil)
@@ -47,7 +47,7 @@ func TestAShadowedNameIsKeptForBothScopes(t *testing.T) {
 			return harness.PackSession(t, s, tensors)
 		}
 		a := session(outer, outer.tensors)
-		b := session(nested{inner, outer}, seen)
+		b := session(nested{inner, outer}, visible)
 		s := c.Stats()
 		if round == 0 {
 			require.EqualValues(t, 3, s.Packed.Entries, "v once, w twice")

@@ -32,7 +32,7 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 			return change(r, payload)
 		}
 	}
-	const alignment = 64 // of what XNNPACK packs
+	const alignment = 64 // of the packed weights
 	for name, c := range map[string]struct {
 		change func(*format.Record, []byte) []byte
 		shows  bool // in the file alone
@@ -80,7 +80,7 @@ func TestAPayloadOfAnotherSizeIsNotUsed(t *testing.T) {
 				require.NoError(t, err)
 				if c.shows {
 					require.NotEmpty(t, problems, op.Name)
-					require.Contains(t, problems[0].What, "too short", op.Name)
+					require.Contains(t, problems[0].Message, "too short", op.Name)
 					f, err := cachefile.Open(path)
 					require.NoError(t, err)
 					require.ErrorIs(t, output.Write(path+".copy", func(file *os.File) error {
@@ -115,7 +115,7 @@ func packsACopy(t *testing.T, path string) bool {
 }
 
 // What a runtime's flags make of a node is asked for a runtime with these flags.
-func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
+func TestRuntimeFlagsDetermineThePayloadSize(t *testing.T) {
 	const slowConsistentArithmetic xnnpack.RuntimeFlags = 0x2000 // which headers of 2024 have no name for
 	for _, variant := range []struct {
 		flags xnnpack.RuntimeFlags
@@ -155,9 +155,9 @@ func TestWhatFlagsOfTheRuntimeChangeIsServedInItsSizeAlone(t *testing.T) {
 	}
 }
 
-// A key shows that XNNPACK made another operator of a node than it was asked about, here because the host has not said
-// that the runtime is one of half precision. What the file has is served only if XNNPACK packs the same.
-func TestWhereXNNPACKDoesNotSayTheSizeOnlyWhatIsEqualIsServed(t *testing.T) {
+// A key shows that XNNPACK created another operator for a node than in the query, here because the host did not
+// describe the runtime as one of half precision. The entry in the file is served only if XNNPACK packs the same bytes.
+func TestWithoutAKnownSizeOnlyEqualBytesAreServed(t *testing.T) {
 	use := harness.KernelUse{Op: packing.FullyConnected, Types: harness.Datatypes[6], Shape: []int{67, 38}}
 	plain, err := harness.ComputeWith(xnnpack.ForceFP16Inference, nil, nil, use)
 	if errors.Is(err, xnnpack.UnsupportedHardware) {
@@ -180,8 +180,8 @@ func TestWhereXNNPACKDoesNotSayTheSizeOnlyWhatIsEqualIsServed(t *testing.T) {
 	require.Zero(t, stats.Reused.Entries)
 }
 
-// A host that does not say how a kernel is packed is at least not served what is shorter than any packing of it.
-func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T) {
+// A host that does not describe how a kernel is packed is never served a payload shorter than any packing of it.
+func TestAPayloadTooShortForItsKernelIsNeverUsed(t *testing.T) {
 	m := harness.Chain{Width: 64, Layers: [][2]string{{"w", "b"}}}
 	tensors := m.Weights(1)
 	plain := m.Plain(t, tensors)
@@ -212,7 +212,7 @@ func TestAPayloadThatIsTooShortForItsKernelIsNotUsedWhateverIsTold(t *testing.T)
 }
 
 // A tensor may have more than its kernel: ExecuTorch's exporter writes the whole storage of a view.
-func TestTheKernelOfATensorThatHasMoreIsNotDamaged(t *testing.T) {
+func TestALargerTensorIsNotDamage(t *testing.T) {
 	m := harness.Chain{Width: 64, Layers: [][2]string{{"w", "b"}}}
 	tensors := m.Weights(1)
 	tensors["w"] = append(tensors["w"], harness.Floats(9*64*64, 2)...)
@@ -253,7 +253,7 @@ func TestTheKernelOfATensorThatHasMoreIsNotDamaged(t *testing.T) {
 }
 
 // What several uses are served has the size that each of them reads.
-func TestAPayloadThatIsTooShortForOneOfTheUsesIsNotUsed(t *testing.T) {
+func TestAPayloadTooShortForOneUseIsNotUsed(t *testing.T) {
 	f32 := harness.Datatypes[0]
 	const many = 1 << 16
 	tall := harness.KernelUse{Op: packing.FullyConnected, Types: f32, Shape: []int{many, 9}}

@@ -46,7 +46,7 @@ func broughtFrom(t *testing.T, caches ...string) (path string) {
 	return path
 }
 
-func TestWhatAnotherMachinePackedIsComparedOnceAndThenKnownByItsStamps(t *testing.T) {
+func TestEntriesOfAnotherMachineAreComparedOnce(t *testing.T) {
 	var digests atomic.Int64
 	tensors := harness.ThreeLayers.Weights(1)
 	packed := harness.Path(t)
@@ -71,9 +71,9 @@ func TestWhatAnotherMachinePackedIsComparedOnceAndThenKnownByItsStamps(t *testin
 	require.Zero(t, digests.Load())
 }
 
-// A process that noted stamps long ago must not write them over those that another process has noted since.
-func TestTheStampsThatAnotherProcessHasNotedStay(t *testing.T) {
-	const name, envStamp = "TestTheStampsThatAnotherProcessHasNotedStay", "XPWC_TEST_STAMP"
+// A process must not overwrite newer stamps of another process with older ones of its own.
+func TestNewerStampsOfAnotherProcessStay(t *testing.T) {
+	const name, envStamp = "TestNewerStampsOfAnotherProcessStay", "XPWC_TEST_STAMP"
 	var digests atomic.Int64
 	tensors := harness.ThreeLayers.Weights(1)
 	model := func(stamp string) fineTune { return fineTune{tensors, "/model", &digests, stamp} }
@@ -102,7 +102,7 @@ func TestTheStampsThatAnotherProcessHasNotedStay(t *testing.T) {
 }
 
 // Machines of one image have equal stamps for files that differ.
-func TestAStampOfAnotherMachineIsNoEvidence(t *testing.T) {
+func TestAStampOfAnotherMachineIsNotTrusted(t *testing.T) {
 	var digests atomic.Int64
 	theirs, mine := harness.ThreeLayers.Weights(1), harness.ThreeLayers.Weights(2)
 	packed := harness.Path(t)
@@ -118,7 +118,7 @@ func TestAStampOfAnotherMachineIsNoEvidence(t *testing.T) {
 }
 
 // Each alone would be served; which of the two is meant, only packing shows.
-func TestTwoMachinesPackingsOfOneKernelWithScalesNobodyToldAreBothServedRight(t *testing.T) {
+func TestUnknownScalesOfTwoMachinesAreServedRight(t *testing.T) {
 	var caches []string
 	models := []twoScales{{scales: [2]float32{0.01, 0.01}}, {scales: [2]float32{0.02, 0.02}}}
 	for _, m := range models {

@@ -48,7 +48,7 @@ func TestScalesMayBeSetWhenTheContentIsComputed(t *testing.T) {
 			require.NoError(t, subgraph.Add(xnnpack.Unary{Op: xnnpack.ConvertElements, Input: 0, Output: node.Input}))
 		}
 		filter := xnnpack.Tensor{Type: xnnpack.ChannelQInt8, Shape: []int{outputs, inputs}}
-		filter.Quantization.Scales = slices.Repeat([]float32{1}, outputs) // the same for whoever looks it up
+		filter.Quantization.Scales = slices.Repeat([]float32{1}, outputs) // the same for every look-up
 		packed := xpwc.PackedAs(node.Packing(filter, xnnpack.Tensor{}, x, y))
 		filter.Quantization.Scales = scales
 		filter.Data, err = session.Load("w", packed)

@@ -18,7 +18,7 @@ import (
 )
 
 // inOrder creates the runtimes of the uses one after the other with one cache file, each as another process would, and
-// compares what they compute with what they do without a cache. The kernel is loaded with given: see compute.
+// compares their outputs with the outputs without a cache. The kernel is loaded with given: see compute.
 func inOrder(t *testing.T, path string, opts []xpwc.LoadOption, uses []harness.KernelUse, plain map[string][]byte) {
 	t.Helper()
 	for _, u := range uses {
@@ -50,7 +50,7 @@ func without(t *testing.T, uses []harness.KernelUse) (supported []harness.Kernel
 
 // XNNPACK's seed is the same for each of these pairs, and so are name and content. With the other's packed weights the
 // second computes something else, reads out of bounds, or crashes.
-func TestOneKernelInTwoShapesIsTwoWeights(t *testing.T) {
+func TestAKernelInTwoShapesIsTwoWeights(t *testing.T) {
 	f32, qc8 := harness.Datatypes[0], harness.Datatypes[6]
 	require.Equal(t, "qd8-f32-qc8w", qc8.Name)
 	conv := func(types harness.KernelTypes, groups int, shape ...int) harness.KernelUse {
@@ -88,7 +88,7 @@ var describedBy = map[string][]xpwc.LoadOption{
 	"nothing":  {},
 }
 
-func TestAKernelThatIsDescribedInPartIsPackedAtEachStartAndWrittenOnce(t *testing.T) {
+func TestAPartlyDescribedKernelIsWrittenOnce(t *testing.T) {
 	tall := harness.KernelUse{Op: packing.FullyConnected, Types: harness.Datatypes[0], Shape: []int{512, 32}}
 	for name, opts := range describedBy {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func mustCompute(t *testing.T, c *xpwc.Cache, opts []xpwc.LoadOption, uses ...ha
 	return out
 }
 
-func TestAHostThatVouchesIsServedWhatAnotherHasPacked(t *testing.T) {
+func TestAVouchingHostIsServedAnothersEntries(t *testing.T) {
 	tall := harness.KernelUse{Op: packing.FullyConnected, Types: harness.Datatypes[0], Shape: []int{512, 32}}
 	for name, opts := range describedBy {
 		if opts == nil {
@@ -141,7 +141,7 @@ func TestAHostThatVouchesIsServedWhatAnotherHasPacked(t *testing.T) {
 	}
 }
 
-func TestAHostThatVouchesIsNotServedOneOfSeveralPackings(t *testing.T) {
+func TestAVouchingHostIsNotServedVariants(t *testing.T) {
 	f32 := harness.Datatypes[0]
 	uses, plain := without(t, []harness.KernelUse{
 		{Op: packing.FullyConnected, Types: f32, Shape: []int{512, 32}},
@@ -284,13 +284,13 @@ func seedOf(t *testing.T, u harness.KernelUse) (uint32, bool) {
 
 // A process whose runtime could not be created whole has seen the kernel packed in one of two ways, of which the next
 // process cannot know which it was.
-func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
+func TestAnAbortedCreationDoesNotDetermineAllUsesOfAKernel(t *testing.T) {
 	f32 := harness.Datatypes[0]
 	wide := harness.KernelUse{Op: packing.FullyConnected, Types: f32, Shape: []int{32, 512}}
 	tall := harness.KernelUse{Op: packing.FullyConnected, Types: f32, Shape: []int{512, 32}}
 	pair := []xpwc.LoadOption{xpwc.PackedAs(fullyConnected(wide)), xpwc.PackedAs(fullyConnected(tall))}
 	_, plain := without(t, []harness.KernelUse{wide, tall})
-	for _, seen := range []harness.KernelUse{wide, tall} {
+	for _, packed := range []harness.KernelUse{wide, tall} {
 		path := harness.Path(t)
 		next := func(uses ...harness.KernelUse) []byte {
 			c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
@@ -300,14 +300,14 @@ func TestAnAbortedCreationIsNotTakenForAllUsesOfAKernel(t *testing.T) {
 			require.NoError(t, err)
 			return out
 		}
-		require.Equal(t, plain[seen.String()], next(seen), "cold, and cut short")
-		require.Equal(t, plain[tall.String()], next(tall), "the other, after %v", seen)
-		require.Equal(t, plain[wide.String()], next(wide), "and again, after %v", seen)
+		require.Equal(t, plain[packed.String()], next(packed), "cold, and cut short")
+		require.Equal(t, plain[tall.String()], next(tall), "the other, after %v", packed)
+		require.Equal(t, plain[wide.String()], next(wide), "and again, after %v", packed)
 	}
 }
 
-// What two uses of a kernel were seen to give alike is served to both from then on.
-func TestUsesThatArePackedAlikeShareTheirBytes(t *testing.T) {
+// If two uses of a kernel packed equal bytes, later processes serve one entry to both.
+func TestUsesWithEqualPackingsShareAPayload(t *testing.T) {
 	f32 := harness.Datatypes[0]
 	use := harness.KernelUse{Op: packing.Convolution2D, Types: f32, Shape: []int{12, 3, 3, 12}}
 	two := use

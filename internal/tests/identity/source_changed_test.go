@@ -32,7 +32,7 @@ func (d digestedAfter) Tensor(name string) (xpwc.Tensor, error) {
 	return t, err
 }
 
-func TestWhatWasPackedFromAFileThatChangesMeanwhileIsNotKept(t *testing.T) {
+func TestWeightsPackedFromAChangingFileAreNotKept(t *testing.T) {
 	for name, digests := range map[string]bool{"between packing and digest": true, "between load and packing": false} {
 		t.Run(name, func(t *testing.T) {
 			o := harness.NewOverwritten(t)
@@ -82,7 +82,7 @@ func TestWhatWasPackedFromAFileThatChangesMeanwhileIsNotKept(t *testing.T) {
 }
 
 // A second session finds what the first packed before either looks again.
-func TestASessionThatUsesWhatAnotherPacksFromAChangingFileIsTold(t *testing.T) {
+func TestASourceChangeIsReportedToOtherSessions(t *testing.T) {
 	for name, firstEnds := range map[string]bool{"the first ends first": true, "the second ends first": false} {
 		t.Run(name, func(t *testing.T) {
 			o := harness.NewOverwritten(t)
@@ -183,7 +183,7 @@ type countedFile struct {
 	*safetensors.File
 	mu             sync.Mutex
 	digests, asked int
-	says           bool // that the file changed
+	changed        bool // the file
 	stamp          string
 }
 
@@ -203,10 +203,10 @@ func (d *countedFile) Tensor(name string) (xpwc.Tensor, error) {
 
 func (d *countedFile) Changed() (bool, error) {
 	d.asked++
-	return d.says, nil
+	return d.changed, nil
 }
 
-func TestASourceIsAskedOnceBeforeAndOnceAfterPacking(t *testing.T) {
+func TestASourceIsCheckedOnceBeforeAndOnceAfterPacking(t *testing.T) {
 	o := harness.NewOverwritten(t)
 	for _, asked := range []int{2, 1} { // a warm session has nothing to ask for
 		c := harness.OpenCache(t, o.Cache, nil)
@@ -217,7 +217,7 @@ func TestASourceIsAskedOnceBeforeAndOnceAfterPacking(t *testing.T) {
 	}
 }
 
-func TestAnEntryIsNotSaidToBeOfASourceThatChanged(t *testing.T) {
+func TestAnEntryIsNotStampedWithAChangedSource(t *testing.T) {
 	o := harness.NewOverwritten(t)
 	run := func(data *countedFile) xpwc.Stats {
 		c := harness.OpenCache(t, o.Cache, nil)
@@ -227,14 +227,14 @@ func TestAnEntryIsNotSaidToBeOfASourceThatChanged(t *testing.T) {
 		return c.Stats()
 	}
 	run(&countedFile{File: o.Data})
-	stats := run(&countedFile{File: o.Data, stamp: "another", says: true})
+	stats := run(&countedFile{File: o.Data, stamp: "another", changed: true})
 	require.EqualValues(t, 3, stats.Hits.Entries)
 	require.EqualValues(t, 1, stats.SourcesChanged)
 	require.Zero(t, stats.WrittenBytes)
 	require.NotZero(t, run(&countedFile{File: o.Data, stamp: "another"}).WrittenBytes)
 }
 
-// failing is a Watch that cannot say.
+// failing is a Watch that returns an error.
 type failing struct{ *safetensors.File }
 
 func (d *failing) Tensor(name string) (xpwc.Tensor, error) {
@@ -245,7 +245,7 @@ func (d *failing) Tensor(name string) (xpwc.Tensor, error) {
 
 func (d *failing) Changed() (bool, error) { return false, os.ErrDeadlineExceeded }
 
-func TestASourceThatCannotBeAskedIsTakenForChanged(t *testing.T) {
+func TestASourceWithAFailingCheckCountsAsChanged(t *testing.T) {
 	o := harness.NewOverwritten(t)
 	c := harness.OpenCache(t, o.Cache, nil)
 	s, err := c.NewSession(&failing{o.Data})

@@ -12,8 +12,8 @@ import (
 	"xpwc/xnnpack/packing"
 )
 
-// Two uses that are packed alike say nothing about a third.
-func TestAThirdUseWithOtherParametersIsToldApart(t *testing.T) {
+// Two uses that pack equal bytes prove nothing about a third.
+func TestAThirdUseWithOtherParametersIsDistinguished(t *testing.T) {
 	c := harness.Open(t, harness.Path(t), nil)
 	s := harness.NewSession(t, c, map[string][]byte{"w": harness.Content("w", 100)})
 	w := harness.Load(t, s, "w")
@@ -27,7 +27,7 @@ func TestAThirdUseWithOtherParametersIsToldApart(t *testing.T) {
 	harness.Finish(t, s)
 }
 
-func TestAKernelWithABiasNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
+func TestAKernelWithAnUnloadedBiasIsComputedBeforePacking(t *testing.T) {
 	c := harness.Open(t, "", nil)
 	want := harness.Content("w", 100)
 	s := harness.NewSession(t, c, map[string][]byte{"w": want})
@@ -43,7 +43,7 @@ func TestAKernelWithABiasNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestABiasOfAKernelNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
+func TestABiasOfAnUnloadedKernelIsComputedBeforePacking(t *testing.T) {
 	c := harness.Open(t, "", nil)
 	want := harness.Content("b", 100)
 	s := harness.NewSession(t, c, map[string][]byte{"b": want})
@@ -60,7 +60,7 @@ func TestABiasOfAKernelNobodyGaveOutIsComputedBeforeItIsPacked(t *testing.T) {
 }
 
 // XNNPACK copied zeros: nothing of it may be kept under the tensor's digest.
-func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
+func TestACopyOfAnUncomputedTensorIsAnError(t *testing.T) {
 	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100), "b": harness.Content("b", 100)}
 	c := harness.Open(t, path, nil)
@@ -76,7 +76,7 @@ func TestACopyOfWhatWasNotComputedIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, xpwc.ErrNotEager, "zeros were packed and are committed under the true content's digest")
 }
 
-func TestADigestThatFailsConcernsItsSessionAlone(t *testing.T) {
+func TestAFailingDigestAffectsOnlyItsSession(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	content := harness.Content("w", 100)
@@ -105,7 +105,7 @@ func TestADigestThatFailsConcernsItsSessionAlone(t *testing.T) {
 	})
 }
 
-func TestAKernelWithTwoQuantisationsHasBothAsItsKey(t *testing.T) {
+func TestAKernelWithTwoQuantisationsHasBothInItsKey(t *testing.T) {
 	path := harness.Path(t)
 	m := map[string][]byte{"w": harness.Content("w", 100)}
 	q1, q2 := []byte("scale 1"), []byte("scale 2")
@@ -131,7 +131,7 @@ func TestWeightsThatCannotBeComputedFailTheCreation(t *testing.T) {
 	require.Nil(t, harness.Reserve(s, 100), "creation of the runtime must fail")
 }
 
-func TestOtherContentThatPacksToTheSameBytesIsFoundTheNextTime(t *testing.T) {
+func TestContentThatPacksToEqualBytesIsFoundNextTime(t *testing.T) {
 	path := harness.Path(t)
 	p := bytes.Repeat([]byte{1}, 200)
 	c := harness.Open(t, path, nil)
@@ -146,7 +146,7 @@ func TestOtherContentThatPacksToTheSameBytesIsFoundTheNextTime(t *testing.T) {
 }
 
 // A bias that XNNPACK will pack without naming it is computed by the look-up that misses.
-func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
+func TestAPossiblyHiddenBiasIsComputed(t *testing.T) {
 	c := harness.Open(t, "", nil)
 	m := map[string][]byte{"w": harness.Content("w", 1000), "v": harness.Content("v", 1000), "b": harness.Content("b",
 		100),
@@ -174,7 +174,7 @@ func TestWhatMayBeAHiddenBiasIsComputed(t *testing.T) {
 }
 
 // XNNPACK gives addresses. Formats that keep equal content once give two names the same.
-func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
+func TestTensorsWithOneAddressAreDistinguished(t *testing.T) {
 	for _, names := range [][]string{{"whole", "half"}, {"half", "whole"}} {
 		t.Run(names[1]+" loaded last", func(t *testing.T) {
 			memory := make([]byte, 100)
@@ -198,7 +198,7 @@ func TestATensorIsNotTakenForOneThatBeginsAtItsAddress(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfOneNameCountsForAllAtItsAddress(t *testing.T) {
+func TestNamesOfOneAddressShareTheirOptions(t *testing.T) {
 	memory := make([]byte, 100)
 	copy(memory, harness.Content("w", 100))
 	m := harness.TensorMap{"a": {Data: memory[:100]}, "b": {Data: memory[:100]}}

@@ -9,7 +9,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-func TestTrimmingACacheInMemoryForgetsWhatNobodyUses(t *testing.T) {
+func TestTrimmingACacheInMemoryEvictsUnusedEntries(t *testing.T) {
 	c := harness.Open(t, "", nil)
 	retained, dropped := harness.Tensors(2, 500_000), map[string][]byte{"other": harness.Content("other", 500_000)}
 	harness.PackTensors(t, c, dropped).MustClose(t)
@@ -45,7 +45,7 @@ func TestTrimmingACacheWithAFileLosesNothing(t *testing.T) {
 	require.ErrorIs(t, c.Trim(), xpwc.ErrClosed)
 }
 
-func TestACopyTheHostMadeGoesByTheOriginalsName(t *testing.T) {
+func TestAHostsCopyHasTheOriginalsName(t *testing.T) {
 	path := harness.Path(t)
 	tensors := map[string][]byte{"w": harness.Content("w", 100)}
 	for _, cached := range []bool{false, true} {
@@ -64,7 +64,7 @@ func TestACopyTheHostMadeGoesByTheOriginalsName(t *testing.T) {
 	}
 }
 
-func TestAnAliasThatCannotBeIsAnError(t *testing.T) {
+func TestAnInvalidAliasIsAnError(t *testing.T) {
 	c := harness.Open(t, "", nil)
 	s := harness.NewSession(t, c, map[string][]byte{"w": harness.Content("w", 100)})
 	w, err := s.Load("w", xpwc.Believe())

@@ -41,7 +41,7 @@ type inode struct {
 	// While recording:
 	initial     []byte // what is on the disk when recording begins
 	initialSize int64
-	seen        []byte         // what the steps amount to: memory differs where mappings were written to since
+	recorded    []byte         // content after the steps: memory differs where mappings were written to since
 	durable     []byte         // as it was flushed last
 	dirty       map[int64]dirt // pages written to since
 	forgotten   map[int64]bool // pages that a flush failed to write, and that are in memory only, clean
@@ -155,7 +155,7 @@ func (d *Dir) Size(name string) int64 {
 // Free gives the memory back. No process may have anything open.
 func (d *Dir) Free() {
 	for _, i := range d.inodes {
-		for _, b := range [][]byte{i.memory, i.seen, i.durable} {
+		for _, b := range [][]byte{i.memory, i.recorded, i.durable} {
 			if b != nil {
 				clear(b[:alignedSize(i.largest)])
 				inodeMemory.Lock()
@@ -204,8 +204,8 @@ func (d *Dir) Record() {
 }
 
 func (i *inode) startRecording() {
-	i.seen, i.durable, i.dirty, i.forgotten = newInodeMemory(), newInodeMemory(), map[int64]dirt{}, map[int64]bool{}
-	copy(i.seen, i.initial)
+	i.recorded, i.durable, i.dirty, i.forgotten = newInodeMemory(), newInodeMemory(), map[int64]dirt{}, map[int64]bool{}
+	copy(i.recorded, i.initial)
 	copy(i.durable, i.initial)
 }
 
@@ -224,14 +224,14 @@ func (d *Dir) notice() {
 			}
 			for offset := m.offset; offset < m.offset+int64(len(m.bytes)); offset += pageUnit {
 				page := m.bytes[offset-m.offset:][:pageUnit]
-				if bytes.Equal(page, i.seen[offset:offset+pageUnit]) {
+				if bytes.Equal(page, i.recorded[offset:offset+pageUnit]) {
 					continue
 				}
 				patches = append(patches, i.touched(offset, throughMapping)...)
 				for s := offset; s < offset+pageUnit; s += sector {
-					if content := page[s-offset:][:sector]; !bytes.Equal(content, i.seen[s:s+sector]) {
+					if content := page[s-offset:][:sector]; !bytes.Equal(content, i.recorded[s:s+sector]) {
 						patches = append(patches, patch{s, bytes.Clone(content)})
-						copy(i.seen[s:], content)
+						copy(i.recorded[s:], content)
 						if s+sector > alignedSize(i.size) {
 							d.misuse = fmt.Errorf("a mapping was written to at %d, after the file's end at %d",
 								s, i.size)
@@ -308,14 +308,14 @@ func (i *inode) fail(f FlushFailure) (lost []int64) {
 			i.forgotten[page] = true
 			continue
 		}
-		for _, b := range [][]byte{i.memory, i.seen} {
+		for _, b := range [][]byte{i.memory, i.recorded} {
 			copy(b[page:page+pageUnit], i.durable[page:])
 		}
 	}
 	return lost
 }
 
-// flush brings all dirty pages to the disk except those that were written through mappings only, which it returns.
+// flush writes all dirty pages to the disk except pages that were written through mappings only, which it returns.
 func (i *inode) flush() (omitted map[int64]bool) {
 	omitted = map[int64]bool{}
 	for page, d := range i.dirty {
@@ -358,8 +358,8 @@ func (d *Dir) note(s step) {
 func (i *inode) resize(size int64) {
 	if size < i.size {
 		clear(i.memory[size:i.size])
-		if i.seen != nil {
-			clear(i.seen[size:i.size])
+		if i.recorded != nil {
+			clear(i.recorded[size:i.size])
 		}
 		maps.DeleteFunc(i.dirty, func(page int64, _ dirt) bool { return page >= size })
 	}

@@ -52,8 +52,8 @@ func (d *Disk) WriteAt(b []byte, offset int64) (int, error) {
 		patches = append(patches, i.touched(pos, withWriteAt)...)
 	}
 	copy(i.memory[offset:], b)
-	if i.seen != nil {
-		copy(i.seen[offset:], b)
+	if i.recorded != nil {
+		copy(i.recorded[offset:], b)
 	}
 	i.resize(max(i.size, offset+int64(len(b))))
 	d.process.dir.note(step{

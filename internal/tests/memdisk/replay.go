@@ -7,10 +7,11 @@ import (
 	"slices"
 )
 
-// Replay calls look with what a power failure may leave at every moment of the recording: an image of the disk, which
-// look must not change, the number of steps before it, and how many images that makes. At each moment all combinations
-// of nothing and all of what was not flushed are left, and so many chosen by chance with each size of what is torn. It
-// returns how many images there were, or the first error of look, or what would have ended a process.
+// Replay calls look for the disk images that a power failure may leave at every moment of the recording: with the
+// image, which look must not change, the number of steps before it, and the number of images so far. At each moment
+// every combination of all or none of the unflushed writes of each kind is left, and perMoment random ones for each
+// size of torn writes. It returns the number of images, or the first error of look, or the error that would have ended
+// a process.
 func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, images int) error) (
 	images int, err error) {
 	if d.misuse != nil {
@@ -23,7 +24,7 @@ func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, im
 			r.apply(d.steps[steps-1])
 			last = d.steps[steps-1].call
 		}
-		seen := map[uint64]bool{}
+		visited := map[uint64]bool{}
 		for unit := range tornUnits {
 			failures := extremes(unit)
 			for n := range perMoment {
@@ -31,10 +32,10 @@ func (d *Dir) Replay(seed uint64, perMoment int, look func(image *Dir, steps, im
 			}
 			for _, f := range failures {
 				image, choice := r.imageAfter(f)
-				if seen[choice] {
+				if visited[choice] {
 					continue
 				}
-				seen[choice] = true
+				visited[choice] = true
 				images++
 				if err := look(image, steps, images); err != nil {
 					return images, fmt.Errorf("power fails after step %d of %d (%s), %v: %w",

@@ -64,7 +64,7 @@ func run(t testing.TB, m models.Model, b instance.Backing, inputs [][]float32) (
 	return out
 }
 
-// numbers are those of a value's content, as they are stored: so many steps from zero.
+// numbers are the stored numbers of a value: steps from zero.
 func numbers(v models.Value, b *xnnpack.Buffer) (stored operators.Array, step float32, zero float64) {
 	element, step := v.Element(), v.Quantization.Scale
 	if v.Widened() {

@@ -17,14 +17,14 @@ type CPU struct {
 
 const (
 	levelVariable = "XPWC_TEST_CPU" // a level of xnnpack.LimitCPU
-	// EmulatedCPUs names the variable that lists, separated by spaces, the CPUs which the emulator that tests run
-	// under is to be asked for: those of qemu-user for arm64.
+	// EmulatedCPUs names the variable that lists the CPUs, separated by spaces, to request from the emulator that tests
+	// run under: CPUs of qemu-user for arm64.
 	EmulatedCPUs     = "XPWC_TEST_EMULATED_CPUS"
 	emulatorVariable = "QEMU_CPU"
 )
 
-// CPUs returns the CPUs there are to run on: on amd64 the levels of xnnpack.LimitCPU, of which this machine may lack
-// some; elsewhere those that are emulated, if any.
+// CPUs returns the CPUs to test: on amd64 the levels of xnnpack.LimitCPU, some of which this machine may lack;
+// elsewhere the emulated ones, if any.
 func CPUs() []CPU {
 	names, variable := strings.Fields(os.Getenv(EmulatedCPUs)), emulatorVariable
 	if runtime.GOARCH == "amd64" {

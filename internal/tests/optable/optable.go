@@ -19,11 +19,11 @@ import (
 type Weight struct {
 	Name    string // unique within the case
 	Content []byte
-	// Eager: XNNPACK reads the content while the runtime is created even if its weights cache has the packed weights.
+	// Eager: XNNPACK reads the content while the runtime is created even on a cache hit.
 	Eager bool
 	// Retain: XNNPACK reads the content at inference.
 	Retain bool
-	// Packing says how the weight is packed. It is zero for what is no kernel, and for what nothing packs.
+	// Packing describes how the weight is packed. It is zero for a weight that is no kernel, or is not packed.
 	Packing packing.Identity
 }
 
@@ -48,10 +48,10 @@ type Case struct {
 // Varies stands for a number that depends on the CPU, or on the version of XNNPACK.
 const Varies = -1
 
-// Run builds the case with its static tensors where place says, creates a runtime with the cache (nil for none), calls
-// afterCreate (nil for nothing: where the cache is finalized), runs it on the calling thread and returns the output's
-// bytes. A nil place is a copy in C memory for as long as it runs. Where the hardware cannot run the case the error
-// matches xnnpack.UnsupportedHardware.
+// Run builds the case with its static tensors in the memory that place returns, creates a runtime with the cache (nil
+// for none), calls afterCreate (nil for nothing: where the cache is finalized), runs it on the calling thread and
+// returns the output's bytes. A nil place is a copy in C memory for as long as it runs. Where the hardware cannot run
+// the case the error matches xnnpack.UnsupportedHardware.
 func (c Case) Run(cache xnnpack.WeightsCache, place Place, afterCreate func() error) (output []byte, err error) {
 	b, err := c.run(cache, place, afterCreate)
 	if err != nil {

@@ -28,10 +28,10 @@ func requireRun(t *testing.T, err error) {
 }
 
 func TestNamesAreUnique(t *testing.T) {
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for _, c := range optable.Cases() {
-		require.False(t, seen[c.Name], c.Name)
-		seen[c.Name] = true
+		require.False(t, names[c.Name], c.Name)
+		names[c.Name] = true
 	}
 }
 

@@ -9,9 +9,8 @@ import (
 	"xpwc/xnnpack"
 )
 
-// RunChecked is Run, and compares the output with what a plain computation in double precision gives. What may differ
-// follows from the datatypes: one step of a quantised output, the rounding of dynamically quantised inputs, the
-// precision of floats.
+// RunChecked is Run, and compares the output with a plain computation in double precision. The tolerance follows from
+// the datatypes: one step of a quantised output, the rounding of dynamically quantised inputs, the precision of floats.
 func (c Case) RunChecked(cache xnnpack.WeightsCache, place Place, afterCreate func() error) ([]byte, error) {
 	b, err := c.run(cache, place, afterCreate)
 	if err != nil {
@@ -118,7 +117,7 @@ func (l *layer) compute(x, kernel image) *result {
 	return r
 }
 
-// result is what an operator must compute, with what an error of the inputs and of each rounding amounts to.
+// result is the output that an operator must compute, with the effect of an error of the inputs and of each rounding.
 type result struct {
 	shape     []int
 	real      []float64

@@ -18,7 +18,7 @@ static void record(struct recorder* r, char call) {
   r->calls++;
 }
 
-// The last that was said of an address counts: copies are freed, and others made in their place.
+// The last record for an address counts: copies are freed, and others made in their place.
 static const void* original(const struct recorder* r, const void* data) {
   for (size_t i = r->aliases; i > 0; i--) {
     if (r->alias[i - 1].copy == data) {

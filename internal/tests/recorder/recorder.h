@@ -16,7 +16,7 @@ struct recorder_entry {
   size_t size;
 };
 
-// A copy that XNNPACK made of a tensor's content, as float32, and says so: its address stands for the original's.
+// A copy that XNNPACK made of a tensor's content, as float32, and reported: its address stands for the original's.
 struct recorder_alias {
   const void* copy;
   const void* original;

@@ -45,15 +45,15 @@ func Start(t testing.TB, extra ...string) *Server {
 		_ = cmd.Wait()
 	})
 	t.Cleanup(s.Stop)
-	var said strings.Builder
+	var output strings.Builder
 	lines := bufio.NewScanner(log)
 	for s.Host == "" && lines.Scan() {
-		fmt.Fprintln(&said, lines.Text())
+		fmt.Fprintln(&output, lines.Text())
 		if m := listening.FindStringSubmatch(lines.Text()); m != nil {
 			s.Host = m[1]
 		}
 	}
-	require.NotEmpty(t, s.Host, "the registry did not start:\n%s", &said)
+	require.NotEmpty(t, s.Host, "the registry did not start:\n%s", &output)
 	go func() { // it would wait for a full pipe
 		for lines.Scan() {
 		}
@@ -61,7 +61,7 @@ func Start(t testing.TB, extra ...string) *Server {
 	return s
 }
 
-// Ref returns the reference of what is called NAME:TAG in the registry.
+// Ref returns the reference of NAME:TAG in the registry.
 func (s *Server) Ref(name string) string { return s.Host + "/" + name }
 
 // Blobs returns the paths of the stored blobs that have more bytes than that.

@@ -14,7 +14,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-func TestWhatWasPackedIsFoundByTheNextCache(t *testing.T) {
+func TestPackedWeightsAreFoundByTheNextCache(t *testing.T) {
 	for _, size := range []int{1, 100, 5000, 1 << 20, 9 << 20} {
 		path := harness.Path(t)
 		tensors := harness.Tensors(3, size)
@@ -78,7 +78,7 @@ func TestCommitsWhileAnotherSessionIsPacking(t *testing.T) {
 }
 
 // Other processes see a commit when their next session begins.
-func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
+func TestASessionSeesCommitsOfAnotherProcess(t *testing.T) {
 	path := harness.Path(t)
 	tensors := harness.Tensors(2, 1000)
 	mine, theirs := harness.Open(t, path, nil), harness.OpenProcess(t, path)
@@ -97,7 +97,7 @@ func TestASessionSeesWhatAnotherProcessCommitted(t *testing.T) {
 	require.NoError(t, mine.Close())
 }
 
-func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
+func TestWeightsArePrivateWhileAnotherProcessPacks(t *testing.T) {
 	path := harness.Path(t)
 	theirs := harness.OpenProcess(t, path)
 	s, err := theirs.NewSession(xpwc.MapOf(map[string][]byte{"x": harness.Content("x", 50)}))
@@ -118,8 +118,8 @@ func TestWhileAnotherProcessPacksWeightsArePrivate(t *testing.T) {
 	require.NoError(t, theirs.Close())
 }
 
-// Who waited in vain for another process does not wait again with each session.
-func TestABusyFileIsWaitedForOnce(t *testing.T) {
+// A process that waited in vain for another one does not wait again for each session.
+func TestASessionWaitsOnceForABusyFile(t *testing.T) {
 	path := harness.Path(t)
 	theirs := harness.OpenProcess(t, path)
 	holding := harness.NewSession(t, theirs, map[string][]byte{"x": harness.Content("x", 50)})

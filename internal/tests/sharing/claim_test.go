@@ -20,7 +20,7 @@ func loadAs(t testing.TB, s *xpwc.Session, name, mode string, options ...xpwc.Lo
 	return harness.Load(t, s, name, append(options, xpwc.PackedAs(packing.Opaque([]byte(mode))))...)
 }
 
-func TestASessionThatWillNotPackHoldsUpNoOther(t *testing.T) {
+func TestASessionWithoutPackingDoesNotBlockOthers(t *testing.T) {
 	content := harness.Content("w", 100)
 	for name, end := range map[string]func(t *testing.T, s *xpwc.Session){
 		"closed":    func(t *testing.T, s *xpwc.Session) { require.NoError(t, s.Close()) },
@@ -100,7 +100,7 @@ func TestAWaitForAnotherSessionEndsAfterWriterWait(t *testing.T) {
 }
 
 // What one session packs answers another only if that would pack the same.
-func TestASessionSharesWithAnotherInParallelWhatIsEqual(t *testing.T) {
+func TestParallelSessionsShareEqualEntries(t *testing.T) {
 	first, second := harness.Content("first", 100), harness.Content("second", 100)
 	for _, path := range []string{"", harness.Path(t)} {
 		c := harness.Open(t, path, nil)

@@ -41,8 +41,8 @@ func TestWithoutDescriptorsThereAreErrors(t *testing.T) {
 
 func withoutDescriptors(t *testing.T, step string, spare int) {
 	giveBack := func() {}
-	comeTo := func(label string) {
-		if label == step {
+	begin := func(next string) {
+		if next == step {
 			giveBack = useUpDescriptors(t, spare)
 		}
 	}
@@ -60,14 +60,14 @@ func withoutDescriptors(t *testing.T, step string, spare int) {
 	require.NoError(t, err)
 
 	if step == "map" {
-		comeTo("map")
+		begin("map")
 		f, err := mapped.Open(weights)
 		require.Equal(t, spare == 0, fails(err))
 		if err == nil {
 			require.NoError(t, f.Close())
 		}
 	}
-	comeTo("open")
+	begin("open")
 	c, err := xpwc.Open(path, nil)
 	if failed := fails(err); failed {
 		require.Less(t, spare, 3)
@@ -75,11 +75,11 @@ func withoutDescriptors(t *testing.T, step string, spare int) {
 		c, err = xpwc.Open(path, nil)
 		require.NoError(t, err)
 	}
-	comeTo("pack")
+	begin("pack")
 	require.Equal(t, plain, harness.RunCase(t, c, op))
-	comeTo("save")
+	begin("save")
 	fails(c.Save())
-	comeTo("close")
+	begin("close")
 	fails(c.Close())
 	giveBack()
 

@@ -16,8 +16,8 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// Whoever packed, each handle's next Save says that what was packed is not in the file.
-func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
+// Whichever handle packed, each handle's next Save reports that the packed weights are not in the file.
+func TestEachHandleReportsALossOfTheFile(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(1, 5000)).MustClose(t)
@@ -38,8 +38,8 @@ func TestEachHandleIsGivenTheErrorOfWhatIsLostWithTheFile(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// Options are those of who has a file open, and whoever is closing it has it no more.
-func TestAFileWhoseLastHandleIsBeingClosedIsOpenedWithOtherOptions(t *testing.T) {
+// The options of a file are the options of its open handles; a handle that is being closed no longer counts.
+func TestOpeningDuringTheLastCloseTakesNewOptions(t *testing.T) {
 	path := harness.Path(t)
 	handled := make(chan struct{})
 	l := harness.Listener{OnMessage: func(string) { <-handled }}
@@ -58,7 +58,7 @@ func TestAFileWhoseLastHandleIsBeingClosedIsOpenedWithOtherOptions(t *testing.T)
 	require.NoError(t, second.Close())
 }
 
-// unlockless disks do not say that they have given their lock up, the first time.
+// unlockless disks return an error, the first time, when they release their lock.
 type unlockless struct {
 	store.File
 	refused *atomic.Bool
@@ -86,7 +86,7 @@ func (f unlocklessFiles) Open(path string, writable bool) (store.File, error) {
 }
 
 // An error that is bridged is an event, whatever it is of, and none takes another's place unseen.
-func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
+func TestAToleratedErrorIsAnEvent(t *testing.T) {
 	path := harness.Path(t)
 	var l harness.Listener
 	first := harness.Open(t, path, nil)
@@ -108,7 +108,7 @@ func TestAnErrorThatIsBridgedIsAnEvent(t *testing.T) {
 }
 
 // That an entry of the file is one of several under its key is in all further generations, too.
-func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
+func TestFlagsOfAnEntryStayInLaterCommits(t *testing.T) {
 	path, tensors := harness.Path(t), harness.Tensors(2, 5000)
 	const name = "tensor 0"
 	first := map[string][]byte{name: tensors[name]}
@@ -141,7 +141,7 @@ func TestWhatACommitSaysOfAnEntryLaterOnesSayToo(t *testing.T) {
 }
 
 // What a session is packing answers no other: that packs, too, and uses it only if it is equal.
-func TestSessionsThatPackAtTheSameTimeShareOnlyWhatIsEqual(t *testing.T) {
+func TestConcurrentSessionsShareOnlyEqualEntries(t *testing.T) {
 	for _, path := range []string{"", harness.Path(t)} {
 		c := harness.Open(t, path, nil)
 		first, second := harness.Content("first", 100), harness.Content("second", 100)

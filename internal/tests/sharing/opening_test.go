@@ -13,7 +13,7 @@ import (
 	"xpwc/internal/tests/harness"
 )
 
-// slowToOpen are files that are not there before somebody says so.
+// slowToOpen are files whose opening blocks until the test releases it.
 type slowToOpen struct {
 	osdisk.Files
 	asked, opened chan struct{}
@@ -25,19 +25,19 @@ func (f slowToOpen) Open(path string, writable bool) (store.File, error) {
 	return f.Files.Open(path, writable)
 }
 
-// inTime fails the test if something takes so long that it must be waiting for what does not come.
-func inTime(t *testing.T, label string, do func()) {
+// inTime fails the test if something takes so long that it must be blocked.
+func inTime(t *testing.T, operation string, do func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal(label, "waits")
+		t.Fatal(operation, "waits")
 	}
 }
 
-func TestAFileThatIsSlowToOpenHoldsUpNoOther(t *testing.T) {
+func TestASlowOpenDoesNotBlockOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "slow")
 	slow := slowToOpen{asked: make(chan struct{}), opened: make(chan struct{})}

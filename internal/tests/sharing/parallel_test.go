@@ -96,7 +96,7 @@ func start(m harness.Chain, c *xpwc.Cache, data xpwc.DataMap, want []float32) (e
 	return end, err
 }
 
-func TestASessionWaitsForAnotherThatPacksTheSameWeight(t *testing.T) {
+func TestASessionWaitsForAPackerOfTheSameWeight(t *testing.T) {
 	cachesOfEachKind(t, func(t *testing.T, c *xpwc.Cache) {
 		tensors := harness.ThreeLayers.Weights(1)
 		want := harness.ThreeLayers.Plain(t, tensors)
@@ -113,7 +113,7 @@ func TestASessionWaitsForAnotherThatPacksTheSameWeight(t *testing.T) {
 	})
 }
 
-func TestASessionPacksItselfWhatAnotherFailsToPack(t *testing.T) {
+func TestASessionPacksWeightsThatAnotherFailedToPack(t *testing.T) {
 	cachesOfEachKind(t, func(t *testing.T, c *xpwc.Cache) {
 		tensors := harness.ThreeLayers.Weights(1)
 		want := harness.ThreeLayers.Plain(t, tensors)
@@ -212,7 +212,7 @@ func (d unstamped) Tensor(name string) (xpwc.Tensor, error) {
 }
 
 // Sessions of models that share some weights, with other content under some names, fail at random tensors.
-func TestSessionsInParallelThatFailHoldUpNoOther(t *testing.T) {
+func TestFailingSessionsDoNotBlockOthers(t *testing.T) {
 	cachesOfEachKind(t, func(t *testing.T, c *xpwc.Cache) {
 		broken := errors.New("the tensor is broken")
 		var wg sync.WaitGroup
@@ -278,7 +278,7 @@ func (w *changedLater) Changed() (changed bool, err error) {
 	return changed, nil
 }
 
-func TestASessionIsToldThatTheSourceChangedWhichAnotherPackedFor(t *testing.T) {
+func TestASessionReportsASourceChangeOfASharedEntry(t *testing.T) {
 	for name, firstEnds := range map[string]bool{"before it ends": true, "after it ended": false} {
 		t.Run(name, func(t *testing.T) {
 			data, c := xpwc.MapOf(harness.ThreeLayers.Weights(1)), harness.OpenCache(t, harness.Path(t), nil)
@@ -304,7 +304,7 @@ func TestASessionIsToldThatTheSourceChangedWhichAnotherPackedFor(t *testing.T) {
 }
 
 // Without stamps nobody knows whether two openings of a path are of one file, whose change both would see.
-func TestASessionPacksItselfWhatItHasAnotherWatchOf(t *testing.T) {
+func TestASessionWithAnotherWatchPacksForItself(t *testing.T) {
 	for name, reused := range map[string]int64{"one opening": 0, "two openings": 3} {
 		t.Run(name, func(t *testing.T) {
 			o, c := harness.NewOverwritten(t), harness.OpenCache(t, harness.Path(t), nil)
@@ -328,7 +328,7 @@ func TestASessionPacksItselfWhatItHasAnotherWatchOf(t *testing.T) {
 }
 
 // A session that is not finalized may yet pack a kernel in the second of its ways.
-func TestAKernelOfTwoWaysAnswersNoOtherSessionBeforeItsOwnIsFinalized(t *testing.T) {
+func TestAVariantIsNotSharedBeforeFinalize(t *testing.T) {
 	m := harness.Chain{Width: 64, Layers: [][2]string{{"w", ""}, {"w", ""}}}
 	row := xnnpack.Tensor{Type: xnnpack.Float32, Shape: []int{1, m.Width}}
 	filter := xnnpack.Tensor{Name: "w", Type: xnnpack.Float32, Shape: []int{m.Width, m.Width}}

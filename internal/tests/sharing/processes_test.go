@@ -32,7 +32,7 @@ var sixLayers = harness.Chain{Width: 160, Layers: [][2]string{
 	{"w1", "b1"}, {"w2", ""}, {"w3", "b3"}, {"w4", "b4"}, {"w5", "b5"}, {"w6", "b6"},
 }}
 
-// A report is what a child says of its run.
+// A report is a child's account of its run.
 type report struct {
 	Output               string // digest
 	Hits, Misses, Packed int64
@@ -45,8 +45,8 @@ func digestOfOutput(output []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, output)))
 }
 
-// runAsChild runs the model on the directory's cache and says what came of it. In the role "writer" it stops at the
-// first entry it has packed, until a line arrives on its standard input or that is closed.
+// runAsChild runs the model on the directory's cache and prints a report. In the role "writer" it stops at the first
+// entry it has packed, until a line arrives on its standard input or that is closed.
 func runAsChild(t *testing.T, dir string) {
 	options := &xpwc.Options{}
 	var err error
@@ -114,7 +114,7 @@ func requireOneCopy(t *testing.T, dir string, payload int64) {
 	require.NoError(t, c.Close())
 }
 
-func TestOfProcessesThatStartTogetherOnePacksAndTheOthersFindIt(t *testing.T) {
+func TestOneOfSeveralStartingProcessesPacks(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		runAsChild(t, dir)
 		return
@@ -184,7 +184,7 @@ func TestAnotherProcessTakesOverFromAKilledWriter(t *testing.T) {
 	requireOneCopy(t, dir, packed)
 }
 
-func TestWhileTheWriterIsStoppedOthersGoOnPrivately(t *testing.T) {
+func TestOthersPackPrivatelyWhileTheWriterIsStopped(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		runAsChild(t, dir)
 		return
@@ -193,7 +193,7 @@ func TestWhileTheWriterIsStoppedOthersGoOnPrivately(t *testing.T) {
 	for _, then := range []string{"continued", "killed"} {
 		t.Run(then, func(t *testing.T) {
 			dir := t.TempDir()
-			test := "TestWhileTheWriterIsStoppedOthersGoOnPrivately"
+			test := "TestOthersPackPrivatelyWhileTheWriterIsStopped"
 			writer := harness.StartChild(t, test, nil, harness.EnvDir+"="+dir, envRole+"=writer")
 			writer.Await(t, "packing")
 			require.NoError(t, writer.Process.Signal(syscall.SIGSTOP))
@@ -236,8 +236,8 @@ func TestAKillWhileXNNPACKPacksLosesNothing(t *testing.T) {
 	if dir := os.Getenv(harness.EnvDir); dir != "" {
 		round, err := strconv.Atoi(os.Getenv(envRole))
 		require.NoError(t, err)
-		said := func(xpwc.Progress) { fmt.Println("packed") }
-		c := harness.OpenCache(t, filepath.Join(dir, "cache"), &xpwc.Options{WriterWait: -1, Progress: said})
+		progress := func(xpwc.Progress) { fmt.Println("packed") }
+		c := harness.OpenCache(t, filepath.Join(dir, "cache"), &xpwc.Options{WriterWait: -1, Progress: progress})
 		for ; ; round++ {
 			sixLayers.Run(t, c, weights(round))
 			require.NoError(t, c.Save())
@@ -362,9 +362,9 @@ func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 
 	for place, session := range map[string]bool{"packing": true, "computing a tensor": false} {
 		t.Run(place, func(t *testing.T) {
-			reached, release := make(chan struct{}), make(chan struct{})
+			started, release := make(chan struct{}), make(chan struct{})
 			var once sync.Once
-			block := func() { once.Do(func() { close(reached); <-release }) }
+			block := func() { once.Do(func() { close(started); <-release }) }
 			options := &xpwc.Options{}
 			slow := xpwc.DataMap(blockedMap{xpwc.MapOf(sixLayers.Weights(1)), block})
 			if place == "packing" {
@@ -381,7 +381,7 @@ func TestAnExecutingRuntimeNeverWaitsForOneThatIsCreated(t *testing.T) {
 			var created sync.WaitGroup
 			var got []float32
 			created.Go(func() { got = sixLayers.Run(t, c, slow) })
-			<-reached
+			<-started
 
 			for range 100 {
 				require.Equal(t, want, executed.Infer(t, m.Runtime))

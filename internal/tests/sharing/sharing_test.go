@@ -67,8 +67,8 @@ func TestXNNPACKPacksWhereTheFileIsMapped(t *testing.T) {
 	opened.MustClose(t)
 }
 
-// Where packed weights are kept is what the host says, and nothing else is written.
-func TestWhereWeightsAreSavedIsTheHostsChoice(t *testing.T) {
+// Packed weights are kept in the place that the host chooses, and nothing else is written.
+func TestTheHostChoosesThePlaceOfTheFile(t *testing.T) {
 	tensors := harness.ThreeLayers.Weights(1)
 	want := harness.ThreeLayers.Plain(t, tensors)
 	for _, choice := range []struct {

@@ -53,8 +53,9 @@ func TestFlagsThatAnotherProcessSetAreKept(t *testing.T) {
 	require.NoError(t, theirs.Close())
 }
 
-// What could not be said in the file at once, because another process was writing to it, is said when it has ended.
-func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
+// A stamp that could not be noted in the file because another process was writing to it is noted when that process has
+// ended.
+func TestAStampIsCommittedAfterAnotherWriterHasEnded(t *testing.T) {
 	path := harness.Path(t)
 	use := func(c *xpwc.Cache, stamp string) (hit bool) {
 		s, hit := harness.UseStamped(t, c, stamp)
@@ -85,8 +86,8 @@ func TestANewStampIsCommittedWhenAnotherProcessHasEndedWriting(t *testing.T) {
 	require.Zero(t, c.Stats().WrittenBytes, "the file has the new stamp")
 }
 
-// Who gives the writer's lock up, as a look-up does that finds what another process packed, waits for no flush.
-func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
+// Releasing the writer's lock, as a look-up does that finds an entry of another process, does not wait for a flush.
+func TestReleasingTheWriterLockDoesNotWaitForAFlush(t *testing.T) {
 	c, h := harness.OpenHooked(t, harness.Path(t), nil)
 	o := harness.PackTensors(t, c, harness.Tensors(1, 3000))
 	harness.HoldCommits(c)
@@ -104,7 +105,7 @@ func TestNobodyWaitsForAFlushToStopWriting(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A process that uses an entry, and commits something else, leaves what another one has said of it since.
+// A process that uses an entry, and commits something else, keeps changes that another process has made to it since.
 func TestACommitLeavesTheStampsOfAnotherProcess(t *testing.T) {
 	path := harness.Path(t)
 	c := harness.Open(t, path, nil)
@@ -136,7 +137,7 @@ func TestACommitLeavesTheStampsOfAnotherProcess(t *testing.T) {
 }
 
 // What changes while a commit is written is committed after it.
-func TestANewStampIsCommittedThatComesDuringACommit(t *testing.T) {
+func TestAStampNotedDuringACommitIsCommitted(t *testing.T) {
 	path := harness.Path(t)
 	c, h := harness.OpenHooked(t, path, nil)
 	s, _ := harness.UseStamped(t, c, "old")

@@ -69,7 +69,7 @@ func TestTwoRuntimesHoldOneCopy(t *testing.T) {
 	}
 }
 
-func TestModelsShareTheWeightsTheyHaveInCommon(t *testing.T) {
+func TestModelsShareCommonWeights(t *testing.T) {
 	sibling := harness.Chain{Width: 96, Layers: [][2]string{{"w1", "b1"}, {"w4", "b4"}}}
 	tensors := harness.ThreeLayers.Weights(1)
 	for name, b := range sibling.Weights(1) {
@@ -85,7 +85,7 @@ func TestModelsShareTheWeightsTheyHaveInCommon(t *testing.T) {
 	b.MustClose(t)
 }
 
-func TestChangedContentUnderTheSameNameIsPackedAgain(t *testing.T) {
+func TestChangedContentUnderTheSameNameIsRepacked(t *testing.T) {
 	path := harness.Path(t)
 	original := harness.ThreeLayers.Weights(1)
 	rewritten := harness.ThreeLayers.Weights(1)
@@ -109,7 +109,7 @@ func TestChangedContentUnderTheSameNameIsPackedAgain(t *testing.T) {
 	require.Equal(t, harness.ThreeLayers.Plain(t, rewritten), harness.ThreeLayers.Run(t, c, xpwc.MapOf(rewritten)))
 }
 
-func TestNamesThatRunTogetherAreDifferentKeys(t *testing.T) {
+func TestNamesWithEqualConcatenationsAreDifferentKeys(t *testing.T) {
 	path := harness.Path(t)
 	single := harness.Chain{Width: 32, Layers: [][2]string{{"ab", "c"}}}
 	two := harness.Chain{Width: 32, Layers: [][2]string{{"a", "bc"}}}
@@ -125,7 +125,7 @@ func TestNamesThatRunTogetherAreDifferentKeys(t *testing.T) {
 	}
 }
 
-func TestTiedWeightsArePackedTwiceOnceAndNeverAgain(t *testing.T) {
+func TestTiedWeightsArePackedAtTheFirstStartOnly(t *testing.T) {
 	tied := harness.Chain{Width: 64, Layers: [][2]string{{"w", "b"}, {"w", "b"}, {"v", "b"}}}
 	path, tensors := harness.Path(t), tied.Weights(1)
 	want := tied.Plain(t, tensors)
@@ -244,7 +244,7 @@ func TestASourceIsComputedOnlyIfPackingReadsIt(t *testing.T) {
 	require.ElementsMatch(t, []string{"w1", "b1", "w2", "w3", "b3"}, data.released)
 }
 
-func TestFinalizeGivesBackWhatPackingConsumedAndCloseTheRest(t *testing.T) {
+func TestFinalizeReleasesPackedTensorsAndCloseTheRest(t *testing.T) {
 	tensors := harness.ThreeLayers.Weights(1)
 	tensors["unused"] = harness.Floats(4, 1)
 	data := &counted{tensors: tensors}
@@ -267,7 +267,7 @@ func TestFinalizeGivesBackWhatPackingConsumedAndCloseTheRest(t *testing.T) {
 	require.NoError(t, s.Close(), "closing twice is harmless")
 }
 
-func TestAContentThatWasPackedIsGivenUpAtOnce(t *testing.T) {
+func TestPackedContentIsEvictedAtOnce(t *testing.T) {
 	path := harness.Path(t)
 	data := &counted{tensors: harness.ThreeLayers.Weights(1)}
 	c := harness.OpenCache(t, path, nil)
@@ -290,7 +290,7 @@ func TestAContentThatWasPackedIsGivenUpAtOnce(t *testing.T) {
 	require.Empty(t, data.evicted, "nothing was read")
 }
 
-func TestProgressTellsOfEachEntryPacked(t *testing.T) {
+func TestProgressReportsEachPackedEntry(t *testing.T) {
 	var reported []xpwc.Progress
 	c := harness.OpenCache(t, harness.Path(t),
 		&xpwc.Options{Progress: func(p xpwc.Progress) { reported = append(reported, p) }})
@@ -305,7 +305,7 @@ func TestProgressTellsOfEachEntryPacked(t *testing.T) {
 	require.Empty(t, reported, "nothing is packed")
 }
 
-func TestHandlesOfOnePathShareWhatIsPacked(t *testing.T) {
+func TestHandlesOfOnePathShareEntries(t *testing.T) {
 	path, tensors := harness.Path(t), harness.ThreeLayers.Weights(1)
 	a := harness.OpenCache(t, path, nil)
 	b := harness.OpenCache(t, filepath.Join(filepath.Dir(path), ".", filepath.Base(path)), nil)
@@ -325,7 +325,7 @@ func TestHandlesOfOnePathShareWhatIsPacked(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-func TestOptionsThatCannotBeAreErrors(t *testing.T) {
+func TestInvalidOptionsAreErrors(t *testing.T) {
 	for _, o := range []xpwc.Options{{MaxBytes: -1}, {Verify: 77}, {Verify: -1}} {
 		for _, path := range []string{"", harness.Path(t)} {
 			o.OrMemory = true
@@ -354,11 +354,11 @@ func TestAHandleIsClosedOnce(t *testing.T) {
 	require.EqualValues(t, 3, a.Stats().Hits.Entries, "its figures are those of the file's handles")
 
 	_, err := a.NewSession(nil)
-	for label, err := range map[string]error{
+	for call, err := range map[string]error{
 		"session": err, "save": a.Save(), "compact": a.Compact(), "trim": a.Trim(),
 		"prune": a.Prune(xpwc.PruneOptions{}),
 	} {
-		require.ErrorIs(t, err, xpwc.ErrClosed, label)
+		require.ErrorIs(t, err, xpwc.ErrClosed, call)
 	}
 }
 

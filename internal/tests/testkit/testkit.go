@@ -31,7 +31,7 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Lacks ends a test because of what the machine has not: it is skipped, or fails where everything is to be tested.
+// Lacks ends a test that needs something the machine lacks: it is skipped, or fails where everything must be tested.
 func Lacks(t testing.TB, err error) {
 	t.Helper()
 	if Complete() {
@@ -101,8 +101,7 @@ func SkipWithRace(t testing.TB) {
 	}
 }
 
-// Settled returns when the file at path, written a moment ago, has a stamp for whoever opens it from now on. It returns
-// path.
+// Settled waits until the file at path, written a moment ago, has a stamp for every later opening. It returns path.
 func Settled(t testing.TB, path string) string {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -1,3 +1,3 @@
-// Package thindisk mounts file systems for tests on Linux, above all a disk that cannot take all that it said it had
-// space for, as thin provisioning and bad devices do.
+// Package thindisk mounts file systems for tests on Linux, above all a disk that cannot store all the blocks that it
+// promised, as with thin provisioning and bad devices.
 package thindisk

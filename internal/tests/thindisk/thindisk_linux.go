@@ -56,8 +56,7 @@ func MountImage(t testing.TB, image, dir string, size int64, options string, mkf
 	command("mount", "-o", options, image, dir)
 }
 
-// FillUp leaves nothing of what the disk lies on: what it has taken before a Sync stays, and what is written from now
-// on is lost.
+// FillUp fills the storage below the disk: writes before a Sync stay, and later writes are lost.
 func FillUp(t testing.TB, ballast string) {
 	t.Helper()
 	f, err := os.Create(ballast)

@@ -282,10 +282,10 @@ func distance(t *testing.T, got, want []float64) float64 {
 const pageHead = `# Models that run
 
 These are models of ordinary users, as the public exporters write them, with random weights
-([internal/tests/zoo](../internal/tests/zoo/testdata/README.md)). Each runs in Go without a cache, at a first start and at a next
-one, with the same outputs bit for bit. A number is the relative L2 distance of its outputs from those of the stock
-runtime; *refused* means that opening the model is an error that lists what it has that does not run in Go. This page
-is written by ` + "`make test-zoo`" + `.
+([internal/tests/zoo](../internal/tests/zoo/testdata/README.md)). Each runs in Go without a cache, at a first start
+and at a next one, with the same outputs bit for bit. A number is the relative L2 distance of its outputs from
+those of the stock runtime; *refused* means that opening the model is an error that lists what it has that does not run
+in Go. This page is written by ` + "`make test-zoo`" + `.
 
 A distance is at most 1e-3 in fp32 and fp16, 5e-2 in dyn and int8, and 2e-3 in int16, of a ` + "`.pte`" + ` 1e-4, 1e-2
 and 2e-2; or, if the same model in fp32 is there, at most 0.1 from the stock runtime's for that one, and no farther
