@@ -508,6 +508,10 @@ Error XNNWeightsCache::set_program(const void* data, size_t size) {
   if (size == 0 || xpwc_digest(data, size, digest.data()) != XPWC_STATUS_OK) {
     return Error::InvalidArgument;
   }
+  const bool replaces = current->program && *current->program != digest;
+  if (replaces && !current->constants.empty()) {
+    return Error::InvalidState; // look-ups may have been answered for the first program
+  }
   current->program = digest;
   return Error::Ok;
 }

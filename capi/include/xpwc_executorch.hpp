@@ -164,8 +164,10 @@ class XNNWeightsCache {
 
   // Sets the program of the runtime: the bytes that ExecuTorch passes to the backend for a delegate, which are read
   // only during the call. Look-ups of weights packed for the same bytes can then hit. Call it between
-  // initialize_for_runtime and xnn_create_runtime, for each runtime. InvalidState while no runtime is being created,
-  // InvalidArgument if size is 0. Not in ExecuTorch's class.
+  // initialize_for_runtime and xnn_create_runtime, for each runtime. The class cannot detect the bytes of another
+  // delegate: it would use that delegate's packed weights, and outputs would be wrong. InvalidState while no runtime is
+  // being created, or for other bytes than before once a constant is loaded; InvalidArgument if size is 0. Not in
+  // ExecuTorch's class.
   Error set_program(const void* data, size_t size);
 
   // Sets how a constant is packed, instead of set_program: bytes in any format that differ if the operator, its shape,

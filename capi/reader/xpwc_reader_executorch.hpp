@@ -111,8 +111,10 @@ class XNNWeightsCache {
   }
 
   // Gives the bytes that ExecuTorch gives to the backend for its delegate, which are read during the call. Call it
-  // between initialize_for_runtime and the first load_unpacked_data, for each runtime; the last call counts. InvalidState
-  // at any other time, InvalidArgument for no bytes: then nothing changes. Not in ExecuTorch's class.
+  // between initialize_for_runtime and the first load_unpacked_data, for each runtime; the last call counts. The class
+  // cannot detect the bytes of another delegate: it would use that delegate's packed weights, and outputs would be
+  // wrong. InvalidState at any other time, InvalidArgument for no bytes: then nothing changes. Not in ExecuTorch's
+  // class.
   Error set_program(const void* data, size_t size) {
     if (current_ == nullptr || !current_->constants.empty()) {
       return Error::InvalidState;

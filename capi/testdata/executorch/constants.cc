@@ -257,7 +257,11 @@ void saying_at_the_wrong_time(const std::string&) {
   REQUIRE(cache.set_program(nullptr, 1) == Error::InvalidArgument);
   REQUIRE(cache.set_program(&zero_point, 0) == Error::InvalidArgument);
   REQUIRE(cache.set_program(&zero_point, 1) == Error::Ok);
+  const uint8_t replacement = 4;
+  REQUIRE(cache.set_program(&replacement, 1) == Error::Ok);
   REQUIRE(cache.load_unpacked_data("w0").ok());
+  REQUIRE(cache.set_program(&replacement, 1) == Error::Ok);
+  REQUIRE(cache.set_program(&zero_point, 1) == Error::InvalidState);
   REQUIRE(cache.set_packing("w0", nullptr, 1) == Error::InvalidArgument);
   REQUIRE(cache.set_packing("w0", &zero_point, 0) == Error::InvalidArgument);
   REQUIRE(cache.set_packing("w0", &zero_point, 1) == Error::Ok);
