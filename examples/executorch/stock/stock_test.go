@@ -395,7 +395,7 @@ func TestTheHostRefusesWhatExecuTorchMisunderstands(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(copied.inputs[0], whole[:len(whole)-4], 0o600))
 	_, err = h.run(copied, "", t.TempDir())
-	require.ErrorContains(t, err, "not as many bytes")
+	require.ErrorContains(t, err, "does not have the size of its shape")
 	copied.inputs = slices.Concat(p.inputs, p.inputs)
 	_, err = h.run(copied, "", t.TempDir())
 	require.ErrorContains(t, err, "for no input")
