@@ -214,7 +214,7 @@ func (s *Session) insertQuietly(key lookUpKey, packed uintptr, size uint64) (
 	}
 	s.work = max(s.work, workEqual)
 	p.Data = p.Data[:size:size]
-	if w.named && !s.layoutKnown {
+	if w.named && s.layoutState != layoutKnown {
 		s.choosePackedLayout(w)
 	}
 	if s.user.Claimed() {

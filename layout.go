@@ -77,24 +77,35 @@ func (s *Session) choosePackedLayout(w *weight) {
 	w.layoutAssumed = true
 }
 
+// A layoutState tells whether a session knows the layout of this machine.
+type layoutState int
+
+const (
+	layoutUnasked    layoutState = iota
+	layoutUnreported             // XNNPACK does not report it, and the session has noted the error
+	layoutKnown
+)
+
 // confirmLayout sets the layout of a weight's key to this machine's, and reports whether it was another. XNNPACK takes
 // a millisecond or two to show it. If it fails to, the weight is unnamed: nobody could tell its packing from another. A
 // cache in memory needs no layout.
 func (s *Session) confirmLayout(w *weight) (changed bool) {
-	if !s.layoutKnown {
+	if s.layoutState != layoutKnown {
 		var current format.Layout
 		var err error
 		if !s.cache.inMemory() {
 			current, err = ask.Layout()
 		}
-		if err != nil && !s.layoutUnknown {
-			s.layoutUnknown = true
+		switch {
+		case err == nil:
+			s.layout, s.layoutState = current.Fingerprint, layoutKnown
+		case s.layoutState == layoutUnasked:
+			s.layoutState = layoutUnreported
 			s.note(err)
 		}
-		s.layout, s.layoutKnown = current.Fingerprint, err == nil
 	}
 	w.layoutAssumed = false
-	w.named = w.named && s.layoutKnown
+	w.named = w.named && s.layoutState == layoutKnown
 	if w.Key.Layout == s.layout && w.named {
 		return false
 	}

@@ -35,7 +35,7 @@ func (s *Session) lookUp(key lookUpKey) uintptr {
 		return notFound
 	}
 	w := s.weight(key)
-	if !s.layoutKnown {
+	if s.layoutState != layoutKnown {
 		s.chooseLayout(w)
 	}
 	e, comparable := s.find(w)

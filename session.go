@@ -29,10 +29,9 @@ type Session struct {
 	state sessionState
 	err   error // the first that a callback could not return
 
-	evidence      evidence // of the file, when the session began
-	layout        Digest   // of this machine, once layoutKnown
-	layoutKnown   bool
-	layoutUnknown bool // XNNPACK does not report its layout, and the error was reported
+	evidence    evidence // of the file, when the session began
+	layout      Digest   // of this machine, once layoutState is layoutKnown
+	layoutState layoutState
 
 	announced *miss   // the look-up that missed last: the next reservation is for it
 	spare     *weight // for the next look-up
