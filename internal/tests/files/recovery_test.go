@@ -17,45 +17,28 @@ import (
 
 	"xpwc"
 	"xpwc/internal/osdisk"
-	"xpwc/internal/store"
 	"xpwc/internal/tests/harness"
 )
-
-// replacedDisk calls a function before it looks at the path.
-type replacedDisk struct {
-	store.File
-	replaced func() error
-}
-
-func (d replacedDisk) Replaced() (bool, error) {
-	if err := d.replaced(); err != nil {
-		return false, err
-	}
-	return d.File.Replaced()
-}
 
 // Sessions that pack while a commit is written keep their memory when the file turns out to be gone.
 func TestAFileMovedAwayDuringACommitKeepsItsBytes(t *testing.T) {
 	path := harness.Path(t)
-	c := harness.Open(t, path, &xpwc.Options{WriterWait: -1})
+	c, h := harness.OpenHooked(t, path, &xpwc.Options{WriterWait: -1})
 	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 100_000),
 		"s2": harness.Content("s2", 300_000)})
 	var space []byte
 	var kernel uintptr
 	n := 0
-	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File,
-		error) {
-		return harness.FlushingDisk{File: d, BeforeFlush: func() error {
-			n++
-			if n == 2 { // header; payloads
-				kernel = harness.Load(t, slow, "slow")
-				require.Equal(t, harness.NotFound, harness.LookUp(slow, 1, kernel, 0))
-				space = harness.Reserve(slow, 100_000)
-				require.NoError(t, os.Rename(path, path+".moved"))
-			}
-			return nil
-		}}, err
-	}})
+	h.Flush = func(string) error {
+		n++
+		if n == 2 { // header; index
+			kernel = harness.Load(t, slow, "slow")
+			require.Equal(t, harness.NotFound, harness.LookUp(slow, 1, kernel, 0))
+			space = harness.Reserve(slow, 100_000)
+			require.NoError(t, os.Rename(path, path+".moved"))
+		}
+		return nil
+	}
 	harness.PackTensors(t, c, map[string][]byte{"quick": harness.Content("q", 100)}).MustClose(t)
 	_ = harness.AwaitCommit(c)
 	defer harness.RecoverFault(t)()
@@ -70,17 +53,14 @@ func TestACommitWithAnUncertainSlotIsKept(t *testing.T) {
 	c := harness.Open(t, path, nil)
 	harness.PackTensors(t, c, harness.Tensors(2, 1000)).MustClose(t)
 	require.NoError(t, c.Close())
-	c = harness.Open(t, path, nil)
+	c, h := harness.OpenHooked(t, path, nil)
 	n := 0
-	harness.SetFiles(c, harness.WrappedForWriting{WrappedFiles: harness.WrappedFiles{Files: osdisk.Files{},
-		Wrap: func(d store.File, err error) (store.File, error) {
-			return harness.FlushingDisk{File: d, BeforeFlush: func() error {
-				if n++; n >= 3 { // settle; index, SLOT, and all after
-					return syscall.EIO
-				}
-				return nil
-			}}, err
-		}}})
+	h.Flush = func(string) error {
+		if n++; n >= 3 { // settle; index, SLOT, and all after
+			return syscall.EIO
+		}
+		return nil
+	}
 	harness.PackTensors(t, c, harness.Tensors(4, 1000)).MustClose(t)
 	require.ErrorIs(t, c.Close(), syscall.EIO)
 	c, err := xpwc.Open(path, &xpwc.Options{Strict: true})
@@ -110,25 +90,22 @@ func TestExecuTorchsFileReplacedWhilePackingIsFollowed(t *testing.T) {
 
 func TestAFailedStatOfThePathIsRetried(t *testing.T) {
 	path := harness.Path(t)
-	c := harness.Open(t, path, nil)
+	c, h := harness.OpenHooked(t, path, nil)
 	slow := harness.NewSession(t, c, map[string][]byte{"slow": harness.Content("slow", 1000)})
 	n, f := 0, 0
-	harness.SetFiles(c, harness.WrappedFiles{Files: osdisk.Files{}, Wrap: func(d store.File, err error) (store.File,
-		error) {
-		d = replacedDisk{d, func() error {
-			if n++; n == 2 { // begin; after the commit
-				return syscall.EIO
-			}
-			return nil
-		}}
-		return harness.FlushingDisk{File: d, BeforeFlush: func() error {
-			if f++; f == 2 {
-				p := bytes.Repeat([]byte{1}, 1000)
-				harness.PackWeight(t, slow, 1, harness.Load(t, slow, "slow"), 0, p)
-			}
-			return nil
-		}}, err
-	}})
+	h.Replaced = func() error {
+		if n++; n == 2 { // begin; after the commit
+			return syscall.EIO
+		}
+		return nil
+	}
+	h.Flush = func(string) error {
+		if f++; f == 2 {
+			p := bytes.Repeat([]byte{1}, 1000)
+			harness.PackWeight(t, slow, 1, harness.Load(t, slow, "slow"), 0, p)
+		}
+		return nil
+	}
 	o := harness.PackTensors(t, c, map[string][]byte{"a": harness.Content("a", 1000)})
 	_ = harness.AwaitCommit(c)
 	_ = c.Save()

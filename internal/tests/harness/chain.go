@@ -183,8 +183,7 @@ func (m Chain) Run(t testing.TB, c *xpwc.Cache, data xpwc.DataMap) []float32 {
 // OpenCache opens a cache that is closed, without an error, when the test ends.
 func OpenCache(t testing.TB, path string, o *xpwc.Options) *xpwc.Cache {
 	t.Helper()
-	c, err := xpwc.Open(path, o)
-	require.NoError(t, err)
+	c := Open(t, path, o)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }

@@ -37,20 +37,6 @@ func Store(c *xpwc.Cache) (st *store.Store) {
 	return st
 }
 
-type FlushingDisk struct {
-	store.File
-	BeforeFlush func() error
-}
-
-func (d FlushingDisk) Flush() error {
-	if d.BeforeFlush != nil {
-		if err := d.BeforeFlush(); err != nil {
-			return err
-		}
-	}
-	return d.File.Flush()
-}
-
 type WrappedFiles struct {
 	store.Files
 	Wrap func(store.File, error) (store.File, error)
@@ -76,6 +62,7 @@ type Hooks struct {
 	Create   func(path string) error
 	Mapping  func(writable bool) error
 	Failed   func() error
+	Replaced func() error
 }
 
 type HookedFiles struct {
@@ -124,6 +111,15 @@ func (d hookedDisk) Failed() error {
 		return d.hooks.Failed()
 	}
 	return nil
+}
+
+func (d hookedDisk) Replaced() (bool, error) {
+	if d.hooks.Replaced != nil {
+		if err := d.hooks.Replaced(); err != nil {
+			return false, err
+		}
+	}
+	return d.File.Replaced()
 }
 
 func (d hookedDisk) WriteAt(b []byte, offset int64) (int, error) {
