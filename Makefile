@@ -194,7 +194,7 @@ not_raced := /capi$$|/cmd/xpwc$$|/htmlreport$$|/internal/(bench|generated|tests/
 not_raced := $(not_raced)|/tflite$$|/described$$|/cachefile$$
 # What has goroutines in its tests alone, if any, is only raced at night.
 not_raced := $(not_raced)$(if $(NIGHTLY),,|/executorch$$|/models$$|/npy$$|/packing$$|/safetensors$$|/internal/tests/zoo$$)
-not_raced := $(not_raced)$(if $(NIGHTLY),,|/internal/(compute|cpu|digest|flatbuf|half|tensorfile)$$)
+not_raced := $(not_raced)$(if $(NIGHTLY),,|/internal/(operators|cpu|digest|flatbuf|half|tensorfile)$$)
 one_goroutine := OutOfBounds|HasTrouble|IsServedAs|Kill|Power|FailedFlush|IndexIsDamaged|EveryCPU|AnyGeometry|FullDisk|ProcessesMayEnd|IsDeclaredOf
 tests: third_party bin/gotestsum
 	@echo "tests on the real library: a line for each package when it has ended"
