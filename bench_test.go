@@ -290,12 +290,11 @@ func medianRatio(times, others []time.Duration) float64 {
 	return ratios[len(ratios)/2]
 }
 
-// What threads that use one cache at the same time cost each other. All figures are medians of ratios within a round:
-// of several in a row, a machine that does something else beside spoils few.
+// benchRounds is the number of rounds of the benchmarks of threads that share a cache. Figures are medians of ratios
+// within a round, because other work on the machine spoils few rounds of several.
 const benchRounds = 7
 
-// inParallel has each do its work on a thread of its own, all from the same moment, and returns when the last has done
-// it.
+// inParallel runs each function on a thread of its own. They start together, and it returns when the last has ended.
 func inParallel(b *testing.B, work ...func() error) (took time.Duration) {
 	b.Helper()
 	var ready, done sync.WaitGroup
@@ -335,8 +334,8 @@ func (r ratios) report(b *testing.B, name, numerator, denominator string) {
 	b.ReportMetric(quotients[len(quotients)/2], name)
 }
 
-// executions lets each executor invoke its runtime over and over for a while, beside a thread that does something else,
-// if beside is not nil. It returns how many a second they manage together.
+// executions invokes each runtime repeatedly for a while, each on its thread, while another thread calls background, if
+// that is not nil. It returns the sum of their invocations per second.
 func executions(b *testing.B, executors []stackRuntime, background func() error) (perSecond float64) {
 	const window = 100 * time.Millisecond
 	repeat := func(do func() error, perSecond *float64) func() error {
@@ -366,9 +365,9 @@ func executions(b *testing.B, executors []stackRuntime, background func() error)
 	return perSecond
 }
 
-// BenchmarkExecutors compares runtimes of one cache, executed by as many threads, with runtimes that have their packed
-// weights to themselves, by executions a second: how they scale with their number, and what is left of it beside a
-// thread that creates and deletes runtimes, warm or without a cache, or that only computes.
+// BenchmarkExecutors compares runtimes that share a cache with runtimes that have packed weights of their own, each on
+// a thread, in executions per second: how they scale with their number, and how much a thread costs them that creates
+// and deletes runtimes, warm or without a cache, or that only computes.
 func BenchmarkExecutors(b *testing.B) {
 	m := benchModel(b, generated.Stack(1, true))
 	c, err := xpwc.Open(packed(b, m), nil)

@@ -379,17 +379,17 @@ func (s *Session) searchFile() {
 	s.countGrowth(repeated)
 }
 
-// content returns what a weight was packed from, if it is known.
-func (w *weight) content() (c content, known bool) {
-	d, known, err := w.kernel.identity.Computed()
-	if !known || err != nil {
+// content returns the digests of a weight's sources, if they are computed.
+func (w *weight) content() (c content, computed bool) {
+	d, computed, err := w.kernel.identity.Computed()
+	if !computed || err != nil {
 		return content{}, false
 	}
 	c.kernel = d
 	if w.bias != nil {
-		c.bias, known, err = w.bias.identity.Computed()
+		c.bias, computed, err = w.bias.identity.Computed()
 	}
-	return c, known && err == nil
+	return c, computed && err == nil
 }
 
 // countGrowth counts what the session packed and the file has many times, if that is most of it.

@@ -68,10 +68,10 @@ func Open(path string) (*File, error) {
 }
 
 // NewFile reads a cache of size bytes from r, which may be a section of another file: packed weights in the file of
-// their model are read with an [io.SectionReader]. Offsets, of entries, of the segments of [File.Map] and of a
-// [Problem], are counted from where r begins. Errors are those of Open, without a path unless r reads an [os.File], or
-// sections of one; ErrDamaged also if r ends before size. r remains the caller's: it is read where and when the File is
-// asked for something, by several goroutines if the File is, must go on giving the same bytes, and is not closed by
+// their model are read with an [io.SectionReader]. Offsets of entries, of the segments of [File.Map] and of a
+// [Problem] count from the start of r. It returns the errors of Open, with a path only if r reads an [os.File] or a
+// section of one, and ErrDamaged also if r ends before size. r remains the caller's: it is read where and when the File
+// is asked for something, by several goroutines if the File is, must go on giving the same bytes, and is not closed by
 // Close. A file that others write to is read with Open, which knows that it grows.
 func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	f, findings, err := newFile(r, size)

@@ -18,16 +18,16 @@ static void on_bus_error(int signal, siginfo_t* info, void* context) {
     before.sa_sigaction(signal, info, context);
     return;
   }
-  static const char said[] =
+  static const char message[] =
       "xpwc: a file was cut off or overwritten while it was in use, or its disk failed (SIGBUS); "
       "put a new file beside the old one and rename it (mv), then start again\n";
-  if (write(STDERR_FILENO, said, sizeof(said) - 1) < 0) {
-    // nobody listens
+  if (write(STDERR_FILENO, message, sizeof(message) - 1) < 0) {
+    // standard error is closed
   }
   _exit(1);
 }
 
-static void say_bus_errors(const int32_t* catching) {
+static void report_bus_errors(const int32_t* catching) {
   struct sigaction mine;
   memset(&mine, 0, sizeof(mine));
   mine.sa_sigaction = on_bus_error;
@@ -50,5 +50,5 @@ import (
 
 // reportBusErrors makes the process exit with a message when it reads a mapped file beyond the file's end.
 func reportBusErrors() {
-	C.say_bus_errors((*C.int32_t)(unsafe.Pointer(&mapped.Faultlessly)))
+	C.report_bus_errors((*C.int32_t)(unsafe.Pointer(&mapped.Faultlessly)))
 }

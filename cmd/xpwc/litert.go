@@ -282,7 +282,7 @@ func (f *litertFile) print(w io.Writer) {
 	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
 }
 
-// litertFormat is the format of LiteRT's cache files, in addition to those of package cachefile.
+// litertFormat is the format of LiteRT's cache files. Package cachefile has the other formats.
 const litertFormat cachefile.Format = "litert"
 
 // staleLiteRT is the problem of a file that LiteRT has marked as stale.

@@ -111,7 +111,7 @@ func readNumbers(t testing.TB, path string) ([]byte, []int) {
 	return a.Data, a.Shape
 }
 
-// requireNear compares the floats in a file with those of a .npy file, up to a relative l2.
+// requireNear compares the floats in a file with a .npy file: their relative L2 distance is at most the tolerance.
 func requireNear(t testing.TB, want, got string, tolerance float64) {
 	t.Helper()
 	numbers, _ := readNumbers(t, want)

@@ -54,7 +54,7 @@ type rewriting struct {
 	EntriesBefore int    `json:"entry_count_before"`
 	EntriesAfter  int    `json:"entry_count_after"`
 	Damaged       int64  `json:"damaged_entry_count"`
-	// Names of models: those of the entries that the file has, and those that it has lost.
+	// Names of the models that the file has entries of, and of the models whose last entry was dropped.
 	Models  []string `json:"models,omitempty"`
 	Dropped []string `json:"dropped_models,omitempty"`
 }
@@ -118,11 +118,11 @@ func (r *rewriting) print(w io.Writer) {
 		console.Plural(r.EntriesAfter, "entry"), console.Size(r.BytesAfter),
 		console.Plural(r.EntriesBefore, "entry"), console.Size(r.BytesBefore))
 	if len(r.Dropped) > 0 {
-		said := strings.Join(r.Dropped, ", ")
+		lost := strings.Join(r.Dropped, ", ")
 		if len(r.Models) > 0 {
-			said += "; it still has those of " + strings.Join(r.Models, ", ")
+			lost += "; it still has those of " + strings.Join(r.Models, ", ")
 		}
-		fmt.Fprintln(w, fold("no more entries of "+said, textWidth(w)))
+		fmt.Fprintln(w, fold("no more entries of "+lost, textWidth(w)))
 	}
 	if r.Damaged > 0 {
 		fmt.Fprintf(w, "note: %s had a wrong checksum and %s dropped\n", console.Plural(int(r.Damaged), "payload"),

@@ -12,25 +12,25 @@ import (
 
 func TestAnEntryIsGivenIfItIsPrivateOrItsFileIsInPlace(t *testing.T) {
 	here, elsewhere := [16]byte{1}, [16]byte{2}
-	for state, given := range map[State][2]bool{
+	for state, usable := range map[State][2]bool{
 		Private: {true, true}, Packed: {true, false}, Orphaned: {true, false}, Durable: {true, false},
 		Dropped: {false, false},
 	} {
 		e := &Entry{State: state, File: here}
-		require.Equal(t, given[0], e.Usable(here), state)
-		require.Equal(t, given[1], e.Usable(elsewhere), state)
+		require.Equal(t, usable[0], e.Usable(here), state)
+		require.Equal(t, usable[1], e.Usable(elsewhere), state)
 		e.Withhold(errors.New("it is damaged"))
 		require.False(t, e.Usable(here), state)
 	}
 }
 
-// Sessions that use what was packed from a source that changed are given that, whatever else is wrong with it.
+// Sessions that use an entry whose source changed get that error, also if the entry is damaged.
 func TestThatASourceChangedIsNotForgotten(t *testing.T) {
 	damaged := errors.New("damaged")
 	for _, order := range [][]error{{damaged, ErrSourceChanged}, {ErrSourceChanged, damaged}} {
 		e := &Entry{}
-		for _, why := range order {
-			e.Withhold(why)
+		for _, reason := range order {
+			e.Withhold(reason)
 		}
 		require.ErrorIs(t, e.Withheld, ErrSourceChanged)
 	}

@@ -181,14 +181,14 @@ func TestAKernelThatStaysIsRenamedInASkeletonIfItsNameDoesNotShowAllThatIsPacked
 		skeleton := written(t, s)
 		renamed := openBytes(t, skeleton[:len(skeleton)-len(output.SkeletonMark)])
 		for i, e := range p.files.program().contents.named {
-			now := renamed.files.program().contents.named[i]
-			require.Len(t, now.name, len(e.name))
-			require.Equal(t, e.span, now.span)
-			if now.name == e.name {
+			current := renamed.files.program().contents.named[i]
+			require.Len(t, current.name, len(e.name))
+			require.Equal(t, e.span, current.span)
+			if current.name == e.name {
 				continue
 			}
-			require.False(t, names[now.name], "a name of its own")
-			names[now.name] = true
+			require.False(t, names[current.name], "a name of its own")
+			names[current.name] = true
 		}
 		require.NoError(t, p.Close())
 	}

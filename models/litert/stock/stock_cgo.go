@@ -30,11 +30,11 @@ func (j Job) Pack() error {
 		return fmt.Errorf("%s: %s", j.Library, C.GoString(wrong))
 	}
 	if j.CPU != "native" {
-		known := C.xpwc_litert_knows_cpuinfo()
+		supported := C.xpwc_litert_knows_cpuinfo()
 		if err := xnnpack.LimitCPU(j.CPU); err != nil {
 			return err
 		}
-		if !known || !C.xpwc_litert_limit_cpu() {
+		if !supported || !C.xpwc_litert_limit_cpu() {
 			return fmt.Errorf("%s: its cpuinfo is another than that of this program, which cannot hide features "+
 				"from it: pack on a CPU of level %s", j.Library, j.CPU)
 		}
