@@ -300,30 +300,35 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 		if stock {
 			name = stockName(&e)
 		}
-		same := func(p cachefile.Entry) bool { return p.Seed == e.Seed && p.Size == e.Size && p.Sum == e.Sum }
+		same := func(o cachefile.Entry) bool { return o.Seed == e.Seed && o.Size == e.Size && o.Sum == e.Sum }
 		if !stock || !slices.ContainsFunc(ours[name], same) { // the stock runtime finds them as one
 			ours[name] = append(ours[name], e)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		missing := map[int]string{} // why, by the number of our entry
-		for i, e := range ours[name] {
-			problem, err := p.look(f, right, &e, theirs[name], stock)
+		type absence struct {
+			entry   *cachefile.Entry
+			problem string
+		}
+		var missing []absence
+		for i := range ours[name] {
+			e := &ours[name][i]
+			problem, err := p.look(f, right, e, theirs[name], stock)
 			if err != nil {
 				return err
 			}
 			if problem != "" {
-				missing[i] = problem
+				missing = append(missing, absence{e, problem})
 			}
 		}
 		occupied := len(theirs[name]) > 0 && theirs[name][0].used
-		for _, i := range slices.Sorted(maps.Keys(missing)) {
+		for _, m := range missing {
 			reason := ""
 			if stock {
-				reason = mayLack(&ours[name][i], occupied)
+				reason = mayLack(m.entry, occupied)
 			}
 			if reason == "" {
-				p.Wrong = append(p.Wrong, wrong{Entry: name, Problem: missing[i]})
+				p.Wrong = append(p.Wrong, wrong{Entry: name, Problem: m.problem})
 			} else {
 				p.LeftOut = append(p.LeftOut, leftOut{name, reason})
 			}
