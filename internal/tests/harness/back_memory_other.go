@@ -2,8 +2,7 @@
 
 package harness
 
-import (
-	"testing"
-)
+import "testing"
 
-func backMemory(*testing.B, int64) {}
+// BackMemory does nothing: only Linux's virtual machines were seen to take free memory back.
+func BackMemory(*testing.B, int64) {}
