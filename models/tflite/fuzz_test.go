@@ -22,7 +22,8 @@ func specimens() [][]byte {
 	}
 	var out [][]byte
 	for _, c := range append(cases, opCase{model: convolutional()}, opCase{model: widening()},
-		opCase{model: looping()}, opCase{model: newLSTM(lstm{in: 2, n: 3}).model(2, false)}) {
+		opCase{model: looping()}, opCase{model: scattering()}, opCase{model: composed()},
+		opCase{model: newLSTM(lstm{in: 2, n: 3}).model(2, false)}) {
 		out = append(out, c.model.bytes())
 	}
 	for _, v := range moves() {

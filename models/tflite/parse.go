@@ -374,6 +374,9 @@ func (p *parser) indices(b *body, raw []int32, role string, optional bool) []int
 func (p *parser) readOperators(b *body, subgraph flatbuf.Table) {
 	for i, t := range subgraph.Tables(subgraphOperators).All() {
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
+		if newer := t.Table(operatorOptions2); newer.Present() {
+			op.options = newer
+		}
 		code := t.Uint32(operatorCodeIndex)
 		if n := p.codes.Len(); int64(code) >= int64(n) {
 			malformed("operator %d names operator code %d of %d", i, code, n)
