@@ -30,6 +30,10 @@ func specimens() [][]byte {
 		m := v.model(typeInt8, 1./16, 1./32)
 		out = append(out, m.bytes())
 	}
+	for _, block := range []int{0, 32} {
+		m, _ := fourBitWeights(2, 3, 64, block)
+		out = append(out, m.bytes())
+	}
 	m, _ := dynamicRange(blueOp{code: "FULLY_CONNECTED"}, []int{2, 6}, []int{3, 6}, 0, false, 0)
 	return append(append(out, m.bytes()), smallModels()...)
 }

@@ -53,8 +53,9 @@ type quantization struct {
 	scales     []float32
 	zeroPoints []int64
 	dimension  int
-	block      int  // how many elements that follow each other have a scale, if it is not 0
-	custom     bool // given in a form that the schema does not define
+	block      int      // how many elements that follow each other have a scale, if it is not 0
+	bfloats    []uint16 // the scales of blocks as XNNPACK has them, of weights in 4 bits
+	custom     bool     // given in a form that the schema does not define
 }
 
 type operator struct {

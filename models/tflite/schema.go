@@ -254,6 +254,8 @@ const (
 	typeInt8      elementType = 9
 	typeResource  elementType = 13
 	typeInt4      elementType = 17
+	typeInt2      elementType = 19
+	typeUint4     elementType = 20
 )
 
 var tensorTypes = [...]struct {
@@ -263,6 +265,7 @@ var tensorTypes = [...]struct {
 	{"FLOAT32", 4}, {"FLOAT16", 2}, {"INT32", 4}, {"UINT8", 1}, {"INT64", 8}, {"STRING", 0}, {"BOOL", 1}, {"INT16", 2},
 	{"COMPLEX64", 8}, {"INT8", 1}, {"FLOAT64", 8}, {"COMPLEX128", 16}, {"UINT64", 8}, {"RESOURCE", 0}, {"VARIANT", 0},
 	{"UINT32", 4}, {"UINT16", 2}, {"INT4", 0}, {"BFLOAT16", 2},
+	{"INT2", 0}, {"UINT4", 0},
 }
 
 // String returns the schema's name of the type.
