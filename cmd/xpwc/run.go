@@ -469,7 +469,8 @@ func readRaw(e *instance.Instance, i int, path string) (content []byte, shape []
 	if n := len(content); n < size {
 		return nil, nil, fmt.Errorf("%s has %d bytes, but the model takes %d: %s", path, n, size, describe(e, i))
 	} else if n > size {
-		return nil, nil, fmt.Errorf("%s has more than the %d bytes that the model takes: %s", path, size, describe(e, i))
+		return nil, nil, fmt.Errorf("%s has more than the %d bytes that the model takes: %s", path, size,
+			describe(e, i))
 	}
 	return content, e.Model.Inputs()[i].Shape, nil
 }

@@ -104,7 +104,8 @@ func TestWeightsOfInt4ThatXNNPACKLacksAreWidened(t *testing.T) {
 }
 
 func TestScalesOfBlocksAreRoundedToEven(t *testing.T) {
-	for f, want := range map[float32]uint16{1: 0x3f80, 1 + 0x1p-8: 0x3f80, 1 + 0x3p-8: 0x3f82, 1 + 0x1p-8 + 0x1p-12: 0x3f81} {
+	rounded := map[float32]uint16{1: 0x3f80, 1 + 0x1p-8: 0x3f80, 1 + 0x3p-8: 0x3f82, 1 + 0x1p-8 + 0x1p-12: 0x3f81}
+	for f, want := range rounded {
 		require.Equal(t, want, bfloat16(f), "%v", f)
 	}
 }
