@@ -346,7 +346,11 @@ func (c *invocation) combine(o operators.Operation) {
 	x := c.hostedOperand(0)
 	switch c.arg(1).kind {
 	case evalueDouble:
-		c.hostResult(operators.CombineNumber(o, operators.Number(declared[Double], c.number(1))), 0)
+		e := declared[Double]
+		if c.tensor(0).dtype == Float { // PyTorch rounds the number to the tensor's type
+			e = c.plan.values[x].element()
+		}
+		c.hostResult(operators.CombineNumber(o, operators.Number(e, c.number(1))), 0)
 	case evalueInt, evalueBool:
 		c.hostResult(operators.CombineNumber(o, operators.Number(c.plan.values[x].element(), c.number(1))), 0)
 	default:
