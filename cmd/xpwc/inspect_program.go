@@ -43,6 +43,8 @@ type valueReport struct {
 	Type    string `json:"type"`
 	Shape   []int  `json:"shape"`
 	Dynamic bool   `json:"dynamic,omitempty"`
+	// DynamicDims are the dimensions of an input that may be smaller than in its shape.
+	DynamicDims []int `json:"dynamic_dims,omitempty"`
 }
 
 type operatorReport struct {
@@ -113,6 +115,11 @@ func reportMethod(m *executorch.Method) methodReport {
 		r.Operators = append(r.Operators, operatorReport{o.Name, o.Count, whereNames[o.Place]})
 	}
 	r.Inputs, r.Outputs = reportValues(m.Inputs()), reportValues(m.Outputs())
+	if slices.ContainsFunc(r.Inputs, func(v valueReport) bool { return v.Dynamic }) {
+		for i, dims := range m.DynamicDims() {
+			r.Inputs[i].DynamicDims = dims
+		}
+	}
 	return r
 }
 
@@ -122,17 +129,25 @@ func reportValues(values []models.Value) (reports []valueReport) {
 		if v.Declared != 0 {
 			kind = fmt.Sprintf("%v, converted to %s", v.Declared, kind)
 		}
-		reports = append(reports, valueReport{v.Name, kind, v.Shape, v.Dynamic})
+		reports = append(reports, valueReport{Name: v.Name, Type: kind, Shape: v.Shape, Dynamic: v.Dynamic})
 	}
 	return reports
 }
 
 func (v *valueReport) print(w io.Writer) {
+	var dims []string
+	for d, n := range v.Shape {
+		text := fmt.Sprint(n)
+		if slices.Contains(v.DynamicDims, d) {
+			text = "1.." + text
+		}
+		dims = append(dims, text)
+	}
 	limit := ""
-	if v.Dynamic {
+	if v.Dynamic && v.DynamicDims == nil {
 		limit = " at most"
 	}
-	fmt.Fprintf(w, "%s: %s %s%s\n", console.Printable(v.Name), v.Type, shapeText(v.Shape), limit)
+	fmt.Fprintf(w, "%s: %s [%s]%s\n", console.Printable(v.Name), v.Type, strings.Join(dims, "x"), limit)
 }
 
 func (r *programReport) print(w io.Writer) {

@@ -212,7 +212,7 @@ func TestAProgramsExternalDataIsGivenWithIt(t *testing.T) {
 const inspectedPerceptron = `model.pte: ExecuTorch's program, 1 method, 4 weights of 40.6 KiB
 
 method forward: 1 delegate, can be run here
-input 0: fp32 [16x64] at most
+input 0: fp32 [1..16x64]
 output 0: fp32 [16x16] at most
 
    operator         count      where
@@ -238,8 +238,8 @@ func TestInspectShowsWhatIsInAProgram(t *testing.T) {
 	v := reported[programReport](t, dir, 0, "inspect", "model.pte")
 	require.Equal(t, []methodReport{{
 		Name: "forward", Delegates: 1, Runnable: true,
-		Inputs:    []valueReport{{"input 0", "fp32", []int{16, 64}, true}},
-		Outputs:   []valueReport{{"output 0", "fp32", []int{16, 16}, true}},
+		Inputs:    []valueReport{{"input 0", "fp32", []int{16, 64}, true, []int{0}}},
+		Outputs:   []valueReport{{"output 0", "fp32", []int{16, 16}, true, nil}},
 		Operators: []operatorReport{{"FullyConnected", 2, "delegate"}},
 	}}, v.Methods)
 	require.Equal(t, weightReport{

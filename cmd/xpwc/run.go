@@ -49,9 +49,8 @@ runs each operator of the description (go doc xpwc/models/described) by itself. 
 weights in a safetensors file are used, unless --cache is given.
 
 Of a .pte one method is run: its delegates for XNNPACK, and the operators between them that
-XNNPACK or xpwc has; the error lists others. DATA are its .ptd files. Dynamic shapes are
-the largest ones, but for the first dimension of an input, which its .npy file may have
-smaller.
+XNNPACK or xpwc has; the error lists others. DATA are its .ptd files. Dynamic inputs have
+the shapes of their .npy files, and otherwise the largest ones: see xpwc inspect.
 
 --input is given once for each input, in the order of the model: a raw file, little-endian,
 or a NumPy file (.npy).

@@ -149,7 +149,15 @@ func (c *invocation) constantResult(number float64) {
 }
 
 // full plans that argument i, a number, is everywhere.
-func full(i int) func(*invocation) { return func(c *invocation) { c.constantResult(c.number(i)) } }
+func full(i int) func(*invocation) {
+	return func(c *invocation) {
+		if number := c.number(i); !c.symbolic[c.args[i]] {
+			c.constantResult(number)
+			return
+		}
+		c.outside() // it would need a constant for each shape
+	}
+}
 
 // matrices is the product of two matrices, to which a third argument before them is added.
 func (c *invocation) matrices() {

@@ -44,6 +44,7 @@ type planner struct {
 	files    *files
 	plan     *plan
 	varying  map[int][]bool             // as in the source
+	symbolic map[int]bool               // values: numbers that follow from the shapes
 	base     int                        // where the method's own values begin in the plan
 	asFloat  map[int]bool               // values of the method: inputs that are converted before they are given
 	states   []flow.State               // that the method keeps

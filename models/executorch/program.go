@@ -66,8 +66,8 @@ func planned(s *source, program *Program, to *plan, shapes [][]int) (method *Met
 	s.mu.Lock()
 	varying := maps.Clone(s.varying)
 	s.mu.Unlock()
-	m := &planner{source: s, method: s.method.clone(), varying: varying, files: s.files, plan: to,
-		counts: map[Operator]int{}, last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
+	m := &planner{source: s, method: s.method.clone(), varying: varying, symbolic: map[int]bool{}, files: s.files,
+		plan: to, counts: map[Operator]int{}, last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
 	part := m.planMethod(shapes)
 	method = &Method{
 		source: s, program: program, plan: to, name: m.method.name, part: part, whole: part,

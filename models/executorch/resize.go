@@ -92,7 +92,7 @@ func (m *Method) findDynamicDims() [][]int {
 	add := func(group []dim) bool {
 		shapes := make([][]int, len(inputs))
 		for _, smaller := range []func(n int) int{
-			func(n int) int { return n - 1 }, func(n int) int { return (n + 1) / 2 }, func(int) int { return 1 }} {
+			func(n int) int { return n - 1 }, func(n int) int { return (n + 1) / 2 }} {
 			for i, v := range inputs {
 				shapes[i] = slices.Clone(v.Shape)
 			}
@@ -128,8 +128,8 @@ func (m *Method) findDynamicDims() [][]int {
 				tied = append(tied, d)
 			}
 		}
-		if len(tied) > 1 {
-			add(tied)
+		if len(tied) > 0 && !add(tied) {
+			add(bySize[n])
 		}
 	}
 	for d := range found {

@@ -141,5 +141,6 @@ func (p *planner) scalar(name string, args []int) bool {
 		malformed("%s computes a tensor", name)
 	}
 	p.method.values[result] = compute(c)
+	p.symbolic[result] = true
 	return true
 }
