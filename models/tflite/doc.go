@@ -44,8 +44,8 @@
 // ONE_HOT, RANGE, RANK, REAL, REDUCE_ALL, REDUCE_ANY, REDUCE_PROD, REVERSE_SEQUENCE, REVERSE_V2, RFFT2D of powers of
 // 2, SCATTER_ND, SEGMENT_SUM of constant indices, SELECT, SELECT_V2, SHAPE, STABLEHLO_GATHER, STABLEHLO_PAD,
 // STABLEHLO_SCATTER, TOPK_V2, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN, UNSORTED_SEGMENT_PROD,
-// UNSORTED_SEGMENT_SUM, ZEROS_LIKE, and integers and booleans in operators that move, adds or compares. A model with
-// any of these has no subgraph of all of it, see [Model.Stages].
+// UNSORTED_SEGMENT_SUM, ZEROS_LIKE, the custom operator TFLite_Detection_PostProcess, and integers and booleans in
+// operators that move, adds or compares. A model with any of these has no subgraph of all of it, see [Model.Stages].
 //
 // WHILE, IF and STABLEHLO_COMPOSITE call other subgraphs. A composite becomes the operators of its body. A loop that
 // counts, as that of a recurrent layer, becomes as many steps as it has rounds. Of an IF whose condition is not known,
@@ -59,9 +59,10 @@
 // Anything else is an error that names each operator that cannot run, once for each reason, with its index and how
 // often it is there.
 //
-//   - Dynamic range: weights of int8, or int4 as int8, for an input in single precision. CONV_2D in one group and
+//   - Dynamic range: weights of int8, int4 or int2 for an input in single precision. CONV_2D in one group and
 //     FULLY_CONNECTED quantize the input at inference, row by row or image by image, if the weights have zero points
-//     of 0. Otherwise weights are dequantized, as int4 with a scale for each block is.
+//     of 0. FULLY_CONNECTED takes int4 as it is, also with a scale for each block of a multiple of 32. Otherwise
+//     weights are dequantized.
 //   - Quantized values of int8 and uint8, with weights of one scale or one for each channel. Convolutions,
 //     FULLY_CONNECTED, ADD, MUL, SUB and what moves elements compute with them as they are. What computes each element
 //     of others, and most of the rest, computes in single precision between two conversions, as do these where the

@@ -150,7 +150,8 @@ var supported = map[opcode]operatorRow{
 
 // customOperators has the operators that models name themselves.
 var customOperators = map[string]operatorRow{
-	"Convolution2DTransposeBias": {plan: planTransposeConvBias},
+	"Convolution2DTransposeBias":   {plan: planTransposeConvBias},
+	"TFLite_Detection_PostProcess": {takes: widened, inGo: planDetection},
 }
 
 // unaryRow returns the row of an operator that computes each element from one.

@@ -83,3 +83,18 @@ func TestACompositeThatCallsItselfIsRefused(t *testing.T) {
 	_, err := load(m.bytes(), Options{})
 	require.ErrorIs(t, err, ErrUnsupported)
 }
+
+func TestDetectionsWithoutReadableOptionsAreMalformed(t *testing.T) {
+	for name, options := range map[string][]byte{"none": nil, "no map": {3, 4, 1}, "a far map": {9, 0, 0xff, 9 << 2, 1}} {
+		m := blueprint{
+			tensors: []blueTensor{floats("boxes", []int{1, 2, 4}), floats("scores", []int{1, 2, 3}),
+				floats("anchors", []int{2, 4}, 0, 0, 1, 1, 0, 0, 1, 1), floats("a", nil), floats("b", nil),
+				floats("c", nil), floats("d", nil)},
+			ops: []blueOp{{code: "CUSTOM", custom: "TFLite_Detection_PostProcess", inputs: []int{0, 1, 2},
+				outputs: []int{3, 4, 5, 6}, customOptions: options}},
+			inputs: []int{0, 1}, outputs: []int{3, 4, 5, 6},
+		}
+		_, err := load(m.bytes(), Options{})
+		require.ErrorIs(t, err, ErrMalformed, name)
+	}
+}
