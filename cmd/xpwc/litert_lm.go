@@ -18,8 +18,8 @@ import (
 	"xpwc/models/litert"
 )
 
-// forLiteRTLM is the value of --for: LiteRT-LM's engine, which maps a file of LiteRT's for each model of a bundle, under
-// a name that it computes from the bundle's.
+// forLiteRTLM is the value of --for: LiteRT-LM's engine, which maps a file of LiteRT's for each model of a bundle,
+// under a name that it computes from the bundle's.
 const forLiteRTLM = "litert-lm"
 
 // An engineModel is a model of a bundle with the name of its cache.
@@ -201,8 +201,8 @@ func (r *placement) print(w io.Writer) {
 	}
 }
 
-// bundleOf returns the model of which a file beside it is the engine's cache, by the file's name; the zero File if there
-// is none.
+// bundleOf returns the model of which a file beside it is the engine's cache, by the file's name; the zero File if
+// there is none.
 func bundleOf(path string) modelfile.File {
 	c, ok := litert.ParseEngineCache(path)
 	if !ok {

@@ -220,5 +220,6 @@ func TestAnUpdatedModelOfEqualSizeAndTimeNeedsAnotherFile(t *testing.T) {
 	require.Contains(t, stderr, "does not have what the model is packed into")
 	packedForEngine(t, model)
 	require.Equal(t, want, engineAnswer(t, model, ""))
-	require.Contains(t, printed(t, t.TempDir(), 0, "verify", caches(t, model)[0], "--litert-lm", libraryForLiteRT), "proven")
+	require.Contains(t, printed(t, t.TempDir(), 0, "verify", caches(t, model)[0], "--litert-lm", libraryForLiteRT),
+		"proven")
 }

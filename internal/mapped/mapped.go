@@ -16,10 +16,10 @@ import (
 	"xpwc/internal/fd"
 )
 
-// File is a file mapped read-only as a whole, or a section of it. The memory lies outside the Go heap, so C code may keep pointers into
-// it until Close. The file must not be changed in place until then; where it was cut off, reading ends the process.
-// Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its name went.
-// Methods may be called from many goroutines.
+// File is a file mapped read-only as a whole, or a section of it. The memory lies outside the Go heap, so C code may
+// keep pointers into it until Close. The file must not be changed in place until then; where it was cut off, reading
+// ends the process. Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its
+// name went. Methods may be called from many goroutines.
 type File struct {
 	path   string
 	stamp  string

@@ -119,8 +119,8 @@ func (r *Runner) Stats() Stats {
 // Run waits for its turn and computes the outputs. Each input is a slice of its value's type, or a [Tensor] with one;
 // its elements are copied, row by row. It has as many as the value's shape, or fewer if the value is
 // [models.Value.Dynamic]. The length of a slice is then its first dimension or, if that cannot be smaller, the only one
-// that can; any other shape needs a Tensor. A Run with other shapes than the one before, of the same instance, takes the
-// time to plan the model and its memory anew; an instance keeps the plans of the last few shapes.
+// that can; any other shape needs a Tensor. A Run with other shapes than the one before, of the same instance, takes
+// the time to plan the model and its memory anew; an instance keeps the plans of the last few shapes.
 //
 // When ctx is done, a Run that waits returns its error; one that computes goes on.
 //

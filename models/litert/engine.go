@@ -11,7 +11,8 @@ import (
 
 // An EngineCache is the name of a cache file of LiteRT-LM's engine: BUNDLE_TIME_SIZE.xnnpack_cache, or with the part
 // of the model before the last dot. The engine computes it at each start from the bundle's file, and keeps the file
-// beside the bundle, or in its option cache_dir. It deletes the bundle's other caches of that part before it writes one.
+// beside the bundle, or in its option cache_dir. It deletes the bundle's other caches of that part before it writes
+// one.
 type EngineCache struct {
 	Bundle string    // name of the bundle's file, without directory
 	Time   time.Time // of the bundle's last change; the name has its seconds
@@ -21,7 +22,8 @@ type EngineCache struct {
 
 const engineExtension = ".xnnpack_cache"
 
-// enginePart are the parts of bundles that the engine packs, by the role of the model. It has no cache for other models.
+// enginePart are the parts of bundles that the engine packs, by the role of the model. It has no cache for other
+// models.
 var enginePart = map[string]string{
 	"tf_lite_prefill_decode": "",
 	"tf_lite_vision_encoder": "vision_encoder",

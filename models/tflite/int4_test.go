@@ -167,7 +167,8 @@ func TestRowsOfNarrowTablesAreWidenedAlone(t *testing.T) {
 }
 
 func TestWeightsOfInt2AreMultiplied(t *testing.T) {
-	k := blueTensor{name: "k", shape: []int{3, 4}, dtype: typeInt2, data: []byte{0b11_10_01_00, 0b00_01_10_11, 0b01_01_11_11},
+	k := blueTensor{name: "k", shape: []int{3, 4}, dtype: typeInt2, data: []byte{0b11_10_01_00, 0b00_01_10_11,
+		0b01_01_11_11},
 		scales: []float32{1, 0.5, 2}, zeroPoints: []int64{0, 0, 0}}
 	m := single(blueOp{code: "FULLY_CONNECTED"}, []int{1, 4}, k)
 	got := modeltest.Run(t, openModel(t, save(t, m.bytes())), []float32{1, -2, 0.5, 4})[0]

@@ -85,7 +85,8 @@ func TestACompositeThatCallsItselfIsRefused(t *testing.T) {
 }
 
 func TestDetectionsWithoutReadableOptionsAreMalformed(t *testing.T) {
-	for name, options := range map[string][]byte{"none": nil, "no map": {3, 4, 1}, "a far map": {9, 0, 0xff, 9 << 2, 1}} {
+	for name, options := range map[string][]byte{"none": nil, "no map": {3, 4, 1}, "a far map": {9, 0, 0xff, 9 << 2,
+		1}} {
 		m := blueprint{
 			tensors: []blueTensor{floats("boxes", []int{1, 2, 4}), floats("scores", []int{1, 2, 3}),
 				floats("anchors", []int{2, 4}, 0, 0, 1, 1, 0, 0, 1, 1), floats("a", nil), floats("b", nil),
