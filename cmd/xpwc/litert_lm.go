@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -201,21 +202,19 @@ func (r *placement) print(w io.Writer) {
 	}
 }
 
-// bundleOf returns the model of which a file beside it is the engine's cache, by the file's name; the zero File if
-// there is none.
-func bundleOf(path string) modelfile.File {
+// engineModelOf returns the model of which a file beside its bundle is the engine's cache, by the file's name.
+func engineModelOf(path string) (m engineModel, ok bool) {
 	c, ok := litert.ParseEngineCache(path)
 	if !ok {
-		return modelfile.File{}
+		return m, false
 	}
 	models, _, err := engineModels(modelfile.File{Path: filepath.Join(filepath.Dir(path), c.Bundle)})
 	if err != nil {
-		return modelfile.File{}
+		return m, false
 	}
-	for _, m := range models {
-		if m.cache.Part == c.Part {
-			return m.File
-		}
+	i := slices.IndexFunc(models, func(m engineModel) bool { return m.cache.Part == c.Part })
+	if i < 0 {
+		return m, false
 	}
-	return modelfile.File{}
+	return models[i], true
 }

@@ -221,6 +221,9 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err
 	if err := errors.Join(checkLiteRTModel(model), checkLevel(o.cpu)); err != nil {
 		return err
 	}
+	if model.Bundle() {
+		return fmt.Errorf("%s: %w: a bundle keeps its weights", model, tflite.ErrNoSkeleton)
+	}
 	packer, err := newLiteRTPacker(o.library)
 	if err != nil {
 		return err

@@ -62,12 +62,12 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
 			if err := errors.Join(checkModel(model), checkLevel(cpu)); err != nil {
 				return err
 			}
-			if cpu != native && model.Path == "" && bundleOf(args[0]).Path == "" {
+			if _, ok := engineModelOf(args[0]); cpu != native && model.Path == "" && !ok {
 				return usagef("--cpu is for --model")
 			}
 			if litert.IsCache(args[0]) {
-				if model.Path == "" {
-					model = bundleOf(args[0])
+				if m, ok := engineModelOf(args[0]); ok && model.Path == "" {
+					model = m.File
 				}
 				return verifyLiteRT(cmd.Context(), args[0], model, cpu, library)
 			}
@@ -96,6 +96,7 @@ type verification struct {
 	Proof        *proof              `json:"proof,omitempty"`
 	PackedFor    *packedFor          `json:"packed_for,omitempty"`
 	Another      bool                `json:"packed_for_another,omitempty"` // than the model
+	Misnamed     bool                `json:"misnamed,omitempty"`           // LiteRT-LM looks for another name now
 
 	writable bool // a file of LiteRT, which LiteRT writes to
 }
@@ -195,6 +196,9 @@ func (v *verification) print(w io.Writer) {
 	}
 	v.Proof.print(w, v.File)
 	v.printPackedFor(w)
+	if v.Misnamed {
+		fmt.Fprintf(w, "note: %s: LiteRT-LM now looks for another name, and deletes this file: xpwc place\n", v.File)
+	}
 	if v.writable {
 		fmt.Fprintf(w, "note: %s is not read-only: LiteRT writes to it when it does not suit it; chmod 0444\n", v.File)
 	}

@@ -273,6 +273,9 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 		} else if b != 0 {
 			malformed("tensor %d names buffer %d of %d", i, b, len(p.buffers))
 		}
+		if t.Uint32(tensorExternal) != 0 {
+			unsupported("tensor %q lies in another file, or another section of a bundle", v.name)
+		}
 		q := t.Table(tensorQuantization)
 		v.quantization = quantization{
 			scales:     q.Float32s(quantizationScale),

@@ -57,6 +57,7 @@ const (
 	tensorSparsity     = 6
 	tensorSignature    = 7 // of the shape, where -1 is a dimension that may be any
 	tensorHasRank      = 8
+	tensorExternal     = 10 // number of a buffer outside the file; 0 for none
 	// QuantizationParameters
 	quantizationScale       = 2
 	quantizationZeroPoint   = 3
