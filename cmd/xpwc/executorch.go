@@ -98,8 +98,8 @@ func checkStockRuns(w modelfile.Weights) error {
 	if len(freed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: it frees the constant %q, which a node reads at inference, as a PReLU reads its "+
-		"slopes; load the program without a cache there, or use xpwc's classes for ExecuTorch, or Go",
+	return fmt.Errorf("%s: %w: it frees the constant %q, which a node reads at inference; use xpwc's classes for "+
+		"ExecuTorch, or Go; without a cache it frees kernels too, and keeps only the slopes of a PReLU",
 		p.Path(), errStockCrashes, freed[0])
 }
 
