@@ -86,9 +86,6 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 const crashNote = "note: the stock runtime crashes with any file on a program with a PReLU: give --model, " +
 	"and such a program is refused"
 
-// errStockCrashes: no file of packed weights makes the stock runtime run a program.
-var errStockCrashes = errors.New("the stock runtime crashes with any file of packed weights")
-
 // checkStockRuns returns an error if the stock runtime crashes on a program as soon as it has a weights cache.
 func checkStockRuns(w modelfile.Weights) error {
 	p, isProgram := w.(*executorch.Program)
