@@ -52,6 +52,8 @@ var executorchBehaviours = map[string][]string{
 	"Figures can be read":                                 {"figures"},
 	"The manager's options apply to its caches":           {"manager_sets_options"},
 	"Kernels are freed when the runtime is finalized":     {"kernels_are_freed_by_finalize"},
+	"Kernels of a mapped file leave memory":               {"kernels_of_a_mapped_file_leave_memory"},
+	"Damaged programs are read within their bytes":        {"damaged_programs"},
 	"Slopes stay readable":                                {"slopes_stay_readable"},
 	"Kernels that inference reads stay readable":          {"kernels_that_inference_reads_stay_readable"},
 	"Kernels with a second name stay readable":            {"kernels_stay_readable_by_another_name"},

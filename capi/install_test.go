@@ -60,6 +60,7 @@ func TestInstallInstallsThese(t *testing.T) {
 		"usr/lib/pkgconfig/xpwc.pc", "usr/lib/pkgconfig/xpwc-static.pc", "usr/lib/pkgconfig/xpwc-reader.pc",
 		"usr/lib/cmake/xpwc/xpwc-config.cmake", "usr/lib/cmake/xpwc/xpwc-config-version.cmake",
 		"usr/share/xpwc/executorch/constants.cc", "usr/share/xpwc/executorch/constants.h",
+		"usr/share/xpwc/executorch/graph.cc", "usr/share/xpwc/executorch/graph.h",
 		"usr/share/xpwc/executorch/names.cc", "usr/share/xpwc/executorch/names.h",
 		"usr/share/xpwc/executorch/provider.cc", "usr/share/xpwc/executorch/provider.h",
 		"usr/share/xpwc/executorch/manager.cc", "usr/share/xpwc/executorch/runtime.h",

@@ -1,5 +1,11 @@
 #include "constants.h"
 
+#ifdef __linux__
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 
 namespace executorch {
@@ -74,10 +80,8 @@ void identify_packing(Runtime& runtime, const Constant& kernel) {
   add_packing(runtime, kernel.name, runtime.identity->data(), runtime.identity->size());
 }
 
-// What is not a kernel may be read at inference. So may a kernel with a second tensor, by its name or its address: that it
-// was packed as often may be two layers that share one of them. Nothing shows which nodes read a tensor, so a kernel stays
-// unless ExecuTorch's exporter named it. As in ExecuTorch, a kernel that one node packs and another reads through the same
-// tensor is freed too early. What is packed as a bias may be a slope too: equal constants have one name.
+// Of the constants that were packed as kernels, inference does not read those that the program only packs. Another name
+// of the same memory could be read.
 void retain_what_inference_may_read(Runtime& runtime) {
   xpwc_load_options options{};
   options.struct_size = sizeof(options);
@@ -87,13 +91,38 @@ void retain_what_inference_may_read(Runtime& runtime) {
     names[constant.address]++;
   }
   for (const auto& [name, constant] : runtime.constants) {
-    const bool only_packed =
-        constant.packings > 0 && constant.loads == 1 && names[constant.address] == 1 && is_exported(name);
-    if (!only_packed && !is_exported_scale(name)) {
+    const bool is_free = constant.packings > 0 && names[constant.address] == 1 && runtime.packed_only.count(name) > 0;
+    if (!is_free && !is_exported_scale(name)) {
       const void* address = nullptr;
       xpwc_session_load(runtime.session, name.c_str(), &options, &address, nullptr);
     }
   }
+}
+
+void drop_pages(const Unpacked& constant) {
+#ifdef __linux__
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t address = reinterpret_cast<uintptr_t>(constant.data);
+  const uintptr_t begin = (address + page - 1) / page, end = (address + constant.size) / page; // whole pages
+  const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (begin < end && pagemap >= 0) {
+    std::vector<uint64_t> entries(end - begin);
+    const size_t size = entries.size() * sizeof(uint64_t);
+    const ssize_t read_size = pread(pagemap, entries.data(), size, static_cast<off_t>(begin * sizeof(uint64_t)));
+    const bool restorable = std::all_of(entries.begin(), entries.end(), [](uint64_t entry) {
+      const bool is_file_page = (entry >> 61 & 1) != 0, is_absent = entry >> 62 == 0;
+      return is_file_page || is_absent;
+    });
+    if (read_size == static_cast<ssize_t>(size) && restorable) {
+      madvise(reinterpret_cast<void*>(begin * page), (end - begin) * page, MADV_DONTNEED);
+    }
+  }
+  if (pagemap >= 0) {
+    close(pagemap);
+  }
+#else
+  (void)constant;
+#endif
 }
 
 } // namespace xpwc_executorch

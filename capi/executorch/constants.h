@@ -25,6 +25,10 @@ void identify_packing(Runtime& runtime, const Constant& kernel);
 // Keeps the constants that inference may read beyond xpwc_session_finalize.
 void retain_what_inference_may_read(Runtime& runtime);
 
+// Drops the resident pages of a constant in a mapped file. A later read maps them again. Linux only: elsewhere, and of
+// memory that is not a file's or was changed, they stay.
+void drop_pages(const Unpacked& constant);
+
 } // namespace xpwc_executorch
 } // namespace delegate
 } // namespace xnnpack

@@ -59,6 +59,7 @@ struct Runtime {
   std::string first_name;
   const void* announced{nullptr}; // kernel of the last look-up
   std::optional<Digest> program; // of the bytes that the host gave
+  std::set<std::string> packed_only; // constants that the program does not read at inference
   std::optional<Digest> identity; // of the program and its constants, once it is known
 
   std::map<std::string, Memory> packed; // by name; without one: ""

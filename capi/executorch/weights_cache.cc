@@ -4,6 +4,7 @@
 #include <executorch/runtime/platform/log.h>
 
 #include "constants.h"
+#include "graph.h"
 #include "names.h"
 #include "provider.h"
 #include "runtime.h"
@@ -221,6 +222,9 @@ Result<std::vector<std::string>> XNNWeightsCache::Runtimes::finalize() {
     if (constant.unpacked != nullptr) {
       runtime->held.insert(constant.unpacked->data);
       held_[name] = constant.unpacked;
+      if (constant.packings > 0) {
+        drop_pages(*constant.unpacked);
+      }
     }
   }
   runtime->addresses.clear();
@@ -513,6 +517,7 @@ Error XNNWeightsCache::set_program(const void* data, size_t size) {
     return Error::InvalidState; // look-ups may have been answered for the first program
   }
   current->program = digest;
+  current->packed_only = packed_only(data, size);
   return Error::Ok;
 }
 

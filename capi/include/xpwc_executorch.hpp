@@ -21,10 +21,10 @@
 // - Packed weights that cannot be inserted, or a provider that is called while no runtime is being created, never
 //   become a wild pointer. At worst the runtime is not created.
 // - Constants that inference reads (PReLU slopes, operands of elementwise operators) stay until the runtime is deleted,
-//   also if they are a bias or kernel of another operator. finalize_for_runtime frees only kernels and scales named by
-//   ExecuTorch's exporter (the SHA-256 of their bytes) that have one tensor: inference may read a second tensor with
-//   the name or address. (Not detected: an exported kernel that another operator reads at inference through the same
-//   tensor. No current program has one.)
+//   also if they are a bias or kernel of another operator. finalize_for_runtime frees the kernels that the program only
+//   packs, which set_program shows, and scales named by ExecuTorch's exporter (the SHA-256 of their bytes). Without
+//   set_program all kernels stay: those in a mapped file leave memory on Linux, and are read there again; those that a
+//   FileDataLoader read stay in memory.
 // - Packed weights are identified by contents, CPU, XNNPACK's version and the program, not only by name and seed; or
 //   they are compared. Runtimes with different weights of one name do not share them: the second runtime's have "#2"
 //   appended to the name, also if only its constants differ.
@@ -135,10 +135,10 @@ class XNNWeightsCache {
   // until finalize_for_runtime. Frees the memory of a previous creation that failed. The allocator is not used.
   Error initialize_for_runtime(MemoryAllocator* runtime_allocator, const NamedDataMap* named_data_map);
 
-  // Ends the creation of a runtime: frees the kernels that only packing reads. The file is written in the background.
-  // Returns the names of the runtime's packed weights, for delete_packed_data. A runtime that has constants but no
-  // packed weights gets a name made from them, so that it can be deleted too. After an error the runtime must not be
-  // used.
+  // Ends the creation of a runtime: frees the kernels that its program only packs (set_program). The file is written in
+  // the background. Returns the names of the runtime's packed weights, for delete_packed_data. A runtime that has
+  // constants but no packed weights gets a name made from them, so that it can be deleted too. After an error the
+  // runtime must not be used.
   Result<std::vector<std::string>> finalize_for_runtime();
 
   // Returns the provider for xnn_create_runtime. All runtimes share it. This object owns it.
@@ -163,11 +163,11 @@ class XNNWeightsCache {
   Result<const uint8_t*> load_unpacked_data(const std::string& name);
 
   // Sets the program of the runtime: the bytes that ExecuTorch passes to the backend for a delegate, which are read
-  // only during the call. Look-ups of weights packed for the same bytes can then hit. Call it between
-  // initialize_for_runtime and xnn_create_runtime, for each runtime. The class cannot detect the bytes of another
-  // delegate: it would use that delegate's packed weights, and outputs would be wrong. InvalidState while no runtime is
-  // being created, or for other bytes than before once a constant is loaded; InvalidArgument if size is 0. Not in
-  // ExecuTorch's class.
+  // only during the call. Look-ups of weights packed for the same bytes can then hit, and kernels that no node reads at
+  // inference are freed. Call it between initialize_for_runtime and xnn_create_runtime, for each runtime. The class
+  // cannot detect the bytes of another delegate: it would use that delegate's packed weights, and outputs would be
+  // wrong. InvalidState while no runtime is being created, or for other bytes than before once a constant is loaded;
+  // InvalidArgument if size is 0. Not in ExecuTorch's class.
   Error set_program(const void* data, size_t size);
 
   // Sets how a constant is packed, instead of set_program: bytes in any format that differ if the operator, its shape,

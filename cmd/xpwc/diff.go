@@ -16,15 +16,6 @@ import (
 	"xpwc/internal/console"
 )
 
-// errDifferent: the files differ, and the differences are printed. Other errors have another exit code, as with diff
-// and cmp.
-var errDifferent = errors.New("the files differ")
-
-// A troubleError is an error of xpwc diff that is not a difference.
-type troubleError struct{ error }
-
-func (e troubleError) Unwrap() error { return e.error }
-
 func newDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",

@@ -86,9 +86,6 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 const crashNote = "note: the stock runtime crashes with any file on a program with a PReLU: give --model, " +
 	"and such a program is refused"
 
-// errStockCrashes: no file of packed weights makes the stock runtime run a program.
-var errStockCrashes = errors.New("the stock runtime crashes with any file of packed weights")
-
 // checkStockRuns returns an error if the stock runtime crashes on a program as soon as it has a weights cache.
 func checkStockRuns(w modelfile.Weights) error {
 	p, isProgram := w.(*executorch.Program)
@@ -99,8 +96,8 @@ func checkStockRuns(w modelfile.Weights) error {
 	if len(freed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: it frees the constant %q, which a node reads at inference, as a PReLU reads its "+
-		"slopes; load the program without a cache there, or use xpwc's classes for ExecuTorch, or Go",
+	return fmt.Errorf("%s: %w: it frees the constant %q, which a node reads at inference; use xpwc's classes for "+
+		"ExecuTorch, or Go; without a cache it frees kernels too, and keeps only the slopes of a PReLU",
 		p.Path(), errStockCrashes, freed[0])
 }
 

@@ -21,11 +21,6 @@ import (
 	"xpwc/internal/modelfile"
 )
 
-type inspectOptions struct {
-	sort, filter string
-	check, drawn bool
-}
-
 // entryOrders are the values of --sort. Names and seeds are sorted upwards, sizes and times downwards.
 var entryOrders = map[string]func(a, b cachefile.Entry) int{
 	"name":   func(a, b cachefile.Entry) int { return cmp.Compare(a.Name, b.Name) },
@@ -244,10 +239,6 @@ func (r *inspection) describe(ctx context.Context, entries []cachefile.Entry, ch
 	return nil
 }
 
-// shortLayout is how many digits of a fingerprint tables have: enough to distinguish layouts, and to name them with
-// --layout.
-const shortLayout = 8
-
 // longModel is how many columns a model's name has in the table of entries.
 const longModel = 24
 
@@ -387,14 +378,6 @@ func (r *inspection) printEntries(w io.Writer) {
 	if len(r.Entries) < r.Total-len(r.Problems) {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Entries), "entry"), r.Total, console.Size(total))
 	}
-}
-
-// cell returns a table's cell, empty unless show is set.
-func cell(show bool, text string) string {
-	if show {
-		return text
-	}
-	return console.Blank
 }
 
 // fitEntries makes a table of entries fit a terminal.

@@ -202,3 +202,18 @@ func (r *programReport) printWeights(w io.Writer) {
 		fmt.Fprintf(w, "\n%s of %d, %s.\n", console.Plural(len(r.Weights), "weight"), r.WeightCount, console.Size(size))
 	}
 }
+
+func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", "x") }
+
+// cell returns a table's cell, empty unless show is set.
+func cell(show bool, text string) string {
+	if show {
+		return text
+	}
+	return console.Blank
+}
+
+type inspectOptions struct {
+	sort, filter string
+	check, drawn bool
+}

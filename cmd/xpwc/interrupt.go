@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,9 +15,6 @@ import (
 
 	"xpwc/internal/bench/terminal"
 )
-
-// errInterrupted: the user, or the system, wants the program to end.
-var errInterrupted = errors.New("interrupted")
 
 // interrupts are the signals that end the program: Ctrl-C, a service manager, and the end of the terminal or its
 // connection.
@@ -162,3 +158,7 @@ func (j *job) String() string {
 	}
 	return "interrupted; nothing was written"
 }
+
+// A result is a command's result, a struct: its members with --json, else its text. Standard output keeps the errors
+// of printing it.
+type result interface{ print(w io.Writer) }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -74,13 +73,6 @@ func printVersion(w io.Writer) error {
 
 // current is the name of this machine's layout on the command line.
 const current = "current"
-
-// errNoLayout is matched by errors for a name that does not select one layout.
-var errNoLayout = errors.New("no such layout")
-
-type layoutError struct{ error }
-
-func (layoutError) Is(target error) bool { return target == errNoLayout }
 
 // selectLayout returns the layout of a file whose fingerprint begins with name, or this machine's if name is the word
 // current. The error lists the layouts of the file.
@@ -225,3 +217,7 @@ func layoutHere() (registry.Fingerprint, error) {
 	l, err := xpwc.CurrentLayout()
 	return l.Fingerprint, err
 }
+
+// shortLayout is how many digits of a fingerprint tables have: enough to distinguish layouts, and to name them with
+// --layout.
+const shortLayout = 8

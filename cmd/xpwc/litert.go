@@ -23,8 +23,8 @@ import (
 	"xpwc/cmd/xpwc/internal/htmlreport"
 	"xpwc/internal/console"
 	"xpwc/internal/cpu"
-	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/output"
 	"xpwc/models/litert"
 	"xpwc/models/tflite"
 )
@@ -180,46 +180,6 @@ func writable(f *newFile) error {
 	return err
 }
 
-// packLiteRT writes the files for the stock runtime of LiteRT, one for each level.
-func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error {
-	if err := checkLiteRTModel(model); err != nil {
-		return err
-	}
-	if o.embed {
-		return usagef("--for and --embed-beside exclude each other")
-	}
-	if len(o.levels) > 1 && !o.byContent {
-		return usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
-			"give --name-by-content, and a directory", o.runtime, len(o.levels))
-	}
-	packer, err := newLiteRTPacker(o.library)
-	if err != nil {
-		return err
-	}
-	r := &packReport{Model: model.String(), Output: o.output, Levels: []packedLevel{}}
-	for _, level := range o.levels {
-		origin, err := newPackedFor(model, level)
-		if err != nil {
-			return err
-		}
-		path := o.output
-		if o.byContent {
-			path = filepath.Join(path, packer.nameFor(model, origin))
-		}
-		f, err := packer.write(ctx, path, origin, o.placing)
-		if err != nil {
-			return fmt.Errorf("%w\nnothing was written to %s", err, path)
-		}
-		if f == nil {
-			r.Nothing = "it has no weights that LiteRT's XNNPACK packs"
-			break
-		}
-		r.addLiteRT(f)
-	}
-	setResult(ctx, r)
-	return nil
-}
-
 func (r *packReport) addLiteRT(f *litertFile) {
 	r.LiteRT = append(r.LiteRT, *f)
 	r.Entries, r.PayloadBytes, r.FileBytes = r.Entries+f.Entries, r.PayloadBytes+f.PayloadBytes,
@@ -368,73 +328,24 @@ func (l litertCache) Entries() iter.Seq2[cachefile.Entry, error] {
 	}
 }
 
-// verifyLiteRT checks the structure of a LiteRT file. With a model it packs that and compares every byte.
-func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
-	v := &verification{File: path, Format: litertFormat, Problems: []cachefile.Problem{}}
-	f, err := litert.Open(path)
-	switch {
-	case errors.Is(err, litert.ErrDamaged):
-		v.Problems = append(v.Problems, cachefile.Problem{Message: errors.Unwrap(err).Error()})
-	case err != nil:
-		return err
-	case f.Stale:
-		v.Problems = append(v.Problems, cachefile.Problem{Offset: litert.StaleAt, Message: staleLiteRT})
-	default:
-		v.Sound, v.Entries, v.PayloadBytes = true, len(f.Entries), f.PayloadBytes()
+// litertHere is what a file for LiteRT on this machine is for.
+func litertHere() (litert.Target, error) {
+	release, ok := litert.Newest(runtime.GOARCH)
+	if !ok {
+		return litert.Target{}, fmt.Errorf("--for litert: no LiteRT is known on %s; without a file it packs for itself",
+			runtime.GOARCH)
 	}
-	if v.Sound && model.Path != "" {
-		if v.Proof, err = proveLiteRTAt(ctx, path, model, cpu, library); err != nil {
-			return err
-		}
-	}
-	if m, ok := engineModelOf(path); ok {
-		v.Misnamed = m.cache.String() != filepath.Base(path)
-	}
-	if info, err := os.Stat(path); err == nil {
-		v.writable = info.Mode().Perm()&0o222 != 0
-	}
-	setResult(ctx, v)
-	return v.err()
+	return litertTarget(release, native), nil
 }
 
-// proveLiteRTAt is proveLiteRT of the file at a path.
-func proveLiteRTAt(ctx context.Context, path string, model modelfile.File, cpu, library string) (*proof, error) {
-	file, _, err := fd.OpenRegular(path)
+func isSkeleton(f *os.File) (bool, error) {
+	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	defer file.Close()
-	return proveLiteRT(ctx, file, model, cpu, library)
-}
-
-// proveLiteRT packs a model with LiteRT's code and compares a file with the result.
-func proveLiteRT(ctx context.Context, file *os.File, model modelfile.File, cpu, library string) (*proof, error) {
-	if err := checkLiteRTModel(model); err != nil {
-		return nil, err
+	end := make([]byte, min(info.Size(), 128))
+	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return false, err
 	}
-	packer, err := newLiteRTPacker(library)
-	if err != nil {
-		return nil, err
-	}
-	work, right, err := packer.packAside(ctx, model, cpu)
-	if err != nil {
-		return nil, err
-	}
-	defer work.discard()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	diff, err := litert.Differ(io.NewSectionReader(file, 0, info.Size()), io.NewSectionReader(work, 0, right.FileBytes))
-	if err != nil {
-		return nil, err
-	}
-	p := &proof{Model: model.String(), CPU: cpu, Wrong: []wrong{}}
-	if diff < 0 {
-		p.Matches, p.EqualBytes = len(right.Entries), right.PayloadBytes()
-		return p, nil
-	}
-	problem := fmt.Sprintf("from byte %d on it is not the file that LiteRT writes here", diff)
-	p.Wrong = append(p.Wrong, wrong{Problem: problem, Offset: diff})
-	return p, nil
+	return output.IsSkeleton(end), nil
 }

@@ -8,23 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"xpwc/internal/console"
 	"xpwc/internal/fd"
 	"xpwc/xnnpack"
-)
-
-// Exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1 // something went wrong, or results differ
-	exitUsage  = 2 // the command line is wrong; of xpwc diff: or something went wrong
-	// exitInterrupted is what shells give a program that Ctrl-C has ended.
-	exitInterrupted = 128 + int(syscall.SIGINT)
 )
 
 func main() {
@@ -87,15 +75,6 @@ func (o outcome) show(out io.Writer, args []string, j *job) error {
 	return d.print(out, o.result)
 }
 
-// printableLines replaces control characters: names in a message come from files and registries.
-func printableLines(message string) string {
-	lines := strings.Split(message, "\n")
-	for i, line := range lines {
-		lines[i] = console.Printable(strings.ReplaceAll(line, "\t", " "))
-	}
-	return strings.Join(lines, "\n")
-}
-
 // exit returns the exit code and the error message, or "".
 func (o outcome) exit(j *job) (code int, message string) {
 	switch err := o.err; {
@@ -109,26 +88,6 @@ func (o outcome) exit(j *job) (code int, message string) {
 		return exitUsage, explain(err)
 	default:
 		return exitFailed, explain(err)
-	}
-}
-
-// usageError is a wrong command line.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// usage makes the errors of an argument check usage errors, which show the arguments of the command.
-func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
-			if len(args) == 0 {
-				return usagef("arguments are missing; usage: %s", line)
-			}
-			return usagef("%s %s: wrong number of arguments; usage: %s", cmd.CommandPath(), strings.Join(args, " "),
-				line)
-		}
-		return nil
 	}
 }
 
@@ -200,7 +159,7 @@ root, or one that group or others can write to, without the sticky bit), unless
 			newDiffCommand()}},
 		{"Distribute them through an OCI registry:", []*cobra.Command{newPushCommand(), newPullCommand(),
 			newLsCommand()}},
-		{"More:", []*cobra.Command{newLayoutCommand(), newSchemaCommand(), newManCommand()}},
+		{"More:", []*cobra.Command{newLayoutCommand(), newSchemaCommand(), newManCommand(newWholeCommand)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {
@@ -213,4 +172,37 @@ root, or one that group or others can write to, without the sticky bit), unless
 	root.SuggestionsMinimumDistance = 2 // which cobra sets only for errors of its own
 	root.InitDefaultCompletionCmd()
 	return root
+}
+
+// withoutXNNPACK marks the commands of root that need XNNPACK in their help, and makes them fail with
+// errWithoutXNNPACK.
+func withoutXNNPACK(root *cobra.Command) {
+	root.Long += `
+
+This xpwc was built without XNNPACK. It looks after files and registries. It does not pack
+or run models, and this machine's layout is not known to it: pull takes the one that was
+packed on a processor such as this one, and says so; where there are several, --layout
+names one.`
+	without := func(needed string) error { return fmt.Errorf("%s: %w", needed, errWithoutXNNPACK) }
+	for _, c := range root.Commands() {
+		c.PreRunE = func(c *cobra.Command, _ []string) error {
+			for _, name := range []string{"model", "for"} {
+				f := c.Flags().Lookup(name)
+				// A pull for LiteRT writes what the registry has.
+				asItIs := name == "for" && f != nil && f.Value.String() == forLiteRT
+				if f != nil && f.Changed && !asItIs {
+					return without(c.CommandPath() + " --" + name)
+				}
+			}
+			return nil
+		}
+		switch c.Name() {
+		case "run", "explain", "demo", "bench", "measure", "pack", "pack-into", "strip", "layout":
+			c.Short += " (not in this build)"
+			c.Long = "Not in this build, which has no XNNPACK.\n\n" + c.Long
+			c.PreRunE = func(c *cobra.Command, _ []string) error {
+				return without(c.CommandPath())
+			}
+		}
+	}
 }

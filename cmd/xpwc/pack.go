@@ -122,22 +122,6 @@ A bundle (.litertlm or .task) stands for all of its models, and BUNDLE#SECTION f
 	return cmd
 }
 
-// packReport is the result of xpwc pack.
-type packReport struct {
-	Model  string        `json:"model"`
-	Output string        `json:"output"`
-	Levels []packedLevel `json:"levels"`
-	fileFigures
-	LeftOut  int          `json:"damaged_entry_count,omitempty"` // of the file that was added to
-	Sealed   string       `json:"sealed,omitempty"`              // the digest of the model
-	Embedded *embedded    `json:"embedded,omitempty"`
-	For      *stockFile   `json:"for,omitempty"`
-	Nothing  string       `json:"nothing_packed,omitempty"` // why no file was written
-	LiteRT   []litertFile `json:"litert,omitempty"`         // written, or there already
-
-	WithoutCache []string `json:"without_cache,omitempty"` // sections of which LiteRT-LM keeps no packed weights
-}
-
 func packModel(ctx context.Context, model modelfile.File, o packOptions) (err error) {
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
@@ -404,4 +388,44 @@ func writeNew(path string, text []byte, stdout io.Writer) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
+}
+
+// packLiteRT writes the files for the stock runtime of LiteRT, one for each level.
+func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error {
+	if err := checkLiteRTModel(model); err != nil {
+		return err
+	}
+	if o.embed {
+		return usagef("--for and --embed-beside exclude each other")
+	}
+	if len(o.levels) > 1 && !o.byContent {
+		return usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
+			"give --name-by-content, and a directory", o.runtime, len(o.levels))
+	}
+	packer, err := newLiteRTPacker(o.library)
+	if err != nil {
+		return err
+	}
+	r := &packReport{Model: model.String(), Output: o.output, Levels: []packedLevel{}}
+	for _, level := range o.levels {
+		origin, err := newPackedFor(model, level)
+		if err != nil {
+			return err
+		}
+		path := o.output
+		if o.byContent {
+			path = filepath.Join(path, packer.nameFor(model, origin))
+		}
+		f, err := packer.write(ctx, path, origin, o.placing)
+		if err != nil {
+			return fmt.Errorf("%w\nnothing was written to %s", err, path)
+		}
+		if f == nil {
+			r.Nothing = "it has no weights that LiteRT's XNNPACK packs"
+			break
+		}
+		r.addLiteRT(f)
+	}
+	setResult(ctx, r)
+	return nil
 }

@@ -430,3 +430,19 @@ func (e *embedded) note() string {
 	return fmt.Sprintf("the packed weights are the tensor %s, %s from byte %d on; offsets begin there", e.Tensor,
 		console.Size(e.Bytes), e.Offset)
 }
+
+// packReport is the result of xpwc pack.
+type packReport struct {
+	Model  string        `json:"model"`
+	Output string        `json:"output"`
+	Levels []packedLevel `json:"levels"`
+	fileFigures
+	LeftOut  int          `json:"damaged_entry_count,omitempty"` // of the file that was added to
+	Sealed   string       `json:"sealed,omitempty"`              // the digest of the model
+	Embedded *embedded    `json:"embedded,omitempty"`
+	For      *stockFile   `json:"for,omitempty"`
+	Nothing  string       `json:"nothing_packed,omitempty"` // why no file was written
+	LiteRT   []litertFile `json:"litert,omitempty"`         // written, or there already
+
+	WithoutCache []string `json:"without_cache,omitempty"` // sections of which LiteRT-LM keeps no packed weights
+}

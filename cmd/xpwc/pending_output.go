@@ -309,10 +309,6 @@ func sharedFlag(cmd *cobra.Command, shared *bool) {
 		"write also into a directory that others can change, who could put another file there")
 }
 
-// errShared: others can change the directory that a file is to be in.
-var errShared = errors.New("others could put another file there; correct its owner and mode, choose another " +
-	"directory, or give --allow-shared-directory")
-
 // checkDirectory returns an error that matches errShared for a directory that others may rename files in.
 func checkDirectory(path string, info fs.FileInfo) error {
 	if reason := trust.Renamable(info); reason != "" {

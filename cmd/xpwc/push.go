@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -159,14 +158,4 @@ func mustProve(ctx context.Context, path string, model modelfile.File, cpu, libr
 			"xpwc pack --for litert writes the right one", path, errUnproven, model, cpu)
 	}
 	return nil
-}
-
-// litertHere is what a file for LiteRT on this machine is for.
-func litertHere() (litert.Target, error) {
-	release, ok := litert.Newest(runtime.GOARCH)
-	if !ok {
-		return litert.Target{}, fmt.Errorf("--for litert: no LiteRT is known on %s; without a file it packs for itself",
-			runtime.GOARCH)
-	}
-	return litertTarget(release, native), nil
 }

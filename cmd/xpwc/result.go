@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"xpwc"
+	"xpwc/internal/console"
 	"xpwc/models/bundle"
 	"xpwc/models/described"
 	"xpwc/models/executorch"
@@ -62,10 +63,6 @@ know.`,
 func jsonFlag(cmd *cobra.Command) {
 	cmd.Flags().Bool("json", false, "print JSON in place of text (see xpwc schema)")
 }
-
-// A result is a command's result, a struct: its members with --json, else its text. Standard output keeps the errors
-// of printing it.
-type result interface{ print(w io.Writer) }
 
 // setResult makes r the result of a command. It is printed when the command has returned, with --json together with the
 // command's error.
@@ -382,10 +379,11 @@ func flagsLike(cmd *cobra.Command, name string) []string {
 	return flags.SuggestionsFor(name)
 }
 
-// meant suggests one of some names; without names it is empty.
-func meant(prefix string, names []string) string {
-	if len(names) == 0 {
-		return ""
+// printableLines replaces control characters: names in a message come from files and registries.
+func printableLines(message string) string {
+	lines := strings.Split(message, "\n")
+	for i, line := range lines {
+		lines[i] = console.Printable(strings.ReplaceAll(line, "\t", " "))
 	}
-	return "; did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
+	return strings.Join(lines, "\n")
 }

@@ -336,8 +336,6 @@ func numbers(element *execution.Element, b []byte) []string {
 	return words
 }
 
-func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", "x") }
-
 // openFor opens a model for inputs of these files. Shapes that a .tflite leaves open are taken from .npy files.
 func openFor(file modelfile.File, paths []string) (models.Model, error) {
 	shaped := file

@@ -14,7 +14,6 @@ import (
 	"xpwc/cachefile"
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
-	"xpwc/internal/output"
 	"xpwc/models/executorch"
 	"xpwc/models/litert"
 	"xpwc/models/tflite"
@@ -183,18 +182,6 @@ func onlySkeletons(existing *os.File) error {
 		return leftAsItIs(fmt.Errorf("%s is no skeleton", existing.Name()))
 	}
 	return nil
-}
-
-func isSkeleton(f *os.File) (bool, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	end := make([]byte, min(info.Size(), 128))
-	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
-		return false, err
-	}
-	return output.IsSkeleton(end), nil
 }
 
 func (r *stripped) print(w io.Writer) {

@@ -16,6 +16,7 @@ import (
 	"xpwc/cmd/xpwc/internal/htmlreport"
 	"xpwc/internal/ask"
 	"xpwc/internal/console"
+	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
 	"xpwc/models/litert"
@@ -203,9 +204,6 @@ func (v *verification) print(w io.Writer) {
 		fmt.Fprintf(w, "note: %s is not read-only: LiteRT writes to it when it does not suit it; chmod 0444\n", v.File)
 	}
 }
-
-// errUnproven: a file differs from the weights that the model is packed into here.
-var errUnproven = errors.New("it does not have what the model is packed into")
 
 // A proof is the result of packing a model to compare a cache file with it.
 type proof struct {
@@ -459,4 +457,75 @@ func (p *proof) print(w io.Writer, file string) {
 		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into %s\n",
 			file, console.Plural(p.Matches, "entry"), console.Size(p.EqualBytes), p.Model, machine)
 	}
+}
+
+// verifyLiteRT checks the structure of a LiteRT file. With a model it packs that and compares every byte.
+func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
+	v := &verification{File: path, Format: litertFormat, Problems: []cachefile.Problem{}}
+	f, err := litert.Open(path)
+	switch {
+	case errors.Is(err, litert.ErrDamaged):
+		v.Problems = append(v.Problems, cachefile.Problem{Message: errors.Unwrap(err).Error()})
+	case err != nil:
+		return err
+	case f.Stale:
+		v.Problems = append(v.Problems, cachefile.Problem{Offset: litert.StaleAt, Message: staleLiteRT})
+	default:
+		v.Sound, v.Entries, v.PayloadBytes = true, len(f.Entries), f.PayloadBytes()
+	}
+	if v.Sound && model.Path != "" {
+		if v.Proof, err = proveLiteRTAt(ctx, path, model, cpu, library); err != nil {
+			return err
+		}
+	}
+	if m, ok := engineModelOf(path); ok {
+		v.Misnamed = m.cache.String() != filepath.Base(path)
+	}
+	if info, err := os.Stat(path); err == nil {
+		v.writable = info.Mode().Perm()&0o222 != 0
+	}
+	setResult(ctx, v)
+	return v.err()
+}
+
+// proveLiteRTAt is proveLiteRT of the file at a path.
+func proveLiteRTAt(ctx context.Context, path string, model modelfile.File, cpu, library string) (*proof, error) {
+	file, _, err := fd.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return proveLiteRT(ctx, file, model, cpu, library)
+}
+
+// proveLiteRT packs a model with LiteRT's code and compares a file with the result.
+func proveLiteRT(ctx context.Context, file *os.File, model modelfile.File, cpu, library string) (*proof, error) {
+	if err := checkLiteRTModel(model); err != nil {
+		return nil, err
+	}
+	packer, err := newLiteRTPacker(library)
+	if err != nil {
+		return nil, err
+	}
+	work, right, err := packer.packAside(ctx, model, cpu)
+	if err != nil {
+		return nil, err
+	}
+	defer work.discard()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	diff, err := litert.Differ(io.NewSectionReader(file, 0, info.Size()), io.NewSectionReader(work, 0, right.FileBytes))
+	if err != nil {
+		return nil, err
+	}
+	p := &proof{Model: model.String(), CPU: cpu, Wrong: []wrong{}}
+	if diff < 0 {
+		p.Matches, p.EqualBytes = len(right.Entries), right.PayloadBytes()
+		return p, nil
+	}
+	problem := fmt.Sprintf("from byte %d on it is not the file that LiteRT writes here", diff)
+	p.Wrong = append(p.Wrong, wrong{Problem: problem, Offset: diff})
+	return p, nil
 }

@@ -3,6 +3,7 @@ package osdisk
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -20,15 +21,21 @@ func (m mapping) Seal(start int) error {
 	return nil
 }
 
-// syncAttempts is the number of attempts while the system itself writes the same pages.
-const syncAttempts = 20
+// syncAttempts is the number of attempts while the system itself writes the same pages, with syncPause between two.
+const (
+	syncAttempts = 20
+	syncPause    = time.Millisecond
+)
 
 // Sync hands the pages to the system. Flush of the file waits until they are written.
 func (m mapping) Sync(start, end int) (err error) {
 	if start == end {
 		return nil // a length of 0 would mean all
 	}
-	for range syncAttempts {
+	for attempt := range syncAttempts {
+		if attempt > 0 {
+			time.Sleep(syncPause)
+		}
 		err = windows.FlushViewOfFile(addressOf(m[start:]), uintptr(end-start))
 		if !errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 			break

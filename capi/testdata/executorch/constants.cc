@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "scenarios.hpp"
 
 namespace {
@@ -20,20 +24,6 @@ void unpacked_names_are_listed(const std::string&) {
   REQUIRE(cache.get_unpacked_data_names().empty());
 }
 
-// Kernels that ExecuTorch's exporter named are freed as soon as they are packed.
-void kernels_are_freed_by_finalize(const std::string& directory) {
-  const std::string w0 = sha256_like('a'), w1 = sha256_like('b');
-  for (const std::string& path : {path_in(directory), std::string()}) {
-    const Constants constants({{w0, float_weights(1)}, {"b", channels(2)}, {w1, float_weights(3)}});
-    auto cache = cache_of(path);
-    Method method;
-    REQUIRE(method.init(cache, constants, {linear(w0, "b"), linear(w1, "b")}) == Error::Ok);
-    REQUIRE(constants.live_bytes() == constants.bytes("b").size());
-    method.destroy();
-    REQUIRE(constants.live_bytes() == 0);
-  }
-}
-
 // The slopes of a PReLU are read at inference: they stay until the runtime is deleted, though nothing packs them, and
 // though their constant is a bias as well.
 void slopes_stay_readable(const std::string&) {
@@ -49,7 +39,7 @@ void slopes_stay_readable(const std::string&) {
   }
 }
 
-// A kernel that another node reads at inference stays, too, in whatever order the nodes are.
+// A kernel that another node reads at inference stays, also through the same tensor and in any order of the nodes.
 void kernels_that_inference_reads_stay_readable(const std::string& directory) {
   const std::string exported = sha256_like('a');
   const Constants constants({{"w", float_weights(1)}, {"v", float_weights(2)}, {"b", channels(2)}, {exported, float_weights(3)}});
@@ -57,7 +47,8 @@ void kernels_that_inference_reads_stay_readable(const std::string& directory) {
       {linear("w", "b"), add_rows("w")},
       {add_rows("w"), linear("w")},
       {linear(exported), add_rows(exported)},
-      {linear("w"), linear("v"), add_rows_of_tensor("w")}};
+      {linear("w"), linear("v"), add_rows_of_tensor("w")},
+      {linear(exported), linear("v"), add_rows_of_tensor(exported)}};
   for (const std::string& path : {path_in(directory), std::string()}) {
     for (const Graph& graph : graphs) {
       for (int start = 0; start < 2; start++) {
@@ -99,6 +90,55 @@ void kernels_stay_readable_by_another_name(const std::string&) {
   Method method;
   REQUIRE(method.init(cache, constants, graph) == Error::Ok);
   REQUIRE(method.execute() == want);
+}
+
+// A data map of one kernel in a file that is mapped, and that the host may have changed in memory.
+class MappedFile final : public Constants {
+ public:
+  MappedFile(const std::string& path, bool changed) : Constants({{"w", float_weights(changed ? 2 : 1)}}) {
+    const Bytes content = float_weights(1);
+    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(content.data()), content.size());
+    const int file = open(path.c_str(), O_RDONLY);
+    address_ = mmap(nullptr, content.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    REQUIRE(address_ != MAP_FAILED && close(file) == 0);
+    if (changed) {
+      std::memcpy(address_, bytes("w").data(), content.size());
+    }
+  }
+
+  Result<FreeableBuffer> get_data(std::string_view) const override {
+    return FreeableBuffer(address_, bytes("w").size(), [](void*, void* data, size_t size) { munmap(data, size); });
+  }
+
+  // Whole pages that the process has in memory.
+  size_t resident_pages() const {
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto first = reinterpret_cast<uintptr_t>(address_) / page;
+    std::vector<uint64_t> entries(bytes("w").size() / page);
+    const int pagemap = open("/proc/self/pagemap", O_RDONLY);
+    const size_t size = entries.size() * sizeof(uint64_t);
+    const auto offset = static_cast<off_t>(first * sizeof(uint64_t));
+    REQUIRE(pread(pagemap, entries.data(), size, offset) == static_cast<ssize_t>(size));
+    REQUIRE(close(pagemap) == 0);
+    const auto is_present = [](uint64_t entry) { return entry >> 63 != 0; };
+    return static_cast<size_t>(std::count_if(entries.begin(), entries.end(), is_present));
+  }
+
+ private:
+  void* address_;
+};
+
+// A kernel that stays costs no memory if it is in a mapped file, and is read there again when inference needs it.
+void kernels_of_a_mapped_file_leave_memory(const std::string& directory) {
+  const Graph graph = {linear("w"), add_rows("w")};
+  for (const bool changed : {false, true}) {
+    const MappedFile constants(directory + "/weights", changed);
+    auto cache = cache_of("");
+    Method method;
+    REQUIRE(method.init(cache, constants, graph) == Error::Ok);
+    REQUIRE((constants.resident_pages() == 0) == !changed);
+    REQUIRE(method.execute() == expected(constants, graph));
+  }
 }
 
 // Quantised kernels of equal bytes and names, whose scales differ. How the constants are called must not matter.
@@ -275,10 +315,10 @@ void saying_at_the_wrong_time(const std::string&) {
 Scenarios constant_scenarios() {
   return {
       {"unpacked_names_are_listed", unpacked_names_are_listed},
-      {"kernels_are_freed_by_finalize", kernels_are_freed_by_finalize},
       {"slopes_stay_readable", slopes_stay_readable},
       {"kernels_that_inference_reads_stay_readable", kernels_that_inference_reads_stay_readable},
       {"kernels_stay_readable_by_another_name", kernels_stay_readable_by_another_name},
+      {"kernels_of_a_mapped_file_leave_memory", kernels_of_a_mapped_file_leave_memory},
       {"first_process_packs_quantized", first_process_packs_quantized},
       {"other_scales_in_the_next_process", other_scales_in_the_next_process},
       {"same_scales_in_the_next_process", same_scales_in_the_next_process},

@@ -86,6 +86,7 @@ class Delegate {
  public:
   Delegate(const std::string& bytes, const Constants& constants, XNNWeightsCache* cache)
       : graph_{bytes.data()}, constants_(constants), cache_(cache) {
+    ids_[XNN_INVALID_VALUE_ID] = XNN_INVALID_VALUE_ID;
     const char* flatbuffer = bytes.data() + read<uint32_t>(bytes.data() + 10);
     graph_.at = flatbuffer + read<uint32_t>(flatbuffer);
   }
@@ -190,7 +191,7 @@ class Delegate {
   Table graph_;
   const Constants& constants_;
   XNNWeightsCache* cache_;
-  std::map<uint32_t, uint32_t> ids_{{XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID}}; // XNNPACK's, by the delegate's
+  std::map<uint32_t, uint32_t> ids_; // XNNPACK's, by the delegate's
   uint32_t input_ = 0, output_ = 0;
   xnn_runtime_t runtime_ = nullptr;
 };
@@ -223,16 +224,20 @@ bool is_near(const Output& want, const Output& got) {
   return std::sqrt(difference) <= 0.03 * std::sqrt(size);
 }
 
-// All programs in turn on one file answer as without a cache, and as in the stock runtime, in both orders and in each
-// process; and nothing is packed a second time.
-void run_all(const std::string& directory, bool tell) {
-  const std::filesystem::path data = std::getenv("XPWC_RECALIBRATED");
+Constants named_data(const std::filesystem::path& data) {
   std::map<std::string, Bytes> named;
   for (const auto& entry : std::filesystem::directory_iterator(data / "constants")) {
     const std::string content = content_of(entry.path());
     named[entry.path().filename().string()] = Bytes(content.begin(), content.end());
   }
-  const Constants constants(named);
+  return Constants(named);
+}
+
+// All programs in turn on one file answer as without a cache, and as in the stock runtime, in both orders and in each
+// process; and nothing is packed a second time.
+void run_all(const std::string& directory, bool tell) {
+  const std::filesystem::path data = std::getenv("XPWC_RECALIBRATED");
+  const Constants constants = named_data(data);
   const Output input = floats_of(data / "input");
   std::vector<Program> programs;
   for (const char* name : {"bias_0", "bias_1", "bias_2", "nobias_0", "nobias_1", "nobias_2"}) {
@@ -257,6 +262,56 @@ void recalibrated_programs_compared(const std::string& directory) {
   run_all(directory, false);
 }
 
+// Kernels that a program only packs are freed when the runtime is finalized, at first and next starts.
+void kernels_are_freed_by_finalize(const std::string& directory) {
+  const std::filesystem::path data = std::getenv("XPWC_RECALIBRATED");
+  const Constants constants = named_data(data);
+  const std::string program = content_of(data / "delegates" / "bias_0");
+  constexpr size_t kKernels = 2 * 256 * 512, kBiases = (256 + 512) * sizeof(int32_t);
+  for (const std::string& path : {path_in(directory), std::string()}) {
+    for (int start = 0; start < 2; start++) {
+      auto cache = cache_of(path);
+      REQUIRE(cache->initialize_for_runtime(nullptr, &constants) == Error::Ok);
+      REQUIRE(cache->set_program(program.data(), program.size()) == Error::Ok);
+      Delegate delegate(program, constants, cache.get());
+      const Names names = delegate.compile();
+      REQUIRE(constants.live_bytes() == kBiases);
+      REQUIRE(cache->delete_packed_data(names) == Error::Ok);
+      REQUIRE(constants.live_bytes() == 0);
+    }
+  }
+  // Without its program a kernel could be read at inference.
+  auto cache = cache_of("");
+  REQUIRE(cache->initialize_for_runtime(nullptr, &constants) == Error::Ok);
+  Delegate delegate(program, constants, cache.get());
+  const Names names = delegate.compile();
+  REQUIRE(constants.live_bytes() == kKernels + kBiases);
+  REQUIRE(cache->delete_packed_data(names) == Error::Ok);
+}
+
+// A program that is cut off or changed is no reason to read beyond its bytes.
+void damaged_programs(const std::string&) {
+  const std::filesystem::path data = std::getenv("XPWC_RECALIBRATED");
+  const Constants constants = named_data(data);
+  const std::string program = content_of(data / "delegates" / "bias_0");
+  XNNWeightsCache cache;
+  REQUIRE(cache.initialize_for_runtime(nullptr, &constants) == Error::Ok);
+  const auto set_copy = [&](const std::string& bytes) {
+    const std::vector<char> copy(bytes.begin(), bytes.end());
+    REQUIRE(cache.set_program(copy.data(), copy.size()) == Error::Ok);
+  };
+  for (size_t size = 1; size < program.size(); size++) {
+    set_copy(program.substr(0, size));
+  }
+  for (size_t i = 0; i < program.size(); i++) {
+    for (const char value : {'\0', '\1', '\x7f', '\xff'}) {
+      std::string changed = program;
+      changed[i] = value;
+      set_copy(changed);
+    }
+  }
+}
+
 void recalibrated_programs_told(const std::string& directory) {
   run_all(directory, true);
 }
@@ -267,5 +322,7 @@ Scenarios recalibrated_scenarios() {
   return {
       {"recalibrated_programs_compared", recalibrated_programs_compared},
       {"recalibrated_programs_told", recalibrated_programs_told},
+      {"kernels_are_freed_by_finalize", kernels_are_freed_by_finalize},
+      {"damaged_programs", damaged_programs},
   };
 }

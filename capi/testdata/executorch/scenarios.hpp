@@ -16,7 +16,7 @@ Scenarios method_scenarios();
 Scenarios constant_scenarios();
 // The host's options, and the figures it reads.
 Scenarios option_scenarios();
-// Programs that ExecuTorch exported, and that differ in scales and zero points of their inputs and outputs alone.
+// Programs that ExecuTorch exported, and that differ only in scales and zero points of their inputs and outputs.
 Scenarios recalibrated_scenarios();
 // What goes wrong, several hosts, threads, and the manager.
 Scenarios host_scenarios();

@@ -123,6 +123,24 @@ func TestInTheRealBackendTheDropInAnswersTheSameInWhateverOrderProgramsCome(t *t
 	}
 }
 
+// The stock runtime crashes on these, also without a cache: it frees the kernel. The outputs are PyTorch's.
+func TestInTheRealBackendTheDropInKeepsKernelsThatInferenceReads(t *testing.T) {
+	h := dropIn(t)
+	for _, name := range []string{"linear_plus_kernel", "tied_autoencoder"} {
+		path := filepath.Join(reportedPrograms, name)
+		p := program{path: path + ".pte", inputs: []string{path + ".in0.npy"}}
+		want := array(t, path+".out0.npy")
+		for _, h := range []host{h, h.givingProgram()} {
+			file := filepath.Join(t.TempDir(), "file")
+			for range 2 {
+				got := h.mustRun(t, p, file).outputs
+				require.Len(t, got, 1)
+				require.Less(t, relativeL2(t, got[0], want), 1e-5, name)
+			}
+		}
+	}
+}
+
 // classCounts are packed weights of the class on the reader.
 type classCounts struct{ lookups, compared, packed int }
 
