@@ -49,7 +49,7 @@ type blueOp struct {
 	customOptions []byte
 }
 
-// fields are a table's, by slot: byte, int32, float32, bool, string or []int32.
+// fields are a table's, by slot: byte, int32, int64, float32, bool, string, []int32 or []int64.
 type fields map[int]any
 
 // floats is a constant, or with no values a tensor that is computed.
@@ -85,6 +85,12 @@ func writeTable(b *flatbuffers.Builder, f fields) flatbuffers.UOffsetT {
 		switch v := f[slot].(type) {
 		case []int32:
 			vectors[slot] = int32Vector(b, v)
+		case []int64:
+			b.StartVector(8, len(v), 8)
+			for _, n := range slices.Backward(v) {
+				b.PrependInt64(n)
+			}
+			vectors[slot] = b.EndVector(len(v))
 		case string:
 			vectors[slot] = b.CreateString(v)
 		}
@@ -98,9 +104,11 @@ func writeTable(b *flatbuffers.Builder, f fields) flatbuffers.UOffsetT {
 			b.PrependBoolSlot(slot, v, !v)
 		case int32:
 			b.PrependInt32Slot(slot, v, ^v)
+		case int64:
+			b.PrependInt64Slot(slot, v, ^v)
 		case float32:
 			b.PrependFloat32Slot(slot, v, v+1)
-		case []int32, string:
+		case []int32, []int64, string:
 			b.PrependUOffsetTSlot(slot, vectors[slot], 0)
 		}
 	}

@@ -104,10 +104,15 @@ func (c *constant) dequantized() *constant {
 }
 
 // describe returns the description for XNNPACK, without the content.
-func (c *constant) describe() xnnpack.Tensor { return describe(c.name, c.dtype, c.quant, c.shape) }
+func (c *constant) describe() xnnpack.Tensor {
+	if c.inHalfBytes() {
+		return c.fourBits()
+	}
+	return describe(c.name, c.dtype, c.quant, c.shape)
+}
 
 func (c *constant) place() tensorfile.Place {
-	return tensorfile.Place{Offset: c.source.Offset, Size: c.source.Size, Alignment: int64(c.dtype.Size())}
+	return tensorfile.Place{Offset: c.source.Offset, Size: c.source.Size, Alignment: int64(max(c.dtype.Size(), 1))}
 }
 
 // computed reports whether XNNPACK is given other memory than the file's: converted constants, and constants that it
@@ -160,7 +165,7 @@ func (c *constant) conversion() tensorfile.Conversion {
 			if c.sparse != nil {
 				b = fmt.Appendf(b, "%v", *c.sparse)
 			}
-			if c.quantized() {
+			if c.quantized() && !c.inHalfBytes() { // those have the same bytes with any scales
 				b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
 			}
 			return xpwc.DigestOf(b)
@@ -221,7 +226,14 @@ func (c *constant) fill(dst, stored []byte) {
 		c.reorder(dst, stored)
 		return
 	}
-	if c.stored == typeInt4 {
+	switch {
+	case c.stored != typeInt4:
+	case c.dtype == typeUint4:
+		for i, b := range stored[:c.size] {
+			dst[i] = b ^ 0x88
+		}
+		return
+	case c.dtype != typeInt4:
 		stored = unpacked(stored)
 	}
 	if c.scatter != nil {
