@@ -563,13 +563,25 @@ func logSoftmax(out, in Array, axis int) {
 // localNormalization fills an output with numbers divided by (bias + alpha * s)^beta, where s is the sum of the squares
 // of the numbers that are at most radius away along the last dimension.
 func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
+	power := func(x float64) float64 { return math.Pow(x, -beta) }
+	switch beta {
+	case 0.5:
+		power = func(x float64) float64 { return 1 / math.Sqrt(x) }
+	case 0.75:
+		power = func(x float64) float64 { return 1 / math.Sqrt(x*math.Sqrt(x)) }
+	}
 	length := in.Shape[len(in.Shape)-1]
-	for i := range product(in.Shape) {
-		sum, pos := 0.0, i%length
-		for k := i - min(radius, pos); k <= i+min(radius, length-1-pos); k++ {
-			sum += in.Number(k) * in.Number(k)
+	line, sums, divided := make([]float64, length), make([]float64, length+1), make([]float64, length)
+	for first := range product(in.Shape) / length {
+		in.numbers(line, first*length, 1)
+		for i, x := range line {
+			sums[i+1] = sums[i] + x*x
 		}
-		out.Put(i, in.Number(i)*math.Pow(bias+alpha*sum, -beta))
+		for i, x := range line {
+			sum := sums[min(i+radius+1, length)] - sums[max(i-radius, 0)]
+			divided[i] = x * power(bias+alpha*sum)
+		}
+		out.putNumbers(divided, first*length, 1)
 	}
 }
 

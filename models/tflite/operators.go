@@ -64,7 +64,7 @@ var supported = map[opcode]operatorRow{
 	"LOGICAL_NOT":                  hostedRow(operators.Negation(), 0),
 	"LOGICAL_OR":                   comparisonRow(operators.Or),
 	"LOGISTIC":                     unaryRow(operators.Sigmoid),
-	"LOG_SOFTMAX":                  {takes: widened, inGo: planLogSoftmax},
+	"LOG_SOFTMAX":                  {plan: planLogSoftmax, takes: widened},
 	"MATRIX_DIAG":                  {takes: bytes8, inGo: planMatrixDiag},
 	"MATRIX_SET_DIAG":              {takes: bytes8, inGo: planMatrixSetDiag},
 	"MAXIMUM":                      binaryRow(operators.Maximum, widened, absent),
