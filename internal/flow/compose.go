@@ -41,10 +41,19 @@ func Reduced(c Composer, op xnnpack.ReduceOperator, axes []int, x ID) ID {
 // Peaks returns the largest of each n elements of a value that lie inner elements apart, in the shape [outer, 1, 1,
 // inner].
 func Peaks(c Composer, x ID, outer, n, inner int) ID {
-	const lanes = 64 // XNNPACK pools this many channels as fast as one
-	if inner == 1 && n > lanes && n%lanes == 0 {
-		x, n = Peaks(c, x, outer, n/lanes, lanes), lanes
+	const window = 8 // which XNNPACK reads in one pass, and one channel takes as long as 16
+	for n > 2*window && n%window == 0 {
+		n /= window
+		if inner == 1 {
+			x = pooled(c, x, outer, window, n)
+		} else {
+			x = pooled(c, x, outer*n, window, inner)
+		}
 	}
+	return pooled(c, x, outer, n, inner)
+}
+
+func pooled(c Composer, x ID, outer, n, inner int) ID {
 	pool := xnnpack.MaxPooling2D{Input: Reshaped(c, x, outer, n, 1, inner), Pooling: xnnpack.Size{Height: n, Width: 1},
 		Stride: xnnpack.Size{Height: 1, Width: 1}, Dilation: xnnpack.Size{Height: 1, Width: 1}}
 	pool.Output = c.Inside(pool.Input)

@@ -22,11 +22,13 @@ func Gather(axis, batch int) Operator {
 		return moving(replaced(table, axis, indices[batch:]...), func(out Array, in []Array) {
 			size := inner * out.Element.Size()
 			dst, src := out.Data, in[0].Data
-			rows := in[1].indices(length)
 			for b := range batches {
 				for range outer {
-					pick(dst[:count*size], src[:length*size], size, rows[b*count:][:count])
-					dst, src = dst[count*size:], src[length*size:]
+					in[1].indices(b*count, count, length, func(rows []int) {
+						pick(dst, src[:length*size], size, rows)
+						dst = dst[len(rows)*size:]
+					})
+					src = src[length*size:]
 				}
 			}
 		})
@@ -49,9 +51,7 @@ func GatherSlices() Operator {
 		table, indices := shapes[0], shapes[1]
 		rest := table[depth(indices, table):]
 		return moving(slices.Concat(indices[:len(indices)-1], rest), func(out Array, in []Array) {
-			size, slices := product(rest)*out.Element.Size(), make([]int, product(indices[:len(indices)-1]))
-			places(in[1], table, func(i, offset int) { slices[i] = offset })
-			pick(out.Data, in[0].Data, size, slices)
+			pick(out.Data, in[0].Data, product(rest)*out.Element.Size(), places(in[1], table))
 		})
 	}
 }
@@ -68,7 +68,7 @@ func ScatterSlices(shape []int) Operator {
 		size := product(rest)
 		return computing(shape, func(out Array, in []Array) {
 			clear(out.Data)
-			places(in[0], shape, func(i, offset int) { out.addRun(offset*size, in[1], i*size, size) })
+			out.addAt(places(in[0], shape), in[1], size)
 		})
 	}
 }
@@ -284,43 +284,50 @@ func IndexPut(axes []int, add bool) Operator {
 			copy(out.Data, in[0].Data)
 			values := New(out.Element, part...)
 			Strided(values, in[1], 0, steps(in[1].Shape, part))
-			row, rows, src := x.row*out.Element.Size(), x.rows(in[2:]), values.Data
-			for o, first := range outer {
-				for i, place := range rows {
-					if add {
-						out.addRun((first+place)*x.row, values, (o*len(rows)+i)*x.row, x.row)
-					} else {
-						src = src[copy(out.Data[(first+place)*row:][:row], src):]
-					}
+			rows := x.rows(in[2:])
+			var all []int
+			for _, first := range outer {
+				for _, place := range rows {
+					all = append(all, first+place)
 				}
+			}
+			if add {
+				out.addAt(all, values, x.row)
+				return
+			}
+			row, src := x.row*out.Element.Size(), values.Data
+			for _, place := range all {
+				src = src[copy(out.Data[place*row:][:row], src):]
 			}
 		}).moves(0, 1)
 	}
 }
 
-// addRun adds n elements of another array of the same type, from element k on, to those from element i on.
-func (a Array) addRun(i int, src Array, k, n int) {
-	if n > 1 {
-		size := a.Element.Size()
-		dst := Array{a.Element, []int{n}, a.Data[i*size:][:n*size]}
-		if add, ok := runs.forElement(a.Element); ok {
-			add(dst, Array{a.Element, dst.Shape, src.Data[k*size:][:n*size]})
-			return
-		}
+// addAt adds the runs of n elements of another array of the same type to those at places, in runs.
+func (a Array) addAt(places []int, src Array, n int) {
+	if add, ok := additions.forElement(a.Element); ok {
+		add(a, places, src, n)
+		return
 	}
-	for j := range n {
-		Sum.apply(a.Element, a.elem(i+j), a.elem(i+j), src.elem(k+j))
+	for i, place := range places {
+		for k := range n {
+			dst := a.elem(place*n + k)
+			Sum.apply(a.Element, dst, dst, src.elem(i*n+k))
+		}
 	}
 }
 
-// runs add the elements of an array to those of another.
-var runs = typed[func(dst, src Array)]{addRunOf[int8], addRunOf[uint8], addRunOf[int16], addRunOf[int32],
-	addRunOf[int64], addRunOf[float32], addRunOf[float64]}
+// additions are addAt for each type of elements.
+var additions = typed[func(a Array, places []int, src Array, n int)]{addAt[int8], addAt[uint8], addAt[int16],
+	addAt[int32], addAt[int64], addAt[float32], addAt[float64]}
 
-func addRunOf[T arithmetic](dst, src Array) {
-	out, done := outputOf[T](dst)
+func addAt[T arithmetic](a Array, places []int, src Array, n int) {
+	out, done := outputOf[T](a)
 	defer done()
-	addRows(out, inputOf[T](src))
+	in := inputOf[T](src)
+	for i, place := range places {
+		addRows(out[place*n:][:n], in[i*n:][:n])
+	}
 }
 
 // Index returns element i, an index of a dimension of length all.
@@ -336,34 +343,33 @@ func inRange(n int64, length int) int {
 
 func outOfRange(n int64, length int) { fault.Check(fmt.Errorf("%w: %d of %d", ErrIndex, n, length)) }
 
-// indices returns all elements as indices of a dimension of a length.
-func (a Array) indices(length int) []int {
+// indices calls do with n elements from element i on, indices of a dimension of a length, some at a time.
+func (a Array) indices(i, n, length int, do func(indices []int)) {
 	var buffer [buffered]int64
-	out := make([]int, product(a.Shape))
-	for first := 0; first < len(out); first += buffered {
-		part := out[first:min(first+buffered, len(out))]
-		a.integers(buffer[:len(part)], first, 1)
-		for i := range part {
-			part[i] = inRange(buffer[i], length)
+	var indices [buffered]int
+	for ; n > 0; i, n = i+buffered, n-buffered {
+		part := indices[:min(n, buffered)]
+		a.integers(buffer[:len(part)], i, 1)
+		for k := range part {
+			part[k] = inRange(buffer[k], length)
+		}
+		do(part)
+	}
+}
+
+// places reads indices, whose last dimension has an index of each of the first dimensions of a shape. It returns where
+// the slice of each begins, in slices.
+func places(indices Array, shape []int) []int {
+	last := len(indices.Shape) - 1
+	depth := indices.Shape[last]
+	index, out := make([]int64, product(indices.Shape)), make([]int, product(indices.Shape[:last]))
+	indices.integers(index, 0, 1)
+	for i := range out {
+		for d, n := range index[i*depth:][:depth] {
+			out[i] = out[i]*shape[d] + inRange(n, shape[d])
 		}
 	}
 	return out
-}
-
-// places reads indices, whose last dimension has an index of each of the first dimensions of a shape. It calls do for
-// each, with its number and where its slice begins, in slices.
-func places(indices Array, shape []int, do func(i, offset int)) {
-	last := len(indices.Shape) - 1
-	depth := indices.Shape[last]
-	index := make([]int64, depth)
-	for i := range product(indices.Shape[:last]) {
-		offset := 0
-		indices.integers(index, i*depth, 1)
-		for d, n := range index {
-			offset = offset*shape[d] + inRange(n, shape[d])
-		}
-		do(i, offset)
-	}
 }
 
 // pick fills memory with elements of so many bytes, which have these numbers in the source.

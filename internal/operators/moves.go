@@ -163,21 +163,28 @@ func ReverseSequences(axis, batch int) Operator {
 			wrong("%v lengths along axis %d, for each of axis %d, of shape %v", shapes[1], axis, batch, in)
 		}
 		first, last := min(axis, batch), max(axis, batch)
-		block, inner := in[first:last+1], product(in[last+1:])
-		far := Rows(block)
+		between, inner := product(in[first+1:last]), product(in[last+1:])
 		return moving(in, func(out Array, src []Array) {
-			size, elements := inner*out.Element.Size(), make([]int, product(block))
-			lengths := src[1].indices(in[axis] + 1)
-			for i := range elements {
-				elements[i] = i
-				n, place := lengths[i/far[batch-first]%in[batch]], i/far[axis-first]%in[axis]
-				if place < n {
-					elements[i] += (n - 1 - 2*place) * far[axis-first]
+			size, data := inner*out.Element.Size(), src[0].Data
+			lengths := make([]int, 0, in[batch])
+			src[1].indices(0, in[batch], in[axis]+1, func(part []int) { lengths = append(lengths, part...) })
+			if copy(out.Data, data); axis == last {
+				for i := range product(in[:axis]) {
+					n := lengths[i/between%in[batch]]
+					reverse(out.Data[i*in[axis]*size:][:n*size], size)
 				}
+				return
 			}
-			dst, data := out.Data, src[0].Data
-			for n := len(elements) * size; len(dst) > 0; dst, data = dst[n:], data[n:] {
-				pick(dst[:n], data, size, elements)
+			row := between * in[batch] * size // of one index along the axis
+			for o := range product(in[:axis]) {
+				block := o * in[axis] * row
+				for place := range in[axis] {
+					for i := range between * in[batch] {
+						if n := lengths[i%in[batch]]; place < n {
+							copy(out.Data[block+place*row+i*size:][:size], data[block+(n-1-place)*row+i*size:])
+						}
+					}
+				}
 			}
 		})
 	}

@@ -197,10 +197,17 @@ func fold[T arithmetic](out, in Array, ranked []int, neutral T, row func(T, []T)
 // Reductions of a row, from a first number on. A number that is not one makes the result not one.
 
 func sumRow[T arithmetic](sum T, row []T) T {
+	var a, b, c T // additions of one sum wait for each other
+	for ; len(row) >= 4; row = row[4:] {
+		sum += row[0]
+		a += row[1]
+		b += row[2]
+		c += row[3]
+	}
 	for _, x := range row {
 		sum += x
 	}
-	return sum
+	return sum + a + (b + c)
 }
 
 func multiplyRow[T arithmetic](product T, row []T) T {
@@ -563,13 +570,6 @@ func logSoftmax(out, in Array, axis int) {
 // localNormalization fills an output with numbers divided by (bias + alpha * s)^beta, where s is the sum of the squares
 // of the numbers that are at most radius away along the last dimension.
 func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
-	power := func(x float64) float64 { return math.Pow(x, -beta) }
-	switch beta {
-	case 0.5:
-		power = func(x float64) float64 { return 1 / math.Sqrt(x) }
-	case 0.75:
-		power = func(x float64) float64 { return 1 / math.Sqrt(x*math.Sqrt(x)) }
-	}
 	length := in.Shape[len(in.Shape)-1]
 	line, sums, divided := make([]float64, length), make([]float64, length+1), make([]float64, length)
 	for first := range product(in.Shape) / length {
@@ -579,7 +579,14 @@ func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 		}
 		for i, x := range line {
 			sum := sums[min(i+radius+1, length)] - sums[max(i-radius, 0)]
-			divided[i] = x * power(bias+alpha*sum)
+			switch base := bias + alpha*sum; beta {
+			case 0.5:
+				divided[i] = x / math.Sqrt(base)
+			case 0.75:
+				divided[i] = x / math.Sqrt(base*math.Sqrt(base))
+			default:
+				divided[i] = x * math.Pow(base, -beta)
+			}
 		}
 		out.putNumbers(divided, first*length, 1)
 	}
@@ -608,14 +615,43 @@ func topK(values, indices, in Array) {
 
 // ranks find the indices of the largest elements of each row.
 var ranks = typed[func(best []int64, in Array, k int)]{ranksOf[int8], ranksOf[uint8], ranksOf[int16], ranksOf[int32],
-	ranksOf[int64], ranksOf[float32], ranksOf[float64]}
+	ranksOf[int64], ranksOfFloats, ranksOf[float64]}
+
+// ranksOfFloats sorts one integer for each element: above its order, reversed, and below its index.
+func ranksOfFloats(best []int64, in Array, k int) {
+	if k <= mostInserted {
+		ranksOf[float32](best, in, k)
+		return
+	}
+	length := in.Shape[len(in.Shape)-1]
+	keys := make([]uint64, length)
+	for src := inputOf[float32](in); len(best) > 0; best, src = best[k:], src[length:] {
+		for i, x := range src[:length] {
+			order := math.Float32bits(x + 0) // -0 is 0
+			switch {
+			case x != x:
+				order = 0
+			case order>>31 == 0:
+				order = ^order &^ (1 << 31)
+			}
+			keys[i] = uint64(order)<<32 | uint64(i)
+		}
+		slices.Sort(keys)
+		for i := range k {
+			best[i] = int64(uint32(keys[i]))
+		}
+	}
+}
+
+// mostInserted is how many of the largest elements are kept in order while a row is read. Of more, the row is sorted.
+const mostInserted = 64
 
 func ranksOf[T arithmetic](best []int64, in Array, k int) {
 	length := in.Shape[len(in.Shape)-1]
 	src, row := inputOf[T](in), make([]ranked[T], 0, length)
 	for ; len(best) > 0; best, src = best[k:], src[length:] {
 		row = row[:0]
-		if k <= 64 {
+		if k <= mostInserted {
 			row = largestOf(row, src[:length], k)
 		} else {
 			for i, x := range src[:length] {
