@@ -115,8 +115,8 @@ func defectOf(input, weights *value, outputs int) error {
 }
 
 // FullyConnectedDefect returns the error, which matches ErrKnownDefect, of a FullyConnected node with an input and a
-// filter, [output channels, input channels], if the XNNPACK in use computes it wrongly on this processor. It initializes
-// an XNNPACK that has defects.
+// filter, [output channels, input channels], if the XNNPACK in use computes it wrongly on this processor. It
+// initializes an XNNPACK that has defects.
 func FullyConnectedDefect(input, filter Tensor) error {
 	concerns := func(d KnownDefect) bool { return d.hit != nil && d.Build == BuildIdentifier() }
 	if !slices.ContainsFunc(knownDefects, concerns) {

@@ -27,8 +27,8 @@ var (
 	ErrInputSize = errors.New("wrong size of input")
 )
 
-// ErrInputShape is an error of [Runner.Run]: the model does not compute with inputs of these shapes. The message has the
-// reason, and the largest shapes.
+// ErrInputShape is an error of [Runner.Run]: the model does not compute with inputs of these shapes. The message has
+// the reason, and the largest shapes.
 var ErrInputShape = instance.ErrInputShape
 
 // A Tensor is an input with its shape. The other inputs of [Runner.Run] have theirs from the number of their elements.
@@ -119,7 +119,8 @@ func (r *Runner) Stats() Stats {
 // Run waits for its turn and computes the outputs. Each input is a slice of its value's type, or a [Tensor] with one;
 // its elements are copied, row by row. It has as many as the value's shape, or fewer if the value is
 // [models.Value.Dynamic]. The length of a slice is then its first dimension or, if that cannot be smaller, the only one
-// that can; any other shape needs a Tensor. A Run with other shapes than the one before, of the same instance, takes the time to plan the memory anew.
+// that can; any other shape needs a Tensor. A Run with other shapes than the one before, of the same instance, takes
+// the time to plan the memory anew.
 //
 // When ctx is done, a Run that waits returns its error; one that computes goes on.
 //

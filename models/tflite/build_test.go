@@ -37,6 +37,7 @@ type blueTensor struct {
 	blockScale int
 	sparsity   *sparsity
 	outside    bool // the data lies after the flatbuffer
+	hole       int  // bytes of data outside that the test itself writes
 	sharing    int  // the tensor whose bytes it has, if not 0
 }
 
@@ -183,7 +184,7 @@ func (m *blueprint) write(outside map[int]uint64) []byte {
 			if t.outside {
 				// A first pass without offsets finds the flatbuffer's length, which these must not change.
 				b.PrependUint64Slot(bufferOffset, max(outside[i], 2), 0)
-				b.PrependUint64Slot(bufferSize, uint64(len(t.data)), 0)
+				b.PrependUint64Slot(bufferSize, uint64(max(len(t.data), t.hole)), 0)
 			}
 			buffers = append(buffers, b.EndObject())
 

@@ -7,9 +7,9 @@ import (
 	"xpwc/xnnpack"
 )
 
-// Weights of int4 stay in 4 bits where XNNPACK has a kernel for them: two to a byte, with a scale for each output or for
-// each block of a row. Those with a scale for each output are read where the file has them. Those in blocks get 8 added:
-// XNNPACK of 2024 takes no others. Elsewhere weights of int4 are widened.
+// Weights of int4 stay in 4 bits where XNNPACK has a kernel for them: two to a byte, with a scale for each output or
+// for each block of a row. Those with a scale for each output are read where the file has them. Those in blocks get 8
+// added: XNNPACK of 2024 takes no others. Elsewhere weights of int4 are widened.
 
 // packs4Bits reports whether XNNPACK reads the elements where the file has them: its rows begin with a byte.
 func (c *constant) packs4Bits() bool {

@@ -104,7 +104,72 @@ func TestWeightsOfInt4ThatXNNPACKLacksAreWidened(t *testing.T) {
 }
 
 func TestScalesOfBlocksAreRoundedToEven(t *testing.T) {
-	for f, want := range map[float32]uint16{1: 0x3f80, 1 + 0x1p-8: 0x3f80, 1 + 0x3p-8: 0x3f82, 1 + 0x1p-8 + 0x1p-12: 0x3f81} {
+	rounded := map[float32]uint16{1: 0x3f80, 1 + 0x1p-8: 0x3f80, 1 + 0x3p-8: 0x3f82, 1 + 0x1p-8 + 0x1p-12: 0x3f81}
+	for f, want := range rounded {
 		require.Equal(t, want, bfloat16(f), "%v", f)
 	}
+}
+
+func TestRowsOfNarrowTablesAreWidenedAlone(t *testing.T) {
+	scales := []float32{1, 0.5, 0.25}
+	want := func(numbers []int8, width int, scale func(i int) float32) (out []float32) {
+		for _, row := range []int{2, 0, 1} {
+			for i := row * width; i < (row+1)*width; i++ {
+				out = append(out, float32(numbers[i])*scale(i))
+			}
+		}
+		return out
+	}
+	pack := func(numbers []int8, bits int) (out []byte) {
+		for i, n := range numbers {
+			if i*bits%8 == 0 {
+				out = append(out, 0)
+			}
+			out[i*bits/8] |= byte(n) & (1<<bits - 1) << (i * bits % 8)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		dtype       elementType
+		bits, width int
+		block       int
+		low, count  int
+	}{
+		"int8":           {typeInt8, 8, 5, 0, -128, 256},
+		"int4":           {typeInt4, 4, 6, 0, -8, 16},
+		"int4, odd rows": {typeInt4, 4, 5, 0, -8, 16},
+		"int4 in blocks": {typeInt4, 4, 6, 2, -8, 16},
+		"int2":           {typeInt2, 2, 6, 0, -2, 4},
+		"int2, odd rows": {typeInt2, 2, 5, 0, -2, 4},
+	} {
+		numbers := make([]int8, 3*c.width)
+		for i := range numbers {
+			numbers[i] = int8(c.low + i*7%c.count)
+		}
+		table := blueTensor{name: "table", dtype: c.dtype, shape: []int{3, c.width}, data: pack(numbers, c.bits)}
+		m := blueprint{tensors: []blueTensor{int32Tensor("ids", []int{3}), table, floats("rows", nil)},
+			ops:    []blueOp{{code: "EMBEDDING_LOOKUP", inputs: []int{0, 1}, outputs: []int{2}}},
+			inputs: []int{0}, outputs: []int{2}}
+		scale := func(i int) float32 { return scales[i/c.width] }
+		if m.tensors[1].scales, m.tensors[1].zeroPoints = scales, make([]int64, 3); c.block > 0 {
+			m.tensors[1].scales, m.tensors[1].block, m.tensors[1].blockScale = nil, c.block, 3
+			blocks := make([]float32, len(numbers)/c.block)
+			for i := range blocks {
+				blocks[i] = float32(i%4 + 1)
+			}
+			m.tensors = append(m.tensors, halves("scales", []int{len(blocks)}, blocks...))
+			scale = func(i int) float32 { return blocks[i/c.block] }
+		}
+		opened := openModel(t, save(t, m.bytes()))
+		require.Empty(t, opened.plan.constants, "%s: the table stays in the file", name)
+		require.Equal(t, want(numbers, c.width, scale), modeltest.Run(t, opened, []float32{2, 0, 1})[0], name)
+	}
+}
+
+func TestWeightsOfInt2AreMultiplied(t *testing.T) {
+	k := blueTensor{name: "k", shape: []int{3, 4}, dtype: typeInt2, data: []byte{0b11_10_01_00, 0b00_01_10_11, 0b01_01_11_11},
+		scales: []float32{1, 0.5, 2}, zeroPoints: []int64{0, 0, 0}}
+	m := single(blueOp{code: "FULLY_CONNECTED"}, []int{1, 4}, k)
+	got := modeltest.Run(t, openModel(t, save(t, m.bytes())), []float32{1, -2, 0.5, 4})[0]
+	require.InDeltaSlice(t, []float32{-2 - 1 - 4, 0.5 * (-1 + 4 + 0.5), 2 * (-1 + 2 + 0.5 + 4)}, got, 0.1)
 }
