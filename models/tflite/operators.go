@@ -2,7 +2,6 @@ package tflite
 
 import (
 	"math"
-	"math/cmplx"
 
 	"xpwc/internal/operators"
 	"xpwc/xnnpack"
@@ -25,7 +24,7 @@ var supported = map[opcode]operatorRow{
 	"BUCKETIZE":                    {takes: widened, inGo: planBucketize},
 	"CAST":                         {takes: complexes, inGo: planCast},
 	"CEIL":                         unaryRow(operators.Ceiling),
-	"COMPLEX_ABS":                  {takes: complexes, inGo: planComplex(cmplx.Abs)},
+	"COMPLEX_ABS":                  {takes: complexes, inGo: planComplex(operators.Magnitude)},
 	"CONCATENATION":                {plan: planConcatenation, takes: bytes8, inGo: planConcatenation},
 	"CONV_2D":                      {plan: planConv2D, takes: bytes8},
 	"CONV_3D":                      {plan: planConv3D},
