@@ -38,6 +38,44 @@ func Reduced(c Composer, op xnnpack.ReduceOperator, axes []int, x ID) ID {
 	return out
 }
 
+// Peaks returns the largest of each n elements of a value that lie inner elements apart, in the shape [outer, 1, 1,
+// inner].
+func Peaks(c Composer, x ID, outer, n, inner int) ID {
+	const window = 8 // which XNNPACK reads in one pass, and one channel takes as long as 16
+	for n > 2*window && n%window == 0 {
+		n /= window
+		if inner == 1 {
+			x = pooled(c, x, outer, window, n)
+		} else {
+			x = pooled(c, x, outer*n, window, inner)
+		}
+	}
+	return pooled(c, x, outer, n, inner)
+}
+
+func pooled(c Composer, x ID, outer, n, inner int) ID {
+	pool := xnnpack.MaxPooling2D{Input: Reshaped(c, x, outer, n, 1, inner), Pooling: xnnpack.Size{Height: n, Width: 1},
+		Stride: xnnpack.Size{Height: 1, Width: 1}, Dilation: xnnpack.Size{Height: 1, Width: 1}}
+	pool.Output = c.Inside(pool.Input)
+	c.Add(MaxPooling2D(pool))
+	return pool.Output
+}
+
+// LogSoftmax plans the logarithm of the softmax of x along an axis: x less its peak, less the logarithm of the sum of
+// its exponentials.
+func LogSoftmax(c Composer, x ID, shape []int, axis int, out ID) {
+	outer, n, inner := xnnpack.Elements(shape[:axis]), shape[axis], xnnpack.Elements(shape[axis+1:])
+	lines := Reshaped(c, x, outer, n, 1, inner)
+	if n > 1 {
+		lines = Combine(c, xnnpack.Subtract, lines, Peaks(c, x, outer, n, inner))
+	} else {
+		lines = Combine(c, xnnpack.Subtract, lines, lines)
+	}
+	sum := Reduced(c, xnnpack.ReduceSum, []int{1}, Apply(c, xnnpack.Unary{Op: xnnpack.Exp}, lines))
+	whole := Combine(c, xnnpack.Subtract, lines, Apply(c, xnnpack.Unary{Op: xnnpack.Log}, sum))
+	c.Add(StaticReshape(xnnpack.StaticReshape{Shape: slices.Clone(shape), Input: whole, Output: out}))
+}
+
 // Reshaped returns a value in another shape.
 func Reshaped(c Composer, x ID, shape ...int) ID {
 	out := c.Inside(x)

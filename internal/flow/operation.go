@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"xpwc/internal/fault"
 	"xpwc/internal/operators"
@@ -30,6 +31,7 @@ type Node struct {
 
 	shape    func(in [][]int) []int
 	move     operators.Operator
+	moved    *moved
 	minInput func(kernel []int) []int
 	looksUp  func(kernel []int) bool
 }
@@ -54,7 +56,7 @@ func constructor[N xnnpack.Node](k kind[N]) func(N) Node {
 	return func(n N) Node {
 		node := Node{N: n, shape: func(in [][]int) []int { return k.shape(n, in) }}
 		if k.move != nil {
-			node.move = k.move(n)
+			node.move, node.moved = k.move(n), &moved{}
 		}
 		if k.minInput != nil {
 			node.minInput = func(kernel []int) []int { return k.minInput(n, kernel) }
@@ -99,7 +101,24 @@ func (n Node) Move(out Array, in []Array) {
 	for i, a := range in {
 		shapes[i] = a.Shape
 	}
-	n.move(shapes).Run([]Array{out}, in)
+	kernel := n.moved.kernel(n.move, shapes)
+	kernel.Run([]Array{out}, in)
+}
+
+// moved is what moves elements of the latest shapes: it keeps what it computed of them.
+type moved struct {
+	mu     sync.Mutex
+	shapes [][]int
+	latest operators.Kernel
+}
+
+func (m *moved) kernel(op operators.Operator, shapes [][]int) operators.Kernel {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.latest.Run == nil || !slices.EqualFunc(m.shapes, shapes, slices.Equal) {
+		m.shapes, m.latest = shapes, op(shapes)
+	}
+	return m.latest
 }
 
 // Weighs reports whether it can pack weights. What follows is for such nodes.

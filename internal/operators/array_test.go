@@ -223,10 +223,10 @@ func TestPartsOfAnArrayAreCopied(t *testing.T) {
 func TestTheLargestElementsPlaceIsFound(t *testing.T) {
 	in := arrayOf(models.Float32, []int{2, 3}, 1, 7, 7, math.NaN(), 9, 2)
 	rows := arrayOf(models.Int64, []int{2})
-	arg(rows, in, 1, 1)
+	arg(rows, in, 1, false)
 	require.Equal(t, []float64{1, 0}, rows.list())
 	columns := arrayOf(models.Int32, []int{3})
-	arg(columns, arrayOf(models.Int8, []int{2, 3}, 1, 7, 7, -3, 9, 2), 0, 1)
+	arg(columns, arrayOf(models.Int8, []int{2, 3}, 1, 7, 7, -3, 9, 2), 0, false)
 	require.Equal(t, []float64{0, 1, 0}, columns.list())
 }
 

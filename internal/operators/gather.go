@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
+	"xpwc/xnnpack"
 )
 
 // Gather has slices of the first input, a table, along an axis, which the second input has the indices of: their
@@ -20,13 +21,14 @@ func Gather(axis, batch int) Operator {
 		length, inner := table[axis], product(table[axis+1:])
 		return moving(replaced(table, axis, indices[batch:]...), func(out Array, in []Array) {
 			size := inner * out.Element.Size()
-			dst := out.Data
+			dst, src := out.Data, in[0].Data
 			for b := range batches {
-				for o := range outer {
-					src := in[0].Data[(b*outer+o)*length*size:][:length*size]
-					for i := range count {
-						dst = dst[copy(dst[:size], src[in[1].Index(b*count+i, length)*size:]):]
-					}
+				for range outer {
+					in[1].indices(b*count, count, length, func(rows []int) {
+						pick(dst, src[:length*size], size, rows)
+						dst = dst[len(rows)*size:]
+					})
+					src = src[length*size:]
 				}
 			}
 		})
@@ -49,8 +51,7 @@ func GatherSlices() Operator {
 		table, indices := shapes[0], shapes[1]
 		rest := table[depth(indices, table):]
 		return moving(slices.Concat(indices[:len(indices)-1], rest), func(out Array, in []Array) {
-			size := product(rest) * out.Element.Size()
-			places(in[1], table, func(i, offset int) { copy(out.Data[i*size:][:size], in[0].Data[offset*size:]) })
+			pick(out.Data, in[0].Data, product(rest)*out.Element.Size(), places(in[1], table))
 		})
 	}
 }
@@ -67,11 +68,7 @@ func ScatterSlices(shape []int) Operator {
 		size := product(rest)
 		return computing(shape, func(out Array, in []Array) {
 			clear(out.Data)
-			places(in[0], shape, func(i, offset int) {
-				for k := range size {
-					out.add(offset*size+k, in[1], i*size+k)
-				}
-			})
+			out.addAt(places(in[0], shape), in[1], size)
 		})
 	}
 }
@@ -95,13 +92,15 @@ func GatherElements(axis int) Operator {
 		return moving(indices, func(out Array, in []Array) {
 			size := out.Element.Size()
 			var buffer [buffered]int64
+			var elements [buffered]int
 			rows(indices, [][]int{far}, func(i, n int, offsets, apart []int) {
-				for k := range n {
-					if k%buffered == 0 {
-						in[1].integers(buffer[:min(buffered, n-k)], i+k, 1)
+				for first := 0; first < n; first += buffered {
+					part := elements[:min(buffered, n-first)]
+					in[1].integers(buffer[:len(part)], i+first, 1)
+					for k := range part {
+						part[k] = offsets[0] + (first+k)*apart[0] + inRange(buffer[k], length)*along
 					}
-					src := offsets[0] + k*apart[0] + inRange(buffer[k%buffered], length)*along
-					copy(out.Data[(i+k)*size:][:size], in[0].Data[src*size:])
+					pick(out.Data[(i+first)*size:][:len(part)*size], in[0].Data, size, part)
 				}
 			})
 		})
@@ -214,42 +213,45 @@ func (x *indexing) shape() []int {
 	return slices.Concat(outer, x.indices, middle, x.table[x.axes[len(x.axes)-1]+1:])
 }
 
-// offsets returns where in the table the elements of dimensions begin that are kept.
+// offsets returns where in the table the rows of dimensions begin that are kept, in rows.
 func (x *indexing) offsets(dims []int) []int {
 	far, shape, strides := Rows(x.table), []int(nil), []int(nil)
 	for _, d := range dims {
-		shape, strides = append(shape, x.table[d]), append(strides, far[d])
+		shape, strides = append(shape, x.table[d]), append(strides, far[d]/x.row)
 	}
 	out := make([]int, product(shape))
 	walk(shape, [][]int{strides}, func(i int, offset []int) { out[i] = offset[0] })
 	return out
 }
 
-// rows calls do for each row of the result, in order, with its first element in the table.
-func (x *indexing) rows(indices []Array, do func(i, offset int)) {
-	far, strides := Rows(x.table), make([][]int, len(indices))
-	for k, a := range indices {
-		strides[k] = steps(a.Shape, x.indices)
-	}
+// rows returns where in the table the rows of a result begin, in rows, for the first of the outer dimensions.
+func (x *indexing) rows(indices []Array) []int {
+	far, whole := Rows(x.table), Array{Shape: x.indices}
 	offsets := make([]int, product(x.indices))
-	walk(x.indices, strides, func(i int, index []int) {
-		for k, d := range x.axes {
-			n := indices[k].Whole(index[k])
-			if n < 0 {
-				n += int64(x.table[d])
+	var buffer [buffered]int64
+	for k, d := range x.axes {
+		length, step := x.table[d], far[d]/x.row
+		together(whole, indices[k:k+1], func(i, n int, places, apart []int) {
+			indices[k].integers(buffer[:n], places[0], apart[0])
+			for j, index := range buffer[:n] {
+				if index < 0 {
+					index += int64(length)
+				}
+				offsets[i+j] += inRange(index, length) * step
 			}
-			offsets[i] += inRange(n, x.table[d]) * far[d]
-		}
-	})
-	middle, i := x.offsets(x.middle), 0
-	for _, outer := range x.offsets(x.outer) {
-		for _, offset := range offsets {
-			for _, m := range middle {
-				do(i, outer+offset+m)
-				i++
-			}
+		})
+	}
+	if len(x.middle) == 0 {
+		return offsets
+	}
+	middle := x.offsets(x.middle)
+	rows := make([]int, 0, len(offsets)*len(middle))
+	for _, offset := range offsets {
+		for _, m := range middle {
+			rows = append(rows, offset+m)
 		}
 	}
+	return rows
 }
 
 // Index has elements of the first input, a table: the inputs after it are indices for each of some axes, of which a
@@ -258,10 +260,13 @@ func (x *indexing) rows(indices []Array, do func(i, offset int)) {
 func Index(axes []int) Operator {
 	return func(shapes [][]int) Kernel {
 		x := newIndexing(shapes[0], axes, shapes[1:])
+		outer := x.offsets(x.outer)
 		return moving(x.shape(), func(out Array, in []Array) {
-			row := x.row * out.Element.Size()
-			element := out.Element.Size()
-			x.rows(in[1:], func(i, offset int) { copy(out.Data[i*row:][:row], in[0].Data[offset*element:]) })
+			row, rows, dst := x.row*out.Element.Size(), x.rows(in[1:]), out.Data
+			for _, first := range outer {
+				pick(dst[:len(rows)*row], in[0].Data[first*row:], row, rows)
+				dst = dst[len(rows)*row:]
+			}
 		})
 	}
 }
@@ -274,49 +279,122 @@ func IndexPut(axes []int, add bool) Operator {
 		if whole, ok := Broadcast(shapes[1], part); !ok || product(whole) != product(part) {
 			wrong("%v at indices of %v of %v", shapes[1], part, shapes[0])
 		}
+		outer := x.offsets(x.outer)
 		return moving(shapes[0], func(out Array, in []Array) {
 			copy(out.Data, in[0].Data)
 			values := New(out.Element, part...)
 			Strided(values, in[1], 0, steps(in[1].Shape, part))
-			size := out.Element.Size()
-			row := x.row * size
-			x.rows(in[2:], func(i, offset int) {
-				if !add {
-					copy(out.Data[offset*size:], values.Data[i*row:][:row])
-					return
+			rows := x.rows(in[2:])
+			var all []int
+			for _, first := range outer {
+				for _, place := range rows {
+					all = append(all, first+place)
 				}
-				for k := range x.row {
-					out.add(offset+k, values, i*x.row+k)
-				}
-			})
+			}
+			if add {
+				out.addAt(all, values, x.row)
+				return
+			}
+			row, src := x.row*out.Element.Size(), values.Data
+			for _, place := range all {
+				src = src[copy(out.Data[place*row:][:row], src):]
+			}
 		}).moves(0, 1)
 	}
 }
 
-// add adds another array's element k, of the same type, to element i.
-func (a Array) add(i int, src Array, k int) { Sum.apply(a.Element, a.elem(i), a.elem(i), src.elem(k)) }
+// addAt adds the runs of n elements of another array of the same type to those at places, in runs.
+func (a Array) addAt(places []int, src Array, n int) {
+	if add, ok := additions.forElement(a.Element); ok {
+		add(a, places, src, n)
+		return
+	}
+	for i, place := range places {
+		for k := range n {
+			dst := a.elem(place*n + k)
+			Sum.apply(a.Element, dst, dst, src.elem(i*n+k))
+		}
+	}
+}
+
+// additions are addAt for each type of elements.
+var additions = typed[func(a Array, places []int, src Array, n int)]{addAt[int8], addAt[uint8], addAt[int16],
+	addAt[int32], addAt[int64], addAt[float32], addAt[float64]}
+
+func addAt[T number](a Array, places []int, src Array, n int) {
+	out, done := outputOf[T](a)
+	defer done()
+	in := inputOf[T](src)
+	for i, place := range places {
+		addRows(out[place*n:][:n], in[i*n:][:n])
+	}
+}
 
 // Index returns element i, an index of a dimension of length all.
 func (a Array) Index(i, length int) int { return inRange(a.Whole(i), length) }
 
 // inRange returns an index of a dimension of length all.
 func inRange(n int64, length int) int {
-	if n < 0 || n >= int64(length) {
-		fault.Check(fmt.Errorf("%w: %d of %d", ErrIndex, n, length))
+	if uint64(n) >= uint64(length) {
+		outOfRange(n, length)
 	}
 	return int(n)
 }
 
-// places reads indices, whose last dimension has an index of each of the first dimensions of a shape. It calls do for
-// each, with its number and where its slice begins, in slices.
-func places(indices Array, shape []int, do func(i, offset int)) {
+func outOfRange(n int64, length int) { fault.Check(fmt.Errorf("%w: %d of %d", ErrIndex, n, length)) }
+
+// indices calls do with n elements from element i on, indices of a dimension of a length, some at a time.
+func (a Array) indices(i, n, length int, do func(indices []int)) {
+	var buffer [buffered]int64
+	var indices [buffered]int
+	for ; n > 0; i, n = i+buffered, n-buffered {
+		part := indices[:min(n, buffered)]
+		a.integers(buffer[:len(part)], i, 1)
+		for k := range part {
+			part[k] = inRange(buffer[k], length)
+		}
+		do(part)
+	}
+}
+
+// places reads indices, whose last dimension has an index of each of the first dimensions of a shape. It returns where
+// the slice of each begins, in slices.
+func places(indices Array, shape []int) []int {
 	last := len(indices.Shape) - 1
 	depth := indices.Shape[last]
-	for i := range product(indices.Shape[:last]) {
-		offset := 0
-		for d := range depth {
-			offset = offset*shape[d] + indices.Index(i*depth+d, shape[d])
+	index, out := make([]int64, product(indices.Shape)), make([]int, product(indices.Shape[:last]))
+	indices.integers(index, 0, 1)
+	for i := range out {
+		for d, n := range index[i*depth:][:depth] {
+			out[i] = out[i]*shape[d] + inRange(n, shape[d])
 		}
-		do(i, offset)
 	}
+	return out
+}
+
+// pick fills memory with elements of so many bytes, which have these numbers in the source.
+func pick(dst, src []byte, size int, elements []int) {
+	if pickTyped, ok := picks.forSize(size); ok && pickTyped(dst, src, elements) {
+		return
+	}
+	for i, element := range elements {
+		copy(dst[i*size:][:size], src[element*size:][:size])
+	}
+}
+
+// picks are pick for each size of elements. They report whether the memory is aligned.
+var picks = sized[func(dst, src []byte, elements []int) bool]{pickOf[uint8], pickOf[uint16], pickOf[float32],
+	pickOf[int64]}
+
+func pickOf[T xnnpack.Number](dst, src []byte, elements []int) bool {
+	out, ok := xnnpack.View[T](dst)
+	in, aligned := xnnpack.View[T](src)
+	if !ok || !aligned {
+		return false
+	}
+	out = out[:len(elements)]
+	for i, element := range elements {
+		out[i] = in[element]
+	}
+	return true
 }

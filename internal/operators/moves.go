@@ -7,6 +7,7 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/models"
+	"xpwc/xnnpack"
 )
 
 // taking returns the kernel whose output has along dimension d the input's elements at places()[d], see [take]. The
@@ -161,14 +162,29 @@ func ReverseSequences(axis, batch int) Operator {
 		if axis == batch || !slices.Equal(shapes[1], []int{in[batch]}) {
 			wrong("%v lengths along axis %d, for each of axis %d, of shape %v", shapes[1], axis, batch, in)
 		}
-		step, batches := product(in[axis+1:]), product(in[batch+1:])
+		first, last := min(axis, batch), max(axis, batch)
+		between, inner := product(in[first+1:last]), product(in[last+1:])
 		return moving(in, func(out Array, src []Array) {
-			for i := range product(in) {
-				n, k := src[1].Index(i/batches%in[batch], in[axis]+1), i
-				if place := i / step % in[axis]; place < n {
-					k += (n - 1 - 2*place) * step
+			size, data := inner*out.Element.Size(), src[0].Data
+			lengths := make([]int, 0, in[batch])
+			src[1].indices(0, in[batch], in[axis]+1, func(part []int) { lengths = append(lengths, part...) })
+			if copy(out.Data, data); axis == last {
+				for i := range product(in[:axis]) {
+					n := lengths[i/between%in[batch]]
+					reverse(out.Data[i*in[axis]*size:][:n*size], size)
 				}
-				copy(out.elem(i), src[0].elem(k))
+				return
+			}
+			row := between * in[batch] * size // of one index along the axis
+			for o := range product(in[:axis]) {
+				block := o * in[axis] * row
+				for place := range in[axis] {
+					for i := range between * in[batch] {
+						if n := lengths[i%in[batch]]; place < n {
+							copy(out.Data[block+place*row+i*size:][:size], data[block+(n-1-place)*row+i*size:])
+						}
+					}
+				}
 			}
 		})
 	}
@@ -373,18 +389,27 @@ func take(out, in Array, places [][]int, missing []byte) {
 	}
 	inner, far := places[last], Rows(in.Shape[:last+1])
 	pieces, dst, index := segmentsOf(inner), out.Data, make([]int, last)
+	if len(pieces) > len(inner)/4 && slices.Min(inner) >= 0 {
+		pieces = nil
+	}
+	row, latest := len(inner)*cell, []byte(nil) // the row before, of latestOffset
+	latestOffset := 0
 	for range product(out.Shape[:last]) {
 		offset, inside := 0, true
 		for d, i := range index {
 			inside = inside && places[d][i] >= 0
 			offset += places[d][i] * far[d]
 		}
-		if inside {
-			moveRow(dst, in.Data[offset*cell:], cell, inner, pieces, missing)
-		} else {
-			repeat(dst[:len(inner)*cell], missing)
+		switch {
+		case !inside:
+			repeat(dst[:row], missing)
+		case latest != nil && offset == latestOffset:
+			copy(dst, latest)
+		default:
+			moveRow(dst[:row], in.Data[offset*cell:], cell, inner, pieces, missing)
+			latest, latestOffset = dst[:row], offset
 		}
-		dst = dst[len(inner)*cell:]
+		dst = dst[row:]
 		for d := last - 1; d >= 0; d-- {
 			if index[d]++; index[d] < out.Shape[d] {
 				break
@@ -394,42 +419,72 @@ func take(out, in Array, places [][]int, missing []byte) {
 	}
 }
 
-// A segment is so many places from one on that follow each other, or that are all -1.
-type segment struct{ place, n int }
+// A segment is so many places from one on that follow each other, or the same backwards, or that are all -1.
+type segment struct {
+	place, n  int
+	backwards bool
+}
 
 func segmentsOf(places []int) (out []segment) {
 	for _, p := range places {
-		if k := len(out) - 1; k >= 0 && (p < 0 && out[k].place < 0 ||
-			p > 0 && out[k].place >= 0 && p == out[k].place+out[k].n) {
+		k := len(out) - 1
+		switch {
+		case k < 0:
+			out = append(out, segment{p, 1, false})
+		case p < 0 && out[k].place < 0, p > 0 && out[k].place >= 0 && !out[k].backwards && p == out[k].place+out[k].n:
 			out[k].n++
-		} else {
-			out = append(out, segment{p, 1})
+		case p >= 0 && out[k].place >= 0 && (out[k].backwards || out[k].n == 1) && p == out[k].place-out[k].n:
+			out[k].n++
+			out[k].backwards = true
+		default:
+			out = append(out, segment{p, 1, false})
 		}
 	}
 	return out
 }
 
-// moveRow moves cells from places, as they are or in segments.
+// moveRow moves cells from places, in segments if there are any.
 func moveRow(dst, src []byte, cell int, places []int, pieces []segment, missing []byte) {
-	if cell == 4 && len(pieces) > len(places)/4 {
-		for i, p := range places {
-			if p < 0 {
-				repeat(dst[4*i:][:4], missing)
-			} else {
-				*(*[4]byte)(dst[4*i:]) = *(*[4]byte)(src[4*p:])
-			}
-		}
+	if pieces == nil {
+		pick(dst, src, cell, places)
 		return
 	}
 	for _, r := range pieces {
 		n := r.n * cell
-		if r.place < 0 {
+		switch {
+		case r.place < 0:
 			repeat(dst[:n], missing)
-		} else {
+		case r.backwards:
+			copy(dst[:n], src[(r.place-r.n+1)*cell:])
+			reverse(dst[:n], cell)
+		default:
 			copy(dst[:n], src[r.place*cell:])
 		}
 		dst = dst[n:]
 	}
+}
+
+// reverse reverses the order of cells of so many bytes.
+func reverse(cells []byte, size int) {
+	if reverseTyped, ok := reversals.forSize(size); ok && reverseTyped(cells) {
+		return
+	}
+	spare := make([]byte, size)
+	for i, j := 0, len(cells)-size; i < j; i, j = i+size, j-size {
+		copy(spare, cells[i:])
+		copy(cells[i:][:size], cells[j:])
+		copy(cells[j:], spare)
+	}
+}
+
+// reversals are reverse for each size of cells. They report whether the memory is aligned.
+var reversals = sized[func(cells []byte) bool]{reverseOf[uint8], reverseOf[uint16], reverseOf[float32],
+	reverseOf[int64]}
+
+func reverseOf[T xnnpack.Number](cells []byte) bool {
+	numbers, ok := xnnpack.View[T](cells)
+	slices.Reverse(numbers)
+	return ok
 }
 
 // MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than

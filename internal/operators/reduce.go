@@ -1,11 +1,14 @@
 package operators
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"slices"
 
 	"xpwc/internal/half"
 	"xpwc/models"
+	"xpwc/xnnpack"
 )
 
 // reduction returns the shape of an input that is reduced along axes, and the same with dimensions of 1.
@@ -46,15 +49,15 @@ func Mean(axes []int, keep bool) Operator {
 }
 
 // ArgMax computes the index along an axis of the largest element, of equal ones the first. NaN counts as the largest.
-func ArgMax(axis int) Operator { return extreme(axis, 1) }
+func ArgMax(axis int) Operator { return extreme(axis, false) }
 
 // ArgMin computes the index along an axis of the smallest element, as [ArgMax] does.
-func ArgMin(axis int) Operator { return extreme(axis, -1) }
+func ArgMin(axis int) Operator { return extreme(axis, true) }
 
-func extreme(axis int, sign float64) Operator {
+func extreme(axis int, smallest bool) Operator {
 	return func(shapes [][]int) Kernel {
 		along(axis, shapes[0])
-		return computing(replaced(shapes[0], axis), func(out Array, in []Array) { arg(out, in[0], axis, sign) })
+		return computing(replaced(shapes[0], axis), func(out Array, in []Array) { arg(out, in[0], axis, smallest) })
 	}
 }
 
@@ -127,57 +130,199 @@ func Segments(o Operation, rows int, empty, emptyWhole float64) Operator {
 // [Or] an element is 0 or 1.
 func reduce(o Operation, out, in Array, ranked []int) {
 	if o.compares {
-		in = in.retyped(models.Bool)
+		reduceTruths(o, out, in.retyped(models.Bool), ranked)
+		return
 	}
 	in = in.retyped(out.Element)
-	begun, wholes, size := make([]bool, product(out.Shape)), whole(out.Element), out.Element.Size()
-	var numbers [buffered]float64
-	var integers [buffered]int64
-	together(in, []Array{in, out.shaped(ranked)}, func(i, n int, places, apart []int) {
-		place, step := places[1], apart[1]
-		if step != 0 && !begun[place] { // a row of the output, of which all or nothing is begun
-			copy(out.Data[place*size:][:n*size], in.Data[i*size:])
-			begun[place] = true
-			return
+	if fold, ok := folds.forElement(out.Element); ok && fold(o, out, in, ranked) {
+		return
+	}
+	begun, size := make([]bool, product(out.Shape)), out.Element.Size()
+	walk(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i int, places []int) {
+		dst := out.elem(places[0])
+		if begun[places[0]] {
+			o.apply(out.Element, dst, dst, in.elem(i))
+		} else {
+			begun[places[0]] = copy(dst, in.elem(i)) == size
 		}
-		if step != 0 {
-			combine(o, Array{out.Element, []int{n}, out.Data[place*size:][:n*size]},
-				Array{out.Element, []int{n}, out.Data[place*size:][:n*size]},
-				Array{in.Element, []int{n}, in.Data[i*size:][:n*size]})
-			return
-		}
-		if !begun[place] {
-			copy(out.elem(place), in.elem(i))
-			begun[place] = true
-			i, n = i+1, n-1
-		}
-		if wholes {
-			in.integers(integers[:n], i, 1)
-			sum := out.Whole(place)
-			for _, x := range integers[:n] {
-				sum = o.Whole(sum, x)
-			}
-			putWhole(out.Element, out.elem(place), sum)
-			return
-		}
-		in.numbers(numbers[:n], i, 1)
-		sum := out.Number(place)
-		for _, x := range numbers[:n] {
-			sum = rounded(out.Element, o.Number(sum, x))
-		}
-		out.Put(place, sum)
 	})
 }
 
-// rounded returns what a number is as an element.
-func rounded(e models.Element, x float64) float64 {
-	switch e {
-	case models.Float32:
-		return float64(float32(x))
-	case models.Float16:
-		return half.Float64(half.Bits(x))
+// folds are the reductions of elements that Go computes with as they are. They report whether they have the operation.
+var folds = typed[func(o Operation, out, in Array, ranked []int) bool]{
+	foldWith[int8](math.MinInt8, math.MaxInt8), foldWith[uint8](0, math.MaxUint8),
+	foldWith[int16](math.MinInt16, math.MaxInt16), foldWith[int32](math.MinInt32, math.MaxInt32),
+	foldWith[int64](math.MinInt64, math.MaxInt64), foldWith(float32(math.Inf(-1)), float32(math.Inf(1))),
+	foldWith(math.Inf(-1), math.Inf(1)),
+}
+
+func foldWith[T number](least, greatest T) func(o Operation, out, in Array, ranked []int) bool {
+	return func(o Operation, out, in Array, ranked []int) bool {
+		if o.Node == nil {
+			return false
+		}
+		switch *o.Node {
+		case xnnpack.Add:
+			fold(out, in, ranked, 0, sumRow[T], addRows[T])
+		case xnnpack.Multiply:
+			fold(out, in, ranked, 1, multiplyRow[T], multiplyRows[T])
+		case xnnpack.Maximum:
+			fold(out, in, ranked, least, maxRow[T], maxRows[T])
+		case xnnpack.Minimum:
+			fold(out, in, ranked, greatest, minRow[T], minRows[T])
+		default:
+			return false
+		}
+		return true
 	}
-	return x
+}
+
+// fold reduces rows to numbers by row, and adds rows to rows by rows. It begins with a neutral number.
+func fold[T number](out, in Array, ranked []int, neutral T, row func(T, []T) T, together func(dst, src []T)) {
+	dst, done := outputOf[T](out)
+	defer done()
+	src := inputOf[T](in)
+	for i := range dst {
+		dst[i] = neutral
+	}
+	rows(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i, n int, offsets, apart []int) {
+		if place := offsets[0]; apart[0] == 0 {
+			dst[place] = row(dst[place], src[i:][:n])
+		} else {
+			together(dst[place:][:n], src[i:][:n])
+		}
+	})
+}
+
+// Reductions of a row, from a first number on. A number that is not one makes the result not one.
+
+func sumRow[T number](sum T, row []T) T {
+	var a, b, c T // additions of one sum wait for each other
+	for ; len(row) >= 4; row = row[4:] {
+		sum += row[0]
+		a += row[1]
+		b += row[2]
+		c += row[3]
+	}
+	for _, x := range row {
+		sum += x
+	}
+	return sum + a + (b + c)
+}
+
+func multiplyRow[T number](product T, row []T) T {
+	for _, x := range row {
+		product *= x
+	}
+	return product
+}
+
+func maxRow[T number](best T, row []T) T {
+	if best != best {
+		return best
+	}
+	for _, x := range row {
+		if !(x <= best) {
+			if best = x; x != x {
+				break
+			}
+		}
+	}
+	return best
+}
+
+func minRow[T number](best T, row []T) T {
+	if best != best {
+		return best
+	}
+	for _, x := range row {
+		if !(x >= best) {
+			if best = x; x != x {
+				break
+			}
+		}
+	}
+	return best
+}
+
+// Reductions of rows to a row.
+
+func addRows[T number](dst, src []T) {
+	for i, x := range src {
+		dst[i] += x
+	}
+}
+
+func multiplyRows[T number](dst, src []T) {
+	for i, x := range src {
+		dst[i] *= x
+	}
+}
+
+func maxRows[T number](dst, src []T) {
+	for i, x := range src {
+		if best := dst[i]; !(x <= best) && best == best {
+			dst[i] = x
+		}
+	}
+}
+
+func minRows[T number](dst, src []T) {
+	for i, x := range src {
+		if best := dst[i]; !(x >= best) && best == best {
+			dst[i] = x
+		}
+	}
+}
+
+// reduceTruths reduces booleans by [And] or [Or], as far as the result is open.
+func reduceTruths(o Operation, out, in Array, ranked []int) {
+	ends := o.Whole(0, 1) // a boolean that decides: 1 for Or, 0 for And
+	truths := out
+	if out.Element != models.Bool {
+		truths = New(models.Bool, out.Shape...)
+	}
+	repeat(truths.Data, []byte{byte(1 - ends)})
+	open := len(truths.Data)
+	rows(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i, n int, offsets, apart []int) {
+		src, dst := in.Data[i:][:n], truths.Data[offsets[0]:]
+		switch {
+		case open == 0:
+		case apart[0] == 0:
+			if dst[0] != byte(ends) && decided(src, ends != 0) {
+				dst[0] = byte(ends)
+				open--
+			}
+		default:
+			for k, x := range src {
+				if dst[k] != byte(ends) && (x != 0) == (ends != 0) {
+					dst[k] = byte(ends)
+					open--
+				}
+			}
+		}
+	})
+	if out.Element != models.Bool {
+		cast(out, truths)
+	}
+}
+
+// decided reports whether any of some booleans is true, or false.
+func decided(truths []byte, value bool) bool {
+	if !value {
+		return bytes.IndexByte(truths, 0) >= 0
+	}
+	for ; len(truths) >= 8; truths = truths[8:] {
+		if binary.LittleEndian.Uint64(truths) != 0 {
+			return true
+		}
+	}
+	for _, x := range truths {
+		if x != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // lines calls do for each line of a shape along an axis, with its number, its first element, and their distance.
@@ -214,51 +359,166 @@ func segments(o Operation, out, in, indices Array, empty float64) {
 
 // cumulativeSum fills an output with the sum of all elements along an axis up to each, see [CumulativeSum].
 func cumulativeSum(out, in Array, axis int, exclusive, reverse bool) {
-	numbers, integers := make([]float64, in.Shape[axis]), make([]int64, in.Shape[axis])
+	if sum, ok := cumulativeSums.forElement(out.Element); ok {
+		sum(out, in, axis, exclusive, reverse)
+		return
+	}
+	// Half precision is rounded at each step.
 	lines(in.Shape, axis, func(_, first, step int) {
-		if whole(in.Element) {
-			in.integers(integers, first, step)
-			sumUp(in.Element, integers, exclusive, reverse)
-			out.putIntegers(integers, first, step)
-			return
+		sum := 0.0
+		for k := range in.Shape[axis] {
+			if reverse {
+				k = in.Shape[axis] - 1 - k
+			}
+			place := first + k*step
+			next := half.Float64(half.Bits(sum + in.Number(place)))
+			if exclusive {
+				out.Put(place, sum)
+			} else {
+				out.Put(place, next)
+			}
+			sum = next
 		}
-		in.numbers(numbers, first, step)
-		sumUp(in.Element, numbers, exclusive, reverse)
-		out.putNumbers(numbers, first, step)
 	})
 }
 
-func sumUp[N int64 | float64](e models.Element, line []N, exclusive, reverse bool) {
-	if reverse {
-		slices.Reverse(line)
-		defer slices.Reverse(line)
+var cumulativeSums = typed[func(out, in Array, axis int, exclusive, reverse bool)]{cumulativeSumsOf[int8],
+	cumulativeSumsOf[uint8], cumulativeSumsOf[int16], cumulativeSumsOf[int32], cumulativeSumsOf[int64],
+	cumulativeSumsOf[float32], cumulativeSumsOf[float64]}
+
+func cumulativeSumsOf[T number](out, in Array, axis int, exclusive, reverse bool) {
+	dst, done := outputOf[T](out)
+	defer done()
+	src, length, inner := inputOf[T](in), in.Shape[axis], product(in.Shape[axis+1:])
+	size := length * inner
+	if inner == 1 && !exclusive && !reverse {
+		const lines = 4 // at the same time, for the additions of one wait for each other
+		for ; len(dst) >= lines*size; dst, src = dst[lines*size:], src[lines*size:] {
+			sumFourLines(dst, src, size)
+		}
 	}
-	var sum N
-	for i, x := range line {
-		next := sum + x
-		if !whole(e) {
-			next = N(rounded(e, float64(next)))
+	for ; len(dst) > 0; dst, src = dst[size:], src[size:] {
+		sums := make([]T, inner)
+		for k := range length {
+			if reverse {
+				k = length - 1 - k
+			}
+			sumRows(dst[k*inner:][:inner], src[k*inner:][:inner], sums, exclusive)
 		}
-		if line[i] = next; exclusive {
-			line[i] = sum
-		}
-		sum = next
 	}
 }
 
-// arg fills an output with the index along an axis of the largest element, or with the sign -1 of the smallest.
-func arg(out, in Array, axis int, sign float64) {
-	line := make([]float64, in.Shape[axis])
-	lines(in.Shape, axis, func(n, first, step int) {
-		in.numbers(line, first, step)
-		best, index := sign*line[0], 0
-		for k, x := range line[1:] {
-			if x *= sign; x > best || x != x && best == best {
-				best, index = x, k+1
+func sumFourLines[T number](dst, src []T, n int) {
+	a, b, c, d := src[:n], src[n:][:n], src[2*n:][:n], src[3*n:][:n]
+	p, q, r, s := dst[:n], dst[n:][:n], dst[2*n:][:n], dst[3*n:][:n]
+	var sa, sb, sc, sd T
+	for i := range n {
+		sa += a[i]
+		sb += b[i]
+		sc += c[i]
+		sd += d[i]
+		p[i], q[i], r[i], s[i] = sa, sb, sc, sd
+	}
+}
+
+// sumRows adds a row to the sums so far, which are the result, or were before if exclusive.
+func sumRows[T number](dst, src, sums []T, exclusive bool) {
+	dst, sums = dst[:len(src)], sums[:len(src)]
+	if exclusive {
+		for i, x := range src {
+			dst[i], sums[i] = sums[i], sums[i]+x
+		}
+		return
+	}
+	for i, x := range src {
+		sums[i] += x
+		dst[i] = sums[i]
+	}
+}
+
+// extremes compute the index along an axis of the largest element, or of the smallest.
+var extremes = typed[func(indices []int64, in Array, axis int, smallest bool)]{extremesOf[int8], extremesOf[uint8],
+	extremesOf[int16], extremesOf[int32], extremesOf[int64], extremesOf[float32], extremesOf[float64]}
+
+func extremesOf[T number](indices []int64, in Array, axis int, smallest bool) {
+	src, length, inner := inputOf[T](in), in.Shape[axis], product(in.Shape[axis+1:])
+	best := make([]T, inner)
+	for outer := range product(in.Shape[:axis]) {
+		dst, rows := indices[outer*inner:][:inner], src[outer*length*inner:][:length*inner]
+		switch {
+		case inner == 1 && smallest:
+			dst[0] = indexOfMin(rows)
+		case inner == 1:
+			dst[0] = indexOfMax(rows)
+		default:
+			copy(best, rows)
+			for k := 1; k < length; k++ {
+				if row := rows[k*inner:][:inner]; smallest {
+					minIndices(best, dst, row, int64(k))
+				} else {
+					maxIndices(best, dst, row, int64(k))
+				}
 			}
 		}
-		putWhole(out.Element, out.elem(n), int64(index))
-	})
+	}
+}
+
+func indexOfMax[T number](row []T) (index int64) {
+	best := row[0]
+	for k, x := range row {
+		if best != best {
+			break
+		}
+		if !(x <= best) {
+			best, index = x, int64(k)
+		}
+	}
+	return index
+}
+
+func indexOfMin[T number](row []T) (index int64) {
+	best := row[0]
+	for k, x := range row {
+		if best != best {
+			break
+		}
+		if !(x >= best) {
+			best, index = x, int64(k)
+		}
+	}
+	return index
+}
+
+func maxIndices[T number](best []T, indices []int64, row []T, k int64) {
+	indices = indices[:len(row)]
+	for i, x := range row {
+		if y := best[i]; !(x <= y) && y == y {
+			best[i], indices[i] = x, k
+		}
+	}
+}
+
+func minIndices[T number](best []T, indices []int64, row []T, k int64) {
+	indices = indices[:len(row)]
+	for i, x := range row {
+		if y := best[i]; !(x >= y) && y == y {
+			best[i], indices[i] = x, k
+		}
+	}
+}
+
+// arg fills an output with the index along an axis of the largest element, or of the smallest.
+func arg(out, in Array, axis int, smallest bool) {
+	if in.Element == models.Float16 {
+		in = in.retyped(models.Float32)
+	}
+	if in.Element == models.Bool {
+		in = in.retyped(models.Uint8)
+	}
+	indices := make([]int64, product(out.Shape))
+	compute, _ := extremes.forElement(in.Element)
+	compute(indices, in, axis, smallest)
+	out.putIntegers(indices, 0, 1)
 }
 
 // Number returns an array of one number.
@@ -311,12 +571,24 @@ func logSoftmax(out, in Array, axis int) {
 // of the numbers that are at most radius away along the last dimension.
 func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 	length := in.Shape[len(in.Shape)-1]
-	for i := range product(in.Shape) {
-		sum, pos := 0.0, i%length
-		for k := i - min(radius, pos); k <= i+min(radius, length-1-pos); k++ {
-			sum += in.Number(k) * in.Number(k)
+	line, sums, divided := make([]float64, length), make([]float64, length+1), make([]float64, length)
+	for first := range product(in.Shape) / length {
+		in.numbers(line, first*length, 1)
+		for i, x := range line {
+			sums[i+1] = sums[i] + x*x
 		}
-		out.Put(i, in.Number(i)*math.Pow(bias+alpha*sum, -beta))
+		for i, x := range line {
+			sum := sums[min(i+radius+1, length)] - sums[max(i-radius, 0)]
+			switch base := bias + alpha*sum; beta {
+			case 0.5:
+				divided[i] = x / math.Sqrt(base)
+			case 0.75:
+				divided[i] = x / math.Sqrt(base*math.Sqrt(base))
+			default:
+				divided[i] = x * math.Pow(base, -beta)
+			}
+		}
+		out.putNumbers(divided, first*length, 1)
 	}
 }
 
@@ -324,30 +596,108 @@ func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 // largest first, and indices with their indices. Of equal ones the first comes first. NaN counts as the largest.
 func topK(values, indices, in Array) {
 	last := len(in.Shape) - 1
-	k := values.Shape[last]
-	line, best := make([]float64, in.Shape[last]), make([]int, 0, k+1)
-	lines(in.Shape, last, func(n, first, step int) {
-		in.numbers(line, first, step)
-		best = best[:0]
-		for i, x := range line {
-			if len(best) == k && !larger(x, line[best[k-1]]) {
-				continue
+	k, length := values.Shape[last], in.Shape[last]
+	ranked := in
+	switch in.Element {
+	case models.Float16:
+		ranked = in.retyped(models.Float32)
+	case models.Bool:
+		ranked = in.retyped(models.Uint8)
+	}
+	rank, _ := ranks.forElement(ranked.Element)
+	best := make([]int64, product(values.Shape))
+	rank(best, ranked, k)
+	indices.putIntegers(best, 0, 1)
+	for i, index := range best {
+		copy(values.elem(i), in.elem(i/k*length+int(index)))
+	}
+}
+
+// ranks find the indices of the largest elements of each row.
+var ranks = typed[func(best []int64, in Array, k int)]{ranksOf[int8], ranksOf[uint8], ranksOf[int16], ranksOf[int32],
+	ranksOf[int64], ranksOfFloats, ranksOf[float64]}
+
+// ranksOfFloats sorts one integer for each element: above its order, reversed, and below its index.
+func ranksOfFloats(best []int64, in Array, k int) {
+	if k <= mostInserted {
+		ranksOf[float32](best, in, k)
+		return
+	}
+	length := in.Shape[len(in.Shape)-1]
+	keys := make([]uint64, length)
+	for src := inputOf[float32](in); len(best) > 0; best, src = best[k:], src[length:] {
+		for i, x := range src[:length] {
+			order := math.Float32bits(x + 0) // -0 is 0
+			switch {
+			case x != x:
+				order = 0
+			case order>>31 == 0:
+				order = ^order &^ (1 << 31)
 			}
-			place, _ := slices.BinarySearchFunc(best, x, func(i int, x float64) int {
-				if larger(x, line[i]) {
+			keys[i] = uint64(order)<<32 | uint64(i)
+		}
+		slices.Sort(keys)
+		for i := range k {
+			best[i] = int64(uint32(keys[i]))
+		}
+	}
+}
+
+// mostInserted is how many of the largest elements are kept in order while a row is read. Of more, the row is sorted.
+const mostInserted = 64
+
+func ranksOf[T number](best []int64, in Array, k int) {
+	length := in.Shape[len(in.Shape)-1]
+	src, row := inputOf[T](in), make([]ranked[T], 0, length)
+	for ; len(best) > 0; best, src = best[k:], src[length:] {
+		row = row[:0]
+		if k <= mostInserted {
+			row = largestOf(row, src[:length], k)
+		} else {
+			for i, x := range src[:length] {
+				row = append(row, ranked[T]{x, int64(i)})
+			}
+			slices.SortFunc(row, func(a, b ranked[T]) int {
+				switch {
+				case larger(a.number, b.number):
+					return -1
+				case larger(b.number, a.number):
 					return 1
 				}
-				return -1
+				return int(a.index - b.index)
 			})
-			best = slices.Insert(best, place, i)
-			best = best[:min(len(best), k)]
 		}
-		for i, index := range best {
-			copy(values.elem(n*k+i), in.elem(first+index))
-			putWhole(indices.Element, indices.elem(n*k+i), int64(index))
+		for i := range k {
+			best[i] = row[i].index
 		}
-	})
+	}
+}
+
+// ranked is a number of a row with its index.
+type ranked[T number] struct {
+	number T
+	index  int64
+}
+
+// largestOf inserts numbers into a list of the k largest so far, the largest first.
+func largestOf[T number](list []ranked[T], row []T, k int) []ranked[T] {
+	for i, x := range row {
+		place := len(list)
+		if place == k {
+			if least := list[k-1].number; x <= least || !larger(x, least) {
+				continue
+			}
+			place--
+		} else {
+			list = list[:place+1]
+		}
+		for ; place > 0 && larger(x, list[place-1].number); place-- {
+			list[place] = list[place-1]
+		}
+		list[place] = ranked[T]{x, int64(i)}
+	}
+	return list
 }
 
 // larger reports whether x comes before y.
-func larger(x, y float64) bool { return x > y || x != x && y == y }
+func larger[T number](x, y T) bool { return x > y || x != x && y == y }

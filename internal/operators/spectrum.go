@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"math/cmplx"
 	"slices"
+	"sync"
 )
 
 // Complex numbers are pairs of single precision, the real part first. No model has them as inputs or outputs, so they
@@ -26,6 +27,9 @@ func FromComplex(f func(complex128) float64) Operator {
 	return unary(func(out, in Array) { fromComplex(f, out, in) })
 }
 
+// Magnitude computes the absolute value of a complex number of single precision, whose squares do not overflow.
+func Magnitude(c complex128) float64 { return math.Sqrt(real(c)*real(c) + imag(c)*imag(c)) }
+
 // RealFFT2D computes the spectra of the images that the last two dimensions are, see [realFFT2D].
 func RealFFT2D(height, width int) Operator {
 	return func(shapes [][]int) Kernel {
@@ -34,7 +38,9 @@ func RealFFT2D(height, width int) Operator {
 			wrong("a transform of shape %v", shapes[0])
 		}
 		shape := append(slices.Clone(shapes[0][:rank-2]), height, width/2+1)
-		return computing(shape, func(out Array, in []Array) { realFFT2D(out, in[0], height, width) })
+		rows, columns := sync.OnceValue(func() realFFT { return newRealFFT(width) }),
+			sync.OnceValue(func() fft { return newFFT(height) })
+		return computing(shape, func(out Array, in []Array) { realFFT2D(out, in[0], rows(), columns()) })
 	}
 }
 
@@ -48,60 +54,107 @@ func fromComplex(f func(complex128) float64, out, in Array) {
 // realFFT2D fills an output with the spectra of the images that an input's last two dimensions are, without the half
 // that follows from the other: [..., height, width/2+1]. Height and width are powers of 2; the images are cut off at
 // them, or continued with zeros.
-func realFFT2D(out, in Array, height, width int) {
+func realFFT2D(out, in Array, alongX realFFT, alongY fft) {
 	rank := len(in.Shape)
-	rows, columns, half := in.Shape[rank-2], in.Shape[rank-1], width/2+1
-	alongX, alongY := newFFT(width), newFFT(height)
-	image, column := make([]complex128, height*width), make([]complex128, height)
+	height, width, half := alongY.n, alongX.n, alongX.n/2+1
+	rows, columns := in.Shape[rank-2], in.Shape[rank-1]
+	line, spectra, column := make([]float64, width), make([]complex128, height*half), make([]complex128, height)
 	for n := range product(in.Shape[:rank-2]) {
-		clear(image)
+		clear(spectra)
 		for y := range min(rows, height) {
-			row := image[y*width : (y+1)*width]
-			for x := range min(columns, width) {
-				row[x] = complex(in.Number((n*rows+y)*columns+x), 0)
-			}
-			alongX.transform(row)
+			in.numbers(line[:min(columns, width)], (n*rows+y)*columns, 1)
+			alongX.transform(spectra[y*half:][:half], line)
 		}
-		for x := range half {
+		for x := 0; x < half && height > 1; x++ {
 			for y := range column {
-				column[y] = image[y*width+x]
+				column[y] = spectra[y*half+x]
 			}
 			alongY.transform(column)
 			for y, c := range column {
-				putComplex(out.elem((n*height+y)*half+x), c)
+				spectra[y*half+x] = c
 			}
+		}
+		for i, c := range spectra {
+			putComplex(out.elem(n*len(spectra)+i), c)
 		}
 	}
 }
 
-// An fft has exp(-2πik/n) for each k below n/2. Its length n is a power of 2.
-type fft struct {
+// A realFFT transforms n real numbers, a power of 2, as n/2 complex ones. It has exp(-2πik/n) for each k up to n/4.
+type realFFT struct {
 	n     int
+	pairs fft
 	roots []complex128
 }
 
-func newFFT(n int) fft {
-	f := fft{n, make([]complex128, n/2)}
+func newRealFFT(n int) realFFT {
+	f := realFFT{n: n, pairs: newFFT(max(n/2, 1)), roots: make([]complex128, n/4+1)}
 	for k := range f.roots {
 		f.roots[k] = cmplx.Rect(1, -2*math.Pi*float64(k)/float64(n))
 	}
 	return f
 }
 
-// transform replaces n numbers by their Fourier transform.
-func (f fft) transform(x []complex128) {
-	spare := bits.UintSize - bits.Len(uint(f.n-1))
-	for i := 1; i < f.n; i++ {
-		if j := int(bits.Reverse(uint(i)) >> spare); i < j {
-			x[i], x[j] = x[j], x[i]
+// transform computes the first n/2+1 numbers of the Fourier transform of n numbers; the others are their conjugates.
+func (f realFFT) transform(dst []complex128, src []float64) {
+	if f.n == 1 {
+		dst[0] = complex(src[0], 0)
+		return
+	}
+	m := f.n / 2
+	for k := range m {
+		dst[k] = complex(src[2*k], src[2*k+1])
+	}
+	f.pairs.transform(dst[:m])
+	dst[0], dst[m] = complex(real(dst[0])+imag(dst[0]), 0), complex(real(dst[0])-imag(dst[0]), 0)
+	for k := 1; k <= m/2; k++ {
+		a, b := dst[k], cmplx.Conj(dst[m-k])
+		sum, difference := a+b, a-b
+		even := complex(real(sum)/2, imag(sum)/2)
+		odd := f.roots[k] * complex(imag(difference)/2, -real(difference)/2)
+		dst[k], dst[m-k] = even+odd, cmplx.Conj(even-odd)
+	}
+}
+
+// An fft transforms n complex numbers, a power of 2. For each half a size it has that many roots exp(-πik/half), from
+// the place half on, and it has the pairs of places that are exchanged first.
+type fft struct {
+	n         int
+	roots     []complex128
+	exchanges [][2]int32
+}
+
+func newFFT(n int) fft {
+	f := fft{n: n, roots: make([]complex128, n)}
+	for half := 1; half < n; half *= 2 {
+		for k := range half {
+			f.roots[half+k] = cmplx.Rect(1, -math.Pi*float64(k)/float64(half))
 		}
 	}
-	for size := 2; size <= f.n; size *= 2 {
-		for first := 0; first < f.n; first += size {
-			for k := range size / 2 {
-				a, b := &x[first+k], &x[first+k+size/2]
-				turned := *b * f.roots[k*(f.n/size)]
-				*a, *b = *a+turned, *a-turned
+	spare := bits.UintSize - bits.Len(uint(n-1))
+	for i := 1; i < n; i++ {
+		if j := int(bits.Reverse(uint(i)) >> spare); i < j {
+			f.exchanges = append(f.exchanges, [2]int32{int32(i), int32(j)})
+		}
+	}
+	return f
+}
+
+// transform replaces n numbers by their Fourier transform.
+func (f fft) transform(x []complex128) {
+	for _, e := range f.exchanges {
+		x[e[0]], x[e[1]] = x[e[1]], x[e[0]]
+	}
+	for i := 0; i+1 < f.n; i += 2 {
+		x[i], x[i+1] = x[i]+x[i+1], x[i]-x[i+1]
+	}
+	for half := 2; half < f.n; half *= 2 {
+		roots := f.roots[half:][:half]
+		for rest := x; len(rest) > 0; rest = rest[2*half:] {
+			a, b := rest[:half], rest[half:][:half]
+			for k, root := range roots {
+				turned := b[k] * root
+				a[k], b[k] = a[k]+turned, a[k]-turned
 			}
 		}
 	}

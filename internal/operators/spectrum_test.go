@@ -14,7 +14,7 @@ import (
 func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 	for _, c := range []struct{ rows, columns, height, width int }{
 		{1, 1, 1, 1}, {1, 16, 1, 16}, {1, 13, 1, 16}, {1, 20, 1, 16}, {8, 4, 8, 4}, {5, 9, 4, 8}, {3, 3, 8, 2},
-		{4, 3, 4, 1},
+		{4, 3, 4, 1}, {2, 64, 2, 64}, {16, 30, 16, 32},
 	} {
 		const images = 2
 		in := arrayOf(models.Float32, []int{images, c.rows, c.columns})
@@ -23,14 +23,14 @@ func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 		}
 		half := c.width/2 + 1
 		out := Array{models.Int64, []int{images, c.height, half}, make([]byte, 8*images*c.height*half)}
-		realFFT2D(out, in, c.height, c.width)
+		RealFFT2D(c.height, c.width)([][]int{in.Shape}).Run([]Array{out}, []Array{in})
 		of32 := func(f func(complex128) float64) []float64 {
 			parts := arrayOf(models.Float32, out.Shape)
 			fromComplex(f, parts, out)
 			return parts.list()
 		}
 		re := of32(func(z complex128) float64 { return real(z) })
-		im, size := of32(func(z complex128) float64 { return imag(z) }), of32(cmplx.Abs)
+		im, size := of32(func(z complex128) float64 { return imag(z) }), of32(Magnitude)
 		for i := range product(out.Shape) {
 			n, v, u := i/half/c.height, i/half%c.height, i%half
 			var want complex128
@@ -40,9 +40,9 @@ func TestASpectrumIsThatOfTheDefinition(t *testing.T) {
 					want += complex(in.Number((n*c.rows+y)*c.columns+x), 0) * cmplx.Rect(1, -2*math.Pi*turns)
 				}
 			}
-			require.InDelta(t, real(want), re[i], 1e-5, "%v %d", c, i)
-			require.InDelta(t, imag(want), im[i], 1e-5, "%v %d", c, i)
-			require.InDelta(t, cmplx.Abs(want), size[i], 1e-5, "%v %d", c, i)
+			require.InDelta(t, real(want), re[i], 5e-5, "%v %d", c, i)
+			require.InDelta(t, imag(want), im[i], 5e-5, "%v %d", c, i)
+			require.InDelta(t, cmplx.Abs(want), size[i], 5e-5, "%v %d", c, i)
 		}
 	}
 }

@@ -485,6 +485,17 @@ func (c *invocation) cumulativeSum() {
 // maskedFill is a tensor with a number where a condition is true.
 func (c *invocation) maskedFill() { c.hostResult(operators.Fill(c.number(2)), 0, 1) }
 
+// logSoftmaxNodes computes it in single precision.
+func (c *invocation) logSoftmaxNodes() {
+	x, y := c.tensor(0), c.tensor(c.lastArg())
+	c.alike(x, y)
+	if x.dtype != Float {
+		c.outside()
+	}
+	in := c.float(0)
+	flow.LogSoftmax(c, in, x.shape, c.axis(x, c.integer(1)), c.result(in))
+}
+
 func (c *invocation) logSoftmax() {
 	c.hostResult(operators.LogSoftmax(c.axis(c.tensor(0), c.integer(1))), 0)
 }

@@ -14,7 +14,7 @@ import (
 // argument of a call is what it computes. What only moves elements has no function for Go: see [flow.Node].
 var kernels = map[string]operatorRow{
 	"aten::_adaptive_avg_pool2d.out":              {nodes: (*invocation).adaptivePool},
-	"aten::_log_softmax.out":                      {inGo: (*invocation).logSoftmax},
+	"aten::_log_softmax.out":                      {(*invocation).logSoftmaxNodes, (*invocation).logSoftmax},
 	"aten::_native_batch_norm_legit.no_stats_out": {nodes: (*invocation).instanceNorm},
 	"aten::_softmax.out":                          {nodes: (*invocation).softmax},
 	"aten::_to_copy.out":                          {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},

@@ -2,7 +2,6 @@ package tflite
 
 import (
 	"math"
-	"math/cmplx"
 
 	"xpwc/internal/operators"
 	"xpwc/xnnpack"
@@ -25,7 +24,7 @@ var supported = map[opcode]operatorRow{
 	"BUCKETIZE":                    {takes: widened, inGo: planBucketize},
 	"CAST":                         {takes: complexes, inGo: planCast},
 	"CEIL":                         unaryRow(operators.Ceiling),
-	"COMPLEX_ABS":                  {takes: complexes, inGo: planComplex(cmplx.Abs)},
+	"COMPLEX_ABS":                  {takes: complexes, inGo: planComplex(operators.Magnitude)},
 	"CONCATENATION":                {plan: planConcatenation, takes: bytes8, inGo: planConcatenation},
 	"CONV_2D":                      {plan: planConv2D, takes: bytes8},
 	"CONV_3D":                      {plan: planConv3D},
@@ -64,7 +63,7 @@ var supported = map[opcode]operatorRow{
 	"LOGICAL_NOT":                  hostedRow(operators.Negation(), 0),
 	"LOGICAL_OR":                   comparisonRow(operators.Or),
 	"LOGISTIC":                     unaryRow(operators.Sigmoid),
-	"LOG_SOFTMAX":                  {takes: widened, inGo: planLogSoftmax},
+	"LOG_SOFTMAX":                  {plan: planLogSoftmax, takes: widened},
 	"MATRIX_DIAG":                  {takes: bytes8, inGo: planMatrixDiag},
 	"MATRIX_SET_DIAG":              {takes: bytes8, inGo: planMatrixSetDiag},
 	"MAXIMUM":                      binaryRow(operators.Maximum, widened, absent),

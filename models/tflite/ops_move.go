@@ -1,6 +1,9 @@
 package tflite
 
 import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
@@ -405,6 +408,16 @@ func (c *call) tile(start, times []int) {
 
 // tiled returns a value that is repeated along each dimension.
 func (c *call) tiled(id flow.ID, times []int) flow.ID {
+	shape := c.plan.shapeOf(id)
+	if src, factors := tiling(shape, times); len(src) <= maxDims &&
+		c.plan.describe(int(c.exampleOf(id))).Type == xnnpack.Float32 {
+		whole := flow.Combine(c, xnnpack.Multiply, flow.Reshaped(c, id, src...), c.ones(factors))
+		out := slices.Clone(shape)
+		for i, n := range times {
+			out[i] *= n
+		}
+		return flow.Reshaped(c, whole, out...)
+	}
 	for axis, n := range slices.Backward(times) {
 		if n > 1 {
 			copies := slices.Repeat(flow.IDs{id}, n)
@@ -413,6 +426,32 @@ func (c *call) tiled(id flow.ID, times []int) flow.ID {
 		}
 	}
 	return id
+}
+
+// maxDims is how many dimensions XNNPACK multiplies (XNN_MAX_TENSOR_DIMS).
+const maxDims = 6
+
+// tiling returns the shapes of a value and of ones whose product is the value, repeated along each dimension.
+func tiling(shape, times []int) (src, ones []int) {
+	for i, n := range times {
+		switch last := len(src) - 1; {
+		case n > 1:
+			src, ones = append(src, 1, shape[i]), append(ones, n, 1)
+		case last >= 0 && ones[last] == 1:
+			src[last] *= shape[i]
+		default:
+			src, ones = append(src, shape[i]), append(ones, 1)
+		}
+	}
+	return src, ones
+}
+
+// ones returns a constant of ones.
+func (c *call) ones(shape []int) flow.ID {
+	n, _ := elements(shape)
+	one := binary.LittleEndian.AppendUint32(nil, math.Float32bits(1))
+	return c.constant(c.plan.derive(&constant{name: fmt.Sprint("ones ", shape), stored: typeFloat32,
+		dtype: typeFloat32, size: 4 * n, data: bytes.Repeat(one, n), shape: shape}))
 }
 
 // REVERSE_V2 along constant axes.

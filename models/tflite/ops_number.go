@@ -232,7 +232,6 @@ func planReduceMax(c *call) {
 		}
 	}
 	c.keepsScale(c.inputID(0))
-	unit := xnnpack.Size{Height: 1, Width: 1}
 	if pool == 1 {
 		c.shaped(c.inputID(0), c.outputID(0), shape)
 		return
@@ -243,11 +242,7 @@ func planReduceMax(c *call) {
 		}
 		return flow.Apply(c, xnnpack.Unary{Op: xnnpack.Negate}, id)
 	}
-	in := flow.Reshaped(c, negated(c.inputID(0)), outer, pool, 1, inner)
-	top := c.Inside(in)
-	c.Add(flow.MaxPooling2D(xnnpack.MaxPooling2D{Input: in, Output: top, Dilation: unit,
-		Pooling: xnnpack.Size{Height: pool, Width: 1}, Stride: unit}))
-	c.shaped(negated(top), c.outputID(0), shape)
+	c.shaped(negated(flow.Peaks(c, negated(c.inputID(0)), outer, pool, inner)), c.outputID(0), shape)
 }
 
 // combined plans in Go an operation on two numbers of one type.
@@ -336,7 +331,14 @@ func planCumulativeSum(c *call) {
 }
 
 // LOG_SOFTMAX over the last dimension.
-func planLogSoftmax(c *call) { c.host(operators.LogSoftmax(len(c.operand(0).shape)-1), 0) }
+func planLogSoftmax(c *call) {
+	in := c.operand(0)
+	if len(in.shape) == 0 {
+		malformed("a scalar")
+	}
+	c.define(0, in.shape...)
+	flow.LogSoftmax(c, c.inputID(0), in.shape, len(in.shape)-1, c.outputID(0))
+}
 
 // CAST. Of a complex number, its real part is cast.
 func planCast(c *call) {
