@@ -39,6 +39,7 @@ var entryOrderNames = slices.Sorted(maps.Keys(entryOrders))
 
 func newInspectCommand() *cobra.Command {
 	var o inspectOptions
+	var shapes [][]int
 	cmd := &cobra.Command{
 		Use:   "inspect FILE [DATA...]",
 		Short: "Show what is in a cache file or a model",
@@ -77,7 +78,7 @@ read is damaged.`,
 				if err := refuseFlags(cmd, args[0], "sort", "filter", "check", "map"); err != nil {
 					return err
 				}
-				return inspectModel(cmd.Context(), args[0])
+				return inspectModel(cmd.Context(), args[0], shapes)
 			}
 			return withShown(args[0], func(f shownFile, loc location) error {
 				return inspect(cmd.Context(), f, loc,
@@ -86,6 +87,7 @@ read is damaged.`,
 		},
 	}
 	flags := cmd.Flags()
+	shapeFlag(cmd, &shapes)
 	flags.StringVar(&o.sort, "sort", "offset", "`ORDER` of the entries: "+strings.Join(entryOrderNames, ", "))
 	flags.StringVar(&o.filter, "filter", "",
 		"only entries or weights whose name contains `TEXT`")

@@ -40,8 +40,8 @@ func isTFLite(path string) bool {
 	return err == nil && string(head[4:]) == "TFL3"
 }
 
-// inspectModel describes each signature of a .tflite file.
-func inspectModel(ctx context.Context, path string) error {
+// inspectModel describes each signature of a .tflite file, for inputs of these shapes.
+func inspectModel(ctx context.Context, path string, shapes [][]int) error {
 	names, err := tflite.Signatures(path)
 	if err != nil {
 		return err
@@ -51,14 +51,14 @@ func inspectModel(ctx context.Context, path string) error {
 	}
 	r := &modelReport{File: path}
 	for _, name := range names {
-		r.Signatures = append(r.Signatures, reportSignature(path, name))
+		r.Signatures = append(r.Signatures, reportSignature(path, name, shapes))
 	}
 	setResult(ctx, r)
 	return nil
 }
 
-func reportSignature(path, name string) signatureReport {
-	m, err := tflite.Open(path, &tflite.Options{Signature: name})
+func reportSignature(path, name string, shapes [][]int) signatureReport {
+	m, err := tflite.Open(path, &tflite.Options{Signature: name, Shapes: shapes})
 	if err != nil {
 		return signatureReport{Name: name, Reason: explain(err)}
 	}

@@ -38,6 +38,8 @@ type packOptions struct {
 func newPackCommand() *cobra.Command {
 	var o packOptions
 	var describe bool
+	var signature string
+	var shapes [][]int
 	cmd := &cobra.Command{
 		Use:   "pack MODEL [DATA...] [-o FILE]",
 		Short: "Pack a model's weights ahead of time",
@@ -85,7 +87,11 @@ compares neither the CPU nor who packed: on another kind of CPU it computes wron
   xpwc pack --describe model.safetensors -o operators.json`,
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := modelfile.File{Path: args[0], Description: o.description, Data: args[1:]}
+			file := modelfile.File{Path: args[0], Description: o.description, Data: args[1:], Method: signature,
+				Shapes: shapes}
+			if signature != "" && file.Program() {
+				return usagef("--method of pack is for .tflite files; of %s all methods are packed", file.Path)
+			}
 			if describe {
 				if err := onlyOutput(cmd); err != nil {
 					return err
@@ -106,6 +112,8 @@ compares neither the CPU nor who packed: on another kind of CPU it computes wron
 	f.BoolVar(&o.byContent, "name-by-content", false, "of --for litert: FILE is a directory, and names what is in it")
 	libraryFlag(cmd, &o.library)
 	descriptionFlag(cmd, &o.description)
+	f.StringVar(&signature, "method", "", "`NAME` of the only signature of a .tflite to pack (default all)")
+	shapeFlag(cmd, &shapes)
 	o.placing.flags(cmd)
 	f.BoolVar(&describe, "describe", false, "pack nothing, and write a description of tensors to start from")
 	f.BoolVar(&o.sealed, "sealed", false, "write a read-only file of this model alone, for the reader in C too")

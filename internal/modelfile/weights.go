@@ -28,7 +28,7 @@ func (f File) OpenWeights() (Weights, error) {
 	return p, nil
 }
 
-// OpenAllWeights opens all that the model has to pack: of a .tflite each signature by itself. The caller closes them,
+// OpenAllWeights opens all that the model has to pack: of a .tflite each signature by itself, unless one is named. The caller closes them,
 // also with an error.
 func (f File) OpenAllWeights() ([]Weights, error) {
 	w, err := f.OpenWeights()
@@ -36,7 +36,7 @@ func (f File) OpenAllWeights() ([]Weights, error) {
 		return nil, err
 	}
 	weights := []Weights{w}
-	if m, ok := w.(*tflite.Model); ok && len(m.Signatures()) > 1 {
+	if m, ok := w.(*tflite.Model); ok && f.Method == "" && len(m.Signatures()) > 1 {
 		for _, f.Method = range m.Signatures() {
 			w, err := f.OpenWeights()
 			if err != nil {
