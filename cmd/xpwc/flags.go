@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -38,6 +40,8 @@ func checkModel(f modelfile.File) error {
 			"not for %s", f.Path)
 	case f.Method != "" && !f.Program() && !strings.EqualFold(filepath.Ext(f.Path), ".tflite") && !f.Bundle():
 		return usagef("--method is for programs (.pte), .tflite files and bundles, not for %s", f.Path)
+	case len(f.Shapes) > 0 && !strings.EqualFold(filepath.Ext(f.Path), ".tflite") && !f.Bundle():
+		return usagef("--shape is for .tflite files and bundles, not for %s", f.Path)
 	case len(f.Data) > 0 && !f.Program():
 		return usagef("%s: DATA are the .ptd files of a program (.pte), and %s is none", f.Data[0], f.Path)
 	}
@@ -63,6 +67,37 @@ func optionalModelArgs(cmd *cobra.Command, args []string) error {
 func methodFlag(cmd *cobra.Command, method *string) {
 	cmd.Flags().StringVar(method, "method", "",
 		"`NAME` of the method of a program, or the signature of a .tflite, to run (default its only one, or forward)")
+}
+
+// shapeFlag is --shape, for the inputs of a .tflite in the order of the model.
+func shapeFlag(cmd *cobra.Command, shapes *[][]int) {
+	cmd.Flags().Var((*shapeList)(shapes), "shape",
+		"`SHAPE` of an input of a .tflite, as 1x16000, or - for the file's; given once for each")
+}
+
+// shapeList is the value of --shape.
+type shapeList [][]int
+
+// String implements [pflag.Value].
+func (l *shapeList) String() string { return "" }
+
+// Type implements [pflag.Value].
+func (l *shapeList) Type() string { return "shape" }
+
+// Set implements [pflag.Value].
+func (l *shapeList) Set(text string) error {
+	var shape []int
+	if text != "-" {
+		for dim := range strings.SplitSeq(text, "x") {
+			n, err := strconv.Atoi(dim)
+			if err != nil || n < 1 {
+				return fmt.Errorf("%q is no shape; write it like 1x16000", text)
+			}
+			shape = append(shape, n)
+		}
+	}
+	*l = append(*l, shape)
+	return nil
 }
 
 // parseSize reads sizes such as 200MiB, 1.5 GB and 4096.

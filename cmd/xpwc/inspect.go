@@ -34,6 +34,7 @@ var entryOrderNames = slices.Sorted(maps.Keys(entryOrders))
 
 func newInspectCommand() *cobra.Command {
 	var o inspectOptions
+	var shapes [][]int
 	cmd := &cobra.Command{
 		Use:   "inspect FILE [DATA...]",
 		Short: "Show what is in a cache file or a model",
@@ -74,18 +75,19 @@ read is damaged.`,
 				if err := refuseFlags(cmd, args[0], "sort", "filter", "check", "map"); err != nil {
 					return err
 				}
+				file.Shapes = shapes
 				if inBundle {
 					return inspectBundle(cmd.Context(), file)
 				}
 				return inspectModel(cmd.Context(), file)
 			}
 			return withShown(args[0], func(f shownFile, loc location) error {
-				return inspect(cmd.Context(), f, loc,
-					o)
+				return inspect(cmd.Context(), f, loc, o)
 			})
 		},
 	}
 	flags := cmd.Flags()
+	shapeFlag(cmd, &shapes)
 	flags.StringVar(&o.sort, "sort", "offset", "`ORDER` of the entries: "+strings.Join(entryOrderNames, ", "))
 	flags.StringVar(&o.filter, "filter", "",
 		"only entries or weights whose name contains `TEXT`")

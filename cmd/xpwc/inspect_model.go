@@ -41,7 +41,7 @@ func isTFLite(path string) bool {
 	return err == nil && string(head[4:]) == "TFL3"
 }
 
-// inspectModel describes each signature of a .tflite file or of a model in a bundle.
+// inspectModel describes each signature of a .tflite file or of a model in a bundle, for inputs of the file's shapes.
 func inspectModel(ctx context.Context, file modelfile.File) error {
 	signatures, err := reportSignatures(file)
 	if err != nil {

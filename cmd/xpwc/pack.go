@@ -38,6 +38,8 @@ type packOptions struct {
 func newPackCommand() *cobra.Command {
 	var o packOptions
 	var describe bool
+	var signature string
+	var shapes [][]int
 	cmd := &cobra.Command{
 		Use:   "pack MODEL [DATA...] [-o FILE]",
 		Short: "Pack a model's weights ahead of time",
@@ -91,7 +93,10 @@ A bundle (.litertlm or .task) stands for all of its models, and BUNDLE#SECTION f
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := modelfile.Parse(args[0])
-			file.Description, file.Data = o.description, args[1:]
+			file.Description, file.Data, file.Method, file.Shapes = o.description, args[1:], signature, shapes
+			if signature != "" && file.Program() {
+				return usagef("--method of pack is for .tflite files; of %s all methods are packed", file.Path)
+			}
 			if describe {
 				if err := onlyOutput(cmd); err != nil {
 					return err
@@ -112,6 +117,8 @@ A bundle (.litertlm or .task) stands for all of its models, and BUNDLE#SECTION f
 	f.BoolVar(&o.byContent, "name-by-content", false, "of --for litert: FILE is a directory, and names what is in it")
 	libraryFlag(cmd, &o.library)
 	descriptionFlag(cmd, &o.description)
+	f.StringVar(&signature, "method", "", "`NAME` of the only signature of a .tflite to pack (default all)")
+	shapeFlag(cmd, &shapes)
 	o.placing.flags(cmd)
 	f.BoolVar(&describe, "describe", false, "pack nothing, and write a description of tensors to start from")
 	f.BoolVar(&o.sealed, "sealed", false, "write a read-only file of this model alone, for the reader in C too")

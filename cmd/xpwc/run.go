@@ -77,6 +77,7 @@ output is given; the next run packs again.`,
 	f := cmd.Flags()
 	descriptionFlag(cmd, &model.Description)
 	methodFlag(cmd, &model.Method)
+	shapeFlag(cmd, &model.Shapes)
 	f.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights, created if it is not there")
 	f.StringArrayVar(&o.inputs, "input", nil, "`FILE` of an input, raw or .npy; given once for each")
 	f.StringVar(&o.outputDir, "output-dir", "", "`DIR` to write the outputs to, created if it is not there")
@@ -336,12 +337,15 @@ func numbers(element *execution.Element, b []byte) []string {
 	return words
 }
 
-// openFor opens a model for inputs of these files. Shapes that a .tflite leaves open are taken from .npy files.
+// openFor opens a model for inputs of these files. Shapes that a .tflite leaves open are taken from .npy files, if none
+// were given.
 func openFor(file modelfile.File, paths []string) (models.Model, error) {
 	shaped := file
-	shaped.Shapes = make([][]int, len(paths))
+	if file.Shapes == nil {
+		shaped.Shapes = make([][]int, len(paths))
+	}
 	for i, path := range paths {
-		if isNumPy(path) {
+		if file.Shapes == nil && isNumPy(path) {
 			a, err := readArray(path)
 			if err != nil {
 				return nil, err
@@ -350,7 +354,7 @@ func openFor(file modelfile.File, paths []string) (models.Model, error) {
 		}
 	}
 	m, err := shaped.Open()
-	if errors.Is(err, tflite.ErrShape) {
+	if file.Shapes == nil && errors.Is(err, tflite.ErrShape) {
 		m, err = file.Open() // the reader of the files names the one that does not fit
 	}
 	if errors.Is(err, executorch.ErrUnknownMethod) || errors.Is(err, tflite.ErrUnknownSignature) {

@@ -28,8 +28,8 @@ func (f File) OpenWeights() (Weights, error) {
 	return p, nil
 }
 
-// OpenAllWeights opens all that the models have to pack: of a .tflite each signature by itself. The caller closes them,
-// also with an error.
+// OpenAllWeights opens all that the models have to pack: of a .tflite each signature by itself, unless one is named.
+// The caller closes them, also with an error.
 func (f File) OpenAllWeights() (weights []Weights, err error) {
 	models, err := f.Models()
 	if err != nil {
@@ -41,7 +41,7 @@ func (f File) OpenAllWeights() (weights []Weights, err error) {
 			return weights, err
 		}
 		weights = append(weights, w)
-		if m, ok := w.(*tflite.Model); ok && len(m.Signatures()) > 1 {
+		if m, ok := w.(*tflite.Model); ok && f.Method == "" && len(m.Signatures()) > 1 {
 			for _, f.Method = range m.Signatures() {
 				w, err := f.OpenWeights()
 				if err != nil {

@@ -89,7 +89,7 @@ func TestMemoryOfOldVersionsGoesBackToTheSystem(t *testing.T) {
 	}
 	full := filepath.Join(filepath.Dir(pose), "pose_landmark_full.tflite")
 	baseline := anonymous(t)
-	r, err := tflite.Load(full, cacheFile(t), &inference.Options{Instances: 4})
+	r, err := tflite.Load(full, cacheFile(t), &tflite.Options{Options: inference.Options{Instances: 4}})
 	require.NoError(t, err)
 	loaded := anonymous(t)
 	for range 20 {
@@ -132,7 +132,7 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 		return append(b[:4096], bytes.Repeat([]byte{1}, len(b))...)
 	})
 	loadWith := func(o inference.Options) func() (*inference.Runner, error) {
-		return func() (*inference.Runner, error) { return tflite.Load(model, file, &o) }
+		return func() (*inference.Runner, error) { return tflite.Load(model, file, &tflite.Options{Options: o}) }
 	}
 	loadModel := func(m shaped) func() (*inference.Runner, error) {
 		return func() (r *inference.Runner, err error) {
@@ -154,10 +154,12 @@ func TestNothingOfAModelOrItsCacheStaysOpenOrMapped(t *testing.T) {
 				&executorch.Options{Options: allUseTheFile.Options, Method: "backward"})
 		},
 		"a damaged cache": func() (*inference.Runner, error) {
-			return tflite.Load(model, damaged, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})
+			return tflite.Load(model, damaged,
+				&tflite.Options{Options: inference.Options{CacheOptions: &xpwc.Options{Strict: true}}})
 		},
 		"a cache that is a model": func() (*inference.Runner, error) {
-			return tflite.Load(model, model, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})
+			return tflite.Load(model, model,
+				&tflite.Options{Options: inference.Options{CacheOptions: &xpwc.Options{Strict: true}}})
 		},
 		"no threads":                loadWith(inference.Options{Threads: -1}),
 		"constants that nobody has": loadModel(shaped{data: noModel{}}),

@@ -258,7 +258,7 @@ func TestVersionsChangeUnderLoad(t *testing.T) {
 	picture := sequence(256 * 256 * 3)
 	cache, err := xpwc.Open(cacheFile(t), nil)
 	require.NoError(t, err)
-	r, err := tflite.Load(pose, "", &inference.Options{Cache: cache, Instances: 3, Threads: 2})
+	r, err := tflite.Load(pose, "", &tflite.Options{Options: inference.Options{Cache: cache, Instances: 3, Threads: 2}})
 	require.NoError(t, err)
 	require.Same(t, cache, r.Cache())
 	packed := cache.Stats().Packed

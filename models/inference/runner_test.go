@@ -144,7 +144,7 @@ func TestManyLoadsOfOneCacheFileAtOncePackOnceAndComputeTheSame(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range runners {
 		group.Go(func() {
-			r, err := tflite.Load(pose, file, &inference.Options{Threads: 1 + i%2})
+			r, err := tflite.Load(pose, file, &tflite.Options{Options: inference.Options{Threads: 1 + i%2}})
 			if err == nil {
 				runners[i] = r
 				var got []inference.Result
@@ -295,8 +295,8 @@ func TestASmallModelDoesWithoutTheCacheFileUnlessItIsToldToUseIt(t *testing.T) {
 	var logged bytes.Buffer
 	run := func(model string, threshold int64) (outputs []inference.Result, s xpwc.Stats) {
 		logged.Reset()
-		r, err := tflite.Load(model, file, &inference.Options{CacheFrom: threshold,
-			CacheOptions: &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
+		r, err := tflite.Load(model, file, &tflite.Options{Options: inference.Options{CacheFrom: threshold,
+			CacheOptions: &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}}})
 		require.NoError(t, err)
 		outputs, err = r.Run(t.Context(), picture)
 		require.NoError(t, err)
@@ -328,7 +328,8 @@ func TestASmallModelDoesWithoutTheCacheFileUnlessItIsToldToUseIt(t *testing.T) {
 
 func TestWhatCannotBeWrittenIsPackedPrivately(t *testing.T) {
 	file := cacheFile(t)
-	r, err := tflite.Load(pose, file, &inference.Options{CacheOptions: &xpwc.Options{ReadOnly: true}})
+	r, err := tflite.Load(pose, file,
+		&tflite.Options{Options: inference.Options{CacheOptions: &xpwc.Options{ReadOnly: true}}})
 	require.NoError(t, err)
 	_, err = r.Run(t.Context(), sequence(256*256*3))
 	require.NoError(t, err)
@@ -352,7 +353,8 @@ func TestAModelRunsWithoutACacheFileThatCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var logged bytes.Buffer
-			o := &inference.Options{CacheOptions: &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
+			o := &tflite.Options{}
+			o.CacheOptions = &xpwc.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
 			first, err := tflite.Load(pose, file, o)
 			require.NoError(t, err)
 			packed := first.Cache().Stats().Packed
@@ -404,7 +406,8 @@ func TestAModelThatIsChangedWhileItIsPackedIsNotLoaded(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	testkit.Settled(t, path)
 	var once sync.Once
-	o := &inference.Options{CacheOptions: &xpwc.Options{Progress: func(xpwc.Progress) {
+	o := &tflite.Options{}
+	o.CacheOptions = &xpwc.Options{Progress: func(xpwc.Progress) {
 		once.Do(func() {
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err == nil {
@@ -414,10 +417,11 @@ func TestAModelThatIsChangedWhileItIsPackedIsNotLoaded(t *testing.T) {
 				t.Error("the model cannot be overwritten: ", err)
 			}
 		})
-	}}}
+	}}
 	_, err = tflite.Load(path, file, o)
 	require.ErrorIs(t, err, xpwc.ErrSourceChanged)
-	r, err := tflite.Load(path, file, &inference.Options{CacheOptions: &xpwc.Options{Strict: true}})
+	r, err := tflite.Load(path, file,
+		&tflite.Options{Options: inference.Options{CacheOptions: &xpwc.Options{Strict: true}}})
 	require.NoError(t, err, "nothing of it is open any more, so other options do")
 	require.NoError(t, r.Close())
 }

@@ -23,7 +23,7 @@ func BenchmarkThreads(b *testing.B) {
 					file := cacheFile(b)
 					var loaded []*inference.Runner
 					for range runners {
-						r, err := tflite.Load(pose, file, &inference.Options{Threads: threads})
+						r, err := tflite.Load(pose, file, &tflite.Options{Options: inference.Options{Threads: threads}})
 						require.NoError(b, err)
 						defer func() { require.NoError(b, r.Close()) }()
 						loaded = append(loaded, r)

@@ -28,6 +28,7 @@ type blueprint struct {
 type blueTensor struct {
 	name       string
 	shape      []int
+	free       []int // as shape, with -1 where it is open
 	dtype      elementType
 	data       []byte
 	scales     []float32
@@ -189,7 +190,10 @@ func (m *blueprint) write(outside map[int]uint64) []byte {
 			buffers = append(buffers, b.EndObject())
 
 			name, shape := b.CreateString(t.name), int32Vector(b, int32sOf(t.shape))
-			var quant, sparse flatbuffers.UOffsetT
+			var quant, sparse, free flatbuffers.UOffsetT
+			if t.free != nil {
+				free = int32Vector(b, int32sOf(t.free))
+			}
 			if len(t.scales) > 0 || t.block > 0 {
 				quant = writeQuantization(b, t)
 			}
@@ -203,6 +207,7 @@ func (m *blueprint) write(outside map[int]uint64) []byte {
 			b.PrependUint32Slot(tensorBuffer, uint32(first+cmp.Or(t.sharing, i)), 0)
 			b.PrependUOffsetTSlot(tensorQuantization, quant, 0)
 			b.PrependUOffsetTSlot(tensorSparsity, sparse, 0)
+			b.PrependUOffsetTSlot(tensorSignature, free, 0)
 			tensors = append(tensors, b.EndObject())
 		}
 		for _, op := range m.ops {

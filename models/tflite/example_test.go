@@ -56,7 +56,7 @@ func Example() {
 }
 
 func ExampleLoad() {
-	model, err := tflite.Load(selfie, "", &inference.Options{Instances: 2})
+	model, err := tflite.Load(selfie, "", &tflite.Options{Options: inference.Options{Instances: 2}})
 	if err != nil {
 		log.Fatal(err)
 	}

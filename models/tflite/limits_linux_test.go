@@ -76,7 +76,7 @@ func TestNodeLoadsAModelUnderALimit(t *testing.T) {
 	require.NoError(t, err)
 	budget := pages*uint64(os.Getpagesize()) + limit
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: budget, Max: budget}))
-	r, err := tflite.Load(heavy, os.Getenv(envCache), &inference.Options{Threads: 1})
+	r, err := tflite.Load(heavy, os.Getenv(envCache), &tflite.Options{Options: inference.Options{Threads: 1}})
 	require.NoError(t, err)
 	_, err = r.Run(t.Context(), make([]float32, 256*256*3))
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ func TestLoadedModelsComputeTheSameWithoutAFileAtTheFirstStartAndAtTheNext(t *te
 				file  string
 				packs bool
 			}{{"", true}, {file, true}, {file, false}} {
-				m, err := Load(path, start.file, &inference.Options{CacheFrom: 1})
+				m, err := Load(path, start.file, &Options{Options: inference.Options{CacheFrom: 1}})
 				require.NoError(t, err)
 				outputs, err := m.Run(t.Context(), input)
 				require.NoError(t, err)

@@ -23,14 +23,15 @@ type Model struct {
 	data *dataMap
 }
 
-// Options select what of a file is opened, and for which inputs. Nil Options are the zero ones.
+// Options of [Load] and [Open]; nil and the zero value mean the defaults. Open takes no heed of inference.Options.
 type Options struct {
+	inference.Options
 	// Signature is one of [Model.Signatures]. Its inputs and outputs have its names and
 	// order then. Without one it is the first subgraph, the main one, with the names that its tensors have.
 	Signature string
 	// Shapes are the inputs' shapes, in the model's order: as many as there are inputs, or none. A nil one is the
-	// file's. Other dimensions than the file's can be given where it leaves them open, which is mostly the batch.
-	// Weights are packed alike for all of them.
+	// file's. Other dimensions than the file's can be given where it leaves them open, which is mostly the batch or
+	// the length. Some models can be opened only so. Weights are packed alike for all of them.
 	Shapes [][]int
 	// Offset and Size are where the model lies in a file that has more than the model, in bytes: see package bundle. A
 	// Size of 0 is the whole file.
@@ -74,9 +75,26 @@ func load(data []byte, o Options) (p *plan, err error) {
 	err = fault.Try(func() {
 		g := parse(data, o.Signature)
 		g.reshape(o.Shapes)
-		p = newPlan(g, data)
+		if len(g.inputs) == 0 {
+			unsupported("the signature has no inputs, and there is nothing to run; the file has %q", g.signatures)
+		}
+		err := fault.Try(func() { p = newPlan(g, data) })
+		if open := g.openInput(); err != nil && o.Shapes == nil && open != nil {
+			err = fmt.Errorf("%w; the file leaves the shape of input %q open, %v: give another", err, open.name, open.free)
+		}
+		fault.Check(err)
 	})
 	return p, err
+}
+
+// openInput returns an input with dimensions that a program may choose, or nil.
+func (g *graph) openInput() *tensor {
+	for _, i := range g.inputs {
+		if t := &g.tensors[i]; slices.Contains(t.free, -1) {
+			return t
+		}
+	}
+	return nil
 }
 
 // reshape gives inputs other shapes, in the dimensions that the file leaves open.
@@ -200,12 +218,16 @@ func (m *Model) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 }
 
 // Load opens a model and makes it ready to run, with its packed weights in the cache file, or in memory if that is
-// empty or the model small (inference.Options.CacheFrom). The caller closes the Runner. Errors: as of [Open] and
+// empty or the model small (inference.Options.CacheFrom). Other signatures of the file are loaded by further calls;
+// with the same cache file they share packed weights. The caller closes the Runner. Errors: as of [Open] and
 // [inference.Load].
-func Load(path, cacheFile string, o *inference.Options) (*inference.Runner, error) {
-	m, err := Open(path, nil)
+func Load(path, cacheFile string, o *Options) (*inference.Runner, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	m, err := Open(path, o)
 	if err != nil {
 		return nil, err
 	}
-	return inference.Load(m, cacheFile, o)
+	return inference.Load(m, cacheFile, &o.Options)
 }
