@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,17 @@ func declaredNodes(t *testing.T) (names []string) {
 // its own header does not declare.
 func exportedNodes(t *testing.T, project, file string) (names []string) {
 	t.Helper()
+	for _, s := range dynamicSymbols(t, project, file) {
+		if strings.HasPrefix(s.Name, "xnn_define_") && s.Section != elf.SHN_UNDEF &&
+			!slices.Contains([]string{"xnn_define_pack_lh", "xnn_define_unary_elementwise_lut_in_place"}, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func dynamicSymbols(t *testing.T, project, file string) []elf.Symbol {
+	t.Helper()
 	library, err := elf.Open(filepath.Join("..", "third_party", project, "lib", file))
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip(project + " was not fetched")
@@ -47,13 +59,32 @@ func exportedNodes(t *testing.T, project, file string) (names []string) {
 	defer library.Close()
 	symbols, err := library.DynamicSymbols()
 	require.NoError(t, err)
-	for _, s := range symbols {
-		if strings.HasPrefix(s.Name, "xnn_define_") && s.Section != elf.SHN_UNDEF &&
-			!slices.Contains([]string{"xnn_define_pack_lh", "xnn_define_unary_elementwise_lut_in_place"}, s.Name) {
-			names = append(names, s.Name)
+	return symbols
+}
+
+// LimitCPU writes to cpuinfo's features by their places in the header.
+func TestTheCPUFeaturesOfEachLibraryAreAllDeclared(t *testing.T) {
+	header, err := os.ReadFile(filepath.Join("..", "third_party", "executorch-xnnpack", "include", "cpuinfo.h"))
+	require.NoError(t, err)
+	_, members, _ := strings.Cut(string(header), "struct cpuinfo_x86_isa {")
+	members, _, _ = strings.Cut(members, "};")
+	declared := 0
+	for _, line := range regexp.MustCompile(`\bbool [^;]+;`).FindAllString(members, -1) {
+		declared += strings.Count(line, ",") + 1
+	}
+	for _, library := range []struct {
+		project, file string
+		features      int
+	}{
+		{"executorch", "libexecutorch_threadpool.so", declared - 1}, // without amx_fp8
+		{"litert-lm", "liblitert-lm.so", declared},
+	} {
+		for _, s := range dynamicSymbols(t, library.project, library.file) {
+			if s.Name == "cpuinfo_isa" && runtime.GOARCH == "amd64" {
+				require.EqualValues(t, library.features, s.Size, library.file)
+			}
 		}
 	}
-	return names
 }
 
 // ExecuTorch's libraries come without headers. What this project declares of them is checked by nothing but its use.
