@@ -1,6 +1,7 @@
 # make demo, make test, make build: see README.md.
 #
 # XNNPACK=executorch  the XNNPACK inside the pinned ExecuTorch of third_party/ (default)
+# XNNPACK=litert-lm   the XNNPACK inside the pinned LiteRT-LM of third_party/, which has AMX kernels
 # XNNPACK=debian      the pinned XNNPACK of Debian in third_party/
 # XNNPACK=system      what the system's compiler finds by itself
 # XNNPACK=/prefix     what is installed under that prefix (include/, lib/)
@@ -241,6 +242,12 @@ test-all: # everything CI runs: make test, and all other architectures and syste
 
 test-nightly: # make test-all, with everything tried that it draws from (hours)
 	@$(MAKE) --no-print-directory NIGHTLY=1 FUZZ=10m test-all
+
+# What XNNPACK decides: operators, layouts, models.
+test-litert-lm: override XNNPACK := litert-lm
+test-litert-lm: third_party # run the tests of models and packing on the XNNPACK of LiteRT-LM
+	@echo "tests on LiteRT-LM's XNNPACK"
+	@$(go) test -short -vet=off -timeout 30m . ./xnnpack/... ./internal/ask ./internal/tests/identity ./models/...
 
 # Other processors, architectures and systems than the one at hand: see docs/platforms.md.
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,29 +17,74 @@ import (
 
 // A host that was written for another XNNPACK finds its operators in the header of make env.
 func TestEveryNodeOfExecuTorchsXNNPACKIsDeclared(t *testing.T) {
-	third := filepath.Join("..", "third_party")
-	header, err := os.ReadFile(filepath.Join(third, "executorch-xnnpack", "include", "xnnpack.h"))
+	require.ElementsMatch(t, exportedNodes(t, "executorch", "libexecutorch_backend_xnnpack.so"), declaredNodes(t))
+}
+
+// LiteRT-LM's library lacks what is deprecated, and is newer: a node that only it has would be missing in the header.
+func TestEveryNodeOfLiteRTLMsXNNPACKIsDeclared(t *testing.T) {
+	require.Subset(t, declaredNodes(t), exportedNodes(t, "litert-lm", "liblitert-lm.so"))
+}
+
+// declaredNodes returns the functions xnn_define_* of the header for libraries without one.
+func declaredNodes(t *testing.T) (names []string) {
+	t.Helper()
+	header, err := os.ReadFile(filepath.Join("..", "third_party", "executorch-xnnpack", "include", "xnnpack.h"))
 	require.NoError(t, err)
-	library, err := elf.Open(filepath.Join(third, "executorch", "lib", "libexecutorch_backend_xnnpack.so"))
+	for _, match := range regexp.MustCompile(`\b(xnn_define_\w+)\(`).FindAllSubmatch(header, -1) {
+		names = append(names, string(match[1]))
+	}
+	return names
+}
+
+// exportedNodes returns the functions xnn_define_* of a library in third_party/, without two of XNNPACK's inside, which
+// its own header does not declare.
+func exportedNodes(t *testing.T, project, file string) (names []string) {
+	t.Helper()
+	for _, s := range dynamicSymbols(t, project, file) {
+		if strings.HasPrefix(s.Name, "xnn_define_") && s.Section != elf.SHN_UNDEF &&
+			!slices.Contains([]string{"xnn_define_pack_lh", "xnn_define_unary_elementwise_lut_in_place"}, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func dynamicSymbols(t *testing.T, project, file string) []elf.Symbol {
+	t.Helper()
+	library, err := elf.Open(filepath.Join("..", "third_party", project, "lib", file))
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("ExecuTorch was not fetched")
+		t.Skip(project + " was not fetched")
 	}
 	require.NoError(t, err)
 	defer library.Close()
 	symbols, err := library.DynamicSymbols()
 	require.NoError(t, err)
-	var exported, declared []string
-	for _, s := range symbols {
-		// The last two are of XNNPACK's inside: its own header does not declare them.
-		if strings.HasPrefix(s.Name, "xnn_define_") && s.Section != elf.SHN_UNDEF &&
-			!slices.Contains([]string{"xnn_define_pack_lh", "xnn_define_unary_elementwise_lut_in_place"}, s.Name) {
-			exported = append(exported, s.Name)
+	return symbols
+}
+
+// LimitCPU writes to cpuinfo's features by their places in the header.
+func TestTheCPUFeaturesOfEachLibraryAreAllDeclared(t *testing.T) {
+	header, err := os.ReadFile(filepath.Join("..", "third_party", "executorch-xnnpack", "include", "cpuinfo.h"))
+	require.NoError(t, err)
+	_, members, _ := strings.Cut(string(header), "struct cpuinfo_x86_isa {")
+	members, _, _ = strings.Cut(members, "};")
+	declared := 0
+	for _, line := range regexp.MustCompile(`\bbool [^;]+;`).FindAllString(members, -1) {
+		declared += strings.Count(line, ",") + 1
+	}
+	for _, library := range []struct {
+		project, file string
+		features      int
+	}{
+		{"executorch", "libexecutorch_threadpool.so", declared - 1}, // without amx_fp8
+		{"litert-lm", "liblitert-lm.so", declared},
+	} {
+		for _, s := range dynamicSymbols(t, library.project, library.file) {
+			if s.Name == "cpuinfo_isa" && runtime.GOARCH == "amd64" {
+				require.EqualValues(t, library.features, s.Size, library.file)
+			}
 		}
 	}
-	for _, match := range regexp.MustCompile(`\b(xnn_define_\w+)\(`).FindAllSubmatch(header, -1) {
-		declared = append(declared, string(match[1]))
-	}
-	require.ElementsMatch(t, exported, declared)
 }
 
 // ExecuTorch's libraries come without headers. What this project declares of them is checked by nothing but its use.

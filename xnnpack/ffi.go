@@ -17,6 +17,7 @@ import (
 	"runtime/cgo"
 	"unsafe"
 
+	_ "xpwc/internal/ask" // xpwc_build_identifier
 	_ "xpwc/internal/header"
 )
 
@@ -74,8 +75,9 @@ var cpuLevels = [...]C.enum_xpwc_cpu_level{
 func cInitialize() Status { return Status(C.xnn_initialize(nil)) }
 
 func cBuildIdentifier() []byte {
-	return C.GoBytes(C.xnn_experimental_get_build_identifier_data(),
-		C.int(C.xnn_experimental_get_build_identifier_size()))
+	var size C.size_t
+	data := C.xpwc_xnnpack_build(&size)
+	return C.GoBytes(data, C.int(size))
 }
 
 func cHasCPULevel(level int) bool { return bool(C.xpwc_has_cpu_level(cpuLevels[level])) }

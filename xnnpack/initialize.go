@@ -37,7 +37,8 @@ func Initialize() error {
 // BuildIdentifier returns the identifier that XNNPACK was built with, in hexadecimal digits: the SHA-256 of the sources
 // of the micro-kernels that this architecture has in use (XNNPACK's scripts/generate-build-identifier.py). Two builds
 // with different micro-kernels have different ones. What else XNNPACK consists of, and the compiler's options, are not
-// in it. It does not initialize XNNPACK.
+// in it. A library that has none is identified by the linker's identifier, of other length, which differs between any
+// two builds. It is empty if there is neither. It does not initialize XNNPACK.
 func BuildIdentifier() string { return hex.EncodeToString(cBuildIdentifier()) }
 
 // The levels LimitCPU knows besides "native", lowest first, in the order of enum xpwc_cpu_level.

@@ -13,6 +13,27 @@ _Static_assert(XNN_FLAG_HINT_SPARSE_INFERENCE == 1 && XNN_FLAG_HINT_FP16_INFEREN
                    XNN_FLAG_FORCE_FP16_INFERENCE == 4 && XNN_FLAG_BASIC_PROFILING == 8,
                "flags of runtimes");
 
+#ifdef XPWC_XNNPACK_TAKES_LISTS
+
+enum xnn_status xpwc_define_concatenate(xnn_subgraph_t subgraph, int32_t axis, size_t count, const uint32_t* in,
+                                        uint32_t output) {
+  return count < 2 || count > 5 ? xnn_status_invalid_parameter
+                                : xnn_define_concatenate(subgraph, axis, count, in, output, 0);
+}
+
+enum xnn_status xpwc_define_even_split(xnn_subgraph_t subgraph, int32_t axis, uint32_t input, size_t count,
+                                       const uint32_t* out) {
+  return count < 2 || count > 4 ? xnn_status_invalid_parameter
+                                : xnn_define_even_split(subgraph, axis, input, count, out, 0);
+}
+
+enum xnn_status xpwc_define_static_constant_pad(xnn_subgraph_t subgraph, size_t num_dims, const size_t* pre,
+                                                const size_t* post, float value, uint32_t input, uint32_t output) {
+  return xnn_define_static_constant_pad_v2(subgraph, num_dims, pre, post, value, input, output, 0);
+}
+
+#else
+
 // xnn_define_concatenate2..5, xnn_define_even_split2..4 and xnn_define_static_constant_pad are the only forms that the
 // older headers have; the newer ones mark them deprecated in favour of forms that the older ones do not have.
 #if defined(__GNUC__)
@@ -64,6 +85,8 @@ enum xnn_status xpwc_define_static_constant_pad(xnn_subgraph_t subgraph, size_t 
   return xnn_define_static_constant_pad(subgraph, padded_pre, padded_post, value, input, output, 0);
 }
 
+#endif
+
 enum xnn_status xpwc_define_unary(xnn_subgraph_t subgraph, enum xnn_unary_operator op, float a, float b, uint32_t input,
                                   uint32_t output) {
   union xnn_unary_params params;
@@ -89,6 +112,17 @@ enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst) {
   return xnn_run_unary_elementwise_nc(xnn_unary_convert, xnn_datatype_fp16, xnn_datatype_fp32, NULL, NULL, NULL, 0,
                                       /*batch_size=*/1, n, n, n, NULL, src, dst);
 }
+
+#ifdef XPWC_XNNPACK_HAS_NO_BUILD_IDENTIFIER
+// Of internal/ask: the identifier that the linker gave the library.
+const void* xpwc_build_identifier(size_t* size);
+const void* xpwc_xnnpack_build(size_t* size) { return xpwc_build_identifier(size); }
+#else
+const void* xpwc_xnnpack_build(size_t* size) {
+  *size = xnn_experimental_get_build_identifier_size();
+  return xnn_experimental_get_build_identifier_data();
+}
+#endif
 
 bool xpwc_give_back(void) {
 #ifdef __GLIBC__

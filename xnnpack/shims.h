@@ -28,6 +28,9 @@ enum xnn_status xpwc_define_unary(xnn_subgraph_t subgraph, enum xnn_unary_operat
 // n elements of IEEE half precision to single precision, on the calling thread.
 enum xnn_status xpwc_widen_f16(size_t n, const void* src, void* dst);
 
+// Returns the build identifier, and its size in bytes: 0 if there is none.
+const void* xpwc_xnnpack_build(size_t* size);
+
 // Whether XNNPACK chose its kernels while the program's libraries were loaded.
 bool xpwc_initialized_when_loaded(void);
 

@@ -1,5 +1,7 @@
-#if !defined(_GNU_SOURCE) && !defined(_DARWIN_C_SOURCE)
-#define _DEFAULT_SOURCE 1
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#ifndef _DARWIN_C_SOURCE
 #define _DARWIN_C_SOURCE 1
 #endif
 #include "xpwc_reader.h"

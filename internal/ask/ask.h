@@ -18,7 +18,7 @@ enum xnn_status xpwc_probe_layout(uintptr_t sample);
 enum xnn_status xpwc_probe_family(
     const struct xpwc_node* family, const size_t* sides, size_t sides_count, uintptr_t sample, bool* transposed);
 
-// Returns XNNPACK's build identifier, and its size in bytes: 0 if it has none.
+// Returns XNNPACK's build identifier, or else the linker's of its library, and its size in bytes: 0 if it has neither.
 const void* xpwc_build_identifier(size_t* size);
 
 // Returns the ABI of the weights cache of the XNNPACK that the program is linked with; xpwc_abi_unknown if it hides the

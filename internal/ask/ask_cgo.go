@@ -49,7 +49,7 @@ func probeFamily(f packing.Family, s *sample) bool {
 	return status == C.xnn_status_success
 }
 
-// BuildIdentifier returns XNNPACK's build identifier; nil if it has none.
+// BuildIdentifier returns XNNPACK's build identifier, or else the linker's of its library; nil if it has neither.
 func BuildIdentifier() []byte {
 	var size C.size_t
 	data := C.xpwc_build_identifier(&size)

@@ -14,6 +14,9 @@
 // The backend in the same library initializes XNNPACK when it is loaded, before a program's first line.
 #define XPWC_XNNPACK_IS_INITIALIZED_WHEN_LOADED 1
 
+// It has functions that take lists where XNNPACK of 2024 has one for each number of operands.
+#define XPWC_XNNPACK_TAKES_LISTS 1
+
 #define XNN_EXTRA_BYTES 16
 #define XNN_MAX_TENSOR_DIMS 6
 #define XNN_MIN_BLOCKSIZE 32
