@@ -1,5 +1,12 @@
 package operators
 
+import (
+	"slices"
+
+	"xpwc/internal/mapped"
+	"xpwc/models"
+)
+
 // Comparisons of two numbers: 1 where they are true, and 0 elsewhere.
 var (
 	EqualTo = comparison(opEqual, func(a, b int64) bool { return a == b },
@@ -20,6 +27,29 @@ var (
 	Or  = logical(opOr, func(a, b bool) bool { return a || b })
 	Xor = logical(opXor, func(a, b bool) bool { return a != b })
 )
+
+// AnyDiffers computes whether any element along axes is another number than this one, of the same type. NaN is.
+func AnyDiffers(number Array, axes []int) Operator {
+	return func(shapes [][]int) Kernel {
+		shape, ranked := reduction(shapes[0], axes, false)
+		return computing(shape, func(out Array, in []Array) {
+			rows, last := product(ranked), max(len(ranked)-1, 0)
+			elements, ok := mapped.Numbers[float32](in[0].Data)
+			if !ok || number.Element != models.Float32 || product(ranked[:last]) != rows {
+				differs := New(models.Bool, in[0].Shape...)
+				combine(NotEqual, differs, in[0], number)
+				reduce(Or, out, differs, ranked)
+				return
+			}
+			length, same := len(elements)/rows, float32(number.Number(0))
+			for i := range rows {
+				row := elements[i*length:][:length]
+				differs := slices.ContainsFunc(row, func(x float32) bool { return x != same })
+				putWhole(out.Element, out.elem(i), bit(differs))
+			}
+		})
+	}
+}
 
 // logical compares whether two numbers are not 0.
 func logical(p primitive, f func(a, b bool) bool) Operation {

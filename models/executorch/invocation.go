@@ -437,6 +437,36 @@ func (c *invocation) clampBetween() {
 // reducedRow returns the row of a reduction in Go along some dimensions: one, a list, or all of them.
 func reducedRow(o operators.Operation) operatorRow { return operatorRow{inGo: reducedBy(o)} }
 
+// anyOf is whether any element along some dimensions is true. The exporter asks so whether a row of attention is masked
+// as a whole: whether any score is not equal to -Inf. Then the scores are read until there is one, and no mask is made.
+func (c *invocation) anyOf() {
+	plan := reducedBy(operators.Or)
+	inverted, ok := c.callOf(c.args[0], "aten::logical_not.out")
+	if !ok {
+		plan(c)
+		return
+	}
+	compared, ok := c.callOf(inverted[0], "aten::eq.Scalar_out")
+	if !ok || c.tensorAt(compared[0]).dtype != Float || !slices.Equal(c.tensorAt(compared[0]).shape, c.tensor(0).shape) {
+		plan(c)
+		return
+	}
+	equality := &invocation{planner: c.planner, args: compared}
+	x := equality.hostedOperand(0)
+	c.hosted(operators.AnyDiffers(operators.Number(c.plan.values[x].element(), equality.number(1)), c.axes(1)),
+		ids{x}, c.hostedOperand(c.lastArg()))
+}
+
+// callOf returns the arguments of the call that computes a value of the method, if it is one of this operator.
+func (c *invocation) callOf(value int, operator string) (args []int, ok bool) {
+	for _, in := range c.method.instructions {
+		if in.kind == kernelCall && len(in.args) > 1 && in.args[len(in.args)-1] == value {
+			return in.args, c.method.operators[in.target] == operator
+		}
+	}
+	return nil, false
+}
+
 func reducedBy(o operators.Operation) func(*invocation) {
 	return func(c *invocation) { c.hostResult(operators.Reduce(o, c.axes(1), false), 0) }
 }
