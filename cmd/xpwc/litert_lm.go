@@ -19,8 +19,8 @@ import (
 	"xpwc/models/litert"
 )
 
-// forLiteRTLM is the value of --for: LiteRT-LM's engine, which maps a file of LiteRT's for each model of a bundle, under
-// a name that it computes from the bundle's.
+// forLiteRTLM is the value of --for: LiteRT-LM's engine, which maps a file of LiteRT's for each model of a bundle. It
+// computes the file's name from the bundle's.
 const forLiteRTLM = "litert-lm"
 
 // An engineModel is a model of a bundle with the name of its cache.

@@ -34,8 +34,8 @@ var buildEngineHost = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// engine returns a command that prints the engine's answer with the bundle at a path, and the cache in a directory. It
-// is run by a user bound by file modes.
+// engine returns a command that prints the engine's answer with the bundle at a path, and the cache in a directory.
+// File modes bind its user.
 func engine(t testing.TB, path, cacheDir string) *exec.Cmd {
 	t.Helper()
 	needsLiteRT(t)
@@ -220,5 +220,6 @@ func TestAnUpdatedModelOfEqualSizeAndTimeNeedsAnotherFile(t *testing.T) {
 	require.Contains(t, stderr, "does not have what the model is packed into")
 	packedForEngine(t, model)
 	require.Equal(t, want, engineAnswer(t, model, ""))
-	require.Contains(t, printed(t, t.TempDir(), 0, "verify", caches(t, model)[0], "--litert-lm", libraryForLiteRT), "proven")
+	verified := printed(t, t.TempDir(), 0, "verify", caches(t, model)[0], "--litert-lm", libraryForLiteRT)
+	require.Contains(t, verified, "proven")
 }

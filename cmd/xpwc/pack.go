@@ -314,7 +314,8 @@ func (r *packReport) print(w io.Writer) {
 		f.print(w)
 	}
 	if len(r.WithoutCache) > 0 {
-		fmt.Fprintf(w, "note: LiteRT-LM keeps no packed weights of %s\n", console.Printable(strings.Join(r.WithoutCache, ", ")))
+		fmt.Fprintf(w, "note: LiteRT-LM keeps no packed weights of %s\n",
+			console.Printable(strings.Join(r.WithoutCache, ", ")))
 	}
 	if len(r.LiteRT) > 0 {
 		return

@@ -228,7 +228,8 @@ type wrong struct {
 }
 
 func modelFlags(cmd *cobra.Command, m *modelfile.File) {
-	cmd.Flags().Var(m, "model", "`MODEL` (.tflite, .pte, .litertlm, .safetensors, .ptd) to pack and compare with the file")
+	cmd.Flags().Var(m, "model",
+		"`MODEL` (.tflite, .pte, .litertlm, .safetensors, .ptd) to pack and compare with the file")
 	descriptionFlag(cmd, &m.Description)
 	dataFlag(cmd, &m.Data)
 }

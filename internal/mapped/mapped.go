@@ -16,10 +16,10 @@ import (
 	"xpwc/internal/fd"
 )
 
-// File is a file mapped read-only as a whole, or a section of it. The memory lies outside the Go heap, so C code may keep pointers into
-// it until Close. The file must not be changed in place until then; where it was cut off, reading ends the process.
-// Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its name went.
-// Methods may be called from many goroutines.
+// File is a file mapped read-only as a whole, or a section of it. The memory lies outside the Go heap, so C code may
+// keep pointers into it until Close. The file must not be changed in place until then; where it was cut off, reading
+// ends the process. Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its
+// name went. Methods may be called from many goroutines.
 type File struct {
 	path   string
 	stamp  string
@@ -161,9 +161,14 @@ func (f *File) Readable() int64 {
 	return (f.state.Size+page-1)/page*page - f.offset
 }
 
+// A Number is a type that [Numbers] returns.
+type Number interface {
+	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
+}
+
 // Numbers returns the little-endian numbers that b consists of in place, and false where that is impossible: b does not
 // lie as such numbers must in memory, or the machine has them the other way round.
-func Numbers[T uint16 | float32](b []byte) ([]T, bool) {
+func Numbers[T Number](b []byte) ([]T, bool) {
 	var zero T
 	data, size := unsafe.Pointer(unsafe.SliceData(b)), unsafe.Sizeof(zero)
 	little := binary.NativeEndian.Uint16([]byte{1, 0}) == 1

@@ -19,6 +19,8 @@ type Operation struct {
 	Whole  func(a, b int64) int64
 	Number func(a, b float64) float64
 
+	primitive primitive // where a loop of its own computes it
+
 	divides  bool // of integers, the second is never 0
 	compares bool // integers are compared as they are, whatever the results are given as
 }
@@ -27,18 +29,23 @@ func pair(op xnnpack.BinaryOperator) *xnnpack.BinaryOperator { return &op }
 
 // The operations of several formats.
 var (
-	Sum = Operation{Node: pair(xnnpack.Add), Whole: func(a, b int64) int64 { return a + b },
+	Sum = Operation{Node: pair(xnnpack.Add), primitive: opAdd,
+		Whole:  func(a, b int64) int64 { return a + b },
 		Number: func(a, b float64) float64 { return a + b }}
-	Difference = Operation{Node: pair(xnnpack.Subtract), Whole: func(a, b int64) int64 { return a - b },
+	Difference = Operation{Node: pair(xnnpack.Subtract), primitive: opSubtract,
+		Whole:  func(a, b int64) int64 { return a - b },
 		Number: func(a, b float64) float64 { return a - b }}
 	SquaredDifference = Operation{Node: pair(xnnpack.SquaredDifference),
 		Whole:  func(a, b int64) int64 { return (a - b) * (a - b) },
 		Number: func(a, b float64) float64 { return (a - b) * (a - b) }}
-	Product = Operation{Node: pair(xnnpack.Multiply), Whole: func(a, b int64) int64 { return a * b },
+	Product = Operation{Node: pair(xnnpack.Multiply), primitive: opMultiply,
+		Whole:  func(a, b int64) int64 { return a * b },
 		Number: func(a, b float64) float64 { return a * b }}
-	Maximum = Operation{Node: pair(xnnpack.Maximum), Whole: func(a, b int64) int64 { return max(a, b) },
+	Maximum = Operation{Node: pair(xnnpack.Maximum), primitive: opMaximum,
+		Whole:  func(a, b int64) int64 { return max(a, b) },
 		Number: func(a, b float64) float64 { return max(a, b) }}
-	Minimum = Operation{Node: pair(xnnpack.Minimum), Whole: func(a, b int64) int64 { return min(a, b) },
+	Minimum = Operation{Node: pair(xnnpack.Minimum), primitive: opMinimum,
+		Whole:  func(a, b int64) int64 { return min(a, b) },
 		Number: func(a, b float64) float64 { return min(a, b) }}
 	// ArcTangent is the angle of the point (b, a), of no integers.
 	ArcTangent = Operation{Number: math.Atan2}
@@ -101,6 +108,9 @@ func (o Operation) apply(e models.Element, dst, a, b []byte) {
 
 // combine fills an output with the results for elements of two inputs: the results of integers if all are.
 func combine(o Operation, out, a, b Array) {
+	if primitively(o.primitive, out, a, b) {
+		return
+	}
 	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)
 	if wholes {
 		combineIntegers(o, out, a, b)

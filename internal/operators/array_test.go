@@ -3,6 +3,7 @@ package operators
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -102,6 +103,89 @@ func TestMasksAreMadeOfBooleans(t *testing.T) {
 	chosen := arrayOf(models.Float32, []int{2, 3})
 	choose(chosen, columns, arrayOf(models.Float32, []int{2, 1}, 5, 6), arrayOf(models.Float32, []int{1}, -1))
 	require.Equal(t, []float64{-1, 5, -1, -1, 6, -1}, chosen.list())
+}
+
+// unaligned returns the same elements in memory where they cannot be read in place.
+func (a Array) unaligned() Array {
+	data := append(make([]byte, 1), a.Data...)
+	return Array{a.Element, a.Shape, data[1:]}
+}
+
+func TestRowsHaveTheResultsOfTheirElements(t *testing.T) {
+	const width = buffered + 13
+	same := func(want, got Array, format string, args ...any) { // NaN too
+		t.Helper()
+		for i := range product(want.Shape) {
+			if x, y := want.Number(i), got.Number(i); x != y && (x == x || y == y) {
+				require.Failf(t, fmt.Sprintf(format, args...), "element %d is %v, not %v", i, y, x)
+			}
+		}
+	}
+	operations := append(slices.Clone(comparisons), And, Or, Xor, Sum, Difference, Product, Maximum, Minimum)
+	for _, e := range append(slices.Clone(everyElement), models.Bool) {
+		full, row, column, scalar := New(e, 3, width), New(e, width), New(e, 3, 1), New(e)
+		for k, a := range []Array{full, row, column, scalar} {
+			for i := range product(a.Shape) {
+				a.Put(i, float64((i*7+k)%5))
+			}
+		}
+		switch e {
+		case models.Float32, models.Float64:
+			full.Put(1, math.NaN())
+			row.Put(2, math.Inf(-1))
+		case models.Bool:
+			full.Data[4], row.Data[8] = 2, 255
+		}
+		for _, operands := range [][2]Array{{full, full}, {full, row}, {column, row}, {scalar, full}, {full, column}} {
+			a, b := operands[0], operands[1]
+			strides := [][]int{steps(a.Shape, full.Shape), steps(b.Shape, full.Shape)}
+			for k, o := range operations {
+				for _, element := range []models.Element{models.Bool, e} {
+					want, got := New(element, full.Shape...), New(element, full.Shape...)
+					walk(full.Shape, strides, func(i int, places []int) {
+						if whole(e) {
+							putWhole(element, want.elem(i), o.Whole(a.Whole(places[0]), b.Whole(places[1])))
+						} else {
+							want.Put(i, o.Number(a.Number(places[0]), b.Number(places[1])))
+						}
+					})
+					combine(o, got, a, b)
+					same(want, got, "%v, operation %d, to %v", e, k, element)
+					got = got.unaligned()
+					combine(o, got, a.unaligned(), b.unaligned())
+					same(want, got, "%v, operation %d, to %v", e, k, element)
+				}
+			}
+		}
+		for _, condition := range []Array{truthsOf(3, width), truthsOf(width), truthsOf(3, 1)} {
+			want := New(e, full.Shape...)
+			walk(full.Shape, [][]int{steps(condition.Shape, full.Shape), steps(row.Shape, full.Shape)},
+				func(i int, places []int) {
+					if condition.Data[places[0]] != 0 {
+						copy(want.elem(i), full.elem(i))
+					} else {
+						copy(want.elem(i), row.elem(places[1]))
+					}
+				})
+			for _, mask := range []Array{condition, condition.retyped(models.Float32)} {
+				got := New(e, full.Shape...)
+				choose(got, mask, full, row)
+				require.Equal(t, want.Data, got.Data, "%v", e)
+				got = got.unaligned()
+				choose(got, mask, full.unaligned(), row.unaligned())
+				require.Equal(t, want.Data, got.Data, "%v", e)
+			}
+		}
+	}
+}
+
+// truthsOf returns booleans of which about half are true, some of them by another byte than 1.
+func truthsOf(shape ...int) Array {
+	a := New(models.Bool, shape...)
+	for i := range a.Data {
+		a.Data[i] = byte(i*i%7%3) * 3
+	}
+	return a
 }
 
 func TestRowsAreLookedUpAndNothingElse(t *testing.T) {

@@ -2,27 +2,33 @@ package operators
 
 // Comparisons of two numbers: 1 where they are true, and 0 elsewhere.
 var (
-	EqualTo = comparison(func(a, b int64) bool { return a == b }, func(a, b float64) bool { return a == b })
-	Less    = comparison(func(a, b int64) bool { return a < b }, func(a, b float64) bool { return a < b })
+	EqualTo = comparison(opEqual, func(a, b int64) bool { return a == b },
+		func(a, b float64) bool { return a == b })
+	Less = comparison(opLess, func(a, b int64) bool { return a < b },
+		func(a, b float64) bool { return a < b })
 
-	NotEqual       = comparison(func(a, b int64) bool { return a != b }, func(a, b float64) bool { return a != b })
-	LessOrEqual    = comparison(func(a, b int64) bool { return a <= b }, func(a, b float64) bool { return a <= b })
-	Greater        = comparison(func(a, b int64) bool { return a > b }, func(a, b float64) bool { return a > b })
-	GreaterOrEqual = comparison(func(a, b int64) bool { return a >= b }, func(a, b float64) bool { return a >= b })
+	NotEqual = comparison(opNotEqual, func(a, b int64) bool { return a != b },
+		func(a, b float64) bool { return a != b })
+	LessOrEqual = comparison(opLessOrEqual, func(a, b int64) bool { return a <= b },
+		func(a, b float64) bool { return a <= b })
+	Greater = comparison(opGreater, func(a, b int64) bool { return a > b },
+		func(a, b float64) bool { return a > b })
+	GreaterOrEqual = comparison(opGreaterOrEqual, func(a, b int64) bool { return a >= b },
+		func(a, b float64) bool { return a >= b })
 
-	And = logical(func(a, b bool) bool { return a && b })
-	Or  = logical(func(a, b bool) bool { return a || b })
-	Xor = logical(func(a, b bool) bool { return a != b })
+	And = logical(opAnd, func(a, b bool) bool { return a && b })
+	Or  = logical(opOr, func(a, b bool) bool { return a || b })
+	Xor = logical(opXor, func(a, b bool) bool { return a != b })
 )
 
 // logical compares whether two numbers are not 0.
-func logical(f func(a, b bool) bool) Operation {
-	return comparison(func(a, b int64) bool { return f(a != 0, b != 0) },
+func logical(p primitive, f func(a, b bool) bool) Operation {
+	return comparison(p, func(a, b int64) bool { return f(a != 0, b != 0) },
 		func(a, b float64) bool { return f(a != 0, b != 0) })
 }
 
-func comparison(whole func(a, b int64) bool, number func(a, b float64) bool) Operation {
-	return Operation{compares: true, Whole: func(a, b int64) int64 { return bit(whole(a, b)) },
+func comparison(p primitive, whole func(a, b int64) bool, number func(a, b float64) bool) Operation {
+	return Operation{primitive: p, compares: true, Whole: func(a, b int64) int64 { return bit(whole(a, b)) },
 		Number: func(a, b float64) float64 { return float64(bit(number(a, b))) }}
 }
 
@@ -43,27 +49,27 @@ func negate(out, in Array) {
 // same.
 func choose(out, condition, a, b Array) {
 	size := out.Element.Size()
-	var truth [buffered]float64
+	chosen := false
+	switch size {
+	case 1:
+		chosen = selectRows[uint8](out, condition, a, b)
+	case 2:
+		chosen = selectRows[uint16](out, condition, a, b)
+	case 4:
+		chosen = selectRows[uint32](out, condition, a, b)
+	case 8:
+		chosen = selectRows[uint64](out, condition, a, b)
+	}
+	if chosen {
+		return
+	}
 	together(out, []Array{condition, a, b}, func(i, n int, places, apart []int) {
-		condition.numbers(truth[:n], places[0], apart[0])
-		dst, x, y := out.Data[i*size:][:n*size], a.Data[places[1]*size:], b.Data[places[2]*size:]
-		stepX, stepY := apart[1]*size, apart[2]*size
-		if size == 4 {
-			for k, t := range truth[:n] {
-				if t != 0 {
-					*(*[4]byte)(dst[4*k:]) = *(*[4]byte)(x[k*stepX:])
-				} else {
-					*(*[4]byte)(dst[4*k:]) = *(*[4]byte)(y[k*stepY:])
-				}
+		for k := range n {
+			src, place := b, places[2]+k*apart[2]
+			if condition.Number(places[0]+k*apart[0]) != 0 {
+				src, place = a, places[1]+k*apart[1]
 			}
-			return
-		}
-		for k, t := range truth[:n] {
-			if t != 0 {
-				copy(dst[k*size:][:size], x[k*stepX:])
-			} else {
-				copy(dst[k*size:][:size], y[k*stepY:])
-			}
+			copy(out.elem(i+k), src.elem(place))
 		}
 	})
 }

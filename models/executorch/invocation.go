@@ -125,7 +125,6 @@ func (c *invocation) operandAt(value int) xnnpack.ValueID {
 // computable ends a call with a tensor that Go does not compute with.
 func (c *invocation) computable(t *tensor, id xnnpack.ValueID) {
 	c.rows(t)
-	c.fixed(t)
 	if slices.Max(t.shape) > operators.MostIndices || !operators.Computable(c.plan.values[id].element()) {
 		c.outside()
 	}
@@ -257,13 +256,6 @@ func (c *invocation) alike(tensors ...*tensor) {
 	}
 }
 
-// fixed ends a call with a tensor whose shape is only the largest one.
-func (c *invocation) fixed(t *tensor) {
-	if t.dynamic {
-		c.outside()
-	}
-}
-
 // hostedOperand returns an argument that Go computes with.
 func (c *invocation) hostedOperand(i int) xnnpack.ValueID {
 	c.arg(i)
@@ -305,6 +297,7 @@ func (c *invocation) hosted(op operators.Operator, in ids, out ...xnnpack.ValueI
 	checked(func() { kernel = op(shapes) })
 	for i, id := range out {
 		y, shape := &c.plan.values[id], kernel.Shapes[i]
+		c.adopt(id, shape)
 		if elements(shape...); y.internal && y.tensor.Shape == nil {
 			y.tensor.Shape = shape
 		}
@@ -353,7 +346,11 @@ func (c *invocation) combine(o operators.Operation) {
 	x := c.hostedOperand(0)
 	switch c.arg(1).kind {
 	case evalueDouble:
-		c.hostResult(operators.CombineNumber(o, operators.Number(declared[Double], c.number(1))), 0)
+		e := declared[Double]
+		if c.tensor(0).dtype == Float { // PyTorch rounds the number to the tensor's type
+			e = c.plan.values[x].element()
+		}
+		c.hostResult(operators.CombineNumber(o, operators.Number(e, c.number(1))), 0)
 	case evalueInt, evalueBool:
 		c.hostResult(operators.CombineNumber(o, operators.Number(c.plan.values[x].element(), c.number(1))), 0)
 	default:

@@ -163,6 +163,7 @@ var kernels = map[string]operatorRow{
 	"aten::var.correction_out":                    {nodes: (*invocation).variance},
 	"aten::view_copy.out":                         {nodes: (*invocation).reshaped},
 	"aten::where.self_out":                        hostedRow(operators.Select(false), 0, 1, 2),
+	etView:                                        {nodes: (*invocation).reshaped},
 	"dim_order_ops::_clone_dim_order.out":         {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 	"dim_order_ops::_to_dim_order_copy.out":       {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 }

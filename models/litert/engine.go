@@ -11,7 +11,8 @@ import (
 
 // An EngineCache is the name of a cache file of LiteRT-LM's engine: BUNDLE_TIME_SIZE.xnnpack_cache, or with the part
 // of the model before the last dot. The engine computes it at each start from the bundle's file, and keeps the file
-// beside the bundle, or in its option cache_dir. It deletes the bundle's other caches of that part before it writes one.
+// next to the bundle, or in its option cache_dir. It deletes the bundle's other caches of that part before it writes
+// one.
 type EngineCache struct {
 	Bundle string    // name of the bundle's file, without directory
 	Time   time.Time // of the bundle's last change; the name has its seconds
@@ -21,7 +22,8 @@ type EngineCache struct {
 
 const engineExtension = ".xnnpack_cache"
 
-// enginePart are the parts of bundles that the engine packs, by the role of the model. It has no cache for other models.
+// enginePart are the parts of bundles that the engine packs, by the role of the model. It has no cache for an embedder;
+// which of two names it gives the audio encoder's depends on the encoder.
 var enginePart = map[string]string{
 	"tf_lite_prefill_decode": "",
 	"tf_lite_vision_encoder": "vision_encoder",
@@ -30,8 +32,8 @@ var enginePart = map[string]string{
 	"tf_lite_mtp_drafter":    "mtp_drafter",
 }
 
-// EngineCacheOf returns the name of the cache for the model of a role in a bundle. It reports false for roles that the
-// engine is not known to have a cache for.
+// EngineCacheOf returns the name of the cache for the model of a role in a bundle. It reports false for roles without a
+// known cache.
 func EngineCacheOf(info fs.FileInfo, role string) (EngineCache, bool) {
 	part, ok := enginePart[role]
 	return EngineCache{Bundle: info.Name(), Time: info.ModTime(), Size: info.Size(), Part: part}, ok

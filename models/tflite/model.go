@@ -110,8 +110,8 @@ func (g *graph) reshape(shapes [][]int) {
 // Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
-// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run. Of the
-// options it uses Offset and Size. Errors: as of Open.
+// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run. Of
+// the options it uses Offset and Size. Errors: as of Open.
 func Signatures(path string, o *Options) (names []string, err error) {
 	if o == nil {
 		o = &Options{}
