@@ -229,7 +229,8 @@ func (r *packReport) addLiteRT(f *litertFile) {
 // nameFor returns a file name for a model, LiteRT version and CPU, so that each combination has its own.
 func (p *litertPacker) nameFor(model modelfile.File, origin *packedFor) string {
 	target := litertTarget(p.release, origin.CPU)
-	return fmt.Sprintf("%s-%.12s-%s-%s-litert%s.litert_cache", model.Base(), origin.Files[0].SHA256, target.Architecture,
+	return fmt.Sprintf("%s-%.12s-%s-%s-litert%s.litert_cache", model.Base(), origin.Files[0].SHA256,
+		target.Architecture,
 		strings.ReplaceAll(target.CPU, " ", "+"), target.Version)
 }
 

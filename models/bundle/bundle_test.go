@@ -194,6 +194,7 @@ func TestWhatABundleHasAndThisPackageDoesNotKnowIsNamed(t *testing.T) {
 }
 
 func TestMalformedBundlesAreErrors(t *testing.T) {
+	many := withSections(make([]flatbuf.Fields, 1025)...)
 	whole := litertlm(withSections(section(2000, 2100, 3)), 1)
 	size := uint64(len(whole))
 	longHeader := bytes.Clone(whole)
@@ -216,7 +217,7 @@ func TestMalformedBundlesAreErrors(t *testing.T) {
 		"a section beyond the file":   {litertlm(withSections(section(2000, size+1, 3)), 1), bundle.ErrMalformed},
 		"a section in the header":     {litertlm(withSections(section(40, 2000, 3)), 1), bundle.ErrMalformed},
 		"a section that ends first":   {litertlm(withSections(section(2100, 2000, 3)), 1), bundle.ErrMalformed},
-		"sections without end":        {litertlm(withSections(make([]flatbuf.Fields, 1025)...), 1), bundle.ErrMalformed},
+		"sections without end":        {litertlm(many, 1), bundle.ErrMalformed},
 		"a task cut off":              {task[:len(task)-30], bundle.ErrMalformed},
 		"a task without a member":     {damaged("PK\x01\x02", 0, 'Q'), bundle.ErrMalformed},
 		"a member elsewhere":          {damaged("PK\x01\x02", 42, 9), bundle.ErrMalformed},

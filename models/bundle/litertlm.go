@@ -108,8 +108,8 @@ func (p *headerParser) parse(header []byte) {
 func (p *headerParser) readSection(number int, object flatbuf.Table) Section {
 	begin, end := object.Uint64(objectBegin), object.Uint64(objectEnd)
 	if begin < p.start || begin > end || end > p.size {
-		fault.Check(malformed("section %d lies at bytes %d to %d, and sections at %d to %d", number, begin, end, p.start,
-			p.size))
+		fault.Check(malformed("section %d lies at bytes %d to %d, and sections at %d to %d", number, begin, end,
+			p.start, p.size))
 	}
 	s := Section{Offset: int64(begin), Size: int64(end - begin)}
 	dataType := int(object.Byte(objectType))
