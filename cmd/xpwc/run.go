@@ -69,7 +69,8 @@ output is given; the next run packs again.`,
   xpwc run model.tflite --input image.f32 --output-dir out --json`,
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			model.Path, model.Data = args[0], args[1:]
+			model.Path, model.Section = modelfile.Split(args[0])
+			model.Data = args[1:]
 			return runModel(cmd.Context(), model, o)
 		},
 	}
@@ -171,7 +172,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 		return err
 	}
 	report := &runReport{
-		Model:            file.Path,
+		Model:            file.String(),
 		Threads:          1,
 		OpenCacheMS:      console.Milliseconds(e.Times.Open),
 		LoadMS:           console.Milliseconds(e.Times.Load),
@@ -468,7 +469,8 @@ func readRaw(e *instance.Instance, i int, path string) (content []byte, shape []
 	if n := len(content); n < size {
 		return nil, nil, fmt.Errorf("%s has %d bytes, but the model takes %d: %s", path, n, size, describe(e, i))
 	} else if n > size {
-		return nil, nil, fmt.Errorf("%s has more than the %d bytes that the model takes: %s", path, size, describe(e, i))
+		return nil, nil, fmt.Errorf("%s has more than the %d bytes that the model takes: %s", path, size,
+			describe(e, i))
 	}
 	return content, e.Model.Inputs()[i].Shape, nil
 }

@@ -241,8 +241,8 @@ func (r *runtime) reshape(s models.Stage) error {
 			return err
 		}
 		if xnnpack.Elements(shape) != xnnpack.Elements(s.Shapes[i]) { // the rest would be that of an earlier inference
-			return fmt.Errorf("%w: output %d of a subgraph has the shape %v, not %v", ErrInputShape, i-len(s.Inputs), shape,
-				s.Shapes[i])
+			return fmt.Errorf("%w: output %d of a subgraph has the shape %v, not %v", ErrInputShape, i-len(s.Inputs),
+				shape, s.Shapes[i])
 		}
 	}
 	r.planned = true

@@ -255,7 +255,12 @@ func (p *planner) know(i int) {
 	}
 	v.tensor.Type = kind
 	fault.Wrap(func() {
-		if n := elements(t.shape...); ok {
+		count := flow.Elements
+		if t.content != nil {
+			count = flow.ConstantElements
+		}
+		var n int
+		if checked(func() { n = fault.Value(count(t.shape...)) }); ok {
 			p.complete(v, t.content, nil)
 		} else if t.content != nil {
 			v.constant = p.files.constant(t.content, int64(n)*int64(t.dtype.Size()))

@@ -226,7 +226,8 @@ func (p *planner) vary() (varied bool) {
 	return varied
 }
 
-// freed returns a shape as XNNPACK's reshape takes it: 0 in the only dimension that differs between shapes of the value.
+// freed returns a shape as XNNPACK's reshape takes it: 0 in the only dimension that differs between shapes of the
+// value.
 func (p *planner) freed(id flow.ID, shape []int) []int {
 	if p.varyingDims(id) != 1 {
 		return shape

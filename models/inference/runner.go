@@ -27,8 +27,8 @@ var (
 	ErrInputSize = errors.New("wrong size of input")
 )
 
-// ErrInputShape is an error of [Runner.Run]: the model does not compute with inputs of these shapes. The message has the
-// reason, and the largest shapes.
+// ErrInputShape is an error of [Runner.Run]: the model does not compute with inputs of these shapes. The message has
+// the reason, and the largest shapes.
 var ErrInputShape = instance.ErrInputShape
 
 // A Tensor is an input with its shape. The other inputs of [Runner.Run] have theirs from the number of their elements.
