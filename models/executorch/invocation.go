@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
@@ -25,6 +26,9 @@ var errOutside = errors.New("outside of XNNPACK")
 
 // outside ends a call that is not planned.
 func (c *invocation) outside() { fault.Check(errOutside) }
+
+// refuse ends a call that is not planned, with the cause that the method's error names.
+func (c *invocation) refuse(format string, args ...any) { fault.Because(errOutside, format, args...) }
 
 // arg returns the value of an argument.
 func (c *invocation) arg(i int) *evalue {
@@ -111,7 +115,7 @@ func (c *invocation) tensors(i int) []int {
 func (c *invocation) operandAt(value int) xnnpack.ValueID {
 	t := c.tensorAt(value)
 	if err := fault.Try(func() { c.know(value) }); errors.Is(err, ErrUnsupported) {
-		c.outside()
+		c.refuse("%s", strings.TrimPrefix(err.Error(), ErrUnsupported.Error()+": "))
 	} else {
 		fault.Check(err)
 	}
@@ -126,8 +130,11 @@ func (c *invocation) operandAt(value int) xnnpack.ValueID {
 func (c *invocation) computable(t *tensor, id xnnpack.ValueID) {
 	c.rows(t)
 	c.fixed(t)
-	if slices.Max(t.shape) > operators.MostIndices || !operators.Computable(c.plan.values[id].element()) {
-		c.outside()
+	if longest := slices.Max(t.shape); longest > operators.MostIndices {
+		c.refuse("a dimension of %d, of at most %d", longest, operators.MostIndices)
+	}
+	if !operators.Computable(c.plan.values[id].element()) {
+		c.refuse("a tensor of %v", t.dtype)
 	}
 }
 
@@ -243,7 +250,7 @@ func counted(n, length int) int {
 func (c *invocation) rows(tensors ...*tensor) {
 	for _, t := range tensors {
 		if !slices.IsSorted(t.order) {
-			c.outside()
+			c.refuse("a tensor with its dimensions in the order %v in memory", t.order)
 		}
 	}
 }
@@ -260,7 +267,7 @@ func (c *invocation) alike(tensors ...*tensor) {
 // fixed ends a call with a tensor whose shape is only the largest one.
 func (c *invocation) fixed(t *tensor) {
 	if t.dynamic {
-		c.outside()
+		c.refuse("a tensor of a dynamic shape, at most %v", t.shape)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"xpwc/internal/fault"
 	"xpwc/internal/operators"
@@ -170,7 +171,7 @@ var kernels = map[string]operatorRow{
 // kernel plans a call of an operator.
 func (p *planner) kernel(name string, args []int) {
 	values, steps := len(p.plan.values), len(p.plan.steps)
-	types := ""
+	cause := ""
 	if len(args) == 0 {
 		malformed("operator %s has no arguments", name)
 	}
@@ -179,16 +180,20 @@ func (p *planner) kernel(name string, args []int) {
 			continue
 		}
 		c := &invocation{planner: p, name: name, args: args}
-		if err := fault.Try(func() { plan(c) }); !errors.Is(err, errOutside) {
+		err := fault.Try(func() { plan(c) })
+		if !errors.Is(err, errOutside) {
 			if fault.Check(err); len(p.plan.steps) > steps {
 				p.count(name, Between)
 			}
 			return
 		}
 		p.plan.values, p.plan.steps = p.plan.values[:values], p.plan.steps[:steps]
-		types = c.types()
+		cause = c.types()
+		if err != errOutside {
+			cause += fmt.Sprintf(" (%s)", strings.TrimPrefix(err.Error(), errOutside.Error()+": "))
+		}
 	}
-	p.count(name+types, Outside)
+	p.count(name+cause, Outside)
 }
 
 // types returns the types of the tensors of a call that cannot be run, for the error.
