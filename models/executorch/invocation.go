@@ -133,7 +133,7 @@ func (c *invocation) computable(t *tensor, id xnnpack.ValueID) {
 	if longest := slices.Max(t.shape); longest > operators.MostIndices {
 		c.refuse("a dimension of %d, of at most %d", longest, operators.MostIndices)
 	}
-	if !operators.Computable(c.plan.values[id].element()) {
+	if !operators.Computable(c.plan.values[id].element()) || t.dtype == ComplexFloat && !takesComplex(c.name) {
 		c.refuse("a tensor of %v", t.dtype)
 	}
 }
@@ -476,16 +476,17 @@ func indexRow(index func(axis int) operators.Operator) operatorRow {
 	}}
 }
 
-// topK is the largest elements along the last dimension, and their indices.
+// topK is the largest or smallest elements along a dimension, and their indices.
 func (c *invocation) topK() {
 	x := c.tensor(0)
-	if c.axis(x, c.integer(2)) != len(x.shape)-1 || c.integer(3) == 0 {
-		c.outside()
-	}
 	if c.tensor(5).dtype != x.dtype {
 		malformed("elements of %v for %v", x.dtype, c.tensor(5).dtype)
 	}
-	c.hostTo([]int{5, 6}, operators.TopK(c.integer(1)), 0)
+	op := operators.TopK(c.integer(1))
+	if axis, largest := c.axis(x, c.integer(2)), c.integer(3) != 0; axis != len(x.shape)-1 || !largest {
+		op = operators.Extremes(axis, c.integer(1), largest)
+	}
+	c.hostTo([]int{5, 6}, op, 0)
 }
 
 func (c *invocation) cumulativeSum() {

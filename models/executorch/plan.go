@@ -246,7 +246,7 @@ func (p *planner) know(i int) {
 	if p.asFloat[i] {
 		kind, ok = xnnpack.Float32, true
 	}
-	if !ok && declared[t.dtype] == 0 {
+	if !ok && declared[t.dtype] == 0 && t.dtype != ComplexFloat {
 		unsupported("value %d is a tensor of %v", i, t.dtype)
 	}
 	if t.state {
@@ -634,7 +634,11 @@ func (p *planner) externals() {
 		if i >= len(p.method.inputs) {
 			name, i = "output", i-len(p.method.inputs)
 		}
-		p.attempt(fmt.Sprint(name, " ", i), func() { p.know(n) })
+		p.attempt(fmt.Sprint(name, " ", i), func() {
+			if p.know(n); p.plan.values[p.base+n].dtype == ComplexFloat {
+				unsupported("value %d is a tensor of %v", n, ComplexFloat)
+			}
+		})
 	}
 }
 
