@@ -137,7 +137,7 @@ demo-llm: llm # a language model answers without a cache, as a first start and a
 		bin/llm $(if $(ROUNDS),,-times) $(if $(WEIGHTS),-weights $(WEIGHTS)) -- '$(or $(PROMPT),The capital of France is)'
 
 # The stock ExecuTorch is what its wheel has.
-demo-executorch bench-peers demo-litert peers: override XNNPACK := executorch
+demo-executorch bench-peers bench-operators demo-litert peers: override XNNPACK := executorch
 demo-executorch: xnnpack # the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
 	@echo "building examples/executorch" >&2
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
@@ -340,3 +340,11 @@ bench-peers: xnnpack models peers # compare with LiteRT and the stock ExecuTorch
 		-o ../bin/peers/drop_in.so @testdata/executorch/flags testdata/executorch/real.cc ../bin/peers/reader.o -ldl'
 	@$(measure_peers) --json '$(peer_figures)' $(or $(MODELS),$(peer_models))
 	@$(call plot,$(peer_figures))
+
+# A benchmark of the operators alone, and no test: it lists those whose time is above LIMIT times that of the stock runtime.
+operators := demo/operators
+bench-operators: xnnpack peers # compare every operator with the stock runtimes at two sizes (OPERATORS=pad*, LIMIT=1.5, ROUNDS=3)
+	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/peers/executorch'
+	@mkdir -p $(operators) && tar -xzf internal/bench/operators/operators.tar.gz -C $(operators)
+	@shopt -s nullglob; bin/peers/peers --operators $(or $(LIMIT),1.5) --rounds $(or $(ROUNDS),3) --dir $(operators)/work \
+		$(foreach p,$(or $(OPERATORS),*),$(operators)/$p.*.pte $(operators)/$p.*.tflite)

@@ -70,8 +70,8 @@ func (k *packer) startWriting() (changed bool) {
 // reserve serves XNNPACK's reserve_space: n bytes to pack into, or nil if there is no memory or nothing to pack.
 func (s *Session) reserve(n uint64) []byte {
 	p := s.reserveSpace(n)
-	if p.kind == inPrivate && !fitsArena(n) && p.Region != nil {
-		_ = osdisk.Supply(p.Region.Data()) // all of it is about to be written, and so it takes half as long
+	if p.kind != inScratch && !fitsArena(n) {
+		osdisk.Supply(p.Data) // all of it is about to be written, and a fault for each page takes longer
 	}
 	return p.Data
 }

@@ -32,6 +32,11 @@ type Stage struct {
 	// Subgraph makes the stage's subgraph, as [Model.Subgraph] does. Its external values are Inputs and, after them,
 	// Outputs. It is nil if Compute is not.
 	Subgraph func(Loader) (*xnnpack.Subgraph, error)
+	// Shapes are those of Inputs, and after them of Outputs, in a stage with a Subgraph of a [Resizable] model.
+	Shapes [][]int
+	// Structure returns what a Subgraph is apart from its shapes. A runtime of a subgraph of equal structure computes
+	// the stage once its inputs are reshaped. It is nil in a model that is not [Resizable].
+	Structure func() string
 	// Compute computes the stage in Go. It may be called while no other stage of the same buffers is. The error tells
 	// what of the inputs is wrong, for instance that a token is not in the vocabulary.
 	Compute func(inputs, outputs [][]byte) error

@@ -13,7 +13,8 @@ type Value struct {
 	// Shape gives the dimensions, outermost first; images are [batch, height, width, channels]. Elements lie row by
 	// row.
 	Shape []int
-	// Dynamic reports that Shape is the largest one: [xnnpack.Runtime.ReshapeExternal] gives an input a smaller one.
+	// Dynamic reports that Shape is the largest one, of a [Resizable] model: [Resizable.DynamicDims] are the dimensions
+	// of an input that may be smaller.
 	Dynamic bool
 	// Quantization has the meaning of integers. It is zero for floats.
 	Quantization xnnpack.Quantization

@@ -114,6 +114,20 @@ func defectOf(input, weights *value, outputs int) error {
 	return nil
 }
 
+// FullyConnectedDefect returns the error, which matches ErrKnownDefect, of a FullyConnected node with an input and a
+// filter, [output channels, input channels], if the XNNPACK in use computes it wrongly on this processor. It
+// initializes an XNNPACK that has defects.
+func FullyConnectedDefect(input, filter Tensor) error {
+	concerns := func(d KnownDefect) bool { return d.hit != nil && d.Build == BuildIdentifier() }
+	if !slices.ContainsFunc(knownDefects, concerns) {
+		return nil
+	}
+	if err := Initialize(); err != nil {
+		return err
+	}
+	return defectOf(&value{Tensor: input}, &value{Tensor: filter}, filter.Shape[0])
+}
+
 // rowDefect returns the defect that a node of the subgraph could have with other rows, or nil.
 func (s *Subgraph) rowDefect() *KnownDefect {
 	blocks := slices.ContainsFunc(s.values, func(v *value) bool { return v != nil && v.Type == BlockQInt4 })

@@ -74,7 +74,7 @@ complete. If OUT exists it must be a cache or empty.`,
 	flags.StringVarP(&o.out, "output", "o", "", "`FILE` to write")
 	flags.StringVar(&o.layout, "layout", "",
 		"only entries of this `LAYOUT`: the beginning of a fingerprint, or current")
-	flags.StringVar(&o.model.Path, "model", "", "program (`MODEL`.pte) that the file for ExecuTorch is for")
+	flags.Var(&o.model, "model", "program (`MODEL`.pte) that the file for ExecuTorch is for")
 	dataFlag(cmd, &o.model.Data)
 	o.placing.flags(cmd)
 	jsonFlag(cmd)

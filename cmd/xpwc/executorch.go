@@ -60,7 +60,8 @@ var errNothing = errors.New("there is nothing that the stock runtime would look 
 // compares only names and seeds, so it notices neither another XNNPACK nor another CPU.
 func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 	if runtimeName != forExecuTorch {
-		return nil, usagef("--for %s: the runtimes known are %s and %s", runtimeName, forExecuTorch, forLiteRT)
+		return nil, usagef("--for %s: the runtimes known are %s, %s and %s", runtimeName, forExecuTorch, forLiteRT,
+			forLiteRTLM)
 	}
 	f := &stockFile{XNNPACK: xnnpack.BuildIdentifier(), Architecture: runtime.GOARCH, CPU: cpu}
 	for _, r := range executorch.ReleasesOf(f.Architecture, f.XNNPACK) {

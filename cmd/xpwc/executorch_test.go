@@ -325,7 +325,7 @@ func TestMistakesWithTheStockRuntimeAreReported(t *testing.T) {
 		message string
 		args    []string
 	}{
-		{"the runtimes known are executorch and litert", []string{"pack", program(t, perceptron), "--for", "tflite"}},
+		{"the runtimes known are executorch, litert and litert-lm", []string{"pack", program(t, perceptron), "--for", "tflite"}},
 		{"--for is for programs", []string{"pack", faceModel(t), "--for", "executorch"}},
 		{"exclude each other", []string{"pack", program(t, perceptron), "--for", "executorch", "--embed-beside"}},
 		{"--layout names others", []string{"pull", "localhost:1/mlp", "--for", "executorch", "--layout", "0"}},

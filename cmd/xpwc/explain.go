@@ -41,7 +41,8 @@ Exits with 0 if it could be explained, whether a start would find anything or no
   xpwc explain --cache pose.xpwc pose.tflite --json | jq '.reasons'`,
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			model.Path, model.Data = args[0], args[1:]
+			model.Path, model.Section = modelfile.Split(args[0])
+			model.Data = args[1:]
 			return explainModel(cmd.Context(), model, cache, cpu)
 		},
 	}
@@ -110,7 +111,7 @@ func explainModel(ctx context.Context, file modelfile.File, cache, cpu string) (
 	}
 	misses := outcome.Found()
 	result := &explanation{
-		File: cache, Model: file.Path, Layout: current.Fingerprint, Hits: misses.Entries, HitBytes: misses.Bytes,
+		File: cache, Model: file.String(), Layout: current.Fingerprint, Hits: misses.Entries, HitBytes: misses.Bytes,
 		Weights: explainedOf(outcome.Weights), Tensors: explainedOf(outcome.Tensors),
 		Reasons: execution.ReportReasons(outcome.Reasons), Summary: outcome.String(),
 	}

@@ -36,8 +36,8 @@ func checkModel(f modelfile.File) error {
 	case f.Description != "" && !f.Described():
 		return usagef("--description is for models of tensors (.safetensors or an index, .ptd), "+
 			"not for %s", f.Path)
-	case f.Method != "" && !f.Program() && !strings.EqualFold(filepath.Ext(f.Path), ".tflite"):
-		return usagef("--method is for programs (.pte) and .tflite files, not for %s", f.Path)
+	case f.Method != "" && !f.Program() && !strings.EqualFold(filepath.Ext(f.Path), ".tflite") && !f.Bundle():
+		return usagef("--method is for programs (.pte), .tflite files and bundles, not for %s", f.Path)
 	case len(f.Data) > 0 && !f.Program():
 		return usagef("%s: DATA are the .ptd files of a program (.pte), and %s is none", f.Data[0], f.Path)
 	}

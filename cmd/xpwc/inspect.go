@@ -67,17 +67,22 @@ read is damaged.`,
 			if entryOrders[o.sort] == nil {
 				return usagef("--sort %s: it is one of %s", o.sort, strings.Join(entryOrderNames, ", "))
 			}
-			if file := (modelfile.File{Path: args[0], Data: args[1:]}); file.Program() {
+			file := modelfile.Parse(args[0])
+			file.Data = args[1:]
+			if file.Program() {
 				if err := refuseFlags(cmd, file.Path, "sort", "check", "map"); err != nil {
 					return err
 				}
 				return inspectProgram(cmd.Context(), file, o)
 			}
-			if isTFLite(args[0]) {
+			if inBundle := file.Bundle(); inBundle || isTFLite(file.Path) {
 				if err := refuseFlags(cmd, args[0], "sort", "filter", "check", "map"); err != nil {
 					return err
 				}
-				return inspectModel(cmd.Context(), args[0])
+				if inBundle {
+					return inspectBundle(cmd.Context(), file)
+				}
+				return inspectModel(cmd.Context(), file)
 			}
 			return withShown(args[0], func(f shownFile, loc location) error {
 				return inspect(cmd.Context(), f, loc,

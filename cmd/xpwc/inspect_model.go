@@ -8,6 +8,7 @@ import (
 
 	"xpwc/internal/console"
 	"xpwc/internal/fd"
+	"xpwc/internal/modelfile"
 	"xpwc/models/tflite"
 )
 
@@ -40,25 +41,32 @@ func isTFLite(path string) bool {
 	return err == nil && string(head[4:]) == "TFL3"
 }
 
-// inspectModel describes each signature of a .tflite file.
-func inspectModel(ctx context.Context, path string) error {
-	names, err := tflite.Signatures(path)
+// inspectModel describes each signature of a .tflite file or of a model in a bundle.
+func inspectModel(ctx context.Context, file modelfile.File) error {
+	signatures, err := reportSignatures(file)
 	if err != nil {
 		return err
+	}
+	setResult(ctx, &modelReport{file.String(), signatures})
+	return nil
+}
+
+func reportSignatures(file modelfile.File) (reports []signatureReport, err error) {
+	names, err := tflite.Signatures(file.Path, file.TFLite())
+	if err != nil {
+		return nil, err
 	}
 	if len(names) == 0 {
 		names = []string{""}
 	}
-	r := &modelReport{File: path}
-	for _, name := range names {
-		r.Signatures = append(r.Signatures, reportSignature(path, name))
+	for _, file.Method = range names {
+		reports = append(reports, reportSignature(file, file.Method))
 	}
-	setResult(ctx, r)
-	return nil
+	return reports, nil
 }
 
-func reportSignature(path, name string) signatureReport {
-	m, err := tflite.Open(path, &tflite.Options{Signature: name})
+func reportSignature(file modelfile.File, name string) signatureReport {
+	m, err := tflite.Open(file.Path, file.TFLite())
 	if err != nil {
 		return signatureReport{Name: name, Reason: explain(err)}
 	}
@@ -71,17 +79,21 @@ func (r *modelReport) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: a model of TensorFlow Lite, %s\n", r.File, console.Plural(len(r.Signatures), "signature"))
 	for _, s := range r.Signatures {
 		fmt.Fprintln(w)
-		if s.Name != "" {
-			fmt.Fprintf(w, "signature %s: ", console.Printable(s.Name))
-		}
-		if !s.Runnable {
-			fmt.Fprintln(w, "cannot be run:")
-			fmt.Fprintln(w, printableLines(s.Reason))
-			continue
-		}
-		fmt.Fprintf(w, "can be run, %s of weights\n", console.Size(s.WeightBytes))
-		for _, v := range slices.Concat(s.Inputs, s.Outputs) {
-			v.print(w)
-		}
+		s.print(w)
+	}
+}
+
+func (s *signatureReport) print(w io.Writer) {
+	if s.Name != "" {
+		fmt.Fprintf(w, "signature %s: ", console.Printable(s.Name))
+	}
+	if !s.Runnable {
+		fmt.Fprintln(w, "cannot be run:")
+		fmt.Fprintln(w, printableLines(s.Reason))
+		return
+	}
+	fmt.Fprintf(w, "can be run, %s of weights\n", console.Size(s.WeightBytes))
+	for _, v := range slices.Concat(s.Inputs, s.Outputs) {
+		v.print(w)
 	}
 }

@@ -41,8 +41,9 @@ func libraryFlag(cmd *cobra.Command, library *string) {
 // A litertFile is a file for the stock runtime of LiteRT.
 type litertFile struct {
 	Output       string `json:"output"`
-	LiteRT       string `json:"litert"` // its version
-	Packer       string `json:"packer"` // the package whose library packed it
+	LiteRT       string `json:"litert"`              // its version
+	Packer       string `json:"packer"`              // the package whose library packed it
+	Engine       string `json:"litert_lm,omitempty"` // the package whose engine finds it by its name
 	Architecture string `json:"architecture"`
 	CPU          string `json:"cpu"` // level
 	fileFigures
@@ -103,6 +104,10 @@ func checkLiteRTModel(model modelfile.File) error {
 	if model.Program() || model.Described() || len(model.Data) > 0 {
 		return usagef("for LiteRT a model is one .tflite file, and %s is not", strings.Join(model.Files(), ", "))
 	}
+	if model.Bundle() {
+		_, err := model.Model()
+		return err
+	}
 	f, err := os.Open(model.Path)
 	if err != nil {
 		return nil // the packer reports it
@@ -117,10 +122,10 @@ func checkLiteRTModel(model modelfile.File) error {
 // pack packs a model for a level of CPU into an empty file, with LiteRT's code, in a process of its own. If it fails
 // the error has its log. Of the files to share, the first is the model, whatever its path, and the second, if any,
 // receives the model's answer.
-func (p *litertPacker) pack(dst *newFile, model, level string, share ...*os.File) (*litert.File, error) {
-	job := packJob{Model: modelfile.File{Path: model}, CPU: level, LiteRT: p.library, Answer: len(share) > 1}
+func (p *litertPacker) pack(dst *newFile, model modelfile.File, level string, share ...*os.File) (*litert.File, error) {
+	job := packJob{Model: model, CPU: level, LiteRT: p.library, Answer: len(share) > 1}
 	if len(share) > 0 {
-		job.Model.Path = fmt.Sprint("/dev/fd/", inherited+1)
+		job.Model = modelfile.File{Path: fmt.Sprint("/dev/fd/", inherited+1)}
 	}
 	var log bytes.Buffer
 	if _, err := dst.packIn(job, &log, append([]*os.File{dst.File.File}, share...)...); err != nil {
@@ -146,7 +151,7 @@ func (p *litertPacker) pack(dst *newFile, model, level string, share ...*os.File
 }
 
 // packAside packs a model into a new file in the directory for temporary files. The caller discards it.
-func (p *litertPacker) packAside(ctx context.Context, model, level string,
+func (p *litertPacker) packAside(ctx context.Context, model modelfile.File, level string,
 	share ...*os.File) (*newFile, *litert.File, error) {
 	work, err := makeFile(ctx, filepath.Join(os.TempDir(), "proof.litert_cache"))
 	if err != nil {
@@ -191,7 +196,7 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 	if err != nil {
 		return err
 	}
-	r := &packReport{Model: model.Path, Output: o.output, Levels: []packedLevel{}}
+	r := &packReport{Model: model.String(), Output: o.output, Levels: []packedLevel{}}
 	for _, level := range o.levels {
 		origin, err := newPackedFor(model, level)
 		if err != nil {
@@ -199,7 +204,7 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 		}
 		path := o.output
 		if o.byContent {
-			path = filepath.Join(path, packer.nameFor(model.Path, origin))
+			path = filepath.Join(path, packer.nameFor(model, origin))
 		}
 		f, err := packer.write(ctx, path, origin, o.placing)
 		if err != nil {
@@ -209,19 +214,22 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 			r.Nothing = "it has no weights that LiteRT's XNNPACK packs"
 			break
 		}
-		r.LiteRT = append(r.LiteRT, *f)
-		r.Entries, r.PayloadBytes, r.FileBytes = r.Entries+f.Entries, r.PayloadBytes+f.PayloadBytes,
-			r.FileBytes+f.FileBytes
+		r.addLiteRT(f)
 	}
 	setResult(ctx, r)
 	return nil
 }
 
+func (r *packReport) addLiteRT(f *litertFile) {
+	r.LiteRT = append(r.LiteRT, *f)
+	r.Entries, r.PayloadBytes, r.FileBytes = r.Entries+f.Entries, r.PayloadBytes+f.PayloadBytes,
+		r.FileBytes+f.FileBytes
+}
+
 // nameFor returns a file name for a model, LiteRT version and CPU, so that each combination has its own.
-func (p *litertPacker) nameFor(model string, origin *packedFor) string {
-	name := strings.TrimSuffix(filepath.Base(model), filepath.Ext(model))
+func (p *litertPacker) nameFor(model modelfile.File, origin *packedFor) string {
 	target := litertTarget(p.release, origin.CPU)
-	return fmt.Sprintf("%s-%.12s-%s-%s-litert%s.litert_cache", name, origin.Files[0].SHA256, target.Architecture,
+	return fmt.Sprintf("%s-%.12s-%s-%s-litert%s.litert_cache", model.Base(), origin.Files[0].SHA256, target.Architecture,
 		strings.ReplaceAll(target.CPU, " ", "+"), target.Version)
 }
 
@@ -243,7 +251,7 @@ func (p *litertPacker) write(ctx context.Context, path string, origin *packedFor
 	}
 	defer s.discard()
 	s.readOnly()
-	f, err := p.pack(s.newFile, origin.model.Path, origin.CPU)
+	f, err := p.pack(s.newFile, origin.model, origin.CPU)
 	if err := errors.Join(err, origin.check()); err != nil || len(f.Entries) == 0 {
 		return nil, err
 	}
@@ -276,7 +284,11 @@ func (f *litertFile) print(w io.Writer) {
 	if f.Unchanged {
 		note = "; it was there already"
 	}
-	fmt.Fprintf(w, "%s: for LiteRT %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, f.LiteRT, f.Architecture,
+	host := "LiteRT " + f.LiteRT
+	if f.Engine != "" {
+		host = "LiteRT-LM (" + f.Engine + ")"
+	}
+	fmt.Fprintf(w, "%s: for %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, host, f.Architecture,
 		onCPUs(f.CPU, "this machine's"), console.Plural(f.Entries, "entry"), console.Size(f.PayloadBytes),
 		console.Size(f.FileBytes), note)
 	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
@@ -401,7 +413,7 @@ func proveLiteRT(ctx context.Context, file *os.File, model modelfile.File, cpu, 
 	if err != nil {
 		return nil, err
 	}
-	work, right, err := packer.packAside(ctx, model.Path, cpu)
+	work, right, err := packer.packAside(ctx, model, cpu)
 	if err != nil {
 		return nil, err
 	}
@@ -414,7 +426,7 @@ func proveLiteRT(ctx context.Context, file *os.File, model modelfile.File, cpu, 
 	if err != nil {
 		return nil, err
 	}
-	p := &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
+	p := &proof{Model: model.String(), CPU: cpu, Wrong: []wrong{}}
 	if diff < 0 {
 		p.Matches, p.EqualBytes = len(right.Entries), right.PayloadBytes()
 		return p, nil

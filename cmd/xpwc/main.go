@@ -193,7 +193,8 @@ root, or one that group or others can write to, without the sticky bit), unless
 	}{
 		{"Run models and measure:", []*cobra.Command{newRunCommand(), newDemoCommand(), newBenchCommand(),
 			newMeasureCommand()}},
-		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newStripCommand(), newPackIntoCommand()}},
+		{"Pack ahead of time:", []*cobra.Command{newPackCommand(), newStripCommand(), newPlaceCommand(),
+			newPackIntoCommand()}},
 		{"Look after cache files:", []*cobra.Command{newInspectCommand(), newExplainCommand(), newReportCommand(),
 			newWhoCommand(), newVerifyCommand(), newCompactCommand(), newPruneCommand(), newConvertCommand(),
 			newDiffCommand()}},

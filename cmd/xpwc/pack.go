@@ -71,7 +71,11 @@ compares neither the CPU nor who packed: on another kind of CPU it computes wron
   litert      LiteRT maps the file that its option xnnpack_weight_cache_path names, which
               is for this MODEL only. Its own code packs, in the library of the package
               litert-lm-api. With --name-by-content FILE is a directory, the name in it
-              says for which model, LiteRT and CPU the file is, and --cpu can name several.`,
+              says for which model, LiteRT and CPU the file is, and --cpu can name several.
+  litert-lm   The engine of LiteRT-LM finds the file beside MODEL, a bundle, or in -o, which
+              is a directory here. The name has MODEL's size and time: see xpwc place.
+
+A bundle (.litertlm or .task) stands for all of its models, and BUNDLE#SECTION for one.`,
 			safetensors.PackedName),
 		Example: `  xpwc pack pose.tflite
   xpwc pack pose.tflite -o pose.xpwc --cpu avx2,avx512,native --json
@@ -80,12 +84,14 @@ compares neither the CPU nor who packed: on another kind of CPU it computes wron
   xpwc pack model.pte --for executorch --cpu avx512vnni -o model.packed_cache
   xpwc pack pose.tflite --for litert --cpu avx2 -o pose.litert_cache
   xpwc pack pose.tflite --for litert --name-by-content -o models/
+  xpwc pack model.litertlm --for litert-lm
   xpwc pack model.safetensors --description operators.json -o model.xpwc
   xpwc pack model.safetensors --embed-beside -o packed.safetensors
   xpwc pack --describe model.safetensors -o operators.json`,
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := modelfile.File{Path: args[0], Description: o.description, Data: args[1:]}
+			file := modelfile.Parse(args[0])
+			file.Description, file.Data = o.description, args[1:]
 			if describe {
 				if err := onlyOutput(cmd); err != nil {
 					return err
@@ -93,7 +99,7 @@ compares neither the CPU nor who packed: on another kind of CPU it computes wron
 				return describeTensors(file, o.output, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			if o.output == "" {
-				o.output = o.named(file.Path)
+				o.output = o.named(file)
 			}
 			return packModel(cmd.Context(), file, o)
 		},
@@ -102,7 +108,7 @@ compares neither the CPU nor who packed: on another kind of CPU it computes wron
 	f.StringVarP(&o.output, "output", "o", "",
 		"cache `FILE` to write or add to, by default named after MODEL; of --describe a new one")
 	f.StringSliceVar(&o.levels, "cpu", []string{native}, "CPU `LEVEL`s to pack for: "+levelNames())
-	f.StringVar(&o.runtime, "for", "", "write a file for a stock `RUNTIME`: executorch or litert")
+	f.StringVar(&o.runtime, "for", "", "write a file for a stock `RUNTIME`: executorch, litert or litert-lm")
 	f.BoolVar(&o.byContent, "name-by-content", false, "of --for litert: FILE is a directory, and names what is in it")
 	libraryFlag(cmd, &o.library)
 	descriptionFlag(cmd, &o.description)
@@ -128,14 +134,19 @@ type packReport struct {
 	For      *stockFile   `json:"for,omitempty"`
 	Nothing  string       `json:"nothing_packed,omitempty"` // why no file was written
 	LiteRT   []litertFile `json:"litert,omitempty"`         // written, or there already
+
+	WithoutCache []string `json:"without_cache,omitempty"` // sections of which LiteRT-LM keeps no packed weights
 }
 
 func packModel(ctx context.Context, model modelfile.File, o packOptions) (err error) {
 	if err := errors.Join(o.check(), checkModel(model)); err != nil {
 		return err
 	}
-	if o.runtime == forLiteRT {
+	switch o.runtime {
+	case forLiteRT:
 		return packLiteRT(ctx, model, o)
+	case forLiteRTLM:
+		return packLiteRTLM(ctx, model, o)
 	}
 	var stock *stockFile
 	if o.runtime != "" {
@@ -143,11 +154,16 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 			return err
 		}
 	}
-	m, err := model.OpenWeights() // for its errors, before anything is made
+	weights, err := model.OpenAllWeights() // for its errors, before anything is made
+	defer func() {
+		for _, w := range weights {
+			err = errors.Join(err, w.Close())
+		}
+	}()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
+	m := weights[0]
 	if stock != nil {
 		if err := checkStockRuns(m); err != nil {
 			return err
@@ -173,7 +189,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 	if err != nil {
 		return err
 	}
-	report := &packReport{Model: model.Path, Output: o.output, Levels: []packedLevel{}}
+	report := &packReport{Model: model.String(), Output: o.output, Levels: []packedLevel{}}
 	if err := report.pack(output, model, s, o); err != nil {
 		return err
 	}
@@ -219,7 +235,7 @@ func (r *packReport) pack(output packOutput, model modelfile.File, s *pendingOut
 func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 	switch {
 	case !model.Program():
-		return nil, usagef("--for is for programs (.pte), not for %s", model.Path)
+		return nil, usagef("--for is for programs (.pte), not for %s", model)
 	case o.embed:
 		return nil, usagef("--for and --embed-beside exclude each other")
 	case len(o.levels) > 1:
@@ -237,8 +253,11 @@ func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 var extensions = map[string]string{"": ".xpwc", forExecuTorch: ".packed_cache", forLiteRT: ".litert_cache"}
 
 // named is the default output: a file in the current directory named after the model; "" if the name is ambiguous.
-func (o *packOptions) named(model string) string {
-	name := strings.TrimSuffix(filepath.Base(model), filepath.Ext(model))
+func (o *packOptions) named(model modelfile.File) string {
+	name := model.Base()
+	if o.runtime == forLiteRTLM {
+		return filepath.Dir(model.Path)
+	}
 	if o.embed || o.byContent || strings.Trim(name, "./") == "" {
 		return ""
 	}
@@ -252,7 +271,7 @@ func (o *packOptions) check() error {
 	if o.output == "" {
 		return usagef("-o FILE is missing, for instance -o packed.safetensors")
 	}
-	if o.runtime != forLiteRT && (o.byContent || o.library != "") {
+	if !slices.Contains([]string{forLiteRT, forLiteRTLM}, o.runtime) && (o.byContent || o.library != "") {
 		return usagef("--name-by-content and --litert-lm are for --for litert")
 	}
 	if o.align < 1 || o.align > 64<<20 || o.align&(o.align-1) != 0 {
@@ -293,6 +312,9 @@ func (r *packReport) print(w io.Writer) {
 	}
 	for _, f := range r.LiteRT {
 		f.print(w)
+	}
+	if len(r.WithoutCache) > 0 {
+		fmt.Fprintf(w, "note: LiteRT-LM keeps no packed weights of %s\n", console.Printable(strings.Join(r.WithoutCache, ", ")))
 	}
 	if len(r.LiteRT) > 0 {
 		return

@@ -159,7 +159,12 @@ func (j *packJob) run(ctx context.Context) (*packedLevel, error) {
 		dst = os.NewFile(inherited, j.Path)
 	}
 	if j.LiteRT != "" {
-		job := stock.Job{Library: j.LiteRT, Model: j.Model.Path, CPU: j.CPU, Into: dst}
+		model, err := j.Model.Model()
+		if err != nil {
+			return nil, err
+		}
+		job := stock.Job{Library: j.LiteRT, Model: model.Path, Offset: model.Offset, Size: model.Size, CPU: j.CPU,
+			Into: dst}
 		if j.Answer {
 			job.Answers = os.NewFile(inherited+2, "the answers")
 		}

@@ -296,6 +296,9 @@ func sealOf(f *cachefile.File) (digest xpwc.Digest, err error) {
 // digestOfModel returns the digest of a model's bytes; of a model in several files, that of their digests one after the
 // other. A description is none of them.
 func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
+	if m.Section != "" {
+		return digestOfSection(m)
+	}
 	var digests []byte
 	for _, path := range m.Files() {
 		if path == m.Description || path == "" || path == filepath.Clean(m.Path)+".json" {
@@ -324,6 +327,22 @@ func digestOfModel(m modelfile.File) (xpwc.Digest, error) {
 		return xpwc.Digest(digests), nil
 	}
 	return xpwc.DigestOf(digests), nil
+}
+
+// digestOfSection returns the digest of the bytes of a model in a bundle.
+func digestOfSection(m modelfile.File) (xpwc.Digest, error) {
+	m, err := m.Model()
+	if err != nil {
+		return xpwc.Digest{}, err
+	}
+	f, err := os.Open(m.Path)
+	if err != nil {
+		return xpwc.Digest{}, err
+	}
+	defer f.Close()
+	var sum digest.Hash
+	_, err = io.Copy(&sum, io.NewSectionReader(f, m.Offset, m.Size))
+	return xpwc.Digest(sum.Sum()), err
 }
 
 // A location is where a cache is: in a file of its own, or in a safetensors file.

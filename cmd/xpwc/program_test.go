@@ -93,12 +93,14 @@ func TestADynamicInputTakesItsBatchFromItsFile(t *testing.T) {
 	largest, _ := runJSON(t, dir, model, "--cache", "c.xpwc")
 	require.Equal(t, []int{16, 16}, largest.Outputs[0].Shape)
 	require.Zero(t, largest.Cache.Packed, "packed weights suit every batch")
-	for shape, n := range map[string]int{"(17, 64)": 17 * 64, "(3, 63)": 3 * 63, "(0, 64)": 0, "(64,)": 64,
-		"(1, 3, 64)": 3 * 64} {
+	for shape, n := range map[string]int{"(17, 64)": 17 * 64, "(0, 64)": 0, "(64,)": 64, "(1, 3, 64)": 3 * 64} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "x.npy"), numPy("<f4", shape, make([]byte, 4*n)), 0o600))
 		require.Contains(t, printed(t, dir, exitFailed, "run", model, "--input", "x.npy"),
-			"[16 64], or in a .npy less in the first dimension", shape)
+			"[16 64], or in a .npy a smaller shape", shape)
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.npy"), numPy("<f4", "(3, 63)", make([]byte, 4*3*63)), 0o600))
+	require.Contains(t, printed(t, dir, exitFailed, "run", model, "--input", "x.npy"),
+		"inputs of shapes [3 63], at most [16 64]", "the kernel has 64 channels")
 }
 
 // readNumbers returns what a .npy has, and its shape.

@@ -101,7 +101,7 @@ type litertProof struct {
 
 func (p *litertProof) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&p.model.Path, "model", "", "of a file for LiteRT: the `MODEL` (.tflite) to pack and compare it with")
+	f.Var(&p.model, "model", "of a file for LiteRT: the `MODEL` (.tflite) to pack and compare it with")
 	f.StringVar(&p.cpu, "cpu", native, "of a file for LiteRT: CPU `LEVEL` it is for: "+levelNames())
 	libraryFlag(cmd, &p.library)
 }
@@ -156,7 +156,7 @@ func mustProve(ctx context.Context, path string, model modelfile.File, cpu, libr
 	}
 	if !p.holds() {
 		return fmt.Errorf("%s: %w, %s for CPU %s; xpwc verify --model says what differs, and "+
-			"xpwc pack --for litert writes the right one", path, errUnproven, model.Path, cpu)
+			"xpwc pack --for litert writes the right one", path, errUnproven, model, cpu)
 	}
 	return nil
 }

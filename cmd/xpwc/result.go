@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"xpwc"
+	"xpwc/models/bundle"
 	"xpwc/models/described"
 	"xpwc/models/executorch"
 	"xpwc/models/litert"
@@ -180,15 +181,15 @@ var errorKinds = []struct {
 	{kindNoSpace, []error{syscall.ENOSPC, syscall.EDQUOT, registry.ErrTooLarge}},
 	{kindReadOnly, []error{syscall.EROFS, xpwc.ErrReadOnly}},
 	{kindUnsafe, []error{xpwc.ErrUnsafeFile, errShared}},
-	{kindNotFound, []error{fs.ErrNotExist, registry.ErrNotFound}},
+	{kindNotFound, []error{fs.ErrNotExist, registry.ErrNotFound, bundle.ErrUnknownSection}},
 	{kindPermission, []error{fs.ErrPermission, registry.ErrUnauthorized}},
 	{kindBusy, []error{xpwc.ErrBusy, registry.ErrConcurrent}},
 	{kindForeign, []error{xpwc.ErrForeign}},
-	{kindVersion, []error{xpwc.ErrVersion, litert.ErrVersion}},
+	{kindVersion, []error{xpwc.ErrVersion, litert.ErrVersion, bundle.ErrVersion}},
 	{kindDamaged, []error{xpwc.ErrDamaged, litert.ErrDamaged}},
 	{kindNotCache, []error{xpwc.ErrNotCache, litert.ErrNotCache, registry.ErrOtherArtifact}},
 	{kindMalformed, []error{tflite.ErrMalformed, executorch.ErrMalformed, safetensors.ErrMalformed, npy.ErrMalformed,
-		described.ErrInvalid}},
+		described.ErrInvalid, bundle.ErrMalformed, bundle.ErrNotBundle}},
 	{kindUnsupported, []error{errors.ErrUnsupported, errStockCrashes, tflite.ErrUnsupported, tflite.ErrUnsupportedOp,
 		executorch.ErrUnsupported, executorch.ErrUnsupportedOp, executorch.ErrSkeleton, executorch.ErrNoSkeleton,
 		tflite.ErrSkeleton, tflite.ErrNoSkeleton, npy.ErrUnsupported}},

@@ -70,7 +70,8 @@ output is given; the next run packs again.`,
   xpwc run model.tflite --input image.f32 --output-dir out --json`,
 		Args: usage(modelArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			model.Path, model.Data = args[0], args[1:]
+			model.Path, model.Section = modelfile.Split(args[0])
+			model.Data = args[1:]
 			return runModel(cmd.Context(), model, o)
 		},
 	}
@@ -172,7 +173,7 @@ func runModel(ctx context.Context, file modelfile.File, o runOptions) (err error
 		return err
 	}
 	report := &runReport{
-		Model:            file.Path,
+		Model:            file.String(),
 		Threads:          1,
 		OpenCacheMS:      console.Milliseconds(e.Times.Open),
 		LoadMS:           console.Milliseconds(e.Times.Load),
@@ -382,13 +383,23 @@ func readInputs(e *instance.Instance, paths []string) error {
 		return usagef("--input is given %s for %s: %s", console.Plural(len(paths), "file"),
 			console.Plural(len(values), "input"), strings.Join(values, "; "))
 	}
+	contents, shapes := make([][]byte, len(paths)), make([][]int, len(paths))
 	for i, path := range paths {
 		read := readRaw
 		if isNumPy(path) {
 			read = readNumPy
 		}
-		if err := read(e, i, path); err != nil {
+		var err error
+		if contents[i], shapes[i], err = read(e, i, path); err != nil {
 			return err
+		}
+	}
+	if err := e.ShapeInputs(shapes); err != nil {
+		return err
+	}
+	for i, content := range contents {
+		if err := e.Give(i, content); err != nil {
+			return fmt.Errorf("%s: %w", paths[i], err)
 		}
 	}
 	return nil
@@ -396,28 +407,39 @@ func readInputs(e *instance.Instance, paths []string) error {
 
 func isNumPy(path string) bool { return strings.EqualFold(filepath.Ext(path), ".npy") }
 
-// readNumPy fills input i from a .npy file of its type and shape; dimensions of 1 are ignored. A dynamic input takes
-// its first dimension from the file.
-func readNumPy(e *instance.Instance, i int, path string) error {
+// readNumPy reads input i and its shape from a .npy file of its type; dimensions of 1 are ignored unless the input is
+// dynamic.
+func readNumPy(e *instance.Instance, i int, path string) (content []byte, shape []int, err error) {
 	a, err := readArray(path)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	v := e.Model.Inputs()[i]
 	element := execution.ElementOf(v)
 	if a.Dtype != element.Dtype {
-		return fmt.Errorf("%s: its elements are %s, but the model takes %s; save it as %s",
+		return nil, nil, fmt.Errorf("%s: its elements are %s, but the model takes %s; save it as %s",
 			path, a.Dtype, describe(e, i), saving(element))
 	}
-	switch {
-	case v.Dynamic && smallerBatch(a.Shape, v.Shape):
-		if err := e.ShapeInput(i, a.Shape); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-	case !slices.Equal(squeezed(a.Shape), squeezed(v.Shape)):
-		return fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(e, i))
+	if slices.Equal(squeezed(a.Shape), squeezed(v.Shape)) {
+		return a.Data, v.Shape, nil
 	}
-	return e.Give(i, a.Data)
+	if !v.Dynamic || !within(a.Shape, v.Shape) {
+		return nil, nil, fmt.Errorf("%s: its shape is %v, but the model takes %s", path, a.Shape, describe(e, i))
+	}
+	return a.Data, a.Shape, nil
+}
+
+// within reports whether no dimension of a shape is larger than in another.
+func within(shape, largest []int) bool {
+	if len(shape) != len(largest) {
+		return false
+	}
+	for d, n := range shape {
+		if n < 1 || n > largest[d] {
+			return false
+		}
+	}
+	return true
 }
 
 // saving describes how an array is converted to an element.
@@ -428,35 +450,30 @@ func saving(e *execution.Element) string {
 	return "x.astype(numpy." + strings.Replace(e.String(), "bool", "bool_", 1) + ")"
 }
 
-// smallerBatch reports whether a shape equals the largest one, except for a smaller first dimension.
-func smallerBatch(shape, largest []int) bool {
-	return len(shape) == len(largest) && len(shape) > 0 && 0 < shape[0] && shape[0] < largest[0] &&
-		slices.Equal(shape[1:], largest[1:])
-}
-
 func squeezed(shape []int) []int {
 	return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })
 }
 
-// readRaw fills input i from a file of little-endian numbers.
-func readRaw(e *instance.Instance, i int, path string) error {
+// readRaw reads input i, in its largest shape, from a file of little-endian numbers.
+func readRaw(e *instance.Instance, i int, path string) (content []byte, shape []int, err error) {
 	size := e.InputBytes(i)
 	// A file of another size, which may be no regular file, is not read whole.
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, int64(size)+1))
+	content, err = io.ReadAll(io.LimitReader(f, int64(size)+1))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if n := len(content); n < size {
-		return fmt.Errorf("%s has %d bytes, but the model takes %d: %s", path, n, size, describe(e, i))
+		return nil, nil, fmt.Errorf("%s has %d bytes, but the model takes %d: %s", path, n, size, describe(e, i))
 	} else if n > size {
-		return fmt.Errorf("%s has more than the %d bytes that the model takes: %s", path, size, describe(e, i))
+		return nil, nil, fmt.Errorf("%s has more than the %d bytes that the model takes: %s", path, size,
+			describe(e, i))
 	}
-	return e.Give(i, content)
+	return content, e.Model.Inputs()[i].Shape, nil
 }
 
 // describe names an input's type and shape.
@@ -467,7 +484,7 @@ func describe(e *instance.Instance, i int) string {
 		text += fmt.Sprintf(", scale %g, zero point %d", q.Scale, q.ZeroPoint)
 	}
 	if v.Dynamic {
-		text += ", or in a .npy less in the first dimension"
+		text += ", or in a .npy a smaller shape"
 	}
 	return text
 }

@@ -52,6 +52,8 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 	s := registrytest.Start(t)
 	dir := t.TempDir()
 	model, safetensors := faceModel(t), describedModel(t, dir)
+	copyFile(t, filepath.Join("..", "..", "models", "litert", "testdata", "embedding_int8.litert_cache"),
+		filepath.Join(dir, "moved.litert_cache"))
 	present := map[string]bool{}
 	strips := 0
 	if !packsAsExecuTorch() {
@@ -72,6 +74,8 @@ func TestWhatEveryCommandPrintsIsInTheSchema(t *testing.T) {
 		{0, []string{"inspect", "packed.safetensors"}},
 		{0, []string{"inspect", program(t, perceptron)}},
 		{0, []string{"inspect", model}},
+		{0, []string{"inspect", smallBundle(t)}},
+		{0, []string{"place", smallBundle(t), "moved.litert_cache", "-o", "."}},
 		{0, []string{"inspect", program(t, floats16)}},
 		{0, []string{"inspect", program(t, mobilenet)}},
 		{0, []string{"verify", "model.xpwc", "--model", model}},

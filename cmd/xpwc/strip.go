@@ -59,7 +59,8 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 			if o.output == "" || o.packed == "" {
 				return usagef("--packed FILE or -o SKELETON is missing")
 			}
-			model := modelfile.File{Path: args[0], Data: args[1:]}
+			model := modelfile.Parse(args[0])
+			model.Data = args[1:]
 			if !model.Program() {
 				return stripLiteRT(cmd.Context(), model, o)
 			}
@@ -130,7 +131,7 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 // write writes a skeleton and puts it at its path.
 func (r *stripped) write(ctx context.Context, origin *packedFor, o stripOptions,
 	write func(s *pendingOutput) error) error {
-	r.Model, r.Packed, r.Output = origin.model.Path, o.packed, o.output
+	r.Model, r.Packed, r.Output = origin.model.String(), o.packed, o.output
 	r.Kept = append([]keptWeights{}, r.Kept...) // not null
 	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, append(origin.model.Files(), o.packed)...)
 	if err != nil {
@@ -343,7 +344,7 @@ func (p *litertPacker) probe(ctx context.Context, skeleton *tflite.Skeleton, hol
 		return nil, nil, err
 	}
 	defer dst.discard()
-	work, f, err := p.packAside(ctx, "what checks it", level, model.File.File, dst.File.File)
+	work, f, err := p.packAside(ctx, modelfile.File{Path: "the checks"}, level, model.File.File, dst.File.File)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -375,7 +376,7 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *pendingOutput, skel
 		if err := errors.Join(s.Truncate(0), skeleton.Write(s.File.File)); err != nil {
 			return err
 		}
-		work, f, err := p.packAside(ctx, s.path, level, s.File.File)
+		work, f, err := p.packAside(ctx, modelfile.File{Path: s.path}, level, s.File.File)
 		if err != nil {
 			return err
 		}

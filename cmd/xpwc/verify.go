@@ -39,7 +39,8 @@ what the model computes. With --model, MODEL is packed, in the directory for tem
 files (TMPDIR), and every entry that the file has for it is compared byte for byte. Use it
 before you deploy a file that was packed elsewhere. A file for a stock runtime and another
 CPU needs --cpu (see xpwc pack --for). DATA are the .ptd files of a MODEL that is a
-program.
+program. A cache of LiteRT-LM's engine beside its bundle is compared with that, if --model is
+not given.
 
 A damaged cache need not be repaired: programs that open it pack damaged weights again.
 
@@ -61,10 +62,13 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
 			if err := errors.Join(checkModel(model), checkLevel(cpu)); err != nil {
 				return err
 			}
-			if cpu != native && model.Path == "" {
+			if cpu != native && model.Path == "" && bundleOf(args[0]).Path == "" {
 				return usagef("--cpu is for --model")
 			}
 			if litert.IsCache(args[0]) {
+				if model.Path == "" {
+					model = bundleOf(args[0])
+				}
 				return verifyLiteRT(cmd.Context(), args[0], model, cpu, library)
 			}
 			return verify(cmd.Context(), args[0], model, cpu)
@@ -220,8 +224,7 @@ type wrong struct {
 }
 
 func modelFlags(cmd *cobra.Command, m *modelfile.File) {
-	cmd.Flags().StringVar(&m.Path, "model", "",
-		"`MODEL` (.tflite, .pte, .safetensors, .ptd) to pack and compare with the file")
+	cmd.Flags().Var(m, "model", "`MODEL` (.tflite, .pte, .litertlm, .safetensors, .ptd) to pack and compare with the file")
 	descriptionFlag(cmd, &m.Description)
 	dataFlag(cmd, &m.Data)
 }
@@ -256,9 +259,9 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 		return nil, err
 	}
 	if packed.nothing() {
-		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model.Path)
+		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model)
 	}
-	p = &proof{Model: model.Path, CPU: cpu, Wrong: []wrong{}}
+	p = &proof{Model: model.String(), CPU: cpu, Wrong: []wrong{}}
 	if !stock && cpu == native {
 		p.lookAtEvidence(info.Layouts, packed.Layout)
 	}

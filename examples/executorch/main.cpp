@@ -151,14 +151,20 @@ TensorPtr tensor(const TensorInfo& info, Array array, const std::string& what) {
       std::move(array.shape), std::move(array.data), {order.begin(), order.end()}, {}, info.scalar_type());
 }
 
-// The numbers that xpwc makes up, for a measurement without inputs. Whole numbers are zero: they may be indices.
+// The numbers that xpwc makes up, for a measurement without inputs: of a hash of the index.
 Array made_up(const TensorInfo& info) {
   Array array{numpy_type(info.scalar_type()), {info.sizes().begin(), info.sizes().end()}, {}};
   array.data.resize(info.nbytes());
-  if (info.scalar_type() == ScalarType::Float) {
-    for (std::size_t i = 0; i < array.data.size() / sizeof(float); ++i) {
-      const float value = static_cast<float>(static_cast<std::uint32_t>(i) * 2654435761u) / 4294967296.0f;
-      std::memcpy(&array.data[i * sizeof(float)], &value, sizeof(float));
+  const std::size_t size = executorch::runtime::elementSize(info.scalar_type());
+  for (std::size_t i = 0; i < array.data.size() / size; ++i) {
+    const std::uint32_t hash = static_cast<std::uint32_t>(i) * 2654435761u;
+    if (info.scalar_type() == ScalarType::Float) {
+      const float value = static_cast<float>(hash) / 4294967296.0f;
+      std::memcpy(&array.data[i * size], &value, size);
+    } else if (info.scalar_type() == ScalarType::Bool) {
+      array.data[i] = hash >> 31;
+    } else if (executorch::runtime::isIntegralType(info.scalar_type(), false)) {
+      array.data[i * size] = hash >> 24;  // a small number, which may be an index
     }
   }
   return array;
@@ -310,7 +316,7 @@ int main(int argc, char** argv) {
       loaded, anonymous, total.entries, total.bytes);
   for (const Method& method : methods) {
     std::printf(
-        "%s{\"name\": %s, \"outputs\": %zu, \"first_inference_ms\": %.3f, \"steady_inference_ms\": %.3f}",
+        "%s{\"name\": %s, \"outputs\": %zu, \"first_inference_ms\": %.3f, \"steady_inference_ms\": %.6f}",
         &method == &methods.front() ? "" : ", ", quoted(method.name).c_str(), method.outputs, method.first,
         method.steady);
   }

@@ -141,6 +141,9 @@ const MaxElements = operators.MaxElements
 // Elements multiplies dimensions, see [operators.Elements].
 func Elements(shape ...int) (int, error) { return operators.Elements(shape...) }
 
+// ConstantElements multiplies the dimensions of a constant, see [operators.ConstantElements].
+func ConstantElements(shape ...int) (int, error) { return operators.ConstantElements(shape...) }
+
 // Checked does what this package checks: what is wrong there is wrong with the model. Its errors match malformed, or
 // unsupported if they are [Unsupported], unless they do already.
 func Checked(do func(), malformed, unsupported error) {

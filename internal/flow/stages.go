@@ -33,6 +33,26 @@ func (p Part) Staged() bool {
 		slices.ContainsFunc(p.Inputs, p.InGo) || slices.ContainsFunc(p.Outputs, p.InGo)
 }
 
+// Whole returns the part as its only stage, if it is not Staged.
+func (p Part) Whole() models.Stage {
+	whole := models.Stage{Subgraph: p.Subgraph, Structure: p.Structure, Shapes: p.shapes()}
+	for i := range p.Inputs {
+		whole.Inputs = append(whole.Inputs, i)
+	}
+	for i := range p.Outputs {
+		whole.Outputs = append(whole.Outputs, len(p.Inputs)+i)
+	}
+	return whole
+}
+
+// shapes returns the shapes of the inputs and outputs.
+func (p Part) shapes() (shapes [][]int) {
+	for _, id := range slices.Concat(p.Inputs, p.Outputs) {
+		shapes = append(shapes, p.Bare(id).Shape)
+	}
+	return shapes
+}
+
 // Bytes returns the size of a value's content, which was checked.
 func (p Part) Bytes(id ID) int {
 	a := p.Array(id)
@@ -201,7 +221,7 @@ func (s *stager) add(segment Part) {
 			return nil
 		}
 	} else {
-		stage.Subgraph = segment.Subgraph
+		stage.Subgraph, stage.Structure, stage.Shapes = segment.Subgraph, segment.Structure, segment.shapes()
 	}
 	s.stages = append(s.stages, stage)
 }

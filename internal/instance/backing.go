@@ -31,14 +31,12 @@ func PackedInOpened(open func() (*xpwc.Cache, error)) Backing {
 func PackedIn(cache *xpwc.Cache) Backing {
 	return func(e *Instance) error {
 		e.Cache = cache
-		return e.create(func() (place, error) {
-			session, err := cache.NewSession(e.Model.DataMap())
+		return e.create(func(m models.Model) (*place, error) {
+			session, err := cache.NewSession(m.DataMap())
 			if err != nil {
-				return place{}, err
+				return nil, err
 			}
-			e.sessions = append(e.sessions, session)
-			e.closers = append(e.closers, session.Close)
-			return place{session, session, session.Finalize}, nil
+			return &place{loader: session, provider: session, session: session}, nil
 		})
 	}
 }
@@ -64,7 +62,9 @@ func PackedInProvider(c xnnpack.WeightsCache, finalize func() error) Backing {
 	return func(e *Instance) error {
 		l := models.NewMemory(e.Model.DataMap())
 		e.closers = append(e.closers, l.Close)
-		err := e.create(func() (place, error) { return place{l, c, nil}, nil })
+		provider := c
+		err := e.create(func(models.Model) (*place, error) { return &place{loader: l, provider: provider}, nil })
+		provider = nil // what is created for other shapes is packed into memory of its own
 		if finalize != nil {
 			start := time.Now()
 			err = errors.Join(err, finalize())

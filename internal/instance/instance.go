@@ -25,9 +25,8 @@ type Times struct {
 // Total is how long loading took, from opening the cache to the finalized runtime.
 func (t Times) Total() time.Duration { return t.Open + t.Load + t.Create + t.Finalize }
 
-// ErrOutputShape: an input has fewer rows than in the model, and this changes the shape of an output for which the
-// model has one shape only.
-var ErrOutputShape = errors.New("an output of fixed shape would have another")
+// ErrInputShape: the model does not compute with inputs of these shapes.
+var ErrInputShape = errors.New("the model does not take inputs of these shapes")
 
 // An Instance is a model's runtimes with the memory of its inputs and outputs. It is for one goroutine at a time.
 type Instance struct {
@@ -38,20 +37,15 @@ type Instance struct {
 	Inputs  []*xnnpack.Buffer // each has room for the largest shape
 	Outputs []*xnnpack.Buffer
 
-	stages       []stage
-	between      []*xnnpack.Buffer
-	states       []func() error  // each makes a state what it begins with
-	sessions     []*xpwc.Session // none without a cache
-	inputShapes  [][]int
-	outputShapes [][]int
-	ready        bool
-	closers      []func() error // in the order in which things were opened
-}
-
-// stage is one of the model's, with its runtime if it is a subgraph.
-type stage struct {
-	models.Stage
-	runtime *xnnpack.Runtime
+	*plan               // for the present shapes of the inputs
+	plans    []*plan    // the latest ones, the oldest first
+	runtimes []*runtime // of all plans
+	between  []*xnnpack.Buffer
+	states   []func() error // each makes a state what it begins with
+	place    func(models.Model) (*place, error)
+	shared   *xnnpack.Workspace // of runtimes that run one after the other; nil of a single one
+	ready    bool
+	closers  []func() error // in the order in which things were opened
 }
 
 // New creates the runtimes of the model, with their packed weights where the backing has them. The model must stay open
@@ -88,89 +82,41 @@ func New(m models.Model, b Backing, n int) (e *Instance, err error) {
 	return e, err
 }
 
-// A place is where the packed weights of one subgraph are.
-type place struct {
-	loader   models.Loader
-	provider xnnpack.WeightsCache
-	finalize func() error // after the runtime is made; nil for nothing
-}
-
-// create makes the subgraphs and of each a runtime, in the place that next returns.
-func (e *Instance) create(next func() (place, error)) error {
+// create makes the subgraphs and of each a runtime, in the places that next returns.
+func (e *Instance) create(next func(models.Model) (*place, error)) error {
 	stages, between := models.StagesOf(e.Model)
-	for _, buf := range between {
-		b, err := xnnpack.NewBuffer(buf.Size)
-		if err != nil {
-			return err
-		}
-		e.closers = append(e.closers, func() error { b.Free(); return nil })
-		e.between = append(e.between, b)
+	if err := e.growBetween(between); err != nil {
+		return err
+	}
+	for i, buf := range between {
 		if buf.Initial != nil {
-			e.states = append(e.states, func() error { return buf.Initial(b.Bytes()) })
+			e.states = append(e.states, func() error { return buf.Initial(e.between[i].Bytes()) })
 		}
 	}
 	if err := e.Reset(); err != nil {
 		return err
 	}
-	var shared *xnnpack.Workspace // they run one after the other
-	if len(stages) > 1 {
+	if len(stages) > 1 || e.Dynamic() {
 		var err error
-		if shared, err = xnnpack.NewWorkspace(); err != nil {
+		if e.shared, err = xnnpack.NewWorkspace(); err != nil {
 			return err
 		}
-		e.closers = append(e.closers, func() error { shared.Close(); return nil })
+		e.closers = append(e.closers, func() error { e.shared.Close(); return nil })
 	}
-	for _, s := range stages {
-		var runtime *xnnpack.Runtime
-		if s.Subgraph != nil {
-			var err error
-			if runtime, err = e.runtime(s.Subgraph, shared, next); err != nil {
-				return err
-			}
-		}
-		e.stages = append(e.stages, stage{s, runtime})
+	e.place = next
+	p, err := e.planOf(e.Model, stages)
+	if err != nil {
+		return err
 	}
+	e.use(p)
 	return nil
 }
 
-// runtime makes a subgraph and of it a runtime.
-func (e *Instance) runtime(build func(models.Loader) (*xnnpack.Subgraph, error), shared *xnnpack.Workspace,
-	next func() (place, error)) (*xnnpack.Runtime, error) {
-	start := time.Now()
-	p, err := next()
-	if err != nil {
-		return nil, err
-	}
-	finalize := func() error {
-		if p.finalize == nil {
-			return nil
-		}
-		start := time.Now()
-		err := p.finalize()
-		e.Times.Finalize += time.Since(start)
-		return err
-	}
-	subgraph, err := build(p.loader)
-	if err != nil {
-		return nil, err
-	}
-	e.Times.Load += time.Since(start)
-	start = time.Now()
-	runtime, err := xnnpack.NewRuntime(subgraph,
-		&xnnpack.RuntimeOptions{WeightsCache: p.provider, Threadpool: e.Pool, Workspace: shared})
-	e.Times.Create += time.Since(start)
-	if err != nil {
-		return nil, errors.Join(err, subgraph.Delete(), finalize()) // the session may know why XNNPACK failed
-	}
-	e.closers = append(e.closers, runtime.Delete)
-	return runtime, errors.Join(finalize(), subgraph.Delete())
-}
-
 func (e *Instance) allocate() (err error) {
-	if e.Inputs, e.inputShapes, err = e.buffers(e.Model.Inputs()); err != nil {
+	if e.Inputs, err = e.buffers(e.Model.Inputs()); err != nil {
 		return err
 	}
-	e.Outputs, e.outputShapes, err = e.buffers(e.Model.Outputs())
+	e.Outputs, err = e.buffers(e.Model.Outputs())
 	return err
 }
 
@@ -195,38 +141,20 @@ func (e *Instance) contents(indices []int) [][]byte {
 }
 
 // buffers allocates memory for values in their largest shapes.
-func (e *Instance) buffers(values []models.Value) (buffers []*xnnpack.Buffer, shapes [][]int, err error) {
+func (e *Instance) buffers(values []models.Value) (buffers []*xnnpack.Buffer, err error) {
 	for _, v := range values {
 		n, err := v.ByteSize()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		b, err := xnnpack.NewBuffer(n)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		e.closers = append(e.closers, func() error { b.Free(); return nil })
-		buffers, shapes = append(buffers, b), append(shapes, v.Shape)
+		buffers = append(buffers, b)
 	}
-	return buffers, shapes, nil
-}
-
-// ShapeInput gives a dynamic input a shape, for the next inference and all after it. XNNPACK does not check it: only
-// its first dimension may differ from the model's, which is the largest. The content is then at the beginning of the
-// buffer.
-func (e *Instance) ShapeInput(i int, shape []int) error {
-	if slices.Equal(shape, e.inputShapes[i]) {
-		return nil
-	}
-	if len(e.stages) > 1 {
-		return fmt.Errorf("input %q: %w: %v, not %v", e.Model.Inputs()[i].Name, ErrOutputShape, shape, e.inputShapes[i])
-	}
-	e.ready = false
-	if err := e.stages[0].runtime.ReshapeExternal(e.Model.Inputs()[i].ID, shape); err != nil {
-		return err
-	}
-	e.inputShapes[i] = slices.Clone(shape)
-	return nil
+	return buffers, nil
 }
 
 // InputBytes returns how many bytes input i has in its element, in the largest shape.
@@ -249,7 +177,7 @@ func (e *Instance) Give(i int, content []byte) error {
 	return nil
 }
 
-// OutputShape returns the shape of an output, after an inference.
+// OutputShape returns the shape of an output for the present shapes of the inputs.
 func (e *Instance) OutputShape(i int) []int { return e.outputShapes[i] }
 
 // ComputedShape returns the shape of an output to XNNPACK, after an inference. What Go computes has the model's.
@@ -272,7 +200,7 @@ func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 	return e.Outputs[i].Bytes()[:n], shape, nil
 }
 
-// Infer computes the outputs. The first time, and when an input has got another shape, it also plans the runtime's
+// Infer computes the outputs. The first time, and when an input has got another shape, it also plans the runtimes'
 // memory. The error matches [xpwc.ErrLost] if weights that the runtime uses may be lost.
 func (e *Instance) Infer() (time.Duration, error) {
 	start := time.Now()
@@ -309,7 +237,7 @@ func (e *Instance) Reset() error {
 // Err returns [xpwc.ErrLost] once weights that the runtime uses may be lost: outputs are wrong then.
 func (e *Instance) Err() error {
 	var errs []error
-	for _, session := range e.sessions {
+	for _, session := range e.sessions() {
 		errs = append(errs, session.Err())
 	}
 	return errors.Join(errs...)
@@ -317,7 +245,7 @@ func (e *Instance) Err() error {
 
 // Explain returns what the creation of the runtimes took beyond mapping, and why.
 func (e *Instance) Explain() (sum xpwc.Explanation) {
-	for _, session := range e.sessions {
+	for _, session := range e.sessions() {
 		sum.Add(session.Explain())
 	}
 	return sum
@@ -332,13 +260,8 @@ func (e *Instance) Prepare() error {
 		if s.runtime == nil {
 			continue
 		}
-		if err := s.runtime.Reshape(); err != nil {
+		if err := s.runtime.reshape(s.Stage); err != nil {
 			return err
-		}
-		if len(e.stages) == 1 {
-			if err := e.shapeOutputs(s.runtime); err != nil {
-				return err
-			}
 		}
 		external := map[xnnpack.ValueID][]byte{}
 		for id, content := range e.contents(slices.Concat(s.Inputs, s.Outputs)) {
@@ -352,34 +275,17 @@ func (e *Instance) Prepare() error {
 	return nil
 }
 
-// shapeOutputs sees what shapes the outputs have with these inputs.
-func (e *Instance) shapeOutputs(runtime *xnnpack.Runtime) error {
-	for i, v := range e.Model.Outputs() {
-		shape, err := runtime.ExternalShape(v.ID)
-		if err != nil {
-			return err
-		}
-		if v.Dynamic {
-			e.outputShapes[i] = shape
-			continue
-		}
-		n, err := v.Type.ByteSize(shape)
-		if err != nil {
-			return err
-		}
-		if n != len(e.Outputs[i].Bytes()) { // the rest would be what an earlier inference left there
-			return fmt.Errorf("output %q: %w: %v, not %v", v.Name, ErrOutputShape, shape, v.Shape)
-		}
-	}
-	return nil
-}
-
 // Close deletes the runtimes and closes what it was made with. An error of saving the cache is among those it returns.
 func (e *Instance) Close() error {
-	var errs []error
+	e.plans = nil
+	errs := []error{e.closeUnused()}
 	for i := len(e.closers) - 1; i >= 0; i-- {
 		errs = append(errs, e.closers[i]())
 	}
 	e.closers = nil
+	for _, b := range e.between {
+		b.Free()
+	}
+	e.between = nil
 	return errors.Join(errs...)
 }

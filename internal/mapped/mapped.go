@@ -16,30 +16,41 @@ import (
 	"xpwc/internal/fd"
 )
 
-// File is a file mapped read-only as a whole. The memory lies outside the Go heap, so C code may keep pointers into
+// File is a file mapped read-only as a whole, or a section of it. The memory lies outside the Go heap, so C code may keep pointers into
 // it until Close. The file must not be changed in place until then; where it was cut off, reading ends the process.
 // Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its name went.
 // Methods may be called from many goroutines.
 type File struct {
-	path  string
-	stamp string
-	size  int
-	state State // when it was opened
+	path   string
+	stamp  string
+	offset int64 // of Data in the file
+	state  State // when it was opened
 
 	unstamped string // why it has no stamp, or ""
 
-	mu   sync.RWMutex // held for reading while the mapping is read
-	data []byte       // nil once closed
-	file *os.File
+	mu      sync.RWMutex // held for reading while the mapping is read
+	mapping []byte       // of the whole file; nil once closed
+	data    []byte       // the part of the mapping that is this File
+	file    *os.File
 }
+
+// A Section is a part of a file, in bytes. The zero Section is the whole file.
+type Section struct{ Offset, Size int64 }
 
 // ErrNotRegular: what is to be mapped is a directory, a pipe or the like.
 var ErrNotRegular = fd.ErrNotRegular
 
+// ErrOutside: a section does not lie in its file.
+var ErrOutside = errors.New("the section lies outside the file")
+
 // Open maps the regular file at path; an empty one is a File without bytes. The error is a *fs.PathError that has the
 // path as given and what the operating system returned. The caller closes the file.
-func Open(path string) (*File, error) {
-	f, err := open(path)
+func Open(path string) (*File, error) { return OpenSection(path, Section{}) }
+
+// OpenSection maps a file as Open does, and returns a section of it. The error matches [ErrOutside] if the section does
+// not lie in the file.
+func OpenSection(path string, s Section) (*File, error) {
+	f, err := open(path, s)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: cause(err)}
 	}
@@ -60,14 +71,14 @@ func OpenFile(f *os.File) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newFile(dup, f.Name())
+	m, err := newFile(dup, f.Name(), Section{})
 	if err != nil {
 		return nil, errors.Join(err, dup.Close())
 	}
 	return m, nil
 }
 
-func open(path string) (*File, error) {
+func open(path string, s Section) (*File, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -76,7 +87,7 @@ func open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newFile(f, absolute)
+	m, err := newFile(f, absolute, s)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -84,7 +95,7 @@ func open(path string) (*File, error) {
 }
 
 // newFile takes over f.
-func newFile(f *os.File, path string) (*File, error) {
+func newFile(f *os.File, path string, s Section) (*File, error) {
 	clock := time.Now() // before the file is looked at: what comes later is younger
 	others := writersOf(f.Fd(), clock)
 	state, err := look(f.Fd(), others, clock)
@@ -95,7 +106,13 @@ func newFile(f *os.File, path string) (*File, error) {
 	if int64(size) != state.Size {
 		return nil, fmt.Errorf("%d bytes are too many to map", state.Size)
 	}
-	m := &File{path: path, size: size, state: state, data: []byte{}, file: f}
+	if s == (Section{}) {
+		s.Size = state.Size
+	}
+	if s.Offset < 0 || s.Size < 0 || s.Offset > state.Size || s.Size > state.Size-s.Offset {
+		return nil, fmt.Errorf("%w: %d bytes at byte %d of %d", ErrOutside, s.Size, s.Offset, state.Size)
+	}
+	m := &File{path: path, offset: s.Offset, state: state, mapping: []byte{}, file: f}
 	if state.rests(others, clock) {
 		m.stamp = state.stamp(f.Fd(), clock)
 	}
@@ -103,15 +120,20 @@ func newFile(f *os.File, path string) (*File, error) {
 		m.unstamped = state.unstamped(others, clock)
 	}
 	if size > 0 { // there are no empty mappings
-		if m.data, err = Map(f, 0, size, false); err != nil {
+		if m.mapping, err = Map(f, 0, size, false); err != nil {
 			return nil, err
 		}
 	}
+	m.data = m.mapping[s.Offset:][:s.Size:s.Size]
 	return m, nil
 }
 
 // Path returns the file's absolute path.
 func (f *File) Path() string { return f.path }
+
+// Offset returns where in the file Data begins, in bytes. It is also the distance of Data from the beginning of a page
+// in memory.
+func (f *File) Offset() int64 { return f.offset }
 
 // Stamp is what the function Stamp returned when the file was opened; it may be empty.
 func (f *File) Stamp() string { return f.stamp }
@@ -132,11 +154,11 @@ func (f *File) Changed() (bool, error) {
 	return changed, nil
 }
 
-// Readable returns how many bytes can be read from where Data begins: the file's size in whole pages. Those after its
-// end are zero.
+// Readable returns how many bytes can be read from where Data begins: to the end of the file's last page. Bytes after
+// the file's end are zero.
 func (f *File) Readable() int64 {
 	page := int64(os.Getpagesize())
-	return (int64(f.size) + page - 1) / page * page
+	return (f.state.Size+page-1)/page*page - f.offset
 }
 
 // Numbers returns the little-endian numbers that b consists of in place, and false where that is impossible: b does not
@@ -166,7 +188,7 @@ func (f *File) ReadAt(b []byte, offset int64) (n int, err error) {
 		if offset < 0 || offset >= int64(len(data)) {
 			return io.EOF
 		}
-		if n, err = f.file.ReadAt(b[:min(len(b), len(data[offset:]))], offset); err != nil {
+		if n, err = f.file.ReadAt(b[:min(len(b), len(data[offset:]))], f.offset+offset); err != nil {
 			return &fs.PathError{Op: "read", Path: f.path, Err: cause(err)}
 		}
 		if n < len(b) {
@@ -194,14 +216,14 @@ func (f *File) View(do func(data []byte) error) error {
 func (f *File) Drop(b []byte) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	offset := address(b) - address(f.data) // great if b begins before the mapping
-	if offset > uintptr(len(f.data)) || uintptr(len(b)) > uintptr(len(f.data))-offset {
+	offset := address(b) - address(f.mapping) // great if b begins before the mapping
+	if offset > uintptr(len(f.mapping)) || uintptr(len(b)) > uintptr(len(f.mapping))-offset {
 		return
 	}
 	page := os.Getpagesize()
 	start, end := (int(offset)+page-1)&^(page-1), (int(offset)+len(b))&^(page-1)
 	if start < end {
-		dropPages(f.data[start:end])
+		dropPages(f.mapping[start:end])
 	}
 }
 
@@ -214,11 +236,11 @@ func (f *File) Close() error {
 	if f.data == nil {
 		return nil
 	}
-	data := f.data
-	f.data = nil
+	mapping := f.mapping
+	f.mapping, f.data = nil, nil
 	err := f.file.Close()
-	if len(data) > 0 {
-		err = errors.Join(err, unmapFile(data))
+	if len(mapping) > 0 {
+		err = errors.Join(err, unmapFile(mapping))
 	}
 	if err != nil {
 		return &fs.PathError{Op: "unmap", Path: f.path, Err: err}

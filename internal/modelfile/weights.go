@@ -28,21 +28,27 @@ func (f File) OpenWeights() (Weights, error) {
 	return p, nil
 }
 
-// OpenAllWeights opens all that the model has to pack: of a .tflite each signature by itself. The caller closes them,
+// OpenAllWeights opens all that the models have to pack: of a .tflite each signature by itself. The caller closes them,
 // also with an error.
-func (f File) OpenAllWeights() ([]Weights, error) {
-	w, err := f.OpenWeights()
+func (f File) OpenAllWeights() (weights []Weights, err error) {
+	models, err := f.Models()
 	if err != nil {
 		return nil, err
 	}
-	weights := []Weights{w}
-	if m, ok := w.(*tflite.Model); ok && len(m.Signatures()) > 1 {
-		for _, f.Method = range m.Signatures() {
-			w, err := f.OpenWeights()
-			if err != nil {
-				return weights, err
+	for _, f := range models {
+		w, err := f.OpenWeights()
+		if err != nil {
+			return weights, err
+		}
+		weights = append(weights, w)
+		if m, ok := w.(*tflite.Model); ok && len(m.Signatures()) > 1 {
+			for _, f.Method = range m.Signatures() {
+				w, err := f.OpenWeights()
+				if err != nil {
+					return weights, err
+				}
+				weights = append(weights, w)
 			}
-			weights = append(weights, w)
 		}
 	}
 	return weights, nil

@@ -70,18 +70,23 @@ func wrong(format string, args ...any) { fault.Check(fmt.Errorf(format, args...)
 type Unsupported struct{ error }
 
 // MaxElements bounds every value that is computed: XNNPACK's kernels count bytes in 32 bits with a sign on some
-// machines.
+// machines. Constants, whose bytes a file has, may have more.
 const MaxElements = math.MaxInt32 / 4
 
 // Elements multiplies dimensions, all of which must be positive. The error is [Unsupported] if they are too many.
-func Elements(shape ...int) (int, error) {
+func Elements(shape ...int) (int, error) { return elements(MaxElements, shape) }
+
+// ConstantElements is [Elements] of a constant: so many that their bits can be counted.
+func ConstantElements(shape ...int) (int, error) { return elements(math.MaxInt/64, shape) }
+
+func elements(limit int, shape []int) (int, error) {
 	n := 1
 	for _, d := range shape {
 		if d <= 0 {
 			return 0, fmt.Errorf("shape %v has the dimension %d", shape, d)
 		}
-		if d > MaxElements/n {
-			return 0, Unsupported{fmt.Errorf("shape %v has more than %d elements", shape, MaxElements)}
+		if d > limit/n {
+			return 0, Unsupported{fmt.Errorf("shape %v has more than %d elements", shape, limit)}
 		}
 		n *= d
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,8 +43,15 @@ func giveBack(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) } // no more t
 // fault maps all, in the processes that map them later too.
 func preferLargePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) } // no more than a hint
 
-// Supply gives private memory its pages. Before Linux 5.14 it is an error.
-func Supply(b []byte) error { return unix.Madvise(b, unix.MADV_POPULATE_WRITE) }
+// Supply gives b its pages, ready to be written, except the first and the last page if b has only parts of them.
+// Before Linux 5.14 it does nothing.
+func Supply(b []byte) {
+	page := uintptr(os.Getpagesize())
+	skipped := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) % page
+	if pages := (uintptr(len(b)) - min(skipped, uintptr(len(b)))) / page; pages > 0 {
+		_ = unix.Madvise(b[skipped:][:pages*page], unix.MADV_POPULATE_WRITE)
+	}
+}
 
 // populate reads a mapping's pages in, so that bytes that cannot be read are an error here and not a signal later.
 func populate(b []byte) error {

@@ -2,10 +2,7 @@
 
 package osdisk
 
-import (
-	"errors"
-	"os"
-)
+import "os"
 
 // flushFile returns when the content of the file is on the disk itself, on macOS too. Views need Sync first on Windows.
 func flushFile(f *os.File) error { return f.Sync() }
@@ -21,8 +18,8 @@ func preferLargePages([]byte) {}
 // populate: bytes that cannot be read are a signal here.
 func populate([]byte) error { return nil }
 
-// Supply gives private memory its pages. This system cannot.
-func Supply([]byte) error { return errors.ErrUnsupported }
+// Supply gives memory its pages, ready to be written. This system cannot.
+func Supply([]byte) {}
 
 // WindowUnit divides the sizes of memory that a [Window] moves to.
 const WindowUnit = 1

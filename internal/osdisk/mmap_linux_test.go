@@ -1,10 +1,14 @@
 package osdisk
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"xpwc/internal/store"
 	"xpwc/internal/tests/thindisk"
@@ -43,4 +47,25 @@ func TestAFailedWriteBackIsReportedOnceByAMappingAndItsDescriptor(t *testing.T) 
 			require.Error(t, witness.(store.FailureTeller).Failed())
 		})
 	}
+}
+
+func TestSuppliedMemoryHasItsPagesAndItsContent(t *testing.T) {
+	page := os.Getpagesize()
+	memory, err := unix.Mmap(-1, 0, 8*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
+	require.NoError(t, unix.Madvise(memory, unix.MADV_NOHUGEPAGE))
+	if errors.Is(unix.Madvise(memory[:page], unix.MADV_POPULATE_WRITE), unix.EINVAL) {
+		t.Skip("this kernel gives pages one by one")
+	}
+	memory[3*page-1], memory[3*page] = 1, 2
+	Supply(memory[3*page-1 : 6*page+1])
+	Supply(memory[7*page+1:])
+	Supply(nil)
+	resident := make([]byte, 8)
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&memory[0])), uintptr(len(memory)),
+		uintptr(unsafe.Pointer(&resident[0])))
+	require.Zero(t, errno)
+	require.Equal(t, []byte{1, 0, 1, 1, 1, 1, 0, 0}, resident)
+	require.Equal(t, []byte{1, 2}, memory[3*page-1:3*page+1])
 }

@@ -49,9 +49,9 @@ type Place struct {
 	Alignment int64
 }
 
-// inPlace reports whether C code can read the tensor in a mapping of the given length.
-func (p Place) inPlace(mapped int64) bool {
-	return p.Offset%p.Alignment == 0 && p.Offset+p.Size+Overread <= mapped
+// inPlace reports whether C code can read the tensor in the file's mapping.
+func (p Place) inPlace(f *mapped.File) bool {
+	return (f.Offset()+p.Offset)%p.Alignment == 0 && p.Offset+p.Size+Overread <= f.Readable()
 }
 
 // In returns the bytes. The place must have been checked against the file; of a closed file's bytes, which are nil,
@@ -67,7 +67,7 @@ func (p Place) In(file []byte) []byte {
 // Tensor returns the tensor at p, which must have been checked against the file. Its content is computed, by copying,
 // only if C code could not read it in place. Where the file is closed, the error matches xpwc.ErrClosed.
 func Tensor(f *mapped.File, p Place) (xpwc.Tensor, error) {
-	if !p.inPlace(f.Readable()) {
+	if !p.inPlace(f) {
 		return Converted(f, p, Conversion{
 			Size:   int(p.Size),
 			Fill:   func(dst, stored []byte) error { copy(dst, stored); return nil },
@@ -127,7 +127,7 @@ func (s source) read(do func(stored []byte) error) error {
 // tensor returns a tensor, stored so or computed by a conversion, without its content. Its stamp differs from those of
 // the file's other tensors.
 func (s source) tensor(conversion string, digest func(stored []byte) xpwc.Digest) xpwc.Tensor {
-	part := strconv.FormatInt(s.place.Offset, 10) + "+" + strconv.FormatInt(s.place.Size, 10)
+	part := strconv.FormatInt(s.file.Offset()+s.place.Offset, 10) + "+" + strconv.FormatInt(s.place.Size, 10)
 	if conversion != "" {
 		part += ":" + conversion
 	}

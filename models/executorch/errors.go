@@ -26,6 +26,10 @@ var (
 	// names the constant.
 	ErrMissingData = errors.New("constant is in none of the program's files")
 
+	// ErrShape is matched by the error of [Method.Resized] if a program has no memory for inputs of these shapes. The
+	// error names the input and the largest shape.
+	ErrShape = errors.New("shape that the program does not take")
+
 	// ErrUnknownMethod is matched when a program has no method of a name. The error lists its methods.
 	ErrUnknownMethod = errors.New("no such method")
 )

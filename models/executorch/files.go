@@ -83,6 +83,15 @@ type dataMap struct {
 	constants map[string]*constant
 }
 
+// add adds the constants of a plan.
+func (m *dataMap) add(p *plan) {
+	for _, v := range p.values {
+		if v.constant != nil && !v.host {
+			m.constants[v.constant.name] = v.constant
+		}
+	}
+}
+
 // Tensor implements [xpwc.DataMap].
 func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	c, ok := m.constants[name]

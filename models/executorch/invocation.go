@@ -129,7 +129,6 @@ func (c *invocation) operandAt(value int) xnnpack.ValueID {
 // computable ends a call with a tensor that Go does not compute with.
 func (c *invocation) computable(t *tensor, id xnnpack.ValueID) {
 	c.rows(t)
-	c.fixed(t)
 	if longest := slices.Max(t.shape); longest > operators.MostIndices {
 		c.refuse("a dimension of %d, of at most %d", longest, operators.MostIndices)
 	}
@@ -264,13 +263,6 @@ func (c *invocation) alike(tensors ...*tensor) {
 	}
 }
 
-// fixed ends a call with a tensor whose shape is only the largest one.
-func (c *invocation) fixed(t *tensor) {
-	if t.dynamic {
-		c.refuse("a tensor of a dynamic shape, at most %v", t.shape)
-	}
-}
-
 // hostedOperand returns an argument that Go computes with.
 func (c *invocation) hostedOperand(i int) xnnpack.ValueID {
 	c.arg(i)
@@ -312,6 +304,7 @@ func (c *invocation) hosted(op operators.Operator, in ids, out ...xnnpack.ValueI
 	checked(func() { kernel = op(shapes) })
 	for i, id := range out {
 		y, shape := &c.plan.values[id], kernel.Shapes[i]
+		c.adopt(id, shape)
 		if elements(shape...); y.internal && y.tensor.Shape == nil {
 			y.tensor.Shape = shape
 		}

@@ -221,6 +221,7 @@ var kernels = map[string]operatorRow{
 	"dim_order_ops::_clone_dim_order.out":            {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
 	"dim_order_ops::_empty_dim_order.out":            {zeros, zerosInGo},
 	"dim_order_ops::_to_dim_order_copy.out":          {(*invocation).copyTensor, hostedRow(operators.Cast(), 0).inGo},
+	etView:                                           {nodes: (*invocation).reshaped},
 	"et_copy::_d2h_copy.out":                         {nodes: (*invocation).reshaped},
 	"et_copy::_h2d_copy.out":                         {nodes: (*invocation).reshaped},
 }

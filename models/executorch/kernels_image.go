@@ -12,7 +12,6 @@ import (
 // are in that order already, or in PyTorch's own.
 func (c *invocation) image() (id xnnpack.ValueID, shape []int) {
 	x := c.tensor(0)
-	c.fixed(x)
 	in := c.float(0)
 	if len(x.shape) != 4 {
 		c.outside()

@@ -23,25 +23,11 @@ func (c *invocation) reshape(in, out xnnpack.ValueID, x, y *tensor) {
 		return
 	}
 	c.rows(x, y)
-	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.shapeOf(x, y), Input: in, Output: out}))
-}
-
-// shapeOf returns what a reshape of x to y is given: where the first dimension may be smaller, it is what is left.
-func (c *invocation) shapeOf(x, y *tensor) []int {
-	shape := slices.Clone(y.shape)
-	if !x.dynamic {
-		return shape
+	if c.varyingDims(out) > 1 { // a node has one free dimension
+		c.hosted(operators.Reshape(y.shape), ids{in}, out)
+		return
 	}
-	index := 0
-	for index < len(shape)-1 && shape[index] == 1 && x.shape[0] != 1 {
-		index++ // a new dimension is before it
-	}
-	if rest, err := flow.Elements(x.shape[1:]...); err != nil && len(x.shape) > 1 || len(shape) == 0 ||
-		product(shape[index+1:]) != rest {
-		c.outside()
-	}
-	shape[index] = 0
-	return shape
+	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.freed(out, y.shape), Input: in, Output: out}))
 }
 
 func (c *invocation) permute() { c.permuteBy(c.integers(1)) }
@@ -81,12 +67,9 @@ func (c *invocation) swap() {
 
 // part plans a part of a tensor, of a length along an axis of memory.
 func (c *invocation) part(in xnnpack.ValueID, x *tensor, axis, offset, length int, out xnnpack.ValueID) {
-	if axis == 0 {
-		c.fixed(x)
-	}
 	n := xnnpack.StaticSlice{Offsets: make([]int, len(x.shape)), Sizes: slices.Clone(x.shape), Input: in, Output: out}
 	n.Offsets[axis], n.Sizes[axis] = offset, length
-	if x.dynamic || offset < 0 || length <= 0 {
+	if offset < 0 || length <= 0 {
 		c.outside()
 	}
 	c.Add(flow.StaticSlice(n))
@@ -143,7 +126,7 @@ func (c *invocation) selectAt(in xnnpack.ValueID, x *tensor, axis, index, dst in
 	out := c.resultAt(dst, in)
 	part := c.Inside(in)
 	c.part(in, x, axis, index, 1, part)
-	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: part, Output: out}))
+	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.freed(out, y.shape), Input: part, Output: out}))
 }
 
 // selected is x at one index of a dimension.
@@ -221,7 +204,6 @@ func (c *invocation) stacked() {
 	for _, i := range c.tensors(0) {
 		x, in := c.tensorAt(i), c.operandAt(i)
 		c.rows(x)
-		c.fixed(x)
 		inputs = append(inputs, flow.Reshaped(c, in, shape...))
 	}
 	c.join(dim, inputs)
@@ -236,7 +218,9 @@ func (c *invocation) expand() {
 		c.permuted(in, c.result(in), []int{0})
 		return
 	}
-	c.fixed(y)
+	if y.dynamic {
+		c.outside() // it would need a constant for each shape
+	}
 	in = c.float(0)
 	c.binaryNode(xnnpack.Multiply, in, c.filledConstant(y.shape, 1, in))
 }
@@ -278,27 +262,25 @@ func (c *invocation) flip() {
 // repeat has a tensor several times along each dimension, to which there may be new ones in front.
 func (c *invocation) repeat() { c.hostResult(operators.Tile(c.integers(1)), 0) }
 
-// nearest is an image of another height and width, each pixel that of the input at its place.
+// nearest is an image of another height and width, each pixel that of the input at its place. Factors that are given
+// decide which it is.
 func (c *invocation) nearest() {
 	x, y := c.tensor(0), c.tensor(c.lastArg())
-	c.hostedOperand(0)
-	c.hostedOperand(c.lastArg())
 	if len(x.shape) != 4 || len(y.shape) != 4 {
 		malformed("%v for %v", x.shape, y.shape)
 	}
-	var pixels [][]int
-	for d := 2; d < 4; d++ {
-		scale := float32(x.shape[d]) / float32(y.shape[d])
-		if scale*float32(y.shape[d]) != float32(x.shape[d]) || y.shape[d]%x.shape[d] != 0 {
-			c.outside() // a factor that is given may round otherwise
-		}
-		row := make([]int, y.shape[d])
-		for i := range row {
-			row[i] = i * x.shape[d] / y.shape[d]
-		}
-		pixels = append(pixels, row)
+	c.hostResult(operators.ResizeNearest(y.shape[2:], c.upsampleFactors()), 0)
+}
+
+// upsampleFactors returns the factors of a height and a width, or nothing if sizes are given.
+func (c *invocation) upsampleFactors() []float64 {
+	if c.name == "aten::upsample_nearest2d.vec_out" {
+		return c.factors(2)
 	}
-	c.hostResult(operators.Take(2, pixels...), 0)
+	if len(c.args) < 5 || c.absent(2) || c.absent(3) {
+		return nil
+	}
+	return []float64{c.number(2), c.number(3)}
 }
 
 // indices ends a call whose argument i has no integers.

@@ -144,8 +144,7 @@ func (c *invocation) powerOfNumber() {
 // constantResult makes what the call computes a constant of one number.
 func (c *invocation) constantResult(number float64) {
 	t := c.tensor(c.lastArg())
-	c.fixed(t)
-	if t.dtype != Float {
+	if t.dtype != Float || t.dynamic {
 		c.outside()
 	}
 	id := c.base + c.args[c.lastArg()]
@@ -173,16 +172,16 @@ func (c *invocation) matrices() {
 	x, w, y := c.tensor(first), c.tensor(first+1), c.tensor(c.lastArg())
 	c.rows(x, w, y)
 	a, b := c.float(first), c.float(first+1)
-	c.fixed(x)
-	p, q := flow.Reshaped(c, a, append([]int{1}, x.shape...)...), flow.Reshaped(c, b, append([]int{1}, w.shape...)...)
+	out := c.result(a)
+	p := flow.Reshaped(c, a, append([]int{1}, c.freed(a, x.shape)...)...)
+	q := flow.Reshaped(c, b, append([]int{1}, c.freed(b, w.shape)...)...)
 	whole := c.Inside(a)
 	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: p, B: q, Output: whole}))
-	out := c.result(a)
 	if !added {
-		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: whole, Output: out}))
+		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.freed(out, y.shape), Input: whole, Output: out}))
 		return
 	}
-	product, addend := flow.Reshaped(c, whole, y.shape...), c.float(0)
+	product, addend := flow.Reshaped(c, whole, c.freed(out, y.shape)...), c.float(0)
 	if alpha != 1 {
 		product = flow.Combine(c, xnnpack.Multiply, product, c.Number(alpha, a))
 	}
@@ -322,7 +321,6 @@ func (c *invocation) channels(i, rank int) xnnpack.ValueID {
 func (c *invocation) groupNorm() {
 	x, y := c.tensor(0), c.tensor(8)
 	c.rows(x, y)
-	c.fixed(x)
 	groups := c.integer(6)
 	in := c.float(0)
 	out := c.resultAt(c.args[8], in)
@@ -338,7 +336,6 @@ func (c *invocation) groupNorm() {
 func (c *invocation) instanceNorm() {
 	x, y := c.tensor(0), c.tensor(6)
 	c.rows(x, y)
-	c.fixed(x)
 	in := c.float(0)
 	out := c.resultAt(c.args[6], in)
 	if len(x.shape) < 2 {
@@ -358,7 +355,6 @@ func (c *invocation) instanceNorm() {
 func (c *invocation) variance() {
 	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.rows(x, y)
-	c.fixed(x)
 	less := 1.0
 	if !c.absent(2) {
 		less = c.number(2)
@@ -366,5 +362,5 @@ func (c *invocation) variance() {
 	in := c.float(0)
 	_, variance := c.moments(in, c.axes(1), less)
 	out := c.result(in)
-	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: y.shape, Input: variance, Output: out}))
+	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.freed(out, y.shape), Input: variance, Output: out}))
 }

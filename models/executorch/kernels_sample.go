@@ -2,6 +2,7 @@ package executorch
 
 import (
 	"math"
+	"slices"
 
 	"xpwc/internal/operators"
 	"xpwc/xnnpack"
@@ -70,11 +71,8 @@ func (c *invocation) smoothBilinear() {
 // adaptiveInGo is adaptivePool where the parts are not all of one size.
 func (c *invocation) adaptiveInGo() {
 	c.sameFloats(0, c.lastArg())
-	y := c.tensor(c.lastArg())
-	if len(y.shape) < 2 {
-		malformed("images of shape %v", y.shape)
-	}
-	c.hostResult(operators.AdaptiveMean(y.shape[len(y.shape)-2:]), 0)
+	size := c.size(1, xnnpack.Size{})
+	c.hostResult(operators.AdaptiveMean([]int{size.Height, size.Width}), 0)
 }
 
 // maxPoolInGo is maxPool with the places of the elements, or of elements that XNNPACK does not have.
@@ -91,10 +89,43 @@ func (c *invocation) maxPoolInGo() {
 	if x.dtype != y.dtype {
 		malformed("elements of %v for %v", x.dtype, y.dtype)
 	}
-	pool := operators.MaxPool(w, y.shape[2:])
+	up := c.integer(5) != 0
+	places := []int{windowSize(x.shape[2], window.Height, stride.Height, dilation.Height, around.Height, up),
+		windowSize(x.shape[3], window.Width, stride.Width, dilation.Width, around.Width, up)}
+	pool := operators.MaxPool(w, places)
 	if c.arg(7); c.method.uses(c.args[7]) {
 		c.hostTo([]int{6, 7}, pool, 0)
 	} else {
 		c.hostTo([]int{6}, operators.First(pool), 0)
 	}
+}
+
+// resizedSizes is of images of a size that is listed, or times the factors.
+func (c *invocation) resizedSizes() {
+	x := slices.Clone(c.sizes(0))
+	if len(x) != 4 {
+		malformed("images of shape %v", x)
+	}
+	factors := []float64(nil)
+	if c.absent(1) && len(c.args) == 5 {
+		factors = c.factors(3)
+	} else if c.absent(1) {
+		factors = []float64{c.number(3), c.number(4)}
+	}
+	c.setResult(c.scaledSizes(x, factors))
+}
+
+// scaledSizes is images of a size that argument 1 lists or, if that is not given, times factors.
+func (c *invocation) scaledSizes(sizes []int, factors []float64) []int {
+	for k := range 2 {
+		switch {
+		case c.absent(1) && len(factors) == 2:
+			sizes[2+k] = int(min(float64(sizes[2+k])*factors[k], operators.MostIndices))
+		case !c.absent(1) && len(c.integers(1)) == 2:
+			sizes[2+k] = c.integers(1)[k]
+		default:
+			malformed("neither a size nor factors")
+		}
+	}
+	return sizes
 }

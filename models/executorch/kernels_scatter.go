@@ -96,7 +96,6 @@ func (c *invocation) narrowed() {
 func (c *invocation) shuffled() {
 	x, y, block := c.tensor(0), c.tensor(c.lastArg()), c.integer(1)
 	c.rows(x, y)
-	c.fixed(x)
 	in := c.operand(0)
 	out := c.result(in)
 	image := y
@@ -120,4 +119,19 @@ func (c *invocation) shuffled() {
 	}
 	moved := flow.Transposed(c, flow.Reshaped(c, in, parts...), order...)
 	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: slices.Clone(y.shape), Input: moved, Output: out}))
+}
+
+// shuffledSizes is of images whose pixels became channels, or the reverse.
+func (c *invocation) shuffledSizes() {
+	x, block := slices.Clone(c.sizes(0)), c.integer(1)
+	rank := len(x)
+	if rank < 3 || block < 1 || block > operators.MostIndices {
+		malformed("blocks of %d in %v", block, x)
+	}
+	if c.name == "aten::pixel_unshuffle.out" {
+		x[rank-3], x[rank-2], x[rank-1] = x[rank-3]*block*block, x[rank-2]/block, x[rank-1]/block
+	} else {
+		x[rank-3], x[rank-2], x[rank-1] = x[rank-3]/(block*block), x[rank-2]*block, x[rank-1]*block
+	}
+	c.setResult(x)
 }

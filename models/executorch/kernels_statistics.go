@@ -13,7 +13,6 @@ import (
 func (c *invocation) batchNorm() {
 	x, y := c.tensor(0), c.tensor(7)
 	c.rows(x, y)
-	c.fixed(x)
 	in := c.float(0)
 	out := c.resultAt(c.args[7], in)
 	rank := len(x.shape)
@@ -32,12 +31,12 @@ func (c *invocation) batchNorm() {
 func (c *invocation) variances() {
 	x := c.tensor(0)
 	c.rows(x, c.tensor(4), c.tensor(5))
-	c.fixed(x)
 	in, axes := c.float(0), c.axes(1)
 	_, variance := c.moments(in, axes, c.correction())
 	for i, id := range []xnnpack.ValueID{variance, flow.Reduced(c, xnnpack.ReduceMean, axes, in)} {
-		shape := slices.Clone(c.tensor(4 + i).shape)
-		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: id, Output: c.resultAt(c.args[4+i], in)}))
+		out := c.resultAt(c.args[4+i], in)
+		shape := c.freed(out, c.tensor(4+i).shape)
+		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: shape, Input: id, Output: out}))
 	}
 }
 
@@ -122,7 +121,6 @@ func (c *invocation) productAlong() {
 func (c *invocation) gated() {
 	x := c.tensor(0)
 	c.rows(x)
-	c.fixed(x)
 	in := c.float(0)
 	axis := c.axis(x, c.integer(1))
 	half := slices.Clone(x.shape)
@@ -148,17 +146,16 @@ func (c *invocation) reverseDifference() {
 func (c *invocation) linear() {
 	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.lastArg())
 	c.rows(x, w, y)
-	c.fixed(x)
 	a, b := c.float(0), c.float(1)
 	if len(w.shape) != 2 || len(x.shape) < 1 || x.shape[len(x.shape)-1] != w.shape[1] {
 		malformed("a matrix of %v for %v", w.shape, x.shape)
 	}
-	p := flow.Reshaped(c, a, 1, product(x.shape)/w.shape[1], w.shape[1])
+	p := flow.Reshaped(c, a, 1, 0, w.shape[1])
 	q := flow.Reshaped(c, b, 1, w.shape[0], w.shape[1])
 	whole := c.Inside(a)
 	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: p, B: q, TransposeB: true, Output: whole}))
 	out := c.result(a)
-	c.scaled(flow.Reshaped(c, whole, y.shape...), xnnpack.InvalidValue, c.optional(2), out)
+	c.scaled(flow.Reshaped(c, whole, c.freed(out, y.shape)...), xnnpack.InvalidValue, c.optional(2), out)
 }
 
 // combinedNumbers plans what Go computes of two tensors, as floats.
@@ -246,4 +243,31 @@ func (c *invocation) selectedBy() {
 		in = append(in, id)
 	}
 	c.hosted(operators.Select(false), in, y)
+}
+
+// fromZeroSizes is how many numbers there are from 0 to another.
+func (c *invocation) fromZeroSizes() {
+	n := math.Ceil(c.number(0))
+	if !(n >= 0 && n <= math.MaxInt32) {
+		malformed("numbers up to %g", n)
+	}
+	c.setResult([]int{int(n)})
+}
+
+// varianceSizes is of a variance and of its mean.
+func varianceSizes(c *invocation) {
+	for i := 4; i < 6; i++ {
+		call := *c
+		call.args = append(slices.Clone(c.args[:4]), c.args[i])
+		reducedSizes(1, 3)(&call)
+	}
+}
+
+// linearSizes is as many rows as the first argument has, of as many numbers as the second has rows.
+func (c *invocation) linearSizes() {
+	x, w := c.sizes(0), c.sizes(1)
+	if len(x) < 1 || len(w) != 2 {
+		malformed("a matrix of %v for %v", w, x)
+	}
+	c.setResult(append(slices.Clone(x[:len(x)-1]), w[0]))
 }

@@ -39,9 +39,11 @@ type value struct {
 
 // planner makes one method's part of a plan.
 type planner struct {
-	method   *method
+	source   *source
+	method   *method // a copy of the source's, with the shapes for which it is planned
 	files    *files
 	plan     *plan
+	varying  map[int][]bool             // as in the source
 	base     int                        // where the method's own values begin in the plan
 	asFloat  map[int]bool               // values of the method: inputs that are converted before they are given
 	states   []flow.State               // that the method keeps
@@ -62,7 +64,8 @@ type delegatePart struct {
 	blob     flatbuf.Span // in the program's file, as ExecuTorch gives it to its backend
 }
 
-func (p *planner) planMethod() flow.Part {
+// planMethod plans the method for inputs of these shapes, or of the largest ones if there are none.
+func (p *planner) planMethod(shapes [][]int) flow.Part {
 	m := p.method
 	p.base, p.asFloat = len(p.plan.values), m.inputsAsFloats()
 	for i, v := range m.values {
@@ -75,6 +78,9 @@ func (p *planner) planMethod() flow.Part {
 			}
 		}
 		p.plan.values = append(p.plan.values, x)
+	}
+	if shapes != nil {
+		p.shapeInputs(shapes)
 	}
 	first := len(p.plan.steps)
 	for _, i := range m.inputs {
@@ -91,7 +97,14 @@ func (p *planner) planMethod() flow.Part {
 		switch in.kind {
 		case kernelCall:
 			name := m.operators[in.target]
-			p.attempt(fmt.Sprintf("instruction %d, %s", i, name), func() { p.kernel(name, in.args) })
+			p.attempt(fmt.Sprintf("instruction %d, %s", i, name), func() {
+				if p.scalar(name, in.args) {
+					p.count(name, Between)
+					return
+				}
+				p.resizeOutputs(name, in.args)
+				p.kernel(name, in.args)
+			})
 		case delegateCall:
 			p.delegate(in.target, in.args)
 		case moveCall:
@@ -254,7 +267,12 @@ func (p *planner) know(i int) {
 	}
 	v.tensor.Type = kind
 	fault.Wrap(func() {
-		if n := elements(t.shape...); ok {
+		count := flow.Elements
+		if t.content != nil {
+			count = flow.ConstantElements
+		}
+		var n int
+		if checked(func() { n = fault.Value(count(t.shape...)) }); ok {
 			p.complete(v, t.content, nil)
 		} else if t.content != nil {
 			v.constant = p.files.constant(t.content, int64(n)*int64(t.dtype.Size()))
@@ -305,6 +323,7 @@ func (p *planner) add(name string, op flow.Operation) {
 	}
 	var shape []int
 	checked(func() { shape = op.Shape(shapes) })
+	p.adopt(outputs[0], shape)
 	p.plan.values[outputs[0]].compute(shape)
 	if mover, ok := op.(flow.Node); ok && mover.Moves() && p.inGo(inputs, outputs[0]) {
 		op = flow.Hosted{Inputs: inputs, Results: outputs, Computed: shape,
@@ -475,6 +494,9 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 	}
 	i := args[x.external]
 	argument := xnnpack.ValueID(p.base + i)
+	if t := p.method.values[i].tensor; t != nil && t.dynamic && len(t.shape) == len(v.tensor.Shape) {
+		v.tensor.Shape = t.shape // the delegate has the largest one
+	}
 	label := fmt.Sprintf("argument %d, value %d of the method", x.external, i)
 	if p.attempt(name+": "+label, func() { p.agrees(i, &v) }) {
 		fault.Wrap(func() { p.bind(i, v) }, "%s", label)

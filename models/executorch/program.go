@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,33 +46,43 @@ func newProgram(f *files) *Program {
 	methods := readMethods(f.program().contents)
 	p := &Program{files: f, plan: &plan{files: f}, data: &dataMap{files: f, constants: map[string]*constant{}}}
 	for i := range methods {
-		m := &planner{method: &methods[i], files: f, plan: p.plan, counts: map[Operator]int{},
-			last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
-		var part flow.Part
-		fault.Wrap(func() { part = m.planMethod() }, "method %q", m.method.name)
-		method := &Method{
-			program: p, name: m.method.name, part: part, whole: part,
-			stock: m.stock, counts: m.counts, fault: m.runnable(),
-		}
-		for _, i := range m.method.inputs {
-			if t := m.method.values[i].tensor; t != nil {
-				method.types = append(method.types, inputType{t.dtype, m.asFloat[i]})
-			}
-		}
-		if method.fault == nil {
-			method.whole = part.Pruned()
-		}
-		p.methods = append(p.methods, method)
+		s := &source{files: f, method: &methods[i], varying: map[int][]bool{}}
+		fault.Wrap(func() {
+			method, _ := planned(s, p, p.plan, nil)
+			method.data = p.data
+			p.methods = append(p.methods, method)
+		}, "method %q", methods[i].name)
 	}
-	for _, v := range p.plan.values {
-		if v.constant != nil && !v.host {
-			p.data.constants[v.constant.name] = v.constant
-		}
-	}
+	p.data.add(p.plan)
 	if len(p.methods) == 0 {
 		malformed("the program has no methods")
 	}
 	return p
+}
+
+// planned plans a method for inputs of these shapes, or of the largest ones if there are none. It reports whether
+// dimensions differ from the largest ones that were not known to vary.
+func planned(s *source, program *Program, to *plan, shapes [][]int) (method *Method, varied bool) {
+	s.mu.Lock()
+	varying := maps.Clone(s.varying)
+	s.mu.Unlock()
+	m := &planner{source: s, method: s.method.clone(), varying: varying, files: s.files, plan: to,
+		counts: map[Operator]int{}, last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
+	part := m.planMethod(shapes)
+	method = &Method{
+		source: s, program: program, plan: to, name: m.method.name, part: part, whole: part,
+		stock: m.stock, counts: m.counts, fault: m.runnable(),
+	}
+	for _, i := range m.method.inputs {
+		if t := m.method.values[i].tensor; t != nil {
+			method.types = append(method.types, inputType{t.dtype, m.asFloat[i]})
+		}
+	}
+	if method.fault != nil {
+		return method, false
+	}
+	method.whole = part.Pruned()
+	return method, m.vary()
 }
 
 // Methods returns the program's methods in the file's order. There is at least one.
@@ -110,7 +121,10 @@ func (p *Program) Close() error { return p.files.close() }
 // Method is one of a program's methods. It is a [models.Model] whose subgraph is that of all delegates and of the
 // operators between them.
 type Method struct {
+	source  *source
 	program *Program
+	plan    *plan
+	data    *dataMap
 	name    string
 	part    flow.Part        // everything that the file has of it
 	whole   flow.Part        // what its outputs need, if it can be run
@@ -172,12 +186,12 @@ func (m *Method) external(values ids, name string, first int) []models.Value {
 	if m.fault != nil {
 		return nil
 	}
-	out, staged := make([]models.Value, len(values)), m.whole.Staged()
+	out := make([]models.Value, len(values))
 	for i, n := range values {
-		v := &m.program.plan.values[n]
+		v := &m.plan.values[n]
 		out[i] = models.Value{
 			ID: xnnpack.ValueID(first + i), Name: fmt.Sprint(name, " ", i), Type: v.tensor.Type,
-			Shape: slices.Clone(v.tensor.Shape), Dynamic: v.dynamic && !staged, Quantization: v.tensor.Quantization,
+			Shape: slices.Clone(v.tensor.Shape), Dynamic: v.dynamic, Quantization: v.tensor.Quantization,
 		}
 		if v.host {
 			out[i].Declared = v.element()
@@ -189,14 +203,17 @@ func (m *Method) external(values ids, name string, first int) []models.Value {
 	return out
 }
 
-// DataMap returns [Program.DataMap].
-func (m *Method) DataMap() xpwc.DataMap { return m.program.data }
+// DataMap returns [Program.DataMap] or, of a method that was resized, the constants that it uses.
+func (m *Method) DataMap() xpwc.DataMap { return m.data }
 
 // Stages returns what the method computes where XNNPACK does not have all of its operators: subgraphs, and what Go
 // computes between them. See [models.Staged].
 func (m *Method) Stages() (stages []models.Stage, between []models.Buffer) {
 	if m.fault != nil {
 		return nil, nil
+	}
+	if m.resizable() && !m.whole.Staged() {
+		return []models.Stage{m.whole.Whole()}, nil
 	}
 	return m.whole.Stages()
 }
@@ -216,6 +233,11 @@ func (m *Method) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
 		return nil, err
 	}
 	return m.whole.Subgraph(l)
+}
+
+// resizable reports whether an input has several shapes.
+func (m *Method) resizable() bool {
+	return slices.ContainsFunc(m.whole.Inputs, func(id xnnpack.ValueID) bool { return m.plan.values[id].dynamic })
 }
 
 // Close closes the program that the method is of.

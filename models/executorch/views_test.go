@@ -58,12 +58,6 @@ func TestAViewThatMayBeAnotherTensorIsNotRun(t *testing.T) {
 
 func TestARefusedCallNamesItsCause(t *testing.T) {
 	for want, p := range map[string]mprogram{
-		"aten::embedding.out of FLOAT (a tensor of a dynamic shape, at most [2])": func() mprogram {
-			p := invoked("aten::embedding.out", []any{shaped{3, 2}, typed{Long, []int32{2}}, -1, false, false},
-				shaped{2, 2})
-			p.methods[0].values[1] = mtensor{dtype: Long, sizes: []int32{2}, dynamic: 1}.table()
-			return p
-		}(),
 		"aten::where.self_out from BOOL to FLOAT (a tensor with its dimensions in the order [1 0] in memory)": func() mprogram {
 			p := invoked("aten::where.self_out", []any{typed{Bool, []int32{2, 3}}, shaped{2, 3}, shaped{2, 3}},
 				shaped{2, 3})

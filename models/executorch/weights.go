@@ -142,7 +142,7 @@ func (p *Program) inferenceReads(d delegatePart) map[string]bool {
 func (p *Program) WeightBytes() int64 { return p.plan.weightBytes(p.plan.part()) }
 
 // WeightBytes returns the bytes of the kernels and biases that the method packs.
-func (m *Method) WeightBytes() int64 { return m.program.plan.weightBytes(m.whole) }
+func (m *Method) WeightBytes() int64 { return m.plan.weightBytes(m.whole) }
 
 // part is everything of the plan.
 func (p *plan) part() flow.Part { return flow.Part{Values: p, Steps: p.steps} }

@@ -27,10 +27,15 @@ var (
 	ErrInputSize = errors.New("wrong size of input")
 )
 
-// ErrOutputShape is an error of [Runner.Run]: an input has fewer rows than in the model, and this changes the shape of
-// an output for which the model has one shape only. Give the input all its rows, or use a model in which the output is
-// [models.Value.Dynamic].
-var ErrOutputShape = instance.ErrOutputShape
+// ErrInputShape is an error of [Runner.Run]: the model does not compute with inputs of these shapes. The message has
+// the reason, and the largest shapes.
+var ErrInputShape = instance.ErrInputShape
+
+// A Tensor is an input with its shape. The other inputs of [Runner.Run] have theirs from the number of their elements.
+type Tensor struct {
+	Shape []int // outermost first
+	Data  any   // the elements row by row, a []float32 for instance
+}
 
 // A Runner is a model that is ready to run. Its methods may be called from many goroutines; as many Runs as it has
 // instances compute at the same time, and further ones wait for their turn. It must be closed.
@@ -66,8 +71,8 @@ type Stats struct {
 // A Result is an output that a Run computed. It is the caller's own: no other Run and no Close changes it.
 type Result struct {
 	Name string
-	// Shape gives the dimensions, outermost first. It is the model's, except for values that are
-	// [models.Value.Dynamic].
+	// Shape gives the dimensions, outermost first. It is the model's, except of a value that is
+	// [models.Value.Dynamic]: then it is computed from the shapes of the inputs.
 	Shape []int
 	// Data are the elements row by row, []float32 for instance, as the package's documentation has it.
 	Data any
@@ -111,14 +116,15 @@ func (r *Runner) Stats() Stats {
 	return s
 }
 
-// Run waits for its turn and computes the outputs. Each input is a slice of its value's type; its elements are copied,
-// row by row. It has as many as the value's shape, or fewer rows if the value is [models.Value.Dynamic]: then the first
-// dimension is what the length makes it, at least 1. A Run with other lengths than the one before, of the same
-// instance, takes the time to plan the memory anew.
+// Run waits for its turn and computes the outputs. Each input is a slice of its value's type, or a [Tensor] with one;
+// its elements are copied, row by row. It has as many as the value's shape, or fewer if the value is
+// [models.Value.Dynamic]. The length of a slice is then its first dimension or, if that cannot be smaller, the only one
+// that can; any other shape needs a Tensor. A Run with other shapes than the one before, of the same instance, takes
+// the time to plan the memory anew.
 //
 // When ctx is done, a Run that waits returns its error; one that computes goes on.
 //
-// Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrOutputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
+// Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrInputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
 // packed weights may be lost, as [xpwc.Session.Err] has it: load the model again; and XNNPACK's errors, if inputs do
 // not fit together. What must not be wrong on a failing disk of another system than Linux, or under overlayfs, is
 // computed after [xpwc.Cache.Save].
@@ -215,11 +221,14 @@ func (v *version) compute(i *instance.Instance, dst []Result, inputs []any) ([]R
 	if err != nil {
 		return nil, err
 	}
+	if err := i.ShapeInputs(shapes); err != nil {
+		return nil, err
+	}
 	for k, input := range inputs {
-		if err := i.ShapeInput(k, shapes[k]); err != nil {
-			return nil, err
-		}
 		value := v.inputs[k]
+		if t, ok := input.(Tensor); ok {
+			input = t.Data
+		}
 		kinds[value.Element()].give(i.Inputs[k], input, value.Widened())
 	}
 	if _, err := i.Infer(); err != nil {
@@ -306,37 +315,70 @@ func (v *version) shapes(inputs []any) ([][]int, error) {
 	shapes := make([][]int, len(inputs))
 	for i, input := range inputs {
 		value := v.inputs[i]
+		t, shaped := input.(Tensor)
+		if shaped {
+			input = t.Data
+		}
 		if reflect.TypeOf(input) != kinds[value.Element()].slice {
 			return nil, fmt.Errorf("%w %q: %T, not %s", ErrInputType, value.Name, input, takes(value))
 		}
 		n := reflect.ValueOf(input).Len()
-		if shapes[i] = shapeOf(value, n); shapes[i] == nil {
+		if shapes[i] = t.Shape; !shaped {
+			shapes[i] = v.shapeOf(i, n)
+		}
+		switch {
+		case shapes[i] == nil && !shaped:
 			return nil, fmt.Errorf("%w %q: %d elements, not those of %s", ErrInputSize, value.Name, n, takes(value))
+		case !value.Dynamic && !slices.Equal(shapes[i], value.Shape):
+			return nil, fmt.Errorf("%w: %q: %v, not %s", ErrInputShape, value.Name, shapes[i], takes(value))
+		case !fits(n, shapes[i]):
+			return nil, fmt.Errorf("%w %q: %d elements of shape %v", ErrInputSize, value.Name, n, shapes[i])
 		}
 	}
 	return shapes, nil
 }
 
-// shapeOf returns the shape of a value with n elements, and nil if it cannot have as many.
-func shapeOf(v models.Value, n int) []int {
-	if n == xnnpack.Elements(v.Shape) {
-		return v.Shape
+// fits reports whether n elements have a shape.
+func fits(n int, shape []int) bool {
+	for _, d := range shape {
+		if d < 1 || n%d != 0 {
+			return false
+		}
+		n /= d
 	}
-	if !v.Dynamic || len(v.Shape) == 0 {
+	return n == 1
+}
+
+// shapeOf returns the shape of input i with n elements, or nil if it cannot have as many. The number decides the first
+// dimension or, if that cannot be smaller, the only one that can.
+func (v *version) shapeOf(i, n int) []int {
+	value := v.inputs[i]
+	if n == xnnpack.Elements(value.Shape) {
+		return value.Shape
+	}
+	m, ok := v.model.(models.Resizable)
+	if !ok || n == 0 {
 		return nil
 	}
-	row := xnnpack.Elements(v.Shape[1:])
-	if row == 0 || n == 0 || n%row != 0 || n/row > v.Shape[0] {
+	dims := m.DynamicDims()[i]
+	if len(dims) == 0 || len(dims) > 1 && dims[0] > 0 {
 		return nil
 	}
-	return append([]int{n / row}, v.Shape[1:]...)
+	shape := slices.Clone(value.Shape)
+	shape[dims[0]] = 1
+	rest := xnnpack.Elements(shape)
+	if n%rest != 0 || n/rest > value.Shape[dims[0]] {
+		return nil
+	}
+	shape[dims[0]] = n / rest
+	return shape
 }
 
 // takes returns the Go type of an input.
 func takes(v models.Value) string {
 	text := fmt.Sprintf("%s of shape %v", kinds[v.Element()].slice, v.Shape)
 	if v.Dynamic {
-		text += " or fewer rows"
+		text += " or smaller"
 	}
 	return text
 }

@@ -126,7 +126,7 @@ func TestADynamicInputHasAsManyRowsAsItsLengthMakes(t *testing.T) {
 	for _, n := range []int{0, 1, width + 1, (rows + 1) * width} {
 		_, err := r.Run(t.Context(), make([]float32, n))
 		require.ErrorIs(t, err, inference.ErrInputSize)
-		require.ErrorContains(t, err, "or fewer rows")
+		require.ErrorContains(t, err, "or smaller")
 	}
 	repeated, err := r.Run(t.Context(), input)
 	require.NoError(t, err)

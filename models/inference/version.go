@@ -37,6 +37,9 @@ func (r *Runner) load(m models.Model) (v *version, err error) {
 		if i.Stateful() && r.options.Instances > 1 {
 			return v, ErrStates
 		}
+		if i.Dynamic() {
+			continue // the memory is that of the shapes in use
+		}
 		if err := i.Prepare(); err != nil {
 			return v, err
 		}

@@ -37,6 +37,7 @@ type blueTensor struct {
 	blockScale int
 	sparsity   *sparsity
 	outside    bool // the data lies after the flatbuffer
+	hole       int  // bytes of data outside that the test itself writes
 	sharing    int  // the tensor whose bytes it has, if not 0
 }
 
@@ -49,7 +50,7 @@ type blueOp struct {
 	customOptions []byte
 }
 
-// fields are a table's, by slot: byte, int32, float32, bool, string or []int32.
+// fields are a table's, by slot: byte, int32, int64, float32, bool, string, []int32 or []int64.
 type fields map[int]any
 
 // floats is a constant, or with no values a tensor that is computed.
@@ -85,6 +86,12 @@ func writeTable(b *flatbuffers.Builder, f fields) flatbuffers.UOffsetT {
 		switch v := f[slot].(type) {
 		case []int32:
 			vectors[slot] = int32Vector(b, v)
+		case []int64:
+			b.StartVector(8, len(v), 8)
+			for _, n := range slices.Backward(v) {
+				b.PrependInt64(n)
+			}
+			vectors[slot] = b.EndVector(len(v))
 		case string:
 			vectors[slot] = b.CreateString(v)
 		}
@@ -98,9 +105,11 @@ func writeTable(b *flatbuffers.Builder, f fields) flatbuffers.UOffsetT {
 			b.PrependBoolSlot(slot, v, !v)
 		case int32:
 			b.PrependInt32Slot(slot, v, ^v)
+		case int64:
+			b.PrependInt64Slot(slot, v, ^v)
 		case float32:
 			b.PrependFloat32Slot(slot, v, v+1)
-		case []int32, string:
+		case []int32, []int64, string:
 			b.PrependUOffsetTSlot(slot, vectors[slot], 0)
 		}
 	}
@@ -175,7 +184,7 @@ func (m *blueprint) write(outside map[int]uint64) []byte {
 			if t.outside {
 				// A first pass without offsets finds the flatbuffer's length, which these must not change.
 				b.PrependUint64Slot(bufferOffset, max(outside[i], 2), 0)
-				b.PrependUint64Slot(bufferSize, uint64(len(t.data)), 0)
+				b.PrependUint64Slot(bufferSize, uint64(max(len(t.data), t.hole)), 0)
 			}
 			buffers = append(buffers, b.EndObject())
 

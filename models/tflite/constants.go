@@ -40,13 +40,16 @@ type constant struct {
 // newConstant checks that a tensor has as many bytes as its shape and type need.
 func newConstant(t *tensor) *constant {
 	shape := ints(t.shape)
-	count, err := elements(shape)
+	count, err := constantElements(shape)
+	if t.sparsity != nil {
+		count, err = elements(shape) // the file has fewer
+	}
 	if err != nil {
 		malformed("%v", err)
 	}
-	dtype := t.dtype
-	if dtype == typeInt4 {
-		dtype = typeInt8
+	dtype, bits := t.dtype, 8*t.dtype.Size()
+	if narrow := narrowBits[dtype]; narrow > 0 {
+		dtype, bits = typeInt8, narrow
 	}
 	width := dtype.Size()
 	if width == 0 {
@@ -61,11 +64,7 @@ func newConstant(t *tensor) *constant {
 		k.scatter = t.sparsity.scatter(shape)
 		k.sparse, stored = t.sparsity, k.scatter.stored
 	}
-	bytes := int64(stored) * int64(width)
-	if t.dtype == typeInt4 {
-		bytes = (bytes + 1) / 2
-	}
-	if t.data.Size != bytes {
+	if t.data.Size != (int64(stored)*int64(bits)+7)/8 {
 		malformed("%d bytes for %d elements of %v", t.data.Size, stored, t.dtype)
 	}
 	return k
@@ -89,7 +88,7 @@ func (c *constant) scaled() {
 	case q.custom || n == 0:
 		unsupported("values of type %v without a scale", c.stored)
 	case q.block > 0:
-		if total, _ := elements(c.shape); n != total/q.block {
+		if total, _ := constantElements(c.shape); n != total/q.block {
 			malformed("%d scales of blocks of %d of shape %v", n, q.block, c.shape)
 		}
 	case n > 1 && (q.dimension < 0 || q.dimension >= len(c.shape) || n != c.shape[q.dimension]):
@@ -104,10 +103,15 @@ func (c *constant) dequantized() *constant {
 }
 
 // describe returns the description for XNNPACK, without the content.
-func (c *constant) describe() xnnpack.Tensor { return describe(c.name, c.dtype, c.quant, c.shape) }
+func (c *constant) describe() xnnpack.Tensor {
+	if c.inHalfBytes() {
+		return c.fourBits()
+	}
+	return describe(c.name, c.dtype, c.quant, c.shape)
+}
 
 func (c *constant) place() tensorfile.Place {
-	return tensorfile.Place{Offset: c.source.Offset, Size: c.source.Size, Alignment: int64(c.dtype.Size())}
+	return tensorfile.Place{Offset: c.source.Offset, Size: c.source.Size, Alignment: int64(max(c.dtype.Size(), 1))}
 }
 
 // computed reports whether XNNPACK is given other memory than the file's: converted constants, and constants that it
@@ -160,7 +164,7 @@ func (c *constant) conversion() tensorfile.Conversion {
 			if c.sparse != nil {
 				b = fmt.Appendf(b, "%v", *c.sparse)
 			}
-			if c.quantized() {
+			if c.quantized() && !c.inHalfBytes() { // those have the same bytes with any scales
 				b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
 			}
 			return xpwc.DigestOf(b)
@@ -221,8 +225,15 @@ func (c *constant) fill(dst, stored []byte) {
 		c.reorder(dst, stored)
 		return
 	}
-	if c.stored == typeInt4 {
-		stored = unpacked(stored)
+	switch bits := narrowBits[c.stored]; {
+	case bits == 0 || c.dtype == c.stored:
+	case c.dtype == typeUint4:
+		for i, b := range stored[:c.size] {
+			dst[i] = b ^ 0x88
+		}
+		return
+	default:
+		stored = unpacked(stored, bits)
 	}
 	if c.scatter != nil {
 		width := max(c.stored.Size(), 1)
@@ -242,11 +253,16 @@ func (c *constant) fill(dst, stored []byte) {
 	}
 }
 
-// unpacked returns 4-bit integers, of which a byte has two, the first in its lower half, as int8.
-func unpacked(halves []byte) []byte {
-	out := make([]byte, 0, 2*len(halves))
-	for _, b := range halves {
-		out = append(out, byte(int8(b<<4)>>4), byte(int8(b)>>4))
+// narrowBits has the bits of elements that share bytes, the first in the lowest bits.
+var narrowBits = map[elementType]int{typeInt4: 4, typeInt2: 2}
+
+// unpacked returns integers of so many bits as int8.
+func unpacked(narrow []byte, bits int) []byte {
+	out := make([]byte, 0, len(narrow)*8/bits)
+	for _, b := range narrow {
+		for high := 8 - bits; high >= 0; high -= bits {
+			out = append(out, byte(int8(b<<high)>>(8-bits)))
+		}
 	}
 	return out
 }
@@ -260,7 +276,7 @@ func (c *constant) dequantize(dst, stored []byte, first int) {
 		}
 	}
 	numbers := operators.Array{Element: elementTypes[c.stored], Data: stored}
-	if c.stored == typeInt4 {
+	if narrowBits[c.stored] > 0 {
 		numbers.Element = models.Int8
 	}
 	for i := range len(dst) / 4 {
@@ -297,7 +313,7 @@ func (c *constant) reorder(dst, stored []byte) {
 	plain.order, plain.shape = nil, c.fileShape
 	var shape, strides []int
 	for _, d := range c.order {
-		stride, _ := elements(c.fileShape[d+1:])
+		stride, _ := constantElements(c.fileShape[d+1:])
 		shape, strides = append(shape, c.fileShape[d]), append(strides, stride)
 	}
 	operators.Strided(operators.Array{Element: models.Float32, Shape: shape, Data: dst},

@@ -29,26 +29,29 @@
 // XNNPACK computes ABS, ADD, ADD_N, AVERAGE_POOL_2D, BATCH_MATMUL, BATCH_TO_SPACE_ND, BROADCAST_TO, CEIL,
 // CONCATENATION, CONV_2D, CONV_3D, COS, DENSIFY, DEPTH_TO_SPACE, DEPTHWISE_CONV_2D, DEQUANTIZE, DIV, ELU, EXP,
 // EXPAND_DIMS, FLOOR, FULLY_CONNECTED, GELU, HARD_SWISH, L2_NORMALIZATION, LEAKY_RELU, LOG, LOGISTIC, MAX_POOL_2D,
-// MAXIMUM, MEAN, MINIMUM, MUL, NEG, PACK, PAD, PADV2, POW, PRELU, QUANTIZE, REDUCE_MAX, REDUCE_MIN, RELU, RELU_0_TO_1,
-// RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR, ROUND, RSQRT, SIGN, SIN, SLICE, SOFTMAX,
-// SPACE_TO_BATCH_ND, SPACE_TO_DEPTH, SPLIT, SPLIT_V, SQRT, SQUARE, SQUARED_DIFFERENCE, SQUEEZE, STRIDED_SLICE, SUB,
-// SUM, TANH, TILE, TRANSPOSE, TRANSPOSE_CONV, UNPACK, and MediaPipe's custom operator Convolution2DTransposeBias.
-// Weights are constant, except that FULLY_CONNECTED's may be computed. Activations NONE, RELU, RELU_N1_TO_1 and RELU6
-// can be fused.
+// MAXIMUM, MEAN, MINIMUM, MUL, NEG, PACK, PAD, PADV2, POW, PRELU, QUANTIZE, REDUCE_MAX, REDUCE_MIN, RELU,
+// RELU_0_TO_1, RELU_N1_TO_1, RELU6, RESHAPE, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR, ROUND, RSQRT, SIGN, SIN,
+// SLICE, SOFTMAX, SPACE_TO_BATCH_ND, SPACE_TO_DEPTH, SPLIT, SPLIT_V, SQRT, SQUARE, SQUARED_DIFFERENCE, SQUEEZE,
+// STABLEHLO_ADD, STABLEHLO_MAXIMUM, STABLEHLO_MINIMUM, STABLEHLO_MULTIPLY, STRIDED_SLICE, SUB, SUM, TANH, TILE,
+// TRANSPOSE, TRANSPOSE_CONV, UNPACK, and MediaPipe's custom operator Convolution2DTransposeBias. Weights are
+// constant, except that FULLY_CONNECTED's may be computed. Activations NONE, RELU, RELU_N1_TO_1 and RELU6 can be
+// fused.
 //
-// Go computes what XNNPACK does not have, between subgraphs: ARG_MAX, ARG_MIN, ATAN2, BROADCAST_ARGS, BUCKETIZE, CAST,
-// COMPLEX_ABS, CUMSUM, DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, EQUAL, FILL, FLOOR_DIV, FLOOR_MOD, GATHER, GATHER_ND,
-// GREATER, GREATER_EQUAL, IMAG, LESS, LESS_EQUAL, LOCAL_RESPONSE_NORMALIZATION, LOG_SOFTMAX, LOGICAL_AND, LOGICAL_NOT,
-// LOGICAL_OR, MATRIX_DIAG, MATRIX_SET_DIAG, MIRROR_PAD, NON_MAX_SUPPRESSION_V4 and _V5, NOT_EQUAL, ONE_HOT, RANGE,
-// RANK, REAL, REDUCE_ALL, REDUCE_ANY, REDUCE_PROD, REVERSE_SEQUENCE, REVERSE_V2, RFFT2D of powers of 2, SCATTER_ND,
-// SEGMENT_SUM of constant indices, SELECT, SELECT_V2, SHAPE, TOPK_V2, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN,
-// UNSORTED_SEGMENT_PROD, UNSORTED_SEGMENT_SUM, ZEROS_LIKE, and integers and booleans in operators that move, adds or
-// compares. A model with any of these has no subgraph of all of it, see [Model.Stages].
+// Go computes what XNNPACK does not have, between subgraphs: ARG_MAX, ARG_MIN, ATAN2, BROADCAST_ARGS, BUCKETIZE,
+// CAST, COMPLEX_ABS, CUMSUM, DYNAMIC_UPDATE_SLICE, EMBEDDING_LOOKUP, EQUAL, FILL, FLOOR_DIV, FLOOR_MOD, GATHER,
+// GATHER_ND, GREATER, GREATER_EQUAL, IMAG, LESS, LESS_EQUAL, LOCAL_RESPONSE_NORMALIZATION, LOG_SOFTMAX, LOGICAL_AND,
+// LOGICAL_NOT, LOGICAL_OR, MATRIX_DIAG, MATRIX_SET_DIAG, MIRROR_PAD, NON_MAX_SUPPRESSION_V4 and _V5, NOT_EQUAL,
+// ONE_HOT, RANGE, RANK, REAL, REDUCE_ALL, REDUCE_ANY, REDUCE_PROD, REVERSE_SEQUENCE, REVERSE_V2, RFFT2D of powers of
+// 2, SCATTER_ND, SEGMENT_SUM of constant indices, SELECT, SELECT_V2, SHAPE, STABLEHLO_GATHER, STABLEHLO_PAD,
+// STABLEHLO_SCATTER, TOPK_V2, UNSORTED_SEGMENT_MAX, UNSORTED_SEGMENT_MIN, UNSORTED_SEGMENT_PROD,
+// UNSORTED_SEGMENT_SUM, ZEROS_LIKE, and integers and booleans in operators that move, adds or compares. A model with
+// any of these has no subgraph of all of it, see [Model.Stages].
 //
-// WHILE and IF call other subgraphs. A loop that counts, as that of a recurrent layer, becomes as many steps as it has
-// rounds. Of an IF whose condition is not known, both subgraphs are computed. What has no elements can only be joined.
-// UNIDIRECTIONAL_SEQUENCE_LSTM becomes the operators that it consists of, for each step. Its states are kept from one
-// inference to the next, as TensorFlow Lite keeps them, until [xpwc/models/inference.Runner.Reset].
+// WHILE, IF and STABLEHLO_COMPOSITE call other subgraphs. A composite becomes the operators of its body. A loop that
+// counts, as that of a recurrent layer, becomes as many steps as it has rounds. Of an IF whose condition is not known,
+// both subgraphs are computed. What has no elements can only be joined. UNIDIRECTIONAL_SEQUENCE_LSTM becomes the
+// operators that it consists of, for each step. Its states are kept from one inference to the next, as TensorFlow Lite
+// keeps them, until [xpwc/models/inference.Runner.Reset].
 //
 // Variables (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE) begin with the constants that CALL_ONCE gives them. One that
 // the model changes is kept in the same way, and any other is a constant.

@@ -22,11 +22,16 @@ func specimens() [][]byte {
 	}
 	var out [][]byte
 	for _, c := range append(cases, opCase{model: convolutional()}, opCase{model: widening()},
-		opCase{model: looping()}, opCase{model: newLSTM(lstm{in: 2, n: 3}).model(2, false)}) {
+		opCase{model: looping()}, opCase{model: scattering()}, opCase{model: composed()},
+		opCase{model: newLSTM(lstm{in: 2, n: 3}).model(2, false)}) {
 		out = append(out, c.model.bytes())
 	}
 	for _, v := range moves() {
 		m := v.model(typeInt8, 1./16, 1./32)
+		out = append(out, m.bytes())
+	}
+	for _, block := range []int{0, 32} {
+		m, _ := fourBitWeights(2, 3, 64, block)
 		out = append(out, m.bytes())
 	}
 	m, _ := dynamicRange(blueOp{code: "FULLY_CONNECTED"}, []int{2, 6}, []int{3, 6}, 0, false, 0)

@@ -32,6 +32,18 @@ type Options struct {
 	// file's. Other dimensions than the file's can be given where it leaves them open, which is mostly the batch.
 	// Weights are packed alike for all of them.
 	Shapes [][]int
+	// Offset and Size are where the model lies in a file that has more than the model, in bytes: see package bundle. A
+	// Size of 0 is the whole file.
+	Offset, Size int64
+}
+
+// open maps the file, or the model's section of it.
+func (o *Options) open(path string) (*mapped.File, error) {
+	f, err := mapped.OpenSection(path, mapped.Section{Offset: o.Offset, Size: o.Size})
+	if errors.Is(err, mapped.ErrOutside) {
+		err = fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return f, err
 }
 
 // Open maps a model read-only and checks all of it. The error matches [ErrMalformed], [ErrUnsupportedOp],
@@ -42,7 +54,7 @@ func Open(path string, o *Options) (*Model, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	f, err := mapped.Open(path)
+	f, err := o.open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
@@ -98,10 +110,13 @@ func (g *graph) reshape(shapes [][]int) {
 // Closing twice is harmless.
 func (m *Model) Close() error { return m.file.Close() }
 
-// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run.
-// Errors: as of Open.
-func Signatures(path string) (names []string, err error) {
-	file, err := mapped.Open(path)
+// Signatures returns the names of the signatures of a .tflite file, in its order, whether or not they can be run. Of the
+// options it uses Offset and Size. Errors: as of Open.
+func Signatures(path string, o *Options) (names []string, err error) {
+	if o == nil {
+		o = &Options{}
+	}
+	file, err := o.open(path)
 	if err != nil {
 		return nil, err
 	}

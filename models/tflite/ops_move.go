@@ -514,7 +514,7 @@ func (c *call) gather(table, indices, axis, batch int) {
 	src, rows := c.resolve(table), c.operand(indices)
 	c.integerIndices(indices)
 	op := operators.Gather(axis, batch)
-	if k := src.constant; k != nil && k.scatter == nil && k.stored != typeInt4 && axis == 0 {
+	if k := src.constant; k != nil && k.scatter == nil && axis == 0 {
 		var shape []int
 		checked(func() { shape = op([][]int{src.shape, rows.shape}).Shapes[0] })
 		c.define(0, shape...)
@@ -522,7 +522,7 @@ func (c *call) gather(table, indices, axis, batch int) {
 			k.scaled()
 			k = k.dequantized()
 		}
-		if k.widened() {
+		if k.widened() && k.dtype == typeFloat32 {
 			c.do(func(r *run) { k.lookUp(r, r.in[indices]) })
 			return
 		}
@@ -537,14 +537,22 @@ func (c *constant) lookUp(r *run, rows operators.Array) {
 	if stored == nil {
 		stored = c.source.In(r.file)
 	}
-	width, size := len(stored)/c.shape[0], c.size/c.shape[0]
+	bits := narrowBits[c.stored]
+	if bits == 0 {
+		bits = 8 * c.stored.Size()
+	}
+	size := c.size / c.shape[0]
+	n := size / c.dtype.Size()
 	for i := range len(r.out[0].Data) / size {
-		row := rows.Index(i, c.shape[0])
-		dst, src := r.out[0].Data[i*size:][:size], stored[row*width:][:width]
-		if c.stored != typeFloat16 {
-			c.dequantize(dst, src, row*size/4)
-		} else {
+		first := rows.Index(i, c.shape[0]) * n
+		dst, src := r.out[0].Data[i*size:][:size], stored[first*bits/8:(first*bits+n*bits+7)/8]
+		switch {
+		case c.stored == typeFloat16:
 			fault.Check(xnnpack.WidenF16(dst, slices.Clone(src))) // the copy is aligned
+		case bits < 8:
+			c.dequantize(dst, unpacked(src, bits)[first*bits%8/bits:], first)
+		default:
+			c.dequantize(dst, src, first)
 		}
 	}
 }

@@ -53,8 +53,9 @@ type quantization struct {
 	scales     []float32
 	zeroPoints []int64
 	dimension  int
-	block      int  // how many elements that follow each other have a scale, if it is not 0
-	custom     bool // given in a form that the schema does not define
+	block      int      // how many elements that follow each other have a scale, if it is not 0
+	bfloats    []uint16 // the scales of blocks as XNNPACK has them, of weights in 4 bits
+	custom     bool     // given in a form that the schema does not define
 }
 
 type operator struct {
@@ -374,6 +375,9 @@ func (p *parser) indices(b *body, raw []int32, role string, optional bool) []int
 func (p *parser) readOperators(b *body, subgraph flatbuf.Table) {
 	for i, t := range subgraph.Tables(subgraphOperators).All() {
 		op := operator{index: i, options: t.Table(operatorOptions), bytes: t.Span(operatorCustomOptions)}
+		if newer := t.Table(operatorOptions2); newer.Present() {
+			op.options = newer
+		}
 		code := t.Uint32(operatorCodeIndex)
 		if n := p.codes.Len(); int64(code) >= int64(n) {
 			malformed("operator %d names operator code %d of %d", i, code, n)

@@ -51,7 +51,7 @@ const (
 	empty   // it has no elements
 )
 
-// maxElements bounds every tensor.
+// maxElements bounds every tensor that is computed.
 const maxElements = flow.MaxElements
 
 // elements returns the number of elements of a shape, all of whose dimensions must be positive.
@@ -60,6 +60,14 @@ func elements(shape []int) (int, error) {
 		return 0, fmt.Errorf("%d dimensions, and XNNPACK has %d at most", len(shape), maxRank)
 	}
 	return flow.Elements(shape...)
+}
+
+// constantElements returns the number of elements of a constant's shape.
+func constantElements(shape []int) (int, error) {
+	if len(shape) > maxRank {
+		return elements(shape)
+	}
+	return flow.ConstantElements(shape...)
 }
 
 func newPlan(g *graph, file []byte) *plan {

@@ -96,6 +96,7 @@ const (
 	operatorCustomOptions      = 5
 	operatorLargeOptionsOffset = 9
 	operatorLargeOptionsSize   = 10
+	operatorOptions2           = 12
 	// types of an operator's options
 	optionsAdd      = 11
 	optionsMul      = 21
@@ -182,6 +183,22 @@ const (
 	randomSeed2  = 1
 	varContainer = 0
 	varName      = 1
+	// StablehloScatterOptions, StableHLOCompositeOptions, StablehloPadOptions
+	scatterWindowDims   = 1
+	scatterInserted     = 2
+	scatterOperandDims  = 3
+	scatterVectorDim    = 4
+	scatterComputation  = 6
+	compositeBody       = 1
+	stablehloPadLow     = 0
+	stablehloPadHigh    = 1
+	stablehloPadBetween = 2
+	// StablehloGatherOptions
+	gatherOffsetDims = 0
+	gatherCollapsed  = 1
+	gatherStartMap   = 2
+	gatherVectorDim  = 3
+	gatherSizes      = 4
 	// WhileOptions, IfOptions
 	whileCondition = 0
 	whileBody      = 1
@@ -237,6 +254,8 @@ const (
 	typeInt8      elementType = 9
 	typeResource  elementType = 13
 	typeInt4      elementType = 17
+	typeInt2      elementType = 19
+	typeUint4     elementType = 20
 )
 
 var tensorTypes = [...]struct {
@@ -246,6 +265,7 @@ var tensorTypes = [...]struct {
 	{"FLOAT32", 4}, {"FLOAT16", 2}, {"INT32", 4}, {"UINT8", 1}, {"INT64", 8}, {"STRING", 0}, {"BOOL", 1}, {"INT16", 2},
 	{"COMPLEX64", 8}, {"INT8", 1}, {"FLOAT64", 8}, {"COMPLEX128", 16}, {"UINT64", 8}, {"RESOURCE", 0}, {"VARIANT", 0},
 	{"UINT32", 4}, {"UINT16", 2}, {"INT4", 0}, {"BFLOAT16", 2},
+	{"INT2", 0}, {"UINT4", 0},
 }
 
 // String returns the schema's name of the type.
@@ -270,7 +290,7 @@ type opcode string
 // placeholderOpcode is what the old one-byte field holds where the number does not fit into it.
 const placeholderOpcode = 127
 
-// opcodeNames has the schema's name of every builtin operator up to 161, by its number.
+// opcodeNames has the schema's name of every builtin operator, by its number.
 var opcodeNames = [...]opcode{
 	"ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE", "DEQUANTIZE",
 	"EMBEDDING_LOOKUP", "FLOOR", "FULLY_CONNECTED", "HASHTABLE_LOOKUP", "L2_NORMALIZATION", "L2_POOL_2D",
@@ -293,6 +313,16 @@ var opcodeNames = [...]opcode{
 	"ASSIGN_VARIABLE", "BROADCAST_ARGS", "RANDOM_STANDARD_NORMAL", "BUCKETIZE", "RANDOM_UNIFORM", "MULTINOMIAL", "GELU",
 	"DYNAMIC_UPDATE_SLICE", "RELU_0_TO_1", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_SUM",
 	"ATAN2", "UNSORTED_SEGMENT_MIN", "SIGN", "BITCAST", "BITWISE_XOR", "RIGHT_SHIFT",
+	"STABLEHLO_LOGISTIC", "STABLEHLO_ADD", "STABLEHLO_DIVIDE", "STABLEHLO_MULTIPLY", "STABLEHLO_MAXIMUM",
+	"STABLEHLO_RESHAPE", "STABLEHLO_CLAMP", "STABLEHLO_CONCATENATE", "STABLEHLO_BROADCAST_IN_DIM",
+	"STABLEHLO_CONVOLUTION", "STABLEHLO_SLICE", "STABLEHLO_CUSTOM_CALL", "STABLEHLO_REDUCE", "STABLEHLO_ABS",
+	"STABLEHLO_AND", "STABLEHLO_COSINE", "STABLEHLO_EXPONENTIAL", "STABLEHLO_FLOOR", "STABLEHLO_LOG",
+	"STABLEHLO_MINIMUM", "STABLEHLO_NEGATE", "STABLEHLO_OR", "STABLEHLO_POWER", "STABLEHLO_REMAINDER",
+	"STABLEHLO_RSQRT", "STABLEHLO_SELECT", "STABLEHLO_SUBTRACT", "STABLEHLO_TANH", "STABLEHLO_SCATTER",
+	"STABLEHLO_COMPARE", "STABLEHLO_CONVERT", "STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_DYNAMIC_UPDATE_SLICE",
+	"STABLEHLO_PAD", "STABLEHLO_IOTA", "STABLEHLO_DOT_GENERAL", "STABLEHLO_REDUCE_WINDOW", "STABLEHLO_SORT",
+	"STABLEHLO_WHILE", "STABLEHLO_GATHER", "STABLEHLO_TRANSPOSE", "DILATE", "STABLEHLO_RNG_BIT_GENERATOR",
+	"REDUCE_WINDOW", "STABLEHLO_COMPOSITE", "STABLEHLO_SHIFT_LEFT", "STABLEHLO_CBRT", "STABLEHLO_CASE",
 }
 
 // numbered returns the operator of a number.

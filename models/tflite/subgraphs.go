@@ -9,8 +9,9 @@ import (
 	"xpwc/internal/flow"
 )
 
-// WHILE and IF call other subgraphs. A subgraph is planned anew for each time that it is called, with the values that
-// it is called with: so a loop that counts, as that of a recurrent layer, becomes as many steps as it has rounds.
+// WHILE, IF and STABLEHLO_COMPOSITE call other subgraphs. A subgraph is planned anew for each time that it is called,
+// with the values that it is called with: so a loop that counts, as that of a recurrent layer, becomes as many steps as
+// it has rounds.
 
 // calls returns the numbers of the subgraphs that the operator may call.
 func (o *operator) calls() []int {
@@ -21,6 +22,10 @@ func (o *operator) calls() []int {
 		return []int{int(o.options.Int32(callOnceInit, 0))}
 	case "IF":
 		return []int{int(o.options.Int32(ifThen, 0)), int(o.options.Int32(ifElse, 0))}
+	case "STABLEHLO_COMPOSITE":
+		return []int{int(o.options.Int32(compositeBody, 0))}
+	case "STABLEHLO_SCATTER":
+		return []int{int(o.options.Int32(scatterComputation, 0))}
 	}
 	return nil
 }
@@ -73,7 +78,7 @@ func (n *inliner) operator(op *operator) {
 		n.once(op)
 	case op.ofVariable():
 		n.ofVariable(op)
-	case op.calls() != nil:
+	case op.code == "WHILE", op.code == "IF", op.code == "STABLEHLO_COMPOSITE":
 		n.call(op)
 	case op.code == "UNIDIRECTIONAL_SEQUENCE_LSTM":
 		n.sequence(op)
@@ -101,10 +106,26 @@ func (n *inliner) call(op *operator) {
 		unsupported("more than %d calls in each other", mostNested)
 	}
 	defer func() { n.depth-- }()
-	if op.code == "WHILE" {
+	switch op.code {
+	case "WHILE":
 		n.loop(op)
-	} else {
+	case "IF":
 		n.choose(op)
+	default:
+		n.expand(op)
+	}
+}
+
+// expand plans a composite: the operators of its body, which compute its outputs in place.
+func (n *inliner) expand(op *operator) {
+	results := n.inline(op, op.calls()[0], op.inputs, op.outputs...)
+	if len(results) != len(op.outputs) {
+		malformed("%d outputs of %d", len(op.outputs), len(results))
+	}
+	for i, out := range op.outputs {
+		if results[i] != out {
+			n.copied(op, results[i], out)
+		}
 	}
 }
 
@@ -194,8 +215,9 @@ func (n *inliner) decided(t int) (holds, ok bool) {
 	return v.state == static && v.constant.bytes(n.plan.file)[0] != 0, v.state == static
 }
 
-// inline plans the operators of a subgraph that is called with some values, and returns its outputs.
-func (n *inliner) inline(op *operator, subgraph int, inputs []int) (outputs []int) {
+// inline plans the operators of a subgraph that is called with some values, and returns its outputs. Those that can be
+// computed as the results, of which there may be none, are.
+func (n *inliner) inline(op *operator, subgraph int, inputs []int, results ...int) (outputs []int) {
 	b := n.graph.bodies[subgraph]
 	if n.planned += 1 + len(b.operators); n.planned > mostPlanned {
 		unsupported("more than %d operators in all rounds", mostPlanned)
@@ -207,6 +229,11 @@ func (n *inliner) inline(op *operator, subgraph int, inputs []int) (outputs []in
 	for i, t := range b.inputs {
 		n.passes(inputs[i], t)
 		renumbered[t-b.first] = inputs[i]
+	}
+	for i, t := range b.outputs[:min(len(results), len(b.outputs))] {
+		if k := t - b.first; renumbered[k] == absent && n.graph.tensors[t].data.Size == 0 && n.alike(t, results[i]) {
+			renumbered[k] = results[i]
+		}
 	}
 	number := func(tensors []int) []int {
 		out := slices.Clone(tensors)
@@ -245,10 +272,16 @@ func (n *inliner) passes(value, input int) {
 		malformed("the input %q is constant", dst.name)
 	case src.dtype != dst.dtype:
 		malformed("%q is of type %v, and %q of %v", src.name, src.dtype, dst.name, dst.dtype)
-	case !slices.Equal(src.quantization.scales, dst.quantization.scales),
-		!slices.Equal(src.quantization.zeroPoints, dst.quantization.zeroPoints):
+	case !n.alike(value, input):
 		unsupported("%q and %q have different scales", src.name, dst.name)
 	}
+}
+
+// alike reports whether two tensors have the same type and scales.
+func (n *inliner) alike(a, b int) bool {
+	x, y := &n.graph.tensors[a], &n.graph.tensors[b]
+	return x.dtype == y.dtype && slices.Equal(x.quantization.scales, y.quantization.scales) &&
+		slices.Equal(x.quantization.zeroPoints, y.quantization.zeroPoints)
 }
 
 // repeat returns a tensor of a subgraph for one more time that it is called: itself if it is constant.

@@ -106,20 +106,34 @@ func (c *call) declared(i int) elementType { return c.plan.graph.tensors[c.op.in
 // channelwise gives the weights a scale for each output, if they can have them as XNNPACK needs them for an input that
 // is quantized at inference. The bias is packed, too, and must be as it is stored.
 func (c *call) channelwise(w *weights, filter *value, outputs int) bool {
-	q := &filter.constant.quant
+	k := filter.constant
+	q := &k.quant
 	nonzero := func(z int64) bool { return z != 0 }
-	if filter.dtype != typeInt8 || q.block > 0 || slices.ContainsFunc(q.zeroPoints, nonzero) ||
-		w.bias != nil && !w.bias.asStored() {
+	if filter.dtype != typeInt8 || slices.ContainsFunc(q.zeroPoints, nonzero) || w.bias != nil && !w.bias.asStored() {
 		return false
 	}
-	if len(q.scales) == 1 && filter.shape[0] != 1 {
-		k := filter.constant
-		w.kernel = c.plan.derive(k.derived(k.name+", by channel", func(k *constant) {
+	packed := c.op.code == "FULLY_CONNECTED" && k.packs4Bits() && (q.block == 0 || k.packsBlocks())
+	if packed {
+		n, _ := elements(c.resolve(0).shape)
+		packed = k.packsRows(n / filter.shape[1])
+	}
+	switch {
+	case q.block > 0:
+		if !packed {
+			return false
+		}
+	case len(q.scales) == 1 && outputs != 1:
+		k = c.plan.derive(k.derived(k.name+", by channel", func(k *constant) {
 			k.quant = quantization{scales: slices.Repeat(q.scales, outputs)}
 		}))
-		return true
+	case len(q.scales) != outputs, q.dimension != 0, outputs == 1 && !packed:
+		return false
 	}
-	return len(q.scales) == outputs && q.dimension == 0 && outputs > 1
+	if packed {
+		k = c.plan.derive(k.inFourBits())
+	}
+	w.kernel = k
+	return true
 }
 
 // derive returns a constant that is computed: the same for every operator, with a name that no tensor has.

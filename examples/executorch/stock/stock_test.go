@@ -272,13 +272,15 @@ func TestGoComputesWhatTheStockRuntimeDoes(t *testing.T) {
 			e, err := instance.New(m, instance.PackedInHeap, 1)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, e.Close()) }()
+			var shapes [][]int
 			for i, path := range p.inputs {
-				a := array(t, path)
+				a, v := array(t, path), m.Inputs()[i]
 				require.Equal(t, len(a.Data), copy(e.Inputs[i].Bytes(), a.Data))
-				if m.Inputs()[i].Dynamic {
-					require.NoError(t, e.ShapeInput(i, a.Shape))
+				if shapes = append(shapes, v.Shape); v.Dynamic {
+					shapes[i] = a.Shape
 				}
 			}
+			require.NoError(t, e.ShapeInputs(shapes))
 			_, err = e.Infer()
 			require.NoError(t, err)
 			for i, want := range h.mustRun(t, p, "").outputs {

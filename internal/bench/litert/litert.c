@@ -166,7 +166,29 @@ static void read_input(const char *path, void *values, size_t size) {
 	DO(!f || fread(values, 1, size, f) != size || getc(f) != EOF || fclose(f));
 }
 
-// fill gives each input the bytes of its file, or the numbers that xpwc bench gives it.
+// make_up gives an input the numbers that xpwc bench gives it.
+static void make_up(size_t i, void *values, size_t size) {
+	enum { boolean = 6, float32 = 1 }; // LiteRtElementType
+	LiteRtSignature signature;
+	LiteRtTensor tensor;
+	LiteRtRankedTensorType type;
+	size_t elements = 1;
+	DO(LiteRtGetModelSignature(model, 0, &signature));
+	DO(LiteRtGetSignatureInputTensorByIndex(signature, i, &tensor));
+	DO(LiteRtGetRankedTensorType(tensor, &type));
+	for (unsigned d = 0; d < type.layout.rank; d++)
+		if (type.layout.dimensions[d] > 0) elements *= type.layout.dimensions[d];
+	memset(values, 0, size);
+	for (uint32_t j = 0; j < elements; j++) {
+		uint32_t hash = j * 2654435761u;
+		if (type.element_type == float32)
+			((float *)values)[j] = (float)hash / 4294967296.0f;
+		else // the least byte of an integer
+			((uint8_t *)values)[j * (size / elements)] = hash >> (type.element_type == boolean ? 31 : 24);
+	}
+}
+
+// fill gives each input the bytes of its file, or made-up numbers.
 static void fill(char **files, size_t count) {
 	for (size_t i = 0; i < input_count; i++) {
 		void *values;
@@ -175,8 +197,8 @@ static void fill(char **files, size_t count) {
 		DO(LiteRtLockTensorBuffer(inputs[i], &values, lock_write));
 		if (i < count)
 			read_input(files[i], values, size);
-		else for (uint32_t j = 0; j < size / sizeof(float); j++)
-			((float *)values)[j] = (float)(uint32_t)(j * 2654435761u) / 4294967296.0f;
+		else
+			make_up(i, values, size);
 		DO(LiteRtUnlockTensorBuffer(inputs[i]));
 	}
 }

@@ -32,6 +32,8 @@ func run(ctx context.Context, args []string) error {
 	f.IntVar(&o.Processes, "processes", 8, "`number` of processes with one model at the same time; 0 for none")
 	f.StringVar(&o.Dir, "dir", "demo/peers", "`directory` for cache files and generated models")
 	f.StringVar(&o.JSON, "json", "", "`file` for all figures")
+	limit := f.Float64("operators", 0,
+		"measure only inferences without a cache, and print the models above this `ratio` to the stock runtime's time")
 	f.StringVar(&o.Peer, "only", "", "measure only this `peer`, as LiteRT, and fail if its answers differ")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -41,5 +43,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	o.Models, o.Programs = f.Args(), bench.Programs(filepath.Dir(self))
+	if *limit > 0 {
+		return bench.RunOperators(ctx, o, *limit, os.Stdout, os.Stderr)
+	}
 	return bench.RunPeers(ctx, o, os.Stdout, os.Stderr)
 }

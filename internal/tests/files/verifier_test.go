@@ -14,6 +14,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/digest"
+	"xpwc/internal/entries"
 	"xpwc/internal/format"
 	"xpwc/internal/mapped"
 	"xpwc/internal/osdisk"
@@ -282,26 +283,28 @@ func TestMissingPayloadBytesAreDamage(t *testing.T) {
 		c := openQuickly(t, path, nil)
 		s := lookUpAll(t, c, tensors)
 		require.NoError(t, os.Truncate(path, 70_000))
-		cut := 0
+		var cut []*entries.Entry
 		for _, e := range harness.User(s).Used() {
 			if e.Record.Offset+e.Record.Size <= 69_632 {
 				continue
 			}
-			cut++
+			cut = append(cut, e)
 			_, err := osdisk.Sum(e.Data)
 			require.ErrorContains(t, err, "cannot be read")
 			err = mapped.Faultless(func() { _ = digest.Of(e.Data) })
 			require.ErrorContains(t, err, "cannot be read")
 		}
-		require.Equal(t, 3, cut)
+		require.Len(t, cut, 3)
 		err := s.Finalize()
 		require.NoError(t, err)
 		awaitVerified(c)
-		require.EqualValues(t, 3, c.Stats().DamagedPayloads)
-		require.EqualValues(t, 2, c.Stats().Verified.Entries)
+		require.LessOrEqual(t, c.Stats().Verified.Entries, int64(2))
 		require.NoError(t, s.Close())
 		harness.PackTensors(t, c, tensors).MustClose(t)
 		require.NoError(t, c.Close())
+		for _, e := range cut { // the verifier withholds them, or a load that finds the file truncated first
+			require.ErrorIs(t, e.Withheld, format.ErrDamaged)
+		}
 		fmt.Println("survived")
 		return
 	}

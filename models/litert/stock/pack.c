@@ -37,7 +37,7 @@ struct options {
 static struct {
   void* library;
   bool (*cpuinfo_initialize)(void);
-  void* (*TfLiteModelCreateFromFile)(const char*);
+  void* (*TfLiteModelCreate)(const void*, size_t);
   void (*TfLiteModelDelete)(void*);
   void* (*TfLiteInterpreterOptionsCreate)(void);
   void (*TfLiteInterpreterOptionsAddDelegate)(void*, void*);
@@ -68,7 +68,7 @@ const char* xpwc_litert_load(const char* library) {
     if (lite.name == NULL) return "it has no " #name;    \
   } while (0)
   FIND(cpuinfo_initialize);
-  FIND(TfLiteModelCreateFromFile);
+  FIND(TfLiteModelCreate);
   FIND(TfLiteModelDelete);
   FIND(TfLiteInterpreterOptionsCreate);
   FIND(TfLiteInterpreterOptionsAddDelegate);
@@ -185,7 +185,7 @@ static const char* answer(void* interpreter, int fd) {
   return NULL;
 }
 
-const char* xpwc_litert_pack(const char* path, int fd, int answers, long* taken) {
+const char* xpwc_litert_pack(const void* bytes, size_t size, int fd, int answers, long* taken) {
   const char* failed = NULL;
   void *model = NULL, *options = NULL, *interpreter = NULL, *delegate = NULL;
   struct options how = lite.TfLiteXNNPackDelegateOptionsDefault();
@@ -194,7 +194,7 @@ const char* xpwc_litert_pack(const char* path, int fd, int answers, long* taken)
   how.weight_cache_file_path = "the cache file";
   if (watch.fd < 0) {
     failed = "there are no more file descriptors";
-  } else if ((model = lite.TfLiteModelCreateFromFile(path)) == NULL) {
+  } else if ((model = lite.TfLiteModelCreate(bytes, size)) == NULL) {
     failed = "LiteRT cannot read the model";
   } else if ((delegate = lite.TfLiteXNNPackDelegateCreate(&how)) == NULL) {
     failed = "LiteRT cannot use XNNPACK here";

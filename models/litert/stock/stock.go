@@ -15,7 +15,9 @@ var ErrTaken = errors.New("LiteRT takes packed weights of this model for others,
 // A Job is a model to be packed.
 type Job struct {
 	Library string   // path of LiteRT's library
-	Model   string   // path of the .tflite file
+	Model   string   // path of the .tflite file, or of the file that it lies in
+	Offset  int64    // of the model in that file, in bytes
+	Size    int64    // of the model, in bytes; 0 for the whole file
 	CPU     string   // level, as of xnnpack.LimitCPU
 	Into    *os.File // empty; its descriptor is given to LiteRT, and it must not be used any more
 	Answers *os.File // for the bytes of what the model, without inputs, computes; nil if it is not to be run

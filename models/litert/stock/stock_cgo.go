@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"xpwc/internal/mapped"
 	"xpwc/xnnpack"
 )
 
@@ -23,9 +24,13 @@ import (
 // what the level hides stays hidden, and what LiteRT logs goes to standard error. The error matches ErrTaken if the
 // file would give wrong answers, and is that of xnnpack.LimitCPU if the level cannot be had.
 func (j Job) Pack() error {
-	library, model := C.CString(j.Library), C.CString(j.Model)
+	file, err := mapped.OpenSection(j.Model, mapped.Section{Offset: j.Offset, Size: j.Size})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	library := C.CString(j.Library)
 	defer C.free(unsafe.Pointer(library))
-	defer C.free(unsafe.Pointer(model))
 	if wrong := C.xpwc_litert_load(library); wrong != nil {
 		return fmt.Errorf("%s: %s", j.Library, C.GoString(wrong))
 	}
@@ -47,8 +52,15 @@ func (j Job) Pack() error {
 	if j.Answers != nil {
 		answers = int(j.Answers.Fd())
 	}
+	model := unsafe.Pointer(unsafe.SliceData(file.Data()))
+	const alignment = 16
+	if j.Offset%alignment != 0 { // as of a member of a zip
+		model = C.CBytes(file.Data())
+		defer C.free(model)
+	}
 	var taken C.long
-	if wrong := C.xpwc_litert_pack(model, C.int(into), C.int(answers), &taken); wrong != nil {
+	wrong := C.xpwc_litert_pack(model, C.size_t(len(file.Data())), C.int(into), C.int(answers), &taken)
+	if wrong != nil {
 		return errors.New(C.GoString(wrong))
 	}
 	if taken > 0 {

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"xpwc/internal/console"
+	"xpwc/internal/modelfile"
+	"xpwc/models/bundle"
+	"xpwc/models/litert"
+)
+
+// forLiteRTLM is the value of --for: LiteRT-LM's engine, which maps a file of LiteRT's for each model of a bundle, under
+// a name that it computes from the bundle's.
+const forLiteRTLM = "litert-lm"
+
+// An engineModel is a model of a bundle with the name of its cache.
+type engineModel struct {
+	modelfile.File
+	cache litert.EngineCache
+}
+
+// engineModels returns the models of a bundle for which the engine has a cache, and the names of the others.
+func engineModels(file modelfile.File) (models []engineModel, others []string, err error) {
+	if !file.Bundle() {
+		return nil, nil, usagef("for LiteRT-LM a model is a bundle (.litertlm or .task), and %s is not", file)
+	}
+	b, err := bundle.Open(file.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := os.Stat(file.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := file.Models()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range files {
+		s, err := b.Section(f.Section)
+		if err != nil {
+			return nil, nil, err
+		}
+		if cache, ok := litert.EngineCacheOf(info, s.Role); ok {
+			models = append(models, engineModel{f, cache})
+		} else {
+			others = append(others, s.Name)
+		}
+	}
+	if len(models) == 0 {
+		return nil, nil, fmt.Errorf("%s: LiteRT-LM keeps no packed weights of %s", file, strings.Join(others, ", "))
+	}
+	return models, others, nil
+}
+
+// packLiteRTLM writes the files that LiteRT-LM's engine writes at its first start, under the names that it looks for.
+func packLiteRTLM(ctx context.Context, model modelfile.File, o packOptions) error {
+	models, others, err := engineModels(model)
+	if err != nil {
+		return err
+	}
+	if o.embed || o.byContent || len(o.levels) > 1 {
+		return usagef("--for %s: a file is for one CPU, and its name is the engine's: "+
+			"--embed-beside, --name-by-content and more than one --cpu are for other files", o.runtime)
+	}
+	packer, err := newLiteRTPacker(o.library)
+	if err != nil {
+		return err
+	}
+	r := &packReport{Model: model.String(), Output: o.output, Levels: []packedLevel{}, WithoutCache: others}
+	for _, m := range models {
+		origin, err := newPackedFor(m.File, o.levels[0])
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(o.output, m.cache.String())
+		f, err := packer.write(ctx, path, origin, o.placing)
+		if err != nil {
+			return fmt.Errorf("%w\nnothing was written to %s", err, path)
+		}
+		if f == nil {
+			r.WithoutCache = append(r.WithoutCache, m.Section)
+			continue
+		}
+		f.Engine = packer.release.Packer
+		r.addLiteRT(f)
+	}
+	if len(r.LiteRT) == 0 {
+		r.Nothing = "it has no weights that LiteRT's XNNPACK packs"
+	}
+	setResult(ctx, r)
+	return nil
+}
+
+// placement is the result of xpwc place.
+type placement struct {
+	Model string       `json:"model"`
+	Files []placedFile `json:"files"`
+}
+
+type placedFile struct {
+	File   string `json:"file"`
+	Output string `json:"output"`
+}
+
+func newPlaceCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "place MODEL FILE...",
+		Short: "Name packed files so that LiteRT-LM finds them",
+		Long: `Moves files that xpwc pack --for litert-lm wrote for the bundle MODEL beside it, or to the
+directory of -o, under the names that LiteRT-LM's engine looks for now, and makes them
+read-only. The names have MODEL's size and the time of its last change, which a copy, a
+package or an image changes. A FILE of another name is for the language model itself.
+
+It does not compare FILE with MODEL, except for the size in its name: xpwc verify FILE
+--model MODEL does.`,
+		Example: `  xpwc place model.litertlm model.litertlm_*.xnnpack_cache
+  xpwc place /data/model.litertlm received.xnnpack_cache -o /data/cache`,
+		Args: usage(cobra.MinimumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir == "" {
+				dir = filepath.Dir(args[0])
+			}
+			return place(cmd.Context(), modelfile.Parse(args[0]), args[1:], dir)
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "output", "o", "", "`DIR` that the engine is given as cache_dir (default MODEL's)")
+	jsonFlag(cmd)
+	return cmd
+}
+
+func place(ctx context.Context, model modelfile.File, paths []string, dir string) error {
+	models, _, err := engineModels(model)
+	if err != nil {
+		return err
+	}
+	r := &placement{Model: model.String(), Files: []placedFile{}}
+	for _, path := range paths {
+		if _, err := litert.Open(path); err != nil {
+			return err
+		}
+		name, err := engineNameFor(models, path)
+		if err != nil {
+			return err
+		}
+		r.Files = append(r.Files, placedFile{path, filepath.Join(dir, name)})
+	}
+	for _, f := range r.Files {
+		if err := f.move(); err != nil {
+			return err
+		}
+	}
+	setResult(ctx, r)
+	return nil
+}
+
+// engineNameFor returns the name that the engine now gives the cache file at a path.
+func engineNameFor(models []engineModel, path string) (string, error) {
+	recorded, _ := litert.ParseEngineCache(path)
+	for _, m := range models {
+		if m.cache.Part != recorded.Part {
+			continue
+		}
+		if recorded.Bundle != "" && recorded.Size != m.cache.Size {
+			return "", fmt.Errorf("%s is for a model of %d bytes, and %s has %d: pack it", path, recorded.Size, m.Path,
+				m.cache.Size)
+		}
+		return m.cache.String(), nil
+	}
+	return "", fmt.Errorf("%s is for the part %q, which %s does not have", path, recorded.Part, models[0].Path)
+}
+
+// move takes the file's write permissions, and renames it.
+func (f *placedFile) move() error {
+	info, err := os.Stat(f.File)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(f.File, info.Mode().Perm()&^0o222); err != nil {
+		return err
+	}
+	if err = os.Rename(f.File, f.Output); errors.Is(err, syscall.EXDEV) {
+		return fmt.Errorf("%w; copy it to %s first", err, filepath.Dir(f.Output))
+	}
+	return err
+}
+
+func (r *placement) print(w io.Writer) {
+	for _, f := range r.Files {
+		fmt.Fprintf(w, "%s: now %s\n", console.Printable(f.File), console.Printable(f.Output))
+	}
+}
+
+// bundleOf returns the model of which a file beside it is the engine's cache, by the file's name; the zero File if there
+// is none.
+func bundleOf(path string) modelfile.File {
+	c, ok := litert.ParseEngineCache(path)
+	if !ok {
+		return modelfile.File{}
+	}
+	models, _, err := engineModels(modelfile.File{Path: filepath.Join(filepath.Dir(path), c.Bundle)})
+	if err != nil {
+		return modelfile.File{}
+	}
+	for _, m := range models {
+		if m.cache.Part == c.Part {
+			return m.File
+		}
+	}
+	return modelfile.File{}
+}
