@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
@@ -25,6 +26,9 @@ var errOutside = errors.New("outside of XNNPACK")
 
 // outside ends a call that is not planned.
 func (c *invocation) outside() { fault.Check(errOutside) }
+
+// refuse ends a call that is not planned, with the cause that the method's error names.
+func (c *invocation) refuse(format string, args ...any) { fault.Because(errOutside, format, args...) }
 
 // arg returns the value of an argument.
 func (c *invocation) arg(i int) *evalue {
@@ -111,7 +115,7 @@ func (c *invocation) tensors(i int) []int {
 func (c *invocation) operandAt(value int) xnnpack.ValueID {
 	t := c.tensorAt(value)
 	if err := fault.Try(func() { c.know(value) }); errors.Is(err, ErrUnsupported) {
-		c.outside()
+		c.refuse("%s", strings.TrimPrefix(err.Error(), ErrUnsupported.Error()+": "))
 	} else {
 		fault.Check(err)
 	}
@@ -125,8 +129,11 @@ func (c *invocation) operandAt(value int) xnnpack.ValueID {
 // computable ends a call with a tensor that Go does not compute with.
 func (c *invocation) computable(t *tensor, id xnnpack.ValueID) {
 	c.rows(t)
-	if slices.Max(t.shape) > operators.MostIndices || !operators.Computable(c.plan.values[id].element()) {
-		c.outside()
+	if longest := slices.Max(t.shape); longest > operators.MostIndices {
+		c.refuse("a dimension of %d, of at most %d", longest, operators.MostIndices)
+	}
+	if !operators.Computable(c.plan.values[id].element()) || t.dtype == ComplexFloat && !takesComplex(c.name) {
+		c.refuse("a tensor of %v", t.dtype)
 	}
 }
 
@@ -242,7 +249,7 @@ func counted(n, length int) int {
 func (c *invocation) rows(tensors ...*tensor) {
 	for _, t := range tensors {
 		if !slices.IsSorted(t.order) {
-			c.outside()
+			c.refuse("a tensor with its dimensions in the order %v in memory", t.order)
 		}
 	}
 }
@@ -496,16 +503,17 @@ func indexRow(index func(axis int) operators.Operator) operatorRow {
 	}}
 }
 
-// topK is the largest elements along the last dimension, and their indices.
+// topK is the largest or smallest elements along a dimension, and their indices.
 func (c *invocation) topK() {
 	x := c.tensor(0)
-	if c.axis(x, c.integer(2)) != len(x.shape)-1 || c.integer(3) == 0 {
-		c.outside()
-	}
 	if c.tensor(5).dtype != x.dtype {
 		malformed("elements of %v for %v", x.dtype, c.tensor(5).dtype)
 	}
-	c.hostTo([]int{5, 6}, operators.TopK(c.integer(1)), 0)
+	op := operators.TopK(c.integer(1))
+	if axis, largest := c.axis(x, c.integer(2)), c.integer(3) != 0; axis != len(x.shape)-1 || !largest {
+		op = operators.Extremes(axis, c.integer(1), largest)
+	}
+	c.hostTo([]int{5, 6}, op, 0)
 }
 
 func (c *invocation) cumulativeSum() {

@@ -151,23 +151,26 @@ func (c *invocation) maxPool() {
 	c.imageTo(6, n.Output)
 }
 
-// convolution is a product of matrices: one of the elements under the kernel at each place, which Go collects, and one
-// of the kernel's, which need not be constant.
-func (c *invocation) convolution() {
-	if c.integer(6) != 0 { // transposed
-		c.outside()
+// A convolutionCall is a convolution's arguments.
+type convolutionCall struct {
+	x, w, y    *tensor
+	in, kernel xnnpack.ValueID
+	window     operators.Window
+	groups     int
+}
+
+// convolutionCall reads a convolution. Its kernel need not be constant.
+func (c *invocation) convolutionCall() (k convolutionCall) {
+	k.x, k.w, k.y, k.groups = c.tensor(0), c.tensor(1), c.tensor(c.lastArg()), c.integer(8)
+	c.rows(k.x, k.w, k.y)
+	k.in, k.kernel = c.hostedOperand(0), c.float(1)
+	rank := len(k.x.shape) - 2
+	if rank < 1 || len(k.w.shape) != rank+2 || len(k.y.shape) != rank+2 || k.groups < 1 ||
+		k.w.shape[0]%k.groups != 0 || k.y.shape[0] != k.x.shape[0] {
+		malformed("a kernel of %v for %v", k.w.shape, k.x.shape)
 	}
-	x, w, y := c.tensor(0), c.tensor(1), c.tensor(c.lastArg())
-	c.rows(x, w, y)
-	in, kernel := c.hostedOperand(0), c.float(1)
-	stride, around, dilation, groups := c.integers(3), c.integers(4), c.integers(5), c.integer(8)
-	rank := len(x.shape) - 2
-	if rank < 1 || len(w.shape) != rank+2 || len(y.shape) != rank+2 || groups < 1 ||
-		w.shape[0]%groups != 0 || x.shape[1] != w.shape[1]*groups || y.shape[0] != x.shape[0] ||
-		y.shape[1] != w.shape[0] {
-		malformed("a kernel of %v for %v", w.shape, x.shape)
-	}
-	perAxis := func(list []int) []int {
+	perAxis := func(i int) []int {
+		list := c.integers(i)
 		if len(list) == 1 {
 			list = slices.Repeat(list, rank)
 		}
@@ -176,21 +179,62 @@ func (c *invocation) convolution() {
 		}
 		return list
 	}
-	window := operators.Window{Size: w.shape[2:], Stride: perAxis(stride), Dilation: perAxis(dilation),
-		Pre: perAxis(around), Padded: perAxis(around)}
-	depth := product(w.shape[1:])
-	patches := c.Inside(in)
-	c.hosted(operators.Patches(window, y.shape[2:], groups), ids{in}, patches)
-	outputs := w.shape[0] / groups
-	filters := flow.Reshaped(c, kernel, groups, outputs, depth)
-	if x.shape[0] > 1 {
-		c.outside() // the kernel would have to be repeated for each image
+	around := perAxis(4)
+	k.window = operators.Window{Size: k.w.shape[2:], Stride: perAxis(3), Dilation: perAxis(5), Pre: around,
+		Padded: around}
+	return k
+}
+
+// convolution is a product of matrices: one of the elements under the kernel at each place, which Go collects, and one
+// of the kernel's.
+func (c *invocation) convolution() {
+	k := c.convolutionCall()
+	if c.integer(6) != 0 {
+		c.transposedConvolution(k)
+		return
 	}
-	products := c.Inside(in)
+	batch, groups := k.x.shape[0], k.groups
+	if k.x.shape[1] != k.w.shape[1]*groups || k.y.shape[1] != k.w.shape[0] {
+		malformed("a kernel of %v for %v", k.w.shape, k.x.shape)
+	}
+	depth, places, outputs := product(k.w.shape[1:]), product(k.y.shape[2:]), k.w.shape[0]/groups
+	patches := c.Inside(k.in)
+	c.hosted(operators.Patches(k.window, k.y.shape[2:], groups), ids{k.in}, patches)
+	patches = c.swapped(patches, batch, groups, places*depth, groups, batch*places, depth)
+	filters := flow.Reshaped(c, k.kernel, groups, outputs, depth)
+	products := c.Inside(k.in)
 	n := xnnpack.BatchMatrixMultiply{A: filters, B: patches, TransposeB: true, Output: products}
 	c.Add(flow.BatchMatrixMultiply(n))
-	shaped := flow.Reshaped(c, products, y.shape...)
-	bias := c.channels(2, len(y.shape))
-	out := c.result(in)
-	c.scaled(shaped, xnnpack.InvalidValue, bias, out)
+	if batch > 1 {
+		products = flow.Transposed(c, flow.Reshaped(c, products, groups*outputs, batch, places), 1, 0, 2)
+	}
+	shaped := flow.Reshaped(c, products, k.y.shape...)
+	c.scaled(shaped, xnnpack.InvalidValue, c.channels(2, len(k.y.shape)), c.result(k.in))
+}
+
+// swapped returns a value with its first two dimensions, of a shape of three, exchanged, in another shape.
+func (c *invocation) swapped(x xnnpack.ValueID, first, second, rest int, shape ...int) xnnpack.ValueID {
+	if first > 1 && second > 1 {
+		x = flow.Transposed(c, flow.Reshaped(c, x, first, second, rest), 1, 0, 2)
+	}
+	return flow.Reshaped(c, x, shape...)
+}
+
+// transposedConvolution is the product of matrices of the pixels and of the kernel, which Go adds up where the kernel is
+// at each pixel.
+func (c *invocation) transposedConvolution(k convolutionCall) {
+	batch, groups, x := k.x.shape[0], k.groups, k.x.shape
+	if x[1] != k.w.shape[0] || k.y.shape[1] != k.w.shape[1]*groups {
+		malformed("a kernel of %v for %v", k.w.shape, x)
+	}
+	depth, places, inputs := product(k.w.shape[1:]), product(x[2:]), x[1]/groups
+	pixels := flow.Transposed(c, flow.Reshaped(c, k.in, batch, groups, inputs, places), 1, 0, 3, 2)
+	pixels = flow.Reshaped(c, pixels, groups, batch*places, inputs)
+	kernel := flow.Reshaped(c, k.kernel, groups, inputs, depth)
+	products := c.Inside(k.in)
+	c.Add(flow.BatchMatrixMultiply(xnnpack.BatchMatrixMultiply{A: pixels, B: kernel, Output: products}))
+	patches := c.swapped(products, groups, batch, places*depth, batch*groups, places, depth)
+	folded := c.Inside(k.in)
+	c.hosted(operators.Fold(k.window, batch, k.y.shape[1:], x[2:]), ids{patches}, folded)
+	c.scaled(folded, xnnpack.InvalidValue, c.channels(2, len(k.y.shape)), c.result(k.in))
 }

@@ -262,27 +262,25 @@ func (c *invocation) flip() {
 // repeat has a tensor several times along each dimension, to which there may be new ones in front.
 func (c *invocation) repeat() { c.hostResult(operators.Tile(c.integers(1)), 0) }
 
-// nearest is an image of another height and width, each pixel that of the input at its place.
+// nearest is an image of another height and width, each pixel that of the input at its place. Factors that are given
+// decide which it is.
 func (c *invocation) nearest() {
 	x, y := c.tensor(0), c.tensor(c.lastArg())
-	c.hostedOperand(0)
-	c.hostedOperand(c.lastArg())
 	if len(x.shape) != 4 || len(y.shape) != 4 {
 		malformed("%v for %v", x.shape, y.shape)
 	}
-	var pixels [][]int
-	for d := 2; d < 4; d++ {
-		scale := float32(x.shape[d]) / float32(y.shape[d])
-		if scale*float32(y.shape[d]) != float32(x.shape[d]) || y.shape[d]%x.shape[d] != 0 {
-			c.outside() // a factor that is given may round otherwise
-		}
-		row := make([]int, y.shape[d])
-		for i := range row {
-			row[i] = i * x.shape[d] / y.shape[d]
-		}
-		pixels = append(pixels, row)
+	c.hostResult(operators.ResizeNearest(y.shape[2:], c.upsampleFactors()), 0)
+}
+
+// upsampleFactors returns the factors of a height and a width, or nothing if sizes are given.
+func (c *invocation) upsampleFactors() []float64 {
+	if c.name == "aten::upsample_nearest2d.vec_out" {
+		return c.factors(2)
 	}
-	c.hostResult(operators.Take(2, pixels...), 0)
+	if len(c.args) < 5 || c.absent(2) || c.absent(3) {
+		return nil
+	}
+	return []float64{c.number(2), c.number(3)}
 }
 
 // indices ends a call whose argument i has no integers.

@@ -14,9 +14,17 @@ func unaryRow(f operators.Function) (row operatorRow) {
 	if f.Node != nil {
 		row.nodes = func(c *invocation) { c.unaryNode(*f.Node) }
 	}
+	number := f.Number
+	if number == nil && f.Node != nil {
+		number = numberFunctions[f.Node.Op]
+	}
 	switch {
-	case f.Number != nil:
-		row.inGo = hostedRow(operators.Apply(f.Number), 0).inGo
+	case number != nil && f.Whole != nil:
+		row.inGo = wholeOrNumber(f.Whole, number)
+	case number != nil && f.Number == nil:
+		row.inGo = func(c *invocation) { c.apply(f.Node.Op, number) }
+	case number != nil:
+		row.inGo = hostedRow(operators.Apply(number), 0).inGo
 	case f.Whole != nil:
 		row.inGo = integerFunction(f.Whole)
 	}
@@ -162,11 +170,11 @@ func full(i int) func(*invocation) {
 // matrices is the product of two matrices, to which a third argument before them is added.
 func (c *invocation) matrices() {
 	added := c.name == "aten::addmm.out"
-	first := 0
+	first, beta, alpha := 0, 1.0, 1.0
 	if added {
 		first = 1
-		if len(c.args) > 4 && (c.number(3) != 1 || c.number(4) != 1) { // other factors
-			c.outside()
+		if len(c.args) > 4 {
+			beta, alpha = c.number(3), c.number(4)
 		}
 	}
 	x, w, y := c.tensor(first), c.tensor(first+1), c.tensor(c.lastArg())
@@ -181,8 +189,14 @@ func (c *invocation) matrices() {
 		c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.freed(out, y.shape), Input: whole, Output: out}))
 		return
 	}
-	product := flow.Reshaped(c, whole, c.freed(out, y.shape)...)
-	c.Add(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: product, B: c.float(0), Output: out}))
+	product, addend := flow.Reshaped(c, whole, c.freed(out, y.shape)...), c.float(0)
+	if alpha != 1 {
+		product = flow.Combine(c, xnnpack.Multiply, product, c.Number(alpha, a))
+	}
+	if beta != 1 {
+		addend = flow.Combine(c, xnnpack.Multiply, addend, c.Number(beta, a))
+	}
+	c.Add(flow.Binary(xnnpack.Binary{Op: xnnpack.Add, A: product, B: addend, Output: out}))
 }
 
 // multiplied is the product of two batches of matrices.
@@ -263,11 +277,11 @@ func (c *invocation) moments(x xnnpack.ValueID, axes []int, less float64) (centr
 	}
 	centred = flow.Combine(c, xnnpack.Subtract, x, flow.Reduced(c, xnnpack.ReduceMean, axes, x))
 	squared := flow.Apply(c, xnnpack.Unary{Op: xnnpack.Square}, centred)
-	if less == 0 {
-		return centred, flow.Reduced(c, xnnpack.ReduceMean, axes, squared)
+	variance = flow.Reduced(c, xnnpack.ReduceMean, axes, squared)
+	if less != 0 {
+		variance = flow.Combine(c, xnnpack.Multiply, variance, c.Number(float64(n)/(float64(n)-less), x))
 	}
-	sum := flow.Reduced(c, xnnpack.ReduceSum, axes, squared)
-	return centred, flow.Combine(c, xnnpack.Multiply, sum, c.Number(1/(float64(n)-less), x))
+	return centred, variance
 }
 
 // centred returns a value minus its mean over some axes, over the root of its variance plus a number.

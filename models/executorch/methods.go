@@ -29,6 +29,8 @@ type evalue struct {
 	number float64
 	text   string
 	list   []int // values, of a list of integers or of tensors; -1 is a tensor that is not given
+
+	numbers []float64 // of a list
 }
 
 // uses reports whether more than one instruction has a value, or the method gives it.
@@ -239,6 +241,10 @@ func (p *programReader) value(t flatbuf.Table) evalue {
 	case evalueIntList:
 		for _, i := range v.Int64s(evalueItem) {
 			e.list = append(e.list, clampedInt(i))
+		}
+	case evalueDoubleList:
+		for _, i := range v.Int64s(evalueItem) {
+			e.numbers = append(e.numbers, math.Float64frombits(uint64(i)))
 		}
 	case evalueTensorList, evalueOptionalTensorList:
 		for _, i := range v.Int32s(evalueItem) {

@@ -144,7 +144,11 @@ func (p *planner) available(i xnnpack.ValueID) {
 		fault.Check(missing)
 	}
 	prev, ok := p.last[*t.memory]
-	if src := &p.plan.values[prev]; !ok || src.host != v.host || src.dtype != v.dtype ||
+	if !ok {
+		fault.Check(missing)
+	}
+	p.know(int(prev) - p.base) // an input has no type until something reads it
+	if src := &p.plan.values[prev]; src.host != v.host || src.dtype != v.dtype ||
 		src.tensor.Type != v.tensor.Type || !sameMeaning(src, v) || src.dynamic || v.dynamic ||
 		!slices.IsSorted(t.order) || !slices.IsSorted(p.tensorOf(prev).order) ||
 		product(src.tensor.Shape) != product(v.tensor.Shape) {
@@ -198,10 +202,19 @@ func (m *method) inputsAsFloats() map[int]bool {
 	out := map[int]bool{}
 	for _, i := range m.inputs {
 		if t := m.values[i].tensor; t != nil && t.content == nil && !t.state && convertible(t.dtype, Float) {
-			out[i] = !slices.Contains(m.outputs, i) && m.onlyConverts(i)
+			out[i] = !slices.Contains(m.outputs, i) && m.onlyConverts(i) && !m.viewed(i)
 		}
 	}
 	return out
+}
+
+// viewed reports whether another tensor of as many elements may be a view of a value: it shares the memory.
+func (m *method) viewed(i int) bool {
+	t := m.values[i].tensor
+	return t.memory != nil && slices.ContainsFunc(m.values, func(v evalue) bool {
+		return v.tensor != nil && v.tensor != t && v.tensor.memory != nil && *v.tensor.memory == *t.memory &&
+			v.tensor.dtype == t.dtype && product(v.tensor.shape) == product(t.shape)
+	})
 }
 
 // onlyConverts reports whether a value is used, and only by conversions to floats.
@@ -247,7 +260,7 @@ func (p *planner) know(i int) {
 	if p.asFloat[i] {
 		kind, ok = xnnpack.Float32, true
 	}
-	if !ok && declared[t.dtype] == 0 {
+	if !ok && declared[t.dtype] == 0 && t.dtype != ComplexFloat {
 		unsupported("value %d is a tensor of %v", i, t.dtype)
 	}
 	if t.state {
@@ -644,7 +657,11 @@ func (p *planner) externals() {
 		if i >= len(p.method.inputs) {
 			name, i = "output", i-len(p.method.inputs)
 		}
-		p.attempt(fmt.Sprint(name, " ", i), func() { p.know(n) })
+		p.attempt(fmt.Sprint(name, " ", i), func() {
+			if p.know(n); p.plan.values[p.base+n].dtype == ComplexFloat {
+				unsupported("value %d is a tensor of %v", n, ComplexFloat)
+			}
+		})
 	}
 }
 

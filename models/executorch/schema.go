@@ -39,19 +39,21 @@ type ScalarType int8
 
 // The types in ExecuTorch's scalar_type.fbs that models have.
 const (
-	Byte     ScalarType = 0 // unsigned
-	Char     ScalarType = 1 // signed
-	Short    ScalarType = 2
-	Int      ScalarType = 3
-	Long     ScalarType = 4
-	Half     ScalarType = 5
-	Float    ScalarType = 6
-	Double   ScalarType = 7
-	Bool     ScalarType = 11
-	BFloat16 ScalarType = 15
-	UInt16   ScalarType = 27
-	UInt32   ScalarType = 28
-	UInt64   ScalarType = 29
+	Byte   ScalarType = 0 // unsigned
+	Char   ScalarType = 1 // signed
+	Short  ScalarType = 2
+	Int    ScalarType = 3
+	Long   ScalarType = 4
+	Half   ScalarType = 5
+	Float  ScalarType = 6
+	Double ScalarType = 7
+	// Two of single precision: the real and the imaginary part.
+	ComplexFloat ScalarType = 9
+	Bool         ScalarType = 11
+	BFloat16     ScalarType = 15
+	UInt16       ScalarType = 27
+	UInt32       ScalarType = 28
+	UInt64       ScalarType = 29
 )
 
 // scalarTypes has all of them. QUINT4X2 are two in a byte, QUINT2X4 four.
@@ -60,7 +62,7 @@ var scalarTypes = map[ScalarType]struct {
 	size int
 }{
 	Byte: {"BYTE", 1}, Char: {"CHAR", 1}, Short: {"SHORT", 2}, Int: {"INT", 4}, Long: {"LONG", 8},
-	Half: {"HALF", 2}, Float: {"FLOAT", 4}, Double: {"DOUBLE", 8}, 8: {"COMPLEXHALF", 4}, 9: {"COMPLEXFLOAT", 8},
+	Half: {"HALF", 2}, Float: {"FLOAT", 4}, Double: {"DOUBLE", 8}, 8: {"COMPLEXHALF", 4}, ComplexFloat: {"COMPLEXFLOAT", 8},
 	10: {"COMPLEXDOUBLE", 16}, Bool: {"BOOL", 1}, 12: {"QINT8", 1}, 13: {"QUINT8", 1}, 14: {"QINT32", 4},
 	BFloat16: {"BFLOAT16", 2}, 16: {"QUINT4X2", 1}, 17: {"QUINT2X4", 1},
 	22: {"BITS16", 2}, 23: {"FLOAT8E5M2", 1}, 24: {"FLOAT8E4M3FN", 1}, 25: {"FLOAT8E5M2FNUZ", 1},

@@ -52,6 +52,7 @@ const (
 	evalueTensor             = 5
 	evalueString             = 6
 	evalueIntList            = 7
+	evalueDoubleList         = 8
 	evalueTensorList         = 10
 	evalueOptionalTensorList = 11
 	// Int, Bool, Double, String and the lists

@@ -78,6 +78,9 @@ func viewAll(files []*File, do func()) {
 
 // element returns what Go has a value of the plan as, or 0.
 func (v *value) element() models.Element {
+	if v.host && v.dtype == ComplexFloat {
+		return models.Int64 // as large; see complexOperators
+	}
 	if v.host {
 		return declared[v.dtype]
 	}
