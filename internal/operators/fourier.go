@@ -99,7 +99,8 @@ func RealFourier(axes []int, factor float64, half bool) Operator {
 	}
 }
 
-// InverseFourier computes the real numbers, so many along the last one of some axes, of a half spectrum, times a factor.
+// InverseFourier computes the real numbers, so many along the last one of some axes, of a half spectrum, times a
+// factor.
 func InverseFourier(axes []int, factor float64, count int) Operator {
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]

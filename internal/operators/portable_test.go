@@ -47,18 +47,21 @@ func TestShapesThatContradictAnOperatorAreAFault(t *testing.T) {
 		"distances: rows":           func() { Distances(2)([][]int{{2, 3}, {2, 4}}) },
 		"distances: a power":        func() { Distances(math.NaN())([][]int{{2, 3}, {2, 3}}) },
 		"distances: one row":        func() { PairDistances(2)([][]int{{1, 3}}) },
-		"a grid":                    func() { SampleGrid(Bilinear, ZeroBorder, true)([][]int{{1, 1, 2, 2}, {2, 1, 1, 2}}) },
-		"a grid: a mode":            func() { SampleGrid(9, ZeroBorder, true)([][]int{{1, 1, 2, 2}, {1, 1, 1, 2}}) },
-		"a size":                    func() { ResizeBilinear(Resizing{Size: []int{0, 2}})([][]int{{1, 1, 2, 2}}) },
-		"nearest":                   func() { ResizeNearest([]int{2, 2}, []float64{1})([][]int{{1, 1, 2, 2}}) },
-		"parts":                     func() { AdaptiveMean([]int{2, 0})([][]int{{1, 1, 2, 2}}) },
-		"a pool: a stride":          func() { MaxPool(zeroStride, []int{1, 1})([][]int{{1, 1, 2, 2}}) },
-		"a fold: channels":          func() { Fold(window, 1, []int{1, 2, 2}, []int{1, 1})([][]int{{1, 1, 3}}) },
-		"a fold: no batch":          func() { Fold(window, 2, []int{1, 2, 2}, []int{1, 1})([][]int{{1, 1, 4}}) },
-		"a spectrum: twice":         func() { RealFourier([]int{0, 0}, 1, true)([][]int{{4}}) },
-		"a spectrum: no axis":       func() { RealFourier(nil, 1, true)([][]int{{4}}) },
-		"a spectrum: too short":     func() { InverseFourier([]int{0}, 1, 9)([][]int{{4}}) },
-		"extremes":                  func() { Extremes(0, 5, true)([][]int{{4}}) },
+		"a grid": func() {
+			SampleGrid(Bilinear, ZeroBorder, true)([][]int{{1, 1, 2, 2}, {2, 1, 1,
+				2}})
+		},
+		"a grid: a mode":        func() { SampleGrid(9, ZeroBorder, true)([][]int{{1, 1, 2, 2}, {1, 1, 1, 2}}) },
+		"a size":                func() { ResizeBilinear(Resizing{Size: []int{0, 2}})([][]int{{1, 1, 2, 2}}) },
+		"nearest":               func() { ResizeNearest([]int{2, 2}, []float64{1})([][]int{{1, 1, 2, 2}}) },
+		"parts":                 func() { AdaptiveMean([]int{2, 0})([][]int{{1, 1, 2, 2}}) },
+		"a pool: a stride":      func() { MaxPool(zeroStride, []int{1, 1})([][]int{{1, 1, 2, 2}}) },
+		"a fold: channels":      func() { Fold(window, 1, []int{1, 2, 2}, []int{1, 1})([][]int{{1, 1, 3}}) },
+		"a fold: no batch":      func() { Fold(window, 2, []int{1, 2, 2}, []int{1, 1})([][]int{{1, 1, 4}}) },
+		"a spectrum: twice":     func() { RealFourier([]int{0, 0}, 1, true)([][]int{{4}}) },
+		"a spectrum: no axis":   func() { RealFourier(nil, 1, true)([][]int{{4}}) },
+		"a spectrum: too short": func() { InverseFourier([]int{0}, 1, 9)([][]int{{4}}) },
+		"extremes":              func() { Extremes(0, 5, true)([][]int{{4}}) },
 	} {
 		require.Error(t, fault.Try(try), name)
 	}

@@ -18,7 +18,8 @@ func ResizeBilinear(r Resizing) Operator {
 	return func(shapes [][]int) Kernel {
 		in := shapes[0]
 		rank := len(in)
-		if rank < 3 || len(r.Size) != 2 || r.Size[0] < 1 || r.Size[1] < 1 || len(r.Factors) != 0 && len(r.Factors) != 2 {
+		if rank < 3 || len(r.Size) != 2 || r.Size[0] < 1 || r.Size[1] < 1 ||
+			len(r.Factors) != 0 && len(r.Factors) != 2 {
 			wrong("a size of %v for shape %v", r.Size, in)
 		}
 		shape := append(slices.Clone(in[:rank-2]), r.Size...)

@@ -25,8 +25,8 @@
 // the next: it begins as zeros. A method that has yet other operators cannot be run here, [Method.Runnable] lists them;
 // its weights can be packed all the same ([Program.Weights]).
 //
-// A method with dynamic dimensions computes in the shapes of its inputs, see [Method.Resized]: its instructions on sizes
-// are computed when it is planned for them.
+// A method with dynamic dimensions computes in the shapes of its inputs, see [Method.Resized]: its instructions on
+// sizes are computed when it is planned for them.
 //
 // [Program.Skeleton] writes a program without the weights that the stock runtime has in a file of packed weights. Such
 // a skeleton is refused here.

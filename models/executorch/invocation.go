@@ -454,7 +454,8 @@ func (c *invocation) anyOf() {
 		return
 	}
 	compared, ok := c.callOf(inverted[0], "aten::eq.Scalar_out")
-	if !ok || c.tensorAt(compared[0]).dtype != Float || !slices.Equal(c.tensorAt(compared[0]).shape, c.tensor(0).shape) {
+	if !ok || c.tensorAt(compared[0]).dtype != Float || !slices.Equal(c.tensorAt(compared[0]).shape,
+		c.tensor(0).shape) {
 		plan(c)
 		return
 	}

@@ -220,8 +220,8 @@ func (c *invocation) swapped(x xnnpack.ValueID, first, second, rest int, shape .
 	return flow.Reshaped(c, x, shape...)
 }
 
-// transposedConvolution is the product of matrices of the pixels and of the kernel, which Go adds up where the kernel is
-// at each pixel.
+// transposedConvolution is the product of matrices of the pixels and of the kernel, which Go adds up where the kernel
+// is at each pixel.
 func (c *invocation) transposedConvolution(k convolutionCall) {
 	batch, groups, x := k.x.shape[0], k.groups, k.x.shape
 	if x[1] != k.w.shape[0] || k.y.shape[1] != k.w.shape[1]*groups {

@@ -79,7 +79,8 @@ func (c *invocation) adaptiveInGo() {
 func (c *invocation) maxPoolInGo() {
 	x, y := c.tensor(0), c.tensor(6)
 	window := c.size(1, xnnpack.Size{})
-	stride, around, dilation := c.size(2, window), c.size(3, xnnpack.Size{}), c.size(4, xnnpack.Size{Height: 1, Width: 1})
+	stride, around, dilation := c.size(2, window), c.size(3, xnnpack.Size{}), c.size(4, xnnpack.Size{Height: 1,
+		Width: 1})
 	w := operators.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
 		Dilation: []int{dilation.Height, dilation.Width}, Pre: []int{around.Height, around.Width},
 		Padded: []int{0, 0}}

@@ -58,7 +58,8 @@ func TestAViewThatMayBeAnotherTensorIsNotRun(t *testing.T) {
 
 func TestARefusedCallNamesItsCause(t *testing.T) {
 	for want, p := range map[string]mprogram{
-		"aten::where.self_out from BOOL to FLOAT (a tensor with its dimensions in the order [1 0] in memory)": func() mprogram {
+		"aten::where.self_out from BOOL to FLOAT (a tensor with its dimensions in the order [1 0] in memory)": //
+		func() mprogram {
 			p := invoked("aten::where.self_out", []any{typed{Bool, []int32{2, 3}}, shaped{2, 3}, shaped{2, 3}},
 				shaped{2, 3})
 			p.methods[0].values[0] = mtensor{dtype: Bool, sizes: []int32{2, 3}, order: []byte{1, 0}}.table()

@@ -80,7 +80,8 @@ func load(data []byte, o Options) (p *plan, err error) {
 		}
 		err := fault.Try(func() { p = newPlan(g, data) })
 		if open := g.openInput(); err != nil && o.Shapes == nil && open != nil {
-			err = fmt.Errorf("%w; the file leaves the shape of input %q open, %v: give another", err, open.name, open.free)
+			err = fmt.Errorf("%w; the file leaves the shape of input %q open, %v: give another", err, open.name,
+				open.free)
 		}
 		fault.Check(err)
 	})
