@@ -23,7 +23,7 @@ type Model struct {
 	data *dataMap
 }
 
-// Options of [Load] and [Open]; nil and the zero value mean the defaults. Open takes no heed of inference.Options.
+// Options of [Load] and [Open]; nil and the zero value mean the defaults. Open ignores inference.Options.
 type Options struct {
 	inference.Options
 	// Signature is one of [Model.Signatures]. Its inputs and outputs have its names and
@@ -75,8 +75,8 @@ func load(data []byte, o Options) (p *plan, err error) {
 	err = fault.Try(func() {
 		g := parse(data, o.Signature)
 		g.reshape(o.Shapes)
-		if len(g.inputs) == 0 {
-			unsupported("the signature has no inputs, and there is nothing to run; the file has %q", g.signatures)
+		if len(g.inputs) == 0 && len(g.signatures) > 1 {
+			unsupported("the signature has no inputs, and there is nothing to run; the others are of %q", g.signatures)
 		}
 		err := fault.Try(func() { p = newPlan(g, data) })
 		if open := g.openInput(); err != nil && o.Shapes == nil && open != nil {

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,10 +25,15 @@ func TestAModelThatOnlyAnotherShapeSuitsIsLoadedWithIt(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-func TestASignatureWithoutInputsIsUnsupported(t *testing.T) {
-	m := single(blueOp{code: "RELU"}, []int{4})
-	m.inputs = nil
-	_, err := load(m.bytes(), Options{})
+// TestASignatureIsLoadedWhereTheFirstHasNoInputs: the first one resets a state, the second takes two rows of sound.
+func TestASignatureIsLoadedWhereTheFirstHasNoInputs(t *testing.T) {
+	path := filepath.Join("testdata", "signatures", "stream_state.tflite")
+	_, err := Load(path, "", nil)
 	require.ErrorIs(t, err, ErrUnsupported)
-	require.ErrorContains(t, err, "has no inputs")
+	require.ErrorContains(t, err, `has no inputs, and there is nothing to run; the others are of ["reset" "step"]`)
+	r, err := Load(path, "", &Options{Signature: "step"})
+	require.NoError(t, err)
+	_, err = r.Run(t.Context(), make([]float32, 32))
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
 }

@@ -75,8 +75,8 @@ func newPlan(g *graph, file []byte) *plan {
 		byName: map[string]*constant{}, derived: map[string]*constant{}, names: map[string]bool{},
 		first: map[stored]string{}}
 	p.readNames()
-	if len(g.outputs) == 0 {
-		malformed("it has %d inputs and no outputs", len(g.inputs))
+	if len(g.inputs) == 0 || len(g.outputs) == 0 {
+		malformed("it has %d inputs and %d outputs", len(g.inputs), len(g.outputs))
 	}
 	for _, i := range g.inputs {
 		t := &g.tensors[i]
