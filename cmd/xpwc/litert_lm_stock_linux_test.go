@@ -155,7 +155,7 @@ func TestPlaceNamesAPackedFileAfterTheModelWasTouched(t *testing.T) {
 	want := engineAnswer(t, model, ":nocache")
 	file := packedForEngine(t, model).LiteRT[0].Output
 	packed := stateOfCache(t, file)
-	changeTime(t, model, time.Unix(1.5e9, 0))
+	changeTime(t, model, time.Unix(1.5e9, 5e8))
 	placed := reported[placement](t, t.TempDir(), 0, "place", model, file)
 	require.NoFileExists(t, file)
 	require.Equal(t, want, engineAnswer(t, model, ""))
@@ -167,7 +167,7 @@ func TestPlaceNamesAPackedFileAfterTheModelWasTouched(t *testing.T) {
 func TestTheEngineDeletesAFileOfAnEarlierTime(t *testing.T) {
 	model := deployedBundle(t)
 	file := packedForEngine(t, model).LiteRT[0].Output
-	changeTime(t, model, time.Unix(1.5e9, 0))
+	changeTime(t, model, time.Unix(1.5e9, 5e8))
 	engineAnswer(t, model, "")
 	require.NoFileExists(t, file)
 	c, ok := litert.ParseEngineCache(caches(t, model)[0])

@@ -73,12 +73,12 @@ func (d Detection) decode(boxes, anchors Array) []box {
 
 // classColumns returns the scores of each class, which are the last ones of each box.
 func classColumns(scores Array, classes int) [][]float32 {
-	boxes, all := scores.Shape[1], scores.Shape[2]
+	boxes, columnCount := scores.Shape[1], scores.Shape[2]
 	columns := make([][]float32, classes)
 	for c := range columns {
 		columns[c] = make([]float32, boxes)
 		for i := range columns[c] {
-			columns[c][i] = float32(scores.Number(i*all + all - classes + c))
+			columns[c][i] = float32(scores.Number(i*columnCount + columnCount - classes + c))
 		}
 	}
 	return columns
@@ -98,7 +98,7 @@ func descending(indices []int, score func(i int) float32) {
 }
 
 // survivors returns at most so many boxes that no better one overlaps, the best first.
-func (d Detection) survivors(boxes []box, scores []float32, most int) (selected []int) {
+func (d Detection) survivors(boxes []box, scores []float32, limit int) (selected []int) {
 	var candidates []int
 	for i, score := range scores {
 		if score >= d.MinScore {
@@ -106,7 +106,7 @@ func (d Detection) survivors(boxes []box, scores []float32, most int) (selected 
 		}
 	}
 	descending(candidates, func(i int) float32 { return scores[i] })
-	for len(candidates) > 0 && len(selected) < most {
+	for len(candidates) > 0 && len(selected) < limit {
 		best := candidates[0]
 		selected = append(selected, best)
 		candidates = slices.DeleteFunc(candidates[1:], func(i int) bool {
@@ -148,21 +148,21 @@ func (d Detection) detectByBox(out []Array, boxes []box, columns [][]float32) {
 
 func (d Detection) detectByClass(out []Array, boxes []box, columns [][]float32) {
 	type detection struct{ box, class int }
-	var found []detection
+	var detections []detection
 	for class, column := range columns {
 		for _, i := range d.survivors(boxes, column, d.PerClass) {
-			found = append(found, detection{i, class})
+			detections = append(detections, detection{i, class})
 		}
-		order := Every(0, len(found), 1)
-		descending(order, func(k int) float32 { return columns[found[k].class][found[k].box] })
-		var kept []detection
+		order := Every(0, len(detections), 1)
+		descending(order, func(k int) float32 { return columns[detections[k].class][detections[k].box] })
+		var best []detection
 		for _, k := range order[:min(len(order), d.Most)] {
-			kept = append(kept, found[k])
+			best = append(best, detections[k])
 		}
-		found = kept
+		detections = best
 	}
-	for n, f := range found {
+	for n, f := range detections {
 		put(out, n, boxes[f.box], f.class, columns[f.class][f.box])
 	}
-	out[3].Put(0, float64(len(found)))
+	out[3].Put(0, float64(len(detections)))
 }

@@ -13,16 +13,16 @@ type norm struct {
 
 // normOf returns the norm of a power, which may be 0 or infinite.
 func normOf(power float64) norm {
-	same := func(sum float64) float64 { return sum }
+	identity := func(sum float64) float64 { return sum }
 	switch {
 	case power == 0:
-		return norm{func(sum, x float64) float64 { return sum + float64(bit(x != 0)) }, same}
+		return norm{func(sum, x float64) float64 { return sum + float64(bit(x != 0)) }, identity}
 	case power == 1:
-		return norm{func(sum, x float64) float64 { return sum + math.Abs(x) }, same}
+		return norm{func(sum, x float64) float64 { return sum + math.Abs(x) }, identity}
 	case power == 2:
 		return norm{func(sum, x float64) float64 { return sum + x*x }, math.Sqrt}
 	case math.IsInf(power, 1):
-		return norm{func(sum, x float64) float64 { return max(sum, math.Abs(x)) }, same}
+		return norm{func(sum, x float64) float64 { return max(sum, math.Abs(x)) }, identity}
 	}
 	return norm{func(sum, x float64) float64 { return sum + math.Pow(math.Abs(x), power) },
 		func(sum float64) float64 { return math.Pow(sum, 1/power) }}

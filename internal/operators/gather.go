@@ -285,18 +285,18 @@ func IndexPut(axes []int, add bool) Operator {
 			values := New(out.Element, part...)
 			Strided(values, in[1], 0, steps(in[1].Shape, part))
 			rows := x.rows(in[2:])
-			var all []int
+			var places []int
 			for _, first := range outer {
 				for _, place := range rows {
-					all = append(all, first+place)
+					places = append(places, first+place)
 				}
 			}
 			if add {
-				out.addAt(all, values, x.row)
+				out.addAt(places, values, x.row)
 				return
 			}
 			row, src := x.row*out.Element.Size(), values.Data
-			for _, place := range all {
+			for _, place := range places {
 				src = src[copy(out.Data[place*row:][:row], src):]
 			}
 		}).moves(0, 1)

@@ -41,10 +41,10 @@ func AnyDiffers(number Array, axes []int) Operator {
 				reduce(Or, out, differs, ranked)
 				return
 			}
-			length, same := len(elements)/rows, float32(number.Number(0))
+			length, wanted := len(elements)/rows, float32(number.Number(0))
 			for i := range rows {
 				row := elements[i*length:][:length]
-				differs := slices.ContainsFunc(row, func(x float32) bool { return x != same })
+				differs := slices.ContainsFunc(row, func(x float32) bool { return x != wanted })
 				putWhole(out.Element, out.elem(i), bit(differs))
 			}
 		})

@@ -114,11 +114,11 @@ func foldPatches(w Window, out, in Array, places []int) {
 	add := out.adder(in)
 	far, strides := Rows(out.Shape[2:]), Rows(w.Size)
 	index := make([]int, len(w.Size))
-	walkIndices(places, func(place int, at []int) {
+	walkIndices(places, func(place int, point []int) {
 		for k := range size {
 			offset, inside := 0, true
 			for d := range index {
-				n := at[d]*w.Stride[d] - w.Pre[d] + k/strides[d]%w.Size[d]*w.Dilation[d]
+				n := point[d]*w.Stride[d] - w.Pre[d] + k/strides[d]%w.Size[d]*w.Dilation[d]
 				inside = inside && n >= 0 && n < out.Shape[d+2]
 				offset += n * far[d]
 			}

@@ -195,8 +195,8 @@ func Triangle(offset int) Operator {
 			copy(out.Data, in[0].Data)
 			row := width * out.Element.Size()
 			for i := range product(shapes[0]) / width {
-				kept := min(max(i%height+offset+1, 0), width) * out.Element.Size()
-				clear(out.Data[i*row+kept : (i+1)*row])
+				edge := min(max(i%height+offset+1, 0), width) * out.Element.Size()
+				clear(out.Data[i*row+edge : (i+1)*row])
 			}
 		})
 	}

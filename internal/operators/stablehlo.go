@@ -14,19 +14,19 @@ type Windows struct {
 // placement is a choice of windows of an operand of one shape, by indices of one shape.
 type placement struct {
 	Windows
-	operand []int
-	size    []int // of a window, by the operand's dimensions
-	strides []int // of the operand
-	within  []int // strides of the array of windows, by the operand's dimensions
-	count   []int // how many windows, by the array's dimensions
-	apart   []int // strides of the array of windows, by the dimensions of count
-	index   []int // strides of the indices, by the dimensions of count
-	next    int   // stride of the indices along a vector
+	operand       []int
+	size          []int // of a window, by the operand's dimensions
+	strides       []int // of the operand
+	windowStrides []int // strides of the array of windows, by the operand's dimensions
+	count         []int // how many windows, by the array's dimensions
+	apart         []int // strides of the array of windows, by the dimensions of count
+	index         []int // strides of the indices, by the dimensions of count
+	next          int   // stride of the indices along a vector
 }
 
 // place checks windows of these sizes against the operand and its indices. It returns the shape of their array.
 func (w Windows) place(operand, size, indices []int) (p placement, shape []int) {
-	p = placement{Windows: w, operand: operand, size: size, strides: Rows(operand), within: make([]int, len(operand))}
+	p = placement{Windows: w, operand: operand, size: size, strides: Rows(operand), windowStrides: make([]int, len(operand))}
 	vector := 1
 	strides := Rows(indices)
 	for d, n := range indices {
@@ -63,7 +63,7 @@ func (w Windows) place(operand, size, indices []int) (p placement, shape []int) 
 	}
 	for i, stride := range Rows(shape) {
 		if slices.Contains(w.Inside, i) {
-			p.within[windows[0]], windows = stride, windows[1:]
+			p.windowStrides[windows[0]], windows = stride, windows[1:]
 		} else {
 			p.apart = append(p.apart, stride)
 		}
@@ -81,12 +81,12 @@ func distinct(dims []int, rank int) bool {
 	return true
 }
 
-// each calls do for the runs of every window: where a run begins in the operand and in the array of windows, how many
+// visit calls do for the runs of every window: where a run begins in the operand and in the array of windows, how many
 // elements it has, and how far apart they are. The start of a window is clamped so that the window lies in the operand,
 // or else only the elements in the operand are visited.
-func (p *placement) each(indices Array, clamped bool, do func(operand, window, n, step, stride int)) {
+func (p *placement) visit(indices Array, clamped bool, do func(operand, window, n, step, stride int)) {
 	start, skip, size := make([]int, len(p.operand)), make([]int, len(p.operand)), make([]int, len(p.operand))
-	steps := [][]int{p.strides, p.within}
+	steps := [][]int{p.strides, p.windowStrides}
 	walk(p.count, [][]int{p.index, p.apart}, func(_ int, places []int) {
 		clear(start)
 		for i, d := range p.Start {
@@ -107,7 +107,7 @@ func (p *placement) each(indices Array, clamped bool, do func(operand, window, n
 				return
 			}
 			operand += (start[d] + skip[d]) * p.strides[d]
-			window += skip[d] * p.within[d]
+			window += skip[d] * p.windowStrides[d]
 		}
 		rows(size, steps, func(_, n int, offsets, apart []int) {
 			do(operand+offsets[0], window+offsets[1], n, apart[0], apart[1])
@@ -122,7 +122,7 @@ func GatherWindows(w Windows, size []int) Operator {
 		p, shape := w.place(shapes[0], size, shapes[1])
 		return moving(shape, func(out Array, in []Array) {
 			size := out.Element.Size()
-			p.each(in[1], true, func(operand, window, n, step, stride int) {
+			p.visit(in[1], true, func(operand, window, n, step, stride int) {
 				moveRun(out.Data[window*size:], in[0].Data[operand*size:], n, stride*size, step*size, size)
 			})
 		})
@@ -163,7 +163,7 @@ func ScatterWindows(w Windows, operation *Operation) Operator {
 		k := moving(shapes[0], func(out Array, in []Array) {
 			copy(out.Data, in[0].Data)
 			size := out.Element.Size()
-			p.each(in[1], false, func(operand, window, n, step, stride int) {
+			p.visit(in[1], false, func(operand, window, n, step, stride int) {
 				if operation == nil {
 					moveRun(out.Data[operand*size:], in[2].Data[window*size:], n, step*size, stride*size, size)
 					return

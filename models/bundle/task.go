@@ -90,9 +90,9 @@ func readDirectory(r io.ReaderAt, size int64) (directory []byte, members uint64,
 	end := tail[position:]
 	members, length, offset := uint64(little.Uint16(end[10:])), uint64(little.Uint32(end[12:])),
 		uint64(little.Uint32(end[16:]))
-	if before := tail[:position]; len(before) >= locatorSize &&
-		bytes.HasPrefix(before[len(before)-locatorSize:], []byte(locatorMagic)) {
-		locator := before[len(before)-locatorSize:]
+	if head := tail[:position]; len(head) >= locatorSize &&
+		bytes.HasPrefix(head[len(head)-locatorSize:], []byte(locatorMagic)) {
+		locator := head[len(head)-locatorSize:]
 		end, err := readRange(r, size, little.Uint64(locator[8:]), end64Size, "the zip's last record")
 		if err != nil {
 			return nil, 0, err

@@ -62,15 +62,15 @@ func newProgram(f *files) *Program {
 
 // planned plans a method for inputs of these shapes, or of the largest ones if there are none. It reports whether
 // dimensions differ from the largest ones that were not known to vary.
-func planned(s *source, program *Program, to *plan, shapes [][]int) (method *Method, varied bool) {
+func planned(s *source, program *Program, target *plan, shapes [][]int) (method *Method, varied bool) {
 	s.mu.Lock()
 	varying := maps.Clone(s.varying)
 	s.mu.Unlock()
 	m := &planner{source: s, method: s.method.clone(), varying: varying, symbolic: map[int]bool{}, files: s.files,
-		plan: to, counts: map[Operator]int{}, last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
+		plan: target, counts: map[Operator]int{}, last: map[memory]xnnpack.ValueID{}, retained: map[xnnpack.ValueID]bool{}}
 	part := m.planMethod(shapes)
 	method = &Method{
-		source: s, program: program, plan: to, name: m.method.name, part: part, whole: part,
+		source: s, program: program, plan: target, name: m.method.name, part: part, whole: part,
 		stock: m.stock, counts: m.counts, fault: m.runnable(),
 	}
 	for _, i := range m.method.inputs {

@@ -88,7 +88,7 @@ type dim struct{ input, index int }
 func (m *Method) findDynamicDims() [][]int {
 	inputs := m.Inputs()
 	dims := make([][]int, len(inputs))
-	found := map[dim]bool{}
+	dynamic := map[dim]bool{}
 	add := func(group []dim) bool {
 		shapes := make([][]int, len(inputs))
 		for _, smaller := range []func(n int) int{
@@ -101,7 +101,7 @@ func (m *Method) findDynamicDims() [][]int {
 			}
 			if _, err := m.resized(shapes); err == nil {
 				for _, d := range group {
-					found[d] = true
+					dynamic[d] = true
 				}
 				return true
 			}
@@ -132,7 +132,7 @@ func (m *Method) findDynamicDims() [][]int {
 			add(bySize[n])
 		}
 	}
-	for d := range found {
+	for d := range dynamic {
 		dims[d.input] = append(dims[d.input], d.index)
 	}
 	for i := range dims {

@@ -198,10 +198,10 @@ func reducedSizes(i, keep int) func(*invocation) {
 	return func(c *invocation) {
 		x := c.sizes(0)
 		dropped := make([]bool, len(x))
-		all := c.absent(i)
-		if !all {
+		whole := c.absent(i)
+		if !whole {
 			list := c.integers(i)
-			all = len(list) == 0
+			whole = len(list) == 0
 			for _, d := range list {
 				dropped[counted(d, max(len(x), 1))%max(len(x), 1)] = true
 			}
@@ -209,7 +209,7 @@ func reducedSizes(i, keep int) func(*invocation) {
 		var sizes []int
 		for d, n := range x {
 			switch {
-			case !all && !dropped[d]:
+			case !whole && !dropped[d]:
 				sizes = append(sizes, n)
 			case c.integer(keep) != 0:
 				sizes = append(sizes, 1)
@@ -422,7 +422,7 @@ func (c *invocation) convolutionSizes() {
 	if len(x) != len(w) || len(x) < 3 {
 		return // it is not planned
 	}
-	at := func(i, k int) int {
+	element := func(i, k int) int {
 		list := c.integers(i)
 		if len(list) == 0 {
 			malformed("argument %d is empty", i)
@@ -433,14 +433,14 @@ func (c *invocation) convolutionSizes() {
 	if c.integer(6) != 0 {
 		sizes[1] = elements(w[1], c.integer(8))
 		for k, n := range x[2:] {
-			n = (n-1)*at(3, k) - 2*at(4, k) + at(5, k)*(w[2+k]-1) + at(7, k) + 1
+			n = (n-1)*element(3, k) - 2*element(4, k) + element(5, k)*(w[2+k]-1) + element(7, k) + 1
 			sizes = append(sizes, elements(n))
 		}
 		c.setResult(sizes)
 		return
 	}
 	for k, n := range x[2:] {
-		sizes = append(sizes, windowSize(n, w[2+k], at(3, k), at(5, k), at(4, k), false))
+		sizes = append(sizes, windowSize(n, w[2+k], element(3, k), element(5, k), element(4, k), false))
 	}
 	c.setResult(sizes)
 }
