@@ -31,6 +31,9 @@ type engineModel struct {
 
 // engineModels returns the models of a bundle for which the engine has a cache, and the names of the others.
 func engineModels(file modelfile.File) (models []engineModel, others []string, err error) {
+	if _, err := os.Stat(file.Path); err != nil {
+		return nil, nil, err
+	}
 	if !file.Bundle() {
 		return nil, nil, usagef("for LiteRT-LM a model is a bundle (.litertlm or .task), and %s is not", file)
 	}
