@@ -26,7 +26,8 @@ type placement struct {
 
 // place checks windows of these sizes against the operand and its indices. It returns the shape of their array.
 func (w Windows) place(operand, size, indices []int) (p placement, shape []int) {
-	p = placement{Windows: w, operand: operand, size: size, strides: Rows(operand), windowStrides: make([]int, len(operand))}
+	p = placement{Windows: w, operand: operand, size: size, strides: Rows(operand),
+		windowStrides: make([]int, len(operand))}
 	vector := 1
 	strides := Rows(indices)
 	for d, n := range indices {
