@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
-	"xpwc/xnnpack"
+	"xpwc/internal/mapped"
 )
 
 // Gather has slices of the first input, a table, along an axis, which the second input has the indices of: their
@@ -386,9 +386,9 @@ func pick(dst, src []byte, size int, elements []int) {
 var picks = sized[func(dst, src []byte, elements []int) bool]{pickOf[uint8], pickOf[uint16], pickOf[float32],
 	pickOf[int64]}
 
-func pickOf[T xnnpack.Number](dst, src []byte, elements []int) bool {
-	out, ok := xnnpack.View[T](dst)
-	in, aligned := xnnpack.View[T](src)
+func pickOf[T mapped.Number](dst, src []byte, elements []int) bool {
+	out, ok := mapped.Numbers[T](dst)
+	in, aligned := mapped.Numbers[T](src)
 	if !ok || !aligned {
 		return false
 	}

@@ -3,7 +3,6 @@ package operators
 import (
 	"slices"
 
-	"xpwc/internal/mapped"
 	"xpwc/models"
 )
 
@@ -34,14 +33,14 @@ func AnyDiffers(number Array, axes []int) Operator {
 		shape, ranked := reduction(shapes[0], axes, false)
 		return computing(shape, func(out Array, in []Array) {
 			rows, last := product(ranked), max(len(ranked)-1, 0)
-			elements, ok := mapped.Numbers[float32](in[0].Data)
-			if !ok || number.Element != models.Float32 || product(ranked[:last]) != rows {
+			if number.Element != models.Float32 || product(ranked[:last]) != rows {
 				differs := New(models.Bool, in[0].Shape...)
 				combine(NotEqual, differs, in[0], number)
 				reduce(Or, out, differs, ranked)
 				return
 			}
-			length, wanted := len(elements)/rows, float32(number.Number(0))
+			elements, wanted := inputOf[float32](in[0]), float32(number.Number(0))
+			length := len(elements) / rows
 			for i := range rows {
 				row := elements[i*length:][:length]
 				differs := slices.ContainsFunc(row, func(x float32) bool { return x != wanted })
@@ -78,28 +77,6 @@ func negate(out, in Array) {
 // choose fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
 // same.
 func choose(out, condition, a, b Array) {
-	size := out.Element.Size()
-	chosen := false
-	switch size {
-	case 1:
-		chosen = selectRows[uint8](out, condition, a, b)
-	case 2:
-		chosen = selectRows[uint16](out, condition, a, b)
-	case 4:
-		chosen = selectRows[uint32](out, condition, a, b)
-	case 8:
-		chosen = selectRows[uint64](out, condition, a, b)
-	}
-	if chosen {
-		return
-	}
-	together(out, []Array{condition, a, b}, func(i, n int, places, apart []int) {
-		for k := range n {
-			src, place := b, places[2]+k*apart[2]
-			if condition.Number(places[0]+k*apart[0]) != 0 {
-				src, place = a, places[1]+k*apart[1]
-			}
-			copy(out.elem(i+k), src.elem(place))
-		}
-	})
+	selectAll, _ := selections.forSize(out.Element.Size())
+	selectAll(out, condition, a, b)
 }

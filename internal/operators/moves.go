@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"xpwc/internal/fault"
+	"xpwc/internal/mapped"
 	"xpwc/models"
-	"xpwc/xnnpack"
 )
 
 // taking returns the kernel whose output has along dimension d the input's elements at places()[d], see [take]. The
@@ -481,8 +481,8 @@ func reverse(cells []byte, size int) {
 var reversals = sized[func(cells []byte) bool]{reverseOf[uint8], reverseOf[uint16], reverseOf[float32],
 	reverseOf[int64]}
 
-func reverseOf[T xnnpack.Number](cells []byte) bool {
-	numbers, ok := xnnpack.View[T](cells)
+func reverseOf[T mapped.Number](cells []byte) bool {
+	numbers, ok := mapped.Numbers[T](cells)
 	slices.Reverse(numbers)
 	return ok
 }

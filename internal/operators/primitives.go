@@ -36,10 +36,8 @@ type operand[T mapped.Number] struct {
 	repeated int         // the place of the element that fills the buffer, -1 for none
 }
 
-// operandOf returns an operand, and false if the elements cannot be read in place.
-func operandOf[T mapped.Number](a Array) (*operand[T], bool) {
-	elements, ok := mapped.Numbers[T](a.Data)
-	return &operand[T]{elements: elements, repeated: -1}, ok
+func operandOf[T mapped.Number](a Array) *operand[T] {
+	return &operand[T]{elements: inputOf[T](a), repeated: -1}
 }
 
 // row returns n elements, the first at a place and each a step apart. The next call overwrites them.
@@ -67,57 +65,41 @@ func primitively(p primitive, out, a, b Array) bool {
 	if p == noPrimitive || a.Element != b.Element {
 		return false
 	}
-	switch a.Element {
-	case models.Float32:
-		return numerically[float32](p, out, a, b)
-	case models.Float64:
-		return numerically[float64](p, out, a, b)
-	case models.Int8:
-		return numerically[int8](p, out, a, b)
-	case models.Uint8:
-		return numerically[uint8](p, out, a, b)
-	case models.Int16:
-		return numerically[int16](p, out, a, b)
-	case models.Int32:
-		return numerically[int32](p, out, a, b)
-	case models.Int64:
-		return numerically[int64](p, out, a, b)
-	case models.Bool:
-		return out.Element == models.Bool && p <= opXor && eachRow(p, booleanRow, out, a, b)
+	if a.Element == models.Bool {
+		if out.Element == models.Bool && p <= opXor {
+			eachRow(p, booleanRow, out, a, b)
+			return true
+		}
+		return false
 	}
-	return false
+	compute, ok := numerical.forElement(a.Element)
+	return ok && compute(p, out, a, b)
 }
+
+// numerical are the primitives of elements that Go computes with as they are.
+var numerical = typed[func(p primitive, out, a, b Array) bool]{numerically[int8], numerically[uint8], numerically[int16],
+	numerically[int32], numerically[int64], numerically[float32], numerically[float64]}
 
 func numerically[T number](p primitive, out, a, b Array) bool {
 	switch {
-	case p <= opGreaterOrEqual:
-		return out.Element == models.Bool && eachRow(p, compareRow[T], out, a, b)
-	case p >= opAdd:
-		return out.Element == a.Element && eachRow(p, arithmeticRow[T], out, a, b)
-	}
-	return false
-}
-
-// eachRow calls do for the rows of an output. It returns false if elements cannot be read in place.
-func eachRow[D, T mapped.Number](p primitive, do func(p primitive, dst []D, a, b []T), out, a, b Array) bool {
-	dst, placed := mapped.Numbers[D](out.Data)
-	x, first := operandOf[T](a)
-	y, second := operandOf[T](b)
-	if !placed || !first || !second {
+	case p <= opGreaterOrEqual && out.Element == models.Bool:
+		eachRow(p, compareRow[T], out, a, b)
+	case p >= opAdd && out.Element == a.Element:
+		eachRow(p, arithmeticRow[T], out, a, b)
+	default:
 		return false
 	}
-	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
-		do(p, dst[i:][:n], x.row(places[0], apart[0], n), y.row(places[1], apart[1], n))
-	})
 	return true
 }
 
-// flag is 1 for true, and 0 for false.
-func flag(truth bool) byte {
-	if truth {
-		return 1
-	}
-	return 0
+// eachRow calls do for the rows of an output.
+func eachRow[D, T mapped.Number](p primitive, do func(p primitive, dst []D, a, b []T), out, a, b Array) {
+	dst, done := outputOf[D](out)
+	defer done()
+	x, y := operandOf[T](a), operandOf[T](b)
+	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
+		do(p, dst[i:][:n], x.row(places[0], apart[0], n), y.row(places[1], apart[1], n))
+	})
 }
 
 func compareRow[T number](p primitive, dst []byte, a, b []T) {
@@ -128,19 +110,19 @@ func compareRow[T number](p primitive, dst []byte, a, b []T) {
 	switch p {
 	case opEqual:
 		for i := range dst {
-			dst[i] = flag(a[i] == b[i])
+			dst[i] = byte(bit(a[i] == b[i]))
 		}
 	case opNotEqual:
 		for i := range dst {
-			dst[i] = flag(a[i] != b[i])
+			dst[i] = byte(bit(a[i] != b[i]))
 		}
 	case opLess:
 		for i := range dst {
-			dst[i] = flag(a[i] < b[i])
+			dst[i] = byte(bit(a[i] < b[i]))
 		}
 	case opLessOrEqual:
 		for i := range dst {
-			dst[i] = flag(a[i] <= b[i])
+			dst[i] = byte(bit(a[i] <= b[i]))
 		}
 	}
 }
@@ -198,7 +180,7 @@ func booleans(p primitive, a, b uint64) uint64 {
 	switch p {
 	case opAnd:
 		return a & b
-	case opOr, opMaximum:
+	case opOr:
 		return a | b
 	case opXor, opNotEqual:
 		return a ^ b
@@ -214,15 +196,15 @@ func booleans(p primitive, a, b uint64) uint64 {
 	return a | (b ^ everyTrue) // opGreaterOrEqual
 }
 
-// selectRows fills an output with elements of a where the condition is not 0, and of b elsewhere. It returns false if
-// elements cannot be read in place.
-func selectRows[T mapped.Number](out, condition, a, b Array) bool {
-	dst, placed := mapped.Numbers[T](out.Data)
-	x, first := operandOf[T](a)
-	y, second := operandOf[T](b)
-	if !placed || !first || !second {
-		return false
-	}
+// selections are selectRows for each size of elements.
+var selections = sized[func(out, condition, a, b Array)]{selectRows[uint8], selectRows[uint16], selectRows[uint32],
+	selectRows[uint64]}
+
+// selectRows fills an output with elements of a where the condition is not 0, and of b elsewhere.
+func selectRows[T mapped.Number](out, condition, a, b Array) {
+	dst, done := outputOf[T](out)
+	defer done()
+	x, y := operandOf[T](a), operandOf[T](b)
 	var flags [buffered]byte
 	together(out, []Array{condition, a, b}, func(i, n int, places, apart []int) {
 		row := dst[i:][:n]
@@ -237,7 +219,6 @@ func selectRows[T mapped.Number](out, condition, a, b Array) bool {
 		chosen := condition.flags(flags[:n], places[0], apart[0])
 		selectRow(row, chosen, x.row(places[1], apart[1], n), y.row(places[2], apart[2], n))
 	})
-	return true
 }
 
 func selectRow[T mapped.Number](dst []T, flags []byte, a, b []T) {
@@ -260,7 +241,7 @@ func (a Array) flags(buffer []byte, i, step int) []byte {
 	var numbers [buffered]float64
 	a.numbers(numbers[:len(buffer)], i, step)
 	for k, x := range numbers[:len(buffer)] {
-		buffer[k] = flag(x != 0)
+		buffer[k] = byte(bit(x != 0))
 	}
 	return buffer
 }
