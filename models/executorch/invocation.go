@@ -412,7 +412,7 @@ func integerFunction(f func(a int64) int64) func(*invocation) {
 // integersOnly ends a call of anything but integers.
 func (c *invocation) integersOnly() {
 	for _, t := range []*tensor{c.tensor(0), c.tensor(c.lastArg())} {
-		if t.dtype == Float || t.dtype == Half || t.dtype == Double || t.dtype == BFloat16 {
+		if isReal(t.dtype) || t.dtype == BFloat16 {
 			c.outside()
 		}
 	}
@@ -541,7 +541,16 @@ func (c *invocation) logSoftmax() {
 
 // arange counts from a number in steps.
 func (c *invocation) arange() {
-	c.hostResult(operators.Count(c.number(0), c.number(2), c.tensor(c.lastArg()).shape...))
+	start, _, step := c.rangeArgs()
+	c.hostResult(operators.Count(start, step, c.tensor(c.lastArg()).shape...))
+}
+
+// rangeArgs returns the arguments of a count. If it has one only, that is the end.
+func (c *invocation) rangeArgs() (start, end, step float64) {
+	if c.lastArg() < 3 {
+		return 0, c.number(0), 1
+	}
+	return c.number(0), c.number(1), c.number(2)
 }
 
 // fullOf plans that argument i, a number, is everywhere.
@@ -552,6 +561,9 @@ func fullOf(i int) func(*invocation) {
 // An operatorRow plans the calls of an operator outside of delegates: as nodes, or where XNNPACK does not have what is
 // called, in Go. Either may be nil.
 type operatorRow struct{ nodes, inGo func(*invocation) }
+
+// isReal reports whether Go computes with elements as floats.
+func isReal(t ScalarType) bool { return t == Float || t == Half || t == Double }
 
 // isFloat reports whether XNNPACK converts elements from and to others of this kind.
 func isFloat(t ScalarType) bool { return t == Float || t == Half || t == BFloat16 }

@@ -363,12 +363,8 @@ func (c *invocation) instanceNorm() {
 func (c *invocation) variance() {
 	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.rows(x, y)
-	less := 1.0
-	if !c.absent(2) {
-		less = c.number(2)
-	}
 	in := c.float(0)
-	_, variance := c.moments(in, c.axes(1), less)
+	_, variance := c.moments(in, c.axes(1), c.correction())
 	out := c.result(in)
 	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.freed(out, y.shape), Input: variance, Output: out}))
 }

@@ -19,7 +19,7 @@ func (c *invocation) gridSample() {
 func (c *invocation) sameFloats(list ...int) {
 	dtype := c.tensor(list[0]).dtype
 	for _, i := range list {
-		if t := c.tensor(i).dtype; t != dtype || t != Float && t != Half && t != Double {
+		if t := c.tensor(i).dtype; t != dtype || !isReal(t) {
 			c.refuse("tensors of %v and %v", dtype, t)
 		}
 	}
@@ -79,8 +79,8 @@ func (c *invocation) adaptiveInGo() {
 func (c *invocation) maxPoolInGo() {
 	x, y := c.tensor(0), c.tensor(6)
 	window := c.size(1, xnnpack.Size{})
-	stride, around, dilation := c.size(2, window), c.size(3, xnnpack.Size{}), c.size(4, xnnpack.Size{Height: 1,
-		Width: 1})
+	stride, around := c.size(2, window), c.size(3, xnnpack.Size{})
+	dilation := c.size(4, xnnpack.Size{Height: 1, Width: 1})
 	w := operators.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
 		Dilation: []int{dilation.Height, dilation.Width}, Pre: []int{around.Height, around.Width},
 		Padded: []int{0, 0}}
@@ -90,10 +90,7 @@ func (c *invocation) maxPoolInGo() {
 	if x.dtype != y.dtype {
 		malformed("elements of %v for %v", x.dtype, y.dtype)
 	}
-	up := c.integer(5) != 0
-	places := []int{windowSize(x.shape[2], window.Height, stride.Height, dilation.Height, around.Height, up),
-		windowSize(x.shape[3], window.Width, stride.Width, dilation.Width, around.Width, up)}
-	pool := operators.MaxPool(w, places)
+	pool := operators.MaxPool(w, c.windowSizes(x.shape[2:], dilation, c.integer(5) != 0))
 	if c.arg(7); c.method.uses(c.args[7]) {
 		c.hostTo([]int{6, 7}, pool, 0)
 	} else {
