@@ -595,3 +595,20 @@ func (c *invocation) second(example xnnpack.ValueID) xnnpack.ValueID {
 	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.lastArg()))
 	return c.float(1)
 }
+
+// factors returns argument i, a list of numbers, or nothing if it is not given.
+func (c *invocation) factors(i int) []float64 {
+	if c.absent(i) {
+		return nil
+	}
+	v := c.arg(i)
+	if v.kind != evalueDoubleList || len(v.numbers) != 2 {
+		malformed("argument %d is no list of two numbers", i)
+	}
+	for _, x := range v.numbers {
+		if !(x > 0) || math.IsInf(x, 0) {
+			malformed("a factor of %g", x)
+		}
+	}
+	return v.numbers
+}

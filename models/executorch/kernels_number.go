@@ -368,3 +368,11 @@ func (c *invocation) variance() {
 	out := c.result(in)
 	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.freed(out, y.shape), Input: variance, Output: out}))
 }
+
+// correction returns argument 2, what the number of elements is too large by; 1 if it is not given.
+func (c *invocation) correction() float64 {
+	if c.absent(2) {
+		return 1
+	}
+	return c.number(2)
+}

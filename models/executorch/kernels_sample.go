@@ -1,9 +1,6 @@
 package executorch
 
 import (
-	"math"
-	"slices"
-
 	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
@@ -23,23 +20,6 @@ func (c *invocation) sameFloats(list ...int) {
 			c.refuse("tensors of %v and %v", dtype, t)
 		}
 	}
-}
-
-// factors returns argument i, a list of numbers, or nothing if it is not given.
-func (c *invocation) factors(i int) []float64 {
-	if c.absent(i) {
-		return nil
-	}
-	v := c.arg(i)
-	if v.kind != evalueDoubleList || len(v.numbers) != 2 {
-		malformed("argument %d is no list of two numbers", i)
-	}
-	for _, x := range v.numbers {
-		if !(x > 0) || math.IsInf(x, 0) {
-			malformed("a factor of %g", x)
-		}
-	}
-	return v.numbers
 }
 
 // imageSize returns the height and the width of the last argument.
@@ -96,34 +76,4 @@ func (c *invocation) maxPoolInGo() {
 	} else {
 		c.hostTo([]int{6}, operators.First(pool), 0)
 	}
-}
-
-// resizedSizes is of images of a size that is listed, or times the factors.
-func (c *invocation) resizedSizes() {
-	x := slices.Clone(c.sizes(0))
-	if len(x) != 4 {
-		malformed("images of shape %v", x)
-	}
-	factors := []float64(nil)
-	if c.absent(1) && len(c.args) == 5 {
-		factors = c.factors(3)
-	} else if c.absent(1) {
-		factors = []float64{c.number(3), c.number(4)}
-	}
-	c.setResult(c.scaledSizes(x, factors))
-}
-
-// scaledSizes is images of a size that argument 1 lists or, if that is not given, times factors.
-func (c *invocation) scaledSizes(sizes []int, factors []float64) []int {
-	for k := range 2 {
-		switch {
-		case c.absent(1) && len(factors) == 2:
-			sizes[2+k] = int(min(float64(sizes[2+k])*factors[k], operators.MostIndices))
-		case !c.absent(1) && len(c.integers(1)) == 2:
-			sizes[2+k] = c.integers(1)[k]
-		default:
-			malformed("neither a size nor factors")
-		}
-	}
-	return sizes
 }

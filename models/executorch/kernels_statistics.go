@@ -40,14 +40,6 @@ func (c *invocation) variances() {
 	}
 }
 
-// correction returns argument 2, what the number of elements is too large by; 1 if it is not given.
-func (c *invocation) correction() float64 {
-	if c.absent(2) {
-		return 1
-	}
-	return c.number(2)
-}
-
 // distances is the distance of each row of one tensor from each row of another.
 func (c *invocation) distances() {
 	c.sameFloats(0, 1, c.lastArg())
@@ -229,22 +221,4 @@ func (c *invocation) selectedBy() {
 		in = append(in, id)
 	}
 	c.hosted(operators.Select(false), in, y)
-}
-
-// varianceSizes is of a variance and of its mean.
-func varianceSizes(c *invocation) {
-	for i := 4; i < 6; i++ {
-		call := *c
-		call.args = append(slices.Clone(c.args[:4]), c.args[i])
-		reducedSizes(1, 3)(&call)
-	}
-}
-
-// linearSizes is as many rows as the first argument has, of as many numbers as the second has rows.
-func (c *invocation) linearSizes() {
-	x, w := c.sizes(0), c.sizes(1)
-	if len(x) < 1 || len(w) != 2 {
-		malformed("a matrix of %v for %v", w, x)
-	}
-	c.setResult(append(slices.Clone(x[:len(x)-1]), w[0]))
 }

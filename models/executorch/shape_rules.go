@@ -383,6 +383,36 @@ func (c *invocation) upsampleSizes() {
 	c.setResult(c.scaledSizes(x, c.upsampleFactors()))
 }
 
+// resizedSizes is of images of a size that is listed, or times the factors.
+func (c *invocation) resizedSizes() {
+	x := slices.Clone(c.sizes(0))
+	if len(x) != 4 {
+		malformed("images of shape %v", x)
+	}
+	factors := []float64(nil)
+	if c.absent(1) && len(c.args) == 5 {
+		factors = c.factors(3)
+	} else if c.absent(1) {
+		factors = []float64{c.number(3), c.number(4)}
+	}
+	c.setResult(c.scaledSizes(x, factors))
+}
+
+// scaledSizes is images of a size that argument 1 lists or, if that is not given, times factors.
+func (c *invocation) scaledSizes(sizes []int, factors []float64) []int {
+	for k := range 2 {
+		switch {
+		case c.absent(1) && len(factors) == 2:
+			sizes[2+k] = int(min(float64(sizes[2+k])*factors[k], operators.MostIndices))
+		case !c.absent(1) && len(c.integers(1)) == 2:
+			sizes[2+k] = c.integers(1)[k]
+		default:
+			malformed("neither a size nor factors")
+		}
+	}
+	return sizes
+}
+
 // windowSize is how many places a window has along a dimension.
 func windowSize(in, window, stride, dilation, padding int, roundUp bool) int {
 	free := in + 2*padding - dilation*(window-1) - 1
@@ -442,4 +472,22 @@ func (c *invocation) convolutionSizes() {
 		sizes = append(sizes, windowSize(n, w[2+k], element(3, k), element(5, k), element(4, k), false))
 	}
 	c.setResult(sizes)
+}
+
+// varianceSizes is of a variance and of its mean.
+func varianceSizes(c *invocation) {
+	for i := 4; i < 6; i++ {
+		call := *c
+		call.args = append(slices.Clone(c.args[:4]), c.args[i])
+		reducedSizes(1, 3)(&call)
+	}
+}
+
+// linearSizes is as many rows as the first argument has, of as many numbers as the second has rows.
+func (c *invocation) linearSizes() {
+	x, w := c.sizes(0), c.sizes(1)
+	if len(x) < 1 || len(w) != 2 {
+		malformed("a matrix of %v for %v", w, x)
+	}
+	c.setResult(append(slices.Clone(x[:len(x)-1]), w[0]))
 }
