@@ -190,7 +190,8 @@ func TestTheEngineFindsAPackedFileWhateverTheModelsTime(t *testing.T) {
 	}
 }
 
-// requireStartsWithoutPacking checks that the engine starts several times and leaves all caches of a bundle as they are.
+// requireStartsWithoutPacking checks that the engine starts several times, and leaves all caches of a bundle as they
+// are.
 func requireStartsWithoutPacking(t *testing.T, model, want string) {
 	t.Helper()
 	states := map[string]engineFile{}
