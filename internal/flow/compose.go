@@ -86,9 +86,9 @@ func logSoftmaxOfRows(c Composer, x ID, shape []int, outer, n int, out ID) {
 	softmax := c.Inside(x)
 	c.Add(Softmax(xnnpack.Softmax{Input: x, Output: softmax}))
 	inverse := Apply(c, xnnpack.Unary{Op: xnnpack.Log}, Peaks(c, softmax, outer, n, 1))
-	less := Combine(c, xnnpack.Subtract, Peaks(c, x, outer, n, 1), inverse)
 	rows := append(slices.Clone(shape[:len(shape)-1]), 1)
-	c.Add(Binary(xnnpack.Binary{Op: xnnpack.Subtract, A: x, B: Reshaped(c, less, rows...), Output: out}))
+	below := Combine(c, xnnpack.Subtract, x, Reshaped(c, Peaks(c, x, outer, n, 1), rows...))
+	c.Add(Binary(xnnpack.Binary{Op: xnnpack.Add, A: below, B: Reshaped(c, inverse, rows...), Output: out}))
 }
 
 // Reshaped returns a value in another shape.
