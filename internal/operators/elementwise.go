@@ -3,6 +3,7 @@ package operators
 import (
 	"math"
 
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -94,6 +95,31 @@ func Map(f func(a int64) int64) Operator {
 // Apply computes a function of numbers.
 func Apply(f func(x float64) float64) Operator {
 	return unary(func(out, in Array) { apply(f, out, in) })
+}
+
+// Bucketize computes how many of some boundaries, the least first, are at most as large as each number of single
+// precision: all if it is none. The counts are integers.
+func Bucketize(boundaries []float32) Operator {
+	limits := make([]Array, len(boundaries))
+	for i, b := range boundaries {
+		limits[i] = Number(models.Float32, float64(b))
+	}
+	return unary(func(out, in Array) {
+		const size = 4096 // elements whose counts are made at the same time, in the CPU's cache
+		for i, n := 0, product(in.Shape); i < n; i += size {
+			shape := []int{min(size, n-i)}
+			src := Array{in.Element, shape, in.Data[i*in.Element.Size():][:shape[0]*in.Element.Size()]}
+			dst := Array{out.Element, shape, out.Data[i*out.Element.Size():][:shape[0]*out.Element.Size()]}
+			below, counts, part := New(models.Bool, shape...), New(out.Element, shape...), New(out.Element, shape...)
+			counts.Count(float64(len(limits)), 0)
+			for _, limit := range limits {
+				combine(Less, below, src, limit)
+				cast(part, below)
+				combine(Difference, counts, counts, part)
+			}
+			copy(dst.Data, counts.Data)
+		}
+	})
 }
 
 // Cast converts numbers to the output's type; floats are cut off to integers.

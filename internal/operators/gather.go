@@ -22,13 +22,13 @@ func Gather(axis, batch int) Operator {
 		return moving(replaced(table, axis, indices[batch:]...), func(out Array, in []Array) {
 			size := inner * out.Element.Size()
 			dst, src := out.Data, in[0].Data
+			rows := make([]int, 0, count)
 			for b := range batches {
+				rows = rows[:0]
+				in[1].indices(b*count, count, length, func(part []int) { rows = append(rows, part...) })
 				for range outer {
-					in[1].indices(b*count, count, length, func(rows []int) {
-						pick(dst, src[:length*size], size, rows)
-						dst = dst[len(rows)*size:]
-					})
-					src = src[length*size:]
+					pick(dst, src[:length*size], size, rows)
+					dst, src = dst[count*size:], src[length*size:]
 				}
 			}
 		})
@@ -324,8 +324,12 @@ var additions = typed[func(a Array, places []int, src Array, n int)]{addAt[int8]
 func addAt[T number](a Array, places []int, src Array, n int) {
 	out, done := outputOf[T](a)
 	defer done()
-	in := inputOf[T](src)
+	in, size := inputOf[T](src), src.Element.Size()
 	for i, place := range places {
+		if row := a.Data[place*n*size:]; inPlace(a, src) &&
+			combineRow(loopAdd, src.Element, row, row, 1, src.Data[i*n*size:], 1, n) {
+			continue
+		}
 		addRows(out[place*n:][:n], in[i*n:][:n])
 	}
 }

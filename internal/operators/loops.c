@@ -234,17 +234,25 @@ FOLDS(i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 FOLDS(f32, float, float, -INFINITY, INFINITY)
 FOLDS(f64, double, double, -INFINITY, INFINITY)
 
-int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sum, const void* src, size_t n) {
+int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n) {
+#define EACH_ROW(NAME, T)                                                           \
+    do {                                                                            \
+        for (size_t i = 0; i < rows; i++) {                                         \
+            if (!fold_##NAME(loop, (T*)sums + i, (const T*)src + i * n, n)) { return 0; } \
+        }                                                                           \
+        return 1;                                                                   \
+    } while (0)
     switch (element) {
-    case XPWC_I8: return fold_i8(loop, sum, src, n);
-    case XPWC_U8: return fold_u8(loop, sum, src, n);
-    case XPWC_I16: return fold_i16(loop, sum, src, n);
-    case XPWC_I32: return fold_i32(loop, sum, src, n);
-    case XPWC_I64: return fold_i64(loop, sum, src, n);
-    case XPWC_F32: return fold_f32(loop, sum, src, n);
-    case XPWC_F64: return fold_f64(loop, sum, src, n);
+    case XPWC_I8: EACH_ROW(i8, int8_t);
+    case XPWC_U8: EACH_ROW(u8, uint8_t);
+    case XPWC_I16: EACH_ROW(i16, int16_t);
+    case XPWC_I32: EACH_ROW(i32, int32_t);
+    case XPWC_I64: EACH_ROW(i64, int64_t);
+    case XPWC_F32: EACH_ROW(f32, float);
+    case XPWC_F64: EACH_ROW(f64, double);
     default: return 0;
     }
+#undef EACH_ROW
 }
 
 #define CONVERT(D, T, RESULT)                                                         \
@@ -323,4 +331,22 @@ CLONED int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void*
     case 8: SELECT(uint64_t);
     default: return 0;
     }
+}
+
+CLONED int xpwc_reverse(size_t size, void* dst, const void* src, size_t n) {
+#define REVERSE(T)                                                     \
+    do {                                                               \
+        T* restrict out = dst;                                         \
+        const T* in = src;                                             \
+        for (size_t i = 0; i < n; i++) { out[i] = in[n - 1 - i]; }     \
+        return 1;                                                      \
+    } while (0)
+    switch (size) {
+    case 1: REVERSE(uint8_t);
+    case 2: REVERSE(uint16_t);
+    case 4: REVERSE(uint32_t);
+    case 8: REVERSE(uint64_t);
+    default: return 0;
+    }
+#undef REVERSE
 }

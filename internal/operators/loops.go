@@ -76,10 +76,19 @@ func combineRows(l loop, out, a, b Array) bool {
 
 // foldRows reduces an input to an output, see [reduce]. It returns false if there is no loop for the elements.
 func foldRows(l loop, out, in Array, ranked []int) bool {
-	if l == noLoop || !inPlace(out, in) || !foldRow(l, in.Element, make([]byte, in.Element.Size()), nil, 0) {
+	if l == noLoop || !inPlace(out, in) || !foldRow(l, in.Element, make([]byte, in.Element.Size()), 1, nil, 0) {
 		return false
 	}
-	size, begun := in.Element.Size(), make([]bool, product(out.Shape))
+	size, count := in.Element.Size(), product(out.Shape)
+	if l == loopMaximum || l == loopMinimum {
+		if n, ok := rowLength(in.Shape, ranked); ok { // an extreme of a row may begin with any of its elements
+			for i := range count {
+				copy(out.elem(i), in.elem(i*n))
+			}
+			return foldRow(l, in.Element, out.Data, count, in.Data, n)
+		}
+	}
+	begun := make([]bool, count)
 	rows(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i, n int, offsets, apart []int) {
 		place, src := offsets[0], in.Data[i*size:][:n*size]
 		dst, first := out.Data[place*size:], !begun[place]
@@ -87,9 +96,9 @@ func foldRows(l loop, out, in Array, ranked []int) bool {
 		switch {
 		case apart[0] == 0 && first:
 			copy(dst[:size], src)
-			foldRow(l, in.Element, dst, src[size:], n-1)
+			foldRow(l, in.Element, dst, 1, src[size:], n-1)
 		case apart[0] == 0:
-			foldRow(l, in.Element, dst, src, n)
+			foldRow(l, in.Element, dst, 1, src, n)
 		case first:
 			copy(dst, src)
 		default:
@@ -97,6 +106,20 @@ func foldRows(l loop, out, in Array, ranked []int) bool {
 		}
 	})
 	return true
+}
+
+// rowLength returns how many elements are reduced to one, if they are a row: the dimensions that are reduced come last.
+func rowLength(shape, ranked []int) (n int, ok bool) {
+	n = 1
+	for d := len(shape) - 1; d >= 0; d-- {
+		switch reduced := ranked[d] != shape[d]; {
+		case reduced && n != product(shape[d+1:]):
+			return 0, false
+		case reduced:
+			n *= shape[d]
+		}
+	}
+	return n, true
 }
 
 // selectRows fills an output with elements of a where the condition is not 0, and of b elsewhere.

@@ -34,8 +34,11 @@ int xpwc_combine(enum xpwc_loop loop, enum xpwc_element element, void* dst, cons
 // Computes n results of one row.
 int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst, const void* src, size_t n);
 
-// Folds a row into *sum with XPWC_ADD, XPWC_MULTIPLY, XPWC_MAXIMUM or XPWC_MINIMUM.
-int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sum, const void* src, size_t n);
+// Folds each of so many rows into its number of sums with XPWC_ADD, XPWC_MULTIPLY, XPWC_MAXIMUM or XPWC_MINIMUM.
+int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n);
+
+// Copies n elements of so many bytes in the reverse order.
+int xpwc_reverse(size_t size, void* dst, const void* src, size_t n);
 
 // Converts n numbers.
 int xpwc_convert(enum xpwc_element to, void* dst, enum xpwc_element from, const void* src, size_t n);

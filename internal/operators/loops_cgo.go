@@ -66,10 +66,17 @@ func applyRow(l loop, e models.Element, dst, src []byte, n int) bool {
 	return ok && C.xpwc_apply(C.enum_xpwc_loop(l), element, pointer(dst), pointer(src), C.size_t(n)) != 0
 }
 
-// foldRow folds n elements into one. It returns false if there is no such loop.
-func foldRow(l loop, e models.Element, sum, src []byte, n int) bool {
+// foldRow folds each of so many rows of n elements into its element of sums. It returns false if there is no such loop.
+func foldRow(l loop, e models.Element, sums []byte, rows int, src []byte, n int) bool {
 	element, ok := loopElement(e)
-	return ok && C.xpwc_fold(C.enum_xpwc_loop(l), element, pointer(sum), pointer(src), C.size_t(n)) != 0
+	return ok && C.xpwc_fold(C.enum_xpwc_loop(l), element, pointer(sums), C.size_t(rows), pointer(src),
+		C.size_t(n)) != 0
+}
+
+// reverseRow copies n elements of so many bytes in the reverse order. It returns false if there is no such loop.
+func reverseRow(size int, dst, src []byte, n int) bool {
+	inPlace := (uintptr(pointer(dst))|uintptr(pointer(src)))&uintptr(size-1) == 0
+	return inPlace && C.xpwc_reverse(C.size_t(size), pointer(dst), pointer(src), C.size_t(n)) != 0
 }
 
 // convertRow converts n numbers. It returns false if there is no such loop.

@@ -436,8 +436,21 @@ func Number(e models.Element, x float64) Array {
 
 // Count fills an array with a first number, and each following one a step further.
 func (a Array) Count(start, step float64) {
-	for i := range product(a.Shape) {
-		a.Put(i, start+float64(i)*step)
+	if a.Element == models.Float32 {
+		dst, done := outputOf[float32](a)
+		for i := range dst {
+			dst[i] = float32(start + float64(i)*step)
+		}
+		done()
+		return
+	}
+	var numbers [buffered]float64
+	for first, n := 0, product(a.Shape); first < n; first += buffered {
+		part := numbers[:min(n-first, buffered)]
+		for k := range part {
+			part[k] = start + float64(first+k)*step
+		}
+		a.putNumbers(part, first, 1)
 	}
 }
 
@@ -477,6 +490,10 @@ func logSoftmax(out, in Array, axis int) {
 // of the numbers that are at most radius away along the last dimension.
 func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 	length := in.Shape[len(in.Shape)-1]
+	if in.Element == models.Float32 && beta == 0.5 {
+		divideByRoots(out, in, radius, bias, alpha)
+		return
+	}
 	line, sums, divided := make([]float64, length), make([]float64, length+1), make([]float64, length)
 	for first := range product(in.Shape) / length {
 		in.numbers(line, first*length, 1)
@@ -486,8 +503,6 @@ func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 		for i, x := range line {
 			sum := sums[min(i+radius+1, length)] - sums[max(i-radius, 0)]
 			switch base := bias + alpha*sum; beta {
-			case 0.5:
-				divided[i] = x / math.Sqrt(base)
 			case 0.75:
 				divided[i] = x / math.Sqrt(base*math.Sqrt(base))
 			default:
@@ -495,6 +510,23 @@ func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 			}
 		}
 		out.putNumbers(divided, first*length, 1)
+	}
+}
+
+// divideByRoots is [localNormalization] in single precision with a beta of 1/2.
+func divideByRoots(out, in Array, radius int, bias, alpha float64) {
+	dst, done := outputOf[float32](out)
+	defer done()
+	length := in.Shape[len(in.Shape)-1]
+	sums := make([]float64, length+1)
+	for src := inputOf[float32](in); len(src) > 0; dst, src = dst[length:], src[length:] {
+		for i, x := range src[:length] {
+			sums[i+1] = sums[i] + float64(x)*float64(x)
+		}
+		for i, x := range src[:length] {
+			sum := sums[min(i+radius+1, length)] - sums[max(i-radius, 0)]
+			dst[i] = x / float32(math.Sqrt(float64(float32(bias+alpha*sum))))
+		}
 	}
 }
 
