@@ -58,11 +58,13 @@ var (
 		Number: func(a, b float64) float64 { return a / b }, divides: true}
 	TruncatedQuotient = Operation{Whole: Quotient.Whole, loop: loopTruncatedQuotient,
 		Number: func(a, b float64) float64 { return math.Trunc(float64(float32(a) / float32(b))) }, divides: true}
-	FloorQuotient = Operation{loop: loopFloorQuotient, Whole: func(a, b int64) int64 { return (a - FloorRemainder.Whole(a, b)) / b },
-		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }, divides: true}
+	FloorQuotient = Operation{loop: loopFloorQuotient, divides: true,
+		Whole:  func(a, b int64) int64 { return (a - FloorRemainder.Whole(a, b)) / b },
+		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }}
 	TruncatedRemainder = Operation{Whole: func(a, b int64) int64 { return a % b }, Number: math.Mod, divides: true,
 		loop: loopRemainder}
-	FloorRemainder = Operation{Whole: floorRemainder, divides: true, loop: loopFloorRemainder, // it has the sign of the second
+	// FloorRemainder has the sign of the second number.
+	FloorRemainder = Operation{Whole: floorRemainder, divides: true, loop: loopFloorRemainder,
 		Number: func(a, b float64) float64 {
 			n := math.Mod(a, b)
 			if n != 0 && n < 0 != (b < 0) {
@@ -71,6 +73,14 @@ var (
 			return n
 		}}
 )
+
+// Reversed returns the operation with its operands exchanged, in Go.
+func (o Operation) Reversed() Operation {
+	return Operation{
+		Whole:  func(a, b int64) int64 { return o.Whole(b, a) },
+		Number: func(a, b float64) float64 { return o.Number(b, a) },
+	}
+}
 
 func floorRemainder(a, b int64) int64 {
 	n := a % b
