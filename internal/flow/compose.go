@@ -85,11 +85,10 @@ func LogSoftmax(c Composer, x ID, shape []int, axis int, out ID) {
 func logSoftmaxOfRows(c Composer, x ID, shape []int, outer, n int, out ID) {
 	softmax := c.Inside(x)
 	c.Add(Softmax(xnnpack.Softmax{Input: x, Output: softmax}))
+	inverse := Apply(c, xnnpack.Unary{Op: xnnpack.Log}, Peaks(c, softmax, outer, n, 1))
 	rows := append(slices.Clone(shape[:len(shape)-1]), 1)
-	inverse := Apply(c, xnnpack.Unary{Op: xnnpack.Log}, Reshaped(c, Peaks(c, softmax, outer, n, 1), rows...))
-	// The peak is subtracted first: a sum of both would round off the logarithm where the peak is large.
-	less := Combine(c, xnnpack.Subtract, x, Reshaped(c, Peaks(c, x, outer, n, 1), rows...))
-	c.Add(Binary(xnnpack.Binary{Op: xnnpack.Add, A: less, B: inverse, Output: out}))
+	below := Combine(c, xnnpack.Subtract, x, Reshaped(c, Peaks(c, x, outer, n, 1), rows...))
+	c.Add(Binary(xnnpack.Binary{Op: xnnpack.Add, A: below, B: Reshaped(c, inverse, rows...), Output: out}))
 }
 
 // Reshaped returns a value in another shape.

@@ -53,18 +53,17 @@ var (
 
 	// Quotients and remainders. That of integers is cut off, as that of [TruncatedQuotient] is of all numbers;
 	// [FloorQuotient] is rounded down. Single precision is divided in single precision: in double precision the
-	// quotient may have another floor.
+	// quotient may have another floor. [FloorRemainder] has the sign of the second number.
 	Quotient = Operation{Node: pair(xnnpack.Divide), loop: loopDivide, Whole: func(a, b int64) int64 { return a / b },
 		Number: func(a, b float64) float64 { return a / b }, divides: true}
 	TruncatedQuotient = Operation{Whole: Quotient.Whole, loop: loopTruncatedQuotient,
 		Number: func(a, b float64) float64 { return math.Trunc(float64(float32(a) / float32(b))) }, divides: true}
-	FloorQuotient = Operation{loop: loopFloorQuotient, divides: true,
+	FloorQuotient = Operation{loop: loopFloorQuotient,
 		Whole:  func(a, b int64) int64 { return (a - FloorRemainder.Whole(a, b)) / b },
-		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }}
+		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }, divides: true}
 	TruncatedRemainder = Operation{Whole: func(a, b int64) int64 { return a % b }, Number: math.Mod, divides: true,
 		loop: loopRemainder}
-	// FloorRemainder has the sign of the second number.
-	FloorRemainder = Operation{Whole: floorRemainder, divides: true, loop: loopFloorRemainder,
+	FloorRemainder = Operation{loop: loopFloorRemainder, Whole: floorRemainder, divides: true,
 		Number: func(a, b float64) float64 {
 			n := math.Mod(a, b)
 			if n != 0 && n < 0 != (b < 0) {

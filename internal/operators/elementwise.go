@@ -106,20 +106,25 @@ func Bucketize(boundaries []float32) Operator {
 	}
 	return unary(func(out, in Array) {
 		const size = 4096 // elements whose counts are made at the same time, in the CPU's cache
+		below, counts, part := New(models.Bool, size), New(out.Element, size), New(out.Element, size)
 		for i, n := 0, product(in.Shape); i < n; i += size {
-			shape := []int{min(size, n-i)}
-			src := Array{in.Element, shape, in.Data[i*in.Element.Size():][:shape[0]*in.Element.Size()]}
-			dst := Array{out.Element, shape, out.Data[i*out.Element.Size():][:shape[0]*out.Element.Size()]}
-			below, counts, part := New(models.Bool, shape...), New(out.Element, shape...), New(out.Element, shape...)
+			length := min(size, n-i)
+			below, counts, part, src := below.part(0, length), counts.part(0, length), part.part(0, length), in.part(i, length)
 			counts.Count(float64(len(limits)), 0)
 			for _, limit := range limits {
 				combine(Less, below, src, limit)
 				cast(part, below)
 				combine(Difference, counts, counts, part)
 			}
-			copy(dst.Data, counts.Data)
+			copy(out.part(i, length).Data, counts.Data)
 		}
 	})
+}
+
+// part returns n elements from element i on, in one dimension.
+func (a Array) part(i, n int) Array {
+	size := a.Element.Size()
+	return Array{a.Element, []int{n}, a.Data[i*size:][:n*size]}
 }
 
 // Cast converts numbers to the output's type; floats are cut off to integers.

@@ -350,3 +350,30 @@ CLONED int xpwc_reverse(size_t size, void* dst, const void* src, size_t n) {
     }
 #undef REVERSE
 }
+
+CLONED void xpwc_butterflies(double* numbers, const double* roots, size_t n) {
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        double* p = numbers + 2 * i;
+        const double re = p[2], im = p[3];
+        p[2] = p[0] - re;
+        p[3] = p[1] - im;
+        p[0] += re;
+        p[1] += im;
+    }
+    for (size_t half = 2; half < n; half *= 2) {
+        const double* root = roots + 2 * half;
+        for (size_t first = 0; first < n; first += 2 * half) {
+            double* restrict a = numbers + 2 * first;
+            double* restrict b = a + 2 * half;
+            for (size_t k = 0; k < 2 * half; k += 2) {
+                const double re = b[k] * root[k] - b[k + 1] * root[k + 1];
+                const double im = b[k] * root[k + 1] + b[k + 1] * root[k];
+                const double ar = a[k], ai = a[k + 1];
+                a[k] = ar + re;
+                a[k + 1] = ai + im;
+                b[k] = ar - re;
+                b[k + 1] = ai - im;
+            }
+        }
+    }
+}

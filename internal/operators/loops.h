@@ -47,4 +47,8 @@ int xpwc_convert(enum xpwc_element to, void* dst, enum xpwc_element from, const 
 int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void* a, size_t a_step, const void* b, size_t b_step,
                 size_t n);
 
+// Transforms n complex numbers, a power of 2, in the order of their reversed bits: the butterflies of a Fourier
+// transform. The roots are those of an fft of spectrum.go.
+void xpwc_butterflies(double* numbers, const double* roots, size_t n);
+
 #endif

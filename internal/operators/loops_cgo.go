@@ -92,3 +92,10 @@ func selectRow(size int, dst, flags, a []byte, aStep int, b []byte, bStep, n int
 	return C.xpwc_select(C.size_t(size), pointer(dst), (*C.uint8_t)(pointer(flags)), pointer(a), C.size_t(aStep),
 		pointer(b), C.size_t(bStep), C.size_t(n)) != 0
 }
+
+// butterflies transforms numbers in the order of their reversed bits, see [fft]. It returns false if C does not.
+func butterflies(numbers, roots []complex128) bool {
+	C.xpwc_butterflies((*C.double)(unsafe.Pointer(unsafe.SliceData(numbers))),
+		(*C.double)(unsafe.Pointer(unsafe.SliceData(roots))), C.size_t(len(numbers)))
+	return true
+}

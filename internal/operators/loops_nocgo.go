@@ -14,3 +14,4 @@ func foldRow(loop, models.Element, []byte, int, []byte, int) bool               
 func reverseRow(int, []byte, []byte, int) bool                                    { return false }
 func convertRow(models.Element, []byte, models.Element, []byte, int) bool         { return false }
 func selectRow(int, []byte, []byte, []byte, int, []byte, int, int) bool           { return false }
+func butterflies([]complex128, []complex128) bool                                 { return false }

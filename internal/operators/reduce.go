@@ -449,6 +449,11 @@ func Number(e models.Element, x float64) Array {
 
 // Count fills an array with a first number, and each following one a step further.
 func (a Array) Count(start, step float64) {
+	if step == 0 {
+		first := Number(a.Element, start)
+		repeat(a.Data, first.Data)
+		return
+	}
 	if a.Element == models.Float32 {
 		dst, done := outputOf[float32](a)
 		for i := range dst {
