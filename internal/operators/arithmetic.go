@@ -73,6 +73,14 @@ var (
 		}}
 )
 
+// Reversed returns the operation with its operands exchanged, in Go.
+func (o Operation) Reversed() Operation {
+	return Operation{
+		Whole:  func(a, b int64) int64 { return o.Whole(b, a) },
+		Number: func(a, b float64) float64 { return o.Number(b, a) },
+	}
+}
+
 func floorRemainder(a, b int64) int64 {
 	n := a % b
 	if n != 0 && n < 0 != (b < 0) {

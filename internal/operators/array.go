@@ -81,13 +81,19 @@ func numberOf(e models.Element, b []byte) float64 {
 		return math.Float64frombits(binary.LittleEndian.Uint64(b))
 	case models.Float16:
 		return half.Float64(binary.LittleEndian.Uint16(b))
+	case models.BFloat16:
+		return half.Brain(binary.LittleEndian.Uint16(b))
 	}
 	return float64(wholeOf(e, b))
 }
 
 // Computable reports whether this package reads and writes an element.
 func Computable(e models.Element) bool {
-	return whole(e) || e == models.Float32 || e == models.Float64 || e == models.Float16
+	switch e {
+	case models.Float32, models.Float64, models.Float16, models.BFloat16:
+		return true
+	}
+	return whole(e)
 }
 
 // putWhole writes an integer.
@@ -103,7 +109,7 @@ func putWhole(e models.Element, b []byte, n int64) {
 		binary.LittleEndian.PutUint32(b, uint32(n))
 	case models.Int64:
 		binary.LittleEndian.PutUint64(b, uint64(n))
-	case models.Float32, models.Float64, models.Float16:
+	case models.Float32, models.Float64, models.Float16, models.BFloat16:
 		putNumber(e, b, float64(n))
 	}
 }
@@ -117,6 +123,8 @@ func putNumber(e models.Element, b []byte, x float64) {
 		binary.LittleEndian.PutUint64(b, math.Float64bits(x))
 	case models.Float16:
 		binary.LittleEndian.PutUint16(b, half.Bits(x))
+	case models.BFloat16:
+		binary.LittleEndian.PutUint16(b, half.BrainBits(x))
 	case models.Bool:
 		b[0] = byte(bit(x != 0))
 	default:

@@ -109,7 +109,8 @@ func Bucketize(boundaries []float32) Operator {
 		below, counts, part := New(models.Bool, size), New(out.Element, size), New(out.Element, size)
 		for i, n := 0, product(in.Shape); i < n; i += size {
 			length := min(size, n-i)
-			below, counts, part, src := below.part(0, length), counts.part(0, length), part.part(0, length), in.part(i, length)
+			below, counts := below.part(0, length), counts.part(0, length)
+			part, src := part.part(0, length), in.part(i, length)
 			counts.Count(float64(len(limits)), 0)
 			for _, limit := range limits {
 				combine(Less, below, src, limit)

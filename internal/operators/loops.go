@@ -68,8 +68,10 @@ func combineRows(l loop, out, a, b Array) bool {
 		return false
 	}
 	dst, src := out.Element.Size(), a.Element.Size()
-	rows(out.Shape, [][]int{steps(a.Shape, out.Shape), steps(b.Shape, out.Shape)}, func(i, n int, offsets, apart []int) {
-		combineRow(l, a.Element, out.Data[i*dst:], a.Data[offsets[0]*src:], apart[0], b.Data[offsets[1]*src:], apart[1], n)
+	operands := [][]int{steps(a.Shape, out.Shape), steps(b.Shape, out.Shape)}
+	rows(out.Shape, operands, func(i, n int, offsets, apart []int) {
+		x, y := a.Data[offsets[0]*src:], b.Data[offsets[1]*src:]
+		combineRow(l, a.Element, out.Data[i*dst:], x, apart[0], y, apart[1], n)
 	})
 	return true
 }

@@ -125,11 +125,17 @@ func Segments(o Operation, rows int, empty, emptyWhole float64) Operator {
 }
 
 // reduce fills an output with the results for all elements that each stands for, one after the other, each as an
-// element of the output: along the dimensions that are 1 in the shape ranked, and not in the input's. For [And] and
-// [Or] an element is 0 or 1.
+// element of the output, in single precision if that has 16 bits: along the dimensions that are 1 in the shape ranked,
+// and not in the input's. For [And] and [Or] an element is 0 or 1.
 func reduce(o Operation, out, in Array, ranked []int) {
 	if o.compares {
 		reduceTruths(o, out, in.retyped(models.Bool), ranked)
+		return
+	}
+	if e := out.Element; e == models.Float16 || e == models.BFloat16 { // partial results would be rounded
+		wide := New(models.Float32, out.Shape...)
+		reduce(o, wide, in, ranked)
+		cast(out, wide)
 		return
 	}
 	in = in.retyped(out.Element)
@@ -415,16 +421,23 @@ func minIndices[T number](best []T, indices []int64, row []T, k int64) {
 
 // arg fills an output with the index along an axis of the largest element, or of the smallest.
 func arg(out, in Array, axis int, smallest bool) {
-	if in.Element == models.Float16 {
-		in = in.retyped(models.Float32)
-	}
-	if in.Element == models.Bool {
-		in = in.retyped(models.Uint8)
-	}
+	in = in.comparable()
 	indices := make([]int64, product(out.Shape))
 	compute, _ := extremes.forElement(in.Element)
 	compute(indices, in, axis, smallest)
 	out.putIntegers(indices, 0, 1)
+}
+
+// comparable returns an array whose elements Go compares as they are: those of 16 bits in single precision, and
+// booleans as bytes.
+func (a Array) comparable() Array {
+	switch a.Element {
+	case models.Float16, models.BFloat16:
+		return a.retyped(models.Float32)
+	case models.Bool:
+		return a.retyped(models.Uint8)
+	}
+	return a
 }
 
 // Number returns an array of one number.
@@ -540,13 +553,7 @@ func divideByRoots(out, in Array, radius int, bias, alpha float64) {
 func topK(values, indices, in Array) {
 	last := len(in.Shape) - 1
 	k, length := values.Shape[last], in.Shape[last]
-	ranked := in
-	switch in.Element {
-	case models.Float16:
-		ranked = in.retyped(models.Float32)
-	case models.Bool:
-		ranked = in.retyped(models.Uint8)
-	}
+	ranked := in.comparable()
 	rank, _ := ranks.forElement(ranked.Element)
 	best := make([]int64, product(values.Shape))
 	rank(best, ranked, k)

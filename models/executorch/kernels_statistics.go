@@ -88,7 +88,7 @@ func bitsRow(o operators.Operation) operatorRow {
 // bitNot inverts the bits of integers. Booleans have one.
 func (c *invocation) bitNot() {
 	if c.tensor(0).dtype == Bool {
-		c.logicalNot()
+		c.hostResult(operators.Negation(), 0)
 	} else {
 		integerFunction(operators.BitNot)(c)
 	}
