@@ -81,3 +81,23 @@ func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
 		require.EqualValues(t, 1, buffers[2][0], "an input that is an output")
 	}
 }
+
+func TestWhatDependsOnNothingIsComputedOnce(t *testing.T) {
+	computed := 0
+	count := &Step{Operation: Hosted{Results: IDs{1}, Compute: func(out, _ []Array) {
+		computed++
+		out[0].Data[0] = 7
+	}}}
+	p := Part{Values: values{}, Inputs: IDs{0}, Outputs: IDs{2}, Steps: []*Step{count, sum(2, 1, 0)},
+		Constants: &Constants{}}
+	for range 2 { // instances
+		stages, _ := p.Stages()
+		require.Len(t, stages, 2)
+		for range 3 {
+			constant := make([]byte, 20) // the buffer of other values, too, and larger
+			require.NoError(t, stages[0].Compute(nil, [][]byte{constant}))
+			require.Equal(t, byte(7), constant[0])
+		}
+	}
+	require.Equal(t, 1, computed)
+}

@@ -1,0 +1,103 @@
+package operators
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/models"
+)
+
+// numberElements are the elements that Go computes with as they are.
+var numberElements = []models.Element{models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64,
+	models.Float32, models.Float64}
+
+func TestNumbersAreConvertedAsOneByOne(t *testing.T) {
+	elements := append([]models.Element{models.Bool}, numberElements...)
+	for _, from := range elements {
+		in := New(from, 3, 50)
+		for i := range 150 {
+			in.Put(i, float64(i%5))
+		}
+		for _, to := range elements {
+			out := New(to, 3, 50)
+			cast(out, in)
+			for i := range 150 {
+				want := New(to, 1)
+				want.Put(0, in.Number(i))
+				require.Equal(t, want.Number(0), out.Number(i), "%v to %v, element %d", from, to, i)
+			}
+		}
+	}
+}
+
+func TestRowsAndColumnsAreReducedAsOneByOne(t *testing.T) {
+	const rows, columns = 7, 1100 // more than the loop's steps
+	for _, e := range numberElements {
+		in := New(e, rows, columns)
+		for i := range rows * columns {
+			in.Put(i, float64(i*i%3))
+		}
+		for axis, o := range map[int][]Operation{0: {Sum, Product, Maximum, Minimum}, 1: {Sum, Maximum, Minimum}} {
+			for _, operation := range o {
+				out := New(e, []int{columns, rows}[axis])
+				run(Reduce(operation, []int{axis}, false), out, in)
+				for i := range product(out.Shape) {
+					want, line := New(e, 1), Take(1-axis, []int{i})(([][]int{in.Shape}))
+					values := New(e, line.Shapes[0]...)
+					line.Run([]Array{values}, []Array{in})
+					copy(want.Data, values.elem(0))
+					for k := 1; k < product(values.Shape); k++ {
+						operation.apply(e, want.Data, want.Data, values.elem(k))
+					}
+					require.Equal(t, want.Number(0), out.Number(i), "%v along axis %d", e, axis)
+				}
+			}
+		}
+	}
+}
+
+func TestANumberThatIsNoneMakesTheExtremeNone(t *testing.T) {
+	for _, place := range []int{0, 5, 600, 1099} {
+		in := New(models.Float32, 1, 1100)
+		in.Put(place, math.NaN())
+		for _, o := range []Operation{Maximum, Minimum} {
+			out := New(models.Float32, 1)
+			run(Reduce(o, []int{1}, false), out, in)
+			require.True(t, math.IsNaN(out.Number(0)), "at %d", place)
+		}
+		index := New(models.Int64, 1)
+		run(ArgMax(1), index, in)
+		require.EqualValues(t, place, index.Whole(0))
+	}
+}
+
+func TestANumberIsInTheBucketAfterItsBoundary(t *testing.T) {
+	out := New(models.Int32, 6)
+	run(Bucketize([]float32{0, 1, 10}), out, arrayOf(models.Float32, []int{6}, -1, 0, 0.5, 1, 11, math.NaN()))
+	require.Equal(t, []float64{0, 1, 1, 2, 3, 3}, []float64{out.Number(0), out.Number(1), out.Number(2), out.Number(3),
+		out.Number(4), out.Number(5)})
+}
+
+func TestEachPixelOfABlockIsInAnImageOfItsOwn(t *testing.T) {
+	out := New(models.Float32, 4, 1, 2, 1)
+	run(SpaceToBatch(2, 2), out, arrayOf(models.Float32, []int{1, 2, 4, 1}, 0, 1, 2, 3, 4, 5, 6, 7))
+	for i, want := range []float64{0, 2, 1, 3, 4, 6, 5, 7} {
+		require.Equal(t, want, out.Number(i))
+	}
+}
+
+func TestALargeMatrixIsTurned(t *testing.T) {
+	for _, e := range numberElements {
+		in, out := New(e, 2, 35, 50), New(e, 2, 50, 35)
+		for i := range product(in.Shape) {
+			in.Put(i, float64(i%101))
+		}
+		run(Transpose([]int{0, 2, 1}), out, in)
+		for i := range product(in.Shape) {
+			matrix, y, x := i/1750, i/50%35, i%50
+			require.Equal(t, in.Number(i), out.Number(matrix*1750+x*35+y), "%v", e)
+		}
+	}
+}
