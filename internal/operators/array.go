@@ -320,6 +320,9 @@ func (a Array) putIntegers(src []int64, i, step int) {
 
 // cast converts numbers; floats are cut off to integers.
 func cast(out, in Array) {
+	if inPlace(out, in) && convertRow(out.Element, out.Data, in.Element, in.Data, product(out.Shape)) {
+		return
+	}
 	var numbers [buffered]float64
 	var integers [buffered]int64
 	wholes := whole(in.Element)

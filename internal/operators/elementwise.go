@@ -12,6 +12,8 @@ type Function struct {
 	Node   *xnnpack.Unary
 	Whole  func(a int64) int64
 	Number func(x float64) float64
+
+	loop loop // of C, where it has one
 }
 
 func node(op xnnpack.UnaryOperator) *xnnpack.Unary { return &xnnpack.Unary{Op: op} }
@@ -36,14 +38,52 @@ var (
 	ReLU      = Limit(0, math.Inf(1))
 	Round     = Function{Node: node(xnnpack.BankersRounding)}
 	Sigmoid   = Function{Node: node(xnnpack.Sigmoid)}
-	Sign      = Function{Node: node(xnnpack.Sign), Whole: func(a int64) int64 { return bit(a > 0) - bit(a < 0) }}
-	Sine      = Function{Node: node(xnnpack.Sine)}
-	Square    = Function{Node: node(xnnpack.Square), Whole: func(a int64) int64 { return a * a }}
-	Tanh      = Function{Node: node(xnnpack.Tanh)}
+	// Sign is 0 of 0. XNNPACK's node takes several times as long.
+	Sign = Function{loop: loopSign, Whole: func(a int64) int64 { return bit(a > 0) - bit(a < 0) },
+		Number: func(x float64) float64 { return signOf(x) }}
+	Sine   = Function{Node: node(xnnpack.Sine)}
+	Square = Function{Node: node(xnnpack.Square), Whole: func(a int64) int64 { return a * a }}
+	Tanh   = Function{Node: node(xnnpack.Tanh)}
+
+	ArcCosine        = Function{Number: math.Acos, loop: loopArcCosine}
+	AreaCosine       = Function{Number: math.Acosh, loop: loopAreaCosine}
+	ArcSine          = Function{Number: math.Asin, loop: loopArcSine}
+	AreaSine         = Function{Number: math.Asinh, loop: loopAreaSine}
+	ArcTangentOne    = Function{Number: math.Atan, loop: loopArcTangent}
+	AreaTangent      = Function{Number: math.Atanh, loop: loopAreaTangent}
+	HyperbolicCosine = Function{Number: math.Cosh, loop: loopHyperbolicCosine}
+	HyperbolicSine   = Function{Number: math.Sinh, loop: loopHyperbolicSine}
+	Tangent          = Function{Number: math.Tan, loop: loopTangent}
+	ErrorFunction    = Function{Number: math.Erf, loop: loopErrorFunction}
+	ExpLess1         = Function{Number: math.Expm1, loop: loopExponentialLess1}
+	Log10            = Function{Number: math.Log10, loop: loopLogarithm10}
+	Log1More         = Function{Number: math.Log1p, loop: loopLogarithm1More}
+	Log2             = Function{Number: math.Log2, loop: loopLogarithm2}
+	Truncate         = Function{Number: math.Trunc, loop: loopTruncate}
 
 	SquareRoot           = Function{Node: node(xnnpack.SquareRoot)}
 	ReciprocalSquareRoot = Function{Node: node(xnnpack.ReciprocalSquareRoot)}
 )
+
+func signOf(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return x
+}
+
+// Compute computes a function of numbers, in C where that has a loop for them.
+func (f Function) Compute() Operator {
+	return unary(func(out, in Array) {
+		if out.Element != in.Element || !inPlace(out, in) ||
+			!applyRow(f.loop, in.Element, out.Data, in.Data, product(in.Shape)) {
+			apply(f.Number, out, in)
+		}
+	})
+}
 
 // Map computes a function of integers.
 func Map(f func(a int64) int64) Operator {

@@ -8,23 +8,23 @@ import (
 
 // Comparisons of two numbers: 1 where they are true, and 0 elsewhere.
 var (
-	EqualTo = comparison(opEqual, func(a, b int64) bool { return a == b },
+	EqualTo = comparison(loopEqual, func(a, b int64) bool { return a == b },
 		func(a, b float64) bool { return a == b })
-	Less = comparison(opLess, func(a, b int64) bool { return a < b },
+	Less = comparison(loopLess, func(a, b int64) bool { return a < b },
 		func(a, b float64) bool { return a < b })
 
-	NotEqual = comparison(opNotEqual, func(a, b int64) bool { return a != b },
+	NotEqual = comparison(loopNotEqual, func(a, b int64) bool { return a != b },
 		func(a, b float64) bool { return a != b })
-	LessOrEqual = comparison(opLessOrEqual, func(a, b int64) bool { return a <= b },
+	LessOrEqual = comparison(loopLessOrEqual, func(a, b int64) bool { return a <= b },
 		func(a, b float64) bool { return a <= b })
-	Greater = comparison(opGreater, func(a, b int64) bool { return a > b },
+	Greater = comparison(loopGreater, func(a, b int64) bool { return a > b },
 		func(a, b float64) bool { return a > b })
-	GreaterOrEqual = comparison(opGreaterOrEqual, func(a, b int64) bool { return a >= b },
+	GreaterOrEqual = comparison(loopGreaterOrEqual, func(a, b int64) bool { return a >= b },
 		func(a, b float64) bool { return a >= b })
 
-	And = logical(opAnd, func(a, b bool) bool { return a && b })
-	Or  = logical(opOr, func(a, b bool) bool { return a || b })
-	Xor = logical(opXor, func(a, b bool) bool { return a != b })
+	And = logical(loopAnd, func(a, b bool) bool { return a && b })
+	Or  = logical(loopOr, func(a, b bool) bool { return a || b })
+	Xor = logical(loopXor, func(a, b bool) bool { return a != b })
 )
 
 // AnyDiffers computes whether any element along axes is another number than this one, of the same type. NaN is.
@@ -51,13 +51,13 @@ func AnyDiffers(number Array, axes []int) Operator {
 }
 
 // logical compares whether two numbers are not 0.
-func logical(p primitive, f func(a, b bool) bool) Operation {
-	return comparison(p, func(a, b int64) bool { return f(a != 0, b != 0) },
+func logical(l loop, f func(a, b bool) bool) Operation {
+	return comparison(l, func(a, b int64) bool { return f(a != 0, b != 0) },
 		func(a, b float64) bool { return f(a != 0, b != 0) })
 }
 
-func comparison(p primitive, whole func(a, b int64) bool, number func(a, b float64) bool) Operation {
-	return Operation{primitive: p, compares: true, Whole: func(a, b int64) int64 { return bit(whole(a, b)) },
+func comparison(l loop, whole func(a, b int64) bool, number func(a, b float64) bool) Operation {
+	return Operation{loop: l, compares: true, Whole: func(a, b int64) int64 { return bit(whole(a, b)) },
 		Number: func(a, b float64) float64 { return float64(bit(number(a, b))) }}
 }
 
@@ -77,6 +77,5 @@ func negate(out, in Array) {
 // choose fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
 // same.
 func choose(out, condition, a, b Array) {
-	selectAll, _ := selections.forSize(out.Element.Size())
-	selectAll(out, condition, a, b)
+	selectRows(out, condition, a, b)
 }

@@ -8,7 +8,6 @@ import (
 
 	"xpwc/internal/half"
 	"xpwc/models"
-	"xpwc/xnnpack"
 )
 
 // reduction returns the shape of an input that is reduced along axes, and the same with dimensions of 1.
@@ -140,7 +139,7 @@ func reduce(o Operation, out, in Array, ranked []int) {
 		return
 	}
 	in = in.retyped(out.Element)
-	if fold, ok := folds.forElement(out.Element); ok && fold(o, out, in, ranked) {
+	if foldRows(o.loop, out, in, ranked) {
 		return
 	}
 	begun, size := make([]bool, product(out.Shape)), out.Element.Size()
@@ -154,130 +153,10 @@ func reduce(o Operation, out, in Array, ranked []int) {
 	})
 }
 
-// folds are the reductions of elements that Go computes with as they are. They report whether they have the operation.
-var folds = typed[func(o Operation, out, in Array, ranked []int) bool]{
-	foldWith[int8](math.MinInt8, math.MaxInt8), foldWith[uint8](0, math.MaxUint8),
-	foldWith[int16](math.MinInt16, math.MaxInt16), foldWith[int32](math.MinInt32, math.MaxInt32),
-	foldWith[int64](math.MinInt64, math.MaxInt64), foldWith(float32(math.Inf(-1)), float32(math.Inf(1))),
-	foldWith(math.Inf(-1), math.Inf(1)),
-}
-
-func foldWith[T number](least, greatest T) func(o Operation, out, in Array, ranked []int) bool {
-	return func(o Operation, out, in Array, ranked []int) bool {
-		if o.Node == nil {
-			return false
-		}
-		switch *o.Node {
-		case xnnpack.Add:
-			fold(out, in, ranked, 0, sumRow[T], addRows[T])
-		case xnnpack.Multiply:
-			fold(out, in, ranked, 1, multiplyRow[T], multiplyRows[T])
-		case xnnpack.Maximum:
-			fold(out, in, ranked, least, maxRow[T], maxRows[T])
-		case xnnpack.Minimum:
-			fold(out, in, ranked, greatest, minRow[T], minRows[T])
-		default:
-			return false
-		}
-		return true
-	}
-}
-
-// fold reduces rows to numbers by row, and adds rows to rows by rows. It begins with a neutral number.
-func fold[T number](out, in Array, ranked []int, neutral T, row func(T, []T) T, together func(dst, src []T)) {
-	dst, done := outputOf[T](out)
-	defer done()
-	src := inputOf[T](in)
-	for i := range dst {
-		dst[i] = neutral
-	}
-	rows(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i, n int, offsets, apart []int) {
-		if place := offsets[0]; apart[0] == 0 {
-			dst[place] = row(dst[place], src[i:][:n])
-		} else {
-			together(dst[place:][:n], src[i:][:n])
-		}
-	})
-}
-
-// Reductions of a row, from a first number on. A number that is not one makes the result not one.
-
-func sumRow[T number](sum T, row []T) T {
-	var a, b, c T // additions of one sum wait for each other
-	for ; len(row) >= 4; row = row[4:] {
-		sum += row[0]
-		a += row[1]
-		b += row[2]
-		c += row[3]
-	}
-	for _, x := range row {
-		sum += x
-	}
-	return sum + a + (b + c)
-}
-
-func multiplyRow[T number](product T, row []T) T {
-	for _, x := range row {
-		product *= x
-	}
-	return product
-}
-
-func maxRow[T number](best T, row []T) T {
-	if best != best {
-		return best
-	}
-	for _, x := range row {
-		if !(x <= best) {
-			if best = x; x != x {
-				break
-			}
-		}
-	}
-	return best
-}
-
-func minRow[T number](best T, row []T) T {
-	if best != best {
-		return best
-	}
-	for _, x := range row {
-		if !(x >= best) {
-			if best = x; x != x {
-				break
-			}
-		}
-	}
-	return best
-}
-
-// Reductions of rows to a row.
-
+// addRows adds a row to another.
 func addRows[T number](dst, src []T) {
 	for i, x := range src {
 		dst[i] += x
-	}
-}
-
-func multiplyRows[T number](dst, src []T) {
-	for i, x := range src {
-		dst[i] *= x
-	}
-}
-
-func maxRows[T number](dst, src []T) {
-	for i, x := range src {
-		if best := dst[i]; !(x <= best) && best == best {
-			dst[i] = x
-		}
-	}
-}
-
-func minRows[T number](dst, src []T) {
-	for i, x := range src {
-		if best := dst[i]; !(x >= best) && best == best {
-			dst[i] = x
-		}
 	}
 }
 
@@ -447,6 +326,9 @@ var extremes = typed[func(indices []int64, in Array, axis int, smallest bool)]{e
 	extremesOf[int16], extremesOf[int32], extremesOf[int64], extremesOf[float32], extremesOf[float64]}
 
 func extremesOf[T number](indices []int64, in Array, axis int, smallest bool) {
+	if product(in.Shape[axis+1:]) == 1 && extremesOfRows[T](indices, in, axis, smallest) {
+		return
+	}
 	src, length, inner := inputOf[T](in), in.Shape[axis], product(in.Shape[axis+1:])
 	best := make([]T, inner)
 	for outer := range product(in.Shape[:axis]) {
@@ -467,6 +349,30 @@ func extremesOf[T number](indices []int64, in Array, axis int, smallest bool) {
 			}
 		}
 	}
+}
+
+// extremesOfRows looks for the extreme of each row, and then for its first place. It returns false if C has no such
+// loop.
+func extremesOfRows[T number](indices []int64, in Array, axis int, smallest bool) bool {
+	l := loopMaximum
+	if smallest {
+		l = loopMinimum
+	}
+	out, ranked := reduction(in.Shape, []int{axis}, true)
+	peaks := New(in.Element, out...)
+	if !foldRows(l, peaks, in, ranked) {
+		return false
+	}
+	src, length := inputOf[T](in), in.Shape[axis]
+	for i, peak := range inputOf[T](peaks) {
+		row := src[i*length:][:length]
+		if peak == peak {
+			indices[i] = int64(slices.Index(row, peak))
+		} else {
+			indices[i] = int64(slices.IndexFunc(row, func(x T) bool { return x != x }))
+		}
+	}
+	return true
 }
 
 func indexOfMax[T number](row []T) (index int64) {

@@ -20,11 +20,14 @@ func unaryRow(f operators.Function) (row operatorRow) {
 	}
 	switch {
 	case number != nil && f.Whole != nil:
-		row.inGo = wholeOrNumber(f.Whole, number)
+		if f.Number == nil {
+			f.Number = number
+		}
+		row.inGo = wholeOrNumber(f)
 	case number != nil && f.Number == nil:
 		row.inGo = func(c *invocation) { c.apply(f.Node.Op, number) }
 	case number != nil:
-		row.inGo = hostedRow(operators.Apply(number), 0).inGo
+		row.inGo = hostedRow(f.Compute(), 0).inGo
 	case f.Whole != nil:
 		row.inGo = integerFunction(f.Whole)
 	}

@@ -185,12 +185,12 @@ func (c *invocation) apply(op xnnpack.UnaryOperator, f func(float64) float64) {
 }
 
 // wholeOrNumber plans what Go computes of integers, or of other numbers.
-func wholeOrNumber(whole func(int64) int64, number func(float64) float64) func(*invocation) {
+func wholeOrNumber(f operators.Function) func(*invocation) {
 	return func(c *invocation) {
 		if isReal(c.tensor(0).dtype) {
-			c.hostResult(operators.Apply(number), 0)
+			c.hostResult(f.Compute(), 0)
 		} else {
-			integerFunction(whole)(c)
+			integerFunction(f.Whole)(c)
 		}
 	}
 }

@@ -289,6 +289,18 @@ func planMapped(f func(a int64) int64) func(*call) {
 	}
 }
 
+// planFunction plans an operator on one number in Go.
+func planFunction(f operators.Function) func(*call) {
+	return func(c *call) {
+		in := c.operand(0)
+		if c.sameTypes(in); in.dtype == typeFloat32 || c.wide {
+			c.host(f.Compute(), 0)
+		} else {
+			planMapped(f.Whole)(c)
+		}
+	}
+}
+
 // planReduced plans in Go what is computed of all elements along constant axes.
 func planReduced(reduce func(axes []int, keep bool) operators.Operator) func(*call) {
 	return func(c *call) {
