@@ -17,7 +17,7 @@
 // One loop for each way in which rows are read, so that the compiler sees how far apart the numbers are.
 #define ROWS(D, T, RESULT)                                                                     \
     do {                                                                                       \
-        D* restrict out = dst;                                                                 \
+        D* out = dst;                                                                          \
         const T* p = a;                                                                        \
         const T* q = b;                                                                        \
         if (a_step == 1 && b_step == 1) {                                                      \
@@ -253,6 +253,18 @@ int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t
     default: return 0;
     }
 #undef EACH_ROW
+}
+
+static const size_t sizes[] = {[XPWC_I8] = 1, [XPWC_U8] = 1, [XPWC_I16] = 2, [XPWC_I32] = 4,
+                               [XPWC_I64] = 8, [XPWC_F32] = 4, [XPWC_F64] = 8, [XPWC_BOOL] = 1};
+
+int xpwc_fold_columns(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src,
+                      size_t n) {
+    const char* row = src;
+    for (size_t i = 0; i < rows; i++, row += n * sizes[element]) {
+        if (!xpwc_combine(loop, element, sums, sums, 1, row, 1, n)) { return 0; }
+    }
+    return 1;
 }
 
 #define CONVERT(D, T, RESULT)                                                         \

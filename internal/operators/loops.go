@@ -90,6 +90,10 @@ func foldRows(l loop, out, in Array, ranked []int) bool {
 			return foldRow(l, in.Element, out.Data, count, in.Data, n)
 		}
 	}
+	if rows, ok := columnLength(in.Shape, ranked); ok {
+		row := copy(out.Data, in.Data[:count*size])
+		return foldColumns(l, in.Element, out.Data, rows-1, in.Data[row:], count)
+	}
 	begun := make([]bool, count)
 	rows(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i, n int, offsets, apart []int) {
 		place, src := offsets[0], in.Data[i*size:][:n*size]
@@ -119,6 +123,21 @@ func rowLength(shape, ranked []int) (n int, ok bool) {
 			return 0, false
 		case reduced:
 			n *= shape[d]
+		}
+	}
+	return n, true
+}
+
+// columnLength returns how many elements are reduced to one, if they are a column: the dimensions that are reduced come
+// first.
+func columnLength(shape, ranked []int) (n int, ok bool) {
+	n = 1
+	for d, length := range shape {
+		switch reduced := ranked[d] != length; {
+		case reduced && n != product(shape[:d]):
+			return 0, false
+		case reduced:
+			n *= length
 		}
 	}
 	return n, true

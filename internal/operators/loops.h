@@ -37,6 +37,9 @@ int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst, const 
 // Folds each of so many rows into its number of sums with XPWC_ADD, XPWC_MULTIPLY, XPWC_MAXIMUM or XPWC_MINIMUM.
 int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n);
 
+// Combines n numbers with each of so many rows in turn.
+int xpwc_fold_columns(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n);
+
 // Copies n elements of so many bytes in the reverse order.
 int xpwc_reverse(size_t size, void* dst, const void* src, size_t n);
 

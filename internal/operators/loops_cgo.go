@@ -73,6 +73,13 @@ func foldRow(l loop, e models.Element, sums []byte, rows int, src []byte, n int)
 		C.size_t(n)) != 0
 }
 
+// foldColumns combines n elements with each of so many rows. It returns false if there is no such loop.
+func foldColumns(l loop, e models.Element, sums []byte, rows int, src []byte, n int) bool {
+	element, ok := loopElement(e)
+	return ok && C.xpwc_fold_columns(C.enum_xpwc_loop(l), element, pointer(sums), C.size_t(rows), pointer(src),
+		C.size_t(n)) != 0
+}
+
 // reverseRow copies n elements of so many bytes in the reverse order. It returns false if there is no such loop.
 func reverseRow(size int, dst, src []byte, n int) bool {
 	inPlace := (uintptr(pointer(dst))|uintptr(pointer(src)))&uintptr(size-1) == 0

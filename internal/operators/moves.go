@@ -136,6 +136,21 @@ func AsStrided(shape, strides []int, offset int) Operator {
 	}
 }
 
+// SpaceToBatch has each pixel of a block of images, [batch, height, width, channels], in an image of its own: for each
+// pixel of the block all of the batch.
+func SpaceToBatch(height, width int) Operator {
+	return func(shapes [][]int) Kernel {
+		in := shapes[0]
+		if len(in) != 4 || height < 1 || width < 1 || in[1]%height != 0 || in[2]%width != 0 {
+			wrong("blocks of %d by %d of shape %v", height, width, in)
+		}
+		far, blocks := Rows(in), []int{height, width, in[0], in[1] / height, in[2] / width, in[3]}
+		strides := []int{far[1], far[2], far[0], height * far[1], width * far[2], 1}
+		shape := []int{product(blocks[:3]), blocks[3], blocks[4], in[3]}
+		return moving(shape, func(out Array, in []Array) { Strided(out.shaped(blocks), in[0], 0, strides) })
+	}
+}
+
 // Unfold has slices of a size along an axis, a step apart: the slices are along the axis, and the elements of each come
 // last.
 func Unfold(axis, size, step int) Operator {

@@ -113,7 +113,7 @@ var supported = map[opcode]operatorRow{
 	"SIN":                     unaryRow(operators.Sine),
 	"SLICE":                   {plan: planSlice, takes: bytes8, inGo: planSlice},
 	"SOFTMAX":                 {plan: planSoftmax, takes: widened},
-	"SPACE_TO_BATCH_ND":       {plan: planSpaceToBatch, takes: bytes8},
+	"SPACE_TO_BATCH_ND":       {plan: planSpaceToBatch, takes: bytes8, inGo: planSpaceToBatch},
 	"SPACE_TO_DEPTH":          {plan: planSpaceToDepth, takes: bytes8},
 	"SPLIT":                   {plan: planSplit, takes: bytes8, inGo: planSplit},
 	"SPLIT_V":                 {plan: planSplitV, takes: bytes8, inGo: planSplitV},

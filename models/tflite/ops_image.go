@@ -168,6 +168,15 @@ func planSpaceToBatch(c *call) {
 	}
 	h, w := height/block[0], width/block[1]
 	id := c.inputID(0)
+	switch whole := len(c.plan.shapeOf(id)) == 4 && slices.Max(sides) == 0; {
+	case c.inGo && whole:
+		c.host(operators.SpaceToBatch(block[0], block[1]), 0)
+		return
+	case c.inGo:
+		unsupported("around rows, or with zeros at the sides, in Go")
+	case whole:
+		c.copiedFaster(c.operand(0), src)
+	}
 	if len(c.plan.shapeOf(id)) == 3 {
 		id = flow.Reshaped(c, id, src...)
 	}
