@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,6 +99,19 @@ type keptWeights struct {
 	Bytes   int64  `json:"bytes"`
 }
 
+func (k keptWeights) String() string {
+	return fmt.Sprintf("%s, %s: %s", console.Plural(k.Kernels, "kernel"), console.Size(k.Bytes), k.Reason)
+}
+
+// nothingToOmit returns why a skeleton would be the whole model: the reason of each of its kernels.
+func (r *stripped) nothingToOmit() string {
+	var reasons []string
+	for _, k := range r.Kept {
+		reasons = append(reasons, k.String())
+	}
+	return strings.Join(append([]string{"all of its weights would stay"}, reasons...), "; ")
+}
+
 func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error) {
 	p, err := executorch.Open(model.Path, model.Data...)
 	if err != nil {
@@ -116,13 +130,13 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 	if err != nil {
 		return err
 	}
-	if skeleton.Kernels == 0 {
-		return fmt.Errorf("%s: all of its weights would stay", model.Path)
-	}
 	r := &stripped{CPU: origin.CPU, Kernels: skeleton.Kernels, HoleBytes: skeleton.HoleBytes,
 		FileBytes: skeleton.FileBytes, Renamed: skeleton.Renamed}
 	for _, k := range skeleton.Remaining {
 		r.Kept = append(r.Kept, keptWeights(k))
+	}
+	if r.Kernels == 0 {
+		return fmt.Errorf("%s: %s", model.Path, r.nothingToOmit())
 	}
 	return r.write(ctx, origin, o, func(s *pendingOutput) error { return skeleton.Write(s.File.File) })
 }
@@ -193,7 +207,7 @@ func (r *stripped) print(w io.Writer) {
 		runtime, console.Printable(r.Packed), onCPUs(r.CPU, "the machine's that packed it"), console.Size(r.FileBytes),
 		console.Size(r.FileBytes-r.HoleBytes), console.Plural(r.Kernels, "kernel"))
 	for _, k := range r.Kept {
-		fmt.Fprintf(w, "stays: %s, %s: %s\n", console.Plural(k.Kernels, "kernel"), console.Size(k.Bytes), k.Reason)
+		fmt.Fprintf(w, "stays: %s\n", k)
 	}
 	if r.Renamed > 0 {
 		fmt.Fprintf(w, "note: the runtime packs the kernels of %s at each load: they have new names in the skeleton, "+
@@ -361,7 +375,9 @@ func (p *litertPacker) writeSkeleton(ctx context.Context, s *pendingOutput, skel
 		}
 		skeleton.Packed(uncovered)
 		if !leavesOut(skeleton) {
-			return fmt.Errorf("%w: all of its weights would stay", tflite.ErrNoSkeleton)
+			var r stripped
+			r.count(skeleton)
+			return fmt.Errorf("%w: %s", tflite.ErrNoSkeleton, r.nothingToOmit())
 		}
 		if err := errors.Join(s.Truncate(0), skeleton.Write(s.File.File)); err != nil {
 			return err

@@ -151,3 +151,12 @@ func TestOnlyAFileThatWasPackedForTheModelStripsItForLiteRT(t *testing.T) {
 	require.Equal(t, "mine", string(contentOf(t, filepath.Join(dir, "notes"))))
 	requireNoStage(t, dir)
 }
+
+func TestStripOfAModelThatKeepsAllWeightsHasTheReasons(t *testing.T) {
+	dir := t.TempDir()
+	model := zooModel(t, "mlp_fp32")
+	litertPack(t, dir, model, "-o", "packed")
+	out := printed(t, dir, 1, stripForLiteRT(model, "packed", "-o", "skeleton", "--least", "1000000000")...)
+	require.Regexp(t, "all of its weights would stay; [0-9]+ kernels?, .*: so small that a hole saves nothing", out)
+	require.NoFileExists(t, filepath.Join(dir, "skeleton"))
+}
