@@ -60,8 +60,8 @@ func scaled(scales []int, f func(x, scale, zeroPoint float64) float64) Operator 
 	}
 }
 
-// ChooseScales computes a scale and a zero point, from low to high, for each row of numbers: the smallest range that has
-// all of them and 0. A row is the last dimension, or everything.
+// ChooseScales computes a scale and a zero point, from low to high, for each row of numbers: the smallest range that
+// has all of them and 0. A row is the last dimension, or everything.
 func ChooseScales(byRow bool, low, high int) Operator {
 	return func(shapes [][]int) Kernel {
 		rank := len(shapes[0])
