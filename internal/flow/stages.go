@@ -297,6 +297,9 @@ func (p Part) WriteContent(dst []byte, id ID) error {
 	return fault.Try(func() { p.View(func() { copy(dst, p.Content(id)) }) })
 }
 
+// sized returns the part of a buffer that a value has in this plan. A buffer has the largest size of several plans.
+func (p Part) sized(id ID, buffer []byte) []byte { return buffer[:min(p.Bytes(id), len(buffer))] }
+
 // compute computes in Go: from the values that are given, each once, and from constants where the files have them.
 func (p Part) compute(op Hosted, inputs, outputs [][]byte) {
 	in, out := make([]Array, len(op.Inputs)), make([]Array, len(op.Results))
@@ -306,14 +309,14 @@ func (p Part) compute(op Hosted, inputs, outputs [][]byte) {
 		case first < i:
 			in[i].Data = in[first].Data
 		case !p.constant(id):
-			in[i].Data, inputs = inputs[0], inputs[1:]
+			in[i].Data, inputs = p.sized(id, inputs[0]), inputs[1:]
 		default:
 			in[i].Data = p.Constants.Content(id, func() []byte { return p.Content(id) })[:p.Bytes(id)]
 		}
 	}
 	for i, id := range op.Results {
 		out[i] = p.Array(id)
-		out[i].Data = outputs[i]
+		out[i].Data = p.sized(id, outputs[i])
 	}
 	op.Compute(out, in)
 }

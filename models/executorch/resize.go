@@ -172,7 +172,9 @@ func (p *planner) shapeInputs(shapes [][]int) {
 		if !fits {
 			fault.Because(ErrShape, "input %d takes %s, not %v", i, t.limits(), shape)
 		}
-		p.reshapeTensor(value, shape)
+		if t.dynamic {
+			p.reshapeTensor(value, shape)
+		}
 	}
 }
 
