@@ -248,7 +248,8 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 	})
 	t.Run("the static tool", func(t *testing.T) {
 		static := emptyRoot(t)
-		require.NoError(t, saying(exec.Command("cp", dist.file(t, "xpwc-static-*"), filepath.Join(static.root, "xpwc"))))
+		copied := exec.Command("cp", dist.file(t, "xpwc-static-*"), filepath.Join(static.root, "xpwc"))
+		require.NoError(t, saying(copied))
 		static.give(t)
 		require.NoError(t, saying(static.command(t, "/xpwc", "inspect", "/models/selfie.tflite")))
 		out, err := static.command(t, "/xpwc", "pack", "/models/selfie.tflite").CombinedOutput()
@@ -293,7 +294,8 @@ func TestWhatIsShippedForArm64RunsWhereThereIsNothingElse(t *testing.T) {
 		requireRuns(t, debian, "/usr")
 		depends, err := exec.Command("dpkg-deb", "--field", dist.file(t, "*.deb"), "Architecture", "Depends").Output()
 		require.NoError(t, err)
-		require.Regexp(t, `Architecture: arm64\nDepends: libc6 \(>= [0-9.]+\), libgcc-s1, libstdc\+\+6\n`, string(depends))
+		require.Regexp(t, `Architecture: arm64\nDepends: libc6 \(>= [0-9.]+\), libgcc-s1, libstdc\+\+6\n`,
+			string(depends))
 	})
 	t.Run("the tarball", func(t *testing.T) {
 		opt := emptyRoot(t)

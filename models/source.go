@@ -33,9 +33,9 @@ func Reader(name string, r io.ReaderAt, size int64) Source {
 	return Source{name, func(name string) (*mapped.File, error) { return mapped.Read(name, r, size) }}
 }
 
-// Section is a model of size bytes at an offset of an open file: an asset of Android by its descriptor, or a member of a
-// zip that is stored without compression. It is mapped, and identified as a file is: a start reads it only if its stamp
-// is not known. The file stays the caller's, who may close it when the model is open. As of a path, it must not be
+// Section is a model of size bytes at an offset of an open file: an asset of Android by its descriptor, or a member of
+// a zip that is stored without compression. It is mapped, and identified as a file is: a start reads it only if its
+// stamp is not known. The file stays the caller's, who may close it when the model is open. As of a path, it must not be
 // changed in place while the model is open.
 func Section(f *os.File, offset, size int64) Source {
 	section := mapped.Section{Offset: offset, Size: size}
