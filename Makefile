@@ -90,8 +90,12 @@ install-lib: lib
 install-tool: xnnpack
 	@$(install) tool
 
-dist: xnnpack ## build packages and image contents in dist/
-	@$(with) scripts/dist dist
+dist := dist$(addprefix /,$(filter-out $(shell dpkg --print-architecture 2>/dev/null),$(ARCH)))
+dist: xnnpack ## build packages, wheel and image contents in dist/ (XNNPACK=, ARCH=)
+	@$(with) scripts/dist $(dist)
+
+wheel: xnnpack ## build the Python wheel in dist/ (XNNPACK=, ARCH=)
+	@$(with) scripts/wheel $(dist)
 
 uninstall: ## remove what make install installed
 	@$(install) --remove
@@ -108,7 +112,7 @@ llm: xnnpack
 	@$(go) build -o bin/llm ./examples/llm
 
 clean: ## remove what was built and fetched
-	rm -rf bin lib dist demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llm}
+	rm -rf bin lib dist demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llm,wheel}
 
 # What is shown.
 

@@ -46,7 +46,7 @@ func TestInstallInstallsThese(t *testing.T) {
 		switch {
 		case strings.HasPrefix(name, "usr/share/man/man1/xpwc-"):
 			pages = append(pages, name)
-		case strings.HasPrefix(name, "usr/lib/xpwc/"):
+		case strings.HasPrefix(name, "usr/libexec/xpwc/"):
 			libraries = append(libraries, name)
 		case strings.HasPrefix(name, "usr/share/doc/xpwc/third_party/"):
 			licences = append(licences, name)

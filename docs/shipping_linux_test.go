@@ -8,8 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,8 +63,8 @@ func images(t *testing.T, dist string) map[string]*image {
 	return stages
 }
 
-// alone runs what follows $1 with the system's /proc and /dev below $1.
-const alone = `mkdir -p "$1/proc" "$1/dev" && mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev" &&
+// alone runs what follows $1 with the system's /proc, /sys and /dev below $1.
+const alone = `for dir in proc sys dev; do mkdir -p "$1/$dir" && mount --rbind "/$dir" "$1/$dir" || exit; done &&
 	shift && exec "$@"`
 
 // command returns what runs a command in the image, as its user and with no environment but its own.
@@ -100,8 +102,68 @@ func (i *image) requirePacks(t *testing.T, tool string) {
 	require.NoError(t, saying(i.command(t, tool, "run", "/models/selfie.tflite", "--cache", "/models/selfie.xpwc")))
 }
 
-// It builds everything that is given away, which takes more than ten seconds.
-func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
+// A distribution is a directory with everything that is given away.
+type distribution string
+
+// distributed builds the distribution for this machine, once.
+var distributed = sync.OnceValues(func() (distribution, error) {
+	dir := filepath.Join(scratch, "dist")
+	return distribution(dir), saying(exec.Command("scripts/with-xnnpack", "scripts/dist", dir))
+})
+
+// file returns the path of the one file with such a name.
+func (d distribution) file(t *testing.T, pattern string) string {
+	t.Helper()
+	matches, err := filepath.Glob(filepath.Join(string(d), pattern))
+	require.NoError(t, err)
+	require.Len(t, matches, 1)
+	return matches[0]
+}
+
+// requireWheel skips where there is no wheel.
+func (d distribution) requireWheel(t *testing.T) {
+	t.Helper()
+	if wheels, _ := filepath.Glob(filepath.Join(string(d), "*.whl")); len(wheels) == 0 {
+		t.Skip("the XNNPACK needs a libc of its own, which no wheel has")
+	}
+}
+
+// emptyRoot returns an image without a file, for root.
+func emptyRoot(t *testing.T) *image {
+	t.Helper()
+	root := t.TempDir()
+	require.NoError(t, os.Chmod(root, 0o755))
+	return &image{root: root, user: "0"}
+}
+
+// installDebian installs the package of Debian.
+func (i *image) installDebian(t *testing.T, d distribution) {
+	t.Helper()
+	require.NoError(t, saying(exec.Command("sh", "-c", `mkdir -p "$0/var/lib/dpkg/updates" "$0/var/lib/dpkg/info" &&
+		: >"$0/var/lib/dpkg/status" && dpkg --root="$0" --force-depends --force-architecture -i "$1"`, i.root,
+		d.file(t, "*.deb"))))
+}
+
+// installTarball unpacks the tarball in /opt.
+func (i *image) installTarball(t *testing.T, d distribution) {
+	t.Helper()
+	opt := filepath.Join(i.root, "opt")
+	require.NoError(t, os.Mkdir(opt, 0o755))
+	require.NoError(t, saying(exec.Command("tar", "-xzf", d.file(t, "*.tar.gz"), "-C", opt, "--strip-components=1")))
+}
+
+// installWheel unpacks the wheel in /opt, as pip does for a platform.
+func (i *image) installWheel(t *testing.T, d distribution) {
+	t.Helper()
+	wheel := d.file(t, "*.whl")
+	platform := strings.TrimSuffix(wheel[strings.LastIndex(wheel, "manylinux"):], ".whl")
+	require.NoError(t, saying(exec.Command("python3", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
+		"--only-binary=:all:", "--platform", platform, "--target", filepath.Join(i.root, "opt"), wheel)))
+}
+
+// requireShippable skips where what is given away can neither be built nor installed.
+func requireShippable(t *testing.T) {
+	t.Helper()
 	switch {
 	case os.Getenv(testkit.Emulator) != "":
 		t.Skip("the compilers are not emulated")
@@ -109,22 +171,19 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 		t.Skip("only root can change the root directory")
 	}
 	testkit.SkipIfShort(t)
-	for _, program := range []string{"unshare", "chroot", "dpkg-deb"} {
+	for _, program := range []string{"unshare", "chroot", "dpkg-deb", "python3"} {
 		testkit.Program(t, program)
 	}
-	dist := t.TempDir()
-	require.NoError(t, saying(exec.Command("scripts/with-xnnpack", "scripts/dist", dist)))
-	stages := images(t, dist)
-	glob := func(pattern string) string {
-		matches, err := filepath.Glob(filepath.Join(dist, pattern))
-		require.NoError(t, err)
-		require.Len(t, matches, 1)
-		return matches[0]
-	}
-	debian := &image{root: t.TempDir(), user: "0"}
-	require.NoError(t, os.Chmod(debian.root, 0o755))
-	require.NoError(t, saying(exec.Command("sh", "-c", `mkdir -p "$0/var/lib/dpkg/updates" "$0/var/lib/dpkg/info" &&
-		: >"$0/var/lib/dpkg/status" && dpkg --root="$0" --force-depends -i "$1"`, debian.root, glob("*.deb"))))
+}
+
+// It builds everything that is given away, which takes more than ten seconds.
+func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
+	requireShippable(t)
+	dist, err := distributed()
+	require.NoError(t, err)
+	stages := images(t, string(dist))
+	debian := emptyRoot(t)
+	debian.installDebian(t, dist)
 
 	t.Run("no path of this machine is in it", func(t *testing.T) {
 		settings, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE", "GOCACHE").Output()
@@ -135,7 +194,7 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 		for _, path := range strings.Fields(string(settings)) {
 			grep = append(grep, "-e", path+"/")
 		}
-		trees := []string{filepath.Join(dist, "images"), filepath.Join(debian.root, "usr")}
+		trees := []string{filepath.Join(string(dist), "images"), filepath.Join(debian.root, "usr")}
 		search := exec.Command("grep", append(grep, trees...)...)
 		out, _ := search.CombinedOutput()
 		require.Empty(t, string(out))
@@ -157,7 +216,7 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 		second.stop(t)
 	})
 	t.Run("the package of Debian", func(t *testing.T) {
-		out, err := exec.Command("dpkg-deb", "--contents", glob("*.deb")).Output()
+		out, err := exec.Command("dpkg-deb", "--contents", dist.file(t, "*.deb")).Output()
 		require.NoError(t, err)
 		for _, path := range []string{"bin/xpwc", "include/xpwc.h", "include/xpwc.hpp", "include/xpwc_reader.h",
 			"lib/libxpwc.a", "lib/libxpwc.so", "lib/pkgconfig/xpwc.pc", "share/xpwc/reader/xpwc_reader.c",
@@ -168,16 +227,90 @@ func TestWhatIsShippedRunsWhereThereIsNothingElse(t *testing.T) {
 		debian.requirePacks(t, "/usr/bin/xpwc")
 	})
 	t.Run("the tarball, in a directory that is not the one it was made for", func(t *testing.T) {
-		if loaders, _ := filepath.Glob(filepath.Join(debian.root, "usr/lib/xpwc/ld-linux*")); len(loaders) > 0 {
+		if loaders, _ := filepath.Glob(filepath.Join(debian.root, "usr/libexec/xpwc/ld-linux*")); len(loaders) > 0 {
 			t.Skip("the libc that this XNNPACK needs has a loader whose path is fixed")
 		}
-		opt := &image{root: t.TempDir(), user: "0"}
-		require.NoError(t, os.Chmod(opt.root, 0o755))
-		require.NoError(t, os.Mkdir(filepath.Join(opt.root, "opt"), 0o755))
-		require.NoError(t, saying(exec.Command("tar", "-xzf", glob("*.tar.gz"), "-C", filepath.Join(opt.root, "opt"),
-			"--strip-components=1")))
+		opt := emptyRoot(t)
+		opt.installTarball(t, dist)
 		withSystem(t, opt, "opt/bin/xpwc")
 		opt.requirePacks(t, "/opt/bin/xpwc")
+	})
+	t.Run("the wheel", func(t *testing.T) {
+		dist.requireWheel(t)
+		opt := emptyRoot(t)
+		opt.installWheel(t, dist)
+		withSystem(t, opt, "opt/bin/xpwc")
+		opt.requirePacks(t, "/opt/bin/xpwc")
+		out, err := opt.command(t, "/opt/bin/xpwc", "pack", "/models/selfie.tflite", "--for", "litert").CombinedOutput()
+		require.Error(t, err, "the library is not installed")
+		require.Regexp(t, `^xpwc: [^\n]*pip install litert-lm-api==[^\n]*\n$`, string(out))
+		require.NotRegexp(t, `third_party|make `, string(out))
+	})
+	t.Run("the static tool", func(t *testing.T) {
+		static := emptyRoot(t)
+		copied := exec.Command("cp", dist.file(t, "xpwc-static-*"), filepath.Join(static.root, "xpwc"))
+		require.NoError(t, saying(copied))
+		static.give(t)
+		require.NoError(t, saying(static.command(t, "/xpwc", "inspect", "/models/selfie.tflite")))
+		out, err := static.command(t, "/xpwc", "pack", "/models/selfie.tflite").CombinedOutput()
+		require.Error(t, err)
+		require.NotRegexp(t, `third_party|make `, string(out))
+	})
+}
+
+// It builds everything that is given away for arm64.
+func TestWhatIsShippedForArm64RunsWhereThereIsNothingElse(t *testing.T) {
+	requireShippable(t)
+	const emulator, libraries = "qemu-aarch64-static", "/usr/aarch64-linux-gnu/lib"
+	emulated := testkit.Program(t, emulator)
+	testkit.Program(t, "aarch64-linux-gnu-gcc")
+	if runtime.GOARCH == "arm64" || os.Getenv("XNNPACK") != "executorch" {
+		t.Skip("it builds for another architecture, with the pinned ExecuTorch")
+	}
+	dist := distribution(filepath.Join(scratch, "arm64"))
+	for _, args := range [][]string{{"--fetch"}, {"scripts/dist", string(dist)}} {
+		build := exec.Command("scripts/with-xnnpack", args...)
+		build.Env = append(os.Environ(), "ARCH=arm64")
+		require.NoError(t, saying(build))
+	}
+	// requireRuns gives a program what it needs of a system for arm64, and the emulator.
+	requireRuns := func(t *testing.T, i *image, dir string) {
+		t.Helper()
+		script := `mkdir -p "$0/lib" "$0/usr/bin" && cp "$3" "$0/usr/bin/" && cp "$2"/ld-linux-aarch64.so.1 "$0/lib/" &&
+			for file in "$0$1"/bin/xpwc "$0$1"/libexec/xpwc/*; do third_party/needed-libraries "$file" "$2"; done |
+			sort -u | xargs cp -t "$0/lib/"`
+		require.NoError(t, saying(exec.Command("sh", "-c", script, i.root, dir, libraries, emulated)))
+		i.env = append(i.env, "QEMU_CPU=cortex-a76", "QEMU_SET_ENV=LD_LIBRARY_PATH=/lib")
+		i.give(t)
+		tool := []string{"/usr/bin/" + emulator, dir + "/bin/xpwc"}
+		require.NoError(t, saying(i.command(t, append(tool, "--version")...)))
+		run := append(tool, "run", "/models/selfie.tflite", "--cache", "/models/selfie.xpwc")
+		require.NoError(t, saying(i.command(t, run...)))
+		require.NoError(t, saying(i.command(t, append(tool, "verify", "/models/selfie.xpwc")...)))
+	}
+	t.Run("the package of Debian", func(t *testing.T) {
+		debian := emptyRoot(t)
+		debian.installDebian(t, dist)
+		requireRuns(t, debian, "/usr")
+		depends, err := exec.Command("dpkg-deb", "--field", dist.file(t, "*.deb"), "Architecture", "Depends").Output()
+		require.NoError(t, err)
+		require.Regexp(t, `Architecture: arm64\nDepends: libc6 \(>= [0-9.]+\), libgcc-s1, libstdc\+\+6\n`,
+			string(depends))
+	})
+	t.Run("the tarball", func(t *testing.T) {
+		opt := emptyRoot(t)
+		opt.installTarball(t, dist)
+		requireRuns(t, opt, "/opt")
+	})
+	t.Run("the wheel", func(t *testing.T) {
+		opt := emptyRoot(t)
+		opt.installWheel(t, dist)
+		requireRuns(t, opt, "/opt")
+	})
+	t.Run("the static tool", func(t *testing.T) {
+		static := exec.Command(emulated, dist.file(t, "xpwc-static-*"), "inspect",
+			"third_party/models/selfie_segmentation.tflite")
+		require.NoError(t, saying(static))
 	})
 }
 

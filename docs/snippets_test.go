@@ -59,6 +59,8 @@ var checkers = map[string]checker{
 	"cpp": compileC,
 	"sh":  callXPWCAndMake,
 
+	"python": compilePython,
+
 	"text": nil, "diff": nil, "cmake": nil, "json": nil, "yaml": nil, "ini": nil, "html": nil, "promql": nil,
 }
 
@@ -168,6 +170,12 @@ func saying(cmd *exec.Cmd) error {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
+}
+
+// compilePython only compiles: the wheel's test runs the examples of its guide.
+func compilePython(t *testing.T, s snippet) error {
+	t.Helper()
+	return saying(exec.Command("python3", "-c", "import sys; compile(sys.argv[1], 'snippet', 'exec')", s.text))
 }
 
 // source writes a snippet to a file of a directory.

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -422,6 +423,36 @@ func TestTheHashIsTheLibrarys(t *testing.T) {
 	for n := range b {
 		require.Equal(t, xpwc.DigestOf(b[:n]).String(), reader.Digest(b[:n]), n)
 	}
+}
+
+func TestTheDigestOfASectionIsThatOfItsBytes(t *testing.T) {
+	content := bytes.Repeat([]byte("a model in a zip"), 5000)
+	path := filepath.Join(t.TempDir(), "assets.zip")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	end := len(content)
+	for _, s := range []struct{ offset, size, end int }{
+		{0, 0, end}, {0, end, end}, {1, 10, 11}, {4096, 4096, 8192}, {70_001, 0, end}, {end, 0, end},
+	} {
+		digest, err := reader.DigestFile(f, uint64(s.offset), uint64(s.size))
+		require.NoError(t, err)
+		require.Equal(t, reader.Digest(content[s.offset:s.end]), digest, "%+v", s)
+	}
+	for _, s := range []struct{ offset, size uint64 }{
+		{uint64(end) + 1, 0}, {1, uint64(end)}, {math.MaxUint64, 2}, {2, math.MaxUint64},
+	} {
+		_, err := reader.DigestFile(f, s.offset, s.size)
+		require.ErrorIs(t, err, reader.InvalidArgument, "%+v", s)
+	}
+	require.NoError(t, f.Close())
+	closed, err := os.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	_, err = reader.DigestFile(closed, 0, 0)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, reader.InvalidArgument)
 }
 
 func TestBothReadersFindTheSameInTheGoldenFile(t *testing.T) {

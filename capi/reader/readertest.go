@@ -35,6 +35,7 @@ static bool finds(xpwc_reader* reader, uint32_t seed, uint32_t fingerprint_id, c
 import "C"
 
 import (
+	"os"
 	"runtime"
 	"unsafe"
 
@@ -155,6 +156,13 @@ func Digest(b []byte) string {
 	var text [33]C.char
 	C.xpwc_reader_digest(unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)), &text[0])
 	return C.GoString(&text[0])
+}
+
+// DigestFile is xpwc_reader_digest_fd.
+func DigestFile(f *os.File, offset, size uint64) (string, error) {
+	var text [33]C.char
+	err := statusOf(C.xpwc_reader_digest_fd(C.int(f.Fd()), C.uint64_t(offset), C.uint64_t(size), &text[0]))
+	return C.GoString(&text[0]), err
 }
 
 // An Entry is an xpwc_reader_entry.

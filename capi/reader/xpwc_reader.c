@@ -787,6 +787,34 @@ static enum xnn_status alias_data(void* context, void* alias, void* original) {
 
 void xpwc_reader_digest(const void* data, size_t size, char text[33]) { hexadecimal(digest_of(data, size), text); }
 
+xpwc_status xpwc_reader_digest_fd(int descriptor, uint64_t offset, uint64_t size, char text[33]) {
+  struct stat s;
+  if (fstat(descriptor, &s) != 0) {
+    return XPWC_STATUS_SYSTEM_ERROR;
+  }
+  const uint64_t end = (uint64_t)s.st_size;
+  if (!S_ISREG(s.st_mode) || !lies_in(offset, size, end)) {
+    return XPWC_STATUS_INVALID_ARGUMENT;
+  }
+  size = size == 0 ? end - offset : size;
+  if (size == 0) { // there are no empty mappings
+    xpwc_reader_digest("", 0, text);
+    return XPWC_STATUS_OK;
+  }
+  const uint64_t padding = offset % (uint64_t)sysconf(_SC_PAGESIZE);
+  if (size > SIZE_MAX - padding) {
+    return XPWC_STATUS_OUT_OF_MEMORY;
+  }
+  const size_t length = (size_t)(padding + size);
+  void* map = mmap(NULL, length, PROT_READ, MAP_SHARED, descriptor, (off_t)(offset - padding));
+  if (map == MAP_FAILED) {
+    return errno == ENOMEM ? XPWC_STATUS_OUT_OF_MEMORY : XPWC_STATUS_SYSTEM_ERROR;
+  }
+  xpwc_reader_digest((const char*)map + padding, (size_t)size, text);
+  munmap(map, length);
+  return XPWC_STATUS_OK;
+}
+
 static xpwc_status open_cache(struct xpwc_reader* r, uint64_t size, const char* model, bool by_path) {
   if (r->start % alignment_of_payloads != 0 ||
       (model != NULL && (strlen(model) != 32 || strspn(model, "0123456789abcdefABCDEF") != 32))) {

@@ -139,6 +139,12 @@ xpwc_status xpwc_reader_verify(xpwc_reader* reader);
 // 16 bytes each.
 void xpwc_reader_digest(const void* data, size_t size, char text[33]);
 
+// Computes the digest of size bytes from offset of an open file, for a model that is a section of it: an asset of
+// Android by its descriptor, or a member of a zip that is stored without compression. Size 0 means up to the file's
+// end. It maps the section for the moment; nobody may truncate the file meanwhile. The host keeps the descriptor.
+// Statuses: OK; INVALID_ARGUMENT if the section does not lie in the file; OUT_OF_MEMORY; SYSTEM_ERROR with errno.
+xpwc_status xpwc_reader_digest_fd(int descriptor, uint64_t offset, uint64_t size, char text[33]);
+
 #ifdef __cplusplus
 }
 #endif

@@ -49,7 +49,7 @@ var errShared = errors.New("others could put another file there; correct its own
 
 // errWithoutXNNPACK is matched by the errors of commands that a program without XNNPACK does not have.
 var errWithoutXNNPACK = errors.New("this xpwc was built without XNNPACK, and only looks after files and registries; " +
-	"use one that was built with it (make build)")
+	"install one with it: the package of Debian, the wheel or the tarball")
 
 // usageError is a wrong command line.
 type usageError struct{ error }

@@ -78,8 +78,8 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 	}
 	return nil, fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
 		"again or compute wrong numbers: its build identifier is %.8s…; on %s %s; "+
-		"make build makes a bin/xpwc that can", forExecuTorch, f.XNNPACK, f.Architecture,
-		cmp.Or(strings.Join(names, ", "), "no ExecuTorch is known"))
+		"the package of Debian, the wheel and the tarball have an xpwc that can", forExecuTorch, f.XNNPACK,
+		f.Architecture, cmp.Or(strings.Join(names, ", "), "no ExecuTorch is known"))
 }
 
 // crashNote is printed if the program of a file for the stock runtime is not known.

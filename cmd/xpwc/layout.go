@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -15,6 +16,8 @@ import (
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/cpu"
+	"xpwc/models/executorch"
+	"xpwc/models/litert"
 	"xpwc/registry"
 	"xpwc/xnnpack"
 )
@@ -35,7 +38,7 @@ what packed weights must be packed for to be used here. It differs whenever pack
 				return err
 			}
 			setResult(cmd.Context(), machineLayout{current.Fingerprint.String(), current.Description,
-				xnnpack.BuildIdentifier()})
+				xnnpack.BuildIdentifier(), stockRuntimes()})
 			return nil
 		},
 	}
@@ -48,9 +51,31 @@ type machineLayout struct {
 	Layout      string `json:"layout"`
 	Description string `json:"description"`
 	XNNPACK     string `json:"xnnpack_build_identifier,omitempty"`
+
+	Runtimes []stockRuntime `json:"runtimes,omitempty"` // that the tool packs for on this machine
 }
 
 func (l machineLayout) print(w io.Writer) { fmt.Fprintln(w, l.Layout) }
+
+// A stockRuntime is a version of a stock runtime, and the CPU that a file for it here is for.
+type stockRuntime struct {
+	Runtime string `json:"runtime"` // value of --for
+	Version string `json:"version"`
+	CPU     string `json:"cpu"`              // level, or features
+	Packer  string `json:"packer,omitempty"` // package whose library packs, if it is not this tool
+}
+
+// stockRuntimes returns the stock runtimes that the tool packs for on this machine.
+func stockRuntimes() (runtimes []stockRuntime) {
+	for _, r := range executorch.ReleasesOf(runtime.GOARCH, xnnpack.BuildIdentifier()) {
+		runtimes = append(runtimes, stockRuntime{Runtime: forExecuTorch, Version: r.Version, CPU: cpu.Features()})
+	}
+	if r, ok := litert.Newest(runtime.GOARCH); ok {
+		target := litertTarget(r, native)
+		runtimes = append(runtimes, stockRuntime{forLiteRT, r.Version, target.CPU, r.Packer})
+	}
+	return runtimes
+}
 
 // printVersion prints the tool's version and layout. XNNPACK has no version, only its build identifier.
 func printVersion(w io.Writer) error {

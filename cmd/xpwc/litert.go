@@ -35,7 +35,7 @@ const forLiteRT = "litert"
 // libraryFlag is the flag for the library by which files for LiteRT are packed.
 func libraryFlag(cmd *cobra.Command, library *string) {
 	cmd.Flags().StringVar(library, "litert-lm", "",
-		"`FILE` of the library that packs for LiteRT, liblitert-lm.so (default that of third_party/)")
+		"`FILE` of the library that packs for LiteRT, liblitert-lm.so (default that of litert-lm-api beside xpwc)")
 }
 
 // A litertFile is a file for the stock runtime of LiteRT.
@@ -67,9 +67,8 @@ func newLiteRTPacker(library string) (*litertPacker, error) {
 	}
 	need := "--for litert: known is " + strings.Join(names, ", ")
 	if library == "" {
-		if library = fetchedLibrary(); library == "" {
-			return nil, fmt.Errorf("%s; download that wheel (pip download --no-deps), unzip it, and name its "+
-				"litert_lm/liblitert-lm.so with --litert-lm: %w", need, fs.ErrNotExist)
+		if library = installedLibrary(); library == "" {
+			return nil, fmt.Errorf("%s; %s: %w", need, installLibrary(), fs.ErrNotExist)
 		}
 	}
 	sum, _, err := sha256Of(library)
@@ -84,13 +83,34 @@ func newLiteRTPacker(library string) (*litertPacker, error) {
 	return &litertPacker{library, release}, nil
 }
 
-// fetchedLibrary returns the path of the library that was fetched where this program was built, or "".
-func fetchedLibrary() string {
+// installLibrary tells how to get the library of the newest LiteRT on this machine.
+func installLibrary() string {
+	release, ok := litert.Newest(runtime.GOARCH)
+	if !ok {
+		return "none is known on " + runtime.GOARCH
+	}
+	return fmt.Sprintf("pip install %s, or name its litert_lm/liblitert-lm.so with --litert-lm",
+		strings.Replace(release.Packer, " ", "==", 1))
+}
+
+// installedLibrary returns the path of the library that pip installed in the same environment as this program, or that
+// was fetched where this program was built, or "".
+func installedLibrary() string {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
 	}
-	for dir := filepath.Dir(self); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+	if err != nil {
+		return ""
+	}
+	prefix := filepath.Dir(filepath.Dir(self))
+	for _, packages := range []string{"site-packages", "dist-packages"} {
+		pattern := filepath.Join(prefix, "lib*", "python3*", packages, "litert_lm", "liblitert-lm.so")
+		if paths, _ := filepath.Glob(pattern); len(paths) > 0 {
+			return paths[0]
+		}
+	}
+	for dir := filepath.Dir(self); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		path := filepath.Join(dir, "third_party", "litert-lm", "lib", "liblitert-lm.so")
 		if _, err := os.Stat(path); err == nil {
 			return path

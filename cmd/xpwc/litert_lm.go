@@ -104,6 +104,7 @@ func packLiteRTLM(ctx context.Context, model modelfile.File, o packOptions) erro
 			return err
 		}
 		r.addLiteRT(f)
+		r.PackedFor = origin
 	}
 	if len(r.LiteRT) == 0 {
 		r.Nothing = "it has no weights that LiteRT's XNNPACK packs"

@@ -32,7 +32,7 @@ type packOptions struct {
 	sealed      bool
 	align       int
 	byContent   bool   // the output is a directory, and the file in it is named after what it has
-	library     string // LiteRT's; "" for that of third_party/
+	library     string // LiteRT's; "" for the installed one
 }
 
 func newPackCommand() *cobra.Command {
@@ -69,7 +69,7 @@ With --for, FILE is for a stock runtime and for one CPU, and read-only. The runt
 compares neither the CPU nor who packed: on another kind of CPU it computes wrong numbers.
 
   executorch  ExecuTorch maps the file that its options weight_cache_enabled and
-              packed_cache_path name. xpwc must have its XNNPACK, as make build gives it.
+              packed_cache_path name. xpwc must have its XNNPACK, as an installed one has.
   litert      LiteRT maps the file that its option xnnpack_weight_cache_path names, which
               is for this MODEL only. Its own code packs, in the library of the package
               litert-lm-api. With --name-by-content FILE is a directory, the name in it
@@ -432,6 +432,7 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 			break
 		}
 		r.addLiteRT(f)
+		r.PackedFor = origin
 	}
 	setResult(ctx, r)
 	return nil

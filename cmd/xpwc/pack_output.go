@@ -83,7 +83,7 @@ func (p stockOutput) finish(_ bool, r *packReport) error {
 	if err != nil {
 		return err
 	}
-	r.For, r.fileFigures = p.file, p.file.fileFigures
+	r.For, r.PackedFor, r.fileFigures = p.file, p.file.packedFor, p.file.fileFigures
 	return p.publish()
 }
 
@@ -443,6 +443,8 @@ type packReport struct {
 	For      *stockFile   `json:"for,omitempty"`
 	Nothing  string       `json:"nothing_packed,omitempty"` // why no file was written
 	LiteRT   []litertFile `json:"litert,omitempty"`         // written, or there already
+
+	PackedFor *packedFor `json:"packed_for,omitempty"` // of a file for a stock runtime
 
 	WithoutCache []string `json:"without_cache,omitempty"` // sections of which LiteRT-LM keeps no packed weights
 }

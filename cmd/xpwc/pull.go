@@ -22,7 +22,7 @@ type pullOptions struct {
 	registryOptions
 	output, layout string
 	runtime        string // runtime that the file is for; "" for runtimes with this project's cache
-	library        string // LiteRT's, for model; "" for that of third_party/
+	library        string // LiteRT's, for model; "" for the installed one
 	sealed         bool
 	maxBytes       int64 // 0 for no limit
 	placing

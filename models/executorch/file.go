@@ -11,6 +11,7 @@ import (
 	"xpwc/internal/mapped"
 	"xpwc/internal/output"
 	"xpwc/internal/tensorfile"
+	"xpwc/models"
 )
 
 // alignment is what ExecuTorch aligns tensors to, whatever their type, which a .pte lacks.
@@ -51,12 +52,29 @@ func OpenFile(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ExecuTorch file: %w", err)
 	}
+	return newFile(m, path)
+}
+
+// openSource is OpenFile for what is not in a file of its own.
+func openSource(s models.Source) (*File, error) {
+	m, err := s.Open()
+	if errors.Is(err, mapped.ErrOutside) {
+		err = fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open ExecuTorch file: %w", err)
+	}
+	return newFile(m, s.Name())
+}
+
+// newFile checks a file. It takes the mapping over.
+func newFile(m *mapped.File, name string) (*File, error) {
 	c, err := parse(m.Data())
 	if output.IsSkeleton(m.Data()) {
 		err = ErrSkeleton
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open ExecuTorch file %s: %w", path, err), m.Close())
+		return nil, errors.Join(fmt.Errorf("open ExecuTorch file %s: %w", name, err), m.Close())
 	}
 	return &File{file: m, data: m.Data(), contents: c}, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"xpwc"
 	"xpwc/internal/fault"
+	"xpwc/models"
 )
 
 // files are a program and its external data.
@@ -14,11 +15,28 @@ type files struct {
 	named map[string]stored // the named data of all
 }
 
+// An opener opens one file of a program.
+type opener func() (*File, error)
+
+func paths(list ...string) (openers []opener) {
+	for _, path := range list {
+		openers = append(openers, func() (*File, error) { return OpenFile(path) })
+	}
+	return openers
+}
+
+func sources(list ...models.Source) (openers []opener) {
+	for _, s := range list {
+		openers = append(openers, func() (*File, error) { return openSource(s) })
+	}
+	return openers
+}
+
 // openFiles opens a .pte and any number of .ptd.
-func openFiles(pte string, ptd []string) (*files, error) {
+func openFiles(openers []opener) (*files, error) {
 	f := &files{named: map[string]stored{}}
-	for i, path := range append([]string{pte}, ptd...) {
-		file, err := OpenFile(path)
+	for i, open := range openers {
+		file, err := open()
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}

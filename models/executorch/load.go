@@ -3,14 +3,16 @@ package executorch
 import (
 	"errors"
 
+	"xpwc/models"
 	"xpwc/models/inference"
 )
 
 // Options of [Load]; nil and the zero value mean the defaults.
 type Options struct {
 	inference.Options
-	// Data are the .ptd files that have constants of the program.
-	Data []string
+	// Data are the .ptd files that have constants of the program. LoadSource has DataSources in its place.
+	Data        []string
+	DataSources []models.Source
 	// Method is the one to run; "" is the only one or, of several, "forward".
 	Method string
 }
@@ -27,6 +29,23 @@ func Load(pte, cacheFile string, o *Options) (*inference.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.load(cacheFile, o)
+}
+
+// LoadSource loads a program that is not in a file of its own, as Load does.
+func LoadSource(pte models.Source, cacheFile string, o *Options) (*inference.Runner, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	p, err := OpenSource(pte, o.DataSources...)
+	if err != nil {
+		return nil, err
+	}
+	return p.load(cacheFile, o)
+}
+
+// load makes a method ready to run. It takes the program over.
+func (p *Program) load(cacheFile string, o *Options) (*inference.Runner, error) {
 	m, err := p.Method(o.Method)
 	if err == nil {
 		err = m.Runnable()

@@ -31,13 +31,23 @@ type Program struct {
 // program is open, as for any mapping; replacing them by others is harmless. The caller closes the program when
 // everything made of it is closed.
 func Open(pte string, ptd ...string) (*Program, error) {
-	f, err := openFiles(pte, ptd)
+	return openAll(pte, append(paths(pte), paths(ptd...)...))
+}
+
+// OpenSource opens a program that is not in a file of its own, with its external data, as Open does.
+func OpenSource(pte models.Source, ptd ...models.Source) (*Program, error) {
+	return openAll(pte.Name(), append(sources(pte), sources(ptd...)...))
+}
+
+// openAll opens a program; the first of the openers is for the .pte.
+func openAll(name string, openers []opener) (*Program, error) {
+	f, err := openFiles(openers)
 	if err != nil {
 		return nil, err
 	}
 	var p *Program
 	if err := fault.Try(func() { p = newProgram(f) }); err != nil {
-		return nil, errors.Join(fmt.Errorf("open program %s: %w", pte, err), f.close())
+		return nil, errors.Join(fmt.Errorf("open program %s: %w", name, err), f.close())
 	}
 	return p, nil
 }

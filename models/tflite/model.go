@@ -59,12 +59,32 @@ func Open(path string, o *Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
-	p, err := load(f.Data(), *o)
+	return newModel(f, path, *o)
+}
+
+// OpenSource opens a model that is not in a file of its own, as Open does. Of the options it ignores Offset and Size.
+func OpenSource(s models.Source, o *Options) (*Model, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	f, err := s.Open()
+	if errors.Is(err, mapped.ErrOutside) {
+		err = fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open model: %w", err)
+	}
+	return newModel(f, s.Name(), *o)
+}
+
+// newModel checks a model. It takes the file over.
+func newModel(f *mapped.File, name string, o Options) (*Model, error) {
+	p, err := load(f.Data(), o)
 	if output.IsSkeleton(f.Data()) {
 		err = ErrSkeleton
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open model %s: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("open model %s: %w", name, err), f.Close())
 	}
 	p.mapped, p.whole.Name = f, f.Path()
 	return &Model{file: f, plan: p, data: &dataMap{f, p.byName}}, nil
@@ -227,6 +247,18 @@ func Load(path, cacheFile string, o *Options) (*inference.Runner, error) {
 		o = &Options{}
 	}
 	m, err := Open(path, o)
+	if err != nil {
+		return nil, err
+	}
+	return inference.Load(m, cacheFile, &o.Options)
+}
+
+// LoadSource loads a model that is not in a file of its own, as Load does.
+func LoadSource(s models.Source, cacheFile string, o *Options) (*inference.Runner, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	m, err := OpenSource(s, o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,220 @@
+"""Tests of the installed wheel. They need no file of the checkout, except the models in $XPWC_TEST_MODELS:
+model.tflite, whose weights are in half precision, and model.pte, a program of ExecuTorch."""
+
+import concurrent.futures
+import contextlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import xpwc
+from xpwc import _cache, _tool
+
+MODELS = Path(os.environ["XPWC_TEST_MODELS"])
+
+
+class InNewDirectory(unittest.TestCase):
+    def setUp(self) -> None:
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        self.work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        self.cache = self.work / "cache"
+        self.program = self.work / "model.pte"
+        shutil.copy(MODELS / "model.pte", self.program)
+        stack.enter_context(mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(self.work / "home")}))
+
+    def require_only(self, *files: Path) -> None:
+        """Requires that the cache has these files, and nothing that packing left."""
+        self.assertEqual(sorted(files), sorted(self.cache.iterdir()))
+
+
+class Packing(InNewDirectory):
+    def test_the_second_call_finds_the_file_of_the_first(self) -> None:
+        path = xpwc.pack(self.program, "executorch", directory=self.cache)
+        self.assertEqual(0o444, path.stat().st_mode & 0o777)
+        with mock.patch.object(_cache, "run", side_effect=AssertionError("it is packed again")):
+            self.assertEqual(path, xpwc.pack(self.program, "executorch", directory=self.cache))
+        self.require_only(path)
+        xpwc.verify(path, self.program)
+        figures = xpwc.stats(path)
+        self.assertEqual("xpwc2", figures.format)
+        self.assertGreater(figures.entries, 0)
+        self.assertEqual(path.stat().st_size, figures.file_bytes)
+
+    def test_a_file_is_in_the_cache_directory_of_the_user(self) -> None:
+        path = xpwc.pack(self.program, "executorch")
+        self.assertEqual(self.work / "home" / "xpwc", path.parent)
+        self.assertEqual(0o700, path.parent.stat().st_mode & 0o777)
+        with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "relative", "HOME": str(self.work)}):
+            self.assertEqual(self.work / ".cache" / "xpwc", _cache.cache_directory())
+
+    def test_another_model_cpu_or_runtime_has_another_file(self) -> None:
+        names = {
+            _cache.name_of(Path("model.pte"), digests, runtime, cpu, target)
+            for digests in (["a" * 64], ["b" * 64], ["a" * 64, "b" * 64])
+            for runtime in ("executorch", "litert")
+            for cpu in (None, "avx2")
+            for target in (None, "arm64:cortex-a76")
+        }
+        self.assertEqual(24, len(names))
+        for name in names:
+            self.assertRegex(name, r"^[\w.+-]+$")
+
+    def test_callers_that_need_a_file_at_once_pack_it_once(self) -> None:
+        script = "import sys, xpwc; print(xpwc.pack(sys.argv[1], 'executorch', directory=sys.argv[2]).stat().st_ino)"
+        command = [sys.executable, "-c", script, str(self.program), str(self.cache)]
+        processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool, mock.patch.object(_cache, "run", wraps=_cache.run) as run:
+            paths = list(pool.map(lambda _: xpwc.pack(self.program, "executorch", directory=self.cache), range(4)))
+        inodes = {int(p.communicate()[0]) for p in processes} | {p.stat().st_ino for p in paths}
+        self.assertEqual([0] * 3, [p.returncode for p in processes])
+        self.assertEqual(1, len(inodes))
+        self.assertLessEqual(run.call_count, 1)
+        self.require_only(paths[0])
+
+    def test_files_of_a_killed_process_are_removed(self) -> None:
+        unfinished = self.cache / (_cache.PACKING + "killed")
+        unfinished.mkdir(parents=True)
+        (unfinished / "half").write_bytes(bytes(1 << 20))
+        self.require_only(xpwc.pack(self.program, "executorch", directory=self.cache))
+
+    def test_a_model_that_changes_while_it_is_packed_gets_no_file(self) -> None:
+        run = _cache.run
+
+        def run_on_changed(*arguments):
+            shutil.copy(MODELS / "other.pte", self.program)
+            return run(*arguments)
+
+        with mock.patch.object(_cache, "run", run_on_changed), self.assertRaises(xpwc.SourceChanged):
+            xpwc.pack(self.program, "executorch", directory=self.cache)
+        self.require_only()
+
+    def test_a_failure_is_an_exception_with_the_words_of_the_tool(self) -> None:
+        self.program.write_bytes(b"this is no model")
+        with self.assertRaises(xpwc.Error) as raised:
+            xpwc.pack(self.program, "executorch", directory=self.cache)
+        tool = subprocess.run(
+            [_tool.executable(), "pack", "--for=executorch", "-o", self.work / "out", self.program],
+            stderr=subprocess.PIPE, universal_newlines=True, check=False,
+        )
+        self.assertIn(str(raised.exception), tool.stderr)
+        self.assertEqual("malformed", raised.exception.kind)
+        self.require_only()
+
+    def test_wrong_arguments_are_refused(self) -> None:
+        with self.assertRaises(FileNotFoundError):
+            xpwc.pack(self.work / "missing.pte", "executorch")
+        with self.assertRaisesRegex(ValueError, "known are litert, executorch, litert-lm"):
+            xpwc.pack(self.program, "onnx")
+        for wrong in ({"cpu": "z80"}, {"target": "vax"}):
+            with self.assertRaises(xpwc.Error) as raised:
+                xpwc.pack(self.program, "executorch", directory=self.cache, **wrong)
+            self.assertEqual("usage", raised.exception.kind, raised.exception)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a file of another user")
+    def test_a_file_of_another_user_in_a_shared_directory_is_refused(self) -> None:
+        path = xpwc.pack(self.program, "executorch", directory=self.cache)
+        os.chown(path, 12345, 12345)
+        self.assertEqual(path, xpwc.pack(self.program, "executorch", directory=self.cache))
+        self.cache.chmod(0o1777)
+        with self.assertRaisesRegex(xpwc.Error, "another user"):
+            xpwc.pack(self.program, "executorch", directory=self.cache)
+
+    def test_a_file_of_another_program_is_not_verified(self) -> None:
+        path = xpwc.pack(self.program, "executorch", directory=self.cache)
+        with self.assertRaises(xpwc.Error):
+            xpwc.verify(path, MODELS / "other.pte")
+        with self.assertRaises(xpwc.Error) as raised:
+            xpwc.stats(self.program)
+        self.assertEqual("not_cache", raised.exception.kind)
+
+    @unittest.skipIf(importlib.util.find_spec("litert_lm"), "litert-lm-api is installed")
+    def test_without_the_library_for_litert_one_line_tells_what_to_install(self) -> None:
+        with self.assertRaisesRegex(xpwc.Error, r"pip install litert-lm-api==[\d.]+") as raised:
+            xpwc.pack(MODELS / "model.tflite", directory=self.cache)
+        self.assertNotIn("\n", str(raised.exception))
+        with self.assertRaisesRegex(xpwc.Error, r"pip install ai-edge-litert==[\d.]+"):
+            xpwc.litert.options(MODELS / "model.tflite")
+
+
+class Installation(unittest.TestCase):
+    def test_the_package_and_the_tool_have_one_version(self) -> None:
+        printed = subprocess.run([sys.executable, "-m", "xpwc", "--version"], stdout=subprocess.PIPE, check=True)
+        self.assertIn(f"xpwc version {xpwc.__version__}", printed.stdout.decode())
+        self.assertIn(xpwc.layout().fingerprint, printed.stdout.decode())
+
+    def test_the_package_has_types(self) -> None:
+        self.assertTrue((Path(xpwc.__file__).parent / "py.typed").exists())
+
+
+@unittest.skipUnless(importlib.util.find_spec("ai_edge_litert"), "ai-edge-litert is not installed")
+class StockLiteRT(InNewDirectory):
+    def setUp(self) -> None:
+        super().setUp()
+        self.model = self.work / "model.tflite"
+        shutil.copy(MODELS / "model.tflite", self.model)
+
+    def answers(self, options=None):
+        """Returns what the stock runtime answers to one input."""
+        import numpy
+        from ai_edge_litert.compiled_model import CompiledModel
+
+        with CompiledModel.from_file(str(self.model), options=options) as model:
+            inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+            generator = numpy.random.default_rng(1)
+            for index, buffer in enumerate(inputs):
+                count = model.get_input_buffer_requirements(index)["buffer_size"] // 4
+                buffer.write(generator.random(count, dtype=numpy.float32))
+            model.run_by_index(0, inputs, outputs)
+            counts = [model.get_output_buffer_requirements(i)["buffer_size"] // 4 for i in range(len(outputs))]
+            return [b.read(c, numpy.float32).tobytes() for b, c in zip(outputs, counts)]
+
+    def retrain(self) -> None:
+        """Negates weights of the model, in place of a training."""
+        from ai_edge_litert import schema_py_generated as schema
+
+        content = bytearray(self.model.read_bytes())
+        model = schema.Model.GetRootAs(content, 0)
+        lengths = [model.Buffers(i).DataLength() for i in range(model.BuffersLength())]
+        weights = bytes(model.Buffers(lengths.index(max(lengths))).DataAsNumpy())
+        start = content.find(weights)
+        for high_byte in range(start + 1, start + len(weights), 2):
+            content[high_byte] ^= 0x80
+        self.model.write_bytes(content)
+
+    def test_a_retrained_model_never_meets_the_file_of_the_old_one(self) -> None:
+        answers = self.answers()
+        first = xpwc.litert.options(self.model, directory=self.cache)
+        old = first.cpu_options.xnnpack_weight_cache_path
+        self.assertEqual(answers, self.answers(first))
+        self.retrain()
+        retrained = self.answers()
+        self.assertNotEqual(answers, retrained)
+        self.assertEqual(answers, self.answers(first), "LiteRT believes any file: that is why the path must change")
+        second = xpwc.litert.options(self.model, directory=self.cache)
+        self.assertNotEqual(old, second.cpu_options.xnnpack_weight_cache_path)
+        self.assertEqual(retrained, self.answers(second))
+
+    def test_the_stock_runtime_leaves_the_file_as_it_is(self) -> None:
+        options = xpwc.litert.options(self.model, directory=self.cache)
+        path = Path(options.cpu_options.xnnpack_weight_cache_path)
+        content, inode = path.read_bytes(), path.stat().st_ino
+        self.answers(options)
+        self.assertEqual((content, inode), (path.read_bytes(), path.stat().st_ino))
+        xpwc.verify(path, self.model)
+        self.require_only(path)
+
+    def test_another_version_of_litert_is_refused(self) -> None:
+        with mock.patch("xpwc.litert.version", return_value="2.2.0"):
+            with self.assertRaisesRegex(xpwc.Error, r"ai-edge-litert==[\d.]+; installed is 2\.2\.0"):
+                xpwc.litert.options(self.model, directory=self.cache)
+
+
+if __name__ == "__main__":
+    unittest.main()

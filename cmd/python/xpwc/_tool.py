@@ -1,0 +1,141 @@
+"""Runs the tool and reads its JSON."""
+
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+Pathname = Union[str, "os.PathLike[str]"]
+
+
+class Error(Exception):
+    """The tool failed. The text is the tool's own message.
+
+    kind is one of the kinds in docs/json.md, such as "not_found" or "unsupported".
+    """
+
+    def __init__(self, message: str, kind: str = "failed") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class NothingToPack(Error):
+    """The model has no weights that its runtime packs: it needs no file."""
+
+
+class SourceChanged(Error):
+    """The model changed while it was packed. Pack it again."""
+
+
+@dataclass(frozen=True)
+class StockRuntime:
+    """A version of a stock runtime that the tool packs for on this machine."""
+
+    runtime: str
+    """As pack takes it: "litert" or "executorch"."""
+    version: str
+    """Version of the package ai-edge-litert, or executorch."""
+    cpu: str
+    """What decides the layout of packed weights on this CPU, for people and file names."""
+    packer: str = ""
+    """Package and version whose library packs, if it is not the tool: "litert-lm-api 0.18.1"."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What this machine's CPU and the tool's XNNPACK pack weights into."""
+
+    fingerprint: str
+    """32 hexadecimal digits."""
+    description: str
+    runtimes: Tuple[StockRuntime, ...]
+
+    def version_of(self, runtime: str) -> str:
+        """Returns the version of a stock runtime that the tool packs for; "" if it packs for none here."""
+        return next((r.version for r in self.runtimes if r.runtime == runtime), "")
+
+    def cpu_of(self, runtime: str) -> str:
+        """Returns the CPU for which the tool packs here; "" if it packs for none here."""
+        return next((r.cpu for r in self.runtimes if r.runtime == runtime), "")
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Figures of a file of packed weights. Sizes are in bytes."""
+
+    format: str
+    """"litert", "xpwc2" (ExecuTorch's), "xpwc" and others."""
+    entries: int
+    payload_bytes: int
+    file_bytes: int
+
+
+def executable() -> Path:
+    """Returns the path of the tool that was installed with this package."""
+    installed = [Path(str(f.locate())) for f in metadata.files("xpwc") or [] if f.name == "xpwc"]
+    # pip install --target moves programs into bin, and records where they were before.
+    installed.append(Path(__file__).parent.parent / "bin" / "xpwc")
+    for path in installed:
+        if os.access(path, os.X_OK):
+            return path
+    raise Error("the program xpwc is not installed: pip install --force-reinstall xpwc", "not_found")
+
+
+def run(command: str, options: Sequence[str] = (), arguments: Sequence[Pathname] = ()) -> Dict[str, Any]:
+    """Runs a command of the tool, and returns the JSON that it prints. Raises Error with the tool's words."""
+    tool = [str(executable()), command, "--json", *options, "--", *map(os.fspath, arguments)]
+    process = subprocess.run(tool, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    try:
+        result: Dict[str, Any] = json.loads(process.stdout)
+    except ValueError:
+        words = process.stderr.decode(errors="replace").strip()
+        raise Error(words or f"{tool[0]} {command}: exit status {process.returncode}") from None
+    failure = result.get("error")
+    if failure is not None:
+        raise Error(failure["message"], failure["kind"])
+    return result
+
+
+@functools.lru_cache(maxsize=None)
+def layout() -> Layout:
+    """Returns the layout of this machine and of the tool's XNNPACK, and the stock runtimes that the tool packs for."""
+    result = run("layout")
+    runtimes = tuple(
+        StockRuntime(r["runtime"], r["version"], r["cpu"], r.get("packer", "")) for r in result.get("runtimes", [])
+    )
+    return Layout(result["layout"], result["description"], runtimes)
+
+
+def stats(path: Pathname) -> Stats:
+    """Returns figures of a file of packed weights. Raises Error if it is none, or damaged."""
+    result = run("inspect", [], [path])
+    if "format" not in result:
+        raise Error(f"{path}: not a file of packed weights", "not_cache")
+    return Stats(result["format"], result["entry_count"], result["payload_bytes"], result["file_bytes"])
+
+
+def verify(path: Pathname, model: Pathname, *, data: Sequence[Pathname] = (), cpu: Optional[str] = None) -> None:
+    """Packs a model again, and compares every byte with a file.
+
+    data are the .ptd files of a program of ExecuTorch. cpu is the level that the file was packed for, if it is not
+    this machine's. Raises Error if the file is damaged, or lacks weights that the model is packed into.
+    """
+    options = ["--model=" + os.fspath(model), *library()]
+    if cpu is not None:
+        options.append("--cpu=" + cpu)
+    run("verify", options, [path, *data])
+
+
+def library() -> List[str]:
+    """Returns the option with the library by which the tool packs for LiteRT, if it is installed."""
+    spec = importlib.util.find_spec("litert_lm")
+    for directory in (spec.submodule_search_locations or []) if spec else []:
+        path = os.path.join(directory, "liblitert-lm.so")
+        if os.path.exists(path):
+            return ["--litert-lm=" + path]
+    return []
