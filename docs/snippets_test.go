@@ -59,7 +59,8 @@ var checkers = map[string]checker{
 	"cpp": compileC,
 	"sh":  callXPWCAndMake,
 
-	"text": nil, "diff": nil, "cmake": nil, "json": nil, "yaml": nil, "ini": nil, "html": nil, "promql": nil,
+	"text": nil, "diff": nil, "cmake": nil, "kotlin": nil, "json": nil, "yaml": nil, "ini": nil, "html": nil,
+	"promql": nil,
 }
 
 func check(t *testing.T, s snippet) error {

@@ -13,12 +13,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/emulator"
 	"xpwc/internal/console"
 	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
@@ -58,12 +58,21 @@ var errNothing = errors.New("there is nothing that the stock runtime would look 
 
 // newStockFile checks the value of --for, and that this program packs as the stock runtime does. The stock runtime
 // compares only names and seeds, so it notices neither another XNNPACK nor another CPU.
-func newStockFile(runtimeName, cpu string) (*stockFile, error) {
+func newStockFile(ctx context.Context, runtimeName, level string) (*stockFile, error) {
 	if runtimeName != forExecuTorch {
 		return nil, usagef("--for %s: the runtimes known are %s, %s and %s", runtimeName, forExecuTorch, forLiteRT,
 			forLiteRTLM)
 	}
-	f := &stockFile{XNNPACK: xnnpack.BuildIdentifier(), Architecture: runtime.GOARCH, CPU: cpu}
+	identifier := xnnpack.BuildIdentifier()
+	if isTarget(level) {
+		l, err := layoutOn(ctx, level)
+		if err != nil {
+			return nil, err
+		}
+		identifier = l.XNNPACK
+	}
+	architecture, cpu := machineOf(level)
+	f := &stockFile{XNNPACK: identifier, Architecture: architecture, CPU: cpu}
 	for _, r := range executorch.ReleasesOf(f.Architecture, f.XNNPACK) {
 		f.ExecuTorch = append(f.ExecuTorch, r.Version)
 	}
@@ -78,7 +87,7 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 	}
 	return nil, fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
 		"again or compute wrong numbers: its build identifier is %.8s…; on %s %s; "+
-		"make build makes a bin/xpwc that can", forExecuTorch, f.XNNPACK, f.Architecture,
+		"make build makes a bin/xpwc that can", forExecuTorch, identifier, f.Architecture,
 		cmp.Or(strings.Join(names, ", "), "no ExecuTorch is known"))
 }
 
@@ -265,8 +274,11 @@ func packedBy(e *cachefile.Entry) string {
 }
 
 // onCPUs names the CPUs that can use a file packed for a level on such a machine.
-func onCPUs(level, machine string) string {
-	if level == native {
+func onCPUs(architecture, level, machine string) string {
+	switch {
+	case architecture == emulator.Architecture && level != native:
+		return "CPUs like " + level
+	case level == native:
 		return "CPUs like " + machine
 	}
 	return "CPUs of level " + console.Printable(level)
@@ -279,7 +291,7 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 		suffix = "; " + others
 	}
 	fmt.Fprintf(w, "\n%s: for ExecuTorch %s on %s, %s: %s, %s packed, %s in all\n", path,
-		strings.Join(s.ExecuTorch, ", "), s.Architecture, onCPUs(s.CPU, "this machine's"),
+		strings.Join(s.ExecuTorch, ", "), s.Architecture, onCPUs(s.Architecture, s.CPU, "this machine's"),
 		console.Plural(s.Entries, "entry"), console.Size(s.PayloadBytes), console.Size(s.FileBytes))
 	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
 		"it computes wrong numbers%s\n", s.Layout[:shortLayout], suffix)
