@@ -56,28 +56,30 @@ type leftOut struct {
 // errNothing: all that was packed is left out of a file for the stock runtime.
 var errNothing = errors.New("there is nothing that the stock runtime would look for")
 
-// newStockFile checks the value of --for, and that this program packs as the stock runtime does. The stock runtime
-// compares only names and seeds, so it notices neither another XNNPACK nor another CPU.
-func newStockFile(ctx context.Context, runtimeName, level string) (*stockFile, error) {
+// newStockFile checks the value of --for, and that this program packs as the stock runtime does. For a target the
+// emulated program packs, and the caller identifies its XNNPACK.
+func newStockFile(runtimeName, level string) (*stockFile, error) {
 	if runtimeName != forExecuTorch {
 		return nil, usagef("--for %s: the runtimes known are %s, %s and %s", runtimeName, forExecuTorch, forLiteRT,
 			forLiteRTLM)
 	}
-	identifier := xnnpack.BuildIdentifier()
-	if isTarget(level) {
-		l, err := layoutOn(ctx, level)
-		if err != nil {
-			return nil, err
-		}
-		identifier = l.XNNPACK
-	}
 	architecture, cpu := machineOf(level)
-	f := &stockFile{XNNPACK: identifier, Architecture: architecture, CPU: cpu}
+	f := &stockFile{Architecture: architecture, CPU: cpu}
+	if isTarget(level) {
+		return f, nil
+	}
+	return f, f.identify(xnnpack.BuildIdentifier())
+}
+
+// identify notes the build identifier of the XNNPACK that packs. The error says that it is not the stock runtime's,
+// which compares only names and seeds, so it notices neither another XNNPACK nor another CPU.
+func (f *stockFile) identify(identifier string) error {
+	f.XNNPACK = identifier
 	for _, r := range executorch.ReleasesOf(f.Architecture, f.XNNPACK) {
 		f.ExecuTorch = append(f.ExecuTorch, r.Version)
 	}
 	if len(f.ExecuTorch) > 0 {
-		return f, nil
+		return nil
 	}
 	var names []string
 	for _, r := range executorch.Releases() {
@@ -85,7 +87,7 @@ func newStockFile(ctx context.Context, runtimeName, level string) (*stockFile, e
 			names = append(names, fmt.Sprintf("ExecuTorch %s has %.8s…", r.Version, id))
 		}
 	}
-	return nil, fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
+	return fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
 		"again or compute wrong numbers: its build identifier is %.8s…; on %s %s; "+
 		"make build makes a bin/xpwc that can", forExecuTorch, identifier, f.Architecture,
 		cmp.Or(strings.Join(names, ", "), "no ExecuTorch is known"))

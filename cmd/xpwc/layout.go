@@ -103,25 +103,22 @@ func listLayouts(ctx context.Context) error {
 	}
 	r := sharedLayouts{Architecture: emulator.Architecture, XNNPACK: layouts[0].XNNPACK}
 	for i, name := range names {
-		same := func(s sharedLayout) bool { return s.Layout == layouts[i].Layout }
-		found := slices.IndexFunc(r.Layouts, same)
-		if found < 0 {
-			found = len(r.Layouts)
+		matches := func(s sharedLayout) bool { return s.Layout == layouts[i].Layout }
+		row := slices.IndexFunc(r.Layouts, matches)
+		if row < 0 {
+			row = len(r.Layouts)
 			r.Layouts = append(r.Layouts, sharedLayout{Layout: layouts[i].Layout})
 		}
-		r.Layouts[found].CPUs = append(r.Layouts[found].CPUs, name)
+		r.Layouts[row].CPUs = append(r.Layouts[row].CPUs, name)
 	}
 	setResult(ctx, r)
 	return nil
 }
 
 func (s sharedLayouts) print(w io.Writer) {
-	var t console.Table
-	t.Row("layout", "CPUs that share it")
 	for _, l := range s.Layouts {
-		t.Row(l.Layout[:shortLayout], strings.Join(l.CPUs, ", "))
+		fmt.Fprintf(w, "%s  %s\n", l.Layout[:shortLayout], strings.Join(l.CPUs, ", "))
 	}
-	t.Print(w)
 }
 
 // printVersion prints the tool's version and layout. XNNPACK has no version, only its build identifier.

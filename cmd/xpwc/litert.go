@@ -263,8 +263,8 @@ func (f *litertFile) print(w io.Writer) {
 		host = "LiteRT-LM (" + f.Engine + ")"
 	}
 	fmt.Fprintf(w, "%s: for %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, host, f.Architecture,
-		onCPUs(f.Architecture, f.CPU, "this machine's"), console.Plural(f.Entries, "entry"), console.Size(f.PayloadBytes),
-		console.Size(f.FileBytes), note)
+		onCPUs(f.Architecture, f.CPU, "this machine's"), console.Plural(f.Entries, "entry"),
+		console.Size(f.PayloadBytes), console.Size(f.FileBytes), note)
 	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
 }
 

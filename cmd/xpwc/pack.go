@@ -153,7 +153,7 @@ func packModel(ctx context.Context, model modelfile.File, o packOptions) (err er
 	}
 	var stock *stockFile
 	if o.runtime != "" {
-		if stock, err = o.stockFile(ctx, model); err != nil {
+		if stock, err = o.stockFile(model); err != nil {
 			return err
 		}
 	}
@@ -235,7 +235,7 @@ func (r *packReport) pack(output packOutput, model modelfile.File, s *pendingOut
 }
 
 // stockFile returns the file that is to be written for the stock runtime, after checking that it can be.
-func (o *packOptions) stockFile(ctx context.Context, model modelfile.File) (*stockFile, error) {
+func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 	switch {
 	case !model.Program():
 		return nil, usagef("--for is for programs (.pte), not for %s", model)
@@ -245,7 +245,7 @@ func (o *packOptions) stockFile(ctx context.Context, model modelfile.File) (*sto
 		return nil, usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
 			"write a file for each", o.runtime, len(o.levels))
 	}
-	f, err := newStockFile(ctx, o.runtime, o.levels[0])
+	f, err := newStockFile(o.runtime, o.levels[0])
 	if err == nil {
 		f.packedFor, err = newPackedFor(model, o.levels[0])
 	}

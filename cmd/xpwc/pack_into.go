@@ -22,6 +22,7 @@ import (
 	"xpwc/internal/modelfile"
 	"xpwc/models"
 	"xpwc/models/litert/stock"
+	"xpwc/xnnpack"
 )
 
 // packedLevel is the result of packing for one level of CPU.
@@ -37,6 +38,7 @@ type packedLevel struct {
 	Reasons     []xpwc.Reason `json:"private_reasons,omitempty"`
 	Written     int64         `json:"written_bytes"`
 	TotalMS     float64       `json:"total_ms"`
+	XNNPACK     string        `json:"xnnpack_build_identifier,omitempty"`
 }
 
 // fileFigures describe the cache file.
@@ -245,7 +247,7 @@ func (j *packJob) pack(ctx context.Context, dst *os.File) (l *packedLevel, err e
 		CPU: j.CPU, Layout: layout.Fingerprint.String(), Description: layout.Description,
 		Packed: stats.Packed.Entries, PackedBytes: stats.Packed.Bytes, Written: stats.WrittenBytes,
 		Hits: stats.Hits.Entries, Reused: stats.Reused.Entries,
-		TotalMS: console.Milliseconds(time.Since(start)),
+		TotalMS: console.Milliseconds(time.Since(start)), XNNPACK: xnnpack.BuildIdentifier(),
 	}
 	l.Private, l.Reasons = execution.Private(stats)
 	for _, reason := range l.Reasons {

@@ -157,7 +157,14 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	case forLiteRT:
 		replaces = onlyLiteRT
 	default:
-		if p.For, err = newStockFile(ctx, o.runtime, o.level); err == nil && o.model.Program() {
+		p.For, err = newStockFile(o.runtime, o.level)
+		if err == nil && isTarget(o.level) {
+			var l machineLayout
+			if l, err = layoutOn(ctx, o.level); err == nil {
+				err = p.For.identify(l.XNNPACK)
+			}
+		}
+		if err == nil && o.model.Program() {
 			err = checkStockRunsFile(o.model) // nothing that was pushed shows which nodes a program has
 		}
 		if err != nil {

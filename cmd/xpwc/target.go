@@ -41,7 +41,7 @@ func machineOf(level string) (architecture, name string) {
 
 // levelsOf returns the levels that --cpu and --target name together, each once. Without --cpu only the targets are
 // meant.
-func levelsOf(cmd *cobra.Command, levels, targets []string) (all []string, err error) {
+func levelsOf(cmd *cobra.Command, levels, targets []string) (union []string, err error) {
 	if len(targets) > 0 && !cmd.Flags().Changed("cpu") {
 		levels = nil
 	}
@@ -56,14 +56,14 @@ func levelsOf(cmd *cobra.Command, levels, targets []string) (all []string, err e
 		if err := checkLevel(level); err != nil {
 			return nil, err
 		}
-		if !slices.Contains(all, level) {
-			all = append(all, level)
+		if !slices.Contains(union, level) {
+			union = append(union, level)
 		}
 	}
-	if len(all) == 0 {
+	if len(union) == 0 {
 		return nil, usagef("--cpu: no level is given")
 	}
-	return all, nil
+	return union, nil
 }
 
 // levelOf is levelsOf for a command that has one level.

@@ -138,9 +138,9 @@ func programs(t testing.TB) []string {
 	}
 	var files []string
 	for _, pattern := range patterns {
-		found, err := filepath.Glob(pattern)
+		matches, err := filepath.Glob(pattern)
 		require.NoError(t, err)
-		for _, path := range found {
+		for _, path := range matches {
 			path, err = filepath.Abs(path)
 			require.NoError(t, err)
 			files = append(files, path)
@@ -166,14 +166,14 @@ func TestTheStockExecuTorchOfAPhoneUsesTheFileThatWasPackedForItsCPU(t *testing.
 				}
 				require.Equal(t, "arm64", r.For.Architecture)
 				require.Equal(t, name, r.For.CPU)
-				before := stateOf(t, file)
-				with := p.executorchOn(t, named(t, name), program, file)
-				require.Contains(t, with.log, "Loaded packed weight cache")
+				original := stateOf(t, file)
+				cached := p.executorchOn(t, named(t, name), program, file)
+				require.Contains(t, cached.log, "Loaded packed weight cache")
 				if len(r.For.LeftOut) == 0 {
-					require.Zero(t, with.PackedEntries, with.log)
+					require.Zero(t, cached.PackedEntries, cached.log)
 				}
-				require.Equal(t, without.outputs, with.outputs, "bit for bit")
-				require.True(t, before == stateOf(t, file), "it is left as it is")
+				require.Equal(t, without.outputs, cached.outputs, "bit for bit")
+				require.True(t, original == stateOf(t, file), "it is left as it is")
 				require.Contains(t, printed(t, dir, 0, "verify", "f", "--model", program, "--target", target), "proven")
 			})
 		}
@@ -194,9 +194,9 @@ func TestAFileForAnotherPhoneIsRefused(t *testing.T) {
 
 	// The stock runtime sees another seed, and packs for itself.
 	a53 := named(t, "cortex-a53")
-	without, with := p.executorchOn(t, a53, program, ""), p.executorchOn(t, a53, program, file)
-	require.Positive(t, with.PackedEntries)
-	require.Equal(t, without.outputs, with.outputs)
+	without, cached := p.executorchOn(t, a53, program, ""), p.executorchOn(t, a53, program, file)
+	require.Positive(t, cached.PackedEntries)
+	require.Equal(t, without.outputs, cached.outputs)
 }
 
 // litertOn runs a model with the stock LiteRT and returns the bytes of its answer.
@@ -229,15 +229,15 @@ func TestTheStockLiteRTOfAPhoneUsesTheFileThatWasPackedForItsCPU(t *testing.T) {
 					return
 				}
 				require.Equal(t, "arm64", r.LiteRT[0].Architecture)
-				own, file := filepath.Join(dir, "own"), filepath.Join(dir, "f")
-				answer, _ := p.litertOn(t, named(t, name), model, own)
+				written, file := filepath.Join(dir, "own"), filepath.Join(dir, "f")
+				answer, _ := p.litertOn(t, named(t, name), model, written)
 				require.True(t, bytes.Equal(without, answer))
-				require.True(t, bytes.Equal(contentOf(t, own), contentOf(t, file)), "the file that LiteRT writes there")
-				before := stateOf(t, file)
+				require.True(t, bytes.Equal(contentOf(t, written), contentOf(t, file)), "the file that LiteRT writes there")
+				original := stateOf(t, file)
 				answer, log := p.litertOn(t, named(t, name), model, file)
 				require.True(t, bytes.Equal(without, answer), "bit for bit")
 				require.NotContains(t, log, "ERROR")
-				require.True(t, before == stateOf(t, file), "it is left as it is")
+				require.True(t, original == stateOf(t, file), "it is left as it is")
 			})
 		}
 	}
@@ -264,12 +264,15 @@ var devices = []struct {
 	cores    []emulator.Core
 	target   string
 }{
-	{"Snapdragon 888", cpu.DotProd, cores(4, 0x412fd050, 1804800, 3, 0x411fd410, 2419200, 1, 0x411fd440, 2841600), "x1"},
+	{"Snapdragon 888", cpu.DotProd, cores(4, 0x412fd050, 1804800, 3, 0x411fd410, 2419200, 1, 0x411fd440, 2841600),
+		"x1"},
 	{"Snapdragon 865", cpu.DotProd, cores(4, 0x51df805e, 1804800, 4, 0x51ff804d, 2841600), "a76"},
 	{"Snapdragon 845", cpu.FP16, cores(4, 0x517f803c, 1766400, 4, 0x516f802d, 2803200), "fp16"},
 	{"Snapdragon 625", cpu.ARMv8, cores(8, 0x410fd034, 2016000), "a53"},
-	{"Snapdragon 8 Gen 1", cpu.I8MM, cores(4, 0x411fd461, 1785600, 3, 0x412fd470, 2496000, 1, 0x412fd480, 2995200), "x2"},
-	{"Snapdragon 8 Gen 3", cpu.SVE, cores(2, 0x412fd801, 2265600, 5, 0x411fd811, 3148800, 1, 0x411fd821, 3302400), "x4"},
+	{"Snapdragon 8 Gen 1", cpu.I8MM, cores(4, 0x411fd461, 1785600, 3, 0x412fd470, 2496000, 1, 0x412fd480, 2995200),
+		"x2"},
+	{"Snapdragon 8 Gen 3", cpu.SVE, cores(2, 0x412fd801, 2265600, 5, 0x411fd811, 3148800, 1, 0x411fd821, 3302400),
+		"x4"},
 	{"Snapdragon X Elite", cpu.I8MM, cores(12, 0x512f0011, 3417600), "oryon"},
 	{"Tensor G2", cpu.DotProd, cores(4, 0x412fd050, 1803000, 2, 0x411fd410, 2348000, 2, 0x411fd440, 2850000), "x1"},
 	{"Exynos 9810", cpu.ARMv8, cores(4, 0x411fd050, 1794000, 4, 0x531f0020, 2704000), "exynos-m3"},
@@ -316,11 +319,12 @@ func TestOneFileServesSeveralPhones(t *testing.T) {
 	r := packJSON(t, dir, model, "--target", "arm64", "--cpu", "native", "-o", "f.xpwc")
 	require.Len(t, r.Levels, len(cpu.Phones)+1)
 	for _, name := range []string{"a53", "x1", "a715", "oryon"} {
-		require.Contains(t, printed(t, dir, 0, "verify", "f.xpwc", "--model", model, "--target", "arm64:"+name), "proven")
+		require.Contains(t, printed(t, dir, 0, "verify", "f.xpwc", "--model", model, "--target", "arm64:"+name),
+			"proven")
 	}
 	require.Contains(t, printed(t, dir, 0, "verify", "f.xpwc", "--model", model), "proven")
-	require.Contains(t, printed(t, dir, exitFailed, "verify", "f.xpwc", "--model", model, "--target", "arm64:exynos-m1"),
-		"missing")
+	m1 := printed(t, dir, exitFailed, "verify", "f.xpwc", "--model", model, "--target", "arm64:exynos-m1")
+	require.Contains(t, m1, "missing")
 }
 
 func TestTheTableOfLayoutsIsTheOneInTheDocuments(t *testing.T) {

@@ -116,8 +116,8 @@ func (m Machine) model() string {
 	return fmt.Sprintf("%s,midr=%#x", name, m.Cores[0].MIDR)
 }
 
-// Command returns a command that runs the tool on a machine. The caller calls remove when the command has ended, or will
-// not be started.
+// Command returns a command that runs the tool on a machine. The caller calls remove when the command has ended, or
+// will not be started.
 func (e *Emulator) Command(ctx context.Context, m Machine, args ...string) (cmd *exec.Cmd, remove func(), err error) {
 	return e.Program(ctx, m, append([]string{e.tool}, args...)...)
 }
