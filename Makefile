@@ -93,6 +93,10 @@ install-lib: lib
 install-tool: xnnpack
 	@$(install) tool
 
+dist-ios: xnnpack # build the reader in C for iOS, with its headers, in dist-ios/ (XNNPACK=)
+	@third_party/fetch-zig
+	@$(with) scripts/build-reader dist-ios
+
 dist: xnnpack ## build packages and image contents in dist/
 	@$(with) scripts/dist dist
 
@@ -111,7 +115,7 @@ llm: xnnpack
 	@$(go) build -o bin/llm ./examples/llm
 
 clean: ## remove what was built and fetched
-	rm -rf bin lib dist demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llm}
+	rm -rf bin lib dist dist-ios demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llm,zig}
 
 # What is shown.
 

@@ -66,7 +66,7 @@ after REF.`,
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
   xpwc pull registry.example/models/llm:v1 --for executorch -o llm.packed_cache
   xpwc pull registry.example/models/pose:v3 --for litert -o pose.litert_cache
-  xpwc pull registry.example/models/pose:v3 --for litert --target arm64:a76 -o a76.litert_cache`,
+  xpwc pull localhost:5000/pose:v3 --for litert --target arm64:a76 -o phone`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" {

@@ -35,15 +35,15 @@ the packed weights among what refers to the model. A tag keeps its subject until
 is given.
 
 One FILE may also be for LiteRT (xpwc pack --for litert). It does not say what it is for:
-so --model is packed for the CPU that --cpu or --target names, and FILE must be equal to that, byte
-for byte. A tag has LiteRT's files of one model only, one for each CPU.
+so --model is packed for the CPU that --cpu or --target names, and FILE must be equal to
+that, byte for byte. A tag has LiteRT's files of one model only, one for each CPU.
 
 ` + refHelp,
 		Example: `  xpwc push registry.example/models/pose:v3 pose.xpwc
   xpwc push localhost:5000/pose:v3 haswell.xpwc icelake.xpwc --json
   xpwc push registry.example/models/pose:v3-packed pose.xpwc --subject v3
   xpwc push localhost:5000/pose:v3 pose.litert_cache --model pose.tflite
-  xpwc push localhost:5000/pose:v3 phone.litert_cache --model pose.tflite --target arm64:a76`,
+  xpwc push localhost:5000/pose:v3 f --model pose.tflite --target arm64:a76`,
 		Args: usage(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			level, err := levelOf(cmd, litert.cpu, targets)
