@@ -55,9 +55,9 @@ With --target, it is not for this machine but for a phone or a board, as xpwc pa
 a build machine pulls what an app ships.
 
 With --for, FILE is read-only, and for a stock runtime (see xpwc pack --for) on this
-machine's CPU or a target's. For LiteRT it must have been pushed as such. LiteRT compares neither its
-version nor the model: give --model, and each model a FILE of its own. With --model, a
-program on which ExecuTorch's stock runtime crashes (PReLU) is refused.
+machine's CPU or a target's. For LiteRT it must have been pushed as such. LiteRT compares
+neither its version nor the model: give --model, and each model a FILE of its own. With
+--model, a program on which ExecuTorch's stock runtime crashes (PReLU) is refused.
 
 ` + refHelp + `
 HOST/NAME@sha256:… always pulls the same. If FILE is a directory, the file in it is named
