@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
@@ -76,8 +77,11 @@ func inspectBundle(ctx context.Context, file modelfile.File) error {
 				section.Reason = explain(err)
 			}
 			if cache, ok := litert.EngineCacheOf(info, s.Role); ok {
-				_, err := os.Stat(filepath.Join(filepath.Dir(file.Path), cache.String()))
-				section.Cache = &cacheReport{cache.String(), err == nil}
+				missing := slices.ContainsFunc(cache.Names(), func(name string) bool {
+					_, err := os.Stat(filepath.Join(filepath.Dir(file.Path), name))
+					return err != nil
+				})
+				section.Cache = &cacheReport{cache.String(), !missing}
 			}
 		}
 		r.Sections = append(r.Sections, section)

@@ -47,7 +47,8 @@ type litertFile struct {
 	Architecture string `json:"architecture"`
 	CPU          string `json:"cpu"` // level
 	fileFigures
-	Unchanged bool `json:"kept,omitempty"` // it was there already, with the same bytes
+	Unchanged bool     `json:"kept,omitempty"`    // it was there already, with the same bytes
+	Aliases   []string `json:"aliases,omitempty"` // paths at which the engine may look instead
 }
 
 // A litertPacker is a library by which LiteRT's own code packs.
@@ -265,6 +266,7 @@ func (f *litertFile) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: for %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, host, f.Architecture,
 		onCPUs(f.Architecture, f.CPU, "this machine's"), console.Plural(f.Entries, "entry"),
 		console.Size(f.PayloadBytes), console.Size(f.FileBytes), note)
+	printAliases(w, f.Aliases)
 	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/internal/console"
+	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
+	"xpwc/internal/output"
 	"xpwc/models/bundle"
 	"xpwc/models/litert"
 )
@@ -86,7 +89,8 @@ func packLiteRTLM(ctx context.Context, model modelfile.File, o packOptions) erro
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(o.output, m.cache.String())
+		names := m.cache.Names()
+		path := filepath.Join(o.output, names[0])
 		f, err := packer.write(ctx, path, origin, o.placing)
 		if err != nil {
 			return fmt.Errorf("%w\nnothing was written to %s", err, path)
@@ -96,6 +100,9 @@ func packLiteRTLM(ctx context.Context, model modelfile.File, o packOptions) erro
 			continue
 		}
 		f.Engine = packer.release.Packer
+		if f.Aliases, err = aliasEngineCache(path, names[1:]); err != nil {
+			return err
+		}
 		r.addLiteRT(f)
 	}
 	if len(r.LiteRT) == 0 {
@@ -112,8 +119,9 @@ type placement struct {
 }
 
 type placedFile struct {
-	File   string `json:"file"`
-	Output string `json:"output"`
+	File    string   `json:"file"`
+	Output  string   `json:"output"`
+	Aliases []string `json:"aliases,omitempty"` // paths at which the engine may look instead
 }
 
 func newPlaceCommand() *cobra.Command {
@@ -124,7 +132,9 @@ func newPlaceCommand() *cobra.Command {
 		Long: `Moves files that xpwc pack --for litert-lm wrote for the bundle MODEL beside it, or to the
 directory of -o, under the names that LiteRT-LM's engine looks for now, and makes them
 read-only. The names have MODEL's size and the time of its last change, which a copy, a
-package or an image changes. A FILE of another name is for the language model itself.
+package or an image changes. If that time is nearly a whole second, the engine may look for
+either of two names, and the file gets both. A FILE of another name is for the language
+model itself.
 
 It does not compare FILE with MODEL, except for the size in its name: xpwc verify FILE
 --model MODEL does.`,
@@ -153,14 +163,18 @@ func place(ctx context.Context, model modelfile.File, paths []string, dir string
 		if _, err := litert.Open(path); err != nil {
 			return err
 		}
-		name, err := engineNameFor(models, path)
+		names, err := engineNamesFor(models, path)
 		if err != nil {
 			return err
 		}
-		r.Files = append(r.Files, placedFile{path, filepath.Join(dir, name)})
+		r.Files = append(r.Files, placedFile{path, filepath.Join(dir, names[0]), names[1:]})
 	}
-	for _, f := range r.Files {
-		if err := f.move(); err != nil {
+	for i := range r.Files {
+		f := &r.Files[i]
+		if err = f.move(); err == nil {
+			f.Aliases, err = aliasEngineCache(f.Output, f.Aliases)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -168,20 +182,20 @@ func place(ctx context.Context, model modelfile.File, paths []string, dir string
 	return nil
 }
 
-// engineNameFor returns the name that the engine now gives the cache file at a path.
-func engineNameFor(models []engineModel, path string) (string, error) {
+// engineNamesFor returns the names that the engine may now look for in place of the cache file at a path.
+func engineNamesFor(models []engineModel, path string) ([]string, error) {
 	recorded, _ := litert.ParseEngineCache(path)
 	for _, m := range models {
 		if m.cache.Part != recorded.Part {
 			continue
 		}
 		if recorded.Bundle != "" && recorded.Size != m.cache.Size {
-			return "", fmt.Errorf("%s is for a model of %d bytes, and %s has %d: pack it", path, recorded.Size, m.Path,
+			return nil, fmt.Errorf("%s is for a model of %d bytes, and %s has %d: pack it", path, recorded.Size, m.Path,
 				m.cache.Size)
 		}
-		return m.cache.String(), nil
+		return m.cache.Names(), nil
 	}
-	return "", fmt.Errorf("%s is for the part %q, which %s does not have", path, recorded.Part, models[0].Path)
+	return nil, fmt.Errorf("%s is for the part %q, which %s does not have", path, recorded.Part, models[0].Path)
 }
 
 // move takes the file's write permissions, and renames it.
@@ -193,15 +207,75 @@ func (f *placedFile) move() error {
 	if err := os.Chmod(f.File, info.Mode().Perm()&^0o222); err != nil {
 		return err
 	}
+	if placed, err := os.Stat(f.Output); err == nil && os.SameFile(info, placed) {
+		if filepath.Clean(f.File) == filepath.Clean(f.Output) {
+			return nil
+		}
+		return os.Remove(f.File) // rename leaves both names of one file
+	}
 	if err = os.Rename(f.File, f.Output); errors.Is(err, syscall.EXDEV) {
 		return fmt.Errorf("%w; copy it to %s first", err, filepath.Dir(f.Output))
 	}
 	return err
 }
 
+// aliasEngineCache gives the cache file at a path more names in its directory, for which the engine may look instead.
+// It returns their paths. They are links, or copies where the file system has no links.
+func aliasEngineCache(path string, names []string) (paths []string, err error) {
+	for _, name := range names {
+		alias := filepath.Join(filepath.Dir(path), name)
+		if err := linkCache(path, alias); err != nil {
+			return nil, fmt.Errorf("%s, for which LiteRT-LM may look: %w", alias, err)
+		}
+		paths = append(paths, alias)
+	}
+	return paths, nil
+}
+
+// linkCache makes alias another name of the cache file at a path. It replaces only files of LiteRT.
+func linkCache(path, alias string) error {
+	file, info, err := fd.OpenRegular(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	f, err := output.New(alias)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	switch existing, err := f.Existing(); {
+	case err == nil:
+		defer existing.Close()
+		if same, err := existing.Stat(); err == nil && os.SameFile(info, same) {
+			return nil
+		}
+		if err := onlyLiteRT(existing); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := f.PublishLink(file); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if _, err := io.Copy(f, file); err != nil {
+		return err
+	}
+	return f.Publish(info.Mode().Perm())
+}
+
 func (r *placement) print(w io.Writer) {
 	for _, f := range r.Files {
 		fmt.Fprintf(w, "%s: now %s\n", console.Printable(f.File), console.Printable(f.Output))
+		printAliases(w, f.Aliases)
+	}
+}
+
+func printAliases(w io.Writer, aliases []string) {
+	for _, alias := range aliases {
+		fmt.Fprintf(w, "%s: the same file: the model's time is nearly a whole second, and LiteRT-LM may take either\n",
+			console.Printable(alias))
 	}
 }
 

@@ -163,6 +163,50 @@ func TestPlaceNamesAPackedFileAfterTheModelWasTouched(t *testing.T) {
 	require.Equal(t, packed, stateOfCache(t, placed.Files[0].Output), "the engine uses it")
 }
 
+// tar and OCI layers set times of whole seconds, of which the engine may take the second before.
+func TestTheEngineFindsAPackedFileWhateverTheModelsTime(t *testing.T) {
+	packed, placed := deployedBundle(t), deployedBundle(t)
+	want := engineAnswer(t, packed, ":nocache")
+	file := packedForEngine(t, placed).LiteRT[0].Output
+	for i, changed := range []time.Time{time.Unix(1.5e9, 0), time.Unix(1.6e9, 1), time.Unix(1.7e9, 999999999)} {
+		changeTime(t, packed, changed)
+		changeTime(t, placed, changed)
+		for _, old := range caches(t, packed) {
+			require.NoError(t, os.Remove(old))
+		}
+		report := packedForEngine(t, packed)
+		require.Len(t, report.LiteRT[0].Aliases, 1)
+		// After the first turn FILE has two names, which place takes both, as the shell's model.litertlm_* gives them.
+		files := []string{file}
+		if i > 0 {
+			files = caches(t, placed)
+			require.Len(t, files, 2)
+		}
+		reported[placement](t, t.TempDir(), 0, append([]string{"place", placed}, files...)...)
+		for _, model := range []string{packed, placed} {
+			require.Len(t, caches(t, model), 2)
+			requireStartsWithoutPacking(t, model, want)
+		}
+	}
+}
+
+// requireStartsWithoutPacking checks that the engine starts several times, and leaves all caches of a bundle as they
+// are.
+func requireStartsWithoutPacking(t *testing.T, model, want string) {
+	t.Helper()
+	states := map[string]engineFile{}
+	for _, file := range caches(t, model) {
+		states[file] = stateOfCache(t, file)
+	}
+	for range 3 {
+		require.Equal(t, want, engineAnswer(t, model, ""))
+	}
+	require.Len(t, caches(t, model), len(states))
+	for file, state := range states {
+		require.Equal(t, state, stateOfCache(t, file))
+	}
+}
+
 // Without place the engine packs again, and deletes the old file whatever its mode.
 func TestTheEngineDeletesAFileOfAnEarlierTime(t *testing.T) {
 	model := deployedBundle(t)

@@ -494,7 +494,7 @@ func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, l
 		}
 	}
 	if m, ok := engineModelOf(path); ok {
-		v.Misnamed = m.cache.String() != filepath.Base(path)
+		v.Misnamed = !slices.Contains(m.cache.Names(), filepath.Base(path))
 	}
 	if info, err := os.Stat(path); err == nil {
 		v.writable = info.Mode().Perm()&0o222 != 0

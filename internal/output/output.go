@@ -16,6 +16,7 @@ package output
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -145,10 +146,29 @@ func (f *File) Publish(mode fs.FileMode) error {
 			return err
 		}
 	}
+	return f.flushDirectory()
+}
+
+func (f *File) flushDirectory() error {
 	if err := f.dir.flush(); err != nil {
 		return &fs.PathError{Op: "flush the directory of", Path: f.path, Err: err}
 	}
 	return nil
+}
+
+// PublishLink makes the path another name of a file that is open, in place of the new file. It replaces an existing
+// file as a whole. The error matches [errors.ErrUnsupported] where the system gives an open file no name: nothing has
+// changed then.
+func (f *File) PublishLink(source *os.File) error {
+	f.dir.removeAbandoned()
+	name := randomName(completePrefix)
+	if err := f.dir.link(source, name); err != nil {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+	}
+	if err := f.dir.rename(source, name, filepath.Base(f.path)); err != nil {
+		return errors.Join(&fs.PathError{Op: "rename", Path: f.path, Err: err}, f.dir.remove(name))
+	}
+	return f.flushDirectory()
 }
 
 // replace renames the file over the one at its path.

@@ -12,7 +12,7 @@ import (
 // An EngineCache is the name of a cache file of LiteRT-LM's engine: BUNDLE_TIME_SIZE.xnnpack_cache, or with the part
 // of the model before the last dot. The engine computes it at each start from the bundle's file, and keeps the file
 // beside the bundle, or in its option cache_dir. It deletes the bundle's other caches of that part before it writes
-// one.
+// one. Near a whole second it may look for either of two names: see [EngineCache.Names].
 type EngineCache struct {
 	Bundle string    // name of the bundle's file, without directory
 	Time   time.Time // of the bundle's last change; the name has its seconds
@@ -52,7 +52,25 @@ func ParseEngineCache(path string) (c EngineCache, ok bool) {
 	return EngineCache{Bundle: m[1], Time: time.Unix(seconds, 0), Size: size, Part: m[4]}, true
 }
 
-// String is the file's name.
+// conversionError bounds the error with which the engine converts the bundle's time. It reads two clocks one after the
+// other: 1 µs was seen, and a process that waits for a processor between the two reads adds its wait.
+const conversionError = 50 * time.Millisecond
+
+// Names returns the names that the engine may look for, the exact one first. There are two if the bundle's time is
+// nearly a whole second, as tar and OCI layers set it.
+func (c EngineCache) Names() []string {
+	names := []string{c.String()}
+	for _, e := range []time.Duration{-conversionError, conversionError} {
+		near := c
+		near.Time = c.Time.Add(e)
+		if name := near.String(); name != names[0] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// String is the file's name by the exact time.
 func (c EngineCache) String() string {
 	name := fmt.Sprintf("%s_%d_%d", c.Bundle, c.Time.Unix(), c.Size)
 	if c.Part != "" {

@@ -37,3 +37,14 @@ func TestTheEnginesNamesAreReadAsTheyAreWritten(t *testing.T) {
 		require.False(t, ok, name)
 	}
 }
+
+func TestNearAWholeSecondTheEngineMayLookForTwoNames(t *testing.T) {
+	cache := func(at time.Time) litert.EngineCache {
+		return litert.EngineCache{Bundle: "m", Time: at, Size: 2, Part: "mtp_drafter"}
+	}
+	second, previous := "m_1000_2.mtp_drafter.xnnpack_cache", "m_999_2.mtp_drafter.xnnpack_cache"
+	require.Equal(t, []string{second, previous}, cache(time.Unix(1000, 0)).Names())
+	require.Equal(t, []string{second, previous}, cache(time.Unix(1000, 1e6)).Names())
+	require.Equal(t, []string{previous, second}, cache(time.Unix(999, 999999999)).Names())
+	require.Equal(t, []string{second}, cache(time.Unix(1000, 5e8)).Names())
+}
