@@ -68,9 +68,12 @@ env: xnnpack ## print the settings for cgo: eval "$(make -s env)"
 
 # What is built.
 
-build: xnnpack ## build the tool: bin/xpwc (XNNPACK=)
-	@[ -e bin/xpwc ] || echo "building bin/xpwc" >&2
-	@$(with) scripts/build-tool bin/xpwc
+# An xpwc packs for arm64 with that of bin/arm64.
+tool := bin$(addprefix /,$(filter-out $(shell dpkg --print-architecture 2>/dev/null),$(ARCH)))/xpwc
+build: xnnpack ## build the tool: bin/xpwc (XNNPACK=), bin/arm64/xpwc (ARCH=arm64)
+	@[ -e $(tool) ] || echo "building $(tool)" >&2
+	@mkdir -p $(dir $(tool))
+	@$(with) scripts/build-tool $(tool)
 
 # One file that needs nothing of the machine it is copied to.
 static: ## build the tool without XNNPACK: bin/xpwc-static
@@ -97,6 +100,10 @@ dist: xnnpack ## build packages, wheel and image contents in dist/ (XNNPACK=, AR
 wheel: xnnpack ## build the Python wheel in dist/ (XNNPACK=, ARCH=)
 	@$(with) scripts/wheel $(dist)
 
+dist-ios: xnnpack # build the reader in C for iOS, with its headers, in dist-ios/ (XNNPACK=)
+	@third_party/fetch-zig
+	@$(with) scripts/build-reader dist-ios
+
 uninstall: ## remove what make install installed
 	@$(install) --remove
 
@@ -112,7 +119,7 @@ llm: xnnpack
 	@$(go) build -o bin/llm ./examples/llm
 
 clean: ## remove what was built and fetched
-	rm -rf bin lib dist demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llm,wheel}
+	rm -rf bin lib dist dist-ios demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llm,wheel,zig}
 
 # What is shown.
 
@@ -241,7 +248,7 @@ test-debian: third_party # run every package's tests on Debian's XNNPACK
 test-all: export XPWC_TEST_ALL = 1
 test-all: # everything CI runs: make test, and all other architectures and systems (needs make tools)
 	@third_party/install-tools --check
-	@for target in vet-systems test test-masked test-debian test-windows test-arm64; do $(MAKE) --no-print-directory $$target || exit 1; done
+	@for target in vet-systems test test-masked test-debian test-windows test-arm64 test-targets; do $(MAKE) --no-print-directory $$target || exit 1; done
 	@$(MAKE) --no-print-directory XNNPACK=debian test-arm64
 
 test-nightly: # make test-all, with everything tried that it draws from (hours)
@@ -278,6 +285,14 @@ test-masked: third_party # the quick tests, with the kernels of lesser x86 CPUs 
 test-arm64: models # run the tests built for arm64 on emulated machines that are drawn (NIGHTLY=1: on all; needs make tools)
 	@third_party/install-tools --check
 	@$(MAKE) --no-print-directory ARCH=arm64 emulated
+
+# A build machine packs for phones: see docs/guide-phones.md. The stock runtimes of arm64 use what was packed, emulated.
+test-targets: export XPWC_TEST_ALL = 1
+test-targets: override XNNPACK := executorch
+test-targets: xnnpack models # pack for arm64, and run the stock runtimes of arm64 on it (NIGHTLY=1: the zoo; needs make tools)
+	@third_party/install-tools --check
+	@for runtime in executorch litert litert-lm; do third_party/fetch-$$runtime arm64 || exit 1; done
+	@XPWC_TEST_TARGETS=1 $(go) test $(short) -count=1 -v -timeout 240m -run 'Phone|OfArm64|TestARealDevice|LibraryIsNamed|TableOfLayouts|SeveralPhones' ./cmd/xpwc
 
 emulated: host
 	@$(with) scripts/test-arm64 $(lib)/host/measure

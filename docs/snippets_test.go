@@ -61,7 +61,8 @@ var checkers = map[string]checker{
 
 	"python": compilePython,
 
-	"text": nil, "diff": nil, "cmake": nil, "json": nil, "yaml": nil, "ini": nil, "html": nil, "promql": nil,
+	"text": nil, "diff": nil, "cmake": nil, "kotlin": nil, "json": nil, "yaml": nil, "ini": nil, "html": nil,
+	"promql": nil,
 }
 
 func check(t *testing.T, s snippet) error {

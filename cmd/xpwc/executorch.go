@@ -13,12 +13,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/emulator"
 	"xpwc/internal/console"
 	"xpwc/internal/fd"
 	"xpwc/internal/modelfile"
@@ -56,19 +56,30 @@ type leftOut struct {
 // errNothing: all that was packed is left out of a file for the stock runtime.
 var errNothing = errors.New("there is nothing that the stock runtime would look for")
 
-// newStockFile checks the value of --for, and that this program packs as the stock runtime does. The stock runtime
-// compares only names and seeds, so it notices neither another XNNPACK nor another CPU.
-func newStockFile(runtimeName, cpu string) (*stockFile, error) {
+// newStockFile checks the value of --for, and that this program packs as the stock runtime does. For a target the
+// emulated program packs, and the caller identifies its XNNPACK.
+func newStockFile(runtimeName, level string) (*stockFile, error) {
 	if runtimeName != forExecuTorch {
 		return nil, usagef("--for %s: the runtimes known are %s, %s and %s", runtimeName, forExecuTorch, forLiteRT,
 			forLiteRTLM)
 	}
-	f := &stockFile{XNNPACK: xnnpack.BuildIdentifier(), Architecture: runtime.GOARCH, CPU: cpu}
+	architecture, cpu := machineOf(level)
+	f := &stockFile{Architecture: architecture, CPU: cpu}
+	if isTarget(level) {
+		return f, nil
+	}
+	return f, f.identify(xnnpack.BuildIdentifier())
+}
+
+// identify notes the build identifier of the XNNPACK that packs. The error says that it is not the stock runtime's,
+// which compares only names and seeds, so it notices neither another XNNPACK nor another CPU.
+func (f *stockFile) identify(identifier string) error {
+	f.XNNPACK = identifier
 	for _, r := range executorch.ReleasesOf(f.Architecture, f.XNNPACK) {
 		f.ExecuTorch = append(f.ExecuTorch, r.Version)
 	}
 	if len(f.ExecuTorch) > 0 {
-		return f, nil
+		return nil
 	}
 	var names []string
 	for _, r := range executorch.Releases() {
@@ -76,9 +87,9 @@ func newStockFile(runtimeName, cpu string) (*stockFile, error) {
 			names = append(names, fmt.Sprintf("ExecuTorch %s has %.8s…", r.Version, id))
 		}
 	}
-	return nil, fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
+	return fmt.Errorf("--for %s: this xpwc packs with another XNNPACK than the stock runtime, which would pack "+
 		"again or compute wrong numbers: its build identifier is %.8s…; on %s %s; "+
-		"the package of Debian, the wheel and the tarball have an xpwc that can", forExecuTorch, f.XNNPACK,
+		"the package of Debian, the wheel and the tarball have an xpwc that can", forExecuTorch, identifier,
 		f.Architecture, cmp.Or(strings.Join(names, ", "), "no ExecuTorch is known"))
 }
 
@@ -265,8 +276,11 @@ func packedBy(e *cachefile.Entry) string {
 }
 
 // onCPUs names the CPUs that can use a file packed for a level on such a machine.
-func onCPUs(level, machine string) string {
-	if level == native {
+func onCPUs(architecture, level, machine string) string {
+	switch {
+	case architecture == emulator.Architecture && level != native:
+		return "CPUs like " + level
+	case level == native:
 		return "CPUs like " + machine
 	}
 	return "CPUs of level " + console.Printable(level)
@@ -279,7 +293,7 @@ func (s *stockFile) print(w io.Writer, path, others string) {
 		suffix = "; " + others
 	}
 	fmt.Fprintf(w, "\n%s: for ExecuTorch %s on %s, %s: %s, %s packed, %s in all\n", path,
-		strings.Join(s.ExecuTorch, ", "), s.Architecture, onCPUs(s.CPU, "this machine's"),
+		strings.Join(s.ExecuTorch, ", "), s.Architecture, onCPUs(s.Architecture, s.CPU, "this machine's"),
 		console.Plural(s.Entries, "entry"), console.Size(s.PayloadBytes), console.Size(s.FileBytes))
 	fmt.Fprintf(w, "note: the stock runtime does not check the CPU: with one of another layout than %s "+
 		"it computes wrong numbers%s\n", s.Layout[:shortLayout], suffix)

@@ -8,11 +8,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"xpwc"
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/emulator"
 	"xpwc/internal/bench/terminal"
 	"xpwc/internal/console"
 	"xpwc/internal/cpu"
@@ -23,25 +26,38 @@ import (
 )
 
 func newLayoutCommand() *cobra.Command {
+	var targets []string
 	cmd := &cobra.Command{
 		Use:   "layout",
-		Short: "Print this machine's layout",
+		Short: "Print this machine's layout, or those of arm64",
 		Long: `Prints the fingerprint of the layout that this machine's CPU and this tool's XNNPACK have:
 what packed weights must be packed for to be used here. It differs whenever packing does.
---json adds what it was found with.`,
+--json adds what it was found with.
+
+With --target, it is that of the XNNPACK and the emulated CPU for which xpwc pack --target
+packs. --target arm64 lists all CPUs by their layouts: those of one layout share a file.`,
 		Example: `  xpwc layout
+  xpwc layout --target arm64:a76
+  xpwc layout --target arm64
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --layout $(xpwc layout)`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			current, err := xpwc.CurrentLayout()
+			if slices.Equal(targets, []string{emulator.Architecture}) {
+				return listLayouts(cmd.Context())
+			}
+			level, err := levelOf(cmd, native, targets)
 			if err != nil {
 				return err
 			}
-			setResult(cmd.Context(), machineLayout{current.Fingerprint.String(), current.Description,
-				xnnpack.BuildIdentifier(), stockRuntimes()})
+			l, err := layoutOn(cmd.Context(), level)
+			if err != nil {
+				return err
+			}
+			setResult(cmd.Context(), l)
 			return nil
 		},
 	}
+	targetFlag(cmd, &targets, "to ask XNNPACK about")
 	jsonFlag(cmd)
 	return cmd
 }
@@ -75,6 +91,58 @@ func stockRuntimes() (runtimes []stockRuntime) {
 		runtimes = append(runtimes, stockRuntime{forLiteRT, r.Version, target.CPU, r.Packer})
 	}
 	return runtimes
+}
+
+// sharedLayouts is the result of xpwc layout --target arm64: layouts, with the CPUs that share each.
+type sharedLayouts struct {
+	Architecture string         `json:"architecture"`
+	XNNPACK      string         `json:"xnnpack_build_identifier,omitempty"`
+	Layouts      []sharedLayout `json:"layouts"`
+}
+
+type sharedLayout struct {
+	Layout string   `json:"layout"`
+	CPUs   []string `json:"cpus"`
+}
+
+// listLayouts asks the emulated tool for the layout of each CPU, as many at a time as there are processors.
+func listLayouts(ctx context.Context) error {
+	names := cpu.Arm64Names()
+	layouts := make([]machineLayout, len(names))
+	progress := newProgress(ctx, "emulating")
+	var done atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	for i, name := range names {
+		group.Go(func() (err error) {
+			layouts[i], err = layoutOn(ctx, targetPrefix+name)
+			progress.Update(done.Add(1), int64(len(names)))
+			return err
+		})
+	}
+	err := group.Wait()
+	progress.Finish()
+	if err != nil {
+		return err
+	}
+	r := sharedLayouts{Architecture: emulator.Architecture, XNNPACK: layouts[0].XNNPACK}
+	for i, name := range names {
+		matches := func(s sharedLayout) bool { return s.Layout == layouts[i].Layout }
+		row := slices.IndexFunc(r.Layouts, matches)
+		if row < 0 {
+			row = len(r.Layouts)
+			r.Layouts = append(r.Layouts, sharedLayout{Layout: layouts[i].Layout})
+		}
+		r.Layouts[row].CPUs = append(r.Layouts[row].CPUs, name)
+	}
+	setResult(ctx, r)
+	return nil
+}
+
+func (s sharedLayouts) print(w io.Writer) {
+	for _, l := range s.Layouts {
+		fmt.Fprintf(w, "%s  %s\n", l.Layout[:shortLayout], strings.Join(l.CPUs, ", "))
+	}
 }
 
 // printVersion prints the tool's version and layout. XNNPACK has no version, only its build identifier.

@@ -59,7 +59,8 @@ type litertPacker struct {
 
 // newLiteRTPacker finds the library, and checks its SHA-256 against the releases: LiteRT uses any file of its version,
 // whoever packed it.
-func newLiteRTPacker(library string) (*litertPacker, error) {
+func newLiteRTPacker(library, level string) (*litertPacker, error) {
+	architecture, _ := machineOf(level)
 	var names []string
 	for _, r := range litert.Releases() {
 		names = append(names, fmt.Sprintf("that of PyPI's %s, for LiteRT %s on %s", r.Packer, r.Version,
@@ -67,35 +68,39 @@ func newLiteRTPacker(library string) (*litertPacker, error) {
 	}
 	need := "--for litert: known is " + strings.Join(names, ", ")
 	if library == "" {
-		if library = installedLibrary(); library == "" {
-			return nil, fmt.Errorf("%s; %s: %w", need, installLibrary(), fs.ErrNotExist)
+		if library = installedLibrary(architecture); library == "" {
+			return nil, fmt.Errorf("%s; %s: %w", need, installLibrary(architecture), fs.ErrNotExist)
 		}
 	}
 	sum, _, err := sha256Of(library)
 	if err != nil {
 		return nil, err
 	}
-	release, ok := litert.ReleaseOf(runtime.GOARCH, sum)
+	release, ok := litert.ReleaseOf(architecture, sum)
 	if !ok {
 		return nil, fmt.Errorf("%s: nobody knows for which LiteRT this library packs on %s (SHA-256 %.12s…); %s",
-			library, runtime.GOARCH, sum, need)
+			library, architecture, sum, need)
 	}
 	return &litertPacker{library, release}, nil
 }
 
-// installLibrary tells how to get the library of the newest LiteRT on this machine.
-func installLibrary() string {
-	release, ok := litert.Newest(runtime.GOARCH)
-	if !ok {
-		return "none is known on " + runtime.GOARCH
+// installLibrary tells how to get the library of the newest LiteRT for an architecture.
+func installLibrary(architecture string) string {
+	release, ok := litert.Newest(architecture)
+	switch {
+	case !ok:
+		return "none is known on " + architecture
+	case architecture != runtime.GOARCH:
+		return fmt.Sprintf("download the wheel of %s for %s (pip download --no-deps), unzip it, and name its "+
+			"litert_lm/liblitert-lm.so with --litert-lm", release.Packer, architecture)
 	}
 	return fmt.Sprintf("pip install %s, or name its litert_lm/liblitert-lm.so with --litert-lm",
 		strings.Replace(release.Packer, " ", "==", 1))
 }
 
-// installedLibrary returns the path of the library that pip installed in the same environment as this program, or that
-// was fetched where this program was built, or "".
-func installedLibrary() string {
+// installedLibrary returns the path of an architecture's library that pip installed in the same environment as this
+// program, or that was fetched where this program was built, or "".
+func installedLibrary(architecture string) string {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
@@ -103,17 +108,27 @@ func installedLibrary() string {
 	if err != nil {
 		return ""
 	}
-	prefix := filepath.Dir(filepath.Dir(self))
+	fetched := "litert-lm"
+	if architecture != runtime.GOARCH {
+		fetched += "-" + architecture
+	} else if path := pipLibrary(filepath.Dir(filepath.Dir(self))); path != "" {
+		return path
+	}
+	for dir := filepath.Dir(self); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, "third_party", fetched, "lib", "liblitert-lm.so")
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// pipLibrary returns the path of the library in a Python environment, or "".
+func pipLibrary(prefix string) string {
 	for _, packages := range []string{"site-packages", "dist-packages"} {
 		pattern := filepath.Join(prefix, "lib*", "python3*", packages, "litert_lm", "liblitert-lm.so")
 		if paths, _ := filepath.Glob(pattern); len(paths) > 0 {
 			return paths[0]
-		}
-	}
-	for dir := filepath.Dir(self); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		path := filepath.Join(dir, "third_party", "litert-lm", "lib", "liblitert-lm.so")
-		if _, err := os.Stat(path); err == nil {
-			return path
 		}
 	}
 	return ""
@@ -150,6 +165,9 @@ func (p *litertPacker) pack(dst *newFile, model modelfile.File, level string, sh
 	}
 	var log bytes.Buffer
 	if _, err := dst.packIn(job, &log, append([]*os.File{dst.File.File}, share...)...); err != nil {
+		if isTarget(level) && strings.Contains(log.String(), "SIGILL") {
+			err = fmt.Errorf("packing for %s: %w", level, errIllegal)
+		}
 		for line := range strings.Lines(log.String()) {
 			if said, ok := strings.CutPrefix(strings.TrimSpace(line), "ERROR: "); ok {
 				err = fmt.Errorf("%w\nLiteRT says: %s", err, said)
@@ -214,12 +232,17 @@ func (p *litertPacker) nameFor(model modelfile.File, origin *packedFor) string {
 		target.Architecture, strings.ReplaceAll(target.CPU, " ", "+"), target.Version)
 }
 
-// litertTarget is the target of a file that is packed for a level. Native is this machine's CPU.
+// litertTarget is the target of a file that is packed for a level. Native is this machine's CPU. A machine with the CPU
+// of an emulated target has the same one as its native target.
 func litertTarget(r litert.Release, level string) litert.Target {
-	if level == native {
-		level = cmp.Or(cpu.Features(), native)
+	architecture, name := machineOf(level)
+	if c, err := cpu.Arm64Named(name); isTarget(level) && err == nil {
+		name = c.String()
 	}
-	return litert.Target{Version: r.Version, Architecture: runtime.GOARCH, CPU: level}
+	if level == native {
+		name = cmp.Or(cpu.Features(), native)
+	}
+	return litert.Target{Version: r.Version, Architecture: architecture, CPU: name}
 }
 
 // write writes the file for one level. An existing file with the same bytes is left in place, so that processes go on
@@ -236,8 +259,9 @@ func (p *litertPacker) write(ctx context.Context, path string, origin *packedFor
 	if err := errors.Join(err, origin.check()); err != nil || len(f.Entries) == 0 {
 		return nil, err
 	}
-	out := &litertFile{Output: path, LiteRT: p.release.Version, Packer: p.release.Packer, Architecture: runtime.GOARCH,
-		CPU: origin.CPU, fileFigures: fileFigures{len(f.Entries), f.PayloadBytes(), f.FileBytes}}
+	architecture, cpu := machineOf(origin.CPU)
+	out := &litertFile{Output: path, LiteRT: p.release.Version, Packer: p.release.Packer, Architecture: architecture,
+		CPU: cpu, fileFigures: fileFigures{len(f.Entries), f.PayloadBytes(), f.FileBytes}}
 	if existing, err := s.Existing(); err == nil {
 		diff, err := litert.Differ(io.NewSectionReader(s, 0, f.FileBytes), existing)
 		_ = existing.Close()
@@ -270,8 +294,8 @@ func (f *litertFile) print(w io.Writer) {
 		host = "LiteRT-LM (" + f.Engine + ")"
 	}
 	fmt.Fprintf(w, "%s: for %s on %s, %s: %s, %s packed, %s in all%s\n", f.Output, host, f.Architecture,
-		onCPUs(f.CPU, "this machine's"), console.Plural(f.Entries, "entry"), console.Size(f.PayloadBytes),
-		console.Size(f.FileBytes), note)
+		onCPUs(f.Architecture, f.CPU, "this machine's"), console.Plural(f.Entries, "entry"),
+		console.Size(f.PayloadBytes), console.Size(f.FileBytes), note)
 	printAliases(w, f.Aliases)
 	fmt.Fprintln(w, "note: LiteRT does not check the CPU of all weights: on another kind it can compute wrong numbers")
 }
@@ -351,13 +375,17 @@ func (l litertCache) Entries() iter.Seq2[cachefile.Entry, error] {
 }
 
 // litertHere is what a file for LiteRT on this machine is for.
-func litertHere() (litert.Target, error) {
-	release, ok := litert.Newest(runtime.GOARCH)
+func litertHere() (litert.Target, error) { return litertFor(native) }
+
+// litertFor is what a file for the newest LiteRT on the CPU of a level is for.
+func litertFor(level string) (litert.Target, error) {
+	architecture, _ := machineOf(level)
+	release, ok := litert.Newest(architecture)
 	if !ok {
 		return litert.Target{}, fmt.Errorf("--for litert: no LiteRT is known on %s; without a file it packs for itself",
-			runtime.GOARCH)
+			architecture)
 	}
-	return litertTarget(release, native), nil
+	return litertTarget(release, level), nil
 }
 
 func isSkeleton(f *os.File) (bool, error) {

@@ -79,7 +79,7 @@ func packLiteRTLM(ctx context.Context, model modelfile.File, o packOptions) erro
 		return usagef("--for %s: a file is for one CPU, and its name is the engine's: "+
 			"--embed-beside, --name-by-content and more than one --cpu are for other files", o.runtime)
 	}
-	packer, err := newLiteRTPacker(o.library)
+	packer, err := newLiteRTPacker(o.library, o.levels[0])
 	if err != nil {
 		return err
 	}

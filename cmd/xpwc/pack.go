@@ -40,6 +40,7 @@ func newPackCommand() *cobra.Command {
 	var describe bool
 	var signature string
 	var shapes [][]int
+	var targets []string
 	cmd := &cobra.Command{
 		Use:   "pack MODEL [DATA...] [-o FILE]",
 		Short: "Pack a model's weights ahead of time",
@@ -53,7 +54,10 @@ file, see go doc xpwc/models/described. --describe writes one to start from: wha
 and shapes show. An op of "?" is to be decided before it can be used.
 
 The packed weights suit CPUs for which XNNPACK chooses the same kernels as here. --cpu
-packs for lesser CPUs of x86, for several into one file.
+packs for lesser CPUs of x86, for several into one file. --target packs for arm64 here,
+with the real kernels under emulation (qemu-aarch64): a core such as cortex-a76 or x4, or
+a feature of others: dotprod, i8mm. arm64 alone stands for one CPU of each kind that phones
+have; xpwc layout --target arm64 lists which pack alike.
 
 FILE appears by a rename, when it is complete. Without -o it is in the current directory,
 and named after MODEL. If it exists, its entries stay, and missing and damaged ones are
@@ -86,6 +90,8 @@ A bundle (.litertlm or .task) stands for all of its models, and BUNDLE#SECTION f
   xpwc pack model.pte --for executorch --cpu avx512vnni -o model.packed_cache
   xpwc pack pose.tflite --for litert --cpu avx2 -o pose.litert_cache
   xpwc pack pose.tflite --for litert --name-by-content -o models/
+  xpwc pack model.pte --for executorch --target arm64:a76 -o phone.packed_cache
+  xpwc pack pose.tflite --sealed --target arm64 -o phones.xpwc
   xpwc pack model.litertlm --for litert-lm
   xpwc pack model.safetensors --description operators.json -o model.xpwc
   xpwc pack model.safetensors --embed-beside -o packed.safetensors
@@ -106,6 +112,11 @@ A bundle (.litertlm or .task) stands for all of its models, and BUNDLE#SECTION f
 			if o.output == "" {
 				o.output = o.named(file)
 			}
+			levels, err := levelsOf(cmd, o.levels, targets)
+			if err != nil {
+				return err
+			}
+			o.levels = levels
 			return packModel(cmd.Context(), file, o)
 		},
 	}
@@ -113,6 +124,7 @@ A bundle (.litertlm or .task) stands for all of its models, and BUNDLE#SECTION f
 	f.StringVarP(&o.output, "output", "o", "",
 		"cache `FILE` to write or add to, by default named after MODEL; of --describe a new one")
 	f.StringSliceVar(&o.levels, "cpu", []string{native}, "CPU `LEVEL`s to pack for: "+levelNames())
+	targetFlag(cmd, &targets, "to pack for")
 	f.StringVar(&o.runtime, "for", "", "write a file for a stock `RUNTIME`: executorch, litert or litert-lm")
 	f.BoolVar(&o.byContent, "name-by-content", false, "of --for litert: FILE is a directory, and names what is in it")
 	libraryFlag(cmd, &o.library)
@@ -271,24 +283,15 @@ func (o *packOptions) check() error {
 	if o.sealed && (o.embed || o.runtime != "") {
 		return usagef("--sealed excludes --embed-beside and --for")
 	}
-	var levels []string
-	for _, level := range o.levels {
-		if err := checkLevel(level); err != nil {
-			return err
-		}
-		if !slices.Contains(levels, level) {
-			levels = append(levels, level)
-		}
-	}
-	if o.levels = levels; len(levels) == 0 {
-		return usagef("--cpu: no level is given")
-	}
 	return nil
 }
 
 func levelNames() string { return strings.Join(xnnpack.CPULevels(), ", ") }
 
 func checkLevel(level string) error {
+	if isTarget(level) {
+		return nil // parseTarget made it
+	}
 	if !slices.Contains(xnnpack.CPULevels(), level) {
 		return usagef("--cpu %s: known are %s", level, levelNames())
 	}
@@ -339,7 +342,7 @@ func (r *packReport) print(w io.Writer) {
 
 // onlyOutput checks that --describe is given with -o alone.
 func onlyOutput(cmd *cobra.Command) error {
-	for _, name := range []string{"description", "cpu", "for", "mode", "embed-beside", "align", "json"} {
+	for _, name := range []string{"description", "cpu", "target", "for", "mode", "embed-beside", "align", "json"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("--describe packs nothing, and --%s does not go with it", name)
 		}
@@ -409,12 +412,12 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 		return usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
 			"give --name-by-content, and a directory", o.runtime, len(o.levels))
 	}
-	packer, err := newLiteRTPacker(o.library)
-	if err != nil {
-		return err
-	}
 	r := &packReport{Model: model.String(), Output: o.output, Levels: []packedLevel{}}
 	for _, level := range o.levels {
+		packer, err := newLiteRTPacker(o.library, level)
+		if err != nil {
+			return err
+		}
 		origin, err := newPackedFor(model, level)
 		if err != nil {
 			return err

@@ -38,6 +38,7 @@ type packedLevel struct {
 	Reasons     []xpwc.Reason `json:"private_reasons,omitempty"`
 	Written     int64         `json:"written_bytes"`
 	TotalMS     float64       `json:"total_ms"`
+	XNNPACK     string        `json:"xnnpack_build_identifier,omitempty"`
 }
 
 // fileFigures describe the cache file.
@@ -72,16 +73,22 @@ const inherited = 3 // descriptor of the first of exec.Cmd.ExtraFiles
 
 // packLevel packs into the output in a process of its own.
 func (s *pendingOutput) packLevel(job packJob) (*packedLevel, error) {
-	job.Path, job.Name = s.path, s.byName()
+	job.Path = s.path
+	return s.packHere(job)
+}
+
+// packHere packs into the file in a process of its own.
+func (f *newFile) packHere(job packJob) (*packedLevel, error) {
+	job.Name = f.byName()
 	var files []*os.File
 	if job.Name == "" {
-		files = []*os.File{s.File.File}
+		files = []*os.File{f.File.File}
 	}
-	l, err := s.packIn(job, jobOf(s.ctx).stderr, files...)
+	l, err := f.packIn(job, jobOf(f.ctx).stderr, files...)
 	if err != nil {
 		return nil, err
 	}
-	return l, s.reopen(job.Name)
+	return l, f.reopen(job.Name)
 }
 
 // packIn runs a job in a process of its own, which inherits files, and returns its report.
@@ -94,7 +101,11 @@ func (f *newFile) packIn(job packJob, stderr io.Writer, files ...*os.File) (*pac
 	if err := gob.NewEncoder(&in).Encode(job); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(f.ctx, self, "pack-into")
+	cmd, remove, err := selfOn(f.ctx, self, job.CPU, "pack-into")
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &in, &out, stderr, files
 	// An interrupt ends the process with the context, and waits until it has.
 	ended := make(chan struct{})
@@ -118,6 +129,10 @@ func (f *newFile) packIn(job packJob, stderr io.Writer, files ...*os.File) (*pac
 	}
 	return p.Level, nil
 }
+
+// errIllegal: a library for arm64 was built for greater CPUs than the target.
+var errIllegal = errors.New("the library has instructions that this CPU does not have, and ended with SIGILL: it " +
+	"packs for greater CPUs only, such as arm64:dotprod")
 
 // stopped reports whether a process was ended by an interrupt.
 func stopped(exit *exec.ExitError) bool {
@@ -165,12 +180,18 @@ func (j *packJob) run(ctx context.Context) (*packedLevel, error) {
 		}
 		job := stock.Job{Library: j.LiteRT, Model: model.Path, Offset: model.Offset, Size: model.Size, CPU: j.CPU,
 			Into: dst}
+		if isTarget(j.CPU) {
+			if err := limitCPU(j.CPU); err != nil {
+				return nil, err
+			}
+			job.CPU = native
+		}
 		if j.Answer {
 			job.Answers = os.NewFile(inherited+2, "the answers")
 		}
 		return nil, job.Pack()
 	}
-	if err := xnnpack.LimitCPU(j.CPU); err != nil {
+	if err := limitCPU(j.CPU); err != nil {
 		return nil, err
 	}
 	return j.pack(ctx, dst)
@@ -226,7 +247,7 @@ func (j *packJob) pack(ctx context.Context, dst *os.File) (l *packedLevel, err e
 		CPU: j.CPU, Layout: layout.Fingerprint.String(), Description: layout.Description,
 		Packed: stats.Packed.Entries, PackedBytes: stats.Packed.Bytes, Written: stats.WrittenBytes,
 		Hits: stats.Hits.Entries, Reused: stats.Reused.Entries,
-		TotalMS: console.Milliseconds(time.Since(start)),
+		TotalMS: console.Milliseconds(time.Since(start)), XNNPACK: xnnpack.BuildIdentifier(),
 	}
 	l.Private, l.Reasons = execution.Private(stats)
 	for _, reason := range l.Reasons {

@@ -74,6 +74,11 @@ type stockOutput struct {
 }
 
 func (p stockOutput) finish(_ bool, r *packReport) error {
+	if len(p.file.ExecuTorch) == 0 { // another process packed
+		if err := p.file.identify(r.Levels[0].XNNPACK); err != nil {
+			return fmt.Errorf("%w; nothing was written to %s", err, r.Output)
+		}
+	}
 	err := p.file.writeFrom(p.pendingOutput)
 	if errors.Is(err, errNothing) {
 		r.Nothing = fmt.Sprintf("%v: %s", errNothing, strings.Join(reasonsOf(p.file.LeftOut), ", "))

@@ -27,10 +27,12 @@ type pullOptions struct {
 	maxBytes       int64 // 0 for no limit
 	placing
 	model modelfile.File
+	level string // native, or the target that is pulled for
 }
 
 func newPullCommand() *cobra.Command {
 	var o pullOptions
+	var targets []string
 	maxSize := ""
 	cmd := &cobra.Command{
 		Use:   "pull REF -o FILE",
@@ -49,10 +51,13 @@ model are the same, byte for byte.
 With --sealed, FILE is read-only, and served by the reader in C too. What was pushed must
 have been sealed (xpwc pack --sealed), or MODEL be given, which it is sealed for.
 
+With --target, it is not for this machine but for a phone or a board, as xpwc pack has it:
+a build machine pulls what an app ships.
+
 With --for, FILE is read-only, and for a stock runtime (see xpwc pack --for) on this
-machine's CPU. For LiteRT it must have been pushed as such. LiteRT compares neither its
-version nor the model: give --model, and each model a FILE of its own. With --model, a
-program on which ExecuTorch's stock runtime crashes (PReLU) is refused.
+machine's CPU or a target's. For LiteRT it must have been pushed as such. LiteRT compares
+neither its version nor the model: give --model, and each model a FILE of its own. With
+--model, a program on which ExecuTorch's stock runtime crashes (PReLU) is refused.
 
 ` + refHelp + `
 HOST/NAME@sha256:… always pulls the same. If FILE is a directory, the file in it is named
@@ -60,7 +65,8 @@ after REF.`,
 		Example: `  xpwc pull registry.example/models/pose:v3 -o pose.xpwc
   xpwc pull registry.example/models/pose:v3 -o pose.xpwc --model pose.tflite
   xpwc pull registry.example/models/llm:v1 --for executorch -o llm.packed_cache
-  xpwc pull registry.example/models/pose:v3 --for litert -o pose.litert_cache`,
+  xpwc pull registry.example/models/pose:v3 --for litert -o pose.litert_cache
+  xpwc pull localhost:5000/pose:v3 --for litert --target arm64:a76 -o phone`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.output == "" {
@@ -70,7 +76,14 @@ after REF.`,
 				return usagef("--litert-lm is for --for litert")
 			}
 			if o.runtime != "" && o.layout != "" {
-				return usagef("--for is for this machine's layout: --layout names others")
+				return usagef("--for is for this machine's layout or a --target's: --layout names others")
+			}
+			level, err := levelOf(cmd, native, targets)
+			if err != nil {
+				return err
+			}
+			if o.level = level; level != native && o.layout != "" {
+				return usagef("--layout and --target exclude each other")
 			}
 			if o.runtime != "" && o.sealed {
 				return usagef("--sealed excludes --for")
@@ -97,6 +110,7 @@ after REF.`,
 	f.StringVar(&o.layout, "layout", "",
 		"pull this `LAYOUT`: the beginning of a fingerprint that xpwc ls prints, or current (the default)")
 	f.StringVar(&o.runtime, "for", "", "write a file for a stock `RUNTIME`: executorch or litert")
+	targetFlag(cmd, &targets, "to pull for")
 	libraryFlag(cmd, &o.library)
 	f.BoolVar(&o.sealed, "sealed", false, "write a read-only file, for the reader in C too")
 	f.StringVar(&maxSize, "max-size", "", "pull nothing that has more than `SIZE`, as 2GiB")
@@ -143,7 +157,14 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 	case forLiteRT:
 		replaces = onlyLiteRT
 	default:
-		if p.For, err = newStockFile(o.runtime, native); err == nil && o.model.Program() {
+		p.For, err = newStockFile(o.runtime, o.level)
+		if err == nil && isTarget(o.level) {
+			var l machineLayout
+			if l, err = layoutOn(ctx, o.level); err == nil {
+				err = p.For.identify(l.XNNPACK)
+			}
+		}
+		if err == nil && o.model.Program() {
 			err = checkStockRunsFile(o.model) // nothing that was pushed shows which nodes a program has
 		}
 		if err != nil {
@@ -191,7 +212,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 func (p *pulling) prove(ctx context.Context, s *pendingOutput, o *pullOptions) (err error) {
 	var origin *packedFor
 	if o.runtime != "" { // before the model is packed: it is looked at again afterwards
-		if origin, err = newPackedFor(o.model, native); err != nil {
+		if origin, err = newPackedFor(o.model, o.level); err != nil {
 			return err
 		}
 	}
@@ -205,7 +226,7 @@ func (p *pulling) prove(ctx context.Context, s *pendingOutput, o *pullOptions) (
 	switch {
 	case o.runtime != forLiteRT:
 		err = viewCache(file, func(f *cachefile.File) error {
-			p.Proof, err = prove(ctx, f, o.model, native)
+			p.Proof, err = prove(ctx, f, o.model, o.level)
 			return err
 		})
 	case p.Layouts[0].Model != origin.Files[0].SHA256:
@@ -213,7 +234,7 @@ func (p *pulling) prove(ctx context.Context, s *pendingOutput, o *pullOptions) (
 			origin,
 			errUnproven)
 	default:
-		p.Proof, err = proveLiteRT(ctx, file, o.model, native, o.library)
+		p.Proof, err = proveLiteRT(ctx, file, o.model, o.level, o.library)
 		err = errors.Join(err, origin.check())
 	}
 	if p.For != nil {
@@ -259,15 +280,27 @@ func (p *pulling) print(w io.Writer) {
 	}
 	p.Proof.print(w, p.Output)
 	if p.For != nil {
-		p.For.print(w, p.Output, "pull on such a machine for that")
+		p.For.print(w, p.Output, "--target pulls for another")
 	}
+}
+
+// ownLayout returns the layout of this machine, or of the target.
+func (o *pullOptions) ownLayout(ctx context.Context) (registry.Fingerprint, error) {
+	if !isTarget(o.level) {
+		return layoutHere()
+	}
+	l, err := layoutOn(ctx, o.level)
+	if err != nil {
+		return registry.Fingerprint{}, err
+	}
+	return registry.ParseFingerprint(l.Layout)
 }
 
 // fetch pulls into a file. It also returns why another layout than this machine's was chosen, if one was.
 func (o *pullOptions) fetch(ctx context.Context, ref string, dst *os.File,
 	client *registry.Options) (pulled *registry.Pulled, chosen string, err error) {
 	if o.runtime == forLiteRT {
-		current, err := litertHere()
+		current, err := litertFor(o.level)
 		if err == nil {
 			pulled, err = registry.PullLiteRT(ctx, ref, current, dst, client)
 		}
@@ -277,7 +310,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref string, dst *os.File,
 		}
 		return pulled, "", err
 	}
-	layout, hereErr := layoutHere()
+	layout, hereErr := o.ownLayout(ctx)
 	forMachine := o.layout == "" || o.layout == current
 	switch {
 	case !forMachine:

@@ -19,6 +19,7 @@ func newPushCommand() *cobra.Command {
 	var o registryOptions
 	subject := ""
 	var litert litertProof
+	var targets []string
 	cmd := &cobra.Command{
 		Use:   "push REF FILE...",
 		Short: "Push cache files to an OCI registry",
@@ -34,16 +35,22 @@ the packed weights among what refers to the model. A tag keeps its subject until
 is given.
 
 One FILE may also be for LiteRT (xpwc pack --for litert). It does not say what it is for:
-so --model is packed for the CPU that --cpu names, and FILE must be equal to that, byte
-for byte. A tag has LiteRT's files of one model only, one for each CPU.
+so --model is packed for the CPU that --cpu or --target names, and FILE must be equal to
+that, byte for byte. A tag has LiteRT's files of one model only, one for each CPU.
 
 ` + refHelp,
 		Example: `  xpwc push registry.example/models/pose:v3 pose.xpwc
   xpwc push localhost:5000/pose:v3 haswell.xpwc icelake.xpwc --json
   xpwc push registry.example/models/pose:v3-packed pose.xpwc --subject v3
-  xpwc push localhost:5000/pose:v3 pose.litert_cache --model pose.tflite`,
+  xpwc push localhost:5000/pose:v3 pose.litert_cache --model pose.tflite
+  xpwc push localhost:5000/pose:v3 f --model pose.tflite --target arm64:a76`,
 		Args: usage(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			level, err := levelOf(cmd, litert.cpu, targets)
+			if err != nil {
+				return err
+			}
+			litert.cpu = level
 			ofLiteRT, err := litert.check(args[1:])
 			if err != nil {
 				return err
@@ -68,6 +75,7 @@ for byte. A tag has LiteRT's files of one model only, one for each CPU.
 	o.flags(cmd)
 	cmd.Flags().StringVar(&subject, "subject", "", "`TAG` or digest of what the packed weights belong to")
 	litert.flags(cmd)
+	targetFlag(cmd, &targets, "of a file for LiteRT that it is for")
 	return cmd
 }
 
@@ -127,7 +135,7 @@ func (p *litertProof) check(files []string) (bool, error) {
 // push is registry.Push for a file for LiteRT.
 func (p *litertProof) push(ctx context.Context, ref string, paths []string,
 	o *registry.Options) (*registry.Pushed, error) {
-	packer, err := newLiteRTPacker(p.library)
+	packer, err := newLiteRTPacker(p.library, p.cpu)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type stripOptions struct {
 
 func newStripCommand() *cobra.Command {
 	var o stripOptions
+	var targets []string
 	cmd := &cobra.Command{
 		Use:   "strip MODEL [DATA...] --packed FILE -o SKELETON",
 		Short: "Leave out of a model the weights that a packed file has",
@@ -56,6 +57,11 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
   xpwc strip model.tflite --packed packed --cpu avx2 -o skeleton.tflite`,
 		Args: usage(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			level, err := levelOf(cmd, o.cpu, targets)
+			if err != nil {
+				return err
+			}
+			o.cpu = level
 			if o.output == "" || o.packed == "" {
 				return usagef("--packed FILE or -o SKELETON is missing")
 			}
@@ -71,6 +77,7 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 	f.StringVar(&o.packed, "packed", "", "`FILE` that was packed for MODEL and the stock runtime")
 	f.StringVarP(&o.output, "output", "o", "", "`SKELETON` to write; an existing skeleton is replaced")
 	f.StringVar(&o.cpu, "cpu", native, "of LiteRT's files: CPU `LEVEL` it was packed for: "+levelNames())
+	targetFlag(cmd, &targets, "of LiteRT's files that it was packed for")
 	libraryFlag(cmd, &o.library)
 	f.Int64Var(&o.minimum, "least", 0, "")
 	_ = f.MarkHidden("least")
@@ -203,9 +210,10 @@ func (r *stripped) print(w io.Writer) {
 	if r.LiteRT != "" {
 		runtime, without = "LiteRT "+r.LiteRT, "fails in place of answering"
 	}
+	architecture, cpu := machineOf(r.CPU)
 	fmt.Fprintf(w, "%s: for %s with %s, on %s: %s, of which %s take space; %s left out\n", console.Printable(r.Output),
-		runtime, console.Printable(r.Packed), onCPUs(r.CPU, "the machine's that packed it"), console.Size(r.FileBytes),
-		console.Size(r.FileBytes-r.HoleBytes), console.Plural(r.Kernels, "kernel"))
+		runtime, console.Printable(r.Packed), onCPUs(architecture, cpu, "the machine's that packed it"),
+		console.Size(r.FileBytes), console.Size(r.FileBytes-r.HoleBytes), console.Plural(r.Kernels, "kernel"))
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "stays: %s\n", k)
 	}
@@ -225,7 +233,7 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err
 	if model.Bundle() {
 		return fmt.Errorf("%s: %w: a bundle keeps its weights", model, tflite.ErrNoSkeleton)
 	}
-	packer, err := newLiteRTPacker(o.library)
+	packer, err := newLiteRTPacker(o.library, o.cpu)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 func newVerifyCommand() *cobra.Command {
 	var model modelfile.File
 	var cpu, library string
+	var targets []string
 	cmd := &cobra.Command{
 		Use:   "verify FILE [--model MODEL [DATA...]]",
 		Short: "Check everything in a cache file",
@@ -39,7 +40,7 @@ Checksums find damage. They do not prove who made the file, and who can write it
 what the model computes. With --model, MODEL is packed, in the directory for temporary
 files (TMPDIR), and every entry that the file has for it is compared byte for byte. Use it
 before you deploy a file that was packed elsewhere. A file for a stock runtime and another
-CPU needs --cpu (see xpwc pack --for). DATA are the .ptd files of a MODEL that is a
+CPU needs --cpu or --target (see xpwc pack --for). DATA are the .ptd files of a MODEL that is a
 program. A cache of LiteRT-LM's engine beside its bundle is compared with that, if --model is
 not given.
 
@@ -52,6 +53,7 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
   xpwc verify model.xpwc || rm model.xpwc
   xpwc verify received.xpwc --model model.tflite && cp received.xpwc model.xpwc
   xpwc verify model.packed_cache --model model.pte --cpu avx2
+  xpwc verify phone.packed_cache --model model.pte --target arm64:a76
   xpwc verify model.xpwc --model model.pte weights.ptd
   xpwc verify model.litert_cache --model model.tflite --cpu avx2`,
 		Args: usage(cobra.MinimumNArgs(1)),
@@ -60,11 +62,13 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
 			if len(model.Data) > 0 && model.Path == "" {
 				return usagef("%s: DATA are the .ptd files of a --model that is a program", model.Data[0])
 			}
-			if err := errors.Join(checkModel(model), checkLevel(cpu)); err != nil {
+			level, err := levelOf(cmd, cpu, targets)
+			if err := errors.Join(checkModel(model), err); err != nil {
 				return err
 			}
+			cpu = level
 			if _, ok := engineModelOf(args[0]); cpu != native && model.Path == "" && !ok {
-				return usagef("--cpu is for --model")
+				return usagef("--cpu and --target are for --model")
 			}
 			if litert.IsCache(args[0]) {
 				if m, ok := engineModelOf(args[0]); ok && model.Path == "" {
@@ -77,6 +81,7 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
 	}
 	modelFlags(cmd, &model)
 	cmd.Flags().StringVar(&cpu, "cpu", native, "CPU `LEVEL` to pack MODEL for: "+levelNames())
+	targetFlag(cmd, &targets, "to pack MODEL for")
 	libraryFlag(cmd, &library)
 	jsonFlag(cmd)
 	return cmd
@@ -236,7 +241,7 @@ func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 // every entry that the given file has for the model with that, byte for byte.
 func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu string) (p *proof, err error) {
 	info, err := f.Info()
-	if err == nil && cpu != native {
+	if err == nil && cpu != native && !isTarget(cpu) {
 		err = xnnpack.LimitCPU(cpu)
 	}
 	if err != nil {
@@ -253,12 +258,8 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 		return nil, err
 	}
 	defer work.discard()
-	job := packJob{Model: model, CPU: cpu, Name: work.byName(), Stock: stock}
-	packed, err := job.pack(ctx, work.File.File)
+	packed, err := work.packProof(packJob{Model: model, CPU: cpu, Path: model.String(), Stock: stock})
 	if err != nil {
-		return nil, err
-	}
-	if err := work.reopen(job.Name); err != nil {
 		return nil, err
 	}
 	if packed.nothing() {
@@ -269,6 +270,19 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 		p.lookAtEvidence(info.Layouts, packed.Layout)
 	}
 	return p, work.view(func(right *cachefile.File) error { return p.compare(f, right, stock) })
+}
+
+// packProof packs into the file in this process, or for a target in an emulated one.
+func (f *newFile) packProof(job packJob) (*packedLevel, error) {
+	if isTarget(job.CPU) {
+		return f.packHere(job)
+	}
+	job.Name = f.byName()
+	l, err := job.pack(f.ctx, f.File.File)
+	if err != nil {
+		return nil, err
+	}
+	return l, f.reopen(job.Name)
 }
 
 // lookAtEvidence reports records that make a process on this machine look for the model in another layout than it
@@ -452,7 +466,8 @@ func (p *proof) print(w io.Writer, file string) {
 	if p.holds() {
 		machine := "here"
 		if p.CPU != native {
-			machine += " for CPUs of level " + p.CPU
+			architecture, name := machineOf(p.CPU)
+			machine += " for " + onCPUs(architecture, name, "")
 		}
 		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into %s\n",
 			file, console.Plural(p.Matches, "entry"), console.Size(p.EqualBytes), p.Model, machine)
@@ -503,7 +518,7 @@ func proveLiteRT(ctx context.Context, file *os.File, model modelfile.File, cpu, 
 	if err := checkLiteRTModel(model); err != nil {
 		return nil, err
 	}
-	packer, err := newLiteRTPacker(library)
+	packer, err := newLiteRTPacker(library, cpu)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ var beyond = map[string][]feature{
 	"amd64": {{"avxvnniint8", supports(cpuid.AVXVNNIINT8)}, {"avx512bf16", bf16WithoutFP16},
 		{"avx10", supports(cpuid.AVX10)}},
 	"arm64": {{"neon", supports(cpuid.ASIMD)}, {"fp16", supports(cpuid.FPHP, cpuid.ASIMDHP)},
-		{"dot", supports(cpuid.ASIMDDP)}, {"sve", supports(cpuid.SVE)}},
+		{"dot", supports(cpuid.ASIMDDP)}, {"i8mm", hasI8MM}},
 }
 
 // Levels returns the names of the levels of x86, lowest first.
@@ -63,13 +63,19 @@ var limit atomic.Pointer[string]
 // Limit notes that features above a level are hidden from XNNPACK in this process.
 func Limit(level string) { limit.Store(&level) }
 
-// Features names what XNNPACK finds on this processor: on x86 the level, then what is beyond all levels, and elsewhere
-// each feature. It is empty for an architecture of which nothing is known here.
+// Features names what XNNPACK finds on this processor: on x86 the level, then what is beyond all levels, and on arm64
+// the largest core, if its name is known, and each feature. It is empty for an architecture of which nothing is known
+// here.
 func Features() string {
 	var names []string
 	ceiling := limit.Load()
-	if runtime.GOARCH == "amd64" {
+	switch runtime.GOARCH {
+	case "amd64":
 		names = append(names, highest(ceiling))
+	case "arm64":
+		if name := arm64Core(); name != "" {
+			names = append(names, name)
+		}
 	}
 	if ceiling == nil {
 		for _, f := range beyond[runtime.GOARCH] {

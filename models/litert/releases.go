@@ -21,6 +21,7 @@ type Release struct {
 var releases = []Release{
 	{"2.3.0", "litert-lm-api 0.18.1", map[string]string{
 		"amd64": "b837c18cc98920ea0f979c454795dcabb6c1f132b9b4a4a309243e67d62e94b9",
+		"arm64": "9a2ad189678a4c2148eb498ac4785272cb37f96dc07a3a6019553963b363c00c",
 	}},
 }
 

@@ -68,7 +68,7 @@ def pack_into(
         if runtime == "litert-lm":
             packed.mkdir()
         options = [f"--for={runtime}", f"--output={packed}"]
-        if runtime != "executorch":
+        if runtime != "executorch" and target is None:
             options += library()
         if cpu is not None:
             options.append("--cpu=" + cpu)

@@ -92,12 +92,12 @@ const char* xpwc_litert_load(const char* library) {
 // A feature is a byte. The library's cpuinfo may know features that this process' does not: they are in one place, before
 // which all others are the same in both, and likewise behind it. Where that place is shows in what both found here. Between
 // features that the processor does not have it can be anywhere.
+#if CPUINFO_ARCH_X86_64
 static struct {
   unsigned char* isa;  // the library's
   size_t common, more; // bytes before the place, and there
 } theirs;
 
-#if CPUINFO_ARCH_X86_64
 static unsigned char* const ours = (unsigned char*) &cpuinfo_isa;
 #endif
 
