@@ -67,15 +67,15 @@ func TestABundleIsAnsweredAsByTheStockEngine(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "llm.xpwc")
 	o := options{model: bundleFile(), cache: cache, threads: 1, tokens: tokens}
 	for range 2 { // a first and a next start
-		require.NoError(t, withService(o, func(s *service) error {
-			for _, prompt := range []string{"the rain in spain", "1, 22, 333", "Once upon a time, in the land of"} {
-				var answer strings.Builder
-				require.NoError(t, s.answer(t.Context(), prompt, o, &answer))
-				require.NotEmpty(t, answer.String())
-				require.Equal(t, engineAnswer(t, o.model, prompt, tokens), answer.String())
-			}
-			return nil
-		}))
+		s, err := openService(o)
+		require.NoError(t, err)
+		for _, prompt := range []string{"the rain in spain", "1, 22, 333", "Once upon a time, in the land of"} {
+			var answer strings.Builder
+			require.NoError(t, s.answer(t.Context(), prompt, o, &answer))
+			require.NotEmpty(t, answer.String())
+			require.Equal(t, engineAnswer(t, o.model, prompt, tokens), answer.String())
+		}
+		require.NoError(t, s.end())
 	}
 }
 

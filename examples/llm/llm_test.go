@@ -125,39 +125,40 @@ func TestTwoPromptsAreAnsweredAtTheSameTimeWithOneSetOfWeights(t *testing.T) {
 	openModelFile(t) // or skip
 	o := options{model: modelFile, cache: filepath.Join(t.TempDir(), "llm.xpwc"), weights: int8Weights, threads: 1,
 		tokens: 12}
-	require.NoError(t, withService(o, func(s *service) error {
-		server := httptest.NewServer(s.handler())
-		defer server.Close()
-		prompts := goldens(t)[:2]
-		want, got := make([]string, len(prompts)), make([]string, len(prompts))
-		for i, g := range prompts {
-			var b strings.Builder
-			require.NoError(t, s.answer(t.Context(), g.Prompt, o, &b))
-			want[i] = b.String()
-		}
-		var wg sync.WaitGroup
-		for i, g := range prompts {
-			wg.Go(func() {
-				reply, err := http.Post(server.URL, "text/plain", strings.NewReader(g.Prompt))
-				if assert.NoError(t, err) {
-					defer reply.Body.Close()
-					text, err := io.ReadAll(reply.Body)
-					assert.NoError(t, err)
-					got[i] = string(text)
-				}
-			})
-		}
-		wg.Wait()
-		require.Equal(t, want, got)
-		for _, wrong := range []string{"", strings.Repeat("long ", longestPrompt)} {
-			reply, err := http.Post(server.URL, "text/plain", strings.NewReader(wrong))
-			require.NoError(t, err)
-			require.Equal(t, http.StatusBadRequest, reply.StatusCode)
-			require.NoError(t, reply.Body.Close())
-		}
-		stats := s.language.(*ggufLanguage).cache.Stats()
-		require.EqualValues(t, matrices, stats.Packed.Entries)
-		require.Empty(t, stats.Private)
-		return nil
-	}))
+	d, err := openDoor(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.close()) }()
+	s := d.current
+	server := httptest.NewServer(d.handler())
+	defer server.Close()
+	prompts := goldens(t)[:2]
+	want, got := make([]string, len(prompts)), make([]string, len(prompts))
+	for i, g := range prompts {
+		var b strings.Builder
+		require.NoError(t, s.answer(t.Context(), g.Prompt, o, &b))
+		want[i] = b.String()
+	}
+	var wg sync.WaitGroup
+	for i, g := range prompts {
+		wg.Go(func() {
+			reply, err := http.Post(server.URL, "text/plain", strings.NewReader(g.Prompt))
+			if assert.NoError(t, err) {
+				defer reply.Body.Close()
+				text, err := io.ReadAll(reply.Body)
+				assert.NoError(t, err)
+				got[i] = string(text)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, want, got)
+	for _, wrong := range []string{"", strings.Repeat("long ", longestPrompt)} {
+		reply, err := http.Post(server.URL, "text/plain", strings.NewReader(wrong))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, reply.StatusCode)
+		require.NoError(t, reply.Body.Close())
+	}
+	stats := s.language.(*ggufLanguage).cache.Stats()
+	require.EqualValues(t, matrices, stats.Packed.Entries)
+	require.Empty(t, stats.Private)
 }

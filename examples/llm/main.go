@@ -51,16 +51,26 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := withService(o, func(s *service) error {
-		if *serve != "" {
-			return s.serve(ctx, *serve, os.Stdout)
-		}
-		return s.answer(ctx, flag.Arg(0), o, os.Stdout)
-	})
-	if err != nil {
+	if err := run(ctx, o, *serve); err != nil {
 		fmt.Fprintf(os.Stderr, "llm: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// run answers the prompt of the command line, or serves on an address.
+func run(ctx context.Context, o options, address string) (err error) {
+	if address != "" {
+		d, err := openDoor(o)
+		if err != nil {
+			return err
+		}
+		return errors.Join(d.serve(ctx, address, os.Stdout), d.close())
+	}
+	s, err := openService(o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.answer(ctx, flag.Arg(0), o, os.Stdout), s.end())
 }
 
 // A service is a model with its tokenizer. Its methods may be called from many goroutines.
@@ -68,24 +78,27 @@ type service struct {
 	options
 	language
 	tokens func() (*tokenizer, error)
+	made   chan struct{} // is closed when the tokenizer is made
 }
 
-// withService opens all that do needs. Everything is closed in the reverse order of its opening.
-func withService(o options, do func(*service) error) (err error) {
-	s := &service{options: o}
-	if s.language, err = openLanguage(o); err != nil {
-		return err
+// openService opens a model, and makes its tokenizer meanwhile. The caller ends it.
+func openService(o options) (*service, error) {
+	l, err := openLanguage(o)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	// The tables of the tokenizer take as long as a next start: they are made meanwhile.
-	s.tokens = sync.OnceValues(s.tokenizer)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	s := &service{options: o, language: l, tokens: sync.OnceValues(l.tokenizer), made: make(chan struct{})}
+	go func() { // the tables of the tokenizer take as long as a next start
+		defer close(s.made)
 		_, _ = s.tokens()
 	}()
-	defer func() { <-done }()
-	return do(s)
+	return s, nil
+}
+
+// end closes the model. No request is under way.
+func (s *service) end() error {
+	<-s.made
+	return s.close()
 }
 
 // answer writes what follows a prompt, each token as it comes.
@@ -130,7 +143,7 @@ func (s *service) encode(prompt string) (ids []int, err error) {
 		ids, err = tokens.encode(prompt)
 	}
 	if err == nil && len(ids) == 0 {
-		err = errors.New("the prompt is empty")
+		err = errEmpty
 	}
 	return ids, err
 }

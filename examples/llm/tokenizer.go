@@ -16,6 +16,7 @@ type tokenizer struct {
 	ranks    map[string]int // of the pairs that are merged, with a space between them; the lowest is merged first
 	together bool           // digits are not cut from each other
 	ends     map[int]bool   // the tokens that end an answer
+	system   string         // the system message of a chat that has none; "" adds no message
 }
 
 // byteRunes has for each byte the rune that stands for it in a token's word: itself if it is printed, and otherwise one
@@ -56,7 +57,7 @@ func newTokenizer(g *gguf) (*tokenizer, error) {
 			end, rows)
 	}
 	return &tokenizer{words: words, ids: indexes(words), ranks: indexes(merges),
-		ends: map[int]bool{int(end): true}}, nil
+		ends: map[int]bool{int(end): true}, system: assistant}, nil
 }
 
 func indexes(words []string) map[string]int {
@@ -88,7 +89,7 @@ func (t *tokenizer) encode(text string) (tokens []int, err error) {
 // A message is one of a chat: its role is system, user or assistant.
 type message struct{ role, content string }
 
-// assistant is what the system message of a chat is that has none.
+// assistant is SmolLM2's system message.
 const assistant = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
 // chat returns the tokens of messages to an assistant, up to where its answer begins, as ChatML has them.
@@ -98,8 +99,8 @@ func (t *tokenizer) chat(messages []message) (tokens []int, err error) {
 	if !ok || !also {
 		return nil, errors.New("the model's chats are not in ChatML: it has no tokens <|im_start|> and <|im_end|>")
 	}
-	if len(messages) == 0 || messages[0].role != "system" {
-		messages = slices.Insert(slices.Clone(messages), 0, message{"system", assistant})
+	if t.system != "" && (len(messages) == 0 || messages[0].role != "system") {
+		messages = slices.Insert(slices.Clone(messages), 0, message{"system", t.system})
 	}
 	add := func(text string) {
 		var ids []int
