@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -42,7 +41,7 @@ func bundleTokenizer(path string) (*tokenizer, error) {
 }
 
 func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
-	var ends [][]byte
+	var ends []stopToken
 	for _, s := range b.Sections {
 		section := io.NewSectionReader(f, s.Offset, s.Size)
 		switch s.Type {
@@ -71,7 +70,9 @@ func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
 		return nil, errors.New("the bundle has no tokenizer of Hugging Face, and no other is read")
 	}
 	for _, end := range ends {
-		if id, ok := t.ids[string(end)]; ok {
+		if len(end.ids) == 1 {
+			t.ends[end.ids[0]] = true
+		} else if id, ok := t.ids[strings.TrimRight(end.text, "\n")]; ok { // the template's line ends after it
 			t.ends[id] = true
 		}
 	}
@@ -178,27 +179,58 @@ func huggingFaceTokenizer(document []byte) (*tokenizer, error) {
 	return t, nil
 }
 
-// Fields of LiteRT-LM's metadata (LlmMetadata): tokens that end an answer, and the text of one.
+// A stopToken ends an answer: it is a text, or numbers of tokens.
+type stopToken struct {
+	text string
+	ids  []int
+}
+
+// Fields of LiteRT-LM's metadata (LlmMetadata), of a token in it, and of the numbers of tokens.
 const (
-	metadataStops = 2
-	stopText      = 2
+	metadataStops protowire.Number = 2
+	stopIDs       protowire.Number = 1
+	stopText      protowire.Number = 2
+	idsOfStop     protowire.Number = 1
 )
 
-// stopTokens returns the texts of the tokens that end an answer.
-func stopTokens(metadata []byte) (ends [][]byte, err error) {
+// stopTokens returns what ends an answer.
+func stopTokens(metadata []byte) (ends []stopToken, err error) {
 	metadata = bytes.TrimRight(metadata, "\x00") // sections are padded
 	err = eachField(metadata, func(number protowire.Number, content []byte) error {
 		if number != metadataStops {
 			return nil
 		}
-		return eachField(content, func(number protowire.Number, content []byte) error {
-			if number == stopText {
-				ends = append(ends, slices.Clone(content))
+		end := stopToken{}
+		err := eachField(content, func(number protowire.Number, content []byte) (err error) {
+			switch number {
+			case stopText:
+				end.text = string(content)
+			case stopIDs:
+				err = eachField(content, func(number protowire.Number, content []byte) error {
+					if number == idsOfStop {
+						end.ids, err = packedNumbers(content)
+					}
+					return err
+				})
 			}
-			return nil
+			return err
 		})
+		ends = append(ends, end)
+		return err
 	})
 	return ends, err
+}
+
+// packedNumbers reads numbers that lie one after the other.
+func packedNumbers(b []byte) (numbers []int, err error) {
+	for len(b) > 0 {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 || v > mostTokens {
+			return nil, fmt.Errorf("%w: metadata: a token's number", errMalformed)
+		}
+		numbers, b = append(numbers, int(v)), b[n:]
+	}
+	return numbers, nil
 }
 
 // eachField calls do for the fields of a message of Protocol Buffers that are texts or messages.

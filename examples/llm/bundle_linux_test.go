@@ -79,6 +79,35 @@ func TestABundleIsAnsweredAsByTheStockEngine(t *testing.T) {
 	}
 }
 
+func TestAnAnswerEndsWhereTheBundleTells(t *testing.T) {
+	tokens, err := bundleTokenizer(smallBundle)
+	require.NoError(t, err)
+	require.Equal(t, map[int]bool{2: true, 4: true}, tokens.ends, "</s> and <|im_end|>")
+	ids, err := tokens.chat([]message{{"user", "12 a"}})
+	require.NoError(t, err)
+	var text strings.Builder
+	for _, id := range ids {
+		text.WriteString(tokens.decode(id))
+	}
+	require.Equal(t, "<|im_start|>user\n12 a<|im_end|>\n<|im_start|>assistant\n", text.String())
+}
+
+// What a bundle has beside its model is hostile input.
+func FuzzMetadata(f *testing.F) {
+	f.Add([]byte("\x12\x05\n\x03\n\x01\x02\x12\x0d\x12\x0b<|im_end|>\n"), []byte(`{"model":{"type":"BPE"}}`))
+	f.Add([]byte{}, []byte(`{"pre_tokenizer":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":1},"merges":["a b"]}}`))
+	f.Fuzz(func(t *testing.T, metadata, document []byte) {
+		_, _ = stopTokens(metadata)
+		if tokens, err := huggingFaceTokenizer(document); err == nil {
+			ids, err := tokens.encode("the rain, 12")
+			for _, id := range ids {
+				require.NoError(t, err)
+				tokens.decode(id)
+			}
+		}
+	})
+}
+
 func TestConversationsInTurnDoNotMeet(t *testing.T) {
 	m, err := llm.Open(smallBundle, "", nil)
 	require.NoError(t, err)

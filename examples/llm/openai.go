@@ -63,7 +63,7 @@ type completion struct {
 	service  *service
 	tokens   *tokenizer
 	prompt   []int
-	most     int // tokens of the answer
+	limit    int // tokens of the answer
 	computed int
 	choose   llm.Choice
 	usageToo bool // a stream ends with the usage
@@ -100,10 +100,10 @@ func (s *service) newCompletion(request openai.ChatCompletionRequest) (*completi
 		return nil, err
 	}
 	now := time.Now()
-	c := &completion{service: s, tokens: tokens, prompt: prompt, most: s.options.tokens, created: now.Unix(),
+	c := &completion{service: s, tokens: tokens, prompt: prompt, limit: s.options.tokens, created: now.Unix(),
 		id: fmt.Sprintf("chatcmpl-%x", now.UnixNano())}
 	if n := max(request.MaxTokens, request.MaxCompletionTokens); n > 0 {
-		c.most = n
+		c.limit = n
 	}
 	sampling := s.sampling
 	sampling.Temperature, sampling.TopP = float64(request.Temperature), float64(request.TopP)
@@ -127,7 +127,7 @@ func (c *completion) generate(ctx context.Context, emit func(part string) error)
 		return "", err
 	}
 	rest := ""
-	ended, err := generate(ctx, t, c.prompt, c.most, c.choose, c.tokens.ends, func(token int) error {
+	ended, err := generate(ctx, t, c.prompt, c.limit, c.choose, c.tokens.ends, func(token int) error {
 		c.computed++
 		var part string
 		if part, rest = wholeCharacters(rest + c.tokens.decode(token)); part == "" {

@@ -163,16 +163,16 @@ func (e *Instance) buffers(values []models.Value) (buffers []*xnnpack.Buffer, er
 // the instance had made for these values is freed. An output may lie where an input does if [models.InPlace] has it
 // so.
 func (e *Instance) UseBuffers(inputs, outputs map[int]*xnnpack.Buffer) {
-	use := func(own []*xnnpack.Buffer, first int, buffers map[int]*xnnpack.Buffer) {
+	use := func(present []*xnnpack.Buffer, first int, buffers map[int]*xnnpack.Buffer) {
 		for i, b := range buffers {
-			if own[i] == b {
+			if present[i] == b {
 				continue
 			}
 			if !e.foreign[first+i] {
-				own[i].Free()
+				present[i].Free()
 			}
 			e.foreign[first+i] = true
-			own[i], e.ready = b, false
+			present[i], e.ready = b, false
 		}
 	}
 	use(e.Inputs, 0, inputs)

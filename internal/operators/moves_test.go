@@ -75,9 +75,9 @@ func TestAnUpdateOfAnyShapeIsWrittenWhereItBegins(t *testing.T) {
 			start := []int{min(b%2, 2-part[0]), min(b/2%3, 3-part[1]), min(b/6, 4-part[2])}
 			want, update := slices.Clone(numbers), arrayOf(models.Int16, part)
 			for i := range product(part) {
-				at := []int{i / (part[1] * part[2]), i / part[2] % part[1], i % part[2]}
+				place := []int{i / (part[1] * part[2]), i / part[2] % part[1], i % part[2]}
 				putNumber(models.Int16, update.elem(i), 100+float64(i))
-				want[((at[0]+start[0])*3+at[1]+start[1])*4+at[2]+start[2]] = 100 + float64(i)
+				want[((place[0]+start[0])*3+place[1]+start[1])*4+place[2]+start[2]] = 100 + float64(i)
 			}
 			in, out := arrayOf(models.Int16, shape, numbers...), arrayOf(models.Int16, shape)
 			places := arrayOf(models.Int32, []int{3}, float64(start[0]), float64(start[1]), float64(start[2]))

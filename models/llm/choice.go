@@ -45,10 +45,10 @@ func (s Sampling) Choice() Choice {
 			sum += shares[i]
 		}
 		if s.TopP > 0 && s.TopP < 1 {
-			kept := 0.0
+			reached := 0.0
 			for i, share := range shares {
-				if kept += share; kept >= s.TopP*sum {
-					top, shares, sum = top[:i+1], shares[:i+1], kept
+				if reached += share; reached >= s.TopP*sum {
+					top, shares, sum = top[:i+1], shares[:i+1], reached
 					break
 				}
 			}

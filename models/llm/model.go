@@ -171,8 +171,8 @@ func (m *Model) agree() error {
 			m.decode.tokens)
 	}
 	for _, s := range m.prefills {
-		same := func(a, b cacheValue) bool { return a.name == b.name && a.bytes == b.bytes }
-		if !slices.EqualFunc(s.caches, m.caches, same) {
+		alike := func(a, b cacheValue) bool { return a.name == b.name && a.bytes == b.bytes }
+		if !slices.EqualFunc(s.caches, m.caches, alike) {
 			return fmt.Errorf("%w: %s has other keys and values than %s", ErrUnsupported, s.name, decodeSignature)
 		}
 		for i := range m.caches {
