@@ -145,7 +145,8 @@ func huggingFaceTokenizer(document []byte) (*tokenizer, error) {
 		return nil, fmt.Errorf("%w: the tokenizer: %w", errMalformed, err)
 	}
 	alone, gpt2 := h.PreTokenizer.digitsAlone()
-	if h.Model.Type != "BPE" || h.Model.ByteFallback || !gpt2 || len(h.Normalizer) > 0 && string(h.Normalizer) != "null" {
+	normalizes := len(h.Normalizer) > 0 && string(h.Normalizer) != "null"
+	if h.Model.Type != "BPE" || h.Model.ByteFallback || !gpt2 || normalizes {
 		return nil, fmt.Errorf("the tokenizer is %s after %s, and only the byte-pair encoding of GPT-2 is read",
 			h.Model.Type, h.PreTokenizer.Type)
 	}

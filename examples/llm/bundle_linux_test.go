@@ -94,8 +94,10 @@ func TestAnAnswerEndsWhereTheBundleTells(t *testing.T) {
 
 // What a bundle has beside its model is hostile input.
 func FuzzMetadata(f *testing.F) {
-	f.Add([]byte("\x12\x05\n\x03\n\x01\x02\x12\x0d\x12\x0b<|im_end|>\n"), []byte(`{"model":{"type":"BPE"}}`))
-	f.Add([]byte{}, []byte(`{"pre_tokenizer":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":1},"merges":["a b"]}}`))
+	f.Add([]byte("\x12\x05\n\x03\n\x01\x02\x12\x0d\x12\x0b<|im_end|>\n"),
+		[]byte(`{"model":{"type":"BPE"}}`))
+	f.Add([]byte{},
+		[]byte(`{"pre_tokenizer":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":1},"merges":["a b"]}}`))
 	f.Fuzz(func(t *testing.T, metadata, document []byte) {
 		_, _ = stopTokens(metadata)
 		if tokens, err := huggingFaceTokenizer(document); err == nil {
@@ -111,7 +113,8 @@ func FuzzMetadata(f *testing.F) {
 func TestConversationsInTurnDoNotMeet(t *testing.T) {
 	m, err := llm.Open(smallBundle, "", nil)
 	require.NoError(t, err)
-	prompts := [][]int32{{40, 41, 42}, {50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68}, {7}}
+	prompts := [][]int32{{40, 41, 42}, {7},
+		{50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68}}
 	alone := make([][]int32, len(prompts))
 	for i, prompt := range prompts {
 		c := converse(t, m, prompt)

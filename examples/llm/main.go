@@ -31,12 +31,14 @@ type options struct {
 func main() {
 	var o options
 	serve := flag.String("serve", "", "serve HTTP on this `ADDRESS`")
-	flag.StringVar(&o.model, "model", "third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf", "`FILE` of the model: GGUF or .litertlm")
+	flag.StringVar(&o.model, "model", "third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf",
+		"`FILE` of the model: GGUF or .litertlm")
 	flag.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights; none is used if it is empty")
 	flag.StringVar((*string)(&o.weights), "weights", string(int8Weights), "`KIND` of weights of GGUF: float32 or int8")
 	flag.IntVar(&o.tokens, "n", 48, "`NUMBER` of tokens to answer with at most")
 	flag.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "`NUMBER` of threads")
-	flag.Float64Var(&o.sampling.Temperature, "temperature", 0, "`TEMPERATURE` to sample with; 0 takes the likeliest token")
+	flag.Float64Var(&o.sampling.Temperature, "temperature", 0,
+		"`TEMPERATURE` to sample with; 0 takes the likeliest token")
 	flag.Uint64Var(&o.sampling.Seed, "seed", 1, "`SEED` of sampling")
 	flag.BoolVar(&o.chat, "chat", false, "the prompt is a question to an assistant, not a text to be continued")
 	flag.BoolVar(&o.times, "times", false, "say how long loading took, and the first token")

@@ -170,7 +170,8 @@ func (c *completion) stream(w http.ResponseWriter, r *http.Request) {
 	begun := false
 	send := func(event openai.ChatCompletionStreamResponse) error {
 		begun = true
-		event.ID, event.Object, event.Created, event.Model = c.id, "chat.completion.chunk", c.created, c.service.modelName()
+		event.ID, event.Object, event.Created = c.id, "chat.completion.chunk", c.created
+		event.Model = c.service.modelName()
 		document, err := json.Marshal(event)
 		if err != nil {
 			return err

@@ -16,7 +16,8 @@ import (
 // served returns a client of a service with the small bundle.
 func served(t *testing.T) (*openai.Client, *door) {
 	t.Helper()
-	d, err := openDoor(options{model: smallBundle, cache: filepath.Join(t.TempDir(), "llm.xpwc"), threads: 1, tokens: 8})
+	cache := filepath.Join(t.TempDir(), "llm.xpwc")
+	d, err := openDoor(options{model: smallBundle, cache: cache, threads: 1, tokens: 8})
 	require.NoError(t, err)
 	server := httptest.NewServer(d.handler())
 	t.Cleanup(func() {
@@ -34,7 +35,8 @@ func chatRequest(content string) openai.ChatCompletionRequest {
 }
 
 // streamed returns the whole answer to a request, which comes in parts.
-func streamed(ctx context.Context, client *openai.Client, request openai.ChatCompletionRequest) (answer string, err error) {
+func streamed(ctx context.Context, client *openai.Client, request openai.ChatCompletionRequest,
+) (answer string, err error) {
 	stream, err := client.CreateChatCompletionStream(ctx, request)
 	if err != nil {
 		return "", err
@@ -112,7 +114,8 @@ func TestAModelIsReplacedWhileItAnswers(t *testing.T) {
 
 func TestACharacterIsSentWhole(t *testing.T) {
 	for text, want := range map[string][2]string{
-		"": {"", ""}, "abc": {"abc", ""}, "a\xc3": {"a", "\xc3"}, "aé": {"aé", ""}, "\xf0\x9f\x98": {"", "\xf0\x9f\x98"},
+		"": {"", ""}, "abc": {"abc", ""}, "a\xc3": {"a", "\xc3"}, "aé": {"aé", ""},
+		"\xf0\x9f\x98":         {"", "\xf0\x9f\x98"},
 		"\x80\x80\x80\x80\x80": {"\x80\x80\x80\x80\x80", ""},
 	} {
 		whole, rest := wholeCharacters(text)

@@ -23,8 +23,8 @@ const (
 
 var errEmpty = errors.New("the prompt is empty")
 
-// serve answers requests until ctx is done. Each request has keys and values of its own; the weights are there once. The
-// signal SIGHUP puts the present content of the model's file in force.
+// serve answers requests until ctx is done. Each request has keys and values of its own; the weights are there once.
+// The signal SIGHUP puts the present content of the model's file in force.
 func (d *door) serve(ctx context.Context, address string, stdout io.Writer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -31,8 +31,8 @@ var (
 type Options struct {
 	// Threads is how many threads compute, as of [xpwc/models/inference.Options].
 	Threads int
-	// Cache has the packed weights, in place of a cache file that Open opens. It stays the caller's, who closes it after
-	// the model.
+	// Cache has the packed weights, in place of a cache file that Open opens. It stays the caller's, who closes it
+	// after the model.
 	Cache *xpwc.Cache
 	// CacheOptions are the cache file's options; nil means their defaults. OrMemory is always set unless Strict is.
 	CacheOptions *xpwc.Options
