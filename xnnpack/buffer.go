@@ -1,9 +1,6 @@
 package xnnpack
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "fmt"
 
 // ExtraBytes is how many bytes past the end of an array XNNPACK may read (XNN_EXTRA_BYTES).
 const ExtraBytes = 16
@@ -42,17 +39,6 @@ type Number interface {
 // Numbers returns the memory of a buffer as numbers of type T in the machine's byte order; a remainder of less than
 // one number is left out. It must not be used after Free.
 func Numbers[T Number](b *Buffer) []T { return view[T](b.m) }
-
-// View returns memory as numbers of type T in the machine's byte order; a remainder of less than one number is left
-// out. It fails if the memory is not aligned to T: that of a Buffer is, and what Go allocates for whole numbers.
-func View[T Number](b []byte) (numbers []T, ok bool) {
-	var number T
-	size, start := unsafe.Sizeof(number), unsafe.Pointer(unsafe.SliceData(b))
-	if uintptr(start)%size != 0 {
-		return nil, false
-	}
-	return unsafe.Slice((*T)(start), len(b)/int(size)), true
-}
 
 // Free gives the memory back. No runtime or subgraph may use it any more. Freeing twice is harmless.
 func (b *Buffer) Free() {

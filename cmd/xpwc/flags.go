@@ -38,14 +38,19 @@ func checkModel(f modelfile.File) error {
 	case f.Description != "" && !f.Described():
 		return usagef("--description is for models of tensors (.safetensors or an index, .ptd), "+
 			"not for %s", f.Path)
-	case f.Method != "" && !f.Program() && !strings.EqualFold(filepath.Ext(f.Path), ".tflite") && !f.Bundle():
+	case f.Method != "" && !f.Program() && !hasSignatures(f):
 		return usagef("--method is for programs (.pte), .tflite files and bundles, not for %s", f.Path)
-	case len(f.Shapes) > 0 && !strings.EqualFold(filepath.Ext(f.Path), ".tflite") && !f.Bundle():
+	case len(f.Shapes) > 0 && !hasSignatures(f):
 		return usagef("--shape is for .tflite files and bundles, not for %s", f.Path)
 	case len(f.Data) > 0 && !f.Program():
 		return usagef("%s: DATA are the .ptd files of a program (.pte), and %s is none", f.Data[0], f.Path)
 	}
 	return nil
+}
+
+// hasSignatures reports whether a model is of the kind that has signatures, whose inputs can be given shapes.
+func hasSignatures(f modelfile.File) bool {
+	return strings.EqualFold(filepath.Ext(f.Path), ".tflite") || f.Bundle()
 }
 
 // modelArgs checks the arguments of a command: a file, and only after a program its .ptd files.

@@ -65,6 +65,10 @@ func pooled(c Composer, x ID, outer, n, inner int) ID {
 // its exponentials.
 func LogSoftmax(c Composer, x ID, shape []int, axis int, out ID) {
 	outer, n, inner := xnnpack.Elements(shape[:axis]), shape[axis], xnnpack.Elements(shape[axis+1:])
+	if inner == 1 && n > 1 {
+		logSoftmaxOfRows(c, x, shape, outer, n, out)
+		return
+	}
 	lines := Reshaped(c, x, outer, n, 1, inner)
 	if n > 1 {
 		lines = Combine(c, xnnpack.Subtract, lines, Peaks(c, x, outer, n, inner))
@@ -74,6 +78,17 @@ func LogSoftmax(c Composer, x ID, shape []int, axis int, out ID) {
 	sum := Reduced(c, xnnpack.ReduceSum, []int{1}, Apply(c, xnnpack.Unary{Op: xnnpack.Exp}, lines))
 	whole := Combine(c, xnnpack.Subtract, lines, Apply(c, xnnpack.Unary{Op: xnnpack.Log}, sum))
 	c.Add(StaticReshape(xnnpack.StaticReshape{Shape: slices.Clone(shape), Input: whole, Output: out}))
+}
+
+// logSoftmaxOfRows plans the logarithm of the softmax of rows. The softmax of the peak is one over the sum of the
+// exponentials.
+func logSoftmaxOfRows(c Composer, x ID, shape []int, outer, n int, out ID) {
+	softmax := c.Inside(x)
+	c.Add(Softmax(xnnpack.Softmax{Input: x, Output: softmax}))
+	inverse := Apply(c, xnnpack.Unary{Op: xnnpack.Log}, Peaks(c, softmax, outer, n, 1))
+	rows := append(slices.Clone(shape[:len(shape)-1]), 1)
+	below := Combine(c, xnnpack.Subtract, x, Reshaped(c, Peaks(c, x, outer, n, 1), rows...))
+	c.Add(Binary(xnnpack.Binary{Op: xnnpack.Add, A: below, B: Reshaped(c, inverse, rows...), Output: out}))
 }
 
 // Reshaped returns a value in another shape.

@@ -5,6 +5,7 @@ package flow
 
 import (
 	"slices"
+	"sync"
 
 	"xpwc"
 	"xpwc/internal/operators"
@@ -57,6 +58,20 @@ type Part struct {
 	Steps           []*Step
 	Inputs, Outputs IDs
 	States          []State
+	Constants       *Constants // that Go reads at a run
+}
+
+// Constants keeps the constants that Go reads at a run, and what it computes of constants alone, so that both are
+// computed once for all runs and instances. It has no constant that only XNNPACK reads.
+type Constants struct{ contents sync.Map }
+
+// Content returns what was computed for a key first.
+func (c *Constants) Content(key any, compute func() []byte) []byte {
+	if content, ok := c.contents.Load(key); ok {
+		return content.([]byte)
+	}
+	content, _ := c.contents.LoadOrStore(key, compute())
+	return content.([]byte)
 }
 
 // Pruned returns the part without the steps whose results nothing needs: XNNPACK may end the process when it finds one.

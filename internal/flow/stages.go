@@ -66,7 +66,10 @@ func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 	if !p.Staged() {
 		return nil, nil
 	}
-	s := &stager{Part: p, buffers: map[ID]int{}, readers: map[ID][]int{}}
+	if p.Constants == nil {
+		p.Constants = &Constants{}
+	}
+	s := &stager{Part: p, buffers: map[ID]int{}, readers: map[ID][]int{}, fixed: map[ID]bool{}}
 	for i, step := range p.Steps {
 		read, _ := step.Operands()
 		for k, id := range read {
@@ -103,6 +106,7 @@ type stager struct {
 	Part
 	readers map[ID][]int // the steps that read each value, each once
 	buffers map[ID]int   // of values
+	fixed   map[ID]bool  // values that are the same in each run
 	between []models.Buffer
 	stages  []models.Stage
 }
@@ -175,7 +179,7 @@ func (s *stager) group(groups [][]int) {
 		}
 	}
 	for g, steps := range groups {
-		segment := Part{Values: s.Values, Name: s.Name}
+		segment := Part{Values: s.Values, Name: s.Name, Constants: s.Constants}
 		seen := map[ID]bool{}
 		for _, i := range steps {
 			segment.Steps = append(segment.Steps, s.Steps[i])
@@ -214,8 +218,12 @@ func (s *stager) add(segment Part) {
 	}
 	first := segment.Steps[0]
 	if op, ok := first.Operation.(Hosted); ok {
+		compute := func(inputs, outputs [][]byte) { segment.compute(op, inputs, outputs) }
+		if s.settled(op) {
+			compute = func(inputs, outputs [][]byte) { segment.computeOnce(first, op, inputs, outputs) }
+		}
 		stage.Compute = func(inputs, outputs [][]byte) error {
-			err := fault.Try(func() { segment.View(func() { segment.compute(op, inputs, outputs) }) })
+			err := fault.Try(func() { segment.View(func() { compute(inputs, outputs) }) })
 			if err != nil {
 				return segment.named(fmt.Errorf("%s: %w", first.Name, err))
 			}
@@ -226,6 +234,41 @@ func (s *stager) add(segment Part) {
 		stage.Subgraph, stage.Structure, stage.Shapes = segment.Subgraph, segment.Structure, segment.shapes()
 	}
 	s.stages = append(s.stages, stage)
+}
+
+// mostSettled bounds the bytes that are kept of what a step computes of constants.
+const mostSettled = 16 << 20
+
+// settled reports whether a step in Go has the same results in each run: it reads nothing but constants, or results of
+// such steps.
+func (s *stager) settled(op Hosted) bool {
+	size := 0
+	for _, id := range op.Results {
+		size += s.Bytes(id)
+	}
+	reads := func(id ID) bool { return !s.constant(id) && !s.fixed[id] }
+	if size > mostSettled || slices.ContainsFunc(op.Inputs, reads) {
+		return false
+	}
+	for _, id := range op.Results {
+		s.fixed[id] = true
+	}
+	return true
+}
+
+// computeOnce copies what a step computed in the first run.
+func (p Part) computeOnce(step *Step, op Hosted, inputs, buffers [][]byte) {
+	outputs := slices.Clone(buffers) // a buffer may be larger
+	for i, id := range op.Results {
+		outputs[i] = outputs[i][:p.Bytes(id)]
+	}
+	results := p.Constants.Content(step, func() []byte {
+		p.compute(op, inputs, outputs)
+		return slices.Concat(outputs...)
+	})
+	for _, out := range outputs {
+		results = results[copy(out, results):]
+	}
 }
 
 // buffer returns the buffer of a value.
@@ -267,7 +310,7 @@ func (p Part) compute(op Hosted, inputs, outputs [][]byte) {
 		case !p.constant(id):
 			in[i].Data, inputs = inputs[0], inputs[1:]
 		default:
-			in[i].Data = p.Content(id)[:p.Bytes(id)]
+			in[i].Data = p.Constants.Content(id, func() []byte { return p.Content(id) })[:p.Bytes(id)]
 		}
 	}
 	for i, id := range op.Results {

@@ -1,4 +1,5 @@
-// Package half converts IEEE 754 half precision, one number at a time. XNNPACK converts what it computes with.
+// Package half converts IEEE 754 half precision and bfloat16, one number at a time. XNNPACK converts what it computes
+// with.
 package half
 
 import "math"
@@ -33,4 +34,16 @@ func Bits(v float64) uint16 {
 	fraction, exponent := math.Frexp(v) // v = fraction * 2^exponent, fraction in [0.5, 1)
 	// The implicit bit carries into the exponent.
 	return sign | uint16((exponent+13)<<10) + uint16(math.RoundToEven(fraction*2048))
+}
+
+// Brain returns the number of a bfloat16, the upper half of single precision.
+func Brain(bits uint16) float64 { return float64(math.Float32frombits(uint32(bits) << 16)) }
+
+// BrainBits returns the bits of the nearest bfloat16, of two that are equally near the even one.
+func BrainBits(v float64) uint16 {
+	single := math.Float32bits(float32(v))
+	if math.IsNaN(v) {
+		return uint16(single>>16) | 1<<6
+	}
+	return uint16((single + 0x7fff + single>>16&1) >> 16)
 }

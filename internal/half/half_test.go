@@ -28,3 +28,16 @@ func TestNumbersAreRoundedToTheNearest(t *testing.T) {
 		require.Equal(t, want, half.Float64(half.Bits(v)), "%v", v)
 	}
 }
+
+func TestBfloat16IsTheUpperHalfOfSinglePrecisionRounded(t *testing.T) {
+	for bits := range uint32(1 << 16) {
+		if v := half.Brain(uint16(bits)); !math.IsNaN(v) {
+			require.Equal(t, uint16(bits), half.BrainBits(v), "%v", v)
+		}
+	}
+	require.True(t, math.IsNaN(half.Brain(half.BrainBits(math.NaN()))))
+	for v, want := range map[float64]float64{math.MaxFloat32: math.Inf(1), 1 + 0x1p-8: 1, 1 + 0x1.8p-7: 1 + 0x1p-6,
+		-1 - 0x1.1p-8: -1 - 0x1p-7, 0.1: 0.10009765625} {
+		require.Equal(t, want, half.Brain(half.BrainBits(v)), "%v", v)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -112,31 +113,32 @@ func TestOfAnotherUsersFileOnlyADayShowsThatItIsAtRest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, []byte("content"), 0o644))
 	require.NoError(t, os.Chown(path, 65534, 65534))
-	results := make(chan writers)
-	go func() {
-		runtime.LockOSThread() // and never unlocks: the thread ends, and what it lost with it
-		if unix.Gettid() == os.Getpid() {
-			close(results)
-			return
-		}
+	onWorkerThread(func() { // which ends, and with it the loss of capabilities
 		header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
-		if unix.Capset(&header, &data[0]) != nil {
-			close(results)
-			return
-		}
+		assert.NoError(t, unix.Capset(&header, &data[0]))
 		f, err := os.Open(path)
-		if err != nil {
-			close(results)
+		if assert.NoError(t, err) {
+			assert.Equal(t, writersUnknown, leased(f.Fd()))
+			assert.NoError(t, f.Close())
+		}
+	})
+}
+
+// onWorkerThread runs a function on a thread that is not the first of the process, and ends the thread. It returns when
+// the function has.
+func onWorkerThread(run func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			onWorkerThread(run) // meanwhile no other goroutine gets the first thread
+			runtime.UnlockOSThread()
 			return
 		}
-		defer f.Close()
-		results <- leased(f.Fd())
+		run()
 	}()
-	others, ok := <-results
-	if !ok {
-		t.Skip("no thread without capabilities to be had")
-	}
-	require.Equal(t, writersUnknown, others)
+	<-done
 }
 
 // A program that opens the file for writing while this process holds a lease waits for a moment. The system reports it
@@ -171,16 +173,11 @@ func TestWhoOpensAFileForWritingSendsNoSignalAndIsNotKeptWaiting(t *testing.T) {
 		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
 		require.NoError(t, err)
 	}
-	done := make(chan bool)
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		if thread := unix.Gettid(); thread != os.Getpid() && unowned(asked.Fd(), thread) == 0 {
+	onWorkerThread(func() {
+		if unowned(asked.Fd(), unix.Gettid()) == 0 {
 			leased(asked, unix.SIGUSR1)
 		}
-	}()
-	<-done
+	})
 	another, err := os.Open(path)
 	require.NoError(t, err)
 	defer another.Close()

@@ -70,7 +70,7 @@ func (f File) String() string {
 }
 
 // Bundle reports whether the model is in a bundle.
-func (f File) Bundle() bool { return f.Section != "" || bundle.Is(f.Path) }
+func (f File) Bundle() bool { return f.Section != "" || bundle.Recognized(f.Path) }
 
 // Models returns the models of a bundle, or the one in the section, each as a File; of any other file the file itself.
 // The error matches [bundle.ErrUnknownSection] if there is none.

@@ -19,7 +19,7 @@ type Operation struct {
 	Whole  func(a, b int64) int64
 	Number func(a, b float64) float64
 
-	primitive primitive // where a loop of its own computes it
+	loop loop // of C, where it has one
 
 	divides  bool // of integers, the second is never 0
 	compares bool // integers are compared as they are, whatever the results are given as
@@ -29,39 +29,41 @@ func pair(op xnnpack.BinaryOperator) *xnnpack.BinaryOperator { return &op }
 
 // The operations of several formats.
 var (
-	Sum = Operation{Node: pair(xnnpack.Add), primitive: opAdd,
+	Sum = Operation{Node: pair(xnnpack.Add), loop: loopAdd,
 		Whole:  func(a, b int64) int64 { return a + b },
 		Number: func(a, b float64) float64 { return a + b }}
-	Difference = Operation{Node: pair(xnnpack.Subtract), primitive: opSubtract,
+	Difference = Operation{Node: pair(xnnpack.Subtract), loop: loopSubtract,
 		Whole:  func(a, b int64) int64 { return a - b },
 		Number: func(a, b float64) float64 { return a - b }}
 	SquaredDifference = Operation{Node: pair(xnnpack.SquaredDifference),
 		Whole:  func(a, b int64) int64 { return (a - b) * (a - b) },
 		Number: func(a, b float64) float64 { return (a - b) * (a - b) }}
-	Product = Operation{Node: pair(xnnpack.Multiply), primitive: opMultiply,
+	Product = Operation{Node: pair(xnnpack.Multiply), loop: loopMultiply,
 		Whole:  func(a, b int64) int64 { return a * b },
 		Number: func(a, b float64) float64 { return a * b }}
-	Maximum = Operation{Node: pair(xnnpack.Maximum), primitive: opMaximum,
+	Maximum = Operation{Node: pair(xnnpack.Maximum), loop: loopMaximum,
 		Whole:  func(a, b int64) int64 { return max(a, b) },
 		Number: func(a, b float64) float64 { return max(a, b) }}
-	Minimum = Operation{Node: pair(xnnpack.Minimum), primitive: opMinimum,
+	Minimum = Operation{Node: pair(xnnpack.Minimum), loop: loopMinimum,
 		Whole:  func(a, b int64) int64 { return min(a, b) },
 		Number: func(a, b float64) float64 { return min(a, b) }}
 	// ArcTangent is the angle of the point (b, a), of no integers.
-	ArcTangent = Operation{Number: math.Atan2}
-	Power      = Operation{Node: pair(xnnpack.Pow), Whole: integerPower, Number: math.Pow}
+	ArcTangent = Operation{Number: math.Atan2, loop: loopArcTangent2}
+	Power      = Operation{Node: pair(xnnpack.Pow), Whole: integerPower, Number: math.Pow, loop: loopPower}
 
 	// Quotients and remainders. That of integers is cut off, as that of [TruncatedQuotient] is of all numbers;
 	// [FloorQuotient] is rounded down. Single precision is divided in single precision: in double precision the
-	// quotient may have another floor.
-	Quotient = Operation{Node: pair(xnnpack.Divide), Whole: func(a, b int64) int64 { return a / b },
+	// quotient may have another floor. [FloorRemainder] has the sign of the second number.
+	Quotient = Operation{Node: pair(xnnpack.Divide), loop: loopDivide, Whole: func(a, b int64) int64 { return a / b },
 		Number: func(a, b float64) float64 { return a / b }, divides: true}
-	TruncatedQuotient = Operation{Whole: Quotient.Whole,
+	TruncatedQuotient = Operation{Whole: Quotient.Whole, loop: loopTruncatedQuotient,
 		Number: func(a, b float64) float64 { return math.Trunc(float64(float32(a) / float32(b))) }, divides: true}
-	FloorQuotient = Operation{Whole: func(a, b int64) int64 { return (a - FloorRemainder.Whole(a, b)) / b },
+	FloorQuotient = Operation{loop: loopFloorQuotient,
+		Whole:  func(a, b int64) int64 { return (a - FloorRemainder.Whole(a, b)) / b },
 		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }, divides: true}
-	TruncatedRemainder = Operation{Whole: func(a, b int64) int64 { return a % b }, Number: math.Mod, divides: true}
-	FloorRemainder     = Operation{Whole: floorRemainder, divides: true, // it has the sign of the second
+	TruncatedRemainder = Operation{Whole: func(a, b int64) int64 { return a % b }, Number: math.Mod, divides: true,
+		loop: loopRemainder}
+	FloorRemainder = Operation{loop: loopFloorRemainder, Whole: floorRemainder, divides: true,
 		Number: func(a, b float64) float64 {
 			n := math.Mod(a, b)
 			if n != 0 && n < 0 != (b < 0) {
@@ -70,6 +72,14 @@ var (
 			return n
 		}}
 )
+
+// Reversed returns the operation with its operands exchanged, in Go.
+func (o Operation) Reversed() Operation {
+	return Operation{
+		Whole:  func(a, b int64) int64 { return o.Whole(b, a) },
+		Number: func(a, b float64) float64 { return o.Number(b, a) },
+	}
+}
 
 func floorRemainder(a, b int64) int64 {
 	n := a % b
@@ -108,7 +118,8 @@ func (o Operation) apply(e models.Element, dst, a, b []byte) {
 
 // combine fills an output with the results for elements of two inputs: the results of integers if all are.
 func combine(o Operation, out, a, b Array) {
-	if primitively(o.primitive, out, a, b) {
+	bits := o.compares && o.loop > loopGreaterOrEqual && a.Element != models.Bool // of integers, which are no truths
+	if !bits && combineRows(o.loop, out, a, b) {
 		return
 	}
 	wholes := (whole(out.Element) || o.compares) && whole(a.Element) && whole(b.Element)

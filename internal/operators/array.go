@@ -14,6 +14,7 @@ import (
 	"math"
 
 	"xpwc/internal/half"
+	"xpwc/internal/mapped"
 	"xpwc/models"
 	"xpwc/xnnpack"
 )
@@ -80,13 +81,19 @@ func numberOf(e models.Element, b []byte) float64 {
 		return math.Float64frombits(binary.LittleEndian.Uint64(b))
 	case models.Float16:
 		return half.Float64(binary.LittleEndian.Uint16(b))
+	case models.BFloat16:
+		return half.Brain(binary.LittleEndian.Uint16(b))
 	}
 	return float64(wholeOf(e, b))
 }
 
 // Computable reports whether this package reads and writes an element.
 func Computable(e models.Element) bool {
-	return whole(e) || e == models.Float32 || e == models.Float64 || e == models.Float16
+	switch e {
+	case models.Float32, models.Float64, models.Float16, models.BFloat16:
+		return true
+	}
+	return whole(e)
 }
 
 // putWhole writes an integer.
@@ -102,7 +109,7 @@ func putWhole(e models.Element, b []byte, n int64) {
 		binary.LittleEndian.PutUint32(b, uint32(n))
 	case models.Int64:
 		binary.LittleEndian.PutUint64(b, uint64(n))
-	case models.Float32, models.Float64, models.Float16:
+	case models.Float32, models.Float64, models.Float16, models.BFloat16:
 		putNumber(e, b, float64(n))
 	}
 }
@@ -116,6 +123,8 @@ func putNumber(e models.Element, b []byte, x float64) {
 		binary.LittleEndian.PutUint64(b, math.Float64bits(x))
 	case models.Float16:
 		binary.LittleEndian.PutUint16(b, half.Bits(x))
+	case models.BFloat16:
+		binary.LittleEndian.PutUint16(b, half.BrainBits(x))
 	case models.Bool:
 		b[0] = byte(bit(x != 0))
 	default:
@@ -312,6 +321,9 @@ func (a Array) putIntegers(src []int64, i, step int) {
 
 // cast converts numbers; floats are cut off to integers.
 func cast(out, in Array) {
+	if inPlace(out, in) && convertRow(out.Element, out.Data, in.Element, in.Data, product(out.Shape)) {
+		return
+	}
 	var numbers [buffered]float64
 	var integers [buffered]int64
 	wholes := whole(in.Element)
@@ -345,6 +357,9 @@ func product(shape []int) int { return xnnpack.Elements(shape) }
 // strides[d] apart.
 func Strided(out, in Array, offset int, strides []int) {
 	size := out.Element.Size()
+	if turn, ok := turns.forSize(size); ok && turn(out, in, offset, strides) {
+		return
+	}
 	rows(out.Shape, [][]int{strides}, func(i, n int, offsets, apart []int) {
 		dst, src := out.Data[i*size:][:n*size], in.Data[(offset+offsets[0])*size:]
 		switch step := apart[0] * size; {
@@ -362,6 +377,37 @@ func Strided(out, in Array, offset int, strides []int) {
 			}
 		}
 	})
+}
+
+// turns are [Strided] for each size of elements where the last two dimensions of the output are a matrix turned. They
+// report whether they are.
+var turns = sized[func(out, in Array, offset int, strides []int) bool]{turnOf[uint8], turnOf[uint16], turnOf[float32],
+	turnOf[int64]}
+
+func turnOf[T mapped.Number](out, in Array, offset int, strides []int) bool {
+	const block = 16 // rows and columns that are moved together, so that each line of the CPU's cache is read once
+	last := len(strides) - 1
+	if last < 1 || strides[last-1] != 1 || out.Shape[last-1] < block || out.Shape[last] < block {
+		return false
+	}
+	src, aligned := mapped.Numbers[T](in.Data)
+	dst, ok := mapped.Numbers[T](out.Data)
+	if !ok || !aligned {
+		return false
+	}
+	height, width, step := out.Shape[last-1], out.Shape[last], strides[last]
+	walk(out.Shape[:last-1], [][]int{strides[:last-1]}, func(i int, places []int) {
+		matrix, turned := src[offset+places[0]:], dst[i*height*width:][:height*width]
+		for y := 0; y < height; y += block {
+			for x := range width {
+				column := matrix[x*step+y:]
+				for k := y; k < min(y+block, height); k++ {
+					turned[k*width+x] = column[k-y]
+				}
+			}
+		}
+	})
+	return true
 }
 
 // repeat fills bytes with an element.

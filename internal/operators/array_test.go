@@ -42,7 +42,8 @@ func (a Array) list() []float64 {
 }
 
 var everyElement = []models.Element{
-	models.Float32, models.Float64, models.Float16, models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64,
+	models.Float32, models.Float64, models.Float16, models.BFloat16, models.Int8, models.Uint8, models.Int16,
+	models.Int32, models.Int64,
 }
 
 var comparisons = []Operation{EqualTo, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual}

@@ -2,18 +2,18 @@ package operators
 
 // Operations on the bits of integers. Booleans have one bit.
 var (
-	BitAnd = bitwise(func(a, b int64) int64 { return a & b })
-	BitOr  = bitwise(func(a, b int64) int64 { return a | b })
-	BitXor = bitwise(func(a, b int64) int64 { return a ^ b })
+	BitAnd = bitwise(loopAnd, func(a, b int64) int64 { return a & b })
+	BitOr  = bitwise(loopOr, func(a, b int64) int64 { return a | b })
+	BitXor = bitwise(loopXor, func(a, b int64) int64 { return a ^ b })
 	// ShiftLeft leaves 0 if it shifts by a negative number.
-	ShiftLeft = bitwise(func(a, n int64) int64 {
+	ShiftLeft = bitwise(noLoop, func(a, n int64) int64 {
 		if n < 0 {
 			return 0
 		}
 		return a << n
 	})
 	// ShiftRight repeats the sign. It leaves only the sign if it shifts by a negative number.
-	ShiftRight = bitwise(func(a, n int64) int64 {
+	ShiftRight = bitwise(noLoop, func(a, n int64) int64 {
 		if n < 0 {
 			n = 63
 		}
@@ -22,8 +22,8 @@ var (
 )
 
 // bitwise returns an operation on integers. It cuts off other numbers.
-func bitwise(f func(a, b int64) int64) Operation {
-	return Operation{Whole: f, Number: func(a, b float64) float64 { return float64(f(int64(a), int64(b))) }}
+func bitwise(l loop, f func(a, b int64) int64) Operation {
+	return Operation{loop: l, Whole: f, Number: func(a, b float64) float64 { return float64(f(int64(a), int64(b))) }}
 }
 
 // BitNot is the function that inverts the bits of an integer.

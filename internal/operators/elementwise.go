@@ -3,6 +3,7 @@ package operators
 import (
 	"math"
 
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -12,6 +13,8 @@ type Function struct {
 	Node   *xnnpack.Unary
 	Whole  func(a int64) int64
 	Number func(x float64) float64
+
+	loop loop // of C, where it has one
 }
 
 func node(op xnnpack.UnaryOperator) *xnnpack.Unary { return &xnnpack.Unary{Op: op} }
@@ -36,14 +39,52 @@ var (
 	ReLU      = Limit(0, math.Inf(1))
 	Round     = Function{Node: node(xnnpack.BankersRounding)}
 	Sigmoid   = Function{Node: node(xnnpack.Sigmoid)}
-	Sign      = Function{Node: node(xnnpack.Sign), Whole: func(a int64) int64 { return bit(a > 0) - bit(a < 0) }}
-	Sine      = Function{Node: node(xnnpack.Sine)}
-	Square    = Function{Node: node(xnnpack.Square), Whole: func(a int64) int64 { return a * a }}
-	Tanh      = Function{Node: node(xnnpack.Tanh)}
+	// Sign is 0 of 0. XNNPACK's node takes several times as long.
+	Sign = Function{loop: loopSign, Whole: func(a int64) int64 { return bit(a > 0) - bit(a < 0) },
+		Number: func(x float64) float64 { return signOf(x) }}
+	Sine   = Function{Node: node(xnnpack.Sine)}
+	Square = Function{Node: node(xnnpack.Square), Whole: func(a int64) int64 { return a * a }}
+	Tanh   = Function{Node: node(xnnpack.Tanh)}
+
+	ArcCosine        = Function{Number: math.Acos, loop: loopArcCosine}
+	AreaCosine       = Function{Number: math.Acosh, loop: loopAreaCosine}
+	ArcSine          = Function{Number: math.Asin, loop: loopArcSine}
+	AreaSine         = Function{Number: math.Asinh, loop: loopAreaSine}
+	ArcTangentOne    = Function{Number: math.Atan, loop: loopArcTangent}
+	AreaTangent      = Function{Number: math.Atanh, loop: loopAreaTangent}
+	HyperbolicCosine = Function{Number: math.Cosh, loop: loopHyperbolicCosine}
+	HyperbolicSine   = Function{Number: math.Sinh, loop: loopHyperbolicSine}
+	Tangent          = Function{Number: math.Tan, loop: loopTangent}
+	ErrorFunction    = Function{Number: math.Erf, loop: loopErrorFunction}
+	ExpLess1         = Function{Number: math.Expm1, loop: loopExponentialLess1}
+	Log10            = Function{Number: math.Log10, loop: loopLogarithm10}
+	Log1More         = Function{Number: math.Log1p, loop: loopLogarithm1More}
+	Log2             = Function{Number: math.Log2, loop: loopLogarithm2}
+	Truncate         = Function{Number: math.Trunc, loop: loopTruncate}
 
 	SquareRoot           = Function{Node: node(xnnpack.SquareRoot)}
 	ReciprocalSquareRoot = Function{Node: node(xnnpack.ReciprocalSquareRoot)}
 )
+
+func signOf(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return x
+}
+
+// Compute computes a function of numbers, in C where that has a loop for them.
+func (f Function) Compute() Operator {
+	return unary(func(out, in Array) {
+		if out.Element != in.Element || !inPlace(out, in) ||
+			!applyRow(f.loop, in.Element, out.Data, in.Data, product(in.Shape)) {
+			apply(f.Number, out, in)
+		}
+	})
+}
 
 // Map computes a function of integers.
 func Map(f func(a int64) int64) Operator {
@@ -54,6 +95,37 @@ func Map(f func(a int64) int64) Operator {
 // Apply computes a function of numbers.
 func Apply(f func(x float64) float64) Operator {
 	return unary(func(out, in Array) { apply(f, out, in) })
+}
+
+// Bucketize computes how many of some boundaries, the least first, are at most as large as each number of single
+// precision: all if it is none. The counts are integers.
+func Bucketize(boundaries []float32) Operator {
+	limits := make([]Array, len(boundaries))
+	for i, b := range boundaries {
+		limits[i] = Number(models.Float32, float64(b))
+	}
+	return unary(func(out, in Array) {
+		const size = 4096 // elements whose counts are made at the same time, in the CPU's cache
+		below, counts, part := New(models.Bool, size), New(out.Element, size), New(out.Element, size)
+		for i, n := 0, product(in.Shape); i < n; i += size {
+			length := min(size, n-i)
+			below, counts := below.part(0, length), counts.part(0, length)
+			part, src := part.part(0, length), in.part(i, length)
+			counts.Count(float64(len(limits)), 0)
+			for _, limit := range limits {
+				combine(Less, below, src, limit)
+				cast(part, below)
+				combine(Difference, counts, counts, part)
+			}
+			copy(out.part(i, length).Data, counts.Data)
+		}
+	})
+}
+
+// part returns n elements from element i on, in one dimension.
+func (a Array) part(i, n int) Array {
+	size := a.Element.Size()
+	return Array{a.Element, []int{n}, a.Data[i*size:][:n*size]}
 }
 
 // Cast converts numbers to the output's type; floats are cut off to integers.

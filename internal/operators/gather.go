@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"xpwc/internal/fault"
-	"xpwc/xnnpack"
+	"xpwc/internal/mapped"
 )
 
 // Gather has slices of the first input, a table, along an axis, which the second input has the indices of: their
@@ -22,13 +22,13 @@ func Gather(axis, batch int) Operator {
 		return moving(replaced(table, axis, indices[batch:]...), func(out Array, in []Array) {
 			size := inner * out.Element.Size()
 			dst, src := out.Data, in[0].Data
+			rows := make([]int, 0, count)
 			for b := range batches {
+				rows = rows[:0]
+				in[1].indices(b*count, count, length, func(part []int) { rows = append(rows, part...) })
 				for range outer {
-					in[1].indices(b*count, count, length, func(rows []int) {
-						pick(dst, src[:length*size], size, rows)
-						dst = dst[len(rows)*size:]
-					})
-					src = src[length*size:]
+					pick(dst, src[:length*size], size, rows)
+					dst, src = dst[count*size:], src[length*size:]
 				}
 			}
 		})
@@ -323,8 +323,12 @@ var additions = typed[func(a Array, places []int, src Array, n int)]{addAt[int8]
 func addAt[T number](a Array, places []int, src Array, n int) {
 	out, done := outputOf[T](a)
 	defer done()
-	in := inputOf[T](src)
+	in, size := inputOf[T](src), src.Element.Size()
 	for i, place := range places {
+		if row := a.Data[place*n*size:]; inPlace(a, src) &&
+			combineRow(loopAdd, src.Element, row, row, 1, src.Data[i*n*size:], 1, n) {
+			continue
+		}
 		addRows(out[place*n:][:n], in[i*n:][:n])
 	}
 }
@@ -385,9 +389,9 @@ func pick(dst, src []byte, size int, elements []int) {
 var picks = sized[func(dst, src []byte, elements []int) bool]{pickOf[uint8], pickOf[uint16], pickOf[float32],
 	pickOf[int64]}
 
-func pickOf[T xnnpack.Number](dst, src []byte, elements []int) bool {
-	out, ok := xnnpack.View[T](dst)
-	in, aligned := xnnpack.View[T](src)
+func pickOf[T mapped.Number](dst, src []byte, elements []int) bool {
+	out, ok := mapped.Numbers[T](dst)
+	in, aligned := mapped.Numbers[T](src)
 	if !ok || !aligned {
 		return false
 	}

@@ -138,20 +138,20 @@ func (s *sampler) find(x, y float32) {
 		s.tap(int(math.RoundToEven(float64(s.inside(x, 0)))), int(math.RoundToEven(float64(s.inside(y, 1)))), 1)
 	case Bilinear:
 		x, y = s.inside(x, 0), s.inside(y, 1)
-		left, top := math.Floor(float64(x)), math.Floor(float64(y))
-		right, bottom := float64(x)-left, float64(y)-top
-		column, row := int(left), int(top)
-		s.tap(column, row, (1-right)*(1-bottom))
-		s.tap(column+1, row, right*(1-bottom))
-		s.tap(column, row+1, (1-right)*bottom)
-		s.tap(column+1, row+1, right*bottom)
+		x0, y0 := math.Floor(float64(x)), math.Floor(float64(y))
+		u, v := float64(x)-x0, float64(y)-y0
+		column, row := int(x0), int(y0)
+		s.tap(column, row, (1-u)*(1-v))
+		s.tap(column+1, row, u*(1-v))
+		s.tap(column, row+1, (1-u)*v)
+		s.tap(column+1, row+1, u*v)
 	case Bicubic:
-		left, top := math.Floor(float64(x)), math.Floor(float64(y))
-		across, down := cubic(float64(x)-left), cubic(float64(y)-top)
+		x0, y0 := math.Floor(float64(x)), math.Floor(float64(y))
+		across, down := cubic(float64(x)-x0), cubic(float64(y)-y0)
 		for i, v := range down {
-			row := int(s.inside(float32(top)+float32(i-1), 1))
+			row := int(s.inside(float32(y0)+float32(i-1), 1))
 			for k, u := range across {
-				s.tap(int(s.inside(float32(left)+float32(k-1), 0)), row, u*v)
+				s.tap(int(s.inside(float32(x0)+float32(k-1), 0)), row, u*v)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (s *sampler) find(x, y float32) {
 // tap adds a pixel, if the image has it.
 func (s *sampler) tap(column, row int, weight float64) {
 	if column >= 0 && column < s.lengths[0] && row >= 0 && row < s.lengths[1] {
-		s.places, s.weights = append(s.places, row*s.lengths[0]+column), append(s.weights, weight)
+		s.add(row*s.lengths[0]+column, weight)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/models"
-	"xpwc/xnnpack"
 )
 
 // taking returns the kernel whose output has along dimension d the input's elements at places()[d], see [take]. The
@@ -170,8 +169,8 @@ func ReverseSequences(axis, batch int) Operator {
 			src[1].indices(0, in[batch], in[axis]+1, func(part []int) { lengths = append(lengths, part...) })
 			if copy(out.Data, data); axis == last {
 				for i := range product(in[:axis]) {
-					n := lengths[i/between%in[batch]]
-					reverse(out.Data[i*in[axis]*size:][:n*size], size)
+					first, n := i*in[axis]*size, lengths[i/between%in[batch]]*size
+					reverse(out.Data[first:][:n], data[first:][:n], size)
 				}
 				return
 			}
@@ -455,8 +454,7 @@ func moveRow(dst, src []byte, cell int, places []int, pieces []segment, missing 
 		case r.place < 0:
 			repeat(dst[:n], missing)
 		case r.backwards:
-			copy(dst[:n], src[(r.place-r.n+1)*cell:])
-			reverse(dst[:n], cell)
+			reverse(dst[:n], src[(r.place-r.n+1)*cell:][:n], cell)
 		default:
 			copy(dst[:n], src[r.place*cell:])
 		}
@@ -464,27 +462,14 @@ func moveRow(dst, src []byte, cell int, places []int, pieces []segment, missing 
 	}
 }
 
-// reverse reverses the order of cells of so many bytes.
-func reverse(cells []byte, size int) {
-	if reverseTyped, ok := reversals.forSize(size); ok && reverseTyped(cells) {
+// reverse copies cells of so many bytes in the reverse order.
+func reverse(dst, src []byte, size int) {
+	if reverseRow(size, dst, src, len(src)/size) {
 		return
 	}
-	spare := make([]byte, size)
-	for i, j := 0, len(cells)-size; i < j; i, j = i+size, j-size {
-		copy(spare, cells[i:])
-		copy(cells[i:][:size], cells[j:])
-		copy(cells[j:], spare)
+	for i := len(src) - size; i >= 0; i -= size {
+		dst = dst[copy(dst, src[i:][:size]):]
 	}
-}
-
-// reversals are reverse for each size of cells. They report whether the memory is aligned.
-var reversals = sized[func(cells []byte) bool]{reverseOf[uint8], reverseOf[uint16], reverseOf[float32],
-	reverseOf[int64]}
-
-func reverseOf[T xnnpack.Number](cells []byte) bool {
-	numbers, ok := xnnpack.View[T](cells)
-	slices.Reverse(numbers)
-	return ok
 }
 
 // MostIndices bounds every dimension that is computed here: lists of indices must not take much more memory than

@@ -21,15 +21,15 @@ func AdaptiveMean(size []int) Operator {
 				for y := first; y < end; y++ {
 					in[0].numbers(line, (image*height+y)*width, 1)
 					for x := range row {
-						left, right := partOf(x, size[1], width)
-						for _, pixel := range line[left:right] {
+						begin, limit := partOf(x, size[1], width)
+						for _, pixel := range line[begin:limit] {
 							row[x] += pixel
 						}
 					}
 				}
 				for x := range row {
-					left, right := partOf(x, size[1], width)
-					row[x] /= float64((end - first) * (right - left))
+					begin, limit := partOf(x, size[1], width)
+					row[x] /= float64((end - first) * (limit - begin))
 				}
 				out.putNumbers(row, i*size[1], 1)
 			}

@@ -8,7 +8,6 @@ import (
 
 	"xpwc/internal/half"
 	"xpwc/models"
-	"xpwc/xnnpack"
 )
 
 // reduction returns the shape of an input that is reduced along axes, and the same with dimensions of 1.
@@ -126,15 +125,21 @@ func Segments(o Operation, rows int, empty, emptyWhole float64) Operator {
 }
 
 // reduce fills an output with the results for all elements that each stands for, one after the other, each as an
-// element of the output: along the dimensions that are 1 in the shape ranked, and not in the input's. For [And] and
-// [Or] an element is 0 or 1.
+// element of the output, in single precision if that has 16 bits: along the dimensions that are 1 in the shape ranked,
+// and not in the input's. For [And] and [Or] an element is 0 or 1.
 func reduce(o Operation, out, in Array, ranked []int) {
 	if o.compares {
 		reduceTruths(o, out, in.retyped(models.Bool), ranked)
 		return
 	}
+	if e := out.Element; e == models.Float16 || e == models.BFloat16 { // partial results would be rounded
+		wide := New(models.Float32, out.Shape...)
+		reduce(o, wide, in, ranked)
+		cast(out, wide)
+		return
+	}
 	in = in.retyped(out.Element)
-	if fold, ok := folds.forElement(out.Element); ok && fold(o, out, in, ranked) {
+	if foldRows(o.loop, out, in, ranked) {
 		return
 	}
 	begun, size := make([]bool, product(out.Shape)), out.Element.Size()
@@ -148,130 +153,10 @@ func reduce(o Operation, out, in Array, ranked []int) {
 	})
 }
 
-// folds are the reductions of elements that Go computes with as they are. They report whether they have the operation.
-var folds = typed[func(o Operation, out, in Array, ranked []int) bool]{
-	foldWith[int8](math.MinInt8, math.MaxInt8), foldWith[uint8](0, math.MaxUint8),
-	foldWith[int16](math.MinInt16, math.MaxInt16), foldWith[int32](math.MinInt32, math.MaxInt32),
-	foldWith[int64](math.MinInt64, math.MaxInt64), foldWith(float32(math.Inf(-1)), float32(math.Inf(1))),
-	foldWith(math.Inf(-1), math.Inf(1)),
-}
-
-func foldWith[T number](least, greatest T) func(o Operation, out, in Array, ranked []int) bool {
-	return func(o Operation, out, in Array, ranked []int) bool {
-		if o.Node == nil {
-			return false
-		}
-		switch *o.Node {
-		case xnnpack.Add:
-			fold(out, in, ranked, 0, sumRow[T], addRows[T])
-		case xnnpack.Multiply:
-			fold(out, in, ranked, 1, multiplyRow[T], multiplyRows[T])
-		case xnnpack.Maximum:
-			fold(out, in, ranked, least, maxRow[T], maxRows[T])
-		case xnnpack.Minimum:
-			fold(out, in, ranked, greatest, minRow[T], minRows[T])
-		default:
-			return false
-		}
-		return true
-	}
-}
-
-// fold reduces rows to numbers by row, and adds rows to rows by rows. It begins with a neutral number.
-func fold[T number](out, in Array, ranked []int, neutral T, row func(T, []T) T, together func(dst, src []T)) {
-	dst, done := outputOf[T](out)
-	defer done()
-	src := inputOf[T](in)
-	for i := range dst {
-		dst[i] = neutral
-	}
-	rows(in.Shape, [][]int{steps(ranked, in.Shape)}, func(i, n int, offsets, apart []int) {
-		if place := offsets[0]; apart[0] == 0 {
-			dst[place] = row(dst[place], src[i:][:n])
-		} else {
-			together(dst[place:][:n], src[i:][:n])
-		}
-	})
-}
-
-// Reductions of a row, from a first number on. A number that is not one makes the result not one.
-
-func sumRow[T number](sum T, row []T) T {
-	var a, b, c T // additions of one sum wait for each other
-	for ; len(row) >= 4; row = row[4:] {
-		sum += row[0]
-		a += row[1]
-		b += row[2]
-		c += row[3]
-	}
-	for _, x := range row {
-		sum += x
-	}
-	return sum + a + (b + c)
-}
-
-func multiplyRow[T number](product T, row []T) T {
-	for _, x := range row {
-		product *= x
-	}
-	return product
-}
-
-func maxRow[T number](best T, row []T) T {
-	if best != best {
-		return best
-	}
-	for _, x := range row {
-		if !(x <= best) {
-			if best = x; x != x {
-				break
-			}
-		}
-	}
-	return best
-}
-
-func minRow[T number](best T, row []T) T {
-	if best != best {
-		return best
-	}
-	for _, x := range row {
-		if !(x >= best) {
-			if best = x; x != x {
-				break
-			}
-		}
-	}
-	return best
-}
-
-// Reductions of rows to a row.
-
+// addRows adds a row to another.
 func addRows[T number](dst, src []T) {
 	for i, x := range src {
 		dst[i] += x
-	}
-}
-
-func multiplyRows[T number](dst, src []T) {
-	for i, x := range src {
-		dst[i] *= x
-	}
-}
-
-func maxRows[T number](dst, src []T) {
-	for i, x := range src {
-		if best := dst[i]; !(x <= best) && best == best {
-			dst[i] = x
-		}
-	}
-}
-
-func minRows[T number](dst, src []T) {
-	for i, x := range src {
-		if best := dst[i]; !(x >= best) && best == best {
-			dst[i] = x
-		}
 	}
 }
 
@@ -441,6 +326,9 @@ var extremes = typed[func(indices []int64, in Array, axis int, smallest bool)]{e
 	extremesOf[int16], extremesOf[int32], extremesOf[int64], extremesOf[float32], extremesOf[float64]}
 
 func extremesOf[T number](indices []int64, in Array, axis int, smallest bool) {
+	if product(in.Shape[axis+1:]) == 1 && extremesOfRows[T](indices, in, axis, smallest) {
+		return
+	}
 	src, length, inner := inputOf[T](in), in.Shape[axis], product(in.Shape[axis+1:])
 	best := make([]T, inner)
 	for outer := range product(in.Shape[:axis]) {
@@ -461,6 +349,30 @@ func extremesOf[T number](indices []int64, in Array, axis int, smallest bool) {
 			}
 		}
 	}
+}
+
+// extremesOfRows looks for the extreme of each row, and then for its first place. It returns false if C has no such
+// loop.
+func extremesOfRows[T number](indices []int64, in Array, axis int, smallest bool) bool {
+	l := loopMaximum
+	if smallest {
+		l = loopMinimum
+	}
+	out, ranked := reduction(in.Shape, []int{axis}, true)
+	peaks := New(in.Element, out...)
+	if !foldRows(l, peaks, in, ranked) {
+		return false
+	}
+	src, length := inputOf[T](in), in.Shape[axis]
+	for i, peak := range inputOf[T](peaks) {
+		row := src[i*length:][:length]
+		if peak == peak {
+			indices[i] = int64(slices.Index(row, peak))
+		} else {
+			indices[i] = int64(slices.IndexFunc(row, func(x T) bool { return x != x }))
+		}
+	}
+	return true
 }
 
 func indexOfMax[T number](row []T) (index int64) {
@@ -509,16 +421,23 @@ func minIndices[T number](best []T, indices []int64, row []T, k int64) {
 
 // arg fills an output with the index along an axis of the largest element, or of the smallest.
 func arg(out, in Array, axis int, smallest bool) {
-	if in.Element == models.Float16 {
-		in = in.retyped(models.Float32)
-	}
-	if in.Element == models.Bool {
-		in = in.retyped(models.Uint8)
-	}
+	in = in.comparable()
 	indices := make([]int64, product(out.Shape))
 	compute, _ := extremes.forElement(in.Element)
 	compute(indices, in, axis, smallest)
 	out.putIntegers(indices, 0, 1)
+}
+
+// comparable returns an array whose elements Go compares as they are: those of 16 bits in single precision, and
+// booleans as bytes.
+func (a Array) comparable() Array {
+	switch a.Element {
+	case models.Float16, models.BFloat16:
+		return a.retyped(models.Float32)
+	case models.Bool:
+		return a.retyped(models.Uint8)
+	}
+	return a
 }
 
 // Number returns an array of one number.
@@ -530,8 +449,26 @@ func Number(e models.Element, x float64) Array {
 
 // Count fills an array with a first number, and each following one a step further.
 func (a Array) Count(start, step float64) {
-	for i := range product(a.Shape) {
-		a.Put(i, start+float64(i)*step)
+	if step == 0 {
+		first := Number(a.Element, start)
+		repeat(a.Data, first.Data)
+		return
+	}
+	if a.Element == models.Float32 {
+		dst, done := outputOf[float32](a)
+		for i := range dst {
+			dst[i] = float32(start + float64(i)*step)
+		}
+		done()
+		return
+	}
+	var numbers [buffered]float64
+	for first, n := 0, product(a.Shape); first < n; first += buffered {
+		part := numbers[:min(n-first, buffered)]
+		for k := range part {
+			part[k] = start + float64(first+k)*step
+		}
+		a.putNumbers(part, first, 1)
 	}
 }
 
@@ -571,6 +508,10 @@ func logSoftmax(out, in Array, axis int) {
 // of the numbers that are at most radius away along the last dimension.
 func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 	length := in.Shape[len(in.Shape)-1]
+	if in.Element == models.Float32 && beta == 0.5 {
+		divideByRoots(out, in, radius, bias, alpha)
+		return
+	}
 	line, sums, divided := make([]float64, length), make([]float64, length+1), make([]float64, length)
 	for first := range product(in.Shape) / length {
 		in.numbers(line, first*length, 1)
@@ -580,8 +521,6 @@ func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 		for i, x := range line {
 			sum := sums[min(i+radius+1, length)] - sums[max(i-radius, 0)]
 			switch base := bias + alpha*sum; beta {
-			case 0.5:
-				divided[i] = x / math.Sqrt(base)
 			case 0.75:
 				divided[i] = x / math.Sqrt(base*math.Sqrt(base))
 			default:
@@ -592,18 +531,29 @@ func localNormalization(out, in Array, radius int, bias, alpha, beta float64) {
 	}
 }
 
+// divideByRoots is [localNormalization] in single precision with a beta of 1/2.
+func divideByRoots(out, in Array, radius int, bias, alpha float64) {
+	dst, done := outputOf[float32](out)
+	defer done()
+	length := in.Shape[len(in.Shape)-1]
+	sums := make([]float64, length+1)
+	for src := inputOf[float32](in); len(src) > 0; dst, src = dst[length:], src[length:] {
+		for i, x := range src[:length] {
+			sums[i+1] = sums[i] + float64(x)*float64(x)
+		}
+		for i, x := range src[:length] {
+			sum := sums[min(i+radius+1, length)] - sums[max(i-radius, 0)]
+			dst[i] = x / float32(math.Sqrt(float64(float32(bias+alpha*sum))))
+		}
+	}
+}
+
 // topK fills values with the largest numbers along the input's last dimension, as many as values has there, the
 // largest first, and indices with their indices. Of equal ones the first comes first. NaN counts as the largest.
 func topK(values, indices, in Array) {
 	last := len(in.Shape) - 1
 	k, length := values.Shape[last], in.Shape[last]
-	ranked := in
-	switch in.Element {
-	case models.Float16:
-		ranked = in.retyped(models.Float32)
-	case models.Bool:
-		ranked = in.retyped(models.Uint8)
-	}
+	ranked := in.comparable()
 	rank, _ := ranks.forElement(ranked.Element)
 	best := make([]int64, product(values.Shape))
 	rank(best, ranked, k)

@@ -12,8 +12,8 @@ import (
 	"xpwc/models"
 )
 
-var computable = []models.Element{models.Float32, models.Float64, models.Float16, models.Int8, models.Uint8,
-	models.Int16, models.Int32, models.Int64, models.Bool}
+var computable = []models.Element{models.Float32, models.Float64, models.Float16, models.BFloat16,
+	models.Int8, models.Uint8, models.Int16, models.Int32, models.Int64, models.Bool}
 
 // smallNumbers returns an array of small whole numbers, that no type rounds.
 func smallNumbers(e models.Element, shape ...int) Array {

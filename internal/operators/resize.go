@@ -122,14 +122,12 @@ func ResizeNearest(size []int, factors []float64) Operator {
 			wrong("a size of %v for shape %v", size, in)
 		}
 		shape := append(slices.Clone(in[:first]), size...)
+		scale := Resizing{Size: size, Factors: factors}
 		return taking(shape, func() [][]int {
 			places := Everywhere(in)
 			for axis, n := range size {
 				length := in[first+axis]
-				step := float32(length) / float32(n)
-				if len(factors) > 0 && factors[axis] > 0 {
-					step = float32(1 / factors[axis])
-				}
+				step := scale.step(axis, length)
 				row := make([]int, n)
 				for i := range row {
 					row[i] = min(int(float32(i)*step), length-1)

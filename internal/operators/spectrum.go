@@ -7,6 +7,9 @@ import (
 	"math/cmplx"
 	"slices"
 	"sync"
+
+	"xpwc/internal/mapped"
+	"xpwc/models"
 )
 
 // Complex numbers are pairs of single precision, the real part first. No model has them as inputs or outputs, so they
@@ -20,6 +23,22 @@ func complexOf(b []byte) complex128 {
 func putComplex(b []byte, c complex128) {
 	binary.LittleEndian.PutUint32(b, math.Float32bits(float32(real(c))))
 	binary.LittleEndian.PutUint32(b[4:], math.Float32bits(float32(imag(c))))
+}
+
+// complexSize is the bytes of a complex number.
+const complexSize = 8
+
+// putComplexes writes complex numbers one after the other.
+func putComplexes(dst []byte, numbers []complex128) {
+	if parts, ok := mapped.Numbers[float32](dst); ok {
+		for i, c := range numbers {
+			parts[2*i], parts[2*i+1] = float32(real(c)), float32(imag(c))
+		}
+		return
+	}
+	for i, c := range numbers {
+		putComplex(dst[i*complexSize:], c)
+	}
 }
 
 // FromComplex computes a real number from each complex one.
@@ -46,8 +65,16 @@ func RealFFT2D(height, width int) Operator {
 
 // fromComplex fills an output with a real number for each complex one.
 func fromComplex(f func(complex128) float64, out, in Array) {
-	for i := range product(out.Shape) {
-		out.Put(i, f(complexOf(in.elem(i))))
+	src, aligned := mapped.Numbers[float32](in.Data)
+	dst, ok := mapped.Numbers[float32](out.Data)
+	if !aligned || !ok || out.Element != models.Float32 {
+		for i := range product(out.Shape) {
+			out.Put(i, f(complexOf(in.elem(i))))
+		}
+		return
+	}
+	for i := range dst {
+		dst[i] = float32(f(complex(float64(src[2*i]), float64(src[2*i+1]))))
 	}
 }
 
@@ -74,9 +101,7 @@ func realFFT2D(out, in Array, alongX realFFT, alongY fft) {
 				spectra[y*half+x] = c
 			}
 		}
-		for i, c := range spectra {
-			putComplex(out.elem(n*len(spectra)+i), c)
-		}
+		putComplexes(out.Data[n*len(spectra)*complexSize:], spectra)
 	}
 }
 
@@ -144,6 +169,9 @@ func newFFT(n int) fft {
 func (f fft) transform(x []complex128) {
 	for _, e := range f.exchanges {
 		x[e[0]], x[e[1]] = x[e[1]], x[e[0]]
+	}
+	if butterflies(x[:f.n], f.roots) {
+		return
 	}
 	for i := 0; i+1 < f.n; i += 2 {
 		x[i], x[i+1] = x[i]+x[i+1], x[i]-x[i+1]

@@ -1,8 +1,8 @@
 package operators
 
 import (
+	"xpwc/internal/mapped"
 	"xpwc/models"
-	"xpwc/xnnpack"
 )
 
 // number is an element that Go computes with as it is.
@@ -11,21 +11,21 @@ type number interface {
 }
 
 // inputOf returns the elements of an array for reading: a copy if its memory is not aligned.
-func inputOf[T xnnpack.Number](a Array) []T {
-	in, ok := xnnpack.View[T](a.Data)
+func inputOf[T mapped.Number](a Array) []T {
+	in, ok := mapped.Numbers[T](a.Data)
 	if !ok {
-		in, _ = xnnpack.View[T](alignedCopy(a.Data))
+		in, _ = mapped.Numbers[T](alignedCopy(a.Data))
 	}
 	return in
 }
 
 // outputOf returns the elements of an array for writing. They are in the array once done has run.
-func outputOf[T xnnpack.Number](a Array) (out []T, done func()) {
-	if out, ok := xnnpack.View[T](a.Data); ok {
+func outputOf[T mapped.Number](a Array) (out []T, done func()) {
+	if out, ok := mapped.Numbers[T](a.Data); ok {
 		return out, func() {}
 	}
 	aligned := alignedCopy(a.Data)
-	out, _ = xnnpack.View[T](aligned)
+	out, _ = mapped.Numbers[T](aligned)
 	return out, func() { copy(a.Data, aligned) }
 }
 

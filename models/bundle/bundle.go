@@ -101,8 +101,9 @@ func Open(path string) (*Bundle, error) {
 	return b, nil
 }
 
-// Is reports whether the file at a path begins as bundles do, malformed or not. It is false if the file cannot be read.
-func Is(path string) bool {
+// Recognized reports whether the file at a path begins as bundles do, malformed or not. It is false if the file cannot
+// be read.
+func Recognized(path string) bool {
 	_, err := Open(path)
 	return err == nil || errors.Is(err, ErrMalformed) || errors.Is(err, ErrVersion)
 }

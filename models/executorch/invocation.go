@@ -10,6 +10,7 @@ import (
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/internal/operators"
+	"xpwc/models"
 	"xpwc/xnnpack"
 )
 
@@ -350,44 +351,33 @@ func combined(o operators.Operation) func(*invocation) {
 }
 
 func (c *invocation) combine(o operators.Operation) {
-	x := c.hostedOperand(0)
 	switch c.arg(1).kind {
-	case evalueDouble:
-		e := declared[Double]
-		if c.tensor(0).dtype == Float { // PyTorch rounds the number to the tensor's type
-			e = c.plan.values[x].element()
-		}
-		c.hostResult(operators.CombineNumber(o, operators.Number(e, c.number(1))), 0)
-	case evalueInt, evalueBool:
-		c.hostResult(operators.CombineNumber(o, operators.Number(c.plan.values[x].element(), c.number(1))), 0)
+	case evalueDouble, evalueInt, evalueBool:
+		c.hostResult(operators.CombineNumber(o, c.numberFor(c.hostedOperand(0), 1)), 0)
 	default:
 		c.hostResult(operators.Combine(o), 0, 1)
 	}
 }
 
+// numberFor returns argument i, a number, with the type that PyTorch gives it next to a tensor.
+func (c *invocation) numberFor(operand xnnpack.ValueID, i int) array {
+	e := c.plan.values[operand].element()
+	switch c.arg(i).kind {
+	case evalueDouble:
+		if e != models.Float32 {
+			e = models.Float64
+		}
+	case evalueInt:
+		if e == models.Bool {
+			e = models.Int64
+		}
+	}
+	return operators.Number(e, c.number(i))
+}
+
 // comparisonRow returns the row of a comparison.
 func comparisonRow(o operators.Operation) operatorRow {
 	return operatorRow{inGo: func(c *invocation) { c.combine(o) }}
-}
-
-// logicalRow returns the row of an operation on booleans. On integers it would be one on their bits.
-func logicalRow(o operators.Operation) operatorRow {
-	return operatorRow{inGo: func(c *invocation) {
-		c.booleans()
-		c.combine(o)
-	}}
-}
-
-// booleans ends a call of anything else.
-func (c *invocation) booleans() {
-	if c.tensor(0).dtype != Bool {
-		c.outside()
-	}
-}
-
-func (c *invocation) logicalNot() {
-	c.booleans()
-	c.hostResult(operators.Negation(), 0)
 }
 
 // divided is a quotient that is rounded as the third argument asks for.
@@ -412,14 +402,19 @@ func integerFunction(f func(a int64) int64) func(*invocation) {
 // integersOnly ends a call of anything but integers.
 func (c *invocation) integersOnly() {
 	for _, t := range []*tensor{c.tensor(0), c.tensor(c.lastArg())} {
-		if t.dtype == Float || t.dtype == Half || t.dtype == Double || t.dtype == BFloat16 {
+		if isReal(t.dtype) {
 			c.outside()
 		}
 	}
 }
 
-// clampIntegers limits integers to two numbers, each of which may be missing.
-func (c *invocation) clampIntegers() {
+// clampInGo limits elements to two numbers, each of which may be missing.
+func (c *invocation) clampInGo() {
+	if isReal(c.tensor(0).dtype) {
+		low, high := c.limits()
+		c.hostResult(operators.Apply(func(x float64) float64 { return min(max(x, low), high) }), 0)
+		return
+	}
 	low, high := int64(math.MinInt64), int64(math.MaxInt64)
 	if !c.absent(1) {
 		low = int64(c.integer(1))
@@ -541,7 +536,16 @@ func (c *invocation) logSoftmax() {
 
 // arange counts from a number in steps.
 func (c *invocation) arange() {
-	c.hostResult(operators.Count(c.number(0), c.number(2), c.tensor(c.lastArg()).shape...))
+	start, _, step := c.rangeArgs()
+	c.hostResult(operators.Count(start, step, c.tensor(c.lastArg()).shape...))
+}
+
+// rangeArgs returns the arguments of a count. If it has one only, that is the end.
+func (c *invocation) rangeArgs() (start, end, step float64) {
+	if c.lastArg() < 3 {
+		return 0, c.number(0), 1
+	}
+	return c.number(0), c.number(1), c.number(2)
 }
 
 // fullOf plans that argument i, a number, is everywhere.
@@ -552,6 +556,9 @@ func fullOf(i int) func(*invocation) {
 // An operatorRow plans the calls of an operator outside of delegates: as nodes, or where XNNPACK does not have what is
 // called, in Go. Either may be nil.
 type operatorRow struct{ nodes, inGo func(*invocation) }
+
+// isReal reports whether Go computes with elements as floats.
+func isReal(t ScalarType) bool { return t == Double || isFloat(t) }
 
 // isFloat reports whether XNNPACK converts elements from and to others of this kind.
 func isFloat(t ScalarType) bool { return t == Float || t == Half || t == BFloat16 }
@@ -582,4 +589,21 @@ func (c *invocation) second(example xnnpack.ValueID) xnnpack.ValueID {
 	}
 	c.alike(c.tensor(0), c.tensor(1), c.tensor(c.lastArg()))
 	return c.float(1)
+}
+
+// factors returns argument i, a list of numbers, or nothing if it is not given.
+func (c *invocation) factors(i int) []float64 {
+	if c.absent(i) {
+		return nil
+	}
+	v := c.arg(i)
+	if v.kind != evalueDoubleList || len(v.numbers) != 2 {
+		malformed("argument %d is no list of two numbers", i)
+	}
+	for _, x := range v.numbers {
+		if !(x > 0) || math.IsInf(x, 0) {
+			malformed("a factor of %g", x)
+		}
+	}
+	return v.numbers
 }

@@ -20,11 +20,14 @@ func unaryRow(f operators.Function) (row operatorRow) {
 	}
 	switch {
 	case number != nil && f.Whole != nil:
-		row.inGo = wholeOrNumber(f.Whole, number)
+		if f.Number == nil {
+			f.Number = number
+		}
+		row.inGo = wholeOrNumber(f)
 	case number != nil && f.Number == nil:
 		row.inGo = func(c *invocation) { c.apply(f.Node.Op, number) }
 	case number != nil:
-		row.inGo = hostedRow(operators.Apply(number), 0).inGo
+		row.inGo = hostedRow(f.Compute(), 0).inGo
 	case f.Whole != nil:
 		row.inGo = integerFunction(f.Whole)
 	}
@@ -41,17 +44,24 @@ func (c *invocation) unaryNode(n xnnpack.Unary) {
 
 // clamp limits to two numbers, each of which may be missing.
 func (c *invocation) clamp() {
-	limits := xnnpack.Range{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1))}
-	if !c.absent(1) {
-		limits.Min = float32(c.number(1))
-	}
-	if !c.absent(2) {
-		limits.Max = float32(c.number(2))
-	}
+	low, high := c.limits()
+	limits := xnnpack.Range{Min: float32(low), Max: float32(high)}
 	if !(limits.Min < limits.Max) {
 		c.outside()
 	}
 	c.unaryNode(xnnpack.Unary{Op: xnnpack.Clamp, Limits: limits})
+}
+
+// limits returns arguments 1 and 2, infinities where they are missing.
+func (c *invocation) limits() (low, high float64) {
+	low, high = math.Inf(-1), math.Inf(1)
+	if !c.absent(1) {
+		low = c.number(1)
+	}
+	if !c.absent(2) {
+		high = c.number(2)
+	}
+	return low, high
 }
 
 func (c *invocation) elu() {
@@ -115,6 +125,11 @@ func (c *invocation) reciprocal() {
 	c.binaryNode(xnnpack.Divide, c.Number(1, a), a)
 }
 
+// reciprocalInGo computes that of numbers that are no floats of XNNPACK's.
+func (c *invocation) reciprocalInGo() {
+	c.hostResult(operators.Apply(func(x float64) float64 { return 1 / x }), 0)
+}
+
 // power raises to a number.
 func (c *invocation) power() {
 	switch n := c.number(1); n {
@@ -139,6 +154,11 @@ func (c *invocation) powerOfNumber() {
 	c.alike(c.tensor(1), c.tensor(c.lastArg()))
 	exponent := c.float(1)
 	c.binaryNode(xnnpack.Pow, c.Number(c.number(0), exponent), exponent)
+}
+
+// powerOfNumberInGo raises a number to the numbers of a tensor.
+func (c *invocation) powerOfNumberInGo() {
+	c.hostResult(operators.CombineNumber(operators.Power.Reversed(), c.numberFor(c.hostedOperand(1), 0)), 1)
 }
 
 // constantResult makes what the call computes a constant of one number.
@@ -363,12 +383,16 @@ func (c *invocation) instanceNorm() {
 func (c *invocation) variance() {
 	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.rows(x, y)
-	less := 1.0
-	if !c.absent(2) {
-		less = c.number(2)
-	}
 	in := c.float(0)
-	_, variance := c.moments(in, c.axes(1), less)
+	_, variance := c.moments(in, c.axes(1), c.correction())
 	out := c.result(in)
 	c.Add(flow.StaticReshape(xnnpack.StaticReshape{Shape: c.freed(out, y.shape), Input: variance, Output: out}))
+}
+
+// correction returns argument 2, what the number of elements is too large by; 1 if it is not given.
+func (c *invocation) correction() float64 {
+	if c.absent(2) {
+		return 1
+	}
+	return c.number(2)
 }

@@ -1,9 +1,6 @@
 package executorch
 
 import (
-	"math"
-	"slices"
-
 	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
@@ -19,27 +16,10 @@ func (c *invocation) gridSample() {
 func (c *invocation) sameFloats(list ...int) {
 	dtype := c.tensor(list[0]).dtype
 	for _, i := range list {
-		if t := c.tensor(i).dtype; t != dtype || t != Float && t != Half && t != Double {
+		if t := c.tensor(i).dtype; t != dtype || !isReal(t) {
 			c.refuse("tensors of %v and %v", dtype, t)
 		}
 	}
-}
-
-// factors returns argument i, a list of numbers, or nothing if it is not given.
-func (c *invocation) factors(i int) []float64 {
-	if c.absent(i) {
-		return nil
-	}
-	v := c.arg(i)
-	if v.kind != evalueDoubleList || len(v.numbers) != 2 {
-		malformed("argument %d is no list of two numbers", i)
-	}
-	for _, x := range v.numbers {
-		if !(x > 0) || math.IsInf(x, 0) {
-			malformed("a factor of %g", x)
-		}
-	}
-	return v.numbers
 }
 
 // imageSize returns the height and the width of the last argument.
@@ -79,8 +59,8 @@ func (c *invocation) adaptiveInGo() {
 func (c *invocation) maxPoolInGo() {
 	x, y := c.tensor(0), c.tensor(6)
 	window := c.size(1, xnnpack.Size{})
-	stride, around, dilation := c.size(2, window), c.size(3, xnnpack.Size{}), c.size(4, xnnpack.Size{Height: 1,
-		Width: 1})
+	stride, around := c.size(2, window), c.size(3, xnnpack.Size{})
+	dilation := c.size(4, xnnpack.Size{Height: 1, Width: 1})
 	w := operators.Window{Size: []int{window.Height, window.Width}, Stride: []int{stride.Height, stride.Width},
 		Dilation: []int{dilation.Height, dilation.Width}, Pre: []int{around.Height, around.Width},
 		Padded: []int{0, 0}}
@@ -90,43 +70,10 @@ func (c *invocation) maxPoolInGo() {
 	if x.dtype != y.dtype {
 		malformed("elements of %v for %v", x.dtype, y.dtype)
 	}
-	up := c.integer(5) != 0
-	places := []int{windowSize(x.shape[2], window.Height, stride.Height, dilation.Height, around.Height, up),
-		windowSize(x.shape[3], window.Width, stride.Width, dilation.Width, around.Width, up)}
-	pool := operators.MaxPool(w, places)
+	pool := operators.MaxPool(w, c.windowSizes(x.shape[2:], dilation, c.integer(5) != 0))
 	if c.arg(7); c.method.uses(c.args[7]) {
 		c.hostTo([]int{6, 7}, pool, 0)
 	} else {
 		c.hostTo([]int{6}, operators.First(pool), 0)
 	}
-}
-
-// resizedSizes is of images of a size that is listed, or times the factors.
-func (c *invocation) resizedSizes() {
-	x := slices.Clone(c.sizes(0))
-	if len(x) != 4 {
-		malformed("images of shape %v", x)
-	}
-	factors := []float64(nil)
-	if c.absent(1) && len(c.args) == 5 {
-		factors = c.factors(3)
-	} else if c.absent(1) {
-		factors = []float64{c.number(3), c.number(4)}
-	}
-	c.setResult(c.scaledSizes(x, factors))
-}
-
-// scaledSizes is images of a size that argument 1 lists or, if that is not given, times factors.
-func (c *invocation) scaledSizes(sizes []int, factors []float64) []int {
-	for k := range 2 {
-		switch {
-		case c.absent(1) && len(factors) == 2:
-			sizes[2+k] = int(min(float64(sizes[2+k])*factors[k], operators.MostIndices))
-		case !c.absent(1) && len(c.integers(1)) == 2:
-			sizes[2+k] = c.integers(1)[k]
-		default:
-			malformed("neither a size nor factors")
-		}
-	}
-	return sizes
 }

@@ -40,14 +40,6 @@ func (c *invocation) variances() {
 	}
 }
 
-// correction returns argument 2, what the number of elements is too large by; 1 if it is not given.
-func (c *invocation) correction() float64 {
-	if c.absent(2) {
-		return 1
-	}
-	return c.number(2)
-}
-
 // distances is the distance of each row of one tensor from each row of another.
 func (c *invocation) distances() {
 	c.sameFloats(0, 1, c.lastArg())
@@ -96,21 +88,18 @@ func bitsRow(o operators.Operation) operatorRow {
 // bitNot inverts the bits of integers. Booleans have one.
 func (c *invocation) bitNot() {
 	if c.tensor(0).dtype == Bool {
-		c.logicalNot()
+		c.hostResult(operators.Negation(), 0)
 	} else {
 		integerFunction(operators.BitNot)(c)
 	}
 }
 
-// wholeExtreme is the largest or smallest of all elements.
-func wholeExtreme(o operators.Operation) operatorRow {
+// wholeRow returns the row of a reduction of all elements to one.
+func wholeRow(o operators.Operation) operatorRow {
 	return operatorRow{inGo: func(c *invocation) {
 		c.hostResult(operators.Reduce(o, operators.Every(0, len(c.tensor(0).shape), 1), false), 0)
 	}}
 }
-
-// productOfAll is the product of all elements.
-func (c *invocation) productOfAll() { wholeExtreme(operators.Product).inGo(c) }
 
 // productAlong is the product along a dimension.
 func (c *invocation) productAlong() {
@@ -161,29 +150,19 @@ func (c *invocation) linear() {
 // combinedNumbers plans what Go computes of two tensors, as floats.
 func combinedNumbers(o operators.Operation) func(*invocation) {
 	return func(c *invocation) {
-		if t := c.tensor(c.lastArg()).dtype; t != Float && t != Half && t != Double {
+		if t := c.tensor(c.lastArg()).dtype; !isReal(t) {
 			c.refuse("a tensor of %v", t)
 		}
 		c.hostResult(operators.Combine(o), 0, 1)
 	}
 }
 
-func zeros(c *invocation) { c.constantResult(0) }
-
-func zerosInGo(c *invocation) { c.filled(0) }
-
-func onesNode(c *invocation) { c.constantResult(1) }
-
-func onesInGo(c *invocation) { c.filled(1) }
-
-// filled plans that a number is everywhere.
-func (c *invocation) filled(x float64) {
-	c.hostResult(operators.Count(x, 0, c.tensor(c.lastArg()).shape...))
-}
-
-// arangeFromZero counts from 0.
-func (c *invocation) arangeFromZero() {
-	c.hostResult(operators.Count(0, 1, c.tensor(c.lastArg()).shape...))
+// constantRow returns the row of a number that is everywhere.
+func constantRow(x float64) operatorRow {
+	return operatorRow{
+		nodes: func(c *invocation) { c.constantResult(x) },
+		inGo:  func(c *invocation) { c.hostResult(operators.Count(x, 0, c.tensor(c.lastArg()).shape...)) },
+	}
 }
 
 // numberFunctions are what Go computes of numbers that XNNPACK's nodes do not take, such as those of double precision.
@@ -199,27 +178,26 @@ var numberFunctions = map[xnnpack.UnaryOperator]func(float64) float64{
 // apply plans what Go computes of each number. Only rounding gives integers, and of integers.
 func (c *invocation) apply(op xnnpack.UnaryOperator, f func(float64) float64) {
 	rounds := op == xnnpack.BankersRounding || op == xnnpack.Ceiling || op == xnnpack.Floor
-	if t := c.tensor(c.lastArg()).dtype; t != Double && t != Half && t != Float &&
-		(!rounds || c.tensor(0).dtype != t) {
+	if t := c.tensor(c.lastArg()).dtype; !isReal(t) && (!rounds || c.tensor(0).dtype != t) {
 		c.outside()
 	}
 	c.hostResult(operators.Apply(f), 0)
 }
 
 // wholeOrNumber plans what Go computes of integers, or of other numbers.
-func wholeOrNumber(whole func(int64) int64, number func(float64) float64) func(*invocation) {
+func wholeOrNumber(f operators.Function) func(*invocation) {
 	return func(c *invocation) {
-		if t := c.tensor(0).dtype; t == Double || t == Half || t == Float {
-			c.hostResult(operators.Apply(number), 0)
+		if isReal(c.tensor(0).dtype) {
+			c.hostResult(f.Compute(), 0)
 		} else {
-			integerFunction(whole)(c)
+			integerFunction(f.Whole)(c)
 		}
 	}
 }
 
 // meanInGo is the mean over some dimensions of numbers that XNNPACK does not have.
 func (c *invocation) meanInGo() {
-	if t := c.tensor(c.lastArg()).dtype; t != Float && t != Half && t != Double {
+	if t := c.tensor(c.lastArg()).dtype; !isReal(t) {
 		c.refuse("a tensor of %v", t)
 	}
 	axes := operators.Every(0, len(c.tensor(0).shape), 1)
@@ -243,31 +221,4 @@ func (c *invocation) selectedBy() {
 		in = append(in, id)
 	}
 	c.hosted(operators.Select(false), in, y)
-}
-
-// fromZeroSizes is how many numbers there are from 0 to another.
-func (c *invocation) fromZeroSizes() {
-	n := math.Ceil(c.number(0))
-	if !(n >= 0 && n <= math.MaxInt32) {
-		malformed("numbers up to %g", n)
-	}
-	c.setResult([]int{int(n)})
-}
-
-// varianceSizes is of a variance and of its mean.
-func varianceSizes(c *invocation) {
-	for i := 4; i < 6; i++ {
-		call := *c
-		call.args = append(slices.Clone(c.args[:4]), c.args[i])
-		reducedSizes(1, 3)(&call)
-	}
-}
-
-// linearSizes is as many rows as the first argument has, of as many numbers as the second has rows.
-func (c *invocation) linearSizes() {
-	x, w := c.sizes(0), c.sizes(1)
-	if len(x) < 1 || len(w) != 2 {
-		malformed("a matrix of %v for %v", w, x)
-	}
-	c.setResult(append(slices.Clone(x[:len(x)-1]), w[0]))
 }

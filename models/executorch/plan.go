@@ -119,7 +119,7 @@ func (p *planner) planMethod(shapes [][]int) flow.Part {
 		}
 	}
 	p.externals()
-	whole := flow.Part{Values: p.plan, Name: p.files.program().Path(), States: p.states}
+	whole := flow.Part{Values: p.plan, Constants: &flow.Constants{}, Name: p.files.program().Path(), States: p.states}
 	for _, i := range m.inputs {
 		whole.Inputs = append(whole.Inputs, xnnpack.ValueID(p.base+i))
 	}

@@ -3,6 +3,7 @@ package executorch
 import (
 	"math"
 
+	"xpwc/internal/operators"
 	"xpwc/xnnpack"
 )
 
@@ -65,11 +66,7 @@ func floorQuotient(a, b int64) int64 {
 	if b == 0 {
 		malformed("a division by 0")
 	}
-	q := a / b
-	if a%b != 0 && (a < 0) != (b < 0) {
-		q--
-	}
-	return q
+	return operators.FloorQuotient.Whole(a, b)
 }
 
 func remainder(a, b int64) int64 {

@@ -62,10 +62,9 @@ var scalarTypes = map[ScalarType]struct {
 	size int
 }{
 	Byte: {"BYTE", 1}, Char: {"CHAR", 1}, Short: {"SHORT", 2}, Int: {"INT", 4}, Long: {"LONG", 8},
-	Half: {"HALF", 2}, Float: {"FLOAT", 4}, Double: {"DOUBLE", 8}, 8: {"COMPLEXHALF", 4},
-	ComplexFloat: {"COMPLEXFLOAT", 8},
-	10:           {"COMPLEXDOUBLE", 16}, Bool: {"BOOL", 1}, 12: {"QINT8", 1}, 13: {"QUINT8", 1}, 14: {"QINT32", 4},
-	BFloat16: {"BFLOAT16", 2}, 16: {"QUINT4X2", 1}, 17: {"QUINT2X4", 1},
+	Half: {"HALF", 2}, Float: {"FLOAT", 4}, Double: {"DOUBLE", 8}, BFloat16: {"BFLOAT16", 2}, Bool: {"BOOL", 1},
+	8: {"COMPLEXHALF", 4}, ComplexFloat: {"COMPLEXFLOAT", 8}, 10: {"COMPLEXDOUBLE", 16},
+	12: {"QINT8", 1}, 13: {"QUINT8", 1}, 14: {"QINT32", 4}, 16: {"QUINT4X2", 1}, 17: {"QUINT2X4", 1},
 	22: {"BITS16", 2}, 23: {"FLOAT8E5M2", 1}, 24: {"FLOAT8E4M3FN", 1}, 25: {"FLOAT8E5M2FNUZ", 1},
 	26: {"FLOAT8E4M3FNUZ", 1}, UInt16: {"UINT16", 2}, UInt32: {"UINT32", 4}, UInt64: {"UINT64", 8},
 }

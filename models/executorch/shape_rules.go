@@ -5,135 +5,128 @@ import (
 	"slices"
 
 	"xpwc/internal/operators"
+	"xpwc/xnnpack"
 )
 
 // shapeRules compute the dimensions of dynamic outputs before a call is planned, where they are not those that its
 // operands are broadcast to.
 var shapeRules = map[string]func(*invocation){
-	"aten::_adaptive_avg_pool2d.out": sizesComputed,
-	"aten::_cdist_forward.out":       sizesComputed,
-	"aten::_conj_physical.out":       sizesOf(0),
-	"aten::_fft_c2r.out":             sizesComputed,
-	"aten::_fft_r2c.out":             sizesComputed,
-	"aten::_log_softmax.out":         sizesOf(0),
-	"aten::_native_batch_norm_legit_no_training.out": func(c *invocation) {
-		c.arg(7)
-		c.setSizes(c.args[7],
-			c.sizes(0))
-	},
-	"aten::_pdist_forward.out":          sizesComputed,
-	"aten::_softmax.out":                sizesOf(0),
-	"aten::_to_copy.out":                sizesOf(0),
-	"aten::_unsafe_view.out":            (*invocation).viewSizes,
-	"aten::_upsample_bilinear2d_aa.out": (*invocation).resizedSizes,
-	"aten::addmm.out":                   func(c *invocation) { c.productSizes(1, 2) },
-	"aten::alias_copy.out":              sizesOf(0),
-	"aten::all.all_out":                 sizesComputed,
-	"aten::all.dims_out":                reducedSizes(1, 2),
-	"aten::all.out":                     reducedSizes(1, 2),
-	"aten::amax.out":                    reducedSizes(1, 2),
-	"aten::amin.out":                    reducedSizes(1, 2),
-	"aten::any.all_out":                 sizesComputed,
-	"aten::any.dims_out":                reducedSizes(1, 2),
-	"aten::any.out":                     reducedSizes(1, 2),
-	"aten::arange.out":                  (*invocation).fromZeroSizes,
-	"aten::arange.start_out":            (*invocation).countSizes,
-	"aten::argmax.out":                  reducedSizes(1, 2),
-	"aten::argmin.out":                  reducedSizes(1, 2),
-	"aten::as_strided_copy.out":         sizesListed(1),
-	"aten::avg_pool2d.out":              (*invocation).poolSizes,
-	"aten::bmm.out":                     func(c *invocation) { c.productSizes(0, 1) },
-	"aten::cat.out":                     (*invocation).joinedSizes,
-	"aten::clone.out":                   sizesOf(0),
-	"aten::constant_pad_nd.out":         sizesComputed,
-	"aten::convolution.out":             (*invocation).convolutionSizes,
-	"aten::copy.out":                    sizesOf(0),
-	"aten::cumsum.out":                  sizesOf(0),
-	"aten::detach_copy.out":             sizesOf(0),
-	"aten::diagonal_copy.out":           sizesComputed,
-	"aten::embedding.out":               (*invocation).embeddingSizes,
-	"aten::empty.out":                   sizesListed(0),
-	"aten::expand_copy.out":             (*invocation).expandSizes,
-	"aten::fill.Scalar_out":             sizesOf(0),
-	"aten::fill.Tensor_out":             sizesOf(0),
-	"aten::flip.out":                    sizesOf(0),
-	"aten::full.out":                    sizesListed(0),
-	"aten::full_like.out":               sizesOf(0),
-	"aten::gather.out":                  sizesOf(2),
-	"aten::glu.out":                     sizesComputed,
-	"aten::grid_sampler_2d.out":         sizesComputed,
-	"aten::index.Tensor_out":            sizesComputed,
-	"aten::index_put.out":               sizesOf(0),
-	"aten::index_select.out":            (*invocation).indexSelectSizes,
-	"aten::lift_fresh_copy.out":         sizesOf(0),
-	"aten::linear.out":                  (*invocation).linearSizes,
-	"aten::masked_scatter.out":          sizesComputed,
-	"aten::max.dim_max":                 extremeSizes,
-	"aten::max.unary_out":               sizesComputed,
-	"aten::max_pool2d_with_indices.out": sizesComputed,
-	"aten::mean.dtype_out":              sizesComputed,
-	"aten::mean.out":                    reducedSizes(1, 2),
-	"aten::min.dim_min":                 extremeSizes,
-	"aten::min.unary_out":               sizesComputed,
-	"aten::mm.out":                      func(c *invocation) { c.productSizes(0, 1) },
-	"aten::narrow_copy.out":             sizesComputed,
-	"aten::native_group_norm.out":       func(c *invocation) { c.setSizes(c.args[8], c.sizes(0)) },
-	"aten::native_layer_norm.out": func(c *invocation) {
-		c.arg(5)
-		c.setSizes(c.args[5],
-			c.sizes(0))
-	},
-	"aten::ones.out":                        sizesListed(0),
-	"aten::permute_copy.out":                (*invocation).permuteSizes,
-	"aten::pixel_shuffle.out":               (*invocation).shuffledSizes,
-	"aten::pixel_unshuffle.out":             (*invocation).shuffledSizes,
-	"aten::prod.int_out":                    reducedSizes(1, 2),
-	"aten::prod.out":                        sizesComputed,
-	"aten::reflection_pad1d.out":            sizesComputed,
-	"aten::reflection_pad2d.out":            sizesComputed,
-	"aten::reflection_pad3d.out":            sizesComputed,
-	"aten::repeat.out":                      sizesComputed,
-	"aten::repeat_interleave.Tensor_out":    sizesComputed,
-	"aten::replication_pad1d.out":           sizesComputed,
-	"aten::replication_pad2d.out":           sizesComputed,
-	"aten::replication_pad3d.out":           sizesComputed,
-	"aten::roll.out":                        sizesOf(0),
-	"aten::scalar_tensor.out":               sizesComputed,
-	"aten::scatter.src_out":                 sizesOf(0),
-	"aten::scatter.value_out":               sizesOf(0),
-	"aten::scatter_add.out":                 sizesOf(0),
-	"aten::select_copy.int_out":             (*invocation).selectSizes,
-	"aten::select_scatter.out":              sizesOf(0),
-	"aten::slice_copy.Tensor_out":           (*invocation).sliceSizes,
-	"aten::slice_scatter.out":               sizesOf(0),
-	"aten::split_copy.Tensor_out":           (*invocation).splitSizes,
-	"aten::split_with_sizes_copy.out":       (*invocation).splitSizes,
-	"aten::squeeze_copy.dim_out":            (*invocation).squeezeSizes,
-	"aten::squeeze_copy.dims_out":           (*invocation).squeezeSizes,
-	"aten::stack.out":                       (*invocation).stackSizes,
-	"aten::sum.IntList_out":                 reducedSizes(1, 2),
-	"aten::t_copy.out":                      (*invocation).swapSizes,
-	"aten::topk.values":                     sizesComputed,
-	"aten::transpose_copy.int_out":          (*invocation).swapSizes,
-	"aten::tril.out":                        sizesOf(0),
-	"aten::unbind_copy.int_out":             (*invocation).unbindSizes,
-	"aten::unfold_copy.out":                 sizesComputed,
-	"aten::unsqueeze_copy.out":              (*invocation).unsqueezeSizes,
-	"aten::upsample_bilinear2d.vec_out":     (*invocation).resizedSizes,
-	"aten::upsample_nearest2d.out":          (*invocation).upsampleSizes,
-	"aten::upsample_nearest2d.vec_out":      (*invocation).upsampleSizes,
-	"aten::var.correction_out":              reducedSizes(1, 3),
-	"aten::var.out":                         reducedSizes(1, 3),
-	"aten::var_mean.correction_out":         varianceSizes,
-	"aten::view_as_real_copy.out":           sizesComputed,
-	"aten::view_copy.out":                   (*invocation).viewSizes,
-	"aten::zeros.out":                       sizesListed(0),
-	"dim_order_ops::_clone_dim_order.out":   sizesOf(0),
-	"dim_order_ops::_empty_dim_order.out":   sizesListed(0),
-	"dim_order_ops::_to_dim_order_copy.out": sizesOf(0),
-	"et_copy::_d2h_copy.out":                sizesOf(0),
-	"et_copy::_h2d_copy.out":                sizesOf(0),
-	etView:                                  (*invocation).viewSizes,
+	"aten::_adaptive_avg_pool2d.out":                 sizesComputed,
+	"aten::_cdist_forward.out":                       sizesComputed,
+	"aten::_conj_physical.out":                       sizesOf(0),
+	"aten::_fft_c2r.out":                             sizesComputed,
+	"aten::_fft_r2c.out":                             sizesComputed,
+	"aten::_log_softmax.out":                         sizesOf(0),
+	"aten::_native_batch_norm_legit_no_training.out": normalizedSizes(7),
+	"aten::_pdist_forward.out":                       sizesComputed,
+	"aten::_softmax.out":                             sizesOf(0),
+	"aten::_to_copy.out":                             sizesOf(0),
+	"aten::_unsafe_view.out":                         (*invocation).viewSizes,
+	"aten::_upsample_bilinear2d_aa.out":              (*invocation).resizedSizes,
+	"aten::addmm.out":                                func(c *invocation) { c.productSizes(1, 2) },
+	"aten::alias_copy.out":                           sizesOf(0),
+	"aten::all.all_out":                              sizesComputed,
+	"aten::all.dims_out":                             reducedSizes(1, 2),
+	"aten::all.out":                                  reducedSizes(1, 2),
+	"aten::amax.out":                                 reducedSizes(1, 2),
+	"aten::amin.out":                                 reducedSizes(1, 2),
+	"aten::any.all_out":                              sizesComputed,
+	"aten::any.dims_out":                             reducedSizes(1, 2),
+	"aten::any.out":                                  reducedSizes(1, 2),
+	"aten::arange.out":                               (*invocation).countSizes,
+	"aten::arange.start_out":                         (*invocation).countSizes,
+	"aten::argmax.out":                               reducedSizes(1, 2),
+	"aten::argmin.out":                               reducedSizes(1, 2),
+	"aten::as_strided_copy.out":                      sizesListed(1),
+	"aten::avg_pool2d.out":                           (*invocation).poolSizes,
+	"aten::bmm.out":                                  func(c *invocation) { c.productSizes(0, 1) },
+	"aten::cat.out":                                  (*invocation).joinedSizes,
+	"aten::clone.out":                                sizesOf(0),
+	"aten::constant_pad_nd.out":                      sizesComputed,
+	"aten::convolution.out":                          (*invocation).convolutionSizes,
+	"aten::copy.out":                                 sizesOf(0),
+	"aten::cumsum.out":                               sizesOf(0),
+	"aten::detach_copy.out":                          sizesOf(0),
+	"aten::diagonal_copy.out":                        sizesComputed,
+	"aten::embedding.out":                            (*invocation).embeddingSizes,
+	"aten::empty.out":                                sizesListed(0),
+	"aten::expand_copy.out":                          (*invocation).expandSizes,
+	"aten::fill.Scalar_out":                          sizesOf(0),
+	"aten::fill.Tensor_out":                          sizesOf(0),
+	"aten::flip.out":                                 sizesOf(0),
+	"aten::full.out":                                 sizesListed(0),
+	"aten::full_like.out":                            sizesOf(0),
+	"aten::gather.out":                               sizesOf(2),
+	"aten::glu.out":                                  sizesComputed,
+	"aten::grid_sampler_2d.out":                      sizesComputed,
+	"aten::index.Tensor_out":                         sizesComputed,
+	"aten::index_put.out":                            sizesOf(0),
+	"aten::index_select.out":                         (*invocation).indexSelectSizes,
+	"aten::lift_fresh_copy.out":                      sizesOf(0),
+	"aten::linear.out":                               (*invocation).linearSizes,
+	"aten::masked_scatter.out":                       sizesComputed,
+	"aten::max.dim_max":                              extremeSizes,
+	"aten::max.unary_out":                            sizesComputed,
+	"aten::max_pool2d_with_indices.out":              sizesComputed,
+	"aten::mean.dtype_out":                           sizesComputed,
+	"aten::mean.out":                                 reducedSizes(1, 2),
+	"aten::min.dim_min":                              extremeSizes,
+	"aten::min.unary_out":                            sizesComputed,
+	"aten::mm.out":                                   func(c *invocation) { c.productSizes(0, 1) },
+	"aten::narrow_copy.out":                          sizesComputed,
+	"aten::native_group_norm.out":                    normalizedSizes(8),
+	"aten::native_layer_norm.out":                    normalizedSizes(5),
+	"aten::ones.out":                                 sizesListed(0),
+	"aten::permute_copy.out":                         (*invocation).permuteSizes,
+	"aten::pixel_shuffle.out":                        (*invocation).shuffledSizes,
+	"aten::pixel_unshuffle.out":                      (*invocation).shuffledSizes,
+	"aten::prod.int_out":                             reducedSizes(1, 2),
+	"aten::prod.out":                                 sizesComputed,
+	"aten::reflection_pad1d.out":                     sizesComputed,
+	"aten::reflection_pad2d.out":                     sizesComputed,
+	"aten::reflection_pad3d.out":                     sizesComputed,
+	"aten::repeat.out":                               sizesComputed,
+	"aten::repeat_interleave.Tensor_out":             sizesComputed,
+	"aten::replication_pad1d.out":                    sizesComputed,
+	"aten::replication_pad2d.out":                    sizesComputed,
+	"aten::replication_pad3d.out":                    sizesComputed,
+	"aten::roll.out":                                 sizesOf(0),
+	"aten::scalar_tensor.out":                        sizesComputed,
+	"aten::scatter.src_out":                          sizesOf(0),
+	"aten::scatter.value_out":                        sizesOf(0),
+	"aten::scatter_add.out":                          sizesOf(0),
+	"aten::select_copy.int_out":                      (*invocation).selectSizes,
+	"aten::select_scatter.out":                       sizesOf(0),
+	"aten::slice_copy.Tensor_out":                    (*invocation).sliceSizes,
+	"aten::slice_scatter.out":                        sizesOf(0),
+	"aten::split_copy.Tensor_out":                    (*invocation).splitSizes,
+	"aten::split_with_sizes_copy.out":                (*invocation).splitSizes,
+	"aten::squeeze_copy.dim_out":                     (*invocation).squeezeSizes,
+	"aten::squeeze_copy.dims_out":                    (*invocation).squeezeSizes,
+	"aten::stack.out":                                (*invocation).stackSizes,
+	"aten::sum.IntList_out":                          reducedSizes(1, 2),
+	"aten::t_copy.out":                               (*invocation).swapSizes,
+	"aten::topk.values":                              sizesComputed,
+	"aten::transpose_copy.int_out":                   (*invocation).swapSizes,
+	"aten::tril.out":                                 sizesOf(0),
+	"aten::unbind_copy.int_out":                      (*invocation).unbindSizes,
+	"aten::unfold_copy.out":                          sizesComputed,
+	"aten::unsqueeze_copy.out":                       (*invocation).unsqueezeSizes,
+	"aten::upsample_bilinear2d.vec_out":              (*invocation).resizedSizes,
+	"aten::upsample_nearest2d.out":                   (*invocation).upsampleSizes,
+	"aten::upsample_nearest2d.vec_out":               (*invocation).upsampleSizes,
+	"aten::var.correction_out":                       reducedSizes(1, 3),
+	"aten::var.out":                                  reducedSizes(1, 3),
+	"aten::var_mean.correction_out":                  varianceSizes,
+	"aten::view_as_real_copy.out":                    sizesComputed,
+	"aten::view_copy.out":                            (*invocation).viewSizes,
+	"aten::zeros.out":                                sizesListed(0),
+	"dim_order_ops::_clone_dim_order.out":            sizesOf(0),
+	"dim_order_ops::_empty_dim_order.out":            sizesListed(0),
+	"dim_order_ops::_to_dim_order_copy.out":          sizesOf(0),
+	"et_copy::_d2h_copy.out":                         sizesOf(0),
+	"et_copy::_h2d_copy.out":                         sizesOf(0),
+	etView:                                           (*invocation).viewSizes,
 }
 
 // etView is the operator of a view that needs no copy.
@@ -144,6 +137,14 @@ func sizesComputed(*invocation) {}
 
 // sizesOf is those of another argument.
 func sizesOf(i int) func(*invocation) { return func(c *invocation) { c.setResult(c.sizes(i)) } }
+
+// normalizedSizes is that argument i, the first output of a normalization, has the sizes of the input.
+func normalizedSizes(i int) func(*invocation) {
+	return func(c *invocation) {
+		c.arg(i)
+		c.setSizes(c.args[i], c.sizes(0))
+	}
+}
 
 // sizesListed is those in a list.
 func sizesListed(i int) func(*invocation) { return func(c *invocation) { c.setResult(c.integers(i)) } }
@@ -233,10 +234,12 @@ func extremeSizes(c *invocation) {
 
 // countSizes is how many numbers there are from one to another, in steps.
 func (c *invocation) countSizes() {
-	step := c.number(2)
-	if n := math.Ceil((c.number(1) - c.number(0)) / step); step != 0 && n >= 0 && n <= math.MaxInt32 {
-		c.setResult([]int{int(n)})
+	start, end, step := c.rangeArgs()
+	n := math.Ceil((end - start) / step)
+	if !(n >= 0 && n <= math.MaxInt32) {
+		malformed("the numbers from %g to %g in steps of %g", start, end, step)
 	}
+	c.setResult([]int{int(n)})
 }
 
 // productSizes is of a product of matrices.
@@ -380,6 +383,36 @@ func (c *invocation) upsampleSizes() {
 	c.setResult(c.scaledSizes(x, c.upsampleFactors()))
 }
 
+// resizedSizes is of images of a size that is listed, or times the factors.
+func (c *invocation) resizedSizes() {
+	x := slices.Clone(c.sizes(0))
+	if len(x) != 4 {
+		malformed("images of shape %v", x)
+	}
+	factors := []float64(nil)
+	if c.absent(1) && len(c.args) == 5 {
+		factors = c.factors(3)
+	} else if c.absent(1) {
+		factors = []float64{c.number(3), c.number(4)}
+	}
+	c.setResult(c.scaledSizes(x, factors))
+}
+
+// scaledSizes is images of a size that argument 1 lists or, if that is not given, times factors.
+func (c *invocation) scaledSizes(sizes []int, factors []float64) []int {
+	for k := range 2 {
+		switch {
+		case c.absent(1) && len(factors) == 2:
+			sizes[2+k] = int(min(float64(sizes[2+k])*factors[k], operators.MostIndices))
+		case !c.absent(1) && len(c.integers(1)) == 2:
+			sizes[2+k] = c.integers(1)[k]
+		default:
+			malformed("neither a size nor factors")
+		}
+	}
+	return sizes
+}
+
 // windowSize is how many places a window has along a dimension.
 func windowSize(in, window, stride, dilation, padding int, roundUp bool) int {
 	free := in + 2*padding - dilation*(window-1) - 1
@@ -398,23 +431,19 @@ func (c *invocation) poolSizes() {
 	if len(x) != 4 {
 		return
 	}
-	window := c.integers(1)
-	perAxis := func(i int, missing []int) []int {
-		list := c.integers(i)
-		switch len(list) {
-		case 0:
-			return missing
-		case 1:
-			return []int{list[0], list[0]}
-		}
-		return list
+	places := c.windowSizes(x[2:], xnnpack.Size{Height: 1, Width: 1}, c.integer(4) != 0)
+	c.setResult(append(x[:2], places...))
+}
+
+// windowSizes is how many places the window of a pooling has down and across an image. Arguments 1 to 3 are its size,
+// its stride and the padding.
+func (c *invocation) windowSizes(image []int, dilation xnnpack.Size, roundUp bool) []int {
+	window := c.size(1, xnnpack.Size{})
+	stride, around := c.size(2, window), c.size(3, xnnpack.Size{})
+	return []int{
+		windowSize(image[0], window.Height, stride.Height, dilation.Height, around.Height, roundUp),
+		windowSize(image[1], window.Width, stride.Width, dilation.Width, around.Width, roundUp),
 	}
-	window = perAxis(1, window)
-	stride, padding := perAxis(2, window), perAxis(3, []int{0, 0})
-	for k := range min(2, len(window)) {
-		x[2+k] = windowSize(x[2+k], window[k], stride[k], 1, padding[k], c.integer(4) != 0)
-	}
-	c.setResult(x)
 }
 
 func (c *invocation) convolutionSizes() {
@@ -443,4 +472,22 @@ func (c *invocation) convolutionSizes() {
 		sizes = append(sizes, windowSize(n, w[2+k], element(3, k), element(5, k), element(4, k), false))
 	}
 	c.setResult(sizes)
+}
+
+// varianceSizes is of a variance and of its mean.
+func varianceSizes(c *invocation) {
+	for i := 4; i < 6; i++ {
+		call := *c
+		call.args = append(slices.Clone(c.args[:4]), c.args[i])
+		reducedSizes(1, 3)(&call)
+	}
+}
+
+// linearSizes is as many rows as the first argument has, of as many numbers as the second has rows.
+func (c *invocation) linearSizes() {
+	x, w := c.sizes(0), c.sizes(1)
+	if len(x) < 1 || len(w) != 2 {
+		malformed("a matrix of %v for %v", w, x)
+	}
+	c.setResult(append(slices.Clone(x[:len(x)-1]), w[0]))
 }

@@ -22,6 +22,7 @@ type call struct {
 	takes   takes
 	inGo    bool  // it is planned for Go, not for XNNPACK
 	wide    bool  // quantized values are computed in single precision, between conversions
+	folding bool  // it is computed while it is planned
 	asked   int   // how many operands were looked at
 	defined []int // outputs that have a shape
 	nodes   []flow.Node
@@ -274,8 +275,8 @@ func (p *plan) wholeFlow() flow.Part {
 		}
 		return out
 	}
-	whole := flow.Part{Values: p, Steps: p.steps, Inputs: ids(p.graph.inputs), Outputs: ids(p.graph.outputs),
-		States: p.states}
+	whole := flow.Part{Values: p, Constants: &p.read, Steps: p.steps, Inputs: ids(p.graph.inputs),
+		Outputs: ids(p.graph.outputs), States: p.states}
 	return whole.Pruned()
 }
 
@@ -495,8 +496,14 @@ func (c *call) run(out, in []operators.Array) {
 		}
 	}
 	for k, i := range c.reads {
-		if r.in[i] = in[k]; c.wide && p.quantized(c.op.inputs[i]) {
-			r.in[i] = p.floats(c.op.inputs[i], in[k])
+		r.in[i] = in[k]
+		switch t := c.op.inputs[i]; {
+		case !c.wide || !p.quantized(t):
+		case p.values[t].constant != nil && !c.folding:
+			floats := p.read.Content(widenedConstant(t), func() []byte { return p.floats(t, in[k]).Data })
+			r.in[i] = operators.Array{Element: models.Float32, Shape: in[k].Shape, Data: floats}
+		default:
+			r.in[i] = p.floats(t, in[k])
 		}
 	}
 	for i, t := range c.op.outputs {
@@ -511,6 +518,9 @@ func (c *call) run(out, in []operators.Array) {
 		}
 	}
 }
+
+// widenedConstant is the key of a constant in single precision, by its tensor.
+type widenedConstant int
 
 // move moves elements as the nodes would. Values inside of the operator have the type of their inputs.
 func (c *call) move(r *run) {
@@ -588,6 +598,7 @@ func (c *call) fold() bool {
 		a.Data = make([]byte, n)
 		out = append(out, a)
 	}
+	c.folding = true
 	checked(func() { c.run(out, in) })
 	for i, t := range c.op.outputs {
 		tensor := &p.graph.tensors[t]

@@ -155,8 +155,14 @@ var customOperators = map[string]operatorRow{
 
 // unaryRow returns the row of an operator that computes each element from one.
 func unaryRow(f operators.Function) operatorRow {
-	row := operatorRow{plan: planUnary(*f.Node), takes: widened}
-	if f.Whole != nil {
+	row := operatorRow{takes: widened}
+	if f.Node != nil {
+		row.plan = planUnary(*f.Node)
+	}
+	switch {
+	case f.Number != nil:
+		row.inGo = planFunction(f)
+	case f.Whole != nil:
 		row.inGo = planMapped(f.Whole)
 	}
 	return row

@@ -79,7 +79,7 @@ func planResizeNearest(c *call) {
 	times := []int{1, 1, size[0] / h, 1, size[1] / w, 1}
 	align, half := c.op.options.Bool(nearestAlignCorners), c.op.options.Bool(nearestHalfPixelCenters)
 	if !c.inGo && (size[0]%h != 0 || size[1]%w != 0 || slices.Max(times) > mostJoined ||
-		align && slices.Max(times) > 1) {
+		align && slices.Max(times) > 1 || in.dtype == typeFloat32) {
 		unsupported("%v to %v", in.shape, size)
 	}
 	if c.inGo {

@@ -384,9 +384,12 @@ func planTile(c *call) {
 	}
 	if c.inGo {
 		c.host(operators.Tile(times), 0)
-	} else {
-		c.tile(in.shape, times)
+		return
 	}
+	if in.dtype == typeFloat32 {
+		unsupported("of single precision as nodes") // which multiply by ones
+	}
+	c.tile(in.shape, times)
 }
 
 // tile plans that the output is operand 0, in a shape, several times along each dimension.

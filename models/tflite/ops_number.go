@@ -3,7 +3,6 @@ package tflite
 import (
 	"math"
 	"slices"
-	"sort"
 
 	"xpwc/internal/flow"
 	"xpwc/internal/operators"
@@ -215,6 +214,9 @@ func planReduce(op xnnpack.ReduceOperator) func(*call) {
 // negated ones.
 func planReduceMax(c *call) {
 	operand, axes, shape, _ := c.reduced()
+	if operand.dtype == typeFloat32 {
+		unsupported("of single precision as nodes") // which take several times as long as a loop
+	}
 	outer, inner, pool := 1, 1, 1
 	for i, d := range operand.shape {
 		switch {
@@ -286,6 +288,18 @@ func planMapped(f func(a int64) int64) func(*call) {
 			unsupported("of single precision in Go")
 		}
 		c.host(operators.Map(f), 0)
+	}
+}
+
+// planFunction plans an operator on one number in Go.
+func planFunction(f operators.Function) func(*call) {
+	return func(c *call) {
+		in := c.operand(0)
+		if c.sameTypes(in); in.dtype == typeFloat32 || c.wide {
+			c.host(f.Compute(), 0)
+		} else {
+			planMapped(f.Whole)(c)
+		}
 	}
 }
 
@@ -374,9 +388,7 @@ func planBucketize(c *call) {
 	if out := c.outputTensor(0); out.dtype != typeInt32 {
 		unsupported("buckets of type %v", out.dtype)
 	}
-	c.host(operators.Apply(func(x float64) float64 {
-		return float64(sort.Search(len(boundaries), func(i int) bool { return x < float64(boundaries[i]) }))
-	}), 0)
+	c.host(operators.Bucketize(boundaries), 0)
 }
 
 // planSegments plans SEGMENT_SUM, and UNSORTED_SEGMENT_SUM and its like. An empty row has a number, perhaps another for

@@ -29,6 +29,7 @@ type plan struct {
 	names     map[string]bool       // of tensors
 	first     map[stored]string     // the name of the first tensor that has these bytes
 	folded    int                   // bytes of constants that were computed
+	read      flow.Constants        // by Go at a run
 }
 
 // value is what a tensor is at the point of the graph that planning has reached. TensorFlow Lite computes the shapes of

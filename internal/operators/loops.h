@@ -1,0 +1,54 @@
+// Loops over rows of numbers, which the compiler makes vector instructions of.
+#ifndef XPWC_LOOPS_H
+#define XPWC_LOOPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The elements. loops_cgo.go maps models.Element to them.
+enum xpwc_element {
+    XPWC_I8, XPWC_U8, XPWC_I16, XPWC_I32, XPWC_I64, XPWC_F32, XPWC_F64, XPWC_BOOL
+};
+
+// The operations: a loop of operator.go each.
+enum xpwc_loop {
+    XPWC_NO_LOOP,
+    XPWC_EQUAL, XPWC_NOT_EQUAL, XPWC_LESS, XPWC_LESS_OR_EQUAL, XPWC_GREATER, XPWC_GREATER_OR_EQUAL, // to booleans
+    XPWC_AND, XPWC_OR, XPWC_XOR, // of booleans, or the bits of integers
+    XPWC_ADD, XPWC_SUBTRACT, XPWC_MULTIPLY, XPWC_MAXIMUM, XPWC_MINIMUM,
+    // Of single precision alone, two numbers:
+    XPWC_DIVIDE, XPWC_POWER, XPWC_ARC_TANGENT_2, XPWC_REMAINDER, XPWC_FLOOR_REMAINDER, XPWC_FLOOR_QUOTIENT,
+    XPWC_TRUNCATED_QUOTIENT,
+    // and one number:
+    XPWC_ARC_COSINE, XPWC_AREA_COSINE, XPWC_ARC_SINE, XPWC_AREA_SINE, XPWC_ARC_TANGENT, XPWC_AREA_TANGENT,
+    XPWC_HYPERBOLIC_COSINE, XPWC_HYPERBOLIC_SINE, XPWC_TANGENT, XPWC_ERROR_FUNCTION, XPWC_EXPONENTIAL_LESS_1,
+    XPWC_LOGARITHM_10, XPWC_LOGARITHM_1_MORE, XPWC_LOGARITHM_2, XPWC_TRUNCATE, XPWC_SIGN
+};
+
+// Each returns 0 if there is no such loop. A step is 1, or 0 where one number is used for the whole row.
+
+// Computes n results of two rows. Results of comparisons are booleans.
+int xpwc_combine(enum xpwc_loop loop, enum xpwc_element element, void* dst, const void* a, size_t a_step, const void* b,
+                 size_t b_step, size_t n);
+
+// Computes n results of one row.
+int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst, const void* src, size_t n);
+
+// Folds each of so many rows into its number of sums with XPWC_ADD, XPWC_MULTIPLY, XPWC_MAXIMUM or XPWC_MINIMUM.
+int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n);
+
+// Copies n elements of so many bytes in the reverse order.
+int xpwc_reverse(size_t size, void* dst, const void* src, size_t n);
+
+// Converts n numbers.
+int xpwc_convert(enum xpwc_element to, void* dst, enum xpwc_element from, const void* src, size_t n);
+
+// Copies elements of so many bytes, from a where a flag is not 0, and from b elsewhere.
+int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void* a, size_t a_step, const void* b, size_t b_step,
+                size_t n);
+
+// Transforms n complex numbers, a power of 2, in the order of their reversed bits: the butterflies of a Fourier
+// transform. The roots are those of an fft of spectrum.go.
+void xpwc_butterflies(double* numbers, const double* roots, size_t n);
+
+#endif

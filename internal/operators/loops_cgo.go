@@ -1,0 +1,101 @@
+//go:build cgo
+
+package operators
+
+/*
+#cgo CFLAGS: -O3 -Wall -Wextra
+#cgo LDFLAGS: -lm
+#include "loops.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"xpwc/models"
+)
+
+// The loops have the same numbers in C.
+var _ = [1]struct{}{}[C.XPWC_SIGN-C.enum_xpwc_loop(loopSign)]
+
+func loopElement(e models.Element) (c C.enum_xpwc_element, ok bool) {
+	switch e {
+	case models.Int8:
+		return C.XPWC_I8, true
+	case models.Uint8:
+		return C.XPWC_U8, true
+	case models.Int16:
+		return C.XPWC_I16, true
+	case models.Int32:
+		return C.XPWC_I32, true
+	case models.Int64:
+		return C.XPWC_I64, true
+	case models.Float32:
+		return C.XPWC_F32, true
+	case models.Float64:
+		return C.XPWC_F64, true
+	case models.Bool:
+		return C.XPWC_BOOL, true
+	}
+	return 0, false
+}
+
+// inPlace reports whether C can read and write the elements of arrays where they are.
+func inPlace(arrays ...Array) bool {
+	for _, a := range arrays {
+		if uintptr(pointer(a.Data))%uintptr(a.Element.Size()) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
+
+// combineRow computes n results of two rows. A step is 1, or 0 where one element is used for the whole row. It returns
+// false if there is no such loop.
+func combineRow(l loop, e models.Element, dst, a []byte, aStep int, b []byte, bStep, n int) bool {
+	element, ok := loopElement(e)
+	return ok && C.xpwc_combine(C.enum_xpwc_loop(l), element, pointer(dst), pointer(a), C.size_t(aStep), pointer(b),
+		C.size_t(bStep), C.size_t(n)) != 0
+}
+
+// applyRow computes n results of one row. It returns false if there is no such loop.
+func applyRow(l loop, e models.Element, dst, src []byte, n int) bool {
+	element, ok := loopElement(e)
+	return ok && C.xpwc_apply(C.enum_xpwc_loop(l), element, pointer(dst), pointer(src), C.size_t(n)) != 0
+}
+
+// foldRow folds each of so many rows of n elements into its element of sums. It returns false if there is no such loop.
+func foldRow(l loop, e models.Element, sums []byte, rows int, src []byte, n int) bool {
+	element, ok := loopElement(e)
+	return ok && C.xpwc_fold(C.enum_xpwc_loop(l), element, pointer(sums), C.size_t(rows), pointer(src),
+		C.size_t(n)) != 0
+}
+
+// reverseRow copies n elements of so many bytes in the reverse order. It returns false if there is no such loop.
+func reverseRow(size int, dst, src []byte, n int) bool {
+	inPlace := (uintptr(pointer(dst))|uintptr(pointer(src)))&uintptr(size-1) == 0
+	return inPlace && C.xpwc_reverse(C.size_t(size), pointer(dst), pointer(src), C.size_t(n)) != 0
+}
+
+// convertRow converts n numbers. It returns false if there is no such loop.
+func convertRow(to models.Element, dst []byte, from models.Element, src []byte, n int) bool {
+	dstElement, dstOK := loopElement(to)
+	srcElement, srcOK := loopElement(from)
+	return dstOK && srcOK &&
+		C.xpwc_convert(dstElement, pointer(dst), srcElement, pointer(src), C.size_t(n)) != 0
+}
+
+// selectRow copies n elements of so many bytes, from a where a flag is not 0, and from b elsewhere.
+func selectRow(size int, dst, flags, a []byte, aStep int, b []byte, bStep, n int) bool {
+	return C.xpwc_select(C.size_t(size), pointer(dst), (*C.uint8_t)(pointer(flags)), pointer(a), C.size_t(aStep),
+		pointer(b), C.size_t(bStep), C.size_t(n)) != 0
+}
+
+// butterflies transforms numbers in the order of their reversed bits, see [fft]. It returns false if C does not.
+func butterflies(numbers, roots []complex128) bool {
+	C.xpwc_butterflies((*C.double)(unsafe.Pointer(unsafe.SliceData(numbers))),
+		(*C.double)(unsafe.Pointer(unsafe.SliceData(roots))), C.size_t(len(numbers)))
+	return true
+}
