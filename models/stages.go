@@ -2,6 +2,7 @@ package models
 
 import (
 	"errors"
+	"slices"
 
 	"xpwc/xnnpack"
 )
@@ -40,6 +41,9 @@ type Stage struct {
 	// Compute computes the stage in Go. It may be called while no other stage of the same buffers is. The error tells
 	// what of the inputs is wrong, for instance that a token is not in the vocabulary.
 	Compute func(inputs, outputs [][]byte) error
+	// Updates reports that the only output is the first input with other elements in some places. Compute writes these
+	// places alone if both are given the same memory.
+	Updates bool
 }
 
 // StagesOf returns the stages of any model: if it is one subgraph, that is the only one.
@@ -57,6 +61,18 @@ func StagesOf(m Model) (stages []Stage, between []Buffer) {
 		whole.Outputs = append(whole.Outputs, len(whole.Inputs)+i)
 	}
 	return []Stage{whole}, nil
+}
+
+// InPlace reports whether an output may lie in the memory of an input, both named as stages name buffers: the stages
+// then change some places of it, and copy nothing.
+func InPlace(stages []Stage, input, output int) bool {
+	writer := slices.IndexFunc(stages, func(s Stage) bool { return slices.Contains(s.Outputs, output) })
+	if writer < 0 || !stages[writer].Updates || stages[writer].Inputs[0] != input {
+		return false
+	}
+	return !slices.ContainsFunc(stages[writer+1:], func(s Stage) bool {
+		return slices.Contains(s.Inputs, input) || slices.Contains(s.Outputs, output)
+	})
 }
 
 // SubgraphsOf returns what makes the subgraphs of any model, for [Pack]: of all stages.

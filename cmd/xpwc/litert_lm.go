@@ -248,7 +248,7 @@ func linkCache(path, alias string) error {
 	switch existing, err := f.Existing(); {
 	case err == nil:
 		defer existing.Close()
-		if same, err := existing.Stat(); err == nil && os.SameFile(info, same) {
+		if present, err := existing.Stat(); err == nil && os.SameFile(info, present) {
 			return nil
 		}
 		if err := onlyLiteRT(existing); err != nil {

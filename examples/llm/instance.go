@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -88,8 +89,11 @@ func (i *instance) close() (err error) {
 
 // next adds tokens, one at least, to the text, and returns the logits of the next token, which stay until the next
 // call.
-func (i *instance) next(tokens []int) (logits []float32, err error) {
+func (i *instance) next(ctx context.Context, tokens []int) (logits []float32, err error) {
 	for len(tokens) > 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		n := min(len(tokens), chunk)
 		if logits, err = i.compute(tokens[:n]); err != nil {
 			return nil, err

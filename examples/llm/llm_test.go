@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
+	"xpwc/models/llm"
 )
 
 func openModelOf(t testing.TB, w weights) *model {
@@ -38,12 +38,12 @@ func answer(t testing.TB, m *model, cache *xpwc.Cache, g golden) (a answered) {
 	i, err := m.newInstance(cache, 2)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, i.close()) }()
-	logits, err := i.next(g.IDs)
+	logits, err := i.next(t.Context(), g.IDs)
 	require.NoError(t, err)
 	for _, top := range g.Top5 {
 		a.distance = max(a.distance, math.Abs(float64(logits[int(top[0])]-top[1])))
 	}
-	for next := greedy(logits); ; next = greedy(logits) {
+	for next := int(llm.Greedy(logits)); ; next = int(llm.Greedy(logits)) {
 		if a.golden == len(a.tokens) && next == g.Tokens[a.golden] {
 			a.golden++
 		}
@@ -52,7 +52,7 @@ func answer(t testing.TB, m *model, cache *xpwc.Cache, g golden) (a answered) {
 				a.distance, a.golden, len(a.tokens))
 			return a
 		}
-		logits, err = i.next([]int{next})
+		logits, err = i.next(t.Context(), []int{next})
 		require.NoError(t, err)
 	}
 }
@@ -108,14 +108,14 @@ func TestALongPromptIsComputedInParts(t *testing.T) {
 	whole, err := m.newInstance(cache, 2)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, whole.close()) }()
-	want, err := whole.next(prompt)
+	want, err := whole.next(t.Context(), prompt)
 	require.NoError(t, err)
 	single, err := m.newInstance(cache, 2)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, single.close()) }()
 	var got []float32
 	for _, token := range prompt {
-		got, err = single.next([]int{token})
+		got, err = single.next(t.Context(), []int{token})
 		require.NoError(t, err)
 	}
 	require.InDeltaSlice(t, want, got, 1e-2)
@@ -125,58 +125,40 @@ func TestTwoPromptsAreAnsweredAtTheSameTimeWithOneSetOfWeights(t *testing.T) {
 	openModelFile(t) // or skip
 	o := options{model: modelFile, cache: filepath.Join(t.TempDir(), "llm.xpwc"), weights: int8Weights, threads: 1,
 		tokens: 12}
-	require.NoError(t, withService(o, func(s *service) error {
-		server := httptest.NewServer(s.handler())
-		defer server.Close()
-		prompts := goldens(t)[:2]
-		want, got := make([]string, len(prompts)), make([]string, len(prompts))
-		for i, g := range prompts {
-			var b strings.Builder
-			require.NoError(t, s.answer(t.Context(), g.Prompt, o, &b))
-			want[i] = b.String()
-		}
-		var wg sync.WaitGroup
-		for i, g := range prompts {
-			wg.Go(func() {
-				reply, err := http.Post(server.URL, "text/plain", strings.NewReader(g.Prompt))
-				if assert.NoError(t, err) {
-					defer reply.Body.Close()
-					text, err := io.ReadAll(reply.Body)
-					assert.NoError(t, err)
-					got[i] = string(text)
-				}
-			})
-		}
-		wg.Wait()
-		require.Equal(t, want, got)
-		for _, wrong := range []string{"", strings.Repeat("long ", longestPrompt)} {
-			reply, err := http.Post(server.URL, "text/plain", strings.NewReader(wrong))
-			require.NoError(t, err)
-			require.Equal(t, http.StatusBadRequest, reply.StatusCode)
-			require.NoError(t, reply.Body.Close())
-		}
-		stats := s.cache.Stats()
-		require.EqualValues(t, matrices, stats.Packed.Entries)
-		require.Empty(t, stats.Private)
-		return nil
-	}))
-}
-
-func TestSampledTokensAreLikelyOnesAndTheSameForASeed(t *testing.T) {
-	logits := make([]float32, 1000)
-	for i := range logits {
-		logits[i] = float32(i % 100)
+	d, err := openDoor(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.close()) }()
+	s := d.current
+	server := httptest.NewServer(d.handler())
+	defer server.Close()
+	prompts := goldens(t)[:2]
+	want, got := make([]string, len(prompts)), make([]string, len(prompts))
+	for i, g := range prompts {
+		var b strings.Builder
+		require.NoError(t, s.answer(t.Context(), g.Prompt, o, &b))
+		want[i] = b.String()
 	}
-	draw := func(seed uint64) (tokens []int) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		for range 50 {
-			tokens = append(tokens, sampled(logits, 100, random))
-		}
-		return tokens
+	var wg sync.WaitGroup
+	for i, g := range prompts {
+		wg.Go(func() {
+			reply, err := http.Post(server.URL, "text/plain", strings.NewReader(g.Prompt))
+			if assert.NoError(t, err) {
+				defer reply.Body.Close()
+				text, err := io.ReadAll(reply.Body)
+				assert.NoError(t, err)
+				got[i] = string(text)
+			}
+		})
 	}
-	require.Equal(t, draw(1), draw(1))
-	require.NotEqual(t, draw(1), draw(2))
-	for _, token := range draw(1) {
-		require.GreaterOrEqual(t, logits[token], float32(96), "it is one of the 40 likeliest")
+	wg.Wait()
+	require.Equal(t, want, got)
+	for _, wrong := range []string{"", strings.Repeat("long ", longestPrompt)} {
+		reply, err := http.Post(server.URL, "text/plain", strings.NewReader(wrong))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, reply.StatusCode)
+		require.NoError(t, reply.Body.Close())
 	}
+	stats := s.language.(*ggufLanguage).cache.Stats()
+	require.EqualValues(t, matrices, stats.Packed.Entries)
+	require.Empty(t, stats.Private)
 }

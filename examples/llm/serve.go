@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -18,15 +21,32 @@ const (
 	drain = 10 * time.Second
 )
 
-// serve answers requests until ctx is done: a POST of a prompt is answered token by token. ?n= is the number of tokens.
-// Each request has a runtime of its own; the weights are there once.
-func (s *service) serve(ctx context.Context, address string, stdout io.Writer) error {
+var errEmpty = errors.New("the prompt is empty")
+
+// serve answers requests until ctx is done. Each request has keys and values of its own; the weights are there once.
+// The signal SIGHUP puts the present content of the model's file in force.
+func (d *door) serve(ctx context.Context, address string, stdout io.Writer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "serving on http://%s\n", listener.Addr())
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				if err := d.reload(); err != nil {
+					fmt.Fprintf(os.Stderr, "llm: %v\n", err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	server := &http.Server{Handler: d.handler(), ReadHeaderTimeout: 10 * time.Second}
 	drained := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		waiting, cancel := context.WithTimeout(context.Background(), drain)
@@ -40,30 +60,40 @@ func (s *service) serve(ctx context.Context, address string, stdout io.Writer) e
 	return <-drained
 }
 
-func (s *service) handler() http.Handler {
+// handler routes requests:
+//
+//	POST /v1/chat/completions  a chat, as OpenAI's API has it, also streamed
+//	GET  /v1/models            the model's name
+//	POST /                     a prompt, whose continuation comes token by token; ?n= is the number of tokens
+func (d *door) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
-		prompt, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestPrompt))
-		if len(prompt) == 0 && err == nil {
-			err = errors.New("the prompt is empty")
-		}
-		o := s.options
-		if n := r.URL.Query().Get("n"); n != "" && err == nil {
-			o.tokens, err = strconv.Atoi(n)
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		stream := &flushed{w, http.NewResponseController(w), false}
-		if err := s.answer(r.Context(), string(prompt), o, stream); err != nil && !stream.begun {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		} else if err != nil {
-			panic(http.ErrAbortHandler) // the client sees that the answer is not whole
-		}
-	})
+	mux.HandleFunc("POST /v1/chat/completions", d.with((*service).chatCompletions))
+	mux.HandleFunc("GET /v1/models", d.with((*service).listModels))
+	mux.HandleFunc("POST /", d.with((*service).continuePrompt))
 	return mux
+}
+
+// continuePrompt answers POST /.
+func (s *service) continuePrompt(w http.ResponseWriter, r *http.Request) {
+	prompt, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestPrompt))
+	if len(prompt) == 0 && err == nil {
+		err = errEmpty
+	}
+	o := s.options
+	if n := r.URL.Query().Get("n"); n != "" && err == nil {
+		o.tokens, err = strconv.Atoi(n)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	stream := &flushed{w, http.NewResponseController(w), false}
+	if err := s.answer(r.Context(), string(prompt), o, stream); err != nil && !stream.begun {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	} else if err != nil {
+		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
+	}
 }
 
 // flushed sends each token as it comes.

@@ -1,18 +1,22 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// A tokenizer is the byte-pair encoding of GPT-2 with each digit by itself, as SmolLM2 has it.
+// A tokenizer is the byte-pair encoding of GPT-2, mostly with each digit by itself, as SmolLM2 has it.
 type tokenizer struct {
-	words []string // of the tokens, each byte as one rune of byteRunes
-	ids   map[string]int
-	ranks map[string]int // of the pairs that are merged, with a space between them; the lowest is merged first
-	end   int            // the token that ends an answer
+	words    []string // of the tokens, each byte as one rune of byteRunes
+	ids      map[string]int
+	ranks    map[string]int // of the pairs that are merged, with a space between them; the lowest is merged first
+	together bool           // digits are not cut from each other
+	ends     map[int]bool   // the tokens that end an answer
+	system   string         // the system message of a chat that has none; "" adds no message
 }
 
 // byteRunes has for each byte the rune that stands for it in a token's word: itself if it is printed, and otherwise one
@@ -52,7 +56,8 @@ func newTokenizer(g *gguf) (*tokenizer, error) {
 		return nil, fmt.Errorf("%w: %d tokens, the last of a text number %g, with %d vectors", errMalformed, len(words),
 			end, rows)
 	}
-	return &tokenizer{words: words, ids: indexes(words), ranks: indexes(merges), end: int(end)}, nil
+	return &tokenizer{words: words, ids: indexes(words), ranks: indexes(merges),
+		ends: map[int]bool{int(end): true}, system: assistant}, nil
 }
 
 func indexes(words []string) map[string]int {
@@ -65,7 +70,7 @@ func indexes(words []string) map[string]int {
 
 // encode returns the tokens of a text. Words of special tokens in it are text.
 func (t *tokenizer) encode(text string) (tokens []int, err error) {
-	for _, part := range splitText(text) {
+	for _, part := range splitText(text, t.together) {
 		var pieces []string
 		for _, b := range []byte(part) {
 			pieces = append(pieces, string(byteRunes[b]))
@@ -81,22 +86,38 @@ func (t *tokenizer) encode(text string) (tokens []int, err error) {
 	return tokens, nil
 }
 
-// question returns the tokens of a question to an assistant, up to where the answer begins.
-func (t *tokenizer) question(text string) (tokens []int, err error) {
-	for _, part := range []string{
-		"<|im_start|>", "system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face", "<|im_end|>",
-		"\n", "<|im_start|>", "user\n" + text, "<|im_end|>", "\n", "<|im_start|>", "assistant\n"} {
-		if id, ok := t.ids[part]; ok {
-			tokens = append(tokens, id)
-			continue
-		}
-		ids, err := t.encode(part)
-		if err != nil {
-			return nil, err
-		}
-		tokens = append(tokens, ids...)
+// A message is one of a chat: its role is system, user or assistant.
+type message struct{ role, content string }
+
+// assistant is SmolLM2's system message.
+const assistant = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+
+// chat returns the tokens of messages to an assistant, up to where its answer begins, as ChatML has them.
+func (t *tokenizer) chat(messages []message) (tokens []int, err error) {
+	begin, ok := t.ids["<|im_start|>"]
+	end, also := t.ids["<|im_end|>"]
+	if !ok || !also {
+		return nil, errors.New("the model's chats are not in ChatML: it has no tokens <|im_start|> and <|im_end|>")
 	}
-	return tokens, nil
+	if t.system != "" && (len(messages) == 0 || messages[0].role != "system") {
+		messages = slices.Insert(slices.Clone(messages), 0, message{"system", t.system})
+	}
+	add := func(text string) {
+		var ids []int
+		if err == nil {
+			ids, err = t.encode(text)
+			tokens = append(tokens, ids...)
+		}
+	}
+	for _, m := range messages {
+		tokens = append(tokens, begin)
+		add(m.role + "\n" + m.content)
+		tokens = append(tokens, end)
+		add("\n")
+	}
+	tokens = append(tokens, begin)
+	add("assistant\n")
+	return tokens, err
 }
 
 // merge joins neighbours, the lowest rank first, until no pair has one.
@@ -119,6 +140,9 @@ func (t *tokenizer) merge(pieces []string) []string {
 // decode returns the bytes that a token stands for; a character may take several tokens. Those of a special token are
 // its name's.
 func (t *tokenizer) decode(token int) string {
+	if token >= len(t.words) { // vocabularies are padded
+		return ""
+	}
 	var b strings.Builder
 	for _, r := range t.words[token] {
 		if c, ok := runeBytes[r]; ok {
@@ -129,10 +153,10 @@ func (t *tokenizer) decode(token int) string {
 }
 
 // splitText cuts a text into parts that are encoded separately: digits, words and other signs, each with a space before
-// it, and white space.
-func splitText(text string) (parts []string) {
+// it, and white space. Digits are cut from each other unless they are to be together.
+func splitText(text string, digitsTogether bool) (parts []string) {
 	for text != "" {
-		n := partLength(text)
+		n := partLength(text, digitsTogether)
 		parts = append(parts, text[:n])
 		text = text[n:]
 	}
@@ -142,8 +166,8 @@ func splitText(text string) (parts []string) {
 var contractions = []string{"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
 
 // partLength returns how many bytes the text's first part has.
-func partLength(text string) int {
-	if first, size := utf8.DecodeRuneInString(text); unicode.IsNumber(first) {
+func partLength(text string, digitsTogether bool) int {
+	if first, size := utf8.DecodeRuneInString(text); !digitsTogether && unicode.IsNumber(first) {
 		return size
 	}
 	for _, c := range contractions {
@@ -155,14 +179,18 @@ func partLength(text string) int {
 	if text[0] == ' ' {
 		space = 1
 	}
-	for _, class := range []func(rune) bool{unicode.IsLetter, isOther} {
+	classes := []func(rune) bool{unicode.IsLetter, isOther}
+	if digitsTogether {
+		classes = append(classes, unicode.IsNumber)
+	}
+	for _, class := range classes {
 		if n := span(text[space:], class); n > 0 {
 			return space + n
 		}
 	}
 	// White space. The last of it goes with the next part, except a digit.
 	n := span(text, unicode.IsSpace)
-	if next, _ := utf8.DecodeRuneInString(text[n:]); n == len(text) || unicode.IsNumber(next) {
+	if next, _ := utf8.DecodeRuneInString(text[n:]); n == len(text) || !digitsTogether && unicode.IsNumber(next) {
 		return n
 	}
 	if _, last := utf8.DecodeLastRuneInString(text[:n]); n > last {

@@ -14,6 +14,7 @@ type Hosted struct {
 	Inputs, Results IDs
 	Computed        []int // the shape of the only result; nil if there are several
 	Compute         func(out, in []Array)
+	Updates         bool // Compute updates the first input if the result lies in its memory
 }
 
 // Operands implements [Operation].
@@ -228,6 +229,7 @@ func (s *stager) add(segment Part) {
 			}
 			return nil
 		}
+		stage.Updates = op.Updates && !s.constant(op.Inputs[0]) && !slices.Contains(op.Inputs[1:], op.Inputs[0])
 	} else {
 		stage.Subgraph, stage.Structure, stage.Shapes = segment.Subgraph, segment.Structure, segment.shapes()
 	}

@@ -45,6 +45,7 @@ type Instance struct {
 	place    func(models.Model) (*place, error)
 	shared   *xnnpack.Workspace // of runtimes that run one after the other; nil of a single one
 	ready    bool
+	foreign  map[int]bool   // buffers of UseBuffers, as stages name them
 	closers  []func() error // in the order in which things were opened
 }
 
@@ -53,7 +54,7 @@ type Instance struct {
 // compute, as [xnnpack.NewThreadpool] has it; more than one are threads of a pool that all instances of this number
 // share. XNNPACK is initialized and the threads are started before the clock is.
 func New(m models.Model, b Backing, n int) (e *Instance, err error) {
-	e = &Instance{Model: m}
+	e = &Instance{Model: m, foreign: map[int]bool{}}
 	done := false
 	defer func() {
 		if !done { // also after a panic of the model's
@@ -155,6 +156,27 @@ func (e *Instance) buffers(values []models.Value) (buffers []*xnnpack.Buffer, er
 		buffers = append(buffers, b)
 	}
 	return buffers, nil
+}
+
+// UseBuffers puts buffers in the place of inputs and outputs, by their indices, from the next inference on. They have
+// room for the largest shapes, and they stay the caller's, who must not free them while the instance uses them. What
+// the instance had made for these values is freed. An output may lie where an input does if [models.InPlace] has it
+// so.
+func (e *Instance) UseBuffers(inputs, outputs map[int]*xnnpack.Buffer) {
+	use := func(present []*xnnpack.Buffer, first int, buffers map[int]*xnnpack.Buffer) {
+		for i, b := range buffers {
+			if present[i] == b {
+				continue
+			}
+			if !e.foreign[first+i] {
+				present[i].Free()
+			}
+			e.foreign[first+i] = true
+			present[i], e.ready = b, false
+		}
+	}
+	use(e.Inputs, 0, inputs)
+	use(e.Outputs, len(e.Inputs), outputs)
 }
 
 // InputBytes returns how many bytes input i has in its element, in the largest shape.

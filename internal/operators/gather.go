@@ -119,14 +119,13 @@ func Update() Operator {
 		if !fits {
 			wrong("an update of shape %v at %v of shape %v", part, shapes[2], in)
 		}
-		return moving(in, func(out Array, in []Array) {
-			copy(out.Data, in[0].Data)
+		return updating(in, func(out Array, in []Array) {
 			first, far, size := 0, Rows(out.Shape), out.Element.Size()
 			for d, n := range out.Shape {
 				first += far[d] * int(min(max(in[2].Whole(d), 0), int64(n-part[d])))
 			}
-			rows(part, [][]int{far}, func(i, n int, offsets, _ []int) {
-				copy(out.Data[(first+offsets[0])*size:], in[1].Data[i*size:][:n*size])
+			rows(part, [][]int{far}, func(i, n int, offsets, apart []int) {
+				moveRun(out.Data[(first+offsets[0])*size:], in[1].Data[i*size:], n, apart[0]*size, size, size)
 			})
 		}).moves(0, 1)
 	}

@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,34 @@ func TestSlicesAreGatheredAlongAnAxis(t *testing.T) {
 		row := arrayOf(models.Float32, []int{1, 2})
 		require.ErrorIs(t, fault.Try(func() { run(GatherSlices(), row, table, wrong) }), ErrIndex)
 		require.ErrorIs(t, fault.Try(func() { run(ScatterSlices([]int{2, 3, 2}), spread, wrong, row) }), ErrIndex)
+	}
+}
+
+// Also columns, as keys and values have them whose tokens are the last dimension.
+func TestAnUpdateOfAnyShapeIsWrittenWhereItBegins(t *testing.T) {
+	shape := []int{2, 3, 4}
+	numbers := make([]float64, product(shape))
+	for i := range numbers {
+		numbers[i] = float64(i)
+	}
+	for a := range 2 * 3 * 4 {
+		part := []int{a%2 + 1, a/2%3 + 1, a/6 + 1}
+		for b := range 2 * 3 * 4 {
+			start := []int{min(b%2, 2-part[0]), min(b/2%3, 3-part[1]), min(b/6, 4-part[2])}
+			want, update := slices.Clone(numbers), arrayOf(models.Int16, part)
+			for i := range product(part) {
+				place := []int{i / (part[1] * part[2]), i / part[2] % part[1], i % part[2]}
+				putNumber(models.Int16, update.elem(i), 100+float64(i))
+				want[((place[0]+start[0])*3+place[1]+start[1])*4+place[2]+start[2]] = 100 + float64(i)
+			}
+			in, out := arrayOf(models.Int16, shape, numbers...), arrayOf(models.Int16, shape)
+			places := arrayOf(models.Int32, []int{3}, float64(start[0]), float64(start[1]), float64(start[2]))
+			run(Update(), out, in, update, places)
+			require.Equal(t, want, out.list(), "%v at %v", part, start)
+			require.Equal(t, numbers, in.list())
+			run(Update(), in, in, update, places)
+			require.Equal(t, want, in.list(), "%v at %v, in place", part, start)
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ type Kernel struct {
 	Shapes [][]int // of the outputs
 	Run    func(out, in []Array)
 	Moves  []int // the inputs whose elements become elements of the outputs, of the same type
+	// Updates reports that the only output is the first input with other elements in some places. Run then changes
+	// these places alone if both are given the same memory.
+	Updates bool
 }
 
 // computing returns the kernel of one output of this shape.
@@ -43,6 +46,19 @@ func unary(run func(out, in Array)) Operator {
 // moving returns the kernel whose output, of this shape, has elements of the first input.
 func moving(shape []int, run func(out Array, in []Array)) Kernel {
 	return computing(shape, run).moves(0)
+}
+
+// updating returns the kernel of an output of this shape that Updates its first input. The others' elements are written
+// over it.
+func updating(shape []int, write func(out Array, in []Array)) Kernel {
+	k := moving(shape, func(out Array, in []Array) {
+		if src := in[0].Data; len(src) > 0 && &src[0] != &out.Data[0] {
+			copy(out.Data, src)
+		}
+		write(out, in)
+	})
+	k.Updates = true
+	return k
 }
 
 // moves returns the kernel whose outputs have elements of these inputs.

@@ -161,8 +161,7 @@ func ScatterWindows(w Windows, operation *Operation) Operator {
 		if !slices.Equal(shape, shapes[2]) {
 			wrong("updates of shape %v, not %v", shapes[2], shape)
 		}
-		k := moving(shapes[0], func(out Array, in []Array) {
-			copy(out.Data, in[0].Data)
+		k := updating(shapes[0], func(out Array, in []Array) {
 			size := out.Element.Size()
 			p.visit(in[1], false, func(operand, window, n, step, stride int) {
 				if operation == nil {

@@ -39,8 +39,8 @@ func TestTheEnginesNamesAreReadAsTheyAreWritten(t *testing.T) {
 }
 
 func TestNearAWholeSecondTheEngineMayLookForTwoNames(t *testing.T) {
-	cache := func(at time.Time) litert.EngineCache {
-		return litert.EngineCache{Bundle: "m", Time: at, Size: 2, Part: "mtp_drafter"}
+	cache := func(changed time.Time) litert.EngineCache {
+		return litert.EngineCache{Bundle: "m", Time: changed, Size: 2, Part: "mtp_drafter"}
 	}
 	second, previous := "m_1000_2.mtp_drafter.xnnpack_cache", "m_999_2.mtp_drafter.xnnpack_cache"
 	require.Equal(t, []string{second, previous}, cache(time.Unix(1000, 0)).Names())

@@ -29,6 +29,7 @@ type call struct {
 	inner   map[flow.ID]flow.ID // the tensors that values inside of the operator are like
 	compute func(*run)          // in place of nodes
 	reads   []int               // operands that compute reads
+	updates bool                // compute updates the first of them in place, if it is not wide
 }
 
 // tensor returns the index of the tensor that operand i names, or absent.
@@ -343,7 +344,7 @@ func (c *call) finish() {
 	for _, t := range c.op.outputs {
 		results = append(results, flow.ID(t))
 	}
-	hosted := flow.Hosted{Inputs: inputs, Results: results, Compute: c.run}
+	hosted := flow.Hosted{Inputs: inputs, Results: results, Compute: c.run, Updates: c.updates && !c.wide}
 	c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: hosted})
 }
 
@@ -468,6 +469,7 @@ func (c *call) host(op operators.Operator, operands ...int) {
 	for _, k := range kernel.Moves {
 		c.keepsScale(c.inputID(operands[k]))
 	}
+	c.updates = kernel.Updates && c.reads[0] == operands[0]
 	c.do(func(r *run) {
 		in, out := make([]operators.Array, len(operands)), slices.Clone(r.out)
 		for k, i := range operands {

@@ -1,8 +1,10 @@
-// A host of LiteRT-LM's engine: litert_lm BUNDLE CACHE_DIR prints the answer to one prompt, the likeliest token each
-// time. An empty CACHE_DIR is the engine's default, the bundle's directory.
+// A host of LiteRT-LM's engine: litert_lm BUNDLE CACHE_DIR [PROMPT [TOKENS]] prints the answer to a prompt, the
+// likeliest token each time. An empty CACHE_DIR is the engine's default, the bundle's directory.
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 // The declarations of the engine's C API, as far as they are needed: the library has no headers.
 void litert_lm_set_min_log_level(int level);
@@ -24,8 +26,10 @@ void* litert_lm_session_generate_content(void* session, void** inputs, size_t co
 const char* litert_lm_responses_get_response_text_at(void* responses, int index);
 
 int main(int argc, char** argv) {
-  enum { errors = 3, text = 0, top_p = 2, tokens = 16 };
-  if (argc != 3) return 2;
+  enum { errors = 3, text = 0, top_p = 2 };
+  if (argc < 3) return 2;
+  const char* prompt = argc > 3 ? argv[3] : "the rain in spain";
+  const int tokens = argc > 4 ? atoi(argv[4]) : 16;
   litert_lm_set_min_log_level(errors);
   void* settings = litert_lm_engine_settings_create(argv[1], "cpu", NULL, NULL);
   if (argv[2][0] != '\0') litert_lm_engine_settings_set_cache_dir(settings, argv[2]);
@@ -40,8 +44,7 @@ int main(int argc, char** argv) {
   litert_lm_session_config_set_sampler_params(config, sampler);
   litert_lm_session_config_set_apply_prompt_template(config, false);
   void* session = litert_lm_engine_create_session(engine, config);
-  static const char prompt[] = "the rain in spain";
-  void* input = litert_lm_input_data_create(text, prompt, sizeof(prompt) - 1);
+  void* input = litert_lm_input_data_create(text, prompt, strlen(prompt));
   void* responses = session == NULL ? NULL : litert_lm_session_generate_content(session, &input, 1);
   if (responses == NULL) return 1;
   puts(litert_lm_responses_get_response_text_at(responses, 0));

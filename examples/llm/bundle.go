@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"xpwc/models/bundle"
+)
+
+// Limits of what a bundle has beside the model. The tokenizers of today's models have some 20 MiB of JSON.
+const (
+	mostMetadata  = 1 << 20
+	mostTokenizer = 64 << 20
+	mostTokens    = 1 << 20
+)
+
+// bundleTokenizer reads the tokenizer of a bundle of LiteRT-LM, and the tokens that end an answer from its metadata.
+func bundleTokenizer(path string) (*tokenizer, error) {
+	b, err := bundle.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t, err := readTokenizer(f, b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
+	var ends []stopToken
+	for _, s := range b.Sections {
+		section := io.NewSectionReader(f, s.Offset, s.Size)
+		switch s.Type {
+		case "LlmMetadataProto":
+			if s.Size > mostMetadata {
+				return nil, fmt.Errorf("%w: %d bytes of metadata", errMalformed, s.Size)
+			}
+			content := make([]byte, s.Size)
+			if _, err := io.ReadFull(section, content); err != nil {
+				return nil, err
+			}
+			if ends, err = stopTokens(content); err != nil {
+				return nil, err
+			}
+		case "HF_Tokenizer_Zlib":
+			document, err := inflated(section)
+			if err != nil {
+				return nil, err
+			}
+			if t, err = huggingFaceTokenizer(document); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if t == nil {
+		return nil, errors.New("the bundle has no tokenizer of Hugging Face, and no other is read")
+	}
+	for _, end := range ends {
+		if len(end.ids) == 1 {
+			t.ends[end.ids[0]] = true
+		} else if id, ok := t.ids[strings.TrimRight(end.text, "\n")]; ok { // the template's line ends after it
+			t.ends[id] = true
+		}
+	}
+	return t, nil
+}
+
+// inflated returns the content of a section that has its size, as 8 bytes, and then a stream of zlib.
+func inflated(section io.Reader) ([]byte, error) {
+	if _, err := io.CopyN(io.Discard, section, 8); err != nil {
+		return nil, err
+	}
+	z, err := zlib.NewReader(section)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(z, mostTokenizer+1))
+	if len(content) > mostTokenizer {
+		err = fmt.Errorf("%w: a tokenizer of more than %d bytes", errMalformed, mostTokenizer)
+	}
+	return content, err
+}
+
+// huggingFace is a tokenizer.json, as far as it is read.
+type huggingFace struct {
+	AddedTokens []struct {
+		ID      int    `json:"id"`
+		Content string `json:"content"`
+	} `json:"added_tokens"`
+	Normalizer   json.RawMessage `json:"normalizer"`
+	PreTokenizer preTokenizer    `json:"pre_tokenizer"`
+	Model        struct {
+		Type         string            `json:"type"`
+		ByteFallback bool              `json:"byte_fallback"`
+		Vocab        map[string]int    `json:"vocab"`
+		Merges       []json.RawMessage `json:"merges"`
+	} `json:"model"`
+}
+
+type preTokenizer struct {
+	Type             string         `json:"type"`
+	Pretokenizers    []preTokenizer `json:"pretokenizers"`
+	IndividualDigits bool           `json:"individual_digits"`
+	AddPrefixSpace   bool           `json:"add_prefix_space"`
+	UseRegex         *bool          `json:"use_regex"`
+}
+
+// digitsAlone reports whether digits are cut from each other, and whether the rest is cut as GPT-2 does.
+func (p preTokenizer) digitsAlone() (alone, gpt2 bool) {
+	parts := p.Pretokenizers
+	if p.Type != "Sequence" {
+		parts = []preTokenizer{p}
+	}
+	for i, part := range parts {
+		switch {
+		case part.Type == "Digits" && part.IndividualDigits && i == 0:
+			alone = true
+		case part.Type == "ByteLevel" && !part.AddPrefixSpace && (part.UseRegex == nil || *part.UseRegex):
+			gpt2 = i == len(parts)-1
+		default:
+			return alone, false
+		}
+	}
+	return alone, gpt2
+}
+
+// huggingFaceTokenizer reads a tokenizer.json. Only the byte-pair encoding of GPT-2 is read.
+func huggingFaceTokenizer(document []byte) (*tokenizer, error) {
+	var h huggingFace
+	if err := json.Unmarshal(document, &h); err != nil {
+		return nil, fmt.Errorf("%w: the tokenizer: %w", errMalformed, err)
+	}
+	alone, gpt2 := h.PreTokenizer.digitsAlone()
+	normalizes := len(h.Normalizer) > 0 && string(h.Normalizer) != "null"
+	if h.Model.Type != "BPE" || h.Model.ByteFallback || !gpt2 || normalizes {
+		return nil, fmt.Errorf("the tokenizer is %s after %s, and only the byte-pair encoding of GPT-2 is read",
+			h.Model.Type, h.PreTokenizer.Type)
+	}
+	for _, a := range h.AddedTokens {
+		if h.Model.Vocab == nil {
+			h.Model.Vocab = map[string]int{}
+		}
+		h.Model.Vocab[a.Content] = a.ID
+	}
+	last := -1
+	for word, id := range h.Model.Vocab {
+		if last = max(last, id); id < 0 || id >= mostTokens {
+			return nil, fmt.Errorf("%w: token %q is number %d", errMalformed, word, id)
+		}
+	}
+	words := make([]string, last+1)
+	for word, id := range h.Model.Vocab {
+		words[id] = word
+	}
+	merges := make([]string, len(h.Model.Merges))
+	for i, m := range h.Model.Merges {
+		var pair []string
+		if json.Unmarshal(m, &merges[i]) != nil {
+			if err := json.Unmarshal(m, &pair); err != nil || len(pair) != 2 {
+				return nil, fmt.Errorf("%w: merge %d is %.40s", errMalformed, i, m)
+			}
+			merges[i] = strings.Join(pair, " ")
+		}
+	}
+	t := &tokenizer{words: words, ids: h.Model.Vocab, ranks: indexes(merges), together: !alone, ends: map[int]bool{}}
+	return t, nil
+}
+
+// A stopToken ends an answer: it is a text, or numbers of tokens.
+type stopToken struct {
+	text string
+	ids  []int
+}
+
+// Fields of LiteRT-LM's metadata (LlmMetadata), of a token in it, and of the numbers of tokens.
+const (
+	metadataStops protowire.Number = 2
+	stopIDs       protowire.Number = 1
+	stopText      protowire.Number = 2
+	idsOfStop     protowire.Number = 1
+)
+
+// stopTokens returns what ends an answer.
+func stopTokens(metadata []byte) (ends []stopToken, err error) {
+	metadata = bytes.TrimRight(metadata, "\x00") // sections are padded
+	err = eachField(metadata, func(number protowire.Number, content []byte) error {
+		if number != metadataStops {
+			return nil
+		}
+		end := stopToken{}
+		err := eachField(content, func(number protowire.Number, content []byte) (err error) {
+			switch number {
+			case stopText:
+				end.text = string(content)
+			case stopIDs:
+				err = eachField(content, func(number protowire.Number, content []byte) error {
+					if number == idsOfStop {
+						end.ids, err = packedNumbers(content)
+					}
+					return err
+				})
+			}
+			return err
+		})
+		ends = append(ends, end)
+		return err
+	})
+	return ends, err
+}
+
+// packedNumbers reads numbers that lie one after the other.
+func packedNumbers(b []byte) (numbers []int, err error) {
+	for len(b) > 0 {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 || v > mostTokens {
+			return nil, fmt.Errorf("%w: metadata: a token's number", errMalformed)
+		}
+		numbers, b = append(numbers, int(v)), b[n:]
+	}
+	return numbers, nil
+}
+
+// eachField calls do for the fields of a message of Protocol Buffers that are texts or messages.
+func eachField(message []byte, do func(number protowire.Number, content []byte) error) error {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return fmt.Errorf("%w: metadata: %w", errMalformed, protowire.ParseError(n))
+		}
+		message = message[n:]
+		size := protowire.ConsumeFieldValue(number, kind, message)
+		if size < 0 {
+			return fmt.Errorf("%w: metadata: %w", errMalformed, protowire.ParseError(size))
+		}
+		if kind == protowire.BytesType {
+			content, _ := protowire.ConsumeBytes(message)
+			if err := do(number, content); err != nil {
+				return err
+			}
+		}
+		message = message[size:]
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"xpwc/models/llm"
+)
+
+// smallBundle is a language model with random weights, whose engine is LiteRT-LM's.
+const smallBundle = "../../models/bundle/testdata/small.litertlm"
+
+// bundleFile is the bundle that is compared with the engine: XPWC_TEST_BUNDLE names another one than the small one.
+func bundleFile() string {
+	if path := os.Getenv("XPWC_TEST_BUNDLE"); path != "" {
+		return path
+	}
+	return smallBundle
+}
+
+var buildEngine = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "engine")
+	if err != nil {
+		return "", err
+	}
+	lib, err := filepath.Abs("../../third_party/litert-lm/lib")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "litert_lm")
+	out, err := exec.Command("gcc", "-O1", "-o", path, "../../cmd/xpwc/testdata/litert_lm.c", "-L"+lib, "-llitert-lm",
+		"-Wl,-rpath,"+lib).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return path, err
+})
+
+// engineAnswer is the stock engine's answer to a prompt, of so many tokens, without a cache.
+func engineAnswer(t testing.TB, model, prompt string, tokens int) string {
+	t.Helper()
+	if _, err := os.Stat("../../third_party/litert-lm/lib/liblitert-lm.so"); err != nil {
+		t.Skip("third_party/fetch-litert-lm gets LiteRT-LM's engine")
+	}
+	host, err := buildEngine()
+	require.NoError(t, err)
+	cmd := exec.Command(host, model, ":nocache", prompt, strconv.Itoa(tokens))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	return strings.TrimSuffix(string(out), "\n")
+}
+
+func TestABundleIsAnsweredAsByTheStockEngine(t *testing.T) {
+	const tokens = 32
+	cache := filepath.Join(t.TempDir(), "llm.xpwc")
+	o := options{model: bundleFile(), cache: cache, threads: 1, tokens: tokens}
+	for range 2 { // a first and a next start
+		s, err := openService(o)
+		require.NoError(t, err)
+		for _, prompt := range []string{"the rain in spain", "1, 22, 333", "Once upon a time, in the land of"} {
+			var answer strings.Builder
+			require.NoError(t, s.answer(t.Context(), prompt, o, &answer))
+			require.NotEmpty(t, answer.String())
+			require.Equal(t, engineAnswer(t, o.model, prompt, tokens), answer.String())
+		}
+		require.NoError(t, s.end())
+	}
+}
+
+func TestAnAnswerEndsWhereTheBundleTells(t *testing.T) {
+	tokens, err := bundleTokenizer(smallBundle)
+	require.NoError(t, err)
+	require.Equal(t, map[int]bool{2: true, 4: true}, tokens.ends, "</s> and <|im_end|>")
+	ids, err := tokens.chat([]message{{"user", "12 a"}})
+	require.NoError(t, err)
+	var text strings.Builder
+	for _, id := range ids {
+		text.WriteString(tokens.decode(id))
+	}
+	require.Equal(t, "<|im_start|>user\n12 a<|im_end|>\n<|im_start|>assistant\n", text.String())
+}
+
+// What a bundle has beside its model is hostile input.
+func FuzzMetadata(f *testing.F) {
+	f.Add([]byte("\x12\x05\n\x03\n\x01\x02\x12\x0d\x12\x0b<|im_end|>\n"),
+		[]byte(`{"model":{"type":"BPE"}}`))
+	f.Add([]byte{},
+		[]byte(`{"pre_tokenizer":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":1},"merges":["a b"]}}`))
+	f.Fuzz(func(t *testing.T, metadata, document []byte) {
+		_, _ = stopTokens(metadata)
+		if tokens, err := huggingFaceTokenizer(document); err == nil {
+			ids, err := tokens.encode("the rain, 12")
+			for _, id := range ids {
+				require.NoError(t, err)
+				tokens.decode(id)
+			}
+		}
+	})
+}
+
+func TestConversationsInTurnDoNotMeet(t *testing.T) {
+	m, err := llm.Open(smallBundle, "", nil)
+	require.NoError(t, err)
+	prompts := [][]int32{{40, 41, 42}, {7},
+		{50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68}}
+	alone := make([][]int32, len(prompts))
+	for i, prompt := range prompts {
+		c := converse(t, m, prompt)
+		for range 20 {
+			alone[i] = append(alone[i], nextToken(t, c))
+		}
+		require.Equal(t, append(prompt, alone[i]...), c.Tokens())
+		require.NoError(t, c.Close())
+	}
+	var together []*llm.Conversation
+	for _, prompt := range prompts {
+		together = append(together, converse(t, m, prompt))
+	}
+	for k := range 20 {
+		for i, c := range together {
+			require.Equal(t, alone[i][k], nextToken(t, c))
+		}
+	}
+	require.Error(t, m.Close(), "conversations are open")
+	for _, c := range together {
+		require.NoError(t, c.Close())
+	}
+	require.NoError(t, m.Close())
+	_, err = m.NewConversation()
+	require.ErrorIs(t, err, llm.ErrClosed)
+}
+
+func converse(t testing.TB, m *llm.Model, prompt []int32) *llm.Conversation {
+	t.Helper()
+	c, err := m.NewConversation()
+	require.NoError(t, err)
+	require.NoError(t, c.Append(prompt...))
+	return c
+}
+
+func nextToken(t testing.TB, c *llm.Conversation) int32 {
+	t.Helper()
+	token, err := c.Next(t.Context(), llm.Greedy)
+	require.NoError(t, err)
+	return token
+}
+
+func TestACancelledConversationGoesOn(t *testing.T) {
+	m, err := llm.Open(smallBundle, "", nil)
+	require.NoError(t, err)
+	c := converse(t, m, []int32{40, 41, 42})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = c.Next(ctx, llm.Greedy)
+	require.ErrorIs(t, err, context.Canceled)
+	first := nextToken(t, c)
+	c.Truncate(3)
+	require.Equal(t, first, nextToken(t, c))
+	require.ErrorIs(t, c.Append(make([]int32, 64)...), llm.ErrFull)
+	require.ErrorIs(t, c.Append(224), llm.ErrToken)
+	for len(c.Tokens()) <= m.Capacity() {
+		nextToken(t, c)
+	}
+	_, err = c.Next(t.Context(), llm.Greedy)
+	require.ErrorIs(t, err, llm.ErrFull)
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, c.Append(1), llm.ErrClosed)
+	require.NoError(t, m.Close())
+}
+
+// A prompt of any length is computed by prefill and decode; token by token it is computed by decode alone.
+func TestAPromptOfAnyLengthIsComputedAsTokenByToken(t *testing.T) {
+	m, err := llm.Open(smallBundle, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	prompt := make([]int32, m.Capacity())
+	for i := range prompt {
+		prompt[i] = int32(i*31+5) % int32(m.Vocabulary())
+	}
+	single := converse(t, m, nil)
+	defer func() { require.NoError(t, single.Close()) }()
+	for n := 1; n <= len(prompt); n++ {
+		require.NoError(t, single.Append(prompt[n-1]))
+		want, err := single.Logits(t.Context())
+		require.NoError(t, err)
+		whole := converse(t, m, prompt[:n])
+		got, err := whole.Logits(t.Context())
+		require.NoError(t, err)
+		require.InDeltaSlice(t, want, got, 1e-3, n)
+		require.NoError(t, whole.Close())
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"xpwc"
+	"xpwc/models/bundle"
+	"xpwc/models/llm"
+)
+
+// A language is a model of any format with its packed weights. Its methods may be called from many goroutines.
+type language interface {
+	// newText begins an empty text. The caller closes it.
+	newText() (text, error)
+	// tokenizer makes the model's tokenizer.
+	tokenizer() (*tokenizer, error)
+	close() error
+}
+
+// A text is tokens with their keys and values. One goroutine uses it at a time.
+type text interface {
+	// next adds tokens, one at least, and returns the logits of the next token, which stay until the next call.
+	next(ctx context.Context, tokens []int) (logits []float32, err error)
+	close() error
+}
+
+// openLanguage opens the model of a file, by its format. The caller closes it after its texts.
+func openLanguage(o options) (language, error) {
+	if bundle.Is(o.model) {
+		m, err := llm.Open(o.model, o.cache, &llm.Options{Threads: o.threads})
+		if err != nil {
+			return nil, err
+		}
+		return &bundled{m, o.model}, nil
+	}
+	if extension := strings.ToLower(filepath.Ext(o.model)); extension == ".pte" || extension == ".tflite" {
+		return nil, fmt.Errorf("%s: a language model is a .gguf or .litertlm file, and not a %s", o.model, extension)
+	}
+	m, err := openModel(o.model, o.weights)
+	if err != nil {
+		return nil, err
+	}
+	g := &ggufLanguage{model: m, threads: o.threads}
+	if o.cache != "" {
+		if g.cache, err = xpwc.Open(o.cache, nil); err != nil {
+			return nil, errors.Join(err, m.close())
+		}
+	}
+	return g, nil
+}
+
+// ggufLanguage makes its graph of a GGUF file. Each text has a runtime of its own.
+type ggufLanguage struct {
+	model   *model
+	cache   *xpwc.Cache // nil if there is to be none
+	threads int
+}
+
+func (g *ggufLanguage) newText() (text, error) {
+	i, err := g.model.newInstance(g.cache, g.threads)
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+func (g *ggufLanguage) tokenizer() (*tokenizer, error) { return newTokenizer(g.model.file) }
+
+func (g *ggufLanguage) close() (err error) {
+	if g.cache != nil {
+		err = g.cache.Close()
+	}
+	return errors.Join(err, g.model.close())
+}
+
+// bundled is a bundle of LiteRT-LM.
+type bundled struct {
+	model *llm.Model
+	path  string
+}
+
+func (b *bundled) newText() (text, error) {
+	c, err := b.model.NewConversation()
+	if err != nil {
+		return nil, err
+	}
+	return conversation{c}, nil
+}
+
+func (b *bundled) tokenizer() (*tokenizer, error) {
+	t, err := bundleTokenizer(b.path)
+	if err == nil && len(t.words) > b.model.Vocabulary() {
+		err = fmt.Errorf("%s: %w: %d tokens, and the model knows %d", b.path, errMalformed, len(t.words),
+			b.model.Vocabulary())
+	}
+	return t, err
+}
+
+func (b *bundled) close() error { return b.model.Close() }
+
+type conversation struct{ *llm.Conversation }
+
+func (c conversation) next(ctx context.Context, tokens []int) ([]float32, error) {
+	ids := make([]int32, len(tokens))
+	for i, t := range tokens {
+		ids[i] = int32(t)
+	}
+	if err := c.Append(ids...); err != nil {
+		return nil, err
+	}
+	return c.Logits(ctx)
+}
+
+func (c conversation) close() error { return c.Close() }

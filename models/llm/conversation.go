@@ -1,0 +1,198 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"xpwc/xnnpack"
+)
+
+// A Conversation is a text of tokens that the model continues. It has the keys and values of its tokens, and shares the
+// weights. One goroutine uses it at a time.
+type Conversation struct {
+	model    *Model
+	tokens   []int32
+	computed int             // how many of the tokens have keys and values
+	memory   []memoryOfCache // of the model's caches
+}
+
+// memoryOfCache is where keys or values of a layer lie. An inference reads present and writes next, which are the same
+// buffer for models that allow it.
+type memoryOfCache struct{ present, next *xnnpack.Buffer }
+
+// NewConversation begins an empty text. The caller closes it before the model.
+func (m *Model) NewConversation() (*Conversation, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("%s: %w", m.file, ErrClosed)
+	}
+	c := &Conversation{model: m, memory: make([]memoryOfCache, len(m.caches))}
+	m.open++
+	for i, v := range m.caches {
+		buffers := []**xnnpack.Buffer{&c.memory[i].present}
+		if !v.inPlace {
+			buffers = append(buffers, &c.memory[i].next)
+		}
+		for _, b := range buffers {
+			var err error
+			if *b, err = xnnpack.NewBuffer(v.bytes); err != nil {
+				m.open--
+				c.free()
+				return nil, err
+			}
+		}
+		if c.memory[i].next == nil {
+			c.memory[i].next = c.memory[i].present
+		}
+	}
+	return c, nil
+}
+
+// Close gives the conversation's memory back. Closing twice is harmless.
+func (c *Conversation) Close() error {
+	m := c.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.memory == nil {
+		return nil
+	}
+	m.open--
+	c.free()
+	return nil
+}
+
+func (c *Conversation) free() {
+	for _, m := range c.memory {
+		for _, b := range []*xnnpack.Buffer{m.present, m.next} {
+			if b != nil {
+				b.Free()
+			}
+		}
+	}
+	c.memory = nil
+}
+
+// Tokens returns the text's tokens, prompts and answers.
+func (c *Conversation) Tokens() []int32 { return slices.Clone(c.tokens) }
+
+// Append adds tokens, such as those of a prompt. They are computed with the next call of Next or Logits. The error
+// matches [ErrFull] or [ErrToken]; nothing is added then.
+func (c *Conversation) Append(tokens ...int32) error {
+	if c.memory == nil {
+		return ErrClosed
+	}
+	if n := len(c.tokens) + len(tokens); n > c.model.capacity {
+		return fmt.Errorf("%d tokens, and the model has room for %d: %w", n, c.model.capacity, ErrFull)
+	}
+	for _, t := range tokens {
+		if t < 0 || int(t) >= c.model.Vocabulary() {
+			return fmt.Errorf("token %d of %d: %w", t, c.model.Vocabulary(), ErrToken)
+		}
+	}
+	c.tokens = append(c.tokens, tokens...)
+	return nil
+}
+
+// Truncate keeps the first n tokens, with their keys and values.
+func (c *Conversation) Truncate(n int) {
+	c.tokens = c.tokens[:min(n, len(c.tokens))]
+	c.computed = min(c.computed, len(c.tokens))
+}
+
+// Next computes what was not computed yet, chooses the next token, and appends it. The error matches [ErrEmpty],
+// [ErrFull], [xpwc.ErrLost], or is that of ctx, which is asked before each inference: then nothing is appended, and a
+// later call goes on.
+func (c *Conversation) Next(ctx context.Context, choose Choice) (int32, error) {
+	var token int32
+	err := c.compute(ctx, func(logits []float32) { token = choose(logits) })
+	if err != nil {
+		return 0, err
+	}
+	c.tokens = append(c.tokens, token)
+	return token, nil
+}
+
+// Logits computes what was not computed yet, and returns the logits of the next token, of a copy of its own. Errors: as
+// of Next.
+func (c *Conversation) Logits(ctx context.Context) (logits []float32, err error) {
+	err = c.compute(ctx, func(l []float32) { logits = slices.Clone(l) })
+	return logits, err
+}
+
+// compute computes all tokens that have no keys and values, and the last one, whose logits do gets.
+func (c *Conversation) compute(ctx context.Context, do func(logits []float32)) error {
+	switch {
+	case c.memory == nil:
+		return ErrClosed
+	case len(c.tokens) == 0:
+		return ErrEmpty
+	case len(c.tokens) > c.model.capacity:
+		return fmt.Errorf("the model has room for %d tokens: %w", c.model.capacity, ErrFull)
+	}
+	last := len(c.tokens) - 1
+	c.computed = min(c.computed, last)
+	for c.computed < last {
+		if err := c.computeNext(ctx, last-c.computed, nil); err != nil {
+			return err
+		}
+	}
+	return c.computeNext(ctx, 1, do)
+}
+
+// computeNext computes some of the next tokens, at most n, when nobody else computes. If do is not nil it computes one
+// token, and do gets the logits, which are the model's memory.
+func (c *Conversation) computeNext(ctx context.Context, n int, do func(logits []float32)) error {
+	done, err := c.model.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s := c.model.decode
+	if do == nil {
+		s = c.model.stepFor(n, c.computed)
+	}
+	if err := s.load(c.model); err != nil {
+		return err
+	}
+	n = min(n, s.tokens)
+	c.lend(s)
+	if err := s.compute(c.tokens[c.computed:c.computed+n], c.computed); err != nil {
+		return err
+	}
+	for i := range c.memory {
+		m := &c.memory[i]
+		m.present, m.next = m.next, m.present
+	}
+	c.computed += n
+	if do != nil {
+		do(s.instance.Outputs[s.logits].Float32s())
+	}
+	return nil
+}
+
+// stepFor returns the step that LiteRT-LM's engine computes the next of n tokens by, from a position on: the longest
+// prefill if n fills it, or else the shortest that has room for n. At the end of the capacity there is decode: a
+// prefill would write behind it.
+func (m *Model) stepFor(n, position int) *step {
+	chosen := m.decode
+	for _, s := range m.prefills { // the longest first
+		if position+s.tokens > m.capacity {
+			continue
+		}
+		if chosen == m.decode || s.tokens >= n {
+			chosen = s
+		}
+	}
+	return chosen
+}
+
+// lend gives a step the conversation's memory for its inference.
+func (c *Conversation) lend(s *step) {
+	inputs, outputs := map[int]*xnnpack.Buffer{}, map[int]*xnnpack.Buffer{}
+	for i, v := range s.caches {
+		inputs[v.input], outputs[v.output] = c.memory[i].present, c.memory[i].next
+	}
+	s.instance.UseBuffers(inputs, outputs)
+}

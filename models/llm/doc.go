@@ -1,0 +1,20 @@
+// Package llm runs language models of LiteRT-LM's bundles (.litertlm) with XNNPACK. A [Model] has the packed weights
+// once, in a cache file that a next start maps; each [Conversation] has keys and values of its own:
+//
+//	m, err := llm.Open("model.litertlm", "model.xpwc", nil)
+//	defer m.Close()
+//	c, err := m.NewConversation()
+//	defer c.Close()
+//	err = c.Append(prompt...)                     // tokens
+//	token, err := c.Next(ctx, llm.Greedy)         // one more each time
+//
+// Tokens are numbers here. The bundle has the tokenizer in a section of its own, see [xpwc/models/bundle].
+//
+// # How it computes
+//
+// A bundle's model has signatures for a prompt of several tokens (prefill_32, prefill_128) and for one token (decode).
+// All of a conversation's tokens but the last are computed by prefill, in pieces as LiteRT-LM's engine cuts them, and
+// the last one by decode, which gives the next token's logits. The keys and values of earlier tokens are inputs and
+// outputs of each signature. They lie in one buffer, in which an inference writes only the places of its new tokens.
+// Where a model does not allow that, an input and an output take turns.
+package llm
