@@ -35,8 +35,8 @@ func Reader(name string, r io.ReaderAt, size int64) Source {
 
 // Section is a model of size bytes at an offset of an open file: an asset of Android by its descriptor, or a member of
 // a zip that is stored without compression. It is mapped, and identified as a file is: a start reads it only if its
-// stamp is not known. The file stays the caller's, who may close it when the model is open. As of a path, it must not be
-// changed in place while the model is open.
+// stamp is not known. The file stays the caller's, who may close it when the model is open. As of a path, it must not
+// be changed in place while the model is open.
 func Section(f *os.File, offset, size int64) Source {
 	section := mapped.Section{Offset: offset, Size: size}
 	return Source{f.Name(), func(string) (*mapped.File, error) { return mapped.OpenFileSection(f, section) }}

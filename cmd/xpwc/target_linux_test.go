@@ -232,7 +232,8 @@ func TestTheStockLiteRTOfAPhoneUsesTheFileThatWasPackedForItsCPU(t *testing.T) {
 				written, file := filepath.Join(dir, "own"), filepath.Join(dir, "f")
 				answer, _ := p.litertOn(t, named(t, name), model, written)
 				require.True(t, bytes.Equal(without, answer))
-				require.True(t, bytes.Equal(contentOf(t, written), contentOf(t, file)), "the file that LiteRT writes there")
+				require.True(t, bytes.Equal(contentOf(t, written), contentOf(t, file)),
+					"the file that LiteRT writes there")
 				original := stateOf(t, file)
 				answer, log := p.litertOn(t, named(t, name), model, file)
 				require.True(t, bytes.Equal(without, answer), "bit for bit")

@@ -30,7 +30,7 @@ type text interface {
 
 // openLanguage opens the model of a file, by its format. The caller closes it after its texts.
 func openLanguage(o options) (language, error) {
-	if bundle.Is(o.model) {
+	if bundle.Recognized(o.model) {
 		m, err := llm.Open(o.model, o.cache, &llm.Options{Threads: o.threads})
 		if err != nil {
 			return nil, err

@@ -18,8 +18,9 @@ import (
 
 // File is a file mapped read-only as a whole, or a section of it. The memory lies outside the Go heap, so C code may
 // keep pointers into it until Close. It may also be memory that is a copy of other content: see [Read]. The file must
-// not be changed in place until then; where it was cut off, reading ends the process. Replacing it by another is harmless. A File keeps the descriptor, by which it is found wherever its
-// name went. Methods may be called from many goroutines.
+// not be changed in place until then; where it was cut off, reading ends the process. Replacing it by another is
+// harmless. A File keeps the descriptor, by which it is found wherever its name went. Methods may be called from many
+// goroutines.
 type File struct {
 	path   string
 	stamp  string

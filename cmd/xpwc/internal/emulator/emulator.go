@@ -78,7 +78,7 @@ const Variable = "XPWC_ARM64"
 // installed one.
 func findTool(dir string) (string, error) {
 	places := []string{os.Getenv(Variable), filepath.Join(dir, Architecture, "xpwc"),
-		filepath.Join(filepath.Dir(dir), "lib", "xpwc", Architecture, "bin", "xpwc")}
+		filepath.Join(filepath.Dir(dir), "libexec", "xpwc", Architecture, "bin", "xpwc")}
 	for _, path := range places {
 		if _, err := os.Stat(path); err == nil && path != "" {
 			return path, nil
