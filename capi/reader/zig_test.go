@@ -14,8 +14,9 @@ import (
 )
 
 // libcOfIOS is all that the reader calls besides XNNPACK.
-var libcOfIOS = strings.Fields(`___error ___memcpy_chk _bsearch _bzero _calloc _close _free _fstat _geteuid _malloc _memcmp
-	_memcpy _memset_pattern16 _mmap _munmap _open _posix_memalign _pread _qsort _realloc _snprintf _strcat
+var libcOfIOS = strings.Fields(`
+	___error ___memcpy_chk _bsearch _bzero _calloc _close _free _fstat _geteuid _malloc _memcmp _memcpy
+	_memset_pattern16 _mmap _munmap _open _posix_memalign _pread _qsort _realloc _snprintf _strcat
 	_strcmp _strcpy _strerror _strlen _strncmp _strspn _sysconf`)
 
 func TestTheReaderForIOSNeedsOnlyXNNPACKAndLibc(t *testing.T) {
