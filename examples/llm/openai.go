@@ -102,6 +102,7 @@ func (s *service) newCompletion(request openai.ChatCompletionRequest) (*completi
 	now := time.Now()
 	c := &completion{service: s, tokens: tokens, prompt: prompt, limit: s.options.tokens, created: now.Unix(),
 		id: fmt.Sprintf("chatcmpl-%x", now.UnixNano())}
+	//lint:ignore SA1019 clients still send the older name
 	if n := max(request.MaxTokens, request.MaxCompletionTokens); n > 0 {
 		c.limit = n
 	}
