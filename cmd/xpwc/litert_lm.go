@@ -34,17 +34,14 @@ type engineModel struct {
 
 // engineModels returns the models of a bundle for which the engine has a cache, and the names of the others.
 func engineModels(file modelfile.File) (models []engineModel, others []string, err error) {
-	if _, err := os.Stat(file.Path); err != nil {
-		return nil, nil, err
-	}
-	if !file.Bundle() {
-		return nil, nil, usagef("for LiteRT-LM a model is a bundle (.litertlm or .task), and %s is not", file)
-	}
-	b, err := bundle.Open(file.Path)
+	info, err := os.Stat(file.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	info, err := os.Stat(file.Path)
+	b, err := bundle.Open(file.Path)
+	if errors.Is(err, bundle.ErrNotBundle) {
+		return nil, nil, usagef("for LiteRT-LM a model is a bundle (.litertlm or .task), and %s is not", file)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -280,19 +277,17 @@ func printAliases(w io.Writer, aliases []string) {
 	}
 }
 
-// engineModelOf returns the model of which a file beside its bundle is the engine's cache, by the file's name.
-func engineModelOf(path string) (m engineModel, ok bool) {
+// engineModelOf returns the model whose cache of LiteRT-LM's engine a file is, by its name and the bundle in its
+// directory, or nil.
+func engineModelOf(path string) *engineModel {
 	c, ok := litert.ParseEngineCache(path)
 	if !ok {
-		return m, false
+		return nil
 	}
 	models, _, err := engineModels(modelfile.File{Path: filepath.Join(filepath.Dir(path), c.Bundle)})
-	if err != nil {
-		return m, false
-	}
 	i := slices.IndexFunc(models, func(m engineModel) bool { return m.cache.Part == c.Part })
-	if i < 0 {
-		return m, false
+	if err != nil || i < 0 {
+		return nil
 	}
-	return models[i], true
+	return &models[i]
 }

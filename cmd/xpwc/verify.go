@@ -67,14 +67,15 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
 				return err
 			}
 			cpu = level
-			if _, ok := engineModelOf(args[0]); cpu != native && model.Path == "" && !ok {
+			engines := engineModelOf(args[0])
+			if cpu != native && model.Path == "" && engines == nil {
 				return usagef("--cpu and --target are for --model")
 			}
 			if litert.IsCache(args[0]) {
-				if m, ok := engineModelOf(args[0]); ok && model.Path == "" {
-					model = m.File
+				if engines != nil && model.Path == "" {
+					model = engines.File
 				}
-				return verifyLiteRT(cmd.Context(), args[0], model, cpu, library)
+				return verifyLiteRT(cmd.Context(), args[0], engines, model, cpu, library)
 			}
 			return verify(cmd.Context(), args[0], model, cpu)
 		},
@@ -474,8 +475,10 @@ func (p *proof) print(w io.Writer, file string) {
 	}
 }
 
-// verifyLiteRT checks the structure of a LiteRT file. With a model it packs that and compares every byte.
-func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, library string) error {
+// verifyLiteRT checks the structure of a LiteRT file, and the name of one for LiteRT-LM's engine if its model is known.
+// With a model it packs that and compares every byte.
+func verifyLiteRT(ctx context.Context, path string, engines *engineModel, model modelfile.File,
+	cpu, library string) error {
 	v := &verification{File: path, Format: litertFormat, Problems: []cachefile.Problem{}}
 	f, err := litert.Open(path)
 	switch {
@@ -493,9 +496,7 @@ func verifyLiteRT(ctx context.Context, path string, model modelfile.File, cpu, l
 			return err
 		}
 	}
-	if m, ok := engineModelOf(path); ok {
-		v.Misnamed = !slices.Contains(m.cache.Names(), filepath.Base(path))
-	}
+	v.Misnamed = engines != nil && !slices.Contains(engines.cache.Names(), filepath.Base(path))
 	if info, err := os.Stat(path); err == nil {
 		v.writable = info.Mode().Perm()&0o222 != 0
 	}
