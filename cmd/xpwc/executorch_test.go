@@ -336,7 +336,8 @@ func TestMistakesWithTheStockRuntimeAreReported(t *testing.T) {
 	}
 	require.Contains(t, printed(t, dir, exitUsage, "verify", "c", "--cpu", "sse9", "--model", "m"), "--cpu sse9")
 	if runtime.GOARCH == "amd64" {
-		require.Contains(t, printed(t, dir, exitUsage, "verify", "c", "--cpu", "sse2"), "--cpu and --target are for --model")
+		require.Contains(t, printed(t, dir, exitUsage, "verify", "c", "--cpu", "sse2"),
+			"--cpu and --target are for --model")
 	}
 }
 
