@@ -3,6 +3,7 @@ model.tflite, whose weights are in half precision, and model.pte, a program of E
 
 import concurrent.futures
 import contextlib
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -84,6 +85,22 @@ class Packing(InNewDirectory):
         (unfinished / "half").write_bytes(bytes(1 << 20))
         self.require_only(xpwc.pack(self.program, "executorch", directory=self.cache))
 
+    def test_a_process_that_was_forked_while_a_thread_packed_does_not_keep_the_lock(self) -> None:
+        child, end = 0, os.pipe()
+        with _cache.locked(self.cache):
+            child = os.fork()
+            if child == 0:
+                os.close(end[1])
+                os.read(end[0], 1)  # until the parent is done
+                os._exit(0)
+        lock = os.open(self.cache, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            for descriptor in (lock, *end):
+                os.close(descriptor)
+            os.waitpid(child, 0)
+
     def test_a_model_that_changes_while_it_is_packed_gets_no_file(self) -> None:
         run = _cache.run
 
@@ -110,8 +127,14 @@ class Packing(InNewDirectory):
     def test_wrong_arguments_are_refused(self) -> None:
         with self.assertRaises(FileNotFoundError):
             xpwc.pack(self.work / "missing.pte", "executorch")
+        pipe = self.work / "pipe"
+        os.mkfifo(pipe)
+        with self.assertRaisesRegex(xpwc.Error, "not a regular file"):
+            xpwc.pack(pipe, "executorch")
         with self.assertRaisesRegex(ValueError, "known are litert, executorch, litert-lm"):
             xpwc.pack(self.program, "onnx")
+        with self.assertRaisesRegex(xpwc.Error, "vax"):
+            xpwc.verify(self.program, self.program, target="vax")
         for wrong in ({"cpu": "z80"}, {"target": "vax"}):
             with self.assertRaises(xpwc.Error) as raised:
                 xpwc.pack(self.program, "executorch", directory=self.cache, **wrong)
@@ -123,6 +146,16 @@ class Packing(InNewDirectory):
         os.chown(path, 12345, 12345)
         self.assertEqual(path, xpwc.pack(self.program, "executorch", directory=self.cache))
         self.cache.chmod(0o1777)
+        with self.assertRaisesRegex(xpwc.Error, "another user"):
+            xpwc.pack(self.program, "executorch", directory=self.cache)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a link of another user")
+    def test_a_link_of_another_user_in_a_shared_directory_is_refused(self) -> None:
+        path = xpwc.pack(self.program, "executorch", directory=self.cache)
+        self.cache.chmod(0o1777)
+        path.rename(self.work / "mine")
+        path.symlink_to(self.work / "mine")
+        os.lchown(path, 12345, 12345)
         with self.assertRaisesRegex(xpwc.Error, "another user"):
             xpwc.pack(self.program, "executorch", directory=self.cache)
 
@@ -144,6 +177,22 @@ class Packing(InNewDirectory):
 
 
 class Installation(unittest.TestCase):
+    def test_a_package_in_a_directory_of_its_own_runs_its_own_program(self) -> None:
+        with tempfile.TemporaryDirectory() as work:
+            target = Path(work, "vendor", "lib")  # as pip install --target makes it
+            shutil.copytree(Path(xpwc.__file__).parent, target / "xpwc")
+            info = next(Path(xpwc.__file__).parent.parent.glob("xpwc-*.dist-info"))
+            shutil.copytree(info, target / info.name)
+            (target / info.name / "RECORD").write_text("../../bin/xpwc,,\n")
+            for program in (target / "bin" / "xpwc", Path(work, "bin", "xpwc")):
+                program.parent.mkdir()
+                program.write_text("#!/bin/sh\n")
+                program.chmod(0o755)
+            script = "from xpwc import _tool; print(_tool.executable())"
+            environment = {**os.environ, "PYTHONPATH": str(target)}
+            found = subprocess.run([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, check=True)
+            self.assertEqual(str(target / "bin" / "xpwc"), found.stdout.decode().strip())
+
     def test_the_package_and_the_tool_have_one_version(self) -> None:
         printed = subprocess.run([sys.executable, "-m", "xpwc", "--version"], stdout=subprocess.PIPE, check=True)
         self.assertIn(f"xpwc version {xpwc.__version__}", printed.stdout.decode())

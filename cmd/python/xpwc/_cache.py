@@ -90,7 +90,7 @@ def pack_into(
 def is_there(path: Path) -> bool:
     """Reports whether a file is there. Raises Error if another user may have put it there."""
     try:
-        owner = path.stat().st_uid
+        owner = path.lstat().st_uid  # a link of another user could name a file of this user
     except FileNotFoundError:
         return False
     shared = path.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -133,7 +133,7 @@ def readable(text: str) -> str:
 def digest_of(path: Path) -> str:
     """Returns the SHA-256 of a regular file, in hexadecimal digits."""
     digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as file:
+    with open(path, "rb", buffering=0, opener=open_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise Error(f"{path}: not a regular file", "malformed")
         buffer = memoryview(bytearray(1 << 20))
@@ -142,6 +142,11 @@ def digest_of(path: Path) -> str:
             if not count:
                 return digest.hexdigest()
             digest.update(buffer[:count])
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Opens a file, also a pipe that no process writes to: without O_NONBLOCK that waits for a writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def cache_directory() -> Path:
@@ -168,6 +173,11 @@ def locked(directory: Path) -> Iterator[bool]:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF):
                 raise
             alone = False
-        yield alone
+        try:
+            yield alone
+        finally:
+            if alone:
+                # A child that another thread forked has the descriptor too, and closing would leave it the lock.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)

@@ -77,10 +77,10 @@ class Stats:
 
 def executable() -> Path:
     """Returns the path of the tool that was installed with this package."""
-    installed = [Path(str(f.locate())) for f in metadata.files("xpwc") or [] if f.name == "xpwc"]
-    # pip install --target moves programs into bin, and records where they were before.
-    installed.append(Path(__file__).parent.parent / "bin" / "xpwc")
-    for path in installed:
+    # pip install --target moves programs into bin, and records where they were before. That may be another program now.
+    moved = Path(__file__).parent.parent / "bin" / "xpwc"
+    recorded = [Path(str(f.locate())) for f in metadata.files("xpwc") or [] if f.name == "xpwc"]
+    for path in [moved, *recorded]:
         if os.access(path, os.X_OK):
             return path
     raise Error("the program xpwc is not installed: pip install --force-reinstall xpwc", "not_found")
@@ -119,13 +119,24 @@ def stats(path: Pathname) -> Stats:
     return Stats(result["format"], result["entry_count"], result["payload_bytes"], result["file_bytes"])
 
 
-def verify(path: Pathname, model: Pathname, *, data: Sequence[Pathname] = (), cpu: Optional[str] = None) -> None:
+def verify(
+    path: Pathname,
+    model: Pathname,
+    *,
+    data: Sequence[Pathname] = (),
+    cpu: Optional[str] = None,
+    target: Optional[str] = None,
+) -> None:
     """Packs a model again, and compares every byte with a file.
 
-    data are the .ptd files of a program of ExecuTorch. cpu is the level that the file was packed for, if it is not
-    this machine's. Raises Error if the file is damaged, or lacks weights that the model is packed into.
+    data are the .ptd files of a program of ExecuTorch. cpu or target is what the file was packed for, if that is not
+    this machine's CPU. Raises Error if the file is damaged, or lacks weights that the model is packed into.
     """
-    options = ["--model=" + os.fspath(model), *library()]
+    options = ["--model=" + os.fspath(model)]
+    if target is None:
+        options += library()
+    else:
+        options.append("--target=" + target)
     if cpu is not None:
         options.append("--cpu=" + cpu)
     run("verify", options, [path, *data])
