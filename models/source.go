@@ -39,7 +39,12 @@ func Reader(name string, r io.ReaderAt, size int64) Source {
 // be changed in place while the model is open.
 func Section(f *os.File, offset, size int64) Source {
 	section := mapped.Section{Offset: offset, Size: size}
-	return Source{f.Name(), func(string) (*mapped.File, error) { return mapped.OpenFileSection(f, section) }}
+	return Source{f.Name(), func(name string) (*mapped.File, error) {
+		if section == (mapped.Section{}) { // which is the whole file in package mapped, and no bytes here
+			return mapped.Read(name, f, 0)
+		}
+		return mapped.OpenFileSection(f, section)
+	}}
 }
 
 // Name returns the name that errors have.

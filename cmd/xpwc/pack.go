@@ -242,7 +242,7 @@ func (o *packOptions) stockFile(model modelfile.File) (*stockFile, error) {
 	case o.embed:
 		return nil, usagef("--for and --embed-beside exclude each other")
 	case len(o.levels) > 1:
-		return nil, usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
+		return nil, usagef("--for %s: a file has the packed weights of one CPU, and %d are named; "+
 			"write a file for each", o.runtime, len(o.levels))
 	}
 	f, err := newStockFile(o.runtime, o.levels[0])
@@ -409,7 +409,7 @@ func packLiteRT(ctx context.Context, model modelfile.File, o packOptions) error 
 		return usagef("--for and --embed-beside exclude each other")
 	}
 	if len(o.levels) > 1 && !o.byContent {
-		return usagef("--for %s: a file has the packed weights of one CPU, and --cpu names %d; "+
+		return usagef("--for %s: a file has the packed weights of one CPU, and %d are named; "+
 			"give --name-by-content, and a directory", o.runtime, len(o.levels))
 	}
 	r := &packReport{Model: model.String(), Output: o.output, Levels: []packedLevel{}}

@@ -21,7 +21,7 @@ func TestATargetThatCannotBePackedForIsRefusedByName(t *testing.T) {
 		require.Contains(t, printed(t, dir, exitUsage, "pack", model, "--target", target, "-o", "f"), message)
 	}
 	require.Contains(t, printed(t, dir, exitUsage, "pack", model, "--for", "litert", "--target", "arm64", "-o", "f"),
-		"--name-by-content")
+		"4 are named; give --name-by-content")
 	require.Contains(t, printed(t, dir, exitUsage, "verify", model, "--target", "arm64:a76,arm64:x4"), "one CPU")
 	require.NoFileExists(t, filepath.Join(dir, "f"))
 }
@@ -37,6 +37,8 @@ func TestWhatPackingForArm64LacksIsNamed(t *testing.T) {
 	}
 	require.Contains(t, command("PATH="+dir), "apt-get install qemu-user-static")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "qemu-aarch64"), nil, 0o700))
+	missing := filepath.Join(dir, "missing")
+	require.Contains(t, command("PATH="+dir, "XPWC_ARM64="+missing), "that XPWC_ARM64 names: "+missing)
 	built := filepath.Join(filepath.Dir(tool), "arm64", "xpwc")
 	if _, err := os.Stat(built); err == nil {
 		t.Skip("another test has built the tool of arm64")

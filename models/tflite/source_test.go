@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,6 +117,29 @@ func TestAModelInMemoryNeverGetsTheWeightsOfAnotherOfItsName(t *testing.T) {
 	require.Equal(t, old, got)
 }
 
+func TestModelsOfOneNameThatLoadAtOnceGetTheirOwnWeights(t *testing.T) {
+	path := modelPath(t, segmentation)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	sources := []models.Source{models.Bytes("embedded", content), models.Bytes("embedded", negated(t, path))}
+	input := make([]float32, 256*256*3)
+	for i := range input {
+		input[i] = float32(i%251) / 251
+	}
+	var want [2][]any
+	for i, s := range sources {
+		want[i], _ = answers(t, s, "", input)
+	}
+	file := filepath.Join(t.TempDir(), "model.xpwc")
+	for i := range 8 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			got, _ := answers(t, sources[i%2], file, input)
+			require.Equal(t, want[i%2], got)
+		})
+	}
+}
+
 func TestTheBytesOfAModelMayChangeOnceItIsOpen(t *testing.T) {
 	path := modelPath(t, segmentation)
 	content, err := os.ReadFile(path)
@@ -146,6 +170,12 @@ func TestASourceWithoutAModelIsAnErrorWithItsName(t *testing.T) {
 	_, err := OpenSource(models.Section(archive, offset, 1<<40), nil)
 	require.ErrorIs(t, err, ErrMalformed)
 	require.ErrorContains(t, err, archive.Name())
+	whole, err := os.Open(modelPath(t, segmentation))
+	require.NoError(t, err)
+	defer whole.Close()
+	_, err = OpenSource(models.Section(whole, 0, 0), nil)
+	require.ErrorIs(t, err, ErrMalformed, "no bytes are not the whole file")
+	require.ErrorContains(t, err, whole.Name())
 	_, err = LoadSource(models.Source{}, "", nil)
 	require.Error(t, err)
 }

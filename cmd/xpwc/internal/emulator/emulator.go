@@ -75,17 +75,23 @@ func findQEMU() (string, error) {
 const Variable = "XPWC_ARM64"
 
 // findTool finds the tool of arm64: beside this one, as make build makes both, or where it was unpacked for an
-// installed one.
+// installed one. A tool that the environment names is the only one: another could have another XNNPACK.
 func findTool(dir string) (string, error) {
-	places := []string{os.Getenv(Variable), filepath.Join(dir, Architecture, "xpwc"),
+	if path := os.Getenv(Variable); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("%w: the xpwc of arm64 that %s names: %w", ErrMissing, Variable, err)
+		}
+		return path, nil
+	}
+	places := []string{filepath.Join(dir, Architecture, "xpwc"),
 		filepath.Join(filepath.Dir(dir), "libexec", "xpwc", Architecture, "bin", "xpwc")}
 	for _, path := range places {
-		if _, err := os.Stat(path); err == nil && path != "" {
+		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		}
 	}
 	return "", fmt.Errorf("%w: the xpwc of arm64, %s (make build ARCH=arm64), or %s (the tarball of linux-arm64, "+
-		"unpacked); %s=FILE names another", ErrMissing, places[1], places[2], Variable)
+		"unpacked); %s=FILE names another", ErrMissing, places[0], places[1], Variable)
 }
 
 // A Machine is what an emulated program finds.
