@@ -18,6 +18,7 @@ type Operation struct {
 	Node   *xnnpack.BinaryOperator // of XNNPACK, nil if it has none
 	Whole  func(a, b int64) int64
 	Number func(a, b float64) float64
+	Double func(a, b float64) float64 // in place of Number for double precision, unless nil
 
 	loop loop // of C, where it has one
 
@@ -56,11 +57,12 @@ var (
 	// quotient may have another floor. [FloorRemainder] has the sign of the second number.
 	Quotient = Operation{Node: pair(xnnpack.Divide), loop: loopDivide, Whole: func(a, b int64) int64 { return a / b },
 		Number: func(a, b float64) float64 { return a / b }, divides: true}
-	TruncatedQuotient = Operation{Whole: Quotient.Whole, loop: loopTruncatedQuotient,
-		Number: func(a, b float64) float64 { return math.Trunc(float64(float32(a) / float32(b))) }, divides: true}
-	FloorQuotient = Operation{loop: loopFloorQuotient,
-		Whole:  func(a, b int64) int64 { return (a - FloorRemainder.Whole(a, b)) / b },
-		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) }, divides: true}
+	TruncatedQuotient = Operation{Whole: Quotient.Whole, loop: loopTruncatedQuotient, divides: true,
+		Number: func(a, b float64) float64 { return math.Trunc(float64(float32(a) / float32(b))) },
+		Double: func(a, b float64) float64 { return math.Trunc(a / b) }}
+	FloorQuotient = Operation{Whole: floorQuotient, loop: loopFloorQuotient, divides: true,
+		Number: func(a, b float64) float64 { return math.Floor(float64(float32(a) / float32(b))) },
+		Double: func(a, b float64) float64 { return math.Floor(a / b) }}
 	TruncatedRemainder = Operation{Whole: func(a, b int64) int64 { return a % b }, Number: math.Mod, divides: true,
 		loop: loopRemainder}
 	FloorRemainder = Operation{loop: loopFloorRemainder, Whole: floorRemainder, divides: true,
@@ -78,7 +80,16 @@ func (o Operation) Reversed() Operation {
 	return Operation{
 		Whole:  func(a, b int64) int64 { return o.Whole(b, a) },
 		Number: func(a, b float64) float64 { return o.Number(b, a) },
+		Double: func(a, b float64) float64 { return o.numberOf(models.Float64)(b, a) },
 	}
+}
+
+func floorQuotient(a, b int64) int64 {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
 }
 
 func floorRemainder(a, b int64) int64 {
@@ -112,8 +123,16 @@ func (o Operation) apply(e models.Element, dst, a, b []byte) {
 	if whole(e) {
 		putWhole(e, dst, o.Whole(wholeOf(e, a), wholeOf(e, b)))
 	} else {
-		putNumber(e, dst, o.Number(numberOf(e, a), numberOf(e, b)))
+		putNumber(e, dst, o.numberOf(e)(numberOf(e, a), numberOf(e, b)))
 	}
+}
+
+// numberOf returns the function of numbers of a type.
+func (o Operation) numberOf(e models.Element) func(a, b float64) float64 {
+	if e == models.Float64 && o.Double != nil {
+		return o.Double
+	}
+	return o.Number
 }
 
 // combine fills an output with the results for elements of two inputs: the results of integers if all are.
@@ -128,11 +147,12 @@ func combine(o Operation, out, a, b Array) {
 		return
 	}
 	var x, y [buffered]float64
+	compute := o.numberOf(a.Element)
 	together(out, []Array{a, b}, func(i, n int, places, apart []int) {
 		a.numbers(x[:n], places[0], apart[0])
 		b.numbers(y[:n], places[1], apart[1])
 		for k := range n {
-			x[k] = o.Number(x[k], y[k])
+			x[k] = compute(x[k], y[k])
 		}
 		out.putNumbers(x[:n], i, 1)
 	})

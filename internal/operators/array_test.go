@@ -267,3 +267,21 @@ func TestRowsAreCombinedInTheRowThatTheyName(t *testing.T) {
 	wrong := arrayOf(models.Int64, []int{4}, 0, 1, 3, 0)
 	require.ErrorIs(t, fault.Try(func() { segments(Sum, out, in, wrong, 0) }), ErrIndex)
 }
+
+func TestQuotientsOfDoublesAndLargeIntegersAreExact(t *testing.T) {
+	for _, c := range []struct {
+		o       Operation
+		a, b, q float64
+	}{
+		{FloorQuotient, 1e10, 3, 3333333333},
+		{FloorQuotient, -1e10, 3, -3333333334},
+		{TruncatedQuotient, -1e10, 3, -3333333333},
+	} {
+		out := New(models.Float64, 1)
+		combine(c.o, out, arrayOf(models.Float64, []int{1}, c.a), arrayOf(models.Float64, []int{1}, c.b))
+		require.Equal(t, c.q, out.Number(0))
+	}
+	require.Equal(t, int64(math.MinInt64/3-1), FloorQuotient.Whole(math.MinInt64, 3))
+	require.Equal(t, int64(-2), FloorQuotient.Whole(-4, 3))
+	require.Equal(t, int64(1), FloorQuotient.Whole(-4, -3))
+}
