@@ -200,6 +200,9 @@ func (p *download) copy(ctx context.Context, w io.Writer) error {
 	defer body.Close()
 	verified := content.NewVerifyReader(body, p.file)
 	_, err = io.Copy(w, &counted{src: verified, total: p.file.Size, progress: p.options.Progress})
+	if err == nil {
+		err = ctx.Err() // the last piece was read before anybody could see the interrupt
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the registry sent a part of %d bytes, and ended: %w", p.file.Size, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"xpwc/models/llm"
+	"xpwc/xnnpack"
 )
 
 // smallBundle is a language model with random weights, whose engine is LiteRT-LM's.
@@ -63,6 +64,9 @@ func engineAnswer(t testing.TB, model, prompt string, tokens int) string {
 }
 
 func TestABundleIsAnsweredAsByTheStockEngine(t *testing.T) {
+	if xnnpack.BuildIdentifier() == "" {
+		t.Skip("XNNPACK of 2024 rounds otherwise than the engine's, and random weights have near ties")
+	}
 	const tokens = 32
 	cache := filepath.Join(t.TempDir(), "llm.xpwc")
 	o := options{model: bundleFile(), cache: cache, threads: 1, tokens: tokens}
