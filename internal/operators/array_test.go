@@ -102,7 +102,7 @@ func TestMasksAreMadeOfBooleans(t *testing.T) {
 	require.Equal(t, []float64{0, 1, 0, 0, 0, 0}, negated.list())
 
 	chosen := arrayOf(models.Float32, []int{2, 3})
-	choose(chosen, columns, arrayOf(models.Float32, []int{2, 1}, 5, 6), arrayOf(models.Float32, []int{1}, -1))
+	selectRows(chosen, columns, arrayOf(models.Float32, []int{2, 1}, 5, 6), arrayOf(models.Float32, []int{1}, -1))
 	require.Equal(t, []float64{-1, 5, -1, -1, 6, -1}, chosen.list())
 }
 
@@ -170,10 +170,10 @@ func TestRowsHaveTheResultsOfTheirElements(t *testing.T) {
 				})
 			for _, mask := range []Array{condition, condition.retyped(models.Float32)} {
 				got := New(e, full.Shape...)
-				choose(got, mask, full, row)
+				selectRows(got, mask, full, row)
 				require.Equal(t, want.Data, got.Data, "%v", e)
 				got = got.unaligned()
-				choose(got, mask, full.unaligned(), row.unaligned())
+				selectRows(got, mask, full.unaligned(), row.unaligned())
 				require.Equal(t, want.Data, got.Data, "%v", e)
 			}
 		}

@@ -41,7 +41,7 @@ var (
 	Sigmoid   = Function{Node: node(xnnpack.Sigmoid)}
 	// Sign is 0 of 0. XNNPACK's node takes several times as long.
 	Sign = Function{loop: loopSign, Whole: func(a int64) int64 { return bit(a > 0) - bit(a < 0) },
-		Number: func(x float64) float64 { return signOf(x) }}
+		Number: signOf}
 	Sine   = Function{Node: node(xnnpack.Sine)}
 	Square = Function{Node: node(xnnpack.Square), Whole: func(a int64) int64 { return a * a }}
 	Tanh   = Function{Node: node(xnnpack.Tanh)}
@@ -155,7 +155,7 @@ func Select(byRow bool) Operator {
 			condition = append(condition[:1:1], ones(rank-1)...)
 		}
 		return elementwise([][]int{condition, shapes[1], shapes[2]}, func(out Array, in []Array) {
-			choose(out, in[0].shaped(condition), in[1], in[2])
+			selectRows(out, in[0].shaped(condition), in[1], in[2])
 		}).moves(1, 2)
 	}
 }
@@ -164,7 +164,7 @@ func Select(byRow bool) Operator {
 func Fill(number float64) Operator {
 	return func(shapes [][]int) Kernel {
 		return elementwise(shapes, func(out Array, in []Array) {
-			choose(out, in[1], Number(out.Element, number), in[0])
+			selectRows(out, in[1], Number(out.Element, number), in[0])
 		}).moves(0)
 	}
 }

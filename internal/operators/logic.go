@@ -73,9 +73,3 @@ func bit(truth bool) int64 {
 func negate(out, in Array) {
 	combine(EqualTo, out, in, Number(in.Element, 0))
 }
-
-// choose fills an output with elements of a where the condition is not 0, and of b where it is. The elements are the
-// same.
-func choose(out, condition, a, b Array) {
-	selectRows(out, condition, a, b)
-}

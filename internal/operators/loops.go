@@ -143,7 +143,8 @@ func columnLength(shape, ranked []int) (n int, ok bool) {
 	return n, true
 }
 
-// selectRows fills an output with elements of a where the condition is not 0, and of b elsewhere.
+// selectRows fills an output with elements of a where the condition is not 0, and of b elsewhere. All three have the
+// same type.
 func selectRows(out, condition, a, b Array) {
 	size, looped := out.Element.Size(), inPlace(out, a, b)
 	strides := [][]int{steps(condition.Shape, out.Shape), steps(a.Shape, out.Shape), steps(b.Shape, out.Shape)}

@@ -10,7 +10,7 @@ enum xpwc_element {
     XPWC_I8, XPWC_U8, XPWC_I16, XPWC_I32, XPWC_I64, XPWC_F32, XPWC_F64, XPWC_BOOL
 };
 
-// The operations: a loop of operator.go each.
+// The operations: loops.go has the same list.
 enum xpwc_loop {
     XPWC_NO_LOOP,
     XPWC_EQUAL, XPWC_NOT_EQUAL, XPWC_LESS, XPWC_LESS_OR_EQUAL, XPWC_GREATER, XPWC_GREATER_OR_EQUAL, // to booleans

@@ -43,12 +43,15 @@ func loopElement(e models.Element) (c C.enum_xpwc_element, ok bool) {
 // inPlace reports whether C can read and write the elements of arrays where they are.
 func inPlace(arrays ...Array) bool {
 	for _, a := range arrays {
-		if uintptr(pointer(a.Data))%uintptr(a.Element.Size()) != 0 {
+		if !aligned(a.Data, a.Element.Size()) {
 			return false
 		}
 	}
 	return true
 }
+
+// aligned reports whether memory has elements of so many bytes where C expects them.
+func aligned(b []byte, size int) bool { return uintptr(pointer(b))%uintptr(size) == 0 }
 
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
@@ -82,8 +85,8 @@ func foldColumns(l loop, e models.Element, sums []byte, rows int, src []byte, n 
 
 // reverseRow copies n elements of so many bytes in the reverse order. It returns false if there is no such loop.
 func reverseRow(size int, dst, src []byte, n int) bool {
-	inPlace := (uintptr(pointer(dst))|uintptr(pointer(src)))&uintptr(size-1) == 0
-	return inPlace && C.xpwc_reverse(C.size_t(size), pointer(dst), pointer(src), C.size_t(n)) != 0
+	return aligned(dst, size) && aligned(src, size) &&
+		C.xpwc_reverse(C.size_t(size), pointer(dst), pointer(src), C.size_t(n)) != 0
 }
 
 // convertRow converts n numbers. It returns false if there is no such loop.

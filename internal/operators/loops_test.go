@@ -15,18 +15,18 @@ var numberElements = []models.Element{models.Int8, models.Uint8, models.Int16, m
 
 func TestNumbersAreConvertedAsOneByOne(t *testing.T) {
 	elements := append([]models.Element{models.Bool}, numberElements...)
-	for _, from := range elements {
-		in := New(from, 3, 50)
+	for _, src := range elements {
+		in := New(src, 3, 50)
 		for i := range 150 {
 			in.Put(i, float64(i%5))
 		}
-		for _, to := range elements {
-			out := New(to, 3, 50)
+		for _, dst := range elements {
+			out := New(dst, 3, 50)
 			cast(out, in)
 			for i := range 150 {
-				want := New(to, 1)
+				want := New(dst, 1)
 				want.Put(0, in.Number(i))
-				require.Equal(t, want.Number(0), out.Number(i), "%v to %v, element %d", from, to, i)
+				require.Equal(t, want.Number(0), out.Number(i), "%v to %v, element %d", src, dst, i)
 			}
 		}
 	}

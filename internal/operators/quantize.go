@@ -2,6 +2,7 @@ package operators
 
 import (
 	"math"
+	"slices"
 
 	"xpwc/models"
 )
@@ -17,8 +18,8 @@ func Quantizer(scale float32, zeroPoint, low, high int) func(x float64) float64 
 }
 
 // Dequantizer returns the function of the number that an integer stands for.
-func Dequantizer(scale float32, zeroPoint int) func(n float64) float64 {
-	return func(n float64) float64 { return float64(float32(n-float64(zeroPoint)) * scale) }
+func Dequantizer(scale float32, zeroPoint float64) func(n float64) float64 {
+	return func(n float64) float64 { return float64(float32(n-zeroPoint) * scale) }
 }
 
 // Quantize computes [Quantizer] of the first input. The other two, scales and zero points, are broadcast to it in the
@@ -32,7 +33,7 @@ func Quantize(scales []int, low, high int) Operator {
 // Dequantize computes [Dequantizer] of the first input. The other two are as those of [Quantize].
 func Dequantize(scales []int) Operator {
 	return scaled(scales, func(n, scale, zeroPoint float64) float64 {
-		return Dequantizer(float32(scale), int(zeroPoint))(n)
+		return Dequantizer(float32(scale), math.Trunc(zeroPoint))(n)
 	})
 }
 
@@ -122,7 +123,7 @@ func LookUp(bits int) Operator {
 		if length%groups != 0 || len(shapes) == 4 && product(shapes[2]) != product(scales) {
 			wrong("a table of shape %v with scales of shape %v", table, scales)
 		}
-		shape := append(append([]int{}, indices...), length)
+		shape := append(slices.Clone(indices), length)
 		return computing(shape, func(out Array, in []Array) {
 			places := in[len(in)-1]
 			row := make([]float64, length)
@@ -133,12 +134,13 @@ func LookUp(bits int) Operator {
 				}
 				index := int(n)
 				for g := range groups {
-					scale, zeroPoint := float32(in[1].Number(index*groups+g)), 0.0
+					zeroPoint := 0.0
 					if len(in) == 4 {
 						zeroPoint = in[2].Number(index*groups + g)
 					}
+					dequantize := Dequantizer(float32(in[1].Number(index*groups+g)), zeroPoint)
 					for k := g * (length / groups); k < (g+1)*(length/groups); k++ {
-						row[k] = float64(float32(tableNumber(in[0], index*length+k, bits)-zeroPoint) * scale)
+						row[k] = dequantize(tableNumber(in[0], index*length+k, bits))
 					}
 				}
 				out.putNumbers(row, i*length, 1)

@@ -1,6 +1,8 @@
 package executorch
 
 import (
+	"slices"
+
 	"xpwc/internal/operators"
 	"xpwc/models"
 	"xpwc/xnnpack"
@@ -23,7 +25,7 @@ func (c *invocation) dequantized() {
 		c.hostResult(operators.Dequantize([]int{1}), 0, 1, 2)
 		return
 	}
-	c.hostResult(operators.Apply(operators.Dequantizer(float32(c.number(1)), c.integer(2))), 0)
+	c.hostResult(operators.Apply(operators.Dequantizer(float32(c.number(1)), float64(c.integer(2)))), 0)
 }
 
 // quantizedByChannel has a scale and a zero point for each index along the dimension that is argument 3.
@@ -67,7 +69,7 @@ func (c *invocation) dequantizedByToken() {
 func (c *invocation) tokenShape() []int {
 	x := c.tensor(0)
 	c.rows(x)
-	shape := append([]int{}, x.shape...)
+	shape := slices.Clone(x.shape)
 	shape[len(shape)-1] = 1
 	return shape
 }
