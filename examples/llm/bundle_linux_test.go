@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"xpwc"
 	"xpwc/models/llm"
 	"xpwc/xnnpack"
 )
@@ -143,7 +144,7 @@ func TestConversationsInTurnDoNotMeet(t *testing.T) {
 	}
 	require.NoError(t, m.Close())
 	_, err = m.NewConversation()
-	require.ErrorIs(t, err, llm.ErrClosed)
+	require.ErrorIs(t, err, xpwc.ErrClosed)
 }
 
 func converse(t testing.TB, m *llm.Model, prompt []int32) *llm.Conversation {
@@ -180,7 +181,7 @@ func TestACancelledConversationGoesOn(t *testing.T) {
 	_, err = c.Next(t.Context(), llm.Greedy)
 	require.ErrorIs(t, err, llm.ErrFull)
 	require.NoError(t, c.Close())
-	require.ErrorIs(t, c.Append(1), llm.ErrClosed)
+	require.ErrorIs(t, c.Append(1), xpwc.ErrClosed)
 	require.NoError(t, m.Close())
 }
 

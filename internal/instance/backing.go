@@ -27,6 +27,17 @@ func PackedInOpened(open func() (*xpwc.Cache, error)) Backing {
 	}
 }
 
+// OpenCache opens the cache of a model that is loaded: in memory where its file cannot be used, unless the options are
+// Strict. Nil options are the defaults.
+func OpenCache(path string, o *xpwc.Options) (*xpwc.Cache, error) {
+	var options xpwc.Options
+	if o != nil {
+		options = *o
+	}
+	options.OrMemory = options.OrMemory || !options.Strict
+	return xpwc.Open(path, &options)
+}
+
 // PackedIn is a cache of the caller, which must stay open until the instance is closed.
 func PackedIn(cache *xpwc.Cache) Backing {
 	return func(e *Instance) error {

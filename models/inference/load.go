@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"xpwc"
+	"xpwc/internal/instance"
 	"xpwc/models"
 )
 
@@ -108,13 +109,8 @@ func newRunner(cacheFile string, o Options) (*Runner, error) {
 	}
 	r := &Runner{options: o, cache: o.Cache, turns: make(chan struct{}, o.Instances), ended: make(chan struct{})}
 	if r.cache == nil {
-		var cacheOptions xpwc.Options
-		if o.CacheOptions != nil {
-			cacheOptions = *o.CacheOptions
-		}
-		cacheOptions.OrMemory = cacheOptions.OrMemory || !cacheOptions.Strict
 		var err error
-		if r.cache, err = xpwc.Open(cacheFile, &cacheOptions); err != nil {
+		if r.cache, err = instance.OpenCache(cacheFile, o.CacheOptions); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"xpwc"
 	"xpwc/xnnpack"
 )
 
@@ -26,7 +27,7 @@ func (m *Model) NewConversation() (*Conversation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, fmt.Errorf("%s: %w", m.file, ErrClosed)
+		return nil, fmt.Errorf("%s: %w", m.file, xpwc.ErrClosed)
 	}
 	c := &Conversation{model: m, memory: make([]memoryOfCache, len(m.caches))}
 	m.open++
@@ -81,7 +82,7 @@ func (c *Conversation) Tokens() []int32 { return slices.Clone(c.tokens) }
 // matches [ErrFull] or [ErrToken]; nothing is added then.
 func (c *Conversation) Append(tokens ...int32) error {
 	if c.memory == nil {
-		return ErrClosed
+		return xpwc.ErrClosed
 	}
 	if n := len(c.tokens) + len(tokens); n > c.model.capacity {
 		return fmt.Errorf("%d tokens, and the model has room for %d: %w", n, c.model.capacity, ErrFull)
@@ -125,7 +126,7 @@ func (c *Conversation) Logits(ctx context.Context) (logits []float32, err error)
 func (c *Conversation) compute(ctx context.Context, do func(logits []float32)) error {
 	switch {
 	case c.memory == nil:
-		return ErrClosed
+		return xpwc.ErrClosed
 	case len(c.tokens) == 0:
 		return ErrEmpty
 	case len(c.tokens) > c.model.capacity:

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"xpwc"
+	"xpwc/internal/instance"
 	"xpwc/models/bundle"
 	"xpwc/models/tflite"
 )
@@ -23,8 +24,6 @@ var (
 	ErrToken = errors.New("unknown token")
 	// ErrEmpty: the conversation has no tokens to continue.
 	ErrEmpty = errors.New("the conversation is empty")
-	// ErrClosed: the model or the conversation is closed.
-	ErrClosed = errors.New("closed")
 )
 
 // Options of [Open]; nil and the zero value mean the defaults.
@@ -34,7 +33,7 @@ type Options struct {
 	// Cache has the packed weights, in place of a cache file that Open opens. It stays the caller's, who closes it
 	// after the model.
 	Cache *xpwc.Cache
-	// CacheOptions are the cache file's options; nil means their defaults. OrMemory is always set unless Strict is.
+	// CacheOptions are the cache file's options; nil means their defaults. OrMemory is always set without Strict.
 	CacheOptions *xpwc.Options
 }
 
@@ -76,7 +75,7 @@ func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 		}
 	}()
 	if m.cache == nil {
-		if m.cache, err = openCache(cacheFile, o.CacheOptions); err != nil {
+		if m.cache, err = instance.OpenCache(cacheFile, o.CacheOptions); err != nil {
 			return m, err
 		}
 		m.closes = true
@@ -87,15 +86,6 @@ func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 	err = m.decode.load(m)
 	m.turn <- struct{}{}
 	return m, err
-}
-
-func openCache(path string, o *xpwc.Options) (*xpwc.Cache, error) {
-	options := xpwc.Options{}
-	if o != nil {
-		options = *o
-	}
-	options.OrMemory = !options.Strict
-	return xpwc.Open(path, &options)
 }
 
 // readSignatures finds the signatures of the bundle's language model, and checks that they belong together.
@@ -147,18 +137,17 @@ func (m *Model) readSignatures() error {
 }
 
 // sections returns the language model of a bundle, and the model of its embeddings if that is one of its own.
-func sections(b *bundle.Bundle) (language bundle.Section, embedder *bundle.Section, err error) {
-	found := false
+func sections(b *bundle.Bundle) (language, embedder *bundle.Section, err error) {
 	for _, s := range b.Models() {
-		switch {
-		case s.Role == "tf_lite_prefill_decode":
-			language, found = s, true
-		case s.Role == "tf_lite_embedder":
+		switch s.Role {
+		case "tf_lite_prefill_decode":
+			language = &s
+		case "tf_lite_embedder":
 			embedder = &s
 		}
 	}
-	if !found {
-		return language, nil, fmt.Errorf("%w: the bundle has no model for prefill and decode", ErrUnsupported)
+	if language == nil {
+		return nil, nil, fmt.Errorf("%w: the bundle has no model for prefill and decode", ErrUnsupported)
 	}
 	return language, embedder, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"xpwc/internal/instance"
@@ -15,16 +14,44 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A step computes some tokens of a conversation: it is one signature of the model.
-type step struct {
+// A signature is one of a bundle's model. Its runtimes are made when it is loaded.
+type signature struct {
 	name     string
 	model    *tflite.Model
 	instance *instance.Instance // nil until it is loaded
-	embedder *embedder          // computes the input of embeddings; nil if tokens are the input
+}
+
+func openSignature(file string, section *bundle.Section, name string) (*signature, error) {
+	model, err := tflite.Open(file, &tflite.Options{Signature: name, Offset: section.Offset, Size: section.Size})
+	if err != nil {
+		return nil, err
+	}
+	return &signature{name: name, model: model}, nil
+}
+
+// load makes the runtimes unless they are there.
+func (s *signature) load(m *Model, threads int) (err error) {
+	if s.instance == nil {
+		s.instance, err = instance.New(s.model, instance.PackedIn(m.cache), threads)
+	}
+	return err
+}
+
+func (s *signature) close() error {
+	if s.instance == nil {
+		return s.model.Close()
+	}
+	return errors.Join(s.instance.Close(), s.model.Close())
+}
+
+// A step computes some tokens of a conversation: it is one signature of the model.
+type step struct {
+	*signature
+	embedder *embedder // computes the input of embeddings; nil if tokens are the input
 
 	tokens, capacity, vocabulary int
 	ids, embeddings              int // inputs: one of them is absent
-	positions, mask              int // inputs: mask may be absent
+	positions, mask              int // inputs
 	logits                       int // an output, or absent
 	caches                       []cacheValue
 }
@@ -40,16 +67,14 @@ type cacheValue struct {
 }
 
 // openStep opens a signature, and finds its inputs and outputs by their names, which are litert-torch's.
-func (m *Model) openStep(section bundle.Section, signature string) (*step, error) {
-	model, err := tflite.Open(m.file,
-		&tflite.Options{Signature: signature, Offset: section.Offset, Size: section.Size})
+func (m *Model) openStep(section *bundle.Section, name string) (*step, error) {
+	opened, err := openSignature(m.file, section, name)
 	if err != nil {
 		return nil, err
 	}
-	s := &step{name: signature, model: model, ids: absent, embeddings: absent, positions: absent, mask: absent,
-		logits: absent}
+	s := &step{signature: opened, ids: absent, embeddings: absent, positions: absent, mask: absent, logits: absent}
 	if err := s.readValues(); err != nil {
-		return nil, errors.Join(err, model.Close())
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -100,29 +125,22 @@ func (s *step) readValues() error {
 	return nil
 }
 
-// load makes the step's runtimes unless it has them.
-func (s *step) load(m *Model) (err error) {
-	if s.instance != nil {
-		return nil
-	}
+// load makes the runtimes of the step and of its embedder unless they are there.
+func (s *step) load(m *Model) error {
 	if s.embedder != nil {
-		if err := s.embedder.load(m); err != nil {
+		if err := s.embedder.load(m, 1); err != nil {
 			return err
 		}
 	}
-	s.instance, err = instance.New(s.model, instance.PackedIn(m.cache), m.options.Threads)
-	return err
+	return s.signature.load(m, m.options.Threads)
 }
 
 func (s *step) close() error {
-	var errs []error
-	if s.instance != nil {
-		errs = append(errs, s.instance.Close())
-	}
+	err := s.signature.close()
 	if s.embedder != nil {
-		errs = append(errs, s.embedder.close())
+		err = errors.Join(err, s.embedder.close())
 	}
-	return errors.Join(append(errs, s.model.Close())...)
+	return err
 }
 
 // compute computes tokens of a conversation, the first of which is at a position. There may be fewer than the step
@@ -155,9 +173,7 @@ func (s *step) maskFrom(position int) {
 		first, seen := i*s.capacity, min(position+i+1, s.capacity)
 		if booleans {
 			row := mask.Bytes()[first : first+s.capacity]
-			for k := range row {
-				row[k] = 0
-			}
+			clear(row)
 			for k := range row[:seen] {
 				row[k] = 1
 			}
@@ -172,38 +188,27 @@ func (s *step) maskFrom(position int) {
 }
 
 // An embedder computes the vectors of tokens: a signature of a model of its own.
-type embedder struct {
-	model    *tflite.Model
-	instance *instance.Instance
-}
+type embedder struct{ *signature }
 
 // openEmbedder finds the embedder that makes as many vectors as a step takes.
 func (m *Model) openEmbedder(s *step, section *bundle.Section, signatures []string) error {
 	for _, name := range signatures {
-		model, err := tflite.Open(m.file,
-			&tflite.Options{Signature: name, Offset: section.Offset, Size: section.Size})
+		opened, err := openSignature(m.file, section, name)
 		if err != nil {
 			return fmt.Errorf("embedder %s: %w", name, err)
 		}
-		in, out, want := model.Inputs(), model.Outputs(), s.model.Inputs()[s.embeddings]
+		in, out, want := opened.model.Inputs(), opened.model.Outputs(), s.model.Inputs()[s.embeddings]
 		if len(in) == 1 && len(out) == 1 && in[0].Element() == models.Int32 &&
 			xnnpack.Elements(in[0].Shape) == s.tokens && out[0].Element() == models.Float32 &&
 			slices.Equal(out[0].Shape, want.Shape) {
-			s.embedder = &embedder{model: model}
+			s.embedder = &embedder{opened}
 			return nil
 		}
-		if err := model.Close(); err != nil {
+		if err := opened.close(); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: no embedder of %s tokens", ErrUnsupported, strconv.Itoa(s.tokens))
-}
-
-func (e *embedder) load(m *Model) (err error) {
-	if e.instance == nil {
-		e.instance, err = instance.New(e.model, instance.PackedIn(m.cache), 1)
-	}
-	return err
+	return fmt.Errorf("%w: no embedder of %d tokens", ErrUnsupported, s.tokens)
 }
 
 func (e *embedder) compute(dst *xnnpack.Buffer, ids []int32) error {
@@ -217,11 +222,4 @@ func (e *embedder) compute(dst *xnnpack.Buffer, ids []int32) error {
 	}
 	_, err := e.instance.Infer()
 	return err
-}
-
-func (e *embedder) close() error {
-	if e.instance == nil {
-		return e.model.Close()
-	}
-	return errors.Join(e.instance.Close(), e.model.Close())
 }
