@@ -15,7 +15,7 @@ import (
 	"xpwc/models/bundle"
 )
 
-// Limits of what a bundle has beside the model. The tokenizers of today's models have some 20 MiB of JSON.
+// Limits for the sections around the model. The tokenizers of today's models have some 20 MiB of JSON.
 const (
 	mostMetadata  = 1 << 20
 	mostTokenizer = 64 << 20

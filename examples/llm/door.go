@@ -27,41 +27,50 @@ func (d *door) reload() error {
 	if err != nil {
 		return fmt.Errorf("the earlier model goes on serving: %w", err)
 	}
-	d.mu.Lock()
-	earlier := d.current
-	d.current = &entered{service: s}
-	d.mu.Unlock()
-	return d.replace(earlier)
+	return d.replace(&entered{service: s})
 }
 
-// replace closes a model, now or after its last request.
+// close closes the model in force. No request comes any more.
+func (d *door) close() error { return d.replace(d.current) }
+
+// replace puts a model in force, and closes the earlier one unless a request is under way with it.
 func (d *door) replace(e *entered) error {
-	d.mu.Lock()
-	e.replaced = true
-	last := e.requests == 0
-	d.mu.Unlock()
-	if last {
-		return e.end()
+	if earlier, unused := d.exchange(e); unused {
+		return earlier.end()
 	}
 	return nil
 }
 
-// close closes the model in force. No request is under way.
-func (d *door) close() error { return d.replace(d.current) }
+func (d *door) exchange(e *entered) (earlier *entered, unused bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	earlier, d.current = d.current, e
+	earlier.replaced = true
+	return earlier, earlier.requests == 0
+}
+
+// enter returns the model in force for a request, which leaves it.
+func (d *door) enter() *entered {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.current.requests++
+	return d.current
+}
+
+// leave ends a request. It reports whether the model was replaced, and this was its last request.
+func (d *door) leave(e *entered) (last bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.requests--
+	return e.replaced && e.requests == 0
+}
 
 // with calls do with the model in force, which stays open meanwhile.
 func (d *door) with(do func(s *service, w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		d.mu.Lock()
-		e := d.current
-		e.requests++
-		d.mu.Unlock()
+		e := d.enter()
 		defer func() {
-			d.mu.Lock()
-			e.requests--
-			last := e.replaced && e.requests == 0
-			d.mu.Unlock()
-			if last {
+			if d.leave(e) {
 				_ = e.end() // the model has answered; its cache file is complete, or packed again
 			}
 		}()

@@ -99,9 +99,9 @@ func (s *service) newCompletion(request openai.ChatCompletionRequest) (*completi
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	c := &completion{service: s, tokens: tokens, prompt: prompt, limit: s.options.tokens, created: now.Unix(),
-		id: fmt.Sprintf("chatcmpl-%x", now.UnixNano())}
+	created := time.Now()
+	c := &completion{service: s, tokens: tokens, prompt: prompt, limit: s.options.tokens, created: created.Unix(),
+		id: fmt.Sprintf("chatcmpl-%x", created.UnixNano())}
 	//lint:ignore SA1019 clients still send the older name
 	if n := max(request.MaxTokens, request.MaxCompletionTokens); n > 0 {
 		c.limit = n
@@ -150,7 +150,7 @@ func (c *completion) generate(ctx context.Context, emit func(part string) error)
 	return finish, errors.Join(err, t.close())
 }
 
-// wholeCharacters cuts off a character whose last bytes are those of the next token.
+// wholeCharacters cuts off a character that the next token completes.
 func wholeCharacters(text string) (whole, rest string) {
 	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(text[i]) {
