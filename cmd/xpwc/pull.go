@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,8 @@ type pullOptions struct {
 	placing
 	model modelfile.File
 	level string // native, or the target that is pulled for
+	// layoutOfTarget asks the emulated tool, once.
+	layoutOfTarget func() (machineLayout, error)
 }
 
 func newPullCommand() *cobra.Command {
@@ -85,6 +88,9 @@ after REF.`,
 			if o.level = level; level != native && o.layout != "" {
 				return usagef("--layout and --target exclude each other")
 			}
+			o.layoutOfTarget = sync.OnceValues(func() (machineLayout, error) {
+				return layoutOn(cmd.Context(), o.level)
+			})
 			if o.runtime != "" && o.sealed {
 				return usagef("--sealed excludes --for")
 			}
@@ -160,7 +166,7 @@ func (o *pullOptions) pull(cmd *cobra.Command, ref string) (err error) {
 		p.For, err = newStockFile(o.runtime, o.level)
 		if err == nil && isTarget(o.level) {
 			var l machineLayout
-			if l, err = layoutOn(ctx, o.level); err == nil {
+			if l, err = o.layoutOfTarget(); err == nil {
 				err = p.For.identify(l.XNNPACK)
 			}
 		}
@@ -285,11 +291,11 @@ func (p *pulling) print(w io.Writer) {
 }
 
 // ownLayout returns the layout of this machine, or of the target.
-func (o *pullOptions) ownLayout(ctx context.Context) (registry.Fingerprint, error) {
+func (o *pullOptions) ownLayout() (registry.Fingerprint, error) {
 	if !isTarget(o.level) {
 		return layoutHere()
 	}
-	l, err := layoutOn(ctx, o.level)
+	l, err := o.layoutOfTarget()
 	if err != nil {
 		return registry.Fingerprint{}, err
 	}
@@ -310,7 +316,7 @@ func (o *pullOptions) fetch(ctx context.Context, ref string, dst *os.File,
 		}
 		return pulled, "", err
 	}
-	layout, hereErr := o.ownLayout(ctx)
+	layout, hereErr := o.ownLayout()
 	forMachine := o.layout == "" || o.layout == current
 	switch {
 	case !forMachine:
