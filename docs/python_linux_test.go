@@ -102,11 +102,11 @@ func TestTheWheelServesPython(t *testing.T) {
 	if os.Getenv("XNNPACK") != "executorch" {
 		t.Skip("the tests pack for the stock ExecuTorch")
 	}
-	wheel, all := dist.file(t, "*.whl"), pythons(t)
-	t.Run(fmt.Sprintf("3.%d, with no other package", all[0].minor), func(t *testing.T) {
-		newEnvironment(t, all[0], wheel).requireTests(t)
+	wheel, interpreters := dist.file(t, "*.whl"), pythons(t)
+	t.Run(fmt.Sprintf("3.%d, with no other package", interpreters[0].minor), func(t *testing.T) {
+		newEnvironment(t, interpreters[0], wheel).requireTests(t)
 	})
-	newest := all[len(all)-1]
+	newest := interpreters[len(interpreters)-1]
 	t.Run(fmt.Sprintf("3.%d, with the stock runtimes", newest.minor), func(t *testing.T) {
 		e := newEnvironment(t, newest, wheel+"[litert]")
 		e.requireTests(t)

@@ -71,8 +71,8 @@ func newStockFile(runtimeName, level string) (*stockFile, error) {
 	return f, f.identify(xnnpack.BuildIdentifier())
 }
 
-// identify notes the build identifier of the XNNPACK that packs. The error says that it is not the stock runtime's,
-// which compares only names and seeds, so it notices neither another XNNPACK nor another CPU.
+// identify records the build identifier of the XNNPACK that packs. It returns an error if the stock runtime has another
+// XNNPACK. The runtime compares only names and seeds, and would compute wrong numbers.
 func (f *stockFile) identify(identifier string) error {
 	f.XNNPACK = identifier
 	for _, r := range executorch.ReleasesOf(f.Architecture, f.XNNPACK) {

@@ -97,7 +97,7 @@ func TestAnAnswerEndsWhereTheBundleTells(t *testing.T) {
 	require.Equal(t, "<|im_start|>user\n12 a<|im_end|>\n<|im_start|>assistant\n", text.String())
 }
 
-// What a bundle has beside its model is hostile input.
+// The tokenizer and the metadata of a bundle are hostile input.
 func FuzzMetadata(f *testing.F) {
 	f.Add([]byte("\x12\x05\n\x03\n\x01\x02\x12\x0d\x12\x0b<|im_end|>\n"),
 		[]byte(`{"model":{"type":"BPE"}}`))

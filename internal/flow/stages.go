@@ -236,7 +236,7 @@ func (s *stager) add(segment Part) {
 	s.stages = append(s.stages, stage)
 }
 
-// mostSettled bounds the bytes that are kept of what a step computes of constants.
+// mostSettled is the largest size of results, in bytes, that are kept of one step.
 const mostSettled = 16 << 20
 
 // settled reports whether a step in Go has the same results in each run: it reads nothing but constants, or results of

@@ -52,7 +52,7 @@ const (
 	loopSign
 )
 
-// result returns the element of what the loop computes of elements.
+// result returns the type of the loop's results for elements of a type.
 func (l loop) result(e models.Element) models.Element {
 	if l >= loopEqual && l <= loopGreaterOrEqual {
 		return models.Bool

@@ -28,7 +28,7 @@ const libc = "/usr/aarch64-linux-gnu"
 type Emulator struct {
 	qemu    string
 	tool    string // the built tool
-	sysroot string // a directory with the system libraries of the tool; "" where they are those of this machine
+	sysroot string // a directory with the tool's system libraries; "" if this machine is arm64 itself
 }
 
 // Find finds qemu, the tool, and its system libraries. The error matches ErrMissing.
@@ -74,8 +74,9 @@ func findQEMU() (string, error) {
 // Variable names the environment variable with the path of the tool of arm64, for one that is elsewhere.
 const Variable = "XPWC_ARM64"
 
-// findTool finds the tool of arm64: beside this one, as make build makes both, or where it was unpacked for an
-// installed one. A tool that the environment names is the only one: another could have another XNNPACK.
+// findTool finds the tool of arm64: the file that [Variable] names, or in arm64/ next to this tool, where make build
+// puts it, or in libexec/ of an installation. If Variable names a file it is the only one: another could have another
+// XNNPACK.
 func findTool(dir string) (string, error) {
 	if path := os.Getenv(Variable); path != "" {
 		if _, err := os.Stat(path); err != nil {
