@@ -124,7 +124,7 @@ func (t task) measure(together bool, say func(*run) error) (err error) {
 	if together {
 		return say(r)
 	}
-	if err := r.infer(t, e, startCPU); err != nil {
+	if err := r.infer(t, e); err != nil {
 		return err
 	}
 	r.countCache(t.Cache, e.Cache)
@@ -170,7 +170,7 @@ func (r *run) takeMemory() error {
 // infer measures inferences, and memory after the first one. In mode cold that one runs while the file is saved, and is
 // followed by another when it was: saving may have taken pages out of this process' memory. A peer saves the file after
 // its answer, as a program does that leaves it to the background, which begins later.
-func (r *run) infer(t task, e *instance.Instance, startCPU time.Duration) error {
+func (r *run) infer(t task, e *instance.Instance) error {
 	var commit time.Duration
 	saved := make(chan error, 1)
 	save := func() {
@@ -185,13 +185,14 @@ func (r *run) infer(t task, e *instance.Instance, startCPU time.Duration) error 
 	if err := execution.FillKnuth(e); err != nil {
 		return err
 	}
+	startCPU := processorTime()
 	took, err := e.Infer()
 	if err != nil {
 		return err
 	}
 	r.takeTime(firstMS, took)
 	if t.Peer {
-		r.takeTime(answerCPU, processorTime()-startCPU)
+		r.Figures[answerCPU] = r.Figures[loadCPU] + console.Milliseconds(processorTime()-startCPU)
 	}
 	r.Figures[answerMS] = r.Figures[totalMS] + r.Figures[firstMS]
 	r.Output = outputSum(e)
