@@ -26,6 +26,7 @@ type options struct {
 	sampling     llm.Sampling
 	chat         bool
 	times        bool
+	second       string // prompt, of which make bench-llm measures the answer; "" if there is none
 }
 
 func main() {
@@ -42,6 +43,8 @@ func main() {
 	flag.Uint64Var(&o.sampling.Seed, "seed", 1, "`SEED` of sampling")
 	flag.BoolVar(&o.chat, "chat", false, "the prompt is a question to an assistant, not a text to be continued")
 	flag.BoolVar(&o.times, "times", false, "say how long loading took, and the first token")
+	flag.StringVar(&o.second, "measure", "",
+		"answer this second `PROMPT` too, print in JSON what it took, and stay until standard input ends")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: llm [flags] PROMPT\n")
 		flag.PrintDefaults()
@@ -71,6 +74,9 @@ func run(ctx context.Context, o options, address string) (err error) {
 	s, err := openService(o)
 	if err != nil {
 		return err
+	}
+	if o.second != "" {
+		return errors.Join(s.measureAnswers(ctx, flag.Arg(0), o.second, os.Stdin, os.Stdout), s.end())
 	}
 	return errors.Join(s.answer(ctx, flag.Arg(0), o, os.Stdout), s.end())
 }
