@@ -65,6 +65,7 @@ func (s *service) measureAnswer(ctx context.Context, prompt string, begun func()
 		if m.Figures.AnswerTokens++; m.Figures.AnswerTokens == 1 {
 			begun()
 		}
+		s.begun()
 		return nil
 	})
 	m.Answer = hex.EncodeToString([]byte(answer.String()))

@@ -211,7 +211,7 @@ func (p *process) readAnswers() (*run, error) {
 		if err != nil || line != "\n" {
 			return nil, fmt.Errorf("no answer, but %q: %w", line, err)
 		}
-		if at[i].cpu, err = processorTime(p.cmd.Process.Pid); err != nil {
+		if at[i].cpu, err = processorTimeOf(p.cmd.Process.Pid); err != nil {
 			return nil, err
 		}
 		at[i].wall = time.Now()

@@ -30,8 +30,8 @@ func memoryOf(pid int) (figures, error) {
 	}, err
 }
 
-// processorTime returns the processor time that a process has used, in all its threads.
-func processorTime(pid int) (time.Duration, error) {
+// processorTimeOf returns the processor time that a process has used, in all its threads.
+func processorTimeOf(pid int) (time.Duration, error) {
 	const scheduled = 2 // the clock that the scheduler keeps; a process' clock has the complement of its number
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {

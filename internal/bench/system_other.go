@@ -15,7 +15,7 @@ func syncData(f *os.File) error { return f.Sync() }
 
 func dropPages(string) error { return errNotHere }
 
-func processorTime(int) (time.Duration, error) { return 0, errNotHere }
+func processorTimeOf(int) (time.Duration, error) { return 0, errNotHere }
 
 func readDirect(string) (time.Duration, error) { return 0, errNotHere }
 
