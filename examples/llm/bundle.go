@@ -23,7 +23,7 @@ const (
 	mostTokenizer = 64 << 20
 	// firstTokenizer is how much memory a tokenizer gets before it is read: the size in the bundle may be wrong.
 	firstTokenizer = 32 << 20
-	mostTokens    = 1 << 20
+	mostTokens     = 1 << 20
 )
 
 // bundleTokenizer reads the tokenizer of a bundle of LiteRT-LM, and the tokens that end an answer from its metadata.

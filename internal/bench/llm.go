@@ -23,26 +23,30 @@ type LanguageModelsOptions struct {
 	Processes int      // that have one model loaded at the same time; 0 for none
 	Threads   int      // of each program
 	Tokens    int      // of each answer
+	Prompts   []string // of the two answers of each process; nil means a short one and a long one
 	Dir       string   // for cache files, created if it is not there
 	JSON      string   // file for all figures, or ""
 	Programs  Programs // of the peers, and bin/llm
 }
 
-// The prompts of the two answers.
-const (
-	shortPrompt = "The capital of France is"
-	longPrompt  = "A packed-weights cache is a file. A program that runs a neural network first arranges each matrix of " +
+// prompts are a short one, for the time to the first token, and a long one, for the speed.
+var prompts = []string{
+	"The capital of France is",
+	"A packed-weights cache is a file. A program that runs a neural network first arranges each matrix of " +
 		"the network in the order in which the kernels of its processor read it. That takes time and memory, and the " +
 		"result is the same at each start. With a cache the first process writes the arranged matrices into a file. " +
 		"Each later process maps that file into its address space and begins to compute at once. The operating system " +
 		"reads a page of the file when it is first used, keeps it in memory, and shares it between all processes that " +
 		"map the file. Here is a story about a small computer at the sea that was started a hundred times each day. " +
-		"Once upon a time"
-)
+		"Once upon a time",
+}
 
 // RunLanguageModels measures how xpwc and other programs start with a language model, how fast they answer, and how
 // much memory they need. It prints tables to stdout, and to stderr what it is doing.
 func RunLanguageModels(ctx context.Context, o LanguageModelsOptions, stdout, stderr io.Writer) error {
+	if o.Prompts == nil {
+		o.Prompts = prompts
+	}
 	report := &Report{Environment: environment()}
 	c, err := newLanguageModels(o, stderr)
 	if err != nil {
@@ -110,7 +114,7 @@ func (m languageModel) ways() ([]*way, error) {
 	}
 }
 
-// inFormat is a way of the model, which no other way makes the cache file of.
+// way is one in which a program starts with the model.
 func (m languageModel) way(program string, s start, cache string, command []string) *way {
 	return &way{modeResult: modeResult{Mode: program + ", " + string(s)}, start: s, command: command, cache: cache,
 		model: m.path, read: (*process).readAnswers}
@@ -131,7 +135,7 @@ func (m languageModel) own(program string) (ways []*way) {
 	}
 	command := func(cache string) []string {
 		return []string{host, "-model", m.path, "-cache", cache, "-threads", strconv.Itoa(m.Threads),
-			"-n", strconv.Itoa(m.Tokens), "-measure", longPrompt, "--", shortPrompt}
+			"-n", strconv.Itoa(m.Tokens), "-measure", m.Prompts[1], "--", m.Prompts[0]}
 	}
 	ways = append(ways, m.way(program, withoutCache, "", command("")))
 	for _, s := range cachedStarts {
@@ -143,7 +147,7 @@ func (m languageModel) own(program string) (ways []*way) {
 
 // command is that of a host in C. Its second argument is the cache, or another thing of its own.
 func (m languageModel) command(host, second string) []string {
-	return []string{host, m.path, second, strconv.Itoa(m.Threads), strconv.Itoa(m.Tokens), shortPrompt, longPrompt}
+	return []string{host, m.path, second, strconv.Itoa(m.Threads), strconv.Itoa(m.Tokens), m.Prompts[0], m.Prompts[1]}
 }
 
 // liteRTLM has the engine's cache in directories: the engine names its files.

@@ -73,8 +73,8 @@ const (
 	decodeCPU    figure = "decode_cpu_ms_per_token"
 
 	// Of several processes with one model.
-	manyMS     figure = "many_load_ms"     // the sum: they were started one after the other
-	manyPSS    figure = "many_pss_bytes"   // when all had answered
+	manyMS     figure = "many_load_ms"   // the sum: they were started one after the other
+	manyPSS    figure = "many_pss_bytes" // when all had answered
 	manyDirty  figure = "many_private_dirty_bytes"
 	togetherMS figure = "together_load_ms" // of each that loaded at the same instant as the others
 	slowestMS  figure = "slowest_load_ms"  // of the slowest of these
