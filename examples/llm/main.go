@@ -91,9 +91,10 @@ func run(ctx context.Context, o options, address string) (err error) {
 type service struct {
 	options
 	language
-	tokens func() (*tokenizer, error)
-	made   chan struct{} // is closed when the tokenizer is made
-	begun  func()        // is called with each token
+	tokens  func() (*tokenizer, error)
+	made    chan struct{} // is closed when the tokenizer is made
+	begun   func()        // is called with each token
+	figures *figures
 }
 
 // openService opens a model, and makes its tokenizer meanwhile. The caller ends it.
@@ -103,7 +104,7 @@ func openService(o options) (*service, error) {
 		return nil, err
 	}
 	s := &service{options: o, language: l, tokens: sync.OnceValues(l.tokenizer), made: make(chan struct{}),
-		begun: func() {}}
+		begun: func() {}, figures: newFigures()}
 	go func() { // the tables of the tokenizer take as long as a next start
 		defer close(s.made)
 		_, _ = s.tokens()
@@ -135,12 +136,14 @@ func (s *service) answer(ctx context.Context, prompt string, o options, w io.Wri
 		return err
 	}
 	begin = time.Now()
+	count := s.figures.began(len(ids))
 	_, err = generate(ctx, t, ids, o.tokens, o.sampling.Choice(), tokens.ends, func(token int) error {
 		if o.times {
 			fmt.Fprintf(os.Stderr, "loaded in %v, and computed the first token in %v\n",
 				loaded.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
 			o.times = false
 		}
+		count()
 		s.begun()
 		_, err := io.WriteString(w, tokens.decode(token))
 		return err
