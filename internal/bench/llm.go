@@ -106,9 +106,9 @@ type languageModel struct {
 func (m languageModel) ways() ([]*way, error) {
 	switch strings.ToLower(filepath.Ext(m.path)) {
 	case ".litertlm":
-		return slices.Concat(m.own("xpwc"), m.liteRTLM()), nil
+		return slices.Concat(m.ownWays("xpwc"), m.liteRTLM()), nil
 	case ".gguf":
-		return slices.Concat(m.own("xpwc, GGUF"), m.llamaCPP()), nil
+		return slices.Concat(m.ownWays("xpwc, GGUF"), m.llamaCPP()), nil
 	default:
 		return nil, fmt.Errorf("%s: language models are compared as .litertlm and .gguf files", m.path)
 	}
@@ -128,7 +128,7 @@ func (m languageModel) cache(program string, s start) string {
 
 var cachedStarts = []start{firstStart, firstFromDisk, nextStart, fromDisk}
 
-func (m languageModel) own(program string) (ways []*way) {
+func (m languageModel) ownWays(program string) (ways []*way) {
 	host := m.Programs.path(languageHost)
 	if host == "" {
 		return nil
@@ -209,25 +209,25 @@ func (p *process) readAnswers() (*run, error) {
 		secondLast
 		moments
 	)
-	var at [moments]moment
-	for i := range at {
+	var marks [moments]moment
+	for i := range marks {
 		line, err := p.stdout.ReadString('\n')
 		if err != nil || line != "\n" {
 			return nil, fmt.Errorf("no answer, but %q: %w", line, err)
 		}
-		if at[i].cpu, err = processorTimeOf(p.cmd.Process.Pid); err != nil {
+		if marks[i].cpu, err = processorTimeOf(p.cmd.Process.Pid); err != nil {
 			return nil, err
 		}
-		at[i].wall = time.Now()
+		marks[i].wall = time.Now()
 	}
 	r, err := p.read()
 	if err != nil {
 		return nil, err
 	}
 	f := figures{}
-	at[firstToken].since(moment{wall: p.started}, r.Figures, tokenMS, tokenCPU)
-	at[secondFirst].since(at[secondPrompt], f, prefillRate, prefillCPU)
-	at[secondLast].since(at[secondFirst], f, decodeRate, decodeCPU)
+	marks[firstToken].since(moment{wall: p.started}, r.Figures, tokenMS, tokenCPU)
+	marks[secondFirst].since(marks[secondPrompt], f, prefillRate, prefillCPU)
+	marks[secondLast].since(marks[secondFirst], f, decodeRate, decodeCPU)
 	prompt, answer := r.Figures[promptTokens], r.Figures[answerTokens]-1 // the first one is prefill's
 	if prompt < 1 || answer < 1 {
 		return nil, fmt.Errorf("%.0f tokens were answered with %.0f", prompt, answer+1)
@@ -249,8 +249,8 @@ func (r *result) printLanguageModels(w io.Writer) error {
 		columnOf("prefill", prefillRate, console.Digits), columnOf("decode", decodeRate, console.Digits),
 		columnOf("CPU of a token", decodeCPU, console.Digits),
 		{"answer", func(m *modeResult) string {
-			same := func(o *modeResult) bool { return o.Runs[0].Output == m.Runs[0].Output }
-			return string(rune('a' + slices.IndexFunc(r.Modes, same)))
+			match := func(o *modeResult) bool { return o.Runs[0].Output == m.Runs[0].Output }
+			return string(rune('a' + slices.IndexFunc(r.Modes, match)))
 		}},
 	})
 	memory := modesTable("MiB", r.Modes, []column{
