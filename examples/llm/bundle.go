@@ -122,7 +122,8 @@ type huggingFace struct {
 	} `json:"model"`
 }
 
-// A vocabulary has the numbers of tokens. It is the largest part of a tokenizer, and reads itself: a start waits for it.
+// A vocabulary has the numbers of tokens. It is the largest part of a tokenizer, and a start waits for it: so it reads
+// itself.
 type vocabulary map[string]int
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].

@@ -33,11 +33,12 @@ type LanguageModelsOptions struct {
 var prompts = []string{
 	"The capital of France is",
 	"A packed-weights cache is a file. A program that runs a neural network first arranges each matrix of " +
-		"the network in the order in which the kernels of its processor read it. That takes time and memory, and the " +
-		"result is the same at each start. With a cache the first process writes the arranged matrices into a file. " +
-		"Each later process maps that file into its address space and begins to compute at once. The operating system " +
-		"reads a page of the file when it is first used, keeps it in memory, and shares it between all processes that " +
-		"map the file. Here is a story about a small computer at the sea that was started a hundred times each day. " +
+		"the network in the order in which the kernels of its processor read it. That takes time and memory, " +
+		"and the result is the same at each start. With a cache the first process writes the arranged " +
+		"matrices into a file. Each later process maps that file into its address space and begins to compute " +
+		"at once. The operating system reads a page of the file when it is first used, keeps it in memory, " +
+		"and shares it between all processes that map the file. Here is a story about a small computer at the " +
+		"sea that was started a hundred times each day. " +
 		"Once upon a time",
 }
 
