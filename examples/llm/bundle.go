@@ -182,7 +182,7 @@ func (m *merges) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 }
 
 // usualTokens is what the tables of tokens begin with.
-const usualTokens = 1 << 16
+const usualTokens = 1 << 15
 
 // eachElement reads an array or an object. read reads an element of it.
 func eachElement(d *jsontext.Decoder, begin jsontext.Kind, read func() error) error {
