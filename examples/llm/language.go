@@ -18,6 +18,8 @@ type language interface {
 	newText() (text, error)
 	// tokenizer makes the model's tokenizer.
 	tokenizer() (*tokenizer, error)
+	// packedWeights is the cache, or nil if there is none.
+	packedWeights() *xpwc.Cache
 	close() error
 }
 
@@ -70,6 +72,8 @@ func (g *ggufLanguage) newText() (text, error) {
 
 func (g *ggufLanguage) tokenizer() (*tokenizer, error) { return newTokenizer(g.model.file) }
 
+func (g *ggufLanguage) packedWeights() *xpwc.Cache { return g.cache }
+
 func (g *ggufLanguage) close() (err error) {
 	if g.cache != nil {
 		err = g.cache.Close()
@@ -99,6 +103,8 @@ func (b *bundled) tokenizer() (*tokenizer, error) {
 	}
 	return t, err
 }
+
+func (b *bundled) packedWeights() *xpwc.Cache { return b.model.Cache() }
 
 func (b *bundled) close() error { return b.model.Close() }
 

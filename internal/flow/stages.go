@@ -98,7 +98,7 @@ func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 	for _, state := range p.States {
 		s.copied(state.Next, s.buffer(state.Value))
 	}
-	return s.stages, s.between
+	return s.stages, share(s.stages, s.between, len(p.Inputs)+len(p.Outputs))
 }
 
 // stager makes the stages of a part.
