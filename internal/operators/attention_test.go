@@ -80,7 +80,7 @@ func TestAttentionIsToTheKeysThatAQuerySees(t *testing.T) {
 
 func TestAttentionInGoAndInCAreTheSame(t *testing.T) {
 	const width, count, step = 19, 37, 40
-	number := func(i int) float32 { return float32(math.Sin(float64(i*i))) }
+	number := func(i int) float32 { return float32(math.Sin(float64(i * i))) }
 	a := attending{scores: make([]float32, count), query: make([]float32, width), keys: make([]float32, count*step),
 		values: make([]float32, count*step), mask: make([]float32, count), step: step}
 	for _, list := range [][]float32{a.query, a.keys, a.values, a.mask} {
