@@ -65,10 +65,13 @@ func TestABundleIsAnsweredAsByTheStockEngine(t *testing.T) {
 		require.NoError(t, err)
 		for _, prompt := range []string{"the rain in spain", "The capital of France is",
 			"Once upon a time, in the land of"} {
-			var answer strings.Builder
-			require.NoError(t, s.answer(t.Context(), prompt, o, &answer))
-			require.NotEmpty(t, answer.String())
-			require.Equal(t, engineAnswer(t, host, o.model, prompt, tokens), strings.TrimRight(answer.String(), " \n"))
+			t.Run(prompt, func(t *testing.T) {
+				var answer strings.Builder
+				require.NoError(t, s.answer(t.Context(), prompt, o, &answer))
+				require.NotEmpty(t, answer.String())
+				want := engineAnswer(t, host, o.model, prompt, tokens)
+				require.Equal(t, want, strings.TrimRight(answer.String(), " \n"))
+			})
 		}
 		require.NoError(t, s.end())
 	}

@@ -117,8 +117,8 @@ type stager struct {
 	stages  []models.Stage
 }
 
-// updatesInPlace reports whether the only step that reads what a state is at first changes places of it, so that what it
-// becomes can lie in the same memory.
+// updatesInPlace reports whether a state can become the next one in its own memory: the only step that reads it changes
+// some places of it.
 func (s *stager) updatesInPlace(state State) bool {
 	readers := s.readers[state.Value]
 	if _, elsewhere := s.buffers[state.Next]; elsewhere || len(readers) != 1 {
