@@ -62,10 +62,10 @@ const (
 	prefillPrefix   = "prefill"
 )
 
-// Open opens a language model, of a bundle or a program of ExecuTorch (.pte), with its packed weights in the cache file,
-// or in memory if that is empty. It makes the runtimes that compute tokens; those of prefill are made when a prompt
-// first needs them. The error matches [ErrUnsupported], or is one of [bundle.Open], [tflite.Open], [executorch.Open],
-// [xpwc.Open] and XNNPACK. The caller closes the model.
+// Open opens a language model, of a bundle or a program of ExecuTorch (.pte), with its packed weights in the cache
+// file, or in memory if that is empty. It makes the runtimes that compute one token; those of prefill are made when a
+// prompt first needs them. The error matches [ErrUnsupported], or is one of [bundle.Open], [tflite.Open],
+// [executorch.Open], [xpwc.Open] and XNNPACK. The caller closes the model.
 func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 	if o == nil {
 		o = &Options{}

@@ -16,7 +16,7 @@ import tempfile
 
 import torch
 from executorch.examples.models.llama.export_llama_lib import export_llama
-from executorch.extension.llm.export.config.llm_config import LlmConfig
+from executorch.extension.llm.export.config.llm_config import LlmConfig, Pt2eQuantize
 
 SMALL = {"dim": 64, "hidden_dim": 160, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "vocab_size": 224,
          "norm_eps": 1e-5, "rope_theta": 10000.0}
@@ -104,7 +104,7 @@ def export(params, state, kind, length, path):
         c.backend.xnnpack.enabled = c.backend.xnnpack.extended_ops = True
         c.quantization.embedding_quantize = "8,0" if kind == "int8" else "4,32"
         if kind == "int8":
-            c.quantization.pt2e_quantize = "xnnpack_dynamic"
+            c.quantization.pt2e_quantize = Pt2eQuantize.xnnpack_dynamic
         else:
             c.quantization.qmode, c.quantization.group_size = "8da4w", 32
         export_llama(c)
