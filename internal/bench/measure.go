@@ -265,6 +265,8 @@ type process struct {
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 	stderr bytes.Buffer
+
+	started time.Time
 }
 
 // startProcess starts one, with more in its environment.
@@ -279,6 +281,7 @@ func startProcess(ctx context.Context, command []string, environment ...string) 
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
+	p.started = time.Now()
 	return p, p.cmd.Start()
 }
 
@@ -300,6 +303,9 @@ func (p *process) read() (*run, error) {
 	var r report
 	if err := json.NewDecoder(p.stdout).Decode(&r); err != nil {
 		return nil, err
+	}
+	if r.Answer != "" {
+		r.Output = sumOf([]byte(r.Answer))
 	}
 	if r.Figures != nil {
 		return &r.run, nil

@@ -17,6 +17,8 @@ func syncData(f *os.File) error { return f.Sync() }
 
 func dropPages(string) error { return errNotHere }
 
+func processorTimeOf(int) (time.Duration, error) { return 0, errNotHere }
+
 func readDirect(string) (time.Duration, error) { return 0, errNotHere }
 
 // This system has no figures of memory.
