@@ -117,6 +117,9 @@ func (c *comparison) runPeers(ctx context.Context, o PeersOptions) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
+	if err := c.churnPacked(); err != nil {
+		return err
+	}
 	if err := c.rounds(ctx, o.Rounds); err != nil || o.Processes == 0 {
 		return err
 	}
@@ -133,6 +136,24 @@ func (c *comparison) runPeers(ctx context.Context, o PeersOptions) error {
 		}
 	}
 	return inAnyOrder(many)
+}
+
+// churnPacked has as much memory used before each process as the model and its packed weights take.
+func (c *comparison) churnPacked() error {
+	var largest int64
+	for _, w := range c.ways {
+		files, err := w.cacheFiles()
+		if err != nil {
+			return err
+		}
+		size, err := readIn(files...)
+		if err != nil {
+			return err
+		}
+		largest = max(largest, size)
+	}
+	c.churned += largest * 5 / 4
+	return nil
 }
 
 // togetherTimes is how often processes load together.
@@ -217,6 +238,7 @@ func (r *result) printPeers(w io.Writer) error {
 	return printTables(w, modesTable("ms and MiB", r.Modes, []column{
 		columnOf("load", totalMS, console.Digits), betweenColumn(totalMS), columnOf("first", firstMS, console.Digits),
 		columnOf("answer", answerMS, console.Digits), columnOf("steady", steadyMS, console.Digits),
+		columnOf("CPU, load", loadCPU, console.Digits), columnOf("CPU, answer", answerCPU, console.Digits),
 		columnOf("RssAnon", rssAnon, mebibytes), columnOf("file", fileBytes, mebibytes),
 		columnOf(fmt.Sprintf("PSS of %d", r.Processes), manyPSS, mebibytes),
 		columnOf("their loads", manyMS, console.Digits),

@@ -42,7 +42,9 @@ const (
 	firstMS    figure = "first_inference_ms"
 	answerMS   figure = "first_answer_ms" // total load and first inference
 	steadyMS   figure = "steady_ms"
-	commitMS   figure = "commit_ms" // cold: from finalize until all is on the disk
+	loadCPU    figure = "load_processor_ms"   // of the whole process, from opening the model
+	answerCPU  figure = "answer_processor_ms" // until the first answer
+	commitMS   figure = "commit_ms"           // cold: from finalize until all is on the disk
 
 	// What the cache did.
 	hits         figure = "hits"
