@@ -60,15 +60,6 @@ func churn(size int64) error {
 	return nil
 }
 
-// processorTime returns the processor time of this process so far, of the system too.
-func processorTime() time.Duration {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
-}
-
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
 // dropPages takes a file out of the page cache, once it is on the disk. It fails if much of it stays. Pages that another
