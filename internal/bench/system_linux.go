@@ -62,8 +62,8 @@ func churn(size int64) error {
 
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// dropPages takes a file out of the page cache, once it is on the disk. It fails if much of it stays. Pages that a process
-// has just used may stay at first.
+// dropPages takes a file out of the page cache, once it is on the disk. It fails if much of it stays. Pages that a
+// process has just used may stay at first.
 func dropPages(path string) error {
 	const tries, pause = 20, 50 * time.Millisecond
 	f, err := os.Open(path)
