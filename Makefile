@@ -142,11 +142,11 @@ demo-service: xnnpack models # an HTTP service loads two models cold and warm, a
 	@$(go) build -o bin/service ./examples/service
 	@examples/service/demo.sh bin/service third_party/models demo/service
 
-demo-llm: llm # a language model answers without a cache, as a first start and as a next one (MODEL=, PROMPT=, WEIGHTS=, ROUNDS=5)
+demo-llm: llm # a language model answers without a cache, as a first start and as a next one (MODEL=, TOKENIZER=, PROMPT=, WEIGHTS=, ROUNDS=5)
 	@mkdir -p demo/llm
 	@$(go) build -o bin/starts ./internal/bench/starts
 	@bin/starts -cache demo/llm/llm.xpwc -source '$(or $(MODEL),third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf)' \
-		$(if $(ROUNDS),-rounds $(ROUNDS)) bin/llm $(if $(MODEL),-model '$(MODEL)') $(if $(ROUNDS),,-times) $(if $(WEIGHTS),-weights $(WEIGHTS)) -- '$(or $(PROMPT),The capital of France is)'
+		$(if $(ROUNDS),-rounds $(ROUNDS)) bin/llm $(if $(MODEL),-model '$(MODEL)') $(if $(TOKENIZER),-tokenizer '$(TOKENIZER)') $(if $(ROUNDS),,-times) $(if $(WEIGHTS),-weights $(WEIGHTS)) -- '$(or $(PROMPT),The capital of France is)'
 
 # The stock ExecuTorch is what its wheel has.
 demo-executorch bench-peers bench-operators bench-llm demo-litert peers: override XNNPACK := executorch
@@ -367,7 +367,7 @@ bench-peers: xnnpack models peers # compare with LiteRT and the stock ExecuTorch
 	@$(measure_peers) --json '$(peer_figures)' $(or $(MODELS),$(peer_models))
 	@$(call plot,$(peer_figures))
 
-# MODEL is a bundle of LiteRT-LM, and GGUF the same model for llama.cpp. Each program computes with THREADS threads.
+# MODEL is a bundle of LiteRT-LM or a .pte with its tokenizer.json, and GGUF the same model for llama.cpp. Each program computes with THREADS threads.
 language_figures = $(or $(JSON),bin/peers/llm.json)
 bench-llm: xnnpack peers # compare language models with LiteRT-LM and llama.cpp (MODEL=, GGUF=, THREADS=1, TOKENS=32, ROUNDS=, PROCESSES=4, JSON=)
 	@third_party/fetch-llm

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"xpwc/models/bundle"
+	"xpwc/models/llm"
 )
 
 // Limits for the sections around the model. The tokenizers of today's models have some 20 MiB of JSON.
@@ -44,8 +45,33 @@ func bundleTokenizer(path string) (*tokenizer, error) {
 	return t, nil
 }
 
+// programTokenizer reads the tokenizer of a program of ExecuTorch, a file of its own. The program has the tokens that
+// end an answer.
+func programTokenizer(path string, m *llm.Model) (*tokenizer, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("the tokenizer (-tokenizer): %w", err)
+	}
+	defer f.Close()
+	document, err := limited(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	t, err := huggingFaceTokenizer(document)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, id := range m.Ends() {
+		t.ends[int(id)] = true
+	}
+	if id, ok := t.ids[chatEnd]; ok { // ends an answer of a chat, which the export does not list
+		t.ends[id] = true
+	}
+	return t, nil
+}
+
 func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
-	var ends []stopToken
+	var starts, ends []markToken
 	for _, s := range b.Sections {
 		section := io.NewSectionReader(f, s.Offset, s.Size)
 		switch s.Type {
@@ -57,7 +83,7 @@ func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
 			if _, err := io.ReadFull(section, content); err != nil {
 				return nil, err
 			}
-			if ends, err = stopTokens(content); err != nil {
+			if starts, ends, err = markTokens(content); err != nil {
 				return nil, err
 			}
 		case "HF_Tokenizer_Zlib":
@@ -72,6 +98,13 @@ func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
 	}
 	if t == nil {
 		return nil, errors.New("the bundle has no tokenizer of Hugging Face, and no other is read")
+	}
+	for _, start := range starts {
+		if id, ok := t.ids[start.text]; ok {
+			t.begin = append(t.begin, id)
+		} else {
+			t.begin = append(t.begin, start.ids...)
+		}
 	}
 	for _, end := range ends {
 		if len(end.ids) == 1 {
@@ -104,6 +137,15 @@ func inflated(section io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a tokenizer of %d bytes, and not %d", errMalformed, content.Len(), size)
 	}
 	return content.Bytes(), nil
+}
+
+// limited returns the content of a tokenizer that is not too large.
+func limited(r io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, mostTokenizer+1))
+	if len(content) > mostTokenizer {
+		err = fmt.Errorf("%w: a tokenizer of more than %d bytes", errMalformed, mostTokenizer)
+	}
+	return content, err
 }
 
 // huggingFace is a tokenizer.json, as far as it is read.
@@ -259,46 +301,56 @@ func huggingFaceTokenizer(document []byte) (*tokenizer, error) {
 	return t, nil
 }
 
-// A stopToken ends an answer: it is a text, or numbers of tokens.
-type stopToken struct {
+// A markToken begins a text or ends an answer: it is a text, or numbers of tokens.
+type markToken struct {
 	text string
 	ids  []int
 }
 
 // Fields of LiteRT-LM's metadata (LlmMetadata), of a token in it, and of the numbers of tokens.
 const (
+	metadataStart protowire.Number = 1
 	metadataStops protowire.Number = 2
 	stopIDs       protowire.Number = 1
 	stopText      protowire.Number = 2
 	idsOfStop     protowire.Number = 1
 )
 
-// stopTokens returns what ends an answer.
-func stopTokens(metadata []byte) (ends []stopToken, err error) {
+// markTokens returns what begins a text, and what ends an answer.
+func markTokens(metadata []byte) (starts, ends []markToken, err error) {
 	metadata = bytes.TrimRight(metadata, "\x00") // sections are padded
 	err = eachField(metadata, func(number protowire.Number, content []byte) error {
-		if number != metadataStops {
+		list := &ends
+		switch number {
+		case metadataStart:
+			list = &starts
+		case metadataStops:
+		default:
 			return nil
 		}
-		end := stopToken{}
-		err := eachField(content, func(number protowire.Number, content []byte) (err error) {
-			switch number {
-			case stopText:
-				end.text = string(content)
-			case stopIDs:
-				err = eachField(content, func(number protowire.Number, content []byte) error {
-					if number == idsOfStop {
-						end.ids, err = packedNumbers(content)
-					}
-					return err
-				})
-			}
-			return err
-		})
-		ends = append(ends, end)
+		mark, err := readMark(content)
+		*list = append(*list, mark)
 		return err
 	})
-	return ends, err
+	return starts, ends, err
+}
+
+func readMark(content []byte) (mark markToken, err error) {
+	err = eachField(content, func(number protowire.Number, content []byte) (err error) {
+		switch number {
+		case stopText:
+			mark.text = string(content)
+		case stopIDs:
+			err = eachField(content, func(number protowire.Number, content []byte) error {
+				if number == idsOfStop {
+					mark.ids, err = packedNumbers(content)
+				}
+				return err
+			})
+		}
+		return err
+	})
+	return mark, err
 }
 
 // packedNumbers reads numbers that lie one after the other.

@@ -1,5 +1,5 @@
-// Command llm runs language models with XNNPACK: bundles of LiteRT-LM, and Llama models in GGUF such as SmolLM2. The
-// first start packs the weights into the cache file; every later one maps them.
+// Command llm runs language models with XNNPACK: bundles of LiteRT-LM, programs of ExecuTorch's export_llm, and Llama
+// models in GGUF such as SmolLM2. The first start packs the weights into the cache file; every later one maps them.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 type options struct {
 	model, cache string
+	tokenizer    string
 	weights      weights
 	tokens       int
 	threads      int
@@ -34,7 +36,9 @@ func main() {
 	var o options
 	serve := flag.String("serve", "", "serve HTTP on this `ADDRESS`")
 	flag.StringVar(&o.model, "model", "third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf",
-		"`FILE` of the model: GGUF or .litertlm")
+		"`FILE` of the model: GGUF, .litertlm or .pte")
+	flag.StringVar(&o.tokenizer, "tokenizer", "",
+		"`FILE` of the tokenizer of a .pte; tokenizer.json beside the model if it is empty")
 	flag.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights; none is used if it is empty")
 	flag.StringVar((*string)(&o.weights), "weights", string(int8Weights), "`KIND` of weights of GGUF: float32 or int8")
 	flag.IntVar(&o.tokens, "n", 48, "`NUMBER` of tokens to answer with at most")
@@ -161,6 +165,7 @@ func (s *service) encode(prompt string) (ids []int, err error) {
 		ids, err = tokens.chat([]message{{"user", prompt}})
 	} else {
 		ids, err = tokens.encode(prompt)
+		ids = slices.Concat(tokens.begin, ids)
 	}
 	if err == nil && len(ids) == 0 {
 		err = errEmpty

@@ -97,6 +97,24 @@ func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
 	}
 }
 
+func TestAStateThatIsUpdatedStaysInItsMemoryUnlessAnotherStepReadsIt(t *testing.T) {
+	update := &Step{Operation: Hosted{Inputs: IDs{2, 1}, Results: IDs{4}, Updates: true,
+		Compute: func(out, in []Array) { out[0].Data[0] += in[1].Data[0] }}}
+	initial := func([]byte) error { return nil }
+	p := Part{Values: values{}, Inputs: IDs{1}, Outputs: IDs{3}, Steps: []*Step{update, sum(3, 4)},
+		States: []State{{Value: 2, Next: 4, Initial: initial}}}
+	stages, between := p.Stages()
+	require.Len(t, stages, 2, "nothing is copied")
+	require.Len(t, between, 1)
+	require.Equal(t, stages[0].Inputs[0], stages[0].Outputs[0])
+
+	p.Steps = []*Step{update, sum(3, 4, 2)}
+	stages, between = p.Stages()
+	require.Len(t, stages, 3, "a step reads the state as it was")
+	require.Len(t, between, 2)
+	require.NotEqual(t, stages[0].Inputs[0], stages[0].Outputs[0])
+}
+
 func TestWhatDependsOnNothingIsComputedOnce(t *testing.T) {
 	computed := 0
 	count := &Step{Operation: Hosted{Results: IDs{1}, Compute: func(out, _ []Array) {
