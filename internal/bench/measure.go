@@ -159,6 +159,12 @@ func (r *run) takeTimes(mode string, t instance.Times) {
 
 func (r *run) takeTime(fig figure, d time.Duration) { r.Figures[fig] = console.Milliseconds(d) }
 
+// processorTime returns the processor time of this process so far, of the system too; 0 where it is not known.
+func processorTime() time.Duration {
+	used, _ := processorTimeOf(os.Getpid())
+	return used
+}
+
 // takeMemory takes this process' memory, after giving the free pages of the Go heap back to the system.
 func (r *run) takeMemory() error {
 	debug.FreeOSMemory()
