@@ -27,7 +27,7 @@ type storedKernel struct {
 // storedKernels returns the kernels that share the bytes of a model.
 func storedKernels(t testing.TB, path string, model []byte) (kernels []storedKernel) {
 	t.Helper()
-	s, err := tflite.NewSkeleton(path, 1)
+	s, err := tflite.NewSkeleton(path, &tflite.SkeletonOptions{Minimum: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	root := flatbuf.Root(model, "TFL3", tflite.ErrMalformed)
@@ -209,7 +209,7 @@ func TestASkeletonNeverAnswersWithWeightsThatLargerOnesHide(t *testing.T) {
 func requireRightAnswer(t *testing.T, h litertHost, zoo string, prepare, mutate func(weights, bias []byte),
 	prepareInput func([]byte)) {
 	t.Helper()
-	s, err := tflite.NewSkeleton(zoo, 1)
+	s, err := tflite.NewSkeleton(zoo, &tflite.SkeletonOptions{Minimum: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	dir, content := t.TempDir(), contentOf(t, zoo)

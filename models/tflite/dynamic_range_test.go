@@ -208,7 +208,7 @@ func TestAKernelInBlocksStaysInASkeleton(t *testing.T) {
 	m, _ := blocks()
 	path := filepath.Join(t.TempDir(), "model.tflite")
 	require.NoError(t, os.WriteFile(path, m.bytes(), 0o600))
-	s, err := NewSkeleton(path, 1)
+	s, err := NewSkeleton(path, &SkeletonOptions{Minimum: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	require.Len(t, s.Kernels, 1)

@@ -18,7 +18,7 @@ func TestAKernelWithoutACheckHasIndicesThatDependOnTheModel(t *testing.T) {
 			floats("w", []int{2, 4}, 1, 2, 3, 4, 5, 6, 7, 8), floats("b", []int{2}, bias, 1))
 		path := filepath.Join(t.TempDir(), "model.tflite")
 		require.NoError(t, os.WriteFile(path, m.bytes(), 0o600))
-		s, err := NewSkeleton(path, 1)
+		s, err := NewSkeleton(path, &SkeletonOptions{Minimum: 1})
 		require.NoError(t, err)
 		defer s.Close()
 		require.Len(t, s.Kernels, 1)
