@@ -14,6 +14,7 @@ import (
 
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/tests/testkit"
+	"xpwc/models/bundle"
 	"xpwc/models/tflite"
 )
 
@@ -126,6 +127,42 @@ func TestASkeletonNeverAnswersWithThePackedFileOfAMutatedModel(t *testing.T) {
 			t.Parallel()
 			requireRightAnswers(t, h, model)
 		})
+	}
+}
+
+func TestASkeletonInFourBitsNeverAnswersWithThePackedFileOfAMutatedModel(t *testing.T) {
+	requireRightAnswers(t, stockLiteRT(t), zooModel(t, "int4_dyn")) // by channel, in blocks, and int2
+}
+
+// A bundle with other weights has the same keys, too, and LiteRT-LM's engine believes a cache by its name.
+func TestAStrippedBundleNeverAnswersWithThePackedFileOfAMutatedOne(t *testing.T) {
+	path, random := deployedBundle(t), testkit.Random(t)
+	want := engineAnswer(t, path, ":nocache")
+	skeleton := strippedBundle(t, path)
+	b, err := bundle.Open(path)
+	require.NoError(t, err)
+	section, err := b.Section("prefill_decode")
+	require.NoError(t, err)
+	model := extracted(t, path, "prefill_decode")
+	for name, mutate := range map[string]func([]storedKernel){
+		"inputs":  func(ks []storedKernel) { ks[random.IntN(len(ks))].rotateInputs() },
+		"outputs": func(ks []storedKernel) { ks[random.IntN(len(ks))].rotateOutputs() },
+		"element": func(ks []storedKernel) { ks[random.IntN(len(ks))].changeOne(random) },
+		"last":    func(ks []storedKernel) { ks[len(ks)-1].negate() },
+	} {
+		content := contentOf(t, path)
+		mutate(storedKernels(t, model, content[section.Offset:][:section.Size]))
+		mutated := filepath.Join(t.TempDir(), "model.litertlm")
+		require.NoError(t, os.WriteFile(mutated, content, 0o600))
+		for _, cache := range caches(t, skeleton) {
+			require.NoError(t, os.Remove(cache))
+		}
+		packed := packedForEngine(t, mutated).LiteRT[0].Output
+		reported[placement](t, t.TempDir(), 0, "place", skeleton, packed)
+		out, err := engine(t, skeleton, "").Output()
+		if err == nil {
+			require.Equal(t, want, string(out), "%s: it answers with the weights of another model", name)
+		}
 	}
 }
 

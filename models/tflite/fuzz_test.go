@@ -83,6 +83,14 @@ func seed(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
+	m, _ := blocks()
+	for _, m := range []*blueprint{&m, placedOutside(m)} {
+		path, _ := skeletonOf(f, save(f, m.bytes()))
+		if b, err = os.ReadFile(path); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 }
 
 // FuzzOpen reads any bytes as a model: what is malformed must be an error.
