@@ -148,8 +148,8 @@ package or an image changes. If that time is nearly a whole second, the engine m
 either of two names, and the file gets both. A FILE of another name is for the language
 model itself.
 
-It does not compare FILE with MODEL, except for the size in its name: xpwc verify FILE
---model MODEL does.`,
+It does not compare FILE with MODEL, except for the size in its name, unless MODEL is a
+skeleton, which has another size: xpwc verify FILE --model MODEL does.`,
 		Example: `  xpwc place model.litertlm model.litertlm_*.xnnpack_cache
   xpwc place /data/model.litertlm received.xnnpack_cache -o /data/cache`,
 		Args: usage(cobra.MinimumNArgs(2)),

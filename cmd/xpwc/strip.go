@@ -30,10 +30,12 @@ func newStripCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "strip MODEL [DATA...] --packed FILE -o SKELETON",
 		Short: "Leave out of a model the weights that a packed file has",
-		Long: `Writes a model (.pte, .tflite) without the weights that its stock runtime finds in FILE,
-which xpwc pack --for packed for MODEL. They become holes, which take no space on the disk.
-So the weights are there once, packed. DATA are the .ptd files of a program that has
-external data: they stay as they are.
+		Long: `Writes a model (.pte, .tflite, .litertlm, .task) without the weights that its
+stock runtime finds in FILE, which xpwc pack --for packed for MODEL. They become holes, which
+take no space on the disk, or, where a .tflite has them outside its flatbuffer, a short range
+of zeros. So the weights are there once, packed. DATA are the .ptd files of a program that
+has external data: they stay as they are. Of a bundle each model that LiteRT-LM packs has a
+FILE; the others stay whole. xpwc place names the FILEs for the SKELETON.
 
 Only weights that nothing but packing reads are left out. All others stay, and the reasons
 are printed. LiteRT checks each packed kernel that it takes from FILE before its first
@@ -42,16 +44,18 @@ another model it returns an error or, if they differ in weights that stay, SKELE
 answer. A kernel of which no check sees each element stays, and LiteRT packs it at each
 start. ExecuTorch answers NaN or infinities without FILE; a .pte of which that cannot be
 said is refused. A kernel that stays gets a new name in the .pte if another program's file
-may have another packing under the old one: ExecuTorch packs it at each load. xpwc itself
-refuses a SKELETON.
+may have another packing under the old one: ExecuTorch packs it at each load.
 
-SKELETON is for FILE, and so for its CPU, and cannot be packed again: keep MODEL. Tools
-that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S).`,
+xpwc runs a SKELETON of a .tflite or bundle with a cache file that has MODEL's weights,
+and refuses that of a .pte. SKELETON is for FILE, and so for its CPU, and cannot be packed
+again: keep MODEL. Tools that copy files need a flag to keep holes (cp --sparse=always,
+rsync -S, tar -S).`,
 		Example: `  xpwc pack model.pte --for executorch -o model.packed_cache
   xpwc verify model.packed_cache --model model.pte
   xpwc strip model.pte --packed model.packed_cache -o skeleton.pte
   xpwc pack model.tflite --for litert --cpu avx2 -o packed
-  xpwc strip model.tflite --packed packed --cpu avx2 -o skeleton.tflite`,
+  xpwc strip model.tflite --packed packed --cpu avx2 -o skeleton.tflite
+  xpwc strip m.litertlm --packed m.litertlm_*.xnnpack_cache -o dist/m.litertlm`,
 		Args: usage(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			level, err := levelOf(cmd, o.cpu, targets)
@@ -66,6 +70,8 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 			model.Data = args[1:]
 			switch {
 			case !model.Program() && model.Bundle():
+				// After --packed the shell puts all names that a pattern matches.
+				o.packed, model.Data = append(o.packed, model.Data...), nil
 				return stripBundle(cmd.Context(), model, o)
 			case len(o.packed) > 1:
 				return usagef("one --packed FILE is enough for a model")

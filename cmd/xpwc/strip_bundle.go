@@ -58,7 +58,7 @@ func stripBundle(ctx context.Context, model modelfile.File, o stripOptions) erro
 }
 
 // packedByPart returns the path of the packed file for each part of a bundle. A file whose name is not the engine's is
-// for the language model itself.
+// for the language model itself. Two names of one file are one.
 func packedByPart(models []engineModel, paths []string) (files map[string]string, err error) {
 	files = map[string]string{}
 	for _, path := range paths {
@@ -66,10 +66,14 @@ func packedByPart(models []engineModel, paths []string) (files map[string]string
 		if !slices.ContainsFunc(models, func(m engineModel) bool { return m.cache.Part == c.Part }) {
 			return nil, fmt.Errorf("%s is for the part %q, which %s does not have", path, c.Part, models[0].Path)
 		}
-		if files[c.Part] != "" {
-			return nil, usagef("%s and %s are for one model", files[c.Part], path)
+		first := files[c.Part]
+		if first == "" {
+			files[c.Part] = path
+		} else if same, err := sameFile(first, path); err != nil {
+			return nil, err
+		} else if !same {
+			return nil, usagef("%s and %s are for one model", first, path)
 		}
-		files[c.Part] = path
 	}
 	return files, nil
 }
@@ -145,4 +149,14 @@ func (r *stripped) writeBundle(out *pendingOutput, path string, contents map[str
 	}
 	r.FileBytes = info.Size()
 	return nil
+}
+
+// sameFile reports whether two paths are of one file.
+func sameFile(a, b string) (bool, error) {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second), err
 }

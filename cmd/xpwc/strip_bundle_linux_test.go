@@ -131,8 +131,13 @@ func TestMistakesInStrippingABundleAreReported(t *testing.T) {
 	vision := filepath.Join(dir, "model.litertlm_1_2.vision_encoder.xnnpack_cache")
 	copyFile(t, packed, vision)
 	require.Contains(t, printed(t, dir, exitFailed, stripsBundle(model, vision, "s")...), "which "+model)
-	require.Contains(t, printed(t, dir, exitUsage, append(stripsBundle(model, packed, "s"), "--packed", packed)...),
+	copied := filepath.Join(dir, "copy.xnnpack_cache")
+	copyFile(t, packed, copied)
+	require.Contains(t, printed(t, dir, exitUsage, append(stripsBundle(model, packed, "s"), "--packed", copied)...),
 		"for one model")
+	linked := filepath.Join(dir, "link.xnnpack_cache")
+	require.NoError(t, os.Link(packed, linked))
+	printed(t, dir, 0, append(stripsBundle(model, packed, "linked"), linked)...)
 	require.Contains(t, printed(t, dir, exitFailed, stripsBundle(model+"#embedder", packed, "s")...), "no packed weights")
 	all := []string{"strip", model, "--packed", packed, "--litert-lm", libraryForLiteRT, "-o", "s", "--least", "100000"}
 	require.Contains(t, printed(t, dir, exitFailed, all...), "all of its weights would stay")
