@@ -69,9 +69,9 @@ func packedByPart(models []engineModel, paths []string) (files map[string]string
 		first := files[c.Part]
 		if first == "" {
 			files[c.Part] = path
-		} else if same, err := sameFile(first, path); err != nil {
+		} else if linked, err := sameFile(first, path); err != nil {
 			return nil, err
-		} else if !same {
+		} else if !linked {
 			return nil, usagef("%s and %s are for one model", first, path)
 		}
 	}

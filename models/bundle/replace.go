@@ -176,9 +176,9 @@ func (r *replacing) patchLiteRTLM() error {
 					size = x.size
 				}
 			}
-			at := uint64(r.moved(s.Offset))
-			fault.Check(r.patch(headerStart+begin, 8, at))
-			fault.Check(r.patch(headerStart+end, 8, at+uint64(size)))
+			offset := uint64(r.moved(s.Offset))
+			fault.Check(r.patch(headerStart+begin, 8, offset))
+			fault.Check(r.patch(headerStart+end, 8, offset+uint64(size)))
 		}
 	})
 }
@@ -202,10 +202,10 @@ func (r *replacing) verify(path string) error {
 		}
 		want[i].Offset = r.moved(want[i].Offset)
 	}
-	same := func(a, b Section) bool {
+	match := func(a, b Section) bool {
 		return a.Name == b.Name && a.Type == b.Type && a.Offset == b.Offset && a.Size == b.Size
 	}
-	if !slices.EqualFunc(want, b.Sections, same) {
+	if !slices.EqualFunc(want, b.Sections, match) {
 		return fmt.Errorf("%s: %w: the parts of its table of contents share bytes", path, ErrFixed)
 	}
 	return nil
@@ -217,28 +217,28 @@ func (r *replacing) patchTask() error {
 	if _, err := r.src.ReadAt(tail, r.size-int64(len(tail))); err != nil {
 		return err
 	}
-	endAt := bytes.LastIndex(tail, []byte(endMagic)) // which Open has found
-	record := r.size - int64(len(tail)-endAt)
-	members, length := int(little.Uint16(tail[endAt+10:])), int64(little.Uint32(tail[endAt+12:]))
-	offset := int64(little.Uint32(tail[endAt+16:]))
-	if endAt >= locatorSize && bytes.HasPrefix(tail[endAt-locatorSize:], []byte(locatorMagic)) {
+	record := bytes.LastIndex(tail, []byte(endMagic)) // which Open has found
+	recordOffset := r.size - int64(len(tail)-record)
+	members, length := int(little.Uint16(tail[record+10:])), int64(little.Uint32(tail[record+12:]))
+	offset := int64(little.Uint32(tail[record+16:]))
+	if record >= locatorSize && bytes.HasPrefix(tail[record-locatorSize:], []byte(locatorMagic)) {
 		return fmt.Errorf("%w: its zip has numbers of 64 bits", ErrFixed)
 	}
 	directory, err := readRange(r.src, r.size, uint64(offset), uint64(length), "the directory")
 	if err != nil {
 		return err
 	}
-	if err := r.patch(r.moved(record)+16, 4, uint64(r.moved(offset))); err != nil {
+	if err := r.patch(r.moved(recordOffset)+16, 4, uint64(r.moved(offset))); err != nil {
 		return err
 	}
-	for at := int64(0); members > 0; members-- {
-		entry := directory[at:]
-		if err := r.patchMember(entry, r.moved(offset)+at); err != nil {
+	for position := int64(0); members > 0; members-- {
+		entry := directory[position:]
+		if err := r.patchMember(entry, r.moved(offset)+position); err != nil {
 			return err
 		}
-		at += memberSize
+		position += memberSize
 		for i := range 3 {
-			at += int64(little.Uint16(entry[28+2*i:]))
+			position += int64(little.Uint16(entry[28+2*i:]))
 		}
 	}
 	return nil
@@ -246,12 +246,12 @@ func (r *replacing) patchTask() error {
 
 // patchMember writes the place of a member into its entry in the directory, which is at an offset of the new file. Of a
 // replaced member it writes size and checksum, there and before the member.
-func (r *replacing) patchMember(entry []byte, at int64) error {
+func (r *replacing) patchMember(entry []byte, position int64) error {
 	local := int64(little.Uint32(entry[42:]))
 	if local == math.MaxUint32 {
 		return fmt.Errorf("%w: its zip has numbers of 64 bits", ErrFixed)
 	}
-	if err := r.patch(at+42, 4, uint64(r.moved(local))); err != nil {
+	if err := r.patch(position+42, 4, uint64(r.moved(local))); err != nil {
 		return err
 	}
 	head := make([]byte, localSize)
@@ -272,7 +272,7 @@ func (r *replacing) patchMember(entry []byte, at int64) error {
 	if _, err := io.Copy(sum, io.NewSectionReader(x.content, 0, x.size)); err != nil {
 		return err
 	}
-	for _, place := range []int64{r.moved(local) + 14, at + 16} { // checksum, and the two sizes
+	for _, place := range []int64{r.moved(local) + 14, position + 16} { // checksum, and the two sizes
 		b := little.AppendUint32(nil, sum.Sum32())
 		if _, err := r.dst.WriteAt(b, place); err != nil {
 			return err
@@ -302,12 +302,12 @@ func Mark(f *os.File) error {
 		if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
 			return err
 		}
-		at := bytes.LastIndex(tail, []byte(endMagic))
-		comment := len(tail) - at - endSize + len(output.SkeletonMark)
+		record := bytes.LastIndex(tail, []byte(endMagic))
+		comment := len(tail) - record - endSize + len(output.SkeletonMark)
 		if comment > math.MaxUint16 {
 			return fmt.Errorf("%w: the zip's comment is too long", ErrFixed)
 		}
-		place := info.Size() - int64(len(tail)-at) + endSize - 2
+		place := info.Size() - int64(len(tail)-record) + endSize - 2
 		if _, err := f.WriteAt(little.AppendUint16(nil, uint16(comment)), place); err != nil {
 			return err
 		}

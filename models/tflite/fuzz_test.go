@@ -98,7 +98,8 @@ func FuzzOpen(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s := (&Skeleton{minimum: 1}); fault.Try(func() { s.read(b) }) == nil {
-			if err := fault.Try(func() { s.probe().metadata(s.unmoved(nil)) }); err != nil && !errors.Is(err, ErrMalformed) {
+			err := fault.Try(func() { s.probe().metadata(s.unmoved(nil)) })
+			if err != nil && !errors.Is(err, ErrMalformed) {
 				t.Fatal(err)
 			}
 		}

@@ -141,8 +141,8 @@ func parse(file []byte, name string) *graph {
 	model := readModel(file)
 	omitted, err := readOmission(file)
 	fault.Check(err)
-	p := &parser{file: file, omission: omitted, buffers: readBuffers(file, model), codes: model.Tables(modelOperatorCodes),
-		subgraphs: model.Tables(modelSubgraphs)}
+	p := &parser{file: file, omission: omitted, buffers: readBuffers(file, model),
+		codes: model.Tables(modelOperatorCodes), subgraphs: model.Tables(modelSubgraphs)}
 	signatures := readSignatures(model)
 	s := choose(signatures, name)
 	if n := p.subgraphs.Len(); s.subgraph >= n {

@@ -19,9 +19,9 @@ import (
 	"xpwc/internal/output"
 )
 
-// ErrSkeleton is matched by the error of reading weights that a skeleton leaves out: see [Skeleton.Write]. LiteRT runs a
-// skeleton with its file of packed weights, and xpwc with a cache file that has them. For anything else open the model
-// that it was made of.
+// ErrSkeleton is matched by the error of reading weights that a skeleton leaves out: see [Skeleton.Write]. LiteRT runs
+// a skeleton with its file of packed weights, and xpwc with a cache file that has them. For anything else open the
+// model that it was made of.
 var ErrSkeleton = errors.New("a skeleton, without weights: it runs only with the packed weights of its model; " +
 	"use the model that it was made of")
 
@@ -329,13 +329,13 @@ func (s *Skeleton) seesBlocks(k *Kernel) bool {
 	const precision = 1 << 20 // as in rounded
 	t, blocks := k.tensor(kernelInput), k.quantization(kernelInput).Table(quantizationDetails)
 	shape, size := t.Int32s(tensorShape), int(blocks.Int32(blocksSize, 0))
-	scalesAt := blocks.Int32(blocksScales, 0)
-	if size < 2 || int(shape[1])%size != 0 || scalesAt < 0 || int(scalesAt) >= k.graph.tensors.Len() ||
+	scaleTensor := blocks.Int32(blocksScales, 0)
+	if size < 2 || int(shape[1])%size != 0 || scaleTensor < 0 || int(scaleTensor) >= k.graph.tensors.Len() ||
 		blocks.Int32(blocksZeroPoints, 0) != absent {
 		fault.Because(ErrMalformed, "blocks of %d of shape %v", size, shape)
 	}
 	perRow := int(shape[1]) / size
-	scales := s.floats(s.buffer(k.graph, scalesAt), int64(shape[0])*int64(perRow))
+	scales := s.floats(s.buffer(k.graph, scaleTensor), int64(shape[0])*int64(perRow))
 	weights := s.buffers[k.Buffer].In(s.data)
 	if scales == nil || int64(len(weights))*2 != k.elements() || size%2 != 0 {
 		fault.Because(ErrMalformed, "blocks of shape %v with %d scales", shape, len(scales))
@@ -477,7 +477,8 @@ func (k *Kernel) plan(shape []int32, channels int32) {
 // outputSteps returns, for each output channel, by how much of the output's quantum the change of an element by one
 // quantum moves it on average, for inputs that are all bytes alike.
 func (k *Kernel) outputSteps(channels int) (steps []float64) {
-	input, kernel, result := k.quantization(k.dataInput()), k.quantization(kernelInput), k.result().Table(tensorQuantization)
+	input, kernel := k.quantization(k.dataInput()), k.quantization(kernelInput)
+	result := k.result().Table(tensorQuantization)
 	in, weights := input.Float32s(quantizationScale), kernel.Float32s(quantizationScale)
 	out, zeros := result.Float32s(quantizationScale), input.Int64s(quantizationZeroPoint)
 	if len(in) != 1 || len(out) != 1 || len(zeros) != 1 || channels == 0 ||

@@ -100,10 +100,10 @@ func (l *layout) write(w *os.File, offset int64, s *Skeleton) {
 	fault.Check(output.WriteWithHoles(w, offset, s.data[:s.flat], l.holes))
 	fault.Check(w.Truncate(offset + l.size))
 	for _, span := range s.outside() {
-		at := l.places[span]
-		if at >= l.absent || slices.Contains(l.holes, output.Hole(span)) {
+		place := l.places[span]
+		if place >= l.absent || slices.Contains(l.holes, output.Hole(span)) {
 			continue
 		}
-		fault.Value(w.WriteAt(span.In(s.data), offset+at))
+		fault.Value(w.WriteAt(span.In(s.data), offset+place))
 	}
 }

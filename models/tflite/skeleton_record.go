@@ -53,8 +53,8 @@ func readOmission(data []byte) (o omission, err error) {
 	data, end := data[:len(data)-recordEnd], data[len(data)-recordEnd:]
 	n, subgraphs := binary.LittleEndian.Uint64(end), binary.LittleEndian.Uint64(end[8:])
 	if n > uint64(len(data)/recordEntry) || subgraphs > uint64(len(data)) {
-		return o, fmt.Errorf("%w: a skeleton without %d buffers of %d subgraphs, in %d bytes", ErrMalformed, n, subgraphs,
-			len(data))
+		return o, fmt.Errorf("%w: a skeleton without %d buffers of %d subgraphs, in %d bytes", ErrMalformed, n,
+			subgraphs, len(data))
 	}
 	o = omission{map[uint64]xpwc.Digest{}, int(subgraphs)}
 	for entry := data[uint64(len(data))-n*uint64(recordEntry):]; len(entry) > 0; entry = entry[recordEntry:] {

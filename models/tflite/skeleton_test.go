@@ -61,7 +61,8 @@ func TestAKernelOfPrefillAndDecodeIsLeftOut(t *testing.T) {
 func TestATableOfTokensThatIsAlsoMultipliedStaysInASkeleton(t *testing.T) {
 	k := quantizedTensor("k", typeInt8, []int{11, 8}, 0, 0, []float32{1. / 16}, wave(88))
 	m := blueprint{
-		tensors: []blueTensor{typed(floats("ids", []int{3}), typeInt32), k, floats("row", []int{3, 8}), floats("out", nil)},
+		tensors: []blueTensor{typed(floats("ids", []int{3}), typeInt32), k, floats("row", []int{3, 8}),
+			floats("out", nil)},
 		ops: []blueOp{{code: "EMBEDDING_LOOKUP", inputs: []int{0, 1}, outputs: []int{2}},
 			{code: "FULLY_CONNECTED", inputs: []int{2, 1, absent}, outputs: []int{3}}},
 		inputs: []int{0}, outputs: []int{3},
@@ -105,10 +106,10 @@ func TestASkeletonRunsWithTheModelsCacheAndFailsWhereItWouldPack(t *testing.T) {
 				require.Zero(t, stats.Packed.Entries)
 				require.Positive(t, stats.Hits.Entries)
 
-				other, err := xpwc.Open(filepath.Join(t.TempDir(), "other.xpwc"), nil)
+				empty, err := xpwc.Open(filepath.Join(t.TempDir(), "empty.xpwc"), nil)
 				require.NoError(t, err)
-				require.ErrorIs(t, models.Pack(other, skeleton.DataMap(), skeleton.Subgraph), ErrSkeleton)
-				require.NoError(t, other.Close())
+				require.ErrorIs(t, models.Pack(empty, skeleton.DataMap(), skeleton.Subgraph), ErrSkeleton)
+				require.NoError(t, empty.Close())
 			}
 		})
 	}
