@@ -140,7 +140,8 @@ func TestMistakesInStrippingABundleAreReported(t *testing.T) {
 	printed(t, dir, 0, append(stripsBundle(model, packed, "linked"), linked)...)
 	require.Contains(t, printed(t, dir, exitFailed, stripsBundle(model+"#embedder", packed, "s")...),
 		"no packed weights")
-	large := []string{"strip", model, "--packed", packed, "--litert-lm", libraryForLiteRT, "-o", "s", "--least", "100000"}
+	large := []string{"strip", model, "--packed", packed, "--litert-lm", libraryForLiteRT, "-o", "s",
+		"--least", "100000"}
 	require.Contains(t, printed(t, dir, exitFailed, large...), "all of its weights would stay")
 	require.NoFileExists(t, filepath.Join(dir, "s"))
 	update(t, model)
