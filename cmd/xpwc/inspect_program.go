@@ -36,6 +36,8 @@ type methodReport struct {
 	Inputs    []valueReport    `json:"inputs,omitempty"`
 	Outputs   []valueReport    `json:"outputs,omitempty"`
 	Operators []operatorReport `json:"operators"`
+	// Returns are the numbers of a method that only returns some.
+	Returns []any `json:"returns,omitempty"`
 }
 
 type valueReport struct {
@@ -106,7 +108,7 @@ func reportProgram(p *executorch.Program, file modelfile.File, o inspectOptions)
 }
 
 func reportMethod(m *executorch.Method) methodReport {
-	r := methodReport{Name: m.Name(), Delegates: m.Delegates(), Operators: []operatorReport{}}
+	r := methodReport{Name: m.Name(), Delegates: m.Delegates(), Operators: []operatorReport{}, Returns: m.Metadata()}
 	err := m.Runnable()
 	if r.Runnable = err == nil; !r.Runnable {
 		r.Reason = err.Error()
@@ -126,8 +128,10 @@ func reportMethod(m *executorch.Method) methodReport {
 func reportValues(values []models.Value) (reports []valueReport) {
 	for _, v := range values {
 		kind := v.Type.String()
-		if v.Declared != 0 {
+		if v.Widened() {
 			kind = fmt.Sprintf("%v, converted to %s", v.Declared, kind)
+		} else if v.Declared != 0 {
+			kind = v.Declared.String()
 		}
 		reports = append(reports, valueReport{Name: v.Name, Type: kind, Shape: v.Shape, Dynamic: v.Dynamic})
 	}
@@ -165,6 +169,10 @@ func (r *programReport) print(w io.Writer) {
 }
 
 func (m *methodReport) print(w io.Writer) {
+	if m.Returns != nil {
+		fmt.Fprintf(w, "\nmethod %s returns %s\n", console.Printable(m.Name), strings.Trim(fmt.Sprint(m.Returns), "[]"))
+		return
+	}
 	fmt.Fprintf(w, "\nmethod %s: %s, ", console.Printable(m.Name), console.Plural(m.Delegates, "delegate"))
 	if m.Runnable {
 		fmt.Fprintln(w, "can be run here")

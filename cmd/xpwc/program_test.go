@@ -249,6 +249,15 @@ func TestInspectShowsWhatIsInAProgram(t *testing.T) {
 	require.Len(t, v.Weights, v.WeightCount)
 }
 
+func TestInspectShowsWhatALanguageModelTellsOfItself(t *testing.T) {
+	path, err := filepath.Abs("../../models/llm/testdata/small.pte")
+	require.NoError(t, err)
+	text := printed(t, t.TempDir(), 0, "inspect", path)
+	require.Contains(t, text, "method forward: 24 delegates, can be run here\ninput 0: int64 [1x1..63]\n")
+	require.Contains(t, text, "\nmethod get_eos_ids returns 2\n")
+	require.Contains(t, text, "\nmethod use_kv_cache returns true\n")
+}
+
 func TestInspectShowsWhatIsOutsideOfXNNPACK(t *testing.T) {
 	dir, model := t.TempDir(), outsider(t)
 	text := printed(t, dir, 0, "inspect", model)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ type language interface {
 	newText() (text, error)
 	// tokenizer makes the model's tokenizer.
 	tokenizer() (*tokenizer, error)
+	// packedWeights is the cache, or nil if there is none.
+	packedWeights() *xpwc.Cache
 	close() error
 }
 
@@ -30,15 +33,21 @@ type text interface {
 
 // openLanguage opens the model of a file, by its format. The caller closes it after its texts.
 func openLanguage(o options) (language, error) {
-	if bundle.Recognized(o.model) {
+	extension := strings.ToLower(filepath.Ext(o.model))
+	if extension == ".pte" || bundle.Recognized(o.model) {
 		m, err := llm.Open(o.model, o.cache, &llm.Options{Threads: o.threads})
 		if err != nil {
 			return nil, err
 		}
-		return &bundled{m, o.model}, nil
+		if extension == ".pte" {
+			path := cmp.Or(o.tokenizer, filepath.Join(filepath.Dir(o.model), "tokenizer.json"))
+			return &modelLanguage{m, func() (*tokenizer, error) { return programTokenizer(path, m) }, path}, nil
+		}
+		return &modelLanguage{m, func() (*tokenizer, error) { return bundleTokenizer(o.model) }, o.model}, nil
 	}
-	if extension := strings.ToLower(filepath.Ext(o.model)); extension == ".pte" || extension == ".tflite" {
-		return nil, fmt.Errorf("%s: a language model is a .gguf or .litertlm file, and not a %s", o.model, extension)
+	if extension == ".tflite" {
+		return nil, fmt.Errorf("%s: a language model is a .gguf, .litertlm or .pte file, and not a %s", o.model,
+			extension)
 	}
 	m, err := openModel(o.model, o.weights)
 	if err != nil {
@@ -70,6 +79,8 @@ func (g *ggufLanguage) newText() (text, error) {
 
 func (g *ggufLanguage) tokenizer() (*tokenizer, error) { return newTokenizer(g.model.file) }
 
+func (g *ggufLanguage) packedWeights() *xpwc.Cache { return g.cache }
+
 func (g *ggufLanguage) close() (err error) {
 	if g.cache != nil {
 		err = g.cache.Close()
@@ -77,30 +88,33 @@ func (g *ggufLanguage) close() (err error) {
 	return errors.Join(err, g.model.close())
 }
 
-// bundled is a bundle of LiteRT-LM.
-type bundled struct {
-	model *llm.Model
-	path  string
+// modelLanguage is a bundle of LiteRT-LM or a program of ExecuTorch.
+type modelLanguage struct {
+	model         *llm.Model
+	readTokenizer func() (*tokenizer, error)
+	tokenizerFile string
 }
 
-func (b *bundled) newText() (text, error) {
-	c, err := b.model.NewConversation()
+func (l *modelLanguage) newText() (text, error) {
+	c, err := l.model.NewConversation()
 	if err != nil {
 		return nil, err
 	}
 	return conversation{c}, nil
 }
 
-func (b *bundled) tokenizer() (*tokenizer, error) {
-	t, err := bundleTokenizer(b.path)
-	if err == nil && len(t.words) > b.model.Vocabulary() {
-		err = fmt.Errorf("%s: %w: %d tokens, and the model knows %d", b.path, errMalformed, len(t.words),
-			b.model.Vocabulary())
+func (l *modelLanguage) tokenizer() (*tokenizer, error) {
+	t, err := l.readTokenizer()
+	if err == nil && len(t.words) > l.model.Vocabulary() {
+		err = fmt.Errorf("%s: %w: %d tokens, and the model knows %d", l.tokenizerFile, errMalformed, len(t.words),
+			l.model.Vocabulary())
 	}
 	return t, err
 }
 
-func (b *bundled) close() error { return b.model.Close() }
+func (l *modelLanguage) packedWeights() *xpwc.Cache { return l.model.Cache() }
+
+func (l *modelLanguage) close() error { return l.model.Close() }
 
 type conversation struct{ *llm.Conversation }
 

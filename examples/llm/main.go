@@ -1,5 +1,5 @@
-// Command llm runs language models with XNNPACK: bundles of LiteRT-LM, and Llama models in GGUF such as SmolLM2. The
-// first start packs the weights into the cache file; every later one maps them.
+// Command llm runs language models with XNNPACK: bundles of LiteRT-LM, programs of ExecuTorch's export_llm, and Llama
+// models in GGUF such as SmolLM2. The first start packs the weights into the cache file; every later one maps them.
 package main
 
 import (
@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,19 +22,23 @@ import (
 
 type options struct {
 	model, cache string
+	tokenizer    string
 	weights      weights
 	tokens       int
 	threads      int
 	sampling     llm.Sampling
 	chat         bool
 	times        bool
+	second       string // prompt, of which make bench-llm measures the answer; "" if there is none
 }
 
 func main() {
 	var o options
 	serve := flag.String("serve", "", "serve HTTP on this `ADDRESS`")
 	flag.StringVar(&o.model, "model", "third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf",
-		"`FILE` of the model: GGUF or .litertlm")
+		"`FILE` of the model: GGUF, .litertlm or .pte")
+	flag.StringVar(&o.tokenizer, "tokenizer", "",
+		"`FILE` of the tokenizer of a .pte; tokenizer.json beside the model if it is empty")
 	flag.StringVar(&o.cache, "cache", "", "cache `FILE` of packed weights; none is used if it is empty")
 	flag.StringVar((*string)(&o.weights), "weights", string(int8Weights), "`KIND` of weights of GGUF: float32 or int8")
 	flag.IntVar(&o.tokens, "n", 48, "`NUMBER` of tokens to answer with at most")
@@ -42,6 +48,8 @@ func main() {
 	flag.Uint64Var(&o.sampling.Seed, "seed", 1, "`SEED` of sampling")
 	flag.BoolVar(&o.chat, "chat", false, "the prompt is a question to an assistant, not a text to be continued")
 	flag.BoolVar(&o.times, "times", false, "say how long loading took, and the first token")
+	flag.StringVar(&o.second, "measure", "",
+		"answer this second `PROMPT` too, print in JSON what it took, and stay until standard input ends")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: llm [flags] PROMPT\n")
 		flag.PrintDefaults()
@@ -59,10 +67,14 @@ func main() {
 	}
 }
 
-// run answers the prompt of the command line, or serves on an address.
+// run answers the prompt of the command line, or serves on an address. Until the first token, or until it serves, Go
+// collects no garbage: a start makes little, and collecting it takes a seventh of its processor time.
 func run(ctx context.Context, o options, address string) (err error) {
+	percent := debug.SetGCPercent(-1)
+	collect := sync.OnceFunc(func() { debug.SetGCPercent(percent) })
 	if address != "" {
 		d, err := openDoor(o)
+		collect()
 		if err != nil {
 			return err
 		}
@@ -72,6 +84,10 @@ func run(ctx context.Context, o options, address string) (err error) {
 	if err != nil {
 		return err
 	}
+	s.begun = collect
+	if o.second != "" {
+		return errors.Join(s.measureAnswers(ctx, flag.Arg(0), o.second, os.Stdin, os.Stdout), s.end())
+	}
 	return errors.Join(s.answer(ctx, flag.Arg(0), o, os.Stdout), s.end())
 }
 
@@ -79,8 +95,10 @@ func run(ctx context.Context, o options, address string) (err error) {
 type service struct {
 	options
 	language
-	tokens func() (*tokenizer, error)
-	made   chan struct{} // is closed when the tokenizer is made
+	tokens  func() (*tokenizer, error)
+	made    chan struct{} // is closed when the tokenizer is made
+	begun   func()        // is called with each token
+	figures *figures
 }
 
 // openService opens a model, and makes its tokenizer meanwhile. The caller ends it.
@@ -89,7 +107,8 @@ func openService(o options) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{options: o, language: l, tokens: sync.OnceValues(l.tokenizer), made: make(chan struct{})}
+	s := &service{options: o, language: l, tokens: sync.OnceValues(l.tokenizer), made: make(chan struct{}),
+		begun: func() {}, figures: newFigures()}
 	go func() { // the tables of the tokenizer take as long as a next start
 		defer close(s.made)
 		_, _ = s.tokens()
@@ -121,12 +140,15 @@ func (s *service) answer(ctx context.Context, prompt string, o options, w io.Wri
 		return err
 	}
 	begin = time.Now()
+	count := s.figures.began(len(ids))
 	_, err = generate(ctx, t, ids, o.tokens, o.sampling.Choice(), tokens.ends, func(token int) error {
 		if o.times {
 			fmt.Fprintf(os.Stderr, "loaded in %v, and computed the first token in %v\n",
 				loaded.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
 			o.times = false
 		}
+		count()
+		s.begun()
 		_, err := io.WriteString(w, tokens.decode(token))
 		return err
 	})
@@ -143,6 +165,7 @@ func (s *service) encode(prompt string) (ids []int, err error) {
 		ids, err = tokens.chat([]message{{"user", prompt}})
 	} else {
 		ids, err = tokens.encode(prompt)
+		ids = slices.Concat(tokens.begin, ids)
 	}
 	if err == nil && len(ids) == 0 {
 		err = errEmpty

@@ -15,6 +15,7 @@ type tokenizer struct {
 	ids      map[string]int
 	ranks    map[string]int // of the pairs that are merged, with a space between them; the lowest is merged first
 	together bool           // digits are not cut from each other
+	begin    []int          // the tokens that a text begins with, unless it is a chat
 	ends     map[int]bool   // the tokens that end an answer
 	system   string         // the system message of a chat that has none; "" adds no message
 }
@@ -86,6 +87,12 @@ func (t *tokenizer) encode(text string) (tokens []int, err error) {
 	return tokens, nil
 }
 
+// The tokens around a message in ChatML.
+const (
+	chatBegin = "<|im_start|>"
+	chatEnd   = "<|im_end|>"
+)
+
 // A message is one of a chat: its role is system, user or assistant.
 type message struct{ role, content string }
 
@@ -94,8 +101,8 @@ const assistant = "You are a helpful AI assistant named SmolLM, trained by Huggi
 
 // chat returns the tokens of messages to an assistant, up to where its answer begins, as ChatML has them.
 func (t *tokenizer) chat(messages []message) (tokens []int, err error) {
-	begin, ok := t.ids["<|im_start|>"]
-	end, also := t.ids["<|im_end|>"]
+	begin, ok := t.ids[chatBegin]
+	end, also := t.ids[chatEnd]
 	if !ok || !also {
 		return nil, errors.New("the model's chats are not in ChatML: it has no tokens <|im_start|> and <|im_end|>")
 	}

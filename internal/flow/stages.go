@@ -87,7 +87,11 @@ func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 		}
 	}
 	for _, state := range p.States {
-		s.between[s.buffer(state.Value)-len(p.Inputs)-len(p.Outputs)].Initial = state.Initial
+		b := s.buffer(state.Value)
+		s.between[b-len(p.Inputs)-len(p.Outputs)].Initial = state.Initial
+		if s.updatesInPlace(state) {
+			s.buffers[state.Next] = b
+		}
 	}
 	s.group(s.schedule())
 	for i, id := range p.Outputs {
@@ -96,9 +100,11 @@ func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 		}
 	}
 	for _, state := range p.States {
-		s.copied(state.Next, s.buffer(state.Value))
+		if b := s.buffer(state.Value); s.constant(state.Next) || s.buffer(state.Next) != b {
+			s.copied(state.Next, b)
+		}
 	}
-	return s.stages, s.between
+	return s.stages, share(s.stages, s.between, len(p.Inputs)+len(p.Outputs))
 }
 
 // stager makes the stages of a part.
@@ -109,6 +115,18 @@ type stager struct {
 	fixed   map[ID]bool  // values that are the same in each run
 	between []models.Buffer
 	stages  []models.Stage
+}
+
+// updatesInPlace reports whether a state can become the next one in its own memory: the only step that reads it changes
+// some places of it.
+func (s *stager) updatesInPlace(state State) bool {
+	readers := s.readers[state.Value]
+	if _, elsewhere := s.buffers[state.Next]; elsewhere || len(readers) != 1 {
+		return false
+	}
+	op, ok := s.Steps[readers[0]].Operation.(Hosted)
+	return ok && op.Updates && op.Inputs[0] == state.Value && !slices.Contains(op.Inputs[1:], state.Value) &&
+		op.Results[0] == state.Next
 }
 
 // schedule returns the steps in groups, each after the steps that it needs: one step that Go computes, or as many as

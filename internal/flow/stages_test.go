@@ -53,6 +53,21 @@ func TestThereAreAsFewSubgraphsAsCanBe(t *testing.T) {
 	require.Equal(t, []int{2}, stages[2].Outputs)
 }
 
+func TestValuesThatDoNotExistAtTheSameTimeShareMemory(t *testing.T) {
+	keep := func([]byte) error { return nil }
+	p := Part{Values: values{}, Inputs: IDs{0}, Outputs: IDs{6}, States: []State{{Value: 1, Next: 1, Initial: keep}},
+		Steps: []*Step{sum(2, 0), sum(3, 2), sum(4, 3), sum(5, 4, 3), sum(6, 5, 1)}}
+	stages, between := p.Stages()
+	var sizes []int
+	for _, b := range between {
+		sizes = append(sizes, b.Size)
+	}
+	require.Equal(t, []int{10}, sizes[:1], "a state has memory of its own")
+	require.Equal(t, []int{40, 30, 50}, sizes[1:], "4 lies where 2 was; 5 is computed of 3 and 4")
+	require.Equal(t, [][]int{{0}, {3}, {4}, {3, 4}}, [][]int{
+		stages[0].Inputs, stages[1].Inputs, stages[2].Inputs, stages[3].Inputs})
+}
+
 func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
 	p := Part{Values: values{}, Inputs: IDs{1}, Outputs: IDs{3, 1}, Steps: []*Step{sum(4, 1, 2), sum(3, 2)},
 		States: []State{{Value: 2, Next: 4, Initial: func(dst []byte) error { dst[0] = 7; return nil }}}}
@@ -80,6 +95,24 @@ func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
 		require.Equal(t, want, buffers[1][0], "the output is made of the state as it was")
 		require.EqualValues(t, 1, buffers[2][0], "an input that is an output")
 	}
+}
+
+func TestAStateThatIsUpdatedStaysInItsMemoryUnlessAnotherStepReadsIt(t *testing.T) {
+	update := &Step{Operation: Hosted{Inputs: IDs{2, 1}, Results: IDs{4}, Updates: true,
+		Compute: func(out, in []Array) { out[0].Data[0] += in[1].Data[0] }}}
+	initial := func([]byte) error { return nil }
+	p := Part{Values: values{}, Inputs: IDs{1}, Outputs: IDs{3}, Steps: []*Step{update, sum(3, 4)},
+		States: []State{{Value: 2, Next: 4, Initial: initial}}}
+	stages, between := p.Stages()
+	require.Len(t, stages, 2, "nothing is copied")
+	require.Len(t, between, 1)
+	require.Equal(t, stages[0].Inputs[0], stages[0].Outputs[0])
+
+	p.Steps = []*Step{update, sum(3, 4, 2)}
+	stages, between = p.Stages()
+	require.Len(t, stages, 3, "a step reads the state as it was")
+	require.Len(t, between, 2)
+	require.NotEqual(t, stages[0].Inputs[0], stages[0].Outputs[0])
 }
 
 func TestWhatDependsOnNothingIsComputedOnce(t *testing.T) {

@@ -41,12 +41,18 @@ type Instance struct {
 	plans    []*plan    // the latest ones, the oldest first
 	runtimes []*runtime // of all plans
 	between  []*xnnpack.Buffer
-	states   []func() error // each makes a state what it begins with
+	states   []state
 	place    func(models.Model) (*place, error)
 	shared   *xnnpack.Workspace // of runtimes that run one after the other; nil of a single one
 	ready    bool
 	foreign  map[int]bool   // buffers of UseBuffers, as stages name them
 	closers  []func() error // in the order in which things were opened
+}
+
+// A state is a buffer between stages that keeps its content from one inference to the next.
+type state struct {
+	buffer  int // among those between
+	initial func(dst []byte) error
 }
 
 // New creates the runtimes of the model, with their packed weights where the backing has them. The model must stay open
@@ -91,7 +97,7 @@ func (e *Instance) create(next func(models.Model) (*place, error)) error {
 	}
 	for i, buf := range between {
 		if buf.Initial != nil {
-			e.states = append(e.states, func() error { return buf.Initial(e.between[i].Bytes()) })
+			e.states = append(e.states, state{i, buf.Initial})
 		}
 	}
 	if err := e.Reset(); err != nil {
@@ -163,20 +169,40 @@ func (e *Instance) buffers(values []models.Value) (buffers []*xnnpack.Buffer, er
 // the instance had made for these values is freed. An output may lie where an input does if [models.InPlace] has it
 // so.
 func (e *Instance) UseBuffers(inputs, outputs map[int]*xnnpack.Buffer) {
-	use := func(present []*xnnpack.Buffer, first int, buffers map[int]*xnnpack.Buffer) {
-		for i, b := range buffers {
-			if present[i] == b {
-				continue
-			}
-			if !e.foreign[first+i] {
-				present[i].Free()
-			}
-			e.foreign[first+i] = true
-			present[i], e.ready = b, false
-		}
+	for i, b := range inputs {
+		e.useBuffer(e.Inputs, i, 0, b)
 	}
-	use(e.Inputs, 0, inputs)
-	use(e.Outputs, len(e.Inputs), outputs)
+	for i, b := range outputs {
+		e.useBuffer(e.Outputs, i, len(e.Inputs), b)
+	}
+}
+
+// useBuffer puts one in the place of buffer i of a list, the first of which has this number.
+func (e *Instance) useBuffer(list []*xnnpack.Buffer, i, first int, b *xnnpack.Buffer) {
+	if list[i] == b {
+		return
+	}
+	if !e.foreign[first+i] {
+		list[i].Free()
+	}
+	e.foreign[first+i] = true
+	list[i], e.ready = b, false
+}
+
+// StateSizes returns the sizes of the model's states in bytes.
+func (e *Instance) StateSizes() (sizes []int) {
+	for _, s := range e.states {
+		sizes = append(sizes, len(e.between[s.buffer].Bytes()))
+	}
+	return sizes
+}
+
+// UseStates puts buffers of the caller's in the place of the model's states, as UseBuffers does: one for each of
+// StateSizes. The content is what the next inference begins with.
+func (e *Instance) UseStates(buffers []*xnnpack.Buffer) {
+	for i, s := range e.states {
+		e.useBuffer(e.between, s.buffer, len(e.Inputs)+len(e.Outputs), buffers[i])
+	}
 }
 
 // InputBytes returns how many bytes input i has in its element, in the largest shape.
@@ -248,8 +274,8 @@ func (e *Instance) Stateful() bool { return len(e.states) > 0 }
 
 // Reset makes the model's states what they begin with.
 func (e *Instance) Reset() error {
-	for _, state := range e.states {
-		if err := state(); err != nil {
+	for _, s := range e.states {
+		if err := s.initial(e.between[s.buffer].Bytes()); err != nil {
 			return err
 		}
 	}
@@ -305,8 +331,10 @@ func (e *Instance) Close() error {
 		errs = append(errs, e.closers[i]())
 	}
 	e.closers = nil
-	for _, b := range e.between {
-		b.Free()
+	for i, b := range e.between {
+		if !e.foreign[len(e.Inputs)+len(e.Outputs)+i] {
+			b.Free()
+		}
 	}
 	e.between = nil
 	return errors.Join(errs...)

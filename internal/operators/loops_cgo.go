@@ -3,7 +3,7 @@
 package operators
 
 /*
-#cgo CFLAGS: -O3 -Wall -Wextra
+#cgo CFLAGS: -Wall -Wextra
 #cgo LDFLAGS: -lm
 #include "loops.h"
 */
@@ -107,5 +107,13 @@ func selectRow(size int, dst, flags, a []byte, aStep int, b []byte, bStep, n int
 func butterflies(numbers, roots []complex128) bool {
 	C.xpwc_butterflies((*C.double)(unsafe.Pointer(unsafe.SliceData(numbers))),
 		(*C.double)(unsafe.Pointer(unsafe.SliceData(roots))), C.size_t(len(numbers)))
+	return true
+}
+
+// attendRow computes one query's attention. It returns false if C does not.
+func attendRow(dst []float32, a attending, scale float32) bool {
+	first := func(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }
+	C.xpwc_attend(first(dst), first(a.scores), first(a.query), first(a.keys), first(a.values), first(a.mask),
+		C.float(scale), C.size_t(len(a.scores)), C.size_t(len(a.query)), C.size_t(a.step))
 	return true
 }

@@ -29,6 +29,28 @@ const (
 // Delegates returns how many parts of the method XNNPACK computes.
 func (m *Method) Delegates() int { return len(m.stock) }
 
+// Metadata returns what the method returns if it only returns numbers, such as get_eos_ids of a language model: an
+// int64, a float64 or a bool each. It returns nil of any other method.
+func (m *Method) Metadata() (numbers []any) {
+	plan := m.source.method
+	if len(plan.inputs)+len(plan.instructions) > 0 {
+		return nil
+	}
+	for _, i := range plan.outputs {
+		switch v := &plan.values[i]; v.kind {
+		case evalueInt:
+			numbers = append(numbers, v.whole)
+		case evalueBool:
+			numbers = append(numbers, v.whole != 0)
+		case evalueDouble:
+			numbers = append(numbers, v.number)
+		default:
+			return nil
+		}
+	}
+	return numbers
+}
+
 // Operators returns the operators of the method, those in delegates first and each of these groups by name. Constants
 // that are converted or copied are none.
 func (m *Method) Operators() []Operator {

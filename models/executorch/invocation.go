@@ -51,7 +51,15 @@ func (c *invocation) integer(i int) int {
 	if v.kind != evalueInt && v.kind != evalueBool {
 		malformed("argument %d is no integer", i)
 	}
+	v.planned(i)
 	return clampedInt(v.whole)
+}
+
+// planned ends the planning of a call if one of its numbers follows from the content of a tensor.
+func (v *evalue) planned(argument int) {
+	if v.reading != nil {
+		unsupported("argument %d follows from the content of a tensor", argument)
+	}
 }
 
 func clampedInt(n int64) int { return int(max(min(n, math.MaxInt32), math.MinInt32)) }
@@ -60,6 +68,7 @@ func clampedInt(n int64) int { return int(max(min(n, math.MaxInt32), math.MinInt
 func (c *invocation) number(i int) float64 {
 	switch v := c.arg(i); v.kind {
 	case evalueInt, evalueBool:
+		v.planned(i)
 		return float64(v.whole)
 	case evalueDouble:
 		return v.number
@@ -72,7 +81,7 @@ func (c *invocation) number(i int) float64 {
 func (c *invocation) integers(i int) []int {
 	v := c.arg(i)
 	if v.kind == evalueInt {
-		return []int{clampedInt(v.whole)}
+		return []int{c.integer(i)}
 	}
 	if v.kind != evalueIntList {
 		malformed("argument %d is no list of integers", i)
@@ -83,6 +92,7 @@ func (c *invocation) integers(i int) []int {
 		if item.kind != evalueInt {
 			malformed("argument %d has what is no integer", i)
 		}
+		item.planned(i)
 		out[k] = clampedInt(item.whole)
 	}
 	return out
@@ -120,7 +130,7 @@ func (c *invocation) operandAt(value int) xnnpack.ValueID {
 	} else {
 		fault.Check(err)
 	}
-	id := xnnpack.ValueID(c.base + value)
+	id := c.current(value)
 	if c.plan.values[id].host {
 		c.computable(t, id)
 	}
@@ -318,12 +328,13 @@ func (c *invocation) hosted(op operators.Operator, in ids, out ...xnnpack.ValueI
 			}
 		}
 	}
-	c.Add(flow.Hosted{Inputs: in, Results: out, Computed: c.described(out[0]).Shape, Compute: func(out, in []array) {
-		for i, shape := range kernel.Shapes {
-			out[i].Shape = shape
-		}
-		kernel.Run(out, in)
-	}})
+	c.Add(flow.Hosted{Inputs: in, Results: out, Computed: c.described(out[0]).Shape, Updates: kernel.Updates,
+		Compute: func(out, in []array) {
+			for i, shape := range kernel.Shapes {
+				out[i].Shape = shape
+			}
+			kernel.Run(out, in)
+		}})
 	for _, id := range out[1:] {
 		c.plan.values[id].compute(c.described(id).Shape)
 		c.computed(id)

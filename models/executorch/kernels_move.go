@@ -91,6 +91,12 @@ func (c *invocation) bound(i, missing, length int) int {
 func (c *invocation) slice() {
 	x, y := c.tensor(0), c.tensor(c.lastArg())
 	c.alike(x, y)
+	if first, n, ok := c.readSpan(); ok {
+		position, offset := first.operands()
+		c.hosted(operators.Span(c.axis(x, c.integer(1)), n, offset), append(ids{c.hostedOperand(0)}, position...),
+			c.hostedOperand(c.lastArg()))
+		return
+	}
 	axis, begin, n, step := c.strideOf(1)
 	if step != 1 {
 		c.hostedOperand(0)
@@ -367,22 +373,6 @@ func (c *invocation) embedding() { c.hostResult(operators.Gather(0, 0), 0, 1) }
 // unfolded is slices of a size along a dimension, a step apart.
 func (c *invocation) unfolded() {
 	c.hostResult(operators.Unfold(c.axis(c.tensor(0), c.integer(1)), c.integer(2), c.integer(3)), 0)
-}
-
-// keepState makes a tensor that nothing computes a state: when an inference begins it is what the last one left, or
-// zeros. Nothing reads it after this call.
-func (c *invocation) keepState() {
-	src, state := c.hostedOperand(1), c.hostedOperand(0)
-	value := c.args[0]
-	v := c.plan.values[state]
-	if v.computed || v.constant != nil || c.tensor(1).dtype != v.dtype || slices.Contains(c.method.inputs, value) ||
-		slices.Contains(c.method.outputs, value) || !slices.Equal(c.method.lastUse(value), c.args) {
-		c.outside()
-	}
-	next := c.plan.value(v)
-	c.hosted(operators.Expand(c.tensor(0).shape), ids{src}, next)
-	zeros := func(dst []byte) error { clear(dst); return nil }
-	c.states = append(c.states, flow.State{Value: state, Next: next, Initial: zeros})
 }
 
 // copyTensor is a copy into another order of dimensions, or to another type.

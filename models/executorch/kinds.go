@@ -287,8 +287,12 @@ func concatenateOf(inputs ...int) func(*decoder) flow.Node {
 	}
 }
 
-// keeping is the operator that leaves what it copies for the next inference.
-const keeping = "aten::copy_"
+// statesOf are the arguments of operators that change a tensor which the method keeps for the next inference.
+var statesOf = map[string][]int{
+	"aten::copy_":                   {0},
+	"llama::sdpa_with_kv_cache.out": {3, 4},
+	"llama::update_cache.out":       {1},
+}
 
 // copies are the operators that copy a tensor, their first argument, into another order of dimensions, which is that
 // of their last.

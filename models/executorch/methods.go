@@ -9,6 +9,7 @@ import (
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/flow"
+	"xpwc/xnnpack"
 )
 
 // method is an execution plan, as the program has it. Every index in it is valid.
@@ -31,6 +32,13 @@ type evalue struct {
 	list   []int // values, of a list of integers or of tensors; -1 is a tensor that is not given
 
 	numbers []float64 // of a list
+	reading *reading  // where an inference reads the integer, or nil
+}
+
+// A reading is an integer that follows from the content of a tensor: its first element, and a number added to it.
+type reading struct {
+	tensor xnnpack.ValueID // of the plan
+	plus   int
 }
 
 // uses reports whether more than one instruction has a value, or the method gives it.

@@ -48,6 +48,7 @@ type planner struct {
 	base     int                        // where the method's own values begin in the plan
 	asFloat  map[int]bool               // values of the method: inputs that are converted before they are given
 	states   []flow.State               // that the method keeps
+	updated  map[int]xnnpack.ValueID    // values of the method that are states: what they are now
 	last     map[memory]xnnpack.ValueID // what was computed last at a place
 	retained map[xnnpack.ValueID]bool   // what may be states
 	outside  bool                       // it has an operator that is not planned
@@ -88,10 +89,15 @@ func (p *planner) planMethod(shapes [][]int) flow.Part {
 		p.computed(xnnpack.ValueID(p.base + i))
 	}
 	for _, in := range m.instructions {
-		if in.kind == kernelCall && m.operators[in.target] == keeping && len(in.args) > 0 {
-			state := xnnpack.ValueID(p.base + in.args[0])
-			p.retained[state] = true
-			p.useValue(state)
+		if in.kind != kernelCall {
+			continue
+		}
+		for _, i := range statesOf[m.operators[in.target]] {
+			if i < len(in.args) {
+				state := xnnpack.ValueID(p.base + in.args[i])
+				p.retained[state] = true
+				p.useValue(state)
+			}
 		}
 	}
 	for i, in := range m.instructions {
@@ -181,6 +187,14 @@ func (p *planner) useValue(i xnnpack.ValueID) {
 	if t := p.tensorOf(i); t != nil && t.memory != nil {
 		p.last[*t.memory] = i
 	}
+}
+
+// current returns the value of the plan that a value of the method is now: a state becomes others.
+func (p *planner) current(value int) xnnpack.ValueID {
+	if id, ok := p.updated[value]; ok {
+		return id
+	}
+	return xnnpack.ValueID(p.base + value)
 }
 
 // tensorOf returns the method's tensor that a value of the plan is, or nil.
@@ -494,7 +508,7 @@ func (p *planner) define(x *xvalue, name string, args []int, ids map[uint32]xnnp
 		malformed("argument %d of %d", x.external, len(args))
 	}
 	i := args[x.external]
-	argument := xnnpack.ValueID(p.base + i)
+	argument := p.current(i)
 	if t := p.method.values[i].tensor; t != nil && t.dynamic && len(t.shape) == len(v.tensor.Shape) {
 		v.tensor.Shape = t.shape // the delegate has the largest one
 	}

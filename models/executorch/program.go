@@ -78,7 +78,7 @@ func planned(s *source, program *Program, target *plan, shapes [][]int) (method 
 	s.mu.Unlock()
 	m := &planner{source: s, method: s.method.clone(), varying: varying, symbolic: map[int]bool{}, files: s.files,
 		plan: target, counts: map[Operator]int{}, last: map[memory]xnnpack.ValueID{},
-		retained: map[xnnpack.ValueID]bool{}}
+		retained: map[xnnpack.ValueID]bool{}, updated: map[int]xnnpack.ValueID{}}
 	part := m.planMethod(shapes)
 	method = &Method{
 		source: s, program: program, plan: target, name: m.method.name, part: part, whole: part,

@@ -10,9 +10,10 @@ import (
 // scalars are the instructions that compute numbers from sizes and other numbers: the program's arithmetic of shapes.
 // They are computed while the method is planned for certain shapes.
 var scalars = map[string]func(c *invocation) evalue{
+	"aten::_local_scalar_dense":        (*invocation).elementRead,
 	"aten::sym_numel":                  (*invocation).elementCount,
 	"aten::sym_size.int":               (*invocation).sizeAlong,
-	"executorch_prim::add.Scalar":      arithmetic(sum[int64], sum[float64]),
+	"executorch_prim::add.Scalar":      (*invocation).added,
 	"executorch_prim::ceil.Scalar":     rounded(math.Ceil),
 	"executorch_prim::eq.Scalar":       compared(func(a, b float64) bool { return a == b }),
 	"executorch_prim::floordiv.Scalar": arithmetic(floorQuotient, floorOfQuotient),
@@ -60,6 +61,27 @@ func arithmetic(whole func(a, b int64) int64, real func(a, b float64) float64) f
 		}
 		return wholeNumber(whole(int64(c.integer(0)), int64(c.integer(1))))
 	}
+}
+
+// added is a sum, also of an integer that an inference reads.
+func (c *invocation) added() evalue {
+	for i := range 2 {
+		if r := c.arg(i).reading; r != nil {
+			return evalue{kind: evalueInt, reading: &reading{r.tensor, r.plus + c.integer(1-i)}}
+		}
+	}
+	return arithmetic(sum[int64], sum[float64])(c)
+}
+
+// elementRead is the integer that a tensor of one element has at an inference, such as a position.
+func (c *invocation) elementRead() evalue {
+	x := c.tensor(0)
+	if product(x.shape) != 1 || c.arg(1).kind != evalueInt {
+		unsupported("a number of %v and shape %v, which an inference reads", x.dtype, x.sizes())
+	}
+	in := c.hostedOperand(0)
+	c.require(c.name, in)
+	return evalue{kind: evalueInt, reading: &reading{tensor: in}}
 }
 
 func floorQuotient(a, b int64) int64 {

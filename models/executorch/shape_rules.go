@@ -126,6 +126,9 @@ var shapeRules = map[string]func(*invocation){
 	"dim_order_ops::_to_dim_order_copy.out":           sizesOf(0),
 	"et_copy::_d2h_copy.out":                          sizesOf(0),
 	"et_copy::_h2d_copy.out":                          sizesOf(0),
+	"llama::custom_sdpa.out":                          sizesOf(0),
+	"llama::sdpa_with_kv_cache.out":                   sizesOf(0),
+	"llama::update_cache.out":                         sizesComputed,
 	"quantized_decomposed::choose_qparams.Tensor_out": sizesComputed,
 	"quantized_decomposed::choose_qparams_per_token_asymmetric.out": sizesComputed,
 	"quantized_decomposed::dequantize_per_channel.out":              sizesOf(0),
@@ -327,8 +330,11 @@ func (c *invocation) selectSizes() {
 func (c *invocation) sliceSizes() {
 	x := c.sizes(0)
 	d := counted(c.integer(1), len(x))
-	_, _, n, _ := c.strideOf(1)
-	x[d] = n
+	if _, n, ok := c.readSpan(); ok {
+		x[d] = n
+	} else {
+		_, _, x[d], _ = c.strideOf(1)
+	}
 	c.setResult(x)
 }
 

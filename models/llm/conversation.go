@@ -122,7 +122,7 @@ func (c *Conversation) Logits(ctx context.Context) (logits []float32, err error)
 	return logits, err
 }
 
-// compute computes all tokens that have no keys and values, and the last one, whose logits do gets.
+// compute computes all tokens that have no keys and values, and the last one, after which do gets the logits.
 func (c *Conversation) compute(ctx context.Context, do func(logits []float32)) error {
 	switch {
 	case c.memory == nil:
@@ -132,32 +132,27 @@ func (c *Conversation) compute(ctx context.Context, do func(logits []float32)) e
 	case len(c.tokens) > c.model.capacity:
 		return fmt.Errorf("the model has room for %d tokens: %w", c.model.capacity, ErrFull)
 	}
-	last := len(c.tokens) - 1
-	c.computed = min(c.computed, last)
-	for c.computed < last {
-		if err := c.computeNext(ctx, last-c.computed, nil); err != nil {
+	c.computed = min(c.computed, len(c.tokens)-1)
+	for c.computed < len(c.tokens) {
+		if err := c.computeNext(ctx, do); err != nil {
 			return err
 		}
 	}
-	return c.computeNext(ctx, 1, do)
+	return nil
 }
 
-// computeNext computes some of the next tokens, at most n, when nobody else computes. If do is not nil it computes one
-// token, and do gets the logits, which are the model's memory.
-func (c *Conversation) computeNext(ctx context.Context, n int, do func(logits []float32)) error {
+// computeNext computes some of the next tokens when nobody else computes. After the last one do gets the logits, which
+// are the model's memory.
+func (c *Conversation) computeNext(ctx context.Context, do func(logits []float32)) error {
 	done, err := c.model.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	s := c.model.decode
-	if do == nil {
-		s = c.model.stepFor(n, c.computed)
-	}
+	s, n := c.model.stepFor(len(c.tokens)-c.computed, c.computed)
 	if err := s.load(c.model); err != nil {
 		return err
 	}
-	n = min(n, s.tokens)
 	c.lend(s)
 	if err := s.compute(c.tokens[c.computed:c.computed+n], c.computed); err != nil {
 		return err
@@ -166,31 +161,43 @@ func (c *Conversation) computeNext(ctx context.Context, n int, do func(logits []
 		m := &c.memory[i]
 		m.present, m.next = m.next, m.present
 	}
-	c.computed += n
-	if do != nil {
-		do(s.instance.Outputs[s.logits].Float32s())
+	if c.computed += n; c.computed == len(c.tokens) {
+		logits := s.instance.Outputs[s.logits].Float32s()
+		do(logits[:s.vocabulary])
 	}
 	return nil
 }
 
-// stepFor returns the step that LiteRT-LM's engine computes the next of n tokens by, from a position on: the longest
-// prefill if n fills it, or else the shortest that has room for n. At the end of the capacity there is decode: a
-// prefill would write behind it.
-func (m *Model) stepFor(n, position int) *step {
-	chosen := m.decode
-	for _, s := range m.prefills { // the longest first
-		if position+s.tokens > m.capacity {
+// stepFor returns what computes the next n tokens, or some of them, from a position on: decode computes the last one,
+// and all where there is no prefill. Others are computed as by LiteRT-LM's engine: by the longest prefill if they fill
+// it, or else the shortest that has room for them. At the end of the capacity there is decode: a prefill would write
+// behind it.
+func (m *Model) stepFor(n, position int) (s *step, count int) {
+	s = m.decode
+	if n == 1 || len(m.prefills) == 0 {
+		return s, min(n, s.tokens)
+	}
+	for _, prefill := range m.prefills { // the longest first
+		if position+prefill.tokens > m.capacity {
 			continue
 		}
-		if chosen == m.decode || s.tokens >= n {
-			chosen = s
+		if s == m.decode || prefill.tokens >= n-1 {
+			s = prefill
 		}
 	}
-	return chosen
+	return s, min(n-1, s.tokens)
 }
 
 // lend gives a step the conversation's memory for its inference.
 func (c *Conversation) lend(s *step) {
+	if s.mask == absent {
+		var states []*xnnpack.Buffer
+		for _, m := range c.memory {
+			states = append(states, m.present)
+		}
+		s.instance.UseStates(states)
+		return
+	}
 	inputs, outputs := map[int]*xnnpack.Buffer{}, map[int]*xnnpack.Buffer{}
 	for i, v := range s.caches {
 		inputs[v.input], outputs[v.output] = c.memory[i].present, c.memory[i].next

@@ -1,4 +1,5 @@
-// Package llm runs language models of LiteRT-LM's bundles (.litertlm) with XNNPACK. A [Model] has the packed weights
+// Package llm runs language models with XNNPACK: those of LiteRT-LM's bundles (.litertlm), and the programs that
+// ExecuTorch's export_llm writes (.pte). A [Model] has the packed weights
 // once, in a cache file that a next start maps; each [Conversation] has keys and values of its own:
 //
 //	m, err := llm.Open("model.litertlm", "model.xpwc", nil)
@@ -8,7 +9,8 @@
 //	err = c.Append(prompt...)                     // tokens
 //	token, err := c.Next(ctx, llm.Greedy)         // one more each time
 //
-// Tokens are numbers here. The bundle has the tokenizer in a section of its own, see [xpwc/models/bundle].
+// Tokens are numbers here. The bundle has the tokenizer in a section of its own, see [xpwc/models/bundle]; that of a
+// program is another file.
 //
 // # How it computes
 //
@@ -17,4 +19,8 @@
 // the last one by decode, which gives the next token's logits. The keys and values of earlier tokens are inputs and
 // outputs of each signature. They lie in one buffer, in which an inference writes only the places of its new tokens.
 // Where a model does not allow that, an input and an output take turns.
+//
+// A program has one method, which takes the next tokens and the position of the first: any number of them, or one if it
+// was exported so. Keys and values are states of the method. It has the memory of the conversation that computes, and
+// writes them in place.
 package llm

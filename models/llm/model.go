@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ type Model struct {
 	prefills []*step // the longest first
 	caches   []cacheValue
 	capacity int
+	ends     []int32
 	turn     chan struct{} // has an element while nobody computes
 
 	mu     sync.Mutex
@@ -60,9 +62,10 @@ const (
 	prefillPrefix   = "prefill"
 )
 
-// Open opens the language model of a bundle, with its packed weights in the cache file, or in memory if that is empty.
-// It makes the runtime for one token; those of prefill are made when a prompt first needs them. The error matches
-// [ErrUnsupported], or is one of [bundle.Open], [tflite.Open], [xpwc.Open] and XNNPACK. The caller closes the model.
+// Open opens a language model, of a bundle or a program of ExecuTorch (.pte), with its packed weights in the cache
+// file, or in memory if that is empty. It makes the runtimes that compute one token; those of prefill are made when a
+// prompt first needs them. The error matches [ErrUnsupported], or is one of [bundle.Open], [tflite.Open],
+// [executorch.Open], [xpwc.Open] and XNNPACK. The caller closes the model.
 func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 	if o == nil {
 		o = &Options{}
@@ -80,7 +83,11 @@ func Open(path, cacheFile string, o *Options) (m *Model, err error) {
 		}
 		m.closes = true
 	}
-	if err := m.readSignatures(); err != nil {
+	read := m.readSignatures
+	if strings.EqualFold(filepath.Ext(path), ".pte") {
+		read = m.readProgram
+	}
+	if err := read(); err != nil {
 		return m, fmt.Errorf("%s: %w", path, err)
 	}
 	err = m.decode.load(m)
@@ -176,6 +183,10 @@ func (m *Model) Capacity() int { return m.capacity }
 
 // Vocabulary is how many tokens the model knows: 0, 1, … up to it.
 func (m *Model) Vocabulary() int { return m.decode.vocabulary }
+
+// Ends returns the tokens that end an answer, if the file is a program that lists them. A bundle has them in its
+// metadata.
+func (m *Model) Ends() []int32 { return slices.Clone(m.ends) }
 
 // Cache is where the packed weights are, for its Stats.
 func (m *Model) Cache() *xpwc.Cache { return m.cache }

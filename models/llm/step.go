@@ -14,10 +14,10 @@ import (
 	"xpwc/xnnpack"
 )
 
-// A signature is one of a bundle's model. Its runtimes are made when it is loaded.
+// A signature is one of a bundle's model, or a program's method. Its runtimes are made when it is loaded.
 type signature struct {
 	name     string
-	model    *tflite.Model
+	model    models.Model
 	instance *instance.Instance // nil until it is loaded
 }
 
@@ -58,7 +58,7 @@ type step struct {
 
 const absent = -1
 
-// A cacheValue is keys or values of a layer: an input, and the output with the same name.
+// A cacheValue is keys or values of a layer: an input, and the output with the same name, or a state that has neither.
 type cacheValue struct {
 	name          string
 	input, output int
@@ -146,6 +146,9 @@ func (s *step) close() error {
 // compute computes tokens of a conversation, the first of which is at a position. There may be fewer than the step
 // takes: what follows them is overwritten when their successors are computed, and no token sees it before.
 func (s *step) compute(tokens []int32, position int) error {
+	if s.mask == absent {
+		return s.computeAny(tokens, position)
+	}
 	ids := make([]int32, s.tokens)
 	copy(ids, tokens)
 	if s.embedder == nil {
