@@ -149,8 +149,8 @@ func checkLiteRTModel(model modelfile.File) error {
 	if model.Program() || model.Described() || len(model.Data) > 0 {
 		return usagef("for LiteRT a model is one .tflite file, and %s is not", strings.Join(model.Files(), ", "))
 	}
-	if model.Bundle() {
-		_, err := model.Model()
+	model, err := model.Model()
+	if err != nil {
 		return err
 	}
 	f, err := os.Open(model.Path)
@@ -158,8 +158,13 @@ func checkLiteRTModel(model modelfile.File) error {
 		return nil // the packer reports it
 	}
 	defer f.Close()
-	if skeleton, err := isSkeleton(f); skeleton && err == nil {
-		return fmt.Errorf("%s: %w", model.Path, tflite.ErrSkeleton)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	end := cmp.Or(model.Offset+model.Size, info.Size())
+	if skeleton, err := isSkeletonEnd(f, end); skeleton && err == nil {
+		return fmt.Errorf("%s: %w", model, tflite.ErrSkeleton)
 	}
 	return nil
 }
@@ -397,14 +402,20 @@ func litertFor(level string) (litert.Target, error) {
 	return litertTarget(release, level), nil
 }
 
+// isSkeleton reports whether a file is a skeleton.
 func isSkeleton(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return false, err
 	}
-	end := make([]byte, min(info.Size(), 128))
-	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+	return isSkeletonEnd(f, info.Size())
+}
+
+// isSkeletonEnd reports whether the part of a file that ends there is a skeleton.
+func isSkeletonEnd(f *os.File, end int64) (bool, error) {
+	b := make([]byte, min(end, 128))
+	if _, err := f.ReadAt(b, end-int64(len(b))); err != nil {
 		return false, err
 	}
-	return output.IsSkeleton(end), nil
+	return output.IsSkeleton(b), nil
 }

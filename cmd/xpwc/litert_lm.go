@@ -32,6 +32,17 @@ type engineModel struct {
 	cache litert.EngineCache
 }
 
+// skeleton reports whether the bundle is a skeleton. Its size is not the bundle's for which the file was packed.
+func (m *engineModel) skeleton() bool {
+	f, err := os.Open(m.Path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	skeleton, err := isSkeleton(f)
+	return skeleton && err == nil
+}
+
 // engineModels returns the models of a bundle for which the engine has a cache, and the names of the others.
 func engineModels(file modelfile.File) (models []engineModel, others []string, err error) {
 	info, err := os.Stat(file.Path)
@@ -82,6 +93,9 @@ func packLiteRTLM(ctx context.Context, model modelfile.File, o packOptions) erro
 	}
 	r := &packReport{Model: model.String(), Output: o.output, Levels: []packedLevel{}, WithoutCache: others}
 	for _, m := range models {
+		if err := checkLiteRTModel(m.File); err != nil {
+			return err
+		}
 		origin, err := newPackedFor(m.File, o.levels[0])
 		if err != nil {
 			return err
@@ -134,8 +148,8 @@ package or an image changes. If that time is nearly a whole second, the engine m
 either of two names, and the file gets both. A FILE of another name is for the language
 model itself.
 
-It does not compare FILE with MODEL, except for the size in its name: xpwc verify FILE
---model MODEL does.`,
+It does not compare FILE with MODEL, except for the size in its name, unless MODEL is a
+skeleton, which has another size: xpwc verify FILE --model MODEL does.`,
 		Example: `  xpwc place model.litertlm model.litertlm_*.xnnpack_cache
   xpwc place /data/model.litertlm received.xnnpack_cache -o /data/cache`,
 		Args: usage(cobra.MinimumNArgs(2)),
@@ -187,7 +201,7 @@ func engineNamesFor(models []engineModel, path string) ([]string, error) {
 		if m.cache.Part != recorded.Part {
 			continue
 		}
-		if recorded.Bundle != "" && recorded.Size != m.cache.Size {
+		if recorded.Bundle != "" && recorded.Size != m.cache.Size && !m.skeleton() {
 			return nil, fmt.Errorf("%s is for a model of %d bytes, and %s has %d: pack it", path, recorded.Size, m.Path,
 				m.cache.Size)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/tests/testkit"
+	"xpwc/models/bundle"
 	"xpwc/models/tflite"
 )
 
@@ -27,7 +28,7 @@ type storedKernel struct {
 // storedKernels returns the kernels that share the bytes of a model.
 func storedKernels(t testing.TB, path string, model []byte) (kernels []storedKernel) {
 	t.Helper()
-	s, err := tflite.NewSkeleton(path, 1)
+	s, err := tflite.NewSkeleton(path, &tflite.SkeletonOptions{Minimum: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	root := flatbuf.Root(model, "TFL3", tflite.ErrMalformed)
@@ -129,6 +130,42 @@ func TestASkeletonNeverAnswersWithThePackedFileOfAMutatedModel(t *testing.T) {
 	}
 }
 
+func TestASkeletonInFourBitsNeverAnswersWithThePackedFileOfAMutatedModel(t *testing.T) {
+	requireRightAnswers(t, stockLiteRT(t), zooModel(t, "int4_dyn")) // by channel, in blocks, and int2
+}
+
+// A bundle with other weights has the same keys, too, and LiteRT-LM's engine believes a cache by its name.
+func TestAStrippedBundleNeverAnswersWithThePackedFileOfAMutatedOne(t *testing.T) {
+	path, random := deployedBundle(t), testkit.Random(t)
+	want := engineAnswer(t, path, ":nocache")
+	skeleton := strippedBundle(t, path)
+	b, err := bundle.Open(path)
+	require.NoError(t, err)
+	section, err := b.Section("prefill_decode")
+	require.NoError(t, err)
+	model := extracted(t, path, "prefill_decode")
+	for name, mutate := range map[string]func([]storedKernel){
+		"inputs":  func(ks []storedKernel) { ks[random.IntN(len(ks))].rotateInputs() },
+		"outputs": func(ks []storedKernel) { ks[random.IntN(len(ks))].rotateOutputs() },
+		"element": func(ks []storedKernel) { ks[random.IntN(len(ks))].changeOne(random) },
+		"last":    func(ks []storedKernel) { ks[len(ks)-1].negate() },
+	} {
+		content := contentOf(t, path)
+		mutate(storedKernels(t, model, content[section.Offset:][:section.Size]))
+		mutated := filepath.Join(t.TempDir(), "model.litertlm")
+		require.NoError(t, os.WriteFile(mutated, content, 0o600))
+		for _, cache := range caches(t, skeleton) {
+			require.NoError(t, os.Remove(cache))
+		}
+		packed := packedForEngine(t, mutated).LiteRT[0].Output
+		reported[placement](t, t.TempDir(), 0, "place", skeleton, packed)
+		out, err := engine(t, skeleton, "").Output()
+		if err == nil {
+			require.Equal(t, want, string(out), "%s: it answers with the weights of another model", name)
+		}
+	}
+}
+
 func requireRightAnswers(t *testing.T, h litertHost, model string) {
 	dir, inputs, random := t.TempDir(), inputsOf(t, model), testkit.Random(t)
 	packAndStrip(t, dir, model)
@@ -209,7 +246,7 @@ func TestASkeletonNeverAnswersWithWeightsThatLargerOnesHide(t *testing.T) {
 func requireRightAnswer(t *testing.T, h litertHost, zoo string, prepare, mutate func(weights, bias []byte),
 	prepareInput func([]byte)) {
 	t.Helper()
-	s, err := tflite.NewSkeleton(zoo, 1)
+	s, err := tflite.NewSkeleton(zoo, &tflite.SkeletonOptions{Minimum: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	dir, content := t.TempDir(), contentOf(t, zoo)

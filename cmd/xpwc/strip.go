@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,14 +14,13 @@ import (
 	"xpwc/internal/console"
 	"xpwc/internal/modelfile"
 	"xpwc/models/executorch"
-	"xpwc/models/litert"
-	"xpwc/models/tflite"
 )
 
 type stripOptions struct {
-	packed, output string
-	cpu, library   string // of LiteRT
-	minimum        int64  // for LiteRT: smallest kernel to leave out, in bytes; 0 for a page
+	packed       []string // one, unless a bundle has several models
+	output       string
+	cpu, library string // of LiteRT
+	minimum      int64  // for LiteRT: smallest kernel to leave out, in bytes; 0 for a page
 	placing
 }
 
@@ -33,10 +30,12 @@ func newStripCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "strip MODEL [DATA...] --packed FILE -o SKELETON",
 		Short: "Leave out of a model the weights that a packed file has",
-		Long: `Writes a model (.pte, .tflite) without the weights that its stock runtime finds in FILE,
-which xpwc pack --for packed for MODEL. They become holes, which take no space on the disk.
-So the weights are there once, packed. DATA are the .ptd files of a program that has
-external data: they stay as they are.
+		Long: `Writes a model (.pte, .tflite, .litertlm, .task) without the weights that its
+stock runtime finds in FILE, which xpwc pack --for packed for MODEL. They become holes, which
+take no space on the disk, or, where a .tflite has them outside its flatbuffer, a short range
+of zeros. So the weights are there once, packed. DATA are the .ptd files of a program that
+has external data: they stay as they are. Of a bundle each model that LiteRT-LM packs has a
+FILE; the others stay whole. xpwc place names the FILEs for the SKELETON.
 
 Only weights that nothing but packing reads are left out. All others stay, and the reasons
 are printed. LiteRT checks each packed kernel that it takes from FILE before its first
@@ -45,16 +44,18 @@ another model it returns an error or, if they differ in weights that stay, SKELE
 answer. A kernel of which no check sees each element stays, and LiteRT packs it at each
 start. ExecuTorch answers NaN or infinities without FILE; a .pte of which that cannot be
 said is refused. A kernel that stays gets a new name in the .pte if another program's file
-may have another packing under the old one: ExecuTorch packs it at each load. xpwc itself
-refuses a SKELETON.
+may have another packing under the old one: ExecuTorch packs it at each load.
 
-SKELETON is for FILE, and so for its CPU, and cannot be packed again: keep MODEL. Tools
-that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S).`,
+xpwc runs a SKELETON of a .tflite or bundle with a cache file that has MODEL's weights,
+and refuses that of a .pte. SKELETON is for FILE, and so for its CPU, and cannot be packed
+again: keep MODEL. Tools that copy files need a flag to keep holes (cp --sparse=always,
+rsync -S, tar -S).`,
 		Example: `  xpwc pack model.pte --for executorch -o model.packed_cache
   xpwc verify model.packed_cache --model model.pte
   xpwc strip model.pte --packed model.packed_cache -o skeleton.pte
   xpwc pack model.tflite --for litert --cpu avx2 -o packed
-  xpwc strip model.tflite --packed packed --cpu avx2 -o skeleton.tflite`,
+  xpwc strip model.tflite --packed packed --cpu avx2 -o skeleton.tflite
+  xpwc strip m.litertlm --packed m.litertlm_*.xnnpack_cache -o dist/m.litertlm`,
 		Args: usage(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			level, err := levelOf(cmd, o.cpu, targets)
@@ -62,19 +63,27 @@ that copy files need a flag to keep holes (cp --sparse=always, rsync -S, tar -S)
 				return err
 			}
 			o.cpu = level
-			if o.output == "" || o.packed == "" {
+			if o.output == "" || len(o.packed) == 0 {
 				return usagef("--packed FILE or -o SKELETON is missing")
 			}
 			model := modelfile.Parse(args[0])
 			model.Data = args[1:]
-			if !model.Program() {
+			switch {
+			case !model.Program() && model.Bundle():
+				// After --packed the shell puts all names that a pattern matches.
+				o.packed, model.Data = append(o.packed, model.Data...), nil
+				return stripBundle(cmd.Context(), model, o)
+			case len(o.packed) > 1:
+				return usagef("one --packed FILE is enough for a model")
+			case !model.Program():
 				return stripLiteRT(cmd.Context(), model, o)
 			}
 			return strip(cmd.Context(), model, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.packed, "packed", "", "`FILE` that was packed for MODEL and the stock runtime")
+	f.StringArrayVar(&o.packed, "packed", nil,
+		"`FILE` that was packed for MODEL and the stock runtime; of a bundle one for each model")
 	f.StringVarP(&o.output, "output", "o", "", "`SKELETON` to write; an existing skeleton is replaced")
 	f.StringVar(&o.cpu, "cpu", native, "of LiteRT's files: CPU `LEVEL` it was packed for: "+levelNames())
 	targetFlag(cmd, &targets, "of LiteRT's files that it was packed for")
@@ -97,12 +106,23 @@ type stripped struct {
 	HoleBytes int64         `json:"hole_bytes"`
 	FileBytes int64         `json:"file_bytes"` // with the holes
 	Kept      []keptWeights `json:"kept"`
-	Renamed   int           `json:"renamed_constant_count,omitempty"` // ExecuTorch packs their kernels at each load
+	Sections  []keptSection `json:"kept_sections,omitempty"` // of a bundle
+	// The bytes of the model and its packed files, which SKELETON and they replace together.
+	ModelBytes  int64 `json:"model_bytes"`
+	PackedBytes int64 `json:"packed_bytes"`
+	Renamed     int   `json:"renamed_constant_count,omitempty"` // ExecuTorch packs their kernels at each load
 }
 
 type keptWeights struct {
 	Reason  string `json:"why"`
 	Kernels int    `json:"kernel_count"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// A keptSection is a section of a bundle with a model that stays whole.
+type keptSection struct {
+	Section string `json:"section"`
+	Reason  string `json:"why"`
 	Bytes   int64  `json:"bytes"`
 }
 
@@ -130,7 +150,7 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 		return err
 	}
 	names := map[string]bool{}
-	if err := withFile(o.packed, func(f *cachefile.File) error { return stockNames(f, origin, names) }); err != nil {
+	if err := withFile(o.packed[0], func(f *cachefile.File) error { return stockNames(f, origin, names) }); err != nil {
 		return err
 	}
 	skeleton, err := p.Skeleton(func(name string) bool { return names[name] })
@@ -151,9 +171,21 @@ func strip(ctx context.Context, model modelfile.File, o stripOptions) (err error
 // write writes a skeleton and puts it at its path.
 func (r *stripped) write(ctx context.Context, origin *packedFor, o stripOptions,
 	write func(s *pendingOutput) error) error {
-	r.Model, r.Packed, r.Output = origin.model.String(), o.packed, o.output
+	r.Model, r.Packed, r.Output = origin.model.String(), o.packed[0], o.output
 	r.Kept = append([]keptWeights{}, r.Kept...) // not null
-	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, append(origin.model.Files(), o.packed)...)
+	inputs := append(origin.model.Files(), o.packed...)
+	for i, path := range inputs {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if i < len(inputs)-len(o.packed) {
+			r.ModelBytes += info.Size()
+		} else {
+			r.PackedBytes += info.Size()
+		}
+	}
+	s, err := newReplacing(ctx, o.output, o.placing, onlySkeletons, inputs...)
 	if err != nil {
 		return err
 	}
@@ -217,218 +249,16 @@ func (r *stripped) print(w io.Writer) {
 	for _, k := range r.Kept {
 		fmt.Fprintf(w, "stays: %s\n", k)
 	}
+	for _, k := range r.Sections {
+		fmt.Fprintf(w, "stays: section %s, %s: %s\n", console.Printable(k.Section), console.Size(k.Bytes), k.Reason)
+	}
 	if r.Renamed > 0 {
 		fmt.Fprintf(w, "note: the runtime packs the kernels of %s at each load: they have new names in the skeleton, "+
 			"because another program may have packed weights under the old ones\n",
 			console.Plural(r.Renamed, "constant"))
 	}
+	together := r.FileBytes - r.HoleBytes + r.PackedBytes
+	fmt.Fprintf(w, "together with %s packed: %s, %.2f times the model's %s\n", console.Size(r.PackedBytes),
+		console.Size(together), float64(together)/float64(r.ModelBytes), console.Size(r.ModelBytes))
 	fmt.Fprintf(w, "note: without that file it %s; keep %s\n", without, console.Printable(r.Model))
-}
-
-// stripLiteRT writes the skeleton of a model for LiteRT and a file that was packed for it.
-func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err error) {
-	if err := errors.Join(checkLiteRTModel(model), checkLevel(o.cpu)); err != nil {
-		return err
-	}
-	if model.Bundle() {
-		return fmt.Errorf("%s: %w: a bundle keeps its weights", model, tflite.ErrNoSkeleton)
-	}
-	packer, err := newLiteRTPacker(o.library, o.cpu)
-	if err != nil {
-		return err
-	}
-	origin, err := newPackedFor(model, o.cpu)
-	if err != nil {
-		return err
-	}
-	proven, err := provenKeys(ctx, model, o)
-	if err != nil {
-		return err
-	}
-	skeleton, err := tflite.NewSkeleton(model.Path, o.minimum)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, skeleton.Close()) }()
-	uses, err := packer.choose(ctx, skeleton, proven, o.cpu)
-	if err != nil {
-		return err
-	}
-	r := &stripped{LiteRT: packer.release.Version, CPU: o.cpu}
-	return r.write(ctx, origin, o, func(s *pendingOutput) error {
-		if err := packer.writeSkeleton(ctx, s, skeleton, proven, uses, o.cpu); err != nil {
-			return fmt.Errorf("%s: %w", model.Path, err)
-		}
-		r.HoleBytes, r.FileBytes = skeleton.HoleBytes, skeleton.FileBytes
-		r.count(skeleton)
-		return nil
-	})
-}
-
-// provenKeys returns the keys of a file that equals, byte for byte, what LiteRT packs for the model.
-func provenKeys(ctx context.Context, model modelfile.File, o stripOptions) (map[litert.Key]bool, error) {
-	f, err := litert.Open(o.packed)
-	if err != nil {
-		return nil, err
-	}
-	if err := mustProve(ctx, o.packed, model, o.cpu, o.library); err != nil {
-		return nil, err
-	}
-	keys := map[litert.Key]bool{}
-	for _, e := range f.Entries {
-		keys[e.Key] = true
-	}
-	return keys, nil
-}
-
-// choose finds the kernels that can be left out, and returns the file's entry that each check uses.
-func (p *litertPacker) choose(ctx context.Context, skeleton *tflite.Skeleton, proven map[litert.Key]bool,
-	level string) (uses map[*tflite.Kernel]litert.Key, err error) {
-	uses = map[*tflite.Kernel]litert.Key{}
-	if !leavesOut(skeleton) {
-		return uses, nil
-	}
-	var f *litert.File
-	for changed := true; changed; {
-		var answered, without []byte
-		if answered, f, err = p.probe(ctx, skeleton, false, level); err != nil {
-			return nil, err
-		}
-		if without, _, err = p.probe(ctx, skeleton, true, level); err != nil {
-			return nil, err
-		}
-		if changed, err = skeleton.SetAnswers(answered, without); err != nil {
-			return nil, err
-		}
-	}
-	for _, k := range skeleton.Kernels {
-		if k.Unchecked != "" {
-			continue
-		}
-		packed := slices.IndexFunc(f.Entries, func(e litert.Entry) bool { return isOf(e.Key, k) })
-		if packed < 0 {
-			k.Unchecked = notInFile
-			continue
-		}
-		key := f.Entries[packed].Key
-		if !proven[key] {
-			const lastOfAPart = 1 << 4 // the change in the seed by XNNPACK's flag for such an operator
-			key.Seed ^= lastOfAPart
-			k.Last = proven[key]
-		}
-		if !proven[key] {
-			k.Unchecked = notInFile
-		}
-		uses[k] = key
-	}
-	return uses, nil
-}
-
-// leavesOut reports whether a kernel is left out.
-func leavesOut(s *tflite.Skeleton) bool {
-	return slices.ContainsFunc(s.Kernels, func(k *tflite.Kernel) bool {
-		_, stays := k.Stays()
-		return !stays
-	})
-}
-
-// notInFile is the reason why a kernel stays.
-const notInFile = "not in the file of packed weights"
-
-// isOf reports whether an entry is packed from a kernel. Those for inputs that are quantised at run time have no bias.
-func isOf(key litert.Key, k *tflite.Kernel) bool {
-	return key.Kernel == k.Buffer && (key.Bias == k.Bias || key.Bias == litert.NoBuffer)
-}
-
-// probe computes the answers to the checks with LiteRT's code, and packs for that.
-func (p *litertPacker) probe(ctx context.Context, skeleton *tflite.Skeleton, holes bool,
-	level string) (answers []byte, f *litert.File, err error) {
-	model, err := makeFile(ctx, filepath.Join(os.TempDir(), "probe.tflite"))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer model.discard()
-	if err := skeleton.WriteProbe(model.File.File, holes); err != nil {
-		return nil, nil, err
-	}
-	dst, err := makeFile(ctx, filepath.Join(os.TempDir(), "answers"))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer dst.discard()
-	work, f, err := p.packAside(ctx, modelfile.File{Path: "the checks"}, level, model.File.File, dst.File.File)
-	if err != nil {
-		return nil, nil, err
-	}
-	work.discard()
-	info, err := dst.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	answers = make([]byte, info.Size())
-	_, err = dst.ReadAt(answers, 0)
-	return answers, f, err
-}
-
-// writeSkeleton writes a skeleton with which LiteRT uses the file's entry of each kernel that has a check, and no other
-// entry of the file.
-func (p *litertPacker) writeSkeleton(ctx context.Context, s *pendingOutput, skeleton *tflite.Skeleton,
-	proven map[litert.Key]bool,
-	uses map[*tflite.Kernel]litert.Key, level string) error {
-	for {
-		uncovered := map[uint64]bool{}
-		for key := range proven {
-			covers := func(k *tflite.Kernel) bool { return k.Unchecked == "" && uses[k] == key }
-			uncovered[key.Kernel] = uncovered[key.Kernel] || !slices.ContainsFunc(skeleton.Kernels, covers)
-		}
-		skeleton.Packed(uncovered)
-		if !leavesOut(skeleton) {
-			var r stripped
-			r.count(skeleton)
-			return fmt.Errorf("%w: %s", tflite.ErrNoSkeleton, r.nothingToOmit())
-		}
-		if err := errors.Join(s.Truncate(0), skeleton.Write(s.File.File)); err != nil {
-			return err
-		}
-		work, f, err := p.packAside(ctx, modelfile.File{Path: s.path}, level, s.File.File)
-		if err != nil {
-			return err
-		}
-		work.discard()
-		retry, missing := false, false
-		for _, e := range f.Entries {
-			if proven[e.Key] || e.Key.Kernel >= skeleton.Buffers() {
-				continue // a kernel that LiteRT packs at each start
-			}
-			for _, k := range skeleton.Kernels {
-				if k.Unchecked == "" && isOf(e.Key, k) {
-					k.Unchecked, retry = notInFile, true
-				}
-			}
-			missing = true
-		}
-		if !missing {
-			return nil
-		}
-		if !retry {
-			return fmt.Errorf("%w: with checks LiteRT asks for other packed weights", tflite.ErrNoSkeleton)
-		}
-	}
-}
-
-// count counts the kernels left out, and those that stay by reason.
-func (r *stripped) count(skeleton *tflite.Skeleton) {
-	for _, k := range skeleton.Kernels {
-		reason, stays := k.Stays()
-		if !stays {
-			r.Kernels++
-			continue
-		}
-		i := slices.IndexFunc(r.Kept, func(group keptWeights) bool { return group.Reason == reason })
-		if i < 0 {
-			i, r.Kept = len(r.Kept), append(r.Kept, keptWeights{Reason: reason})
-		}
-		r.Kept[i].Kernels++
-		r.Kept[i].Bytes += k.Bytes
-	}
 }

@@ -128,6 +128,9 @@ func (t Table) Float32(slot int, absent float32) float32 {
 	return number(t, slot, flatbuffers.GetFloat32, absent)
 }
 
+// Place returns where in the flatbuffer a number of 64 bits is, and false if the table does not have it.
+func (t Table) Place(slot int) (position int64, ok bool) { return t.field(slot, 8) }
+
 // indirect follows the offset that a field holds.
 func (t Table) indirect(slot int) (pos int64, ok bool) {
 	pos, ok = t.field(slot, flatbuffers.SizeUOffsetT)

@@ -92,6 +92,32 @@ func WriteWithHoles(dst *os.File, offset int64, b []byte, holes []Hole) error {
 	return nil
 }
 
+// CopySparse writes the bytes of a reader at an offset that is the file's end or follows it. It leaves pages of zeros
+// out: they become holes where the file system has them.
+func CopySparse(dst *os.File, offset int64, src io.Reader) error {
+	const page = 4096
+	zeros, buffer := make([]byte, page), make([]byte, 256*page)
+	begin := offset
+	for {
+		n, err := io.ReadFull(src, buffer[:int64(len(buffer))-begin%page])
+		for b := buffer[:n]; len(b) > 0; {
+			whole := b[:min(int64(len(b)), page-begin%page)]
+			if !bytes.Equal(whole, zeros[:len(whole)]) {
+				if _, err := dst.WriteAt(whole, begin); err != nil {
+					return err
+				}
+			}
+			begin, b = begin+int64(len(whole)), b[len(whole):]
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return dst.Truncate(begin)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // SkeletonMark ends a model without its weights, a skeleton, where no runtime looks.
 const SkeletonMark = "\nxpwc skeleton: its weights are in a file of packed weights\n"
 

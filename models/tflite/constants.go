@@ -35,6 +35,7 @@ type constant struct {
 	size      int // bytes as XNNPACK sees it
 	quant     quantization
 	use       flow.Use
+	omitted   *xpwc.Digest // of the stored content, if a skeleton leaves it out; nil otherwise
 }
 
 // newConstant checks that a tensor has as many bytes as its shape and type need.
@@ -57,7 +58,7 @@ func newConstant(t *tensor) *constant {
 	}
 	k := &constant{
 		name: t.name, source: t.data, stored: t.dtype, dtype: dtype, shape: shape, size: count * width,
-		quant: t.quantization,
+		quant: t.quantization, omitted: t.omitted,
 	}
 	stored := count
 	if t.sparsity != nil {
@@ -127,11 +128,18 @@ func (c *constant) unchanged() bool { return !c.widened() && c.scatter == nil &&
 
 // bytes returns the content that XNNPACK sees: where the file has it, or else computed anew.
 func (c *constant) bytes(file []byte) []byte {
-	stored := c.data
-	if stored == nil {
-		stored = c.source.In(file)
+	return c.bytesOf(c.storedIn(file))
+}
+
+// storedIn returns the stored bytes, of a model's file. It panics as package fault does if a skeleton leaves them out.
+func (c *constant) storedIn(file []byte) []byte {
+	switch {
+	case c.data != nil:
+		return c.data
+	case c.omitted != nil:
+		fault.Check(fmt.Errorf("%q: %w", c.name, ErrSkeleton))
 	}
-	return c.bytesOf(stored)
+	return c.source.In(file)
 }
 
 // bytesOf is bytes, of the file's bytes.
@@ -155,19 +163,37 @@ func (c *constant) conversion() tensorfile.Conversion {
 		Name: name,
 		Size: c.size,
 		Fill: func(dst, stored []byte) error { return fault.Try(func() { c.fill(dst, stored) }) },
-		Digest: func(stored []byte) xpwc.Digest {
-			d := xpwc.DigestOf(stored) // of fewer bytes than fill computes, and no computing
-			if c.asStored() {
-				return d
-			}
-			b := append(append([]byte(name), 0), d[:]...)
-			if c.sparse != nil {
-				b = fmt.Appendf(b, "%v", *c.sparse)
-			}
-			if c.quantized() && !c.inHalfBytes() { // those have the same bytes with any scales
-				b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
-			}
-			return xpwc.DigestOf(b)
+		// Of fewer bytes than fill computes, and no computing.
+		Digest: func(stored []byte) xpwc.Digest { return c.convertedDigest(name, xpwc.DigestOf(stored)) },
+	}
+}
+
+// convertedDigest returns the digest of what a conversion computes from content with this digest.
+func (c *constant) convertedDigest(conversion string, stored xpwc.Digest) xpwc.Digest {
+	if c.asStored() {
+		return stored
+	}
+	b := append(append([]byte(conversion), 0), stored[:]...)
+	if c.sparse != nil {
+		b = fmt.Appendf(b, "%v", *c.sparse)
+	}
+	if c.quantized() && !c.inHalfBytes() { // those have the same bytes with any scales
+		b = fmt.Appendf(b, "%v%v", c.quant, c.shape)
+	}
+	return xpwc.DigestOf(b)
+}
+
+// leftOut is a tensor of which a skeleton has the digest alone.
+func (c *constant) leftOut(path string) xpwc.Tensor {
+	return xpwc.Tensor{
+		Size: c.size,
+		Fill: func([]byte) error { return fmt.Errorf("%s: %w", path, ErrSkeleton) },
+		Identity: xpwc.Identity{
+			Source: path,
+			Digest: func() (xpwc.Digest, error) {
+				return c.convertedDigest(c.conversion().Name, *c.omitted), nil
+			},
+			DigestReadsNothing: true,
 		},
 	}
 }
@@ -300,6 +326,9 @@ func (m *dataMap) Tensor(name string) (xpwc.Tensor, error) {
 	c, ok := m.constants[name]
 	if !ok {
 		return xpwc.Tensor{}, fmt.Errorf("%s: tensor %q: %w", m.file.Path(), name, xpwc.ErrUnknownTensor)
+	}
+	if c.omitted != nil && c.data == nil {
+		return c.leftOut(m.file.Path()), nil
 	}
 	if c.computed() {
 		return tensorfile.Converted(m.file, c.place(), c.conversion())

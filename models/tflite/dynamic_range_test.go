@@ -2,7 +2,6 @@ package tflite
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -201,18 +200,4 @@ func TestWeightsOfInt4InBlocksAreThoseOfTheirScales(t *testing.T) {
 			require.ErrorIs(t, err, ErrMalformed)
 		})
 	}
-}
-
-// Their scales are another tensor of the model, which the graph of a check does not have.
-func TestAKernelInBlocksStaysInASkeleton(t *testing.T) {
-	m, _ := blocks()
-	path := filepath.Join(t.TempDir(), "model.tflite")
-	require.NoError(t, os.WriteFile(path, m.bytes(), 0o600))
-	s, err := NewSkeleton(path, 1)
-	require.NoError(t, err)
-	defer s.Close()
-	require.Len(t, s.Kernels, 1)
-	reason, stays := s.Kernels[0].Stays()
-	require.True(t, stays)
-	require.Equal(t, "quantised in blocks", reason)
 }

@@ -83,6 +83,14 @@ func seed(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
+	m, _ := blocks()
+	for _, m := range []*blueprint{&m, placedOutside(m)} {
+		path, _ := skeletonOf(f, save(f, m.bytes()))
+		if b, err = os.ReadFile(path); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 }
 
 // FuzzOpen reads any bytes as a model: what is malformed must be an error.
@@ -90,7 +98,8 @@ func FuzzOpen(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s := (&Skeleton{minimum: 1}); fault.Try(func() { s.read(b) }) == nil {
-			if err := fault.Try(func() { s.probe().metadata() }); err != nil && !errors.Is(err, ErrMalformed) {
+			err := fault.Try(func() { s.probe().metadata(s.unmoved(nil)) })
+			if err != nil && !errors.Is(err, ErrMalformed) {
 				t.Fatal(err)
 			}
 		}

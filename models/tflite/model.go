@@ -10,7 +10,6 @@ import (
 	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/internal/mapped"
-	"xpwc/internal/output"
 	"xpwc/models"
 	"xpwc/models/inference"
 	"xpwc/xnnpack"
@@ -83,9 +82,6 @@ func OpenSource(s models.Source, o *Options) (*Model, error) {
 // newModel checks a model. It takes the file over.
 func newModel(f *mapped.File, name string, o Options) (*Model, error) {
 	p, err := load(f.Data(), o)
-	if output.IsSkeleton(f.Data()) {
-		err = ErrSkeleton
-	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open model %s: %w", name, err), f.Close())
 	}

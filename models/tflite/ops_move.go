@@ -589,10 +589,7 @@ func (c *call) gather(table, indices, axis, batch int) {
 
 // lookUp fills an output with rows of the constant, and converts no others.
 func (c *constant) lookUp(r *run, rows operators.Array) {
-	stored := c.data
-	if stored == nil {
-		stored = c.source.In(r.file)
-	}
+	stored := c.storedIn(r.file)
 	bits := narrowBits[c.stored]
 	if bits == 0 {
 		bits = 8 * c.stored.Size()

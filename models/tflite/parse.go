@@ -8,6 +8,7 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"xpwc"
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/half"
@@ -46,7 +47,8 @@ type tensor struct {
 	data         flatbuf.Span // of a constant's bytes; size 0: not a constant
 	quantization quantization
 	sparsity     *sparsity
-	step         float32 // of an input or output of int16, see int16.go
+	step         float32      // of an input or output of int16, see int16.go
+	omitted      *xpwc.Digest // of the content, of a constant that a skeleton leaves out; nil of others
 }
 
 type quantization struct {
@@ -137,8 +139,10 @@ func readModel(file []byte) flatbuf.Table {
 // parse reads a model's signatures, and the subgraph of one of them, or the first, which is the main one.
 func parse(file []byte, name string) *graph {
 	model := readModel(file)
-	p := &parser{file: file, buffers: readBuffers(file, model), codes: model.Tables(modelOperatorCodes),
-		subgraphs: model.Tables(modelSubgraphs)}
+	omitted, err := readOmission(file)
+	fault.Check(err)
+	p := &parser{file: file, omission: omitted, buffers: readBuffers(file, model),
+		codes: model.Tables(modelOperatorCodes), subgraphs: model.Tables(modelSubgraphs)}
 	signatures := readSignatures(model)
 	s := choose(signatures, name)
 	if n := p.subgraphs.Len(); s.subgraph >= n {
@@ -205,6 +209,7 @@ func (p *parser) follow(s signature) {
 
 type parser struct {
 	file             []byte
+	omission         omission
 	buffers          []flatbuf.Span
 	codes, subgraphs flatbuf.Vector
 	g                graph
@@ -275,6 +280,9 @@ func (p *parser) readTensors(subgraph flatbuf.Table) {
 		// Buffer 0 is by convention the empty one.
 		if b := t.Uint32(tensorBuffer); int64(b) < int64(len(p.buffers)) {
 			v.data = p.buffers[b]
+			if digest, ok := p.omission.buffers[uint64(b)]; ok {
+				v.omitted = &digest
+			}
 		} else if b != 0 {
 			malformed("tensor %d names buffer %d of %d", i, b, len(p.buffers))
 		}
@@ -391,6 +399,9 @@ func (p *parser) readOperators(b *body, subgraph flatbuf.Table) {
 			malformed("operator %d names operator code %d of %d", i, code, n)
 		}
 		op.code, op.custom = readCode(p.codes.Table(int(code)))
+		if p.omission.checks(&op) {
+			continue
+		}
 		if offset := t.Uint64(operatorLargeOptionsOffset); offset > 1 {
 			op.bytes = external(p.file, offset, t.Uint64(operatorLargeOptionsSize), "an operator's options")
 		}

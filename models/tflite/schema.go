@@ -24,6 +24,8 @@ const (
 	modelMetadataBuffer = 5
 	modelMetadata       = 6
 	modelSignatures     = 7
+	// Metadata
+	metadataBuffer = 1
 	// SignatureDef
 	signatureInputs   = 0
 	signatureOutputs  = 1

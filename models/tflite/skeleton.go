@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 
+	"xpwc"
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
 	"xpwc/internal/half"
@@ -18,9 +19,10 @@ import (
 	"xpwc/internal/output"
 )
 
-// ErrSkeleton is matched by the error of opening what [Skeleton.Write] wrote: only LiteRT runs that, with its file of
-// packed weights. Open the model that it was made of.
-var ErrSkeleton = errors.New("a skeleton, without weights: only LiteRT runs it, with its file of packed weights; " +
+// ErrSkeleton is matched by the error of reading weights that a skeleton leaves out: see [Skeleton.Write]. LiteRT runs
+// a skeleton with its file of packed weights, and xpwc with a cache file that has them. For anything else open the
+// model that it was made of.
+var ErrSkeleton = errors.New("a skeleton, without weights: it runs only with the packed weights of its model; " +
 	"use the model that it was made of")
 
 // ErrNoSkeleton is matched by the error of [NewSkeleton] if there is none.
@@ -37,6 +39,9 @@ var ErrNoSkeleton = errors.New("no skeleton can be made of it")
 //
 // The checks are subgraphs that an operator CALL_ONCE runs. A division by 0, the only error that LiteRT makes of
 // numbers, is how they fail.
+//
+// [Open] reads a skeleton, too. The content of what it leaves out cannot be read; the digest of it can. So a session
+// finds the packed weights in a cache that has packed the model, and fails where it would pack.
 type Skeleton struct {
 	Kernels   []*Kernel // of all operators that LiteRT caches
 	HoleBytes int64     // of the pages that take no space on the disk, after [Skeleton.Write]
@@ -45,6 +50,7 @@ type Skeleton struct {
 	minimum int64
 	file    *mapped.File
 	data    []byte
+	flat    int64 // where the flatbuffer ends
 	model   flatbuf.Table
 	buffers []flatbuf.Span
 	graphs  []*skeletonGraph
@@ -66,7 +72,8 @@ type Kernel struct {
 	op            flatbuf.Table
 	code          opcode
 	inputs        []int32
-	repeated      bool // an operator before it has the same kernel and bias, and the check
+	repeated      bool       // an operator before it has the same kernel and bias, and the check
+	users         *[]*Kernel // those with the same bytes, this one among them
 	steps         []float64
 	input, output []int32 // shapes for its check; the first dimension counts its inputs
 	window        int     // index, among the places of one output, of one whose window has no padding
@@ -74,11 +81,18 @@ type Kernel struct {
 	factor        int32 // by which its inputs are to be multiplied, to see each element
 }
 
-// Stays reports whether the kernel stays in the file, and why.
+// Stays reports whether the kernel stays in the file, and why. Operators of several signatures may have one kernel: it
+// stays if one of them needs it.
 func (k *Kernel) Stays() (reason string, stays bool) {
 	reason = cmp.Or(k.Unchecked, k.Shared)
+	for _, user := range *k.users {
+		reason = cmp.Or(reason, user.Unchecked)
+	}
 	return reason, reason != ""
 }
+
+// kernelInput is which of an operator's inputs is its kernel.
+const kernelInput = 1
 
 // A page is the size of the least kernel that is worth a hole.
 const page = 4096
@@ -96,12 +110,23 @@ type dequantizing struct {
 	source int32
 }
 
-// NewSkeleton finds the kernels, of at least that many bytes, that a model can be without. With 0 they are of at least
-// a page: a smaller hole saves nothing on the disk. The error matches [ErrNoSkeleton] or [ErrSkeleton], or is
+// SkeletonOptions are options of [NewSkeleton]; nil and the zero value mean the defaults.
+type SkeletonOptions struct {
+	// Minimum is the size of the least kernel that is left out, in bytes; 0 means a page: a smaller hole saves nothing
+	// on the disk.
+	Minimum int64
+	// Offset and Size are where the model lies in its file, as of [Options].
+	Offset, Size int64
+}
+
+// NewSkeleton finds the kernels that a model can be without. The error matches [ErrNoSkeleton] or [ErrSkeleton], or is
 // that of opening the model. The caller closes the skeleton.
-func NewSkeleton(path string, minimum int64) (s *Skeleton, err error) {
-	s = &Skeleton{minimum: cmp.Or(minimum, page)}
-	if s.file, err = mapped.Open(path); err != nil {
+func NewSkeleton(path string, o *SkeletonOptions) (s *Skeleton, err error) {
+	if o == nil {
+		o = &SkeletonOptions{}
+	}
+	s = &Skeleton{minimum: cmp.Or(o.Minimum, page)}
+	if s.file, err = (&Options{Offset: o.Offset, Size: o.Size}).open(path); err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
 	if err := fault.Try(func() { s.read(s.file.Data()) }); err != nil {
@@ -120,18 +145,21 @@ func (s *Skeleton) read(data []byte) {
 	}
 	s.model = flatbuf.Root(data, fileIdentifier, ErrMalformed)
 	s.buffers = readBuffers(data, s.model)
-	far := slices.ContainsFunc(s.buffers, func(b flatbuf.Span) bool { return b.Size > 0 && b.End() > math.MaxInt32 })
-	for _, x := range s.model.Tables(modelBuffers).All() {
-		far = far || x.Uint64(bufferOffset) > 1
-	}
+	s.readEnd()
+	far := false
 	codes, subgraphs := s.model.Tables(modelOperatorCodes), s.model.Tables(modelSubgraphs)
-	reads := map[uint64]int{}
+	unpacked := map[flatbuf.Span]string{} // by what constants are read without being packed
+	for _, m := range s.model.Tables(modelMetadata).All() {
+		if b := uint64(m.Uint32(metadataBuffer)); b < s.Buffers() {
+			unpacked[s.buffers[b]] = "the model's metadata"
+		}
+	}
 	for _, t := range subgraphs.All() {
 		g := &skeletonGraph{t, t.Tables(subgraphTensors), t.Tables(subgraphOperators), map[int32]dequantizing{}}
 		s.graphs = append(s.graphs, g)
 		var rest []*Kernel
 		for _, op := range g.operators.All() {
-			far = far || op.Uint64(operatorLargeOptionsOffset) > 1
+			far = far || op.Uint64(operatorLargeOptionsOffset) > 1 // of a custom operator
 			code, _ := readCode(codes.Table(int(op.Uint32(operatorCodeIndex))))
 			inputs := op.Int32s(operatorInputs)
 			outputs := op.Int32s(operatorOutputs)
@@ -142,32 +170,59 @@ func (s *Skeleton) read(data []byte) {
 			rest = append(rest, &Kernel{graph: g, op: op, code: code, inputs: inputs})
 		}
 		for _, k := range rest {
-			for _, t := range k.inputs {
-				reads[s.buffer(g, t)]++
-			}
-			if s.weighs(k) {
+			weighs := s.weighs(k)
+			if weighs {
 				s.Kernels = append(s.Kernels, k)
+			}
+			for i, t := range k.inputs {
+				if b := s.buffer(g, t); b != 0 && (!weighs || i != kernelInput) {
+					unpacked[s.span(b)] = string(k.code)
+				}
 			}
 		}
 		for _, t := range t.Int32s(subgraphOutputs) {
-			reads[s.buffer(g, t)] += 2
+			if b := s.buffer(g, t); b != 0 {
+				unpacked[s.span(b)] = "the model's outputs"
+			}
 		}
 	}
 	if far {
-		fault.Because(ErrNoSkeleton, "it has data outside the flatbuffer")
+		fault.Because(ErrNoSkeleton, "it has options of operators outside the flatbuffer")
 	}
 	type packing struct {
 		kernel, bias uint64
 		code         opcode
 	}
 	checked := map[packing]bool{}
+	users := map[flatbuf.Span]*[]*Kernel{}
 	for _, k := range s.Kernels {
-		if reads[k.Buffer] > 1 {
-			k.Shared = "read by several operators"
+		span := s.span(k.Buffer)
+		if reader, ok := unpacked[span]; ok {
+			k.Shared = "also read unpacked, by " + reader
 		}
+		if users[span] == nil {
+			users[span] = &[]*Kernel{}
+		}
+		k.users = users[span]
+		*k.users = append(*k.users, k)
 		p := packing{k.Buffer, k.Bias, k.code}
 		k.repeated = checked[p]
 		checked[p] = true
+	}
+}
+
+// readEnd finds the end of the flatbuffer: the first buffer outside it, if there is one.
+func (s *Skeleton) readEnd() {
+	s.flat = int64(len(s.data))
+	for i, x := range s.model.Tables(modelBuffers).All() {
+		if x.Uint64(bufferOffset) > 1 {
+			s.flat = min(s.flat, s.buffers[i].Offset)
+		}
+	}
+	for i, x := range s.model.Tables(modelBuffers).All() {
+		if b := s.buffers[i]; b.Size > 0 && x.Uint64(bufferOffset) <= 1 && b.End() > s.flat {
+			fault.Because(ErrNoSkeleton, "its flatbuffer does not end before its other data")
+		}
 	}
 }
 
@@ -183,19 +238,22 @@ func (s *Skeleton) buffer(g *skeletonGraph, tensor int32) uint64 {
 	return b
 }
 
+// span returns where a buffer's bytes are.
+func (s *Skeleton) span(buffer uint64) flatbuf.Span { return s.buffers[buffer] }
+
 // weighs reports whether an operator has a constant kernel, which it looks at.
 func (s *Skeleton) weighs(k *Kernel) bool {
 	inputs := k.inputs
 	if !slices.Contains([]opcode{"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}, k.code) ||
-		len(inputs) <= max(1, k.dataInput()) || s.buffer(k.graph, inputs[1]) == 0 {
+		len(inputs) <= max(kernelInput, k.dataInput()) || s.buffer(k.graph, inputs[kernelInput]) == 0 {
 		return false
 	}
-	k.Buffer, k.Bias = s.buffer(k.graph, inputs[1]), math.MaxUint64
+	k.Buffer, k.Bias = s.buffer(k.graph, inputs[kernelInput]), math.MaxUint64
 	k.Bytes = s.buffers[k.Buffer].Size
 	if bias := 2 + k.dataInput()/2; len(inputs) > bias && inputs[bias] != absent {
 		k.Bias = s.buffer(k.graph, inputs[bias])
 	}
-	input, kernel := k.tensor(k.dataInput()), k.tensor(1)
+	input, kernel := k.tensor(k.dataInput()), k.tensor(kernelInput)
 	rank := 4
 	if k.code == "FULLY_CONNECTED" {
 		rank = 2
@@ -208,13 +266,13 @@ func (s *Skeleton) weighs(k *Kernel) bool {
 		k.Unchecked = "of an operator on " + typ.String()
 	case k.code == "TRANSPOSE_CONV":
 		k.Unchecked = "of a transposed convolution"
-	case kernel.Table(tensorQuantization).Byte(quantizationDetailsType) != 0:
-		k.Unchecked = "quantised in blocks"
+	case !k.inBlocks() && kernel.Table(tensorQuantization).Byte(quantizationDetailsType) != 0:
+		k.Unchecked = "quantised in a way that is not understood"
 	case len(shape) != rank || len(data) == 0 || k.Bias == 0 || kernel.Table(tensorSparsity).Present():
 		k.Unchecked = "sparse, or not understood"
 	default:
 		k.plan(shape, data[len(data)-1])
-		if k.Unchecked == "" && s.rounded(k) {
+		if k.Unchecked == "" && (s.rounded(k) || k.inBlocks() && !s.seesBlocks(k)) {
 			k.Unchecked = "with weights so large that a sum of floats loses the others"
 		}
 	}
@@ -256,6 +314,50 @@ func (s *Skeleton) rounded(k *Kernel) bool {
 		}
 	}
 	return false
+}
+
+// inBlocks reports whether a kernel has a scale for each of the blocks that a row consists of.
+func (k *Kernel) inBlocks() bool {
+	return k.code == "FULLY_CONNECTED" && elementType(k.tensor(kernelInput).Byte(tensorType)) == typeInt4 &&
+		k.quantization(kernelInput).Byte(quantizationDetailsType) == detailsBlocks
+}
+
+// seesBlocks reports whether an output of a kernel in blocks shows a change of any of its weights: the scale of one
+// block may be so small that the sum over all blocks rounds its weights off. A weight with the scale 0 counts nothing,
+// whatever it is.
+func (s *Skeleton) seesBlocks(k *Kernel) bool {
+	const precision = 1 << 20 // as in rounded
+	t, blocks := k.tensor(kernelInput), k.quantization(kernelInput).Table(quantizationDetails)
+	shape, size := t.Int32s(tensorShape), int(blocks.Int32(blocksSize, 0))
+	scaleTensor := blocks.Int32(blocksScales, 0)
+	if size < 2 || int(shape[1])%size != 0 || scaleTensor < 0 || int(scaleTensor) >= k.graph.tensors.Len() ||
+		blocks.Int32(blocksZeroPoints, 0) != absent {
+		fault.Because(ErrMalformed, "blocks of %d of shape %v", size, shape)
+	}
+	perRow := int(shape[1]) / size
+	scales := s.floats(s.buffer(k.graph, scaleTensor), int64(shape[0])*int64(perRow))
+	weights := s.buffers[k.Buffer].In(s.data)
+	if scales == nil || int64(len(weights))*2 != k.elements() || size%2 != 0 {
+		fault.Because(ErrMalformed, "blocks of shape %v with %d scales", shape, len(scales))
+	}
+	for row := range int(shape[0]) {
+		sum, least := 0., math.Inf(1)
+		for b := row * perRow; b < (row+1)*perRow; b++ {
+			total := 0
+			for _, two := range weights[b*size/2:][:size/2] {
+				low, high := int(int8(two<<4)>>4), int(int8(two)>>4)
+				total += max(low, -low) + max(high, -high)
+			}
+			scale := math.Abs(scales[b])
+			if sum += scale * float64(total); scale > 0 {
+				least = min(least, scale)
+			}
+		}
+		if least*precision < sum {
+			return false
+		}
+	}
+	return true
 }
 
 // floats returns so many floats, or half floats, of a buffer; nil if it has other elements.
@@ -375,7 +477,8 @@ func (k *Kernel) plan(shape []int32, channels int32) {
 // outputSteps returns, for each output channel, by how much of the output's quantum the change of an element by one
 // quantum moves it on average, for inputs that are all bytes alike.
 func (k *Kernel) outputSteps(channels int) (steps []float64) {
-	input, kernel, result := k.quantization(k.dataInput()), k.quantization(1), k.result().Table(tensorQuantization)
+	input, kernel := k.quantization(k.dataInput()), k.quantization(kernelInput)
+	result := k.result().Table(tensorQuantization)
 	in, weights := input.Float32s(quantizationScale), kernel.Float32s(quantizationScale)
 	out, zeros := result.Float32s(quantizationScale), input.Int64s(quantizationZeroPoint)
 	if len(in) != 1 || len(out) != 1 || len(zeros) != 1 || channels == 0 ||
@@ -406,7 +509,7 @@ func count(shape []int32) int64 {
 	return n
 }
 
-func (k *Kernel) elements() int64 { return count(k.tensor(1).Int32s(tensorShape)) }
+func (k *Kernel) elements() int64 { return count(k.tensor(kernelInput).Int32s(tensorShape)) }
 
 // windows returns the number of places of the window in one of a check's inputs.
 func (k *Kernel) windows() int32 { return int32(count(k.output[1 : len(k.output)-1])) }
@@ -417,7 +520,13 @@ func (k *Kernel) numbers() int64 { return count(k.input) + count(k.output) }
 // WriteProbe writes a model into an empty file that answers the results of all checks and their digests, with the
 // kernels or with holes in their place.
 func (s *Skeleton) WriteProbe(w *os.File, holes bool) error {
-	return fault.Try(func() { s.probe().write(w, holes, s.checked()) })
+	return fault.Try(func() {
+		var absent []*Kernel
+		if holes {
+			absent = s.checked()
+		}
+		s.probe().write(w, s.unmoved(absent))
+	})
 }
 
 func (s *Skeleton) probe() *rewriting {
@@ -578,11 +687,21 @@ func (s *Skeleton) write(w *os.File) {
 		old[i] = f
 	}
 	r.subgraphs = append(old, r.subgraphs...)
-	r.write(w, true, s.omitted())
+	l := s.cut(s.omitted())
+	r.write(w, l)
+	fault.Value(w.WriteAt(s.record(), fault.Value(w.Seek(0, io.SeekEnd))))
 	fault.Check(output.MarkSkeleton(w))
-	s.FileBytes, s.HoleBytes = fault.Value(w.Seek(0, io.SeekEnd)), 0
+	s.FileBytes, s.HoleBytes = fault.Value(w.Seek(0, io.SeekEnd)), l.holeBytes()
+}
+
+// record returns the record of what the skeleton leaves out.
+func (s *Skeleton) record() []byte {
+	o, order := omission{map[uint64]xpwc.Digest{}, len(s.graphs)}, []uint64{}
 	for _, k := range s.omitted() {
-		span := s.buffers[k.Buffer]
-		s.HoleBytes += max(0, span.End()/page-(span.Offset+page-1)/page) * page
+		if _, seen := o.buffers[k.Buffer]; !seen {
+			o.buffers[k.Buffer] = xpwc.DigestOf(s.span(k.Buffer).In(s.data))
+			order = append(order, k.Buffer)
+		}
 	}
+	return o.append(nil, order)
 }

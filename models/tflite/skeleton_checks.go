@@ -10,7 +10,6 @@ import (
 
 	"xpwc/internal/fault"
 	"xpwc/internal/flatbuf"
-	"xpwc/internal/output"
 )
 
 // A rewriting is what comes before the model, to be another one with it.
@@ -19,6 +18,7 @@ type rewriting struct {
 	codes, buffers, subgraphs []any
 	codeOf                    map[opcode]uint32
 	movedTo                   map[uint64]uint32 // index of a moved buffer, by the model's
+	outside                   map[flatbuf.Span]flatbuf.Fields
 }
 
 func refs(v flatbuf.Vector) []any {
@@ -41,8 +41,17 @@ func fieldsThere(t flatbuf.Table, slots ...int) flatbuf.Fields {
 }
 
 func (s *Skeleton) rewrite() *rewriting {
-	return &rewriting{s, refs(s.model.Tables(modelOperatorCodes)), refs(s.model.Tables(modelBuffers)), nil,
-		map[opcode]uint32{}, map[uint64]uint32{}}
+	r := &rewriting{s, refs(s.model.Tables(modelOperatorCodes)), refs(s.model.Tables(modelBuffers)), nil,
+		map[opcode]uint32{}, map[uint64]uint32{}, map[flatbuf.Span]flatbuf.Fields{}}
+	for _, span := range s.outside() {
+		r.outside[span] = flatbuf.Fields{bufferSize: uint64(span.Size)}
+	}
+	for i, span := range s.buffers {
+		if f, ok := r.outside[span]; ok {
+			r.buffers[i] = f
+		}
+	}
+	return r
 }
 
 // skipIndices adds empty buffers, up to 256, so that the indices of moved buffers depend on the model. At a fixed
@@ -74,8 +83,8 @@ func (r *rewriting) tensors(g *skeletonGraph) []any {
 	return tensors
 }
 
-// metadata returns the bytes that make the model another one.
-func (r *rewriting) metadata() []byte {
+// metadata returns the bytes that make the model another one, if they come before this layout of it.
+func (r *rewriting) metadata(l layout) []byte {
 	root := flatbuf.Fields{modelVersion: uint32(schemaVersion), modelOperatorCodes: r.codes, modelBuffers: r.buffers,
 		modelSubgraphs: r.subgraphs}
 	if len(r.subgraphs) > 1 {
@@ -84,23 +93,23 @@ func (r *rewriting) metadata() []byte {
 			root[slot] = ref
 		}
 	}
-	head := flatbuf.BuildBefore(root, fileIdentifier, page)
-	if int64(len(head)+len(r.s.data)) > math.MaxInt32 {
+	build := func(end int64) []byte {
+		for span, f := range r.outside {
+			f[bufferOffset] = uint64(end + l.places[span])
+		}
+		return flatbuf.BuildBefore(root, fileIdentifier, page)
+	}
+	head := build(int64(len(build(0)))) // an offset has as many bytes, whatever it is
+	if int64(len(head))+r.s.flat > math.MaxInt32 {
 		fault.Because(ErrNoSkeleton, "it is too large")
 	}
 	return head
 }
 
-func (r *rewriting) write(w *os.File, holes bool, kernels []*Kernel) {
-	head := r.metadata()
-	var holesLeft []output.Hole
-	for _, k := range kernels {
-		if holes {
-			holesLeft = append(holesLeft, output.Hole(r.s.buffers[k.Buffer]))
-		}
-	}
+func (r *rewriting) write(w *os.File, l layout) {
+	head := r.metadata(l)
 	fault.Value(w.WriteAt(head, 0))
-	fault.Check(output.WriteWithHoles(w, int64(len(head)), r.s.data, holesLeft))
+	l.write(w, int64(len(head)), r.s)
 }
 
 func (r *rewriting) buffer(data []byte) uint32 {
@@ -170,11 +179,17 @@ func (g *checkGraph) constant(src *skeletonGraph, tensor int32) int32 {
 	if tensor == absent {
 		return absent
 	}
-	ref := flatbuf.Ref(src.tensors.Table(int(tensor)).Position())
+	t := src.tensors.Table(int(tensor))
+	ref := flatbuf.Ref(t.Position())
 	if n, ok := g.cached[ref]; ok {
 		return n
 	}
-	g.tensors = append(g.tensors, ref)
+	var entry any = ref
+	if q := t.Table(tensorQuantization); q.Byte(quantizationDetailsType) == detailsBlocks {
+		blocks := q.Table(quantizationDetails)
+		entry = renumbered(t, blocks, g.constant(src, blocks.Int32(blocksScales, 0)))
+	}
+	g.tensors = append(g.tensors, entry)
 	n := int32(len(g.tensors) - 1)
 	g.cached[ref] = n
 	if w, ok := src.widened[tensor]; ok {
@@ -182,6 +197,19 @@ func (g *checkGraph) constant(src *skeletonGraph, tensor int32) int32 {
 		g.prologue = append(g.prologue, clone(w.op, []int32{stored}, []int32{n}))
 	}
 	return n
+}
+
+// renumbered makes a tensor in blocks for another subgraph, in which the tensor of its scales has another number.
+func renumbered(t, blocks flatbuf.Table, scales int32) flatbuf.Fields {
+	f := fieldsThere(t, tensorShape, tensorName)
+	f[tensorType], f[tensorBuffer], f[tensorHasRank] = t.Byte(tensorType), t.Uint32(tensorBuffer), t.Byte(tensorHasRank)
+	f[tensorQuantization] = flatbuf.Fields{
+		quantizationDetailsType: byte(detailsBlocks),
+		quantizationDetails: flatbuf.Fields{blocksScales: scales, blocksZeroPoints: int32(absent),
+			blocksSize: blocks.Int32(blocksSize, 0)},
+		quantizationDimension: t.Table(tensorQuantization).Int32(quantizationDimension, 0),
+	}
+	return f
 }
 
 // clone makes an operator of the model's kind with other tensors.
