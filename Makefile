@@ -119,7 +119,7 @@ llm: xnnpack
 	@$(go) build -o bin/llm ./examples/llm
 
 clean: ## remove what was built and fetched
-	rm -rf bin lib dist dist-ios demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llm,wheel,zig}
+	rm -rf bin lib dist dist-ios demo third_party/.apt third_party/{amd64,arm64,models,executorch,litert,litert-lm,llama-cpp,llm,wheel,zig}
 
 # What is shown.
 
@@ -149,7 +149,7 @@ demo-llm: llm # a language model answers without a cache, as a first start and a
 		$(if $(ROUNDS),-rounds $(ROUNDS)) bin/llm $(if $(MODEL),-model '$(MODEL)') $(if $(TOKENIZER),-tokenizer '$(TOKENIZER)') $(if $(ROUNDS),,-times) $(if $(WEIGHTS),-weights $(WEIGHTS)) -- '$(or $(PROMPT),The capital of France is)'
 
 # The stock ExecuTorch is what its wheel has.
-demo-executorch bench-peers bench-operators demo-litert peers: override XNNPACK := executorch
+demo-executorch bench-peers bench-operators bench-llm demo-litert peers: override XNNPACK := executorch
 demo-executorch: xnnpack # the stock ExecuTorch without a cache, with its own, and with a file packed ahead of time (MODEL=, DATA=)
 	@echo "building examples/executorch" >&2
 	@$(MAKE) --no-print-directory -s -C examples/executorch BUILD='$(CURDIR)/bin/executorch'
@@ -366,6 +366,21 @@ bench-peers: xnnpack models peers # compare with LiteRT and the stock ExecuTorch
 		-o ../bin/peers/drop_in.so @testdata/executorch/flags testdata/executorch/real.cc ../bin/peers/reader.o -ldl'
 	@$(measure_peers) --json '$(peer_figures)' $(or $(MODELS),$(peer_models))
 	@$(call plot,$(peer_figures))
+
+# MODEL is a bundle of LiteRT-LM, and GGUF the same model for llama.cpp. Each program computes with THREADS threads.
+language_figures = $(or $(JSON),bin/peers/llm.json)
+bench-llm: xnnpack peers # compare language models with LiteRT-LM and llama.cpp (MODEL=, GGUF=, THREADS=1, TOKENS=32, ROUNDS=, PROCESSES=4, JSON=)
+	@third_party/fetch-llm
+	@third_party/fetch-llama-cpp
+	@ln -sfn ../../third_party/llama-cpp bin/peers/llama-cpp
+	@$(CC) -O2 -Wall -Wextra -o bin/peers/llama_cpp internal/bench/llm/llama_cpp.c -Lthird_party/llama-cpp -lllama -lggml \
+		-Wl,-rpath,'$(CURDIR)/third_party/llama-cpp' -Wl,-rpath-link,third_party/llama-cpp
+	@$(CC) -O2 -Wall -Wextra -pthread -o bin/peers/litert_lm internal/bench/llm/litert_lm.c -Lthird_party/litert-lm/lib -llitert-lm \
+		-Wl,-rpath,'$(CURDIR)/third_party/litert-lm/lib'
+	@$(go) build -o bin/peers/ ./examples/llm
+	@bin/peers/peers --tokens $(or $(TOKENS),32) --threads $(or $(THREADS),1) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		--processes $(or $(PROCESSES),4) --dir demo/llm --json '$(language_figures)' \
+		$(if $(MODEL),'$(MODEL)') '$(or $(GGUF),third_party/llm/SmolLM2-135M-Instruct.Q4_1.gguf)'
 
 # A benchmark of the operators alone, and no test: it lists those whose time is above LIMIT times that of the stock runtime.
 operators := demo/operators

@@ -56,10 +56,11 @@ func newEnvironment(t *testing.T, p python, requirement string) environment {
 	e.install(t, requirement)
 	require.NoError(t, saying(e.command("-m", "pip", "check")))
 	for name, source := range map[string]string{
-		"model.tflite": "third_party/models/selfie_segmentation.tflite",
-		"model.pte":    "models/executorch/testdata/programs/mobilenet_v3_small_int8.pte",
-		"other.pte":    "models/executorch/testdata/programs/mlp_fp32.pte",
-		"test_xpwc.py": "cmd/python/tests/test_xpwc.py",
+		"model.tflite":    "third_party/models/selfie_segmentation.tflite",
+		"model.pte":       "models/executorch/testdata/programs/mobilenet_v3_small_int8.pte",
+		"bundle.litertlm": "models/bundle/testdata/small.litertlm",
+		"other.pte":       "models/executorch/testdata/programs/mlp_fp32.pte",
+		"test_xpwc.py":    "cmd/python/tests/test_xpwc.py",
 	} {
 		content, err := os.ReadFile(source)
 		require.NoError(t, err, "run make third_party")

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xpwc/cachefile"
+	"xpwc/cmd/xpwc/internal/emulator"
 	"xpwc/cmd/xpwc/internal/htmlreport"
 	"xpwc/internal/console"
 	"xpwc/internal/cpu"
@@ -91,15 +92,18 @@ func installLibrary(architecture string) string {
 	case !ok:
 		return "none is known on " + architecture
 	case architecture != runtime.GOARCH:
-		return fmt.Sprintf("download the wheel of %s for %s (pip download --no-deps), unzip it, and name its "+
-			"litert_lm/liblitert-lm.so with --litert-lm", release.Packer, architecture)
+		return fmt.Sprintf("pip install --no-deps --only-binary=:all: --platform=%s --target=DIR %s, and name "+
+			"DIR/litert_lm/liblitert-lm.so with --litert-lm", release.Platforms[architecture], pipRequirement(release))
 	}
-	return fmt.Sprintf("pip install %s, or name its litert_lm/liblitert-lm.so with --litert-lm",
-		strings.Replace(release.Packer, " ", "==", 1))
+	return fmt.Sprintf("pip install %s, or name its litert_lm/liblitert-lm.so with --litert-lm", pipRequirement(release))
 }
 
-// installedLibrary returns the path of an architecture's library that pip installed in the same environment as this
-// program, or that was fetched where this program was built, or "".
+func pipRequirement(release litert.Release) string {
+	return strings.Replace(release.Packer, " ", "==", 1)
+}
+
+// installedLibrary returns the path of an architecture's library that pip installed where this architecture's tool is,
+// or that was fetched where this program was built, or "".
 func installedLibrary(architecture string) string {
 	self, err := os.Executable()
 	if err == nil {
@@ -108,11 +112,15 @@ func installedLibrary(architecture string) string {
 	if err != nil {
 		return ""
 	}
-	fetched := "litert-lm"
+	tool, fetched := self, "litert-lm"
 	if architecture != runtime.GOARCH {
 		fetched += "-" + architecture
-	} else if path := pipLibrary(filepath.Dir(filepath.Dir(self))); path != "" {
-		return path
+		tool, err = emulator.Tool()
+	}
+	if err == nil {
+		if path := pipLibrary(filepath.Dir(filepath.Dir(tool))); path != "" {
+			return path
+		}
 	}
 	for dir := filepath.Dir(self); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		path := filepath.Join(dir, "third_party", fetched, "lib", "liblitert-lm.so")
@@ -123,10 +131,10 @@ func installedLibrary(architecture string) string {
 	return ""
 }
 
-// pipLibrary returns the path of the library in a Python environment, or "".
+// pipLibrary returns the path of the library in a Python environment, or in a directory of pip install --target, or "".
 func pipLibrary(prefix string) string {
-	for _, packages := range []string{"site-packages", "dist-packages"} {
-		pattern := filepath.Join(prefix, "lib*", "python3*", packages, "litert_lm", "liblitert-lm.so")
+	for _, packages := range []string{"lib*/python3*/site-packages", "lib*/python3*/dist-packages", "."} {
+		pattern := filepath.Join(prefix, filepath.FromSlash(packages), "litert_lm", "liblitert-lm.so")
 		if paths, _ := filepath.Glob(pattern); len(paths) > 0 {
 			return paths[0]
 		}

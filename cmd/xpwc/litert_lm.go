@@ -277,14 +277,17 @@ func printAliases(w io.Writer, aliases []string) {
 	}
 }
 
-// engineModelOf returns the model whose cache of LiteRT-LM's engine a file is, by its name and the bundle in its
-// directory, or nil.
-func engineModelOf(path string) *engineModel {
+// engineModelOf returns the model in a bundle whose cache of LiteRT-LM's engine a file is, by its name, or nil. Without
+// a path of the bundle it is the one in the file's directory.
+func engineModelOf(path, bundle string) *engineModel {
 	c, ok := litert.ParseEngineCache(path)
 	if !ok {
 		return nil
 	}
-	models, _, err := engineModels(modelfile.File{Path: filepath.Join(filepath.Dir(path), c.Bundle)})
+	if bundle == "" {
+		bundle = filepath.Join(filepath.Dir(path), c.Bundle)
+	}
+	models, _, err := engineModels(modelfile.File{Path: bundle})
 	i := slices.IndexFunc(models, func(m engineModel) bool { return m.cache.Part == c.Part })
 	if err != nil || i < 0 {
 		return nil

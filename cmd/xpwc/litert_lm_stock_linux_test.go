@@ -267,3 +267,13 @@ func TestAnUpdatedModelOfEqualSizeAndTimeNeedsAnotherFile(t *testing.T) {
 	require.Contains(t, printed(t, t.TempDir(), 0, "verify", caches(t, model)[0], "--litert-lm", libraryForLiteRT),
 		"proven")
 }
+
+// A bundle has several models. The name of a cache tells which one it is for.
+func TestACacheInAnotherDirectoryIsVerifiedWithItsBundle(t *testing.T) {
+	model, dir := deployedBundle(t), t.TempDir()
+	file := packedForEngine(t, model, "-o", dir).LiteRT[0].Output
+	verify := []string{"verify", file, "--litert-lm", libraryForLiteRT, "--model", model}
+	require.Contains(t, printed(t, dir, 0, verify...), "proven")
+	update(t, model)
+	require.Equal(t, kindUnproven, failed(t, dir, exitFailed, verify...).Kind)
+}

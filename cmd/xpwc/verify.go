@@ -41,8 +41,8 @@ what the model computes. With --model, MODEL is packed, in the directory for tem
 files (TMPDIR), and every entry that the file has for it is compared byte for byte. Use it
 before you deploy a file that was packed elsewhere. A file for a stock runtime and another
 CPU needs --cpu or --target (see xpwc pack --for). DATA are the .ptd files of a MODEL that is a
-program. A cache of LiteRT-LM's engine beside its bundle is compared with that, if --model is
-not given.
+program. The name of a cache of LiteRT-LM's engine tells which model of a bundle it is for;
+beside its bundle it needs no --model.
 
 A damaged cache need not be repaired: programs that open it pack damaged weights again.
 
@@ -67,12 +67,12 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
 				return err
 			}
 			cpu = level
-			engines := engineModelOf(args[0])
+			engines := engineModelOf(args[0], model.Path)
 			if cpu != native && model.Path == "" && engines == nil {
 				return usagef("--cpu and --target are for --model")
 			}
 			if litert.IsCache(args[0]) {
-				if engines != nil && model.Path == "" {
+				if engines != nil && model.Section == "" {
 					model = engines.File
 				}
 				return verifyLiteRT(cmd.Context(), args[0], engines, model, cpu, library)

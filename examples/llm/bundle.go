@@ -3,13 +3,15 @@ package main
 import (
 	"bytes"
 	"compress/zlib"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"xpwc/models/bundle"
@@ -20,7 +22,9 @@ import (
 const (
 	mostMetadata  = 1 << 20
 	mostTokenizer = 64 << 20
-	mostTokens    = 1 << 20
+	// firstTokenizer is how much memory a tokenizer gets before it is read: the size in the bundle may be wrong.
+	firstTokenizer = 32 << 20
+	mostTokens     = 1 << 20
 )
 
 // bundleTokenizer reads the tokenizer of a bundle of LiteRT-LM, and the tokens that end an answer from its metadata.
@@ -49,7 +53,10 @@ func programTokenizer(path string, m *llm.Model) (*tokenizer, error) {
 		return nil, fmt.Errorf("the tokenizer (-tokenizer): %w", err)
 	}
 	defer f.Close()
-	document, err := limited(f)
+	document, err := io.ReadAll(io.LimitReader(f, mostTokenizer+1))
+	if err == nil && len(document) > mostTokenizer {
+		err = fmt.Errorf("%w: more than %d bytes", errMalformed, mostTokenizer)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -114,23 +121,25 @@ func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
 
 // inflated returns the content of a section that has its size, as 8 bytes, and then a stream of zlib.
 func inflated(section io.Reader) ([]byte, error) {
-	if _, err := io.CopyN(io.Discard, section, 8); err != nil {
+	var size uint64
+	if err := binary.Read(section, binary.LittleEndian, &size); err != nil {
 		return nil, err
 	}
 	z, err := zlib.NewReader(section)
 	if err != nil {
 		return nil, err
 	}
-	return limited(z)
-}
-
-// limited returns the content of a tokenizer that is not too large.
-func limited(r io.Reader) ([]byte, error) {
-	content, err := io.ReadAll(io.LimitReader(r, mostTokenizer+1))
-	if len(content) > mostTokenizer {
-		err = fmt.Errorf("%w: a tokenizer of more than %d bytes", errMalformed, mostTokenizer)
+	if size > mostTokenizer {
+		return nil, fmt.Errorf("%w: a tokenizer of %d bytes", errMalformed, size)
 	}
-	return content, err
+	content := bytes.NewBuffer(make([]byte, 0, min(size, firstTokenizer)+bytes.MinRead))
+	if _, err := io.Copy(content, io.LimitReader(z, mostTokenizer+1)); err != nil {
+		return nil, err
+	}
+	if uint64(content.Len()) != size {
+		return nil, fmt.Errorf("%w: a tokenizer of %d bytes, and not %d", errMalformed, content.Len(), size)
+	}
+	return content.Bytes(), nil
 }
 
 // huggingFace is a tokenizer.json, as far as it is read.
@@ -139,14 +148,90 @@ type huggingFace struct {
 		ID      int    `json:"id"`
 		Content string `json:"content"`
 	} `json:"added_tokens"`
-	Normalizer   json.RawMessage `json:"normalizer"`
-	PreTokenizer preTokenizer    `json:"pre_tokenizer"`
+	Normalizer   jsontext.Value `json:"normalizer"`
+	PreTokenizer preTokenizer   `json:"pre_tokenizer"`
 	Model        struct {
-		Type         string            `json:"type"`
-		ByteFallback bool              `json:"byte_fallback"`
-		Vocab        map[string]int    `json:"vocab"`
-		Merges       []json.RawMessage `json:"merges"`
+		Type         string     `json:"type"`
+		ByteFallback bool       `json:"byte_fallback"`
+		Vocab        vocabulary `json:"vocab"`
+		Merges       merges     `json:"merges"`
 	} `json:"model"`
+}
+
+// A vocabulary has the numbers of tokens. It is the largest part of a tokenizer, and a start waits for it: so it reads
+// itself.
+type vocabulary map[string]int
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (v *vocabulary) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*v = make(vocabulary, usualTokens)
+	return eachElement(d, '{', func() error {
+		word, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := word.String() // before the next token is read
+		number, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		if number.Kind() != '0' {
+			return fmt.Errorf("%w: token %q has no number", errMalformed, name)
+		}
+		id, err := number.Int()
+		(*v)[name] = int(id)
+		return err
+	})
+}
+
+// merges are pairs of words, with a space between them. A tokenizer has them so, or as arrays of two.
+type merges []string
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (m *merges) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*m = make(merges, 0, usualTokens)
+	var pair []byte
+	appendWord := func() error {
+		word, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if len(pair) > 0 {
+			pair = append(pair, ' ')
+		}
+		pair, err = jsontext.AppendUnquote(pair, word) // an error if it is no string
+		return err
+	}
+	return eachElement(d, '[', func() (err error) {
+		pair = pair[:0]
+		if d.PeekKind() == '[' {
+			err = eachElement(d, '[', appendWord)
+		} else {
+			err = appendWord()
+		}
+		if err == nil && bytes.Count(pair, []byte{' '}) != 1 {
+			err = fmt.Errorf("%w: merge %d is %.40q", errMalformed, len(*m), pair)
+		}
+		*m = append(*m, string(pair))
+		return err
+	})
+}
+
+// usualTokens is what the tables of tokens begin with.
+const usualTokens = 1 << 15
+
+// eachElement reads an array or an object. read reads an element of it.
+func eachElement(d *jsontext.Decoder, begin jsontext.Kind, read func() error) error {
+	if first, err := d.ReadToken(); err != nil || first.Kind() != begin {
+		return errors.Join(err, fmt.Errorf("%w: %v, and not %v", errMalformed, first.Kind(), begin))
+	}
+	for kind := d.PeekKind(); kind != ']' && kind != '}'; kind = d.PeekKind() {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	_, err := d.ReadToken()
+	return err
 }
 
 type preTokenizer struct {
@@ -179,7 +264,8 @@ func (p preTokenizer) digitsAlone() (alone, gpt2 bool) {
 // huggingFaceTokenizer reads a tokenizer.json. Only the byte-pair encoding of GPT-2 is read.
 func huggingFaceTokenizer(document []byte) (*tokenizer, error) {
 	var h huggingFace
-	if err := json.Unmarshal(document, &h); err != nil {
+	lenient := json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := json.Unmarshal(document, &h, lenient); err != nil {
 		return nil, fmt.Errorf("%w: the tokenizer: %w", errMalformed, err)
 	}
 	alone, gpt2 := h.PreTokenizer.digitsAlone()
@@ -190,7 +276,7 @@ func huggingFaceTokenizer(document []byte) (*tokenizer, error) {
 	}
 	for _, a := range h.AddedTokens {
 		if h.Model.Vocab == nil {
-			h.Model.Vocab = map[string]int{}
+			h.Model.Vocab = vocabulary{}
 		}
 		h.Model.Vocab[a.Content] = a.ID
 	}
@@ -204,17 +290,8 @@ func huggingFaceTokenizer(document []byte) (*tokenizer, error) {
 	for word, id := range h.Model.Vocab {
 		words[id] = word
 	}
-	merges := make([]string, len(h.Model.Merges))
-	for i, m := range h.Model.Merges {
-		var pair []string
-		if json.Unmarshal(m, &merges[i]) != nil {
-			if err := json.Unmarshal(m, &pair); err != nil || len(pair) != 2 {
-				return nil, fmt.Errorf("%w: merge %d is %.40s", errMalformed, i, m)
-			}
-			merges[i] = strings.Join(pair, " ")
-		}
-	}
-	t := &tokenizer{words: words, ids: h.Model.Vocab, ranks: indexes(merges), together: !alone, ends: map[int]bool{}}
+	t := &tokenizer{words: words, ids: h.Model.Vocab, ranks: indexes(h.Model.Merges), together: !alone,
+		ends: map[int]bool{}}
 	return t, nil
 }
 

@@ -9,6 +9,7 @@ import (
 // A door leads each request to the model in force, and closes a model that was replaced after its last request.
 type door struct {
 	options options
+	figures *figures
 
 	mu      sync.Mutex
 	current *entered
@@ -25,8 +26,11 @@ type entered struct {
 func (d *door) reload() error {
 	s, err := openService(d.options)
 	if err != nil {
+		d.figures.replacements.WithLabelValues(notOpened).Inc()
 		return fmt.Errorf("the earlier model goes on serving: %w", err)
 	}
+	s.figures = d.figures
+	d.figures.replacements.WithLabelValues(replaced).Inc()
 	return d.replace(&entered{service: s})
 }
 
@@ -69,12 +73,15 @@ func (d *door) leave(e *entered) (last bool) {
 func (d *door) with(do func(s *service, w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		e := d.enter()
-		defer func() {
-			if d.leave(e) {
-				_ = e.end() // the model has answered; its cache file is complete, or packed again
-			}
-		}()
+		defer d.exit(e)
 		do(e.service, w, r)
+	}
+}
+
+// exit ends a request, and closes the model if it was replaced and this was its last request.
+func (d *door) exit(e *entered) {
+	if d.leave(e) {
+		_ = e.end() // the model has answered; its cache file is complete, or packed again
 	}
 }
 
@@ -84,5 +91,7 @@ func openDoor(o options) (*door, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &door{options: o, current: &entered{service: s}}, nil
+	d := &door{options: o, figures: s.figures, current: &entered{service: s}}
+	d.figures.registry.MustRegister(d.cacheFigures())
+	return d, nil
 }

@@ -19,6 +19,8 @@ type language interface {
 	newText() (text, error)
 	// tokenizer makes the model's tokenizer.
 	tokenizer() (*tokenizer, error)
+	// packedWeights is the cache, or nil if there is none.
+	packedWeights() *xpwc.Cache
 	close() error
 }
 
@@ -77,6 +79,8 @@ func (g *ggufLanguage) newText() (text, error) {
 
 func (g *ggufLanguage) tokenizer() (*tokenizer, error) { return newTokenizer(g.model.file) }
 
+func (g *ggufLanguage) packedWeights() *xpwc.Cache { return g.cache }
+
 func (g *ggufLanguage) close() (err error) {
 	if g.cache != nil {
 		err = g.cache.Close()
@@ -107,6 +111,8 @@ func (l *modelLanguage) tokenizer() (*tokenizer, error) {
 	}
 	return t, err
 }
+
+func (l *modelLanguage) packedWeights() *xpwc.Cache { return l.model.Cache() }
 
 func (l *modelLanguage) close() error { return l.model.Close() }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -28,6 +29,7 @@ type options struct {
 	sampling     llm.Sampling
 	chat         bool
 	times        bool
+	second       string // prompt, of which make bench-llm measures the answer; "" if there is none
 }
 
 func main() {
@@ -46,6 +48,8 @@ func main() {
 	flag.Uint64Var(&o.sampling.Seed, "seed", 1, "`SEED` of sampling")
 	flag.BoolVar(&o.chat, "chat", false, "the prompt is a question to an assistant, not a text to be continued")
 	flag.BoolVar(&o.times, "times", false, "say how long loading took, and the first token")
+	flag.StringVar(&o.second, "measure", "",
+		"answer this second `PROMPT` too, print in JSON what it took, and stay until standard input ends")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: llm [flags] PROMPT\n")
 		flag.PrintDefaults()
@@ -63,10 +67,14 @@ func main() {
 	}
 }
 
-// run answers the prompt of the command line, or serves on an address.
+// run answers the prompt of the command line, or serves on an address. Until the first token, or until it serves, Go
+// collects no garbage: a start makes little, and collecting it takes a seventh of its processor time.
 func run(ctx context.Context, o options, address string) (err error) {
+	percent := debug.SetGCPercent(-1)
+	collect := sync.OnceFunc(func() { debug.SetGCPercent(percent) })
 	if address != "" {
 		d, err := openDoor(o)
+		collect()
 		if err != nil {
 			return err
 		}
@@ -76,6 +84,10 @@ func run(ctx context.Context, o options, address string) (err error) {
 	if err != nil {
 		return err
 	}
+	s.begun = collect
+	if o.second != "" {
+		return errors.Join(s.measureAnswers(ctx, flag.Arg(0), o.second, os.Stdin, os.Stdout), s.end())
+	}
 	return errors.Join(s.answer(ctx, flag.Arg(0), o, os.Stdout), s.end())
 }
 
@@ -83,8 +95,10 @@ func run(ctx context.Context, o options, address string) (err error) {
 type service struct {
 	options
 	language
-	tokens func() (*tokenizer, error)
-	made   chan struct{} // is closed when the tokenizer is made
+	tokens  func() (*tokenizer, error)
+	made    chan struct{} // is closed when the tokenizer is made
+	begun   func()        // is called with each token
+	figures *figures
 }
 
 // openService opens a model, and makes its tokenizer meanwhile. The caller ends it.
@@ -93,7 +107,8 @@ func openService(o options) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{options: o, language: l, tokens: sync.OnceValues(l.tokenizer), made: make(chan struct{})}
+	s := &service{options: o, language: l, tokens: sync.OnceValues(l.tokenizer), made: make(chan struct{}),
+		begun: func() {}, figures: newFigures()}
 	go func() { // the tables of the tokenizer take as long as a next start
 		defer close(s.made)
 		_, _ = s.tokens()
@@ -125,12 +140,15 @@ func (s *service) answer(ctx context.Context, prompt string, o options, w io.Wri
 		return err
 	}
 	begin = time.Now()
+	count := s.figures.began(len(ids))
 	_, err = generate(ctx, t, ids, o.tokens, o.sampling.Choice(), tokens.ends, func(token int) error {
 		if o.times {
 			fmt.Fprintf(os.Stderr, "loaded in %v, and computed the first token in %v\n",
 				loaded.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
 			o.times = false
 		}
+		count()
+		s.begun()
 		_, err := io.WriteString(w, tokens.decode(token))
 		return err
 	})

@@ -128,7 +128,9 @@ func (c *completion) generate(ctx context.Context, emit func(part string) error)
 		return "", err
 	}
 	rest := ""
+	count := c.service.figures.began(len(c.prompt))
 	ended, err := generate(ctx, t, c.prompt, c.limit, c.choose, c.tokens.ends, func(token int) error {
+		count()
 		c.computed++
 		var part string
 		if part, rest = wholeCharacters(rest + c.tokens.decode(token)); part == "" {

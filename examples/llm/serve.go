@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 const (
@@ -65,11 +67,15 @@ func (d *door) serve(ctx context.Context, address string, stdout io.Writer) erro
 //	POST /v1/chat/completions  a chat, as OpenAI's API has it, also streamed
 //	GET  /v1/models            the model's name
 //	POST /                     a prompt, whose continuation comes token by token; ?n= is the number of tokens
+//	GET  /metrics              for Prometheus: requests, tokens, and the figures of the cache
+//	GET  /healthz              200 once the service serves
 func (d *door) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", d.with((*service).chatCompletions))
-	mux.HandleFunc("GET /v1/models", d.with((*service).listModels))
-	mux.HandleFunc("POST /", d.with((*service).continuePrompt))
+	mux.Handle("POST /v1/chat/completions", d.figures.counted("chat", d.with((*service).chatCompletions)))
+	mux.Handle("GET /v1/models", d.figures.counted("models", d.with((*service).listModels)))
+	mux.Handle("POST /", d.figures.counted("prompt", d.with((*service).continuePrompt)))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(d.figures.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	return mux
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -24,15 +25,30 @@ const (
 	firstStart   start = "first start" // no cache file, which the process makes
 	nextStart    start = "next start"  // the cache file of an earlier process
 	fromDisk     start = "next start, from the disk"
+
+	firstFromDisk start = "first start, from the disk"
 )
+
+// packs reports whether a process makes its cache file.
+func (s start) packs() bool { return s == firstStart || s == firstFromDisk }
 
 // A way is one in which a process runs the model.
 type way struct {
 	modeResult
 	start   start
 	command []string
-	cache   string                          // its file, "" without a cache
+	cache   string                          // its file, a directory with "/" at its end, or "" without a cache
 	pack    func(ctx context.Context) error // makes the file of a next start; nil if a process of this way does
+	model   string                          // a file that this way alone reads, and from the disk too; or ""
+	read    func(p *process) (*run, error)  // waits until a process has answered; nil means process.read
+}
+
+// wait waits until a process has answered.
+func (w *way) wait(p *process) (*run, error) {
+	if w.read != nil {
+		return w.read(p)
+	}
+	return p.read()
 }
 
 // A comparison measures one model in some ways, each time in a process of its own.
@@ -58,21 +74,27 @@ func (c *comparison) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, w := range c.ways {
-		if w.cache == "" || w.start == firstStart {
+		if w.cache == "" || w.start.packs() {
 			continue
 		}
 		pack := w.pack
 		if pack == nil {
-			pack = func(ctx context.Context) error {
-				_, err := runProcess(ctx, w.command)
-				return err
-			}
+			pack = w.runOnce
 		}
-		if err := pack(ctx); err != nil {
+		if err := errors.Join(w.makeDirectory(), pack(ctx)); err != nil {
 			return fmt.Errorf("%s: %w", w.Mode, err)
 		}
 	}
 	return nil
+}
+
+func (w *way) runOnce(ctx context.Context) error {
+	p, err := startProcess(ctx, w.command)
+	if err != nil {
+		return err
+	}
+	_, err = w.wait(p)
+	return errors.Join(err, p.stop())
 }
 
 // clean removes the files of all ways, but not the model.
@@ -125,12 +147,12 @@ func (c *comparison) measure(ctx context.Context, w *way) error {
 	if _, ok := r.Figures[rssAnon]; !ok {
 		var memory figures
 		memory, err = p.memory()
-		r.Figures[rssAnon] = memory[rssAnon]
+		maps.Copy(r.Figures, memory)
 	}
 	if err := errors.Join(err, p.stop()); err != nil {
 		return fmt.Errorf("%s: %w", w.Mode, err)
 	}
-	if w.start == firstStart {
+	if w.start.packs() {
 		files, err := w.cacheFiles()
 		if err != nil {
 			return err
@@ -154,11 +176,11 @@ func (c *comparison) begin(ctx context.Context, w *way) (*process, *run, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := p.read()
+	r, err := w.wait(p)
 	if err == nil && r.Output == "" {
 		r.Output, err = c.outputs.sum()
 	}
-	if err == nil && w.cache != "" && w.start != firstStart && r.Figures[packed] > 0 {
+	if err == nil && w.cache != "" && !w.start.packs() && r.Figures[packed] > 0 {
 		err = fmt.Errorf("%.0f entries of %s were packed, and must be found", r.Figures[packed], w.cache)
 	}
 	if err != nil {
@@ -178,21 +200,32 @@ func (c *comparison) ready(ctx context.Context, w *way) error {
 			return err
 		}
 	}
-	paths := c.model
-	switch w.start {
-	case fromDisk:
-		if err := dropPages(w.cache); err != nil {
-			return err
-		}
-	case nextStart:
-		files, err := w.cacheFiles()
-		if err != nil {
-			return err
-		}
-		paths = slices.Concat(paths, files)
+	files, err := w.cacheFiles()
+	if err := errors.Join(err, w.makeDirectory()); err != nil {
+		return err
 	}
-	_, err := readIn(paths...)
+	if w.model != "" {
+		files = append(files, w.model)
+	}
+	if w.start != fromDisk && w.start != firstFromDisk {
+		_, err := readIn(slices.Concat(c.model, files)...)
+		return err
+	}
+	for _, path := range files {
+		if err := dropPages(path); err != nil {
+			return err
+		}
+	}
+	_, err = readIn(c.model...)
 	return err
+}
+
+// makeDirectory makes the directory of a cache, if it is one.
+func (w *way) makeDirectory() error {
+	if !strings.HasSuffix(w.cache, "/") {
+		return nil
+	}
+	return os.MkdirAll(w.cache, 0o777)
 }
 
 // literal makes a path a pattern that matches it alone.
@@ -210,6 +243,9 @@ func (w *way) removeCache() error {
 	files, err := w.cacheFiles()
 	for _, path := range files {
 		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if strings.HasSuffix(w.cache, "/") {
+		err = errors.Join(err, os.RemoveAll(w.cache))
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func Measure(args []string, stdin io.Reader, stdout io.Writer) error {
 // measure prints its measurements while the model is still loaded.
 func (t task) measure(together bool, say func(*run) error) (err error) {
 	r := &run{Figures: figures{}}
-	start := time.Now()
+	start, startCPU := time.Now(), processorTime()
 	m, err := t.Model.Open()
 	if err != nil {
 		return err
@@ -119,11 +119,12 @@ func (t task) measure(together bool, say func(*run) error) (err error) {
 	r.takeTimes(t.Mode, e.Times)
 	if t.Peer {
 		r.takeTime(totalMS, time.Since(start))
+		r.takeTime(loadCPU, processorTime()-startCPU)
 	}
 	if together {
 		return say(r)
 	}
-	if err := r.infer(t, e); err != nil {
+	if err := r.infer(t, e, startCPU); err != nil {
 		return err
 	}
 	r.countCache(t.Cache, e.Cache)
@@ -167,17 +168,19 @@ func (r *run) takeMemory() error {
 }
 
 // infer measures inferences, and memory after the first one. In mode cold that one runs while the file is saved, and is
-// followed by another when it was: saving may have taken pages out of this process' memory.
-func (r *run) infer(t task, e *instance.Instance) error {
+// followed by another when it was: saving may have taken pages out of this process' memory. A peer saves the file after
+// its answer, as a program does that leaves it to the background, which begins later.
+func (r *run) infer(t task, e *instance.Instance, startCPU time.Duration) error {
 	var commit time.Duration
 	saved := make(chan error, 1)
-	if t.Mode == modeCold {
+	save := func() {
 		start := time.Now()
-		go func() {
-			err := e.Cache.Save()
-			commit = time.Since(start)
-			saved <- err
-		}()
+		err := e.Cache.Save()
+		commit = time.Since(start)
+		saved <- err
+	}
+	if t.Mode == modeCold && !t.Peer {
+		go save()
 	}
 	if err := execution.FillKnuth(e); err != nil {
 		return err
@@ -187,9 +190,15 @@ func (r *run) infer(t task, e *instance.Instance) error {
 		return err
 	}
 	r.takeTime(firstMS, took)
+	if t.Peer {
+		r.takeTime(answerCPU, processorTime()-startCPU)
+	}
 	r.Figures[answerMS] = r.Figures[totalMS] + r.Figures[firstMS]
 	r.Output = outputSum(e)
 	if t.Mode == modeCold {
+		if t.Peer {
+			save()
+		}
 		if err := <-saved; err != nil {
 			return err
 		}
@@ -255,6 +264,8 @@ type process struct {
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 	stderr bytes.Buffer
+
+	started time.Time
 }
 
 // startProcess starts one, with more in its environment.
@@ -269,6 +280,7 @@ func startProcess(ctx context.Context, command []string, environment ...string) 
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
+	p.started = time.Now()
 	return p, p.cmd.Start()
 }
 
@@ -276,8 +288,10 @@ func startProcess(ctx context.Context, command []string, environment ...string) 
 type report struct {
 	run // of this program's own processes
 	// Of the hosts of others, whose methods are one.
-	LoadMS  float64 `json:"load_ms"`
-	Methods []struct {
+	LoadMS    float64 `json:"load_ms"`
+	LoadCPU   float64 `json:"load_processor_ms"`
+	AnswerCPU float64 `json:"answer_processor_ms"`
+	Methods   []struct {
 		FirstMS  float64 `json:"first_inference_ms"`
 		SteadyMS float64 `json:"steady_inference_ms"`
 	} `json:"methods"`
@@ -289,10 +303,16 @@ func (p *process) read() (*run, error) {
 	if err := json.NewDecoder(p.stdout).Decode(&r); err != nil {
 		return nil, err
 	}
+	if r.Answer != "" {
+		r.Output = sumOf([]byte(r.Answer))
+	}
 	if r.Figures != nil {
 		return &r.run, nil
 	}
 	r.Figures = figures{totalMS: r.LoadMS}
+	if r.AnswerCPU > 0 {
+		r.Figures[loadCPU], r.Figures[answerCPU] = r.LoadCPU, r.AnswerCPU
+	}
 	if len(r.Methods) > 1 {
 		return nil, fmt.Errorf("%d methods were run, not one", len(r.Methods))
 	}

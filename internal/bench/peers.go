@@ -117,22 +117,43 @@ func (c *comparison) runPeers(ctx context.Context, o PeersOptions) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
+	if err := c.churnPacked(); err != nil {
+		return err
+	}
 	if err := c.rounds(ctx, o.Rounds); err != nil || o.Processes == 0 {
 		return err
 	}
 	defer c.sumUp()
 	var many []func() error
 	for _, w := range c.ways {
-		if w.start != firstStart { // what follows a first start is a next one
+		if !w.start.packs() && w.start != fromDisk { // what follows a first start is a next one
 			many = append(many, func() error { return c.measureMany(ctx, w, o.Processes) })
 		}
 		// ExecuTorch's host is left out: it is an example to copy from, and does not wait.
-		if w.start == nextStart && !strings.HasPrefix(w.Mode, "ExecuTorch") {
+		if w.start == nextStart && w.read == nil && !strings.HasPrefix(w.Mode, "ExecuTorch") {
 			together := func() error { return c.measureTogether(ctx, w, o.Processes) }
 			many = append(many, slices.Repeat([]func() error{together}, togetherTimes)...)
 		}
 	}
 	return inAnyOrder(many)
+}
+
+// churnPacked has as much memory used before each process as the model and its packed weights take.
+func (c *comparison) churnPacked() error {
+	var largest int64
+	for _, w := range c.ways {
+		files, err := w.cacheFiles()
+		if err != nil {
+			return err
+		}
+		size, err := readIn(files...)
+		if err != nil {
+			return err
+		}
+		largest = max(largest, size)
+	}
+	c.churned += largest * 5 / 4
+	return nil
 }
 
 // togetherTimes is how often processes load together.
@@ -159,6 +180,7 @@ func (c *comparison) measureMany(ctx context.Context, w *way, n int) (err error)
 			return err
 		}
 		took[manyPSS] += memory[pss]
+		took[manyDirty] += memory[dirty]
 	}
 	w.many = append(w.many, took)
 	return nil
@@ -216,6 +238,7 @@ func (r *result) printPeers(w io.Writer) error {
 	return printTables(w, modesTable("ms and MiB", r.Modes, []column{
 		columnOf("load", totalMS, console.Digits), betweenColumn(totalMS), columnOf("first", firstMS, console.Digits),
 		columnOf("answer", answerMS, console.Digits), columnOf("steady", steadyMS, console.Digits),
+		columnOf("CPU, load", loadCPU, console.Digits), columnOf("CPU, answer", answerCPU, console.Digits),
 		columnOf("RssAnon", rssAnon, mebibytes), columnOf("file", fileBytes, mebibytes),
 		columnOf(fmt.Sprintf("PSS of %d", r.Processes), manyPSS, mebibytes),
 		columnOf("their loads", manyMS, console.Digits),
@@ -251,6 +274,16 @@ func (p Programs) path(name string) string {
 	return ""
 }
 
+// pack has the tool pack a model, and returns what it printed.
+func (p Programs) pack(ctx context.Context, model string, options ...string) (string, error) {
+	args := append([]string{"pack", model}, options...)
+	out, err := exec.CommandContext(ctx, p.path(packTool), args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("xpwc pack: %w: %s", err, out)
+	}
+	return string(out), nil
+}
+
 // peers are the runtimes that can run a model.
 type peers struct {
 	Programs
@@ -281,13 +314,12 @@ func (p peers) packed(name, cache string, run command, options ...string) *way {
 	w := &way{modeResult: modeResult{Mode: name}, start: nextStart, cache: p.base + "." + cache + ".packed"}
 	w.command = append(asUser(), run(w.cache)...)
 	w.pack = func(ctx context.Context) error {
-		args := append([]string{"pack", p.model, "-o", w.cache}, options...)
-		out, err := exec.CommandContext(ctx, p.path(packTool), args...).CombinedOutput()
+		out, err := p.Programs.pack(ctx, p.model, append([]string{"-o", w.cache}, options...)...)
 		if err != nil {
-			return fmt.Errorf("xpwc pack: %w: %s", err, out)
+			return err
 		}
 		// A sealed file's readers are given the model's digest, so it prints that.
-		if _, said, ok := strings.Cut(string(out), "sealed for the model "); ok {
+		if _, said, ok := strings.Cut(out, "sealed for the model "); ok {
 			for i, argument := range w.command {
 				w.command[i] = strings.Replace(argument, digestHere, strings.Fields(said)[0], 1)
 			}

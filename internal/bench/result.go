@@ -42,7 +42,9 @@ const (
 	firstMS    figure = "first_inference_ms"
 	answerMS   figure = "first_answer_ms" // total load and first inference
 	steadyMS   figure = "steady_ms"
-	commitMS   figure = "commit_ms" // cold: from finalize until all is on the disk
+	loadCPU    figure = "load_processor_ms"   // of the whole process, from opening the model
+	answerCPU  figure = "answer_processor_ms" // until the first answer
+	commitMS   figure = "commit_ms"           // cold: from finalize until all is on the disk
 
 	// What the cache did.
 	hits         figure = "hits"
@@ -62,9 +64,20 @@ const (
 	pss       figure = "pss_bytes"
 	peakBytes figure = "peak_rss_bytes" // of the process so far
 
+	// Of programs that answer prompts.
+	tokenMS      figure = "first_token_ms" // from exec to the first token
+	tokenCPU     figure = "first_token_cpu_ms"
+	promptTokens figure = "prompt_tokens"
+	answerTokens figure = "answer_tokens"
+	prefillRate  figure = "prefill_tokens_per_s" // of the prompt, until the answer's first token is there
+	prefillCPU   figure = "prefill_cpu_ms_per_token"
+	decodeRate   figure = "decode_tokens_per_s" // of the answer, after the first token
+	decodeCPU    figure = "decode_cpu_ms_per_token"
+
 	// Of several processes with one model.
-	manyMS     figure = "many_load_ms"     // the sum: they were started one after the other
-	manyPSS    figure = "many_pss_bytes"   // when all had answered
+	manyMS     figure = "many_load_ms"   // the sum: they were started one after the other
+	manyPSS    figure = "many_pss_bytes" // when all had answered
+	manyDirty  figure = "many_private_dirty_bytes"
 	togetherMS figure = "together_load_ms" // of each that loaded at the same instant as the others
 	slowestMS  figure = "slowest_load_ms"  // of the slowest of these
 )
@@ -73,6 +86,7 @@ const (
 type run struct {
 	Figures figures       `json:"figures"`
 	Output  string        `json:"output_sha256,omitempty"` // the sum of all outputs, one after the other
+	Answer  string        `json:"answer,omitempty"`        // in hexadecimal digits
 	Reasons []xpwc.Reason `json:"reasons,omitempty"`       // why entries are in private memory
 	Notes   []string      `json:"notes,omitempty"`
 }

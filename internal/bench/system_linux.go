@@ -30,6 +30,16 @@ func memoryOf(pid int) (figures, error) {
 	}, err
 }
 
+// processorTimeOf returns the processor time that a process has used, in all its threads.
+func processorTimeOf(pid int) (time.Duration, error) {
+	const scheduled = 2 // the clock that the scheduler keeps; a process' clock has the complement of its number
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
+		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
 // churn uses memory in small pages and then in large ones, and frees it, as programs do that a machine runs all the
 // time. The host of a virtual machine may have taken back what was free. So who takes memory next, in pages of either
 // size, finds what the host has given, and does not wait for it.
@@ -48,6 +58,15 @@ func churn(size int64) error {
 		}
 	}
 	return nil
+}
+
+// processorTime returns the processor time of this process so far, of the system too.
+func processorTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

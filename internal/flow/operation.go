@@ -27,7 +27,8 @@ type Operation interface {
 // there is one.
 type Node struct {
 	N   xnnpack.Node
-	ids IDs // its operands, nil if they are the operands of N
+	ids IDs // its operands, the outputs last; they are asked for again and again
+	in  int // how many of them are inputs
 
 	shape    func(in [][]int) []int
 	move     operators.Operator
@@ -54,7 +55,9 @@ type kind[N xnnpack.Node] struct {
 // constructor returns what makes an operation of a node.
 func constructor[N xnnpack.Node](k kind[N]) func(N) Node {
 	return func(n N) Node {
-		node := Node{N: n, shape: func(in [][]int) []int { return k.shape(n, in) }}
+		inputs, outputs := xnnpack.Operands(n)
+		node := Node{N: n, ids: slices.Concat(inputs, outputs), in: len(inputs),
+			shape: func(in [][]int) []int { return k.shape(n, in) }}
 		if k.move != nil {
 			node.move, node.moved = k.move(n), &moved{}
 		}
@@ -68,10 +71,7 @@ func constructor[N xnnpack.Node](k kind[N]) func(N) Node {
 
 // Operands implements [Operation].
 func (n Node) Operands() (inputs, outputs IDs) {
-	if inputs, outputs = xnnpack.Operands(n.N); n.ids != nil {
-		return n.ids[:len(inputs):len(inputs)], n.ids[len(inputs):]
-	}
-	return inputs, outputs
+	return n.ids[:n.in:n.in], n.ids[n.in:]
 }
 
 // With returns the same node with operands in the place of its own, its outputs last.

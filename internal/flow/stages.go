@@ -104,7 +104,7 @@ func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 			s.copied(state.Next, b)
 		}
 	}
-	return s.stages, s.between
+	return s.stages, share(s.stages, s.between, len(p.Inputs)+len(p.Outputs))
 }
 
 // stager makes the stages of a part.

@@ -53,6 +53,21 @@ func TestThereAreAsFewSubgraphsAsCanBe(t *testing.T) {
 	require.Equal(t, []int{2}, stages[2].Outputs)
 }
 
+func TestValuesThatDoNotExistAtTheSameTimeShareMemory(t *testing.T) {
+	keep := func([]byte) error { return nil }
+	p := Part{Values: values{}, Inputs: IDs{0}, Outputs: IDs{6}, States: []State{{Value: 1, Next: 1, Initial: keep}},
+		Steps: []*Step{sum(2, 0), sum(3, 2), sum(4, 3), sum(5, 4, 3), sum(6, 5, 1)}}
+	stages, between := p.Stages()
+	var sizes []int
+	for _, b := range between {
+		sizes = append(sizes, b.Size)
+	}
+	require.Equal(t, []int{10}, sizes[:1], "a state has memory of its own")
+	require.Equal(t, []int{40, 30, 50}, sizes[1:], "4 lies where 2 was; 5 is computed of 3 and 4")
+	require.Equal(t, [][]int{{0}, {3}, {4}, {3, 4}}, [][]int{
+		stages[0].Inputs, stages[1].Inputs, stages[2].Inputs, stages[3].Inputs})
+}
+
 func TestAStateBecomesTheNextOneWhenAllElseIsComputed(t *testing.T) {
 	p := Part{Values: values{}, Inputs: IDs{1}, Outputs: IDs{3, 1}, Steps: []*Step{sum(4, 1, 2), sum(3, 2)},
 		States: []State{{Value: 2, Next: 4, Initial: func(dst []byte) error { dst[0] = 7; return nil }}}}

@@ -2,9 +2,13 @@
 
 #include <math.h>
 
-// Nobody reads the floating-point exceptions, so comparisons need not raise them one by one.
+// Nobody reads the floating-point exceptions, so comparisons need not raise them one by one. A result lies where an
+// operand does or apart from it, so no loop waits for its own results. With O3 these loops compile three times as long.
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-trapping-math")
+#pragma GCC optimize("no-trapping-math", "tree-vectorize", "vect-cost-model=dynamic")
+#define INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define INDEPENDENT
 #endif
 
 // Of each function there is one more for CPUs with AVX2, where the linker can choose.
@@ -14,25 +18,28 @@
 #define CLONED
 #endif
 
+#define EACH INDEPENDENT for (size_t i = 0; i < n; i++)
+
 // One loop for each way in which rows are read, so that the compiler sees how far apart the numbers are.
-#define ROWS(D, T, RESULT)                                                                     \
-    do {                                                                                       \
-        D* out = dst;                                                                          \
-        const T* p = a;                                                                        \
-        const T* q = b;                                                                        \
-        if (a_step == 1 && b_step == 1) {                                                      \
-            for (size_t i = 0; i < n; i++) { const T x = p[i], y = q[i]; out[i] = (D)(RESULT); } \
-        } else if (a_step == 1) {                                                              \
-            const T y = q[0];                                                                  \
-            for (size_t i = 0; i < n; i++) { const T x = p[i]; out[i] = (D)(RESULT); }           \
-        } else if (b_step == 1) {                                                              \
-            const T x = p[0];                                                                  \
-            for (size_t i = 0; i < n; i++) { const T y = q[i]; out[i] = (D)(RESULT); }           \
-        } else {                                                                               \
-            const T x = p[0], y = q[0];                                                        \
-            for (size_t i = 0; i < n; i++) { out[i] = (D)(RESULT); }                             \
-        }                                                                                      \
-        return 1;                                                                              \
+#define ROWS(D, T, RESULT)                                             \
+    do {                                                               \
+        D* out = dst;                                                  \
+        const T* p = a;                                                \
+        const T* q = b;                                                \
+        if (a_step == 1 && b_step == 1) {                              \
+            EACH { const T x = p[i], y = q[i]; out[i] = (D)(RESULT); } \
+        } else if (a_step == 1) {                                      \
+            const T y = q[0];                                          \
+            EACH { const T x = p[i]; out[i] = (D)(RESULT); }           \
+        } else if (b_step == 1) {                                      \
+            const T x = p[0];                                          \
+            EACH { const T y = q[i]; out[i] = (D)(RESULT); }           \
+        } else {                                                       \
+            const T x = p[0], y = q[0];                                \
+            const D z = (D)(RESULT);                                   \
+            EACH { out[i] = z; }                                       \
+        }                                                              \
+        return 1;                                                      \
     } while (0)
 
 // A number that is none makes the result none.
@@ -40,21 +47,21 @@
 #define MIN(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
 
 // What every element has. U is a type in which sums and products of T wrap around.
-#define NUMBERS(T, U)                                                 \
-    case XPWC_EQUAL: ROWS(uint8_t, T, x == y);                        \
-    case XPWC_NOT_EQUAL: ROWS(uint8_t, T, x != y);                    \
-    case XPWC_LESS: ROWS(uint8_t, T, x < y);                          \
-    case XPWC_LESS_OR_EQUAL: ROWS(uint8_t, T, x <= y);                \
-    case XPWC_GREATER: ROWS(uint8_t, T, x > y);                       \
-    case XPWC_GREATER_OR_EQUAL: ROWS(uint8_t, T, x >= y);             \
-    case XPWC_ADD: ROWS(T, T, (U)x + (U)y);                           \
-    case XPWC_SUBTRACT: ROWS(T, T, (U)x - (U)y);                      \
-    case XPWC_MULTIPLY: ROWS(T, T, (U)x * (U)y);                      \
-    case XPWC_MAXIMUM: ROWS(T, T, MAX(x, y));                         \
+#define NUMBERS(T, U)                                     \
+    case XPWC_EQUAL: ROWS(uint8_t, T, x == y);            \
+    case XPWC_NOT_EQUAL: ROWS(uint8_t, T, x != y);        \
+    case XPWC_LESS: ROWS(uint8_t, T, x < y);              \
+    case XPWC_LESS_OR_EQUAL: ROWS(uint8_t, T, x <= y);    \
+    case XPWC_GREATER: ROWS(uint8_t, T, x > y);           \
+    case XPWC_GREATER_OR_EQUAL: ROWS(uint8_t, T, x >= y); \
+    case XPWC_ADD: ROWS(T, T, (U)x + (U)y);               \
+    case XPWC_SUBTRACT: ROWS(T, T, (U)x - (U)y);          \
+    case XPWC_MULTIPLY: ROWS(T, T, (U)x * (U)y);          \
+    case XPWC_MAXIMUM: ROWS(T, T, MAX(x, y));             \
     case XPWC_MINIMUM: ROWS(T, T, MIN(x, y))
 
 #define COMBINE_INTEGERS(NAME, T, U)                                                                              \
-    CLONED static int combine_##NAME(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b,      \
+    CLONED static int combine_##NAME(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b, \
                               size_t b_step, size_t n) {                                                          \
         switch (loop) {                                                                                           \
             NUMBERS(T, U);                                                                                        \
@@ -89,8 +96,8 @@ static float floor_remainder(float x, float y) {
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
-CLONED static int combine_f32(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b, size_t b_step,
-                       size_t n) {
+CLONED static int combine_f32(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b,
+                              size_t b_step, size_t n) {
     switch (loop) {
         NUMBERS(float, float);
     case XPWC_DIVIDE: ROWS(float, float, x / y);
@@ -104,8 +111,8 @@ CLONED static int combine_f32(enum xpwc_loop loop, void* dst, const void* a, siz
     }
 }
 
-CLONED static int combine_f64(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b, size_t b_step,
-                       size_t n) {
+CLONED static int combine_f64(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b,
+                              size_t b_step, size_t n) {
     switch (loop) {
         NUMBERS(double, double);
     default: return 0;
@@ -113,8 +120,8 @@ CLONED static int combine_f64(enum xpwc_loop loop, void* dst, const void* a, siz
 }
 
 // Any byte but 0 is true.
-CLONED static int combine_bool(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b, size_t b_step,
-                        size_t n) {
+CLONED static int combine_bool(enum xpwc_loop loop, void* dst, const void* a, size_t a_step, const void* b,
+                              size_t b_step, size_t n) {
     switch (loop) {
     case XPWC_EQUAL: ROWS(uint8_t, uint8_t, !x == !y);
     case XPWC_NOT_EQUAL:
@@ -148,10 +155,10 @@ CLONED int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst,
     if (element != XPWC_F32) { return 0; }
     float* restrict out = dst;
     const float* in = src;
-#define ROW(RESULT)                                                              \
-    do {                                                                         \
-        for (size_t i = 0; i < n; i++) { const float x = in[i]; out[i] = RESULT; } \
-        return 1;                                                                \
+#define ROW(RESULT)                                      \
+    do {                                                 \
+        EACH { const float x = in[i]; out[i] = RESULT; } \
+        return 1;                                        \
     } while (0)
     switch (loop) {
     case XPWC_ARC_COSINE: ROW(acosf(x));
@@ -177,53 +184,53 @@ CLONED int xpwc_apply(enum xpwc_loop loop, enum xpwc_element element, void* dst,
 
 // Several results at the same time, since each waits for the one before; numbers[lanes] of each are read in turn. A
 // number that is none makes the extreme none.
-#define FOLD(T, NEUTRAL, RESULT, EXTREME)                                          \
-    do {                                                                           \
-        enum { lanes = 64 / sizeof(T), turns = 8 };                                \
-        T lane[lanes];                                                             \
-        int nans[lanes];                                                           \
-        const T* in = src;                                                         \
-        size_t i = 0;                                                              \
-        for (int k = 0; k < lanes; k++) { lane[k] = NEUTRAL; nans[k] = 0; }        \
-        for (; n - i >= lanes * turns; i += lanes * turns) {                       \
-            for (int k = 0; k < lanes; k++) {                                      \
-                T y = lane[k];                                                     \
-                int none = nans[k];                                                \
-                for (int turn = 0; turn < turns; turn++) {                         \
-                    const T x = in[i + turn * lanes + k];                          \
-                    y = (T)(RESULT);                                               \
-                    none |= EXTREME && x != x;                                     \
-                }                                                                  \
-                lane[k] = y;                                                       \
-                nans[k] = none;                                                    \
-            }                                                                      \
-        }                                                                          \
-        T y = *(T*)sum;                                                            \
-        int none = EXTREME && y != y;                                              \
-        for (int k = 0; k < lanes; k++) {                                          \
-            const T x = lane[k];                                                   \
-            y = (T)(RESULT);                                                       \
-            none |= nans[k];                                                       \
-        }                                                                          \
-        for (; i < n; i++) {                                                       \
-            const T x = in[i];                                                     \
-            y = (T)(RESULT);                                                       \
-            none |= EXTREME && x != x;                                             \
-        }                                                                          \
-        if (none) { y = (T)NAN; }                                                  \
-        *(T*)sum = y;                                              \
-        return 1;                                                                  \
+#define FOLD(T, NEUTRAL, RESULT, EXTREME)                                   \
+    do {                                                                    \
+        enum { lanes = 64 / sizeof(T), turns = 8 };                         \
+        T lane[lanes];                                                      \
+        int nans[lanes];                                                    \
+        const T* in = src;                                                  \
+        size_t i = 0;                                                       \
+        for (int k = 0; k < lanes; k++) { lane[k] = NEUTRAL; nans[k] = 0; } \
+        for (; n - i >= lanes * turns; i += lanes * turns) {                \
+            for (int k = 0; k < lanes; k++) {                               \
+                T y = lane[k];                                              \
+                int none = nans[k];                                         \
+                for (int turn = 0; turn < turns; turn++) {                  \
+                    const T x = in[i + turn * lanes + k];                   \
+                    y = (T)(RESULT);                                        \
+                    none |= EXTREME && x != x;                              \
+                }                                                           \
+                lane[k] = y;                                                \
+                nans[k] = none;                                             \
+            }                                                               \
+        }                                                                   \
+        T y = *(T*)sum;                                                     \
+        int none = EXTREME && y != y;                                       \
+        for (int k = 0; k < lanes; k++) {                                   \
+            const T x = lane[k];                                            \
+            y = (T)(RESULT);                                                \
+            none |= nans[k];                                                \
+        }                                                                   \
+        for (; i < n; i++) {                                                \
+            const T x = in[i];                                              \
+            y = (T)(RESULT);                                                \
+            none |= EXTREME && x != x;                                      \
+        }                                                                   \
+        if (none) { y = (T)NAN; }                                           \
+        *(T*)sum = y;                                                       \
+        return 1;                                                           \
     } while (0)
 
-#define FOLDS(NAME, T, U, LEAST, GREATEST)                                                             \
-    CLONED static int fold_##NAME(enum xpwc_loop loop, void* sum, const void* src, size_t n) {         \
-        switch (loop) {                                                                                \
-        case XPWC_ADD: FOLD(T, 0, (U)x + (U)y, 0);                                                     \
-        case XPWC_MULTIPLY: FOLD(T, 1, (U)x * (U)y, 0);                                                \
-        case XPWC_MAXIMUM: FOLD(T, LEAST, x > y ? x : y, 1);                                           \
-        case XPWC_MINIMUM: FOLD(T, GREATEST, x < y ? x : y, 1);                                        \
-        default: return 0;                                                                             \
-        }                                                                                              \
+#define FOLDS(NAME, T, U, LEAST, GREATEST)                                                     \
+    CLONED static int fold_##NAME(enum xpwc_loop loop, void* sum, const void* src, size_t n) { \
+        switch (loop) {                                                                        \
+        case XPWC_ADD: FOLD(T, 0, (U)x + (U)y, 0);                                             \
+        case XPWC_MULTIPLY: FOLD(T, 1, (U)x * (U)y, 0);                                        \
+        case XPWC_MAXIMUM: FOLD(T, LEAST, x > y ? x : y, 1);                                   \
+        case XPWC_MINIMUM: FOLD(T, GREATEST, x < y ? x : y, 1);                                \
+        default: return 0;                                                                     \
+        }                                                                                      \
     }
 
 FOLDS(i8, int8_t, uint32_t, INT8_MIN, INT8_MAX)
@@ -235,12 +242,12 @@ FOLDS(f32, float, float, -INFINITY, INFINITY)
 FOLDS(f64, double, double, -INFINITY, INFINITY)
 
 int xpwc_fold(enum xpwc_loop loop, enum xpwc_element element, void* sums, size_t rows, const void* src, size_t n) {
-#define EACH_ROW(NAME, T)                                                           \
-    do {                                                                            \
-        for (size_t i = 0; i < rows; i++) {                                         \
+#define EACH_ROW(NAME, T)                                                                 \
+    do {                                                                                  \
+        for (size_t i = 0; i < rows; i++) {                                               \
             if (!fold_##NAME(loop, (T*)sums + i, (const T*)src + i * n, n)) { return 0; } \
-        }                                                                           \
-        return 1;                                                                   \
+        }                                                                                 \
+        return 1;                                                                         \
     } while (0)
     switch (element) {
     case XPWC_I8: EACH_ROW(i8, int8_t);
@@ -267,28 +274,28 @@ int xpwc_fold_columns(enum xpwc_loop loop, enum xpwc_element element, void* sums
     return 1;
 }
 
-#define CONVERT(D, T, RESULT)                                                         \
-    do {                                                                              \
-        D* restrict out = dst;                                                        \
-        const T* in = src;                                                            \
-        for (size_t i = 0; i < n; i++) { const T x = in[i]; out[i] = (D)(RESULT); }     \
-        return 1;                                                                     \
+#define CONVERT(D, T, RESULT)                             \
+    do {                                                  \
+        D* restrict out = dst;                            \
+        const T* in = src;                                \
+        EACH { const T x = in[i]; out[i] = (D)(RESULT); } \
+        return 1;                                         \
     } while (0)
 
 // Floats are cut off to integers.
-#define CONVERSIONS(NAME, T, VALUE)                                                            \
-    CLONED static int convert_##NAME(enum xpwc_element to, void* dst, const void* src, size_t n) {    \
-        switch (to) {                                                                          \
-        case XPWC_I8: CONVERT(int8_t, T, VALUE);                                               \
-        case XPWC_U8: CONVERT(uint8_t, T, VALUE);                                              \
-        case XPWC_I16: CONVERT(int16_t, T, VALUE);                                             \
-        case XPWC_I32: CONVERT(int32_t, T, VALUE);                                             \
-        case XPWC_I64: CONVERT(int64_t, T, VALUE);                                             \
-        case XPWC_F32: CONVERT(float, T, VALUE);                                               \
-        case XPWC_F64: CONVERT(double, T, VALUE);                                              \
-        case XPWC_BOOL: CONVERT(uint8_t, T, x != 0);                                           \
-        }                                                                                      \
-        return 0;                                                                              \
+#define CONVERSIONS(NAME, T, VALUE)                                                                \
+    CLONED static int convert_##NAME(enum xpwc_element to, void* dst, const void* src, size_t n) { \
+        switch (to) {                                                                              \
+        case XPWC_I8: CONVERT(int8_t, T, VALUE);                                                   \
+        case XPWC_U8: CONVERT(uint8_t, T, VALUE);                                                  \
+        case XPWC_I16: CONVERT(int16_t, T, VALUE);                                                 \
+        case XPWC_I32: CONVERT(int32_t, T, VALUE);                                                 \
+        case XPWC_I64: CONVERT(int64_t, T, VALUE);                                                 \
+        case XPWC_F32: CONVERT(float, T, VALUE);                                                   \
+        case XPWC_F64: CONVERT(double, T, VALUE);                                                  \
+        case XPWC_BOOL: CONVERT(uint8_t, T, x != 0);                                               \
+        }                                                                                          \
+        return 0;                                                                                  \
     }
 
 CONVERSIONS(i8, int8_t, x)
@@ -314,28 +321,28 @@ int xpwc_convert(enum xpwc_element to, void* dst, enum xpwc_element from, const 
     return 0;
 }
 
-#define SELECT(T)                                                                                \
-    do {                                                                                         \
-        T* restrict out = dst;                                                                   \
-        const T* p = a;                                                                          \
-        const T* q = b;                                                                          \
-        if (a_step == 1 && b_step == 1) {                                                        \
-            for (size_t i = 0; i < n; i++) { const T x = p[i], y = q[i]; out[i] = flags[i] ? x : y; } \
-        } else if (a_step == 1) {                                                                \
-            const T y = q[0];                                                                    \
-            for (size_t i = 0; i < n; i++) { const T x = p[i]; out[i] = flags[i] ? x : y; }        \
-        } else if (b_step == 1) {                                                                \
-            const T x = p[0];                                                                    \
-            for (size_t i = 0; i < n; i++) { const T y = q[i]; out[i] = flags[i] ? x : y; }        \
-        } else {                                                                                 \
-            const T x = p[0], y = q[0];                                                          \
-            for (size_t i = 0; i < n; i++) { out[i] = flags[i] ? x : y; }                          \
-        }                                                                                        \
-        return 1;                                                                                \
+#define SELECT(T)                                                           \
+    do {                                                                    \
+        T* restrict out = dst;                                              \
+        const T* p = a;                                                     \
+        const T* q = b;                                                     \
+        if (a_step == 1 && b_step == 1) {                                   \
+            EACH { const T x = p[i], y = q[i]; out[i] = flags[i] ? x : y; } \
+        } else if (a_step == 1) {                                           \
+            const T y = q[0];                                               \
+            EACH { const T x = p[i]; out[i] = flags[i] ? x : y; }           \
+        } else if (b_step == 1) {                                           \
+            const T x = p[0];                                               \
+            EACH { const T y = q[i]; out[i] = flags[i] ? x : y; }           \
+        } else {                                                            \
+            const T x = p[0], y = q[0];                                     \
+            EACH { out[i] = flags[i] ? x : y; }                             \
+        }                                                                   \
+        return 1;                                                           \
     } while (0)
 
-CLONED int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void* a, size_t a_step, const void* b, size_t b_step,
-                size_t n) {
+CLONED int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void* a, size_t a_step, const void* b,
+                       size_t b_step, size_t n) {
     switch (size) {
     case 1: SELECT(uint8_t);
     case 2: SELECT(uint16_t);
@@ -346,12 +353,12 @@ CLONED int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void*
 }
 
 CLONED int xpwc_reverse(size_t size, void* dst, const void* src, size_t n) {
-#define REVERSE(T)                                                     \
-    do {                                                               \
-        T* restrict out = dst;                                         \
-        const T* in = src;                                             \
-        for (size_t i = 0; i < n; i++) { out[i] = in[n - 1 - i]; }     \
-        return 1;                                                      \
+#define REVERSE(T)                       \
+    do {                                 \
+        T* restrict out = dst;           \
+        const T* in = src;               \
+        EACH { out[i] = in[n - 1 - i]; } \
+        return 1;                        \
     } while (0)
     switch (size) {
     case 1: REVERSE(uint8_t);

@@ -3,7 +3,7 @@
 package operators
 
 /*
-#cgo CFLAGS: -O3 -Wall -Wextra
+#cgo CFLAGS: -Wall -Wextra
 #cgo LDFLAGS: -lm
 #include "loops.h"
 */

@@ -27,6 +27,22 @@ func preallocate(f *os.File, offset, size int64) error {
 	}
 }
 
+// zeros are what Disk.Supply writes.
+var zeros [256 << 10]byte
+
+// Supply writes zeros. The page cache makes a page for all of a write, of its size at most, and the write-back of the
+// payloads follows when they are packed.
+func (d *Disk) Supply(offset, size int64) error {
+	for size > 0 {
+		n, err := d.WriteAt(zeros[:min(size, int64(len(zeros)))], offset)
+		if err != nil {
+			return err
+		}
+		offset, size = offset+int64(n), size-int64(n)
+	}
+	return nil
+}
+
 func copiesUp(f *os.File) bool {
 	var fs unix.Statfs_t
 	return unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Type == unix.OVERLAYFS_SUPER_MAGIC

@@ -9,6 +9,9 @@ func flushFile(f *os.File) error { return f.Sync() }
 
 // What follows is for Linux.
 
+// Supply does nothing: page faults supply the pages.
+func (*Disk) Supply(_, _ int64) error { return nil }
+
 func copiesUp(*os.File) bool { return false }
 
 func giveBack([]byte) {}

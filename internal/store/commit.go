@@ -39,7 +39,7 @@ func (st *Store) PrepareCommit(layouts []format.Layout, records []format.Record)
 	if err := st.cut(slot.End); err != nil {
 		return nil, err
 	}
-	st.tail, st.growth = slot.End, 0
+	st.tail, st.growth, st.supplied = slot.End, 0, 0
 	if err := st.retire(); err != nil {
 		return nil, fmt.Errorf("cache %s: %w", st.path, err)
 	}

@@ -39,6 +39,9 @@ type File interface {
 	SetMode(mode fs.FileMode) error
 	// Allocate reserves space, extending the file: a later write into [offset, offset+size) cannot find the disk full.
 	Allocate(offset, size int64) error
+	// Supply gives a part that is allocated, and that nothing was written to, its pages of zeros ahead of page faults.
+	// It may do nothing.
+	Supply(offset, size int64) error
 	// Truncate cuts the file off. It fails with ErrMapped, and leaves it as it is, where the system refuses that to a
 	// file that somebody has mapped.
 	Truncate(size int64) error

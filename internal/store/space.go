@@ -16,9 +16,11 @@ const (
 	LastSegment  = 64 << 20
 )
 
-// largePage is what one page fault maps where the system can. The page that a file ends in is a small one, and what was
-// in small pages once remains so while it is in memory: a segment that more may follow ends with a large one.
-const largePage = 2 << 20
+// supplyStep is how much of a segment gets its pages at once, in a page of this size where the system can. Pages of 2
+// MiB, as page faults make them, are slower: a virtual machine's host may have taken free memory back in pieces of that
+// size, and returns it at 2 ms a MiB. The page that a file ends in is a small one: a segment that more may follow ends
+// with a whole step.
+const supplyStep = 256 << 10
 
 // A listing is what an index lists: entries, and the bytes of their names and of the stamps of copies.
 type listing struct{ records, names uint64 }
@@ -38,6 +40,9 @@ func (st *Store) Reserve(n, names uint64) (Reservation, error) {
 		}
 	}
 	if err := st.makeRoom(start+n, listed); err != nil {
+		return Reservation{}, err
+	}
+	if err := st.supply(start + n); err != nil {
 		return Reservation{}, err
 	}
 	offset := start - st.segment.offset
@@ -85,7 +90,7 @@ func (st *Store) grow(start, n uint64) error {
 	offset := start &^ (granularity - 1)
 	need := format.AlignUp(start+n-offset, granularity)
 	st.growth = min(max(2*st.growth, FirstSegment), LastSegment)
-	size := max(format.AlignUp(offset+need, largePage), (offset+st.growth)&^(largePage-1)) - offset
+	size := max(format.AlignUp(offset+need, supplyStep), (offset+st.growth)&^(supplyStep-1)) - offset
 	err := st.allocate(offset + size)
 	if err != nil && size > need { // a nearly full disk may still have room for this one
 		st.growth, size = 0, need
@@ -103,7 +108,20 @@ func (st *Store) grow(start, n uint64) error {
 		return err
 	}
 	st.segment = newRegion(m, offset, st.id)
+	st.supplied = max(st.supplied, format.AlignUp(start, granularity))
 	st.segments = append(st.segments, st.segment.Retain())
+	return nil
+}
+
+// supply gives the segment its pages up to an offset. Nothing was reserved there, so no packed byte is overwritten.
+func (st *Store) supply(end uint64) error {
+	for st.supplied < end {
+		next := min((st.supplied+supplyStep)&^(supplyStep-1), st.segment.end())
+		if err := st.disk.Supply(int64(st.supplied), int64(next-st.supplied)); err != nil {
+			return err
+		}
+		st.supplied = next
+	}
 	return nil
 }
 

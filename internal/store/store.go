@@ -44,6 +44,7 @@ type Store struct {
 	listed   listing   // what the next index has to list
 	segment  *Region   // where the next reservation comes from, or nil
 	segments []*Region // those not yet read-only
+	supplied uint64    // up to where the segment's pages are in memory
 	growth   uint64    // size of the next segment
 	grown    bool      // the file has space after the committed end
 	excess   bool      // and keeps it, because somebody has the file mapped: see cut

@@ -225,18 +225,74 @@ func TestARewritingDoesNotTakeThePlaceOfAFileThatItIsNotMadeOf(t *testing.T) {
 }
 
 // A page that the file's end lies in is a small one.
-func TestASegmentEndsWithALargePage(t *testing.T) {
+func TestASegmentEndsWithAWholeStep(t *testing.T) {
 	w := mustOpen(t, newDir(t).Process())
 	require.NoError(t, w.begin())
 	for _, size := range []int{100, 3 << 20, 9 << 20, 1<<20 + 5} {
 		r, err := w.reserve("x", size)
 		require.NoError(t, err)
 		end := r.Region.Offset() + uint64(len(r.Region.Data()))
-		require.Zero(t, end%(2<<20), "%d bytes at %d", size, r.Offset())
+		require.Zero(t, end%(256<<10), "%d bytes at %d", size, r.Offset())
 		require.NoError(t, w.Cancel(r))
 	}
 	require.NoError(t, w.Close())
 }
+
+// A supplier records which parts of a file get their pages ahead.
+type supplier struct {
+	store.File
+	supplied map[int64]bool // pages
+}
+
+func (s *supplier) Supply(offset, size int64) error {
+	for page := offset >> 12; page < (offset+size)>>12; page++ {
+		s.supplied[page] = true
+	}
+	return s.File.Supply(offset, size)
+}
+
+func TestAReservationHasItsPagesAndKeepsWhatIsPackedAroundIt(t *testing.T) {
+	dir := newDir(t)
+	w := mustOpen(t, dir.Process())
+	require.NoError(t, w.begin())
+	recorded := &supplier{supplied: map[int64]bool{}}
+	w.Intercept(nil, func(d store.File) store.File { recorded.File = d; return recorded })
+	want := map[string][]byte{}
+	for i, size := range []int{100, 300 << 10, 5000, 3 << 20, 1, 64 << 10, 2 << 20, 77} {
+		name := strconv.Itoa(i)
+		want[name] = bytes.Repeat([]byte{byte(i + 1)}, size)
+		r, err := w.reserve(name, size)
+		require.NoError(t, err)
+		// The page that it begins in may have bytes of the one before.
+		for page := (r.Offset() + 4095) >> 12; page <= (r.Offset()+uint64(size)-1)>>12; page++ {
+			require.True(t, recorded.supplied[int64(page)], "page %d of %d bytes at %d", page, size, r.Offset())
+		}
+		copy(r.Data, want[name])
+		require.NoError(t, w.handIn(name, r))
+		if i%3 == 2 { // the next one lies in a new segment
+			require.NoError(t, w.commit(nil))
+		}
+	}
+	require.NoError(t, w.commit(nil))
+	require.NoError(t, w.Close())
+	requireContent(t, dir, want)
+}
+
+func TestADiskThatCannotSupplyPagesIsAnError(t *testing.T) {
+	w := mustOpen(t, newDir(t).Process())
+	require.NoError(t, w.begin())
+	w.Intercept(nil, func(d store.File) store.File { return unsupplied{d} })
+	_, err := w.reserve("x", 100)
+	require.ErrorIs(t, err, syscall.EIO)
+	w.Intercept(nil, func(d store.File) store.File { return d.(unsupplied).File })
+	require.NoError(t, w.commit(payloadA))
+	require.NoError(t, w.Close())
+}
+
+// An unsupplied disk fails to supply pages.
+type unsupplied struct{ store.File }
+
+func (unsupplied) Supply(_, _ int64) error { return syscall.EIO }
 
 // What was reserved and not packed into leaves no trace.
 func TestWhatIsCancelledIsGivenBack(t *testing.T) {

@@ -15,6 +15,8 @@ type Release struct {
 	Packer string
 	// Libraries are the SHA-256 of that library, by architecture as GOARCH has it.
 	Libraries map[string]string
+	// Platforms are the tags of the package's wheels, by architecture.
+	Platforms map[string]string
 }
 
 // releases are in the order of their versions. A test packs with each of them, and compares.
@@ -22,7 +24,7 @@ var releases = []Release{
 	{"2.3.0", "litert-lm-api 0.18.1", map[string]string{
 		"amd64": "b837c18cc98920ea0f979c454795dcabb6c1f132b9b4a4a309243e67d62e94b9",
 		"arm64": "9a2ad189678a4c2148eb498ac4785272cb37f96dc07a3a6019553963b363c00c",
-	}},
+	}, map[string]string{"amd64": "manylinux_2_27_x86_64", "arm64": "manylinux_2_27_aarch64"}},
 }
 
 // Releases returns the versions of LiteRT that are known, the oldest first.

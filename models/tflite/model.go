@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"xpwc"
 	"xpwc/internal/fault"
@@ -21,6 +22,8 @@ type Model struct {
 	file *mapped.File
 	plan *plan
 	data *dataMap
+
+	stages func() ([]models.Stage, []models.Buffer) // computed once, as of Stages
 }
 
 // Options of [Load] and [Open]; nil and the zero value mean the defaults. Open ignores inference.Options.
@@ -87,7 +90,7 @@ func newModel(f *mapped.File, name string, o Options) (*Model, error) {
 		return nil, errors.Join(fmt.Errorf("open model %s: %w", name, err), f.Close())
 	}
 	p.mapped, p.whole.Name = f, f.Path()
-	return &Model{file: f, plan: p, data: &dataMap{f, p.byName}}, nil
+	return &Model{file: f, plan: p, data: &dataMap{f, p.byName}, stages: sync.OnceValues(p.whole.Stages)}, nil
 }
 
 // load does everything that needs only the file's bytes.
@@ -221,7 +224,7 @@ func (m *Model) WeightBytes() (n int64) {
 
 // Stages returns what the model computes where XNNPACK does not have all of it. See [models.Staged].
 func (m *Model) Stages() (stages []models.Stage, between []models.Buffer) {
-	return m.plan.whole.Stages()
+	return m.stages()
 }
 
 // Subgraph makes a new subgraph of the model, and asks l once for each constant that a node uses. The options tell how

@@ -259,8 +259,13 @@ func readBuffers(file []byte, model flatbuf.Table) (buffers []flatbuf.Span) {
 	return buffers
 }
 
+// usualTensors bounds the memory that a subgraph's tensors get before they are read.
+const usualTensors = 1 << 13
+
 func (p *parser) readTensors(subgraph flatbuf.Table) {
-	for i, t := range subgraph.Tables(subgraphTensors).All() {
+	tables := subgraph.Tables(subgraphTensors)
+	p.g.tensors = slices.Grow(p.g.tensors, min(tables.Len(), usualTensors))
+	for i, t := range tables.All() {
 		v := tensor{
 			name:  t.String(tensorName),
 			shape: t.Int32s(tensorShape),

@@ -1,5 +1,5 @@
 """Tests of the installed wheel. They need no file of the checkout, except the models in $XPWC_TEST_MODELS:
-model.tflite, whose weights are in half precision, and model.pte, a program of ExecuTorch."""
+model.tflite, whose weights are in half precision, model.pte, a program of ExecuTorch, and bundle.litertlm."""
 
 import concurrent.futures
 import contextlib
@@ -54,6 +54,8 @@ class Packing(InNewDirectory):
         self.assertEqual(0o700, path.parent.stat().st_mode & 0o777)
         with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "relative", "HOME": str(self.work)}):
             self.assertEqual(self.work / ".cache" / "xpwc", _cache.cache_directory())
+        with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "", "HOME": ""}):
+            self.assertTrue(_cache.cache_directory().is_absolute())
 
     def test_another_model_cpu_or_runtime_has_another_file(self) -> None:
         names = {
@@ -122,6 +124,7 @@ class Packing(InNewDirectory):
         )
         self.assertIn(str(raised.exception), tool.stderr)
         self.assertEqual("malformed", raised.exception.kind)
+        self.assertNotIn(_cache.PACKING, str(raised.exception))
         self.require_only()
 
     def test_wrong_arguments_are_refused(self) -> None:
@@ -200,6 +203,38 @@ class Installation(unittest.TestCase):
 
     def test_the_package_has_types(self) -> None:
         self.assertTrue((Path(xpwc.__file__).parent / "py.typed").exists())
+
+
+@unittest.skipUnless(importlib.util.find_spec("litert_lm"), "litert-lm-api is not installed")
+class LiteRTLM(InNewDirectory):
+    def setUp(self) -> None:
+        super().setUp()
+        self.bundle = self.work / "bundle.litertlm"
+        shutil.copyfile(MODELS / "bundle.litertlm", self.bundle)
+
+    def test_the_directory_of_a_bundle_is_verified(self) -> None:
+        directory = xpwc.pack(self.bundle, "litert-lm", directory=self.cache)
+        xpwc.verify(directory, self.bundle)
+        (file,) = directory.iterdir()
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.chmod(0o644)
+        file.write_bytes(content)
+        with self.assertRaises(xpwc.Error):
+            xpwc.verify(directory, self.bundle)
+
+    def test_a_file_with_two_names_counts_once(self) -> None:
+        os.utime(self.bundle, (1_700_000_000, 1_700_000_000))
+        directory = xpwc.pack(self.bundle, "litert-lm", directory=self.cache)
+        first, second = directory.iterdir()
+        self.assertTrue(first.samefile(second))
+        figures = xpwc.stats(directory)
+        self.assertEqual(("litert", first.stat().st_size), (figures.format, figures.file_bytes))
+        xpwc.verify(directory, self.bundle)
+
+    def test_a_directory_without_packed_weights_is_refused(self) -> None:
+        with self.assertRaisesRegex(xpwc.Error, "no file of packed weights"):
+            xpwc.stats(self.work)
 
 
 @unittest.skipUnless(importlib.util.find_spec("ai_edge_litert"), "ai-edge-litert is not installed")

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -74,7 +75,11 @@ def pack_into(
             options.append("--cpu=" + cpu)
         if target is not None:
             options.append("--target=" + target)
-        report = run("pack", options, sources)
+        try:
+            report = run("pack", options, sources)
+        except Error as error:
+            # The temporary path would be gone when the caller reads it.
+            raise Error(str(error).replace(str(packed), str(path)), error.kind) from None
         nothing = report.get("nothing_packed")
         if nothing:
             raise NothingToPack(f"{sources[0]}: {nothing}", "nothing_to_pack")
@@ -152,8 +157,11 @@ def open_at_once(path: str, flags: int) -> int:
 def cache_directory() -> Path:
     """Returns the user's directory for files of packed weights."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification of XDG ignores relative paths.
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "xpwc"
+    # The specification of XDG ignores relative paths. A relative or empty HOME would make a cache in any directory.
+    if not os.path.isabs(base):
+        home = os.environ.get("HOME", "")
+        base = os.path.join(home if os.path.isabs(home) else pwd.getpwuid(os.getuid()).pw_dir, ".cache")
+    return Path(base, "xpwc")
 
 
 @contextlib.contextmanager

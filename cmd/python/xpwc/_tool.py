@@ -112,11 +112,33 @@ def layout() -> Layout:
 
 
 def stats(path: Pathname) -> Stats:
-    """Returns figures of a file of packed weights. Raises Error if it is none, or damaged."""
-    result = run("inspect", [], [path])
-    if "format" not in result:
-        raise Error(f"{path}: not a file of packed weights", "not_cache")
-    return Stats(result["format"], result["entry_count"], result["payload_bytes"], result["file_bytes"])
+    """Returns figures of a file of packed weights, or of all files in a directory of LiteRT-LM's.
+
+    Raises Error if a file is none of packed weights, or damaged.
+    """
+    total = [0, 0, 0]
+    form = ""
+    for file in files_of(path):
+        result = run("inspect", [], [file])
+        if "format" not in result:
+            raise Error(f"{file}: not a file of packed weights", "not_cache")
+        form = result["format"]
+        for i, figure in enumerate(("entry_count", "payload_bytes", "file_bytes")):
+            total[i] += result[figure]
+    return Stats(form, *total)
+
+
+def files_of(path: Pathname) -> List[Path]:
+    """Returns the files of packed weights at a path: itself, or those in a directory of LiteRT-LM's, each once.
+
+    A file in it may have two names.
+    """
+    if not os.path.isdir(path):
+        return [Path(path)]
+    files = {f.stat().st_ino: f for f in sorted(Path(path).glob("*.xnnpack_cache"), reverse=True)}
+    if not files:
+        raise Error(f"{path}: no file of packed weights is in this directory", "not_cache")
+    return sorted(files.values())
 
 
 def verify(
@@ -127,7 +149,7 @@ def verify(
     cpu: Optional[str] = None,
     target: Optional[str] = None,
 ) -> None:
-    """Packs a model again, and compares every byte with a file.
+    """Packs a model again, and compares every byte with a file, or with all files in a directory of LiteRT-LM's.
 
     data are the .ptd files of a program of ExecuTorch. cpu or target is what the file was packed for, if that is not
     this machine's CPU. Raises Error if the file is damaged, or lacks weights that the model is packed into.
@@ -139,7 +161,8 @@ def verify(
         options.append("--target=" + target)
     if cpu is not None:
         options.append("--cpu=" + cpu)
-    run("verify", options, [path, *data])
+    for file in files_of(path):
+        run("verify", options, [file, *data])
 
 
 def library() -> List[str]:

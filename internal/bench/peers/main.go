@@ -34,6 +34,8 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&o.JSON, "json", "", "`file` for all figures")
 	limit := f.Float64("operators", 0,
 		"measure only inferences without a cache, and print the models above this `ratio` to the stock runtime's time")
+	tokens := f.Int("tokens", 0, "compare language models, with answers of so many `tokens`")
+	threads := f.Int("threads", 1, "`threads` of each program with a language model")
 	f.StringVar(&o.Peer, "only", "", "measure only this `peer`, as LiteRT, and fail if its answers differ")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -45,6 +47,11 @@ func run(ctx context.Context, args []string) error {
 	o.Models, o.Programs = f.Args(), bench.Programs(filepath.Dir(self))
 	if *limit > 0 {
 		return bench.RunOperators(ctx, o, *limit, os.Stdout, os.Stderr)
+	}
+	if *tokens > 0 {
+		return bench.RunLanguageModels(ctx, bench.LanguageModelsOptions{Models: o.Models, Rounds: o.Rounds,
+			Processes: o.Processes, Threads: *threads, Tokens: *tokens, Dir: o.Dir, JSON: o.JSON, Programs: o.Programs},
+			os.Stdout, os.Stderr)
 	}
 	return bench.RunPeers(ctx, o, os.Stdout, os.Stderr)
 }

@@ -13,6 +13,13 @@ static double milliseconds(void) {
 	return 1e3 * t.tv_sec + 1e-6 * t.tv_nsec;
 }
 
+// processor_ms returns the processor time of the process so far, of the system too.
+static double processor_ms(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return 1e3 * t.tv_sec + 1e-6 * t.tv_nsec;
+}
+
 static int by_value(const void *a, const void *b) {
 	const double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);

@@ -96,6 +96,16 @@ func (d *Disk) Allocate(offset, size int64) error {
 	return nil
 }
 
+// Supply makes a part zeros, as Linux' disk does. Mostly it has zeros, and no image of the disk changes.
+func (d *Disk) Supply(offset, size int64) error {
+	zeros, content := make([]byte, size), make([]byte, size)
+	if _, err := d.ReadAt(content, offset); err != nil || bytes.Equal(content, zeros) {
+		return err
+	}
+	_, err := d.WriteAt(zeros, offset)
+	return err
+}
+
 func (d *Disk) Truncate(size int64) error {
 	i, err := d.change(size)
 	if err != nil {

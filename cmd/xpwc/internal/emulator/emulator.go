@@ -37,19 +37,12 @@ func Find() (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err == nil {
-		self, err = filepath.EvalSymlinks(self)
-	}
+	tool, err := Tool()
 	if err != nil {
 		return nil, err
 	}
 	if runtime.GOARCH == Architecture {
-		return &Emulator{qemu: qemu, tool: self}, nil
-	}
-	tool, err := findTool(filepath.Dir(self))
-	if err != nil {
-		return nil, err
+		return &Emulator{qemu: qemu, tool: tool}, nil
 	}
 	sysroot := libc
 	if dir := os.Getenv("QEMU_LD_PREFIX"); dir != "" {
@@ -74,10 +67,18 @@ func findQEMU() (string, error) {
 // Variable names the environment variable with the path of the tool of arm64, for one that is elsewhere.
 const Variable = "XPWC_ARM64"
 
-// findTool finds the tool of arm64: the file that [Variable] names, or in arm64/ next to this tool, where make build
-// puts it, or in libexec/ of an installation. If Variable names a file it is the only one: another could have another
-// XNNPACK.
-func findTool(dir string) (string, error) {
+// Tool returns the path of the tool of arm64, which is this one on arm64. Elsewhere it is the file that [Variable]
+// names, or in arm64/ next to this tool, where make build puts it, or in libexec/ of an installation. If Variable names
+// a file it is the only one: another could have another XNNPACK. The error matches ErrMissing if there is none.
+func Tool() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil || runtime.GOARCH == Architecture {
+		return self, err
+	}
+	dir := filepath.Dir(self)
 	if path := os.Getenv(Variable); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return "", fmt.Errorf("%w: the xpwc of arm64 that %s names: %w", ErrMissing, Variable, err)
