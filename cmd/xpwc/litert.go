@@ -95,7 +95,8 @@ func installLibrary(architecture string) string {
 		return fmt.Sprintf("pip install --no-deps --only-binary=:all: --platform=%s --target=DIR %s, and name "+
 			"DIR/litert_lm/liblitert-lm.so with --litert-lm", release.Platforms[architecture], pipRequirement(release))
 	}
-	return fmt.Sprintf("pip install %s, or name its litert_lm/liblitert-lm.so with --litert-lm", pipRequirement(release))
+	return fmt.Sprintf("pip install %s, or name its litert_lm/liblitert-lm.so with --litert-lm",
+		pipRequirement(release))
 }
 
 func pipRequirement(release litert.Release) string {

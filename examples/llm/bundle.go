@@ -53,10 +53,7 @@ func programTokenizer(path string, m *llm.Model) (*tokenizer, error) {
 		return nil, fmt.Errorf("the tokenizer (-tokenizer): %w", err)
 	}
 	defer f.Close()
-	document, err := io.ReadAll(io.LimitReader(f, mostTokenizer+1))
-	if err == nil && len(document) > mostTokenizer {
-		err = fmt.Errorf("%w: more than %d bytes", errMalformed, mostTokenizer)
-	}
+	document, err := limited(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -140,6 +137,15 @@ func inflated(section io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a tokenizer of %d bytes, and not %d", errMalformed, content.Len(), size)
 	}
 	return content.Bytes(), nil
+}
+
+// limited returns the content of a tokenizer that is not too large.
+func limited(r io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, mostTokenizer+1))
+	if len(content) > mostTokenizer {
+		err = fmt.Errorf("%w: a tokenizer of more than %d bytes", errMalformed, mostTokenizer)
+	}
+	return content, err
 }
 
 // huggingFace is a tokenizer.json, as far as it is read.
