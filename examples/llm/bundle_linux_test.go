@@ -110,6 +110,24 @@ func TestATokenizerHasItsMergesAsTextsOrAsPairs(t *testing.T) {
 	require.ErrorIs(t, err, errMalformed)
 }
 
+func TestATextBeginsWithTheStartTokenOfTheBundle(t *testing.T) {
+	starts, ends, err := markTokens([]byte("\x0a\x0e\x12\x0c<|im_start|>\x12\x05\x0a\x03\x0a\x01\x02"))
+	require.NoError(t, err)
+	tokens, err := bundleTokenizer(smallBundle)
+	require.NoError(t, err)
+	plain, err := tokens.encode("12 a")
+	require.NoError(t, err)
+	tokens.mark(starts, ends)
+	s := &service{tokens: func() (*tokenizer, error) { return tokens, nil }}
+	ids, err := s.encode("12 a")
+	require.NoError(t, err)
+	require.Equal(t, append([]int{3}, plain...), ids)
+	s.chat = true
+	ids, err = s.encode("12 a")
+	require.NoError(t, err)
+	require.NotEqual(t, []int{3, 3}, ids[:2], "a chat has it already")
+}
+
 // The tokenizer and the metadata of a bundle are hostile input.
 func FuzzMetadata(f *testing.F) {
 	f.Add([]byte("\x12\x05\n\x03\n\x01\x02\x12\x0d\x12\x0b<|im_end|>\n"),
