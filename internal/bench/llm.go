@@ -256,10 +256,10 @@ func (r *result) printLanguageModels(w io.Writer) error {
 			return string(rune('a' + slices.IndexFunc(r.Modes, match)))
 		}},
 	})
-	memory := modesTable("MiB", r.Modes, []column{
-		columnOf("PSS", pss, mebibytes), columnOf("private", dirty, mebibytes),
-		columnOf(fmt.Sprintf("PSS of %d", r.Processes), manyPSS, mebibytes),
-		columnOf("private", manyDirty, mebibytes), columnOf("file", fileBytes, mebibytes),
-	})
-	return printTables(w, times, memory)
+	columns := []column{columnOf("PSS", pss, mebibytes), columnOf("private", dirty, mebibytes)}
+	if r.Processes > 0 {
+		columns = append(columns, columnOf(fmt.Sprintf("PSS of %d", r.Processes), manyPSS, mebibytes),
+			columnOf("private", manyDirty, mebibytes))
+	}
+	return printTables(w, times, modesTable("MiB", r.Modes, append(columns, columnOf("file", fileBytes, mebibytes))))
 }
