@@ -367,7 +367,7 @@ bench-peers: xnnpack models peers # compare with LiteRT and the stock ExecuTorch
 	@$(measure_peers) --json '$(peer_figures)' $(or $(MODELS),$(peer_models))
 	@$(call plot,$(peer_figures))
 
-# MODEL is a bundle of LiteRT-LM, and GGUF the same model for llama.cpp. Each program computes with THREADS threads.
+# MODEL is a bundle of LiteRT-LM or a .pte with its tokenizer.json, and GGUF the same model for llama.cpp. Each program computes with THREADS threads.
 language_figures = $(or $(JSON),bin/peers/llm.json)
 bench-llm: xnnpack peers # compare language models with LiteRT-LM and llama.cpp (MODEL=, GGUF=, THREADS=1, TOKENS=32, ROUNDS=, PROCESSES=4, JSON=)
 	@third_party/fetch-llm

@@ -99,6 +99,12 @@ func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
 	if t == nil {
 		return nil, errors.New("the bundle has no tokenizer of Hugging Face, and no other is read")
 	}
+	t.mark(starts, ends)
+	return t, nil
+}
+
+// mark notes what a text begins with, and what ends an answer.
+func (t *tokenizer) mark(starts, ends []markToken) {
 	for _, start := range starts {
 		if id, ok := t.ids[start.text]; ok {
 			t.begin = append(t.begin, id)
@@ -113,7 +119,6 @@ func readTokenizer(f io.ReaderAt, b *bundle.Bundle) (t *tokenizer, err error) {
 			t.ends[id] = true
 		}
 	}
-	return t, nil
 }
 
 // inflated returns the content of a section that has its size, as 8 bytes, and then a stream of zlib.

@@ -90,6 +90,44 @@ func TestAnAnswerEndsWhereTheBundleTells(t *testing.T) {
 	require.Equal(t, "<|im_start|>user\n12 a<|im_end|>\n<|im_start|>assistant\n", text.String())
 }
 
+func TestATokenizerHasItsMergesAsTextsOrAsPairs(t *testing.T) {
+	document := func(merges string) []byte {
+		return []byte(`{"pre_tokenizer":{"type":"ByteLevel"},"model":{"type":"BPE","merges":` + merges +
+			`,"vocab":{"a":0,"b":1,"ab":2,"c":3,"abc":4,"\u0120":5}}}`)
+	}
+	for _, merges := range []string{`["a b","ab c"]`, `[["a","b"],["ab","c"]]`} {
+		tokens, err := huggingFaceTokenizer(document(merges))
+		require.NoError(t, err)
+		ids, err := tokens.encode("abc ab")
+		require.NoError(t, err)
+		require.Equal(t, []int{4, 5, 2}, ids)
+	}
+	for _, merges := range []string{`["a"]`, `[["a"]]`, `[["a","b","c"]]`, `[1]`, `{}`, `["a b"`} {
+		_, err := huggingFaceTokenizer(document(merges))
+		require.ErrorIs(t, err, errMalformed, merges)
+	}
+	_, err := huggingFaceTokenizer([]byte(`{"pre_tokenizer":{"type":"ByteLevel"},"model":{"vocab":{"a":"b"}}}`))
+	require.ErrorIs(t, err, errMalformed)
+}
+
+func TestATextBeginsWithTheStartTokenOfTheBundle(t *testing.T) {
+	starts, ends, err := markTokens([]byte("\x0a\x0e\x12\x0c<|im_start|>\x12\x05\x0a\x03\x0a\x01\x02"))
+	require.NoError(t, err)
+	tokens, err := bundleTokenizer(smallBundle)
+	require.NoError(t, err)
+	plain, err := tokens.encode("12 a")
+	require.NoError(t, err)
+	tokens.mark(starts, ends)
+	s := &service{tokens: func() (*tokenizer, error) { return tokens, nil }}
+	ids, err := s.encode("12 a")
+	require.NoError(t, err)
+	require.Equal(t, append([]int{3}, plain...), ids)
+	s.chat = true
+	ids, err = s.encode("12 a")
+	require.NoError(t, err)
+	require.NotEqual(t, []int{3, 3}, ids[:2], "a chat has it already")
+}
+
 // The tokenizer and the metadata of a bundle are hostile input.
 func FuzzMetadata(f *testing.F) {
 	f.Add([]byte("\x12\x05\n\x03\n\x01\x02\x12\x0d\x12\x0b<|im_end|>\n"),

@@ -16,7 +16,7 @@ func TestAProgramAnswersWithTheTokenizerBesideIt(t *testing.T) {
 	defer func() { require.NoError(t, s.end()) }()
 	for prompt, want := range map[string]string{
 		"the rain in spain": " stays mainly in the plain, and the snow",
-		"Once upon a time":  ", in the land of the midnight sun, a fox",
+		"Once upon a time":  ", in the land of the midnight sun, a fo",
 	} {
 		var answer strings.Builder
 		require.NoError(t, s.answer(t.Context(), prompt, o, &answer))

@@ -18,7 +18,7 @@ import (
 
 // LanguageModelsOptions are what RunLanguageModels measures.
 type LanguageModelsOptions struct {
-	Models    []string // one language model in one or more formats: .litertlm, .gguf
+	Models    []string // one language model in one or more formats: .litertlm, .pte, .gguf
 	Rounds    int
 	Processes int      // that have one model loaded at the same time; 0 for none
 	Threads   int      // of each program
@@ -108,10 +108,12 @@ func (m languageModel) ways() ([]*way, error) {
 	switch strings.ToLower(filepath.Ext(m.path)) {
 	case ".litertlm":
 		return slices.Concat(m.ownWays("xpwc"), m.liteRTLM()), nil
+	case ".pte":
+		return m.ownWays("xpwc, program"), nil
 	case ".gguf":
 		return slices.Concat(m.ownWays("xpwc, GGUF"), m.llamaCPP()), nil
 	default:
-		return nil, fmt.Errorf("%s: language models are compared as .litertlm and .gguf files", m.path)
+		return nil, fmt.Errorf("%s: language models are compared as .litertlm, .pte and .gguf files", m.path)
 	}
 }
 

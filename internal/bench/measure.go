@@ -124,7 +124,7 @@ func (t task) measure(together bool, say func(*run) error) (err error) {
 	if together {
 		return say(r)
 	}
-	if err := r.infer(t, e, startCPU); err != nil {
+	if err := r.infer(t, e); err != nil {
 		return err
 	}
 	r.countCache(t.Cache, e.Cache)
@@ -159,6 +159,12 @@ func (r *run) takeTimes(mode string, t instance.Times) {
 
 func (r *run) takeTime(fig figure, d time.Duration) { r.Figures[fig] = console.Milliseconds(d) }
 
+// processorTime returns the processor time of this process so far, of the system too; 0 where it is not known.
+func processorTime() time.Duration {
+	used, _ := processorTimeOf(os.Getpid())
+	return used
+}
+
 // takeMemory takes this process' memory, after giving the free pages of the Go heap back to the system.
 func (r *run) takeMemory() error {
 	debug.FreeOSMemory()
@@ -170,7 +176,7 @@ func (r *run) takeMemory() error {
 // infer measures inferences, and memory after the first one. In mode cold that one runs while the file is saved, and is
 // followed by another when it was: saving may have taken pages out of this process' memory. A peer saves the file after
 // its answer, as a program does that leaves it to the background, which begins later.
-func (r *run) infer(t task, e *instance.Instance, startCPU time.Duration) error {
+func (r *run) infer(t task, e *instance.Instance) error {
 	var commit time.Duration
 	saved := make(chan error, 1)
 	save := func() {
@@ -185,13 +191,14 @@ func (r *run) infer(t task, e *instance.Instance, startCPU time.Duration) error 
 	if err := execution.FillKnuth(e); err != nil {
 		return err
 	}
+	startCPU := processorTime()
 	took, err := e.Infer()
 	if err != nil {
 		return err
 	}
 	r.takeTime(firstMS, took)
 	if t.Peer {
-		r.takeTime(answerCPU, processorTime()-startCPU)
+		r.Figures[answerCPU] = r.Figures[loadCPU] + console.Milliseconds(processorTime()-startCPU)
 	}
 	r.Figures[answerMS] = r.Figures[totalMS] + r.Figures[firstMS]
 	r.Output = outputSum(e)

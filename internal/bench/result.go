@@ -43,7 +43,7 @@ const (
 	answerMS   figure = "first_answer_ms" // total load and first inference
 	steadyMS   figure = "steady_ms"
 	loadCPU    figure = "load_processor_ms"   // of the whole process, from opening the model
-	answerCPU  figure = "answer_processor_ms" // until the first answer
+	answerCPU  figure = "answer_processor_ms" // and of the first inference
 	commitMS   figure = "commit_ms"           // cold: from finalize until all is on the disk
 
 	// What the cache did.

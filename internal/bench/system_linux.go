@@ -60,19 +60,12 @@ func churn(size int64) error {
 	return nil
 }
 
-// processorTime returns the processor time of this process so far, of the system too.
-func processorTime() time.Duration {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
-}
-
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// dropPages takes a file out of the page cache, once it is on the disk. It fails if much of it stays.
+// dropPages takes a file out of the page cache, once it is on the disk. It fails if much of it stays. Pages that a
+// process has just used may stay at first.
 func dropPages(path string) error {
+	const tries, pause = 20, 50 * time.Millisecond
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -81,20 +74,24 @@ func dropPages(path string) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-		return fmt.Errorf("drop %s from the page cache: %w", path, err)
-	}
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	var cached unix.Cachestat_t
-	err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &cached, 0) // all of it, since Linux 6.5
-	resident := int64(cached.Cache) * int64(os.Getpagesize())
-	if err == nil && resident > info.Size()/100 {
-		return fmt.Errorf("drop %s from the page cache: %s of it are still there", path, console.Mebibytes(resident))
+	var resident int64
+	for range tries {
+		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+			return fmt.Errorf("drop %s from the page cache: %w", path, err)
+		}
+		var cached unix.Cachestat_t
+		err = unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &cached, 0) // all of it, since Linux 6.5
+		resident = int64(cached.Cache) * int64(os.Getpagesize())
+		if err != nil || resident <= info.Size()/100 {
+			return nil
+		}
+		time.Sleep(pause)
 	}
-	return nil
+	return fmt.Errorf("drop %s from the page cache: %s of it are still there", path, console.Mebibytes(resident))
 }
 
 // readDirect returns how long it takes to read a file from its beginning to its end without the page cache, in large

@@ -11,8 +11,6 @@ import (
 // errNotHere: this system has no way to do it.
 var errNotHere = errors.New("not possible on this system")
 
-func processorTime() time.Duration { return 0 }
-
 func syncData(f *os.File) error { return f.Sync() }
 
 func dropPages(string) error { return errNotHere }

@@ -29,6 +29,32 @@ func resident(t *testing.T, path string) int {
 	return 0
 }
 
+// Each tensor of a file is dropped by itself, and the pages that its neighbours share with it too.
+func TestDroppedPartsAreGivenBackTogether(t *testing.T) {
+	const pages, parts = 19, 1 << 10
+	path := write(t, content(pages*page))
+	f := open(t, path)
+	require.True(t, bytes.Equal(content(pages*page), f.Data()))
+	size := pages * page / parts
+	for i := range parts {
+		require.Equal(t, pages*page, resident(t, path))
+		f.Drop(f.Data()[(parts-1-i)*size:][:size])
+	}
+	require.Less(t, resident(t, path), 2*page)
+	require.True(t, bytes.Equal(content(pages*page), f.Data()))
+	require.NoError(t, f.Close())
+}
+
+func TestALargePartIsGivenBackAtOnce(t *testing.T) {
+	const size = 6 << 20
+	path := write(t, content(size))
+	f := open(t, path)
+	require.True(t, bytes.Equal(content(size), f.Data()))
+	f.Drop(f.Data()[page:])
+	require.LessOrEqual(t, resident(t, path), page)
+	require.NoError(t, f.Close())
+}
+
 func TestOnlyPagesThatLieEntirelyInARangeAreDropped(t *testing.T) {
 	const pages = 19 // too few for a huge page, which goes as a whole, also where pages of 64 KiB are emulated
 	path := write(t, content(pages*page))
@@ -45,7 +71,9 @@ func TestOnlyPagesThatLieEntirelyInARangeAreDropped(t *testing.T) {
 		f := open(t, path)
 		require.True(t, bytes.Equal(content(pages*page), f.Data()))
 		require.Equal(t, pages*page, resident(t, path))
-		f.Drop(f.Data()[c.start:c.end])
+		for range 1 << 10 { // parts wait until they are so many
+			f.Drop(f.Data()[c.start:c.end])
+		}
 		require.Equal(t, c.resident*page, resident(t, path), "%d to %d", c.start, c.end)
 		require.NoError(t, f.Close())
 	}

@@ -33,6 +33,8 @@ type File struct {
 	mapping []byte       // of the whole file; nil once closed
 	data    []byte       // the part of the mapping that is this File
 	file    *os.File     // nil for memory: see Read
+
+	dropped drops
 }
 
 // A Section is a part of a file, in bytes. The zero Section is the whole file.
@@ -224,9 +226,10 @@ func (f *File) View(do func(data []byte) error) error {
 	return do(f.data)
 }
 
-// Drop gives back the memory of the pages that lie entirely in b, a part of Data. They are clean: whoever reads them
-// again gets them from the file. Nothing is lost if it cannot be done, since the system takes clean pages back when
-// it needs them; so there is no error, also not if b is no part of Data or the file is closed.
+// Drop gives back the memory of the pages that lie entirely in b, a part of Data, or between parts that were dropped.
+// Small parts wait for others, 4 MiB in all. The pages are clean: whoever reads them again gets them from the file.
+// Nothing is lost if it cannot be done, since the system takes clean pages back when it needs them; so there is no
+// error, also not if b is no part of Data or the file is closed.
 func (f *File) Drop(b []byte) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -238,9 +241,11 @@ func (f *File) Drop(b []byte) {
 		return
 	}
 	page := os.Getpagesize()
-	start, end := (int(offset)+page-1)&^(page-1), (int(offset)+len(b))&^(page-1)
-	if start < end {
-		dropPages(f.mapping[start:end])
+	for _, p := range f.dropped.add(part{int(offset), int(offset) + len(b)}) {
+		start, end := (p.start+page-1)&^(page-1), p.end&^(page-1)
+		if start < end {
+			dropPages(f.mapping[start:end])
+		}
 	}
 }
 

@@ -72,6 +72,10 @@ func BenchmarkOperators(b *testing.B) {
 		{"not", Negation(), models.Bool, []Array{mask}},
 		{"cast", Cast(), models.Float32, []Array{indices(100, rows...)}},
 		{"erf", Apply(math.Erf), models.Float32, []Array{floats(rows...)}},
+		{"attention, one token", Attention(0.125, CausalMask, 511), models.Float32,
+			[]Array{floats(1, 1, 9, 64), floats(1, 512, 3, 64), floats(1, 512, 3, 64)}},
+		{"attention, a prompt", Attention(0.125, CausalMask, 0), models.Float32,
+			[]Array{floats(1, 128, 9, 64), floats(1, 512, 3, 64), floats(1, 512, 3, 64)}},
 		{"log_softmax", LogSoftmax(1), models.Float32, []Array{floats(rows...)}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WindowUnit divides the sizes of memory that a [Window] moves to.
-const WindowUnit = 512 << 10
+// WindowUnit divides the sizes of memory that a [Window] moves to. Smaller ones take more calls, and each of these
+// interrupts the other processors that run the process. Larger ones take more addresses.
+const WindowUnit = 1 << 20
 
 // A Window is memory whose pages move from address to address, for content that is needed at one of many addresses at a
 // time: only the first address takes page faults. The zero value is ready. It is for one goroutine at a time.

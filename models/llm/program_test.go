@@ -3,40 +3,61 @@ package llm_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"xpwc"
 	"xpwc/models/llm"
+	"xpwc/xnnpack"
 )
 
 // A stockAnswer is what ExecuTorch's stock runtime computed.
 type stockAnswer struct {
-	Prompt, Tokens []int32
-	Logits         []float32 // of the first token
+	Prompt []int32   `json:"prompt"`
+	Tokens []int32   `json:"tokens"`
+	Logits []float32 `json:"logits"` // of the first token
 }
 
-// modelFile returns the program that is tested and the stock runtime's answers: those of XPWC_TEST_PTE, a .pte next to
-// a .json of export.py, or of the small one.
-func modelFile(t *testing.T) (path string, answers []stockAnswer) {
-	path = "testdata/small.pte"
-	if named := os.Getenv("XPWC_TEST_PTE"); named != "" {
-		path = named
+// smallProgram has weights of 4 bits.
+const smallProgram = "testdata/small.pte"
+
+// rounding is how far logits may be apart: where a CPU's kernels sum in another order, inputs may round to other
+// integers of 8 bits. The two likeliest tokens of the answers are at least 2 apart.
+const rounding = 0.5
+
+// testedPrograms are the programs that are compared with the stock runtime: XPWC_TEST_PTE names another one, next to a
+// .json of export.py.
+func testedPrograms() []string {
+	if path := os.Getenv("XPWC_TEST_PTE"); path != "" {
+		return []string{path}
 	}
-	content, err := os.ReadFile(path[:len(path)-len(filepath.Ext(path))] + ".json")
+	return []string{smallProgram, "testdata/small_int8.pte"}
+}
+
+// answersOf returns the stock runtime's answers.
+func answersOf(t *testing.T, program string) (answers []stockAnswer) {
+	t.Helper()
+	content, err := os.ReadFile(strings.TrimSuffix(program, ".pte") + ".json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(content, &answers))
-	return path, answers
+	return answers
 }
 
 func TestAProgramIsAnsweredAsByTheStockRuntime(t *testing.T) {
-	path, answers := modelFile(t)
-	cache := filepath.Join(t.TempDir(), "llm.xpwc")
+	for _, path := range testedPrograms() {
+		t.Run(filepath.Base(path), func(t *testing.T) { compareAnswers(t, path) })
+	}
+}
+
+func compareAnswers(t *testing.T, path string) {
+	answers, cache := answersOf(t, path), filepath.Join(t.TempDir(), "llm.xpwc")
 	for range 2 { // a first and a next start
 		m, err := llm.Open(path, cache, nil)
 		require.NoError(t, err)
@@ -46,7 +67,7 @@ func TestAProgramIsAnsweredAsByTheStockRuntime(t *testing.T) {
 			require.NoError(t, c.Append(answer.Prompt...))
 			logits, err := c.Logits(t.Context())
 			require.NoError(t, err)
-			require.InDeltaSlice(t, answer.Logits, logits, 0.05)
+			require.InDeltaSlice(t, answer.Logits, logits, rounding)
 			var tokens []int32
 			for range answer.Tokens {
 				token, err := c.Next(t.Context(), llm.Greedy)
@@ -66,7 +87,8 @@ func TestTheStockRuntimeAnswersAsIsRecorded(t *testing.T) {
 	if python == "" {
 		t.Skip("XPWC_TEST_PYTHON names a Python with executorch")
 	}
-	path, want := modelFile(t)
+	path := testedPrograms()[0]
+	want := answersOf(t, path)
 	content, err := json.Marshal(want)
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "answers.json")
@@ -84,12 +106,12 @@ func TestTheStockRuntimeAnswersAsIsRecorded(t *testing.T) {
 }
 
 func TestConversationsOfAProgramShareItsWeightsAlone(t *testing.T) {
-	m, err := llm.Open("testdata/small.pte", "", nil)
+	m, err := llm.Open(smallProgram, "", nil)
 	require.NoError(t, err)
 	require.Equal(t, 64, m.Capacity())
 	require.Equal(t, 224, m.Vocabulary())
 	require.Equal(t, []int32{2}, m.Ends())
-	_, answers := modelFile(t)
+	answers := answersOf(t, smallProgram)
 	var together []*llm.Conversation
 	for _, answer := range answers {
 		c, err := m.NewConversation()
@@ -112,13 +134,13 @@ func TestConversationsOfAProgramShareItsWeightsAlone(t *testing.T) {
 }
 
 func TestAConversationOfAProgramIsCutAndCancelledAndFull(t *testing.T) {
-	m, err := llm.Open("testdata/small.pte", "", nil)
+	m, err := llm.Open(smallProgram, "", nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 	c, err := m.NewConversation()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
-	_, answers := modelFile(t)
+	answers := answersOf(t, smallProgram)
 	require.NoError(t, c.Append(answers[0].Prompt...))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -144,7 +166,7 @@ func TestAConversationOfAProgramIsCutAndCancelledAndFull(t *testing.T) {
 
 // A prompt as long as the capacity is more than the program takes at once.
 func TestAPromptOfAProgramIsComputedAsTokenByToken(t *testing.T) {
-	m, err := llm.Open("testdata/small.pte", "", nil)
+	m, err := llm.Open(smallProgram, "", nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 	logits := func(pieces ...[]int32) []float32 {
@@ -155,6 +177,9 @@ func TestAPromptOfAProgramIsComputedAsTokenByToken(t *testing.T) {
 		for _, piece := range pieces {
 			require.NoError(t, c.Append(piece...))
 			l, err = c.Logits(t.Context())
+			if errors.Is(err, xnnpack.ErrKnownDefect) {
+				t.Skip(err)
+			}
 			require.NoError(t, err)
 		}
 		return l
@@ -166,7 +191,7 @@ func TestAPromptOfAProgramIsComputedAsTokenByToken(t *testing.T) {
 		single = append(single, prompt[i:i+1])
 	}
 	for _, n := range []int{1, 2, 3, 17, 63, 64} {
-		require.InDeltaSlice(t, logits(single[:n]...), logits(prompt[:n]), 1e-3, n)
+		require.InDeltaSlice(t, logits(single[:n]...), logits(prompt[:n]), rounding, n)
 	}
 }
 

@@ -1,7 +1,7 @@
 """Exports a language model as ExecuTorch's export_llm does, and asks the stock runtime for its answers.
 
     pip install torch==2.15.0 torchvision==0.29.2 executorch==1.5.1 transformers safetensors
-    python export.py small DIR                    # small.pte and small.json, a model trained on a short text
+    python export.py small DIR                    # small.pte and small_int8.pte, a model trained on a short text
     python export.py CHECKPOINT KIND DIR          # model.pte of a Llama of Hugging Face; KIND is int8 or int4
     python export.py answers MODEL.pte FILE.json  # greedy tokens of the stock runtime after the prompts of FILE.json
 
@@ -135,11 +135,12 @@ def answers(path, prompts, tokens=32):
 
 def main(arguments):
     if arguments[0] == "small":
-        directory = arguments[1]
-        path = os.path.join(directory, "small.pte")
-        export(SMALL, trained_weights(SMALL), "int4", 64, path)
-        with open(os.path.join(directory, "small.json"), "w") as f:
-            json.dump(answers(path, encoded(PROMPTS)), f)
+        weights = trained_weights(SMALL)
+        for name, kind in {"small": "int4", "small_int8": "int8"}.items():
+            path = os.path.join(arguments[1], name + ".pte")
+            export(SMALL, weights, kind, 64, path)
+            with open(os.path.join(arguments[1], name + ".json"), "w") as f:
+                json.dump(answers(path, encoded(PROMPTS)), f)
     elif arguments[0] == "answers":
         with open(arguments[2]) as f:
             prompts = [a["prompt"] for a in json.load(f)]
