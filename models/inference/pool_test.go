@@ -5,6 +5,7 @@ package inference_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"runtime"
 	"slices"
@@ -342,5 +343,56 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		_, err := inference.Load(g, c.file, &c.options)
 		require.ErrorIs(t, err, c.err)
 		require.EqualValues(t, 1, g.closed.Load())
+	}
+}
+
+// A summing model adds its input to a state, in place, and then looks at it: no input is negative. The output is the
+// sum. A sum above 100 is an error before the state is changed.
+type summing struct{ *gated }
+
+func (summing) Stages() ([]models.Stage, []models.Buffer) {
+	number := func(b []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(b)) }
+	add := models.Stage{Inputs: []int{2, 0}, Outputs: []int{2}, Updates: true, Compute: func(in, out [][]byte) error {
+		sum := number(in[0]) + number(in[1])
+		if sum > 100 {
+			return errLarge
+		}
+		binary.NativeEndian.PutUint32(out[0], math.Float32bits(sum))
+		return nil
+	}}
+	look := models.Stage{Inputs: []int{2, 0}, Outputs: []int{1}, Compute: func(in, out [][]byte) error {
+		if number(in[1]) < 0 {
+			return errNegative
+		}
+		copy(out[0], in[0])
+		return nil
+	}}
+	zero := func(dst []byte) error { clear(dst); return nil }
+	return []models.Stage{add, look}, []models.Buffer{{Size: 4, Initial: zero}}
+}
+
+var errLarge, errNegative = errors.New("a large sum"), errors.New("a negative number")
+
+func TestAModelWhoseStatesARunLeftHalfChangedComputesNothingUntilItIsReset(t *testing.T) {
+	r, err := inference.Load(summing{newGated(1)}, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	for range 2 {
+		requireSum := func(input, want float32) {
+			results, err := r.Run(t.Context(), []float32{input})
+			require.NoError(t, err)
+			require.Equal(t, []float32{want}, results[0].Data)
+		}
+		requireSum(1, 1)
+		_, err = r.Run(t.Context(), []float32{1000})
+		require.ErrorIs(t, err, errLarge)
+		require.NotErrorIs(t, err, inference.ErrStatesChanged)
+		requireSum(2, 3)
+		for _, input := range []float32{-5, 1} {
+			_, err = r.Run(t.Context(), []float32{input})
+			require.ErrorIs(t, err, inference.ErrStatesChanged)
+			require.ErrorIs(t, err, errNegative, "the error tells what changed them")
+		}
+		require.NoError(t, r.Reset(t.Context()))
 	}
 }
