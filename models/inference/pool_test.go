@@ -396,3 +396,59 @@ func TestAModelWhoseStatesARunLeftHalfChangedComputesNothingUntilItIsReset(t *te
 		require.NoError(t, r.Reset(t.Context()))
 	}
 }
+
+// A resized model copies its input into a buffer between stages, and XNNPACK copies that to the output. For another
+// shape it needs a larger buffer, and a constant that is missing.
+type resized struct {
+	*gated
+	shape   []int
+	between int
+}
+
+func (m resized) Inputs() []models.Value {
+	return []models.Value{{Name: "in", Type: xnnpack.Float32, Shape: m.shape, Dynamic: true}}
+}
+func (m resized) Outputs() []models.Value { return m.Inputs() }
+func (m resized) DynamicDims() [][]int    { return [][]int{{0}} }
+func (m resized) Resized(shapes [][]int) (models.Model, error) {
+	return resized{newGated(1), shapes[0], 4 << 20}, nil
+}
+
+func (m resized) Stages() ([]models.Stage, []models.Buffer) {
+	keep := func(in, out [][]byte) error { copy(out[0], in[0]); return nil }
+	return []models.Stage{
+		{Inputs: []int{0}, Outputs: []int{2}, Compute: keep},
+		{Inputs: []int{2}, Outputs: []int{1}, Subgraph: m.Subgraph, Shapes: [][]int{m.shape, m.shape}},
+	}, []models.Buffer{{Size: m.between}}
+}
+
+func (m resized) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	g, err := xnnpack.NewSubgraph(2)
+	if err != nil {
+		return nil, err
+	}
+	values := xnnpack.Tensor{Type: xnnpack.Float32, Shape: m.shape}
+	err = errors.Join(g.Input(0, values), g.Output(1, values), g.Add(xnnpack.Copy{Input: 0, Output: 1}))
+	if m.between > 8 {
+		_, missing := l.Load("a constant")
+		err = errors.Join(err, missing)
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.Delete())
+	}
+	return g, nil
+}
+
+func TestAfterShapesThatCannotBeComputedTheFormerOnesAre(t *testing.T) {
+	r, err := inference.Load(resized{newGated(1), []int{2}, 8}, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	for i := range 3 {
+		want := []float32{float32(i), 7}
+		results, err := r.Run(t.Context(), want)
+		require.NoError(t, err)
+		require.Equal(t, want, results[0].Data)
+		_, err = r.Run(t.Context(), []float32{1})
+		require.ErrorIs(t, err, xpwc.ErrUnknownTensor)
+	}
+}
