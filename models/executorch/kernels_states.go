@@ -55,7 +55,8 @@ func (c *invocation) attend(cache ids, position, mask int) {
 	case !c.absent(mask):
 		hides, in = operators.AddedMask, append(in, c.hostedOperand(mask))
 	}
-	for _, id := range in {
+	out := c.hostedOperand(c.lastArg())
+	for _, id := range append(in, out) {
 		if e := c.plan.values[id].element(); !operators.Attends(e) {
 			c.refuse("attention of %v", e)
 		}
@@ -65,7 +66,7 @@ func (c *invocation) attend(cache ids, position, mask int) {
 		scale = c.number(mask + 3)
 	}
 	at, offset := c.position(position)
-	c.hosted(operators.Attention(scale, hides, offset), append(in, at...), c.hostedOperand(c.lastArg()))
+	c.hosted(operators.Attention(scale, hides, offset), append(in, at...), out)
 }
 
 // state returns what a state is now.

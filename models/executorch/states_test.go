@@ -83,6 +83,17 @@ func TestAPositionOutOfRangeIsAnError(t *testing.T) {
 	}
 }
 
+func TestAttentionIsComputedInSinglePrecisionOnly(t *testing.T) {
+	attention := func(out any) error {
+		keys := shaped{1, 4, 1, 2}
+		p := invoked("llama::custom_sdpa.out",
+			[]any{shaped{1, 1, 1, 2}, keys, keys, 0, nothing{}, 0.0, true, nothing{}}, out)
+		return openBytes(t, p.bytes()).Methods()[0].Runnable()
+	}
+	require.NoError(t, attention(shaped{1, 1, 1, 2}))
+	require.ErrorContains(t, attention(typed{Bool, []int32{1, 1, 1, 2}}), "attention of bool")
+}
+
 func TestAMethodOfNumbersReturnsThem(t *testing.T) {
 	p, err := Open("../llm/testdata/small.pte")
 	require.NoError(t, err)
