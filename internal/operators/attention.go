@@ -167,7 +167,8 @@ func (a attending) row(dst []float32, scale float64) {
 		if a.mask != nil {
 			sum += float64(a.mask[j])
 		}
-		a.scores[j], largest = float32(sum), max(largest, sum)
+		a.scores[j] = float32(sum)
+		largest = max(largest, float64(a.scores[j]))
 	}
 	sum, sums := 0.0, make([]float64, len(dst))
 	for j, score := range a.scores {

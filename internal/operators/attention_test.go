@@ -96,6 +96,11 @@ func TestAttentionInGoAndInCAreTheSame(t *testing.T) {
 	}
 	a.row(want, 0.3)
 	require.InDeltaSlice(t, want, got, 1e-5)
+
+	a.query[0] = 1e30 // scores that a float rounds off by more than an exponent has
+	require.True(t, attendRow(got, a, 0.3))
+	a.row(want, 0.3)
+	require.InDeltaSlice(t, got, want, 1e-5)
 }
 
 // listed returns the numbers of an array.
