@@ -28,6 +28,9 @@ func (t Times) Total() time.Duration { return t.Open + t.Load + t.Create + t.Fin
 // ErrInputShape: the model does not compute with inputs of these shapes.
 var ErrInputShape = errors.New("the model does not take inputs of these shapes")
 
+// ErrStatesChanged: an inference failed when it had changed some of the model's states already.
+var ErrStatesChanged = errors.New("an inference failed after it had changed the model's states: reset them")
+
 // An Instance is a model's runtimes with the memory of its inputs and outputs. It is for one goroutine at a time.
 type Instance struct {
 	Model   models.Model
@@ -42,6 +45,7 @@ type Instance struct {
 	runtimes []*runtime // of all plans
 	between  []*xnnpack.Buffer
 	states   []state
+	spoiled  error // matches ErrStatesChanged until the states are set; nil of states that are whole
 	place    func(models.Model) (*place, error)
 	shared   *xnnpack.Workspace // of runtimes that run one after the other; nil of a single one
 	ready    bool
@@ -200,6 +204,7 @@ func (e *Instance) StateSizes() (sizes []int) {
 // UseStates puts buffers of the caller's in the place of the model's states, as UseBuffers does: one for each of
 // StateSizes. The content is what the next inference begins with.
 func (e *Instance) UseStates(buffers []*xnnpack.Buffer) {
+	e.spoiled = nil
 	for i, s := range e.states {
 		e.useBuffer(e.between, s.buffer, len(e.Inputs)+len(e.Outputs), buffers[i])
 	}
@@ -249,13 +254,17 @@ func (e *Instance) Output(i int) (content []byte, shape []int, err error) {
 }
 
 // Infer computes the outputs. The first time, and when an input has got another shape, it also plans the runtimes'
-// memory. The error matches [xpwc.ErrLost] if weights that the runtime uses may be lost.
+// memory. The error matches [xpwc.ErrLost] if weights that the runtime uses may be lost, and [ErrStatesChanged] if the
+// states are neither what they were nor the next ones: so does that of each later inference until Reset or UseStates.
 func (e *Instance) Infer() (time.Duration, error) {
 	start := time.Now()
+	if e.spoiled != nil {
+		return 0, e.spoiled
+	}
 	if err := e.Prepare(); err != nil {
 		return 0, err
 	}
-	for _, s := range e.stages {
+	for k, s := range e.stages {
 		var err error
 		if s.runtime != nil {
 			err = s.runtime.Invoke()
@@ -263,10 +272,25 @@ func (e *Instance) Infer() (time.Duration, error) {
 			err = s.Compute(e.contents(s.Inputs), e.contents(s.Outputs))
 		}
 		if err != nil {
-			return 0, errors.Join(err, e.Err())
+			return 0, errors.Join(e.failed(k, err), e.Err())
 		}
 	}
 	return time.Since(start), e.Err()
+}
+
+// failed returns the error of a stage. The stage itself has changed no state: what writes into one looks at its indices
+// first.
+func (e *Instance) failed(stage int, err error) error {
+	first := len(e.Inputs) + len(e.Outputs)
+	for _, s := range e.states {
+		for _, done := range e.stages[:stage] {
+			if slices.Contains(done.Outputs, first+s.buffer) {
+				e.spoiled = fmt.Errorf("%w: %w", ErrStatesChanged, err)
+				return e.spoiled
+			}
+		}
+	}
+	return err
 }
 
 // Stateful reports whether the model keeps states from one inference to the next.
@@ -279,6 +303,7 @@ func (e *Instance) Reset() error {
 			return err
 		}
 	}
+	e.spoiled = nil
 	return nil
 }
 

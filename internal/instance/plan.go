@@ -174,7 +174,7 @@ func (e *Instance) growBetween(buffers []models.Buffer) error {
 		}
 		if i < len(e.between) {
 			e.between[i].Free()
-			e.between[i] = b
+			e.between[i], e.ready = b, false // also if the plan that needs it comes to nothing
 		} else {
 			e.between = append(e.between, b)
 		}

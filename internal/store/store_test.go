@@ -278,6 +278,23 @@ func TestAReservationHasItsPagesAndKeepsWhatIsPackedAroundIt(t *testing.T) {
 	requireContent(t, dir, want)
 }
 
+func TestAReservationHasItsPagesAfterOneThatWasGivenBackWithTheFile(t *testing.T) {
+	w := mustOpen(t, newDir(t).Process())
+	recorded := &supplier{}
+	for range 2 {
+		require.NoError(t, w.begin())
+		recorded.supplied = map[int64]bool{}
+		w.Intercept(nil, func(d store.File) store.File { recorded.File = d; return recorded })
+		r, err := w.reserve("x", 1<<20)
+		require.NoError(t, err)
+		require.True(t, recorded.supplied[int64(r.Offset()>>12)+1])
+		require.NoError(t, w.Cancel(r))
+		require.NoError(t, w.EndWriting())
+		w.Intercept(nil, func(store.File) store.File { return recorded.File })
+	}
+	require.NoError(t, w.Close())
+}
+
 func TestADiskThatCannotSupplyPagesIsAnError(t *testing.T) {
 	w := mustOpen(t, newDir(t).Process())
 	require.NoError(t, w.begin())

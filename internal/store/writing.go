@@ -132,7 +132,7 @@ func (st *Store) prepare() error {
 		return fmt.Errorf("cache %s: %w", st.path, err)
 	}
 	st.tail = max(st.slot.End, format.HeaderSize)
-	st.backed = st.tail
+	st.backed, st.supplied = st.tail, 0
 	// A killed writer left the bytes after the committed end. No process maps them.
 	if uint64(size) > st.tail {
 		return st.cut(st.tail)

@@ -5,6 +5,7 @@ package inference_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"runtime"
 	"slices"
@@ -342,5 +343,112 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		_, err := inference.Load(g, c.file, &c.options)
 		require.ErrorIs(t, err, c.err)
 		require.EqualValues(t, 1, g.closed.Load())
+	}
+}
+
+// A summing model adds its input to a state, in place, and then looks at it: no input is negative. The output is the
+// sum. A sum above 100 is an error before the state is changed.
+type summing struct{ *gated }
+
+func (summing) Stages() ([]models.Stage, []models.Buffer) {
+	number := func(b []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(b)) }
+	add := models.Stage{Inputs: []int{2, 0}, Outputs: []int{2}, Updates: true, Compute: func(in, out [][]byte) error {
+		sum := number(in[0]) + number(in[1])
+		if sum > 100 {
+			return errLarge
+		}
+		binary.NativeEndian.PutUint32(out[0], math.Float32bits(sum))
+		return nil
+	}}
+	look := models.Stage{Inputs: []int{2, 0}, Outputs: []int{1}, Compute: func(in, out [][]byte) error {
+		if number(in[1]) < 0 {
+			return errNegative
+		}
+		copy(out[0], in[0])
+		return nil
+	}}
+	zero := func(dst []byte) error { clear(dst); return nil }
+	return []models.Stage{add, look}, []models.Buffer{{Size: 4, Initial: zero}}
+}
+
+var errLarge, errNegative = errors.New("a large sum"), errors.New("a negative number")
+
+func TestAModelWhoseStatesARunLeftHalfChangedComputesNothingUntilItIsReset(t *testing.T) {
+	r, err := inference.Load(summing{newGated(1)}, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	for range 2 {
+		requireSum := func(input, want float32) {
+			results, err := r.Run(t.Context(), []float32{input})
+			require.NoError(t, err)
+			require.Equal(t, []float32{want}, results[0].Data)
+		}
+		requireSum(1, 1)
+		_, err = r.Run(t.Context(), []float32{1000})
+		require.ErrorIs(t, err, errLarge)
+		require.NotErrorIs(t, err, inference.ErrStatesChanged)
+		requireSum(2, 3)
+		for _, input := range []float32{-5, 1} {
+			_, err = r.Run(t.Context(), []float32{input})
+			require.ErrorIs(t, err, inference.ErrStatesChanged)
+			require.ErrorIs(t, err, errNegative, "the error tells what changed them")
+		}
+		require.NoError(t, r.Reset(t.Context()))
+	}
+}
+
+// A resized model copies its input into a buffer between stages, and XNNPACK copies that to the output. For another
+// shape it needs a larger buffer, and a constant that is missing.
+type resized struct {
+	*gated
+	shape   []int
+	between int
+}
+
+func (m resized) Inputs() []models.Value {
+	return []models.Value{{Name: "in", Type: xnnpack.Float32, Shape: m.shape, Dynamic: true}}
+}
+func (m resized) Outputs() []models.Value { return m.Inputs() }
+func (m resized) DynamicDims() [][]int    { return [][]int{{0}} }
+func (m resized) Resized(shapes [][]int) (models.Model, error) {
+	return resized{newGated(1), shapes[0], 4 << 20}, nil
+}
+
+func (m resized) Stages() ([]models.Stage, []models.Buffer) {
+	keep := func(in, out [][]byte) error { copy(out[0], in[0]); return nil }
+	return []models.Stage{
+		{Inputs: []int{0}, Outputs: []int{2}, Compute: keep},
+		{Inputs: []int{2}, Outputs: []int{1}, Subgraph: m.Subgraph, Shapes: [][]int{m.shape, m.shape}},
+	}, []models.Buffer{{Size: m.between}}
+}
+
+func (m resized) Subgraph(l models.Loader) (*xnnpack.Subgraph, error) {
+	g, err := xnnpack.NewSubgraph(2)
+	if err != nil {
+		return nil, err
+	}
+	values := xnnpack.Tensor{Type: xnnpack.Float32, Shape: m.shape}
+	err = errors.Join(g.Input(0, values), g.Output(1, values), g.Add(xnnpack.Copy{Input: 0, Output: 1}))
+	if m.between > 8 {
+		_, missing := l.Load("a constant")
+		err = errors.Join(err, missing)
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.Delete())
+	}
+	return g, nil
+}
+
+func TestAfterShapesThatCannotBeComputedTheFormerOnesAre(t *testing.T) {
+	r, err := inference.Load(resized{newGated(1), []int{2}, 8}, "", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	for i := range 3 {
+		want := []float32{float32(i), 7}
+		results, err := r.Run(t.Context(), want)
+		require.NoError(t, err)
+		require.Equal(t, want, results[0].Data)
+		_, err = r.Run(t.Context(), []float32{1})
+		require.ErrorIs(t, err, xpwc.ErrUnknownTensor)
 	}
 }

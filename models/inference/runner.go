@@ -31,6 +31,10 @@ var (
 // the reason, and the largest shapes.
 var ErrInputShape = instance.ErrInputShape
 
+// ErrStatesChanged is an error of [Runner.Run] of a model with states: a Run failed when it had changed some of them,
+// for instance because an index was out of range. They are of no use then, and all Runs fail until [Runner.Reset].
+var ErrStatesChanged = instance.ErrStatesChanged
+
 // A Tensor is an input with its shape. The other inputs of [Runner.Run] have theirs from the number of their elements.
 type Tensor struct {
 	Shape []int // outermost first
@@ -124,10 +128,10 @@ func (r *Runner) Stats() Stats {
 //
 // When ctx is done, a Run that waits returns its error; one that computes goes on.
 //
-// Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrInputShape; [xpwc.ErrClosed] after Close; [xpwc.ErrLost] if
-// packed weights may be lost, as [xpwc.Session.Err] has it: load the model again; and XNNPACK's errors, if inputs do
-// not fit together. What must not be wrong on a failing disk of another system than Linux, or under overlayfs, is
-// computed after [xpwc.Cache.Save].
+// Errors: ErrInputCount, ErrInputType, ErrInputSize, ErrInputShape, ErrStatesChanged; [xpwc.ErrClosed] after Close;
+// [xpwc.ErrLost] if packed weights may be lost, as [xpwc.Session.Err] has it: load the model again; and XNNPACK's
+// errors, if inputs do not fit together. What must not be wrong on a failing disk of another system than Linux, or
+// under overlayfs, is computed after [xpwc.Cache.Save].
 func (r *Runner) Run(ctx context.Context, inputs ...any) ([]Result, error) {
 	return r.RunInto(ctx, nil, inputs...)
 }
