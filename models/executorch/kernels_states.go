@@ -15,7 +15,7 @@ import (
 // keepState makes a tensor a state that becomes another one. Nothing reads it after this call.
 func (c *invocation) keepState() {
 	src := c.hostedOperand(1)
-	if c.tensor(1).dtype != c.tensor(0).dtype || !slices.Equal(c.method.lastUse(c.args[0]), c.args) {
+	if c.tensor(1).dtype != c.tensor(0).dtype || c.method.usedAfter(c.args[0], c.args) {
 		c.outside()
 	}
 	c.become(0, operators.Expand(c.tensor(0).shape), src)
@@ -55,7 +55,8 @@ func (c *invocation) attend(cache ids, position, mask int) {
 	case !c.absent(mask):
 		hides, in = operators.AddedMask, append(in, c.hostedOperand(mask))
 	}
-	for _, id := range in {
+	out := c.hostedOperand(c.lastArg())
+	for _, id := range append(in, out) {
 		if e := c.plan.values[id].element(); !operators.Attends(e) {
 			c.refuse("attention of %v", e)
 		}
@@ -65,7 +66,7 @@ func (c *invocation) attend(cache ids, position, mask int) {
 		scale = c.number(mask + 3)
 	}
 	at, offset := c.position(position)
-	c.hosted(operators.Attention(scale, hides, offset), append(in, at...), c.hostedOperand(c.lastArg()))
+	c.hosted(operators.Attention(scale, hides, offset), append(in, at...), out)
 }
 
 // state returns what a state is now.
@@ -84,6 +85,9 @@ func (c *invocation) state(i int) xnnpack.ValueID {
 // become plans that a state becomes what an operator computes.
 func (c *invocation) become(i int, op operators.Operator, in ...xnnpack.ValueID) {
 	value, now := c.args[i], c.state(i)
+	if c.outlived(value) {
+		c.refuse("a state with a view that is read before and after it changes")
+	}
 	v := c.plan.values[now]
 	v.computed = false
 	next := c.plan.value(v)
@@ -96,6 +100,22 @@ func (c *invocation) become(i int, op operators.Operator, in ...xnnpack.ValueID)
 		c.states = append(c.states, flow.State{Value: now, Next: next, Initial: zeros})
 	}
 	c.updated[value] = next
+	c.useValue(xnnpack.ValueID(c.base + value))
+}
+
+// outlived reports whether a view of a state was computed and is read after this call, which changes the state: it would
+// have the content as it was.
+func (c *invocation) outlived(state int) bool {
+	place := c.tensorAt(state).memory
+	for view, v := range c.method.values {
+		if view == state || place == nil || v.tensor == nil || v.tensor.memory == nil || *v.tensor.memory != *place {
+			continue
+		}
+		if c.plan.values[c.base+view].computed && c.method.usedAfter(view, c.args) {
+			return true
+		}
+	}
+	return false
 }
 
 // position returns the operand from which an inference reads an argument, if it does, and the number that is added to

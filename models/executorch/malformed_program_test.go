@@ -63,6 +63,9 @@ func TestMalformedProgramsAreRefusedWithWhatIsWrong(t *testing.T) {
 		"an operator without arguments": {program: method(func(m *mmethod) {
 			m.operators, m.instructions = []string{"aten::native_group_norm"}, append(m.instructions, kernel(0))
 		}), want: "no arguments", packed: true},
+		"a number of no arguments": {program: method(func(m *mmethod) {
+			m.operators, m.instructions = []string{"executorch_prim::neg.Scalar"}, append(m.instructions, kernel(0))
+		}), want: "0 arguments", packed: true},
 		"a delegate not there": {program: method(func(m *mmethod) { m.instructions = []table{call(1)} }),
 			want: "delegate 1 of 1"},
 		"a delegate before all": {program: method(func(m *mmethod) { m.instructions = []table{call(-1)} }),
@@ -319,7 +322,11 @@ func specimens() [][]byte {
 	} {
 		out = append(out, p.bytes())
 	}
-	return append(out, betweenFormats().bytes(), layers(2, 3).bytes())
+	states, err := os.ReadFile(filepath.Join("testdata", "states", "attention.pte"))
+	if err != nil {
+		panic(err)
+	}
+	return append(out, betweenFormats().bytes(), layers(2, 3).bytes(), states)
 }
 
 // openOnce opens a program of these bytes, whose file is gone then. It lies in memory where that can be had: opening a

@@ -52,15 +52,19 @@ func (m *method) uses(value int) bool {
 	return n > 1 || slices.Contains(m.outputs, value)
 }
 
-// lastUse returns the arguments of the last instruction that has a value among them, or in a list.
-func (m *method) lastUse(value int) []int {
+// usedAfter reports whether anything has a value among its arguments after an instruction with these arguments, or
+// returns it.
+func (m *method) usedAfter(value int, args []int) bool {
+	holds := func(i int) bool { return i == value || slices.Contains(m.values[i].list, value) }
 	for _, in := range slices.Backward(m.instructions) {
-		holds := func(i int) bool { return i == value || slices.Contains(m.values[i].list, value) }
+		if len(in.args) > 0 && &in.args[0] == &args[0] {
+			break
+		}
 		if slices.ContainsFunc(in.args, holds) {
-			return in.args
+			return true
 		}
 	}
-	return nil
+	return slices.Contains(m.outputs, value)
 }
 
 // tensor is one of a method's, whose elements lie densely in memory.

@@ -160,7 +160,8 @@ func (p *planner) available(i xnnpack.ValueID) {
 		product(src.tensor.Shape) != product(v.tensor.Shape) {
 		fault.Check(missing)
 	}
-	p.add("a view", flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: prev, Output: i}))
+	src := p.current(int(prev) - p.base)
+	p.add("a view", flow.StaticReshape(xnnpack.StaticReshape{Shape: v.tensor.Shape, Input: src, Output: i}))
 }
 
 // require sees that a value is available to a step. What a delegate is given is available to its nodes, also where the

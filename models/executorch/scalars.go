@@ -155,10 +155,10 @@ func (p *planner) scalar(name string, args []int) bool {
 		return false
 	}
 	c := &invocation{planner: p, name: name, args: args}
-	result := c.args[c.lastArg()]
-	if c.arg(c.lastArg()); p.method.values[result].tensor != nil {
+	if c.arg(c.lastArg()).tensor != nil {
 		malformed("%s computes a tensor", name)
 	}
+	result := c.args[c.lastArg()]
 	p.method.values[result] = compute(c)
 	p.symbolic[result] = true
 	return true

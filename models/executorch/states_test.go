@@ -5,6 +5,7 @@ package executorch
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -81,6 +82,56 @@ func TestAPositionOutOfRangeIsAnError(t *testing.T) {
 		_, err = r.Run(context.Background(), append(inputs, []int64{position})...)
 		require.ErrorContains(t, err, "an index is out of range")
 	}
+}
+
+// viewedState is a program that writes a row into a state of four, and computes exp of a view of the state: the export
+// gives both one place in memory and writes no instruction for the view.
+func viewedState() mprogram {
+	p := invoked("llama::update_cache.out", []any{shaped{1, 1, 1, 2}, shaped{1, 4, 1, 2}, 1}, shaped{1})
+	m := &p.methods[0]
+	shared := func(shape ...int32) table {
+		t := mtensor{dtype: Float, sizes: shape, planned: true}.table()
+		t[1].(table)[6] = table{0: uint32(1), 1: uint32(64)}
+		return t
+	}
+	const state = 1
+	m.values[state], m.inputs = shared(1, 4, 1, 2), m.inputs[:state]
+	view := int32(len(m.values))
+	m.values = append(m.values, shared(4, 2), mtensor{dtype: Float, sizes: []int32{4, 2}}.table())
+	m.operators = append(m.operators, "aten::exp.out")
+	m.instructions = append(m.instructions, kernel(1, view, view+1))
+	m.outputs = []int32{view + 1}
+	return p
+}
+
+func TestAViewOfAStateHasWhatTheStateIsThen(t *testing.T) {
+	p := viewedState()
+	r := loaded(t, openBytes(t, p.bytes()).Methods()[0], "")
+	for _, x := range []float32{0.5, -1} {
+		out, err := r.Run(t.Context(), []float32{x, x})
+		require.NoError(t, err)
+		y := float32(math.Exp(float64(x)))
+		require.InDeltaSlice(t, []float32{1, 1, y, y, 1, 1, 1, 1}, out[0].Data, 1e-5)
+	}
+	m := &p.methods[0]
+	m.instructions[0], m.instructions[1] = m.instructions[1], m.instructions[0]
+	out, err := loaded(t, openBytes(t, p.bytes()).Methods()[0], "").Run(t.Context(), []float32{1, 1})
+	require.NoError(t, err)
+	require.InDeltaSlice(t, []float32{1, 1, 1, 1, 1, 1, 1, 1}, out[0].Data, 1e-5, "it is read before")
+
+	m.instructions = append(m.instructions, m.instructions[0])
+	require.ErrorContains(t, openBytes(t, p.bytes()).Methods()[0].Runnable(), "read before and after it changes")
+}
+
+func TestAttentionIsComputedInSinglePrecisionOnly(t *testing.T) {
+	attention := func(out any) error {
+		keys := shaped{1, 4, 1, 2}
+		p := invoked("llama::custom_sdpa.out",
+			[]any{shaped{1, 1, 1, 2}, keys, keys, 0, nothing{}, 0.0, true, nothing{}}, out)
+		return openBytes(t, p.bytes()).Methods()[0].Runnable()
+	}
+	require.NoError(t, attention(shaped{1, 1, 1, 2}))
+	require.ErrorContains(t, attention(typed{Bool, []int32{1, 1, 1, 2}}), "attention of bool")
 }
 
 func TestAMethodOfNumbersReturnsThem(t *testing.T) {
