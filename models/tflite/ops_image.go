@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"xpwc/internal/fault"
 	"xpwc/internal/flow"
 	"xpwc/internal/operators"
 	"xpwc/xnnpack"
@@ -76,6 +77,8 @@ func planResizeNearest(c *call) {
 		malformed("the new size %v", size)
 	}
 	n, h, w, ch := in.shape[0], in.shape[1], in.shape[2], in.shape[3]
+	shape := []int{n, size[0], size[1], ch}
+	checked(func() { fault.Value(elements(shape)) }) // before Go lists the pixels
 	times := []int{1, 1, size[0] / h, 1, size[1] / w, 1}
 	align, half := c.op.options.Bool(nearestAlignCorners), c.op.options.Bool(nearestHalfPixelCenters)
 	if !c.inGo && (size[0]%h != 0 || size[1]%w != 0 || slices.Max(times) > mostJoined ||
@@ -86,7 +89,6 @@ func planResizeNearest(c *call) {
 		c.host(operators.Take(1, nearest(h, size[0], align, half), nearest(w, size[1], align, half)), 0)
 		return
 	}
-	shape := []int{n, size[0], size[1], ch}
 	c.shaped(c.tiled(flow.Reshaped(c, c.inputID(0), n, h, 1, w, 1, ch), times), c.outputID(0), shape)
 }
 
