@@ -103,8 +103,8 @@ func (c *invocation) become(i int, op operators.Operator, in ...xnnpack.ValueID)
 	c.useValue(xnnpack.ValueID(c.base + value))
 }
 
-// outlived reports whether a view of a state was computed and is read after this call, which changes the state: it would
-// have the content as it was.
+// outlived reports whether a view of a state was computed and is read after this call, which changes the state. It
+// would have the content as it was.
 func (c *invocation) outlived(state int) bool {
 	place := c.tensorAt(state).memory
 	for view, v := range c.method.values {
