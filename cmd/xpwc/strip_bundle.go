@@ -41,7 +41,12 @@ func stripBundle(ctx context.Context, model modelfile.File, o stripOptions) erro
 			r.Sections = append(r.Sections, keptSection{s.Name, "LiteRT-LM keeps no packed weights of it", s.Size})
 		}
 	}
-	contents, err := r.skeletons(ctx, models, files, o)
+	packer, err := o.litertPacker()
+	if err != nil {
+		return err
+	}
+	r.LiteRT = packer.release.Version
+	contents, err := r.skeletons(ctx, packer, models, files, o)
 	defer func() {
 		for _, f := range contents {
 			f.discard()
@@ -80,8 +85,8 @@ func packedByPart(models []engineModel, paths []string) (files map[string]string
 
 // skeletons writes the skeleton of each model that has a packed file, by section. The caller discards the files, also
 // with an error. A model that cannot be stripped is one of the sections that stay, unless it is the only one.
-func (r *stripped) skeletons(ctx context.Context, models []engineModel, files map[string]string,
-	o stripOptions) (contents map[string]*newFile, err error) {
+func (r *stripped) skeletons(ctx context.Context, packer *litertPacker, models []engineModel,
+	files map[string]string, o stripOptions) (contents map[string]*newFile, err error) {
 	contents = map[string]*newFile{}
 	var refused error
 	for _, m := range models {
@@ -93,7 +98,7 @@ func (r *stripped) skeletons(ctx context.Context, models []engineModel, files ma
 		if err != nil {
 			return contents, err
 		}
-		err = r.skeleton(ctx, f, m, packed, o)
+		err = r.skeleton(ctx, packer, f, m, packed, o)
 		if err != nil {
 			f.discard()
 		}
@@ -114,13 +119,11 @@ func (r *stripped) skeletons(ctx context.Context, models []engineModel, files ma
 }
 
 // skeleton writes the skeleton of a model into an empty file.
-func (r *stripped) skeleton(ctx context.Context, dst *newFile, m engineModel, packed string,
+func (r *stripped) skeleton(ctx context.Context, packer *litertPacker, dst *newFile, m engineModel, packed string,
 	o stripOptions) (err error) {
-	packer, _, err := o.forLiteRT(m.File)
-	if err != nil {
+	if err := checkLiteRTModel(m.File); err != nil {
 		return err
 	}
-	r.LiteRT = packer.release.Version
 	s, err := packer.stripping(ctx, m.File, packed, o)
 	if err != nil {
 		return err

@@ -15,7 +15,14 @@ import (
 
 // stripLiteRT writes the skeleton of a model for LiteRT and a file that was packed for it.
 func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err error) {
-	packer, origin, err := o.forLiteRT(model)
+	if err := checkLiteRTModel(model); err != nil {
+		return err
+	}
+	packer, err := o.litertPacker()
+	if err != nil {
+		return err
+	}
+	origin, err := newPackedFor(model, o.cpu)
 	if err != nil {
 		return err
 	}
@@ -35,17 +42,12 @@ func stripLiteRT(ctx context.Context, model modelfile.File, o stripOptions) (err
 	})
 }
 
-// forLiteRT checks the options, and returns what packs for them and what the packed files are for.
-func (o *stripOptions) forLiteRT(model modelfile.File) (*litertPacker, *packedFor, error) {
-	if err := errors.Join(checkLiteRTModel(model), checkLevel(o.cpu)); err != nil {
-		return nil, nil, err
+// litertPacker returns what packs for the options.
+func (o *stripOptions) litertPacker() (*litertPacker, error) {
+	if err := checkLevel(o.cpu); err != nil {
+		return nil, err
 	}
-	packer, err := newLiteRTPacker(o.library, o.cpu)
-	if err != nil {
-		return nil, nil, err
-	}
-	origin, err := newPackedFor(model, o.cpu)
-	return packer, origin, err
+	return newLiteRTPacker(o.library, o.cpu)
 }
 
 // A litertStripping makes the skeleton of one model for LiteRT.
@@ -225,7 +227,8 @@ func (s *litertStripping) write(ctx context.Context, dst *newFile, name string) 
 	}
 }
 
-// count counts the kernels left out, and those that stay by reason. Several operators may have one kernel.
+// count adds up the kernels that are left out, and for each reason those that stay. A kernel of several operators
+// counts once.
 func (r *stripped) count(skeleton *tflite.Skeleton) {
 	counted := map[uint64]bool{}
 	for _, k := range skeleton.Kernels {

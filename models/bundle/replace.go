@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -51,7 +50,7 @@ type replacement struct {
 	Section
 	content *os.File
 	size    int64
-	shift   int64 // of what follows the section
+	shift   int64 // by which the bytes after the section move
 }
 
 // replacing is a bundle that is written anew.
@@ -101,6 +100,17 @@ func (r *replacing) moved(offset int64) int64 {
 		}
 	}
 	return moved
+}
+
+// written returns a section of the source as the new file has it.
+func (r *replacing) written(s Section) Section {
+	for _, x := range r.replaced {
+		if x.Name == s.Name {
+			s.Size = x.size
+		}
+	}
+	s.Offset = r.moved(s.Offset)
+	return s
 }
 
 func (r *replacing) write() error {
@@ -169,16 +179,9 @@ func (r *replacing) patchLiteRTLM() error {
 			if !ok1 || !ok2 {
 				fault.Because(ErrFixed, "section %d has no place", i)
 			}
-			s := r.bundle.Sections[i]
-			size := s.Size
-			for _, x := range r.replaced {
-				if x.Name == s.Name {
-					size = x.size
-				}
-			}
-			offset := uint64(r.moved(s.Offset))
-			fault.Check(r.patch(headerStart+begin, 8, offset))
-			fault.Check(r.patch(headerStart+end, 8, offset+uint64(size)))
+			s := r.written(r.bundle.Sections[i])
+			fault.Check(r.patch(headerStart+begin, 8, uint64(s.Offset)))
+			fault.Check(r.patch(headerStart+end, 8, uint64(s.Offset+s.Size)))
 		}
 	})
 }
@@ -194,13 +197,8 @@ func (r *replacing) verify(path string) error {
 		return fmt.Errorf("%s: the new bundle: %w", path, err)
 	}
 	want := slices.Clone(r.bundle.Sections)
-	for i := range want {
-		for _, x := range r.replaced {
-			if x.Name == want[i].Name {
-				want[i].Size = x.size
-			}
-		}
-		want[i].Offset = r.moved(want[i].Offset)
+	for i, s := range want {
+		want[i] = r.written(s)
 	}
 	match := func(a, b Section) bool {
 		return a.Name == b.Name && a.Type == b.Type && a.Offset == b.Offset && a.Size == b.Size
@@ -213,22 +211,19 @@ func (r *replacing) verify(path string) error {
 
 // patchTask writes the places, sizes and checksums of members into a zip.
 func (r *replacing) patchTask() error {
-	tail := make([]byte, min(r.size, locatorSize+endSize+math.MaxUint16))
-	if _, err := r.src.ReadAt(tail, r.size-int64(len(tail))); err != nil {
-		return err
-	}
-	record := bytes.LastIndex(tail, []byte(endMagic)) // which Open has found
-	recordOffset := r.size - int64(len(tail)-record)
-	members, length := int(little.Uint16(tail[record+10:])), int64(little.Uint32(tail[record+12:]))
-	offset := int64(little.Uint32(tail[record+16:]))
-	if record >= locatorSize && bytes.HasPrefix(tail[record-locatorSize:], []byte(locatorMagic)) {
-		return fmt.Errorf("%w: its zip has numbers of 64 bits", ErrFixed)
-	}
-	directory, err := readRange(r.src, r.size, uint64(offset), uint64(length), "the directory")
+	e, err := readEnd(r.src, r.size)
 	if err != nil {
 		return err
 	}
-	if err := r.patch(r.moved(recordOffset)+16, 4, uint64(r.moved(offset))); err != nil {
+	if e.locator != nil {
+		return fmt.Errorf("%w: its zip has numbers of 64 bits", ErrFixed)
+	}
+	directory, members, err := e.readDirectory(r.src, r.size)
+	if err != nil {
+		return err
+	}
+	offset := int64(little.Uint32(e.record[16:]))
+	if err := r.patch(r.moved(e.offset)+16, 4, uint64(r.moved(offset))); err != nil {
 		return err
 	}
 	for position := int64(0); members > 0; members-- {
@@ -298,17 +293,15 @@ func Mark(f *os.File) error {
 		return err
 	}
 	if b.Format == Task {
-		tail := make([]byte, min(info.Size(), endSize+math.MaxUint16))
-		if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
+		e, err := readEnd(f, info.Size())
+		if err != nil {
 			return err
 		}
-		record := bytes.LastIndex(tail, []byte(endMagic))
-		comment := len(tail) - record - endSize + len(output.SkeletonMark)
+		comment := len(e.record) - endSize + len(output.SkeletonMark)
 		if comment > math.MaxUint16 {
 			return fmt.Errorf("%w: the zip's comment is too long", ErrFixed)
 		}
-		place := info.Size() - int64(len(tail)-record) + endSize - 2
-		if _, err := f.WriteAt(little.AppendUint16(nil, uint16(comment)), place); err != nil {
+		if _, err := f.WriteAt(little.AppendUint16(nil, uint16(comment)), e.offset+endSize-2); err != nil {
 			return err
 		}
 	}

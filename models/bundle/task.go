@@ -46,7 +46,11 @@ func readRange(r io.ReaderAt, size int64, offset, n uint64, part string) ([]byte
 }
 
 func readTask(r io.ReaderAt, size int64) (*Bundle, error) {
-	directory, members, err := readDirectory(r, size)
+	e, err := readEnd(r, size)
+	if err != nil {
+		return nil, err
+	}
+	directory, members, err := e.readDirectory(r, size)
 	if err != nil {
 		return nil, err
 	}
@@ -76,24 +80,38 @@ func readTask(r io.ReaderAt, size int64) (*Bundle, error) {
 	return b, nil
 }
 
-// readDirectory returns the zip's directory and its number of members.
-func readDirectory(r io.ReaderAt, size int64) (directory []byte, members uint64, err error) {
+// A zipEnd is what a zip ends with.
+type zipEnd struct {
+	record  []byte // that locates the directory, with its comment
+	offset  int64  // of the record in the file
+	locator []byte // of the record for more than 4 GiB; nil if there is none
+}
+
+func readEnd(r io.ReaderAt, size int64) (e zipEnd, err error) {
 	tailSize := min(uint64(size), locatorSize+endSize+math.MaxUint16) // with the longest comment
 	tail, err := readRange(r, size, uint64(size)-tailSize, tailSize, "the end")
 	if err != nil {
-		return nil, 0, err
+		return e, err
 	}
 	position := bytes.LastIndex(tail, []byte(endMagic))
 	if position < 0 || len(tail)-position < endSize {
-		return nil, 0, malformed("a zip without a directory; is it whole?")
+		return e, malformed("a zip without a directory; is it whole?")
 	}
-	end := tail[position:]
-	members, length, offset := uint64(little.Uint16(end[10:])), uint64(little.Uint32(end[12:])),
-		uint64(little.Uint32(end[16:]))
-	if head := tail[:position]; len(head) >= locatorSize &&
-		bytes.HasPrefix(head[len(head)-locatorSize:], []byte(locatorMagic)) {
-		locator := head[len(head)-locatorSize:]
-		end, err := readRange(r, size, little.Uint64(locator[8:]), end64Size, "the zip's last record")
+	e = zipEnd{record: tail[position:], offset: size - int64(len(tail)-position)}
+	if head := tail[:position]; len(head) >= locatorSize {
+		if locator := head[len(head)-locatorSize:]; bytes.HasPrefix(locator, []byte(locatorMagic)) {
+			e.locator = locator
+		}
+	}
+	return e, nil
+}
+
+// readDirectory returns the zip's directory and its number of members.
+func (e zipEnd) readDirectory(r io.ReaderAt, size int64) (directory []byte, members uint64, err error) {
+	members, length, offset := uint64(little.Uint16(e.record[10:])), uint64(little.Uint32(e.record[12:])),
+		uint64(little.Uint32(e.record[16:]))
+	if e.locator != nil {
+		end, err := readRange(r, size, little.Uint64(e.locator[8:]), end64Size, "the zip's last record")
 		if err != nil {
 			return nil, 0, err
 		}
