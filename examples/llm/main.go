@@ -84,7 +84,7 @@ func run(ctx context.Context, o options, address string) (err error) {
 	if err != nil {
 		return err
 	}
-	s.begun = collect
+	s.onToken = collect
 	if o.second != "" {
 		return errors.Join(s.measureAnswers(ctx, flag.Arg(0), o.second, os.Stdin, os.Stdout), s.end())
 	}
@@ -97,7 +97,7 @@ type service struct {
 	language
 	tokens  func() (*tokenizer, error)
 	made    chan struct{} // is closed when the tokenizer is made
-	begun   func()        // is called with each token
+	onToken func()        // is called with each token of an answer
 	figures *figures
 }
 
@@ -108,7 +108,7 @@ func openService(o options) (*service, error) {
 		return nil, err
 	}
 	s := &service{options: o, language: l, tokens: sync.OnceValues(l.tokenizer), made: make(chan struct{}),
-		begun: func() {}, figures: newFigures()}
+		onToken: func() {}, figures: newFigures()}
 	go func() { // the tables of the tokenizer take as long as a next start
 		defer close(s.made)
 		_, _ = s.tokens()
@@ -148,7 +148,7 @@ func (s *service) answer(ctx context.Context, prompt string, o options, w io.Wri
 			o.times = false
 		}
 		count()
-		s.begun()
+		s.onToken()
 		_, err := io.WriteString(w, tokens.decode(token))
 		return err
 	})

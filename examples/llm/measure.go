@@ -65,7 +65,7 @@ func (s *service) measureAnswer(ctx context.Context, prompt string, begun func()
 		if m.Figures.AnswerTokens++; m.Figures.AnswerTokens == 1 {
 			begun()
 		}
-		s.begun()
+		s.onToken()
 		return nil
 	})
 	m.Answer = hex.EncodeToString([]byte(answer.String()))

@@ -72,7 +72,7 @@ func (f *figures) counted(name string, h http.HandlerFunc) http.Handler {
 	return promhttp.InstrumentHandlerInFlight(f.underWay, promhttp.InstrumentHandlerCounter(requests, h))
 }
 
-// cacheFigures are those of the cache of the model in force.
+// cacheFigures collects the figures of the cache that the serving model has.
 func (d *door) cacheFigures() prometheus.Collector {
 	return prometheus.CollectorFunc(func(samples chan<- prometheus.Metric) {
 		e := d.enter()

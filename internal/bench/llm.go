@@ -94,7 +94,7 @@ const (
 	languageHost = "llm"       // examples/llm
 	liteRTLMHost = "litert_lm" // internal/bench/llm
 	llamaHost    = "llama_cpp" // likewise
-	llamaLibrary = "llama-cpp" // the directory of llama.cpp's libraries, beside it
+	llamaLibrary = "llama-cpp" // a directory next to the host, with llama.cpp's libraries
 )
 
 // A languageModel is a file, with the programs that run it.

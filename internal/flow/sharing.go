@@ -61,8 +61,8 @@ func lifetimesOf(stages []models.Stage, buffers, external int) []lifetime {
 	return lifetimes
 }
 
-// fit returns the buffer for a value that a stage computes first: of those that no later stage uses, the smallest that
-// is large enough, or else the largest, or else a new one.
+// fit returns the buffer for a value that a stage computes first. Of the buffers that no later stage uses it is the
+// smallest one that is large enough, or else the largest one. If there is none it is a new buffer.
 func fit(buffers []models.Buffer, used []int, first, size int) int {
 	best := len(buffers)
 	for n, b := range buffers {

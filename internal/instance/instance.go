@@ -193,16 +193,8 @@ func (e *Instance) useBuffer(list []*xnnpack.Buffer, i, first int, b *xnnpack.Bu
 	list[i], e.ready = b, false
 }
 
-// StateSizes returns the sizes of the model's states in bytes.
-func (e *Instance) StateSizes() (sizes []int) {
-	for _, s := range e.states {
-		sizes = append(sizes, len(e.between[s.buffer].Bytes()))
-	}
-	return sizes
-}
-
-// UseStates puts buffers of the caller's in the place of the model's states, as UseBuffers does: one for each of
-// StateSizes. The content is what the next inference begins with.
+// UseStates puts buffers of the caller's in the place of the model's states, as UseBuffers does: one for each buffer
+// between stages that has an Initial, of its size. The content is what the next inference begins with.
 func (e *Instance) UseStates(buffers []*xnnpack.Buffer) {
 	e.spoiled = nil
 	for i, s := range e.states {

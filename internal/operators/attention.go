@@ -123,13 +123,13 @@ func (a attention) compute(out Array, in []Array) {
 			for i := range a.queries {
 				seen := a.seen(i)
 				query := ((b*a.queries+i)*a.heads + head) * a.width
-				at := attending{scores: scores[:seen], query: queries[query:][:a.width], step: row,
+				r := attending{scores: scores[:seen], query: queries[query:][:a.width], step: row,
 					keys: keys[b*a.capacity*row+group:], values: values[b*a.capacity*row+group:]}
 				if added != nil {
-					at.mask = added[i*a.capacity:][:seen]
+					r.mask = added[i*a.capacity:][:seen]
 				}
-				if dst := result[query:][:a.width]; !attendRow(dst, at, float32(a.scale)) {
-					at.row(dst, a.scale)
+				if dst := result[query:][:a.width]; !attendRow(dst, r, float32(a.scale)) {
+					r.row(dst, a.scale)
 				}
 			}
 		}
@@ -183,7 +183,5 @@ func (a attending) row(dst []float32, scale float64) {
 	}
 }
 
-// Attends reports whether Attention computes with such elements.
-func Attends(elements ...models.Element) bool {
-	return !slices.ContainsFunc(elements, func(e models.Element) bool { return e != models.Float32 })
-}
+// Attends reports whether Attention computes with elements of a type.
+func Attends(e models.Element) bool { return e == models.Float32 }

@@ -54,8 +54,8 @@ int xpwc_select(size_t size, void* dst, const uint8_t* flags, const void* a, siz
 // transform. The roots are those of an fft of spectrum.go.
 void xpwc_butterflies(double* numbers, const double* roots, size_t n);
 
-// Computes the attention of one query to count keys, whose rows and those of the values are step numbers apart. The mask
-// is added to the scores; it may be null. scores has room for count numbers.
+// Computes the attention of one query to count keys. The rows of keys are step numbers apart, and so are the rows of
+// values. The mask is added to the scores; it may be null. scores has room for count numbers.
 void xpwc_attend(float* dst, float* scores, const float* query, const float* keys, const float* values,
                  const float* mask, float scale, size_t count, size_t width, size_t step);
 

@@ -27,14 +27,14 @@ func (c *invocation) updateCache() { c.update(0, 1, 2) }
 
 // update writes argument i into the state that another argument is, from a position on.
 func (c *invocation) update(i, state, position int) {
-	at, offset := c.position(position)
-	c.become(state, operators.PutSpan(1, offset), append(ids{c.state(state), c.hostedOperand(i)}, at...)...)
+	operand, offset := c.position(position)
+	c.become(state, operators.PutSpan(1, offset), append(ids{c.state(state), c.hostedOperand(i)}, operand...)...)
 }
 
-// attention is that of queries to what two states have up to their position.
+// attention plans the attention of queries to the keys and values in two states, up to the position of the queries.
 func (c *invocation) attention() { c.attend(ids{c.hostedOperand(1), c.hostedOperand(2)}, 3, 4) }
 
-// attentionWithUpdate writes keys and values into two states, and is the attention to them.
+// attentionWithUpdate writes keys and values into two states, and plans the attention to them.
 func (c *invocation) attentionWithUpdate() {
 	c.update(1, 3, 5)
 	c.update(2, 4, 5)
@@ -65,8 +65,8 @@ func (c *invocation) attend(cache ids, position, mask int) {
 	if !c.absent(mask + 3) {
 		scale = c.number(mask + 3)
 	}
-	at, offset := c.position(position)
-	c.hosted(operators.Attention(scale, hides, offset), append(in, at...), out)
+	operand, offset := c.position(position)
+	c.hosted(operators.Attention(scale, hides, offset), append(in, operand...), out)
 }
 
 // state returns what a state is now.
@@ -84,20 +84,20 @@ func (c *invocation) state(i int) xnnpack.ValueID {
 
 // become plans that a state becomes what an operator computes.
 func (c *invocation) become(i int, op operators.Operator, in ...xnnpack.ValueID) {
-	value, now := c.args[i], c.state(i)
+	value, current := c.args[i], c.state(i)
 	if c.outlived(value) {
 		c.refuse("a state with a view that is read before and after it changes")
 	}
-	v := c.plan.values[now]
+	v := c.plan.values[current]
 	v.computed = false
 	next := c.plan.value(v)
 	c.hosted(op, in, next)
-	state := func(s flow.State) bool { return s.Next == now }
+	state := func(s flow.State) bool { return s.Next == current }
 	if k := slices.IndexFunc(c.states, state); k >= 0 {
 		c.states[k].Next = next
 	} else {
 		zeros := func(dst []byte) error { clear(dst); return nil }
-		c.states = append(c.states, flow.State{Value: now, Next: next, Initial: zeros})
+		c.states = append(c.states, flow.State{Value: current, Next: next, Initial: zeros})
 	}
 	c.updated[value] = next
 	c.useValue(xnnpack.ValueID(c.base + value))

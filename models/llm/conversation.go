@@ -190,7 +190,7 @@ func (m *Model) stepFor(n, position int) (s *step, count int) {
 
 // lend gives a step the conversation's memory for its inference.
 func (c *Conversation) lend(s *step) {
-	if s.mask == absent {
+	if s.keepsCaches() {
 		var states []*xnnpack.Buffer
 		for _, m := range c.memory {
 			states = append(states, m.present)

@@ -1,6 +1,6 @@
-// Package llm runs language models with XNNPACK: those of LiteRT-LM's bundles (.litertlm), and the programs that
-// ExecuTorch's export_llm writes (.pte). A [Model] has the packed weights
-// once, in a cache file that a next start maps; each [Conversation] has keys and values of its own:
+// Package llm runs language models with XNNPACK: bundles of LiteRT-LM (.litertlm), and programs of ExecuTorch's
+// export_llm (.pte). A [Model] has the packed weights once, in a cache file that a next start maps. Each [Conversation]
+// has keys and values of its own:
 //
 //	m, err := llm.Open("model.litertlm", "model.xpwc", nil)
 //	defer m.Close()
@@ -9,8 +9,8 @@
 //	err = c.Append(prompt...)                     // tokens
 //	token, err := c.Next(ctx, llm.Greedy)         // one more each time
 //
-// Tokens are numbers here. The bundle has the tokenizer in a section of its own, see [xpwc/models/bundle]; that of a
-// program is another file.
+// Tokens are numbers here. A bundle has the tokenizer in a section of its own, see [xpwc/models/bundle]. A program's
+// tokenizer is another file.
 //
 // # How it computes
 //

@@ -31,12 +31,12 @@ func (m *Model) readProgram() error {
 	if err == nil {
 		err = method.Runnable()
 	}
-	if err == nil {
-		m.decode = &step{signature: &signature{name: programMethod, model: method}, mask: absent}
-		err = m.decode.readMethod(method)
-	}
 	if err != nil {
 		return errors.Join(err, p.Close())
+	}
+	m.decode = &step{signature: &signature{name: programMethod, model: method}, mask: absent} // closes the program, too
+	if err := m.decode.readMethod(method); err != nil {
+		return err
 	}
 	m.caches = m.decode.caches
 	for _, name := range []string{contextLength, sequenceLength} {

@@ -143,10 +143,14 @@ func (s *step) close() error {
 	return err
 }
 
+// keepsCaches reports whether keys and values are states of the method, as in a program. In a bundle they are inputs
+// and outputs, and a mask hides what follows a token.
+func (s *step) keepsCaches() bool { return s.mask == absent }
+
 // compute computes tokens of a conversation, the first of which is at a position. There may be fewer than the step
 // takes: what follows them is overwritten when their successors are computed, and no token sees it before.
 func (s *step) compute(tokens []int32, position int) error {
-	if s.mask == absent {
+	if s.keepsCaches() {
 		return s.computeAny(tokens, position)
 	}
 	ids := make([]int32, s.tokens)
