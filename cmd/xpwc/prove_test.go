@@ -19,6 +19,7 @@ import (
 	"xpwc/internal/format"
 	"xpwc/internal/output"
 	"xpwc/internal/tests/registrytest"
+	"xpwc/internal/tests/testkit"
 )
 
 // A forgery changes the records of a file, and its bytes, which end where the index was; what it adds to them comes
@@ -274,4 +275,30 @@ func TestWhatIsNotComparedIsCounted(t *testing.T) {
 		require.Contains(t, printed(t, dir, 0, verify...), fmt.Sprintf(
 			"not compared: %d entries that no look-up of %s finds here\n", v.Proof.Uncompared, testModel(t, face)))
 	}
+}
+
+func TestAFileForSeveralCPUsIsProvenForAllOfThem(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("there is no other CPU to pack for")
+	}
+	testkit.NeedsWholeCPU(t)
+	dir, model := t.TempDir(), faceModel(t)
+	packJSON(t, dir, model, "-o", "both.xpwc", "--cpu", "sse2,ssse3")
+	packJSON(t, dir, model, "-o", "lesser.xpwc", "--cpu", "sse2")
+	verify := []string{"verify", "--model", model, "--cpu", "sse2,ssse3"}
+	proven := printed(t, dir, 0, append(verify, "both.xpwc")...)
+	require.Contains(t, proven, "into here for CPUs of level sse2, CPUs of level ssse3\n")
+	require.NotContains(t, proven, "not compared")
+
+	require.Contains(t, printed(t, dir, exitFailed, append(verify, "lesser.xpwc")...), " for ssse3: it is missing\n")
+	v := reported[verification](t, dir, exitFailed, append(verify, "lesser.xpwc")...)
+	require.Equal(t, "sse2,ssse3", v.Proof.CPU)
+	require.Len(t, v.Proof.Wrong, v.Proof.Matches, "each entry of the one is missing for the other")
+	for _, w := range v.Proof.Wrong {
+		require.Equal(t, "ssse3", w.CPU)
+	}
+	mobile := program(t, mobilenet)
+	packJSON(t, dir, mobile, "--for", "executorch", "-o", "stock", "--cpu", "sse2")
+	require.Contains(t, printed(t, dir, exitUsage, "verify", "stock", "--model", mobile, "--cpu", "sse2,ssse3"),
+		"stock is for one CPU")
 }

@@ -232,7 +232,7 @@ func (p *pulling) prove(ctx context.Context, s *pendingOutput, o *pullOptions) (
 	switch {
 	case o.runtime != forLiteRT:
 		err = viewCache(file, func(f *cachefile.File) error {
-			p.Proof, err = prove(ctx, f, o.model, o.level)
+			p.Proof, err = prove(ctx, f, o.model, []string{o.level})
 			return err
 		})
 	case p.Layouts[0].Model != origin.Files[0].SHA256:

@@ -191,6 +191,7 @@ func TestAFileForAnotherPhoneIsRefused(t *testing.T) {
 	require.Contains(t, printed(t, dir, 0, append(verify, "arm64:x1")...), "proven", "CPUs of one layout share it")
 	require.Contains(t, printed(t, dir, exitFailed, append(verify, "arm64:a53")...), "looked for with")
 	require.Contains(t, printed(t, dir, exitFailed, append(verify, "arm64:a710")...), "looked for with")
+	require.Contains(t, printed(t, dir, exitUsage, append(verify, "arm64")...), "f is for one CPU")
 
 	// The stock runtime sees another seed, and packs for itself.
 	a53 := named(t, "cortex-a53")
@@ -324,6 +325,9 @@ func TestOneFileServesSeveralPhones(t *testing.T) {
 			"proven")
 	}
 	require.Contains(t, printed(t, dir, 0, "verify", "f.xpwc", "--model", model), "proven")
+	together := printed(t, dir, 0, "verify", "f.xpwc", "--model", model, "--target", "arm64", "--cpu", "native")
+	require.Contains(t, together, "proven")
+	require.NotContains(t, together, "not compared", "every entry is one of these CPUs'")
 	m1 := printed(t, dir, exitFailed, "verify", "f.xpwc", "--model", model, "--target", "arm64:exynos-m1")
 	require.Contains(t, m1, "missing")
 }

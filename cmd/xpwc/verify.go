@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,13 +21,12 @@ import (
 	"xpwc/internal/modelfile"
 	"xpwc/internal/trust"
 	"xpwc/models/litert"
-	"xpwc/xnnpack"
 )
 
 func newVerifyCommand() *cobra.Command {
 	var model modelfile.File
-	var cpu, library string
-	var targets []string
+	var library string
+	var cpus, targets []string
 	cmd := &cobra.Command{
 		Use:   "verify FILE [--model MODEL [DATA...]]",
 		Short: "Check everything in a cache file",
@@ -39,10 +39,10 @@ checksums: of these the index is checked.
 Checksums find damage. They do not prove who made the file, and who can write it decides
 what the model computes. With --model, MODEL is packed, in the directory for temporary
 files (TMPDIR), and every entry that the file has for it is compared byte for byte. Use it
-before you deploy a file that was packed elsewhere. A file for a stock runtime and another
-CPU needs --cpu or --target (see xpwc pack --for). DATA are the .ptd files of a MODEL that is a
-program. The name of a cache of LiteRT-LM's engine tells which model of a bundle it is for;
-beside its bundle it needs no --model.
+before you deploy a file that was packed elsewhere. A file for other CPUs than this
+machine's needs --cpu or --target (see xpwc pack); a cache file may be for several. DATA
+are the .ptd files of a MODEL that is a program. The name of a cache of LiteRT-LM's engine
+tells which model of a bundle it is for; beside its bundle it needs no --model.
 
 A damaged cache need not be repaired: programs that open it pack damaged weights again.
 
@@ -54,6 +54,7 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
   xpwc verify received.xpwc --model model.tflite && cp received.xpwc model.xpwc
   xpwc verify model.packed_cache --model model.pte --cpu avx2
   xpwc verify phone.packed_cache --model model.pte --target arm64:a76
+  xpwc verify phones.xpwc --model model.tflite --target arm64
   xpwc verify model.xpwc --model model.pte weights.ptd
   xpwc verify model.litert_cache --model model.tflite --cpu avx2`,
 		Args: usage(cobra.MinimumNArgs(1)),
@@ -62,26 +63,28 @@ can write to it, so that programs refuse it, or if it cannot be read.`,
 			if len(model.Data) > 0 && model.Path == "" {
 				return usagef("%s: DATA are the .ptd files of a --model that is a program", model.Data[0])
 			}
-			level, err := levelOf(cmd, cpu, targets)
+			levels, err := levelsOf(cmd, cpus, targets)
 			if err := errors.Join(checkModel(model), err); err != nil {
 				return err
 			}
-			cpu = level
 			engines := engineModelOf(args[0], model.Path)
-			if cpu != native && model.Path == "" && engines == nil {
+			if !slices.Equal(levels, []string{native}) && model.Path == "" && engines == nil {
 				return usagef("--cpu and --target are for --model")
 			}
 			if litert.IsCache(args[0]) {
 				if engines != nil && model.Section == "" {
 					model = engines.File
 				}
-				return verifyLiteRT(cmd.Context(), args[0], engines, model, cpu, library)
+				if err := checkOneCPU(args[0], levels); err != nil {
+					return err
+				}
+				return verifyLiteRT(cmd.Context(), args[0], engines, model, levels[0], library)
 			}
-			return verify(cmd.Context(), args[0], model, cpu)
+			return verify(cmd.Context(), args[0], model, levels)
 		},
 	}
 	modelFlags(cmd, &model)
-	cmd.Flags().StringVar(&cpu, "cpu", native, "CPU `LEVEL` to pack MODEL for: "+levelNames())
+	cmd.Flags().StringSliceVar(&cpus, "cpu", []string{native}, "CPU `LEVEL`s to pack MODEL for: "+levelNames())
 	targetFlag(cmd, &targets, "to pack MODEL for")
 	libraryFlag(cmd, &library)
 	jsonFlag(cmd)
@@ -108,7 +111,7 @@ type verification struct {
 	writable bool // a file of LiteRT, which LiteRT writes to
 }
 
-func verify(ctx context.Context, path string, model modelfile.File, cpu string) error {
+func verify(ctx context.Context, path string, model modelfile.File, levels []string) error {
 	loc, err := locate(path)
 	if err != nil {
 		return err
@@ -133,15 +136,20 @@ func verify(ctx context.Context, path string, model modelfile.File, cpu string) 
 		return nil
 	})
 	if v.Sound && model.Path != "" {
+		if v.Format == cachefile.XPWC2 {
+			if err := checkOneCPU(path, levels); err != nil {
+				return err
+			}
+		}
 		err := loc.view(func(f *cachefile.File) (err error) {
-			v.Proof, err = prove(ctx, f, model, cpu)
+			v.Proof, err = prove(ctx, f, model, levels)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		if v.PackedFor != nil {
-			recorded, err := newPackedFor(model, cpu)
+			recorded, err := newPackedFor(model, levels[0])
 			if err != nil {
 				return err
 			}
@@ -214,19 +222,23 @@ func (v *verification) print(w io.Writer) {
 // A proof is the result of packing a model to compare a cache file with it.
 type proof struct {
 	Model      string  `json:"model"`
-	CPU        string  `json:"cpu"` // level that it was packed for
+	CPU        string  `json:"cpu"` // level that it was packed for; several are separated by commas
 	Matches    int     `json:"equal_entry_count"`
 	EqualBytes int64   `json:"equal_bytes"`
 	Wrong      []wrong `json:"wrong"`
 	Uncompared int     `json:"uncompared_entry_count"` // which no look-up of the model finds here
 
 	LeftOut []leftOut `json:"left_out,omitempty"` // not in the file: the stock runtime packs these with each load
+
+	levels  []string
+	layouts map[string]string // fingerprints of layouts, and the first level that packs in each
 }
 
 // wrong is an entry of the model that differs in the file or is missing there, or a wrong statement of the file as a
 // whole.
 type wrong struct {
 	Entry   string `json:"entry"`
+	CPU     string `json:"cpu,omitempty"` // level that it is packed for, if there are several
 	Problem string `json:"what"`
 	Offset  int64  `json:"offset,omitempty"` // of the payload, if there is one
 }
@@ -238,13 +250,18 @@ func modelFlags(cmd *cobra.Command, m *modelfile.File) {
 	dataFlag(cmd, &m.Data)
 }
 
-// prove packs a model for a level of CPU, to which it limits this process, into a temporary cache file. It compares
-// every entry that the given file has for the model with that, byte for byte.
-func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu string) (p *proof, err error) {
-	info, err := f.Info()
-	if err == nil && cpu != native && !isTarget(cpu) {
-		err = xnnpack.LimitCPU(cpu)
+// checkOneCPU returns an error if a file for one CPU is to be compared with what several pack.
+func checkOneCPU(path string, levels []string) error {
+	if len(levels) > 1 {
+		return usagef("%s is for one CPU, and %s are named", path, strings.Join(levels, ", "))
 	}
+	return nil
+}
+
+// prove packs a model for levels of CPU into a temporary cache file. It compares every entry that the given file has
+// for the model with that, byte for byte.
+func prove(ctx context.Context, f *cachefile.File, model modelfile.File, levels []string) (p *proof, err error) {
+	info, err := f.Info()
 	if err != nil {
 		return nil, err
 	}
@@ -259,31 +276,33 @@ func prove(ctx context.Context, f *cachefile.File, model modelfile.File, cpu str
 		return nil, err
 	}
 	defer work.discard()
-	packed, err := work.packProof(packJob{Model: model, CPU: cpu, Path: model.String(), Stock: stock})
-	if err != nil {
-		return nil, err
-	}
-	if packed.nothing() {
-		return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model)
-	}
-	p = &proof{Model: model.String(), CPU: cpu, Wrong: []wrong{}}
-	if !stock && cpu == native {
-		p.lookAtEvidence(info.Layouts, packed.Layout)
+	p = &proof{Model: model.String(), CPU: strings.Join(levels, ","), Wrong: []wrong{}, levels: levels,
+		layouts: map[string]string{}}
+	for _, level := range levels {
+		job := packJob{Model: model, CPU: level, Path: model.String(), Stock: stock}
+		packed, err := work.packHere(job)
+		if err != nil {
+			return nil, err
+		}
+		if packed.nothing() {
+			return nil, fmt.Errorf("%s has no weights that XNNPACK packs through a cache", model)
+		}
+		if !stock && level == native {
+			p.lookAtEvidence(info.Layouts, packed.Layout)
+		}
+		if _, ok := p.layouts[packed.Layout]; !ok {
+			p.layouts[packed.Layout] = level
+		}
 	}
 	return p, work.view(func(right *cachefile.File) error { return p.compare(f, right, stock) })
 }
 
-// packProof packs into the file in this process, or for a target in an emulated one.
-func (f *newFile) packProof(job packJob) (*packedLevel, error) {
-	if isTarget(job.CPU) {
-		return f.packHere(job)
+// cpuOf returns the level that an entry is packed for, or "" if there is only one.
+func (p *proof) cpuOf(e *cachefile.Entry) string {
+	if len(p.levels) < 2 {
+		return ""
 	}
-	job.Name = f.byName()
-	l, err := job.pack(f.ctx, f.File.File)
-	if err != nil {
-		return nil, err
-	}
-	return l, f.reopen(job.Name)
+	return p.layouts[e.Layout.String()]
 }
 
 // lookAtEvidence reports records that make a process on this machine look for the model in another layout than it
@@ -349,7 +368,7 @@ func (p *proof) compare(f, right *cachefile.File, stock bool) error {
 				reason = mayLack(m.entry, occupied)
 			}
 			if reason == "" {
-				p.Wrong = append(p.Wrong, wrong{Entry: name, Problem: m.problem})
+				p.Wrong = append(p.Wrong, wrong{Entry: name, CPU: p.cpuOf(m.entry), Problem: m.problem})
 			} else {
 				p.LeftOut = append(p.LeftOut, leftOut{name, reason})
 			}
@@ -402,7 +421,8 @@ func (p *proof) look(f, right *cachefile.File, e *cachefile.Entry, theirs []*can
 		matched = matched || matches
 		if !matches && !c.Variant { // a variant is used only after what was packed has been compared with it
 			problem = ""
-			if w := (wrong{c.Name, otherBytes(c.Size, e.Size), c.Offset}); !slices.Contains(p.Wrong, w) {
+			w := wrong{c.Name, p.cpuOf(e), otherBytes(c.Size, e.Size), c.Offset}
+			if !slices.Contains(p.Wrong, w) {
 				p.Wrong = append(p.Wrong, w)
 			}
 		}
@@ -452,7 +472,11 @@ func (p *proof) print(w io.Writer, file string) {
 			fmt.Fprintf(w, "%s: %s\n", file, x.Problem)
 			continue
 		}
-		fmt.Fprintf(w, "%s: entry %q: %s\n", file, console.Printable(x.Entry), x.Problem)
+		machine := ""
+		if x.CPU != "" {
+			machine = " for " + x.CPU
+		}
+		fmt.Fprintf(w, "%s: entry %q%s: %s\n", file, console.Printable(x.Entry), machine, x.Problem)
 	}
 	if rest := len(p.Wrong) - fewWrong; rest > 0 {
 		fmt.Fprintf(w, "%s: and %d more, which --json lists\n", file, rest)
@@ -465,14 +489,22 @@ func (p *proof) print(w io.Writer, file string) {
 		fmt.Fprintf(w, "note: %s: the stock runtime packs with each load: %s\n", file, reason)
 	}
 	if p.holds() {
-		machine := "here"
-		if p.CPU != native {
-			architecture, name := machineOf(p.CPU)
-			machine += " for " + onCPUs(architecture, name, "")
-		}
-		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into %s\n",
-			file, console.Plural(p.Matches, "entry"), console.Size(p.EqualBytes), p.Model, machine)
+		fmt.Fprintf(w, "%s: proven: %s, %s, equal to what %s is packed into here%s\n",
+			file, console.Plural(p.Matches, "entry"), console.Size(p.EqualBytes), p.Model, p.machines())
 	}
+}
+
+// machines names the CPUs that the model was packed for, if they are not only this machine's.
+func (p *proof) machines() string {
+	if slices.Equal(p.levels, []string{native}) {
+		return ""
+	}
+	var names []string
+	for _, level := range p.levels {
+		architecture, name := machineOf(level)
+		names = append(names, onCPUs(architecture, name, "this one"))
+	}
+	return " for " + strings.Join(names, ", ")
 }
 
 // verifyLiteRT checks the structure of a LiteRT file, and the name of one for LiteRT-LM's engine if its model is known.
@@ -536,7 +568,7 @@ func proveLiteRT(ctx context.Context, file *os.File, model modelfile.File, cpu, 
 	if err != nil {
 		return nil, err
 	}
-	p := &proof{Model: model.String(), CPU: cpu, Wrong: []wrong{}}
+	p := &proof{Model: model.String(), CPU: cpu, Wrong: []wrong{}, levels: []string{cpu}}
 	if diff < 0 {
 		p.Matches, p.EqualBytes = len(right.Entries), right.PayloadBytes()
 		return p, nil

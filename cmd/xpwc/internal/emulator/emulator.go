@@ -132,27 +132,16 @@ func (e *Emulator) Command(ctx context.Context, m Machine, args ...string) (cmd 
 
 // Program is Command for another program of arm64, with its arguments.
 func (e *Emulator) Program(ctx context.Context, m Machine, line ...string) (cmd *exec.Cmd, remove func(), err error) {
-	root, err := e.makeRoot(m)
+	r, err := newRoot()
 	if err != nil {
 		return nil, nil, err
 	}
-	args := append([]string{"-L", root, "-cpu", m.model()}, line...)
-	return exec.CommandContext(ctx, e.qemu, args...), func() { _ = os.RemoveAll(root) }, nil
-}
-
-// makeRoot makes a directory in which the emulated program finds absolute paths first: the system libraries, and a
-// /proc and /sys with the machine's processors. qemu before 8.2 shows the host's /proc/cpuinfo instead, in which
-// cpuinfo's code for arm64 finds nothing, and LiteRT's library then crashes.
-func (e *Emulator) makeRoot(m Machine) (root string, err error) {
-	if root, err = os.MkdirTemp("", "xpwc-arm64-"); err != nil {
-		return "", err
+	if err := errors.Join(e.link(r.path), m.write(r.path)); err != nil {
+		r.remove()
+		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.RemoveAll(root)
-		}
-	}()
-	return root, errors.Join(e.link(root), m.write(root))
+	args := append([]string{"-L", r.path, "-cpu", m.model()}, line...)
+	return exec.CommandContext(ctx, e.qemu, args...), r.remove, nil
 }
 
 // link puts links to the system libraries into a root.
