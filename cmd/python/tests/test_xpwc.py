@@ -175,8 +175,9 @@ class Packing(InNewDirectory):
         with self.assertRaisesRegex(xpwc.Error, r"pip install litert-lm-api==[\d.]+") as raised:
             xpwc.pack(MODELS / "model.tflite", directory=self.cache)
         self.assertNotIn("\n", str(raised.exception))
-        with self.assertRaisesRegex(xpwc.Error, r"pip install ai-edge-litert==[\d.]+"):
-            xpwc.litert.options(MODELS / "model.tflite")
+        for call in (xpwc.litert.options, xpwc.litert.load):
+            with self.assertRaisesRegex(xpwc.Error, r"pip install ai-edge-litert==[\d.]+"):
+                call(MODELS / "model.tflite")
 
 
 class Installation(unittest.TestCase):
@@ -247,10 +248,15 @@ class StockLiteRT(InNewDirectory):
 
     def answers(self, options=None):
         """Returns what the stock runtime answers to one input."""
-        import numpy
         from ai_edge_litert.compiled_model import CompiledModel
 
-        with CompiledModel.from_file(str(self.model), options=options) as model:
+        return self.answers_of(CompiledModel.from_file(str(self.model), options=options))
+
+    def answers_of(self, loaded):
+        """Returns what a loaded model answers to one input, and closes it."""
+        import numpy
+
+        with loaded as model:
             inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
             generator = numpy.random.default_rng(1)
             for index, buffer in enumerate(inputs):
@@ -285,6 +291,41 @@ class StockLiteRT(InNewDirectory):
         second = xpwc.litert.options(self.model, directory=self.cache)
         self.assertNotEqual(old, second.cpu_options.xnnpack_weight_cache_path)
         self.assertEqual(retrained, self.answers(second))
+
+    def test_a_model_that_is_replaced_while_it_is_loaded_is_not_returned(self) -> None:
+        from ai_edge_litert.options import Options
+
+        options = Options()
+        options.cpu_options.num_threads = 1
+        answers = self.answers()
+        self.assertEqual(answers, self.answers_of(xpwc.litert.load(self.model, options=options, directory=self.cache)))
+        self.assertEqual("", options.cpu_options.xnnpack_weight_cache_path, "it is the caller's")
+
+        pack = xpwc.litert.pack
+
+        def pack_and_replace(*arguments, **named):
+            path = pack(*arguments, **named)
+            replaced = self.work / "replaced"
+            shutil.copy(self.model, replaced)
+            self.model, model = replaced, self.model
+            self.retrain()
+            self.model = model
+            os.replace(replaced, model)
+            return path
+
+        with mock.patch("xpwc.litert.pack", pack_and_replace), self.assertRaises(xpwc.SourceChanged):
+            xpwc.litert.load(self.model, directory=self.cache)
+        retrained = self.answers()
+        self.assertNotEqual(answers, retrained)
+        self.assertEqual(retrained, self.answers_of(xpwc.litert.load(self.model, directory=self.cache)))
+
+    def test_flags_that_change_what_is_packed_are_refused(self) -> None:
+        from ai_edge_litert.options import Options
+
+        options = Options()
+        options.cpu_options.xnnpack_flags = 1
+        with self.assertRaisesRegex(xpwc.Error, "default flags"):
+            xpwc.litert.load(self.model, options=options, directory=self.cache)
 
     def test_the_stock_runtime_leaves_the_file_as_it_is(self) -> None:
         options = xpwc.litert.options(self.model, directory=self.cache)

@@ -29,7 +29,7 @@ class NothingToPack(Error):
 
 
 class SourceChanged(Error):
-    """The model changed while it was packed. Pack it again."""
+    """The model changed while it was packed or loaded. Call again."""
 
 
 @dataclass(frozen=True)
