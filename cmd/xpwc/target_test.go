@@ -22,7 +22,8 @@ func TestATargetThatCannotBePackedForIsRefusedByName(t *testing.T) {
 	}
 	require.Contains(t, printed(t, dir, exitUsage, "pack", model, "--for", "litert", "--target", "arm64", "-o", "f"),
 		"4 are named; give --name-by-content")
-	require.Contains(t, printed(t, dir, exitUsage, "pull", "r/m:v1", "-o", "f", "--target", "arm64:a76,arm64:x4"), "one CPU")
+	require.Contains(t, printed(t, dir, exitUsage, "pull", "r/m:v1", "-o", "f", "--target", "arm64:a76,arm64:x4"),
+		"one CPU")
 	require.NoFileExists(t, filepath.Join(dir, "f"))
 }
 

@@ -57,6 +57,13 @@ class Packing(InNewDirectory):
         with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "", "HOME": ""}):
             self.assertTrue(_cache.cache_directory().is_absolute())
 
+    def test_a_directory_that_cannot_be_made_is_named_with_advice(self) -> None:
+        for directory in (self.program, self.program / "below"):
+            with self.assertRaisesRegex(xpwc.Error, "choose another directory") as raised:
+                xpwc.pack(self.program, "executorch", directory=directory)
+            self.assertEqual("permission", raised.exception.kind)
+            self.assertIn(str(directory), str(raised.exception))
+
     def test_another_model_cpu_or_runtime_has_another_file(self) -> None:
         names = {
             _cache.name_of(Path("model.pte"), digests, runtime, cpu, target)
@@ -138,7 +145,7 @@ class Packing(InNewDirectory):
             xpwc.pack(self.program, "onnx")
         with self.assertRaisesRegex(xpwc.Error, "vax"):
             xpwc.verify(self.program, self.program, target="vax")
-        for wrong in ({"cpu": "z80"}, {"target": "vax"}):
+        for wrong in ({"cpu": "z80"}, {"target": "vax"}, {"target": "arm64"}):
             with self.assertRaises(xpwc.Error) as raised:
                 xpwc.pack(self.program, "executorch", directory=self.cache, **wrong)
             self.assertEqual("usage", raised.exception.kind, raised.exception)

@@ -46,6 +46,8 @@ def pack(
     """
     if runtime not in EXTENSIONS:
         raise ValueError(f"runtime {runtime!r}: known are {', '.join(EXTENSIONS)}")
+    if target == "arm64":
+        raise Error("target 'arm64' stands for several CPUs, and a file is for one: name it, as arm64:a76", "usage")
     sources = [Path(p) for p in (model, *data)]
     digests = [digest_of(p) for p in sources]
     parent = Path(directory) if directory is not None else cache_directory()
@@ -96,8 +98,8 @@ def is_there(path: Path) -> bool:
     """Reports whether a file is there. Raises Error if another user may have put it there."""
     try:
         owner = path.lstat().st_uid  # a link of another user could name a file of this user
-    except FileNotFoundError:
-        return False
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False  # make_writable has the words for the user
     shared = path.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if shared and owner not in (0, os.geteuid()):
         raise Error(f"{path}: another user made it, and could change its answers: choose another directory", "unsafe_file")
@@ -164,6 +166,18 @@ def cache_directory() -> Path:
     return Path(base, "xpwc")
 
 
+def make_writable(directory: Path) -> None:
+    """Makes a directory. Raises Error if that fails, or if no file can be made in it."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        reason = "" if os.access(directory, os.W_OK | os.X_OK) else "not writable"
+    except OSError as error:
+        reason = os.strerror(error.errno)
+    if reason:
+        advice = "choose another directory with directory=, or with XDG_CACHE_HOME"
+        raise Error(f"{directory}: {reason}; {advice}", "permission")
+
+
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[bool]:
     """Makes a directory, and holds its lock. The system releases the lock when a process ends.
@@ -171,7 +185,7 @@ def locked(directory: Path) -> Iterator[bool]:
     It yields False on a file system without locks: then each caller packs, and the last rename counts. All have the
     same bytes.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_writable(directory)
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
