@@ -71,6 +71,10 @@ func TestWhatTheSystemDoesNotAllowIsSaidWithWhatToDo(t *testing.T) {
 			Op: "make a file in", Path: ".", Err: syscall.EROFS},
 		"cannot make the directory a/b: no such file or directory": {Op: "mkdir", Path: "a/b", Err: syscall.ENOENT},
 		"a: permission denied": {Op: "open", Path: "a", Err: syscall.EACCES},
+		"/proc/self/exe: no such file or directory; mount /proc, by which xpwc finds its program": {
+			Op: "readlink", Path: "/proc/self/exe", Err: syscall.ENOENT},
+		"-: no such file or directory; standard input is not read: give the path of a file": {
+			Op: "open", Path: "-", Err: syscall.ENOENT},
 	} {
 		require.Equal(t, "pack: "+want, explain(fmt.Errorf("pack: %w", err)))
 	}

@@ -297,7 +297,7 @@ func explainPath(err *fs.PathError) string {
 	case "make a file in":
 		subject = "cannot write to the directory "
 	default:
-		return fmt.Sprintf("%s: %v", err.Path, err.Err)
+		return fmt.Sprintf("%s: %v", err.Path, err.Err) + adviceFor(err)
 	}
 	reason := err.Err.Error()
 	_, missing := os.Stat(err.Path)
@@ -313,6 +313,17 @@ func explainPath(err *fs.PathError) string {
 		return strings.Replace(subject, "the directory ", "the current directory", 1) + ": " + reason
 	}
 	return subject + err.Path + ": " + reason
+}
+
+// adviceFor returns what to do about paths that are none of the user's files.
+func adviceFor(err *fs.PathError) string {
+	switch {
+	case err.Path == "/proc/self/exe":
+		return "; mount /proc, by which xpwc finds its program"
+	case err.Path == "-" && errors.Is(err, fs.ErrNotExist):
+		return "; standard input is not read: give the path of a file"
+	}
+	return ""
 }
 
 func explainRequest(err *url.Error) string {

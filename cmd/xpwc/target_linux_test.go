@@ -150,6 +150,13 @@ func programs(t testing.TB) []string {
 	return files
 }
 
+// refusedForStock are the programs of package zoo that the stock runtime would compute wrongly with a file on some CPU.
+var refusedForStock = map[string]string{
+	"prelu_fp32.pte":   errStockCrashes.Error(),
+	"prelu_1_fp32.pte": errStockCrashes.Error(),
+	"two_int8.pte":     "would take one for another",
+}
+
 func TestTheStockExecuTorchOfAPhoneUsesTheFileThatWasPackedForItsCPU(t *testing.T) {
 	p := newPhone(t)
 	for _, name := range testkit.Drawn(t, cpu.Phones) {
@@ -157,7 +164,15 @@ func TestTheStockExecuTorchOfAPhoneUsesTheFileThatWasPackedForItsCPU(t *testing.
 			t.Run(name+"/"+filepath.Base(program), func(t *testing.T) {
 				t.Parallel()
 				dir, target := t.TempDir(), "arm64:"+name
-				r := packJSON(t, dir, program, "--for", "executorch", "--target", target, "-o", "f")
+				pack := []string{"pack", program, "--for", "executorch", "--target", target, "-o", "f"}
+				if reason := refusedForStock[filepath.Base(program)]; reason != "" {
+					if code, _, stderr := xpwcIn(t, dir, pack...); code != 0 {
+						require.Contains(t, stderr, reason)
+						require.NoFileExists(t, filepath.Join(dir, "f"))
+						return
+					}
+				}
+				r := packJSON(t, dir, pack[1:]...)
 				without := p.executorchOn(t, named(t, name), program, "")
 				file := filepath.Join(dir, "f")
 				if r.Nothing != "" {
