@@ -155,6 +155,7 @@ var refusedForStock = map[string]string{
 	"prelu_fp32.pte":   errStockCrashes.Error(),
 	"prelu_1_fp32.pte": errStockCrashes.Error(),
 	"two_int8.pte":     "would take one for another",
+	"encoder_int8.pte": "would take one for another",
 }
 
 func TestTheStockExecuTorchOfAPhoneUsesTheFileThatWasPackedForItsCPU(t *testing.T) {
