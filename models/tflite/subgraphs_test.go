@@ -107,7 +107,7 @@ func TestAConditionChoosesASubgraph(t *testing.T) {
 	}
 }
 
-// The subgraphs look a row of the input up: one that is outside of it is an error. The one that is chosen chooses again.
+// The subgraphs look a row of the input up: one that is outside of it is an error. The first one chooses again.
 func TestASubgraphThatIsNotChosenIsNotComputed(t *testing.T) {
 	row := func(index int32) blueprint {
 		return blueprint{
