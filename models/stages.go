@@ -44,6 +44,16 @@ type Stage struct {
 	// Updates reports that the only output is the first input with other elements in some places. Compute writes these
 	// places alone if both are given the same memory.
 	Updates bool
+	// Guards are conditions that decide whether the stage is computed: all of them must hold, the outermost first. The
+	// outputs of a stage that is not computed are undefined, and no stage that is computed needs them.
+	Guards []Guard
+}
+
+// A Guard is a condition on which a [Stage] is computed: the first byte of a buffer, which an earlier stage in Go
+// computes or which is an input, is 1 if Holds, and 0 if not.
+type Guard struct {
+	Buffer int
+	Holds  bool
 }
 
 // StagesOf returns the stages of any model: if it is one subgraph, that is the only one.

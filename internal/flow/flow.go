@@ -43,6 +43,26 @@ type Values interface {
 type Step struct {
 	Name string // what errors call it
 	Operation
+	Guards []Guard // the step is computed if all of them hold, the outermost first
+}
+
+// A Guard is a condition on which a step is computed. Value is a boolean that Go computes, of one element.
+type Guard struct {
+	Value ID
+	Holds bool // what the value must be
+}
+
+// reads returns the values that must be there before the step: its inputs, and those of its guards.
+func (s *Step) reads() IDs {
+	inputs, _ := s.Operands()
+	if len(s.Guards) == 0 {
+		return inputs
+	}
+	reads := slices.Clone(inputs)
+	for _, g := range s.Guards {
+		reads = append(reads, g.Value)
+	}
+	return reads
 }
 
 // A State is a value that is there when an inference begins, and becomes another one when it ends.
@@ -85,12 +105,12 @@ func (p Part) Pruned() Part {
 	}
 	var steps []*Step
 	for _, s := range slices.Backward(p.Steps) {
-		inputs, outputs := s.Operands()
+		_, outputs := s.Operands()
 		if !slices.ContainsFunc(outputs, func(id ID) bool { return used[id] }) {
 			continue
 		}
 		steps = append(steps, s)
-		for _, in := range inputs {
+		for _, in := range s.reads() {
 			used[in] = true
 		}
 	}

@@ -44,6 +44,11 @@ func share(stages []models.Stage, between []models.Buffer, external int) []model
 				}
 			}
 		}
+		for j, g := range stages[k].Guards {
+			if g.Buffer >= external {
+				stages[k].Guards[j].Buffer = external + names[g.Buffer-external]
+			}
+		}
 	}
 	return shared
 }
@@ -51,7 +56,11 @@ func share(stages []models.Stage, between []models.Buffer, external int) []model
 func lifetimesOf(stages []models.Stage, buffers, external int) []lifetime {
 	lifetimes := slices.Repeat([]lifetime{{first: len(stages)}}, buffers)
 	for k, s := range stages {
-		for _, n := range slices.Concat(s.Inputs, s.Outputs) {
+		used := slices.Concat(s.Inputs, s.Outputs)
+		for _, g := range s.Guards {
+			used = append(used, g.Buffer)
+		}
+		for _, n := range used {
 			if n >= external {
 				l := &lifetimes[n-external]
 				l.first, l.last = min(l.first, k), k

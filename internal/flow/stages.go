@@ -71,7 +71,7 @@ func (p Part) Stages() (stages []models.Stage, between []models.Buffer) {
 	}
 	s := &stager{Part: p, buffers: map[ID]int{}, readers: map[ID][]int{}, fixed: map[ID]bool{}}
 	for i, step := range p.Steps {
-		read, _ := step.Operands()
+		read := step.reads()
 		for k, id := range read {
 			if !p.constant(id) && !slices.Contains(read[:k], id) {
 				s.readers[id] = append(s.readers[id], i)
@@ -130,7 +130,7 @@ func (s *stager) updatesInPlace(state State) bool {
 }
 
 // schedule returns the steps in groups, each after the steps that it needs: one step that Go computes, or as many as
-// XNNPACK can compute in one subgraph.
+// XNNPACK can compute in one subgraph, on the same conditions.
 func (s *stager) schedule() (groups [][]int) {
 	waits := make([]int, len(s.Steps))
 	for _, steps := range s.readers {
@@ -177,12 +177,18 @@ func (s *stager) schedule() (groups [][]int) {
 			groups = append(groups, []int{i})
 			done(i)
 		}
+		var group, others []int
 		for k := 0; k < len(nodes); k++ {
+			if !slices.Equal(s.Steps[nodes[k]].Guards, s.Steps[nodes[0]].Guards) {
+				others = append(others, nodes[k])
+				continue
+			}
+			group = append(group, nodes[k])
 			done(nodes[k])
 		}
-		if len(nodes) > 0 {
-			slices.Sort(nodes)
-			groups, nodes = append(groups, nodes), nil
+		if nodes = others; len(group) > 0 {
+			slices.Sort(group)
+			groups = append(groups, group)
 		}
 	}
 	return groups
@@ -235,6 +241,9 @@ func (s *stager) add(segment Part) {
 		stage.Outputs = append(stage.Outputs, s.buffer(id))
 	}
 	first := segment.Steps[0]
+	for _, g := range first.Guards {
+		stage.Guards = append(stage.Guards, models.Guard{Buffer: s.buffer(g.Value), Holds: g.Holds})
+	}
 	if op, ok := first.Operation.(Hosted); ok {
 		compute := func(inputs, outputs [][]byte) { segment.compute(op, inputs, outputs) }
 		if s.settled(op) {

@@ -256,18 +256,28 @@ func (e *Instance) Infer() (time.Duration, error) {
 	if err := e.Prepare(); err != nil {
 		return 0, err
 	}
-	for k, s := range e.stages {
+	for k := range e.stages {
+		s := &e.stages[k]
 		var err error
-		if s.runtime != nil {
+		switch {
+		case !e.guarded(s):
+		case s.runtime != nil:
 			err = s.runtime.Invoke()
-		} else {
-			err = s.Compute(e.contents(s.Inputs), e.contents(s.Outputs))
+		default:
+			err = s.Compute(s.inputs, s.outputs)
 		}
 		if err != nil {
 			return 0, errors.Join(e.failed(k, err), e.Err())
 		}
 	}
 	return time.Since(start), e.Err()
+}
+
+// guarded reports whether a stage is computed.
+func (e *Instance) guarded(s *stage) bool {
+	return !slices.ContainsFunc(s.Guards, func(g models.Guard) bool {
+		return (e.buffer(g.Buffer).Bytes()[0] != 0) != g.Holds
+	})
 }
 
 // failed returns the error of a stage. The stage itself has changed no state: what writes into one looks at its indices
@@ -321,7 +331,9 @@ func (e *Instance) Prepare() error {
 	if e.ready {
 		return nil
 	}
-	for _, s := range e.stages {
+	for i := range e.stages {
+		s := &e.stages[i]
+		s.inputs, s.outputs = e.contents(s.Inputs), e.contents(s.Outputs)
 		if s.runtime == nil {
 			continue
 		}
@@ -329,7 +341,7 @@ func (e *Instance) Prepare() error {
 			return err
 		}
 		external := map[xnnpack.ValueID][]byte{}
-		for id, content := range e.contents(slices.Concat(s.Inputs, s.Outputs)) {
+		for id, content := range slices.Concat(s.inputs, s.outputs) {
 			external[xnnpack.ValueID(id)] = content
 		}
 		if err := s.runtime.Setup(external); err != nil {

@@ -21,7 +21,8 @@ type plan struct {
 // A stage is one of the model's, with its runtime if it is a subgraph.
 type stage struct {
 	models.Stage
-	runtime *runtime
+	runtime         *runtime
+	inputs, outputs [][]byte // the memory of the buffers, once the plan is prepared
 }
 
 // A runtime is one of XNNPACK's, which may compute stages of several plans.
@@ -132,7 +133,7 @@ func (e *Instance) planOf(m models.Model, stages []models.Stage) (*plan, error) 
 				}
 			}
 		}
-		p.stages = append(p.stages, stage{s, r})
+		p.stages = append(p.stages, stage{Stage: s, runtime: r})
 	}
 	return p, nil
 }

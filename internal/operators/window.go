@@ -1,6 +1,10 @@
 package operators
 
-import "slices"
+import (
+	"slices"
+
+	"xpwc/internal/mapped"
+)
 
 // A Window moves over the last dimensions of an array. Each list has a number for every one of these.
 type Window struct {
@@ -46,9 +50,13 @@ func (w Window) windows(places, sizes []int) [][]int {
 // There are as many places along each of the last dimensions as the list has.
 func patches(w Window, out, in Array, places []int, groups int) {
 	clear(out.Data)
-	inner, size := product(in.Shape[2:]), product(w.Size)
 	channels := in.Shape[1] / groups
 	windows := w.windows(places, in.Shape[2:])
+	if fill, ok := patchRows.forSize(in.Element.Size()); ok {
+		fill(windows, out, in, channels)
+		return
+	}
+	inner, size := product(in.Shape[2:]), product(w.Size)
 	for g := range in.Shape[0] * groups {
 		for place, elements := range windows {
 			dst := (g*len(windows) + place) * channels * size
@@ -61,6 +69,29 @@ func patches(w Window, out, in Array, places []int, groups int) {
 			}
 		}
 	}
+}
+
+var patchRows = sized[func(windows [][]int, out, in Array, channels int)]{
+	fillPatches[int8], fillPatches[int16], fillPatches[int32], fillPatches[int64]}
+
+// fillPatches is patches of elements of one size, with the windows of all places; out is zero.
+func fillPatches[T mapped.Number](windows [][]int, out, in Array, channels int) {
+	dst, done := outputOf[T](out)
+	src, inner := inputOf[T](in), product(in.Shape[2:])
+	for first := 0; first < in.Shape[0]*in.Shape[1]; first += channels {
+		for _, elements := range windows {
+			for ch := range channels {
+				row := src[(first+ch)*inner:][:inner]
+				for k, n := range elements {
+					if n >= 0 {
+						dst[k] = row[n]
+					}
+				}
+				dst = dst[len(elements):]
+			}
+		}
+	}
+	done()
 }
 
 // meanUnder fills an output of [batch, channels, …] with the mean of the elements under a window at each place, zeros

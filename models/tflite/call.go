@@ -305,7 +305,7 @@ func (c *call) Add(op flow.Operation) {
 func (c *call) finish() {
 	steps := func(ops ...flow.Node) {
 		for _, op := range ops {
-			c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: op})
+			c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: op, Guards: c.plan.guards})
 		}
 	}
 	if !slices.ContainsFunc(c.nodes, func(n flow.Node) bool { return !n.Moves() }) {
@@ -345,7 +345,8 @@ func (c *call) finish() {
 		results = append(results, flow.ID(t))
 	}
 	hosted := flow.Hosted{Inputs: inputs, Results: results, Compute: c.run, Updates: c.updates && !c.wide}
-	c.plan.steps = append(c.plan.steps, &flow.Step{Name: c.op.title(), Operation: hosted})
+	c.plan.steps = append(c.plan.steps,
+		&flow.Step{Name: c.op.title(), Operation: hosted, Guards: c.plan.guards})
 }
 
 // widened has the nodes of an operator that is wide compute with single precision in the place of bytes. It returns the

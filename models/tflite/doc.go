@@ -49,9 +49,9 @@
 //
 // WHILE, IF and STABLEHLO_COMPOSITE call other subgraphs. A composite becomes the operators of its body. A loop that
 // counts, as that of a recurrent layer, becomes as many steps as it has rounds. Of an IF whose condition is not known,
-// both subgraphs are computed. What has no elements can only be joined. UNIDIRECTIONAL_SEQUENCE_LSTM becomes the
-// operators that it consists of, for each step. Its states are kept from one inference to the next, as TensorFlow Lite
-// keeps them, until [xpwc/models/inference.Runner.Reset].
+// each run computes the subgraph that it chooses. What has no elements can only be joined.
+// UNIDIRECTIONAL_SEQUENCE_LSTM becomes the operators that it consists of, for each step. Its states are kept from one
+// inference to the next, as TensorFlow Lite keeps them, until [xpwc/models/inference.Runner.Reset].
 //
 // Variables (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE) begin with the constants that CALL_ONCE gives them. One that
 // the model changes is kept in the same way, and any other is a constant.

@@ -20,6 +20,7 @@ type plan struct {
 	values    []value      // by tensor index
 	inside    []value      // of operators, see firstInside
 	steps     []*flow.Step
+	guards    []flow.Guard // of the steps that are planned now
 	states    []flow.State
 	whole     flow.Part   // what the steps are
 	constants []*constant // that nodes use, in the order in which they do first

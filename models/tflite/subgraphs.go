@@ -156,23 +156,28 @@ func (n *inliner) loop(op *operator) {
 	}
 }
 
-// choose plans IF. If the condition is not known, both subgraphs are computed.
+// choose plans IF. If the condition is not known, both subgraphs are planned, and each run computes one of them.
 func (n *inliner) choose(op *operator) {
 	if len(op.inputs) == 0 {
 		malformed("no condition")
 	}
 	holds, ok := n.decided(op.inputs[0])
 	var results [2][]int
-	defer func(prev bool) { n.perhaps = prev }(n.perhaps)
+	defer func(prev bool, guards []flow.Guard) { n.perhaps, n.guards = prev, guards }(n.perhaps, n.guards)
 	n.perhaps = n.perhaps || !ok
+	outer := slices.Clip(n.guards)
 	for i, subgraph := range op.calls() {
 		if ok && holds != (i == 0) {
 			continue
+		}
+		if !ok {
+			n.guards = append(outer, flow.Guard{Value: flow.ID(op.inputs[0]), Holds: i == 0})
 		}
 		if results[i] = n.inline(op, subgraph, op.inputs[1:]); len(results[i]) != len(op.outputs) {
 			malformed("%d values of %d", len(results[i]), len(op.outputs))
 		}
 	}
+	n.guards = outer
 	for i, out := range op.outputs {
 		switch {
 		case ok && holds:

@@ -107,6 +107,46 @@ func TestAConditionChoosesASubgraph(t *testing.T) {
 	}
 }
 
+// The subgraphs look a row of the input up: one that is outside of it is an error. The first one chooses again.
+func TestASubgraphThatIsNotChosenIsNotComputed(t *testing.T) {
+	row := func(index int32) blueprint {
+		return blueprint{
+			tensors: []blueTensor{floats("x", nil), int32Tensor("i", nil), int32Tensor("more", []int{1}, index),
+				int32Tensor("row", nil), floats("y", nil), typed(floats("c", nil), typeBool)},
+			ops: []blueOp{{code: "ADD", inputs: []int{1, 2}, outputs: []int{3}},
+				{code: "GATHER", inputs: []int{0, 3}, outputs: []int{4}, options: fields{}}},
+			inputs: []int{0, 1, 5}, outputs: []int{4},
+		}
+	}
+	again := blueprint{
+		tensors: []blueTensor{floats("x", nil), int32Tensor("i", nil), typed(floats("c", nil), typeBool),
+			floats("y", nil)},
+		ops: []blueOp{{code: "IF", inputs: []int{2, 0, 1, 2}, outputs: []int{3},
+			options: fields{ifThen: int32(2), ifElse: int32(4)}}},
+		inputs: []int{0, 1, 2}, outputs: []int{3},
+	}
+	m := blueprint{
+		tensors: []blueTensor{floats("x", []int{2, 2}), int32Tensor("i", []int{1}),
+			blueTensor{name: "c", shape: []int{}, dtype: typeBool},
+			blueTensor{name: "d", shape: []int{}, dtype: typeBool}, floats("y", nil)},
+		ops: []blueOp{{code: "IF", inputs: []int{2, 0, 1, 3}, outputs: []int{4},
+			options: fields{ifThen: int32(1), ifElse: int32(3)}}},
+		inputs: []int{0, 1, 2, 3}, outputs: []int{4},
+		bodies: []blueprint{again, row(1), row(0), row(-1)},
+	}
+	opened := openModel(t, save(t, m.bytes()))
+	for _, c := range []struct {
+		index, condition, inner float32
+		want                    []float32
+	}{
+		{0, 1, 1, []float32{3, 4}}, {1, 1, 0, []float32{1, 2}}, {0, 0, 1, []float32{1, 2}}, {1, 0, 0, []float32{3, 4}},
+	} {
+		got := modeltest.Run(t, opened, []float32{1, 2, 3, 4}, []float32{c.index}, []float32{c.condition},
+			[]float32{c.inner})
+		require.Equal(t, c.want, got[0], "%v", c)
+	}
+}
+
 func TestLoopsThatCannotBeUnrolledAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*blueprint)
